@@ -40,7 +40,7 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 GNN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(shell grep -l '"tinygnn.h"' examples/*.c))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
-.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
+.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples style-check clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -163,6 +163,11 @@ docs: $(BUILD)/docs/catalogue $(BUILD)/stitch  ## docs/catalogue.md from the hea
 	mv $(BUILD)/options.page docs/options.md
 	$(BUILD)/docs/catalogue > $(BUILD)/catalogue.part
 	mv $(BUILD)/catalogue.part docs/catalogue.md
+
+style-check:     ## no line of src, tests, examples, bench, ports wider than 120 columns, but tables marked "wide table" on the line before
+	@git ls-files -- Makefile .ci src tests examples bench ports docs/catalogue.c tinyllm.h tinygnn.h | grep -E '(Makefile|run|[.](c|h|cpp|sh|py|js|html))$$' | grep -v '/corpus/' | \
+	    xargs awk 'FNR == 1 { table = 0 } /wide table/ { table = 1 } /^$$/ { table = 0 } length($$0) > 120 && !table { n++; print FILENAME ":" FNR ": " length($$0) " columns" } \
+	    END { print n + 0 " wide lines"; exit n > 0 }'
 
 setup:           ## as root on Debian or Ubuntu installs what the tests want; elsewhere prints the one line that does
 	@sh tests/setup.sh test

@@ -95,16 +95,22 @@ void b_contest(const char *title, b_row *rows, int n_rows)
 {
     enum { MOST = 101 };
     double *t = (double *)calloc((size_t)n_rows * MOST, sizeof *t), start, seconds, budget = b_quick ? 0.35 : 2.0;
-    int *calls = (int *)calloc((size_t)n_rows, sizeof *calls), *again = (int *)calloc((size_t)n_rows, sizeof *again), n = 0, i, j;
+    int *calls = (int *)calloc((size_t)n_rows, sizeof *calls), *again = (int *)calloc((size_t)n_rows, sizeof *again),
+        n = 0, i, j;
     if (!t || !calls || !again) exit(1);
     printf("\n%s\n", title);
-    printf("  %-24s %-20s %-12s %3s %11s %9s %10s  %s\n", "what", "shape", "by", "thr", "median", "GB/s", "Gop/s", "of the limit");
+    printf("  %-24s %-20s %-12s %3s %11s %9s %10s  %s\n", "what", "shape", "by", "thr", "median", "GB/s", "Gop/s",
+           "of the limit");
     if (b_md)
-        fprintf(b_md, "\n### %s\n\n| what | shape | by | threads | median us | GB/s | Gop/s | of the limit |\n|---|---|---|---|---|---|---|---|\n", title);
+        fprintf(b_md,
+                "\n### %s\n\n| what | shape | by | threads | median us | GB/s | Gop/s | of the limit "
+                "|\n|---|---|---|---|---|---|---|---|\n",
+                title);
     for (i = 0; i < n_rows; i++) {
         if (!rows[i].run) continue;
         calls[i] = b_calls(&rows[i], &seconds);
-        again[i] = n_rows > 1 && seconds < 0.02;        /* what another row left in the caches, and threads asleep, are not its own */
+        /* what another row left in the caches, and threads asleep, are not its own */
+        again[i] = n_rows > 1 && seconds < 0.02;
     }
     start = b_now();
     for (n = 0; n < MOST && (n < 5 || b_now() - start < budget * n_rows); n++)
@@ -130,10 +136,20 @@ void b_contest(const char *title, b_row *rows, int n_rows)
         if (r->limit == B_COPY) { rate = r->bytes / s; limit = max->copy; }
         if (r->limit == B_F32) { rate = r->flops / s; limit = max->f32; }
         if (r->limit == B_I8) { rate = r->flops / s; limit = max->i8; }
-        if (limit > 0) (void)snprintf(of, sizeof of, "%.2f %s", rate / limit, r->limit == B_READ ? "read" : r->limit == B_COPY ? "copy" : r->limit == B_F32 ? "f32" : "int8");
-        printf("  %-24s %-20s %-12s %3d %8.2f us %9.2f %10.2f  %s\n", r->what, r->shape, r->target, r->threads, s * 1e6, r->bytes / s * 1e-9, r->flops / s * 1e-9, of);
-        if (b_tsv) fprintf(b_tsv, "%s\t%s\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%s\t%d\n", title, r->what, r->shape, r->target, r->threads, s * 1e6, r->bytes / s * 1e-9, r->flops / s * 1e-9, of, n);
-        if (b_md) fprintf(b_md, "| %s | %s | %s | %d | %.2f | %.2f | %.2f | %s |\n", r->what, r->shape, r->target, r->threads, s * 1e6, r->bytes / s * 1e-9, r->flops / s * 1e-9, of);
+        if (limit > 0)
+            (void)snprintf(of, sizeof of, "%.2f %s", rate / limit,
+                           r->limit == B_READ   ? "read"
+                           : r->limit == B_COPY ? "copy"
+                           : r->limit == B_F32  ? "f32"
+                                                : "int8");
+        printf("  %-24s %-20s %-12s %3d %8.2f us %9.2f %10.2f  %s\n", r->what, r->shape, r->target, r->threads, s * 1e6,
+               r->bytes / s * 1e-9, r->flops / s * 1e-9, of);
+        if (b_tsv)
+            fprintf(b_tsv, "%s\t%s\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%s\t%d\n", title, r->what, r->shape, r->target,
+                    r->threads, s * 1e6, r->bytes / s * 1e-9, r->flops / s * 1e-9, of, n);
+        if (b_md)
+            fprintf(b_md, "| %s | %s | %s | %d | %.2f | %.2f | %.2f | %s |\n", r->what, r->shape, r->target, r->threads,
+                    s * 1e6, r->bytes / s * 1e-9, r->flops / s * 1e-9, of);
     }
     fflush(stdout);
     free(t);
@@ -157,7 +173,9 @@ void b_verdict(const char *what, double measured, const char *relation, double w
     const int equal = relation[1] == '=' && measured == wanted;
     const int met = equal || (relation[0] == '>' ? measured > wanted : measured < wanted);
     b_note("%s: %.3g, wanted %s %.3g: %s", what, measured, relation, wanted, met ? "met" : "NOT MET");
-    if (b_tsv) fprintf(b_tsv, "verdict\t%s\t\t\t\t%.4g\t%s\t%.4g\t%s\t\n", what, measured, relation, wanted, met ? "met" : "not met");
+    if (b_tsv)
+        fprintf(b_tsv, "verdict\t%s\t\t\t\t%.4g\t%s\t%.4g\t%s\t\n", what, measured, relation, wanted,
+                met ? "met" : "not met");
 }
 
 typedef struct b_line { const char *page; char headline[200], measured[600], on[300]; int written; } b_line;
@@ -168,7 +186,10 @@ void b_headline(const char *page, const char *headline, const char *on, const ch
 {
     b_line *l = &b_lines[b_n_lines];
     va_list args;
-    if (b_n_lines == (int)(sizeof b_lines / sizeof *b_lines)) { fprintf(stderr, "bench: no place for the headline: %s\n", headline); exit(1); }
+    if (b_n_lines == (int)(sizeof b_lines / sizeof *b_lines)) {
+        fprintf(stderr, "bench: no place for the headline: %s\n", headline);
+        exit(1);
+    }
     memset(l, 0, sizeof *l);
     l->page = page;
     (void)snprintf(l->headline, sizeof l->headline, "%s", headline);
@@ -176,7 +197,8 @@ void b_headline(const char *page, const char *headline, const char *on, const ch
     va_start(args, format);
     (void)vsnprintf(l->measured, sizeof l->measured, format, args);
     va_end(args);
-    if (!*headline || !*l->on || !*l->measured || strchr(headline, '|') || strchr(l->on, '|') || strchr(l->measured, '|')) {
+    if (!*headline || !*l->on || !*l->measured || strchr(headline, '|') || strchr(l->on, '|') ||
+        strchr(l->measured, '|')) {
         fprintf(stderr, "bench: a cell is empty, or has a bar in it: %s\n", headline);
         exit(1);
     }
@@ -185,7 +207,8 @@ void b_headline(const char *page, const char *headline, const char *on, const ch
 }
 
 /* A plain plot: frame, grid lines at powers, one polyline and one legend line a curve. */
-void b_svg(const char *name, const char *title, const char *x_label, const char *y_label, const b_curve *curves, int n_curves)
+void b_svg(const char *name, const char *title, const char *x_label, const char *y_label, const b_curve *curves,
+           int n_curves)
 {
     static const char *const color[] = { "#1b6ca8", "#d1495b", "#3b8f5a", "#8d5fb8", "#c98a1b", "#555555" };
     char path[128];
@@ -208,23 +231,37 @@ void b_svg(const char *name, const char *title, const char *x_label, const char 
     step = pow(10.0, floor(log10(y1)));
     if (y1 / step < 3) step /= 5;
     else if (y1 / step < 6) step /= 2;
-    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 420\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"720\" height=\"420\" fill=\"#fff\"/>\n");
+    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 420\" font-family=\"sans-serif\" "
+               "font-size=\"12\">\n<rect width=\"720\" height=\"420\" fill=\"#fff\"/>\n");
     fprintf(f, "<text x=\"60\" y=\"24\" font-size=\"15\">%s</text>\n", title);
     for (v = 0; v <= y1; v += step) {
         double y = 370 - v / y1 * 320;
-        fprintf(f, "<path d=\"M60 %.1fH520\" stroke=\"#ddd\"/><text x=\"54\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", y, y + 4, v);
+        fprintf(f,
+                "<path d=\"M60 %.1fH520\" stroke=\"#ddd\"/><text x=\"54\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
+                y, y + 4, v);
     }
     for (i = (int)ceil(x0); i <= (int)floor(x1 + 1e-9); i++) {
         double x = 60 + (i - x0) / (x1 - x0) * 460;
         fprintf(f, "<path d=\"M%.1f 370v5\" stroke=\"#888\"/>", x);
-        if ((i & 1) == 0 || x1 - x0 < 10) fprintf(f, "<text x=\"%.1f\" y=\"388\" text-anchor=\"middle\">2<tspan dy=\"-5\" font-size=\"9\">%d</tspan></text>\n", x, i);
+        if ((i & 1) == 0 || x1 - x0 < 10)
+            fprintf(f,
+                    "<text x=\"%.1f\" y=\"388\" text-anchor=\"middle\">2<tspan dy=\"-5\" "
+                    "font-size=\"9\">%d</tspan></text>\n",
+                    x, i);
     }
-    fprintf(f, "<path d=\"M60 50V370H520\" fill=\"none\" stroke=\"#333\"/>\n<text x=\"290\" y=\"408\" text-anchor=\"middle\">%s</text>\n<text transform=\"translate(16 210) rotate(-90)\" text-anchor=\"middle\">%s</text>\n", x_label, y_label);
+    fprintf(f,
+            "<path d=\"M60 50V370H520\" fill=\"none\" stroke=\"#333\"/>\n<text x=\"290\" y=\"408\" "
+            "text-anchor=\"middle\">%s</text>\n<text transform=\"translate(16 210) rotate(-90)\" "
+            "text-anchor=\"middle\">%s</text>\n",
+            x_label, y_label);
     for (c = 0; c < n_curves; c++) {
         fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", color[c % 6]);
         for (i = 0; i < curves[c].n; i++)
-            fprintf(f, "%.1f,%.1f ", 60 + (log2(curves[c].x[i]) - x0) / (x1 - x0) * 460, 370 - curves[c].y[i] / y1 * 320);
-        fprintf(f, "\"/>\n<path d=\"M540 %dh24\" stroke=\"%s\" stroke-width=\"2\"/><text x=\"570\" y=\"%d\">%s</text>\n", 64 + 20 * c, color[c % 6], 68 + 20 * c, curves[c].name);
+            fprintf(f, "%.1f,%.1f ", 60 + (log2(curves[c].x[i]) - x0) / (x1 - x0) * 460,
+                    370 - curves[c].y[i] / y1 * 320);
+        fprintf(f,
+                "\"/>\n<path d=\"M540 %dh24\" stroke=\"%s\" stroke-width=\"2\"/><text x=\"570\" y=\"%d\">%s</text>\n",
+                64 + 20 * c, color[c % 6], 68 + 20 * c, curves[c].name);
     }
     fprintf(f, "</svg>\n");
     (void)fclose(f);
@@ -255,7 +292,8 @@ static void b_line_write(FILE *f, b_line *l)
     char day[16] = "";
     const struct tm *t = gmtime(&now);
     if (t) (void)strftime(day, sizeof day, "%Y-%m-%d", t);
-    fprintf(f, "| %s | %s | %s; `build/bench%s`, %s, %s |\n", l->headline, l->measured, l->on, b_quick ? " --quick" : "", b_machine(), day);
+    fprintf(f, "| %s | %s | %s; `build/bench%s`, %s, %s |\n", l->headline, l->measured, l->on,
+            b_quick ? " --quick" : "", b_machine(), day);
     l->written = 1;
 }
 
@@ -287,13 +325,16 @@ static void b_page(const char *dir, const char *page)
         end = end ? end + 1 : at + strlen(at);
         if (!closed && !strncmp(at, first, sizeof first - 1)) inside = 1;
         if (inside && !strncmp(at, last, sizeof last - 1)) {        /* rows that the page did not have */
-            for (i = 0; i < b_n_lines; i++) if (!strcmp(b_lines[i].page, page) && !b_lines[i].written) b_line_write(f, &b_lines[i]);
+            for (i = 0; i < b_n_lines; i++)
+                if (!strcmp(b_lines[i].page, page) && !b_lines[i].written) b_line_write(f, &b_lines[i]);
             inside = 0;
             closed = 1;
         }
         for (i = 0; i < b_n_lines && inside; i++) {
             const size_t m = strlen(b_lines[i].headline);
-            if (!strcmp(b_lines[i].page, page) && !strncmp(at, "| ", 2) && !strncmp(at + 2, b_lines[i].headline, m) && !strncmp(at + 2 + m, " |", 2)) break;
+            if (!strcmp(b_lines[i].page, page) && !strncmp(at, "| ", 2) && !strncmp(at + 2, b_lines[i].headline, m) &&
+                !strncmp(at + 2 + m, " |", 2))
+                break;
         }
         if (inside && i < b_n_lines) b_line_write(f, &b_lines[i]);
         else (void)fwrite(at, 1, (size_t)(end - at), f);
@@ -306,7 +347,12 @@ static void b_page(const char *dir, const char *page)
     free(text);
 }
 
-#define B_SECTIONS(S) S(limits) S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft) S(attention) S(twist) S(edges) S(graph) S(embed) S(gnn_train) S(a2q) S(train) S(token) S(format) S(repack) S(gptq) S(smooth) S(rotate) S(vptq) S(flashllm) S(bipolar) S(sample) S(template) S(paged) S(latent) S(sparse) S(bitweight) S(tree) S(gla) S(vision) S(fusemax) S(ladder) S(kvcodec) S(weave) S(neighbour)
+#define B_SECTIONS(S)                                                                                              \
+    S(limits)                                                                                                      \
+    S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft)         \
+        S(attention) S(twist) S(edges) S(graph) S(embed) S(gnn_train) S(a2q) S(train) S(token) S(format) S(repack) \
+            S(gptq) S(smooth) S(rotate) S(vptq) S(flashllm) S(bipolar) S(sample) S(template) S(paged) S(latent)    \
+                S(sparse) S(bitweight) S(tree) S(gla) S(vision) S(fusemax) S(ladder) S(kvcodec) S(weave) S(neighbour)
 #define B_DECLARE(name) void bench_##name(void);
 B_SECTIONS(B_DECLARE)
 
@@ -334,10 +380,13 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[a], "--pages") && a + 1 < argc) pages = argv[++a];
         else if (!strcmp(argv[a], "--threads") && a + 1 < argc) b_threads = atoi(argv[++a]);
         else {
-            printf("usage: build/bench [--quick] [--only SECTION] [--threads N] [--no-save | --keep NAME] [--pages DIR]\nsections:");
+            printf("usage: build/bench [--quick] [--only SECTION] [--threads N] [--no-save | --keep NAME] [--pages "
+                   "DIR]\nsections:");
             for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) printf(" %s", b_sections[i].name);
-            printf("\nA whole run writes docs/bench.tsv, docs/bench.md and docs/*.svg; a quick one, or one of a section, only with --keep NAME: docs/NAME.*.\n"
-                   "The papers' headlines go into attention.md, graphs.md and the pages of other systems of docs/ after a whole run, of DIR with --pages DIR.\n");
+            printf("\nA whole run writes docs/bench.tsv, docs/bench.md and docs/*.svg; a quick one, or one of a "
+                   "section, only with --keep NAME: docs/NAME.*.\n"
+                   "The papers' headlines go into attention.md, graphs.md and the pages of other systems of docs/ "
+                   "after a whole run, of DIR with --pages DIR.\n");
             return strcmp(argv[a], "--help") != 0;
         }
     }
@@ -356,21 +405,29 @@ int main(int argc, char **argv)
         (void)snprintf(path, sizeof path, "docs/%s.md", name);
         b_md = fopen(path, "w");
         if (!b_tsv || !b_md) printf("docs/%s.* cannot be written here: the table is only printed\n", name);
-        if (b_tsv) fprintf(b_tsv, "contest\twhat\tshape\tby\tthreads\tmedian_us\tgb_per_s\tgop_per_s\tof_limit\trounds\n");
-        if (b_md) fprintf(b_md, "# Bench\n\nWritten by `make bench` on %s. %s. Medians of interleaved rounds; the limits were measured in the same run.\n", b_machine(), report);
+        if (b_tsv)
+            fprintf(b_tsv, "contest\twhat\tshape\tby\tthreads\tmedian_us\tgb_per_s\tgop_per_s\tof_limit\trounds\n");
+        if (b_md)
+            fprintf(b_md,
+                    "# Bench\n\nWritten by `make bench` on %s. %s. Medians of interleaved rounds; the limits were "
+                    "measured in the same run.\n",
+                    b_machine(), report);
     }
     b_limits_measure();
     for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) {
         if (only && strcmp(only, b_sections[i].name) != 0) continue;
-        if (!only && b_quick && b_now() - begun > 40.0) {       /* a quick run is to be done within a minute: what comes first is what all others stand on */
-            printf("%s %s", left++ ? "" : "\n40 seconds are over, left out (--only NAME runs one):", b_sections[i].name);
+        /* a quick run is to be done within a minute: what comes first is what all others stand on */
+        if (!only && b_quick && b_now() - begun > 40.0) {
+            printf("%s %s",
+                   left++ ? "" : "\n40 seconds are over, left out (--only NAME runs one):", b_sections[i].name);
             continue;
         }
         b_sections[i].run();
         ran++;
     }
     if (left) printf("\n");
-    if (!only && !left) {                            /* a neighbour at the beginning would have made every share of a limit look good */
+    /* a neighbour at the beginning would have made every share of a limit look good */
+    if (!only && !left) {
         b_limits_measure();
         b_note("Again, at the end of the run:");
         bench_limits();

@@ -1,7 +1,7 @@
 /* bench/bench.h - contests between rows, in one run
  *
  * A figure alone says little on a shared machine. So the rows of a contest take turns, round after round, and each gets
- * the median of its rounds; beside it stands what this machine could do at most, measured in the same run.            */
+ * the median of its rounds; beside it stands what this machine could do at most, measured in the same run. */
 #ifndef BENCH_H
 #define BENCH_H
 #include "tinyllm.h"
@@ -29,21 +29,24 @@ extern int b_threads;
 extern b_limits b_max[2];           /* [0] one thread, [1] b_threads */
 
 void b_limits_measure(void);
-void b_stream(tiny_ctx *ctx, const void *from, size_t bytes);      /* reads them once: a row of the limit itself, in turns with the others */
+/* reads them once: a row of the limit itself, in turns with the others */
+void b_stream(tiny_ctx *ctx, const void *from, size_t bytes);
 
 /* Runs and prints the rows; keeps them for the table. A row whose run is NULL is skipped. */
 void b_contest(const char *title, b_row *rows, int n_rows);
 /* One line under the contest, and in the table: a ratio that we or the paper promise. */
 void b_verdict(const char *what, double measured, const char *relation, double wanted);
 void b_note(const char *format, ...);
-/* A row of the table "paper's headline | what we measured | on what" of docs/PAGE.md. A whole run, or one with --pages, puts it in the place of the
- * row with that headline, with its day and machine; rows of which nothing was measured stay as they are. No cell is empty or has a bar in it. */
+/* A row of the table "paper's headline | what we measured | on what" of docs/PAGE.md. A whole run, or one with --pages,
+ * puts it in the place of the row with that headline, with its day and machine; rows of which nothing was measured stay
+ * as they are. No cell is empty or has a bar in it. */
 void b_headline(const char *page, const char *headline, const char *on, const char *format, ...);
 void b_shape(b_row *row, const char *format, ...);
 
 /* A curve for docs/: y over x, logarithmic x; one file NAME.svg. */
 typedef struct b_curve { const char *name; const double *x, *y; int n; } b_curve;
-void b_svg(const char *name, const char *title, const char *x_label, const char *y_label, const b_curve *curves, int n_curves);
+void b_svg(const char *name, const char *title, const char *x_label, const char *y_label, const b_curve *curves,
+           int n_curves);
 
 tiny_ctx *b_ctx(tiny_target target, int threads);   /* never NULL: the bench ends with the sentence */
 void *b_alloc(size_t bytes);        /* 64-byte aligned, filled with small numbers as floats; never NULL */

@@ -1,7 +1,7 @@
 /* bench/limits.c - what this machine could do at most: read, copy, multiply-add in f32 and int8
  *
- * The loops are what the vendor's manual calls ideal: independent accumulators in registers, streams without arithmetic.
- * int8 is the best of the instructions that this processor has (AMX where the system lets us).                        */
+ * The loops are what the vendor's manual calls ideal: independent accumulators in registers, streams without
+ * arithmetic. int8 is the best of the instructions that this processor has (AMX where the system lets us). */
 #define _DEFAULT_SOURCE                     /* syscall */
 #include "bench.h"
 #include <stdio.h>
@@ -139,8 +139,8 @@ __attribute__((target("avx2"))) static float b_read_some(const float *p, size_t 
     _mm256_storeu_ps(out, _mm256_add_ps(_mm256_add_ps(s0, s1), _mm256_add_ps(s2, s3)));
     return out[0] + out[7];
 }
-/* the same as four streams, each asked for well ahead: more pages are open at once than one stream keeps open. An odd number of
-   lines lies between them: a power of two would send all four to the same sets of the caches */
+/* the same as four streams, each asked for well ahead: more pages are open at once than one stream keeps open. An odd
+ * number of lines lies between them: a power of two would send all four to the same sets of the caches */
 __attribute__((target("avx2"))) static float b_read_four(const float *p, size_t n)
 {
     __m256 s0 = _mm256_setzero_ps(), s1 = s0, s2 = s0, s3 = s0;
@@ -248,7 +248,11 @@ void b_limits_measure(void)
         i8.run = b_vnni_512; i8.ops_each = 12 * 128; i8.n = 4000000;
     }
     /* asking for the target also asks the system for the tiles */
-    if (tiny_target_runs_here(TINY_TARGET_AMX) && syscall(SYS_arch_prctl, 0x1023, 18) == 0) { i8.run = b_amx; i8.ops_each = 4 * 16 * 16 * 64 * 2; i8.n = 400000; }
+    if (tiny_target_runs_here(TINY_TARGET_AMX) && syscall(SYS_arch_prctl, 0x1023, 18) == 0) {
+        i8.run = b_amx;
+        i8.ops_each = 4 * 16 * 16 * 64 * 2;
+        i8.n = 400000;
+    }
 #endif
     for (k = 0; k < 2; k++) {
         int threads = k ? b_threads : 1;
@@ -262,8 +266,10 @@ void b_limits_measure(void)
 void bench_limits(void)
 {
     int k;
-    b_note("The limits of this machine (best of seven passes of each form over %zu MB, or of registers only):", B_STREAM_BYTES >> 20);
+    b_note("The limits of this machine (best of seven passes of each form over %zu MB, or of registers only):",
+           B_STREAM_BYTES >> 20);
     for (k = 0; k < 2; k++)
-        b_note("%d thread%s: read %.1f GB/s, copy %.1f GB/s (read + written), f32 %.0f Gop/s, int8 %.0f Gop/s", k ? b_threads : 1, k && b_threads > 1 ? "s" : "",
-               b_max[k].read * 1e-9, b_max[k].copy * 1e-9, b_max[k].f32 * 1e-9, b_max[k].i8 * 1e-9);
+        b_note("%d thread%s: read %.1f GB/s, copy %.1f GB/s (read + written), f32 %.0f Gop/s, int8 %.0f Gop/s",
+               k ? b_threads : 1, k && b_threads > 1 ? "s" : "", b_max[k].read * 1e-9, b_max[k].copy * 1e-9,
+               b_max[k].f32 * 1e-9, b_max[k].i8 * 1e-9);
 }

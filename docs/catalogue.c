@@ -1,7 +1,8 @@
-/* docs/catalogue.c - prints docs/catalogue.md: the systems of the plan with what is here of each, and the table of operations
+/* docs/catalogue.c - prints docs/catalogue.md: the systems of the plan with what is here of each, and the table of
+ * operations
  *
- * A system counts as here when its pair of files stands in src/ and its test in tests/: nothing is said by hand. The names,
- * papers and headlines come from docs/systems.tsv, the operations from the tables of both headers.                         */
+ * A system counts as here when its pair of files stands in src/ and its test in tests/. The names, papers and headlines
+ * come from docs/systems.tsv, the operations from the tables of both headers. */
 #include "tinygnn.h"
 #include "tinyllm.h"                        /* last: tiny_op_at is its own */
 #include <stdio.h>
@@ -37,7 +38,8 @@ static void print_row(const tiny_op_row *row)
     while (row->kernels && row->kernels[slots] >= 0) slots++;
     printf("| %s | %d | ", row->name, row->kind);
     print_cell(row->formula);
-    printf(" | %d%s | %s | %d |\n", row->n_in_needed, row->n_in > row->n_in_needed ? " and more" : "", row->flags & TINY_OP_INPLACE ? "yes" : "no", slots);
+    printf(" | %d%s | %s | %d |\n", row->n_in_needed, row->n_in > row->n_in_needed ? " and more" : "",
+           row->flags & TINY_OP_INPLACE ? "yes" : "no", slots);
 }
 
 int main(void)
@@ -48,7 +50,8 @@ int main(void)
     size_t i;
     int n = 0, here = 0;
     if (!f) { fprintf(stderr, "docs/systems.tsv cannot be opened: run this from the top folder\n"); return 1; }
-    printf("# Catalogue\n\nPrinted by `make docs` from the table of operations and docs/systems.tsv. \"here\" means: the files stand in src/ and their test in tests/.\n\n## Systems\n");
+    printf("# Catalogue\n\nPrinted by `make docs` from the table of operations and docs/systems.tsv. \"here\" means: "
+           "the files stand in src/ and their test in tests/.\n\n## Systems\n");
     while (fgets(line, sizeof line, f)) {
         char *field[6], *p = line;
         int k;
@@ -59,18 +62,26 @@ int main(void)
             if (*p) *p++ = 0;
         }
         if (!strcmp(field[0], "family")) continue;
-        if (!field[3][0] || strncmp(field[3], "src/", 4) != 0) { fprintf(stderr, "docs/systems.tsv: %s has no file\n", field[1]); return 1; }
+        if (!field[3][0] || strncmp(field[3], "src/", 4) != 0) {
+            fprintf(stderr, "docs/systems.tsv: %s has no file\n", field[1]);
+            return 1;
+        }
         if (strcmp(family, field[0]) != 0) {
             (void)snprintf(family, sizeof family, "%s", field[0]);
-            printf("\n### %s\n\n| system | paper | file | state | the paper's headline | ours |\n|---|---|---|---|---|---|\n", family);
+            printf("\n### %s\n\n| system | paper | file | state | the paper's headline | ours "
+                   "|\n|---|---|---|---|---|---|\n",
+                   family);
         }
         k = is_here(field[3]);
-        printf("| %s | %s | %s | %s | %s | %s |\n", field[1], field[2], field[3], k ? "**here**" : "not yet", field[4], k ? field[5] : "");
+        printf("| %s | %s | %s | %s | %s | %s |\n", field[1], field[2], field[3], k ? "**here**" : "not yet", field[4],
+               k ? field[5] : "");
         n++;
         here += k;
     }
     (void)fclose(f);
-    printf("\n%d of %d are here.\n\n## Operations\n\nKinds above %d are tinyllm.h's, those above %d tinygnn.h's, all others are in both.\n\n", here, n, TINY_OP_BASE_LLM, TINY_OP_BASE_GNN);
+    printf("\n%d of %d are here.\n\n## Operations\n\nKinds above %d are tinyllm.h's, those above %d tinygnn.h's, all "
+           "others are in both.\n\n",
+           here, n, TINY_OP_BASE_LLM, TINY_OP_BASE_GNN);
     printf("| operation | kind | what | inputs | in place | kernels of each target |\n|---|---|---|---|---|---|\n");
     for (i = 0; (row = tiny_op_at(i)) != NULL; i++) print_row(row);
     for (i = 0; (row = tinygnn_op_at(i)) != NULL; i++)

@@ -1,11 +1,13 @@
 /* examples/bench-model.c - how fast is this model on this machine, and how far from what the machine can do?
  *
- *     bench-model MODEL.gguf [-p 512] [-n 64] [-t 1,2] [-r 3] [--batch 1,2,4,8,16,32,64] [--target T] [--no-mixed] [--json]
+ *     bench-model MODEL.gguf [-p 512] [-n 64] [-t 1,2] [-r 3] [--batch 1,2,4,8,16,32,64] [--target T] [--no-mixed]
+ *     [--json]
  *
- * For each number of threads: prompts of -p tokens, -n tokens one by one, and both in turn (not with --no-mixed). Each figure is the median of
- * -r rounds. With --batch, so many sequences decode together, -n tokens in all and at least four steps. Beside decode stands its share of the limit, which is the bandwidth of reading divided by the bytes of weights that
- * a token reads; beside prompts their share of the peak of float32. Both limits are measured in the same rounds, on as many
- * threads. (Tiles of bfloat16 are beyond the peak of float32: a share above 1 is no mistake.)                           */
+ * For each number of threads: prompts of -p tokens, -n tokens one by one, and both in turn (not with --no-mixed). Each
+ * figure is the median of -r rounds. With --batch, so many sequences decode together, -n tokens in all and at least
+ * four steps. Beside decode stands its share of the limit, which is the bandwidth of reading divided by the bytes of
+ * weights that a token reads; beside prompts their share of the peak of float32. Both limits are measured in the same
+ * rounds, on as many threads. (Tiles of bfloat16 are beyond the peak of float32: a share above 1 is no mistake.) */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "bench-model"
@@ -15,7 +17,10 @@
 #endif
 
 static double now(void) { return (double)tiny_now_ns() * 1e-9; }
-static int order(const void *a, const void *b) { return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b; }
+static int order(const void *a, const void *b)
+{
+    return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b;
+}
 static double median(double *x, int n) { qsort(x, (size_t)n, sizeof *x, order); return x[n / 2]; }
 
 /* ---- the machine */
@@ -86,7 +91,8 @@ static void read_piece(tiny_team *team, void *arg)
             const unsigned char *from = s->at + (size_t)i0 * PIECE;
             size_t i, k;
             for (i = 0; i < QUARTER; i += 64)
-                for (k = 0; k < 4; k++) {   /* one number of each cache line would do; eight show that the loop is not what limits */
+                for (k = 0; k < 4;
+                     k++) { /* one number of each cache line would do; eight show that the loop is not what limits */
                     const uint64_t *p = (const uint64_t *)(const void *)(from + k * QUARTER + i);
 #ifdef __GNUC__
                     __builtin_prefetch((const unsigned char *)p + AHEAD);
@@ -204,7 +210,8 @@ static int read_numbers(const char *option_name, const char *s, int most, int *t
         char *end = NULL;
         const long v = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
         if (!end || (*end && *end != ',') || v < 1 || v > most || n == SIZES) {
-            (void)refused("%s takes up to %d whole numbers, with commas between them, from 1 to %d, not %s", option_name, SIZES, most, s);
+            (void)refused("%s takes up to %d whole numbers, with commas between them, from 1 to %d, not %s",
+                          option_name, SIZES, most, s);
             return 0;
         }
         to[n] = (int)v;
@@ -233,9 +240,11 @@ int main(int argc, char **argv)
     int p = 512, n = 64, rounds = 3, json = 0, no_mixed = 0, repack = 0, a, i_threads, first = 1;
     tiny_status st = TINY_OK;
     const option options[] = {
-        THE_WORD("model", &path), A_WHOLE("-p", &p, 0, 60000), A_WHOLE("-n", &n, 0, 60000), A_TEXT("-t", &list), A_WHOLE("-r", &rounds, 1, ROUNDS), A_TEXT("--batch", &batches_list),
-        A_TARGET("--target", &target), A_FLAG("--no-mixed", &no_mixed), A_FLAG("--json", &json),
-        A_FLAG("--repack", &repack), A_TEXT("--repack-file", &repack_file) };
+        THE_WORD("model", &path),      A_WHOLE("-p", &p, 0, 60000),          A_WHOLE("-n", &n, 0, 60000),
+        A_TEXT("-t", &list),           A_WHOLE("-r", &rounds, 1, ROUNDS),    A_TEXT("--batch", &batches_list),
+        A_TARGET("--target", &target), A_FLAG("--no-mixed", &no_mixed),      A_FLAG("--json", &json),
+        A_FLAG("--repack", &repack),   A_TEXT("--repack-file", &repack_file)
+    };
     READ_OPTIONS(argc, argv, usage, options);
     if (list && !(n_threads = read_numbers("-t", list, TINY_MAX_THREADS, threads))) return 2;
     if (batches_list && !(n_size = read_numbers("--batch", batches_list, SEQUENCES, sizes))) return 2;
@@ -290,9 +299,11 @@ int main(int argc, char **argv)
             for (i = 0; i < tllm_gguf_n_tensors(file); i++) {
                 const tllm_gguf_tensor *w = tllm_gguf_tensor_at(file, i);
                 /* looked up, or multiplied for the last token only: no work of a prompt */
-                if (tllm_text_is(w->name, "token_embd.weight") || tllm_text_is(w->name, "output.weight")) rows += (double)w->dim[0] * (double)w->dim[1];
+                if (tllm_text_is(w->name, "token_embd.weight") || tllm_text_is(w->name, "output.weight"))
+                    rows += (double)w->dim[0] * (double)w->dim[1];
                 file_bytes += (double)w->bytes;     /* an embedding beside an output matrix is read by the row */
-                if (!tllm_text_is(w->name, "token_embd.weight") || !tllm_gguf_tensor_find(file, "output.weight")) bytes += (double)w->bytes;
+                if (!tllm_text_is(w->name, "token_embd.weight") || !tllm_gguf_tensor_find(file, "output.weight"))
+                    bytes += (double)w->bytes;
             }
         }
         if (!st) st = decode(state, 2, 0, out);        /* pages come in, threads start */
@@ -329,24 +340,36 @@ int main(int argc, char **argv)
             if (json) {
                 printf("%s{\"model\":", first ? "[" : ",\n");
                 print_json_text(path);
-                printf(",\"target\":\"%s\",\"threads\":%d,\"prompt_tokens\":%d,\"decode_tokens\":%d,\"rounds\":%d,\"repacked_bytes\":%.0f,\"prompt_per_s\":%.2f,\"decode_per_s\":%.2f,"
-                       "\"mixed_per_s\":%s,\"read_GB_per_s\":%.2f,\"f32_GFLOP_per_s\":%.1f,\"weight_bytes_per_token\":%.0f,\"decode_share_of_read\":%.3f,"
+                printf(",\"target\":\"%s\",\"threads\":%d,\"prompt_tokens\":%d,\"decode_tokens\":%d,\"rounds\":%d,"
+                       "\"repacked_bytes\":%.0f,\"prompt_per_s\":%.2f,\"decode_per_s\":%.2f,"
+                       "\"mixed_per_s\":%s,\"read_GB_per_s\":%.2f,\"f32_GFLOP_per_s\":%.1f,\"weight_bytes_per_token\":%"
+                       ".0f,\"decode_share_of_read\":%.3f,"
                        "\"prompt_share_of_f32_peak\":%.3f,\"load_s\":%.4f,\"resident_MB\":%.1f,\"batches\":[",
-                       tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, p, n, rounds, (double)repacked.bytes, pp, tg, no_mixed ? "null" : both, read / 1e9, peak / 1e9, bytes, tg * bytes / read,
+                       tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, p, n, rounds, (double)repacked.bytes, pp,
+                       tg, no_mixed ? "null" : both, read / 1e9, peak / 1e9, bytes, tg * bytes / read,
                        pp * 2.0 * (about.n_params - rows) / peak, load, resident("VmRSS") / 1024 - 256);
             } else {
-                if (first) printf("%s: %.0f M parameters, %.1f MB of weights, %.1f MB read for a token\n%-7s %7s %10s %6s %10s %6s %10s %9s %10s %8s %9s\n", path, about.n_params / 1e6,
-                                  file_bytes / 1e6, bytes / 1e6, "target", "threads", "prompt/s", "share", "decode/s", "share", "mixed/s", "read GB/s", "GFLOP/s", "load ms", "memory MB");
-                if (first && repacked.n) printf("repacked%s: %.1f MB of %d matrices, %.1f MB in blocks stay\n", repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6,
-                                                (int)repacked.n, (double)repacked.left / 1e6);
-                printf("%-7s %7d %10.1f %6.2f %10.2f %6.2f %10s %9.2f %10.1f %8.1f %9.1f\n", tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, pp, pp * 2.0 * (about.n_params - rows) / peak,
-                       tg, tg * bytes / read, no_mixed ? "-" : both, read / 1e9, peak / 1e9, load * 1e3, resident("VmRSS") / 1024 - 256);
+                if (first)
+                    printf("%s: %.0f M parameters, %.1f MB of weights, %.1f MB read for a token\n%-7s %7s %10s %6s "
+                           "%10s %6s %10s %9s %10s %8s %9s\n",
+                           path, about.n_params / 1e6, file_bytes / 1e6, bytes / 1e6, "target", "threads", "prompt/s",
+                           "share", "decode/s", "share", "mixed/s", "read GB/s", "GFLOP/s", "load ms", "memory MB");
+                if (first && repacked.n)
+                    printf("repacked%s: %.1f MB of %d matrices, %.1f MB in blocks stay\n",
+                           repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (int)repacked.n,
+                           (double)repacked.left / 1e6);
+                printf("%-7s %7d %10.1f %6.2f %10.2f %6.2f %10s %9.2f %10.1f %8.1f %9.1f\n",
+                       tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, pp,
+                       pp * 2.0 * (about.n_params - rows) / peak, tg, tg * bytes / read, no_mixed ? "-" : both,
+                       read / 1e9, peak / 1e9, load * 1e3, resident("VmRSS") / 1024 - 256);
             }
             for (a = 0; a < n_size; a++) {
                 const double rate = median(size[a].rate, rounds);
                 if (json) printf("%s{\"sequences\":%d,\"per_s\":%.2f}", a ? "," : "", size[a].n, rate);
-                else printf("%7d %s %d together: %.2f tokens/s, %.3f ms a token, %.2f times as fast as one by one\n", desc.n_threads, desc.n_threads == 1 ? "thread, " : "threads,", size[a].n,
-                            rate, 1e3 / rate, rate / tg);
+                else
+                    printf("%7d %s %d together: %.2f tokens/s, %.3f ms a token, %.2f times as fast as one by one\n",
+                           desc.n_threads, desc.n_threads == 1 ? "thread, " : "threads,", size[a].n, rate, 1e3 / rate,
+                           rate / tg);
             }
             if (json) printf("]}");
             (void)fflush(stdout);

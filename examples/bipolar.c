@@ -1,9 +1,11 @@
 /* examples/bipolar.c - what a product costs, and what is lost, with weights and activations of few bits
  *
- *     bipolar [--size N] [--rows M] [--weights P] [--activations Q] [--group G] [--seed S] [--threads N] [--target NAME]
+ *     bipolar [--size N] [--rows M] [--weights P] [--activations Q] [--group G] [--seed S] [--threads N] [--target
+ *     NAME]
  *
- * Random weights N x N and M rows of activations, both normal. Without --weights and --activations all pairs of 1, 2, 3, 4, 8 bits. Beside each:
- * bytes of the weights, time of the product with its activations quantized and packed, and how far it is from the product in f32.          */
+ * Random weights N x N and M rows of activations, both normal. Without --weights and --activations all pairs of 1, 2,
+ * 3, 4, 8 bits. Beside each: bytes of the weights, time of the product with its activations quantized and packed, and
+ * how far it is from the product in f32. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -26,7 +28,8 @@ typedef struct product { tiny_ctx *ctx; const tllm_bipolar *w; tiny_tensor x, de
 
 static tiny_status run(const product *p)
 {
-    return p->w ? tllm_bipolar_matmul(p->ctx, p->w, &p->x, p->bits, NULL, &p->y) : tiny_matmul(p->ctx, &p->x, &p->dense, NULL, TINY_ACT_NONE, &p->y);
+    return p->w ? tllm_bipolar_matmul(p->ctx, p->w, &p->x, p->bits, NULL, &p->y)
+                : tiny_matmul(p->ctx, &p->x, &p->dense, NULL, TINY_ACT_NONE, &p->y);
 }
 
 /* microseconds, the least of some rounds; below 0 where it failed */
@@ -58,7 +61,8 @@ static int show(product *p, const tiny_tensor *weights, int bits, int group, con
         off += (double)(y[i] - want[i]) * (double)(y[i] - want[i]);
         size += (double)want[i] * (double)want[i];
     }
-    printf("W%dA%d %10.2f MB %10.1f us %8.2f x %9.1f %%\n", bits, p->bits, (double)w.n_bytes * 1e-6, us, f32_us / us, size > 0 ? 100.0 * sqrt(off / size) : 0.0);
+    printf("W%dA%d %10.2f MB %10.1f us %8.2f x %9.1f %%\n", bits, p->bits, (double)w.n_bytes * 1e-6, us, f32_us / us,
+           size > 0 ? 100.0 * sqrt(off / size) : 0.0);
     tllm_bipolar_free(p->ctx, &w);
     p->w = NULL;
     return us >= 0;
@@ -70,8 +74,14 @@ int main(int argc, char **argv)
     int n = 1024, m = 1, wbits = 0, abits = 0, group = 0, i, j, ok = 1;
     uint64_t seed = 1;
     tiny_ctx_desc desc = { 0 };
-    const option options[] = { A_WHOLE("--size", &n, 1, 32768), A_WHOLE("--rows", &m, 1, 4096), A_WHOLE("--weights", &wbits, 1, 8), A_WHOLE("--activations", &abits, 1, 8), A_WHOLE("--group", &group, 0, 32768),
-                               A_SEED("--seed", &seed), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &desc.target) };
+    const option options[] = { A_WHOLE("--size", &n, 1, 32768),
+                               A_WHOLE("--rows", &m, 1, 4096),
+                               A_WHOLE("--weights", &wbits, 1, 8),
+                               A_WHOLE("--activations", &abits, 1, 8),
+                               A_WHOLE("--group", &group, 0, 32768),
+                               A_SEED("--seed", &seed),
+                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_TARGET("--target", &desc.target) };
     tiny_ctx *ctx = NULL;
     product p;
     float *w, *x, *y, *want;
@@ -100,7 +110,8 @@ int main(int argc, char **argv)
         f32_us = time_of(&p);
         ok = f32_us >= 0;
         p.y.data = y;
-        printf("%d x %d weights, %d row%s of activations, bits counted by %s\n", n, n, m, m > 1 ? "s" : "", tllm_bipolar_pass(ctx));
+        printf("%d x %d weights, %d row%s of activations, bits counted by %s\n", n, n, m, m > 1 ? "s" : "",
+               tllm_bipolar_pass(ctx));
         printf("%-4s %13s %13s %10s %11s\n", "", "weights", "product", "of f32", "error");
         printf("f32  %10.2f MB %10.1f us\n", 4e-6 * n * n, f32_us);
         for (i = 0; ok && i < 5; i++)

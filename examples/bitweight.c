@@ -4,9 +4,10 @@
  *     bitweight --nest DESIGN          the loops of a design
  *     bitweight --list                 the designs
  *
- * MODEL is any file of weights that tinyllm.h reads. Its matrices become int8, row by row (the largest weight of a row becomes 127). For each of
- * them: the digits that are not 0 in a weight, of four, by Booth's and by the EN-T encoder, and the bits of the magnitude. Then what each design needs
- * to multiply all of them with N tokens (64): cycles are counted here, frequencies and areas are the authors' synthesis (arXiv 2503.06342).     */
+ * MODEL is any file of weights that tinyllm.h reads. Its matrices become int8, row by row (the largest weight of a row
+ * becomes 127). For each of them: the digits that are not 0 in a weight, of four, by Booth's and by the EN-T encoder,
+ * and the bits of the magnitude. Then what each design needs to multiply all of them with N tokens (64): cycles are
+ * counted here, frequencies and areas are the authors' synthesis (arXiv 2503.06342). */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -63,7 +64,8 @@ static int prepare(tiny_ctx *ctx, work *w, const char *encoder, int zero_slot, i
         if (tllm_bw_design_of(ctx, w->unit[w->n]->name, d)) return failed(ctx);
         if (encoder) d->encoder = strcmp(encoder, "ent") ? TLLM_BW_BOOTH : TLLM_BW_ENT;
         d->zero_slot = zero_slot;
-        if (sync_k && d->loop[d->n_loops - 1].sparse && tllm_bw_transform(ctx, d, TLLM_BW_SYNC_K, 0)) return failed(ctx);
+        if (sync_k && d->loop[d->n_loops - 1].sparse && tllm_bw_transform(ctx, d, TLLM_BW_SYNC_K, 0))
+            return failed(ctx);
     }
     return 0;
 }
@@ -74,9 +76,11 @@ static double mean(tiny_ctx *ctx, int encoder, const uint64_t *count)
     return tllm_bw_digits_of(ctx, encoder, count, &d) ? 0 : d.mean;
 }
 
-static void digits(tiny_ctx *ctx, const char *name, int width, const char *type, tiny_idx rows, tiny_idx k, const uint64_t *count)
+static void digits(tiny_ctx *ctx, const char *name, int width, const char *type, tiny_idx rows, tiny_idx k,
+                   const uint64_t *count)
 {
-    printf("%-*.*s  %-6s %7td x %-7td %7.3f %7.3f %7.3f\n", width, width, name, type, rows, k, mean(ctx, TLLM_BW_BOOTH, count), mean(ctx, TLLM_BW_ENT, count), mean(ctx, TLLM_BW_BITS, count));
+    printf("%-*.*s  %-6s %7td x %-7td %7.3f %7.3f %7.3f\n", width, width, name, type, rows, k,
+           mean(ctx, TLLM_BW_BOOTH, count), mean(ctx, TLLM_BW_ENT, count), mean(ctx, TLLM_BW_BITS, count));
 }
 
 /* one matrix: its digits, and the cycles of each design */
@@ -122,7 +126,9 @@ static int model(tiny_ctx *ctx, work *w, const char *path)
         sum += (double)t->bytes;
         if (t->name.n > (size_t)width) width = (int)(t->name.n < 48 ? t->name.n : 48);
     }
-    if (!w->quiet) printf("%-*s  %-6s %17s %7s %7s %7s\n", width, "digits of a weight that are not 0", "", "", "Booth", "EN-T", "bits");
+    if (!w->quiet)
+        printf("%-*s  %-6s %17s %7s %7s %7s\n", width, "digits of a weight that are not 0", "", "", "Booth", "EN-T",
+               "bits");
     for (i = 0; i < tllm_gguf_n_tensors(g) && !bad; i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
         /* a table of embeddings that are only looked up is not multiplied */
@@ -139,16 +145,22 @@ static int model(tiny_ctx *ctx, work *w, const char *path)
         fprintf(stderr, "bitweight: %s has no matrices\n", path);
         return 1;
     }
-    printf("%-*s  %6zu %-17s %7.3f %7.3f %7.3f\n", width, "all", matrices, "matrices", mean(ctx, TLLM_BW_BOOTH, w->count), mean(ctx, TLLM_BW_ENT, w->count), mean(ctx, TLLM_BW_BITS, w->count));
-    printf("\n%.0f products (%d tokens)\n%-10s %-36s %15s %8s %6s %6s %9s %11s\n", w->products, w->tokens, "design", "", "cycles", "a lane", "idle", "MHz", "Gop/s", "Gop/s/mm2");
+    printf("%-*s  %6zu %-17s %7.3f %7.3f %7.3f\n", width, "all", matrices, "matrices",
+           mean(ctx, TLLM_BW_BOOTH, w->count), mean(ctx, TLLM_BW_ENT, w->count), mean(ctx, TLLM_BW_BITS, w->count));
+    printf("\n%.0f products (%d tokens)\n%-10s %-36s %15s %8s %6s %6s %9s %11s\n", w->products, w->tokens, "design", "",
+           "cycles", "a lane", "idle", "MHz", "Gop/s", "Gop/s/mm2");
     for (d = 0; d < w->n; d++) {
         double rate, area;
         tllm_bw_rate(w->unit[d], w->products, w->cycles[d], &rate, &area);
-        printf("%-10s %-36s %15.0f %8.3f %5.1f%%", w->unit[d]->name, w->unit[d]->what, w->cycles[d], w->cycles[d] * w->lanes[d] / w->products, w->cycles[d] > 0 ? 100 * w->idle[d] / w->cycles[d] : 0);
-        if (rate > 0) printf(" %6.0f %9.1f %11.1f%s", w->unit[d]->mhz, rate * 1e-9, area * 1e-9, w->unit[d]->wires ? "" : " (cells)");
+        printf("%-10s %-36s %15.0f %8.3f %5.1f%%", w->unit[d]->name, w->unit[d]->what, w->cycles[d],
+               w->cycles[d] * w->lanes[d] / w->products, w->cycles[d] > 0 ? 100 * w->idle[d] / w->cycles[d] : 0);
+        if (rate > 0)
+            printf(" %6.0f %9.1f %11.1f%s", w->unit[d]->mhz, rate * 1e-9, area * 1e-9,
+                   w->unit[d]->wires ? "" : " (cells)");
         putchar('\n');
     }
-    puts("\ncycles: counted on these weights; a lane: cycles of a lane for each product; MHz and area: the authors' 32 nm synthesis");
+    puts("\ncycles: counted on these weights; a lane: cycles of a lane for each product; MHz and area: the authors' 32 "
+         "nm synthesis");
     return 0;
 }
 
@@ -159,13 +171,21 @@ int main(int argc, char **argv)
     const char *path = NULL, *nest = NULL, *encoder = NULL;
     int zero_slot = 0, sync_k = 0, all = 0, bad;
     tiny_ctx_desc desc;
-    const option options[] = { A_WORD("model", &path), A_WHOLE("--tokens", &w.tokens, 1, 1e6), A_TEXT("--encoder", &encoder), A_FLAG("--zero-slot", &zero_slot), A_FLAG("--sync-k", &sync_k),
-                               A_FLAG("--quiet", &w.quiet), A_TEXT("--nest", &nest), A_FLAG("--list", &all), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS) };
+    const option options[] = { A_WORD("model", &path),
+                               A_WHOLE("--tokens", &w.tokens, 1, 1e6),
+                               A_TEXT("--encoder", &encoder),
+                               A_FLAG("--zero-slot", &zero_slot),
+                               A_FLAG("--sync-k", &sync_k),
+                               A_FLAG("--quiet", &w.quiet),
+                               A_TEXT("--nest", &nest),
+                               A_FLAG("--list", &all),
+                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS) };
     w.tokens = 64;
     memset(&desc, 0, sizeof desc);
     READ_OPTIONS(argc, argv, usage, options);
     if (!path && !nest && !all) return fputs(usage, stderr), 2;
-    if (encoder && strcmp(encoder, "booth") && strcmp(encoder, "ent")) return wrong(encoder, "--encoder takes booth or ent");
+    if (encoder && strcmp(encoder, "booth") && strcmp(encoder, "ent"))
+        return wrong(encoder, "--encoder takes booth or ent");
     desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;

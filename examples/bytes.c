@@ -1,6 +1,6 @@
 /* examples/bytes.c - a file as a C array, for programs that have no files: bytes FILE NAME > FILE.h
  *
- * The array is NAME, unsigned char, aligned as its 64-bit head; above it stand the size and the CRC-32 of the file.           */
+ * The array is NAME, unsigned char, aligned as its 64-bit head; above it stand the size and the CRC-32 of the file. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,19 +14,25 @@ int main(int argc, char **argv)
     unsigned long n = 0;
     const char *name;
     int c, k;
-    if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) return puts("bytes FILE NAME > FILE.h") < 0;
+    if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
+        return puts("bytes FILE NAME > FILE.h") < 0;
     if (argc != 3) return fputs("bytes FILE NAME > FILE.h\n", stderr), 2;
     if (!f) return fprintf(stderr, "bytes: %s cannot be read\n", argv[1]), 1;
     for (; (c = getc(f)) != EOF && n < MOST; n++)
         for (crc ^= (unsigned)c, k = 0; k < 8; k++) crc = crc >> 1 ^ (0xedb88320u & (0u - (crc & 1u)));
-    if (c != EOF) return fprintf(stderr, "bytes: %s has more than %lu bytes, which are the most for an array\n", argv[1], (unsigned long)MOST), 1;
+    if (c != EOF)
+        return fprintf(stderr, "bytes: %s has more than %lu bytes, which are the most for an array\n", argv[1],
+                       (unsigned long)MOST),
+               1;
     rewind(f);
     name = strrchr(argv[1], '/') ? strrchr(argv[1], '/') + 1 : argv[1];
-    printf("/* %s: %lu bytes, CRC-32 %08lx. MIT licence. Written by bytes. */\n", name, n, (unsigned long)(crc ^ 0xffffffffu));
+    printf("/* %s: %lu bytes, CRC-32 %08lx. MIT licence. Written by bytes. */\n", name, n,
+           (unsigned long)(crc ^ 0xffffffffu));
     printf("static const unsigned char %s[%lu] = {", argv[2], n);
     for (n = 0; (c = getc(f)) != EOF && n < MOST; n++) printf("%s%d,", n % 32 ? "" : "\n", c);
     puts("\n};");
-    if (ferror(f) || fflush(stdout) || ferror(stdout)) return fprintf(stderr, "bytes: reading %s or writing failed\n", argv[1]), 1;
+    if (ferror(f) || fflush(stdout) || ferror(stdout))
+        return fprintf(stderr, "bytes: reading %s or writing failed\n", argv[1]), 1;
     (void)fclose(f);
     return 0;
 }

@@ -1,12 +1,15 @@
 /* examples/cache.c - keys and values of a text in a file of few bits, and a model that goes on from it
  *
- *     cache profile MODEL.gguf TEXT.txt ... -o TABLES           once for a model: what its keys and values look like on texts
+ *     cache profile MODEL.gguf TEXT.txt ... -o TABLES           once for a model: what its keys and values look like on
+ *                                                               texts
  *     cache save MODEL.gguf "text" -o FILE --tables TABLES      reads the text, keeps what the model computed of it
- *     cache load MODEL.gguf FILE --tables TABLES --n 40         goes on from there; nothing of the text is computed again
+ *     cache load MODEL.gguf FILE --tables TABLES --n 40         goes on from there; nothing of the text is computed
+ *                                                               again
  *     cache info FILE
- *     cache stream --deadline 1                                 policies of sending a long cache over links whose speed changes
+ *     cache stream --deadline 1                                 policies of sending a long cache over links whose speed
+ *                                                               changes
  *
- * Without --tables the file brings its own along, which makes a short one larger.                                          */
+ * Without --tables the file brings its own along, which makes a short one larger. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -62,7 +65,9 @@ static tiny_status hold_text(tiny_ctx *ctx, tllm_session *s, const char *text, s
     tiny_status st;
     memset(&t, 0, sizeof t);
     st = tllm_encode(ctx, tllm_session_vocab(s), text, n, TLLM_ENCODE_ENDS, &t);
-    if (!st && t.n > 1 && tllm_vocab_adds_eos(tllm_session_vocab(s)) && tllm_vocab_is_end(tllm_session_vocab(s), t.id[t.n - 1])) t.n--;
+    if (!st && t.n > 1 && tllm_vocab_adds_eos(tllm_session_vocab(s)) &&
+        tllm_vocab_is_end(tllm_session_vocab(s), t.id[t.n - 1]))
+        t.n--;
     if (!st && t.n > (size_t)tllm_session_context(s)) t.n = (size_t)tllm_session_context(s);
     if (!st) st = tllm_session_set(s, t.id, t.n, NULL, NULL);
     *held = t.n;
@@ -95,7 +100,9 @@ static int profile(tiny_ctx *ctx, const options *o)
     }
     if (!st) st = tllm_kvcodec_profile_tables(p, &t);
     if (!st) st = tllm_kvcodec_tables_save(ctx, t, o->out);
-    if (!st) printf("%zu texts, %zu tokens: tables %016llx in %s\n", texts, tokens, (unsigned long long)tllm_kvcodec_tables_id(t), o->out);
+    if (!st)
+        printf("%zu texts, %zu tokens: tables %016llx in %s\n", texts, tokens,
+               (unsigned long long)tllm_kvcodec_tables_id(t), o->out);
     tllm_kvcodec_profile_close(p);
     tllm_kvcodec_tables_close(ctx, t);
     tllm_session_close(s);
@@ -116,7 +123,8 @@ static int save(tiny_ctx *ctx, const options *o)
     if (!st && o->tables) st = tllm_kvcodec_tables_load(ctx, o->tables, &t);
     if (!st) st = hold_text(ctx, s, o->arg.at[1], strlen(o->arg.at[1]), &n);
     if (!st) st = tllm_kvcodec_save(s, t, &d, o->out);
-    if (!st && n == (size_t)tllm_session_context(s)) fprintf(stderr, "cache: the context ends here, a longer text was cut: --context N makes room\n");
+    if (!st && n == (size_t)tllm_session_context(s))
+        fprintf(stderr, "cache: the context ends here, a longer text was cut: --context N makes room\n");
     tllm_kvcodec_tables_close(ctx, t);
     tllm_session_close(s);
     if (st) return failed(ctx);
@@ -154,7 +162,9 @@ static int load(tiny_ctx *ctx, const options *o)
         st = tllm_generate_tokens(s, token, n, &how, &made);
         if (!st) printf("\n");
     }
-    if (!st) fprintf(stderr, "%zu tokens were loaded%s\n", n, how.n_most ? ", the last of them computed again for what comes next" : "");
+    if (!st)
+        fprintf(stderr, "%zu tokens were loaded%s\n", n,
+                how.n_most ? ", the last of them computed again for what comes next" : "");
     tiny_free(ctx, token);
     tllm_kvcodec_tables_close(ctx, t);
     tllm_session_close(s);
@@ -173,12 +183,15 @@ static int info(tiny_ctx *ctx, const options *o)
             continue;
         }
         for (k = 0; k < f.n_chunk; k++) elements += (double)f.chunk[k].n_element;
-        printf("%s: %td tokens, %td chunk%s, %zu bytes, %.3f bits an element (f16: 16)\n", o->arg.at[i], f.n_token, f.n_chunk, f.n_chunk == 1 ? "" : "s", f.n_bytes, 8.0 * (double)f.n_bytes / elements);
+        printf("%s: %td tokens, %td chunk%s, %zu bytes, %.3f bits an element (f16: 16)\n", o->arg.at[i], f.n_token,
+               f.n_chunk, f.n_chunk == 1 ? "" : "s", f.n_bytes, 8.0 * (double)f.n_bytes / elements);
         for (k = 0; k < f.n_chunk; k++) {
             const tllm_kvcodec_about *a = &f.chunk[k];
-            printf("  chunk %lu: tokens %td to %td, level %d, %td layers, %zu bytes: scales %zu, lengths %zu, streams %zu, tables %zu%s %016llx\n", (unsigned long)a->chunk, a->first,
-                   a->first + a->n_token - 1, a->level, a->n_layer, a->n_bytes, a->scale_bytes, a->length_bytes, a->stream_bytes, a->table_bytes, a->alone ? " inside," : ", from outside,",
-                   (unsigned long long)a->tables);
+            printf("  chunk %lu: tokens %td to %td, level %d, %td layers, %zu bytes: scales %zu, lengths %zu, streams "
+                   "%zu, tables %zu%s %016llx\n",
+                   (unsigned long)a->chunk, a->first, a->first + a->n_token - 1, a->level, a->n_layer, a->n_bytes,
+                   a->scale_bytes, a->length_bytes, a->stream_bytes, a->table_bytes,
+                   a->alone ? " inside," : ", from outside,", (unsigned long long)a->tables);
         }
         tllm_kvcodec_file_close(ctx, &f);
     }
@@ -189,13 +202,18 @@ static int info(tiny_ctx *ctx, const options *o)
 static int stream(tiny_ctx *ctx, const options *o)
 {
     static const double bits[TLLM_KVCODEC_LEVELS] = { 2.15, 2.54, 3.47, 6.25 };
-    static const struct { const char *name; tllm_kvstream_policy policy; int level; } way[] = {
-        { "all that is left", TLLM_KVSTREAM_REST, 0 }, { "a budget a chunk", TLLM_KVSTREAM_BUDGET, 0 }, { "level 1", TLLM_KVSTREAM_FIXED, 1 }, { "level 2", TLLM_KVSTREAM_FIXED, 2 },
-        { "level 3", TLLM_KVSTREAM_FIXED, 3 }, { "8 bits, coded", TLLM_KVSTREAM_FIXED, 4 }, { "text", TLLM_KVSTREAM_FIXED, 0 }
-    };
+    static const struct { const char *name; tllm_kvstream_policy policy; int level;
+    } way[] = { { "all that is left", TLLM_KVSTREAM_REST, 0 },
+                { "a budget a chunk", TLLM_KVSTREAM_BUDGET, 0 },
+                { "level 1", TLLM_KVSTREAM_FIXED, 1 },
+                { "level 2", TLLM_KVSTREAM_FIXED, 2 },
+                { "level 3", TLLM_KVSTREAM_FIXED, 3 },
+                { "8 bits, coded", TLLM_KVSTREAM_FIXED, 4 },
+                { "text", TLLM_KVSTREAM_FIXED, 0 } };
     const int n = (o->tokens + 1499) / 1500, traces = o->traces;
     const double all = (double)o->tokens * o->numbers;
-    double *trace = (double *)malloc((size_t)n * (3 + TLLM_KVCODEC_LEVELS) * sizeof *trace), *bytes = trace + n, *recompute = bytes + n * TLLM_KVCODEC_LEVELS;
+    double *trace = (double *)malloc((size_t)n * (3 + TLLM_KVCODEC_LEVELS) * sizeof *trace), *bytes = trace + n,
+           *recompute = bytes + n * TLLM_KVCODEC_LEVELS;
     int *choice = (int *)malloc((size_t)n * sizeof *choice), i, k, l, bad = 0;
     size_t w;
     if (!trace || !choice) {
@@ -207,10 +225,12 @@ static int stream(tiny_ctx *ctx, const options *o)
     for (i = 0; i < n; i++) {
         const double tokens = i < n - 1 ? 1500 : o->tokens - 1500.0 * (n - 1);
         recompute[i] = o->recompute * tokens / 1500;
-        for (l = 0; l < TLLM_KVCODEC_LEVELS; l++) bytes[i * TLLM_KVCODEC_LEVELS + l] = tokens * o->numbers * bits[l] / 8;
+        for (l = 0; l < TLLM_KVCODEC_LEVELS; l++)
+            bytes[i * TLLM_KVCODEC_LEVELS + l] = tokens * o->numbers * bits[l] / 8;
     }
-    printf("%d chunks, %.1f MB at level 2, %.1f MB at 8 bits; deadline %g s, %d links\n%-18s %8s %12s %10s %8s %14s\n", n, all * bits[1] / 8e6, all / 1e6,
-           o->deadline, traces, "policy", "missed", "mean seconds", "mean MB", "texts", "mean level");
+    printf("%d chunks, %.1f MB at level 2, %.1f MB at 8 bits; deadline %g s, %d links\n%-18s %8s %12s %10s %8s %14s\n",
+           n, all * bits[1] / 8e6, all / 1e6, o->deadline, traces, "policy", "missed", "mean seconds", "mean MB",
+           "texts", "mean level");
     for (w = 0; w < sizeof way / sizeof *way && !bad; w++) {
         tiny_rng rng = tiny_rng_make(o->seed, 0);
         tllm_kvstream_desc d;
@@ -235,7 +255,9 @@ static int stream(tiny_ctx *ctx, const options *o)
             texts += r.n_text;
             for (i = 0; i < n; i++) levels += choice[i];
         }
-        if (!bad) printf("%-18s %8ld %12.2f %10.1f %8ld %14.2f\n", way[w].name, missed, seconds, sent * 1e-6, texts, (double)n * traces > (double)texts ? levels / ((double)n * traces - (double)texts) : 0);
+        if (!bad)
+            printf("%-18s %8ld %12.2f %10.1f %8ld %14.2f\n", way[w].name, missed, seconds, sent * 1e-6, texts,
+                   (double)n * traces > (double)texts ? levels / ((double)n * traces - (double)texts) : 0);
     }
     free(trace);
     free(choice);
@@ -244,16 +266,31 @@ static int stream(tiny_ctx *ctx, const options *o)
 
 int main(int argc, char **argv)
 {
-    static const struct { int (*run)(tiny_ctx *ctx, const options *o); int least, most, out; } command[] = { { profile, 2, 64, 1 }, { save, 2, 2, 1 }, { load, 2, 2, 0 }, { info, 1, 64, 0 }, { stream, 0, 0, 0 } };
+    static const struct {
+        int (*run)(tiny_ctx *ctx, const options *o);
+        int least, most, out;
+    } command[] = {
+        { profile, 2, 64, 1 }, { save, 2, 2, 1 }, { load, 2, 2, 0 }, { info, 1, 64, 0 }, { stream, 0, 0, 0 }
+    };
     static options o;
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     int c = 0, i, bad;
-    const option table[] = {
-        A_COMMAND("profile save load info stream", &c), WORDS(&o.arg, 64), A_TEXT("-o", &o.out), A_TEXT("--tables", &o.tables), A_WHOLE("--level", &o.level, 1, TLLM_KVCODEC_LEVELS),
-        A_WHOLE("--chunk", &o.chunk, 1, 1 << 20), A_WHOLE("--n", &o.n, 0, 1e9), A_WHOLE("--context", &o.context, 1, 1e9), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
-        A_NUMBER("--deadline", &o.deadline, 1e-6, 1e6), A_WHOLE("--tokens", &o.tokens, 1, 1e6), A_WHOLE("--numbers", &o.numbers, 1, 1e9), A_NUMBER("--recompute", &o.recompute, 0, 1e6),
-        A_WHOLE("--traces", &o.traces, 1, 1e6), A_SEED("--seed", &o.seed) };
+    const option table[] = { A_COMMAND("profile save load info stream", &c),
+                             WORDS(&o.arg, 64),
+                             A_TEXT("-o", &o.out),
+                             A_TEXT("--tables", &o.tables),
+                             A_WHOLE("--level", &o.level, 1, TLLM_KVCODEC_LEVELS),
+                             A_WHOLE("--chunk", &o.chunk, 1, 1 << 20),
+                             A_WHOLE("--n", &o.n, 0, 1e9),
+                             A_WHOLE("--context", &o.context, 1, 1e9),
+                             A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                             A_NUMBER("--deadline", &o.deadline, 1e-6, 1e6),
+                             A_WHOLE("--tokens", &o.tokens, 1, 1e6),
+                             A_WHOLE("--numbers", &o.numbers, 1, 1e9),
+                             A_NUMBER("--recompute", &o.recompute, 0, 1e6),
+                             A_WHOLE("--traces", &o.traces, 1, 1e6),
+                             A_SEED("--seed", &o.seed) };
     memset(&desc, 0, sizeof desc);
     o.n = 64;
     o.deadline = 1;
@@ -262,7 +299,8 @@ int main(int argc, char **argv)
     o.recompute = 0.9;
     o.traces = 20;
     READ_OPTIONS(argc, argv, usage, table);
-    if (o.arg.n < command[c].least || o.arg.n > command[c].most) return wrong(argv[1], "its arguments are not as many as it takes");
+    if (o.arg.n < command[c].least || o.arg.n > command[c].most)
+        return wrong(argv[1], "its arguments are not as many as it takes");
     if (command[c].out && !o.out) return wrong("-o", "a value is missing");
     for (i = 0; i < o.arg.n && command[c].out; i++)
         if ((i == 0 || command[c].run == profile) && must_not_write(o.out, 2, o.arg.at[i], o.tables)) return 2;

@@ -2,7 +2,7 @@
  *
  *     chat MODEL.gguf [--system "Be brief."] [--temp 0.8]
  *
- * The file's own chat template makes the prompt. Ctrl-C stops the answer, not the program; /help lists the commands.        */
+ * The file's own chat template makes the prompt. Ctrl-C stops the answer, not the program; /help lists the commands. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "chat"
@@ -149,15 +149,20 @@ static tiny_status tokens_of(chat *c, tllm_tokens *t)
 
 static tiny_status reply(chat *c, tllm_generate_desc *how, tllm_generate_result *r)
 {
-    const size_t room = (size_t)tllm_session_context(c->session), first = c->talk.n && !strcmp(c->talk.m[0].role, "system");
+    const size_t room = (size_t)tllm_session_context(c->session),
+                 first = c->talk.n && !strcmp(c->talk.m[0].role, "system");
     size_t forgotten = 0;
     tllm_tokens t;
     tiny_status st;
     memset(&t, 0, sizeof t);
-    for (st = tokens_of(c, &t); !st && t.n >= room && c->talk.n >= first + 3; st = tokens_of(c, &t), forgotten += 2) forget(&c->talk, first, 2);
-    if (forgotten) fprintf(stderr, "chat: the talk is longer than the context: its first %zu messages are forgotten\n", forgotten);
+    for (st = tokens_of(c, &t); !st && t.n >= room && c->talk.n >= first + 3; st = tokens_of(c, &t), forgotten += 2)
+        forget(&c->talk, first, 2);
+    if (forgotten)
+        fprintf(stderr, "chat: the talk is longer than the context: its first %zu messages are forgotten\n", forgotten);
     if (!st && t.n >= room) {
-        fprintf(stderr, "chat: the talk has %zu tokens, the context has room for %zu: /reset, /undo, or a larger --context\n", t.n, room);
+        fprintf(stderr,
+                "chat: the talk has %zu tokens, the context has room for %zu: /reset, /undo, or a larger --context\n",
+                t.n, room);
         st = TINY_E_WORKSPACE;
     } else if (!st) {
         how->keep = t.n / 2;
@@ -190,10 +195,19 @@ int main(int argc, char **argv)
     const tllm_meta *meta = NULL;
     tllm_text source;
     static const char *const stop_plain[] = { "\nuser:", "\nsystem:" };
-    const option options[] = {
-        THE_WORD("file", &path), ANY_TEXT("--system", &system_text), A_TEXT("--template", &template_path), A_NUMBER("--temp", &temp, 0, 100), A_NUMBER("--min-p", &min_p, 0, 1), A_SEED("--seed", &how.seed),
-        A_WHOLE("--n", &n_most, 0, 1e9), A_WHOLE("--context", &context, 8, 1e9), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &desc.target), A_FLAG("--stats", &stats),
-        A_FLAG("--repack", &repack), A_TEXT("--repack-file", &keep.path) };
+    const option options[] = { THE_WORD("file", &path),
+                               ANY_TEXT("--system", &system_text),
+                               A_TEXT("--template", &template_path),
+                               A_NUMBER("--temp", &temp, 0, 100),
+                               A_NUMBER("--min-p", &min_p, 0, 1),
+                               A_SEED("--seed", &how.seed),
+                               A_WHOLE("--n", &n_most, 0, 1e9),
+                               A_WHOLE("--context", &context, 8, 1e9),
+                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_TARGET("--target", &desc.target),
+                               A_FLAG("--stats", &stats),
+                               A_FLAG("--repack", &repack),
+                               A_TEXT("--repack-file", &keep.path) };
     memset(&desc, 0, sizeof desc);
     memset(&room, 0, sizeof room);
     memset(&how, 0, sizeof how);
@@ -217,10 +231,12 @@ int main(int argc, char **argv)
     if (!st) st = tllm_session_feed(c.session, NULL, 0, &logits);      /* refused by a model that gives no text */
     if (keep.path) repack = 1;
     if (!st && repack) st = tllm_session_repack(c.session, &keep, &repacked);
-    if (!st && keep.path && !repacked.n) fprintf(stderr, "chat: --repack-file %s: nothing was written, as there is nothing to repack\n", keep.path);
+    if (!st && keep.path && !repacked.n)
+        fprintf(stderr, "chat: --repack-file %s: nothing was written, as there is nothing to repack\n", keep.path);
     if (!st && keep.path && repacked.n && !repacked.from_file && !repacked.written) say(tiny_ctx_message(c.ctx));
     if (!st && repack && stats)
-        fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay where the file has them\n", repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (double)repacked.left / 1e6);
+        fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay where the file has them\n",
+                repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (double)repacked.left / 1e6);
     source.at = plain;
     source.n = sizeof plain - 1;
     if (!st && template_path) {
@@ -297,12 +313,16 @@ int main(int argc, char **argv)
                 for (k = 0; k < c.talk.n; k++) total += strlen(c.talk.m[k].role) + c.talk.m[k].content_bytes + 4;
                 all = (char *)malloc(total + 1);
                 total = 0;
-                for (k = 0; all && k < c.talk.n; k++) total += (size_t)sprintf(all + total, "%s: %s\n\n", c.talk.m[k].role, c.talk.m[k].content);
-                if (must_not_write(line + 6, 3, path, template_path, keep.path)) {}
-                else if (!all || tiny_file_write(c.ctx, line + 6, all, total)) fprintf(stderr, "chat: %s\n", all ? tiny_ctx_message(c.ctx) : "there is no memory");
+                for (k = 0; all && k < c.talk.n; k++)
+                    total += (size_t)sprintf(all + total, "%s: %s\n\n", c.talk.m[k].role, c.talk.m[k].content);
+                if (must_not_write(line + 6, 3, path, template_path, keep.path)) {
+                } else if (!all || tiny_file_write(c.ctx, line + 6, all, total))
+                    fprintf(stderr, "chat: %s\n", all ? tiny_ctx_message(c.ctx) : "there is no memory");
                 free(all);
             } else if (!strcmp(line, "/again")) fputs("chat: there is no answer yet to give once more\n", stderr);
-            else if (!strcmp(line, "/save") || !strcmp(line, "/system")) fprintf(stderr, "chat: %s wants %s behind it\n", line, line[2] == 'a' ? "the name of a file" : "the message");
+            else if (!strcmp(line, "/save") || !strcmp(line, "/system"))
+                fprintf(stderr, "chat: %s wants %s behind it\n", line,
+                        line[2] == 'a' ? "the name of a file" : "the message");
             else fprintf(stderr, "chat: %s is no command; /help lists them\n", line);
         } else if (n && !(again = add(&c.talk, "user", line, n))) st = no_memory("this line");
         free(line);
@@ -313,8 +333,9 @@ int main(int argc, char **argv)
         else if (a.failed || !add(&c.talk, "assistant", a.text ? a.text : "", a.n)) st = no_memory("this answer");
         puts(r.end == TLLM_END_CALLER ? " ..." : "");
         if (stats)
-            fprintf(stderr, "[%zu of %zu tokens read at %.1f a second, %zu written at %.1f a second]\n", r.n_prompt - r.n_reused, r.n_prompt,
-                    (double)(r.n_prompt - r.n_reused) / (r.prompt_seconds + 1e-9), r.n_made, (double)r.n_made / (r.made_seconds + 1e-9));
+            fprintf(stderr, "[%zu of %zu tokens read at %.1f a second, %zu written at %.1f a second]\n",
+                    r.n_prompt - r.n_reused, r.n_prompt, (double)(r.n_prompt - r.n_reused) / (r.prompt_seconds + 1e-9),
+                    r.n_made, (double)r.n_made / (r.made_seconds + 1e-9));
         stopped_by = 0;
         free(a.text);
     }

@@ -1,6 +1,6 @@
 /* examples/demo.c - what this machine has, and a few operations on it
  *
- *     cc -O2 -fopenmp examples/demo.c -I. -o demo && ./demo                                                           */
+ *     cc -O2 -fopenmp examples/demo.c -I. -o demo && ./demo */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #include <stdio.h>
@@ -18,7 +18,8 @@ static int fail(tiny_ctx *ctx)
 static int look(tiny_ctx *ctx)
 {
     static const char *const word[6] = { "the", "cat", "sat", "on", "the", "mat" };
-    static float feature[6][4] = { { 2, 0, 0, 0 }, { 0, 3, 0, 1 }, { 0, 1, 3, 0 }, { 1, 0, 1, 0 }, { 2, 0, 0, 0 }, { 0, 2, 0, 3 } };
+    static float feature[6][4] = { { 2, 0, 0, 0 }, { 0, 3, 0, 1 }, { 0, 1, 3, 0 },
+                                   { 1, 0, 1, 0 }, { 2, 0, 0, 0 }, { 0, 2, 0, 3 } };
     float score[36];
     tiny_tensor x = tiny_tensor_2d(feature, TINY_F32, 6, 4), s = tiny_tensor_2d(score, TINY_F32, 6, 6);
     tiny_tensor xt = tiny_tensor_swap(x, 0, 1);             /* transposed: a view, nothing moves */
@@ -40,7 +41,8 @@ static int compare(void)
 {
     enum { N = 300 };
     static float a[N * N], b[N * N], want[N * N], got[N * N];
-    tiny_tensor ta = tiny_tensor_2d(a, TINY_F32, N, N), tb = tiny_tensor_2d(b, TINY_F32, N, N), tw = tiny_tensor_2d(want, TINY_F32, N, N), tg = tiny_tensor_2d(got, TINY_F32, N, N);
+    tiny_tensor ta = tiny_tensor_2d(a, TINY_F32, N, N), tb = tiny_tensor_2d(b, TINY_F32, N, N),
+                tw = tiny_tensor_2d(want, TINY_F32, N, N), tg = tiny_tensor_2d(got, TINY_F32, N, N);
     tiny_rng r = tiny_rng_make(1, 0);
     int t, i;
     tiny_rng_fill_normal(&r, a, N * N);
@@ -62,7 +64,8 @@ static int compare(void)
             float off = got[i] > want[i] ? got[i] - want[i] : want[i] - got[i];
             if (off > worst) worst = off;
         }
-        printf("  %-10s %9.3f ms   largest difference %g\n", tiny_target_name(d.target), (double)ns * 1e-6, (double)worst);
+        printf("  %-10s %9.3f ms   largest difference %g\n", tiny_target_name(d.target), (double)ns * 1e-6,
+               (double)worst);
         tiny_ctx_close(ctx);
     }
     return 0;
@@ -82,7 +85,8 @@ int main(int argc, char **argv)
     char *text;
     if (argc > 1) {
         const int help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
-        fputs("demo: what this machine has, and a few operations on it; there are no options\n", help ? stdout : stderr);
+        fputs("demo: what this machine has, and a few operations on it; there are no options\n",
+              help ? stdout : stderr);
         return help ? fflush(stdout) != 0 : 2;
     }
     d.log = say;

@@ -1,7 +1,7 @@
 /* examples/embed.c - texts as vectors, and how near they are to each other
  *
  *     embed MODEL.gguf < texts.txt               a line of numbers for each line of text
- *     embed MODEL.gguf --similar < texts.txt     the table of cosines instead                                               */
+ *     embed MODEL.gguf --similar < texts.txt     the table of cosines instead */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "embed"
@@ -24,10 +24,13 @@ int main(int argc, char **argv)
     int pooling = -1, similar = 0, raw = 0, context = 0;
     tiny_ctx_desc desc;
     tllm_state_desc seats;
-    const option options[] = {
-        THE_WORD("file", &path), A_TEXT("--pooling", &of), A_FLAG("--similar", &similar), A_FLAG("--raw", &raw), A_WHOLE("--context", &context, 1, 1e9),
-        A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
-        A_TARGET("--target", &desc.target) };
+    const option options[] = { THE_WORD("file", &path),
+                               A_TEXT("--pooling", &of),
+                               A_FLAG("--similar", &similar),
+                               A_FLAG("--raw", &raw),
+                               A_WHOLE("--context", &context, 1, 1e9),
+                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_TARGET("--target", &desc.target) };
     tllm_session *session = NULL;
     tllm_about about;
     tiny_ctx *ctx = NULL;
@@ -50,7 +53,8 @@ int main(int argc, char **argv)
         tllm_model_about(tllm_session_model(session), &about);
         d = (size_t)about.n_out;
         if (about.output == TLLM_LOGITS) {  /* said before a text is waited for */
-            fprintf(stderr, "embed: %s: a %s model gives logits and no hidden states: it is no embedding model\n", path, about.arch);
+            fprintf(stderr, "embed: %s: a %s model gives logits and no hidden states: it is no embedding model\n", path,
+                    about.arch);
             tllm_session_close(session);
             tiny_ctx_close(ctx);
             return 1;
@@ -83,7 +87,8 @@ int main(int argc, char **argv)
         st = tllm_embed(session, line, n_line, pooling, all + (similar ? n : 0) * d);
         free(line);
         if (st) {
-            fprintf(stderr, "embed: line %lu: %s\n", number, *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+            fprintf(stderr, "embed: line %lu: %s\n", number,
+                    *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
             said = 1;
             break;
         }

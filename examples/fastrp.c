@@ -1,26 +1,29 @@
 /* examples/fastrp.c - embeds the nodes of a graph: fastrp EDGES -d 128 -o out.npy
  *
- *     fastrp [EDGES] [-d COLUMNS] [-o OUT.npy] [--powers W1,W2,...] [--beta B] [-s S] [--standardize] [--directed] [--tile T] [--seed N]
- *            [--threads N] [--quiet]
+ *     fastrp [EDGES] [-d COLUMNS] [-o OUT.npy] [--powers W1,W2,...] [--beta B] [-s S] [--standardize] [--directed]
+ *            [--tile T] [--seed N] [--threads N] [--quiet]
  *
- * EDGES: any form that tinygnn.h reads; without it, but with an option, a graph of 10 000 nodes in 8 planted classes. Both directions of each edge are
- * used unless --directed. Row i of OUT belongs to node i. --tile 32 takes a third of the memory, and twice the time. What takes longer
- * than two seconds shows how far it is, unless --quiet.                                                                          */
+ * EDGES: any form that tinygnn.h reads; without it, but with an option, a graph of 10 000 nodes in 8 planted classes.
+ * Both directions of each edge are used unless --directed. Row i of OUT belongs to node i. --tile 32 takes a third of
+ * the memory, and twice the time. What takes longer than two seconds shows how far it is, unless --quiet. */
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
 #define PROGRAM "fastrp"
 #include "options.h"
 
 static const char usage[] =
-    "fastrp [EDGES] [options]     EDGES: an edge list, Matrix Market, .npz, .npy or .tgraph; without it, but with an option, a graph of 10 000 nodes is made\n"
+    "fastrp [EDGES] [options]     EDGES: an edge list, Matrix Market, .npz, .npy or .tgraph; without it, but with an "
+    "option, a graph of 10 000 nodes is made\n"
     "  -d COLUMNS       of the embedding; 128 without this\n"
     "  -o OUT.npy       where it goes, row i for node i; embedding.npy without this\n"
     "  --powers W,W...  weights of one step along the edges, of two, and so on; 0,1,1 without this, up to 16\n"
     "  --beta B         columns of nodes with many edges weigh more above 0, less below it; 0 without this\n"
-    "  -s S             of the random projection, one number in S is not 0; the root of the nodes without this, 3 is a denser choice\n"
+    "  -s S             of the random projection, one number in S is not 0; the root of the nodes without this, 3 is a "
+    "denser choice\n"
     "  --standardize    each column has mean 0 and deviation 1 at the end\n"
     "  --directed       edges count in their own direction only; in both without this\n"
-    "  --tile T         columns at once, a multiple of 16: 32 takes a third of the memory, and twice the time; all of them without this\n"
+    "  --tile T         columns at once, a multiple of 16: 32 takes a third of the memory, and twice the time; all of "
+    "them without this\n"
     "  --seed N         of the projection; 0 without this\n"
     "  --threads N      one per processor without this\n"
     "  --quiet          no progress\n";
@@ -31,7 +34,9 @@ static int weights(const char *text, tgnn_fastrp_desc *f)
     char *end;
     for (;; text = end + 1) {
         const double w = strtod(text, &end);
-        if (end == text || strspn(text, "0123456789.+-eE") != (size_t)(end - text) || !(w >= -1e30 && w <= 1e30) || f->n_weights == TGNN_FASTRP_POWERS) return 0;
+        if (end == text || strspn(text, "0123456789.+-eE") != (size_t)(end - text) || !(w >= -1e30 && w <= 1e30) ||
+            f->n_weights == TGNN_FASTRP_POWERS)
+            return 0;
         f->weight[f->n_weights++] = (float)w;
         if (*end != ',') return !*end;
     }
@@ -45,10 +50,18 @@ int main(int argc, char **argv)
     tgnn_graph_desc how = { 0 };
     tgnn_fastrp_desc f = { 0 };
     tiny_ctx_desc desc = { 0 };
-    const option options[] = {
-        A_WORD("graph", &edges), A_WHOLE("-d", &d, 1, 1 << 20), A_TEXT("-o", &out), A_TEXT("--powers", &powers), A_NUMBER("--beta", &f.beta, -1e6, 1e6), A_NUMBER("-s", &f.s, 1, 1e15),
-        A_WHOLE("--tile", &f.tile, 16, 1 << 20), A_SEED("--seed", &f.seed), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_FLAG("--standardize", &f.standardize),
-        A_FLAG("--directed", &directed), A_FLAG("--quiet", &quiet) };
+    const option options[] = { A_WORD("graph", &edges),
+                               A_WHOLE("-d", &d, 1, 1 << 20),
+                               A_TEXT("-o", &out),
+                               A_TEXT("--powers", &powers),
+                               A_NUMBER("--beta", &f.beta, -1e6, 1e6),
+                               A_NUMBER("-s", &f.s, 1, 1e15),
+                               A_WHOLE("--tile", &f.tile, 16, 1 << 20),
+                               A_SEED("--seed", &f.seed),
+                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_FLAG("--standardize", &f.standardize),
+                               A_FLAG("--directed", &directed),
+                               A_FLAG("--quiet", &quiet) };
     tgnn_graph *g = NULL;
     tiny_tensor y;
     tiny_status st;
@@ -57,7 +70,8 @@ int main(int argc, char **argv)
     if (argc == 1) return fputs(usage, stderr), 2;
     if (!out) out = "embedding.npy";
     if (must_not_write(out, 1, edges)) return 2;
-    if (powers && !weights(powers, &f)) return wrong(powers, "--powers takes up to 16 numbers with commas between them");
+    if (powers && !weights(powers, &f))
+        return wrong(powers, "--powers takes up to 16 numbers with commas between them");
     how.symmetrize = !directed;
     how.duplicates = TINY_DUPLICATES_FIRST;
     desc.progress = quiet ? NULL : show_progress;
@@ -80,7 +94,9 @@ int main(int argc, char **argv)
     end_progress();
     if (st == TINY_E_CANCELLED && stopped_by) say("stopped; nothing was written");
     else if (st) say(tiny_ctx_message(ctx));
-    else printf("%s: %td nodes x %td; %lld edges read in %.2f s, embedded in %.3f s\n", out, y.dim[0], y.dim[1], (long long)tgnn_graph_edges(g), (double)(read - began) * 1e-9, (double)(done - read) * 1e-9);
+    else
+        printf("%s: %td nodes x %td; %lld edges read in %.2f s, embedded in %.3f s\n", out, y.dim[0], y.dim[1],
+               (long long)tgnn_graph_edges(g), (double)(read - began) * 1e-9, (double)(done - read) * 1e-9);
     tiny_free(ctx, y.data);
     tgnn_graph_close(ctx, g);
     tiny_ctx_close(ctx);

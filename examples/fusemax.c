@@ -1,10 +1,13 @@
 /* examples/fusemax.c - how often an algorithm reads its data, and what it must keep, from its description
  *
- *     fusemax FILE|1-pass|2-pass|deferred|3-pass [--fiber "m1 m0"] [RANK=SIZE ...]        prints passes, levels, live data, operations
- *     fusemax --plan E F KEYS QUERIES [HEADS]                                            cascade and tile for this processor, by the model
+ *     fusemax FILE|1-pass|2-pass|deferred|3-pass [--fiber "m1 m0"] [RANK=SIZE ...]        prints passes, levels, live
+ *                                                                                         data, operations
+ *     fusemax --plan E F KEYS QUERIES [HEADS]                                            cascade and tile for this
+ *                                                                                        processor, by the model
  *
- * FILE: a cascade of Einsums as llm/plan/cascade.h says ("-": standard input). Ranks without a size get 64, m and p 1024, m0 256.
- * Without --fiber it is "m1 m0" where the text cuts a rank so, else "m".                                                               */
+ * FILE: a cascade of Einsums as llm/plan/cascade.h says ("-": standard input). Ranks without a size get 64, m and p
+ * 1024, m0 256.
+ * Without --fiber it is "m1 m0" where the text cuts a rank so, else "m". */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -12,10 +15,12 @@
 #include "options.h"
 
 static const char usage[] =
-    "fusemax FILE|1-pass|2-pass|deferred|3-pass [RANK=SIZE ...] [options]     passes, live data and operations of a cascade of Einsums\n"
+    "fusemax FILE|1-pass|2-pass|deferred|3-pass [RANK=SIZE ...] [options]     passes, live data and operations of a "
+    "cascade of Einsums\n"
     "fusemax --plan E F KEYS QUERIES [HEADS]\n"
     "  --fiber RANKS    whose passes are counted; \"m1 m0\" without this where the text cuts a rank so, else m\n"
-    "  --plan           the best cascade and tile for this processor, by the model of the paper; E and F: numbers of a key and of a value\n";
+    "  --plan           the best cascade and tile for this processor, by the model of the paper; E and F: numbers of a "
+    "key and of a value\n";
 
 static int failed(const tiny_ctx *ctx) { return say(tiny_ctx_message(ctx)), 1; }
 
@@ -33,24 +38,32 @@ static int plan(tiny_ctx *ctx, const word_list *size)
     tllm_fusemax_shape s = { 0, 0, 0, 0, 1 };
     tllm_fusemax_plan p;
     if (size->n < 4 || size->n > 5) return fputs(usage, stderr), 2;
-    if (!(s.e = size_of("E", size->at[0])) || !(s.f = size_of("F", size->at[1])) || !(s.m = size_of("KEYS", size->at[2])) || !(s.p = size_of("QUERIES", size->at[3]))) return 2;
+    if (!(s.e = size_of("E", size->at[0])) || !(s.f = size_of("F", size->at[1])) ||
+        !(s.m = size_of("KEYS", size->at[2])) || !(s.p = size_of("QUERIES", size->at[3])))
+        return 2;
     if (size->n > 4 && !(s.heads = size_of("HEADS", size->at[4]))) return 2;
     if (tllm_fusemax_best(ctx, &machine, &s, &p)) return failed(ctx);
-    printf("%s, %td queries x %td keys a tile: %.1f MB moved, %.2f ms by the model (3 GHz, 20 GB/s)\n", tllm_fusemax_name(p.cascade), p.p0, p.m0, p.bytes * 1e-6, p.seconds * 1e3);
+    printf("%s, %td queries x %td keys a tile: %.1f MB moved, %.2f ms by the model (3 GHz, 20 GB/s)\n",
+           tllm_fusemax_name(p.cascade), p.p0, p.m0, p.bytes * 1e-6, p.seconds * 1e3);
     return 0;
 }
 
 static void show(const tllm_cascade *c, const tllm_cascade_analysis *a, const char *fiber)
 {
     int i;
-    printf("%d pass%s over %s\n\n%-15s %6s %6s %6s %14s\n", a->passes, a->passes == 1 ? "" : "es", fiber, "tensor", "level", "fiber", "reads", "live elements");
+    printf("%d pass%s over %s\n\n%-15s %6s %6s %6s %14s\n", a->passes, a->passes == 1 ? "" : "es", fiber, "tensor",
+           "level", "fiber", "reads", "live elements");
     for (i = 0; i < c->n_tensor; i++) {
         const tllm_cascade_tensor *t = &c->tensor[i];
-        printf("%-15s %6d %6s %6d %14.0f%s\n", t->name, a->tensor_level[i], t->made_by >= 0 && a->reads_fiber[t->made_by] ? "whole" : "", a->reads[i], a->live[i],
-               t->is_input ? "  input" : a->kept[i] ? "  kept for a later pass" : "");
+        printf("%-15s %6d %6s %6d %14.0f%s\n", t->name, a->tensor_level[i],
+               t->made_by >= 0 && a->reads_fiber[t->made_by] ? "whole" : "", a->reads[i], a->live[i],
+               t->is_input  ? "  input"
+               : a->kept[i] ? "  kept for a later pass"
+                            : "");
     }
-    printf("\nlive in all: %.0f elements\n%.0f exp, %.0f multiplications (%.0f of them rescale), %.0f divisions, %.0f additions, %.0f maxima\n", a->live_all, a->ops.exps,
-           a->ops.multiplies, a->ops.rescales, a->ops.divides, a->ops.adds, a->ops.maxima);
+    printf("\nlive in all: %.0f elements\n%.0f exp, %.0f multiplications (%.0f of them rescale), %.0f divisions, %.0f "
+           "additions, %.0f maxima\n",
+           a->live_all, a->ops.exps, a->ops.multiplies, a->ops.rescales, a->ops.divides, a->ops.adds, a->ops.maxima);
 }
 
 int main(int argc, char **argv)
@@ -91,7 +104,8 @@ int main(int argc, char **argv)
     for (i = 0; i < c.n_rank && !bad; i++) {
         const char *r = c.rank[i];
         if (c.split[0] >= 0 && i == c.split[1]) continue;
-        if (tllm_cascade_size(ctx, &c, r, !strcmp(r, "m") || !strcmp(r, "p") ? 1024 : !strcmp(r, "m0") ? 256 : 64)) bad = failed(ctx);
+        if (tllm_cascade_size(ctx, &c, r, !strcmp(r, "m") || !strcmp(r, "p") ? 1024 : !strcmp(r, "m0") ? 256 : 64))
+            bad = failed(ctx);
     }
     for (i = 1; i < word.n && !bad; i++) {
         char *is = strchr(word.at[i], '=');

@@ -2,7 +2,7 @@
  *
  *     generate MODEL.gguf "Once upon a time" --n 200 --temp 0.8 --seed 1
  *
- * The text goes to standard output as it comes; the count of tokens and the speed to standard error with --stats.           */
+ * The text goes to standard output as it comes; the count of tokens and the speed to standard error with --stats. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "generate"
@@ -34,7 +34,8 @@ static const char usage[] =
     "  --lora-merge     adapters are merged into the weights they touch, instead of computed beside them\n"
     "  --control-vector FILE[=S]   a control vector, times S\n"
     "  --control-layers A-B        layers that control vectors change; all but the first without this\n"
-    "  --sparse         networks with squared ReLU read only what the neurons that fired write (a second copy of a matrix a layer)\n"
+    "  --sparse         networks with squared ReLU read only what the neurons that fired write (a second copy of a "
+    "matrix a layer)\n"
     "  --repack         weights with eight rows side by side, as the processor likes them: once, at the start\n"
     "  --repack-file F  the same, kept in that file, which the next start takes as it is\n"
     "  --threads N      one per processor without this\n"
@@ -62,23 +63,30 @@ static tiny_status adapt(tiny_ctx *ctx, tllm_session *s, adapting *with)
     for (i = 0; i < with->files.n && !st; i++) {
         st = tllm_adapter_load(ctx, tllm_session_model(s), with->files.at[i], &with->a[i]);
         tllm_adapter_tell(with->a[i], &about);
-        if (!st && with->first && about.kind == TLLM_ADAPTER_VECTOR) st = tllm_adapter_layers(ctx, with->a[i], with->first, with->last);
+        if (!st && with->first && about.kind == TLLM_ADAPTER_VECTOR)
+            st = tllm_adapter_layers(ctx, with->a[i], with->first, with->last);
         if (st) break;
-        st = with->merge && about.kind == TLLM_ADAPTER_LORA ? tllm_session_merge(s, with->a[i], (float)with->scale[i], TINY_F32) : tllm_session_attach(s, with->a[i], (float)with->scale[i]);
+        st = with->merge && about.kind == TLLM_ADAPTER_LORA
+                 ? tllm_session_merge(s, with->a[i], (float)with->scale[i], TINY_F32)
+                 : tllm_session_attach(s, with->a[i], (float)with->scale[i]);
     }
     return st;
 }
 
 /* The tokens to go on from: what the session holds, and the prompt behind it. */
-static tiny_status tokens_of(tiny_ctx *ctx, tllm_session *s, const char *prompt, size_t n_prompt, int plain, tllm_tokens *out)
+static tiny_status tokens_of(tiny_ctx *ctx, tllm_session *s, const char *prompt, size_t n_prompt, int plain,
+                             tllm_tokens *out)
 {
     size_t held = 0, i;
     const int32_t *token = tllm_session_tokens(s, &held);
     tllm_tokens more;
     tiny_status st = TINY_OK;
     memset(&more, 0, sizeof more);
-    if (!held || n_prompt) st = tllm_encode(ctx, tllm_session_vocab(s), prompt, n_prompt, held || plain ? 0u : (unsigned)TLLM_ENCODE_ENDS, &more);
-    if (!held && tllm_vocab_adds_eos(tllm_session_vocab(s)) && more.n > 1 && tllm_vocab_is_end(tllm_session_vocab(s), more.id[more.n - 1])) {
+    if (!held || n_prompt)
+        st = tllm_encode(ctx, tllm_session_vocab(s), prompt, n_prompt, held || plain ? 0u : (unsigned)TLLM_ENCODE_ENDS,
+                         &more);
+    if (!held && tllm_vocab_adds_eos(tllm_session_vocab(s)) && more.n > 1 &&
+        tllm_vocab_is_end(tllm_session_vocab(s), more.id[more.n - 1])) {
         tllm_about about;
         tllm_model_about(tllm_session_model(s), &about);
         if (!about.has_decoder) more.n--;   /* as tllm_generate does */
@@ -100,7 +108,8 @@ static tiny_status tokens_of(tiny_ctx *ctx, tllm_session *s, const char *prompt,
 }
 
 /* Texts side by side: the best of a search, or n that were drawn. They end where the context does. */
-static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_tokens *t, size_t beams, size_t texts, const tllm_generate_desc *how)
+static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_tokens *t, size_t beams, size_t texts,
+                                const tllm_generate_desc *how)
 {
     const size_t n = beams ? 1 : texts, room = (size_t)tllm_session_context(s);
     tllm_continuation *out = (tllm_continuation *)calloc(n, sizeof *out);
@@ -111,7 +120,8 @@ static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_token
     tiny_status st;
     if (!out) return TINY_E_MEMORY;
     tllm_model_about(tllm_session_model(s), &about);
-    most = about.has_decoder ? room - 1 : t->n < room ? room - t->n : 1;    /* a decoder begins with one token; one too many: the search says it */
+    /* a decoder begins with one token; one too many: the search says it */
+    most = about.has_decoder ? room - 1 : t->n < room ? room - t->n : 1;
     if (how->n_most && how->n_most < most) most = how->n_most;
     memset(&b, 0, sizeof b);
     memset(&p, 0, sizeof p);
@@ -139,14 +149,16 @@ static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_token
     return st;
 }
 
-/* Can a file be made where --save-session wants it? Asked before a text is made, with another name: what stands there stays. */
+/* Can a file be made where --save-session wants it? Asked before a text is made, with another name: what stands there
+ * stays. */
 static tiny_status can_save(tiny_ctx *ctx, const char *path)
 {
     const size_t n = strlen(path);
     char *other;
     FILE *there;
     tiny_status st = TINY_OK;
-    if (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6)) return TINY_OK;      /* a device or a pipe has no neighbours */
+    /* a device or a pipe has no neighbours */
+    if (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6)) return TINY_OK;
     other = (char *)tiny_alloc(ctx, n + sizeof ".try");
     if (!other) return TINY_E_MEMORY;
     memcpy(other, path, n);
@@ -165,7 +177,8 @@ int main(int argc, char **argv)
 {
     static adapting with;
     static word_list stops;
-    const char *save = NULL, *load = NULL, *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL, *type_k = NULL, *type_v = NULL, *layers = NULL;
+    const char *save = NULL, *load = NULL, *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL,
+               *type_k = NULL, *type_v = NULL, *layers = NULL;
     const tllm_format *format_k = NULL, *format_v = NULL;
     double temp = -1, top_p = -1, min_p = -1, repeat = -1;     /* below 0: not given */
     int beams = 0, parallel = 0, n = 256, top_k = -1, context = 0, echo = 0, stats = 0, sparse = 0, repack = 0, i;
@@ -185,14 +198,38 @@ int main(int argc, char **argv)
     char *rule_text = NULL;
     tiny_ctx *ctx = NULL;
     tiny_status st;
-    const option options[] = {
-        THE_WORD("model", &path), A_WORD("prompt", &prompt), A_WHOLE("--n", &n, 0, 1e9), A_NUMBER("--temp", &temp, 0, 100), A_WHOLE("--top-k", &top_k, 0, 1e9), A_NUMBER("--top-p", &top_p, 0, 1),
-        A_NUMBER("--min-p", &min_p, 0, 1), A_NUMBER("--repeat", &repeat, 0.01, 100), A_SEED("--seed", &seed), A_LIST("--stop", &stops, 8), A_TEXT("--grammar", &rules), A_TEXT("--schema", &schema),
-        A_WHOLE("--context", &context, 1, 1e9), A_WHOLE("--beams", &beams, 1, 4096), A_WHOLE("--parallel", &parallel, 1, 4096), A_TEXT("--cache-type-k", &type_k), A_TEXT("--cache-type-v", &type_v),
-        A_TEXT("--load-session", &load), A_TEXT("--save-session", &save), A_FLAG("--shift", &how.shift), A_FLAG("--echo", &echo), A_FLAG("--plain", &how.plain), A_LIST("--lora", &with.files, 8),
-        A_LIST("--control-vector", &with.files, 8), A_TEXT("--control-layers", &layers), A_FLAG("--lora-merge", &with.merge), A_FLAG("--sparse", &sparse),
-        A_WHOLE("--threads", &ctx_desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &ctx_desc.target), A_FLAG("--stats", &stats),
-        A_FLAG("--repack", &repack), A_TEXT("--repack-file", &keep.path) };
+    const option options[] = { THE_WORD("model", &path),
+                               A_WORD("prompt", &prompt),
+                               A_WHOLE("--n", &n, 0, 1e9),
+                               A_NUMBER("--temp", &temp, 0, 100),
+                               A_WHOLE("--top-k", &top_k, 0, 1e9),
+                               A_NUMBER("--top-p", &top_p, 0, 1),
+                               A_NUMBER("--min-p", &min_p, 0, 1),
+                               A_NUMBER("--repeat", &repeat, 0.01, 100),
+                               A_SEED("--seed", &seed),
+                               A_LIST("--stop", &stops, 8),
+                               A_TEXT("--grammar", &rules),
+                               A_TEXT("--schema", &schema),
+                               A_WHOLE("--context", &context, 1, 1e9),
+                               A_WHOLE("--beams", &beams, 1, 4096),
+                               A_WHOLE("--parallel", &parallel, 1, 4096),
+                               A_TEXT("--cache-type-k", &type_k),
+                               A_TEXT("--cache-type-v", &type_v),
+                               A_TEXT("--load-session", &load),
+                               A_TEXT("--save-session", &save),
+                               A_FLAG("--shift", &how.shift),
+                               A_FLAG("--echo", &echo),
+                               A_FLAG("--plain", &how.plain),
+                               A_LIST("--lora", &with.files, 8),
+                               A_LIST("--control-vector", &with.files, 8),
+                               A_TEXT("--control-layers", &layers),
+                               A_FLAG("--lora-merge", &with.merge),
+                               A_FLAG("--sparse", &sparse),
+                               A_WHOLE("--threads", &ctx_desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_TARGET("--target", &ctx_desc.target),
+                               A_FLAG("--stats", &stats),
+                               A_FLAG("--repack", &repack),
+                               A_TEXT("--repack-file", &keep.path) };
     memset(&ctx_desc, 0, sizeof ctx_desc);
     memset(&room, 0, sizeof room);
     memset(&all, 0, sizeof all);
@@ -201,26 +238,43 @@ int main(int argc, char **argv)
     READ_OPTIONS(argc, argv, usage, options);
     if (type_k && !(format_k = tllm_format_by_name(type_k))) return wrong("--cache-type-k", type_k);
     if (type_v && !(format_v = tllm_format_by_name(type_v))) return wrong("--cache-type-v", type_v);
-    if (layers && !is_range(layers, 1000000, &with.first, &with.last)) return wrong(layers, "--control-layers takes FIRST-LAST, counted from 1");
+    if (layers && !is_range(layers, 1000000, &with.first, &with.last))
+        return wrong(layers, "--control-layers takes FIRST-LAST, counted from 1");
     for (i = 0; i < with.files.n; i++)
-        if (!is_scaled(with.files.at[i], -1e6, 1e6, &with.scale[i])) return wrong(with.files.at[i], "this is neither a file nor FILE=NUMBER");
+        if (!is_scaled(with.files.at[i], -1e6, 1e6, &with.scale[i]))
+            return wrong(with.files.at[i], "this is neither a file nor FILE=NUMBER");
     for (i = 0; i < stops.n; i++) stop[i] = stops.at[i];
     if (beams && parallel) return wrong("--beams and --parallel", "one of them");
     if (rules && schema) return wrong("--grammar and --schema", "one of them");
     if (beams || parallel) {                /* what is for a text that is drawn alone, or drawn at all */
         const char *search = beams ? "--beams" : "--parallel";
-        const char *alone = save ? "--save-session" : rules ? "--grammar" : schema ? "--schema" : stops.n ? "--stop" : how.shift ? "--shift" : stats ? "--stats" : NULL;
+        const char *alone = save        ? "--save-session"
+                            : rules     ? "--grammar"
+                            : schema    ? "--schema"
+                            : stops.n   ? "--stop"
+                            : how.shift ? "--shift"
+                            : stats     ? "--stats"
+                                        : NULL;
         if (beams && !alone)                /* a search draws nothing */
-            alone = temp >= 0 ? "--temp" : top_k >= 0 ? "--top-k" : top_p >= 0 ? "--top-p" : min_p >= 0 ? "--min-p" : repeat >= 0 ? "--repeat" : seed != NO_SEED ? "--seed" : NULL;
+            alone = temp >= 0         ? "--temp"
+                    : top_k >= 0      ? "--top-k"
+                    : top_p >= 0      ? "--top-p"
+                    : min_p >= 0      ? "--min-p"
+                    : repeat >= 0     ? "--repeat"
+                    : seed != NO_SEED ? "--seed"
+                                      : NULL;
         if (alone) return refused("%s does nothing with %s", alone, search);
         if (parallel > 1 && temp == 0) return wrong("--parallel", "at temperature 0 all texts are the same");
         if (temp < 0 && parallel > 0) temp = 0.8;
     }
     for (i = 0; i < with.files.n; i++)
         if (must_not_write(save, 1, with.files.at[i]) || must_not_write(keep.path, 1, with.files.at[i])) return 2;
-    if (must_not_write(save, 4, path, rules, schema, keep.path) || must_not_write(keep.path, 4, path, rules, schema, load)) return 2;
+    if (must_not_write(save, 4, path, rules, schema, keep.path) ||
+        must_not_write(keep.path, 4, path, rules, schema, load))
+        return 2;
     if (rules || schema) {
-        rule_file = read_text(rules ? rules : schema, rules ? TLLM_GRAMMAR_MAX_BYTES : TLLM_SCHEMA_MAX_BYTES, 0, &n_rules);
+        rule_file =
+            read_text(rules ? rules : schema, rules ? TLLM_GRAMMAR_MAX_BYTES : TLLM_SCHEMA_MAX_BYTES, 0, &n_rules);
         if (!rule_file) return 1;
     }
     if (prompt && !strcmp(prompt, "-")) {
@@ -262,7 +316,8 @@ int main(int argc, char **argv)
     if (!st && sparse) st = tllm_session_sparse(session, -1, NULL);
     if (keep.path) repack = 1;
     if (!st && repack) st = tllm_session_repack(session, &keep, &repacked);
-    if (!st && keep.path && !repacked.n) fprintf(stderr, "generate: --repack-file %s: nothing was written, as there is nothing to repack\n", keep.path);
+    if (!st && keep.path && !repacked.n)
+        fprintf(stderr, "generate: --repack-file %s: nothing was written, as there is nothing to repack\n", keep.path);
     if (!st && keep.path && repacked.n && !repacked.from_file && !repacked.written) say(tiny_ctx_message(ctx));
     if (!st && (rules || schema)) {
         const char *text = rule_file;
@@ -288,16 +343,21 @@ int main(int argc, char **argv)
     if (st && last_byte != '\n') (void)print(NULL, "\n", 1);
     if (st && ctx) say(*tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
     if (!st) {
-        static const char *const ends[] = { "the model ended its text", "as many as asked for", "a stop text", "the context is full", "the grammar is done", "interrupted" };
+        static const char *const ends[] = { "the model ended its text", "as many as asked for", "a stop text",
+                                            "the context is full",      "the grammar is done",  "interrupted" };
         puts("");
         if (stats)
-            fprintf(stderr, "prompt: %zu tokens, %.1f a second; text: %zu tokens, %.1f a second; end: %s\n", result.n_prompt,
-                    (double)result.n_prompt / (result.prompt_seconds + 1e-9), result.n_made, (double)result.n_made / (result.made_seconds + 1e-9), ends[result.end]);
-        if (stats && repack) fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay where the file has them\n", repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (double)repacked.left / 1e6);
+            fprintf(stderr, "prompt: %zu tokens, %.1f a second; text: %zu tokens, %.1f a second; end: %s\n",
+                    result.n_prompt, (double)result.n_prompt / (result.prompt_seconds + 1e-9), result.n_made,
+                    (double)result.n_made / (result.made_seconds + 1e-9), ends[result.end]);
+        if (stats && repack)
+            fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay where the file has them\n",
+                    repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (double)repacked.left / 1e6);
         if (stats && sparse) {
             tllm_sparsity seen;
             tllm_state_sparsity(tllm_session_state(session), &seen);
-            fprintf(stderr, "%.1f of 100 neurons fired; %llu of %llu products read only theirs\n", 100 * seen.fired, (unsigned long long)seen.n_sparse, (unsigned long long)seen.n_products);
+            fprintf(stderr, "%.1f of 100 neurons fired; %llu of %llu products read only theirs\n", 100 * seen.fired,
+                    (unsigned long long)seen.n_sparse, (unsigned long long)seen.n_products);
         }
     }
     if (ctx) {

@@ -1,11 +1,14 @@
 /* examples/gnn.c - trains a graph network, makes it small, and runs it
  *
- *     gnn train [FOLDER] --save m         classes of nodes; of graphs, where the folder has graphs, fold by fold; --links: links
- *     gnn quantize [FOLDER] --save m      the same with weights of 4 bits and features of as few as each node can do with (A2Q)
+ *     gnn train [FOLDER] --save m         classes of nodes; of graphs, where the folder has graphs, fold by fold;
+ *                                         --links: links
+ *     gnn quantize [FOLDER] --save m      the same with weights of 4 bits and features of as few as each node can do
+ *                                         with (A2Q)
  *     gnn infer --model m [FOLDER]        what it says, beside what is right; of a quantized net in whole numbers
  *
- * FOLDER holds edges.tsv, labels.txt, splits.txt, features.coo ... (docs/graphs.md). Without one a graph of 1500 nodes in 5 classes is
- * made; with --rings 200 rings with chords, few or many. --net takes the layers from a description (src/gnn/layer/net.h).                */
+ * FOLDER holds edges.tsv, labels.txt, splits.txt, features.coo ... (docs/graphs.md). Without one a graph of 1500 nodes
+ * in 5 classes is made; with --rings 200 rings with chords, few or many. --net takes the layers from a description
+ * (src/gnn/layer/net.h). */
 #define TINYGNN_LAB
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
@@ -24,7 +27,8 @@ typedef struct job {
     int groups, uniform;
     int quiet, links, rings, quantize, task, area, rows, no_rows;
     int judged;                             /* the split or fold whose test part is judged */
-    int ends_itself;                        /* a signal ends the training after its epoch, not the operation in its midst */
+    /* a signal ends the training after its epoch, not the operation in its midst */
+    int ends_itself;
     int shown;                              /* lines that are written over */
     FILE *log;                              /* --log: a line an epoch */
     tgnn_data d;
@@ -34,20 +38,25 @@ typedef struct job {
     int32_t *label, n_class;
     char *part;                             /* of each: r, v, t, - */
     int run, n_points;
-    float point[MOST_EPOCHS][3];            /* of the first run: loss; validation (graphs: test); loss of the validation part */
+    /* of the first run: loss; validation (graphs: test); loss of the validation part */
+    float point[MOST_EPOCHS][3];
     double all_test[MOST_EPOCHS];           /* by epoch, of all runs */
 } job;
 
 static const char usage[] =
     "gnn train [FOLDER] [options]      classes of nodes; of graphs, where the folder has graphs, fold by fold\n"
-    "gnn quantize [FOLDER] [options]   the same with weights of 4 bits and features of as few as each node can do with (A2Q)\n"
+    "gnn quantize [FOLDER] [options]   the same with weights of 4 bits and features of as few as each node can do with "
+    "(A2Q)\n"
     "gnn infer --model MODEL [FOLDER]  what a kept net says\n"
-    "  Without FOLDER a graph of 1500 nodes in 5 classes is made. Ctrl-C ends training after its epoch, and what was learnt is kept;\n"
+    "  Without FOLDER a graph of 1500 nodes in 5 classes is made. Ctrl-C ends training after its epoch, and what was "
+    "learnt is kept;\n"
     "  with --quiet and neither --log nor --curve it is not.\n"
     "train and quantize:\n"
-    "  --layers KIND    gcn, sage, gat, gatv2, gin or transformer, for quantize gcn or gin; gin for graphs, else gcn without this\n"
+    "  --layers KIND    gcn, sage, gat, gatv2, gin or transformer, for quantize gcn or gin; gin for graphs, else gcn "
+    "without this\n"
     "  --net FILE.json  takes the layers from a description instead\n"
-    "  --hidden N       numbers of a node, or of a head, between layers; 16, of a head 8, graphs and links 32 without this\n"
+    "  --hidden N       numbers of a node, or of a head, between layers; 16, of a head 8, graphs and links 32 without "
+    "this\n"
     "  --heads N        of attention, with gat, gatv2 and transformer; 8 without this\n"
     "  --depth N        layers; 2, graphs 4 without this\n"
     "  --dropout P      share of the inputs of a layer that is dropped; 0.5, gat and gatv2 0.6, links 0 without this\n"
@@ -57,11 +66,13 @@ static const char usage[] =
     "  --decay X        of weights; 0.0005, graphs and links 0 without this\n"
     "  --halve N        the step is halved after each N epochs; 50 for graphs, never for nodes without this\n"
     "  --batch N        graphs at once, 1 to 256\n"
-    "  --area           two classes of nodes, judged by the area under the ROC curve; with --patience the best epoch of the validation part\n"
+    "  --area           two classes of nodes, judged by the area under the ROC curve; with --patience the best epoch "
+    "of the validation part\n"
     "  --seeds N        runs, each with a seed of its own; 1 without this\n"
     "  --splits N       N splits from --split on, each with a seed of its own\n"
     "  --folds N        of graphs, at most 10; 10 without this\n"
-    "  --rows           each row of features is divided by its sum; so it is with features of nodes from FOLDER of which none is below 0\n"
+    "  --rows           each row of features is divided by its sum; so it is with features of nodes from FOLDER of "
+    "which none is below 0\n"
     "  --no-rows        but for this\n"
     "  --quiet          no line for an epoch\n"
     "  --save MODEL     keeps the net, in MODEL.safetensors and MODEL.json\n"
@@ -70,7 +81,8 @@ static const char usage[] =
     "quantize alone:\n"
     "  --bits X         what a stored feature should take on average; 2 without this\n"
     "  --lambda X       how hard it is pressed; 2.5 without this, try some by --seeds\n"
-    "  --groups N       steps for N groups of nodes, for graphs that come later (1000 where there are many graphs); else for each node\n"
+    "  --groups N       steps for N groups of nodes, for graphs that come later (1000 where there are many graphs); "
+    "else for each node\n"
     "  --uniform N      one step and N bits for all, to compare with\n"
     "  --task           steps and bits learn from the loss, to compare with\n"
     "all three:\n"
@@ -98,7 +110,8 @@ static int tried(const char *name)
         f = fopen(name, "wbx");             /* x: not where a link leads nowhere */
         made = f != NULL;
     }
-    if (!f) f = fopen(name, "ab");          /* what such a link leads to is made, and what may only be written is there */
+    /* what such a link leads to is made, and what may only be written is there */
+    if (!f) f = fopen(name, "ab");
     if (!f) fprintf(stderr, "gnn: %s cannot be written (%s)\n", name, strerror(errno));
     if (!f) return 0;
     (void)fclose(f);
@@ -106,11 +119,15 @@ static int tried(const char *name)
     return 1;
 }
 
-/* The same for what the library writes: it grows as path.part, and takes its place when it is whole. With an ending, which takes the place of
- * one of a net. What is there without a length may be a device, which is written to itself. */
+/* The same for what the library writes: it grows as path.part, and takes its place when it is whole. With an ending,
+ * which takes the place of one of a net. What is there without a length may be a device, which is written to itself. */
 static int replaceable(const char *path, const char *ending)
 {
-    const size_t n = strlen(path) - (!*ending ? 0 : has_end(path, ".safetensors") ? 12 : has_end(path, ".json") ? 5 : 0), m = strlen(ending);
+    const size_t n = strlen(path) - (!*ending                        ? 0
+                                     : has_end(path, ".safetensors") ? 12
+                                     : has_end(path, ".json")        ? 5
+                                                                     : 0),
+                 m = strlen(ending);
     char *name = (char *)malloc(n + m + sizeof ".part");
     FILE *f;
     int ok, device;
@@ -119,7 +136,8 @@ static int replaceable(const char *path, const char *ending)
     memcpy(name + n, ending, m + 1);
     errno = 0;
     f = fopen(name, "r+b");
-    ok = f || errno == ENOENT || errno == EACCES;          /* a folder is in the way, but no file that may only be read */
+    /* a folder is in the way, but no file that may only be read */
+    ok = f || errno == ENOENT || errno == EACCES;
     device = f && (fseek(f, 0, SEEK_END) || ftell(f) <= 0);
     if (!ok) fprintf(stderr, "gnn: %s cannot be written (%s)\n", name, strerror(errno));
     if (f) (void)fclose(f);
@@ -160,7 +178,8 @@ static int fits(const job *j, int infer, int graphs)
     const double last = (j->split > 0 ? j->split : 0) + j->splits - 1;
     if (j->links) return 1;
     if (graphs ? j->splits > 1 || j->area || j->split >= 0 : j->fold > 0 || j->batch > 0) {
-        fprintf(stderr, "gnn: --split, --splits and --area are for nodes, --fold and --batch for graphs; %s has %s\n", name, graphs ? "graphs" : "nodes");
+        fprintf(stderr, "gnn: --split, --splits and --area are for nodes, --fold and --batch for graphs; %s has %s\n",
+                name, graphs ? "graphs" : "nodes");
         return 0;
     }
     if (!needed) return 1;
@@ -169,11 +188,15 @@ static int fits(const job *j, int infer, int graphs)
         return 0;
     }
     if (!graphs && last >= (double)j->d.n_split) {
-        fprintf(stderr, "gnn: %s has no split %g: %s %td, counted from 0\n", name, last, j->d.n_split == 1 ? "there is" : "there are", j->d.n_split);
+        fprintf(stderr, "gnn: %s has no split %g: %s %td, counted from 0\n", name, last,
+                j->d.n_split == 1 ? "there is" : "there are", j->d.n_split);
         return 0;
     }
     if (graphs && (n_folds < 1 || j->fold > n_folds)) {
-        fprintf(stderr, "gnn: %s/folds.txt: folds count from 1 to 10 at most, none of them is empty, and --fold names one of them\n", name);
+        fprintf(stderr,
+                "gnn: %s/folds.txt: folds count from 1 to 10 at most, none of them is empty, and --fold names one of "
+                "them\n",
+                name);
         return 0;
     }
     return 1;
@@ -184,7 +207,11 @@ static void judge_by(job *j, int split_or_fold)
 {
     tiny_idx i;
     j->judged = split_or_fold;
-    for (i = 0; i < j->n; i++) j->part[i] = !j->graph_at ? j->d.split[i * j->d.n_split + split_or_fold] : j->d.fold[i] < 0 ? '-' : j->d.fold[i] == split_or_fold ? 't' : 'r';
+    for (i = 0; i < j->n; i++)
+        j->part[i] = !j->graph_at                    ? j->d.split[i * j->d.n_split + split_or_fold]
+                     : j->d.fold[i] < 0              ? '-'
+                     : j->d.fold[i] == split_or_fold ? 't'
+                                                     : 'r';
 }
 
 /* What stands in the folder and looks like features is named: somebody takes it for what is read. */
@@ -198,14 +225,18 @@ static void say_no_features(const char *folder, tiny_idx n)
         (void)snprintf(name, sizeof name, "%.600s/features.%s", folder, other[i]);
         f = fopen(name, "rb");
     }
-    fprintf(stderr, "gnn: %s has no features.coo and no features.npy%s%s%s: %td columns of FastRP stand for features\n", folder, f ? ", and " : "", f ? strrchr(name, '/') + 1 : "", f ? " is not read" : "", n);
+    fprintf(stderr, "gnn: %s has no features.coo and no features.npy%s%s%s: %td columns of FastRP stand for features\n",
+            folder, f ? ", and " : "", f ? strrchr(name, '/') + 1 : "", f ? " is not read" : "", n);
     if (f) (void)fclose(f);
 }
 
 static tiny_status load(job *j, int infer)
 {
-    tiny_status st = j->folder ? tgnn_data_read(j->ctx, j->folder, &j->d) : j->rings ? tgnn_data_rings(j->ctx, 200, 1, &j->d) : tgnn_data_planted(j->ctx, 1500, 5, 6.0, 0.75, 1, &j->d);
-    const int graphs = !st && !j->links && j->d.n_graphs > 0 && j->d.graph_of_node, read = !st && j->folder && j->d.x.data;
+    tiny_status st = j->folder  ? tgnn_data_read(j->ctx, j->folder, &j->d)
+                     : j->rings ? tgnn_data_rings(j->ctx, 200, 1, &j->d)
+                                : tgnn_data_planted(j->ctx, 1500, 5, 6.0, 0.75, 1, &j->d);
+    const int graphs = !st && !j->links && j->d.n_graphs > 0 && j->d.graph_of_node,
+              read = !st && j->folder && j->d.x.data;
     tiny_idx i;
     if (!st) st = tgnn_data_features(j->ctx, &j->d);
     if (!st && graphs) st = tgnn_data_graph_at(j->ctx, &j->d, &j->graph_at);
@@ -220,12 +251,15 @@ static tiny_status load(job *j, int infer)
     if (!infer && graphs && j->folds > folds_of(j)) j->folds = folds_of(j);
     if (j->split < 0) j->split = 0;
     memset(j->part, '-', (size_t)j->n);
-    if (!j->links && j->label && (graphs ? j->d.fold != NULL : j->d.split && j->split < j->d.n_split)) judge_by(j, graphs ? j->fold > 0 ? j->fold : 1 : j->split);
-    /* a row of counts is divided by its sum, as the papers have it; where a number is below 0 they are no counts, and the sum may be 0 */
+    if (!j->links && j->label && (graphs ? j->d.fold != NULL : j->d.split && j->split < j->d.n_split))
+        judge_by(j, graphs ? j->fold > 0 ? j->fold : 1 : j->split);
+    /* a row of counts is divided by its sum, as the papers have it; where a number is below 0 they are no counts, and
+     * the sum may be 0 */
     for (i = 0; read && !graphs && i < j->d.x.dim[0] * j->d.x.dim[1] && ((const float *)j->d.x.data)[i] >= 0; i++) {}
     if (!j->no_rows && !j->net && read && !graphs && i == j->d.x.dim[0] * j->d.x.dim[1]) j->rows = 1;
     if (j->folder && !read) say_no_features(j->folder, j->d.x.dim[1]);
-    printf("%s: %td nodes, %lld edges, %td features", data_name(j), j->d.n_nodes, (long long)tgnn_graph_edges(j->d.graph), j->d.x.dim[1]);
+    printf("%s: %td nodes, %lld edges, %td features", data_name(j), j->d.n_nodes,
+           (long long)tgnn_graph_edges(j->d.graph), j->d.x.dim[1]);
     if (!infer && j->rows) fputs(" (rows divided by their sums)", stdout);
     if (j->links) printf(", %td links to learn from, %td to test with\n", j->pairs.n[0], j->pairs.n[2]);
     else if (graphs) printf(", %td graphs, %d classes\n", j->n, (int)j->n_class);
@@ -237,16 +271,22 @@ static tiny_status load(job *j, int infer)
 
 static const char *colour(int c)
 {
-    static const char *const of[] = { "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777", "#dd8833" };
+    static const char *const of[] = { "#4477aa", "#ee6677", "#228833", "#ccbb44",
+                                      "#66ccee", "#aa3377", "#777777", "#dd8833" };
     return c < 0 ? "#dddddd" : of[c % 8];
 }
 
 /* rows of h where they spread the most, coloured by their class; without h the course of the first run */
 static tiny_status draw(job *j, const char *path, const tiny_tensor *h)
 {
-    const char *const name[3] = { "loss", j->links ? "validation area" : j->graph_at ? "test accuracy" : "validation accuracy", "validation loss" };
+    const char *const name[3] = { "loss",
+                                  j->links      ? "validation area"
+                                  : j->graph_at ? "test accuracy"
+                                                : "validation accuracy",
+                                  "validation loss" };
     const tiny_idx n = h ? h->dim[0] : 0;
-    float *at = (float *)tiny_alloc(j->ctx, (size_t)n * 2 * sizeof *at), low[2] = { 1e30f, 1e30f }, high[2] = { -1e30f, -1e30f }, most = 1e-9f;
+    float *at = (float *)tiny_alloc(j->ctx, (size_t)n * 2 * sizeof *at), low[2] = { 1e30f, 1e30f },
+          high[2] = { -1e30f, -1e30f }, most = 1e-9f;
     tiny_tensor plane = tiny_tensor_2d(at, TINY_F32, n, 2);
     tiny_status st = !at ? tiny_ctx_status(j->ctx) : h ? tgnn_plane(j->ctx, h, &plane) : TINY_OK;
     FILE *f = st ? NULL : fopen(path, "w");
@@ -254,21 +294,31 @@ static tiny_status draw(job *j, const char *path, const tiny_tensor *h)
     int k, bad;
     if (!st && !f) fprintf(stderr, "gnn: %s cannot be written (%s)\n", path, strerror(errno));
     if (!f) st = st ? st : TINY_E_IO;
-    else fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 420\" font-size=\"12\"><rect width=\"640\" height=\"420\" fill=\"#fff\"/>\n", f);
+    else
+        fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 420\" font-size=\"12\"><rect width=\"640\" "
+              "height=\"420\" fill=\"#fff\"/>\n",
+              f);
     for (i = 0; f && i < n * 2; i++) {
         low[i & 1] = fminf(low[i & 1], at[i]);
         high[i & 1] = fmaxf(high[i & 1], at[i]);
     }
     for (i = 0; f && i < n; i++)
-        fprintf(f, "<circle cx=\"%d\" cy=\"%d\" r=\"2\" fill=\"%s\"/>\n", 20 + (int)(600 * (at[i * 2] - low[0]) / (high[0] - low[0] + 1e-30f)),
-                400 - (int)(380 * (at[i * 2 + 1] - low[1]) / (high[1] - low[1] + 1e-30f)), colour(j->label ? j->label[i] : 0));
+        fprintf(f, "<circle cx=\"%d\" cy=\"%d\" r=\"2\" fill=\"%s\"/>\n",
+                20 + (int)(600 * (at[i * 2] - low[0]) / (high[0] - low[0] + 1e-30f)),
+                400 - (int)(380 * (at[i * 2 + 1] - low[1]) / (high[1] - low[1] + 1e-30f)),
+                colour(j->label ? j->label[i] : 0));
     for (i = 0; i < j->n_points; i++) most = fmaxf(most, fmaxf(j->point[i][0], j->point[i][2]));
     for (k = 0; f && !h && k < (j->graph_at ? 2 : 3); k++) {
-        fprintf(f, "<text x=\"500\" y=\"%d\" fill=\"%s\">%s</text>\n<polyline fill=\"none\" stroke=\"%s\" points=\"", 24 + 16 * k, colour(k), name[k], colour(k));
-        for (i = 0; i < j->n_points; i++) fprintf(f, "%d,%d ", 40 + 580 * (int)i / j->n_points, 390 - (int)(370 * j->point[i][k] / (k == 1 ? 1 : most)));
+        fprintf(f, "<text x=\"500\" y=\"%d\" fill=\"%s\">%s</text>\n<polyline fill=\"none\" stroke=\"%s\" points=\"",
+                24 + 16 * k, colour(k), name[k], colour(k));
+        for (i = 0; i < j->n_points; i++)
+            fprintf(f, "%d,%d ", 40 + 580 * (int)i / j->n_points,
+                    390 - (int)(370 * j->point[i][k] / (k == 1 ? 1 : most)));
         fputs("\"/>\n", f);
     }
-    if (f && !h) fprintf(f, "<text x=\"40\" y=\"410\">epoch 1 to %d; losses 0 to %d.%02d, accuracy 0 to 1</text>\n", j->n_points, (int)most, (int)(most * 100) % 100);
+    if (f && !h)
+        fprintf(f, "<text x=\"40\" y=\"410\">epoch 1 to %d; losses 0 to %d.%02d, accuracy 0 to 1</text>\n", j->n_points,
+                (int)most, (int)(most * 100) % 100);
     bad = f && (fputs("</svg>\n", f) < 0 || ferror(f));
     if (f && (fclose(f) || bad)) {
         fprintf(stderr, "gnn: %s could not be written as a whole\n", path);
@@ -285,8 +335,10 @@ static tiny_status report(job *j, const tgnn_net *net, const tgnn_quant *quant)
     tgnn_quant_report kept;
     const tiny_idx n = j->n, c = net->n_out, w = net->stage[net->n_stages - 1].n_in;
     float *y = (float *)tiny_alloc(j->ctx, (size_t)(n * (c + w)) * sizeof *y);
-    int32_t *answer = (int32_t *)tiny_alloc(j->ctx, (size_t)(n + c * c) * sizeof *answer), *count = answer ? answer + n : NULL;
-    tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, n, c), before = tiny_tensor_2d(y ? y + n * c : NULL, TINY_F32, n, w), answers = tiny_tensor_1d(answer, TINY_I32, n);
+    int32_t *answer = (int32_t *)tiny_alloc(j->ctx, (size_t)(n + c * c) * sizeof *answer),
+            *count = answer ? answer + n : NULL;
+    tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, n, c), before = tiny_tensor_2d(y ? y + n * c : NULL, TINY_F32, n, w),
+                answers = tiny_tensor_1d(answer, TINY_I32, n);
     tgnn_net_input in = { 0 };
     tiny_idx i, k, right = 0, all = 0;
     double area = 0;
@@ -295,16 +347,24 @@ static tiny_status report(job *j, const tgnn_net *net, const tgnn_quant *quant)
     in.x = &j->d.x;
     in.graph_at = j->graph_at;
     in.n_graphs = j->d.n_graphs;
-    if (!st) st = quant ? tgnn_quant_run(j->ctx, quant, &in, &ty, &before, &kept) : tgnn_net_run(j->ctx, net, &in, &ty, &before);
+    if (!st)
+        st = quant ? tgnn_quant_run(j->ctx, quant, &in, &ty, &before, &kept)
+                   : tgnn_net_run(j->ctx, net, &in, &ty, &before);
     if (!st && quant) {
         printf("weights: %.1f KB", (double)tgnn_quant_bytes(quant) / 1024);
-        if (kept.numbers) printf("; features: %.2f bits on average, %.2f KB packed, %.2f KB with their steps and bits, %.1f KB as floats", (double)kept.bits / (double)kept.numbers, (double)kept.bytes / 1024,
-                                 (double)(kept.bytes + kept.step_bytes) / 1024, (double)kept.numbers / 256);
+        if (kept.numbers)
+            printf("; features: %.2f bits on average, %.2f KB packed, %.2f KB with their steps and bits, %.1f KB as "
+                   "floats",
+                   (double)kept.bits / (double)kept.numbers, (double)kept.bytes / 1024,
+                   (double)(kept.bytes + kept.step_bytes) / 1024, (double)kept.numbers / 256);
         putchar('\n');
     }
     if (!st) st = tiny_argmax(j->ctx, &ty, NULL, &answers);
-    if (!st && j->links && j->pairs.n[2]) st = tgnn_links_area(j->ctx, &ty, j->pairs.link[2], j->pairs.none[2], j->pairs.n[2], &area);
-    if (!st && j->links && j->pairs.n[2]) printf("test part of the links that seed %llu draws: area under the curve %.2f %%\n", (unsigned long long)j->seed, 100 * area);
+    if (!st && j->links && j->pairs.n[2])
+        st = tgnn_links_area(j->ctx, &ty, j->pairs.link[2], j->pairs.none[2], j->pairs.n[2], &area);
+    if (!st && j->links && j->pairs.n[2])
+        printf("test part of the links that seed %llu draws: area under the curve %.2f %%\n",
+               (unsigned long long)j->seed, 100 * area);
     if (!st) memset(count, 0, (size_t)(c * c) * sizeof *count);
     for (i = 0; !st && i < n; i++) {
         if (j->part[i] != 't' || j->label[i] < 0 || j->label[i] >= c) continue;   /* without labels there are no t */
@@ -315,7 +375,8 @@ static tiny_status report(job *j, const tgnn_net *net, const tgnn_quant *quant)
     if (!st && all) {
         fputs("test part", stdout);
         if (j->graph_at || j->d.n_split > 1) printf(" of %s %d", j->graph_at ? "fold" : "split", j->judged);
-        printf(": %td of %td right, %.1f %%; rows: the class it is, columns: the class it is taken for\n", right, all, 100.0 * (double)right / (double)all);
+        printf(": %td of %td right, %.1f %%; rows: the class it is, columns: the class it is taken for\n", right, all,
+               100.0 * (double)right / (double)all);
     }
     for (i = 0; !st && all && i < c && c <= 40; i++) {
         printf("%4td |", i);
@@ -359,7 +420,8 @@ static int heard(void *user, const tgnn_epoch *e)
         j->point[j->n_points++][2] = e->val_loss == e->val_loss ? (float)e->val_loss : 0;
     }
     j->all_test[e->epoch - 1] += e->test;
-    if (j->log) fprintf(j->log, "%d\t%d\t%.6f\t%.6f\t%.6f\t%.6f\n", j->run, e->epoch, e->loss, e->val_loss, e->val, e->test);
+    if (j->log)
+        fprintf(j->log, "%d\t%d\t%.6f\t%.6f\t%.6f\t%.6f\n", j->run, e->epoch, e->loss, e->val_loss, e->val, e->test);
     if (j->shown && e->epoch % 10 == 0) {
         fprintf(stderr, "\rrun %d  epoch %4d  loss %.4f", j->run, e->epoch, e->loss);
         if (shown == shown) fprintf(stderr, "  %s %.1f %%", j->graph_at ? "test" : "validation", 100 * shown);
@@ -410,8 +472,10 @@ static tiny_status steps_for(job *j, const tgnn_net *net, uint64_t seed, tgnn_a2
 static tiny_status judge_small(job *j, const tgnn_net *net, const tgnn_a2q_net *q, const tgnn_quant *small)
 {
     const size_t n = (size_t)(j->n * net->n_out);
-    float *y = (float *)tiny_alloc(j->ctx, (2 * n + 2 * (size_t)j->d.n_nodes) * sizeof *y), *degree = y ? y + 2 * n : NULL;
-    tiny_tensor a = tiny_tensor_2d(y, TINY_F32, j->n, net->n_out), b = tiny_tensor_2d(y ? y + n : NULL, TINY_F32, j->n, net->n_out);
+    float *y = (float *)tiny_alloc(j->ctx, (2 * n + 2 * (size_t)j->d.n_nodes) * sizeof *y),
+          *degree = y ? y + 2 * n : NULL;
+    tiny_tensor a = tiny_tensor_2d(y, TINY_F32, j->n, net->n_out),
+                b = tiny_tensor_2d(y ? y + n : NULL, TINY_F32, j->n, net->n_out);
     tgnn_net_input in = { 0 };
     tiny_idx i, k, same = 0, of[2];
     tiny_status st = y ? TINY_OK : tiny_ctx_status(j->ctx);
@@ -426,7 +490,9 @@ static tiny_status judge_small(job *j, const tgnn_net *net, const tgnn_a2q_net *
     for (i = 0; !st && i < j->n; i++) {
         for (m = 0; m < 2; m++)
             for (k = 1, of[m] = 0; k < net->n_out; k++)
-                if (y[(size_t)m * n + (size_t)(i * net->n_out + k)] > y[(size_t)m * n + (size_t)(i * net->n_out + of[m])]) of[m] = k;
+                if (y[(size_t)m * n + (size_t)(i * net->n_out + k)] >
+                    y[(size_t)m * n + (size_t)(i * net->n_out + of[m])])
+                    of[m] = k;
         same += of[0] == of[1];
     }
     if (!st) printf("whole numbers give the class of the floats %td times of %td\n", same, j->n);
@@ -439,7 +505,10 @@ static tiny_status judge_small(job *j, const tgnn_net *net, const tgnn_a2q_net *
             printf(" %td", k);
         }
         for (i = 0; q->n_nodes && i < map->n_steps; i++) degree[j->d.n_nodes + i] = (float)tgnn_a2q_round(map->bits[i]);
-        if (q->n_nodes && j->d.n_nodes <= 20000) printf("%s; rank correlation with the edges into a node %.2f", map->positive ? " (the sign is not stored)" : "", rank_correlation(degree, degree + j->d.n_nodes, j->d.n_nodes));
+        if (q->n_nodes && j->d.n_nodes <= 20000)
+            printf("%s; rank correlation with the edges into a node %.2f",
+                   map->positive ? " (the sign is not stored)" : "",
+                   rank_correlation(degree, degree + j->d.n_nodes, j->d.n_nodes));
         putchar('\n');
     }
     tiny_free(j->ctx, y);
@@ -448,21 +517,31 @@ static tiny_status judge_small(job *j, const tgnn_net *net, const tgnn_a2q_net *
 
 /* runs are folds, splits or seeds */
 static const char *run_word(const job *j) { return j->graph_at ? "fold" : j->splits > 1 ? "split" : "seed"; }
-static int run_number(const job *j, int run) { return run + (j->graph_at ? j->fold > 0 ? j->fold : 1 : j->splits > 1 ? j->split : 0); }
-static unsigned long long run_shown(const job *j, int run) { return j->graph_at || j->splits > 1 ? (unsigned long long)run_number(j, run) : j->seed + (unsigned long long)run; }
+static int run_number(const job *j, int run)
+{
+    return run + (j->graph_at ? j->fold > 0 ? j->fold : 1 : j->splits > 1 ? j->split : 0);
+}
+static unsigned long long run_shown(const job *j, int run)
+{
+    return j->graph_at || j->splits > 1 ? (unsigned long long)run_number(j, run) : j->seed + (unsigned long long)run;
+}
 
 /* what is there after a signal, or with --save */
 static void say_kept(const job *j, int kept, int ran)
 {
-    if (stopped_by) fprintf(stderr, "gnn: stopped in %s %llu%s%s\n", run_word(j), run_shown(j, j->run), j->log ? "; its epochs are in " : "", j->log ? j->log_path : "");
-    if (stopped_by && (!ran || !j->save)) fprintf(stderr, "gnn: no net is kept%s\n", j->save ? ", as no run came to an end" : ": there is no --save");
+    if (stopped_by)
+        fprintf(stderr, "gnn: stopped in %s %llu%s%s\n", run_word(j), run_shown(j, j->run),
+                j->log ? "; its epochs are in " : "", j->log ? j->log_path : "");
+    if (stopped_by && (!ran || !j->save))
+        fprintf(stderr, "gnn: no net is kept%s\n", j->save ? ", as no run came to an end" : ": there is no --save");
     if (!j->save || !ran) return;
     printf("kept: the net of %s %llu; gnn infer --model %s", run_word(j), run_shown(j, kept), j->save);
     if (j->folder) printf(" %s", j->folder);
     if (j->rings) fputs(" --rings", stdout);
     if (j->links) fputs(" --links", stdout);
     if (j->links && j->seed > 0) printf(" --seed %llu", (unsigned long long)j->seed);
-    if (j->graph_at ? j->judged != 1 : !j->links && j->d.n_split > 1) printf(j->graph_at ? " --fold %d" : " --split %d", j->judged);
+    if (j->graph_at ? j->judged != 1 : !j->links && j->d.n_split > 1)
+        printf(j->graph_at ? " --fold %d" : " --split %d", j->judged);
     putchar('\n');
 }
 
@@ -478,12 +557,15 @@ static tiny_status train_once(job *j, tgnn_net *net, const tgnn_train_desc *how,
     nodes.split = graphs.split = j->part;
     graphs.graph_at = j->graph_at;
     graphs.n_graphs = j->n;
-    return j->graph_at ? tgnn_train_graphs(j->ctx, net, &graphs, how, e) : tgnn_train_nodes(j->ctx, net, &nodes, how, e);
+    return j->graph_at ? tgnn_train_graphs(j->ctx, net, &graphs, how, e)
+                       : tgnn_train_nodes(j->ctx, net, &nodes, how, e);
 }
 
 static tiny_status train(job *j)
 {
-    const int gat = !strncmp(j->layers, "gat", 3), runs = j->graph_at ? j->fold > 0 ? 1 : j->folds : j->splits > 1 ? j->splits : j->seeds;
+    const int gat = !strncmp(j->layers, "gat", 3), runs = j->graph_at     ? j->fold > 0 ? 1 : j->folds
+                                                          : j->splits > 1 ? j->splits
+                                                                          : j->seeds;
     double sum = 0, squares = 0, least = 1e9, most = -1, best = -1, started;
     int ran = 0, cut = 0;                   /* runs that came to an end, if by a signal; the last one did not */
     tgnn_train_desc how = { 0 };
@@ -536,7 +618,8 @@ static tiny_status train(job *j)
             } else tgnn_quant_free(j->ctx, last);
             tgnn_a2q_net_close(j->ctx, steps);
             steps = NULL;
-        } else if (j->save && (j->run == 0 || e.val > best)) st = tgnn_net_write(j->ctx, j->save, net);   /* the best of the validation part is kept; of folds the first */
+        } else if (j->save && (j->run == 0 || e.val > best))
+            st = tgnn_net_write(j->ctx, j->save, net); /* the best of the validation part is kept; of folds the first */
         best = fmax(best, e.val);
         if (stopped_by) break;
     }
@@ -544,10 +627,14 @@ static tiny_status train(job *j)
     j->ends_itself = 1;
     if (cut && ran) st = TINY_OK;           /* the runs before it count */
     if (!st && small && j->save) st = tgnn_quant_write(j->ctx, j->save, small);
-    if (!st && ran > 1 && sum == sum) printf("test: mean %.2f %%, deviation %.2f, %.1f to %.1f, over %d %ss\n", 100 * sum / ran, 100 * sqrt(fmax(0, (squares - sum * sum / ran) / (ran - 1))), 100 * least, 100 * most, ran, run_word(j));
+    if (!st && ran > 1 && sum == sum)
+        printf("test: mean %.2f %%, deviation %.2f, %.1f to %.1f, over %d %ss\n", 100 * sum / ran,
+               100 * sqrt(fmax(0, (squares - sum * sum / ran) / (ran - 1))), 100 * least, 100 * most, ran, run_word(j));
     for (k = 1; k < how.epochs; k++)
         if (j->all_test[k] > j->all_test[top]) top = k;
-    if (!st && j->graph_at && !j->quiet && runs > 1 && !stopped_by) printf("the epoch that is best over all folds, as papers choose it: %d, %.2f %%\n", top + 1, 100 * j->all_test[top] / runs);
+    if (!st && j->graph_at && !j->quiet && runs > 1 && !stopped_by)
+        printf("the epoch that is best over all folds, as papers choose it: %d, %.2f %%\n", top + 1,
+               100 * j->all_test[top] / runs);
     if (j->graph_at || j->splits > 1) judge_by(j, run_number(j, kept));
     if (!st || cut) say_kept(j, kept, ran);
     if (!st && j->save && runs > 1 && !small) {
@@ -555,7 +642,8 @@ static tiny_status train(job *j)
         net = NULL;
         st = tgnn_net_read(j->ctx, j->save, &net);
     }
-    if (!st && (runs == 1 || j->save || !j->graph_at) && (!cut || j->save || small)) st = report(j, small ? small->net : net, small);
+    if (!st && (runs == 1 || j->save || !j->graph_at) && (!cut || j->save || small))
+        st = report(j, small ? small->net : net, small);
     tgnn_quant_free(j->ctx, small);
     if (!st && j->curve) st = draw(j, j->curve, NULL);
     tgnn_net_free(j->ctx, net);
@@ -565,7 +653,9 @@ static tiny_status train(job *j)
 /* 2 and a sentence where something to be written is read */
 static int outputs_apart(const job *j)
 {
-    static const char *const read[] = { "meta.txt", "edges.tsv", "features.coo", "features.npy", "labels.txt", "splits.txt", "graph_of_node.txt", "node_labels.txt", "graph_labels.txt", "folds.txt" };
+    static const char *const read[] = { "meta.txt",         "edges.tsv",  "features.coo",      "features.npy",
+                                        "labels.txt",       "splits.txt", "graph_of_node.txt", "node_labels.txt",
+                                        "graph_labels.txt", "folds.txt" };
     const char *to[6] = { NULL, NULL, j->svg, j->curve, j->out, j->log_path };
     char save[2][1100], name[700];
     size_t i, k, n = j->save ? strlen(j->save) : 0;
@@ -589,7 +679,8 @@ static int outputs_apart(const job *j)
 /* everything that will be written, looked at before hours go into it */
 static int outputs_writable(const job *j)
 {
-    return (!j->save || (replaceable(j->save, ".safetensors") && replaceable(j->save, ".json"))) && (!j->svg || tried(j->svg)) && (!j->curve || tried(j->curve)) && (!j->out || replaceable(j->out, ""));
+    return (!j->save || (replaceable(j->save, ".safetensors") && replaceable(j->save, ".json"))) &&
+           (!j->svg || tried(j->svg)) && (!j->curve || tried(j->curve)) && (!j->out || replaceable(j->out, ""));
 }
 
 int main(int argc, char **argv)
@@ -597,15 +688,46 @@ int main(int argc, char **argv)
     static job j;
     tiny_ctx_desc desc = { 0 };
     int c = 0;
-    const option options[] = {              /* the letters: train, quantize, infer */
-        A_COMMAND("train quantize infer", &c), A_WORD("folder", &j.folder), A_TEXT("tq --layers", &j.layers), A_TEXT("tq --net", &j.net), A_TEXT("tq --save", &j.save), A_TEXT("i --model", &j.model),
-        A_TEXT("tqi --svg", &j.svg), A_TEXT("tq --curve", &j.curve), A_TEXT("tqi -o", &j.out), A_TEXT("tq --log", &j.log_path), A_WHOLE("tq --hidden", &j.hidden, 1, 1e6), A_WHOLE("tq --heads", &j.heads, 1, 1e6),
-        A_WHOLE("tq --depth", &j.depth, 1, 20), A_NUMBER("tq --dropout", &j.dropout, 0, 0.999), A_WHOLE("tq --epochs", &j.epochs, 1, MOST_EPOCHS), A_WHOLE("tq --patience", &j.patience, 0, 1e6),
-        A_NUMBER("tq --lr", &j.lr, 1e-9, 1e6), A_NUMBER("tq --decay", &j.decay, 0, 1e6), A_WHOLE("tq --halve", &j.halve, 0, 1e6), A_WHOLE("tq --batch", &j.batch, 1, 256), A_WHOLE("tq --seeds", &j.seeds, 1, MOST_RUNS),
-        A_SEED("tqi --seed", &j.seed), A_WHOLE("tqi --split", &j.split, 0, 1e6), A_WHOLE("tq --splits", &j.splits, 1, MOST_RUNS), A_WHOLE("tq --folds", &j.folds, 1, 10), A_WHOLE("tqi --fold", &j.fold, 1, 10),
-        A_WHOLE("tqi --threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_NUMBER("q --bits", &j.bits, 0.001, 8), A_NUMBER("q --lambda", &j.lambda, 1e-9, 1e6), A_WHOLE("q --groups", &j.groups, 1, 1e6),
-        A_WHOLE("q --uniform", &j.uniform, 1, 7), A_FLAG("q --task", &j.task), A_FLAG("tq --area", &j.area), A_FLAG("tq --quiet", &j.quiet), A_FLAG("ti --links", &j.links), A_FLAG("tqi --rings", &j.rings),
-        A_FLAG("tq --rows", &j.rows), A_FLAG("tq --no-rows", &j.no_rows) };
+    const option options[] = { /* the letters: train, quantize, infer */
+                               A_COMMAND("train quantize infer", &c),
+                               A_WORD("folder", &j.folder),
+                               A_TEXT("tq --layers", &j.layers),
+                               A_TEXT("tq --net", &j.net),
+                               A_TEXT("tq --save", &j.save),
+                               A_TEXT("i --model", &j.model),
+                               A_TEXT("tqi --svg", &j.svg),
+                               A_TEXT("tq --curve", &j.curve),
+                               A_TEXT("tqi -o", &j.out),
+                               A_TEXT("tq --log", &j.log_path),
+                               A_WHOLE("tq --hidden", &j.hidden, 1, 1e6),
+                               A_WHOLE("tq --heads", &j.heads, 1, 1e6),
+                               A_WHOLE("tq --depth", &j.depth, 1, 20),
+                               A_NUMBER("tq --dropout", &j.dropout, 0, 0.999),
+                               A_WHOLE("tq --epochs", &j.epochs, 1, MOST_EPOCHS),
+                               A_WHOLE("tq --patience", &j.patience, 0, 1e6),
+                               A_NUMBER("tq --lr", &j.lr, 1e-9, 1e6),
+                               A_NUMBER("tq --decay", &j.decay, 0, 1e6),
+                               A_WHOLE("tq --halve", &j.halve, 0, 1e6),
+                               A_WHOLE("tq --batch", &j.batch, 1, 256),
+                               A_WHOLE("tq --seeds", &j.seeds, 1, MOST_RUNS),
+                               A_SEED("tqi --seed", &j.seed),
+                               A_WHOLE("tqi --split", &j.split, 0, 1e6),
+                               A_WHOLE("tq --splits", &j.splits, 1, MOST_RUNS),
+                               A_WHOLE("tq --folds", &j.folds, 1, 10),
+                               A_WHOLE("tqi --fold", &j.fold, 1, 10),
+                               A_WHOLE("tqi --threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_NUMBER("q --bits", &j.bits, 0.001, 8),
+                               A_NUMBER("q --lambda", &j.lambda, 1e-9, 1e6),
+                               A_WHOLE("q --groups", &j.groups, 1, 1e6),
+                               A_WHOLE("q --uniform", &j.uniform, 1, 7),
+                               A_FLAG("q --task", &j.task),
+                               A_FLAG("tq --area", &j.area),
+                               A_FLAG("tq --quiet", &j.quiet),
+                               A_FLAG("ti --links", &j.links),
+                               A_FLAG("tqi --rings", &j.rings),
+                               A_FLAG("tq --rows", &j.rows),
+                               A_FLAG("tq --no-rows", &j.no_rows)
+    };
     tgnn_net *net = NULL;
     tgnn_quant *small = NULL;
     tiny_status st;
@@ -621,9 +743,11 @@ int main(int argc, char **argv)
     if (infer && !j.model) return wrong("infer", "there is no --model");
     if (j.folder && j.rings) return wrong("--rings", "there is a folder already");
     if (j.splits > 1 && j.seeds > 1) return wrong("--splits", "each split has a seed of its own; there is --seeds too");
-    if (j.links && (j.splits > 1 || j.split >= 0 || j.area || j.fold > 0 || j.batch > 0)) return wrong("--links", "there are no splits, folds, batches or --area of links");
+    if (j.links && (j.splits > 1 || j.split >= 0 || j.area || j.fold > 0 || j.batch > 0))
+        return wrong("--links", "there are no splits, folds, batches or --area of links");
     if (j.net && j.layers) return wrong("--layers", "the layers stand in the file of --net");
-    if ((j.rows || j.no_rows) && (j.net || (j.rows && j.no_rows))) return wrong("--rows", j.net ? "with --net the description says it" : "and --no-rows");
+    if ((j.rows || j.no_rows) && (j.net || (j.rows && j.no_rows)))
+        return wrong("--rows", j.net ? "with --net the description says it" : "and --no-rows");
     if (outputs_apart(&j)) return 2;
     j.shown = !j.quiet && is_shown();
     desc.cancel = cut_short;

@@ -1,14 +1,16 @@
 /* examples/graph.c - looks at a graph, divides it, samples it, and turns it into another form or order
  *
  *     graph info FILE                           nodes, edges, degrees, components
- *     graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--bipartite]        OUT ends with .tgraph (mapped, fast), .tsv or .txt
- *     graph partition FILE K [PARTS.npy] [--imbalance X] [--weights] [--stream]      K parts of one size with few edges between
+ *     graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--bipartite]        OUT ends with .tgraph (mapped,
+ *                                                                                     fast), .tsv or .txt
+ *     graph partition FILE K [PARTS.npy] [--imbalance X] [--weights] [--stream]      K parts of one size with few edges
+ *                                                                                    between
  *     graph reorder FILE OUT degree|bfs|rcm|community|K [--order ORDER.npy]           K: by the parts of a partition
  *     graph sample FILE OUT --fanout 15,10 [--seeds N | --nodes 3,17,5] [--replace]   neighbours of seeds, and theirs
  *     graph make planted|rmat OUT [--nodes N] [--degree D] [--classes K] [--seed S]
  *
- * FILE is an edge list, Matrix Market, .npz, .npy or .tgraph, each text also packed by gzip. What takes longer than two seconds
- * shows how far it is.                                                                                                          */
+ * FILE is an edge list, Matrix Market, .npz, .npy or .tgraph, each text also packed by gzip. What takes longer than two
+ * seconds shows how far it is. */
 #define TINYGNN_TOOLS
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
@@ -27,9 +29,11 @@ static const char usage[] =
     "  --unique         of edges that stand there twice only the first\n"
     "  --loops          an edge from each node to itself\n"
     "convert:\n"
-    "  --bipartite      edges lead from one set of nodes into another, each counted from 0; the other commands take graphs of one set\n"
+    "  --bipartite      edges lead from one set of nodes into another, each counted from 0; the other commands take "
+    "graphs of one set\n"
     "  --nodes N        so many at least, also without edges\n"
-    "  --memory 64M     an edge list (also gzip) or .npy larger than memory becomes a .tgraph in pieces, with so much of it\n"
+    "  --memory 64M     an edge list (also gzip) or .npy larger than memory becomes a .tgraph in pieces, with so much "
+    "of it\n"
     "partition and reorder:\n"
     "  --imbalance X    a part is heavier than the mean by this share at most; 0.03 without this\n"
     "  --weights        the weights of edges count\n"
@@ -54,7 +58,9 @@ static int numbers(const char *text, double least, int32_t *x, int room)
     char *end;
     for (; *text && n < room; text = end + (*end == ',')) {
         const double v = strtod(text, &end);
-        if (end == text || (*end && *end != ',') || (*end && !end[1]) || strspn(text, "-0123456789") != (size_t)(end - text) || v < least || v > 0x7ffffffe) return -1;
+        if (end == text || (*end && *end != ',') || (*end && !end[1]) ||
+            strspn(text, "-0123456789") != (size_t)(end - text) || v < least || v > 0x7ffffffe)
+            return -1;
         x[n++] = (int32_t)v;
     }
     return *text ? -1 : n;
@@ -64,8 +70,13 @@ static int numbers(const char *text, double least, int32_t *x, int room)
 static size_t bytes_of(const char *text)
 {
     char *end;
-    const double v = strtod(text, &end), times = *end == 'K' ? 1024 : *end == 'M' ? 1048576 : *end == 'G' ? 1073741824 : 1;
-    if (end == text || strspn(text, "0123456789.") != (size_t)(end - text) || *(end + (times > 1)) || !(v * times >= 1 && v * times < 1e18) || v * times >= (double)SIZE_MAX) return 0;
+    const double v = strtod(text, &end), times = *end == 'K'   ? 1024
+                                                 : *end == 'M' ? 1048576
+                                                 : *end == 'G' ? 1073741824
+                                                               : 1;
+    if (end == text || strspn(text, "0123456789.") != (size_t)(end - text) || *(end + (times > 1)) ||
+        !(v * times >= 1 && v * times < 1e18) || v * times >= (double)SIZE_MAX)
+        return 0;
     return (size_t)(v * times);
 }
 
@@ -127,7 +138,8 @@ static tiny_status in_pieces(tiny_ctx *ctx, const char *in, const char *out, con
     if (st) return st;
     printf("%s: ", out);
     say_nodes(done.n_src, done.n_dst);
-    printf("%lld edges (%lld in the file, %lld sorted runs, %d merges before the last)\n", (long long)done.n, (long long)done.n_given, (long long)done.n_runs, done.n_merges);
+    printf("%lld edges (%lld in the file, %lld sorted runs, %d merges before the last)\n", (long long)done.n,
+           (long long)done.n_given, (long long)done.n_runs, done.n_merges);
     return TINY_OK;
 }
 
@@ -166,12 +178,16 @@ static tiny_status info(tiny_ctx *ctx, tgnn_graph *g)
             parts++;
             if (size > largest) largest = size;
         }
-    printf("nodes        %td\nedges        %lld%s\nloops        %lld\ndoubles      %lld\nisolated     %td\ncomponents   %td, the largest has %td nodes\n", n, (long long)a->n,
-           a->value ? ", weighted" : "", (long long)loops, (long long)doubles, none, parts, largest);
+    printf("nodes        %td\nedges        %lld%s\nloops        %lld\ndoubles      %lld\nisolated     %td\ncomponents  "
+           " %td, the largest has %td nodes\n",
+           n, (long long)a->n, a->value ? ", weighted" : "", (long long)loops, (long long)doubles, none, parts,
+           largest);
     printf("edges into a node: mean %.2f, most %lld\n", n ? (double)a->n / (double)n : 0.0, (long long)most);
     for (k = 0; k < 20; k++)
         if (count[k]) last = k;
-    for (k = 0; k <= last; k++) printf("  %7lld%s %7lld %10lld nodes\n", k ? 1LL << (k - 1) : 0LL, " to", k ? (1LL << k) - 1 : 0LL, (long long)count[k]);
+    for (k = 0; k <= last; k++)
+        printf("  %7lld%s %7lld %10lld nodes\n", k ? 1LL << (k - 1) : 0LL, " to", k ? (1LL << k) - 1 : 0LL,
+               (long long)count[k]);
     tiny_free(ctx, queue);
     tiny_free(ctx, seen);
     return TINY_OK;
@@ -185,7 +201,14 @@ static tiny_status write_numbers(tiny_ctx *ctx, const char *path, void *x, tiny_
     return st;
 }
 
-typedef struct choice { size_t memory; tgnn_partition_desc p; int n_parts, unique, stream, replace, n_fanout, n_nodes; int32_t fanout[TGNN_SAMPLE_LAYERS], *nodes; int seeds; uint64_t seed; } choice;
+typedef struct choice {
+    size_t memory;
+    tgnn_partition_desc p;
+    int n_parts, unique, stream, replace, n_fanout, n_nodes;
+    int32_t fanout[TGNN_SAMPLE_LAYERS], *nodes;
+    int seeds;
+    uint64_t seed;
+} choice;
 
 static tiny_status partition(tiny_ctx *ctx, tgnn_graph *g, int k, const choice *o, const char *out)
 {
@@ -193,13 +216,17 @@ static tiny_status partition(tiny_ctx *ctx, tgnn_graph *g, int k, const choice *
     int32_t *part = (int32_t *)tiny_alloc(ctx, (size_t)n * sizeof *part);
     tgnn_partition_info info;
     uint64_t start = tiny_now_ns();
-    tiny_status st = !part ? tiny_ctx_status(ctx) : o->stream ? tgnn_partition_stream(ctx, g, k, &o->p, part, &info) : tgnn_partition(ctx, g, k, &o->p, part, &info);
+    tiny_status st = !part       ? tiny_ctx_status(ctx)
+                     : o->stream ? tgnn_partition_stream(ctx, g, k, &o->p, part, &info)
+                                 : tgnn_partition(ctx, g, k, &o->p, part, &info);
     end_progress();
     if (!st) {
         const int64_t m = tgnn_graph_edges(g);
-        printf("parts        %d, of %lld to %lld nodes; the limit is %lld\ncut          %lld of %lld edges, %.1f%%%s\nseconds      %.2f\n", k, (long long)info.lightest, (long long)info.heaviest,
-               (long long)info.limit, (long long)info.cut_edges, (long long)m, m ? 100.0 * (double)info.cut_edges / (double)m : 0.0, o->p.edge_weights ? "" : " (both directions of an edge count)",
-               (double)(tiny_now_ns() - start) * 1e-9);
+        printf("parts        %d, of %lld to %lld nodes; the limit is %lld\ncut          %lld of %lld edges, "
+               "%.1f%%%s\nseconds      %.2f\n",
+               k, (long long)info.lightest, (long long)info.heaviest, (long long)info.limit, (long long)info.cut_edges,
+               (long long)m, m ? 100.0 * (double)info.cut_edges / (double)m : 0.0,
+               o->p.edge_weights ? "" : " (both directions of an edge count)", (double)(tiny_now_ns() - start) * 1e-9);
         if (o->p.edge_weights) printf("weight cut   %g\n", info.cut);
     }
     if (!st && out) st = write_numbers(ctx, out, part, n);
@@ -207,9 +234,12 @@ static tiny_status partition(tiny_ctx *ctx, tgnn_graph *g, int k, const choice *
     return st;
 }
 
-static tiny_status reorder(tiny_ctx *ctx, tgnn_graph *g, const char *out, const char *how, const choice *o, const char *order_path)
+static tiny_status reorder(tiny_ctx *ctx, tgnn_graph *g, const char *out, const char *how, const choice *o,
+                           const char *order_path)
 {
-    tgnn_order_kind kind = !strcmp(how, "degree") ? TGNN_ORDER_DEGREE : !strcmp(how, "bfs") ? TGNN_ORDER_BFS : TGNN_ORDER_RCM;
+    tgnn_order_kind kind = !strcmp(how, "degree") ? TGNN_ORDER_DEGREE
+                           : !strcmp(how, "bfs")  ? TGNN_ORDER_BFS
+                                                  : TGNN_ORDER_RCM;
     tiny_idx n = tgnn_graph_nodes(g), k = o->n_parts;
     uint32_t *order = (uint32_t *)tiny_alloc(ctx, (size_t)n * sizeof *order);
     int32_t *label = (int32_t *)tiny_alloc(ctx, (size_t)n * sizeof *label);
@@ -300,7 +330,9 @@ static tiny_status sample(tiny_ctx *ctx, const tgnn_graph *g, const char *out, c
     if (!st) st = tgnn_sampler_draw(s, o->seed, o->nodes, n_seeds, &batch);
     if (!st) {
         printf("seeds        %td\n", n_seeds);
-        for (i = 0; i < batch.n_layers; i++) printf("layer %td      %lld edges into %td nodes, from %td\n", i, (long long)batch.block[i].n, batch.block[i].n_dst, batch.block[i].n_src);
+        for (i = 0; i < batch.n_layers; i++)
+            printf("layer %td      %lld edges into %td nodes, from %td\n", i, (long long)batch.block[i].n,
+                   batch.block[i].n_dst, batch.block[i].n_src);
         printf("seconds      %.4f\n", (double)(tiny_now_ns() - start) * 1e-9);
         st = sample_graph(ctx, g, &batch, out);
     }
@@ -314,7 +346,12 @@ struct made { int nodes, classes; double degree; };
 
 enum { INFO, CONVERT, PARTITION, REORDER, SAMPLE, MAKE, COMMANDS };
 static const char commands[] = "info convert partition reorder sample make";
-static const char *const words_of[COMMANDS] = { "FILE", "FILE OUT", "FILE K [PARTS.npy]", "FILE OUT degree|bfs|rcm|community|K", "FILE OUT --fanout N,N", "planted|rmat OUT" };
+static const char *const words_of[COMMANDS] = { "FILE",
+                                                "FILE OUT",
+                                                "FILE K [PARTS.npy]",
+                                                "FILE OUT degree|bfs|rcm|community|K",
+                                                "FILE OUT --fanout N,N",
+                                                "planted|rmat OUT" };
 
 /* the words that are no options; 2: they are none of a command, which is said */
 static int check(int c, const char *command, char *const *word, int n, choice *o)
@@ -323,21 +360,28 @@ static int check(int c, const char *command, char *const *word, int n, choice *o
     const option parts = A_WHOLE("K", &o->n_parts, 1, 1e6);
     if (n > most[c]) return wrong(word[most[c]], "one word too many");
     if (n < least[c] || (c == SAMPLE && !o->n_fanout)) return refused("%s takes %s", command, words_of[c]);
-    if (c != INFO && c != PARTITION && !has_form(word[1])) return wrong(word[1], "a graph is written as .tgraph, .tsv or .txt");
-    if (c == CONVERT && o->memory && is_text(word[1])) return wrong(word[1], "with --memory a graph is written as .tgraph only");
+    if (c != INFO && c != PARTITION && !has_form(word[1]))
+        return wrong(word[1], "a graph is written as .tgraph, .tsv or .txt");
+    if (c == CONVERT && o->memory && is_text(word[1]))
+        return wrong(word[1], "with --memory a graph is written as .tgraph only");
     if (c == PARTITION && read_value(&parts, "K", word[1])) return 2;
-    if (c == REORDER && strcmp(word[2], "degree") && strcmp(word[2], "bfs") && strcmp(word[2], "rcm") && strcmp(word[2], "community") && read_value(&parts, "K", word[2])) return 2;
-    if (c == MAKE && strcmp(word[0], "planted") && strcmp(word[0], "rmat")) return wrong(word[0], "this is neither planted nor rmat");
+    if (c == REORDER && strcmp(word[2], "degree") && strcmp(word[2], "bfs") && strcmp(word[2], "rcm") &&
+        strcmp(word[2], "community") && read_value(&parts, "K", word[2]))
+        return 2;
+    if (c == MAKE && strcmp(word[0], "planted") && strcmp(word[0], "rmat"))
+        return wrong(word[0], "this is neither planted nor rmat");
     return 0;
 }
 
-static tiny_status run(tiny_ctx *ctx, int c, char *const *word, const tgnn_graph_desc *d, const choice *o, const char *order, const struct made *make)
+static tiny_status run(tiny_ctx *ctx, int c, char *const *word, const tgnn_graph_desc *d, const choice *o,
+                       const char *order, const struct made *make)
 {
     tgnn_graph *g = NULL;
     int scale = 0;
     tiny_status st;
     while (scale < 29 && 1 << scale < make->nodes) scale++;
-    if (c == MAKE && !strcmp(word[0], "rmat") && 1 << scale != make->nodes) fprintf(stderr, "graph: rmat has a power of two of nodes: %d, not %d\n", 1 << scale, make->nodes);
+    if (c == MAKE && !strcmp(word[0], "rmat") && 1 << scale != make->nodes)
+        fprintf(stderr, "graph: rmat has a power of two of nodes: %d, not %d\n", 1 << scale, make->nodes);
     if (o->memory) st = in_pieces(ctx, word[0], word[1], d, o->memory);
     else if (c != MAKE) st = tgnn_graph_read(ctx, word[0], d, &g);
     else if (!strcmp(word[0], "rmat")) st = tgnn_rmat(ctx, scale, (int64_t)(make->nodes * make->degree), o->seed, &g);
@@ -366,18 +410,37 @@ int main(int argc, char **argv)
     tiny_ctx_desc desc = { 0 };
     tgnn_graph_desc d = { 0 };
     choice o = { 0 };
-    const option options[] = {              /* the letters: info, convert, partition, reorder, sample, make */
-        A_COMMAND(commands, &c), WORDS(&word, 4), A_FLAG("icprs --symmetrize", &d.symmetrize), A_FLAG("icprs --unique", &o.unique), A_FLAG("icprs --loops", &d.add_loops), A_FLAG("c --bipartite", &d.bipartite),
-        A_TEXT("c --memory", &memory), A_WHOLE("c --nodes", &at_least, 1, 0x7ffffffe), A_TEXT("s --nodes", &list), A_WHOLE("m --nodes", &make.nodes, 1, 1e9), A_NUMBER("m --degree", &make.degree, 0, 1e6),
-        A_WHOLE("m --classes", &make.classes, 1, 1e9), A_SEED("prsm --seed", &o.seed), A_WHOLE("s --seeds", &o.seeds, 1, MOST_SEEDS), A_NUMBER("pr --imbalance", &o.p.imbalance, 1e-6, 1e6),
-        A_FLAG("pr --weights", &o.p.edge_weights), A_FLAG("p --stream", &o.stream), A_TEXT("s --fanout", &fanout), A_FLAG("s --replace", &o.replace), A_TEXT("r --order", &order) };
+    const option options[] = { /* the letters: info, convert, partition, reorder, sample, make */
+                               A_COMMAND(commands, &c),
+                               WORDS(&word, 4),
+                               A_FLAG("icprs --symmetrize", &d.symmetrize),
+                               A_FLAG("icprs --unique", &o.unique),
+                               A_FLAG("icprs --loops", &d.add_loops),
+                               A_FLAG("c --bipartite", &d.bipartite),
+                               A_TEXT("c --memory", &memory),
+                               A_WHOLE("c --nodes", &at_least, 1, 0x7ffffffe),
+                               A_TEXT("s --nodes", &list),
+                               A_WHOLE("m --nodes", &make.nodes, 1, 1e9),
+                               A_NUMBER("m --degree", &make.degree, 0, 1e6),
+                               A_WHOLE("m --classes", &make.classes, 1, 1e9),
+                               A_SEED("prsm --seed", &o.seed),
+                               A_WHOLE("s --seeds", &o.seeds, 1, MOST_SEEDS),
+                               A_NUMBER("pr --imbalance", &o.p.imbalance, 1e-6, 1e6),
+                               A_FLAG("pr --weights", &o.p.edge_weights),
+                               A_FLAG("p --stream", &o.stream),
+                               A_TEXT("s --fanout", &fanout),
+                               A_FLAG("s --replace", &o.replace),
+                               A_TEXT("r --order", &order)
+    };
     tiny_status st;
     o.seed = 1;
     READ_OPTIONS(argc, argv, usage, options);
     if (memory && !(o.memory = bytes_of(memory))) return wrong(memory, "--memory takes bytes, as in 64M");
     if (list && o.seeds) return wrong("--seeds", "there is --nodes too");
-    if (list && (o.n_nodes = numbers(list, 0, nodes, MOST_SEEDS)) < 1) return wrong(list, "--nodes takes up to 65536 numbers of nodes with commas between them");
-    if (fanout && (o.n_fanout = numbers(fanout, -1, o.fanout, TGNN_SAMPLE_LAYERS)) < 1) return wrong(fanout, "--fanout takes a number for each layer with commas between them, -1 for all edges");
+    if (list && (o.n_nodes = numbers(list, 0, nodes, MOST_SEEDS)) < 1)
+        return wrong(list, "--nodes takes up to 65536 numbers of nodes with commas between them");
+    if (fanout && (o.n_fanout = numbers(fanout, -1, o.fanout, TGNN_SAMPLE_LAYERS)) < 1)
+        return wrong(fanout, "--fanout takes a number for each layer with commas between them, -1 for all edges");
     if (check(c, argv[1], word.at, word.n, &o)) return 2;
     if (make.classes && !strcmp(word.at[0], "rmat")) return wrong("--classes", "rmat has none");
     if (!make.classes) make.classes = make.nodes < 8 ? make.nodes : 8;

@@ -2,8 +2,8 @@
  *
  *     inspect FILE [--json] [--keys] [--tensors] [--all]
  *
- * Prints the keys, the tensors and the totals; --keys or --tensors only these; --all long arrays and texts whole; --json one
- * JSON object with everything that was asked for.                                                                        */
+ * Prints the keys, the tensors and the totals; --keys or --tensors only these; --all long arrays and texts whole;
+ * --json one JSON object with everything that was asked for. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "inspect"
@@ -12,18 +12,24 @@
 
 static int whole;                           /* --all */
 
-/* A text in quotes. Bytes that are no UTF-8 become \ufffd, so that what is printed is always JSON; what would move a cursor or turn
- * the direction of writing is escaped. */
+/* A text in quotes. Bytes that are no UTF-8 become \ufffd, so that what is printed is always JSON; what would move a
+ * cursor or turn the direction of writing is escaped. */
 static void print_text(tllm_text t, size_t most)
 {
     size_t i = 0, end = !whole && t.n > most ? most : t.n;
     putchar('"');
     while (i < end) {
         unsigned char c = (unsigned char)t.at[i];
-        size_t n = c < 0x80 ? 1 : c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0, k;
+        size_t n = c < 0x80                 ? 1
+                   : c >= 0xc2 && c <= 0xdf ? 2
+                   : c >= 0xe0 && c <= 0xef ? 3
+                   : c >= 0xf0 && c <= 0xf4 ? 4
+                                            : 0,
+               k;
         unsigned char second = n > 1 && i + 1 < t.n ? (unsigned char)t.at[i + 1] : 0;
         for (k = 1; k < n && i + k < t.n && ((unsigned char)t.at[i + k] & 0xc0) == 0x80; k++) {}
-        if (!n || k < n || (c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) || (c == 0xf4 && second > 0x8f)) {
+        if (!n || k < n || (c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) ||
+            (c == 0xf0 && second < 0x90) || (c == 0xf4 && second > 0x8f)) {
             printf("\\ufffd");
             i++;
             continue;
@@ -38,7 +44,9 @@ static void print_text(tllm_text t, size_t most)
             if (plain[0] != '\\') printf("%s", plain);
             else if (n == 1) printf("\\u%04x", c);
             else if (n == 2) printf("\\u%04x", (c & 0x1fu) << 6 | (second & 0x3fu));
-            else printf("\\u%04x", (c & 0x0fu) << 12 | (second & 0x3fu) << 6 | ((unsigned char)t.at[i + 2] & 0x3fu));   /* none has four bytes */
+            else
+                printf("\\u%04x", (c & 0x0fu) << 12 | (second & 0x3fu) << 6 |
+                                      ((unsigned char)t.at[i + 2] & 0x3fu)); /* none has four bytes */
         }
         i += n;
     }
@@ -122,7 +130,8 @@ static void print_columns(const tllm_gguf *g, int keys, int tensors)
     uint64_t bytes = 0, values = 0;
     for (i = 0; i < tllm_gguf_n_parts(g); i++) {
         printf("%s: %s", tllm_gguf_path(g, i), tllm_file_kind_name(g));
-        if (tllm_gguf_version(g)) printf(" version %" PRIu32 ", alignment %" PRIu32, tllm_gguf_version(g), tllm_gguf_alignment(g));
+        if (tllm_gguf_version(g))
+            printf(" version %" PRIu32 ", alignment %" PRIu32, tllm_gguf_version(g), tllm_gguf_alignment(g));
         printf(", %zu bytes\n", tllm_gguf_bytes(g, i));
     }
     if (keys) {
@@ -134,7 +143,8 @@ static void print_columns(const tllm_gguf *g, int keys, int tensors)
         for (i = 0; i < tllm_gguf_n_meta(g); i++) {
             const tllm_meta *m = tllm_gguf_meta_at(g, i);
             char type[40];
-            if (m->type == TLLM_ARRAY) (void)snprintf(type, sizeof type, "%s[%zu]", tllm_value_name(m->item_type), m->count);
+            if (m->type == TLLM_ARRAY)
+                (void)snprintf(type, sizeof type, "%s[%zu]", tllm_value_name(m->item_type), m->count);
             else (void)snprintf(type, sizeof type, "%s", tllm_value_name(m->type));
             printf("  %-*s  %-14s  ", (int)name_width, name_text(m->key, name), type);
             print_value(m, 0);
@@ -150,12 +160,13 @@ static void print_columns(const tllm_gguf *g, int keys, int tensors)
         values += n_values(t);
     }
     if (tensors) {
-        printf("\n  %-*s  %-8s  %-*s  %14s  %14s\n", (int)name_width, "name", "type", (int)shape_width, "shape", "bytes", "offset");
+        printf("\n  %-*s  %-8s  %-*s  %14s  %14s\n", (int)name_width, "name", "type", (int)shape_width, "shape",
+               "bytes", "offset");
         for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
             const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
             shape_text(t, shape);
-            printf("  %-*s  %-8s  %-*s  %14zu  %14zu", (int)name_width, name_text(t->name, name), tllm_type_name(t->type), (int)shape_width, shape, t->bytes,
-                   tllm_gguf_offset(g, t));
+            printf("  %-*s  %-8s  %-*s  %14zu  %14zu", (int)name_width, name_text(t->name, name),
+                   tllm_type_name(t->type), (int)shape_width, shape, t->bytes, tllm_gguf_offset(g, t));
             if (tllm_gguf_n_parts(g) > 1) printf("  part %" PRIu32, t->part + 1);
             putchar('\n');
         }
@@ -171,8 +182,8 @@ static void print_json(const tllm_gguf *g, int keys, int tensors)
     int a;
     uint64_t bytes = 0, values = 0;
     tllm_text path;
-    printf("{\n\"format\": \"%s\", \"version\": %" PRIu32 ", \"alignment\": %" PRIu32 ",\n\"parts\": [", tllm_file_kind_name(g),
-           tllm_gguf_version(g), tllm_gguf_alignment(g));
+    printf("{\n\"format\": \"%s\", \"version\": %" PRIu32 ", \"alignment\": %" PRIu32 ",\n\"parts\": [",
+           tllm_file_kind_name(g), tllm_gguf_version(g), tllm_gguf_alignment(g));
     for (i = 0; i < tllm_gguf_n_parts(g); i++) {
         path.at = tllm_gguf_path(g, i);
         path.n = strlen(path.at);
@@ -188,7 +199,8 @@ static void print_json(const tllm_gguf *g, int keys, int tensors)
             printf("%s\n  {\"key\": ", i ? "," : "");
             print_text(m->key, m->key.n);
             printf(", \"type\": \"%s\"", tllm_value_name(m->type));
-            if (m->type == TLLM_ARRAY) printf(", \"item_type\": \"%s\", \"count\": %zu", tllm_value_name(m->item_type), m->count);
+            if (m->type == TLLM_ARRAY)
+                printf(", \"item_type\": \"%s\", \"count\": %zu", tllm_value_name(m->item_type), m->count);
             printf(", \"value\": ");
             print_value(m, 1);
             putchar('}');
@@ -205,11 +217,12 @@ static void print_json(const tllm_gguf *g, int keys, int tensors)
         print_text(t->name, t->name.n);
         printf(", \"type\": \"%s\", \"shape\": [", tllm_type_name(t->type));
         for (a = 0; a < t->rank; a++) printf("%s%" PRIu64, a ? ", " : "", t->dim[a]);
-        printf("], \"bytes\": %zu, \"offset\": %zu, \"part\": %" PRIu32 "}", t->bytes, tllm_gguf_offset(g, t), t->part + 1);
+        printf("], \"bytes\": %zu, \"offset\": %zu, \"part\": %" PRIu32 "}", t->bytes, tllm_gguf_offset(g, t),
+               t->part + 1);
     }
     if (tensors) printf("]");
-    printf(",\n\"n_keys\": %zu, \"n_tensors\": %zu, \"n_values\": %" PRIu64 ", \"tensor_bytes\": %" PRIu64 "\n}\n", tllm_gguf_n_meta(g),
-           tllm_gguf_n_tensors(g), values, bytes);
+    printf(",\n\"n_keys\": %zu, \"n_tensors\": %zu, \"n_values\": %" PRIu64 ", \"tensor_bytes\": %" PRIu64 "\n}\n",
+           tllm_gguf_n_meta(g), tllm_gguf_n_tensors(g), values, bytes);
 }
 
 static const char usage[] =
@@ -224,7 +237,8 @@ int main(int argc, char **argv)
 {
     const char *path = NULL;
     int json = 0, keys = 0, tensors = 0;
-    const option options[] = { THE_WORD("file", &path), A_FLAG("--json", &json), A_FLAG("--keys", &keys), A_FLAG("--tensors", &tensors), A_FLAG("--all", &whole) };
+    const option options[] = { THE_WORD("file", &path), A_FLAG("--json", &json), A_FLAG("--keys", &keys),
+                               A_FLAG("--tensors", &tensors), A_FLAG("--all", &whole) };
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     tllm_gguf *g;

@@ -3,8 +3,8 @@
  *     judge MODEL.gguf
  *     judge MODEL-Q2_K.gguf --against MODEL-F32.gguf
  *
- * The language of the stories is generated: what each token costs at least is known, and the model is judged by the bits that
- * it needs above that, by the facts that it gets wrong, and by the stories that it tells.                                   */
+ * The language of the stories is generated: what each token costs at least is known, and the model is judged by the
+ * bits that it needs above that, by the facts that it gets wrong, and by the stories that it tells. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -15,18 +15,21 @@ static const char usage[] =
     "judge MODEL.gguf [options]\n"
     "  --against BASE.gguf   the model before it was compressed: adds the divergence from it\n"
     "  --stories N           held-out stories that are read; 2000 without this\n"
-    "  --tell N              stories that the model tells, as often drawn as by its best guess; 1000 without this, 0: none\n"
+    "  --tell N              stories that the model tells, as often drawn as by its best guess; 1000 without this, 0: "
+    "none\n"
     "  --seed S              of the held-out stories; 999 without this\n"
     "  --cache-type-k T      keys are kept as f32, f16, q8_0 or q4_0; f32 without this\n"
     "  --cache-type-v T      the same for values\n"
-    "  --input-bits N        what matrices of layers read is rounded to so many bits, one scale a token, 2 to 8; not at all without this\n"
+    "  --input-bits N        what matrices of layers read is rounded to so many bits, one scale a token, 2 to 8; not "
+    "at all without this\n"
     "  --input-clip S        of that scale: the share of the largest number; 0.9 without this\n"
     "  --threads N           1 without this: so small a model gains nothing from more\n"
     "  --target T            scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --json                one JSON object instead of the table\n";
 
 /* what the best model of this size should reach, in hundredths of a per cent; of the tags that have no line there: 0 */
-static const int asked[TLLM_STORY_TAGS] = { 0, 9990, 9900, 9900, 9900, 9900, 9950, 9950, 9500, 9900, 9950, 9900, 9500, 9000, 9700, 9700 };
+static const int asked[TLLM_STORY_TAGS] = { 0,    9990, 9900, 9900, 9900, 9900, 9950, 9950,
+                                            9500, 9900, 9950, 9900, 9500, 9000, 9700, 9700 };
 
 static double share(size_t part, size_t whole) { return whole ? 100.0 * (double)part / (double)whole : 100.0; }
 
@@ -34,10 +37,12 @@ static void print_told(const char *how, const tllm_told *t)
 {
     int i;
     if (!t->n) return;
-    printf("  %-28s %6.2f %%   of %zu, %.1f tokens to the end or the first fault", how, share(t->valid, t->n), t->n, (double)t->tokens / (double)t->n);
+    printf("  %-28s %6.2f %%   of %zu, %.1f tokens to the end or the first fault", how, share(t->valid, t->n), t->n,
+           (double)t->tokens / (double)t->n);
     if (t->unfinished) printf(", %zu not ended", t->unfinished);
     for (i = 0; i < TLLM_STORY_TAGS; i++)
-        if (t->fault[i]) printf("%s%s %zu", t->valid + t->unfinished < t->n ? "; " : " ", tllm_story_tag_name(i), t->fault[i]);
+        if (t->fault[i])
+            printf("%s%s %zu", t->valid + t->unfinished < t->n ? "; " : " ", tllm_story_tag_name(i), t->fault[i]);
     putchar('\n');
 }
 
@@ -45,39 +50,52 @@ static void print_table(const char *path, double megabytes, const tllm_about *ab
 {
     int i;
     printf("%s: %s, %.2f million weights, %.2f MB\n", path, about->arch, about->n_params / 1e6, megabytes);
-    printf("  bits per token %.4f, floor %.4f, above the floor %.4f (95 of 100 samples: %.4f to %.4f)   %zu stories, %zu tokens\n", j->bits, j->floor, j->bits - j->floor, j->low, j->high,
-           j->stories, j->tokens);
+    printf("  bits per token %.4f, floor %.4f, above the floor %.4f (95 of 100 samples: %.4f to %.4f)   %zu stories, "
+           "%zu tokens\n",
+           j->bits, j->floor, j->bits - j->floor, j->low, j->high, j->stories, j->tokens);
     if (j->has_base) {
-        printf("  base %.4f bits, %.4f lost (%.4f to %.4f: %s)\n", j->base_bits, j->bits - j->base_bits, j->lost_low, j->lost_high,
-               j->lost_low > 0.0 ? "worse" : j->lost_high < 0.0 ? "better" : "not told apart");
-        printf("  divergence from the base %.4f bits per token (%.4f to %.4f), the same best guess at %.2f %%\n", j->kl, j->kl_low, j->kl_high, 100.0 * j->agree);
+        printf("  base %.4f bits, %.4f lost (%.4f to %.4f: %s)\n", j->base_bits, j->bits - j->base_bits, j->lost_low,
+               j->lost_high,
+               j->lost_low > 0.0    ? "worse"
+               : j->lost_high < 0.0 ? "better"
+                                    : "not told apart");
+        printf("  divergence from the base %.4f bits per token (%.4f to %.4f), the same best guess at %.2f %%\n", j->kl,
+               j->kl_low, j->kl_high, 100.0 * j->agree);
     }
     printf("  %-16s %8s %9s %9s %12s\n", "token", "number", "right", "asked", "excess bits");
     for (i = 0; i < TLLM_STORY_TAGS; i++) {
         const tllm_judge_tag *t = &j->tag[i];
-        if (i == TLLM_STORY_CHOICE) printf("  %-16s %8zu %9s %9s %12.4f\n", tllm_story_tag_name(i), t->n, "", "", t->excess);
-        else if (t->n) printf("  %-16s %8zu %8.2f%% %8.1f%% %12.4f%s\n", tllm_story_tag_name(i), t->n, share(t->right, t->n), asked[i] / 100.0, t->excess,
-                              share(t->right, t->n) < asked[i] / 100.0 ? "   missed" : "");
+        if (i == TLLM_STORY_CHOICE)
+            printf("  %-16s %8zu %9s %9s %12.4f\n", tllm_story_tag_name(i), t->n, "", "", t->excess);
+        else if (t->n)
+            printf("  %-16s %8zu %8.2f%% %8.1f%% %12.4f%s\n", tllm_story_tag_name(i), t->n, share(t->right, t->n),
+                   asked[i] / 100.0, t->excess, share(t->right, t->n) < asked[i] / 100.0 ? "   missed" : "");
     }
-    printf("  %-16s %8zu %8.2f%% %8.1f%%%s\n", "sums, asked once", j->sums, share(j->sums_right, j->sums), 97.0, share(j->sums_right, j->sums) < 97.0 ? "                missed" : "");
+    printf("  %-16s %8zu %8.2f%% %8.1f%%%s\n", "sums, asked once", j->sums, share(j->sums_right, j->sums), 97.0,
+           share(j->sums_right, j->sums) < 97.0 ? "                missed" : "");
     print_told("stories drawn, valid", &j->drawn);
     print_told("stories by best guess, valid", &j->greedy);
 }
 
 static void print_json_told(const char *name, const tllm_told *t)
 {
-    printf(", \"%s\": {\"n\": %zu, \"valid\": %zu, \"tokens\": %zu, \"unfinished\": %zu}", name, t->n, t->valid, t->tokens, t->unfinished);
+    printf(", \"%s\": {\"n\": %zu, \"valid\": %zu, \"tokens\": %zu, \"unfinished\": %zu}", name, t->n, t->valid,
+           t->tokens, t->unfinished);
 }
 static void print_json(double megabytes, const tllm_about *about, const tllm_judgement *j)
 {
     int i;
-    printf("{\"weights\": %.0f, \"megabytes\": %.4f, \"stories\": %zu, \"tokens\": %zu, \"bits\": %.6f, \"floor\": %.6f, \"excess\": %.6f, \"low\": %.6f, \"high\": %.6f", about->n_params, megabytes,
-           j->stories, j->tokens, j->bits, j->floor, j->bits - j->floor, j->low, j->high);
-    if (j->has_base) printf(", \"base_bits\": %.6f, \"kl\": %.6f, \"agree\": %.6f, \"lost_low\": %.6f, \"lost_high\": %.6f, \"kl_low\": %.6f, \"kl_high\": %.6f", j->base_bits, j->kl, j->agree,
-                            j->lost_low, j->lost_high, j->kl_low, j->kl_high);
+    printf("{\"weights\": %.0f, \"megabytes\": %.4f, \"stories\": %zu, \"tokens\": %zu, \"bits\": %.6f, \"floor\": "
+           "%.6f, \"excess\": %.6f, \"low\": %.6f, \"high\": %.6f",
+           about->n_params, megabytes, j->stories, j->tokens, j->bits, j->floor, j->bits - j->floor, j->low, j->high);
+    if (j->has_base)
+        printf(", \"base_bits\": %.6f, \"kl\": %.6f, \"agree\": %.6f, \"lost_low\": %.6f, \"lost_high\": %.6f, "
+               "\"kl_low\": %.6f, \"kl_high\": %.6f",
+               j->base_bits, j->kl, j->agree, j->lost_low, j->lost_high, j->kl_low, j->kl_high);
     printf(", \"kinds\": {");
     for (i = 0; i < TLLM_STORY_TAGS; i++)
-        printf("%s\"%s\": {\"n\": %zu, \"right\": %zu, \"excess\": %.6f}", i ? ", " : "", tllm_story_tag_name(i), j->tag[i].n, j->tag[i].right, j->tag[i].excess);
+        printf("%s\"%s\": {\"n\": %zu, \"right\": %zu, \"excess\": %.6f}", i ? ", " : "", tllm_story_tag_name(i),
+               j->tag[i].n, j->tag[i].right, j->tag[i].excess);
     printf("}, \"sums\": {\"n\": %zu, \"right\": %zu}", j->sums, j->sums_right);
     print_json_told("drawn", &j->drawn);
     print_json_told("best_guess", &j->greedy);
@@ -112,10 +130,18 @@ int main(int argc, char **argv)
     double megabytes = 0;
     size_t k;
     tiny_status st;
-    const option options[] = {
-        THE_WORD("model (--against names the base)", &path), A_TEXT("--against", &base_path), A_WHOLE("--stories", &d.stories, 1, 1e7), A_WHOLE("--tell", &tell, 0, 1e7), A_SEED("--seed", &d.seed),
-        A_TEXT("--cache-type-k", &type[0]), A_TEXT("--cache-type-v", &type[1]), A_WHOLE("--input-bits", &room.x_bits, 2, 8), A_NUMBER("--input-clip", &clip, 1e-3, 1),
-        A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &desc.target), A_FLAG("--json", &json) };
+    const option options[] = { THE_WORD("model (--against names the base)", &path),
+                               A_TEXT("--against", &base_path),
+                               A_WHOLE("--stories", &d.stories, 1, 1e7),
+                               A_WHOLE("--tell", &tell, 0, 1e7),
+                               A_SEED("--seed", &d.seed),
+                               A_TEXT("--cache-type-k", &type[0]),
+                               A_TEXT("--cache-type-v", &type[1]),
+                               A_WHOLE("--input-bits", &room.x_bits, 2, 8),
+                               A_NUMBER("--input-clip", &clip, 1e-3, 1),
+                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_TARGET("--target", &desc.target),
+                               A_FLAG("--json", &json) };
     memset(&desc, 0, sizeof desc);
     memset(&d, 0, sizeof d);
     memset(&room, 0, sizeof room);
@@ -137,7 +163,8 @@ int main(int argc, char **argv)
     if (!st && base_path) st = load(ctx, base_path, &base);
     if (!st) {
         tllm_model_about(model.model, &about);
-        for (k = 0; k < tllm_gguf_n_tensors(model.file); k++) megabytes += (double)tllm_gguf_tensor_at(model.file, k)->bytes * 1e-6;
+        for (k = 0; k < tllm_gguf_n_tensors(model.file); k++)
+            megabytes += (double)tllm_gguf_tensor_at(model.file, k)->bytes * 1e-6;
         st = tllm_judge(ctx, model.model, base.model, &d, &j);
     }
     if (st && ctx) say(tiny_ctx_message(ctx));

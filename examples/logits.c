@@ -2,8 +2,10 @@
  *
  *     logits MODEL.gguf --tokens 1,2,3 > logits.f32
  *
- * Decoders: a row of logits for each token. Encoders and embedding models: the hidden state of each token before pooling.
- * Rerankers: one row, the probabilities of the labels. Models with an encoder and a decoder: logits for --decoder-tokens. */
+ * Decoders: a row of logits for each token. Encoders and embedding models: the hidden state of each token before
+ * pooling.
+ * Rerankers: one row, the probabilities of the labels. Models with an encoder and a decoder: logits for
+ * --decoder-tokens. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "logits"
@@ -44,7 +46,10 @@ static int32_t *read_tokens(const char *text, tiny_idx *n)
         long v;
         errno = 0;
         v = *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : -1;
-        if (v < 0 || errno || v > 0x7fffffffL || (*end && *end != ',') || (*end == ',' && !end[1])) { free(t); return NULL; }
+        if (v < 0 || errno || v > 0x7fffffffL || (*end && *end != ',') || (*end == ',' && !end[1])) {
+            free(t);
+            return NULL;
+        }
         t[(*n)++] = (int32_t)v;
         text = *end ? end + 1 : end;
     }
@@ -76,7 +81,8 @@ static int write_floats(const float *x, size_t n)
 
 typedef struct adapting { word_list files; double scale[8]; tllm_adapter *a[8]; int merge; long first, last; } adapting;
 
-static int run(tiny_ctx *ctx, const char *path, adapting *with, const int32_t *tokens, tiny_idx n, const int32_t *decoder, tiny_idx n_decoder, int context, int position)
+static int run(tiny_ctx *ctx, const char *path, adapting *with, const int32_t *tokens, tiny_idx n,
+               const int32_t *decoder, tiny_idx n_decoder, int context, int position)
 {
     tllm_gguf *file = NULL;
     tllm_model *model = NULL;
@@ -94,11 +100,18 @@ static int run(tiny_ctx *ctx, const char *path, adapting *with, const int32_t *t
         goto done;
     }
     tllm_model_about(model, &about);
-    if (about.has_decoder && !decoder) { result = wrong(path, "this model has an encoder and a decoder: --decoder-tokens is needed"); goto done; }
-    if (!about.has_decoder && decoder) { result = wrong(path, "this model has no decoder beside an encoder: --decoder-tokens says nothing to it"); goto done; }
+    if (about.has_decoder && !decoder) {
+        result = wrong(path, "this model has an encoder and a decoder: --decoder-tokens is needed");
+        goto done;
+    }
+    if (!about.has_decoder && decoder) {
+        result = wrong(path, "this model has no decoder beside an encoder: --decoder-tokens says nothing to it");
+        goto done;
+    }
     if (about.has_decoder) rows = n_decoder;
     if (about.output == TLLM_RANK) rows = 1;
-    if ((size_t)about.n_out > ((size_t)-1) / sizeof *out / (size_t)rows || !(out = (float *)malloc((size_t)rows * (size_t)about.n_out * sizeof *out))) {
+    if ((size_t)about.n_out > ((size_t)-1) / sizeof *out / (size_t)rows ||
+        !(out = (float *)malloc((size_t)rows * (size_t)about.n_out * sizeof *out))) {
         fail("no memory for the results");
         goto done;
     }
@@ -108,12 +121,19 @@ static int run(tiny_ctx *ctx, const char *path, adapting *with, const int32_t *t
         tllm_adapter_about kind;
         tiny_status st = tllm_adapter_load(ctx, model, with->files.at[i], &with->a[i]);
         tllm_adapter_tell(with->a[i], &kind);
-        if (!st && with->first && kind.kind == TLLM_ADAPTER_VECTOR) st = tllm_adapter_layers(ctx, with->a[i], with->first, with->last);
-        if (!st) st = with->merge && kind.kind == TLLM_ADAPTER_LORA ? tllm_adapter_merge(ctx, model, with->a[i], scale, TINY_F32) : tllm_state_attach(state, with->a[i], scale);
+        if (!st && with->first && kind.kind == TLLM_ADAPTER_VECTOR)
+            st = tllm_adapter_layers(ctx, with->a[i], with->first, with->last);
+        if (!st)
+            st = with->merge && kind.kind == TLLM_ADAPTER_LORA
+                     ? tllm_adapter_merge(ctx, model, with->a[i], scale, TINY_F32)
+                     : tllm_state_attach(state, with->a[i], scale);
         if (st) { fail(tiny_ctx_message(ctx)); goto done; }
     }
     if (about.has_decoder) {
-        if (tllm_forward_all(state, tokens, n, NULL) || tllm_forward(state, decoder, n_decoder, position, rows, out)) { fail(tiny_ctx_message(ctx)); goto done; }
+        if (tllm_forward_all(state, tokens, n, NULL) || tllm_forward(state, decoder, n_decoder, position, rows, out)) {
+            fail(tiny_ctx_message(ctx));
+            goto done;
+        }
     } else if (about.is_encoder || about.output != TLLM_LOGITS) {
         if (tllm_forward_all(state, tokens, n, out)) { fail(tiny_ctx_message(ctx)); goto done; }
     } else if (tllm_forward(state, tokens, n, position, rows, out)) {
@@ -140,16 +160,26 @@ int main(int argc, char **argv)
     tiny_idx n = 0, n_decoder = 0;
     int context = 0, position = 0, ref = 0, k, result;
     static adapting with;
-    const option options[] = {
-        THE_WORD("model", &path), A_TEXT("--tokens", &list), A_TEXT("--decoder-tokens", &decoder_list), A_FLAG("--ref", &ref), A_TARGET("--target", &desc.target),
-        A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_WHOLE("--context", &context, 1, 1e9), A_WHOLE("--position", &position, 0, 2e9), A_LIST("--lora", &with.files, 8),
-        A_LIST("--control-vector", &with.files, 8), A_TEXT("--control-layers", &layers), A_FLAG("--lora-merge", &with.merge) };
+    const option options[] = { THE_WORD("model", &path),
+                               A_TEXT("--tokens", &list),
+                               A_TEXT("--decoder-tokens", &decoder_list),
+                               A_FLAG("--ref", &ref),
+                               A_TARGET("--target", &desc.target),
+                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_WHOLE("--context", &context, 1, 1e9),
+                               A_WHOLE("--position", &position, 0, 2e9),
+                               A_LIST("--lora", &with.files, 8),
+                               A_LIST("--control-vector", &with.files, 8),
+                               A_TEXT("--control-layers", &layers),
+                               A_FLAG("--lora-merge", &with.merge) };
     memset(&desc, 0, sizeof desc);
     READ_OPTIONS(argc, argv, usage, options);
     if (!list) return wrong("--tokens", "a model and tokens for it are needed");
-    if (layers && !is_range(layers, 1000000, &with.first, &with.last)) return wrong(layers, "--control-layers takes FIRST-LAST, counted from 1");
+    if (layers && !is_range(layers, 1000000, &with.first, &with.last))
+        return wrong(layers, "--control-layers takes FIRST-LAST, counted from 1");
     for (k = 0; k < with.files.n; k++)
-        if (!is_scaled(with.files.at[k], -1e6, 1e6, &with.scale[k])) return wrong(with.files.at[k], "this is neither a file nor FILE=NUMBER");
+        if (!is_scaled(with.files.at[k], -1e6, 1e6, &with.scale[k]))
+            return wrong(with.files.at[k], "this is neither a file nor FILE=NUMBER");
     if (ref) desc.target = TINY_TARGET_REFERENCE;
     tokens = read_tokens(list, &n);
     if (decoder_list) decoder = read_tokens(decoder_list, &n_decoder);

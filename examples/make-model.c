@@ -2,10 +2,12 @@
  *
  *     make-model --shape 15M|42M|110M|1.1B|7B --type TYPE [--seed N] OUT.gguf
  *
- * The shapes are those of llamas that people run (stories15M to 110M, TinyLlama, Llama 2); the text such a model makes is noise.
- * TYPE is a block format for all matrices (Q4_0, F16, ...), or Q4_K_M: Q4_K, with Q6_K for the output and half of attn_v and
- * ffn_down, as quantize mixes it. Blocks are drawn from a few thousand that are packed once, so that a file is made as fast as
- * it can be written. The vocabulary has 256 bytes, and made-up words up to the 32000 of these shapes.                 */
+ * The shapes are those of llamas that people run (stories15M to 110M, TinyLlama, Llama 2); the text such a model makes
+ * is noise.
+ * TYPE is a block format for all matrices (Q4_0, F16, ...), or Q4_K_M: Q4_K, with Q6_K for the output and half of
+ * attn_v and ffn_down, as quantize mixes it. Blocks are drawn from a few thousand that are packed once, so that a file
+ * is made as fast as it can be written. The vocabulary has 256 bytes, and made-up words up to the 32000 of these
+ * shapes. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -39,7 +41,8 @@ static const pool *pool_of(const tllm_format *f)
     for (b = 0; b < pools[i].n; b++) {
         float x[256], ones[256];
         for (j = 0; j < f->values; j++) { x[j] = 0.02f * tiny_rng_normal(&rng); ones[j] = 1.0f; }
-        f->pack(x, pools[i].blocks + b * (size_t)f->bytes, (size_t)f->values, f->flags & TLLM_FORMAT_WANTS_IMPORTANCE ? ones : NULL);
+        f->pack(x, pools[i].blocks + b * (size_t)f->bytes, (size_t)f->values,
+                f->flags & TLLM_FORMAT_WANTS_IMPORTANCE ? ones : NULL);
     }
     pools[i].f = f;
     return &pools[i];
@@ -74,7 +77,9 @@ static tiny_status fill(tiny_ctx *ctx, tllm_writer *w, const tensor *t)
             if (t->rank == 1) {
                 const unsigned char one[4] = { 0, 0, 0x80, 0x3f };     /* 1.0: norms */
                 memcpy(piece + 4 * i, one, 4);
-            } else memcpy(piece + i * (size_t)f->bytes, p->blocks + (size_t)tiny_rng_below(&rng, (uint32_t)p->n) * (size_t)f->bytes, (size_t)f->bytes);
+            } else
+                memcpy(piece + i * (size_t)f->bytes,
+                       p->blocks + (size_t)tiny_rng_below(&rng, (uint32_t)p->n) * (size_t)f->bytes, (size_t)f->bytes);
         st = tllm_writer_data(ctx, w, piece, n * (size_t)f->bytes);
         left -= n;
     }
@@ -142,10 +147,12 @@ int main(int argc, char **argv)
     unsigned l;
     size_t i;
     int mixed;
-    const option options[] = { THE_WORD("file", &path), A_TEXT("--shape", &shape_name), A_TEXT("--type", &type), A_SEED("--seed", &seed) };
+    const option options[] = { THE_WORD("file", &path), A_TEXT("--shape", &shape_name), A_TEXT("--type", &type),
+                               A_SEED("--seed", &seed) };
     READ_OPTIONS(argc, argv, usage, options);
     for (i = 0; i < sizeof shapes / sizeof *shapes && strcmp(shapes[i].name, shape_name); i++) {}
-    if (i == sizeof shapes / sizeof *shapes) return fprintf(stderr, "make-model: no shape is called %s; 15M, 42M, 110M, 1.1B and 7B are\n", shape_name), 2;
+    if (i == sizeof shapes / sizeof *shapes)
+        return fprintf(stderr, "make-model: no shape is called %s; 15M, 42M, 110M, 1.1B and 7B are\n", shape_name), 2;
     s = &shapes[i];
     if (must_not_write(path, 0)) return 2;
     mixed = !strcmp(type, "Q4_K_M");
@@ -153,12 +160,15 @@ int main(int argc, char **argv)
     fine = mixed ? tllm_format_of(TLLM_FORMAT_Q6_K) : f;
     if (!f || !f->pack) return wrong("--type takes a block format or Q4_K_M", type);
     if (s->embd % (uint64_t)f->values || s->ffn % (uint64_t)f->values)
-        return fprintf(stderr, "make-model: rows of %s are %d and %d numbers, no whole blocks of %s\n", s->name, (int)s->embd, (int)s->ffn, f->name), 2;
+        return fprintf(stderr, "make-model: rows of %s are %d and %d numbers, no whole blocks of %s\n", s->name,
+                       (int)s->embd, (int)s->ffn, f->name),
+               2;
     rng = tiny_rng_make(seed, 0);
     kv = s->embd / s->heads * s->kv;
     add(f->id, 2, s->embd, s->vocab, "token_embd.weight", 0);
     for (l = 0; l < s->layers; l++) {
-        const int more = l < s->layers / 8 || l >= 7 * s->layers / 8 || (l - s->layers / 8) % 3 == 2, some = more ? fine->id : f->id;
+        const int more = l < s->layers / 8 || l >= 7 * s->layers / 8 || (l - s->layers / 8) % 3 == 2,
+                  some = more ? fine->id : f->id;
         add(0, 1, s->embd, 1, "blk.%u.attn_norm.weight", l);
         add(f->id, 2, s->embd, s->embd, "blk.%u.attn_q.weight", l);
         add(f->id, 2, s->embd, kv, "blk.%u.attn_k.weight", l);

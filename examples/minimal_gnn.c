@@ -12,7 +12,8 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "--help")) return puts("minimal_gnn [EDGES]") < 0;
     st = tiny_ctx_open(NULL, &ctx);
     /* an edge list, Matrix Market, .npz ...; without a file a graph of 1000 nodes in 4 classes */
-    if (!st) st = argc > 1 ? tgnn_graph_read(ctx, argv[1], NULL, &graph) : tgnn_planted(ctx, 1000, 4, 8.0, 0.9, 1, &graph);
+    if (!st)
+        st = argc > 1 ? tgnn_graph_read(ctx, argv[1], NULL, &graph) : tgnn_planted(ctx, 1000, 4, 8.0, 0.9, 1, &graph);
     if (st) fprintf(stderr, "minimal_gnn: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
     else printf("%td nodes, %lld edges\n", tgnn_graph_nodes(graph), (long long)tgnn_graph_edges(graph));
     tgnn_graph_close(ctx, graph);

@@ -1,10 +1,12 @@
-/* examples/needle.c - a small vision transformer on small data, with and without suppressed trivial attention (math/twist.h)
+/* examples/needle.c - a small vision transformer on small data, with and without suppressed trivial attention
+ * (math/twist.h)
  *
- * An image is 64 tokens of noise, N(0, I) in 16 dimensions; two of them, anywhere, have the sign of its class added to them: one of 4
- * directions, of length --strength. 500 images to learn from, 2000 others to be judged by. The network: 64 numbers a token, 2 blocks, 4 heads.
+ * An image is 64 tokens of noise, N(0, I) in 16 dimensions; two of them, anywhere, have the sign of its class added to
+ * them: one of 4 directions, of length --strength. 500 images to learn from, 2000 others to be judged by. The network:
+ * 64 numbers a token, 2 blocks, 4 heads.
  * Each seed draws signs, images and first weights anew, the same for both forms; a line a seed, then means and spread.
  *
- *     needle [--seeds N] [--first K] [--epochs E] [--strength R] [--t T] [--s S] [--threads N]                              */
+ *     needle [--seeds N] [--first K] [--epochs E] [--strength R] [--t T] [--s S] [--threads N] */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -54,7 +56,8 @@ static void draw(set *d, uint64_t seed, double strength)
 }
 
 /* attention with the factor of its block, which is learnt */
-static tiny_tensor mix(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v)
+static tiny_tensor mix(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k,
+                       const tiny_tensor *v)
 {
     const twist *w = (const twist *)user;
     tiny_tensor o;
@@ -69,10 +72,12 @@ static tiny_tensor mix(tiny_tape *tape, void *user, const tllm_vit_at *at, const
 }
 
 /* trains one network and judges it, in percent; s: where the factors came to */
-static tiny_status run(tiny_ctx *ctx, const choice *c, set *data, uint64_t seed, int twisted, double *percent, double *learnt, float *s)
+static tiny_status run(tiny_ctx *ctx, const choice *c, set *data, uint64_t seed, int twisted, double *percent,
+                       double *learnt, float *s)
 {
     const tiny_idx dim[4] = { TRAIN + TEST, WIDE, SIDE, SIDE };
-    tiny_tensor images = tiny_tensor_nd(data->x, TINY_F32, 4, dim), labels = tiny_tensor_1d(data->label, TINY_I32, TRAIN + TEST);
+    tiny_tensor images = tiny_tensor_nd(data->x, TINY_F32, 4, dim),
+                labels = tiny_tensor_1d(data->label, TINY_I32, TRAIN + TEST);
     const tiny_param *own;
     tiny_param param[64];
     float grad[BLOCKS] = { 0 };
@@ -151,21 +156,30 @@ int main(int argc, char **argv)
     tiny_status st = TINY_OK;
     float s[BLOCKS];
     int i, twisted;
-    const option options[] = {
-        A_WHOLE("--seeds", &c.seeds, 1, SEEDS), A_WHOLE("--first", &c.first, 0, 1e9), A_WHOLE("--epochs", &c.epochs, 1, 1e6), A_NUMBER("--strength", &c.strength, 0, 1e6), A_NUMBER("--t", &c.t, 0, 1e6),
-        A_NUMBER("--s", &c.s, -1e6, 1e6), A_WHOLE("--threads", &cd.n_threads, 1, TINY_MAX_THREADS) };
+    const option options[] = { A_WHOLE("--seeds", &c.seeds, 1, SEEDS),
+                               A_WHOLE("--first", &c.first, 0, 1e9),
+                               A_WHOLE("--epochs", &c.epochs, 1, 1e6),
+                               A_NUMBER("--strength", &c.strength, 0, 1e6),
+                               A_NUMBER("--t", &c.t, 0, 1e6),
+                               A_NUMBER("--s", &c.s, -1e6, 1e6),
+                               A_WHOLE("--threads", &cd.n_threads, 1, TINY_MAX_THREADS) };
     READ_OPTIONS(argc, argv, usage, options);
     data = (set *)malloc(sizeof *data);
     if (!data) return fputs("needle: no memory\n", stderr), 1;
     cd.log = hear;
     cd.user = &ctx;
     if (tiny_ctx_open(&cd, &ctx)) { free(data); return 1; }
-    printf("strength %.2f, t %g, %d epochs of %d images; %% right of %d others (of those learnt from)\n\nseed        plain          twist      s at the end\n", c.strength, c.t, c.epochs, TRAIN, TEST);
+    printf("strength %.2f, t %g, %d epochs of %d images; %% right of %d others (of those learnt from)\n\nseed        "
+           "plain          twist      s at the end\n",
+           c.strength, c.t, c.epochs, TRAIN, TEST);
     for (i = 0; !st && i < c.seeds; i++) {
         draw(data, (uint64_t)(c.first + i), c.strength);
-        for (twisted = 0; !st && twisted < 2; twisted++) st = run(ctx, &c, data, (uint64_t)(c.first + i), twisted, &percent[twisted][i], &learnt[twisted], s);
+        for (twisted = 0; !st && twisted < 2; twisted++)
+            st = run(ctx, &c, data, (uint64_t)(c.first + i), twisted, &percent[twisted][i], &learnt[twisted], s);
         gain[i] = percent[1][i] - percent[0][i];
-        if (!st) printf("%4d  %6.2f (%6.2f)  %6.2f (%6.2f)  %.3f %.3f\n", c.first + i, percent[0][i], learnt[0], percent[1][i], learnt[1], (double)s[0], (double)s[1]);
+        if (!st)
+            printf("%4d  %6.2f (%6.2f)  %6.2f (%6.2f)  %.3f %.3f\n", c.first + i, percent[0][i], learnt[0],
+                   percent[1][i], learnt[1], (double)s[0], (double)s[1]);
         fflush(stdout);
     }
     if (st) say(tiny_ctx_message(ctx));

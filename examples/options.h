@@ -5,11 +5,13 @@
  *     #include "options.h"
  *
  *     const option options[] = {
- *         THE_WORD("model", &path), A_TEXT("--against", &base), A_WHOLE("--stories", &stories, 1, 1e7), A_TARGET("--target", &desc.target), A_FLAG("--json", &json) };
+ *         THE_WORD("model", &path), A_TEXT("--against", &base), A_WHOLE("--stories", &stories, 1, 1e7),
+ *         A_TARGET("--target", &desc.target), A_FLAG("--json", &json) };
  *     READ_OPTIONS(argc, argv, usage, options);
  *
- * READ_OPTIONS comes back from a good command line only. It ends the program with 0 behind --help or -h, and with 2 and a sentence
- * at the first word that no row of the table takes: all of a number is a number and within its bounds, and no value is missing.       */
+ * READ_OPTIONS comes back from a good command line only. It ends the program with 0 behind --help or -h, and with 2 and
+ * a sentence at the first word that no row of the table takes: all of a number is a number and within its bounds, and
+ * no value is missing. */
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -26,28 +28,76 @@
 
 /* ---- the table */
 
-/* Letters and a blank before the name of an option, as in "tq --epochs": only the commands that begin with one of them take it. */
+/* Letters and a blank before the name of an option, as in "tq --epochs": only the commands that begin with one of them
+ * take it. */
 typedef struct option { const char *name; int kind; void *to; double least, most; } option;
 typedef struct word_list { char *at[64]; int n; } word_list;
 
 /* from OPTION_COMMAND on they are words that are no options */
-enum { OPTION_FLAG, OPTION_TEXT, OPTION_ANY_TEXT, OPTION_WHOLE, OPTION_SEED, OPTION_NUMBER, OPTION_TARGET, OPTION_LIST, OPTION_COMMAND, OPTION_THE_WORD, OPTION_WORD, OPTION_WORDS };
+enum {
+    OPTION_FLAG,
+    OPTION_TEXT,
+    OPTION_ANY_TEXT,
+    OPTION_WHOLE,
+    OPTION_SEED,
+    OPTION_NUMBER,
+    OPTION_TARGET,
+    OPTION_LIST,
+    OPTION_COMMAND,
+    OPTION_THE_WORD,
+    OPTION_WORD,
+    OPTION_WORDS
+};
 
-#define OPTION_TO(type, to) (1 ? (to) : (type *)NULL)       /* to; the compiler sees whether its type is the one of the kind */
+#define OPTION_TO(type, to) \
+    (1 ? (to) : (type *)NULL) /* to; the compiler sees whether its type is the one of the kind */
 
-#define A_FLAG(name, to)                 { name, OPTION_FLAG, OPTION_TO(int, to), 0, 0 }                  /* becomes 1 */
-#define A_TEXT(name, to)                 { name, OPTION_TEXT, OPTION_TO(const char *, to), 0, 0 }         /* not the empty one */
+#define A_FLAG(name, to)                            \
+    {                                               \
+        name, OPTION_FLAG, OPTION_TO(int, to), 0, 0 \
+    } /* becomes 1 */
+#define A_TEXT(name, to)                                     \
+    {                                                        \
+        name, OPTION_TEXT, OPTION_TO(const char *, to), 0, 0 \
+    } /* not the empty one */
 #define ANY_TEXT(name, to)               { name, OPTION_ANY_TEXT, OPTION_TO(const char *, to), 0, 0 }
-#define A_WHOLE(name, to, least, most)   { name, OPTION_WHOLE, OPTION_TO(int, to), least, most }          /* decimal digits */
-#define A_SEED(name, to)                 { name, OPTION_SEED, OPTION_TO(uint64_t, to), 0, 2e19 }          /* the same, of all 64 bits */
-#define A_COUNT(name, to)                { name, OPTION_SEED, OPTION_TO(uint64_t, to), 1, 2e19 }          /* and not 0 */
+#define A_WHOLE(name, to, least, most)                      \
+    {                                                       \
+        name, OPTION_WHOLE, OPTION_TO(int, to), least, most \
+    } /* decimal digits */
+#define A_SEED(name, to)                                    \
+    {                                                       \
+        name, OPTION_SEED, OPTION_TO(uint64_t, to), 0, 2e19 \
+    } /* the same, of all 64 bits */
+#define A_COUNT(name, to)                                   \
+    {                                                       \
+        name, OPTION_SEED, OPTION_TO(uint64_t, to), 1, 2e19 \
+    } /* and not 0 */
 #define A_NUMBER(name, to, least, most)  { name, OPTION_NUMBER, OPTION_TO(double, to), least, most }
-#define A_TARGET(name, to)               { name, OPTION_TARGET, OPTION_TO(tiny_target, to), 0, 0 }        /* avx2, neon ... */
-#define A_LIST(name, to, most)           { name, OPTION_LIST, OPTION_TO(word_list, to), 0, most }         /* may be given often */
-#define A_COMMAND(list, to)              { list, OPTION_COMMAND, OPTION_TO(int, to), 0, 0 }               /* first row: the first word is one of "train infer": 0, 1 */
-#define THE_WORD(what, to)               { what, OPTION_THE_WORD, OPTION_TO(const char *, to), 0, 0 }     /* without it the usage is said */
-#define A_WORD(what, to)                 { what, OPTION_WORD, OPTION_TO(const char *, to), 0, 0 }         /* it may be missing */
-#define WORDS(to, most)                  { "", OPTION_WORDS, OPTION_TO(word_list, to), 0, most }          /* all that are left */
+#define A_TARGET(name, to)                                    \
+    {                                                         \
+        name, OPTION_TARGET, OPTION_TO(tiny_target, to), 0, 0 \
+    } /* avx2, neon ... */
+#define A_LIST(name, to, most)                               \
+    {                                                        \
+        name, OPTION_LIST, OPTION_TO(word_list, to), 0, most \
+    } /* may be given often */
+#define A_COMMAND(list, to)                            \
+    {                                                  \
+        list, OPTION_COMMAND, OPTION_TO(int, to), 0, 0 \
+    } /* first row: the first word is one of "train infer": 0, 1 */
+#define THE_WORD(what, to)                                       \
+    {                                                            \
+        what, OPTION_THE_WORD, OPTION_TO(const char *, to), 0, 0 \
+    } /* without it the usage is said */
+#define A_WORD(what, to)                                     \
+    {                                                        \
+        what, OPTION_WORD, OPTION_TO(const char *, to), 0, 0 \
+    } /* it may be missing */
+#define WORDS(to, most)                                     \
+    {                                                       \
+        "", OPTION_WORDS, OPTION_TO(word_list, to), 0, most \
+    } /* all that are left */
 
 /* ---- sentences */
 
@@ -70,7 +120,8 @@ static inline int refused(const char *format, ...)
 }
 static inline int wrong(const char *what, const char *why) { return refused("%s: %s", what, why); }
 
-/* The log of a context, whose address is desc.user: warnings, and why it was not opened. What else went wrong is its message. */
+/* The log of a context, whose address is desc.user: warnings, and why it was not opened. What else went wrong is its
+ * message. */
 static inline void hear(void *user, tiny_log_level level, const char *sentence)
 {
     if (level == TINY_LOG_WARNING || (level == TINY_LOG_ERROR && !*(tiny_ctx **)user)) say(sentence);
@@ -96,7 +147,8 @@ static inline int is_number(const char *text, double least, double most, double 
 static inline int is_whole(const char *text, double least, double most, uint64_t *n)
 {
     const char *at = text;
-    for (*n = 0; *at >= '0' && *at <= '9' && *n <= (UINT64_MAX - (uint64_t)(*at - '0')) / 10; at++) *n = 10 * *n + (uint64_t)(*at - '0');
+    for (*n = 0; *at >= '0' && *at <= '9' && *n <= (UINT64_MAX - (uint64_t)(*at - '0')) / 10; at++)
+        *n = 10 * *n + (uint64_t)(*at - '0');
     return *text && !*at && (double)*n >= least && (double)*n <= most;
 }
 
@@ -131,8 +183,8 @@ static inline char *no_text(const char *name, char *text, const char *why)
     return NULL;
 }
 
-/* At most `most` bytes of a stream, followed by a 0 that *n does not count; the caller frees them. NULL: the reason was printed. A longer
- * stream is refused, or with `cut` read only that far. */
+/* At most `most` bytes of a stream, followed by a 0 that *n does not count; the caller frees them. NULL: the reason was
+ * printed. A longer stream is refused, or with `cut` read only that far. */
 static inline char *read_stream(FILE *f, const char *name, size_t most, int cut, size_t *n)
 {
     size_t room = most < 65536 ? most + 1 : 65536;
@@ -148,7 +200,8 @@ static inline char *read_stream(FILE *f, const char *name, size_t most, int cut,
     }
     if (!text) return no_text(name, NULL, "there is no memory for it");
     if (cut) return text[*n = most] = 0, text;
-    fprintf(stderr, PROGRAM ": %s: it has more than %.16g bytes, which are the most that are read\n", name, (double)most);
+    fprintf(stderr, PROGRAM ": %s: it has more than %.16g bytes, which are the most that are read\n", name,
+            (double)most);
     free(text);
     return NULL;
 }
@@ -164,8 +217,8 @@ static inline char *read_text(const char *path, size_t most, int cut, size_t *n)
     return text;
 }
 
-/* The next line of standard input without its end, and with a 0 behind it. 0: there is one, or *line is NULL: the input ends. 1: there is no
- * memory for line number, it is longer than MOST_LINE, or it cannot be read, which was said. */
+/* The next line of standard input without its end, and with a 0 behind it. 0: there is one, or *line is NULL: the input
+ * ends. 1: there is no memory for line number, it is longer than MOST_LINE, or it cannot be read, which was said. */
 static inline int read_line(char **line, size_t *n, unsigned long number)
 {
     size_t room = 256;
@@ -175,7 +228,8 @@ static inline int read_line(char **line, size_t *n, unsigned long number)
     *n = 0;
     while (text && (c = getchar()) != EOF && c != '\n') {
         if (*n == MOST_LINE) {
-            fprintf(stderr, PROGRAM ": line %lu has more than %lu bytes, which are the most of a line\n", number, (unsigned long)MOST_LINE);
+            fprintf(stderr, PROGRAM ": line %lu has more than %lu bytes, which are the most of a line\n", number,
+                    (unsigned long)MOST_LINE);
             free(text);
             return 1;
         }
@@ -225,8 +279,8 @@ static inline int has_end(const char *text, const char *end)
     return n >= m && !strcmp(text + n - m, end);
 }
 
-/* The same, where `to` may also be what is read with `from`: another part of a divided model (m-00001-of-00003.gguf), or the tokenizer beside
- * a .bin of llama2.c. */
+/* The same, where `to` may also be what is read with `from`: another part of a divided model (m-00001-of-00003.gguf),
+ * or the tokenizer beside a .bin of llama2.c. */
 static inline int is_part_of(const char *to, const char *from)
 {
     const char *slash = strrchr(from, '/');
@@ -234,8 +288,11 @@ static inline int is_part_of(const char *to, const char *from)
     char name[1100], *at;
     long i, parts;
     if (same_file(to, from)) return 1;
-    if (has_end(from, ".bin")) return has_end(to, ".bin") && !strncmp(to, from, folder) && !strncmp(to + folder, "tok", 3) && same_file(to, to);
-    if (n < 20 || n > 1000 || !has_end(from, ".gguf") || strncmp(from + n - 14, "-of-", 4) || from[n - 20] != '-') return 0;
+    if (has_end(from, ".bin"))
+        return has_end(to, ".bin") && !strncmp(to, from, folder) && !strncmp(to + folder, "tok", 3) &&
+               same_file(to, to);
+    if (n < 20 || n > 1000 || !has_end(from, ".gguf") || strncmp(from + n - 14, "-of-", 4) || from[n - 20] != '-')
+        return 0;
     parts = strtol(from + n - 10, NULL, 10);
     memcpy(name, from, n + 1);
     for (at = name + n - 19, i = 1; i <= parts && i < 100000; i++) {
@@ -245,9 +302,9 @@ static inline int is_part_of(const char *to, const char *from)
     return 0;
 }
 
-/* 0 when no input would change, otherwise 2 and a sentence. `to` is the file to be written, or NULL; after it come the names of n files
- * that are read, any of which may be NULL. Because a file grows as to.part, that name must not be an input either. A device is written to
- * directly, a folder never. */
+/* 0 when no input would change, otherwise 2 and a sentence. `to` is the file to be written, or NULL; after it come the
+ * names of n files that are read, any of which may be NULL. Because a file grows as to.part, that name must not be an
+ * input either. A device is written to directly, a folder never. */
 static inline int must_not_write(const char *to, int n, ...)
 {
     va_list args;
@@ -260,7 +317,8 @@ static inline int must_not_write(const char *to, int n, ...)
         const char *from = va_arg(args, const char *);
         if (!from) continue;
         if (is_part_of(to, from)) bad = refused("%s: this file is read, so nothing is written to it", to);
-        else if (part && is_part_of(part, from)) bad = refused("%s: %s is read, and it would be written while %s grows", to, from, to);
+        else if (part && is_part_of(part, from))
+            bad = refused("%s: %s is read, and it would be written while %s grows", to, from, to);
     }
     va_end(args);
     free(part);
@@ -283,8 +341,10 @@ static inline int read_value(const option *o, const char *name, char *value)
     if (o->kind == OPTION_SEED && is_whole(value, o->least, o->most, &n)) return *(uint64_t *)o->to = n, 0;
     if (o->kind == OPTION_TARGET && (*(tiny_target *)o->to = tiny_target_by_name(value)) != TINY_TARGET_COUNT) return 0;
     if (o->kind == OPTION_TARGET) return refused("%s takes a target that --help names, not %s", name, value);
-    if (o->kind == OPTION_SEED) return refused("%s takes a whole number %sbelow 2^64, not %s", name, o->least > 0 ? "from 1 on, " : "", value);
-    return refused("%s takes a %s from %.16g to %.16g, not %s", name, o->kind == OPTION_NUMBER ? "number" : "whole number", o->least, o->most, value);
+    if (o->kind == OPTION_SEED)
+        return refused("%s takes a whole number %sbelow 2^64, not %s", name, o->least > 0 ? "from 1 on, " : "", value);
+    return refused("%s takes a %s from %.16g to %.16g, not %s", name,
+                   o->kind == OPTION_NUMBER ? "number" : "whole number", o->least, o->most, value);
 }
 
 /* a word that is no option goes to the first place that is free for one */
@@ -353,7 +413,8 @@ static inline void read_options(int argc, char **argv, const char *usage, const 
         else bad = a[0] == '-' && a[1] ? wrong("unknown option", a) : read_word(list, n, a);
     }
     for (k = 0; k < n && !bad; k++)
-        if (list[k].kind == OPTION_THE_WORD ? !*(const char **)list[k].to : list[k].kind == OPTION_COMMAND && !*command) {
+        if (list[k].kind == OPTION_THE_WORD ? !*(const char **)list[k].to
+                                            : list[k].kind == OPTION_COMMAND && !*command) {
             fputs(usage, stderr);
             bad = 2;
         }
@@ -361,7 +422,8 @@ static inline void read_options(int argc, char **argv, const char *usage, const 
 }
 #define READ_OPTIONS(argc, argv, usage, table) read_options(argc, argv, usage, table, sizeof(table) / sizeof *(table))
 
-/* ---- a signal asks to stop: cancelled is for a context, stopped_by says which it was. The second one ends the program at once. */
+/* ---- a signal asks to stop: cancelled is for a context, stopped_by says which it was. The second one ends the program
+ * at once. */
 
 static volatile sig_atomic_t stopped_by;
 static inline void on_signal(int number)
@@ -378,7 +440,8 @@ static inline void stop_on_signals(void)
     if (signal(SIGHUP, on_signal) == SIG_IGN) (void)signal(SIGHUP, SIG_IGN);    /* nohup: the terminal may go */
 #endif
 }
-/* The same, for programs that write files: when the reader of their messages goes away, only writing to it fails, and the file is finished. */
+/* The same, for programs that write files: when the reader of their messages goes away, only writing to it fails, and
+ * the file is finished. */
 static inline void stop_on_signals_whole(void)
 {
     stop_on_signals();
@@ -387,8 +450,8 @@ static inline void stop_on_signals_whole(void)
 #endif
 }
 
-/* ---- what takes longer than two seconds shows how far it is, for a context; end_progress wipes the line away. Only a terminal
- * is shown lines that are written over: in a file or a pipe they would all stay. */
+/* ---- what takes longer than two seconds shows how far it is, for a context; end_progress wipes the line away. Only a
+ * terminal is shown lines that are written over: in a file or a pipe they would all stay. */
 
 static inline int is_shown(void)
 {

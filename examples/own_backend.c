@@ -2,8 +2,8 @@
  *
  *     own_backend [right|tail|stride|flush|rows]
  *
- * The back end answers neg, abs and relu and leaves everything else to the processor. Four of its forms have a fault that
- * people really make; the conformance kit finds each of them, and the right form passes.                              */
+ * The back end answers neg, abs and relu and leaves everything else to the processor. Four of its forms have a fault
+ * that people really make; the conformance kit finds each of them, and the right form passes. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -35,7 +35,8 @@ static float *element(const tiny_tensor *t, tiny_idx row, tiny_idx i)
 static int can_run(void *user, const tiny_op *op, const tiny_op_row *row)
 {
     (void)user; (void)row;
-    return (op->kind == TINY_OP_NEG || op->kind == TINY_OP_ABS || op->kind == TINY_OP_RELU) && op->in[0]->dtype == TINY_F32;
+    return (op->kind == TINY_OP_NEG || op->kind == TINY_OP_ABS || op->kind == TINY_OP_RELU) &&
+           op->in[0]->dtype == TINY_F32;
 }
 
 static tiny_status run(void *user, const tiny_op *op, const tiny_op_row *row, char *says)

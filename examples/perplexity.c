@@ -2,9 +2,9 @@
  *
  *     perplexity MODEL.gguf TEXT [--context N]
  *
- * The text is cut into windows of the context; of each the tokens of its second half are judged, so that every judged token
- * has at least half a context before it (the first window is judged whole). Prints exp of the mean of -log p with its standard
- * error, and bits per token and per byte.                                                                                    */
+ * The text is cut into windows of the context; of each the tokens of its second half are judged, so that every judged
+ * token has at least half a context before it (the first window is judged whole). Prints exp of the mean of -log p with
+ * its standard error, and bits per token and per byte. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "perplexity"
@@ -21,7 +21,8 @@ static const char usage[] =
     "  --control-layers A-B        layers that control vectors change; all but the first without this\n"
     "  --cache-type-k T keys are kept as f32, f16, q8_0 or q4_0; f32 without this\n"
     "  --cache-type-v T the same for values\n"
-    "  --input-bits N   what matrices of layers read is rounded to so many bits, one scale a token, 2 to 8; not at all without this\n"
+    "  --input-bits N   what matrices of layers read is rounded to so many bits, one scale a token, 2 to 8; not at all "
+    "without this\n"
     "  --input-clip S   of that scale: the share of the largest number; 0.9 without this\n"
     "  --threads N      one per processor without this\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
@@ -31,7 +32,8 @@ static const char usage[] =
 typedef struct sums { double n, nll, square; size_t n_windows; } sums;
 
 /* the judged tokens of one window: out[i] foresees token i + 1 */
-static tiny_status judge(tiny_ctx *ctx, tllm_state *state, const int32_t *token, tiny_idx n, tiny_idx from, tiny_idx n_vocab, float *logits, sums *s)
+static tiny_status judge(tiny_ctx *ctx, tllm_state *state, const int32_t *token, tiny_idx n, tiny_idx from,
+                         tiny_idx n_vocab, float *logits, sums *s)
 {
     tiny_idx i;
     tiny_status st;
@@ -77,20 +79,33 @@ int main(int argc, char **argv)
     size_t n_text = 0;
     sums s = { 0, 0, 0, 0 };
     tiny_status st;
-    const option options[] = {
-        THE_WORD("model", &path), THE_WORD("text", &text_path), A_WHOLE("--context", &context, 2, 1e9), A_WHOLE("--windows", &windows, 1, 1e9), A_LIST("--lora", &files, 8),
-        A_LIST("--control-vector", &files, 8), A_TEXT("--control-layers", &layers), A_FLAG("--lora-merge", &merge), A_TEXT("--cache-type-k", &type[0]),
-        A_TEXT("--cache-type-v", &type[1]), A_WHOLE("--input-bits", &bits, 2, 8), A_NUMBER("--input-clip", &clip, 1e-3, 1), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
-        A_TARGET("--target", &desc.target), A_FLAG("--json", &json), A_FLAG("--quiet", &quiet) };
+    const option options[] = { THE_WORD("model", &path),
+                               THE_WORD("text", &text_path),
+                               A_WHOLE("--context", &context, 2, 1e9),
+                               A_WHOLE("--windows", &windows, 1, 1e9),
+                               A_LIST("--lora", &files, 8),
+                               A_LIST("--control-vector", &files, 8),
+                               A_TEXT("--control-layers", &layers),
+                               A_FLAG("--lora-merge", &merge),
+                               A_TEXT("--cache-type-k", &type[0]),
+                               A_TEXT("--cache-type-v", &type[1]),
+                               A_WHOLE("--input-bits", &bits, 2, 8),
+                               A_NUMBER("--input-clip", &clip, 1e-3, 1),
+                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_TARGET("--target", &desc.target),
+                               A_FLAG("--json", &json),
+                               A_FLAG("--quiet", &quiet) };
     memset(&desc, 0, sizeof desc);
     memset(&t, 0, sizeof t);
     memset(&room, 0, sizeof room);
     READ_OPTIONS(argc, argv, usage, options);
-    if (layers && !is_range(layers, 1000000, &first_layer, &last_layer)) return wrong(layers, "--control-layers takes FIRST-LAST, counted from 1");
+    if (layers && !is_range(layers, 1000000, &first_layer, &last_layer))
+        return wrong(layers, "--control-layers takes FIRST-LAST, counted from 1");
     for (k = 0; k < 2; k++)
         if (type[k] && !tllm_format_by_name(type[k])) return wrong(k ? "--cache-type-v" : "--cache-type-k", type[k]);
     for (k = 0; k < files.n; k++)
-        if (!is_scaled(files.at[k], -1e6, 1e6, &scale[k])) return wrong(files.at[k], "this is neither a file nor FILE=NUMBER");
+        if (!is_scaled(files.at[k], -1e6, 1e6, &scale[k]))
+            return wrong(files.at[k], "this is neither a file nor FILE=NUMBER");
     text = read_text(text_path, MOST_TEXT, 0, &n_text);
     if (!text) return 1;
     desc.log = hear;
@@ -121,8 +136,12 @@ int main(int argc, char **argv)
                 tllm_adapter_about kind;
                 st = tllm_adapter_load(ctx, model, files.at[k], &adapter[k]);
                 tllm_adapter_tell(adapter[k], &kind);
-                if (!st && first_layer && kind.kind == TLLM_ADAPTER_VECTOR) st = tllm_adapter_layers(ctx, adapter[k], first_layer, last_layer);
-                if (!st) st = merge && kind.kind == TLLM_ADAPTER_LORA ? tllm_adapter_merge(ctx, model, adapter[k], (float)scale[k], TINY_F32) : tllm_state_attach(state, adapter[k], (float)scale[k]);
+                if (!st && first_layer && kind.kind == TLLM_ADAPTER_VECTOR)
+                    st = tllm_adapter_layers(ctx, adapter[k], first_layer, last_layer);
+                if (!st)
+                    st = merge && kind.kind == TLLM_ADAPTER_LORA
+                             ? tllm_adapter_merge(ctx, model, adapter[k], (float)scale[k], TINY_F32)
+                             : tllm_state_attach(state, adapter[k], (float)scale[k]);
             }
             if (st) say(tiny_ctx_message(ctx));
             logits = (float *)malloc((size_t)context * (size_t)about.n_vocab * sizeof *logits);
@@ -146,17 +165,20 @@ int main(int argc, char **argv)
             st = judge(ctx, state, t.id + at, n, at ? context - half : 0, about.n_vocab, logits, &s);
             t.id[at] = saved;
             if (shown && !st) {
-                fprintf(stderr, "\r%zu windows, %3.0f %%, perplexity %.4f +- %.4f ", s.n_windows, 100.0 * (double)(at + n) / (double)t.n, exp(s.nll / s.n), error_of(&s));
+                fprintf(stderr, "\r%zu windows, %3.0f %%, perplexity %.4f +- %.4f ", s.n_windows,
+                        100.0 * (double)(at + n) / (double)t.n, exp(s.nll / s.n), error_of(&s));
                 (void)fflush(stderr);
             }
         }
         if (shown) fputs("\n", stderr);
     }
     if (!st && json)
-        printf("{\"perplexity\": %.6f, \"error\": %.6f, \"bits_per_token\": %.6f, \"tokens\": %.0f, \"windows\": %zu, \"context\": %d}\n", exp(s.nll / s.n), error_of(&s),
-               s.nll / s.n / log(2.0), s.n, s.n_windows, context);
+        printf("{\"perplexity\": %.6f, \"error\": %.6f, \"bits_per_token\": %.6f, \"tokens\": %.0f, \"windows\": %zu, "
+               "\"context\": %d}\n",
+               exp(s.nll / s.n), error_of(&s), s.nll / s.n / log(2.0), s.n, s.n_windows, context);
     else if (!st)
-        printf("perplexity %.4f +- %.4f over %.0f tokens (%.4f bits a token, %.4f bits a byte of the text)\n", exp(s.nll / s.n), error_of(&s), s.n, s.nll / s.n / log(2.0),
+        printf("perplexity %.4f +- %.4f over %.0f tokens (%.4f bits a token, %.4f bits a byte of the text)\n",
+               exp(s.nll / s.n), error_of(&s), s.n, s.nll / s.n / log(2.0),
                s.nll / s.n / log(2.0) * (double)t.n / (double)n_text);
     if (st && ctx) say(tiny_ctx_message(ctx));
 close:

@@ -1,9 +1,12 @@
 /* examples/prune.c - a layer with most of its weights gone: a smaller file, and a faster product
  *
- *     prune [--zeros PERCENT] [--outputs N] [--inputs N] [-o FILE] [--seed S] [--threads N] [--target NAME]        80, 4096 x 4096
+ *     prune [--zeros PERCENT] [--outputs N] [--inputs N] [-o FILE] [--seed S] [--threads N] [--target NAME]
  *
- * Takes random weights, of each row the share with the smallest |w| |x| away (|x|: how large that input was over a hundred rows), makes a file
- * of what is left (in memory, without -o), reads it back, and compares file, time and answer with the dense layer in f16.               */
+ * Default: 80 percent of 4096 x 4096.
+ *
+ * Takes random weights, of each row the share with the smallest |w| |x| away (|x|: how large that input was over a
+ * hundred rows), makes a file of what is left (in memory, without -o), reads it back, and compares file, time and
+ * answer with the dense layer in f16. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -11,7 +14,8 @@
 #include "options.h"
 #include <math.h>
 
-enum { ROWS = 100, TIMES = 31, TOGETHER = 32 };     /* rows of x that are looked at; runs of which the median counts; rows at most in one */
+/* rows of x that are looked at; runs of which the median counts; rows at most in one */
+enum { ROWS = 100, TIMES = 31, TOGETHER = 32 };
 
 static const char usage[] = 
     "prune [options]       no model is read: the weights are random\n"
@@ -56,7 +60,8 @@ static tiny_status through_a_file(tiny_ctx *ctx, tllm_csl *a, const char *path, 
 }
 
 /* rows of x times the dense matrix, turned, and the pruned one; 0: it failed */
-static int show(tiny_ctx *ctx, int rows, tiny_tensor x, const tiny_tensor *turned, const tllm_csl *a, tiny_tensor one, tiny_tensor two)
+static int show(tiny_ctx *ctx, int rows, tiny_tensor x, const tiny_tensor *turned, const tllm_csl *a, tiny_tensor one,
+                tiny_tensor two)
 {
     const float *y, *z;
     double dense, sparse, off = 0.0, size = 0.0;
@@ -71,8 +76,9 @@ static int show(tiny_ctx *ctx, int rows, tiny_tensor x, const tiny_tensor *turne
         off += ((double)y[i] - (double)z[i]) * ((double)y[i] - (double)z[i]);
         size += (double)y[i] * (double)y[i];
     }
-    printf("%2d row%s of x: dense f16 %7.0f us, pruned %7.0f us: %.2f times as fast; answers differ by %.1e of their size\n", rows, rows > 1 ? "s" : " ", dense, sparse, dense / sparse,
-           size > 0.0 ? sqrt(off / size) : 0.0);
+    printf("%2d row%s of x: dense f16 %7.0f us, pruned %7.0f us: %.2f times as fast; answers differ by %.1e of their "
+           "size\n",
+           rows, rows > 1 ? "s" : " ", dense, sparse, dense / sparse, size > 0.0 ? sqrt(off / size) : 0.0);
     return 1;
 }
 
@@ -84,8 +90,13 @@ int main(int argc, char **argv)
     const char *path = NULL;
     uint64_t seed = 1;
     tiny_ctx_desc desc = { 0 };
-    const option options[] = { A_NUMBER("--zeros", &zeros, 0, 100), A_WHOLE("--outputs", &m, 1, 16384), A_WHOLE("--inputs", &k, 1, 16384), A_TEXT("-o", &path), A_SEED("--seed", &seed),
-                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &desc.target) };
+    const option options[] = { A_NUMBER("--zeros", &zeros, 0, 100),
+                               A_WHOLE("--outputs", &m, 1, 16384),
+                               A_WHOLE("--inputs", &k, 1, 16384),
+                               A_TEXT("-o", &path),
+                               A_SEED("--seed", &seed),
+                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_TARGET("--target", &desc.target) };
     tiny_ctx *ctx = NULL;
     tllm_csl_desc how = { 0 };
     float *w, *x, *y, *norm;
@@ -107,8 +118,11 @@ int main(int argc, char **argv)
     y = (float *)tiny_alloc(ctx, (size_t)m * 2 * TOGETHER * sizeof *y);
     norm = (float *)tiny_alloc(ctx, (size_t)k * sizeof *norm);
     if (w && half && x && y && norm) {
-        const tiny_tensor weights = tiny_tensor_2d(w, TINY_F32, m, k), turned = tiny_tensor_swap(tiny_tensor_2d(half, TINY_F16, m, k), 0, 1), some = tiny_tensor_2d(x, TINY_F32, ROWS, k);
-        const tiny_tensor one = tiny_tensor_2d(y, TINY_F32, TOGETHER, m), two = tiny_tensor_2d(y + (size_t)m * TOGETHER, TINY_F32, TOGETHER, m);
+        const tiny_tensor weights = tiny_tensor_2d(w, TINY_F32, m, k),
+                          turned = tiny_tensor_swap(tiny_tensor_2d(half, TINY_F16, m, k), 0, 1),
+                          some = tiny_tensor_2d(x, TINY_F32, ROWS, k);
+        const tiny_tensor one = tiny_tensor_2d(y, TINY_F32, TOGETHER, m),
+                          two = tiny_tensor_2d(y + (size_t)m * TOGETHER, TINY_F32, TOGETHER, m);
         tiny_rng rng = tiny_rng_make(seed, 1);
         for (i = 0; i < n; i++) w[i] = 0.02f * tiny_rng_normal(&rng);
         for (i = 0; i < (size_t)k; i++) norm[i] = 0.0f;
@@ -118,11 +132,13 @@ int main(int argc, char **argv)
         }
         for (i = 0; i < (size_t)k; i++) norm[i] = sqrtf(norm[i]);
         how.profile = TLLM_CSL_WOVEN;                   /* for products; what others read is TLLM_CSL_PUBLISHED */
-        ok = !tllm_csl_prune(ctx, &weights, norm, zeros / 100.0) && !tllm_csl_build(ctx, &weights, &how, &a) && !through_a_file(ctx, &a, path, &n_bytes);
+        ok = !tllm_csl_prune(ctx, &weights, norm, zeros / 100.0) && !tllm_csl_build(ctx, &weights, &how, &a) &&
+             !through_a_file(ctx, &a, path, &n_bytes);
         if (ok) {
             tllm_format_of(TLLM_FORMAT_F16)->pack(w, half, n, NULL);
-            printf("%d x %d, %.0f %% zeros: %s has %.1f MB, the dense layer in f16 %.1f MB: %.2f times smaller\n", m, k, 100.0 - 100.0 * (double)a.n_nonzero / (double)n,
-                   path ? path : "its file", (double)n_bytes / 1e6, 2.0 * (double)n / 1e6, 2.0 * (double)n / (double)n_bytes);
+            printf("%d x %d, %.0f %% zeros: %s has %.1f MB, the dense layer in f16 %.1f MB: %.2f times smaller\n", m, k,
+                   100.0 - 100.0 * (double)a.n_nonzero / (double)n, path ? path : "its file", (double)n_bytes / 1e6,
+                   2.0 * (double)n / 1e6, 2.0 * (double)n / (double)n_bytes);
         }
         for (c = 0; ok && c < 3; c++) ok = show(ctx, rows[c], some, &turned, &a, one, two);
     }

@@ -8,8 +8,8 @@
  *     quantize --unblocks TYPE < q.bin > floats.f32
  *
  * TYPE is a format (Q8_0, Q6_K, IQ4_XS ...) or a mixture of them (Q4_K_M, Q3_K_L ...): a mixture gives more bits to the
- * tensors that suffer most. Norms, biases and other small tensors stay as they are. The new file grows beside its place and
- * takes it when it is whole.                                                                                              */
+ * tensors that suffer most. Norms, biases and other small tensors stay as they are. The new file grows beside its place
+ * and takes it when it is whole. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -24,25 +24,35 @@
 #include <omp.h>
 #endif
 
-static const char usage[] =
-    "quantize IN OUT.gguf TYPE [options]        writes IN, a GGUF file or a .bin of llama2.c, with its matrices as TYPE\n"
-    "quantize --blocks TYPE                     raw little-endian float32 on standard input to blocks on standard output\n"
-    "quantize --unblocks TYPE                   and back\n"
-    "  --imatrix FILE            importance of the columns of each matrix (.gguf or the older .dat); with --blocks raw\n"
-    "                            float32, one for each value of a row, and the floats are taken as rows of that length\n"
-    "  --pure                    TYPE everywhere, no mixture\n"
-    "  --tensor-type REGEX=TYPE  for the tensors whose name contains a match; may be given often, the first that fits counts\n"
-    "  --gptq                    the model reads --text, and codes are chosen so that the outputs of each matrix change least (GPTQ);\n"
-    "                            for Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K, other types as without it; --imatrix counts where this makes nothing\n"
-    "  --awq                     the model reads --text, and inputs that count most get finer steps: their weights are multiplied, what comes before\n"
-    "                            them divided by the same, and ranges of weights are cut where outputs gain by it (AWQ); with --gptq behind it no range is cut\n"
-    "  --smooth ALPHA            the model reads --text, and outliers of the inputs move into the weights, 0 (none) to 1 (SmoothQuant): for Q8_0, whose\n"
-    "                            products round the inputs too; with --gptq behind it as well\n"
-    "  --text FILE               what it reads: text as the model will see it\n"
-    "  --tokens N                at most so many of them; 32768 without this\n"
-    "  --each-layer              reads it once for each layer, as the layers before were rounded; without this as seldom as 1 GB has room\n"
-    "  --threads N               default: one per processor\n"
-    "  --list                    the types\n";
+static const char usage[] = "quantize IN OUT.gguf TYPE [options]        writes IN, a GGUF file or a .bin of llama2.c, "
+                            "with its matrices as TYPE\n"
+                            "quantize --blocks TYPE                     raw little-endian float32 on standard input to "
+                            "blocks on standard output\n"
+                            "quantize --unblocks TYPE                   and back\n"
+                            "  --imatrix FILE            importance of the columns of each matrix (.gguf or the older "
+                            ".dat); with --blocks raw\n"
+                            "                            float32, one for each value of a row, and the floats are "
+                            "taken as rows of that length\n"
+                            "  --pure                    TYPE everywhere, no mixture\n"
+                            "  --tensor-type REGEX=TYPE  for the tensors whose name contains a match; may be given "
+                            "often, the first that fits counts\n"
+                            "  --gptq                    the model reads --text, and codes are chosen so that the "
+                            "outputs of each matrix change least (GPTQ);\n"
+                            "                            for Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K, other types as "
+                            "without it; --imatrix counts where this makes nothing\n"
+                            "  --awq                     the model reads --text, and inputs that count most get finer "
+                            "steps: their weights are multiplied, what comes before\n"
+                            "                            them divided by the same, and ranges of weights are cut where "
+                            "outputs gain by it (AWQ); with --gptq behind it no range is cut\n"
+                            "  --smooth ALPHA            the model reads --text, and outliers of the inputs move into "
+                            "the weights, 0 (none) to 1 (SmoothQuant): for Q8_0, whose\n"
+                            "                            products round the inputs too; with --gptq behind it as well\n"
+                            "  --text FILE               what it reads: text as the model will see it\n"
+                            "  --tokens N                at most so many of them; 32768 without this\n"
+                            "  --each-layer              reads it once for each layer, as the layers before were "
+                            "rounded; without this as seldom as 1 GB has room\n"
+                            "  --threads N               default: one per processor\n"
+                            "  --list                    the types\n";
 
 #define T(name) TLLM_FORMAT_##name
 
@@ -63,13 +73,15 @@ static const char *shown(tllm_text name)
     return text;
 }
 
-/* ---- patterns: . [a-z] [^a-z] ( | ) * + ? ^ $ and \ before any of them ------------------------------------------------- */
+/* ---- patterns: . [a-z] [^a-z] ( | ) * + ? ^ $ and \ before any of them ------------------------------------------- */
 
-/* A pattern becomes a small program, and all places of it that a text may have led to are kept at once (K. Thompson, "Regular expression search
- * algorithm", CACM 11 (6), 1968): the time is at most its length times that of the text, whatever the pattern. */
+/* A pattern becomes a small program, and all places of it that a text may have led to are kept at once (K. Thompson,
+ * "Regular expression search algorithm", CACM 11 (6), 1968): the time is at most its length times that of the text,
+ * whatever the pattern. */
 enum { STEPS = 4096, DEPTH = 200, PATTERNS = 64 };      /* of a program; of brackets within brackets */
 enum { CHARACTER, ANY, SET, START, END, EITHER, GO };
-typedef struct step { int what, a, b; } step;           /* EITHER: on at a or b steps from here, GO: at a; SET: from a to b of the pattern; CHARACTER: a */
+/* EITHER: on at a or b steps from here, GO: at a; SET: from a to b of the pattern; CHARACTER: a */
+typedef struct step { int what, a, b; } step;
 typedef struct program { step at[STEPS]; int n; const char *re, *end, *wrong; } program;
 
 /* in front of what stands from at on: jumps within that stay right, because they count from where they stand */
@@ -100,7 +112,13 @@ static const char *put_piece(program *p, const char *re, int depth)
         put_step(p, p->n, SET, (int)(first + 1 - p->re), (int)(re - p->re));
     } else {
         if (*re == '\\' && ++re == p->end) p->wrong = "nothing stands behind its last \\";
-        put_step(p, p->n, re > first ? CHARACTER : *re == '.' ? ANY : *re == '^' ? START : *re == '$' ? END : CHARACTER, (unsigned char)*re, 0);
+        put_step(p, p->n,
+                 re > first   ? CHARACTER
+                 : *re == '.' ? ANY
+                 : *re == '^' ? START
+                 : *re == '$' ? END
+                              : CHARACTER,
+                 (unsigned char)*re, 0);
     }
     return re + 1;
 }
@@ -123,7 +141,8 @@ static const char *put_alternatives(program *p, const char *re, int depth)
         else if (*re == '*' || *re == '+' || *re == '?') {
             if (piece < 0) p->wrong = "nothing stands before * + or ?";
             else put_repeat(p, piece, *re++);
-            if (re < p->end && *re == '?') re++;        /* as few as will do: whether there is a match does not change by that */
+            /* as few as will do: whether there is a match does not change by that */
+            if (re < p->end && *re == '?') re++;
             piece = -1;
         } else if (*re == '|') {            /* what stands here so far is one side, what follows the other one */
             if (jump >= 0) p->at[jump].a = p->n - jump;
@@ -207,19 +226,24 @@ static int matches(const program *p, tllm_text t)
         if (reach(p, 0, at, t.n, now)) return 1;
         then->n = 0;
         for (k = 0; k < now->n && at < t.n; k++)
-            if (takes(p, &p->at[now->list[k]], (unsigned char)t.at[at]) && reach(p, now->list[k] + 1, at + 1, t.n, then)) return 1;
+            if (takes(p, &p->at[now->list[k]], (unsigned char)t.at[at]) &&
+                reach(p, now->list[k] + 1, at + 1, t.n, then))
+                return 1;
     }
     return 0;
 }
 
-/* ---- importance --------------------------------------------------------------------------------------------------------- */
+/* ---- importance -------------------------------------------------------------------------------------------------- */
 
 typedef struct importance {
     tllm_gguf *gguf;
     tiny_file file;                         /* the older form: entries of name, calls, values */
 } importance;
 
-static uint32_t u32_at(const unsigned char *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+static uint32_t u32_at(const unsigned char *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
 
 static int importance_open(tiny_ctx *ctx, const char *path, importance *m)
 {
@@ -234,9 +258,11 @@ static int importance_open(tiny_ctx *ctx, const char *path, importance *m)
     p = m->file.bytes;
     left = m->file.n_bytes;
     if (left < 4) left = 0;
-    for (i = 0, n = left ? u32_at(p) : 1, left -= left ? 4 : 0, p += 4; i < n; i++) {   /* walked once here, so that later walks need no checks */
+    /* walked once here, so that later walks need no checks */
+    for (i = 0, n = left ? u32_at(p) : 1, left -= left ? 4 : 0, p += 4; i < n; i++) {
         if (left < 12 || (len = u32_at(p)) > left - 12 || u32_at(p + 8 + len) > (left - 12 - len) / 4) {
-            fprintf(stderr, "quantize: %s: entry %" PRIu32 " of %" PRIu32 " reaches past the end of the file\n", path, i, n);
+            fprintf(stderr, "quantize: %s: entry %" PRIu32 " of %" PRIu32 " reaches past the end of the file\n", path,
+                    i, n);
             return 0;
         }
         left -= 12 + len + 4 * (size_t)u32_at(p + 8 + len);
@@ -260,7 +286,9 @@ static int importance_of(const importance *m, tllm_text name, size_t n, size_t n
         memcpy(key + name.n, ".counts", 8);
         count = tllm_gguf_tensor_find(m->gguf, key);
         if (!sum || !count) return 0;
-        if (sum->type != T(F32) || count->type != T(F32) || (sum->bytes / 4 != n * n_mat && sum->bytes / 4 != n) || count->bytes / 4 * n != sum->bytes / 4) return -1;
+        if (sum->type != T(F32) || count->type != T(F32) || (sum->bytes / 4 != n * n_mat && sum->bytes / 4 != n) ||
+            count->bytes / 4 * n != sum->bytes / 4)
+            return -1;
         for (k = 0; out && k < n_mat; k++) {
             const size_t from = sum->bytes / 4 == n ? 0 : k;
             float calls;
@@ -279,7 +307,8 @@ static int importance_of(const importance *m, tllm_text name, size_t n, size_t n
             const size_t n_values = u32_at(p + 8 + len);
             if (len == name.n && !memcmp(p + 4, name.at, len)) {
                 if (n_values != n * n_mat && n_values != n) return -1;
-                for (k = 0; out && k < n_mat; k++) f32->unpack(values + (n_values == n ? 0 : 4 * n * k), out + n * k, n);
+                for (k = 0; out && k < n_mat; k++)
+                    f32->unpack(values + (n_values == n ? 0 : 4 * n * k), out + n * k, n);
                 return 1;                   /* the number of calls is a common factor: no matter */
             }
             p = values + 4 * n_values;
@@ -288,9 +317,10 @@ static int importance_of(const importance *m, tllm_text name, size_t n, size_t n
     return 0;
 }
 
-/* ---- one tensor ------------------------------------------------------------------------------------------------------------ */
+/* ---- one tensor -------------------------------------------------------------------------------------------------- */
 
-typedef struct job { const tllm_gguf_tensor *t; const tllm_format *from, *to; void *made; } job;     /* made: its blocks, where GPTQ made them */
+/* made: its blocks, where GPTQ made them */
+typedef struct job { const tllm_gguf_tensor *t; const tllm_format *from, *to; void *made; } job;
 
 /* Rows are packed by all threads, a piece at a time, and written in order. */
 static tiny_status write_tensor(tiny_ctx *ctx, tllm_writer *w, const job *j, const float *weights, int n_threads)
@@ -310,7 +340,8 @@ static tiny_status write_tensor(tiny_ctx *ctx, tllm_writer *w, const job *j, con
         const ptrdiff_t now = (ptrdiff_t)(row + piece <= n_rows ? piece : n_rows - row);
         ptrdiff_t i;
 #ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(n_threads) if ((size_t)now * n >= 65536)    /* a small one is done before helpers are awake */
+#pragma omp parallel for schedule(dynamic) \
+    num_threads(n_threads) if ((size_t)now * n >= 65536) /* a small one is done before helpers are awake */
 #endif
         for (i = 0; i < now; i++) {
             const float *importance_row = weights ? weights + n * ((row + (size_t)i) / row_each) : NULL;
@@ -336,7 +367,8 @@ typedef struct request {
     const tllm_format *pure_type;
 } request;
 
-/* ---- the model reads a text: codes (GPTQ) or factors (AWQ, SmoothQuant) are chosen by what its matrices are multiplied with ---- */
+/* ---- the model reads a text: codes (GPTQ) or factors (AWQ, SmoothQuant) are chosen by what its matrices are
+ * multiplied with  */
 
 static int telling = -1;                    /* the percentage that stands in the line; -1: none does */
 static void tell_progress(void *user, const char *what, double done)
@@ -352,7 +384,8 @@ static void tell_progress(void *user, const char *what, double done)
     (void)fflush(stderr);
 }
 
-/* tokens of a window: those that the model was made for, 512 at most; a window that is longer would be cut, and its parts begin with no BOS */
+/* tokens of a window: those that the model was made for, 512 at most; a window that is longer would be cut, and its
+ * parts begin with no BOS */
 static tiny_status window_of(tiny_ctx *ctx, const tllm_gguf *g, tiny_idx *window)
 {
     tllm_model *model = NULL;
@@ -370,7 +403,8 @@ static tiny_status tokens_of_text(tiny_ctx *ctx, const request *r, const tllm_gg
 {
     tllm_vocab *vocab = NULL;
     size_t i, n_text = 0;
-    char *text = read_text(r->text, (size_t)r->n_tokens < MOST_TEXT / 64 ? (size_t)r->n_tokens * 64 : MOST_TEXT, 1, &n_text);
+    char *text =
+        read_text(r->text, (size_t)r->n_tokens < MOST_TEXT / 64 ? (size_t)r->n_tokens * 64 : MOST_TEXT, 1, &n_text);
     tiny_status st = text ? TINY_OK : TINY_E_IO;
     if (!st && !n_text) {
         fprintf(stderr, "quantize: %s: there is no text in it\n", r->text);
@@ -379,7 +413,8 @@ static tiny_status tokens_of_text(tiny_ctx *ctx, const request *r, const tllm_gg
     if (!st) st = tllm_vocab_open(ctx, g, &vocab);
     if (!st) st = tllm_encode(ctx, vocab, text, n_text, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, t);
     if (!st && t->n > (size_t)r->n_tokens) t->n = (size_t)r->n_tokens;
-    for (i = (size_t)window; !st && tllm_vocab_adds_bos(vocab) && i < t->n; i += (size_t)window) t->id[i] = tllm_vocab_special(vocab, TLLM_BOS);
+    for (i = (size_t)window; !st && tllm_vocab_adds_bos(vocab) && i < t->n; i += (size_t)window)
+        t->id[i] = tllm_vocab_special(vocab, TLLM_BOS);
     tllm_vocab_close(ctx, vocab);
     free(text);
     return st;
@@ -401,8 +436,10 @@ static int gptq(tiny_ctx *ctx, const request *r, const tllm_gguf *g, job *jobs, 
         memset(&list[n_list], 0, sizeof list[n_list]);
         list[n_list].t = j->t;
         list[n_list].format = j->to->id;
-        list[n_list].damp = has(j->t->name, "token_embd") ? 1.0f : 0.0f;    /* if it gives the logits too: what is good for them may be bad for its rows */
-        list[n_list].to = tiny_alloc(ctx, j->t->bytes / tllm_format_bytes(j->from, j->t->dim[0]) * tllm_format_bytes(j->to, j->t->dim[0]));
+        /* if it gives the logits too: what is good for them may be bad for its rows */
+        list[n_list].damp = has(j->t->name, "token_embd") ? 1.0f : 0.0f;
+        list[n_list].to = tiny_alloc(ctx, j->t->bytes / tllm_format_bytes(j->from, j->t->dim[0]) *
+                                              tllm_format_bytes(j->to, j->t->dim[0]));
         if (!list[n_list++].to) st = TINY_E_MEMORY;
     }
     if (!st) st = window_of(ctx, g, &d.window);
@@ -421,10 +458,18 @@ static int gptq(tiny_ctx *ctx, const request *r, const tllm_gguf *g, job *jobs, 
         k++;
     }
     if (st && telling >= 0) fprintf(stderr, "\n");
-    if (!st) fprintf(stderr, "%sGPTQ over %lu tokens: %lu matrices; %lu more had no inputs that are known and are rounded\n", telling >= 0 ? "\r" : "", (unsigned long)t.n, (unsigned long)(n_list - unseen), (unsigned long)unseen);
-    if (!st && r->imatrix && n_list > unseen) fprintf(stderr, "quantize: --imatrix does not count for those %lu, which have the inputs of the text instead\n", (unsigned long)(n_list - unseen));
-    if (!st && rounded) fprintf(stderr, "%lu of them had inputs that depend on each other so much that they were rounded, too\n", (unsigned long)rounded);
-    if (!st && thin) fprintf(stderr, "%lu of them saw fewer tokens than they have inputs: a longer text would do them good\n", (unsigned long)thin);
+    if (!st)
+        fprintf(stderr, "%sGPTQ over %lu tokens: %lu matrices; %lu more had no inputs that are known and are rounded\n",
+                telling >= 0 ? "\r" : "", (unsigned long)t.n, (unsigned long)(n_list - unseen), (unsigned long)unseen);
+    if (!st && r->imatrix && n_list > unseen)
+        fprintf(stderr, "quantize: --imatrix does not count for those %lu, which have the inputs of the text instead\n",
+                (unsigned long)(n_list - unseen));
+    if (!st && rounded)
+        fprintf(stderr, "%lu of them had inputs that depend on each other so much that they were rounded, too\n",
+                (unsigned long)rounded);
+    if (!st && thin)
+        fprintf(stderr, "%lu of them saw fewer tokens than they have inputs: a longer text would do them good\n",
+                (unsigned long)thin);
     tllm_tokens_free(ctx, &t);
     tiny_free(ctx, list);
     return !st;
@@ -437,8 +482,10 @@ static int is_file(const char *path)
     return f != NULL;
 }
 
-/* The model with its folds scaled, beside OUT while it is worked with; jobs are then of that one. 0: it failed, and has said why or the context will. */
-static int scale(tiny_ctx *ctx, const request *r, const tllm_gguf *g, const char *path, job *jobs, size_t n, tllm_gguf **folded)
+/* The model with its folds scaled, beside OUT while it is worked with; jobs are then of that one. 0: it failed, and has
+ * said why or the context will. */
+static int scale(tiny_ctx *ctx, const request *r, const tllm_gguf *g, const char *path, job *jobs, size_t n,
+                 tllm_gguf **folded)
 {
     tllm_scaled_tensor *list = (tllm_scaled_tensor *)tiny_alloc(ctx, (n ? n : 1) * sizeof *list);
     tllm_scaled_desc d;
@@ -456,7 +503,9 @@ static int scale(tiny_ctx *ctx, const request *r, const tllm_gguf *g, const char
     d.no_clip = r->gptq;
     for (i = 0; !st && i < n; i++) {
         const unsigned flags = jobs[i].to->flags;
-        if (!tllm_mixture_takes(jobs[i].t) || (r->awq && flags & (TLLM_FORMAT_PLAIN | TLLM_FORMAT_ACTIVATIONS | TLLM_FORMAT_WANTS_IMPORTANCE))) continue;
+        if (!tllm_mixture_takes(jobs[i].t) ||
+            (r->awq && flags & (TLLM_FORMAT_PLAIN | TLLM_FORMAT_ACTIVATIONS | TLLM_FORMAT_WANTS_IMPORTANCE)))
+            continue;
         list[n_list].t = jobs[i].t;
         list[n_list++].format = jobs[i].to->id;
     }
@@ -471,7 +520,9 @@ static int scale(tiny_ctx *ctx, const request *r, const tllm_gguf *g, const char
     if (telling >= 0) fprintf(stderr, "\r");
     if (!st) {
         const tllm_scaled_about a = tllm_scaled_what(s);
-        if (r->awq) fprintf(stderr, "AWQ over %lu tokens: %lu folds, of a mean power of %.2f; the loss is %.3f of that without", (unsigned long)t.n, (unsigned long)a.folds, a.alpha, a.plain > 0 ? a.loss / a.plain : 1.0);
+        if (r->awq)
+            fprintf(stderr, "AWQ over %lu tokens: %lu folds, of a mean power of %.2f; the loss is %.3f of that without",
+                    (unsigned long)t.n, (unsigned long)a.folds, a.alpha, a.plain > 0 ? a.loss / a.plain : 1.0);
         else fprintf(stderr, "SmoothQuant over %lu tokens: %lu folds", (unsigned long)t.n, (unsigned long)a.folds);
         if (a.groups) fprintf(stderr, "; %lu of %lu ranges cut", (unsigned long)a.cut, (unsigned long)a.groups);
         if (a.unknown) fprintf(stderr, "; %lu more read inputs that are not known", (unsigned long)a.unknown);
@@ -517,7 +568,10 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
     memset(&d, 0, sizeof d);
     if (tllm_file_open(ctx, r->in, &g)) goto sentence;
     if (tllm_file_kind(g) == TLLM_FILE_SAFETENSORS) {
-        fprintf(stderr, "quantize: %s: a safetensors file has no keys that tell how its model is built; a GGUF file or a .bin of llama2.c is wanted\n", r->in);
+        fprintf(stderr,
+                "quantize: %s: a safetensors file has no keys that tell how its model is built; a GGUF file or a .bin "
+                "of llama2.c is wanted\n",
+                r->in);
         goto out;
     }
     if (r->imatrix && !importance_open(ctx, r->imatrix, &m)) goto sentence;
@@ -536,11 +590,13 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
         jobs[i].made = NULL;
         jobs[i].from = jobs[i].to = tllm_format_of(t->type);
         if (!jobs[i].from) {
-            fprintf(stderr, "quantize: %s: tensor %s has type %s, which cannot be read\n", r->in, shown(t->name), tllm_type_name(t->type));
+            fprintf(stderr, "quantize: %s: tensor %s has type %s, which cannot be read\n", r->in, shown(t->name),
+                    tllm_type_name(t->type));
             goto out;
         }
         if (!tllm_mixture_takes(t)) {       /* norms that are divided keep all their digits */
-            if (scaled && (jobs[i].from->id == T(F16) || jobs[i].from->id == T(BF16))) jobs[i].to = tllm_format_of(T(F32));
+            if (scaled && (jobs[i].from->id == T(F16) || jobs[i].from->id == T(BF16)))
+                jobs[i].to = tllm_format_of(T(F32));
             continue;
         }
         to = r->pure_type ? r->pure_type : tllm_mixture_format(r->mix, t, (int)blocks, tied);
@@ -555,7 +611,13 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
             size_t s;
             to = tllm_format_for_rows(wanted, t->dim[0]);
             for (s = 0; s < n_notes && (notes[s].wanted != wanted || notes[s].to != to); s++) {}
-            if (s == n_notes && s < sizeof notes / sizeof notes[0]) { notes[s].wanted = wanted; notes[s].to = to; notes[s].first = t; notes[s].count = 0; n_notes++; }
+            if (s == n_notes && s < sizeof notes / sizeof notes[0]) {
+                notes[s].wanted = wanted;
+                notes[s].to = to;
+                notes[s].first = t;
+                notes[s].count = 0;
+                n_notes++;
+            }
             if (s < n_notes) notes[s].count++;
         }
         if ((to->flags & TLLM_FORMAT_WANTS_IMPORTANCE) && !r->imatrix && !warned++)
@@ -563,18 +625,23 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
         jobs[i].to = to;
     }
     for (i = 0; i < n_notes; i++)
-        fprintf(stderr, "%s instead of %s for %lu tensors, whose rows are no whole blocks of %d: %s (rows of %" PRIu64 ")%s\n", notes[i].to->name, notes[i].wanted->name,
-                notes[i].count, notes[i].wanted->values, shown(notes[i].first->name), notes[i].first->dim[0], notes[i].count > 1 ? " ..." : "");
+        fprintf(stderr,
+                "%s instead of %s for %lu tensors, whose rows are no whole blocks of %d: %s (rows of %" PRIu64 ")%s\n",
+                notes[i].to->name, notes[i].wanted->name, notes[i].count, notes[i].wanted->values,
+                shown(notes[i].first->name), notes[i].first->dim[0], notes[i].count > 1 ? " ..." : "");
     for (k = 0; k < r->n_patterns; k++)
         if (!fitted[k]) fprintf(stderr, "quantize: --tensor-type %s fits none of the matrices\n", r->pattern_text[k]);
-    for (i = 0; r->imatrix && i < n; i++) { /* said before hours of work: an importance of another model, or no importance at all */
+    /* said before hours of work: an importance of another model, or no importance at all */
+    for (i = 0; r->imatrix && i < n; i++) {
         const tllm_gguf_tensor *t = jobs[i].t;
         if (jobs[i].from == jobs[i].to || !(jobs[i].to->flags & TLLM_FORMAT_IMPORTANCE)) continue;
         n_asked++;
-        n_there += importance_of(&m, t->name, (size_t)t->dim[0], t->bytes / tllm_format_bytes(jobs[i].from, t->dim[0]) / (size_t)t->dim[1], NULL) != 0;
+        n_there += importance_of(&m, t->name, (size_t)t->dim[0],
+                                 t->bytes / tllm_format_bytes(jobs[i].from, t->dim[0]) / (size_t)t->dim[1], NULL) != 0;
     }
     if (n_asked && !n_there) {
-        fprintf(stderr, "quantize: %s: it has the importance of none of the %lu matrices of %s that want one\n", r->imatrix, (unsigned long)n_asked, r->in);
+        fprintf(stderr, "quantize: %s: it has the importance of none of the %lu matrices of %s that want one\n",
+                r->imatrix, (unsigned long)n_asked, r->in);
         goto out;
     }
     d.path = r->out;
@@ -584,8 +651,10 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
     if (!st && r->mix) st = tllm_writer_put_u32(ctx, w, "general.file_type", (uint32_t)r->mix->file_type);
     if (!st) st = tllm_writer_put_u32(ctx, w, "general.quantization_version", 2);
     if (!st && r->imatrix) st = tllm_writer_put_text(ctx, w, "quantize.imatrix.file", r->imatrix);
-    for (i = 0; !st && i < n; i++) st = tllm_writer_put_tensor(ctx, w, jobs[i].t->name, jobs[i].to->id, jobs[i].t->rank, jobs[i].t->dim, NULL);
-    if (!st && (r->gptq || scaled)) st = tllm_writer_data(ctx, w, NULL, 0);      /* begins OUT.part: a place that cannot be written is told before hours of work */
+    for (i = 0; !st && i < n; i++)
+        st = tllm_writer_put_tensor(ctx, w, jobs[i].t->name, jobs[i].to->id, jobs[i].t->rank, jobs[i].t->dim, NULL);
+    /* begins OUT.part: a place that cannot be written is told before hours of work */
+    if (!st && (r->gptq || scaled)) st = tllm_writer_data(ctx, w, NULL, 0);
     if (!st && scaled) {
         beside = (char *)tiny_alloc(ctx, strlen(r->out) + 10);
         if (!beside) goto sentence;
@@ -603,7 +672,9 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
         const tllm_gguf_tensor *t = jobs[i].t;
         float *weights = NULL;
         if (stopped_by) { st = TINY_E_CANCELLED; break; }
-        if (is_shown()) fprintf(stderr, "\r[%3lu/%3lu] %-40s %-6s -> %-7s", (unsigned long)i + 1, (unsigned long)n, shown(t->name), jobs[i].from->name, jobs[i].to->name);
+        if (is_shown())
+            fprintf(stderr, "\r[%3lu/%3lu] %-40s %-6s -> %-7s", (unsigned long)i + 1, (unsigned long)n, shown(t->name),
+                    jobs[i].from->name, jobs[i].to->name);
         fflush(stderr);
         before += (double)tllm_gguf_tensor_at(g, i)->bytes;      /* scaled ones are floats meanwhile */
         if (jobs[i].from == jobs[i].to) {
@@ -611,19 +682,24 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
             st = tllm_writer_data(ctx, w, t->data, t->bytes);
             continue;
         }
-        after += (double)t->bytes / (double)tllm_format_bytes(jobs[i].from, t->dim[0]) * (double)tllm_format_bytes(jobs[i].to, t->dim[0]);
+        after += (double)t->bytes / (double)tllm_format_bytes(jobs[i].from, t->dim[0]) *
+                 (double)tllm_format_bytes(jobs[i].to, t->dim[0]);
         if (jobs[i].made) {
-            st = tllm_writer_data(ctx, w, jobs[i].made, t->bytes / tllm_format_bytes(jobs[i].from, t->dim[0]) * tllm_format_bytes(jobs[i].to, t->dim[0]));
+            st = tllm_writer_data(ctx, w, jobs[i].made,
+                                  t->bytes / tllm_format_bytes(jobs[i].from, t->dim[0]) *
+                                      tllm_format_bytes(jobs[i].to, t->dim[0]));
             continue;
         }
         if (r->imatrix && (jobs[i].to->flags & TLLM_FORMAT_IMPORTANCE)) {
-            const size_t cols = (size_t)t->dim[0], n_mat = t->bytes / tllm_format_bytes(jobs[i].from, t->dim[0]) / (size_t)t->dim[1];
+            const size_t cols = (size_t)t->dim[0],
+                         n_mat = t->bytes / tllm_format_bytes(jobs[i].from, t->dim[0]) / (size_t)t->dim[1];
             int found;
             weights = (float *)tiny_alloc(ctx, cols * n_mat * sizeof *weights);
             if (!weights) { st = TINY_E_MEMORY; break; }
             found = importance_of(&m, t->name, cols, n_mat, weights);
             if (found < 0) {
-                fprintf(stderr, "%squantize: %s: the importance of %s is not of %lu x %lu values\n", is_shown() ? "\n" : "", r->imatrix, shown(t->name), (unsigned long)cols, (unsigned long)n_mat);
+                fprintf(stderr, "%squantize: %s: the importance of %s is not of %lu x %lu values\n",
+                        is_shown() ? "\n" : "", r->imatrix, shown(t->name), (unsigned long)cols, (unsigned long)n_mat);
                 tiny_free(ctx, weights);
                 goto out;
             }
@@ -656,7 +732,7 @@ out:
     return ok ? 0 : 1;
 }
 
-/* ---- standard input to standard output -------------------------------------------------------------------------------- */
+/* ---- standard input to standard output --------------------------------------------------------------------------- */
 
 enum { PIECE = 16384 };                     /* values; whole blocks of every format */
 
@@ -665,7 +741,8 @@ static int pipe_blocks(const tllm_format *f, int back)
     static unsigned char in[PIECE * 8], out[PIECE * 8];
     static float x[PIECE];
     const tllm_format *f32 = tllm_format_of(T(F32));
-    const size_t in_bytes = tllm_format_bytes(back ? f : f32, PIECE), block = back ? (size_t)f->bytes : 4 * (size_t)f->values;
+    const size_t in_bytes = tllm_format_bytes(back ? f : f32, PIECE),
+                 block = back ? (size_t)f->bytes : 4 * (size_t)f->values;
     uint64_t total = 0;
     size_t n;
 #ifdef _WIN32
@@ -682,9 +759,13 @@ static int pipe_blocks(const tllm_format *f, int back)
             f32->unpack(in, x, values);
             f->pack(x, out, values, NULL);
         }
-        if (fwrite(out, 1, n_out, stdout) != n_out) { fprintf(stderr, "quantize: standard output takes no more\n"); return 1; }
+        if (fwrite(out, 1, n_out, stdout) != n_out) {
+            fprintf(stderr, "quantize: standard output takes no more\n");
+            return 1;
+        }
         if (n % block) {
-            fprintf(stderr, "quantize: %" PRIu64 " bytes are no whole blocks: one of %s is %lu bytes here\n", total, f->name, (unsigned long)block);
+            fprintf(stderr, "quantize: %" PRIu64 " bytes are no whole blocks: one of %s is %lu bytes here\n", total,
+                    f->name, (unsigned long)block);
             return 1;
         }
     }
@@ -705,7 +786,9 @@ static int pipe_weighted(tiny_ctx *ctx, const tllm_format *f, const char *path)
     if (tiny_file_open(ctx, path, &file)) goto sentence;
     n_row = file.n_bytes / 4;
     if (!n_row || file.n_bytes % 4 || n_row % (size_t)f->values || n_row > ((size_t)1 << 26)) {
-        fprintf(stderr, "quantize: %s has %lu bytes; rows of floats that are whole blocks of %d and at most 2^26 are needed\n", path, (unsigned long)file.n_bytes, f->values);
+        fprintf(stderr,
+                "quantize: %s has %lu bytes; rows of floats that are whole blocks of %d and at most 2^26 are needed\n",
+                path, (unsigned long)file.n_bytes, f->values);
         goto out;
     }
     x = (float *)tiny_alloc(ctx, 2 * n_row * sizeof *x);
@@ -715,7 +798,8 @@ static int pipe_weighted(tiny_ctx *ctx, const tllm_format *f, const char *path)
     f32->unpack(file.bytes, x + n_row, n_row);
     for (i = 0; i < n_row; i++)
         if (!(x[n_row + i] >= 0.0f && x[n_row + i] <= 3e38f)) {
-            fprintf(stderr, "quantize: %s: value %lu is %g; an importance is at least 0 and finite\n", path, (unsigned long)i, (double)x[n_row + i]);
+            fprintf(stderr, "quantize: %s: value %lu is %g; an importance is at least 0 and finite\n", path,
+                    (unsigned long)i, (double)x[n_row + i]);
             goto out;
         }
 #ifdef _WIN32
@@ -727,9 +811,13 @@ static int pipe_weighted(tiny_ctx *ctx, const tllm_format *f, const char *path)
         total += n;
         f32->unpack(in, x, values);
         f->pack(x, out, values, f->flags & TLLM_FORMAT_IMPORTANCE ? x + n_row : NULL);
-        if (fwrite(out, 1, n_out, stdout) != n_out) { fprintf(stderr, "quantize: standard output takes no more\n"); goto out; }
+        if (fwrite(out, 1, n_out, stdout) != n_out) {
+            fprintf(stderr, "quantize: standard output takes no more\n");
+            goto out;
+        }
         if (n != 4 * values) {
-            fprintf(stderr, "quantize: %lu bytes are no whole blocks: one of %s is %d floats\n", (unsigned long)total, f->name, f->values);
+            fprintf(stderr, "quantize: %lu bytes are no whole blocks: one of %s is %d floats\n", (unsigned long)total,
+                    f->name, f->values);
             goto out;
         }
     }
@@ -756,10 +844,20 @@ int main(int argc, char **argv)
     tiny_ctx *ctx = NULL;
     size_t i;
     int k, list = 0, status;
-    const option options[] = {
-        WORDS(&place, 3), A_TEXT("--blocks", &blocks), A_TEXT("--unblocks", &unblocks), A_TEXT("--imatrix", &r.imatrix), A_FLAG("--pure", &r.pure), A_LIST("--tensor-type", &patterns, PATTERNS),
-        A_FLAG("--gptq", &r.gptq), A_FLAG("--awq", &r.awq), A_NUMBER("--smooth", &r.smooth, 0, 1), A_TEXT("--text", &r.text), A_WHOLE("--tokens", &r.n_tokens, 1, 1e8), A_FLAG("--each-layer", &r.each_layer),
-        A_WHOLE("--threads", &r.n_threads, 1, TINY_MAX_THREADS), A_FLAG("--list", &list) };
+    const option options[] = { WORDS(&place, 3),
+                               A_TEXT("--blocks", &blocks),
+                               A_TEXT("--unblocks", &unblocks),
+                               A_TEXT("--imatrix", &r.imatrix),
+                               A_FLAG("--pure", &r.pure),
+                               A_LIST("--tensor-type", &patterns, PATTERNS),
+                               A_FLAG("--gptq", &r.gptq),
+                               A_FLAG("--awq", &r.awq),
+                               A_NUMBER("--smooth", &r.smooth, 0, 1),
+                               A_TEXT("--text", &r.text),
+                               A_WHOLE("--tokens", &r.n_tokens, 1, 1e8),
+                               A_FLAG("--each-layer", &r.each_layer),
+                               A_WHOLE("--threads", &r.n_threads, 1, TINY_MAX_THREADS),
+                               A_FLAG("--list", &list) };
     memset(&desc, 0, sizeof desc);
     desc.log = hear;
     desc.progress = tell_progress;
@@ -769,19 +867,25 @@ int main(int argc, char **argv)
     if (list) {
         for (i = 0; tllm_mixture_at(i); i++) printf("%s\n", tllm_mixture_at(i)->name);
         for (i = 0; (f = tllm_format_at(i)) != NULL; i++)
-            if (f->pack && !(f->flags & TLLM_FORMAT_ACTIVATIONS) && !tllm_mixture_by_name(f->name)) printf("%s\n", f->name);
+            if (f->pack && !(f->flags & TLLM_FORMAT_ACTIVATIONS) && !tllm_mixture_by_name(f->name))
+                printf("%s\n", f->name);
         return exit_status(0);
     }
     for (k = 0; k < patterns.n; k++) {
         const char *v = patterns.at[k], *eq = strrchr(v, '=');
-        if (!eq || eq == v || !(f = tllm_format_by_name(eq + 1)) || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS)) return wrong("this is not REGEX=TYPE with a known type", v);
+        if (!eq || eq == v || !(f = tllm_format_by_name(eq + 1)) || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS))
+            return wrong("this is not REGEX=TYPE with a known type", v);
         why = compile(&r.pattern[r.n_patterns], v, eq);
         if (why) return refused("--tensor-type %s: %s", v, why);
         r.pattern_text[r.n_patterns] = v;
         r.pattern_type[r.n_patterns++] = f;
     }
     if (blocks || unblocks) {
-        if (r.gptq || r.awq || r.smooth >= 0.0) return wrong(r.gptq ? "--gptq" : r.awq ? "--awq" : "--smooth", "it wants a model, not --blocks or --unblocks");
+        if (r.gptq || r.awq || r.smooth >= 0.0)
+            return wrong(r.gptq  ? "--gptq"
+                         : r.awq ? "--awq"
+                                 : "--smooth",
+                         "it wants a model, not --blocks or --unblocks");
         if (place.n) return wrong("--blocks and --unblocks take no files", place.at[0]);
         if (blocks && unblocks) return wrong("--blocks and --unblocks", "one of them");
         f = tllm_format_by_name(blocks ? blocks : unblocks);
@@ -804,10 +908,17 @@ int main(int argc, char **argv)
     if (r.pure || !r.mix) r.pure_type = f ? f : tllm_format_of(r.mix->base);
     reads = r.gptq ? "--gptq" : r.awq ? "--awq" : r.smooth >= 0.0 ? "--smooth" : NULL;
     if (reads && !r.text) return wrong(reads, "it wants --text, which the model reads");
-    if (!reads && (r.text || r.n_tokens || r.each_layer)) return wrong(r.text ? "--text" : r.n_tokens ? "--tokens" : "--each-layer", "only --gptq, --awq and --smooth read a text");
-    if (r.awq && r.smooth >= 0.0) return wrong("--awq and --smooth", "one of them: both choose the factors of the same inputs");
+    if (!reads && (r.text || r.n_tokens || r.each_layer))
+        return wrong(r.text       ? "--text"
+                     : r.n_tokens ? "--tokens"
+                                  : "--each-layer",
+                     "only --gptq, --awq and --smooth read a text");
+    if (r.awq && r.smooth >= 0.0)
+        return wrong("--awq and --smooth", "one of them: both choose the factors of the same inputs");
     if (r.each_layer && !r.gptq) return wrong("--each-layer", "only --gptq reads a text so often");
-    if (r.imatrix && (r.awq || r.smooth >= 0.0)) return wrong("--imatrix", "it is of the model as it came; --awq and --smooth change the inputs of its matrices");
+    if (r.imatrix && (r.awq || r.smooth >= 0.0))
+        return wrong("--imatrix",
+                     "it is of the model as it came; --awq and --smooth change the inputs of its matrices");
     if (!r.n_tokens) r.n_tokens = 32768;
     if (r.n_threads < 1 || r.n_threads > TINY_MAX_THREADS) {
         r.n_threads = 1;

@@ -1,9 +1,12 @@
 /* examples/ranks.c - one model over several ranks of this process, with a slow line between them
  *
- *     ranks MODEL.gguf --ranks 2 --ms 1                 every rank keeps its share of the heads and networks, and tells the same text
- *     ranks MODEL.gguf --ranks 2 --ms 1 --ladder        as if it were a ladder model: faster, and another text: it was not trained so
+ *     ranks MODEL.gguf --ranks 2 --ms 1                 every rank keeps its share of the heads and networks, and tells
+ *                                                       the same text
+ *     ranks MODEL.gguf --ranks 2 --ms 1 --ladder        as if it were a ladder model: faster, and another text: it was
+ *                                                       not trained so
  *
- * Over real machines only the transport would be another one. Build with -fopenmp, or with -DTINY_PTHREAD and -pthread.      */
+ * Over real machines only the transport would be another one. Build with -fopenmp, or with -DTINY_PTHREAD and
+ * -pthread. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "ranks"
@@ -19,7 +22,13 @@ static const char usage[] =
     "  --prompt TEXT  \"Once upon a time\" without this\n";
 
 enum { MOST = 8, CONTEXT = 512 };
-static struct { const char *path, *prompt; int ranks, ladder, tokens; double ms, mbit; tiny_local *local; int failed[MOST]; } run;
+static struct {
+    const char *path, *prompt;
+    int ranks, ladder, tokens;
+    double ms, mbit;
+    tiny_local *local;
+    int failed[MOST];
+} run;
 
 static tiny_status tell_story(tiny_ctx *ctx, const tllm_model *model, const tllm_vocab *vocab, tiny_comm *comm)
 {
@@ -46,7 +55,8 @@ static tiny_status tell_story(tiny_ctx *ctx, const tllm_model *model, const tllm
     start = 1e-9 * (double)tiny_now_ns();
     waited = 1e-6 * (double)tiny_comm_waited(comm);
     for (; !st && made < run.tokens && (int)prompt.n + made < CONTEXT; made++) {
-        for (next = i = 0; i < about.n_out; i++) if (logits[i] > logits[next]) next = i;    /* the same bits in all ranks: the same token */
+        /* the same bits in all ranks: the same token */
+        for (next = i = 0; i < about.n_out; i++) if (logits[i] > logits[next]) next = i;
         if (tllm_vocab_is_end(vocab, next)) break;
         if (!tiny_comm_rank(comm)) {
             char piece[256];
@@ -57,7 +67,8 @@ static tiny_status tell_story(tiny_ctx *ctx, const tllm_model *model, const tllm
     }
     if (!st && !tiny_comm_rank(comm)) {
         const double s = 1e-9 * (double)tiny_now_ns() - start;
-        printf("\n%d tokens, %.2f ms each, of which rank 0 waited %.2f\n", made, 1e3 * s / (made ? made : 1), (1e-6 * (double)tiny_comm_waited(comm) - waited) / (made ? made : 1));
+        printf("\n%d tokens, %.2f ms each, of which rank 0 waited %.2f\n", made, 1e3 * s / (made ? made : 1),
+               (1e-6 * (double)tiny_comm_waited(comm) - waited) / (made ? made : 1));
     }
     tllm_tokens_free(ctx, &prompt);
     tllm_state_close(ctx, state);
@@ -84,7 +95,8 @@ static void rank_main(tiny_team *team, void *arg)
     cd.n_threads = 1;
     run.failed[team->i] = 1;
     if (team->n != run.ranks) {
-        fprintf(stderr, "ranks: %d of %d threads are there: build with -fopenmp, or with -DTINY_PTHREAD and -pthread\n", team->n, run.ranks);
+        fprintf(stderr, "ranks: %d of %d threads are there: build with -fopenmp, or with -DTINY_PTHREAD and -pthread\n",
+                team->n, run.ranks);
         return;
     }
     cd.log = hear;
@@ -125,9 +137,13 @@ int main(int argc, char **argv)
     tiny_local_desc d;
     tiny_ctx *ctx = NULL;
     int i, failed = 0;
-    const option options[] = {
-        THE_WORD("model", &run.path), ANY_TEXT("--prompt", &run.prompt), A_WHOLE("--ranks", &run.ranks, 1, MOST), A_WHOLE("--tokens", &run.tokens, 0, CONTEXT), A_NUMBER("--ms", &run.ms, 0, 1e4),
-        A_NUMBER("--mbit", &run.mbit, 0, 1e9), A_FLAG("--ladder", &run.ladder) };
+    const option options[] = { THE_WORD("model", &run.path),
+                               ANY_TEXT("--prompt", &run.prompt),
+                               A_WHOLE("--ranks", &run.ranks, 1, MOST),
+                               A_WHOLE("--tokens", &run.tokens, 0, CONTEXT),
+                               A_NUMBER("--ms", &run.ms, 0, 1e4),
+                               A_NUMBER("--mbit", &run.mbit, 0, 1e9),
+                               A_FLAG("--ladder", &run.ladder) };
     run.prompt = "Once upon a time";
     run.ranks = 2;
     run.tokens = 40;

@@ -11,11 +11,14 @@
 #include "options.h"
 
 static const char usage[] =
-    "rotate IN OUT.gguf [options]      writes IN, a GGUF file or a .bin of llama2.c, rotated; its matrices that change as floats\n"
-    "  --online         also what is turned while the model runs: inputs of the last matrix of each network, outputs of the attention across its\n"
+    "rotate IN OUT.gguf [options]      writes IN, a GGUF file or a .bin of llama2.c, rotated; its matrices that change "
+    "as floats\n"
+    "  --online         also what is turned while the model runs: inputs of the last matrix of each network, outputs "
+    "of the attention across its\n"
     "                   heads, keys. Only this library runs that; the architecture is then named rotated-...\n"
     "  --parts LIST     of these only some: feed, heads, keys, with commas between\n"
-    "  --axes           the principal axes of the embedding instead of a Hadamard matrix: a few channels of the stream are far larger than the others\n"
+    "  --axes           the principal axes of the embedding instead of a Hadamard matrix: a few channels of the stream "
+    "are far larger than the others\n"
     "                   then, as in large models, and one can see what that does\n"
     "  --plain-heads    heads of values stay as they are\n"
     "  --type TYPE      F32, F16 or BF16 for matrices that change; F32 without this\n"
@@ -57,8 +60,10 @@ int main(int argc, char **argv)
     tllm_rotated_about a;
     tllm_writer_desc wd;
     const option options[] = {
-        THE_WORD("IN", &in), A_WORD("OUT.gguf", &out), A_FLAG("--online", &online), A_TEXT("--parts", &list), A_FLAG("--axes", &d.axes), A_FLAG("--plain-heads", &plain_heads), A_TEXT("--type", &type),
-        A_SEED("--seed", &d.seed), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS) };
+        THE_WORD("IN", &in),      A_WORD("OUT.gguf", &out),  A_FLAG("--online", &online),
+        A_TEXT("--parts", &list), A_FLAG("--axes", &d.axes), A_FLAG("--plain-heads", &plain_heads),
+        A_TEXT("--type", &type),  A_SEED("--seed", &d.seed), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS)
+    };
     tiny_ctx *ctx = NULL;
     tllm_gguf *g = NULL;
     tllm_rotated *r = NULL;
@@ -93,7 +98,8 @@ int main(int argc, char **argv)
     if (told >= 0) fprintf(stderr, "\r");
     if (!st) {
         a = tllm_rotated_what(r);
-        printf("%s: %lu tensors in another basis; the stream of %ld in blocks of %ld", out, (unsigned long)a.tensors, (long)a.n_embd, (long)a.block);
+        printf("%s: %lu tensors in another basis; the stream of %ld in blocks of %ld", out, (unsigned long)a.tensors,
+               (long)a.n_embd, (long)a.block);
         if (a.head_block) printf(", value heads of %ld", (long)a.head_block);
         if (a.feed_block) printf(", networks of %ld", (long)a.feed_block);
         printf("%s\n", d.online ? "; for this library only" : "");

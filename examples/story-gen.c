@@ -3,8 +3,9 @@
  *     story-gen --seed 1 --stories 3
  *     story-gen --seed 1 --tokens 100000 --stats
  *
- * One story a line. --stats prints instead how many tokens, how many bits each costs at least, and what the tokens ask of a
- * reader.                                                                                                                   */
+ * One story a line. --stats prints instead how many tokens, how many bits each costs at least, and what the tokens ask
+ * of a
+ * reader. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -27,7 +28,8 @@ int main(int argc, char **argv)
     unsigned shortest = 0, longest = 0, length = 0;
     int stats = 0, show = 0, i;
     tllm_story s;
-    const option options[] = { A_SEED("--seed", &seed), A_COUNT("--tokens", &tokens), A_COUNT("--stories", &stories), A_FLAG("--stats", &stats), A_FLAG("--bits", &show) };
+    const option options[] = { A_SEED("--seed", &seed), A_COUNT("--tokens", &tokens), A_COUNT("--stories", &stories),
+                               A_FLAG("--stats", &stats), A_FLAG("--bits", &show) };
     memset(n_tag, 0, sizeof n_tag);
     READ_OPTIONS(argc, argv, usage, options);
     if (!tokens && !stories) stories = 10;
@@ -56,14 +58,19 @@ int main(int argc, char **argv)
             story_bits = 0;
             length = 0;
             n_stories++;
-        } else if (tokens && !(stories && n_stories < stories) && n_tokens >= tokens) tokens = n_tokens + 1;     /* to the end of the story */
+        } else if (tokens && !(stories && n_stories < stories) && n_tokens >= tokens)
+            tokens = n_tokens + 1; /* to the end of the story */
     }
     if (!stats) return exit_status(0);
-    printf("stories            %12" PRIu64 "   of %u to %u tokens, %.2f in the mean\n", n_stories, shortest, longest, (double)n_tokens / (double)n_stories);
+    printf("stories            %12" PRIu64 "   of %u to %u tokens, %.2f in the mean\n", n_stories, shortest, longest,
+           (double)n_tokens / (double)n_stories);
     printf("tokens             %12" PRIu64 "\n", n_tokens);
     printf("bits               %15.2f   -log2 of their probabilities\n", bits);
-    printf("bits per token     %17.4f   from the entropy of each choice %.4f\n", bits / (double)n_tokens, chosen / (double)n_tokens);
+    printf("bits per token     %17.4f   from the entropy of each choice %.4f\n", bits / (double)n_tokens,
+           chosen / (double)n_tokens);
     printf("bits per story     %15.2f\n", bits / (double)n_stories);
-    for (i = 0; i < TLLM_STORY_TAGS; i++) printf("  %-16s %12" PRIu64 "   %6.3f %%\n", tllm_story_tag_name(i), n_tag[i], 100.0 * (double)n_tag[i] / (double)n_tokens);
+    for (i = 0; i < TLLM_STORY_TAGS; i++)
+        printf("  %-16s %12" PRIu64 "   %6.3f %%\n", tllm_story_tag_name(i), n_tag[i],
+               100.0 * (double)n_tag[i] / (double)n_tokens);
     return exit_status(0);
 }

@@ -4,8 +4,9 @@
  *
  * --machine tells also what this machine has for it, and whether each target does here what the reference does.
  *
- * With STORY_LINKED defined the model is part of the program: story-model.h, which `build/bytes` writes. The last line says how
- * fast it was, and how near the model comes to the floor: the text is of a generated language whose entropy is known.        */
+ * With STORY_LINKED defined the model is part of the program: story-model.h, which `build/bytes` writes. The last line
+ * says how fast it was, and how near the model comes to the floor: the text is of a generated language whose entropy is
+ * known. */
 #define TINYLLM_WITH_JUDGE
 #define TINY_WITH_CONFORM
 #define TINYLLM_IMPLEMENTATION
@@ -24,7 +25,11 @@ static const char usage[] =
     "  --machine        the targets of this machine, each against the reference\n";
 
 /* Words with blanks between them, printed as a book has them; and kept as they came. */
-typedef struct printer { char word[64], said[4096]; size_t n, n_said, column; int begins, quoted, behind_quote; } printer;
+typedef struct printer {
+    char word[64], said[4096];
+    size_t n, n_said, column;
+    int begins, quoted, behind_quote;
+} printer;
 
 static void print_word(printer *p)
 {
@@ -90,7 +95,8 @@ static int machine(void)
     text = (char *)malloc(n);
     if (text) {
         (void)tiny_ctx_report(ctx, text, n);
-        text[strcspn(text, "\n")] = 0;      /* the line of the machine; `make machine` prints the kernels of each operation */
+        /* the line of the machine; `make machine` prints the kernels of each operation */
+        text[strcspn(text, "\n")] = 0;
         puts(text);
     }
     free(text);
@@ -105,8 +111,11 @@ static int machine(void)
         failed = 0;
         st = tiny_ctx_open(&cd, &ctx);
         if (!st) st = tiny_conform(ctx, &d, &failed);
-        if (st) printf("target %s: %s\n", tiny_target_name(cd.target), ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
-        else printf("target %s against the reference, %d cases of each operation: %d failed\n", tiny_target_name(cd.target), d.n_cases, failed);
+        if (st)
+            printf("target %s: %s\n", tiny_target_name(cd.target), ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
+        else
+            printf("target %s against the reference, %d cases of each operation: %d failed\n",
+                   tiny_target_name(cd.target), d.n_cases, failed);
         all += failed + (st != TINY_OK);
         tiny_ctx_close(ctx);
     }
@@ -135,14 +144,16 @@ int main(int argc, char **argv)
     double spent = 0;
     size_t made = 0;
     tiny_status st;
-    const option options[] = { A_WORD("model", &given), A_SEED("--seed", &seed), A_WHOLE("--stories", &stories, 0, 1e6), A_FLAG("--machine", &tell_machine) };
+    const option options[] = { A_WORD("model", &given), A_SEED("--seed", &seed), A_WHOLE("--stories", &stories, 0, 1e6),
+                               A_FLAG("--machine", &tell_machine) };
     READ_OPTIONS(argc, argv, usage, options);
     if (given) path = given;
     memset(&desc, 0, sizeof desc);
     memset(&how, 0, sizeof how);
     memset(&jd, 0, sizeof jd);
     memset(&j, 0, sizeof j);
-    desc.n_threads = 1;                     /* the model is small: threads would wait for each other longer than they work */
+    /* the model is small: threads would wait for each other longer than they work */
+    desc.n_threads = 1;
     chain[0] = tllm_step_temperature(1.0f);
     how.chain = chain;
     how.n_steps = 1;
@@ -151,7 +162,9 @@ int main(int argc, char **argv)
     desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);
 #ifdef STORY_LINKED
-    if (!st) st = path ? tllm_session_open(ctx, path, NULL, &session) : tllm_session_open_memory(ctx, story_model, sizeof story_model, NULL, &session);
+    if (!st)
+        st = path ? tllm_session_open(ctx, path, NULL, &session)
+                  : tllm_session_open_memory(ctx, story_model, sizeof story_model, NULL, &session);
 #else
     if (!st) st = tllm_session_open(ctx, path, NULL, &session);
 #endif
@@ -166,8 +179,12 @@ int main(int argc, char **argv)
         print_word(&p);
         if (st) break;
         good = score(p.said, &n);
-        if (good == n) printf("\n(seed %llu: %zu words; the grammar of the language takes them all)\n\n", (unsigned long long)how.seed, n);
-        else printf("\n(seed %llu: %zu words; the grammar of the language would not have said word %zu)\n\n", (unsigned long long)how.seed, n, good + 1);
+        if (good == n)
+            printf("\n(seed %llu: %zu words; the grammar of the language takes them all)\n\n",
+                   (unsigned long long)how.seed, n);
+        else
+            printf("\n(seed %llu: %zu words; the grammar of the language would not have said word %zu)\n\n",
+                   (unsigned long long)how.seed, n, good + 1);
         made += r.n_made;
         spent += r.made_seconds;
     }
@@ -181,7 +198,9 @@ int main(int argc, char **argv)
     if (!st) st = tllm_judge(ctx, tllm_session_model(session), NULL, &jd, &j);
     if (st && ctx) fprintf(stderr, "\nstory: %s\n", tiny_ctx_message(ctx));
     if (!st)
-        printf("%.0f tokens/s; %.4f bits a token on %zu stories that it never saw, where no model can do better than %.4f\n", spent > 0 ? (double)made / spent : 0.0, j.bits, j.stories, j.floor);
+        printf("%.0f tokens/s; %.4f bits a token on %zu stories that it never saw, where no model can do better than "
+               "%.4f\n",
+               spent > 0 ? (double)made / spent : 0.0, j.bits, j.stories, j.floor);
     tllm_session_close(session);
     tiny_ctx_close(ctx);
     return exit_status(st != TINY_OK || bad);

@@ -1,7 +1,7 @@
 /* examples/tokenize.c - text to tokens with the vocabulary of a model file, and back
  *
  *     echo "Hello world" | tokenize MODEL.gguf
- *     tokenize MODEL.gguf < text | tokenize MODEL.gguf --decode                                                       */
+ *     tokenize MODEL.gguf < text | tokenize MODEL.gguf --decode */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "tokenize"
@@ -88,7 +88,8 @@ int main(int argc, char **argv)
 {
     const char *path = NULL;
     int bos = 0, special = 0, nul = 0, back = 0, bad;
-    const option options[] = { THE_WORD("file", &path), A_FLAG("--bos", &bos), A_FLAG("--special", &special), A_FLAG("-0", &nul), A_FLAG("--decode", &back) };
+    const option options[] = { THE_WORD("file", &path), A_FLAG("--bos", &bos), A_FLAG("--special", &special),
+                               A_FLAG("-0", &nul), A_FLAG("--decode", &back) };
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     tllm_gguf *g = NULL;

@@ -2,8 +2,8 @@
  *
  *     train-story --config examples/story.cfg --seed 1 --out story.gguf
  *
- * Beside the model a checkpoint (story.gguf.ckpt) is kept, from which --resume goes on with the same result as a run that was
- * never stopped, and the course of the loss (story.gguf.tsv: step, bits a token, floor, seconds).                              */
+ * Beside the model a checkpoint (story.gguf.ckpt) is kept, from which --resume goes on with the same result as a run
+ * that was never stopped, and the course of the loss (story.gguf.tsv: step, bits a token, floor, seconds). */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -27,7 +27,8 @@ static const char usage[] =
 
 static double seconds(void) { return (double)tiny_now_ns() * 1e-9; }
 
-/* The lines of the course up to a step stay; what a killed run wrote after its last checkpoint goes. Returns the seconds spent. */
+/* The lines of the course up to a step stay; what a killed run wrote after its last checkpoint goes. Returns the
+ * seconds spent. */
 static double keep_course(const char *path, long long step)
 {
     FILE *f = fopen(path, "r");
@@ -75,19 +76,30 @@ int main(int argc, char **argv)
     tiny_status st;
     double began, saved, spent = 0, shown = 0, mean = 0, weight = 0;
     FILE *tsv = NULL;
-    const option options[] = {
-        A_TEXT("--config", &config), A_TEXT("--out", &out), A_TEXT("--format", &format), A_COUNT("--seed", &seed), A_WHOLE("--seconds", &seconds_most, 1, 1e6), A_WHOLE("--save", &save_each, 1, 1e6),
-        A_WHOLE("--stop", &stop_at, 1, 1e6), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &desc.target), A_FLAG("--resume", &resume), A_FLAG("--quiet", &quiet) };
+    const option options[] = { A_TEXT("--config", &config),
+                               A_TEXT("--out", &out),
+                               A_TEXT("--format", &format),
+                               A_COUNT("--seed", &seed),
+                               A_WHOLE("--seconds", &seconds_most, 1, 1e6),
+                               A_WHOLE("--save", &save_each, 1, 1e6),
+                               A_WHOLE("--stop", &stop_at, 1, 1e6),
+                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_TARGET("--target", &desc.target),
+                               A_FLAG("--resume", &resume),
+                               A_FLAG("--quiet", &quiet) };
     memset(&desc, 0, sizeof desc);
     memset(&d, 0, sizeof d);
     memset(&r, 0, sizeof r);
     READ_OPTIONS(argc, argv, usage, options);
     if (!out) return fputs(usage, stderr), 2;
-    if (!tllm_format_by_name(format) || !tllm_format_by_name(format)->pack || tllm_format_by_name(format)->flags & TLLM_FORMAT_ACTIVATIONS) return wrong("--format", format);
+    if (!tllm_format_by_name(format) || !tllm_format_by_name(format)->pack ||
+        tllm_format_by_name(format)->flags & TLLM_FORMAT_ACTIVATIONS)
+        return wrong("--format", format);
     if (strlen(out) > 1000) return wrong("the name is too long", out);
     (void)snprintf(checkpoint, sizeof checkpoint, "%s.ckpt", out);
     (void)snprintf(course, sizeof course, "%s.tsv", out);
-    if (must_not_write(out, 1, config) || must_not_write(checkpoint, 1, config) || must_not_write(course, 1, config)) return 2;
+    if (must_not_write(out, 1, config) || must_not_write(checkpoint, 1, config) || must_not_write(course, 1, config))
+        return 2;
     desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
@@ -124,8 +136,9 @@ int main(int argc, char **argv)
     tsv = fopen(course, resume ? "a" : "w");
     if (!tsv) fprintf(stderr, "train-story: %s cannot be written; the course of the loss is not kept\n", course);
     else if (!resume) fputs("# step\tbits\tfloor\tseconds\n", tsv);
-    fprintf(stderr, "%zu weights, %d steps of %d tokens, %s, %d threads, seed %llu%s\n", tllm_trainer_params(t), d.steps, d.sequences * d.context,
-            tiny_target_name(tiny_ctx_target(ctx)), tiny_ctx_threads(ctx), (unsigned long long)d.seed, resume ? ", resumed" : "");
+    fprintf(stderr, "%zu weights, %d steps of %d tokens, %s, %d threads, seed %llu%s\n", tllm_trainer_params(t),
+            d.steps, d.sequences * d.context, tiny_target_name(tiny_ctx_target(ctx)), tiny_ctx_threads(ctx),
+            (unsigned long long)d.seed, resume ? ", resumed" : "");
     stop_on_signals_whole();
     began = saved = seconds();
     while (tllm_trainer_at(t) < d.steps) {
@@ -142,8 +155,11 @@ int main(int argc, char **argv)
             static int64_t from;
             static double since;
             if (!from) { from = first; since = began; }
-            fprintf(stderr, "\rstep %lld of %d   %.4f bits a token, %.4f above the floor   %.0f tokens/s   %.0f s left   ", (long long)r.step, d.steps, r.bits, mean / weight,
-                    (double)(r.step - from) * (double)r.tokens / (now - since), (double)(d.steps - r.step) * (now - since) / (double)(r.step - from));
+            fprintf(stderr,
+                    "\rstep %lld of %d   %.4f bits a token, %.4f above the floor   %.0f tokens/s   %.0f s left   ",
+                    (long long)r.step, d.steps, r.bits, mean / weight,
+                    (double)(r.step - from) * (double)r.tokens / (now - since),
+                    (double)(d.steps - r.step) * (now - since) / (double)(r.step - from));
             (void)fflush(stderr);
             shown = now;
         }
@@ -151,7 +167,8 @@ int main(int argc, char **argv)
         if (stopped || now - saved >= (double)save_each || r.step == d.steps) {
             st = tllm_trainer_save(t, checkpoint);
             if (st) {
-                fprintf(stderr, "\ntrain-story: %s\n%s", tiny_ctx_message(ctx), stopped ? "" : "the run goes on without it\n");
+                fprintf(stderr, "\ntrain-story: %s\n%s", tiny_ctx_message(ctx),
+                        stopped ? "" : "the run goes on without it\n");
                 if (stopped) goto fail;
             }
             if (tsv) (void)fflush(tsv);
@@ -161,14 +178,15 @@ int main(int argc, char **argv)
     }
     if (!quiet && is_shown()) fputs("\n", stderr);
     if (tllm_trainer_at(t) < d.steps) {
-        printf("stopped after step %lld of %d, %.4f bits above the floor; --resume goes on\n", (long long)tllm_trainer_at(t), d.steps, weight > 0 ? mean / weight : 0.0);
+        printf("stopped after step %lld of %d, %.4f bits above the floor; --resume goes on\n",
+               (long long)tllm_trainer_at(t), d.steps, weight > 0 ? mean / weight : 0.0);
     } else {
         double bits, floor;
         st = tllm_trainer_model(t, out, format);
         if (!st) st = tllm_trainer_heldout(t, 999, 8, &bits, &floor);
         if (st) goto fail;
-        printf("%s: %lld steps in %.0f s; %.4f bits a token on held-out text, floor %.4f, %.4f above it\n", out, (long long)tllm_trainer_at(t), spent + seconds() - began, bits, floor,
-               bits - floor);
+        printf("%s: %lld steps in %.0f s; %.4f bits a token on held-out text, floor %.4f, %.4f above it\n", out,
+               (long long)tllm_trainer_at(t), spent + seconds() - began, bits, floor, bits - floor);
     }
     st = TINY_OK;
 fail:

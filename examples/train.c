@@ -1,8 +1,9 @@
-/* examples/train.c - trains two small networks on data that it makes itself, and prints how well they do on data they have not seen
+/* examples/train.c - trains two small networks on data that it makes itself, and prints how well they do on data they
+ * have not seen
  *
  *     train mlp      M128 on MIX60: 32-128-128-10, ReLU, 21760 weights; expected are 96.97 % of the test set
  *     train conv     conv 16, 32 + batch norm, dense 88, about 50 000 weights, on TEX16: 16 x 16 textures of 10 classes
- *     options: --seed S  --epochs E  --threads N  --save FILE  --resume                                                     */
+ *     options: --seed S  --epochs E  --threads N  --save FILE  --resume */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -34,7 +35,8 @@ static set set_of(uint32_t n, int conv)
     s.n = n;
     s.x = (float *)need(malloc((size_t)n * (conv ? 256 : 32) * sizeof *s.x));
     s.label = (int32_t *)need(malloc((size_t)n * sizeof *s.label));
-    s.tx = conv ? tiny_tensor_4d(s.x, TINY_F32, (tiny_idx)n, 1, 16, 16) : tiny_tensor_2d(s.x, TINY_F32, (tiny_idx)n, 32);
+    s.tx =
+        conv ? tiny_tensor_4d(s.x, TINY_F32, (tiny_idx)n, 1, 16, 16) : tiny_tensor_2d(s.x, TINY_F32, (tiny_idx)n, 32);
     s.tl = tiny_tensor_1d(s.label, TINY_I32, (tiny_idx)n);
     return s;
 }
@@ -56,11 +58,14 @@ static void tex16(set *s, tiny_rng *rng)
     uint32_t i, a, b;
     for (i = 0; i < s->n; i++) {
         const uint32_t class_of = tiny_rng_below(rng, 10);
-        const double turn = 3.14159265358979 * (double)(class_of % 5) / 5.0, wave = class_of < 5 ? 0.6 : 1.1, phase = 6.28318530717959 * tiny_rng_uniform64(rng);
+        const double turn = 3.14159265358979 * (double)(class_of % 5) / 5.0, wave = class_of < 5 ? 0.6 : 1.1,
+                     phase = 6.28318530717959 * tiny_rng_uniform64(rng);
         s->label[i] = (int32_t)class_of;
         for (a = 0; a < 16; a++)
             for (b = 0; b < 16; b++)
-                s->x[i * 256 + a * 16 + b] = (float)sin(wave * (cos(turn) * (double)a + sin(turn) * (double)b) + phase) + 0.3f * tiny_rng_normal(rng);
+                s->x[i * 256 + a * 16 + b] =
+                    (float)sin(wave * (cos(turn) * (double)a + sin(turn) * (double)b) + phase) +
+                    0.3f * tiny_rng_normal(rng);
     }
 }
 
@@ -109,7 +114,8 @@ static tiny_tensor conv_block(tiny_tape *t, net *w, const tiny_tensor *x, int fi
     const tiny_patch_params half = { { 2, 2 }, { 0, 0 }, { 0, 0 }, { 0, 0, 0, 0 }, { 0, 0 } };
     tiny_batch_norm_params bn = { 0, 0, 0 };
     tiny_idx channels = w->p[first].value.dim[0];
-    tiny_tensor mean = tiny_tensor_1d(w->running[2 * block], TINY_F32, channels), var = tiny_tensor_1d(w->running[2 * block + 1], TINY_F32, channels), h;
+    tiny_tensor mean = tiny_tensor_1d(w->running[2 * block], TINY_F32, channels),
+                var = tiny_tensor_1d(w->running[2 * block + 1], TINY_F32, channels), h;
     bn.train = w->train;
     h = tiny_tape_call(t, TINY_OP_CONV2D, x, &w->p[first].value, NULL, NULL, &same);
     h = tiny_tape_batch_norm(t, &h, &w->p[first + 1].value, &w->p[first + 2].value, &mean, &var, &bn);
@@ -176,7 +182,8 @@ static int progress(void *user, const tiny_train_state *s)
 {
     net *w = (net *)user;
     if (s->step % w->per_epoch == 0 && is_shown())
-        fprintf(stderr, "\repoch %3d  loss %.4f  gradient %.3f  lr x %.3f   ", (int)s->epoch + 1, s->loss, s->grad_norm, s->factor);
+        fprintf(stderr, "\repoch %3d  loss %.4f  gradient %.3f  lr x %.3f   ", (int)s->epoch + 1, s->loss, s->grad_norm,
+                s->factor);
     return 0;
 }
 
@@ -200,9 +207,12 @@ int main(int argc, char **argv)
     size_t i, weights = 0;
     double seconds;
     int conv = 0, epochs = 0;
-    const option options[] = {
-        A_COMMAND("mlp conv", &conv), A_SEED("--seed", &d.seed), A_WHOLE("--epochs", &epochs, 1, 1e6), A_WHOLE("--threads", &cd.n_threads, 1, TINY_MAX_THREADS), A_TEXT("--save", &d.save),
-        A_FLAG("--resume", &d.resume) };
+    const option options[] = { A_COMMAND("mlp conv", &conv),
+                               A_SEED("--seed", &d.seed),
+                               A_WHOLE("--epochs", &epochs, 1, 1e6),
+                               A_WHOLE("--threads", &cd.n_threads, 1, TINY_MAX_THREADS),
+                               A_TEXT("--save", &d.save),
+                               A_FLAG("--resume", &d.resume) };
     memset(&d, 0, sizeof d);
     d.seed = 1;
     READ_OPTIONS(argc, argv, usage, options);
@@ -247,9 +257,11 @@ int main(int argc, char **argv)
         return stopped_by ? 128 + stopped_by : 1;
     }
     seconds = (double)tiny_now_ns() * 1e-9 - w->started;
-    printf("\n%s: %lu weights, %d steps, %.2f s, %.0f samples/s, %d threads, %.1f KiB of tape\n", w->conv ? "conv net on TEX16" : "M128 on MIX60", (unsigned long)weights, (int)state.step, seconds,
+    printf("\n%s: %lu weights, %d steps, %.2f s, %.0f samples/s, %d threads, %.1f KiB of tape\n",
+           w->conv ? "conv net on TEX16" : "M128 on MIX60", (unsigned long)weights, (int)state.step, seconds,
            (double)state.step * 100.0 / seconds, tiny_ctx_threads(ctx), (double)state.tape_bytes / 1024.0);
-    printf("accuracy: %.2f %% of what it was trained on, %.2f %% of the test set\n", accuracy(ctx, w, &w->data), accuracy(ctx, w, &test));
+    printf("accuracy: %.2f %% of what it was trained on, %.2f %% of the test set\n", accuracy(ctx, w, &w->data),
+           accuracy(ctx, w, &test));
     for (i = 0; i < w->n; i++) {
         free(w->p[i].value.data);
         free(w->p[i].grad.data);

@@ -1,11 +1,16 @@
 /* examples/vision.c - a small vision transformer learns ten textures, and is then made to do with fewer tokens
  *
- *     vision                                       3 seeds: trained plain, merged (ToMe), merged and tuned, merged with PYRA and tuned
- *     vision --merge 16,12,8,4 --random            other merges; a network of random features, of which only the head is trained
- *     vision --recursive                           SReT: two blocks run twice, with sliced and with whole attention, against blocks that run once
- *     vision --picture merged.pgm                  what the last network merged in eight images: above the images, below the groups as their mean
+ *     vision                                       3 seeds: trained plain, merged (ToMe), merged and tuned, merged with
+ *                                                  PYRA and tuned
+ *     vision --merge 16,12,8,4 --random            other merges; a network of random features, of which only the head
+ *                                                  is trained
+ *     vision --recursive                           SReT: two blocks run twice, with sliced and with whole attention,
+ *                                                  against blocks that run once
+ *     vision --picture merged.pgm                  what the last network merged in eight images: above the images,
+ *                                                  below the groups as their mean
  *
- * Images are made up: 32 x 32 grey pixels of stripes, checks, rings, dots, clouds, ramps and hatchings of any phase and size, in noise.    */
+ * Images are made up: 32 x 32 grey pixels of stripes, checks, rings, dots, clouds, ramps and hatchings of any phase and
+ * size, in noise. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -13,7 +18,15 @@
 #include "options.h"
 #include <math.h>
 
-enum { SIDE = 32, PIXELS = SIDE * SIDE, CLASSES = 10, BLOCKS = 4, PATCH = 4, GRID = SIDE / PATCH, TOKENS = GRID * GRID + 1 };
+enum {
+    SIDE = 32,
+    PIXELS = SIDE * SIDE,
+    CLASSES = 10,
+    BLOCKS = 4,
+    PATCH = 4,
+    GRID = SIDE / PATCH,
+    TOKENS = GRID * GRID + 1
+};
 
 typedef struct choice {
     int seeds, first_seed, n_train, n_test, epochs, tune, random, recursive;
@@ -42,7 +55,8 @@ static const char usage[] =
     "  --noise X        deviation of the noise; 1 without this, pixels are about -1 to 1\n"
     "  --merge A,B,C,D  pairs of tokens that each block merges; 28,16,9,5 without this\n"
     "  --random         all but the head stays as it was drawn\n"
-    "  --recursive      blocks that run twice, with sliced and with whole attention, next to blocks that run once (SReT)\n"
+    "  --recursive      blocks that run twice, with sliced and with whole attention, next to blocks that run once "
+    "(SReT)\n"
     "  --picture FILE   a .pgm of eight images, and below them what is left of their tokens\n";
 
 static double between(tiny_rng *r, double low, double high) { return low + (high - low) * tiny_rng_uniform64(r); }
@@ -51,8 +65,10 @@ static double between(tiny_rng *r, double low, double high) { return low + (high
 static void paint(tiny_rng *r, int label, double noise, float *image)
 {
     static const double angle[4] = { 1.5708, 0.0, 0.7854, -0.7854 };
-    const double speed = between(r, 0.5, 1.1), phase = between(r, 0, 6.2832), phase2 = between(r, 0, 6.2832), strong = between(r, 0.6, 1.0);
-    const double cx = between(r, 0, SIDE), cy = between(r, 0, SIDE), turn = between(r, -0.2, 0.2), way = between(r, 0, 6.2832);
+    const double speed = between(r, 0.5, 1.1), phase = between(r, 0, 6.2832), phase2 = between(r, 0, 6.2832),
+                 strong = between(r, 0.6, 1.0);
+    const double cx = between(r, 0, SIDE), cy = between(r, 0, SIDE), turn = between(r, -0.2, 0.2),
+                 way = between(r, 0, 6.2832);
     double wave[4][3];
     int i, k;
     for (k = 0; k < 4; k++) {
@@ -61,16 +77,20 @@ static void paint(tiny_rng *r, int label, double noise, float *image)
         wave[k][2] = between(r, 0, 6.2832);
     }
     for (i = 0; i < PIXELS; i++) {
-        const double x = i % SIDE, y = i / SIDE, a = (label < 4 ? angle[label] : 0.0) + turn, u = x * cos(a) + y * sin(a), v = y * cos(a) - x * sin(a);
+        const double x = i % SIDE, y = i / SIDE, a = (label < 4 ? angle[label] : 0.0) + turn,
+                     u = x * cos(a) + y * sin(a), v = y * cos(a) - x * sin(a);
         double g = 0.0;
         switch (label) {
         case 4: g = sin(speed * u + phase) * sin(speed * v + phase2) > 0 ? 1 : -1; break;           /* checks */
         case 5: g = sin(speed * hypot(x - cx, y - cy) + phase); break;                              /* rings */
         case 6: g = cos(speed * u + phase) > 0.4 && cos(speed * v + phase2) > 0.4 ? 1 : -0.6; break;    /* dots */
-        case 7: for (k = 0; k < 4; k++) g += 0.5 * sin(wave[k][0] * x + wave[k][1] * y + wave[k][2]); break;    /* clouds */
+        /* clouds */
+        case 7: for (k = 0; k < 4; k++) g += 0.5 * sin(wave[k][0] * x + wave[k][1] * y + wave[k][2]); break;
         case 8: g = ((x - SIDE / 2) * cos(way) + (y - SIDE / 2) * sin(way)) / (SIDE / 2); break;    /* a ramp */
-        case 9: g = fmax(sin(speed * (x + y) * 0.7071 + phase), sin(speed * (x - y) * 0.7071 + phase2)); break; /* hatching */
-        default: g = sin(speed * u + phase);                                                        /* stripes of four directions */
+        /* hatching */
+        case 9: g = fmax(sin(speed * (x + y) * 0.7071 + phase), sin(speed * (x - y) * 0.7071 + phase2)); break;
+        /* stripes of four directions */
+        default: g = sin(speed * u + phase);
         }
         image[i] = (float)(strong * g + noise * (double)tiny_rng_normal(r));
     }
@@ -81,13 +101,15 @@ static int progress(void *user, const tiny_train_state *s)
     run *r = (run *)user;
     r->sum += s->loss;
     if (s->step % r->per_epoch) return 0;
-    printf("  seed %d, %s: epoch %d of %d, loss %.3f\n", r->seed, r->what, (int)(s->step / r->per_epoch), (int)r->epochs, r->sum / (double)r->per_epoch);
+    printf("  seed %d, %s: epoch %d of %d, loss %.3f\n", r->seed, r->what, (int)(s->step / r->per_epoch),
+           (int)r->epochs, r->sum / (double)r->per_epoch);
     fflush(stdout);
     r->sum = 0;
     return 0;
 }
 
-static tiny_status train(tiny_ctx *ctx, run *r, const tiny_param *params, size_t n_params, const choice *o, int epochs, double lr)
+static tiny_status train(tiny_ctx *ctx, run *r, const tiny_param *params, size_t n_params, const choice *o, int epochs,
+                         double lr)
 {
     tiny_train_desc d;
     memset(&d, 0, sizeof d);
@@ -111,7 +133,8 @@ static tiny_status train(tiny_ctx *ctx, run *r, const tiny_param *params, size_t
 }
 
 /* Above eight images, below them each piece as the mean of all pieces that are the same token at the end. */
-static tiny_status picture(tiny_ctx *ctx, const tllm_vit *vit, tllm_pyra *pyra, const tiny_tensor *images, const char *path)
+static tiny_status picture(tiny_ctx *ctx, const tllm_vit *vit, tllm_pyra *pyra, const tiny_tensor *images,
+                           const char *path)
 {
     enum { N = 8, SCALE = 4, W = N * (SIDE + 2) * SCALE, H = 2 * (SIDE + 2) * SCALE };
     static unsigned char pixel[H][W];
@@ -140,12 +163,16 @@ static tiny_status picture(tiny_ctx *ctx, const tllm_vit *vit, tllm_pyra *pyra, 
                 int k, n = 0;
                 for (k = 1; k < TOKENS; k++)
                     if (at[k * N + i] == at[mine * N + i]) {
-                        sum += (double)image[((k - 1) / GRID * PATCH + py % PATCH) * SIDE + (k - 1) % GRID * PATCH + px % PATCH];
+                        sum += (double)
+                            image[((k - 1) / GRID * PATCH + py % PATCH) * SIDE + (k - 1) % GRID * PATCH + px % PATCH];
                         n++;
                     }
                 for (k = 0; k < 2; k++) {
                     g = 128 + 70 * (k ? sum / n : (double)image[py * SIDE + px]);
-                    pixel[(1 + k * (SIDE + 2)) * SCALE + y0][(1 + i * (SIDE + 2)) * SCALE + x0] = (unsigned char)(g < 0 ? 0 : g > 255 ? 255 : g);
+                    pixel[(1 + k * (SIDE + 2)) * SCALE + y0][(1 + i * (SIDE + 2)) * SCALE + x0] =
+                        (unsigned char)(g < 0     ? 0
+                                        : g > 255 ? 255
+                                                  : g);
                 }
             }
     }
@@ -160,8 +187,10 @@ static tiny_status picture(tiny_ctx *ctx, const tllm_vit *vit, tllm_pyra *pyra, 
 }
 
 enum { PLAIN, MERGED, TUNED, PYRA, WAYS };
-static const char *const way_name[2][WAYS] = { { "all tokens", "merged (ToMe)", "merged, head tuned", "merged with PYRA, head tuned" },
-                                               { "run twice, 4 slices, then 2", "run twice, whole attention", "run once, whole attention", NULL } };
+static const char *const way_name[2][WAYS] = {
+    { "all tokens", "merged (ToMe)", "merged, head tuned", "merged with PYRA, head tuned" },
+    { "run twice, 4 slices, then 2", "run twice, whole attention", "run once, whole attention", NULL }
+};
 
 /* what is tuned: the last norm and the head, and what PYRA learns */
 static size_t tuned(const tllm_vit *vit, const tllm_pyra *pyra, tiny_param *list)
@@ -175,7 +204,8 @@ static size_t tuned(const tllm_vit *vit, const tllm_pyra *pyra, tiny_param *list
     return n;
 }
 
-static tiny_status one_seed(tiny_ctx *ctx, const choice *o, int seed, const tiny_tensor *images, const tiny_tensor *labels, double right[WAYS])
+static tiny_status one_seed(tiny_ctx *ctx, const choice *o, int seed, const tiny_tensor *images,
+                            const tiny_tensor *labels, double right[WAYS])
 {
     tllm_vit_desc vd;
     tllm_pyra_desc pd;
@@ -216,11 +246,15 @@ static tiny_status one_seed(tiny_ctx *ctx, const choice *o, int seed, const tiny
         }
         n = tuned(vit, NULL, list);
         for (k = at = 0; k < n; at += (size_t)tiny_tensor_count(&list[k].value), k++)
-            if (way > PLAIN && way <= MERGED) memcpy(keep + at, list[k].value.data, (size_t)tiny_tensor_count(&list[k].value) * sizeof *keep);
-            else if (way > PLAIN) memcpy(list[k].value.data, keep + at, (size_t)tiny_tensor_count(&list[k].value) * sizeof *keep);
+            if (way > PLAIN && way <= MERGED)
+                memcpy(keep + at, list[k].value.data, (size_t)tiny_tensor_count(&list[k].value) * sizeof *keep);
+            else if (way > PLAIN)
+                memcpy(list[k].value.data, keep + at, (size_t)tiny_tensor_count(&list[k].value) * sizeof *keep);
         n = tuned(vit, way == PYRA ? pyra : NULL, list);
         if (way == PLAIN && !o->random) params = tllm_vit_params(vit, &n);
-        if (way != MERGED) st = train(ctx, &r, params, n, o, way == PLAIN ? o->epochs : o->tune, way == PLAIN && !o->random ? 2e-3 : 1e-3);
+        if (way != MERGED)
+            st = train(ctx, &r, params, n, o, way == PLAIN ? o->epochs : o->tune,
+                       way == PLAIN && !o->random ? 2e-3 : 1e-3);
         if (!st) st = tllm_vit_right(ctx, &r.task, o->n_train, o->n_test, &hits);
         if (st) break;
         right[way] = 100.0 * (double)hits / (double)o->n_test;
@@ -232,8 +266,10 @@ static tiny_status one_seed(tiny_ctx *ctx, const choice *o, int seed, const tiny
     return st;
 }
 
-/* Two blocks: each run twice with a small layer behind every run; or once, with small layers of twice the width: as many weights. */
-static tiny_status one_seed_recursive(tiny_ctx *ctx, const choice *o, int seed, const tiny_tensor *images, const tiny_tensor *labels, double right[WAYS])
+/* Two blocks: each run twice with a small layer behind every run; or once, with small layers of twice the width: as
+ * many weights. */
+static tiny_status one_seed_recursive(tiny_ctx *ctx, const choice *o, int seed, const tiny_tensor *images,
+                                      const tiny_tensor *labels, double right[WAYS])
 {
     tllm_sret_desc d;
     tllm_sret *sret = NULL;
@@ -272,7 +308,8 @@ static tiny_status one_seed_recursive(tiny_ctx *ctx, const choice *o, int seed, 
         if (!st) st = tllm_vit_right(ctx, &r.task, o->n_train, o->n_test, &hits);
         if (!st) {
             right[way] = 100.0 * (double)hits / (double)o->n_test;
-            printf("seed %d, %s: %.1f %% of %d new images, %lu weights\n", seed, r.what, right[way], o->n_test, (unsigned long)weights);
+            printf("seed %d, %s: %.1f %% of %d new images, %lu weights\n", seed, r.what, right[way], o->n_test,
+                   (unsigned long)weights);
         }
         tllm_sret_close(sret);
         sret = NULL;
@@ -294,12 +331,21 @@ int main(int argc, char **argv)
     tiny_rng rng;
     tiny_status st;
     int i, way, s;
-    const option options[] = {
-        A_WHOLE("--seeds", &o.seeds, 1, 1000), A_WHOLE("--seed", &o.first_seed, 0, 1e6), A_WHOLE("--train", &o.n_train, 8, 1e5), A_WHOLE("--test", &o.n_test, 1, 1e5), A_WHOLE("--epochs", &o.epochs, 0, 1e4),
-        A_WHOLE("--tune", &o.tune, 0, 1e4), A_NUMBER("--noise", &o.noise, -1e6, 1e6), A_TEXT("--merge", &merge), A_FLAG("--random", &o.random), A_FLAG("--recursive", &o.recursive),
-        A_TEXT("--picture", &o.picture) };
+    const option options[] = { A_WHOLE("--seeds", &o.seeds, 1, 1000),
+                               A_WHOLE("--seed", &o.first_seed, 0, 1e6),
+                               A_WHOLE("--train", &o.n_train, 8, 1e5),
+                               A_WHOLE("--test", &o.n_test, 1, 1e5),
+                               A_WHOLE("--epochs", &o.epochs, 0, 1e4),
+                               A_WHOLE("--tune", &o.tune, 0, 1e4),
+                               A_NUMBER("--noise", &o.noise, -1e6, 1e6),
+                               A_TEXT("--merge", &merge),
+                               A_FLAG("--random", &o.random),
+                               A_FLAG("--recursive", &o.recursive),
+                               A_TEXT("--picture", &o.picture) };
     READ_OPTIONS(argc, argv, usage, options);
-    if (merge && sscanf(merge, "%td,%td,%td,%td%c", &o.merge[0], &o.merge[1], &o.merge[2], &o.merge[3], &rest) != BLOCKS) return wrong(merge, "--merge takes four whole numbers with commas between them");
+    if (merge &&
+        sscanf(merge, "%td,%td,%td,%td%c", &o.merge[0], &o.merge[1], &o.merge[2], &o.merge[3], &rest) != BLOCKS)
+        return wrong(merge, "--merge takes four whole numbers with commas between them");
     memset(&desc, 0, sizeof desc);
     desc.log = hear;
     desc.user = &ctx;
@@ -312,19 +358,25 @@ int main(int argc, char **argv)
     for (s = o.first_seed; s < o.first_seed + o.seeds && !st; s++) {
         double right[WAYS] = { 0 };
         rng = tiny_rng_make((uint64_t)s, 0x746578);
-        for (i = 0; i < o.n_train + o.n_test; i++) paint(&rng, label[i] = i % CLASSES, o.noise, pixels + (size_t)i * PIXELS);
+        for (i = 0; i < o.n_train + o.n_test; i++)
+            paint(&rng, label[i] = i % CLASSES, o.noise, pixels + (size_t)i * PIXELS);
         st = (o.recursive ? one_seed_recursive : one_seed)(ctx, &o, s, &images, &labels, right);
         for (way = 0; way < WAYS; way++) {
             sum[way] += right[way];
             square[way] += right[way] * right[way];
         }
     }
-    if (!st) printf("\n%d seeds, %d images to learn from, %s\n", o.seeds, o.n_train, o.recursive ? "recursive stages" : o.random ? "random features, a trained head" : "the network trained on all tokens");
+    if (!st)
+        printf("\n%d seeds, %d images to learn from, %s\n", o.seeds, o.n_train,
+               o.recursive ? "recursive stages"
+               : o.random  ? "random features, a trained head"
+                           : "the network trained on all tokens");
     for (way = 0; way < WAYS && !st && way_name[o.recursive][way]; way++) {
         const double mean = sum[way] / o.seeds, var = square[way] / o.seeds - mean * mean;
         printf("  %-30s %5.1f %% +- %.1f\n", way_name[o.recursive][way], mean, sqrt(var > 0 ? var : 0));
     }
-    if (st && st != TINY_E_IO) fprintf(stderr, "vision: %s\n", tiny_ctx_message(ctx));     /* what was not written has been said */
+    /* what was not written has been said */
+    if (st && st != TINY_E_IO) fprintf(stderr, "vision: %s\n", tiny_ctx_message(ctx));
     tiny_free(ctx, label);
     tiny_free(ctx, pixels);
     tiny_ctx_close(ctx);

@@ -1,10 +1,13 @@
 /* examples/vptq.c - matrices of a model as vectors of code books: what is lost, beside rounding and GPTQ
  *
- *     vptq MODEL --text stories.txt [--tensor NAME] [--v N] [--k N] [--k2 N] [--outliers PERCENT] [--groups N] [--normalize] [--save FILE]
+ *     vptq MODEL --text stories.txt [--tensor NAME] [--v N] [--k N] [--k2 N] [--outliers PERCENT] [--groups N]
+ *     [--normalize] [--save FILE]
  *
- * The model reads three quarters of the text, story by story where it has ends of them, and each way makes its matrices small with what it saw; then the last quarter is foreseen by the model with what the
- * small matrices stand for. Bits count everything: codes, scales, zeros, books. Of one matrix (--tensor) or of all in the layers.
- * The story model with --v 4 --k 256 (2.2 bits a weight): 0.014 bits a token lost; GPTQ in 2.3 bits 0.026, rounded 0.072, GPTQ in 3.3 bits 0.003 (docs/vptq.md). */
+ * The model reads three quarters of the text, story by story where it has ends of them, and each way makes its matrices
+ * small with what it saw; then the last quarter is foreseen by the model with what the small matrices stand for. Bits
+ * count everything: codes, scales, zeros, books. Of one matrix (--tensor) or of all in the layers.
+ * The story model with --v 4 --k 256 (2.2 bits a weight): 0.014 bits a token lost; GPTQ in 2.3 bits 0.026, rounded
+ * 0.072, GPTQ in 3.3 bits 0.003 (docs/vptq.md). */
 #define TINYLLM_ALL
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -16,7 +19,8 @@ static const char usage[] =
     "vptq MODEL --text FILE [options]      MODEL: a GGUF file; FILE: text as the model will see it\n"
     "  --text FILE       what the model reads, to know its inputs\n"
     "  --tensor NAME     this matrix, as blk.0.ffn_up.weight; all matrices of the layers without this\n"
-    "  --v N             outputs of a vector, 1 to 16     (without --v and --k three settings are tried: 8 and 256, 4 and 256, 4 and 256 + 256)\n"
+    "  --v N             outputs of a vector, 1 to 16     (without --v and --k three settings are tried: 8 and 256, 4 "
+    "and 256, 4 and 256 + 256)\n"
     "  --k N             vectors of the book, from 2 on\n"
     "  --k2 N            of a second book, for what the first one leaves\n"
     "  --outliers P      percent of the inputs, the largest ones, in a book of their own\n"
@@ -36,7 +40,8 @@ typedef struct work {
     tllm_tokens text;
     size_t half;                            /* tokens that are read for the statistics */
     int bos;                                /* a window begins with it; -1: with none */
-    int end;                                /* of a story: a window ends with it, and the next one begins there; -1: there is none */
+    /* of a story: a window ends with it, and the next one begins there; -1: there is none */
+    int end;
     tiny_idx window, n_vocab;
     matrix *list;
     size_t n;
@@ -46,11 +51,14 @@ typedef struct work {
 static int is_layer_matrix(const tllm_gguf_tensor *t)
 {
     static const char end[] = ".weight";
-    return t->rank == 2 && t->dim[0] > 1 && t->dim[1] > 1 && t->name.n > 12 && !memcmp(t->name.at, "blk.", 4) && !memcmp(t->name.at + t->name.n - 7, end, 7) && tllm_format_of(t->type);
+    return t->rank == 2 && t->dim[0] > 1 && t->dim[1] > 1 && t->name.n > 12 && !memcmp(t->name.at, "blk.", 4) &&
+           !memcmp(t->name.at + t->name.n - 7, end, 7) && tllm_format_of(t->type);
 }
 
-/* The model over tokens from .. to, window by window, none over the end of a story: a model that never saw two in a row foresees the second one badly, and then nothing is told apart. *bits: of a token, NULL: nobody wants to know */
-static tiny_status read_on(work *w, tiny_ctx *ctx, const tllm_gguf *g, size_t from, size_t to, const char *what, double *bits)
+/* The model over tokens from .. to, window by window, none over the end of a story: a model that never saw two in a row
+ * foresees the second one badly, and then nothing is told apart. *bits: of a token, NULL: nobody wants to know */
+static tiny_status read_on(work *w, tiny_ctx *ctx, const tllm_gguf *g, size_t from, size_t to, const char *what,
+                           double *bits)
 {
     tllm_model *model = NULL;
     tllm_state *state = NULL;
@@ -62,7 +70,8 @@ static tiny_status read_on(work *w, tiny_ctx *ctx, const tllm_gguf *g, size_t fr
     memset(&room, 0, sizeof room);
     room.n_ctx = w->window;
     if (!st) st = tllm_state_open(ctx, model, &room, &state);
-    if (!st && bits && !(logits = (float *)tiny_alloc(ctx, (size_t)(w->window * w->n_vocab) * sizeof *logits))) st = tiny_ctx_status(ctx);
+    if (!st && bits && !(logits = (float *)tiny_alloc(ctx, (size_t)(w->window * w->n_vocab) * sizeof *logits)))
+        st = tiny_ctx_status(ctx);
     while (!st && from < to) {
         const tiny_idx most = to - from < (size_t)w->window ? (tiny_idx)(to - from) : w->window;
         tiny_idx m = 1, i;
@@ -107,7 +116,9 @@ static tiny_status watch_text(work *w, tllm_watch **watch)
         w->list[i].calib = tllm_watch_of(*watch, w->list[i].t, 0);
         if (w->list[i].calib) w->list[kept++] = w->list[i];
     }
-    if (!st && kept < w->n) fprintf(stderr, "vptq: %lu matrices stay as they are: nothing is multiplied with them as a whole\n", (unsigned long)(w->n - kept));
+    if (!st && kept < w->n)
+        fprintf(stderr, "vptq: %lu matrices stay as they are: nothing is multiplied with them as a whole\n",
+                (unsigned long)(w->n - kept));
     if (!st) w->n = kept;
     return st;
 }
@@ -121,11 +132,13 @@ static tiny_status model_of(work *w, tllm_writer **out, tllm_gguf **g)
     tiny_status st;
     memset(&d, 0, sizeof d);
     st = tllm_writer_open(w->ctx, &d, out);
-    for (i = 0; !st && i < tllm_gguf_n_meta(w->g); i++) st = tllm_writer_put_meta(w->ctx, *out, tllm_gguf_meta_at(w->g, i));
+    for (i = 0; !st && i < tllm_gguf_n_meta(w->g); i++)
+        st = tllm_writer_put_meta(w->ctx, *out, tllm_gguf_meta_at(w->g, i));
     for (i = 0; !st && i < tllm_gguf_n_tensors(w->g); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(w->g, i);
         for (k = 0; k < w->n && w->list[k].t != t; k++) {}
-        st = tllm_writer_put_tensor(w->ctx, *out, t->name, k < w->n ? TLLM_FORMAT_F32 : t->type, t->rank, t->dim, k < w->n ? (const void *)w->list[k].made : t->data);
+        st = tllm_writer_put_tensor(w->ctx, *out, t->name, k < w->n ? TLLM_FORMAT_F32 : t->type, t->rank, t->dim,
+                                    k < w->n ? (const void *)w->list[k].made : t->data);
     }
     if (!st) st = tllm_writer_finish(w->ctx, *out);
     memory = st ? NULL : tllm_writer_memory(*out, &bytes);
@@ -148,9 +161,13 @@ static tiny_status on_a_grid(work *w, matrix *m, int bits, int gptq, double *all
     d.grid.group = 64;
     d.grid.clip = 75;
     st = tllm_plain_size(w->ctx, &d.grid, rows, n, &size);
-    if (!st && (!(q.code = (uint8_t *)tiny_alloc(w->ctx, size.codes)) || !(q.scale = (uint16_t *)tiny_alloc(w->ctx, 2 * size.scales)) || !(q.zero = (uint8_t *)tiny_alloc(w->ctx, size.scales))))
+    if (!st && (!(q.code = (uint8_t *)tiny_alloc(w->ctx, size.codes)) ||
+                !(q.scale = (uint16_t *)tiny_alloc(w->ctx, 2 * size.scales)) ||
+                !(q.zero = (uint8_t *)tiny_alloc(w->ctx, size.scales))))
         st = tiny_ctx_status(w->ctx);
-    if (!st) st = gptq ? tllm_gptq(w->ctx, &d, m->w, rows, n, &h, &q, NULL) : tllm_plain_round(w->ctx, &d.grid, m->w, rows, n, NULL, &q);
+    if (!st)
+        st = gptq ? tllm_gptq(w->ctx, &d, m->w, rows, n, &h, &q, NULL)
+                  : tllm_plain_round(w->ctx, &d.grid, m->w, rows, n, NULL, &q);
     if (!st) st = tllm_plain_expand(w->ctx, &d.grid, &q, rows, n, m->made);
     if (!st) *all += (double)size.codes * bits + (double)size.scales * (16 + bits);
     tiny_free(w->ctx, q.zero);
@@ -210,15 +227,20 @@ static int table(work *w, const tllm_vptq_desc *set, int n)
 {
     int i;
     char name[80];
-    printf("%lu matrices, %lu tokens read, %lu judged\n%-24s %6s %12s %12s\n", (unsigned long)w->n, (unsigned long)w->half, (unsigned long)(w->text.n - w->half), "", "bits", "of outputs", "bits a token");
+    printf("%lu matrices, %lu tokens read, %lu judged\n%-24s %6s %12s %12s\n", (unsigned long)w->n,
+           (unsigned long)w->half, (unsigned long)(w->text.n - w->half), "", "bits", "of outputs", "bits a token");
     if (!line(w, "as it is", NULL, 0, 0)) return 1;
     for (i = 0; i < 6; i++) {
         (void)snprintf(name, sizeof name, "%s, %d bits", i % 2 ? "GPTQ" : "rounded", 2 + i / 2);
         if (!line(w, name, NULL, 2 + i / 2, i % 2)) return 1;
     }
     for (i = 0; i < n; i++) {
-        if (set[i].k2) (void)snprintf(name, sizeof name, "VPTQ %d, %ld + %ld", set[i].v ? set[i].v : 8, (long)(set[i].k ? set[i].k : 256), (long)set[i].k2);
-        else (void)snprintf(name, sizeof name, "VPTQ %d, %ld", set[i].v ? set[i].v : 8, (long)(set[i].k ? set[i].k : 256));
+        if (set[i].k2)
+            (void)snprintf(name, sizeof name, "VPTQ %d, %ld + %ld", set[i].v ? set[i].v : 8,
+                           (long)(set[i].k ? set[i].k : 256), (long)set[i].k2);
+        else
+            (void)snprintf(name, sizeof name, "VPTQ %d, %ld", set[i].v ? set[i].v : 8,
+                           (long)(set[i].k ? set[i].k : 256));
         if (!line(w, name, &set[i], 0, 0)) return 1;
     }
     return 0;
@@ -236,12 +258,16 @@ static tiny_status choose(work *w, const char *tensor)
         if (tensor ? !tllm_text_is(t->name, tensor) : !is_layer_matrix(t)) continue;
         w->list[w->n++].t = t;
     }
-    if (tensor && w->n && (w->list[0].t->rank != 2 || w->list[0].t->dim[1] < 2 || !tllm_format_of(w->list[0].t->type))) {
+    if (tensor && w->n &&
+        (w->list[0].t->rank != 2 || w->list[0].t->dim[1] < 2 || !tllm_format_of(w->list[0].t->type))) {
         fprintf(stderr, "vptq: %s is no matrix\n", tensor);
         return TINY_E_ARGUMENT;
     }
     if (w->n) return TINY_OK;
-    fprintf(stderr, tensor ? "vptq: there is no tensor %s in the model\n" : "vptq: the model has no matrices blk.N.NAME.weight%s\n", tensor ? tensor : "");
+    fprintf(stderr,
+            tensor ? "vptq: there is no tensor %s in the model\n"
+                   : "vptq: the model has no matrices blk.N.NAME.weight%s\n",
+            tensor ? tensor : "");
     return TINY_E_ARGUMENT;
 }
 
@@ -262,7 +288,8 @@ static tiny_status take_weights(work *w)
     return st;
 }
 
-static int run(work *w, const char *path, const char *text_path, const char *tensor, int n_tokens, const tllm_vptq_desc *set, int n_set)
+static int run(work *w, const char *path, const char *text_path, const char *tensor, int n_tokens,
+               const tllm_vptq_desc *set, int n_set)
 {
     tllm_vocab *vocab = NULL;
     tllm_watch *watch = NULL;
@@ -287,7 +314,8 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
     }
     tllm_model_close(w->ctx, model);
     if (!st && (st = choose(w, tensor)) != TINY_OK) said = 1;
-    if (!st && !(text = read_text(text_path, (size_t)n_tokens < MOST_TEXT / 64 ? (size_t)n_tokens * 64 : MOST_TEXT, 1, &n_text))) {
+    if (!st && !(text = read_text(text_path, (size_t)n_tokens < MOST_TEXT / 64 ? (size_t)n_tokens * 64 : MOST_TEXT, 1,
+                                  &n_text))) {
         said = 1;
         st = TINY_E_IO;
     }
@@ -301,7 +329,8 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
         if (i < w->text.n) w->half = i;     /* a story is read, or judged */
         w->bos = tllm_vocab_adds_bos(vocab) ? tllm_vocab_special(vocab, TLLM_BOS) : -1;
         if (w->text.n < 64) {
-            fprintf(stderr, "vptq: %s has %lu tokens; 64 are the least, some thousands are wanted\n", text_path, (unsigned long)w->text.n);
+            fprintf(stderr, "vptq: %s has %lu tokens; 64 are the least, some thousands are wanted\n", text_path,
+                    (unsigned long)w->text.n);
             said = 1;
             st = TINY_E_ARGUMENT;
         }
@@ -336,10 +365,19 @@ int main(int argc, char **argv)
     double outliers = 0;
     uint64_t seed = 0;
     tllm_vptq_desc set[3];
-    const option options[] = {
-        THE_WORD("model", &path), A_TEXT("--text", &text), A_TEXT("--tensor", &tensor), A_WHOLE("--v", &v, 1, TLLM_VPTQ_MOST_V), A_WHOLE("--k", &k, 2, 1048576), A_WHOLE("--k2", &k2, 2, 1048576),
-        A_NUMBER("--outliers", &outliers, 0, 99), A_WHOLE("--groups", &groups, 1, 1e6), A_FLAG("--normalize", &normalize), A_SEED("--seed", &seed), A_TEXT("--save", &w.save),
-        A_WHOLE("--tokens", &n_tokens, 64, 1e8), A_WHOLE("--threads", &w.desc.n_threads, 1, TINY_MAX_THREADS) };
+    const option options[] = { THE_WORD("model", &path),
+                               A_TEXT("--text", &text),
+                               A_TEXT("--tensor", &tensor),
+                               A_WHOLE("--v", &v, 1, TLLM_VPTQ_MOST_V),
+                               A_WHOLE("--k", &k, 2, 1048576),
+                               A_WHOLE("--k2", &k2, 2, 1048576),
+                               A_NUMBER("--outliers", &outliers, 0, 99),
+                               A_WHOLE("--groups", &groups, 1, 1e6),
+                               A_FLAG("--normalize", &normalize),
+                               A_SEED("--seed", &seed),
+                               A_TEXT("--save", &w.save),
+                               A_WHOLE("--tokens", &n_tokens, 64, 1e8),
+                               A_WHOLE("--threads", &w.desc.n_threads, 1, TINY_MAX_THREADS) };
     READ_OPTIONS(argc, argv, usage, options);
     if (!text) return wrong("--text", "a text is wanted, which the model reads");
     if (w.save && !tensor) return wrong("--save", "it wants --tensor, the matrix that is kept");

@@ -1,12 +1,15 @@
 /* examples/weave.c - trains a linear model from a table at a chosen precision: weave data.csv --task logistic --bits 4
  *
- *     weave [FILE] [--task linear|logistic|svm] [--bits N] [--midpoint] [--epochs N] [--lr X] [--decay X] [--l2 X] [--batch N] [--intercept] [--average N]
- *           [--label COLUMN] [--test FILE] [-o MODEL] [--save SET.weave] [--threads N] [--quiet]
+ *     weave [FILE] [--task linear|logistic|svm] [--bits N] [--midpoint] [--epochs N] [--lr X] [--decay X] [--l2 X]
+ *           [--batch N] [--intercept] [--average N] [--label COLUMN] [--test FILE] [-o MODEL] [--save SET.weave]
+ *           [--threads N] [--quiet]
  *
- * FILE: numbers with commas, semicolons, tabs or blanks between (a first line of names is skipped), lines of libsvm ("1 3:0.5 7:2"), or what --save wrote; without
- * it a set of 20 000 samples is made up. The label is the last column, or the one that --label counts to. Logistic and svm take any two different labels.
- * --bits 0, the default, begins with 2 and takes one more where the loss falls by less than a hundredth. --test says how well other samples are told. MODEL gets the
- * intercept and a weight for each feature, for numbers as they stand in FILE.                                                             */
+ * FILE: numbers with commas, semicolons, tabs or blanks between (a first line of names is skipped), lines of libsvm ("1
+ * 3:0.5 7:2"), or what --save wrote; without it a set of 20 000 samples is made up. The label is the last column, or
+ * the one that --label counts to. Logistic and svm take any two different labels.
+ * --bits 0, the default, begins with 2 and takes one more where the loss falls by less than a hundredth. --test says
+ * how well other samples are told. MODEL gets the intercept and a weight for each feature, for numbers as they stand in
+ * FILE. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -15,9 +18,11 @@
 #include "options.h"
 
 static const char usage[] =
-    "weave [FILE] [options]      FILE: a table of numbers, lines of libsvm, or a .weave that --save wrote; without it 20 000 samples are made up\n"
+    "weave [FILE] [options]      FILE: a table of numbers, lines of libsvm, or a .weave that --save wrote; without it "
+    "20 000 samples are made up\n"
     "  --task TASK      linear, logistic or svm; linear without this\n"
-    "  --bits N         of each number are read, 1 to 32; without this, or 0, 2 at first, and one more where the loss falls by less than 1 %\n"
+    "  --bits N         of each number are read, 1 to 32; without this, or 0, 2 at first, and one more where the loss "
+    "falls by less than 1 %\n"
     "  --midpoint       a number that was cut stands for the middle of what it may be\n"
     "  --epochs N       times that all samples are read; 20 without this\n"
     "  --lr X           size of a step; 1 / features without this\n"
@@ -33,7 +38,8 @@ static const char usage[] =
     "  --threads N      one per processor without this\n"
     "  --quiet          no line for each epoch\n";
 
-enum { MOST_FEATURES = 1 << 22, BLOCK = 256, BLOCK_NUMBERS = 1 << 20 };     /* rows that become bits at once, and their numbers unless one row has more */
+/* rows that become bits at once, and their numbers unless one row has more */
+enum { MOST_FEATURES = 1 << 22, BLOCK = 256, BLOCK_NUMBERS = 1 << 20 };
 #define MOST_NUMBERS 2e9                    /* of a whole table: 8 GB */
 
 /* ---- text: nothing of a file is trusted; a word that is no number ends the reading with its line */
@@ -44,7 +50,8 @@ typedef struct table {
     int sparse;                             /* libsvm */
     int label;                              /* column of the label, from 1; 0: the last */
     tiny_idx line, n_feature, n;
-    float *row;                             /* (n_feature), or NULL: only counted, then width says how many the last row has */
+    /* (n_feature), or NULL: only counted, then width says how many the last row has */
+    float *row;
     float y;
     tiny_idx width;
     char wrong[200];                        /* what is wrong; "" nothing */
@@ -52,8 +59,10 @@ typedef struct table {
 
 static int bad(table *t, const char *why, const char *word, size_t n)
 {
-    (void)snprintf(t->wrong, sizeof t->wrong, "%.60s:%td: %s%s%.*s", t->path, t->line, why, n ? ": " : "", (int)(n < 30 ? n : 30), n ? word : "");
-    for (n = 0; t->wrong[n]; n++) if ((unsigned char)t->wrong[n] < 32 || (unsigned char)t->wrong[n] > 126) t->wrong[n] = '?';
+    (void)snprintf(t->wrong, sizeof t->wrong, "%.60s:%td: %s%s%.*s", t->path, t->line, why, n ? ": " : "",
+                   (int)(n < 30 ? n : 30), n ? word : "");
+    for (n = 0; t->wrong[n]; n++)
+        if ((unsigned char)t->wrong[n] < 32 || (unsigned char)t->wrong[n] > 126) t->wrong[n] = '?';
     return 0;
 }
 
@@ -97,7 +106,8 @@ static int next_row(table *t)
     double x, last = 0;
     tiny_idx column = 0, j = 0, k;
     if (!next_line(t, &a, &b)) return 0;
-    if (t->n == 0 && t->line >= 1 && !t->width && !number_of(a, b, &x, &more) && !next_line(t, &a, &b)) return 0;     /* names of columns */
+    /* names of columns */
+    if (t->n == 0 && t->line >= 1 && !t->width && !number_of(a, b, &x, &more) && !next_line(t, &a, &b)) return 0;
     if (t->n == 0) {
         for (more = a; more < b && *more != ':'; more++) {}
         t->sparse = more < b;
@@ -110,7 +120,9 @@ static int next_row(table *t)
         if (t->sparse && column) {
             double v;
             const double i = x;
-            if (*more != ':' || more >= a || i != floor(i) || i < 1 || i > MOST_FEATURES || !number_of(more + 1, a, &v, &more) || more != a) return bad(t, "this is no index from 1 on with a number", word, (size_t)(a - word));
+            if (*more != ':' || more >= a || i != floor(i) || i < 1 || i > MOST_FEATURES ||
+                !number_of(more + 1, a, &v, &more) || more != a)
+                return bad(t, "this is no index from 1 on with a number", word, (size_t)(a - word));
             if ((tiny_idx)i > t->width) t->width = (tiny_idx)i;
             if (t->row && (tiny_idx)i <= t->n_feature) t->row[(tiny_idx)i - 1] = (float)v;
         } else {
@@ -148,7 +160,8 @@ static void rewind_to(table *t, const tiny_file *f, const char *path, int label,
     t->path = path;
     t->at = (const char *)f->bytes;
     t->end = t->at + f->n_bytes;
-    if (f->n_bytes >= 3 && !memcmp(t->at, "\xef\xbb\xbf", 3)) t->at += 3;        /* the mark of UTF-8 that spreadsheets write: else the first line would be names */
+    /* the mark of UTF-8 that spreadsheets write: else the first line would be names */
+    if (f->n_bytes >= 3 && !memcmp(t->at, "\xef\xbb\xbf", 3)) t->at += 3;
     t->label = label;
     t->n_feature = n_feature;
     t->row = row;
@@ -174,7 +187,8 @@ static tiny_status read_table(tiny_ctx *ctx, const char *path, int label, tllm_w
         fprintf(stderr, PROGRAM ": %s: lines of libsvm begin with the label: --label is for columns\n", path);
         st = TINY_E_ARGUMENT;
     } else if (!n || !f || f > MOST_FEATURES || (double)n * (double)f > MOST_NUMBERS) {
-        fprintf(stderr, PROGRAM ": %s: %td samples of %td features; from 1 to %d features and %.0e numbers are taken\n", path, n, f, (int)MOST_FEATURES, MOST_NUMBERS);
+        fprintf(stderr, PROGRAM ": %s: %td samples of %td features; from 1 to %d features and %.0e numbers are taken\n",
+                path, n, f, (int)MOST_FEATURES, MOST_NUMBERS);
         st = TINY_E_FORMAT;
     }
     if (!st) {
@@ -188,11 +202,13 @@ static tiny_status read_table(tiny_ctx *ctx, const char *path, int label, tllm_w
         tiny_tensor x = tiny_tensor_2d(room, TINY_F32, 1, f);
         low = room + f * block;
         high = low + f;
-        for (rewind_to(&t, &file, path, label, f, room); !st && next_row(&t); ) st = tllm_weave_range(ctx, &x, t.n > 1, low, high);
+        for (rewind_to(&t, &file, path, label, f, room); !st && next_row(&t);)
+            st = tllm_weave_range(ctx, &x, t.n > 1, low, high);
         if (!st) st = tllm_weave_open(ctx, n, f, low, high, out);
         rewind_to(&t, &file, path, label, f, room);
         while (!st && i < n) {
-            for (x.dim[0] = 0; x.dim[0] < block && next_row(&t); t.row = room + x.dim[0] * f) (*y)[i + x.dim[0]++] = t.y;
+            for (x.dim[0] = 0; x.dim[0] < block && next_row(&t); t.row = room + x.dim[0] * f)
+                (*y)[i + x.dim[0]++] = t.y;
             st = tllm_weave_put(ctx, out, i, &x);
             i += x.dim[0];
             t.row = room;
@@ -243,7 +259,8 @@ static int two_labels(float *y, tiny_idx n, int task, float was[2])
 }
 
 /* how well the model tells the samples of another file */
-static tiny_status test_on(tiny_ctx *ctx, const char *path, int label, int task, const float was[2], const float *weight, float bias, tiny_idx f, float *row)
+static tiny_status test_on(tiny_ctx *ctx, const char *path, int label, int task, const float was[2],
+                           const float *weight, float bias, tiny_idx f, float *row)
 {
     double wrong = 0, square = 0;
     tiny_file file;
@@ -261,8 +278,8 @@ static tiny_status test_on(tiny_ctx *ctx, const char *path, int label, int task,
     else if (!t.n) {
         fprintf(stderr, PROGRAM ": %s: no samples\n", path);
         st = TINY_E_FORMAT;
-    }
-    else if (task == TLLM_WEAVE_LINEAR) printf("%s: %td samples, mean square error %.6g\n", path, t.n, square / (double)t.n);
+    } else if (task == TLLM_WEAVE_LINEAR)
+        printf("%s: %td samples, mean square error %.6g\n", path, t.n, square / (double)t.n);
     else printf("%s: %td samples, %.2f %% told right\n", path, t.n, 100.0 * (1.0 - wrong / (double)t.n));
     tiny_file_close(ctx, &file);
     return st;
@@ -281,7 +298,11 @@ static tiny_status write_model(tiny_ctx *ctx, const char *path, const float *wei
     return st;
 }
 
-static int is_store(const char *path) { const size_t n = strlen(path); return n > 6 && !strcmp(path + n - 6, ".weave"); }
+static int is_store(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 6 && !strcmp(path + n - 6, ".weave");
+}
 
 int main(int argc, char **argv)
 {
@@ -293,10 +314,23 @@ int main(int argc, char **argv)
     tllm_weave_state s = { 0 };
     tllm_weave data = { 0 };
     tiny_ctx_desc desc = { 0 };
-    const option options[] = {
-        A_WORD("file", &path), A_TEXT("--task", &task), A_WHOLE("--bits", &d.bits, 0, 32), A_FLAG("--midpoint", &d.midpoint), A_WHOLE("--epochs", &epochs, 1, 1e6), A_NUMBER("--lr", &d.lr, 1e-30, 1e30),
-        A_NUMBER("--decay", &d.decay, 1e-6, 1), A_NUMBER("--l2", &d.l2, 0, 1e30), A_WHOLE("--batch", &batch, 1, 1 << 30), A_FLAG("--intercept", &d.intercept), A_WHOLE("--average", &d.average, 1, TINY_MAX_THREADS),
-        A_WHOLE("--label", &label, 1, 1 << 22), A_TEXT("--test", &test), A_TEXT("-o", &out), A_TEXT("--save", &save), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_FLAG("--quiet", &quiet) };
+    const option options[] = { A_WORD("file", &path),
+                               A_TEXT("--task", &task),
+                               A_WHOLE("--bits", &d.bits, 0, 32),
+                               A_FLAG("--midpoint", &d.midpoint),
+                               A_WHOLE("--epochs", &epochs, 1, 1e6),
+                               A_NUMBER("--lr", &d.lr, 1e-30, 1e30),
+                               A_NUMBER("--decay", &d.decay, 1e-6, 1),
+                               A_NUMBER("--l2", &d.l2, 0, 1e30),
+                               A_WHOLE("--batch", &batch, 1, 1 << 30),
+                               A_FLAG("--intercept", &d.intercept),
+                               A_WHOLE("--average", &d.average, 1, TINY_MAX_THREADS),
+                               A_WHOLE("--label", &label, 1, 1 << 22),
+                               A_TEXT("--test", &test),
+                               A_TEXT("-o", &out),
+                               A_TEXT("--save", &save),
+                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_FLAG("--quiet", &quiet) };
     float *y = NULL, *model = NULL, was[2] = { 0, 1 }, bias = 0;
     uint64_t began, ready, done;
     tiny_status st;
@@ -305,8 +339,10 @@ int main(int argc, char **argv)
     d.task = place_in("linear logistic svm", task);
     if (d.task < 0) return wrong(task, "there is no such task; there are linear, logistic and svm");
     if (must_not_write(out, 2, path, test) || must_not_write(save, 2, path, test)) return 2;
-    if (out && save && (!strcmp(out, save) || same_file(out, save))) return wrong(out, "-o and --save want a file each");
-    if (label && !test && (!path || is_store(path))) return wrong("--label", "there is no table whose column it could be");
+    if (out && save && (!strcmp(out, save) || same_file(out, save)))
+        return wrong(out, "-o and --save want a file each");
+    if (label && !test && (!path || is_store(path)))
+        return wrong("--label", "there is no table whose column it could be");
     d.batch = batch;
     d.loss = 1;
     desc.progress = quiet ? NULL : show_progress;
@@ -336,17 +372,23 @@ int main(int argc, char **argv)
         else memset(model, 0, ((size_t)f * 3 + 2) * sizeof *model);
     }
     ready = tiny_now_ns();
-    if (!st) printf("%s: %td samples, %td features, %.1f MB, ready in %.2f s\n", path ? path : "made up", data.n, f, (double)data.n_bytes * 1e-6, (double)(ready - began) * 1e-9);
+    if (!st)
+        printf("%s: %td samples, %td features, %.1f MB, ready in %.2f s\n", path ? path : "made up", data.n, f,
+               (double)data.n_bytes * 1e-6, (double)(ready - began) * 1e-9);
     while (!st && s.epoch < epochs) {
         st = tllm_weave_epoch(ctx, &data, y, &d, &s, model);
         if (!st && stopped_by) st = TINY_E_CANCELLED;
         end_progress();
-        if (!st && !quiet) printf("epoch %d: loss %.6f, %.1f MB read, %d bits next\n", s.epoch, s.loss, (double)s.bytes * 1e-6, s.bits);
+        if (!st && !quiet)
+            printf("epoch %d: loss %.6f, %.1f MB read, %d bits next\n", s.epoch, s.loss, (double)s.bytes * 1e-6,
+                   s.bits);
     }
     done = tiny_now_ns();
     end_progress();
     if (!st) st = tllm_weave_plain_model(ctx, &data, model, d.intercept, model + f + 2, &bias);
-    if (!st) printf("%d epochs in %.2f s: loss %.6f, %.1f of 32 bits read on average\n", s.epoch, (double)(done - ready) * 1e-9, s.loss, 32.0 * (double)s.bytes / (double)data.n_bytes / s.epoch);
+    if (!st)
+        printf("%d epochs in %.2f s: loss %.6f, %.1f of 32 bits read on average\n", s.epoch,
+               (double)(done - ready) * 1e-9, s.loss, 32.0 * (double)s.bytes / (double)data.n_bytes / s.epoch);
     if (!st && test) st = test_on(ctx, test, label, d.task, was, model + f + 2, bias, f, model + 2 * f + 2);
     if (!st && out) st = write_model(ctx, out, model + f + 2, bias, f);
     if (st == TINY_E_CANCELLED && stopped_by) say("stopped; nothing was written");

@@ -4,29 +4,31 @@
  *     stitch SRCDIR options OUT           the table of features, as docs/options.md has it
  *     stitch SRCDIR features OUT          their names: wing, tier, name, needs, a line each
  *
- * Starts at llm/tinyllm.h (gnn/tinygnn.h) and follows #include "..." depth first, so that what a file needs stands before
- * it. A header with an include guard is emitted once; when x.c stands beside x.h it joins the bodies in the same order. A
- * file without a guard is text: it is put in the place of its include. The includes of llm/tinyllm.c come last. The same src/ always
- * gives the same bytes.
+ * Starts at llm/tinyllm.h (gnn/tinygnn.h) and follows #include "..." depth first, so that what a file needs stands
+ * before it. A header with an include guard is emitted once; when x.c stands beside x.h it joins the bodies in the same
+ * order. A file without a guard is text: it is put in the place of its include. The includes of llm/tinyllm.c come
+ * last. The same src/ always gives the same bytes.
  *
- * From the top: manual, options, declarations, bodies, and last the kernels, which the header includes again for each SIMD target. They
- * are the files kernels.h that a #define TINYI_PASS_FILE names: of math, where this header has its bodies, and its own.
- * A program that defines TINYLLM_PARTS n compiles the bodies in n units of its own, TINYLLM_PART 1 to n: what is static otherwise is
- * shared between them under names of this header.
+ * From the top: manual, options, declarations, bodies, and last the kernels, which the header includes again for each
+ * SIMD target. They are the files kernels.h that a #define TINYI_PASS_FILE names: of math, where this header has its
+ * bodies, and its own.
+ * A program that defines TINYLLM_PARTS n compiles the bodies in n units of its own, TINYLLM_PART 1 to n: what is static
+ * otherwise is shared between them under names of this header.
  *
  * Both headers carry core and math. Types are declared once in a unit, whichever header comes first; functions are
  * exported as tinyllm_x and tinygnn_x, and a list of #defines gives tiny_x the name of the header included last. A unit
- * with both implementations holds one copy of the bodies; the second header forwards to it. What is declared TINY_API TINYI_EACH has
- * a body in each header and is not forwarded.
+ * with both implementations holds one copy of the bodies; the second header forwards to it. What is declared TINY_API
+ * TINYI_EACH has a body in each header and is not forwarded.
  *
- * src/features.txt says to which feature a file belongs. The implementation of a file of a feature that can be left out stands
- * between #ifndef TINYI_NO_NAME and #endif; what the switches of the user come to is worked out where the implementation begins.
+ * src/features.txt says to which feature a file belongs. The implementation of a file of a feature that can be left out
+ * stands between #ifndef TINYI_NO_NAME and #endif; what the switches of the user come to is worked out where the
+ * implementation begins.
  * Declarations are there whatever is chosen.
  *
- * Refused, with a sentence and exit status 1: an include that goes upward, a name with two definitions or one that foreign
- * headers define as a macro, a public function that this program could not rename or forward, two headers that do not share
- * the same core and math, a file of no feature, a use of what another feature brings that is neither needed nor asked for
- * by #ifndef TINYI_NO_NAME, and a guard in a public header.                                                              */
+ * Refused, with a sentence and exit status 1: an include that goes upward, a name with two definitions or one that
+ * foreign headers define as a macro, a public function that this program could not rename or forward, two headers that
+ * do not share the same core and math, a file of no feature, a use of what another feature brings that is neither
+ * needed nor asked for by #ifndef TINYI_NO_NAME, and a guard in a public header. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,9 +43,19 @@ enum { MAX_FILES = 1000, MAX_NAMES = 20000, MAX_FUNCS = 2000, MAX_FEATURES = 200
 enum { BASE, CHAT, RUN, TOOLS, LAB };
 
 typedef struct text { char *s; size_t n, cap; } text;
-typedef struct source { char path[200]; char *raw, *code; int part, guarded, feature; } source;  /* code: raw, comments blanked */
-typedef struct func { char *type, *name, *params, *args, *before, *after; int feature; } func;    /* before, after: its #if and #endif */
-typedef struct feature { char name[32], *what; int wing, tier, need[16], n_need; } feature;       /* wing: a layer, 0 for core and math */
+typedef struct source {
+    char path[200];
+    char *raw, *code;
+    int part, guarded, feature;
+} source; /* code: raw, comments blanked */
+typedef struct func {
+    char *type, *name, *params, *args, *before, *after;
+    int feature;
+} func; /* before, after: its #if and #endif */
+typedef struct feature {
+    char name[32], *what;
+    int wing, tier, need[16], n_need;
+} feature; /* wing: a layer, 0 for core and math */
 
 static source files[MAX_FILES];
 static int n_files, n_order, order[MAX_FILES], n_queue, queue[MAX_FILES], public_part;
@@ -86,7 +98,8 @@ static void put(text *t, const char *format, ...)
     char line[4000];
     va_list args;
     va_start(args, format);
-    if (vsnprintf(line, sizeof line, format, args) >= (int)sizeof line) die("a line is longer than %d bytes", (int)sizeof line);
+    if (vsnprintf(line, sizeof line, format, args) >= (int)sizeof line)
+        die("a line is longer than %d bytes", (int)sizeof line);
     va_end(args);
     put_n(t, line, strlen(line));
 }
@@ -157,8 +170,8 @@ static int layer(const char *path)
     return -1;
 }
 
-/* The path of an include of ours (with pass 0; "elsewhere/x.h" belongs to somebody else and stays as it is), or of the kernels
- * that a #define TINYI_PASS_FILE names (with pass 1). */
+/* The path of an include of ours (with pass 0; "elsewhere/x.h" belongs to somebody else and stays as it is), or of the
+ * kernels that a #define TINYI_PASS_FILE names (with pass 1). */
 static int project_include(const char *code, char path[200], int pass)
 {
     static const char pass_file[] = "TINYI_PASS_FILE ";
@@ -186,7 +199,8 @@ static void check_direction(const char *from, const char *to)
     int a = layer(from), b = layer(to);
     if (b < 0) die("src/%s includes \"%s\" without its folder: core/, math/, llm/ or gnn/", from, to);
     if (b > a) die("src/%s includes \"%s\": includes go from llm and gnn to math to core, never upward", from, to);
-    if (a == 3 && b == 2) die("src/%s includes \"%s\": gnn and llm never see each other, what both need moves down to math", from, to);
+    if (a == 3 && b == 2)
+        die("src/%s includes \"%s\": gnn and llm never see each other, what both need moves down to math", from, to);
 }
 
 /* ---- features ----------------------------------------------------------------------------------------------- */
@@ -267,7 +281,8 @@ static void read_features(void)
             while (next_word(&s, word)) {
                 const int k = feature_named(word, strlen(word));
                 if (k < 0) die("src/features.txt: %s needs %s, which does not stand before it", f->name, word);
-                if (features[k].wing && features[k].wing != f->wing) die("src/features.txt: %s needs %s of another header", f->name, word);
+                if (features[k].wing && features[k].wing != f->wing)
+                    die("src/features.txt: %s needs %s of another header", f->name, word);
                 if (f->n_need == 16) die("src/features.txt: %s needs too much", f->name);
                 f->need[f->n_need++] = k;
             }
@@ -281,7 +296,8 @@ static void read_features(void)
             continue;
         }
         if (n_patterns == MAX_FILES) die("src/features.txt: more than %d files", MAX_FILES);
-        if (layer(word) < 0 || (layer(word) > 1 ? layer(word) : 0) != f->wing) die("src/features.txt: %s: %s is no file of its wing", f->name, word);
+        if (layer(word) < 0 || (layer(word) > 1 ? layer(word) : 0) != f->wing)
+            die("src/features.txt: %s: %s is no file of its wing", f->name, word);
         strcpy(patterns[n_patterns].path, word);
         patterns[n_patterns++].feature = n_features - 1;
     }
@@ -339,7 +355,8 @@ static source *load(const char *path, const char *from)
 #define PRIVATE "_inside.h"
 static int names_its_place(const char *path)
 {
-    return ends_with(path, PRIVATE) || ends_with(path, ".simd.h") || ends_with(path, "kernels.h") || !strncmp(path, "core/simd", 9) || strstr(path, "target.h");
+    return ends_with(path, PRIVATE) || ends_with(path, ".simd.h") || ends_with(path, "kernels.h") ||
+           !strncmp(path, "core/simd", 9) || strstr(path, "target.h");
 }
 
 /* Everything that a file needs, then the file itself, goes into the order. */
@@ -395,7 +412,8 @@ static void add_name(const char *s, size_t n, int wrapped, const char *path)
     for (i = 0; i < n_names; i++)
         if (names[i].wrapped == wrapped && strlen(names[i].name) == n && !memcmp(names[i].name, s, n)) {
             if (strcmp(names[i].path, path))
-                die("%.*s is defined in src/%s and in src/%s: all of src/ becomes one text", (int)n, s, names[i].path, path);
+                die("%.*s is defined in src/%s and in src/%s: all of src/ becomes one text", (int)n, s, names[i].path,
+                    path);
             return;
         }
     if (n_names == MAX_NAMES) die("more than %d names", MAX_NAMES);
@@ -410,7 +428,10 @@ static void find_types(const source *f)
     const char *s, *p, *q, *end;
     for (s = f->code; *s; s = *end ? end + 1 : end) {
         for (end = s; *end && *end != '\n'; end++) {}
-        if (f->guarded && !strncmp(s, "#ifndef ", 8) && !strncmp(end - 2, "_H", 2)) { add_name(s + 8, (size_t)(end - s - 8), 0, f->path); continue; }
+        if (f->guarded && !strncmp(s, "#ifndef ", 8) && !strncmp(end - 2, "_H", 2)) {
+            add_name(s + 8, (size_t)(end - s - 8), 0, f->path);
+            continue;
+        }
         if (strncmp(s, "typedef ", 8) && strncmp(s, "} ", 2)) continue;
         for (p = end; p > s && isspace((unsigned char)p[-1]); p--) {}
         if (p == s || *--p != ';') continue;
@@ -525,7 +546,8 @@ static void add_function(const source *f, const char *s, const char *e, const ch
     fn->before = copy_n(before, strlen(before));
     fn->after = copy_n(after, strlen(after));
     put_n(&args, "", 0);
-    if (strstr(fn->params, "...")) die("src/%s: %s takes a variable number of arguments: it cannot be forwarded", f->path, fn->name);
+    if (strstr(fn->params, "..."))
+        die("src/%s: %s takes a variable number of arguments: it cannot be forwarded", f->path, fn->name);
     if (!*fn->params) die("src/%s: %s() must be %s(void)", f->path, fn->name, fn->name);
     for (p = first = fn->params; strcmp(fn->params, "void"); p++) {
         level += (*p == '(') - (*p == ')');
@@ -578,10 +600,12 @@ static func *function_named(const char *s, size_t n)
     return NULL;
 }
 
-/* Names that other people's headers define as macros: windows.h, rpcndr.h, complex.h, termios.h, and gnu modes of compilers. */
+/* Names that other people's headers define as macros: windows.h, rpcndr.h, complex.h, termios.h, and gnu modes of
+ * compilers. */
 static void check_taken(const source *f)
 {
-    static const char *const taken[] = { "near", "far", "small", "hyper", "interface", "pascal", "cdecl", "linux", "unix", "I", "B0" };
+    static const char *const taken[] = { "near",  "far",   "small", "hyper", "interface", "pascal",
+                                         "cdecl", "linux", "unix",  "I",     "B0" };
     const char *s;
     size_t i, n;
     for (s = f->code; *s; s++) {
@@ -597,12 +621,14 @@ static void check_taken(const source *f)
         for (n = 0; is_name(s[n]); n++) {}
         for (i = 0; i < sizeof taken / sizeof taken[0]; i++)
             if (strlen(taken[i]) == n && !memcmp(taken[i], s, n))
-                die("src/%s uses the name %s, which is a macro in headers that a user may include first", f->path, taken[i]);
+                die("src/%s uses the name %s, which is a macro in headers that a user may include first", f->path,
+                    taken[i]);
     }
 }
 
 /* In a shared header a public name may stand in its declaration and in macros only: inline code would be bound to the
- * header that came first, and a type of that name would be renamed with it. In a .c file: only what a header declares. */
+ * header that came first, and a type of that name would be renamed with it. In a .c file: only what a header
+ * declares. */
 static void check_functions(const source *f)
 {
     const char *s, *e;
@@ -610,12 +636,18 @@ static void check_functions(const source *f)
     int is_header = f->part == SHARED_DECL, depth = 0, under = 0;
     for (s = f->code; *s; s = line_end(s)) {
         if ((e = directive(s, word)) != NULL) {
-            if (!strncmp(word, "if", 2)) { depth++; if (!under && !strcmp(word, "ifndef") && !strncmp(e, "TINYI_NO_", 9)) under = depth; }
+            if (!strncmp(word, "if", 2)) {
+                depth++;
+                if (!under && !strcmp(word, "ifndef") && !strncmp(e, "TINYI_NO_", 9)) under = depth;
+            }
             if (!strcmp(word, "endif") && depth-- == under) under = 0;
             while ((e = line_end(s)) - s >= 2 && e[-2] == '\\') s = e;
         } else if (!strncmp(s, "TINY_API ", 9)) {
             for (e = s + strcspn(s, "("); e > s && is_name(e[-1]); e--) {}
-            if (!is_header && under) die("src/%s: the public function %.*s stands under #ifndef TINYI_NO_..: move it into a file of that feature", f->path, (int)strcspn(e, "("), e);
+            if (!is_header && under)
+                die("src/%s: the public function %.*s stands under #ifndef TINYI_NO_..: move it into a file of that "
+                    "feature",
+                    f->path, (int)strcspn(e, "("), e);
             if (!is_header && !function_named(e, strcspn(e, "(")))
                 die("src/%s: the public function %.*s is declared in no header", f->path, (int)strcspn(e, "("), e);
             if (is_header) s += strcspn(s, ";");
@@ -625,7 +657,8 @@ static void check_functions(const source *f)
                     size_t n = 0;
                     while (is_name(e[n])) n++;
                     if (function_named(e, n))
-                        die("src/%s: %.*s is a public function; inline code and types of a header cannot use its name", f->path, (int)n, e);
+                        die("src/%s: %.*s is a public function; inline code and types of a header cannot use its name",
+                            f->path, (int)n, e);
                 }
         }
     }
@@ -651,11 +684,13 @@ static const char *defined_in(const int *sorted, const char *s, size_t n)
     return NULL;
 }
 
-/* What core asks of math by name: the table of operations, the kernels, normal numbers. Everything else goes downward. */
+/* What core asks of math by name: the table of operations, the kernels, normal numbers. Everything else goes
+ * downward. */
 static int is_hook(const char *s, size_t n)
 {
-    static const char *const hooks[] = { "tinyi_op_row_at", "tinyi_op_row_in", "tinyi_op_row_of", "tinyi_kernel_from", "tinyi_kernel_name",
-                                         "tinyi_kernels_bytes", "tinyi_kernels_fill", "tinyi_target_available", "tiny_rng_normal" };
+    static const char *const hooks[] = { "tinyi_op_row_at",    "tinyi_op_row_in",        "tinyi_op_row_of",
+                                         "tinyi_kernel_from",  "tinyi_kernel_name",      "tinyi_kernels_bytes",
+                                         "tinyi_kernels_fill", "tinyi_target_available", "tiny_rng_normal" };
     size_t i;
     for (i = 0; i < sizeof hooks / sizeof hooks[0]; i++)
         if (strlen(hooks[i]) == n && !memcmp(hooks[i], s, n)) return 1;
@@ -685,11 +720,14 @@ static void check_uses(const source *f, const int *sorted)
     for (s = f->code; *s; s++) {
         if (s == f->code || s[-1] == '\n') {
             what = directive(s, word);
-            if (what && !strncmp(word, "if", 2) && n_open < 32) snprintf(open[n_open++], 199, "%s %.*s", word, (int)strcspn(what, "\n"), what);
+            if (what && !strncmp(word, "if", 2) && n_open < 32)
+                snprintf(open[n_open++], 199, "%s %.*s", word, (int)strcspn(what, "\n"), what);
             if (what && !strncmp(word, "el", 2) && n_open) {        /* an #else of #ifdef asks as #ifndef does */
                 char *last = open[n_open - 1];
-                if (!strcmp(word, "else") && !strncmp(last, "ifdef ", 6)) { memmove(last + 7, last + 6, strlen(last + 6) + 1); memcpy(last, "ifndef ", 7); }
-                else last[0] = 0;
+                if (!strcmp(word, "else") && !strncmp(last, "ifdef ", 6)) {
+                    memmove(last + 7, last + 6, strlen(last + 6) + 1);
+                    memcpy(last, "ifndef ", 7);
+                } else last[0] = 0;
             }
             if (what && !strcmp(word, "endif") && n_open) n_open--;
             if (what && strcmp(word, "define")) { s = line_end(s) - 1; continue; }
@@ -705,18 +743,23 @@ static void check_uses(const source *f, const int *sorted)
         for (n = 0; is_name(s[n]); n++) {}
         path = defined_in(sorted, s, n);
         if (!path || !strcmp(path, f->path)) continue;
-        if (layer(path) > layer(f->path) && !is_hook(s, n)) die("src/%s uses %.*s of src/%s: calls go from llm and gnn to math to core, never upward", f->path, (int)n, s, path);
+        if (layer(path) > layer(f->path) && !is_hook(s, n))
+            die("src/%s uses %.*s of src/%s: calls go from llm and gnn to math to core, never upward", f->path, (int)n,
+                s, path);
         k = feature_of(path);
         if (needs(f->feature, k)) continue;
         skip = sizeof "GRADIENT(" - 1;
-        if (!strcmp(features[k].name, "TRAIN") && s - f->code > (long)skip && !strncmp(s - skip, "GRADIENT(", skip)) continue;
+        if (!strcmp(features[k].name, "TRAIN") && s - f->code > (long)skip && !strncmp(s - skip, "GRADIENT(", skip))
+            continue;
         {
             char ask[100];
             int i, asked = 0;
             snprintf(ask, sizeof ask, "ifndef TINYI_NO_%s", features[k].name);
             for (i = 0; i < n_open; i++) asked |= !strncmp(open[i], ask, strlen(ask)) && !is_name(open[i][strlen(ask)]);
-            if (!asked && !stands_in(s, n)) die("src/%s of %s uses %.*s of %s (src/%s): write the need into src/features.txt, or ask #ifndef TINYI_NO_%s", f->path,
-                            features[f->feature].name, (int)n, s, features[k].name, path, features[k].name);
+            if (!asked && !stands_in(s, n))
+                die("src/%s of %s uses %.*s of %s (src/%s): write the need into src/features.txt, or ask #ifndef "
+                    "TINYI_NO_%s",
+                    f->path, features[f->feature].name, (int)n, s, features[k].name, path, features[k].name);
         }
     }
 }
@@ -749,8 +792,9 @@ static void guard(text *t, int f) { if (optional(f)) put(t, "#ifndef TINYI_NO_%s
 static void unguard(text *t, int f) { if (optional(f)) put(t, "#endif\n"); }
 
 /* One file: includes of ours go, or are put in place; runs of empty lines become one. skip: bytes of a comment moved
- * elsewhere. What stands behind the mark of a public header moves to the implementation, and so do internal functions that it declares: a compiler
- * would warn of static functions without a body where only declarations are included. A paragraph of nothing else moves as a whole. */
+ * elsewhere. What stands behind the mark of a public header moves to the implementation, and so do internal functions
+ * that it declares: a compiler would warn of static functions without a body where only declarations are included. A
+ * paragraph of nothing else moves as a whole. */
 #define INSIDE "/* ---- inside:"
 static text inner[2];
 
@@ -793,8 +837,10 @@ static void emit(text *t, const source *f, size_t skip)
         e = line_end(c);
         if (project_include(c, inc, 0)) {
             source *g = load(inc, f->path);
-            if (!strcmp(inc, "core/each_target.h") || (f->part == PASS && !strncmp(inc, "core/simd", 9))) continue;    /* see emit_kernels */
-            if (g->part == PASS) die("src/%s includes \"%s\": a kernels.h is compiled through core/each_target.h", f->path, inc);
+            if (!strcmp(inc, "core/each_target.h") || (f->part == PASS && !strncmp(inc, "core/simd", 9)))
+                continue; /* see emit_kernels */
+            if (g->part == PASS)
+                die("src/%s includes \"%s\": a kernels.h is compiled through core/each_target.h", f->path, inc);
             if (g->part == INLINE_TEXT) {
                 if (g->feature != f->feature) guard(t, g->feature);
                 emit(t, g, 0);
@@ -816,14 +862,17 @@ static void emit(text *t, const source *f, size_t skip)
             fresh = *s == '\n';
             if (whole || is_inner(c)) {
                 e = whole ? whole : inner_end(f, c);
-                if (open > 1) die("src/%s: under a condition an internal function cannot stand in a public header: %.60s", f->path, c);
+                if (open > 1)
+                    die("src/%s: under a condition an internal function cannot stand in a public header: %.60s",
+                        f->path, c);
                 if (whole && in->n > 1 && in->s[in->n - 2] != '\n') put_n(in, "\n", 1);
                 guard(in, f->feature);
                 put_n(in, s, (size_t)(e - c));
                 unguard(in, f->feature);
                 continue;
             }
-            if (!inside && find_in(c, e, "tinyi_")) die("src/%s: what is not the user's stands behind the mark " INSIDE ": %.60s", f->path, c);
+            if (!inside && find_in(c, e, "tinyi_"))
+                die("src/%s: what is not the user's stands behind the mark " INSIDE ": %.60s", f->path, c);
             if (inside) {
                 if (*s != '\n' || in->s[in->n - 2] != '\n') put_n(in, s, (size_t)(e - c));
                 continue;
@@ -876,7 +925,8 @@ static void emit_part(text *t, int part, const char *root, size_t skip)
         emit(t, f, strcmp(f->path, root) ? 0 : skip);
         if (ends_with(f->path, ".c")) put(t, "#endif\n");
         if (part == SHARED_BODY || part == OWN_BODY) unguard(t, f->feature);
-        else if (optional(f->feature)) put(t, STATIC_LEFT_OUT "#define TINY_API static TINYI_UNUSED\n#endif\n\n", features[f->feature].name);
+        else if (optional(f->feature))
+            put(t, STATIC_LEFT_OUT "#define TINY_API static TINYI_UNUSED\n#endif\n\n", features[f->feature].name);
     }
 }
 
@@ -894,14 +944,19 @@ static void emit_kernels(text *t)
             emit(t, &files[i], 0);
             if (shared) put(t, "#endif\n\n");
         }
-    put(t, "static TINYI_UNUSED void TINY_FN(tinyi_pass_of_%s)(void) {}        /* clang warns of a pass without a function */\n", low);
+    put(t,
+        "static TINYI_UNUSED void TINY_FN(tinyi_pass_of_%s)(void) {}        /* clang warns of a pass without a "
+        "function */\n",
+        low);
     emit(t, load("core/simd_unname.h", "stitch.c"), 0);
 }
 
-/* What core and math share inside gets names of this header where it has external linkage: two headers may be split in one program. */
+/* What core and math share inside gets names of this header where it has external linkage: two headers may be split in
+ * one program. */
 static void emit_part_names(text *t)
 {
-    static const char *const suffix[] = { "scalar", "w128", "neon", "neondot", "neonmm", "avx2", "avx2vnni", "avx512", "amx" };
+    static const char *const suffix[] = { "scalar", "w128",     "neon",   "neondot", "neonmm",
+                                          "avx2",   "avx2vnni", "avx512", "amx" };
     const char *s, *e, *b;
     int i, j;
     for (i = 0; i < n_files; i++) {
@@ -911,16 +966,22 @@ static void emit_part_names(text *t)
             if (*e != '(' || e[1] == '*' || (s > files[i].code && is_name(s[-1]))) continue;
             for (b = e; b > s && (is_name(b[-1]) || b[-1] == '#'); b--) {}
             if (strncmp(b, "tinyi_", 6)) continue;
-            if (!memchr(b, '#', (size_t)(e - b))) put(t, "#define %.*s %s_%.*s\n", (int)(e - b), b, low, (int)(e - b), b);
+            if (!memchr(b, '#', (size_t)(e - b)))
+                put(t, "#define %.*s %s_%.*s\n", (int)(e - b), b, low, (int)(e - b), b);
             else if (*b != 'x' && e[-7] == '#')
-                for (j = 0; j < 9; j++) put(t, "#define %.*s%s %s_%.*s%s\n", (int)(e - b) - 8, b, suffix[j], low, (int)(e - b) - 8, b, suffix[j]);
+                for (j = 0; j < 9; j++)
+                    put(t, "#define %.*s%s %s_%.*s%s\n", (int)(e - b) - 8, b, suffix[j], low, (int)(e - b) - 8, b,
+                        suffix[j]);
         }
-        for (s = files[i].code; *s && ends_with(files[i].path, ".c"); s = line_end(s)) {     /* those that a macro declares */
-            if (!is_name(*s) || !strncmp(s, "static", 6) || !strncmp(s, "typedef", 7) || !strncmp(s, "TINY", 4)) continue;
+        for (s = files[i].code; *s && ends_with(files[i].path, ".c");
+             s = line_end(s)) { /* those that a macro declares */
+            if (!is_name(*s) || !strncmp(s, "static", 6) || !strncmp(s, "typedef", 7) || !strncmp(s, "TINY", 4))
+                continue;
             e = s + strcspn(s, "(=;,\n");
             if (*e != '(') continue;
             for (b = e; b > s && is_name(b[-1]); b--) {}
-            if (b > s && !strncmp(b, "tinyi_", 6)) put(t, "#define %.*s %s_%.*s\n", (int)(e - b), b, low, (int)(e - b), b);
+            if (b > s && !strncmp(b, "tinyi_", 6))
+                put(t, "#define %.*s %s_%.*s\n", (int)(e - b), b, low, (int)(e - b), b);
         }
         for (s = files[i].code; (s = strstr(s, "\nTINYI_ROW tinyi_row_")) != NULL; s += 11)
             put(t, "#define %.*s %s_%.*s\n", (int)strcspn(s + 11, " "), s + 11, low, (int)strcspn(s + 11, " "), s + 11);
@@ -976,7 +1037,10 @@ static void figure(text *t, const char *header, const char *what)
 static text list_features(int table)
 {
     static const char *const rows[] = { "DECLARATIONS", "RUN", "TOOLS", "LAB", "ALL", "BASE" };
-    static const char *const says[] = { "declarations alone", "RUN, the default", "RUN and `_TOOLS`", "RUN and `_LAB`", "`_ALL`", "everything, before features could be chosen" };
+    static const char *const says[] = {
+        "declarations alone", "RUN, the default", "RUN and `_TOOLS`",
+        "RUN and `_LAB`",     "`_ALL`",           "everything, before features could be chosen"
+    };
     text t = { 0, 0, 0 };
     int i, k, tier;
     if (table) {
@@ -994,7 +1058,9 @@ static text list_features(int table)
         for (i = 0; i < n_features; i++) {
             const feature *f = &features[i];
             if (f->tier != tier) continue;
-            if (table) put(&t, "| %s | %s: `%s_WITH_%s`, `%s_NO_%s` |", f->name, tier_names[f->tier], wing_macros[f->wing], f->name, wing_macros[f->wing], f->name);
+            if (table)
+                put(&t, "| %s | %s: `%s_WITH_%s`, `%s_NO_%s` |", f->name, tier_names[f->tier], wing_macros[f->wing],
+                    f->name, wing_macros[f->wing], f->name);
             else put(&t, "%s %s %s", wing_names[f->wing], tier_names[f->tier], f->name);
             for (k = 0; k < f->n_need; k++) put(&t, " %s", features[f->need[k]].name);
             put(&t, table ? " | %s |" : "\n", f->what);
@@ -1009,33 +1075,45 @@ static void manual_features(text *t, int wing)
     for (tier = CHAT; tier <= LAB; tier++)
         for (i = 0; i < n_features; i++)
             if (features[i].tier == tier && (!features[i].wing || features[i].wing == wing))
-                put(t, " *     %s_WITH_%-*s %-5s  %s\n", wing_macros[features[i].wing], 24 - (int)strlen(wing_macros[features[i].wing]) - 6, features[i].name, tier_names[tier], features[i].what);
+                put(t, " *     %s_WITH_%-*s %-5s  %s\n", wing_macros[features[i].wing],
+                    24 - (int)strlen(wing_macros[features[i].wing]) - 6, features[i].name, tier_names[tier],
+                    features[i].what);
 }
 
-/* What the switches come to: TINYI_CANT_F where F or what it needs is refused, TINYI_NO_F where it is left out. Of core and math
- * the header that brings the bodies decides; where the other one is to be implemented in the same unit too, all of it is there. */
+/* What the switches come to: TINYI_CANT_F where F or what it needs is refused, TINYI_NO_F where it is left out. Of core
+ * and math the header that brings the bodies decides; where the other one is to be implemented in the same unit too,
+ * all of it is there. */
 static void emit_choice(text *t, int wing)
 {
     const char *mine = wing_macros[wing], *theirs = wing_macros[wing == 2 ? 3 : 2];
     int i, k, shared;
     section(t, "what is chosen");
-    if (wing == 2) put(t, "#if defined TINYLLM_ONLY_CHAT && (defined TINYLLM_ALL || defined TINYLLM_TOOLS || defined TINYLLM_LAB)\n"
-                          "#error \"tinyllm.h: TINYLLM_ONLY_CHAT leaves out what TINYLLM_TOOLS, TINYLLM_LAB or TINYLLM_ALL bring: choose one\"\n#endif\n");
-    put(t, "#ifdef %s_ALL\n#undef %s_TOOLS\n#define %s_TOOLS 1\n#undef %s_LAB\n#define %s_LAB 1\n#endif\n", mine, mine, mine, mine, mine);
+    if (wing == 2)
+        put(t,
+            "#if defined TINYLLM_ONLY_CHAT && (defined TINYLLM_ALL || defined TINYLLM_TOOLS || defined TINYLLM_LAB)\n"
+            "#error \"tinyllm.h: TINYLLM_ONLY_CHAT leaves out what TINYLLM_TOOLS, TINYLLM_LAB or TINYLLM_ALL bring: "
+            "choose one\"\n#endif\n");
+    put(t, "#ifdef %s_ALL\n#undef %s_TOOLS\n#define %s_TOOLS 1\n#undef %s_LAB\n#define %s_LAB 1\n#endif\n", mine, mine,
+        mine, mine, mine);
     for (i = 0; i < n_features; i++) {
         const feature *f = &features[i];
         const char *w = wing_macros[f->wing];
         if (f->wing && f->wing != wing) continue;
         for (k = 0; f->tier == BASE && k < f->n_need; k++)
             if (optional(f->need[k]))
-                put(t, "#ifdef TINYI_CANT_%s\n#error \"%s.h cannot do without %s: leave %s_NO_%s and what it needs out\"\n#endif\n", features[f->need[k]].name, low_of(wing),
-                    features[f->need[k]].name, wing_macros[features[f->need[k]].wing], features[f->need[k]].name);
+                put(t,
+                    "#ifdef TINYI_CANT_%s\n#error \"%s.h cannot do without %s: leave %s_NO_%s and what it needs "
+                    "out\"\n#endif\n",
+                    features[f->need[k]].name, low_of(wing), features[f->need[k]].name,
+                    wing_macros[features[f->need[k]].wing], features[f->need[k]].name);
         if (f->tier == BASE) continue;
         put(t, "#if defined %s_NO_%s", w, f->name);
         for (k = 0; k < f->n_need; k++)
             if (optional(f->need[k])) put(t, " || defined TINYI_CANT_%s", features[f->need[k]].name);
-        put(t, "\n#undef TINYI_CANT_%s\n#define TINYI_CANT_%s 1\n#ifdef %s_WITH_%s\n#error \"%s.h: %s_WITH_%s, and %s_NO_%s", f->name, f->name, w, f->name,
-            low_of(wing), w, f->name, w, f->name);
+        put(t,
+            "\n#undef TINYI_CANT_%s\n#define TINYI_CANT_%s 1\n#ifdef %s_WITH_%s\n#error \"%s.h: %s_WITH_%s, and "
+            "%s_NO_%s",
+            f->name, f->name, w, f->name, low_of(wing), w, f->name, w, f->name);
         for (k = 0; k < i; k++)
             if (optional(k) && needs_of(i, k)) put(t, " or %s_NO_%s", wing_macros[features[k].wing], features[k].name);
         put(t, " leaves out what it needs: choose one\"\n#endif\n#endif\n");
@@ -1046,7 +1124,8 @@ static void emit_choice(text *t, int wing)
             const feature *f = &features[i];
             int j;
             if (f->tier == BASE || (shared ? f->wing != 0 : f->wing != wing)) continue;
-            put(t, "#undef TINYI_ON_%s\n#if !defined TINYI_CANT_%s && (defined %s_WITH_%s", f->name, f->name, wing_macros[f->wing], f->name);
+            put(t, "#undef TINYI_ON_%s\n#if !defined TINYI_CANT_%s && (defined %s_WITH_%s", f->name, f->name,
+                wing_macros[f->wing], f->name);
             if (f->tier > RUN) put(t, " || defined %s_%s", mine, tier_names[f->tier]);
             else put(t, f->tier == CHAT || wing != 2 ? " || 1" : " || !defined TINYLLM_ONLY_CHAT");
             if (shared) put(t, " || defined %s_IMPLEMENTATION", theirs);
@@ -1070,13 +1149,46 @@ static void emit_choice(text *t, int wing)
                             if (optional(j)) put(t, " || defined TINYI_ON_%s", features[j].name);
                             else put(t, " || 1");
                         }
-                put(t, ")\n#error \"%s.h: %s is left out of the implementation that stands before it: define %s_IMPLEMENTATION and its switches before the first of the two headers is included\"\n#endif\n",
+                put(t,
+                    ")\n#error \"%s.h: %s is left out of the implementation that stands before it: define "
+                    "%s_IMPLEMENTATION and its switches before the first of the two headers is included\"\n#endif\n",
                     low_of(wing), features[i].name, mine);
             }
             put(t, "#endif\n");
         }
     }
     put(t, "\n");
+}
+
+/* What is put together here may be wider than the files it comes from: lines of more than 120 columns are folded, and
+ * the contents keep pointing at what they name. */
+static text fold(const text *t)
+{
+    text to = { 0, 0, 0 };
+    const char *s = t->s;
+    int next = 0;
+    while (*s) {
+        const char *end = strchr(s, '\n'), *cut;
+        const int directive = *s == '#', literal = !strncmp(s, "#error", 6), comment = *s == ' ' && s[1] == '*';
+        const char *const more = literal     ? "\\\n"
+                                 : directive ? "\\\n    "
+                                 : comment   ? "\n *                                 "
+                                             : "\n    ";
+        size_t at = 0, lead = 0;
+        for (; next < n_contents && contents[next].at <= (size_t)(s - t->s); next++) contents[next].at = to.n;
+        for (; lead + (size_t)(end - s) > 120; lead = strlen(more) - 1) {
+            for (cut = s + 118 - lead;
+                 cut > s && (cut[-1] != ' ' || (!directive && !comment && !strchr(",)", cut[-2]))); cut--) {}
+            if (cut == s) break;
+            at = (size_t)(cut - s) - (directive ? 0 : 1);
+            put_n(&to, s, at);
+            put_n(&to, more, strlen(more));
+            s = cut;
+        }
+        put_n(&to, s, (size_t)(end - s) + 1);
+        s = end + 1;
+    }
+    return to;
 }
 
 static text make_header(const char *dir, const char *name, const char *licence)
@@ -1090,7 +1202,8 @@ static text make_header(const char *dir, const char *name, const char *licence)
 
     snprintf(root, sizeof root, "%s/%s.h", dir, name);
     f = load(root, NULL);
-    if (strncmp(f->raw, "/*", 2) || !strstr(f->raw, "*/")) die("src/%s does not begin with its manual, a comment", root);
+    if (strncmp(f->raw, "/*", 2) || !strstr(f->raw, "*/"))
+        die("src/%s does not begin with its manual, a comment", root);
     skip = (size_t)(strstr(f->raw, "*/") - f->raw) + 2;
     if (f->raw[skip] == '\n') skip++;
 
@@ -1103,35 +1216,52 @@ static text make_header(const char *dir, const char *name, const char *licence)
         mark = line_end(mark);
         put_n(&t, mark, (size_t)(f->raw + skip - mark));
     }
-    put(&t, "\n#ifndef TINYI_STITCH_PART      /* at its end, this header includes itself for the kernels of each SIMD target */\n");
+    put(&t, "\n#ifndef TINYI_STITCH_PART      /* at its end, this header includes itself for the kernels of each SIMD "
+            "target */\n");
     section(&t, "options and names");
     put(&t, "#ifndef TINYI_STITCHED\n#define TINYI_STITCHED 1\n#endif\n");
-    put(&t, "/* The bodies come from another file or an archive, whatever this file asks for. */\n#ifdef %s_LINKED\n#undef %s_IMPLEMENTATION\n#endif\n", up, up);
-    put(&t, "/* The name under which this file can include itself. */\n#ifndef %s_FILE\n#define %s_FILE \"%s.h\"\n#endif\n", up, up, name);
+    put(&t,
+        "/* The bodies come from another file or an archive, whatever this file asks for. */\n#ifdef %s_LINKED\n#undef "
+        "%s_IMPLEMENTATION\n#endif\n",
+        up, up);
+    put(&t,
+        "/* The name under which this file can include itself. */\n#ifndef %s_FILE\n#define %s_FILE \"%s.h\"\n#endif\n",
+        up, up, name);
     put(&t, "/* %s_PARTS n: the bodies come in n units of the program, %s_PART 1 to n. */\n", up, up);
     put(&t, "#if defined %s_PARTS && defined %s_IMPLEMENTATION && !defined TINYI_%s_DECLARED\n", up, up, base);
     put(&t, "#if !defined %s_PART || %s_PART < 1 || %s_PART > %s_PARTS || %s_PARTS > %d\n", up, up, up, up, up, SLICES);
-    put(&t, "#error \"%s.h: with %s_PARTS, 1 to %d, %s_PART says which of them this unit is, 1 to %s_PARTS\"\n#endif\n", name, up, SLICES, up, up);
-    put(&t, "#if defined TINY_STATIC || defined TINYI_SHARED_DECLARED || defined %s_IMPLEMENTATION\n", strcmp(name, "tinyllm") ? "TINYLLM" : "TINYGNN");
+    put(&t, "#error \"%s.h: with %s_PARTS, 1 to %d, %s_PART says which of them this unit is, 1 to %s_PARTS\"\n#endif\n",
+        name, up, SLICES, up, up);
+    put(&t, "#if defined TINY_STATIC || defined TINYI_SHARED_DECLARED || defined %s_IMPLEMENTATION\n",
+        strcmp(name, "tinyllm") ? "TINYLLM" : "TINYGNN");
     put(&t, "#error \"%s.h: with %s_PARTS a unit has one of the two headers, and no TINY_STATIC\"\n#endif\n", name, up);
     put(&t, "#define TINYI_PARTED 1\n#define TINYI_SLICE(i) ((i) * %s_PARTS / %d == %s_PART - 1)\n", up, SLICES, up);
     put(&t, "#define TINYI_PASS_HERE(pass) ((pass) %% %s_PARTS == %s_PART %% %s_PARTS)\n", up, up, up);
-    put(&t, "#if defined %s_ALL || (defined %s_TOOLS && defined %s_LAB)\n#define TINYI_PART_TIER all\n#elif defined %s_LAB\n#define TINYI_PART_TIER lab\n", up, up, up, up);
+    put(&t,
+        "#if defined %s_ALL || (defined %s_TOOLS && defined %s_LAB)\n#define TINYI_PART_TIER all\n#elif defined "
+        "%s_LAB\n#define TINYI_PART_TIER lab\n",
+        up, up, up, up);
     put(&t, "#elif defined %s_TOOLS\n#define TINYI_PART_TIER tools\n#else\n#define TINYI_PART_TIER run\n#endif\n", up);
-    put(&t, "#define TINYI_PART_NAME_(k, n, tier) %s_part_##k##_of_##n##_##tier\n#define TINYI_PART_OF(k, n, tier) TINYI_PART_NAME_(k, n, tier)\n", low);
+    put(&t,
+        "#define TINYI_PART_NAME_(k, n, tier) %s_part_##k##_of_##n##_##tier\n#define TINYI_PART_OF(k, n, tier) "
+        "TINYI_PART_NAME_(k, n, tier)\n",
+        low);
     put(&t, "#define TINYI_PART_NAME(k) TINYI_PART_OF(k, %s_PARTS, TINYI_PART_TIER)\n", up);
     put(&t, "#endif\n");
     put(&t, "\n#if defined %s_IMPLEMENTATION && !defined TINYI_%s_IMPLEMENTED\n", up, base);
     emit_choice(&t, layer(root));
     put(&t, "#endif\n\n");
-    put(&t, "/* TINY_STATIC: static where the bodies are, so that a file with declarations only stays silent. */\n#undef TINY_API\n");
+    put(&t, "/* TINY_STATIC: static where the bodies are, so that a file with declarations only stays silent. "
+            "*/\n#undef TINY_API\n");
     put(&t, "#if defined TINY_STATIC && defined %s_IMPLEMENTATION\n#define TINY_API static TINYI_UNUSED\n", up);
     put(&t, "#if defined TINYI_%s_DECLARED && !defined TINYI_%s_IMPLEMENTED\n", base, base);
-    put(&t, "#error \"with TINY_STATIC, define %s_IMPLEMENTATION before the first include of %s.h\"\n#endif\n", up, name);
+    put(&t, "#error \"with TINY_STATIC, define %s_IMPLEMENTATION before the first include of %s.h\"\n#endif\n", up,
+        name);
     put(&t, "#else\n#define TINY_API\n#endif\n");
     put(&t, "#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x%08lx\n", hash_shared());
     put(&t, "#error \"tinyllm.h and tinygnn.h come from different versions: take both from the same one\"\n#endif\n\n");
-    put(&t, "/* The shared functions have their own link names in each header; the header included last answers to tiny_x. */\n#ifndef TINYI_OPEN\n");
+    put(&t, "/* The shared functions have their own link names in each header; the header included last answers to "
+            "tiny_x. */\n#ifndef TINYI_OPEN\n");
     for (i = 0; i < n_funcs; i++)
         put(&t, "#undef %s\n#define %s %s_%s\n", funcs[i].name, funcs[i].name, name, funcs[i].name + 5);
     put(&t, "#endif\n");
@@ -1147,12 +1277,17 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "/* gcc under -ffast-math: off for all bodies, and for the intrinsics that they include */\n");
     put(&t, "#if defined __GNUC__ && !defined __clang__ && defined __FAST_MATH__\n#define TINYI_FAST_MATH_OFF 1\n");
     put(&t, "#pragma GCC push_options\n#pragma GCC optimize(\"no-fast-math\")\n#endif\n");
-    put(&t, "/* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a\n"
-            " * #line, though it only tells the truth, it does not begin to */\n#if defined __GNUC__ && !defined __clang__\n" LINE_TO_COME "#endif\n");
+    put(&t, "/* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it "
+            "counts columns for; behind a\n"
+            " * #line, though it only tells the truth, it does not begin to */\n#if defined __GNUC__ && !defined "
+            "__clang__\n" LINE_TO_COME "#endif\n");
     put(&t, "#if TINYI_PARTED\n");
     emit_part_names(&t);
     put(&t, "#endif\n");
-    put(&t, "#define TINYI_%s_IMPLEMENTED 1\n#ifndef TINYI_SHARED_IMPLEMENTED\n#define TINYI_SHARED_IMPLEMENTED 1\n#define TINYI_PASS_SHARED 1\n\n", base);
+    put(&t,
+        "#define TINYI_%s_IMPLEMENTED 1\n#ifndef TINYI_SHARED_IMPLEMENTED\n#define TINYI_SHARED_IMPLEMENTED 1\n#define "
+        "TINYI_PASS_SHARED 1\n\n",
+        base);
     emit_inner(&t, 0);
     emit_part(&t, SHARED_BODY, root, 0);
     put(&t, "#else\n");
@@ -1165,15 +1300,19 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "#define TINYI_STITCH_PART 1\n#define TINYI_PASS_FILE %s_FILE\n", up);
     emit(&t, load("core/each_target.h", "stitch.c"), 0);
     put(&t, "#undef TINYI_STITCH_PART\n#undef TINYI_PASS_SHARED\n");
-    put(&t, "#if TINYI_PARTED                          /* each part asks for all others, by name: one too few, or with other tiers, does not link */\n");
+    put(&t, "#if TINYI_PARTED                          /* each part asks for all others, by name: one too few, or with "
+            "other tiers, does not link */\n");
     put(&t, "TINYI_C_BEGIN\n");
-    for (i = 1; i <= SLICES; i++) put(&t, "#if %s_PARTS >= %d\nextern const char *const TINYI_PART_NAME(%d)[];\n#endif\n", up, i, i);
+    for (i = 1; i <= SLICES; i++)
+        put(&t, "#if %s_PARTS >= %d\nextern const char *const TINYI_PART_NAME(%d)[];\n#endif\n", up, i, i);
     put(&t, "const char *const TINYI_PART_NAME(%s_PART)[] = {\n", up);
     for (i = 1; i <= SLICES; i++)
-        put(&t, "#if %s_PARTS >= %d && %s_PART != %d\n    (const char *)TINYI_PART_NAME(%d),\n#endif\n", up, i, up, i, i);
+        put(&t, "#if %s_PARTS >= %d && %s_PART != %d\n    (const char *)TINYI_PART_NAME(%d),\n#endif\n", up, i, up, i,
+            i);
     put(&t, "    NULL\n};\nTINYI_C_END\n#endif\n");
     put(&t, "#ifdef TINYI_FAST_MATH_OFF\n#undef TINYI_FAST_MATH_OFF\n#pragma GCC pop_options\n");
-    put(&t, "#ifndef __FAST_MATH__                      /* gcc 12 forgets it */\n#define __FAST_MATH__ 1\n#endif\n#endif\n");
+    put(&t, "#ifndef __FAST_MATH__                      /* gcc 12 forgets it */\n#define __FAST_MATH__ "
+            "1\n#endif\n#endif\n");
     put(&t, "#endif /* %s_IMPLEMENTATION */\n\n#else /* TINYI_STITCH_PART */\n", up);
     emit_kernels(&t);
     put(&t, "#endif /* TINYI_STITCH_PART */\n");
@@ -1184,8 +1323,9 @@ static text make_header(const char *dir, const char *name, const char *licence)
         put(&t, "*/\n");
     }
 
+    t = fold(&t);
     put(&out, "/* %s.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file\n *\n", name);
-    line = 4 + (size_t)n_contents;                      /* these two lines, one for each entry, the end and an empty one */
+    line = 4 + (size_t)n_contents; /* these two lines, one for each entry, the end and an empty one */
     for (i = 0, at = 0; i < n_contents; i++) {
         for (; at < contents[i].at; at++) line += t.s[at] == '\n';
         put(&out, " * %7lu  %s\n", (unsigned long)line + 1, contents[i].what);
@@ -1208,7 +1348,8 @@ static void number_line(text *t)
 
 int main(int argc, char **argv)
 {
-    static const char *const roots[2][4] = { { "llm", "tinyllm", "TINYLLM", "LLM" }, { "gnn", "tinygnn", "TINYGNN", "GNN" } };
+    static const char *const roots[2][4] = { { "llm", "tinyllm", "TINYLLM", "LLM" },
+                                             { "gnn", "tinygnn", "TINYGNN", "GNN" } };
     text shared[2] = { { 0, 0, 0 }, { 0, 0, 0 } }, out;
     char path[1000], temp[1000], *licence;
     FILE *f;
@@ -1241,7 +1382,8 @@ int main(int argc, char **argv)
     for (i = 0; i < n_order; i++)
         if (files[order[i]].part == SHARED_DECL) find_functions(&files[order[i]]);
     for (i = 0; i < n_order; i++)
-        if (files[order[i]].part == SHARED_DECL || files[order[i]].part == SHARED_BODY) check_functions(&files[order[i]]);
+        if (files[order[i]].part == SHARED_DECL || files[order[i]].part == SHARED_BODY)
+            check_functions(&files[order[i]]);
 
     low = roots[which][1];
     up = roots[which][2];

@@ -19,7 +19,10 @@
 #include "ports/opencl/tiny_opencl.h"
 /* the compiler inside the driver keeps memory until the end */
 const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) { return "leak:libpocl\nleak:libLLVM\nleak:libOpenCL\nleak:libclang\nleak:libhwloc\n"; }
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libpocl\nleak:libLLVM\nleak:libOpenCL\nleak:libclang\nleak:libhwloc\n";
+}
 #endif
 #ifndef NOT_HERE
 #define NOT_HERE "this program was built without it"
@@ -31,7 +34,8 @@ TINYI_UNUSED static void check_row(void *user, const tiny_conform_row *r)
 {
     (void)user;
     answered += r->n_cases;
-    if (r->n_failed) t_fail(__FILE__, __LINE__, "%s: %d of %d cases: %s", r->row->name, r->n_failed, r->n_cases, r->first_failure);
+    if (r->n_failed)
+        t_fail(__FILE__, __LINE__, "%s: %d of %d cases: %s", r->row->name, r->n_failed, r->n_cases, r->first_failure);
 }
 
 TINYI_UNUSED static void check_op(const tiny_accel *accel, const char *op, int n_cases)
@@ -117,7 +121,8 @@ static void product(tiny_ctx *ctx, float *w, int swapped, float want)
 {
     float x[8] = { 1, 1, 1, 1, 1, 1, 1, 1 }, y[6] = { 0, 0, 0, 0, 0, 0 };
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 4), ty = tiny_tensor_2d(y, TINY_F32, 2, 3);
-    tiny_tensor tw = swapped ? tiny_tensor_swap(tiny_tensor_2d(w, TINY_F32, 3, 4), 0, 1) : tiny_tensor_2d(w, TINY_F32, 4, 3);
+    tiny_tensor tw =
+        swapped ? tiny_tensor_swap(tiny_tensor_2d(w, TINY_F32, 3, 4), 0, 1) : tiny_tensor_2d(w, TINY_F32, 4, 3);
     tiny_op op;
     int i;
     memset(&op, 0, sizeof op);

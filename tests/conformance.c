@@ -1,7 +1,7 @@
 /* tests/conformance.c - is every operation right, on this target or that back end?
  *
- *     build/conformance [--target T | --backend blas|opencl] [--op NAME] [--cases N] [--seed S] [--case K] [--threads N]
- *                       [--all] [--list]
+ *     build/conformance [--target T | --backend blas|opencl] [--op NAME] [--cases N] [--seed S] [--case K] [--threads
+ *                       N] [--all] [--list]
  *
  * Prints a row an operation. Without --target and --backend: every target of this machine in turn. The exit status is 0
  * when every case passed, 1 when one failed, 2 when it could not be asked.                                           */
@@ -30,8 +30,8 @@ static void print_row(void *user, const tiny_conform_row *r)
         t->n_declined += r->n_declined;
         return;
     }
-    printf("%-22s %5d %8d %10.3g %10.2e %9.2f   %s\n", r->row->name, r->n_cases, r->n_declined, r->worst_ulp, r->worst_nmse,
-           r->worst_of_bound > 999.99 ? 999.99 : r->worst_of_bound, verdict);
+    printf("%-22s %5d %8d %10.3g %10.2e %9.2f   %s\n", r->row->name, r->n_cases, r->n_declined, r->worst_ulp,
+           r->worst_nmse, r->worst_of_bound > 999.99 ? 999.99 : r->worst_of_bound, verdict);
     if (r->n_failed) printf("  %d of %d failed; the first: %s\n", r->n_failed, r->n_cases, r->first_failure);
     fflush(stdout);
     t->n_rows++;
@@ -43,7 +43,8 @@ static void print_row(void *user, const tiny_conform_row *r)
 static void say(void *user, tiny_log_level level, const char *sentence)
 {
     if (level == TINY_LOG_WARNING) printf("  %s\n", sentence);
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "conformance: %s\n", sentence);    /* why no context was opened */
+    /* why no context was opened */
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "conformance: %s\n", sentence);
 }
 
 /* 0: all passed, 1: a case failed, 2: it could not run */
@@ -60,7 +61,8 @@ static int examine(tiny_ctx_desc *desc, const tiny_conform_desc *wish, const cha
     t.brief = !all && !wish->op;
     d.row = print_row;
     d.user = &t;
-    printf("%s %s, %d thread%s, seed %llu\n", what, name, tiny_ctx_threads(ctx), tiny_ctx_threads(ctx) == 1 ? "" : "s", (unsigned long long)d.seed);
+    printf("%s %s, %d thread%s, seed %llu\n", what, name, tiny_ctx_threads(ctx), tiny_ctx_threads(ctx) == 1 ? "" : "s",
+           (unsigned long long)d.seed);
     printf("%-22s %5s %8s %10s %10s %9s\n", "operation", "cases", "declined", "worst ulp", "NMSE", "of bound");
     st = tiny_conform(ctx, &d, &n_failed);
     if (st) fprintf(stderr, "%s\n", tiny_ctx_message(ctx));
@@ -113,12 +115,15 @@ static int usage(const char *about, const char *value)
     FILE *to = about ? stderr : stdout;
     int t;
     if (about) {
-        fprintf(to, "conformance: %s%s%s\nconformance --help tells more\n", about, value ? ": " : "", value ? value : "");
+        fprintf(to, "conformance: %s%s%s\nconformance --help tells more\n", about, value ? ": " : "",
+                value ? value : "");
         return 2;
     }
-    fprintf(to, "conformance [--target T | --backend blas|opencl] [--op NAME] [--cases N] [--seed S] [--case K] [--threads N] [--all] [--list]\n"
-                    "  --target T   ");
-    for (t = TINY_TARGET_REFERENCE; t < (int)TINY_TARGET_COUNT; t++) fprintf(to, " %s", tiny_target_name((tiny_target)t));
+    fprintf(to, "conformance [--target T | --backend blas|opencl] [--op NAME] [--cases N] [--seed S] [--case K] "
+                "[--threads N] [--all] [--list]\n"
+                "  --target T   ");
+    for (t = TINY_TARGET_REFERENCE; t < (int)TINY_TARGET_COUNT; t++)
+        fprintf(to, " %s", tiny_target_name((tiny_target)t));
     fprintf(to, "; without it every one of this machine\n"
                     "  --cases N     for each operation; 40 when not given\n"
                     "  --case K      only the K-th, counted from 1\n"
@@ -155,7 +160,8 @@ int main(int argc, char **argv)
             for (j = 0; tiny_op_at(j); j++) printf("%-22s %s\n", tiny_op_at(j)->name, tiny_op_at(j)->formula);
             return 0;
         }
-        if (strcmp(a, "--target") && strcmp(a, "--backend") && strcmp(a, "--op") && strcmp(a, "--seed") && strcmp(a, "--cases") && strcmp(a, "--case") && strcmp(a, "--threads"))
+        if (strcmp(a, "--target") && strcmp(a, "--backend") && strcmp(a, "--op") && strcmp(a, "--seed") &&
+            strcmp(a, "--cases") && strcmp(a, "--case") && strcmp(a, "--threads"))
             return usage("unknown option", a);
         if (!v) return usage("a value is missing behind", a);
         if (!strcmp(a, "--target")) target = v;
@@ -168,7 +174,10 @@ int main(int argc, char **argv)
             if (!number(v, 1, TINY_MAX_THREADS, &n)) return usage("--threads takes a whole number from 1 to 256", v);
             desc.n_threads = (int)n;
         } else {
-            if (!number(v, 1, 1000000000, &n)) return usage(a[6] == 's' ? "--cases takes a whole number from 1 to 1000000000" : "--case takes a whole number from 1 to 1000000000", v);
+            if (!number(v, 1, 1000000000, &n))
+                return usage(a[6] == 's' ? "--cases takes a whole number from 1 to 1000000000"
+                                         : "--case takes a whole number from 1 to 1000000000",
+                             v);
             *(a[6] == 's' ? &wish.n_cases : &wish.only_case) = (int)n;
         }
         i++;

@@ -1,4 +1,5 @@
-/* tests/one_line.h - is a sentence fit for a terminal? For tests and fuzz targets; nothing of it is taken from the library */
+/* tests/one_line.h - is a sentence fit for a terminal? For tests and fuzz targets; nothing of it is taken from the
+ * library */
 #ifndef ONE_LINE_H
 #define ONE_LINE_H
 

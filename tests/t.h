@@ -14,9 +14,9 @@
  *     int main(void) { T_RUN(test_by_hand); T_RUN_TARGETS(test_sum); return t_done(); }
  *
  * A test is a function (and a target); it fails when one of its checks does. Whatever t_rand, t_guarded and t_keep gave
- * is freed when it returns. Numbers are the same in every run. T_ONLY=name in the environment runs the tests with name in
- * their name. Define T_GNN before the include to test tinygnn.h, T_INTERNALS to reach its tinyi_ functions: then the
- * declarations are those of src/, and the bodies still the stitched ones, compiled with TINYI_OPEN.                     */
+ * is freed when it returns. Numbers are the same in every run. T_ONLY=name in the environment runs the tests with name
+ * in their name. Define T_GNN before the include to test tinygnn.h, T_INTERNALS to reach its tinyi_ functions: then the
+ * declarations are those of src/, and the bodies still the stitched ones, compiled with TINYI_OPEN. */
 #ifndef T_H
 #define T_H
 
@@ -118,7 +118,8 @@ T_FN int t_close_to(double got, double want, double bound, const char *file, int
 {
     /* inf is near itself and NaN near NaN; written so that a NaN bound fails */
     int ok = got == want || (got != got && want != want) || fabs(got - want) <= bound;
-    if (!ok) t_fail(file, line, "%s is %.9g, not %.9g within %.3g (off by %.3g)", what, got, want, bound, fabs(got - want));
+    if (!ok)
+        t_fail(file, line, "%s is %.9g, not %.9g within %.3g (off by %.3g)", what, got, want, bound, fabs(got - want));
     return ok;
 }
 T_FN int t_equal_int(intmax_t got, intmax_t want, const char *file, int line, const char *what)
@@ -143,7 +144,8 @@ T_FN int t_same(const void *a, const void *b, size_t n, size_t size, const char 
             (void)snprintf(x + 2 * k, 3, "%02x", p[i * size + k]);
             (void)snprintf(y + 2 * k, 3, "%02x", q[i * size + k]);
         }
-        t_fail(file, line, "%s differ first at %lu of %lu: bytes %s, not %s", what, (unsigned long)i, (unsigned long)n, x, y);
+        t_fail(file, line, "%s differ first at %lu of %lu: bytes %s, not %s", what, (unsigned long)i, (unsigned long)n,
+               x, y);
         return 0;
     }
     return 1;
@@ -151,7 +153,9 @@ T_FN int t_same(const void *a, const void *b, size_t n, size_t size, const char 
 T_FN int t_status(tiny_status got, tiny_status want, const char *part, const char *file, int line, const char *what)
 {
     const char *says = t_now.ctx ? tiny_ctx_message(t_now.ctx) : "";
-    if (got != want) t_fail(file, line, "%s answers \"%s\", not \"%s\" (%s)", what, tiny_status_text(got), tiny_status_text(want), says);
+    if (got != want)
+        t_fail(file, line, "%s answers \"%s\", not \"%s\" (%s)", what, tiny_status_text(got), tiny_status_text(want),
+               says);
     else if (part && !strstr(says, part)) t_fail(file, line, "%s says \"%s\", without \"%s\"", what, says, part);
     else return 1;
     return 0;
@@ -170,8 +174,9 @@ T_FN int t_status(tiny_status got, tiny_status want, const char *part, const cha
 #define t_vectors(target) ((target) == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : (target))
 #define T_RAN_ON(ctx, target) t_ran_on(ctx, target, __FILE__, __LINE__)
 #define T_SKIP(why) t_skip(why)
-/* The test has come to its end and shows an item of a Proof of the specifications, so many words of it: T_PROOF("attention 3", "KV bytes counted
- * are N_tree"). One line of the source; tests/run.sh counts them for each entry, and none of a program with a failure. */
+/* The test has come to its end and shows an item of a Proof of the specifications, so many words of it:
+ * T_PROOF("attention 3", "KV bytes counted are N_tree"). One line of the source; tests/run.sh counts them for each
+ * entry, and none of a program with a failure. */
 #define T_PROOF(entry, item) t_proof(entry ": " item, __FILE__, __LINE__)
 
 T_FN void t_use(tiny_ctx *ctx) { t_now.ctx = ctx; }
@@ -254,9 +259,15 @@ T_FN int t_walls(const void *data, const char *file, int line, const char *what)
     for (b = t_now.blocks; b && b->data != data; b = b->next) {}
     if (!b) { t_fail(file, line, "%s has no walls", what); return 0; }
     for (i = 1; i <= T_WALL_BYTES; i++)
-        if (b->data[-(ptrdiff_t)i] != T_WALL_BYTE(i)) { t_fail(file, line, "%s: written %lu bytes before", what, (unsigned long)i); return 0; }
+        if (b->data[-(ptrdiff_t)i] != T_WALL_BYTE(i)) {
+            t_fail(file, line, "%s: written %lu bytes before", what, (unsigned long)i);
+            return 0;
+        }
     for (i = 0; i < T_WALL_BYTES && !b->paged; i++)
-        if (b->data[b->bytes + i] != T_WALL_BYTE(i)) { t_fail(file, line, "%s: written %lu bytes after", what, (unsigned long)i + 1); return 0; }
+        if (b->data[b->bytes + i] != T_WALL_BYTE(i)) {
+            t_fail(file, line, "%s: written %lu bytes after", what, (unsigned long)i + 1);
+            return 0;
+        }
     return 1;
 }
 /* nothing was written outside the n elements that t_guarded gave */
@@ -286,7 +297,8 @@ T_FN uint64_t t_rand_u64(void)
 }
 T_FN uint32_t t_rand_below(uint32_t n) { return n ? (uint32_t)((t_rand_u64() >> 32) * n >> 32) : 0; }
 T_FN float t_rand_float(float lo, float hi) { return lo + (hi - lo) * ((float)(t_rand_u64() >> 40) / 16777216.0f); }
-/* processor time of this program: what is too slow by an order takes it, a machine with other work does not add to it */
+/* processor time of this program: what is too slow by an order takes it, a machine with other work does not add to
+ * it */
 T_FN double t_seconds(void) { return (double)clock() / (double)CLOCKS_PER_SEC; }
 T_FN float *t_rand(size_t n, float lo, float hi)
 {
@@ -318,11 +330,17 @@ T_FN void *t_alloc_realloc(void *user, void *old, size_t old_bytes, size_t n_byt
     if ((h ? h->bytes : 0) != old_bytes) t_fail(__FILE__, __LINE__, "a block of %lu bytes is handed back as one of %lu",
                                                 (unsigned long)(h ? h->bytes : 0), (unsigned long)old_bytes);
     if (!n_bytes) {
-        if (h) { t_alloc.live_blocks--; t_alloc.live_bytes -= h->bytes; memset(h, 0x5a, sizeof *h + h->bytes); free(h); }
+        if (h) {
+            t_alloc.live_blocks--;
+            t_alloc.live_bytes -= h->bytes;
+            memset(h, 0x5a, sizeof *h + h->bytes);
+            free(h);
+        }
         return NULL;
     }
     t_alloc.n_calls++;
-    if (t_alloc.fail_at && (t_alloc.n_calls == t_alloc.fail_at || (t_alloc.for_ever && t_alloc.n_calls > t_alloc.fail_at))) {
+    if (t_alloc.fail_at &&
+        (t_alloc.n_calls == t_alloc.fail_at || (t_alloc.for_ever && t_alloc.n_calls > t_alloc.fail_at))) {
         t_alloc.hit = 1;
         return NULL;
     }
@@ -344,8 +362,8 @@ T_FN void *t_alloc_realloc(void *user, void *old, size_t old_bytes, size_t n_byt
     return fresh + 1;
 }
 
-/* The body runs again and again: its 1st allocation fails, its 2nd, ... until none is left to fail; then once more, with
- * all later ones failing too. After each run nothing may be left over. The body's contexts take t_desc(). */
+/* The body runs again and again: its 1st allocation fails, its 2nd, ... until none is left to fail; then once more,
+ * with all later ones failing too. After each run nothing may be left over. The body's contexts take t_desc(). */
 #define T_EACH_ALLOCATION(...) \
     for (t_each_start(); t_each_next(__FILE__, __LINE__);) { __VA_ARGS__ }
 
@@ -447,8 +465,9 @@ T_FN void t_close(tiny_ctx *ctx)
     if (t_now.ctx == ctx) t_now.ctx = NULL;
 }
 
-/* KB of this process in memory that are no file's; 0 where nobody tells, or where they say nothing of how large the pages are that were asked
- * for: not Linux, under a sanitizer, and where the system gives large pages to whoever does not ask. */
+/* KB of this process in memory that are no file's; 0 where nobody tells, or where they say nothing of how large the
+ * pages are that were asked for: not Linux, under a sanitizer, and where the system gives large pages to whoever does
+ * not ask. */
 T_FN unsigned long t_resident(void)
 {
     unsigned long kb = 0;
@@ -464,8 +483,8 @@ T_FN unsigned long t_resident(void)
     return kb;
 }
 
-/* fn(0, arg) ... fn(world - 1, arg), each in a thread, all at the same time. The checks of T_ are not for them: they leave what they found in
- * arg, and take contexts of t_rank_ctx. 0 and a skipped test where there are no threads. */
+/* fn(0, arg) ... fn(world - 1, arg), each in a thread, all at the same time. The checks of T_ are not for them: they
+ * leave what they found in arg, and take contexts of t_rank_ctx. 0 and a skipped test where there are no threads. */
 typedef struct t_ranks_of { void (*fn)(int rank, void *arg); void *arg; int world, ran; } t_ranks_of;
 T_FN void t_ranks_team(tiny_team *team, void *p)
 {
@@ -524,7 +543,7 @@ T_FN void t_conform(tiny_target target, const tiny_op_row *row, int n_cases)
 }
 #endif
 
-/* ---- running ------------------------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 #if T_PAGES
 T_FN void t_on_fault(int sig)
@@ -565,13 +584,16 @@ T_FN void t_begin(const char *name, tiny_target target)
 T_FN void t_end(void)
 {
     size_t i;
-    if (t_alloc.live_blocks) t_fail(__FILE__, __LINE__, "%ld blocks, %lu bytes were never given back", t_alloc.live_blocks, (unsigned long)t_alloc.live_bytes);
+    if (t_alloc.live_blocks)
+        t_fail(__FILE__, __LINE__, "%ld blocks, %lu bytes were never given back", t_alloc.live_blocks,
+               (unsigned long)t_alloc.live_bytes);
     if (t_now.checks_failed > 8) printf("    and %d more\n", t_now.checks_failed - 8);
     if (t_now.checks_failed) t_now.failed++;
     else if (t_now.was_skipped) t_now.skipped++;
     else {
         t_now.passed++;
-        for (i = 0; i < t_now.n_proof; i++) printf("proof: %s [%s]\n", t_now.proof[i], t_now.target ? tiny_target_name(t_now.target) : "once");
+        for (i = 0; i < t_now.n_proof; i++)
+            printf("proof: %s [%s]\n", t_now.proof[i], t_now.target ? tiny_target_name(t_now.target) : "once");
     }
     t_free_blocks();
     t_now.test = NULL;
@@ -590,7 +612,8 @@ T_FN void t_run_from(const char *name, void (*test)(tiny_target target), int tar
     if (!t_wanted(name)) return;
     for (; target < TINY_TARGET_COUNT; target++) {
         if (!tiny_target_runs_here((tiny_target)target)) continue;
-        if (T_SLOW && !every && target == TINY_TARGET_AVX2 && tiny_target_runs_here(TINY_TARGET_AVX512)) continue;  /* the same text, narrower */
+        /* the same text, narrower */
+        if (T_SLOW && !every && target == TINY_TARGET_AVX2 && tiny_target_runs_here(TINY_TARGET_AVX512)) continue;
         t_begin(name, (tiny_target)target);
         test((tiny_target)target);
         t_end();
@@ -630,8 +653,8 @@ T_FN const char *t_shared(const char *path)
     return full;
 }
 
-/* For a test that runs as many files as there are: NULL and a line that tests/run.sh passes on. T_SOME(n) at its end: the test is
- * skipped when none of them ran. */
+/* For a test that runs as many files as there are: NULL and a line that tests/run.sh passes on. T_SOME(n) at its end:
+ * the test is skipped when none of them ran. */
 T_FN const char *t_one_of(const char *path)
 {
     const char *full = t_find(path);
@@ -652,7 +675,8 @@ T_FN void *t_shared_bytes(const char *path, size_t bytes)
     f = fopen(full, "rb");
     n = f ? fread(p, 1, bytes + 1, f) : 0;
     if (f) (void)fclose(f);
-    if (n != bytes) t_fail(__FILE__, __LINE__, "%s has %lu bytes, not %lu", path, (unsigned long)n, (unsigned long)bytes);
+    if (n != bytes)
+        t_fail(__FILE__, __LINE__, "%s has %lu bytes, not %lu", path, (unsigned long)n, (unsigned long)bytes);
     return p;
 }
 

@@ -23,7 +23,9 @@ void bench_door(void)
     d.y = tiny_tensor_1d(d.fy, TINY_F32, 16);
     d.op.kind = TINY_OP_ADD;
     d.op.in[0] = &d.a; d.op.in[1] = &d.b; d.op.out[0] = &d.y;
-    rows[0].what = "add through tiny_run"; rows[0].target = tiny_target_name(tiny_ctx_target(d.ctx)); rows[0].run = door_run;
+    rows[0].what = "add through tiny_run";
+    rows[0].target = tiny_target_name(tiny_ctx_target(d.ctx));
+    rows[0].run = door_run;
     rows[1].what = "add as a plain loop"; rows[1].target = "C"; rows[1].run = door_plain;
     rows[0].arg = rows[1].arg = &d;
     rows[0].threads = rows[1].threads = 1;

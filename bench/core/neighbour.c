@@ -35,7 +35,11 @@ static pid_t nb_neighbour(void)
     return p;
 }
 
-static int nb_order(const void *a, const void *b) { double x = *(const double *)a, y = *(const double *)b; return x < y ? -1 : x > y; }
+static int nb_order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
 
 static void nb_measure(const char *what, nb_work *w)
 {
@@ -69,7 +73,8 @@ static double nb_cpu(void)
 void bench_neighbour(void)
 {
     const tiny_idx n = 768, big = 4096;
-    float *a = (float *)b_alloc((size_t)(big * big) * 4), *b = (float *)b_alloc((size_t)(big * big) * 4), *y = (float *)b_alloc((size_t)(big * big) * 4);
+    float *a = (float *)b_alloc((size_t)(big * big) * 4), *b = (float *)b_alloc((size_t)(big * big) * 4),
+          *y = (float *)b_alloc((size_t)(big * big) * 4);
     nb_work w;
     double c0;
     memset(&w, 0, sizeof w);

@@ -1,16 +1,21 @@
 /* bench/gnn/deepwalk.c - DeepWalk, the rival that the paper of FastRP names; no part of the library
- * Paper    B. Perozzi, R. Al-Rfou, S. Skiena, "DeepWalk: Online Learning of Social Representations", 2014 (arXiv 1403.6652), with the
- *          settings of their BlogCatalog: 80 walks of 40 nodes from each node, window 10, the rate of learning from 0.025 down to 0.
- * Formula  Each node c of a walk and each node x within b of it, b drawn from 1 .. 10: of the rows in[x] and out[t], t = c (label 1) and
- *          5 nodes of noise drawn by degree^0.75 (label 0), both follow (label - sigmoid(in[x] . out[t])) rate times the other.
- * Method   Negative sampling (T. Mikolov et al., 2013) in the place of the hierarchical softmax: 6 rows a pair instead of 13 or more.
- *          All pairs of one window share the 5 nodes of noise (S. Ji et al., "Parallelizing Word2Vec in Shared and Distributed
- *          Memory", 2016), so that each number of in[x] is loaded once for 6 products: no later word2vec of one machine is much faster.
+ * Paper    B. Perozzi, R. Al-Rfou, S. Skiena, "DeepWalk: Online Learning of Social Representations", 2014 (arXiv
+ *          1403.6652), with the settings of their BlogCatalog: 80 walks of 40 nodes from each node, window 10, the rate
+ *          of learning from 0.025 down to 0.
+ * Formula  Each node c of a walk and each node x within b of it, b drawn from 1 .. 10: of the rows in[x] and out[t], t
+ *          = c (label 1) and 5 nodes of noise drawn by degree^0.75 (label 0), both follow (label - sigmoid(in[x] .
+ *          out[t])) rate times the other.
+ * Method   Negative sampling (T. Mikolov et al., 2013) in the place of the hierarchical softmax: 6 rows a pair instead
+ *          of 13 or more.
+ *          All pairs of one window share the 5 nodes of noise (S. Ji et al., "Parallelizing Word2Vec in Shared and
+ *          Distributed Memory", 2016), so that each number of in[x] is loaded once for 6 products: no later word2vec of
+ *          one machine is much faster.
  *          Threads write the same rows without locks, as word2vec does (Hogwild); what they lose is not noticed.
- * Left out storing the walks (each is used as soon as it is drawn), and the counts of visits: a long walk visits a node in
- *          proportion to its degree.
+ * Left out storing the walks (each is used as soon as it is drawn), and the counts of visits: a long walk visits a node
+ *          in proportion to its degree.
  *
- * With -DB_DEEPWALK_MAIN a program, which bench/peers/fastrp.py builds: deepwalk EDGES -d 128 -o out.npy [--seed N] [--share S]    */
+ * With -DB_DEEPWALK_MAIN a program, which bench/peers/fastrp.py builds: deepwalk EDGES -d 128 -o out.npy [--seed N]
+ * [--share S] */
 #include "deepwalk.h"
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +36,8 @@ struct b_deepwalk {
     const tiny_sparse *a;
     tiny_idx d;
     float *in, *out;                        /* (nodes, d) */
-    uint32_t *order, *alias;                /* starts are shuffled; noise: a node, or with the rest of chance its alias */
+    /* starts are shuffled; noise: a node, or with the rest of chance its alias */
+    uint32_t *order, *alias;
     float *chance;
     uint64_t seed;
     int64_t from, to;                       /* walks of this run; n * B_WALKS is all */
@@ -51,11 +57,13 @@ BD_INLINE void bd_dots(float *s, const float *x, float *const *o, tiny_idx d)
         for (t = 0; t < OUT; t++) sum[t] += v * *(const bd_v8 *)(const void *)(o[t] + c);
     }
 #pragma GCC unroll 6
-    for (t = 0; t < OUT; t++) s[t] = ((sum[t][0] + sum[t][4]) + (sum[t][1] + sum[t][5])) + ((sum[t][2] + sum[t][6]) + (sum[t][3] + sum[t][7]));
+    for (t = 0; t < OUT; t++)
+        s[t] =
+            ((sum[t][0] + sum[t][4]) + (sum[t][1] + sum[t][5])) + ((sum[t][2] + sum[t][6]) + (sum[t][3] + sum[t][7]));
 }
 
-/* One window: the rows x[0 .. n) and the rows o[0 .. 6), the first of which is the node in the middle. Rows of x learn from o as it was
- * before the window, and o from x as it was. */
+/* One window: the rows x[0 .. n) and the rows o[0 .. 6), the first of which is the node in the middle. Rows of x learn
+ * from o as it was before the window, and o from x as it was. */
 BD_INLINE void bd_body(float *const *x, int n, float *const *o, tiny_idx d, float rate, const float *sigmoid)
 {
     float g[2 * B_WINDOW][OUT];
@@ -89,9 +97,16 @@ BD_INLINE void bd_body(float *const *x, int n, float *const *o, tiny_idx d, floa
     }
 }
 
-static void bd_window(float *const *x, int n, float *const *o, tiny_idx d, float rate, const float *sigmoid) { bd_body(x, n, o, d, rate, sigmoid); }
+static void bd_window(float *const *x, int n, float *const *o, tiny_idx d, float rate, const float *sigmoid)
+{
+    bd_body(x, n, o, d, rate, sigmoid);
+}
 #if defined __x86_64__ || defined __i386__
-__attribute__((target("avx2,fma"))) static void bd_window_avx2(float *const *x, int n, float *const *o, tiny_idx d, float rate, const float *sigmoid) { bd_body(x, n, o, d, rate, sigmoid); }
+__attribute__((target("avx2,fma"))) static void bd_window_avx2(float *const *x, int n, float *const *o, tiny_idx d,
+                                                               float rate, const float *sigmoid)
+{
+    bd_body(x, n, o, d, rate, sigmoid);
+}
 #endif
 
 static inline uint32_t bd_draw(uint64_t *state, uint32_t below)
@@ -131,7 +146,8 @@ static void bd_team(tiny_team *team, void *arg)
             int length = 0, at, j;
             walk[length++] = w->order[i % n];
             while (length < B_WALK) {
-                const int64_t first = w->a->offset[walk[length - 1]], degree = w->a->offset[walk[length - 1] + 1] - first;
+                const int64_t first = w->a->offset[walk[length - 1]],
+                              degree = w->a->offset[walk[length - 1] + 1] - first;
                 if (degree == 0) break;
                 walk[length] = (uint32_t)w->a->col[first + bd_draw(&state, (uint32_t)degree)];
                 __builtin_prefetch(w->a->offset + walk[length]);
@@ -140,11 +156,13 @@ static void bd_team(tiny_team *team, void *arg)
             if (length < 2) continue;
             bd_outs(w, &state, walk[0], o[0]);
             for (at = 0; at < length; at++) {
-                const int reach = 1 + (int)bd_draw(&state, B_WINDOW), last = at + reach < length ? at + reach : length - 1;
+                const int reach = 1 + (int)bd_draw(&state, B_WINDOW),
+                          last = at + reach < length ? at + reach : length - 1;
                 float *x[2 * B_WINDOW];
                 int m = 0;
                 if (at + 1 < length) bd_outs(w, &state, walk[at + 1], o[(at + 1) & 1]);
-                for (j = at > reach ? at - reach : 0; j <= last; j++) if (j != at) x[m++] = w->in + walk[j] * (size_t)w->d;
+                for (j = at > reach ? at - reach : 0; j <= last; j++)
+                    if (j != at) x[m++] = w->in + walk[j] * (size_t)w->d;
                 w->window(x, m, o[at & 1], w->d, rate, w->sigmoid);
             }
         }
@@ -227,7 +245,14 @@ void b_deepwalk_close(b_deepwalk *w)
 }
 
 #else
-b_deepwalk *b_deepwalk_open(tiny_ctx *ctx, const tgnn_graph *g, tiny_idx d, uint64_t seed) { (void)ctx; (void)g; (void)d; (void)seed; return NULL; }
+b_deepwalk *b_deepwalk_open(tiny_ctx *ctx, const tgnn_graph *g, tiny_idx d, uint64_t seed)
+{
+    (void)ctx;
+    (void)g;
+    (void)d;
+    (void)seed;
+    return NULL;
+}
 void b_deepwalk_run(b_deepwalk *w, double share) { (void)w; (void)share; }
 const float *b_deepwalk_rows(const b_deepwalk *w) { (void)w; return NULL; }
 void b_deepwalk_close(b_deepwalk *w) { (void)w; }
@@ -276,7 +301,9 @@ int main(int argc, char **argv)
         else return 2;
     }
     if (!edges || d < 8 || d % 8 || d > 4096 || !(share > 0.0 && share <= 1.0)) {
-        fputs("usage: deepwalk EDGES [-d COLUMNS, a multiple of 8] [-o OUT.npy] [--seed N] [--share S, 0 to 1 of the walks]\n", stderr);
+        fputs("usage: deepwalk EDGES [-d COLUMNS, a multiple of 8] [-o OUT.npy] [--seed N] [--share S, 0 to 1 of the "
+              "walks]\n",
+              stderr);
         return 2;
     }
     b_must(NULL, tiny_ctx_open(NULL, &bd_ctx));
@@ -288,7 +315,8 @@ int main(int argc, char **argv)
     }
     start = tiny_now_ns();
     b_deepwalk_run(w, share);
-    printf("%d threads, %g of the walks, embedded in %.2f s\n", tiny_ctx_threads(bd_ctx), share, (double)(tiny_now_ns() - start) * 1e-9);
+    printf("%d threads, %g of the walks, embedded in %.2f s\n", tiny_ctx_threads(bd_ctx), share,
+           (double)(tiny_now_ns() - start) * 1e-9);
     y = tiny_tensor_2d((void *)(uintptr_t)b_deepwalk_rows(w), TINY_F32, tgnn_graph_nodes(g), d);
     b_must(bd_ctx, tgnn_array_write(bd_ctx, out, &y));
     b_deepwalk_close(w);

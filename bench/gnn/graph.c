@@ -1,23 +1,34 @@
 /* bench/gnn/graph.c - parts, orders, samples and files of graphs
  *
- * Parts: against METIS_PartGraphKway (G. Karypis, V. Kumar; bench/peers/run.sh names its library), the same rows, its defaults; METIS has
- * one thread. The goal: at most a tenth more edges cut, in at most twice its time. A grid, planted classes, and a power-law graph.
- * Orders: communities found, nodes ordered by them, the graph and the features rewritten; then sums over the edges, 20 times, against 20
- * sums as the graph was. Planted classes of 1000 nodes, shuffled, 16 edges a node, 80 % of them inside.
- * Sums: over the edges of a power-law graph (R-MAT) and of one whose edges go anywhere, beside the reads alone: every line of the same rows in
- * the same order, asked for ahead. That is the limit of sums in any order of rows that is given: memory answers rows at random places at a
- * third to a half of the rate of a stream, which the fraction column compares with.
- * Samples: 1024 seeds, fanouts 15, 10, 5, without replacement, on a power-law graph; the limit is what the same reads cost alone: one word
- * of the edges and one of a table of nodes for each edge, at random places that are known long before.
- * Embeddings: FastRP beside DeepWalk (deepwalk.c), of which a part of the walks is taken and the time of all of them reckoned.
- * Files: an edge list becomes a .tgraph file in bounded memory, against the same with the whole graph in memory.              */
+ * Parts: against METIS_PartGraphKway (G. Karypis, V. Kumar; bench/peers/run.sh names its library), the same rows, its
+ * defaults; METIS has one thread. The goal: at most a tenth more edges cut, in at most twice its time. A grid, planted
+ * classes, and a power-law graph.
+ * Orders: communities found, nodes ordered by them, the graph and the features rewritten; then sums over the edges, 20
+ * times, against 20 sums as the graph was. Planted classes of 1000 nodes, shuffled, 16 edges a node, 80 % of them
+ * inside.
+ * Sums: over the edges of a power-law graph (R-MAT) and of one whose edges go anywhere, beside the reads alone: every
+ * line of the same rows in the same order, asked for ahead. That is the limit of sums in any order of rows that is
+ * given: memory answers rows at random places at a third to a half of the rate of a stream, which the fraction column
+ * compares with.
+ * Samples: 1024 seeds, fanouts 15, 10, 5, without replacement, on a power-law graph; the limit is what the same reads
+ * cost alone: one word of the edges and one of a table of nodes for each edge, at random places that are known long
+ * before.
+ * Embeddings: FastRP beside DeepWalk (deepwalk.c), of which a part of the walks is taken and the time of all of them
+ * reckoned.
+ * Files: an edge list becomes a .tgraph file in bounded memory, against the same with the whole graph in memory. */
 #include "../bench.h"
 #include "../peers/peers.h"
 #include "deepwalk.h"
 #include <stdio.h>
 #include <string.h>
 
-typedef struct bg_parts { tiny_ctx *ctx; tgnn_graph *g; int k, metis; int32_t *part, *xadj, *adj; tgnn_partition_info info; } bg_parts;
+typedef struct bg_parts {
+    tiny_ctx *ctx;
+    tgnn_graph *g;
+    int k, metis;
+    int32_t *part, *xadj, *adj;
+    tgnn_partition_info info;
+} bg_parts;
 
 static void bg_parts_run(void *arg)
 {
@@ -33,7 +44,8 @@ static void bg_parts_run(void *arg)
 
 static tgnn_graph *bg_grid(tiny_ctx *ctx, int side)
 {
-    int32_t *s = (int32_t *)b_alloc((size_t)side * (size_t)side * 8), *d = (int32_t *)b_alloc((size_t)side * (size_t)side * 8);
+    int32_t *s = (int32_t *)b_alloc((size_t)side * (size_t)side * 8),
+            *d = (int32_t *)b_alloc((size_t)side * (size_t)side * 8);
     tgnn_graph_desc how = { 0 };
     tgnn_edges e = { 0 };
     tgnn_graph *g = NULL;
@@ -78,7 +90,10 @@ static tgnn_graph *bg_simple(tiny_ctx *ctx, tgnn_graph *g)
 
 static void bg_partition(tiny_ctx *ctx)
 {
-    static const struct { const char *what; int k; } each[3] = { { "a grid", 16 }, { "planted classes", 32 }, { "a power-law graph", 16 } };
+    static const struct {
+        const char *what;
+        int k;
+    } each[3] = { { "a grid", 16 }, { "planted classes", 32 }, { "a power-law graph", 16 } };
     int i, j;
     for (i = 0; i < 3; i++) {
         const tiny_sparse *in, *unused;
@@ -117,10 +132,13 @@ static void bg_partition(tiny_ctx *ctx)
         }
         (void)snprintf(says, sizeof says, "Partition of %s", each[i].what);
         b_contest(says, rows, 2);
-        b_note("ours cuts %lld edges, parts of %lld to %lld nodes", (long long)(arg[0].info.cut_edges / 2), (long long)arg[0].info.lightest, (long long)arg[0].info.heaviest);
+        b_note("ours cuts %lld edges, parts of %lld to %lld nodes", (long long)(arg[0].info.cut_edges / 2),
+               (long long)arg[0].info.lightest, (long long)arg[0].info.heaviest);
         if (rows[1].run) {
-            b_note("METIS cuts %lld, parts of %lld to %lld", (long long)(arg[1].info.cut_edges / 2), (long long)arg[1].info.lightest, (long long)arg[1].info.heaviest);
-            b_verdict("edges cut against METIS", (double)arg[0].info.cut_edges / (double)arg[1].info.cut_edges, "<=", 1.1);
+            b_note("METIS cuts %lld, parts of %lld to %lld", (long long)(arg[1].info.cut_edges / 2),
+                   (long long)arg[1].info.lightest, (long long)arg[1].info.heaviest);
+            b_verdict("edges cut against METIS", (double)arg[0].info.cut_edges / (double)arg[1].info.cut_edges,
+                      "<=", 1.1);
             b_verdict("time against METIS", rows[0].median_ns / rows[1].median_ns, "<=", 2.0);
         }
         for (j = 0; j < 2; j++) {
@@ -134,15 +152,26 @@ static void bg_partition(tiny_ctx *ctx)
 
 /* ---- orders */
 
-typedef struct bg_order { tiny_ctx *ctx; tgnn_graph *g, *near; int step; float *x, *y; tiny_idx f; int32_t *label; uint32_t *order; tiny_idx k; } bg_order;
+typedef struct bg_order {
+    tiny_ctx *ctx;
+    tgnn_graph *g, *near;
+    int step;
+    float *x, *y;
+    tiny_idx f;
+    int32_t *label;
+    uint32_t *order;
+    tiny_idx k;
+} bg_order;
 
 static void bg_order_run(void *arg)
 {
     bg_order *a = (bg_order *)arg;
     const tiny_sparse *m = tgnn_graph_in(a->step == 1 ? a->near : a->g);
     const tiny_idx n = m->n_rows;
-    tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, n, a->f), y = tiny_tensor_2d(a->y, TINY_F32, n, a->f), order = tiny_tensor_1d(a->order, TINY_I32, n);
-    tiny_tensor offset = tiny_tensor_1d(m->offset, TINY_I64, n + 1), col = tiny_tensor_1d(m->col, TINY_I32, (tiny_idx)m->n);
+    tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, n, a->f), y = tiny_tensor_2d(a->y, TINY_F32, n, a->f),
+                order = tiny_tensor_1d(a->order, TINY_I32, n);
+    tiny_tensor offset = tiny_tensor_1d(m->offset, TINY_I64, n + 1),
+                col = tiny_tensor_1d(m->col, TINY_I32, (tiny_idx)m->n);
     if (a->step < 2) {
         b_must(a->ctx, tiny_spmm(a->ctx, &offset, &x, &col, NULL, NULL, NULL, &y));
         return;
@@ -156,7 +185,8 @@ static void bg_order_run(void *arg)
 
 static void bg_reorder(tiny_ctx *ctx)
 {
-    static const char *const names[3] = { "spmm, shuffled", "spmm, by community", "communities, order, permute, gather" };
+    static const char *const names[3] = { "spmm, shuffled", "spmm, by community",
+                                          "communities, order, permute, gather" };
     const tiny_idx n = b_quick ? 200000 : 1000000, f = b_quick ? 128 : 64;
     bg_order a[3];
     b_row rows[3];
@@ -186,9 +216,12 @@ static void bg_reorder(tiny_ctx *ctx)
         b_shape(&rows[i], "%td nodes, %lld M edges, %td", n, (long long)(tgnn_graph_edges(a[2].g) / 1000000), f);
     }
     b_contest("Sums over the edges of a shuffled community graph", rows, 3);
-    b_headline("graphs", "0 plain family: a shuffled community graph in a new order, 1.2 to 2 times", "planted communities of 1000, 16 edges a node", "one sum %.2f times as fast; 20 sums and the order itself %.2f", rows[0].median_ns / rows[1].median_ns,
+    b_headline("graphs", "0 plain family: a shuffled community graph in a new order, 1.2 to 2 times",
+               "planted communities of 1000, 16 edges a node",
+               "one sum %.2f times as fast; 20 sums and the order itself %.2f", rows[0].median_ns / rows[1].median_ns,
                20 * rows[0].median_ns / (20 * rows[1].median_ns + rows[2].median_ns));
-    b_verdict("20 sums, the new order included", 20 * rows[0].median_ns / (20 * rows[1].median_ns + rows[2].median_ns), ">=", 1.2);
+    b_verdict("20 sums, the new order included", 20 * rows[0].median_ns / (20 * rows[1].median_ns + rows[2].median_ns),
+              ">=", 1.2);
     tgnn_graph_close(ctx, a[1].near);
     tgnn_graph_close(ctx, a[2].near);
     tgnn_graph_close(ctx, a[2].g);
@@ -200,7 +233,14 @@ static void bg_reorder(tiny_ctx *ctx)
 
 /* ---- sums */
 
-typedef struct bg_sum { tiny_ctx *ctx; const tiny_sparse *a; float *x, *y, *w; tiny_idx f; int kind; volatile float seen; } bg_sum;
+typedef struct bg_sum {
+    tiny_ctx *ctx;
+    const tiny_sparse *a;
+    float *x, *y, *w;
+    tiny_idx f;
+    int kind;
+    volatile float seen;
+} bg_sum;
 
 static void bg_gather_team(tiny_team *team, void *arg)
 {
@@ -224,7 +264,8 @@ static void bg_sum_run(void *arg)
 {
     bg_sum *a = (bg_sum *)arg;
     const tiny_idx n = a->a->n_rows, m = (tiny_idx)a->a->n;
-    tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, n, a->f), y = tiny_tensor_2d(a->y, TINY_F32, n, a->f), w = tiny_tensor_1d(a->w, TINY_F32, m);
+    tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, n, a->f), y = tiny_tensor_2d(a->y, TINY_F32, n, a->f),
+                w = tiny_tensor_1d(a->w, TINY_F32, m);
     tiny_tensor offset = tiny_tensor_1d(a->a->offset, TINY_I64, n + 1), col = tiny_tensor_1d(a->a->col, TINY_I32, m);
     if (a->kind == 2) b_must(a->ctx, tiny_parallel(a->ctx, 0, 0, 0, bg_gather_team, a));
     else b_must(a->ctx, tiny_spmm(a->ctx, &offset, &x, &col, a->kind ? &w : NULL, NULL, NULL, &y));
@@ -236,7 +277,8 @@ static void bg_sums(tiny_ctx *ctx)
     static const tiny_idx widths[3] = { 16, 64, 256 };
     const int scale = b_quick ? 17 : 20;
     const tiny_idx n = (tiny_idx)1 << scale;
-    float *x = (float *)b_alloc((size_t)n * 256 * 4), *y = (float *)b_alloc((size_t)n * 256 * 4), *w = (float *)b_alloc((size_t)n * 16 * 4);
+    float *x = (float *)b_alloc((size_t)n * 256 * 4), *y = (float *)b_alloc((size_t)n * 256 * 4),
+          *w = (float *)b_alloc((size_t)n * 16 * 4);
     int g, i, j;
     for (g = 0; g < 2; g++) {
         tgnn_graph *graph;
@@ -260,12 +302,14 @@ static void bg_sums(tiny_ctx *ctx)
                 rows[j].target = j == 2 ? "limit" : tiny_target_name(tiny_op_target(ctx, TINY_OP_SPMM));
                 rows[j].threads = b_threads;
                 rows[j].limit = B_READ;
-                rows[j].bytes = (double)a[j].a->n * (4.0 * (double)widths[i] + (j == 1 ? 8.0 : 4.0)) + (j < 2 ? (double)n * (8.0 + 4.0 * (double)widths[i]) : 0.0);
+                rows[j].bytes = (double)a[j].a->n * (4.0 * (double)widths[i] + (j == 1 ? 8.0 : 4.0)) +
+                                (j < 2 ? (double)n * (8.0 + 4.0 * (double)widths[i]) : 0.0);
                 rows[j].run = bg_sum_run;
                 rows[j].arg = &a[j];
                 b_shape(&rows[j], "%td nodes, %lld M edges, %td", n, (long long)(a[j].a->n >> 20), widths[i]);
             }
-            (void)snprintf(says, sizeof says, "Sums over the edges of %s, %td features", g ? "a uniform graph" : "a power-law graph", widths[i]);
+            (void)snprintf(says, sizeof says, "Sums over the edges of %s, %td features",
+                           g ? "a uniform graph" : "a power-law graph", widths[i]);
             b_contest(says, rows, 3);
             b_verdict("share of the reads alone, with weights", rows[2].median_ns / rows[1].median_ns, ">=", 0.7);
         }
@@ -279,7 +323,15 @@ static void bg_sums(tiny_ctx *ctx)
 /* ---- samples */
 
 enum { SEEDS = 1024 };
-typedef struct bg_sample { tiny_ctx *ctx; const tiny_sparse *a; tgnn_sampler *s; uint64_t step; int32_t seeds[SEEDS], *place, *at; int64_t n, reads; volatile int64_t sum; } bg_sample;
+typedef struct bg_sample {
+    tiny_ctx *ctx;
+    const tiny_sparse *a;
+    tgnn_sampler *s;
+    uint64_t step;
+    int32_t seeds[SEEDS], *place, *at;
+    int64_t n, reads;
+    volatile int64_t sum;
+} bg_sample;
 
 static void bg_sample_run(void *arg)
 {
@@ -345,10 +397,12 @@ static void bg_sampling(tiny_ctx *ctx)
         rows[i].threads = b_threads;
         rows[i].arg = &a;
         rows[i].flops = (double)a.reads;
-        b_shape(&rows[i], "%d M nodes, %d M edges; %lld drawn", 1 << scale >> 20, 16 << scale >> 20, (long long)a.reads);
+        b_shape(&rows[i], "%d M nodes, %d M edges; %lld drawn", 1 << scale >> 20, 16 << scale >> 20,
+                (long long)a.reads);
     }
     b_contest("Neighbour sampling of 1024 seeds (Gop/s: edges)", rows, 2);
-    b_note("%.1f M edges a second, %.0f %% of the limit", 1e3 * (double)a.reads / rows[0].median_ns, 100 * rows[1].median_ns / rows[0].median_ns);
+    b_note("%.1f M edges a second, %.0f %% of the limit", 1e3 * (double)a.reads / rows[0].median_ns,
+           100 * rows[1].median_ns / rows[0].median_ns);
     tgnn_sampler_close(a.s);
     tgnn_graph_close(ctx, g);
     b_free(a.at);
@@ -357,7 +411,14 @@ static void bg_sampling(tiny_ctx *ctx)
 
 /* ---- embeddings */
 
-typedef struct bg_embed { tiny_ctx *ctx; tgnn_graph *g; tgnn_fastrp_desc d; tiny_tensor y; b_deepwalk *walk; double share; } bg_embed;
+typedef struct bg_embed {
+    tiny_ctx *ctx;
+    tgnn_graph *g;
+    tgnn_fastrp_desc d;
+    tiny_tensor y;
+    b_deepwalk *walk;
+    double share;
+} bg_embed;
 
 static void bg_embed_run(void *arg)
 {
@@ -366,7 +427,8 @@ static void bg_embed_run(void *arg)
     else b_must(a->ctx, tgnn_fastrp(a->ctx, a->g, &a->d, &a->y));
 }
 
-/* FastRP in the first rows, DeepWalk on the same graph in the last one: each call takes a share of its walks. How many times as long all of them take. */
+/* FastRP in the first rows, DeepWalk on the same graph in the last one: each call takes a share of its walks. How many
+ * times as long all of them take. */
 static double bg_embed_contest(const char *title, bg_embed *a, b_row *rows, int n, double share, const char *nodes)
 {
     static const char *const names[2] = { "FastRP, all columns", "FastRP, 32 columns at a time" };
@@ -391,8 +453,8 @@ static double bg_embed_contest(const char *title, bg_embed *a, b_row *rows, int 
     return rows[n - 1].median_ns / share / rows[0].median_ns;
 }
 
-/* The settings of the authors of both for BlogCatalog; where it is not there, planted classes with as many edges. bench/peers/fastrp.py --deepwalk
- * judges what the two embeddings are worth.                                                                                        */
+/* The settings of the authors of both for BlogCatalog; where it is not there, planted classes with as many edges.
+ * bench/peers/fastrp.py --deepwalk judges what the two embeddings are worth. */
 static void bg_deepwalk(tiny_ctx *ctx)
 {
     static const float weight[4] = { 1.0f, 1.0f, 7.81f, 45.28f };
@@ -412,16 +474,25 @@ static void bg_deepwalk(tiny_ctx *ctx)
         b_must(ctx, tgnn_graph_read(ctx, file, &how, &a[0].g));
     } else b_must(ctx, tgnn_planted(ctx, 10312, 39, 65.0, 0.3, 1, &a[0].g));
     a[0].ctx = ctx;
-    a[0].y = tiny_tensor_2d(b_alloc((size_t)tgnn_graph_nodes(a[0].g) * 128 * 4), TINY_F32, tgnn_graph_nodes(a[0].g), 128);
+    a[0].y =
+        tiny_tensor_2d(b_alloc((size_t)tgnn_graph_nodes(a[0].g) * 128 * 4), TINY_F32, tgnn_graph_nodes(a[0].g), 128);
     a[0].d.n_weights = 4;
     memcpy(a[0].d.weight, weight, sizeof weight);
     a[0].d.beta = -0.628;
     a[0].d.standardize = 1;
-    ratio = bg_embed_contest(there ? "Embeddings of BlogCatalog" : "Embeddings of planted classes (not BlogCatalog, whose data is not here)", a, rows, 2, share, there ? "10312" : "10312 planted");
+    ratio = bg_embed_contest(there ? "Embeddings of BlogCatalog"
+                                   : "Embeddings of planted classes (not BlogCatalog, whose data is not here)",
+                             a, rows, 2, share, there ? "10312" : "10312 planted");
     if (rows[1].run) {
-        (void)snprintf(on, sizeof on, "%s, %td nodes, %lld edges, d = 128; FastRP with four powers, DeepWalk of our own in C (`bench/gnn/deepwalk.c`): 1/%.0f of its 80 walks of 40 from each node, times %.0f; both with %d threads",
-                       there ? "BlogCatalog" : "planted classes", tgnn_graph_nodes(a[0].g), (long long)(tgnn_graph_edges(a[0].g) / 2), 1.0 / share, 1.0 / share, b_threads);
-        b_headline("graphs", "7 FastRP: over 4000 times faster than DeepWalk", on, "%.0f times: %.3f s, DeepWalk %.1f s", ratio, rows[0].median_ns * 1e-9, rows[1].median_ns / share * 1e-9);
+        (void)snprintf(
+            on, sizeof on,
+            "%s, %td nodes, %lld edges, d = 128; FastRP with four powers, DeepWalk of our own in C "
+            "(`bench/gnn/deepwalk.c`): 1/%.0f of its 80 walks of 40 from each node, times %.0f; both with %d threads",
+            there ? "BlogCatalog" : "planted classes", tgnn_graph_nodes(a[0].g),
+            (long long)(tgnn_graph_edges(a[0].g) / 2), 1.0 / share, 1.0 / share, b_threads);
+        b_headline("graphs", "7 FastRP: over 4000 times faster than DeepWalk", on,
+                   "%.0f times: %.3f s, DeepWalk %.1f s", ratio, rows[0].median_ns * 1e-9,
+                   rows[1].median_ns / share * 1e-9);
     }
     tgnn_graph_close(ctx, a[0].g);
     b_free(a[0].y.data);
@@ -443,9 +514,17 @@ static void bg_fastrp(tiny_ctx *ctx)
     a[0].y = tiny_tensor_2d(b_alloc(((size_t)128 << scale) * 4), TINY_F32, (tiny_idx)1 << scale, 128);
     (void)snprintf(nodes, sizeof nodes, "2^%d", scale);
     ratio = bg_embed_contest("Embeddings by sparse random projection", a, rows, 3, share, nodes);
-    (void)snprintf(on, sizeof on, "R-MAT, 2^%d nodes, %.1f M edges in both directions, d = 128, three powers; DeepWalk: 1/%.0f of its walks", scale, (double)tgnn_graph_edges(a[0].g) / 1e6, 1.0 / share);
-    if (rows[2].run) b_headline("graphs", "7 FastRP: embeds a million nodes in seconds", on, "%.2f s; 32 columns at a time %.2f s; DeepWalk would take %.0f s, %.0f times as long", rows[0].median_ns * 1e-9, rows[1].median_ns * 1e-9, rows[2].median_ns / share * 1e-9, ratio);
-    else b_headline("graphs", "7 FastRP: embeds a million nodes in seconds", on, "%.2f s; 32 columns at a time %.2f s", rows[0].median_ns * 1e-9, rows[1].median_ns * 1e-9);
+    (void)snprintf(
+        on, sizeof on,
+        "R-MAT, 2^%d nodes, %.1f M edges in both directions, d = 128, three powers; DeepWalk: 1/%.0f of its walks",
+        scale, (double)tgnn_graph_edges(a[0].g) / 1e6, 1.0 / share);
+    if (rows[2].run)
+        b_headline("graphs", "7 FastRP: embeds a million nodes in seconds", on,
+                   "%.2f s; 32 columns at a time %.2f s; DeepWalk would take %.0f s, %.0f times as long",
+                   rows[0].median_ns * 1e-9, rows[1].median_ns * 1e-9, rows[2].median_ns / share * 1e-9, ratio);
+    else
+        b_headline("graphs", "7 FastRP: embeds a million nodes in seconds", on, "%.2f s; 32 columns at a time %.2f s",
+                   rows[0].median_ns * 1e-9, rows[1].median_ns * 1e-9);
     tgnn_graph_close(ctx, a[0].g);
     b_free(a[0].y.data);
 }
@@ -502,7 +581,8 @@ static void bg_files(tiny_ctx *ctx)
         b_shape(&rows[i], "%d k nodes, %lld M edges", 1 << scale >> 10, (long long)(tgnn_graph_edges(g) >> 20));
     }
     b_contest("Files of graphs larger than memory (Gop/s: edges)", rows, 3);
-    b_note("%lld and %lld runs, %d and %d merges before the last", (long long)a[1].info.n_runs, (long long)a[2].info.n_runs, a[1].info.n_merges, a[2].info.n_merges);
+    b_note("%lld and %lld runs, %d and %d merges before the last", (long long)a[1].info.n_runs,
+           (long long)a[2].info.n_runs, a[1].info.n_merges, a[2].info.n_merges);
     b_verdict("time in 64 MB against that of the whole graph", rows[1].median_ns / rows[0].median_ns, "<=", 2.0);
     tgnn_graph_close(ctx, g);
     (void)remove("b-graph.tsv");

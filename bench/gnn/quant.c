@@ -1,15 +1,26 @@
-/* bench/gnn/quant.c - features of 1 to 3 bits against floats: the product with weights, the sum along edges, a whole net
+/* bench/gnn/quant.c - features of 1 to 3 bits against floats: the product with weights, the sum along edges, a whole
+ * net
  *
- * A2Q (Z. Zhu et al., 2023) stores features 18.6 times smaller than floats, at 1.70 bits on average; its speed is that of an accelerator.
- * Here: what the packed rows take, without their steps and bits and with them, and what the processor makes of them. The rivals are the
- * float operations of this library, the same rows on the same threads. The bits are those of the net whose accuracy docs/graphs.md quotes
- * (`build/gnn quantize` on Cora, lambda 10, 2.04 bits on average): 3 of 2708 rows take 1 bit, 2605 take 2, 100 take 3, signs not stored. */
+ * A2Q (Z. Zhu et al., 2023) stores features 18.6 times smaller than floats, at 1.70 bits on average; its speed is that
+ * of an accelerator.
+ * Here: what the packed rows take, without their steps and bits and with them, and what the processor makes of them.
+ * The rivals are the float operations of this library, the same rows on the same threads. The bits are those of the net
+ * whose accuracy docs/graphs.md quotes (`build/gnn quantize` on Cora, lambda 10, 2.04 bits on average): 3 of 2708 rows
+ * take 1 bit, 2605 take 2, 100 take 3, signs not stored. */
 #include "../bench.h"
 #include "tinygnn.h"
 #include <stdio.h>
 #include <string.h>
 
-typedef struct bq { tiny_ctx *ctx; int form; tiny_tensor x, w, code, scale, y; tgnn_packed packed; const tiny_sparse *graph; tgnn_nibbles t; const float *step; } bq;
+typedef struct bq {
+    tiny_ctx *ctx;
+    int form;
+    tiny_tensor x, w, code, scale, y;
+    tgnn_packed packed;
+    const tiny_sparse *graph;
+    tgnn_nibbles t;
+    const float *step;
+} bq;
 
 static void bq_run(void *arg)
 {
@@ -18,7 +29,8 @@ static void bq_run(void *arg)
     if (a->form == 0) b_must(a->ctx, tiny_matmul(a->ctx, &a->x, &turned, NULL, TINY_ACT_NONE, &a->y));
     else if (a->form == 1) b_must(a->ctx, tgnn_packed_product(a->ctx, &a->packed, &a->code, &a->scale, &a->y));
     else if (a->form == 2) {
-        tiny_tensor offset = tiny_tensor_1d(a->graph->offset, TINY_I64, a->graph->n_rows + 1), col = tiny_tensor_1d(a->graph->col, TINY_I32, (tiny_idx)a->graph->n);
+        tiny_tensor offset = tiny_tensor_1d(a->graph->offset, TINY_I64, a->graph->n_rows + 1),
+                    col = tiny_tensor_1d(a->graph->col, TINY_I32, (tiny_idx)a->graph->n);
         b_must(a->ctx, tiny_spmm(a->ctx, &offset, &a->x, &col, NULL, NULL, NULL, &a->y));
     } else b_must(a->ctx, tgnn_nibbles_sum(a->ctx, a->graph, &a->t, 0.0f, NULL, a->step, NULL, &a->y));
 }
@@ -40,7 +52,9 @@ static void bq_rows(b_row rows[2], bq a[2], const char *what, const char *small,
 
 static void bq_product(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tiny_idx out)
 {
-    float *x = (float *)b_alloc((size_t)(n * f) * 4), *w = (float *)b_alloc((size_t)(f * out) * 4), *step = (float *)b_alloc((size_t)(n + out) * 4), *bits = (float *)b_alloc((size_t)n * 4), *y = (float *)b_alloc((size_t)(n * out) * 4);
+    float *x = (float *)b_alloc((size_t)(n * f) * 4), *w = (float *)b_alloc((size_t)(f * out) * 4),
+          *step = (float *)b_alloc((size_t)(n + out) * 4), *bits = (float *)b_alloc((size_t)n * 4),
+          *y = (float *)b_alloc((size_t)(n * out) * 4);
     int8_t *code = (int8_t *)b_alloc((size_t)(f * out));
     tiny_rng rng = tiny_rng_make(1, 1);
     b_row rows[2];
@@ -67,18 +81,26 @@ static void bq_product(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tiny_idx out)
     b_must(ctx, tgnn_packed_make(ctx, &a[0].x, step, bits, n, NULL, 1, &a[0].packed));
     a[1] = a[0];
     a[1].form = 1;
-    bq_rows(rows, a, "matmul of floats", "product of packed rows", float_bytes + (double)(n * out) * 4, (double)a[0].packed.n_bytes + (double)(n * out) * 4);
+    bq_rows(rows, a, "matmul of floats", "product of packed rows", float_bytes + (double)(n * out) * 4,
+            (double)a[0].packed.n_bytes + (double)(n * out) * 4);
     for (i = 0; i < 2; i++) b_shape(&rows[i], "%tdx%tdx%td", n, out, f);
     b_contest("Features of 1 to 3 bits times weights of 4", rows, 2);
     all = (double)a[0].packed.n_bytes + (double)n * 5;
-    b_note("%.2f bits a feature, %.2f MB packed, %.2f MB with steps and bits, %.2f MB as floats", (double)a[0].packed.n_bits / (double)(n * f), (double)a[0].packed.n_bytes / 1e6, all / 1e6, float_bytes / 1e6);
+    b_note("%.2f bits a feature, %.2f MB packed, %.2f MB with steps and bits, %.2f MB as floats",
+           (double)a[0].packed.n_bits / (double)(n * f), (double)a[0].packed.n_bytes / 1e6, all / 1e6,
+           float_bytes / 1e6);
     {
         static char headline[2][100];       /* lives on in the table */
         char *h = headline[f == 128];
         char on[100];
         (void)snprintf(h, sizeof headline[0], "1 A2Q: 18.6 times smaller features at 1.70 bits, %td features", f);
-        (void)snprintf(on, sizeof on, "%td rows, times weights of 4 bits, %td outputs; the bits of the net with 80.8 %% on Cora", n, out);
-        b_headline("graphs", h, on, "%.1f times smaller, %.1f with steps and bits, at %.2f bits; product of floats / of packed rows %.2f in time", float_bytes / (double)a[0].packed.n_bytes, float_bytes / all,
+        (void)snprintf(on, sizeof on,
+                       "%td rows, times weights of 4 bits, %td outputs; the bits of the net with 80.8 %% on Cora", n,
+                       out);
+        b_headline("graphs", h, on,
+                   "%.1f times smaller, %.1f with steps and bits, at %.2f bits; product of floats / of packed rows "
+                   "%.2f in time",
+                   float_bytes / (double)a[0].packed.n_bytes, float_bytes / all,
                    (double)a[0].packed.n_bits / (double)(n * f), rows[0].median_ns / rows[1].median_ns);
     }
     b_verdict("time of floats against packed rows", rows[0].median_ns / rows[1].median_ns, ">=", 1.0);
@@ -95,7 +117,8 @@ static double bq_sums;
 
 static void bq_sum(tiny_ctx *ctx, tiny_idx n, tiny_idx f)
 {
-    float *x = (float *)b_alloc((size_t)(n * f) * 4), *y = (float *)b_alloc((size_t)(n * f) * 4), *step = (float *)b_alloc((size_t)f * 4);
+    float *x = (float *)b_alloc((size_t)(n * f) * 4), *y = (float *)b_alloc((size_t)(n * f) * 4),
+          *step = (float *)b_alloc((size_t)f * 4);
     tgnn_graph *g = NULL;
     b_row rows[2];
     bq a[2];
@@ -172,7 +195,10 @@ static void bq_whole(tiny_ctx *ctx, tiny_idx n)
     }
     b_contest("A net of two layers, its graph made ready each time", rows, 2);
     b_verdict("time of floats against whole numbers", rows[0].median_ns / rows[1].median_ns, ">=", 1.0);
-    b_headline("graphs", "1 A2Q: speed (on its accelerator)", "planted graph, 16 edges a node, 64 features; the net: 64 - 64 - 10 on a quarter of the nodes, its graph made ready each time", "floats / whole numbers in time: sum along edges %.2f, a GCN of two layers %.2f", bq_sums,
+    b_headline("graphs", "1 A2Q: speed (on its accelerator)",
+               "planted graph, 16 edges a node, 64 features; the net: 64 - 64 - 10 on a quarter of the nodes, its "
+               "graph made ready each time",
+               "floats / whole numbers in time: sum along edges %.2f, a GCN of two layers %.2f", bq_sums,
                rows[0].median_ns / rows[1].median_ns);
     tgnn_quant_free(ctx, a[1].small);
     tgnn_a2q_net_close(ctx, q);

@@ -1,9 +1,10 @@
 /* bench/gnn/train.c - what an epoch of training a network on a graph takes
  *
- * Classes of nodes of a planted graph, all nodes in each step: a GCN of two layers (16 hidden) and a GAT (8 heads of 8, then one), as papers
- * have them, with dropout and Adam, nothing judged between the steps. An epoch is the difference of calls of eleven epochs and of one: the
- * norms of the graph, the search for zeros in x and the judgement at the end are in both. Beside it the sums over edges that such an
- * epoch holds, called alone: two layers, forth and back. The rest is products, the turning of rows for the way back, dropout and Adam. */
+ * Classes of nodes of a planted graph, all nodes in each step: a GCN of two layers (16 hidden) and a GAT (8 heads of 8,
+ * then one), as papers have them, with dropout and Adam, nothing judged between the steps. An epoch is the difference
+ * of calls of eleven epochs and of one: the norms of the graph, the search for zeros in x and the judgement at the end
+ * are in both. Beside it the sums over edges that such an epoch holds, called alone: two layers, forth and back. The
+ * rest is products, the turning of rows for the way back, dropout and Adam. */
 #include "../bench.h"
 #include "tinygnn.h"
 #include <stdio.h>
@@ -22,10 +23,12 @@ static void bgt_sum(void *arg)
 {
     bgt_sums *s = (bgt_sums *)arg;
     const tiny_idx n = s->a->n_rows, m = (tiny_idx)s->a->n;
-    tiny_tensor offset = tiny_tensor_1d(s->a->offset, TINY_I64, n + 1), col = tiny_tensor_1d(s->a->col, TINY_I32, m), w = tiny_tensor_1d(s->w, TINY_F32, m);
+    tiny_tensor offset = tiny_tensor_1d(s->a->offset, TINY_I64, n + 1), col = tiny_tensor_1d(s->a->col, TINY_I32, m),
+                w = tiny_tensor_1d(s->w, TINY_F32, m);
     int i;
     for (i = 0; i < 4; i++) {
-        tiny_tensor x = tiny_tensor_2d(s->x, TINY_F32, n, s->f[i & 1]), y = tiny_tensor_2d(s->y, TINY_F32, n, s->f[i & 1]);
+        tiny_tensor x = tiny_tensor_2d(s->x, TINY_F32, n, s->f[i & 1]),
+                    y = tiny_tensor_2d(s->y, TINY_F32, n, s->f[i & 1]);
         b_must(s->ctx, tiny_spmm(s->ctx, &offset, &x, &col, &w, NULL, NULL, &y));
     }
 }
@@ -86,8 +89,13 @@ static void bgt_epoch(tiny_ctx *ctx, const tgnn_data *d, int gat)
     b_contest(says, rows, 3);
     epoch = (rows[1].median_ns - rows[0].median_ns) / 10;
     (void)snprintf(says, sizeof says, "0 plain family: training, an epoch of %s, all nodes in each step", name);
-    (void)snprintf(on, sizeof on, "planted classes, %td nodes, %.1f M edges, %td features, %d classes; %s", a->n_rows, (double)a->n / 1e6, d->x.dim[1], (int)d->n_class, gat ? "8 heads of 8, then one" : "16 hidden");
-    if (epoch > 0) b_headline("graphs", says, on, "%.1f ms, %.1f ns an edge; sums over edges of the same widths, two layers forth and back, called alone: %.0f %% of it", epoch * 1e-6, epoch / (double)a->n, 100 * rows[2].median_ns / epoch);
+    (void)snprintf(on, sizeof on, "planted classes, %td nodes, %.1f M edges, %td features, %d classes; %s", a->n_rows,
+                   (double)a->n / 1e6, d->x.dim[1], (int)d->n_class, gat ? "8 heads of 8, then one" : "16 hidden");
+    if (epoch > 0)
+        b_headline("graphs", says, on,
+                   "%.1f ms, %.1f ns an edge; sums over edges of the same widths, two layers forth and back, called "
+                   "alone: %.0f %% of it",
+                   epoch * 1e-6, epoch / (double)a->n, 100 * rows[2].median_ns / epoch);
     tgnn_net_free(ctx, net);
     b_free(sums.x);
     b_free(sums.y);

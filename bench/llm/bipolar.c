@@ -1,17 +1,26 @@
 /* bench/llm/bipolar.c - bit planes against the other products: 4096 x 4096 weights, 1, 8 and 64 rows of activations
  *
- * What a user would take instead: our f32 product, our int8 product (its activations are int8 already: it is given what the others must make
- * in their time) and our products with Q8_0 and Q4_0 blocks. Rows of bit planes quantize and pack their activations in their time. All rows of
- * a contest take turns; whoever fits in the last cache finds its weights there, as it would not behind a whole model.                     */
+ * What a user would take instead: our f32 product, our int8 product (its activations are int8 already: it is given what
+ * the others must make in their time) and our products with Q8_0 and Q4_0 blocks. Rows of bit planes quantize and pack
+ * their activations in their time. All rows of a contest take turns; whoever fits in the last cache finds its weights
+ * there, as it would not behind a whole model. */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { BB_N = 4096, BB_PAIRS = 8, BB_RIVALS = 4 };
-static const struct { int p, q; const char *name; } bb_pair[BB_PAIRS] = { { 1, 1, "W1A1" }, { 1, 4, "W1A4" }, { 2, 2, "W2A2" }, { 2, 4, "W2A4" }, { 3, 4, "W3A4" }, { 4, 4, "W4A4" }, { 4, 8, "W4A8" },
-                                                                          { 8, 8, "W8A8" } };
-typedef struct bb_arg { tiny_ctx *ctx; const tllm_bipolar *w; int bits, format; tiny_tensor x, planes, scale_a, scale_b, y; } bb_arg;
+static const struct {
+    int p, q;
+    const char *name;
+} bb_pair[BB_PAIRS] = { { 1, 1, "W1A1" }, { 1, 4, "W1A4" }, { 2, 2, "W2A2" }, { 2, 4, "W2A4" },
+                        { 3, 4, "W3A4" }, { 4, 4, "W4A4" }, { 4, 8, "W4A8" }, { 8, 8, "W8A8" } };
+typedef struct bb_arg {
+    tiny_ctx *ctx;
+    const tllm_bipolar *w;
+    int bits, format;
+    tiny_tensor x, planes, scale_a, scale_b, y;
+} bb_arg;
 
 static void bb_planes(void *arg)
 {
@@ -34,7 +43,8 @@ static void bb_blocks(void *arg)
     b_must(a->ctx, tllm_matmul(a->ctx, &a->x, a->format, &a->planes, NULL, &a->y));
 }
 
-/* relative error of the product, in percent: what so few bits cost on normal weights and activations, beside what they save */
+/* relative error of the product, in percent: what so few bits cost on normal weights and activations, beside what they
+ * save */
 static double bb_error(const float *y, const float *want, size_t n)
 {
     double d = 0, s = 0;
@@ -73,7 +83,8 @@ void bench_bipolar(void)
     size_t row[2], i;
     tllm_bipolar planes[BB_PAIRS];
     tiny_rng rng = tiny_rng_make(7, 0);
-    double us[3][BB_PAIRS], per[3][BB_PAIRS], pq[BB_PAIRS], bits[BB_PAIRS], mb[BB_PAIRS], error[BB_PAIRS], rival[3][BB_RIVALS];
+    double us[3][BB_PAIRS], per[3][BB_PAIRS], pq[BB_PAIRS], bits[BB_PAIRS], mb[BB_PAIRS], error[BB_PAIRS],
+        rival[3][BB_RIVALS];
     b_curve curves[3];
     char text[160];
     int c, r, t;
@@ -143,12 +154,15 @@ void bench_bipolar(void)
                     error[r] = bb_error(y, want, (size_t)m * BB_N);
                 }
             }
-            (void)snprintf(text, sizeof text, "Bit planes: %d row%s of activations, 4096 x 4096 weights, %d thread%s", m, m > 1 ? "s" : "", threads, threads > 1 ? "s" : "");
+            (void)snprintf(text, sizeof text, "Bit planes: %d row%s of activations, 4096 x 4096 weights, %d thread%s",
+                           m, m > 1 ? "s" : "", threads, threads > 1 ? "s" : "");
             b_contest(text, rows, BB_RIVALS + BB_PAIRS);
             for (r = 0; r < BB_PAIRS; r++) {
                 const double mine = rows[BB_RIVALS + r].median_ns;
-                b_note("%s: %5.2f times as fast as f32, %5.2f as int8, %5.2f as Q8_0, %5.2f as Q4_0%s", bb_pair[r].name, rows[0].median_ns / mine, rows[1].median_ns / mine, rows[2].median_ns / mine,
-                       rows[3].median_ns / mine, rows[1].median_ns < mine || rows[3].median_ns < mine ? " (loses)" : "");
+                b_note("%s: %5.2f times as fast as f32, %5.2f as int8, %5.2f as Q8_0, %5.2f as Q4_0%s", bb_pair[r].name,
+                       rows[0].median_ns / mine, rows[1].median_ns / mine, rows[2].median_ns / mine,
+                       rows[3].median_ns / mine,
+                       rows[1].median_ns < mine || rows[3].median_ns < mine ? " (loses)" : "");
                 if (t > 1) continue;
                 us[c][r] = mine * 1e-3;
                 per[c][r] = us[c][r] / pq[r] / us[c][0];
@@ -156,17 +170,22 @@ void bench_bipolar(void)
             for (r = 0; r < BB_RIVALS && t == 1; r++) rival[c][r] = rows[r].median_ns * 1e-3;
         }
     for (r = 0; r < BB_PAIRS; r++)
-        b_note("%s: %.2f MB, %.3f MB a bit; 64 rows: time / (p q) is %.2f of that of W1A1; error of the product %.1f %% (normal numbers, one scale a row)",
+        b_note("%s: %.2f MB, %.3f MB a bit; 64 rows: time / (p q) is %.2f of that of W1A1; error of the product %.1f "
+               "%% (normal numbers, one scale a row)",
                bb_pair[r].name, mb[r], mb[r] / bits[r], per[2][r], error[r]);
     b_verdict("W1A1 against int8, 64 rows", rival[2][1] / us[2][0], ">=", 2.0);
     b_verdict("W2A2 against int8, 64 rows", rival[2][1] / us[2][2], ">=", 1.0);
     b_verdict("W2A4 against int8, 64 rows (where they should be even)", rival[2][1] / us[2][3], ">=", 1.0);
     b_verdict("time by p q, 64 rows: W4A4 / 16 W1A1", per[2][5], "<=", 1.25);
-    b_headline("bipolar", "Bipolar-INT: up to 2.4 times CUTLASS products, 13 at the lowest precision (first version)", "4096 x 4096 weights, activations packed in the time; times of our int8 product over ours",
-               "W1A1, W1A4, W2A2, W3A4, W4A4, W4A8: 1 row %.2f, %.2f, %.2f, %.2f, %.2f, %.2f; 8 rows %.2f, %.2f, %.2f, %.2f, %.2f, %.2f; 64 rows %.2f, %.2f, %.2f, %.2f, %.2f, %.2f", rival[0][1] / us[0][0],
-               rival[0][1] / us[0][1], rival[0][1] / us[0][2], rival[0][1] / us[0][4], rival[0][1] / us[0][5], rival[0][1] / us[0][6], rival[1][1] / us[1][0], rival[1][1] / us[1][1], rival[1][1] / us[1][2],
-               rival[1][1] / us[1][4], rival[1][1] / us[1][5], rival[1][1] / us[1][6], rival[2][1] / us[2][0], rival[2][1] / us[2][1], rival[2][1] / us[2][2], rival[2][1] / us[2][4], rival[2][1] / us[2][5],
-               rival[2][1] / us[2][6]);
+    b_headline("bipolar", "Bipolar-INT: up to 2.4 times CUTLASS products, 13 at the lowest precision (first version)",
+               "4096 x 4096 weights, activations packed in the time; times of our int8 product over ours",
+               "W1A1, W1A4, W2A2, W3A4, W4A4, W4A8: 1 row %.2f, %.2f, %.2f, %.2f, %.2f, %.2f; 8 rows %.2f, %.2f, %.2f, "
+               "%.2f, %.2f, %.2f; 64 rows %.2f, %.2f, %.2f, %.2f, %.2f, %.2f",
+               rival[0][1] / us[0][0], rival[0][1] / us[0][1], rival[0][1] / us[0][2], rival[0][1] / us[0][4],
+               rival[0][1] / us[0][5], rival[0][1] / us[0][6], rival[1][1] / us[1][0], rival[1][1] / us[1][1],
+               rival[1][1] / us[1][2], rival[1][1] / us[1][4], rival[1][1] / us[1][5], rival[1][1] / us[1][6],
+               rival[2][1] / us[2][0], rival[2][1] / us[2][1], rival[2][1] / us[2][2], rival[2][1] / us[2][4],
+               rival[2][1] / us[2][5], rival[2][1] / us[2][6]);
     for (c = 0; c < 3; c++) {
         curves[c].name = c == 0 ? "1 row" : c == 1 ? "8 rows" : "64 rows";
         curves[c].x = pq;

@@ -1,8 +1,10 @@
-/* bench/llm/bitweight.c - digits of a model's weights, how fast they are counted, how fast arrays are imitated, what the paper's designs need
+/* bench/llm/bitweight.c - digits of a model's weights, how fast they are counted, how fast arrays are imitated, what
+ * the paper's designs need
  *
- * The paper (arXiv 2503.06342) reports area efficiency of 1.27, 1.28, 1.56 and 1.44 times and energy efficiency of 1.04, 1.56, 1.49 and 1.20 times for a
- * systolic array, a cube, a tree of multipliers and a 2-D matrix. Areas and frequencies are the authors' synthesis (32 nm), taken from their tables;
- * energy was not measured by anybody here. Cycles are counted, on the weights of examples/models/story.gguf.                          */
+ * The paper (arXiv 2503.06342) reports area efficiency of 1.27, 1.28, 1.56 and 1.44 times and energy efficiency of
+ * 1.04, 1.56, 1.49 and 1.20 times for a systolic array, a cube, a tree of multipliers and a 2-D matrix. Areas and
+ * frequencies are the authors' synthesis (32 nm), taken from their tables; energy was not measured by anybody here.
+ * Cycles are counted, on the weights of examples/models/story.gguf. */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +12,16 @@
 
 enum { BW_BYTES = 1 << 26, BW_COLUMNS = 7 };
 
-typedef struct bw_arg { tiny_ctx *ctx; tllm_bw_design d; tiny_tensor a, b, c; const void *w; size_t n; int format; tiny_idx rows, k; uint64_t count[256]; } bw_arg;
+typedef struct bw_arg {
+    tiny_ctx *ctx;
+    tllm_bw_design d;
+    tiny_tensor a, b, c;
+    const void *w;
+    size_t n;
+    int format;
+    tiny_idx rows, k;
+    uint64_t count[256];
+} bw_arg;
 
 static void bw_count(void *arg)
 {
@@ -70,7 +81,9 @@ static void bw_counting(tiny_ctx *one, tiny_ctx *all, unsigned char *w)
     for (i = 0; i < BW_BYTES; i++) w[i] = (unsigned char)(int)(30 * (double)tiny_rng_normal(&rng));
     memset(r, 0, sizeof r);
     for (j = 0; j < 6; j++) {
-        static const char *const what[6] = { "one table", "count", "count, all", "read, all", "rows of F16 to S1", "rows of Q8_0 to S1" };
+        static const char *const what[6] = { "one table",         "count",
+                                             "count, all",        "read, all",
+                                             "rows of F16 to S1", "rows of Q8_0 to S1" };
         a[j].ctx = j == 2 || j == 3 ? all : one;
         a[j].w = w;
         a[j].n = b_quick ? BW_BYTES / 8 : BW_BYTES;
@@ -142,14 +155,19 @@ static void bw_imitate(tiny_ctx *one, tiny_ctx *all)
         for (j = 0; j < 6; j++) worst = fmax(worst, r[j].median_ns * 1e-9);
         b_verdict("seconds for 512x512x512, the slowest design on one thread", worst, "<", 5.0);
     }
-    b_verdict("walk through the nest / rows of PEs, for each product", r[7].median_ns / r[7].flops / (r[4].median_ns / r[4].flops), ">", 3.0);
+    b_verdict("walk through the nest / rows of PEs, for each product",
+              r[7].median_ns / r[7].flops / (r[4].median_ns / r[4].flops), ">", 3.0);
     b_free(x);
     b_free(y);
     tiny_ctx_close(walk);
 }
 
 /* the matrices of a model, one behind the other */
-typedef struct bw_model { double cycles[16], lanes[16], products, mean[2], slot; double wait[2][BW_COLUMNS], plain; uint64_t count[256]; } bw_model;
+typedef struct bw_model {
+    double cycles[16], lanes[16], products, mean[2], slot;
+    double wait[2][BW_COLUMNS], plain;
+    uint64_t count[256];
+} bw_model;
 
 static int bw_model_read(tiny_ctx *ctx, const char *path, bw_model *m)
 {
@@ -165,7 +183,8 @@ static int bw_model_read(tiny_ctx *ctx, const char *path, bw_model *m)
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
         tiny_tensor a;
         if (t->rank != 2) continue;
-        a = tiny_tensor_2d(b_alloc((size_t)(t->dim[0] * t->dim[1]) + 64), TINY_I8, (tiny_idx)t->dim[1], (tiny_idx)t->dim[0]);
+        a = tiny_tensor_2d(b_alloc((size_t)(t->dim[0] * t->dim[1]) + 64), TINY_I8, (tiny_idx)t->dim[1],
+                           (tiny_idx)t->dim[0]);
         b_must(ctx, tllm_bw_count_rows(ctx, t->type, t->data, a.dim[0], a.dim[1], m->count, (int8_t *)a.data));
         m->products += (double)a.dim[0] * (double)a.dim[1] * TOKENS;
         for (u = 0; tllm_bw_unit_at(u); u++) {
@@ -175,7 +194,8 @@ static int bw_model_read(tiny_ctx *ctx, const char *path, bw_model *m)
             m->cycles[u] += (double)s.cycles;
             m->lanes[u] = (double)s.lanes;
         }
-        for (e = 0; e < 2; e++)             /* columns: 1, 2, 4 ... 64, waiting at the end of K and at every k; time of a column for each product */
+        /* columns: 1, 2, 4 ... 64, waiting at the end of K and at every k; time of a column for each product */
+        for (e = 0; e < 2; e++)
             for (c = 0; c < BW_COLUMNS; c++) {
                 tllm_bw_design design;
                 b_must(ctx, tllm_bw_design_of(ctx, "opt4c-32", &design));
@@ -201,8 +221,10 @@ static double bw_gain(const bw_model *m, const char *name, const char *base)
     double rate[2] = { 0, 0 };
     size_t u;
     for (u = 0; tllm_bw_unit_at(u); u++) {
-        if (!strcmp(tllm_bw_unit_at(u)->name, name)) tllm_bw_rate(tllm_bw_unit_at(u), m->products, m->cycles[u], NULL, &rate[0]);
-        if (!strcmp(tllm_bw_unit_at(u)->name, base)) tllm_bw_rate(tllm_bw_unit_at(u), m->products, m->cycles[u], NULL, &rate[1]);
+        if (!strcmp(tllm_bw_unit_at(u)->name, name))
+            tllm_bw_rate(tllm_bw_unit_at(u), m->products, m->cycles[u], NULL, &rate[0]);
+        if (!strcmp(tllm_bw_unit_at(u)->name, base))
+            tllm_bw_rate(tllm_bw_unit_at(u), m->products, m->cycles[u], NULL, &rate[1]);
     }
     return rate[0] / rate[1];
 }
@@ -224,8 +246,10 @@ void bench_bitweight(void)
         for (u = 0; tllm_bw_unit_at(u); u++) {
             double rate, area;
             tllm_bw_rate(tllm_bw_unit_at(u), m.products, m.cycles[u], &rate, &area);
-            b_note("%s, 64 tokens, %s: %.0f cycles, %.3f cycles of a lane for each product; %.0f Gop/s, %.0f Gop/s on a mm2 by the published synthesis", path, tllm_bw_unit_at(u)->name, m.cycles[u],
-                   m.cycles[u] * m.lanes[u] / m.products, rate * 1e-9, area * 1e-9);
+            b_note("%s, 64 tokens, %s: %.0f cycles, %.3f cycles of a lane for each product; %.0f Gop/s, %.0f Gop/s on "
+                   "a mm2 by the published synthesis",
+                   path, tllm_bw_unit_at(u)->name, m.cycles[u], m.cycles[u] * m.lanes[u] / m.products, rate * 1e-9,
+                   area * 1e-9);
         }
         for (c = 0; c < BW_COLUMNS; c++) {
             x[c] = (double)(1 << c);
@@ -234,20 +258,35 @@ void bench_bitweight(void)
         }
         memset(curve, 0, sizeof curve);
         for (c = 0; c < 4; c++) {
-            static const char *const name[4] = { "all four digits", "waiting at every k", "waiting at the end of K", "digits that are not 0" };
+            static const char *const name[4] = { "all four digits", "waiting at every k", "waiting at the end of K",
+                                                 "digits that are not 0" };
             curve[c].name = name[c];
             curve[c].x = x;
             curve[c].y = c == 0 ? four : c == 1 ? m.wait[1] : c == 2 ? m.wait[0] : mean;
             curve[c].n = BW_COLUMNS;
         }
-        b_svg("bitweight", "Cycles of a column for each product, weights of story.gguf, EN-T", "columns that wait for each other", "cycles", curve, 4);
-        b_headline("bitweight", "digits of an int8 operand that are not 0: 2.0 to 2.6 of 4, 35 to 57 % of the digit work goes", "examples/models/story.gguf, all matrices, rows to int8",
-                   "EN-T %.3f, Booth %.3f; %.0f %% of the digit work goes; cycles with 32 columns that wait at the end of K: %.3f, at every k: %.3f", m.mean[1], m.mean[0], 100 * (1 - m.mean[1] / 4), m.wait[0][5], m.wait[1][5]);
-        b_headline("bitweight", "area efficiency 1.27 (systolic), 1.28 (cube), 1.56 (tree), 1.44 (2-D matrix) times", "area and frequency: the authors' 32 nm tables; cycles: counted on story.gguf, 64 tokens",
-                   "OPT1 over MAC: weights stay %.2f, cube %.2f, outputs stay %.2f, one PE (cells) %.2f; OPT2's trees over the 16 x 16 MAC array %.1f, a column of OPT4C %.1f (no tree and no bit-slice array without them is published)",
-                   bw_gain(&m, "opt1-ws", "mac-ws"), bw_gain(&m, "opt1-cube", "mac-cube"), bw_gain(&m, "opt1", "mac"), bw_gain(&m, "opt1-pe", "mac-pe"), bw_gain(&m, "opt2", "mac"), bw_gain(&m, "opt4c", "mac"));
-        b_headline("bitweight", "energy efficiency 1.04, 1.56, 1.49, 1.20 times; 12.1 times energy and 2.85 times area efficiency over Laconic", "nothing here measures power, and there is no synthesis of Laconic in the authors' tables",
-                   "not measured; a column of OPT4C at %.0f MHz makes %.0f million products a second in each PE on these weights", bw_unit("opt4c")->mhz, bw_unit("opt4c")->mhz / m.mean[1]);
+        b_svg("bitweight", "Cycles of a column for each product, weights of story.gguf, EN-T",
+              "columns that wait for each other", "cycles", curve, 4);
+        b_headline("bitweight",
+                   "digits of an int8 operand that are not 0: 2.0 to 2.6 of 4, 35 to 57 % of the digit work goes",
+                   "examples/models/story.gguf, all matrices, rows to int8",
+                   "EN-T %.3f, Booth %.3f; %.0f %% of the digit work goes; cycles with 32 columns that wait at the end "
+                   "of K: %.3f, at every k: %.3f",
+                   m.mean[1], m.mean[0], 100 * (1 - m.mean[1] / 4), m.wait[0][5], m.wait[1][5]);
+        b_headline("bitweight", "area efficiency 1.27 (systolic), 1.28 (cube), 1.56 (tree), 1.44 (2-D matrix) times",
+                   "area and frequency: the authors' 32 nm tables; cycles: counted on story.gguf, 64 tokens",
+                   "OPT1 over MAC: weights stay %.2f, cube %.2f, outputs stay %.2f, one PE (cells) %.2f; OPT2's trees "
+                   "over the 16 x 16 MAC array %.1f, a column of OPT4C %.1f (no tree and no bit-slice array without "
+                   "them is published)",
+                   bw_gain(&m, "opt1-ws", "mac-ws"), bw_gain(&m, "opt1-cube", "mac-cube"), bw_gain(&m, "opt1", "mac"),
+                   bw_gain(&m, "opt1-pe", "mac-pe"), bw_gain(&m, "opt2", "mac"), bw_gain(&m, "opt4c", "mac"));
+        b_headline("bitweight",
+                   "energy efficiency 1.04, 1.56, 1.49, 1.20 times; 12.1 times energy and 2.85 times area efficiency "
+                   "over Laconic",
+                   "nothing here measures power, and there is no synthesis of Laconic in the authors' tables",
+                   "not measured; a column of OPT4C at %.0f MHz makes %.0f million products a second in each PE on "
+                   "these weights",
+                   bw_unit("opt4c")->mhz, bw_unit("opt4c")->mhz / m.mean[1]);
         b_verdict("digits that are not 0 in a weight, EN-T", m.mean[1], "<", 2.9);
     }
     tiny_ctx_close(one);

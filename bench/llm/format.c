@@ -1,8 +1,8 @@
 /* bench/llm/format.c - how fast are numbers packed into blocks, taken out again, and multiplied where they lie?
  *
- * One thread. A row counts the floats, four bytes each, beside the speed at which this machine copies; the numbers lie in the
- * second-level cache, as they do where a product unpacks its rows. Products: one row of activations and 64 rows of weights in each format,
- * beside what a user would write: unpack a row, multiply floats.                                                         */
+ * One thread. A row counts the floats, four bytes each, beside the speed at which this machine copies; the numbers lie
+ * in the second-level cache, as they do where a product unpacks its rows. Products: one row of activations and 64 rows
+ * of weights in each format, beside what a user would write: unpack a row, multiply floats. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +52,8 @@ static void bf_products(const bf_arg *a, int n, const float *x)
     static bf_product p[MOST];
     static b_row rows[2 * MOST];
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, 1);
-    float *row = (float *)b_alloc(BF_WIDE * sizeof *row), *in = (float *)b_alloc(BF_WIDE * sizeof *in), *y = (float *)b_alloc(BF_HIGH * sizeof *y);
+    float *row = (float *)b_alloc(BF_WIDE * sizeof *row), *in = (float *)b_alloc(BF_WIDE * sizeof *in),
+          *y = (float *)b_alloc(BF_HIGH * sizeof *y);
     int k, way, count = 0;
     memset(rows, 0, sizeof rows);
     memcpy(in, x, BF_WIDE * sizeof *in);

@@ -1,7 +1,9 @@
-/* bench/llm/fusemax.c - attention by 3, 2 and 1 passes over the keys: time, bytes that leave the buffer, and the model's ranking of tiles
+/* bench/llm/fusemax.c - attention by 3, 2 and 1 passes over the keys: time, bytes that leave the buffer, and the
+ * model's ranking of tiles
  *
- * One head, 64 numbers, 1024 queries (tiles of queries know nothing of each other: more of them only take longer), not causal. All four cascades run on the same steps (the house's products and exp) with
- * the same tile; "tiny_attention" is what a user of the 1-pass cascade gets. One thread: rows of a panel and not threads are compared.  */
+ * One head, 64 numbers, 1024 queries (tiles of queries know nothing of each other: more of them only take longer), not
+ * causal. All four cascades run on the same steps (the house's products and exp) with the same tile; "tiny_attention"
+ * is what a user of the 1-pass cascade gets. One thread: rows of a panel and not threads are compared. */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +45,8 @@ static void bf_row(b_row *r, bf_arg *a, const char *what, const char *target, ti
 static void bf_rank(const double *x, int n, double *rank)
 {
     int i, j;
-    for (i = 0; i < n; i++) for (rank[i] = 0, j = 0; j < n; j++) rank[i] += x[j] < x[i] ? 1.0 : j != i && x[j] <= x[i] ? 0.5 : 0.0;
+    for (i = 0; i < n; i++)
+        for (rank[i] = 0, j = 0; j < n; j++) rank[i] += x[j] < x[i] ? 1.0 : j != i && x[j] <= x[i] ? 0.5 : 0.0;
 }
 
 static double bf_spearman(const double *x, const double *y, int n)
@@ -89,12 +92,15 @@ void bench_fusemax(void)
             {
                 const tllm_fusemax_shape s = { BF_DIM, BF_DIM, len, BF_QUERIES, 1 };
                 b_must(ctx, tllm_fusemax_predict(ctx, &a[i].how, &s, 1, &n[i]));
-                r[i].bytes = 4.0 * (n[i].read_q + n[i].read_k + n[i].read_v + n[i].read_kept + n[i].written_kept + n[i].written_o);
+                r[i].bytes = 4.0 * (n[i].read_q + n[i].read_k + n[i].read_v + n[i].read_kept + n[i].written_kept +
+                                    n[i].written_o);
             }
         }
         b_contest("FuseMax: passes over the keys, 64 queries x 128 keys a tile", r, 5);
-        b_note("keeps near: 1-pass %zu KB, 2-pass %zu KB, deferred %zu KB, 3-pass %zu KB; beyond the buffer: %.0f, %.0f, %.0f, %.0f MB", n[0].live_bytes >> 10, n[1].live_bytes >> 10,
-               n[2].live_bytes >> 10, n[3].live_bytes >> 10, r[0].bytes * 1e-6, r[1].bytes * 1e-6, r[2].bytes * 1e-6, r[3].bytes * 1e-6);
+        b_note("keeps near: 1-pass %zu KB, 2-pass %zu KB, deferred %zu KB, 3-pass %zu KB; beyond the buffer: %.0f, "
+               "%.0f, %.0f, %.0f MB",
+               n[0].live_bytes >> 10, n[1].live_bytes >> 10, n[2].live_bytes >> 10, n[3].live_bytes >> 10,
+               r[0].bytes * 1e-6, r[1].bytes * 1e-6, r[2].bytes * 1e-6, r[3].bytes * 1e-6);
         last = len;
         at[n_len] = (double)len;
         for (i = 0; i < 5; i++) us[i][n_len] = r[i].median_ns * 1e-3 / (double)len;
@@ -107,7 +113,8 @@ void bench_fusemax(void)
         bytes[1] = r[0].bytes * 1e-6;
         b_verdict("3-pass / 1-pass, same steps", r[3].median_ns / r[0].median_ns, ">", len > 1024 ? 1.2 : 1.0);
         b_verdict("deferred division / 1-pass, same steps", r[2].median_ns / r[0].median_ns, ">", 1.0);
-        b_verdict("best of 3 and 2 passes / tiny_attention", fmin(r[3].median_ns, fmin(r[2].median_ns, r[1].median_ns)) / r[4].median_ns, ">", 1.0);
+        b_verdict("best of 3 and 2 passes / tiny_attention",
+                  fmin(r[3].median_ns, fmin(r[2].median_ns, r[1].median_ns)) / r[4].median_ns, ">", 1.0);
     }
     for (i = 0; i < 5; i++) {
         curve[i].name = name[i];
@@ -115,7 +122,8 @@ void bench_fusemax(void)
         curve[i].y = us[i];
         curve[i].n = n_len;
     }
-    b_svg("fusemax", "Attention of 1024 queries of 64 numbers by passes over the keys, one thread", "keys", "us a key", curve, 5);
+    b_svg("fusemax", "Attention of 1024 queries of 64 numbers by passes over the keys, one thread", "keys", "us a key",
+          curve, 5);
     for (i = 0; i < 4; i++) curve[i].y = mb[i];
     b_svg("fusemax-bytes", "Bytes beyond the buffer, by passes over the keys", "keys", "MB", curve, 4);
     for (i = 0; i < BF_TILES; i++) {
@@ -134,11 +142,17 @@ void bench_fusemax(void)
     for (i = 0; i < BF_TILES; i++) measured[i] = r[i].median_ns;
     {
         char on[120];
-        (void)snprintf(on, sizeof on, "%d queries, %td keys of %d, one head, one thread; on the same steps; 1.2 to 2 was expected beyond the cache", BF_QUERIES, last, BF_DIM);
-        b_headline("attention", "FuseMax: attention 6.7 times faster than FLAT (on its accelerator)", on,
-                   "3-pass / 1-pass %.2f in time, deferred division / 1-pass %.2f, best of the others / tiny_attention %.2f; %.0f MB beyond the buffer by 3 passes, %.0f by one; the model's ranking of 20 tiles: Spearman %.2f", times[0],
-                   times[1], best, bytes[0], bytes[1], bf_spearman(model, measured, BF_TILES));
+        (void)snprintf(on, sizeof on,
+                       "%d queries, %td keys of %d, one head, one thread; on the same steps; 1.2 to 2 was expected "
+                       "beyond the cache",
+                       BF_QUERIES, last, BF_DIM);
+        b_headline(
+            "attention", "FuseMax: attention 6.7 times faster than FLAT (on its accelerator)", on,
+            "3-pass / 1-pass %.2f in time, deferred division / 1-pass %.2f, best of the others / tiny_attention %.2f; "
+            "%.0f MB beyond the buffer by 3 passes, %.0f by one; the model's ranking of 20 tiles: Spearman %.2f",
+            times[0], times[1], best, bytes[0], bytes[1], bf_spearman(model, measured, BF_TILES));
     }
-    b_verdict("Spearman: the model's ranking of tiles and the measured one", bf_spearman(model, measured, BF_TILES), ">", 0.7);
+    b_verdict("Spearman: the model's ranking of tiles and the measured one", bf_spearman(model, measured, BF_TILES),
+              ">", 0.7);
     tiny_ctx_close(ctx);
 }

@@ -1,8 +1,9 @@
 /* bench/llm/gla.c - gated linear attention: chunks against token by token, and both against attention with softmax
  *
- * GLA (arXiv 2312.06635) reports a layer faster than FlashAttention-2 from texts of one to four thousand tokens on. Here: 4 heads with keys of
- * 64 and values of 128 numbers, attention of equal width by tiles, causal, as the other way; and the heads of the paper's model of 1.3 billion
- * weights, 256 and 512, whose states no second-level cache holds. A step of a text that goes on, with its state and with a cache of keys.   */
+ * GLA (arXiv 2312.06635) reports a layer faster than FlashAttention-2 from texts of one to four thousand tokens on.
+ * Here: 4 heads with keys of 64 and values of 128 numbers, attention of equal width by tiles, causal, as the other way;
+ * and the heads of the paper's model of 1.3 billion weights, 256 and 512, whose states no second-level cache holds. A
+ * step of a text that goes on, with its state and with a cache of keys. */
 #include "../bench.h"
 #include <string.h>
 
@@ -18,7 +19,8 @@ static void bg_run(void *arg)
 static void bg_back(void *arg)
 {
     bg_arg *a = (bg_arg *)arg;
-    b_must(a->ctx, tiny_gla_backward(a->ctx, &a->state, &a->q, &a->k, &a->v, &a->o, &a->g, NULL, NULL, &a->dqkg, &a->dv, &a->ds));
+    b_must(a->ctx, tiny_gla_backward(a->ctx, &a->state, &a->q, &a->k, &a->v, &a->o, &a->g, NULL, NULL, &a->dqkg, &a->dv,
+                                     &a->ds));
 }
 static void bg_attention(void *arg)
 {
@@ -48,7 +50,8 @@ static void bg_open(bg_arg *a, tiny_ctx *ctx, tiny_idx n, tiny_idx key, tiny_idx
     a->o = tiny_tensor_3d(b_alloc((size_t)(n * HEADS * value) * sizeof(float)), TINY_F32, n, HEADS, value);
     memset(a->state.data, 0, (size_t)(HEADS * key * value) * sizeof(float));
     g = (float *)a->g.data;
-    for (i = 0; i < n * HEADS * key; i++) g[i] = -0.001f - 0.08f * (float)(i * 40503 % 1024) / 1024.0f;     /* logsigmoid(x) / 16 */
+    /* logsigmoid(x) / 16 */
+    for (i = 0; i < n * HEADS * key; i++) g[i] = -0.001f - 0.08f * (float)(i * 40503 % 1024) / 1024.0f;
     if (!back) return;
     a->dqkg = tiny_tensor_4d(b_alloc((size_t)(3 * n * HEADS * key) * sizeof(float)), TINY_F32, 3, n, HEADS, key);
     a->dv = tiny_tensor_3d(b_alloc((size_t)(n * HEADS * value) * sizeof(float)), TINY_F32, n, HEADS, value);
@@ -56,11 +59,17 @@ static void bg_open(bg_arg *a, tiny_ctx *ctx, tiny_idx n, tiny_idx key, tiny_idx
 }
 static void bg_close(bg_arg *a)
 {
-    b_free(a->state.data); b_free(a->q.data); b_free(a->k.data); b_free(a->v.data); b_free(a->g.data); b_free(a->o.data);
+    b_free(a->state.data);
+    b_free(a->q.data);
+    b_free(a->k.data);
+    b_free(a->v.data);
+    b_free(a->g.data);
+    b_free(a->o.data);
     b_free(a->dqkg.data); b_free(a->dv.data); b_free(a->ds.data);
 }
 
-static void bg_row(b_row *r, bg_arg *a, const char *what, void (*run)(void *), const char *target, double flops, double bytes)
+static void bg_row(b_row *r, bg_arg *a, const char *what, void (*run)(void *), const char *target, double flops,
+                   double bytes)
 {
     memset(r, 0, sizeof *r);
     r->what = what;
@@ -91,17 +100,22 @@ void bench_gla(void)
         for (j = 0; j < 3; j++) bg_sizes(&a[j], &most, length[i], length[i]);
         a[0].p.form = TINY_GLA_CHUNKED;
         a[1].p.form = TINY_GLA_RECURRENT;
-        bg_row(&r[0], &a[0], "in chunks of 64", bg_run, target, each * (4.0 * 64 * 128 + 80.0 * 192), 4.0 * (each * (3 * 64 + 2 * 128) + 2 * state));
-        bg_row(&r[1], &a[1], "token by token", bg_run, target, each * 6.0 * 64 * 128, 4.0 * (each * (3 * 64 + 2 * 128) + 2 * state));
-        bg_row(&r[2], &a[2], "attention by tiles", bg_attention, target, each * n * 192, 4.0 * each * (2 * 64 + 2 * 128));
+        bg_row(&r[0], &a[0], "in chunks of 64", bg_run, target, each * (4.0 * 64 * 128 + 80.0 * 192),
+               4.0 * (each * (3 * 64 + 2 * 128) + 2 * state));
+        bg_row(&r[1], &a[1], "token by token", bg_run, target, each * 6.0 * 64 * 128,
+               4.0 * (each * (3 * 64 + 2 * 128) + 2 * state));
+        bg_row(&r[2], &a[2], "attention by tiles", bg_attention, target, each * n * 192,
+               4.0 * each * (2 * 64 + 2 * 128));
         r[0].limit = r[1].limit = r[2].limit = B_F32;
         for (j = 0; j < 3; j++) b_shape(&r[j], "t%td h%d k64 v128", length[i], (int)HEADS);
         b_contest("Gated linear attention", r, 3);
         for (j = 0; j < 3; j++) us[j][i] = r[j].median_ns / n * 1e-3;
         over[i] = r[2].median_ns / r[0].median_ns;
         steps[i] = r[1].median_ns / r[0].median_ns;
-        if (length[i] == 4096) b_verdict("T=4096, heads of 64 x 128: token by token / chunks", r[1].median_ns / r[0].median_ns, ">", 2.0);
-        if (length[i] == LONGEST) b_verdict("T=16384: attention by tiles / chunks", r[2].median_ns / r[0].median_ns, ">", 5.0);
+        if (length[i] == 4096)
+            b_verdict("T=4096, heads of 64 x 128: token by token / chunks", r[1].median_ns / r[0].median_ns, ">", 2.0);
+        if (length[i] == LONGEST)
+            b_verdict("T=16384: attention by tiles / chunks", r[2].median_ns / r[0].median_ns, ">", 5.0);
     }
     for (j = 0; j < 3; j++) {
         curve[j].name = r[j].what;
@@ -130,17 +144,25 @@ void bench_gla(void)
     for (j = 0; j < 2; j++) {
         bg_sizes(&a[j], &most, 1024, 1024);
         a[j].p.form = j ? TINY_GLA_RECURRENT : TINY_GLA_CHUNKED;
-        bg_row(&r[j], &a[j], j ? "token by token" : "in chunks of 64", bg_run, target, 4096.0 * (j ? 6.0 * 256 * 512 : 4.0 * 256 * 512 + 80.0 * 768), 4.0 * 4096 * (3 * 256 + 2 * 512));
+        bg_row(&r[j], &a[j], j ? "token by token" : "in chunks of 64", bg_run, target,
+               4096.0 * (j ? 6.0 * 256 * 512 : 4.0 * 256 * 512 + 80.0 * 768), 4.0 * 4096 * (3 * 256 + 2 * 512));
         r[j].limit = B_F32;
         b_shape(&r[j], "t1024 h%d k256 v512", (int)HEADS);
     }
     b_contest("Gated linear attention, states of 512 KB", r, 2);
     b_verdict("T=1024, heads of 256 x 512: token by token / chunks", r[1].median_ns / r[0].median_ns, ">", 2.0);
-    b_headline("attention", "GLA: a layer faster than FlashAttention-2 from 1K to 4K tokens on", "attention by tiles of equal width / chunks; 4 heads, keys of 64, values of 128, f32",
-               "%.1f times as fast at 512 tokens, %.1f at 1024, %.1f at 4096, %.1f at %d", over[0], over[1], over[3], over[n_length - 1], (int)length[n_length - 1]);
-    b_headline("attention", "GLA: matrix products instead of outer products", "token by token / chunks; 4 heads, keys of 64, values of 128, f32; 2 is wanted at 4096", "%.2f at 512 tokens, %.2f at 4096; heads of 256 x 512: %.2f at 1024", steps[0],
-               steps[3], r[1].median_ns / r[0].median_ns);
-    b_headline("attention", "GLA: a state of constant size", "a token more; 4 heads, keys of 64, values of 128, f32", "128 KB at any length, a step %.1f us; attention's step with 48 MB of keys and values of 16384 tokens %.0f us", step[0], step[1]);
+    b_headline("attention", "GLA: a layer faster than FlashAttention-2 from 1K to 4K tokens on",
+               "attention by tiles of equal width / chunks; 4 heads, keys of 64, values of 128, f32",
+               "%.1f times as fast at 512 tokens, %.1f at 1024, %.1f at 4096, %.1f at %d", over[0], over[1], over[3],
+               over[n_length - 1], (int)length[n_length - 1]);
+    b_headline("attention", "GLA: matrix products instead of outer products",
+               "token by token / chunks; 4 heads, keys of 64, values of 128, f32; 2 is wanted at 4096",
+               "%.2f at 512 tokens, %.2f at 4096; heads of 256 x 512: %.2f at 1024", steps[0], steps[3],
+               r[1].median_ns / r[0].median_ns);
+    b_headline(
+        "attention", "GLA: a state of constant size", "a token more; 4 heads, keys of 64, values of 128, f32",
+        "128 KB at any length, a step %.1f us; attention's step with 48 MB of keys and values of 16384 tokens %.0f us",
+        step[0], step[1]);
     bg_close(&most);
     bg_open(&most, ctx, 1024, 64, 128, 1);
     bg_row(&r[0], &most, "forward", bg_run, target, 4096.0 * (4.0 * 64 * 128 + 80.0 * 192), 0.0);

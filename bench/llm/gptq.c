@@ -1,14 +1,15 @@
 /* bench/llm/gptq.c - weights in few bits: how much less is lost, and what it costs
  *
- * GPTQ (arXiv 2210.17323): the loss of a layer beside plain rounding on a synthetic layer; the story model with its matrices on
- * plain grids, judged; and the time of one large layer, beside the products of matrices that it is made of.                     */
+ * GPTQ (arXiv 2210.17323): the loss of a layer beside plain rounding on a synthetic layer; the story model with its
+ * matrices on plain grids, judged; and the time of one large layer, beside the products of matrices that it is made
+ * of. */
 #include "grids.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a layer: random weights, inputs that depend on each other ---------------------------------------------------------- */
+/* ---- a layer: random weights, inputs that depend on each other --------------------------------------------------- */
 
 void bg_normal(float *x, size_t n, uint64_t seed)
 {
@@ -27,7 +28,8 @@ static void bg_ratios(tiny_ctx *ctx)
     double ratio[5] = { 0 };
     int bits, seed;
     for (seed = 0; seed < SEEDS; seed++) {
-        tiny_tensor tz = tiny_tensor_2d(z, TINY_F32, TOKENS, N), ta = tiny_tensor_2d(a, TINY_F32, N, N), tx = tiny_tensor_2d(x, TINY_F32, TOKENS, N), h;
+        tiny_tensor tz = tiny_tensor_2d(z, TINY_F32, TOKENS, N), ta = tiny_tensor_2d(a, TINY_F32, N, N),
+                    tx = tiny_tensor_2d(x, TINY_F32, TOKENS, N), h;
         tllm_calib *c;
         bg_normal(w, N * N, 100 + (uint64_t)seed);
         bg_normal(z, TOKENS * N, 200 + (uint64_t)seed);
@@ -62,16 +64,19 @@ static void bg_ratios(tiny_ctx *ctx)
         (void)snprintf(text, sizeof text, "J(RTN) / J(GPTQ), 64 x 64 weights, 256 correlated inputs, %d bits", bits);
         b_verdict(text, ratio[bits], ">", 1.9);
     }
-    b_headline("gptq", "GPTQ: 3 to 4 bits with 0.1 to 0.3 perplexity lost at 7B", "our scale: 64 x 64 random weights, 256 correlated inputs, a scale for each row, mean of 20 layers; 1.9 to 2.0 are wanted",
+    b_headline("gptq", "GPTQ: 3 to 4 bits with 0.1 to 0.3 perplexity lost at 7B",
+               "our scale: 64 x 64 random weights, 256 correlated inputs, a scale for each row, mean of 20 layers; 1.9 "
+               "to 2.0 are wanted",
                "J(RTN) / J(GPTQ): 2 bits %.2f, 3 bits %.2f, 4 bits %.2f", ratio[2], ratio[3], ratio[4]);
 }
 
-/* ---- the story model ----------------------------------------------------------------------------------------------------- */
+/* ---- the story model --------------------------------------------------------------------------------------------- */
 
 int bg_is_matrix(const tllm_gguf_tensor *t)
 {
     static const char end[] = ".weight";
-    return t->rank == 2 && t->dim[1] > 1 && t->name.n > 12 && !memcmp(t->name.at, "blk.", 4) && !memcmp(t->name.at + t->name.n - 7, end, 7);
+    return t->rank == 2 && t->dim[1] > 1 && t->name.n > 12 && !memcmp(t->name.at, "blk.", 4) &&
+           !memcmp(t->name.at + t->name.n - 7, end, 7);
 }
 
 int32_t *bg_stories(size_t n)
@@ -97,7 +102,8 @@ tllm_watch *bg_watch(tiny_ctx *ctx, const tllm_gguf *g)
     size_t i;
     b_must(ctx, tllm_watch_open(ctx, g, &watch));
     for (i = 0; i < tllm_gguf_n_tensors(g); i++)
-        if (bg_is_matrix(tllm_gguf_tensor_at(g, i))) b_must(ctx, tllm_watch_pick(watch, tllm_gguf_tensor_at(g, i), TLLM_CALIB_PRODUCTS));
+        if (bg_is_matrix(tllm_gguf_tensor_at(g, i)))
+            b_must(ctx, tllm_watch_pick(watch, tllm_gguf_tensor_at(g, i), TLLM_CALIB_PRODUCTS));
     memset(&cd, 0, sizeof cd);
     memset(&sd, 0, sizeof sd);
     cd.accel = tllm_watch_hook(watch);
@@ -141,7 +147,8 @@ double bg_above(tiny_ctx *ctx, const tllm_gguf *g)
 int bg_worse(tiny_ctx *ctx, const char *what, const tllm_gguf *g, const tllm_gguf *base)
 {
     const tllm_judgement j = bg_judge(ctx, g, base);
-    b_note("%s: %.4f bits a token more, 95 of 100 samples of the stories %.4f to %.4f%s", what, j.bits - j.base_bits, j.lost_low, j.lost_high, j.lost_low > 0.0 || j.lost_high < 0.0 ? "" : ": not told apart");
+    b_note("%s: %.4f bits a token more, 95 of 100 samples of the stories %.4f to %.4f%s", what, j.bits - j.base_bits,
+           j.lost_low, j.lost_high, j.lost_low > 0.0 || j.lost_high < 0.0 ? "" : ": not told apart");
     return j.lost_low > 0.0 ? 1 : j.lost_high < 0.0 ? -1 : 0;
 }
 void bg_drop(tiny_ctx *ctx, bg_made *m)
@@ -162,7 +169,8 @@ bg_made bg_make(tiny_ctx *ctx, const tllm_gguf *g, int how, const tllm_plain_des
     for (i = 0; i < tllm_gguf_n_meta(g); i++) b_must(ctx, tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(g, i)));
     for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
-        b_must(ctx, tllm_writer_put_tensor(ctx, w, t->name, bg_is_matrix(t) ? TLLM_FORMAT_F32 : t->type, t->rank, t->dim, NULL));
+        b_must(ctx, tllm_writer_put_tensor(ctx, w, t->name, bg_is_matrix(t) ? TLLM_FORMAT_F32 : t->type, t->rank,
+                                           t->dim, NULL));
     }
     for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
@@ -221,7 +229,8 @@ static void bg_story(tiny_ctx *ctx, const char *path)
         gptq[bits - 3] = bg_above(ctx, by_gptq[bits - 3].file);
         rtn[bits - 3] = bg_above(ctx, by_rtn[bits - 3].file);
     }
-    b_note("%s, bits a token above the floor: as it is %.4f, 4 bits GPTQ %.4f, RTN %.4f, 3 bits GPTQ %.4f, RTN %.4f", path, full, gptq[1], rtn[1], gptq[0], rtn[0]);
+    b_note("%s, bits a token above the floor: as it is %.4f, 4 bits GPTQ %.4f, RTN %.4f, 3 bits GPTQ %.4f, RTN %.4f",
+           path, full, gptq[1], rtn[1], gptq[0], rtn[0]);
     apart[0] = bg_worse(ctx, "GPTQ4 beside the model as it is", by_gptq[1].file, g);
     apart[1] = bg_worse(ctx, "RTN4 beside GPTQ4", by_rtn[1].file, by_gptq[1].file);
     apart[2] = bg_worse(ctx, "RTN3 beside GPTQ3", by_rtn[0].file, by_gptq[0].file);
@@ -233,14 +242,27 @@ static void bg_story(tiny_ctx *ctx, const char *path)
     b_verdict("story model: RTN4 loses more than GPTQ4 (1), not told apart (0)", apart[1], ">", 0);
     b_verdict("story model, bits above the floor: RTN3 lost / RTN4 lost", (rtn[0] - full) / (rtn[1] - full), ">", 2);
     if (strstr(path, "story.gguf"))
-        b_headline("gptq", "order of perplexity: FP < GPTQ4 < RTN4 << RTN3", "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories read; bits a token above the floor of the language; told apart: 95 of 100 samples of the stories agree",
-                   "as it is %.4f, GPTQ4 %.4f, RTN4 %.4f, GPTQ3 %.4f, RTN3 %.4f; GPTQ4 from as it is %stold apart, RTN4 from GPTQ4 %stold apart, RTN3 from GPTQ3 %stold apart", full, gptq[1], rtn[1], gptq[0], rtn[0], apart[0] ? "" : "not ",
-                   apart[1] ? "" : "not ", apart[2] ? "" : "not ");
+        b_headline(
+            "gptq", "order of perplexity: FP < GPTQ4 < RTN4 << RTN3",
+            "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories "
+            "read; bits a token above the floor of the language; told apart: 95 of 100 samples of the stories agree",
+            "as it is %.4f, GPTQ4 %.4f, RTN4 %.4f, GPTQ3 %.4f, RTN3 %.4f; GPTQ4 from as it is %stold apart, RTN4 from "
+            "GPTQ4 %stold apart, RTN3 from GPTQ3 %stold apart",
+            full, gptq[1], rtn[1], gptq[0], rtn[0], apart[0] ? "" : "not ", apart[1] ? "" : "not ",
+            apart[2] ? "" : "not ");
 }
 
-/* ---- time ---------------------------------------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------------------------------- */
 
-typedef struct bg_arg { tiny_ctx *ctx; tiny_idx n, tokens; float *w, *x, *u; tllm_calib *calib; tllm_plain q; unsigned char *blocks; tllm_gptq_desc d; } bg_arg;
+typedef struct bg_arg {
+    tiny_ctx *ctx;
+    tiny_idx n, tokens;
+    float *w, *x, *u;
+    tllm_calib *calib;
+    tllm_plain q;
+    unsigned char *blocks;
+    tllm_gptq_desc d;
+} bg_arg;
 static void bg_calib(void *p)
 {
     bg_arg *a = (bg_arg *)p;
@@ -272,7 +294,8 @@ static void bg_round(void *p)
 static void bg_product(void *p)             /* the products of GPTQ's updates, as one: n x n/2 x n */
 {
     bg_arg *a = (bg_arg *)p;
-    tiny_tensor w = tiny_tensor_2d(a->w, TINY_F32, a->n, a->n / 2), v = tiny_tensor_2d(a->x, TINY_F32, a->n / 2, a->n), y = tiny_tensor_2d(a->u, TINY_F32, a->n, a->n);
+    tiny_tensor w = tiny_tensor_2d(a->w, TINY_F32, a->n, a->n / 2), v = tiny_tensor_2d(a->x, TINY_F32, a->n / 2, a->n),
+                y = tiny_tensor_2d(a->u, TINY_F32, a->n, a->n);
     b_must(a->ctx, tiny_matmul(a->ctx, &w, &v, NULL, TINY_ACT_NONE, &y));
 }
 
@@ -304,22 +327,34 @@ void bench_gptq(void)
     b_must(ctx, tllm_calib_open(ctx, n, TLLM_CALIB_PRODUCTS, &a.calib));
     bg_calib(&a);
     for (i = 0; i < 6; i++) {
-        static const char *const what[6] = { "statistics of inputs", "triangle", "gptq 4 bits, groups of 128", "gptq Q4_0", "plain rounding", "product n x n/2 x n" };
+        static const char *const what[6] = {
+            "statistics of inputs", "triangle",           "gptq 4 bits, groups of 128", "gptq Q4_0",
+            "plain rounding",       "product n x n/2 x n"
+        };
         static void (*const run[6])(void *) = { bg_calib, bg_triangle, bg_gptq, bg_blocks, bg_round, bg_product };
         r[i].what = what[i];
         r[i].target = target;
         r[i].threads = b_threads;
         r[i].limit = i == 4 ? B_READ : B_F32;
-        r[i].flops = i == 0 ? m * m * (double)a.tokens : i == 1 ? 2.0 * m * m * m / 3.0 : i == 4 ? m * m : i == 5 ? m * m * m : m * m * m + 2.0 * m * m * m / 3.0;
+        r[i].flops = i == 0   ? m * m * (double)a.tokens
+                     : i == 1 ? 2.0 * m * m * m / 3.0
+                     : i == 4 ? m * m
+                     : i == 5 ? m * m * m
+                              : m * m * m + 2.0 * m * m * m / 3.0;
         r[i].bytes = 5 * m * m;
         r[i].run = run[i];
         r[i].arg = &a;
         b_shape(&r[i], "%dx%d", (int)n, (int)n);
     }
     b_contest("GPTQ: a layer", r, 6);
-    b_verdict("gptq / (triangle + the products it is made of)", r[2].median_ns / (r[1].median_ns + r[5].median_ns), "<", 1.5);
-    b_headline("gptq", "GPTQ: 175B in four hours on one GPU", "a layer of 2048 x 2048, 4 bits in groups of 128, two threads; tokens of statistics a second with as many inputs", "%.2f s a layer, of which the triangle %.2f s; %.0f tokens a second; Q4_0 with its own search of scales %.2f s",
-               r[2].median_ns * 1e-9, r[1].median_ns * 1e-9, (double)a.tokens / r[0].median_ns * 1e9, r[3].median_ns * 1e-9);
+    b_verdict("gptq / (triangle + the products it is made of)", r[2].median_ns / (r[1].median_ns + r[5].median_ns), "<",
+              1.5);
+    b_headline(
+        "gptq", "GPTQ: 175B in four hours on one GPU",
+        "a layer of 2048 x 2048, 4 bits in groups of 128, two threads; tokens of statistics a second with as many "
+        "inputs",
+        "%.2f s a layer, of which the triangle %.2f s; %.0f tokens a second; Q4_0 with its own search of scales %.2f s",
+        r[2].median_ns * 1e-9, r[1].median_ns * 1e-9, (double)a.tokens / r[0].median_ns * 1e9, r[3].median_ns * 1e-9);
     bg_ratios(ctx);
     tllm_calib_close(ctx, a.calib);
     b_free(a.w);

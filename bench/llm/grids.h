@@ -1,4 +1,5 @@
-/* bench/llm/grids.h - story models with the matrices of their layers on plain grids, judged: bits a token above the floor of their language */
+/* bench/llm/grids.h - story models with the matrices of their layers on plain grids, judged: bits a token above the
+ * floor of their language */
 #ifndef BENCH_GRIDS_H
 #define BENCH_GRIDS_H
 #include "../bench.h"
@@ -8,7 +9,8 @@ enum { BG_TOKENS = 16384, BG_WINDOW = 256 };    /* of other stories, which are r
 typedef struct bg_made { tllm_gguf *file; tllm_writer *memory; } bg_made;
 bg_made bg_make(tiny_ctx *ctx, const tllm_gguf *g, int how, const tllm_plain_desc *grid);
 void bg_drop(tiny_ctx *ctx, bg_made *m);
-tllm_judgement bg_judge(tiny_ctx *ctx, const tllm_gguf *g, const tllm_gguf *base);    /* base: what it is compared with, or NULL */
+/* base: what it is compared with, or NULL */
+tllm_judgement bg_judge(tiny_ctx *ctx, const tllm_gguf *g, const tllm_gguf *base);
 double bg_above(tiny_ctx *ctx, const tllm_gguf *g);           /* bits a token above the floor */
 /* Notes what g loses against base, with its interval; 1: more than chance, -1: less, 0: not told apart. */
 int bg_worse(tiny_ctx *ctx, const char *what, const tllm_gguf *g, const tllm_gguf *base);

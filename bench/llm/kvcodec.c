@@ -1,9 +1,9 @@
 /* bench/llm/kvcodec.c - the cache codec: bits an element against the error, and the speed of reading and writing
  *
- * CacheGen (arXiv 2310.07240) reports caches 3.5 to 4.3 times smaller than 8-bit ones at equal quality. Here: a synthetic
- * cache (256 channels, log-normal scales, AR(1) over 1500 tokens; tables from four other texts, bytes really written) and the cache of
- * examples/models/story.gguf. The other way: rows quantized by themselves, in bins of any number or of whole bits; and these coded by channels
- * without differences, under tables of the text itself. */
+ * CacheGen (arXiv 2310.07240) reports caches 3.5 to 4.3 times smaller than 8-bit ones at equal quality. Here: a
+ * synthetic cache (256 channels, log-normal scales, AR(1) over 1500 tokens; tables from four other texts, bytes really
+ * written) and the cache of examples/models/story.gguf. The other way: rows quantized by themselves, in bins of any
+ * number or of whole bits; and these coded by channels without differences, under tables of the text itself. */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,16 @@
 
 enum { CHANNELS = 256, TOKENS = 1500, LEVELS = 3, SIZES = 9 };
 
-typedef struct bk_arg { tiny_ctx *ctx; const tllm_kvcodec_tables *t; tllm_kv kv; tllm_kvcodec_desc d; float *x; void *bytes; size_t n; int8_t *q; } bk_arg;
+typedef struct bk_arg {
+    tiny_ctx *ctx;
+    const tllm_kvcodec_tables *t;
+    tllm_kv kv;
+    tllm_kvcodec_desc d;
+    float *x;
+    void *bytes;
+    size_t n;
+    int8_t *q;
+} bk_arg;
 
 static void bk_read(void *user, tiny_idx layer, int part, tiny_idx token, float *row)
 {
@@ -98,7 +107,8 @@ static double bk_coded(tiny_ctx *ctx, const float *x, int m)       /* bits an el
     for (t = 0; t < TOKENS; t++) {
         float most = 0;
         for (k = 0; k < CHANNELS; k++) most = fmaxf(most, fabsf(x[t * CHANNELS + k]));
-        for (k = 0; k < CHANNELS; k++) symbol[k][t] = (unsigned char)(m + (int)nearbyintf(x[t * CHANNELS + k] * (float)m / most));
+        for (k = 0; k < CHANNELS; k++)
+            symbol[k][t] = (unsigned char)(m + (int)nearbyintf(x[t * CHANNELS + k] * (float)m / most));
     }
     for (k = 0; k < CHANNELS; k++) {
         uint32_t count[256] = { 0 };
@@ -166,30 +176,46 @@ static void bk_curves(tiny_ctx *ctx, float *x, float *y, double sigma, double rh
         b[2][i] = log2(2 * m + 1) + 16.0 / CHANNELS;
         b[3][i] = ceil(log2(2 * m + 1)) + 16.0 / CHANNELS;
         m = bk_plain_at(x, TOKENS, CHANNELS, e[0][i] / 100);
-        b_note("sigma %.2f, rho %.2f, %d bins: %.3f bits, error %.1f %%; plain at that error %.2f bits (%.2f times), in whole bits %.2f times; plain with these bins: %.1f %%, coded %.2f bits", sigma, rho,
-               bins[i], b[0][i], e[0][i], log2(2 * m + 1) + 16.0 / CHANNELS, (log2(2 * m + 1) + 16.0 / CHANNELS) / b[0][i],
-               (ceil(log2(2 * m + 1)) + 16.0 / CHANNELS) / b[0][i], e[1][i], b[1][i]);
+        b_note("sigma %.2f, rho %.2f, %d bins: %.3f bits, error %.1f %%; plain at that error %.2f bits (%.2f times), "
+               "in whole bits %.2f times; plain with these bins: %.1f %%, coded %.2f bits",
+               sigma, rho, bins[i], b[0][i], e[0][i], log2(2 * m + 1) + 16.0 / CHANNELS,
+               (log2(2 * m + 1) + 16.0 / CHANNELS) / b[0][i], (ceil(log2(2 * m + 1)) + 16.0 / CHANNELS) / b[0][i],
+               e[1][i], b[1][i]);
         if (bins[i] == 12 && rho > 0.95) {
-            b_verdict(sigma < 0.9 ? "12 bins: plain quantization in whole bits of no larger error / bytes written" : "12 bins, sigma 1: plain quantization of equal error / bytes written",
-                      (sigma < 0.9 ? ceil(log2(2 * m + 1)) + 16.0 / CHANNELS : log2(2 * m + 1) + 16.0 / CHANNELS) / b[0][i], ">", 2.2);
-            if (sigma < 0.9) b_verdict("12 bins: plain quantization of equal error, any number of bins / bytes written", (log2(2 * m + 1) + 16.0 / CHANNELS) / b[0][i], ">", 2.2);
+            b_verdict(sigma < 0.9 ? "12 bins: plain quantization in whole bits of no larger error / bytes written"
+                                  : "12 bins, sigma 1: plain quantization of equal error / bytes written",
+                      (sigma < 0.9 ? ceil(log2(2 * m + 1)) + 16.0 / CHANNELS : log2(2 * m + 1) + 16.0 / CHANNELS) /
+                          b[0][i],
+                      ">", 2.2);
             if (sigma < 0.9)
-                b_headline("attention", "CacheGen: 3.5 to 4.3 times smaller than the quantization baseline", "synthetic keys: 256 channels, scales of sigma 0.63, rho 0.96, 1500 tokens, tables of other texts; error 11.5 % there",
-                           "12 bins: %.3f bits an element, error %.1f %%; %.2f times smaller than 8 bits, %.2f than whole-bit quantization of no larger error, %.2f than any number of bins of equal error", b[0][i], e[0][i],
-                           (8 + 16.0 / CHANNELS) / b[0][i], (ceil(log2(2 * m + 1)) + 16.0 / CHANNELS) / b[0][i], (log2(2 * m + 1) + 16.0 / CHANNELS) / b[0][i]);
-            if (sigma < 0.9) b_verdict("12 bins: 8 bits / bytes written (paper, at equal quality: 3.5 to 4.3)", (8 + 16.0 / CHANNELS) / b[0][i], ">", 3.5);
+                b_verdict("12 bins: plain quantization of equal error, any number of bins / bytes written",
+                          (log2(2 * m + 1) + 16.0 / CHANNELS) / b[0][i], ">", 2.2);
+            if (sigma < 0.9)
+                b_headline("attention", "CacheGen: 3.5 to 4.3 times smaller than the quantization baseline",
+                           "synthetic keys: 256 channels, scales of sigma 0.63, rho 0.96, 1500 tokens, tables of other "
+                           "texts; error 11.5 % there",
+                           "12 bins: %.3f bits an element, error %.1f %%; %.2f times smaller than 8 bits, %.2f than "
+                           "whole-bit quantization of no larger error, %.2f than any number of bins of equal error",
+                           b[0][i], e[0][i], (8 + 16.0 / CHANNELS) / b[0][i],
+                           (ceil(log2(2 * m + 1)) + 16.0 / CHANNELS) / b[0][i],
+                           (log2(2 * m + 1) + 16.0 / CHANNELS) / b[0][i]);
+            if (sigma < 0.9)
+                b_verdict("12 bins: 8 bits / bytes written (paper, at equal quality: 3.5 to 4.3)",
+                          (8 + 16.0 / CHANNELS) / b[0][i], ">", 3.5);
         }
         if (i % LEVELS == LEVELS - 1) tllm_kvcodec_tables_close(ctx, t);
     }
     for (i = 0; i < 4; i++) {
-        static const char *const name[4] = { "differences, coded", "rows, coded", "rows, any bins", "rows, whole bits" };
+        static const char *const name[4] = { "differences, coded", "rows, coded", "rows, any bins",
+                                             "rows, whole bits" };
         curve[i].name = name[i];
         curve[i].x = e[i];
         curve[i].y = b[i];
         curve[i].n = SIZES;
     }
     (void)snprintf(text, sizeof text, "Cache codec: 256 channels, scales of sigma %.2f, rho %.2f", sigma, rho);
-    if (sigma < 0.9) b_svg(rho > 0.95 ? "kvcodec" : "kvcodec-09", text, "error, % of the norm", "bits an element", curve, 4);
+    if (sigma < 0.9)
+        b_svg(rho > 0.95 ? "kvcodec" : "kvcodec-09", text, "error, % of the norm", "bits an element", curve, 4);
 }
 
 /* ---- the story model ------------------------------------------------------------------------------------------- */
@@ -262,8 +288,9 @@ static void bk_real(tiny_ctx *ctx, const char *path)
         }
         any = log2(2 * m + 1) + 16 / width;
         whole = ceil(log2(2 * m + 1)) + 16 / width;
-        b_note("%s, %d tokens, rows of %.0f, level %d: %.3f bits, error %.1f %%; plain at that error %.2f bits (%.2f times), in whole bits %.2f times", path, (int)STORY, width, level, bits, 100 * error, any,
-               any / bits, whole / bits);
+        b_note("%s, %d tokens, rows of %.0f, level %d: %.3f bits, error %.1f %%; plain at that error %.2f bits (%.2f "
+               "times), in whole bits %.2f times",
+               path, (int)STORY, width, level, bits, 100 * error, any, any / bits, whole / bits);
     }
     (void)remove(file);
     tllm_kvcodec_profile_close(p);
@@ -291,7 +318,8 @@ static void bk_bytes(void *arg)             /* what 8 bits without a coder cost 
 {
     bk_arg *a = (bk_arg *)arg;
     const tiny_idx dim[2] = { TOKENS, CHANNELS };
-    tiny_tensor q = tiny_tensor_2d(a->q, TINY_I8, dim[0], dim[1]), y = tiny_tensor_2d(a->x, TINY_F32, dim[0], dim[1]), s = tiny_tensor_1d(a->bytes, TINY_F32, TOKENS);
+    tiny_tensor q = tiny_tensor_2d(a->q, TINY_I8, dim[0], dim[1]), y = tiny_tensor_2d(a->x, TINY_F32, dim[0], dim[1]),
+                s = tiny_tensor_1d(a->bytes, TINY_F32, TOKENS);
     b_must(a->ctx, tiny_dequantize_i8(a->ctx, &q, &s, &y));
 }
 
@@ -299,7 +327,8 @@ void bench_kvcodec(void)
 {
     static const int bins[LEVELS] = { 12, 16, 32 };
     const double n = (double)CHANNELS * TOKENS;
-    tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, 1), *all = b_ctx(TINY_TARGET_AUTO, b_threads), *plain = b_ctx(TINY_TARGET_REFERENCE, 1);
+    tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, 1), *all = b_ctx(TINY_TARGET_AUTO, b_threads),
+             *plain = b_ctx(TINY_TARGET_REFERENCE, 1);
     const char *target = tiny_target_name(tiny_op_target(ctx, TINY_OP_DEQUANTIZE_I8));
     float *x = (float *)b_alloc((size_t)n * sizeof *x), *y = (float *)b_alloc((size_t)n * sizeof *y);
     tllm_kvcodec_tables *t = bk_tables(ctx, x, bins, 0.63, 0.96);
@@ -310,7 +339,9 @@ void bench_kvcodec(void)
     memset(a, 0, sizeof a);
     memset(r, 0, sizeof r);
     for (i = 0; i < 8; i++) {
-        static const char *const what[8] = { "read 12 bins", "read 16 bins", "read 32 bins", "read 8 bits, coded", "read 16 bins, all", "read 16 bins, plain form", "write 16 bins", "read 8 bits, not coded" };
+        static const char *const what[8] = { "read 12 bins",       "read 16 bins",          "read 32 bins",
+                                             "read 8 bits, coded", "read 16 bins, all",     "read 16 bins, plain form",
+                                             "write 16 bins",      "read 8 bits, not coded" };
         static const int level[8] = { 1, 2, 3, 4, 2, 2, 2, 0 };
         a[i].ctx = i == 4 ? all : i == 5 ? plain : ctx;
         a[i].t = t;
@@ -334,11 +365,14 @@ void bench_kvcodec(void)
         b_shape(&r[i], "%dx%d", TOKENS, CHANNELS);
     }
     b_contest("Cache codec: symbols", r, 8);
-    b_verdict("16 bins: million symbols a second on one thread, with CRC-32 and rows written", n / r[1].median_ns * 1e3, ">", 20);
+    b_verdict("16 bins: million symbols a second on one thread, with CRC-32 and rows written", n / r[1].median_ns * 1e3,
+              ">", 20);
     b_verdict("8 bits: million symbols a second on one thread", n / r[3].median_ns * 1e3, ">", 20);
     b_verdict("plain form / fast form", r[5].median_ns / r[1].median_ns, ">", 1);
-    b_headline("attention", "CacheGen: decoding keeps up with the link", "1500 x 256 symbols on one thread, with CRC-32 and rows written; 20 M a second are wanted", "million symbols a second: 12 bins %.0f, 16 bins %.0f, 32 bins %.0f, 8 bits %.0f", n / r[0].median_ns * 1e3,
-               n / r[1].median_ns * 1e3, n / r[2].median_ns * 1e3, n / r[3].median_ns * 1e3);
+    b_headline("attention", "CacheGen: decoding keeps up with the link",
+               "1500 x 256 symbols on one thread, with CRC-32 and rows written; 20 M a second are wanted",
+               "million symbols a second: 12 bins %.0f, 16 bins %.0f, 32 bins %.0f, 8 bits %.0f",
+               n / r[0].median_ns * 1e3, n / r[1].median_ns * 1e3, n / r[2].median_ns * 1e3, n / r[3].median_ns * 1e3);
     for (i = 0; i < 7; i++) tiny_free(ctx, a[i].bytes);
     b_free(a[7].q);
     b_free(a[7].bytes);

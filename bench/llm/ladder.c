@@ -1,21 +1,40 @@
 /* bench/llm/ladder.c - layers over two ranks behind a slow line: waiting for each sum, against the ladder
  *
- * Ladder-residual (arXiv 2501.06589) reports 29 % less time from end to end for 70 billion weights over 8 GPUs, more without fast links.
- * Here: 8 layers, f16, over two threads of one core each; between them a delay line of 0.2 to 2 ms and 50 Mbit/s to 1 Gbit/s in each
- * direction. A step is a token behind 64 others, 16 sums of d numbers; a prompt is 64 tokens at once. Both sides have the same weights, sums and
- * line, and the same wait for them; the ladder is another function of these weights, which a model must be trained for.
- *   t     the arithmetic of a half of a layer, on average over both ranks; c a sum alone, both measured in the same contest
- *   may   what the order allows: (t + c) / max(t, (t + c) / 2, w), w the time on the wire: two sums are in the air at once
- *   one   the same if sums waited for each other: (t + c) / max(t, c)                                                       */
+ * Ladder-residual (arXiv 2501.06589) reports 29 % less time from end to end for 70 billion weights over 8 GPUs, more
+ * without fast links.
+ * Here: 8 layers, f16, over two threads of one core each; between them a delay line of 0.2 to 2 ms and 50 Mbit/s to 1
+ * Gbit/s in each direction. A step is a token behind 64 others, 16 sums of d numbers; a prompt is 64 tokens at once.
+ * Both sides have the same weights, sums and line, and the same wait for them; the ladder is another function of these
+ *   weights, which a model must be trained for.
+ *   t     the arithmetic of a half of a layer, on average over both ranks; c a sum alone, both measured in the same
+ *         contest
+ *   may   what the order allows: (t + c) / max(t, (t + c) / 2, w), w the time on the wire: two sums are in the air at
+ *         once
+ *   one   the same if sums waited for each other: (t + c) / max(t, c) */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>
 
 enum { LAYERS = 8, BEFORE = 64, PROMPT = 64, STEPS = 2, RANKS = 2 };
 
-typedef struct bl_rank { tiny_ctx *ctx; tiny_comm *comm; tllm_gguf *file; tllm_model *model[2]; tllm_state *state[2]; float *x; } bl_rank;
-typedef struct bl_pair { tiny_ctx *team; tiny_local *local; const void *at; size_t n; int d; bl_rank rank[RANKS]; } bl_pair;
-typedef struct bl_job { bl_pair *pair; int ladder, what; double waited, wall; } bl_job;      /* what: 0 steps, 1 a prompt, 2 sums of d numbers, 3 sums of a prompt, 4 opening, 5 closing */
+typedef struct bl_rank {
+    tiny_ctx *ctx;
+    tiny_comm *comm;
+    tllm_gguf *file;
+    tllm_model *model[2];
+    tllm_state *state[2];
+    float *x;
+} bl_rank;
+typedef struct bl_pair {
+    tiny_ctx *team;
+    tiny_local *local;
+    const void *at;
+    size_t n;
+    int d;
+    bl_rank rank[RANKS];
+} bl_pair;
+/* what: 0 steps, 1 a prompt, 2 sums of d numbers, 3 sums of a prompt, 4 opening, 5 closing */
+typedef struct bl_job { bl_pair *pair; int ladder, what; double waited, wall; } bl_job;
 
 static void bl_open(bl_pair *p, int r)
 {
@@ -70,12 +89,17 @@ static void bl_rank_run(tiny_team *team, void *arg)
     if (team->n != RANKS) b_must(NULL, TINY_E_UNSUPPORTED);
     if (j->what == 4) bl_open(j->pair, team->i);
     if (j->what == 5) bl_close(j->pair, team->i);
-    for (i = 0; i < STEPS && j->what == 0; i++) b_must(k->ctx, tllm_forward(k->state[j->ladder], token + i, 1, BEFORE + i, 0, NULL));
+    for (i = 0; i < STEPS && j->what == 0; i++)
+        b_must(k->ctx, tllm_forward(k->state[j->ladder], token + i, 1, BEFORE + i, 0, NULL));
     if (j->what == 1) b_must(k->ctx, tllm_forward(k->state[j->ladder], token, PROMPT, BEFORE, 0, NULL));
     if (j->what < 2) b_must(k->ctx, tllm_state_trim(k->state[j->ladder], BEFORE));
-    for (i = 0; i < 2 * LAYERS && (j->what == 2 || j->what == 3); i++) b_must(k->ctx, tiny_allreduce(k->comm, k->x, (size_t)j->pair->d * (j->what == 3 ? PROMPT : 1), 0));
+    for (i = 0; i < 2 * LAYERS && (j->what == 2 || j->what == 3); i++)
+        b_must(k->ctx, tiny_allreduce(k->comm, k->x, (size_t)j->pair->d * (j->what == 3 ? PROMPT : 1), 0));
 }
-static double bl_waited(const bl_pair *p) { return (double)(tiny_comm_waited(p->rank[0].comm) + tiny_comm_waited(p->rank[1].comm)) / RANKS; }
+static double bl_waited(const bl_pair *p)
+{
+    return (double)(tiny_comm_waited(p->rank[0].comm) + tiny_comm_waited(p->rank[1].comm)) / RANKS;
+}
 static void bl_run(void *arg)
 {
     bl_job *j = (bl_job *)arg;
@@ -88,8 +112,10 @@ static void bl_run(void *arg)
 /* a model of random weights in memory */
 static tllm_writer *bl_model(tiny_ctx *ctx, int d, const void **at, size_t *n)
 {
-    static const char *const name[9] = { "attn_norm", "ffn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down" };
-    const int ff = d * 8 / 3 / 64 * 64, width[9] = { 0, 0, d, d, d, d, ff, ff, d }, depth[9] = { d, d, d, d, d, d, d, d, ff };
+    static const char *const name[9] = { "attn_norm",   "ffn_norm", "attn_q", "attn_k",  "attn_v",
+                                         "attn_output", "ffn_gate", "ffn_up", "ffn_down" };
+    const int ff = d * 8 / 3 / 64 * 64, width[9] = { 0, 0, d, d, d, d, ff, ff, d },
+              depth[9] = { d, d, d, d, d, d, d, d, ff };
     const size_t most = (size_t)ff * (size_t)d;
     float *x = (float *)b_alloc(most * sizeof *x), *ones = (float *)b_alloc((size_t)d * sizeof *ones);
     static char full[9 * LAYERS][40];
@@ -127,7 +153,8 @@ static tllm_writer *bl_model(tiny_ctx *ctx, int d, const void **at, size_t *n)
             text.n = strlen(text.at);
             dim[0] = (uint64_t)depth[k];
             dim[1] = (uint64_t)width[k];
-            b_must(ctx, tllm_writer_put_tensor(ctx, w, text, width[k] ? TLLM_FORMAT_F16 : TLLM_FORMAT_F32, width[k] ? 2 : 1, dim, width[k] ? (const void *)h : (const void *)ones));
+            b_must(ctx, tllm_writer_put_tensor(ctx, w, text, width[k] ? TLLM_FORMAT_F16 : TLLM_FORMAT_F32,
+                                               width[k] ? 2 : 1, dim, width[k] ? (const void *)h : (const void *)ones));
         }
     b_must(ctx, tllm_writer_finish(ctx, w));
     *at = tllm_writer_memory(w, n);
@@ -179,8 +206,10 @@ static void bl_tell(bl_figure *g, const bl_pair *p, int prompt, double ms, doubl
     double most = t > both / 2 ? t : both / 2;
     if (w > most) most = w;
     g->may = both / most;
-    b_note("d %d%s, %g ms, %g Mbit/s: t %.2f ms, c %.2f ms; standard / ladder %.2f, may %.2f (one after the other %.2f), %.2f of it; %.0f of 100 waits gone", p->d, prompt ? ", prompt" : "", ms, mbit,
-           t * 1e-6, c * 1e-6, g->speed, g->may, both / (t > c ? t : c), g->speed / g->may, 100.0 * g->hidden);
+    b_note("d %d%s, %g ms, %g Mbit/s: t %.2f ms, c %.2f ms; standard / ladder %.2f, may %.2f (one after the other "
+           "%.2f), %.2f of it; %.0f of 100 waits gone",
+           p->d, prompt ? ", prompt" : "", ms, mbit, t * 1e-6, c * 1e-6, g->speed, g->may, both / (t > c ? t : c),
+           g->speed / g->may, 100.0 * g->hidden);
 }
 
 void bench_ladder(void)
@@ -238,9 +267,13 @@ void bench_ladder(void)
         tllm_writer_close(p.team, w);
         tiny_ctx_close(p.team);
     }
-    b_headline("attention", "Ladder-residual: 29 % less time from end to end (70 B, 8 GPUs)", "2 ranks of one thread, 8 layers, f16, a line of 1 Gbit/s in memory; the ladder is another function of the same weights",
-               "standard / ladder, a token at d 512 behind 0.2, 0.5, 1, 2 ms: %.2f, %.2f, %.2f, %.2f; at d 1024: %.2f, %.2f, %.2f, %.2f; without a delay %.2f and %.2f; 64 tokens behind 0.2 ms %.2f and %.2f", token[0][0], token[0][1],
-               token[0][2], token[0][3], token[2][0], token[2][1], token[2][2], token[2][3], all[0][0], all[2][0], all[0][1], all[2][1]);
+    b_headline("attention", "Ladder-residual: 29 % less time from end to end (70 B, 8 GPUs)",
+               "2 ranks of one thread, 8 layers, f16, a line of 1 Gbit/s in memory; the ladder is another function of "
+               "the same weights",
+               "standard / ladder, a token at d 512 behind 0.2, 0.5, 1, 2 ms: %.2f, %.2f, %.2f, %.2f; at d 1024: %.2f, "
+               "%.2f, %.2f, %.2f; without a delay %.2f and %.2f; 64 tokens behind 0.2 ms %.2f and %.2f",
+               token[0][0], token[0][1], token[0][2], token[0][3], token[2][0], token[2][1], token[2][2], token[2][3],
+               all[0][0], all[2][0], all[0][1], all[2][1]);
     for (i = k = 0; i < 6; i++) {
         if (b_quick && i / 2 == 1) continue;
         curve[k].name = name[i];
@@ -248,5 +281,6 @@ void bench_ladder(void)
         curve[k].y = i % 2 ? may[i / 2] : y[i / 2];
         curve[k++].n = 4;
     }
-    b_svg("ladder", "Two ranks, 8 layers, 1 Gbit/s: time of the standard order over that of the ladder", "delay of a link, microseconds", "standard / ladder", curve, k);
+    b_svg("ladder", "Two ranks, 8 layers, 1 Gbit/s: time of the standard order over that of the ladder",
+          "delay of a link, microseconds", "standard / ladder", curve, k);
 }

@@ -1,8 +1,10 @@
-/* bench/llm/latent.c - latent attention absorbed, against keys and values of all heads kept; squared-ReLU networks by lists of neurons
+/* bench/llm/latent.c - latent attention absorbed, against keys and values of all heads kept; squared-ReLU networks by
+ * lists of neurons
  *
- * One layer of the shape of PLM 1.8B: 16 heads of 128 + 64, values of 128, latents of 512; network 2048 - 8192 - 2048. One token after 256 to 8192:
- * the expanded row makes the token's own keys and values and meets what is kept of all others, the absorbed one takes its query to the latents
- * and the answer back. Wrong on purpose: heads one by one, each of which reads all latents. Then 512 queries of a prompt both ways. */
+ * One layer of the shape of PLM 1.8B: 16 heads of 128 + 64, values of 128, latents of 512; network 2048 - 8192 - 2048.
+ * One token after 256 to 8192: the expanded row makes the token's own keys and values and meets what is kept of all
+ * others, the absorbed one takes its query to the latents and the answer back. Wrong on purpose: heads one by one, each
+ * of which reads all latents. Then 512 queries of a prompt both ways. */
 #include "../bench.h"
 #include <string.h>
 
@@ -38,7 +40,8 @@ static void bl_expanded(void *arg)
 {
     bl_arg *a = (bl_arg *)arg;
     b_must(a->ctx, tiny_matmul(a->ctx, &a->c, &a->wt, NULL, TINY_ACT_NONE, &a->made));
-    b_must(a->ctx, tllm_paged_attention(a->ctx, &a->q, &a->k, &a->v, &a->table, &a->rows, NULL, NULL, NULL, &a->e, &a->o));
+    b_must(a->ctx,
+           tllm_paged_attention(a->ctx, &a->q, &a->k, &a->v, &a->table, &a->rows, NULL, NULL, NULL, &a->e, &a->o));
 }
 
 static void *bl_half(size_t n)
@@ -58,7 +61,8 @@ void bench_latent(void)
     const char *target = tiny_target_name(tiny_op_target(ctx, TINY_OP_ATTENTION));
     const size_t blocks = MOST / PAGE;
     void *latents[2], *k[2], *v[2], *w = bl_half((size_t)HEADS * (NOPE + DV) * DC);
-    float *q = (float *)b_alloc((size_t)PROMPT * HEADS * (NOPE + ROPE) * sizeof *q), *o = (float *)b_alloc((size_t)PROMPT * HEADS * DV * sizeof *o);
+    float *q = (float *)b_alloc((size_t)PROMPT * HEADS * (NOPE + ROPE) * sizeof *q),
+          *o = (float *)b_alloc((size_t)PROMPT * HEADS * DV * sizeof *o);
     float *c = (float *)b_alloc(DC * sizeof *c), *made = (float *)b_alloc(HEADS * (NOPE + DV) * sizeof *made);
     double x[4], y[4][4], by_head = 0.0, prompts[2];
     bl_arg a[14];
@@ -66,8 +70,10 @@ void bench_latent(void)
     int i, j, half, at = 0;
     memset(a, 0, sizeof a);
     for (half = 0; half < 2; half++) {
-        latents[half] = half ? bl_half((size_t)MOST * (DC + ROPE)) : b_alloc((size_t)MOST * (DC + ROPE) * sizeof(float));
-        k[half] = half ? bl_half((size_t)MOST * HEADS * (NOPE + ROPE)) : b_alloc((size_t)MOST * HEADS * (NOPE + ROPE) * sizeof(float));
+        latents[half] =
+            half ? bl_half((size_t)MOST * (DC + ROPE)) : b_alloc((size_t)MOST * (DC + ROPE) * sizeof(float));
+        k[half] = half ? bl_half((size_t)MOST * HEADS * (NOPE + ROPE))
+                       : b_alloc((size_t)MOST * HEADS * (NOPE + ROPE) * sizeof(float));
         v[half] = half ? bl_half((size_t)MOST * HEADS * DV) : b_alloc((size_t)MOST * HEADS * DV * sizeof(float));
     }
     for (j = 0; j < MOST / PAGE; j++) table[j] = (int32_t)((j * 37 + 11) % (MOST / PAGE));
@@ -98,11 +104,18 @@ void bench_latent(void)
             a[at].e.d_v = DV;
             r[at].run = at < 2 ? bl_expanded : at == 4 ? bl_by_head : at == 5 && n > 1024 ? NULL : bl_absorbed;
             r[at].arg = &a[at];
-            r[at].what = at == 0 ? "expanded, f32" : at == 1 ? "expanded, f16" : at == 2 ? "absorbed, f32" : at == 3 ? "absorbed, f16" : at == 4 ? "absorbed head by head" : "expanded anew each step";
+            r[at].what = at == 0   ? "expanded, f32"
+                         : at == 1 ? "expanded, f16"
+                         : at == 2 ? "absorbed, f32"
+                         : at == 3 ? "absorbed, f16"
+                         : at == 4 ? "absorbed head by head"
+                                   : "expanded anew each step";
             r[at].target = target;
             r[at].threads = b_threads;
-            r[at].flops = 2.0 * HEADS * (at < 2 ? (double)(NOPE + ROPE + DV) * n : (double)(2 * DC + ROPE) * n) + 2.0 * HEADS * (NOPE + DV) * DC;
-            r[at].bytes = (half ? 2.0 : 4.0) * n * (at < 2 ? HEADS * (NOPE + ROPE + DV) : DC + ROPE) + 2.0 * HEADS * (NOPE + DV) * DC;
+            r[at].flops = 2.0 * HEADS * (at < 2 ? (double)(NOPE + ROPE + DV) * n : (double)(2 * DC + ROPE) * n) +
+                          2.0 * HEADS * (NOPE + DV) * DC;
+            r[at].bytes = (half ? 2.0 : 4.0) * n * (at < 2 ? HEADS * (NOPE + ROPE + DV) : DC + ROPE) +
+                          2.0 * HEADS * (NOPE + DV) * DC;
             r[at].limit = at < 2 ? B_READ : B_F32;
             b_shape(&r[at], "1x%d h16", n);
         }
@@ -126,7 +139,8 @@ void bench_latent(void)
             curve[at].y = y[at];
             curve[at].n = 4;
         }
-        b_svg("latent", "Latent attention, one token of one layer (PLM's shape)", "cached tokens", "microseconds", curve, 4);
+        b_svg("latent", "Latent attention, one token of one layer (PLM's shape)", "cached tokens", "microseconds",
+              curve, 4);
     }
     memset(r, 0, sizeof r);
     for (i = 0; i < PROMPT; i++) {
@@ -146,7 +160,8 @@ void bench_latent(void)
         r[at].target = target;
         r[at].threads = b_threads;
         r[at].limit = B_F32;
-        r[at].flops = at % 2 ? 2.0 * HEADS * ((NOPE + ROPE + DV) * 1.0 * n * (2048 - n / 2) + 2048.0 * DC * (NOPE + DV)) : 2.0 * HEADS * ((2 * DC + ROPE) * 1.0 * n * (2048 - n / 2) + 1.0 * n * DC * (NOPE + DV));
+        r[at].flops = at % 2 ? 2.0 * HEADS * ((NOPE + ROPE + DV) * 1.0 * n * (2048 - n / 2) + 2048.0 * DC * (NOPE + DV))
+                             : 2.0 * HEADS * ((2 * DC + ROPE) * 1.0 * n * (2048 - n / 2) + 1.0 * n * DC * (NOPE + DV));
         r[at].bytes = 4.0 * 2048 * (DC + ROPE);
         b_shape(&r[at], "%dx2048 h16", n);
     }
@@ -155,10 +170,14 @@ void bench_latent(void)
     b_verdict("128 queries: absorbed / expanded by pieces", r[2].median_ns / r[3].median_ns, "<", 1.2);
     prompts[0] = r[0].median_ns / r[1].median_ns;
     prompts[1] = r[2].median_ns / r[3].median_ns;
-    b_headline("attention", "PLM: smallest cache and latency of its class on phones and boards", "one token, 16 heads of 128 + 64, latents of 512, w in f16; expanded makes its own token too",
-               "expanded / absorbed after 4096 %.2f (f32 pages), %.2f (f16); after 8192 %.2f, %.2f; heads one by one / together %.2f; cache 8.9 times smaller", y[0][2] / y[2][2], y[1][2] / y[3][2],
-               y[0][3] / y[2][3], y[1][3] / y[3][3], by_head);
-    b_headline("attention", "PLM: prompts, the cheaper of two forms", "2048 tokens, 16 heads of 128 + 64, latents of 512; AUTO turns at 170 queries", "absorbed / expanded by pieces: 512 queries %.2f, 128 queries %.2f", prompts[0], prompts[1]);
+    b_headline("attention", "PLM: smallest cache and latency of its class on phones and boards",
+               "one token, 16 heads of 128 + 64, latents of 512, w in f16; expanded makes its own token too",
+               "expanded / absorbed after 4096 %.2f (f32 pages), %.2f (f16); after 8192 %.2f, %.2f; heads one by one / "
+               "together %.2f; cache 8.9 times smaller",
+               y[0][2] / y[2][2], y[1][2] / y[3][2], y[0][3] / y[2][3], y[1][3] / y[3][3], by_head);
+    b_headline("attention", "PLM: prompts, the cheaper of two forms",
+               "2048 tokens, 16 heads of 128 + 64, latents of 512; AUTO turns at 170 queries",
+               "absorbed / expanded by pieces: 512 queries %.2f, 128 queries %.2f", prompts[0], prompts[1]);
     for (half = 0; half < 2; half++) {
         b_free(latents[half]);
         b_free(k[half]);
@@ -187,8 +206,10 @@ static void bs_whole(void *arg)
 {
     bs_arg *a = (bs_arg *)arg;
     const tiny_dtype t = a->f.format_up == TLLM_FORMAT_F16 ? TINY_F16 : TINY_F32;
-    tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, 1, D), h = tiny_tensor_2d(a->h, TINY_F32, 1, FF), y = tiny_tensor_2d(a->y, TINY_F32, 1, D);
-    tiny_tensor up = tiny_tensor_swap(tiny_tensor_2d((void *)(uintptr_t)a->f.up, t, FF, D), 0, 1), down = tiny_tensor_swap(tiny_tensor_2d((void *)(uintptr_t)a->file, t, D, FF), 0, 1);
+    tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, 1, D), h = tiny_tensor_2d(a->h, TINY_F32, 1, FF),
+                y = tiny_tensor_2d(a->y, TINY_F32, 1, D);
+    tiny_tensor up = tiny_tensor_swap(tiny_tensor_2d((void *)(uintptr_t)a->f.up, t, FF, D), 0, 1),
+                down = tiny_tensor_swap(tiny_tensor_2d((void *)(uintptr_t)a->file, t, D, FF), 0, 1);
     if (a->f.format_up == TLLM_FORMAT_Q8_0) {
         const tiny_idx bytes_up = D / 32 * 34, bytes_down = FF / 32 * 34;
         tiny_op op;
@@ -210,13 +231,16 @@ void bench_sparse(void)
 {
     static const int silent[5] = { 0, 50, 75, 90, 95 };
     static const short kinds[3] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0 };
-    static const char *const title[3] = { "Squared-ReLU network, f32", "Squared-ReLU network, f16", "Squared-ReLU network, q8_0, columns as f16" };
+    static const char *const title[3] = { "Squared-ReLU network, f32", "Squared-ReLU network, f16",
+                                          "Squared-ReLU network, q8_0, columns as f16" };
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
-    float *up = (float *)b_alloc((size_t)FF * D * sizeof *up), *down = (float *)b_alloc((size_t)FF * D * sizeof *down), *x[5];
+    float *up = (float *)b_alloc((size_t)FF * D * sizeof *up), *down = (float *)b_alloc((size_t)FF * D * sizeof *down),
+          *x[5];
     double gain[3][4];
     uint32_t hash = 1;
     int i, k;
-    for (i = 0; i < FF; i++) {              /* neuron i fires when its number in 0..1 is above the silent share: x holds 1, -share */
+    /* neuron i fires when its number in 0..1 is above the silent share: x holds 1, -share */
+    for (i = 0; i < FF; i++) {
         hash = hash * 1664525u + 1013904223u;
         memset(up + (size_t)i * D, 0, D * sizeof *up);
         up[(size_t)i * D] = (float)(hash >> 8) / 16777216.0f + 1e-3f;
@@ -229,9 +253,11 @@ void bench_sparse(void)
         x[k][32] = -(float)silent[k] / 100.0f;
     }
     for (i = 0; i < 3; i++) {
-        const tllm_format *f = tllm_format_of(kinds[i]), *g = tllm_format_of(kinds[i] == TLLM_FORMAT_Q8_0 ? TLLM_FORMAT_F16 : kinds[i]);
+        const tllm_format *f = tllm_format_of(kinds[i]),
+                          *g = tllm_format_of(kinds[i] == TLLM_FORMAT_Q8_0 ? TLLM_FORMAT_F16 : kinds[i]);
         const size_t n = (size_t)FF * D;
-        void *u = b_alloc(tllm_format_bytes(f, n)), *file = b_alloc(tllm_format_bytes(f, n)), *turned = b_alloc(tllm_format_bytes(g, n));
+        void *u = b_alloc(tllm_format_bytes(f, n)), *file = b_alloc(tllm_format_bytes(f, n)),
+             *turned = b_alloc(tllm_format_bytes(g, n));
         bs_arg a[6];
         b_row r[6];
         memset(a, 0, sizeof a);
@@ -254,16 +280,24 @@ void bench_sparse(void)
             a[k].work = b_alloc(tllm_relu2_ffn_work(&a[k].f, 1));
             r[k].run = k == 5 ? bs_whole : bs_sparse;
             r[k].arg = &a[k];
-            r[k].what = k == 5 ? "both matrices whole" : k == 0 ? "all fire" : k == 1 ? "50 of 100 silent" : k == 2 ? "75 silent" : k == 3 ? "90 silent" : "95 silent";
+            r[k].what = k == 5   ? "both matrices whole"
+                        : k == 0 ? "all fire"
+                        : k == 1 ? "50 of 100 silent"
+                        : k == 2 ? "75 silent"
+                        : k == 3 ? "90 silent"
+                                 : "95 silent";
             r[k].target = tiny_target_name(tiny_op_target(ctx, TINY_OP_MATMUL));
             r[k].threads = b_threads;
-            r[k].bytes = (double)tllm_format_bytes(f, n) + (k == 5 ? (double)tllm_format_bytes(f, n) : (double)tllm_format_bytes(g, n) * (100 - silent[k]) / 100.0);
+            r[k].bytes = (double)tllm_format_bytes(f, n) +
+                         (k == 5 ? (double)tllm_format_bytes(f, n)
+                                 : (double)tllm_format_bytes(g, n) * (100 - silent[k]) / 100.0);
             r[k].flops = 2.0 * (double)n * (k == 5 ? 2.0 : 1.0 + (100 - silent[k]) / 100.0);
             r[k].limit = B_READ;
             b_shape(&r[k], "1x%d-%d-%d", D, FF, D);
         }
         b_contest(title[i], r, 6);
-        if (i < 2) b_verdict("50 of 100 silent: whole / list", r[5].median_ns / r[1].median_ns, ">", 1.0);      /* columns of q8_0 are f16: behind the rule */
+        /* columns of q8_0 are f16: behind the rule */
+        if (i < 2) b_verdict("50 of 100 silent: whole / list", r[5].median_ns / r[1].median_ns, ">", 1.0);
         b_verdict("75 of 100 silent: whole / list", r[5].median_ns / r[2].median_ns, ">", i < 2 ? 1.3 : 1.2);
         b_verdict("90 of 100 silent: whole / list", r[5].median_ns / r[3].median_ns, ">", 1.6);
         b_verdict("95 of 100 silent: whole / list", r[5].median_ns / r[4].median_ns, ">", 1.7);
@@ -277,9 +311,12 @@ void bench_sparse(void)
         b_free(file);
         b_free(turned);
     }
-    b_headline("attention", "PLM: 90.9 % of the neurons silent, a quarter of the parameters not read", "2048 - 8192 - 2048, one token, synthetic shares; 1 / (0.5 + 0.5 fired) would be 1.33, 1.6, 1.82, 1.9",
-               "whole matrices / list at 50, 75, 90, 95 %% silent: f32 %.2f, %.2f, %.2f, %.2f; f16 %.2f, %.2f, %.2f, %.2f; q8_0 with columns in f16 %.2f (the rule does not take it), %.2f, %.2f, %.2f", gain[0][0],
-               gain[0][1], gain[0][2], gain[0][3], gain[1][0], gain[1][1], gain[1][2], gain[1][3], gain[2][0], gain[2][1], gain[2][2], gain[2][3]);
+    b_headline("attention", "PLM: 90.9 % of the neurons silent, a quarter of the parameters not read",
+               "2048 - 8192 - 2048, one token, synthetic shares; 1 / (0.5 + 0.5 fired) would be 1.33, 1.6, 1.82, 1.9",
+               "whole matrices / list at 50, 75, 90, 95 %% silent: f32 %.2f, %.2f, %.2f, %.2f; f16 %.2f, %.2f, %.2f, "
+               "%.2f; q8_0 with columns in f16 %.2f (the rule does not take it), %.2f, %.2f, %.2f",
+               gain[0][0], gain[0][1], gain[0][2], gain[0][3], gain[1][0], gain[1][1], gain[1][2], gain[1][3],
+               gain[2][0], gain[2][1], gain[2][2], gain[2][3]);
     for (k = 0; k < 5; k++) b_free(x[k]);
     b_free(up);
     b_free(down);

@@ -1,11 +1,14 @@
-/* bench/llm/paged.c - attention over pages: against the same keys one after the other, against heads one by one, and what fewer bits bring
+/* bench/llm/paged.c - attention over pages: against the same keys one after the other, against heads one by one, and
+ * what fewer bits bring
  *
- * One token after 4096 (32 heads, 8 key heads, of 128 numbers): 32 MB of keys and values in f32, more than the second-level cache
- * holds. The pages lie in the pool in no order. Rivals: tiny_attention on keys that lie one after the other, for the group of heads
- * at once and head by head (the order that reads each key four times), and the scalar reference. Then eight sequences at once.
+ * One token after 4096 (32 heads, 8 key heads, of 128 numbers): 32 MB of keys and values in f32, more than the
+ * second-level cache holds. The pages lie in the pool in no order. Rivals: tiny_attention on keys that lie one after
+ * the other, for the group of heads at once and head by head (the order that reads each key four times), and the scalar
+ * reference. Then eight sequences at once.
  *
- * A second contest asks for the share of the read bandwidth, in turns with a plain stream through the same pages: 4096 cells, one sequence
- * after the other of eight, as the layers of a model come one after the other and no cache holds them, and one of 32768; heads of 128 and 64, groups and heads alone.  */
+ * A second contest asks for the share of the read bandwidth, in turns with a plain stream through the same pages: 4096
+ * cells, one sequence after the other of eight, as the layers of a model come one after the other and no cache holds
+ * them, and one of 32768; heads of 128 and 64, groups and heads alone. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +20,8 @@ typedef struct bp_arg { tiny_ctx *ctx; tiny_tensor q, k, v, table, rows, o; tllm
 static void bp_paged(void *arg)
 {
     bp_arg *a = (bp_arg *)arg;
-    b_must(a->ctx, tllm_paged_attention(a->ctx, &a->q, &a->k, &a->v, &a->table, &a->rows, NULL, NULL, NULL, &a->p, &a->o));
+    b_must(a->ctx,
+           tllm_paged_attention(a->ctx, &a->q, &a->k, &a->v, &a->table, &a->rows, NULL, NULL, NULL, &a->p, &a->o));
 }
 static void bp_plain(void *arg)
 {
@@ -56,7 +60,8 @@ static tiny_tensor bp_pages(const float *x, int format, tiny_idx blocks)
 
 enum { LONG = 8 * KEYS };
 
-typedef struct bp_long { bp_arg a; int32_t row[4]; unsigned char *k, *v; size_t bytes; int n_seq; } bp_long;    /* bytes: of the keys of a sequence */
+/* bytes: of the keys of a sequence */
+typedef struct bp_long { bp_arg a; int32_t row[4]; unsigned char *k, *v; size_t bytes; int n_seq; } bp_long;
 
 /* the next sequence: what it reads is in no cache */
 static void bp_turn(bp_long *l) { l->row[0] = (l->row[0] + 1) % l->n_seq; }
@@ -77,11 +82,14 @@ static void bp_stream(void *arg)
 static void bp_bandwidth(tiny_ctx *ctx, int threads, int n_seq)
 {
     enum { ROWS = 7, STREAM = ROWS - 1 };
-    static const struct { const char *what; int format, heads, kv, dim; } kind[ROWS] = {
-        { "pages, f32", TLLM_FORMAT_F32, HEADS, KV, DIM }, { "pages, f16", TLLM_FORMAT_F16, HEADS, KV, DIM }, { "pages, q8_0", TLLM_FORMAT_Q8_0, HEADS, KV, DIM },
-        { "pages, f16", TLLM_FORMAT_F16, 2 * HEADS, 2 * KV, DIM / 2 }, { "pages, f16", TLLM_FORMAT_F16, KV, KV, DIM }, { "pages, q8_0", TLLM_FORMAT_Q8_0, KV, KV, DIM },
-        { "read alone", TLLM_FORMAT_F16, KV, KV, DIM }
-    };
+    static const struct { const char *what; int format, heads, kv, dim;
+    } kind[ROWS] = { { "pages, f32", TLLM_FORMAT_F32, HEADS, KV, DIM },
+                     { "pages, f16", TLLM_FORMAT_F16, HEADS, KV, DIM },
+                     { "pages, q8_0", TLLM_FORMAT_Q8_0, HEADS, KV, DIM },
+                     { "pages, f16", TLLM_FORMAT_F16, 2 * HEADS, 2 * KV, DIM / 2 },
+                     { "pages, f16", TLLM_FORMAT_F16, KV, KV, DIM },
+                     { "pages, q8_0", TLLM_FORMAT_Q8_0, KV, KV, DIM },
+                     { "read alone", TLLM_FORMAT_F16, KV, KV, DIM } };
     static int32_t table[LONG / PAGE];
     static unsigned char *pool[4];          /* by format: keys, then values; all kinds have as many numbers */
     const size_t row_floats = (size_t)KV * DIM;
@@ -143,7 +151,8 @@ void bench_paged(void)
     static const int format[4] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
     static int32_t table[SEQS][KEYS / PAGE], rows[SEQS][4];
     const size_t floats = (size_t)KEYS * KV * DIM;
-    float *k = (float *)b_alloc(floats * sizeof *k), *v = (float *)b_alloc(floats * sizeof *v), *q = (float *)b_alloc(SEQS * HEADS * DIM * sizeof *q);
+    float *k = (float *)b_alloc(floats * sizeof *k), *v = (float *)b_alloc(floats * sizeof *v),
+          *q = (float *)b_alloc(SEQS * HEADS * DIM * sizeof *q);
     float *o = (float *)b_alloc(SEQS * HEADS * DIM * sizeof *o);
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads), *ref = b_ctx(TINY_TARGET_REFERENCE, 1);
     const char *target = tiny_target_name(tiny_op_target(ctx, TINY_OP_ATTENTION));
@@ -153,7 +162,8 @@ void bench_paged(void)
     memset(a, 0, sizeof a);
     memset(r, 0, sizeof r);
     for (i = 0; i < SEQS; i++) {
-        for (j = 0; j < KEYS / PAGE; j++) table[i][j] = (int32_t)((j * 37 + 11 + 31 * i) % (KEYS / PAGE));      /* 37 and 256 have no divisor in common */
+        /* 37 and 256 have no divisor in common */
+        for (j = 0; j < KEYS / PAGE; j++) table[i][j] = (int32_t)((j * 37 + 11 + 31 * i) % (KEYS / PAGE));
         rows[i][0] = (int32_t)i;
         rows[i][1] = 0;
         rows[i][2] = rows[i][3] = KEYS;
@@ -178,8 +188,14 @@ void bench_paged(void)
         a[i].p.format_k = a[i].p.format_v = f;
         r[i].run = i < 4 || i == 7 ? bp_paged : i == 5 ? bp_by_head : bp_plain;
         r[i].arg = &a[i];
-        r[i].what = i == 4 ? "one after the other, f32" : i == 5 ? "head by head, f32" : i == 6 ? "scalar reference" : i == 0 ? "pages, f32" : i == 1 ? "pages, f16" :
-                    i == 2 ? "pages, q8_0" : i == 3 ? "pages, q4_0" : "pages, 8 sequences";
+        r[i].what = i == 4   ? "one after the other, f32"
+                    : i == 5 ? "head by head, f32"
+                    : i == 6 ? "scalar reference"
+                    : i == 0 ? "pages, f32"
+                    : i == 1 ? "pages, f16"
+                    : i == 2 ? "pages, q8_0"
+                    : i == 3 ? "pages, q4_0"
+                             : "pages, 8 sequences";
         r[i].target = i == 6 ? "reference" : target;
         r[i].threads = i == 6 ? 1 : b_threads;
         r[i].flops = 4.0 * n * HEADS * (double)KEYS * DIM;
@@ -191,10 +207,14 @@ void bench_paged(void)
     b_verdict("one token: pages / one after the other", r[0].median_ns / r[4].median_ns, "<", 1.1);
     b_verdict("one token: head by head / pages in groups", r[5].median_ns / r[0].median_ns, ">", 2.0);
     b_verdict("one token: scalar reference / pages", r[6].median_ns / r[0].median_ns, ">", 10.0);
-    b_headline("attention", "grouped heads: keys are read once a group", "one token after 4096, 32 heads, 8 key heads of 128, f32", "head by head / pages in groups %.2f",
+    b_headline("attention", "grouped heads: keys are read once a group",
+               "one token after 4096, 32 heads, 8 key heads of 128, f32", "head by head / pages in groups %.2f",
                r[5].median_ns / r[0].median_ns);
-    b_headline("attention", "PagedAttention: pages cost little", "one token after 4096, 32 heads, 8 key heads of 128; at most 1.1 is wanted", "pages / one after the other %.2f in time; of the read bandwidth: f32 %.2f, f16 %.2f, q8_0 %.2f",
-               r[0].median_ns / r[4].median_ns, r[0].bytes / r[0].median_ns * 1e9 / b_max[1].read, r[1].bytes / r[1].median_ns * 1e9 / b_max[1].read, r[2].bytes / r[2].median_ns * 1e9 / b_max[1].read);
+    b_headline("attention", "PagedAttention: pages cost little",
+               "one token after 4096, 32 heads, 8 key heads of 128; at most 1.1 is wanted",
+               "pages / one after the other %.2f in time; of the read bandwidth: f32 %.2f, f16 %.2f, q8_0 %.2f",
+               r[0].median_ns / r[4].median_ns, r[0].bytes / r[0].median_ns * 1e9 / b_max[1].read,
+               r[1].bytes / r[1].median_ns * 1e9 / b_max[1].read, r[2].bytes / r[2].median_ns * 1e9 / b_max[1].read);
     tiny_ctx_close(ref);
     for (i = 0; i < 2; i++) bp_bandwidth(ctx, b_threads, i ? 1 : SEQS);
     tiny_ctx_close(ctx);

@@ -1,7 +1,9 @@
-/* bench/llm/repack.c - how fast does one row of activations meet weights that lie in memory, in the blocks of each format and with eight rows side by side?
+/* bench/llm/repack.c - how fast does one row of activations meet weights that lie in memory, in the blocks of each
+ * format and with eight rows side by side?
  *
- * Decoding reads every weight once for a token, so the limit is how fast the machine reads. Each matrix is larger than the last-level cache; beside it, in turn with
- * the products, a plain stream over the same bytes from several places at once, whose rate of the same rounds is what the verdicts divide by.       */
+ * Decoding reads every weight once for a token, so the limit is how fast the machine reads. Each matrix is larger than
+ * the last-level cache; beside it, in turn with the products, a plain stream over the same bytes from several places at
+ * once, whose rate of the same rounds is what the verdicts divide by. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +12,14 @@ enum { BR_WIDE = 2048 };
 #ifndef BR_QUICK
 #define BR_QUICK 4                          /* formats of a quick run */
 #endif
-typedef struct br_arg { tiny_ctx *ctx; int format; const unsigned char *w; tiny_idx high; size_t bytes; float *x, *y; } br_arg;
+typedef struct br_arg {
+    tiny_ctx *ctx;
+    int format;
+    const unsigned char *w;
+    tiny_idx high;
+    size_t bytes;
+    float *x, *y;
+} br_arg;
 
 static void br_multiply(void *arg)
 {
@@ -80,7 +89,8 @@ static void br_format(const char *name, size_t size, float *x, int threads)
         rows[i].arg = &a[i];
         b_shape(&rows[i], "1x%dx%d", (int)BR_WIDE, (int)high);
     }
-    (void)snprintf(title, sizeof title, "One row of activations, weights in memory: %s, %d thread%s", f->name, threads, threads > 1 ? "s" : "");
+    (void)snprintf(title, sizeof title, "One row of activations, weights in memory: %s, %d thread%s", f->name, threads,
+                   threads > 1 ? "s" : "");
     b_contest(title, rows, n);
     for (i = 1; i < n; i++) {
         (void)snprintf(text, sizeof text, "%s %s, of reading in the same rounds", f->name, rows[i].target);
@@ -94,7 +104,8 @@ static void br_format(const char *name, size_t size, float *x, int threads)
 
 void bench_repack(void)
 {
-    static const char *const names[] = { "Q4_0", "Q8_0", "Q4_K", "Q6_K", "Q5_0", "Q4_1", "Q5_1", "Q5_K", "F16", "IQ4_NL", "IQ4_XS", "Q2_K", "Q3_K", "MXFP4", "TQ2_0" };
+    static const char *const names[] = { "Q4_0", "Q8_0",   "Q4_K",   "Q6_K", "Q5_0", "Q4_1",  "Q5_1", "Q5_K",
+                                         "F16",  "IQ4_NL", "IQ4_XS", "Q2_K", "Q3_K", "MXFP4", "TQ2_0" };
     const size_t size = (size_t)128 << 20;  /* beyond the caches of most processors */
     float *x = (float *)b_alloc((size_t)16 * BR_WIDE * sizeof *x);
     const size_t n = b_quick ? BR_QUICK : sizeof names / sizeof *names;

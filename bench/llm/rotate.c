@@ -1,14 +1,16 @@
-/* bench/llm/rotate.c - QuaRot: what is turned while a model runs, beside the products it stands before; and a story model with everything in four bits
+/* bench/llm/rotate.c - QuaRot: what is turned while a model runs, beside the products it stands before; and a story
+ * model with everything in four bits
  *
- * QuaRot (arXiv 2404.00456) reports a 70B model with weights, inputs and cache in 4 bits at no more than 0.47 perplexity lost, and transforms that cost at most 7 %
- * of a layer. Its models have channels of the stream that are far larger than the others; ours have none, so they are judged in the principal axes of their
- * embedding too, where some are.                                                                                                  */
+ * QuaRot (arXiv 2404.00456) reports a 70B model with weights, inputs and cache in 4 bits at no more than 0.47
+ * perplexity lost, and transforms that cost at most 7 % of a layer. Its models have channels of the stream that are far
+ * larger than the others; ours have none, so they are judged in the principal axes of their embedding too, where some
+ * are. */
 #include "grids.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- speed --------------------------------------------------------------------------------------------------------------- */
+/* ---- speed ------------------------------------------------------------------------------------------------------- */
 
 enum { BR_PRODUCT, BR_TURN, BR_ROUND, BR_KINDS };
 typedef struct br_arg { tiny_ctx *ctx; int kind; tiny_idx n, rows, tokens; float *x, *y; unsigned char *w; } br_arg;
@@ -16,8 +18,10 @@ typedef struct br_arg { tiny_ctx *ctx; int kind; tiny_idx n, rows, tokens; float
 static void br_run(void *arg)
 {
     br_arg *a = (br_arg *)arg;
-    const tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, a->tokens, a->n), turned = tiny_tensor_2d(a->y, TINY_F32, a->tokens, a->n);
-    const tiny_tensor y = tiny_tensor_2d(a->y, TINY_F32, a->tokens, a->rows), w = tiny_tensor_2d(a->w, TINY_U8, a->rows, a->n / 32 * 18);
+    const tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, a->tokens, a->n),
+                      turned = tiny_tensor_2d(a->y, TINY_F32, a->tokens, a->n);
+    const tiny_tensor y = tiny_tensor_2d(a->y, TINY_F32, a->tokens, a->rows),
+                      w = tiny_tensor_2d(a->w, TINY_U8, a->rows, a->n / 32 * 18);
     if (a->kind == BR_PRODUCT) b_must(a->ctx, tllm_matmul(a->ctx, &x, TLLM_FORMAT_Q4_0, &w, NULL, &y));
     else if (a->kind == BR_TURN) b_must(a->ctx, tiny_fwht(a->ctx, &x, NULL, &turned));
     else b_must(a->ctx, tllm_round_rows(a->ctx, a->x, a->tokens, a->n, a->n, 4, 1.0f));
@@ -53,13 +57,16 @@ static double br_share(tiny_idx n, tiny_idx rows, tiny_idx tokens)
         r[k].target = tiny_target_name(tiny_op_target(ctx, k == BR_PRODUCT ? TINY_OP_MATMUL : TINY_OP_FWHT));
         r[k].threads = b_threads;
         r[k].limit = k == BR_PRODUCT && tokens == 1 ? B_READ : B_F32;
-        r[k].flops = k == BR_PRODUCT ? 2.0 * (double)(tokens * n) * (double)rows : k == BR_TURN ? (stages + 1) * (double)(tokens * n) : 4.0 * (double)(tokens * n);
+        r[k].flops = k == BR_PRODUCT ? 2.0 * (double)(tokens * n) * (double)rows
+                     : k == BR_TURN  ? (stages + 1) * (double)(tokens * n)
+                                     : 4.0 * (double)(tokens * n);
         r[k].bytes = k == BR_PRODUCT ? (double)(rows * n / 32 * 18) : 8.0 * (double)(tokens * n);
         r[k].run = br_run;
         r[k].arg = &a[k];
         b_shape(&r[k], "%dx%dx%d", (int)tokens, (int)rows, (int)n);
     }
-    (void)snprintf(title, sizeof title, "rotation while a model runs: %d token%s, a network of %d", (int)tokens, tokens > 1 ? "s" : "", (int)n);
+    (void)snprintf(title, sizeof title, "rotation while a model runs: %d token%s, a network of %d", (int)tokens,
+                   tokens > 1 ? "s" : "", (int)n);
     b_contest(title, r, BR_KINDS);
     b_free(a[0].x);
     b_free(a[0].y);
@@ -68,7 +75,7 @@ static double br_share(tiny_idx n, tiny_idx rows, tiny_idx tokens)
     return r[BR_TURN].median_ns / r[BR_PRODUCT].median_ns;
 }
 
-/* ---- the story models ------------------------------------------------------------------------------------------------------ */
+/* ---- the story models -------------------------------------------------------------------------------------------- */
 
 typedef struct br_made { tllm_writer *w; tllm_gguf *file; } br_made;
 static void br_end(tiny_ctx *ctx, br_made *m)
@@ -116,7 +123,8 @@ static br_made br_packed(tiny_ctx *ctx, const tllm_gguf *g, const int32_t *token
     for (i = 0; i < tllm_gguf_n_meta(g); i++) b_must(ctx, tllm_writer_put_meta(ctx, m.w, tllm_gguf_meta_at(g, i)));
     for (i = 0; i < n; i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
-        b_must(ctx, tllm_writer_put_tensor(ctx, m.w, t->name, bg_is_matrix(t) ? TLLM_FORMAT_Q4_0 : t->type, t->rank, t->dim, NULL));
+        b_must(ctx, tllm_writer_put_tensor(ctx, m.w, t->name, bg_is_matrix(t) ? TLLM_FORMAT_Q4_0 : t->type, t->rank,
+                                           t->dim, NULL));
         if (!bg_is_matrix(t)) continue;
         list[n_list].t = t;
         list[n_list].format = TLLM_FORMAT_Q4_0;
@@ -144,8 +152,10 @@ static br_made br_packed(tiny_ctx *ctx, const tllm_gguf *g, const int32_t *token
     return m;
 }
 
-/* what is lost with inputs in 4 bits, keys and values as Q4_0: divergence from base, and bits a token more than it needs */
-typedef struct br_lost { double kl, bits, kl_low, kl_high, low, high; } br_lost;    /* and where 95 of 100 samples of the stories lie */
+/* what is lost with inputs in 4 bits, keys and values as Q4_0: divergence from base, and bits a token more than it
+ * needs */
+/* and where 95 of 100 samples of the stories lie */
+typedef struct br_lost { double kl, bits, kl_low, kl_high, low, high; } br_lost;
 static br_lost br_judged(tiny_ctx *ctx, const tllm_gguf *base, const tllm_gguf *g)
 {
     tllm_model *from = NULL, *model = NULL;
@@ -174,7 +184,8 @@ static br_lost br_judged(tiny_ctx *ctx, const tllm_gguf *base, const tllm_gguf *
     return lost;
 }
 
-/* lost[]: everything in 4 bits: rounded as it is, by GPTQ; stream and values rotated before; all of QuaRot; and with GPTQ */
+/* lost[]: everything in 4 bits: rounded as it is, by GPTQ; stream and values rotated before; all of QuaRot; and with
+ * GPTQ */
 enum { BR_ROUNDED, BR_GPTQ, BR_BEFORE, BR_QUAROT, BR_BOTH, BR_WAYS };
 static void br_story(tiny_ctx *ctx, const tllm_gguf *g, const int32_t *token, br_lost lost[BR_WAYS])
 {
@@ -205,25 +216,40 @@ void bench_rotate(void)
     share[3] = br_share(14336, 4096, b_quick ? 32 : 128);
     b_verdict("the transform beside the product behind it, one token, 14336", share[2], "<", 0.07);
     b_verdict("the transform beside the product behind it, 128 tokens, 14336", share[3], "<", 0.07);
-    b_headline("quarot", "QuaRot: transforms take at most 7 % of a layer", "the last matrix of a network in Q4_0 (5632 to 2048, 11008 to 4096, 14336 to 4096), two threads",
-               "one token: %.1f, %.1f and %.1f %% of that product; 128 tokens: %.1f %%", 100 * share[0], 100 * share[1], 100 * share[2], 100 * share[3]);
+    b_headline("quarot", "QuaRot: transforms take at most 7 % of a layer",
+               "the last matrix of a network in Q4_0 (5632 to 2048, 11008 to 4096, 14336 to 4096), two threads",
+               "one token: %.1f, %.1f and %.1f %% of that product; 128 tokens: %.1f %%", 100 * share[0], 100 * share[1],
+               100 * share[2], 100 * share[3]);
     b_must(ctx, tllm_gguf_open(ctx, "examples/models/story.gguf", &g));
     token = bg_stories(BG_TOKENS);
     in_axes = br_rotated(ctx, g, 1, 0);
     br_story(ctx, g, token, lost[0]);
     br_story(ctx, in_axes.file, token, lost[1]);
     for (k = 0; k < 2; k++)
-        b_note("story.gguf%s, weights, inputs and cache in 4 bits, divergence (bits lost) a token: rounded %.4f (%.4f), GPTQ %.4f (%.4f); rotated beforehand %.4f (%.4f); all of QuaRot %.4f (%.4f), with GPTQ %.4f (%.4f)",
-               k ? " in the axes of its embedding" : "", lost[k][0].kl, lost[k][0].bits, lost[k][1].kl, lost[k][1].bits, lost[k][2].kl, lost[k][2].bits, lost[k][3].kl, lost[k][3].bits, lost[k][4].kl, lost[k][4].bits);
+        b_note(
+            "story.gguf%s, weights, inputs and cache in 4 bits, divergence (bits lost) a token: rounded %.4f (%.4f), "
+            "GPTQ %.4f (%.4f); rotated beforehand %.4f (%.4f); all of QuaRot %.4f (%.4f), with GPTQ %.4f (%.4f)",
+            k ? " in the axes of its embedding" : "", lost[k][0].kl, lost[k][0].bits, lost[k][1].kl, lost[k][1].bits,
+            lost[k][2].kl, lost[k][2].bits, lost[k][3].kl, lost[k][3].bits, lost[k][4].kl, lost[k][4].bits);
     for (k = 0; k < 2; k++)
-        b_note("95 of 100 samples of the stories%s: divergence rounded %.4f to %.4f, QuaRot with GPTQ %.4f to %.4f; bits lost %.4f to %.4f, %.4f to %.4f", k ? " in the axes" : "", lost[k][BR_ROUNDED].kl_low,
-               lost[k][BR_ROUNDED].kl_high, lost[k][BR_BOTH].kl_low, lost[k][BR_BOTH].kl_high, lost[k][BR_ROUNDED].low, lost[k][BR_ROUNDED].high, lost[k][BR_BOTH].low, lost[k][BR_BOTH].high);
-    b_verdict("story model, all in 4 bits: divergence / divergence with QuaRot and GPTQ", lost[0][BR_ROUNDED].kl / lost[0][BR_BOTH].kl, ">", 1.5);
-    b_verdict("story model in its axes, all in 4 bits: divergence / divergence with QuaRot and GPTQ", lost[1][BR_ROUNDED].kl / lost[1][BR_BOTH].kl, ">", 2);
+        b_note("95 of 100 samples of the stories%s: divergence rounded %.4f to %.4f, QuaRot with GPTQ %.4f to %.4f; "
+               "bits lost %.4f to %.4f, %.4f to %.4f",
+               k ? " in the axes" : "", lost[k][BR_ROUNDED].kl_low, lost[k][BR_ROUNDED].kl_high,
+               lost[k][BR_BOTH].kl_low, lost[k][BR_BOTH].kl_high, lost[k][BR_ROUNDED].low, lost[k][BR_ROUNDED].high,
+               lost[k][BR_BOTH].low, lost[k][BR_BOTH].high);
+    b_verdict("story model, all in 4 bits: divergence / divergence with QuaRot and GPTQ",
+              lost[0][BR_ROUNDED].kl / lost[0][BR_BOTH].kl, ">", 1.5);
+    b_verdict("story model in its axes, all in 4 bits: divergence / divergence with QuaRot and GPTQ",
+              lost[1][BR_ROUNDED].kl / lost[1][BR_BOTH].kl, ">", 2);
     b_headline("quarot", "QuaRot: weights, inputs and cache of a 70B model in 4 bits, at most 0.47 perplexity lost",
-               "examples/models/story.gguf, matrices of the layers Q4_0, inputs S1 a token, keys and values Q4_0, 1000 stories; divergence from the model in floats, bits a token; in brackets the same model in the principal axes of its embedding",
-               "rounded %.4f (%.4f), GPTQ %.4f (%.4f), QuaRot %.4f (%.4f), QuaRot with GPTQ %.4f (%.4f), which is %.4f (%.4f) bits a token lost", lost[0][BR_ROUNDED].kl, lost[1][BR_ROUNDED].kl, lost[0][BR_GPTQ].kl,
-               lost[1][BR_GPTQ].kl, lost[0][BR_QUAROT].kl, lost[1][BR_QUAROT].kl, lost[0][BR_BOTH].kl, lost[1][BR_BOTH].kl, lost[0][BR_BOTH].bits, lost[1][BR_BOTH].bits);
+               "examples/models/story.gguf, matrices of the layers Q4_0, inputs S1 a token, keys and values Q4_0, 1000 "
+               "stories; divergence from the model in floats, bits a token; in brackets the same model in the "
+               "principal axes of its embedding",
+               "rounded %.4f (%.4f), GPTQ %.4f (%.4f), QuaRot %.4f (%.4f), QuaRot with GPTQ %.4f (%.4f), which is %.4f "
+               "(%.4f) bits a token lost",
+               lost[0][BR_ROUNDED].kl, lost[1][BR_ROUNDED].kl, lost[0][BR_GPTQ].kl, lost[1][BR_GPTQ].kl,
+               lost[0][BR_QUAROT].kl, lost[1][BR_QUAROT].kl, lost[0][BR_BOTH].kl, lost[1][BR_BOTH].kl,
+               lost[0][BR_BOTH].bits, lost[1][BR_BOTH].bits);
     br_drop(ctx, &in_axes);
     b_free(token);
     tllm_gguf_close(ctx, g);

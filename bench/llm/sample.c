@@ -1,9 +1,9 @@
 /* bench/llm/sample.c - how long does the choice of a token take, and how fast is a text held against a grammar?
  *
- * Sampling: one call over 128 256 logits (the vocabulary of Llama 3), hills of random heights as models give them, beside one
- * plain pass that finds the largest. Grammars: a JSON text in pieces of four bytes, as tokens are, each first asked for
- * (accepts), then taken (advance), beside a plain loop over the bytes that only counts brackets and quotes. Masks: which of 128000
- * pieces may come next, asked one by one and at once.                                                                   */
+ * Sampling: one call over 128 256 logits (the vocabulary of Llama 3), hills of random heights as models give them,
+ * beside one plain pass that finds the largest. Grammars: a JSON text in pieces of four bytes, as tokens are, each
+ * first asked for (accepts), then taken (advance), beside a plain loop over the bytes that only counts brackets and
+ * quotes. Masks: which of 128000 pieces may come next, asked one by one and at once. */
 #include "../bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,10 @@ static void bs_brackets(void *arg)
 static void bs_sampling(void)
 {
     enum { CHAINS = 9 };
-    static const char *const what[CHAINS] = { "largest", "greedy", "temperature", "top-k 40", "top-p 0.95", "penalties to draw", "top-k, top-p, temp.", "min-p 0.05", "typical 0.9" };
+    static const char *const what[CHAINS] = {
+        "largest",    "greedy",     "temperature", "top-k 40", "top-p 0.95", "penalties to draw", "top-k, top-p, temp.",
+        "min-p 0.05", "typical 0.9"
+    };
     bs_arg a[CHAINS];
     b_row rows[CHAINS];
     float *logits = (float *)b_alloc(BS_VOCAB * sizeof *logits);
@@ -69,7 +72,10 @@ static void bs_sampling(void)
     memset(rows, 0, sizeof rows);
     for (i = 0; i < BS_VOCAB; i++) {
         float sum = 0;
-        for (k = 0; k < 4; k++) { state = state * 1664525u + 1013904223u; sum += (float)(state >> 8) / 16777216.0f - 0.5f; }
+        for (k = 0; k < 4; k++) {
+            state = state * 1664525u + 1013904223u;
+            sum += (float)(state >> 8) / 16777216.0f - 0.5f;
+        }
         logits[i] = 4.5f * sum;             /* about normal, deviation 2.6 */
     }
     for (k = 0; k < CHAINS; k++) {
@@ -96,7 +102,8 @@ static void bs_sampling(void)
         b_shape(&rows[k], "%d logits", (int)BS_VOCAB);
     }
     b_contest("Sampling, one token", rows, CHAINS);
-    b_note("a whole chain (penalties, top-k, top-p, temperature, draw): %.0f tokens a second, %.1f plain passes", 1e9 / rows[5].median_ns, rows[5].median_ns / rows[0].median_ns);
+    b_note("a whole chain (penalties, top-k, top-p, temperature, draw): %.0f tokens a second, %.1f plain passes",
+           1e9 / rows[5].median_ns, rows[5].median_ns / rows[0].median_ns);
     for (k = 0; k < CHAINS; k++) {
         tllm_sampler_close(a[k].s);
         tiny_ctx_close(a[k].ctx);
@@ -113,8 +120,10 @@ static const char bs_json[] =
 static void bs_grammars(void)
 {
     static const char schema[] =
-        "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"id\":{\"type\":\"integer\"},\"name\":{\"type\":\"string\"},\"tags\":{\"type\":\"array\","
-        "\"items\":{\"enum\":[\"red\",\"green\",\"blue\"]}},\"price\":{\"type\":\"number\"},\"sold\":{\"type\":\"boolean\"}},\"required\":[\"id\",\"name\",\"tags\",\"price\",\"sold\"]}}";
+        "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"id\":{\"type\":\"integer\"},\"name\":{"
+        "\"type\":\"string\"},\"tags\":{\"type\":\"array\","
+        "\"items\":{\"enum\":[\"red\",\"green\",\"blue\"]}},\"price\":{\"type\":\"number\"},\"sold\":{\"type\":"
+        "\"boolean\"}},\"required\":[\"id\",\"name\",\"tags\",\"price\",\"sold\"]}}";
     enum { ROOM = 70000 };
     static char text[ROOM];
     bs_text a[4];
@@ -125,7 +134,10 @@ static void bs_grammars(void)
     int k;
     text[n++] = '[';
     for (k = 0; n < ROOM - 400; k++)
-        n += (size_t)snprintf(text + n, ROOM - n, "%s{\"id\": %d, \"name\": \"thing number %d, in plain words\", \"tags\": [\"red\", \"blue\"], \"price\": %d.25, \"sold\": %s}", k ? ", " : "", k, k, k * 7, k % 3 ? "true" : "false");
+        n += (size_t)snprintf(text + n, ROOM - n,
+                              "%s{\"id\": %d, \"name\": \"thing number %d, in plain words\", \"tags\": [\"red\", "
+                              "\"blue\"], \"price\": %d.25, \"sold\": %s}",
+                              k ? ", " : "", k, k, k * 7, k % 3 ? "true" : "false");
     text[n++] = ']';
     memset(rows, 0, sizeof rows);
     memset(a, 0, sizeof a);
@@ -135,7 +147,9 @@ static void bs_grammars(void)
         a[k].text = text;
         a[k].n = n;
         a[k].asks = k != 2;
-        if (k) b_must(ctx, tllm_grammar_open(ctx, k == 3 ? from_schema : bs_json, k == 3 ? n_schema : sizeof bs_json - 1, "root", &a[k].g));
+        if (k)
+            b_must(ctx, tllm_grammar_open(ctx, k == 3 ? from_schema : bs_json, k == 3 ? n_schema : sizeof bs_json - 1,
+                                          "root", &a[k].g));
         rows[k].what = k == 0 ? "brackets and quotes" : k == 3 ? "a JSON schema" : "JSON";
         rows[k].target = k == 0 ? "plain loop" : k == 2 ? "advance" : "ask, advance";
         rows[k].threads = 1;
@@ -145,13 +159,23 @@ static void bs_grammars(void)
         b_shape(&rows[k], "%lu KB of JSON", (unsigned long)(n / 1000));
     }
     b_contest("Grammars, a text in pieces of 4 bytes", rows, 4);
-    b_note("MB/s: %.1f JSON asked and taken, %.1f only taken, %.1f by a schema", rows[1].bytes / rows[1].median_ns * 1e3, rows[2].bytes / rows[2].median_ns * 1e3, rows[3].bytes / rows[3].median_ns * 1e3);
+    b_note("MB/s: %.1f JSON asked and taken, %.1f only taken, %.1f by a schema",
+           rows[1].bytes / rows[1].median_ns * 1e3, rows[2].bytes / rows[2].median_ns * 1e3,
+           rows[3].bytes / rows[3].median_ns * 1e3);
     for (k = 0; k < 4; k++) tllm_grammar_close(ctx, a[k].g);
     tiny_free(ctx, from_schema);
     tiny_ctx_close(ctx);
 }
 
-typedef struct bs_mask { tiny_ctx *ctx; tllm_grammar_state *s; tllm_pieces *p; const char *bytes; const uint32_t *end; unsigned char *may; size_t n; } bs_mask;
+typedef struct bs_mask {
+    tiny_ctx *ctx;
+    tllm_grammar_state *s;
+    tllm_pieces *p;
+    const char *bytes;
+    const uint32_t *end;
+    unsigned char *may;
+    size_t n;
+} bs_mask;
 
 static void bs_each(void *arg)
 {
@@ -174,8 +198,10 @@ static void bs_at_once(void *arg)
 static void bs_masks(void)
 {
     enum { N = 128000 };
-    static const char *const syllable[] = { "an", "ber", "co", "du", "er", "fi", "gra", "he", "in", "ka", "lo", "mi", "ne", "or", "pa", "ri", "sto", "te", "un", "wa" };
-    static const char *const mark[] = { "{", "}", "[", "]", "\"", "\":", "\", \"", ",", "\"}", "1", "23", "-", ".5", "true", "null", "\n", "\\n", "\"]" };
+    static const char *const syllable[] = { "an", "ber", "co", "du", "er", "fi", "gra", "he", "in", "ka",
+                                            "lo", "mi",  "ne", "or", "pa", "ri", "sto", "te", "un", "wa" };
+    static const char *const mark[] = { "{", "}",  "[", "]",  "\"",   "\":",  "\", \"", ",",   "\"}",
+                                        "1", "23", "-", ".5", "true", "null", "\n",     "\\n", "\"]" };
     static const char *const text[2] = { "[1, ", "{\"a" };
     static char bytes[N * 16];
     static uint32_t end[N];
@@ -192,7 +218,8 @@ static void bs_masks(void)
         if (tiny_rng_u32(&r) % 16 == 0) at += (size_t)snprintf(bytes + at, 16, "%s", mark[tiny_rng_u32(&r) % 18]);
         else {
             if (tiny_rng_u32(&r) % 2) bytes[at++] = ' ';
-            for (k = (int)(tiny_rng_u32(&r) % 4); k >= 0; k--) at += (size_t)snprintf(bytes + at, 4, "%s", syllable[tiny_rng_u32(&r) % 20]);
+            for (k = (int)(tiny_rng_u32(&r) % 4); k >= 0; k--)
+                at += (size_t)snprintf(bytes + at, 4, "%s", syllable[tiny_rng_u32(&r) % 20]);
         }
         end[i] = (uint32_t)at;
     }
@@ -220,7 +247,8 @@ static void bs_masks(void)
         b_shape(&rows[k], "%d pieces", (int)N);
     }
     b_contest("Grammars, which of 128000 pieces may come next, JSON", rows, 4);
-    b_note("ms: %.2f and %.2f at once, %.2f and %.2f one by one", rows[1].median_ns * 1e-6, rows[3].median_ns * 1e-6, rows[0].median_ns * 1e-6, rows[2].median_ns * 1e-6);
+    b_note("ms: %.2f and %.2f at once, %.2f and %.2f one by one", rows[1].median_ns * 1e-6, rows[3].median_ns * 1e-6,
+           rows[0].median_ns * 1e-6, rows[2].median_ns * 1e-6);
     for (k = 0; k < 2; k++) tllm_grammar_free(ctx, a[k].s);
     tllm_grammar_close(ctx, g);
     tllm_pieces_close(ctx, p);

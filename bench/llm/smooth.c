@@ -1,14 +1,15 @@
 /* bench/llm/smooth.c - SmoothQuant and AWQ: linear layers of bytes, outliers, and what story models lose
  *
- * SmoothQuant (arXiv 2211.10438) reports up to 1.56 times the speed of f16 and half the memory; AWQ (arXiv 2306.00978) less loss than plain rounding. Here:
- * the product of bytes beside those of floats, halves and Q8_0; the loss of a layer with two outlier channels; and the story models on plain grids, as
- * bench/llm/gptq.c has them.                                                                                                         */
+ * SmoothQuant (arXiv 2211.10438) reports up to 1.56 times the speed of f16 and half the memory; AWQ (arXiv 2306.00978)
+ * less loss than plain rounding. Here: the product of bytes beside those of floats, halves and Q8_0; the loss of a
+ * layer with two outlier channels; and the story models on plain grids, as
+ * bench/llm/gptq.c has them. */
 #include "grids.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- speed --------------------------------------------------------------------------------------------------------------- */
+/* ---- speed ------------------------------------------------------------------------------------------------------- */
 
 enum { BS_F32, BS_F16, BS_Q8, BS_W8A8, BS_INPUTS, BS_KINDS };
 typedef struct bs_arg {
@@ -24,22 +25,27 @@ typedef struct bs_arg {
 static void bs_run(void *arg)
 {
     bs_arg *a = (bs_arg *)arg;
-    const tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, a->tokens, a->n), y = tiny_tensor_2d(a->y, TINY_F32, a->tokens, a->n);
+    const tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, a->tokens, a->n),
+                      y = tiny_tensor_2d(a->y, TINY_F32, a->tokens, a->n);
     if (a->kind == BS_F32 || a->kind == BS_F16) {
-        const tiny_tensor w = a->kind == BS_F32 ? tiny_tensor_2d(a->w, TINY_F32, a->n, a->n) : tiny_tensor_2d(a->half, TINY_F16, a->n, a->n), v = tiny_tensor_swap(w, 0, 1);
+        const tiny_tensor w = a->kind == BS_F32 ? tiny_tensor_2d(a->w, TINY_F32, a->n, a->n)
+                                                : tiny_tensor_2d(a->half, TINY_F16, a->n, a->n),
+                          v = tiny_tensor_swap(w, 0, 1);
         b_must(a->ctx, tiny_matmul(a->ctx, &x, &v, NULL, TINY_ACT_NONE, &y));
     } else if (a->kind == BS_Q8) {
         const tiny_tensor w = tiny_tensor_2d(a->q8, TINY_U8, a->n, a->n / 32 * 34);
         b_must(a->ctx, tllm_matmul(a->ctx, &x, TLLM_FORMAT_Q8_0, &w, NULL, &y));
     } else {
         b_must(a->ctx, tllm_w8a8_inputs(a->ctx, a->x, a->tokens, a->n, a->n, 0, &a->xq));
-        if (a->kind == BS_W8A8) b_must(a->ctx, tllm_w8a8_product(a->ctx, &a->xq, a->tokens, &a->wq, a->n, a->n, NULL, a->y, a->n));
+        if (a->kind == BS_W8A8)
+            b_must(a->ctx, tllm_w8a8_product(a->ctx, &a->xq, a->tokens, &a->wq, a->n, a->n, NULL, a->y, a->n));
     }
 }
 
 static void bs_speed(int threads, tiny_idx n, tiny_idx tokens, double *faster)
 {
-    static const char *const what[BS_KINDS] = { "f32 weights", "f16 weights", "Q8_0 weights", "W8A8, inputs made bytes too", "of which the inputs" };
+    static const char *const what[BS_KINDS] = { "f32 weights", "f16 weights", "Q8_0 weights",
+                                                "W8A8, inputs made bytes too", "of which the inputs" };
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, threads);
     const size_t all = (size_t)(n * n);
     bs_arg a[BS_KINDS];
@@ -96,7 +102,7 @@ static void bs_speed(int threads, tiny_idx n, tiny_idx tokens, double *faster)
     tiny_ctx_close(ctx);
 }
 
-/* ---- two outlier channels, x30 and x20, among 128 -------------------------------------------------------------------------- */
+/* ---- two outlier channels, x30 and x20, among 128 ---------------------------------------------------------------- */
 
 enum { BS_N = 128, BS_ROWS = 128, BS_TOKENS = 512 };
 /* relative squared error of the outputs; alpha below 0: as they are */
@@ -106,7 +112,8 @@ static double bs_lost(tiny_ctx *ctx, double alpha, int fixed)
     static int8_t xc[BS_TOKENS * BS_N], wc[BS_ROWS * BS_N];
     static float xs[BS_TOKENS], ws[BS_ROWS];
     float s[BS_N], x_most[BS_N] = { 0 }, w_most[BS_N] = { 0 }, most = 0;
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, BS_TOKENS, BS_N), tw = tiny_tensor_swap(tiny_tensor_2d(w, TINY_F32, BS_ROWS, BS_N), 0, 1);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, BS_TOKENS, BS_N),
+                tw = tiny_tensor_swap(tiny_tensor_2d(w, TINY_F32, BS_ROWS, BS_N), 0, 1);
     tiny_tensor ty = tiny_tensor_2d(want, TINY_F32, BS_TOKENS, BS_ROWS);
     double off = 0, size = 0;
     tllm_w8a8 xq, wq;
@@ -142,10 +149,11 @@ static double bs_lost(tiny_ctx *ctx, double alpha, int fixed)
     return off / size;
 }
 
-/* ---- the story models ------------------------------------------------------------------------------------------------------ */
+/* ---- the story models -------------------------------------------------------------------------------------------- */
 
 /* the model with its folds scaled, in memory; closed with its writer */
-static tllm_gguf *bs_scaled(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled_desc *d, const int32_t *token, tllm_scaled_about *about, tllm_writer **w)
+static tllm_gguf *bs_scaled(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled_desc *d, const int32_t *token,
+                            tllm_scaled_about *about, tllm_writer **w)
 {
     tllm_scaled_tensor list[128];
     tllm_scaled *s;
@@ -200,8 +208,10 @@ static void bs_story(tiny_ctx *ctx, const char *path)
         bg_drop(ctx, &scaled);
         rtn[b] = bg_above(ctx, by_rtn[b].file);
         awq[b] = bg_above(ctx, by_awq[b].file);
-        b_note("%s, %d bits, bits a token above the floor: as it is %.4f, RTN %.4f, AWQ %.4f; loss %.3f of that without factors, mean power %.2f, %.0f %% of ranges cut",
-               path, 4 - b, full, rtn[b], awq[b], about.loss / about.plain, about.alpha, 100.0 * (double)about.cut / (double)about.groups);
+        b_note("%s, %d bits, bits a token above the floor: as it is %.4f, RTN %.4f, AWQ %.4f; loss %.3f of that "
+               "without factors, mean power %.2f, %.0f %% of ranges cut",
+               path, 4 - b, full, rtn[b], awq[b], about.loss / about.plain, about.alpha,
+               100.0 * (double)about.cut / (double)about.groups);
     }
     more[0] = bg_worse(ctx, "AWQ4 beside GPTQ4", by_awq[0].file, by_gptq.file);
     more[1] = bg_worse(ctx, "RTN4 beside AWQ4", by_rtn[0].file, by_awq[0].file);
@@ -213,10 +223,14 @@ static void bs_story(tiny_ctx *ctx, const char *path)
     }
     b_verdict("story model: RTN3 loses more than AWQ3 (1), not told apart (0)", more[2], ">", 0);
     b_verdict("story model, bits above the floor: RTN3 lost / RTN4 lost", (rtn[1] - full) / (rtn[0] - full), ">", 2);
-    b_headline("awq", "order of perplexity: FP < GPTQ4 <= AWQ4 < RTN4 << RTN3",
-               "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories read; bits a token above the floor of the language; told apart: 95 of 100 samples of the stories agree",
-               "as it is %.4f, GPTQ4 %.4f, AWQ4 %.4f, RTN4 %.4f, RTN3 %.4f; AWQ3 %.4f; AWQ4 is %s GPTQ4, RTN4 %s AWQ4, RTN3 %s AWQ3", full, gptq, awq[0], rtn[0], rtn[1], awq[1], apart_text[more[0] + 1],
-               apart_text[more[1] + 1], apart_text[more[2] + 1]);
+    b_headline(
+        "awq", "order of perplexity: FP < GPTQ4 <= AWQ4 < RTN4 << RTN3",
+        "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories "
+        "read; bits a token above the floor of the language; told apart: 95 of 100 samples of the stories agree",
+        "as it is %.4f, GPTQ4 %.4f, AWQ4 %.4f, RTN4 %.4f, RTN3 %.4f; AWQ3 %.4f; AWQ4 is %s GPTQ4, RTN4 %s AWQ4, RTN3 "
+        "%s AWQ3",
+        full, gptq, awq[0], rtn[0], rtn[1], awq[1], apart_text[more[0] + 1], apart_text[more[1] + 1],
+        apart_text[more[2] + 1]);
     b_free(token);
     tllm_gguf_close(ctx, g);
 }
@@ -233,17 +247,22 @@ void bench_smooth(void)
     b_verdict("W8A8 / f16 weights, speed, many tokens", many[1], ">", 1.56);
     b_headline("awq", "SmoothQuant: W8A8 up to 1.56 times the speed of f16, half its memory",
                "a layer of 4096 x 4096, 512 tokens, inputs made bytes each time; two threads",
-               "%.2f times the product with f16 weights (f32 weights: %.2f, Q8_0: %.2f), half the memory; one token: %.2f times; 128 tokens on one thread: %.2f", many[1], many[0], many[2], one[1], alone[1]);
+               "%.2f times the product with f16 weights (f32 weights: %.2f, Q8_0: %.2f), half the memory; one token: "
+               "%.2f times; 128 tokens on one thread: %.2f",
+               many[1], many[0], many[2], one[1], alone[1]);
     plain[0] = bs_lost(ctx, -1, 0);
     plain[1] = bs_lost(ctx, -1, 1);
     smooth[0] = bs_lost(ctx, 0.5, 0);
     smooth[1] = bs_lost(ctx, 0.5, 1);
-    b_note("two outlier channels (x30, x20) among 128, W8A8, relative squared error: a scale for each token %.3g, smoothed by 0.5 %.3g, by 0.75 %.3g, by 0.85 %.3g; one for all %.3g, %.3g, %.3g, %.3g", plain[0], smooth[0],
-           bs_lost(ctx, 0.75, 0), bs_lost(ctx, 0.85, 0), plain[1], smooth[1], bs_lost(ctx, 0.75, 1), bs_lost(ctx, 0.85, 1));
+    b_note("two outlier channels (x30, x20) among 128, W8A8, relative squared error: a scale for each token %.3g, "
+           "smoothed by 0.5 %.3g, by 0.75 %.3g, by 0.85 %.3g; one for all %.3g, %.3g, %.3g, %.3g",
+           plain[0], smooth[0], bs_lost(ctx, 0.75, 0), bs_lost(ctx, 0.85, 0), plain[1], smooth[1],
+           bs_lost(ctx, 0.75, 1), bs_lost(ctx, 0.85, 1));
     b_verdict("outliers, W8A8 by tokens: lost / lost with alpha 0.5", plain[0] / smooth[0], ">", 2);
     b_headline("awq", "SmoothQuant: 8 bits without loss where outliers stand",
                "two channels x30 and x20 among 128, 128 outputs, 512 tokens; relative squared error of the outputs",
-               "a scale for each token %.2g, with alpha 0.5 %.2g; one calibrated for all %.2g, with alpha 0.5 %.2g", plain[0], smooth[0], plain[1], smooth[1]);
+               "a scale for each token %.2g, with alpha 0.5 %.2g; one calibrated for all %.2g, with alpha 0.5 %.2g",
+               plain[0], smooth[0], plain[1], smooth[1]);
     bs_story(ctx, "examples/models/story.gguf");
     tiny_ctx_close(ctx);
 }

@@ -1,7 +1,8 @@
 /* bench/llm/template.c - how long does it take to write a conversation as the model's template wants it?
  *
- * Templates by ourselves, of the two usual forms: a short loop over the messages (ChatML), and one with a macro, a namespace,
- * conditions and tool calls as JSON. Beside them the same text put together by plain C that knows the form.             */
+ * Templates by ourselves, of the two usual forms: a short loop over the messages (ChatML), and one with a macro, a
+ * namespace, conditions and tool calls as JSON. Beside them the same text put together by plain C that knows the
+ * form. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>
@@ -29,27 +30,34 @@ static void bc_plain(void *arg)
     const bc_arg *a = (const bc_arg *)arg;
     char text[8000];
     size_t i, n = 0;
-    for (i = 0; i < a->v.n_messages && n + 500 < sizeof text; i++) n += (size_t)snprintf(text + n, sizeof text - n, "<|im_start|>%s\n%s<|im_end|>\n", a->v.message[i].role, a->v.message[i].content);
+    for (i = 0; i < a->v.n_messages && n + 500 < sizeof text; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "<|im_start|>%s\n%s<|im_end|>\n", a->v.message[i].role,
+                              a->v.message[i].content);
     n += (size_t)snprintf(text + n, sizeof text - n, "<|im_start|>assistant\n");
     bc_sink = n;
 }
 
 void bench_template(void)
 {
-    static const char chatml[] =
-        "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
-        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+    static const char chatml[] = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
+                                 "message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
+                                 "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
     static const char tools[] =
-        "{%- macro turn(m, last) -%}{{- '<|' ~ m.role ~ '|>\\n' ~ (m.content | trim) ~ ('' if last else '\\n') -}}{%- endmacro -%}\n"
+        "{%- macro turn(m, last) -%}{{- '<|' ~ m.role ~ '|>\\n' ~ (m.content | trim) ~ ('' if last else '\\n') -}}{%- "
+        "endmacro -%}\n"
         "{%- set ns = namespace(user=0, system='') -%}\n"
         "{%- if messages and messages[0].role == 'system' -%}{%- set ns.system = messages[0].content -%}{%- endif -%}\n"
-        "{%- if tools is defined and tools -%}<|tools|>\n{%- for tool in tools -%}{{- tool | tojson -}}{{- '\\n' -}}{%- endfor -%}{%- endif -%}\n"
+        "{%- if tools is defined and tools -%}<|tools|>\n{%- for tool in tools -%}{{- tool | tojson -}}{{- '\\n' "
+        "-}}{%- endfor -%}{%- endif -%}\n"
         "{%- for m in messages -%}{%- if m.role == 'user' -%}{%- set ns.user = ns.user + 1 -%}{%- endif -%}\n"
-        "{%- if m.tool_calls is defined and m.tool_calls -%}{%- for c in m.tool_calls -%}{{- c.function.name ~ (c.function.arguments | tojson) -}}{%- endfor -%}\n"
-        "{%- elif m.role in ['user', 'assistant', 'system'] -%}{{- turn(m, loop.last) -}}{%- else -%}{{- raise_exception('a role that is not known') -}}{%- endif -%}{%- endfor -%}\n"
+        "{%- if m.tool_calls is defined and m.tool_calls -%}{%- for c in m.tool_calls -%}{{- c.function.name ~ "
+        "(c.function.arguments | tojson) -}}{%- endfor -%}\n"
+        "{%- elif m.role in ['user', 'assistant', 'system'] -%}{{- turn(m, loop.last) -}}{%- else -%}{{- "
+        "raise_exception('a role that is not known') -}}{%- endif -%}{%- endfor -%}\n"
         "{%- if add_generation_prompt -%}{{- '<|assistant|>\\n' ~ ns.user -}}{%- endif -%}";
     static const char tool_list[] =
-        "[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"description\":\"The weather of a place\",\"parameters\":{\"type\":\"object\",\"properties\":"
+        "[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"description\":\"The weather of a "
+        "place\",\"parameters\":{\"type\":\"object\",\"properties\":"
         "{\"place\":{\"type\":\"string\"},\"days\":{\"type\":\"integer\"}},\"required\":[\"place\"]}}}]";
     tllm_chat_message talk[BC_TURNS + 1];
     bc_arg a[2];
@@ -60,7 +68,8 @@ void bench_template(void)
     memset(rows, 0, sizeof rows);
     for (i = 0; i <= BC_TURNS; i++) {
         talk[i].role = i == 0 ? "system" : i % 2 ? "user" : "assistant";
-        talk[i].content = i % 2 ? "Which of the two boats is faster on a day without wind, and why is that so?" : "The one with the longer hull, since its wave is longer and so is its speed.";
+        talk[i].content = i % 2 ? "Which of the two boats is faster on a day without wind, and why is that so?"
+                                : "The one with the longer hull, since its wave is longer and so is its speed.";
     }
     for (k = 0; k < 2; k++) {
         a[k].ctx = b_ctx(TINY_TARGET_AUTO, 1);
@@ -83,7 +92,8 @@ void bench_template(void)
         b_shape(&rows[i], "%d messages", (int)BC_TURNS + 1);
     }
     b_contest("Chat templates", rows, 5);
-    b_note("renders a second: %.0f of ChatML, %.0f with macro and tools", 1e9 / rows[1].median_ns, 1e9 / rows[3].median_ns);
+    b_note("renders a second: %.0f of ChatML, %.0f with macro and tools", 1e9 / rows[1].median_ns,
+           1e9 / rows[3].median_ns);
     for (k = 0; k < 2; k++) {
         tllm_template_close(a[k].ctx, a[k].t);
         tiny_ctx_close(a[k].ctx);

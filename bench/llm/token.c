@@ -1,7 +1,8 @@
 /* bench/llm/token.c - how fast is text made into tokens, and back?
  *
  * English prose is what stands in README.md and docs/, about a tenth of a megabyte; the vocabularies are those of
- * ../shared/oracle/tokenizer, and for kinds without a file there a small one each. One thread: a call is serial, and two calls on two contexts do not meet. The goal is 5 MB/s.  */
+ * ../shared/oracle/tokenizer, and for kinds without a file there a small one each. One thread: a call is serial, and
+ * two calls on two contexts do not meet. The goal is 5 MB/s. */
 #include "../bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +71,8 @@ static void bt_make(bt_arg *a, const char *model)
     a->made.score = score;
     a->made.type = type;
     a->made.n_tokens = 256;
-    for (i = 0; i < a->n && a->made.n_tokens < MOST; i = k) {      /* a word that comes again is passed over by the vocabulary */
+    /* a word that comes again is passed over by the vocabulary */
+    for (i = 0; i < a->n && a->made.n_tokens < MOST; i = k) {
         for (k = i + 1; k < a->n && a->text[k] > ' '; k++) {}
         if (memchr(a->text + i, '\\', k - i)) continue;           /* RWKV reads escapes */
         text[a->made.n_tokens].at = a->text + i;
@@ -84,12 +86,20 @@ static void bt_make(bt_arg *a, const char *model)
 
 void bench_token(void)
 {
-    static const char *const prose[] = { "README.md", "docs/house.md", "docs/accelerators.md", "docs/getting-started.md", "docs/limits.md", "docs/portability.md",
-        "docs/files.md", "docs/sampling.md", "docs/tokenizers.md" };
-    static const struct { const char *file, *what; } vocab[] = {
-        { "ggml-vocab-llama-spm", "SentencePiece, llama" }, { "ggml-vocab-gpt-2", "BPE, gpt-2" }, { "ggml-vocab-gpt-neox", "BPE, four split steps" },
-        { "ggml-vocab-bert-bge", "WordPiece, bert" }, { "pre/llama3", "BPE, 3000 merges" },
-        { "tests/golden/token-unigram", "unigram, small" }, { NULL, "rwkv" }, { NULL, "plamo2" }     /* bt_make */
+    static const char *const prose[] = {
+        "README.md",           "docs/house.md", "docs/accelerators.md", "docs/getting-started.md", "docs/limits.md",
+        "docs/portability.md", "docs/files.md", "docs/sampling.md",     "docs/tokenizers.md"
+    };
+    static const struct { const char *file, *what;
+    } vocab[] = {
+        { "ggml-vocab-llama-spm", "SentencePiece, llama" },
+        { "ggml-vocab-gpt-2", "BPE, gpt-2" },
+        { "ggml-vocab-gpt-neox", "BPE, four split steps" },
+        { "ggml-vocab-bert-bge", "WordPiece, bert" },
+        { "pre/llama3", "BPE, 3000 merges" },
+        { "tests/golden/token-unigram", "unigram, small" },
+        { NULL, "rwkv" },
+        { NULL, "plamo2" } /* bt_make */
     };
     enum { VOCABS = (int)(sizeof vocab / sizeof *vocab), ROOM = 400000 };
     static char text[ROOM];
@@ -107,7 +117,8 @@ void bench_token(void)
         a[k].n = n;
         if (!n) continue;
         if (vocab[k].file) {
-            (void)snprintf(path, sizeof path, "%s%s.gguf", !strncmp(vocab[k].file, "tests/", 6) ? "" : "../shared/oracle/tokenizer/", vocab[k].file);
+            (void)snprintf(path, sizeof path, "%s%s.gguf",
+                           !strncmp(vocab[k].file, "tests/", 6) ? "" : "../shared/oracle/tokenizer/", vocab[k].file);
             if (tllm_gguf_open(a[k].ctx, path, &a[k].g)) continue;
             b_must(a[k].ctx, tllm_vocab_open(a[k].ctx, a[k].g, &a[k].v));
         } else bt_make(&a[k], vocab[k].what);
@@ -129,7 +140,8 @@ void bench_token(void)
         for (k = 0; k < m; k += 3) {
             (void)snprintf(what, sizeof what, "%s: MB/s of one thread", rows[k].what);
             b_verdict(what, rows[k].bytes / rows[k].median_ns * 1e3, ">", 5);
-            b_note("(its best round: %.1f encoding, %.1f decoding)", rows[k].bytes / rows[k].best_ns * 1e3, rows[k + 1].bytes / rows[k + 1].best_ns * 1e3);
+            b_note("(its best round: %.1f encoding, %.1f decoding)", rows[k].bytes / rows[k].best_ns * 1e3,
+                   rows[k + 1].bytes / rows[k + 1].best_ns * 1e3);
         }
     } else {
         b_note("Tokenizers: the vocabularies are not here, nothing was measured");

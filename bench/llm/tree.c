@@ -1,7 +1,9 @@
-/* bench/llm/tree.c - attention over a tree of sequences: against each leaf by itself on the same pages, whose keys are split
+/* bench/llm/tree.c - attention over a tree of sequences: against each leaf by itself on the same pages, whose keys are
+ * split
  *
- * DeFT (arXiv 2404.00242) reports 73 to 99 % fewer bytes of keys and values and up to 3.59 times faster attention. Here: a prompt
- * of 4096, b leaves of 100 private tokens, 8 key heads of 64 numbers; and a tree of 64 draft tokens behind 4096: one query each. */
+ * DeFT (arXiv 2404.00242) reports 73 to 99 % fewer bytes of keys and values and up to 3.59 times faster attention.
+ * Here: a prompt of 4096, b leaves of 100 private tokens, 8 key heads of 64 numbers; and a tree of 64 draft tokens
+ * behind 4096: one query each. */
 #include "../bench.h"
 #include <string.h>
 
@@ -12,7 +14,8 @@ typedef struct bt_arg { tiny_ctx *ctx; tiny_tensor q, k, v, table, rows, o; tllm
 static void bt_run(void *arg)
 {
     bt_arg *a = (bt_arg *)arg;
-    b_must(a->ctx, tllm_paged_attention(a->ctx, &a->q, &a->k, &a->v, &a->table, &a->rows, NULL, NULL, NULL, &a->p, &a->o));
+    b_must(a->ctx,
+           tllm_paged_attention(a->ctx, &a->q, &a->k, &a->v, &a->table, &a->rows, NULL, NULL, NULL, &a->p, &a->o));
 }
 typedef struct bt_set { tllm_tree_plan *plan; tiny_tensor rows, table; tiny_ctx *ctx; } bt_set;
 static void bt_plan(void *arg)
@@ -21,7 +24,8 @@ static void bt_plan(void *arg)
     b_must(s->ctx, tllm_tree_plan_set(s->plan, &s->rows, &s->table, PAGE));
 }
 
-/* n leaves behind the prompt, each with `own` tokens; or, own 0, a binary tree of n draft tokens, each a query that sees its path */
+/* n leaves behind the prompt, each with `own` tokens; or, own 0, a binary tree of n draft tokens, each a query that
+ * sees its path */
 static tiny_idx bt_grow(tiny_ctx *ctx, tllm_pages *p, int32_t *rows, tiny_idx n, tiny_idx own)
 {
     tllm_page_copy copy;
@@ -45,10 +49,12 @@ static tiny_idx bt_grow(tiny_ctx *ctx, tllm_pages *p, int32_t *rows, tiny_idx n,
 
 void bench_tree(void)
 {
-    static const struct { tiny_idx n, own, heads; int format; const char *what; } each[] = {
-        { 8, OWN, 8, TLLM_FORMAT_F16, "b=8" }, { 20, OWN, 8, TLLM_FORMAT_F16, "b=20" }, { 50, OWN, 8, TLLM_FORMAT_F16, "b=50" },
-        { 20, OWN, 32, TLLM_FORMAT_F16, "b=20, groups of 4" }, { 64, 0, 8, TLLM_FORMAT_F16, "64 draft tokens" }
-    };
+    static const struct { tiny_idx n, own, heads; int format; const char *what;
+    } each[] = { { 8, OWN, 8, TLLM_FORMAT_F16, "b=8" },
+                 { 20, OWN, 8, TLLM_FORMAT_F16, "b=20" },
+                 { 50, OWN, 8, TLLM_FORMAT_F16, "b=50" },
+                 { 20, OWN, 32, TLLM_FORMAT_F16, "b=20, groups of 4" },
+                 { 64, 0, 8, TLLM_FORMAT_F16, "64 draft tokens" } };
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
     const char *target = tiny_target_name(tiny_op_target(ctx, TINY_OP_ATTENTION));
     double fewer[5], faster[5], leaves[3], us[2][3];
@@ -87,7 +93,8 @@ void bench_tree(void)
         set.ctx = ctx;
         set.plan = plan;
         set.rows = tiny_tensor_2d(rows, TINY_I32, n, 4);
-        set.table = tiny_tensor_2d((void *)(uintptr_t)tllm_pages_table(pages, 0), TINY_I32, LEAVES, tllm_pages_table(pages, 1) - tllm_pages_table(pages, 0));
+        set.table = tiny_tensor_2d((void *)(uintptr_t)tllm_pages_table(pages, 0), TINY_I32, LEAVES,
+                                   tllm_pages_table(pages, 1) - tllm_pages_table(pages, 0));
         bt_plan(&set);
         c = tllm_tree_plan_counts(plan);
         for (i = 0; i < 2; i++) {
@@ -120,10 +127,14 @@ void bench_tree(void)
             b_shape(&r[i], "%s, prompt %d, h%td/%d d%d", each[e].what, (int)PROMPT, H, KV, DIM);
         }
         b_contest("Attention over a tree", r, 3);
-        b_note("%s: keys and values of %td cells are read instead of %td: %.1f %% fewer bytes; %td partial results, %td of %td pairs hidden", each[e].what, load[0], load[1],
-               100.0 * (1.0 - (double)load[0] / (double)load[1]), c.n_part, c.n_pair - c.n_needed, c.n_pair);
-        if (n == 20 && H == 8) b_verdict("b=20, prompt 4096: each leaf by itself / tree", r[1].median_ns / r[0].median_ns, ">", 2.0);
-        if (!each[e].own) b_verdict("64 draft tokens, prompt 4096: one by one / tree", r[1].median_ns / r[0].median_ns, ">", 3.0);
+        b_note("%s: keys and values of %td cells are read instead of %td: %.1f %% fewer bytes; %td partial results, "
+               "%td of %td pairs hidden",
+               each[e].what, load[0], load[1], 100.0 * (1.0 - (double)load[0] / (double)load[1]), c.n_part,
+               c.n_pair - c.n_needed, c.n_pair);
+        if (n == 20 && H == 8)
+            b_verdict("b=20, prompt 4096: each leaf by itself / tree", r[1].median_ns / r[0].median_ns, ">", 2.0);
+        if (!each[e].own)
+            b_verdict("64 draft tokens, prompt 4096: one by one / tree", r[1].median_ns / r[0].median_ns, ">", 3.0);
         fewer[e] = 100.0 * (1.0 - (double)load[0] / (double)load[1]);
         faster[e] = r[1].median_ns / r[0].median_ns;
         if (e < 3) {
@@ -140,9 +151,14 @@ void bench_tree(void)
         curve[e].n = 3;
     }
     b_svg("tree", "Attention of leaves behind a prompt of 4096, 8 key heads of 64, f16", "leaves", "us", curve, 2);
-    b_headline("attention", "DeFT: 73 to 99 % fewer bytes of keys and values", "prompt of 4096, 100 tokens a leaf, 8 key heads of 64, f16 pages of 16; the counter is the cells that the kernels take out of pages",
-               "%.1f %% (8 leaves), %.1f %% (20), %.1f %% (50), %.1f %% (64 draft tokens)", fewer[0], fewer[1], fewer[2], fewer[4]);
-    b_headline("attention", "DeFT: attention up to 3.59 times faster", "against each leaf by itself on the same pages, blocks of 256", "8 leaves %.2f, 20 %.2f, 50 %.2f; 20 with groups of 4 heads %.2f; 64 draft tokens %.2f",
-               faster[0], faster[1], faster[2], faster[3], faster[4]);
+    b_headline("attention", "DeFT: 73 to 99 % fewer bytes of keys and values",
+               "prompt of 4096, 100 tokens a leaf, 8 key heads of 64, f16 pages of 16; the counter is the cells that "
+               "the kernels take out of pages",
+               "%.1f %% (8 leaves), %.1f %% (20), %.1f %% (50), %.1f %% (64 draft tokens)", fewer[0], fewer[1],
+               fewer[2], fewer[4]);
+    b_headline("attention", "DeFT: attention up to 3.59 times faster",
+               "against each leaf by itself on the same pages, blocks of 256",
+               "8 leaves %.2f, 20 %.2f, 50 %.2f; 20 with groups of 4 heads %.2f; 64 draft tokens %.2f", faster[0],
+               faster[1], faster[2], faster[3], faster[4]);
     tiny_ctx_close(ctx);
 }

@@ -1,8 +1,10 @@
-/* bench/llm/vision.c - a vision transformer of the size of ViT-B, plain, with merged tokens, and with PYRA; a recursive stage, sliced and whole
+/* bench/llm/vision.c - a vision transformer of the size of ViT-B, plain, with merged tokens, and with PYRA; a recursive
+ * stage, sliced and whole
  *
- * ToMe and PYRA (arXiv 2210.09461, 2403.09192) take multiply-adds away: 2.02 times by the schedule "base low" (197 tokens end as 11), 3.52 times by
- * "base high" (5). Here: 12 blocks of 768 numbers and 12 heads with random weights, one image, on a tape that records nothing; and what
- * matching and merging cost by themselves. SReT (2111.05297): the first stage of SReT-T, 784 tokens of 64 numbers, 2 blocks run twice.  */
+ * ToMe and PYRA (arXiv 2210.09461, 2403.09192) take multiply-adds away: 2.02 times by the schedule "base low" (197
+ * tokens end as 11), 3.52 times by "base high" (5). Here: 12 blocks of 768 numbers and 12 heads with random weights,
+ * one image, on a tape that records nothing; and what matching and merging cost by themselves. SReT (2111.05297): the
+ * first stage of SReT-T, 784 tokens of 64 numbers, 2 blocks run twice. */
 #include "../bench.h"
 #include <string.h>
 
@@ -37,7 +39,9 @@ static void bv_merge(void *arg)
     bv_arg *a = (bv_arg *)arg;
     tiny_idx t = TOKENS, r, i;
     for (i = 0; i < BLOCKS; i++, t -= r) {
-        tiny_tensor keys = tiny_tensor_3d(a->x, TINY_F32, t, HEADS, D / HEADS), x = tiny_tensor_3d(a->x, TINY_F32, t, 1, D), y, size = tiny_tensor_2d(a->size, TINY_F32, t, 1), next, match;
+        tiny_tensor keys = tiny_tensor_3d(a->x, TINY_F32, t, HEADS, D / HEADS),
+                    x = tiny_tensor_3d(a->x, TINY_F32, t, 1, D), y, size = tiny_tensor_2d(a->size, TINY_F32, t, 1),
+                    next, match;
         r = tllm_tome_count(t, a->r[i], TLLM_TOME_CLASS);
         match = tiny_tensor_2d(a->match, TINY_I32, 2 * t + r, 1);
         y = tiny_tensor_3d(a->y, TINY_F32, t - r, 1, D);
@@ -61,7 +65,13 @@ static double bv_flops(const tiny_idx *r)
     return 2.0 * sum;
 }
 
-typedef struct bv_stage { tiny_ctx *ctx; tiny_tape *tape; tllm_sret *sret; tiny_tensor x, heads; tiny_idx slices; } bv_stage;
+typedef struct bv_stage {
+    tiny_ctx *ctx;
+    tiny_tape *tape;
+    tllm_sret *sret;
+    tiny_tensor x, heads;
+    tiny_idx slices;
+} bv_stage;
 
 static void bv_stage_run(void *arg)
 {
@@ -75,7 +85,8 @@ static void bv_stage_run(void *arg)
 
 static void bv_stages(tiny_ctx *ctx)
 {
-    static const char *const what[5] = { "stage, whole attention", "stage, slices 8 and 2", "attention alone, whole", "attention alone, 2 slices", "attention alone, 8 slices" };
+    static const char *const what[5] = { "stage, whole attention", "stage, slices 8 and 2", "attention alone, whole",
+                                         "attention alone, 2 slices", "attention alone, 8 slices" };
     tllm_sret_desc d;
     tiny_tape_desc td;
     bv_stage a[5];
@@ -107,15 +118,20 @@ static void bv_stages(tiny_ctx *ctx)
         r[k].target = tiny_target_name(tiny_op_target(ctx, TINY_OP_MATMUL));
         r[k].threads = b_threads;
         r[k].limit = B_F32;
-        r[k].flops = k < 2 ? 2.0 * (4.0 * (4 + 7.2 + 2) * 64 * 64 * (double)n + 4.0 * (double)(n * n) * 64 * (1.0 / (double)first + 1.0 / (double)again)) : 4.0 * (double)(n * n) * 64 / (double)a[k].slices;
+        r[k].flops = k < 2 ? 2.0 * (4.0 * (4 + 7.2 + 2) * 64 * 64 * (double)n +
+                                    4.0 * (double)(n * n) * 64 * (1.0 / (double)first + 1.0 / (double)again))
+                           : 4.0 * (double)(n * n) * 64 / (double)a[k].slices;
         b_shape(&r[k], "784 x 64, 2 heads");
     }
     b_contest("A stage of SReT-T, one image", r, 5);
     b_verdict("stage: sliced / whole (multiply-adds: 0.55)", r[1].median_ns / r[0].median_ns, "<", 0.85);
     b_verdict("attention: 8 slices / whole", r[4].median_ns / r[2].median_ns, "<", 1.3 / 8);
     b_verdict("attention: 2 slices / whole", r[3].median_ns / r[2].median_ns, "<", 1.3 / 2);
-    b_headline("attention", "SReT: 10 to 30 % of the cost saved by slicing", "first stage of SReT-T, 784 tokens of 64 numbers, 2 blocks run twice; multiply-adds 0.55, attention 1/2 and 1/8",
-               "sliced / whole: stage %.2f; attention alone in 2 slices %.2f, in 8 slices %.2f", r[1].median_ns / r[0].median_ns, r[3].median_ns / r[2].median_ns, r[4].median_ns / r[2].median_ns);
+    b_headline("attention", "SReT: 10 to 30 % of the cost saved by slicing",
+               "first stage of SReT-T, 784 tokens of 64 numbers, 2 blocks run twice; multiply-adds 0.55, attention 1/2 "
+               "and 1/8",
+               "sliced / whole: stage %.2f; attention alone in 2 slices %.2f, in 8 slices %.2f",
+               r[1].median_ns / r[0].median_ns, r[3].median_ns / r[2].median_ns, r[4].median_ns / r[2].median_ns);
     for (k = 0; k < 2; k++) tllm_sret_close(a[k].sret);
     tiny_tape_close(a[0].tape);
     b_free(a[0].x.data);
@@ -123,9 +139,11 @@ static void bv_stages(tiny_ctx *ctx)
 
 void bench_vision(void)
 {
-    static const char *const what[5] = { "plain", "merged, low", "merged, high", "PYRA, high", "matching and merging, low" };
+    static const char *const what[5] = { "plain", "merged, low", "merged, high", "PYRA, high",
+                                         "matching and merging, low" };
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
-    const tiny_idx *low = tllm_tome_scheduled(TLLM_TOME_BASE_LOW, NULL), *high = tllm_tome_scheduled(TLLM_TOME_BASE_HIGH, NULL);
+    const tiny_idx *low = tllm_tome_scheduled(TLLM_TOME_BASE_LOW, NULL),
+                   *high = tllm_tome_scheduled(TLLM_TOME_BASE_HIGH, NULL);
     tllm_vit_desc vd;
     tllm_pyra_desc pd;
     tiny_tape_desc td;
@@ -174,9 +192,12 @@ void bench_vision(void)
     b_verdict("plain / merged, high (3.52)", r[0].median_ns / r[2].median_ns, ">", 2.7);
     b_verdict("plain / PYRA, high", r[0].median_ns / r[3].median_ns, ">", 2.7);
     b_verdict("matching and merging, part of merged low", r[4].median_ns / r[1].median_ns, "<", 0.05);
-    b_headline("attention", "PYRA, ToMe: 2.02 and 3.52 times fewer multiply-adds; matching 0.03 % of them", "12 blocks of ViT-B, one image of 224 x 224, random weights, schedules base low and base high",
-               "plain / merged %.2f and %.2f in time, %.2f with PYRA's weights; matching and merging %.2f %% of the time", r[0].median_ns / r[1].median_ns, r[0].median_ns / r[2].median_ns,
-               r[0].median_ns / r[3].median_ns, 100.0 * r[4].median_ns / r[1].median_ns);
+    b_headline(
+        "attention", "PYRA, ToMe: 2.02 and 3.52 times fewer multiply-adds; matching 0.03 % of them",
+        "12 blocks of ViT-B, one image of 224 x 224, random weights, schedules base low and base high",
+        "plain / merged %.2f and %.2f in time, %.2f with PYRA's weights; matching and merging %.2f %% of the time",
+        r[0].median_ns / r[1].median_ns, r[0].median_ns / r[2].median_ns, r[0].median_ns / r[3].median_ns,
+        100.0 * r[4].median_ns / r[1].median_ns);
     for (k = 0; k < 4; k++) tllm_pyra_close(a[k].pyra);
     tiny_tape_close(a[0].tape);
     b_free(a[0].image.data); b_free(a[0].x); b_free(a[0].y); b_free(a[0].size); b_free(a[0].match);

@@ -1,8 +1,11 @@
-/* bench/llm/weave.c - bit-weaved data: what an epoch at s bits takes beside one on floats and one on stored bytes, and what the losses are
+/* bench/llm/weave.c - bit-weaved data: what an epoch at s bits takes beside one on floats and one on stored bytes, and
+ * what the losses are
  *
- * The rivals are what somebody would write who knows the precision beforehand: the same batches, eight samples at a time multiplied and
- * added to the gradient while they are in the first cache, AVX2 by hand where the compiler knows it. Bytes become floats once for both uses.
- * With two threads everybody learns two models on halves of the samples (average = 2): a barrier a batch would measure barriers.      */
+ * The rivals are what somebody would write who knows the precision beforehand: the same batches, eight samples at a
+ * time multiplied and added to the gradient while they are in the first cache, AVX2 by hand where the compiler knows
+ * it. Bytes become floats once for both uses.
+ * With two threads everybody learns two models on halves of the samples (average = 2): a barrier a batch would measure
+ * barriers. */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +13,14 @@
 
 enum { BW_FEATURES = 512, BW_BATCH = 16, BW_PIECE = 4096, BW_EPOCHS = 30, BW_ROWS = 11 };
 
-typedef struct bw_set { tiny_ctx *ctx; tiny_idx n; float *x; unsigned char *byte; float *label, *line; tllm_weave weave; } bw_set;
+typedef struct bw_set {
+    tiny_ctx *ctx;
+    tiny_idx n;
+    float *x;
+    unsigned char *byte;
+    float *label, *line;
+    tllm_weave weave;
+} bw_set;
 typedef struct bw_arg {
     const bw_set *set;
     tiny_ctx *ctx;
@@ -41,7 +51,8 @@ __attribute__((target("avx2,fma"))) static float bw_dot(const float *x, const fl
     t = _mm_hadd_ps(t, t);
     return _mm_cvtss_f32(_mm_hadd_ps(t, t));
 }
-#define BW_FLOATS(at) _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(b + (at)))))
+#define BW_FLOATS(at) \
+    _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(b + (at)))))
 __attribute__((target("avx2,fma"))) static float bw_dot_bytes(float *x, const unsigned char *b, const float *w)
 {
     __m256 s[4] = { _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps() }, a[4];
@@ -87,9 +98,10 @@ __attribute__((target("avx2,fma"))) static void bw_add(float *g, const float *x,
 __attribute__((target("avx2,fma"))) static void bw_move(float *w, const float *g, float by)
 {
     int j;
-    for (j = 0; j < BW_FEATURES; j += 8) _mm256_storeu_ps(w + j, _mm256_fnmadd_ps(_mm256_set1_ps(by), _mm256_loadu_ps(g + j), _mm256_loadu_ps(w + j)));
+    for (j = 0; j < BW_FEATURES; j += 8)
+        _mm256_storeu_ps(w + j, _mm256_fnmadd_ps(_mm256_set1_ps(by), _mm256_loadu_ps(g + j), _mm256_loadu_ps(w + j)));
 }
-#else                                       /* plain loops: compilers make vectors of them, of the sums only with -ffast-math */
+#else /* plain loops: compilers make vectors of them, of the sums only with -ffast-math */
 #define BW_HERE 1
 static float bw_dot(const float *x, const float *w)
 {
@@ -127,7 +139,10 @@ static void bw_rival(const bw_set *s, int bytes, float lr, float *w, tiny_idx i,
     for (; i < end; i += BW_BATCH) {
         for (half = 0; half < BW_BATCH; half += 8) {
             const tiny_idx at = i + half;
-            for (k = 0; k < 8; k++) d[k] = (bytes ? bw_dot_bytes(room + k * BW_FEATURES, s->byte + (at + k) * BW_FEATURES, w) : bw_dot(s->x + (at + k) * BW_FEATURES, w)) - s->label[at + k];
+            for (k = 0; k < 8; k++)
+                d[k] = (bytes ? bw_dot_bytes(room + k * BW_FEATURES, s->byte + (at + k) * BW_FEATURES, w)
+                              : bw_dot(s->x + (at + k) * BW_FEATURES, w)) -
+                       s->label[at + k];
             bw_add(g, bytes ? room : s->x + at * BW_FEATURES, d, half == 0);
         }
         bw_move(w, g, lr / BW_BATCH * unit * unit);
@@ -138,7 +153,8 @@ static void bw_rival_team(tiny_team *team, void *arg)
 {
     const bw_arg *a = (const bw_arg *)arg;
     const tiny_idx each = a->set->n / BW_BATCH / team->n * BW_BATCH;
-    bw_rival(a->set, a->bytes, (float)a->d.lr, a->model + team->i * BW_FEATURES, each * team->i, team->i + 1 < team->n ? each * (team->i + 1) : a->set->n);
+    bw_rival(a->set, a->bytes, (float)a->d.lr, a->model + team->i * BW_FEATURES, each * team->i,
+             team->i + 1 < team->n ? each * (team->i + 1) : a->set->n);
 }
 static void bw_rival_run(void *arg)
 {
@@ -159,7 +175,7 @@ static void bw_weave_run(void *arg)
     b_must(a->ctx, tllm_weave_epoch(a->ctx, &a->set->weave, a->set->label, &a->d, &a->s, a->model));
 }
 
-/* ---- the set ------------------------------------------------------------------------------------------------------ */
+/* ---- the set ----------------------------------------------------------------------------------------------------- */
 
 /* uniform features, labels 0 and 1 by the side of a plane, one in twenty turned round: what any linear model loses */
 static void bw_open(bw_set *s, tiny_ctx *ctx, tiny_idx n)
@@ -183,7 +199,8 @@ static void bw_open(bw_set *s, tiny_ctx *ctx, tiny_idx n)
     b_must(ctx, tllm_weave_open(ctx, n, BW_FEATURES, low, high, &s->weave));
     for (i = 0; i < n; i += BW_PIECE) {
         const tiny_idx m = n - i < BW_PIECE ? n - i : BW_PIECE;
-        tiny_tensor x = tiny_tensor_2d(s->x + i * BW_FEATURES, TINY_F32, m, BW_FEATURES), q = tiny_tensor_2d(s->byte + i * BW_FEATURES, TINY_U8, m, BW_FEATURES);
+        tiny_tensor x = tiny_tensor_2d(s->x + i * BW_FEATURES, TINY_F32, m, BW_FEATURES),
+                    q = tiny_tensor_2d(s->byte + i * BW_FEATURES, TINY_U8, m, BW_FEATURES);
         tiny_rng_fill_uniform(&r, s->x + i * BW_FEATURES, (size_t)(m * BW_FEATURES), 0.0f, 1.0f);
         b_must(ctx, tllm_weave_put(ctx, &s->weave, i, &x));
         b_must(ctx, tllm_weave_read(ctx, &s->weave, i, 8, &q));
@@ -229,7 +246,9 @@ static void bw_times(const bw_set *s, tiny_ctx *ctx, double *ns)
         r[i].arg = &a[i];
         b_shape(&r[i], "%tdx%d", s->n, BW_FEATURES);
     }
-    b_contest(threads > 1 ? "MLWeaving: an epoch of least squares, a model a thread" : "MLWeaving: an epoch of least squares, batches of 16", r, BW_ROWS);
+    b_contest(threads > 1 ? "MLWeaving: an epoch of least squares, a model a thread"
+                          : "MLWeaving: an epoch of least squares, batches of 16",
+              r, BW_ROWS);
     for (i = 0; i < BW_ROWS; i++) ns[i] = r[i].median_ns;
     if (r[0].run) {
         b_verdict("floats / weave of 1 bit", ns[0] / ns[2], ">", 3);
@@ -275,7 +294,8 @@ static void bw_losses(const bw_set *s, tiny_ctx *ctx, double *last, double *mean
         curve[i].y = loss[i];
         curve[i].n = BW_EPOCHS;
     }
-    b_svg("weave", "Loss on all bits by bytes read, least squares on bits of one store", "MB read by the steps", "loss", curve, 8);
+    b_svg("weave", "Loss on all bits by bytes read, least squares on bits of one store", "MB read by the steps", "loss",
+          curve, 8);
     b_verdict("loss at 4 bits / at 32 bits", last[3] / last[6], "<", 1.03);
     b_verdict("loss of the schedule / at 32 bits", last[7] / last[6], "<", 1.03);
 }
@@ -292,11 +312,19 @@ void bench_weave(void)
     if (b_threads > 1) bw_times(&s, all, ns[1]);
     else memcpy(ns[1], ns[0], sizeof ns[0]);
     bw_losses(&s, all, last, &bits);
-    (void)snprintf(on, sizeof on, "an epoch of %td samples of %d features beside floats, by hand, on 1 and %d threads", s.n, BW_FEATURES, b_threads);
-    b_headline("weave", "up to 16 times faster convergence than low-precision CPU methods (on an FPGA)", on, "1 bit %.1f and %.1f times, 2 bits %.1f and %.1f, 4 bits %.1f and %.1f, 8 bits %.1f and %.1f, 32 bits %.2f and %.2f", ns[0][0] / ns[0][2], ns[1][0] / ns[1][2],
-               ns[0][0] / ns[0][3], ns[1][0] / ns[1][3], ns[0][0] / ns[0][5], ns[1][0] / ns[1][5], ns[0][0] / ns[0][9], ns[1][0] / ns[1][9], ns[0][0] / ns[0][10], ns[1][0] / ns[1][10]);
-    (void)snprintf(on, sizeof on, "%d epochs, the loss on all bits; 1, 2, 3, 4, 8 and 32 bits, and 2 to 8 as asked for", BW_EPOCHS);
-    b_headline("weave", "few bits are enough: the same loss from 4 bits on, within 3 in a hundred", on, "%.4f, %.4f, %.4f, %.4f, %.4f and %.4f; %.4f at %.1f bits", last[0], last[1], last[2], last[3], last[5], last[6], last[7], bits);
+    (void)snprintf(on, sizeof on, "an epoch of %td samples of %d features beside floats, by hand, on 1 and %d threads",
+                   s.n, BW_FEATURES, b_threads);
+    b_headline("weave", "up to 16 times faster convergence than low-precision CPU methods (on an FPGA)", on,
+               "1 bit %.1f and %.1f times, 2 bits %.1f and %.1f, 4 bits %.1f and %.1f, 8 bits %.1f and %.1f, 32 bits "
+               "%.2f and %.2f",
+               ns[0][0] / ns[0][2], ns[1][0] / ns[1][2], ns[0][0] / ns[0][3], ns[1][0] / ns[1][3], ns[0][0] / ns[0][5],
+               ns[1][0] / ns[1][5], ns[0][0] / ns[0][9], ns[1][0] / ns[1][9], ns[0][0] / ns[0][10],
+               ns[1][0] / ns[1][10]);
+    (void)snprintf(on, sizeof on, "%d epochs, the loss on all bits; 1, 2, 3, 4, 8 and 32 bits, and 2 to 8 as asked for",
+                   BW_EPOCHS);
+    b_headline("weave", "few bits are enough: the same loss from 4 bits on, within 3 in a hundred", on,
+               "%.4f, %.4f, %.4f, %.4f, %.4f and %.4f; %.4f at %.1f bits", last[0], last[1], last[2], last[3], last[5],
+               last[6], last[7], bits);
     tllm_weave_close(all, &s.weave);
     tiny_free(all, s.x);
     tiny_free(all, s.byte);

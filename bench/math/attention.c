@@ -1,7 +1,8 @@
-/* bench/math/attention.c - plain attention by tiles against the f32 peak, and against the naive form that keeps all scores
+/* bench/math/attention.c - plain attention by tiles against the f32 peak, and against the naive form that keeps all
+ * scores
  *
- * Naive is what a user would write with our own products: S = Q K^T for a head, softmax over rows with a mask for the causal
- * triangle, O = P V: n_query n_key floats of scores, written and read again.                                            */
+ * Naive is what a user would write with our own products: S = Q K^T for a head, softmax over rows with a mask for the
+ * causal triangle, O = P V: n_query n_key floats of scores, written and read again. */
 #include "../bench.h"
 #include <math.h>
 #include <string.h>
@@ -20,7 +21,8 @@ static void ba_naive(void *arg)
     tiny_idx h;
     memset(&p, 0, sizeof p);
     for (h = 0; h < a->q.dim[1]; h++) {
-        tiny_tensor q = b_head(&a->q, h), k = b_head(&a->k, h), v = b_head(&a->v, h), o = b_head(&a->o, h), kt = tiny_tensor_swap(k, 0, 1);
+        tiny_tensor q = b_head(&a->q, h), k = b_head(&a->k, h), v = b_head(&a->v, h), o = b_head(&a->o, h),
+                    kt = tiny_tensor_swap(k, 0, 1);
         b_must(a->ctx, tiny_matmul(a->ctx, &q, &kt, NULL, TINY_ACT_NONE, &a->s));
         if (a->p.causal) b_must(a->ctx, tiny_add(a->ctx, &a->s, &a->mask, &a->s));
         p.scale = 1.0f / sqrtf((float)a->q.dim[2]);
@@ -32,10 +34,13 @@ static void ba_naive(void *arg)
 void bench_attention(void)
 {
     /* queries, keys, heads, key heads, d, causal, naive */
-    static const tiny_idx shapes[][7] = { { 512, 512, 12, 12, 64, 1, 0 }, { 512, 512, 8, 8, 128, 1, 0 }, { 2048, 2048, 8, 8, 64, 1, 0 }, { 2048, 2048, 8, 8, 128, 1, 0 },
-                                          { 2048, 2048, 8, 8, 64, 0, 0 }, { 2048, 2048, 8, 8, 64, 0, 1 }, { 2048, 2048, 8, 8, 64, 1, 1 }, { 1, 2048, 32, 8, 128, 1, 0 } };
+    static const tiny_idx shapes[][7] = { { 512, 512, 12, 12, 64, 1, 0 }, { 512, 512, 8, 8, 128, 1, 0 },
+                                          { 2048, 2048, 8, 8, 64, 1, 0 }, { 2048, 2048, 8, 8, 128, 1, 0 },
+                                          { 2048, 2048, 8, 8, 64, 0, 0 }, { 2048, 2048, 8, 8, 64, 0, 1 },
+                                          { 2048, 2048, 8, 8, 64, 1, 1 }, { 1, 2048, 32, 8, 128, 1, 0 } };
     enum { N = sizeof shapes / sizeof *shapes };
-    float *x = (float *)b_alloc((size_t)1 << 26), *y = (float *)b_alloc((size_t)1 << 24), *s = (float *)b_alloc(sizeof(float) * 2048 * 2048), *mask = (float *)b_alloc(sizeof(float) * 2048 * 2048);
+    float *x = (float *)b_alloc((size_t)1 << 26), *y = (float *)b_alloc((size_t)1 << 24),
+          *s = (float *)b_alloc(sizeof(float) * 2048 * 2048), *mask = (float *)b_alloc(sizeof(float) * 2048 * 2048);
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
     b_row rows[N];
     ba_arg args[N];
@@ -56,7 +61,9 @@ void bench_attention(void)
         args[i].p.causal = n[5] != 0;
         rows[i].arg = &args[i];
         rows[i].run = n[6] ? ba_naive : ba_run;
-        rows[i].what = n[6] ? (n[5] ? "naive, causal" : "naive") : n[0] > 1 ? (n[5] ? "prefill, causal" : "prefill") : "decode";
+        rows[i].what = n[6]       ? (n[5] ? "naive, causal" : "naive")
+                       : n[0] > 1 ? (n[5] ? "prefill, causal" : "prefill")
+                                  : "decode";
         rows[i].target = tiny_target_name(tiny_op_target(ctx, TINY_OP_ATTENTION));
         rows[i].threads = b_threads;
         /* a causal square is half of the products */
@@ -69,11 +76,17 @@ void bench_attention(void)
     b_verdict("2048x2048 d64: naive / tiles", rows[5].median_ns / rows[4].median_ns, ">", 1.3);
     b_verdict("2048x2048 d64: all keys / causal", rows[4].median_ns / rows[2].median_ns, ">", 1.7);
     b_verdict("2048x2048 d64, causal: naive / tiles", rows[6].median_ns / rows[2].median_ns, ">", 2.0);
-    b_verdict("2048x2048 d64, causal: of the f32 peak", rows[2].flops / rows[2].median_ns * 1e9 / b_max[1].f32, ">", 0.6);
-    b_verdict("2048x2048 d128, causal: of the f32 peak", rows[3].flops / rows[3].median_ns * 1e9 / b_max[1].f32, ">", 0.6);
-    b_headline("attention", "FlashAttention: exact attention without a score matrix, faster than the naive one", "T = S = 2048, 8 heads of 64",
-               "naive / tiles %.2f, causal %.2f; all keys / causal %.2f; prefill, causal %.1f ms, %.2f of the f32 peak (d 128: %.2f)", rows[5].median_ns / rows[4].median_ns,
-               rows[6].median_ns / rows[2].median_ns, rows[4].median_ns / rows[2].median_ns, rows[2].median_ns * 1e-6, rows[2].flops / rows[2].median_ns * 1e9 / b_max[1].f32,
+    b_verdict("2048x2048 d64, causal: of the f32 peak", rows[2].flops / rows[2].median_ns * 1e9 / b_max[1].f32, ">",
+              0.6);
+    b_verdict("2048x2048 d128, causal: of the f32 peak", rows[3].flops / rows[3].median_ns * 1e9 / b_max[1].f32, ">",
+              0.6);
+    b_headline("attention", "FlashAttention: exact attention without a score matrix, faster than the naive one",
+               "T = S = 2048, 8 heads of 64",
+               "naive / tiles %.2f, causal %.2f; all keys / causal %.2f; prefill, causal %.1f ms, %.2f of the f32 peak "
+               "(d 128: %.2f)",
+               rows[5].median_ns / rows[4].median_ns, rows[6].median_ns / rows[2].median_ns,
+               rows[4].median_ns / rows[2].median_ns, rows[2].median_ns * 1e-6,
+               rows[2].flops / rows[2].median_ns * 1e9 / b_max[1].f32,
                rows[3].flops / rows[3].median_ns * 1e9 / b_max[1].f32);
     tiny_ctx_close(ctx);
 }

@@ -1,4 +1,5 @@
-/* bench/math/conv.c - direct convolution against the f32 peak, and against im2col with our own product (what a user would build) */
+/* bench/math/conv.c - direct convolution against the f32 peak, and against im2col with our own product (what a user
+ * would build) */
 #include "../bench.h"
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,12 @@ static void bc_im2col(void *arg)
 void bench_conv(void)
 {
     /* channels in, size, channels out, groups */
-    static const tiny_idx shapes[][4] = { { 64, 56, 64, 1 }, { 128, 28, 128, 1 }, { 256, 14, 256, 1 }, { 128, 56, 128, 128 } };
+    static const tiny_idx shapes[][4] = {
+        { 64, 56, 64, 1 }, { 128, 28, 128, 1 }, { 256, 14, 256, 1 }, { 128, 56, 128, 128 }
+    };
     enum { N = 4 };
-    float *x = (float *)b_alloc((size_t)1 << 22), *w = (float *)b_alloc((size_t)1 << 22), *y = (float *)b_alloc((size_t)1 << 22);
+    float *x = (float *)b_alloc((size_t)1 << 22), *w = (float *)b_alloc((size_t)1 << 22),
+          *y = (float *)b_alloc((size_t)1 << 22);
     float *patches = (float *)b_alloc((size_t)64 * 9 * 56 * 56 * 4);
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
     b_row rows[2 * N];

@@ -1,13 +1,23 @@
-/* bench/math/edges.c - sums over the edges of a graph whose rows lie all over the memory, and attention in one pass or three
+/* bench/math/edges.c - sums over the edges of a graph whose rows lie all over the memory, and attention in one pass or
+ * three
  *
- * A power-law graph (R-MAT .57 .19 .19 .05, numbers shuffled by a multiplication): 1 M nodes and 16 M edges, --quick 128 k and 2 M.
- * The way back of both: gradients of all inputs through a tape, the turned rows made anew each time, beside the way forward.
- * Bytes: a row of x an edge, the edge itself, and y; rows that stay in the caches make a rate above that of memory.            */
+ * A power-law graph (R-MAT .57 .19 .19 .05, numbers shuffled by a multiplication): 1 M nodes and 16 M edges, --quick
+ * 128 k and 2 M.
+ * The way back of both: gradients of all inputs through a tape, the turned rows made anew each time, beside the way
+ * forward.
+ * Bytes: a row of x an edge, the edge itself, and y; rows that stay in the caches make a rate above that of memory. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>
 
-typedef struct be_arg { tiny_ctx *ctx; tiny_tensor offset, col, w, x, y, s, q; int kind; tiny_tape *tape; tiny_param param[3]; tiny_tensor out; } be_arg;
+typedef struct be_arg {
+    tiny_ctx *ctx;
+    tiny_tensor offset, col, w, x, y, s, q;
+    int kind;
+    tiny_tape *tape;
+    tiny_param param[3];
+    tiny_tensor out;
+} be_arg;
 
 static uint64_t be_random(uint64_t *s)
 {
@@ -52,7 +62,8 @@ static void be_forward(be_arg *a)
     p.scale = 0.125f;
     if (a->kind == 0) b_must(a->ctx, tiny_spmm(a->ctx, &a->offset, &a->x, &a->col, &a->w, NULL, NULL, &a->y));
     else if (a->kind == 1) b_must(a->ctx, tiny_spmm(a->ctx, &a->offset, &a->x, &a->col, NULL, NULL, NULL, &a->y));
-    else if (a->kind == 2) b_must(a->ctx, tiny_edge_attention(a->ctx, &a->offset, &a->col, &a->q, &a->x, &a->x, NULL, &p, &a->y));
+    else if (a->kind == 2)
+        b_must(a->ctx, tiny_edge_attention(a->ctx, &a->offset, &a->col, &a->q, &a->x, &a->x, NULL, &p, &a->y));
     else {
         b_must(a->ctx, tiny_sddmm(a->ctx, &a->offset, &a->col, &a->q, &a->x, NULL, NULL, &p, &a->s));
         b_must(a->ctx, tiny_segment_softmax(a->ctx, &a->offset, &a->s, &a->s));
@@ -131,7 +142,9 @@ static void be_run(void *arg)
 
 void bench_edges(void)
 {
-    static const char *const names[6] = { "spmm, weights", "spmm", "edge attention", "sddmm, softmax, spmm", "spmm, weights: backward", "edge attention: backward" };
+    static const char *const names[6] = { "spmm, weights",           "spmm",
+                                          "edge attention",          "sddmm, softmax, spmm",
+                                          "spmm, weights: backward", "edge attention: backward" };
     static const int there_and_back[4] = { 0, 4, 2, 5 };
     static const int widths[3] = { 16, 64, 256 };
     const int scale = b_quick ? 17 : 20;
@@ -140,7 +153,8 @@ void bench_edges(void)
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
     int64_t *offset;
     int32_t *col;
-    float *x = (float *)b_alloc((size_t)n * 256 * 4), *y = (float *)b_alloc((size_t)n * 256 * 4), *w = (float *)b_alloc((size_t)m * 4), *s = (float *)b_alloc((size_t)m * 4);
+    float *x = (float *)b_alloc((size_t)n * 256 * 4), *y = (float *)b_alloc((size_t)n * 256 * 4),
+          *w = (float *)b_alloc((size_t)m * 4), *s = (float *)b_alloc((size_t)m * 4);
     float *q = (float *)b_alloc((size_t)n * 64 * 4);
     b_row rows[12];
     be_arg args[12];
@@ -164,8 +178,15 @@ void bench_edges(void)
         rows[i].what = names[args[i].kind];
         rows[i].target = tiny_target_name(tiny_op_target(ctx, TINY_OP_SPMM));
         rows[i].threads = b_threads;
-        /* back: two rows an edge for the weights, one for x; attention: b and v twice, a, dy; and the numbers of the edges */
-        rows[i].bytes = (double)m * (4.0 * f * (i < 6 || args[i].kind == 0 ? 1 : args[i].kind == 4 ? 2 : args[i].kind == 5 ? 5 : 2) + (args[i].kind == 0 ? 8.0 : 4.0)) + (double)n * (8.0 + 4.0 * f);
+        /* back: two rows an edge for the weights, one for x; attention: b and v twice, a, dy; and the numbers of the
+         * edges */
+        rows[i].bytes = (double)m * (4.0 * f *
+                                         (i < 6 || args[i].kind == 0 ? 1
+                                          : args[i].kind == 4        ? 2
+                                          : args[i].kind == 5        ? 5
+                                                                     : 2) +
+                                     (args[i].kind == 0 ? 8.0 : 4.0)) +
+                        (double)n * (8.0 + 4.0 * f);
         rows[i].limit = B_READ;
         b_shape(&rows[i], "%td nodes, %lld M edges, %d", n, (long long)(m >> 20), f);
     }
@@ -173,15 +194,24 @@ void bench_edges(void)
     b_contest("Attention over edges", rows + 6, 2);
     for (i = 9; i < 12; i += 2) {           /* one tape at a time */
         be_record(&args[i]);
-        b_contest(i == 9 ? "The gradient of a weighted sum beside the sum" : "The gradient of attention beside attention", rows + i - 1, 2);
+        b_contest(i == 9 ? "The gradient of a weighted sum beside the sum"
+                         : "The gradient of attention beside attention",
+                  rows + i - 1, 2);
         be_forget(&args[i]);
     }
     {
         char on[120];
-        (void)snprintf(on, sizeof on, "R-MAT, %d k nodes, %lld M edges, sums with weights, gathered rows", (int)(n >> 10), (long long)(m >> 20));
-        b_headline("graphs", "0 plain family: sums along edges near the rate of memory", on, "F = 16, 64, 256: %.1f, %.1f, %.1f GB/s, %.2f, %.2f, %.2f of reading", rows[0].bytes / rows[0].median_ns, rows[2].bytes / rows[2].median_ns,
-                   rows[4].bytes / rows[4].median_ns, rows[0].bytes / rows[0].median_ns * 1e9 / b_max[1].read, rows[2].bytes / rows[2].median_ns * 1e9 / b_max[1].read, rows[4].bytes / rows[4].median_ns * 1e9 / b_max[1].read);
-        b_headline("graphs", "0 plain family: attention over edges in one pass against three", "the graph of the sums along edges, one head of 64; 1.3 to 2 is wanted", "%.2f", rows[7].median_ns / rows[6].median_ns);
+        (void)snprintf(on, sizeof on, "R-MAT, %d k nodes, %lld M edges, sums with weights, gathered rows",
+                       (int)(n >> 10), (long long)(m >> 20));
+        b_headline("graphs", "0 plain family: sums along edges near the rate of memory", on,
+                   "F = 16, 64, 256: %.1f, %.1f, %.1f GB/s, %.2f, %.2f, %.2f of reading",
+                   rows[0].bytes / rows[0].median_ns, rows[2].bytes / rows[2].median_ns,
+                   rows[4].bytes / rows[4].median_ns, rows[0].bytes / rows[0].median_ns * 1e9 / b_max[1].read,
+                   rows[2].bytes / rows[2].median_ns * 1e9 / b_max[1].read,
+                   rows[4].bytes / rows[4].median_ns * 1e9 / b_max[1].read);
+        b_headline("graphs", "0 plain family: attention over edges in one pass against three",
+                   "the graph of the sums along edges, one head of 64; 1.3 to 2 is wanted", "%.2f",
+                   rows[7].median_ns / rows[6].median_ns);
     }
     b_verdict("attention in one pass against three", rows[7].median_ns / rows[6].median_ns, ">=", 1.3);
     b_free(offset);

@@ -33,7 +33,8 @@ static void be_copy(void *arg)
 
 void bench_elem(void)
 {
-    static const int kinds[] = { TINY_OP_EXP, TINY_OP_TANH, TINY_OP_ERF, TINY_OP_SIGMOID, TINY_OP_SIN, TINY_OP_LOG, TINY_OP_SILU, TINY_OP_GELU, TINY_OP_GELU_TANH };
+    static const int kinds[] = { TINY_OP_EXP, TINY_OP_TANH, TINY_OP_ERF,  TINY_OP_SIGMOID,  TINY_OP_SIN,
+                                 TINY_OP_LOG, TINY_OP_SILU, TINY_OP_GELU, TINY_OP_GELU_TANH };
     enum { N = sizeof kinds / sizeof *kinds };
     static const tiny_idx sizes[] = { 4096, (tiny_idx)1 << 26 };
     float *x = (float *)b_alloc(sizeof(float) << 26), *y = (float *)b_alloc(sizeof(float) << 26);
@@ -55,7 +56,9 @@ void bench_elem(void)
                 rows[i].bytes = 8.0 * (double)sizes[s];
                 rows[i].limit = s ? B_COPY : B_NONE;
                 rows[i].what = i < N ? tiny_op_row_of(kinds[i])->name : i == N ? "copy" : "expf in a loop";
-                rows[i].target = i < N ? tiny_target_name(tiny_op_target(one, kinds[i])) : i == N ? "memcpy" : "C library";
+                rows[i].target = i < N    ? tiny_target_name(tiny_op_target(one, kinds[i]))
+                                 : i == N ? "memcpy"
+                                          : "C library";
                 rows[i].run = i < N ? be_run : i == N ? (t ? NULL : be_copy) : (t ? NULL : be_libm);
                 b_shape(&rows[i], "%td", sizes[s]);
             }

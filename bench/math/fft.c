@@ -54,7 +54,8 @@ void bench_fft(void)
     static const tiny_idx len[] = { 256, 1000, 1009, 1024, 4096, 65536 };
     enum { LENGTHS = 6, ROWS = 2 * LENGTHS + 5 };
     const size_t most = (size_t)2 * 512 * 512;
-    float *x = (float *)b_alloc(most * 4), *y = (float *)b_alloc(most * 4), *w = (float *)b_alloc(2 * 65536 * 4 * LENGTHS), *room = (float *)b_alloc(2 * 65536 * 4);
+    float *x = (float *)b_alloc(most * 4), *y = (float *)b_alloc(most * 4),
+          *w = (float *)b_alloc(2 * 65536 * 4 * LENGTHS), *room = (float *)b_alloc(2 * 65536 * 4);
     tiny_ctx *one = b_ctx(TINY_TARGET_AUTO, 1), *all = b_ctx(TINY_TARGET_AUTO, b_threads);
     const char *target = tiny_target_name(tiny_op_target(one, TINY_OP_FFT));
     bf_arg args[ROWS];

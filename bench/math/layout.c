@@ -16,14 +16,16 @@ static void bl_transpose(void *arg)
 static void bl_gather(void *arg)
 {
     bl_arg *l = (bl_arg *)arg;
-    tiny_tensor x = tiny_tensor_2d(l->a, TINY_F32, ROWS, WIDE), i = tiny_tensor_1d(l->index, TINY_I32, ROWS), y = tiny_tensor_2d(l->b, TINY_F32, ROWS, WIDE);
+    tiny_tensor x = tiny_tensor_2d(l->a, TINY_F32, ROWS, WIDE), i = tiny_tensor_1d(l->index, TINY_I32, ROWS),
+                y = tiny_tensor_2d(l->b, TINY_F32, ROWS, WIDE);
     b_must(l->ctx, tiny_gather(l->ctx, &x, &i, &y));
 }
 
 static void bl_scatter(void *arg)
 {
     bl_arg *l = (bl_arg *)arg;
-    tiny_tensor x = tiny_tensor_2d(l->a, TINY_F32, ROWS, WIDE), i = tiny_tensor_1d(l->index, TINY_I32, ROWS), y = tiny_tensor_2d(l->b, TINY_F32, ROWS, WIDE);
+    tiny_tensor x = tiny_tensor_2d(l->a, TINY_F32, ROWS, WIDE), i = tiny_tensor_1d(l->index, TINY_I32, ROWS),
+                y = tiny_tensor_2d(l->b, TINY_F32, ROWS, WIDE);
     b_must(l->ctx, tiny_scatter_add(l->ctx, &x, &i, &y));
 }
 

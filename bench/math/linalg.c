@@ -1,4 +1,5 @@
-/* bench/math/linalg.c - dense linear algebra in double: the fast forms against the plain ones; half of the f32 peak is the limit */
+/* bench/math/linalg.c - dense linear algebra in double: the fast forms against the plain ones; half of the f32 peak is
+ * the limit */
 #include "../bench.h"
 #include <string.h>
 
@@ -20,7 +21,8 @@ void bench_linalg(void)
     static const char *const what[] = { "cholesky", "triangular inverse", "symmetric eigen" };
     /* leading terms of the plain algorithms */
     static const double flops[] = { LA / 3.0 * LA * LA, LA / 3.0 * LA * LA, 9.0 * LA * LA * LA };
-    float *a = (float *)b_alloc(LA * LA * 4), *spd = (float *)b_alloc(LA * LA * 4), *l = (float *)b_alloc(LA * LA * 4), *v = (float *)b_alloc(LA * LA * 4), *w = (float *)b_alloc(LA * 4);
+    float *a = (float *)b_alloc(LA * LA * 4), *spd = (float *)b_alloc(LA * LA * 4), *l = (float *)b_alloc(LA * LA * 4),
+          *v = (float *)b_alloc(LA * LA * 4), *w = (float *)b_alloc(LA * 4);
     tiny_ctx *fast = b_ctx(TINY_TARGET_AUTO, b_threads), *plain = b_ctx(TINY_TARGET_REFERENCE, 1);
     bg_arg args[6];
     b_row rows[6];

@@ -4,13 +4,35 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct bm_arg { tiny_ctx *ctx; tiny_tensor a, b, y; const b_peers *peers; float *fa, *fb, *fy; int m, n, k; } bm_arg;
+typedef struct bm_arg {
+    tiny_ctx *ctx;
+    tiny_tensor a, b, y;
+    const b_peers *peers;
+    float *fa, *fb, *fy;
+    int m, n, k;
+} bm_arg;
 
-static void bm_ours(void *arg) { bm_arg *g = (bm_arg *)arg; b_must(g->ctx, tiny_matmul(g->ctx, &g->a, &g->b, NULL, TINY_ACT_NONE, &g->y)); }
+static void bm_ours(void *arg)
+{
+    bm_arg *g = (bm_arg *)arg;
+    b_must(g->ctx, tiny_matmul(g->ctx, &g->a, &g->b, NULL, TINY_ACT_NONE, &g->y));
+}
 /* row-major 101, as it stands 111, transposed 112: b lies as (n, k), as weights do */
-static void bm_openblas(void *arg) { bm_arg *g = (bm_arg *)arg; g->peers->openblas_sgemm(101, 111, 112, g->m, g->n, g->k, 1.0f, g->fa, g->k, g->fb, g->k, 0.0f, g->fy, g->n); }
-static void bm_mkl(void *arg) { bm_arg *g = (bm_arg *)arg; g->peers->mkl_sgemm(101, 111, 112, g->m, g->n, g->k, 1.0f, g->fa, g->k, g->fb, g->k, 0.0f, g->fy, g->n); }
-static void bm_dnnl(void *arg) { bm_arg *g = (bm_arg *)arg; (void)g->peers->dnnl_sgemm('N', 'T', g->m, g->n, g->k, 1.0f, g->fa, g->k, g->fb, g->k, 0.0f, g->fy, g->n); }
+static void bm_openblas(void *arg)
+{
+    bm_arg *g = (bm_arg *)arg;
+    g->peers->openblas_sgemm(101, 111, 112, g->m, g->n, g->k, 1.0f, g->fa, g->k, g->fb, g->k, 0.0f, g->fy, g->n);
+}
+static void bm_mkl(void *arg)
+{
+    bm_arg *g = (bm_arg *)arg;
+    g->peers->mkl_sgemm(101, 111, 112, g->m, g->n, g->k, 1.0f, g->fa, g->k, g->fb, g->k, 0.0f, g->fy, g->n);
+}
+static void bm_dnnl(void *arg)
+{
+    bm_arg *g = (bm_arg *)arg;
+    (void)g->peers->dnnl_sgemm('N', 'T', g->m, g->n, g->k, 1.0f, g->fa, g->k, g->fb, g->k, 0.0f, g->fy, g->n);
+}
 
 static void bm_plain(void *arg)
 {
@@ -56,7 +78,8 @@ void bench_matmul(void)
     static const int shapes[][3] = { { 512, 512, 512 }, { 2048, 2048, 2048 }, { 32, 4096, 4096 }, { 1, 4096, 4096 } };
     enum { N = sizeof shapes / sizeof *shapes, CURVE = 11 };
     const b_peers *peers = b_peers_load(b_threads);
-    float *a = (float *)b_alloc((size_t)1 << 26), *b = (float *)b_alloc((size_t)1 << 26), *y = (float *)b_alloc((size_t)1 << 26);
+    float *a = (float *)b_alloc((size_t)1 << 26), *b = (float *)b_alloc((size_t)1 << 26),
+          *y = (float *)b_alloc((size_t)1 << 26);
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
     const char *target = tiny_target_name(tiny_op_target(ctx, TINY_OP_MATMUL));
     double x[CURVE], ours[CURVE], peak[CURVE];
@@ -78,7 +101,8 @@ void bench_matmul(void)
             (void)snprintf(text, sizeof text, "%s over the f32 peak", rows[0].shape);
             b_verdict(text, rate * 1e9 / b_max[1].f32, ">", 0.6);
         }
-        for (j = 1; j < 4; j++) if (rows[j].run && rows[j].flops / rows[j].median_ns > best) best = rows[j].flops / rows[j].median_ns;
+        for (j = 1; j < 4; j++)
+            if (rows[j].run && rows[j].flops / rows[j].median_ns > best) best = rows[j].flops / rows[j].median_ns;
         if (best > 0) {
             (void)snprintf(text, sizeof text, "%s over the fastest rival", rows[0].shape);
             b_verdict(text, rate / best, ">", 1.0);

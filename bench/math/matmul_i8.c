@@ -9,7 +9,9 @@ typedef struct bi_arg { tiny_ctx *ctx; int m, n, k; int8_t *a, *b; int32_t *y; c
 static void bi_ours(void *arg)
 {
     bi_arg *g = (bi_arg *)arg;
-    tiny_tensor a = tiny_tensor_2d(g->a, TINY_I8, g->m, g->k), b = tiny_tensor_swap(tiny_tensor_2d(g->b, TINY_I8, g->n, g->k), 0, 1), y = tiny_tensor_2d(g->y, TINY_I32, g->m, g->n);
+    tiny_tensor a = tiny_tensor_2d(g->a, TINY_I8, g->m, g->k),
+                b = tiny_tensor_swap(tiny_tensor_2d(g->b, TINY_I8, g->n, g->k), 0, 1),
+                y = tiny_tensor_2d(g->y, TINY_I32, g->m, g->n);
     b_must(g->ctx, tiny_matmul_i8(g->ctx, &a, &b, NULL, NULL, NULL, TINY_ACT_NONE, &y));
 }
 
@@ -17,7 +19,8 @@ static void bi_dnnl(void *arg)
 {
     bi_arg *g = (bi_arg *)arg;
     static const int32_t zero[1] = { 0 };
-    (void)g->peers->dnnl_s8('N', 'T', 'F', g->m, g->n, g->k, 1.0f, g->a, g->k, 0, g->b, g->k, 0, 0.0f, g->y, g->n, zero);
+    (void)g->peers->dnnl_s8('N', 'T', 'F', g->m, g->n, g->k, 1.0f, g->a, g->k, 0, g->b, g->k, 0, 0.0f, g->y, g->n,
+                            zero);
 }
 
 void bench_matmul_i8(void)

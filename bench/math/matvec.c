@@ -1,14 +1,24 @@
-/* bench/math/matvec.c - one row times a matrix: f32, f16, bf16 and int8 weights against the read bandwidth of the same run
+/* bench/math/matvec.c - one row times a matrix: f32, f16, bf16 and int8 weights against the read bandwidth of the same
+ * run
  *
  * The weights of a row go round a ring of copies that no cache holds, as the layers of a model do; where the last-level
- * cache is shared and huge, "read" is what a plain stream gets from the same kind of memory.                          */
+ * cache is shared and huge, "read" is what a plain stream gets from the same kind of memory. */
 #include "../bench.h"
 #include "../peers/peers.h"
 #include <stdio.h>
 #include <string.h>
 
 #define BV_RING ((size_t)1 << 29)
-typedef struct bv_arg { tiny_ctx *ctx; tiny_idx n, k, copies, at; tiny_dtype dtype; unsigned char *w; float *x, *y; int8_t *xi; int32_t *yi; const b_peers *peers; } bv_arg;
+typedef struct bv_arg {
+    tiny_ctx *ctx;
+    tiny_idx n, k, copies, at;
+    tiny_dtype dtype;
+    unsigned char *w;
+    float *x, *y;
+    int8_t *xi;
+    int32_t *yi;
+    const b_peers *peers;
+} bv_arg;
 
 static void *bv_next(bv_arg *v)
 {
@@ -32,13 +42,15 @@ static void bv_ours(void *arg)
 static void bv_openblas(void *arg)
 {
     bv_arg *v = (bv_arg *)arg;
-    v->peers->openblas_sgemv(101, 111, (int)v->n, (int)v->k, 1.0f, (const float *)bv_next(v), (int)v->k, v->x, 1, 0.0f, v->y, 1);
+    v->peers->openblas_sgemv(101, 111, (int)v->n, (int)v->k, 1.0f, (const float *)bv_next(v), (int)v->k, v->x, 1, 0.0f,
+                             v->y, 1);
 }
 
 static void bv_mkl(void *arg)
 {
     bv_arg *v = (bv_arg *)arg;
-    v->peers->mkl_sgemv(101, 111, (int)v->n, (int)v->k, 1.0f, (const float *)bv_next(v), (int)v->k, v->x, 1, 0.0f, v->y, 1);
+    v->peers->mkl_sgemv(101, 111, (int)v->n, (int)v->k, 1.0f, (const float *)bv_next(v), (int)v->k, v->x, 1, 0.0f, v->y,
+                        1);
 }
 
 static void bv_stream(void *arg)
@@ -73,9 +85,21 @@ void bench_matvec(void)
             v->peers = peers;
             v->copies = (tiny_idx)(BV_RING / ((size_t)(v->n * v->k) * tiny_dtype_bytes(v->dtype)));
             v->at = 0;
-            rows[t].what = t == 1 ? "matvec f16" : t == 2 ? "matvec bf16" : t == 3 ? "matvec int8" : t == STREAM ? "read alone" : "matvec f32";
-            rows[t].target = t < BLAS ? tiny_target_name(tiny_op_target(ctx, t == 3 ? TINY_OP_MATMUL_I8 : TINY_OP_MATMUL)) : t == BLAS ? "OpenBLAS" : t == MKL ? "MKL" : "limit";
-            rows[t].run = t < BLAS ? bv_ours : t == BLAS ? (peers->openblas_sgemv ? bv_openblas : NULL) : t == STREAM ? bv_stream : peers->mkl_sgemv ? bv_mkl : NULL;
+            rows[t].what = t == 1        ? "matvec f16"
+                           : t == 2      ? "matvec bf16"
+                           : t == 3      ? "matvec int8"
+                           : t == STREAM ? "read alone"
+                                         : "matvec f32";
+            rows[t].target = t < BLAS
+                                 ? tiny_target_name(tiny_op_target(ctx, t == 3 ? TINY_OP_MATMUL_I8 : TINY_OP_MATMUL))
+                             : t == BLAS ? "OpenBLAS"
+                             : t == MKL  ? "MKL"
+                                         : "limit";
+            rows[t].run = t < BLAS           ? bv_ours
+                          : t == BLAS        ? (peers->openblas_sgemv ? bv_openblas : NULL)
+                          : t == STREAM      ? bv_stream
+                          : peers->mkl_sgemv ? bv_mkl
+                                             : NULL;
             rows[t].arg = v;
             rows[t].threads = b_threads;
             rows[t].limit = B_READ;
@@ -86,9 +110,11 @@ void bench_matvec(void)
         b_contest("Matrix times vector, weights out of cache", rows, ROWS);
         for (t = 0; t < BLAS; t++) {
             (void)snprintf(text, sizeof text, "%s %s over reading alone, in turns", rows[t].what, rows[t].shape);
-            b_verdict(text, rows[t].bytes / rows[t].median_ns / (rows[STREAM].bytes / rows[STREAM].median_ns), ">", 0.9);
+            b_verdict(text, rows[t].bytes / rows[t].median_ns / (rows[STREAM].bytes / rows[STREAM].median_ns), ">",
+                      0.9);
         }
-        if (rows[BLAS].run) b_verdict("matvec f32 over OpenBLAS sgemv", rows[BLAS].median_ns / rows[0].median_ns, ">", 1.0);
+        if (rows[BLAS].run)
+            b_verdict("matvec f32 over OpenBLAS sgemv", rows[BLAS].median_ns / rows[0].median_ns, ">", 1.0);
     }
     tiny_ctx_close(ctx);
 }

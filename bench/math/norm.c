@@ -19,7 +19,8 @@ static void bn_run(void *arg)
 void bench_norm(void)
 {
     static const tiny_idx shapes[][2] = { { 1, 4096 }, { 512, 768 }, { 16384, 4096 } };
-    float *x = (float *)b_alloc((size_t)16384 * 4096 * 4), *y = (float *)b_alloc((size_t)16384 * 4096 * 4), *g = (float *)b_alloc(4096 * 4);
+    float *x = (float *)b_alloc((size_t)16384 * 4096 * 4), *y = (float *)b_alloc((size_t)16384 * 4096 * 4),
+          *g = (float *)b_alloc(4096 * 4);
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
     b_row rows[6];
     bn_arg args[6];

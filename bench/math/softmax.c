@@ -1,8 +1,8 @@
 /* bench/math/softmax.c - the four forms of softmax over one row, from 2^10 to 2^26 values
  *
- * Paper: "The Two-Pass Softmax Algorithm" (arXiv 2001.04438) reports up to 1.28x (AVX-512) and 1.18x (AVX2) over the better
- * three-pass form beyond the last cache. All forms here share one exp and are vectorised alike; those that write a
- * long row in their last pass all store past the caches. */
+ * Paper: "The Two-Pass Softmax Algorithm" (arXiv 2001.04438) reports up to 1.28x (AVX-512) and 1.18x (AVX2) over the
+ * better three-pass form beyond the last cache. All forms here share one exp and are vectorised alike; those that write
+ * a long row in their last pass all store past the caches. */
 #include "../bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,8 @@ static void bs_sweep(tiny_target target, int threads, float *x, float *y, const 
     tiny_ctx *ctx = b_ctx(target, threads);
     const char *name = tiny_target_name(tiny_op_target(ctx, TINY_OP_SOFTMAX));
     int lg, f, n = 0;
-    b_note("%s, %d thread%s, ns a value; three: the better of the two three-pass forms", name, threads, threads > 1 ? "s" : "");
+    b_note("%s, %d thread%s, ns a value; three: the better of the two three-pass forms", name, threads,
+           threads > 1 ? "s" : "");
     b_note("n        auto   reload recompute  online two-pass   three/two-pass  three/auto");
     for (lg = LEAST; lg <= MOST; lg += b_quick ? 4 : 1, n++) {
         double three, best;
@@ -74,7 +75,8 @@ static void bs_sweep(tiny_target target, int threads, float *x, float *y, const 
         if (best / median[0] < worst) worst = best / median[0];
         at[n] = (double)((size_t)1 << lg);
         for (f = 0; f < FORMS; f++) curve[f][n] = median[f];
-        b_note("2^%-4d %8.3f %8.3f %8.3f %8.3f %8.3f %12.2f %12.2f", lg, median[0], median[1], median[2], median[3], median[4], ratio, three / median[0]);
+        b_note("2^%-4d %8.3f %8.3f %8.3f %8.3f %8.3f %12.2f %12.2f", lg, median[0], median[1], median[2], median[3],
+               median[4], ratio, three / median[0]);
     }
     (void)snprintf(what, sizeof what, "two-pass over three-pass, %s, %d thr, 2^26", name, threads);
     b_verdict(what, ratio, ">", 1.15);
@@ -82,13 +84,21 @@ static void bs_sweep(tiny_target target, int threads, float *x, float *y, const 
     b_verdict(what, least, ">", 0.85);
     (void)snprintf(what, sizeof what, "two-pass over three-pass, %s, %d thr, the least below 2^13", name, threads);
     b_verdict(what, small, ">", 0.85);
-    b_note("(in the first cache nothing but arithmetic counts: two exps a value against one exp, a maximum and a product)");
-    (void)snprintf(what, sizeof what, "auto: its speed over that of the best form, %s, %d thr, the least", name, threads);
+    b_note("(in the first cache nothing but arithmetic counts: two exps a value against one exp, a maximum and a "
+           "product)");
+    (void)snprintf(what, sizeof what, "auto: its speed over that of the best form, %s, %d thr, the least", name,
+                   threads);
     b_verdict(what, worst, ">", 0.9);
-    b_headline("attention", threads > 1 ? "Two-Pass Softmax: up to 1.18 times the three-pass forms (AVX2), 1.28 (AVX-512): all threads" : target == TINY_TARGET_AUTO ?
-               "Two-Pass Softmax: up to 1.18 times the three-pass forms (AVX2), 1.28 (AVX-512): one thread" : "Two-Pass Softmax: the same on AVX2 where AVX-512 is there",
-               "one row of 2^10 to 2^26 values, against the better of two vectorised three-pass forms; 0.85 to 1 was expected in the caches, 1.1 to 1.3 beyond",
-               "%s: %.2f at 2^26; the least from 2^13 on %.2f, below %.2f; the library's choice / the best form %.2f at least", name, ratio, least, small, worst);
+    b_headline(
+        "attention",
+        threads > 1 ? "Two-Pass Softmax: up to 1.18 times the three-pass forms (AVX2), 1.28 (AVX-512): all threads"
+        : target == TINY_TARGET_AUTO
+            ? "Two-Pass Softmax: up to 1.18 times the three-pass forms (AVX2), 1.28 (AVX-512): one thread"
+            : "Two-Pass Softmax: the same on AVX2 where AVX-512 is there",
+        "one row of 2^10 to 2^26 values, against the better of two vectorised three-pass forms; 0.85 to 1 was expected "
+        "in the caches, 1.1 to 1.3 beyond",
+        "%s: %.2f at 2^26; the least from 2^13 on %.2f, below %.2f; the library's choice / the best form %.2f at least",
+        name, ratio, least, small, worst);
     (void)snprintf(title, sizeof title, "Softmax of one row, %s, %d thread%s", name, threads, threads > 1 ? "s" : "");
     for (f = 0; f < FORMS; f++) {
         curves[f].name = bs_name[f];

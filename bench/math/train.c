@@ -1,5 +1,5 @@
-/* bench/math/train.c - training steps through the tape: an MLP against the same step written out in plain loops, and a small
- * convolution net. One call is one step of 100 samples. */
+/* bench/math/train.c - training steps through the tape: an MLP against the same step written out in plain loops, and a
+ * small convolution net. One call is one step of 100 samples. */
 #include "../bench.h"
 #include <math.h>
 #include <string.h>
@@ -59,7 +59,8 @@ static void bt_step(void *arg)
         h = tiny_tape_reshape(w->tape, &h, 2, dim);
         k = 4;
     }
-    for (; k + 2 < (int)w->n; k += 2) h = tiny_tape_linear(w->tape, &h, &w->p[k].value, &w->p[k + 1].value, TINY_ACT_RELU);
+    for (; k + 2 < (int)w->n; k += 2)
+        h = tiny_tape_linear(w->tape, &h, &w->p[k].value, &w->p[k + 1].value, TINY_ACT_RELU);
     h = tiny_tape_linear(w->tape, &h, &w->p[k].value, &w->p[k + 1].value, TINY_ACT_NONE);
     h = tiny_tape_cross_entropy(w->tape, &h, &w->label, 0.0);
     tiny_tape_zero(w->tape);

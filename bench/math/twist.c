@@ -1,13 +1,18 @@
 /* bench/math/twist.c - suppressed trivial attention: what it costs behind a softmax over rows, and inside the tiles
  *
- * Scores of unit variance, t 0.1: about one weight in seven is not trivial among 2048, so that neither kind is rare. Rows: S = Q K^T, softmax, O = P V for a
- * head after the other, with our products, and the same with the row form between softmax and product: what a user would write. Tiles: tiny_attention
- * with and without its option. */
+ * Scores of unit variance, t 0.1: about one weight in seven is not trivial among 2048, so that neither kind is rare.
+ * Rows: S = Q K^T, softmax, O = P V for a head after the other, with our products, and the same with the row form
+ * between softmax and product: what a user would write. Tiles: tiny_attention with and without its option. */
 #include "../bench.h"
 #include <math.h>
 #include <string.h>
 
-typedef struct bw_arg { tiny_ctx *ctx; tiny_tensor q, k, v, o, s, y; tiny_attention_params p; tiny_twist_params w; } bw_arg;
+typedef struct bw_arg {
+    tiny_ctx *ctx;
+    tiny_tensor q, k, v, o, s, y;
+    tiny_attention_params p;
+    tiny_twist_params w;
+} bw_arg;
 
 static void bw_tiles(void *arg)
 {
@@ -22,7 +27,8 @@ static void bw_rows(void *arg)
     memset(&p, 0, sizeof p);
     p.scale = 1.0f / sqrtf((float)a->q.dim[2]);
     for (h = 0; h < a->q.dim[1]; h++) {
-        tiny_tensor q = b_head(&a->q, h), k = b_head(&a->k, h), v = b_head(&a->v, h), o = b_head(&a->o, h), kt = tiny_tensor_swap(k, 0, 1);
+        tiny_tensor q = b_head(&a->q, h), k = b_head(&a->k, h), v = b_head(&a->v, h), o = b_head(&a->o, h),
+                    kt = tiny_tensor_swap(k, 0, 1);
         b_must(a->ctx, tiny_matmul(a->ctx, &q, &kt, NULL, TINY_ACT_NONE, &a->s));
         b_must(a->ctx, tiny_softmax(a->ctx, &a->s, &p, &a->s));
         if (a->w.s != 0.0f) b_must(a->ctx, tiny_twist(a->ctx, &a->s, NULL, &a->w, &a->s));
@@ -44,8 +50,13 @@ static void bw_back(void *arg)
 void bench_twist(void)
 {
     enum { MOST = 2048, KINDS = 6 };
-    static const struct { tiny_idx n, heads; int causal; } shape[] = { { 65, 48, 0 }, { 197, 12, 0 }, { 2048, 8, 0 }, { 2048, 8, 1 } };
-    static const char *const what[KINDS] = { "tiles", "tiles, suppressed", "rows", "rows, suppressed", "row form, a head", "gradient, a head" };
+    static const struct {
+        tiny_idx n, heads;
+        int causal;
+    } shape[] = { { 65, 48, 0 }, { 197, 12, 0 }, { 2048, 8, 0 }, { 2048, 8, 1 } };
+    static const char *const what[KINDS] = {
+        "tiles", "tiles, suppressed", "rows", "rows, suppressed", "row form, a head", "gradient, a head"
+    };
     const size_t numbers = (size_t)MOST * 8 * 64;
     float *x = (float *)b_alloc(4 * numbers * sizeof *x), *s = (float *)b_alloc(2 * sizeof *s * MOST * MOST);
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
@@ -87,12 +98,18 @@ void bench_twist(void)
             b_shape(&r[j], "%tdx%td h%td d64%s", n, n, h, shape[c].causal ? " causal" : "");
         }
         b_contest("Suppressed trivial attention", r, n_rows);
-        b_verdict(shape[c].causal ? "2048 causal: tiles suppressed / tiles" : n == 2048 ? "2048: tiles suppressed / tiles" : n == 197 ? "197 tokens: tiles suppressed / tiles" : "65 tokens: tiles suppressed / tiles",
+        b_verdict(shape[c].causal ? "2048 causal: tiles suppressed / tiles"
+                  : n == 2048     ? "2048: tiles suppressed / tiles"
+                  : n == 197      ? "197 tokens: tiles suppressed / tiles"
+                                  : "65 tokens: tiles suppressed / tiles",
                   r[1].median_ns / r[0].median_ns, "<", 1.5);
         tiles[c] = r[1].median_ns / r[0].median_ns;
         if (shape[c].causal) continue;
         by_rows[c] = r[3].median_ns / r[2].median_ns;
-        b_verdict(n == 2048 ? "2048: rows suppressed / rows" : n == 197 ? "197 tokens: rows suppressed / rows" : "65 tokens: rows suppressed / rows", r[3].median_ns / r[2].median_ns, "<", 1.05);
+        b_verdict(n == 2048  ? "2048: rows suppressed / rows"
+                  : n == 197 ? "197 tokens: rows suppressed / rows"
+                             : "65 tokens: rows suppressed / rows",
+                  r[3].median_ns / r[2].median_ns, "<", 1.05);
         for (i = 0; i < (size_t)n; i++) {
             const float *row = s + i * (size_t)n;
             float top = 0.0f;
@@ -115,10 +132,13 @@ void bench_twist(void)
         }
         b_contest("The row form and its gradient", r, 2);
     }
-    b_headline("attention", "SATA, TWIST: nearly no cost, inside tiles", "t 0.1, scores of unit variance, heads of 64; 1.3 to 1.5 was expected", "tiles with / without: 65 keys %.2f, 197 %.2f, 2048 %.2f, 2048 causal %.2f", tiles[0],
-               tiles[1], tiles[2], tiles[3]);
-    b_headline("attention", "SATA, TWIST: nearly no cost, behind a softmax over rows", "beside S = Q K^T, softmax, O = P V; at most 1.05 is wanted", "rows with / without: 65 keys %.2f, 197 %.2f, 2048 %.2f", by_rows[0], by_rows[1],
-               by_rows[2]);
+    b_headline("attention", "SATA, TWIST: nearly no cost, inside tiles",
+               "t 0.1, scores of unit variance, heads of 64; 1.3 to 1.5 was expected",
+               "tiles with / without: 65 keys %.2f, 197 %.2f, 2048 %.2f, 2048 causal %.2f", tiles[0], tiles[1],
+               tiles[2], tiles[3]);
+    b_headline("attention", "SATA, TWIST: nearly no cost, behind a softmax over rows",
+               "beside S = Q K^T, softmax, O = P V; at most 1.05 is wanted",
+               "rows with / without: 65 keys %.2f, 197 %.2f, 2048 %.2f", by_rows[0], by_rows[1], by_rows[2]);
     b_free(x);
     b_free(s);
     tiny_ctx_close(ctx);

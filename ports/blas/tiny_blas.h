@@ -8,11 +8,12 @@
  *
  * There is nothing to close; blas must outlive the context.
  *
- * Runs      matmul (sgemm, or sgemv where one side is a vector) and dot (sdot), f32, where one stride of each matrix is 1.
- *           A bias is added afterwards, and relu and relu2 applied. Everything else is declined: products with f16 and bf16
- *           weights, which the processor path reads where they lie; other activations; axpy, whose result is exact to the
- *           bit while most libraries fuse.
- * Threads   The library's own: set OPENBLAS_NUM_THREADS or its like, and keep the sum of both in mind.                     */
+ * Runs      matmul (sgemm, or sgemv where one side is a vector) and dot (sdot), f32, where one stride of each matrix is
+ *           1.
+ *           A bias is added afterwards, and relu and relu2 applied. Everything else is declined: products with f16 and
+ *           bf16 weights, which the processor path reads where they lie; other activations; axpy, whose result is exact
+ *           to the bit while most libraries fuse.
+ * Threads   The library's own: set OPENBLAS_NUM_THREADS or its like, and keep the sum of both in mind. */
 #ifndef TINY_BLAS_H
 #define TINY_BLAS_H
 
@@ -39,7 +40,8 @@ typedef struct tiny_blas_matrix { int by_rows, ld; } tiny_blas_matrix;
 /* 0: not a matrix that BLAS can take. rows, cols: the lengths of the last two axes. */
 static int tiny_blas_see(const tiny_tensor *t, tiny_blas_matrix *m)
 {
-    tiny_idx rows = t->dim[t->rank - 2], cols = t->dim[t->rank - 1], down = t->stride[t->rank - 2], across = t->stride[t->rank - 1], ld;
+    tiny_idx rows = t->dim[t->rank - 2], cols = t->dim[t->rank - 1], down = t->stride[t->rank - 2],
+             across = t->stride[t->rank - 1], ld;
     if (rows > INT_MAX || cols > INT_MAX) return 0;
     m->by_rows = across == 1 || cols <= 1;
     if (!m->by_rows && down != 1 && rows > 1) return 0;
@@ -61,7 +63,10 @@ static int tiny_blas_sees_matmul(const tiny_op *op)
 }
 
 /* A vector's stride: any but 0, which repeats one number. */
-static int tiny_blas_steps(tiny_idx n, tiny_idx stride) { return n <= 1 || (stride != 0 && stride <= INT_MAX && stride >= -INT_MAX); }
+static int tiny_blas_steps(tiny_idx n, tiny_idx stride)
+{
+    return n <= 1 || (stride != 0 && stride <= INT_MAX && stride >= -INT_MAX);
+}
 
 static int tiny_blas_sees_dot(const tiny_op *op)
 {
@@ -70,7 +75,8 @@ static int tiny_blas_sees_dot(const tiny_op *op)
     int axis;
     if (p && p->all) return tiny_tensor_is_dense(a) && tiny_tensor_is_dense(b) && tiny_tensor_count(a) <= INT_MAX;
     axis = a->rank - 1 - (p ? p->axis : 0);
-    return axis >= 0 && a->dim[axis] <= INT_MAX && tiny_blas_steps(a->dim[axis], a->stride[axis]) && tiny_blas_steps(a->dim[axis], b->stride[axis]);
+    return axis >= 0 && a->dim[axis] <= INT_MAX && tiny_blas_steps(a->dim[axis], a->stride[axis]) &&
+           tiny_blas_steps(a->dim[axis], b->stride[axis]);
 }
 
 static int tiny_blas_can_run(void *user, const tiny_op *op, const tiny_op_row *row)
@@ -83,7 +89,10 @@ static int tiny_blas_can_run(void *user, const tiny_op *op, const tiny_op_row *r
 }
 
 /* BLAS begins a vector of negative stride at its other end. */
-static const float *tiny_blas_start(const float *x, tiny_idx n, tiny_idx stride) { return stride < 0 && n > 1 ? x + (n - 1) * stride : x; }
+static const float *tiny_blas_start(const float *x, tiny_idx n, tiny_idx stride)
+{
+    return stride < 0 && n > 1 ? x + (n - 1) * stride : x;
+}
 
 /* Where batch number q of y (its axes before the last two) begins in t; an axis of length 1 or none is repeated. */
 static tiny_idx tiny_blas_batch(const tiny_tensor *t, const tiny_tensor *y, tiny_idx q)
@@ -112,20 +121,24 @@ static void tiny_blas_product(const tiny_op *op, const float *a, const float *b,
     if (k == 0) return;
     if (m == 1 && tiny_blas_steps(k, ta->stride[ta->rank - 1]))
         cblas_sgemv(mb.by_rows ? CblasRowMajor : CblasColMajor, CblasTrans, (int)k, (int)n, 1.0f, b, mb.ld,
-                    tiny_blas_start(a, k, ta->stride[ta->rank - 1]), k > 1 ? (int)ta->stride[ta->rank - 1] : 1, 0.0f, y, n > 1 ? (int)y_across : 1);
+                    tiny_blas_start(a, k, ta->stride[ta->rank - 1]), k > 1 ? (int)ta->stride[ta->rank - 1] : 1, 0.0f, y,
+                    n > 1 ? (int)y_across : 1);
     else if (n == 1 && tiny_blas_steps(k, tb->stride[tb->rank - 2]))
         cblas_sgemv(ma.by_rows ? CblasRowMajor : CblasColMajor, CblasNoTrans, (int)m, (int)k, 1.0f, a, ma.ld,
-                    tiny_blas_start(b, k, tb->stride[tb->rank - 2]), k > 1 ? (int)tb->stride[tb->rank - 2] : 1, 0.0f, y, m > 1 ? (int)y_down : 1);
+                    tiny_blas_start(b, k, tb->stride[tb->rank - 2]), k > 1 ? (int)tb->stride[tb->rank - 2] : 1, 0.0f, y,
+                    m > 1 ? (int)y_down : 1);
     else
         cblas_sgemm(my.by_rows ? CblasRowMajor : CblasColMajor, ma.by_rows == my.by_rows ? CblasNoTrans : CblasTrans,
-                    mb.by_rows == my.by_rows ? CblasNoTrans : CblasTrans, (int)m, (int)n, (int)k, 1.0f, a, ma.ld, b, mb.ld, 0.0f, y, my.ld);
+                    mb.by_rows == my.by_rows ? CblasNoTrans : CblasTrans, (int)m, (int)n, (int)k, 1.0f, a, ma.ld, b,
+                    mb.ld, 0.0f, y, my.ld);
 }
 
 static void tiny_blas_run_matmul(const tiny_op *op)
 {
     const tiny_matmul_params *p = (const tiny_matmul_params *)op->params;
     const tiny_tensor *ty = op->out[0], *bias = op->in[2];
-    tiny_idx m = ty->dim[ty->rank - 2], n = ty->dim[ty->rank - 1], batches = m && n ? tiny_tensor_count(ty) / (m * n) : 0, q, i, j;
+    tiny_idx m = ty->dim[ty->rank - 2], n = ty->dim[ty->rank - 1],
+             batches = m && n ? tiny_tensor_count(ty) / (m * n) : 0, q, i, j;
     int act = p ? p->act : TINY_ACT_NONE;
     for (q = 0; q < batches; q++) {
         float *y = (float *)ty->data + tiny_blas_batch(ty, ty, q);
@@ -170,8 +183,11 @@ static void tiny_blas_run_dot(const tiny_op *op)
             at_b += at * b->stride[i];
             at_y += at * y->stride[iy--];
         }
-        ((float *)y->data)[at_y] = n == 0 ? 0.0f : cblas_sdot((int)n, tiny_blas_start(pa + at_a, n, a->stride[axis]), n > 1 ? (int)a->stride[axis] : 1,
-                                                                 tiny_blas_start(pb + at_b, n, b->stride[axis]), n > 1 ? (int)b->stride[axis] : 1);
+        ((float *)y->data)[at_y] =
+            n == 0
+                ? 0.0f
+                : cblas_sdot((int)n, tiny_blas_start(pa + at_a, n, a->stride[axis]), n > 1 ? (int)a->stride[axis] : 1,
+                             tiny_blas_start(pb + at_b, n, b->stride[axis]), n > 1 ? (int)b->stride[axis] : 1);
     }
 }
 

@@ -63,7 +63,7 @@ TINY_OPENCL_FN void tiny_opencl_close(tiny_opencl *cl);                 /* takes
 
 /* ---- the device's side ----
  * Inputs are views: an offset and four strides, in elements, the missing axes in front; outputs are dense. One text of
- * the matrix product serves all types: it is compiled once for each, with WT, LOAD_A and LOAD_B defined before it.      */
+ * the matrix product serves all types: it is compiled once for each, with WT, LOAD_A and LOAD_B defined before it. */
 
 #define TINY_OPENCL_GROUP 64                /* work items that share a row; a power of two */
 
@@ -112,11 +112,13 @@ static const char tiny_opencl_common[] =
 /* One group a query and head; keys in blocks of GROUP with a running maximum and sum (Dao et al. 2022). Each work item
  * holds up to eight outputs: d_v <= 8 * GROUP. */
 static const char tiny_opencl_attention[] =
-    "kernel void attention(VIEW(float, q), VIEW(float, k), VIEW(float, v), VIEW(float, b), global float *o, int n_head, int n_query, int n_key,\n"
+    "kernel void attention(VIEW(float, q), VIEW(float, k), VIEW(float, v), VIEW(float, b), global float *o, int "
+    "n_head, int n_query, int n_key,\n"
     "    int shared_by, int d, int d_v, float scale, float softcap, int causal, int has_bias, local float *qs)\n"
     "{\n"
     "    local float p[GROUP], r[GROUP];\n"
-    "    int t = (int)get_group_id(0) / n_head, h = (int)get_group_id(0) % n_head, g = h / shared_by, me = (int)get_local_id(0);\n"
+    "    int t = (int)get_group_id(0) / n_head, h = (int)get_group_id(0) % n_head, g = h / shared_by, me = "
+    "(int)get_local_id(0);\n"
     "    int sees = causal ? min(n_key, max(0, n_key - n_query + t + 1)) : n_key, c0, i, j;\n"
     "    float m = -INFINITY, l = 0.0f, acc[8];\n"
     "    for (j = 0; j < 8; j++) acc[j] = 0.0f;\n"
@@ -178,10 +180,11 @@ static const char tiny_opencl_softmax[] =
     "}\n";
 
 /* rmsnorm, and layernorm where centre is not 0. The row is brought to about 1 by a power of two first, so that squares
- * neither overflow nor vanish; the factor stays small enough for eps. The mean is taken twice: the second time of what the
- * first one left. */
+ * neither overflow nor vanish; the factor stays small enough for eps. The mean is taken twice: the second time of what
+ * the first one left. */
 static const char tiny_opencl_norm[] =
-    "kernel void norm(VIEW(float, x), VIEW(float, g), VIEW(float, b), global float *y, int d1, int d2, int n, float eps, int centre,\n"
+    "kernel void norm(VIEW(float, x), VIEW(float, g), VIEW(float, b), global float *y, int d1, int d2, int n, float "
+    "eps, int centre,\n"
     "    int has_g, int has_b)\n"
     "{\n"
     "    local float r[GROUP];\n"
@@ -210,16 +213,19 @@ static const char tiny_opencl_norm[] =
     "    }\n"
     "}\n";
 
-/* y = a b: a tile of 32 x 32 outputs a group of 8 x 8 work items, four by four each. Defined before each copy of the text:
+/* y = a b: a tile of 32 x 32 outputs a group of 8 x 8 work items, four by four each. Defined before each copy of the
+ * text:
  * MATMUL and VECMAT the names, AT BT YT the types in memory, ACC the type of the sums, LOAD_A LOAD_B, STORE. d1 is the
  * inner one of the two batch axes. */
 static const char tiny_opencl_matmul[] =
-    "kernel __attribute__((reqd_work_group_size(8, 8, 1))) void MATMUL(VIEW(AT, a), VIEW(BT, b), VIEW(float, bias), global YT *y,\n"
+    "kernel __attribute__((reqd_work_group_size(8, 8, 1))) void MATMUL(VIEW(AT, a), VIEW(BT, b), VIEW(float, bias), "
+    "global YT *y,\n"
     "    int d1, int m, int n, int k, int act, int has_bias)\n"
     "{\n"
     "    local ACC la[16][33], lb[16][33];\n"
     "    int x = (int)get_local_id(0), z = (int)get_local_id(1), me = z * 8 + x, batch = (int)get_group_id(2);\n"
-    "    int col = (int)get_group_id(0) * 32, row = (int)get_group_id(1) * 32, i0 = batch / d1, i1 = batch % d1, k0, i, j, l;\n"
+    "    int col = (int)get_group_id(0) * 32, row = (int)get_group_id(1) * 32, i0 = batch / d1, i1 = batch % d1, k0, "
+    "i, j, l;\n"
     "    ACC sum[4][4];\n"
     "    for (i = 0; i < 4; i++) for (j = 0; j < 4; j++) sum[i][j] = 0;\n"
     "    for (k0 = 0; k0 < k; k0 += 16) {\n"
@@ -243,29 +249,32 @@ static const char tiny_opencl_matmul[] =
     "        }\n"
     "}\n"
     /* few rows: one work item an output, neighbours read neighbouring columns */
-    "kernel void VECMAT(VIEW(AT, a), VIEW(BT, b), VIEW(float, bias), global YT *y, int d1, int m, int n, int k, int act, int has_bias)\n"
+    "kernel void VECMAT(VIEW(AT, a), VIEW(BT, b), VIEW(float, bias), global YT *y, int d1, int m, int n, int k, int "
+    "act, int has_bias)\n"
     "{\n"
-    "    int c = (int)get_global_id(0), r = (int)get_global_id(1), batch = (int)get_global_id(2), i0 = batch / d1, i1 = batch % d1, l;\n"
+    "    int c = (int)get_global_id(0), r = (int)get_global_id(1), batch = (int)get_global_id(2), i0 = batch / d1, i1 "
+    "= batch % d1, l;\n"
     "    ACC sum = 0;\n"
     "    if (c >= n) return;\n"
     "    for (l = 0; l < k; l++) sum += LOAD_A(a, AT4(a, i0, i1, r, l)) * LOAD_B(b, AT4(b, i0, i1, l, c));\n"
     "    y[((long)batch * m + r) * n + c] = STORE(sum);\n"
     "}\n"
-    "#undef MATMUL\n#undef VECMAT\n#undef AT\n#undef BT\n#undef YT\n#undef ACC\n#undef LOAD_A\n#undef LOAD_B\n#undef STORE\n";
+    "#undef MATMUL\n#undef VECMAT\n#undef AT\n#undef BT\n#undef YT\n#undef ACC\n#undef LOAD_A\n#undef LOAD_B\n#undef "
+    "STORE\n";
 
 /* What follows the sums of int8 products. */
-static const char tiny_opencl_rescale[] =
-    "kernel void rescale(global const int *sum, VIEW(float, u), VIEW(float, v), VIEW(float, bias), global float *y, int d1, int m, int n,\n"
-    "    int k, int act, int has_u, int has_v, int has_bias)\n"
-    "{\n"
-    "    int c = (int)get_global_id(0), r = (int)get_global_id(1);\n"
-    "    long i = ((long)get_global_id(2) * m + r) * n + c;\n"
-    "    float x = (float)sum[i];\n"
-    "    if (has_u) x *= u[AT4(u, 0, 0, 0, r)];\n"
-    "    if (has_v) x *= v[AT4(v, 0, 0, 0, c)];\n"
-    "    if (has_bias) x += bias[AT4(bias, 0, 0, 0, c)];\n"
-    "    y[i] = activation(x, act);\n"
-    "}\n";
+static const char tiny_opencl_rescale[] = "kernel void rescale(global const int *sum, VIEW(float, u), VIEW(float, v), "
+                                          "VIEW(float, bias), global float *y, int d1, int m, int n,\n"
+                                          "    int k, int act, int has_u, int has_v, int has_bias)\n"
+                                          "{\n"
+                                          "    int c = (int)get_global_id(0), r = (int)get_global_id(1);\n"
+                                          "    long i = ((long)get_global_id(2) * m + r) * n + c;\n"
+                                          "    float x = (float)sum[i];\n"
+                                          "    if (has_u) x *= u[AT4(u, 0, 0, 0, r)];\n"
+                                          "    if (has_v) x *= v[AT4(v, 0, 0, 0, c)];\n"
+                                          "    if (has_bias) x += bias[AT4(bias, 0, 0, 0, c)];\n"
+                                          "    y[i] = activation(x, act);\n"
+                                          "}\n";
 
 /* Element by element: out is dense, inputs are views of its shape, so that repeated axes need nothing. */
 static const char tiny_opencl_pairs[] =
@@ -391,15 +400,17 @@ static const char *const tiny_opencl_page_text[2] = {
     "#define LOAD(p, i) vload_half(i, p)\n#define SAVE(v, p, i) vstore_half_rte(v, i, p)\n"
 };
 
-enum { TINY_OPENCL_F32, TINY_OPENCL_F16, TINY_OPENCL_BF16, TINY_OPENCL_I8, TINY_OPENCL_U8, TINY_OPENCL_TYPES };    /* of b; for int8 of a */
+/* of b; for int8 of a */
+enum { TINY_OPENCL_F32, TINY_OPENCL_F16, TINY_OPENCL_BF16, TINY_OPENCL_I8, TINY_OPENCL_U8, TINY_OPENCL_TYPES };
 
 #define TINY_OPENCL_FLOAT_TYPE(name, type, load)                                                                     \
     "#define MATMUL matmul_" name "\n#define VECMAT vecmat_" name "\n#define AT float\n#define BT " type "\n"         \
     "#define YT float\n#define ACC float\n#define LOAD_A(p, i) p[i]\n#define LOAD_B(p, i) " load "\n"                \
     "#define STORE(s) activation(has_bias ? (s) + bias[AT4(bias, 0, 0, 0, c)] : (s), act)\n"
-#define TINY_OPENCL_INT_TYPE(name, type)                                                                             \
-    "#define MATMUL matmul_" name "\n#define VECMAT vecmat_" name "\n#define AT " type "\n#define BT char\n"         \
-    "#define YT int\n#define ACC int\n#define LOAD_A(p, i) (int)p[i]\n#define LOAD_B(p, i) (int)p[i]\n#define STORE(s) (s)\n"
+#define TINY_OPENCL_INT_TYPE(name, type)                                                                        \
+    "#define MATMUL matmul_" name "\n#define VECMAT vecmat_" name "\n#define AT " type "\n#define BT char\n"    \
+    "#define YT int\n#define ACC int\n#define LOAD_A(p, i) (int)p[i]\n#define LOAD_B(p, i) (int)p[i]\n#define " \
+    "STORE(s) (s)\n"
 static const char *const tiny_opencl_type_text[TINY_OPENCL_TYPES] = {
     TINY_OPENCL_FLOAT_TYPE("f32", "float", "p[i]"),
     TINY_OPENCL_FLOAT_TYPE("f16", "half", "vload_half(i, p)"),
@@ -453,7 +464,8 @@ struct tiny_opencl {
     cl_mem sent[TINY_OP_MAX_IN];            /* inputs of the operation that runs */
     int n_sent, fresh;                      /* fresh: its output is new in the list */
     tiny_opencl_traffic travelled;
-    struct { cl_mem mem; size_t bytes; void *stage; size_t stage_bytes; } slot[TINY_OPENCL_SLOTS];   /* grow, and stay for the next operation */
+    /* grow, and stay for the next operation */
+    struct { cl_mem mem; size_t bytes; void *stage; size_t stage_bytes; } slot[TINY_OPENCL_SLOTS];
     char *says;                             /* of the call that runs */
     tiny_status status;
     cl_kernel k;                            /* whose arguments are being set */
@@ -633,8 +645,9 @@ static void tiny_opencl_arg_float(tiny_opencl *cl, float v)
     tiny_opencl_arg(cl, sizeof f, &f);
 }
 
-/* Input i of the operation as buffer, offset and strides. A tensor of lower rank has its axes at the end; an axis that is
- * missing or has length 1 has stride 0, so that the kernels repeat it. NULL: an argument that the kernel does not read. */
+/* Input i of the operation as buffer, offset and strides. A tensor of lower rank has its axes at the end; an axis that
+ * is missing or has length 1 has stride 0, so that the kernels repeat it. NULL: an argument that the kernel does not
+ * read. */
 static void tiny_opencl_arg_view(tiny_opencl *cl, int slot, const tiny_tensor *t)
 {
     cl_long at = 0;
@@ -759,7 +772,9 @@ static void tiny_opencl_arg_between(tiny_opencl *cl, const tiny_tensor *t)
 
 static void tiny_opencl_launch(tiny_opencl *cl, cl_uint n_dim, const size_t *global, const size_t *local)
 {
-    if (!cl->status) tiny_opencl_check(cl, clEnqueueNDRangeKernel(cl->queue, cl->k, n_dim, NULL, global, local, 0, NULL, NULL), "starting a kernel");
+    if (!cl->status)
+        tiny_opencl_check(cl, clEnqueueNDRangeKernel(cl->queue, cl->k, n_dim, NULL, global, local, 0, NULL, NULL),
+                          "starting a kernel");
 }
 
 /* Uploaded copies of bytes that the host has got. */
@@ -767,10 +782,14 @@ static void tiny_opencl_in_step(tiny_opencl *cl, uintptr_t low, uintptr_t end)
 {
     size_t i;
     for (i = 0; i < cl->n_copies; i++) {
-        uintptr_t a = low > cl->copies[i].low ? low : cl->copies[i].low, b = end < cl->copies[i].end ? end : cl->copies[i].end;
+        uintptr_t a = low > cl->copies[i].low ? low : cl->copies[i].low,
+                  b = end < cl->copies[i].end ? end : cl->copies[i].end;
         if (a < b && !cl->copies[i].away)
-            tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, cl->copies[i].mem, CL_TRUE, (size_t)(a - cl->copies[i].low), (size_t)(b - a), (const void *)a,
-                                                       0, NULL, NULL), "keeping an uploaded tensor in step");
+            tiny_opencl_check(cl,
+                              clEnqueueWriteBuffer(cl->queue, cl->copies[i].mem, CL_TRUE,
+                                                   (size_t)(a - cl->copies[i].low), (size_t)(b - a), (const void *)a, 0,
+                                                   NULL, NULL),
+                              "keeping an uploaded tensor in step");
     }
 }
 
@@ -867,7 +886,8 @@ static int tiny_opencl_can_run(void *user, const tiny_op *op, const tiny_op_row 
     }
 #endif
     case TINY_OP_ATTENTION:                 /* no kernel for suppressed weights */
-        return !op->in[4] && (!op->params || ((const tiny_attention_params *)op->params)->twist_s == 0.0f) && op->in[2]->dim[2] <= 8 * TINY_OPENCL_GROUP && (size_t)op->in[0]->dim[2] * 4 + 4096 <= cl->local_bytes;
+        return !op->in[4] && (!op->params || ((const tiny_attention_params *)op->params)->twist_s == 0.0f) &&
+               op->in[2]->dim[2] <= 8 * TINY_OPENCL_GROUP && (size_t)op->in[0]->dim[2] * 4 + 4096 <= cl->local_bytes;
     default:
         return 0;
     }
@@ -924,8 +944,11 @@ static void tiny_opencl_run_matmul(tiny_opencl *cl, const tiny_op *op)
     int integer = op->kind == TINY_OP_MATMUL_I8, few = m <= 4, i;
     int scaled = integer && (op->in[2] || op->in[3]);
     const tiny_tensor *bias = integer ? NULL : op->in[2];
-    int type = a->dtype == TINY_I8 ? TINY_OPENCL_I8 : a->dtype == TINY_U8 ? TINY_OPENCL_U8 : b->dtype == TINY_F16 ? TINY_OPENCL_F16 :
-               b->dtype == TINY_BF16 ? TINY_OPENCL_BF16 : TINY_OPENCL_F32;
+    int type = a->dtype == TINY_I8     ? TINY_OPENCL_I8
+               : a->dtype == TINY_U8   ? TINY_OPENCL_U8
+               : b->dtype == TINY_F16  ? TINY_OPENCL_F16
+               : b->dtype == TINY_BF16 ? TINY_OPENCL_BF16
+                                       : TINY_OPENCL_F32;
     size_t global[3], local[3];
     cl->k = cl->kernel[(few ? TINY_OPENCL_VECMAT : TINY_OPENCL_MATMUL) + type];
     tiny_opencl_arg_view(cl, 0, a);
@@ -1133,7 +1156,9 @@ static tiny_status tiny_opencl_upload(void *user, const tiny_tensor *host, char 
     }
     cl->travelled.n_upload++;
     cl->travelled.upload_bytes += (size_t)(end - low);
-    tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, c->mem, CL_TRUE, (size_t)(low - c->low), (size_t)(end - low), (const void *)low, 0, NULL, NULL),
+    tiny_opencl_check(cl,
+                      clEnqueueWriteBuffer(cl->queue, c->mem, CL_TRUE, (size_t)(low - c->low), (size_t)(end - low),
+                                           (const void *)low, 0, NULL, NULL),
                       "sending a tensor");
     if (cl->status) tiny_opencl_forget(user, host);
     return cl->status;
@@ -1148,8 +1173,11 @@ static tiny_status tiny_opencl_download(void *user, const tiny_tensor *host, cha
     cl->says = says;
     cl->status = TINY_OK;
     c = low == end ? NULL : tiny_opencl_find(cl, low, end);
-    if (c) tiny_opencl_check(cl, clEnqueueReadBuffer(cl->queue, c->mem, CL_TRUE, (size_t)(low - c->low), (size_t)(end - low), (void *)low, 0, NULL, NULL),
-                             "bringing a tensor back");
+    if (c)
+        tiny_opencl_check(cl,
+                          clEnqueueReadBuffer(cl->queue, c->mem, CL_TRUE, (size_t)(low - c->low), (size_t)(end - low),
+                                              (void *)low, 0, NULL, NULL),
+                          "bringing a tensor back");
     return cl->status;
 }
 
@@ -1224,7 +1252,9 @@ static tiny_status tiny_opencl_build(tiny_opencl *cl)
     tiny_opencl_check(cl, code, "clCreateProgramWithSource");
     (void)clGetDeviceInfo(cl->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof fp, &fp, NULL);
     if (cl->status) return cl->status;
-    code = clBuildProgram(cl->program, 1, &cl->device, fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", NULL, NULL);
+    code = clBuildProgram(cl->program, 1, &cl->device,
+                          fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? "-cl-fp32-correctly-rounded-divide-sqrt" : "",
+                          NULL, NULL);
     if (code != CL_SUCCESS) {
         char log[4096] = "", what[150];
         (void)clGetProgramBuildInfo(cl->program, cl->device, CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
@@ -1256,7 +1286,10 @@ TINY_OPENCL_FN tiny_status tiny_opencl_open(tiny_opencl **out, char *says)
     cl->says = says;
     cl->device = tiny_opencl_choose(wish);
     if (!cl->device) {
-        (void)snprintf(says, 256, wish && *wish ? "opencl: there is no device like TINY_OPENCL_DEVICE=%.100s" : "opencl: this machine has no device%.1s", wish ? wish : "");
+        (void)snprintf(says, 256,
+                       wish && *wish ? "opencl: there is no device like TINY_OPENCL_DEVICE=%.100s"
+                                     : "opencl: this machine has no device%.1s",
+                       wish ? wish : "");
         free(cl);
         return TINY_E_ACCEL;
     }

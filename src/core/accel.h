@@ -1,8 +1,8 @@
 /* src/core/accel.h - the hook for other processors
  *
  * A back end is a struct of functions. The door asks can_run for each operation; when it says yes, run gets the
- * operation with host tensors. op->kind is that of the row, whatever the caller gave. A back end that declines, or fails,
- * costs nothing but time: the processor path answers and the context says so once.
+ * operation with host tensors. op->kind is that of the row, whatever the caller gave. A back end that declines, or
+ * fails, costs nothing but time: the processor path answers and the context says so once.
  *
  * Back ends with memory of their own have two kinds of copies, both found again by the address on the host:
  *   uploaded   inputs that stay as they are, such as weights: tiny_upload once, and the host's bytes are the same

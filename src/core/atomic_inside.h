@@ -24,9 +24,18 @@ typedef __int64 tinyi_msc_idx;
 #define TINYI_MSC(f) f
 typedef long tinyi_msc_idx;
 #endif
-TINYI_INLINE tiny_idx tinyi_atomic_add(tiny_idx *p, tiny_idx d) { return (tiny_idx)TINYI_MSC(_InterlockedExchangeAdd)((tinyi_msc_idx *)p, d); }
-TINYI_INLINE tiny_idx tinyi_atomic_get(const tiny_idx *p) { return (tiny_idx)TINYI_MSC(_InterlockedExchangeAdd)((tinyi_msc_idx *)(uintptr_t)p, 0); }
-TINYI_INLINE void tinyi_atomic_set(tiny_idx *p, tiny_idx v) { (void)TINYI_MSC(_InterlockedExchange)((tinyi_msc_idx *)p, v); }
+TINYI_INLINE tiny_idx tinyi_atomic_add(tiny_idx *p, tiny_idx d)
+{
+    return (tiny_idx)TINYI_MSC(_InterlockedExchangeAdd)((tinyi_msc_idx *)p, d);
+}
+TINYI_INLINE tiny_idx tinyi_atomic_get(const tiny_idx *p)
+{
+    return (tiny_idx)TINYI_MSC(_InterlockedExchangeAdd)((tinyi_msc_idx *)(uintptr_t)p, 0);
+}
+TINYI_INLINE void tinyi_atomic_set(tiny_idx *p, tiny_idx v)
+{
+    (void)TINYI_MSC(_InterlockedExchange)((tinyi_msc_idx *)p, v);
+}
 TINYI_INLINE int tinyi_atomic_swap_if(tiny_idx *p, tiny_idx old, tiny_idx v)
 {
     return TINYI_MSC(_InterlockedCompareExchange)((tinyi_msc_idx *)p, v, old) == old;
@@ -36,7 +45,12 @@ TINYI_INLINE int tinyi_atomic_swap_if(tiny_idx *p, tiny_idx old, tiny_idx v)
 TINYI_INLINE tiny_idx tinyi_atomic_add(tiny_idx *p, tiny_idx d) { tiny_idx v = *p; *p += d; return v; }
 TINYI_INLINE tiny_idx tinyi_atomic_get(const tiny_idx *p) { return *p; }
 TINYI_INLINE void tinyi_atomic_set(tiny_idx *p, tiny_idx v) { *p = v; }
-TINYI_INLINE int tinyi_atomic_swap_if(tiny_idx *p, tiny_idx old, tiny_idx v) { if (*p != old) return 0; *p = v; return 1; }
+TINYI_INLINE int tinyi_atomic_swap_if(tiny_idx *p, tiny_idx old, tiny_idx v)
+{
+    if (*p != old) return 0;
+    *p = v;
+    return 1;
+}
 #endif
 
 /* a hint to the processor that this is a waiting loop */

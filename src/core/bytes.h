@@ -23,9 +23,13 @@ TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
     return c;
 }
 
-/* Numbers at p whose bytes are known to be there. Those of a known width are written out: compilers make one load or store of them. */
+/* Numbers at p whose bytes are known to be there. Those of a known width are written out: compilers make one load or
+ * store of them. */
 TINYI_INLINE uint16_t tinyi_le16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
-TINYI_INLINE uint32_t tinyi_le32(const unsigned char *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+TINYI_INLINE uint32_t tinyi_le32(const unsigned char *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
 TINYI_INLINE uint64_t tinyi_le64(const unsigned char *p)
 {
     return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
@@ -73,7 +77,8 @@ typedef struct tinyi_writer { unsigned char *at; size_t n; } tinyi_writer;
 TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* tinyi_put_le */
 TINYI_FN void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n);
 
-/* bytes of the UTF-8 character at p, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF; n >= 1 */
+/* bytes of the UTF-8 character at p, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF; n >=
+ * 1 */
 TINYI_FN size_t tinyi_utf8_char(const unsigned char *p, size_t n);
 
 #define TINYI_REPLACEMENT 0xfffdu
@@ -82,7 +87,10 @@ TINYI_FN size_t tinyi_utf8_get(const unsigned char *p, size_t n, uint32_t *c);
 /* writes 1 to 4 bytes */
 TINYI_FN size_t tinyi_utf8_put(uint32_t c, unsigned char *p);
 /* what the first byte promises, 1 for a byte that cannot be first */
-TINYI_INLINE size_t tinyi_utf8_promise(unsigned char first) { return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4; }
+TINYI_INLINE size_t tinyi_utf8_promise(unsigned char first)
+{
+    return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
 
 /* tiny_plain: a text from outside, shortened for a sentence */
 #define TINYI_SHOW 80

@@ -1,16 +1,20 @@
 /* src/core/comm.c - all-reduce in flight
- * Methods  textbook; R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005, 4.
+ * Methods  textbook; R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
+ *          MPICH", 2005, 4.
  * Formula  x[i] = sum over the ranks of their x[i], float32, of p ranks:
  *          direct    ((x_0 + x_1) + x_2) + ...
- *          doubling  a balanced tree over neighbours; with p no power of two the first 2 (p - 2^k) ranks are paired before
- *          ring      part c (of p) as ((x_c + x_(c+1)) + ...) modulo p, the same in all ranks because one rank computes it
- * Engine   a sum is a list of steps, each a message to send, one to receive, or both, and what is done with the latter. progress()
- *          takes the oldest sum as far as the messages allow; those behind it may only send what direct sums send, which is in
- *          the order that the peer awaits. Whoever holds the lock may call it: the caller in start and wait, else the comm's thread.
- * Thread   it sleeps while somebody waits (who waits does the work), and while all in flight are short direct sums that have been
- *          sent: then nothing is gained before somebody waits.
- * Clock    on a virtual clock a sum has a time of its own, that of its start, which messages move on as they arrive; a wait moves
- *          the caller's. All of it follows from the program, not from who ran when.                                        */
+ *          doubling  a balanced tree over neighbours; with p no power of two the first 2 (p - 2^k) ranks are paired
+ *                    before
+ *          ring      part c (of p) as ((x_c + x_(c+1)) + ...) modulo p, the same in all ranks because one rank computes
+ *                    it
+ * Engine   a sum is a list of steps, each a message to send, one to receive, or both, and what is done with the latter.
+ *          progress() takes the oldest sum as far as the messages allow; those behind it may only send what direct sums
+ *          send, which is in the order that the peer awaits. Whoever holds the lock may call it: the caller in start
+ *          and wait, else the comm's thread.
+ * Thread   it sleeps while somebody waits (who waits does the work), and while all in flight are short direct sums that
+ *          have been sent: then nothing is gained before somebody waits.
+ * Clock    on a virtual clock a sum has a time of its own, that of its start, which messages move on as they arrive; a
+ *          wait moves the caller's. All of it follows from the program, not from who ran when. */
 #include "core/comm.h"
 #include "core/state_inside.h"
 #include "core/time.h"
@@ -19,14 +23,16 @@
 
 #define TINYI_COMM_SHORT 8192
 #define TINYI_COMM_QUIET 16384              /* numbers in flight that a peer can send without our taking them out */
-#define TINYI_COMM_SPIN_NS 60000u           /* a sleep ends that much late; who waits for a moment looks at the clock for so long before it */
+#define TINYI_COMM_SPIN_NS \
+    60000u /* a sleep ends that much late; who waits for a moment looks at the clock for so long before it */
 
 typedef struct tinyi_sum {
     float *x;
     size_t n;
     uint64_t number, at;                    /* at: virtual clock */
     unsigned tag;
-    int way, step, ready, done;             /* ready: the messages of the step are set up; done: waiting to be waited for */
+    /* ready: the messages of the step are set up; done: waiting to be waited for */
+    int way, step, ready, done;
     int from;                               /* direct: whose numbers come next */
     tiny_message *out;                      /* direct: (world) */
     tiny_message send, recv;
@@ -162,7 +168,8 @@ static int tinyi_comm_steps(tiny_comm *c, tinyi_sum *s, tiny_status *st)
     for (;;) {
         tinyi_comm_step t;
         memset(&t, 0, sizeof t);
-        if (!(s->way == TINY_COMM_RING ? tinyi_comm_ring(c, s, s->step, &t) : tinyi_comm_doubling(c, s, s->step, &t))) return 1;
+        if (!(s->way == TINY_COMM_RING ? tinyi_comm_ring(c, s, s->step, &t) : tinyi_comm_doubling(c, s, s->step, &t)))
+            return 1;
         if (!s->ready) {
             if (s->step == 0) s->at = TINYI_MAX(s->at, c->last_end);
             tinyi_comm_message(&s->send, s, s->step, s->x + t.to_at, t.to_n);
@@ -234,7 +241,8 @@ static int tinyi_comm_progress(tiny_comm *c)
     while (c->first != c->next && !c->failed) {
         tinyi_sum *s = &c->sum[c->first % TINY_COMM_FLIGHTS];
         int done;
-        for (i = c->first; i != c->next && !st; i++) {  /* sends, in order, up to the first that must wait for its turn */
+        /* sends, in order, up to the first that must wait for its turn */
+        for (i = c->first; i != c->next && !st; i++) {
             tinyi_sum *next = &c->sum[i % TINY_COMM_FLIGHTS];
             if (next->way != TINY_COMM_DIRECT || !tinyi_comm_sent(c, next, &st)) break;
         }
@@ -315,10 +323,15 @@ TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, t
     size_t i, all;
     if (out) *out = NULL;
     if (st) return st;
-    if (!out || !desc || !desc->net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_comm_open needs the net of a rank and a place for the comm");
-    if (desc->net->world < 1 || desc->net->world > TINY_NET_RANKS || desc->net->rank < 0 || desc->net->rank >= desc->net->world)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rank %d of %d: ranks are 0 to one below their number, which is at most %d", desc->net->rank, desc->net->world, TINY_NET_RANKS);
-    if (desc->way < 0 || desc->way >= TINY_COMM_WAYS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "way %d of summing is not one of the %d", desc->way, TINY_COMM_WAYS);
+    if (!out || !desc || !desc->net)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_comm_open needs the net of a rank and a place for the comm");
+    if (desc->net->world < 1 || desc->net->world > TINY_NET_RANKS || desc->net->rank < 0 ||
+        desc->net->rank >= desc->net->world)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "rank %d of %d: ranks are 0 to one below their number, which is at most %d", desc->net->rank,
+                          desc->net->world, TINY_NET_RANKS);
+    if (desc->way < 0 || desc->way >= TINY_COMM_WAYS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "way %d of summing is not one of the %d", desc->way, TINY_COMM_WAYS);
     c = (tiny_comm *)tinyi_alloc(ctx, 1, sizeof *c);
     if (!c) return tiny_ctx_status(ctx);
     memset(c, 0, sizeof *c);
@@ -330,9 +343,11 @@ TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, t
     c->n_short = desc->n_short ? desc->n_short : TINYI_COMM_SHORT;
     c->way = desc->way;
     c->timeout_ns = desc->timeout_ns ? desc->timeout_ns : UINT64_C(10000000000);
-    if (!tinyi_size_mul(c->n_most, 2 * sizeof *c->got, &all)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sums of %zu numbers are more than this machine can address", c->n_most);
+    if (!tinyi_size_mul(c->n_most, 2 * sizeof *c->got, &all))
+        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sums of %zu numbers are more than this machine can address", c->n_most);
     if (!st && !(c->got = (float *)tinyi_alloc(ctx, c->n_most, 2 * sizeof *c->got))) st = tiny_ctx_status(ctx);
-    if (!st && !(c->out = (tiny_message *)tinyi_alloc(ctx, (size_t)c->world * TINY_COMM_FLIGHTS, sizeof *c->out))) st = tiny_ctx_status(ctx);
+    if (!st && !(c->out = (tiny_message *)tinyi_alloc(ctx, (size_t)c->world * TINY_COMM_FLIGHTS, sizeof *c->out)))
+        st = tiny_ctx_status(ctx);
     if (st) {
         tiny_free(ctx, c->got);
         tiny_free(ctx, c);
@@ -397,13 +412,17 @@ TINY_API tiny_status tiny_allreduce_start(tiny_comm *c, float *x, size_t n, unsi
     tinyi_sum *s;
     int i;
     if (!c) return TINY_E_ARGUMENT;
-    if (!handle || (!x && n)) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tiny_allreduce_start needs numbers and a place for the handle");
-    if (n > c->n_most) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a sum of %zu numbers: this comm was opened for %zu", n, c->n_most);
+    if (!handle || (!x && n))
+        return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tiny_allreduce_start needs numbers and a place for the handle");
+    if (n > c->n_most)
+        return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a sum of %zu numbers: this comm was opened for %zu", n, c->n_most);
     if (tag > 255) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tag %u: 0 to 255 are possible", tag);
     tinyi_comm_lock(c);
     s = &c->sum[c->next % TINY_COMM_FLIGHTS];
     if (c->failed) st = tinyi_fail(c->ctx, c->failed, "%s", c->says);
-    else if (c->used[c->next % TINY_COMM_FLIGHTS]) st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "%d sums are in flight, as many as can be: wait for one", TINY_COMM_FLIGHTS);
+    else if (c->used[c->next % TINY_COMM_FLIGHTS])
+        st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "%d sums are in flight, as many as can be: wait for one",
+                        TINY_COMM_FLIGHTS);
     else {
         s->x = x;
         s->n = n;
@@ -411,7 +430,10 @@ TINY_API tiny_status tiny_allreduce_start(tiny_comm *c, float *x, size_t n, unsi
         s->tag = tag;
         s->at = c->clock;
         s->step = s->ready = s->done = s->from = 0;
-        s->way = c->way != TINY_COMM_AUTO ? c->way : c->world <= 2 ? TINY_COMM_DIRECT : n <= c->n_short ? TINY_COMM_DOUBLING : TINY_COMM_RING;
+        s->way = c->way != TINY_COMM_AUTO ? c->way
+                 : c->world <= 2          ? TINY_COMM_DIRECT
+                 : n <= c->n_short        ? TINY_COMM_DOUBLING
+                                          : TINY_COMM_RING;
         for (i = 0; i < c->world; i++) tinyi_comm_message(&s->out[i], s, 0, x, n);
         c->used[c->next % TINY_COMM_FLIGHTS] = 1;
         *handle = c->next++;
@@ -433,7 +455,8 @@ TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
     end = c->timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + c->timeout_ns;
     tinyi_comm_lock(c);
     if (!c->failed && (!c->used[handle % TINY_COMM_FLIGHTS] || s->number != handle)) {
-        st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "no sum with the handle %llu is in flight", (unsigned long long)handle);
+        st =
+            tinyi_fail(c->ctx, TINY_E_ARGUMENT, "no sum with the handle %llu is in flight", (unsigned long long)handle);
         tinyi_comm_unlock(c);
         return st;
     }
@@ -446,13 +469,15 @@ TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
         now = tiny_now_ns();
         if (now >= end) {
             char says[160];
-            (void)snprintf(says, sizeof says, "rank %d waited %.3g s for sum %llu (tag %u) without an end", c->rank, 1e-9 * (double)c->timeout_ns, (unsigned long long)handle, s->tag);
+            (void)snprintf(says, sizeof says, "rank %d waited %.3g s for sum %llu (tag %u) without an end", c->rank,
+                           1e-9 * (double)c->timeout_ns, (unsigned long long)handle, s->tag);
             tinyi_comm_give_up(c, TINY_E_TIMEOUT, says);
             break;
         }
         until = c->look_at ? TINYI_MIN(end, c->look_at) : end;
         tinyi_comm_unlock(c);
-        if (until == end || until > now + TINYI_COMM_SPIN_NS) c->net->pause(c->net, seen, until == end ? end : until - TINYI_COMM_SPIN_NS);
+        if (until == end || until > now + TINYI_COMM_SPIN_NS)
+            c->net->pause(c->net, seen, until == end ? end : until - TINYI_COMM_SPIN_NS);
         else tinyi_pause();
         tinyi_comm_lock(c);
     }
@@ -475,15 +500,17 @@ TINY_API tiny_status tiny_allreduce(tiny_comm *c, float *x, size_t n, unsigned t
     return st ? st : tiny_allreduce_wait(c, handle);
 }
 
-/* Bytes and their squares, whose sums are exact in floats: p times the sum of squares is the square of the sum only where all
- * ranks have the same, and all of them see both. */
+/* Bytes and their squares, whose sums are exact in floats: p times the sum of squares is the square of the sum only
+ * where all ranks have the same, and all of them see both. */
 TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t value)
 {
     float x[16];
     int i;
     tiny_status st;
     if (!c || !what) return TINY_E_ARGUMENT;
-    if (c->n_most < 16) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a comm for sums of %zu numbers cannot compare anything: 16 are needed", c->n_most);
+    if (c->n_most < 16)
+        return tinyi_fail(c->ctx, TINY_E_ARGUMENT,
+                          "a comm for sums of %zu numbers cannot compare anything: 16 are needed", c->n_most);
     for (i = 0; i < 8; i++) {
         x[i] = (float)(value >> 8 * i & 0xff);
         x[8 + i] = x[i] * x[i];

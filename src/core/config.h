@@ -9,8 +9,9 @@
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                      these targets, and those that stand on them; see docs/limits.md for what each costs
- *   TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; nothing is chosen when
- *                      the program runs, and a processor without it is refused by tiny_ctx_open; TINY_NO_CONFORM goes with it
+ *   TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; nothing is
+ *                      chosen when the program runs, and a processor without it is refused by tiny_ctx_open;
+ *                      TINY_NO_CONFORM goes with it
  *   TINY_NO_VNNI       no second form of the avx2 target for processors with VNNI but without AVX-512
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
@@ -115,8 +116,8 @@
 #endif
 #endif
 
-/* Stands behind TINY_API where each header has its own body of a shared function, for its answer depends on the operations
- * of that header: such a function is not forwarded. TINYI_DOORS (core/state_inside.h) makes the bodies. */
+/* Stands behind TINY_API where each header has its own body of a shared function, for its answer depends on the
+ * operations of that header: such a function is not forwarded. TINYI_DOORS (core/state_inside.h) makes the bodies. */
 #define TINYI_EACH
 
 #ifndef TINY_ASSERT
@@ -126,8 +127,11 @@
 /* The reference gives the same bits everywhere: no contraction to fma, no
  * reassociation, no excess precision. gcc takes the order for a function,
  * clang for a file scope region; what neither can obey is refused. */
-#if defined __FLT_EVAL_METHOD__ && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16 && !defined TINY_ALLOW_EXCESS_PRECISION
-#error "tiny: this compiler keeps extra bits in float arithmetic; on 32-bit x86 add -msse2 -mfpmath=sse, on s390x -fexcess-precision=fast or -std=gnu99"
+#if defined __FLT_EVAL_METHOD__ && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16 && \
+    !defined TINY_ALLOW_EXCESS_PRECISION
+#error \
+    "tiny: this compiler keeps extra bits in float arithmetic; on 32-bit x86 add -msse2 -mfpmath=sse, \
+on s390x -fexcess-precision=fast or -std=gnu99"
 #endif                                      /* 16: extra bits for _Float16 only */
 #if defined __clang__ && defined __FAST_MATH__
 #error "tiny: clang cannot turn -ffast-math off for the reference; compile this file without it"

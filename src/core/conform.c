@@ -16,7 +16,14 @@ TINY_REF_BEGIN                              /* the same inputs everywhere, and N
 #define TINYI_CONFORM_WALL 256              /* bytes before and after each buffer: more than any vector store */
 #define TINYI_CONFORM_CASES 40
 
-enum { TINYI_SPECIAL_NONE, TINYI_SPECIAL_ZEROS, TINYI_SPECIAL_INF_NAN, TINYI_SPECIAL_DENORMAL, TINYI_SPECIAL_OUTLIER, TINYI_SPECIAL_MIXED };
+enum {
+    TINYI_SPECIAL_NONE,
+    TINYI_SPECIAL_ZEROS,
+    TINYI_SPECIAL_INF_NAN,
+    TINYI_SPECIAL_DENORMAL,
+    TINYI_SPECIAL_OUTLIER,
+    TINYI_SPECIAL_MIXED
+};
 
 typedef struct tinyi_conform_side {         /* one tensor of a case */
     unsigned char *dense;                   /* row-major, what the reference sees */
@@ -61,7 +68,10 @@ static void tinyi_conform_release(tinyi_conform *t)
 
 /* ---- numbers of any type ---- */
 
-static int tinyi_conform_is_float(tiny_dtype d) { return d == TINY_F32 || d == TINY_F16 || d == TINY_BF16 || d == TINY_F64; }
+static int tinyi_conform_is_float(tiny_dtype d)
+{
+    return d == TINY_F32 || d == TINY_F16 || d == TINY_BF16 || d == TINY_F64;
+}
 
 static double tinyi_conform_get(tiny_dtype dtype, const unsigned char *p)
 {
@@ -167,8 +177,11 @@ static void tinyi_conform_any(tinyi_conform *t, tiny_dtype dtype, unsigned char 
 static double tinyi_conform_draw(tinyi_conform *t, tiny_dtype dtype, tiny_fill fill, tiny_idx limit)
 {
     tiny_rng *r = &t->rng;
-    if (fill == TINY_FILL_INDEX) return (double)tiny_rng_below(r, (uint32_t)TINYI_MIN(TINYI_MAX(limit, 1), (tiny_idx)0x7fffffff));
-    if (fill == TINY_FILL_POSITIVE) return tinyi_conform_is_float(dtype) ? 0.1 + 1.9 * (double)tiny_rng_uniform(r) : 1.0 + (double)tiny_rng_below(r, 100);
+    if (fill == TINY_FILL_INDEX)
+        return (double)tiny_rng_below(r, (uint32_t)TINYI_MIN(TINYI_MAX(limit, 1), (tiny_idx)0x7fffffff));
+    if (fill == TINY_FILL_POSITIVE)
+        return tinyi_conform_is_float(dtype) ? 0.1 + 1.9 * (double)tiny_rng_uniform(r)
+                                             : 1.0 + (double)tiny_rng_below(r, 100);
     if (dtype == TINY_I8) return (double)tiny_rng_below(r, 256) - 128.0;
     if (dtype == TINY_U8) return (double)tiny_rng_below(r, 256);
     if (!tinyi_conform_is_float(dtype)) return (double)tiny_rng_below(r, 2001) - 1000.0;
@@ -215,7 +228,8 @@ static int tinyi_conform_special(const tiny_case *c)
 
 static int tinyi_conform_takes_specials(const tinyi_conform *t, int i)
 {
-    return t->op.in[i] && tinyi_conform_is_float(t->c.in[i].dtype) && (t->c.fill[i] == TINY_FILL_NORMAL || t->c.fill[i] == TINY_FILL_WIDE);
+    return t->op.in[i] && tinyi_conform_is_float(t->c.in[i].dtype) &&
+           (t->c.fill[i] == TINY_FILL_NORMAL || t->c.fill[i] == TINY_FILL_WIDE);
 }
 
 /* Nothing but denormals: in all inputs, or in all but one, since a product of two denormals is nothing but zero. */
@@ -232,7 +246,8 @@ static void tinyi_conform_fill(tinyi_conform *t, int i)
     tiny_dtype dtype = s->ref.dtype;
     tiny_idx j, n = tiny_tensor_count(&s->ref);
     size_t es = tiny_dtype_bytes(dtype);
-    int denormal = t->special == TINYI_SPECIAL_DENORMAL && tinyi_conform_takes_specials(t, i) && !tinyi_conform_stays_normal(t, i);
+    int denormal =
+        t->special == TINYI_SPECIAL_DENORMAL && tinyi_conform_takes_specials(t, i) && !tinyi_conform_stays_normal(t, i);
     if (t->c.fill[i] == TINY_FILL_TABLE) {
         if (t->c.fill_table && n) t->c.fill_table(&t->c, i, s->dense);
         return;
@@ -245,12 +260,14 @@ static void tinyi_conform_fill(tinyi_conform *t, int i)
             tinyi_conform_put(dtype, p, denormal ? tinyi_conform_denormal(t, dtype, v) : v);
         }
     }
-    if (t->special != TINYI_SPECIAL_NONE && t->special != TINYI_SPECIAL_DENORMAL && tinyi_conform_takes_specials(t, i)) tinyi_conform_strew(t, s, n);
+    if (t->special != TINYI_SPECIAL_NONE && t->special != TINYI_SPECIAL_DENORMAL && tinyi_conform_takes_specials(t, i))
+        tinyi_conform_strew(t, s, n);
 }
 
 /* ---- how a tensor lies in memory ---- */
 
-static size_t tinyi_conform_offset(const tiny_tensor *t, tiny_idx i)  /* bytes, from data, of element i in row-major order; wraps */
+/* bytes, from data, of element i in row-major order; wraps */
+static size_t tinyi_conform_offset(const tiny_tensor *t, tiny_idx i)
 {
     tiny_idx at = 0;
     int a;
@@ -265,14 +282,17 @@ static void tinyi_conform_scatter(const tiny_tensor *view, const unsigned char *
 {
     tiny_idx i, n = tiny_tensor_count(view);
     size_t es = tiny_dtype_bytes(view->dtype);
-    for (i = 0; i < n; i++) memcpy((unsigned char *)view->data + (ptrdiff_t)tinyi_conform_offset(view, i), dense + (size_t)i * es, es);
+    for (i = 0; i < n; i++)
+        memcpy((unsigned char *)view->data + (ptrdiff_t)tinyi_conform_offset(view, i), dense + (size_t)i * es, es);
 }
 
 static void tinyi_conform_gather(unsigned char *dense, const tiny_tensor *view)
 {
     tiny_idx i, n = tiny_tensor_count(view);
     size_t es = tiny_dtype_bytes(view->dtype);
-    for (i = 0; i < n; i++) memcpy(dense + (size_t)i * es, (const unsigned char *)view->data + (ptrdiff_t)tinyi_conform_offset(view, i), es);
+    for (i = 0; i < n; i++)
+        memcpy(dense + (size_t)i * es, (const unsigned char *)view->data + (ptrdiff_t)tinyi_conform_offset(view, i),
+               es);
 }
 
 static tinyi_conform_layout tinyi_conform_draw_layout(tiny_rng *r)
@@ -299,8 +319,10 @@ static tiny_status tinyi_conform_lay(tinyi_conform *t, tinyi_conform_side *s, in
     if (dense || t->c.index == 0) l.kind = 0;
     for (i = 0; i < v.rank; i++) order[i] = i;
     if (l.kind == 4 || l.kind == 5 || l.kind == 8) gap = l.gap;         /* rows apart */
-    if (l.kind >= 6 && l.kind <= 8 && v.rank > 1) {                     /* two of the last three axes exchanged in memory */
-        int last = v.rank > 2 && l.axis % 3 == 1 ? v.rank - 2 : v.rank - 1, other = v.rank > 2 && l.axis % 3 > 0 ? v.rank - 3 : v.rank - 2;
+    /* two of the last three axes exchanged in memory */
+    if (l.kind >= 6 && l.kind <= 8 && v.rank > 1) {
+        int last = v.rank > 2 && l.axis % 3 == 1 ? v.rank - 2 : v.rank - 1,
+            other = v.rank > 2 && l.axis % 3 > 0 ? v.rank - 3 : v.rank - 2;
         order[last] = other;
         order[other] = last;
     }
@@ -350,7 +372,8 @@ static const char *tinyi_conform_where(const tiny_tensor *t, tiny_idx i, char te
     return text;
 }
 
-static void tinyi_conform_differs(tinyi_conform *t, const char *how, int j, tiny_idx i, double got, double want, double allowed)
+static void tinyi_conform_differs(tinyi_conform *t, const char *how, int j, tiny_idx i, double got, double want,
+                                  double allowed)
 {
     char where[96];
     if (t->what[0]) return;
@@ -366,7 +389,8 @@ static double tinyi_conform_allowed(const tinyi_conform *t, tiny_dtype dtype, do
     int fraction, least, end;
     tinyi_conform_format(dtype, &fraction, &least, &end);
     if (t->row->bound.kind == TINY_BOUND_ULP) return t->limit * own;
-    return t->limit * u * size + t->limit * tinyi_conform_power(least - fraction) + (dtype == TINY_F16 || dtype == TINY_BF16 ? own : 0.0);
+    return t->limit * u * size + t->limit * tinyi_conform_power(least - fraction) +
+           (dtype == TINY_F16 || dtype == TINY_BF16 ? own : 0.0);
 }
 
 static void tinyi_conform_ulps(tinyi_conform *t, tiny_dtype dtype, double error, double want)
@@ -375,7 +399,8 @@ static void tinyi_conform_ulps(tinyi_conform *t, tiny_dtype dtype, double error,
     if (ulps > t->case_ulp) t->case_ulp = ulps;
 }
 
-static void tinyi_conform_compare(tinyi_conform *t, const char *how, int j, const unsigned char *got, const unsigned char *magnitude)
+static void tinyi_conform_compare(tinyi_conform *t, const char *how, int j, const unsigned char *got,
+                                  const unsigned char *magnitude)
 {
     const tinyi_conform_side *s = &t->out[j];
     tiny_dtype dtype = s->ref.dtype;
@@ -391,7 +416,8 @@ static void tinyi_conform_compare(tinyi_conform *t, const char *how, int j, cons
         double g = tinyi_conform_get(dtype, pg), w = tinyi_conform_get(dtype, pw), error, allowed;
         if (!tinyi_conform_is_float(dtype) || kind == TINY_BOUND_EXACT) {
             if (memcmp(pg, pw, es) == 0 || (tinyi_conform_nan(g) && tinyi_conform_nan(w))) continue;
-            if (tinyi_conform_is_float(dtype) && g - w == g - w) tinyi_conform_ulps(t, dtype, tinyi_conform_abs(g - w), w);
+            if (tinyi_conform_is_float(dtype) && g - w == g - w)
+                tinyi_conform_ulps(t, dtype, tinyi_conform_abs(g - w), w);
             t->case_of_bound = 1e30;
             tinyi_conform_differs(t, how, j, i, g, w, 0.0);
             continue;
@@ -406,7 +432,8 @@ static void tinyi_conform_compare(tinyi_conform *t, const char *how, int j, cons
         if (kind == TINY_BOUND_LINEAR) {
             size = tinyi_conform_get(dtype, magnitude + (size_t)i * es);
             if (tinyi_conform_nan(size) || tinyi_conform_inf(size)) {
-                if (!t->has_nonfinite) continue;        /* the sum of magnitudes overflows: order decides what comes out */
+                /* the sum of magnitudes overflows: order decides what comes out */
+                if (!t->has_nonfinite) continue;
                 size = tinyi_conform_nan(w) || tinyi_conform_inf(w) ? 0.0 : tinyi_conform_abs(w);
             }
         }
@@ -427,7 +454,8 @@ static void tinyi_conform_compare(tinyi_conform *t, const char *how, int j, cons
         if (!(error <= allowed)) tinyi_conform_differs(t, how, j, i, g, w, allowed);
     }
     for (i = 0; i < n; i++) {
-        double g = tinyi_conform_get(dtype, got + (size_t)i * es), w = tinyi_conform_get(dtype, s->dense + (size_t)i * es);
+        double g = tinyi_conform_get(dtype, got + (size_t)i * es),
+               w = tinyi_conform_get(dtype, s->dense + (size_t)i * es);
         if (g - g != 0.0 || w - w != 0.0) continue;
         t->case_square += (g - w) * (g - w);
         t->case_square_ref += w * w;
@@ -435,7 +463,8 @@ static void tinyi_conform_compare(tinyi_conform *t, const char *how, int j, cons
 }
 
 /* Memory of s is as before, except for the elements of the view when written is not 0. */
-static void tinyi_conform_walls(tinyi_conform *t, const char *how, const char *side, int j, tinyi_conform_side *s, int written)
+static void tinyi_conform_walls(tinyi_conform *t, const char *how, const char *side, int j, tinyi_conform_side *s,
+                                int written)
 {
     const unsigned char *first = (const unsigned char *)s->view.data;
     tiny_idx k, n = tiny_tensor_count(&s->view);
@@ -449,9 +478,11 @@ static void tinyi_conform_walls(tinyi_conform *t, const char *how, const char *s
     if (!memcmp(s->before, s->memory, s->bytes)) return;
     for (i = 0; s->before[i] == s->memory[i]; i++) {}
     if (written)
-        (void)snprintf(t->what, sizeof t->what, "%s%s %d: wrote outside the tensor, %td bytes from its first element", how, side, j, s->memory + i - first);
+        (void)snprintf(t->what, sizeof t->what, "%s%s %d: wrote outside the tensor, %td bytes from its first element",
+                       how, side, j, s->memory + i - first);
     else
-        (void)snprintf(t->what, sizeof t->what, "%s%s %d: changed an input, %td bytes from its first element", how, side, j, s->memory + i - first);
+        (void)snprintf(t->what, sizeof t->what, "%s%s %d: changed an input, %td bytes from its first element", how,
+                       side, j, s->memory + i - first);
 }
 
 /* ---- one case ---- */
@@ -498,8 +529,8 @@ static tiny_status tinyi_conform_magnitudes(tinyi_conform *t, unsigned char *con
 }
 
 /* One run of the candidate over the views; in_place: out[0] lies where in[in_place - 1] lies. */
-static void tinyi_conform_candidate(tinyi_conform *t, int in_place, int uploaded, unsigned char *const *start, unsigned char *const *magnitude,
-                                    unsigned char *got, int *declined)
+static void tinyi_conform_candidate(tinyi_conform *t, int in_place, int uploaded, unsigned char *const *start,
+                                    unsigned char *const *magnitude, unsigned char *got, int *declined)
 {
     const char *how = in_place ? "in place: " : uploaded ? "uploaded: " : "";
     const tiny_accel *a = t->ctx->desc.accel;
@@ -644,14 +675,16 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
     }
     tinyi_conform_candidate(t, 0, 0, start, magnitude, got, declined);
     for (i = 0; i < 2 && !t->what[0]; i++)
-        if (row->flags & (i ? TINY_OP_INPLACE_1 : TINY_OP_INPLACE) && row->n_in > i && t->op.in[i] && !(row->flags & TINY_OP_ACCUMULATES) &&
-            tinyi_conform_same_shape(&t->in[i].ref, &t->out[0].ref))
+        if (row->flags & (i ? TINY_OP_INPLACE_1 : TINY_OP_INPLACE) && row->n_in > i && t->op.in[i] &&
+            !(row->flags & TINY_OP_ACCUMULATES) && tinyi_conform_same_shape(&t->in[i].ref, &t->out[0].ref))
             tinyi_conform_candidate(t, i + 1, 0, start, magnitude, got, declined);
-    if (!t->what[0] && accel && accel->upload && t->c.index % 5 == 4) tinyi_conform_candidate(t, 0, 1, start, magnitude, got, declined);
+    if (!t->what[0] && accel && accel->upload && t->c.index % 5 == 4)
+        tinyi_conform_candidate(t, 0, 1, start, magnitude, got, declined);
     return TINY_OK;
 }
 
-static uint64_t tinyi_conform_hash(const char *name)     /* FNV-1a: the stream of an operation does not depend on its place in the table */
+/* FNV-1a: the stream of an operation does not depend on its place in the table */
+static uint64_t tinyi_conform_hash(const char *name)
 {
     uint64_t h = 14695981039346656037u;
     for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
@@ -668,13 +701,20 @@ static void tinyi_conform_note(tinyi_conform *t)
     if (t->result.first_failure[0]) return;
     shapes[0] = 0;
     for (i = 0; i < t->row->n_in && n < 100; i++)
-        if (t->op.in[i]) n += (size_t)snprintf(shapes + n, 96, "%s%.80s", n ? ", " : "", tinyi_shape_text(&t->in[i].ref, one));
+        if (t->op.in[i])
+            n += (size_t)snprintf(shapes + n, 96, "%s%.80s", n ? ", " : "", tinyi_shape_text(&t->in[i].ref, one));
     if (accel)                              /* only the program that brings it can run it again */
-        (void)snprintf(t->result.first_failure, sizeof t->result.first_failure, "kit.op = \"%.40s\", kit.seed = %llu, kit.only_case = %d; back end %.40s, %d threads\n  (%.150s) %.190s", t->row->name,
-                       (unsigned long long)t->seed, t->c.index + 1, accel->name ? accel->name : "?", t->ctx->n_threads, shapes, t->what);
+        (void)snprintf(
+            t->result.first_failure, sizeof t->result.first_failure,
+            "kit.op = \"%.40s\", kit.seed = %llu, kit.only_case = %d; back end %.40s, %d threads\n  (%.150s) %.190s",
+            t->row->name, (unsigned long long)t->seed, t->c.index + 1, accel->name ? accel->name : "?",
+            t->ctx->n_threads, shapes, t->what);
     else
-        (void)snprintf(t->result.first_failure, sizeof t->result.first_failure, "build/conformance --op %.40s --target %.40s --threads %d --seed %llu --case %d\n  (%.150s) %.190s", t->row->name,
-                       tiny_target_name(t->ctx->target), t->ctx->n_threads, (unsigned long long)t->seed, t->c.index + 1, shapes, t->what);
+        (void)snprintf(
+            t->result.first_failure, sizeof t->result.first_failure,
+            "build/conformance --op %.40s --target %.40s --threads %d --seed %llu --case %d\n  (%.150s) %.190s",
+            t->row->name, tiny_target_name(t->ctx->target), t->ctx->n_threads, (unsigned long long)t->seed,
+            t->c.index + 1, shapes, t->what);
 }
 
 static tiny_status tinyi_conform_row(tinyi_conform *t, const tiny_conform_desc *desc, double done, double step)
@@ -701,7 +741,8 @@ static tiny_status tinyi_conform_row(tinyi_conform *t, const tiny_conform_desc *
         st = tinyi_conform_case(t, desc, &declined);
         tinyi_conform_release(t);
         if (!st && t->ctx->desc.cancel && t->ctx->desc.cancel(t->ctx->desc.user))
-            st = tinyi_fail(t->ctx, TINY_E_CANCELLED, "conformance: the cancel callback asked to stop at %s", t->row->name);
+            st = tinyi_fail(t->ctx, TINY_E_CANCELLED, "conformance: the cancel callback asked to stop at %s",
+                            t->row->name);
         if (st) break;
         if (declined) t->result.n_declined++;
         if (declined && !desc->include_declined && !t->what[0]) continue;
@@ -716,7 +757,10 @@ static tiny_status tinyi_conform_row(tinyi_conform *t, const tiny_conform_desc *
 }
 
 /* the i-th row of the walk; NULL past the end */
-static const tiny_op_row *tinyi_conform_row_at(const tiny_ctx *ctx, const tiny_conform_desc *d, size_t i) { return d->rows ? d->rows[i] : tinyi_op_row_at(ctx->wings, i); }
+static const tiny_op_row *tinyi_conform_row_at(const tiny_ctx *ctx, const tiny_conform_desc *d, size_t i)
+{
+    return d->rows ? d->rows[i] : tinyi_op_row_at(ctx->wings, i);
+}
 
 TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed)
 {
@@ -729,10 +773,12 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
     if (st) return st;
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
-    for (; tinyi_conform_row_at(ctx, &d, n_rows); n_rows++) known |= d.op && !strcmp(d.op, tinyi_conform_row_at(ctx, &d, n_rows)->name);
+    for (; tinyi_conform_row_at(ctx, &d, n_rows); n_rows++)
+        known |= d.op && !strcmp(d.op, tinyi_conform_row_at(ctx, &d, n_rows)->name);
     if (d.op && !known) return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: there is no operation named %.64s", d.op);
     if (!n_failed || d.n_cases < 0 || d.only_case < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: n_failed is needed, and numbers of cases are not negative");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "conformance: n_failed is needed, and numbers of cases are not negative");
     if (d.only_case > 0 && d.n_cases < d.only_case) d.n_cases = d.only_case;
     t = (tinyi_conform *)tiny_alloc(ctx, sizeof *t);
     if (!t) return tiny_ctx_status(ctx);

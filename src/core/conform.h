@@ -9,22 +9,29 @@ TINYI_C_BEGIN
 
 /* How an input of a case is filled. Integer types: NORMAL draws from the whole range of 8 bits, else -1000..1000. */
 typedef enum tiny_fill {
-    TINY_FILL_NORMAL,       /* N(0, 1); about every fourth case has special values strewn in unless the row forbids it */
+    /* N(0, 1); about every fourth case has special values strewn in unless the row forbids it */
+    TINY_FILL_NORMAL,
     TINY_FILL_POSITIVE,     /* uniform in (0.1, 2); never special values */
     TINY_FILL_INDEX,        /* integers 0..limit-1 */
     TINY_FILL_ANY,          /* any bits of the type that are no NaN: for conversions and moves */
-    TINY_FILL_WIDE,         /* normal times 2^(-20..20), 2^(-8..8) for f16: for functions of one argument; special values too */
+    /* normal times 2^(-20..20), 2^(-8..8) for f16: for functions of one argument; special values too */
+    TINY_FILL_WIDE,
     TINY_FILL_TABLE         /* the case's own fill function does it */
 } tiny_fill;
 
-typedef union tiny_case_params { unsigned char bytes[TINY_OP_MAX_PARAMS]; double align; void *align_p; } tiny_case_params;
+typedef union tiny_case_params {
+    unsigned char bytes[TINY_OP_MAX_PARAMS];
+    double align;
+    void *align_p;
+} tiny_case_params;
 
 struct tiny_case {          /* the row's cases function sets what stands above the line; it gets all zero */
     tiny_tensor in[TINY_OP_MAX_IN];         /* dtype, rank, dims; rank -1: this optional input is left out */
     tiny_fill fill[TINY_OP_MAX_IN];
     tiny_idx limit[TINY_OP_MAX_IN];
     int dense[TINY_OP_MAX_IN];              /* nonzero: the kit must not give this input gaps or odd strides */
-    int no_specials;                        /* nonzero: no inf, NaN, denormals or outliers in this case; zeros come still */
+    /* nonzero: no inf, NaN, denormals or outliers in this case; zeros come still */
+    int no_specials;
     int no_denormals;                       /* nonzero: no case of nothing but denormals (tile units flush bf16 ones) */
     void (*fill_table)(tiny_case *c, int i_input, void *data);  /* for TINY_FILL_TABLE: dense data of in[i] */
     tiny_case_params params;
@@ -39,8 +46,10 @@ struct tiny_case {          /* the row's cases function sets what stands above t
 
 typedef struct tiny_conform_row {
     const tiny_op_row *row;
-    int n_cases, n_failed, n_declined;      /* declined: the back end left it to the processor, not counted in n_cases */
-    double worst_ulp;                       /* of the reference value; large where sums cancel, which a LINEAR bound allows for */
+    /* declined: the back end left it to the processor, not counted in n_cases */
+    int n_cases, n_failed, n_declined;
+    /* of the reference value; large where sums cancel, which a LINEAR bound allows for */
+    double worst_ulp;
     double worst_nmse;                      /* sum of squared errors / sum of squared references, of the worst case */
     double worst_of_bound;                  /* largest error / allowed error: above 1 is a failure */
     char first_failure[512];                /* a command line and what differed; "" when none */
@@ -48,13 +57,15 @@ typedef struct tiny_conform_row {
 
 typedef struct tiny_conform_desc {
     const char *op;                         /* NULL: every row */
-    const tiny_op_row *const *rows;         /* rows of your own, ended by NULL, instead of the house's table; may be NULL */
+    /* rows of your own, ended by NULL, instead of the house's table; may be NULL */
+    const tiny_op_row *const *rows;
     int n_cases;                            /* 0: 40 */
     uint64_t seed;
     int only_case;                          /* 0: all; k: only the k-th, counted from 1 */
     int include_declined;                   /* nonzero: cases that the back end declines count as cases too */
     void (*row)(void *user, const tiny_conform_row *row);   /* called after each row; may be NULL */
-    void (*answer)(void *user, const tiny_op_row *row, const tiny_op *op);  /* called with the reference's answer of each case; may be NULL */
+    /* called with the reference's answer of each case; may be NULL */
+    void (*answer)(void *user, const tiny_op_row *row, const tiny_op *op);
     void *user;
 } tiny_conform_desc;
 

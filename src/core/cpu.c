@@ -1,6 +1,7 @@
 /* src/core/cpu.c - what this processor can do
  *
- * x86: Intel Software Developer's Manual vol. 2A, CPUID leaves 1, 4, 7 and 0xd, XGETBV; AMD: leaf 0x8000001d for caches.
+ * x86: Intel Software Developer's Manual vol. 2A, CPUID leaves 1, 4, 7 and 0xd, XGETBV; AMD: leaf 0x8000001d for
+ * caches.
  * ARM: the hardware capability words of the Linux kernel, sysctl names on Apple, fixed for 64-bit Windows.
  * Left out: hybrid processors whose cores differ; every core of a released one runs the same instructions.           */
 #include "core/cpu_inside.h"
@@ -78,8 +79,10 @@ static uint64_t tinyi_cpu_xcr0(void) { return _xgetbv(0); }
 #if TINYI_CPU_CPUID
 TINYI_FN unsigned tinyi_cpu_features(void)
 {
-    const unsigned all_1 = 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29;                               /* fma, osxsave, avx, f16c */
-    const unsigned all_512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;                  /* f, dq, cd, bw, vl */
+    /* fma, osxsave, avx, f16c */
+    const unsigned all_1 = 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29;
+    /* f, dq, cd, bw, vl */
+    const unsigned all_512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
     unsigned one[4], seven[4] = { 0, 0, 0, 0 }, more[4] = { 0, 0, 0, 0 }, f = 0;
     uint64_t saved;
     if (!tinyi_cpu_id(1, 0, one)) return 0;
@@ -123,13 +126,16 @@ static unsigned tinyi_cpu_asks(const char *name, unsigned bit)
 }
 TINYI_FN unsigned tinyi_cpu_features(void)
 {
-    return TINY_CPU_NEON | tinyi_cpu_asks("hw.optional.arm.FEAT_DotProd", TINY_CPU_DOTPROD) | tinyi_cpu_asks("hw.optional.arm.FEAT_FP16", TINY_CPU_FP16_ARM) |
-           tinyi_cpu_asks("hw.optional.arm.FEAT_I8MM", TINY_CPU_I8MM) | tinyi_cpu_asks("hw.optional.arm.FEAT_BF16", TINY_CPU_BF16_ARM);
+    return TINY_CPU_NEON | tinyi_cpu_asks("hw.optional.arm.FEAT_DotProd", TINY_CPU_DOTPROD) |
+           tinyi_cpu_asks("hw.optional.arm.FEAT_FP16", TINY_CPU_FP16_ARM) |
+           tinyi_cpu_asks("hw.optional.arm.FEAT_I8MM", TINY_CPU_I8MM) |
+           tinyi_cpu_asks("hw.optional.arm.FEAT_BF16", TINY_CPU_BF16_ARM);
 }
 #elif TINYI_ARM64 && defined _WIN32
 TINYI_FN unsigned tinyi_cpu_features(void)
 {
-    return TINY_CPU_NEON | (IsProcessorFeaturePresent(43) ? (unsigned)TINY_CPU_DOTPROD : 0u);   /* PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE */
+    /* PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE */
+    return TINY_CPU_NEON | (IsProcessorFeaturePresent(43) ? (unsigned)TINY_CPU_DOTPROD : 0u);
 }
 #elif TINYI_ARM64
 TINYI_FN unsigned tinyi_cpu_features(void) { return TINY_CPU_NEON; }
@@ -196,8 +202,9 @@ TINYI_FN uint64_t tinyi_cpu_faults(void)
 TINYI_FN uint64_t tinyi_cpu_used(long thread)
 {
 #if TINYI_CPU_LINUX && defined SYS_clock_gettime && !(defined __x86_64__ && defined __ILP32__)
-    long t[2];                              /* the clock of a thread: pthread_getcpuclockid, which strict C99 hides, makes it so too */
-    if (thread > 0 && !syscall(SYS_clock_gettime, ~thread * 8 | 6, t)) return (uint64_t)t[0] * 1000000000u + (uint64_t)t[1];
+    long t[2]; /* the clock of a thread: pthread_getcpuclockid, which strict C99 hides, makes it so too */
+    if (thread > 0 && !syscall(SYS_clock_gettime, ~thread * 8 | 6, t))
+        return (uint64_t)t[0] * 1000000000u + (uint64_t)t[1];
 #endif
     (void)thread;
     return 0;
@@ -213,7 +220,8 @@ TINYI_FN size_t tinyi_cpu_cache(int level)
         unsigned r[4], i, leaf = 4;
         if (tinyi_cpu_id(0x80000001u, 0, r) && r[2] & 1u << 22) leaf = 0x8000001du;     /* AMD's topology extensions */
         for (i = 0; i < 16 && tinyi_cpu_id(leaf, i, r) && (r[0] & 31u); i++) {
-            const size_t bytes = ((size_t)(r[1] >> 22) + 1) * ((r[1] >> 12 & 0x3ffu) + 1) * ((r[1] & 0xfffu) + 1) * ((size_t)r[2] + 1);
+            const size_t bytes =
+                ((size_t)(r[1] >> 22) + 1) * ((r[1] >> 12 & 0x3ffu) + 1) * ((r[1] & 0xfffu) + 1) * ((size_t)r[2] + 1);
             if ((r[0] & 31u) == 2) continue;                                /* instructions */
             if ((int)(r[0] >> 5 & 7u) == level || (level == 3 && (r[0] >> 5 & 7u) >= 2 && bytes > found)) found = bytes;
         }

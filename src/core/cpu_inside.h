@@ -29,13 +29,16 @@ TINYI_FN unsigned tinyi_cpu_features(void);     /* the same at every call; costs
 /* Linux lends the tile registers to a process that asks once. Nonzero: they may be used. */
 TINYI_FN int tinyi_amx_permission(void);
 TINYI_FN int tinyi_cpu_count(void);             /* processors that this process may run on, at least 1 */
-TINYI_FN size_t tinyi_cpu_cache(int level);     /* bytes of the data cache of level 1 or 2, or of the last one for 3; a guess where unknown */
+/* bytes of the data cache of level 1 or 2, or of the last one for 3; a guess where unknown */
+TINYI_FN size_t tinyi_cpu_cache(int level);
 
 /* Of this thread: the processor it runs on (-1: unknown), and its number for tinyi_cpu_used (0: unknown). */
 TINYI_FN int tinyi_cpu_here(void);
 TINYI_FN long tinyi_cpu_thread(void);
-TINYI_FN uint64_t tinyi_cpu_faults(void);       /* pages that this process had to wait for a disk for; 0 where the system does not tell */
-TINYI_FN uint64_t tinyi_cpu_used(long thread);  /* nanoseconds of processor time, of a thread of this process; 0 where the system does not tell */
+/* pages that this process had to wait for a disk for; 0 where the system does not tell */
+TINYI_FN uint64_t tinyi_cpu_faults(void);
+/* nanoseconds of processor time, of a thread of this process; 0 where the system does not tell */
+TINYI_FN uint64_t tinyi_cpu_used(long thread);
 
 TINYI_C_END
 #endif

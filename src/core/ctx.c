@@ -84,7 +84,8 @@ TINY_API tiny_target tiny_target_by_name(const char *name)
 
 TINY_API int tiny_target_runs_here(tiny_target target)
 {
-    return target == TINY_TARGET_AUTO || target == TINY_TARGET_REFERENCE || tinyi_target_available(target, tinyi_cpu_features());
+    return target == TINY_TARGET_AUTO || target == TINY_TARGET_REFERENCE ||
+           tinyi_target_available(target, tinyi_cpu_features());
 }
 
 /* what AUTO means here: the environment's wish, else the last target that runs */
@@ -97,14 +98,17 @@ static tiny_target tinyi_ctx_best(unsigned cpu)
 }
 
 /* status 0 and the resolved target, or the sentence in text */
-static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tiny_target *target, char *text, size_t n_text)
+static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tiny_target *target, char *text,
+                                    size_t n_text)
 {
     const char *wish = NULL;
     char shown[48];
     *target = desc->target;
 #ifdef TINY_ONLY_TARGET
     if (!tinyi_target_available(TINYI_ONLY_TARGET, cpu)) {
-        (void)snprintf(text, n_text, "this program is compiled for the target %s alone, and this processor does not have it", tiny_target_name(TINYI_ONLY_TARGET));
+        (void)snprintf(text, n_text,
+                       "this program is compiled for the target %s alone, and this processor does not have it",
+                       tiny_target_name(TINYI_ONLY_TARGET));
         return TINY_E_TARGET;
     }
 #endif
@@ -119,7 +123,10 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
             if (*target == TINY_TARGET_COUNT) {
                 (void)tiny_plain(shown, sizeof shown, wish, strlen(wish));
 #define TINYI_TARGET_LIST(name, text) ", " text
-                (void)snprintf(text, n_text, "TINY_TARGET=%s in the environment names no target (auto" TINYI_TARGETS(TINYI_TARGET_LIST) ")", shown);
+                (void)snprintf(
+                    text, n_text,
+                    "TINY_TARGET=%s in the environment names no target (auto" TINYI_TARGETS(TINYI_TARGET_LIST) ")",
+                    shown);
 #undef TINYI_TARGET_LIST
                 return TINY_E_ARGUMENT;
             }
@@ -127,8 +134,8 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
     }
     if (*target == TINY_TARGET_AUTO) *target = tinyi_ctx_best(cpu);
     if (*target != TINY_TARGET_REFERENCE && !tinyi_target_available(*target, cpu)) {
-        (void)snprintf(text, n_text, "target %s: this processor or this build does not have it; the best here is %s", tiny_target_name(*target),
-                       tiny_target_name(tinyi_ctx_best(cpu)));
+        (void)snprintf(text, n_text, "target %s: this processor or this build does not have it; the best here is %s",
+                       tiny_target_name(*target), tiny_target_name(tinyi_ctx_best(cpu)));
         return TINY_E_TARGET;
     }
     return TINY_OK;
@@ -147,7 +154,8 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     if (d.n_threads < 0 || d.n_threads > TINY_MAX_THREADS) {
-        (void)snprintf(text, sizeof text, "n_threads is %d; it must be 0 (one per processor) to %d", d.n_threads, TINY_MAX_THREADS);
+        (void)snprintf(text, sizeof text, "n_threads is %d; it must be 0 (one per processor) to %d", d.n_threads,
+                       TINY_MAX_THREADS);
         tinyi_ctx_say(&d, TINY_LOG_ERROR, text);
         return TINY_E_ARGUMENT;
     }
@@ -165,7 +173,9 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
         st = TINY_E_UNSUPPORTED;
     }
     if (!st && d.accel && (d.accel->version < 1 || d.accel->version > TINY_ACCEL_VERSION)) {
-        (void)snprintf(text, sizeof text, "the accelerator speaks version %d of the hook, this library versions 1 to %d", d.accel->version, TINY_ACCEL_VERSION);
+        (void)snprintf(text, sizeof text,
+                       "the accelerator speaks version %d of the hook, this library versions 1 to %d", d.accel->version,
+                       TINY_ACCEL_VERSION);
         st = TINY_E_VERSION;
     }
     if (!st && d.accel && (!d.accel->can_run || !d.accel->run)) {
@@ -230,11 +240,23 @@ TINY_API void tiny_ctx_close(tiny_ctx *ctx)
     a.realloc_fn(a.user, ctx, sizeof *ctx, 0);
 }
 
-TINY_API tiny_status tiny_ctx_status(const tiny_ctx *ctx) { return tinyi_ctx_check(ctx) ? TINY_E_ARGUMENT : ctx->status; }
-TINY_API const char *tiny_ctx_message(const tiny_ctx *ctx) { return tinyi_ctx_check(ctx) ? "there is no context" : ctx->message; }
+TINY_API tiny_status tiny_ctx_status(const tiny_ctx *ctx)
+{
+    return tinyi_ctx_check(ctx) ? TINY_E_ARGUMENT : ctx->status;
+}
+TINY_API const char *tiny_ctx_message(const tiny_ctx *ctx)
+{
+    return tinyi_ctx_check(ctx) ? "there is no context" : ctx->message;
+}
 TINY_API int tiny_ctx_threads(const tiny_ctx *ctx) { return tinyi_ctx_check(ctx) ? 0 : ctx->n_threads; }
-TINY_API tiny_target tiny_ctx_target(const tiny_ctx *ctx) { return tinyi_ctx_check(ctx) ? TINY_TARGET_COUNT : ctx->target; }
-TINY_API tiny_target tiny_ctx_ran_on(const tiny_ctx *ctx) { return tinyi_ctx_check(ctx) ? TINY_TARGET_COUNT : ctx->ran_on; }
+TINY_API tiny_target tiny_ctx_target(const tiny_ctx *ctx)
+{
+    return tinyi_ctx_check(ctx) ? TINY_TARGET_COUNT : ctx->target;
+}
+TINY_API tiny_target tiny_ctx_ran_on(const tiny_ctx *ctx)
+{
+    return tinyi_ctx_check(ctx) ? TINY_TARGET_COUNT : ctx->ran_on;
+}
 TINY_API size_t tiny_ctx_bytes(const tiny_ctx *ctx) { return tinyi_ctx_check(ctx) ? 0 : ctx->bytes_held; }
 
 /* snprintf that goes on counting past the end */
@@ -256,20 +278,21 @@ TINY_API size_t tiny_ctx_report(const tiny_ctx *ctx, char *text, size_t n_bytes)
     if (n_bytes && text) text[0] = 0;
     if (tinyi_ctx_check(ctx)) return 1;
     if (!text) n_bytes = 0;
-    tinyi_ctx_put(text, n_bytes, &at, "target %s, %d thread%s of %d processor%s%s%s\n", tiny_target_name(ctx->target), ctx->n_threads,
-                  ctx->n_threads == 1 ? "" : "s", ctx->n_cpus, ctx->n_cpus == 1 ? "" : "s", ctx->desc.accel ? ", accelerator " : "",
-                  ctx->desc.accel ? ctx->desc.accel->name : "");
+    tinyi_ctx_put(text, n_bytes, &at, "target %s, %d thread%s of %d processor%s%s%s\n", tiny_target_name(ctx->target),
+                  ctx->n_threads, ctx->n_threads == 1 ? "" : "s", ctx->n_cpus, ctx->n_cpus == 1 ? "" : "s",
+                  ctx->desc.accel ? ", accelerator " : "", ctx->desc.accel ? ctx->desc.accel->name : "");
     tinyi_ctx_put(text, n_bytes, &at, "%-18s %-26s %s\n", "operation", "kernel", "target");
     for (i = 0; (row = tinyi_op_row_at(ctx->wings, i)) != NULL; i++) {
         const short *s = row->kernels;
         if (ctx->target == TINY_TARGET_REFERENCE || !row->fast || !s || *s < 0) {
-            tinyi_ctx_put(text, n_bytes, &at, "%-18s %-26s %s\n", row->name, "-", row->fast && ctx->target != TINY_TARGET_REFERENCE ? "plain C" : "reference");
+            tinyi_ctx_put(text, n_bytes, &at, "%-18s %-26s %s\n", row->name, "-",
+                          row->fast && ctx->target != TINY_TARGET_REFERENCE ? "plain C" : "reference");
             continue;
         }
         for (; *s >= 0; s++) {
             tiny_target from = tinyi_kernel_from(ctx->k, *s);
-            tinyi_ctx_put(text, n_bytes, &at, "%-18s %-26s %s%s\n", s == row->kernels ? row->name : "", tinyi_kernel_name(*s), tiny_target_name(from),
-                          from == ctx->target ? "" : " (lent)");
+            tinyi_ctx_put(text, n_bytes, &at, "%-18s %-26s %s%s\n", s == row->kernels ? row->name : "",
+                          tinyi_kernel_name(*s), tiny_target_name(from), from == ctx->target ? "" : " (lent)");
         }
     }
     return at + 1;

@@ -15,7 +15,8 @@ typedef struct tiny_recording tiny_recording; /* core/record.h */
 /* From the plainest to the most special. AUTO takes the best that runs here;
  * REFERENCE runs the reference of every operation. */
 #define TINYI_TARGETS(T) \
-    T(REFERENCE, "reference") T(SCALAR, "scalar") T(W128, "w128") T(NEON, "neon") T(AVX2, "avx2") T(AVX512, "avx512") T(AMX, "amx")
+    T(REFERENCE, "reference") T(SCALAR, "scalar") T(W128, "w128") T(NEON, "neon") T(AVX2, "avx2") T(AVX512, "avx512") \
+    T(AMX, "amx")
 #define TINYI_TARGET_ENUM(name, text) TINY_TARGET_##name,
 typedef enum tiny_target { TINY_TARGET_AUTO, TINYI_TARGETS(TINYI_TARGET_ENUM) TINY_TARGET_COUNT } tiny_target;
 #undef TINYI_TARGET_ENUM
@@ -61,7 +62,8 @@ TINY_API tiny_status tiny_ctx_status(const tiny_ctx *ctx);  /* of the last call 
 TINY_API const char *tiny_ctx_message(const tiny_ctx *ctx); /* its sentence; "" when none failed */
 TINY_API int tiny_ctx_threads(const tiny_ctx *ctx);
 TINY_API tiny_target tiny_ctx_target(const tiny_ctx *ctx);
-TINY_API tiny_target tiny_ctx_ran_on(const tiny_ctx *ctx);  /* target of the kernel that ran last; REFERENCE for a reference */
+/* target of the kernel that ran last; REFERENCE for a reference */
+TINY_API tiny_target tiny_ctx_ran_on(const tiny_ctx *ctx);
 TINY_API size_t tiny_ctx_bytes(const tiny_ctx *ctx);        /* held at this moment */
 
 TINY_API const char *tiny_target_name(tiny_target target);

@@ -56,7 +56,10 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     if (out) *out = tiny_file_memory(NULL, 0);
     return tinyi_file_none(ctx, path);
 }
-TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tiny_file_open(ctx, path, out); }
+TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out)
+{
+    return tiny_file_open(ctx, path, out);
+}
 tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock)
 {
     (void)special;
@@ -144,7 +147,10 @@ static tiny_status tinyi_file_read(tiny_ctx *ctx, FILE *f, const char *path, uin
         if (n < room && n <= most) break;
         if (n > most) {
             tiny_free(ctx, p);
-            return tinyi_fail(ctx, TINY_E_IO, "%s: more than %llu bytes were read without an end; this is the limit for anything that is not a regular file", path, (unsigned long long)most);
+            return tinyi_fail(ctx, TINY_E_IO,
+                              "%s: more than %llu bytes were read without an end; this is the limit for anything that "
+                              "is not a regular file",
+                              path, (unsigned long long)most);
         }
         q = (unsigned char *)tinyi_alloc(ctx, room, 2);
         if (!q) {
@@ -171,7 +177,8 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     return TINY_OK;
 }
 
-/* A file has an end, a device (/dev/zero) need not have one, and whoever fills a pipe may never stop: it gets half of the memory. */
+/* A file has an end, a device (/dev/zero) need not have one, and whoever fills a pipe may never stop: it gets half of
+ * the memory. */
 TINYI_FN uint64_t tinyi_file_most(const char *path)
 {
 #if TINYI_HAVE_MMAP
@@ -201,7 +208,8 @@ TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *
     return st;
 }
 
-/* neither file nor folder: /dev/null must not become a file because somebody did not want the output, and a pipe is opened once */
+/* neither file nor folder: /dev/null must not become a file because somebody did not want the output, and a pipe is
+ * opened once */
 TINYI_FN int tinyi_file_special(const char *path)
 {
 #if TINYI_HAVE_MMAP
@@ -220,10 +228,12 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     struct stat info;
     int fd;
     if (st) return st;
-    if (tinyi_file_special(path)) return tiny_file_copy(ctx, path, out);    /* who writes into a pipe is gone when it was closed once */
+    /* who writes into a pipe is gone when it was closed once */
+    if (tinyi_file_special(path)) return tiny_file_copy(ctx, path, out);
     fd = open(path, O_RDONLY);
     if (fd < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    if (!fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_size > 0 && (uintmax_t)info.st_size <= (uintmax_t)TINY_IDX_MAX) {
+    if (!fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_size > 0 &&
+        (uintmax_t)info.st_size <= (uintmax_t)TINY_IDX_MAX) {
         void *p = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p != MAP_FAILED) {
             (void)close(fd);
@@ -239,19 +249,22 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
 }
 
 #ifdef TINYI_NOFOLLOW
-/* Two programs that write the same path would mix their bytes. The lock falls when the last descriptor is closed, also by a kill; whoever
- * opened the file in the moment between its renaming and that holds a part that is none any more (0: to be opened anew). */
+/* Two programs that write the same path would mix their bytes. The lock falls when the last descriptor is closed, also
+ * by a kill; whoever opened the file in the moment between its renaming and that holds a part that is none any more (0:
+ * to be opened anew). */
 static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int *ours)
 {
     struct stat mine, there;
     memset(&mine, 0, sizeof mine);
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);   /* children have no part in it */
 #ifdef LOCK_EX
-    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return tinyi_fail(ctx, TINY_E_IO, "%s: somebody else is writing it", part);
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return tinyi_fail(ctx, TINY_E_IO, "%s: somebody else is writing it", part);
 #endif
     if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) *ours = 1;
     if (!*ours) *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
-    if (*ours && S_ISREG(mine.st_mode) && mine.st_size > 0) {   /* of somebody who was killed; strict C99 hides ftruncate */
+    /* of somebody who was killed; strict C99 hides ftruncate */
+    if (*ours && S_ISREG(mine.st_mode) && mine.st_size > 0) {
         const int again = open(part, O_WRONLY | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW);
         if (again < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be emptied: %s", part, strerror(errno));
         (void)close(again);
@@ -266,9 +279,11 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
 #ifdef TINYI_NOFOLLOW
     int fd = -1, ours = 0, tries;
     if (lock) *lock = 0;
-    for (tries = 0; !special && !ours && (fd = open(part, O_WRONLY | O_CREAT | O_NONBLOCK | TINYI_NOFOLLOW, 0666)) >= 0; tries++) {
+    for (tries = 0; !special && !ours && (fd = open(part, O_WRONLY | O_CREAT | O_NONBLOCK | TINYI_NOFOLLOW, 0666)) >= 0;
+         tries++) {
         tiny_status st;
-        ours = tries == 100;                /* some file systems of networks have no numbers that stay: as if there were no lock */
+        /* some file systems of networks have no numbers that stay: as if there were no lock */
+        ours = tries == 100;
         st = tinyi_part_lock(ctx, part, fd, &ours);
         if (st || !ours) (void)close(fd);
         if (st) return st;
@@ -284,12 +299,15 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
         }
     } else if (special || errno != ELOOP) {
         *file = special ? fopen(part, "wb") : NULL;
-    } else {                                /* a link; where it leads is neither made nor emptied, and no reader of a pipe is waited for */
+    } else { /* a link; where it leads is neither made nor emptied, and no reader of a pipe is waited for */
         const int there = open(part, O_WRONLY | O_NONBLOCK);
         struct stat info;
         *file = there >= 0 && !fstat(there, &info) && S_ISCHR(info.st_mode) ? fdopen(there, "wb") : NULL;
         if (!*file && there >= 0) (void)close(there);
-        if (!*file) return tinyi_fail(ctx, TINY_E_IO, "%s: is a symbolic link that leads to no device: what it leads to is not written over", part);
+        if (!*file)
+            return tinyi_fail(ctx, TINY_E_IO,
+                              "%s: is a symbolic link that leads to no device: what it leads to is not written over",
+                              part);
     }
 #else
     (void)special;
@@ -320,7 +338,8 @@ int tinyi_part_close(void *file, int special)
 
 tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
-    if (tinyi_file_special(part)) return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
+    if (tinyi_file_special(part))
+        return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
 #ifdef _WIN32
     if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
 #else
@@ -334,7 +353,8 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
     size_t n = strlen(path);
     tiny_status st;
     memset(out, 0, sizeof *out);
-    out->path = (char *)tinyi_alloc(ctx, 2 * n + 1 + sizeof ".part", 1);   /* path stands in memory: twice it is no overflow */
+    /* path stands in memory: twice it is no overflow */
+    out->path = (char *)tinyi_alloc(ctx, 2 * n + 1 + sizeof ".part", 1);
     if (!out->path) return tiny_ctx_status(ctx);
     out->part = out->path + n + 1;
     memcpy(out->path, path, n + 1);
@@ -350,7 +370,8 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 
 static tiny_status tinyi_out_fail(tiny_ctx *ctx, const tinyi_out *out)
 {
-    return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", out->part, (unsigned long long)out->n_bytes, strerror(errno));
+    return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", out->part,
+                      (unsigned long long)out->n_bytes, strerror(errno));
 }
 
 tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes)
@@ -395,8 +416,11 @@ static uint64_t tinyi_file_tell(FILE *f)
 
 tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at)
 {
-    if (out->special) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it is no plain file, and cannot be written in pieces that are not in order", out->part);
-    if (!tinyi_file_seek((FILE *)out->file, at, SEEK_SET)) return tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", out->part, (unsigned long long)at);
+    if (out->special)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: it is no plain file, and cannot be written in pieces that are not in order", out->part);
+    if (!tinyi_file_seek((FILE *)out->file, at, SEEK_SET))
+        return tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", out->part, (unsigned long long)at);
     return TINY_OK;
 }
 
@@ -414,12 +438,15 @@ tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in)
 tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n)
 {
     *n = fread(bytes, 1, room, (FILE *)in->file);
-    return ferror((FILE *)in->file) ? tinyi_fail(ctx, TINY_E_IO, "%s: read error: %s", in->path, strerror(errno)) : TINY_OK;
+    return ferror((FILE *)in->file) ? tinyi_fail(ctx, TINY_E_IO, "%s: read error: %s", in->path, strerror(errno))
+                                    : TINY_OK;
 }
 
 tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at)
 {
-    return tinyi_file_seek((FILE *)in->file, at, SEEK_SET) ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", in->path, (unsigned long long)at);
+    return tinyi_file_seek((FILE *)in->file, at, SEEK_SET)
+               ? TINY_OK
+               : tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", in->path, (unsigned long long)at);
 }
 
 void tinyi_in_close(tinyi_in *in)
@@ -449,7 +476,8 @@ TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void
     tiny_status st = tinyi_ctx_check(ctx);
     tinyi_out out;
     if (st) return st;
-    if (!path || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file to write needs a path and its bytes");
+    if (!path || (!bytes && n_bytes))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file to write needs a path and its bytes");
     st = tinyi_out_open(ctx, path, &out);
     if (st) return st;
     st = tinyi_out_add(ctx, &out, bytes, n_bytes);

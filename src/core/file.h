@@ -24,8 +24,8 @@ typedef struct tiny_file {
 /* Bytes that are there already: no copy, nothing to free. */
 TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes);
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out);
-/* Anything but a regular file may never end. At most this many bytes are read from a device (a terminal, /dev/zero) and from a pipe, from a
- * pipe no more than half of the machine's memory either; a longer one is refused. */
+/* Anything but a regular file may never end. At most this many bytes are read from a device (a terminal, /dev/zero) and
+ * from a pipe, from a pipe no more than half of the machine's memory either; a longer one is refused. */
 #define TINY_FILE_MOST_DEVICE ((uint64_t)64 << 20)
 #define TINY_FILE_MOST_PIPE   ((uint64_t)16 << 30)
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);   /* read, never mapped */
@@ -33,13 +33,14 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one 
 
 /* Writes path.part, then renames it over path: readers see the old file or the
  * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
- * replaced. A symbolic link at path.part is not followed, unless it leads to a character device; a part that somebody else is
- * writing is refused (where the system has flock). */
+ * replaced. A symbolic link at path.part is not followed, unless it leads to a character device; a part that somebody
+ * else is writing is refused (where the system has flock). */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
 
 /* ---- inside: what the bodies share ---- */
 
-/* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero again. */
+/* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero
+ * again. */
 typedef struct tinyi_out {
     char *path, *part;                      /* one block: the name, and the one it is written under */
     uint64_t n_bytes;                       /* so far */
@@ -49,8 +50,9 @@ typedef struct tinyi_out {
 } tinyi_out;
 TINYI_FN uint64_t tinyi_file_most(const char *path);   /* bytes that are read of it */
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
-/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. Nobody else
- * may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it was renamed or removed. */
+/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes
+ * arrived. Nobody else may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it
+ * was renamed or removed. */
 TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock);
 TINYI_FN int tinyi_part_close(void *file, int special);
 TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);
@@ -59,7 +61,8 @@ TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
 TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
-TINYI_FN tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at);       /* what is added next stands there; devices and pipes are refused */
+/* what is added next stands there; devices and pipes are refused */
+TINYI_FN tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at);
 
 /* A file in pieces, for what is larger than memory. All zero: nothing is open. */
 typedef struct tinyi_in {
@@ -68,7 +71,8 @@ typedef struct tinyi_in {
     uint64_t n_bytes;                       /* its size; 0 for a pipe, which cannot be sought in either */
 } tinyi_in;
 TINYI_FN tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in);
-TINYI_FN tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n);  /* *n < room: it ends here */
+/* *n < room: it ends here */
+TINYI_FN tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n);
 TINYI_FN tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at);
 TINYI_FN void tinyi_in_close(tinyi_in *in);
 /* What was added so far, to be read while more is added. */

@@ -1,11 +1,12 @@
 /* src/core/hash.c - XXH64 with seed 0
  * Paper    Y. Collet, "xxHash fast digest algorithm", specification 0.1.1, section XXH64.
- * Formula  four lanes take 8 bytes each of every stripe of 32: lane = rotl(lane + word * P2, 31) * P1; then the lanes are merged,
- *          the tail is taken by 8, 4 and 1 bytes, and the bits are mixed. Words are little endian on every machine.
+ * Formula  four lanes take 8 bytes each of every stripe of 32: lane = rotl(lane + word * P2, 31) * P1; then the lanes
+ *          are merged, the tail is taken by 8, 4 and 1 bytes, and the bits are mixed. Words are little endian on every
+ *          machine.
  * Cost     two multiplications for 8 bytes in four independent chains: near the speed of memory.
- * Why      every step is one to one in its word, so that a change within one word cannot cancel itself before the merge; a CRC
- *          would promise the same for bursts, at a tenth of the speed without special instructions.
- * Left out seeds.                                                                                                      */
+ * Why      every step is one to one in its word, so that a change within one word cannot cancel itself before the
+ *          merge; a CRC would promise the same for bursts, at a tenth of the speed without special instructions.
+ * Left out seeds. */
 #include "core/bytes.h"
 #include "core/hash_inside.h"
 #include <string.h>
@@ -67,11 +68,13 @@ uint64_t tinyi_hash_value(const tinyi_hash *h)
     uint64_t v = TINYI_HASH_P5;
     int i;
     if (h->n_bytes >= 32) {
-        v = tinyi_hash_rotl(h->lane[0], 1) + tinyi_hash_rotl(h->lane[1], 7) + tinyi_hash_rotl(h->lane[2], 12) + tinyi_hash_rotl(h->lane[3], 18);
+        v = tinyi_hash_rotl(h->lane[0], 1) + tinyi_hash_rotl(h->lane[1], 7) + tinyi_hash_rotl(h->lane[2], 12) +
+            tinyi_hash_rotl(h->lane[3], 18);
         for (i = 0; i < 4; i++) v = (v ^ tinyi_hash_round(0, h->lane[i])) * TINYI_HASH_P1 + TINYI_HASH_P4;
     }
     v += h->n_bytes;
-    for (; left >= 8; left -= 8, p += 8) v = tinyi_hash_rotl(v ^ tinyi_hash_round(0, tinyi_le64(p)), 27) * TINYI_HASH_P1 + TINYI_HASH_P4;
+    for (; left >= 8; left -= 8, p += 8)
+        v = tinyi_hash_rotl(v ^ tinyi_hash_round(0, tinyi_le64(p)), 27) * TINYI_HASH_P1 + TINYI_HASH_P4;
     if (left >= 4) {
         v = tinyi_hash_rotl(v ^ tinyi_le32(p) * TINYI_HASH_P1, 23) * TINYI_HASH_P2 + TINYI_HASH_P3;
         left -= 4;

@@ -1,6 +1,6 @@
 /* src/core/hash_inside.h - a checksum of 64 bits over a stream of bytes
  *
- * Whether a file was cut or changed by accident, not by somebody who wants it to go unseen: it has no key.             */
+ * Whether a file was cut or changed by accident, not by somebody who wants it to go unseen: it has no key. */
 #ifndef TINYI_HASH_H
 #define TINYI_HASH_H
 #include "core/status.h"
@@ -16,7 +16,8 @@ TINYI_FN void tinyi_hash_add(tinyi_hash *h, const void *bytes, size_t n);      /
 TINYI_FN uint64_t tinyi_hash_value(const tinyi_hash *h);                       /* of all so far; more may follow */
 TINYI_FN uint64_t tinyi_hash_of(const void *bytes, size_t n);
 
-/* CRC-32 of the reflected polynomial edb88320, as zip, gzip and PNG have it: for formats that ask for it. Start with 0. */
+/* CRC-32 of the reflected polynomial edb88320, as zip, gzip and PNG have it: for formats that ask for it. Start with
+ * 0. */
 TINYI_FN uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes);
 
 TINYI_C_END

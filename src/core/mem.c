@@ -8,7 +8,7 @@
 #ifdef MADV_HUGEPAGE
 #define TINYI_MADV_HUGEPAGE MADV_HUGEPAGE
 #define TINYI_MADV_NOHUGEPAGE MADV_NOHUGEPAGE
-#else                                       /* strict C99 hides the call and the numbers, which are the same on every processor but PA-RISC */
+#else /* strict C99 hides the call and the numbers, which are the same on every processor but PA-RISC */
 #define TINYI_MADV_HUGEPAGE 14
 #define TINYI_MADV_NOHUGEPAGE 15
 #ifdef __cplusplus
@@ -26,8 +26,9 @@ typedef struct tinyi_mem_head {
     size_t raw_bytes, bytes;
 } tinyi_mem_head;
 
-/* A block of 4 MB is written for the first time in 0.2 ms so, in small pages in 2.1 (docs/speed.md). From there on at least half of a block can lie
- * in large pages wherever it ends, and what is smaller malloc mostly has in its own store, where pages were written before. */
+/* A block of 4 MB is written for the first time in 0.2 ms so, in small pages in 2.1 (docs/speed.md). From there on at
+ * least half of a block can lie in large pages wherever it ends, and what is smaller malloc mostly has in its own
+ * store, where pages were written before. */
 #define TINYI_HUGE_PAGE ((size_t)2 << 20)
 #define TINYI_HUGE_FROM ((size_t)4 << 20)
 
@@ -40,11 +41,14 @@ static void *tinyi_mem_take(tiny_ctx *ctx, size_t n, size_t bytes_each, int spar
     (void)sparse;                           /* where there are no large pages */
     if (TINYI_HAVE_HUGE_PAGES && fits && ctx->own_malloc && bytes >= TINYI_HUGE_FROM) align = TINYI_HUGE_PAGE;
     if (!fits || !tinyi_size_add(bytes, align + sizeof head, &raw_bytes) || raw_bytes > (size_t)TINY_IDX_MAX) {
-        tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu elements of %zu bytes are more than this machine can address", n, bytes_each);
+        tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu elements of %zu bytes are more than this machine can address", n,
+                   bytes_each);
         return NULL;
     }
-    if (ctx->desc.max_bytes && (ctx->bytes_held > ctx->desc.max_bytes || bytes > ctx->desc.max_bytes - ctx->bytes_held)) {
-        tinyi_fail(ctx, TINY_E_MEMORY, "%zu bytes asked for, %zu held, and max_bytes is %zu", bytes, ctx->bytes_held, ctx->desc.max_bytes);
+    if (ctx->desc.max_bytes &&
+        (ctx->bytes_held > ctx->desc.max_bytes || bytes > ctx->desc.max_bytes - ctx->bytes_held)) {
+        tinyi_fail(ctx, TINY_E_MEMORY, "%zu bytes asked for, %zu held, and max_bytes is %zu", bytes, ctx->bytes_held,
+                   ctx->desc.max_bytes);
         return NULL;
     }
     raw = (unsigned char *)ctx->desc.allocator.realloc_fn(ctx->desc.allocator.user, NULL, 0, raw_bytes);
@@ -60,16 +64,21 @@ static void *tinyi_mem_take(tiny_ctx *ctx, size_t n, size_t bytes_each, int spar
     memcpy(p - sizeof head, &head, sizeof head);
     ctx->bytes_held += bytes;
 #if TINYI_HAVE_HUGE_PAGES
-    /* Whole pages only: the rest of the block stays in small ones, so that what is written whole takes no more memory than without. What is sparse
-     * may lie where a block with large pages was given back. */
-    if (align == TINYI_HUGE_PAGE) (void)madvise(p, sparse ? bytes : bytes & ~(TINYI_HUGE_PAGE - 1), sparse ? TINYI_MADV_NOHUGEPAGE : TINYI_MADV_HUGEPAGE);
+    /* Whole pages only: the rest of the block stays in small ones, so that what is written whole takes no more memory
+     * than without. What is sparse may lie where a block with large pages was given back. */
+    if (align == TINYI_HUGE_PAGE)
+        (void)madvise(p, sparse ? bytes : bytes & ~(TINYI_HUGE_PAGE - 1),
+                      sparse ? TINYI_MADV_NOHUGEPAGE : TINYI_MADV_HUGEPAGE);
 #endif
     return p;
 }
 
 void *tinyi_alloc(tiny_ctx *ctx, size_t n, size_t bytes_each) { return tinyi_mem_take(ctx, n, bytes_each, 0); }
 
-void *tinyi_reserve(tiny_ctx *ctx, size_t bytes) { return tinyi_ctx_check(ctx) ? NULL : tinyi_mem_take(ctx, bytes, 1, 1); }
+void *tinyi_reserve(tiny_ctx *ctx, size_t bytes)
+{
+    return tinyi_ctx_check(ctx) ? NULL : tinyi_mem_take(ctx, bytes, 1, 1);
+}
 
 TINY_API void *tiny_alloc(tiny_ctx *ctx, size_t bytes)
 {
@@ -111,7 +120,8 @@ TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_
     }
     at = (arena->used + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
     if (!tinyi_size_mul(n, bytes_each, &bytes) || at > arena->size || bytes > arena->size - at) {
-        tinyi_fail(ctx, TINY_E_WORKSPACE, "%zu elements of %zu bytes do not fit into the arena: %zu of %zu bytes are used", n, bytes_each,
+        tinyi_fail(ctx, TINY_E_WORKSPACE,
+                   "%zu elements of %zu bytes do not fit into the arena: %zu of %zu bytes are used", n, bytes_each,
                    arena->used, arena->size);
         return NULL;
     }

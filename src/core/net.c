@@ -1,11 +1,11 @@
 /* src/core/net.c - messages between threads: a queue of bytes for each ordered pair of ranks, and a delay line
  *
- * Queue    a ring that one rank writes and one reads, each at its own pace; only the two counters are shared. A message is a head
- *          (tag, bytes, when it arrives) and its bytes; a full ring takes the rest later, as a socket would.
- * Delay    of a message of n bytes sent at t over a link of latency a and b seconds a byte: it leaves from max(t, link free) on,
- *          the link is free n b later, it arrives a after that. Each direction of each pair is a link.
- * Sleep    each rank has one place where its threads sleep, and a count of changes: a message came, there is room again, a rank
- *          has closed. Who looked before the change does not fall asleep after it.                                      */
+ * Queue    a ring that one rank writes and one reads, each at its own pace; only the two counters are shared. A message
+ *          is a head (tag, bytes, when it arrives) and its bytes; a full ring takes the rest later, as a socket would.
+ * Delay    of a message of n bytes sent at t over a link of latency a and b seconds a byte: it leaves from max(t, link
+ *          free) on, the link is free n b later, it arrives a after that. Each direction of each pair is a link.
+ * Sleep    each rank has one place where its threads sleep, and a count of changes: a message came, there is room
+ *          again, a rank has closed. Who looked before the change does not fall asleep after it. */
 #include "core/net.h"
 #include "core/state_inside.h"
 #include "core/time.h"
@@ -17,7 +17,7 @@
 
 #define TINYI_LINK_BYTES ((size_t)1 << 20)
 #define TINYI_LINK_MOST ((size_t)1 << 30)
-#define TINYI_NAP_NS 50000000u              /* longest sleep: the clock of the system's waiting may be set back meanwhile */
+#define TINYI_NAP_NS 50000000u /* longest sleep: the clock of the system's waiting may be set back meanwhile */
 
 typedef struct tinyi_link {                 /* from one rank to another */
     unsigned char *ring;
@@ -50,7 +50,10 @@ struct tiny_local {
     unsigned char *rings;
 };
 
-static uint64_t tinyi_local_changes(tiny_net *net) { return (uint64_t)(size_t)tinyi_atomic_get(&((tinyi_local_rank *)net)->changed); }
+static uint64_t tinyi_local_changes(tiny_net *net)
+{
+    return (uint64_t)(size_t)tinyi_atomic_get(&((tinyi_local_rank *)net)->changed);
+}
 
 static void tinyi_local_wake(tiny_net *net)
 {
@@ -123,7 +126,8 @@ static tiny_status tinyi_local_send(tiny_net *net, int to, tiny_message *m)
         size_t head = (size_t)k->head, room = l->bytes - (head - (size_t)tinyi_atomic_get(&k->tail)), n;
         if (room < (m->begun ? 1 : sizeof(tinyi_link_head))) {
             if (told) break;
-            (void)tinyi_atomic_add(&k->starved, 1);     /* the flag first, then another look: either we see the room, or the reader the flag */
+            /* the flag first, then another look: either we see the room, or the reader the flag */
+            (void)tinyi_atomic_add(&k->starved, 1);
             told = 1;
             continue;
         }
@@ -133,7 +137,8 @@ static tiny_status tinyi_local_send(tiny_net *net, int to, tiny_message *m)
             h.n = m->n;
             h.at = net->virtual_clock ? m->at : l->latency_ns || l->ns_per_byte > 0.0 ? tiny_now_ns() : 0;
             if (l->latency_ns || l->ns_per_byte > 0.0) {
-                k->free_at = TINYI_MAX(h.at, k->free_at) + (uint64_t)TINYI_MIN((double)m->n * l->ns_per_byte + 0.5, 1e15);
+                k->free_at =
+                    TINYI_MAX(h.at, k->free_at) + (uint64_t)TINYI_MIN((double)m->n * l->ns_per_byte + 0.5, 1e15);
                 h.at = k->free_at + l->latency_ns;
             }
             tinyi_link_copy(l, k->ring, head, (unsigned char *)&h, sizeof h, 1);
@@ -160,10 +165,12 @@ static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
     tinyi_local_rank *me = (tinyi_local_rank *)net;
     tiny_local *l = me->local;
     tinyi_link *k = &l->link[from * l->world + net->rank];
-    const int gone = tinyi_atomic_get(&l->rank[from].gone) != 0;        /* before the counter: what it sent last is seen */
+    /* before the counter: what it sent last is seen */
+    const int gone = tinyi_atomic_get(&l->rank[from].gone) != 0;
     size_t tail = (size_t)k->tail, here = (size_t)tinyi_atomic_get(&k->head) - tail, n;
     if (!here && gone) {
-        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d waits for %lu more bytes of it", from, net->rank, (unsigned long)(m->n - m->done));
+        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d waits for %lu more bytes of it", from,
+                       net->rank, (unsigned long)(m->n - m->done));
         return TINY_E_PEER;
     }
     if (!here) return TINY_OK;
@@ -171,8 +178,10 @@ static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
         tinyi_link_head h;                  /* written at once: it is there as a whole */
         tinyi_link_copy(l, k->ring, tail, (unsigned char *)&h, sizeof h, 0);
         if (h.tag != m->tag || h.n != m->n) {
-            (void)snprintf(net->says, sizeof net->says, "rank %d sent %lu bytes with tag %llx, rank %d awaits %lu with tag %llx", from, (unsigned long)h.n,
-                           (unsigned long long)h.tag, net->rank, (unsigned long)m->n, (unsigned long long)m->tag);
+            (void)snprintf(net->says, sizeof net->says,
+                           "rank %d sent %lu bytes with tag %llx, rank %d awaits %lu with tag %llx", from,
+                           (unsigned long)h.n, (unsigned long long)h.tag, net->rank, (unsigned long)m->n,
+                           (unsigned long long)m->tag);
             m->tag = h.tag;
             return TINY_E_PROTOCOL;
         }
@@ -206,19 +215,25 @@ TINY_API void tiny_local_delay(tiny_local *l, uint64_t latency_ns, double bits_p
 TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out)
 {
     const int world = desc && desc->world ? desc->world : 1;
-    size_t bytes = desc && desc->queue_bytes ? desc->queue_bytes : TINYI_LINK_BYTES, size = 2 * sizeof(tinyi_link_head), all;
+    size_t bytes = desc && desc->queue_bytes ? desc->queue_bytes : TINYI_LINK_BYTES, size = 2 * sizeof(tinyi_link_head),
+           all;
     tiny_status st = tinyi_ctx_check(ctx);
     tiny_local *l;
     int i, j;
     if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_local_open needs a place for the transport");
-    if (world < 1 || world > TINY_NET_RANKS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks: 1 to %d are possible", world, TINY_NET_RANKS);
-    if (bytes > TINYI_LINK_MOST) return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes: %zu are the most", bytes, TINYI_LINK_MOST);
+    if (world < 1 || world > TINY_NET_RANKS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks: 1 to %d are possible", world, TINY_NET_RANKS);
+    if (bytes > TINYI_LINK_MOST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes: %zu are the most", bytes, TINYI_LINK_MOST);
     if (desc && !(desc->bits_per_second >= 0.0 && desc->bits_per_second <= 1e15))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links of %g bits a second: 0 (no limit) to 1e15", desc->bits_per_second);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links of %g bits a second: 0 (no limit) to 1e15",
+                          desc->bits_per_second);
     while (size < bytes || (size & (size - 1))) size += size & (~size + 1);     /* the next power of two */
-    if (!tinyi_size_mul(size, (size_t)world * (size_t)world, &all)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "queues of %zu bytes between %d ranks are more than this machine can address", size, world);
+    if (!tinyi_size_mul(size, (size_t)world * (size_t)world, &all))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "queues of %zu bytes between %d ranks are more than this machine can address", size, world);
     l = (tiny_local *)tinyi_alloc(ctx, 1, sizeof *l);
     if (!l) return tiny_ctx_status(ctx);
     memset(l, 0, sizeof *l);
@@ -249,7 +264,8 @@ TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc,
         r->net.pause = tinyi_local_pause;
         r->net.wake = tinyi_local_wake;
         r->net.count = l->count + i * world;
-        for (j = 0; l->rings && j < world; j++) l->link[i * world + j].ring = l->rings + ((size_t)i * (size_t)world + (size_t)j) * size;
+        for (j = 0; l->rings && j < world; j++)
+            l->link[i * world + j].ring = l->rings + ((size_t)i * (size_t)world + (size_t)j) * size;
 #if TINYI_HAVE_PTHREAD
         (void)pthread_mutex_init(&r->lock, NULL);
         (void)pthread_cond_init(&r->wake, NULL);
@@ -260,7 +276,10 @@ TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc,
     return TINY_OK;
 }
 
-TINY_API tiny_net *tiny_local_net(tiny_local *l, int rank) { return l && rank >= 0 && rank < l->world ? &l->rank[rank].net : NULL; }
+TINY_API tiny_net *tiny_local_net(tiny_local *l, int rank)
+{
+    return l && rank >= 0 && rank < l->world ? &l->rank[rank].net : NULL;
+}
 
 TINY_API void tiny_local_close(tiny_ctx *ctx, tiny_local *l)
 {

@@ -35,7 +35,8 @@ static int tinyi_op_folds(const tiny_tensor *t)
     int i, j, n = 0;
     if (t->rank == 1) return t->dim[0] > 1 && t->stride[0] == 0;
     for (i = 0; i < t->rank; i++) {
-        const size_t d = (size_t)t->dim[i], s = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i];
+        const size_t d = (size_t)t->dim[i],
+                     s = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i];
         if (d == 0) return 0;
         if (d == 1) continue;
         for (j = n++; j > 0 && step[j - 1] > s; j--) { step[j] = step[j - 1]; dim[j] = dim[j - 1]; }
@@ -49,8 +50,8 @@ static int tinyi_op_folds(const tiny_tensor *t)
     return 0;
 }
 
-/* tinyi_tensor_reach of what is small and steps forward, here for the sake of the door: four numbers of a quarter of a size_t less two
- * bits, times 8 bytes, always fit; nothing, and less, is wide too. */
+/* tinyi_tensor_reach of what is small and steps forward, here for the sake of the door: four numbers of a quarter of a
+ * size_t less two bits, times 8 bytes, always fit; nothing, and less, is wide too. */
 TINYI_FORCE_INLINE tiny_status tinyi_op_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
 {
     if ((unsigned)t->rank - 1 < TINY_MAX_RANK && t->data) {
@@ -88,7 +89,9 @@ static TINYI_NOINLINE tiny_status tinyi_op_check_all(tiny_ctx *ctx, const tiny_o
         if (st) return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
     }
     for (; i < TINY_OP_MAX_IN; i++)
-        if (op->in[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i, row->n_in);
+        if (op->in[i])
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i,
+                              row->n_in);
     for (i = 0; i < row->n_out; i++) {
         if (!op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is missing", row->name, i);
         st = tinyi_op_reach(op->out[i], &out_first[i], &out_end[i]);
@@ -96,7 +99,9 @@ static TINYI_NOINLINE tiny_status tinyi_op_check_all(tiny_ctx *ctx, const tiny_o
         want[i] = *op->out[i];
     }
     for (; i < TINY_OP_MAX_OUT; i++)
-        if (op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is given, but it has only %d", row->name, i, row->n_out);
+        if (op->out[i])
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is given, but it has only %d", row->name, i,
+                              row->n_out);
     st = row->shape(ctx, op, want);
     if (st) return st;
     for (i = 0; i < row->n_out; i++) {
@@ -104,23 +109,29 @@ static TINYI_NOINLINE tiny_status tinyi_op_check_all(tiny_ctx *ctx, const tiny_o
         int same = out->dtype == want[i].dtype && out->rank == want[i].rank;
         for (j = 0; same && j < out->rank; j++) same = out->dim[j] == want[i].dim[j];
         if (!same)
-            return tinyi_fail(ctx, out->dtype != want[i].dtype ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: output %d is %s, it must be %s", row->name, i,
-                              tinyi_shape_text(out, have_text), tinyi_shape_text(&want[i], want_text));
-        if (tinyi_op_folds(out)) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: two elements of output %d lie at the same address", row->name, i);
+            return tinyi_fail(ctx, out->dtype != want[i].dtype ? TINY_E_DTYPE : TINY_E_SHAPE,
+                              "%s: output %d is %s, it must be %s", row->name, i, tinyi_shape_text(out, have_text),
+                              tinyi_shape_text(&want[i], want_text));
+        if (tinyi_op_folds(out))
+            return tinyi_fail(ctx, TINY_E_ALIAS, "%s: two elements of output %d lie at the same address", row->name, i);
         for (j = 0; j < row->n_in; j++) {
-            const int may = i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1));
-            if (!op->in[j] || out_first[i] >= in_end[j] || in_first[j] >= out_end[i] || (may && tinyi_op_same_view(out, op->in[j]))) continue;
+            const int may =
+                i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1));
+            if (!op->in[j] || out_first[i] >= in_end[j] || in_first[j] >= out_end[i] ||
+                (may && tinyi_op_same_view(out, op->in[j])))
+                continue;
             return tinyi_fail(ctx, TINY_E_ALIAS, "%s: output %d overlaps input %d", row->name, i, j);
         }
         for (j = 0; j < i; j++)
-            if (out_first[i] < out_end[j] && out_first[j] < out_end[i]) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: outputs %d and %d overlap", row->name, j, i);
+            if (out_first[i] < out_end[j] && out_first[j] < out_end[i])
+                return tinyi_fail(ctx, TINY_E_ALIAS, "%s: outputs %d and %d overlap", row->name, j, i);
     }
     return TINY_OK;
 }
 
-/* The usual call first: one output, every input given, all of one type, shape and layout. Then one reach holds for all, they
- * overlap where they begin less than that apart, and who may lie over the output lies on it. 0: something is not so or is wrong,
- * and tinyi_op_check_all looks at everything; 1: checked, with what the shape rule says. */
+/* The usual call first: one output, every input given, all of one type, shape and layout. Then one reach holds for all,
+ * they overlap where they begin less than that apart, and who may lie over the output lies on it. 0: something is not
+ * so or is wrong, and tinyi_op_check_all looks at everything; 1: checked, with what the shape rule says. */
 TINYI_FORCE_INLINE int tinyi_op_plain(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row, tiny_status *st)
 {
     const tiny_tensor *y = op->out[0], *const *more;
@@ -137,11 +148,14 @@ TINYI_FORCE_INLINE int tinyi_op_plain(tiny_ctx *ctx, const tiny_op *op, const ti
         for (j = 0; j < y->rank; j++)
             if (t->dim[j] != y->dim[j] || t->stride[j] != y->stride[j]) return 0;
         if ((uintptr_t)t->data - (uintptr_t)y->data + reach <= 2 * reach &&
-            !(t->data == y->data && ((i == 0 && row->flags & TINY_OP_INPLACE) || (i == 1 && row->flags & TINY_OP_INPLACE_1)))) return 0;
+            !(t->data == y->data &&
+              ((i == 0 && row->flags & TINY_OP_INPLACE) || (i == 1 && row->flags & TINY_OP_INPLACE_1))))
+            return 0;
     }
     for (more = op->in + i; more < op->in + TINY_OP_MAX_IN; more++)
         if (*more) return 0;
-    want.data = y->data;                    /* field by field: as a whole gcc copies it word by word, which takes a fifth as long as the door */
+    /* field by field: as a whole gcc copies it word by word, which takes a fifth as long as the door */
+    want.data = y->data;
     want.dtype = y->dtype;
     want.rank = y->rank;
     for (j = 0; j < TINY_MAX_RANK; j++) {
@@ -165,13 +179,15 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
 /* f64 for a row whose fast path is f32: nobody but the reference takes it, accelerators are not asked. */
 static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row)
 {
-    return row->flags & TINY_OP_F64 && (op->in[0]->dtype == TINY_F64 || op->out[0]->dtype == TINY_F64);     /* in[0] may be offsets */
+    /* in[0] may be offsets */
+    return row->flags & TINY_OP_F64 && (op->in[0]->dtype == TINY_F64 || op->out[0]->dtype == TINY_F64);
 }
 
 int tinyi_cost_threads(const tiny_ctx *ctx, const tiny_cost *c)
 {
     /* threads that either would keep busy; products, since a division is a tenth of the door */
-    const double flops = c->flops * (1.0 / (TINYI_FLOPS_PER_US * TINYI_US_PER_THREAD)), bytes = c->bytes * (1.0 / (TINYI_BYTES_PER_US * TINYI_US_PER_THREAD));
+    const double flops = c->flops * (1.0 / (TINYI_FLOPS_PER_US * TINYI_US_PER_THREAD)),
+                 bytes = c->bytes * (1.0 / (TINYI_BYTES_PER_US * TINYI_US_PER_THREAD));
     const double n = flops > bytes ? flops : bytes;
     return n >= ctx->n_threads ? ctx->n_threads : n < 2.0 ? 1 : (int)n;
 }
@@ -191,8 +207,8 @@ typedef struct tinyi_op_job {
     size_t n;
 } tinyi_op_job;
 
-/* A helper who comes late goes through what is over. He may, as long as that looks at shapes only; else what the next operation
- * writes would be what he reads. */
+/* A helper who comes late goes through what is over. He may, as long as that looks at shapes only; else what the next
+ * operation writes would be what he reads. */
 static void tinyi_op_member(tiny_team *team, void *arg)
 {
     const tinyi_op_job *job = (const tinyi_op_job *)arg;
@@ -240,24 +256,31 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, c
     return tinyi_region_open(ctx, n, shared, own, tinyi_op_only, &job, !tinyi_op_strict(op));
 }
 
-/* A row that came with the call was written by somebody else: what we index and copy by must hold. Accelerators and shared
- * references look at the kind: it must not say something else than the row. With a row of a wing it may say nothing: no
- * reference there looks at it, and accelerators and recordings are given the row's. */
+/* A row that came with the call was written by somebody else: what we index and copy by must hold. Accelerators and
+ * shared references look at the kind: it must not say something else than the row. With a row of a wing it may say
+ * nothing: no reference there looks at it, and accelerators and recordings are given the row's. */
 static TINYI_NOINLINE tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *r = op->row;
-    if (!r->name || !r->shape || !r->ref || !r->cost) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the row of %.40s lacks its name, shape, ref or cost", r->name ? r->name : "an operation");
-    if (r->n_in < 0 || r->n_in > TINY_OP_MAX_IN || r->n_in_needed > r->n_in || r->n_out < 1 || r->n_out > TINY_OP_MAX_OUT || r->params_size > TINY_OP_MAX_PARAMS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: a row has at most %d inputs, 1 to %d outputs and %d bytes of params, not %d, %d and %zu", r->name, TINY_OP_MAX_IN,
-                          TINY_OP_MAX_OUT, TINY_OP_MAX_PARAMS, r->n_in, r->n_out, r->params_size);
+    if (!r->name || !r->shape || !r->ref || !r->cost)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "the row of %.40s lacks its name, shape, ref or cost",
+                          r->name ? r->name : "an operation");
+    if (r->n_in < 0 || r->n_in > TINY_OP_MAX_IN || r->n_in_needed > r->n_in || r->n_out < 1 ||
+        r->n_out > TINY_OP_MAX_OUT || r->params_size > TINY_OP_MAX_PARAMS)
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "%.40s: a row has at most %d inputs, 1 to %d outputs and %d bytes of params, not %d, %d and %zu", r->name,
+            TINY_OP_MAX_IN, TINY_OP_MAX_OUT, TINY_OP_MAX_PARAMS, r->n_in, r->n_out, r->params_size);
     if (op->kind != r->kind && (op->kind || r->kind < TINY_OP_BASE_LLM || r->kind >= TINY_OP_BASE_YOURS))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, the operation says kind %d", r->name, r->kind, op->kind);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, the operation says kind %d", r->name,
+                          r->kind, op->kind);
     return TINY_OK;
 }
 
 static tiny_status tinyi_op_left_out(tiny_ctx *ctx, const tiny_op_row *row)
 {
-    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program", row->name);
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program",
+                      row->name);
 }
 
 TINYI_FORCE_INLINE tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row **row)
@@ -290,7 +313,8 @@ TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
     const tiny_op_row *row = NULL;
     tiny_status st = tinyi_op_enter(ctx, op, &row);
     if (st) return st;
-    if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "%s: the cancel callback asked to stop", row->name);
+    if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user))
+        return tinyi_fail(ctx, TINY_E_CANCELLED, "%s: the cancel callback asked to stop", row->name);
     if (TINYI_HAS(OPS) && ctx->desc.accel) {
         int answered = 0;
         st = tinyi_accel_run(ctx, op, row, tinyi_op_wide(op, row), &answered);
@@ -307,7 +331,8 @@ TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
     return st;
 }
 
-tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y)
+tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params,
+                       const tiny_tensor *y)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
@@ -374,13 +399,18 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
 }
 
 /* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
-int tinyi_op_watched(const tiny_ctx *ctx) { return TINYI_HAS(OPS) && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording); }
+int tinyi_op_watched(const tiny_ctx *ctx)
+{
+    return TINYI_HAS(OPS) && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording);
+}
 
 tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = tinyi_op_row_in(ctx, op);
-    if (!TINYI_HAS(OPS) && !row) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
-    return TINYI_HAS(OPS) && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
+    if (!TINYI_HAS(OPS) && !row)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
+    return TINYI_HAS(OPS) && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op)
+                                                                           : tinyi_op_fast(ctx, op, row);
 }
 
 tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
@@ -399,12 +429,16 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     int i;
     if (st) return st;
     row = op ? tinyi_op_row_in(ctx, op) : NULL;
-    if (!row || !want) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_op_shape needs an operation of a known kind and a place for its shapes");
+    if (!row || !want)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "tiny_op_shape needs an operation of a known kind and a place for its shapes");
     for (i = 0; i < row->n_in; i++) {
-        if (!op->in[i] && i < row->n_in_needed) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
+        if (!op->in[i] && i < row->n_in_needed)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
         st = op->in[i] ? tiny_tensor_check(op->in[i]) : TINY_OK;
         /* shapes may be asked for before there is data */
-        if (st && !(st == TINY_E_ARGUMENT && !op->in[i]->data && op->in[i]->rank >= 0 && op->in[i]->rank <= TINY_MAX_RANK))
+        if (st &&
+            !(st == TINY_E_ARGUMENT && !op->in[i]->data && op->in[i]->rank >= 0 && op->in[i]->rank <= TINY_MAX_RANK))
             return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
     }
     return row->shape ? row->shape(ctx, op, want) : tinyi_op_left_out(ctx, row);
@@ -430,8 +464,11 @@ TINY_API int tiny_case_pick(tiny_case *c, int n) { return c && n > 0 ? (int)tiny
 
 TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit)
 {
-    static const short lengths[] = { 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 96, 100, 127, 128, 129, 191, 255, 256, 257,
-                                     320, 511, 513, 768, 1000, 1023, 1025, 1536, 2047, 2049, 3000, 4096, 4099, 6000, 8191, 10007 };
+    static const short lengths[] = {
+        1,   2,   3,    5,    7,    8,    9,    15,   16,   17,   31,   32,   33,   47,
+        63,  64,  65,   96,   100,  127,  128,  129,  191,  255,  256,  257,  320,  511,
+        513, 768, 1000, 1023, 1025, 1536, 2047, 2049, 3000, 4096, 4099, 6000, 8191, 10007
+    };
     int n = 0;
     if (limit <= 1 || c->index == 0) return TINYI_MIN(limit, 1);
     if (tiny_case_pick(c, 12) == 0) return limit;

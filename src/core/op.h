@@ -23,8 +23,8 @@ typedef struct tiny_op {
     const tiny_op_row *row;                 /* an operation that is not in the house's table; NULL: the row of kind */
 } tiny_op;
 
-/* Kinds stay what they are, whatever else is added or left out. Core and math count from 1 (math/ops.h), each header above a
- * base of its own (llm/ops.h, gnn/ops.h). Rows of your own have kind 0, or one from TINY_OP_BASE_YOURS on. */
+/* Kinds stay what they are, whatever else is added or left out. Core and math count from 1 (math/ops.h), each header
+ * above a base of its own (llm/ops.h, gnn/ops.h). Rows of your own have kind 0, or one from TINY_OP_BASE_YOURS on. */
 enum { TINY_OP_BASE_LLM = 1000, TINY_OP_BASE_GNN = 2000, TINY_OP_BASE_YOURS = 10000 };
 
 typedef struct tiny_cost { double flops, bytes; } tiny_cost;
@@ -35,8 +35,15 @@ typedef struct tiny_cost { double flops, bytes; } tiny_cost;
  *   LINEAR   k * u * M, M the operation run on the absolute values of its inputs (the condition of a sum of products)
  *   NORM     k * u * max |reference| over the output row (last axis)
  *   SCALE    k * u * max |reference| over the whole output                  */
-typedef enum tiny_bound_kind { TINY_BOUND_EXACT, TINY_BOUND_ULP, TINY_BOUND_LINEAR, TINY_BOUND_NORM, TINY_BOUND_SCALE } tiny_bound_kind;
-typedef struct tiny_bound { tiny_bound_kind kind; double k, k_per_n; } tiny_bound;  /* limit k + k_per_n * n, n = terms summed */
+typedef enum tiny_bound_kind {
+    TINY_BOUND_EXACT,
+    TINY_BOUND_ULP,
+    TINY_BOUND_LINEAR,
+    TINY_BOUND_NORM,
+    TINY_BOUND_SCALE
+} tiny_bound_kind;
+/* limit k + k_per_n * n, n = terms summed */
+typedef struct tiny_bound { tiny_bound_kind kind; double k, k_per_n; } tiny_bound;
 
 typedef struct tiny_case tiny_case;         /* core/conform.h */
 
@@ -72,9 +79,13 @@ enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
     TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
-    TINY_OP_LOOSE = 16,                     /* fast shares all its work by tiny_take, as all in the house's table do: see thread.h */
-    TINY_OP_LATE = 32,                      /* and its way depends on shapes and parameters alone, on nothing that it writes: helpers may come in at any barrier */
-    TINY_OP_F64 = 8                         /* the shape rule and the reference take f64 for f32 too; the door sends f64 to the reference */
+    /* fast shares all its work by tiny_take, as all in the house's table do: see thread.h */
+    TINY_OP_LOOSE = 16,
+    /* and its way depends on shapes and parameters alone, on nothing that it writes: helpers may come in at any
+     * barrier */
+    TINY_OP_LATE = 32,
+    /* the shape rule and the reference take f64 for f32 too; the door sends f64 to the reference */
+    TINY_OP_F64 = 8
 };
 
 /* Checks, then runs: accelerator, fast path or reference, as the context says. */
@@ -84,11 +95,13 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
 /* The reference, whatever the context prefers. */
 TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op);
 
-/* The table: the rows of core and math, then those of the header whose function this is. In a unit with both implementations
- * the header that was included last knows the rows of both, and so do contexts that were opened by it. */
+/* The table: the rows of core and math, then those of the header whose function this is. In a unit with both
+ * implementations the header that was included last knows the rows of both, and so do contexts that were opened by
+ * it. */
 TINY_API TINYI_EACH const tiny_op_row *tiny_op_find(const char *name);      /* NULL when there is none */
 TINY_API TINYI_EACH const tiny_op_row *tiny_op_at(size_t i);                /* the i-th row; NULL past the end */
-TINY_API TINYI_EACH const tiny_op_row *tiny_op_row_of(int kind);            /* NULL too when it was left out of this program */
+/* NULL too when it was left out of this program */
+TINY_API TINYI_EACH const tiny_op_row *tiny_op_row_of(int kind);
 TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
 TINY_API TINYI_EACH tiny_cost tiny_op_cost(const tiny_op *op);
 TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind); /* where its first kernel comes from */

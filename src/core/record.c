@@ -46,7 +46,8 @@ TINY_API tiny_status tiny_record_stop(tiny_ctx *ctx)
     rec = ctx->recording;
     if (!rec) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is not recording");
     ctx->recording = NULL;
-    if (rec->lost) return tinyi_fail(ctx, TINY_E_MEMORY, "%d operations ran but found no memory to be recorded", rec->lost);
+    if (rec->lost)
+        return tinyi_fail(ctx, TINY_E_MEMORY, "%d operations ran but found no memory to be recorded", rec->lost);
     return TINY_OK;
 }
 

@@ -2,7 +2,7 @@
  *
  * The form has a fixed depth, so that the reader needs neither recursion nor a stack.
  *
- * Left out: F4, F6, F8_E8M0 and complex types; unknown members of a tensor are refused.                                */
+ * Left out: F4, F6, F8_E8M0 and complex types; unknown members of a tensor are refused. */
 #include "core/safetensors.h"
 #include "core/bytes.h"
 #include "core/state_inside.h"
@@ -39,7 +39,8 @@ static tiny_status tinyi_st_counts(tinyi_json *j, uint64_t *v, int most, int *n)
     if (tinyi_json_is(j, ']')) return TINY_OK;
     for (;;) {
         if (*n == most)
-            return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: byte %zu of the header: a list of more than %d numbers", j->path, (size_t)(j->at - j->start), most);
+            return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: byte %zu of the header: a list of more than %d numbers",
+                              j->path, (size_t)(j->at - j->start), most);
         st = tinyi_st_count(j, &v[*n]);
         if (st) return st;
         ++*n;
@@ -75,7 +76,10 @@ static tiny_status tinyi_st_metadata(tinyi_st_state *w)
 }
 
 #define TINYI_SAFETENSORS_ROW(name, bytes) { #name, bytes },
-static const struct { const char *name; size_t bytes; } tinyi_st_row[] = { TINYI_SAFETENSORS_TYPES(TINYI_SAFETENSORS_ROW) };
+static const struct {
+    const char *name;
+    size_t bytes;
+} tinyi_st_row[] = { TINYI_SAFETENSORS_TYPES(TINYI_SAFETENSORS_ROW) };
 #undef TINYI_SAFETENSORS_ROW
 
 /* Bytes of the tensor by its type and shape; a dimension of 0 makes them 0. */
@@ -90,18 +94,22 @@ static tiny_status tinyi_st_size(const tinyi_st_state *w, tinyi_st_tensor *t, co
     for (a = 0; a < t->rank; a++) {         /* counted from the innermost, as everywhere in our sentences */
         uint64_t d = t->dim[t->rank - 1 - a];
         if (n > (uint64_t)INT64_MAX / d)
-            return tinyi_fail(w->j.ctx, TINY_E_FORMAT, "%s: tensor %s: the product of its dimensions 0 to %d is above 2^63", w->j.path, shown, a);
+            return tinyi_fail(w->j.ctx, TINY_E_FORMAT,
+                              "%s: tensor %s: the product of its dimensions 0 to %d is above 2^63", w->j.path, shown,
+                              a);
         n *= d;
     }
     if (n > SIZE_MAX / each)
-        return tinyi_fail(w->j.ctx, TINY_E_OVERFLOW, "%s: tensor %s: %llu values of type %s are more bytes than this machine can address", w->j.path, shown,
-                          (unsigned long long)n, tinyi_st_row[t->type].name);
+        return tinyi_fail(w->j.ctx, TINY_E_OVERFLOW,
+                          "%s: tensor %s: %llu values of type %s are more bytes than this machine can address",
+                          w->j.path, shown, (unsigned long long)n, tinyi_st_row[t->type].name);
     t->bytes = (size_t)n * each;
     return TINY_OK;
 }
 
 /* { "dtype": ..., "shape": ..., "data_offsets": ... } in any order, each once */
-static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json_text *dtype, tinyi_st_tensor *t, uint64_t offset[2])
+static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json_text *dtype, tinyi_st_tensor *t,
+                                    uint64_t offset[2])
 {
     enum { DTYPE = 1, SHAPE = 2, OFFSETS = 4 };
     char shown_word[TINYI_SHOW];
@@ -113,9 +121,13 @@ static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json
         int member;
         st = tinyi_json_string(j, &word, "dtype, shape or data_offsets in quotes");
         if (st) return st;
-        member = tinyi_json_text_is(word, "dtype") ? DTYPE : tinyi_json_text_is(word, "shape") ? SHAPE : tinyi_json_text_is(word, "data_offsets") ? OFFSETS : 0;
+        member = tinyi_json_text_is(word, "dtype")          ? DTYPE
+                 : tinyi_json_text_is(word, "shape")        ? SHAPE
+                 : tinyi_json_text_is(word, "data_offsets") ? OFFSETS
+                                                            : 0;
         if (!member || (seen & member))
-            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown, tinyi_show_bytes(word.at, word.n, shown_word),
+            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown,
+                              tinyi_show_bytes(word.at, word.n, shown_word),
                               member ? "stands there twice" : "is no member of a tensor");
         seen |= member;
         if (!tinyi_json_is(j, ':')) return tinyi_json_fail(j, ":");
@@ -123,14 +135,19 @@ static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json
         else if (member == SHAPE) st = tinyi_st_counts(j, t->dim, TINYI_SAFETENSORS_MAX_RANK, &t->rank);
         else {
             st = tinyi_st_counts(j, offset, 2, &n);
-            if (!st && n != 2) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets are %d numbers, not 2", j->path, shown, n);
+            if (!st && n != 2)
+                st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets are %d numbers, not 2", j->path,
+                                shown, n);
         }
         if (st) return st;
         if (tinyi_json_is(j, '}')) break;
         if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
     }
     if (seen == (DTYPE | SHAPE | OFFSETS)) return TINY_OK;
-    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s", j->path, shown, !(seen & DTYPE) ? "dtype" : !(seen & SHAPE) ? "shape" : "data_offsets");
+    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s", j->path, shown,
+                      !(seen & DTYPE)   ? "dtype"
+                      : !(seen & SHAPE) ? "shape"
+                                        : "data_offsets");
 }
 
 static tiny_status tinyi_st_one(tinyi_st_state *w, tinyi_json_text name)
@@ -147,21 +164,24 @@ static tiny_status tinyi_st_one(tinyi_st_state *w, tinyi_json_text name)
     (void)tinyi_show_bytes(name.at, name.n, shown);
     if (!name.n) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %zu has an empty name", j->path, w->n_tensors);
     if (name.n > TINYI_SAFETENSORS_MAX_NAME)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the name of tensor %s has %zu bytes; the longest has %d", j->path, shown, name.n, TINYI_SAFETENSORS_MAX_NAME);
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the name of tensor %s has %zu bytes; the longest has %d", j->path,
+                          shown, name.n, TINYI_SAFETENSORS_MAX_NAME);
     st = tinyi_st_members(j, shown, &dtype, &t, offset);
     if (st) return st;
     for (i = 0; i < TINYI_COUNT(tinyi_st_row) && !tinyi_json_text_is(dtype, tinyi_st_row[i].name); i++) {}
     if (i == TINYI_COUNT(tinyi_st_row))
-        return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has dtype %s, which is not known here", j->path, shown, tinyi_show_bytes(dtype.at, dtype.n, shown_type));
+        return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has dtype %s, which is not known here", j->path,
+                          shown, tinyi_show_bytes(dtype.at, dtype.n, shown_type));
     t.type = (tinyi_st_type)i;
     st = tinyi_st_size(w, &t, shown);
     if (st) return st;
     if (offset[0] > offset[1] || offset[1] > w->data_bytes)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets %llu to %llu of %zu bytes of data", j->path, shown, (unsigned long long)offset[0],
-                          (unsigned long long)offset[1], w->data_bytes);
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets %llu to %llu of %zu bytes of data",
+                          j->path, shown, (unsigned long long)offset[0], (unsigned long long)offset[1], w->data_bytes);
     if (offset[1] - offset[0] != t.bytes)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: its shape and dtype make %zu bytes, its data_offsets %llu", j->path, shown, t.bytes,
-                          (unsigned long long)(offset[1] - offset[0]));
+        return tinyi_fail(j->ctx, TINY_E_FORMAT,
+                          "%s: tensor %s: its shape and dtype make %zu bytes, its data_offsets %llu", j->path, shown,
+                          t.bytes, (unsigned long long)(offset[1] - offset[0]));
     t.data = w->data + offset[0];
     if (w->sink->tensor) w->sink->tensor(w->sink->arg, &t);
     w->n_tensors++;
@@ -192,8 +212,10 @@ static tiny_status tinyi_st_all(tinyi_st_state *w)
     tinyi_json_space(j);
     if (j->at != j->end) return tinyi_json_fail(j, "nothing more");
     if (w->sum != w->data_bytes)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the tensors are %llu bytes, the data behind the header %zu: every byte belongs to one tensor", j->path,
-                          (unsigned long long)w->sum, w->data_bytes);
+        return tinyi_fail(
+            j->ctx, TINY_E_FORMAT,
+            "%s: the tensors are %llu bytes, the data behind the header %zu: every byte belongs to one tensor", j->path,
+            (unsigned long long)w->sum, w->data_bytes);
     return TINY_OK;
 }
 
@@ -202,10 +224,12 @@ tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, si
     tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes);
     tinyi_st_state w;
     uint64_t n = 0;
-    if (!tinyi_rd_u64(&c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for the length of a safetensors header", path, n_bytes);
+    if (!tinyi_rd_u64(&c, &n))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for the length of a safetensors header", path,
+                          n_bytes);
     if (n > c.left || n > TINYI_SAFETENSORS_MAX_HEADER)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says its header has %llu bytes, %zu are left; the most are %d", path, (unsigned long long)n, c.left,
-                          TINYI_SAFETENSORS_MAX_HEADER);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says its header has %llu bytes, %zu are left; the most are %d", path,
+                          (unsigned long long)n, c.left, TINYI_SAFETENSORS_MAX_HEADER);
     memset(&w, 0, sizeof w);
     w.sink = sink;
     w.j.ctx = ctx;

@@ -4,9 +4,10 @@
  *   { "__metadata__": { "key": "text", ... },
  *     "name": { "dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24] }, ... }
  *
- * A walk over the header tells a sink what stands there, in its order, and takes no memory: who wants tables walks twice, to
- * count and to fill. Everything is checked before it is told: types, shapes, sizes, offsets, and at the end that the tensors
- * are as many bytes as there are. Whether two names are the same, or two tensors overlap, is the matter of who has a table. */
+ * A walk over the header tells a sink what stands there, in its order, and takes no memory: who wants tables walks
+ * twice, to count and to fill. Everything is checked before it is told: types, shapes, sizes, offsets, and at the end
+ * that the tensors are as many bytes as there are. Whether two names are the same, or two tensors overlap, is the
+ * matter of who has a table. */
 #ifndef TINYI_CORE_SAFETENSORS_H
 #define TINYI_CORE_SAFETENSORS_H
 #include "core/doc/json.h"
@@ -19,8 +20,8 @@ TINYI_C_BEGIN
 #define TINYI_SAFETENSORS_MAX_NAME 65535    /* bytes */
 
 /* name in the file, bytes of a value */
-#define TINYI_SAFETENSORS_TYPES(T)                                                                                      \
-    T(F32, 4) T(F16, 2) T(BF16, 2) T(F64, 8) T(I8, 1) T(I16, 2) T(I32, 4) T(I64, 8) T(BOOL, 1) T(U8, 1) T(U16, 2)       \
+#define TINYI_SAFETENSORS_TYPES(T)                                                                                    \
+    T(F32, 4) T(F16, 2) T(BF16, 2) T(F64, 8) T(I8, 1) T(I16, 2) T(I32, 4) T(I64, 8) T(BOOL, 1) T(U8, 1) T(U16, 2)     \
     T(U32, 4) T(U64, 8) T(F8_E4M3, 1) T(F8_E5M2, 1)
 #define TINYI_SAFETENSORS_ENUM(name, bytes) TINYI_ST_##name,
 typedef enum tinyi_st_type { TINYI_SAFETENSORS_TYPES(TINYI_SAFETENSORS_ENUM) TINYI_ST_TYPES } tinyi_st_type;
@@ -43,10 +44,11 @@ typedef struct tinyi_st_sink {
 } tinyi_st_sink;
 
 /* path stands in the sentences; the bytes are those of the whole file. */
-TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tinyi_st_sink *sink);
+TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes,
+                                   const tinyi_st_sink *sink);
 
-/* The header of a file to write, into `room` bytes at `to`, which TINYI_ST_HEAD(tensors, bytes of the longest name) are: an entry for each
- * tensor in the order of its data, then the end. Names need no escapes. */
+/* The header of a file to write, into `room` bytes at `to`, which TINYI_ST_HEAD(tensors, bytes of the longest name)
+ * are: an entry for each tensor in the order of its data, then the end. Names need no escapes. */
 #define TINYI_ST_HEAD(n, name) (64 + (size_t)(n) * ((size_t)(name) + 100 + 21 * TINYI_SAFETENSORS_MAX_RANK))
 typedef struct tinyi_st_head {
     unsigned char *to;

@@ -7,14 +7,21 @@ typedef __m256i v_i8;
 /* ---- floats: make, load, store */
 TINYI_FORCE_INLINE v_mask v_first(size_t n)
 {
-    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+    return _mm256_castsi256_ps(
+        _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
 }
 TINYI_FORCE_INLINE v_f32 v_zero(void) { return _mm256_setzero_ps(); }
 TINYI_FORCE_INLINE v_f32 v_set(float x) { return _mm256_set1_ps(x); }
 TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return _mm256_loadu_ps(p); }
 TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { _mm256_storeu_ps(p, v); }
-TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return _mm256_maskload_ps(p, _mm256_castps_si256(v_first(n))); }
-TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { _mm256_maskstore_ps(p, _mm256_castps_si256(v_first(n)), v); }
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n)
+{
+    return _mm256_maskload_ps(p, _mm256_castps_si256(v_first(n)));
+}
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n)
+{
+    _mm256_maskstore_ps(p, _mm256_castps_si256(v_first(n)), v);
+}
 
 TINYI_FORCE_INLINE __m128i TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
 {
@@ -43,17 +50,42 @@ TINYI_FORCE_INLINE __m128i TINY_FN(tinyi_bf16_down)(v_f32 v)
     const __m256i w = _mm256_blendv_epi8(r, quiet, _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
     return _mm_packus_epi32(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
 }
-TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)); }
-TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return _mm256_cvtph_ps(TINY_FN(tinyi_half_load_n)(p, n)); }
-TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT)); }
-TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT), n); }
-TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(_mm_loadu_si128((const __m128i *)(const void *)p)); }
-TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
-TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { _mm_storeu_si128((__m128i *)(void *)p, TINY_FN(tinyi_bf16_down)(v)); }
-TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
+TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n)
+{
+    return _mm256_cvtph_ps(TINY_FN(tinyi_half_load_n)(p, n));
+}
+TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n)
+{
+    TINY_FN(tinyi_half_store_n)(p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT), n);
+}
+TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p)
+{
+    return TINY_FN(tinyi_bf16_up)(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n)
+{
+    return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n));
+}
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, TINY_FN(tinyi_bf16_down)(v));
+}
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n)
+{
+    TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n);
+}
 
 /* eight vectors as the columns of eight rows, `step` apart: pairs, then fours, then the halves change places */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_turn8)(float *to, ptrdiff_t step, v_f32 a0, v_f32 a1, v_f32 a2, v_f32 a3, v_f32 a4, v_f32 a5, v_f32 a6, v_f32 a7)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_turn8)(float *to, ptrdiff_t step, v_f32 a0, v_f32 a1, v_f32 a2, v_f32 a3,
+                                             v_f32 a4, v_f32 a5, v_f32 a6, v_f32 a7)
 {
     const __m256d b0 = _mm256_castps_pd(_mm256_unpacklo_ps(a0, a1)), b1 = _mm256_castps_pd(_mm256_unpackhi_ps(a0, a1));
     const __m256d b2 = _mm256_castps_pd(_mm256_unpacklo_ps(a2, a3)), b3 = _mm256_castps_pd(_mm256_unpackhi_ps(a2, a3));
@@ -96,9 +128,11 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
 }
 TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
 {
-    const __m256 s = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)), t = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256 s = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)),
+                 t = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256d u = _mm256_castps_pd(s), v = _mm256_castps_pd(t);
-    const __m256 w = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(u, v)), _mm256_castpd_ps(_mm256_unpackhi_pd(u, v)));
+    const __m256 w =
+        _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(u, v)), _mm256_castpd_ps(_mm256_unpackhi_pd(u, v)));
     _mm_storeu_ps(y, _mm_add_ps(_mm256_castps256_ps128(w), _mm256_extractf128_ps(w, 1)));
 }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
@@ -132,9 +166,15 @@ TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a) { return _mm256_cvtps_epi32(a); }
 TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return _mm256_cvtepi32_ps(a); }
 TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return _mm256_castps_si256(a); }
 TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return _mm256_castsi256_ps(a); }
-TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23)); }
+TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
 TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i) { return _mm256_i32gather_ps(p, i, 4); }
-TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i) { return _mm256_permutevar_ps(_mm256_broadcast_ps((const __m128 *)(const void *)t), i); }
+TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i)
+{
+    return _mm256_permutevar_ps(_mm256_broadcast_ps((const __m128 *)(const void *)t), i);
+}
 
 /* ---- 32-bit integers */
 TINYI_FORCE_INLINE v_i32 vi_zero(void) { return _mm256_setzero_si256(); }
@@ -142,10 +182,22 @@ TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return _mm256_set1_epi32(x); }
 TINYI_FORCE_INLINE v_i32 vi_iota(void) { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
 TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { _mm256_storeu_si256((__m256i *)(void *)p, v); }
-TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n) { return _mm256_maskload_epi32((const int *)p, _mm256_castps_si256(v_first(n))); }
-TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n) { _mm256_maskstore_epi32((int *)p, _mm256_castps_si256(v_first(n)), v); }
-TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)); }
-TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
+{
+    return _mm256_maskload_epi32((const int *)p, _mm256_castps_si256(v_first(n)));
+}
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
+{
+    _mm256_maskstore_epi32((int *)p, _mm256_castps_si256(v_first(n)), v);
+}
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p)
+{
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p)
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
 TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return _mm256_add_epi32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return _mm256_sub_epi32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return _mm256_mullo_epi32(a, b); }
@@ -159,7 +211,10 @@ TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return _mm256_min_epi32(a, b
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return _mm256_max_epi32(a, b); }
 TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }
 TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return _mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b)); }
-TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return _mm256_blendv_epi8(b, a, _mm256_castps_si256(m)); }
+TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b)
+{
+    return _mm256_blendv_epi8(b, a, _mm256_castps_si256(m));
+}
 TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
 {
     __m128i s = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
@@ -185,7 +240,10 @@ TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { return _mm256_or_si256(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return _mm256_xor_si256(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return _mm256_add_epi8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return _mm256_sub_epi8(a, b); }
-TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return _mm256_and_si256(_mm256_srli_epi16(a, n), _mm256_set1_epi8((char)(0xff >> n))); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n)
+{
+    return _mm256_and_si256(_mm256_srli_epi16(a, n), _mm256_set1_epi8((char)(0xff >> n)));
+}
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i)
 {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t)), i);
@@ -200,7 +258,8 @@ TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return _mm256_add_epi16(a, b); 
 TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return _mm256_madd_epi16(a, b); }
 
 #if V_VNNI
-/* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter once. */
+/* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter
+ * once. */
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {

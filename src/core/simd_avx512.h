@@ -25,8 +25,14 @@ TINYI_FORCE_INLINE __m256i TINY_FN(tinyi_bf16_down)(v_f32 v)
     const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
     return _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(r, nan, top, _mm512_set1_epi32(0x40)));
 }
-TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
-TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(v_first(n), p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(v_first(n), p));
+}
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v)
 {
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -35,10 +41,22 @@ TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n)
 {
     _mm256_mask_storeu_epi16(p, v_first(n), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
-TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(_mm256_maskz_loadu_epi16(v_first(n), p)); }
-TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { _mm256_storeu_si256((__m256i *)(void *)p, TINY_FN(tinyi_bf16_down)(v)); }
-TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { _mm256_mask_storeu_epi16(p, v_first(n), TINY_FN(tinyi_bf16_down)(v)); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p)
+{
+    return TINY_FN(tinyi_bf16_up)(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n)
+{
+    return TINY_FN(tinyi_bf16_up)(_mm256_maskz_loadu_epi16(v_first(n), p));
+}
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, TINY_FN(tinyi_bf16_down)(v));
+}
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n)
+{
+    _mm256_mask_storeu_epi16(p, v_first(n), TINY_FN(tinyi_bf16_down)(v));
+}
 
 /* ---- floats: arithmetic */
 TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return _mm512_add_ps(a, b); }
@@ -52,7 +70,10 @@ TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return _mm512_andnot_ps(_mm512_set1_ps
 TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return _mm512_sqrt_ps(a); }
 TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return _mm512_min_ps(a, b); }
 TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return _mm512_max_ps(a, b); }
-TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
 TINYI_FORCE_INLINE __m256 TINY_FN(tinyi_upper)(v_f32 a) { return _mm512_extractf32x8_ps(a, 1); }
@@ -65,9 +86,11 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
 }
 TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
 {
-    const __m512 s = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)), t = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512 s = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)),
+                 t = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
     const __m512d u = _mm512_castps_pd(s), v = _mm512_castps_pd(t);
-    const __m512 w = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(u, v)), _mm512_castpd_ps(_mm512_unpackhi_pd(u, v)));
+    const __m512 w =
+        _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(u, v)), _mm512_castpd_ps(_mm512_unpackhi_pd(u, v)));
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(w), TINY_FN(tinyi_upper)(w));
     _mm_storeu_ps(y, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
 }
@@ -109,18 +132,31 @@ TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
 }
 TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i) { return _mm512_i32gather_ps(i, p, 4); }
-TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i) { return _mm512_maskz_permutevar_ps((__mmask16)0xffff, _mm512_maskz_broadcast_f32x4((__mmask16)0xffff, _mm_loadu_ps(t)), i); }
+TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i)
+{
+    return _mm512_maskz_permutevar_ps((__mmask16)0xffff,
+                                      _mm512_maskz_broadcast_f32x4((__mmask16)0xffff, _mm_loadu_ps(t)), i);
+}
 
 /* ---- 32-bit integers */
 TINYI_FORCE_INLINE v_i32 vi_zero(void) { return _mm512_setzero_si512(); }
 TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return _mm512_set1_epi32(x); }
-TINYI_FORCE_INLINE v_i32 vi_iota(void) { return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
+TINYI_FORCE_INLINE v_i32 vi_iota(void)
+{
+    return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
 TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
 TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { _mm512_storeu_si512(p, v); }
 TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n) { return _mm512_maskz_loadu_epi32(v_first(n), p); }
 TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n) { _mm512_mask_storeu_epi32(p, v_first(n), v); }
-TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
-TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p)
+{
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p)
+{
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
 TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return _mm512_add_epi32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return _mm512_sub_epi32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return _mm512_mullo_epi32(a, b); }
@@ -131,12 +167,18 @@ TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return _mm512_xor_si512(a, b
 TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return (__m512i)((__v16su)a << n); }
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return (__m512i)((__v16su)a >> n); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return (__m512i)((__v16si)a >> n); }
-TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return _mm512_and_si512((__m512i)((__v32hu)a >> n), _mm512_set1_epi8((char)(0xff >> n))); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n)
+{
+    return _mm512_and_si512((__m512i)((__v32hu)a >> n), _mm512_set1_epi8((char)(0xff >> n)));
+}
 #else
 TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return _mm512_slli_epi32(a, (unsigned)n); }
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return _mm512_srai_epi32(a, (unsigned)n); }
-TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return _mm512_and_si512(_mm512_srli_epi16(a, (unsigned)n), _mm512_set1_epi8((char)(0xff >> n))); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n)
+{
+    return _mm512_and_si512(_mm512_srli_epi16(a, (unsigned)n), _mm512_set1_epi8((char)(0xff >> n)));
+}
 #endif
 TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return _mm512_min_epi32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return _mm512_max_epi32(a, b); }
@@ -171,7 +213,8 @@ TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i)
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)t)), i);
 }
 
-/* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter once. */
+/* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter
+ * once. */
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_dpbusd_epi32(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {

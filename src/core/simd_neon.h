@@ -56,9 +56,15 @@ TINYI_FORCE_INLINE uint16x4_t TINY_FN(tinyi_bf16_down)(v_f32 v)
     return vmovn_u32(vbslq_u32(vceqq_f32(v, v), vshrq_n_u32(r, 16), vorrq_u32(top, vdupq_n_u32(0x40))));
 }
 TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f16_up)(vld1_u16(p)); }
-TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n)
+{
+    return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n));
+}
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_f16_down)(v)); }
-TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n)
+{
+    TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n);
+}
 TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
 {
     const unsigned char *at = (const unsigned char *)p;
@@ -66,13 +72,25 @@ TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
     memcpy(&a, at + step, 2);
     memcpy(&b, at + 2 * step, 2);
     memcpy(&c, at + 3 * step, 2);
-    return TINY_FN(tinyi_f16_up)(vset_lane_u16(c, vset_lane_u16(b, vset_lane_u16(a, vreinterpret_u16_u8(vld1_u8(at)), 1), 2), 3));
+    return TINY_FN(tinyi_f16_up)(
+        vset_lane_u16(c, vset_lane_u16(b, vset_lane_u16(a, vreinterpret_u16_u8(vld1_u8(at)), 1), 2), 3));
 }
-TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { uint16_t t; memcpy(&t, p, 2); return TINY_FN(tinyi_f16_up)(vdup_n_u16(t)); }
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p)
+{
+    uint16_t t;
+    memcpy(&t, p, 2);
+    return TINY_FN(tinyi_f16_up)(vdup_n_u16(t));
+}
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
-TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n)
+{
+    return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n));
+}
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }
-TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n)
+{
+    TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n);
+}
 
 /* ---- floats: arithmetic */
 TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return vaddq_f32(a, b); }
@@ -90,7 +108,10 @@ TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return vrndnq_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return vrndmq_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return vrndq_f32(a); }
 TINYI_FORCE_INLINE float v_sum(v_f32 a) { return vaddvq_f32(a); }
-TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d) { vst1q_f32(y, vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d))); }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    vst1q_f32(y, vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d)));
+}
 TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return vmaxvq_f32(a); }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return vminvq_f32(a); }
 
@@ -112,7 +133,10 @@ TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a) { return vcvtnq_s32_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return vcvtq_f32_s32(a); }
 TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return vreinterpretq_s32_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return vreinterpretq_f32_s32(a); }
-TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(n, vdupq_n_s32(127)), 23)); }
+TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n)
+{
+    return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(n, vdupq_n_s32(127)), 23));
+}
 TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
 {
     float t[4];
@@ -163,16 +187,28 @@ TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return vandq_s32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return vorrq_s32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return veorq_s32(a, b); }
 #if TINYI_GCC || TINYI_CLANG                /* the operator takes a variable at -O0 and becomes an immediate later */
-TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) << (uint32_t)n); }
-TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) >> (uint32_t)n); }
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n)
+{
+    return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) << (uint32_t)n);
+}
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n)
+{
+    return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) >> (uint32_t)n);
+}
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return a >> n; }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) >> (uint8_t)n); }
 TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) << (uint8_t)n); }
 #else
 TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(n)); }
-TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a), vdupq_n_s32(-n))); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n)
+{
+    return vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a), vdupq_n_s32(-n)));
+}
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(-n)); }
-TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vshlq_u8(vreinterpretq_u8_s8(a), vdupq_n_s8((int8_t)-n))); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n)
+{
+    return vreinterpretq_s8_u8(vshlq_u8(vreinterpretq_u8_s8(a), vdupq_n_s8((int8_t)-n)));
+}
 TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vshlq_s8(a, vdupq_n_s8((int8_t)n)); }
 #endif
 TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return vminq_s32(a, b); }
@@ -187,7 +223,12 @@ TINYI_FORCE_INLINE v_i32 vi_pairs(v_i32 a, v_i32 b) { return vpaddq_s32(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vdupq_n_s8(0); }
 TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return vdupq_n_s8(x); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return vld1q_s8((const int8_t *)p); }
-TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vreinterpretq_s8_s32(vdupq_n_s32(x)); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p)
+{
+    int32_t x;
+    memcpy(&x, p, 4);
+    return vreinterpretq_s8_s32(vdupq_n_s32(x));
+}
 TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { vst1q_s8((int8_t *)p, v); }
 TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
 {
@@ -202,7 +243,8 @@ TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return veorq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return vaddq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return vsubq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return vqtbl1q_s8(vb_load(t), vreinterpretq_u8_s8(i)); }
-TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i)      /* the bytes of number i stand at 4 i and the three behind it */
+/* the bytes of number i stand at 4 i and the three behind it */
+TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i)
 {
     const v_i32 at = vi_add(vi_mul(vi_and(i, vi_set(3)), vi_set(0x04040404)), vi_set(0x03020100));
     return vreinterpretq_f32_s8(vb_table16(t, vreinterpretq_s8_s32(at)));

@@ -44,7 +44,7 @@ TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a
 TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) & 0x7fffffffu); }
 TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return tinyi_simd_sqrt(a); }
 TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return (tinyi_f32_bits(a) & 0x7fffffffu) > 0x7f800000u; }
-#ifdef TINYI_FAST_MATH_OFF                  /* gcc -ffast-math on x86: comparisons stay blind to NaN when all else is switched off */
+#ifdef TINYI_FAST_MATH_OFF /* gcc -ffast-math on x86: comparisons stay blind to NaN when all else is switched off */
 #define TINYI_ORDERED(a, b, holds) (!(v_isnan(a) | v_isnan(b)) & (holds))
 #else
 #define TINYI_ORDERED(a, b, holds) (holds)
@@ -62,8 +62,14 @@ TINYI_FORCE_INLINE int32_t TINY_FN(tinyi_near)(float a)
     const float d = a - (float)i;
     return i + (d > 0.5f || (d == 0.5f && (i & 1))) - (d < -0.5f || (d == -0.5f && (i & 1)));
 }
-TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return v_abs(a) < 8388608.0f ? TINY_FN(tinyi_like)((float)TINY_FN(tinyi_near)(a), a) : a; }
-TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return v_abs(a) < 8388608.0f ? TINY_FN(tinyi_like)((float)(int32_t)a, a) : a; }
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a)
+{
+    return v_abs(a) < 8388608.0f ? TINY_FN(tinyi_like)((float)TINY_FN(tinyi_near)(a), a) : a;
+}
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a)
+{
+    return v_abs(a) < 8388608.0f ? TINY_FN(tinyi_like)((float)(int32_t)a, a) : a;
+}
 TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a)
 {
     const float t = v_trunc(a);

@@ -1,5 +1,5 @@
-/* src/core/simd_w128.h - the v_ layer in the words of SSE4.1, native on x86, SIMDe elsewhere; lanes are numbered as in memory,
- * also on big-endian machines. On 32-bit ARM with NEON subnormal floats count as 0. */
+/* src/core/simd_w128.h - the v_ layer in the words of SSE4.1, native on x86, SIMDe elsewhere; lanes are numbered as in
+ * memory, also on big-endian machines. On 32-bit ARM with NEON subnormal floats count as 0. */
 #if TINYI_W128_SIMDE
 #define TINYI_W(x) simde_mm_##x
 typedef simde__m128 v_f32;
@@ -17,14 +17,23 @@ typedef __m128i TINY_FN(tinyi_bits128);
 #endif
 #define TINYI_W_FROM(p) ((const TINY_FN(tinyi_bits128) *)(const void *)(p))
 #define TINYI_W_TO(p) ((TINY_FN(tinyi_bits128) *)(void *)(p))
-/* clang for WebAssembly (seen with emscripten 3.1.6) moves a load that fills all lanes (v128.load32_splat, load64_splat) past stores to
- * the same place: what is loaded for that rests in a register first */
+/* clang for WebAssembly (seen with emscripten 3.1.6) moves a load that fills all lanes (v128.load32_splat,
+ * load64_splat) past stores to the same place: what is loaded for that rests in a register first */
 #if defined __wasm__ && TINYI_CLANG
 #define TINYI_W_LOADED(x) if (!__builtin_constant_p(x)) __asm__("" : "+r"(x))
-TINYI_FORCE_INLINE TINY_FN(tinyi_bits128) TINY_FN(tinyi_low)(const void *p) { int64_t t; memcpy(&t, p, 8); TINYI_W_LOADED(t); return TINYI_W(set_epi64x)(0, t); }
+TINYI_FORCE_INLINE TINY_FN(tinyi_bits128) TINY_FN(tinyi_low)(const void *p)
+{
+    int64_t t;
+    memcpy(&t, p, 8);
+    TINYI_W_LOADED(t);
+    return TINYI_W(set_epi64x)(0, t);
+}
 #else
 #define TINYI_W_LOADED(x) ((void)0)
-TINYI_FORCE_INLINE TINY_FN(tinyi_bits128) TINY_FN(tinyi_low)(const void *p) { return TINYI_W(loadl_epi64)(TINYI_W_FROM(p)); }
+TINYI_FORCE_INLINE TINY_FN(tinyi_bits128) TINY_FN(tinyi_low)(const void *p)
+{
+    return TINYI_W(loadl_epi64)(TINYI_W_FROM(p));
+}
 #endif
 
 /* ---- 32-bit integers */
@@ -34,7 +43,12 @@ TINYI_FORCE_INLINE v_i32 vi_iota(void) { return TINYI_W(setr_epi32)(0, 1, 2, 3);
 TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
 TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
 /* two lanes if there are two, then one: no loop, no call */
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane)(const void *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(setr_epi32)(t, 0, 0, 0); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane)(const void *p)
+{
+    int32_t t;
+    memcpy(&t, p, 4);
+    return TINYI_W(setr_epi32)(t, 0, 0, 0);
+}
 /* fewer than four: the last ones of a row, rare, and long enough to stand once */
 static TINYI_UNUSED TINYI_NOINLINE v_i32 TINY_FN(tinyi_load_part)(const int32_t *p, size_t n)
 {
@@ -55,21 +69,35 @@ static TINYI_UNUSED TINYI_NOINLINE void TINY_FN(tinyi_store_part)(int32_t *p, v_
     t = TINYI_W(cvtsi128_si32)(v);
     memcpy(p, &t, 4);
 }
-TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n) { return n > 3 ? vi_load(p) : TINY_FN(tinyi_load_part)(p, n); }
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
+{
+    return n > 3 ? vi_load(p) : TINY_FN(tinyi_load_part)(p, n);
+}
 TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
 {
     if (n > 3) vi_store(p, v);
     else TINY_FN(tinyi_store_part)(p, v, n);
 }
-TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepi8_epi32)(vi_set(t)); }
-TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepu8_epi32)(vi_set(t)); }
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p)
+{
+    int32_t t;
+    memcpy(&t, p, 4);
+    return TINYI_W(cvtepi8_epi32)(vi_set(t));
+}
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p)
+{
+    int32_t t;
+    memcpy(&t, p, 4);
+    return TINYI_W(cvtepu8_epi32)(vi_set(t));
+}
 TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return TINYI_W(add_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return TINYI_W(sub_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return TINYI_W(mullo_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return TINYI_W(and_si128)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return TINYI_W(or_si128)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return TINYI_W(xor_si128)(a, b); }
-#if TINYI_W128_SIMDE && (TINYI_GCC || TINYI_CLANG)     /* SIMDe wants a literal count; the compiler's own vectors do not */
+#if TINYI_W128_SIMDE && (TINYI_GCC || TINYI_CLANG) /* SIMDe wants a literal count; the compiler's own vectors do not \
+                                                    */
 typedef int32_t TINY_FN(tinyi_s32) __attribute__((vector_size(16)));
 typedef uint32_t TINY_FN(tinyi_u32) __attribute__((vector_size(16)));
 typedef int16_t TINY_FN(tinyi_s16) __attribute__((vector_size(16)));
@@ -98,7 +126,10 @@ TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return TINYI_W(min_epi32)(a,
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return TINYI_W(max_epi32)(a, b); }
 TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return TINYI_W(castsi128_ps)(TINYI_W(cmpeq_epi32)(a, b)); }
 TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return TINYI_W(castsi128_ps)(TINYI_W(cmpgt_epi32)(a, b)); }
-TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return TINYI_W(blendv_epi8)(b, a, TINYI_W(castps_si128)(m)); }
+TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b)
+{
+    return TINYI_W(blendv_epi8)(b, a, TINYI_W(castps_si128)(m));
+}
 TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
 {
     int32_t t[4];
@@ -112,8 +143,14 @@ TINYI_FORCE_INLINE v_f32 v_zero(void) { return TINYI_W(setzero_ps)(); }
 TINYI_FORCE_INLINE v_f32 v_set(float x) { TINYI_W_LOADED(x); return TINYI_W(set1_ps)(x); }
 TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return TINYI_W(loadu_ps)(p); }
 TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { TINYI_W(storeu_ps)(p, v); }
-TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return TINYI_W(castsi128_ps)(vi_load_n((const int32_t *)(const void *)p, n)); }
-TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { vi_store_n((int32_t *)(void *)p, TINYI_W(castps_si128)(v), n); }
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n)
+{
+    return TINYI_W(castsi128_ps)(vi_load_n((const int32_t *)(const void *)p, n));
+}
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n)
+{
+    vi_store_n((int32_t *)(void *)p, TINYI_W(castps_si128)(v), n);
+}
 TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return TINYI_W(castps_si128)(a); }
 TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return TINYI_W(castsi128_ps)(a); }
 
@@ -129,7 +166,8 @@ TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return TINYI_W(min_ps)(a, b);
 TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return TINYI_W(max_ps)(a, b); }
 TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return TINYI_W(blendv_ps)(b, a, m); }
 TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return TINYI_W(cvtepi32_ps)(a); }
-#if TINYI_W128_SIMDE && defined SIMDE_ARM_NEON_A32V7_NATIVE && !defined SIMDE_ARM_NEON_A64V8_NATIVE     /* SIMDe estimates there */
+#if TINYI_W128_SIMDE && defined SIMDE_ARM_NEON_A32V7_NATIVE && \
+    !defined SIMDE_ARM_NEON_A64V8_NATIVE /* SIMDe estimates there */
 TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b)
 {
     float x[4], y[4];
@@ -142,8 +180,9 @@ TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b)
 #else
 TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b) { return TINYI_W(div_ps)(a, b); }
 #endif
-#if !TINYI_W128_SIMDE || defined SIMDE_X86_SSE_NATIVE || defined SIMDE_WASM_SIMD128_NATIVE || defined SIMDE_ARM_NEON_A64V8_NATIVE || \
-    defined SIMDE_POWER_ALTIVEC_P7_NATIVE || defined SIMDE_ZARCH_ZVECTOR_14_NATIVE
+#if !TINYI_W128_SIMDE || defined SIMDE_X86_SSE_NATIVE || defined SIMDE_WASM_SIMD128_NATIVE || \
+    defined SIMDE_ARM_NEON_A64V8_NATIVE || defined SIMDE_POWER_ALTIVEC_P7_NATIVE ||           \
+    defined SIMDE_ZARCH_ZVECTOR_14_NATIVE
 TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return TINYI_W(sqrt_ps)(a); }
 #else
 TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a)
@@ -160,13 +199,17 @@ TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return TINYI_W(round_ps)(a, 0x08); }
 TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return TINYI_W(round_ps)(a, 0x09); }
 TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return TINYI_W(round_ps)(a, 0x0b); }
 #elif defined SIMDE_WASM_SIMD128_NATIVE
-#define TINYI_W_WASM(how) simde__m128_private t = simde__m128_to_private(a); t.wasm_v128 = how(t.wasm_v128); return simde__m128_from_private(t)
+#define TINYI_W_WASM(how)                              \
+    simde__m128_private t = simde__m128_to_private(a); \
+    t.wasm_v128 = how(t.wasm_v128);                    \
+    return simde__m128_from_private(t)
 TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { TINYI_W_WASM(wasm_f32x4_nearest); }
 TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { TINYI_W_WASM(wasm_f32x4_floor); }
 TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { TINYI_W_WASM(wasm_f32x4_trunc); }
 #undef TINYI_W_WASM
 #else                                       /* SIMDe calls the C library for these */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_whole)(v_f32 r, v_f32 a)     /* r with the sign of a; a itself from 2^23 on, and NaN */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_whole)(v_f32 r,
+                                              v_f32 a) /* r with the sign of a; a itself from 2^23 on, and NaN */
 {
     const v_i32 top = vi_set(-0x7fffffff - 1);
     r = v_float(vi_or(vi_and(v_bits(a), top), TINYI_W(andnot_si128)(top, v_bits(r))));
@@ -201,7 +244,8 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
 }
 TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
 {
-    const v_f32 s = v_add(TINYI_W(unpacklo_ps)(a, b), TINYI_W(unpackhi_ps)(a, b)), t = v_add(TINYI_W(unpacklo_ps)(c, d), TINYI_W(unpackhi_ps)(c, d));
+    const v_f32 s = v_add(TINYI_W(unpacklo_ps)(a, b), TINYI_W(unpackhi_ps)(a, b)),
+                t = v_add(TINYI_W(unpacklo_ps)(c, d), TINYI_W(unpackhi_ps)(c, d));
     v_store(y, v_add(TINYI_W(movelh_ps)(s, t), TINYI_W(movehl_ps)(t, s)));
 }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
@@ -235,8 +279,14 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
     for (i = 0; i < n; i++) t[i] = p[i];
     return TINYI_W(cvtepu16_epi32)(TINY_FN(tinyi_low)(t));
 }
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load)(const uint16_t *p) { return TINYI_W(cvtepu16_epi32)(TINY_FN(tinyi_low)(p)); }
-TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store)(uint16_t *p, v_i32 h) { TINYI_W(storel_epi64)(TINYI_W_TO(p), TINYI_W(packus_epi32)(h, h)); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load)(const uint16_t *p)
+{
+    return TINYI_W(cvtepu16_epi32)(TINY_FN(tinyi_low)(p));
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store)(uint16_t *p, v_i32 h)
+{
+    TINYI_W(storel_epi64)(TINYI_W_TO(p), TINYI_W(packus_epi32)(h, h));
+}
 TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store_n)(uint16_t *p, v_i32 h, size_t n)
 {
     uint16_t t[4];
@@ -247,7 +297,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store_n)(uint16_t *p, v_i32 h, size_t
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_f16_up)(v_i32 h)
 {
     const v_i32 a = vi_shl(vi_and(h, vi_set(0x7fff)), 13), sign = vi_shl(vi_and(h, vi_set(0x8000)), 16);
-    const v_i32 low = v_bits(v_sub(v_float(vi_add(a, vi_set(0x38800000))), v_float(vi_set(0x38800000))));  /* 2^-14 (1 + f) - 2^-14 */
+    /* 2^-14 (1 + f) - 2^-14 */
+    const v_i32 low = v_bits(v_sub(v_float(vi_add(a, vi_set(0x38800000))), v_float(vi_set(0x38800000))));
     const v_i32 quiet = vi_and(v_bits(vi_gt(a, vi_set(0x0f800000))), vi_set(0x400000));
     v_i32 r = vi_add(a, vi_set(0x38000000));
     r = vi_select(vi_gt(a, vi_set(0x0f7fffff)), vi_or(vi_add(a, vi_set(0x70000000)), quiet), r);
@@ -258,7 +309,8 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_f16_down)(v_f32 v)
 {
     const v_i32 a = v_bits(v_abs(v)), sign = vi_and(vi_shr(v_bits(v), 16), vi_set(0x8000));
     const v_i32 odd = vi_and(vi_shr(a, 13), vi_set(1));
-    const v_i32 low = vi_sub(v_bits(v_add(v_float(a), v_set(0.5f))), vi_set(0x3f000000));    /* the sum rounds to units of 2^-24 */
+    /* the sum rounds to units of 2^-24 */
+    const v_i32 low = vi_sub(v_bits(v_add(v_float(a), v_set(0.5f))), vi_set(0x3f000000));
     v_i32 r = vi_shr(vi_add(a, vi_add(odd, vi_set(0xfff - 0x38000000))), 13);
     r = vi_select(vi_gt(vi_set(0x38800000), a), low, r);
     r = vi_select(vi_gt(a, vi_set(0x477fffff)), vi_set(0x7c00), r);
@@ -280,15 +332,33 @@ TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
     for (i = 0; i < 4; i++, at += step) t[i] = (uint16_t)(at[0] | at[1] << 8);
     return v_load_f16(t);
 }
-TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return v_set(tinyi_f16_to_f32((uint16_t)(*(const unsigned char *)p | ((const unsigned char *)p)[1] << 8))); }
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p)
+{
+    return v_set(tinyi_f16_to_f32((uint16_t)(*(const unsigned char *)p | ((const unsigned char *)p)[1] << 8)));
+}
 /* the last ones of a row: rare, and long enough to stand once */
-static TINYI_UNUSED TINYI_NOINLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+static TINYI_UNUSED TINYI_NOINLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n)
+{
+    return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n));
+}
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_f16_down)(v)); }
-static TINYI_UNUSED TINYI_NOINLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+static TINYI_UNUSED TINYI_NOINLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n)
+{
+    TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n);
+}
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return v_float(vi_shl(TINY_FN(tinyi_half_load)(p), 16)); }
-static TINYI_UNUSED TINYI_NOINLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return v_float(vi_shl(TINY_FN(tinyi_half_load_n)(p, n), 16)); }
-TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_bf16_down)(v)); }
-static TINYI_UNUSED TINYI_NOINLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
+static TINYI_UNUSED TINYI_NOINLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n)
+{
+    return v_float(vi_shl(TINY_FN(tinyi_half_load_n)(p, n), 16));
+}
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v)
+{
+    TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_bf16_down)(v));
+}
+static TINYI_UNUSED TINYI_NOINLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n)
+{
+    TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n);
+}
 
 TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return v_float(vi_shl(vi_add(n, vi_set(127)), 23)); }
 TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
@@ -316,18 +386,26 @@ TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { return TINYI_W(or_si128)(a, b); 
 TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return TINYI_W(xor_si128)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return TINYI_W(sub_epi8)(a, b); }
-TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n))); }
-TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shl16)(a, n), vb_set((int8_t)(0xff << n & 0xff))); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n)
+{
+    return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n)));
+}
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n)
+{
+    return vb_and(TINY_FN(tinyi_shl16)(a, n), vb_set((int8_t)(0xff << n & 0xff)));
+}
 TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vb_or(a, vb_and(b, m)); }
 TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
 {
-    static const unsigned char bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 }, which[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1 };
+    static const unsigned char bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 },
+                               which[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1 };
     int32_t t = 0;
     memcpy(&t, p, 2);                       /* the order in memory, on every machine */
     return TINYI_W(cmpeq_epi8)(vb_and(TINYI_W(shuffle_epi8)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
 }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
-TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i)      /* the bytes of number i stand at 4 i and the three behind it */
+/* the bytes of number i stand at 4 i and the three behind it */
+TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i)
 {
     static const unsigned char order[4] = { 0, 1, 2, 3 };
     return v_float(vb_table16(t, vi_add(vi_mul(vi_and(i, vi_set(3)), vi_set(0x04040404)), vb_set4(order))));
@@ -355,7 +433,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b)
 {
     return vi_add(acc, TINYI_W(madd_epi16)(TINYI_W(maddubs_epi16)(a, b), TINYI_W(set1_epi16)(1)));
 }
-TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u7i8(acc, TINYI_W(sign_epi8)(a, a), TINYI_W(sign_epi8)(b, a)); }
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return v_dot_u7i8(acc, TINYI_W(sign_epi8)(a, a), TINYI_W(sign_epi8)(b, a));
+}
 #else
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }

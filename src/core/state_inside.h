@@ -4,8 +4,8 @@
 #include "core/accel.h"
 #include "core/mem.h"
 #include "core/atomic_inside.h"
-#if !defined _WIN32 && TINYI_HAVE_ATOMICS && !defined __wasi__ && (!defined __EMSCRIPTEN__ || defined __EMSCRIPTEN_PTHREADS__) && \
-    (defined __unix__ || defined __APPLE__)
+#if !defined _WIN32 && TINYI_HAVE_ATOMICS && !defined __wasi__ && \
+    (!defined __EMSCRIPTEN__ || defined __EMSCRIPTEN_PTHREADS__) && (defined __unix__ || defined __APPLE__)
 #define TINYI_HAVE_PTHREAD 1
 #include <pthread.h>
 #else
@@ -67,9 +67,9 @@ TINYI_C_BEGIN
 
 typedef struct tinyi_helper tinyi_helper;   /* core/thread.c */
 
-/* The operations that a header brings beside those of core and math: kinds from first to before end, each with its row or
- * NULL when it is left out. Core cannot name them, so whoever is asked for a row gets the wings, a list ended by NULL: the
- * functions of TINYI_DOORS from their header, all others from the context. */
+/* The operations that a header brings beside those of core and math: kinds from first to before end, each with its row
+ * or NULL when it is left out. Core cannot name them, so whoever is asked for a row gets the wings, a list ended by
+ * NULL: the functions of TINYI_DOORS from their header, all others from the context. */
 typedef struct tinyi_wing { int first, end; const tiny_op_row *(*row)(int kind); } tinyi_wing;
 
 struct tiny_ctx {
@@ -91,7 +91,8 @@ struct tiny_ctx {
     int in_region;
     tiny_idx gate;                          /* of the region: see core/thread.c */
     struct tiny_region *region;
-    tinyi_helper *helpers;                  /* n_threads - 1; the first n_helpers of them run, in the process helpers_of */
+    /* n_threads - 1; the first n_helpers of them run, in the process helpers_of */
+    tinyi_helper *helpers;
     int n_helpers;
     tiny_idx helpers_of;
     tiny_status status;
@@ -100,15 +101,16 @@ struct tiny_ctx {
     pthread_mutex_t lock;                   /* sleeping place of the barriers */
     pthread_cond_t wake;
 #endif
-    tiny_idx at_cpu, waker;                 /* where the caller of the region runs; the member who woke the last sleeper */
-    uint64_t woke_at, faults;               /* when, under the lock; pages that this process had read from disk before the caller slept */
+    tiny_idx at_cpu, waker; /* where the caller of the region runs; the member who woke the last sleeper */
+    /* when, under the lock; pages that this process had read from disk before the caller slept */
+    uint64_t woke_at, faults;
 };
 
 /* Leaves the sentence in the context, tells the log, returns the status. ctx may be NULL. */
 #ifndef TINY_NO_MESSAGES
 TINYI_FN tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ...) TINYI_PRINTF(3, 4);
 TINYI_FN void tinyi_log(tiny_ctx *ctx, tiny_log_level level, const char *format, ...) TINYI_PRINTF(3, 4);
-#else                                       /* the sentences are read by the compiler, for the sake of its warnings, and go */
+#else /* the sentences are read by the compiler, for the sake of its warnings, and go */
 TINYI_FN tiny_status tinyi_fail_short(tiny_ctx *ctx, tiny_status status);
 TINYI_INLINE int tinyi_unsaid(const char *format, ...) TINYI_PRINTF(1, 2);
 TINYI_INLINE int tinyi_unsaid(const char *format, ...) { return format != NULL; }
@@ -133,12 +135,16 @@ TINYI_FN const tiny_op_row *tinyi_op_row_at(const tinyi_wing *const *wings, size
 TINYI_FN const tiny_op_row *tinyi_op_row_find(const tinyi_wing *const *wings, const char *name);
 TINYI_FN tiny_cost tinyi_op_row_cost(const tinyi_wing *const *wings, const tiny_op *op);
 TINYI_FN tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *wings, tiny_ctx **out);
-/* The shared functions that answer by the operations of their header, and the wings of the headers before it in this unit. */
-#define TINYI_DOORS(wings)                                                                                                      \
-    TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out) { return tinyi_ctx_open(desc, wings, out); }  \
-    TINY_API const tiny_op_row *tiny_op_find(const char *name) { return tinyi_op_row_find(wings, name); }                          \
-    TINY_API const tiny_op_row *tiny_op_at(size_t i) { return tinyi_op_row_at(wings, i); }                                         \
-    TINY_API const tiny_op_row *tiny_op_row_of(int kind) { return tinyi_op_row_of(wings, kind); }                                  \
+/* The shared functions that answer by the operations of their header, and the wings of the headers before it in this
+ * unit. */
+#define TINYI_DOORS(wings)                                                                                \
+    TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out)                         \
+    {                                                                                                     \
+        return tinyi_ctx_open(desc, wings, out);                                                          \
+    }                                                                                                     \
+    TINY_API const tiny_op_row *tiny_op_find(const char *name) { return tinyi_op_row_find(wings, name); } \
+    TINY_API const tiny_op_row *tiny_op_at(size_t i) { return tinyi_op_row_at(wings, i); }                \
+    TINY_API const tiny_op_row *tiny_op_row_of(int kind) { return tinyi_op_row_of(wings, kind); }         \
     TINY_API tiny_cost tiny_op_cost(const tiny_op *op) { return tinyi_op_row_cost(wings, op); }
 #define TINYI_WINGS_BEFORE
 /* ROW(kind, function of the row, 1 or 0: it is here) as a case of the function of a wing */
@@ -157,13 +163,15 @@ TINYI_FN tiny_status tinyi_accel_home(tiny_ctx *ctx, const void *p, size_t bytes
 TINYI_FN void tinyi_accel_drop(tiny_ctx *ctx, const void *p, size_t bytes);
 #define TINYI_HOME(ctx, p, bytes) (TINYI_HAS(OPS) && (ctx)->n_away ? tinyi_accel_home(ctx, p, bytes) : TINY_OK)
 
-/* The row of an operation, its own or that of its kind; NULL: unknown. Where there is no context it is one of core or math. */
+/* The row of an operation, its own or that of its kind; NULL: unknown. Where there is no context it is one of core or
+ * math. */
 TINYI_FN const tiny_op_row *tinyi_op_row_in(const tiny_ctx *ctx, const tiny_op *op);
 TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);
-/* tiny_run for an operation that its caller has put together rightly: the fast path does not check it once more. The reference,
- * accelerators and recordings get the whole door. */
+/* tiny_run for an operation that its caller has put together rightly: the fast path does not check it once more. The
+ * reference, accelerators and recordings get the whole door. */
 TINYI_FN tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op);
-TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);    /* in one region, as tiny_run_list */
+/* in one region, as tiny_run_list */
+TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);
 /* Somebody wants to see each operation as it is: the reference, an accelerator or a recording. */
 TINYI_FN int tinyi_op_watched(const tiny_ctx *ctx);
 /* how many threads a cost keeps busy */
@@ -171,9 +179,11 @@ TINYI_FN int tinyi_cost_threads(const tiny_ctx *ctx, const tiny_cost *c);
 /* the checks of tiny_run alone */
 TINYI_FN tiny_status tinyi_op_checked(tiny_ctx *ctx, const tiny_op *op);
 /* A typed call: up to two inputs (NULL: not given), one output. */
-TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
+TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params,
+                                const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */
-/* tiny_tensor_check, and where the numbers of a view that passed lie: from *first to before *end, both 0 when there are none */
+/* tiny_tensor_check, and where the numbers of a view that passed lie: from *first to before *end, both 0 when there are
+ * none */
 TINYI_FN tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end);
 TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const tiny_idx *dim);
 /* "4x128 f32" */
@@ -183,11 +193,13 @@ TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
  * sure by thread 0 only, which asks it. */
 TINYI_FN int tinyi_team_stopped(const tiny_team *team);
 
-/* By thread 0, before the barrier that the phase begins with: the last phase in which a helper may come into a loose region (1, where
- * nobody says otherwise). He goes through the phases that are over without work, so he must find his way by the operation alone. */
+/* By thread 0, before the barrier that the phase begins with: the last phase in which a helper may come into a loose
+ * region (1, where nobody says otherwise). He goes through the phases that are over without work, so he must find his
+ * way by the operation alone. */
 TINYI_FN void tinyi_team_until(tiny_team *team, tiny_idx phase);
 /* tiny_parallel, and with loose tiny_parallel_loose, for a context that was checked */
-TINYI_FN tiny_status tinyi_region_open(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg, int loose);
+TINYI_FN tiny_status tinyi_region_open(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes,
+                                       tiny_team_fn fn, void *arg, int loose);
 #if TINYI_HAVE_HELPERS
 TINYI_FN void tinyi_helpers_close(tiny_ctx *ctx);
 #endif

@@ -18,7 +18,8 @@ static size_t tinyi_plain_bytes(const unsigned char *p, size_t n)
     if (k == 1) return *p >= 0x20 && *p != 0x7f;
     if (k == 2) return (p[0] == 0xc2 && p[1] < 0xa0) || (p[0] == 0xd8 && p[1] == 0x9c) ? 0 : k;     /* C1; U+061C */
     if (k != 3) return k;
-    if (p[0] == 0xe2 && p[1] == 0x80) return (p[2] >= 0x8b && p[2] <= 0x8f) || (p[2] >= 0xa8 && p[2] <= 0xae) ? 0 : k;  /* U+200B .. F, 2028 .. E */
+    /* U+200B .. F, 2028 .. E */
+    if (p[0] == 0xe2 && p[1] == 0x80) return (p[2] >= 0x8b && p[2] <= 0x8f) || (p[2] >= 0xa8 && p[2] <= 0xae) ? 0 : k;
     if (p[0] == 0xe2 && p[1] == 0x81) return p[2] >= 0xa0 && p[2] <= 0xaf ? 0 : k;                  /* U+2060 .. F */
     return p[0] == 0xef && p[1] == 0xbb && p[2] == 0xbf ? 0 : k;                                    /* U+FEFF */
 }

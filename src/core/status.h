@@ -32,10 +32,11 @@ typedef enum tiny_status { TINYI_STATUSES(TINYI_STATUS_ENUM) TINY_STATUS_COUNT }
 /* One sentence for a status; never NULL. The context has the longer one. */
 TINY_API const char *tiny_status_text(tiny_status status);
 
-/* A text from outside, fit for a terminal or a log: its n bytes in one line of UTF-8. Control characters (those of ASCII, U+0080
- * to U+009F, line separators, marks of the direction of writing, spaces without width) and bytes that are no UTF-8 are written as
- * \xNN. Returns the bytes that the whole text takes, with the final 0. Writes at most room bytes, always terminated, with "..." where the
- * text is cut. Every message of a context has passed through this function; a program that prints a name or a value of a file should call it. */
+/* A text from outside, fit for a terminal or a log: its n bytes in one line of UTF-8. Control characters (those of
+ * ASCII, U+0080 to U+009F, line separators, marks of the direction of writing, spaces without width) and bytes that are
+ * no UTF-8 are written as \xNN. Returns the bytes that the whole text takes, with the final 0. Writes at most room
+ * bytes, always terminated, with "..." where the text is cut. Every message of a context has passed through this
+ * function; a program that prints a name or a value of a file should call it. */
 TINY_API size_t tiny_plain(char *to, size_t room, const void *text, size_t n);
 
 TINYI_C_END

@@ -1,13 +1,13 @@
 /* src/core/target.h - which targets this compiler can make, and how to switch them on
  *
- * One binary holds every target of its architecture. A pass compiles a file of kernels for one target; core/each_target.h makes
- * the passes of this program:
+ * One binary holds every target of its architecture. A pass compiles a file of kernels for one target;
+ * core/each_target.h makes the passes of this program:
  *
  *     #define TINYI_PASS_FILE "math/kernels.h"             core/simd.h first, core/simd_unname.h last
  *     #include "core/each_target.h"
  *
- * math, llm and gnn each have one such file, kernels.h, and one targets.c that compiles it. In a stitched header they are one
- * text, which stands at its end and is read once for each pass.
+ * math, llm and gnn each have one such file, kernels.h, and one targets.c that compiles it. In a stitched header they
+ * are one text, which stands at its end and is read once for each pass.
  *
  *   pass       lanes  needs                                        target in reports
  *   SCALAR     1      nothing                                      scalar
@@ -20,9 +20,10 @@
  *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
  *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
  *
- * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI
- * compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows.
- * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
+ * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and
+ * AVX2VNNI compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows.
+ * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same
+ * bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
 #include "core/half_inside.h"
@@ -100,7 +101,8 @@
 #else
 #define TINYI_HAVE_AVX2VNNI 0
 #endif
-#if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__ && defined __linux__  /* other systems do not lend the tiles so */
+#if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__ && \
+    defined __linux__ /* other systems do not lend the tiles so */
 #define TINYI_HAVE_AMX 1
 #else
 #define TINYI_HAVE_AMX 0
@@ -142,7 +144,8 @@
 #define TINYI_HAVE_NEONMM 0
 #endif
 
-/* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with it */
+/* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with
+ * it */
 #ifdef TINY_NO_W128
 #undef TINYI_HAVE_W128
 #define TINYI_HAVE_W128 0
@@ -166,8 +169,8 @@
 #define TINYI_HAVE_AMX 0
 #endif
 
-/* TINY_ONLY_TARGET: one target, known when the file is compiled. Its kernels are then called by their names, so that those that nothing
- * calls are not there. */
+/* TINY_ONLY_TARGET: one target, known when the file is compiled. Its kernels are then called by their names, so that
+ * those that nothing calls are not there. */
 #ifdef TINY_ONLY_TARGET
 #define TINYI_ONLY_scalar TINYI_PASS_SCALAR
 #define TINYI_ONLY_w128 TINYI_PASS_W128
@@ -178,15 +181,21 @@
 #if !TINYI_ONLY_PASS
 #error "tiny: TINY_ONLY_TARGET must be scalar, w128, neon, avx2 or avx512"
 #undef TINY_ONLY_TARGET                     /* one sentence is enough */
-#elif (TINYI_ONLY_PASS == TINYI_PASS_W128 && !TINYI_HAVE_W128) || (TINYI_ONLY_PASS == TINYI_PASS_NEON && !TINYI_HAVE_NEON) || \
-    (TINYI_ONLY_PASS == TINYI_PASS_AVX2 && !TINYI_HAVE_AVX2) || (TINYI_ONLY_PASS == TINYI_PASS_AVX512 && !TINYI_HAVE_AVX512)
+#elif (TINYI_ONLY_PASS == TINYI_PASS_W128 && !TINYI_HAVE_W128) || \
+    (TINYI_ONLY_PASS == TINYI_PASS_NEON && !TINYI_HAVE_NEON) ||   \
+    (TINYI_ONLY_PASS == TINYI_PASS_AVX2 && !TINYI_HAVE_AVX2) ||   \
+    (TINYI_ONLY_PASS == TINYI_PASS_AVX512 && !TINYI_HAVE_AVX512)
 #error "tiny: this compiler, its processor or the other options do not have the target that TINY_ONLY_TARGET names"
 #undef TINY_ONLY_TARGET
 #endif
 #endif
 #ifdef TINY_ONLY_TARGET
-#define TINYI_ONLY_TARGET (TINYI_ONLY_PASS == TINYI_PASS_SCALAR ? TINY_TARGET_SCALAR : TINYI_ONLY_PASS == TINYI_PASS_W128 ? TINY_TARGET_W128 : \
-    TINYI_ONLY_PASS == TINYI_PASS_NEON ? TINY_TARGET_NEON : TINYI_ONLY_PASS == TINYI_PASS_AVX2 ? TINY_TARGET_AVX2 : TINY_TARGET_AVX512)
+#define TINYI_ONLY_TARGET                                      \
+    (TINYI_ONLY_PASS == TINYI_PASS_SCALAR ? TINY_TARGET_SCALAR \
+     : TINYI_ONLY_PASS == TINYI_PASS_W128 ? TINY_TARGET_W128   \
+     : TINYI_ONLY_PASS == TINYI_PASS_NEON ? TINY_TARGET_NEON   \
+     : TINYI_ONLY_PASS == TINYI_PASS_AVX2 ? TINY_TARGET_AVX2   \
+                                          : TINY_TARGET_AVX512)
 #if TINYI_ONLY_PASS != TINYI_PASS_SCALAR
 #undef TINYI_HAVE_SCALAR
 #define TINYI_HAVE_SCALAR 0
@@ -226,7 +235,8 @@
 #define TINYI_BY_NAME 0
 #endif
 
-/* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too (tests). */
+/* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too
+ * (tests). */
 #if TINYI_HAVE_W128 && (!TINYI_X86 || defined TINYI_W128_SIMDE)
 #undef TINYI_W128_SIMDE
 #define TINYI_W128_SIMDE 1
@@ -308,7 +318,8 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #elif TINYI_GCC
 /* gcc 12 drops the target list when it follows a no-fast-math that changes something, and drops fp-contract=off
  * when that follows the list and nothing else changes: hence two orders. */
-#define TINYI_TARGET_BEGIN_SCALAR _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
+#define TINYI_TARGET_BEGIN_SCALAR \
+    _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
 #define TINYI_TARGET_END_SCALAR _Pragma("GCC pop_options")
 #ifdef __FAST_MATH__
 #define TINYI_TARGET_PUSH(list) _Pragma("GCC push_options") TINYI_PRAGMA(GCC target(list)) \
@@ -335,7 +346,7 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_LIST_AVX2 "avx2,fma,f16c"
 #define TINYI_LIST_AVX512 "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vnni"
 #define TINYI_LIST_AMX TINYI_LIST_AVX512 ",avx512vbmi,avx512bf16,amx-tile,amx-int8,amx-bf16"
-#if TINYI_GCC                               /* gcc 12 warns of its own avx512 header: undefined operands in C++, masks at -O0 */
+#if TINYI_GCC /* gcc 12 warns of its own avx512 header: undefined operands in C++, masks at -O0 */
 #define TINYI_QUIET_BEGIN _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wuninitialized\"") \
     _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"") _Pragma("GCC diagnostic ignored \"-Wsign-conversion\"")
 #define TINYI_QUIET_END _Pragma("GCC diagnostic pop")
@@ -368,7 +379,8 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod")
 #define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
 #define TINYI_MMLA_ASM 0
-#if TINYI_GCC && defined __ARM_FEATURE_DOTPROD     /* the whole file may use more than armv8.2-a, and gcc inlines nothing by force into less */
+#if TINYI_GCC && defined __ARM_FEATURE_DOTPROD /* the whole file may use more than armv8.2-a, and gcc inlines nothing \
+                                                  by force into less */
 #define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("+i8mm")
 #else
 #define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod+i8mm")
@@ -401,11 +413,17 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_ATTR_I8MM
 #endif
 
-/* gcc 12 tells its optimiser of 8 bytes read by ldtilecfg and of none read by tileloadd, so that stores to a configuration or
- * a packed tile may sink below them: these forms keep the order. t is a literal 0..7, stride counts bytes. */
+/* gcc 12 tells its optimiser of 8 bytes read by ldtilecfg and of none read by tileloadd, so that stores to a
+ * configuration or a packed tile may sink below them: these forms keep the order. t is a literal 0..7, stride counts
+ * bytes. */
 #if TINYI_HAVE_AMX
 #define TINYI_AMX_FENCE __asm__ volatile("" : : : "memory")
-#define TINYI_AMX_CONFIG(p) do { const void *tinyi_amx_p = (p); TINYI_AMX_FENCE; _tile_loadconfig(tinyi_amx_p); } while (0)
+#define TINYI_AMX_CONFIG(p)            \
+    do {                               \
+        const void *tinyi_amx_p = (p); \
+        TINYI_AMX_FENCE;               \
+        _tile_loadconfig(tinyi_amx_p); \
+    } while (0)
 #define TINYI_AMX_LOAD(t, p, stride) do { TINYI_AMX_FENCE; _tile_loadd(t, p, stride); } while (0)
 #define TINYI_AMX_STORE(t, p, stride) do { _tile_stored(t, p, stride); TINYI_AMX_FENCE; } while (0)
 #endif
@@ -414,7 +432,7 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_ATTR_AVXVNNI TINYI_ATTR(TINYI_LIST_AVX2 ",avxvnni")                       /* in avx2 */
 #define TINYI_ATTR_VBMI TINYI_ATTR(TINYI_LIST_AVX512 ",avx512vbmi")                     /* in avx512 */
 #define TINYI_ATTR_AVX512BF16 TINYI_ATTR(TINYI_LIST_AVX512 ",avx512bf16")               /* in avx512 */
-#define TINYI_ATTR_AMX TINYI_ATTR(TINYI_LIST_AMX)                                       /* in amx, where the pass has it anyway */
+#define TINYI_ATTR_AMX TINYI_ATTR(TINYI_LIST_AMX) /* in amx, where the pass has it anyway */
 
 /* Around a declaration that stands before the pass which has the function. clang wants to know the target there too.
  * gcc does not, and loses what follows several of its pragmas in one macro. */
@@ -472,7 +490,8 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_FOR_AMX(X, a, b)
 #endif
 #define TINYI_FOR_PLAIN(X, a, b) \
-    TINYI_FOR_SCALAR(X, a, b) TINYI_FOR_W128(X, a, b) TINYI_FOR_NEON(X, a, b) TINYI_FOR_AVX2(X, a, b) TINYI_FOR_AVX512(X, a, b)
+    TINYI_FOR_SCALAR(X, a, b)    \
+    TINYI_FOR_W128(X, a, b) TINYI_FOR_NEON(X, a, b) TINYI_FOR_AVX2(X, a, b) TINYI_FOR_AVX512(X, a, b)
 #define TINYI_FOR_EXTRA(X, a, b) TINYI_FOR_NEONDOT(X, a, b) TINYI_FOR_NEONMM(X, a, b) TINYI_FOR_AVX2VNNI(X, a, b)
 #define TINYI_FOR_EACH(X, a, b) TINYI_FOR_PLAIN(X, a, b) TINYI_FOR_EXTRA(X, a, b) TINYI_FOR_AMX(X, a, b)
 

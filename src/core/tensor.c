@@ -106,15 +106,17 @@ tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t
         if (t->dim[i] == 0) empty = 1;
     }
     for (i = 0; i < t->rank; i++) {
-        /* An empty axis counts as one of length 1: then any product of dims, and of strides and bytes, fits for everybody
-         * who computes it. 0 - x instead of -x: the least value has no positive twin. */
-        size_t step = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i], dim = t->dim[i] ? (size_t)t->dim[i] : 1, reach;
+        /* An empty axis counts as one of length 1: then any product of dims, and of strides and bytes, fits for
+         * everybody who computes it. 0 - x instead of -x: the least value has no positive twin. */
+        size_t step = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i],
+               dim = t->dim[i] ? (size_t)t->dim[i] : 1, reach;
         if (!tinyi_size_mul(step, bytes, &step) || step > (size_t)TINY_IDX_MAX) return TINY_E_OVERFLOW;
         if (!tinyi_size_mul(count, dim, &count) || !tinyi_size_mul(dim - 1, step, &reach)) return TINY_E_OVERFLOW;
-        if (!tinyi_size_add(t->stride[i] < 0 ? below : above, reach, t->stride[i] < 0 ? &below : &above)) return TINY_E_OVERFLOW;
+        if (!tinyi_size_add(t->stride[i] < 0 ? below : above, reach, t->stride[i] < 0 ? &below : &above))
+            return TINY_E_OVERFLOW;
     }
-    if (!tinyi_size_add(above, bytes, &above) || !tinyi_size_mul(count, bytes, &count) || above > (size_t)TINY_IDX_MAX || below > (size_t)TINY_IDX_MAX ||
-        count > (size_t)TINY_IDX_MAX)
+    if (!tinyi_size_add(above, bytes, &above) || !tinyi_size_mul(count, bytes, &count) ||
+        above > (size_t)TINY_IDX_MAX || below > (size_t)TINY_IDX_MAX || count > (size_t)TINY_IDX_MAX)
         return TINY_E_OVERFLOW;
     *first = empty ? 0 : (uintptr_t)t->data - below;
     *end = empty ? 0 : (uintptr_t)t->data + above;

@@ -54,8 +54,8 @@
 /* helpers whose processor time is asked for: half a microsecond each, before a sleep */
 #define TINYI_WATCHED 16
 
-/* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at the
- * barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
+/* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at
+ * the barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
 #define TINYI_GATE_IN ((size_t)1)
 #define TINYI_GATE_ARRIVED ((size_t)1 << 9)
 #define TINYI_GATE_CLOSED ((size_t)1 << 18)
@@ -84,14 +84,19 @@ struct tiny_region {
 };
 
 static size_t tinyi_gate(const tiny_ctx *ctx) { return (size_t)tinyi_atomic_get(&ctx->gate); }
-static int tinyi_gate_swap(tiny_ctx *ctx, size_t old, size_t v) { return tinyi_atomic_swap_if(&ctx->gate, (tiny_idx)old, (tiny_idx)v); }
+static int tinyi_gate_swap(tiny_ctx *ctx, size_t old, size_t v)
+{
+    return tinyi_atomic_swap_if(&ctx->gate, (tiny_idx)old, (tiny_idx)v);
+}
 
 /* All are at the barrier: the next phase begins. */
 static size_t tinyi_gate_next(const tinyi_region *r, size_t g)
 {
     size_t v = (g + TINYI_GATE_PHASE) & ~(TINYI_GATE_COUNT * TINYI_GATE_ARRIVED);
     if (v / TINYI_GATE_PHASE == 0) v += TINYI_GATE_PHASE;      /* 0 is the beginning only: see tinyi_region_run */
-    return (tiny_idx)(v / TINYI_GATE_PHASE) <= tinyi_atomic_get(&r->until) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES ? v : v | TINYI_GATE_CLOSED;
+    return (tiny_idx)(v / TINYI_GATE_PHASE) <= tinyi_atomic_get(&r->until) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES
+               ? v
+               : v | TINYI_GATE_CLOSED;
 }
 
 #if TINYI_HAVE_HELPERS
@@ -123,7 +128,8 @@ static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t 
 #endif
     (void)pthread_mutex_lock(&ctx->lock);
     while ((g = tinyi_gate(ctx), (g & mask) == seen)) {
-        if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) (void)pthread_cond_wait(&ctx->wake, &ctx->lock);
+        if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP))
+            (void)pthread_cond_wait(&ctx->wake, &ctx->lock);
     }
 #if TINYI_HAVE_HELPERS
     woke_at = ctx->woke_at;
@@ -171,7 +177,8 @@ TINY_API void tiny_barrier(tiny_team *team)
         team->phase++;
         return;
     }
-    /* the counter of the next phase: nobody uses it before all have arrived, and nobody after the phase before this one */
+    /* the counter of the next phase: nobody uses it before all have arrived, and nobody after the phase before this
+     * one */
     tinyi_atomic_set(&r->next[(team->phase + 1) & 1], 0);
     team->phase++;
     for (;;) {
@@ -203,10 +210,12 @@ TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx
         if (!r->ctx->desc.cancel) grain = TINYI_MAX(total - at, 1);
     } else {
         tiny_idx *next = &r->next[team->phase & 1];
-        if (team->phase < team->from || tinyi_atomic_get(next) >= total) return 0;      /* the counter cannot run away */
+        /* the counter cannot run away */
+        if (team->phase < team->from || tinyi_atomic_get(next) >= total) return 0;
         at = tinyi_atomic_add(next, grain);
     }
-    if (team->i == 0 && r->ctx->desc.cancel && r->ctx->desc.cancel(r->ctx->desc.user)) tinyi_atomic_set(&r->cancelled, 1);
+    if (team->i == 0 && r->ctx->desc.cancel && r->ctx->desc.cancel(r->ctx->desc.user))
+        tinyi_atomic_set(&r->cancelled, 1);
     if (at >= total || tinyi_atomic_get(&r->cancelled)) return 0;
     *i0 = at;
     *i1 = total - at > grain ? at + grain : total;
@@ -245,9 +254,9 @@ TINYI_FORCE_INLINE tiny_idx tinyi_region_member(tinyi_region *r, int i, int n, t
 #if TINYI_HAVE_HELPERS
 /* ---- helpers: threads of the context, numbers 1 .. n_threads - 1 of every team
  *
- * A helper waits at his own word: the number of the call, whether all must come (the function shares its work by team->i), and
- * whether he sleeps. Only the caller writes calls; a helper that was not in time for one sees the next. He may look at the
- * region, which lies on the caller's stack, only between coming in through the gate and leaving. */
+ * A helper waits at his own word: the number of the call, whether all must come (the function shares its work by
+ * team->i), and whether he sleeps. Only the caller writes calls; a helper that was not in time for one sees the next.
+ * He may look at the region, which lies on the caller's stack, only between coming in through the gate and leaving. */
 struct tinyi_helper {
     tiny_ctx *ctx;
     int i;
@@ -255,7 +264,8 @@ struct tinyi_helper {
     tiny_idx cpu;                           /* on which he came in, or -1 */
     tiny_idx id;                            /* of the thread, as the system counts; 0: not known yet */
     int called;                             /* this and what follows are the caller's: for the region that runs */
-    uint64_t used, rest, rest_until;        /* his processor time before a wait; how long not to call him, and until when */
+    /* his processor time before a wait; how long not to call him, and until when */
+    uint64_t used, rest, rest_until;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -285,7 +295,8 @@ static void tinyi_helper_rest(tinyi_helper *h, uint64_t now, uint64_t lost)
     h->rest_until = now + h->rest;
 }
 
-/* The caller has slept, and the one who woke him was the last: had he work, or no processor? Who waits for a disk has none either, and is not to blame. */
+/* The caller has slept, and the one who woke him was the last: had he work, or no processor? Who waits for a disk has
+ * none either, and is not to blame. */
 static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at, uint64_t woke_at)
 {
     const uint64_t now = tiny_now_ns(), lost = woke_at - slept_at;
@@ -304,7 +315,8 @@ static int tinyi_helper_rested(tinyi_helper *h)
     uint64_t now;
     if (!h->rest) return 1;
     now = tiny_now_ns();
-    if (now < h->rest_until && h->rest_until - now <= h->rest) return 0;        /* the second: a clock that was set back */
+    /* the second: a clock that was set back */
+    if (now < h->rest_until && h->rest_until - now <= h->rest) return 0;
     if (now > h->rest_until + h->rest) h->rest = 0;
     return 1;
 }
@@ -316,7 +328,8 @@ static void tinyi_helper_leave(tinyi_helper *h)
     do {
         g = tinyi_gate(ctx);
         v = g - TINYI_GATE_IN;
-        /* a helper that was called for an earlier, larger team goes before the first barrier: others may wait for nobody else */
+        /* a helper that was called for an earlier, larger team goes before the first barrier: others may wait for
+         * nobody else */
         if (TINYI_GATE_HERE(v) && TINYI_GATE_HERE(v) == (v & TINYI_GATE_COUNT)) v = tinyi_gate_next(ctx->region, v);
         v &= ~TINYI_GATE_SLEEP;
     } while (!tinyi_gate_swap(ctx, g, v));
@@ -341,15 +354,19 @@ static size_t tinyi_helper_listen(tinyi_helper *h, size_t seen)
     size_t w;
     int i;
     /* where the caller runs, spinning would only keep him from calling */
-    i = h->ctx->n_threads <= h->ctx->n_cpus && !(here >= 0 && here == tinyi_atomic_get(&h->ctx->at_cpu)) ? TINYI_HELPER_SPINS : 0;
+    i = h->ctx->n_threads <= h->ctx->n_cpus && !(here >= 0 && here == tinyi_atomic_get(&h->ctx->at_cpu))
+            ? TINYI_HELPER_SPINS
+            : 0;
     for (; i > 0; i--) {
         w = (size_t)tinyi_atomic_get(&h->word);
         if (w != seen) return w;
         tinyi_pause();
     }
-    if (!tinyi_atomic_swap_if(&h->word, (tiny_idx)seen, (tiny_idx)(seen | TINYI_CALL_SLEEP))) return (size_t)tinyi_atomic_get(&h->word);
+    if (!tinyi_atomic_swap_if(&h->word, (tiny_idx)seen, (tiny_idx)(seen | TINYI_CALL_SLEEP)))
+        return (size_t)tinyi_atomic_get(&h->word);
     (void)pthread_mutex_lock(&h->lock);
-    while (w = (size_t)tinyi_atomic_get(&h->word), w == (seen | TINYI_CALL_SLEEP)) (void)pthread_cond_wait(&h->wake, &h->lock);
+    while (w = (size_t)tinyi_atomic_get(&h->word), w == (seen | TINYI_CALL_SLEEP))
+        (void)pthread_cond_wait(&h->wake, &h->lock);
     (void)pthread_mutex_unlock(&h->lock);
     return w;
 }
@@ -376,7 +393,8 @@ static void tinyi_helper_call(tinyi_helper *h, size_t what)
 {
     size_t w;
     do w = (size_t)tinyi_atomic_get(&h->word);
-    while (!tinyi_atomic_swap_if(&h->word, (tiny_idx)w, (tiny_idx)((w / TINYI_CALL_NUMBER + 1) * TINYI_CALL_NUMBER + what)));
+    while (!tinyi_atomic_swap_if(&h->word, (tiny_idx)w,
+                                 (tiny_idx)((w / TINYI_CALL_NUMBER + 1) * TINYI_CALL_NUMBER + what)));
     if (w & TINYI_CALL_SLEEP) {
         (void)pthread_mutex_lock(&h->lock);
         (void)pthread_cond_signal(&h->wake);
@@ -384,8 +402,8 @@ static void tinyi_helper_call(tinyi_helper *h, size_t what)
     }
 }
 
-/* Makes sure that a team of *n has its helpers; *n falls to what the system gives. A child of fork has none of its parent's
- * threads and starts its own. */
+/* Makes sure that a team of *n has its helpers; *n falls to what the system gives. A child of fork has none of its
+ * parent's threads and starts its own. */
 static tiny_status tinyi_helpers_ready(tiny_ctx *ctx, int *n)
 {
     const tiny_idx process = (tiny_idx)getpid();
@@ -421,10 +439,13 @@ static void tinyi_helpers_run(tinyi_region *r)
     const tiny_idx here = tinyi_cpu_here();
     size_t g;
     int i, called = 0;
-    for (i = 1; i < r->n; i++) called += ctx->helpers[i - 1].called = !r->loose || tinyi_helper_rested(&ctx->helpers[i - 1]);
+    for (i = 1; i < r->n; i++)
+        called += ctx->helpers[i - 1].called = !r->loose || tinyi_helper_rested(&ctx->helpers[i - 1]);
     ctx->region = r;
     /* closed where all rest: a team of n, of whom one is there, so that pieces and sums are cut as ever */
-    tinyi_atomic_set(&ctx->gate, (tiny_idx)(!r->loose ? TINYI_GATE_CLOSED + (size_t)r->n * TINYI_GATE_IN : called ? TINYI_GATE_IN : TINYI_GATE_CLOSED + TINYI_GATE_IN));
+    tinyi_atomic_set(&ctx->gate, (tiny_idx)(!r->loose ? TINYI_GATE_CLOSED + (size_t)r->n * TINYI_GATE_IN
+                                            : called  ? TINYI_GATE_IN
+                                                      : TINYI_GATE_CLOSED + TINYI_GATE_IN));
     tinyi_atomic_set(&ctx->at_cpu, here);
     for (i = 1; i < r->n; i++) {
         tinyi_helper *h = &ctx->helpers[i - 1];
@@ -442,7 +463,8 @@ static void tinyi_helpers_run(tinyi_region *r)
     }
     for (i = 1; r->loose && here >= 0 && i < r->n && ctx->n_threads <= ctx->n_cpus; i++) {
         tinyi_helper *h = &ctx->helpers[i - 1];
-        if (h->called && tinyi_atomic_get(&h->cpu) == here && tinyi_cpu_here() == here) tinyi_helper_rest(h, tiny_now_ns(), 0);
+        if (h->called && tinyi_atomic_get(&h->cpu) == here && tinyi_cpu_here() == here)
+            tinyi_helper_rest(h, tiny_now_ns(), 0);
     }
 }
 
@@ -536,11 +558,13 @@ static TINYI_NOINLINE tiny_status tinyi_region_equip(tinyi_region *r, size_t sha
     if (shared_bytes || own_bytes) {
         size_t own;
         if (shared_bytes > SIZE_MAX - TINYI_ALIGN || own_bytes > SIZE_MAX - TINYI_ALIGN)
-            return tinyi_fail(ctx, TINY_E_OVERFLOW, "the workspace of %d threads is larger than this machine can address", r->n);
+            return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                              "the workspace of %d threads is larger than this machine can address", r->n);
         shared_bytes = (shared_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
         own_bytes = (own_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
         if (!tinyi_size_mul(own_bytes, (size_t)r->n, &own) || !tinyi_size_add(own, shared_bytes, &bytes))
-            return tinyi_fail(ctx, TINY_E_OVERFLOW, "the workspace of %d threads is larger than this machine can address", r->n);
+            return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                              "the workspace of %d threads is larger than this machine can address", r->n);
         st = tinyi_work_reserve(ctx, bytes);
         if (st) return st;
         r->shared = ctx->work.base;
@@ -557,12 +581,18 @@ static TINYI_NOINLINE tiny_status tinyi_region_fault(const tinyi_region *r)
     return tinyi_fail(r->ctx, r->status, "%s", r->says);
 }
 
-tiny_status tinyi_region_open(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg, int loose)
+tiny_status tinyi_region_open(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn,
+                              void *arg, int loose)
 {
     tinyi_region r;
     tiny_status st;
-    if (!fn || n_threads < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a parallel region needs a function and a thread count of at least 0, not %d", n_threads);
-    if (ctx->in_region) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is running a region: a function of its team opens another, or two threads use one context at the same time");
+    if (!fn || n_threads < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "a parallel region needs a function and a thread count of at least 0, not %d", n_threads);
+    if (ctx->in_region)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "this context is running a region: a function of its team opens another, or two threads use "
+                          "one context at the same time");
     /* field by field: clearing all of it would cost a small operation a quarter of its time */
     r.ctx = ctx;
     r.n = n_threads && n_threads < ctx->n_threads ? n_threads : ctx->n_threads;
@@ -588,13 +618,15 @@ tiny_status tinyi_region_open(tiny_ctx *ctx, int n_threads, size_t shared_bytes,
     return r.cancelled || r.failed ? tinyi_region_fault(&r) : TINY_OK;
 }
 
-TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg)
+TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn,
+                                   void *arg)
 {
     const tiny_status st = tinyi_ctx_check(ctx);
     return st ? st : tinyi_region_open(ctx, n_threads, shared_bytes, own_bytes, fn, arg, 0);
 }
 
-TINY_API tiny_status tiny_parallel_loose(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg)
+TINY_API tiny_status tiny_parallel_loose(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes,
+                                         tiny_team_fn fn, void *arg)
 {
     const tiny_status st = tinyi_ctx_check(ctx);
     return st ? st : tinyi_region_open(ctx, n_threads, shared_bytes, own_bytes, fn, arg, 1);

@@ -38,10 +38,12 @@ typedef void (*tiny_team_fn)(tiny_team *team, void *arg);
 /* Runs fn on the threads of the context and waits. shared_bytes and own_bytes of workspace are taken from the
  * context's arena before the region opens. Refused inside a region of this context; inside an OpenMP region of somebody
  * else it runs on one thread. */
-TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg);
+TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn,
+                                   void *arg);
 
 /* The same, loose: see above. */
-TINY_API tiny_status tiny_parallel_loose(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg);
+TINY_API tiny_status tiny_parallel_loose(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes,
+                                         tiny_team_fn fn, void *arg);
 
 /* The next piece [*i0, *i1) of 0..total, at most grain long. 0 when all is given out, or after a cancel. */
 TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1);

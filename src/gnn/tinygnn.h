@@ -32,9 +32,9 @@
  *     }
  *
  * How to include it
- *     Define TINYGNN_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program; include it without in
- *     all others. C99 and later, C++11 and later. No library to link; -fopenmp gives threads without a pool of your own,
- *     and SIMDe on the include path gives vector code where there is no native form.
+ *     Define TINYGNN_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program; include it without
+ *     in all others. C99 and later, C++11 and later. No library to link; -fopenmp gives threads without a pool of your
+ *     own, and SIMDe on the include path gives vector code where there is no native form.
  *     tinyllm.h may stand beside it, in the same file or in another, before or after: the types are shared, and tiny_x
  *     calls the x of the header that was included last. Both must come from the same version.
  *     Under another file name, define TINYGNN_FILE to that name in quotes: the header includes itself.
@@ -42,8 +42,9 @@
  * Options (each defined before the include, the same in all files of a program)
  *     TINY_STATIC        every function static: a private copy in each file that defines TINYGNN_IMPLEMENTATION
  *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION asks for nothing: the bodies are linked from elsewhere
- *     TINYGNN_PARTS      the bodies come in this many files of the program, 1 to 12, each with TINYGNN_IMPLEMENTATION and its TINYGNN_PART,
- *                        from 1 on, and the same other options: make -j compiles them side by side
+ *     TINYGNN_PARTS      the bodies come in this many files of the program, 1 to 12, each with TINYGNN_IMPLEMENTATION
+ *                        and its TINYGNN_PART, from 1 on, and the same other options: make -j compiles them side by
+ *                        side
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
@@ -57,20 +58,22 @@
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
  * Features (docs/options.md)
- *     What reads graphs and runs layers and nets over them is on by default. TINYGNN_TOOLS adds what trains, cuts and converts, TINYGNN_LAB the published
- *     systems, TINYGNN_ALL both. One by one: TINYGNN_WITH_X adds X and what it needs, TINYGNN_NO_X leaves X out and what
- *     needs it. Everything is declared whatever is chosen; a call of what is left out does not link. Only the file with
- *     TINYGNN_IMPLEMENTATION reads these switches. A unit with both implementations defines both before the first include.
+ *     What reads graphs and runs layers and nets over them is on by default. TINYGNN_TOOLS adds what trains, cuts and
+ *     converts, TINYGNN_LAB the published systems, TINYGNN_ALL both. One by one: TINYGNN_WITH_X adds X and what it
+ *     needs, TINYGNN_NO_X leaves X out and what needs it. Everything is declared whatever is chosen; a call of what is
+ *     left out does not link. Only the file with TINYGNN_IMPLEMENTATION reads these switches. A unit with both
+ *     implementations defines both before the first include.
 @features
  *
  * Memory
- *     All memory comes from the allocator of the context: realloc and free, unless you give one. Kernels never allocate.
+ *     All memory comes from the allocator of the context: realloc and free, unless you give one. Kernels never
+ *     allocate.
  *     What you opened or read, you close or free before tiny_ctx_close.
  *
  * Threads
- *     One context serves one caller at a time. Two contexts share nothing. A context uses as many threads as its description
- *     says: its own where the system has POSIX threads, those of OpenMP elsewhere, or your pool. Compile with -fopenmp or
- *     define TINY_PTHREAD. Threads of the context sleep between calls and end in tiny_ctx_close.
+ *     One context serves one caller at a time. Two contexts share nothing. A context uses as many threads as its
+ *     description says: its own where the system has POSIX threads, those of OpenMP elsewhere, or your pool. Compile
+ *     with -fopenmp or define TINY_PTHREAD. Threads of the context sleep between calls and end in tiny_ctx_close.
  *
  * Errors
  *     Every call that can fail returns a tiny_status, 0 for success; tiny_ctx_message has the sentence. Nothing prints,
@@ -79,11 +82,14 @@
  * Formats and limits
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
- *     Graphs come from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h), with up to 2^31 - 1 nodes and more
- *     edges than that; edge lists larger than memory become .tgraph files in pieces (gnn/graph/stream.h); networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one layer from .npz.
+ *     Graphs come from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h), with up to 2^31 - 1
+ *     nodes and more edges than that; edge lists larger than memory become .tgraph files in pieces
+ *     (gnn/graph/stream.h); networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one
+ *     layer from .npz.
  *
  * What is not there
- *     Training and sampling of graphs that do not fit into the address space, training of features of edges, quantization of attention.
+ *     Training and sampling of graphs that do not fit into the address space, training of features of edges,
+ *     quantization of attention.
  *
  * Changes
  *     0.1.0  the first version; CHANGELOG.md lists what it has

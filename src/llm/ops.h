@@ -1,7 +1,8 @@
 /* src/llm/ops.h - the kinds of operations that tinyllm.h has beside those of core and math
  *
- * The one list: kinds, the table (tiny_op_at, tiny_op_find, tiny_op_row_of) and with it the conformance kit, the checksums,
- * the catalogue and tiny_run by the kind alone are made from it. A new operation goes to its end: kinds stay what they are. */
+ * The one list: kinds, the table (tiny_op_at, tiny_op_find, tiny_op_row_of) and with it the conformance kit, the
+ * checksums, the catalogue and tiny_run by the kind alone are made from it. A new operation goes to its end: kinds stay
+ * what they are. */
 #ifndef TINYI_LLM_OPS_H
 #define TINYI_LLM_OPS_H
 #include "core/op.h"

@@ -1,4 +1,5 @@
-/* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
+/* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast
+ * form
  *
  * The shortest program that works
  *
@@ -27,9 +28,9 @@
  *     }
  *
  * How to include it
- *     Define TINYLLM_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program; include it without in
- *     all others. C99 and later, C++11 and later. No library to link; -fopenmp gives threads without a pool of your own,
- *     and SIMDe on the include path gives vector code where there is no native form.
+ *     Define TINYLLM_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program; include it without
+ *     in all others. C99 and later, C++11 and later. No library to link; -fopenmp gives threads without a pool of your
+ *     own, and SIMDe on the include path gives vector code where there is no native form.
  *     tinygnn.h may stand beside it, in the same file or in another, before or after: the types are shared, and tiny_x
  *     calls the x of the header that was included last. Both must come from the same version.
  *     Under another file name, define TINYLLM_FILE to that name in quotes: the header includes itself.
@@ -37,56 +38,62 @@
  * Options (each defined before the include, the same in all files of a program)
  *     TINY_STATIC        every function static: a private copy in each file that defines TINYLLM_IMPLEMENTATION
  *     TINYLLM_LINKED     TINYLLM_IMPLEMENTATION asks for nothing: the bodies are linked from elsewhere
- *     TINYLLM_PARTS      the bodies come in this many files of the program, 1 to 12, each with TINYLLM_IMPLEMENTATION and its TINYLLM_PART,
- *                        from 1 on, and the same other options: make -j compiles them side by side
+ *     TINYLLM_PARTS      the bodies come in this many files of the program, 1 to 12, each with TINYLLM_IMPLEMENTATION
+ *                        and its TINYLLM_PART, from 1 on, and the same other options: make -j compiles them side by
+ *                        side
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                        these targets, and those that stand on them; see docs/limits.md for what each costs
- *     TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; TINY_NO_CONFORM goes with it
+ *     TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2;
+ *                        TINY_NO_CONFORM goes with it
  *     TINY_NO_VNNI       no second form of avx2 for processors with VNNI but without AVX-512
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_HUGE_PAGES  large blocks of the default allocator are not asked for in pages of 2 MB (Linux)
  *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
  *     TINYLLM_FEW_FORMATS  the block formats Q8_0, Q4_0, Q4_K and Q6_K only, beside plain numbers
- *     TINYLLM_ONLY_ARCH  models of this architecture and no other: -DTINYLLM_ONLY_ARCH=llama, a name of docs/architectures.md with _ for - and .
+ *     TINYLLM_ONLY_ARCH  models of this architecture and no other: -DTINYLLM_ONLY_ARCH=llama, a name of
+ *                        docs/architectures.md with _ for - and .
  *     TINYLLM_ONLY_TOKENIZER  vocabularies of this kind and no other: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
- *     TINYLLM_ONLY_CHAT  what continues a text: sessions, sampling, GGUF files. Grammars, adapters, encoders, repacked weights, other ranks, other files of
- *                        models and tiny_run of operations by their kind are refused; nothing of TINYLLM_TOOLS and TINYLLM_LAB goes with it
+ *     TINYLLM_ONLY_CHAT  what continues a text: sessions, sampling, GGUF files. Grammars, adapters, encoders, repacked
+ *                        weights, other ranks, other files of models and tiny_run of operations by their kind are
+ *                        refused; nothing of TINYLLM_TOOLS and TINYLLM_LAB goes with it
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
  * Features (docs/options.md)
- *     What runs a model file is on by default. TINYLLM_TOOLS adds what makes or changes models, TINYLLM_LAB the published
- *     systems, TINYLLM_ALL both. One by one: TINYLLM_WITH_X adds X and what it needs, TINYLLM_NO_X leaves X out and what
- *     needs it. Everything is declared whatever is chosen; a call of what is left out does not link. Only the file with
- *     TINYLLM_IMPLEMENTATION reads these switches. A unit with both implementations defines both before the first include.
+ *     What runs a model file is on by default. TINYLLM_TOOLS adds what makes or changes models, TINYLLM_LAB the
+ *     published systems, TINYLLM_ALL both. One by one: TINYLLM_WITH_X adds X and what it needs, TINYLLM_NO_X leaves X
+ *     out and what needs it. Everything is declared whatever is chosen; a call of what is left out does not link. Only
+ *     the file with TINYLLM_IMPLEMENTATION reads these switches. A unit with both implementations defines both before
+ *     the first include.
 @features
  *
  * Memory
- *     All memory comes from the allocator of the context: realloc and free, unless you give one. Kernels never allocate.
+ *     All memory comes from the allocator of the context: realloc and free, unless you give one. Kernels never
+ *     allocate.
  *     A session takes what it needs when it is opened; tllm_session_memory reports how much that will be.
  *     What you opened or read, you close or free before tiny_ctx_close.
  *
  * Threads
- *     One context serves one caller at a time. Two contexts share nothing. A context uses as many threads as its description
- *     says: its own where the system has POSIX threads, those of OpenMP elsewhere, or your pool. Compile with -fopenmp or
- *     define TINY_PTHREAD. Threads of the context sleep between calls and end in tiny_ctx_close.
+ *     One context serves one caller at a time. Two contexts share nothing. A context uses as many threads as its
+ *     description says: its own where the system has POSIX threads, those of OpenMP elsewhere, or your pool. Compile
+ *     with -fopenmp or define TINY_PTHREAD. Threads of the context sleep between calls and end in tiny_ctx_close.
  *
  * Errors
  *     Every call that can fail returns a tiny_status, 0 for success; tiny_ctx_message has the sentence. Nothing prints,
  *     exits or aborts. A call that failed leaves nothing behind.
  *
  * Formats and limits
- *     Model files: GGUF 2 and 3, also split; safetensors are read by tensor; the .bin files of llama2.c. Architectures and
- *     tokenizers are listed in docs/architectures.md and docs/tokenizers.md, block formats in docs/formats.md.
+ *     Model files: GGUF 2 and 3, also split; safetensors are read by tensor; the .bin files of llama2.c. Architectures
+ *     and tokenizers are listed in docs/architectures.md and docs/tokenizers.md, block formats in docs/formats.md.
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Integer kernels for NVFP4, Q1_0 and Q2_0: their rows are unpacked to floats. Images and sound as input of models. A server:
- *     see examples/ for programs. docs/limits.md has the rest.
+ *     Integer kernels for NVFP4, Q1_0 and Q2_0: their rows are unpacked to floats. Images and sound as input of models.
+ *     A server: see examples/ for programs. docs/limits.md has the rest.
  *
  * Changes
  *     0.1.0  the first version; CHANGELOG.md lists what it has

@@ -1,4 +1,5 @@
-/* src/math/all.c - for the stitched form, the bodies that have no header of their own: x.c beside an x.h joins by itself */
+/* src/math/all.c - for the stitched form, the bodies that have no header of their own: x.c beside an x.h joins by
+ * itself */
 #include "math/all.h"
 #ifdef TINYI_STITCHED
 #include "core/doc/value_text.c"

@@ -1,18 +1,22 @@
 /* src/math/attention.simd.h - the steps of a tile: rows of queries against up to TINYI_ATT_KEYS keys
  *
- * Scores lie turned round, s[c][j] for key c and row j, ld numbers apart: so keys and values are read as they lie, a lane of
- * a vector is a row, the maximum and the sum of a row need no sum across lanes, and six or twelve rows of one key stand side
- * by side for the product with the values. The registers are those of the f32 product (math/gemm_f32.simd.h): six keys by
- * two vectors of rows for the scores, six rows by two vectors of numbers for the values; twelve where there are 32.       */
+ * Scores lie turned round, s[c][j] for key c and row j, ld numbers apart: so keys and values are read as they lie, a
+ * lane of a vector is a row, the maximum and the sum of a row need no sum across lanes, and six or twelve rows of one
+ * key stand side by side for the product with the values. The registers are those of the f32 product
+ * (math/gemm_f32.simd.h): six keys by two vectors of rows for the scores, six rows by two vectors of numbers for the
+ * values; twelve where there are 32. */
 
 /* s[c][j] = sum_i k[c][i] q[i][j], rows j0 <= j < j1; q (d, ldq). Whole vectors are written: ld and ldq have room for
  * TINYI_ATT_PAD rows more. */
-static void TINY_FN(tinyi_attention_scores_f32)(float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)
+static void TINY_FN(tinyi_attention_scores_f32)(float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n,
+                                                const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)
 {
     int c, j;
     for (j = j0; j < j1; j += TINYI_GEMM_NR)
         for (c = 0; c < n; c += TINYI_GEMM_MR)
-            TINY_FN(tinyi_gemm_f32_rows)(s + c * ld + j, ld, k + c * ldk, ldk, q + j, ldq, (size_t)d, TINYI_MIN(n - c, TINYI_GEMM_MR), TINYI_GEMM_NR, 0);
+            TINY_FN(tinyi_gemm_f32_rows)
+            (s + c * ld + j, ld, k + c * ldk, ldk, q + j, ldq, (size_t)d, TINYI_MIN(n - c, TINYI_GEMM_MR),
+             TINYI_GEMM_NR, 0);
 }
 
 static void TINY_FN(tinyi_attention_cap_f32)(float *s, tiny_idx ld, int n, int j0, int j1, float cap)
@@ -36,12 +40,14 @@ TINYI_FORCE_INLINE
 v_f32 TINY_FN(tinyi_attention_exp)(v_f32 x)
 {
     const v_mask low = v_lt(x, v_set(-87.0f));
-    const v_f32 y = v_max(v_set(-87.0f), x), t = v_fma(y, v_set(1.44269502f), v_set(12582912.0f)), n = v_sub(t, v_set(12582912.0f));
+    const v_f32 y = v_max(v_set(-87.0f), x), t = v_fma(y, v_set(1.44269502f), v_set(12582912.0f)),
+                n = v_sub(t, v_set(12582912.0f));
     const v_f32 p = TINY_FN(tinyi_elem_exp_near)(TINY_FN(tinyi_elem_exp_reduce)(y, n));
     return v_select(low, v_zero(), v_float(vi_add(v_bits(p), vi_shl(v_bits(t), 23))));
 }
 
-/* The same where several keys of few rows make a vector: a lane is a row still, ld lanes further it is so again; ld is a power of two. */
+/* The same where several keys of few rows make a vector: a lane is a row still, ld lanes further it is so again; ld is
+ * a power of two. */
 static void TINY_FN(tinyi_attention_weights_few)(float *s, int ld, int n, float *m, float *l, float *f)
 {
     const int n_s = n * ld;
@@ -74,9 +80,10 @@ static void TINY_FN(tinyi_attention_weights_few)(float *s, int ld, int n, float 
     for (j = 0; j < V_LANES; j++) l[j & (ld - 1)] += t[j];
 }
 
-/* Scores become weights under the running maximum m; l is their sum so far, f the factor for what was summed before. A row
- * all of whose keys are hidden keeps m = -inf; NaN in a score comes through to the sum. */
-static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1)
+/* Scores become weights under the running maximum m; l is their sum so far, f the factor for what was summed before. A
+ * row all of whose keys are hidden keeps m = -inf; NaN in a score comes through to the sum. */
+static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0,
+                                                 int j1)
 {
     const v_f32 none = v_set(-INFINITY);
     int c, j;
@@ -96,7 +103,8 @@ static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, f
         top = v_max(top1, top);
         to = v_select(v_eq(top, none), v_zero(), top);
         for (c = 0; c + 2 <= n; c += 2) {
-            const v_f32 p = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + c * ld), to)), p1 = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + (c + 1) * ld), to));
+            const v_f32 p = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + c * ld), to)),
+                        p1 = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + (c + 1) * ld), to));
             v_store(x + c * ld, p);
             v_store(x + (c + 1) * ld, p1);
             sum = v_add(sum, p);
@@ -131,7 +139,8 @@ static void TINY_FN(tinyi_attention_peak_f32)(const float *s, tiny_idx ld, int n
 }
 
 /* Scores become weights e under the last maximum m; their sum is added to l, that of those at most t to low_sum. */
-static void TINY_FN(tinyi_attention_level_f32)(float *s, tiny_idx ld, int n, const float *m, float *l, float *low_sum, float t, int j0, int j1)
+static void TINY_FN(tinyi_attention_level_f32)(float *s, tiny_idx ld, int n, const float *m, float *l, float *low_sum,
+                                               float t, int j0, int j1)
 {
     const v_f32 none = v_set(-INFINITY), vt = v_set(t);
     int c, j;
@@ -140,7 +149,8 @@ static void TINY_FN(tinyi_attention_level_f32)(float *s, tiny_idx ld, int n, con
         v_f32 all = v_zero(), all1 = all, few = all, few1 = all;
         float *x = s + j;
         for (c = 0; c + 2 <= n; c += 2, x += 2 * ld) {
-            const v_f32 e = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x), to)), e1 = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + ld), to));
+            const v_f32 e = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x), to)),
+                        e1 = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + ld), to));
             v_store(x, e);
             v_store(x + ld, e1);
             all = v_add(all, e);
@@ -177,7 +187,8 @@ static void TINY_FN(tinyi_attention_weigh_f32)(float *s, tiny_idx ld, int n, con
     }
 }
 
-/* e^2 stays in s where e <= t, else e goes to big; the other one gets 0. Whether there were weights of the first kind (1) and of the second (2). */
+/* e^2 stays in s where e <= t, else e goes to big; the other one gets 0. Whether there were weights of the first kind
+ * (1) and of the second (2). */
 static int TINY_FN(tinyi_attention_split_f32)(float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1)
 {
     const v_f32 vt = v_set(t);
@@ -215,16 +226,19 @@ static int TINY_FN(tinyi_attention_split_f32)(float *s, float *big, tiny_idx ld,
 #else
 #define TINYI_ATT_LONE
 #endif
-#define TINYI_ATT_MIX(MR, LIST)                                                                                             \
-    TINYI_ATT_LONE static void TINY_FN(tinyi_attention_mix##MR)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int mr) \
-    {                                                                                                                       \
-        v_f32 x0, x1;                                                                                                       \
-        LIST(TINYI_GEMM_ZERO)                                                                                               \
-        for (; n > 0; n--, p += ld, v += ldv) {                                                                             \
-            x0 = v_load(v); x1 = v_load(v + V_LANES);                                                                       \
-            LIST(TINYI_ATT_ADD)                                                                                             \
-        }                                                                                                                   \
-        LIST(TINYI_ATT_STORE)                                                                                               \
+#define TINYI_ATT_MIX(MR, LIST)                                                                                        \
+    TINYI_ATT_LONE static void TINY_FN(tinyi_attention_mix##MR)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, \
+                                                                const float *f, const float *v, tiny_idx ldv, int n,   \
+                                                                int mr)                                                \
+    {                                                                                                                  \
+        v_f32 x0, x1;                                                                                                  \
+        LIST(TINYI_GEMM_ZERO)                                                                                          \
+        for (; n > 0; n--, p += ld, v += ldv) {                                                                        \
+            x0 = v_load(v);                                                                                            \
+            x1 = v_load(v + V_LANES);                                                                                  \
+            LIST(TINYI_ATT_ADD)                                                                                        \
+        }                                                                                                              \
+        LIST(TINYI_ATT_STORE)                                                                                          \
     }
 #if TINYI_GEMM_MR == 12
 TINYI_ATT_MIX(12, TINYI_G12)
@@ -235,12 +249,15 @@ TINYI_ATT_MIX(6, TINYI_G6)
 TINYI_ATT_MIX(4, TINYI_G4)
 
 /* one or two rows: as many vectors of each as make eight sums */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_attention_mix_thin)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int two)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_attention_mix_thin)(float *y, tiny_idx y_row, const float *p, tiny_idx ld,
+                                                          const float *f, const float *v, tiny_idx ldv, int n, int two)
 {
-    v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), b0 = v_zero(), b1 = v_zero(), b2 = v_zero(), b3 = v_zero();
+    v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), b0 = v_zero(), b1 = v_zero(), b2 = v_zero(),
+          b3 = v_zero();
     v_f32 w = v_set(f[0]);
     for (; n > 0; n--, p += ld, v += ldv) {
-        const v_f32 x0 = v_load(v), x1 = v_load(v + V_LANES), x2 = v_load(v + 2 * V_LANES), x3 = v_load(v + 3 * V_LANES), p0 = v_set(p[0]);
+        const v_f32 x0 = v_load(v), x1 = v_load(v + V_LANES), x2 = v_load(v + 2 * V_LANES),
+                    x3 = v_load(v + 3 * V_LANES), p0 = v_set(p[0]);
         a0 = v_fma(p0, x0, a0); a1 = v_fma(p0, x1, a1); a2 = v_fma(p0, x2, a2); a3 = v_fma(p0, x3, a3);
         if (two) {
             const v_f32 p1 = v_set(p[1]);
@@ -260,7 +277,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_attention_mix_thin)(float *y, tiny_idx y_r
     v_store(y + 3 * V_LANES, v_fma(w, v_load(y + 3 * V_LANES), b3));
 }
 
-static void TINY_FN(tinyi_attention_mix_f32)(float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)
+static void TINY_FN(tinyi_attention_mix_f32)(float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f,
+                                             const float *v, tiny_idx ldv, int n, int n_row)
 {
     tiny_idx i = 0;
     int c, j, mr;

@@ -1,9 +1,9 @@
 /* src/math/binary.c - sums, products, and what else takes two numbers to one
  * Formula  y[i] = a[i] op b[i]; scale: y[i] = alpha x[i] + beta; axpy: y[i] = y[i] + alpha x[i], each step rounded.
- * Data     any strides, in the order of the memory of y (math/walk_inside.h); runs that are not dense go through a buffer on the
- *          stack.
+ * Data     any strides, in the order of the memory of y (math/walk_inside.h); runs that are not dense go through a
+ *          buffer on the stack.
  * Cost     one flop and 12 bytes an element: memory decides.
- * Error    none: the same bits as the reference, on every target.                                                      */
+ * Error    none: the same bits as the reference, on every target. */
 #include <string.h>
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -52,8 +52,8 @@ static TINYI_NOINLINE tiny_status tinyi_binary_shape_of(tiny_ctx *ctx, const tin
         tiny_idx da = i < behind_a ? 1 : a->dim[i - behind_a], db = i < behind_b ? 1 : b->dim[i - behind_b];
         if (da != db && da != 1 && db != 1) {
             char ta[96], tb[96];
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s and %s do not fit together: axis %d has %td and %td values", tinyi_op_row(op)->name,
-                              tinyi_shape_text(a, ta), tinyi_shape_text(b, tb), i, da, db);
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s and %s do not fit together: axis %d has %td and %td values",
+                              tinyi_op_row(op)->name, tinyi_shape_text(a, ta), tinyi_shape_text(b, tb), i, da, db);
         }
         dim[i] = da == 1 ? db : da;
     }
@@ -66,7 +66,8 @@ static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1];
     int i;
-    if (!b || !tinyi_is_real(a) || a->dtype != b->dtype || a->rank != b->rank) return tinyi_binary_shape_of(ctx, op, want);
+    if (!b || !tinyi_is_real(a) || a->dtype != b->dtype || a->rank != b->rank)
+        return tinyi_binary_shape_of(ctx, op, want);
     want->dtype = a->dtype;
     want->rank = a->rank;
     for (i = 0; i < a->rank; i++) {
@@ -80,7 +81,8 @@ static tiny_status tinyi_scale_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
 {
     const tiny_tensor *x = op->in[0];
     if (!tinyi_is_real(x))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", tinyi_op_row(op)->name,
+                          tiny_dtype_name(x->dtype));
     tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
@@ -95,7 +97,8 @@ static void tinyi_binary_cost(const tiny_op *op, tiny_cost *cost)
 /* ---- reference */
 
 TINY_REF_BEGIN
-/* In double: rounded to float once more, a sum, product or quotient of two floats is the float that one rounding gives. */
+/* In double: rounded to float once more, a sum, product or quotient of two floats is the float that one rounding
+ * gives. */
 static double tinyi_binary_one(int kind, double a, double b)
 {
     switch (kind) {
@@ -108,7 +111,10 @@ static double tinyi_binary_one(int kind, double a, double b)
     }
 }
 
-static double tinyi_binary_at(const tiny_tensor *t, tiny_idx i) { return tinyi_real(t->data, t->dtype, tinyi_walk_element(t, i)); }
+static double tinyi_binary_at(const tiny_tensor *t, tiny_idx i)
+{
+    return tinyi_real(t->data, t->dtype, tinyi_walk_element(t, i));
+}
 
 static void tinyi_binary_ref(const tiny_op *op)
 {
@@ -117,7 +123,9 @@ static void tinyi_binary_ref(const tiny_op *op)
     const tiny_tensor a = tinyi_binary_view(op->in[0], y, NULL), b = tinyi_binary_view(op->in[1], y, &value);
     tiny_idx i, n = tiny_tensor_count(y);
     for (i = 0; i < n; i++)
-        tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), tinyi_binary_one(op->kind, tinyi_binary_at(&a, i), op->in[1] ? tinyi_binary_at(&b, i) : (double)value));
+        tinyi_real_set(
+            y->data, y->dtype, tinyi_walk_element(y, i),
+            tinyi_binary_one(op->kind, tinyi_binary_at(&a, i), op->in[1] ? tinyi_binary_at(&b, i) : (double)value));
 }
 
 static void tinyi_scale_ref(const tiny_op *op)
@@ -128,7 +136,8 @@ static void tinyi_scale_ref(const tiny_op *op)
     for (i = 0; i < n; i++) {
         double product = (double)p->alpha * tinyi_binary_at(x, i);
         if (y->dtype != TINY_F64) product = (double)(float)product;     /* each step is rounded */
-        tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), op->kind == TINY_OP_AXPY ? tinyi_binary_at(y, i) + product : product + (double)p->beta);
+        tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i),
+                       op->kind == TINY_OP_AXPY ? tinyi_binary_at(y, i) + product : product + (double)p->beta);
     }
 }
 TINY_REF_END
@@ -143,7 +152,8 @@ typedef struct tinyi_binary_job {
     tinyi_fn_axpy_f32 axpy;
 } tinyi_binary_job;
 
-static void tinyi_binary_dense(const tinyi_binary_job *j, float *y, const float *a, const float *b, tiny_idx n, tiny_idx sa, tiny_idx sb)
+static void tinyi_binary_dense(const tinyi_binary_job *j, float *y, const float *a, const float *b, tiny_idx n,
+                               tiny_idx sa, tiny_idx sb)
 {
     if (j->f == TINYI_BINARY_SCALE) j->scale(y, a, (size_t)n, j->alpha, j->beta);
     else if (j->f == TINYI_BINARY_AXPY) j->axpy(y, a, (size_t)n, j->alpha);
@@ -151,7 +161,8 @@ static void tinyi_binary_dense(const tinyi_binary_job *j, float *y, const float 
 }
 
 /* n elements that lie sy, sa and sb apart */
-static void tinyi_binary_run(const tinyi_binary_job *j, float *y, tiny_idx sy, const float *a, tiny_idx sa, const float *b, tiny_idx sb, tiny_idx n)
+static void tinyi_binary_run(const tinyi_binary_job *j, float *y, tiny_idx sy, const float *a, tiny_idx sa,
+                             const float *b, tiny_idx sb, tiny_idx n)
 {
     float ba[TINYI_BINARY_BUFFER], bb[TINYI_BINARY_BUFFER], by[TINYI_BINARY_BUFFER];
     tiny_idx m;
@@ -169,7 +180,8 @@ static void tinyi_binary_run(const tinyi_binary_job *j, float *y, tiny_idx sy, c
     }
 }
 
-static void tinyi_binary_walk(tiny_team *team, const tinyi_binary_job *j, const tiny_tensor *y, const tiny_tensor *a, const tiny_tensor *b, const float *value)
+static void tinyi_binary_walk(tiny_team *team, const tinyi_binary_job *j, const tiny_tensor *y, const tiny_tensor *a,
+                              const tiny_tensor *b, const float *value)
 {
     const tiny_tensor va = tinyi_binary_view(a, y, NULL), vb = tinyi_binary_view(b, y, value);
     const tiny_tensor *t[3];
@@ -183,11 +195,14 @@ static void tinyi_binary_walk(tiny_team *team, const tinyi_binary_job *j, const 
     tinyi_walk_plan(&w, t, 3);
     while (tiny_take(team, w.total, TINYI_BINARY_PIECE, &i0, &i1))
         for (tinyi_walk_seek(&w, &at, i0, i1); at.run; tinyi_walk_next(&w, &at))
-            tinyi_binary_run(j, (float *)(void *)at.p[0], w.step[0] / size, (const float *)(const void *)at.p[1], w.step[1] / size,
-                             (const float *)(const void *)at.p[2], w.step[2] / size, at.run);
+            tinyi_binary_run(j, (float *)(void *)at.p[0], w.step[0] / size, (const float *)(const void *)at.p[1],
+                             w.step[1] / size, (const float *)(const void *)at.p[2], w.step[2] / size, at.run);
 }
 
-static int tinyi_binary_is_row(const tiny_tensor *t, const tiny_tensor *y) { return t->rank == 1 && t->stride[0] == 1 && t->dim[0] == y->dim[0]; }
+static int tinyi_binary_is_row(const tiny_tensor *t, const tiny_tensor *y)
+{
+    return t->rank == 1 && t->stride[0] == 1 && t->dim[0] == y->dim[0];
+}
 
 static TINYI_NOINLINE void tinyi_binary_any(tiny_team *team, const tiny_op *op)
 {
@@ -203,8 +218,11 @@ static TINYI_NOINLINE void tinyi_binary_any(tiny_team *team, const tiny_op *op)
 static void tinyi_binary_fast(tiny_team *team, const tiny_op *op)
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
-    if (b && y->rank == 1 && tinyi_binary_is_row(a, y) && tinyi_binary_is_row(b, y) && tinyi_binary_is_row(y, y) && team->n == 1 && y->dim[0] <= TINYI_BINARY_PIECE)
-        TINYI_K(team, binary_f32)(op->kind - TINY_OP_ADD, (float *)y->data, (const float *)a->data, (const float *)b->data, (size_t)y->dim[0], 1, 1);   /* short: planning would take longer */
+    if (b && y->rank == 1 && tinyi_binary_is_row(a, y) && tinyi_binary_is_row(b, y) && tinyi_binary_is_row(y, y) &&
+        team->n == 1 && y->dim[0] <= TINYI_BINARY_PIECE)
+        TINYI_K(team, binary_f32)
+        (op->kind - TINY_OP_ADD, (float *)y->data, (const float *)a->data, (const float *)b->data, (size_t)y->dim[0], 1,
+         1); /* short: planning would take longer */
     else tinyi_binary_any(team, op);
 }
 
@@ -305,12 +323,30 @@ TINYI_ROW tinyi_row_axpy = TINYI_ROW_OF("axpy", TINY_OP_AXPY, TAKES(1, 1), GIVES
 
 /* ---- typed calls */
 
-TINY_API tiny_status tiny_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ADD, a, b, NULL, y); }
-TINY_API tiny_status tiny_sub(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUB, a, b, NULL, y); }
-TINY_API tiny_status tiny_mul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MUL, a, b, NULL, y); }
-TINY_API tiny_status tiny_div(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_DIV, a, b, NULL, y); }
-TINY_API tiny_status tiny_minimum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MINIMUM, a, b, NULL, y); }
-TINY_API tiny_status tiny_maximum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAXIMUM, a, b, NULL, y); }
+TINY_API tiny_status tiny_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_ADD, a, b, NULL, y);
+}
+TINY_API tiny_status tiny_sub(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_SUB, a, b, NULL, y);
+}
+TINY_API tiny_status tiny_mul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_MUL, a, b, NULL, y);
+}
+TINY_API tiny_status tiny_div(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_DIV, a, b, NULL, y);
+}
+TINY_API tiny_status tiny_minimum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_MINIMUM, a, b, NULL, y);
+}
+TINY_API tiny_status tiny_maximum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_MAXIMUM, a, b, NULL, y);
+}
 
 TINY_API tiny_status tiny_scale(tiny_ctx *ctx, const tiny_tensor *x, float alpha, float beta, const tiny_tensor *y)
 {

@@ -30,7 +30,8 @@
     else if (!a_step) TINYI_BIN_LOOP(F, TINYI_BIN_VA, TINYI_BIN_B, va, v_load_n(b + i, r))                          \
     else TINYI_BIN_LOOP(F, TINYI_BIN_A, TINYI_BIN_B, v_load_n(a + i, r), v_load_n(b + i, r))
 
-static void TINY_FN(tinyi_binary_f32)(int f, float *y, const float *a, const float *b, size_t n, tiny_idx a_step, tiny_idx b_step)
+static void TINY_FN(tinyi_binary_f32)(int f, float *y, const float *a, const float *b, size_t n, tiny_idx a_step,
+                                      tiny_idx b_step)
 {
     size_t i = 0;
     v_f32 va, vb;

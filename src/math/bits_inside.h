@@ -1,7 +1,8 @@
 /* src/math/bits_inside.h - bits that are set, and matrices of bits turned round
  *
- * For forms that keep numbers bit by bit: codes of a few bits become planes, one bit of every code side by side, and back.
- * Words are numbers, not bytes: bit 0 is the lowest on every machine.                                                       */
+ * For forms that keep numbers bit by bit: codes of a few bits become planes, one bit of every code side by side, and
+ * back.
+ * Words are numbers, not bytes: bit 0 is the lowest on every machine. */
 #ifndef TINYI_BITS_H
 #define TINYI_BITS_H
 #include "core/config.h"
@@ -10,7 +11,8 @@ TINYI_C_BEGIN
 /* the bits that are set: pairs, fours, bytes, then all bytes by one product */
 TINYI_INLINE int tinyi_bits_count(uint64_t w)
 {
-#if (defined __GNUC__ || defined __clang__) && (defined __POPCNT__ || defined __aarch64__)     /* one instruction; elsewhere a call of a table */
+#if (defined __GNUC__ || defined __clang__) && \
+    (defined __POPCNT__ || defined __aarch64__) /* one instruction; elsewhere a call of a table */
     return __builtin_popcountll((unsigned long long)w);
 #else
     w -= w >> 1 & UINT64_C(0x5555555555555555);
@@ -20,11 +22,12 @@ TINYI_INLINE int tinyi_bits_count(uint64_t w)
 #endif
 }
 
-/* A word as 8 rows of 8 bits, row i being bits 8 i .. 8 i + 7, turned round: bit 8 i + j becomes bit 8 j + i. So byte k of the answer
- * holds bit k of eight codes, code i at bit i. */
+/* A word as 8 rows of 8 bits, row i being bits 8 i .. 8 i + 7, turned round: bit 8 i + j becomes bit 8 j + i. So byte k
+ * of the answer holds bit k of eight codes, code i at bit i. */
 TINYI_INLINE uint64_t tinyi_bits_transpose8(uint64_t w)
 {
-    uint64_t t = (w ^ w >> 7) & UINT64_C(0x00aa00aa00aa00aa);   /* bits that differ from those they change places with */
+    /* bits that differ from those they change places with */
+    uint64_t t = (w ^ w >> 7) & UINT64_C(0x00aa00aa00aa00aa);
     w ^= t ^ t << 7;
     t = (w ^ w >> 14) & UINT64_C(0x0000cccc0000cccc);
     w ^= t ^ t << 14;

@@ -5,18 +5,18 @@
  * Formula  y[n,k,i,j] = bias[k] + sum_{c,r,s} w[k,c,r,s] * x[n,c, i*sh - pt + r*dh, j*sw - pl + s*dw], zeros outside.
  * Method   The output of one image and group is cut in tiles. The input of a tile is copied once into a slab, with its
  *          zeros, rows `pitch` apart, and split by the remainder of row and column modulo the stride. In the slab the
- *          inputs of neighbouring outputs are neighbours for any stride, so tap t = (c, r, s) of output (i, j) stands at
- *          off[t] + i * pitch + j: one table of offsets describes stride, dilation and padding, and one kernel does them
- *          all: sum over t of w[k][t] * slab[off[t] + q] for a block of channels k and of positions q.
- *          Narrow outputs take q over all rows at once (a few positions between the rows are computed for nothing, into a
- *          strip from which the rows are copied); wide ones take each row by itself and write where y is.
- *          A kernel of one tap at stride 1 reads dense x where it stands, without a slab. One channel to one (depthwise) takes
- *          four rows of outputs at a time, so that a row of inputs serves several of them.
+ *          inputs of neighbouring outputs are neighbours for any stride, so tap t = (c, r, s) of output (i, j) stands
+ *          at off[t] + i * pitch + j: one table of offsets describes stride, dilation and padding, and one kernel does
+ *          them all: sum over t of w[k][t] * slab[off[t] + q] for a block of channels k and of positions q.
+ *          Narrow outputs take q over all rows at once (a few positions between the rows are computed for nothing, into
+ *          a strip from which the rows are copied); wide ones take each row by itself and write where y is.
+ *          A kernel of one tap at stride 1 reads dense x where it stands, without a slab. One channel to one
+ *          (depthwise) takes four rows of outputs at a time, so that a row of inputs serves several of them.
  *          Channels are taken in blocks whose slab fits the second-level cache; y holds the sums in between.
  * Cost     2 N K OH OW (C/groups) R S flops; x is copied once for each block of output channels.
- * Error    the reference sums products in double in the order c, r, s, adds the bias last and rounds once. The fast form
- *          starts from the bias and rounds each sum to float: |fast - ref| <= (n + 3) * 2^-24 * (|bias| + sum |w x|),
- *          n = (C/groups) R S + 1 terms.
+ * Error    the reference sums products in double in the order c, r, s, adds the bias last and rounds once. The fast
+ *          form starts from the bias and rounds each sum to float: |fast - ref| <= (n + 3) * 2^-24 * (|bias| + sum |w
+ *          x|), n = (C/groups) R S + 1 terms.
  * Left out Winograd and FFT forms: their error is of another kind. Transposed convolution.                          */
 #include <string.h>
 #include "math/table_inside.h"
@@ -90,38 +90,54 @@ static void tinyi_conv_read(tinyi_conv *v, const tiny_op *op)
 #define TINYI_CONV_MOST 32767               /* pad, stride, dilation */
 #define TINYI_CONV_REACH (1 << 26)          /* floats of the smallest slab of one channel */
 
-static tiny_status tinyi_conv_axis(tiny_ctx *ctx, const char *name, const char *axis, tiny_idx in, tiny_idx taps, int stride, int dilation, int before, int after, tiny_idx *out)
+static tiny_status tinyi_conv_axis(tiny_ctx *ctx, const char *name, const char *axis, tiny_idx in, tiny_idx taps,
+                                   int stride, int dilation, int before, int after, tiny_idx *out)
 {
     int64_t reach, room;
-    if (stride < 0 || stride > TINYI_CONV_MOST) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the stride of the %s is %d, it must be 1 to %d", name, axis, stride, TINYI_CONV_MOST);
+    if (stride < 0 || stride > TINYI_CONV_MOST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the stride of the %s is %d, it must be 1 to %d", name, axis,
+                          stride, TINYI_CONV_MOST);
     if (dilation < 0 || dilation > TINYI_CONV_MOST)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the dilation of the %s is %d, it must be 1 to %d", name, axis, dilation, TINYI_CONV_MOST);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the dilation of the %s is %d, it must be 1 to %d", name, axis,
+                          dilation, TINYI_CONV_MOST);
     if (before < 0 || before > TINYI_CONV_MOST || after < 0 || after > TINYI_CONV_MOST)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the padding of the %s is %d and %d, it must be 0 to %d", name, axis, before, after, TINYI_CONV_MOST);
-    if (taps < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: w has %td taps along the %s, it needs one", name, taps, axis);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the padding of the %s is %d and %d, it must be 0 to %d", name,
+                          axis, before, after, TINYI_CONV_MOST);
+    if (taps < 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: w has %td taps along the %s, it needs one", name, taps, axis);
     room = (int64_t)in + before + after;
     if (taps - 1 > room) reach = room;      /* the product stays small, and the sentence comes all the same */
     else reach = (int64_t)(taps - 1) * tinyi_conv_or1(dilation);
     if (room <= reach)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the %s of x is %td with padding %d and %d, %td taps with dilation %d do not fit", name, axis, in, before, after, taps,
-                          (int)tinyi_conv_or1(dilation));
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "%s: the %s of x is %td with padding %d and %d, %td taps with dilation %d do not fit", name,
+                          axis, in, before, after, taps, (int)tinyi_conv_or1(dilation));
     *out = (tiny_idx)((room - reach - 1) / tinyi_conv_or1(stride)) + 1;
     return TINY_OK;
 }
 
-static tiny_status tinyi_conv_shape_any(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want, const char *name, int rank, int groups)
+static tiny_status tinyi_conv_shape_any(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want, const char *name, int rank,
+                                        int groups)
 {
     const tiny_tensor *x = op->in[0], *w = op->in[1], *b = op->in[2];
     if (!tinyi_is_real(x) || w->dtype != x->dtype || (b && b->dtype != x->dtype))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x is %s, w is %s, bias is %s, they must be f32 or all f64", name, tiny_dtype_name(x->dtype), tiny_dtype_name(w->dtype),
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x is %s, w is %s, bias is %s, they must be f32 or all f64", name,
+                          tiny_dtype_name(x->dtype), tiny_dtype_name(w->dtype),
                           b ? tiny_dtype_name(b->dtype) : "left out");
-    if (x->rank != rank || w->rank != rank) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has rank %d and w rank %d, both must be %d", name, x->rank, w->rank, rank);
+    if (x->rank != rank || w->rank != rank)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has rank %d and w rank %d, both must be %d", name, x->rank, w->rank,
+                          rank);
     if (groups < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %d groups", name, groups);
     if (!groups) groups = 1;
     if (x->dim[1] % groups || x->dim[1] / groups != w->dim[1])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: w reads %td channels in each of %d groups, x has %td", name, w->dim[1], groups, x->dim[1]);
-    if (w->dim[0] % groups) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %td output channels do not divide into %d groups", name, w->dim[0], groups);
-    if (b && (b->rank != 1 || b->dim[0] != w->dim[0])) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: bias must have %td values, one for each output channel", name, w->dim[0]);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: w reads %td channels in each of %d groups, x has %td", name,
+                          w->dim[1], groups, x->dim[1]);
+    if (w->dim[0] % groups)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %td output channels do not divide into %d groups", name, w->dim[0],
+                          groups);
+    if (b && (b->rank != 1 || b->dim[0] != w->dim[0]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: bias must have %td values, one for each output channel", name,
+                          w->dim[0]);
     (void)want;
     return TINY_OK;
 }
@@ -131,9 +147,12 @@ static tiny_status tinyi_conv_reach(tiny_ctx *ctx, const char *name, const tiny_
     tinyi_conv v;
     double floats;
     tinyi_conv_read(&v, op);
-    floats = (double)TINYI_MIN(v.sh, v.r) * (double)TINYI_MIN(v.sw, v.s) * (1.0 + (double)((v.r - 1) * v.dh / v.sh)) * (960.0 + (double)((v.s - 1) * v.dw / v.sw));
+    floats = (double)TINYI_MIN(v.sh, v.r) * (double)TINYI_MIN(v.sw, v.s) * (1.0 + (double)((v.r - 1) * v.dh / v.sh)) *
+             (960.0 + (double)((v.s - 1) * v.dw / v.sw));
     if (floats > (double)TINYI_CONV_REACH)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %tdx%td taps with dilation %tdx%td reach over more than %d inputs", name, v.r, v.s, v.dh, v.dw, TINYI_CONV_REACH);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: %tdx%td taps with dilation %tdx%td reach over more than %d inputs", name, v.r, v.s, v.dh,
+                          v.dw, TINYI_CONV_REACH);
     if ((double)v.c * (double)v.r * (double)v.s > 2147483647.0)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: an output is the sum of more than 2147483647 products", name);
     return TINY_OK;
@@ -146,8 +165,12 @@ static tiny_status tinyi_conv2d_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     const tiny_tensor *x = op->in[0], *w = op->in[1];
     tiny_idx dim[4];
     tiny_status st = tinyi_conv_shape_any(ctx, op, want, "conv2d", 4, p->groups);
-    if (!st) st = tinyi_conv_axis(ctx, "conv2d", "height", x->dim[2], w->dim[2], p->stride[0], p->dilation[0], p->pad[0], p->pad[2], &dim[2]);
-    if (!st) st = tinyi_conv_axis(ctx, "conv2d", "width", x->dim[3], w->dim[3], p->stride[1], p->dilation[1], p->pad[1], p->pad[3], &dim[3]);
+    if (!st)
+        st = tinyi_conv_axis(ctx, "conv2d", "height", x->dim[2], w->dim[2], p->stride[0], p->dilation[0], p->pad[0],
+                             p->pad[2], &dim[2]);
+    if (!st)
+        st = tinyi_conv_axis(ctx, "conv2d", "width", x->dim[3], w->dim[3], p->stride[1], p->dilation[1], p->pad[1],
+                             p->pad[3], &dim[3]);
     if (!st) st = tinyi_conv_reach(ctx, "conv2d", op);
     if (st) return st;
     dim[0] = x->dim[0];
@@ -163,7 +186,9 @@ static tiny_status tinyi_conv1d_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     const tiny_tensor *x = op->in[0], *w = op->in[1];
     tiny_idx dim[3];
     tiny_status st = tinyi_conv_shape_any(ctx, op, want, "conv1d", 3, p->groups);
-    if (!st) st = tinyi_conv_axis(ctx, "conv1d", "length", x->dim[2], w->dim[2], p->stride, p->dilation, p->pad_left, p->pad_right, &dim[2]);
+    if (!st)
+        st = tinyi_conv_axis(ctx, "conv1d", "length", x->dim[2], w->dim[2], p->stride, p->dilation, p->pad_left,
+                             p->pad_right, &dim[2]);
     if (!st) st = tinyi_conv_reach(ctx, "conv1d", op);
     if (st) return st;
     dim[0] = x->dim[0];
@@ -191,12 +216,16 @@ static void tinyi_conv_ref_op(const tiny_op *op)
                             for (s = 0; s < v.s; s++) {
                                 tiny_idx h = i * v.sh - v.pt + r * v.dh, w = j * v.sw - v.pl + s * v.dw;
                                 int inside = h >= 0 && h < v.h && w >= 0 && w < v.w;
-                                double x = inside ? tinyi_real(v.x, type, n * v.xs[0] + (k / v.k * v.c + c) * v.xs[1] + h * v.xs[2] + w * v.xs[3]) : 0.0;
+                                double x = inside ? tinyi_real(v.x, type,
+                                                               n * v.xs[0] + (k / v.k * v.c + c) * v.xs[1] +
+                                                                   h * v.xs[2] + w * v.xs[3])
+                                                  : 0.0;
                                 sum += tinyi_real(v.f, type, k * v.fs[0] + c * v.fs[1] + r * v.fs[2] + s * v.fs[3]) * x;
                             }
                     if (v.bias) sum += tinyi_real(v.bias, type, k * v.bs);
                     if (type == TINY_F32) sum = (double)tinyi_round_f32(sum);
-                    tinyi_real_set(v.y, type, n * v.ys[0] + k * v.ys[1] + i * v.ys[2] + j * v.ys[3], v.relu && sum < 0.0 ? 0.0 : sum);
+                    tinyi_real_set(v.y, type, n * v.ys[0] + k * v.ys[1] + i * v.ys[2] + j * v.ys[3],
+                                   v.relu && sum < 0.0 ? 0.0 : sum);
                 }
 }
 TINY_REF_END
@@ -206,12 +235,14 @@ TINY_REF_END
 #define TINYI_CONV_SLAB 32768               /* floats of a slab, unless one channel needs more */
 #define TINYI_CONV_STRIP 65536              /* floats of the strip between kernel and y */
 #define TINYI_CONV_WIDTH 960                /* columns of a tile at most */
-#define TINYI_CONV_LONG 128                 /* rows from here on are taken one by one: the last tile of a row is often narrow, and slow */
+#define TINYI_CONV_LONG \
+    128 /* rows from here on are taken one by one: the last tile of a row is often narrow, and slow */
 
 enum { TINYI_CONV_ONCE, TINYI_CONV_BY_ROW, TINYI_CONV_BY_STRIP, TINYI_CONV_DEPTH };
 
 typedef struct tinyi_conv_plan {
-    tiny_idx ph, pw;                        /* remainders modulo the stride that some tap has: tap r has number r % ph */
+    /* remainders modulo the stride that some tap has: tap r has number r % ph */
+    tiny_idx ph, pw;
     tiny_idx th, tw, nth, ntw;              /* outputs of a tile; tiles */
     tiny_idx rows, pitch, plane;            /* of one channel and remainder; of one channel in all */
     tiny_idx cb;                            /* channels of a slab */
@@ -251,13 +282,16 @@ static void tinyi_conv_make(const tinyi_conv *v, tinyi_conv_plan *p)
     p->cb = TINYI_MAX(TINYI_MIN(TINYI_CONV_SLAB / p->plane, v->c), 1);
     p->q = (p->th - 1) * p->pitch + p->tw;
     if (v->ys[3] == 1 && v->c == 1 && v->k < 4 && v->oh > 1) p->how = TINYI_CONV_DEPTH;
-    else if (v->ys[3] == 1 && p->pitch == p->tw && p->ntw == 1 && (p->th == 1 || v->ys[2] == v->ow)) p->how = TINYI_CONV_ONCE;
+    else if (v->ys[3] == 1 && p->pitch == p->tw && p->ntw == 1 && (p->th == 1 || v->ys[2] == v->ow))
+        p->how = TINYI_CONV_ONCE;
     else if (v->ys[3] == 1 && (p->th == 1 || p->tw >= TINYI_CONV_LONG)) p->how = TINYI_CONV_BY_ROW;
     else p->how = TINYI_CONV_BY_STRIP;
     /* one tap, and positions as dense in x as in y: nothing to pack */
-    p->in_place = p->how == TINYI_CONV_ONCE && v->r * v->s == 1 && v->sh * v->sw == 1 && v->pt == 0 && v->pl == 0 && v->oh == v->h && v->ow == v->w && v->c > 0 &&
-                  v->xs[3] == 1 && (v->h == 1 || v->xs[2] == v->w) && p->th * p->tw >= 16 && (v->oh - 1) % p->th * p->tw + p->tw >= 16 &&
-                  v->xs[1] >= 0 && v->xs[1] <= 0x7fffffff / v->c && (v->xs[1] < 1024 || v->c <= 64);    /* planes in too many pages are slow to reach */
+    p->in_place = p->how == TINYI_CONV_ONCE && v->r * v->s == 1 && v->sh * v->sw == 1 && v->pt == 0 && v->pl == 0 &&
+                  v->oh == v->h && v->ow == v->w && v->c > 0 && v->xs[3] == 1 && (v->h == 1 || v->xs[2] == v->w) &&
+                  p->th * p->tw >= 16 && (v->oh - 1) % p->th * p->tw + p->tw >= 16 && v->xs[1] >= 0 &&
+                  v->xs[1] <= 0x7fffffff / v->c &&
+                  (v->xs[1] < 1024 || v->c <= 64); /* planes in too many pages are slow to reach */
     if (p->in_place) {
         p->cb = v->c;
         p->plane = v->xs[1];
@@ -287,38 +321,47 @@ static void tinyi_conv_work(const tiny_op *op, int n_threads, size_t *shared_byt
     if (tinyi_conv_empty(&v)) return;
     tinyi_conv_make(&v, &p);
     if (!p.dense_f) *shared_bytes = (size_t)(v.g * v.k * v.c * v.r * v.s) * sizeof(float);
-    *own_bytes = (tinyi_conv_aligned(p.slab) + tinyi_conv_aligned(p.strip) + tinyi_conv_aligned((size_t)p.kc) + p.taps) * sizeof(float);
+    *own_bytes =
+        (tinyi_conv_aligned(p.slab) + tinyi_conv_aligned(p.strip) + tinyi_conv_aligned((size_t)p.kc) + p.taps) *
+        sizeof(float);
 }
 
 /* a / b, upward; small planes feel each division */
 static tiny_idx tinyi_conv_up(tiny_idx a, tiny_idx b) { return b == 1 ? a : (a + b - 1) / b; }
 
 /* channels c0..c1 of image n, group g, for the tile at output (i0, j0) */
-static void tinyi_conv_pack(const tinyi_conv *v, const tinyi_conv_plan *p, tinyi_fn_conv_pack_f32 kernel, float *slab, tiny_idx n, tiny_idx g, tiny_idx c0, tiny_idx c1,
-                            tiny_idx i0, tiny_idx j0)
+static void tinyi_conv_pack(const tinyi_conv *v, const tinyi_conv_plan *p, tinyi_fn_conv_pack_f32 kernel, float *slab,
+                            tiny_idx n, tiny_idx g, tiny_idx c0, tiny_idx c1, tiny_idx i0, tiny_idx j0)
 {
     tiny_idx c, a, b;
     for (c = c0; c < c1; c++) {
         const float *x = v->x + n * v->xs[0] + (g * v->c + c) * v->xs[1];
         for (a = 0; a < p->ph; a++)
             for (b = 0; b < p->pw; b++, slab += p->rows * p->pitch) {
-                /* row i of the slab is row top + i * sh of x, column j is column left + j * sw; up..down, low..high are inside */
-                tiny_idx top = i0 * v->sh - v->pt + (a ? a * v->dh % v->sh : 0), left = j0 * v->sw - v->pl + (b ? b * v->dw % v->sw : 0);
-                tiny_idx up = top >= 0 ? 0 : TINYI_MIN(tinyi_conv_up(-top, v->sh), p->rows), low = left >= 0 ? 0 : TINYI_MIN(tinyi_conv_up(-left, v->sw), p->pitch);
+                /* row i of the slab is row top + i * sh of x, column j is column left + j * sw; up..down, low..high are
+                 * inside */
+                tiny_idx top = i0 * v->sh - v->pt + (a ? a * v->dh % v->sh : 0),
+                         left = j0 * v->sw - v->pl + (b ? b * v->dw % v->sw : 0);
+                tiny_idx up = top >= 0 ? 0 : TINYI_MIN(tinyi_conv_up(-top, v->sh), p->rows),
+                         low = left >= 0 ? 0 : TINYI_MIN(tinyi_conv_up(-left, v->sw), p->pitch);
                 tiny_idx down = top >= v->h ? up : TINYI_MAX(TINYI_MIN(tinyi_conv_up(v->h - top, v->sh), p->rows), up);
-                tiny_idx high = left >= v->w ? low : TINYI_MAX(TINYI_MIN(tinyi_conv_up(v->w - left, v->sw), p->pitch), low);
+                tiny_idx high =
+                    left >= v->w ? low : TINYI_MAX(TINYI_MIN(tinyi_conv_up(v->w - left, v->sw), p->pitch), low);
                 if (low == high) up = down = p->rows;
                 memset(slab, 0, (size_t)(up * p->pitch) * sizeof *slab);
                 if (up < down)
-                    kernel(slab + up * p->pitch, p->pitch, x + (top + up * v->sh) * v->xs[2] + (left + low * v->sw) * v->xs[3], v->sh * v->xs[2], v->sw * v->xs[3],
-                           (size_t)(down - up), (size_t)low, (size_t)high, (size_t)p->pitch);
+                    kernel(slab + up * p->pitch, p->pitch,
+                           x + (top + up * v->sh) * v->xs[2] + (left + low * v->sw) * v->xs[3], v->sh * v->xs[2],
+                           v->sw * v->xs[3], (size_t)(down - up), (size_t)low, (size_t)high, (size_t)p->pitch);
                 memset(slab + down * p->pitch, 0, (size_t)((p->rows - down) * p->pitch) * sizeof *slab);
             }
     }
 }
 
 /* one tile of one image, for output channels k0..k1 of group g */
-static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, const tinyi_kernels *kernels, const float *f, float *own, const int32_t *off, tiny_idx n, tiny_idx g, tiny_idx i0, tiny_idx j0, tiny_idx k0, tiny_idx k1)
+static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, const tinyi_kernels *kernels, const float *f,
+                            float *own, const int32_t *off, tiny_idx n, tiny_idx g, tiny_idx i0, tiny_idx j0,
+                            tiny_idx k0, tiny_idx k1)
 {
     const tinyi_fn_conv_strip_f32 kernel = TINYI_OF(kernels, conv_strip_f32);
     float *slab = own, *strip = slab + tinyi_conv_aligned(p->slab), *bias = strip + tinyi_conv_aligned(p->strip);
@@ -339,17 +382,24 @@ static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, const
             for (k = k0; k < k1; k++) {
                 float *to = y + (k - k0) * v->ys[1], start = v->bias ? bias[k - k0] : 0.0f;
                 const float *wk = w + (k - k0) * taps;
-                if (v->r == 3 && v->s == 3 && v->sh * v->sw * v->dh * v->dw == 1) TINYI_OF(kernels, conv_depth3_f32)(to, v->ys[2], slab, p->pitch, wk, start, (size_t)th, (size_t)tw, relu);
-                else TINYI_OF(kernels, conv_depth_f32)(to, v->ys[2], slab, p->pitch, off, t, wk, start, (size_t)th, (size_t)tw, relu);
+                if (v->r == 3 && v->s == 3 && v->sh * v->sw * v->dh * v->dw == 1)
+                    TINYI_OF(kernels, conv_depth3_f32)
+                    (to, v->ys[2], slab, p->pitch, wk, start, (size_t)th, (size_t)tw, relu);
+                else
+                    TINYI_OF(kernels, conv_depth_f32)
+                    (to, v->ys[2], slab, p->pitch, off, t, wk, start, (size_t)th, (size_t)tw, relu);
             }
         else if (p->how == TINYI_CONV_BY_STRIP)
-            kernel(strip, p->q, slab, off, t, w, taps, v->bias ? bias : NULL, (size_t)(k1 - k0), (size_t)((th - 1) * p->pitch + tw), first, relu);
+            kernel(strip, p->q, slab, off, t, w, taps, v->bias ? bias : NULL, (size_t)(k1 - k0),
+                   (size_t)((th - 1) * p->pitch + tw), first, relu);
         else if (p->how == TINYI_CONV_ONCE)
-            kernel(y, v->ys[1], p->in_place ? v->x + n * v->xs[0] + g * v->c * v->xs[1] + i0 * v->xs[2] : slab, off, t, w, taps, v->bias ? bias : NULL, (size_t)(k1 - k0), (size_t)(th * tw), first, relu);
+            kernel(y, v->ys[1], p->in_place ? v->x + n * v->xs[0] + g * v->c * v->xs[1] + i0 * v->xs[2] : slab, off, t,
+                   w, taps, v->bias ? bias : NULL, (size_t)(k1 - k0), (size_t)(th * tw), first, relu);
         else
             for (k = k0; k < k1; k += 8)    /* a few channels over all rows: their weights stay near */
                 for (i = 0; i < th; i++)
-                    kernel(y + (k - k0) * v->ys[1] + i * v->ys[2], v->ys[1], slab + i * p->pitch, off, t, w + (k - k0) * taps, taps, v->bias ? bias + (k - k0) : NULL,
+                    kernel(y + (k - k0) * v->ys[1] + i * v->ys[2], v->ys[1], slab + i * p->pitch, off, t,
+                           w + (k - k0) * taps, taps, v->bias ? bias + (k - k0) : NULL,
                            (size_t)TINYI_MIN(k1 - k, (tiny_idx)8), (size_t)tw, first, relu);
         c0 = c1;
     } while (c0 < v->c);
@@ -383,11 +433,14 @@ static void tinyi_conv_fast(tiny_team *team, const tiny_op *op)
         while (tiny_take(team, rows, TINYI_MAX(16384 / (v.r * v.s), 1), &u, &u1))
             for (; u < u1; u++)
                 for (r = 0; r < v.r; r++)
-                    for (s = 0; s < v.s; s++) dense[(u * v.r + r) * v.s + s] = v.f[u / v.c * v.fs[0] + u % v.c * v.fs[1] + r * v.fs[2] + s * v.fs[3]];
+                    for (s = 0; s < v.s; s++)
+                        dense[(u * v.r + r) * v.s + s] =
+                            v.f[u / v.c * v.fs[0] + u % v.c * v.fs[1] + r * v.fs[2] + s * v.fs[3]];
         tiny_barrier(team);
         f = dense;
     }
-    off = (int32_t *)(void *)(own + tinyi_conv_aligned(p.slab) + tinyi_conv_aligned(p.strip) + tinyi_conv_aligned((size_t)p.kc));
+    off = (int32_t *)(void *)(own + tinyi_conv_aligned(p.slab) + tinyi_conv_aligned(p.strip) +
+                              tinyi_conv_aligned((size_t)p.kc));
     for (r = 0; r < v.r; r++)
         for (s = 0; s < v.s; s++) {
             tiny_idx at = ((r % p.ph * p.pw + s % p.pw) * p.rows + r * v.dh / v.sh) * p.pitch + s * v.dw / v.sw;
@@ -396,7 +449,8 @@ static void tinyi_conv_fast(tiny_team *team, const tiny_op *op)
     if (p.slab) memset(own + p.slab - TINYI_CONV_SLACK, 0, TINYI_CONV_SLACK * sizeof(float));
     /* too few tiles for the threads: fewer channels at a time */
     kc = p.kc;
-    while (kc > 16 && v.n * v.g * p.nth * p.ntw * ((v.k + kc - 1) / kc) < 3 * (tiny_idx)team->n && team->n > 1) kc = (kc / 2 + 7) / 8 * 8;
+    while (kc > 16 && v.n * v.g * p.nth * p.ntw * ((v.k + kc - 1) / kc) < 3 * (tiny_idx)team->n && team->n > 1)
+        kc = (kc / 2 + 7) / 8 * 8;
     nk = (v.k + kc - 1) / kc;
     each = p.nth * p.ntw * nk;              /* pieces of one image and group */
     total = v.n * v.g * each;
@@ -415,7 +469,8 @@ static void tinyi_conv_fast(tiny_team *team, const tiny_op *op)
             }
             k0 = inside * kc;
             g = v.n == 1 ? tile : tile % v.g;
-            tinyi_conv_unit(&v, &p, team->k, f, own, off, v.n == 1 ? 0 : tile / v.g, g, i0 * p.th, j0 * p.tw, k0, TINYI_MIN(v.k, k0 + kc));
+            tinyi_conv_unit(&v, &p, team->k, f, own, off, v.n == 1 ? 0 : tile / v.g, g, i0 * p.th, j0 * p.tw, k0,
+                            TINYI_MIN(v.k, k0 + kc));
         }
 }
 
@@ -423,7 +478,8 @@ static void tinyi_conv_cost(const tiny_op *op, tiny_cost *cost)
 {
     double taps = (double)tiny_tensor_count(op->in[1]) / (op->in[1]->dim[0] ? (double)op->in[1]->dim[0] : 1.0);
     cost->flops = 2.0 * taps * (double)tiny_tensor_count(op->out[0]);
-    cost->bytes = 4.0 * ((double)tiny_tensor_count(op->in[0]) + (double)tiny_tensor_count(op->in[1]) + (double)tiny_tensor_count(op->out[0]));
+    cost->bytes = 4.0 * ((double)tiny_tensor_count(op->in[0]) + (double)tiny_tensor_count(op->in[1]) +
+                         (double)tiny_tensor_count(op->out[0]));
 }
 
 static double tinyi_conv_terms(const tiny_op *op)
@@ -433,7 +489,8 @@ static double tinyi_conv_terms(const tiny_op *op)
 
 /* ---- cases */
 
-static void tinyi_conv_case(tiny_case *c, int rank, int depth, tiny_idx groups, tiny_idx taps_h, tiny_idx taps_w, tiny_idx h, tiny_idx w)
+static void tinyi_conv_case(tiny_case *c, int rank, int depth, tiny_idx groups, tiny_idx taps_h, tiny_idx taps_w,
+                            tiny_idx h, tiny_idx w)
 {
     tiny_idx dim[4];
     tiny_idx cg = depth ? 1 : tiny_case_dim(c, 40), kg = depth ? 1 + tiny_case_pick(c, 2) : tiny_case_dim(c, 40);
@@ -456,7 +513,8 @@ static void tinyi_conv2d_cases(tiny_case *c)
 {
     tiny_conv2d_params *p = (tiny_conv2d_params *)(void *)&c->params;
     tiny_idx t[2], in[2];
-    int i, plain = c->index % 5 == 2, depth = tiny_case_pick(c, 4) == 0 || c->index % 10 == 2;  /* plain: the 3 x 3 of image models */
+    /* plain: the 3 x 3 of image models */
+    int i, plain = c->index % 5 == 2, depth = tiny_case_pick(c, 4) == 0 || c->index % 10 == 2;
     memset(p, 0, sizeof *p);
     for (i = 0; i < 2; i++) {
         t[i] = 1 + tiny_case_pick(c, tiny_case_pick(c, 4) ? 3 : 7);
@@ -476,7 +534,8 @@ static void tinyi_conv1d_cases(tiny_case *c)
 {
     tiny_conv1d_params *p = (tiny_conv1d_params *)(void *)&c->params;
     tiny_idx t = 1 + tiny_case_pick(c, tiny_case_pick(c, 4) ? 4 : 20), length;
-    int depthwise;                          /* drawn in statements of their own: compilers order arguments as they like */
+    /* drawn in statements of their own: compilers order arguments as they like */
+    int depthwise;
     memset(p, 0, sizeof *p);
     p->stride = tiny_case_pick(c, 4);
     p->dilation = tiny_case_pick(c, 4);
@@ -489,7 +548,8 @@ static void tinyi_conv1d_cases(tiny_case *c)
     tinyi_conv_case(c, 3, depthwise, tinyi_conv_or1(p->groups), 1, t, 1, length);
 }
 
-static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
+static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32,
+                                               TINYI_K_conv_pack_f32, -1 };
 TINYI_ROW tinyi_row_conv2d = TINYI_ROW_OF("conv2d", TINY_OP_CONV2D, TAKES(3, 2), GIVES(1), PARAMS(tiny_conv2d_params),
     FLAGS(TINY_OP_F64),
     SHAPE(tinyi_conv2d_shape), REFERENCE(tinyi_conv_ref_op), FAST(tinyi_conv_fast, tinyi_conv_work),
@@ -505,7 +565,8 @@ TINYI_ROW tinyi_row_conv1d = TINYI_ROW_OF("conv1d", TINY_OP_CONV1D, TAKES(3, 2),
 
 /* ---- the typed calls */
 
-static tiny_status tinyi_conv_run(tiny_ctx *ctx, int kind, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const void *params, const tiny_tensor *y)
+static tiny_status tinyi_conv_run(tiny_ctx *ctx, int kind, const tiny_tensor *x, const tiny_tensor *w,
+                                  const tiny_tensor *bias, const void *params, const tiny_tensor *y)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
@@ -518,14 +579,14 @@ static tiny_status tinyi_conv_run(tiny_ctx *ctx, int kind, const tiny_tensor *x,
     return tiny_run(ctx, &op);
 }
 
-TINY_API tiny_status tiny_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params,
-                                 const tiny_tensor *y)
+TINY_API tiny_status tiny_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias,
+                                 const tiny_conv2d_params *params, const tiny_tensor *y)
 {
     return tinyi_conv_run(ctx, TINY_OP_CONV2D, x, w, bias, params, y);
 }
 
-TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params,
-                                 const tiny_tensor *y)
+TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias,
+                                 const tiny_conv1d_params *params, const tiny_tensor *y)
 {
     return tinyi_conv_run(ctx, TINY_OP_CONV1D, x, w, bias, params, y);
 }

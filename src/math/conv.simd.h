@@ -21,13 +21,18 @@
 #define TINYI_CONV_EACH3(G, j) G(j, 0) G(j, 1) G(j, 2)
 #define TINYI_CONV_EACH6(G, j) G(j, 0) G(j, 1) G(j, 2) G(j, 3) G(j, 4) G(j, 5)
 #define TINYI_CONV_SUM(j, v) v_f32 a##j##v = b##j;
-#define TINYI_CONV_SUMS(j, N) const v_f32 b##j = v_set(first && bias ? bias[j] : 0.0f); TINYI_CONV_EACH##N(TINYI_CONV_SUM, j)
-#define TINYI_CONV_READ(j, v) \
-    a##j##v = (v) < LAST || m == (LAST + 1) * V_LANES ? v_load(y + (j) * ys + i + (v) * V_LANES) : v_load_n(y + (j) * ys + i + (v) * V_LANES, m - (v) * V_LANES);
+#define TINYI_CONV_SUMS(j, N)                                 \
+    const v_f32 b##j = v_set(first && bias ? bias[j] : 0.0f); \
+    TINYI_CONV_EACH##N(TINYI_CONV_SUM, j)
+#define TINYI_CONV_READ(j, v)                                                                \
+    a##j##v = (v) < LAST || m == (LAST + 1) * V_LANES ? v_load(y + (j)*ys + i + (v)*V_LANES) \
+                                                      : v_load_n(y + (j)*ys + i + (v)*V_LANES, m - (v)*V_LANES);
 #define TINYI_CONV_READS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_READ, j)
 #define TINYI_CONV_X(j, v) const v_f32 x##v = v_load(p + (v) * V_LANES);
 #define TINYI_CONV_FMA(j, v) a##j##v = v_fma(c##j, x##v, a##j##v);
-#define TINYI_CONV_FMAS(j, N) const v_f32 c##j = v_set(w[(j) * ws + (ptrdiff_t)t]); TINYI_CONV_EACH##N(TINYI_CONV_FMA, j)
+#define TINYI_CONV_FMAS(j, N)                           \
+    const v_f32 c##j = v_set(w[(j)*ws + (ptrdiff_t)t]); \
+    TINYI_CONV_EACH##N(TINYI_CONV_FMA, j)
 #define TINYI_CONV_CLIP(j, v) a##j##v = v_max(v_zero(), a##j##v);
 #define TINYI_CONV_CLIPS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_CLIP, j)
 #define TINYI_CONV_WRITE(j, v)                                                                              \
@@ -61,18 +66,19 @@
         }                                                                                                   \
     }
 
-#define TINYI_CONV_ROWS(R)                                                                                  \
-    static void TINY_FN(tinyi_conv_rows##R)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, \
-                                            const float *bias, size_t n, int first, int relu)               \
-    {                                                                                                       \
-        size_t i = 0, m;                                                                                    \
-        for (; i < n; i += m) {                                                                             \
-            m = n - i < TINYI_CONV_WIDE * V_LANES ? n - i : TINYI_CONV_WIDE * V_LANES;                      \
-            TINYI_CONV_BACK;                                                                                \
-            if (m <= V_LANES) TINYI_CONV_TILE(R, 1);                                                        \
-            else if (m <= 2 * V_LANES) TINYI_CONV_TILE(R, 2);                                               \
-            TINYI_CONV_THIRD(R)                                                                             \
-        }                                                                                                   \
+#define TINYI_CONV_ROWS(R)                                                                                           \
+    static void TINY_FN(tinyi_conv_rows##R)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, \
+                                            const float *w, ptrdiff_t ws, const float *bias, size_t n, int first,    \
+                                            int relu)                                                                \
+    {                                                                                                                \
+        size_t i = 0, m;                                                                                             \
+        for (; i < n; i += m) {                                                                                      \
+            m = n - i < TINYI_CONV_WIDE * V_LANES ? n - i : TINYI_CONV_WIDE * V_LANES;                               \
+            TINYI_CONV_BACK;                                                                                         \
+            if (m <= V_LANES) TINYI_CONV_TILE(R, 1);                                                                 \
+            else if (m <= 2 * V_LANES) TINYI_CONV_TILE(R, 2);                                                        \
+            TINYI_CONV_THIRD(R)                                                                                      \
+        }                                                                                                            \
     }
 #if TINYI_CONV_WIDE == 3
 #define TINYI_CONV_THIRD(R) else TINYI_CONV_TILE(R, 3);
@@ -85,8 +91,8 @@ TINYI_CONV_ROWS(8)
 TINYI_CONV_ROWS(4)
 
 /* a single row: more vectors, because each sum waits for the one before */
-static void TINY_FN(tinyi_conv_rows1)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, const float *bias, size_t n,
-                                      int first, int relu)
+static void TINY_FN(tinyi_conv_rows1)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps,
+                                      const float *w, ptrdiff_t ws, const float *bias, size_t n, int first, int relu)
 {
     size_t i = 0, m;
     for (; i + 5 * V_LANES < n; i += m) {
@@ -102,14 +108,18 @@ static void TINY_FN(tinyi_conv_rows1)(float *y, ptrdiff_t ys, const float *x, co
     }
 }
 
-static void TINY_FN(tinyi_conv_strip_f32)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, const float *bias,
-                                          size_t rows, size_t n, int first, int relu)
+static void TINY_FN(tinyi_conv_strip_f32)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps,
+                                          const float *w, ptrdiff_t ws, const float *bias, size_t rows, size_t n,
+                                          int first, int relu)
 {
 #if TINYI_CONV_EIGHT
-    for (; rows >= 8; rows -= 8, y += 8 * ys, w += 8 * ws, bias = bias ? bias + 8 : bias) TINY_FN(tinyi_conv_rows8)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
+    for (; rows >= 8; rows -= 8, y += 8 * ys, w += 8 * ws, bias = bias ? bias + 8 : bias)
+        TINY_FN(tinyi_conv_rows8)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
 #endif
-    for (; rows >= 4; rows -= 4, y += 4 * ys, w += 4 * ws, bias = bias ? bias + 4 : bias) TINY_FN(tinyi_conv_rows4)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
-    for (; rows >= 1; rows -= 1, y += ys, w += ws, bias = bias ? bias + 1 : bias) TINY_FN(tinyi_conv_rows1)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
+    for (; rows >= 4; rows -= 4, y += 4 * ys, w += 4 * ws, bias = bias ? bias + 4 : bias)
+        TINY_FN(tinyi_conv_rows4)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
+    for (; rows >= 1; rows -= 1, y += ys, w += ws, bias = bias ? bias + 1 : bias)
+        TINY_FN(tinyi_conv_rows1)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
 }
 
 /* ---- one channel to one channel: four rows at a time; the last rows and the last vector overlap those before */
@@ -121,8 +131,8 @@ static void TINY_FN(tinyi_conv_strip_f32)(float *y, ptrdiff_t ys, const float *x
         else v_store_n(y + (ptrdiff_t)(i) * ys + j, v, m);                                                  \
     } while (0)
 
-static void TINY_FN(tinyi_conv_depth_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const int32_t *off, size_t taps, const float *w, float start, size_t rows,
-                                          size_t n, int relu)
+static void TINY_FN(tinyi_conv_depth_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const int32_t *off,
+                                          size_t taps, const float *w, float start, size_t rows, size_t n, int relu)
 {
     const v_f32 s = v_set(start);
     size_t i, j, t, m;
@@ -152,7 +162,8 @@ static void TINY_FN(tinyi_conv_depth_f32)(float *y, ptrdiff_t ys, const float *x
                 size_t r;
                 for (r = 0; r < rows; r++) {
                     v_f32 a = s;
-                    for (t = 0; t < taps; t++) a = v_fma(v_set(w[t]), v_load(x + off[t] + (ptrdiff_t)r * pitch + (ptrdiff_t)j), a);
+                    for (t = 0; t < taps; t++)
+                        a = v_fma(v_set(w[t]), v_load(x + off[t] + (ptrdiff_t)r * pitch + (ptrdiff_t)j), a);
                     TINYI_CONV_PUT(r, a);
                 }
             }
@@ -161,9 +172,11 @@ static void TINY_FN(tinyi_conv_depth_f32)(float *y, ptrdiff_t ys, const float *x
 }
 
 /* a row of x serves three rows of y: 18 loads for 36 products */
-static void TINY_FN(tinyi_conv_depth3_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start, size_t rows, size_t n, int relu)
+static void TINY_FN(tinyi_conv_depth3_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w,
+                                           float start, size_t rows, size_t n, int relu)
 {
-    const v_f32 w0 = v_set(w[0]), w1 = v_set(w[1]), w2 = v_set(w[2]), w3 = v_set(w[3]), w4 = v_set(w[4]), w5 = v_set(w[5]), w6 = v_set(w[6]), w7 = v_set(w[7]), w8 = v_set(w[8]);
+    const v_f32 w0 = v_set(w[0]), w1 = v_set(w[1]), w2 = v_set(w[2]), w3 = v_set(w[3]), w4 = v_set(w[4]),
+                w5 = v_set(w[5]), w6 = v_set(w[6]), w7 = v_set(w[7]), w8 = v_set(w[8]);
     const v_f32 s = v_set(start);
     size_t i, j, m;
     for (i = 0; i < rows; i += rows >= 4 ? 4 : 1) {
@@ -217,7 +230,9 @@ static void TINY_FN(tinyi_conv_depth3_f32)(float *y, ptrdiff_t ys, const float *
 #if V_AVX512
 #define TINYI_CONV_EVEN(p) _mm512_permutex2var_ps(_mm512_loadu_ps(p), even, _mm512_loadu_ps((p) + 16))
 #elif V_AVX2
-#define TINYI_CONV_EVEN(p) _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps((p) + 8), 0x88)), 0xd8))
+#define TINYI_CONV_EVEN(p)                  \
+    _mm256_castpd_ps(_mm256_permute4x64_pd( \
+        _mm256_castps_pd(_mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps((p) + 8), 0x88)), 0xd8))
 #elif V_NEON
 #define TINYI_CONV_EVEN(p) vld2q_f32(p).val[0]
 #elif V_W128 && TINYI_W128_SIMDE
@@ -226,7 +241,8 @@ static void TINY_FN(tinyi_conv_depth3_f32)(float *y, ptrdiff_t ys, const float *
 #define TINYI_CONV_EVEN(p) _mm_shuffle_ps(_mm_loadu_ps(p), _mm_loadu_ps((p) + 4), 0x88)
 #endif
 
-static void TINY_FN(tinyi_conv_pack_f32)(float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows, size_t low, size_t high, size_t width)
+static void TINY_FN(tinyi_conv_pack_f32)(float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step,
+                                         size_t rows, size_t low, size_t high, size_t width)
 {
     const size_t n = high - low;
     size_t i, j;
@@ -239,7 +255,8 @@ static void TINY_FN(tinyi_conv_pack_f32)(float *slab, ptrdiff_t pitch, const flo
         j = 0;
         if (step == 1) {
             for (; j + 4 * V_LANES <= n; j += 4 * V_LANES) {
-                const v_f32 a = v_load(x + j), b = v_load(x + j + V_LANES), c = v_load(x + j + 2 * V_LANES), d = v_load(x + j + 3 * V_LANES);
+                const v_f32 a = v_load(x + j), b = v_load(x + j + V_LANES), c = v_load(x + j + 2 * V_LANES),
+                            d = v_load(x + j + 3 * V_LANES);
                 v_store(to + j, a);
                 v_store(to + j + V_LANES, b);
                 v_store(to + j + 2 * V_LANES, c);

@@ -1,7 +1,7 @@
 /* src/math/convert.c - one data type to another, and int8 with a scale; what is promised: math/convert.h
- * Data     any strides. Dense runs of f32 against f16, bf16 or i8 go to a kernel as they are; other pairs meet in a buffer
- *          of float or double that holds both types exactly; int64 beyond 2^53 goes one by one.
- * Error    none: the same bits as the reference (a NaN is any NaN).                                                    */
+ * Data     any strides. Dense runs of f32 against f16, bf16 or i8 go to a kernel as they are; other pairs meet in a
+ *          buffer of float or double that holds both types exactly; int64 beyond 2^53 goes one by one.
+ * Error    none: the same bits as the reference (a NaN is any NaN). */
 #include <string.h>
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -18,7 +18,10 @@ typedef struct tinyi_convert_value {
     double d;
 } tinyi_convert_value;
 
-static int tinyi_convert_is_float(tiny_dtype t) { return t == TINY_F32 || t == TINY_F16 || t == TINY_BF16 || t == TINY_F64; }
+static int tinyi_convert_is_float(tiny_dtype t)
+{
+    return t == TINY_F32 || t == TINY_F16 || t == TINY_BF16 || t == TINY_F64;
+}
 
 TINY_REF_BEGIN
 static void tinyi_convert_get(tinyi_convert_value *v, tiny_dtype dtype, const void *p)
@@ -43,8 +46,8 @@ static void tinyi_convert_get(tinyi_convert_value *v, tiny_dtype dtype, const vo
     }
 }
 
-/* Rounded to odd: what does not fit leaves its trace in the last bit, so that a second rounding to 16 bits, which looks at
- * far fewer bits, comes out as if it were the only one. */
+/* Rounded to odd: what does not fit leaves its trace in the last bit, so that a second rounding to 16 bits, which looks
+ * at far fewer bits, comes out as if it were the only one. */
 static float tinyi_convert_odd(double d)
 {
     float f = tinyi_round_f32(d);
@@ -102,8 +105,14 @@ static void tinyi_convert_put(tiny_dtype dtype, void *p, const tinyi_convert_val
     double d;
     switch (dtype) {
     case TINY_F32: f = v->whole ? (float)v->i : tinyi_round_f32(v->d); memcpy(p, &f, 4); break;
-    case TINY_F16: h = tinyi_f32_to_f16(tinyi_convert_odd(v->whole ? tinyi_convert_odd_i64(v->i) : v->d)); memcpy(p, &h, 2); break;
-    case TINY_BF16: h = tinyi_f32_to_bf16(tinyi_convert_odd(v->whole ? tinyi_convert_odd_i64(v->i) : v->d)); memcpy(p, &h, 2); break;
+    case TINY_F16:
+        h = tinyi_f32_to_f16(tinyi_convert_odd(v->whole ? tinyi_convert_odd_i64(v->i) : v->d));
+        memcpy(p, &h, 2);
+        break;
+    case TINY_BF16:
+        h = tinyi_f32_to_bf16(tinyi_convert_odd(v->whole ? tinyi_convert_odd_i64(v->i) : v->d));
+        memcpy(p, &h, 2);
+        break;
     case TINY_F64:
         d = v->whole ? (double)v->i : v->d;
         if (d != d) { uint64_t nan = (uint64_t)0x7ff80000u << 32; memcpy(&d, &nan, 8); }
@@ -142,7 +151,8 @@ static void tinyi_quantize_i8_ref(const tiny_op *op)
     v.whole = 0;
     v.i = 0;
     for (i = 0; i < n; i++) {
-        float q = *(const float *)(const void *)((const unsigned char *)x->data + tinyi_walk_offset(x, i)) / tinyi_convert_scale(op->in[1], i / len);
+        float q = *(const float *)(const void *)((const unsigned char *)x->data + tinyi_walk_offset(x, i)) /
+                  tinyi_convert_scale(op->in[1], i / len);
         v.d = (double)q;
         ((int8_t *)y->data)[tinyi_walk_offset(y, i)] = (int8_t)tinyi_convert_held(&v, TINY_I8);
     }
@@ -164,7 +174,8 @@ TINY_REF_END
 static tiny_status tinyi_convert_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_dtype to = op->params ? ((const tiny_convert_params *)op->params)->to : TINY_F32;
-    if ((int)to < 0 || to >= TINY_DTYPE_COUNT) return tinyi_fail(ctx, TINY_E_DTYPE, "convert: there is no data type %d", (int)to);
+    if ((int)to < 0 || to >= TINY_DTYPE_COUNT)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "convert: there is no data type %d", (int)to);
     tinyi_want(&want[0], to, op->in[0]->rank, op->in[0]->dim);
     return TINY_OK;
 }
@@ -176,11 +187,15 @@ static tiny_status tinyi_quantize_shape(tiny_ctx *ctx, const tiny_op *op, tiny_t
     const tiny_dtype from = op->kind == TINY_OP_QUANTIZE_I8 ? TINY_F32 : TINY_I8;
     char ts[96], tx[96];
     int i, fits = scale->rank == x->rank - 1;
-    if (x->dtype != from) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be %s, not %s", name, tiny_dtype_name(from), tiny_dtype_name(x->dtype));
-    if (scale->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the scale must be f32, not %s", name, tiny_dtype_name(scale->dtype));
+    if (x->dtype != from)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be %s, not %s", name, tiny_dtype_name(from),
+                          tiny_dtype_name(x->dtype));
+    if (scale->dtype != TINY_F32)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the scale must be f32, not %s", name, tiny_dtype_name(scale->dtype));
     for (i = 0; fits && i < scale->rank; i++) fits = scale->dim[i] == x->dim[i];
     if (!fits && tiny_tensor_count(scale) != 1)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the scale is %s: it must be one value, or one for each row of x, which is %s", name,
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "%s: the scale is %s: it must be one value, or one for each row of x, which is %s", name,
                           tinyi_shape_text(scale, ts), tinyi_shape_text(x, tx));
     tinyi_want(&want[0], op->kind == TINY_OP_QUANTIZE_I8 ? TINY_I8 : TINY_F32, x->rank, x->dim);
     return TINY_OK;
@@ -206,7 +221,10 @@ typedef struct tinyi_convert_job {
     tinyi_fn_dequantize_i8 i8_to_f32;
 } tinyi_convert_job;
 
-static int tinyi_convert_meets_f32(tiny_dtype t) { return t == TINY_F32 || t == TINY_F16 || t == TINY_BF16 || t == TINY_I8; }
+static int tinyi_convert_meets_f32(tiny_dtype t)
+{
+    return t == TINY_F32 || t == TINY_F16 || t == TINY_BF16 || t == TINY_I8;
+}
 
 static void tinyi_convert_to_f32(const tinyi_convert_job *j, float *y, const void *x, size_t n)
 {
@@ -237,7 +255,10 @@ static void tinyi_convert_to_f64(const tinyi_convert_job *j, double *y, const vo
 }
 
 /* in its range, NaN as 0, rounded */
-static double tinyi_convert_clamp(double d, double low, double high) { return d != d ? 0.0 : tinyi_convert_near(d < low ? low : d > high ? high : d); }
+static double tinyi_convert_clamp(double d, double low, double high)
+{
+    return d != d ? 0.0 : tinyi_convert_near(d < low ? low : d > high ? high : d);
+}
 
 static void tinyi_convert_of_f64(const tinyi_convert_job *j, void *y, const double *x, size_t n)
 {
@@ -250,8 +271,12 @@ static void tinyi_convert_of_f64(const tinyi_convert_job *j, void *y, const doub
     case TINY_F64: memcpy(y, x, n * sizeof *x); break;
     case TINY_I8: for (i = 0; i < n; i++) ((int8_t *)y)[i] = (int8_t)tinyi_convert_clamp(x[i], -128.0, 127.0); break;
     case TINY_U8: for (i = 0; i < n; i++) ((uint8_t *)y)[i] = (uint8_t)tinyi_convert_clamp(x[i], 0.0, 255.0); break;
-    case TINY_I16: for (i = 0; i < n; i++) ((int16_t *)y)[i] = (int16_t)tinyi_convert_clamp(x[i], -32768.0, 32767.0); break;
-    case TINY_I32: for (i = 0; i < n; i++) ((int32_t *)y)[i] = (int32_t)tinyi_convert_clamp(x[i], -2147483648.0, 2147483647.0); break;
+    case TINY_I16:
+        for (i = 0; i < n; i++) ((int16_t *)y)[i] = (int16_t)tinyi_convert_clamp(x[i], -32768.0, 32767.0);
+        break;
+    case TINY_I32:
+        for (i = 0; i < n; i++) ((int32_t *)y)[i] = (int32_t)tinyi_convert_clamp(x[i], -2147483648.0, 2147483647.0);
+        break;
     default:
         v.whole = 0;
         v.i = 0;
@@ -270,7 +295,8 @@ static void tinyi_convert_dense(const tinyi_convert_job *j, unsigned char *y, co
     size_t i, m;
     if (j->from == j->to) memcpy(y, x, n * j->to_bytes);
     else if (tinyi_convert_meets_f32(j->from) && j->to == TINY_F32) tinyi_convert_to_f32(j, (float *)(void *)y, x, n);
-    else if (j->from == TINY_F32 && tinyi_convert_meets_f32(j->to)) tinyi_convert_of_f32(j, y, (const float *)(const void *)x, n);
+    else if (j->from == TINY_F32 && tinyi_convert_meets_f32(j->to))
+        tinyi_convert_of_f32(j, y, (const float *)(const void *)x, n);
     else if (j->from == TINY_I64) {
         for (i = 0; i < n; i++) {
             tinyi_convert_value v;
@@ -293,7 +319,8 @@ static void tinyi_convert_dense(const tinyi_convert_job *j, unsigned char *y, co
 }
 
 /* n elements of the given size, from_step and to_step bytes apart */
-static void tinyi_convert_move(unsigned char *to, ptrdiff_t to_step, const unsigned char *from, ptrdiff_t from_step, size_t bytes, tiny_idx n)
+static void tinyi_convert_move(unsigned char *to, ptrdiff_t to_step, const unsigned char *from, ptrdiff_t from_step,
+                               size_t bytes, tiny_idx n)
 {
     switch (bytes) {
     case 1: for (; n > 0; n--, to += to_step, from += from_step) *to = *from; break;
@@ -343,7 +370,8 @@ static void tinyi_convert_fast(tiny_team *team, const tiny_op *op)
 }
 
 /* n elements of a row, or of a whole tensor with one scale */
-static void tinyi_quantize_run(tiny_team *team, int kind, unsigned char *y, ptrdiff_t y_step, const unsigned char *x, ptrdiff_t x_step, tiny_idx n, float scale)
+static void tinyi_quantize_run(tiny_team *team, int kind, unsigned char *y, ptrdiff_t y_step, const unsigned char *x,
+                               ptrdiff_t x_step, tiny_idx n, float scale)
 {
     const tinyi_fn_quantize_i8 quantize = TINYI_K(team, quantize_i8);
     const tinyi_fn_dequantize_i8 dequantize = TINYI_K(team, dequantize_i8);
@@ -394,8 +422,10 @@ static void tinyi_quantize_fast(tiny_team *team, const tiny_op *op)
     while (tiny_take(team, tiny_tensor_count(&rows[0]), TINYI_CONVERT_GRAIN / tinyi_row_length(t[0]), &i0, &i1))
         for (; i0 < i1; i0++)
             tinyi_quantize_run(team, op->kind, (unsigned char *)t[0]->data + tinyi_walk_offset(&rows[0], i0),
-                               tinyi_row_step(t[0]) * (ptrdiff_t)tiny_dtype_bytes(t[0]->dtype), (const unsigned char *)t[1]->data + tinyi_walk_offset(&rows[1], i0),
-                               tinyi_row_step(t[1]) * (ptrdiff_t)tiny_dtype_bytes(t[1]->dtype), tinyi_row_length(t[0]), tinyi_convert_scale(op->in[1], i0));
+                               tinyi_row_step(t[0]) * (ptrdiff_t)tiny_dtype_bytes(t[0]->dtype),
+                               (const unsigned char *)t[1]->data + tinyi_walk_offset(&rows[1], i0),
+                               tinyi_row_step(t[1]) * (ptrdiff_t)tiny_dtype_bytes(t[1]->dtype), tinyi_row_length(t[0]),
+                               tinyi_convert_scale(op->in[1], i0));
 }
 
 /* ---- cases */
@@ -443,8 +473,13 @@ static void tinyi_dequantize_cases(tiny_case *c)
 
 /* ---- rows */
 
-static const short tinyi_kernels_of_convert[] = { TINYI_K_f32_to_f16, TINYI_K_f16_to_f32, TINYI_K_f32_to_bf16, TINYI_K_bf16_to_f32,
-                                                  TINYI_K_quantize_i8, TINYI_K_dequantize_i8, -1 };
+static const short tinyi_kernels_of_convert[] = { TINYI_K_f32_to_f16,
+                                                  TINYI_K_f16_to_f32,
+                                                  TINYI_K_f32_to_bf16,
+                                                  TINYI_K_bf16_to_f32,
+                                                  TINYI_K_quantize_i8,
+                                                  TINYI_K_dequantize_i8,
+                                                  -1 };
 static const short tinyi_kernels_of_quantize_i8[] = { TINYI_K_quantize_i8, -1 };
 static const short tinyi_kernels_of_dequantize_i8[] = { TINYI_K_dequantize_i8, -1 };
 
@@ -473,11 +508,13 @@ TINY_API tiny_status tiny_convert(tiny_ctx *ctx, const tiny_tensor *x, const tin
     return tinyi_call(ctx, TINY_OP_CONVERT, x, NULL, &p, y);
 }
 
-TINY_API tiny_status tiny_quantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y)
+TINY_API tiny_status tiny_quantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale,
+                                      const tiny_tensor *y)
 {
     return tinyi_call(ctx, TINY_OP_QUANTIZE_I8, x, scale, NULL, y);
 }
-TINY_API tiny_status tiny_dequantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y)
+TINY_API tiny_status tiny_dequantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale,
+                                        const tiny_tensor *y)
 {
     return tinyi_call(ctx, TINY_OP_DEQUANTIZE_I8, x, scale, NULL, y);
 }

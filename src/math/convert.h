@@ -2,14 +2,14 @@
  *
  * convert        Any of the nine types to any other, each value as if it were known exactly and rounded once:
  *                to a float type to the nearest, ties to even, too large becomes infinite, NaN stays NaN;
- *                to an integer type to the nearest, ties to even, too large or small becomes the largest or smallest, NaN
- *                becomes 0.
+ *                to an integer type to the nearest, ties to even, too large or small becomes the largest or smallest,
+ *                NaN becomes 0.
  * quantize_i8    y = round(x / scale) to the nearest, ties to even, held within -128 .. 127; NaN (so 0/0 too) gives 0
  * dequantize_i8  y = x * scale
  *                scale: f32, either one value for all, or one for each row: the dims of x without the last axis.
  *
  * Every result has the same bits on every target: each is one correctly rounded step.
- * Left out: stochastic rounding, and a zero point: symmetric int8 is what the int8 matrix product takes.              */
+ * Left out: stochastic rounding, and a zero point: symmetric int8 is what the int8 matrix product takes. */
 #ifndef TINYI_CONVERT_H
 #define TINYI_CONVERT_H
 #include "core/op.h"
@@ -22,9 +22,11 @@ typedef struct tiny_convert_params {
 /* to the type of y; same shape, any strides, no overlap */
 TINY_API tiny_status tiny_convert(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 /* x f32, y i8 of the same shape */
-TINY_API tiny_status tiny_quantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y);
+TINY_API tiny_status tiny_quantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale,
+                                      const tiny_tensor *y);
 /* x i8, y f32 of the same shape */
-TINY_API tiny_status tiny_dequantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y);
+TINY_API tiny_status tiny_dequantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale,
+                                        const tiny_tensor *y);
 
 #define TINYI_OPS_CONVERT(ROW) \
     ROW(CONVERT, convert) ROW(QUANTIZE_I8, quantize_i8) ROW(DEQUANTIZE_I8, dequantize_i8)

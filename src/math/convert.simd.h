@@ -67,7 +67,8 @@ static void TINY_FN(tinyi_quantize_i8)(int8_t *y, const float *x, size_t n, floa
     const v_f32 s = v_set(scale);
     int8_t rest[V_LANES];
     for (; n >= 2 * V_LANES; n -= 2 * V_LANES, x += 2 * V_LANES, y += 2 * V_LANES) {
-        const v_i32 a = TINY_FN(tinyi_convert_quantize)(v_load(x), s), b = TINY_FN(tinyi_convert_quantize)(v_load(x + V_LANES), s);
+        const v_i32 a = TINY_FN(tinyi_convert_quantize)(v_load(x), s),
+                    b = TINY_FN(tinyi_convert_quantize)(v_load(x + V_LANES), s);
         TINY_FN(tinyi_convert_store_i8)(y, a);
         TINY_FN(tinyi_convert_store_i8)(y + V_LANES, b);
     }

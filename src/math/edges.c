@@ -1,13 +1,15 @@
 /* src/math/edges.c - sums over edges, and what all operations along edges have: their offsets, columns, sizes
  * Paper    J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017: messages and their sums.
  * Formula  in math/edges.h.
- * Threads  Work is edges + rows, cut into at most 256 pieces of equal work whatever the number of threads; a piece owns the rows that
- *          begin in it. A row of more than two pieces of edges (a hub) is taken piece by piece, its partial sums are added in the order of
- *          the pieces: the bits of the result do not depend on the threads, and no thread waits for one with a hub.
- * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8 vectors at a time) and
- *          its lines are fetched 12 to 32 edges ahead, which is what such reads alone take.
- * Error    one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
- * Gradients math/edges_grad.c; winners of max and min are no output, a backward pass finds them again.                                 */
+ * Threads  Work is edges + rows, cut into at most 256 pieces of equal work whatever the number of threads; a piece owns
+ *          the rows that begin in it. A row of more than two pieces of edges (a hub) is taken piece by piece, its
+ *          partial sums are added in the order of the pieces: the bits of the result do not depend on the threads, and
+ *          no thread waits for one with a hub.
+ * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8
+ *          vectors at a time) and its lines are fetched 12 to 32 edges ahead, which is what such reads alone take.
+ * Error    one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of
+ *          a mean.
+ * Gradients math/edges_grad.c; winners of max and min are no output, a backward pass finds them again. */
 #include <stdio.h>
 #include <string.h>
 #include "math/edges_inside.h"
@@ -16,7 +18,8 @@
 #define TINYI_EDGE_PIECES 256
 #define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
 #define TINYI_EDGE_NEAR 1048576.0           /* bytes of a table that a second-level cache keeps */
-#define TINYI_EDGE_RUN 2048                 /* edges whose columns are checked before the kernel takes their rows: they stay in the first cache */
+#define TINYI_EDGE_RUN \
+    2048 /* edges whose columns are checked before the kernel takes their rows: they stay in the first cache */
 
 /* ---- what every operation along edges has: offsets, columns, sizes */
 
@@ -52,13 +55,17 @@ static int tinyi_edge_fault(const tinyi_edge_op *o, tiny_idx r, char says[160], 
     int64_t p0 = o->offset[r], p1 = o->offset[r + 1], p;
     uint32_t bad = 0;
     if (p0 < 0 || p1 < p0 || p1 > o->m || (r == 0 && p0 != 0) || (r == o->n - 1 && p1 != o->m)) {
-        if (says) (void)snprintf(says, 160, "%s: row %td has the edges %lld to %lld of %lld", name, r, (long long)p0, (long long)p1, (long long)o->m);
+        if (says)
+            (void)snprintf(says, 160, "%s: row %td has the edges %lld to %lld of %lld", name, r, (long long)p0,
+                           (long long)p1, (long long)o->m);
         return 1;
     }
     for (p = p0; o->col && p < p1; p++) bad |= (uint32_t)((uint32_t)o->col[p] >= (uint32_t)o->n_x);
     if (!bad) return 0;
     for (p = p0; p < p1 && (uint32_t)o->col[p] < (uint32_t)o->n_x; p++) {}
-    if (says) (void)snprintf(says, 160, "%s: edge %lld comes from row %ld, there are %td", name, (long long)p, p < p1 ? (long)o->col[p] : -1L, o->n_x);
+    if (says)
+        (void)snprintf(says, 160, "%s: edge %lld comes from row %ld, there are %td", name, (long long)p,
+                       p < p1 ? (long)o->col[p] : -1L, o->n_x);
     return 1;
 }
 
@@ -70,37 +77,45 @@ int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx r, cons
     return 1;
 }
 
-tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, tiny_dtype type,
-                                     const tiny_tensor *dense[3])
+tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m,
+                              tiny_idx n_x, tiny_dtype type, const tiny_tensor *dense[3])
 {
     const tiny_tensor *offset = op->in[0];
     int i;
     if (offset->dtype != TINY_I64 || offset->rank != 1 || offset->dim[0] < 1)
-        return tinyi_fail(ctx, offset->dtype != TINY_I64 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: offset must be i64 of rank 1, with one number more than rows", name);
-    if (col && (col->dtype != TINY_I32 || col->rank != 1)) return tinyi_fail(ctx, col->dtype != TINY_I32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: col must be i32 of rank 1", name);
-    if (n_x > 0x7fffffff && col) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, a column counts up to 2147483647", name, n_x);
-    if (!tiny_tensor_is_dense(offset) || (col && !tiny_tensor_is_dense(col))) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: offset and col must be dense", name);
+        return tinyi_fail(ctx, offset->dtype != TINY_I64 ? TINY_E_DTYPE : TINY_E_SHAPE,
+                          "%s: offset must be i64 of rank 1, with one number more than rows", name);
+    if (col && (col->dtype != TINY_I32 || col->rank != 1))
+        return tinyi_fail(ctx, col->dtype != TINY_I32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: col must be i32 of rank 1",
+                          name);
+    if (n_x > 0x7fffffff && col)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, a column counts up to 2147483647", name, n_x);
+    if (!tiny_tensor_is_dense(offset) || (col && !tiny_tensor_is_dense(col)))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: offset and col must be dense", name);
     for (i = 0; i < 3; i++) {
         char text[96];
         if (dense[i] && (dense[i]->dtype != type || !tiny_tensor_is_dense(dense[i])))
-            return tinyi_fail(ctx, dense[i]->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: what edges carry must be dense %s, not %s", name, tiny_dtype_name(type),
+            return tinyi_fail(ctx, dense[i]->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE,
+                              "%s: what edges carry must be dense %s, not %s", name, tiny_dtype_name(type),
                               tinyi_shape_text(dense[i], text));
     }
     /* the reference has no way to refuse: where it, or an accelerator, shall answer, everything is looked at before */
-    if ((ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || type == TINY_F64) && op->out[0] && offset->data && (!col || col->data)) {
+    if ((ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || type == TINY_F64) && op->out[0] && offset->data &&
+        (!col || col->data)) {
         tinyi_edge_op o;
         char says[160];
         tiny_idx r;
         tinyi_edge_read(&o, offset, col, m, n_x);
-        if (o.n == 0 && o.m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %lld edges and no rows", name, (long long)o.m);
+        if (o.n == 0 && o.m)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %lld edges and no rows", name, (long long)o.m);
         for (r = 0; r < o.n; r++)
             if (tinyi_edge_fault(&o, r, says, name)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s", says);
     }
     return TINY_OK;
 }
 
-/* Narrow rows are asked for longer before: the memory answers as many lines at once as it can, and by then the row at hand must be
- * done. Measured with rows of 64 bytes, 256 and 1024: 32, 16 and 12. */
+/* Narrow rows are asked for longer before: the memory answers as many lines at once as it can, and by then the row at
+ * hand must be done. Measured with rows of 64 bytes, 256 and 1024: 32, 16 and 12. */
 void tinyi_edge_rows(tinyi_edges *j, const tiny_tensor *x)
 {
     j->x = (const float *)x->data;
@@ -115,7 +130,8 @@ tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which,
     const tiny_dtype type = table == TINY_F64 ? TINY_F64 : TINY_F32;
     char text[96];
     if (t->dtype == type && t->rank == 2) return TINY_OK;
-    return tinyi_fail(ctx, t->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be %s of rank 2", name, which, tinyi_shape_text(t, text), tiny_dtype_name(type));
+    return tinyi_fail(ctx, t->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be %s of rank 2",
+                      name, which, tinyi_shape_text(t, text), tiny_dtype_name(type));
 }
 
 double tinyi_edge_longest(const tiny_op *op)
@@ -127,7 +143,8 @@ double tinyi_edge_longest(const tiny_op *op)
     return (double)most;
 }
 
-tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *const in[6], const void *params, const tiny_tensor *out)
+tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *const in[6], const void *params,
+                            const tiny_tensor *out)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
@@ -152,7 +169,9 @@ void tinyi_edge_fill(tiny_case *c, int i_input, void *data)
     int hub = n > 2 && tiny_case_pick(c, 2);
     for (r = 0; r <= n; r++) offset[r] = (int64_t)((uint64_t)m * (uint64_t)r / (uint64_t)(n ? n : 1));
     for (r = 1; r < n; r++)
-        offset[r] = hub ? (r <= n / 2 ? (int64_t)tiny_rng_below(&c->rng, m / 4 + 1) : (int64_t)(m - tiny_rng_below(&c->rng, m / 4 + 1))) : (int64_t)tiny_rng_below(&c->rng, m + 1);
+        offset[r] = hub ? (r <= n / 2 ? (int64_t)tiny_rng_below(&c->rng, m / 4 + 1)
+                                      : (int64_t)(m - tiny_rng_below(&c->rng, m / 4 + 1)))
+                        : (int64_t)tiny_rng_below(&c->rng, m + 1);
     for (r = 2; r < n; r++) {               /* few enough for insertion */
         const int64_t at = offset[r];
         tiny_idx k = r;
@@ -185,16 +204,21 @@ TINYI_FN const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op)
 
 static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
-    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E], *dense[3];
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W],
+                      *e = op->in[TINYI_SPMM_E], *dense[3];
     const tiny_spmm_params *p = tinyi_spmm_params_of(op);
     tiny_idx dim[2], m;
     tiny_status st = tinyi_edge_float(ctx, "spmm", "x", x, x->dtype);
     if (st) return st;
-    if ((unsigned)p->reduce >= (unsigned)TINY_EDGE_REDUCE_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: %d is no reduction", p->reduce);
+    if ((unsigned)p->reduce >= (unsigned)TINY_EDGE_REDUCE_COUNT)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: %d is no reduction", p->reduce);
     m = col ? col->rank == 1 ? col->dim[0] : 0 : x->dim[0];
-    if (w && (w->rank < 1 || w->rank > 2 || w->dim[0] != m)) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: w must have a row for each of the %td edges", m);
-    if (w && w->rank == 2 && (w->dim[1] < 1 || x->dim[1] % w->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: %td features do not make %td heads", x->dim[1], w->dim[1]);
-    if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != x->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: e must have %td rows of %td features", m, x->dim[1]);
+    if (w && (w->rank < 1 || w->rank > 2 || w->dim[0] != m))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: w must have a row for each of the %td edges", m);
+    if (w && w->rank == 2 && (w->dim[1] < 1 || x->dim[1] % w->dim[1]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: %td features do not make %td heads", x->dim[1], w->dim[1]);
+    if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != x->dim[1]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: e must have %td rows of %td features", m, x->dim[1]);
     dense[0] = w;
     dense[1] = e;
     dense[2] = NULL;
@@ -206,11 +230,17 @@ static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     return TINY_OK;
 }
 
-typedef struct tinyi_spmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *x, *y, *w, *e; int plain, reduce; } tinyi_spmm_op;
+typedef struct tinyi_spmm_op {
+    tinyi_edge_op o;
+    tinyi_edges j;
+    const tiny_tensor *x, *y, *w, *e;
+    int plain, reduce;
+} tinyi_spmm_op;
 
 static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
 {
-    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E];
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W],
+                      *e = op->in[TINYI_SPMM_E];
     const tiny_spmm_params *p = tinyi_spmm_params_of(op);
     tinyi_edge_read(&s->o, op->in[0], col, col ? col->dim[0] : x->dim[0], x->dim[0]);
     memset(&s->j, 0, sizeof s->j);
@@ -238,7 +268,9 @@ static void tinyi_spmm_row(const tinyi_spmm_op *s, tiny_idx r)
     for (f = 0; f < n; f++) {
         double sum = 0.0;
         for (p = p0; p < p1; p++) {
-            double v = tinyi_real(s->x->data, type, (s->o.col ? (tiny_idx)s->o.col[p] : (tiny_idx)p) * s->x->stride[0] + f * s->x->stride[1]);
+            double v =
+                tinyi_real(s->x->data, type,
+                           (s->o.col ? (tiny_idx)s->o.col[p] : (tiny_idx)p) * s->x->stride[0] + f * s->x->stride[1]);
             if (s->e) v += tinyi_real(s->e->data, type, (tiny_idx)p * n + f);
             if (s->j.relu && v < 0.0) v = 0.0;
             if (s->w) v *= tinyi_real(s->w->data, type, (tiny_idx)p * (tiny_idx)s->j.heads + f / each);
@@ -260,10 +292,16 @@ static void tinyi_spmm_ref(const tiny_op *op)
 TINY_REF_END
 
 /* 1: the kernels take it as it lies */
-static int tinyi_spmm_dense(const tinyi_spmm_op *s) { return s->j.f > 0 && (s->x->stride[1] == 1 || s->x->dim[1] == 1) && (s->y->stride[1] == 1 || s->y->dim[1] == 1); }
+static int tinyi_spmm_dense(const tinyi_spmm_op *s)
+{
+    return s->j.f > 0 && (s->x->stride[1] == 1 || s->x->dim[1] == 1) && (s->y->stride[1] == 1 || s->y->dim[1] == 1);
+}
 
 /* pieces of hubs at most: each has more than two pieces of edges */
-static size_t tinyi_spmm_slots(const tinyi_spmm_op *s) { return (size_t)(s->o.m / s->o.grain) + (size_t)(s->o.m / (2 * s->o.grain)) + 2; }
+static size_t tinyi_spmm_slots(const tinyi_spmm_op *s)
+{
+    return (size_t)(s->o.m / s->o.grain) + (size_t)(s->o.m / (2 * s->o.grain)) + 2;
+}
 
 static void tinyi_spmm_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
 {
@@ -271,7 +309,8 @@ static void tinyi_spmm_work(const tiny_op *op, int n_threads, size_t *shared, si
     (void)n_threads;
     (void)own;
     tinyi_spmm_read(op, &s);
-    if (tinyi_spmm_dense(&s) && s.o.m > 2 * s.o.grain) *shared = (size_t)s.o.pieces * sizeof(tiny_idx) + tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 64;
+    if (tinyi_spmm_dense(&s) && s.o.m > 2 * s.o.grain)
+        *shared = (size_t)s.o.pieces * sizeof(tiny_idx) + tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 64;
 }
 
 /* one row, or a part of a hub; a mean is still to be divided */
@@ -291,10 +330,12 @@ static void tinyi_spmm_mean(const tiny_team *team, const tinyi_spmm_op *s, float
     if (s->reduce == TINY_EDGE_MEAN && n > 1) TINYI_OF(team->k, scale_f32)(y, y, s->j.f, 1.0f / (float)n, 0.0f);
 }
 
-/* How many rows from r on the kernel takes at once: none is a hub, and nothing is wrong with them. 0: row r is for itself. */
+/* How many rows from r on the kernel takes at once: none is a hub, and nothing is wrong with them. 0: row r is for
+ * itself. */
 static tiny_idx tinyi_spmm_run(const tinyi_spmm_op *s, tiny_idx r, tiny_idx r1)
 {
-    const int64_t *offset = s->o.offset, p0 = offset[r], most = TINYI_MIN(s->o.m, p0 > s->o.m ? 0 : p0 + TINYI_EDGE_RUN);
+    const int64_t *offset = s->o.offset, p0 = offset[r],
+                  most = TINYI_MIN(s->o.m, p0 > s->o.m ? 0 : p0 + TINYI_EDGE_RUN);
     uint32_t bad = 0;
     tiny_idx i = r;
     int64_t p;
@@ -331,7 +372,8 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
     dense = tinyi_spmm_dense(&s);
     hubs = dense && s.o.m > 2 * s.o.grain;
     slot = (float *)team->shared;
-    hub = (tiny_idx *)(void *)((unsigned char *)team->shared + (hubs ? (tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 63) / 64 * 64 : 0));
+    hub = (tiny_idx *)(void *)((unsigned char *)team->shared +
+                               (hubs ? (tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 63) / 64 * 64 : 0));
     if (hubs) {                             /* also for pieces that a cancel leaves out */
         for (k = 0; team->i == 0 && k < s.o.pieces; k++) hub[k] = -1;
         tiny_barrier(team);
@@ -357,7 +399,8 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
     if (!hubs) return;
     tiny_barrier(team);
     for (k = 0; k < s.o.pieces; k++)
-        if (hub[k] >= 0) n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
+        if (hub[k] >= 0)
+            n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
     if ((size_t)n_tasks > tinyi_spmm_slots(&s)) return;     /* rows that overlap: refused above */
     while (n_tasks && tiny_take(team, n_tasks, 1, &t, &k1))
         for (; t < k1; t++) {
@@ -397,15 +440,18 @@ static void tinyi_spmm_cost(const tiny_op *op, tiny_cost *cost)
     m = (double)s.o.m;
     f = (double)s.j.f;
     cost->flops = m * f * (s.j.w ? 2.0 : 1.0);
-    cost->bytes = tinyi_edge_bytes(m, s.o.n_x, s.x->dim[1]) + m * (4.0 * f * (s.j.e ? 1.0 : 0.0) + (s.o.col ? 4.0 : 0.0) + (s.j.w ? 4.0 * (double)s.j.heads : 0.0)) +
-                  (double)s.o.n * (8.0 + 4.0 * f);
+    cost->bytes =
+        tinyi_edge_bytes(m, s.o.n_x, s.x->dim[1]) +
+        m * (4.0 * f * (s.j.e ? 1.0 : 0.0) + (s.o.col ? 4.0 : 0.0) + (s.j.w ? 4.0 * (double)s.j.heads : 0.0)) +
+        (double)s.o.n * (8.0 + 4.0 * f);
 }
 
 static double tinyi_spmm_terms(const tiny_op *op) { return tinyi_edge_longest(op); }
 
 static void tinyi_spmm_cases(tiny_case *c)
 {
-    tiny_idx n = tiny_case_dim(c, 150), big = tiny_case_pick(c, 8) == 0, m = big ? 9000 + tiny_case_dim(c, 6000) : tiny_case_dim(c, 600), heads = 1 + tiny_case_pick(c, 4);
+    tiny_idx n = tiny_case_dim(c, 150), big = tiny_case_pick(c, 8) == 0,
+             m = big ? 9000 + tiny_case_dim(c, 6000) : tiny_case_dim(c, 600), heads = 1 + tiny_case_pick(c, 4);
     tiny_idx each = tiny_case_dim(c, big ? 20 : 300 / heads), n_x = tiny_case_dim(c, 200), f = heads * each;
     tiny_spmm_params p;
     memset(&p, 0, sizeof p);
@@ -436,21 +482,25 @@ TINYI_ROW tinyi_row_spmm = TINYI_ROW_OF("spmm", TINY_OP_SPMM, TAKES(5, 2), GIVES
     CASES(tinyi_spmm_cases), BOUND(TINY_BOUND_LINEAR, 5, 1), TERMS(tinyi_spmm_terms), GRADIENT(tinyi_grad_spmm),
     KERNELS(tinyi_kernels_of_spmm), SAYS("y[r] = reduce_p w[p] act(x[col[p]] + e[p])"));
 
-TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
-                               const tiny_spmm_params *params, const tiny_tensor *y)
+TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col,
+                               const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params,
+                               const tiny_tensor *y)
 {
     const tiny_tensor *const in[6] = { offset, x, col, w, e, NULL };
     return tinyi_edge_call(ctx, TINY_OP_SPMM, in, params, y);
 }
 
-TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y)
+TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce,
+                                   const tiny_tensor *y)
 {
     tiny_tensor offset, col, w;
     tiny_spmm_params p = { 0, 0 };
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!a || a->form != TINY_CSR || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: the matrix must be in CSR form");
-    if (x && x->rank == 2 && x->dim[0] != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: the matrix has %td columns, x %td rows", a->n_cols, x->dim[0]);
+    if (!a || a->form != TINY_CSR || !a->offset)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: the matrix must be in CSR form");
+    if (x && x->rank == 2 && x->dim[0] != a->n_cols)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: the matrix has %td columns, x %td rows", a->n_cols, x->dim[0]);
     p.reduce = (int)reduce;
     offset = tiny_tensor_1d(a->offset, TINY_I64, a->n_rows + 1);
     col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n);

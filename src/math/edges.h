@@ -1,30 +1,39 @@
-/* src/math/edges.h - what graphs compute: sums over the edges of a row; products along edges and attention are edges_score.h's
+/* src/math/edges.h - what graphs compute: sums over the edges of a row; products along edges and attention are
+ * edges_score.h's
  *
- * Rows are those of a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32); edge p of row r is one of offset[r] <= p <
- * offset[r + 1] and comes from row col[p] of a table. What edges carry stands in the same order, one row of heads or features an
- * edge. offset, col, w, e and att are dense; the other tensors have any strides. Where all tensors of numbers are f64 instead of f32,
- * the reference answers.
- * Numbers of edges and rows are data: one that is out of range, or an offset that falls, is found while the operation runs, which then
- * fails with a sentence; the row is zeros.
+ * Rows are those of a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32); edge p of row r is one of
+ * offset[r] <= p < offset[r + 1] and comes from row col[p] of a table. What edges carry stands in the same order, one
+ * row of heads or features an edge. offset, col, w, e and att are dense; the other tensors have any strides. Where all
+ * tensors of numbers are f64 instead of f32, the reference answers.
+ * Numbers of edges and rows are data: one that is out of range, or an offset that falls, is found while the operation
+ * runs, which then fails with a sentence; the row is zeros.
  *
- * heads: a row of h * c features is h heads of c; an edge has a number for each head.                                          */
+ * heads: a row of h * c features is h heads of c; an edge has a number for each head. */
 #ifndef TINYI_EDGES_H
 #define TINYI_EDGES_H
 #include "core/op.h"
 #include "math/sparse.h"
 TINYI_C_BEGIN
 
-typedef enum tiny_edge_reduce { TINY_EDGE_SUM, TINY_EDGE_MEAN, TINY_EDGE_MAX, TINY_EDGE_MIN, TINY_EDGE_REDUCE_COUNT } tiny_edge_reduce;
+typedef enum tiny_edge_reduce {
+    TINY_EDGE_SUM,
+    TINY_EDGE_MEAN,
+    TINY_EDGE_MAX,
+    TINY_EDGE_MIN,
+    TINY_EDGE_REDUCE_COUNT
+} tiny_edge_reduce;
 
-/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]);  of no edges: 0. Mean: divided by the number of edges.
- *   x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments, x (m, f)).
+/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]);  of no edges: 0. Mean: divided by the number
+ *   of edges. x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments, x (m, f)).
  *   w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act is max(0, v), else nothing.
  *   max and min are NaN where one value is. */
 typedef struct tiny_spmm_params { int reduce, relu; } tiny_spmm_params;
-TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
-                               const tiny_spmm_params *params, const tiny_tensor *y);
+TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col,
+                               const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params,
+                               const tiny_tensor *y);
 /* The same for a matrix: a in CSR form; its values are the weights. */
-TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
+TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce,
+                                   const tiny_tensor *y);
 
 #define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm)
 
@@ -52,18 +61,20 @@ typedef struct tinyi_edges {
 
 #define TINYI_EDGE_SCORES(heads) (TINYI_EDGE_CHUNK * (size_t)(heads) + TINYI_EDGE_LANES)
 #define TINYI_EDGE_STATE(heads) ((3 + TINYI_EDGE_CHUNK) * ((size_t)(heads) + TINYI_EDGE_LANES))
-#define TINYI_KERNELS_EDGES(K)                                                                                          \
-    /* n rows of y: sum, or mean, over edges offset[i] .. offset[i + 1] of w[p] x[col[p]]; without e, relu, max and min */ \
-    K(spmm_f32, void, (float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n))             \
-    /* the same with everything else there is, but without the division of a mean; p0 < p1 */                           \
-    K(spmm_any_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                     \
-    /* s[(p - p0) heads + h] */                                                                                         \
-    K(sddmm_f32, void, (float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1))                        \
-    /* n edges of one row; p may be s */                                                                                \
-    K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                    \
-    /* y = keep y + sum exp(s - max) x[col], max and keep as in softmax by chunks: first and last chunk of a row, the last  \
-     * divides by the sum; s: TINYI_EDGE_SCORES(heads) floats, overwritten; state: TINYI_EDGE_STATE(heads) */                                   \
-    K(edge_mix_f32, void, (float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last))
+#define TINYI_KERNELS_EDGES(K)                                                                                        \
+    /* n rows of y: sum, or mean, over edges offset[i] .. offset[i + 1] of w[p] x[col[p]]; without e, relu, max and   \
+     * min */                                                                                                         \
+    K(spmm_f32, void, (float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n))           \
+    /* the same with everything else there is, but without the division of a mean; p0 < p1 */                         \
+    K(spmm_any_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                   \
+    /* s[(p - p0) heads + h] */                                                                                       \
+    K(sddmm_f32, void, (float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1))                      \
+    /* n edges of one row; p may be s */                                                                              \
+    K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                  \
+    /* y = keep y + sum exp(s - max) x[col], max and keep as in softmax by chunks: first and last chunk of a row, the \
+     * last divides by the sum; s: TINYI_EDGE_SCORES(heads) floats, overwritten; state: TINYI_EDGE_STATE(heads) */    \
+    K(edge_mix_f32, void,                                                                                             \
+      (float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last))
 
 TINYI_C_END
 #endif

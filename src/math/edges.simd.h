@@ -1,6 +1,9 @@
 /* src/math/edges.simd.h - rows of features gathered, weighted and combined along edges */
 
-TINYI_FORCE_INLINE const float *TINY_FN(tinyi_edge_row)(const tinyi_edges *j, int64_t p) { return j->x + (ptrdiff_t)(j->col ? (int64_t)j->col[p] : p) * j->x_row; }
+TINYI_FORCE_INLINE const float *TINY_FN(tinyi_edge_row)(const tinyi_edges *j, int64_t p)
+{
+    return j->x + (ptrdiff_t)(j->col ? (int64_t)j->col[p] : p) * j->x_row;
+}
 
 TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_lines)(const float *x, size_t n, int askew)
 {
@@ -12,37 +15,47 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_lines)(const float *x, size_t n, int 
 /* Rows lie anywhere: features f .. f + n of one are asked for j->ahead edges before they are used. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t p, size_t f, size_t n)
 {
-    if (j->col && p + j->ahead < j->m) TINY_FN(tinyi_edge_lines)(j->x + (ptrdiff_t)j->col[p + j->ahead] * j->x_row + f, n, j->askew);
+    if (j->col && p + j->ahead < j->m)
+        TINY_FN(tinyi_edge_lines)(j->x + (ptrdiff_t)j->col[p + j->ahead] * j->x_row + f, n, j->askew);
 }
 
-/* R vectors of a row from feature f on. One weight an edge serves them all, or (many) each vector has the one of its head. */
+/* R vectors of a row from feature f on. One weight an edge serves them all, or (many) each vector has the one of its
+ * head. */
 #define TINYI_EDGE_HEAD(r) (many ? (f / V_LANES + (size_t)(r)) >> (many - 1) : head)
-#define TINYI_EDGE_BLOCK(R)                                                                                                                  \
-    for (; f + R * V_LANES <= end; f += R * V_LANES) {                                                                                       \
-        v_f32 acc[R];                                                                                                                        \
-        size_t of[R];                                                                                                                        \
-        TINYI_UNROLL for (r = 0; r < R; r++) of[r] = TINYI_EDGE_HEAD(r);                                                                     \
-        TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = keep ? v_mul(v_load(y + f + r * V_LANES), v_set(keep[of[r]])) : v_zero();              \
-        if (fetch && !many && !w) for (p = p0; p < p1; p++) {                                                                                                  \
-            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                                                              \
-            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                                      \
-            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_add(acc[r], v_load(x + r * V_LANES));                                            \
-        } else for (p = p0, q = w; p < p1; p++, q += w_row) {                                                                                \
-            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                                                              \
-            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                                      \
-            if (many) TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(v_set(q[of[r]]), v_load(x + r * V_LANES), acc[r]);                 \
-            else {                                                                                                                           \
-                const v_f32 one = v_set(q[head]);                                                                                            \
-                TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(one, v_load(x + r * V_LANES), acc[r]);                                   \
-            }                                                                                                                                \
-        }                                                                                                                                    \
-        TINYI_UNROLL for (r = 0; r < R; r++) v_store(y + f + r * V_LANES, v_mul(acc[r], v_set(times)));                                      \
+#define TINYI_EDGE_BLOCK(R)                                                                                    \
+    for (; f + R * V_LANES <= end; f += R * V_LANES) {                                                         \
+        v_f32 acc[R];                                                                                          \
+        size_t of[R];                                                                                          \
+        TINYI_UNROLL for (r = 0; r < R; r++) of[r] = TINYI_EDGE_HEAD(r);                                       \
+        TINYI_UNROLL for (r = 0; r < R; r++) acc[r] =                                                          \
+            keep ? v_mul(v_load(y + f + r * V_LANES), v_set(keep[of[r]])) : v_zero();                          \
+        if (fetch && !many && !w)                                                                              \
+            for (p = p0; p < p1; p++) {                                                                        \
+                const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                            \
+                if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                    \
+                TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_add(acc[r], v_load(x + r * V_LANES));          \
+            }                                                                                                  \
+        else                                                                                                   \
+            for (p = p0, q = w; p < p1; p++, q += w_row) {                                                     \
+                const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                            \
+                if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                    \
+                if (many)                                                                                      \
+                    TINYI_UNROLL for (r = 0; r < R; r++) acc[r] =                                              \
+                        v_fma(v_set(q[of[r]]), v_load(x + r * V_LANES), acc[r]);                               \
+                else {                                                                                         \
+                    const v_f32 one = v_set(q[head]);                                                          \
+                    TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(one, v_load(x + r * V_LANES), acc[r]); \
+                }                                                                                              \
+            }                                                                                                  \
+        TINYI_UNROLL for (r = 0; r < R; r++) v_store(y + f + r * V_LANES, v_mul(acc[r], v_set(times)));        \
     }
 
-/* Features f .. end of one row: y = times (keep y + sum over its edges of w x). w: the weights of edge p0, w_row numbers an edge; NULL, only with fetch and without many: ones.
- * keep: a number a head; NULL: zeros. many, 0: all belong to head `head`; 1, 2: a head is one vector, or two. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_sum)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t w_row, const float *keep, float times,
-                                                size_t head, size_t f, size_t end, int many, int fetch)
+/* Features f .. end of one row: y = times (keep y + sum over its edges of w x). w: the weights of edge p0, w_row
+ * numbers an edge; NULL, only with fetch and without many: ones. keep: a number a head; NULL: zeros. many, 0: all
+ * belong to head `head`; 1, 2: a head is one vector, or two. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_sum)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w,
+                                                size_t w_row, const float *keep, float times, size_t head, size_t f,
+                                                size_t end, int many, int fetch)
 {
     const float *q;
     int64_t p;
@@ -70,26 +83,34 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_sum)(float *y, const tinyi_edges *j, 
 #undef TINYI_EDGE_BLOCK
 #undef TINYI_EDGE_HEAD
 
-/* All features of a row whose edges have a weight for each of so many heads, w_row numbers apart. Heads of one or two vectors go together, so that an
- * edge is looked at once for eight vectors. */
+/* All features of a row whose edges have a weight for each of so many heads, w_row numbers apart. Heads of one or two
+ * vectors go together, so that an edge is looked at once for eight vectors. */
 #if V_SCALAR || V_W128                      /* one form for weights of all kinds, and for none */
-static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t heads, size_t w_row, const float *keep, float times,
-                                                     int fetch)
+static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1,
+                                                     const float *w, size_t heads, size_t w_row, const float *keep,
+                                                     float times, int fetch)
 {
     const size_t each = j->f / heads;
     const int many = heads == 1 ? 0 : each == V_LANES ? 1 : each == 2 * V_LANES ? 2 : 0;
     size_t h;
-    for (h = 0; h < (many ? 1 : heads); h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, many ? j->f : (h + 1) * each, many, fetch);
+    for (h = 0; h < (many ? 1 : heads); h++)
+        TINY_FN(tinyi_edge_sum)
+        (y, j, p0, p1, w, w_row, keep, times, h, h * each, many ? j->f : (h + 1) * each, many, fetch);
 }
 #else
-static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t heads, size_t w_row, const float *keep, float times,
-                                                     int fetch)
+static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1,
+                                                     const float *w, size_t heads, size_t w_row, const float *keep,
+                                                     float times, int fetch)
 {
     const size_t each = j->f / heads;
     size_t h;
-    if (heads > 1 && each == V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
-    else if (heads > 1 && each == 2 * V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
-    else for (h = 0; h < heads; h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, (h + 1) * each, 0, fetch);
+    if (heads > 1 && each == V_LANES)
+        TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
+    else if (heads > 1 && each == 2 * V_LANES)
+        TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
+    else
+        for (h = 0; h < heads; h++)
+            TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, (h + 1) * each, 0, fetch);
 }
 #endif
 
@@ -100,9 +121,13 @@ static void TINY_FN(tinyi_spmm_f32)(float *y, ptrdiff_t y_row, const tinyi_edges
     for (i = 0; i < n; i++, y += y_row) {
         const int64_t p0 = offset[i], p1 = offset[i + 1];
         const float times = j->reduce == TINY_EDGE_MEAN && p1 > p0 ? 1.0f / (float)(p1 - p0) : 1.0f;
-        if (!(V_SCALAR || V_W128) && !j->w) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, NULL, 1, NULL, times, 0, 0, j->f, 0, 1);
-        else if (!(V_SCALAR || V_W128) && heads == 1) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, j->w + p0, 1, NULL, times, 0, 0, j->f, 0, 1);
-        else TINY_FN(tinyi_edge_heads)(y, j, p0, p1, j->w ? j->w + (size_t)p0 * heads : NULL, heads, heads, NULL, times, 1);
+        if (!(V_SCALAR || V_W128) && !j->w)
+            TINY_FN(tinyi_edge_sum)(y, j, p0, p1, NULL, 1, NULL, times, 0, 0, j->f, 0, 1);
+        else if (!(V_SCALAR || V_W128) && heads == 1)
+            TINY_FN(tinyi_edge_sum)(y, j, p0, p1, j->w + p0, 1, NULL, times, 0, 0, j->f, 0, 1);
+        else
+            TINY_FN(tinyi_edge_heads)
+            (y, j, p0, p1, j->w ? j->w + (size_t)p0 * heads : NULL, heads, heads, NULL, times, 1);
     }
 }
 
@@ -142,7 +167,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch_both)(const tinyi_edges *j, int
 }
 
 /* one vector of a score: sum + a t, or with add: sum + att leaky(a + t) */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_edge_term)(v_f32 sum, const tinyi_edges *j, const float *a, const float *b, size_t k, int add)
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_edge_term)(v_f32 sum, const tinyi_edges *j, const float *a, const float *b,
+                                                  size_t k, int add)
 {
     v_f32 t = v_load(b + k), q = v_load(a + k);
     if (!add) return v_fma(q, t, sum);
@@ -151,7 +177,8 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_edge_term)(v_f32 sum, const tinyi_edges *
 }
 
 /* scores of heads of whole vectors, without e */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_scores)(float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1, int add)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_scores)(float *s, const tinyi_edges *j, const float *a, int64_t p0,
+                                                   int64_t p1, int add)
 {
     const size_t each = j->f / j->heads;
     int64_t p;
@@ -258,9 +285,12 @@ static void TINY_FN(tinyi_segment_softmax_f32)(float *p, const float *s, size_t 
     }
 }
 
-/* One chunk of edges of a row: weights from scores, with the largest score and the sum that the chunks before left in state, then values.
- * Vectors are stored whole, into room that the buffers have behind their ends: masked stores are slow on some processors. */
-static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last)
+/* One chunk of edges of a row: weights from scores, with the largest score and the sum that the chunks before left in
+ * state, then values.
+ * Vectors are stored whole, into room that the buffers have behind their ends: masked stores are slow on some
+ * processors. */
+static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1,
+                                        int first, int last)
 {
     const size_t heads = j->heads, n = (size_t)(p1 - p0) * heads, room = (heads + V_LANES - 1) / V_LANES * V_LANES;
     float *max = state, *sum = max + room, *keep = sum + room, *weight = keep + room, times = 1.0f, *w;
@@ -282,7 +312,8 @@ static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const 
         max[0] = top;
         if (last) times = 1.0f / sum[0];
     } else v_store(s + n, v_zero());
-    for (h = 0; heads > 1 && h < heads; h += V_LANES) {     /* the heads are; lanes that are none of this group's are of no matter */
+    /* the heads are; lanes that are none of this group's are of no matter */
+    for (h = 0; heads > 1 && h < heads; h += V_LANES) {
         v_f32 old = first ? v_set(-INFINITY) : v_load(max + h), most = old, part = v_zero(), shift, factor;
         for (i = h; i < n; i += heads) most = v_max(v_load(s + i), most);
         shift = v_select(v_eq(most, v_set(-INFINITY)), v_zero(), most);
@@ -302,7 +333,8 @@ static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const 
         }
         v_store(keep + h, factor);
     }
-    TINY_FN(tinyi_edge_heads)(y, j, p0, p1, heads > 1 ? weight : s, heads, heads > 1 ? room : 1, first ? NULL : keep, times, 0);
+    TINY_FN(tinyi_edge_heads)
+    (y, j, p0, p1, heads > 1 ? weight : s, heads, heads > 1 ? room : 1, first ? NULL : keep, times, 0);
 }
 
 static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)

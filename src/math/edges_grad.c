@@ -1,19 +1,23 @@
 /* src/math/edges_grad.c - the gradients of the operations along edges, by further rows
- * Paper    P. Velickovic et al., 2018, and S. Brody et al., 2022: the layers; T. Dao et al., "FlashAttention", 2022, section 3.1: the
- *          sum over a row of P dP is dy . y.
- * Formula  dy is dL/dy, r the row of edge p, c = col[p]. What the operations compute stands in math/edges.h and edges_score.h.
- *          spmm       u = act(x[c] + e[p]). sum: g[p] = dy[r]; mean: dy[r] / edges of r; max, min: dy[r] at the first edge that has the
- *                     extreme value, else 0. dw[p] = sum over a head of g u, dz[p] = w g act'(x[c] + e[p]), de = dz, dx[c] = sum dz[p].
- *                     Without act, of a sum or mean: dx = A' dy, which is spmm over the turned rows, and dw is sddmm of dy and x + e.
+ * Paper    P. Velickovic et al., 2018, and S. Brody et al., 2022: the layers; T. Dao et al., "FlashAttention", 2022,
+ *          section 3.1: the sum over a row of P dP is dy . y.
+ * Formula  dy is dL/dy, r the row of edge p, c = col[p]. What the operations compute stands in math/edges.h and
+ *          edges_score.h.
+ *          spmm       u = act(x[c] + e[p]). sum: g[p] = dy[r]; mean: dy[r] / edges of r; max, min: dy[r] at the first
+ *                     edge that has the extreme value, else 0. dw[p] = sum over a head of g u, dz[p] = w g act'(x[c] +
+ *                     e[p]), de = dz, dx[c] = sum dz[p].
+ *                     Without act, of a sum or mean: dx = A' dy, which is spmm over the turned rows, and dw is sddmm of
+ *                     dy and x + e.
  *          sddmm      DOT: k = scale ds; da[r] = sum k (b[c] + e[p]), db[c] = sum k a[r], de = k a[r]: two spmm.
- *                     ADD: z = a[r] + b[c] + e; dz = ds att leaky'(z); da[r] = sum dz, db[c] = sum dz, de = dz, datt = sum ds leaky(z).
+ *                     ADD: z = a[r] + b[c] + e; dz = ds att leaky'(z); da[r] = sum dz, db[c] = sum dz, de = dz, datt =
+ *                     sum ds leaky(z).
  *          softmax    ds = p (dp - sum over the row of p dp)
  *          attention  P anew; dv = P' dy, dP = sddmm of dy and v, ds = P (dP - dy . y); then as sddmm.
- * Order    Sums over a column go by the turned rows: a stable counting sort, so that the edges of a column keep their order. The sums
- *          themselves are spmm: the bits do not depend on the threads.
- * Memory   three numbers an edge for the turned rows; spmm of a sum or mean and scores by DOT need heads numbers an edge more, all
- *          others some times the features an edge.
- * Left out keeping the turned rows from one backward pass to the next: the tape owns nothing between them.                        */
+ * Order    Sums over a column go by the turned rows: a stable counting sort, so that the edges of a column keep their
+ *          order. The sums themselves are spmm: the bits do not depend on the threads.
+ * Memory   three numbers an edge for the turned rows; spmm of a sum or mean and scores by DOT need heads numbers an
+ *          edge more, all others some times the features an edge.
+ * Left out keeping the turned rows from one backward pass to the next: the tape owns nothing between them. */
 #include "math/grad_inside.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -25,10 +29,12 @@ typedef struct tinyi_edge_grad {
     const tiny_tensor *offset, *col;        /* col NULL: edge p comes from p */
     tiny_idx n, m, n_x;
     tiny_tensor row;                        /* (m) i32: the row of each edge; data NULL until it is asked for */
-    tiny_tensor turned, turned_row, turned_edge;    /* (n_x + 1) i64, (m) i32, (m) i32: the same edges, by where they come from */
+    /* (n_x + 1) i64, (m) i32, (m) i32: the same edges, by where they come from */
+    tiny_tensor turned, turned_row, turned_edge;
 } tinyi_edge_grad;
 
-static tiny_status tinyi_edge_grad_open(tinyi_edge_grad *t, tiny_grad *g, const tiny_op *op, const tiny_tensor *col, tiny_idx m, tiny_idx n_x)
+static tiny_status tinyi_edge_grad_open(tinyi_edge_grad *t, tiny_grad *g, const tiny_op *op, const tiny_tensor *col,
+                                        tiny_idx m, tiny_idx n_x)
 {
     memset(t, 0, sizeof *t);
     t->g = g;
@@ -38,7 +44,8 @@ static tiny_status tinyi_edge_grad_open(tinyi_edge_grad *t, tiny_grad *g, const 
     t->m = m;
     t->n_x = n_x;
     if (m <= 0x7fffffff && t->n <= 0x7fffffff) return TINY_OK;
-    return tinyi_fail(tiny_grad_ctx(g), TINY_E_OVERFLOW, "the gradient along %td edges of %td rows: both are counted up to 2147483647", m, t->n);
+    return tinyi_fail(tiny_grad_ctx(g), TINY_E_OVERFLOW,
+                      "the gradient along %td edges of %td rows: both are counted up to 2147483647", m, t->n);
 }
 
 static tiny_status tinyi_edge_grad_rows(tinyi_edge_grad *t)
@@ -100,7 +107,9 @@ static tiny_status tinyi_edge_grad_run(tinyi_edge_grad *t, tiny_op *op, tiny_ten
 }
 
 /* y[r] = sum over the edges of w[p] (x[col[p]] + e[p]); col NULL: of w[p] x[p] */
-static tiny_status tinyi_edge_grad_sum(tinyi_edge_grad *t, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, tiny_tensor *y)
+static tiny_status tinyi_edge_grad_sum(tinyi_edge_grad *t, const tiny_tensor *offset, const tiny_tensor *x,
+                                       const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
+                                       tiny_tensor *y)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
@@ -137,7 +146,8 @@ static tiny_status tinyi_edge_grad_spread(tinyi_edge_grad *t, const tiny_tensor 
 }
 
 /* s[p][h] = sum over head h of a[r] (b[c] + e[p]) */
-static tiny_status tinyi_edge_grad_dot(tinyi_edge_grad *t, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *e, tiny_idx heads, tiny_tensor *s)
+static tiny_status tinyi_edge_grad_dot(tinyi_edge_grad *t, const tiny_tensor *a, const tiny_tensor *b,
+                                       const tiny_tensor *e, tiny_idx heads, tiny_tensor *s)
 {
     tiny_sddmm_params p;
     tiny_tensor own;
@@ -186,7 +196,10 @@ static tiny_tensor tinyi_edge_grad_cut(const tiny_tensor *x, tiny_idx heads)
     return y;
 }
 
-static tiny_tensor tinyi_edge_grad_join(const tiny_tensor *x) { return tinyi_grad_as(x, 2, x->dim[0], x->dim[1] * x->dim[2], 1, 1); }
+static tiny_tensor tinyi_edge_grad_join(const tiny_tensor *x)
+{
+    return tinyi_grad_as(x, 2, x->dim[0], x->dim[1] * x->dim[2], 1, 1);
+}
 
 /* y = x with each head times its number of w: (rows, f) */
 static tiny_status tinyi_edge_grad_weigh(tinyi_edge_grad *t, const tiny_tensor *x, const tiny_tensor *w, tiny_tensor *y)
@@ -217,12 +230,15 @@ static tiny_status tinyi_edge_grad_mean(tinyi_edge_grad *t, const tiny_tensor *x
     dim[0] = t->n;
     dim[1] = 1;
     st = tiny_grad_new(t->g, x->dtype, 2, dim, &share);
-    for (r = 0; !st && !tiny_grad_dry(t->g) && r < t->n; r++) tinyi_real_set(share.data, share.dtype, r, 1.0 / (double)TINYI_MAX(1, offset[r + 1] - offset[r]));
+    for (r = 0; !st && !tiny_grad_dry(t->g) && r < t->n; r++)
+        tinyi_real_set(share.data, share.dtype, r, 1.0 / (double)TINYI_MAX(1, offset[r + 1] - offset[r]));
     return st ? st : tiny_grad_run(t->g, TINY_OP_MUL, x, &share, NULL, y);
 }
 
-/* g[p] is dy[r] where p is the first edge of its row with the extreme value of w u, else 0; a NaN is extreme, as in spmm */
-static tiny_status tinyi_edge_grad_winner(tinyi_edge_grad *t, const tiny_tensor *dy, const tiny_tensor *u, const tiny_tensor *w, int reduce, tiny_tensor *g)
+/* g[p] is dy[r] where p is the first edge of its row with the extreme value of w u, else 0; a NaN is extreme, as in
+ * spmm */
+static tiny_status tinyi_edge_grad_winner(tinyi_edge_grad *t, const tiny_tensor *dy, const tiny_tensor *u,
+                                          const tiny_tensor *w, int reduce, tiny_tensor *g)
 {
     const int64_t *offset = (const int64_t *)t->offset->data;
     const tiny_idx n = u->dim[1], heads = w && w->rank == 2 ? w->dim[1] : 1, each = n / heads;
@@ -242,7 +258,8 @@ static tiny_status tinyi_edge_grad_winner(tinyi_edge_grad *t, const tiny_tensor 
                 best = p;
                 top = v;
             }
-            tinyi_real_set(g->data, g->dtype, (tiny_idx)best * n + f, tinyi_real(dy->data, dy->dtype, r * dy->stride[0] + f * dy->stride[1]));
+            tinyi_real_set(g->data, g->dtype, (tiny_idx)best * n + f,
+                           tinyi_real(dy->data, dy->dtype, r * dy->stride[0] + f * dy->stride[1]));
         }
     return TINY_OK;
 }
@@ -280,7 +297,8 @@ static tiny_status tinyi_edge_grad_linear(tinyi_edge_grad *t, const tiny_op *op,
 tiny_status tinyi_grad_spmm(tiny_grad *g, const tiny_op *op)
 {
     const tiny_spmm_params *p = tinyi_spmm_params_of(op);
-    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E];
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W],
+                      *e = op->in[TINYI_SPMM_E];
     tinyi_edge_grad t;
     tiny_tensor dy = *tiny_grad_of(g, 0), z = *x, u, share, y;
     tiny_slope_params relu;
@@ -299,7 +317,9 @@ tiny_status tinyi_grad_spmm(tiny_grad *g, const tiny_op *op)
     }
     u = z;
     if (!st && p->relu) st = tiny_grad_run(g, TINY_OP_RELU, &z, NULL, NULL, &u);
-    if (!st) st = p->reduce < TINY_EDGE_MAX ? tinyi_edge_grad_spread(&t, &dy, &share) : tinyi_edge_grad_winner(&t, &dy, &u, w, p->reduce, &share);
+    if (!st)
+        st = p->reduce < TINY_EDGE_MAX ? tinyi_edge_grad_spread(&t, &dy, &share)
+                                       : tinyi_edge_grad_winner(&t, &dy, &u, w, p->reduce, &share);
     if (!st && tiny_grad_wants(g, TINYI_SPMM_W)) {
         tiny_reduce_params last = { 0, 0, 0 };
         st = tiny_grad_run(g, TINY_OP_MUL, &share, &u, NULL, &y);
@@ -325,7 +345,8 @@ tiny_status tinyi_grad_spmm(tiny_grad *g, const tiny_op *op)
 typedef struct tinyi_edge_grad_at { int a, b, att, e; } tinyi_edge_grad_at;
 
 /* k = slope k + (1 - slope) part: what leaky is, or its slope, when part is that of relu */
-static tiny_status tinyi_edge_grad_leaky(tinyi_edge_grad *t, const tiny_tensor *k, const tiny_tensor *part, double slope, tiny_tensor *y)
+static tiny_status tinyi_edge_grad_leaky(tinyi_edge_grad *t, const tiny_tensor *k, const tiny_tensor *part,
+                                         double slope, tiny_tensor *y)
 {
     tiny_tensor low, high;
     tiny_status st = tinyi_grad_times(t->g, k, slope, &low);
@@ -333,7 +354,8 @@ static tiny_status tinyi_edge_grad_leaky(tinyi_edge_grad *t, const tiny_tensor *
     return st ? st : tiny_grad_run(t->g, TINY_OP_ADD, &low, &high, NULL, y);
 }
 
-static tiny_status tinyi_edge_grad_by_dot(tinyi_edge_grad *t, const tiny_op *op, const tinyi_edge_grad_at *at, double scale, const tiny_tensor *ds)
+static tiny_status tinyi_edge_grad_by_dot(tinyi_edge_grad *t, const tiny_op *op, const tinyi_edge_grad_at *at,
+                                          double scale, const tiny_tensor *ds)
 {
     const tiny_tensor *a = op->in[at->a], *b = op->in[at->b], *e = at->e < 0 ? NULL : op->in[at->e];
     tiny_tensor k, y, z;
@@ -353,7 +375,8 @@ static tiny_status tinyi_edge_grad_by_dot(tinyi_edge_grad *t, const tiny_op *op,
     return st ? st : tiny_grad_add(t->g, at->e, &z);
 }
 
-static tiny_status tinyi_edge_grad_by_add(tinyi_edge_grad *t, const tiny_op *op, const tinyi_edge_grad_at *at, double slope, const tiny_tensor *ds)
+static tiny_status tinyi_edge_grad_by_add(tinyi_edge_grad *t, const tiny_op *op, const tinyi_edge_grad_at *at,
+                                          double slope, const tiny_tensor *ds)
 {
     const tiny_tensor *att = op->in[at->att], *e = at->e < 0 ? NULL : op->in[at->e];
     const tiny_idx heads = ds->dim[1], each = op->in[at->a]->dim[1] / heads;
@@ -398,10 +421,12 @@ static tiny_status tinyi_edge_grad_by_add(tinyi_edge_grad *t, const tiny_op *op,
     return st ? st : tiny_grad_add(t->g, at->b, &u);
 }
 
-static tiny_status tinyi_edge_grad_scores(tinyi_edge_grad *t, const tiny_op *op, const tinyi_edge_grad_at *at, const tiny_tensor *ds)
+static tiny_status tinyi_edge_grad_scores(tinyi_edge_grad *t, const tiny_op *op, const tinyi_edge_grad_at *at,
+                                          const tiny_tensor *ds)
 {
     const tiny_sddmm_params p = tinyi_sddmm_params_of(op);
-    return p.add ? tinyi_edge_grad_by_add(t, op, at, (double)p.slope, ds) : tinyi_edge_grad_by_dot(t, op, at, (double)p.scale, ds);
+    return p.add ? tinyi_edge_grad_by_add(t, op, at, (double)p.slope, ds)
+                 : tinyi_edge_grad_by_dot(t, op, at, (double)p.scale, ds);
 }
 
 tiny_status tinyi_grad_sddmm(tiny_grad *g, const tiny_op *op)
@@ -414,7 +439,8 @@ tiny_status tinyi_grad_sddmm(tiny_grad *g, const tiny_op *op)
 }
 
 /* ds = p (dp - sum[row]), sum (rows, heads) */
-static tiny_status tinyi_edge_grad_unsoft(tinyi_edge_grad *t, const tiny_tensor *p, const tiny_tensor *dp, const tiny_tensor *sum, tiny_tensor *ds)
+static tiny_status tinyi_edge_grad_unsoft(tinyi_edge_grad *t, const tiny_tensor *p, const tiny_tensor *dp,
+                                          const tiny_tensor *sum, tiny_tensor *ds)
 {
     tiny_tensor u, v;
     tiny_status st = tinyi_edge_grad_spread(t, sum, &u);

@@ -1,14 +1,15 @@
 /* src/math/edges_score.c - products along edges, softmax over the edges of a row, attention over a row
- * Papers   P. Velickovic et al., "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are Graph Attention
- *          Networks?", 2022, eq. 7 (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv 1805.02867), algorithm 3 (one
- *          pass over a row).
+ * Papers   P. Velickovic et al., "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are
+ *          Graph Attention Networks?", 2022, eq. 7 (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv
+ *          1805.02867), algorithm 3 (one pass over a row).
  * Formula  in math/edges_score.h.
  * Threads  pieces of edges + rows as in math/edges.c; a row is taken as a whole.
- * Cost     attention reads each row of b and of v once, 64 edges at a time: scores, then weights, then values, while a near cache still
- *          has them; nothing of the size of the edges is written.
- * Error    sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
- *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
- * Gradients math/edges_grad.c.                                                                                                         */
+ * Cost     attention reads each row of b and of v once, 64 edges at a time: scores, then weights, then values, while a
+ *          near cache still has them; nothing of the size of the edges is written.
+ * Error    sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 +
+ *          n) u. attention: a score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases
+ *          keep D below 6: SCALE (60 + 8 f + n) u.
+ * Gradients math/edges_grad.c. */
 #include <string.h>
 #include "math/edges_inside.h"
 #include "math/edges_score.h"
@@ -26,7 +27,8 @@ TINYI_FN tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
     return p;
 }
 
-static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e)
+static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *a,
+                                      const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e)
 {
     const tiny_tensor *col = op->in[1], *dense[3];
     tiny_sddmm_params p = tinyi_sddmm_params_of(op);
@@ -34,13 +36,20 @@ static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const ch
     tiny_status st = tinyi_edge_float(ctx, name, "a", a, b->dtype);
     if (!st) st = tinyi_edge_float(ctx, name, "b", b, b->dtype);
     if (st) return st;
-    if (p.heads < 0 || a->dim[1] % p.heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td features do not make %d heads", name, a->dim[1], p.heads);
-    if (!(p.slope - p.slope == 0.0f) || !(p.scale - p.scale == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale or slope is not a finite number", name);
+    if (p.heads < 0 || a->dim[1] % p.heads)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td features do not make %d heads", name, a->dim[1], p.heads);
+    if (!(p.slope - p.slope == 0.0f) || !(p.scale - p.scale == 0.0f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale or slope is not a finite number", name);
     if (a->dim[1] != b->dim[1] || a->dim[0] != op->in[0]->dim[0] - 1)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %td x %td and b %td x %td for %td rows", name, a->dim[0], a->dim[1], b->dim[0], b->dim[1], op->in[0]->dim[0] - 1);
-    if (att && (!p.add || att->rank != 1 || att->dim[0] != a->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: att is for scores by addition, with %td numbers", name, a->dim[1]);
-    if (p.add && !att && a->dim[1] != p.heads) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: without att there is one number a head, not %td for %d", name, a->dim[1], p.heads);
-    if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != a->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: e must have %td rows of %td features", name, m, a->dim[1]);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %td x %td and b %td x %td for %td rows", name, a->dim[0],
+                          a->dim[1], b->dim[0], b->dim[1], op->in[0]->dim[0] - 1);
+    if (att && (!p.add || att->rank != 1 || att->dim[0] != a->dim[1]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: att is for scores by addition, with %td numbers", name, a->dim[1]);
+    if (p.add && !att && a->dim[1] != p.heads)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: without att there is one number a head, not %td for %d", name,
+                          a->dim[1], p.heads);
+    if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != a->dim[1]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: e must have %td rows of %td features", name, m, a->dim[1]);
     dense[0] = att;
     dense[1] = e;
     dense[2] = NULL;
@@ -50,7 +59,8 @@ static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const ch
 static tiny_status tinyi_sddmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     tiny_idx dim[2];
-    tiny_status st = tinyi_sddmm_shapes(ctx, op, "sddmm", op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E]);
+    tiny_status st = tinyi_sddmm_shapes(ctx, op, "sddmm", op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B],
+                                        op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E]);
     if (st) return st;
     dim[0] = op->in[1]->dim[0];
     dim[1] = tinyi_sddmm_params_of(op).heads;
@@ -58,9 +68,17 @@ static tiny_status tinyi_sddmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
     return TINY_OK;
 }
 
-typedef struct tinyi_sddmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *a, *b, *att, *e; void *s; tiny_idx s_row, s_step; int dense; } tinyi_sddmm_op;
+typedef struct tinyi_sddmm_op {
+    tinyi_edge_op o;
+    tinyi_edges j;
+    const tiny_tensor *a, *b, *att, *e;
+    void *s;
+    tiny_idx s_row, s_step;
+    int dense;
+} tinyi_sddmm_op;
 
-static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, tinyi_sddmm_op *s)
+static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
+                             const tiny_tensor *e, tinyi_sddmm_op *s)
 {
     tiny_sddmm_params p = tinyi_sddmm_params_of(op);
     memset(s, 0, sizeof *s);
@@ -88,7 +106,8 @@ static double tinyi_sddmm_value(const tinyi_sddmm_op *s, tiny_idx r, int64_t p, 
     double sum = 0.0;
     tiny_idx f;
     for (f = h * each; f < (h + 1) * each; f++) {
-        double t = tinyi_real(s->b->data, type, b + f * s->b->stride[1]), q = tinyi_real(s->a->data, type, a + f * s->a->stride[1]);
+        double t = tinyi_real(s->b->data, type, b + f * s->b->stride[1]),
+               q = tinyi_real(s->a->data, type, a + f * s->a->stride[1]);
         if (s->e) t += tinyi_real(s->e->data, type, (tiny_idx)p * (tiny_idx)s->j.f + f);
         if (s->j.add) {
             t += q;
@@ -105,14 +124,16 @@ static void tinyi_sddmm_rows(const tinyi_sddmm_op *s, tiny_idx r)
     int64_t p;
     tiny_idx h;
     for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
-        for (h = 0; h < (tiny_idx)s->j.heads; h++) tinyi_real_set(s->s, s->b->dtype, (tiny_idx)p * s->s_row + h * s->s_step, tinyi_sddmm_value(s, r, p, h));
+        for (h = 0; h < (tiny_idx)s->j.heads; h++)
+            tinyi_real_set(s->s, s->b->dtype, (tiny_idx)p * s->s_row + h * s->s_step, tinyi_sddmm_value(s, r, p, h));
 }
 
 static void tinyi_sddmm_ref(const tiny_op *op)
 {
     tinyi_sddmm_op s;
     tiny_idx r;
-    tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
+    tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E],
+                     &s);
     s.s = op->out[0]->data;
     s.s_row = op->out[0]->stride[0];
     s.s_step = op->out[0]->stride[1];
@@ -126,7 +147,8 @@ static void tinyi_sddmm_fast(tiny_team *team, const tiny_op *op)
     tinyi_sddmm_op s;
     tiny_idx k, k1, r, r1;
     int dense;
-    tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
+    tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E],
+                     &s);
     s.s = op->out[0]->data;
     s.s_row = op->out[0]->stride[0];
     s.s_step = op->out[0]->stride[1];
@@ -140,7 +162,9 @@ static void tinyi_sddmm_fast(tiny_team *team, const tiny_op *op)
             for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
                 if (tinyi_edge_refused(team, &s.o, r, "sddmm")) continue;
                 if (!dense) tinyi_sddmm_rows(&s, r);
-                else kernel((float *)s.s + (tiny_idx)s.o.offset[r] * s.s_row, &s.j, (const float *)s.a->data + r * s.a->stride[0], s.o.offset[r], s.o.offset[r + 1]);
+                else
+                    kernel((float *)s.s + (tiny_idx)s.o.offset[r] * s.s_row, &s.j,
+                           (const float *)s.a->data + r * s.a->stride[0], s.o.offset[r], s.o.offset[r + 1]);
             }
 }
 
@@ -148,7 +172,8 @@ static void tinyi_sddmm_cost(const tiny_op *op, tiny_cost *cost)
 {
     double m = (double)op->in[1]->dim[0], f = (double)op->in[2]->dim[1];
     cost->flops = 2.0 * m * f;
-    cost->bytes = tinyi_edge_bytes(m, op->in[TINYI_SDDMM_B]->dim[0], op->in[TINYI_SDDMM_B]->dim[1]) + 8.0 * m + 4.0 * f * (double)op->in[2]->dim[0];
+    cost->bytes = tinyi_edge_bytes(m, op->in[TINYI_SDDMM_B]->dim[0], op->in[TINYI_SDDMM_B]->dim[1]) + 8.0 * m +
+                  4.0 * f * (double)op->in[2]->dim[0];
 }
 
 static double tinyi_sddmm_terms(const tiny_op *op) { return (double)op->in[TINYI_SDDMM_A]->dim[1]; }
@@ -180,7 +205,8 @@ static tiny_idx tinyi_sddmm_case(tiny_case *c, int i_a, int i_b, int i_att, tiny
 
 static void tinyi_sddmm_cases(tiny_case *c)
 {
-    tiny_idx n_b, m = tinyi_sddmm_case(c, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, 1 + tiny_case_pick(c, 5), &n_b);
+    tiny_idx n_b,
+        m = tinyi_sddmm_case(c, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, 1 + tiny_case_pick(c, 5), &n_b);
     c->in[TINYI_SDDMM_E] = tiny_tensor_2d(NULL, TINY_F32, m, c->in[TINYI_SDDMM_A].dim[1]);
     c->dense[TINYI_SDDMM_E] = 1;
     if (tiny_case_pick(c, 3)) c->in[TINYI_SDDMM_E].rank = -1;
@@ -193,8 +219,9 @@ TINYI_ROW tinyi_row_sddmm = TINYI_ROW_OF("sddmm", TINY_OP_SDDMM, TAKES(6, 4), GI
     CASES(tinyi_sddmm_cases), BOUND(TINY_BOUND_LINEAR, 6, 1), TERMS(tinyi_sddmm_terms), GRADIENT(tinyi_grad_sddmm),
     KERNELS(tinyi_kernels_of_sddmm), SAYS("s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])"));
 
-TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
-                                const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s)
+TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a,
+                                const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e,
+                                const tiny_sddmm_params *params, const tiny_tensor *s)
 {
     const tiny_tensor *const in[6] = { offset, col, a, b, att, e };
     return tinyi_edge_call(ctx, TINY_OP_SDDMM, in, params, s);
@@ -206,7 +233,8 @@ static tiny_status tinyi_segment_softmax_shape(tiny_ctx *ctx, const tiny_op *op,
 {
     const tiny_tensor *s = op->in[1], *dense[3];
     tiny_status st;
-    if (s->rank < 1 || s->rank > 2) return tinyi_fail(ctx, TINY_E_SHAPE, "segment_softmax: s has rank %d, it must have 1 or 2", s->rank);
+    if (s->rank < 1 || s->rank > 2)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "segment_softmax: s has rank %d, it must have 1 or 2", s->rank);
     if (!tinyi_is_real(s)) return tinyi_fail(ctx, TINY_E_DTYPE, "segment_softmax: s must be f32 or f64");
     dense[0] = dense[1] = dense[2] = NULL;
     st = tinyi_edge_shapes(ctx, op, "segment_softmax", NULL, s->dim[0], 0, s->dtype, dense);
@@ -218,7 +246,8 @@ static tiny_status tinyi_segment_softmax_shape(tiny_ctx *ctx, const tiny_op *op,
 TINY_REF_BEGIN
 static void tinyi_segment_softmax_row(const tiny_op *op, const tinyi_edge_op *o, tiny_idx r)
 {
-    const tiny_idx heads = op->in[1]->rank == 2 ? op->in[1]->dim[1] : 1, y_step = op->in[1]->rank == 2 ? op->out[0]->stride[1] : 0;
+    const tiny_idx heads = op->in[1]->rank == 2 ? op->in[1]->dim[1] : 1,
+                   y_step = op->in[1]->rank == 2 ? op->out[0]->stride[1] : 0;
     const tiny_idx s_row = op->in[1]->stride[0], s_step = op->in[1]->rank == 2 ? op->in[1]->stride[1] : 0;
     const tiny_dtype type = op->in[1]->dtype;
     const void *s = op->in[1]->data;
@@ -227,8 +256,10 @@ static void tinyi_segment_softmax_row(const tiny_op *op, const tinyi_edge_op *o,
     for (h = 0; h < heads; h++) {
         double most = -INFINITY, sum = 0.0;
         for (p = o->offset[r]; p < o->offset[r + 1]; p++)
-            if (tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) > most) most = tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step);
-        for (p = o->offset[r]; p < o->offset[r + 1]; p++) sum += tinyi_exp64(tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) - most);
+            if (tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) > most)
+                most = tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step);
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++)
+            sum += tinyi_exp64(tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) - most);
         for (p = o->offset[r]; p < o->offset[r + 1]; p++)
             tinyi_real_set(op->out[0]->data, type, (tiny_idx)p * op->out[0]->stride[0] + h * y_step,
                            tinyi_exp64(tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) - most) / sum);
@@ -252,14 +283,18 @@ static void tinyi_segment_softmax_fast(tiny_team *team, const tiny_op *op)
     tinyi_edge_op o;
     tiny_idx k, k1, r, r1;
     tinyi_edge_read(&o, op->in[0], NULL, op->in[1]->dim[0], 0);
-    if (o.n == 0 && o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "segment_softmax: there are edges, but no rows");
+    if (o.n == 0 && o.m && team->i == 0)
+        tiny_team_fail(team, TINY_E_ARGUMENT, "segment_softmax: there are edges, but no rows");
     while (tiny_take(team, o.pieces, 1, &k, &k1))
         for (; k < k1; k++)
             for (r = tinyi_edge_first(&o, k), r1 = tinyi_edge_first(&o, k + 1); r < r1; r++) {
                 const tiny_idx at = (tiny_idx)o.offset[r] * heads;
-                if (tinyi_edge_refused(team, &o, r, "segment_softmax") || o.offset[r] == o.offset[r + 1] || heads == 0) continue;
+                if (tinyi_edge_refused(team, &o, r, "segment_softmax") || o.offset[r] == o.offset[r + 1] || heads == 0)
+                    continue;
                 if (!dense) tinyi_segment_softmax_row(op, &o, r);
-                else kernel((float *)op->out[0]->data + at, (const float *)op->in[1]->data + at, (size_t)(o.offset[r + 1] - o.offset[r]), (size_t)heads);
+                else
+                    kernel((float *)op->out[0]->data + at, (const float *)op->in[1]->data + at,
+                           (size_t)(o.offset[r + 1] - o.offset[r]), (size_t)heads);
             }
 }
 
@@ -290,7 +325,8 @@ TINYI_ROW tinyi_row_segment_softmax = TINYI_ROW_OF("segment_softmax", TINY_OP_SE
     TERMS(tinyi_edge_longest), GRADIENT(tinyi_grad_segment_softmax), KERNELS(tinyi_kernels_of_segment_softmax),
     SAYS("p = exp(s - max) / sum exp(s - max) over the edges of a row"));
 
-TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p)
+TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s,
+                                          const tiny_tensor *p)
 {
     return tinyi_call(ctx, TINY_OP_SEGMENT_SOFTMAX, offset, s, NULL, p);
 }
@@ -303,10 +339,14 @@ static tiny_status tinyi_edge_attention_shape(tiny_ctx *ctx, const tiny_op *op, 
     tiny_idx dim[2];
     int heads = tinyi_sddmm_params_of(op).heads;
     tiny_status st = tinyi_edge_float(ctx, "edge_attention", "v", v, b->dtype);
-    if (!st) st = tinyi_sddmm_shapes(ctx, op, "edge_attention", op->in[TINYI_EDGE_ATT_A], b, op->in[TINYI_EDGE_ATT_ATT], NULL);
+    if (!st)
+        st = tinyi_sddmm_shapes(ctx, op, "edge_attention", op->in[TINYI_EDGE_ATT_A], b, op->in[TINYI_EDGE_ATT_ATT],
+                                NULL);
     if (st) return st;
     if (v->dim[0] != b->dim[0] || v->dim[1] % heads)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "edge_attention: v is %td x %td; it must have the %td rows of b, and heads of equal width", v->dim[0], v->dim[1], b->dim[0]);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "edge_attention: v is %td x %td; it must have the %td rows of b, and heads of equal width",
+                          v->dim[0], v->dim[1], b->dim[0]);
     dim[0] = op->in[0]->dim[0] - 1;
     dim[1] = v->dim[1];
     tinyi_want(&want[0], v->dtype, 2, dim);
@@ -329,7 +369,8 @@ static void tinyi_edge_attention_row(const tinyi_sddmm_op *s, const tiny_tensor 
         for (f = h * each; f < (h + 1) * each; f++) {
             double acc = 0.0;
             for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
-                acc += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most) / sum * tinyi_real(v->data, v->dtype, (tiny_idx)s->o.col[p] * v->stride[0] + f * v->stride[1]);
+                acc += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most) / sum *
+                       tinyi_real(v->data, v->dtype, (tiny_idx)s->o.col[p] * v->stride[0] + f * v->stride[1]);
             tinyi_real_set(y->data, y->dtype, r * y->stride[0] + f * y->stride[1], acc);
         }
     }
@@ -348,7 +389,8 @@ static void tinyi_edge_attention_work(const tiny_op *op, int n_threads, size_t *
 {
     (void)n_threads;
     (void)shared;
-    *own = (TINYI_EDGE_SCORES(tinyi_sddmm_params_of(op).heads) + TINYI_EDGE_STATE(tinyi_sddmm_params_of(op).heads)) * sizeof(float);
+    *own = (TINYI_EDGE_SCORES(tinyi_sddmm_params_of(op).heads) + TINYI_EDGE_STATE(tinyi_sddmm_params_of(op).heads)) *
+           sizeof(float);
 }
 
 static void tinyi_edge_attention_fast(tiny_team *team, const tiny_op *op)
@@ -362,7 +404,8 @@ static void tinyi_edge_attention_fast(tiny_team *team, const tiny_op *op)
     int dense;
     tinyi_sddmm_read(op, op->in[TINYI_EDGE_ATT_A], op->in[TINYI_EDGE_ATT_B], op->in[TINYI_EDGE_ATT_ATT], NULL, &s);
     if (s.o.n == 0) {
-        if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "edge_attention: there are edges, but no rows");
+        if (s.o.m && team->i == 0)
+            tiny_team_fail(team, TINY_E_ARGUMENT, "edge_attention: there are edges, but no rows");
         return;
     }
     state = score + TINYI_EDGE_SCORES(s.j.heads);
@@ -402,12 +445,18 @@ static void tinyi_edge_attention_fast(tiny_team *team, const tiny_op *op)
 
 static void tinyi_edge_attention_cost(const tiny_op *op, tiny_cost *cost)
 {
-    double m = (double)op->in[1]->dim[0], f = (double)op->in[TINYI_EDGE_ATT_B]->dim[1], g = (double)op->in[TINYI_EDGE_ATT_V]->dim[1];
+    double m = (double)op->in[1]->dim[0], f = (double)op->in[TINYI_EDGE_ATT_B]->dim[1],
+           g = (double)op->in[TINYI_EDGE_ATT_V]->dim[1];
     cost->flops = m * (2.0 * f + 2.0 * g + 20.0 * (double)tinyi_sddmm_params_of(op).heads);
-    cost->bytes = tinyi_edge_bytes(m, op->in[TINYI_EDGE_ATT_B]->dim[0], op->in[TINYI_EDGE_ATT_B]->dim[1] + op->in[TINYI_EDGE_ATT_V]->dim[1]) + 4.0 * m + (double)op->out[0]->dim[0] * 4.0 * (f + g);
+    cost->bytes = tinyi_edge_bytes(m, op->in[TINYI_EDGE_ATT_B]->dim[0],
+                                   op->in[TINYI_EDGE_ATT_B]->dim[1] + op->in[TINYI_EDGE_ATT_V]->dim[1]) +
+                  4.0 * m + (double)op->out[0]->dim[0] * 4.0 * (f + g);
 }
 
-static double tinyi_edge_attention_terms(const tiny_op *op) { return tinyi_edge_longest(op) + 8.0 * (double)op->in[TINYI_EDGE_ATT_A]->dim[1]; }
+static double tinyi_edge_attention_terms(const tiny_op *op)
+{
+    return tinyi_edge_longest(op) + 8.0 * (double)op->in[TINYI_EDGE_ATT_A]->dim[1];
+}
 
 static void tinyi_edge_attention_cases(tiny_case *c)
 {
@@ -430,7 +479,8 @@ TINYI_ROW tinyi_row_edge_attention = TINYI_ROW_OF("edge_attention", TINY_OP_EDGE
     GRADIENT(tinyi_grad_edge_attention), KERNELS(tinyi_kernels_of_edge_attention),
     SAYS("y[r] = sum_p softmax_p(s[p]) v[col[p]]"));
 
-TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
+TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col,
+                                         const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y)
 {
     const tiny_tensor *const in[6] = { offset, col, a, b, v, att };

@@ -43,7 +43,8 @@ TINYI_FN double tinyi_elem_sqrt_integer(double x)
         m |= (uint64_t)1 << 52;
     }
     e -= 1023;                              /* x = m * 2^(e - 52), 2^52 <= m < 2^53 */
-    if (e & 1) { m <<= 1; e--; }            /* the root of m * 2^-52 is in [1, 2): 53 bits from pairs that start at 2^52 */
+    /* the root of m * 2^-52 is in [1, 2): 53 bits from pairs that start at 2^52 */
+    if (e & 1) { m <<= 1; e--; }
     return tinyi_bits_f64(tinyi_elem_isqrt(m) + ((uint64_t)(e / 2 + 1022) << 52));
 }
 
@@ -122,8 +123,8 @@ TINYI_FN double tinyi_exp64(double x)
     return tinyi_elem_scale(1.0 + tinyi_elem_expm1_near((x - n * TINYI_LN2_HI) - n * TINYI_LN2_LO), (int)n);
 }
 
-/* In blocks of a length that compilers know and turn into vectors. Above -700 no result is denormal, so one product by 2^n gives
- * what the two of tinyi_elem_scale do; the integer n stands in the low bits of the sum that rounds to it. */
+/* In blocks of a length that compilers know and turn into vectors. Above -700 no result is denormal, so one product by
+ * 2^n gives what the two of tinyi_elem_scale do; the integer n stands in the low bits of the sum that rounds to it. */
 TINYI_FN void tinyi_exp64_below(double *y, const float *x, double top, size_t n)
 {
     enum { BLOCK = 16 };
@@ -313,7 +314,8 @@ static int tinyi_elem_reduce(double x, double *r, double *l)
     b = 1.5707963109016418;                 /* the upper 26 bits of pi/2; the lower: */
     c = 1.5893254712295857e-08;
     *r = fh * 1.5707963267948966;
-    *l = ((a * b - *r) + (a * c + (fh - a) * b)) + (fh - a) * c + (fh * 6.123233995736766e-17 + fl * 1.5707963267948966);
+    *l =
+        ((a * b - *r) + (a * c + (fh - a) * b)) + (fh - a) * c + (fh * 6.123233995736766e-17 + fl * 1.5707963267948966);
     if (neg != (int)(u >> 63)) { *r = -*r; *l = -*l; }
     return u >> 63 ? (4 - q) & 3 : q & 3;
 }
@@ -408,7 +410,8 @@ static double tinyi_elem_gelu(double x)
 {
     if (x < -20.0) return -0.0;
     if (x > 20.0) return x;
-    return x > 0 ? x - 0.5 * x * tinyi_elem_erfc(x * 0.7071067811865476) : 0.5 * x * tinyi_elem_erfc(x * -0.7071067811865476);
+    return x > 0 ? x - 0.5 * x * tinyi_elem_erfc(x * 0.7071067811865476)
+                 : 0.5 * x * tinyi_elem_erfc(x * -0.7071067811865476);
 }
 
 /* x/2 (1 + tanh u) = x / (1 + e^(-2u)), 2u = 2 sqrt(2/pi) (x + 0.044715 x^3) */
@@ -434,7 +437,8 @@ static double tinyi_elem_one(int kind, double x)
     case TINY_OP_SIGMOID: return 1.0 / (1.0 + tinyi_exp64(-x));
     case TINY_OP_SIN: return tinyi_sin64(x);
     case TINY_OP_COS: return tinyi_cos64(x);
-    case TINY_OP_RSQRT: return x == 0 ? tinyi_bits_f64(tinyi_f64_bits(x) | (uint64_t)0x7ff00000u << 32) : 1.0 / tinyi_sqrt(x);
+    case TINY_OP_RSQRT:
+        return x == 0 ? tinyi_bits_f64(tinyi_f64_bits(x) | (uint64_t)0x7ff00000u << 32) : 1.0 / tinyi_sqrt(x);
     case TINY_OP_SQRT: return tinyi_sqrt(x);
     case TINY_OP_ABS: return x < 0 ? -x : x + 0.0;  /* + 0: the sign of -0 */
     case TINY_OP_NEG: return -x;
@@ -448,13 +452,17 @@ static double tinyi_elem_one(int kind, double x)
 
 TINYI_FN double tinyi_elem_ref_of(int kind, double x) { return tinyi_elem_one(kind, x); }
 
-static double tinyi_elem_at(const tiny_tensor *t, tiny_idx i) { return tinyi_real(t->data, t->dtype, tinyi_walk_element(t, i)); }
+static double tinyi_elem_at(const tiny_tensor *t, tiny_idx i)
+{
+    return tinyi_real(t->data, t->dtype, tinyi_walk_element(t, i));
+}
 
 static void tinyi_elem_ref(const tiny_op *op)
 {
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     tiny_idx i, n = tiny_tensor_count(y);
-    for (i = 0; i < n; i++) tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), tinyi_elem_one(op->kind, tinyi_elem_at(x, i)));
+    for (i = 0; i < n; i++)
+        tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), tinyi_elem_one(op->kind, tinyi_elem_at(x, i)));
 }
 
 static double tinyi_elem_gate(int kind, double a)
@@ -471,7 +479,9 @@ static void tinyi_glu_ref(const tiny_op *op)
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
     tiny_idx i, n = tiny_tensor_count(y);
-    for (i = 0; i < n; i++) tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), tinyi_elem_gate(op->kind, tinyi_elem_at(a, i)) * tinyi_elem_at(b, i));
+    for (i = 0; i < n; i++)
+        tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i),
+                       tinyi_elem_gate(op->kind, tinyi_elem_at(a, i)) * tinyi_elem_at(b, i));
 }
 
 TINY_REF_END
@@ -482,7 +492,8 @@ static tiny_status tinyi_elem_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
 {
     const tiny_tensor *x = op->in[0];
     if (!tinyi_is_real(x))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", tinyi_op_row(op)->name,
+                          tiny_dtype_name(x->dtype));
     tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
@@ -494,10 +505,12 @@ static tiny_status tinyi_glu_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     char ta[96], tb[96];
     int i, same = a->rank == b->rank;
     if (!tinyi_is_real(a) || b->dtype != a->dtype)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: a and b must be f32, or f64, not %s", name, tiny_dtype_name(!tinyi_is_real(a) ? a->dtype : b->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: a and b must be f32, or f64, not %s", name,
+                          tiny_dtype_name(!tinyi_is_real(a) ? a->dtype : b->dtype));
     for (i = 0; same && i < a->rank; i++) same = a->dim[i] == b->dim[i];
     if (!same)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s: they must have the same shape", name, tinyi_shape_text(a, ta), tinyi_shape_text(b, tb));
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s: they must have the same shape", name,
+                          tinyi_shape_text(a, ta), tinyi_shape_text(b, tb));
     tinyi_want(&want[0], a->dtype, a->rank, a->dim);
     return TINY_OK;
 }
@@ -507,7 +520,12 @@ static void tinyi_elem_cost(const tiny_op *op, tiny_cost *cost)
 {
     double n = (double)tiny_tensor_count(op->out[0]), each;
     switch (op->kind) {
-    case TINY_OP_SQRT: case TINY_OP_ABS: case TINY_OP_NEG: case TINY_OP_RELU: case TINY_OP_RELU2: case TINY_OP_REGLU: each = 1.0; break;
+    case TINY_OP_SQRT:
+    case TINY_OP_ABS:
+    case TINY_OP_NEG:
+    case TINY_OP_RELU:
+    case TINY_OP_RELU2:
+    case TINY_OP_REGLU: each = 1.0; break;
     case TINY_OP_RSQRT: each = 2.0; break;
     default: each = 24.0; break;
     }
@@ -523,7 +541,8 @@ static void tinyi_elem_cost(const tiny_op *op, tiny_cost *cost)
 /* Elements handed to a kernel at once: many where all tensors together are larger than the last cache. */
 static tiny_idx tinyi_elem_piece(const tiny_team *team, tiny_idx total, int n_tensors)
 {
-    return (double)total * (double)n_tensors * sizeof(float) > (double)team->k->cache[3] ? 4 * TINYI_ELEM_LONG : TINYI_ELEM_GRAIN;
+    return (double)total * (double)n_tensors * sizeof(float) > (double)team->k->cache[3] ? 4 * TINYI_ELEM_LONG
+                                                                                         : TINYI_ELEM_GRAIN;
 }
 
 typedef void (*tinyi_elem_fn)(float *y, const float *x, size_t n);
@@ -603,7 +622,8 @@ static void tinyi_glu_with(tiny_team *team, const tiny_op *op, tinyi_glu_fn f)
                 for (n = 0; n < at.run; n += piece) f(y + n, a + n, b + n, (size_t)TINYI_MIN(piece, at.run - n));
                 continue;
             }
-            for (n = at.run; n > 0; n -= step, a += step * (w.step[1] / one), b += step * (w.step[2] / one), y += step * (w.step[0] / one)) {
+            for (n = at.run; n > 0; n -= step, a += step * (w.step[1] / one), b += step * (w.step[2] / one),
+                y += step * (w.step[0] / one)) {
                 step = TINYI_MIN(n, TINYI_ELEM_BUFFER);
                 tinyi_row_gather(ba, a, step, w.step[1] / one);
                 tinyi_row_gather(bb, b, step, w.step[2] / one);
@@ -613,7 +633,11 @@ static void tinyi_glu_with(tiny_team *team, const tiny_op *op, tinyi_glu_fn f)
         }
     }
 }
-#define TINYI_GLU_FAST(name) static void tinyi_##name##_fast(tiny_team *team, const tiny_op *op) { tinyi_glu_with(team, op, TINYI_K(team, name##_f32)); }
+#define TINYI_GLU_FAST(name)                                            \
+    static void tinyi_##name##_fast(tiny_team *team, const tiny_op *op) \
+    {                                                                   \
+        tinyi_glu_with(team, op, TINYI_K(team, name##_f32));            \
+    }
 TINYI_GLU_FAST(swiglu)
 TINYI_GLU_FAST(geglu)
 TINYI_GLU_FAST(geglu_tanh)
@@ -776,22 +800,70 @@ TINYI_ROW tinyi_row_reglu = TINYI_ROW_OF("reglu", TINY_OP_REGLU, TAKES(2, 2), GI
 
 /* ---- typed calls */
 
-TINY_API tiny_status tiny_exp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_EXP, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_log(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_LOG, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_TANH, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_erf(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ERF, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_sigmoid(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SIGMOID, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_sin(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SIN, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_cos(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_COS, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_rsqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_RSQRT, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_sqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SQRT, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_abs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ABS, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_neg(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_NEG, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_relu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_RELU, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_relu2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_RELU2, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_silu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SILU, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_gelu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_GELU, x, NULL, NULL, y); }
-TINY_API tiny_status tiny_gelu_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_GELU_TANH, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_exp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_EXP, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_log(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_LOG, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_TANH, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_erf(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_ERF, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_sigmoid(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_SIGMOID, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_sin(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_SIN, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_cos(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_COS, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_rsqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_RSQRT, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_sqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_SQRT, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_abs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_ABS, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_neg(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_NEG, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_relu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_RELU, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_relu2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_RELU2, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_silu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_SILU, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_gelu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_GELU, x, NULL, NULL, y);
+}
+TINY_API tiny_status tiny_gelu_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_GELU_TANH, x, NULL, NULL, y);
+}
 TINY_API tiny_status tiny_swiglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
     return tinyi_call(ctx, TINY_OP_SWIGLU, a, b, NULL, y);

@@ -60,7 +60,8 @@ TINYI_FN double tinyi_elem_sqrt_integer(double x);       /* the same where no in
 
 /* In double, the same bits on every machine, relative error below 1e-15. */
 TINYI_FN double tinyi_exp64(double x);
-TINYI_FN void tinyi_exp64_below(double *y, const float *x, double top, size_t n);      /* y[i] = exp(x[i] - top), x[i] <= top, the same bits */
+/* y[i] = exp(x[i] - top), x[i] <= top, the same bits */
+TINYI_FN void tinyi_exp64_below(double *y, const float *x, double top, size_t n);
 TINYI_FN double tinyi_log64(double x);
 TINYI_FN double tinyi_sin64(double x);          /* every finite x: the reduction is exact */
 TINYI_FN double tinyi_cos64(double x);
@@ -71,8 +72,8 @@ TINYI_FN double tinyi_sqrt64(double x);         /* tinyi_sqrt */
 /* cos and sin of 2 pi k / n, 0 < n <= 2^60: exact zeros and ones, exact symmetries, 2e-16 off. */
 TINYI_FN void tinyi_cis64(uint64_t k, uint64_t n, double *c, double *s);
 
-/* The kernels below store pieces of at least so many elements past the caches, unless y is an input: results that large are
- * not found there by whoever reads them next. Shorter pieces are stored as usual. */
+/* The kernels below store pieces of at least so many elements past the caches, unless y is an input: results that large
+ * are not found there by whoever reads them next. Shorter pieces are stored as usual. */
 #define TINYI_ELEM_LONG 65536
 
 #define TINYI_KERNELS_ELEM(K) \

@@ -3,7 +3,7 @@
  * One text for targets with and without fma; the errors in the rows of math/elem.c hold for both. All polynomials are
  * minimax fits whose coefficients were rounded to float in the fit; "off" is what remains without rounding, in units of
  * 2^-24 of the value. Comments name the ranges: each reduction makes its first products exact, so that only the last
- * steps round. Many branches are computed for all lanes and selected, since lanes differ.                              */
+ * steps round. Many branches are computed for all lanes and selected, since lanes differ. */
 
 #define TINYI_ELEM_FMA (V_AVX2 || V_AVX512 || V_NEON)
 #if V_SCALAR                                /* one text for all that want it */
@@ -98,27 +98,30 @@ TINYI_ELEM_FN v_f32 v_log(v_f32 x)
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_sign_of)(v_f32 a, v_f32 b)
 {
 #if V_AVX512
-    return v_float(_mm512_ternarylogic_epi32(vi_set(-0x7fffffff - 1), v_bits(a), v_bits(b), 0xea));     /* (1st and 2nd) or 3rd */
+    return v_float(
+        _mm512_ternarylogic_epi32(vi_set(-0x7fffffff - 1), v_bits(a), v_bits(b), 0xea)); /* (1st and 2nd) or 3rd */
 #else
     return v_float(vi_or(vi_and(v_bits(a), vi_set(-0x7fffffff - 1)), v_bits(b)));
 #endif
 }
 
-/* ---- tanh and the error function: of n <= 4 vectors at once, each step for all of them before the next one. A processor looks
- * some hundred instructions ahead, and one vector's chain is longer than what it does meanwhile: side by side four erf take Zen 3
- * 10 cycles each, one by one 12. Both get |x| and leave f(|x|) in its place. */
+/* ---- tanh and the error function: of n <= 4 vectors at once, each step for all of them before the next one. A
+ * processor looks some hundred instructions ahead, and one vector's chain is longer than what it does meanwhile: side
+ * by side four erf take Zen 3 10 cycles each, one by one 12. Both get |x| and leave f(|x|) in its place. */
 #define TINYI_ELEM_TOGETHER 4
 #define TINYI_ELEM_EACH TINYI_UNROLL for (j = 0; j < n; j++)
 
-/* With a = k ln2/2 + r, s = 2^k and T = tanh r:  tanh a = (s - 1 + (s + 1) T) / (s + 1 + (s - 1) T). The denominator is the
- * numerator plus 2 - 2 T, so that for large s the error of both is one. k is 0 up to 0.256, where T itself comes out and T / 1 is
- * a quarter; r is in [-0.091, 0.2562], T = r + r^3 c(r^2), c 0.06 off. At 9.5 the quotient is 1. */
+/* With a = k ln2/2 + r, s = 2^k and T = tanh r:  tanh a = (s - 1 + (s + 1) T) / (s + 1 + (s - 1) T). The denominator is
+ * the numerator plus 2 - 2 T, so that for large s the error of both is one. k is 0 up to 0.256, where T itself comes
+ * out and T / 1 is a quarter; r is in [-0.091, 0.2562], T = r + r^3 c(r^2), c 0.06 off. At 9.5 the quotient is 1. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_elem_tanh)(v_f32 *a, int n)
 {
-    v_f32 k[TINYI_ELEM_TOGETHER], r[TINYI_ELEM_TOGETHER], s[TINYI_ELEM_TOGETHER], z[TINYI_ELEM_TOGETHER], c[TINYI_ELEM_TOGETHER];
+    v_f32 k[TINYI_ELEM_TOGETHER], r[TINYI_ELEM_TOGETHER], s[TINYI_ELEM_TOGETHER], z[TINYI_ELEM_TOGETHER],
+        c[TINYI_ELEM_TOGETHER];
     int j;
     TINYI_ELEM_EACH a[j] = v_min(v_set(9.5f), a[j]);       /* in this order NaN comes through */
-    TINYI_ELEM_EACH k[j] = v_fma(v_sub(a[j], v_set(0.0828f)), v_set(2.88539004f), v_set(12583039.0f));      /* 1.5 * 2^23 + 127, as TINYI_ELEM_COUNT */
+    /* 1.5 * 2^23 + 127, as TINYI_ELEM_COUNT */
+    TINYI_ELEM_EACH k[j] = v_fma(v_sub(a[j], v_set(0.0828f)), v_set(2.88539004f), v_set(12583039.0f));
     TINYI_ELEM_EACH s[j] = v_float(vi_shl(v_bits(k[j]), 23));
     TINYI_ELEM_EACH k[j] = v_sub(k[j], v_set(12583039.0f));
 #if TINYI_ELEM_FMA
@@ -135,18 +138,23 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_elem_tanh)(v_f32 *a, int n)
     TINYI_ELEM_EACH a[j] = v_div(a[j], r[j]);
 }
 
-/* Four pieces of [0, 3.9329], 1.1237 wide, the first one half of that; in each a polynomial of degree 8 around a centre whose
- * erf is a float but for a thousandth of its last bit: 0.4 off. Around 0 it is t + t p(t) instead of erf(centre) + t p(t): there
- * t is not negative, elsewhere it is less than the erf. At the end the sum is 1. */
+/* Four pieces of [0, 3.9329], 1.1237 wide, the first one half of that; in each a polynomial of degree 8 around a centre
+ * whose erf is a float but for a thousandth of its last bit: 0.4 off. Around 0 it is t + t p(t) instead of erf(centre)
+ * + t p(t): there t is not negative, elsewhere it is less than the erf. At the end the sum is 1. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_elem_erf)(v_f32 *a, int n)
 {
     static const float centre[4] = { 0.0f, 1.11943555f, 2.25288367f, 3.37247658f };
     static const float of_centre[4] = { 0.0f, 0.886606097f, 0.998557746f, 0.999998152f };
-    static const float c[8][4] = {          /* of t^1 to t^8 */
-        { 0.128379166f, 0.32227394f, 0.00705028512f, 1.29638356e-05f }, { 2.18080629e-07f, -0.360766053f, -0.0158832539f, -4.37376802e-05f },
-        { -0.376134515f, 0.161804482f, 0.0215006247f, 9.4324867e-05f }, { 0.000117157077f, 0.0297195725f, -0.0189295989f, -0.000144107515f },
-        { 0.111996762f, -0.0617587343f, 0.0106620872f, 0.000162539975f }, { 0.00334131089f, 0.0148835182f, -0.00291938172f, -0.000147113838f },
-        { -0.0344334617f, 0.0095399227f, -0.000887285743f, 0.00011812953f }, { 0.0093789883f, -0.0050812508f, 0.000986772706f, -5.89793453e-05f } };
+    static const float c[8][4] = { /* of t^1 to t^8 */
+                                   { 0.128379166f, 0.32227394f, 0.00705028512f, 1.29638356e-05f },
+                                   { 2.18080629e-07f, -0.360766053f, -0.0158832539f, -4.37376802e-05f },
+                                   { -0.376134515f, 0.161804482f, 0.0215006247f, 9.4324867e-05f },
+                                   { 0.000117157077f, 0.0297195725f, -0.0189295989f, -0.000144107515f },
+                                   { 0.111996762f, -0.0617587343f, 0.0106620872f, 0.000162539975f },
+                                   { 0.00334131089f, 0.0148835182f, -0.00291938172f, -0.000147113838f },
+                                   { -0.0344334617f, 0.0095399227f, -0.000887285743f, 0.00011812953f },
+                                   { 0.0093789883f, -0.0050812508f, 0.000986772706f, -5.89793453e-05f }
+    };
     v_f32 t[TINYI_ELEM_TOGETHER];
     v_i32 i[TINYI_ELEM_TOGETHER];
     int j;
@@ -200,7 +208,8 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_turn)(v_f32 x, v_f32 n, float h)
     const v_f32 r = v_fnma(n, v_set(h * -8.74227766e-08f), v_fnma(n, v_set(h * 3.14159274f), x));
     return v_fnma(n, v_set(h * -3.43024902e-15f), r);
 #else
-    const v_f32 r = v_fnma(n, v_set(h * 0.000967502594f), v_fnma(n, v_set(h * 3.140625f), x)), c = v_mul(n, v_set(h * 1.50990672e-07f));
+    const v_f32 r = v_fnma(n, v_set(h * 0.000967502594f), v_fnma(n, v_set(h * 3.140625f), x)),
+                c = v_mul(n, v_set(h * 1.50990672e-07f));
     const v_f32 s = v_sub(r, c), lost = v_sub(v_sub(r, s), c);     /* s rounds; what it lost goes with the last part */
     return v_add(s, v_fnma(n, v_set(h * 5.12668814e-12f), lost));
 #endif
@@ -234,7 +243,8 @@ static TINYI_NOINLINE v_f32 TINY_FN(tinyi_elem_turn_far)(v_f32 x, v_f32 y, int c
     v_store(a, x);
     v_store(b, y);
     for (i = 0; i < V_LANES; i++)
-        if (!(a[i] <= TINYI_ELEM_TURN_LIMIT && a[i] >= -TINYI_ELEM_TURN_LIMIT)) b[i] = cosine ? tinyi_cos_ref(a[i]) : tinyi_sin_ref(a[i]);
+        if (!(a[i] <= TINYI_ELEM_TURN_LIMIT && a[i] >= -TINYI_ELEM_TURN_LIMIT))
+            b[i] = cosine ? tinyi_cos_ref(a[i]) : tinyi_sin_ref(a[i]);
     return v_load(b);
 }
 
@@ -246,7 +256,8 @@ TINYI_ELEM_FN v_f32 v_sin(v_f32 x)
     return vm_all(v_le(v_abs(x), v_set(TINYI_ELEM_TURN_LIMIT))) ? y : TINY_FN(tinyi_elem_turn_far)(x, y, 0);
 }
 
-/* n here is the odd number of quarter turns: t = x/pi - 1/2 rounded, n = 2t + 1; the sine of the middle is -1 for odd t + 1 */
+/* n here is the odd number of quarter turns: t = x/pi - 1/2 rounded, n = 2t + 1; the sine of the middle is -1 for odd t
+ * + 1 */
 TINYI_ELEM_FN v_f32 v_cos(v_f32 x)
 {
     const v_f32 a = v_abs(x), t = v_add(v_fma(a, v_set(0.318309873f), v_set(-0.5f)), v_set(12582913.0f));
@@ -304,7 +315,8 @@ TINYI_ELEM_FN v_f32 v_gelu(v_f32 x)
 }
 
 /* x / (1 + e^-w), w = x (1.5957691 + 0.0713548 x^2), by the same symmetry: max(x, 0) - t e / (1 + e), e = e^-w(t).
- * At 10.8 the quotient is 0. Far below zero the error of w, times w, is one of e: small against |x|, not against the result. */
+ * At 10.8 the quotient is 0. Far below zero the error of w, times w, is one of e: small against |x|, not against the
+ * result. */
 TINYI_ELEM_FN v_f32 v_gelu_tanh(v_f32 x)
 {
     const v_f32 t = v_min(v_set(10.8f), v_abs(x));
@@ -324,15 +336,17 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_elem_put)(float *y, v_f32 v, size_t n)
 }
 
 /* ---- kernels
- * Two vectors in flight, one at p and one at p + gap, or four, with two more at p + pair. A run is one block with a gap of one vector. A long one, for results
- * that no cache would keep, is cut into four stretches side by side, and stored past the caches: four streams that go on for
- * many pages are fetched faster than one (see gemv.simd.h), and no line of y is read before it is written. A line is stored
- * whole before the next stretch is touched, and stretches are 37 lines more than whole pages apart: streams that share a set of
- * the first cache take Zen 3 seven times as long (exp, 2^26 floats: 134 ms, 18 apart, memcpy 20). What is less
- * than a step, or stands before the first whole line of y, goes through a buffer, so that f is compiled once.
- * A long chain of instructions a vector leaves the processor's window too small to see the next lines early enough, so they
- * are asked for ahead of time; an address past the end is harmless. AVX-512, one thread: tanh over 32 MB takes 0.44 ns a float
- * without asking and 0.27 with; exp over 512 MB has 0.6 of the speed of memcpy as one run and 1.0 in stretches.           */
+ * Two vectors in flight, one at p and one at p + gap, or four, with two more at p + pair. A run is one block with a gap
+ * of one vector. A long one, for results that no cache would keep, is cut into four stretches side by side, and stored
+ * past the caches: four streams that go on for many pages are fetched faster than one (see gemv.simd.h), and no line of
+ * y is read before it is written. A line is stored whole before the next stretch is touched, and stretches are 37 lines
+ * more than whole pages apart: streams that share a set of the first cache take Zen 3 seven times as long (exp, 2^26
+ * floats: 134 ms, 18 apart, memcpy 20). What is less than a step, or stands before the first whole line of y, goes
+ * through a buffer, so that f is compiled once.
+ * A long chain of instructions a vector leaves the processor's window too small to see the next lines early enough, so
+ * they are asked for ahead of time; an address past the end is harmless. AVX-512, one thread: tanh over 32 MB takes
+ * 0.44 ns a float without asking and 0.27 with; exp over 512 MB has 0.6 of the speed of memcpy as one run and 1.0 in
+ * stretches. */
 #if TINYI_GCC || TINYI_CLANG
 #define TINYI_ELEM_AHEAD(p, bytes) __builtin_prefetch((const void *)((uintptr_t)(p) + (bytes)))
 #elif TINYI_MSVC && TINYI_X86
@@ -354,7 +368,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_elem_put)(float *y, v_f32 v, size_t n)
 
 typedef struct TINY_FN(tinyi_elem_block) {
     size_t n, end, width, step;             /* elements; end of the last stretch, width of all; steps in a stretch */
-    size_t gap, pair, ahead;                /* from one vector to the other, from one pair to the next; bytes to look ahead */
+    /* from one vector to the other, from one pair to the next; bytes to look ahead */
+    size_t gap, pair, ahead;
     int past;                               /* 1: store past the caches, -1: through the buffer */
 } TINY_FN(tinyi_elem_block);
 
@@ -414,7 +429,8 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
 
 /* f of |x| at four places, and the signs */
 #define TINYI_ELEM_PLACE(j) (at + ((j) & 1 ? gap : 0) + ((j) & 2 ? pair : 0))
-#define TINYI_ELEM_LINE(j) (!((j) & 1) || V_LANES == 16)   /* the first place in its line: two share one where vectors are shorter */
+#define TINYI_ELEM_LINE(j) \
+    (!((j)&1) || V_LANES == 16) /* the first place in its line: two share one where vectors are shorter */
 #define TINYI_ELEM_ODD(f, p, q)                                                         \
     for (i = 0; i < width; i += step) {                                             \
         for (at = i; at < end; at += 2 * pair) {                                    \
@@ -438,7 +454,8 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
 
 /* the blocks of y = f(x), or with a gate f(x) gate; which f, says body */
 typedef void (*TINY_FN(tinyi_elem_body))(float *q, const float *p, const float *r, const TINY_FN(tinyi_elem_block) *of);
-static TINYI_NOINLINE void TINY_FN(tinyi_elem_run)(TINY_FN(tinyi_elem_body) body, float *y, const float *x, const float *gate, size_t n, size_t step)
+static TINYI_NOINLINE void TINY_FN(tinyi_elem_run)(TINY_FN(tinyi_elem_body) body, float *y, const float *x,
+                                                   const float *gate, size_t n, size_t step)
 {
     const int past = n >= TINYI_ELEM_LONG && y != x && y != gate;
     float rest[2 * TINYI_ELEM_STEP], rest_gate[2 * TINYI_ELEM_STEP];
@@ -463,14 +480,16 @@ static TINYI_NOINLINE void TINY_FN(tinyi_elem_run)(TINY_FN(tinyi_elem_body) body
     if (past) TINYI_ELEM_PAST_END();
 }
 
-#define TINYI_ELEM_BODY(name, BLOCK)                                                    \
-    static void TINY_FN(tinyi_elem_body_##name)(float *q, const float *p, const float *r, const TINY_FN(tinyi_elem_block) *of) \
-    {                                                                                   \
-        const size_t width = of->width, end = of->end, step = of->step, gap = of->gap, pair = of->pair, ahead = of->ahead; \
-        const int past = of->past;                                                      \
-        size_t i, at;                                                                   \
-        (void)r;                                                                        \
-        BLOCK                                                                           \
+#define TINYI_ELEM_BODY(name, BLOCK)                                                                    \
+    static void TINY_FN(tinyi_elem_body_##name)(float *q, const float *p, const float *r,               \
+                                                const TINY_FN(tinyi_elem_block) * of)                   \
+    {                                                                                                   \
+        const size_t width = of->width, end = of->end, step = of->step, gap = of->gap, pair = of->pair, \
+                     ahead = of->ahead;                                                                 \
+        const int past = of->past;                                                                      \
+        size_t i, at;                                                                                   \
+        (void)r;                                                                                        \
+        BLOCK                                                                                           \
     }
 #define TINYI_ELEM_OF(name, STEP)                                                       \
     static void TINY_FN(tinyi_##name##_f32)(float *y, const float *x, size_t n)         \
@@ -487,11 +506,14 @@ static TINYI_NOINLINE void TINY_FN(tinyi_elem_run)(TINY_FN(tinyi_elem_body) body
     TINYI_ELEM_AHEAD(r + at + gap, ahead);                                          \
     c = v_mul(c, v_load(r + at));                                                       \
     d = v_mul(d, v_load(r + at + gap));
-#define TINYI_ELEM_KERNEL(name, f) TINYI_ELEM_BODY(name, TINYI_ELEM_BLOCK(f, p, q, )) TINYI_ELEM_OF(name, TINYI_ELEM_STEP)
-#define TINYI_ELEM_KERNEL_ODD(name, f) TINYI_ELEM_BODY(name, int j; TINYI_ELEM_ODD(f, p, q)) TINYI_ELEM_OF(name, 2 * TINYI_ELEM_STEP)
+#define TINYI_ELEM_KERNEL(name, f) \
+    TINYI_ELEM_BODY(name, TINYI_ELEM_BLOCK(f, p, q, )) TINYI_ELEM_OF(name, TINYI_ELEM_STEP)
+#define TINYI_ELEM_KERNEL_ODD(name, f) \
+    TINYI_ELEM_BODY(name, int j; TINYI_ELEM_ODD(f, p, q)) TINYI_ELEM_OF(name, 2 * TINYI_ELEM_STEP)
 /* y = f(u) v: the gated form shares the body, where no target loses by the branch */
-#define TINYI_ELEM_KERNEL_GATED(name, gated, f)                                         \
-    TINYI_ELEM_BODY(name, TINYI_ELEM_BLOCK(f, p, q, if (r) { TINYI_ELEM_GATE })) TINYI_ELEM_OF(name, TINYI_ELEM_STEP) TINYI_ELEM_GATED(gated, name)
+#define TINYI_ELEM_KERNEL_GATED(name, gated, f)                                 \
+    TINYI_ELEM_BODY(name, TINYI_ELEM_BLOCK(f, p, q, if (r){ TINYI_ELEM_GATE })) \
+    TINYI_ELEM_OF(name, TINYI_ELEM_STEP) TINYI_ELEM_GATED(gated, name)
 
 TINYI_ELEM_KERNEL(exp, v_exp)
 TINYI_ELEM_KERNEL(log, v_log)

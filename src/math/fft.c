@@ -1,24 +1,26 @@
 /* src/math/fft.c - Fourier transforms: references, operations, plans; the fast form is math/fft_way.c
  *
  * Paper    J. Cooley, J. Tukey, Math. Comp. 19, 1965, radices 8, 5, 4, 3, 2 and primes up to 31, self-sorting (see
- *          math/fft.simd.h); L. Bluestein, IEEE Trans. Audio Electroacoust. 18(4), 1970, for lengths with a larger prime
- * Formula  the reference is the sum itself in double, j in order, with exp(-2 pi i (j k mod n) / n) of tinyi_cis64, times the
- *          factor, rounded once: 8 n^2 operations a row
+ *          math/fft.simd.h); L. Bluestein, IEEE Trans. Audio Electroacoust. 18(4), 1970, for lengths with a larger
+ *          prime
+ * Formula  the reference is the sum itself in double, j in order, with exp(-2 pi i (j k mod n) / n) of tinyi_cis64,
+ *          times the factor, rounded once: 8 n^2 operations a row
  * Ways     batch: V_LANES rows side by side, one lane each. Rows are turned on the way in and out; columns that lie
  *          side by side need no turning.
- *          split: one row x[i s + l] as s lanes l < s <= V_LANES, s the largest such divisor of n; the lanes are transformed
- *          like a batch, then multiplied by exp(-2 pi i l k / n) and transformed across.
- *          chirp: X[k] = c[k] sum over j of (x[j] c[j]) conj c[k-j], c[j] = exp(-pi i j^2 / n), as a cyclic convolution of
- *          length M >= 2n - 1, M a product of 2, 3, 5, by three split transforms (one of them in the plan).
+ *          split: one row x[i s + l] as s lanes l < s <= V_LANES, s the largest such divisor of n; the lanes are
+ *          transformed like a batch, then multiplied by exp(-2 pi i l k / n) and transformed across.
+ *          chirp: X[k] = c[k] sum over j of (x[j] c[j]) conj c[k-j], c[j] = exp(-pi i j^2 / n), as a cyclic convolution
+ *          of length M >= 2n - 1, M a product of 2, 3, 5, by three split transforms (one of them in the plan).
  *          real rows of even length are rows of n/2 complex values, unravelled afterwards; of odd length complex ones.
  *          A table is the value at a double-precision product of two of its entries, one of 64 and one of n/64.
  * Cost     about 4.25 n log2 n for powers of two, half for real rows; chirp: 2 transforms of M < 2.3 n + 64, 8 n more
- * Error    |y - exact|_2 <= 7 log2(n) 2^-24 |y|_2 for each way but chirp (N. Higham, "Accuracy and Stability of Numerical
- *          Algorithms", 2nd ed., theorem 24.2): of a single value that says n^0.5 times as much of max |y|. Roundings that
- *          do not conspire spread evenly, with a deviation of 0.6 log2(n)^0.5 2^-24 rms y in each part (W. Gentleman, G.
- *          Sande, AFIPS 29, 1966), and max |y| is no less than rms y / 2^0.5: the bound of the rows, 4 + 3 log2(n), is over
- *          six deviations for every n. chirp takes three transforms of up to 2.3 n + 64: twice that. Rows of one call
- *          share the largest |y| of the call.
+ * Error    |y - exact|_2 <= 7 log2(n) 2^-24 |y|_2 for each way but chirp (N. Higham, "Accuracy and Stability of
+ *          Numerical Algorithms", 2nd ed., theorem 24.2): of a single value that says n^0.5 times as much of max |y|.
+ *          Roundings that do not conspire spread evenly, with a deviation of 0.6 log2(n)^0.5 2^-24 rms y in each part
+ *          (W. Gentleman, G.
+ *          Sande, AFIPS 29, 1966), and max |y| is no less than rms y / 2^0.5: the bound of the rows, 4 + 3 log2(n), is
+ *          over six deviations for every n. chirp takes three transforms of up to 2.3 n + 64: twice that. Rows of one
+ *          call share the largest |y| of the call.
  * Left out one long row on several threads; f64; lengths with large powers of primes above 31 go to chirp          */
 #include "math/fft.h"
 #include "math/fft_way_inside.h"
@@ -52,7 +54,8 @@ static double tinyi_fft_factor(tiny_fft_norm norm, int inverse, double n)
 }
 
 /* n_total: what the factor counts, where a call covers two axes; 0: n */
-static void tinyi_fft_shape_of(tinyi_fft_shape *f, tiny_fft_kind kind, const tiny_tensor *x, const tiny_tensor *y, int inverse, tiny_fft_norm norm, double n_total)
+static void tinyi_fft_shape_of(tinyi_fft_shape *f, tiny_fft_kind kind, const tiny_tensor *x, const tiny_tensor *y,
+                               int inverse, tiny_fft_norm norm, double n_total)
 {
     const tiny_tensor *real = kind == TINY_FFT_REAL ? x : y;
     f->kind = kind;
@@ -78,7 +81,8 @@ static void tinyi_fft_value(const tinyi_fft_shape *f, const float *x, size_t j, 
 }
 
 /* one output of up to TINYI_FFT_BLOCK rows */
-static void tinyi_fft_sum(const tinyi_fft_shape *f, float *const *x, size_t n_rows, size_t k, double sum[TINYI_FFT_BLOCK][2])
+static void tinyi_fft_sum(const tinyi_fft_shape *f, float *const *x, size_t n_rows, size_t k,
+                          double sum[TINYI_FFT_BLOCK][2])
 {
     size_t j, r;
     double c, s, re, im;
@@ -116,7 +120,8 @@ static void tinyi_fft_ref(const tinyi_fft_shape *f)
             tinyi_fft_sum(f, x, n_rows, k, sum);
             for (r = 0; r < n_rows; r++) {
                 y[r][(tiny_idx)k * f->y.step] = tinyi_round_f32(sum[r][0]);
-                if (f->kind != TINY_FFT_REAL_INVERSE) y[r][(tiny_idx)k * f->y.step + f->y.pair] = tinyi_round_f32(sum[r][1]);
+                if (f->kind != TINY_FFT_REAL_INVERSE)
+                    y[r][(tiny_idx)k * f->y.step + f->y.pair] = tinyi_round_f32(sum[r][1]);
             }
         }
     }
@@ -134,8 +139,11 @@ static const tiny_fft_params *tinyi_fft_params_of(const tiny_op *op)
 static void tinyi_fft_of_op(tinyi_fft_shape *f, const tiny_op *op)
 {
     const tiny_fft_params *p = tinyi_fft_params_of(op);
-    tinyi_fft_shape_of(f, op->kind == TINY_OP_FFT ? TINY_FFT_COMPLEX : op->kind == TINY_OP_RFFT ? TINY_FFT_REAL : TINY_FFT_REAL_INVERSE, op->in[0], op->out[0],
-                       p->inverse, p->norm, 0.0);
+    tinyi_fft_shape_of(f,
+                       op->kind == TINY_OP_FFT    ? TINY_FFT_COMPLEX
+                       : op->kind == TINY_OP_RFFT ? TINY_FFT_REAL
+                                                  : TINY_FFT_REAL_INVERSE,
+                       op->in[0], op->out[0], p->inverse, p->norm, 0.0);
 }
 
 static void tinyi_fft_ref_op(const tiny_op *op)
@@ -147,7 +155,8 @@ static void tinyi_fft_ref_op(const tiny_op *op)
 
 static void tinyi_fft_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
-    static const size_t lanes[] = { 1, 4, 8, TINYI_FFT_LANES };     /* of all targets: which it will be is not known here */
+    /* of all targets: which it will be is not known here */
+    static const size_t lanes[] = { 1, 4, 8, TINYI_FFT_LANES };
     const tiny_fft_plan *plan = tinyi_fft_params_of(op)->plan;
     tinyi_fft_shape f;
     tinyi_fft_way w;
@@ -180,36 +189,49 @@ static void tinyi_fft_fast(tiny_team *team, const tiny_op *op)
         return;
     }
     tinyi_fft_way_of_shape(&w, &f, lanes);
-    if (team->i == 0) tinyi_fft_fill(team, &w, (float *)team->shared, (float *)team->own, (float *)team->shared + w.floats);
+    if (team->i == 0)
+        tinyi_fft_fill(team, &w, (float *)team->shared, (float *)team->own, (float *)team->shared + w.floats);
     tiny_barrier(team);
     tinyi_fft_go(team, &f, &w, (const float *)team->shared);
 }
 
 /* A length, and the plan for it if there is one. */
-static tiny_status tinyi_fft_check_n(tiny_ctx *ctx, const char *name, tiny_fft_kind kind, tiny_idx n, const tiny_fft_plan *plan)
+static tiny_status tinyi_fft_check_n(tiny_ctx *ctx, const char *name, tiny_fft_kind kind, tiny_idx n,
+                                     const tiny_fft_plan *plan)
 {
     static const char *const of[] = { "complex rows", "real rows", "half spectra" };
     if (n < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a row has %td values, it must have one at least", name, n);
-    if (n > TINYI_FFT_MAX_N) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: a row has %td values, more than %td are not supported", name, n, TINYI_FFT_MAX_N);
+    if (n > TINYI_FFT_MAX_N)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: a row has %td values, more than %td are not supported", name, n,
+                          TINYI_FFT_MAX_N);
     if (!plan) return TINY_OK;
     if (plan->kind != kind || plan->n != (size_t)n)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan is for %s of %zu values, not for %s of %td", name, of[plan->kind], plan->n, of[kind], n);
-    if (plan->way.lanes != TINYI_OF(ctx->k, fft_lanes)()) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan was made for another target", name);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan is for %s of %zu values, not for %s of %td", name,
+                          of[plan->kind], plan->n, of[kind], n);
+    if (plan->way.lanes != TINYI_OF(ctx->k, fft_lanes)())
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan was made for another target", name);
     return TINY_OK;
 }
 
 /* length, norm, types and ranks of x; name: of the operation or of the plan */
-static tiny_status tinyi_fft_check(tiny_ctx *ctx, const char *name, tiny_fft_kind kind, tiny_fft_norm norm, const tiny_tensor *x)
+static tiny_status tinyi_fft_check(tiny_ctx *ctx, const char *name, tiny_fft_kind kind, tiny_fft_norm norm,
+                                   const tiny_tensor *x)
 {
     char text[96];
     int least = kind == TINY_FFT_REAL ? 1 : 2;
-    if ((int)norm < 0 || norm >= TINY_FFT_NORM_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: norm %d is unknown", name, (int)norm);
-    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x is %s, it must be f32", name, tiny_dtype_name(x->dtype));
-    if (x->rank < least) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must have rank %d at least", name, tinyi_shape_text(x, text), least);
+    if ((int)norm < 0 || norm >= TINY_FFT_NORM_COUNT)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: norm %d is unknown", name, (int)norm);
+    if (x->dtype != TINY_F32)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x is %s, it must be f32", name, tiny_dtype_name(x->dtype));
+    if (x->rank < least)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must have rank %d at least", name,
+                          tinyi_shape_text(x, text), least);
     if (kind != TINY_FFT_REAL && x->dim[x->rank - 1] != 2)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the last axis of x (%s) must be 2, real and imaginary part", name, tinyi_shape_text(x, text));
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the last axis of x (%s) must be 2, real and imaginary part", name,
+                          tinyi_shape_text(x, text));
     if (kind == TINY_FFT_REAL && x->rank == TINY_MAX_RANK)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, and its spectrum would need one axis more than %d", name, tinyi_shape_text(x, text), TINY_MAX_RANK);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, and its spectrum would need one axis more than %d", name,
+                          tinyi_shape_text(x, text), TINY_MAX_RANK);
     return TINY_OK;
 }
 
@@ -219,11 +241,15 @@ static tiny_status tinyi_fft_shape_op(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     const tiny_tensor *x = op->in[0];
     const char *name = op->kind == TINY_OP_FFT ? "fft" : op->kind == TINY_OP_RFFT ? "rfft" : "irfft";
     tiny_idx dim[TINY_MAX_RANK], bins, n;
-    tiny_status st = tinyi_fft_check(ctx, name, op->kind == TINY_OP_FFT ? TINY_FFT_COMPLEX : op->kind == TINY_OP_RFFT ? TINY_FFT_REAL : TINY_FFT_REAL_INVERSE,
+    tiny_status st = tinyi_fft_check(ctx, name,
+                                     op->kind == TINY_OP_FFT    ? TINY_FFT_COMPLEX
+                                     : op->kind == TINY_OP_RFFT ? TINY_FFT_REAL
+                                                                : TINY_FFT_REAL_INVERSE,
                                      p->norm, x);
     int i;
     if (st) return st;
-    if (op->kind != TINY_OP_IRFFT && p->n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: n is %td, only irfft takes it", name, p->n);
+    if (op->kind != TINY_OP_IRFFT && p->n)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: n is %td, only irfft takes it", name, p->n);
     for (i = 0; i < x->rank; i++) dim[i] = x->dim[i];
     if (op->kind == TINY_OP_FFT) {
         tinyi_want(want, TINY_F32, x->rank, dim);
@@ -240,7 +266,8 @@ static tiny_status tinyi_fft_shape_op(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     }
     bins = x->dim[x->rank - 2];
     n = p->n ? p->n : 2 * (bins - 1);
-    if (n < 1 || n / 2 + 1 != bins) return tinyi_fail(ctx, TINY_E_ARGUMENT, "irfft: %td bins do not give rows of %td values", bins, n);
+    if (n < 1 || n / 2 + 1 != bins)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "irfft: %td bins do not give rows of %td values", bins, n);
     dim[x->rank - 2] = n;
     tinyi_want(want, TINY_F32, x->rank - 1, dim);
     return tinyi_fft_check_n(ctx, name, TINY_FFT_REAL_INVERSE, n, p->plan);
@@ -261,7 +288,8 @@ static void tinyi_fft_cost(const tiny_op *op, tiny_cost *c)
     n = (double)f.n;
     rows = (double)f.rows;
     c->flops = rows * 5.0 * n * tinyi_fft_log2(n) * (f.kind == TINY_FFT_COMPLEX ? 1.0 : 0.5);
-    if (f.n && !tinyi_fft_smooth(f.kind != TINY_FFT_COMPLEX && f.n % 2 == 0 ? f.n / 2 : f.n)) c->flops = c->flops * 5.0 + rows * 60.0 * n;
+    if (f.n && !tinyi_fft_smooth(f.kind != TINY_FFT_COMPLEX && f.n % 2 == 0 ? f.n / 2 : f.n))
+        c->flops = c->flops * 5.0 + rows * 60.0 * n;
     if (!tinyi_fft_params_of(op)->plan) c->flops += 60.0 * n;               /* the tables, by one thread */
     c->bytes = rows * n * (f.kind == TINY_FFT_COMPLEX ? 16.0 : 8.0);
 }
@@ -278,10 +306,12 @@ static double tinyi_fft_terms(const tiny_op *op)
 /* leading axes, then the length: short ones, even ones, primes on both sides of 31 */
 static int tinyi_fft_case_dims(tiny_case *c, tiny_idx *dim)
 {
-    static const short some[] = { 17, 30, 31, 32, 37, 48, 53, 64, 74, 96, 101, 121, 128, 135, 144, 160, 210, 243, 251, 256, 262, 289 };
+    static const short some[] = { 17,  30,  31,  32,  37,  48,  53,  64,  74,  96,  101,
+                                  121, 128, 135, 144, 160, 210, 243, 251, 256, 262, 289 };
     int i, lead = tiny_case_pick(c, 3);
     for (i = 0; i < lead; i++) dim[i] = tiny_case_dim(c, lead == 1 ? 40 : 6);
-    dim[lead] = c->index && tiny_case_pick(c, 2) ? some[tiny_case_pick(c, (int)TINYI_COUNT(some))] : tiny_case_dim(c, 70);
+    dim[lead] =
+        c->index && tiny_case_pick(c, 2) ? some[tiny_case_pick(c, (int)TINYI_COUNT(some))] : tiny_case_dim(c, 70);
     return lead;
 }
 
@@ -305,12 +335,15 @@ static void tinyi_fft_cases(tiny_case *c) { tinyi_fft_case(c, 0, 0); }
 static void tinyi_rfft_cases(tiny_case *c) { tinyi_fft_case(c, 1, 0); }
 static void tinyi_irfft_cases(tiny_case *c) { tinyi_fft_case(c, 0, 1); }
 
-static const short tinyi_fft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_lanes, TINYI_K_fft_in, TINYI_K_fft_out, TINYI_K_fft_in_rows, TINYI_K_fft_out_rows,
-                                           TINYI_K_fft_last, TINYI_K_fft_mul, -1 };
-static const short tinyi_rfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_real, TINYI_K_fft_lanes, TINYI_K_fft_in, TINYI_K_fft_in_rows, TINYI_K_fft_out_rows,
-                                            TINYI_K_fft_last, TINYI_K_fft_mul, -1 };
-static const short tinyi_irfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_unreal, TINYI_K_fft_lanes, TINYI_K_fft_in, TINYI_K_fft_in_rows, TINYI_K_fft_out_rows,
-                                             TINYI_K_fft_last, TINYI_K_fft_mul, -1 };
+static const short tinyi_fft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_lanes,   TINYI_K_fft_in,
+                                           TINYI_K_fft_out,  TINYI_K_fft_in_rows, TINYI_K_fft_out_rows,
+                                           TINYI_K_fft_last, TINYI_K_fft_mul,     -1 };
+static const short tinyi_rfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_real,    TINYI_K_fft_lanes,
+                                            TINYI_K_fft_in,   TINYI_K_fft_in_rows, TINYI_K_fft_out_rows,
+                                            TINYI_K_fft_last, TINYI_K_fft_mul,     -1 };
+static const short tinyi_irfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_unreal,  TINYI_K_fft_lanes,
+                                             TINYI_K_fft_in,   TINYI_K_fft_in_rows, TINYI_K_fft_out_rows,
+                                             TINYI_K_fft_last, TINYI_K_fft_mul,     -1 };
 
 TINYI_ROW tinyi_row_fft = TINYI_ROW_OF("fft", TINY_OP_FFT, TAKES(1, 1), GIVES(1), PARAMS(tiny_fft_params), FLAGS(0),
     SHAPE(tinyi_fft_shape_op), REFERENCE(tinyi_fft_ref_op), FAST(tinyi_fft_fast, tinyi_fft_work), COST(tinyi_fft_cost),
@@ -336,14 +369,16 @@ TINY_API tiny_status tiny_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
     return tinyi_call(ctx, TINY_OP_RFFT, x, NULL, params, y);
 }
 
-TINY_API tiny_status tiny_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
+TINY_API tiny_status tiny_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
+                                const tiny_tensor *y)
 {
     return tinyi_call(ctx, TINY_OP_IRFFT, x, NULL, params, y);
 }
 
 /* ---- two axes, as two operations with a tensor of the context between them */
 
-static tiny_status tinyi_fft_two(tiny_ctx *ctx, const char *name, int kind, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
+static tiny_status tinyi_fft_two(tiny_ctx *ctx, const char *name, int kind, const tiny_tensor *x,
+                                 const tiny_fft_params *params, const tiny_tensor *y)
 {
     tiny_tensor spectrum, a, b;
     tiny_fft_params plain = params ? *params : tinyi_fft_default;
@@ -354,14 +389,18 @@ static tiny_status tinyi_fft_two(tiny_ctx *ctx, const char *name, int kind, cons
     if (!x || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %s is missing", name, x ? "y" : "x");
     st = tiny_tensor_check(complex);
     if (st) return tinyi_fail(ctx, st, "%s: %s: %s", name, complex == x ? "x" : "y", tiny_status_text(st));
-    if (complex->rank < 3) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must be (..., m, n, 2)", name, complex == x ? "x" : "y", tinyi_shape_text(complex, text));
+    if (complex->rank < 3)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must be (..., m, n, 2)", name, complex == x ? "x" : "y",
+                          tinyi_shape_text(complex, text));
     spectrum = tiny_tensor_nd(NULL, TINY_F32, complex->rank, complex->dim);
     spectrum.data = tinyi_alloc(ctx, (size_t)tiny_tensor_count(&spectrum), sizeof(float));
     if (!spectrum.data) return tiny_ctx_status(ctx);
     a = tiny_tensor_swap(spectrum, spectrum.rank - 3, spectrum.rank - 2);
     b = tiny_tensor_swap(*complex, spectrum.rank - 3, spectrum.rank - 2);
     plain.n = 0;
-    if (plain.plan && (plain.plan->kind != TINY_FFT_COMPLEX || plain.plan->n != (size_t)complex->dim[complex->rank - 3])) plain.plan = NULL;
+    if (plain.plan &&
+        (plain.plan->kind != TINY_FFT_COMPLEX || plain.plan->n != (size_t)complex->dim[complex->rank - 3]))
+        plain.plan = NULL;
     if (kind == TINY_OP_IRFFT) {
         plain.inverse = 1;
         st = tinyi_call(ctx, TINY_OP_FFT, &b, NULL, &plain, &a);
@@ -380,12 +419,14 @@ TINY_API tiny_status tiny_fft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
     return tinyi_fft_two(ctx, "fft2", TINY_OP_FFT, x, params, y);
 }
 
-TINY_API tiny_status tiny_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
+TINY_API tiny_status tiny_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
+                                const tiny_tensor *y)
 {
     return tinyi_fft_two(ctx, "rfft2", TINY_OP_RFFT, x, params, y);
 }
 
-TINY_API tiny_status tiny_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
+TINY_API tiny_status tiny_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
+                                 const tiny_tensor *y)
 {
     return tinyi_fft_two(ctx, "irfft2", TINY_OP_IRFFT, x, params, y);
 }
@@ -401,7 +442,8 @@ static void tinyi_fft_alone(tiny_team *team, const tinyi_kernels *k, void *own)
     team->own = own;
 }
 
-TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows, tiny_fft_plan **out)
+TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows,
+                                        tiny_fft_plan **out)
 {
     tiny_fft_plan *plan = NULL;
     void *work = NULL, *scratch = NULL;
@@ -411,7 +453,10 @@ TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind
     st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!out || rows < 0 || (int)kind < 0 || kind > TINY_FFT_REAL_INVERSE)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fft plan: there must be a place for it, a known kind (%d) and no negative number of rows (%td)", (int)kind, rows);
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "fft plan: there must be a place for it, a known kind (%d) and no negative number of rows (%td)", (int)kind,
+            rows);
     st = tinyi_fft_check_n(ctx, "fft plan", kind, n, NULL);
     if (st) return st;
     plan = (tiny_fft_plan *)tiny_alloc(ctx, sizeof *plan);
@@ -446,7 +491,8 @@ TINY_API void tiny_fft_plan_close(tiny_ctx *ctx, tiny_fft_plan *plan)
 
 TINY_API size_t tiny_fft_plan_bytes(const tiny_fft_plan *plan) { return plan ? plan->way.own * sizeof(float) : 0; }
 
-TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work)
+TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm,
+                                       const tiny_tensor *y, void *work)
 {
     const int x_complex = plan && plan->kind != TINY_FFT_REAL, y_complex = plan && plan->kind != TINY_FFT_REAL_INVERSE;
     tinyi_fft_shape f;
@@ -461,11 +507,14 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
     bins = (tiny_idx)(plan->kind == TINY_FFT_COMPLEX ? plan->n : plan->n / 2 + 1);
     if (lead < 0 || lead != y->rank - 1 - y_complex) return TINY_E_SHAPE;
     if ((x_complex && x->dim[lead + 1] != 2) || (y_complex && y->dim[lead + 1] != 2)) return TINY_E_SHAPE;
-    if (x->dim[lead] != (x_complex ? bins : (tiny_idx)plan->n) || y->dim[lead] != (y_complex ? bins : (tiny_idx)plan->n)) return TINY_E_SHAPE;
+    if (x->dim[lead] != (x_complex ? bins : (tiny_idx)plan->n) ||
+        y->dim[lead] != (y_complex ? bins : (tiny_idx)plan->n))
+        return TINY_E_SHAPE;
     for (i = 0; i < lead; i++) if (x->dim[i] != y->dim[i]) return TINY_E_SHAPE;
     tinyi_fft_shape_of(&f, plan->kind, x, y, inverse, norm, 0.0);
     tinyi_fft_alone(&team, plan->k, work);
-    for (row = 0; row < f.rows; row += (tiny_idx)tinyi_fft_at_once(&plan->way)) tinyi_fft_group(&team, &f, &plan->way, plan->table, row);
+    for (row = 0; row < f.rows; row += (tiny_idx)tinyi_fft_at_once(&plan->way))
+        tinyi_fft_group(&team, &f, &plan->way, plan->table, row);
     return TINY_OK;
 }
 

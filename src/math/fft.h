@@ -24,47 +24,56 @@ typedef struct tiny_fft_params {
     const tiny_fft_plan *plan;              /* NULL: the tables are made for this call, which costs more than one row */
 } tiny_fft_params;
 
-/* All f32, any strides and leading axes; complex values are a last axis of 2, real part first. params may be NULL; y must
- * not overlap x.
+/* All f32, any strides and leading axes; complex values are a last axis of 2, real part first. params may be NULL; y
+ * must not overlap x.
  *   fft     (..., n, 2) -> (..., n, 2)
  *   rfft    (..., n) -> (..., n/2 + 1, 2)      of real rows; bin n - k would be the conjugate of bin k
  *   irfft   (..., n/2 + 1, 2) -> (..., n)      imaginary parts of bin 0 and, n even, of bin n/2 count as 0
  * Another axis: bring it to its place with tiny_tensor_swap, no data moves. */
 TINY_API tiny_status tiny_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
-TINY_API tiny_status tiny_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
-TINY_API tiny_status tiny_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+TINY_API tiny_status tiny_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
+                               const tiny_tensor *y);
+TINY_API tiny_status tiny_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
+                                const tiny_tensor *y);
 
-/* Over the last two axes, m rows of n: (..., m, n, 2), with (..., m, n) and (..., m, n/2 + 1, 2) for the real forms. Each
- * takes memory for one spectrum from the context and gives it back. A plan serves the axes that it fits. */
-TINY_API tiny_status tiny_fft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
-TINY_API tiny_status tiny_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
-TINY_API tiny_status tiny_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+/* Over the last two axes, m rows of n: (..., m, n, 2), with (..., m, n) and (..., m, n/2 + 1, 2) for the real forms.
+ * Each takes memory for one spectrum from the context and gives it back. A plan serves the axes that it fits. */
+TINY_API tiny_status tiny_fft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
+                               const tiny_tensor *y);
+TINY_API tiny_status tiny_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
+                                const tiny_tensor *y);
+TINY_API tiny_status tiny_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
+                                 const tiny_tensor *y);
 
 /* The tables for rows of n values, in memory of the context and for its target. rows: how many a call will have, 0 when
  * that is not known. Nothing writes to a plan: threads may share it, and contexts of the same target. The context must
  * outlive it. On failure *out is NULL. */
-TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows, tiny_fft_plan **out);
+TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows,
+                                        tiny_fft_plan **out);
 TINY_API void tiny_fft_plan_close(tiny_ctx *ctx, tiny_fft_plan *plan);      /* takes NULL */
 TINY_API size_t tiny_fft_plan_bytes(const tiny_fft_plan *plan);            /* of workspace for one tiny_fft_plan_run */
 /* The rows of x into y on the calling thread, without a context. For a complex plan y may be exactly x. work: bytes as
- * told, aligned to 4, better to 64; each thread its own. Answers E_ARGUMENT, E_SHAPE or E_DTYPE when x, y and the plan do
- * not fit. */
-TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work);
+ * told, aligned to 4, better to 64; each thread its own. Answers E_ARGUMENT, E_SHAPE or E_DTYPE when x, y and the plan
+ * do not fit. */
+TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm,
+                                       const tiny_tensor *y, void *work);
 
 #define TINYI_OPS_FFT(ROW) ROW(FFT, fft) ROW(RFFT, rfft) ROW(IRFFT, irfft)
 
 /* ---- inside: what the bodies share ---- */
 
-#define TINYI_KERNELS_FFT(K)                                                                                                                \
-    K(fft_lanes, size_t, (void))                                                                                                            \
-    K(fft_pass, void, (float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s))                     \
-    K(fft_in, void, (float *z, const float *x, size_t n, ptrdiff_t step, size_t lanes, int swap))                                           \
-    K(fft_out, void, (float *y, const float *z, size_t n, ptrdiff_t step, size_t lanes, float scale, int swap))                             \
-    K(fft_in_rows, void, (float *z, const float *const *rows, size_t n_rows, size_t n, int swap))                                           \
-    K(fft_out_rows, void, (float *const *rows, const float *z, size_t n_rows, size_t n, float scale, int swap))                             \
-    K(fft_last, void, (float *y, const float *z, const float *tw, const float *roots, size_t m, size_t split, float scale, int swap))       \
-    K(fft_mul, void, (float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out))                          \
-    K(fft_real, void, (float *y, const float *z, const float *w, size_t h))                                                                 \
+#define TINYI_KERNELS_FFT(K)                                                                                          \
+    K(fft_lanes, size_t, (void))                                                                                      \
+    K(fft_pass, void,                                                                                                 \
+      (float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s))               \
+    K(fft_in, void, (float *z, const float *x, size_t n, ptrdiff_t step, size_t lanes, int swap))                     \
+    K(fft_out, void, (float *y, const float *z, size_t n, ptrdiff_t step, size_t lanes, float scale, int swap))       \
+    K(fft_in_rows, void, (float *z, const float *const *rows, size_t n_rows, size_t n, int swap))                     \
+    K(fft_out_rows, void, (float *const *rows, const float *z, size_t n_rows, size_t n, float scale, int swap))       \
+    K(fft_last, void,                                                                                                 \
+      (float *y, const float *z, const float *tw, const float *roots, size_t m, size_t split, float scale, int swap)) \
+    K(fft_mul, void, (float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out))    \
+    K(fft_real, void, (float *y, const float *z, const float *w, size_t h))                                           \
     K(fft_unreal, void, (float *z, const float *x, const float *w, size_t h))
 
 TINYI_C_END

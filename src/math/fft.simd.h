@@ -1,10 +1,11 @@
 /* src/math/fft.simd.h - the steps of math/fft.c
  *
- * A number here is V_LANES complex values: V_LANES real parts, then V_LANES imaginary parts (W floats). A pass of radix r over
- * n = r m numbers in s interleaved sequences, decimation in frequency in the self-sorting order of T. Stockham (W. Cochran
- * et al., Proc. IEEE 55(10), 1967):
+ * A number here is V_LANES complex values: V_LANES real parts, then V_LANES imaginary parts (W floats). A pass of radix
+ * r over n = r m numbers in s interleaved sequences, decimation in frequency in the self-sorting order of T. Stockham
+ * (W. Cochran et al., Proc. IEEE 55(10), 1967):
  *
- *   y[q + s (r p + t)] = w^(p t) * sum over u < r of x[q + s (p + m u)] exp(-2 pi i u t / r),  w = exp(-2 pi i / n), q < s, p < m
+ *   y[q + s (r p + t)] = w^(p t) * sum over u < r of x[q + s (p + m u)] exp(-2 pi i u t / r),  w = exp(-2 pi i / n), q
+ *   < s, p < m
  *
  * Only the forward sign: the inverse exchanges real and imaginary parts on the way in and out. Blocks are turned by
  * tinyi_layout_turn_b4 of math/layout.simd.h.                                                                        */
@@ -19,7 +20,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f
 TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
 {
     *a = _mm512_permutex2var_ps(re, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), im);
-    *b = _mm512_permutex2var_ps(re, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), im);
+    *b =
+        _mm512_permutex2var_ps(re, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), im);
 }
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
 {
@@ -37,7 +39,10 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_
     *a = _mm256_permute2f128_ps(low, high, 0x20);
     *b = _mm256_permute2f128_ps(low, high, 0x31);
 }
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return _mm256_permutevar8x32_ps(a, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0)); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
+{
+    return _mm256_permutevar8x32_ps(a, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+}
 #elif V_NEON
 TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
 {
@@ -189,7 +194,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft5)(f_c *a, f_c *b, f_c *c, f_c *d, 
     *d = f_sub(n, y);
     *e = f_sub(m, x);
 }
-/* even numbers and odd ones by four, then pairs: bin k is even + w^k odd, bin k + 4 even - w^k odd, w = exp(-i pi / 4) */
+/* even numbers and odd ones by four, then pairs: bin k is even + w^k odd, bin k + 4 even - w^k odd, w = exp(-i pi /
+ * 4) */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft8)(f_c *a, f_c *b, f_c *c, f_c *d, f_c *e, f_c *f, f_c *g, f_c *h)
 {
     const v_f32 root = v_set(0.707106781f);
@@ -213,9 +219,10 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft8)(f_c *a, f_c *b, f_c *c, f_c *d, 
     *h = f_sub(even3, odd3);
 }
 
-/* any r <= 31: pairs u and r - u; roots: r values exp(+2 pi i k / r). x and y: numbers xs and ys floats apart. w: twiddles of
- * bins 1 to r - 1, or NULL */
-static void TINY_FN(tinyi_fft_dft)(float *y, size_t ys, const float *x, size_t xs, const float *w, const float *roots, size_t r)
+/* any r <= 31: pairs u and r - u; roots: r values exp(+2 pi i k / r). x and y: numbers xs and ys floats apart. w:
+ * twiddles of bins 1 to r - 1, or NULL */
+static void TINY_FN(tinyi_fft_dft)(float *y, size_t ys, const float *x, size_t xs, const float *w, const float *roots,
+                                   size_t r)
 {
     f_c a[16], b[16], sum = f_get(x), first = sum, middle = sum;
     const size_t h = (r - 1) / 2;
@@ -274,7 +281,8 @@ static void TINY_FN(tinyi_fft_dft)(float *y, size_t ys, const float *x, size_t x
 #endif
 
 /* tw: r - 1 twiddles for each p */
-static void TINY_FN(tinyi_fft_pass)(float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s)
+static void TINY_FN(tinyi_fft_pass)(float *to, const float *from, const float *w, const float *roots, size_t r,
+                                    size_t m, size_t s)
 {
     const size_t ys = s * F_W, xs = m * ys;
     size_t p, q;
@@ -283,25 +291,28 @@ static void TINY_FN(tinyi_fft_pass)(float *to, const float *from, const float *w
         F_LOOP(2, const f_c a = F_AT(0); const f_c b = F_AT(1); f_put(y, f_add(a, b)); F_TO(1, f_sub(a, b));)
         break;
     case 3:
-        F_LOOP(3, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); TINY_FN(tinyi_fft_dft3)(&a, &b, &c); f_put(y, a); F_TO(1, b); F_TO(2, c);)
+        F_LOOP(3, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); TINY_FN(tinyi_fft_dft3)(&a, &b, &c); f_put(y, a);
+               F_TO(1, b); F_TO(2, c);)
         break;
     case 4:
-        F_LOOP(4, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
-               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d);)
+        F_LOOP(4, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3);
+               TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d); f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d);)
         break;
     case 5:
-        F_LOOP(5, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); f_c e = F_AT(4); TINY_FN(tinyi_fft_dft5)(&a, &b, &c, &d, &e);
-               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d); F_TO(4, e);)
+        F_LOOP(5, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); f_c e = F_AT(4);
+               TINY_FN(tinyi_fft_dft5)(&a, &b, &c, &d, &e); f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d);
+               F_TO(4, e);)
         break;
     case 8:
-        F_LOOP(8, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); f_c e = F_AT(4); f_c f = F_AT(5); f_c g = F_AT(6); f_c h = F_AT(7);
-               TINY_FN(tinyi_fft_dft8)(&a, &b, &c, &d, &e, &f, &g, &h);
-               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d); F_TO(4, e); F_TO(5, f); F_TO(6, g); F_TO(7, h);)
+        F_LOOP(8, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); f_c e = F_AT(4); f_c f = F_AT(5);
+               f_c g = F_AT(6); f_c h = F_AT(7); TINY_FN(tinyi_fft_dft8)(&a, &b, &c, &d, &e, &f, &g, &h); f_put(y, a);
+               F_TO(1, b); F_TO(2, c); F_TO(3, d); F_TO(4, e); F_TO(5, f); F_TO(6, g); F_TO(7, h);)
         break;
     default:
         for (p = 0; p < m; p++)
             for (q = 0; q < s; q++)
-                TINY_FN(tinyi_fft_dft)(to + p * r * ys + q * F_W, ys, from + p * ys + q * F_W, xs, p ? w + 2 * (r - 1) * p : NULL, roots, r);
+                TINY_FN(tinyi_fft_dft)
+                (to + p * r * ys + q * F_W, ys, from + p * ys + q * F_W, xs, p ? w + 2 * (r - 1) * p : NULL, roots, r);
     }
 }
 
@@ -314,7 +325,8 @@ static void TINY_FN(tinyi_fft_in)(float *z, const float *x, size_t n, ptrdiff_t 
 {
     for (; n; n--, x += step, z += F_W) f_put(z, f_read(x, lanes, swap));
 }
-static void TINY_FN(tinyi_fft_out)(float *y, const float *z, size_t n, ptrdiff_t step, size_t lanes, float scale, int swap)
+static void TINY_FN(tinyi_fft_out)(float *y, const float *z, size_t n, ptrdiff_t step, size_t lanes, float scale,
+                                   int swap)
 {
     const v_f32 f = v_set(scale);
     for (; n; n--, y += step, z += F_W) f_write(y, f_get(z), lanes, f, swap);
@@ -338,7 +350,8 @@ void TINY_FN(tinyi_fft_turn)(float *y, size_t ys, const float *x, size_t xs)
     (void)ys;
     (void)xs;
 #else
-    TINY_FN(tinyi_layout_turn_b4)((unsigned char *)y, (ptrdiff_t)(ys * sizeof(float)), (const unsigned char *)x, (ptrdiff_t)(xs * sizeof(float)));
+    TINY_FN(tinyi_layout_turn_b4)
+    ((unsigned char *)y, (ptrdiff_t)(ys * sizeof(float)), (const unsigned char *)x, (ptrdiff_t)(xs * sizeof(float)));
 #endif
 }
 
@@ -363,7 +376,8 @@ static void TINY_FN(tinyi_fft_in_rows)(float *z, const float *const *rows, size_
         TINY_FN(tinyi_fft_turn)(z + V_LANES, F_W, im, V_LANES);
     }
 }
-static void TINY_FN(tinyi_fft_out_rows)(float *const *rows, const float *z, size_t n_rows, size_t n, float scale, int swap)
+static void TINY_FN(tinyi_fft_out_rows)(float *const *rows, const float *z, size_t n_rows, size_t n, float scale,
+                                        int swap)
 {
     F_ROOM(re, V_LANES * V_LANES)
     F_ROOM(im, V_LANES * V_LANES)
@@ -383,9 +397,10 @@ static void TINY_FN(tinyi_fft_out_rows)(float *const *rows, const float *z, size
 }
 
 /* ---- the last step of one long row: z holds m numbers whose lanes l < split were transformed apart; tw: m numbers of
- * exp(-2 pi i l k / n). Then y[k + m t] = sum over l of (tw z)[k], lane l, times exp(-2 pi i l t / split), for blocks of
- * V_LANES values of k, turned so that lanes count k. */
-static void TINY_FN(tinyi_fft_last)(float *y, const float *z, const float *tw, const float *roots, size_t m, size_t split, float scale, int swap)
+ * exp(-2 pi i l k / n). Then y[k + m t] = sum over l of (tw z)[k], lane l, times exp(-2 pi i l t / split), for blocks
+ * of V_LANES values of k, turned so that lanes count k. */
+static void TINY_FN(tinyi_fft_last)(float *y, const float *z, const float *tw, const float *roots, size_t m,
+                                    size_t split, float scale, int swap)
 {
     const v_f32 f = v_set(scale);
     F_ROOM(re, V_LANES * V_LANES)
@@ -444,7 +459,8 @@ static void TINY_FN(tinyi_fft_last)(float *y, const float *z, const float *tw, c
                 f_put(v + (4 * l + 3) * F_W, f_times(d, v_set(roots[6 * l]), v_set(-roots[6 * l + 1])));
             }
             for (l = 0; l < 4; l++) {
-                f_c a = f_get(v + l * F_W), b = f_get(v + (l + 4) * F_W), c = f_get(v + (l + 8) * F_W), d = f_get(v + (l + 12) * F_W);
+                f_c a = f_get(v + l * F_W), b = f_get(v + (l + 4) * F_W), c = f_get(v + (l + 8) * F_W),
+                    d = f_get(v + (l + 12) * F_W);
                 TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
                 F_Y(l, a); F_Y(l + 4, b); F_Y(l + 8, c); F_Y(l + 12, d);
             }
@@ -462,7 +478,8 @@ static void TINY_FN(tinyi_fft_last)(float *y, const float *z, const float *tw, c
 /* ---- products and the two ends of real transforms; complex values as they lie in tensors */
 
 /* y = scale * x * w */
-static void TINY_FN(tinyi_fft_mul)(float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out)
+static void TINY_FN(tinyi_fft_mul)(float *y, const float *x, const float *w, size_t n, float scale, int swap_in,
+                                   int swap_out)
 {
     const v_f32 f = v_set(scale);
     size_t k;
@@ -475,8 +492,9 @@ static void TINY_FN(tinyi_fft_mul)(float *y, const float *x, const float *w, siz
     }
 }
 
-/* From Z, the transform of x[2j] + i x[2j+1] (h values), the spectrum of the real x: with E = (Z[k] + conj Z[h-k]) / 2 and
- * O = -i (Z[k] - conj Z[h-k]) / 2:  y[k] = E + w[k] O,  y[h-k] = conj(E - w[k] O);  w[k] = exp(-2 pi i k / 2h), k <= h / 2. */
+/* From Z, the transform of x[2j] + i x[2j+1] (h values), the spectrum of the real x: with E = (Z[k] + conj Z[h-k]) / 2
+ * and O = -i (Z[k] - conj Z[h-k]) / 2:  y[k] = E + w[k] O,  y[h-k] = conj(E - w[k] O);  w[k] = exp(-2 pi i k / 2h), k
+ * <= h / 2. */
 static void TINY_FN(tinyi_fft_real)(float *y, const float *z, const float *w, size_t h)
 {
     const v_f32 one = v_set(1.0f), half = v_set(0.5f);
@@ -512,8 +530,8 @@ static void TINY_FN(tinyi_fft_real)(float *y, const float *z, const float *w, si
     }
 }
 
-/* The way back: z[k] = E + i O, z[h-k] = conj(E) + i conj(O), E = x[k] + conj x[h-k], O = conj(w[k]) (x[k] - conj x[h-k]);
- * the unscaled inverse transform of z is then 2h times the real rows, two values in a complex one. */
+/* The way back: z[k] = E + i O, z[h-k] = conj(E) + i conj(O), E = x[k] + conj x[h-k], O = conj(w[k]) (x[k] - conj
+ * x[h-k]); the unscaled inverse transform of z is then 2h times the real rows, two values in a complex one. */
 static void TINY_FN(tinyi_fft_unreal)(float *z, const float *x, const float *w, size_t h)
 {
     const v_f32 one = v_set(1.0f);

@@ -1,4 +1,5 @@
-/* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds stand in math/fft.c */
+/* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds stand in
+ * math/fft.c */
 #include "math/fft_way_inside.h"
 #include "math/elem.h"
 #include <string.h>
@@ -75,7 +76,8 @@ static void tinyi_fft_way_of(tinyi_fft_way *w, size_t n, size_t n_real, size_t l
     } else {
         size_t split = tinyi_fft_split_of(n, lanes), fill = rows ? TINYI_MIN(rows, lanes) : 1;
         /* numbers that each way handles a row; a batch of long rows leaves the second cache */
-        double by_split = (double)(n / split), by_batch = (double)n / (double)fill * (n * lanes * 16 > 262144 ? 1.5 : 1.0);
+        double by_split = (double)(n / split),
+               by_batch = (double)n / (double)fill * (n * lanes * 16 > 262144 ? 1.5 : 1.0);
         w->way = columns || lanes == 1 || by_batch < 0.8 * by_split ? TINYI_FFT_BATCH : TINYI_FFT_SPLIT;
         w->split = w->way == TINYI_FFT_BATCH ? 1 : split;
         w->m = w->way == TINYI_FFT_BATCH ? n : n / split;
@@ -144,7 +146,8 @@ size_t tinyi_fft_scratch(const tinyi_fft_way *w)
     return tinyi_fft_roots_bytes(n);
 }
 
-static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z);
+static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x,
+                                float scale, int swap, float *z);
 
 void tinyi_fft_fill(tiny_team *team, const tinyi_fft_way *w, float *table, float *work, void *scratch)
 {
@@ -180,7 +183,8 @@ void tinyi_fft_fill(tiny_team *team, const tinyi_fft_way *w, float *table, float
         float *c = table + w->chirp, *s = table + w->spectrum;
         float *a = work + 2 * tinyi_fft_set(w);
         tinyi_fft_roots_make(&roots, 2 * w->n, scratch);
-        for (p = 0, t = 0; p < w->n; t = (t + 2 * p + 1) % (2 * w->n), p++) tinyi_fft_root(&roots, t, c + 2 * p, c + 2 * p + 1);
+        for (p = 0, t = 0; p < w->n; t = (t + 2 * p + 1) % (2 * w->n), p++)
+            tinyi_fft_root(&roots, t, c + 2 * p, c + 2 * p + 1);
         memset(a, 0, 2 * w->conv * sizeof *a);
         for (p = 0; p < w->n; p++) {        /* conj c, at p and at -p */
             a[2 * p] = c[2 * p];
@@ -217,7 +221,8 @@ static void tinyi_fft_numbers(tiny_team *team, const tinyi_fft_way *w, const flo
 }
 
 /* y = scale * the transform of x, n = split * m values; z: room for two sets of numbers. y may be x. */
-static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z)
+static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x,
+                                float scale, int swap, float *z)
 {
     float *other = z + tinyi_fft_set(w);
     TINYI_K(team, fft_in)(z, x, w->m, (ptrdiff_t)(2 * w->split), w->split, swap);
@@ -225,7 +230,8 @@ static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const f
     TINYI_K(team, fft_last)(y, z, table + w->last, table + w->last_roots, w->m, w->split, scale, swap);
 }
 
-static void tinyi_fft_chirp_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z)
+static void tinyi_fft_chirp_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x,
+                                float scale, int swap, float *z)
 {
     const tinyi_fn_fft_mul mul = TINYI_K(team, fft_mul);
     float *a = z + 2 * tinyi_fft_set(w), *b = a + tinyi_fft_round(2 * w->conv, 16);
@@ -238,8 +244,8 @@ static void tinyi_fft_chirp_row(tiny_team *team, const tinyi_fft_way *w, const f
 }
 
 /* dense rows of n complex values: as many as the way takes at once */
-static void tinyi_fft_rows(tiny_team *team, const tinyi_fft_way *w, const float *table, float *const *y, const float *const *x, size_t n_rows, float scale,
-                           int swap, float *z)
+static void tinyi_fft_rows(tiny_team *team, const tinyi_fft_way *w, const float *table, float *const *y,
+                           const float *const *x, size_t n_rows, float scale, int swap, float *z)
 {
     size_t r;
     if (w->way == TINYI_FFT_BATCH) {
@@ -260,7 +266,8 @@ static void tinyi_fft_rows(tiny_team *team, const tinyi_fft_way *w, const float 
 size_t tinyi_fft_at_once(const tinyi_fft_way *w) { return w->way == TINYI_FFT_BATCH ? w->lanes : 1; }
 
 /* one row of x as dense complex values in `to`; or where it lies, when it is that already */
-static const float *tinyi_fft_row_in(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx row, float *to, float *more)
+static const float *tinyi_fft_row_in(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w,
+                                     const float *table, tiny_idx row, float *to, float *more)
 {
     const tinyi_fft_side *s = &f->x;
     const float *x = tinyi_fft_row(s, row);
@@ -316,7 +323,8 @@ static float *tinyi_fft_row_place(const tinyi_fft_shape *f, const tinyi_fft_way 
     return room;
 }
 
-static void tinyi_fft_row_out(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx row, float *from, float *more)
+static void tinyi_fft_row_out(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table,
+                              tiny_idx row, float *from, float *more)
 {
     const tinyi_fft_side *s = &f->y;
     float *y = tinyi_fft_row(s, row);
@@ -365,7 +373,8 @@ void tinyi_fft_way_of_shape(tinyi_fft_way *w, const tinyi_fft_shape *f, size_t l
     tinyi_fft_way_for(w, f->kind, f->n, lanes, (size_t)f->rows, tinyi_fft_columns(f) >= 0);
 }
 
-static void tinyi_fft_go_columns(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, int axis)
+static void tinyi_fft_go_columns(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table,
+                                 int axis)
 {
     const tinyi_fn_fft_in in = TINYI_K(team, fft_in);
     const tinyi_fn_fft_out out = TINYI_K(team, fft_out);
@@ -379,11 +388,13 @@ static void tinyi_fft_go_columns(tiny_team *team, const tinyi_fft_shape *f, cons
             float *z = (float *)team->own, *other = z + tinyi_fft_set(w);
             in(z, f->x.data + 2 * c + i * f->x.stride[a] + j * f->x.stride[b], w->n, f->x.step, used, f->inverse);
             tinyi_fft_numbers(team, w, table, &z, &other);
-            out(f->y.data + 2 * c + i * f->y.stride[a] + j * f->y.stride[b], z, w->n, f->y.step, used, (float)f->scale, f->inverse);
+            out(f->y.data + 2 * c + i * f->y.stride[a] + j * f->y.stride[b], z, w->n, f->y.step, used, (float)f->scale,
+                f->inverse);
         }
 }
 
-void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first)
+void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table,
+                     tiny_idx first)
 {
     const size_t at_once = tinyi_fft_at_once(w), room = tinyi_fft_round(2 * (w->n + 1), 16);
     const size_t n_rows = (size_t)TINYI_MIN((tiny_idx)at_once, f->rows - first);
@@ -401,7 +412,8 @@ void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_
 
 void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table)
 {
-    const tiny_idx at_once = (tiny_idx)tinyi_fft_at_once(w), groups = (f->rows + at_once - 1) / at_once, grain = 32768 / ((tiny_idx)w->n * at_once) + 1;
+    const tiny_idx at_once = (tiny_idx)tinyi_fft_at_once(w), groups = (f->rows + at_once - 1) / at_once,
+                   grain = 32768 / ((tiny_idx)w->n * at_once) + 1;
     const int axis = tinyi_fft_columns(f);
     tiny_idx g, g0, g1;
     if (w->way == TINYI_FFT_BATCH && axis >= 0) {

@@ -30,7 +30,8 @@ enum { TINYI_FFT_BATCH, TINYI_FFT_SPLIT, TINYI_FFT_CHIRP };
 typedef struct tinyi_fft_way {              /* offsets count floats from the start of its table */
     int way;
     size_t n, lanes;                        /* complex values a row; of a vector */
-    size_t split, m;                        /* transform of m numbers with `split` lanes in use; for chirp of the convolution */
+    /* transform of m numbers with `split` lanes in use; for chirp of the convolution */
+    size_t split, m;
     size_t conv;                            /* M of chirp */
     size_t n_real;                          /* length of the real rows whose ends are unravelled; 0 for complex ones */
     int n_passes;
@@ -61,7 +62,8 @@ TINYI_FN size_t tinyi_fft_scratch(const tinyi_fft_way *w);
 /* All threads. own: w->own floats. */
 TINYI_FN void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table);
 /* rows [first, first + as many as the way takes at once) */
-TINYI_FN void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first);
+TINYI_FN void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table,
+                              tiny_idx first);
 TINYI_FN size_t tinyi_fft_at_once(const tinyi_fft_way *w);
 
 TINYI_C_END

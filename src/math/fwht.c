@@ -1,12 +1,15 @@
 /* src/math/fwht.c - Walsh-Hadamard transform of blocks of rows
  *
- * Paper    J. Fino, V. Algazi, "Unified matrix treatment of the fast Walsh-Hadamard transform", IEEE Trans. Computers 25(11), 1976
- * Formula  y[i] = scale * sum over j of H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j] over blocks of n = r m, m = 2^k, r = 1 or an order of
- *          hadamard.h; the reference is the sum in double
- * Cost     n (log2 m + r) additions, r = 1: log2 m; stages inside a vector by exchanging lanes, then two stages a pass, then a product with H_r
+ * Paper    J. Fino, V. Algazi, "Unified matrix treatment of the fast Walsh-Hadamard transform", IEEE Trans. Computers
+ *          25(11), 1976
+ * Formula  y[i] = scale * sum over j of H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j] over blocks of n = r m, m =
+ *          2^k, r = 1 or an order of hadamard.h; the reference is the sum in double
+ * Cost     n (log2 m + r) additions, r = 1: log2 m; stages inside a vector by exchanging lanes, then two stages a pass,
+ *          then a product with H_r
  * Error    the sums of fast take log2 m + r roundings each, and the matrix is sqrt(n) times an orthogonal one: at most
  *          (log2 m + r + 2) n^0.5 2^-24 max |y|
- * Left out orders like 52 and 92, for which there are other constructions; in place: the reference has no room for its block            */
+ * Left out orders like 52 and 92, for which there are other constructions; in place: the reference has no room for its
+ * block */
 #include "math/table_inside.h"
 #include "math/hadamard_inside.h"
 #include "math/elem.h"
@@ -71,7 +74,8 @@ static void tinyi_fwht_work(const tiny_op *op, int n_threads, size_t *shared_byt
     tinyi_had h;
     (void)n_threads;
     *shared_bytes = tinyi_had_of(&h, n) && h.r > 1 ? h.r * h.r * sizeof(float) : 0;
-    *own_bytes = *shared_bytes || tinyi_row_step(op->in[0]) != 1 || tinyi_row_step(op->out[0]) != 1 ? 2 * n * sizeof(float) : 0;
+    *own_bytes =
+        *shared_bytes || tinyi_row_step(op->in[0]) != 1 || tinyi_row_step(op->out[0]) != 1 ? 2 * n * sizeof(float) : 0;
 }
 
 static void tinyi_fwht_fast(tiny_team *team, const tiny_op *op)
@@ -118,14 +122,18 @@ static tiny_status tinyi_fwht_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
     const tiny_tensor *x = op->in[0];
     tiny_idx length = tinyi_row_length(x), n;
-    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "fwht: x is %s, it must be f32 or f64", tiny_dtype_name(x->dtype));
+    if (!tinyi_is_real(x))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "fwht: x is %s, it must be f32 or f64", tiny_dtype_name(x->dtype));
     if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: x must have rank 1 at least");
     if (p && p->block < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the block %td is negative", p->block);
     n = p && p->block ? p->block : length;
     if (n > 0 && tiny_fwht_block(n) != n)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: there is no matrix of order %td here; blocks of %td divide it", n, tiny_fwht_block(n));
-    if (n && length % n) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: rows of %td values are not whole blocks of %td", length, n);
-    if (p && !(p->scale > -INFINITY && p->scale < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the scale %g is not finite", (double)p->scale);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: there is no matrix of order %td here; blocks of %td divide it", n,
+                          tiny_fwht_block(n));
+    if (n && length % n)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: rows of %td values are not whole blocks of %td", length, n);
+    if (p && !(p->scale > -INFINITY && p->scale < INFINITY))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the scale %g is not finite", (double)p->scale);
     tinyi_want(want, x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
@@ -148,13 +156,17 @@ static void tinyi_fwht_cost(const tiny_op *op, tiny_cost *c)
     c->bytes = count * 8.0;
 }
 
-static double tinyi_fwht_terms(const tiny_op *op) { return (tinyi_fwht_stages(op) + 2.0) * tinyi_sqrt64((double)tinyi_fwht_block(op)); }
+static double tinyi_fwht_terms(const tiny_op *op)
+{
+    return (tinyi_fwht_stages(op) + 2.0) * tinyi_sqrt64((double)tinyi_fwht_block(op));
+}
 
 static void tinyi_fwht_cases(tiny_case *c)
 {
     tiny_fwht_params p;
     tiny_idx dim[3];
-    static const short orders[] = { 12, 20, 28, 36, 44, 172 };      /* each construction, and what has no vector in its power of two */
+    /* each construction, and what has no vector in its power of two */
+    static const short orders[] = { 12, 20, 28, 36, 44, 172 };
     int lead = tiny_case_pick(c, 3), i, k = c->index ? tiny_case_pick(c, 11) : 0;
     memset(&p, 0, sizeof p);
     for (i = 0; i < lead; i++) dim[i] = tiny_case_dim(c, 8);
@@ -180,7 +192,8 @@ TINYI_ROW tinyi_row_fwht = TINYI_ROW_OF("fwht", TINY_OP_FWHT, TAKES(1, 1), GIVES
     CASES(tinyi_fwht_cases), BOUND(TINY_BOUND_SCALE, 0.0, 1.0), TERMS(tinyi_fwht_terms), GRADIENT(tinyi_grad_fwht),
     KERNELS(tinyi_fwht_kernels), SAYS("y[i] = scale sum_j H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j]"));
 
-TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y)
+TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params,
+                               const tiny_tensor *y)
 {
     return tinyi_call(ctx, TINY_OP_FWHT, x, NULL, params, y);
 }

@@ -1,4 +1,5 @@
-/* src/math/fwht.simd.h - butterflies of math/fwht.c: stages inside a vector, then two stages a pass over rows of vectors; then H_r; and rows in few bits */
+/* src/math/fwht.simd.h - butterflies of math/fwht.c: stages inside a vector, then two stages a pass over rows of
+ * vectors; then H_r; and rows in few bits */
 
 /* lanes i and i ^ h change places, h < V_LANES a power of two */
 #if V_AVX512
@@ -12,11 +13,20 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fwht_cross)(v_f32 a, int h)
     return _mm256_permutevar8x32_ps(a, _mm256_xor_si256(vi_iota(), _mm256_set1_epi32(h)));
 }
 #elif V_NEON
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fwht_cross)(v_f32 a, int h) { return h == 1 ? vrev64q_f32(a) : vextq_f32(a, a, 2); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fwht_cross)(v_f32 a, int h)
+{
+    return h == 1 ? vrev64q_f32(a) : vextq_f32(a, a, 2);
+}
 #elif V_W128 && TINYI_W128_SIMDE
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fwht_cross)(v_f32 a, int h) { return h == 1 ? simde_mm_shuffle_ps(a, a, 0xb1) : simde_mm_shuffle_ps(a, a, 0x4e); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fwht_cross)(v_f32 a, int h)
+{
+    return h == 1 ? simde_mm_shuffle_ps(a, a, 0xb1) : simde_mm_shuffle_ps(a, a, 0x4e);
+}
 #elif V_W128
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fwht_cross)(v_f32 a, int h) { return h == 1 ? _mm_shuffle_ps(a, a, 0xb1) : _mm_shuffle_ps(a, a, 0x4e); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fwht_cross)(v_f32 a, int h)
+{
+    return h == 1 ? _mm_shuffle_ps(a, a, 0xb1) : _mm_shuffle_ps(a, a, 0x4e);
+}
 #endif
 
 /* all stages inside a vector, h < n: lane i gets its partner i ^ h plus or minus itself */
@@ -25,13 +35,17 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fwht_lanes)(v_f32 v, size_t n)
 #if V_LANES > 1
     const v_i32 lane = vi_iota();
     const v_f32 plus = v_set(1.0f), minus = v_set(-1.0f);
-    if (n > 1) v = v_fma(v, v_select(vi_eq(vi_and(lane, vi_set(1)), vi_zero()), plus, minus), TINY_FN(tinyi_fwht_cross)(v, 1));
-    if (n > 2) v = v_fma(v, v_select(vi_eq(vi_and(lane, vi_set(2)), vi_zero()), plus, minus), TINY_FN(tinyi_fwht_cross)(v, 2));
+    if (n > 1)
+        v = v_fma(v, v_select(vi_eq(vi_and(lane, vi_set(1)), vi_zero()), plus, minus), TINY_FN(tinyi_fwht_cross)(v, 1));
+    if (n > 2)
+        v = v_fma(v, v_select(vi_eq(vi_and(lane, vi_set(2)), vi_zero()), plus, minus), TINY_FN(tinyi_fwht_cross)(v, 2));
 #if V_LANES > 4
-    if (n > 4) v = v_fma(v, v_select(vi_eq(vi_and(lane, vi_set(4)), vi_zero()), plus, minus), TINY_FN(tinyi_fwht_cross)(v, 4));
+    if (n > 4)
+        v = v_fma(v, v_select(vi_eq(vi_and(lane, vi_set(4)), vi_zero()), plus, minus), TINY_FN(tinyi_fwht_cross)(v, 4));
 #endif
 #if V_LANES > 8
-    if (n > 8) v = v_fma(v, v_select(vi_eq(vi_and(lane, vi_set(8)), vi_zero()), plus, minus), TINY_FN(tinyi_fwht_cross)(v, 8));
+    if (n > 8)
+        v = v_fma(v, v_select(vi_eq(vi_and(lane, vi_set(8)), vi_zero()), plus, minus), TINY_FN(tinyi_fwht_cross)(v, 8));
 #endif
 #endif
     (void)n;
@@ -72,7 +86,8 @@ static void TINY_FN(tinyi_fwht_f32)(float *y, const float *x, size_t n, float sc
     for (; 4 * h <= n; h *= 4)
         for (i = 0; i < n; i += 4 * h)
             for (j = i; j < i + h; j += V_LANES) {
-                const v_f32 a = v_load(y + j), b = v_load(y + j + h), c = v_load(y + j + 2 * h), d = v_load(y + j + 3 * h);
+                const v_f32 a = v_load(y + j), b = v_load(y + j + h), c = v_load(y + j + 2 * h),
+                            d = v_load(y + j + 3 * h);
                 F_FOUR(a, b, c, d, y + j, y + j + h, y + j + 2 * h, y + j + 3 * h)
             }
     if (h < n)

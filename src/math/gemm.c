@@ -1,20 +1,21 @@
 /* src/math/gemm.c - the f32 product: blocks, panels, and who does what
  * Papers   K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008; F. Van Zee, R. van de
  *          Geijn, "BLIS: a framework for rapidly instantiating BLAS functionality", 2015: panels, tiles, five loops.
- * Work     y is cut into pieces that threads take as they come; a piece runs over all of k, so that pieces never wait for
- *          each other. In a piece k is cut into blocks of kc: kc x nc numbers of b lie in panels in the second-level
- *          cache; a few rows of a are packed into the first level and led past all panels of b.
- *          Where there is more to do, rows of a are packed for all first, at most 16 MB of them in a phase: all rows and a part of k,
- *          if they fit. Who takes columns of b packs them for himself; several threads may pack the same ones at the end of a
- *          phase, when pieces become parts of a column. What is packed or read next is fetched while tiles are computed.
+ * Work     y is cut into pieces that threads take as they come; a piece runs over all of k, so that pieces never wait
+ *          for each other. In a piece k is cut into blocks of kc: kc x nc numbers of b lie in panels in the
+ *          second-level cache; a few rows of a are packed into the first level and led past all panels of b.
+ *          Where there is more to do, rows of a are packed for all first, at most 16 MB of them in a phase: all rows
+ *          and a part of k, if they fit. Who takes columns of b packs them for himself; several threads may pack the
+ *          same ones at the end of a phase, when pieces become parts of a column. What is packed or read next is
+ *          fetched while tiles are computed.
  * Forms    PANELS  as above.
- *          ROWS    b has at most 96 rows: it is packed once, and rows of a are read where they lie, as many streams as a
- *                  tile is high. Weights stored (n, k) times a small batch come here with the factors exchanged and are
- *                  read once, without packing.
+ *          ROWS    b has at most 96 rows: it is packed once, and rows of a are read where they lie, as many streams as
+ *                  a tile is high. Weights stored (n, k) times a small batch come here with the factors exchanged and
+ *                  are read once, without packing.
  *          SMALL   the same for many products, each done by one thread, b packed only where it must be.
  *          DOT, AXPY: see math/matvec.c.
  * Memory   own: a block of b and a panel of a, about half a MB; shared: the narrow factor of ROWS, 16 MB at most.
- * Left out Strassen's recursion: its error does not keep the bound. Packed weights kept from call to call.            */
+ * Left out Strassen's recursion: its error does not keep the bound. Packed weights kept from call to call. */
 #include <string.h>
 #include "math/gemm_inside.h"
 #include "math/matvec_inside.h"
@@ -47,8 +48,8 @@ static void tinyi_gemm_fold(tinyi_gemm *g, int i)
     g->a.batch[i] = g->y_batch[i] = 0;
 }
 
-TINYI_FN void tinyi_gemm_of(tinyi_gemm *g, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *scale_a, const tiny_tensor *scale_b,
-                            const tiny_tensor *bias, int act, const tiny_tensor *y)
+TINYI_FN void tinyi_gemm_of(tinyi_gemm *g, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *scale_a,
+                            const tiny_tensor *scale_b, const tiny_tensor *bias, int act, const tiny_tensor *y)
 {
     int r = y->rank, i;
     memset(g, 0, sizeof *g);
@@ -111,16 +112,18 @@ TINYI_FN tinyi_gemm tinyi_gemm_batch(const tinyi_gemm *g, tiny_idx i, tiny_idx y
     return one;
 }
 
-TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, float *row, tiny_idx i, tiny_idx j, tiny_idx n)
+TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, float *row, tiny_idx i, tiny_idx j,
+                                tiny_idx n)
 {
     if (g->bias) {
         const float *b = g->bias + i * g->bias_m + j * g->bias_n;
         tiny_idx q;
-        if (g->bias_n == 0 || g->bias_n == 1) TINYI_OF(k, binary_f32)(TINYI_BINARY_ADD, row, row, b, (size_t)n, 1, g->bias_n);
+        if (g->bias_n == 0 || g->bias_n == 1)
+            TINYI_OF(k, binary_f32)(TINYI_BINARY_ADD, row, row, b, (size_t)n, 1, g->bias_n);
         else
             for (q = 0; q < n; q++) row[q] += b[q * g->bias_n];
     }
-#ifndef TINYI_NO_OPS                              /* models have operations of their own for activations: llm/model/step.c */
+#ifndef TINYI_NO_OPS /* models have operations of their own for activations: llm/model/step.c */
     switch (g->act) {
     case TINY_ACT_RELU: TINYI_OF(k, relu_f32)(row, row, (size_t)n); break;
     case TINY_ACT_RELU2: TINYI_OF(k, relu2_f32)(row, row, (size_t)n); break;
@@ -132,18 +135,24 @@ TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, flo
 #endif
 }
 
-TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const float *t, tiny_idx t_row, tiny_idx i, tiny_idx j, tiny_idx rows, tiny_idx cols)
+TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const float *t, tiny_idx t_row, tiny_idx i,
+                             tiny_idx j, tiny_idx rows, tiny_idx cols)
 {
     float *y = (float *)(void *)g->y + i * g->y_m + j * g->y_n;
     tiny_idx r, c;
-    if (g->y_n == 1) TINYI_OF(k, copy_rows)((unsigned char *)y, g->y_m * 4, (const unsigned char *)t, t_row * 4, (size_t)rows, (size_t)cols * 4);
-    else if (g->y_m == 1) TINYI_OF(k, transpose_b4)((unsigned char *)y, g->y_n * 4, (const unsigned char *)t, t_row * 4, (size_t)cols, (size_t)rows);
+    if (g->y_n == 1)
+        TINYI_OF(k, copy_rows)
+        ((unsigned char *)y, g->y_m * 4, (const unsigned char *)t, t_row * 4, (size_t)rows, (size_t)cols * 4);
+    else if (g->y_m == 1)
+        TINYI_OF(k, transpose_b4)
+        ((unsigned char *)y, g->y_n * 4, (const unsigned char *)t, t_row * 4, (size_t)cols, (size_t)rows);
     else
         for (r = 0; r < rows; r++)
             for (c = 0; c < cols; c++) y[r * g->y_m + c * g->y_n] = t[r * t_row + c];
 }
 
-TINYI_FN void tinyi_gemm_row_f32(const tinyi_kernels *k, float *to, const tinyi_gemm_side *s, tiny_idx row, tiny_idx k0, tiny_idx n)
+TINYI_FN void tinyi_gemm_row_f32(const tinyi_kernels *k, float *to, const tinyi_gemm_side *s, tiny_idx row, tiny_idx k0,
+                                 tiny_idx n)
 {
     const unsigned char *from = tinyi_gemm_at(s, row, k0);
     tiny_idx i;
@@ -164,11 +173,13 @@ TINYI_FN void tinyi_gemm_row_f32(const tinyi_kernels *k, float *to, const tinyi_
 /* ---- packing */
 
 /* `rows` rows of s, numbers k0 .. k0 + n, as [n][width], zeros from rows to width. t holds rows x n floats. */
-static void tinyi_gemm_turn(const tinyi_kernels *k, float *to, tiny_idx width, const tinyi_gemm_side *s, tiny_idx row, tiny_idx rows, tiny_idx k0, tiny_idx n, float *t)
+static void tinyi_gemm_turn(const tinyi_kernels *k, float *to, tiny_idx width, const tinyi_gemm_side *s, tiny_idx row,
+                            tiny_idx rows, tiny_idx k0, tiny_idx n, float *t)
 {
     tiny_idx i, r;
     if (s->dtype == TINY_F32 && s->row == 1 && s->k != 1) {
-        TINYI_OF(k, copy_rows)((unsigned char *)to, width * 4, tinyi_gemm_at(s, row, k0), s->k * 4, (size_t)n, (size_t)rows * 4);
+        TINYI_OF(k, copy_rows)
+        ((unsigned char *)to, width * 4, tinyi_gemm_at(s, row, k0), s->k * 4, (size_t)n, (size_t)rows * 4);
         for (i = 0; rows < width && i < n; i++)
             for (r = rows; r < width; r++) to[i * width + r] = 0.0f;
         return;
@@ -182,12 +193,14 @@ static void tinyi_gemm_turn(const tinyi_kernels *k, float *to, tiny_idx width, c
 }
 
 /* Panels of nr rows of b, side by side: [panel][n][nr]. */
-static void tinyi_gemm_panels(const tinyi_kernels *k, float *v, tiny_idx nr, const tinyi_gemm_side *b, tiny_idx row, tiny_idx rows, tiny_idx k0, tiny_idx n, float *t)
+static void tinyi_gemm_panels(const tinyi_kernels *k, float *v, tiny_idx nr, const tinyi_gemm_side *b, tiny_idx row,
+                              tiny_idx rows, tiny_idx k0, tiny_idx n, float *t)
 {
     tiny_idx r;
     if (b->row == 1) TINYI_OF(k, gemm_f32_pack)(v, tinyi_gemm_at(b, row, k0), b->dtype, b->k, (size_t)n, (size_t)rows);
     else
-        for (r = 0; r < rows; r += nr, v += n * nr) tinyi_gemm_turn(k, v, nr, b, row + r, TINYI_MIN(rows - r, nr), k0, n, t);
+        for (r = 0; r < rows; r += nr, v += n * nr)
+            tinyi_gemm_turn(k, v, nr, b, row + r, TINYI_MIN(rows - r, nr), k0, n, t);
 }
 
 /* ---- PANELS */
@@ -198,7 +211,8 @@ static tiny_idx tinyi_gemm_even(tiny_idx n, tiny_idx most) { return (n - 1) / ((
 typedef struct tinyi_gemm_job {             /* of one thread */
     const tinyi_kernels *k;
     tinyi_gemm_shape shape;
-    float *v, *s, *t, *y;                   /* block of b, panel of a, room for conversions, a piece of y that cannot be written directly */
+    /* block of b, panel of a, room for conversions, a piece of y that cannot be written directly */
+    float *v, *s, *t, *y;
 } tinyi_gemm_job;
 
 /* where these start in the own workspace, in floats */
@@ -231,7 +245,8 @@ static void tinyi_gemm_job_of(tinyi_gemm_job *job, const tiny_team *team, const 
     job->y = job->v + o->y;
 }
 
-/* m rows are cut into panels of mr; the last two share what is left if it is little more than one: 8 + 8, not 12 + 4. */
+/* m rows are cut into panels of mr; the last two share what is left if it is little more than one: 8 + 8, not 12 +
+ * 4. */
 static tiny_idx tinyi_gemm_start(tiny_idx m, tiny_idx mr, tiny_idx panel)
 {
     const tiny_idx n = (m - 1) / mr + 1, left = m - (n - 2) * mr;
@@ -239,11 +254,13 @@ static tiny_idx tinyi_gemm_start(tiny_idx m, tiny_idx mr, tiny_idx panel)
     return n > 1 && panel == n - 1 && left <= mr + mr / 3 ? m - left + (left + 1) / 2 : panel * mr;
 }
 
-/* What will be packed or read next is fetched while tiles are computed: the next panel of a, and the next block of b, which is asked for
- * by the last tiles of this one, so that it is still there when it is packed. A line too many does no harm. */
+/* What will be packed or read next is fetched while tiles are computed: the next panel of a, and the next block of b,
+ * which is asked for by the last tiles of this one, so that it is still there when it is packed. A line too many does
+ * no harm. */
 typedef struct tinyi_gemm_fetch {
     const unsigned char *a, *b;
-    tiny_idx a_step, b_step, a_left, b_left, b_wait;    /* runs that are left, one a tile; tiles before the first run of b */
+    /* runs that are left, one a tile; tiles before the first run of b */
+    tiny_idx a_step, b_step, a_left, b_left, b_wait;
     ptrdiff_t step;                         /* a run is as many bytes as steps of two k make */
 } tinyi_gemm_fetch;
 
@@ -263,26 +280,30 @@ static void tinyi_gemm_fetch_next(tinyi_gemm_fetch *f, tinyi_gemm_ahead *ahead)
     }
 }
 
-/* What a phase has packed of a: k0..k1 of its rows, [block of kc][panel][k][mr]; s NULL: every piece packs for itself. */
+/* What a phase has packed of a: k0..k1 of its rows, [block of kc][panel][k][mr]; s NULL: every piece packs for
+ * itself. */
 typedef struct tinyi_gemm_phase {
     const float *s;
     tiny_idx k0, k1, panel0, panel1;
 } tinyi_gemm_phase;
 
 /* Panels i0..i1 of a and columns j0..j1 of y. */
-static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, const tinyi_gemm_phase *ph, tiny_idx i0, tiny_idx i1, tiny_idx j0, tiny_idx j1)
+static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, const tinyi_gemm_phase *ph, tiny_idx i0,
+                             tiny_idx i1, tiny_idx j0, tiny_idx j1)
 {
     const tiny_idx mr = job->shape.mr, nr = job->shape.nr, kc = job->shape.kc, r0 = tinyi_gemm_start(g->m, mr, i0);
     const tinyi_fn_gemm_f32_tile tile = TINYI_OF(job->k, gemm_f32_tile);
     const int direct = g->y_n == 1;
     float *y = direct ? (float *)(void *)g->y + r0 * g->y_m + j0 : job->y;
-    const tiny_idx y_row = direct ? g->y_m : j1 - j0, tiles = (j1 - j0 - 1) / nr + 1, bytes = (tiny_idx)tiny_dtype_bytes((tiny_dtype)g->b.dtype);
+    const tiny_idx y_row = direct ? g->y_m : j1 - j0, tiles = (j1 - j0 - 1) / nr + 1,
+                   bytes = (tiny_idx)tiny_dtype_bytes((tiny_dtype)g->b.dtype);
     const tiny_idx r_last = tinyi_gemm_start(g->m, mr, i1) - 1;
     tiny_idx p = ph->k0, i, j;
     tinyi_gemm_fetch fetch;
     tinyi_gemm_ahead ahead;
     do {
-        const tiny_idx n = TINYI_MIN(ph->k1 - p, kc), next = p + n < ph->k1 ? p + n : ph->k0, n_next = TINYI_MIN(ph->k1 - next, kc);
+        const tiny_idx n = TINYI_MIN(ph->k1 - p, kc), next = p + n < ph->k1 ? p + n : ph->k0,
+                       n_next = TINYI_MIN(ph->k1 - next, kc);
         const float *s = job->s;
         tiny_idx run;                       /* bytes that are fetched with a tile */
         tinyi_gemm_panels(job->k, job->v, nr, &g->b, j0, j1 - j0, p, n, job->t);
@@ -290,7 +311,8 @@ static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, con
         fetch.b_step = (g->b.row == 1 ? g->b.k : g->b.row) * bytes;
         fetch.b_left = next == ph->k0 ? 0 : g->b.row == 1 ? n_next : j1 - j0;
         fetch.b_wait = (i1 - i0) * tiles - fetch.b_left;
-        run = TINYI_MAX(TINYI_MIN((g->b.row == 1 ? j1 - j0 : n_next) * bytes, 2048), ph->s ? (mr * n - 1) / tiles * 4 + 4 : n * 4);
+        run = TINYI_MAX(TINYI_MIN((g->b.row == 1 ? j1 - j0 : n_next) * bytes, 2048),
+                        ph->s ? (mr * n - 1) / tiles * 4 + 4 : n * 4);
         fetch.step = (ptrdiff_t)TINYI_MIN(run / (n / 2 + 1) + 1, 64);
         for (i = i0; i < i1; i++) {
             const tiny_idx r = tinyi_gemm_start(g->m, mr, i), rows = tinyi_gemm_start(g->m, mr, i + 1) - r;
@@ -310,7 +332,8 @@ static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, con
                 tinyi_gemm_fetch_next(&fetch, &ahead);
                 /* a row of y in the next panel: on a page of its own it is slow to find */
                 if (i + 1 < i1) TINYI_PREFETCH(row + TINYI_MIN(rows + (j - j0) / nr, r_last - r) * y_row);
-                tile(row + (j - j0), y_row, s, job->v + (j - j0) * n, (size_t)n, (int)rows, (int)TINYI_MIN(j1 - j, nr), p > 0, &ahead);
+                tile(row + (j - j0), y_row, s, job->v + (j - j0) * n, (size_t)n, (int)rows, (int)TINYI_MIN(j1 - j, nr),
+                     p > 0, &ahead);
             }
             if (p + n == g->k && (g->bias || g->act))
                 for (j = 0; j < rows; j++) tinyi_gemm_finish(job->k, g, row + j * y_row, r + j, j0, j1 - j0);
@@ -321,7 +344,8 @@ static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, con
 }
 
 /* Panels and columns of a piece: as large as the caches like it, but enough pieces for everybody. */
-static void tinyi_gemm_cut(const tinyi_gemm_shape *s, tiny_idx panels, tiny_idx columns, tiny_idx n_pieces, tiny_idx *mp, tiny_idx *np)
+static void tinyi_gemm_cut(const tinyi_gemm_shape *s, tiny_idx panels, tiny_idx columns, tiny_idx n_pieces,
+                           tiny_idx *mp, tiny_idx *np)
 {
     tiny_idx m = TINYI_MIN(panels, s->mc / s->mr), n = TINYI_MIN(columns, s->nc);
     for (;;) {
@@ -364,8 +388,8 @@ static void tinyi_gemm_run_pieces(tiny_team *team, const tinyi_gemm *g)
         }
 }
 
-/* Rows of a and depth of a phase: what TINYI_GEMM_SHARED floats hold. All rows, if a depth of four blocks is left for them: then
- * nothing of b is packed twice. Parts are even. */
+/* Rows of a and depth of a phase: what TINYI_GEMM_SHARED floats hold. All rows, if a depth of four blocks is left for
+ * them: then nothing of b is packed twice. Parts are even. */
 static void tinyi_gemm_phase_size(const tinyi_gemm *g, tiny_idx mr, tiny_idx kc, tiny_idx *panels, tiny_idx *deep)
 {
     const tiny_idx all = (g->m - 1) / mr + 1, blocks = (g->k - 1) / kc + 1;
@@ -376,8 +400,8 @@ static void tinyi_gemm_phase_size(const tinyi_gemm *g, tiny_idx mr, tiny_idx kc,
     *panels = tinyi_gemm_even(all, high);
 }
 
-/* How many parts of columns who comes next takes: as many columns as his second-level cache likes, fewer later, and parts of one at the end,
- * so that all are done together. */
+/* How many parts of columns who comes next takes: as many columns as his second-level cache likes, fewer later, and
+ * parts of one at the end, so that all are done together. */
 static tiny_idx tinyi_gemm_grain(const tinyi_gemm_shape *s, tiny_idx parts, tiny_idx left, int threads)
 {
     const tiny_idx n = TINYI_MIN(left / (2 * threads), s->nc / s->nr * parts);
@@ -407,10 +431,12 @@ static void tinyi_gemm_run_phases(tiny_team *team, const tinyi_gemm *g)
             blocks = (ph.k1 - ph.k0 - 1) / kc + 1;
             while (tiny_take(team, (ph.panel1 - ph.panel0) * blocks, 4, &q0, &q1))
                 for (q = q0; q < q1; q++) {
-                    const tiny_idx i = ph.panel0 + q / blocks, r = tinyi_gemm_start(g->m, mr, i), rows = tinyi_gemm_start(g->m, mr, i + 1) - r;
+                    const tiny_idx i = ph.panel0 + q / blocks, r = tinyi_gemm_start(g->m, mr, i),
+                                   rows = tinyi_gemm_start(g->m, mr, i + 1) - r;
                     const tiny_idx p = ph.k0 + q % blocks * kc;
                     n = TINYI_MIN(ph.k1 - p, kc);
-                    tinyi_gemm_turn(job.k, s + (p - ph.k0) * (ph.panel1 - ph.panel0) * mr + (i - ph.panel0) * mr * n, tinyi_gemm_height(mr, rows), &g->a, r, rows, p, n, job.t);
+                    tinyi_gemm_turn(job.k, s + (p - ph.k0) * (ph.panel1 - ph.panel0) * mr + (i - ph.panel0) * mr * n,
+                                    tinyi_gemm_height(mr, rows), &g->a, r, rows, p, n, job.t);
                 }
             tiny_barrier(team);
             /* strips of rows, in each all columns (panels of nr), each of them in parts */
@@ -421,12 +447,16 @@ static void tinyi_gemm_run_phases(tiny_team *team, const tinyi_gemm *g)
             total = down * across * parts;
             for (q1 = 0; tiny_take(team, total, tinyi_gemm_grain(&job.shape, parts, total - q1, team->n), &q0, &q1);)
                 while (q0 < q1) {
-                    const tiny_idx column = q0 / parts % across, part = q0 % parts, i = q0 / (parts * across) * parts + part;
+                    const tiny_idx column = q0 / parts % across, part = q0 % parts,
+                                   i = q0 / (parts * across) * parts + part;
                     /* of one column, or whole ones; one thread takes all at once */
                     const int some = part || q1 - q0 < parts;
                     const tiny_idx rows = some ? TINYI_MIN(q1 - q0, parts - part) : parts;
-                    const tiny_idx wide = some ? 1 : TINYI_MIN(TINYI_MIN((q1 - q0) / parts, across - column), job.shape.nc / job.shape.nr);
-                    tinyi_gemm_piece(&job, g, &ph, ph.panel0 + i * n / (down * parts), ph.panel0 + (i + rows) * n / (down * parts), column * job.shape.nr,
+                    const tiny_idx wide =
+                        some ? 1
+                             : TINYI_MIN(TINYI_MIN((q1 - q0) / parts, across - column), job.shape.nc / job.shape.nr);
+                    tinyi_gemm_piece(&job, g, &ph, ph.panel0 + i * n / (down * parts),
+                                     ph.panel0 + (i + rows) * n / (down * parts), column * job.shape.nr,
                                      TINYI_MIN((column + wide) * job.shape.nr, g->n));
                     q0 += rows * wide;
                 }
@@ -436,7 +466,8 @@ static void tinyi_gemm_run_phases(tiny_team *team, const tinyi_gemm *g)
 /* ---- ROWS and SMALL */
 
 /* Where the rows of a lie: in place, or converted in t, `deep` apart. */
-static const float *tinyi_gemm_rows_of(const tinyi_gemm_job *job, const tinyi_gemm_side *a, tiny_idx row, tiny_idx rows, tiny_idx k0, tiny_idx n, tiny_idx *step)
+static const float *tinyi_gemm_rows_of(const tinyi_gemm_job *job, const tinyi_gemm_side *a, tiny_idx row, tiny_idx rows,
+                                       tiny_idx k0, tiny_idx n, tiny_idx *step)
 {
     tiny_idx r;
     if (tinyi_gemm_is_f32_rows(a)) {
@@ -492,10 +523,13 @@ static void tinyi_gemm_run_rows(tiny_team *team, const tinyi_gemm *g)
                     rows = tinyi_gemm_next(mr, i1 - i);
                     s = tinyi_gemm_rows_of(&job, &g->a, i, rows, p, n, &step);
                     for (j = 0; j < g->n; j += nr)
-                        TINYI_OF(k, gemm_f32_rows)(t + (i - i0) * columns + j, columns, s, step, v + j * g->k + p * nr, nr, (size_t)n, (int)rows, (int)nr, p > 0);
+                        TINYI_OF(k, gemm_f32_rows)
+                        (t + (i - i0) * columns + j, columns, s, step, v + j * g->k + p * nr, nr, (size_t)n, (int)rows,
+                         (int)nr, p > 0);
                 }
             }
-            for (r = i0; r < i1 && (g->bias || g->act); r++) tinyi_gemm_finish(k, g, t + (r - i0) * columns, r, 0, g->n);
+            for (r = i0; r < i1 && (g->bias || g->act); r++)
+                tinyi_gemm_finish(k, g, t + (r - i0) * columns, r, 0, g->n);
             tinyi_gemm_put(k, g, t, columns, i0, 0, i1 - i0, g->n);
         }
 }
@@ -515,8 +549,10 @@ static void tinyi_gemm_small(const tinyi_gemm_job *job, const tinyi_gemm *g)
         rows = tinyi_gemm_next(mr, g->m - i);
         s = tinyi_gemm_rows_of(job, &g->a, i, rows, 0, g->k, &step);
         for (j = 0; j < g->n; j += nr)
-            TINYI_OF(k, gemm_f32_rows)(y + j, t_row, s, step, in_place ? (const float *)(const void *)tinyi_gemm_at(&g->b, j, 0) : job->v + j * g->k, in_place ? g->b.k : nr,
-                             (size_t)g->k, (int)rows, (int)TINYI_MIN(g->n - j, nr), 0);
+            TINYI_OF(k, gemm_f32_rows)
+            (y + j, t_row, s, step,
+             in_place ? (const float *)(const void *)tinyi_gemm_at(&g->b, j, 0) : job->v + j * g->k,
+             in_place ? g->b.k : nr, (size_t)g->k, (int)rows, (int)TINYI_MIN(g->n - j, nr), 0);
         for (r = 0; r < rows && (g->bias || g->act); r++) tinyi_gemm_finish(k, g, y + r * t_row, i + r, 0, g->n);
         if (!direct) tinyi_gemm_put(k, g, y, t_row, i, 0, rows, g->n);
     }
@@ -594,8 +630,11 @@ TINYI_FN void tinyi_gemm_plan_f32(tinyi_gemm_plan *p, const tinyi_gemm *g)
         if (h->a.k == 1 && h->k * tinyi_gemm_up(h->n, TINYI_GEMM_NR_MAX) <= TINYI_GEMM_SHARED) {
             p->form = TINYI_GEMM_ROWS;
             p->shared_bytes = (size_t)(h->k * tinyi_gemm_up(h->n, TINYI_GEMM_NR_MAX)) * sizeof(float);
-            p->own_bytes = (size_t)(TINYI_GEMM_STRIPS * TINYI_GEMM_MR_MAX * tinyi_gemm_up(h->n, TINYI_GEMM_NR_MAX) + TINYI_GEMM_NR_MAX * 256 +
-                                    (tinyi_gemm_is_f32_rows(&h->a) ? 0 : TINYI_GEMM_MR_MAX * (tinyi_gemm_rows_depth(h) + 16))) * sizeof(float);
+            p->own_bytes =
+                (size_t)(TINYI_GEMM_STRIPS * TINYI_GEMM_MR_MAX * tinyi_gemm_up(h->n, TINYI_GEMM_NR_MAX) +
+                         TINYI_GEMM_NR_MAX * 256 +
+                         (tinyi_gemm_is_f32_rows(&h->a) ? 0 : TINYI_GEMM_MR_MAX * (tinyi_gemm_rows_depth(h) + 16))) *
+                sizeof(float);
             return;
         }
         *h = *g;
@@ -603,9 +642,11 @@ TINYI_FN void tinyi_gemm_plan_f32(tinyi_gemm_plan *p, const tinyi_gemm *g)
     }
     p->form = TINYI_GEMM_PANELS;
     p->own_bytes = (size_t)tinyi_gemm_own_of(h).all * sizeof(float);
-    /* a barrier and the other thread's half of a cost more than packing a twice in what takes some 100 us (128^3 with two threads: 31 us, 22 without) */
+    /* a barrier and the other thread's half of a cost more than packing a twice in what takes some 100 us (128^3 with
+     * two threads: 31 us, 22 without) */
     p->phases = n_batch == 1 && h->y_n == 1 && work >= 32e6;
-    if (p->phases) p->shared_bytes = (size_t)TINYI_MIN(TINYI_GEMM_SHARED, (h->m + TINYI_GEMM_MR_MAX) * h->k) * sizeof(float);
+    if (p->phases)
+        p->shared_bytes = (size_t)TINYI_MIN(TINYI_GEMM_SHARED, (h->m + TINYI_GEMM_MR_MAX) * h->k) * sizeof(float);
 }
 
 TINYI_FN void tinyi_gemm_run_f32(tiny_team *team, const tinyi_gemm_plan *p)

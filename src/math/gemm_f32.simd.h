@@ -107,56 +107,58 @@ static void TINY_FN(tinyi_gemm_f32_edge)(float *y, ptrdiff_t y_row, const float 
     LIST(TINYI_GEMM_S)                                                                  \
     s += MR;                                                                            \
     v += 2 * TINYI_GEMM_NR;
-#define TINYI_GEMM_TILE(MR, LIST)                                                                                                       \
-    static void TINY_FN(tinyi_gemm_f32_tile##MR)(float *y, ptrdiff_t y_row, const float *s, const float *v, size_t k, int mr, int nr, int add, \
-                                                 const tinyi_gemm_ahead *ahead)                                                         \
-    {                                                                                                                                   \
-        const unsigned char *p = ahead->a, *q = ahead->b;                                                                               \
-        const ptrdiff_t step = ahead->step;                                                                                             \
-        v_f32 x0, x1;                                                                                                                   \
-        LIST(TINYI_GEMM_ZERO)                                                                                                           \
-        LIST(TINYI_GEMM_FETCH)                                                                                                          \
-        for (; k >= 2; k -= 2) {                                                                                                        \
-            TINYI_GEMM_STEP2(MR, LIST)                                                                                                  \
-            TINYI_GEMM_AHEAD(p);                                                                                                        \
-            TINYI_GEMM_AHEAD(q);                                                                                                        \
-            p += step;                                                                                                                  \
-            q += step;                                                                                                                  \
-        }                                                                                                                               \
-        if (k) {                                                                                                                        \
-            x0 = v_load(v); x1 = v_load(v + V_LANES);                                                                                   \
-            LIST(TINYI_GEMM_S)                                                                                                          \
-        }                                                                                                                               \
-        TINYI_GEMM_END(LIST, MR)                                                                                                        \
+#define TINYI_GEMM_TILE(MR, LIST)                                                                                     \
+    static void TINY_FN(tinyi_gemm_f32_tile##MR)(float *y, ptrdiff_t y_row, const float *s, const float *v, size_t k, \
+                                                 int mr, int nr, int add, const tinyi_gemm_ahead *ahead)              \
+    {                                                                                                                 \
+        const unsigned char *p = ahead->a, *q = ahead->b;                                                             \
+        const ptrdiff_t step = ahead->step;                                                                           \
+        v_f32 x0, x1;                                                                                                 \
+        LIST(TINYI_GEMM_ZERO)                                                                                         \
+        LIST(TINYI_GEMM_FETCH)                                                                                        \
+        for (; k >= 2; k -= 2) {                                                                                      \
+            TINYI_GEMM_STEP2(MR, LIST)                                                                                \
+            TINYI_GEMM_AHEAD(p);                                                                                      \
+            TINYI_GEMM_AHEAD(q);                                                                                      \
+            p += step;                                                                                                \
+            q += step;                                                                                                \
+        }                                                                                                             \
+        if (k) {                                                                                                      \
+            x0 = v_load(v);                                                                                           \
+            x1 = v_load(v + V_LANES);                                                                                 \
+            LIST(TINYI_GEMM_S)                                                                                        \
+        }                                                                                                             \
+        TINYI_GEMM_END(LIST, MR)                                                                                      \
     }
 
 /* ---- rows where they lie: row i of s starts at s + i * s_row. Rows that are not there repeat the last one. */
 #define TINYI_GEMM_P(i) const float *p##i = s + (i < mr ? i : mr - 1) * s_row;
 #define TINYI_GEMM_R(i) TINYI_GEMM_FMA(i, p##i[j], v)
-#define TINYI_GEMM_ROWS(MR, LIST)                                                                                                       \
-    static void TINY_FN(tinyi_gemm_f32_rows##MR)(float *y, ptrdiff_t y_row, const float *s, ptrdiff_t s_row, const float *v, ptrdiff_t v_k, \
-                                                 size_t k, int mr, int nr, int add)                                                     \
-    {                                                                                                                                   \
-        size_t j;                                                                                                                       \
-        v_f32 x0, x1;                                                                                                                   \
-        LIST(TINYI_GEMM_P)                                                                                                              \
-        LIST(TINYI_GEMM_ZERO)                                                                                                           \
-        if (nr == TINYI_GEMM_NR) {                                                                                                      \
-            for (j = 0; j < k; j++) {                                                                                                   \
-                x0 = v_load(v); x1 = v_load(v + V_LANES);                                                                               \
-                LIST(TINYI_GEMM_R)                                                                                                      \
-                v += v_k;                                                                                                               \
-            }                                                                                                                           \
-        } else {                                                                                                                        \
-            const size_t n0 = (size_t)TINYI_MIN(nr, V_LANES), n1 = (size_t)nr - n0;                                                     \
-            for (j = 0; j < k; j++) {                                                                                                   \
-                x0 = v_load_n(v, n0);                                                                                                   \
-                x1 = n1 ? v_load_n(v + V_LANES, n1) : v_zero();                                                                         \
-                LIST(TINYI_GEMM_R)                                                                                                      \
-                v += v_k;                                                                                                               \
-            }                                                                                                                           \
-        }                                                                                                                               \
-        TINYI_GEMM_END(LIST, MR)                                                                                                        \
+#define TINYI_GEMM_ROWS(MR, LIST)                                                                                  \
+    static void TINY_FN(tinyi_gemm_f32_rows##MR)(float *y, ptrdiff_t y_row, const float *s, ptrdiff_t s_row,       \
+                                                 const float *v, ptrdiff_t v_k, size_t k, int mr, int nr, int add) \
+    {                                                                                                              \
+        size_t j;                                                                                                  \
+        v_f32 x0, x1;                                                                                              \
+        LIST(TINYI_GEMM_P)                                                                                         \
+        LIST(TINYI_GEMM_ZERO)                                                                                      \
+        if (nr == TINYI_GEMM_NR) {                                                                                 \
+            for (j = 0; j < k; j++) {                                                                              \
+                x0 = v_load(v);                                                                                    \
+                x1 = v_load(v + V_LANES);                                                                          \
+                LIST(TINYI_GEMM_R)                                                                                 \
+                v += v_k;                                                                                          \
+            }                                                                                                      \
+        } else {                                                                                                   \
+            const size_t n0 = (size_t)TINYI_MIN(nr, V_LANES), n1 = (size_t)nr - n0;                                \
+            for (j = 0; j < k; j++) {                                                                              \
+                x0 = v_load_n(v, n0);                                                                              \
+                x1 = n1 ? v_load_n(v + V_LANES, n1) : v_zero();                                                    \
+                LIST(TINYI_GEMM_R)                                                                                 \
+                v += v_k;                                                                                          \
+            }                                                                                                      \
+        }                                                                                                          \
+        TINYI_GEMM_END(LIST, MR)                                                                                   \
     }
 
 #define TINYI_GEMM_BOTH(MR) TINYI_GEMM_TILE(MR, TINYI_G##MR) TINYI_GEMM_ROWS(MR, TINYI_G##MR)
@@ -172,13 +174,14 @@ TINYI_GEMM_BOTH(2)
 #define TINYI_GEMM_PICK(name) (mr > 4 ? TINY_FN(name##6) : mr > 2 ? TINY_FN(name##4) : TINY_FN(name##2))
 #endif
 
-static void TINY_FN(tinyi_gemm_f32_tile)(float *y, ptrdiff_t y_row, const float *s, const float *v, size_t k, int mr, int nr, int add,
-                                         const tinyi_gemm_ahead *ahead)
+static void TINY_FN(tinyi_gemm_f32_tile)(float *y, ptrdiff_t y_row, const float *s, const float *v, size_t k, int mr,
+                                         int nr, int add, const tinyi_gemm_ahead *ahead)
 {
     TINYI_GEMM_PICK(tinyi_gemm_f32_tile)(y, y_row, s, v, k, mr, nr, add, ahead);
 }
 
-static void TINY_FN(tinyi_gemm_f32_rows)(float *y, ptrdiff_t y_row, const float *s, ptrdiff_t s_row, const float *v, ptrdiff_t v_k, size_t k, int mr, int nr, int add)
+static void TINY_FN(tinyi_gemm_f32_rows)(float *y, ptrdiff_t y_row, const float *s, ptrdiff_t s_row, const float *v,
+                                         ptrdiff_t v_k, size_t k, int mr, int nr, int add)
 {
     TINYI_GEMM_PICK(tinyi_gemm_f32_rows)(y, y_row, s, s_row, v, v_k, k, mr, nr, add);
 }
@@ -207,26 +210,31 @@ static void TINY_FN(tinyi_gemm_f32_shape)(tinyi_gemm_shape *shape)
 }
 
 /* ---- panels of v from rows that are dense along n: four rows at a time, which keeps four streams of reads going */
-#define TINYI_GEMM_PACK(T, LOAD, LOAD_N)                                                                            \
-    for (i = 0; i < k; i += 4) {                                                                                    \
-        const T *r0 = (const T *)b + (ptrdiff_t)i * ld, *r1 = i + 1 < k ? r0 + ld : r0, *r2 = i + 2 < k ? r1 + ld : r1, \
-                *r3 = i + 3 < k ? r2 + ld : r2;                                                                     \
-        const size_t d1 = i + 1 < k ? TINYI_GEMM_NR : 0, d2 = i + 2 < k ? TINYI_GEMM_NR : 0, d3 = i + 3 < k ? TINYI_GEMM_NR : 0; \
-        float *to = v + i * TINYI_GEMM_NR;                                                                          \
-        for (j = 0; j + TINYI_GEMM_NR <= n; j += TINYI_GEMM_NR, to += k * TINYI_GEMM_NR) {                          \
-            float *to1 = to + d1, *to2 = to1 + d2, *to3 = to2 + d3;                                                 \
-            v_store(to, LOAD(r0 + j)); v_store(to + V_LANES, LOAD(r0 + j + V_LANES));                               \
-            v_store(to1, LOAD(r1 + j)); v_store(to1 + V_LANES, LOAD(r1 + j + V_LANES));                             \
-            v_store(to2, LOAD(r2 + j)); v_store(to2 + V_LANES, LOAD(r2 + j + V_LANES));                             \
-            v_store(to3, LOAD(r3 + j)); v_store(to3 + V_LANES, LOAD(r3 + j + V_LANES));                             \
-        }                                                                                                           \
-        if (j < n) {                                                                                                \
-            const size_t n0 = TINYI_MIN(n - j, V_LANES), n1 = n - j - n0;                                           \
-            for (q = i; q < k && q < i + 4; q++, r0 += ld, to += TINYI_GEMM_NR) {                                   \
-                v_store(to, LOAD_N(r0 + j, n0));                                                                    \
-                v_store(to + V_LANES, n1 ? LOAD_N(r0 + j + V_LANES, n1) : v_zero());                                \
-            }                                                                                                       \
-        }                                                                                                           \
+#define TINYI_GEMM_PACK(T, LOAD, LOAD_N)                                                     \
+    for (i = 0; i < k; i += 4) {                                                             \
+        const T *r0 = (const T *)b + (ptrdiff_t)i * ld, *r1 = i + 1 < k ? r0 + ld : r0,      \
+                *r2 = i + 2 < k ? r1 + ld : r1, *r3 = i + 3 < k ? r2 + ld : r2;              \
+        const size_t d1 = i + 1 < k ? TINYI_GEMM_NR : 0, d2 = i + 2 < k ? TINYI_GEMM_NR : 0, \
+                     d3 = i + 3 < k ? TINYI_GEMM_NR : 0;                                     \
+        float *to = v + i * TINYI_GEMM_NR;                                                   \
+        for (j = 0; j + TINYI_GEMM_NR <= n; j += TINYI_GEMM_NR, to += k * TINYI_GEMM_NR) {   \
+            float *to1 = to + d1, *to2 = to1 + d2, *to3 = to2 + d3;                          \
+            v_store(to, LOAD(r0 + j));                                                       \
+            v_store(to + V_LANES, LOAD(r0 + j + V_LANES));                                   \
+            v_store(to1, LOAD(r1 + j));                                                      \
+            v_store(to1 + V_LANES, LOAD(r1 + j + V_LANES));                                  \
+            v_store(to2, LOAD(r2 + j));                                                      \
+            v_store(to2 + V_LANES, LOAD(r2 + j + V_LANES));                                  \
+            v_store(to3, LOAD(r3 + j));                                                      \
+            v_store(to3 + V_LANES, LOAD(r3 + j + V_LANES));                                  \
+        }                                                                                    \
+        if (j < n) {                                                                         \
+            const size_t n0 = TINYI_MIN(n - j, V_LANES), n1 = n - j - n0;                    \
+            for (q = i; q < k && q < i + 4; q++, r0 += ld, to += TINYI_GEMM_NR) {            \
+                v_store(to, LOAD_N(r0 + j, n0));                                             \
+                v_store(to + V_LANES, n1 ? LOAD_N(r0 + j + V_LANES, n1) : v_zero());         \
+            }                                                                                \
+        }                                                                                    \
     }
 
 static void TINY_FN(tinyi_gemm_f32_pack)(float *v, const void *b, int dtype, ptrdiff_t ld, size_t k, size_t n)
@@ -240,9 +248,10 @@ static void TINY_FN(tinyi_gemm_f32_pack)(float *v, const void *b, int dtype, ptr
 /* ---- panels from rows that are dense along k */
 
 #if V_AVX512
-/* 16 numbers of 4 * quarters rows. Loads put four rows' quarters where the second half of a transpose wants them: half the
- * shuffles of one in registers alone. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_gemm_turn16)(float *to, ptrdiff_t width, const float *x, ptrdiff_t step, int quarters)
+/* 16 numbers of 4 * quarters rows. Loads put four rows' quarters where the second half of a transpose wants them: half
+ * the shuffles of one in registers alone. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_gemm_turn16)(float *to, ptrdiff_t width, const float *x, ptrdiff_t step,
+                                                   int quarters)
 {
     const __mmask16 used = (__mmask16)((1u << 4 * quarters) - 1u);
     int q;
@@ -271,28 +280,34 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_gemm_turn16)(float *to, ptrdiff_t width, c
 #endif
 
 #if V_AVX2
-/* Eight rows at a time: each line is taken whole before it can be pushed out, however far apart rows are. Rows that are not there
- * repeat the last one. Where fewer than eight numbers have room, the store reaches into the places of the next k, which are written
- * after it; the last few k go one by one. Returns how many k of the rows from r on are done. */
-#define TINYI_GEMM_TURN(name, T, LOAD)                                                                                              \
-    static size_t TINY_FN(name)(float *to, ptrdiff_t width, const T *x, ptrdiff_t step, ptrdiff_t rows, size_t k, ptrdiff_t r)       \
-    {                                                                                                                               \
-        const ptrdiff_t last = rows - 1;                                                                                                    \
-        const T *p0 = x + r * step, *p1 = x + TINYI_MIN(r + 1, last) * step, *p2 = x + TINYI_MIN(r + 2, last) * step, *p3 = x + TINYI_MIN(r + 3, last) * step; \
-        const T *p4 = x + TINYI_MIN(r + 4, last) * step, *p5 = x + TINYI_MIN(r + 5, last) * step, *p6 = x + TINYI_MIN(r + 6, last) * step, *p7 = x + TINYI_MIN(r + 7, last) * step; \
-        const size_t spare = width - r >= 8 ? 0 : (size_t)((8 - width) / width + 1);                                                 \
-        size_t i;                                                                                                                   \
-        for (i = 0; i + 8 + spare <= k; i += 8)                                                                                             \
-            TINY_FN(tinyi_turn8)(to + (ptrdiff_t)i * width + r, width, LOAD(p0 + i), LOAD(p1 + i), LOAD(p2 + i), LOAD(p3 + i), LOAD(p4 + i), LOAD(p5 + i), \
-                                 LOAD(p6 + i), LOAD(p7 + i));                                                                               \
-        return i;                                                                                                                   \
+/* Eight rows at a time: each line is taken whole before it can be pushed out, however far apart rows are. Rows that are
+ * not there repeat the last one. Where fewer than eight numbers have room, the store reaches into the places of the
+ * next k, which are written after it; the last few k go one by one. Returns how many k of the rows from r on are
+ * done. */
+#define TINYI_GEMM_TURN(name, T, LOAD)                                                                                \
+    static size_t TINY_FN(name)(float *to, ptrdiff_t width, const T *x, ptrdiff_t step, ptrdiff_t rows, size_t k,     \
+                                ptrdiff_t r)                                                                          \
+    {                                                                                                                 \
+        const ptrdiff_t last = rows - 1;                                                                              \
+        const T *p0 = x + r * step, *p1 = x + TINYI_MIN(r + 1, last) * step, *p2 = x + TINYI_MIN(r + 2, last) * step, \
+                *p3 = x + TINYI_MIN(r + 3, last) * step;                                                              \
+        const T *p4 = x + TINYI_MIN(r + 4, last) * step, *p5 = x + TINYI_MIN(r + 5, last) * step,                     \
+                *p6 = x + TINYI_MIN(r + 6, last) * step, *p7 = x + TINYI_MIN(r + 7, last) * step;                     \
+        const size_t spare = width - r >= 8 ? 0 : (size_t)((8 - width) / width + 1);                                  \
+        size_t i;                                                                                                     \
+        for (i = 0; i + 8 + spare <= k; i += 8)                                                                       \
+            TINY_FN(tinyi_turn8)                                                                                      \
+            (to + (ptrdiff_t)i * width + r, width, LOAD(p0 + i), LOAD(p1 + i), LOAD(p2 + i), LOAD(p3 + i),            \
+             LOAD(p4 + i), LOAD(p5 + i), LOAD(p6 + i), LOAD(p7 + i));                                                 \
+        return i;                                                                                                     \
     }
 TINYI_GEMM_TURN(tinyi_gemm_turn8_f32, float, v_load)
 TINYI_GEMM_TURN(tinyi_gemm_turn8_f16, uint16_t, v_load_f16)
 TINYI_GEMM_TURN(tinyi_gemm_turn8_bf16, uint16_t, v_load_bf16)
 #undef TINYI_GEMM_TURN
 
-static void TINY_FN(tinyi_gemm_f32_turn)(float *to, ptrdiff_t width, const void *from, int dtype, ptrdiff_t step, size_t rows, size_t k)
+static void TINY_FN(tinyi_gemm_f32_turn)(float *to, ptrdiff_t width, const void *from, int dtype, ptrdiff_t step,
+                                         size_t rows, size_t k)
 {
     const float *x = (const float *)from;
     const uint16_t *h = (const uint16_t *)from;
@@ -300,19 +315,24 @@ static void TINY_FN(tinyi_gemm_f32_turn)(float *to, ptrdiff_t width, const void 
     size_t i;
     for (r = 0; r < n; r += 8) {
         const int fits = r == 0 || width - r >= 8;
-        i = !fits ? 0 : dtype == TINY_F16 ? TINY_FN(tinyi_gemm_turn8_f16)(to, width, h, step, n, k, r) :
-            dtype == TINY_BF16 ? TINY_FN(tinyi_gemm_turn8_bf16)(to, width, h, step, n, k, r) : TINY_FN(tinyi_gemm_turn8_f32)(to, width, x, step, n, k, r);
+        i = !fits                ? 0
+            : dtype == TINY_F16  ? TINY_FN(tinyi_gemm_turn8_f16)(to, width, h, step, n, k, r)
+            : dtype == TINY_BF16 ? TINY_FN(tinyi_gemm_turn8_bf16)(to, width, h, step, n, k, r)
+                                 : TINY_FN(tinyi_gemm_turn8_f32)(to, width, x, step, n, k, r);
         for (; i < k; i++)
             for (q = r; q < n && q < r + 8; q++) {
                 const ptrdiff_t at = q * step + (ptrdiff_t)i;
-                to[(ptrdiff_t)i * width + q] = dtype == TINY_F16 ? tinyi_f16_to_f32(h[at]) : dtype == TINY_BF16 ? tinyi_bf16_to_f32(h[at]) : x[at];
+                to[(ptrdiff_t)i * width + q] = dtype == TINY_F16    ? tinyi_f16_to_f32(h[at])
+                                               : dtype == TINY_BF16 ? tinyi_bf16_to_f32(h[at])
+                                                                    : x[at];
             }
     }
     for (i = 0; n < width && i < k; i++)
         for (q = n; q < width; q++) to[(ptrdiff_t)i * width + q] = 0.0f;
 }
 #else
-static void TINY_FN(tinyi_gemm_turn_f32)(float *to, ptrdiff_t width, const float *x, ptrdiff_t step, size_t rows, size_t k)
+static void TINY_FN(tinyi_gemm_turn_f32)(float *to, ptrdiff_t width, const float *x, ptrdiff_t step, size_t rows,
+                                         size_t k)
 {
     size_t i = 0, r;
 #if V_AVX512
@@ -332,13 +352,15 @@ static void TINY_FN(tinyi_gemm_turn_f32)(float *to, ptrdiff_t width, const float
             }
     }
 #endif
-    TINY_FN(tinyi_transpose_b4)((unsigned char *)(to + (ptrdiff_t)i * width), width * 4, (const unsigned char *)(x + i), step * 4, k - i, rows);
+    TINY_FN(tinyi_transpose_b4)
+    ((unsigned char *)(to + (ptrdiff_t)i * width), width * 4, (const unsigned char *)(x + i), step * 4, k - i, rows);
     for (i = 0; rows < (size_t)width && i < k; i++)
         for (r = rows; r < (size_t)width; r++) to[i * (size_t)width + r] = 0.0f;
 }
 
 /* halves: a piece at a time becomes floats, which lie in the first level when they are turned */
-static void TINY_FN(tinyi_gemm_f32_turn)(float *to, ptrdiff_t width, const void *from, int dtype, ptrdiff_t step, size_t rows, size_t k)
+static void TINY_FN(tinyi_gemm_f32_turn)(float *to, ptrdiff_t width, const void *from, int dtype, ptrdiff_t step,
+                                         size_t rows, size_t k)
 {
     float t[TINYI_GEMM_TURN_ROWS * TINYI_GEMM_TURN_DEEP];
     const uint16_t *x = (const uint16_t *)from;
@@ -352,7 +374,8 @@ static void TINY_FN(tinyi_gemm_f32_turn)(float *to, ptrdiff_t width, const void 
         for (r = 0; r < rows; r++) {
             const uint16_t *p = x + (ptrdiff_t)r * step + i;
             float *row = t + r * TINYI_GEMM_TURN_DEEP;
-            for (j = 0; j + V_LANES <= n; j += V_LANES) v_store(row + j, dtype == TINY_F16 ? v_load_f16(p + j) : v_load_bf16(p + j));
+            for (j = 0; j + V_LANES <= n; j += V_LANES)
+                v_store(row + j, dtype == TINY_F16 ? v_load_f16(p + j) : v_load_bf16(p + j));
             for (; j < n; j++) row[j] = dtype == TINY_F16 ? tinyi_f16_to_f32(p[j]) : tinyi_bf16_to_f32(p[j]);
         }
         TINY_FN(tinyi_gemm_turn_f32)(to + (ptrdiff_t)i * width, width, t, TINYI_GEMM_TURN_DEEP, rows, n);

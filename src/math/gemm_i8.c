@@ -1,9 +1,9 @@
 /* src/math/gemm_i8.c - the int8 product: dots for a few rows, else packed blocks
  *
- * Rows of a are packed once for all threads (at most 8 MB of them at a time, 16 as pairs). A piece of work is a block of
- * columns: who takes it packs its part of b into memory of his own, at most what half of a second-level cache holds, and goes
- * down the rows of a with it, 128 rows at a time and 1024 bytes deep, so that a pair of panels (as pairs: one of twice the
- * bytes) stays in the first-level cache.                                                                                */
+ * Rows of a are packed once for all threads (at most 8 MB of them at a time, 16 as pairs). A piece of work is a block
+ * of columns: who takes it packs its part of b into memory of his own, at most what half of a second-level cache holds,
+ * and goes down the rows of a with it, 128 rows at a time and 1024 bytes deep, so that a pair of panels (as pairs: one
+ * of twice the bytes) stays in the first-level cache. */
 #include <string.h>
 #include "core/target.h"
 #include "math/gemm_i8_inside.h"
@@ -36,8 +36,9 @@ static tinyi_i8_sizes tinyi_i8_size(const tinyi_gemm *g, int bytes)
     tinyi_i8_sizes s;
     s.bytes = bytes;
     s.k64 = tinyi_gemm_up(g->k, 64);
-    /* Rows a power of two apart would share a few cache sets. In the form of pairs four rows of TINYI_I8_DEEP bytes and the
-     * next four lie in the first-level cache beside half of it filled with b: a row begins a quarter of a page after the last. */
+    /* Rows a power of two apart would share a few cache sets. In the form of pairs four rows of TINYI_I8_DEEP bytes and
+     * the next four lie in the first-level cache beside half of it filled with b: a row begins a quarter of a page
+     * after the last. */
     s.a_row = bytes * s.k64 + 64;
     if (bytes == 2 && s.a_row > TINYI_I8_DEEP + 64) s.a_row = tinyi_gemm_up(s.a_row - 1088, 2048) + 1088;
     s.rows = TINYI_I8_A_BYTES * bytes / s.a_row / TINYI_I8_DOWN * TINYI_I8_DOWN;
@@ -74,7 +75,8 @@ TINYI_FN void tinyi_gemm_plan_i8(tinyi_gemm_plan *p, const tinyi_gemm *g)
 /* ---- what becomes of the sums */
 
 /* rows x cols sums, t_row apart, to y from row i and column j on; row: room for cols floats */
-static void tinyi_i8_put(const tinyi_kernels *k, const tinyi_gemm *g, int to_f32, const int32_t *t, tiny_idx t_row, tiny_idx i, tiny_idx j, tiny_idx rows, tiny_idx cols, float *row)
+static void tinyi_i8_put(const tinyi_kernels *k, const tinyi_gemm *g, int to_f32, const int32_t *t, tiny_idx t_row,
+                         tiny_idx i, tiny_idx j, tiny_idx rows, tiny_idx cols, float *row)
 {
     tiny_idx r, c;
     if (!to_f32) {                          /* bits move as they are */
@@ -99,11 +101,13 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
     const tinyi_fn_gemm_i8_dot dot = TINYI_K(team, gemm_i8_dot);
     const int a_signed = g->a.dtype == TINY_I8;
     const uint8_t *a = g->a.data;
-    tiny_idx a_row = g->a.row, i, j, j0, j1, grain = TINYI_MIN(TINYI_MAX((TINYI_GEMV_BYTES / (g->k + 1) + 3) / 4 * 4, 4), TINYI_I8_AT_ONCE);
+    tiny_idx a_row = g->a.row, i, j, j0, j1,
+             grain = TINYI_MIN(TINYI_MAX((TINYI_GEMV_BYTES / (g->k + 1) + 3) / 4 * 4, 4), TINYI_I8_AT_ONCE);
     int32_t sums[TINYI_I8_AT_ONCE];
     float row[TINYI_I8_AT_ONCE];
     while (tiny_take(team, g->n, grain, &j0, &j1)) {
-        if (rows && a != rows) {            /* behind the first take: who comes when all is over may not look at a any more */
+        /* behind the first take: who comes when all is over may not look at a any more */
+        if (rows && a != rows) {
             for (i = 0; i < g->m; i++)
                 for (j = 0; j < g->k; j++) rows[i * g->k + j] = g->a.data[i * g->a.row + j * g->a.k];
             a = rows;
@@ -112,7 +116,8 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
         for (; j0 < j1; j0 += TINYI_I8_AT_ONCE) {
             const tiny_idx n = TINYI_MIN(j1 - j0, TINYI_I8_AT_ONCE);
             for (i = 0; i < g->m; i++) {
-                dot(sums, 1, (const int8_t *)g->b.data + j0 * g->b.row, g->b.row, (size_t)n, a + i * a_row, a_signed, (size_t)g->k);
+                dot(sums, 1, (const int8_t *)g->b.data + j0 * g->b.row, g->b.row, (size_t)n, a + i * a_row, a_signed,
+                    (size_t)g->k);
                 tinyi_i8_put(team->k, g, to_f32, sums, n, i, j0, 1, n, row);
             }
         }
@@ -122,7 +127,8 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
 /* ---- packed */
 
 /* returns what the sums of the row begin with */
-static int32_t tinyi_i8_pack_row(const tinyi_kernels *k, uint8_t *to, const tinyi_gemm *g, const tinyi_i8_sizes *s, tiny_idx row)
+static int32_t tinyi_i8_pack_row(const tinyi_kernels *k, uint8_t *to, const tinyi_gemm *g, const tinyi_i8_sizes *s,
+                                 tiny_idx row)
 {
     const uint8_t *x = g->a.data + row * g->a.row;
     const int is_signed = g->a.dtype == TINY_I8;
@@ -147,14 +153,17 @@ static int32_t tinyi_i8_pack_row(const tinyi_kernels *k, uint8_t *to, const tiny
 }
 
 /* numbers i0 .. i0 + len of columns j .. j + n (at most 16), in groups of four; len is a multiple of 4 */
-static void tinyi_i8_pack_bytes(const tinyi_kernels *k, int8_t *to, const tinyi_gemm *g, tiny_idx j, tiny_idx n, tiny_idx i0, tiny_idx len)
+static void tinyi_i8_pack_bytes(const tinyi_kernels *k, int8_t *to, const tinyi_gemm *g, tiny_idx j, tiny_idx n,
+                                tiny_idx i0, tiny_idx len)
 {
     const int8_t *x = (const int8_t *)g->b.data + j * g->b.row + i0 * g->b.k;
     const tiny_idx there = TINYI_MIN(TINYI_MAX(g->k - i0, 0), len), whole = there / 4 * 4;
     tiny_idx i, c;
     if (n < 16) memset(to, 0, (size_t)(16 * len));
     else memset(to + 16 * whole, 0, (size_t)(16 * (len - whole)));
-    if (g->b.k == 1) TINYI_OF(k, transpose_b4)((unsigned char *)to, 64, (const unsigned char *)x, g->b.row, (size_t)(whole / 4), (size_t)n);
+    if (g->b.k == 1)
+        TINYI_OF(k, transpose_b4)
+        ((unsigned char *)to, 64, (const unsigned char *)x, g->b.row, (size_t)(whole / 4), (size_t)n);
     else if (g->b.row == 1)
         for (i = 0; i < whole; i += 4) TINYI_OF(k, gemm_i8_weave)(to + 16 * i, x + i * g->b.k, g->b.k, (size_t)n);
     else
@@ -165,7 +174,8 @@ static void tinyi_i8_pack_bytes(const tinyi_kernels *k, int8_t *to, const tinyi_
 }
 
 /* columns j .. j + n (at most 16) as one panel, and what their sums begin with */
-static void tinyi_i8_pack_panel(const tinyi_kernels *k, int8_t *to, int32_t *start, const tinyi_gemm *g, const tinyi_i8_sizes *s, tiny_idx j, tiny_idx n)
+static void tinyi_i8_pack_panel(const tinyi_kernels *k, int8_t *to, int32_t *start, const tinyi_gemm *g,
+                                const tinyi_i8_sizes *s, tiny_idx j, tiny_idx n)
 {
     memset(start, 0, 16 * sizeof *start);
     if (s->bytes == 1) {
@@ -204,7 +214,8 @@ static void tinyi_i8_piece(const tinyi_i8_job *t, tiny_idx j0, tiny_idx j1, tiny
     const tiny_idx bytes = t->s.bytes, panel = 16 * t->s.k64 * bytes, down = t->shape.rows, wide = t->shape.columns;
     tiny_idx r, j, i, at;
     for (j = j0; j < j1; j += 16)
-        tinyi_i8_pack_panel(t->k, t->b + (j - j0) / 16 * panel, t->start_b + (j - j0), g, &t->s, j, TINYI_MIN(j1 - j, 16));
+        tinyi_i8_pack_panel(t->k, t->b + (j - j0) / 16 * panel, t->start_b + (j - j0), g, &t->s, j,
+                            TINYI_MIN(j1 - j, 16));
     for (r = r0; r < r1; r += TINYI_I8_DOWN) {
         const tiny_idx rows = TINYI_MIN(r1 - r, TINYI_I8_DOWN);
         int32_t *y = direct ? (int32_t *)(void *)g->y + (t->base + r) * g->y_m + j0 : t->sums;
@@ -214,9 +225,11 @@ static void tinyi_i8_piece(const tinyi_i8_job *t, tiny_idx j0, tiny_idx j1, tiny
             const tiny_idx deep = TINYI_MIN(t->s.k64 - at, TINYI_I8_DEEP / bytes);
             for (j = j0; j < j1; j += wide)
                 for (i = 0; i < rows; i += down)
-                    TINYI_OF(t->k, gemm_i8_tile)(y + i * y_row + (j - j0), y_row, t->a + (r + i) * t->s.a_row + at * bytes, t->s.a_row,
-                                       t->b + (j - j0) / 16 * panel + 16 * at * bytes, panel, (size_t)deep, at ? NULL : t->start_a + r + i,
-                                       at ? NULL : t->start_b + (j - j0), (int)TINYI_MIN(rows - i, down), (int)TINYI_MIN(j1 - j, wide));
+                    TINYI_OF(t->k, gemm_i8_tile)
+                    (y + i * y_row + (j - j0), y_row, t->a + (r + i) * t->s.a_row + at * bytes, t->s.a_row,
+                     t->b + (j - j0) / 16 * panel + 16 * at * bytes, panel, (size_t)deep,
+                     at ? NULL : t->start_a + r + i, at ? NULL : t->start_b + (j - j0), (int)TINYI_MIN(rows - i, down),
+                     (int)TINYI_MIN(j1 - j, wide));
             at += deep;
         } while (at < t->s.k64);
         if (!direct) tinyi_i8_put(t->k, g, t->to_f32, y, y_row, t->base + r, j0, rows, j1 - j0, t->row);
@@ -251,7 +264,8 @@ static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
         while (tiny_take(team, tinyi_gemm_up(rows, 32), 16, &r0, &r1))
             for (; r0 < r1; r0++) t.start_a[r0] = tinyi_i8_pack_row(t.k, t.a + r0 * t.s.a_row, g, &t.s, t.base + r0);
         tiny_barrier(team);
-        for (left = blocks * parts; tiny_take(team, blocks * parts, TINYI_MIN(left / (2 * team->n), parts), &q0, &q1); left = blocks * parts - q1)
+        for (left = blocks * parts; tiny_take(team, blocks * parts, TINYI_MIN(left / (2 * team->n), parts), &q0, &q1);
+             left = blocks * parts - q1)
             for (; q0 < q1; q0 += some) {
                 const tiny_idx j = q0 / parts * across, r = q0 % parts * part;
                 some = TINYI_MIN(q1 - q0, parts - q0 % parts);

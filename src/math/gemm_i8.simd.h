@@ -1,4 +1,5 @@
-/* src/math/gemm_i8.simd.h - blocks of the int8 product; in the passes with a byte dot instruction, and in that of AMX */
+/* src/math/gemm_i8.simd.h - blocks of the int8 product; in the passes with a byte dot instruction, and in that of
+ * AMX */
 
 #if V_AMX
 static void TINY_FN(tinyi_gemm_i8_begin)(void)
@@ -15,8 +16,9 @@ static void TINY_FN(tinyi_gemm_i8_end)(void) { _tile_release(); }
 
 /* y (rows <= 32, columns <= 32) from two strips of 16 rows of a and two panels of b; every strip and panel is whole in
  * memory, what is beyond rows and columns is computed and thrown away. */
-static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                        size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns)
+static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b,
+                                        ptrdiff_t b_panel, size_t k, const int32_t *start_a, const int32_t *start_b,
+                                        int rows, int columns)
 {
     int32_t edge[32 * 32];
     const int whole = rows == 32 && columns == 32;
@@ -97,42 +99,43 @@ static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 
 #if TINYI_I8_PAIRS
 /* ---- the form of pairs, see gemm_i8.h
- * The multiplier of 16-bit lanes is in two of four pipes of Zen 3, additions run in all: half of the products are additions. */
+ * The multiplier of 16-bit lanes is in two of four pipes of Zen 3, additions run in all: half of the products are
+ * additions. */
 #define TINYI_I8_EACH(R) R(0) R(1) R(2) R(3)
 #define TINYI_I8_BYTES (4 * V_LANES)        /* of a vector */
 #define TINYI_I8_WIDE (2 * V_LANES)         /* columns of a block */
 
-/* What stands before is done before what follows: four additions, two products, two sums. So the loop takes 3 % less time than with sum
- * after product, and sums stay in their registers. */
+/* What stands before is done before what follows: four additions, two products, two sums. So the loop takes 3 % less
+ * time than with sum after product, and sums stay in their registers. */
 #if TINYI_X86 && (TINYI_GCC || TINYI_CLANG)
 #define TINYI_I8_KEEP(v, w) __asm__("" : "+x"(v), "+x"(w))
 #else
 #define TINYI_I8_KEEP(v, w) ((void)0)
 #endif
 
-#define TINYI_I8_BEGIN(r)                                                                                                   \
-    v_i32 s##r = start_b ? vi_add(vi_load(start_b), vi_set(start_a[r])) : vi_zero();                                         \
+#define TINYI_I8_BEGIN(r)                                                                                             \
+    v_i32 s##r = start_b ? vi_add(vi_load(start_b), vi_set(start_a[r])) : vi_zero();                                  \
     v_i32 u##r = start_b ? vi_add(vi_load(start_b + V_LANES), vi_set(start_a[r])) : vi_zero();
-#define TINYI_I8_ADD(r)                                                                                                     \
-    {                                                                                                                       \
-        v_i8 even = vb_set4(a + r * a_row + 4 * i), odd = vb_set4(a + r * a_row + 4 * i + TINYI_I8_BYTES);                  \
-        v_i8 p0, q0, p1, q1;                                                                                                \
-        v_i32 d0, d1;                                                                                                       \
-        TINYI_I8_KEEP(even, odd);                                                                                           \
-        p0 = vw_add(even, odd0); q0 = vw_add(odd, even0);                                                                   \
-        p1 = vw_add(even, odd1); q1 = vw_add(odd, even1);                                                                   \
-        TINYI_I8_KEEP(p0, q0); TINYI_I8_KEEP(p1, q1);                                                                       \
-        d0 = vw_dot(p0, q0); d1 = vw_dot(p1, q1);                                                                           \
-        TINYI_I8_KEEP(d0, d1);                                                                                              \
-        s##r = vi_add(s##r, d0); u##r = vi_add(u##r, d1);                                                                   \
-        TINYI_I8_KEEP(s##r, u##r);                                                                                          \
+#define TINYI_I8_ADD(r)                                                                                               \
+    {                                                                                                                 \
+        v_i8 even = vb_set4(a + r * a_row + 4 * i), odd = vb_set4(a + r * a_row + 4 * i + TINYI_I8_BYTES);            \
+        v_i8 p0, q0, p1, q1;                                                                                          \
+        v_i32 d0, d1;                                                                                                 \
+        TINYI_I8_KEEP(even, odd);                                                                                     \
+        p0 = vw_add(even, odd0); q0 = vw_add(odd, even0);                                                             \
+        p1 = vw_add(even, odd1); q1 = vw_add(odd, even1);                                                             \
+        TINYI_I8_KEEP(p0, q0); TINYI_I8_KEEP(p1, q1);                                                                 \
+        d0 = vw_dot(p0, q0); d1 = vw_dot(p1, q1);                                                                     \
+        TINYI_I8_KEEP(d0, d1);                                                                                        \
+        s##r = vi_add(s##r, d0); u##r = vi_add(u##r, d1);                                                             \
+        TINYI_I8_KEEP(s##r, u##r);                                                                                    \
     }
-#define TINYI_I8_END(r)                                                                                                     \
-    if (!start_b) {                                                                                                         \
-        s##r = vi_add(s##r, vi_load(t + r * t_row));                                                                        \
-        u##r = vi_add(u##r, vi_load(t + r * t_row + V_LANES));                                                              \
-    }                                                                                                                       \
-    vi_store(t + r * t_row, s##r);                                                                                          \
+#define TINYI_I8_END(r)                                                                                               \
+    if (!start_b) {                                                                                                   \
+        s##r = vi_add(s##r, vi_load(t + r * t_row));                                                                  \
+        u##r = vi_add(u##r, vi_load(t + r * t_row + V_LANES));                                                        \
+    }                                                                                                                 \
+    vi_store(t + r * t_row, s##r);                                                                                    \
     vi_store(t + r * t_row + V_LANES, u##r);
 
 /* y is wanted when the sums are done, the rows that follow then */
@@ -140,8 +143,8 @@ static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 #define TINYI_I8_FETCH_A(r) TINYI_PREFETCH(a + (4 + r) * a_row);
 
 /* Four rows by two vectors, t_row apart. */
-static void TINY_FN(tinyi_gemm_i8_block)(int32_t *t, ptrdiff_t t_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k,
-                                         const int32_t *start_a, const int32_t *start_b)
+static void TINY_FN(tinyi_gemm_i8_block)(int32_t *t, ptrdiff_t t_row, const uint8_t *a, ptrdiff_t a_row,
+                                         const int8_t *b, size_t k, const int32_t *start_a, const int32_t *start_b)
 {
     int i;
     TINYI_I8_EACH(TINYI_I8_BEGIN)
@@ -158,8 +161,8 @@ static void TINY_FN(tinyi_gemm_i8_block)(int32_t *t, ptrdiff_t t_row, const uint
 }
 
 /* the same where y has fewer rows or columns: what is beyond them is computed and thrown away */
-static void TINY_FN(tinyi_gemm_i8_edge)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k,
-                                        const int32_t *start_a, const int32_t *start_b, int rows, int columns)
+static void TINY_FN(tinyi_gemm_i8_edge)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b,
+                                        size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns)
 {
     int32_t t[4 * TINYI_I8_WIDE] = { 0 };
     int r, c;
@@ -170,8 +173,9 @@ static void TINY_FN(tinyi_gemm_i8_edge)(int32_t *y, ptrdiff_t y_row, const uint8
         for (c = 0; c < columns; c++) y[r * y_row + c] = t[r * TINYI_I8_WIDE + c];
 }
 
-static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                        size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns)
+static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b,
+                                        ptrdiff_t b_panel, size_t k, const int32_t *start_a, const int32_t *start_b,
+                                        int rows, int columns)
 {
     int r, c;
     (void)b_panel;                          /* one panel */
@@ -180,8 +184,11 @@ static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8
             int32_t *t = y + r * y_row + c;
             const uint8_t *x = a + r * a_row;
             const int32_t *s = start_b ? start_a + r : NULL, *v = start_b ? start_b + c : NULL;
-            if (rows - r >= 4 && columns - c >= TINYI_I8_WIDE) TINY_FN(tinyi_gemm_i8_block)(t, y_row, x, a_row, b + 8 * c, k, s, v);
-            else TINY_FN(tinyi_gemm_i8_edge)(t, y_row, x, a_row, b + 8 * c, k, s, v, TINYI_MIN(rows - r, 4), TINYI_MIN(columns - c, TINYI_I8_WIDE));
+            if (rows - r >= 4 && columns - c >= TINYI_I8_WIDE)
+                TINY_FN(tinyi_gemm_i8_block)(t, y_row, x, a_row, b + 8 * c, k, s, v);
+            else
+                TINY_FN(tinyi_gemm_i8_edge)
+                (t, y_row, x, a_row, b + 8 * c, k, s, v, TINYI_MIN(rows - r, 4), TINYI_MIN(columns - c, TINYI_I8_WIDE));
         }
 }
 
@@ -190,7 +197,8 @@ static int32_t TINY_FN(tinyi_gemm_i8_row)(uint8_t *to, const uint8_t *x, int is_
     v_i32 s = vi_zero();
     size_t i;
     for (i = 0; i < n; i += TINYI_I8_BYTES, to += 2 * TINYI_I8_BYTES) {
-        const v_i8 v = vb_load(x + i), even = is_signed ? vw_even_i8(v) : vw_even_u8(v), odd = is_signed ? vw_odd_i8(v) : vw_odd_u8(v);
+        const v_i8 v = vb_load(x + i), even = is_signed ? vw_even_i8(v) : vw_even_u8(v),
+                   odd = is_signed ? vw_odd_i8(v) : vw_odd_u8(v);
         vb_store(to, even);
         vb_store(to + TINYI_I8_BYTES, odd);
         s = vi_sub(s, vw_dot(even, odd));
@@ -234,31 +242,33 @@ static void TINY_FN(tinyi_gemm_i8_start)(int32_t *sums, int8_t *to, const int8_t
 
 /* One panel by R rows, 16 / V_LANES vectors of sums a row: all of them stay in registers on every target but scalar. */
 #define TINYI_I8_VECTORS (16 / V_LANES)
-#define TINYI_I8_BLOCK(R)                                                                                          \
-    do {                                                                                                           \
-        v_i32 s[R][TINYI_I8_VECTORS];                                                                              \
-        size_t i;                                                                                                  \
-        int r, v;                                                                                                  \
-        TINYI_UNROLL for (r = 0; r < (R); r++)                                                                                  \
-            TINYI_UNROLL for (v = 0; v < TINYI_I8_VECTORS; v++) {                                                               \
-                const int n = columns - v * V_LANES;                                                               \
-                s[r][v] = start ? vi_load(start + v * V_LANES)                                                     \
-                                : n <= 0 ? vi_zero() : vi_load_n(y + r * y_row + v * V_LANES, (size_t)(n < V_LANES ? n : V_LANES)); \
-            }                                                                                                      \
-        for (i = 0; i < k; i += 4)                                                                                 \
-            TINYI_UNROLL for (r = 0; r < (R); r++) {                                                                            \
-                const v_i8 x = vb_set4(a + r * a_row + (ptrdiff_t)i);                                              \
-                TINYI_UNROLL for (v = 0; v < TINYI_I8_VECTORS; v++) s[r][v] = v_dot_u8i8(s[r][v], x, vb_load(b + 16 * i + 4 * V_LANES * v)); \
-            }                                                                                                      \
-        TINYI_UNROLL for (r = 0; r < (R); r++)                                                                                  \
-            TINYI_UNROLL for (v = 0; v < TINYI_I8_VECTORS; v++) {                                                               \
-                const int n = columns - v * V_LANES;                                                               \
-                if (n > 0) vi_store_n(y + r * y_row + v * V_LANES, s[r][v], (size_t)(n < V_LANES ? n : V_LANES));  \
-            }                                                                                                      \
+#define TINYI_I8_BLOCK(R)                                                                                     \
+    do {                                                                                                      \
+        v_i32 s[R][TINYI_I8_VECTORS];                                                                         \
+        size_t i;                                                                                             \
+        int r, v;                                                                                             \
+        TINYI_UNROLL for (r = 0; r < (R); r++) TINYI_UNROLL for (v = 0; v < TINYI_I8_VECTORS; v++)            \
+        {                                                                                                     \
+            const int n = columns - v * V_LANES;                                                              \
+            s[r][v] = start    ? vi_load(start + v * V_LANES)                                                 \
+                      : n <= 0 ? vi_zero()                                                                    \
+                               : vi_load_n(y + r * y_row + v * V_LANES, (size_t)(n < V_LANES ? n : V_LANES)); \
+        }                                                                                                     \
+        for (i = 0; i < k; i += 4) TINYI_UNROLL for (r = 0; r < (R); r++)                                     \
+            {                                                                                                 \
+                const v_i8 x = vb_set4(a + r * a_row + (ptrdiff_t)i);                                         \
+                TINYI_UNROLL for (v = 0; v < TINYI_I8_VECTORS; v++) s[r][v] =                                 \
+                    v_dot_u8i8(s[r][v], x, vb_load(b + 16 * i + 4 * V_LANES * v));                            \
+            }                                                                                                 \
+        TINYI_UNROLL for (r = 0; r < (R); r++) TINYI_UNROLL for (v = 0; v < TINYI_I8_VECTORS; v++)            \
+        {                                                                                                     \
+            const int n = columns - v * V_LANES;                                                              \
+            if (n > 0) vi_store_n(y + r * y_row + v * V_LANES, s[r][v], (size_t)(n < V_LANES ? n : V_LANES)); \
+        }                                                                                                     \
     } while (0)
 
-static void TINY_FN(tinyi_gemm_i8_strip)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k,
-                                         const int32_t *start, int rows, int columns)
+static void TINY_FN(tinyi_gemm_i8_strip)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row,
+                                         const int8_t *b, size_t k, const int32_t *start, int rows, int columns)
 {
 #if V_AVX512
     for (; rows >= 16; rows -= 16, y += 16 * y_row, a += 16 * a_row) TINYI_I8_BLOCK(16);
@@ -272,7 +282,8 @@ static void TINY_FN(tinyi_gemm_i8_strip)(int32_t *y, ptrdiff_t y_row, const uint
 
 #if V_AVX512
 /* Two panels by twelve rows: a row's four bytes are spread once for both. */
-static void TINY_FN(tinyi_gemm_i8_pair)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, size_t k, const int32_t *start)
+static void TINY_FN(tinyi_gemm_i8_pair)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b,
+                                        ptrdiff_t b_panel, size_t k, const int32_t *start)
 {
     v_i32 s0[12], s1[12];
     size_t i;
@@ -302,9 +313,11 @@ static void TINY_FN(tinyi_gemm_i8_pair)(int32_t *y, ptrdiff_t y_row, const uint8
 #endif
 
 #if TINYI_I8_MMLA
-/* Four rows by a panel of 16 columns; y as a whole is there. A product of the matrix unit takes eight bytes of two rows and of
- * two columns: neighbouring groups of four bytes of the panel, zipped, are such pairs. 16 sums, 8 pairs, 2 pairs of rows. */
-TINYI_ATTR_I8MM static void TINY_FN(tinyi_gemm_i8_four)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k, const int32_t *start)
+/* Four rows by a panel of 16 columns; y as a whole is there. A product of the matrix unit takes eight bytes of two rows
+ * and of two columns: neighbouring groups of four bytes of the panel, zipped, are such pairs. 16 sums, 8 pairs, 2 pairs
+ * of rows. */
+TINYI_ATTR_I8MM static void TINY_FN(tinyi_gemm_i8_four)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row,
+                                                        const int8_t *b, size_t k, const int32_t *start)
 {
     int32x4_t s[2][8];
     size_t i;
@@ -317,7 +330,8 @@ TINYI_ATTR_I8MM static void TINY_FN(tinyi_gemm_i8_four)(int32_t *y, ptrdiff_t y_
     for (i = 0; i < k; i += 8) {
         int8x16_t pair[8];
         TINYI_UNROLL for (c = 0; c < 8; c += 2) {
-            const int32x4_t lo = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 8 * c)), hi = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 64 + 8 * c));
+            const int32x4_t lo = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 8 * c)),
+                            hi = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 64 + 8 * c));
             pair[c] = vreinterpretq_s8_s32(vzip1q_s32(lo, hi));
             pair[c + 1] = vreinterpretq_s8_s32(vzip2q_s32(lo, hi));
         }
@@ -334,29 +348,37 @@ TINYI_ATTR_I8MM static void TINY_FN(tinyi_gemm_i8_four)(int32_t *y, ptrdiff_t y_
         }
 }
 
-static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                             size_t k, const int32_t *start_a, const int32_t *start, int rows, int columns)
+static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row,
+                                             const int8_t *b, ptrdiff_t b_panel, size_t k, const int32_t *start_a,
+                                             const int32_t *start, int rows, int columns)
 {
     (void)start_a;
     for (; columns > 0; columns -= 16, y += 16, b += b_panel, start = start ? start + 16 : NULL) {
         int r = 0;
         if (columns >= 16)
-            for (; r + 4 <= rows; r += 4) TINY_FN(tinyi_gemm_i8_four)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start);
-        if (r < rows) TINY_FN(tinyi_gemm_i8_strip)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start, rows - r, columns < 16 ? columns : 16);
+            for (; r + 4 <= rows; r += 4)
+                TINY_FN(tinyi_gemm_i8_four)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start);
+        if (r < rows)
+            TINY_FN(tinyi_gemm_i8_strip)
+            (y + r * y_row, y_row, a + r * a_row, a_row, b, k, start, rows - r, columns < 16 ? columns : 16);
     }
 }
 #endif
 
-static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                        size_t k, const int32_t *start_a, const int32_t *start, int rows, int columns)
+static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b,
+                                        ptrdiff_t b_panel, size_t k, const int32_t *start_a, const int32_t *start,
+                                        int rows, int columns)
 {
     (void)start_a;
 #if V_AVX512
     if (columns == 32)
-        for (; rows >= 12; rows -= 12, y += 12 * y_row, a += 12 * a_row) TINY_FN(tinyi_gemm_i8_pair)(y, y_row, a, a_row, b, b_panel, k, start);
+        for (; rows >= 12; rows -= 12, y += 12 * y_row, a += 12 * a_row)
+            TINY_FN(tinyi_gemm_i8_pair)(y, y_row, a, a_row, b, b_panel, k, start);
 #endif
     TINY_FN(tinyi_gemm_i8_strip)(y, y_row, a, a_row, b, k, start, rows, columns < 16 ? columns : 16);
-    if (columns > 16) TINY_FN(tinyi_gemm_i8_strip)(y + 16, y_row, a, a_row, b + b_panel, k, start ? start + 16 : NULL, rows, columns - 16);
+    if (columns > 16)
+        TINY_FN(tinyi_gemm_i8_strip)
+        (y + 16, y_row, a, a_row, b + b_panel, k, start ? start + 16 : NULL, rows, columns - 16);
 }
 #undef TINYI_I8_BLOCK
 #undef TINYI_I8_VECTORS
@@ -400,7 +422,8 @@ static void TINY_FN(tinyi_gemm_i8_weave)(int8_t *to, const int8_t *x, ptrdiff_t 
 #if !defined __BYTE_ORDER__ || __BYTE_ORDER__ != __ORDER_BIG_ENDIAN__
     for (; i + V_LANES <= n; i += V_LANES) {
         const v_i32 low = vi_or(vi_load_u8(p + i), vi_shl(vi_load_u8(p + row + (ptrdiff_t)i), 8));
-        const v_i32 high = vi_or(vi_shl(vi_load_u8(p + 2 * row + (ptrdiff_t)i), 16), vi_shl(vi_load_u8(p + 3 * row + (ptrdiff_t)i), 24));
+        const v_i32 high = vi_or(vi_shl(vi_load_u8(p + 2 * row + (ptrdiff_t)i), 16),
+                                 vi_shl(vi_load_u8(p + 3 * row + (ptrdiff_t)i), 24));
         vi_store((int32_t *)(void *)(to + 4 * i), vi_or(low, high));
     }
 #endif
@@ -408,48 +431,53 @@ static void TINY_FN(tinyi_gemm_i8_weave)(int8_t *to, const int8_t *x, ptrdiff_t 
         for (r = 0; r < 4; r++) to[4 * i + (size_t)r] = x[r * row + (ptrdiff_t)i];
 }
 
-/* y[j * y_step] = sum_i a[i] * b[j][i] over n rows of b, for one row of a: signed, or unsigned. Four rows of b at a time,
- * two sums each, fetched ahead as in gemv.simd.h; rows that are not there repeat the last one. */
+/* y[j * y_step] = sum_i a[i] * b[j][i] over n rows of b, for one row of a: signed, or unsigned. Four rows of b at a
+ * time, two sums each, fetched ahead as in gemv.simd.h; rows that are not there repeat the last one. */
 #define TINYI_I8_FOUR(X) X(0) X(1) X(2) X(3)
-#define TINYI_I8_ROW(r) const int8_t *b##r = b + (r < m ? r : m - 1) * apart * b_row; v_i32 s##r = vi_zero(), t##r = s##r;
+#define TINYI_I8_ROW(r)                                           \
+    const int8_t *b##r = b + (r < m ? r : m - 1) * apart * b_row; \
+    v_i32 s##r = vi_zero(), t##r = s##r;
 #define TINYI_I8_FETCH(r) TINYI_PREFETCH(b##r + i + ahead);
-#define TINYI_I8_TWO(r) s##r = TINYI_I8_DOT(s##r, x0, vb_load(b##r + i)); t##r = TINYI_I8_DOT(t##r, x1, vb_load(b##r + i + TINYI_I8_BYTES));
+#define TINYI_I8_TWO(r)                               \
+    s##r = TINYI_I8_DOT(s##r, x0, vb_load(b##r + i)); \
+    t##r = TINYI_I8_DOT(t##r, x1, vb_load(b##r + i + TINYI_I8_BYTES));
 #define TINYI_I8_LAST(r) s##r = TINYI_I8_DOT(s##r, x0, vb_load_n(b##r + i, q));
 #define TINYI_I8_OUT(r) if (r < m) y[r * apart * y_step] = vi_sum(vi_add(s##r, t##r));
-#define TINYI_I8_DOTS(name)                                                                                        \
-    static void TINY_FN(name)(int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, size_t k) \
-    {                                                                                                              \
-        enum { TINYI_I8_BYTES = 4 * V_LANES };                                                                     \
-        while (n) {                                                                                                \
-            const ptrdiff_t m = (ptrdiff_t)TINYI_MIN(n, 4), apart = n < 4 ? 1 : (ptrdiff_t)(n / 4);                \
-            ptrdiff_t turn;                                                                                        \
-            for (turn = 0; turn < apart; turn++, b += b_row, y += y_step) {                                        \
-                size_t i = 0, end = k > TINYI_GEMV_AHEAD ? k - TINYI_GEMV_AHEAD : 0;                               \
-                ptrdiff_t ahead = (ptrdiff_t)(k - end);                                                            \
-                TINYI_I8_FOUR(TINYI_I8_ROW)                                                                        \
-                for (;;) {                                                                                         \
-                    for (; i + 2 * TINYI_I8_BYTES <= end; i += 2 * TINYI_I8_BYTES) {                               \
-                        const v_i8 x0 = vb_load(a + i), x1 = vb_load(a + i + TINYI_I8_BYTES);                      \
-                        TINYI_I8_FOUR(TINYI_I8_FETCH)                                                              \
-                        TINYI_I8_FOUR(TINYI_I8_FETCH2)                                                             \
-                        TINYI_I8_FOUR(TINYI_I8_TWO)                                                                \
-                    }                                                                                              \
-                    if (end == k) break;                                                                           \
-                    ahead = turn + 1 < apart ? b_row - (ptrdiff_t)end : -(ptrdiff_t)end;                           \
-                    end = k;                                                                                       \
-                }                                                                                                  \
-                while (i < k) {                                                                                    \
-                    const size_t q = TINYI_MIN(k - i, (size_t)TINYI_I8_BYTES);                                     \
-                    const v_i8 x0 = vb_load_n(a + i, q);                                                           \
-                    TINYI_I8_FOUR(TINYI_I8_LAST)                                                                   \
-                    i += q;                                                                                        \
-                }                                                                                                  \
-                TINYI_I8_FOUR(TINYI_I8_OUT)                                                                        \
-            }                                                                                                      \
-            b += (m - 1) * apart * b_row;                                                                          \
-            y += (m - 1) * apart * y_step;                                                                         \
-            n -= (size_t)(m * apart);                                                                              \
-        }                                                                                                          \
+#define TINYI_I8_DOTS(name)                                                                              \
+    static void TINY_FN(name)(int32_t * y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, \
+                              const uint8_t *a, size_t k)                                                \
+    {                                                                                                    \
+        enum { TINYI_I8_BYTES = 4 * V_LANES };                                                           \
+        while (n) {                                                                                      \
+            const ptrdiff_t m = (ptrdiff_t)TINYI_MIN(n, 4), apart = n < 4 ? 1 : (ptrdiff_t)(n / 4);      \
+            ptrdiff_t turn;                                                                              \
+            for (turn = 0; turn < apart; turn++, b += b_row, y += y_step) {                              \
+                size_t i = 0, end = k > TINYI_GEMV_AHEAD ? k - TINYI_GEMV_AHEAD : 0;                     \
+                ptrdiff_t ahead = (ptrdiff_t)(k - end);                                                  \
+                TINYI_I8_FOUR(TINYI_I8_ROW)                                                              \
+                for (;;) {                                                                               \
+                    for (; i + 2 * TINYI_I8_BYTES <= end; i += 2 * TINYI_I8_BYTES) {                     \
+                        const v_i8 x0 = vb_load(a + i), x1 = vb_load(a + i + TINYI_I8_BYTES);            \
+                        TINYI_I8_FOUR(TINYI_I8_FETCH)                                                    \
+                        TINYI_I8_FOUR(TINYI_I8_FETCH2)                                                   \
+                        TINYI_I8_FOUR(TINYI_I8_TWO)                                                      \
+                    }                                                                                    \
+                    if (end == k) break;                                                                 \
+                    ahead = turn + 1 < apart ? b_row - (ptrdiff_t)end : -(ptrdiff_t)end;                 \
+                    end = k;                                                                             \
+                }                                                                                        \
+                while (i < k) {                                                                          \
+                    const size_t q = TINYI_MIN(k - i, (size_t)TINYI_I8_BYTES);                           \
+                    const v_i8 x0 = vb_load_n(a + i, q);                                                 \
+                    TINYI_I8_FOUR(TINYI_I8_LAST)                                                         \
+                    i += q;                                                                              \
+                }                                                                                        \
+                TINYI_I8_FOUR(TINYI_I8_OUT)                                                              \
+            }                                                                                            \
+            b += (m - 1) * apart * b_row;                                                                \
+            y += (m - 1) * apart * y_step;                                                               \
+            n -= (size_t)(m * apart);                                                                    \
+        }                                                                                                \
     }
 #if V_AVX512                                /* two vectors are two lines */
 #define TINYI_I8_FETCH2(r) TINYI_PREFETCH(b##r + i + ahead + 64);
@@ -462,7 +490,8 @@ TINYI_I8_DOTS(tinyi_gemm_i8_dot_signed)
 #define TINYI_I8_DOT v_dot_u8i8
 TINYI_I8_DOTS(tinyi_gemm_i8_dot_unsigned)
 
-static void TINY_FN(tinyi_gemm_i8_dot)(int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, int a_signed, size_t k)
+static void TINY_FN(tinyi_gemm_i8_dot)(int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n,
+                                       const uint8_t *a, int a_signed, size_t k)
 {
     (a_signed ? TINY_FN(tinyi_gemm_i8_dot_signed) : TINY_FN(tinyi_gemm_i8_dot_unsigned))(y, y_step, b, b_row, n, a, k);
 }

@@ -51,11 +51,12 @@ typedef struct tinyi_gemm_plan {
 #define TINYI_GEMM_NR_MAX 32
 #define TINYI_GEMM_KC_MAX 512
 #define TINYI_GEMM_NC_MAX 1024
-#define TINYI_GEMM_BLOCK ((tiny_idx)128 << 10)  /* the largest kc nc of any target, also where rows are FEW: kc / 3 and 4 nc */
+#define TINYI_GEMM_BLOCK \
+    ((tiny_idx)128 << 10) /* the largest kc nc of any target, also where rows are FEW: kc / 3 and 4 nc */
 
 /* What the call says. bias and scales may be NULL. */
-TINYI_FN void tinyi_gemm_of(tinyi_gemm *g, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *scale_a, const tiny_tensor *scale_b,
-                            const tiny_tensor *bias, int act, const tiny_tensor *y);
+TINYI_FN void tinyi_gemm_of(tinyi_gemm *g, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *scale_a,
+                            const tiny_tensor *scale_b, const tiny_tensor *bias, int act, const tiny_tensor *y);
 /* The same product transposed. */
 TINYI_FN void tinyi_gemm_swap(tinyi_gemm *g);
 TINYI_FN tinyi_gemm tinyi_gemm_batch(const tinyi_gemm *g, tiny_idx i, tiny_idx y_bytes);
@@ -65,11 +66,14 @@ TINYI_FN void tinyi_gemm_plan_f32(tinyi_gemm_plan *p, const tinyi_gemm *g);
 TINYI_FN void tinyi_gemm_run_f32(tiny_team *team, const tinyi_gemm_plan *p);
 
 /* Bias and activation for n numbers of row i of the result from column j on, which lie dense in row. */
-TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, float *row, tiny_idx i, tiny_idx j, tiny_idx n);
+TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, float *row, tiny_idx i, tiny_idx j,
+                                tiny_idx n);
 /* rows x cols dense numbers, t_row apart, to y from row i and column j on. */
-TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const float *t, tiny_idx t_row, tiny_idx i, tiny_idx j, tiny_idx rows, tiny_idx cols);
+TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const float *t, tiny_idx t_row, tiny_idx i,
+                             tiny_idx j, tiny_idx rows, tiny_idx cols);
 /* Numbers k0 .. k0 + n of a row as f32, dense. */
-TINYI_FN void tinyi_gemm_row_f32(const tinyi_kernels *k, float *to, const tinyi_gemm_side *s, tiny_idx row, tiny_idx k0, tiny_idx n);
+TINYI_FN void tinyi_gemm_row_f32(const tinyi_kernels *k, float *to, const tinyi_gemm_side *s, tiny_idx row, tiny_idx k0,
+                                 tiny_idx n);
 
 /* The height of the tile that takes this many rows. */
 TINYI_INLINE tiny_idx tinyi_gemm_height(tiny_idx mr, tiny_idx rows)

@@ -1,29 +1,34 @@
 /* src/math/gla.c - gated linear attention: recurrent, chunked, parallel
  *
- * Paper    S. Yang, B. Wang, Y. Shen, R. Panda, Y. Kim, "Gated Linear Attention Transformers with Hardware-Efficient Training",
- *          2023 (arXiv 2312.06635), 3 and 4.
+ * Paper    S. Yang, B. Wang, Y. Shen, R. Panda, Y. Kim, "Gated Linear Attention Transformers with Hardware-Efficient
+ *          Training", 2023 (arXiv 2312.06635), 3 and 4.
  * Formula  per head, a_t = exp g_t (K numbers), s = scale:
  *            recurrent  S_t = diag(a_t) S_{t-1} + k_t v_t^T;  o_t = s S_t^T q_t
- *            parallel   b_t = g_1 + .. + g_t;  o_t = s (q_t exp b_t)^T S_0 + s sum_{u<=t} (q_t exp b_t . k_u exp -b_u) v_u
+ *            parallel   b_t = g_1 + .. + g_t;  o_t = s (q_t exp b_t)^T S_0 + s sum_{u<=t} (q_t exp b_t . k_u exp -b_u)
+ *                       v_u
  *            chunked    of C tokens, that S enters and D = a_1 .. a_C leaves; parts of c tokens:
- *                         o_t = s (q_t a_1 .. a_t)^T S + sum_{u<=t} A_tu v_u,  A_tu = s sum_d q_td k_ud (a_{u+1} .. a_t)_d
+ *                         o_t = s (q_t a_1 .. a_t)^T S + sum_{u<=t} A_tu v_u,  A_tu = s sum_d q_td k_ud (a_{u+1} ..
+ *                         a_t)_d
  *                         S   = diag(D) S + sum_u (k_u a_{u+1} .. a_C) v_u^T
- *                       A of tokens in different parts is a product of matrices: q_t by the gates of its part up to t, k_u by those
- *                       behind u up to the end of the part before t's. Within a part it is summed pair by pair.
- *          Every factor is a product of numbers that are at most 1: no exponential of -b is ever formed, so that strong gates cost
- *          nothing but their own vanishing (division by exp b, part by part or not, is what fails there).
- * Data     (token, head, d), any strides. A task is a head, or some columns of its values where heads are fewer than threads: columns of
- *          S never meet.
- * Cost     recurrent 6 K V flops a token and head, S is read and written for each; chunked 4 K V + (C + c) (K + V) flops, S is read and written
- *          once a chunk. One exponential a gate in each.
- * Error    recurrent: o is a sum of products that were rounded once a token; what a token left is weighted by the gates after it, so that
- *          the error is (n + K + 4) u of the largest |q||S| at most, n tokens until a gate has forgotten. Generated cases have
- *          T <= 300 and K <= 70 in chunks of at most 96, whose roundings have both signs: SCALE 100 u (8 u was seen).  Chunked: a product of up to C gates is C u off.
- *          Where the product of gates over a part falls below 2^-126 it counts as 0: what is lost is less than 2^-126 of |q||k||v|.
- *          Tokens whose values, keys or entering state are not finite go through the recurrent form, as the product of a hidden pair
- *          with infinity would be felt by tokens before it.
- * Left out  the gate as one more product (low rank, logsigmoid): a layer's business; threads over chunks, whose states would have to
- *          be joined by a scan: a head has enough to do.                                                                */
+ *                       A of tokens in different parts is a product of matrices: q_t by the gates of its part up to t,
+ *                       k_u by those behind u up to the end of the part before t's. Within a part it is summed pair by
+ *                       pair.
+ *          Every factor is a product of numbers that are at most 1: no exponential of -b is ever formed, so that strong
+ *          gates cost nothing but their own vanishing (division by exp b, part by part or not, is what fails there).
+ * Data     (token, head, d), any strides. A task is a head, or some columns of its values where heads are fewer than
+ *          threads: columns of S never meet.
+ * Cost     recurrent 6 K V flops a token and head, S is read and written for each; chunked 4 K V + (C + c) (K + V)
+ *          flops, S is read and written once a chunk. One exponential a gate in each.
+ * Error    recurrent: o is a sum of products that were rounded once a token; what a token left is weighted by the gates
+ *          after it, so that the error is (n + K + 4) u of the largest |q||S| at most, n tokens until a gate has
+ *          forgotten. Generated cases have T <= 300 and K <= 70 in chunks of at most 96, whose roundings have both
+ *          signs: SCALE 100 u (8 u was seen).  Chunked: a product of up to C gates is C u off.
+ *          Where the product of gates over a part falls below 2^-126 it counts as 0: what is lost is less than 2^-126
+ *          of |q||k||v|.
+ *          Tokens whose values, keys or entering state are not finite go through the recurrent form, as the product of
+ *          a hidden pair with infinity would be felt by tokens before it.
+ * Left out  the gate as one more product (low rank, logsigmoid): a layer's business; threads over chunks, whose states
+ *          would have to be joined by a scan: a head has enough to do. */
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
 #include "math/elem.h"
@@ -34,7 +39,8 @@
 #define TINYI_GLA_CHUNK_MOST 256
 #define TINYI_GLA_TOKENS 256                /* of the parallel form */
 #define TINYI_GLA_LOWEST (-80.0)
-#define TINYI_GLA_SKEW 16                   /* floats between rows of what products read by columns: rows of 2^n floats would share few lines of a cache */
+#define TINYI_GLA_SKEW \
+    16 /* floats between rows of what products read by columns: rows of 2^n floats would share few lines of a cache */
 #define TINYI_GLA_PAD 32                    /* columns that a product of few may read or write behind the last */
 
 TINYI_FN void tinyi_gla_read(const tiny_op *op, int g, tinyi_gla *a)
@@ -50,30 +56,43 @@ TINYI_FN void tinyi_gla_read(const tiny_op *op, int g, tinyi_gla *a)
     a->type = a->q->dtype;
 }
 
-static tiny_idx tinyi_gla_at(const tiny_tensor *x, tiny_idx i, tiny_idx j, tiny_idx d) { return i * x->stride[0] + j * x->stride[1] + d * x->stride[2]; }
+static tiny_idx tinyi_gla_at(const tiny_tensor *x, tiny_idx i, tiny_idx j, tiny_idx d)
+{
+    return i * x->stride[0] + j * x->stride[1] + d * x->stride[2];
+}
 
 TINY_REF_BEGIN
-/* gates: no number above 0 unless they are cut there, no NaN; in the parallel form, no sum that its exponential cannot hold */
+/* gates: no number above 0 unless they are cut there, no NaN; in the parallel form, no sum that its exponential cannot
+ * hold */
 static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_gla *a, int clamp)
 {
     tiny_idx t, h, d;
     for (h = 0; h < a->n_head; h++) {
-        if (a->type == TINY_F32 && a->form != TINY_GLA_PARALLEL && a->g->stride[2] == 1) {      /* most calls: a row at a time, and nothing is wrong */
+        /* most calls: a row at a time, and nothing is wrong */
+        if (a->type == TINY_F32 && a->form != TINY_GLA_PARALLEL && a->g->stride[2] == 1) {
             int odd = 0;
-            for (t = 0; t < a->n && !odd; t++) odd = !TINYI_OF(ctx->k, gla_gates_f32)((const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0), a->n_key);
+            for (t = 0; t < a->n && !odd; t++)
+                odd =
+                    !TINYI_OF(ctx->k, gla_gates_f32)((const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0), a->n_key);
             if (!odd) continue;
         }
         for (d = 0; d < a->n_key; d++) {
             double sum = 0.0;
             for (t = 0; t < a->n; t++) {
                 const double x = tinyi_real(a->g->data, a->type, tinyi_gla_at(a->g, t, h, d));
-                if (x != x) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the gate of token %td, head %td, channel %td is no number", name, t, h, d);
+                if (x != x)
+                    return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                      "%s: the gate of token %td, head %td, channel %td is no number", name, t, h, d);
                 if (x > 0.0 && !clamp)
-                    return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the gate of token %td, head %td, channel %td is %g; gates are logarithms, at most 0 (or params.clamp cuts them there)",
+                    return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                      "%s: the gate of token %td, head %td, channel %td is %g; gates are logarithms, "
+                                      "at most 0 (or params.clamp cuts them there)",
                                       name, t, h, d, x);
                 sum += x < 0.0 ? x : 0.0;
                 if (a->form == TINY_GLA_PARALLEL && !(sum >= TINYI_GLA_LOWEST))
-                    return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: gates of head %td, channel %td sum to %g at token %td; the parallel form needs exp of its opposite, at most e^80: take the chunked one",
+                    return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                      "%s: gates of head %td, channel %td sum to %g at token %td; the parallel form "
+                                      "needs exp of its opposite, at most e^80: take the chunked one",
                                       name, h, d, sum, t);
             }
         }
@@ -88,25 +107,41 @@ TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny
     const tiny_tensor *s = op->in[0], *q = op->in[1], *k = op->in[2], *v = op->in[3];
     char ts[96], tq[96], tk[96], tv[96];
     tiny_status st;
-    if (!tinyi_is_real(q) || s->dtype != q->dtype || k->dtype != q->dtype || v->dtype != q->dtype || (op->in[g] && op->in[g]->dtype != q->dtype))
+    if (!tinyi_is_real(q) || s->dtype != q->dtype || k->dtype != q->dtype || v->dtype != q->dtype ||
+        (op->in[g] && op->in[g]->dtype != q->dtype))
         return tinyi_fail(ctx, TINY_E_DTYPE, "%s: state, q, k, v and gates must be f32, or all f64", name);
-    if (q->rank != 3 || k->rank != 3 || v->rank != 3 || s->rank != 3 || k->dim[0] != q->dim[0] || v->dim[0] != q->dim[0] || k->dim[1] != q->dim[1] || v->dim[1] != q->dim[1] ||
-        k->dim[2] != q->dim[2] || s->dim[0] != q->dim[1] || s->dim[1] != q->dim[2] || s->dim[2] != v->dim[2])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: state is %s, q is %s, k is %s, v is %s: they must be (H, K, V), (T, H, K), (T, H, K) and (T, H, V)", name, tinyi_shape_text(s, ts),
-                          tinyi_shape_text(q, tq), tinyi_shape_text(k, tk), tinyi_shape_text(v, tv));
-    if (op->in[g] && (op->in[g]->rank != 3 || op->in[g]->dim[0] != q->dim[0] || op->in[g]->dim[1] != q->dim[1] || op->in[g]->dim[2] != q->dim[2]))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the gates are %s, they must be as q: %s", name, tinyi_shape_text(op->in[g], tk), tinyi_shape_text(q, tq));
-    if (q->dim[2] > TINY_GLA_KEYS) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: keys of %td numbers; %d at most", name, q->dim[2], TINY_GLA_KEYS);
+    if (q->rank != 3 || k->rank != 3 || v->rank != 3 || s->rank != 3 || k->dim[0] != q->dim[0] ||
+        v->dim[0] != q->dim[0] || k->dim[1] != q->dim[1] || v->dim[1] != q->dim[1] || k->dim[2] != q->dim[2] ||
+        s->dim[0] != q->dim[1] || s->dim[1] != q->dim[2] || s->dim[2] != v->dim[2])
+        return tinyi_fail(
+            ctx, TINY_E_SHAPE,
+            "%s: state is %s, q is %s, k is %s, v is %s: they must be (H, K, V), (T, H, K), (T, H, K) and (T, H, V)",
+            name, tinyi_shape_text(s, ts), tinyi_shape_text(q, tq), tinyi_shape_text(k, tk), tinyi_shape_text(v, tv));
+    if (op->in[g] && (op->in[g]->rank != 3 || op->in[g]->dim[0] != q->dim[0] || op->in[g]->dim[1] != q->dim[1] ||
+                      op->in[g]->dim[2] != q->dim[2]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the gates are %s, they must be as q: %s", name,
+                          tinyi_shape_text(op->in[g], tk), tinyi_shape_text(q, tq));
+    if (q->dim[2] > TINY_GLA_KEYS)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: keys of %td numbers; %d at most", name, q->dim[2],
+                          TINY_GLA_KEYS);
     if (v->dim[2] > TINY_IDX_MAX / 16 / (TINY_GLA_KEYS + 3 * TINYI_GLA_CHUNK_MOST))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: values of %td numbers; a state of them is more than this machine can address", name, v->dim[2]);
-    if (p && !(p->scale > -INFINITY && p->scale < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale %g must be finite", name, (double)p->scale);
-    if (p && (p->form < 0 || p->form > TINY_GLA_PARALLEL)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: form %d; there are 0 to %d", name, p->form, TINY_GLA_PARALLEL);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "%s: values of %td numbers; a state of them is more than this machine can address", name,
+                          v->dim[2]);
+    if (p && !(p->scale > -INFINITY && p->scale < INFINITY))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale %g must be finite", name, (double)p->scale);
+    if (p && (p->form < 0 || p->form > TINY_GLA_PARALLEL))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: form %d; there are 0 to %d", name, p->form, TINY_GLA_PARALLEL);
     if (p && (p->chunk < 0 || p->chunk > TINYI_GLA_CHUNK_MOST || p->sub < 0 || p->sub > TINYI_GLA_CHUNK_MOST))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d in parts of %d; they must be 1 to %d", name, p->chunk, p->sub, TINYI_GLA_CHUNK_MOST);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d in parts of %d; they must be 1 to %d", name, p->chunk,
+                          p->sub, TINYI_GLA_CHUNK_MOST);
     tinyi_gla_read(op, g, a);
-    if (a->chunk % a->sub) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d do not divide into parts of %d", name, a->chunk, a->sub);
+    if (a->chunk % a->sub)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d do not divide into parts of %d", name, a->chunk,
+                          a->sub);
     if (a->form == TINY_GLA_PARALLEL && a->n > TINYI_GLA_TOKENS)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %td tokens in the parallel form; %d at most", name, a->n, TINYI_GLA_TOKENS);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %td tokens in the parallel form; %d at most", name, a->n,
+                          TINYI_GLA_TOKENS);
     if (a->g && op->out[0]) {               /* asked for shapes alone, there may be no data */
         st = tinyi_gla_gates(ctx, name, a, p ? p->clamp : 0);
         if (st) return st;
@@ -146,7 +181,8 @@ static void tinyi_gla_recurrent_ref(const tinyi_gla *a, const tiny_tensor *state
                 double sum = 0.0;
                 for (d = 0; d < a->n_key; d++) {
                     const double left = tinyi_gla_left(a, t, h, d);
-                    s[d] = (left == 0.0 ? 0.0 : left * s[d]) + tinyi_real(a->k->data, a->type, tinyi_gla_at(a->k, t, h, d)) * v;
+                    s[d] = (left == 0.0 ? 0.0 : left * s[d]) +
+                           tinyi_real(a->k->data, a->type, tinyi_gla_at(a->k, t, h, d)) * v;
                     sum += tinyi_real(a->q->data, a->type, tinyi_gla_at(a->q, t, h, d)) * s[d];
                 }
                 tinyi_real_set(o->data, a->type, tinyi_gla_at(o, t, h, j), a->scale * sum);
@@ -174,12 +210,14 @@ static void tinyi_gla_parallel_ref(const tinyi_gla *a, const tiny_tensor *state,
                 grown[d] = tinyi_real(a->q->data, a->type, tinyi_gla_at(a->q, t, h, d)) * tinyi_exp64(b);
                 for (c = 0.0, u = 0; u <= t; u++) {
                     c += tinyi_gla_sum(a, u, h, d);
-                    score[u] += grown[d] * (tinyi_real(a->k->data, a->type, tinyi_gla_at(a->k, u, h, d)) * tinyi_exp64(-c));
+                    score[u] +=
+                        grown[d] * (tinyi_real(a->k->data, a->type, tinyi_gla_at(a->k, u, h, d)) * tinyi_exp64(-c));
                 }
             }
             for (j = 0; j < a->n_value; j++) {
                 double sum = 0.0;
-                for (d = 0; d < a->n_key; d++) sum += grown[d] * tinyi_real(a->state->data, a->type, tinyi_gla_at(a->state, h, d, j));
+                for (d = 0; d < a->n_key; d++)
+                    sum += grown[d] * tinyi_real(a->state->data, a->type, tinyi_gla_at(a->state, h, d, j));
                 for (u = 0; u <= t; u++) sum += score[u] * tinyi_real(a->v->data, a->type, tinyi_gla_at(a->v, u, h, j));
                 tinyi_real_set(o->data, a->type, tinyi_gla_at(o, t, h, j), a->scale * sum);
             }
@@ -190,7 +228,8 @@ static void tinyi_gla_parallel_ref(const tinyi_gla *a, const tiny_tensor *state,
                 double sum = tinyi_exp64(b) * tinyi_real(a->state->data, a->type, tinyi_gla_at(a->state, h, d, j));
                 for (c = 0.0, u = 0; u < a->n; u++) {
                     c += tinyi_gla_sum(a, u, h, d);
-                    sum += tinyi_real(a->k->data, a->type, tinyi_gla_at(a->k, u, h, d)) * tinyi_exp64(b - c) * tinyi_real(a->v->data, a->type, tinyi_gla_at(a->v, u, h, j));
+                    sum += tinyi_real(a->k->data, a->type, tinyi_gla_at(a->k, u, h, d)) * tinyi_exp64(b - c) *
+                           tinyi_real(a->v->data, a->type, tinyi_gla_at(a->v, u, h, j));
                 }
                 tinyi_real_set(state->data, a->type, tinyi_gla_at(state, h, d, j), sum);
             }
@@ -265,7 +304,8 @@ static void tinyi_gla_steps(const tinyi_gla_run *r, float *s, tiny_idx ld)
     const tinyi_fn_scale_f32 scale = TINYI_OF(r->team->k, scale_f32);
     tiny_idx t;
     for (t = 0; t < a->n; t++) {
-        const float *k = tinyi_gla_row(a->k, t, r->h, 0, a->n_key, r->k), *v = tinyi_gla_row(a->v, t, r->h, r->j, r->n_col, r->v);
+        const float *k = tinyi_gla_row(a->k, t, r->h, 0, a->n_key, r->k),
+                    *v = tinyi_gla_row(a->v, t, r->h, r->j, r->n_col, r->v);
         float *o = r->o->stride[2] == 1 ? (float *)r->o->data + tinyi_gla_at(r->o, t, r->h, r->j) : r->acc;
         tinyi_gla_leave(r->team, a, t, r->h, r->e);
         scale(r->q, tinyi_gla_row(a->q, t, r->h, 0, a->n_key, r->q), (size_t)a->n_key, (float)a->scale, 0.0f);
@@ -285,7 +325,8 @@ static void tinyi_gla_ask(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
             TINYI_PREFETCH((const float *)a->k->data + tinyi_gla_at(a->k, i, r->h, d));
             if (a->g) TINYI_PREFETCH((const float *)a->g->data + tinyi_gla_at(a->g, i, r->h, d));
         }
-        for (d = 0; d < r->n_col; d += 16) TINYI_PREFETCH((const float *)a->v->data + tinyi_gla_at(a->v, i, r->h, r->j + d));
+        for (d = 0; d < r->n_col; d += 16)
+            TINYI_PREFETCH((const float *)a->v->data + tinyi_gla_at(a->v, i, r->h, r->j + d));
     }
 }
 
@@ -301,12 +342,17 @@ static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
     for (i = 0; i < n; i++) {               /* copies: rows of a head lie far apart */
         tinyi_gla_dense(v + i * ldv, a->v, t + i, r->h, r->j, n_col);
         tinyi_gla_dense(r->k + i * n_key, a->k, t + i, r->h, 0, n_key);
-        TINYI_OF(kn, scale_f32)(r->q + i * n_key, tinyi_gla_row(a->q, t + i, r->h, 0, n_key, r->q + i * n_key), (size_t)n_key, (float)a->scale, 0.0f);
+        TINYI_OF(kn, scale_f32)
+        (r->q + i * n_key, tinyi_gla_row(a->q, t + i, r->h, 0, n_key, r->q + i * n_key), (size_t)n_key, (float)a->scale,
+         0.0f);
         tinyi_gla_leave(r->team, a, t + i, r->h, r->e + i * n_key);
     }
-    if (!TINYI_OF(kn, attention_finite_f32)(v, ldv, (int)n, n_col) || !TINYI_OF(kn, attention_finite_f32)(r->k, n_key, (int)n, n_key) || !TINYI_OF(kn, attention_finite_f32)(r->s, n_col, (int)n_key, n_col)) {
+    if (!TINYI_OF(kn, attention_finite_f32)(v, ldv, (int)n, n_col) ||
+        !TINYI_OF(kn, attention_finite_f32)(r->k, n_key, (int)n, n_key) ||
+        !TINYI_OF(kn, attention_finite_f32)(r->s, n_col, (int)n_key, n_col)) {
         for (i = 0; i < n; i++) {
-            TINYI_OF(kn, gla_step_f32)(r->s, n_col, r->e + i * n_key, r->k + i * n_key, v + i * ldv, r->q + i * n_key, r->acc, n_key, n_col);
+            TINYI_OF(kn, gla_step_f32)
+            (r->s, n_col, r->e + i * n_key, r->k + i * n_key, v + i * ldv, r->q + i * n_key, r->acc, n_key, n_col);
             tinyi_gla_put(r, t + i, r->acc);
         }
         return;
@@ -316,16 +362,27 @@ static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
     for (i0 = 0; i0 < n; i0 = i1) {
         i1 = TINYI_MIN(i0 + a->sub, n);
         tinyi_gla_ask(r, t + n + i0, i1 - i0);
-        TINYI_OF(kn, gla_near_f32)(r->at + i0 * r->ld + i0, r->ld, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
-        TINYI_OF(kn, gla_span_f32)(r->qd, r->kd + i0 * n_key, r->left, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
-        TINYI_OF(kn, transpose_b4)((unsigned char *)(r->qt + i0), (ptrdiff_t)(r->ld * (tiny_idx)sizeof(float)), (const unsigned char *)r->qd, (ptrdiff_t)(n_key * (tiny_idx)sizeof(float)), (size_t)n_key,
-                         (size_t)(i1 - i0));
+        TINYI_OF(kn, gla_near_f32)
+        (r->at + i0 * r->ld + i0, r->ld, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0),
+         n_key);
+        TINYI_OF(kn, gla_span_f32)
+        (r->qd, r->kd + i0 * n_key, r->left, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0),
+         n_key);
+        TINYI_OF(kn, transpose_b4)
+        ((unsigned char *)(r->qt + i0), (ptrdiff_t)(r->ld * (tiny_idx)sizeof(float)), (const unsigned char *)r->qd,
+         (ptrdiff_t)(n_key * (tiny_idx)sizeof(float)), (size_t)n_key, (size_t)(i1 - i0));
         if (i0) {
-            TINYI_OF(kn, attention_scores_f32)(r->at, r->ld, r->kd, n_key, (int)i0, r->qt, r->ld, (int)i0, (int)i1, n_key);
-            for (d = 0; d < n_key; d++) TINYI_OF(kn, scale_f32)(r->qt + d * r->ld + i0, r->qt + d * r->ld + i0, (size_t)(i1 - i0), r->all[d], 0.0f);
-            for (i = 0; i < i0; i++) TINYI_OF(kn, binary_f32)(TINYI_BINARY_MUL, r->kd + i * n_key, r->kd + i * n_key, r->left, (size_t)n_key, 1, 1);
+            TINYI_OF(kn, attention_scores_f32)
+            (r->at, r->ld, r->kd, n_key, (int)i0, r->qt, r->ld, (int)i0, (int)i1, n_key);
+            for (d = 0; d < n_key; d++)
+                TINYI_OF(kn, scale_f32)
+                (r->qt + d * r->ld + i0, r->qt + d * r->ld + i0, (size_t)(i1 - i0), r->all[d], 0.0f);
+            for (i = 0; i < i0; i++)
+                TINYI_OF(kn, binary_f32)
+                (TINYI_BINARY_MUL, r->kd + i * n_key, r->kd + i * n_key, r->left, (size_t)n_key, 1, 1);
         }
-        TINYI_OF(kn, attention_mix_f32)(r->acc + i0 * n_col, n_col, r->at + i0, r->ld, r->one, v, ldv, (int)i1, (int)(i1 - i0));
+        TINYI_OF(kn, attention_mix_f32)
+        (r->acc + i0 * n_col, n_col, r->at + i0, r->ld, r->one, v, ldv, (int)i1, (int)(i1 - i0));
         TINYI_OF(kn, binary_f32)(TINYI_BINARY_MUL, r->all, r->all, r->left, (size_t)n_key, 1, 1);
     }
     for (d = 0; d < n_key; d++) memcpy(r->skew + d * ldv, r->s + d * n_col, (size_t)n_col * sizeof *r->s);
@@ -335,7 +392,10 @@ static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
 }
 
 /* the form that runs; columns of a task, where heads alone would leave threads without one */
-static int tinyi_gla_chunked(const tinyi_gla *a) { return a->form == TINY_GLA_CHUNKED || (a->form == TINY_GLA_AUTO && a->n > 64); }
+static int tinyi_gla_chunked(const tinyi_gla *a)
+{
+    return a->form == TINY_GLA_CHUNKED || (a->form == TINY_GLA_AUTO && a->n > 64);
+}
 static tiny_idx tinyi_gla_columns(const tinyi_gla *a, int n_threads)
 {
     const tiny_idx parts = a->n_head > 0 ? (n_threads + a->n_head - 1) / a->n_head : 1;
@@ -423,7 +483,8 @@ static void tinyi_gla_fast(tiny_team *team, const tiny_op *op)
         }
         if (chunked) for (t = 0; t < a.n; t += a.chunk) tinyi_gla_piece(&r, t, TINYI_MIN(a.n - t, a.chunk));
         else tinyi_gla_steps(&r, s, ld);
-        for (d = 0; !direct && d < a.n_key; d++) tinyi_row_scatter((float *)to->data + tinyi_gla_at(to, r.h, d, r.j), s + d * ld, r.n_col, to->stride[2]);
+        for (d = 0; !direct && d < a.n_key; d++)
+            tinyi_row_scatter((float *)to->data + tinyi_gla_at(to, r.h, d, r.j), s + d * ld, r.n_col, to->stride[2]);
     }
 }
 
@@ -433,9 +494,12 @@ static void tinyi_gla_cost(const tiny_op *op, tiny_cost *c)
     double heads, each;
     tinyi_gla_read(op, 4, &a);
     heads = (double)a.n * (double)a.n_head;
-    each = tinyi_gla_chunked(&a) ? 4.0 * (double)a.n_key * (double)a.n_value + (double)(a.chunk + a.sub) * (double)(a.n_key + a.n_value) : 6.0 * (double)a.n_key * (double)a.n_value;
+    each = tinyi_gla_chunked(&a)
+               ? 4.0 * (double)a.n_key * (double)a.n_value + (double)(a.chunk + a.sub) * (double)(a.n_key + a.n_value)
+               : 6.0 * (double)a.n_key * (double)a.n_value;
     c->flops = heads * each;
-    c->bytes = 4.0 * heads * (3.0 * (double)a.n_key + 2.0 * (double)a.n_value) + 8.0 * (double)a.n_head * (double)a.n_key * (double)a.n_value;
+    c->bytes = 4.0 * heads * (3.0 * (double)a.n_key + 2.0 * (double)a.n_value) +
+               8.0 * (double)a.n_head * (double)a.n_key * (double)a.n_value;
 }
 
 /* gates as layers have them, -1/16 and the like; strong ones; and ones that drop everything */
@@ -475,16 +539,27 @@ static void tinyi_gla_cases(tiny_case *c)
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_near_f32, TINYI_K_gla_span_f32, TINYI_K_gla_gates_f32, TINYI_K_attention_scores_f32, TINYI_K_attention_mix_f32,
-                                           TINYI_K_attention_finite_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_transpose_b4, -1 };
+static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32,
+                                           TINYI_K_gla_near_f32,
+                                           TINYI_K_gla_span_f32,
+                                           TINYI_K_gla_gates_f32,
+                                           TINYI_K_attention_scores_f32,
+                                           TINYI_K_attention_mix_f32,
+                                           TINYI_K_attention_finite_f32,
+                                           TINYI_K_exp_f32,
+                                           TINYI_K_scale_f32,
+                                           TINYI_K_binary_f32,
+                                           TINYI_K_transpose_b4,
+                                           -1 };
 TINYI_ROW tinyi_row_gla = TINYI_ROW_OF("gla", TINY_OP_GLA, TAKES(5, 4), GIVES(2), PARAMS(tiny_gla_params),
     FLAGS(TINY_OP_F64 | TINY_OP_INPLACE),
     SHAPE(tinyi_gla_shape), REFERENCE(tinyi_gla_ref), FAST(tinyi_gla_fast, tinyi_gla_work), COST(tinyi_gla_cost),
     CASES(tinyi_gla_cases), BOUND(TINY_BOUND_SCALE, 100.0, 0.0), TERMS(NULL), GRADIENT(tinyi_grad_gla),
     KERNELS(tinyi_gla_kernels), SAYS("S = diag(e^g) S + k v^T, o = scale S^T q, token by token or in chunks"));
 
-TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g,
-                              const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o)
+TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k,
+                              const tiny_tensor *v, const tiny_tensor *g, const tiny_gla_params *params,
+                              const tiny_tensor *state_out, const tiny_tensor *o)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);

@@ -1,8 +1,9 @@
 /* src/math/gla.simd.h - the steps of a gated state, and the scores of neighbours (math/gla.h tells what they compute)
  *
- * A step goes down the rows of S four vectors of columns at a time: the four pieces of v and of o stay in registers, S is read
- * and written once. A gate of exactly 0 writes without reading, so that what was infinite is gone.                     */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_gla_four)(float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *q, float *o, tiny_idx n_key)
+ * A step goes down the rows of S four vectors of columns at a time: the four pieces of v and of o stay in registers, S
+ * is read and written once. A gate of exactly 0 writes without reading, so that what was infinite is gone. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_gla_four)(float *s, tiny_idx ld, const float *e, const float *k, const float *v,
+                                                const float *q, float *o, tiny_idx n_key)
 {
     const v_f32 v0 = v_load(v), v1 = v_load(v + V_LANES), v2 = v_load(v + 2 * V_LANES), v3 = v_load(v + 3 * V_LANES);
     v_f32 o0 = v_zero(), o1 = v_zero(), o2 = v_zero(), o3 = v_zero();
@@ -30,10 +31,12 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_gla_four)(float *s, tiny_idx ld, const flo
     v_store(o + 2 * V_LANES, o2);
     v_store(o + 3 * V_LANES, o3);
 }
-static void TINY_FN(tinyi_gla_step_f32)(float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *q, float *o, tiny_idx n_key, tiny_idx n_value)
+static void TINY_FN(tinyi_gla_step_f32)(float *s, tiny_idx ld, const float *e, const float *k, const float *v,
+                                        const float *q, float *o, tiny_idx n_key, tiny_idx n_value)
 {
     tiny_idx j = 0, d;
-    for (; j + 4 * V_LANES <= n_value; j += 4 * V_LANES) TINY_FN(tinyi_gla_four)(s + j, ld, e, k, v + j, q, o + j, n_key);
+    for (; j + 4 * V_LANES <= n_value; j += 4 * V_LANES)
+        TINY_FN(tinyi_gla_four)(s + j, ld, e, k, v + j, q, o + j, n_key);
     for (; j < n_value; j += V_LANES) {
         const size_t n = (size_t)TINYI_MIN(n_value - j, V_LANES);
         const v_f32 vj = v_load_n(v + j, n);
@@ -49,7 +52,8 @@ static void TINY_FN(tinyi_gla_step_f32)(float *s, tiny_idx ld, const float *e, c
     }
 }
 
-static void TINY_FN(tinyi_gla_query_f32)(float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *d_o, float *dq, tiny_idx n_key, tiny_idx n_value)
+static void TINY_FN(tinyi_gla_query_f32)(float *s, tiny_idx ld, const float *e, const float *k, const float *v,
+                                         const float *d_o, float *dq, tiny_idx n_key, tiny_idx n_value)
 {
     tiny_idx d, j;
     for (d = 0; d < n_key; d++, s += ld) {
@@ -78,8 +82,9 @@ static void TINY_FN(tinyi_gla_query_f32)(float *s, tiny_idx ld, const float *e, 
     }
 }
 
-static void TINY_FN(tinyi_gla_back_f32)(float *s, tiny_idx ld, const float *e, const float *q, const float *d_o, const float *k, const float *v, const float *before, float *dk,
-                                        float *dv, float *dg, tiny_idx n_key, tiny_idx n_value)
+static void TINY_FN(tinyi_gla_back_f32)(float *s, tiny_idx ld, const float *e, const float *q, const float *d_o,
+                                        const float *k, const float *v, const float *before, float *dk, float *dv,
+                                        float *dg, tiny_idx n_key, tiny_idx n_value)
 {
     tiny_idx d, j;
     for (j = 0; j < n_value; j++) dv[j] = 0.0f;
@@ -114,7 +119,8 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_gla_times)(v_f32 a, v_f32 e)
     const v_f32 x = v_mul(a, e);
     return v_select(v_lt(x, v_set(1.17549435e-38f)), v_zero(), x);
 }
-static void TINY_FN(tinyi_gla_span_f32)(float *qd, float *kd, float *left, const float *q, const float *k, const float *e, int n, tiny_idx n_key)
+static void TINY_FN(tinyi_gla_span_f32)(float *qd, float *kd, float *left, const float *q, const float *k,
+                                        const float *e, int n, tiny_idx n_key)
 {
     tiny_idx d = 0;
     int t;
@@ -157,9 +163,11 @@ static int TINY_FN(tinyi_gla_gates_f32)(const float *g, tiny_idx n)
     return vm_all(fine);
 }
 
-/* r = k[u] e[u + 1] .. e[t], grown as t goes up: a product of numbers that are at most 1, never a quotient of exponentials.
+/* r = k[u] e[u + 1] .. e[t], grown as t goes up: a product of numbers that are at most 1, never a quotient of
+ * exponentials.
  * Four vectors of channels at a time, added over the groups. */
-static void TINY_FN(tinyi_gla_near_f32)(float *a, tiny_idx ld, const float *q, const float *k, const float *e, int n, tiny_idx n_key)
+static void TINY_FN(tinyi_gla_near_f32)(float *a, tiny_idx ld, const float *q, const float *k, const float *e, int n,
+                                        tiny_idx n_key)
 {
     tiny_idx d;
     int u, t;
@@ -169,7 +177,8 @@ static void TINY_FN(tinyi_gla_near_f32)(float *a, tiny_idx ld, const float *q, c
         if (n_key - d >= 4 * V_LANES) {
             for (u = 0; u < n; u++) {
                 const float *p = k + u * n_key + d;
-                v_f32 r0 = v_load(p), r1 = v_load(p + V_LANES), r2 = v_load(p + 2 * V_LANES), r3 = v_load(p + 3 * V_LANES);
+                v_f32 r0 = v_load(p), r1 = v_load(p + V_LANES), r2 = v_load(p + 2 * V_LANES),
+                      r3 = v_load(p + 3 * V_LANES);
                 for (t = u; t < n; t++) {
                     const float *x = q + t * n_key + d, *y = e + t * n_key + d;
                     v_f32 s0, s1;

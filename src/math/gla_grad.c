@@ -5,15 +5,18 @@
  *            R_T = d_state_out + s q_T do_T^T,  R_t = diag(exp g_{t+1}) R_{t+1} + s q_t do_t^T
  *            dq_t = s S_t do_t;  dk_t = R_t v_t;  dv_t = R_t^T k_t;  d_state = diag(exp g_1) R_1
  *            dg_t = exp g_t (sum over the row of R_t S_{t-1});  0 where a gate was cut at 0
- *          The paper has dg_t = sum_{r >= t} (q_r dq_r - k_r dk_r), the same number without the states: a difference of large numbers where a gate
- *          is strong and its gradient small. In float that is off by u |q dq|, however small dg; the gates of a layer multiply it by
- *          their logarithm, and a gradient check with strong gates fails. So states are needed, and are made again.
- * Data     as math/gla.h says; the three that are shaped like q come out as one tensor. Forward with S for dq, which is kept once in B tokens; then
- *          back by blocks of B: states inside a block are made again, and R goes over them.
+ *          The paper has dg_t = sum_{r >= t} (q_r dq_r - k_r dk_r), the same number without the states: a difference of
+ *          large numbers where a gate is strong and its gradient small. In float that is off by u |q dq|, however small
+ *          dg; the gates of a layer multiply it by their logarithm, and a gradient check with strong gates fails. So
+ *          states are needed, and are made again.
+ * Data     as math/gla.h says; the three that are shaped like q come out as one tensor. Forward with S for dq, which is
+ *          kept once in B tokens; then back by blocks of B: states inside a block are made again, and R goes over them.
  * Memory   T / B + B + 2 states of a head for each thread, B = 16, 32 or 64 as T grows.
  * Cost     6 K V flops a token and head forward, 6 for the states again, 10 back.
- * Error    as the recurrent form (math/gla.c), with T tokens back too: SCALE 200 u of the largest number of each output; cases have T <= 100.
- * Left out matrix products over chunks: they would save the reading of states, not arithmetic, see docs/attention.md.                        */
+ * Error    as the recurrent form (math/gla.c), with T tokens back too: SCALE 200 u of the largest number of each
+ *          output; cases have T <= 100.
+ * Left out matrix products over chunks: they would save the reading of states, not arithmetic, see
+ * docs/attention.md. */
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
 #include "math/elem.h"
@@ -30,12 +33,18 @@ static tiny_status tinyi_gla_backward_shape(tiny_ctx *ctx, const tiny_op *op, ti
     tiny_idx dim[4];
     tiny_status st = tinyi_gla_check(ctx, "gla_backward", op, TINYI_GLA_G, &a);
     if (st) return st;
-    if (d_o->dtype != a.type || (ds && ds->dtype != a.type)) return tinyi_fail(ctx, TINY_E_DTYPE, "gla_backward: d_o and d_state_out must be %s, as q", tiny_dtype_name(a.type));
+    if (d_o->dtype != a.type || (ds && ds->dtype != a.type))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "gla_backward: d_o and d_state_out must be %s, as q",
+                          tiny_dtype_name(a.type));
     if (d_o->rank != 3 || d_o->dim[0] != a.n || d_o->dim[1] != a.n_head || d_o->dim[2] != a.n_value)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_o is %s, it must be as v: %s", tinyi_shape_text(d_o, have), tinyi_shape_text(a.v, must));
+        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_o is %s, it must be as v: %s",
+                          tinyi_shape_text(d_o, have), tinyi_shape_text(a.v, must));
     if (ds && (ds->rank != 3 || ds->dim[0] != a.n_head || ds->dim[1] != a.n_key || ds->dim[2] != a.n_value))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_state_out is %s, it must be as state: %s", tinyi_shape_text(ds, have), tinyi_shape_text(a.state, must));
-    if (a.n_value > TINY_GLA_KEYS) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "gla_backward: values of %td numbers; %d at most", a.n_value, TINY_GLA_KEYS);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_state_out is %s, it must be as state: %s",
+                          tinyi_shape_text(ds, have), tinyi_shape_text(a.state, must));
+    if (a.n_value > TINY_GLA_KEYS)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "gla_backward: values of %td numbers; %d at most", a.n_value,
+                          TINY_GLA_KEYS);
     dim[0] = 3; dim[1] = a.n; dim[2] = a.n_head; dim[3] = a.n_key;
     tinyi_want(&want[0], a.type, 4, dim);
     tinyi_want(&want[1], a.type, 3, a.v->dim);
@@ -46,11 +55,20 @@ static tiny_status tinyi_gla_backward_shape(tiny_ctx *ctx, const tiny_op *op, ti
 /* ---- reference */
 
 TINY_REF_BEGIN
-static double tinyi_gla_get(const tiny_tensor *x, tiny_idx i, tiny_idx j, tiny_idx d) { return tinyi_real(x->data, x->dtype, i * x->stride[0] + j * x->stride[1] + d * x->stride[2]); }
-static void tinyi_gla_set(const tiny_tensor *x, tiny_idx i, tiny_idx j, tiny_idx d, double y) { tinyi_real_set(x->data, x->dtype, i * x->stride[0] + j * x->stride[1] + d * x->stride[2], y); }
+static double tinyi_gla_get(const tiny_tensor *x, tiny_idx i, tiny_idx j, tiny_idx d)
+{
+    return tinyi_real(x->data, x->dtype, i * x->stride[0] + j * x->stride[1] + d * x->stride[2]);
+}
+static void tinyi_gla_set(const tiny_tensor *x, tiny_idx i, tiny_idx j, tiny_idx d, double y)
+{
+    tinyi_real_set(x->data, x->dtype, i * x->stride[0] + j * x->stride[1] + d * x->stride[2], y);
+}
 
 /* 1 where a gate is not cut */
-static int tinyi_gla_moves(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d) { return a->g && tinyi_gla_get(a->g, t, h, d) <= 0.0; }
+static int tinyi_gla_moves(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d)
+{
+    return a->g && tinyi_gla_get(a->g, t, h, d) <= 0.0;
+}
 
 /* a row of states of channel d behind token t, out of the one before it */
 static void tinyi_gla_forth(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d, const double *before, double *s)
@@ -66,8 +84,10 @@ static void tinyi_gla_first(const tinyi_gla *a, const tiny_tensor *state, tiny_i
 }
 
 #define TINYI_GLA_KEPT 4096                 /* doubles of a channel's states that are in hand at once */
-/* a row of states of one channel: dq forward, then dk, dg and d_state back; states before a token are made again, some tokens at a time */
-static void tinyi_gla_backward_row(const tinyi_gla *a, const tiny_op *op, const tiny_tensor *dqkg, tiny_idx h, tiny_idx d)
+/* a row of states of one channel: dq forward, then dk, dg and d_state back; states before a token are made again, some
+ * tokens at a time */
+static void tinyi_gla_backward_row(const tinyi_gla *a, const tiny_op *op, const tiny_tensor *dqkg, tiny_idx h,
+                                   tiny_idx d)
 {
     const tiny_tensor *d_o = op->in[TINYI_GLA_DO];
     const tiny_idx n = a->n_value, block = TINYI_GLA_KEPT / TINYI_MAX(n, 1);
@@ -155,7 +175,8 @@ static tiny_idx tinyi_gla_blocks(tiny_idx n) { return n <= 256 ? 16 : n <= 1024 
 static void tinyi_gla_backward_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
     const tiny_idx n = op->in[1]->dim[0], block = tinyi_gla_blocks(n);
-    const size_t k = (size_t)op->in[1]->dim[2], v = (size_t)op->in[3]->dim[2], states = (size_t)((n + block - 1) / block + block + 2);
+    const size_t k = (size_t)op->in[1]->dim[2], v = (size_t)op->in[3]->dim[2],
+                 states = (size_t)((n + block - 1) / block + block + 2);
     (void)n_threads;
     *shared_bytes = 0;
     *own_bytes = states > SIZE_MAX / 64 / (k * v + 1) ? SIZE_MAX / 2 : sizeof(float) * (states * k * v + 6 * k + 3 * v);
@@ -168,7 +189,9 @@ static void tinyi_gla_write(const tiny_tensor *x, tiny_idx i, tiny_idx j, const 
 static void tinyi_gla_load(const tiny_tensor *x, tiny_idx h, float *s)      /* a state, or zeros */
 {
     tiny_idx d;
-    for (d = 0; x && d < x->dim[1]; d++) tinyi_row_gather(s + d * x->dim[2], (const float *)x->data + h * x->stride[0] + d * x->stride[1], x->dim[2], x->stride[2]);
+    for (d = 0; x && d < x->dim[1]; d++)
+        tinyi_row_gather(s + d * x->dim[2], (const float *)x->data + h * x->stride[0] + d * x->stride[1], x->dim[2],
+                         x->stride[2]);
 }
 
 typedef struct tinyi_gla_back {             /* a head */
@@ -186,8 +209,10 @@ static void tinyi_gla_over(const tinyi_gla_back *b, tiny_idx t, int dq)
     const tinyi_gla *a = b->a;
     const tinyi_kernels *kn = b->team->k;
     tinyi_gla_leave(b->team, a, t, b->h, b->e);
-    TINYI_OF(kn, gla_query_f32)(b->s, a->n_value, b->e, tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k), tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v),
-                      tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), b->dq, a->n_key, a->n_value);
+    TINYI_OF(kn, gla_query_f32)
+    (b->s, a->n_value, b->e, tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k),
+     tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v),
+     tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), b->dq, a->n_key, a->n_value);
     if (!dq) return;
     TINYI_OF(kn, scale_f32)(b->dq, b->dq, (size_t)a->n_key, (float)a->scale, 0.0f);
     tinyi_gla_write(&b->dqkg[0], t, b->h, b->dq);
@@ -200,9 +225,12 @@ static void tinyi_gla_under(const tinyi_gla_back *b, tiny_idx t, const float *be
     const tinyi_kernels *kn = b->team->k;
     tiny_idx d;
     tinyi_gla_leave(b->team, a, t, b->h, b->e);
-    TINYI_OF(kn, scale_f32)(b->q, tinyi_gla_row(a->q, t, b->h, 0, a->n_key, b->q), (size_t)a->n_key, (float)a->scale, 0.0f);
-    TINYI_OF(kn, gla_back_f32)(b->r, a->n_value, b->e, b->q, tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k),
-                     tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v), before, b->dk, b->dv, b->dg, a->n_key, a->n_value);
+    TINYI_OF(kn, scale_f32)
+    (b->q, tinyi_gla_row(a->q, t, b->h, 0, a->n_key, b->q), (size_t)a->n_key, (float)a->scale, 0.0f);
+    TINYI_OF(kn, gla_back_f32)
+    (b->r, a->n_value, b->e, b->q, tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go),
+     tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k), tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v), before, b->dk,
+     b->dv, b->dg, a->n_key, a->n_value);
     for (d = 0; d < a->n_key; d++)
         if (!tinyi_gla_moves(a, t, b->h, d)) b->dg[d] = 0.0f;
     tinyi_gla_write(&b->dqkg[1], t, b->h, b->dk);
@@ -296,23 +324,33 @@ static void tinyi_gla_backward_cases(tiny_case *c)
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_gla_gates_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
-TINYI_ROW tinyi_row_gla_backward = TINYI_ROW_OF("gla_backward", TINY_OP_GLA_BACKWARD, TAKES(7, 5), GIVES(3),
-    PARAMS(tiny_gla_params), FLAGS(TINY_OP_F64),
-    SHAPE(tinyi_gla_backward_shape), REFERENCE(tinyi_gla_backward_ref),
-    FAST(tinyi_gla_backward_fast, tinyi_gla_backward_work), COST(tinyi_gla_backward_cost),
-    CASES(tinyi_gla_backward_cases), BOUND(TINY_BOUND_SCALE, 200.0, 0.0), TERMS(NULL), GRADIENT(NULL),
-    KERNELS(tinyi_gla_backward_kernels),
-    SAYS("dq = scale S d_o, dk = R v, dv = R^T k, dg = sum (q dq - k dk); R = diag(e^g) R + scale q d_o^T from the end"));
+static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_gla_gates_f32,
+                                                    TINYI_K_exp_f32,       TINYI_K_scale_f32,    -1 };
+TINYI_ROW tinyi_row_gla_backward =
+    TINYI_ROW_OF("gla_backward", TINY_OP_GLA_BACKWARD, TAKES(7, 5), GIVES(3), PARAMS(tiny_gla_params),
+                 FLAGS(TINY_OP_F64), SHAPE(tinyi_gla_backward_shape), REFERENCE(tinyi_gla_backward_ref),
+                 FAST(tinyi_gla_backward_fast, tinyi_gla_backward_work), COST(tinyi_gla_backward_cost),
+                 CASES(tinyi_gla_backward_cases), BOUND(TINY_BOUND_SCALE, 200.0, 0.0), TERMS(NULL), GRADIENT(NULL),
+                 KERNELS(tinyi_gla_backward_kernels),
+                 SAYS("dq = scale S d_o, dk = R v, dv = R^T k, dg = sum (q dq - k dk); R = diag(e^g) R + scale q d_o^T "
+                      "from the end"));
 
-TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o,
-                                       const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg,
-                                       const tiny_tensor *d_v, const tiny_tensor *d_state)
+TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q,
+                                       const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o,
+                                       const tiny_tensor *g, const tiny_tensor *d_state_out,
+                                       const tiny_gla_params *params, const tiny_tensor *d_qkg, const tiny_tensor *d_v,
+                                       const tiny_tensor *d_state)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
     op.kind = TINY_OP_GLA_BACKWARD;
-    op.in[0] = state; op.in[1] = q; op.in[2] = k; op.in[3] = v; op.in[TINYI_GLA_DO] = d_o; op.in[TINYI_GLA_G] = g; op.in[TINYI_GLA_DS] = d_state_out;
+    op.in[0] = state;
+    op.in[1] = q;
+    op.in[2] = k;
+    op.in[3] = v;
+    op.in[TINYI_GLA_DO] = d_o;
+    op.in[TINYI_GLA_G] = g;
+    op.in[TINYI_GLA_DS] = d_state_out;
     op.out[0] = d_qkg;
     op.out[1] = d_v;
     op.out[2] = d_state;
@@ -329,7 +367,8 @@ tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
     tiny_status st = TINY_OK;
     if (!d_o) {                             /* only the last state is looked at */
         st = tiny_grad_new(g, q->dtype, 3, op->in[3]->dim, &zero);
-        if (!st && !tiny_grad_dry(g)) memset(zero.data, 0, (size_t)tiny_tensor_count(&zero) * tiny_dtype_bytes(zero.dtype));
+        if (!st && !tiny_grad_dry(g))
+            memset(zero.data, 0, (size_t)tiny_tensor_count(&zero) * tiny_dtype_bytes(zero.dtype));
         d_o = &zero;
     }
     dim[0] = 3;

@@ -3,13 +3,15 @@
  *          sum, mean         dx = dy repeated; / n                    dot           da = b dy, db = a dy
  *          softmax           dx = s y (dy - sum dy y)                  log_softmax   dx = s (dy - e^y sum dy)
  *          cross_entropy     dx = (softmax x - target) dy / N          max, min      dy to the first extreme value
- *          norms             t = dy g, h the normed value, r its factor: dx = r (t - mean t - h mean(t h)), rms without mean t
+ *          norms             t = dy g, h the normed value, r its factor: dx = r (t - mean t - h mean(t h)), rms without
+ *                            mean t
  *          matmul            da = dz b', db = a' dz, dz = dy act'(a b + bias), which relu reads from its result
  *          convolution       by columns: dw = dz col', dx = col2im(w' dz), some images at a time
- *          attention         P anew for each key head: dv = P' do, dS = P (dP - sum dP P), dP = do v', dq = dS k s, dk = dS' q s;
- *                            twisted weights: dv of those, dP back through math/twist.c
+ *          attention         P anew for each key head: dv = P' do, dS = P (dP - sum dP P), dP = do v', dq = dS k s, dk
+ *                            = dS' q s; twisted weights: dv of those, dP back through math/twist.c
  *          l2norm            dx = (dy - y sum dy y) / |x|, below eps dy / eps
- * Data     any strides; a factor that is no parameter of a row stands in a tensor of one number, so that f64 stays f64.   */
+ * Data     any strides; a factor that is no parameter of a row stands in a tensor of one number, so that f64 stays
+ *          f64. */
 #include "math/grad_inside.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -71,7 +73,8 @@ static tiny_status tinyi_grad_channels(tiny_grad *g, int i, const tiny_tensor *x
     if (!tiny_grad_wants(g, i)) return TINY_OK;
     st = tinyi_grad_dense(g, x, &dense);
     if (st) return st;
-    dense = tinyi_grad_as(&dense, 3, x->dim[0], x->dim[1], tiny_tensor_count(x) / TINYI_MAX(1, x->dim[0] * x->dim[1]), 1);
+    dense =
+        tinyi_grad_as(&dense, 3, x->dim[0], x->dim[1], tiny_tensor_count(x) / TINYI_MAX(1, x->dim[0] * x->dim[1]), 1);
     st = tiny_grad_run(g, TINY_OP_SUM, &dense, NULL, &p, &sum);
     p.axis = 1;
     return st ? st : tiny_grad_give(g, i, TINY_OP_SUM, &sum, NULL, &p);
@@ -132,7 +135,10 @@ tiny_status tinyi_grad_glu(tiny_grad *g, const tiny_op *op)
     tiny_slope_params p;
     tiny_tensor t;
     tiny_status st = TINY_OK;
-    p.of = op->kind == TINY_OP_SWIGLU ? TINY_OP_SILU : op->kind == TINY_OP_GEGLU ? TINY_OP_GELU : op->kind == TINY_OP_GEGLU_TANH ? TINY_OP_GELU_TANH : TINY_OP_RELU;
+    p.of = op->kind == TINY_OP_SWIGLU       ? TINY_OP_SILU
+           : op->kind == TINY_OP_GEGLU      ? TINY_OP_GELU
+           : op->kind == TINY_OP_GEGLU_TANH ? TINY_OP_GELU_TANH
+                                            : TINY_OP_RELU;
     if (tiny_grad_wants(g, 0)) {
         st = tiny_grad_run(g, TINY_OP_MUL, dy, op->in[1], NULL, &t);
         if (!st) st = tiny_grad_give(g, 0, TINY_OP_SLOPE, op->in[0], &t, &p);
@@ -201,7 +207,8 @@ tiny_status tinyi_grad_extreme(tiny_grad *g, const tiny_op *op)
     if (!tiny_grad_dry(g)) memset(taken.data, 0, (size_t)tiny_tensor_count(&taken));
     for (i = 0; !tiny_grad_dry(g) && i < n; i++) {
         unsigned char *seen = (unsigned char *)taken.data + tinyi_walk_element(&wt, i);
-        const int here = !*seen && tinyi_real(x->data, x->dtype, tinyi_walk_element(x, i)) == tinyi_real(y->data, y->dtype, tinyi_walk_element(&wy, i));
+        const int here = !*seen && tinyi_real(x->data, x->dtype, tinyi_walk_element(x, i)) ==
+                                       tinyi_real(y->data, y->dtype, tinyi_walk_element(&wy, i));
         if (here) *seen = 1;
         tinyi_real_set(dx.data, dx.dtype, i, here ? tinyi_real(dy->data, dy->dtype, tinyi_walk_element(&wd, i)) : 0.0);
     }
@@ -250,18 +257,21 @@ tiny_status tinyi_grad_cross_entropy(tiny_grad *g, const tiny_op *op)
             continue;
         }
         count++;
-        for (i = 0; e != 0.0 && i < n; i++) tinyi_real_set(p.data, p.dtype, r * n + i, tinyi_real(p.data, p.dtype, r * n + i) - e / (double)n);
+        for (i = 0; e != 0.0 && i < n; i++)
+            tinyi_real_set(p.data, p.dtype, r * n + i, tinyi_real(p.data, p.dtype, r * n + i) - e / (double)n);
         tinyi_real_set(p.data, p.dtype, r * n + label, tinyi_real(p.data, p.dtype, r * n + label) - (1.0 - e));
     }
     if (!st) st = tinyi_grad_number(g, x->dtype, 0.0, &f);
-    if (!st && !tiny_grad_dry(g)) tinyi_real_set(f.data, f.dtype, 0, count ? tinyi_real(dy->data, dy->dtype, 0) / (double)count : 0.0);
+    if (!st && !tiny_grad_dry(g))
+        tinyi_real_set(f.data, f.dtype, 0, count ? tinyi_real(dy->data, dy->dtype, 0) / (double)count : 0.0);
     return st ? st : tiny_grad_give(g, 0, TINY_OP_MUL, &p, &f, NULL);
 }
 
 /* ---- norms */
 
 /* h and r of the rows of x: h = (x - mean) r, r = 1 / sqrt(mean square + eps) */
-static tiny_status tinyi_grad_normed(tiny_grad *g, const tiny_tensor *x, int centred, double eps, tiny_tensor *h, tiny_tensor *r)
+static tiny_status tinyi_grad_normed(tiny_grad *g, const tiny_tensor *x, int centred, double eps, tiny_tensor *h,
+                                     tiny_tensor *r)
 {
     const double n = (double)TINYI_MAX(1, tinyi_row_length(x));
     tiny_tensor c = *x, t, u, e;
@@ -279,7 +289,8 @@ static tiny_status tinyi_grad_normed(tiny_grad *g, const tiny_tensor *x, int cen
 }
 
 /* u = t - mean t - h mean(t h); the gradient is r u */
-static tiny_status tinyi_grad_unnorm(tiny_grad *g, const tiny_tensor *t, const tiny_tensor *h, int centred, tiny_tensor *u)
+static tiny_status tinyi_grad_unnorm(tiny_grad *g, const tiny_tensor *t, const tiny_tensor *h, int centred,
+                                     tiny_tensor *u)
 {
     tiny_tensor a, b, c = *t;
     tiny_status st = TINY_OK;
@@ -314,11 +325,15 @@ static tiny_status tinyi_grad_l2norm(tiny_grad *g, const tiny_op *op, double eps
 tiny_status tinyi_grad_norm(tiny_grad *g, const tiny_op *op)
 {
     const tiny_norm_params *p = (const tiny_norm_params *)op->params;
-    const int adds = op->kind == TINY_OP_ADD_RMSNORM || op->kind == TINY_OP_ADD_LAYERNORM, grouped = op->kind == TINY_OP_GROUPNORM;
+    const int adds = op->kind == TINY_OP_ADD_RMSNORM || op->kind == TINY_OP_ADD_LAYERNORM,
+              grouped = op->kind == TINY_OP_GROUPNORM;
     const int centred = grouped || op->kind == TINY_OP_LAYERNORM || op->kind == TINY_OP_ADD_LAYERNORM, at = 1 + adds;
     const tiny_tensor *x = adds ? op->out[0] : op->in[0], *dy = tiny_grad_of(g, adds), *weight;
     const float given = p ? p->eps : 0.0f;
-    const double eps = given < 0.0f ? 0.0 : given > 0.0f ? (double)given : op->kind == TINY_OP_L2NORM ? (double)1e-12f : (double)1e-5f;
+    const double eps = given < 0.0f                 ? 0.0
+                       : given > 0.0f               ? (double)given
+                       : op->kind == TINY_OP_L2NORM ? (double)1e-12f
+                                                    : (double)1e-5f;
     tiny_tensor rows, h, r, t, u, full;
     tiny_status st = TINY_OK;
     if (adds && tiny_grad_of(g, 0)) {       /* what flows into the sum itself */
@@ -332,7 +347,8 @@ tiny_status tinyi_grad_norm(tiny_grad *g, const tiny_op *op)
     if (grouped) {
         st = tinyi_grad_dense(g, x, &rows);
         if (st) return st;
-        rows = tinyi_grad_as(&rows, 2, x->dim[0] * (p && p->groups ? p->groups : 1), tiny_tensor_count(x) / (x->dim[0] * (p && p->groups ? p->groups : 1)), 1, 1);
+        rows = tinyi_grad_as(&rows, 2, x->dim[0] * (p && p->groups ? p->groups : 1),
+                             tiny_tensor_count(x) / (x->dim[0] * (p && p->groups ? p->groups : 1)), 1, 1);
     }
     st = tinyi_grad_normed(g, &rows, centred, eps, &h, &r);
     if (st) return st;
@@ -341,7 +357,8 @@ tiny_status tinyi_grad_norm(tiny_grad *g, const tiny_op *op)
         st = tiny_grad_run(g, TINY_OP_MUL, dy, &full, NULL, &t);
         if (!st) st = grouped ? tinyi_grad_channels(g, at, &t) : tiny_grad_add(g, at, &t);
     }
-    if (!st && centred && tiny_grad_wants(g, at + 1)) st = grouped ? tinyi_grad_channels(g, at + 1, dy) : tiny_grad_add(g, at + 1, dy);
+    if (!st && centred && tiny_grad_wants(g, at + 1))
+        st = grouped ? tinyi_grad_channels(g, at + 1, dy) : tiny_grad_add(g, at + 1, dy);
     if (st || !(tiny_grad_wants(g, 0) || (adds && tiny_grad_wants(g, 1)))) return st;
     t = *dy;
     if (weight) {
@@ -376,7 +393,9 @@ tiny_status tinyi_grad_norm(tiny_grad *g, const tiny_op *op)
 
 tiny_status tinyi_grad_matmul(tiny_grad *g, const tiny_op *op)
 {
-    static const int slopes[TINY_ACT_COUNT] = { 0, TINY_OP_RELU, TINY_OP_RELU2, TINY_OP_SILU, TINY_OP_GELU, TINY_OP_GELU_TANH };
+    static const int slopes[TINY_ACT_COUNT] = {
+        0, TINY_OP_RELU, TINY_OP_RELU2, TINY_OP_SILU, TINY_OP_GELU, TINY_OP_GELU_TANH
+    };
     const tiny_tensor *a = op->in[0], *b = op->in[1];
     const int act = op->params ? ((const tiny_matmul_params *)op->params)->act : TINY_ACT_NONE;
     tiny_tensor dz = *tiny_grad_of(g, 0), t, bt, at;
@@ -459,7 +478,10 @@ tiny_status tinyi_grad_gather(tiny_grad *g, const tiny_op *op)
     return st ? st : tiny_grad_op(g, &add);
 }
 
-tiny_status tinyi_grad_scatter_add(tiny_grad *g, const tiny_op *op) { return tiny_grad_give(g, 0, TINY_OP_GATHER, tiny_grad_of(g, 0), op->in[1], NULL); }
+tiny_status tinyi_grad_scatter_add(tiny_grad *g, const tiny_op *op)
+{
+    return tiny_grad_give(g, 0, TINY_OP_GATHER, tiny_grad_of(g, 0), op->in[1], NULL);
+}
 
 tiny_status tinyi_grad_rope(tiny_grad *g, const tiny_op *op)
 {
@@ -539,8 +561,10 @@ tiny_status tinyi_grad_max_pool(tiny_grad *g, const tiny_op *op)
                 best = (n * q.c + c) * q.h * q.w + h * q.w + w;
             }
         if (best < 0) continue;
-        tinyi_real_set(dx.data, dx.dtype, best, tinyi_real(dx.data, dx.dtype, best) +
-                       tinyi_real(dy->data, dy->dtype, n * dy->stride[0] + c * dy->stride[1] + i * dy->stride[2] + j * dy->stride[3]));
+        tinyi_real_set(dx.data, dx.dtype, best,
+                       tinyi_real(dx.data, dx.dtype, best) +
+                           tinyi_real(dy->data, dy->dtype,
+                                      n * dy->stride[0] + c * dy->stride[1] + i * dy->stride[2] + j * dy->stride[3]));
     }
     return tiny_grad_add(g, 0, &dx);
 }
@@ -561,7 +585,8 @@ static tiny_tensor tinyi_grad_flat(const tiny_tensor *x)
 #define TINYI_GRAD_COLUMNS 2097152.0        /* numbers of the columns that are made at once */
 
 /* one group of channels of some images */
-static tiny_status tinyi_grad_conv_part(tiny_grad *g, const tiny_patch_params *p, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *dz, int wants_x, int wants_w)
+static tiny_status tinyi_grad_conv_part(tiny_grad *g, const tiny_patch_params *p, const tiny_tensor *x,
+                                        const tiny_tensor *w, const tiny_tensor *dz, int wants_x, int wants_w)
 {
     const tiny_idx taps = w->dim[1] * w->dim[2] * w->dim[3], places = dz->dim[2] * dz->dim[3];
     tiny_tensor turned, flat, col, t, d, wd;
@@ -589,7 +614,8 @@ static tiny_status tinyi_grad_conv_part(tiny_grad *g, const tiny_patch_params *p
 
 tiny_status tinyi_grad_conv(tiny_grad *g, const tiny_op *op)
 {
-    tiny_tensor x = tinyi_grad_flat(op->in[0]), w = tinyi_grad_flat(op->in[1]), dz = tinyi_grad_flat(tiny_grad_of(g, 0)), z = tinyi_grad_flat(op->out[0]), t;
+    tiny_tensor x = tinyi_grad_flat(op->in[0]), w = tinyi_grad_flat(op->in[1]),
+                dz = tinyi_grad_flat(tiny_grad_of(g, 0)), z = tinyi_grad_flat(op->out[0]), t;
     tiny_patch_params p;
     tiny_slope_params relu_of;
     tiny_status st = TINY_OK;
@@ -627,7 +653,8 @@ tiny_status tinyi_grad_conv(tiny_grad *g, const tiny_op *op)
     cg = w.dim[1];
     kg = w.dim[0] / groups;
     each = (double)cg * (double)(w.dim[2] * w.dim[3]) * (double)(dz.dim[2] * dz.dim[3]);
-    some = each > 0.0 && TINYI_GRAD_COLUMNS / each < (double)x.dim[0] ? (tiny_idx)(TINYI_GRAD_COLUMNS / each) : x.dim[0];
+    some =
+        each > 0.0 && TINYI_GRAD_COLUMNS / each < (double)x.dim[0] ? (tiny_idx)(TINYI_GRAD_COLUMNS / each) : x.dim[0];
     some = TINYI_MAX(1, some);
     for (i = 0; !st && i < groups; i++)
         for (n = 0; !st && n < x.dim[0]; n += some) {
@@ -648,7 +675,12 @@ tiny_status tinyi_grad_conv(tiny_grad *g, const tiny_op *op)
 
 /* ---- attention */
 
-typedef struct tinyi_grad_att { tiny_idx tq, heads, tk, kv, group, d, dv, es; double scale, cap; int causal, twists; tiny_twist_params twist; } tinyi_grad_att;
+typedef struct tinyi_grad_att {
+    tiny_idx tq, heads, tk, kv, group, d, dv, es;
+    double scale, cap;
+    int causal, twists;
+    tiny_twist_params twist;
+} tinyi_grad_att;
 
 /* the query heads of one key head: (group, tokens, d) */
 static tiny_tensor tinyi_grad_heads(const tinyi_grad_att *a, const tiny_tensor *x, tiny_idx kv)
@@ -682,15 +714,18 @@ static tiny_status tinyi_grad_mask(tiny_grad *g, const tinyi_grad_att *a, tiny_d
     st = tiny_grad_new(g, type, 2, dim, mask);
     if (st || tiny_grad_dry(g)) return st;
     for (t = 0; t < a->tq; t++)
-        for (c = 0; c < a->tk; c++) tinyi_real_set(mask->data, type, t * a->tk + c, c < a->tk - a->tq + t + 1 ? 0.0 : -(double)INFINITY);
+        for (c = 0; c < a->tk; c++)
+            tinyi_real_set(mask->data, type, t * a->tk + c, c < a->tk - a->tq + t + 1 ? 0.0 : -(double)INFINITY);
     return TINY_OK;
 }
 
-static tiny_status tinyi_grad_attend(tiny_grad *g, const tiny_op *op, const tinyi_grad_att *a, const tiny_tensor *mask, tiny_idx kv)
+static tiny_status tinyi_grad_attend(tiny_grad *g, const tiny_op *op, const tinyi_grad_att *a, const tiny_tensor *mask,
+                                     tiny_idx kv)
 {
     const tiny_idx rows = a->group * a->tq;
     const tiny_tensor *bias = op->in[3];
-    tiny_tensor qh = tinyi_grad_heads(a, op->in[0], kv), oh = tinyi_grad_heads(a, tiny_grad_of(g, 0), kv), k = tinyi_grad_keys(a, op->in[1], kv), v = tinyi_grad_keys(a, op->in[2], kv);
+    tiny_tensor qh = tinyi_grad_heads(a, op->in[0], kv), oh = tinyi_grad_heads(a, tiny_grad_of(g, 0), kv),
+                k = tinyi_grad_keys(a, op->in[1], kv), v = tinyi_grad_keys(a, op->in[2], kv);
     tiny_tensor q, o, kt, vt, s, t, th, p, twisted, dp, ds, bh, u;
     tiny_status st = tiny_grad_run(g, TINY_OP_COPY, &qh, NULL, NULL, &q);
     memset(&th, 0, sizeof th);

@@ -19,8 +19,11 @@ static int tinyi_had_kind(size_t r)
 
 TINYI_FN int tinyi_had_of(tinyi_had *h, size_t n)
 {
-    /* of order 172: signs at the powers 0 to 6 of 3, which stand for all; at 0 a plus. Found by trying all with this symmetry. */
-    static const signed char four[4][7] = { { 1, 1, -1, -1, -1, 1, 1 }, { 1, -1, -1, 1, -1, -1, 1 }, { 1, 1, -1, 1, 1, -1, -1 }, { -1, 1, 1, 1, -1, -1, 1 } };
+    /* of order 172: signs at the powers 0 to 6 of 3, which stand for all; at 0 a plus. Found by trying all with this
+     * symmetry. */
+    static const signed char four[4][7] = {
+        { 1, 1, -1, -1, -1, 1, 1 }, { 1, -1, -1, 1, -1, -1, 1 }, { 1, 1, -1, 1, 1, -1, -1 }, { -1, 1, 1, 1, -1, -1, 1 }
+    };
     size_t odd = n, r, x, k;
     if (!n) return 0;
     while (odd % 2 == 0) odd /= 2;
@@ -74,7 +77,9 @@ TINYI_FN void tinyi_had_row(const tinyi_had *h, int transposed, size_t i, float 
         break;
     case 4:
         for (b = 0; b < 4; b++)
-            for (j = 0; j < 43; j++) row[43 * b + j] = (float)(transposed ? sign[b][a] : sign[a][b]) * h->sign[86 * (a ^ b) + 43 - i % 43 + j];
+            for (j = 0; j < 43; j++)
+                row[43 * b + j] =
+                    (float)(transposed ? sign[b][a] : sign[a][b]) * h->sign[86 * (a ^ b) + 43 - i % 43 + j];
         break;
     default: row[0] = 1.0f;
     }

@@ -9,7 +9,8 @@ TINYI_FN tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w)
     if (!st) st = tiny_tensor_check(w);
     if (st) return tinyi_fail(ctx, st, "initial values: there is no tensor to fill");
     if ((w->dtype != TINY_F32 && w->dtype != TINY_F64) || !tiny_tensor_is_dense(w))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "initial values: the tensor must be dense f32 or f64, this one is %s%s", tiny_dtype_name(w->dtype), tiny_tensor_is_dense(w) ? "" : " with gaps");
+        return tinyi_fail(ctx, TINY_E_DTYPE, "initial values: the tensor must be dense f32 or f64, this one is %s%s",
+                          tiny_dtype_name(w->dtype), tiny_tensor_is_dense(w) ? "" : " with gaps");
     return TINY_OK;
 }
 
@@ -40,7 +41,8 @@ TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_t
 {
     tiny_status st = tinyi_init_check(ctx, w);
     tiny_idx i;
-    if (!st && (!rng || !(deviation >= 0.0))) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: a generator is needed, and a deviation not below 0");
+    if (!st && (!rng || !(deviation >= 0.0)))
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: a generator is needed, and a deviation not below 0");
     for (i = 0; !st && i < tiny_tensor_count(w); i++) tinyi_init_put(w, i, deviation * (double)tiny_rng_normal(rng));
     return st;
 }

@@ -1,9 +1,10 @@
 /* src/math/layer.c - layers and losses made of rows
- * Papers   S. Ioffe, C. Szegedy, "Batch Normalization", 2015 (arXiv 1502.03167), algorithm 1, biased variance. G. Hinton,
- *          O. Vinyals, J. Dean, "Distilling the Knowledge in a Neural Network", 2015 (arXiv 1503.02531). P. Huber, 1964.
- * Formula  see math/layer.h. Batch norm is the group norm of the axes (C, N, ...), one group of all images for a channel.
- *          huber, m = min(|d|, delta): m^2 / 2 + delta (|d| - m). clamp is max, then min. Upsampling copies a view whose
- *          rows and columns are repeated by stride 0.                                                                   */
+ * Papers   S. Ioffe, C. Szegedy, "Batch Normalization", 2015 (arXiv 1502.03167), algorithm 1, biased variance. G.
+ *          Hinton, O. Vinyals, J. Dean, "Distilling the Knowledge in a Neural Network", 2015 (arXiv 1503.02531). P.
+ *          Huber, 1964.
+ * Formula  see math/layer.h. Batch norm is the group norm of the axes (C, N, ...), one group of all images for a
+ *          channel. huber, m = min(|d|, delta): m^2 / 2 + delta (|d| - m). clamp is max, then min. Upsampling copies a
+ *          view whose rows and columns are repeated by stride 0. */
 #include "math/layer.h"
 #include "math/grad_inside.h"
 #include "math/table_inside.h"
@@ -32,11 +33,21 @@ static tiny_tensor tinyi_layer_number(tiny_tape *tape, tiny_dtype type, double x
     return t;
 }
 
-TINY_API tiny_tensor tiny_tape_add(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b) { return tiny_tape_call(tape, TINY_OP_ADD, a, b, NULL, NULL, NULL); }
-TINY_API tiny_tensor tiny_tape_sub(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b) { return tiny_tape_call(tape, TINY_OP_SUB, a, b, NULL, NULL, NULL); }
-TINY_API tiny_tensor tiny_tape_mul(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b) { return tiny_tape_call(tape, TINY_OP_MUL, a, b, NULL, NULL, NULL); }
+TINY_API tiny_tensor tiny_tape_add(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b)
+{
+    return tiny_tape_call(tape, TINY_OP_ADD, a, b, NULL, NULL, NULL);
+}
+TINY_API tiny_tensor tiny_tape_sub(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b)
+{
+    return tiny_tape_call(tape, TINY_OP_SUB, a, b, NULL, NULL, NULL);
+}
+TINY_API tiny_tensor tiny_tape_mul(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b)
+{
+    return tiny_tape_call(tape, TINY_OP_MUL, a, b, NULL, NULL, NULL);
+}
 
-TINY_API tiny_tensor tiny_tape_linear(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, int act)
+TINY_API tiny_tensor tiny_tape_linear(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w,
+                                      const tiny_tensor *bias, int act)
 {
     tiny_tensor wt;
     tiny_matmul_params p;
@@ -96,7 +107,8 @@ TINY_API tiny_tensor tiny_tape_constant(tiny_tape *tape, const tiny_tensor *x)
     tiny_tensor y;
     if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
     y = tiny_tape_new(tape, x->dtype, x->rank, x->dim);
-    if (y.data && !tiny_tape_dry(tape) && tiny_copy(tiny_tape_ctx(tape), x, &y)) return tinyi_layer_bad(tape, tiny_ctx_status(tiny_tape_ctx(tape)), "tape: constant: x is no tensor");
+    if (y.data && !tiny_tape_dry(tape) && tiny_copy(tiny_tape_ctx(tape), x, &y))
+        return tinyi_layer_bad(tape, tiny_ctx_status(tiny_tape_ctx(tape)), "tape: constant: x is no tensor");
     return y;
 }
 
@@ -104,7 +116,8 @@ TINY_API tiny_tensor tiny_tape_reshape(tiny_tape *tape, const tiny_tensor *x, in
 {
     tiny_tensor y, dense;
     if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
-    if (rank < 0 || rank > TINY_MAX_RANK || (rank && !dim)) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: reshape to a rank that is not 0 to 4");
+    if (rank < 0 || rank > TINY_MAX_RANK || (rank && !dim))
+        return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: reshape to a rank that is not 0 to 4");
     dense = tiny_tensor_is_dense(x) ? *x : tiny_tape_call(tape, TINY_OP_COPY, x, NULL, NULL, NULL, NULL);
     y = tiny_tensor_nd(dense.data, dense.dtype, rank, dim);
     if (!tiny_tape_status(tape) && (tiny_tensor_check(&y) || tiny_tensor_count(&y) != tiny_tensor_count(x)))
@@ -132,12 +145,14 @@ TINY_API tiny_tensor tiny_tape_concat(tiny_tape *tape, int n, const tiny_tensor 
     tiny_tensor y;
     int i, k;
     if (!tape || tiny_tape_status(tape)) return tinyi_layer_none();
-    if (n < 1 || !x || axis < 0 || axis >= x[0].rank) return tinyi_layer_bad(tape, TINY_E_ARGUMENT, "tape: concat needs a tensor and one of its axes");
+    if (n < 1 || !x || axis < 0 || axis >= x[0].rank)
+        return tinyi_layer_bad(tape, TINY_E_ARGUMENT, "tape: concat needs a tensor and one of its axes");
     memcpy(dim, x[0].dim, sizeof dim);
     for (i = 1; i < n; i++) {
         for (k = 0; k < x[0].rank; k++)
             if (x[i].rank != x[0].rank || x[i].dtype != x[0].dtype || (k != axis && x[i].dim[k] != dim[k]))
-                return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: concat of tensors that differ in more than the one axis");
+                return tinyi_layer_bad(tape, TINY_E_SHAPE,
+                                       "tape: concat of tensors that differ in more than the one axis");
         dim[axis] += x[i].dim[axis];
     }
     y = tiny_tape_new(tape, x[0].dtype, x[0].rank, dim);
@@ -156,7 +171,8 @@ TINY_API tiny_tensor tiny_tape_pad(tiny_tape *tape, const tiny_tensor *x, const 
     int k;
     if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
     for (k = 0; k < x->rank; k++) {
-        if (before[k] < 0 || after[k] < 0 || before[k] > TINY_IDX_MAX / 4 || after[k] > TINY_IDX_MAX / 4) return tinyi_layer_bad(tape, TINY_E_ARGUMENT, "tape: padding below 0");
+        if (before[k] < 0 || after[k] < 0 || before[k] > TINY_IDX_MAX / 4 || after[k] > TINY_IDX_MAX / 4)
+            return tinyi_layer_bad(tape, TINY_E_ARGUMENT, "tape: padding below 0");
         dim[k] = before[k] + x->dim[k] + after[k];
     }
     y = tiny_tape_new(tape, x->dtype, x->rank, dim);
@@ -176,7 +192,8 @@ TINY_API tiny_tensor tiny_tape_pad(tiny_tape *tape, const tiny_tensor *x, const 
     return tiny_tape_status(tape) ? tinyi_layer_none() : y;
 }
 
-TINY_API tiny_tensor tiny_tape_hash_gather(tiny_tape *tape, const tiny_tensor *z, const tiny_tensor *index, const tiny_tensor *c)
+TINY_API tiny_tensor tiny_tape_hash_gather(tiny_tape *tape, const tiny_tensor *z, const tiny_tensor *index,
+                                           const tiny_tensor *c)
 {
     tiny_tensor t = tiny_tape_call(tape, TINY_OP_GATHER, z, index, NULL, NULL, NULL);
     return tiny_tape_mul(tape, &t, c);
@@ -209,14 +226,17 @@ TINY_API tiny_tensor tiny_tape_channel_pool(tiny_tape *tape, const tiny_tensor *
     tiny_idx dim[3], o, i;
     tiny_tensor a, v, y;
     if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
-    if (x->rank < 2 || n_out < 1 || x->dim[1] < 1 || n_out > TINY_IDX_MAX / 2 / x->dim[1]) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: channel_pool: x must be (N, C, ...), and at least one channel come out");
+    if (x->rank < 2 || n_out < 1 || x->dim[1] < 1 || n_out > TINY_IDX_MAX / 2 / x->dim[1])
+        return tinyi_layer_bad(tape, TINY_E_SHAPE,
+                               "tape: channel_pool: x must be (N, C, ...), and at least one channel come out");
     dim[0] = n_out;
     dim[1] = x->dim[1];
     a = tiny_tape_new(tape, x->dtype, 2, dim);
     if (!a.data) return a;
     for (o = 0; !tiny_tape_dry(tape) && o < n_out; o++) {
         const tiny_idx low = o * dim[1] / n_out, high = ((o + 1) * dim[1] + n_out - 1) / n_out;
-        for (i = 0; i < dim[1]; i++) tinyi_real_set(a.data, a.dtype, o * dim[1] + i, i >= low && i < high ? 1.0 / (double)(high - low) : 0.0);
+        for (i = 0; i < dim[1]; i++)
+            tinyi_real_set(a.data, a.dtype, o * dim[1] + i, i >= low && i < high ? 1.0 / (double)(high - low) : 0.0);
     }
     dim[0] = x->dim[0];
     dim[1] = x->dim[1];
@@ -228,7 +248,8 @@ TINY_API tiny_tensor tiny_tape_channel_pool(tiny_tape *tape, const tiny_tensor *
     return tiny_tape_reshape(tape, &y, x->rank, v.dim);
 }
 
-TINY_API tiny_tensor tiny_tape_conv_transpose(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params)
+TINY_API tiny_tensor tiny_tape_conv_transpose(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w,
+                                              const tiny_tensor *bias, const tiny_conv2d_params *params)
 {
     tiny_patch_params p;
     tiny_tensor turned, flat, wt, col, y, b;
@@ -236,16 +257,21 @@ TINY_API tiny_tensor tiny_tape_conv_transpose(tiny_tape *tape, const tiny_tensor
     int i;
     memset(&p, 0, sizeof p);
     if (!tape || !x || !w || tiny_tape_status(tape)) return tinyi_layer_none();
-    if (x->rank != 4 || w->rank != 4 || x->dim[1] != w->dim[0]) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: conv_transpose: x must be (N, C, H, W) and w (C, C out, R, S)");
-    if (params && params->groups > 1) return tinyi_layer_bad(tape, TINY_E_UNSUPPORTED, "tape: conv_transpose: groups are not supported");
+    if (x->rank != 4 || w->rank != 4 || x->dim[1] != w->dim[0])
+        return tinyi_layer_bad(tape, TINY_E_SHAPE,
+                               "tape: conv_transpose: x must be (N, C, H, W) and w (C, C out, R, S)");
+    if (params && params->groups > 1)
+        return tinyi_layer_bad(tape, TINY_E_UNSUPPORTED, "tape: conv_transpose: groups are not supported");
     for (i = 0; i < 2; i++) {
         p.size[i] = (int)w->dim[2 + i];
         p.stride[i] = params && params->stride[i] ? params->stride[i] : 1;
         p.dilation[i] = params && params->dilation[i] ? params->dilation[i] : 1;
         p.pad[i] = params ? params->pad[i] : 0;
         p.pad[i + 2] = params ? params->pad[i + 2] : 0;
-        p.image[i] = (int)((x->dim[2 + i] - 1) * p.stride[i] + p.dilation[i] * (p.size[i] - 1) + 1 - p.pad[i] - p.pad[i + 2]);
-        if (p.image[i] < 1) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: conv_transpose: the padding leaves nothing");
+        p.image[i] =
+            (int)((x->dim[2 + i] - 1) * p.stride[i] + p.dilation[i] * (p.size[i] - 1) + 1 - p.pad[i] - p.pad[i + 2]);
+        if (p.image[i] < 1)
+            return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: conv_transpose: the padding leaves nothing");
     }
     turned = tiny_tensor_swap(*x, 0, 1);
     flat = tiny_tape_call(tape, TINY_OP_COPY, &turned, NULL, NULL, NULL, NULL);
@@ -296,10 +322,12 @@ static void tinyi_layer_running(const tiny_tensor *x, const tiny_tensor *run, do
                 ss += v * v;
             }
         mean /= n;
-        if (variance && !(ss / n - mean * mean > 1e-6 * mean * mean))   /* the squares cancel: once more about the mean */
+        /* the squares cancel: once more about the mean */
+        if (variance && !(ss / n - mean * mean > 1e-6 * mean * mean))
             for (ss = 0.0, i = 0; i < x->dim[0]; i++)
                 for (j = 0; j < x->dim[2]; j++) {
-                    const double d = tinyi_real(x->data, x->dtype, i * x->stride[0] + c * x->stride[1] + j * x->stride[2]) - mean;
+                    const double d =
+                        tinyi_real(x->data, x->dtype, i * x->stride[0] + c * x->stride[1] + j * x->stride[2]) - mean;
                     ss += d * d;
                 }
         else ss -= n * mean * mean;
@@ -307,10 +335,12 @@ static void tinyi_layer_running(const tiny_tensor *x, const tiny_tensor *run, do
     }
 }
 
-TINY_API tiny_tensor tiny_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, const tiny_tensor *run_mean,
-                                          const tiny_tensor *run_var, const tiny_batch_norm_params *params)
+TINY_API tiny_tensor tiny_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *g,
+                                          const tiny_tensor *b, const tiny_tensor *run_mean, const tiny_tensor *run_var,
+                                          const tiny_batch_norm_params *params)
 {
-    const double eps = params && params->eps != 0.0f ? (double)params->eps : 1e-5, momentum = params && params->momentum != 0.0f ? (double)params->momentum : 0.1;
+    const double eps = params && params->eps != 0.0f ? (double)params->eps : 1e-5,
+                 momentum = params && params->momentum != 0.0f ? (double)params->momentum : 0.1;
     tiny_idx dim[3];
     tiny_tensor v, y, t, e;
     int k;
@@ -318,9 +348,13 @@ TINY_API tiny_tensor tiny_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x,
     if (x->rank < 2) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: batch_norm: x must be (N, C, ...)");
     for (k = 0; k < 4; k++) {
         const tiny_tensor *c = k == 0 ? g : k == 1 ? b : k == 2 ? run_mean : run_var;
-        if (c && (c->rank != 1 || c->dim[0] != x->dim[1] || c->dtype != x->dtype)) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: batch_norm: g, b and the running values must have one number for each channel, of the type of x");
+        if (c && (c->rank != 1 || c->dim[0] != x->dim[1] || c->dtype != x->dtype))
+            return tinyi_layer_bad(tape, TINY_E_SHAPE,
+                                   "tape: batch_norm: g, b and the running values must have one number for each "
+                                   "channel, of the type of x");
     }
-    if (!(params && params->train) && (!run_mean || !run_var)) return tinyi_layer_bad(tape, TINY_E_ARGUMENT, "tape: batch_norm: without train it needs run_mean and run_var");
+    if (!(params && params->train) && (!run_mean || !run_var))
+        return tinyi_layer_bad(tape, TINY_E_ARGUMENT, "tape: batch_norm: without train it needs run_mean and run_var");
     dim[0] = x->dim[0];
     dim[1] = x->dim[1];
     dim[2] = tiny_tensor_count(x) / TINYI_MAX(1, x->dim[0] * x->dim[1]);
@@ -355,7 +389,8 @@ TINY_API tiny_tensor tiny_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x,
     return tiny_tape_reshape(tape, &y, x->rank, x->dim);
 }
 
-TINY_API tiny_tensor tiny_tape_cross_entropy(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *label, double smoothing)
+TINY_API tiny_tensor tiny_tape_cross_entropy(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *label,
+                                             double smoothing)
 {
     tiny_cross_entropy_params p;
     memset(&p, 0, sizeof p);
@@ -386,11 +421,14 @@ TINY_API tiny_tensor tiny_tape_huber(tiny_tape *tape, const tiny_tensor *x, cons
     return tiny_tape_mean(tape, &s);
 }
 
-TINY_API tiny_tensor tiny_tape_kl_distill(tiny_tape *tape, const tiny_tensor *student, const tiny_tensor *teacher, double temperature)
+TINY_API tiny_tensor tiny_tape_kl_distill(tiny_tape *tape, const tiny_tensor *student, const tiny_tensor *teacher,
+                                          double temperature)
 {
     tiny_tensor a, b, p, d;
     if (!tape || !student || !teacher || tiny_tape_status(tape)) return tinyi_layer_none();
-    if (!(temperature > 0.0) || student->rank < 1 || !tiny_tensor_count(student)) return tinyi_layer_bad(tape, TINY_E_ARGUMENT, "tape: kl_distill: the temperature must be above 0, and there must be logits");
+    if (!(temperature > 0.0) || student->rank < 1 || !tiny_tensor_count(student))
+        return tinyi_layer_bad(tape, TINY_E_ARGUMENT,
+                               "tape: kl_distill: the temperature must be above 0, and there must be logits");
     a = tiny_tape_scale(tape, student, 1.0 / temperature, 0.0);
     b = tiny_tape_scale(tape, teacher, 1.0 / temperature, 0.0);
     a = tiny_tape_call(tape, TINY_OP_LOG_SOFTMAX, &a, NULL, NULL, NULL, NULL);
@@ -417,24 +455,31 @@ static void tinyi_hvp_move(const tiny_param *p, size_t n, const tiny_tensor *v, 
     size_t k;
     tiny_idx i;
     for (k = 0; k < n; k++)
-        for (i = 0; i < tiny_tensor_count(&p[k].value); i++) ((double *)p[k].value.data)[i] += by * ((const double *)v[k].data)[i];
+        for (i = 0; i < tiny_tensor_count(&p[k].value); i++)
+            ((double *)p[k].value.data)[i] += by * ((const double *)v[k].data)[i];
 }
 
-TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny_gradient_fn fn, void *user, const tiny_tensor *v, const tiny_tensor *h)
+TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny_gradient_fn fn, void *user,
+                              const tiny_tensor *v, const tiny_tensor *h)
 {
     double *keep, size = 0.0, length = 0.0, e;
     size_t k, total = 0;
     tiny_idx i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!p || !n || !fn || !v || !h) return tinyi_fail(ctx, TINY_E_ARGUMENT, "hvp: parameters, directions, results and a gradient function are needed");
+    if (!p || !n || !fn || !v || !h)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "hvp: parameters, directions, results and a gradient function are needed");
     for (k = 0; k < n; k++) {
         const tiny_tensor *t[4];
         int j;
         t[0] = &p[k].value; t[1] = &p[k].grad; t[2] = &v[k]; t[3] = &h[k];
         for (j = 0; j < 4; j++)
-            if (tiny_tensor_check(t[j]) || t[j]->dtype != TINY_F64 || !tiny_tensor_is_dense(t[j]) || tiny_tensor_count(t[j]) != tiny_tensor_count(t[0]))
-                return tinyi_fail(ctx, TINY_E_DTYPE, "hvp: parameter %zu: value, gradient, direction and result must be dense f64 of one size", k);
+            if (tiny_tensor_check(t[j]) || t[j]->dtype != TINY_F64 || !tiny_tensor_is_dense(t[j]) ||
+                tiny_tensor_count(t[j]) != tiny_tensor_count(t[0]))
+                return tinyi_fail(
+                    ctx, TINY_E_DTYPE,
+                    "hvp: parameter %zu: value, gradient, direction and result must be dense f64 of one size", k);
         total += (size_t)tiny_tensor_count(t[0]);
         size += tinyi_hvp_squares(t[0]);
         length += tinyi_hvp_squares(t[2]);
@@ -445,21 +490,25 @@ TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny
     keep = (double *)tinyi_alloc(ctx, total, sizeof *keep);
     if (!keep) return tiny_ctx_status(ctx);
     for (k = 0, total = 0; k < n; total += (size_t)tiny_tensor_count(&p[k].value), k++)
-        if (tiny_tensor_count(&p[k].value)) memcpy(keep + total, p[k].value.data, (size_t)tiny_tensor_count(&p[k].value) * sizeof *keep);
+        if (tiny_tensor_count(&p[k].value))
+            memcpy(keep + total, p[k].value.data, (size_t)tiny_tensor_count(&p[k].value) * sizeof *keep);
     tinyi_hvp_move(p, n, v, e);
     st = fn(user);
     for (k = 0; !st && k < n; k++)
         for (i = 0; i < tiny_tensor_count(&h[k]); i++) ((double *)h[k].data)[i] = ((const double *)p[k].grad.data)[i];
     for (k = 0, total = 0; k < n; total += (size_t)tiny_tensor_count(&p[k].value), k++)
-        if (tiny_tensor_count(&p[k].value)) memcpy(p[k].value.data, keep + total, (size_t)tiny_tensor_count(&p[k].value) * sizeof *keep);
+        if (tiny_tensor_count(&p[k].value))
+            memcpy(p[k].value.data, keep + total, (size_t)tiny_tensor_count(&p[k].value) * sizeof *keep);
     if (!st) {
         tinyi_hvp_move(p, n, v, -e);
         st = fn(user);
     }
     for (k = 0; !st && k < n; k++)
-        for (i = 0; i < tiny_tensor_count(&h[k]); i++) ((double *)h[k].data)[i] = (((double *)h[k].data)[i] - ((const double *)p[k].grad.data)[i]) / (2.0 * e);
+        for (i = 0; i < tiny_tensor_count(&h[k]); i++)
+            ((double *)h[k].data)[i] = (((double *)h[k].data)[i] - ((const double *)p[k].grad.data)[i]) / (2.0 * e);
     for (k = 0, total = 0; k < n; total += (size_t)tiny_tensor_count(&p[k].value), k++)
-        if (tiny_tensor_count(&p[k].value)) memcpy(p[k].value.data, keep + total, (size_t)tiny_tensor_count(&p[k].value) * sizeof *keep);
+        if (tiny_tensor_count(&p[k].value))
+            memcpy(p[k].value.data, keep + total, (size_t)tiny_tensor_count(&p[k].value) * sizeof *keep);
     tiny_free(ctx, keep);
     return st;
 }

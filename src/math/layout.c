@@ -1,13 +1,13 @@
 /* src/math/layout.c - copy, permute, gather, scatter-add
  *
- * Copy      Axes of one step are dropped, the others sorted by the stride of y and joined where both sides allow it. What
- *           is left is one of three: rows that lie dense on both sides; a transpose, where x is dense along another axis
- *           than y (tiles of 64 x 64 elements: 16 KiB of f32 on either side stay in the first-level cache, in blocks that
- *           are turned in registers); or single steps.
+ * Copy      Axes of one step are dropped, the others sorted by the stride of y and joined where both sides allow it.
+ *           What is left is one of three: rows that lie dense on both sides; a transpose, where x is dense along
+ *           another axis than y (tiles of 64 x 64 elements: 16 KiB of f32 on either side stay in the first-level cache,
+ *           in blocks that are turned in registers); or single steps.
  *           Turning a block of N rows in registers: log2(N) rounds, each of which zips row i with row i + N/2.
  * Gather    Rows are copied in the order of the indices; rows ahead are fetched early.
- * Scatter   Threads own columns when rows are wide, else ranges of destinations; each walks all indices in order. So the
- *           additions into one number come in the order of the indices on any number of threads.
+ * Scatter   Threads own columns when rows are wide, else ranges of destinations; each walks all indices in order. So
+ *           the additions into one number come in the order of the indices on any number of threads.
  * Cost      copy, permute, gather: read once, written once. scatter-add: x once, y twice; narrow rows read the
  *           indices once a thread.
  * Error     none; scatter-add is the same bits, because its order of additions is part of its definition.
@@ -19,7 +19,8 @@
 /* ---- plain loops over any strides */
 
 /* y = x over up to four axes, strides in elements, es bytes each */
-static void tinyi_layout_nest(unsigned char *y, const tiny_idx *ys, const unsigned char *x, const tiny_idx *xs, int rank, const tiny_idx *dim, size_t es)
+static void tinyi_layout_nest(unsigned char *y, const tiny_idx *ys, const unsigned char *x, const tiny_idx *xs,
+                              int rank, const tiny_idx *dim, size_t es)
 {
     tiny_idx d[TINY_MAX_RANK], a[TINY_MAX_RANK], b[TINY_MAX_RANK], i, j, k, l, e = (tiny_idx)es;
     int r;
@@ -34,11 +35,13 @@ static void tinyi_layout_nest(unsigned char *y, const tiny_idx *ys, const unsign
         for (j = 0; j < d[1]; j++)
             for (k = 0; k < d[2]; k++)
                 for (l = 0; l < d[3]; l++)
-                    memcpy(y + i * a[0] + j * a[1] + k * a[2] + l * a[3], x + i * b[0] + j * b[1] + k * b[2] + l * b[3], es);
+                    memcpy(y + i * a[0] + j * a[1] + k * a[2] + l * a[3], x + i * b[0] + j * b[1] + k * b[2] + l * b[3],
+                           es);
 }
 
 /* one row in steps of ys and xs bytes */
-static void tinyi_layout_steps(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, tiny_idx n, size_t es)
+static void tinyi_layout_steps(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, tiny_idx n,
+                               size_t es)
 {
     tiny_idx i;
     switch (es) {
@@ -80,7 +83,8 @@ static tiny_status tinyi_permute_shape(tiny_ctx *ctx, const tiny_op *op, tiny_te
         if (p->axes[i]) all_zero = 0;
     for (i = 0; i < x->rank; i++) {
         int a = all_zero ? x->rank - 1 - i : p->axes[i];
-        if (a < 0 || a >= x->rank) return tinyi_fail(ctx, TINY_E_ARGUMENT, "permute: axes[%d] is %d, x has %d axes", i, a, x->rank);
+        if (a < 0 || a >= x->rank)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "permute: axes[%d] is %d, x has %d axes", i, a, x->rank);
         if (seen >> a & 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "permute: axis %d of x is named twice", a);
         seen |= 1 << a;
         dim[i] = x->dim[a];
@@ -96,7 +100,8 @@ static void tinyi_copy_ref_op(const tiny_op *op)
     tiny_idx xs[TINY_MAX_RANK];
     if (x->data == y->data && op->kind == TINY_OP_COPY) return;     /* the same view */
     tinyi_layout_axes(op, xs);
-    tinyi_layout_nest((unsigned char *)y->data, y->stride, (const unsigned char *)x->data, xs, y->rank, y->dim, tiny_dtype_bytes(x->dtype));
+    tinyi_layout_nest((unsigned char *)y->data, y->stride, (const unsigned char *)x->data, xs, y->rank, y->dim,
+                      tiny_dtype_bytes(x->dtype));
 }
 TINY_REF_END
 
@@ -107,7 +112,8 @@ typedef struct tinyi_layout_plan {
     tiny_idx dim[TINY_MAX_RANK], xs[TINY_MAX_RANK], ys[TINY_MAX_RANK];      /* steps in bytes */
 } tinyi_layout_plan;
 
-static int tinyi_layout_make(tinyi_layout_plan *p, const tiny_tensor *x, const tiny_idx *xs, const tiny_tensor *y, size_t es)
+static int tinyi_layout_make(tinyi_layout_plan *p, const tiny_tensor *x, const tiny_idx *xs, const tiny_tensor *y,
+                             size_t es)
 {
     tiny_idx e = (tiny_idx)es;
     int i, j, n = 0;
@@ -149,12 +155,12 @@ static int tinyi_layout_make(tinyi_layout_plan *p, const tiny_tensor *x, const t
 #define TINYI_LAYOUT_TILE 64                /* elements a side */
 #define TINYI_LAYOUT_BYTES 131072           /* moved by one piece of work */
 
-/* Matrices of more bytes than that mind where pages and sets of the caches end: tiles are larger, so that a page that was
- * found once serves some hundred bytes, and those of small elements, whose blocks take only parts of a line, pass through
- * dense copies on both sides. */
+/* Matrices of more bytes than that mind where pages and sets of the caches end: tiles are larger, so that a page that
+ * was found once serves some hundred bytes, and those of small elements, whose blocks take only parts of a line, pass
+ * through dense copies on both sides. */
 #define TINYI_LAYOUT_LARGE 2097152.0
 #define TINYI_LAYOUT_PAST 33554432.0        /* from here on transposes of 4-byte elements write past the caches */
-#define TINYI_LAYOUT_ROW 256                /* bytes of a row of a dense copy, 64 apart so that rows fall into different sets */
+#define TINYI_LAYOUT_ROW 256 /* bytes of a row of a dense copy, 64 apart so that rows fall into different sets */
 #define TINYI_LAYOUT_STEP (TINYI_LAYOUT_ROW + 64)
 
 static void tinyi_copy_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
@@ -162,7 +168,8 @@ static void tinyi_copy_work(const tiny_op *op, int n_threads, size_t *shared_byt
     size_t es = tiny_dtype_bytes(op->in[0]->dtype);
     (void)n_threads;
     (void)shared_bytes;
-    if (es <= 2 && (double)es * (double)tiny_tensor_count(op->in[0]) > TINYI_LAYOUT_LARGE) *own_bytes = 2 * TINYI_LAYOUT_ROW / es * TINYI_LAYOUT_STEP;
+    if (es <= 2 && (double)es * (double)tiny_tensor_count(op->in[0]) > TINYI_LAYOUT_LARGE)
+        *own_bytes = 2 * TINYI_LAYOUT_ROW / es * TINYI_LAYOUT_STEP;
 }
 
 static void tinyi_layout_turn(tiny_team *team, const tinyi_layout_plan *p, int across, size_t es)
@@ -216,7 +223,8 @@ static void tinyi_layout_turn(tiny_team *team, const tinyi_layout_plan *p, int a
             if (in) rows(in, TINYI_LAYOUT_STEP, x, xs, (size_t)(b1 - b0), (size_t)((a1 - a0) * e));
             for (a = 0; a < a1 - a0; a += tile)
                 for (b = 0; b < b1 - b0; b += tile) {
-                    tiny_idx ma = TINYI_MIN(a1 - a0 - a, tile), mb = TINYI_MIN(b1 - b0 - b, tile), to_step = in ? TINYI_LAYOUT_STEP : ys, from_step = in ? TINYI_LAYOUT_STEP : xs;
+                    tiny_idx ma = TINYI_MIN(a1 - a0 - a, tile), mb = TINYI_MIN(b1 - b0 - b, tile),
+                             to_step = in ? TINYI_LAYOUT_STEP : ys, from_step = in ? TINYI_LAYOUT_STEP : xs;
                     to = (in ? out : y) + a * to_step + b * e;
                     from = (in ? in : x) + a * e + b * from_step;
                     if (past && ma == tile && mb == tile) past(to, to_step, from, from_step, (size_t)ma, (size_t)mb);
@@ -242,7 +250,8 @@ static void tinyi_layout_rows(tiny_team *team, const tinyi_layout_plan *p, size_
 {
     const tinyi_fn_copy_rows rows = TINYI_K(team, copy_rows);
     const int last = p->n - 1;
-    tiny_idx bytes = p->dim[last] * (tiny_idx)es, cuts = (bytes + TINYI_LAYOUT_BYTES - 1) / TINYI_LAYOUT_BYTES, run, total = 1, u, u1, oy, ox;
+    tiny_idx bytes = p->dim[last] * (tiny_idx)es, cuts = (bytes + TINYI_LAYOUT_BYTES - 1) / TINYI_LAYOUT_BYTES, run,
+             total = 1, u, u1, oy, ox;
     int i;
     if (last == 0 || cuts > 1) {            /* long rows: each in cuts of its own */
         for (i = 0; i < last; i++) total *= p->dim[i];
@@ -268,14 +277,16 @@ static void tinyi_layout_rows(tiny_team *team, const tinyi_layout_plan *p, size_
 static void tinyi_layout_single(tiny_team *team, const tinyi_layout_plan *p, size_t es)
 {
     const int last = p->n - 1;
-    tiny_idx n = p->dim[last], cuts = (n + TINYI_LAYOUT_BYTES / 8 - 1) / (TINYI_LAYOUT_BYTES / 8), total = cuts, u, u1, oy, ox;
+    tiny_idx n = p->dim[last], cuts = (n + TINYI_LAYOUT_BYTES / 8 - 1) / (TINYI_LAYOUT_BYTES / 8), total = cuts, u, u1,
+             oy, ox;
     int i;
     for (i = 0; i < last; i++) total *= p->dim[i];
     while (tiny_take(team, total, TINYI_MAX(TINYI_LAYOUT_BYTES / 8 / n, 1), &u, &u1))
         for (; u < u1; u++) {
             tiny_idx c = u % cuts * (TINYI_LAYOUT_BYTES / 8);
             tinyi_layout_at(p, last, u / cuts, &oy, &ox);
-            tinyi_layout_steps(p->y + oy + c * p->ys[last], p->ys[last], p->x + ox + c * p->xs[last], p->xs[last], TINYI_MIN(n - c, (tiny_idx)(TINYI_LAYOUT_BYTES / 8)), es);
+            tinyi_layout_steps(p->y + oy + c * p->ys[last], p->ys[last], p->x + ox + c * p->xs[last], p->xs[last],
+                               TINYI_MIN(n - c, (tiny_idx)(TINYI_LAYOUT_BYTES / 8)), es);
         }
 }
 
@@ -333,7 +344,13 @@ static void tinyi_permute_cases(tiny_case *c)
     }
 }
 
-static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows, TINYI_K_transpose_b1, TINYI_K_transpose_b2, TINYI_K_transpose_b4, TINYI_K_transpose_b8, TINYI_K_transpose_past_b4, -1 };
+static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows,
+                                               TINYI_K_transpose_b1,
+                                               TINYI_K_transpose_b2,
+                                               TINYI_K_transpose_b4,
+                                               TINYI_K_transpose_b8,
+                                               TINYI_K_transpose_past_b4,
+                                               -1 };
 TINYI_ROW tinyi_row_copy = TINYI_ROW_OF("copy", TINY_OP_COPY, TAKES(1, 1), GIVES(1), NO_PARAMS, FLAGS(TINY_OP_INPLACE),
     SHAPE(tinyi_copy_shape), REFERENCE(tinyi_copy_ref_op), FAST(tinyi_copy_fast, tinyi_copy_work),
     COST(tinyi_copy_cost), CASES(tinyi_copy_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL),
@@ -349,7 +366,8 @@ TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_t
     return tinyi_call(ctx, TINY_OP_COPY, x, NULL, NULL, y);
 }
 
-TINY_API tiny_status tiny_permute(tiny_ctx *ctx, const tiny_tensor *x, const int axes[TINY_MAX_RANK], const tiny_tensor *y)
+TINY_API tiny_status tiny_permute(tiny_ctx *ctx, const tiny_tensor *x, const int axes[TINY_MAX_RANK],
+                                  const tiny_tensor *y)
 {
     tiny_permute_params p;
     int i;
@@ -395,7 +413,8 @@ static int tinyi_layout_dense_from(const tiny_tensor *t, int first)
     return 1;
 }
 
-static void tinyi_layout_list_make(tinyi_layout_list *l, const tiny_tensor *index, const tiny_tensor *rows, const tiny_tensor *table)
+static void tinyi_layout_list_make(tinyi_layout_list *l, const tiny_tensor *index, const tiny_tensor *rows,
+                                   const tiny_tensor *table)
 {
     int i, q = index->rank;
     l->index = (const unsigned char *)index->data;
@@ -414,7 +433,9 @@ static void tinyi_layout_list_make(tinyi_layout_list *l, const tiny_tensor *inde
         l->index_step = index->stride[q - 1];
         l->row_step = rows->stride[q - 1] * (tiny_idx)l->es;
         for (i = q - 2; i >= 0; i--) {
-            if (index->stride[i] != index->stride[i + 1] * index->dim[i + 1] || rows->stride[i] != rows->stride[i + 1] * rows->dim[i + 1]) break;
+            if (index->stride[i] != index->stride[i + 1] * index->dim[i + 1] ||
+                rows->stride[i] != rows->stride[i + 1] * rows->dim[i + 1])
+                break;
             l->run *= index->dim[i];
         }
     }
@@ -446,8 +467,12 @@ static tiny_idx tinyi_layout_bad(const void *index, ptrdiff_t step, int wide, ti
     for (; i < n; i += 256) {
         tiny_idx end = TINYI_MIN(n, i + 256);
         uint64_t bad = 0;
-        if (wide) for (j = i; j < end; j++) bad |= (uint64_t)((uint64_t)((const int64_t *)index)[j * step] >= (uint64_t)n_rows);
-        else for (j = i; j < end; j++) bad |= (uint64_t)((uint64_t)(int64_t)((const int32_t *)index)[j * step] >= (uint64_t)n_rows);
+        if (wide)
+            for (j = i; j < end; j++)
+                bad |= (uint64_t)((uint64_t)((const int64_t *)index)[j * step] >= (uint64_t)n_rows);
+        else
+            for (j = i; j < end; j++)
+                bad |= (uint64_t)((uint64_t)(int64_t)((const int32_t *)index)[j * step] >= (uint64_t)n_rows);
         if (bad) break;
     }
     for (j = i; j < n; j++)
@@ -455,21 +480,25 @@ static tiny_idx tinyi_layout_bad(const void *index, ptrdiff_t step, int wide, ti
     return n;
 }
 
-static void tinyi_layout_says(char says[160], const char *name, tiny_idx at, int64_t value, const char *what, tiny_idx n_rows)
+static void tinyi_layout_says(char says[160], const char *name, tiny_idx at, int64_t value, const char *what,
+                              tiny_idx n_rows)
 {
     (void)snprintf(says, 160, "%s: index %td is %lld, but %s has %td rows", name, at, (long long)value, what, n_rows);
 }
 
-/* The reference cannot fail, and an accelerator need not look: for them the indices are read beforehand. They stand ready
- * then, while in a list that runs in one region they may still be computed by an operation before. */
-static tiny_status tinyi_layout_look(tiny_ctx *ctx, const tiny_op *op, const char *name, const char *what, tiny_idx n_rows)
+/* The reference cannot fail, and an accelerator need not look: for them the indices are read beforehand. They stand
+ * ready then, while in a list that runs in one region they may still be computed by an operation before. */
+static tiny_status tinyi_layout_look(tiny_ctx *ctx, const tiny_op *op, const char *name, const char *what,
+                                     tiny_idx n_rows)
 {
     const tiny_tensor *index = op->in[1];
     char says[160];
     tiny_idx p, n;
     tiny_tensor row;
     tinyi_layout_list l;
-    if ((ctx->target != TINY_TARGET_REFERENCE && !ctx->desc.accel && op->in[0]->dtype != TINY_F64) || !op->out[0] || !index->data) return TINY_OK;
+    if ((ctx->target != TINY_TARGET_REFERENCE && !ctx->desc.accel && op->in[0]->dtype != TINY_F64) || !op->out[0] ||
+        !index->data)
+        return TINY_OK;
     row = *index;                           /* the list wants rows; the indices stand in for them */
     tinyi_layout_list_make(&l, index, &row, &row);
     for (p = 0; p < l.n; p += n) {
@@ -493,11 +522,16 @@ static tiny_status tinyi_gather_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     const tiny_tensor *x = op->in[0], *index = op->in[1];
     tiny_idx dim[2 * TINY_MAX_RANK];
     int i, n = 0;
-    if (index->dtype != TINY_I32 && index->dtype != TINY_I64) return tinyi_fail(ctx, TINY_E_DTYPE, "gather: index is %s, it must be i32 or i64", tiny_dtype_name(index->dtype));
+    if (index->dtype != TINY_I32 && index->dtype != TINY_I64)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "gather: index is %s, it must be i32 or i64",
+                          tiny_dtype_name(index->dtype));
     if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "gather: x has no rows to choose from");
     for (i = 0; i < index->rank; i++) dim[n++] = index->dim[i];
     for (i = 1; i < x->rank; i++) dim[n++] = x->dim[i];
-    if (n > TINY_MAX_RANK) return tinyi_fail(ctx, TINY_E_SHAPE, "gather: an index of rank %d with rows of rank %d gives rank %d, the most is %d", index->rank, x->rank - 1, n, TINY_MAX_RANK);
+    if (n > TINY_MAX_RANK)
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "gather: an index of rank %d with rows of rank %d gives rank %d, the most is %d", index->rank,
+                          x->rank - 1, n, TINY_MAX_RANK);
     tinyi_want(&want[0], x->dtype, n, dim);
     return tinyi_layout_look(ctx, op, "gather", "x", x->dim[0]);
 }
@@ -520,7 +554,9 @@ static void tinyi_gather_ref_op(const tiny_op *op)
         (void)tinyi_layout_list_at(&l, p, &at, &row);
         ix = tinyi_index_at(at, 0, l.wide);
         if (ix >= 0 && ix < x->dim[0])
-            tinyi_layout_nest(row, y->stride + q, (const unsigned char *)x->data + (tiny_idx)ix * x->stride[0] * (tiny_idx)es, x->stride + 1, x->rank - 1, x->dim + 1, es);
+            tinyi_layout_nest(row, y->stride + q,
+                              (const unsigned char *)x->data + (tiny_idx)ix * x->stride[0] * (tiny_idx)es,
+                              x->stride + 1, x->rank - 1, x->dim + 1, es);
         else tinyi_layout_nest(row, y->stride + q, zero, none, x->rank - 1, x->dim + 1, es);
     }
 }
@@ -546,11 +582,14 @@ static void tinyi_gather_fast(tiny_team *team, const tiny_op *op)
             bad = tinyi_layout_bad(at, l.index_step, l.wide, n, x->dim[0]);
             if (bad < n) {
                 char says[160];
-                tinyi_layout_says(says, "gather", p + bad, tinyi_index_at(at, bad * l.index_step, l.wide), "x", x->dim[0]);
+                tinyi_layout_says(says, "gather", p + bad, tinyi_index_at(at, bad * l.index_step, l.wide), "x",
+                                  x->dim[0]);
                 tiny_team_fail(team, TINY_E_ARGUMENT, says);
             }
             if (bad == n && l.rows_dense) {
-                if (bytes) rows(row, l.row_step, (const unsigned char *)x->data, x_step, at, l.index_step, l.wide, (size_t)n, bytes);
+                if (bytes)
+                    rows(row, l.row_step, (const unsigned char *)x->data, x_step, at, l.index_step, l.wide, (size_t)n,
+                         bytes);
                 continue;
             }
             for (bad = 0; bad < n; bad++) {
@@ -558,7 +597,8 @@ static void tinyi_gather_fast(tiny_team *team, const tiny_op *op)
                 static const unsigned char zero[8] = { 0, 0, 0, 0, 0, 0, 0, 0 };
                 int64_t ix = tinyi_index_at(at, bad * l.index_step, l.wide);
                 int good = ix >= 0 && ix < x->dim[0];
-                tinyi_layout_nest(row + bad * l.row_step, y->stride + l.rank, good ? (const unsigned char *)x->data + (tiny_idx)ix * x_step : zero,
+                tinyi_layout_nest(row + bad * l.row_step, y->stride + l.rank,
+                                  good ? (const unsigned char *)x->data + (tiny_idx)ix * x_step : zero,
                                   good ? x->stride + 1 : none, x->rank - 1, x->dim + 1, l.es);
             }
         }
@@ -604,13 +644,20 @@ static tiny_status tinyi_scatter_add_shape(tiny_ctx *ctx, const tiny_op *op, tin
     const tiny_scatter_params *p = (const tiny_scatter_params *)op->params;
     tiny_idx dim[TINY_MAX_RANK];
     int i, n = 1;
-    if (x->dtype != TINY_F32 && x->dtype != TINY_F64) return tinyi_fail(ctx, TINY_E_DTYPE, "scatter_add: x is %s, it must be f32 or f64", tiny_dtype_name(x->dtype));
+    if (x->dtype != TINY_F32 && x->dtype != TINY_F64)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "scatter_add: x is %s, it must be f32 or f64", tiny_dtype_name(x->dtype));
     if (index->dtype != TINY_I32 && index->dtype != TINY_I64)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "scatter_add: index is %s, it must be i32 or i64", tiny_dtype_name(index->dtype));
-    if (x->rank < index->rank) return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: index has rank %d, x only %d", index->rank, x->rank);
+        return tinyi_fail(ctx, TINY_E_DTYPE, "scatter_add: index is %s, it must be i32 or i64",
+                          tiny_dtype_name(index->dtype));
+    if (x->rank < index->rank)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: index has rank %d, x only %d", index->rank, x->rank);
     for (i = 0; i < index->rank; i++)
-        if (x->dim[i] != index->dim[i]) return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: axis %d of index is %td, of x %td", i, index->dim[i], x->dim[i]);
-    if (x->rank - index->rank + 1 > TINY_MAX_RANK) return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: rows of rank %d, the most is %d", x->rank - index->rank, TINY_MAX_RANK - 1);
+        if (x->dim[i] != index->dim[i])
+            return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: axis %d of index is %td, of x %td", i, index->dim[i],
+                              x->dim[i]);
+    if (x->rank - index->rank + 1 > TINY_MAX_RANK)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: rows of rank %d, the most is %d", x->rank - index->rank,
+                          TINY_MAX_RANK - 1);
     dim[0] = p ? p->n_rows : 0;
     if (dim[0] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "scatter_add: n_rows is %td", dim[0]);
     for (i = index->rank; i < x->rank; i++) dim[n++] = x->dim[i];
@@ -620,7 +667,8 @@ static tiny_status tinyi_scatter_add_shape(tiny_ctx *ctx, const tiny_op *op, tin
 
 /* y += x over up to three axes */
 TINY_REF_BEGIN
-static void tinyi_layout_add(void *y, const tiny_idx *ys, const void *x, const tiny_idx *xs, int rank, const tiny_idx *dim, tiny_dtype type)
+static void tinyi_layout_add(void *y, const tiny_idx *ys, const void *x, const tiny_idx *xs, int rank,
+                             const tiny_idx *dim, tiny_dtype type)
 {
     const float *from = (const float *)x;
     const double *from64 = (const double *)x;
@@ -656,7 +704,8 @@ static void tinyi_scatter_add_ref_op(const tiny_op *op)
         (void)tinyi_layout_list_at(&l, p, &at, &row);
         ix = tinyi_index_at(at, 0, l.wide);
         if (ix < 0 || ix >= y->dim[0]) continue;
-        tinyi_layout_add((unsigned char *)y->data + (tiny_idx)ix * y->stride[0] * (tiny_idx)l.es, y->stride + 1, row, x->stride + l.rank, y->rank - 1, y->dim + 1, x->dtype);
+        tinyi_layout_add((unsigned char *)y->data + (tiny_idx)ix * y->stride[0] * (tiny_idx)l.es, y->stride + 1, row,
+                         x->stride + l.rank, y->rank - 1, y->dim + 1, x->dtype);
     }
 }
 TINY_REF_END
@@ -696,19 +745,22 @@ static void tinyi_scatter_add_fast(tiny_team *team, const tiny_op *op)
                 n = tinyi_layout_list_at(&l, p, &at, &row);
                 if (u == 0 && (bad = tinyi_layout_bad(at, l.index_step, l.wide, n, y->dim[0])) < n) {
                     char says[160];
-                    tinyi_layout_says(says, "scatter_add", p + bad, tinyi_index_at(at, bad * l.index_step, l.wide), "y", y->dim[0]);
+                    tinyi_layout_says(says, "scatter_add", p + bad, tinyi_index_at(at, bad * l.index_step, l.wide), "y",
+                                      y->dim[0]);
                     tiny_team_fail(team, TINY_E_ARGUMENT, says);
                 }
                 if (cols == 0) continue;
                 if (l.rows_dense)
-                    rows((float *)y->data + c0, y->stride[0], (const float *)(const void *)row + c0, l.row_step / (tiny_idx)sizeof(float), at, l.index_step, l.wide, (size_t)n,
-                         (size_t)(c1 - c0), low, high);
+                    rows((float *)y->data + c0, y->stride[0], (const float *)(const void *)row + c0,
+                         l.row_step / (tiny_idx)sizeof(float), at, l.index_step, l.wide, (size_t)n, (size_t)(c1 - c0),
+                         low, high);
                 else
                     for (bad = 0; bad < n; bad++) {
                         int64_t ix = tinyi_index_at(at, bad * l.index_step, l.wide);
                         if (ix >= low && ix < high)
-                            tinyi_layout_add((float *)y->data + (tiny_idx)ix * y->stride[0], y->stride + 1, (const float *)(const void *)(row + bad * l.row_step),
-                                             x->stride + l.rank, y->rank - 1, y->dim + 1, TINY_F32);
+                            tinyi_layout_add((float *)y->data + (tiny_idx)ix * y->stride[0], y->stride + 1,
+                                             (const float *)(const void *)(row + bad * l.row_step), x->stride + l.rank,
+                                             y->rank - 1, y->dim + 1, TINY_F32);
                     }
             }
         }
@@ -743,7 +795,8 @@ TINYI_ROW tinyi_row_scatter_add = TINYI_ROW_OF("scatter_add", TINY_OP_SCATTER_AD
     GRADIENT(tinyi_grad_scatter_add), KERNELS(tinyi_kernels_of_scatter_add),
     SAYS("y[index[p]] += x[p], in the order of p"));
 
-TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
+TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index,
+                                      const tiny_tensor *y)
 {
     tiny_scatter_params p;
     p.n_rows = y && y->rank > 0 && y->rank <= TINY_MAX_RANK ? y->dim[0] : 0;

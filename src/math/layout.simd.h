@@ -12,7 +12,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_row)(unsigned char *y, const unsign
     if (bytes > 2048) memcpy(y, x, bytes);
     else if (bytes >= 4 * V_LANES) {
         for (; i + 16 * V_LANES <= bytes; i += 16 * V_LANES) {
-            const v_i8 a = vb_load(x + i), b = vb_load(x + i + 4 * V_LANES), c = vb_load(x + i + 8 * V_LANES), d = vb_load(x + i + 12 * V_LANES);
+            const v_i8 a = vb_load(x + i), b = vb_load(x + i + 4 * V_LANES), c = vb_load(x + i + 8 * V_LANES),
+                       d = vb_load(x + i + 12 * V_LANES);
             vb_store(y + i, a);
             vb_store(y + i + 4 * V_LANES, b);
             vb_store(y + i + 8 * V_LANES, c);
@@ -31,7 +32,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_row)(unsigned char *y, const unsign
 #endif
 }
 
-static void TINY_FN(tinyi_copy_rows)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t n, size_t bytes)
+static void TINY_FN(tinyi_copy_rows)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t n,
+                                     size_t bytes)
 {
     size_t i;
     for (i = 0; i < n; i++, y += ys, x += xs) TINY_FN(tinyi_layout_row)(y, x, bytes);
@@ -49,7 +51,8 @@ static void TINY_FN(tinyi_copy_rows)(unsigned char *y, ptrdiff_t ys, const unsig
         ROW;                                                                                \
     }
 
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_gather32)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, const int32_t *index, ptrdiff_t index_step,
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_gather32)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                       ptrdiff_t xs, const int32_t *index, ptrdiff_t index_step,
                                                        size_t n, size_t bytes)
 {
     const size_t ahead = 8;
@@ -58,7 +61,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_gather32)(unsigned char *y, ptrdiff
     else TINYI_LAYOUT_GATHER(TINY_FN(tinyi_layout_row)(y, row, bytes))
 }
 
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_gather64)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, const int64_t *index, ptrdiff_t index_step,
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_gather64)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                       ptrdiff_t xs, const int64_t *index, ptrdiff_t index_step,
                                                        size_t n, size_t bytes)
 {
     const size_t ahead = 8;
@@ -68,37 +72,43 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_gather64)(unsigned char *y, ptrdiff
 }
 #undef TINYI_LAYOUT_GATHER
 
-static void TINY_FN(tinyi_gather_rows)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, const void *index, ptrdiff_t index_step, int wide, size_t n,
-                                       size_t bytes)
+static void TINY_FN(tinyi_gather_rows)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs,
+                                       const void *index, ptrdiff_t index_step, int wide, size_t n, size_t bytes)
 {
     if (wide) TINY_FN(tinyi_layout_gather64)(y, ys, x, xs, (const int64_t *)index, index_step, n, bytes);
     else TINY_FN(tinyi_layout_gather32)(y, ys, x, xs, (const int32_t *)index, index_step, n, bytes);
 }
 
-static void TINY_FN(tinyi_scatter_rows_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t xs, const void *index, ptrdiff_t index_step, int wide, size_t n, size_t cols,
-                                            int64_t low, int64_t high)
+static void TINY_FN(tinyi_scatter_rows_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t xs, const void *index,
+                                            ptrdiff_t index_step, int wide, size_t n, size_t cols, int64_t low,
+                                            int64_t high)
 {
     const size_t ahead = 6;
     size_t i, c;
     if (cols == 1) {
         for (i = 0; i < n; i++, x += xs) {
-            const int64_t ix = wide ? ((const int64_t *)index)[(ptrdiff_t)i * index_step] : (int64_t)((const int32_t *)index)[(ptrdiff_t)i * index_step];
+            const int64_t ix = wide ? ((const int64_t *)index)[(ptrdiff_t)i * index_step]
+                                    : (int64_t)((const int32_t *)index)[(ptrdiff_t)i * index_step];
             if (ix >= low && ix < high) y[(ptrdiff_t)ix * ys] += *x;
         }
         return;
     }
     for (i = 0; i < n; i++, x += xs) {
-        const int64_t ix = wide ? ((const int64_t *)index)[(ptrdiff_t)i * index_step] : (int64_t)((const int32_t *)index)[(ptrdiff_t)i * index_step];
+        const int64_t ix = wide ? ((const int64_t *)index)[(ptrdiff_t)i * index_step]
+                                : (int64_t)((const int32_t *)index)[(ptrdiff_t)i * index_step];
         float *row;
         if (ix < low || ix >= high) continue;
         row = y + (ptrdiff_t)ix * ys;
         if (i + ahead < n) {
-            const int64_t next = wide ? ((const int64_t *)index)[(ptrdiff_t)(i + ahead) * index_step] : (int64_t)((const int32_t *)index)[(ptrdiff_t)(i + ahead) * index_step];
+            const int64_t next = wide ? ((const int64_t *)index)[(ptrdiff_t)(i + ahead) * index_step]
+                                      : (int64_t)((const int32_t *)index)[(ptrdiff_t)(i + ahead) * index_step];
             if (next >= low && next < high) TINYI_PREFETCH(y + (ptrdiff_t)next * ys);
         }
         for (c = 0; c + 4 * V_LANES <= cols; c += 4 * V_LANES) {
-            const v_f32 a0 = v_add(v_load(row + c), v_load(x + c)), a1 = v_add(v_load(row + c + V_LANES), v_load(x + c + V_LANES));
-            const v_f32 a2 = v_add(v_load(row + c + 2 * V_LANES), v_load(x + c + 2 * V_LANES)), a3 = v_add(v_load(row + c + 3 * V_LANES), v_load(x + c + 3 * V_LANES));
+            const v_f32 a0 = v_add(v_load(row + c), v_load(x + c)),
+                        a1 = v_add(v_load(row + c + V_LANES), v_load(x + c + V_LANES));
+            const v_f32 a2 = v_add(v_load(row + c + 2 * V_LANES), v_load(x + c + 2 * V_LANES)),
+                        a3 = v_add(v_load(row + c + 3 * V_LANES), v_load(x + c + 3 * V_LANES));
             v_store(row + c, a0);
             v_store(row + c + V_LANES, a1);
             v_store(row + c + 2 * V_LANES, a2);
@@ -110,8 +120,8 @@ static void TINY_FN(tinyi_scatter_rows_f32)(float *y, ptrdiff_t ys, const float 
 }
 
 /* ---- blocks turned in registers
- * N rows of N elements: zip(i, i + N/2) for all i, log2(N) times. After round r the rows hold the elements with r bits of
- * their row and column numbers exchanged. */
+ * N rows of N elements: zip(i, i + N/2) for all i, log2(N) times. After round r the rows hold the elements with r bits
+ * of their row and column numbers exchanged. */
 
 #if V_NEON
 #define TINYI_T_REG uint8x16_t
@@ -153,7 +163,11 @@ static void TINY_FN(tinyi_scatter_rows_f32)(float *y, ptrdiff_t ys, const float 
 
 /* d and s are letters: registers d0.. from s0.. */
 #define TINYI_T_ZIP2(d, s, E) d##0 = TINYI_T_LOW_##E(s##0, s##1); d##1 = TINYI_T_HIGH_##E(s##0, s##1)
-#define TINYI_T_ZIP4(d, s, E) d##0 = TINYI_T_LOW_##E(s##0, s##2); d##1 = TINYI_T_HIGH_##E(s##0, s##2); d##2 = TINYI_T_LOW_##E(s##1, s##3); d##3 = TINYI_T_HIGH_##E(s##1, s##3)
+#define TINYI_T_ZIP4(d, s, E)            \
+    d##0 = TINYI_T_LOW_##E(s##0, s##2);  \
+    d##1 = TINYI_T_HIGH_##E(s##0, s##2); \
+    d##2 = TINYI_T_LOW_##E(s##1, s##3);  \
+    d##3 = TINYI_T_HIGH_##E(s##1, s##3)
 #define TINYI_T_ZIP8(d, s, E)                                                     \
     d##0 = TINYI_T_LOW_##E(s##0, s##4); d##1 = TINYI_T_HIGH_##E(s##0, s##4);            \
     d##2 = TINYI_T_LOW_##E(s##1, s##5); d##3 = TINYI_T_HIGH_##E(s##1, s##5);            \
@@ -170,7 +184,16 @@ static void TINY_FN(tinyi_scatter_rows_f32)(float *y, ptrdiff_t ys, const float 
     d##14 = TINYI_T_LOW_##E(s##7, s##15); d##15 = TINYI_T_HIGH_##E(s##7, s##15)
 #define TINYI_T_EACH4(F, r) F(r, 0); F(r, 1); F(r, 2); F(r, 3)
 #define TINYI_T_EACH8(F, r) TINYI_T_EACH4(F, r); F(r, 4); F(r, 5); F(r, 6); F(r, 7)
-#define TINYI_T_EACH16(F, r) TINYI_T_EACH8(F, r); F(r, 8); F(r, 9); F(r, 10); F(r, 11); F(r, 12); F(r, 13); F(r, 14); F(r, 15)
+#define TINYI_T_EACH16(F, r) \
+    TINYI_T_EACH8(F, r);     \
+    F(r, 8);                 \
+    F(r, 9);                 \
+    F(r, 10);                \
+    F(r, 11);                \
+    F(r, 12);                \
+    F(r, 13);                \
+    F(r, 14);                \
+    F(r, 15)
 #define TINYI_T_READ(r, i) r##i = TINYI_T_LOAD(x + i * xs)
 #define TINYI_T_WRITE(r, i) TINYI_T_STORE(y + i * ys, r##i)
 #define TINYI_T_REGS8(R, r) R r##0, r##1, r##2, r##3, r##4, r##5, r##6, r##7
@@ -184,7 +207,8 @@ static void TINY_FN(tinyi_scatter_rows_f32)(float *y, ptrdiff_t ys, const float 
 #else
 #define TINYI_TURN_B1 16
 #define TINYI_TURN_B2 8
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b1)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b1)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                      ptrdiff_t xs)
 {
     TINYI_T_REGS16(TINYI_T_REG, a);
     TINYI_T_REGS16(TINYI_T_REG, b);
@@ -196,7 +220,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b1)(unsigned char *y, ptrdiff_
     TINYI_T_EACH16(TINYI_T_WRITE, a);
 }
 
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b2)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b2)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                      ptrdiff_t xs)
 {
     TINYI_T_REGS8(TINYI_T_REG, a);
     TINYI_T_REGS8(TINYI_T_REG, b);
@@ -222,32 +247,36 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b2)(unsigned char *y, ptrdiff_
 #define TINYI_T_HIGH_4(a, b) _mm512_permutex2var_epi32(a, high, b)
 #define TINYI_T_LOW_8(a, b) _mm512_permutex2var_epi64(a, low, b)
 #define TINYI_T_HIGH_8(a, b) _mm512_permutex2var_epi64(a, high, b)
-#define TINYI_T_TURN_B4                                                                                                     \
-    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);                          \
-    const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);                   \
-    TINYI_T_REGS16(__m512i, a);                                                                                             \
-    TINYI_T_REGS16(__m512i, b);                                                                                             \
-    TINYI_T_EACH16(TINYI_T_READ, a);                                                                                        \
-    TINYI_T_ZIP16(b, a, 4);                                                                                                 \
-    TINYI_T_ZIP16(a, b, 4);                                                                                                 \
-    TINYI_T_ZIP16(b, a, 4);                                                                                                 \
-    TINYI_T_ZIP16(a, b, 4);                                                                                                 \
+#define TINYI_T_TURN_B4                                                                                               \
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);                    \
+    const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);             \
+    TINYI_T_REGS16(__m512i, a);                                                                                       \
+    TINYI_T_REGS16(__m512i, b);                                                                                       \
+    TINYI_T_EACH16(TINYI_T_READ, a);                                                                                  \
+    TINYI_T_ZIP16(b, a, 4);                                                                                           \
+    TINYI_T_ZIP16(a, b, 4);                                                                                           \
+    TINYI_T_ZIP16(b, a, 4);                                                                                           \
+    TINYI_T_ZIP16(a, b, 4);                                                                                           \
     TINYI_T_EACH16(TINYI_T_WRITE, a)
 #define TINYI_T_STORE(p, v) _mm512_stream_si512((__m512i *)(void *)(p), v)
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                      ptrdiff_t xs)
 {
     TINYI_T_TURN_B4;
 }
 #undef TINYI_T_STORE
 #define TINYI_T_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                      ptrdiff_t xs)
 {
     TINYI_T_TURN_B4;
 }
 #define TINYI_TURN_B8 8
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                      ptrdiff_t xs)
 {
-    const __m512i low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+    const __m512i low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11),
+                  high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
     TINYI_T_REGS8(__m512i, a);
     TINYI_T_REGS8(__m512i, b);
     TINYI_T_EACH8(TINYI_T_READ, a);
@@ -262,36 +291,39 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_
 #undef TINYI_T_LOAD
 #undef TINYI_T_STORE
 #define TINYI_T_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
-#define TINYI_T_TURN_B4                                                                                                     \
-    TINYI_T_REGS8(__m256i, a);                                                                                              \
-    TINYI_T_REGS8(__m256i, b);                                                                                              \
-    TINYI_T_EACH8(TINYI_T_READ, a);                                                                                         \
-    b0 = _mm256_unpacklo_epi32(a0, a1); b1 = _mm256_unpackhi_epi32(a0, a1);                                                 \
-    b2 = _mm256_unpacklo_epi32(a2, a3); b3 = _mm256_unpackhi_epi32(a2, a3);                                                 \
-    b4 = _mm256_unpacklo_epi32(a4, a5); b5 = _mm256_unpackhi_epi32(a4, a5);                                                 \
-    b6 = _mm256_unpacklo_epi32(a6, a7); b7 = _mm256_unpackhi_epi32(a6, a7);                                                 \
-    a0 = _mm256_unpacklo_epi64(b0, b2); a1 = _mm256_unpackhi_epi64(b0, b2);                                                 \
-    a2 = _mm256_unpacklo_epi64(b1, b3); a3 = _mm256_unpackhi_epi64(b1, b3);                                                 \
-    a4 = _mm256_unpacklo_epi64(b4, b6); a5 = _mm256_unpackhi_epi64(b4, b6);                                                 \
-    a6 = _mm256_unpacklo_epi64(b5, b7); a7 = _mm256_unpackhi_epi64(b5, b7);                                                 \
-    b0 = _mm256_permute2x128_si256(a0, a4, 0x20); b4 = _mm256_permute2x128_si256(a0, a4, 0x31);                             \
-    b1 = _mm256_permute2x128_si256(a1, a5, 0x20); b5 = _mm256_permute2x128_si256(a1, a5, 0x31);                             \
-    b2 = _mm256_permute2x128_si256(a2, a6, 0x20); b6 = _mm256_permute2x128_si256(a2, a6, 0x31);                             \
-    b3 = _mm256_permute2x128_si256(a3, a7, 0x20); b7 = _mm256_permute2x128_si256(a3, a7, 0x31);                             \
+#define TINYI_T_TURN_B4                                                                                               \
+    TINYI_T_REGS8(__m256i, a);                                                                                        \
+    TINYI_T_REGS8(__m256i, b);                                                                                        \
+    TINYI_T_EACH8(TINYI_T_READ, a);                                                                                   \
+    b0 = _mm256_unpacklo_epi32(a0, a1); b1 = _mm256_unpackhi_epi32(a0, a1);                                           \
+    b2 = _mm256_unpacklo_epi32(a2, a3); b3 = _mm256_unpackhi_epi32(a2, a3);                                           \
+    b4 = _mm256_unpacklo_epi32(a4, a5); b5 = _mm256_unpackhi_epi32(a4, a5);                                           \
+    b6 = _mm256_unpacklo_epi32(a6, a7); b7 = _mm256_unpackhi_epi32(a6, a7);                                           \
+    a0 = _mm256_unpacklo_epi64(b0, b2); a1 = _mm256_unpackhi_epi64(b0, b2);                                           \
+    a2 = _mm256_unpacklo_epi64(b1, b3); a3 = _mm256_unpackhi_epi64(b1, b3);                                           \
+    a4 = _mm256_unpacklo_epi64(b4, b6); a5 = _mm256_unpackhi_epi64(b4, b6);                                           \
+    a6 = _mm256_unpacklo_epi64(b5, b7); a7 = _mm256_unpackhi_epi64(b5, b7);                                           \
+    b0 = _mm256_permute2x128_si256(a0, a4, 0x20); b4 = _mm256_permute2x128_si256(a0, a4, 0x31);                       \
+    b1 = _mm256_permute2x128_si256(a1, a5, 0x20); b5 = _mm256_permute2x128_si256(a1, a5, 0x31);                       \
+    b2 = _mm256_permute2x128_si256(a2, a6, 0x20); b6 = _mm256_permute2x128_si256(a2, a6, 0x31);                       \
+    b3 = _mm256_permute2x128_si256(a3, a7, 0x20); b7 = _mm256_permute2x128_si256(a3, a7, 0x31);                       \
     TINYI_T_EACH8(TINYI_T_WRITE, b)
 #define TINYI_T_STORE(p, v) _mm256_stream_si256((__m256i *)(void *)(p), v)
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                      ptrdiff_t xs)
 {
     TINYI_T_TURN_B4;
 }
 #undef TINYI_T_STORE
 #define TINYI_T_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                      ptrdiff_t xs)
 {
     TINYI_T_TURN_B4;
 }
 #define TINYI_TURN_B8 4
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                      ptrdiff_t xs)
 {
     __m256i a0, a1, a2, a3, b0, b1, b2, b3;
     TINYI_T_EACH4(TINYI_T_READ, a);
@@ -303,7 +335,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_
 }
 #elif !V_SCALAR
 #define TINYI_TURN_B4 4
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                      ptrdiff_t xs)
 {
     TINYI_T_REG a0, a1, a2, a3, b0, b1, b2, b3;
     TINYI_T_EACH4(TINYI_T_READ, a);
@@ -312,7 +345,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_
     TINYI_T_EACH4(TINYI_T_WRITE, a);
 }
 #define TINYI_TURN_B8 2
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                      ptrdiff_t xs)
 {
     TINYI_T_REG a0, a1, b0, b1;
     TINYI_T_READ(a, 0);
@@ -326,18 +360,23 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_
 #if V_SCALAR
 #define TINYI_LAYOUT_BLOCK(E) (void)0
 #else
-#define TINYI_LAYOUT_BLOCK(E) TINY_FN(tinyi_layout_turn_b##E)(y + (ptrdiff_t)a * ys + (ptrdiff_t)b * E, ys, x + (ptrdiff_t)b * xs + (ptrdiff_t)a * E, xs)
+#define TINYI_LAYOUT_BLOCK(E)       \
+    TINY_FN(tinyi_layout_turn_b##E) \
+    (y + (ptrdiff_t)a * ys + (ptrdiff_t)b * E, ys, x + (ptrdiff_t)b * xs + (ptrdiff_t)a * E, xs)
 #endif
 /* whole blocks, then what is left of the columns, then of the rows */
-#define TINYI_LAYOUT_TRANSPOSE(E)                                                                                                                               \
-    static void TINY_FN(tinyi_transpose_b##E)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb)                       \
-    {                                                                                                                                                           \
-        const size_t ma = TINYI_TURN_B##E > 1 ? na / TINYI_TURN_B##E * TINYI_TURN_B##E : 0, mb = TINYI_TURN_B##E > 1 ? nb / TINYI_TURN_B##E * TINYI_TURN_B##E : 0; \
-        size_t a, b;                                                                                                                                            \
-        for (a = 0; a < ma; a += TINYI_TURN_B##E)                                                                                                               \
-            for (b = 0; b < mb; b += TINYI_TURN_B##E) TINYI_LAYOUT_BLOCK(E);                                                                                    \
-        for (a = 0; a < na; a++)                                                                                                                                \
-            for (b = a < ma ? mb : 0; b < nb; b++) memcpy(y + (ptrdiff_t)a * ys + (ptrdiff_t)b * E, x + (ptrdiff_t)b * xs + (ptrdiff_t)a * E, E);               \
+#define TINYI_LAYOUT_TRANSPOSE(E)                                                                                   \
+    static void TINY_FN(tinyi_transpose_b##E)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, \
+                                              size_t na, size_t nb)                                                 \
+    {                                                                                                               \
+        const size_t ma = TINYI_TURN_B##E > 1 ? na / TINYI_TURN_B##E * TINYI_TURN_B##E : 0,                         \
+                     mb = TINYI_TURN_B##E > 1 ? nb / TINYI_TURN_B##E * TINYI_TURN_B##E : 0;                         \
+        size_t a, b;                                                                                                \
+        for (a = 0; a < ma; a += TINYI_TURN_B##E)                                                                   \
+            for (b = 0; b < mb; b += TINYI_TURN_B##E) TINYI_LAYOUT_BLOCK(E);                                        \
+        for (a = 0; a < na; a++)                                                                                    \
+            for (b = a < ma ? mb : 0; b < nb; b++)                                                                  \
+                memcpy(y + (ptrdiff_t)a * ys + (ptrdiff_t)b * E, x + (ptrdiff_t)b * xs + (ptrdiff_t)a * E, E);      \
     }
 TINYI_LAYOUT_TRANSPOSE(1)
 TINYI_LAYOUT_TRANSPOSE(2)
@@ -347,15 +386,19 @@ TINYI_LAYOUT_TRANSPOSE(8)
 
 #if V_AVX512 || V_AVX2
 /* whole lines past the caches; na and nb are multiples of 16, rows of y begin on a line */
-static void TINY_FN(tinyi_transpose_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb)
+static void TINY_FN(tinyi_transpose_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs,
+                                             size_t na, size_t nb)
 {
     size_t a, b;
     for (a = 0; a < na; a += TINYI_TURN_B4)
-        for (b = 0; b < nb; b += TINYI_TURN_B4) TINY_FN(tinyi_layout_past_b4)(y + (ptrdiff_t)a * ys + (ptrdiff_t)b * 4, ys, x + (ptrdiff_t)b * xs + (ptrdiff_t)a * 4, xs);
+        for (b = 0; b < nb; b += TINYI_TURN_B4)
+            TINY_FN(tinyi_layout_past_b4)
+            (y + (ptrdiff_t)a * ys + (ptrdiff_t)b * 4, ys, x + (ptrdiff_t)b * xs + (ptrdiff_t)a * 4, xs);
     _mm_sfence();
 }
 #else
-static void TINY_FN(tinyi_transpose_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb)
+static void TINY_FN(tinyi_transpose_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs,
+                                             size_t na, size_t nb)
 {
     TINY_FN(tinyi_transpose_b4)(y, ys, x, xs, na, nb);
 }

@@ -3,11 +3,11 @@
  * Paper    A.-L. Cholesky's method as in G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013, 4.2 and 3.1
  * Formula  L[i][j] = (A[i][j] - sum p<j L[i][p] L[j][p]) / L[j][j],  L[j][j] = sqrt(A[j][j] - sum p<j L[j][p]^2)
  *          x[i] = (b[i] - sum p<i T[i][p] x[p]) / T[i][i]
- * Data     the workspace holds U = L^T row by row, so that both forms run along rows; every triangle comes as a lower one:
- *          transposed by its strides, an upper one with rows and columns backward
+ * Data     the workspace holds U = L^T row by row, so that both forms run along rows; every triangle comes as a lower
+ *          one: transposed by its strides, an upper one with rows and columns backward
  * Cost     n^3/3 (factor), n^2 per right-hand side, n^3/3 (inverse of a triangle), 2n^3/3 more for (L L^T)^-1
- * Error    backward: |A - L L^T| <= (n + 1) 2^-53 |L||L^T| / (1 - (n + 1) 2^-53) element by element, both forms (sums of n
- *          products in any order); |T x - b| <= (n + 1) 2^-53 |T||x| likewise; then one rounding for f32
+ * Error    backward: |A - L L^T| <= (n + 1) 2^-53 |L||L^T| / (1 - (n + 1) 2^-53) element by element, both forms (sums
+ *          of n products in any order); |T x - b| <= (n + 1) 2^-53 |T||x| likewise; then one rounding for f32
  * Left out pivoting for semidefinite matrices (add to the diagonal instead, as GPTQ does); packed storage          */
 #include "math/linalg_block_inside.h"
 #include "math/elem.h"
@@ -25,7 +25,8 @@ typedef struct tinyi_chol_job {
 static int tinyi_chol_pivot(tiny_team *team, tinyi_chol_job *job, size_t j, double s)
 {
     if (s > 0.0 && s - s == 0.0) return 1;
-    tinyi_la_fail(team, &job->run, TINY_E_NUMERIC, "pivot %zu of %zu is %g: the matrix is not positive definite", j + 1, job->n, s);
+    tinyi_la_fail(team, &job->run, TINY_E_NUMERIC, "pivot %zu of %zu is %g: the matrix is not positive definite", j + 1,
+                  job->n, s);
     return 0;
 }
 
@@ -87,7 +88,8 @@ static void tinyi_chol_blocked(tiny_team *team, tinyi_chol_job *job)
         if (team->i == 0) tinyi_chol_square(team, job, k0, k1);
         tiny_barrier(team);
         if (tinyi_atomic_get(&job->run.failed)) return;
-        while (tiny_take(team, (tiny_idx)(n - k1), 64, &c0, &c1)) tinyi_chol_rows(team, job->u, ld, k0, k1, k1 + (size_t)c0, k1 + (size_t)c1);
+        while (tiny_take(team, (tiny_idx)(n - k1), 64, &c0, &c1))
+            tinyi_chol_rows(team, job->u, ld, k0, k1, k1 + (size_t)c0, k1 + (size_t)c1);
         tiny_barrier(team);
         g.c = job->u + k1 * ld + k1;
         g.a = g.b = job->u + k0 * ld + k1;
@@ -123,7 +125,8 @@ TINY_API tiny_status tiny_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const ti
     job.ld = tinyi_la_ld(job.n);
     job.u = tinyi_la_alloc(ctx, job.n, job.ld);
     if (!job.u) return tiny_ctx_status(ctx);
-    st = tinyi_la_go(ctx, "cholesky", (double)job.n * (double)job.n * (double)job.n / 3.0, job.n, tinyi_chol_team, &job);
+    st =
+        tinyi_la_go(ctx, "cholesky", (double)job.n * (double)job.n * (double)job.n / 3.0, job.n, tinyi_chol_team, &job);
     tiny_free(ctx, job.u);
     return st;
 }
@@ -163,7 +166,8 @@ static void tinyi_tri_square_ref(const double *m, size_t ldm, size_t n, double *
 }
 TINY_REF_END
 
-void tinyi_la_solve(tiny_team *team, int plain, const double *t, size_t ldt, size_t n, int unit, double *x, size_t ldx, size_t r, int inverse)
+void tinyi_la_solve(tiny_team *team, int plain, const double *t, size_t ldt, size_t n, int unit, double *x, size_t ldx,
+                    size_t r, int inverse)
 {
     if (plain) tinyi_tri_ref(t, ldt, n, unit, x, ldx, r);
     else tinyi_la_lower_solve(team, t, ldt, n, unit, x, ldx, r, inverse);
@@ -177,7 +181,8 @@ static int tinyi_tri_load(tiny_team *team, tinyi_tri_job *job, const tinyi_la_vi
     if (team->i == 0 && !job->unit)
         for (i = 0; i < job->n; i++)
             if (job->tm[i * job->ldt + i] == 0.0) {
-                tinyi_la_fail(team, &job->run, TINY_E_NUMERIC, "the diagonal of %s is 0 at %zu", t->name, t->row_back ? job->n - 1 - i : i);
+                tinyi_la_fail(team, &job->run, TINY_E_NUMERIC, "the diagonal of %s is 0 at %zu", t->name,
+                              t->row_back ? job->n - 1 - i : i);
                 break;
             }
     tiny_barrier(team);
@@ -210,8 +215,8 @@ static void tinyi_tri_team(tiny_team *team, void *arg)
 }
 
 /* solve 0: the inverse, without b. twice: t is L of L L^T. */
-static tiny_status tinyi_tri_go(tiny_ctx *ctx, const char *what, const tiny_tensor *t, int solve, const tiny_tensor *b, const tiny_tri_params *params,
-                                int twice, const tiny_tensor *x)
+static tiny_status tinyi_tri_go(tiny_ctx *ctx, const char *what, const tiny_tensor *t, int solve, const tiny_tensor *b,
+                                const tiny_tri_params *params, int twice, const tiny_tensor *x)
 {
     tinyi_tri_job job;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -242,13 +247,15 @@ static tiny_status tinyi_tri_go(tiny_ctx *ctx, const char *what, const tiny_tens
     job.xm = NULL;
     job.tm = tinyi_la_alloc(ctx, job.n, job.ldt);
     if (job.tm) job.xm = tinyi_la_alloc(ctx, job.n, job.ldx);
-    st = job.xm ? tinyi_la_go(ctx, what, n * n * (double)job.r, TINYI_MAX(job.n, job.r), tinyi_tri_team, &job) : tiny_ctx_status(ctx);
+    st = job.xm ? tinyi_la_go(ctx, what, n * n * (double)job.r, TINYI_MAX(job.n, job.r), tinyi_tri_team, &job)
+                : tiny_ctx_status(ctx);
     tiny_free(ctx, job.xm);
     tiny_free(ctx, job.tm);
     return st;
 }
 
-TINY_API tiny_status tiny_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b, const tiny_tensor *x)
+TINY_API tiny_status tiny_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b,
+                                         const tiny_tensor *x)
 {
     return tinyi_tri_go(ctx, "cholesky_solve", l, 1, b, NULL, 1, x);
 }
@@ -258,12 +265,14 @@ TINY_API tiny_status tiny_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, 
     return tinyi_tri_go(ctx, "cholesky_inverse", l, 0, NULL, NULL, 1, inverse);
 }
 
-TINY_API tiny_status tiny_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tensor *b, const tiny_tri_params *params, const tiny_tensor *x)
+TINY_API tiny_status tiny_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tensor *b,
+                                    const tiny_tri_params *params, const tiny_tensor *x)
 {
     return tinyi_tri_go(ctx, "tri_solve", t, 1, b, params, 0, x);
 }
 
-TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse)
+TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params,
+                                      const tiny_tensor *inverse)
 {
     return tinyi_tri_go(ctx, "tri_inverse", t, 0, NULL, params, 0, inverse);
 }

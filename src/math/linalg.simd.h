@@ -44,8 +44,14 @@ TINYI_FORCE_INLINE __m256i TINY_FN(tinyi_d_first)(size_t n)
 {
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x((long long)n), _mm256_setr_epi64x(0, 1, 2, 3));
 }
-TINYI_FORCE_INLINE d_f64 d_load_n(const double *p, size_t n) { return _mm256_maskload_pd(p, TINY_FN(tinyi_d_first)(n)); }
-TINYI_FORCE_INLINE void d_store_n(double *p, d_f64 v, size_t n) { _mm256_maskstore_pd(p, TINY_FN(tinyi_d_first)(n), v); }
+TINYI_FORCE_INLINE d_f64 d_load_n(const double *p, size_t n)
+{
+    return _mm256_maskload_pd(p, TINY_FN(tinyi_d_first)(n));
+}
+TINYI_FORCE_INLINE void d_store_n(double *p, d_f64 v, size_t n)
+{
+    _mm256_maskstore_pd(p, TINY_FN(tinyi_d_first)(n), v);
+}
 TINYI_FORCE_INLINE double d_sum(d_f64 a)
 {
     __m128d s = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
@@ -166,15 +172,17 @@ static int TINY_FN(tinyi_la_peak)(const double *x, size_t n, double *largest)
     return 1;
 }
 
-/* to[p * wide + j] = b[j * ldb + p] for p < k, j < n, and zeros for n <= j < wide; blocks are turned by math/layout.simd.h */
+/* to[p * wide + j] = b[j * ldb + p] for p < k, j < n, and zeros for n <= j < wide; blocks are turned by
+ * math/layout.simd.h */
 static void TINY_FN(tinyi_la_turn)(double *to, size_t wide, const double *b, size_t ldb, size_t k, size_t n)
 {
     size_t j = 0, p;
 #if D_LANES > 1
     for (; j + D_LANES <= n; j += D_LANES) {
         for (p = 0; p + D_LANES <= k; p += D_LANES)
-            TINY_FN(tinyi_layout_turn_b8)((unsigned char *)(to + p * wide + j), (ptrdiff_t)(wide * sizeof *to), (const unsigned char *)(b + j * ldb + p),
-                                          (ptrdiff_t)(ldb * sizeof *b));
+            TINY_FN(tinyi_layout_turn_b8)
+            ((unsigned char *)(to + p * wide + j), (ptrdiff_t)(wide * sizeof *to),
+             (const unsigned char *)(b + j * ldb + p), (ptrdiff_t)(ldb * sizeof *b));
         for (; p < k; p++) {
             size_t i;
             for (i = j; i < j + D_LANES; i++) to[p * wide + i] = b[i * ldb + p];
@@ -192,7 +200,8 @@ static void TINY_FN(tinyi_la_turn)(double *to, size_t wide, const double *b, siz
 static int TINY_FN(tinyi_la_shape)(void) { return D_MR * 256 + D_NR; }
 
 /* c (m, n) += alpha * A B for one tile, m <= D_MR, n <= D_NR; a: k steps of D_MR, b: k steps of D_NR, both whole */
-static void TINY_FN(tinyi_la_tile)(double *c, size_t ldc, const double *a, const double *b, size_t k, double alpha, size_t m, size_t n)
+static void TINY_FN(tinyi_la_tile)(double *c, size_t ldc, const double *a, const double *b, size_t k, double alpha,
+                                   size_t m, size_t n)
 {
     double t[D_MR * D_NR];
     d_f64 al = d_set(alpha);
@@ -233,7 +242,8 @@ static void TINY_FN(tinyi_la_tile)(double *c, size_t ldc, const double *a, const
 }
 
 /* y[0..n) += alpha * sum over p < k of c[p * cs] * a[p * lda + 0..n): a combination of rows */
-static void TINY_FN(tinyi_la_comb)(double *y, size_t n, const double *a, size_t lda, size_t k, const double *c, size_t cs, double alpha)
+static void TINY_FN(tinyi_la_comb)(double *y, size_t n, const double *a, size_t lda, size_t k, const double *c,
+                                   size_t cs, double alpha)
 {
     const d_f64 al = d_set(alpha);
     size_t j = 0, p;
@@ -277,7 +287,8 @@ static void TINY_FN(tinyi_la_comb)(double *y, size_t n, const double *a, size_t 
 }
 
 /* y[i * ys] += alpha * sum over j < n of a[i * lda + j] * x[j], i < m: products of rows with a vector */
-static void TINY_FN(tinyi_la_dots)(double *y, size_t ys, const double *a, size_t lda, size_t m, size_t n, const double *x, double alpha)
+static void TINY_FN(tinyi_la_dots)(double *y, size_t ys, const double *a, size_t lda, size_t m, size_t n,
+                                   const double *x, double alpha)
 {
     size_t i = 0, j;
     for (; i + 4 <= m; i += 4) {
@@ -324,7 +335,8 @@ static void TINY_FN(tinyi_la_dots)(double *y, size_t ys, const double *a, size_t
 }
 
 /* a (m, n) += alpha v x^T, v with stride vs */
-static void TINY_FN(tinyi_la_rank1)(double *a, size_t lda, size_t m, size_t n, const double *v, size_t vs, const double *x, double alpha)
+static void TINY_FN(tinyi_la_rank1)(double *a, size_t lda, size_t m, size_t n, const double *v, size_t vs,
+                                    const double *x, double alpha)
 {
     size_t i, j;
     for (i = 0; i < m; i++) {
@@ -345,7 +357,8 @@ static void TINY_FN(tinyi_la_rank1)(double *a, size_t lda, size_t m, size_t n, c
 
 /* y += A x over rows i0..i1 of a symmetric (n, n) of which the upper triangle is stored: row i gives y[i] its product
  * from the diagonal on, and y[j], j > i, the part x[i] * a[i][j]. Four rows at once read y and x a quarter as often. */
-static void TINY_FN(tinyi_la_symv)(double *y, const double *x, const double *a, size_t lda, size_t i0, size_t i1, size_t n)
+static void TINY_FN(tinyi_la_symv)(double *y, const double *x, const double *a, size_t lda, size_t i0, size_t i1,
+                                   size_t n)
 {
     size_t i = i0, j, r, c;
     for (; i < i1; i += r) {
@@ -365,7 +378,8 @@ static void TINY_FN(tinyi_la_symv)(double *y, const double *x, const double *a, 
             const d_f64 x0 = d_set(x[i]), x1 = d_set(x[i + 1]), x2 = d_set(x[i + 2]), x3 = d_set(x[i + 3]);
             d_f64 s0 = d_zero(), s1 = d_zero(), s2 = d_zero(), s3 = d_zero();
             for (; j + D_LANES <= n; j += D_LANES) {
-                d_f64 a0 = d_load(p + j), a1 = d_load(p1 + j), a2 = d_load(p2 + j), a3 = d_load(p3 + j), v = d_load(x + j);
+                d_f64 a0 = d_load(p + j), a1 = d_load(p1 + j), a2 = d_load(p2 + j), a3 = d_load(p3 + j),
+                      v = d_load(x + j);
                 s0 = d_fma(a0, v, s0);
                 s1 = d_fma(a1, v, s1);
                 s2 = d_fma(a2, v, s2);
@@ -374,12 +388,14 @@ static void TINY_FN(tinyi_la_symv)(double *y, const double *x, const double *a, 
             }
             if (j < n) {
                 size_t t = n - j;
-                d_f64 a0 = d_load_n(p + j, t), a1 = d_load_n(p1 + j, t), a2 = d_load_n(p2 + j, t), a3 = d_load_n(p3 + j, t), v = d_load_n(x + j, t);
+                d_f64 a0 = d_load_n(p + j, t), a1 = d_load_n(p1 + j, t), a2 = d_load_n(p2 + j, t),
+                      a3 = d_load_n(p3 + j, t), v = d_load_n(x + j, t);
                 s0 = d_fma(a0, v, s0);
                 s1 = d_fma(a1, v, s1);
                 s2 = d_fma(a2, v, s2);
                 s3 = d_fma(a3, v, s3);
-                d_store_n(y + j, d_add(d_fma(a1, x1, d_fma(a0, x0, d_load_n(y + j, t))), d_fma(a3, x3, d_mul(a2, x2))), t);
+                d_store_n(y + j, d_add(d_fma(a1, x1, d_fma(a0, x0, d_load_n(y + j, t))), d_fma(a3, x3, d_mul(a2, x2))),
+                          t);
                 (void)t;
             }
             y[i] += d_sum(s0);
@@ -423,15 +439,16 @@ static void TINY_FN(tinyi_la_rot)(double *p, double *q, size_t n, double c, doub
     }
 }
 
-/* Four sweeps of rotations in one pass over rows of z (stride ld), n columns. Sweep f turns rows (i, i+1) for i = hi-1 down
- * to lo by cs[f][2 i], cs[f][2 i + 1], f = 0 first; the sweeps run three rows behind each other, so that a row
+/* Four sweeps of rotations in one pass over rows of z (stride ld), n columns. Sweep f turns rows (i, i+1) for i = hi-1
+ * down to lo by cs[f][2 i], cs[f][2 i + 1], f = 0 first; the sweeps run three rows behind each other, so that a row
  * comes from memory once for four rotations. hi - lo >= 4. */
 static void TINY_FN(tinyi_la_rot4)(double *z, size_t ld, size_t n, const double *const *cs, size_t lo, size_t hi)
 {
     const double *w0 = cs[0], *w1 = cs[1] + 2, *w2 = cs[2] + 4, *w3 = cs[3] + 6;
     size_t f, i, j, k, top = hi - 4;
     for (f = 0; f < 3; f++)                 /* the start: what the later sweeps wait for */
-        for (i = hi; i-- > top + f + 1;) TINY_FN(tinyi_la_rot)(z + i * ld, z + (i + 1) * ld, n, cs[f][2 * i], cs[f][2 * i + 1]);
+        for (i = hi; i-- > top + f + 1;)
+            TINY_FN(tinyi_la_rot)(z + i * ld, z + (i + 1) * ld, n, cs[f][2 * i], cs[f][2 * i + 1]);
 #define D_TURN(x, y, c, s) t = x; x = d_fnma(s, y, d_mul(c, t)); y = d_fma(s, t, d_mul(c, y));
 #if D_ROT_NV == 4
 #define D_ALL(X) X(0) X(1) X(2) X(3)
@@ -465,9 +482,11 @@ static void TINY_FN(tinyi_la_rot4)(double *z, size_t ld, size_t n, const double 
     }
     if (j < n)
         for (f = 0; f < 4; f++)
-            for (i = top + f + 1; i-- > lo + f;) TINY_FN(tinyi_la_rot)(z + i * ld + j, z + (i + 1) * ld + j, n - j, cs[f][2 * i], cs[f][2 * i + 1]);
+            for (i = top + f + 1; i-- > lo + f;)
+                TINY_FN(tinyi_la_rot)(z + i * ld + j, z + (i + 1) * ld + j, n - j, cs[f][2 * i], cs[f][2 * i + 1]);
     for (f = 1; f < 4; f++)                 /* the end */
-        for (i = lo + f; i-- > lo;) TINY_FN(tinyi_la_rot)(z + i * ld, z + (i + 1) * ld, n, cs[f][2 * i], cs[f][2 * i + 1]);
+        for (i = lo + f; i-- > lo;)
+            TINY_FN(tinyi_la_rot)(z + i * ld, z + (i + 1) * ld, n, cs[f][2 * i], cs[f][2 * i + 1]);
 #undef D_TURN
 #undef D_ALL
 #undef D_BEGIN

@@ -7,18 +7,22 @@
 
 /* ---- the way in and out */
 
-tiny_status tinyi_la_look(tiny_ctx *ctx, const char *what, const char *name, const tiny_tensor *t, int flags, tinyi_la_view *v)
+tiny_status tinyi_la_look(tiny_ctx *ctx, const char *what, const char *name, const tiny_tensor *t, int flags,
+                          tinyi_la_view *v)
 {
     tiny_status st;
     memset(v, 0, sizeof *v);
     v->name = name;
-    if (!t) return flags & TINYI_LA_OPTIONAL ? TINY_OK : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %s is missing", what, name);
+    if (!t)
+        return flags & TINYI_LA_OPTIONAL ? TINY_OK : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %s is missing", what, name);
     st = tiny_tensor_check(t);
     if (st) return tinyi_fail(ctx, st, "%s: %s: %s", what, name, tiny_status_text(st));
     if (flags & TINYI_LA_INT ? t->dtype != TINY_I32 : t->dtype != TINY_F32 && t->dtype != TINY_F64)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s is %s, it must be %s", what, name, tiny_dtype_name(t->dtype), flags & TINYI_LA_INT ? "i32" : "f32 or f64");
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s is %s, it must be %s", what, name, tiny_dtype_name(t->dtype),
+                          flags & TINYI_LA_INT ? "i32" : "f32 or f64");
     if (t->rank != 2 && !(t->rank == 1 && flags & TINYI_LA_VECTOR))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s has rank %d, it must be %s", what, name, t->rank, flags & TINYI_LA_VECTOR ? "a vector or a matrix" : "a matrix");
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s has rank %d, it must be %s", what, name, t->rank,
+                          flags & TINYI_LA_VECTOR ? "a vector or a matrix" : "a matrix");
     v->t = t;
     v->rows = (size_t)t->dim[0];
     v->si = t->stride[0];
@@ -27,7 +31,8 @@ tiny_status tinyi_la_look(tiny_ctx *ctx, const char *what, const char *name, con
     if (flags & TINYI_LA_OUT) {
         tiny_idx a = v->si < 0 ? -v->si : v->si, b = v->sj < 0 ? -v->sj : v->sj;
         int folds = (v->rows > 1 && v->cols > 0 && a == 0) || (v->cols > 1 && v->rows > 0 && b == 0);
-        if (v->rows > 1 && v->cols > 1 && !folds) folds = a < b ? a * (tiny_idx)(v->rows - 1) >= b : b * (tiny_idx)(v->cols - 1) >= a;
+        if (v->rows > 1 && v->cols > 1 && !folds)
+            folds = a < b ? a * (tiny_idx)(v->rows - 1) >= b : b * (tiny_idx)(v->cols - 1) >= a;
         if (folds) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: two elements of %s lie at the same address", what, name);
     }
     return TINY_OK;
@@ -36,7 +41,8 @@ tiny_status tinyi_la_look(tiny_ctx *ctx, const char *what, const char *name, con
 tiny_status tinyi_la_want(tiny_ctx *ctx, const char *what, const tinyi_la_view *v, size_t rows, size_t cols)
 {
     if (!v->t || (v->rows == rows && v->cols == cols)) return TINY_OK;
-    return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %zu x %zu, it must be %zu x %zu", what, v->name, v->rows, v->cols, rows, cols);
+    return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %zu x %zu, it must be %zu x %zu", what, v->name, v->rows, v->cols,
+                      rows, cols);
 }
 
 tiny_status tinyi_la_square(tiny_ctx *ctx, const char *what, const tinyi_la_view *v)
@@ -113,8 +119,10 @@ void tinyi_la_fail(tiny_team *team, tinyi_la_run *run, tiny_status status, const
     tinyi_atomic_set(&run->failed, 1);
 }
 
-/* rows x cols values from one place to another, either f32 or f64 outside; the loop runs along the smaller stride outside */
-static void tinyi_la_copy_in(double *to, size_t ld, const tinyi_la_view *v, size_t i0, size_t j0, size_t rows, size_t cols)
+/* rows x cols values from one place to another, either f32 or f64 outside; the loop runs along the smaller stride
+ * outside */
+static void tinyi_la_copy_in(double *to, size_t ld, const tinyi_la_view *v, size_t i0, size_t j0, size_t rows,
+                             size_t cols)
 {
     const tiny_idx at = v->at + (tiny_idx)i0 * v->si + (tiny_idx)j0 * v->sj;
     size_t ti = ld, tj = 1, i, j;
@@ -142,7 +150,8 @@ static void tinyi_la_copy_in(double *to, size_t ld, const tinyi_la_view *v, size
     }
 }
 
-static void tinyi_la_copy_out(const tinyi_la_view *v, size_t i0, size_t j0, size_t rows, size_t cols, const double *from, size_t fi, size_t fj)
+static void tinyi_la_copy_out(const tinyi_la_view *v, size_t i0, size_t j0, size_t rows, size_t cols,
+                              const double *from, size_t fi, size_t fj)
 {
     const tiny_idx at = v->at + (tiny_idx)i0 * v->si + (tiny_idx)j0 * v->sj;
     tiny_idx ti = v->si, tj = v->sj;
@@ -197,9 +206,12 @@ int tinyi_la_load(tiny_team *team, tinyi_la_run *run, const tinyi_la_view *v, in
         for (t = t0; t < t1 && fine; t++) {
             i0 = (size_t)t * TINYI_LA_TILE;
             i1 = TINYI_MIN(i0 + TINYI_LA_TILE, rows);
-            for (j0 = part == TINYI_LA_UPPER ? i0 : 0; j0 < (part == TINYI_LA_LOWER || part == TINYI_LA_STRICT ? TINYI_MIN(i1, cols) : cols) && fine; j0 = j1) {
+            for (j0 = part == TINYI_LA_UPPER ? i0 : 0;
+                 j0 < (part == TINYI_LA_LOWER || part == TINYI_LA_STRICT ? TINYI_MIN(i1, cols) : cols) && fine;
+                 j0 = j1) {
                 j1 = TINYI_MIN(j0 + TINYI_LA_TILE, cols);
-                if (part == TINYI_LA_ALL || j0 != i0) tinyi_la_copy_in(to + i0 * ld + j0, ld, v, i0, j0, i1 - i0, j1 - j0);
+                if (part == TINYI_LA_ALL || j0 != i0)
+                    tinyi_la_copy_in(to + i0 * ld + j0, ld, v, i0, j0, i1 - i0, j1 - j0);
                 for (i = i0; i < i1 && fine; i++) {
                     size_t from = j0, end = j1, bad;
                     if (part == TINYI_LA_UPPER && from < i) from = i;
@@ -207,7 +219,8 @@ int tinyi_la_load(tiny_team *team, tinyi_la_run *run, const tinyi_la_view *v, in
                     if (part == TINYI_LA_STRICT && end > i) end = i;
                     if (from >= end) continue;
                     /* on the diagonal only what belongs to the part is read */
-                    if (part != TINYI_LA_ALL && j0 == i0) tinyi_la_copy_in(to + i * ld + from, ld, v, i, from, 1, end - from);
+                    if (part != TINYI_LA_ALL && j0 == i0)
+                        tinyi_la_copy_in(to + i * ld + from, ld, v, i, from, 1, end - from);
                     if (peak && peak(to + i * ld + from, end - from, &largest)) continue;
                     bad = tinyi_la_peak_ref(to + i * ld + from, end - from, &largest);
                     if (bad == end - from) continue;
@@ -220,7 +233,8 @@ int tinyi_la_load(tiny_team *team, tinyi_la_run *run, const tinyi_la_view *v, in
     if (!fine) {
         if (v->row_back) bi = rows - 1 - bi;
         if (v->col_back) bj = cols - 1 - bj;
-        tinyi_la_fail(team, run, TINY_E_NUMERIC, "%s has a NaN or an infinity at row %zu, column %zu", v->name, v->turned ? bj : bi, v->turned ? bi : bj);
+        tinyi_la_fail(team, run, TINY_E_NUMERIC, "%s has a NaN or an infinity at row %zu, column %zu", v->name,
+                      v->turned ? bj : bi, v->turned ? bi : bj);
     }
     run->largest[team->i] = largest;
     tiny_barrier(team);
@@ -239,13 +253,16 @@ void tinyi_la_store(tiny_team *team, const tinyi_la_view *v, int part, const dou
                 i0 = (size_t)t * TINYI_LA_TILE;
                 i1 = TINYI_MIN(i0 + TINYI_LA_TILE, rows);
                 j1 = TINYI_MIN(j0 + TINYI_LA_TILE, v->cols);
-                if (part == TINYI_LA_ALL || j0 > i0) tinyi_la_copy_out(v, i0, j0, i1 - i0, j1 - j0, from + i0 * ld + j0, ld, 1);
-                else if (j0 < i0 && part == TINYI_LA_MIRROR) tinyi_la_copy_out(v, i0, j0, i1 - i0, j1 - j0, from + j0 * ld + i0, 1, ld);
+                if (part == TINYI_LA_ALL || j0 > i0)
+                    tinyi_la_copy_out(v, i0, j0, i1 - i0, j1 - j0, from + i0 * ld + j0, ld, 1);
+                else if (j0 < i0 && part == TINYI_LA_MIRROR)
+                    tinyi_la_copy_out(v, i0, j0, i1 - i0, j1 - j0, from + j0 * ld + i0, 1, ld);
                 else if (j0 < i0) tinyi_la_copy_out(v, i0, j0, i1 - i0, j1 - j0, nothing, 0, 0);
                 else
                     for (i = i0; i < i1; i++) {
                         size_t low = TINYI_MIN(i, j1);
-                        if (part == TINYI_LA_MIRROR) tinyi_la_copy_out(v, i, j0, 1, low - j0, from + j0 * ld + i, 0, ld);
+                        if (part == TINYI_LA_MIRROR)
+                            tinyi_la_copy_out(v, i, j0, 1, low - j0, from + j0 * ld + i, 0, ld);
                         else tinyi_la_copy_out(v, i, j0, 1, low - j0, nothing, 0, 0);
                         if (i < j1) tinyi_la_copy_out(v, i, i, 1, j1 - i, from + i * ld + i, 0, 1);
                     }
@@ -320,7 +337,8 @@ tiny_status tinyi_la_go(tiny_ctx *ctx, const char *what, double flops, size_t n,
 /* ---- the product */
 
 /* Panels of `wide` columns of the (k, n) block at b, k-major, the last one filled up with zeros. */
-static void tinyi_la_pack(tinyi_fn_la_turn turn, double *to, const double *b, size_t ldb, int turned, size_t k, size_t n, size_t wide)
+static void tinyi_la_pack(tinyi_fn_la_turn turn, double *to, const double *b, size_t ldb, int turned, size_t k,
+                          size_t n, size_t wide)
 {
     size_t j, p, w;
     for (; n; n -= w, b += turned ? w * ldb : w) {
@@ -370,8 +388,9 @@ void tinyi_la_gemm(tiny_team *team, const tinyi_la_product *g)
             k1 = TINYI_MIN(k0 + TINYI_LA_KC, g->k);
             while (tiny_take(team, (tiny_idx)panels, 4, &t0, &t1)) {
                 size_t a0 = (size_t)t0 * nr, a1 = TINYI_MIN((size_t)t1 * nr, j1 - j0);
-                tinyi_la_pack(turn, pb + a0 * (k1 - k0), g->b + (g->b_turned ? (j0 + a0) * g->ldb + k0 : k0 * g->ldb + j0 + a0), g->ldb, g->b_turned, k1 - k0, a1 - a0,
-                              nr);
+                tinyi_la_pack(turn, pb + a0 * (k1 - k0),
+                              g->b + (g->b_turned ? (j0 + a0) * g->ldb + k0 : k0 * g->ldb + j0 + a0), g->ldb,
+                              g->b_turned, k1 - k0, a1 - a0, nr);
             }
             tiny_barrier(team);
             while (tiny_take(team, (tiny_idx)((g->m + strip.rows - 1) / strip.rows * strip.n_strips), 1, &t0, &t1))
@@ -381,14 +400,15 @@ void tinyi_la_gemm(tiny_team *team, const tinyi_la_product *g)
                     size_t i, c;
                     if (g->upper && j0 + c1 <= i0) continue;
                     if (packed != i0) {
-                        tinyi_la_pack(turn, pa, g->a + (g->a_turned ? k0 * g->lda + i0 : i0 * g->lda + k0), g->lda, !g->a_turned, k1 - k0, i1 - i0, mr);
+                        tinyi_la_pack(turn, pa, g->a + (g->a_turned ? k0 * g->lda + i0 : i0 * g->lda + k0), g->lda,
+                                      !g->a_turned, k1 - k0, i1 - i0, mr);
                         packed = i0;
                     }
                     for (c = c0; c < c1; c += nr)
                         for (i = i0; i < i1; i += mr) {
                             if (g->upper && j0 + c + nr <= i) break;
-                            tile(g->c + i * g->ldc + j0 + c, g->ldc, pa + (i - i0) * (k1 - k0), pb + c * (k1 - k0), k1 - k0, g->alpha, TINYI_MIN(mr, i1 - i),
-                                 TINYI_MIN(nr, c1 - c));
+                            tile(g->c + i * g->ldc + j0 + c, g->ldc, pa + (i - i0) * (k1 - k0), pb + c * (k1 - k0),
+                                 k1 - k0, g->alpha, TINYI_MIN(mr, i1 - i), TINYI_MIN(nr, c1 - c));
                         }
                 }
             tiny_barrier(team);
@@ -396,8 +416,8 @@ void tinyi_la_gemm(tiny_team *team, const tinyi_la_product *g)
     }
 }
 
-void tinyi_la_sub(tiny_team *team, double *c, size_t ldc, const double *a, size_t lda, int a_turned, const double *b, size_t ldb, int b_turned, size_t m,
-                  size_t n, size_t k)
+void tinyi_la_sub(tiny_team *team, double *c, size_t ldc, const double *a, size_t lda, int a_turned, const double *b,
+                  size_t ldb, int b_turned, size_t m, size_t n, size_t k)
 {
     tinyi_la_product g;
     memset(&g, 0, sizeof g);
@@ -418,7 +438,8 @@ void tinyi_la_sub(tiny_team *team, double *c, size_t ldc, const double *a, size_
 
 /* ---- triangles */
 
-void tinyi_la_lower_solve(tiny_team *team, const double *t, size_t ldt, size_t n, int unit, double *x, size_t ldx, size_t r, int inverse)
+void tinyi_la_lower_solve(tiny_team *team, const double *t, size_t ldt, size_t n, int unit, double *x, size_t ldx,
+                          size_t r, int inverse)
 {
     const tinyi_fn_la_comb comb = TINYI_K(team, la_comb);
     const tinyi_fn_la_dots dots = TINYI_K(team, la_dots);
@@ -520,8 +541,8 @@ void tinyi_la_wy(tiny_team *team, const double *v, size_t ldv, size_t k, size_t 
     tiny_barrier(team);
 }
 
-void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const double *v, size_t ldv, size_t k, size_t n, const double *t, int t_turned,
-                      double *w)
+void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const double *v, size_t ldv, size_t k, size_t n,
+                      const double *t, int t_turned, double *w)
 {
     /* W = (X V^T)^T and (W^T T)^T lie along rows of length m: k rows are whole tiles, k columns would not be */
     const size_t ldw = tinyi_la_ld(m);

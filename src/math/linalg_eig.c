@@ -1,27 +1,32 @@
 /* src/math/linalg_eig.c - eigenvalues and vectors of a symmetric matrix
  *
  * Paper    n <= 32: C. Jacobi's rotations, cyclic by rows, with the formulas of H. Rutishauser, Numer. Math. 9, 1966.
- *          Larger: A. Householder's reduction to a tridiagonal T, then the implicit QL method of A. Dubrulle, R. Martin,
- *          J. Wilkinson, Numer. Math. 12, 1968.
- * Formula  reduction: v from row j right of the diagonal, p = A v, w = p - (v.p / 2) v, A <- A - v w^T - w v^T on the rest;
- *          A = Q T Q^T, Q = H_0 ... H_{n-3}. A sweep of QL from m-1 down to l with the shift of the 2 x 2 block at l; an off-diagonal
- *          e[i] counts as 0 when |e[i]| <= 2^-53 max (|d|, |e|).
+ *          Larger: A. Householder's reduction to a tridiagonal T, then the implicit QL method of A. Dubrulle, R.
+ *          Martin, J. Wilkinson, Numer. Math. 12, 1968.
+ * Formula  reduction: v from row j right of the diagonal, p = A v, w = p - (v.p / 2) v, A <- A - v w^T - w v^T on the
+ *          rest;
+ *          A = Q T Q^T, Q = H_0 ... H_{n-3}. A sweep of QL from m-1 down to l with the shift of the 2 x 2 block at l;
+ *          an off-diagonal e[i] counts as 0 when |e[i]| <= 2^-53 max (|d|, |e|).
  * Data     the upper triangle of the workspace, rows of Q^T as vectors: every rotation and reflection runs along rows.
- * Fast     reduction in panels of 32 columns: J. Dongarra, D. Sorensen, S. Hammarling, J. Comput. Appl. Math. 27, 1989 (half of the
- *          work is a symmetric matrix times a vector, the other half one product of rank 64); Q by blocked reflections; QL
- *          writes down the rotations of 32 sweeps while the team turns the vectors by the 32 before, four sweeps in one pass:
- *          F. Van Zee, R. van de Geijn, G. Quintana-Orti, "Restructuring the QR algorithm for dense symmetric matrices", ACM
- *          TOMS 40(3), 2014. n <= 8 runs the plain form on one thread: there is no faster one at that size.
+ * Fast     reduction in panels of 32 columns: J. Dongarra, D. Sorensen, S. Hammarling, J. Comput. Appl. Math. 27, 1989
+ *          (half of the work is a symmetric matrix times a vector, the other half one product of rank 64); Q by blocked
+ *          reflections; QL writes down the rotations of 32 sweeps while the team turns the vectors by the 32 before,
+ *          four sweeps in one pass:
+ *          F. Van Zee, R. van de Geijn, G. Quintana-Orti, "Restructuring the QR algorithm for dense symmetric
+ *          matrices", ACM TOMS 40(3), 2014. n <= 8 runs the plain form on one thread: there is no faster one at that
+ *          size.
  * Cost     4n^3/3 (reduction) + 4n^3/3 (Q) + about 5n^3 (rotations); eigenvalues alone 4n^3/3
- * Error    |A V - V diag(w)| and |V^T V - I| (times |A|) at most c n 2^-53 |A| in the spectral norm, c about 10; eigenvalues likewise
- * Left out divide and conquer (fewer operations from about n = 1000 on); a part of the spectrum only; generalized problems */
+ * Error    |A V - V diag(w)| and |V^T V - I| (times |A|) at most c n 2^-53 |A| in the spectral norm, c about 10;
+ *          eigenvalues likewise
+ * Left out divide and conquer (fewer operations from about n = 1000 on); a part of the spectrum only; generalized
+ * problems */
 #include "math/linalg_block_inside.h"
 #include "math/elem.h"
 #include <string.h>
 
 #define TINYI_EIG_JACOBI 32                 /* up to this size in the plain form */
 #define TINYI_EIG_SMALL 8                   /* and in the fast one */
-#define TINYI_EIG_COLUMNS 32                /* of the vectors turned at once: n rows of 256 bytes should fit the second cache */
+#define TINYI_EIG_COLUMNS 32 /* of the vectors turned at once: n rows of 256 bytes should fit the second cache */
 
 TINY_REF_BEGIN
 static double tinyi_eig_abs(double x) { return x < 0 ? -x : x; }
@@ -78,7 +83,8 @@ typedef struct tinyi_eig_ql {
     double least;
 } tinyi_eig_ql;
 
-/* 1: one sweep was made, its rotations of (i, i + 1) stand in cs[2 i], cs[2 i + 1] for i = *hi - 1 down to *lo. 0: all done.
+/* 1: one sweep was made, its rotations of (i, i + 1) stand in cs[2 i], cs[2 i + 1] for i = *hi - 1 down to *lo. 0: all
+ * done.
  * -1: no end after 60 sweeps for one value. */
 static int tinyi_eig_sweep(tinyi_eig_ql *q, double *cs, size_t *lo, size_t *hi)
 {
@@ -300,7 +306,8 @@ static void tinyi_eig_reduce(tiny_team *team, tinyi_la_eig *g)
 static void tinyi_eig_fill(tinyi_la_eig *g, tinyi_eig_ql *q, tinyi_eig_batch *b)
 {
     size_t i, f, s;
-    for (b->n = 0; b->n < TINYI_EIG_SWEEPS && g->more > 0; b->n += g->more > 0) g->more = tinyi_eig_sweep(q, b->cs + 2 * g->n * b->n, &b->lo[b->n], &b->hi[b->n]);
+    for (b->n = 0; b->n < TINYI_EIG_SWEEPS && g->more > 0; b->n += g->more > 0)
+        g->more = tinyi_eig_sweep(q, b->cs + 2 * g->n * b->n, &b->lo[b->n], &b->hi[b->n]);
     /* four in one pass where their ranges are much the same; each gets the range of all, with rotations by nothing */
     for (s = 0; s < b->n; s++) {
         size_t lo = SIZE_MAX, hi = 0, true_length = 0;
@@ -337,7 +344,8 @@ static void tinyi_eig_turn(tiny_team *team, const tinyi_la_eig *g, const tinyi_e
         for (f = 0; f < b->group[s]; f++) cs[f] = b->cs + 2 * g->n * (s + f);
         if (b->group[s] == 4) rot4(g->z + c0, g->ldz, c1 - c0, cs, b->lo[s], b->hi[s]);
         else
-            for (i = b->hi[s]; i-- > b->lo[s];) rot(g->z + i * g->ldz + c0, g->z + (i + 1) * g->ldz + c0, c1 - c0, cs[0][2 * i], cs[0][2 * i + 1]);
+            for (i = b->hi[s]; i-- > b->lo[s];)
+                rot(g->z + i * g->ldz + c0, g->z + (i + 1) * g->ldz + c0, c1 - c0, cs[0][2 * i], cs[0][2 * i + 1]);
     }
 }
 
@@ -356,7 +364,8 @@ static void tinyi_eig_vectors(tiny_team *team, tinyi_la_eig *g)
         if (team->i == 0) tinyi_eig_fill(g, &q, &g->batch[1 - b]);
         while (tiny_take(team, chunks, 1, &c0, &c1))
             for (c = c0; c < c1; c++)
-                tinyi_eig_turn(team, g, &g->batch[b], (size_t)c * TINYI_EIG_COLUMNS, TINYI_MIN((size_t)(c + 1) * TINYI_EIG_COLUMNS, g->n));
+                tinyi_eig_turn(team, g, &g->batch[b], (size_t)c * TINYI_EIG_COLUMNS,
+                               TINYI_MIN((size_t)(c + 1) * TINYI_EIG_COLUMNS, g->n));
         tiny_barrier(team);
     }
 }
@@ -441,7 +450,8 @@ tiny_status tinyi_la_eig_alloc(tiny_ctx *ctx, tinyi_la_eig *g, size_t n, int vec
     g->e = g->d + ld;
     if ((vectors || n <= TINYI_EIG_JACOBI) && !(g->z = tinyi_la_alloc(ctx, n, ld))) return tiny_ctx_status(ctx);
     if (n <= TINYI_EIG_SMALL) return TINY_OK;
-    if (!(g->part = tinyi_la_alloc(ctx, (size_t)ctx->n_threads, ld)) || !(g->cs = cs = tinyi_la_alloc(ctx, 4 * TINYI_EIG_SWEEPS, ld)) ||
+    if (!(g->part = tinyi_la_alloc(ctx, (size_t)ctx->n_threads, ld)) ||
+        !(g->cs = cs = tinyi_la_alloc(ctx, 4 * TINYI_EIG_SWEEPS, ld)) ||
         !(g->v = tinyi_la_alloc(ctx, 3 * TINYI_LA_WY, ld)) || !(g->wx = tinyi_la_alloc(ctx, 2 * TINYI_LA_WY, ld)) ||
         !(g->t = tinyi_la_alloc(ctx, TINYI_LA_WY, TINYI_LA_WY)))
         return tiny_ctx_status(ctx);

@@ -1,18 +1,20 @@
 /* src/math/linalg_lu.c - LU with partial pivoting, systems, inverses
  *
- * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013, 3.4; fast: right-looking, by panels of 64 columns and strips of 16
+ * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013, 3.4; fast: right-looking, by panels of 64
+ *          columns and strips of 16
  * Formula  step k exchanges rows k and p, |A[p][k]| = max i>=k |A[i][k]| (the first of equals), then for i > k
  *          A[i][k] /= A[k][k] and A[i][j] -= A[i][k] A[k][j], j > k
  * Cost     2n^3/3; 2n^2 for a right-hand side; 2n^3 for an inverse in all
- * Error    backward, both forms: |P A - L U| <= n 2^-53 |L||U| / (1 - n 2^-53) element by element, a system with 3n instead
- *          of n; |U| stays below 2^(n-1) max |A| and in practice below n max |A|
+ * Error    backward, both forms: |P A - L U| <= n 2^-53 |L||U| / (1 - n 2^-53) element by element, a system with 3n
+ *          instead of n; |U| stays below 2^(n-1) max |A| and in practice below n max |A|
  * Left out complete pivoting, iterative refinement, updates of factors                                            */
 #include "math/linalg_block_inside.h"
 #include "math/elem.h"
 #include <string.h>
 
 #define TINYI_LU_STRIP 16                   /* columns of a panel that are eliminated one by one */
-#define TINYI_LU_LD (TINYI_LA_NB + 8)       /* of a panel: an odd number of cache lines, so that a column touches all sets */
+#define TINYI_LU_LD (TINYI_LA_NB + 8) /* of a panel: an odd number of cache lines, so that a column touches all sets \
+                                       */
 
 typedef struct tinyi_lu_job {
     tinyi_la_run run;
@@ -32,7 +34,8 @@ static double tinyi_lu_abs(double x) { return x < 0 ? -x : x; }
 static int tinyi_lu_pivot(tiny_team *team, tinyi_lu_job *job, size_t k, double s)
 {
     if (s != 0.0 && s - s == 0.0) return 1;
-    tinyi_la_fail(team, &job->run, TINY_E_NUMERIC, "the matrix is singular: column %zu of %zu has no pivot (%g)", k + 1, job->n, s);
+    tinyi_la_fail(team, &job->run, TINY_E_NUMERIC, "the matrix is singular: column %zu of %zu has no pivot (%g)", k + 1,
+                  job->n, s);
     return 0;
 }
 
@@ -59,8 +62,8 @@ static void tinyi_lu_ref(tiny_team *team, tinyi_lu_job *job)
 }
 TINY_REF_END
 
-/* Rows i0..i1 of the panel, i0 >= j: divides column j - 1 by its pivot, takes what was eliminated out of column j (and out of the
- * strip, or of all that is right of it when a new strip begins), and finds the largest of column j. */
+/* Rows i0..i1 of the panel, i0 >= j: divides column j - 1 by its pivot, takes what was eliminated out of column j (and
+ * out of the strip, or of all that is right of it when a new strip begins), and finds the largest of column j. */
 static void tinyi_lu_column(tiny_team *team, tinyi_lu_job *job, size_t j, size_t nb, size_t i0, size_t i1)
 {
     const tinyi_fn_la_comb comb = TINYI_K(team, la_comb);
@@ -71,10 +74,13 @@ static void tinyi_lu_column(tiny_team *team, tinyi_lu_job *job, size_t j, size_t
     if (j) {
         double f = 1.0 / p[(j - 1) * ld + j - 1];
         for (i = i0; i < i1; i++) p[i * ld + j - 1] *= f;
-        if (strip) rank1(p + i0 * ld + j, ld, i1 - i0, TINYI_MIN(nb, j - strip + TINYI_LU_STRIP) - j, p + i0 * ld + j - 1, ld, p + (j - 1) * ld + j, -1.0);
+        if (strip)
+            rank1(p + i0 * ld + j, ld, i1 - i0, TINYI_MIN(nb, j - strip + TINYI_LU_STRIP) - j, p + i0 * ld + j - 1, ld,
+                  p + (j - 1) * ld + j, -1.0);
         else
             for (i = i0; i < i1; i++)
-                comb(p + i * ld + j, nb - j, p + (j - TINYI_LU_STRIP) * ld + j, ld, TINYI_LU_STRIP, p + i * ld + j - TINYI_LU_STRIP, 1, -1.0);
+                comb(p + i * ld + j, nb - j, p + (j - TINYI_LU_STRIP) * ld + j, ld, TINYI_LU_STRIP,
+                     p + i * ld + j - TINYI_LU_STRIP, 1, -1.0);
     }
     for (i = i0; i < i1; i++) {
         double s = p[i * ld + j];
@@ -97,7 +103,8 @@ static void tinyi_lu_step(tiny_team *team, tinyi_lu_job *job, size_t j, size_t n
     size_t i, at = j;
     int t;
     for (t = first; t < last; t++)
-        if (job->best_at[t] != SIZE_MAX && (job->best[t] > best || (job->best[t] == best && job->best_at[t] < at) || job->best[t] != job->best[t])) {
+        if (job->best_at[t] != SIZE_MAX &&
+            (job->best[t] > best || (job->best[t] == best && job->best_at[t] < at) || job->best[t] != job->best[t])) {
             best = job->best[t];
             at = job->best_at[t];
         }
@@ -109,7 +116,8 @@ static void tinyi_lu_step(tiny_team *team, tinyi_lu_job *job, size_t j, size_t n
         p[at * ld + i] = s;
     }
     if (j + 1 != from + TINYI_LU_STRIP || j + 1 >= nb) return;
-    for (i = from + 1; i <= j; i++) comb(p + i * ld + j + 1, nb - j - 1, p + from * ld + j + 1, ld, i - from, p + i * ld + from, 1, -1.0);
+    for (i = from + 1; i <= j; i++)
+        comb(p + i * ld + j + 1, nb - j - 1, p + from * ld + j + 1, ld, i - from, p + i * ld + from, 1, -1.0);
 }
 
 /* The panel of rows k0.. and columns k0..k0+nb, in place in job->panel (m, nb). */
@@ -125,7 +133,8 @@ static void tinyi_lu_panel(tiny_team *team, tinyi_lu_job *job, size_t k0, size_t
             tinyi_lu_column(team, job, j, nb, j, m);
             tinyi_lu_step(team, job, j, nb, k0, team->i, team->i + 1);
         } else {
-            while (tiny_take(team, (tiny_idx)(m - j), 256, &i0, &i1)) tinyi_lu_column(team, job, j, nb, j + (size_t)i0, j + (size_t)i1);
+            while (tiny_take(team, (tiny_idx)(m - j), 256, &i0, &i1))
+                tinyi_lu_column(team, job, j, nb, j + (size_t)i0, j + (size_t)i1);
             tiny_barrier(team);
             if (team->i == 0) tinyi_lu_step(team, job, j, nb, k0, 0, team->n);
             tiny_barrier(team);
@@ -160,23 +169,27 @@ static void tinyi_lu_blocked(tiny_team *team, tinyi_lu_job *job)
         int alone = team->n == 1 || n - k0 < 768;       /* shorter columns are done before a barrier would be */
         k1 = TINYI_MIN(k0 + TINYI_LA_NB, n);
         while (tiny_take(team, (tiny_idx)(n - k0), 64, &c0, &c1))
-            for (; c0 < c1; c0++) memcpy(job->panel + c0 * TINYI_LU_LD, a + (k0 + (size_t)c0) * ld + k0, (k1 - k0) * sizeof *a);
+            for (; c0 < c1; c0++)
+                memcpy(job->panel + c0 * TINYI_LU_LD, a + (k0 + (size_t)c0) * ld + k0, (k1 - k0) * sizeof *a);
         tiny_barrier(team);
         if (!alone || team->i == 0) tinyi_lu_panel(team, job, k0, n - k0, k1 - k0, alone);
         tiny_barrier(team);
         if (tinyi_atomic_get(&job->run.failed)) return;
         while (tiny_take(team, (tiny_idx)(n - k0), 64, &c0, &c1))
-            for (; c0 < c1; c0++) memcpy(a + (k0 + (size_t)c0) * ld + k0, job->panel + c0 * TINYI_LU_LD, (k1 - k0) * sizeof *a);
+            for (; c0 < c1; c0++)
+                memcpy(a + (k0 + (size_t)c0) * ld + k0, job->panel + c0 * TINYI_LU_LD, (k1 - k0) * sizeof *a);
         tiny_barrier(team);
         while (tiny_take(team, (tiny_idx)n, 64, &c0, &c1)) {            /* the columns beside the panel */
             size_t d0 = (size_t)c0, d1 = (size_t)c1, right = TINYI_MAX(d0, k1);
             if (d0 < k0) tinyi_lu_exchange(a, ld, job->pivot, k0, k1, d0, TINYI_MIN(d1, k0));
             if (right >= d1) continue;
             tinyi_lu_exchange(a, ld, job->pivot, k0, k1, right, d1);
-            for (i = k0 + 1; i < k1; i++) comb(a + i * ld + right, d1 - right, a + k0 * ld + right, ld, i - k0, a + i * ld + k0, 1, -1.0);
+            for (i = k0 + 1; i < k1; i++)
+                comb(a + i * ld + right, d1 - right, a + k0 * ld + right, ld, i - k0, a + i * ld + k0, 1, -1.0);
         }
         tiny_barrier(team);
-        tinyi_la_sub(team, a + k1 * ld + k1, ld, a + k1 * ld + k0, ld, 0, a + k0 * ld + k1, ld, 0, n - k1, n - k1, k1 - k0);
+        tinyi_la_sub(team, a + k1 * ld + k1, ld, a + k1 * ld + k0, ld, 0, a + k0 * ld + k1, ld, 0, n - k1, n - k1,
+                     k1 - k0);
     }
 }
 
@@ -187,7 +200,8 @@ static void tinyi_lu_turn(tiny_team *team, tinyi_lu_job *job)
     tiny_idx i, i0, i1;
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
         for (i = i0; i < i1; i++)
-            for (j = 0; j <= (size_t)i; j++) job->um[(size_t)i * job->ld + j] = job->am[(n - 1 - (size_t)i) * job->ld + n - 1 - j];
+            for (j = 0; j <= (size_t)i; j++)
+                job->um[(size_t)i * job->ld + j] = job->am[(n - 1 - (size_t)i) * job->ld + n - 1 - j];
     tiny_barrier(team);
 }
 
@@ -199,7 +213,8 @@ static int tinyi_lu_read_pivots(tiny_team *team, tinyi_lu_job *job)
         for (k = 0; k < job->n; k++) {
             int32_t p = ((const int32_t *)job->p.t->data)[(tiny_idx)k * job->p.si];
             if (p < 0 || (size_t)p < k || (size_t)p >= job->n) {
-                tinyi_la_fail(team, &job->run, TINY_E_ARGUMENT, "pivot[%zu] is %d, it must be %zu to %zu", k, (int)p, k, job->n - 1);
+                tinyi_la_fail(team, &job->run, TINY_E_ARGUMENT, "pivot[%zu] is %d, it must be %zu to %zu", k, (int)p, k,
+                              job->n - 1);
                 break;
             }
             if (job->am[k * job->ld + k] == 0.0) {
@@ -222,7 +237,8 @@ static void tinyi_lu_apply(tiny_team *team, tinyi_lu_job *job)
     if (inverse) tinyi_la_fill(team, job->xm, job->ldx, n, n, 1.0);
     else {
         if (tinyi_la_load(team, &job->run, &job->b, TINYI_LA_ALL, job->xm, job->ldx)) return;
-        while (tiny_take(team, (tiny_idx)job->r, 64, &c0, &c1)) tinyi_lu_exchange(job->xm, job->ldx, job->pivot, 0, n, (size_t)c0, (size_t)c1);
+        while (tiny_take(team, (tiny_idx)job->r, 64, &c0, &c1))
+            tinyi_lu_exchange(job->xm, job->ldx, job->pivot, 0, n, (size_t)c0, (size_t)c1);
         tiny_barrier(team);
     }
     tinyi_la_solve(team, job->run.plain, job->am, job->ld, n, 1, job->xm, job->ldx, job->r, inverse);
@@ -270,7 +286,8 @@ static tiny_status tinyi_lu_go(tiny_ctx *ctx, const char *what, tinyi_lu_job *jo
     tiny_status st = tinyi_la_square(ctx, what, &job->a);
     double n = (double)job->a.rows;
     job->n = job->r = job->a.rows;
-    if (!st && job->n > 0x7fffffff) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu rows are more than an i32 pivot can count", what, job->n);
+    if (!st && job->n > 0x7fffffff)
+        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu rows are more than an i32 pivot can count", what, job->n);
     if (!st && job->p.t) st = tinyi_la_want(ctx, what, &job->p, job->n, 1);
     if (!st && job->b.t) st = tinyi_la_want(ctx, what, &job->b, job->n, job->b.cols);
     if (job->b.t) job->r = job->b.cols;
@@ -286,8 +303,9 @@ static tiny_status tinyi_lu_go(tiny_ctx *ctx, const char *what, tinyi_lu_job *jo
     if (!st && job->solve && !(job->xm = tinyi_la_alloc(ctx, job->n, job->ldx))) st = tiny_ctx_status(ctx);
     if (!st && job->solve && !(job->um = tinyi_la_alloc(ctx, job->n, job->ld))) st = tiny_ctx_status(ctx);
     if (!st)
-        st = tinyi_la_go(ctx, what, (job->factor ? n * n * n * 2.0 / 3.0 : 0.0) + (job->solve ? 2.0 * n * n * (double)job->r : 0.0), TINYI_MAX(job->n, job->r),
-                         tinyi_lu_team, job);
+        st = tinyi_la_go(
+            ctx, what, (job->factor ? n * n * n * 2.0 / 3.0 : 0.0) + (job->solve ? 2.0 * n * n * (double)job->r : 0.0),
+            TINYI_MAX(job->n, job->r), tinyi_lu_team, job);
     tiny_free(ctx, job->um);
     tiny_free(ctx, job->xm);
     tiny_free(ctx, job->panel);
@@ -309,7 +327,8 @@ TINY_API tiny_status tiny_lu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_ten
     return st ? st : tinyi_lu_go(ctx, "lu", &job);
 }
 
-TINY_API tiny_status tiny_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const tiny_tensor *pivot, const tiny_tensor *b, const tiny_tensor *x)
+TINY_API tiny_status tiny_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const tiny_tensor *pivot, const tiny_tensor *b,
+                                   const tiny_tensor *x)
 {
     tinyi_lu_job job;
     tiny_status st = tinyi_ctx_check(ctx);

@@ -1,17 +1,19 @@
 /* src/math/linalg_qr.c - Householder QR and least squares
  *
- * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013: 5.2 (Householder QR, the sign of B. Parlett that makes
- *          the diagonal of R positive), 5.4.2 (column pivoting of P. Businger, G. Golub, Numer. Math. 7, 1965); blocked
- *          reflections: see math/linalg_block_inside.h
- * Formula  column j: a <- a - v (v . a) for all columns a from j on, v from the part of column j below row j, norm root 2
+ * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013: 5.2 (Householder QR, the sign of B. Parlett
+ *          that makes the diagonal of R positive), 5.4.2 (column pivoting of P. Businger, G. Golub, Numer. Math. 7,
+ *          1965); blocked reflections: see math/linalg_block_inside.h
+ * Formula  column j: a <- a - v (v . a) for all columns a from j on, v from the part of column j below row j, norm root
+ *          2
  * Data     the workspace holds A^T: a column of A is a row there, and reflections run along rows. Row j: R above the
  *          diagonal in 0..j, v from j on, the diagonal of R apart. Right-hand sides are more rows.
  * Cost     2n^2 (m - n/3), as much again for Q, 4mn for a right-hand side
- * Error    both forms: norms of A - Q R (relative to A) and of Q^T Q - I at most c m n 2^-53, c about 4, in the spectral norm
- *          (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., 19.3), in practice near n^0.5 2^-53
- * Rank     the reference pivots columns, the norms computed afresh in every step. The fast form first computes QR without
- *          pivoting and |R^-1|: no pivot is below 1 / |R^-1|, so when that is above the tolerance the rank is full. When it is
- *          not, R is factored again with pivoting, by the plain form.
+ * Error    both forms: norms of A - Q R (relative to A) and of Q^T Q - I at most c m n 2^-53, c about 4, in the
+ *          spectral norm (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., 19.3), in practice near
+ *          n^0.5 2^-53
+ * Rank     the reference pivots columns, the norms computed afresh in every step. The fast form first computes QR
+ *          without pivoting and |R^-1|: no pivot is below 1 / |R^-1|, so when that is above the tolerance the rank is
+ *          full. When it is not, R is factored again with pivoting, by the plain form.
  * Left out minimum-norm solutions of rank-deficient systems (tiny_svd gives them); updates of factors             */
 #include "math/linalg_block_inside.h"
 #include "math/elem.h"
@@ -37,8 +39,10 @@ static void tinyi_qr_mirror(double *a, const double *v, size_t n)
     for (i = 0; i < n; i++) a[i] -= s * v[i];
 }
 
-/* k reflections of rows of w (rows, m); order not NULL: the row with the largest rest comes first, of the first `movable` */
-static void tinyi_qr_ref(double *w, size_t ld, size_t rows, size_t k, size_t m, double *diagonal, size_t *order, size_t movable)
+/* k reflections of rows of w (rows, m); order not NULL: the row with the largest rest comes first, of the first
+ * `movable` */
+static void tinyi_qr_ref(double *w, size_t ld, size_t rows, size_t k, size_t m, double *diagonal, size_t *order,
+                         size_t movable)
 {
     size_t i, j, t;
     for (j = 0; j < k; j++) {
@@ -67,7 +71,10 @@ static void tinyi_qr_ref(double *w, size_t ld, size_t rows, size_t k, size_t m, 
     }
 }
 
-void tinyi_la_qr_ref(double *w, size_t ld, size_t rows, size_t k, size_t m, double *diagonal) { tinyi_qr_ref(w, ld, rows, k, m, diagonal, NULL, 0); }
+void tinyi_la_qr_ref(double *w, size_t ld, size_t rows, size_t k, size_t m, double *diagonal)
+{
+    tinyi_qr_ref(w, ld, rows, k, m, diagonal, NULL, 0);
+}
 
 void tinyi_la_qr_back_ref(const double *w, size_t ld, size_t k, size_t m, double *p, size_t ldp, size_t rows)
 {
@@ -90,7 +97,8 @@ static void tinyi_qr_block(tiny_team *team, const double *w, size_t ld, size_t k
     tiny_barrier(team);
 }
 
-void tinyi_la_qr(tiny_team *team, double *w, size_t ld, size_t rows, size_t k, size_t m, double *diagonal, double *v, double *t, double *wx)
+void tinyi_la_qr(tiny_team *team, double *w, size_t ld, size_t rows, size_t k, size_t m, double *diagonal, double *v,
+                 double *t, double *wx)
 {
     const tinyi_fn_la_dots dots = TINYI_K(team, la_dots);
     const tinyi_fn_la_rank1 rank1 = TINYI_K(team, la_rank1);
@@ -129,7 +137,8 @@ void tinyi_la_qr(tiny_team *team, double *w, size_t ld, size_t rows, size_t k, s
     }
 }
 
-void tinyi_la_qr_back(tiny_team *team, const double *w, size_t ld, size_t k, size_t m, double *p, size_t ldp, size_t rows, double *v, double *t, double *wx)
+void tinyi_la_qr_back(tiny_team *team, const double *w, size_t ld, size_t k, size_t m, double *p, size_t ldp,
+                      size_t rows, double *v, double *t, double *wx)
 {
     size_t k0, k1, i;
     for (k1 = k; k1 > 0; k1 = k0) {
@@ -175,7 +184,8 @@ static tiny_status tinyi_qr_alloc(tiny_ctx *ctx, tinyi_qr_job *job)
     job->w = tinyi_la_alloc(ctx, job->rows, job->ld);
     if (!job->w || !(job->diagonal = tinyi_la_alloc(ctx, job->k, 1))) return tiny_ctx_status(ctx);
     if (ctx->target == TINY_TARGET_REFERENCE) return TINY_OK;
-    if (!(job->v = tinyi_la_alloc(ctx, TINYI_LA_WY, job->ld)) || !(job->t = tinyi_la_alloc(ctx, TINYI_LA_WY, TINYI_LA_WY)) ||
+    if (!(job->v = tinyi_la_alloc(ctx, TINYI_LA_WY, job->ld)) ||
+        !(job->t = tinyi_la_alloc(ctx, TINYI_LA_WY, TINYI_LA_WY)) ||
         !(job->wx = tinyi_la_alloc(ctx, 2 * TINYI_LA_WY, tinyi_la_ld(job->rows))))
         return tiny_ctx_status(ctx);
     return TINY_OK;
@@ -212,14 +222,16 @@ TINY_API tiny_status tiny_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_ten
     job.ldp = job.ld;
     if (!st && q && !(job.p = tinyi_la_alloc(ctx, job.k, job.ldp))) st = tiny_ctx_status(ctx);
     if (!st)
-        st = tinyi_la_go(ctx, "qr", 2.0 * (double)job.k * (double)job.n * (double)job.m, TINYI_MAX(job.m, job.n), tinyi_qr_team, &job);
+        st = tinyi_la_go(ctx, "qr", 2.0 * (double)job.k * (double)job.n * (double)job.m, TINYI_MAX(job.m, job.n),
+                         tinyi_qr_team, &job);
     tinyi_qr_free(ctx, &job);
     return st;
 }
 
 /* ---- least squares */
 
-/* The rank of w (rows of the factored part of length n are columns of R) or of A: see the head comment. order gets the columns. */
+/* The rank of w (rows of the factored part of length n are columns of R) or of A: see the head comment. order gets the
+ * columns. */
 static void tinyi_lstsq_pivot(tiny_team *team, tinyi_qr_job *job, size_t length)
 {
     size_t j;
@@ -290,7 +302,9 @@ static void tinyi_lstsq_team(tiny_team *team, void *arg)
     }
     if (job->rank < n) {
         if (team->i == 0)
-            tinyi_la_fail(team, &job->run, TINY_E_NUMERIC, "the columns of a depend on each other: rank %zu of %zu at tolerance %g", job->rank, n, job->tolerance);
+            tinyi_la_fail(team, &job->run, TINY_E_NUMERIC,
+                          "the columns of a depend on each other: rank %zu of %zu at tolerance %g", job->rank, n,
+                          job->tolerance);
         return;
     }
     /* R backward as a lower triangle, Q^T B backward, and the solution back in the order of the columns */
@@ -308,12 +322,14 @@ static void tinyi_lstsq_team(tiny_team *team, void *arg)
     tinyi_la_solve(team, job->run.plain, up, job->ldp, n, 0, y, job->ldp, job->n_b, 0);
     while (tiny_take(team, (tiny_idx)n, 16, &j0, &j1))
         for (i = (size_t)j0; i < (size_t)j1; i++)
-            for (c = 0; c < job->n_b; c++) up[(n - 1 - job->order[n - 1 - i]) * job->ldp + c] = y[i * job->ldp + c] * fa / fb;
+            for (c = 0; c < job->n_b; c++)
+                up[(n - 1 - job->order[n - 1 - i]) * job->ldp + c] = y[i * job->ldp + c] * fa / fb;
     tiny_barrier(team);
     tinyi_la_store(team, &x, TINYI_LA_ALL, up, job->ldp);
 }
 
-TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance, const tiny_tensor *x, tiny_idx *rank)
+TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance,
+                                const tiny_tensor *x, tiny_idx *rank)
 {
     tinyi_qr_job job;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -327,20 +343,28 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
     job.n = job.k = job.a.cols;
     job.n_b = job.b.cols;
     if (job.m < job.n)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "lstsq: a is %zu x %zu, it must have as many rows as columns at least: use tiny_svd for a minimum-norm solution", job.m, job.n);
-    if (!(tolerance >= 0.0 && tolerance < 1.0)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "lstsq: the tolerance %g is not in 0 to 1", tolerance);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "lstsq: a is %zu x %zu, it must have as many rows as columns at least: use tiny_svd for a "
+                          "minimum-norm solution",
+                          job.m, job.n);
+    if (!(tolerance >= 0.0 && tolerance < 1.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "lstsq: the tolerance %g is not in 0 to 1", tolerance);
     st = tinyi_la_want(ctx, "lstsq", &job.b, job.m, job.n_b);
     if (!st) st = tinyi_la_want(ctx, "lstsq", &job.x, job.n, job.n_b);
     if (st) return st;
-    job.tolerance = tolerance > 0.0 ? tolerance : (double)job.m * (a->dtype == TINY_F32 ? 1.1920928955078125e-7 : 2.220446049250313e-16);
+    job.tolerance = tolerance > 0.0
+                        ? tolerance
+                        : (double)job.m * (a->dtype == TINY_F32 ? 1.1920928955078125e-7 : 2.220446049250313e-16);
     job.ldp = tinyi_la_ld(TINYI_MAX(job.n, job.n_b));
-    if (!tinyi_size_add(job.n, job.n_b, &job.rows) || !tinyi_size_mul(job.n, 2, &p_rows)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "lstsq: too many columns");
+    if (!tinyi_size_add(job.n, job.n_b, &job.rows) || !tinyi_size_mul(job.n, 2, &p_rows))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "lstsq: too many columns");
     st = tinyi_qr_alloc(ctx, &job);
     if (!st && !(job.p = tinyi_la_alloc(ctx, p_rows, job.ldp))) st = tiny_ctx_status(ctx);
     if (!st && !(job.order = (size_t *)tinyi_alloc(ctx, job.n, sizeof *job.order))) st = tiny_ctx_status(ctx);
     if (!st) {
         job.rank = SIZE_MAX;
-        st = tinyi_la_go(ctx, "lstsq", 2.0 * (double)job.n * (double)job.rows * (double)job.m, TINYI_MAX(job.m, job.rows), tinyi_lstsq_team, &job);
+        st = tinyi_la_go(ctx, "lstsq", 2.0 * (double)job.n * (double)job.rows * (double)job.m,
+                         TINYI_MAX(job.m, job.rows), tinyi_lstsq_team, &job);
         if (rank && job.rank != SIZE_MAX) *rank = (tiny_idx)job.rank;
     }
     tinyi_qr_free(ctx, &job);

@@ -10,7 +10,8 @@ TINY_API tiny_status tiny_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_ten
 /* min |A X - B| column by column; a (m, n) with m >= n, b (m, r) or (m), x (n, r) or (n). The rank is the number of
  * pivots of a column-pivoted QR above tolerance * the largest (0: m * 2^-52 for an f64 a, m * 2^-23 for an f32 a).
  * rank < n gives TINY_E_NUMERIC. *rank is set whenever the factorisation was made; rank may be NULL. */
-TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance, const tiny_tensor *x, tiny_idx *rank);
+TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance,
+                                const tiny_tensor *x, tiny_idx *rank);
 
 TINYI_C_END
 #endif

@@ -1,16 +1,19 @@
 /* src/math/linalg_svd.c - singular values and vectors
  *
- * Paper    one-sided Jacobi: M. Hestenes, J. SIAM 6, 1958; J. Demmel, K. Veselic, "Jacobi's method is more accurate than QR",
- *          SIAM J. Matrix Anal. Appl. 13(4), 1992. QR first: Z. Drmac, K. Veselic, same journal 29(4), 2008.
- * Formula  rows b_i of B = A^T (or of R^T after A = Q R) are turned in pairs until |b_i . b_j| <= tol |b_i||b_j|, tol = (8 + n^0.5)
- *          2^-53; the same turns make V^T out of the identity. Then s_i = |b_i|, u_i = b_i / s_i. A row of |b_i| <= n 2^-53 max |b|
- *          is rounding noise: it is left alone, and its u comes from completing an orthonormal basis.
- * Fast     from 11 columns on the turns start near the end: V_0 from the eigenvectors of B B^T (whose error of the square of 2^-53
- *          the turns repair), B <- V_0^T B; then which pairs are not orthogonal is read off B B^T, one matrix product, and only
- *          those are turned, in rounds of disjoint pairs over the team (a tournament, R. Brent, F. Luk, SIAM J. Sci. Stat.
+ * Paper    one-sided Jacobi: M. Hestenes, J. SIAM 6, 1958; J. Demmel, K. Veselic, "Jacobi's method is more accurate
+ *          than QR", SIAM J. Matrix Anal. Appl. 13(4), 1992. QR first: Z. Drmac, K. Veselic, same journal 29(4), 2008.
+ * Formula  rows b_i of B = A^T (or of R^T after A = Q R) are turned in pairs until |b_i . b_j| <= tol |b_i||b_j|, tol =
+ *          (8 + n^0.5) 2^-53; the same turns make V^T out of the identity. Then s_i = |b_i|, u_i = b_i / s_i. A row of
+ *          |b_i| <= n 2^-53 max |b| is rounding noise: it is left alone, and its u comes from completing an orthonormal
+ *          basis.
+ * Fast     from 11 columns on the turns start near the end: V_0 from the eigenvectors of B B^T (whose error of the
+ *          square of 2^-53 the turns repair), B <- V_0^T B; then which pairs are not orthogonal is read off B B^T, one
+ *          matrix product, and only those are turned, in rounds of disjoint pairs over the team (a tournament, R.
+ *          Brent, F. Luk, SIAM J. Sci. Stat.
  *          Comput. 6(1), 1985).
  * Cost     about 6 n^2 max(m, n) for QR and Q, 18 n^3 for the rest; the plain form 12 n^3 a sweep, 6 to 10 sweeps
- * Error    |A - U diag(s) Vt|, |U^T U - I|, |V^T V - I| (times |A|) at most c n 2^-53 |A| in the spectral norm, c about 10
+ * Error    |A - U diag(s) Vt|, |U^T U - I|, |V^T V - I| (times |A|) at most c n 2^-53 |A| in the spectral norm, c about
+ *          10
  * Left out bidiagonalization with divide and conquer (fewer operations); the largest few singular values only     */
 #include "math/linalg_block_inside.h"
 #include "math/elem.h"
@@ -68,7 +71,9 @@ static int tinyi_svd_turns_ref(tinyi_svd_job *job)
         for (turned = 0, i = 0; i + 1 < n; i++)
             for (j = i + 1; j < n; j++) {
                 double *p = b + i * job->ldb, *q = b + j * job->ldb, c, s;
-                if (!tinyi_svd_angle(job, tinyi_la_dot(p, p, len), tinyi_la_dot(q, q, len), tinyi_la_dot(p, q, len), &c, &s)) continue;
+                if (!tinyi_svd_angle(job, tinyi_la_dot(p, p, len), tinyi_la_dot(q, q, len), tinyi_la_dot(p, q, len), &c,
+                                     &s))
+                    continue;
                 turned++;
                 for (k = 0; k < len; k++) {
                     double x = p[k], y = q[k];
@@ -105,8 +110,8 @@ static void tinyi_svd_sort(tinyi_svd_job *job)
     tinyi_svd_noise(job, largest);
 }
 
-/* Row r of u (rows 0..r orthonormal, of length len): the unit vector with the largest part outside of them, that part twice
- * made orthogonal, at length one. left[k]: the squared part of unit vector k outside. */
+/* Row r of u (rows 0..r orthonormal, of length len): the unit vector with the largest part outside of them, that part
+ * twice made orthogonal, at length one. left[k]: the squared part of unit vector k outside. */
 static void tinyi_svd_complete(double *u, size_t ld, size_t r, size_t len, double *left)
 {
     size_t k = 0, i, j, pass;
@@ -226,7 +231,8 @@ static void tinyi_svd_precondition(tiny_team *team, tinyi_svd_job *job)
     tinyi_la_eig_run(team, &job->run, &job->g);
     if (tinyi_atomic_get(&job->run.failed)) return;
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
-        for (i = (size_t)i0; i < (size_t)i1; i++) memcpy(job->v + i * job->ldv, job->g.a + (n - 1 - i) * job->g.ld, n * sizeof(double));
+        for (i = (size_t)i0; i < (size_t)i1; i++)
+            memcpy(job->v + i * job->ldv, job->g.a + (n - 1 - i) * job->g.ld, n * sizeof(double));
     tiny_barrier(team);
     tinyi_la_fill(team, job->ut, job->ldw, n, job->len, 0.0);
     memset(&g, 0, sizeof g);
@@ -241,11 +247,13 @@ static void tinyi_svd_precondition(tiny_team *team, tinyi_svd_job *job)
     g.alpha = 1.0;
     tinyi_la_gemm(team, &g);
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
-        for (i = (size_t)i0; i < (size_t)i1; i++) memcpy(job->b + i * job->ldb, job->ut + i * job->ldw, job->len * sizeof(double));
+        for (i = (size_t)i0; i < (size_t)i1; i++)
+            memcpy(job->b + i * job->ldb, job->ut + i * job->ldw, job->len * sizeof(double));
     tiny_barrier(team);
 }
 
-/* Rows of ut: b_i / s_i in order, completed, then with the reflections of Q; rows of gram: V^T in order, with its signs. */
+/* Rows of ut: b_i / s_i in order, completed, then with the reflections of Q; rows of gram: V^T in order, with its
+ * signs. */
 static void tinyi_svd_vectors(tiny_team *team, tinyi_svd_job *job)
 {
     size_t n = job->n, len = job->len, i, j, r;
@@ -307,7 +315,9 @@ static void tinyi_svd_team(tiny_team *team, void *arg)
     if (job->run.plain) fine = tinyi_svd_turns_ref(job);
     else fine = tinyi_svd_turns(team, job);
     if (team->i == 0) {
-        if (!fine) tinyi_la_fail(team, &job->run, TINY_E_NUMERIC, "the columns did not become orthogonal in %d sweeps", TINYI_SVD_SWEEPS);
+        if (!fine)
+            tinyi_la_fail(team, &job->run, TINY_E_NUMERIC, "the columns did not become orthogonal in %d sweeps",
+                          TINYI_SVD_SWEEPS);
         tinyi_svd_sort(job);
     }
     tiny_barrier(team);
@@ -328,19 +338,22 @@ static tiny_status tinyi_svd_alloc(tiny_ctx *ctx, tinyi_svd_job *job)
         tiny_status st = tinyi_la_eig_alloc(ctx, &job->g, n, 1);
         if (st || !(job->g.a = tinyi_la_alloc(ctx, n, job->g.ld))) return st ? st : tiny_ctx_status(ctx);
     }
-    if (!(job->w = tinyi_la_alloc(ctx, n, job->ldw)) || !(job->b = tinyi_la_alloc(ctx, TINYI_MAX(n, 1), job->ldb)) || !(job->v = tinyi_la_alloc(ctx, n, job->ldv)) ||
-        !(job->gram = tinyi_la_alloc(ctx, n, job->ldv)) || !(job->ut = tinyi_la_alloc(ctx, n, job->ldw)) ||
-        !(job->values = tinyi_la_alloc(ctx, 2 * TINYI_MAX(n, 1), 1)) || !(job->order = (size_t *)tinyi_alloc(ctx, n, sizeof *job->order)))
+    if (!(job->w = tinyi_la_alloc(ctx, n, job->ldw)) || !(job->b = tinyi_la_alloc(ctx, TINYI_MAX(n, 1), job->ldb)) ||
+        !(job->v = tinyi_la_alloc(ctx, n, job->ldv)) || !(job->gram = tinyi_la_alloc(ctx, n, job->ldv)) ||
+        !(job->ut = tinyi_la_alloc(ctx, n, job->ldw)) || !(job->values = tinyi_la_alloc(ctx, 2 * TINYI_MAX(n, 1), 1)) ||
+        !(job->order = (size_t *)tinyi_alloc(ctx, n, sizeof *job->order)))
         return tiny_ctx_status(ctx);
     job->diagonal = job->values + n;
     if (!job->qr || ctx->target == TINY_TARGET_REFERENCE) return TINY_OK;
-    if (!(job->block = tinyi_la_alloc(ctx, TINYI_LA_WY, job->ldw)) || !(job->t = tinyi_la_alloc(ctx, TINYI_LA_WY, TINYI_LA_WY)) ||
+    if (!(job->block = tinyi_la_alloc(ctx, TINYI_LA_WY, job->ldw)) ||
+        !(job->t = tinyi_la_alloc(ctx, TINYI_LA_WY, TINYI_LA_WY)) ||
         !(job->wx = tinyi_la_alloc(ctx, 2 * TINYI_LA_WY, job->ldv)))
         return tiny_ctx_status(ctx);
     return TINY_OK;
 }
 
-TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *u, const tiny_tensor *s, const tiny_tensor *vt)
+TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *u, const tiny_tensor *s,
+                              const tiny_tensor *vt)
 {
     tinyi_svd_job job;
     tiny_status st = tinyi_ctx_check(ctx);

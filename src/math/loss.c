@@ -1,12 +1,12 @@
 /* src/math/loss.c - cross-entropy of classes, with label smoothing
  * Paper    C. Szegedy et al., "Rethinking the Inception Architecture", 2016 (arXiv 1512.00567), section 7: smoothing.
  * Formula  (1/N) sum over rows of  log sum_j e^x[j] - (1 - e) x[label] - e (1/n) sum_j x[j]
- * Data     rows of any strides; rows that are not dense go through a buffer of one thread. The loss of each row is kept in
- *          double and added in the order of rows by one thread: the result does not depend on their number.
+ * Data     rows of any strides; rows that are not dense go through a buffer of one thread. The loss of each row is kept
+ *          in double and added in the order of rows by one thread: the result does not depend on their number.
  * Cost     one exponential and 4 bytes a number.
  * Error    the sum of exponentials is off by (n/4 + 6) u under a logarithm, n at most 1024 (blocks), the sum of x by
- *          (n/4 + 3) u of the absolute values. A loss with smoothing e is at least e log n (Jensen), without one rarely below
- *          1 for the generated rows of 64 and more numbers: SCALE (80 + 3 n) u.                                            */
+ *          (n/4 + 3) u of the absolute values. A loss with smoothing e is at least e log n (Jensen), without one rarely
+ *          below 1 for the generated rows of 64 and more numbers: SCALE (80 + 3 n) u. */
 #include "math/loss.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -25,7 +25,8 @@ TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r)
 {
     const tiny_tensor *label = op->in[1];
     tiny_idx at = tinyi_walk_element(label, r);
-    return label->dtype == TINY_I64 ? (tiny_idx)((const int64_t *)label->data)[at] : (tiny_idx)((const int32_t *)label->data)[at];
+    return label->dtype == TINY_I64 ? (tiny_idx)((const int64_t *)label->data)[at]
+                                    : (tiny_idx)((const int32_t *)label->data)[at];
 }
 
 static tiny_status tinyi_loss_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
@@ -35,16 +36,24 @@ static tiny_status tinyi_loss_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     char tx[96], tl[96];
     tiny_idx r, n;
     int i, same = label->rank + 1 == x->rank;
-    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "cross_entropy: x must be f32 or f64, not %s", tiny_dtype_name(x->dtype));
+    if (!tinyi_is_real(x))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "cross_entropy: x must be f32 or f64, not %s", tiny_dtype_name(x->dtype));
     if (label->dtype != TINY_I32 && label->dtype != TINY_I64)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "cross_entropy: the labels must be i32 or i64, not %s", tiny_dtype_name(label->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "cross_entropy: the labels must be i32 or i64, not %s",
+                          tiny_dtype_name(label->dtype));
     for (i = 0; same && i < label->rank; i++) same = label->dim[i] == x->dim[i];
-    if (!same) return tinyi_fail(ctx, TINY_E_SHAPE, "cross_entropy: x is %s and the labels are %s; each row of x needs one", tinyi_shape_text(x, tx), tinyi_shape_text(label, tl));
-    if (!(p->smoothing >= 0.0f && p->smoothing < 1.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cross_entropy: smoothing %g must be in 0..1, without 1", (double)p->smoothing);
+    if (!same)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "cross_entropy: x is %s and the labels are %s; each row of x needs one",
+                          tinyi_shape_text(x, tx), tinyi_shape_text(label, tl));
+    if (!(p->smoothing >= 0.0f && p->smoothing < 1.0f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cross_entropy: smoothing %g must be in 0..1, without 1",
+                          (double)p->smoothing);
     n = x->dim[x->rank - 1];
     for (r = 0; op->out[0] && r < tiny_tensor_count(label); r++) {
         tiny_idx l = tinyi_loss_label(op, r);
-        if ((l < 0 || l >= n) && !(p->skip && l == -1)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cross_entropy: label %td is %td, but there are %td classes", r, l, n);
+        if ((l < 0 || l >= n) && !(p->skip && l == -1))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cross_entropy: label %td is %td, but there are %td classes", r, l,
+                              n);
     }
     tinyi_want(&want[0], x->dtype, 0, NULL);
     return TINY_OK;
@@ -167,7 +176,8 @@ TINYI_ROW tinyi_row_cross_entropy = TINYI_ROW_OF("cross_entropy", TINY_OP_CROSS_
     GRADIENT(tinyi_grad_cross_entropy), KERNELS(tinyi_kernels_of_loss),
     SAYS("y = mean(log sum e^x - (1 - e) x[label] - e mean(x))"));
 
-TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y)
+TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label,
+                                        const tiny_cross_entropy_params *params, const tiny_tensor *y)
 {
     return tinyi_call(ctx, TINY_OP_CROSS_ENTROPY, x, label, params, y);
 }

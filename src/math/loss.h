@@ -9,9 +9,11 @@ typedef struct tiny_cross_entropy_params {
     int skip;                               /* nonzero: rows with the label -1 are left out */
 } tiny_cross_entropy_params;
 
-/* y = mean over rows of log sum e^x - (1 - e) x[label] - e mean(x); x (..., n), label (...) i32 or i64 in 0..n-1, y of rank 0;
+/* y = mean over rows of log sum e^x - (1 - e) x[label] - e mean(x); x (..., n), label (...) i32 or i64 in 0..n-1, y of
+ * rank 0;
  * 0 where no row is left. The labels must stand ready when the call is made. */
-TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y);
+TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label,
+                                        const tiny_cross_entropy_params *params, const tiny_tensor *y);
 
 #define TINYI_OPS_LOSS(ROW) ROW(CROSS_ENTROPY, cross_entropy)
 

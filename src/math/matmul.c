@@ -1,33 +1,42 @@
 /* src/math/matmul.c - products of matrices: the rows of the table
  * Formula  y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j]); int8: the sum, or act(scale_a[i] scale_b[j] sum + bias[j]).
- * Data     see matmul.h. The reference sums in double in the order of k and rounds once; the int8 sum is exact modulo 2^32.
- * Error    f32: every number of y is a sum of k products and a bias, in one accumulator or several, fused or not: at most
- *          k + 1 roundings of partial sums and one of each product, each at most u times the sum of magnitudes M:
- *          (k + 2) u M to first order; the factor 1.01 holds the rest up to k = 2^17. An activation has a slope of at most
- *          1.13 (relu2: 2 M), and M passed through it is at least M / 2 (relu2: M^2): 2.3 times that, and 8 u of its own.
- *          int8 with scales: 6 roundings, times 2.3, and 8.
- * Left out y += a b: an accumulating form, and factors of y other than 1.                                             */
+ * Data     see matmul.h. The reference sums in double in the order of k and rounds once; the int8 sum is exact modulo
+ *          2^32.
+ * Error    f32: every number of y is a sum of k products and a bias, in one accumulator or several, fused or not: at
+ *          most k + 1 roundings of partial sums and one of each product, each at most u times the sum of magnitudes M:
+ *          (k + 2) u M to first order; the factor 1.01 holds the rest up to k = 2^17. An activation has a slope of at
+ *          most 1.13 (relu2: 2 M), and M passed through it is at least M / 2 (relu2: M^2): 2.3 times that, and 8 u of
+ *          its own. int8 with scales: 6 roundings, times 2.3, and 8.
+ * Left out y += a b: an accumulating form, and factors of y other than 1. */
 #include <string.h>
 #include "math/gemm_inside.h"
 #include "math/gemm_i8_inside.h"
 #include "math/elem.h"
 #include "math/rows_inside.h"
 
-static int tinyi_matmul_act(const tiny_op *op) { return op->params ? ((const tiny_matmul_params *)op->params)->act : TINY_ACT_NONE; }
+static int tinyi_matmul_act(const tiny_op *op)
+{
+    return op->params ? ((const tiny_matmul_params *)op->params)->act : TINY_ACT_NONE;
+}
 
 /* ---- shape and cost */
 
-static tiny_status tinyi_matmul_dims(tiny_ctx *ctx, const char *name, const tiny_op *op, tiny_dtype dtype, tiny_tensor *want)
+static tiny_status tinyi_matmul_dims(tiny_ctx *ctx, const char *name, const tiny_op *op, tiny_dtype dtype,
+                                     tiny_tensor *want)
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1];
     tiny_idx dim[TINY_MAX_RANK];
     int rank, i, act = tinyi_matmul_act(op);
     char text_a[96], text_b[96];
     if (a->rank < 2 || b->rank < 2)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s; both need at least two axes", name, tinyi_shape_text(a, text_a), tinyi_shape_text(b, text_b));
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s; both need at least two axes", name,
+                          tinyi_shape_text(a, text_a), tinyi_shape_text(b, text_b));
     if (a->dim[a->rank - 1] != b->dim[b->rank - 2])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a row of a has %td numbers, a column of b has %td", name, a->dim[a->rank - 1], b->dim[b->rank - 2]);
-    if (act < 0 || act >= TINY_ACT_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: activation %d is unknown; 0 to %d are there", name, act, (int)TINY_ACT_COUNT - 1);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a row of a has %td numbers, a column of b has %td", name,
+                          a->dim[a->rank - 1], b->dim[b->rank - 2]);
+    if (act < 0 || act >= TINY_ACT_COUNT)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: activation %d is unknown; 0 to %d are there", name, act,
+                          (int)TINY_ACT_COUNT - 1);
     rank = TINYI_MAX(a->rank, b->rank);
     dim[rank - 2] = a->dim[a->rank - 2];
     dim[rank - 1] = b->dim[b->rank - 1];
@@ -35,7 +44,8 @@ static tiny_status tinyi_matmul_dims(tiny_ctx *ctx, const char *name, const tiny
         int ia = i - rank + a->rank, ib = i - rank + b->rank;
         tiny_idx da = ia >= 0 ? a->dim[ia] : 1, db = ib >= 0 ? b->dim[ib] : 1;
         if (da != db && da != 1 && db != 1)
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: batches of a %s and b %s do not fit together", name, tinyi_shape_text(a, text_a), tinyi_shape_text(b, text_b));
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: batches of a %s and b %s do not fit together", name,
+                              tinyi_shape_text(a, text_a), tinyi_shape_text(b, text_b));
         dim[i] = da == 1 ? db : da;
     }
     tinyi_want(want, dtype, rank, dim);
@@ -43,12 +53,17 @@ static tiny_status tinyi_matmul_dims(tiny_ctx *ctx, const char *name, const tiny
 }
 
 /* bias and scales: of one type, one number for each of n, or absent */
-static tiny_status tinyi_matmul_vector(tiny_ctx *ctx, const char *name, const char *what, const tiny_tensor *t, tiny_dtype type, tiny_idx n)
+static tiny_status tinyi_matmul_vector(tiny_ctx *ctx, const char *name, const char *what, const tiny_tensor *t,
+                                       tiny_dtype type, tiny_idx n)
 {
     char text[96];
     if (!t) return TINY_OK;
-    if (t->dtype != type) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s must be %s, not %s", name, what, tiny_dtype_name(type), tiny_dtype_name(t->dtype));
-    if (t->rank != 1 || t->dim[0] != n) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have %td numbers", name, what, tinyi_shape_text(t, text), n);
+    if (t->dtype != type)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s must be %s, not %s", name, what, tiny_dtype_name(type),
+                          tiny_dtype_name(t->dtype));
+    if (t->rank != 1 || t->dim[0] != n)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have %td numbers", name, what,
+                          tinyi_shape_text(t, text), n);
     return TINY_OK;
 }
 
@@ -56,9 +71,12 @@ static tiny_status tinyi_matmul_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1];
     tiny_status st;
-    if (!tinyi_is_real(a)) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: a must be f32 or f64, not %s", tiny_dtype_name(a->dtype));
-    if (a->dtype == TINY_F64 ? b->dtype != TINY_F64 : b->dtype != TINY_F32 && b->dtype != TINY_F16 && b->dtype != TINY_BF16)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: b must be %s, not %s", a->dtype == TINY_F64 ? "f64 as a is" : "f32, f16 or bf16", tiny_dtype_name(b->dtype));
+    if (!tinyi_is_real(a))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: a must be f32 or f64, not %s", tiny_dtype_name(a->dtype));
+    if (a->dtype == TINY_F64 ? b->dtype != TINY_F64
+                             : b->dtype != TINY_F32 && b->dtype != TINY_F16 && b->dtype != TINY_BF16)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: b must be %s, not %s",
+                          a->dtype == TINY_F64 ? "f64 as a is" : "f32, f16 or bf16", tiny_dtype_name(b->dtype));
     st = tinyi_matmul_dims(ctx, "matmul", op, a->dtype, &want[0]);
     return st ? st : tinyi_matmul_vector(ctx, "matmul", "bias", op->in[2], a->dtype, want[0].dim[want[0].rank - 1]);
 }
@@ -68,13 +86,19 @@ static tiny_status tinyi_matmul_i8_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     const tiny_tensor *a = op->in[0], *b = op->in[1];
     const int scaled = op->in[2] || op->in[3];
     tiny_status st;
-    if (a->dtype != TINY_I8 && a->dtype != TINY_U8) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_i8: a must be i8 or u8, not %s", tiny_dtype_name(a->dtype));
-    if (b->dtype != TINY_I8) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_i8: b must be i8, not %s", tiny_dtype_name(b->dtype));
+    if (a->dtype != TINY_I8 && a->dtype != TINY_U8)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_i8: a must be i8 or u8, not %s", tiny_dtype_name(a->dtype));
+    if (b->dtype != TINY_I8)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_i8: b must be i8, not %s", tiny_dtype_name(b->dtype));
     if (!scaled && (op->in[4] || tinyi_matmul_act(op)))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_i8: without scales y holds the integer sums, and there is neither bias nor activation");
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "matmul_i8: without scales y holds the integer sums, and there is neither bias nor activation");
     /* a view of stride 0 may be longer than any memory; 32 rows and 32 columns of it are packed */
     if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 2048)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_i8: rows of %td numbers; a block of them is more than this machine can address", a->dim[a->rank - 1]);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "matmul_i8: rows of %td numbers; a block of them is more than this machine can address",
+                          a->dim[a->rank - 1]);
     st = tinyi_matmul_dims(ctx, "matmul_i8", op, scaled ? TINY_F32 : TINY_I32, &want[0]);
     if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_a", op->in[2], TINY_F32, want[0].dim[want[0].rank - 2]);
     if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_b", op->in[3], TINY_F32, want[0].dim[want[0].rank - 1]);
@@ -86,7 +110,8 @@ static void tinyi_matmul_cost(const tiny_op *op, tiny_cost *cost)
     const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
     double k = (double)a->dim[a->rank - 1], n = (double)tiny_tensor_count(y);
     cost->flops = 2.0 * n * k;
-    cost->bytes = (double)tiny_tensor_count(a) * (double)tiny_dtype_bytes(a->dtype) + (double)tiny_tensor_count(b) * (double)tiny_dtype_bytes(b->dtype) + 4.0 * n;
+    cost->bytes = (double)tiny_tensor_count(a) * (double)tiny_dtype_bytes(a->dtype) +
+                  (double)tiny_tensor_count(b) * (double)tiny_dtype_bytes(b->dtype) + 4.0 * n;
 }
 
 static double tinyi_matmul_terms(const tiny_op *op)
@@ -153,31 +178,38 @@ static void tinyi_matmul_ref(const tiny_op *op)
     for (q = 0; q < batches; q++)
         for (i = 0; i < m; i++)
             for (j = 0; j < n; j++) {
-                tiny_idx at_a = tinyi_matmul_start(a, y, q) + i * a->stride[a->rank - 2], at_b = tinyi_matmul_start(b, y, q) + j * b->stride[b->rank - 1];
+                tiny_idx at_a = tinyi_matmul_start(a, y, q) + i * a->stride[a->rank - 2],
+                         at_b = tinyi_matmul_start(b, y, q) + j * b->stride[b->rank - 1];
                 double sum = 0.0;
                 for (k = 0; k < depth; k++)
-                    sum += tinyi_matmul_get(a, at_a + k * a->stride[a->rank - 1]) * tinyi_matmul_get(b, at_b + k * b->stride[b->rank - 2]);
+                    sum += tinyi_matmul_get(a, at_a + k * a->stride[a->rank - 1]) *
+                           tinyi_matmul_get(b, at_b + k * b->stride[b->rank - 2]);
                 if (bias) sum += tinyi_real(bias->data, bias->dtype, j * bias->stride[0]);
                 if (y->dtype == TINY_F32) sum = (double)tinyi_round_f32(sum);
-                tinyi_real_set(y->data, y->dtype, tinyi_matmul_start(y, y, q) + i * y->stride[y->rank - 2] + j * y->stride[y->rank - 1], tinyi_matmul_activate(tinyi_matmul_act(op), sum));
+                tinyi_real_set(y->data, y->dtype,
+                               tinyi_matmul_start(y, y, q) + i * y->stride[y->rank - 2] + j * y->stride[y->rank - 1],
+                               tinyi_matmul_activate(tinyi_matmul_act(op), sum));
             }
 }
 
 static void tinyi_matmul_i8_ref(const tiny_op *op)
 {
-    const tiny_tensor *a = op->in[0], *b = op->in[1], *scale_a = op->in[2], *scale_b = op->in[3], *bias = op->in[4], *y = op->out[0];
+    const tiny_tensor *a = op->in[0], *b = op->in[1], *scale_a = op->in[2], *scale_b = op->in[3], *bias = op->in[4],
+                      *y = op->out[0];
     const tiny_idx m = y->dim[y->rank - 2], n = y->dim[y->rank - 1], depth = a->dim[a->rank - 1];
     tiny_idx q, i, j, k, batches = tinyi_matmul_batches(y);
     for (q = 0; q < batches; q++)
         for (i = 0; i < m; i++)
             for (j = 0; j < n; j++) {
-                tiny_idx at_a = tinyi_matmul_start(a, y, q) + i * a->stride[a->rank - 2], at_b = tinyi_matmul_start(b, y, q) + j * b->stride[b->rank - 1];
+                tiny_idx at_a = tinyi_matmul_start(a, y, q) + i * a->stride[a->rank - 2],
+                         at_b = tinyi_matmul_start(b, y, q) + j * b->stride[b->rank - 1];
                 tiny_idx at_y = tinyi_matmul_start(y, y, q) + i * y->stride[y->rank - 2] + j * y->stride[y->rank - 1];
                 uint32_t sum = 0;
                 int32_t s;
                 for (k = 0; k < depth; k++) {
                     tiny_idx at = at_a + k * a->stride[a->rank - 1];
-                    int x = a->dtype == TINY_U8 ? (int)((const uint8_t *)a->data)[at] : (int)((const int8_t *)a->data)[at];
+                    int x =
+                        a->dtype == TINY_U8 ? (int)((const uint8_t *)a->data)[at] : (int)((const int8_t *)a->data)[at];
                     sum += (uint32_t)(x * (int)((const int8_t *)b->data)[at_b + k * b->stride[b->rank - 2]]);
                 }
                 memcpy(&s, &sum, sizeof s);
@@ -187,7 +219,8 @@ static void tinyi_matmul_i8_ref(const tiny_op *op)
                     if (scale_a) r *= (double)((const float *)scale_a->data)[i * scale_a->stride[0]];
                     if (scale_b) r *= (double)((const float *)scale_b->data)[j * scale_b->stride[0]];
                     if (bias) r += (double)((const float *)bias->data)[j * bias->stride[0]];
-                    tinyi_real_set(y->data, TINY_F32, at_y, tinyi_matmul_activate(tinyi_matmul_act(op), (double)tinyi_round_f32(r)));
+                    tinyi_real_set(y->data, TINY_F32, at_y,
+                                   tinyi_matmul_activate(tinyi_matmul_act(op), (double)tinyi_round_f32(r)));
                 }
             }
 }
@@ -253,7 +286,11 @@ static void tinyi_matmul_case_dims(tiny_case *c, tiny_idx *m, tiny_idx *n, tiny_
     case 2: *m = tiny_case_dim(c, 600); *n = 1 + tiny_case_pick(c, 8); *k = tiny_case_dim(c, 3000); break;
     case 3: *m = 9 + tiny_case_pick(c, 90); *n = 90 + tiny_case_pick(c, 300); *k = 100 + tiny_case_pick(c, 700); break;
     case 4: *m = 97 + tiny_case_pick(c, 40); *n = 97 + tiny_case_pick(c, 60); *k = 257 + tiny_case_pick(c, 500); break;
-    case 7: *m = c->index % 16 == 7 ? 385 + tiny_case_pick(c, 30) : 100; *n = 97 + tiny_case_pick(c, 30); *k = 390 + tiny_case_pick(c, 20); break;
+    case 7:
+        *m = c->index % 16 == 7 ? 385 + tiny_case_pick(c, 30) : 100;
+        *n = 97 + tiny_case_pick(c, 30);
+        *k = 390 + tiny_case_pick(c, 20);
+        break;
     default: *m = tiny_case_dim(c, 70); *n = tiny_case_dim(c, 70); *k = tiny_case_dim(c, 200); break;
     }
 }
@@ -314,11 +351,25 @@ static void tinyi_matmul_i8_cases(tiny_case *c)
 }
 
 /* the bias and the activation behind a product */
-#define TINYI_MATMUL_ENDS TINYI_K_binary_f32, TINYI_K_relu_f32, TINYI_K_relu2_f32, TINYI_K_silu_f32, TINYI_K_gelu_f32, TINYI_K_gelu_tanh_f32
-static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemm_f32_turn,
-    TINYI_K_gemm_f32_shape, TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_K_f16_to_f32, TINYI_K_bf16_to_f32, TINYI_MATMUL_ENDS, -1 };
-static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_shape, TINYI_K_gemm_i8_row, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
-    TINYI_K_gemm_i8_end, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_MATMUL_ENDS, -1 };
+#define TINYI_MATMUL_ENDS \
+    TINYI_K_binary_f32, TINYI_K_relu_f32, TINYI_K_relu2_f32, TINYI_K_silu_f32, TINYI_K_gelu_f32, TINYI_K_gelu_tanh_f32
+static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile,
+                                                 TINYI_K_gemm_f32_rows,
+                                                 TINYI_K_gemm_f32_pack,
+                                                 TINYI_K_gemm_f32_turn,
+                                                 TINYI_K_gemm_f32_shape,
+                                                 TINYI_K_gemv_dot,
+                                                 TINYI_K_gemv_axpy,
+                                                 TINYI_K_transpose_b4,
+                                                 TINYI_K_copy_rows,
+                                                 TINYI_K_f16_to_f32,
+                                                 TINYI_K_bf16_to_f32,
+                                                 TINYI_MATMUL_ENDS,
+                                                 -1 };
+static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile,  TINYI_K_gemm_i8_dot,   TINYI_K_gemm_i8_shape,
+                                                    TINYI_K_gemm_i8_row,   TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave,
+                                                    TINYI_K_gemm_i8_begin, TINYI_K_gemm_i8_end,   TINYI_K_transpose_b4,
+                                                    TINYI_K_copy_rows,     TINYI_MATMUL_ENDS,     -1 };
 
 TINYI_ROW tinyi_row_matmul = TINYI_ROW_OF("matmul", TINY_OP_MATMUL, TAKES(3, 2), GIVES(1), PARAMS(tiny_matmul_params),
     FLAGS(TINY_OP_F64 | TINY_OP_LATE),
@@ -333,7 +384,8 @@ TINYI_ROW tinyi_row_matmul_i8 = TINYI_ROW_OF("matmul_i8", TINY_OP_MATMUL_I8, TAK
     GRADIENT(NULL), KERNELS(tinyi_kernels_of_matmul_i8),
     SAYS("y[i][j] = act(scale_a[i] scale_b[j] sum_k a[i][k] b[k][j] + bias[j])"));
 
-TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias, int act, const tiny_tensor *y)
+TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias,
+                                 int act, const tiny_tensor *y)
 {
     tiny_op op;
     tiny_matmul_params p;
@@ -348,8 +400,9 @@ TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny
     return tiny_run(ctx, &op);
 }
 
-TINY_API tiny_status tiny_matmul_i8(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *scale_a, const tiny_tensor *scale_b,
-                                    const tiny_tensor *bias, int act, const tiny_tensor *y)
+TINY_API tiny_status tiny_matmul_i8(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b,
+                                    const tiny_tensor *scale_a, const tiny_tensor *scale_b, const tiny_tensor *bias,
+                                    int act, const tiny_tensor *y)
 {
     tiny_op op;
     tiny_matmul_params p;

@@ -5,7 +5,8 @@
  *          read the same rows again from the second-level cache.
  *          AXPY: w is dense along r. A piece is a range of r, and its sums lie in the first-level cache.
  * Cost     the bytes of w: the time is that of reading them.
- * Error    DOT: lanes are summed one by one, then added up; AXPY: one sum in order of k. Both are sums of k products.  */
+ * Error    DOT: lanes are summed one by one, then added up; AXPY: one sum in order of k. Both are sums of k
+ *          products. */
 #include <string.h>
 #include "math/matvec_inside.h"
 
@@ -14,7 +15,8 @@ TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
     const tinyi_gemm *g = &p->g;
     const tinyi_kernels *k = team->k;
     const tiny_idx n_batch = g->batch[0] * g->batch[1], es = (tiny_idx)tiny_dtype_bytes((tiny_dtype)g->b.dtype);
-    const tiny_idx deep = TINYI_GEMV_BYTES / TINYI_GEMM_NC_MAX / es / 4 * 4;    /* AXPY: of k in one go, so that further vectors find w in the cache */
+    /* AXPY: of k in one go, so that further vectors find w in the cache */
+    const tiny_idx deep = TINYI_GEMV_BYTES / TINYI_GEMM_NC_MAX / es / 4 * 4;
     tiny_idx grain, q, q0, q1, pieces, c, d, n;
     float *t = (float *)team->own;
     const float *gathered = NULL;
@@ -34,16 +36,21 @@ TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
             const float *x = gathered ? gathered : (const float *)(const void *)one.a.data;
             n = TINYI_MIN(g->n - r, grain);
             if (p->form == TINYI_GEMM_DOT) {
-                const tiny_idx rows = g->m > 4 && k->from[TINYI_K_gemv_dot] != TINY_TARGET_AVX2 ? 4 : n;     /* there a piece comes from the second level twice as fast as it is used */
+                /* there a piece comes from the second level twice as fast as it is used */
+                const tiny_idx rows = g->m > 4 && k->from[TINYI_K_gemv_dot] != TINY_TARGET_AVX2 ? 4 : n;
                 for (d = 0; d < n; d += rows)
                     for (c = 0; c < g->m; c += 4)
-                        TINYI_OF(k, gemv_dot)(t + c * grain + d, 1, grain, tinyi_gemm_at(&one.b, r + d, 0), one.b.dtype, one.b.row, (size_t)TINYI_MIN(n - d, rows), x + c * x_row, x_row,
-                                    (int)TINYI_MIN(g->m - c, 4), (size_t)g->k);
+                        TINYI_OF(k, gemv_dot)
+                        (t + c * grain + d, 1, grain, tinyi_gemm_at(&one.b, r + d, 0), one.b.dtype, one.b.row,
+                         (size_t)TINYI_MIN(n - d, rows), x + c * x_row, x_row, (int)TINYI_MIN(g->m - c, 4),
+                         (size_t)g->k);
             } else {
                 memset(t, 0, (size_t)(g->m * grain) * sizeof *t);
                 for (d = 0; d < g->k; d += deep)
                     for (c = 0; c < g->m; c++)
-                        TINYI_OF(k, gemv_axpy)(t + c * grain, tinyi_gemm_at(&one.b, r, d), one.b.dtype, one.b.k, x + c * x_row + d, 1, (size_t)TINYI_MIN(g->k - d, deep), (size_t)n);
+                        TINYI_OF(k, gemv_axpy)
+                        (t + c * grain, tinyi_gemm_at(&one.b, r, d), one.b.dtype, one.b.k, x + c * x_row + d, 1,
+                         (size_t)TINYI_MIN(g->k - d, deep), (size_t)n);
             }
             for (c = 0; c < g->m; c++) tinyi_gemm_finish(k, &one, t + c * grain, c, r, n);
             tinyi_gemm_put(k, &one, t, grain, 0, r, g->m, n);

@@ -1,6 +1,6 @@
 /* src/math/norm.c - RMS, layer, group and length normalisation
- * Papers   B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", 2019 (arXiv 1910.07467), eq. 4, eps inside the
- *          root as models do. J. Ba, J. Kiros, G. Hinton, "Layer Normalization", 2016 (arXiv 1607.06450), eq. 3.
+ * Papers   B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", 2019 (arXiv 1910.07467), eq. 4, eps inside
+ *          the root as models do. J. Ba, J. Kiros, G. Hinton, "Layer Normalization", 2016 (arXiv 1607.06450), eq. 3.
  *          Y. Wu, K. He, "Group Normalization", 2018 (arXiv 1803.08494), eq. 1 and 7.
  * Formula  rmsnorm    y[i] = g[i] x[i] / sqrt((1/n) sum_j x[j]^2 + eps)
  *          layernorm  y[i] = g[i] (x[i] - m) / sqrt((1/n) sum_j (x[j] - m)^2 + eps) + b[i], m = (1/n) sum_j x[j]
@@ -8,13 +8,13 @@
  *          l2norm     y[i] = x[i] / max(sqrt(sum_j x[j]^2), eps)
  * Data     rows of any strides; what is not dense goes through a buffer, one for each thread. y may be x.
  * Cost     rmsnorm 4n flops, reads x twice; layernorm 9n, three times: rows up to 8k values stay in the first cache.
- * Error    Sums: float inside a block of 4096 with four accumulators a lane, double above: relative (n/4 + 3) u, n never
- *          above 4096. rmsnorm, l2norm: half of that through the root, three roundings more: (5 + n/8) ulp.
- *          layernorm, groupnorm: the mean is a float, mid, and a rest that is summed over x - mid, so that a large common
- *          offset does not enter; rest is off by (n/4 + 3) u of the deviation, the deviation by half of that, and the
- *          largest |y| is no smaller than one deviation: NORM (16 + 0.4 n) u where the largest |y| is not far below the
- *          largest |g| + |b| (if they cancel there, the error is relative to those).
- * Left out partial RMS (pRMSNorm of the paper): no released model uses it.                                              */
+ * Error    Sums: float inside a block of 4096 with four accumulators a lane, double above: relative (n/4 + 3) u, n
+ *          never above 4096. rmsnorm, l2norm: half of that through the root, three roundings more: (5 + n/8) ulp.
+ *          layernorm, groupnorm: the mean is a float, mid, and a rest that is summed over x - mid, so that a large
+ *          common offset does not enter; rest is off by (n/4 + 3) u of the deviation, the deviation by half of that,
+ *          and the largest |y| is no smaller than one deviation: NORM (16 + 0.4 n) u where the largest |y| is not far
+ *          below the largest |g| + |b| (if they cancel there, the error is relative to those).
+ * Left out partial RMS (pRMSNorm of the paper): no released model uses it. */
 #include <string.h>
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -63,16 +63,19 @@ static tiny_status tinyi_norm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     tinyi_norm_read(op, &a);
     for (i = 0; i < TINY_OP_MAX_IN; i++)
         if (op->in[i] && (!tinyi_is_real(x) || op->in[i]->dtype != x->dtype))
-            return tinyi_fail(ctx, TINY_E_DTYPE, "%s: input %d must be f32, or all f64, not %s", name, i, tiny_dtype_name(op->in[i]->dtype));
+            return tinyi_fail(ctx, TINY_E_DTYPE, "%s: input %d must be f32, or all f64, not %s", name, i,
+                              tiny_dtype_name(op->in[i]->dtype));
     if (x->rank < (grouped ? 2 : 1))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has rank %d; it needs %s", name, x->rank, grouped ? "an axis of images and one of channels" : "an axis to go over");
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has rank %d; it needs %s", name, x->rank,
+                          grouped ? "an axis of images and one of channels" : "an axis to go over");
     if (!(p->eps - p->eps == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: eps is not a finite number", name);
     n = grouped ? x->dim[1] : x->dim[x->rank - 1];
     for (i = 0; i < 2; i++) {
         v = i ? a.b : a.g;
         if (v && (v->rank != 1 || v->dim[0] != n)) {
             char text[96];
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have %td values, one for each %s", name, i ? "b" : "g", tinyi_shape_text(v, text), n,
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have %td values, one for each %s", name,
+                              i ? "b" : "g", tinyi_shape_text(v, text), n,
                               grouped ? "channel of x" : "value of a row of x");
         }
     }
@@ -83,7 +86,8 @@ static tiny_status tinyi_norm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
         for (i = 0; same && i < x->rank; i++) same = a.r->dim[i] == x->dim[i];
         if (!same) {
             char tx[96], tr[96];
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s and r is %s; they must have one shape", name, tinyi_shape_text(x, tx), tinyi_shape_text(a.r, tr));
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s and r is %s; they must have one shape", name,
+                              tinyi_shape_text(x, tx), tinyi_shape_text(a.r, tr));
         }
         tinyi_want(&want[1], x->dtype, x->rank, x->dim);
     }
@@ -120,24 +124,32 @@ static double tinyi_norm_terms(const tiny_op *op)
 
 TINY_REF_BEGIN
 /* the value number i of a tensor of rank 1, or 1 or 0 where there is none */
-static double tinyi_norm_weight(const tiny_tensor *t, tiny_idx i, double none) { return t ? tinyi_real(t->data, t->dtype, i * t->stride[0]) : none; }
+static double tinyi_norm_weight(const tiny_tensor *t, tiny_idx i, double none)
+{
+    return t ? tinyi_real(t->data, t->dtype, i * t->stride[0]) : none;
+}
 
 static void tinyi_norm_ref(const tiny_op *op)
 {
     const double eps = (double)tinyi_norm_eps(op);
-    const int centred = op->kind == TINY_OP_LAYERNORM || op->kind == TINY_OP_ADD_LAYERNORM, length = op->kind == TINY_OP_L2NORM;
+    const int centred = op->kind == TINY_OP_LAYERNORM || op->kind == TINY_OP_ADD_LAYERNORM,
+              length = op->kind == TINY_OP_L2NORM;
     tiny_idx row, i, rows = tinyi_row_count(op->in[0]), n = tinyi_row_length(op->in[0]);
     tinyi_norm_args a;
     tinyi_norm_read(op, &a);
     for (row = 0; n > 0 && row < rows; row++) {
         const tiny_tensor *x = a.x;
         const tiny_dtype type = a.x->dtype;
-        tiny_idx x0 = tinyi_row_at(a.x, row), y0 = tinyi_row_at(a.y, row), x_step = tinyi_row_step(a.x), y_step = tinyi_row_step(a.y);
+        tiny_idx x0 = tinyi_row_at(a.x, row), y0 = tinyi_row_at(a.y, row), x_step = tinyi_row_step(a.x),
+                 y_step = tinyi_row_step(a.y);
         double mean = 0.0, ss = 0.0, r;
         if (a.r) {
-            tiny_idx p0 = tinyi_row_at(a.r, row), s0 = tinyi_row_at(a.s, row), p_step = tinyi_row_step(a.r), s_step = tinyi_row_step(a.s);
+            tiny_idx p0 = tinyi_row_at(a.r, row), s0 = tinyi_row_at(a.s, row), p_step = tinyi_row_step(a.r),
+                     s_step = tinyi_row_step(a.s);
             for (i = 0; i < n; i++)
-                tinyi_real_set(a.s->data, type, s0 + i * s_step, tinyi_real(x->data, type, x0 + i * x_step) + tinyi_real(a.r->data, type, p0 + i * p_step));
+                tinyi_real_set(a.s->data, type, s0 + i * s_step,
+                               tinyi_real(x->data, type, x0 + i * x_step) +
+                                   tinyi_real(a.r->data, type, p0 + i * p_step));
             x = a.s;
             x0 = s0;
             x_step = s_step;
@@ -154,7 +166,8 @@ static void tinyi_norm_ref(const tiny_op *op)
         } else r = 1.0 / tinyi_sqrt(ss / (double)n + eps);
         for (i = 0; i < n; i++)
             tinyi_real_set(a.y->data, type, y0 + i * y_step,
-                           (tinyi_real(x->data, type, x0 + i * x_step) - mean) * r * tinyi_norm_weight(a.g, i, 1.0) + tinyi_norm_weight(a.b, i, 0.0));
+                           (tinyi_real(x->data, type, x0 + i * x_step) - mean) * r * tinyi_norm_weight(a.g, i, 1.0) +
+                               tinyi_norm_weight(a.b, i, 0.0));
     }
 }
 
@@ -223,7 +236,8 @@ static void tinyi_norm_length_one(const tinyi_kernels *k, float *y, const float 
 {
     double ss = 0.0, r;
     tiny_idx i;
-    for (i = 0; i < n; i += TINYI_NORM_BLOCK) ss += (double)TINYI_OF(k, dot_f32)(x + i, x + i, (size_t)TINYI_MIN(n - i, TINYI_NORM_BLOCK));
+    for (i = 0; i < n; i += TINYI_NORM_BLOCK)
+        ss += (double)TINYI_OF(k, dot_f32)(x + i, x + i, (size_t)TINYI_MIN(n - i, TINYI_NORM_BLOCK));
     if (tinyi_norm_doubtful(ss, eps))
         for (ss = 0.0, i = 0; i < n; i++) ss += (double)x[i] * (double)x[i];
     r = tinyi_sqrt(ss);
@@ -236,8 +250,9 @@ enum { TINYI_NORM_X, TINYI_NORM_R, TINYI_NORM_G, TINYI_NORM_B, TINYI_NORM_Y, TIN
 
 static int tinyi_norm_gathers(const tinyi_norm_args *a)
 {
-    return tinyi_row_step(a->x) != 1 || tinyi_row_step(a->y) != 1 || (a->r && (tinyi_row_step(a->r) != 1 || tinyi_row_step(a->s) != 1)) ||
-           (a->g && tinyi_row_step(a->g) != 1) || (a->b && tinyi_row_step(a->b) != 1);
+    return tinyi_row_step(a->x) != 1 || tinyi_row_step(a->y) != 1 ||
+           (a->r && (tinyi_row_step(a->r) != 1 || tinyi_row_step(a->s) != 1)) || (a->g && tinyi_row_step(a->g) != 1) ||
+           (a->b && tinyi_row_step(a->b) != 1);
 }
 
 static void tinyi_norm_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
@@ -281,12 +296,14 @@ static void tinyi_norm_fast(tiny_team *team, const tiny_op *op)
             float *y = tinyi_row_step(a.y) == 1 ? tinyi_row_f32(a.y, row) : own + TINYI_NORM_Y * n;
             if (a.r) {
                 float *s = tinyi_row_step(a.s) == 1 ? tinyi_row_f32(a.s, row) : own + TINYI_NORM_X * n;
-                TINYI_OF(k, binary_f32)(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
+                TINYI_OF(k, binary_f32)
+                (TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
                 if (tinyi_row_step(a.s) != 1) tinyi_row_scatter(tinyi_row_f32(a.s, row), s, n, tinyi_row_step(a.s));
                 x = s;
             }
             if (op->kind == TINY_OP_L2NORM) tinyi_norm_length_one(k, y, x, n, eps);
-            else if (op->kind == TINY_OP_RMSNORM || op->kind == TINY_OP_ADD_RMSNORM) TINYI_OF(k, rmsnorm_f32)(y, x, g, (size_t)n, eps);
+            else if (op->kind == TINY_OP_RMSNORM || op->kind == TINY_OP_ADD_RMSNORM)
+                TINYI_OF(k, rmsnorm_f32)(y, x, g, (size_t)n, eps);
             else TINYI_OF(k, layernorm_f32)(y, x, g, b, (size_t)n, eps);
             if (tinyi_row_step(a.y) != 1) tinyi_row_scatter(tinyi_row_f32(a.y, row), y, n, tinyi_row_step(a.y));
         }
@@ -319,12 +336,14 @@ static void tinyi_groupnorm_work(const tiny_op *op, int n_threads, size_t *share
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     (void)n_threads;
     (void)shared;
-    if (tinyi_norm_channel_step(x) != 1 || tinyi_norm_channel_step(y) != 1) *own = (size_t)tinyi_norm_channel_of(x, y).n * sizeof(float);
+    if (tinyi_norm_channel_step(x) != 1 || tinyi_norm_channel_step(y) != 1)
+        *own = (size_t)tinyi_norm_channel_of(x, y).n * sizeof(float);
 }
 
 /* Sum and squares about mid over a group; in double value by value when careful. */
-static void tinyi_groupnorm_moments(const tiny_team *team, const tiny_tensor *x, const tinyi_norm_channel *ch, tiny_idx image, tiny_idx c0, tiny_idx c1, double mid,
-                                    int careful, double *sum, double *squares)
+static void tinyi_groupnorm_moments(const tiny_team *team, const tiny_tensor *x, const tinyi_norm_channel *ch,
+                                    tiny_idx image, tiny_idx c0, tiny_idx c1, double mid, int careful, double *sum,
+                                    double *squares)
 {
     tiny_idx c, run, i, step = tinyi_norm_channel_step(x);
     *sum = *squares = 0.0;
@@ -353,7 +372,8 @@ static void tinyi_groupnorm_fast(tiny_team *team, const tiny_op *op)
     const tiny_tensor *x = op->in[0], *g = op->in[1], *b = op->in[2], *y = op->out[0];
     const tinyi_norm_channel ch = tinyi_norm_channel_of(x, y);
     const float eps = tinyi_norm_eps(op);
-    const tiny_idx groups = tinyi_norm_params_of(op)->groups ? tinyi_norm_params_of(op)->groups : 1, per = x->dim[1] / groups, n = tinyi_norm_length(op);
+    const tiny_idx groups = tinyi_norm_params_of(op)->groups ? tinyi_norm_params_of(op)->groups : 1,
+                   per = x->dim[1] / groups, n = tinyi_norm_length(op);
     const tiny_idx x_step = tinyi_norm_channel_step(x), y_step = tinyi_norm_channel_step(y);
     const tinyi_fn_norm_affine_f32 affine = TINYI_K(team, norm_affine_f32);
     tiny_idx u, u0, u1, c, run;
@@ -378,7 +398,8 @@ static void tinyi_groupnorm_fast(tiny_team *team, const tiny_op *op)
                 for (run = 0; run < ch.runs; run++) {
                     const float *p = tinyi_norm_channel_run(x, image, c, run);
                     float *q = tinyi_norm_channel_run(y, image, c, run), *own = (float *)team->own;
-                    const float vg = g ? ((const float *)g->data)[c * g->stride[0]] : 1.0f, vb = b ? ((const float *)b->data)[c * b->stride[0]] : 0.0f;
+                    const float vg = g ? ((const float *)g->data)[c * g->stride[0]] : 1.0f,
+                                vb = b ? ((const float *)b->data)[c * b->stride[0]] : 0.0f;
                     if (x_step != 1) tinyi_row_gather(own, p, ch.n, x_step);
                     affine(y_step == 1 ? q : own, x_step == 1 ? p : own, (size_t)ch.n, &fit, vg, vb);
                     if (y_step != 1) tinyi_row_scatter(q, own, ch.n, y_step);
@@ -474,7 +495,8 @@ TINYI_ROW tinyi_row_add_layernorm = TINYI_ROW_OF("add_layernorm", TINY_OP_ADD_LA
     SAYS("s = x + r; y = g (s - mean) / sqrt(variance + eps) + b"));
 
 /* in and out ended by NULL only at the end: optional inputs may be NULL between */
-static tiny_status tinyi_norm_call(tiny_ctx *ctx, int kind, const tiny_tensor *const *in, int n_in, float eps, int groups, const tiny_tensor *out0, const tiny_tensor *out1)
+static tiny_status tinyi_norm_call(tiny_ctx *ctx, int kind, const tiny_tensor *const *in, int n_in, float eps,
+                                   int groups, const tiny_tensor *out0, const tiny_tensor *out1)
 {
     tiny_norm_params p;
     tiny_op op;
@@ -491,7 +513,8 @@ static tiny_status tinyi_norm_call(tiny_ctx *ctx, int kind, const tiny_tensor *c
     return tiny_run(ctx, &op);
 }
 
-TINY_API tiny_status tiny_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, float eps, const tiny_tensor *y)
+TINY_API tiny_status tiny_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, float eps,
+                                  const tiny_tensor *y)
 {
     const tiny_tensor *in[2];
     in[0] = x;
@@ -499,7 +522,8 @@ TINY_API tiny_status tiny_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tin
     return tinyi_norm_call(ctx, TINY_OP_RMSNORM, in, 2, eps, 0, y, NULL);
 }
 
-TINY_API tiny_status tiny_layernorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, float eps, const tiny_tensor *y)
+TINY_API tiny_status tiny_layernorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b,
+                                    float eps, const tiny_tensor *y)
 {
     const tiny_tensor *in[3];
     in[0] = x;
@@ -513,7 +537,8 @@ TINY_API tiny_status tiny_l2norm(tiny_ctx *ctx, const tiny_tensor *x, float eps,
     return tinyi_norm_call(ctx, TINY_OP_L2NORM, &x, 1, eps, 0, y, NULL);
 }
 
-TINY_API tiny_status tiny_groupnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, int groups, float eps, const tiny_tensor *y)
+TINY_API tiny_status tiny_groupnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b,
+                                    int groups, float eps, const tiny_tensor *y)
 {
     const tiny_tensor *in[3];
     in[0] = x;
@@ -522,7 +547,8 @@ TINY_API tiny_status tiny_groupnorm(tiny_ctx *ctx, const tiny_tensor *x, const t
     return tinyi_norm_call(ctx, TINY_OP_GROUPNORM, in, 3, eps, groups, y, NULL);
 }
 
-TINY_API tiny_status tiny_add_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *r, const tiny_tensor *g, float eps, const tiny_tensor *s, const tiny_tensor *y)
+TINY_API tiny_status tiny_add_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *r, const tiny_tensor *g,
+                                      float eps, const tiny_tensor *s, const tiny_tensor *y)
 {
     const tiny_tensor *in[3];
     in[0] = x;
@@ -531,8 +557,8 @@ TINY_API tiny_status tiny_add_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const
     return tinyi_norm_call(ctx, TINY_OP_ADD_RMSNORM, in, 3, eps, 0, s, y);
 }
 
-TINY_API tiny_status tiny_add_layernorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *r, const tiny_tensor *g, const tiny_tensor *b, float eps,
-                                        const tiny_tensor *s, const tiny_tensor *y)
+TINY_API tiny_status tiny_add_layernorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *r, const tiny_tensor *g,
+                                        const tiny_tensor *b, float eps, const tiny_tensor *s, const tiny_tensor *y)
 {
     const tiny_tensor *in[4];
     in[0] = x;

@@ -9,21 +9,25 @@ typedef struct tiny_norm_params {
     int groups;                             /* groupnorm only; 0: 1 */
 } tiny_norm_params;
 
-/* Over the last axis of n values, all f32; g and b have n values each, or are NULL for ones and zeros; y may be exactly x.
+/* Over the last axis of n values, all f32; g and b have n values each, or are NULL for ones and zeros; y may be exactly
+ *   x.
  *   rmsnorm     y = g x / sqrt(mean x^2 + eps)
  *   layernorm   y = g (x - mean) / sqrt(variance + eps) + b
  *   l2norm      y = x / max(sqrt(sum x^2), eps); zeros for a row of zeros
  *   groupnorm   as layernorm over each group of channels of each image of x (image, channel, ...): g and b have a value
  *               for each channel; the channels are a multiple of the groups
  *   add_rmsnorm, add_layernorm   s = x + r, then the norm of s; s may be exactly x */
-TINY_API tiny_status tiny_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, float eps, const tiny_tensor *y);
-TINY_API tiny_status tiny_layernorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, float eps, const tiny_tensor *y);
+TINY_API tiny_status tiny_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, float eps,
+                                  const tiny_tensor *y);
+TINY_API tiny_status tiny_layernorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b,
+                                    float eps, const tiny_tensor *y);
 TINY_API tiny_status tiny_l2norm(tiny_ctx *ctx, const tiny_tensor *x, float eps, const tiny_tensor *y);
-TINY_API tiny_status tiny_groupnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, int groups, float eps, const tiny_tensor *y);
-TINY_API tiny_status tiny_add_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *r, const tiny_tensor *g, float eps,
-                                      const tiny_tensor *s, const tiny_tensor *y);
-TINY_API tiny_status tiny_add_layernorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *r, const tiny_tensor *g, const tiny_tensor *b, float eps,
-                                        const tiny_tensor *s, const tiny_tensor *y);
+TINY_API tiny_status tiny_groupnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b,
+                                    int groups, float eps, const tiny_tensor *y);
+TINY_API tiny_status tiny_add_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *r, const tiny_tensor *g,
+                                      float eps, const tiny_tensor *s, const tiny_tensor *y);
+TINY_API tiny_status tiny_add_layernorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *r, const tiny_tensor *g,
+                                        const tiny_tensor *b, float eps, const tiny_tensor *s, const tiny_tensor *y);
 
 #define TINYI_OPS_NORM(ROW) \
     ROW(RMSNORM, rmsnorm) ROW(LAYERNORM, layernorm) ROW(L2NORM, l2norm) ROW(GROUPNORM, groupnorm) \
@@ -34,7 +38,8 @@ TINY_API tiny_status tiny_add_layernorm(tiny_ctx *ctx, const tiny_tensor *x, con
 /* (x - mid - rest) * r is the normed value; mid is a float near the mean */
 typedef struct tinyi_norm_fit { float mid, rest, r; } tinyi_norm_fit;
 
-/* g and b may be NULL, y may be x. moments: sum and sum of squares of x - mid. affine: y = g ((x - mid - rest) r) + b */
+/* g and b may be NULL, y may be x. moments: sum and sum of squares of x - mid. affine: y = g ((x - mid - rest) r) +
+ * b */
 #define TINYI_KERNELS_NORM(K)                                                                                       \
     K(rmsnorm_f32, void, (float *y, const float *x, const float *g, size_t n, float eps))                           \
     K(layernorm_f32, void, (float *y, const float *x, const float *g, const float *b, size_t n, float eps))         \
@@ -44,7 +49,10 @@ typedef struct tinyi_norm_fit { float mid, rest, r; } tinyi_norm_fit;
 /* Squares of floats leave the range of float above 1e19 and below 1e-19. Sums from outside these limits are taken again
  * in double, value by value: it is rare. The small ones matter only beside a small eps. */
 #define TINYI_NORM_BLOCK 4096               /* values summed in float at most */
-TINYI_INLINE int tinyi_norm_doubtful(double squares, float eps) { return !(squares < 1e37) || (squares < 1e-20 && eps < 1e-10f); }
+TINYI_INLINE int tinyi_norm_doubtful(double squares, float eps)
+{
+    return !(squares < 1e37) || (squares < 1e-20 && eps < 1e-10f);
+}
 /* fit from sum and squares about fit->mid over n values; x: the values, for a doubtful row */
 TINYI_FN void tinyi_norm_finish(tinyi_norm_fit *fit, const float *x, size_t n, double sum, double squares, float eps);
 

@@ -4,7 +4,8 @@ static double TINY_FN(tinyi_norm_squares)(const float *x, size_t n, float eps)
 {
     double ss = 0.0;
     size_t i;
-    for (i = 0; i < n; i += TINYI_NORM_BLOCK) ss += (double)TINY_FN(tinyi_dot_f32)(x + i, x + i, TINYI_MIN(n - i, TINYI_NORM_BLOCK));
+    for (i = 0; i < n; i += TINYI_NORM_BLOCK)
+        ss += (double)TINY_FN(tinyi_dot_f32)(x + i, x + i, TINYI_MIN(n - i, TINYI_NORM_BLOCK));
     if (!tinyi_norm_doubtful(ss, eps)) return ss;
     for (ss = 0.0, i = 0; i < n; i++) ss += (double)x[i] * (double)x[i];
     return ss;
@@ -62,7 +63,10 @@ static void TINY_FN(tinyi_norm_moments_f32)(const float *x, size_t n, float mid,
 }
 
 /* normed value of the vector v */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_norm_value)(v_f32 v, v_f32 mid, v_f32 rest, v_f32 r) { return v_mul(v_sub(v_sub(v, mid), rest), r); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_norm_value)(v_f32 v, v_f32 mid, v_f32 rest, v_f32 r)
+{
+    return v_mul(v_sub(v_sub(v, mid), rest), r);
+}
 
 static void TINY_FN(tinyi_layernorm_f32)(float *y, const float *x, const float *g, const float *b, size_t n, float eps)
 {
@@ -95,11 +99,13 @@ static void TINY_FN(tinyi_layernorm_f32)(float *y, const float *x, const float *
     }
 }
 
-static void TINY_FN(tinyi_norm_affine_f32)(float *y, const float *x, size_t n, const tinyi_norm_fit *fit, float g, float b)
+static void TINY_FN(tinyi_norm_affine_f32)(float *y, const float *x, size_t n, const tinyi_norm_fit *fit, float g,
+                                           float b)
 {
     const v_f32 mid = v_set(fit->mid), rest = v_set(fit->rest), r = v_set(fit->r), vg = v_set(g), vb = v_set(b);
     size_t i = 0;
-    for (; i + V_LANES <= n; i += V_LANES) v_store(y + i, v_fma(vg, TINY_FN(tinyi_norm_value)(v_load(x + i), mid, rest, r), vb));
+    for (; i + V_LANES <= n; i += V_LANES)
+        v_store(y + i, v_fma(vg, TINY_FN(tinyi_norm_value)(v_load(x + i), mid, rest, r), vb));
     if (i < n) v_store_n(y + i, v_fma(vg, TINY_FN(tinyi_norm_value)(v_load_n(x + i, n - i), mid, rest, r), vb), n - i);
 }
 

@@ -25,7 +25,9 @@
 #else
 #define TINYI_ROW_EDGES TINYI_ROW_POINTER
 #endif
-static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_POINTER, TINYI_ROW_CONV, TINYI_ROW_TRANSFORM, TINYI_ROW_TRAIN, TINYI_ROW_EDGES) };
+static const tiny_op_row *const tinyi_rows[] = {
+    NULL, TINYI_OPS_OF(TINYI_ROW_POINTER, TINYI_ROW_CONV, TINYI_ROW_TRANSFORM, TINYI_ROW_TRAIN, TINYI_ROW_EDGES)
+};
 #undef TINYI_ROW_POINTER
 #undef TINYI_ROW_NONE
 #undef TINYI_ROW_CONV
@@ -62,7 +64,10 @@ const tiny_op_row *tinyi_op_row_of(const tinyi_wing *const *wings, int kind)
 
 const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tinyi_op_row_shared(op->kind); }
 
-const tiny_op_row *tinyi_op_row_in(const tiny_ctx *ctx, const tiny_op *op) { return op->row ? op->row : tinyi_op_row_of(ctx->wings, op->kind); }
+const tiny_op_row *tinyi_op_row_in(const tiny_ctx *ctx, const tiny_op *op)
+{
+    return op->row ? op->row : tinyi_op_row_of(ctx->wings, op->kind);
+}
 
 /* The i-th row, or the one of that name, of a range of kinds; *i is what is left to count. */
 static const tiny_op_row *tinyi_op_row_among(const tinyi_wing *wing, int first, int end, size_t *i, const char *name)
@@ -81,9 +86,15 @@ static const tiny_op_row *tinyi_op_row_walk(const tinyi_wing *const *wings, size
     return row;
 }
 
-const tiny_op_row *tinyi_op_row_at(const tinyi_wing *const *wings, size_t i) { return tinyi_op_row_walk(wings, i, NULL); }
+const tiny_op_row *tinyi_op_row_at(const tinyi_wing *const *wings, size_t i)
+{
+    return tinyi_op_row_walk(wings, i, NULL);
+}
 
-const tiny_op_row *tinyi_op_row_find(const tinyi_wing *const *wings, const char *name) { return name ? tinyi_op_row_walk(wings, 0, name) : NULL; }
+const tiny_op_row *tinyi_op_row_find(const tinyi_wing *const *wings, const char *name)
+{
+    return name ? tinyi_op_row_walk(wings, 0, name) : NULL;
+}
 
 size_t tinyi_kernels_bytes(void) { return sizeof(tinyi_kernels); }
 

@@ -27,17 +27,20 @@
 #include "math/edges_score.h"
 TINYI_C_BEGIN
 
-/* ROW(KIND, name) of what is always there; CONV, TRANSFORM, TRAIN, EDGES of what those features bring: a kind is the same number with and without */
-#define TINYI_OPS_OF(ROW, CONV, TRANSFORM, TRAIN, EDGES)                                                                         \
-    TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
-    TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
-    TINYI_OPS_CONV(CONV) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(TRANSFORM) TINYI_OPS_FWHT(TRANSFORM) TINYI_OPS_ATTENTION(ROW) \
-    TINYI_OPS_SLOPE(TRAIN) TINYI_OPS_LOSS(TRAIN) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(CONV) TINYI_OPS_EDGES(EDGES) TINYI_OPS_EDGES_SCORE(EDGES) \
-    TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(TRAIN) TINYI_OPS_TWIST(TRAIN)
+/* ROW(KIND, name) of what is always there; CONV, TRANSFORM, TRAIN, EDGES of what those features bring: a kind is the
+ * same number with and without */
+#define TINYI_OPS_OF(ROW, CONV, TRANSFORM, TRAIN, EDGES)                                                              \
+    TINYI_OPS_BINARY(ROW)                                                                                             \
+    TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW) TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW)       \
+        TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW) TINYI_OPS_CONV(CONV) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(TRANSFORM) \
+            TINYI_OPS_FWHT(TRANSFORM) TINYI_OPS_ATTENTION(ROW) TINYI_OPS_SLOPE(TRAIN) TINYI_OPS_LOSS(TRAIN)           \
+                TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(CONV) TINYI_OPS_EDGES(EDGES) TINYI_OPS_EDGES_SCORE(EDGES)         \
+                    TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(TRAIN) TINYI_OPS_TWIST(TRAIN)
 #define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW, ROW, ROW, ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
-enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };     /* COUNT: of core and math; all rows are those of tiny_op_at */
+/* COUNT: of core and math; all rows are those of tiny_op_at */
+enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
 #undef TINYI_ROW_KIND
 
 TINYI_C_END

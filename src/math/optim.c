@@ -1,14 +1,17 @@
 /* src/math/optim.c - AdamW, Adam, SGD, Muon; schedules; initial values
- * Papers   D. Kingma, J. Ba, "Adam", 2015 (arXiv 1412.6980), algorithm 1. I. Loshchilov, F. Hutter, "Decoupled Weight Decay
- *          Regularization", 2019 (arXiv 1711.05101), algorithm 2. I. Sutskever et al., "On the importance of initialization
- *          and momentum", 2013. K. Jordan et al., "Muon", 2024: its five Newton-Schulz steps with 3.4445, -4.7750, 2.0315.
- *          X. Glorot, Y. Bengio, 2010, eq. 16; K. He et al., 2015 (arXiv 1502.01852), eq. 10 and 14; A. Saxe et al., 2014.
+ * Papers   D. Kingma, J. Ba, "Adam", 2015 (arXiv 1412.6980), algorithm 1. I. Loshchilov, F. Hutter, "Decoupled Weight
+ *          Decay Regularization", 2019 (arXiv 1711.05101), algorithm 2. I. Sutskever et al., "On the importance of
+ *          initialization and momentum", 2013. K. Jordan et al., "Muon", 2024: its five Newton-Schulz steps with
+ *          3.4445, -4.7750, 2.0315.
+ *          X. Glorot, Y. Bengio, 2010, eq. 16; K. He et al., 2015 (arXiv 1502.01852), eq. 10 and 14; A. Saxe et al.,
+ *          2014.
  * Formula  see math/optim.h.
- * Data     all parameters without Muon in one region, cut in pieces of one size, so that the threads do not enter a result.
+ * Data     all parameters without Muon in one region, cut in pieces of one size, so that the threads do not enter a
+ *          result.
  * Cost     AdamW reads and writes w, m, v and reads g: 28 bytes a parameter. Muon of (r, c), r <= c: 10 r r c + 5 r r r
  *          multiplications and as many additions.
  * Error    f32: one rounding a written operation; f64 and the reference target compute in double and round once.
- * Left out the 0.2 sqrt(max) scaling of Muon of later papers: the lr takes it.                                          */
+ * Left out the 0.2 sqrt(max) scaling of Muon of later papers: the lr takes it. */
 #include "math/optim.h"
 #include "math/init.h"
 #include "math/table_inside.h"
@@ -42,7 +45,10 @@ struct tiny_optim {
 };
 
 static int tinyi_optim_is(const tinyi_optim_slot *s, int kind) { return s->group->kind == kind; }
-static int tinyi_optim_adams(const tinyi_optim_slot *s) { return tinyi_optim_is(s, TINY_OPTIM_ADAM) || tinyi_optim_is(s, TINY_OPTIM_ADAMW); }
+static int tinyi_optim_adams(const tinyi_optim_slot *s)
+{
+    return tinyi_optim_is(s, TINY_OPTIM_ADAM) || tinyi_optim_is(s, TINY_OPTIM_ADAMW);
+}
 
 static void tinyi_optim_defaults(tiny_optim_group *g)
 {
@@ -62,19 +68,30 @@ static tiny_status tinyi_optim_check(tiny_ctx *ctx, const tiny_param *p, size_t 
     tiny_status a = tiny_tensor_check(&p->value), b = tiny_tensor_check(&p->grad);
     char tv[96], tg[96];
     int k, same = p->value.rank == p->grad.rank;
-    if (a || b) return tinyi_fail(ctx, a ? a : b, "optimiser: parameter %zu, %.60s: its %s is no tensor", i, name, a ? "value" : "gradient");
+    if (a || b)
+        return tinyi_fail(ctx, a ? a : b, "optimiser: parameter %zu, %.60s: its %s is no tensor", i, name,
+                          a ? "value" : "gradient");
     for (k = 0; same && k < p->value.rank; k++) same = p->value.dim[k] == p->grad.dim[k];
-    if (!same) return tinyi_fail(ctx, TINY_E_SHAPE, "optimiser: %.60s is %s, its gradient %s", name, tinyi_shape_text(&p->value, tv), tinyi_shape_text(&p->grad, tg));
-    if (p->value.dtype == TINY_F64 ? p->grad.dtype != TINY_F64
-                                   : p->grad.dtype != TINY_F32 || (p->value.dtype != TINY_F32 && p->value.dtype != TINY_F16 && p->value.dtype != TINY_BF16))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "optimiser: %.60s is %s with a gradient of %s; f32, f16 and bf16 go with f32, f64 with f64", name,
-                          tiny_dtype_name(p->value.dtype), tiny_dtype_name(p->grad.dtype));
+    if (!same)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "optimiser: %.60s is %s, its gradient %s", name,
+                          tinyi_shape_text(&p->value, tv), tinyi_shape_text(&p->grad, tg));
+    if (p->value.dtype == TINY_F64
+            ? p->grad.dtype != TINY_F64
+            : p->grad.dtype != TINY_F32 ||
+                  (p->value.dtype != TINY_F32 && p->value.dtype != TINY_F16 && p->value.dtype != TINY_BF16))
+        return tinyi_fail(ctx, TINY_E_DTYPE,
+                          "optimiser: %.60s is %s with a gradient of %s; f32, f16 and bf16 go with f32, f64 with f64",
+                          name, tiny_dtype_name(p->value.dtype), tiny_dtype_name(p->grad.dtype));
     if (!tiny_tensor_is_dense(&p->value) || !tiny_tensor_is_dense(&p->grad))
         return tinyi_fail(ctx, TINY_E_SHAPE, "optimiser: %.60s or its gradient has gaps; both must be dense", name);
     if (p->group < 0 || p->group >= TINY_OPTIM_GROUPS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: %.60s is in group %d; 0 to %d are there", name, p->group, TINY_OPTIM_GROUPS - 1);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: %.60s is in group %d; 0 to %d are there", name, p->group,
+                          TINY_OPTIM_GROUPS - 1);
     if (d->group[p->group].kind == TINY_OPTIM_MUON && p->value.rank < 2)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "optimiser: %.60s is %s; Muon is for matrices, other parameters belong in a group of another kind", name, tinyi_shape_text(&p->value, tv));
+        return tinyi_fail(
+            ctx, TINY_E_SHAPE,
+            "optimiser: %.60s is %s; Muon is for matrices, other parameters belong in a group of another kind", name,
+            tinyi_shape_text(&p->value, tv));
     return TINY_OK;
 }
 
@@ -83,17 +100,25 @@ static tiny_status tinyi_optim_check_desc(tiny_ctx *ctx, const tiny_optim_desc *
     int i;
     for (i = 0; i < TINY_OPTIM_GROUPS; i++) {
         const tiny_optim_group *g = &d->group[i];
-        if (g->kind < TINY_OPTIM_ADAMW || g->kind > TINY_OPTIM_MUON) return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: group %d: kind %d is unknown", i, g->kind);
-        if (!(g->lr >= 0.0 && g->lr < 1e30) || !(g->decay >= 0.0 && g->decay < 1e30) || !(g->eps >= 0.0) || !tinyi_optim_part(g->momentum) || !tinyi_optim_part(g->beta2) ||
-            !(g->beta1 < 1.0))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: group %d: lr %g, decay %g, betas %g and %g, eps %g, momentum %g: one is out of its range", i, g->lr, g->decay,
-                              g->beta1, g->beta2, g->eps, g->momentum);
+        if (g->kind < TINY_OPTIM_ADAMW || g->kind > TINY_OPTIM_MUON)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: group %d: kind %d is unknown", i, g->kind);
+        if (!(g->lr >= 0.0 && g->lr < 1e30) || !(g->decay >= 0.0 && g->decay < 1e30) || !(g->eps >= 0.0) ||
+            !tinyi_optim_part(g->momentum) || !tinyi_optim_part(g->beta2) || !(g->beta1 < 1.0))
+            return tinyi_fail(
+                ctx, TINY_E_ARGUMENT,
+                "optimiser: group %d: lr %g, decay %g, betas %g and %g, eps %g, momentum %g: one is out of its range",
+                i, g->lr, g->decay, g->beta1, g->beta2, g->eps, g->momentum);
     }
-    if (!(d->clip >= 0.0) || !tinyi_optim_part(d->ema)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: clip %g must not be negative, ema %g must be in 0..1", d->clip, d->ema);
+    if (!(d->clip >= 0.0) || !tinyi_optim_part(d->ema))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: clip %g must not be negative, ema %g must be in 0..1",
+                          d->clip, d->ema);
     return TINY_OK;
 }
 
-static double tinyi_optim_get(const void *p, int wide, size_t i) { return wide ? ((const double *)p)[i] : (double)((const float *)p)[i]; }
+static double tinyi_optim_get(const void *p, int wide, size_t i)
+{
+    return wide ? ((const double *)p)[i] : (double)((const float *)p)[i];
+}
 static void tinyi_optim_put(void *p, int wide, size_t i, double x)
 {
     if (wide) ((double *)p)[i] = x;
@@ -162,7 +187,8 @@ static tiny_status tinyi_optim_fill(tiny_optim *o, tinyi_optim_slot *s, const ti
         if (s->n) memcpy(s->ema, s->w, s->n * bytes);
     }
     s->first_piece = o->pieces;
-    if (!tinyi_optim_is(s, TINY_OPTIM_MUON)) o->pieces += (tiny_idx)((s->n + TINYI_OPTIM_PIECE - 1) / TINYI_OPTIM_PIECE);
+    if (!tinyi_optim_is(s, TINY_OPTIM_MUON))
+        o->pieces += (tiny_idx)((s->n + TINYI_OPTIM_PIECE - 1) / TINYI_OPTIM_PIECE);
     return TINY_OK;
 }
 
@@ -173,8 +199,8 @@ static tiny_status tinyi_optim_muon_room(tiny_optim *o)
         const tinyi_optim_slot *s = &o->slot[i];
         size_t r = (size_t)TINYI_MIN(s->rows, s->cols), square, all;
         if (!tinyi_optim_is(s, TINY_OPTIM_MUON)) continue;
-        if (!tinyi_size_mul(r, r, &square) || !tinyi_size_mul(square, 2, &square) || !tinyi_size_mul(s->n, 3, &all) || !tinyi_size_add(all, square, &all) ||
-            !tinyi_size_mul(all, s->wide ? sizeof(double) : sizeof(float), &all))
+        if (!tinyi_size_mul(r, r, &square) || !tinyi_size_mul(square, 2, &square) || !tinyi_size_mul(s->n, 3, &all) ||
+            !tinyi_size_add(all, square, &all) || !tinyi_size_mul(all, s->wide ? sizeof(double) : sizeof(float), &all))
             return tinyi_fail(o->ctx, TINY_E_OVERFLOW, "optimiser: %.60s is too large for Muon", s->name);
         most = TINYI_MAX(most, all);
     }
@@ -183,7 +209,8 @@ static tiny_status tinyi_optim_muon_room(tiny_optim *o)
     return o->muon ? TINY_OK : tiny_ctx_status(o->ctx);
 }
 
-TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out)
+TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params,
+                                     const tiny_optim_desc *desc, tiny_optim **out)
 {
     tiny_optim *o;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -249,7 +276,8 @@ static void tinyi_optim_plain(const tinyi_optim_slot *s, size_t i0, size_t i1, d
     const double keep = apart ? 1.0 - s->lr * g->decay : 1.0, decay = apart ? 0.0 : g->decay;
     size_t i;
     for (i = i0; i < i1; i++) {
-        double w = tinyi_optim_get(s->w, s->wide, i), d = tinyi_optim_get(s->grad.data, s->wide, i) * scale + decay * w, m = tinyi_optim_get(s->m, s->wide, i);
+        double w = tinyi_optim_get(s->w, s->wide, i), d = tinyi_optim_get(s->grad.data, s->wide, i) * scale + decay * w,
+               m = tinyi_optim_get(s->m, s->wide, i);
         if (s->v) {
             double v = tinyi_optim_get(s->v, s->wide, i);
             m += (1.0 - g->beta1) * (d - m);
@@ -293,7 +321,8 @@ static void tinyi_optim_member(tiny_team *team, void *arg)
             const tinyi_optim_slot *s;
             size_t i0, n;
             if (at >= o->n || o->slot[at].first_piece > u) at = 0;
-            /* the last one that begins at or before u: those of Muon and empty ones have no pieces and begin where the next does */
+            /* the last one that begins at or before u: those of Muon and empty ones have no pieces and begin where the
+             * next does */
             while (at + 1 < o->n && o->slot[at + 1].first_piece <= u) at++;
             s = &o->slot[at];
             i0 = (size_t)(u - s->first_piece) * TINYI_OPTIM_PIECE;
@@ -310,7 +339,8 @@ static void tinyi_optim_member(tiny_team *team, void *arg)
                 a.eps = (float)s->group->eps;
                 a.keep = (float)(apart ? 1.0 - s->lr * s->group->decay : 1.0);
                 a.decay = (float)(apart ? 0.0 : s->group->decay);
-                TINYI_K(team, optim_adam_f32)((float *)s->w + i0, (float *)s->m + i0, (float *)s->v + i0, (const float *)s->grad.data + i0, n, &a);
+                TINYI_K(team, optim_adam_f32)
+                ((float *)s->w + i0, (float *)s->m + i0, (float *)s->v + i0, (const float *)s->grad.data + i0, n, &a);
             } else {
                 tinyi_sgd_step a;
                 a.scale = (float)o->scale;
@@ -318,7 +348,8 @@ static void tinyi_optim_member(tiny_team *team, void *arg)
                 a.rate = (float)s->lr;
                 a.decay = (float)s->group->decay;
                 a.nesterov = s->group->nesterov;
-                TINYI_K(team, optim_sgd_f32)((float *)s->w + i0, (float *)s->m + i0, (const float *)s->grad.data + i0, n, &a);
+                TINYI_K(team, optim_sgd_f32)
+                ((float *)s->w + i0, (float *)s->m + i0, (const float *)s->grad.data + i0, n, &a);
             }
         }
 }
@@ -347,8 +378,10 @@ static tiny_status tinyi_optim_muon(tiny_optim *o, tinyi_optim_slot *s)
     const size_t each = s->wide ? sizeof(double) : sizeof(float);
     const tiny_idx r = TINYI_MIN(s->rows, s->cols), c = TINYI_MAX(s->rows, s->cols);
     unsigned char *room = (unsigned char *)o->muon;
-    tiny_tensor u = tiny_tensor_2d(room, type, s->rows, s->cols), x = tiny_tensor_2d(room + s->n * each, type, r, c), next = tiny_tensor_2d(room + 2 * s->n * each, type, r, c);
-    tiny_tensor a = tiny_tensor_2d(room + 3 * s->n * each, type, r, r), b = tiny_tensor_2d(room + (3 * s->n + (size_t)(r * r)) * each, type, r, r), turned, swap;
+    tiny_tensor u = tiny_tensor_2d(room, type, s->rows, s->cols), x = tiny_tensor_2d(room + s->n * each, type, r, c),
+                next = tiny_tensor_2d(room + 2 * s->n * each, type, r, c);
+    tiny_tensor a = tiny_tensor_2d(room + 3 * s->n * each, type, r, r),
+                b = tiny_tensor_2d(room + (3 * s->n + (size_t)(r * r)) * each, type, r, r), turned, swap;
     tiny_tensor w = tiny_tensor_2d(s->w, type, s->rows, s->cols);
     const double mu = s->group->momentum, keep = 1.0 - s->lr * s->group->decay;
     double length = 0.0, rate;
@@ -371,8 +404,12 @@ static tiny_status tinyi_optim_muon(tiny_optim *o, tinyi_optim_slot *s)
         st = tiny_matmul(o->ctx, &x, &xt, NULL, TINY_ACT_NONE, &a);
         if (!st) st = tiny_matmul(o->ctx, &a, &a, NULL, TINY_ACT_NONE, &b);
         for (i = 0; i < (size_t)(r * r); i++)
-            tinyi_optim_put(b.data, s->wide, i, 2.0315 * tinyi_optim_get(b.data, s->wide, i) - 4.7750 * tinyi_optim_get(a.data, s->wide, i));
-        for (i = 0; i < (size_t)r; i++) tinyi_optim_put(b.data, s->wide, i * (size_t)r + i, 3.4445 + tinyi_optim_get(b.data, s->wide, i * (size_t)r + i));
+            tinyi_optim_put(b.data, s->wide, i,
+                            2.0315 * tinyi_optim_get(b.data, s->wide, i) -
+                                4.7750 * tinyi_optim_get(a.data, s->wide, i));
+        for (i = 0; i < (size_t)r; i++)
+            tinyi_optim_put(b.data, s->wide, i * (size_t)r + i,
+                            3.4445 + tinyi_optim_get(b.data, s->wide, i * (size_t)r + i));
         if (!st) st = tiny_matmul(o->ctx, &b, &x, NULL, TINY_ACT_NONE, &next);
         swap = x;
         x = next;
@@ -384,7 +421,9 @@ static tiny_status tinyi_optim_muon(tiny_optim *o, tinyi_optim_slot *s)
         st = tiny_copy(o->ctx, &turned, &u);
     } else u = x;
     rate = s->lr * (s->rows > s->cols ? tinyi_sqrt64((double)s->rows / (double)s->cols) : 1.0);
-    for (i = 0; !st && i < s->n; i++) tinyi_optim_put(w.data, s->wide, i, keep * tinyi_optim_get(w.data, s->wide, i) - rate * tinyi_optim_get(u.data, s->wide, i));
+    for (i = 0; !st && i < s->n; i++)
+        tinyi_optim_put(w.data, s->wide, i,
+                        keep * tinyi_optim_get(w.data, s->wide, i) - rate * tinyi_optim_get(u.data, s->wide, i));
     return st;
 }
 
@@ -402,13 +441,18 @@ TINY_API tiny_status tiny_optim_step(tiny_optim *o, double factor)
     tiny_status st;
     size_t i;
     if (!o) return TINY_E_ARGUMENT;
-    if (!(factor >= 0.0 && factor < 1e30)) return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "optimiser: step %lld: the factor of the lr is %g", (long long)o->steps, factor);
+    if (!(factor >= 0.0 && factor < 1e30))
+        return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "optimiser: step %lld: the factor of the lr is %g",
+                          (long long)o->steps, factor);
     for (i = 0; i < o->n; i++) {
         double part = 0.0;
         st = tinyi_optim_squares(o->ctx, &o->slot[i].grad, &part);
         if (st) return st;
         if (!(part - part == 0.0))
-            return tinyi_fail(o->ctx, TINY_E_NUMERIC, "optimiser: step %lld: the gradient of %.80s holds NaN, or numbers too large; nothing was changed", (long long)o->steps, o->slot[i].name);
+            return tinyi_fail(
+                o->ctx, TINY_E_NUMERIC,
+                "optimiser: step %lld: the gradient of %.80s holds NaN, or numbers too large; nothing was changed",
+                (long long)o->steps, o->slot[i].name);
         squares += part;
     }
     o->norm = tinyi_sqrt64(squares);
@@ -423,7 +467,8 @@ TINY_API tiny_status tiny_optim_step(tiny_optim *o, double factor)
     }
     if (o->pieces) {
         tiny_idx threads = TINYI_MIN(o->pieces, (tiny_idx)o->ctx->n_threads);
-        st = tiny_parallel(o->ctx, o->ctx->target == TINY_TARGET_REFERENCE ? 1 : (int)threads, 0, 0, tinyi_optim_member, o);
+        st = tiny_parallel(o->ctx, o->ctx->target == TINY_TARGET_REFERENCE ? 1 : (int)threads, 0, 0, tinyi_optim_member,
+                           o);
         if (st) return st;
     }
     for (i = 0; i < o->n; i++) {
@@ -445,7 +490,8 @@ TINY_API tiny_status tiny_optim_ema_swap(tiny_optim *o)
 {
     size_t i, k;
     if (!o) return TINY_E_ARGUMENT;
-    if (!(o->desc.ema > 0.0)) return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "optimiser: no moving average is kept; ema of the desc is 0");
+    if (!(o->desc.ema > 0.0))
+        return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "optimiser: no moving average is kept; ema of the desc is 0");
     for (i = 0; i < o->n; i++) {
         tinyi_optim_slot *s = &o->slot[i];
         for (k = 0; k < s->n; k++) {
@@ -484,7 +530,8 @@ TINY_API tiny_status tiny_optim_resume(tiny_optim *o, int64_t steps)
 {
     size_t i;
     if (!o) return TINY_E_ARGUMENT;
-    if (steps < 0) return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "optimiser: cannot resume after %lld steps", (long long)steps);
+    if (steps < 0)
+        return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "optimiser: cannot resume after %lld steps", (long long)steps);
     o->steps = steps;
     for (i = 0; i < o->n; i++) tinyi_optim_to_value(&o->slot[i]);
     return TINY_OK;
@@ -542,7 +589,8 @@ TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const ti
     tiny_idx rows, cols, tall, thin, i, j;
     tiny_tensor a, q;
     double *room;
-    if (!st && (!rng || w->rank < 2)) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: orthogonal ones need a generator and a matrix");
+    if (!st && (!rng || w->rank < 2))
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: orthogonal ones need a generator and a matrix");
     if (st || !tiny_tensor_count(w)) return st;
     rows = w->dim[0];
     cols = tiny_tensor_count(w) / rows;
@@ -555,7 +603,8 @@ TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const ti
     q = tiny_tensor_2d(room + tall * thin, TINY_F64, tall, thin);
     st = tiny_qr(ctx, &a, &q, NULL);
     for (i = 0; !st && i < rows; i++)
-        for (j = 0; j < cols; j++) tinyi_init_put(w, i * cols + j, gain * room[tall * thin + (rows >= cols ? i * thin + j : j * thin + i)]);
+        for (j = 0; j < cols; j++)
+            tinyi_init_put(w, i * cols + j, gain * room[tall * thin + (rows >= cols ? i * thin + j : j * thin + i)]);
     tiny_free(ctx, room);
     return st;
 }

@@ -10,10 +10,10 @@
  *   }
  *   tiny_optim_close(opt);
  *
- * A step computes the length of all gradients first and fails, with nothing changed, where it is not a finite number; the
- * sentence names step and parameter. Results do not depend on the number of threads. Parameters may be f32 (the fast
- * path), f64 (plain loops) or f16 and bf16: those have f32 gradients, and the optimiser keeps an f32 master copy that the
- * step changes and rounds from.                                                                                        */
+ * A step computes the length of all gradients first and fails, with nothing changed, where it is not a finite number;
+ * the sentence names step and parameter. Results do not depend on the number of threads. Parameters may be f32 (the
+ * fast path), f64 (plain loops) or f16 and bf16: those have f32 gradients, and the optimiser keeps an f32 master copy
+ * that the step changes and rounds from. */
 #ifndef TINYI_OPTIM_H
 #define TINYI_OPTIM_H
 #include "core/op.h"
@@ -29,12 +29,13 @@ typedef struct tiny_param {
 typedef enum tiny_optim_kind { TINY_OPTIM_ADAMW, TINY_OPTIM_ADAM, TINY_OPTIM_SGD, TINY_OPTIM_MUON } tiny_optim_kind;
 
 /* Zero stands for the default. t counts from 1, g is the gradient after clipping.
- *   ADAMW  m += (1 - b1)(g - m); v += (1 - b2)(g^2 - v); w -= lr decay w; w -= lr m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps)
+ *   ADAMW  m += (1 - b1)(g - m); v += (1 - b2)(g^2 - v); w -= lr decay w; w -= lr m / (1 - b1^t) / (sqrt(v / (1 -
+ *          b2^t)) + eps)
  *   ADAM   the same, decay w added to g instead
  *   SGD    g += decay w; m = momentum m + g; w -= lr m (nesterov: lr (g + momentum m))
- *   MUON   matrices; others are taken as (dim[0], the rest). m = momentum m + g; u = g + momentum m; X = u / (||u|| + 1e-7),
- *          turned where it is tall; five times A = X X', X = 3.4445 X + (-4.7750 A + 2.0315 A A) X;
- *          w -= lr decay w; w -= lr sqrt(max(1, rows / columns)) X. K. Jordan, "Muon", 2024.                            */
+ *   MUON   matrices; others are taken as (dim[0], the rest). m = momentum m + g; u = g + momentum m; X = u / (||u|| +
+ *          1e-7), turned where it is tall; five times A = X X', X = 3.4445 X + (-4.7750 A + 2.0315 A A) X;
+ *          w -= lr decay w; w -= lr sqrt(max(1, rows / columns)) X. K. Jordan, "Muon", 2024. */
 typedef struct tiny_optim_group {
     int kind;
     double lr;                              /* 0: ADAM, ADAMW 1e-3; SGD 1e-2; MUON 0.02 */
@@ -47,12 +48,15 @@ typedef struct tiny_optim_group {
 #define TINY_OPTIM_GROUPS 8
 typedef struct tiny_optim_desc {
     tiny_optim_group group[TINY_OPTIM_GROUPS];
-    double clip;                            /* above 0: gradients are scaled so that their length together is at most this */
-    double ema;                             /* above 0: a moving average of the parameters, e += (1 - ema)(w - e), is kept */
+    /* above 0: gradients are scaled so that their length together is at most this */
+    double clip;
+    /* above 0: a moving average of the parameters, e += (1 - ema)(w - e), is kept */
+    double ema;
 } tiny_optim_desc;
 
 typedef struct tiny_optim tiny_optim;
-TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out);
+TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params,
+                                     const tiny_optim_desc *desc, tiny_optim **out);
 TINY_API void tiny_optim_close(tiny_optim *opt);           /* takes NULL */
 /* factor multiplies the lr of every group. */
 TINY_API tiny_status tiny_optim_step(tiny_optim *opt, double factor);
@@ -60,7 +64,8 @@ TINY_API int64_t tiny_optim_steps(const tiny_optim *opt);   /* taken so far */
 TINY_API double tiny_optim_grad_norm(const tiny_optim *opt);    /* of the last step, before clipping */
 /* The averages into the parameters, and the parameters into the averages; called twice, all is as before. */
 TINY_API tiny_status tiny_optim_ema_swap(tiny_optim *opt);
-/* What must be saved for going on later: state number i with its name ("adam.m.NAME"), 0 past the end; and the steps. */
+/* What must be saved for going on later: state number i with its name ("adam.m.NAME"), 0 past the end; and the
+ * steps. */
 TINY_API int tiny_optim_state(const tiny_optim *opt, size_t i, char name[128], tiny_tensor *state);
 TINY_API tiny_status tiny_optim_resume(tiny_optim *opt, int64_t steps); /* after the states have been written over */
 

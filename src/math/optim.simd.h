@@ -8,7 +8,8 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_adam)(v_f32 w, v_f32 *m, v_f32 *v, 
     return v_sub(v_mul(w, v_set(s->keep)), g);
 }
 
-static void TINY_FN(tinyi_optim_adam_f32)(float *w, float *m, float *v, const float *g, size_t n, const tinyi_adam_step *s)
+static void TINY_FN(tinyi_optim_adam_f32)(float *w, float *m, float *v, const float *g, size_t n,
+                                          const tinyi_adam_step *s)
 {
     size_t i = 0;
     v_f32 a, b, c;

@@ -1,11 +1,12 @@
 /* src/math/patch.c - windows over images
- * Papers   K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural Networks for Document Processing",
- *          2006: convolution by columns, which is how the gradients of math/conv.h are taken.
+ * Papers   K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural Networks for Document
+ *          Processing", 2006: convolution by columns, which is how the gradients of math/conv.h are taken.
  * Formula  see math/patch.h.
- * Data     any strides. One piece of work is one plane (n, c), for im2col one (n, c, r, s): nobody else writes there, and each
- *          sum is taken in the order of r, s.
+ * Data     any strides. One piece of work is one plane (n, c), for im2col one (n, c, r, s): nobody else writes there,
+ *          and each sum is taken in the order of r, s.
  * Cost     im2col reads and writes each number size0 size1 times; col2im adds as often.
- * Error    im2col, max_pool exact. col2im, avg_pool: at most n = size0 size1 roundings of partial sums: LINEAR (n + 1) u. */
+ * Error    im2col, max_pool exact. col2im, avg_pool: at most n = size0 size1 roundings of partial sums: LINEAR (n + 1)
+ *          u. */
 #include "math/patch.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -48,26 +49,41 @@ static tiny_status tinyi_patch_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
     tiny_idx dim[4];
     tinyi_patch q;
     int i;
-    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", name, tiny_dtype_name(x->dtype));
-    if (x->rank != (back ? 2 : 4)) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must have rank %d", name, tinyi_shape_text(x, text), back ? 2 : 4);
+    if (!tinyi_is_real(x))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", name, tiny_dtype_name(x->dtype));
+    if (x->rank != (back ? 2 : 4))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must have rank %d", name, tinyi_shape_text(x, text),
+                          back ? 2 : 4);
     if (!p) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the params are missing; a window has no default size", name);
     for (i = 0; i < 2; i++) {
-        tiny_idx room = back ? p->image[i] : x->dim[2 + i], reach = ((tiny_idx)p->size[i] - 1) * tinyi_patch_or(p->dilation[i], 1);
-        if (p->size[i] < 1 || p->size[i] > TINYI_PATCH_MOST || p->stride[i] < 0 || p->stride[i] > TINYI_PATCH_MOST || p->dilation[i] < 0 || p->dilation[i] > TINYI_PATCH_MOST ||
-            p->pad[i] < 0 || p->pad[i] > TINYI_PATCH_MOST || p->pad[i + 2] < 0 || p->pad[i + 2] > TINYI_PATCH_MOST || p->image[i] < 0)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: axis %d: size %d, stride %d, dilation %d, padding %d and %d: one is not in 0 to %d, or the size is 0", name, i, p->size[i],
-                              p->stride[i], p->dilation[i], p->pad[i], p->pad[i + 2], TINYI_PATCH_MOST);
+        tiny_idx room = back ? p->image[i] : x->dim[2 + i],
+                 reach = ((tiny_idx)p->size[i] - 1) * tinyi_patch_or(p->dilation[i], 1);
+        if (p->size[i] < 1 || p->size[i] > TINYI_PATCH_MOST || p->stride[i] < 0 || p->stride[i] > TINYI_PATCH_MOST ||
+            p->dilation[i] < 0 || p->dilation[i] > TINYI_PATCH_MOST || p->pad[i] < 0 || p->pad[i] > TINYI_PATCH_MOST ||
+            p->pad[i + 2] < 0 || p->pad[i + 2] > TINYI_PATCH_MOST || p->image[i] < 0)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: axis %d: size %d, stride %d, dilation %d, padding %d and %d: one is not in 0 to %d, "
+                              "or the size is 0",
+                              name, i, p->size[i], p->stride[i], p->dilation[i], p->pad[i], p->pad[i + 2],
+                              TINYI_PATCH_MOST);
         if (reach >= room + p->pad[i] + p->pad[i + 2])
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: axis %d has %td numbers with padding %d and %d; a window of %d with dilation %d does not fit", name, i, room, p->pad[i],
-                              p->pad[i + 2], p->size[i], (int)tinyi_patch_or(p->dilation[i], 1));
+            return tinyi_fail(
+                ctx, TINY_E_SHAPE,
+                "%s: axis %d has %td numbers with padding %d and %d; a window of %d with dilation %d does not fit",
+                name, i, room, p->pad[i], p->pad[i + 2], p->size[i], (int)tinyi_patch_or(p->dilation[i], 1));
         if (!back && op->kind != TINY_OP_IM2COL && (p->pad[i] > reach || p->pad[i + 2] > reach))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: axis %d: padding %d and %d lets a window of %d stand outside of x", name, i, p->pad[i], p->pad[i + 2], p->size[i]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: axis %d: padding %d and %d lets a window of %d stand outside of x", name, i,
+                              p->pad[i], p->pad[i + 2], p->size[i]);
     }
     tinyi_patch_read(&q, op);
     if (back && (x->dim[0] % (q.r * q.s) || x->dim[1] % (q.oh * q.ow)))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, its rows must be a multiple of %td taps, its columns of %td places", name, tinyi_shape_text(x, text), q.r * q.s, q.oh * q.ow);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "%s: x is %s, its rows must be a multiple of %td taps, its columns of %td places", name,
+                          tinyi_shape_text(x, text), q.r * q.s, q.oh * q.ow);
     if (op->kind == TINY_OP_IM2COL) {
-        if ((double)q.c * (double)q.r * (double)q.s > 9e15 || (double)q.n * (double)q.oh * (double)q.ow > 9e15) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the columns are more than a machine can address", name);
+        if ((double)q.c * (double)q.r * (double)q.s > 9e15 || (double)q.n * (double)q.oh * (double)q.ow > 9e15)
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the columns are more than a machine can address", name);
         dim[0] = q.c * q.r * q.s;
         dim[1] = q.n * q.oh * q.ow;
         tinyi_want(&want[0], x->dtype, 2, dim);
@@ -118,7 +134,9 @@ static void tinyi_patch_ref(const tiny_op *op)
                 for (s = 0; s < q.s; s++) {
                     tiny_idx a = i + q.pt - r * q.dh, b = j + q.pl - s * q.dw;
                     if (a < 0 || b < 0 || a % q.sh || b % q.sw || a / q.sh >= q.oh || b / q.sw >= q.ow) continue;
-                    sum += tinyi_real(x->data, x->dtype, ((c * q.r + r) * q.s + s) * x->stride[0] + ((n * q.oh + a / q.sh) * q.ow + b / q.sw) * x->stride[1]);
+                    sum += tinyi_real(x->data, x->dtype,
+                                      ((c * q.r + r) * q.s + s) * x->stride[0] +
+                                          ((n * q.oh + a / q.sh) * q.ow + b / q.sw) * x->stride[1]);
                 }
             tinyi_real_set(y->data, y->dtype, tinyi_patch_at(y, n, c, i, j), sum);
         }
@@ -132,12 +150,15 @@ static void tinyi_patch_ref(const tiny_op *op)
                 int inside = h >= 0 && h < q.h && w >= 0 && w < q.w;
                 double v = inside ? tinyi_real(x->data, x->dtype, tinyi_patch_at(x, n, c, h, w)) : 0.0;
                 if (op->kind == TINY_OP_IM2COL)
-                    tinyi_real_set(y->data, y->dtype, ((c * q.r + r) * q.s + s) * y->stride[0] + ((n * q.oh + i) * q.ow + j) * y->stride[1], v);
+                    tinyi_real_set(
+                        y->data, y->dtype,
+                        ((c * q.r + r) * q.s + s) * y->stride[0] + ((n * q.oh + i) * q.ow + j) * y->stride[1], v);
                 sum += v;
                 if (inside && (v > top || v != v)) top = v;
             }
         if (op->kind == TINY_OP_IM2COL) continue;
-        tinyi_real_set(y->data, y->dtype, tinyi_patch_at(y, n, c, i, j), op->kind == TINY_OP_MAX_POOL ? top : sum / (double)(q.r * q.s));
+        tinyi_real_set(y->data, y->dtype, tinyi_patch_at(y, n, c, i, j),
+                       op->kind == TINY_OP_MAX_POOL ? top : sum / (double)(q.r * q.s));
     }
 }
 TINY_REF_END
@@ -145,23 +166,27 @@ TINY_REF_END
 /* ---- fast */
 
 /* places j of 0..ow whose tap stands inside: low <= j < high */
-static void tinyi_patch_inside(tiny_idx taps_at, tiny_idx stride, tiny_idx length, tiny_idx places, tiny_idx *low, tiny_idx *high)
+static void tinyi_patch_inside(tiny_idx taps_at, tiny_idx stride, tiny_idx length, tiny_idx places, tiny_idx *low,
+                               tiny_idx *high)
 {
-    tiny_idx first = taps_at < 0 ? (-taps_at + stride - 1) / stride : 0, end = taps_at >= length ? 0 : (length - 1 - taps_at) / stride + 1;
+    tiny_idx first = taps_at < 0 ? (-taps_at + stride - 1) / stride : 0,
+             end = taps_at >= length ? 0 : (length - 1 - taps_at) / stride + 1;
     *high = TINYI_MIN(places, TINYI_MAX(end, 0));
     *low = TINYI_MIN(first, *high);
 }
 
 static void tinyi_im2col_piece(const tinyi_patch *q, const tiny_tensor *x, const tiny_tensor *y, tiny_idx u)
 {
-    const tiny_idx s = u % q->s, r = u / q->s % q->r, c = u / (q->s * q->r) % q->c, n = u / (q->s * q->r * q->c), xs = x->stride[3] * q->sw, ys = y->stride[1];
+    const tiny_idx s = u % q->s, r = u / q->s % q->r, c = u / (q->s * q->r) % q->c, n = u / (q->s * q->r * q->c),
+                   xs = x->stride[3] * q->sw, ys = y->stride[1];
     float *to = (float *)y->data + ((c * q->r + r) * q->s + s) * y->stride[0] + n * q->oh * q->ow * ys;
     tiny_idx i, j, low, high;
     tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
     for (i = 0; i < q->oh; i++, to += q->ow * ys) {
         const tiny_idx h = i * q->sh - q->pt + r * q->dh;
         const int out = h < 0 || h >= q->h;
-        const float *from = out ? NULL : (const float *)x->data + tinyi_patch_at(x, n, c, h, 0) + (s * q->dw - q->pl) * x->stride[3];
+        const float *from =
+            out ? NULL : (const float *)x->data + tinyi_patch_at(x, n, c, h, 0) + (s * q->dw - q->pl) * x->stride[3];
         for (j = 0; j < (out ? q->ow : low); j++) to[j * ys] = 0.0f;
         if (out) continue;
         if (xs == 1 && ys == 1) memcpy(to + low, from + low, (size_t)(high - low) * sizeof *to);
@@ -179,7 +204,8 @@ static void tinyi_col2im_piece(const tinyi_patch *q, const tiny_tensor *x, const
         for (j = 0; j < q->w; j++) plane[i * y->stride[2] + j * y->stride[3]] = 0.0f;
     for (r = 0; r < q->r; r++)
         for (s = 0; s < q->s; s++) {
-            const float *from = (const float *)x->data + ((c * q->r + r) * q->s + s) * x->stride[0] + n * q->oh * q->ow * xs;
+            const float *from =
+                (const float *)x->data + ((c * q->r + r) * q->s + s) * x->stride[0] + n * q->oh * q->ow * xs;
             tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
             for (i = 0; i < q->oh; i++, from += q->ow * xs) {
                 const tiny_idx h = i * q->sh - q->pt + r * q->dh;
@@ -277,7 +303,8 @@ static void tinyi_col2im_cases(tiny_case *c)
         dilation[i] = tinyi_patch_or(p->dilation[i], 1);
     }
     dim[0] = channels * p->size[0] * p->size[1];
-    dim[1] = n * ((h + p->pad[0] + p->pad[2] - dilation[0] * (p->size[0] - 1) - 1) / stride[0] + 1) * ((w + p->pad[1] + p->pad[3] - dilation[1] * (p->size[1] - 1) - 1) / stride[1] + 1);
+    dim[1] = n * ((h + p->pad[0] + p->pad[2] - dilation[0] * (p->size[0] - 1) - 1) / stride[0] + 1) *
+             ((w + p->pad[1] + p->pad[3] - dilation[1] * (p->size[1] - 1) - 1) / stride[1] + 1);
     c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 2, dim);
 }
 
@@ -303,8 +330,23 @@ TINYI_ROW tinyi_row_avg_pool = TINYI_ROW_OF("avg_pool", TINY_OP_AVG_POOL, TAKES(
     CASES(tinyi_pool_cases), BOUND(TINY_BOUND_LINEAR, 2, 1), TERMS(tinyi_patch_terms), GRADIENT(tinyi_grad_avg_pool),
     KERNELS(tinyi_kernels_of_patch), SAYS("y = mean over each window, zeros outside"));
 
-TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_IM2COL, x, NULL, params, y); }
-TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_COL2IM, x, NULL, params, y); }
-TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX_POOL, x, NULL, params, y); }
-TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_AVG_POOL, x, NULL, params, y); }
-
+TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params,
+                                 const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_IM2COL, x, NULL, params, y);
+}
+TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params,
+                                 const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_COL2IM, x, NULL, params, y);
+}
+TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params,
+                                   const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_MAX_POOL, x, NULL, params, y);
+}
+TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params,
+                                   const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_AVG_POOL, x, NULL, params, y);
+}

@@ -1,9 +1,11 @@
 /* src/math/patch.h - windows over images: as columns, back from columns, and pooled
  *
- * x (N, C, H, W); windows of size[0] x size[1] taps; OH = (H + pad top + bottom - dilation (size - 1) - 1) / stride + 1.
+ * x (N, C, H, W); windows of size[0] x size[1] taps; OH = (H + pad top + bottom - dilation (size - 1) - 1) / stride +
+ *   1.
  *   im2col   y (C size0 size1, N OH OW): y[(c, r, s)][(n, i, j)] = x[n, c, i stride - top + r dilation, ...], 0 outside
- *   col2im   the adjoint: y (N, C, H, W) is the sum of all numbers of the columns that stand for a pixel; image says H and W
- *   max_pool, avg_pool   y (N, C, OH, OW): the largest number of each window; the mean, zeros outside included           */
+ *   col2im   the adjoint: y (N, C, H, W) is the sum of all numbers of the columns that stand for a pixel; image says H
+ *            and W
+ *   max_pool, avg_pool   y (N, C, OH, OW): the largest number of each window; the mean, zeros outside included */
 #ifndef TINYI_PATCH_H
 #define TINYI_PATCH_H
 #include "core/op.h"
@@ -16,10 +18,14 @@ typedef struct tiny_patch_params {
     int image[2];                           /* col2im: H, W */
 } tiny_patch_params;
 
-TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
-TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
-TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
-TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params,
+                                 const tiny_tensor *y);
+TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params,
+                                 const tiny_tensor *y);
+TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params,
+                                   const tiny_tensor *y);
+TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params,
+                                   const tiny_tensor *y);
 
 #define TINYI_OPS_PATCH(ROW) ROW(IM2COL, im2col) ROW(COL2IM, col2im) ROW(MAX_POOL, max_pool) ROW(AVG_POOL, avg_pool)
 

@@ -1,15 +1,17 @@
 /* src/math/reduce.c - sums, extremes and scalar products along an axis
  * Formula  sum x, sum x / n, sum x^2, sum a b, max x, min x, the index of max x, log sum e^x
- * Data     any strides. The axes that are summed are joined to as few runs as the strides allow. A run of stride 1 is read
- *          where it lies; others are gathered block by block. When rows are summed up (the reduced axis is not dense, but
- *          another one is), columns are summed side by side instead, 1024 of them with their sums in the first cache.
+ * Data     any strides. The axes that are summed are joined to as few runs as the strides allow. A run of stride 1 is
+ *          read where it lies; others are gathered block by block. When rows are summed up (the reduced axis is not
+ *          dense, but another one is), columns are summed side by side instead, 1024 of them with their sums in the
+ *          first cache.
  * Cost     one or two flops and 4 (dot: 8) bytes a value: memory decides.
- * Error    Float inside a block of 4096 with four accumulators a lane, double over the blocks and pieces: a value meets at
- *          most n / 4 + 3 roundings, n never above 4096 (columns: 256 + 1), and one at the end. LINEAR: (5 + n / 4) u.
- *          max, min, argmax: exact, but for the sign of a zero.
- *          logsumexp: the extended sum of math/softmax.c, of relative error (n / 4 + 6) u under a logarithm, plus 2 u of the result; its value on |x| is
- *          at least ln 2 for n > 1, and for n = 1 nothing is off: LINEAR (10 + 0.4 n) u.
- *          Pieces and blocks do not depend on the number of threads, nor does the result.                                 */
+ * Error    Float inside a block of 4096 with four accumulators a lane, double over the blocks and pieces: a value meets
+ *          at most n / 4 + 3 roundings, n never above 4096 (columns: 256 + 1), and one at the end. LINEAR: (5 + n / 4)
+ *          u. max, min, argmax: exact, but for the sign of a zero.
+ *          logsumexp: the extended sum of math/softmax.c, of relative error (n / 4 + 6) u under a logarithm, plus 2 u
+ *          of the result; its value on |x| is at least ln 2 for n > 1, and for n = 1 nothing is off: LINEAR (10 + 0.4
+ *          n) u.
+ *          Pieces and blocks do not depend on the number of threads, nor does the result. */
 #include <string.h>
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -22,7 +24,10 @@
 #define TINYI_REDUCE_SOME 256               /* rows summed in float */
 
 /* Axes of one set from the innermost outwards, joined where the strides allow; b: of the second factor. */
-typedef struct tinyi_reduce_axes { int n; tiny_idx dim[TINY_MAX_RANK], x[TINY_MAX_RANK], b[TINY_MAX_RANK], y[TINY_MAX_RANK]; } tinyi_reduce_axes;
+typedef struct tinyi_reduce_axes {
+    int n;
+    tiny_idx dim[TINY_MAX_RANK], x[TINY_MAX_RANK], b[TINY_MAX_RANK], y[TINY_MAX_RANK];
+} tinyi_reduce_axes;
 
 typedef struct tinyi_reduce_plan {
     int kind;
@@ -70,7 +75,8 @@ static void tinyi_reduce_read(const tiny_op *op, tinyi_reduce_plan *p)
         int gone = q->all || i == x->rank - 1 - q->axis;
         if (gone) p->length *= x->dim[i];
         else p->results *= x->dim[i];
-        tinyi_reduce_push(gone ? &p->gone : &p->kept, x->dim[i], x->stride[i], b->stride[i], gone ? 0 : y->stride[at], 1);
+        tinyi_reduce_push(gone ? &p->gone : &p->kept, x->dim[i], x->stride[i], b->stride[i], gone ? 0 : y->stride[at],
+                          1);
         if (!gone || q->keep) at--;
     }
     if (p->gone.n == 0) {
@@ -120,15 +126,19 @@ static tiny_status tinyi_reduce_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     tiny_idx dim[TINY_MAX_RANK];
     int i, n = 0;
     if (!tinyi_is_real(x) || (b && b->dtype != x->dtype))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the input must be f32 or f64, not %s", name, tiny_dtype_name(!tinyi_is_real(x) ? x->dtype : b->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the input must be f32 or f64, not %s", name,
+                          tiny_dtype_name(!tinyi_is_real(x) ? x->dtype : b->dtype));
     if (!p->all && (p->axis < 0 || p->axis >= x->rank))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no axis %d, counted from the last, in a tensor of rank %d", name, p->axis, x->rank);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: there is no axis %d, counted from the last, in a tensor of rank %d", name, p->axis,
+                          x->rank);
     if (b) {
         int same = b->rank == x->rank;
         for (i = 0; same && i < x->rank; i++) same = b->dim[i] == x->dim[i];
         if (!same) {
             char tx[96], tb[96];
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s; they must have one shape", name, tinyi_shape_text(x, tx), tinyi_shape_text(b, tb));
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s; they must have one shape", name,
+                              tinyi_shape_text(x, tx), tinyi_shape_text(b, tb));
         }
     }
     for (i = 0; i < x->rank; i++) {
@@ -219,7 +229,9 @@ typedef struct tinyi_reduce_state { double value, top; tiny_idx at; } tinyi_redu
 
 static void tinyi_reduce_start(int kind, tinyi_reduce_state *s)
 {
-    s->value = kind == TINY_OP_MAX || kind == TINY_OP_ARGMAX ? -(double)INFINITY : kind == TINY_OP_MIN ? (double)INFINITY : 0.0;
+    s->value = kind == TINY_OP_MAX || kind == TINY_OP_ARGMAX ? -(double)INFINITY
+               : kind == TINY_OP_MIN                         ? (double)INFINITY
+                                                             : 0.0;
     s->top = -(double)INFINITY;
     s->at = -1;
 }
@@ -235,7 +247,9 @@ static void tinyi_reduce_merge(int kind, tinyi_reduce_state *s, const tinyi_redu
         if (part->value < s->value || part->value != part->value) s->value = part->value;
         break;
     case TINY_OP_ARGMAX:
-        if (part->at >= 0 && (s->at < 0 || part->value > s->value || (part->value != part->value && s->value == s->value))) *s = *part;
+        if (part->at >= 0 &&
+            (s->at < 0 || part->value > s->value || (part->value != part->value && s->value == s->value)))
+            *s = *part;
         break;
     case TINY_OP_LOGSUMEXP:
         if (part->value == 0.0) break;
@@ -250,7 +264,8 @@ static void tinyi_reduce_merge(int kind, tinyi_reduce_state *s, const tinyi_redu
 }
 
 /* n <= TINYI_REDUCE_BLOCK dense values, the first of them value number first of the result */
-static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x, const float *b, tiny_idx n, tiny_idx first, tinyi_reduce_state *s)
+static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x, const float *b, tiny_idx n,
+                               tiny_idx first, tinyi_reduce_state *s)
 {
     tinyi_reduce_state part;
     float v, top = 0.0f;
@@ -263,7 +278,9 @@ static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x,
     case TINY_OP_LOGSUMEXP:
         if (n > 1) TINYI_OF(k, softmax_extsum_f32)(x, (size_t)n, 1.0f, &v, &top);
         if (n > 1 && top - top == 0.0f) ln = 0.69314718055994531;
-        else TINYI_OF(k, softmax_online_f32)(x, (size_t)n, 1.0f, &top, &v);   /* exact for one value; -inf only; too large for 2^top */
+        else
+            TINYI_OF(k, softmax_online_f32)
+            (x, (size_t)n, 1.0f, &top, &v); /* exact for one value; -inf only; too large for 2^top */
         break;
     default: v = TINYI_OF(k, sum_f32)(x, (size_t)n); break;
     }
@@ -275,7 +292,8 @@ static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x,
     tinyi_reduce_merge(kind, s, &part);
 }
 
-static void tinyi_reduce_range(const tinyi_kernels *k, const tinyi_reduce_plan *p, const float *x, const float *b, tiny_idx k0, tiny_idx k1, tinyi_reduce_state *s)
+static void tinyi_reduce_range(const tinyi_kernels *k, const tinyi_reduce_plan *p, const float *x, const float *b,
+                               tiny_idx k0, tiny_idx k1, tinyi_reduce_state *s)
 {
     float dense_x[TINYI_REDUCE_GATHER], dense_b[TINYI_REDUCE_GATHER];
     const tiny_idx sx = p->gone.x[0], sb = p->gone.b[0];
@@ -303,7 +321,8 @@ static void tinyi_reduce_finish(const tinyi_reduce_plan *p, tiny_idx y, const ti
 {
     if (p->kind == TINY_OP_ARGMAX) ((int32_t *)p->y)[y] = (int32_t)s->at;
     else if (p->kind == TINY_OP_MEAN) ((float *)p->y)[y] = (float)(s->value / (double)p->length);
-    else if (p->kind == TINY_OP_LOGSUMEXP) ((float *)p->y)[y] = (float)(s->value == 0.0 ? -(double)INFINITY : s->top + tinyi_log64(s->value));
+    else if (p->kind == TINY_OP_LOGSUMEXP)
+        ((float *)p->y)[y] = (float)(s->value == 0.0 ? -(double)INFINITY : s->top + tinyi_log64(s->value));
     else ((float *)p->y)[y] = (float)s->value;
 }
 
@@ -341,7 +360,10 @@ static void tinyi_reduce_runs(tiny_team *team, const tinyi_reduce_plan *p, tinyi
 
 /* ---- fast: columns side by side */
 
-static tiny_idx tinyi_reduce_tiles(const tinyi_reduce_plan *p) { return (p->kept.dim[p->columns] - 1) / TINYI_REDUCE_TILE + 1; }
+static tiny_idx tinyi_reduce_tiles(const tinyi_reduce_plan *p)
+{
+    return (p->kept.dim[p->columns] - 1) / TINYI_REDUCE_TILE + 1;
+}
 
 /* Where tile number t begins. */
 static void tinyi_reduce_tile(const tinyi_reduce_plan *p, tiny_idx t, tiny_idx *x, tiny_idx *y, tiny_idx *cols)
@@ -383,7 +405,10 @@ static void tinyi_reduce_put(const tinyi_reduce_plan *p, tiny_idx y, const doubl
 static void tinyi_reduce_columns(tiny_team *team, const tinyi_reduce_plan *p, double *shared)
 {
     const tinyi_fn_reduce_cols_f32 kernel = TINYI_K(team, reduce_cols_f32);
-    const int f = p->kind == TINY_OP_MAX ? TINYI_REDUCE_MAX : p->kind == TINY_OP_MIN ? TINYI_REDUCE_MIN : p->kind == TINY_OP_NORM2 ? TINYI_REDUCE_NORM2 : TINYI_REDUCE_SUM;
+    const int f = p->kind == TINY_OP_MAX     ? TINYI_REDUCE_MAX
+                  : p->kind == TINY_OP_MIN   ? TINYI_REDUCE_MIN
+                  : p->kind == TINY_OP_NORM2 ? TINYI_REDUCE_NORM2
+                                             : TINYI_REDUCE_SUM;
     const float start = f == TINYI_REDUCE_MAX ? -INFINITY : f == TINYI_REDUCE_MIN ? INFINITY : 0.0f;
     double *sum = (double *)team->own;
     float *acc = (float *)(sum + TINYI_REDUCE_TILE);
@@ -395,7 +420,8 @@ static void tinyi_reduce_columns(tiny_team *team, const tinyi_reduce_plan *p, do
             for (c = 0; c < cols; c++) sum[c] = (double)start;
             for (r = first; r < end; r += TINYI_REDUCE_SOME) {
                 for (c = 0; c < cols; c++) acc[c] = start;
-                kernel(f, acc, p->x + x + r * p->gone.x[0], p->gone.x[0], (size_t)TINYI_MIN(end - r, TINYI_REDUCE_SOME), (size_t)cols);
+                kernel(f, acc, p->x + x + r * p->gone.x[0], p->gone.x[0], (size_t)TINYI_MIN(end - r, TINYI_REDUCE_SOME),
+                       (size_t)cols);
                 tinyi_reduce_join(f, sum, acc, NULL, cols);
             }
             if (p->pieces > 1) memcpy(shared + u * TINYI_REDUCE_TILE, sum, (size_t)cols * sizeof *sum);
@@ -416,7 +442,8 @@ static void tinyi_reduce_columns(tiny_team *team, const tinyi_reduce_plan *p, do
 
 static void tinyi_reduce_choose(const tiny_op *op, tinyi_reduce_plan *p)
 {
-    int i, sums = op->kind == TINY_OP_SUM || op->kind == TINY_OP_MEAN || op->kind == TINY_OP_NORM2 || op->kind == TINY_OP_MAX || op->kind == TINY_OP_MIN;
+    int i, sums = op->kind == TINY_OP_SUM || op->kind == TINY_OP_MEAN || op->kind == TINY_OP_NORM2 ||
+                  op->kind == TINY_OP_MAX || op->kind == TINY_OP_MIN;
     tiny_idx units;
     tinyi_reduce_read(op, p);
     p->columns = -1;
@@ -447,7 +474,9 @@ static void tinyi_reduce_work(const tiny_op *op, int n_threads, size_t *shared, 
     if (p.columns >= 0) *own = TINYI_REDUCE_TILE * (sizeof(double) + sizeof(float));
     if (p.pieces == 1) return;
     if (p.columns < 0) *shared = (size_t)(p.results * p.pieces) * sizeof(tinyi_reduce_state);
-    else *shared = (size_t)(p.results / p.kept.dim[p.columns] * tinyi_reduce_tiles(&p) * p.pieces) * TINYI_REDUCE_TILE * sizeof(double);
+    else
+        *shared = (size_t)(p.results / p.kept.dim[p.columns] * tinyi_reduce_tiles(&p) * p.pieces) * TINYI_REDUCE_TILE *
+                  sizeof(double);
 }
 
 static void tinyi_reduce_fast(tiny_team *team, const tiny_op *op)
@@ -481,7 +510,8 @@ static void tinyi_reduce_cases(tiny_case *c) { tinyi_reduce_case(c, 1); }
 static void tinyi_logsumexp_cases(tiny_case *c)
 {
     tinyi_reduce_case(c, 1);
-    c->no_specials = 1;                     /* |-inf| would leave a finite result without a magnitude to measure it by */
+    /* |-inf| would leave a finite result without a magnitude to measure it by */
+    c->no_specials = 1;
 }
 static void tinyi_dot_cases(tiny_case *c) { tinyi_reduce_case(c, 2); }
 
@@ -534,11 +564,43 @@ TINYI_ROW tinyi_row_logsumexp = TINYI_ROW_OF("logsumexp", TINY_OP_LOGSUMEXP, TAK
     COST(tinyi_reduce_cost), CASES(tinyi_logsumexp_cases), BOUND(TINY_BOUND_LINEAR, 10, 0.4), TERMS(tinyi_reduce_terms),
     GRADIENT(tinyi_grad_reduce), KERNELS(tinyi_kernels_of_logsumexp), SAYS("y = log sum exp(x)"));
 
-TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
-TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }
-TINY_API tiny_status tiny_norm2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_NORM2, x, NULL, params, y); }
-TINY_API tiny_status tiny_max(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX, x, NULL, params, y); }
-TINY_API tiny_status tiny_min(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MIN, x, NULL, params, y); }
-TINY_API tiny_status tiny_argmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ARGMAX, x, NULL, params, y); }
-TINY_API tiny_status tiny_logsumexp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_LOGSUMEXP, x, NULL, params, y); }
-TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_DOT, a, b, params, y); }
+TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
+                              const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_SUM, x, NULL, params, y);
+}
+TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
+                               const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_MEAN, x, NULL, params, y);
+}
+TINY_API tiny_status tiny_norm2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
+                                const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_NORM2, x, NULL, params, y);
+}
+TINY_API tiny_status tiny_max(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
+                              const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_MAX, x, NULL, params, y);
+}
+TINY_API tiny_status tiny_min(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
+                              const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_MIN, x, NULL, params, y);
+}
+TINY_API tiny_status tiny_argmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
+                                 const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_ARGMAX, x, NULL, params, y);
+}
+TINY_API tiny_status tiny_logsumexp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
+                                    const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_LOGSUMEXP, x, NULL, params, y);
+}
+TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b,
+                              const tiny_reduce_params *params, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_DOT, a, b, params, y);
+}

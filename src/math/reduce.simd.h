@@ -30,7 +30,8 @@ static float TINY_FN(tinyi_dot_f32)(const float *x, const float *y, size_t n)
     return v_sum(v_add(v_add(a, b), v_add(c, d)));
 }
 
-/* f(NaN, a) is a: a NaN does not enter, it is noted. So is inf - inf of two neighbours: then the plain look finds none. */
+/* f(NaN, a) is a: a NaN does not enter, it is noted. So is inf - inf of two neighbours: then the plain look finds
+ * none. */
 #define TINYI_RED_EXTREME(NAME, f, ACROSS, START)                                           \
     static float TINY_FN(NAME)(const float *x, size_t n)                                    \
     {                                                                                       \

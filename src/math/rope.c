@@ -1,10 +1,12 @@
 /* src/math/rope.c - rotary positions
- * Paper    J. Su et al., "RoFormer", 2021 (arXiv 2104.09864), eq. 34; halves instead of neighbours as GPT-NeoX pairs them.
+ * Paper    J. Su et al., "RoFormer", 2021 (arXiv 2104.09864), eq. 34; halves instead of neighbours as GPT-NeoX pairs
+ *          them.
  * Formula  see math/rope.h. Angles, sines and cosines in double; f32 rounds the last two to float in the fast form.
  * Data     any strides. A thread takes tokens; the sines of a token are made once for all its heads.
  * Cost     6 flops a number, and n_rot / 2 sines and cosines a token.
- * Error    three roundings of numbers not above |x0| + |x1| <= sqrt(2) r, r the length of the pair, which is the length of the
- *          turned pair too, so that one of its numbers is at least r / sqrt(2): NORM 6 u, and one for the sum.            */
+ * Error    three roundings of numbers not above |x0| + |x1| <= sqrt(2) r, r the length of the pair, which is the length
+ *          of the turned pair too, so that one of its numbers is at least r / sqrt(2): NORM 6 u, and one for the
+ *          sum. */
 #include "math/rope.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -21,15 +23,22 @@ static tiny_status tinyi_rope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     const tiny_rope_params *p = tinyi_rope_params_of(op);
     const tiny_tensor *x = op->in[0], *at = op->in[1];
     char text[96];
-    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "rope: x must be f32 or f64, not %s", tiny_dtype_name(x->dtype));
-    if (x->rank != 3) return tinyi_fail(ctx, TINY_E_SHAPE, "rope: x is %s, it must be (tokens, heads, d)", tinyi_shape_text(x, text));
-    if (at && at->dtype != TINY_I32 && at->dtype != TINY_I64) return tinyi_fail(ctx, TINY_E_DTYPE, "rope: the positions must be i32 or i64, not %s", tiny_dtype_name(at->dtype));
+    if (!tinyi_is_real(x))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "rope: x must be f32 or f64, not %s", tiny_dtype_name(x->dtype));
+    if (x->rank != 3)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "rope: x is %s, it must be (tokens, heads, d)", tinyi_shape_text(x, text));
+    if (at && at->dtype != TINY_I32 && at->dtype != TINY_I64)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "rope: the positions must be i32 or i64, not %s",
+                          tiny_dtype_name(at->dtype));
     if (at && (at->rank != 1 || at->dim[0] != x->dim[0]))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "rope: the positions are %s, there are %td tokens", tinyi_shape_text(at, text), x->dim[0]);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "rope: the positions are %s, there are %td tokens",
+                          tinyi_shape_text(at, text), x->dim[0]);
     if (p->n_rot < 0 || p->n_rot > x->dim[2] || (p->n_rot ? p->n_rot : x->dim[2]) % 2)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: %td of %td numbers of a head cannot turn in pairs", p->n_rot ? (tiny_idx)p->n_rot : x->dim[2], x->dim[2]);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: %td of %td numbers of a head cannot turn in pairs",
+                          p->n_rot ? (tiny_idx)p->n_rot : x->dim[2], x->dim[2]);
     if (!(p->base >= 0.0f && p->base < INFINITY) || !(p->scale - p->scale == 0.0f))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: base %g and scale %g must be finite, base not negative", (double)p->base, (double)p->scale);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: base %g and scale %g must be finite, base not negative",
+                          (double)p->base, (double)p->scale);
     tinyi_want(&want[0], x->dtype, 3, x->dim);
     return TINY_OK;
 }
@@ -41,7 +50,10 @@ static void tinyi_rope_cost(const tiny_op *op, tiny_cost *cost)
     cost->bytes = 8.0 * n;
 }
 
-static tiny_idx tinyi_rope_n(const tiny_op *op) { return tinyi_rope_params_of(op)->n_rot ? tinyi_rope_params_of(op)->n_rot : op->in[0]->dim[2]; }
+static tiny_idx tinyi_rope_n(const tiny_op *op)
+{
+    return tinyi_rope_params_of(op)->n_rot ? tinyi_rope_params_of(op)->n_rot : op->in[0]->dim[2];
+}
 
 TINY_REF_BEGIN
 static void tinyi_rope_turn(const tiny_op *op, tiny_idx token, tiny_idx i, double *c, double *s)
@@ -50,7 +62,9 @@ static void tinyi_rope_turn(const tiny_op *op, tiny_idx token, tiny_idx i, doubl
     const tiny_tensor *at = op->in[1];
     const double base = p->base != 0.0f ? (double)p->base : 10000.0, scale = p->scale != 0.0f ? (double)p->scale : 1.0;
     double position = (double)token, angle;
-    if (at) position = at->dtype == TINY_I64 ? (double)((const int64_t *)at->data)[token * at->stride[0]] : (double)((const int32_t *)at->data)[token * at->stride[0]];
+    if (at)
+        position = at->dtype == TINY_I64 ? (double)((const int64_t *)at->data)[token * at->stride[0]]
+                                         : (double)((const int32_t *)at->data)[token * at->stride[0]];
     angle = position * scale * tinyi_exp64(-2.0 * (double)i / (double)tinyi_rope_n(op) * tinyi_log64(base));
     tinyi_sincos64(angle, s, c);
     if (p->backward) *s = -*s;
@@ -67,13 +81,16 @@ static void tinyi_rope_ref(const tiny_op *op)
             const tiny_idx x0 = t * x->stride[0] + h * x->stride[1], y0 = t * y->stride[0] + h * y->stride[1];
             for (i = 0; i < pairs; i++) {
                 const tiny_idx a = woven ? 2 * i : i, b = woven ? 2 * i + 1 : i + pairs;
-                const double u = tinyi_real(x->data, x->dtype, x0 + a * x->stride[2]), v = tinyi_real(x->data, x->dtype, x0 + b * x->stride[2]);
+                const double u = tinyi_real(x->data, x->dtype, x0 + a * x->stride[2]),
+                             v = tinyi_real(x->data, x->dtype, x0 + b * x->stride[2]);
                 double c, s;
                 tinyi_rope_turn(op, t, i, &c, &s);
                 tinyi_real_set(y->data, y->dtype, y0 + a * y->stride[2], u * c - v * s);
                 tinyi_real_set(y->data, y->dtype, y0 + b * y->stride[2], u * s + v * c);
             }
-            for (i = n; i < x->dim[2]; i++) tinyi_real_set(y->data, y->dtype, y0 + i * y->stride[2], tinyi_real(x->data, x->dtype, x0 + i * x->stride[2]));
+            for (i = n; i < x->dim[2]; i++)
+                tinyi_real_set(y->data, y->dtype, y0 + i * y->stride[2],
+                               tinyi_real(x->data, x->dtype, x0 + i * x->stride[2]));
         }
 }
 TINY_REF_END
@@ -142,7 +159,8 @@ TINYI_ROW tinyi_row_rope = TINYI_ROW_OF("rope", TINY_OP_ROPE, TAKES(2, 1), GIVES
     CASES(tinyi_rope_cases), BOUND(TINY_BOUND_NORM, 7, 0), TERMS(NULL), GRADIENT(tinyi_grad_rope),
     KERNELS(tinyi_kernels_of_rope), SAYS("pairs of a head turned by position * scale * base^(-2i/n)"));
 
-TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y)
+TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position,
+                               const tiny_rope_params *params, const tiny_tensor *y)
 {
     return tinyi_call(ctx, TINY_OP_ROPE, x, position, params, y);
 }

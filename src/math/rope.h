@@ -13,7 +13,8 @@ typedef struct tiny_rope_params {
 
 /* Pair i of token t turns by angle = position[t] scale base^(-2i / n_rot): y0 = x0 cos - x1 sin, y1 = x0 sin + x1 cos.
  * x, y (token, head, d); position (token), i32 or i64, or NULL for 0, 1, 2 ... y may be x. */
-TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y);
+TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position,
+                               const tiny_rope_params *params, const tiny_tensor *y);
 
 #define TINYI_OPS_ROPE(ROW) ROW(ROPE, rope)
 

@@ -25,7 +25,10 @@ TINY_REF_END
 TINYI_INLINE int tinyi_is_real(const tiny_tensor *t) { return t->dtype == TINY_F32 || t->dtype == TINY_F64; }
 
 TINYI_INLINE tiny_idx tinyi_row_length(const tiny_tensor *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
-TINYI_INLINE tiny_idx tinyi_row_step(const tiny_tensor *t) { return t->rank && t->dim[t->rank - 1] > 1 ? t->stride[t->rank - 1] : 1; }
+TINYI_INLINE tiny_idx tinyi_row_step(const tiny_tensor *t)
+{
+    return t->rank && t->dim[t->rank - 1] > 1 ? t->stride[t->rank - 1] : 1;
+}
 
 TINYI_INLINE tiny_idx tinyi_row_count(const tiny_tensor *t)
 {
@@ -48,7 +51,10 @@ TINYI_INLINE tiny_idx tinyi_row_at(const tiny_tensor *t, tiny_idx row)
     return at;
 }
 
-TINYI_INLINE float *tinyi_row_f32(const tiny_tensor *t, tiny_idx row) { return (float *)t->data + tinyi_row_at(t, row); }
+TINYI_INLINE float *tinyi_row_f32(const tiny_tensor *t, tiny_idx row)
+{
+    return (float *)t->data + tinyi_row_at(t, row);
+}
 
 /* Every step-th value into a dense row, and back. */
 TINYI_INLINE void tinyi_row_gather(float *dense, const float *x, tiny_idx n, tiny_idx step)

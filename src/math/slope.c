@@ -5,8 +5,9 @@
  *          s(z) (1 + x (1 - s(z)) (a + 3 b x^2)), a = 2 sqrt(2/pi), b = 0.044715 a.
  * Data     any strides (math/walk_inside.h); what is not dense goes through buffers on the stack.
  * Cost     12 bytes a number, and an exponential for most.
- * Error    In units of u times the value at |x|, which for the three with a zero is at least 1/2: an exponential is off by
- *          2.5 ulp, each further operation by one; erf takes e^ of a rounded square below 33: LINEAR 48 u. round: exact.   */
+ * Error    In units of u times the value at |x|, which for the three with a zero is at least 1/2: an exponential is off
+ *          by 2.5 ulp, each further operation by one; erf takes e^ of a rounded square below 33: LINEAR 48 u. round:
+ *          exact. */
 #include "math/slope.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -20,9 +21,12 @@ static tiny_status tinyi_slope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
     char tx[96], ty[96];
     int i, same = x->rank == dy->rank;
     if (!tinyi_is_real(x) || dy->dtype != x->dtype)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "slope: x is %s and dy is %s; they must be f32, or both f64", tiny_dtype_name(x->dtype), tiny_dtype_name(dy->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "slope: x is %s and dy is %s; they must be f32, or both f64",
+                          tiny_dtype_name(x->dtype), tiny_dtype_name(dy->dtype));
     for (i = 0; same && i < x->rank; i++) same = x->dim[i] == dy->dim[i];
-    if (!same) return tinyi_fail(ctx, TINY_E_SHAPE, "slope: x is %s and dy is %s: they must have one shape", tinyi_shape_text(x, tx), tinyi_shape_text(dy, ty));
+    if (!same)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "slope: x is %s and dy is %s: they must have one shape",
+                          tinyi_shape_text(x, tx), tinyi_shape_text(dy, ty));
     if (!p || ((p->of < TINY_OP_EXP || p->of > TINY_OP_GELU_TANH) && p->of != TINY_OP_ROUND))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "slope: operation %d is no function of one argument", p ? p->of : 0);
     tinyi_want(&want[0], x->dtype, x->rank, x->dim);
@@ -32,7 +36,8 @@ static tiny_status tinyi_slope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
 static tiny_status tinyi_round_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *x = op->in[0];
-    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "round: x must be f32 or f64, not %s", tiny_dtype_name(x->dtype));
+    if (!tinyi_is_real(x))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "round: x must be f32 or f64, not %s", tiny_dtype_name(x->dtype));
     tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
@@ -41,7 +46,11 @@ static void tinyi_slope_cost(const tiny_op *op, tiny_cost *cost)
 {
     const tiny_slope_params *p = (const tiny_slope_params *)op->params;
     double n = (double)tiny_tensor_count(op->out[0]);
-    cost->flops = (!op->in[1] || p->of == TINY_OP_RELU || p->of == TINY_OP_ABS || p->of == TINY_OP_NEG || p->of == TINY_OP_RELU2 ? 2.0 : 30.0) * n;
+    cost->flops =
+        (!op->in[1] || p->of == TINY_OP_RELU || p->of == TINY_OP_ABS || p->of == TINY_OP_NEG || p->of == TINY_OP_RELU2
+             ? 2.0
+             : 30.0) *
+        n;
     cost->bytes = (op->in[1] ? 12.0 : 8.0) * n;
 }
 
@@ -65,8 +74,11 @@ static double tinyi_slope_one(int of, double x)
     case TINY_OP_RELU: return x > 0 ? 1.0 : x == x ? 0.0 : x;
     case TINY_OP_RELU2: return x > 0 ? 2.0 * x : x == x ? 0.0 : x;
     case TINY_OP_SILU: s = 1.0 / (1.0 + tinyi_exp64(-x)); return s * (1.0 + x * (1.0 - s));
-    case TINY_OP_GELU: return 0.5 * (1.0 + tinyi_erf64(x * 0.7071067811865476)) + x * 0.3989422804014327 * tinyi_exp64(-0.5 * x * x);
-    case TINY_OP_GELU_TANH: s = 1.0 / (1.0 + tinyi_exp64(-x * (a + b * x * x))); return s * (1.0 + x * (1.0 - s) * (a + 3.0 * b * x * x));
+    case TINY_OP_GELU:
+        return 0.5 * (1.0 + tinyi_erf64(x * 0.7071067811865476)) + x * 0.3989422804014327 * tinyi_exp64(-0.5 * x * x);
+    case TINY_OP_GELU_TANH:
+        s = 1.0 / (1.0 + tinyi_exp64(-x * (a + b * x * x)));
+        return s * (1.0 + x * (1.0 - s) * (a + 3.0 * b * x * x));
     default: return 1.0;
     }
 }
@@ -78,7 +90,8 @@ static void tinyi_slope_ref(const tiny_op *op)
     tiny_idx i, n = tiny_tensor_count(dx);
     for (i = 0; i < n; i++)
         tinyi_real_set(dx->data, dx->dtype, tinyi_walk_element(dx, i),
-                       tinyi_real(dy->data, dy->dtype, tinyi_walk_element(dy, i)) * tinyi_slope_one(of, tinyi_real(x->data, x->dtype, tinyi_walk_element(x, i))));
+                       tinyi_real(dy->data, dy->dtype, tinyi_walk_element(dy, i)) *
+                           tinyi_slope_one(of, tinyi_real(x->data, x->dtype, tinyi_walk_element(x, i))));
 }
 
 static void tinyi_round_ref(const tiny_op *op)
@@ -155,7 +168,8 @@ static void tinyi_slope_cases(tiny_case *c)
     /* magnitudes where the derivative may be negative at |x|: 1 for sine and cosine, 1/x for x^(-3/2)/2 on (0.1, 2) */
     c->has_magnitude_params = 1;
     c->magnitude_params = c->params;
-    if (p->of == TINY_OP_SIN || p->of == TINY_OP_COS || p->of == TINY_OP_NEG) ((tiny_slope_params *)(void *)&c->magnitude_params)->of = TINY_OP_ROUND;
+    if (p->of == TINY_OP_SIN || p->of == TINY_OP_COS || p->of == TINY_OP_NEG)
+        ((tiny_slope_params *)(void *)&c->magnitude_params)->of = TINY_OP_ROUND;
     if (p->of == TINY_OP_RSQRT) ((tiny_slope_params *)(void *)&c->magnitude_params)->of = TINY_OP_LOG;
     if (p->of == TINY_OP_LOG || p->of == TINY_OP_SQRT || p->of == TINY_OP_RSQRT) c->fill[0] = TINY_FILL_POSITIVE;
 }
@@ -179,12 +193,15 @@ TINYI_ROW tinyi_row_round = TINYI_ROW_OF("round", TINY_OP_ROUND, TAKES(1, 1), GI
     CASES(tinyi_round_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
     KERNELS(tinyi_kernels_of_round), SAYS("y = x rounded, ties to even; its gradient passes straight through"));
 
-TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx)
+TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy,
+                                const tiny_tensor *dx)
 {
     tiny_slope_params p;
     p.of = of;
     return tinyi_call(ctx, TINY_OP_SLOPE, x, dy, &p, dx);
 }
 
-TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ROUND, x, NULL, NULL, y); }
-
+TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_ROUND, x, NULL, NULL, y);
+}

@@ -1,14 +1,18 @@
 /* src/math/softmax.simd.h - the passes of the four forms; all share one exp */
 
-/* Each loop asks for the lines that it needs about 2 KB later: the processor's own looking ahead ends with the page, and a
- * loop full of arithmetic leaves little room for loads in flight. */
+/* Each loop asks for the lines that it needs about 2 KB later: the processor's own looking ahead ends with the page,
+ * and a loop full of arithmetic leaves little room for loads in flight. */
 #if TINYI_GCC || TINYI_CLANG
 #define TINYI_SM_FETCH(p) __builtin_prefetch((const char *)(p) + 2048)
 #else
 #define TINYI_SM_FETCH(p) ((void)0)
 #endif
 #if V_LANES == 16
-#define TINYI_SM_FETCH4(p) TINYI_SM_FETCH(p); TINYI_SM_FETCH((p) + 16); TINYI_SM_FETCH((p) + 32); TINYI_SM_FETCH((p) + 48)
+#define TINYI_SM_FETCH4(p)    \
+    TINYI_SM_FETCH(p);        \
+    TINYI_SM_FETCH((p) + 16); \
+    TINYI_SM_FETCH((p) + 32); \
+    TINYI_SM_FETCH((p) + 48)
 #elif V_LANES == 8
 #define TINYI_SM_FETCH4(p) TINYI_SM_FETCH(p); TINYI_SM_FETCH((p) + 16)
 #else
@@ -28,7 +32,8 @@
 
 /* ---- e^x = p 2^n, the polynomial of the paper
  * v_exp and v_extexp take four instructions more for half an ulp, for infinite arguments and for results that a row of
- * weights does not have. A float of size 2^23 counts in ones: x log2(e) + 1.5 * 2^23 + b has n + b in its lowest bits. */
+ * weights does not have. A float of size 2^23 counts in ones: x log2(e) + 1.5 * 2^23 + b has n + b in its lowest
+ * bits. */
 #if V_SCALAR
 #define TINYI_SM_FN static TINYI_UNUSED TINYI_NOINLINE
 #else
@@ -41,10 +46,12 @@
 #define TINYI_SM_REDUCE(x, n) v_fnma(n, v_set(-1.90465421e-9f), v_fnma(n, v_set(0.693147182f), x))
 #define TINYI_SM_REDUCE_FAR(x, n) TINYI_SM_REDUCE(x, n)
 #else
-/* without fma the first part of ln 2 has so few bits that its product with n is exact: for |n| < 2^9, and for |n| < 2^14 */
+/* without fma the first part of ln 2 has so few bits that its product with n is exact: for |n| < 2^9, and for |n| <
+ * 2^14 */
 #define TINYI_SM_LIMIT 11000.0f
 #define TINYI_SM_REDUCE(x, n) v_fnma(n, v_set(1.42860677e-6f), v_fnma(n, v_set(0.693145752f), x))
-#define TINYI_SM_REDUCE_FAR(x, n) v_fnma(n, v_set(-1.90465421e-9f), v_fnma(n, v_set(-2.12192535e-4f), v_fnma(n, v_set(0.693359375f), x)))
+#define TINYI_SM_REDUCE_FAR(x, n) \
+    v_fnma(n, v_set(-1.90465421e-9f), v_fnma(n, v_set(-2.12192535e-4f), v_fnma(n, v_set(0.693359375f), x)))
 #endif
 
 /* e^t on [-ln2/2, ln2/2], 1.6e-7 off */
@@ -111,14 +118,16 @@ static float TINY_FN(tinyi_softmax_top_f32)(const float *x, size_t n, float scal
     return scale * v_hmax(a);
 }
 
-/* scale * x of four vectors, rounded as the reference does; most rows have scale 1, for which a multiplication would take a tenth of the time */
-#define TINYI_SM_FOUR(p, at)                                                            \
-    v_f32 p##0 = v_load(x + (at)), p##1 = v_load(x + (at) + V_LANES), p##2 = v_load(x + (at) + 2 * V_LANES), p##3 = v_load(x + (at) + 3 * V_LANES); \
-    if (scale != 1.0f) {                                                                \
-        p##0 = v_mul(p##0, vs);                                                         \
-        p##1 = v_mul(p##1, vs);                                                         \
-        p##2 = v_mul(p##2, vs);                                                         \
-        p##3 = v_mul(p##3, vs);                                                         \
+/* scale * x of four vectors, rounded as the reference does; most rows have scale 1, for which a multiplication would
+ * take a tenth of the time */
+#define TINYI_SM_FOUR(p, at)                                                                                 \
+    v_f32 p##0 = v_load(x + (at)), p##1 = v_load(x + (at) + V_LANES), p##2 = v_load(x + (at) + 2 * V_LANES), \
+          p##3 = v_load(x + (at) + 3 * V_LANES);                                                             \
+    if (scale != 1.0f) {                                                                                     \
+        p##0 = v_mul(p##0, vs);                                                                              \
+        p##1 = v_mul(p##1, vs);                                                                              \
+        p##2 = v_mul(p##2, vs);                                                                              \
+        p##3 = v_mul(p##3, vs);                                                                              \
     }
 #define TINYI_SM_PUT(PUT)                                                               \
     {                                                                                   \
@@ -157,7 +166,8 @@ static float TINY_FN(tinyi_softmax_sum_f32)(float *y, const float *x, size_t n, 
     return v_sum(v_add(v_add(a, b), v_add(c, d)));
 }
 
-static void TINY_FN(tinyi_softmax_exp_f32)(float *y, const float *x, size_t n, float scale, float top, float lambda, int stream)
+static void TINY_FN(tinyi_softmax_exp_f32)(float *y, const float *x, size_t n, float scale, float top, float lambda,
+                                           int stream)
 {
     const v_f32 vs = v_set(scale), vt = v_set(top), vl = v_set(lambda);
     size_t i = 0;
@@ -194,8 +204,9 @@ static void TINY_FN(tinyi_softmax_row_f32)(float *y, const float *x, size_t n, f
     if (i < n) v_store_n(y + i, v_mul(v_load_n(y + i, n - i), vl), n - i);
 }
 
-/* Each lane has its own maximum m and sum s. A group of four vectors changes m at most once, so that the change costs one
- * exp a group. While a lane has seen nothing but -inf it is measured from 0, and its m counts as the least number. */
+/* Each lane has its own maximum m and sum s. A group of four vectors changes m at most once, so that the change costs
+ * one exp a group. While a lane has seen nothing but -inf it is measured from 0, and its m counts as the least
+ * number. */
 static void TINY_FN(tinyi_softmax_online_f32)(const float *x, size_t n, float scale, float *top, float *sum)
 {
     const v_f32 vs = v_set(scale), none = v_set(-INFINITY), least = v_set(-3.40282347e38f);
@@ -242,8 +253,9 @@ static void TINY_FN(tinyi_softmax_log_f32)(float *y, const float *x, size_t n, f
     if (i < n) v_store_n(y + i, v_sub(v_sub(v_mul(v_load_n(x + i, n - i), vs), vt), vl), n - i);
 }
 
-/* One lane of an accumulator holds s 2^e. A group of vectors and the accumulator find their largest exponent, the sum is
- * brought to it once, and the values are added: two accumulators, groups of four. Exponents stay in the form n + COUNT. */
+/* One lane of an accumulator holds s 2^e. A group of vectors and the accumulator find their largest exponent, the sum
+ * is brought to it once, and the values are added: two accumulators, groups of four. Exponents stay in the form n +
+ * COUNT. */
 #define TINYI_SM_GROUP(at, s, e)                                                        \
     {                                                                                   \
         v_f32 c0, c1, c2, c3, most;                                                     \
@@ -303,9 +315,11 @@ TINYI_SM_FN v_f32 TINY_FN(tinyi_sm_down)(v_f32 s, v_f32 lambda, v_f32 low, v_f32
     return v_mul(v_mul(p, lambda), v_float(vi_shl(v_bits(c), 23)));
 }
 
-static void TINY_FN(tinyi_softmax_extexp_f32)(float *y, const float *x, size_t n, float scale, float lambda, float e, int stream)
+static void TINY_FN(tinyi_softmax_extexp_f32)(float *y, const float *x, size_t n, float scale, float lambda, float e,
+                                              int stream)
 {
-    const v_f32 vs = v_set(scale), vl = v_set(lambda), count = v_set(TINYI_SM_COUNT + (127.0f - e)), low = v_set((e - 127.2f) * 0.693147182f);
+    const v_f32 vs = v_set(scale), vl = v_set(lambda), count = v_set(TINYI_SM_COUNT + (127.0f - e)),
+                low = v_set((e - 127.2f) * 0.693147182f);
     size_t i = 0;
     for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
         TINYI_SM_FOUR(p, i)

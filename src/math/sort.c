@@ -54,7 +54,10 @@ typedef struct tinyi_sort_job {
 #define TINYI_SORT_SMALL 48                 /* below: insertion */
 #define TINYI_SORT_THREADED 65536           /* from here on it pays to share */
 
-TINYI_INLINE size_t tinyi_sort_cut(size_t n, int i, int pieces) { return n / (size_t)pieces * (size_t)i + TINYI_MIN(n % (size_t)pieces, (size_t)i); }
+TINYI_INLINE size_t tinyi_sort_cut(size_t n, int i, int pieces)
+{
+    return n / (size_t)pieces * (size_t)i + TINYI_MIN(n % (size_t)pieces, (size_t)i);
+}
 
 /* Shared workspace: size_t count[pieces][256], then uint64_t differ[pieces]. */
 #define TINYI_SORT_ENGINE(name, T, KEY)                                                                         \
@@ -163,7 +166,8 @@ void tinyi_sort_pairs(uint64_t *item, uint64_t *scratch, size_t n)
     tinyi_sort_alone_u64(&job, count);
 }
 
-static tiny_status tinyi_sort_run(tiny_ctx *ctx, tiny_team_fn fn, void *item, void *scratch, size_t n, int first_bit, int n_bits)
+static tiny_status tinyi_sort_run(tiny_ctx *ctx, tiny_team_fn fn, void *item, void *scratch, size_t n, int first_bit,
+                                  int n_bits)
 {
     tinyi_sort_job job;
     int pieces = n < TINYI_SORT_THREADED ? 1 : TINYI_MIN(tiny_ctx_threads(ctx), TINYI_SORT_PIECES);
@@ -173,14 +177,16 @@ static tiny_status tinyi_sort_run(tiny_ctx *ctx, tiny_team_fn fn, void *item, vo
     job.first_bit = first_bit;
     job.n_bits = n_bits;
     job.differ = 0;
-    return tiny_parallel(ctx, pieces, (size_t)pieces * (TINYI_SORT_DIGITS * sizeof(size_t) + sizeof(uint64_t)), 0, fn, &job);
+    return tiny_parallel(ctx, pieces, (size_t)pieces * (TINYI_SORT_DIGITS * sizeof(size_t) + sizeof(uint64_t)), 0, fn,
+                         &job);
 }
 
 static tiny_status tinyi_sort_begin(tiny_ctx *ctx, const char *what, const void *key, size_t n, unsigned flags)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (flags & ~(unsigned)TINY_SORT_DESCENDING) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: flags 0x%x are not known", what, flags);
+    if (flags & ~(unsigned)TINY_SORT_DESCENDING)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: flags 0x%x are not known", what, flags);
     if (n && !key) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there are no keys", what);
     return TINY_OK;
 }
@@ -201,8 +207,10 @@ TINYI_INLINE uint32_t tinyi_sort_key32(uint32_t bits, int is_float, uint32_t fli
     return bits ^ flip;
 }
 
-/* 32-bit keys: with order the index comes out and sorted is NULL; else sorted (which may be key) and payload are written */
-static tiny_status tinyi_sort_32(tiny_ctx *ctx, const void *key, void *sorted, uint32_t *payload, uint32_t *order, size_t n, unsigned flags, int is_float)
+/* 32-bit keys: with order the index comes out and sorted is NULL; else sorted (which may be key) and payload are
+ * written */
+static tiny_status tinyi_sort_32(tiny_ctx *ctx, const void *key, void *sorted, uint32_t *payload, uint32_t *order,
+                                 size_t n, unsigned flags, int is_float)
 {
     uint32_t flip = flags & TINY_SORT_DESCENDING ? 0xffffffffu : 0;
     tiny_status st;
@@ -234,12 +242,15 @@ static tiny_status tinyi_sort_32(tiny_ctx *ctx, const void *key, void *sorted, u
             }
         tiny_free(ctx, item);
     } else {
-        /* what travels: the index, the payload, or the float itself (its key has lost the sign of 0 and the bits of a NaN) */
+        /* what travels: the index, the payload, or the float itself (its key has lost the sign of 0 and the bits of a
+         * NaN) */
         uint64_t *item = (uint64_t *)tinyi_alloc(ctx, n, 2 * sizeof *item);
         if (!item) return tiny_ctx_status(ctx);
         for (i = 0; i < n; i++) {
             uint32_t bits = tinyi_sort_bits(key, i);
-            item[i] = (uint64_t)tinyi_sort_key32(bits, is_float, flip) << 32 | (order ? (uint32_t)i : payload ? payload[i] : bits);
+            item[i] = (uint64_t)tinyi_sort_key32(bits, is_float, flip) << 32 | (order     ? (uint32_t)i
+                                                                                : payload ? payload[i]
+                                                                                          : bits);
         }
         st = tinyi_sort_run(ctx, tinyi_sort_team_u64, item, item + n, n, 32, 32);
         for (i = 0; !st && i < n; i++) {
@@ -254,7 +265,8 @@ static tiny_status tinyi_sort_32(tiny_ctx *ctx, const void *key, void *sorted, u
     return st;
 }
 
-static tiny_status tinyi_sort_64(tiny_ctx *ctx, const uint64_t *key, uint64_t *sorted, uint32_t *payload, uint32_t *order, size_t n, unsigned flags)
+static tiny_status tinyi_sort_64(tiny_ctx *ctx, const uint64_t *key, uint64_t *sorted, uint32_t *payload,
+                                 uint32_t *order, size_t n, unsigned flags)
 {
     uint64_t flip = flags & TINY_SORT_DESCENDING ? ~(uint64_t)0 : 0;
     tiny_status st;
@@ -308,12 +320,14 @@ TINY_API tiny_status tiny_sort_f32(tiny_ctx *ctx, float *key, uint32_t *payload,
     return st ? st : tinyi_sort_32(ctx, key, key, payload, NULL, n, flags, 1);
 }
 
-static tiny_status tinyi_argsort_begin(tiny_ctx *ctx, const char *what, const void *key, const uint32_t *order, size_t n, unsigned flags)
+static tiny_status tinyi_argsort_begin(tiny_ctx *ctx, const char *what, const void *key, const uint32_t *order,
+                                       size_t n, unsigned flags)
 {
     tiny_status st = tinyi_sort_begin(ctx, what, key, n, flags);
     if (st) return st;
     if (n && !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no place for the order", what);
-    if ((uint64_t)n > 0xffffffffu) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu keys, but a 32-bit index numbers at most 4294967295", what, n);
+    if ((uint64_t)n > 0xffffffffu)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu keys, but a 32-bit index numbers at most 4294967295", what, n);
     return TINY_OK;
 }
 
@@ -412,7 +426,10 @@ static void tinyi_prefix_team(tiny_team *team, void *arg)
         }
         piece[0].bad = bad;
         if (bad == 1) tiny_team_fail(team, TINY_E_ARGUMENT, "prefix_i64: a count is negative");
-        else if (bad) tiny_team_fail(team, TINY_E_OVERFLOW, job->wide ? "prefix_i64: the total does not fit into 63 bits" : "prefix_u32: the total does not fit into 32 bits");
+        else if (bad)
+            tiny_team_fail(team, TINY_E_OVERFLOW,
+                           job->wide ? "prefix_i64: the total does not fit into 63 bits"
+                                     : "prefix_u32: the total does not fit into 32 bits");
         else if (job->wide) ((int64_t *)job->offset)[job->n] = (int64_t)at;
         else ((uint32_t *)job->offset)[job->n] = (uint32_t)at;
     }
@@ -426,7 +443,9 @@ static tiny_status tinyi_prefix_run(tiny_ctx *ctx, const void *count, size_t n, 
     tiny_status st = tinyi_ctx_check(ctx);
     int pieces = n < TINYI_SORT_THREADED ? 1 : TINYI_MIN(tiny_ctx_threads(ctx), TINYI_SORT_PIECES);
     if (st) return st;
-    if ((n && !count) || !offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the %s are missing", wide ? "prefix_i64" : "prefix_u32", offset ? "counts" : "offsets");
+    if ((n && !count) || !offset)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the %s are missing", wide ? "prefix_i64" : "prefix_u32",
+                          offset ? "counts" : "offsets");
     job.count = count;
     job.offset = offset;
     job.n = n;
@@ -464,12 +483,14 @@ static tiny_status tinyi_topk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
 {
     const tiny_tensor *x = op->in[0];
     tiny_idx k = tinyi_topk_k(op), dim[TINY_MAX_RANK], n;
-    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "topk: x is %s, it must be f32", tiny_dtype_name(x->dtype));
+    if (x->dtype != TINY_F32)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "topk: x is %s, it must be f32", tiny_dtype_name(x->dtype));
     if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "topk: x has no axis to choose from");
     n = x->dim[x->rank - 1];
     if (k < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "topk: k is %td, it must be at least 1", k);
     if (k > n) return tinyi_fail(ctx, TINY_E_SHAPE, "topk: k is %td, the rows of x have only %td values", k, n);
-    if (n > INT32_MAX) return tinyi_fail(ctx, TINY_E_OVERFLOW, "topk: rows of %td values, an i32 index reaches only 2147483647", n);
+    if (n > INT32_MAX)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "topk: rows of %td values, an i32 index reaches only 2147483647", n);
     memcpy(dim, x->dim, sizeof dim);
     dim[x->rank - 1] = k;
     tinyi_want(&want[0], TINY_F32, x->rank, dim);
@@ -572,7 +593,10 @@ static void tinyi_topk_insert(tinyi_topk_state *s, uint64_t item)
 /* Keeps the k best of n items that stand in the order of their indices; they keep that order. Returns the k-th key. */
 static uint32_t tinyi_topk_cut(uint64_t *item, size_t n, size_t k)
 {
-    static const struct { int shift, above; uint32_t mask; } level[3] = { { 21, 31, 2047 }, { 10, 21, 2047 }, { 0, 10, 1023 } };
+    static const struct {
+        int shift, above;
+        uint32_t mask;
+    } level[3] = { { 21, 31, 2047 }, { 10, 21, 2047 }, { 0, 10, 1023 } };
     uint32_t count[2048], found = 0;
     size_t left = k, i, m = 0;
     int l;
@@ -581,7 +605,8 @@ static uint32_t tinyi_topk_cut(uint64_t *item, size_t n, size_t k)
         memset(count, 0, ((size_t)level[l].mask + 1) * sizeof *count);
         for (i = 0; i < n; i++) {
             uint32_t key = (uint32_t)(item[i] >> 32);
-            if (l == 0 || key >> level[l].above == found >> level[l].above) count[key >> level[l].shift & level[l].mask]++;
+            if (l == 0 || key >> level[l].above == found >> level[l].above)
+                count[key >> level[l].shift & level[l].mask]++;
         }
         for (d = level[l].mask; count[d] < left; d--) left -= count[d];
         found |= d << level[l].shift;
@@ -618,7 +643,8 @@ static void tinyi_topk_offer(tinyi_topk_state *s, const float *x, tiny_idx strid
         if (!s->limited) {
             /* nothing to compare with yet: take them as they come */
             for (; j < n && !s->limited; j++) {
-                uint64_t item = (uint64_t)tinyi_topk_key(tinyi_sort_bits(p, j)) << 32 | (0xffffffffu - (uint32_t)(i + j));
+                uint64_t item =
+                    (uint64_t)tinyi_topk_key(tinyi_sort_bits(p, j)) << 32 | (0xffffffffu - (uint32_t)(i + j));
                 if (s->k <= TINYI_TOPK_INSERT) tinyi_topk_insert(s, item);
                 else s->item[s->n++] = item;
             }
@@ -629,7 +655,8 @@ static void tinyi_topk_offer(tinyi_topk_state *s, const float *x, tiny_idx strid
             size_t h;
             for (h = 0; h < hits; h++) {
                 size_t at = j + s->hit[h];
-                uint64_t item = (uint64_t)tinyi_topk_key(tinyi_sort_bits(p, at)) << 32 | (0xffffffffu - (uint32_t)(i + at));
+                uint64_t item =
+                    (uint64_t)tinyi_topk_key(tinyi_sort_bits(p, at)) << 32 | (0xffffffffu - (uint32_t)(i + at));
                 if (s->k <= TINYI_TOPK_INSERT) tinyi_topk_insert(s, item);
                 else s->item[s->n++] = item;
             }
@@ -699,7 +726,8 @@ static void tinyi_topk_fast(tiny_team *team, const tiny_op *op)
 {
     const tiny_tensor *x = op->in[0];
     const tinyi_fn_topk_scan_f32 scan = TINYI_K(team, topk_scan_f32);
-    tiny_idx rows = tinyi_row_count(x), n = x->dim[x->rank - 1], k = tinyi_topk_k(op), stride = x->stride[x->rank - 1], r, r1, p, p1;
+    tiny_idx rows = tinyi_row_count(x), n = x->dim[x->rank - 1], k = tinyi_topk_k(op), stride = x->stride[x->rank - 1],
+             r, r1, p, p1;
     int pieces = team->n > 1 && team->shared ? tinyi_topk_pieces(rows, n, k) : 1;
     tinyi_topk_state s;
     if (rows == 0) return;
@@ -719,13 +747,15 @@ static void tinyi_topk_fast(tiny_team *team, const tiny_op *op)
         while (tiny_take(team, pieces, 1, &p, &p1))
             for (; p < p1; p++) {
                 tinyi_topk_begin(&s, team->own, (size_t)n, (size_t)k, scan);
-                tinyi_topk_offer(&s, (const float *)x->data + tinyi_sort_row(x, r), stride, tinyi_sort_cut((size_t)n, (int)p, pieces),
+                tinyi_topk_offer(&s, (const float *)x->data + tinyi_sort_row(x, r), stride,
+                                 tinyi_sort_cut((size_t)n, (int)p, pieces),
                                  tinyi_sort_cut((size_t)n, (int)p + 1, pieces));
                 if (s.n > s.k) (void)tinyi_topk_cut(s.item, s.n, s.k);
                 memcpy(won + p * k, s.item, (size_t)k * sizeof *won);
             }
         tiny_barrier(team);
-        if (team->i == 0 && !tinyi_team_stopped(team)) {   /* else some winners are not there, and their indices are noise */
+        /* else some winners are not there, and their indices are noise */
+        if (team->i == 0 && !tinyi_team_stopped(team)) {
             tinyi_topk_begin(&s, team->own, (size_t)n, (size_t)k, scan);
             if (k <= TINYI_TOPK_INSERT)
                 for (p = 0; p < pieces * k; p++) tinyi_topk_insert(&s, won[p]);
@@ -765,7 +795,8 @@ TINYI_ROW tinyi_row_topk = TINYI_ROW_OF("topk", TINY_OP_TOPK, TAKES(1, 1), GIVES
     COST(tinyi_topk_cost), CASES(tinyi_topk_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(NULL),
     KERNELS(tinyi_kernels_of_topk), SAYS("value, index = the k largest of each row, largest first"));
 
-TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value, const tiny_tensor *index)
+TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value,
+                               const tiny_tensor *index)
 {
     tiny_topk_params p;
     tiny_op op;
@@ -781,12 +812,16 @@ TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, 
 
 /* ---- cumulative sums */
 
-static int tinyi_cumsum_exclusive(const tiny_op *op) { return op->params ? ((const tiny_cumsum_params *)op->params)->exclusive != 0 : 0; }
+static int tinyi_cumsum_exclusive(const tiny_op *op)
+{
+    return op->params ? ((const tiny_cumsum_params *)op->params)->exclusive != 0 : 0;
+}
 
 static tiny_status tinyi_cumsum_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *x = op->in[0];
-    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "cumsum: x is %s, it must be f32", tiny_dtype_name(x->dtype));
+    if (x->dtype != TINY_F32)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "cumsum: x is %s, it must be f32", tiny_dtype_name(x->dtype));
     if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "cumsum: x has no axis to sum along");
     tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
     return TINY_OK;
@@ -810,7 +845,8 @@ static void tinyi_cumsum_ref_op(const tiny_op *op)
     tiny_idx rows = tinyi_row_count(x), r;
     int a = x->rank - 1;
     for (r = 0; r < rows; r++)
-        tinyi_cumsum_row_ref((float *)y->data + tinyi_sort_row(y, r), y->stride[a], (const float *)x->data + tinyi_sort_row(x, r), x->stride[a], x->dim[a],
+        tinyi_cumsum_row_ref((float *)y->data + tinyi_sort_row(y, r), y->stride[a],
+                             (const float *)x->data + tinyi_sort_row(x, r), x->stride[a], x->dim[a],
                              tinyi_cumsum_exclusive(op));
 }
 TINY_REF_END
@@ -830,7 +866,8 @@ static void tinyi_cumsum_fast(tiny_team *team, const tiny_op *op)
     const tinyi_fn_cumsum_f32 kernel = TINYI_K(team, cumsum_f32);
     const tinyi_fn_cumsum_total_f32 total = TINYI_K(team, cumsum_total_f32);
     int a = x->rank - 1, exclusive = tinyi_cumsum_exclusive(op), dense;
-    tiny_idx rows = tinyi_row_count(x), n = x->dim[a], pieces = (n + TINYI_CUMSUM_PIECE - 1) / TINYI_CUMSUM_PIECE, r, r1, p, p1;
+    tiny_idx rows = tinyi_row_count(x), n = x->dim[a], pieces = (n + TINYI_CUMSUM_PIECE - 1) / TINYI_CUMSUM_PIECE, r,
+             r1, p, p1;
     double *start = (double *)team->shared;
     if (rows == 0 || n == 0) return;
     dense = (x->stride[a] == 1 && y->stride[a] == 1) || n == 1;
@@ -856,8 +893,9 @@ static void tinyi_cumsum_fast(tiny_team *team, const tiny_op *op)
         tiny_barrier(team);
         while (tiny_take(team, pieces, 1, &p, &p1))
             for (; p < p1; p++)
-                (void)kernel(py + p * TINYI_CUMSUM_PIECE, px + p * TINYI_CUMSUM_PIECE, (size_t)TINYI_MIN(n - p * TINYI_CUMSUM_PIECE, (tiny_idx)TINYI_CUMSUM_PIECE),
-                             start[p], exclusive);
+                (void)kernel(py + p * TINYI_CUMSUM_PIECE, px + p * TINYI_CUMSUM_PIECE,
+                             (size_t)TINYI_MIN(n - p * TINYI_CUMSUM_PIECE, (tiny_idx)TINYI_CUMSUM_PIECE), start[p],
+                             exclusive);
         tiny_barrier(team);
     }
 }

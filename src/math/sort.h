@@ -29,7 +29,8 @@ TINY_API tiny_status tiny_prefix_i64(tiny_ctx *ctx, const int64_t *count, size_t
  * taken only when the row has fewer than k numbers, in order of index. x f32 (..., n); value f32 and index i32
  * (..., k); 1 <= k <= n < 2^31. Values are the bits of x. */
 typedef struct tiny_topk_params { tiny_idx k; } tiny_topk_params;
-TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value, const tiny_tensor *index);
+TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value,
+                               const tiny_tensor *index);
 
 /* y[i] = x[0] + ... + x[i] along the last axis; exclusive: without x[i]. f32; y may be x. */
 typedef struct tiny_cumsum_params { int exclusive; } tiny_cumsum_params;
@@ -43,10 +44,12 @@ TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclus
  * by key on the caller's own scratch: no context, no failure. */
 TINYI_FN uint32_t tinyi_sort_key_f32(uint32_t bits);
 TINYI_FN void tinyi_sort_pairs(uint64_t *item, uint64_t *scratch, size_t n);
-/* The k largest of n floats, 1 <= k <= n < 2^31, in the order of topk, at the start of own: the low half of an item is the
- * complement of its index. own holds uint64_t, tinyi_topk_own_bytes of them, never more than 16 n + 8192. scan: the target's kernel. */
+/* The k largest of n floats, 1 <= k <= n < 2^31, in the order of topk, at the start of own: the low half of an item is
+ * the complement of its index. own holds uint64_t, tinyi_topk_own_bytes of them, never more than 16 n + 8192. scan: the
+ * target's kernel. */
 TINYI_FN size_t tinyi_topk_own_bytes(size_t n, size_t k);
-TINYI_FN const uint64_t *tinyi_topk_row(void *own, const float *x, size_t n, size_t k, size_t (*scan)(uint32_t *hit, const float *x, size_t n, float limit));
+TINYI_FN const uint64_t *tinyi_topk_row(void *own, const float *x, size_t n, size_t k,
+                                        size_t (*scan)(uint32_t *hit, const float *x, size_t n, float limit));
 
 /* number of the lowest set bit of a word that is not 0 */
 #if defined __GNUC__ || defined __clang__

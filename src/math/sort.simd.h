@@ -18,7 +18,8 @@ static size_t TINY_FN(tinyi_topk_scan_f32)(uint32_t *hit, const float *x, size_t
     size_t i = 0, hits = 0;
     /* finds are rare: one branch for four vectors */
     for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
-        const v_mask a = v_le(v_load(x + i), l), b = v_le(v_load(x + i + V_LANES), l), c = v_le(v_load(x + i + 2 * V_LANES), l), d = v_le(v_load(x + i + 3 * V_LANES), l);
+        const v_mask a = v_le(v_load(x + i), l), b = v_le(v_load(x + i + V_LANES), l),
+                     c = v_le(v_load(x + i + 2 * V_LANES), l), d = v_le(v_load(x + i + 3 * V_LANES), l);
         if (vm_all(vm_and(vm_and(a, b), vm_and(c, d)))) continue;
 #if V_AVX512 || V_AVX2
         {
@@ -26,7 +27,8 @@ static size_t TINY_FN(tinyi_topk_scan_f32)(uint32_t *hit, const float *x, size_t
 #if V_AVX512
             uint64_t m = ~((uint64_t)a | (uint64_t)b << 16 | (uint64_t)c << 32 | (uint64_t)d << 48);
 #else
-            uint32_t m = ~((uint32_t)_mm256_movemask_ps(a) | (uint32_t)_mm256_movemask_ps(b) << 8 | (uint32_t)_mm256_movemask_ps(c) << 16 | (uint32_t)_mm256_movemask_ps(d) << 24);
+            uint32_t m = ~((uint32_t)_mm256_movemask_ps(a) | (uint32_t)_mm256_movemask_ps(b) << 8 |
+                           (uint32_t)_mm256_movemask_ps(c) << 16 | (uint32_t)_mm256_movemask_ps(d) << 24);
 #endif
             for (; m; m &= m - 1) hit[hits++] = (uint32_t)i + (uint32_t)TINYI_LOW_BIT(m);
         }
@@ -61,7 +63,8 @@ static double TINY_FN(tinyi_cumsum_total_f32)(const float *x, size_t n)
     return (a + b) + (c + d);
 }
 
-/* A sum waits four cycles for the one before. So four stretches are summed side by side, each from the total of those before it. */
+/* A sum waits four cycles for the one before. So four stretches are summed side by side, each from the total of those
+ * before it. */
 static double TINY_FN(tinyi_cumsum_f32)(float *y, const float *x, size_t n, double start, int exclusive)
 {
     enum { STRETCH = 512 };

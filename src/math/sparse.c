@@ -1,4 +1,5 @@
-/* src/math/sparse.c - what a matrix must be, and the calls; the work is done in math/sparse_lines.c and math/sparse_forms.c */
+/* src/math/sparse.c - what a matrix must be, and the calls; the work is done in math/sparse_lines.c and
+ * math/sparse_forms.c */
 #include "math/sparse.h"
 #include "math/bits_inside.h"
 #include "math/sparse_forms_inside.h"
@@ -47,12 +48,16 @@ static tiny_status tinyi_sparse_check_offsets(tiny_ctx *ctx, const tiny_sparse *
     const char *form = tiny_sparse_form_name(a->form);
     tiny_idx i;
     if (!a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse %s: there are no offsets", form);
-    if (a->offset[0] != 0) return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: offset[0] is %lld, it must be 0", form, (long long)a->offset[0]);
+    if (a->offset[0] != 0)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: offset[0] is %lld, it must be 0", form,
+                          (long long)a->offset[0]);
     for (i = 0; i < lines; i++)
         if (a->offset[i + 1] < a->offset[i])
-            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: offset[%td] is %lld, less than the %lld before", form, i + 1, (long long)a->offset[i + 1], (long long)a->offset[i]);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: offset[%td] is %lld, less than the %lld before", form,
+                              i + 1, (long long)a->offset[i + 1], (long long)a->offset[i]);
     if (a->offset[lines] != a->n)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: the last offset is %lld, but there are %lld entries", form, (long long)a->offset[lines], (long long)a->n);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: the last offset is %lld, but there are %lld entries", form,
+                          (long long)a->offset[lines], (long long)a->n);
     return TINY_OK;
 }
 
@@ -60,16 +65,25 @@ static tiny_status tinyi_sparse_check_ell(tiny_ctx *ctx, const tiny_sparse *a)
 {
     int64_t n = 0;
     tiny_idx r, j;
-    if (a->width < 0 || (a->width && a->n_rows > (TINY_IDX_MAX / 16) / a->width)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td", a->width);
-    if (!a->col && a->n_rows > 0 && a->width > 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: there are no columns");
+    if (a->width < 0 || (a->width && a->n_rows > (TINY_IDX_MAX / 16) / a->width))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td", a->width);
+    if (!a->col && a->n_rows > 0 && a->width > 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: there are no columns");
     for (r = 0; a->width && r < a->n_rows; r++) {
         const int32_t *c = a->col + r * a->width;
         for (j = 0; j < a->width && c[j] != -1; j++, n++)
-            if (c[j] < 0 || c[j] >= a->n_cols) return tinyi_fail(ctx, TINY_E_FORMAT, "sparse ell: row %td, slot %td: column %ld, the matrix has %td", r, j, (long)c[j], a->n_cols);
+            if (c[j] < 0 || c[j] >= a->n_cols)
+                return tinyi_fail(ctx, TINY_E_FORMAT, "sparse ell: row %td, slot %td: column %ld, the matrix has %td",
+                                  r, j, (long)c[j], a->n_cols);
         for (; j < a->width; j++)
-            if (c[j] != -1) return tinyi_fail(ctx, TINY_E_FORMAT, "sparse ell: row %td, slot %td: column %ld after the padding began", r, j, (long)c[j]);
+            if (c[j] != -1)
+                return tinyi_fail(ctx, TINY_E_FORMAT,
+                                  "sparse ell: row %td, slot %td: column %ld after the padding began", r, j,
+                                  (long)c[j]);
     }
-    if (n != a->n) return tinyi_fail(ctx, TINY_E_FORMAT, "sparse ell: the rows hold %lld entries, n is %lld", (long long)n, (long long)a->n);
+    if (n != a->n)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "sparse ell: the rows hold %lld entries, n is %lld", (long long)n,
+                          (long long)a->n);
     return TINY_OK;
 }
 
@@ -79,18 +93,23 @@ static tiny_status tinyi_sparse_check_bsr(tiny_ctx *ctx, const tiny_sparse *a)
     int64_t p, bad;
     tiny_status st;
     if (a->block_rows < 1 || a->block_cols < 1 || a->block_rows > 32767 || a->block_cols > 32767)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: blocks of %dx%d, each side must be 1 to 32767", a->block_rows, a->block_cols);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: blocks of %dx%d, each side must be 1 to 32767",
+                          a->block_rows, a->block_cols);
     lines = tinyi_sparse_block_rows(a);
     cols = tinyi_sparse_block_cols(a);
     st = tinyi_sparse_check_offsets(ctx, a, lines);
     if (st) return st;
-    if (a->n && (!a->col || !a->value)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: there are no %s", a->col ? "values" : "columns");
+    if (a->n && (!a->col || !a->value))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: there are no %s", a->col ? "values" : "columns");
     bad = tinyi_sparse_outside(a->col, a->n, cols);
-    if (bad < a->n) return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bsr: block %lld: column %ld, there are %td columns of blocks", (long long)bad, (long)a->col[bad], cols);
+    if (bad < a->n)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bsr: block %lld: column %ld, there are %td columns of blocks",
+                          (long long)bad, (long)a->col[bad], cols);
     for (i = 0; i < lines; i++)
         for (p = a->offset[i] + 1; p < a->offset[i + 1]; p++)
             if (a->col[p] <= a->col[p - 1])
-                return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bsr: row of blocks %td: column %ld follows %ld", i, (long)a->col[p], (long)a->col[p - 1]);
+                return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bsr: row of blocks %td: column %ld follows %ld", i,
+                                  (long)a->col[p], (long)a->col[p - 1]);
     return TINY_OK;
 }
 
@@ -99,15 +118,19 @@ static tiny_status tinyi_sparse_check_bitmap(tiny_ctx *ctx, const tiny_sparse *a
     tiny_idx words = tinyi_sparse_words(a), r, w;
     tiny_status st = tinyi_sparse_check_offsets(ctx, a, a->n_rows);
     if (st) return st;
-    if (!words && a->n) return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bitmap: %lld entries in no columns", (long long)a->n);
+    if (!words && a->n)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bitmap: %lld entries in no columns", (long long)a->n);
     if (!a->bits && a->n_rows && words) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bitmap: there are no bits");
     for (r = 0; words && r < a->n_rows; r++) {
         const uint64_t *b = a->bits + r * words;
         int64_t n = 0;
         for (w = 0; w < words; w++) n += tinyi_bits_count(b[w]);
-        if (a->n_cols % 64 && b[words - 1] >> (a->n_cols % 64)) return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bitmap: row %td has bits beyond column %td", r, a->n_cols - 1);
+        if (a->n_cols % 64 && b[words - 1] >> (a->n_cols % 64))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bitmap: row %td has bits beyond column %td", r,
+                              a->n_cols - 1);
         if (n != a->offset[r + 1] - a->offset[r])
-            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bitmap: row %td has %lld bits, its offsets count %lld", r, (long long)n, (long long)(a->offset[r + 1] - a->offset[r]));
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bitmap: row %td has %lld bits, its offsets count %lld", r,
+                              (long long)n, (long long)(a->offset[r + 1] - a->offset[r]));
     }
     return TINY_OK;
 }
@@ -119,33 +142,43 @@ TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a)
     int64_t bad;
     if (st) return st;
     if (!a) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: there is no matrix");
-    if ((unsigned)a->form >= (unsigned)TINY_SPARSE_FORM_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: form %d is unknown", (int)a->form);
+    if ((unsigned)a->form >= (unsigned)TINY_SPARSE_FORM_COUNT)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: form %d is unknown", (int)a->form);
     form = tiny_sparse_form_name(a->form);
-    if (a->n_rows < 0 || a->n_cols < 0) return tinyi_fail(ctx, TINY_E_SHAPE, "sparse %s: %td rows and %td columns", form, a->n_rows, a->n_cols);
+    if (a->n_rows < 0 || a->n_cols < 0)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "sparse %s: %td rows and %td columns", form, a->n_rows, a->n_cols);
     if ((uint64_t)a->n_rows > 0x7fffffffu || (uint64_t)a->n_cols > 0x7fffffffu)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse %s: %td rows and %td columns, a 32-bit number counts up to 2147483647", form, a->n_rows, a->n_cols);
-    if (a->n < 0 || (uint64_t)a->n > (uint64_t)TINY_IDX_MAX / 16) return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse %s: %lld entries", form, (long long)a->n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "sparse %s: %td rows and %td columns, a 32-bit number counts up to 2147483647", form,
+                          a->n_rows, a->n_cols);
+    if (a->n < 0 || (uint64_t)a->n > (uint64_t)TINY_IDX_MAX / 16)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse %s: %lld entries", form, (long long)a->n);
     switch (a->form) {
     case TINY_COO:
-        if (a->n && (!a->row || !a->col)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse coo: there are no %s", a->row ? "columns" : "rows");
+        if (a->n && (!a->row || !a->col))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse coo: there are no %s", a->row ? "columns" : "rows");
         bad = TINYI_MIN(tinyi_sparse_outside(a->row, a->n, a->n_rows), tinyi_sparse_outside(a->col, a->n, a->n_cols));
         if (bad < a->n)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse coo: entry %lld stands at (%ld, %ld), the matrix is %tdx%td", (long long)bad, (long)a->row[bad], (long)a->col[bad],
-                              a->n_rows, a->n_cols);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse coo: entry %lld stands at (%ld, %ld), the matrix is %tdx%td",
+                              (long long)bad, (long)a->row[bad], (long)a->col[bad], a->n_rows, a->n_cols);
         return TINY_OK;
     case TINY_CSR:
         st = tinyi_sparse_check_offsets(ctx, a, a->n_rows);
         if (st) return st;
         if (a->n && !a->col) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse csr: there are no columns");
         bad = tinyi_sparse_outside(a->col, a->n, a->n_cols);
-        if (bad < a->n) return tinyi_fail(ctx, TINY_E_FORMAT, "sparse csr: entry %lld stands in column %ld, the matrix has %td", (long long)bad, (long)a->col[bad], a->n_cols);
+        if (bad < a->n)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse csr: entry %lld stands in column %ld, the matrix has %td",
+                              (long long)bad, (long)a->col[bad], a->n_cols);
         return TINY_OK;
     case TINY_CSC:
         st = tinyi_sparse_check_offsets(ctx, a, a->n_cols);
         if (st) return st;
         if (a->n && !a->row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse csc: there are no rows");
         bad = tinyi_sparse_outside(a->row, a->n, a->n_rows);
-        if (bad < a->n) return tinyi_fail(ctx, TINY_E_FORMAT, "sparse csc: entry %lld stands in row %ld, the matrix has %td", (long long)bad, (long)a->row[bad], a->n_rows);
+        if (bad < a->n)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse csc: entry %lld stands in row %ld, the matrix has %td",
+                              (long long)bad, (long)a->row[bad], a->n_rows);
         return TINY_OK;
     case TINY_ELL: return tinyi_sparse_check_ell(ctx, a);
     case TINY_BSR: return tinyi_sparse_check_bsr(ctx, a);
@@ -156,7 +189,8 @@ TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a)
 /* ---- the calls */
 
 /* a or x; room: into the arrays of out; told: only what is needed */
-static tiny_status tinyi_sparse_do(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, const tiny_sparse_desc *desc, const tiny_sparse_room *room, tiny_sparse_room *told,
+static tiny_status tinyi_sparse_do(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x,
+                                   const tiny_sparse_desc *desc, const tiny_sparse_room *room, tiny_sparse_room *told,
                                    tiny_sparse *out)
 {
     tiny_sparse_desc d;
@@ -165,12 +199,18 @@ static tiny_status tinyi_sparse_do(tiny_ctx *ctx, const tiny_sparse *a, const ti
     tiny_status st;
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
-    if ((unsigned)d.form >= (unsigned)TINY_SPARSE_FORM_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: form %d is unknown", (int)d.form);
-    if ((unsigned)d.duplicates > (unsigned)TINY_DUPLICATES_MAX) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: %d is no way to treat duplicates", (int)d.duplicates);
-    if (d.keep_order && d.duplicates != TINY_DUPLICATES_KEEP) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: duplicates are merged in sorted rows only, not with keep_order");
+    if ((unsigned)d.form >= (unsigned)TINY_SPARSE_FORM_COUNT)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: form %d is unknown", (int)d.form);
+    if ((unsigned)d.duplicates > (unsigned)TINY_DUPLICATES_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: %d is no way to treat duplicates", (int)d.duplicates);
+    if (d.keep_order && d.duplicates != TINY_DUPLICATES_KEEP)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "sparse: duplicates are merged in sorted rows only, not with keep_order");
     if (d.form == TINY_BSR && (d.block_rows < 1 || d.block_cols < 1 || d.block_rows > 32767 || d.block_cols > 32767))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: blocks of %dx%d, each side must be 1 to 32767", d.block_rows, d.block_cols);
-    if (d.form == TINY_ELL && d.width < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td", d.width);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: blocks of %dx%d, each side must be 1 to 32767",
+                          d.block_rows, d.block_cols);
+    if (d.form == TINY_ELL && d.width < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td", d.width);
     if (d.form >= TINY_ELL) {
         if (d.duplicates == TINY_DUPLICATES_KEEP) d.duplicates = TINY_DUPLICATES_SUM;
         d.keep_order = 0;
@@ -205,7 +245,8 @@ static tiny_status tinyi_sparse_do(tiny_ctx *ctx, const tiny_sparse *a, const ti
     return st;
 }
 
-TINY_API tiny_status tiny_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse *out)
+TINY_API tiny_status tiny_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc,
+                                         tiny_sparse *out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -215,7 +256,8 @@ TINY_API tiny_status tiny_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, co
     return st ? st : tinyi_sparse_do(ctx, a, NULL, desc, NULL, NULL, out);
 }
 
-TINY_API tiny_status tiny_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse_room *room)
+TINY_API tiny_status tiny_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc,
+                                      tiny_sparse_room *room)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -235,11 +277,14 @@ TINY_API tiny_status tiny_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const
     return tinyi_sparse_do(ctx, a, NULL, desc, NULL, room, NULL);
 }
 
-TINY_API tiny_status tiny_sparse_convert_into(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, const tiny_sparse_room *room, tiny_sparse *out)
+TINY_API tiny_status tiny_sparse_convert_into(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc,
+                                              const tiny_sparse_room *room, tiny_sparse *out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out || out == a || !room) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the result needs a struct of its own, with arrays and their sizes");
+    if (!out || out == a || !room)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "sparse: the result needs a struct of its own, with arrays and their sizes");
     if (out->owned) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the arrays of the result belong to a context");
     st = tiny_sparse_check(ctx, a);
     return st ? st : tinyi_sparse_do(ctx, a, NULL, desc, room, NULL, out);
@@ -251,13 +296,17 @@ static tiny_status tinyi_sparse_dense_check(tiny_ctx *ctx, const tiny_tensor *x)
     char text[96];
     if (st) return tinyi_fail(ctx, st, "sparse: the dense matrix is no tensor (%s)", tiny_status_text(st));
     if (x->dtype != TINY_F32 || x->rank != 2)
-        return tinyi_fail(ctx, x->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "sparse: the dense matrix is %s, it must be f32 of rank 2", tinyi_shape_text(x, text));
+        return tinyi_fail(ctx, x->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE,
+                          "sparse: the dense matrix is %s, it must be f32 of rank 2", tinyi_shape_text(x, text));
     if ((uint64_t)x->dim[0] > 0x7fffffffu || (uint64_t)x->dim[1] > 0x7fffffffu)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse: %td rows and %td columns, a 32-bit number counts up to 2147483647", x->dim[0], x->dim[1]);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "sparse: %td rows and %td columns, a 32-bit number counts up to 2147483647", x->dim[0],
+                          x->dim[1]);
     return TINY_OK;
 }
 
-TINY_API tiny_status tiny_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor *x, const tiny_sparse_desc *desc, tiny_sparse *out)
+TINY_API tiny_status tiny_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor *x, const tiny_sparse_desc *desc,
+                                            tiny_sparse *out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -293,7 +342,8 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
     if (!st) st = tinyi_sparse_dense_check(ctx, y);
     if (st) return st;
     if (y->dim[0] != a->n_rows || y->dim[1] != a->n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "sparse: the matrix is %tdx%td, the dense one %tdx%td", a->n_rows, a->n_cols, y->dim[0], y->dim[1]);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "sparse: the matrix is %tdx%td, the dense one %tdx%td", a->n_rows,
+                          a->n_cols, y->dim[0], y->dim[1]);
     memset(&d, 0, sizeof d);
     d.form = TINY_CSR;
     d.duplicates = TINY_DUPLICATES_SUM;

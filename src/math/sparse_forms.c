@@ -8,25 +8,29 @@ tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a) { return (a->n_rows + a->
 tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a) { return (a->n_cols + a->block_cols - 1) / a->block_cols; }
 
 /* An array of the result: the caller's, or taken. */
-static tiny_status tinyi_sparse_array(tiny_ctx *ctx, const tiny_sparse *out, const tiny_sparse_room *room, const char *name, void **array, size_t have, size_t n, size_t bytes_each)
+static tiny_status tinyi_sparse_array(tiny_ctx *ctx, const tiny_sparse *out, const tiny_sparse_room *room,
+                                      const char *name, void **array, size_t have, size_t n, size_t bytes_each)
 {
     if (room) {
         if (n > have || (n && !*array))
-            return tinyi_fail(ctx, TINY_E_WORKSPACE, "sparse %s: %s has room for %zu, %zu are needed", tiny_sparse_form_name(out->form), name, *array ? have : (size_t)0, n);
+            return tinyi_fail(ctx, TINY_E_WORKSPACE, "sparse %s: %s has room for %zu, %zu are needed",
+                              tiny_sparse_form_name(out->form), name, *array ? have : (size_t)0, n);
         return TINY_OK;
     }
     *array = tinyi_alloc(ctx, n, bytes_each);
     return *array ? TINY_OK : tiny_ctx_status(ctx);
 }
 
-static tiny_status tinyi_sparse_take(tiny_ctx *ctx, tiny_sparse *out, const tiny_sparse_room *need, const tiny_sparse_room *room)
+static tiny_status tinyi_sparse_take(tiny_ctx *ctx, tiny_sparse *out, const tiny_sparse_room *need,
+                                     const tiny_sparse_room *room)
 {
     tiny_status st = TINY_OK;
     void *p;
-#define TINYI_SPARSE_TAKE(name, type)                                                                                       \
-    p = room ? (void *)out->name : NULL;                                                                                    \
-    out->name = NULL;                                                                                                       \
-    if (!st && need->name) st = tinyi_sparse_array(ctx, out, room, #name, &p, room ? room->name : 0, need->name, sizeof(type)); \
+#define TINYI_SPARSE_TAKE(name, type)                                                                        \
+    p = room ? (void *)out->name : NULL;                                                                     \
+    out->name = NULL;                                                                                        \
+    if (!st && need->name)                                                                                   \
+        st = tinyi_sparse_array(ctx, out, room, #name, &p, room ? room->name : 0, need->name, sizeof(type)); \
     if (need->name) out->name = (type *)p;
     TINYI_SPARSE_TAKE(offset, int64_t)
     TINYI_SPARSE_TAKE(row, int32_t)
@@ -38,7 +42,8 @@ static tiny_status tinyi_sparse_take(tiny_ctx *ctx, tiny_sparse *out, const tiny
     return st;
 }
 
-/* entries of row r as blocks: their columns, ascending, into col (when not NULL); returns how many. next: a place in each row. */
+/* entries of row r as blocks: their columns, ascending, into col (when not NULL); returns how many. next: a place in
+ * each row. */
 static int64_t tinyi_sparse_blocks(const tinyi_lines *l, tiny_idx line, int br, int bc, int64_t *next, int32_t *col)
 {
     tiny_idx r0 = line * br, r1 = TINYI_MIN(r0 + br, l->n_lines), r;
@@ -57,7 +62,8 @@ static int64_t tinyi_sparse_blocks(const tinyi_lines *l, tiny_idx line, int br, 
     }
 }
 
-tiny_status tinyi_sparse_to_bsr(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
+tiny_status tinyi_sparse_to_bsr(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room,
+                                tiny_sparse_room *told)
 {
     tiny_sparse_room need;
     int br = out->block_rows, bc = out->block_cols;
@@ -71,7 +77,9 @@ tiny_status tinyi_sparse_to_bsr(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse
     need.offset = (size_t)lines + 1;
     need.col = (size_t)n;
     st = TINY_OK;
-    if (!tinyi_size_mul((size_t)n, size, &values)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse bsr: %lld blocks of %dx%d are more than this machine can address", (long long)n, br, bc);
+    if (!tinyi_size_mul((size_t)n, size, &values))
+        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse bsr: %lld blocks of %dx%d are more than this machine can address",
+                        (long long)n, br, bc);
     need.value = values;
     if (told) *told = need;
     else if (!st) st = tinyi_sparse_take(ctx, out, &need, room);
@@ -88,7 +96,8 @@ tiny_status tinyi_sparse_to_bsr(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse
         for (r = i * br; r < TINYI_MIN((i + 1) * br, l->n_lines); r++)
             for (q = out->offset[i], p = l->offset[r]; p < l->offset[r + 1]; p++) {
                 while (out->col[q] < l->at[p] / bc) q++;
-                out->value[(size_t)q * size + (size_t)(r - i * br) * (size_t)bc + (size_t)(l->at[p] % bc)] = l->value ? l->value[p] : 1.0f;
+                out->value[(size_t)q * size + (size_t)(r - i * br) * (size_t)bc + (size_t)(l->at[p] % bc)] =
+                    l->value ? l->value[p] : 1.0f;
             }
     }
     if (!lines) out->offset[0] = 0;
@@ -96,7 +105,8 @@ tiny_status tinyi_sparse_to_bsr(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse
     return TINY_OK;
 }
 
-tiny_status tinyi_sparse_to_ell(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, tiny_idx width, const tiny_sparse_room *room, tiny_sparse_room *told)
+tiny_status tinyi_sparse_to_ell(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, tiny_idx width,
+                                const tiny_sparse_room *room, tiny_sparse_room *told)
 {
     tiny_sparse_room need;
     int64_t longest = 0, p;
@@ -105,9 +115,13 @@ tiny_status tinyi_sparse_to_ell(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse
     tiny_status st = TINY_OK;
     for (r = 0; r < l->n_lines; r++) longest = TINYI_MAX(longest, l->offset[r + 1] - l->offset[r]);
     if (width == 0) width = (tiny_idx)longest;
-    if (longest > width) return tinyi_fail(ctx, TINY_E_SHAPE, "sparse ell: a row has %lld entries, the width is %td", (long long)longest, width);
+    if (longest > width)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "sparse ell: a row has %lld entries, the width is %td", (long long)longest,
+                          width);
     if (!tinyi_size_mul((size_t)l->n_lines, (size_t)width, &slots) || slots > (size_t)TINY_IDX_MAX / 16)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse ell: %td rows of %td slots are more than this machine can address", l->n_lines, width);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "sparse ell: %td rows of %td slots are more than this machine can address", l->n_lines,
+                          width);
     memset(&need, 0, sizeof need);
     need.col = slots;
     need.value = l->value ? slots : 0;
@@ -132,7 +146,8 @@ tiny_status tinyi_sparse_to_ell(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse
     return TINY_OK;
 }
 
-tiny_status tinyi_sparse_to_bitmap(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
+tiny_status tinyi_sparse_to_bitmap(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room,
+                                   tiny_sparse_room *told)
 {
     tiny_sparse_room need;
     tiny_idx words = tinyi_sparse_words(out), r;
@@ -140,7 +155,9 @@ tiny_status tinyi_sparse_to_bitmap(tiny_ctx *ctx, const tinyi_lines *l, tiny_spa
     tiny_status st = TINY_OK;
     memset(&need, 0, sizeof need);
     if (!tinyi_size_mul((size_t)l->n_lines, (size_t)words, &need.bits) || need.bits > (size_t)TINY_IDX_MAX / 16)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse bitmap: %td rows of %td words are more than this machine can address", l->n_lines, words);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "sparse bitmap: %td rows of %td words are more than this machine can address", l->n_lines,
+                          words);
     need.offset = (size_t)l->n_lines + 1;
     need.value = l->value ? (size_t)l->n : 0;
     if (told) {
@@ -154,11 +171,13 @@ tiny_status tinyi_sparse_to_bitmap(tiny_ctx *ctx, const tinyi_lines *l, tiny_spa
     memcpy(out->offset, l->offset, need.offset * sizeof *out->offset);
     if (need.value) memcpy(out->value, l->value, need.value * sizeof *out->value);
     for (r = 0; r < l->n_lines; r++)
-        for (p = l->offset[r]; p < l->offset[r + 1]; p++) out->bits[r * words + l->at[p] / 64] |= (uint64_t)1 << (l->at[p] % 64);
+        for (p = l->offset[r]; p < l->offset[r + 1]; p++)
+            out->bits[r * words + l->at[p] / 64] |= (uint64_t)1 << (l->at[p] % 64);
     return TINY_OK;
 }
 
-tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
+tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room,
+                                  tiny_sparse_room *told)
 {
     tiny_sparse_room need;
     tiny_idx r;
@@ -176,7 +195,8 @@ tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *ou
     }
     if (!room && l->owned && !l->merged) {
         int32_t *row = NULL;
-        if (out->form == TINY_COO && !(row = (int32_t *)tinyi_alloc(ctx, (size_t)l->n, sizeof *row))) return tiny_ctx_status(ctx);
+        if (out->form == TINY_COO && !(row = (int32_t *)tinyi_alloc(ctx, (size_t)l->n, sizeof *row)))
+            return tiny_ctx_status(ctx);
         out->offset = l->offset;
         out->row = out->form == TINY_CSC ? l->at : row;
         out->col = out->form == TINY_CSC ? NULL : l->at;

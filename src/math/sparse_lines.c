@@ -1,13 +1,13 @@
 /* src/math/sparse_lines.c
  *
  * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
- *          to their line by a stable counting sort: count, add up, place. Lines whose entries do not ascend are sorted by
- *          insertion up to 32 entries and by radix above (math/sort.h); then duplicates stand side by side. A change
+ *          to their line by a stable counting sort: count, add up, place. Lines whose entries do not ascend are sorted
+ *          by insertion up to 32 entries and by radix above (math/sort.h); then duplicates stand side by side. A change
  *          between CSR and CSC needs no sort: placing the lines in order leaves each result line ascending.
- *          With threads each counts and places a piece of the entries, with a table of counts of its own; pieces stand in
- *          order, so the result is the same for any number of threads.
- * Cost     linear in entries + rows + columns (BITMAP: + words, dense: + elements). Memory besides the result: one copy of
- *          the entries, and for each thread one count a line (only when there are at least four entries a line).
+ *          With threads each counts and places a piece of the entries, with a table of counts of its own; pieces stand
+ *          in order, so the result is the same for any number of threads.
+ * Cost     linear in entries + rows + columns (BITMAP: + words, dense: + elements). Memory besides the result: one copy
+ *          of the entries, and for each thread one count a line (only when there are at least four entries a line).
  * Error    none, but for sums of duplicates: in double, in their order, rounded once.
  * Left out hash tables for matrices with far more lines than entries: COO holds those.                              */
 #include "math/sparse_lines_inside.h"
@@ -30,7 +30,8 @@ void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l)
     memset(l, 0, sizeof *l);
 }
 
-static tiny_status tinyi_lines_take(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, int with_value, int with_source)
+static tiny_status tinyi_lines_take(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, int with_value,
+                                    int with_source)
 {
     memset(l, 0, sizeof *l);
     l->n_lines = n_lines;
@@ -45,7 +46,8 @@ static tiny_status tinyi_lines_take(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_li
     return tiny_ctx_status(ctx);
 }
 
-/* Entries to their lines. Where they come from: line[p] (COO), or lines of the other direction, whose entries name the line. */
+/* Entries to their lines. Where they come from: line[p] (COO), or lines of the other direction, whose entries name the
+ * line. */
 typedef struct tinyi_place_job {
     const int32_t *line, *at;               /* at NULL: the number of the other line */
     const int64_t *other;                   /* offsets of the other lines */
@@ -58,7 +60,10 @@ typedef struct tinyi_place_job {
 
 #define TINYI_PLACE_THREADED 262144
 
-static int64_t tinyi_place_cut(int64_t n, int i, int pieces) { return n / pieces * i + TINYI_MIN(n % pieces, (int64_t)i); }
+static int64_t tinyi_place_cut(int64_t n, int i, int pieces)
+{
+    return n / pieces * i + TINYI_MIN(n % pieces, (int64_t)i);
+}
 
 static void tinyi_place_move(const tinyi_place_job *job, int64_t p0, int64_t p1, int64_t *place)
 {
@@ -110,7 +115,9 @@ static void tinyi_place_team(tiny_team *team, void *arg)
     }
     tiny_barrier(team);
     while (tiny_take(team, job->pieces, 1, &p, &p1))
-        for (; p < p1; p++) tinyi_place_move(job, tinyi_place_cut(to->n, (int)p, job->pieces), tinyi_place_cut(to->n, (int)p + 1, job->pieces), job->count + p * n);
+        for (; p < p1; p++)
+            tinyi_place_move(job, tinyi_place_cut(to->n, (int)p, job->pieces),
+                             tinyi_place_cut(to->n, (int)p + 1, job->pieces), job->count + p * n);
 }
 
 static tiny_status tinyi_place(tiny_ctx *ctx, tinyi_place_job *job)
@@ -196,7 +203,9 @@ static int64_t tinyi_line_merge(int32_t *at, float *value, int64_t *source, int6
         int64_t best = i;
         for (j = i + 1; j < n && at[j] == at[i]; j++) {
             if (how == TINY_DUPLICATES_SUM) sum += value ? (double)value[j] : 1.0;
-            else if (how == TINY_DUPLICATES_MAX && value && (value[j] > value[best] || value[j] != value[j]) && value[best] == value[best]) best = j;
+            else if (how == TINY_DUPLICATES_MAX && value && (value[j] > value[best] || value[j] != value[j]) &&
+                     value[best] == value[best])
+                best = j;
         }
         at[m] = at[i];
         if (value) value[m] = how == TINY_DUPLICATES_SUM && j > i + 1 ? tinyi_round_f32(sum) : value[best];
@@ -251,7 +260,8 @@ static tiny_status tinyi_lines_order(tiny_ctx *ctx, tinyi_lines *l, int sort, ti
     job.sort = sort;
     job.how = how;
     job.left = NULL;
-    for (job.longest = 0, i = 0; i < l->n_lines; i++) job.longest = TINYI_MAX(job.longest, l->offset[i + 1] - l->offset[i]);
+    for (job.longest = 0, i = 0; i < l->n_lines; i++)
+        job.longest = TINYI_MAX(job.longest, l->offset[i + 1] - l->offset[i]);
     if (how != TINY_DUPLICATES_KEEP) {
         job.left = (int64_t *)tinyi_alloc(ctx, (size_t)l->n_lines, sizeof *job.left);
         if (!job.left) return tiny_ctx_status(ctx);
@@ -280,7 +290,10 @@ static tiny_status tinyi_lines_order(tiny_ctx *ctx, tinyi_lines *l, int sort, ti
 /* ---- into lines */
 
 /* Owned lines with one value each where duplicates are to be added and there are no values. */
-static int tinyi_sparse_wants_value(const float *value, tiny_duplicates how) { return value != NULL || how == TINY_DUPLICATES_SUM; }
+static int tinyi_sparse_wants_value(const float *value, tiny_duplicates how)
+{
+    return value != NULL || how == TINY_DUPLICATES_SUM;
+}
 
 static void tinyi_lines_ones(tinyi_lines *l, const float *value)
 {
@@ -288,8 +301,9 @@ static void tinyi_lines_ones(tinyi_lines *l, const float *value)
     if (l->value && !value) for (p = 0; p < l->n; p++) l->value[p] = 1.0f;
 }
 
-static tiny_status tinyi_lines_from_entries(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, const int32_t *line, const int32_t *at, const int64_t *other, tiny_idx n_other,
-                                            const float *value, int with_value, int with_source)
+static tiny_status tinyi_lines_from_entries(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n,
+                                            const int32_t *line, const int32_t *at, const int64_t *other,
+                                            tiny_idx n_other, const float *value, int with_value, int with_source)
 {
     tinyi_place_job job;
     float *values;
@@ -312,7 +326,8 @@ static tiny_status tinyi_lines_from_entries(tiny_ctx *ctx, tinyi_lines *l, tiny_
 }
 
 /* lines that stand in the right direction already: copied when they must change */
-static tiny_status tinyi_lines_same(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, int64_t *offset, int32_t *at, float *value, int with_value, int with_source,
+static tiny_status tinyi_lines_same(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, int64_t *offset,
+                                    int32_t *at, float *value, int with_value, int with_source,
                                     const tiny_sparse_desc *d)
 {
     tiny_idx i;
@@ -320,7 +335,11 @@ static tiny_status tinyi_lines_same(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_li
     int clean = !with_source;               /* without duplicates nothing is added, and no values are needed */
     for (i = 0; i < n_lines && clean; i++)
         for (p = offset[i] + 1; p < offset[i + 1]; p++)
-            if ((at[p] < at[p - 1] && !d->keep_order) || (at[p] <= at[p - 1] && d->duplicates != TINY_DUPLICATES_KEEP)) { clean = 0; break; }
+            if ((at[p] < at[p - 1] && !d->keep_order) ||
+                (at[p] <= at[p - 1] && d->duplicates != TINY_DUPLICATES_KEEP)) {
+                clean = 0;
+                break;
+            }
     if (clean) {
         memset(l, 0, sizeof *l);
         l->n_lines = n_lines;
@@ -376,7 +395,8 @@ static int64_t tinyi_walk_row(const tinyi_walk_job *job, tiny_idx r, int64_t q)
     } else if (a->form == TINY_BSR) {
         tiny_idx line = r / a->block_rows, size = (tiny_idx)a->block_rows * a->block_cols;
         for (p = a->offset[line]; p < a->offset[line + 1]; p++) {
-            tiny_idx first = (tiny_idx)p * size + r % a->block_rows * a->block_cols, c0 = (tiny_idx)a->col[p] * a->block_cols;
+            tiny_idx first = (tiny_idx)p * size + r % a->block_rows * a->block_cols,
+                     c0 = (tiny_idx)a->col[p] * a->block_cols;
             for (j = 0; j < a->block_cols && c0 + j < a->n_cols; j++)
                 if (a->value[first + j] != 0.0f) TINYI_WALK_PUT(c0 + j, a->value[first + j], first + j);
         }
@@ -384,7 +404,8 @@ static int64_t tinyi_walk_row(const tinyi_walk_job *job, tiny_idx r, int64_t q)
         tiny_idx words = tinyi_sparse_words(a);
         for (p = a->offset[r], j = 0; j < words; j++) {
             uint64_t w = a->bits[r * words + j];
-            for (; w; w &= w - 1, p++) TINYI_WALK_PUT(j * 64 + tinyi_bits_count((w & (0 - w)) - 1), a->value ? a->value[p] : 1.0f, p);
+            for (; w; w &= w - 1, p++)
+                TINYI_WALK_PUT(j * 64 + tinyi_bits_count((w & (0 - w)) - 1), a->value ? a->value[p] : 1.0f, p);
         }
     }
 #undef TINYI_WALK_PUT
@@ -402,7 +423,8 @@ static void tinyi_walk_team(tiny_team *team, void *arg)
         }
 }
 
-static tiny_status tinyi_lines_walk(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x, int with_value, int with_source)
+static tiny_status tinyi_lines_walk(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x,
+                                    int with_value, int with_source)
 {
     tinyi_walk_job job;
     tinyi_lines full;
@@ -427,7 +449,8 @@ static tiny_status tinyi_lines_walk(tiny_ctx *ctx, tinyi_lines *l, const tiny_sp
     return st;
 }
 
-tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x, const tiny_sparse_desc *d, int by_col)
+tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x,
+                             const tiny_sparse_desc *d, int by_col)
 {
     tiny_status st = TINY_OK;
     int sort = !d->keep_order;
@@ -437,7 +460,8 @@ tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a
         if (!st && by_col) {                /* turned over: the sources travel by hand */
             tinyi_lines t;
             tiny_idx n_cols = x ? x->dim[1] : a->n_cols;
-            st = tinyi_lines_from_entries(ctx, &t, n_cols, l->n, l->at, NULL, l->offset, l->n_lines, l->value, with_value, d->with_source);
+            st = tinyi_lines_from_entries(ctx, &t, n_cols, l->n, l->at, NULL, l->offset, l->n_lines, l->value,
+                                          with_value, d->with_source);
             if (!st && t.source) {
                 int64_t p;
                 for (p = 0; p < t.n; p++) t.source[p] = l->source[t.source[p]];
@@ -450,14 +474,18 @@ tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a
         int with_value = tinyi_sparse_wants_value(a->value, d->duplicates);
         tiny_idx n_lines = by_col ? a->n_cols : a->n_rows;
         if (a->form == TINY_COO)
-            st = tinyi_lines_from_entries(ctx, l, n_lines, a->n, by_col ? a->col : a->row, by_col ? a->row : a->col, NULL, 0, a->value, with_value, d->with_source);
+            st = tinyi_lines_from_entries(ctx, l, n_lines, a->n, by_col ? a->col : a->row, by_col ? a->row : a->col,
+                                          NULL, 0, a->value, with_value, d->with_source);
         else if ((a->form == TINY_CSC) == by_col)
-            st = tinyi_lines_same(ctx, l, n_lines, a->n, a->offset, by_col ? a->row : a->col, a->value, with_value, d->with_source, d);
+            st = tinyi_lines_same(ctx, l, n_lines, a->n, a->offset, by_col ? a->row : a->col, a->value, with_value,
+                                  d->with_source, d);
         else
-            st = tinyi_lines_from_entries(ctx, l, n_lines, a->n, by_col ? a->col : a->row, NULL, a->offset, by_col ? a->n_rows : a->n_cols, a->value, with_value, d->with_source);
+            st = tinyi_lines_from_entries(ctx, l, n_lines, a->n, by_col ? a->col : a->row, NULL, a->offset,
+                                          by_col ? a->n_rows : a->n_cols, a->value, with_value, d->with_source);
     }
     if (st) return st;
-    if (l->owned && (sort || d->duplicates != TINY_DUPLICATES_KEEP)) st = tinyi_lines_order(ctx, l, sort, d->duplicates);
+    if (l->owned && (sort || d->duplicates != TINY_DUPLICATES_KEEP))
+        st = tinyi_lines_order(ctx, l, sort, d->duplicates);
     if (st) tinyi_lines_free(ctx, l);
     return st;
 }

@@ -14,7 +14,7 @@ TINYI_C_BEGIN
 #define TINYI_KERNELS(K)                                                                                \
     TINYI_KERNELS_BINARY(K) TINYI_KERNELS_ELEM(K) TINYI_KERNELS_CONVERT(K) TINYI_KERNELS_REDUCE(K)      \
     TINYI_KERNELS_SOFTMAX(K) TINYI_KERNELS_NORM(K) TINYI_KERNELS_MATMUL(K) TINYI_KERNELS_LAYOUT(K)      \
-    TINYI_KERNELS_CONV(K) TINYI_KERNELS_SORT(K) TINYI_KERNELS_FFT(K) TINYI_KERNELS_FWHT(K) TINYI_KERNELS_ATTENTION(K)      \
+    TINYI_KERNELS_CONV(K) TINYI_KERNELS_SORT(K) TINYI_KERNELS_FFT(K) TINYI_KERNELS_FWHT(K) TINYI_KERNELS_ATTENTION(K) \
     TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K) TINYI_KERNELS_EDGES(K)      \
     TINYI_KERNELS_GLA(K) TINYI_KERNELS_TWIST(K)
 
@@ -82,7 +82,8 @@ TINYI_OPS(TINYI_ROW_DECLARE)
 #undef TINYI_ROW_DECLARE
 #endif
 
-/* TINYI_OF: a kernel of a table. TINYI_USE stands in the use functions of the kernel files. Of one target the kernels are called by name. */
+/* TINYI_OF: a kernel of a table. TINYI_USE stands in the use functions of the kernel files. Of one target the kernels
+ * are called by name. */
 #if TINYI_BY_NAME
 #if TINYI_HAVE_W128
 #define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_W128
@@ -120,8 +121,9 @@ TINYI_ONLY_END
 #define TINYI_K(team, name) ((team)->ran_on = (tiny_target)(team)->k->from[TINYI_K_##name], TINYI_OF((team)->k, name))
 
 /* A family of llm or gnn gives its kernels as a table for each target. Its header declares the tables with
- * TINYI_TABLES(type, x), its kernels make them with TINYI_TABLE(type, x, table), and one .c file makes x_of, which chooses
- * by the target, with TINYI_TABLE_CHOICE(type, x). The _EXTRA forms have a table for each further pass of avx2 and neon. */
+ * TINYI_TABLES(type, x), its kernels make them with TINYI_TABLE(type, x, table), and one .c file makes x_of, which
+ * chooses by the target, with TINYI_TABLE_CHOICE(type, x). The _EXTRA forms have a table for each further pass of avx2
+ * and neon. */
 #define TINYI_TEXT_OF(x) #x
 #define TINYI_TEXT(x) TINYI_TEXT_OF(x)
 #define TINYI_PASS_NAME &TINYI_TEXT(TINYI_SUFFIX)[1]     /* of a pass, in its kernels: without the underscore */

@@ -1,14 +1,15 @@
 /* src/math/tape.c - the tape: what ran, and the walk back
- * Paper    S. Linnainmaa, 1970; A. Griewank, A. Walther, "Evaluating Derivatives", 2008, chapter 3: reverse mode. Segments:
+ * Paper    S. Linnainmaa, 1970; A. Griewank, A. Walther, "Evaluating Derivatives", 2008, chapter 3: reverse mode.
+ *          Segments:
  *          T. Chen et al., 2016 (arXiv 1604.06174).
- * Method   Values lie one after the other in one block, as on a stack, so that a tensor's value is found by bisection over
- *          addresses; its gradient is a block of the same size and strides. Backward walks the operations from the last to
- *          the first and calls the gradient of each row with the inputs, the outputs and dL/d(outputs) as they lie. A
- *          gradient that is computed first is written in place; later ones are added. When the operation that made a value
- *          has been walked, the memory of its gradient is free for those before it.
- * Memory   values + the gradients alive at one time + the scratch of one gradient. The stack grows upwards in all phases; a
- *          dry run makes the same steps with addresses that nobody reads.
- * Threads  the order of all additions is that of the operations; each operation promises its own result.                  */
+ * Method   Values lie one after the other in one block, as on a stack, so that a tensor's value is found by bisection
+ *          over addresses; its gradient is a block of the same size and strides. Backward walks the operations from the
+ *          last to the first and calls the gradient of each row with the inputs, the outputs and dL/d(outputs) as they
+ *          lie. A gradient that is computed first is written in place; later ones are added. When the operation that
+ *          made a value has been walked, the memory of its gradient is free for those before it.
+ * Memory   values + the gradients alive at one time + the scratch of one gradient. The stack grows upwards in all
+ *          phases; a dry run makes the same steps with addresses that nobody reads.
+ * Threads  the order of all additions is that of the operations; each operation promises its own result. */
 #include "math/tape.h"
 #include "math/grad_inside.h"
 #include "math/table_inside.h"
@@ -65,11 +66,17 @@ struct tiny_grad {
     tiny_tensor dout[TINY_OP_MAX_OUT];
 };
 
-static tinyi_tape_node *tinyi_tape_node_at(const tiny_tape *t, size_t i) { return &t->block[i / TINYI_TAPE_BLOCK][i % TINYI_TAPE_BLOCK]; }
+static tinyi_tape_node *tinyi_tape_node_at(const tiny_tape *t, size_t i)
+{
+    return &t->block[i / TINYI_TAPE_BLOCK][i % TINYI_TAPE_BLOCK];
+}
 
 #define TINYI_TAPE_FAIL(t, st) ((t)->status ? (t)->status : ((t)->status = (st)))
 
-tiny_status tinyi_tape_refuse(tiny_tape *t, tiny_status st, const char *text) { return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, st, "%s", text)); }
+tiny_status tinyi_tape_refuse(tiny_tape *t, tiny_status st, const char *text)
+{
+    return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, st, "%s", text));
+}
 
 /* ---- open and close */
 
@@ -140,8 +147,12 @@ static unsigned char *tinyi_tape_take(tiny_tape *t, size_t bytes)
 {
     unsigned char *p = t->base + t->used;
     size_t end;
-    if (!tinyi_size_add(bytes, TINYI_ALIGN - 1, &end) || !tinyi_size_add(t->used, end / TINYI_ALIGN * TINYI_ALIGN, &end) || end > t->size) {
-        (void)TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_WORKSPACE, "tape: %zu bytes more do not fit, %zu of %zu are in use; a dry run tells how many are needed", bytes, t->used, t->size));
+    if (!tinyi_size_add(bytes, TINYI_ALIGN - 1, &end) ||
+        !tinyi_size_add(t->used, end / TINYI_ALIGN * TINYI_ALIGN, &end) || end > t->size) {
+        (void)TINYI_TAPE_FAIL(
+            t, tinyi_fail(t->ctx, TINY_E_WORKSPACE,
+                          "tape: %zu bytes more do not fit, %zu of %zu are in use; a dry run tells how many are needed",
+                          bytes, t->used, t->size));
         return NULL;
     }
     t->used = end;
@@ -186,7 +197,8 @@ static tinyi_tape_value *tinyi_tape_find(tiny_tape *t, const tiny_tensor *x)
 {
     const unsigned char *p = (const unsigned char *)x->data;
     if (!x->data) return NULL;
-    if (t->n_values && (uintptr_t)p >= (uintptr_t)t->base && (uintptr_t)p - (uintptr_t)t->base < t->size) return tinyi_tape_search(t->value, t->n_values, p);
+    if (t->n_values && (uintptr_t)p >= (uintptr_t)t->base && (uintptr_t)p - (uintptr_t)t->base < t->size)
+        return tinyi_tape_search(t->value, t->n_values, p);
     return tinyi_tape_search(t->held, t->n_params, p);
 }
 
@@ -225,12 +237,19 @@ TINY_API tiny_status tiny_tape_param(tiny_tape *t, const tiny_param *p)
     int k, same;
     if (!t) return TINY_E_ARGUMENT;
     if (t->status) return t->status;
-    if (!p || tiny_tensor_check(&p->value) || tiny_tensor_check(&p->grad)) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a parameter without value or gradient"));
+    if (!p || tiny_tensor_check(&p->value) || tiny_tensor_check(&p->grad))
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a parameter without value or gradient"));
     same = p->value.rank == p->grad.rank && tiny_tensor_is_dense(&p->value) && tiny_tensor_is_dense(&p->grad);
     for (k = 0; same && k < p->value.rank; k++) same = p->value.dim[k] == p->grad.dim[k];
-    if (!same) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: parameter %.60s: value and gradient must be dense and of one shape", p->name ? p->name : "?"));
-    if (!tinyi_is_real(&p->grad) || (p->value.dtype != p->grad.dtype && !(p->grad.dtype == TINY_F32 && (p->value.dtype == TINY_F16 || p->value.dtype == TINY_BF16))))
-        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_DTYPE, "tape: parameter %.60s is %s with a gradient of %s", p->name ? p->name : "?", tiny_dtype_name(p->value.dtype),
+    if (!same)
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE,
+                                             "tape: parameter %.60s: value and gradient must be dense and of one shape",
+                                             p->name ? p->name : "?"));
+    if (!tinyi_is_real(&p->grad) ||
+        (p->value.dtype != p->grad.dtype &&
+         !(p->grad.dtype == TINY_F32 && (p->value.dtype == TINY_F16 || p->value.dtype == TINY_BF16))))
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_DTYPE, "tape: parameter %.60s is %s with a gradient of %s",
+                                             p->name ? p->name : "?", tiny_dtype_name(p->value.dtype),
                                              tiny_dtype_name(p->grad.dtype)));
     memset(&v, 0, sizeof v);
     v.lo = (unsigned char *)p->value.data;
@@ -244,8 +263,10 @@ TINY_API tiny_status tiny_tape_param(tiny_tape *t, const tiny_param *p)
     for (i = 0; i < t->n_params; i++) {
         if (t->held[i].lo == v.lo && t->held[i].hi == v.hi && t->held[i].grad == v.grad) return TINY_OK;
         if ((uintptr_t)t->held[i].lo < (uintptr_t)v.hi && (uintptr_t)v.lo < (uintptr_t)t->held[i].hi)
-            return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: the parameters %.60s and %.60s share memory", p->name ? p->name : "?",
-                                                 t->param[t->held[i].param].name ? t->param[t->held[i].param].name : "?"));
+            return TINYI_TAPE_FAIL(t,
+                                   tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: the parameters %.60s and %.60s share memory",
+                                              p->name ? p->name : "?",
+                                              t->param[t->held[i].param].name ? t->param[t->held[i].param].name : "?"));
     }
     room = t->room_params;
     if (tinyi_tape_grow(t->ctx, (void **)&t->held, t->n_params, &room, sizeof *t->held) ||
@@ -324,14 +345,19 @@ static tiny_status tinyi_tape_check_writes(tiny_tape *t, const tiny_op *op, cons
         tinyi_tape_value *v = tinyi_tape_find(t, op->out[i]);
         if (!v) continue;
         if (v->param >= 0)
-            return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s writes into the parameter %.60s", row->name, t->param[v->param].name ? t->param[v->param].name : "?");
-        if (v->read) return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s writes into a tensor that an operation before it has read", row->name);
+            return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s writes into the parameter %.60s", row->name,
+                              t->param[v->param].name ? t->param[v->param].name : "?");
+        if (v->read)
+            return tinyi_fail(t->ctx, TINY_E_ALIAS,
+                              "tape: %s writes into a tensor that an operation before it has read", row->name);
         for (j = 0; j < row->n_in; j++)
             if (op->in[j] && tinyi_tape_find(t, op->in[j]) == v)
-                return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s works in place; its input would be lost for the gradient", row->name);
+                return tinyi_fail(t->ctx, TINY_E_ALIAS,
+                                  "tape: %s works in place; its input would be lost for the gradient", row->name);
         if (row->flags & TINY_OP_ACCUMULATES) continue;
         v->written += tiny_tensor_count(op->out[i]);
-        if (v->written > v->count) return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s writes into a tensor that is written already", row->name);
+        if (v->written > v->count)
+            return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s writes into a tensor that is written already", row->name);
     }
     return TINY_OK;
 }
@@ -346,7 +372,9 @@ TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tenso
     int i, asked = 0, needs = 0;
     if (!t) return TINY_E_ARGUMENT;
     if (t->status) return t->status;
-    if (!row) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: operation kind %d is unknown", given ? given->kind : 0));
+    if (!row)
+        return TINYI_TAPE_FAIL(
+            t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: operation kind %d is unknown", given ? given->kind : 0));
     op = *given;
     op.kind = row->kind;
     for (i = 0; i < row->n_in; i++)
@@ -359,7 +387,8 @@ TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tenso
         if (!op.out[i]) asked = 1;
     if (asked || t->dry) {
         tiny_op bare = op;
-        for (i = 0; i < TINY_OP_MAX_OUT; i++) bare.out[i] = NULL;   /* shapes only: data may not be there in a dry run */
+        /* shapes only: data may not be there in a dry run */
+        for (i = 0; i < TINY_OP_MAX_OUT; i++) bare.out[i] = NULL;
         st = tiny_op_shape(t->ctx, &bare, want);
         if (st) return t->status = st;
     }
@@ -367,7 +396,8 @@ TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tenso
         if (op.out[i]) continue;
         made[i] = tiny_tape_new(t, want[i].dtype, want[i].rank, want[i].dim);
         if (t->status) return t->status;
-        if (row->flags & TINY_OP_ACCUMULATES && !t->dry) memset(made[i].data, 0, (size_t)tiny_tensor_count(&made[i]) * tiny_dtype_bytes(made[i].dtype));
+        if (row->flags & TINY_OP_ACCUMULATES && !t->dry)
+            memset(made[i].data, 0, (size_t)tiny_tensor_count(&made[i]) * tiny_dtype_bytes(made[i].dtype));
         op.out[i] = &made[i];
     }
     st = tinyi_tape_check_writes(t, &op, row);
@@ -393,7 +423,12 @@ TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tenso
         tinyi_tape_value *v = tinyi_tape_find(t, op.out[i]);
         n->out[i] = *op.out[i];
         n->op.out[i] = &n->out[i];
-        if (!v) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: %s writes what depends on a parameter outside of the tape; tiny_tape_new makes a place", row->name));
+        if (!v)
+            return TINYI_TAPE_FAIL(
+                t, tinyi_fail(
+                       t->ctx, TINY_E_ARGUMENT,
+                       "tape: %s writes what depends on a parameter outside of the tape; tiny_tape_new makes a place",
+                       row->name));
         v->needs = 1;
         if (v->maker == (size_t)-1) v->maker = t->n_nodes - 1;
     }
@@ -404,7 +439,8 @@ TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tenso
     return TINY_OK;
 }
 
-TINY_API tiny_tensor tiny_tape_call(tiny_tape *t, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const tiny_tensor *d, const void *params)
+TINY_API tiny_tensor tiny_tape_call(tiny_tape *t, int kind, const tiny_tensor *a, const tiny_tensor *b,
+                                    const tiny_tensor *c, const tiny_tensor *d, const void *params)
 {
     tiny_tensor out[TINY_OP_MAX_OUT];
     tiny_op op;
@@ -435,9 +471,13 @@ static tiny_status tinyi_tape_room(tiny_tape *t, tinyi_tape_value *v)
 {
     size_t bytes = (size_t)v->count * tiny_dtype_bytes(v->type), i, best = t->n_spare;
     if (v->grad) return TINY_OK;
-    if (v < t->value + t->below) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a segment reads a value of the tape that it was not given"));
+    if (v < t->value + t->below)
+        return TINYI_TAPE_FAIL(
+            t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a segment reads a value of the tape that it was not given"));
     for (i = 0; i < t->n_spare; i++)
-        if (t->spare[i].bytes >= bytes && t->spare[i].bytes / 2 <= bytes && (best == t->n_spare || t->spare[i].bytes < t->spare[best].bytes)) best = i;
+        if (t->spare[i].bytes >= bytes && t->spare[i].bytes / 2 <= bytes &&
+            (best == t->n_spare || t->spare[i].bytes < t->spare[best].bytes))
+            best = i;
     if (best < t->n_spare) {
         v->grad = t->spare[best].at;
         t->spare[best] = t->spare[--t->n_spare];
@@ -454,7 +494,8 @@ static tiny_status tinyi_tape_exec(tiny_tape *t, const tiny_op *op)
     return st ? (t->status = st) : TINY_OK;
 }
 
-static tiny_status tinyi_tape_exec2(tiny_tape *t, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y)
+static tiny_status tinyi_tape_exec2(tiny_tape *t, int kind, const tiny_tensor *a, const tiny_tensor *b,
+                                    const void *params, const tiny_tensor *y)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
@@ -509,7 +550,8 @@ static tiny_status tinyi_tape_add_grad(tiny_tape *t, const tiny_tensor *x, const
     tiny_status st = TINY_OK;
     int i, extra = dx.rank - view.rank;
     if (!v || !v->needs || !tiny_tensor_count(x)) return t->status;
-    if (extra < 0) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: a gradient has a lower rank than its input"));
+    if (extra < 0)
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: a gradient has a lower rank than its input"));
     for (i = 0; !st && i < dx.rank; i++) {
         int own = i - extra;
         if (dx.dim[i] > 1 && (own < 0 || view.dim[own] == 1 || view.stride[own] == 0)) st = tinyi_tape_sum(t, &dx, i);
@@ -519,13 +561,17 @@ static tiny_status tinyi_tape_add_grad(tiny_tape *t, const tiny_tensor *x, const
     for (i = 0; i < view.rank; i++) {       /* the leading ones are of length 1 */
         dx.dim[i] = dx.dim[i + extra];
         dx.stride[i] = dx.stride[i + extra];
-        if (dx.dim[i] != view.dim[i]) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: a gradient has %td numbers along axis %d, its input %td", dx.dim[i], i, view.dim[i]));
+        if (dx.dim[i] != view.dim[i])
+            return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE,
+                                                 "tape: a gradient has %td numbers along axis %d, its input %td",
+                                                 dx.dim[i], i, view.dim[i]));
     }
     dx.rank = view.rank;
     to = tinyi_tape_mirror(v, &view);
     if (!v->full) {
         v->full = 1;
-        if (tinyi_tape_covers(v, &view)) return tinyi_tape_same_view(&dx, &to) ? TINY_OK : tinyi_tape_exec2(t, TINY_OP_COPY, &dx, NULL, NULL, &to);
+        if (tinyi_tape_covers(v, &view))
+            return tinyi_tape_same_view(&dx, &to) ? TINY_OK : tinyi_tape_exec2(t, TINY_OP_COPY, &dx, NULL, NULL, &to);
         if (!t->dry) memset(v->grad, 0, (size_t)v->count * tiny_dtype_bytes(v->type));
     }
     return tinyi_tape_exec2(t, TINY_OP_ADD, &to, &dx, NULL, &to);
@@ -533,11 +579,20 @@ static tiny_status tinyi_tape_add_grad(tiny_tape *t, const tiny_tensor *x, const
 
 /* ---- what gradients call */
 
-TINY_API const tiny_tensor *tiny_grad_of(tiny_grad *g, int i) { return g && i >= 0 && i < TINY_OP_MAX_OUT && g->dout[i].data ? &g->dout[i] : NULL; }
-TINY_API int tiny_grad_wants(const tiny_grad *g, int i) { return g && i >= 0 && i < TINY_OP_MAX_IN && tinyi_tape_needs(g->tape, g->node->op.in[i]); }
+TINY_API const tiny_tensor *tiny_grad_of(tiny_grad *g, int i)
+{
+    return g && i >= 0 && i < TINY_OP_MAX_OUT && g->dout[i].data ? &g->dout[i] : NULL;
+}
+TINY_API int tiny_grad_wants(const tiny_grad *g, int i)
+{
+    return g && i >= 0 && i < TINY_OP_MAX_IN && tinyi_tape_needs(g->tape, g->node->op.in[i]);
+}
 TINY_API int tiny_grad_dry(const tiny_grad *g) { return g && g->tape->dry; }
 TINY_API tiny_ctx *tiny_grad_ctx(const tiny_grad *g) { return g ? g->tape->ctx : NULL; }
-TINY_API tiny_status tiny_grad_op(tiny_grad *g, const tiny_op *op) { return g && op ? tinyi_tape_exec(g->tape, op) : TINY_E_ARGUMENT; }
+TINY_API tiny_status tiny_grad_op(tiny_grad *g, const tiny_op *op)
+{
+    return g && op ? tinyi_tape_exec(g->tape, op) : TINY_E_ARGUMENT;
+}
 
 TINY_API tiny_status tiny_grad_new(tiny_grad *g, tiny_dtype type, int rank, const tiny_idx *dim, tiny_tensor *y)
 {
@@ -555,7 +610,8 @@ static void tinyi_grad_fill(tiny_op *op, int kind, const tiny_tensor *a, const t
     op->params = params;
 }
 
-TINY_API tiny_status tiny_grad_run(tiny_grad *g, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, tiny_tensor *y)
+TINY_API tiny_status tiny_grad_run(tiny_grad *g, int kind, const tiny_tensor *a, const tiny_tensor *b,
+                                   const void *params, tiny_tensor *y)
 {
     tiny_tensor want[TINY_OP_MAX_OUT];
     tiny_op op;
@@ -578,7 +634,10 @@ TINY_API tiny_status tiny_grad_add(tiny_grad *g, int i, const tiny_tensor *dx)
     return tiny_grad_wants(g, i) ? tinyi_tape_add_grad(g->tape, g->node->op.in[i], dx) : g->tape->status;
 }
 
-tiny_status tinyi_grad_put(tiny_grad *g, const tiny_tensor *view, const tiny_tensor *dx) { return tinyi_tape_add_grad(g->tape, view, dx); }
+tiny_status tinyi_grad_put(tiny_grad *g, const tiny_tensor *view, const tiny_tensor *dx)
+{
+    return tinyi_tape_add_grad(g->tape, view, dx);
+}
 size_t tinyi_grad_scratch(tiny_grad *g) { return g->tape->used; }
 void tinyi_grad_drop(tiny_grad *g, size_t used) { tinyi_tape_drop(g->tape, used); }
 
@@ -591,7 +650,8 @@ tiny_status tinyi_grad_begin(tiny_grad *g, const tiny_tensor *view, tiny_tensor 
     return g->tape->status;
 }
 
-tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *x, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params)
+tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *x, int kind, const tiny_tensor *a, const tiny_tensor *b,
+                            const void *params)
 {
     tinyi_tape_value *v = tinyi_tape_find(g->tape, x);
     tiny_tensor want[TINY_OP_MAX_OUT], y;
@@ -603,7 +663,8 @@ tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *x, int kind, const 
     tinyi_grad_fill(&op, kind, a, b, params);
     st = tiny_op_shape(g->tape->ctx, &op, want);
     if (st) return g->tape->status = st;
-    same = v && v->needs && v->grad && !v->full && tinyi_tape_covers(v, x) && want[0].rank == x->rank && want[0].dtype == v->type;
+    same = v && v->needs && v->grad && !v->full && tinyi_tape_covers(v, x) && want[0].rank == x->rank &&
+           want[0].dtype == v->type;
     for (k = 0; same && k < x->rank; k++) same = want[0].dim[k] == x->dim[k];
     if (same) y = tinyi_tape_mirror(v, x);
     else st = tiny_grad_new(g, want[0].dtype, want[0].rank, want[0].dim, &y);
@@ -612,7 +673,8 @@ tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *x, int kind, const 
     return st ? st : tinyi_tape_add_grad(g->tape, x, &y);
 }
 
-TINY_API tiny_status tiny_grad_give(tiny_grad *g, int i, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params)
+TINY_API tiny_status tiny_grad_give(tiny_grad *g, int i, int kind, const tiny_tensor *a, const tiny_tensor *b,
+                                    const void *params)
 {
     if (!g) return TINY_E_ARGUMENT;
     return tiny_grad_wants(g, i) ? tinyi_grad_make(g, g->node->op.in[i], kind, a, b, params) : g->tape->status;
@@ -659,9 +721,14 @@ static tiny_status tinyi_tape_walk_one(tiny_tape *t, size_t i)
     for (k = 0; k < n_out; k++) flows |= tinyi_tape_find(t, &n->out[k])->full;
     if (flows) {
         if (n->row && !n->row->grad)
-            return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_UNSUPPORTED, "tape: %s has no gradient, and the result depends on a parameter through it (operation %zu)", n->row->name, i));
+            return TINYI_TAPE_FAIL(
+                t,
+                tinyi_fail(t->ctx, TINY_E_UNSUPPORTED,
+                           "tape: %s has no gradient, and the result depends on a parameter through it (operation %zu)",
+                           n->row->name, i));
         for (k = 0; !st && k < n_in; k++)
-            if ((!n->row || n->op.in[k]) && tinyi_tape_needs(t, &n->in[k])) st = tinyi_tape_room(t, tinyi_tape_find(t, &n->in[k]));
+            if ((!n->row || n->op.in[k]) && tinyi_tape_needs(t, &n->in[k]))
+                st = tinyi_tape_room(t, tinyi_tape_find(t, &n->in[k]));
         used = t->used;
         if (!st && n->row) {
             tiny_grad g;
@@ -719,17 +786,23 @@ static tiny_status tinyi_tape_blame(tiny_tape *t, double y)
     int k;
     for (i = 0; i < t->n_params; i++)
         if (!tinyi_tape_finite(&t->param[i].value))
-            return tinyi_fail(t->ctx, TINY_E_NUMERIC, "tape: the loss is %g: the parameter %.80s holds a number that is not finite", y, t->param[i].name ? t->param[i].name : "?");
+            return tinyi_fail(t->ctx, TINY_E_NUMERIC,
+                              "tape: the loss is %g: the parameter %.80s holds a number that is not finite", y,
+                              t->param[i].name ? t->param[i].name : "?");
     for (i = 0; i < t->n_nodes; i++) {
         const tinyi_tape_node *n = tinyi_tape_node_at(t, i);
         for (k = 0; n->row && k < n->row->n_in; k++)
             if (n->op.in[k] && !tinyi_tape_needs(t, n->op.in[k]) && !tinyi_tape_finite(n->op.in[k]))
-                return tinyi_fail(t->ctx, TINY_E_NUMERIC, "tape: the loss is %g: input %d of %s (operation %zu, %s), a constant, holds a number that is not finite", y, k, n->row->name, i,
-                                  tinyi_shape_text(n->op.in[k], text));
+                return tinyi_fail(t->ctx, TINY_E_NUMERIC,
+                                  "tape: the loss is %g: input %d of %s (operation %zu, %s), a constant, holds a "
+                                  "number that is not finite",
+                                  y, k, n->row->name, i, tinyi_shape_text(n->op.in[k], text));
         for (k = 0; k < (n->row ? n->row->n_out : n->n_out); k++)
             if (!tinyi_tape_finite(&n->out[k]))
-                return tinyi_fail(t->ctx, TINY_E_NUMERIC, "tape: the loss is %g: the first number that is not finite came out of %s (operation %zu, %s)", y, n->row ? n->row->name : "a segment", i,
-                                  tinyi_shape_text(&n->out[k], text));
+                return tinyi_fail(
+                    t->ctx, TINY_E_NUMERIC,
+                    "tape: the loss is %g: the first number that is not finite came out of %s (operation %zu, %s)", y,
+                    n->row ? n->row->name : "a segment", i, tinyi_shape_text(&n->out[k], text));
     }
     return tinyi_fail(t->ctx, TINY_E_NUMERIC, "tape: the loss is %g", y);
 }
@@ -746,17 +819,26 @@ TINY_API tiny_status tiny_tape_backward(tiny_tape *t, const tiny_tensor *y, cons
     int k, same;
     if (!t) return TINY_E_ARGUMENT;
     if (t->status) return t->status;
-    if (t->walking || t->no_grad) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, t->walking ? "tape: backward inside of a backward pass" : "tape: this one records nothing (no_grad)"));
-    if (!y || tiny_tensor_check(y)) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: there is no result to go back from"));
+    if (t->walking || t->no_grad)
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT,
+                                             t->walking ? "tape: backward inside of a backward pass"
+                                                        : "tape: this one records nothing (no_grad)"));
+    if (!y || tiny_tensor_check(y))
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: there is no result to go back from"));
     v = tinyi_tape_find(t, y);
-    if (!v || !v->needs) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: the result (%s) depends on no parameter", tinyi_shape_text(y, text)));
+    if (!v || !v->needs)
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: the result (%s) depends on no parameter",
+                                             tinyi_shape_text(y, text)));
     if (!dy && tiny_tensor_count(y) != 1)
-        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: backward from %s; without dy the result must be a single number", tinyi_shape_text(y, text)));
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE,
+                                             "tape: backward from %s; without dy the result must be a single number",
+                                             tinyi_shape_text(y, text)));
     if (dy) {
         same = dy->rank == y->rank && dy->dtype == v->type;
         for (k = 0; same && k < y->rank; k++) same = dy->dim[k] == y->dim[k];
         if (!same || tiny_tensor_check(dy))
-            return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: y is %s and dy is %s; they must be alike", tinyi_shape_text(y, text), tinyi_shape_text(dy, other)));
+            return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: y is %s and dy is %s; they must be alike",
+                                                 tinyi_shape_text(y, text), tinyi_shape_text(dy, other)));
     } else {
         one = *y;
         one.data = y->dtype == TINY_F64 ? (void *)&unit64 : (void *)&unit;
@@ -794,7 +876,8 @@ TINY_API tiny_tensor tiny_tape_grad(tiny_tape *t, const tiny_tensor *x)
     return v && v->param >= 0 ? tinyi_tape_mirror(v, x) : none;
 }
 
-TINY_API tiny_status tiny_tape_segment(tiny_tape *t, tiny_segment_fn fn, void *user, int n_in, const tiny_tensor *in, int n_out, tiny_tensor *out)
+TINY_API tiny_status tiny_tape_segment(tiny_tape *t, tiny_segment_fn fn, void *user, int n_in, const tiny_tensor *in,
+                                       int n_out, tiny_tensor *out)
 {
     tiny_tensor inner[TINY_SEGMENT_MOST];
     unsigned char *keep = NULL;
@@ -806,7 +889,9 @@ TINY_API tiny_status tiny_tape_segment(tiny_tape *t, tiny_segment_fn fn, void *u
     if (!t) return TINY_E_ARGUMENT;
     if (t->status) return t->status;
     if (!fn || !in || !out || n_in < 0 || n_out < 1 || n_in > TINY_SEGMENT_MOST || n_out > TINY_SEGMENT_MOST)
-        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a segment has up to %d inputs and 1 to %d outputs, not %d and %d", TINY_SEGMENT_MOST, TINY_SEGMENT_MOST, n_in, n_out));
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT,
+                                             "tape: a segment has up to %d inputs and 1 to %d outputs, not %d and %d",
+                                             TINY_SEGMENT_MOST, TINY_SEGMENT_MOST, n_in, n_out));
     memset(inner, 0, sizeof inner);
     mark = tiny_tape_now(t);
     before = t->no_grad;

@@ -1,4 +1,5 @@
-/* src/math/targets.c - compiles the kernels of math once for each target, and fills the table for the one that was chosen */
+/* src/math/targets.c - compiles the kernels of math once for each target, and fills the table for the one that was
+ * chosen */
 #include "core/cpu_inside.h"
 #include "core/target.h"
 #include "math/table_inside.h"
@@ -16,7 +17,8 @@ TINYI_C_END
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
 {
     const unsigned avx512 = TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI;
-    const unsigned amx = avx512 | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16 | TINY_CPU_AMX_TILE | TINY_CPU_AMX_INT8 | TINY_CPU_AMX_BF16;
+    const unsigned amx =
+        avx512 | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16 | TINY_CPU_AMX_TILE | TINY_CPU_AMX_INT8 | TINY_CPU_AMX_BF16;
     switch (target) {
     case TINY_TARGET_SCALAR: return TINYI_HAVE_SCALAR;
     case TINY_TARGET_W128: return TINYI_HAVE_W128 && (!TINYI_X86 || (cpu & TINY_CPU_SSE41));
@@ -43,7 +45,9 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
     tinyi_use_all_scalar(k);
 #endif
 #if TINYI_HAVE_W128
-    if (TINYI_ONLY_PASS || target == TINY_TARGET_W128 || (target > TINY_TARGET_W128 && !TINYI_HAVE_AVX2 && !TINYI_HAVE_NEON)) tinyi_use_all_w128(k);
+    if (TINYI_ONLY_PASS || target == TINY_TARGET_W128 ||
+        (target > TINY_TARGET_W128 && !TINYI_HAVE_AVX2 && !TINYI_HAVE_NEON))
+        tinyi_use_all_w128(k);
 #endif
 #if TINYI_HAVE_NEON
     if (TINYI_ONLY_PASS || target >= TINY_TARGET_NEON) tinyi_use_all_neon(k);

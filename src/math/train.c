@@ -1,6 +1,6 @@
 /* src/math/train.c - the training loop; parameters in a file
  * Data     one permutation of the samples, one tape of the size of the dry run.
- * Left out the samples that do not fill the last batch of an epoch: the next epoch has another order.                    */
+ * Left out the samples that do not fill the last batch of an epoch: the next epoch has another order. */
 #include "math/train.h"
 #include "math/grad_inside.h"
 #include "math/table_inside.h"
@@ -30,7 +30,9 @@ TINY_API tiny_tensor tiny_tape_rows(tiny_tape *tape, const tiny_tensor *data, co
             memset(&y, 0, sizeof y);
             return y;
         }
-        if (row) memcpy((unsigned char *)y.data + (size_t)i * row, (const unsigned char *)data->data + (size_t)sample[i] * row, row);
+        if (row)
+            memcpy((unsigned char *)y.data + (size_t)i * row,
+                   (const unsigned char *)data->data + (size_t)sample[i] * row, row);
     }
     return y;
 }
@@ -44,7 +46,8 @@ static const char *tinyi_params_name(char text[160], const tiny_param *p, size_t
     return text;
 }
 
-TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, const tiny_optim *opt)
+TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n,
+                                      const tiny_optim *opt)
 {
     tiny_checkpoint_writer_desc d;
     tiny_checkpoint_writer *w = NULL;
@@ -57,7 +60,8 @@ TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tin
     memset(&d, 0, sizeof d);
     d.path = path;
     st = tiny_checkpoint_create(ctx, &d, &w);
-    for (i = 0; !st && i < n; i++) st = tiny_checkpoint_put_tensor(ctx, w, tinyi_params_name(name, &params[i], i), &params[i].value);
+    for (i = 0; !st && i < n; i++)
+        st = tiny_checkpoint_put_tensor(ctx, w, tinyi_params_name(name, &params[i], i), &params[i].value);
     for (i = 0; !st && opt && tiny_optim_state(opt, i, of, &state); i++) {
         (void)snprintf(name, sizeof name, "optim/%.140s", of);
         st = tiny_checkpoint_put_tensor(ctx, w, name, &state);
@@ -68,7 +72,8 @@ TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tin
     return st;
 }
 
-TINY_API tiny_status tiny_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, tiny_optim *opt)
+TINY_API tiny_status tiny_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n,
+                                      tiny_optim *opt)
 {
     tiny_checkpoint_desc d;
     tiny_checkpoint *c = NULL;
@@ -82,7 +87,8 @@ TINY_API tiny_status tiny_params_load(tiny_ctx *ctx, const char *path, const tin
     memset(&d, 0, sizeof d);
     d.path = path;
     st = tiny_checkpoint_open(ctx, &d, &c);
-    for (i = 0; !st && i < n; i++) st = tiny_checkpoint_expect(ctx, c, tinyi_params_name(name, &params[i], i), &params[i].value);
+    for (i = 0; !st && i < n; i++)
+        st = tiny_checkpoint_expect(ctx, c, tinyi_params_name(name, &params[i], i), &params[i].value);
     for (i = 0; !st && opt && tiny_optim_state(opt, i, of, &state); i++) {
         (void)snprintf(name, sizeof name, "optim/%.140s", of);
         st = tiny_checkpoint_expect(ctx, c, name, &state);
@@ -116,11 +122,13 @@ static tiny_status tinyi_train_tape(tiny_ctx *ctx, const tiny_train_desc *d, siz
     return st;
 }
 
-static tiny_status tinyi_train_step(const tiny_train_desc *d, tiny_tape *tape, const uint32_t *sample, tiny_idx batch, double *loss)
+static tiny_status tinyi_train_step(const tiny_train_desc *d, tiny_tape *tape, const uint32_t *sample, tiny_idx batch,
+                                    double *loss)
 {
     const tiny_tensor y = d->model(tape, d->user, sample, batch);
     tiny_tape_zero(tape);
-    if (!tiny_tape_status(tape) && !tiny_tape_dry(tape) && y.data && tiny_tensor_count(&y) == 1) *loss = y.dtype == TINY_F64 ? *(const double *)y.data : (double)*(const float *)y.data;
+    if (!tiny_tape_status(tape) && !tiny_tape_dry(tape) && y.data && tiny_tensor_count(&y) == 1)
+        *loss = y.dtype == TINY_F64 ? *(const double *)y.data : (double)*(const float *)y.data;
     return tiny_tape_backward(tape, &y, NULL);
 }
 
@@ -139,13 +147,18 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
     memset(&s, 0, sizeof s);
     if (last) *last = s;
     if (st) return st;
-    if (!d || !d->params || !d->n_params || !d->model || !d->n_samples) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: parameters, a model and samples are needed");
-    if (d->batch < 0 || d->batch > (tiny_idx)d->n_samples || d->epochs < 0 || d->save_every < 0 || ((d->resume || d->save_every) && !d->save))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: batch %td of %u samples, %lld epochs, save every %lld steps%s", d->batch, (unsigned)d->n_samples, (long long)d->epochs,
-                          (long long)d->save_every, d->save ? "" : " without a file");
+    if (!d || !d->params || !d->n_params || !d->model || !d->n_samples)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: parameters, a model and samples are needed");
+    if (d->batch < 0 || d->batch > (tiny_idx)d->n_samples || d->epochs < 0 || d->save_every < 0 ||
+        ((d->resume || d->save_every) && !d->save))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: batch %td of %u samples, %lld epochs, save every %lld steps%s",
+                          d->batch, (unsigned)d->n_samples, (long long)d->epochs, (long long)d->save_every,
+                          d->save ? "" : " without a file");
     batch = d->batch ? d->batch : TINYI_MIN(32, (tiny_idx)d->n_samples);
     batches = (tiny_idx)d->n_samples / batch;
-    if (d->epochs > INT64_MAX / (int64_t)batches) return tinyi_fail(ctx, TINY_E_OVERFLOW, "train: %lld epochs of %td batches are more than can be counted", (long long)d->epochs, batches);
+    if (d->epochs > INT64_MAX / (int64_t)batches)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "train: %lld epochs of %td batches are more than can be counted",
+                          (long long)d->epochs, batches);
     s.steps = (d->epochs ? d->epochs : 1) * (int64_t)batches;
     schedule = d->schedule;
     if (!schedule.total) schedule.total = s.steps;
@@ -179,7 +192,8 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
         s.grad_norm = tiny_optim_grad_norm(s.optim);
         tiny_tape_release(tape, mark);
         if (d->callback) stop = d->callback(d->user, &s);
-        if (d->save && d->save_every && s.step % d->save_every == 0 && s.step < s.steps) st = tiny_params_save(ctx, d->save, d->params, d->n_params, s.optim);
+        if (d->save && d->save_every && s.step % d->save_every == 0 && s.step < s.steps)
+            st = tiny_params_save(ctx, d->save, d->params, d->n_params, s.optim);
     }
     if (!st && d->save) st = tiny_params_save(ctx, d->save, d->params, d->n_params, s.optim);
     if (st && stepping) {

@@ -1,16 +1,21 @@
 /* src/math/twist.c - suppressing accumulated trivial attention
- * Paper    "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333), and its authors' code.
- * Formula  m = max a; Tr = {i: a[i] <= t m}; D = sum_Tr a + 1e-6;  y[i] = s a[i]^2 / D in Tr, else a[i]. No row is divided by its sum again.
- *          Back, which weights are trivial being constant: Q = sum_Tr g a^2;  da[i] = s (2 a[i] g[i] / D - Q / D^2) in Tr, else g[i];  ds = Q / D.
- * Data     rows of any strides; t m is rounded as the weights are, so that f32 forms agree about who is trivial. A row that is not dense goes
- *          through a buffer of its length. Rows are the tasks: a single long one is not shared.
+ * Paper    "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333),
+ *          and its authors' code.
+ * Formula  m = max a; Tr = {i: a[i] <= t m}; D = sum_Tr a + 1e-6;  y[i] = s a[i]^2 / D in Tr, else a[i]. No row is
+ *          divided by its sum again.
+ *          Back, which weights are trivial being constant: Q = sum_Tr g a^2;  da[i] = s (2 a[i] g[i] / D - Q / D^2) in
+ *          Tr, else g[i];  ds = Q / D.
+ * Data     rows of any strides; t m is rounded as the weights are, so that f32 forms agree about who is trivial. A row
+ *          that is not dense goes through a buffer of its length. Rows are the tasks: a single long one is not shared.
  * Cost     reads 3n and writes n; back reads 7n and writes n. A row of attention stays in the first cache meanwhile.
- * Error    D as a sum of softmax: blocks of 4096 (fewer for narrow vectors) in float with four accumulators a lane, double above, (n/4 + 3) u with n <= 512. A trivial y is off by that
- *          and 5 u relatively: NORM (8 + n/4) u.  Back: sum_Tr a da = s Q / D, so that s|Q| / D^2 <= max|da| and s 2a|g| / D <= 2 max|da|; Q is off
- *          by (n/4 + 5) u D max(a|g|) <= (n/4 + 5) u D^2 max|da| / s. Together (3/4 (n/4 + 5) for the second term, 2 (n/4 + 8) for the first,
- *          and 2 (n/4 + 3) for D^2): NORM (32 + 1.25 n) u. d_s = Q / D is one number a row and may cancel: the bound is meant for g of one sign, which
- *          the generated cases have; tests/math/twist.c has both signs against double.
- * Left out the transform with a threshold that is learned (the paper keeps t fixed).                                       */
+ * Error    D as a sum of softmax: blocks of 4096 (fewer for narrow vectors) in float with four accumulators a lane,
+ *          double above, (n/4 + 3) u with n <= 512. A trivial y is off by that and 5 u relatively: NORM (8 + n/4) u.
+ *          Back: sum_Tr a da = s Q / D, so that s|Q| / D^2 <= max|da| and s 2a|g| / D <= 2 max|da|; Q is off by (n/4 +
+ *          5) u D max(a|g|) <= (n/4 + 5) u D^2 max|da| / s. Together (3/4 (n/4 + 5) for the second term, 2 (n/4 + 8)
+ *          for the first, and 2 (n/4 + 3) for D^2): NORM (32 + 1.25 n) u. d_s = Q / D is one number a row and may
+ *          cancel: the bound is meant for g of one sign, which the generated cases have; tests/math/twist.c has both
+ *          signs against double.
+ * Left out the transform with a threshold that is learned (the paper keeps t fixed). */
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
 #include <string.h>
@@ -36,8 +41,11 @@ static tiny_status tinyi_twist_look(tiny_ctx *ctx, const char *name, const tiny_
 {
     const tiny_twist_params *p = (const tiny_twist_params *)op->params;
     const tiny_tensor *a = op->in[0];
-    if (!tinyi_is_real(a)) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the weights must be f32 or f64, not %s", name, tiny_dtype_name(a->dtype));
-    if (a->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the weights are a single number; they need an axis to go over", name);
+    if (!tinyi_is_real(a))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the weights must be f32 or f64, not %s", name,
+                          tiny_dtype_name(a->dtype));
+    if (a->rank < 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the weights are a single number; they need an axis to go over", name);
     return tinyi_twist_check(ctx, name, op, p ? p->t : 0.0f, p ? p->s : 0.0f, op->in[given]);
 }
 
@@ -58,7 +66,9 @@ static tiny_status tinyi_twist_backward_shape(tiny_ctx *ctx, const tiny_op *op, 
     if (st) return st;
     same = dy->dtype == a->dtype && dy->rank == a->rank;
     for (i = 0; same && i < a->rank; i++) same = dy->dim[i] == a->dim[i];
-    if (!same) return tinyi_fail(ctx, TINY_E_SHAPE, "twist_backward: dy is %s, it must be as the weights: %s", tinyi_shape_text(dy, tg), tinyi_shape_text(a, ta));
+    if (!same)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "twist_backward: dy is %s, it must be as the weights: %s",
+                          tinyi_shape_text(dy, tg), tinyi_shape_text(a, ta));
     tinyi_want(&want[0], a->dtype, a->rank, a->dim);
     memcpy(dim, a->dim, sizeof dim);
     dim[a->rank - 1] = 1;
@@ -113,7 +123,8 @@ static void tinyi_twist_ref(const tiny_op *op)
 {
     const tiny_tensor *a = op->in[0], *y = op->out[0];
     const tinyi_twist w = tinyi_twist_read(op, 1);
-    const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), a_step = tinyi_row_step(a), y_step = tinyi_row_step(y);
+    const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), a_step = tinyi_row_step(a),
+                   y_step = tinyi_row_step(y);
     tiny_idx r, i;
     for (r = 0; r < rows; r++) {
         const tiny_idx at = tinyi_row_at(a, r), to = tinyi_row_at(y, r);
@@ -121,7 +132,10 @@ static void tinyi_twist_ref(const tiny_op *op)
         const int good = tinyi_twist_ref_measure(a, at, n, w.t, &low, &d);
         for (i = 0; i < n; i++) {
             const double x = tinyi_real(a->data, a->dtype, at + i * a_step);
-            tinyi_real_set(y->data, y->dtype, to + i * y_step, !good ? (double)INFINITY - (double)INFINITY : w.s == 0.0 || !(x <= low) ? x : w.s * x * x / d);
+            tinyi_real_set(y->data, y->dtype, to + i * y_step,
+                           !good                       ? (double)INFINITY - (double)INFINITY
+                           : w.s == 0.0 || !(x <= low) ? x
+                                                       : w.s * x * x / d);
         }
     }
 }
@@ -130,20 +144,26 @@ static void tinyi_twist_backward_ref(const tiny_op *op)
 {
     const tiny_tensor *a = op->in[0], *g = op->in[1], *da = op->out[0], *ds = op->out[1];
     const tinyi_twist w = tinyi_twist_read(op, 2);
-    const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), a_step = tinyi_row_step(a), g_step = tinyi_row_step(g), d_step = tinyi_row_step(da);
+    const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), a_step = tinyi_row_step(a),
+                   g_step = tinyi_row_step(g), d_step = tinyi_row_step(da);
     tiny_idx r, i;
     for (r = 0; r < rows; r++) {
         const tiny_idx at = tinyi_row_at(a, r), from = tinyi_row_at(g, r), to = tinyi_row_at(da, r);
         double low = 0.0, d = 1.0, q = 0.0;
         const int good = tinyi_twist_ref_measure(a, at, n, w.t, &low, &d), on = w.s != 0.0;
         for (i = 0; i < n; i++) {
-            const double x = tinyi_real(a->data, a->dtype, at + i * a_step), u = tinyi_real(g->data, g->dtype, from + i * g_step);
+            const double x = tinyi_real(a->data, a->dtype, at + i * a_step),
+                         u = tinyi_real(g->data, g->dtype, from + i * g_step);
             if (on && x <= low) q += u * x * x;
         }
         if (!good) q = (double)INFINITY - (double)INFINITY;
         for (i = 0; i < n; i++) {
-            const double x = tinyi_real(a->data, a->dtype, at + i * a_step), u = tinyi_real(g->data, g->dtype, from + i * g_step);
-            tinyi_real_set(da->data, da->dtype, to + i * d_step, !good ? q : !on || !(x <= low) ? u : w.s * (2.0 * x * u / d - q / (d * d)));
+            const double x = tinyi_real(a->data, a->dtype, at + i * a_step),
+                         u = tinyi_real(g->data, g->dtype, from + i * g_step);
+            tinyi_real_set(da->data, da->dtype, to + i * d_step,
+                           !good                ? q
+                           : !on || !(x <= low) ? u
+                                                : w.s * (2.0 * x * u / d - q / (d * d)));
         }
         tinyi_real_set(ds->data, ds->dtype, tinyi_row_at(ds, r), q / d);
     }
@@ -158,7 +178,8 @@ static int tinyi_twist_measure(tiny_team *team, const float *a, tiny_idx n, floa
     const tiny_idx block = tinyi_softmax_block(team->k);
     tiny_idx i;
     *low = t * TINYI_OF(team->k, softmax_top_f32)(a, (size_t)n, 1.0f);
-    for (*d = 0.0, i = 0; i < n; i += block) *d += (double)TINYI_OF(team->k, twist_sum_f32)(a + i, (size_t)TINYI_MIN(n - i, block), *low);
+    for (*d = 0.0, i = 0; i < n; i += block)
+        *d += (double)TINYI_OF(team->k, twist_sum_f32)(a + i, (size_t)TINYI_MIN(n - i, block), *low);
     if (!(*d - *d == 0.0)) return 0;
     *d += TINYI_TWIST_LEAST;
     return 1;
@@ -185,7 +206,8 @@ static void tinyi_twist_work(const tiny_op *op, int n_threads, size_t *shared, s
 {
     (void)n_threads;
     (void)shared;
-    if (tinyi_row_step(op->in[0]) != 1 || tinyi_row_step(op->out[0]) != 1) *own = (size_t)tinyi_row_length(op->in[0]) * sizeof(float);
+    if (tinyi_row_step(op->in[0]) != 1 || tinyi_row_step(op->out[0]) != 1)
+        *own = (size_t)tinyi_row_length(op->in[0]) * sizeof(float);
 }
 
 static void tinyi_twist_fast(tiny_team *team, const tiny_op *op)
@@ -214,7 +236,7 @@ static void tinyi_twist_backward_work(const tiny_op *op, int n_threads, size_t *
     (void)n_threads;
     (void)shared;
     if (tinyi_row_step(op->in[0]) != 1 || tinyi_row_step(op->in[1]) != 1 || tinyi_row_step(op->out[0]) != 1)
-        *own = (size_t)tinyi_row_length(op->in[0]) * 2 * sizeof(float);         /* the result lies where the gradient lay */
+        *own = (size_t)tinyi_row_length(op->in[0]) * 2 * sizeof(float); /* the result lies where the gradient lay */
 }
 
 static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
@@ -235,7 +257,8 @@ static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
                 tinyi_twist_none(to, n);
                 tinyi_twist_none(tinyi_row_f32(ds, r), 1);
             } else {
-                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block) q += (double)TINYI_OF(team->k, twist_dot_f32)(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
+                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block)
+                    q += (double)TINYI_OF(team->k, twist_dot_f32)(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
                 if (w.s != 0.0) back(to, x, u, (size_t)n, low, (float)(2.0 * w.s / d), (float)(w.s * q / (d * d)));
                 else if (to != u) memcpy(to, u, (size_t)n * sizeof *u);
                 *tinyi_row_f32(ds, r) = (float)(q / d);
@@ -269,8 +292,10 @@ static void tinyi_twist_backward_cases(tiny_case *c)
     c->fill[1] = TINY_FILL_POSITIVE;
 }
 
-static const short tinyi_twist_kernels[] = { TINYI_K_twist_write_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
-static const short tinyi_twist_backward_kernels[] = { TINYI_K_twist_back_f32, TINYI_K_twist_dot_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
+static const short tinyi_twist_kernels[] = { TINYI_K_twist_write_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32,
+                                             -1 };
+static const short tinyi_twist_backward_kernels[] = { TINYI_K_twist_back_f32, TINYI_K_twist_dot_f32,
+                                                      TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
 
 TINYI_ROW tinyi_row_twist = TINYI_ROW_OF("twist", TINY_OP_TWIST, TAKES(2, 1), GIVES(1), PARAMS(tiny_twist_params),
     FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
@@ -286,13 +311,15 @@ TINYI_ROW tinyi_row_twist_backward = TINYI_ROW_OF("twist_backward", TINY_OP_TWIS
     KERNELS(tinyi_twist_backward_kernels),
     SAYS("da = s (2 a dy / D - Q / D^2) where a <= t max a, else dy; ds = Q / D; Q = sum dy a^2, D = sum a of these"));
 
-TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y)
+TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s,
+                                const tiny_twist_params *params, const tiny_tensor *y)
 {
     return tinyi_call(ctx, TINY_OP_TWIST, a, s, params, y);
 }
 
-TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params,
-                                         const tiny_tensor *d_a, const tiny_tensor *d_s)
+TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy,
+                                         const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *d_a,
+                                         const tiny_tensor *d_s)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
@@ -303,7 +330,8 @@ TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, co
     return tiny_run(ctx, &op);
 }
 
-tiny_status tinyi_grad_twisted(tiny_grad *g, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, tiny_tensor *d_a, tiny_tensor *d_s)
+tiny_status tinyi_grad_twisted(tiny_grad *g, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s,
+                               const tiny_twist_params *params, tiny_tensor *d_a, tiny_tensor *d_s)
 {
     static const tiny_reduce_params all = { 0, 1, 0 };
     tiny_idx dim[TINY_MAX_RANK];
@@ -330,7 +358,8 @@ tiny_status tinyi_grad_twisted(tiny_grad *g, const tiny_tensor *a, const tiny_te
 tiny_status tinyi_grad_twist(tiny_grad *g, const tiny_op *op)
 {
     tiny_tensor da, ds;
-    tiny_status st = tinyi_grad_twisted(g, op->in[0], tiny_grad_of(g, 0), op->in[1], (const tiny_twist_params *)op->params, &da, &ds);
+    tiny_status st = tinyi_grad_twisted(g, op->in[0], tiny_grad_of(g, 0), op->in[1],
+                                        (const tiny_twist_params *)op->params, &da, &ds);
     if (!st) st = tiny_grad_add(g, 0, &da);
     return st || !op->in[1] ? st : tiny_grad_add(g, 1, &ds);
 }

@@ -1,16 +1,20 @@
 /* src/math/twist.h - suppressing what many small attention weights add up to: TWIST, behind the softmax
  *
  *     tiny_twist_params p;
- *     p.t = 0.1f;                                          what is at most a tenth of its row's largest weight is trivial
+ *     p.t = 0.1f;                                          what is at most a tenth of its row's largest weight is
+ *                                                          trivial
  *     p.s = 0.5f;
  *     tiny_softmax(ctx, &scores, NULL, &a);
- *     tiny_twist(ctx, &a, NULL, &p, &a);                   a trivial weight becomes s a^2 / (sum of the trivial ones + 1e-6)
+ *     tiny_twist(ctx, &a, NULL, &p, &a);                   a trivial weight becomes s a^2 / (sum of the trivial ones +
+ *                                                          1e-6)
  *
- * The others stay, and a row is not divided by its new sum: it is less than 1. n equal trivial weights are divided by n / s.
- * "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333). s = 0 switches it off: y = a.
+ * The others stay, and a row is not divided by its new sum: it is less than 1. n equal trivial weights are divided by n
+ * / s.
+ * "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333). s = 0
+ * switches it off: y = a.
  *
- * a (..., n) holds weights, at least 0. A row with a number that is not finite is NaN throughout. tiny_attention does the same without a
- * matrix of weights: its params twist_t and twist_s.                                                                      */
+ * a (..., n) holds weights, at least 0. A row with a number that is not finite is NaN throughout. tiny_attention does
+ * the same without a matrix of weights: its params twist_t and twist_s. */
 #ifndef TINYI_TWIST_H
 #define TINYI_TWIST_H
 #include "core/op.h"
@@ -18,33 +22,37 @@ TINYI_C_BEGIN
 
 typedef struct tiny_twist_params {
     float t;                                /* at least 0; the authors took 0.1 (ViT) and 0.05 (PiT) */
-    float s;                                /* they began with 0.5 and trained it, one a layer, with a rate of its own (1e-3 to 7e-5) */
+    /* they began with 0.5 and trained it, one a layer, with a rate of its own (1e-3 to 7e-5) */
+    float s;
 } tiny_twist_params;
 
 /* s: a tensor of one number that stands for params.s and takes a gradient, or NULL. y may be exactly a. */
-TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y);
-/* The gradient, for those who have no tape: d_a as a; d_s (..., 1), a number for each row: dL/ds is their sum. Which weights are trivial
- * counts as constant. Switched off, d_a is dy and d_s is 0. */
-TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params,
-                                         const tiny_tensor *d_a, const tiny_tensor *d_s);
+TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s,
+                                const tiny_twist_params *params, const tiny_tensor *y);
+/* The gradient, for those who have no tape: d_a as a; d_s (..., 1), a number for each row: dL/ds is their sum. Which
+ * weights are trivial counts as constant. Switched off, d_a is dy and d_s is 0. */
+TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy,
+                                         const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *d_a,
+                                         const tiny_tensor *d_s);
 
 #define TINYI_OPS_TWIST(ROW) ROW(TWIST, twist) ROW(TWIST_BACKWARD, twist_backward)
 
 /* ---- inside: what the bodies share ---- */
 
 /* for the operations that have such params */
-#define TINYI_TWIST_LEAST 1e-6              /* what the sum of the trivial weights has at least, so that nothing is divided by 0 */
+#define TINYI_TWIST_LEAST 1e-6 /* what the sum of the trivial weights has at least, so that nothing is divided by 0 */
 TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given);
-TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const tiny_op *op, float t, float s, const tiny_tensor *given);
+TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const tiny_op *op, float t, float s,
+                                       const tiny_tensor *given);
 
 /* trivial: a[i] <= low
  *   sum    of the trivial ones; not finite where some number is not
  *   write  y = f a^2 where trivial, else a                     dot   sum g a^2 over the trivial ones
  *   back   da = f a g - c where trivial, else g                                                                  */
-#define TINYI_KERNELS_TWIST(K)                                                                                          \
-    K(twist_sum_f32, float, (const float *a, size_t n, float low))                                                      \
-    K(twist_write_f32, void, (float *y, const float *a, size_t n, float low, float f))                                  \
-    K(twist_dot_f32, float, (const float *a, const float *g, size_t n, float low))                                      \
+#define TINYI_KERNELS_TWIST(K)                                                                                        \
+    K(twist_sum_f32, float, (const float *a, size_t n, float low))                                                    \
+    K(twist_write_f32, void, (float *y, const float *a, size_t n, float low, float f))                                \
+    K(twist_dot_f32, float, (const float *a, const float *g, size_t n, float low))                                    \
     K(twist_back_f32, void, (float *da, const float *a, const float *g, size_t n, float low, float f, float c))
 
 TINYI_C_END

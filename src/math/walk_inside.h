@@ -1,4 +1,5 @@
-/* src/math/walk_inside.h - one visit to each element of up to three tensors of the same shape, in the order of the first one's memory
+/* src/math/walk_inside.h - one visit to each element of up to three tensors of the same shape, in the order of the
+ * first one's memory
  *
  *   tinyi_walk w;  tinyi_walk_at at;
  *   tinyi_walk_plan(&w, tensors, n_tensors);            tensors[0] is the output
@@ -6,7 +7,8 @@
  *       for (tinyi_walk_seek(&w, &at, i0, i1); at.run; tinyi_walk_next(&w, &at))
  *           ... at.run elements from at.p[k], w.step[k] bytes apart ...
  *
- * Axes are sorted by the stride of the output and joined where all tensors allow it, so that dense tensors are one run. */
+ * Axes are sorted by the stride of the output and joined where all tensors allow it, so that dense tensors are one
+ * run. */
 #ifndef TINYI_WALK_H
 #define TINYI_WALK_H
 #include "core/op.h"
@@ -113,7 +115,10 @@ TINYI_INLINE tiny_idx tinyi_walk_element(const tiny_tensor *t, tiny_idx i)
 }
 
 /* The same in bytes. */
-TINYI_INLINE ptrdiff_t tinyi_walk_offset(const tiny_tensor *t, tiny_idx i) { return tinyi_walk_element(t, i) * (ptrdiff_t)tiny_dtype_bytes(t->dtype); }
+TINYI_INLINE ptrdiff_t tinyi_walk_offset(const tiny_tensor *t, tiny_idx i)
+{
+    return tinyi_walk_element(t, i) * (ptrdiff_t)tiny_dtype_bytes(t->dtype);
+}
 
 TINYI_C_END
 #endif

@@ -1,8 +1,8 @@
 /* tests/core/comm.c - messages between ranks, and sums over them
  *
- * Truth    a serial sum; the order of additions that the head of core/comm.c promises; the table of costs of the textbooks, met by the
- *          virtual clock and by the counts of messages and bytes. Then peers that die, are late, or send something else: every
- *          rank gets an error. Nothing here looks at the time of day.                                                      */
+ * Truth    a serial sum; the order of additions that the head of core/comm.c promises; the table of costs of the
+ *          textbooks, met by the virtual clock and by the counts of messages and bytes. Then peers that die, are late,
+ *          or send something else: every rank gets an error. Nothing here looks at the time of day. */
 #include "t.h"
 
 enum { MOST = 16, FAR = 1000 };
@@ -62,7 +62,8 @@ static void sum_rank(int rank, void *arg)
     tiny_comm *c = comm_of(g, rank, ctx, (size_t)g->n + 1);
     const tiny_net *net = tiny_comm_net(c);
     int i, to;
-    for (i = 0; i < g->runs && !g->st[rank]; i++) g->st[rank] = tiny_allreduce(c, g->x[rank], (size_t)g->n, (unsigned)i & 255);
+    for (i = 0; i < g->runs && !g->st[rank]; i++)
+        g->st[rank] = tiny_allreduce(c, g->x[rank], (size_t)g->n, (unsigned)i & 255);
     for (to = 0; net && to < g->world; to++) {
         g->sent[rank].messages_sent += net->count[to].messages_sent;
         g->sent[rank].bytes_sent += net->count[to].bytes_sent;
@@ -113,7 +114,8 @@ static void test_sums(void)
                 for (r = 0; r < p; r++) {
                     g.x[r] = t_rand((size_t)g.n + 1, -3.0f, 3.0f);
                     was[r] = (float *)t_keep(((size_t)g.n + 1) * sizeof(float));
-                    for (i = 0; i < g.n; i += 2) g.x[r][i] = (float)(int)(100.0f * g.x[r][i]);      /* every second one: exact in any order */
+                    /* every second one: exact in any order */
+                    for (i = 0; i < g.n; i += 2) g.x[r][i] = (float)(int)(100.0f * g.x[r][i]);
                     memcpy(was[r], g.x[r], (size_t)g.n * sizeof(float));
                 }
                 if (!t_ranks(p, sum_rank, &g)) { close_group(&g); return; }
@@ -125,16 +127,21 @@ static void test_sums(void)
                         double s = 0.0, size = 0.0;
                         int j;
                         for (j = 0; j < p; j++) { s += (double)was[j][i]; size += fabs((double)was[j][i]); }
-                        if (!t_same(&g.x[r][i], &want, 1, sizeof want, __FILE__, __LINE__, "the sum and its order")) { printf("  rank %d of %d, way %d, %d of %d, thread %d\n", r, p, way, i, g.n, !thread); break; }
+                        if (!t_same(&g.x[r][i], &want, 1, sizeof want, __FILE__, __LINE__, "the sum and its order")) {
+                            printf("  rank %d of %d, way %d, %d of %d, thread %d\n", r, p, way, i, g.n, !thread);
+                            break;
+                        }
                         T_CLOSE(g.x[r][i], s, i % 2 ? 1e-6 * size : 0.0);
                     }
-                    /* the table: ring 2 (p - 1) messages of 1/p, direct p - 1 of all, doubling log2 p for p a power of two */
+                    /* the table: ring 2 (p - 1) messages of 1/p, direct p - 1 of all, doubling log2 p for p a power of
+                     * two */
                     if (p > 1 && way == TINY_COMM_RING) {
                         T_EQ_INT(g.sent[r].messages_sent, 2 * (p - 1));
                         T_CLOSE(g.sent[r].bytes_sent, 8.0 * (p - 1) / p * g.n, 8.0);
                     }
                     if (way == TINY_COMM_DIRECT) T_EQ_INT(g.sent[r].bytes_sent, 4 * (p - 1) * g.n);
-                    if (way == TINY_COMM_DOUBLING && (p == 2 || p == 4 || p == 8)) T_EQ_INT(g.sent[r].messages_sent, p == 2 ? 1 : p == 4 ? 2 : 3);
+                    if (way == TINY_COMM_DOUBLING && (p == 2 || p == 4 || p == 8))
+                        T_EQ_INT(g.sent[r].messages_sent, p == 2 ? 1 : p == 4 ? 2 : 3);
                 }
                 close_group(&g);
                 t_free_blocks();
@@ -144,7 +151,9 @@ static void test_sums(void)
 /* delays of any kind change no bit */
 static void test_delays(void)
 {
-    static const tiny_local_desc line[4] = { { 0, 0, 0, 0.0, 0 }, { 0, 1000, 300000, 0.0, 0 }, { 0, 0, 50000, 2e8, 0 }, { 0, 0, 7000000, 1e6, 1 } };
+    static const tiny_local_desc line[4] = {
+        { 0, 0, 0, 0.0, 0 }, { 0, 1000, 300000, 0.0, 0 }, { 0, 0, 50000, 2e8, 0 }, { 0, 0, 7000000, 1e6, 1 }
+    };
     float *first[4] = { NULL, NULL, NULL, NULL };
     int way, k, r;
     for (way = TINY_COMM_DIRECT; way < TINY_COMM_WAYS; way++)
@@ -172,9 +181,10 @@ static void test_delays(void)
 static void test_clock(void)
 {
     static const tiny_local_desc line = { 0, 0, 1000000, 8e6, 1 };        /* 1 ms, 1 us a byte */
-    static const struct { int p, way; double ns; } want[] = {
-        { 2, TINY_COMM_DIRECT, 1e6 + 4000e3 }, { 4, TINY_COMM_DIRECT, 1e6 + 4000e3 }, { 4, TINY_COMM_DOUBLING, 2 * (1e6 + 4000e3) }, { 8, TINY_COMM_DOUBLING, 3 * (1e6 + 4000e3) },
-        { 4, TINY_COMM_RING, 6 * (1e6 + 1000e3) }, { 8, TINY_COMM_RING, 14 * (1e6 + 500e3) } };
+    static const struct { int p, way; double ns;
+    } want[] = { { 2, TINY_COMM_DIRECT, 1e6 + 4000e3 },         { 4, TINY_COMM_DIRECT, 1e6 + 4000e3 },
+                 { 4, TINY_COMM_DOUBLING, 2 * (1e6 + 4000e3) }, { 8, TINY_COMM_DOUBLING, 3 * (1e6 + 4000e3) },
+                 { 4, TINY_COMM_RING, 6 * (1e6 + 1000e3) },     { 8, TINY_COMM_RING, 14 * (1e6 + 500e3) } };
     size_t k;
     int r;
     for (k = 0; k < T_COUNT(want); k++) {
@@ -200,13 +210,23 @@ static void flight_rank(int rank, void *arg)
     uint64_t h[TINY_COMM_FLIGHTS], more = 0;
     int i;
     g->later[rank] = TINY_OK;
-    for (i = 0; i < TINY_COMM_FLIGHTS && !g->st[rank]; i++) g->st[rank] = tiny_allreduce_start(c, g->x[rank] + 64 * i, (size_t)(64 - i), (unsigned)(200 + i), &h[i]);
-    if (tiny_allreduce_start(c, g->x[rank], 1, 0, &more) != TINY_E_ARGUMENT || !strstr(tiny_ctx_message(ctx), "8 sums are in flight")) g->later[rank] = TINY_E_NUMERIC;
+    for (i = 0; i < TINY_COMM_FLIGHTS && !g->st[rank]; i++)
+        g->st[rank] = tiny_allreduce_start(c, g->x[rank] + 64 * i, (size_t)(64 - i), (unsigned)(200 + i), &h[i]);
+    if (tiny_allreduce_start(c, g->x[rank], 1, 0, &more) != TINY_E_ARGUMENT ||
+        !strstr(tiny_ctx_message(ctx), "8 sums are in flight"))
+        g->later[rank] = TINY_E_NUMERIC;
     for (i = TINY_COMM_FLIGHTS - 1; i >= 0 && !g->st[rank]; i--) g->st[rank] = tiny_allreduce_wait(c, h[i]);
-    if (tiny_allreduce_wait(c, h[3]) != TINY_E_ARGUMENT || !strstr(tiny_ctx_message(ctx), "no sum with the handle")) g->later[rank] = TINY_E_NUMERIC;
-    if (tiny_allreduce_start(c, g->x[rank], 65, 0, &more) != TINY_E_ARGUMENT || !strstr(tiny_ctx_message(ctx), "opened for 64")) g->later[rank] = TINY_E_NUMERIC;
-    if (tiny_allreduce_start(c, g->x[rank], 1, 256, &more) != TINY_E_ARGUMENT || !strstr(tiny_ctx_message(ctx), "tag 256")) g->later[rank] = TINY_E_NUMERIC;
-    if (tiny_allreduce_start(c, NULL, 1, 0, &more) != TINY_E_ARGUMENT || tiny_allreduce_start(c, g->x[rank], 1, 0, NULL) != TINY_E_ARGUMENT) g->later[rank] = TINY_E_NUMERIC;
+    if (tiny_allreduce_wait(c, h[3]) != TINY_E_ARGUMENT || !strstr(tiny_ctx_message(ctx), "no sum with the handle"))
+        g->later[rank] = TINY_E_NUMERIC;
+    if (tiny_allreduce_start(c, g->x[rank], 65, 0, &more) != TINY_E_ARGUMENT ||
+        !strstr(tiny_ctx_message(ctx), "opened for 64"))
+        g->later[rank] = TINY_E_NUMERIC;
+    if (tiny_allreduce_start(c, g->x[rank], 1, 256, &more) != TINY_E_ARGUMENT ||
+        !strstr(tiny_ctx_message(ctx), "tag 256"))
+        g->later[rank] = TINY_E_NUMERIC;
+    if (tiny_allreduce_start(c, NULL, 1, 0, &more) != TINY_E_ARGUMENT ||
+        tiny_allreduce_start(c, g->x[rank], 1, 0, NULL) != TINY_E_ARGUMENT)
+        g->later[rank] = TINY_E_NUMERIC;
     if (!g->st[rank]) g->st[rank] = tiny_comm_agree(c, "number", UINT64_C(0x123456789abcdef0));
     tiny_comm_close(c);
     tiny_ctx_close(ctx);
@@ -228,7 +248,10 @@ static void test_flights(void)
             T_EQ_INT(g.st[r], TINY_OK);
             T_EQ_INT(g.later[r], TINY_OK);
             for (i = 0; i < TINY_COMM_FLIGHTS; i++)
-                for (j = 0; j < 64; j++) T_CLOSE(g.x[r][64 * i + j], (float)(j < 64 - i ? g.world * (g.world + 1) / 2 : r + 1) * (float)((64 * i + j) % 61), 0.0);
+                for (j = 0; j < 64; j++)
+                    T_CLOSE(g.x[r][64 * i + j],
+                            (float)(j < 64 - i ? g.world * (g.world + 1) / 2 : r + 1) * (float)((64 * i + j) % 61),
+                            0.0);
         }
         close_group(&g);
     }
@@ -289,7 +312,10 @@ static tiny_status bad_recv(tiny_net *net, int from, tiny_message *m)
 }
 static void bad_close(tiny_net *net) { ((bad_net *)net)->inner->close(((bad_net *)net)->inner); }
 static uint64_t bad_changes(tiny_net *net) { return ((bad_net *)net)->inner->changes(((bad_net *)net)->inner); }
-static void bad_pause(tiny_net *net, uint64_t seen, uint64_t until) { ((bad_net *)net)->inner->pause(((bad_net *)net)->inner, seen, until); }
+static void bad_pause(tiny_net *net, uint64_t seen, uint64_t until)
+{
+    ((bad_net *)net)->inner->pause(((bad_net *)net)->inner, seen, until);
+}
 static void bad_wake(tiny_net *net) { ((bad_net *)net)->inner->wake(((bad_net *)net)->inner); }
 static void make_bad(bad_net *b, tiny_net *inner, int left, int kind)
 {
@@ -325,7 +351,8 @@ static void fault_rank(int rank, void *arg)
     tiny_ctx_close(ctx);
 }
 
-/* Rank 1 does wrong at each of its messages: all ranks hear of it (their waits are for ten minutes), and no later call works. */
+/* Rank 1 does wrong at each of its messages: all ranks hear of it (their waits are for ten minutes), and no later call
+ * works. */
 static void test_faults(void)
 {
     int way, kind, left, r, world, failed, hit;
@@ -347,7 +374,8 @@ static void test_faults(void)
                     failed += g.st[r] != TINY_OK || g.later[r] != TINY_OK;
                     wrong += g.st[r] == TINY_E_PROTOCOL || g.later[r] == TINY_E_PROTOCOL;
                 }
-                if (hit && !T_EQ_INT(failed, world)) printf("  way %d, kind %d, message %d of %d ranks\n", way, kind, left, world);
+                if (hit && !T_EQ_INT(failed, world))
+                    printf("  way %d, kind %d, message %d of %d ranks\n", way, kind, left, world);
                 if (hit && kind != DIES) T_TRUE(wrong > 0);
                 for (r = 0; r < world; r++) if (g.st[r]) T_TRUE(strlen(g.says[r]) > 5 && g.later[r] == g.st[r]);
                 close_group(&g);
@@ -423,14 +451,18 @@ static void test_differ(tiny_target target)
                 for (r = 0; r < world; r++) g.x[r] = t_rand(64, -1.0f, 1.0f);
                 if (!t_ranks(world, differ_rank, &g)) { close_group(&g); return; }
                 for (r = 0; r < world; r++) {
-                    if (!T_TRUE(g.st[r] == TINY_E_PROTOCOL || g.st[r] == TINY_E_PEER || (kind == 3 && r == 1 && g.st[r] == TINY_E_CANCELLED)))
-                        printf("  way %d, kind %d, rank %d of %d: %s\n", way, kind, r, world, tiny_status_text(g.st[r]));
+                    if (!T_TRUE(g.st[r] == TINY_E_PROTOCOL || g.st[r] == TINY_E_PEER ||
+                                (kind == 3 && r == 1 && g.st[r] == TINY_E_CANCELLED)))
+                        printf("  way %d, kind %d, rank %d of %d: %s\n", way, kind, r, world,
+                               tiny_status_text(g.st[r]));
                     protocol += g.st[r] == TINY_E_PROTOCOL;
                     if (g.st[r] == TINY_E_PROTOCOL && kind < 2) T_TRUE(strstr(g.says[r], "awaits") != NULL);
-                    if (g.st[r] == TINY_E_PROTOCOL && (kind == 2 || kind == 4)) T_TRUE(strstr(g.says[r], "the model of rank") != NULL);
+                    if (g.st[r] == TINY_E_PROTOCOL && (kind == 2 || kind == 4))
+                        T_TRUE(strstr(g.says[r], "the model of rank") != NULL);
                 }
                 if (kind < 2) T_TRUE(protocol > 0);
-                if (kind == 2 || kind == 4) T_EQ_INT(protocol, world);       /* every rank has the sums, none is told by another */
+                /* every rank has the sums, none is told by another */
+                if (kind == 2 || kind == 4) T_EQ_INT(protocol, world);
                 close_group(&g);
             }
     (void)target;                           /* the helpers read t_now */
@@ -484,7 +516,8 @@ static void test_descriptions(void)
     T_STATUS(tiny_comm_open(ctx, &cd, &c), TINY_E_ARGUMENT, "rank 0 of 0");
     cd.net = tiny_local_net(l, 0);
     T_OK(tiny_comm_open(ctx, &cd, &c));
-    T_TRUE(tiny_comm_rank(c) == 0 && tiny_comm_world(c) == 1 && tiny_comm_most(c) == 3 && tiny_comm_world(NULL) == 1 && tiny_comm_rank(NULL) == 0);
+    T_TRUE(tiny_comm_rank(c) == 0 && tiny_comm_world(c) == 1 && tiny_comm_most(c) == 3 && tiny_comm_world(NULL) == 1 &&
+           tiny_comm_rank(NULL) == 0);
     T_OK(tiny_allreduce(c, x, 3, 9));
     T_CLOSE(x[2], 3.0, 0.0);
     T_STATUS(tiny_comm_agree(c, "x", 1), TINY_E_ARGUMENT, "16 are needed");

@@ -18,7 +18,19 @@ static void test_four_faults(void)
 /* ---- a back end for the op neg that can do wrong in more ways ---- */
 
 typedef enum wrong {
-    NOTHING_WRONG, DECLINES, FAILS, FAILS_LATE, WRITES_PAST, WRITES_BEFORE, WRITES_GAPS, CHANGES_INPUT, LOSES_NAN, LOSES_SIGN, ONE_ULP, NEEDS_APART, KEEPS_UPLOAD
+    NOTHING_WRONG,
+    DECLINES,
+    FAILS,
+    FAILS_LATE,
+    WRITES_PAST,
+    WRITES_BEFORE,
+    WRITES_GAPS,
+    CHANGES_INPUT,
+    LOSES_NAN,
+    LOSES_SIGN,
+    ONE_ULP,
+    NEEDS_APART,
+    KEEPS_UPLOAD
 } wrong;
 
 static struct {
@@ -57,7 +69,8 @@ static tiny_status back_run(void *user, const tiny_op *op, const tiny_op_row *ro
     if (n == 0) return TINY_OK;
     if (back.how == WRITES_PAST && tiny_tensor_is_dense(y)) ((float *)y->data)[n] = 0.0f;
     if (back.how == WRITES_BEFORE && tiny_tensor_is_dense(y)) ((float *)y->data)[-1] = 0.0f;
-    if (back.how == WRITES_GAPS && y->rank > 1 && y->stride[y->rank - 1] == 1 && y->stride[y->rank - 2] > cols) *(element(y, 0, 0) + cols) = 0.0f;
+    if (back.how == WRITES_GAPS && y->rank > 1 && y->stride[y->rank - 1] == 1 && y->stride[y->rank - 2] > cols)
+        *(element(y, 0, 0) + cols) = 0.0f;
     if (back.how == CHANGES_INPUT && x->data != y->data) *element(x, 0, 0) = x0 + 1.0f;
     if (back.how == KEEPS_UPLOAD && back.uploads) *element(y, 0, 0) = back.kept[0];
     return back.how == FAILS_LATE ? TINY_E_ACCEL : TINY_OK;
@@ -187,7 +200,8 @@ static void test_repeats(void)
     t_use(ctx);
     T_TRUE(count_failures(ctx, 7, 40, 0) > 0);
     memcpy(first, seen.first_failure, sizeof first);
-    T_TRUE(strstr(first, "kit.op = \"neg\", kit.seed = 7, kit.only_case = ") == first && strstr(first, "; back end crooked, 1 threads\n"));
+    T_TRUE(strstr(first, "kit.op = \"neg\", kit.seed = 7, kit.only_case = ") == first &&
+           strstr(first, "; back end crooked, 1 threads\n"));
     p = strstr(first, "only_case = ");
     if (!T_TRUE(p != NULL)) return;
     T_EQ_INT(count_failures(ctx, 7, 0, atoi(p + 12)), 1);
@@ -236,7 +250,8 @@ static void door_case(wrong how, int fails_sync, int answered, int declined, int
     T_EQ_INT(n_declined, declined);
     T_EQ_INT(n_failed, failed);
     T_EQ_INT(back.says_log, says ? 1 : 0);  /* one sentence, however often it fails */
-    if (says && !strstr(back.said, says)) t_fail(__FILE__, __LINE__, "the log says \"%s\", without \"%s\"", back.said, says);
+    if (says && !strstr(back.said, says))
+        t_fail(__FILE__, __LINE__, "the log says \"%s\", without \"%s\"", back.said, says);
     t_close(ctx);
 }
 
@@ -295,11 +310,13 @@ static void test_no_memory(void)
     })
 }
 
-/* Every row on every target of this machine, a few cases each: the verdict of the command build/conformance in small. */
+/* Every row on every target of this machine, a few cases each: the verdict of the command build/conformance in
+ * small. */
 static void print_failure(void *user, const tiny_conform_row *r)
 {
     (void)user;
-    if (r->n_failed) t_fail(__FILE__, __LINE__, "%s: %d of %d cases: %s", r->row->name, r->n_failed, r->n_cases, r->first_failure);
+    if (r->n_failed)
+        t_fail(__FILE__, __LINE__, "%s: %d of %d cases: %s", r->row->name, r->n_failed, r->n_cases, r->first_failure);
 }
 
 static void test_all_rows(tiny_target target)

@@ -24,7 +24,13 @@ static void refused(tiny_ctx_desc d, tiny_status want, const char *part)
     tiny_ctx_close(ctx);
 }
 
-static int accel_can(void *user, const tiny_op *op, const tiny_op_row *row) { (void)user; (void)op; (void)row; return 0; }
+static int accel_can(void *user, const tiny_op *op, const tiny_op_row *row)
+{
+    (void)user;
+    (void)op;
+    (void)row;
+    return 0;
+}
 
 static void test_refused(void)
 {
@@ -51,7 +57,8 @@ static void test_missing_target(void)
 {
     int t;
     for (t = TINY_TARGET_SCALAR; t < TINY_TARGET_COUNT; t++)
-        if (!tiny_target_runs_here((tiny_target)t)) refused(t_desc((tiny_target)t, 1), TINY_E_TARGET, tiny_target_name((tiny_target)t));
+        if (!tiny_target_runs_here((tiny_target)t))
+            refused(t_desc((tiny_target)t, 1), TINY_E_TARGET, tiny_target_name((tiny_target)t));
 }
 
 #if T_PAGES
@@ -99,7 +106,8 @@ static void test_two_side_by_side(tiny_target target)
 {
     tiny_ctx *a = t_ctx(target, 2), *b = t_ctx(TINY_TARGET_REFERENCE, 1);
     float *x = t_rand(100, -4.0f, 4.0f), *ya = t_guarded(100), *yb = t_guarded(100);
-    tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, 100), ta = tiny_tensor_1d(ya, TINY_F32, 100), tb = tiny_tensor_1d(yb, TINY_F32, 100);
+    tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, 100), ta = tiny_tensor_1d(ya, TINY_F32, 100),
+                tb = tiny_tensor_1d(yb, TINY_F32, 100);
     int i;
     T_EQ_INT(tiny_add(a, &tx, &tx, &ta), TINY_OK);
     T_EQ_INT(tiny_add(b, &tx, &tx, &tb), TINY_OK);

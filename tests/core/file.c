@@ -16,7 +16,8 @@ static void test_cursor(void)
     T_TRUE(tinyi_rd_u64(&c, &l) && l == UINT64_C(0x0807060504030201));
     T_TRUE(tinyi_rd_f32(&c, &f) && f == 1.0f);
     old = c;
-    T_TRUE(!tinyi_rd_u16(&c, &h) && !tinyi_rd_u32(&c, &w) && !tinyi_rd_u64(&c, &l) && !tinyi_rd_f32(&c, &f) && !tinyi_rd_f64(&c, &d));
+    T_TRUE(!tinyi_rd_u16(&c, &h) && !tinyi_rd_u32(&c, &w) && !tinyi_rd_u64(&c, &l) && !tinyi_rd_f32(&c, &f) &&
+           !tinyi_rd_f64(&c, &d));
     T_TRUE(!tinyi_rd_bytes(&c, 2, &p) && c.at == old.at && c.left == old.left);
     T_TRUE(tinyi_rd_u8(&c, &u) && u == 9 && c.left == 0);
     T_TRUE(!tinyi_rd_u8(&c, &u));
@@ -171,13 +172,15 @@ static void test_two_writers(void)
     FILE *left;
     int i;
     (void)remove("tiny-two");
-    left = fopen("tiny-two.part", "wb");            /* of a program that was killed: no hindrance, and nothing of it stays */
+    /* of a program that was killed: no hindrance, and nothing of it stays */
+    left = fopen("tiny-two.part", "wb");
     T_TRUE(left && fwrite("a long text of somebody who is dead", 1, 35, left) == 35 && !fclose(left));
     for (i = 0; i < 2; i++) {
         tinyi_out out;
         T_OK(tinyi_out_open(ctx, "tiny-two", &out));
         T_OK(tinyi_out_add(ctx, &out, half, sizeof half - 1));
-        T_STATUS(tiny_file_write(other, "tiny-two", "mine", 4), TINY_E_IO, "tiny-two.part: somebody else is writing it");
+        T_STATUS(tiny_file_write(other, "tiny-two", "mine", 4), TINY_E_IO,
+                 "tiny-two.part: somebody else is writing it");
         T_OK(tinyi_out_add(ctx, &out, rest, sizeof rest - 1));
         T_OK(tinyi_out_finish(ctx, &out));
         T_OK(tiny_file_open(other, "tiny-two", &f));
@@ -240,7 +243,8 @@ static void test_device(void)
         (void)remove("tiny-null");
         (void)remove("tiny-full");
         if (!symlink("/dev/full", "tiny-full")) {
-            T_STATUS(tiny_file_write(ctx, "tiny-full", "hello", 5), TINY_E_IO, "tiny-full: 5 bytes could not be written");
+            T_STATUS(tiny_file_write(ctx, "tiny-full", "hello", 5), TINY_E_IO,
+                     "tiny-full: 5 bytes could not be written");
             T_EQ_INT(remove("tiny-full"), 0);
         }
     }
@@ -259,7 +263,8 @@ static void exchange(const char *other)
     T_OK(tinyi_out_open(ctx, "tiny-exchanged", &out));
     T_OK(tinyi_out_add(ctx, &out, "new", 3));
     T_EQ_INT(rename(other, "tiny-exchanged.part"), 0);
-    T_STATUS(tinyi_out_finish(ctx, &out), TINY_E_IO, "tiny-exchanged.part: is no plain file, and does not take the place of tiny-exchanged");
+    T_STATUS(tinyi_out_finish(ctx, &out), TINY_E_IO,
+             "tiny-exchanged.part: is no plain file, and does not take the place of tiny-exchanged");
     if (T_TRUE(!tinyi_file_special("tiny-exchanged"))) {    /* else nobody waits for the writer of a pipe */
         T_OK(tiny_file_open(ctx, "tiny-exchanged", &f));
         T_TRUE(f.n_bytes == 3 && !memcmp(f.bytes, "old", 3));
@@ -293,7 +298,8 @@ static void test_device_in_place(void)
 #if T_PAGES
     struct stat null;
     (void)remove("tiny-other");
-    if (stat("/dev/null", &null) || mknod("tiny-other", S_IFCHR | 0600, null.st_rdev)) T_SKIP("only root makes devices");
+    if (stat("/dev/null", &null) || mknod("tiny-other", S_IFCHR | 0600, null.st_rdev))
+        T_SKIP("only root makes devices");
     else exchange("tiny-other");
 #endif
 }
@@ -318,7 +324,8 @@ static void test_forget(void)
         if (file.mapped) T_TRUE(tinyi_file_forget(&file, file.bytes + 100, N - 100));
 #endif
         T_TRUE(!tinyi_file_forget(&file, file.bytes + 1, N + 1 > file.mapped_bytes ? N + 1 : file.mapped_bytes + 1));
-        T_TRUE(!tinyi_file_forget(&file, p, N) && !tinyi_file_forget(&memory, p, N) && !tinyi_file_forget(&file, file.bytes, 100));
+        T_TRUE(!tinyi_file_forget(&file, p, N) && !tinyi_file_forget(&memory, p, N) &&
+               !tinyi_file_forget(&file, file.bytes, 100));
         T_SAME(file.bytes, p, N);
         tiny_file_close(ctx, &file);
     }

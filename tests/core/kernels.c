@@ -1,7 +1,7 @@
 /* tests/core/kernels.c - the table names the kernels that each operation uses
  *
- * Every slot that a row does not list is replaced by a trap, and the cases of the row are run in a process of their own: what springs
- * is missing in its list, and tiny_ctx_report would not say which target it was taken from.                              */
+ * Every slot that a row does not list is replaced by a trap, and the cases of the row are run in a process of their
+ * own: what springs is missing in its list, and tiny_ctx_report would not say which target it was taken from. */
 #define T_INTERNALS
 #include "t.h"
 #include <stddef.h>
@@ -19,7 +19,10 @@ static void (*const trap[])(void) = { TINYI_KERNELS(ENTRY) };
 #undef ENTRY
 
 /* The slots are the first members of the struct, all of them pointers to functions. */
-static void set_trap(tinyi_kernels *k, int slot) { memcpy((unsigned char *)k + (size_t)slot * sizeof trap[0], &trap[slot], sizeof trap[0]); }
+static void set_trap(tinyi_kernels *k, int slot)
+{
+    memcpy((unsigned char *)k + (size_t)slot * sizeof trap[0], &trap[slot], sizeof trap[0]);
+}
 
 /* the slot that sprang, or -1 */
 static int try_row(const tiny_op_row *row, const unsigned char *allowed)
@@ -64,7 +67,8 @@ static void test_every_row_lists_its_kernels(void)
         for (s = row->kernels; s && *s >= 0; s++) allowed[*s] = 1;
         if (!row->fast) continue;
         while ((slot = try_row(row, allowed)) >= 0) {
-            t_fail(__FILE__, __LINE__, "%s uses the kernel %s and does not list it", row->name, tinyi_kernel_name(slot));
+            t_fail(__FILE__, __LINE__, "%s uses the kernel %s and does not list it", row->name,
+                   tinyi_kernel_name(slot));
             allowed[slot] = 1;
         }
     }

@@ -74,12 +74,14 @@ static int asked(const void *p)
 /* blocks below 4 MB, and larger ones: the promises of mem.h */
 static void test_large_blocks(void)
 {
-    static const size_t sizes[] = { ((size_t)4 << 20) - 1, (size_t)4 << 20, ((size_t)5 << 20) + 3, (size_t)24 << 20, (size_t)5 << 20, (size_t)64 << 20 };
+    static const size_t sizes[] = { ((size_t)4 << 20) - 1, (size_t)4 << 20, ((size_t)5 << 20) + 3,
+                                    (size_t)24 << 20,      (size_t)5 << 20, (size_t)64 << 20 };
     tiny_ctx *ctx = plain();
     const size_t held = tiny_ctx_bytes(ctx);
     size_t i;
     for (i = 0; i < T_COUNT(sizes); i++) {
-        unsigned char *p = (unsigned char *)tiny_alloc(ctx, sizes[i]), *q = (unsigned char *)tinyi_reserve(ctx, sizes[i]);
+        unsigned char *p = (unsigned char *)tiny_alloc(ctx, sizes[i]),
+                      *q = (unsigned char *)tinyi_reserve(ctx, sizes[i]);
         T_TRUE(p && q);
         if (!p || !q) break;
         T_EQ_INT(tiny_ctx_bytes(ctx), held + 2 * sizes[i]);
@@ -88,7 +90,8 @@ static void test_large_blocks(void)
 #if defined __linux__
         if (sizes[i] >= (size_t)4 << 20) T_EQ_INT((uintptr_t)p % ((size_t)2 << 20), 0);
         if (!T_SLOW && asked(p) >= 0) T_EQ_INT(asked(p), sizes[i] >= (size_t)4 << 20);
-        if (!T_SLOW && asked(p + sizes[i] - 1) >= 0) T_EQ_INT(asked(p + sizes[i] - 1), sizes[i] >= (size_t)4 << 20 && sizes[i] % ((size_t)2 << 20) == 0);
+        if (!T_SLOW && asked(p + sizes[i] - 1) >= 0)
+            T_EQ_INT(asked(p + sizes[i] - 1), sizes[i] >= (size_t)4 << 20 && sizes[i] % ((size_t)2 << 20) == 0);
 #endif
         memset(p, 1, sizes[i]);
         q[0] = q[sizes[i] - 1] = 2;
@@ -225,7 +228,8 @@ static void test_little_endian(void)
     T_EQ_INT(tinyi_le16(text), 0x8281);
     T_TRUE(tinyi_le32(text) == 0x84838281u && tinyi_le32(text + 1) == 0x85848382u);
     T_TRUE(tinyi_le64(text) == UINT64_C(0x8887868584838281) && tinyi_le64(text + 1) == UINT64_C(0x8988878685848382));
-    T_TRUE(tinyi_le(text, 0) == 0 && tinyi_le(text, 3) == 0x838281u && tinyi_le(text, 8) == UINT64_C(0x8887868584838281));
+    T_TRUE(tinyi_le(text, 0) == 0 && tinyi_le(text, 3) == 0x838281u &&
+           tinyi_le(text, 8) == UINT64_C(0x8887868584838281));
     T_TRUE(tinyi_rd_u64(&c, &v) && v == UINT64_C(0x8887868584838281) && !c.left);
     c = tinyi_cursor_make(text, 7);
     T_TRUE(!tinyi_rd_u64(&c, &v) && c.left == 7 && c.at == text);

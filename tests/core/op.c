@@ -63,7 +63,8 @@ static void test_aliasing(void)
     const tiny_scale_params scale = { 2.0f, 0.0f };
     const tiny_permute_params turn = { { 1, 0, 2, 3 } };
     float x[64] = { 0 };
-    tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 4, 4), b = tiny_tensor_2d(x + 32, TINY_F32, 4, 4), y = tiny_tensor_2d(x + 1, TINY_F32, 4, 4);
+    tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 4, 4), b = tiny_tensor_2d(x + 32, TINY_F32, 4, 4),
+                y = tiny_tensor_2d(x + 1, TINY_F32, 4, 4);
     tiny_op op = op_of(TINY_OP_ADD, &a, &b, &y);
     T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "add: output 0 overlaps input 0");
     y = tiny_tensor_2d(x + 15, TINY_F32, 4, 4);             /* one number in common, behind and before */
@@ -119,7 +120,8 @@ static void test_list(tiny_target target)
     enum { N = 100000 };                    /* large enough for several threads */
     tiny_ctx *ctx = t_ctx(target, 3);
     float *a = t_rand(N, -1.0f, 1.0f), *b = t_guarded(N), *c = t_guarded(N), *d = t_guarded(N);
-    tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, N), tb = tiny_tensor_1d(b, TINY_F32, N), tc = tiny_tensor_1d(c, TINY_F32, N), td = tiny_tensor_1d(d, TINY_F32, N);
+    tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, N), tb = tiny_tensor_1d(b, TINY_F32, N),
+                tc = tiny_tensor_1d(c, TINY_F32, N), td = tiny_tensor_1d(d, TINY_F32, N);
     tiny_op ops[3];
     const tiny_op *list[3];
     int i, bad = 0;
@@ -262,16 +264,20 @@ static void test_table(void)
     size_t i, j, shared = 0;
     for (i = 0; (row = tiny_op_at(i)) != NULL; i++) {
         shared += row->kind < TINY_OP_COUNT;
-        T_TRUE(row->kind > TINY_OP_NONE && (row->kind < TINY_OP_COUNT ? shared == i + 1 : row->kind > TINY_OP_BASE_LLM && row->kind < TINY_OP_BASE_YOURS));
+        T_TRUE(row->kind > TINY_OP_NONE &&
+               (row->kind < TINY_OP_COUNT ? shared == i + 1
+                                          : row->kind > TINY_OP_BASE_LLM && row->kind < TINY_OP_BASE_YOURS));
         T_TRUE(tiny_op_find(row->name) == row && tiny_op_row_of(row->kind) == row);
         T_TRUE(row->shape && row->ref && row->fast && row->cost && row->cases && row->formula && row->formula[0]);
-        T_TRUE(row->n_in_needed <= row->n_in && row->n_in <= TINY_OP_MAX_IN && row->n_out >= 1 && row->n_out <= TINY_OP_MAX_OUT);
+        T_TRUE(row->n_in_needed <= row->n_in && row->n_in <= TINY_OP_MAX_IN && row->n_out >= 1 &&
+               row->n_out <= TINY_OP_MAX_OUT);
         T_TRUE(row->params_size <= TINY_OP_MAX_PARAMS);
         for (j = 0; j < i; j++) T_TRUE(strcmp(tiny_op_at(j)->name, row->name) != 0 && tiny_op_at(j)->kind != row->kind);
         if (t_now.checks_failed) { printf("    at row %s\n", row->name); break; }
     }
     T_EQ_INT(shared, TINY_OP_COUNT - 1);    /* the others: tests/llm/ops.c, tests/gnn/ops.c */
-    T_TRUE(tiny_op_find("no such") == NULL && tiny_op_find(NULL) == NULL && tiny_op_row_of(0) == NULL && tiny_op_row_of(-1) == NULL);
+    T_TRUE(tiny_op_find("no such") == NULL && tiny_op_find(NULL) == NULL && tiny_op_row_of(0) == NULL &&
+           tiny_op_row_of(-1) == NULL);
 }
 
 int main(void)

@@ -7,7 +7,10 @@ static tiny_status triple_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *w
     want[0] = *op->in[0];
     return TINY_OK;
 }
-static float *at(const tiny_tensor *t, tiny_idx i, tiny_idx j) { return (float *)t->data + i * t->stride[0] + j * t->stride[1]; }
+static float *at(const tiny_tensor *t, tiny_idx i, tiny_idx j)
+{
+    return (float *)t->data + i * t->stride[0] + j * t->stride[1];
+}
 static void triple(const tiny_op *op, tiny_idx i0, tiny_idx i1, float factor)
 {
     tiny_idx i, j;
@@ -58,7 +61,8 @@ static void test_run_and_record(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     const tiny_op_row row = triple_row(0);
     float x[6] = { 1, 2, 3, 4, 5, 6 }, y[6], z[6];
-    tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 2, 3), b = tiny_tensor_2d(y, TINY_F32, 2, 3), c = tiny_tensor_2d(z, TINY_F32, 2, 3), small = tiny_tensor_2d(y, TINY_F32, 1, 3);
+    tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 2, 3), b = tiny_tensor_2d(y, TINY_F32, 2, 3),
+                c = tiny_tensor_2d(z, TINY_F32, 2, 3), small = tiny_tensor_2d(y, TINY_F32, 1, 3);
     tiny_op op = { 0 }, next = { 0 };
     const tiny_op *list[2];
     tiny_recording *rec;
@@ -92,7 +96,8 @@ static void test_run_and_record(void)
     t_close(ctx);
 }
 
-/* A row from outside says how much is indexed and copied; one of the house wants its kind with it, since families ask the kind. */
+/* A row from outside says how much is indexed and copied; one of the house wants its kind with it, since families ask
+ * the kind. */
 static void test_refused(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);

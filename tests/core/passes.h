@@ -1,8 +1,8 @@
 /* tests/core/passes.h - the passes of this machine, for tests of the v_ layer
  *
- * A test lists its operations, ALL_OPS(OP) with OP(id, name, what it does with the operands), and names itself as TINYI_PASS_FILE;
- * it is then included once per pass, where APPLY makes a function that applies one operation to one vector. All values travel
- * as bits, so that -0, NaN and 2^31 count. */
+ * A test lists its operations, ALL_OPS(OP) with OP(id, name, what it does with the operands), and names itself as
+ * TINYI_PASS_FILE; it is then included once per pass, where APPLY makes a function that applies one operation to one
+ * vector. All values travel as bits, so that -0, NaN and 2^31 count. */
 #ifndef TINYI_PASS
 #define OP_ID(id, name, ...) OP_##id,
 #define OP_NAME(id, name, ...) #name,

@@ -1,7 +1,7 @@
 /* tests/core/reach.c - no kernel of the table stands untested
  *
- * For each kernel that a row names: take it away and let the conformance kit run the row in a child process. A child that
- * comes to its end never called the kernel. Of the rows that share a kernel one must call it.                           */
+ * For each kernel that a row names: take it away and let the conformance kit run the row in a child process. A child
+ * that comes to its end never called the kernel. Of the rows that share a kernel one must call it. */
 #define T_INTERNALS
 #include "t.h"
 #if T_PAGES && !defined __EMSCRIPTEN__ && !defined __wasi__ && !defined __SANITIZE_THREAD__
@@ -10,7 +10,8 @@
 /* For sizes that the kit does not make; each has a test of its own. */
 static int too_large(const char *kernel)
 {
-    static const char *const names[] = { "transpose_past_b4", "attention_split_f32" };      /* tests/math/layout.c, tests/math/twist.c: more than 4096 keys */
+    /* tests/math/layout.c, tests/math/twist.c: more than 4096 keys */
+    static const char *const names[] = { "transpose_past_b4", "attention_split_f32" };
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) if (!strcmp(kernel, names[i])) return 1;
     return 0;
@@ -34,7 +35,8 @@ static int reached(const tiny_op_row *row, int slot)
     desc.n_threads = 2;
     kit.op = row->name;
     if (tiny_ctx_open(&desc, &ctx)) _exit(0);
-    memset((unsigned char *)ctx->k + (size_t)slot * sizeof(void (*)(void)), 0, sizeof(void (*)(void)));  /* the slots come first, in order */
+    /* the slots come first, in order */
+    memset((unsigned char *)ctx->k + (size_t)slot * sizeof(void (*)(void)), 0, sizeof(void (*)(void)));
     if (tiny_conform(ctx, &kit, &n_failed)) _exit(0);
     _exit(n_failed != 0);
 }
@@ -57,7 +59,8 @@ static void test_reach(void)
         /* for outputs larger than any cache, which the kit never makes: tests/math/layout.c transposes one */
         if (i == TINYI_K_transpose_past_b4) continue;
         if (seen[i] == 1 && !too_large(tinyi_kernel_name((int)i)))
-            t_fail(__FILE__, __LINE__, "%s is called in none of the cases of the rows that name it", tinyi_kernel_name((int)i));
+            t_fail(__FILE__, __LINE__, "%s is called in none of the cases of the rows that name it",
+                   tinyi_kernel_name((int)i));
         n += seen[i] == 3;
     }
     T_TRUE(n > 50);

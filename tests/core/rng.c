@@ -5,7 +5,8 @@
 static void test_known_answers(void)
 {
     static const uint32_t zero[4] = { 0, 0, 0, 0 }, ones[4] = { 0xffffffffu, 0xffffffffu, 0xffffffffu, 0xffffffffu };
-    static const uint32_t pi_c[4] = { 0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u }, pi_k[2] = { 0xa4093822u, 0x299f31d0u };
+    static const uint32_t pi_c[4] = { 0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u },
+                          pi_k[2] = { 0xa4093822u, 0x299f31d0u };
     static const uint32_t want0[4] = { 0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u };
     static const uint32_t want1[4] = { 0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu };
     static const uint32_t want2[4] = { 0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u };
@@ -37,7 +38,8 @@ static void test_streams(void)
  * stream), key = seed. */
 static void test_all_bits(void)
 {
-    static const uint64_t seed[] = { 1, UINT64_C(0x123456789abcdef0) }, stream[] = { 2, UINT64_C(0xfedcba9876543210) }, at[] = { 3, UINT64_C(0x7777777712345678) };
+    static const uint64_t seed[] = { 1, UINT64_C(0x123456789abcdef0) }, stream[] = { 2, UINT64_C(0xfedcba9876543210) },
+                          at[] = { 3, UINT64_C(0x7777777712345678) };
     int k, j;
     for (k = 0; k < 8; k++)
         for (j = 0; j < 5; j++) {
@@ -59,7 +61,8 @@ static void test_normal_formula(void)
     tiny_rng r = tiny_rng_make(8, 1), q = r;
     int i;
     for (i = 0; i < 5000; i++) {
-        double a = tiny_rng_u32(&q), b = tiny_rng_u32(&q), z = sqrt(-2.0 * log((a + 1.0) / 4294967296.0)) * cos(2.0 * acos(-1.0) * (b / 4294967296.0));
+        double a = tiny_rng_u32(&q), b = tiny_rng_u32(&q),
+               z = sqrt(-2.0 * log((a + 1.0) / 4294967296.0)) * cos(2.0 * acos(-1.0) * (b / 4294967296.0));
         if (!T_CLOSE(tiny_rng_normal(&r), z, 6.1e-8 * fabs(z) + 1e-14)) break;
     }
 }

@@ -1,7 +1,8 @@
-/* tests/core/simd.c - the v_ layer: every operation over floats, integers and masks, in every pass of this machine, against
- * plain C, lane by lane; the operations over bytes are simd_bytes.c's
+/* tests/core/simd.c - the v_ layer: every operation over floats, integers and masks, in every pass of this machine,
+ * against plain C, lane by lane; the operations over bytes are simd_bytes.c's
  *
- * The file includes itself once per pass (passes.h) and makes one function there, which applies an operation to one vector. */
+ * The file includes itself once per pass (passes.h) and makes one function there, which applies an operation to one
+ * vector. */
 #ifndef TINYI_PASS
 #define T_INTERNALS
 #include "t.h"
@@ -90,11 +91,14 @@ static int is_small(uint32_t u) { return (u & 0x7fffffffu) <= 0x01000000u; }
 #endif
 
 static const uint32_t special[] = {
-    0, 0x80000000u, 0x3f800000u, 0xbf800000u, 0x3f000000u, 0xbf000000u, 0x3effffffu, 0xbeffffffu, 0x3f000001u, 0x3fc00000u, 0xbfc00000u, 0x40200000u,
-    0xc0200000u, 0x40600000u, 0x3f7fffffu, 0xbf7fffffu, 0x4a7fffffu, 0x4affffffu, 0xcaffffffu, 0x4b000000u, 0x4b000001u, 0xcb000001u, 0x4b7fffffu,
-    0x4b800000u, 0x4effffffu, 0xceffffffu, 0x4f000000u, 0xcf000000u, 0x4f800000u, 0x5f000000u, 0xdf000000u, 0x7f7fffffu, 0xff7fffffu, 0x7f800000u,
-    0xff800000u, 0x00000001u, 0x80000001u, 0x007fffffu, 0x00800000u, 0x80800000u, 0x7fc00000u, 0xffc00000u, 0x7fc12345u, 0x7f812345u, 0xff812345u,
-    0x7fffffffu, 0x477fefffu, 0x477ff000u, 0x38800000u, 0x387fffffu, 0x33000000u, 0x33000001u, 0x33800000u, 0x42f6e979u, 0x3dcccccdu };
+    0,           0x80000000u, 0x3f800000u, 0xbf800000u, 0x3f000000u, 0xbf000000u, 0x3effffffu, 0xbeffffffu,
+    0x3f000001u, 0x3fc00000u, 0xbfc00000u, 0x40200000u, 0xc0200000u, 0x40600000u, 0x3f7fffffu, 0xbf7fffffu,
+    0x4a7fffffu, 0x4affffffu, 0xcaffffffu, 0x4b000000u, 0x4b000001u, 0xcb000001u, 0x4b7fffffu, 0x4b800000u,
+    0x4effffffu, 0xceffffffu, 0x4f000000u, 0xcf000000u, 0x4f800000u, 0x5f000000u, 0xdf000000u, 0x7f7fffffu,
+    0xff7fffffu, 0x7f800000u, 0xff800000u, 0x00000001u, 0x80000001u, 0x007fffffu, 0x00800000u, 0x80800000u,
+    0x7fc00000u, 0xffc00000u, 0x7fc12345u, 0x7f812345u, 0xff812345u, 0x7fffffffu, 0x477fefffu, 0x477ff000u,
+    0x38800000u, 0x387fffffu, 0x33000000u, 0x33000001u, 0x33800000u, 0x42f6e979u, 0x3dcccccdu
+};
 #define N_SPECIAL ((uint32_t)T_COUNT(special))
 
 static uint32_t number(uint32_t i)          /* the special ones, then any bits, then usual sizes */
@@ -125,8 +129,8 @@ static double half_value(uint16_t h)
     return h & 0x8000 ? -v : v;
 }
 
-/* x * y + z rounded once; the libraries of some systems round twice. The product is exact in double; the sum is rounded to
- * odd there, which keeps the second rounding right. */
+/* x * y + z rounded once; the libraries of some systems round twice. The product is exact in double; the sum is rounded
+ * to odd there, which keeps the second rounding right. */
 static float fused(float x, float y, float z)
 {
     volatile double product = (double)x * (double)y, sum = product + (double)z, part = sum - product;
@@ -210,11 +214,14 @@ static void check(const pass *p, int op, const uint32_t *a, const uint32_t *b, c
     for (i = 0; i < p->lanes; i++) {
         expect(op, a[i], b[i], c[i], want);
         if (got[i] == want[0] || got[i] == want[1]) continue;
-        if ((op <= OP_FNMA || op == OP_SQRT || op == OP_ROUND || op == OP_FLOOR || op == OP_TRUNC) && is_nan(got[i]) && is_nan(want[0]) && is_nan(want[1])) continue;
+        if ((op <= OP_FNMA || op == OP_SQRT || op == OP_ROUND || op == OP_FLOOR || op == OP_TRUNC) && is_nan(got[i]) &&
+            is_nan(want[0]) && is_nan(want[1]))
+            continue;
         if (FLUSHES(p) && (is_tiny(a[i]) || is_tiny(b[i]) || is_tiny(c[i]) || (op <= OP_FNMA && is_small(want[0])) ||
                            (op >= OP_MUL && op <= OP_FNMA && is_small(bits(flt(a[i]) * flt(b[i])))))) continue;
-        t_fail(__FILE__, __LINE__, "%s, %s of %08lx %08lx %08lx is %08lx, not %08lx", p->name, op_name[op], (unsigned long)a[i], (unsigned long)b[i],
-               (unsigned long)c[i], (unsigned long)got[i], (unsigned long)want[0]);
+        t_fail(__FILE__, __LINE__, "%s, %s of %08lx %08lx %08lx is %08lx, not %08lx", p->name, op_name[op],
+               (unsigned long)a[i], (unsigned long)b[i], (unsigned long)c[i], (unsigned long)got[i],
+               (unsigned long)want[0]);
     }
 }
 
@@ -238,7 +245,10 @@ static void test_floats(void)
 
 static void test_ints(void)
 {
-    static const uint32_t edge[] = { 0, 1, 2, 0xffffffffu, 0xfffffffeu, 0x7fffffffu, 0x80000000u, 0x80000001u, 0xffffu, 0x10000u, 0x8000u, 0xffff8000u, 46341, 0x00ff00ffu };
+    static const uint32_t edge[] = {
+        0,           1,       2,        0xffffffffu, 0xfffffffeu, 0x7fffffffu, 0x80000000u,
+        0x80000001u, 0xffffu, 0x10000u, 0x8000u,     0xffff8000u, 46341,       0x00ff00ffu
+    };
     const pass *p;
     for EACH_PASS(p) {
         uint32_t a[16], b[16], c[16], got[16], i, k, at = 0;
@@ -261,7 +271,9 @@ static void test_ints(void)
                         for (lane = 0; lane < p->lanes; lane++) {
                             const uint32_t u = a[lane], fill = u >> 31 && n ? ~(0xffffffffu >> n) : 0u;
                             const uint32_t want = op == OP_ISHL ? u << n : op == OP_ISHR ? u >> n : u >> n | fill;
-                            if (got[lane] != want) t_fail(__FILE__, __LINE__, "%s, %s of %08lx by %d is %08lx", p->name, op_name[op], (unsigned long)u, n, (unsigned long)got[lane]);
+                            if (got[lane] != want)
+                                t_fail(__FILE__, __LINE__, "%s, %s of %08lx by %d is %08lx", p->name, op_name[op],
+                                       (unsigned long)u, n, (unsigned long)got[lane]);
                         }
                     }
             }
@@ -274,7 +286,9 @@ static void test_float_to_int(void)
     for EACH_PASS(p) {
         uint32_t a[16], zero[16] = { 0 }, i, at = 0;
         for (i = 0; i < 4000; i++) {
-            uint32_t u = i < N_SPECIAL ? special[i] : i & 1 ? bits((float)wrap((uint32_t)t_rand_u64()) * (i & 2 ? 1.0f : 0.001f)) : bits(0.5f * (float)(int)t_rand_below(2000) - 500.0f);
+            uint32_t u = i < N_SPECIAL ? special[i]
+                         : i & 1       ? bits((float)wrap((uint32_t)t_rand_u64()) * (i & 2 ? 1.0f : 0.001f))
+                                       : bits(0.5f * (float)(int)t_rand_below(2000) - 500.0f);
             if (!(flt(u) >= -2147483648.0f && flt(u) < 2147483648.0f)) continue;
             a[at] = u;
             if (++at < (uint32_t)p->lanes) continue;
@@ -292,7 +306,8 @@ static void test_float_to_int(void)
 
 static void test_out_of_range_conversion_does_not_trap(void)
 {
-    static const uint32_t odd[] = { 0x4f000000u, 0xcf000001u, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0x7f800001u, 0x7f7fffffu };
+    static const uint32_t odd[] = { 0x4f000000u, 0xcf000001u, 0x7f800000u, 0xff800000u,
+                                    0x7fc00000u, 0x7f800001u, 0x7f7fffffu };
     const pass *p;
     for EACH_PASS(p) {
         uint32_t a[16], got[16], i, k;
@@ -342,7 +357,8 @@ static void test_halves(void)
             /* first as an f16, then as a bf16 */
             for (k = 0; k < 2; k++) {
                 uint32_t v = k ? u << 16 : bits(tinyi_f16_to_f32((uint16_t)u)), half_unit = k ? 0x8000u : 0x1000u;
-                if (!k && (u & 0x7c00) == 0) v = bits((float)(half_value((uint16_t)u) + ldexp(step > 1 ? 1.0 : 0.0, -25)));
+                if (!k && (u & 0x7c00) == 0)
+                    v = bits((float)(half_value((uint16_t)u) + ldexp(step > 1 ? 1.0 : 0.0, -25)));
                 else v += step > 1 ? half_unit : 0u;
                 v += step == 1 ? 1u : step == 3 ? 0xffffffffu : step == 4 ? 1u : 0u;
                 a[at] = v;
@@ -353,13 +369,15 @@ static void test_halves(void)
                     const uint16_t want = nearest_half(a[lane], 10, -14, 65520.0);
                     if (FLUSHES(p) && is_tiny(a[lane])) continue;
                     if (out[lane] != want || tinyi_f32_to_f16(flt(a[lane])) != want)
-                        t_fail(__FILE__, __LINE__, "%s, f16 of %08lx is %04x, alone %04x, not %04x", p->name, (unsigned long)a[lane], out[lane], tinyi_f32_to_f16(flt(a[lane])), want);
+                        t_fail(__FILE__, __LINE__, "%s, f16 of %08lx is %04x, alone %04x, not %04x", p->name,
+                               (unsigned long)a[lane], out[lane], tinyi_f32_to_f16(flt(a[lane])), want);
                 }
                 p->apply(OP_STORE_BF16, out, a, a, a, 0);
                 for (lane = 0; lane < p->lanes; lane++) {
                     const uint16_t want = nearest_half(a[lane], 7, -126, 3.3961775292304957e38);
                     if (out[lane] != want || tinyi_f32_to_bf16(flt(a[lane])) != want)
-                        t_fail(__FILE__, __LINE__, "%s, bf16 of %08lx is %04x, alone %04x, not %04x", p->name, (unsigned long)a[lane], out[lane], tinyi_f32_to_bf16(flt(a[lane])), want);
+                        t_fail(__FILE__, __LINE__, "%s, bf16 of %08lx is %04x, alone %04x, not %04x", p->name,
+                               (unsigned long)a[lane], out[lane], tinyi_f32_to_bf16(flt(a[lane])), want);
                 }
             }
         }
@@ -458,7 +476,8 @@ static void test_tails(void)
         for (n = 0; n <= p->lanes; n++) {
             for (op = OP_LOAD_N; op <= OP_STORE_BF16_N; op++) {
                 const int load = op == OP_LOAD_N || op == OP_ILOAD_N || op == OP_LOAD_F16_N || op == OP_LOAD_BF16_N;
-                const size_t size = op == OP_LOAD_N || op == OP_STORE_N || op == OP_ILOAD_N || op == OP_ISTORE_N ? 4 : 2;
+                const size_t size =
+                    op == OP_LOAD_N || op == OP_STORE_N || op == OP_ILOAD_N || op == OP_ISTORE_N ? 4 : 2;
                 unsigned char *few = (unsigned char *)t_guarded_bytes((size_t)n * size), full[64], got[64];
                 for (i = 0; i < 64; i++) full[i] = (unsigned char)(0x30 + i % 8);       /* no NaN in any of the types */
                 if (load) {
@@ -472,7 +491,9 @@ static void test_tails(void)
                         memcpy(&h, full + 2 * i, 2);
                         if (op == OP_LOAD_F16_N) want = bits(tinyi_f16_to_f32(h));
                         if (op == OP_LOAD_BF16_N) want = bits(tinyi_bf16_to_f32(h));
-                        if (lane != (i < n ? want : 0u)) t_fail(__FILE__, __LINE__, "%s, %s of %d: lane %d is %08lx", p->name, op_name[op], n, i, (unsigned long)lane);
+                        if (lane != (i < n ? want : 0u))
+                            t_fail(__FILE__, __LINE__, "%s, %s of %d: lane %d is %08lx", p->name, op_name[op], n, i,
+                                   (unsigned long)lane);
                     }
                 } else {
                     p->apply(op, few, full, full, full, (size_t)n);
@@ -482,7 +503,8 @@ static void test_tails(void)
                         memcpy(&x, full + 4 * i, 4);
                         memcpy(&h, few + 2 * i, 2);
                         want = op == OP_STORE_F16_N ? tinyi_f32_to_f16(x) : tinyi_f32_to_bf16(x);
-                        if (size == 4 ? memcmp(few + 4 * i, full + 4 * i, 4) != 0 : h != want) t_fail(__FILE__, __LINE__, "%s, %s of %d: lane %d is wrong", p->name, op_name[op], n, i);
+                        if (size == 4 ? memcmp(few + 4 * i, full + 4 * i, 4) != 0 : h != want)
+                            t_fail(__FILE__, __LINE__, "%s, %s of %d: lane %d is wrong", p->name, op_name[op], n, i);
                     }
                 }
                 T_WALLS(few, n);
@@ -498,7 +520,8 @@ static void test_sqrt_without_an_instruction(void)
         const uint32_t u = i < N_SPECIAL ? special[i] : (uint32_t)t_rand_u64() & (i & 1 ? 0x7fffffffu : 0x00ffffffu);
         const float got = tinyi_simd_sqrt_bits(flt(u)), want = sqrtf(flt(u));
         if (bits(got) != bits(want) && !(is_nan(bits(got)) && is_nan(bits(want))))
-            t_fail(__FILE__, __LINE__, "root of %08lx is %08lx, not %08lx", (unsigned long)u, (unsigned long)bits(got), (unsigned long)bits(want));
+            t_fail(__FILE__, __LINE__, "root of %08lx is %08lx, not %08lx", (unsigned long)u, (unsigned long)bits(got),
+                   (unsigned long)bits(want));
         T_TRUE(bits(tinyi_simd_sqrt(flt(u))) == bits(want) || is_nan(bits(want)));
     }
 }
@@ -517,7 +540,8 @@ static void test_every_pass_of_this_processor_ran(void)
     __builtin_cpu_init();                   /* the compiler's own detection agrees */
     T_EQ_INT(!!(cpu & TINY_CPU_SSE41), !!__builtin_cpu_supports("sse4.1"));
     T_EQ_INT(!!(cpu & TINY_CPU_AVX2), !!(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")));
-    T_EQ_INT(!!(cpu & TINY_CPU_AVX512), !!(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")));
+    T_EQ_INT(!!(cpu & TINY_CPU_AVX512), !!(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")));
     T_EQ_INT(!!(cpu & TINY_CPU_AVX512VNNI), !!__builtin_cpu_supports("avx512vnni"));
     T_EQ_INT(!!(cpu & TINY_CPU_AVX512POPCNT), !!__builtin_cpu_supports("avx512vpopcntdq"));
     T_EQ_INT(!!(cpu & TINY_CPU_AVX512VBMI), !!__builtin_cpu_supports("avx512vbmi"));

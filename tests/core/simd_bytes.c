@@ -1,5 +1,5 @@
-/* tests/core/simd_bytes.c - the v_ layer: every operation over bytes, the dot products, and what only targets of four lanes have,
- * in every pass of this machine, against plain C; see simd.c */
+/* tests/core/simd_bytes.c - the v_ layer: every operation over bytes, the dot products, and what only targets of four
+ * lanes have, in every pass of this machine, against plain C; see simd.c */
 #ifndef TINYI_PASS
 #define T_INTERNALS
 #include "t.h"
@@ -63,8 +63,12 @@ static void test_bytes(void)
         for (round = 0; round < 400; round++) {
             for (n = 0; n < 64; n++) {
                 const unsigned few[4] = { 0x80, 0x7f, 0xff, 0 };
-                a[n] = (unsigned char)(round < 16 ? few[round & 3] : round < 64 ? few[t_rand_below(4)] : t_rand_below(256));
-                b[n] = (unsigned char)(round < 16 ? few[round >> 2 & 3] : round < 64 ? few[t_rand_below(4)] : t_rand_below(256));
+                a[n] = (unsigned char)(round < 16   ? few[round & 3]
+                                       : round < 64 ? few[t_rand_below(4)]
+                                                    : t_rand_below(256));
+                b[n] = (unsigned char)(round < 16   ? few[round >> 2 & 3]
+                                       : round < 64 ? few[t_rand_below(4)]
+                                                    : t_rand_below(256));
                 t[n] = (unsigned char)t_rand_below(16);
             }
             for (lane = 0; lane < 16; lane++) acc[lane] = round & 1 ? (uint32_t)t_rand_u64() : 0u;
@@ -80,8 +84,11 @@ static void test_bytes(void)
                 for (lane = 0; lane < p->lanes; lane++) {
                     uint32_t want = acc[lane];
                     for (n = 4 * lane; n < 4 * lane + 4; n++)
-                        want += (uint32_t)((op == OP_DOT_I8 || op == OP_DOT_I8_B127 ? signed_byte(c[n]) : (int)c[n]) * signed_byte(d[n]));
-                    if (got[lane] != want) t_fail(__FILE__, __LINE__, "%s, %s lane %d is %ld, not %ld", p->name, op_name[op], lane, (long)wrap(got[lane]), (long)wrap(want));
+                        want += (uint32_t)((op == OP_DOT_I8 || op == OP_DOT_I8_B127 ? signed_byte(c[n]) : (int)c[n]) *
+                                           signed_byte(d[n]));
+                    if (got[lane] != want)
+                        t_fail(__FILE__, __LINE__, "%s, %s lane %d is %ld, not %ld", p->name, op_name[op], lane,
+                               (long)wrap(got[lane]), (long)wrap(want));
                 }
             }
             for (op = OP_BAND; op <= OP_BTABLE; op++) {
@@ -89,9 +96,16 @@ static void test_bytes(void)
                 p->apply(op, y, op == OP_BTABLE ? t : a, op == OP_BTABLE ? a : b, a, (size_t)shift);
                 for (n = 0; n < bytes; n++) {
                     const unsigned u = a[n], v = b[n];
-                    const unsigned want = op == OP_BAND ? u & v : op == OP_BOR ? u | v : op == OP_BXOR ? u ^ v : op == OP_BADD ? u + v : op == OP_BSUB ? u - v :
-                                          op == OP_BSHR ? u >> shift : a[t[n]];
-                    if (y[n] != (want & 255u)) t_fail(__FILE__, __LINE__, "%s, %s byte %d is %02x, not %02x", p->name, op_name[op], n, y[n], want & 255u);
+                    const unsigned want = op == OP_BAND   ? u & v
+                                          : op == OP_BOR  ? u | v
+                                          : op == OP_BXOR ? u ^ v
+                                          : op == OP_BADD ? u + v
+                                          : op == OP_BSUB ? u - v
+                                          : op == OP_BSHR ? u >> shift
+                                                          : a[t[n]];
+                    if (y[n] != (want & 255u))
+                        t_fail(__FILE__, __LINE__, "%s, %s byte %d is %02x, not %02x", p->name, op_name[op], n, y[n],
+                               want & 255u);
                 }
             }
             p->apply(OP_BSET, y, a, a, a, 0);
@@ -119,7 +133,8 @@ static void test_tails(void)
             for (i = 0; i < n; i++) few[i] = (unsigned char)(i + 1);
             p->apply(OP_BLOAD_N, got, few, few, few, (size_t)n);
             for (i = 0; i < 4 * p->lanes; i++)
-                if (got[i] != (i < n ? i + 1 : 0)) t_fail(__FILE__, __LINE__, "%s, vb_load_n of %d: byte %d is %d", p->name, n, i, got[i]);
+                if (got[i] != (i < n ? i + 1 : 0))
+                    t_fail(__FILE__, __LINE__, "%s, vb_load_n of %d: byte %d is %d", p->name, n, i, got[i]);
         }
     }
 }
@@ -148,14 +163,16 @@ static void test_wide_lanes(void)
                 p->apply(op, got, a, b, b, 0);
                 for (j = 0; j < 2 * p->lanes; j++) {
                     const unsigned char byte = bytes[2 * j + (odd ^ upper)];
-                    if (got[j] != (is_signed ? signed_byte(byte) : (int)byte)) t_fail(__FILE__, __LINE__, "%s, %s of %02x is %d", p->name, op_name[op], byte, got[j]);
+                    if (got[j] != (is_signed ? signed_byte(byte) : (int)byte))
+                        t_fail(__FILE__, __LINE__, "%s, %s of %02x is %d", p->name, op_name[op], byte, got[j]);
                 }
             }
             p->apply(OP_WADD, got, a, b, b, 0);
             for (j = 0; j < 2 * p->lanes; j++) T_EQ_INT((uint16_t)got[j], (uint16_t)(a[j] + b[j]));
             p->apply(OP_WDOT, sum, a, b, b, 0);
             for (j = 0; j < p->lanes; j++)
-                T_EQ_INT((uint32_t)sum[j], (uint32_t)a[2 * j] * (uint32_t)b[2 * j] + (uint32_t)a[2 * j + 1] * (uint32_t)b[2 * j + 1]);
+                T_EQ_INT((uint32_t)sum[j],
+                         (uint32_t)a[2 * j] * (uint32_t)b[2 * j] + (uint32_t)a[2 * j + 1] * (uint32_t)b[2 * j + 1]);
         }
     }
 }
@@ -175,12 +192,17 @@ static void test_four_lanes(void)
             const int shift = round & 7;
             uint16_t h;
             for (n = 0; n < 64; n++) a[n] = (unsigned char)t_rand_below(256);
-            for (n = 1; n < 64; n += 2) if ((a[n] & 0x7c) == 0x7c) a[n] ^= 0x40;       /* halves that are numbers, at even steps */
-            for (n = 0; n < 16; n++) { b[n] = (unsigned char)t_rand_below(256); m[n] = (unsigned char)t_rand_below(256); }
+            /* halves that are numbers, at even steps */
+            for (n = 1; n < 64; n += 2) if ((a[n] & 0x7c) == 0x7c) a[n] ^= 0x40;
+            for (n = 0; n < 16; n++) {
+                b[n] = (unsigned char)t_rand_below(256);
+                m[n] = (unsigned char)t_rand_below(256);
+            }
             memcpy(ia, a, 16);
             memcpy(ib, b, 16);
             p->apply(OP_PAIRS, got, a, b, b, 0);
-            T_TRUE(got[0] == ia[0] + ia[1] && got[1] == ia[2] + ia[3] && got[2] == ib[0] + ib[1] && got[3] == ib[2] + ib[3]);
+            T_TRUE(got[0] == ia[0] + ia[1] && got[1] == ia[2] + ia[3] && got[2] == ib[0] + ib[1] &&
+                   got[3] == ib[2] + ib[3]);
             p->apply(OP_F16_EACH, got, a, b, b, step & ~(size_t)1);
             for (l = 0; l < 4; l++) {
                 h = (uint16_t)(a[(step & ~(size_t)1) * (size_t)l] | a[(step & ~(size_t)1) * (size_t)l + 1] << 8);
@@ -212,7 +234,8 @@ static void test_four_lanes(void)
             p->apply(OP_MMLA, got, ic, a, b, 0);
             for (l = 0; l < 4; l++) {
                 uint32_t want = ic[l];
-                for (j = 0; j < 8; j++) want += (uint32_t)(signed_byte(a[l / 2 * 8 + j]) * signed_byte(b[l % 2 * 8 + j]));
+                for (j = 0; j < 8; j++)
+                    want += (uint32_t)(signed_byte(a[l / 2 * 8 + j]) * signed_byte(b[l % 2 * 8 + j]));
                 T_TRUE(got[l] == want);
             }
         }
@@ -271,8 +294,8 @@ APPLY(EACH_OPS(OP_CASE))
 #endif
 #if V_AMX
 
-/* y (16, 16) = a (16, 64) times b, whose four rows of a column stand together: b (16, 16, 4). The configuration and b are
- * written just before they are used: the compiler must not move these stores. */
+/* y (16, 16) = a (16, 64) times b, whose four rows of a column stand together: b (16, 16, 4). The configuration and b
+ * are written just before they are used: the compiler must not move these stores. */
 static void amx_product(int32_t *y, const int8_t *a, const int8_t *b)
 {
     unsigned char config[64];

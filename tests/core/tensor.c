@@ -58,7 +58,8 @@ static void test_refused(void)
         u.stride[0] = u.stride[1] = u.stride[2] = far_off;
         T_EQ_INT(tiny_tensor_check(&u), TINY_E_OVERFLOW);
     }
-    u = t; u.dim[0] = 3; u.dim[1] = 1; u.stride[0] = TINY_IDX_MAX / 8;    /* few numbers, but the fourth row lies further away than an index reaches; above, then below */
+    /* few numbers, but the fourth row lies further away than an index reaches; above, then below */
+    u = t; u.dim[0] = 3; u.dim[1] = 1; u.stride[0] = TINY_IDX_MAX / 8;
     T_EQ_INT(tiny_tensor_check(&u), TINY_OK);
     u.dim[0] = 4;
     T_EQ_INT(tiny_tensor_check(&u), TINY_E_OVERFLOW);

@@ -11,7 +11,8 @@ typedef struct sum_arg {
     tiny_idx n, phases, grain;
     int wrong;                              /* a phase began before the one before had ended */
     int members[TINY_MAX_THREADS];
-    int late;                               /* its way depends on no other thread: who comes late goes through what is over */
+    /* its way depends on no other thread: who comes late goes through what is over */
+    int late;
 } sum_arg;
 
 static void sum_member(tiny_team *team, void *arg)
@@ -60,7 +61,8 @@ static void test_every_piece_once(void)
     }
 }
 
-/* Threads come into a loose region as they find time: nothing is left out, nothing is done twice, however many were there. */
+/* Threads come into a loose region as they find time: nothing is left out, nothing is done twice, however many were
+ * there. */
 static void test_loose(void)
 {
     static const int threads[] = { 1, 2, 3, 7 };
@@ -95,7 +97,8 @@ static void test_loose(void)
 
 #if TINYI_HAVE_HELPERS
 typedef struct late_arg {
-    int phases, until;                      /* barriers before thread 0 begins to wait; what it says to tinyi_team_until, 0: nothing */
+    /* barriers before thread 0 begins to wait; what it says to tinyi_team_until, 0: nothing */
+    int phases, until;
     int here, latest;                       /* helpers behind all barriers; the last phase in which one came in */
 } late_arg;
 
@@ -119,7 +122,8 @@ static void late_member(tiny_team *team, void *arg)
     __atomic_store_n(&a->here, 1, __ATOMIC_RELEASE);
 }
 
-/* The caller is through the first phase before a helper can be woken, or made: he still comes in, unless two are over. */
+/* The caller is through the first phase before a helper can be woken, or made: he still comes in, unless two are
+ * over. */
 static void test_helpers_come_late(void)
 {
     int round;
@@ -128,7 +132,8 @@ static void test_helpers_come_late(void)
         const uint64_t end = tiny_now_ns() + 20000000000u;
         late_arg a = { 1, 0, 0, 0 };
         do T_OK(tiny_parallel_loose(ctx, 0, 0, 0, late_member, &a));
-        while (!a.here && tiny_now_ns() < end);             /* who shared his processor with the caller rests for a moment */
+        /* who shared his processor with the caller rests for a moment */
+        while (!a.here && tiny_now_ns() < end);
         T_EQ_INT(a.here, 1);
         T_TRUE(a.latest <= 1);
         a.here = a.latest = 0;
@@ -183,10 +188,13 @@ static void poke_fast(tiny_team *team, const tiny_op *op)
     while (tiny_take(team, op->in[0]->dim[0], 16, &i0, &i1))
         for (; i0 < i1; i0++) ((float *)op->out[0]->data)[i0] = 2.0f;
     if (team->i) __atomic_store_n(&poke_had_help, 1, __ATOMIC_RELEASE);
-    else if (team->n > 1) wait_for(&poke_had_help, op->in[0]->dim[0] == 64 ? 0.002 : 0.2);     /* who is let in too late has time to show it */
+    else if (team->n > 1)
+        wait_for(&poke_had_help,
+                 op->in[0]->dim[0] == 64 ? 0.002 : 0.2); /* who is let in too late has time to show it */
 }
 
-/* three barriers: who comes in behind the second of them has read nothing that others still write, but must not be let in by the list */
+/* three barriers: who comes in behind the second of them has read nothing that others still write, but must not be let
+ * in by the list */
 static int slow_latest;
 static void slow_fast(tiny_team *team, const tiny_op *op)
 {
@@ -203,7 +211,8 @@ static void test_helpers_and_lists(void)
 {
     tiny_op_row peek, poke, pass, slow;
     float x[65], y[65], z[65];
-    tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, 64), ty = tiny_tensor_1d(y, TINY_F32, 64), tz = tiny_tensor_1d(z, TINY_F32, 64);
+    tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, 64), ty = tiny_tensor_1d(y, TINY_F32, 64),
+                tz = tiny_tensor_1d(z, TINY_F32, 64);
     tiny_op first, second;
     const tiny_op *list[2];
     int round, i;
@@ -333,7 +342,7 @@ static void count_member(tiny_team *team, void *arg)
     tiny_idx i0, i1;
     while (tiny_take(team, 1000000, 1, &i0, &i1)) {
         ((tiny_idx *)arg)[team->i * 64]++;
-#ifdef __GNUC__                             /* the others must not be through before a busy machine lets the first one ask */
+#ifdef __GNUC__ /* the others must not be through before a busy machine lets the first one ask */
         while (team->i && !__atomic_load_n(&cancel_said, __ATOMIC_SEQ_CST)) {}
 #endif
     }
@@ -373,7 +382,8 @@ static void fail_member(tiny_team *team, void *arg)
 static void nested_member(tiny_team *team, void *arg)
 {
     tiny_ctx *ctx = (tiny_ctx *)arg;
-    if (team->i == 0 && tiny_parallel(ctx, 0, 0, 0, fail_member, NULL) != TINY_E_ARGUMENT) tiny_team_fail(team, TINY_E_NUMERIC, "a region inside a region was opened");
+    if (team->i == 0 && tiny_parallel(ctx, 0, 0, 0, fail_member, NULL) != TINY_E_ARGUMENT)
+        tiny_team_fail(team, TINY_E_NUMERIC, "a region inside a region was opened");
 }
 
 static void test_failing(void)
@@ -387,7 +397,8 @@ static void test_failing(void)
     T_STATUS(tiny_parallel(ctx, 1, 0, 0, fail_member, NULL), TINY_E_NUMERIC, "row 7");
     T_STATUS(tiny_parallel(ctx, 0, 0, 0, NULL, NULL), TINY_E_ARGUMENT, "needs a function");
     T_STATUS(tiny_parallel(ctx, -1, 0, 0, fail_member, NULL), TINY_E_ARGUMENT, "-1");
-    T_STATUS(tiny_parallel(ctx, 0, SIZE_MAX - 5, SIZE_MAX / 2, nested_member, ctx), TINY_E_OVERFLOW, "workspace of 3 threads");
+    T_STATUS(tiny_parallel(ctx, 0, SIZE_MAX - 5, SIZE_MAX / 2, nested_member, ctx), TINY_E_OVERFLOW,
+             "workspace of 3 threads");
     T_STATUS(tiny_parallel(ctx, 1, SIZE_MAX - 5, 64, nested_member, ctx), TINY_E_OVERFLOW, "workspace of 1 threads");
     T_STATUS(tiny_parallel(ctx, 1, 0, SIZE_MAX, nested_member, ctx), TINY_E_OVERFLOW, "workspace of 1 threads");
     T_STATUS(tiny_parallel(ctx, 0, 1 << 21, 0, nested_member, ctx), TINY_E_MEMORY, "max_bytes is 1048576");
@@ -441,7 +452,8 @@ static void test_lying_pool(void)
     d.pool.run = pool_lies;
     T_EQ_INT(tiny_ctx_open(&d, &ctx), TINY_OK);
     t_use(ctx);
-    T_STATUS(tiny_parallel(ctx, 0, 10, 100, sum_member, &a), TINY_E_ARGUMENT, "the pool said that it ran 5 tasks, but did not");
+    T_STATUS(tiny_parallel(ctx, 0, 10, 100, sum_member, &a), TINY_E_ARGUMENT,
+             "the pool said that it ran 5 tasks, but did not");
     t_close(ctx);
 }
 

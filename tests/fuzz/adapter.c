@@ -1,4 +1,5 @@
-/* tests/fuzz/adapter.c - any bytes as a LoRA adapter or a control vector of a small model; what opens is attached and used */
+/* tests/fuzz/adapter.c - any bytes as a LoRA adapter or a control vector of a small model; what opens is attached and
+ * used */
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@ static const tllm_model *the_model(void)
     if (model) return model;
     memset(&d, 0, sizeof d);
     d.n_threads = 1;
-    if (tiny_ctx_open(&d, &ctx) || tllm_gguf_open(ctx, "tests/golden/oracle/llm/llama.gguf", &file) || tllm_model_open(ctx, file, &model)) {
+    if (tiny_ctx_open(&d, &ctx) || tllm_gguf_open(ctx, "tests/golden/oracle/llm/llama.gguf", &file) ||
+        tllm_model_open(ctx, file, &model)) {
         fputs("adapter: tests/golden/oracle/llm/llama.gguf does not open\n", stderr);
         exit(2);
     }

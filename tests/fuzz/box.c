@@ -1,7 +1,8 @@
-/* tests/fuzz/box.c - any bytes as a box, to the reader of many sections and to those of one body: what one of these takes, the first one takes too
+/* tests/fuzz/box.c - any bytes as a box, to the reader of many sections and to those of one body: what one of these
+ * takes, the first one takes too
  *
- * The first byte chooses: bit 0 the checksum is put right first, bits 1 and 2 the reader of one body. The rest is the file. The corpus is a file of
- * each kind, of tests/golden/boxes and of what is written today.                                                         */
+ * The first byte chooses: bit 0 the checksum is put right first, bits 1 and 2 the reader of one body. The rest is the
+ * file. The corpus is a file of each kind, of tests/golden/boxes and of what is written today. */
 #define FUZZ_EXTRA ((size_t)32 << 20)        /* tables of the cache codec are wider in memory than in a file */
 #include "tinyllm.h"
 #include "boxed.h"
@@ -32,10 +33,13 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
     else if (reader == 1 && (taken = !tllm_vptq_open(ctx, room, n, &q)) != 0) {
         if (c && (q.bytes != room + 192 || (size_t)(q.bytes - room) % 64)) abort();
         tllm_vptq_close(ctx, &q);
-    } else if (reader == 2 && (taken = !tllm_kvcodec_tables_open(ctx, room, n, &t)) != 0) tllm_kvcodec_tables_close(ctx, t);
+    } else if (reader == 2 && (taken = !tllm_kvcodec_tables_open(ctx, room, n, &t)) != 0)
+        tllm_kvcodec_tables_close(ctx, t);
     else taken = 0;
     if (taken && n >= 8 && room[0] == 0x89) {
-        if (!c || tiny_checkpoint_count(c) != 2 || tiny_checkpoint_get_text(ctx, c, "what", &text) || strcmp(text, what[reader])) abort();
+        if (!c || tiny_checkpoint_count(c) != 2 || tiny_checkpoint_get_text(ctx, c, "what", &text) ||
+            strcmp(text, what[reader]))
+            abort();
         body = tiny_checkpoint_find(c, "body");
         if (!body || body->kind != TINY_CHECKPOINT_TENSOR || body->dtype != TINY_U8 || body->at != room + 192) abort();
     }

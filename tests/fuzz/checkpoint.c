@@ -1,5 +1,5 @@
-/* tests/fuzz/checkpoint.c - any bytes as a checkpoint; what opens is walked. Without the checksum too, so that changed bytes
- * come as far as the entries. */
+/* tests/fuzz/checkpoint.c - any bytes as a checkpoint; what opens is walked. Without the checksum too, so that changed
+ * bytes come as far as the entries. */
 #include "tinyllm.h"
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,8 @@ static void walk(tiny_ctx *ctx, const tiny_checkpoint *c)
     unsigned sum = 0;
     for (i = 0; i < n; i++) {
         const tiny_checkpoint_entry *e = tiny_checkpoint_at(c, i);
-        if (!e || tiny_checkpoint_find(c, e->name) != e || !*e->name || strlen(e->name) > TINY_CHECKPOINT_MAX_NAME) abort();
+        if (!e || tiny_checkpoint_find(c, e->name) != e || !*e->name || strlen(e->name) > TINY_CHECKPOINT_MAX_NAME)
+            abort();
         for (k = 0; k < e->n_bytes; k++) sum += e->at[k];
         if (e->kind == TINY_CHECKPOINT_TEXT && strlen((const char *)e->at) != e->n_bytes) abort();
         if (e->kind == TINY_CHECKPOINT_TENSOR) {

@@ -1,8 +1,10 @@
-/* tests/fuzz/door.c - any operation, any shapes, strides, types and params: the door answers, and nothing outside is touched
+/* tests/fuzz/door.c - any operation, any shapes, strides, types and params: the door answers, and nothing outside is
+ * touched
  *
- * The bytes choose a row, tensors and the params (as raw bytes: NaN, negative, huge). Each tensor that passes the check gets
- * memory of exactly its span, so that the address sanitizer sees the first byte beyond. Half of the time the outputs are
- * those that the shape rule asks for, so that operations really run; the other half they are as random as the rest.     */
+ * The bytes choose a row, tensors and the params (as raw bytes: NaN, negative, huge). Each tensor that passes the check
+ * gets memory of exactly its span, so that the address sanitizer sees the first byte beyond. Half of the time the
+ * outputs are those that the shape rule asks for, so that operations really run; the other half they are as random as
+ * the rest. */
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,14 +29,17 @@ static tiny_idx take_dim(bytes *b)
 
 static void take_tensor(bytes *b, tiny_tensor *t)
 {
-    static const tiny_dtype plain[] = { TINY_F32, TINY_F32, TINY_F32, TINY_F32, TINY_I32, TINY_F16, TINY_BF16, TINY_I8, TINY_U8, TINY_I64 };
+    static const tiny_dtype plain[] = { TINY_F32, TINY_F32,  TINY_F32, TINY_F32, TINY_I32,
+                                        TINY_F16, TINY_BF16, TINY_I8,  TINY_U8,  TINY_I64 };
     tiny_idx dim[TINY_MAX_RANK];
     unsigned how = take(b), v = take(b);
     int i, rank = v > 248 ? (int)(v - 250) : (int)(v % 5);
     for (i = 0; i < TINY_MAX_RANK; i++) dim[i] = take_dim(b);
-    *t = tiny_tensor_nd(NULL, how % 32 == 31 ? (tiny_dtype)take(b) : plain[how % 10], rank < 0 || rank > 4 ? 0 : rank, dim);
+    *t = tiny_tensor_nd(NULL, how % 32 == 31 ? (tiny_dtype)take(b) : plain[how % 10], rank < 0 || rank > 4 ? 0 : rank,
+                        dim);
     t->rank = rank;
-    if (how >= 128) for (i = 0; i < TINY_MAX_RANK; i++) t->stride[i] = how >= 240 ? take_dim(b) : (tiny_idx)(take(b) % 40) - 4;
+    if (how >= 128)
+        for (i = 0; i < TINY_MAX_RANK; i++) t->stride[i] = how >= 240 ? take_dim(b) : (tiny_idx)(take(b) % 40) - 4;
 }
 
 /* memory of exactly the span; 0: too large for this test */
@@ -53,7 +58,8 @@ static int place(bytes *b, tiny_tensor *t, void **held)
     *held = p = (unsigned char *)malloc(n ? n : 1);
     if (!p) return 0;
     kind = (unsigned char)take(b);
-    for (i = 0; i < n; i++) p[i] = kind < 160 ? (unsigned char)(i % 4 == 0 ? kind & 3 : 0) : (unsigned char)(kind * (i + 1) >> 3);
+    for (i = 0; i < n; i++)
+        p[i] = kind < 160 ? (unsigned char)(i % 4 == 0 ? kind & 3 : 0) : (unsigned char)(kind * (i + 1) >> 3);
     t->data = p - lowest;
     return 1;
 }
@@ -92,7 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t k;
         for (k = 0; k < row->params_size; k++) {
             unsigned v = take(&b);
-            params.bytes[k] = (unsigned char)((i & 3) == 1 ? v : k % 4 == 0 ? v % 5 : 0);   /* small numbers are the likely ones */
+            /* small numbers are the likely ones */
+            params.bytes[k] = (unsigned char)((i & 3) == 1 ? v : k % 4 == 0 ? v % 5 : 0);
         }
         /* a plan is a promise of the caller's, not a number that can be wrong */
         if (op.kind == TINY_OP_FFT || op.kind == TINY_OP_RFFT || op.kind == TINY_OP_IRFFT) params.fft.plan = NULL;

@@ -1,5 +1,6 @@
-/* tests/fuzz/engine.h - the frame of a fuzz target that reads bytes: contexts whose memory is watched, and, where there is
- * no libFuzzer, an engine of our own that changes the files of the corpus; every sentence is looked at for control characters
+/* tests/fuzz/engine.h - the frame of a fuzz target that reads bytes: contexts whose memory is watched, and, where there
+ * is no libFuzzer, an engine of our own that changes the files of the corpus; every sentence is looked at for control
+ * characters
  *
  *     static void target(tiny_ctx *ctx, const uint8_t *data, size_t size) { ... }
  *     #define FUZZ_NAME "gguf"
@@ -21,7 +22,8 @@ static void *fuzz_realloc(void *user, void *old, size_t old_bytes, size_t n_byte
     (void)user;
     fuzz_held = fuzz_held - old_bytes + n_bytes;
     if (fuzz_held > fuzz_most) {
-        fprintf(stderr, FUZZ_NAME ": %lu bytes are held, the most allowed are %lu\n", (unsigned long)fuzz_held, (unsigned long)fuzz_most);
+        fprintf(stderr, FUZZ_NAME ": %lu bytes are held, the most allowed are %lu\n", (unsigned long)fuzz_held,
+                (unsigned long)fuzz_most);
         abort();
     }
     if (n_bytes) return realloc(old, n_bytes);
@@ -88,8 +90,23 @@ static fuzz_seed fuzz_load(const char *path)
 /* a few changes: bits, bytes, numbers that wrap, a piece moved or repeated, the end cut off */
 static size_t fuzz_change(tiny_rng *r, unsigned char *p, size_t n, size_t room)
 {
-    static const uint64_t numbers[] = { 0, 1, 2, 0x7f, 0x80, 0xff, 0x100, 0xffff, 0x7fffffff, 0x80000000u, 0xffffffffu, UINT64_C(1) << 32, UINT64_C(1) << 61,
-                                        UINT64_C(1) << 62, UINT64_C(1) << 63, UINT64_MAX, UINT64_MAX - 7 };
+    static const uint64_t numbers[] = { 0,
+                                        1,
+                                        2,
+                                        0x7f,
+                                        0x80,
+                                        0xff,
+                                        0x100,
+                                        0xffff,
+                                        0x7fffffff,
+                                        0x80000000u,
+                                        0xffffffffu,
+                                        UINT64_C(1) << 32,
+                                        UINT64_C(1) << 61,
+                                        UINT64_C(1) << 62,
+                                        UINT64_C(1) << 63,
+                                        UINT64_MAX,
+                                        UINT64_MAX - 7 };
     unsigned k, times = 1 + tiny_rng_u32(r) % 6;
     while (times--) {
         size_t at = n ? tiny_rng_u32(r) % n : 0, len = n ? 1 + tiny_rng_u32(r) % 32 : 0;

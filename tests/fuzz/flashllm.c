@@ -1,9 +1,11 @@
-/* tests/fuzz/flashllm.c - any bytes as a pruned matrix; what was taken goes through the other profile and back, and into a product
+/* tests/fuzz/flashllm.c - any bytes as a pruned matrix; what was taken goes through the other profile and back, and
+ * into a product
  *
- * The first byte chooses: bit 0 the checksum is put right first, bit 1 the product is that of woven tiles. The rest is the file. After a change of the format the corpus is written anew:
+ * The first byte chooses: bit 0 the checksum is put right first, bit 1 the product is that of woven tiles. The rest is
+ * the file. After a change of the format the corpus is written anew:
  *
- *     cc -std=c99 -DFLASHLLM_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz tests/fuzz/flashllm.c -o build/flashllm-corpus -pthread -lm
- *     build/flashllm-corpus tests/fuzz/corpus/flashllm                                                                    */
+ *     cc -std=c99 -DFLASHLLM_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz
+ *     tests/fuzz/flashllm.c -o build/flashllm-corpus -pthread -lm build/flashllm-corpus tests/fuzz/corpus/flashllm */
 #include "tinyllm.h"
 #include "boxed.h"
 #include <stdio.h>
@@ -29,7 +31,11 @@ int main(int argc, char **argv)
         memset(&d, 0, sizeof d);
         d.profile = i % 3;
         d.bf16 = i / 3;
-        (void)snprintf(path, sizeof path, "%s/box-%s-%s", argv[1], i % 3 == 1 ? "published" : i % 3 ? "woven" : "ordered", i / 3 ? "bf16" : "f16");
+        (void)snprintf(path, sizeof path, "%s/box-%s-%s", argv[1],
+                       i % 3 == 1 ? "published"
+                       : i % 3    ? "woven"
+                                  : "ordered",
+                       i / 3 ? "bf16" : "f16");
         if (tllm_csl_build(ctx, &t, &d, &a) || tllm_csl_pack(ctx, &a, &bytes, &n)) abort();
         f = fopen(path, "wb");
         if (!f || fputc(i / 3 * 2 + 1, f) == EOF || fwrite(bytes, 1, n, f) != n || fclose(f)) abort();
@@ -58,7 +64,8 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
         if (!*tiny_ctx_message(ctx) || a.block) abort();
         return;
     }
-    tllm_csl_free(ctx, &a);                 /* what follows takes more memory than twice the file: with contexts of its own */
+    /* what follows takes more memory than twice the file: with contexts of its own */
+    tllm_csl_free(ctx, &a);
     if (!plain) {
         tiny_ctx_desc d;
         memset(&d, 0, sizeof d);
@@ -69,12 +76,17 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
         for (i = 0; i < 2 * MOST; i++) x[i] = (float)((int)(i * 37 % 101) - 50) / 64.0f;
     }
     if (tllm_csl_open(fast, room, n, &a) || tllm_csl_check(fast, &a)) abort();
-    if (tllm_csl_pack(fast, &a, &bytes, &m)) abort();       /* there is one way to write it, in a box or in its older form */
-    if (room[0] == 'T' ? memcmp((unsigned char *)bytes + 192, room + 12, n - 16) : m != n || memcmp(bytes, room, n)) abort();
+    /* there is one way to write it, in a box or in its older form */
+    if (tllm_csl_pack(fast, &a, &bytes, &m)) abort();
+    if (room[0] == 'T' ? memcmp((unsigned char *)bytes + 192, room + 12, n - 16) : m != n || memcmp(bytes, room, n))
+        abort();
     tiny_free(fast, bytes);
-    if (tllm_csl_convert(fast, &a, (a.profile + 1) % TLLM_CSL_PROFILES, &b) || tllm_csl_convert(fast, &b, data[0] & 2 ? TLLM_CSL_WOVEN : TLLM_CSL_ORDERED, &c) || c.n_nonzero != a.n_nonzero) abort();
+    if (tllm_csl_convert(fast, &a, (a.profile + 1) % TLLM_CSL_PROFILES, &b) ||
+        tllm_csl_convert(fast, &b, data[0] & 2 ? TLLM_CSL_WOVEN : TLLM_CSL_ORDERED, &c) || c.n_nonzero != a.n_nonzero)
+        abort();
     if (a.k <= MOST && a.n_out <= MOST) {
-        const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, a.k), ty = tiny_tensor_2d(y, TINY_F32, 2, a.n_out), tz = tiny_tensor_2d(z, TINY_F32, 2, a.n_out);
+        const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, a.k), ty = tiny_tensor_2d(y, TINY_F32, 2, a.n_out),
+                          tz = tiny_tensor_2d(z, TINY_F32, 2, a.n_out);
         if (tllm_flash_matmul(plain, &tx, &c, &tz)) abort();
         for (form = 0; form < TLLM_FLASH_FORMS; form++) {
             if (tllm_flash_matmul_as(fast, &tx, &c, (tllm_flash_form)form, &ty)) abort();

@@ -1,5 +1,5 @@
-/* tests/fuzz/gguf.c - any bytes as a GGUF file; what opens is walked, written again and read once more; its vocabulary takes
- * and gives a text, and if it is a model one token is run */
+/* tests/fuzz/gguf.c - any bytes as a GGUF file; what opens is walked, written again and read once more; its vocabulary
+ * takes and gives a text, and if it is a model one token is run */
 #include "tinyllm.h"
 #include "llm/file/kit.h"
 
@@ -19,7 +19,9 @@ static void again(tiny_ctx *ctx, const tllm_gguf *g)
     if (tllm_gguf_alignment(g) <= 4096) {
         if (tllm_writer_finish(ctx, w)) abort();
         file = tllm_writer_memory(w, &n);
-        if (tllm_gguf_open_memory(ctx, file, n, &copy) || kit_walk(copy) || tllm_gguf_n_tensors(copy) != tllm_gguf_n_tensors(g)) abort();
+        if (tllm_gguf_open_memory(ctx, file, n, &copy) || kit_walk(copy) ||
+            tllm_gguf_n_tensors(copy) != tllm_gguf_n_tensors(g))
+            abort();
         tllm_gguf_close(ctx, copy);
     }
     tllm_writer_close(ctx, w);
@@ -40,5 +42,6 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
 
 #define FUZZ_NAME "gguf"
 #define FUZZ_CTX_EACH
-#define FUZZ_EXTRA ((size_t)1 << 22)        /* scratch of a token; tests/llm/model/corpus.c holds what opening takes against its limit */
+#define FUZZ_EXTRA \
+    ((size_t)1 << 22) /* scratch of a token; tests/llm/model/corpus.c holds what opening takes against its limit */
 #include "engine.h"

@@ -1,5 +1,5 @@
-/* tests/fuzz/grammar.c - any bytes as a grammar, and a text: what one state takes in one piece another takes byte by byte, and a mask says of
- * its pieces what each says by itself
+/* tests/fuzz/grammar.c - any bytes as a grammar, and a text: what one state takes in one piece another takes byte by
+ * byte, and a mask says of its pieces what each says by itself
  *
  * The grammar ends at the first byte 0; what follows is the text. */
 #include "tinyllm.h"
@@ -59,7 +59,8 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
         must(strstr(tiny_ctx_message(ctx), "grammar") != NULL, "a refusal without its sentence");
     } else {
         if (n_text > 64) n_text = 64;
-        if (!tllm_grammar_begin(ctx, g, &s) && !tllm_grammar_clone(ctx, s, &c) && !tllm_grammar_accepts(ctx, s, text, n_text, &yes)) {
+        if (!tllm_grammar_begin(ctx, g, &s) && !tllm_grammar_clone(ctx, s, &c) &&
+            !tllm_grammar_accepts(ctx, s, text, n_text, &yes)) {
             for (i = 0; i < n_text && (st = tllm_grammar_advance(ctx, c, text + i, 1)) == TINY_OK; i++) {}
             must(yes == (i == n_text) || st == TINY_E_WORKSPACE, "one piece and single bytes do not agree");
             mask(ctx, s, text, n_text);
@@ -68,7 +69,8 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
                 must(st || tllm_grammar_may_end(s) == tllm_grammar_may_end(c), "the ends do not agree");
             } else {
                 end = tllm_grammar_may_end(s);
-                must(tllm_grammar_advance(ctx, s, text, n_text) != TINY_OK && tllm_grammar_may_end(s) == end, "a refused piece changes the state");
+                must(tllm_grammar_advance(ctx, s, text, n_text) != TINY_OK && tllm_grammar_may_end(s) == end,
+                     "a refused piece changes the state");
             }
         }
         tllm_grammar_free(ctx, s);

@@ -24,7 +24,8 @@ static void target(tiny_ctx *engine, const uint8_t *data, size_t size)
     desc.log = fuzz_log;
     if (size > 65536 || tiny_ctx_open(&desc, &ctx)) return;
     if (!tgnn_graph_read_memory(ctx, "fuzz", data, size, &d, &g)) {
-        if (tiny_sparse_check(ctx, tgnn_graph_in(g)) || tgnn_graph_out(ctx, g, &out) || tiny_sparse_check(ctx, out)) abort();
+        if (tiny_sparse_check(ctx, tgnn_graph_in(g)) || tgnn_graph_out(ctx, g, &out) || tiny_sparse_check(ctx, out))
+            abort();
         tgnn_graph_close(ctx, g);
     } else if (g || !*tiny_ctx_message(ctx)) abort();
     if (!tgnn_array_read_memory(ctx, "fuzz", data, size, NULL, &a)) {

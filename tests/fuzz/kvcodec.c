@@ -1,10 +1,11 @@
-/* tests/fuzz/kvcodec.c - any bytes as tables or as a chunk of the cache codec; what was taken is read twice, by the fast and the plain form
+/* tests/fuzz/kvcodec.c - any bytes as tables or as a chunk of the cache codec; what was taken is read twice, by the
+ * fast and the plain form
  *
- * The first byte chooses: bit 0 tables or a chunk, bit 1 the checksum is put right first. The rest is the file. The tables that chunks
- * are read with are made here. After a change of the format the corpus is written anew:
+ * The first byte chooses: bit 0 tables or a chunk, bit 1 the checksum is put right first. The rest is the file. The
+ * tables that chunks are read with are made here. After a change of the format the corpus is written anew:
  *
- *     cc -std=c99 -DKVCODEC_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz tests/fuzz/kvcodec.c -o build/kvcodec-corpus -pthread -lm
- *     build/kvcodec-corpus tests/fuzz/corpus/kvcodec                                                                     */
+ *     cc -std=c99 -DKVCODEC_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz tests/fuzz/kvcodec.c
+ *     -o build/kvcodec-corpus -pthread -lm build/kvcodec-corpus tests/fuzz/corpus/kvcodec */
 #include "tinyllm.h"
 #include "boxed.h"
 #include <stdio.h>
@@ -55,8 +56,13 @@ static void open_all(void)                  /* once: what is opened here stays *
         each[i]->kv.write = set;
         each[i]->kv.user = each[i];
     }
-    for (i = 0; i < LAYERS * TLLM_KV_PARTS; i++) for (t = 0; t < 2 * N; t++) for (k = 0; k < WIDEST; k++) given.x[i][t][k] = (float)((7 * i + 13 * t * t + 29 * k * t) % 101 - 50) / 16.0f;
-    if (tllm_kvcodec_profile_open(ctx, &given.kv, NULL, &p) || tllm_kvcodec_profile_add(p, &given.kv, 0, 2 * N) || tllm_kvcodec_profile_tables(p, &tables)) abort();
+    for (i = 0; i < LAYERS * TLLM_KV_PARTS; i++)
+        for (t = 0; t < 2 * N; t++)
+            for (k = 0; k < WIDEST; k++)
+                given.x[i][t][k] = (float)((7 * i + 13 * t * t + 29 * k * t) % 101 - 50) / 16.0f;
+    if (tllm_kvcodec_profile_open(ctx, &given.kv, NULL, &p) || tllm_kvcodec_profile_add(p, &given.kv, 0, 2 * N) ||
+        tllm_kvcodec_profile_tables(p, &tables))
+        abort();
     tllm_kvcodec_profile_close(p);
 }
 
@@ -80,7 +86,9 @@ int main(int argc, char **argv)
     open_all();
     if (tllm_kvcodec_tables_pack(ctx, tables, &bytes, &n)) abort();
     spill(argv[1], "tables", 3, bytes, n);
-    if (tllm_kvcodec_tables_save(ctx, tables, "build/kvcodec-corpus.tmp") || tiny_file_open(ctx, "build/kvcodec-corpus.tmp", &f)) abort();
+    if (tllm_kvcodec_tables_save(ctx, tables, "build/kvcodec-corpus.tmp") ||
+        tiny_file_open(ctx, "build/kvcodec-corpus.tmp", &f))
+        abort();
     spill(argv[1], "box-tables", 3, f.bytes, f.n_bytes);
     tiny_file_close(ctx, &f);
     for (level = 1; level <= TLLM_KVCODEC_LEVELS; level++) {
@@ -116,7 +124,8 @@ static void target(tiny_ctx *outer, const uint8_t *data, size_t size)
             if (!*tiny_ctx_message(ctx) || t) abort();
             return;
         }
-        if (tllm_kvcodec_tables_pack(ctx, t, &again, &m)) abort();     /* the same tables, though they may have been told at greater length */
+        /* the same tables, though they may have been told at greater length */
+        if (tllm_kvcodec_tables_pack(ctx, t, &again, &m)) abort();
         tllm_kvcodec_tables_close(ctx, t);
         if (m > n || tllm_kvcodec_tables_open(ctx, again, m, &t)) abort();
         tllm_kvcodec_tables_close(ctx, t);

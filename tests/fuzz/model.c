@@ -1,24 +1,84 @@
-/* tests/fuzz/model.c - a good model of each family with its numbers, names, types and shapes changed: it is refused with a sentence, or
- * it runs a few tokens, by itself and in a session
+/* tests/fuzz/model.c - a good model of each family with its numbers, names, types and shapes changed: it is refused
+ * with a sentence, or it runs a few tokens, by itself and in a session
  *
- * The first byte chooses the model, those that tests/place.h finds and those of examples/models. The others are changes:
- * what (a number of a key, one of its items, a dimension, a type, a name, any byte before the data, bytes of the data, the end), where, and to what.
- * So the pass of each architecture is reached from the first input on, and what it trusts in a file is what the engine looks for.   */
+ * The first byte chooses the model, those that tests/place.h finds and those of examples/models. The others are
+ * changes: what (a number of a key, one of its items, a dimension, a type, a name, any byte before the data, bytes of
+ * the data, the end), where, and to what.
+ * So the pass of each architecture is reached from the first input on, and what it trusts in a file is what the engine
+ * looks for. */
 #include "tinyllm.h"
 #include "place.h"
 #include "llm/file/kit.h"
 
-static const char *const names[] = {
-    "llama", "mamba", "deepseek2", "bert", "gpt2", "gpt-oss-mxfp4", "qwen3next", "rwkv7-b", "rwkv6", "jamba", "mamba2-b", "falcon-h1", "gemma3n", "gemma4", "t5", "mixtral", "lfm2", "plamo2",
-    "kimi-linear", "deepseek32", "llama4-b", "granitehybrid-moe", "nemotron_h", "modern-bert", "phi3", "bloom", "glm4moe", "minimax-m2", "qwen3-rerank", "smallthinker", "bitnet", "llama-q4_k",
-    "hy_v3", "minimax-m3", "bailingmoe3", "bailingmoe3-lora", "kimi-k3", "kimi-k3-plain", "deepseek4", "granite_swa", "granite_swa-moe", "nanbeige", "nanbeige-skip", "plamo3",
-    "mellum", "afmoe", "mimo2", "step35", "laguna", "laguna-each",
-    "plm", "laguna-dense", "minimax-m3-dense", "step35-same", "llama-q4_0", "llama-q8_0", "llama-q4_k_m", "story", "story-small", "story-gla", "story-latent"
-};
+static const char *const names[] = { "llama",
+                                     "mamba",
+                                     "deepseek2",
+                                     "bert",
+                                     "gpt2",
+                                     "gpt-oss-mxfp4",
+                                     "qwen3next",
+                                     "rwkv7-b",
+                                     "rwkv6",
+                                     "jamba",
+                                     "mamba2-b",
+                                     "falcon-h1",
+                                     "gemma3n",
+                                     "gemma4",
+                                     "t5",
+                                     "mixtral",
+                                     "lfm2",
+                                     "plamo2",
+                                     "kimi-linear",
+                                     "deepseek32",
+                                     "llama4-b",
+                                     "granitehybrid-moe",
+                                     "nemotron_h",
+                                     "modern-bert",
+                                     "phi3",
+                                     "bloom",
+                                     "glm4moe",
+                                     "minimax-m2",
+                                     "qwen3-rerank",
+                                     "smallthinker",
+                                     "bitnet",
+                                     "llama-q4_k",
+                                     "hy_v3",
+                                     "minimax-m3",
+                                     "bailingmoe3",
+                                     "bailingmoe3-lora",
+                                     "kimi-k3",
+                                     "kimi-k3-plain",
+                                     "deepseek4",
+                                     "granite_swa",
+                                     "granite_swa-moe",
+                                     "nanbeige",
+                                     "nanbeige-skip",
+                                     "plamo3",
+                                     "mellum",
+                                     "afmoe",
+                                     "mimo2",
+                                     "step35",
+                                     "laguna",
+                                     "laguna-each",
+                                     "plm",
+                                     "laguna-dense",
+                                     "minimax-m3-dense",
+                                     "step35-same",
+                                     "llama-q4_0",
+                                     "llama-q8_0",
+                                     "llama-q4_k_m",
+                                     "story",
+                                     "story-small",
+                                     "story-gla",
+                                     "story-latent" };
 enum { N_MODELS = sizeof names / sizeof *names, N_FIRST = 32, EDITS = 12 };
 
-/* first bytes from 160 on choose among the later ones, those of the corpus in order: more models leave each of its files its own */
-static unsigned model_of(unsigned first) { return first < 160 ? first % N_FIRST : N_FIRST + (first - 160) % (N_MODELS - N_FIRST); }
+/* first bytes from 160 on choose among the later ones, those of the corpus in order: more models leave each of its
+ * files its own */
+static unsigned model_of(unsigned first)
+{
+    return first < 160 ? first % N_FIRST : N_FIRST + (first - 160) % (N_MODELS - N_FIRST);
+}
 
 /* bytes: good with the changes, of which the first `left` are the file */
 typedef struct sample { int asked; unsigned char *bytes, *good; size_t n, head, left; tllm_gguf *view; } sample;
@@ -36,7 +96,8 @@ static int load(sample *s, const char *name)
         char path[200];
         tiny_file f;
         place = t_place((int)i);
-        (void)snprintf(path, sizeof path, "%s%s/%s.gguf", place ? place : "examples/models", place ? "/oracle/llm" : "", name);
+        (void)snprintf(path, sizeof path, "%s%s/%s.gguf", place ? place : "examples/models", place ? "/oracle/llm" : "",
+                       name);
         if (tiny_file_open(keeper, path, &f)) continue;
         s->n = f.n_bytes;
         s->good = (unsigned char *)malloc(s->n);
@@ -66,7 +127,10 @@ static unsigned take(bytes *b)
 
 static uint64_t number(bytes *b)
 {
-    static const uint64_t hostile[] = { 0, 1, 0x7fffffff, 0x80000000u, 0xffffffffu, UINT64_C(1) << 32, UINT64_C(1) << 62, UINT64_MAX, 0x3f800000, 0x7fc00000, 0x7f800000, 4096, 65536 };
+    static const uint64_t hostile[] = {
+        0,          1,          0x7fffffff, 0x80000000u, 0xffffffffu, UINT64_C(1) << 32, UINT64_C(1) << 62, UINT64_MAX,
+        0x3f800000, 0x7fc00000, 0x7f800000, 4096,        65536
+    };
     const unsigned how = take(b);
     if (how < 160) return how;              /* small ones are the likely ones */
     if (how < 200) return hostile[how % (sizeof hostile / sizeof *hostile)];
@@ -80,7 +144,8 @@ static void change(sample *s, bytes *b)
     const uint64_t v = number(b);
     const tllm_meta *m = tllm_gguf_meta_at(s->view, where % tllm_gguf_n_meta(s->view));
     const tllm_gguf_tensor *t = tllm_gguf_tensor_at(s->view, where % tllm_gguf_n_tensors(s->view));
-    const size_t info = (size_t)((const unsigned char *)t->name.at - s->good) + t->name.n;  /* u32 rank, u64 dims, u32 type, u64 offset */
+    /* u32 rank, u64 dims, u32 type, u64 offset */
+    const size_t info = (size_t)((const unsigned char *)t->name.at - s->good) + t->name.n;
     size_t at = 0, width = 0;
     if (raw >= 248 && raw < 252) {          /* the end is missing: of the head, or of the data */
         s->left = (where | (size_t)take(b) << 16) % (raw < 250 ? s->head : s->n);
@@ -114,10 +179,12 @@ static void change(sample *s, bytes *b)
     if (at <= s->head && width <= s->head - at) kit_put_le(s->bytes + at, v, width);
 }
 
-static unsigned long n_inputs, n_opened, n_ran, n_answered, n_said;  /* all; taken as models; run; gave numbers; wrote text in a session */
+/* all; taken as models; run; gave numbers; wrote text in a session */
+static unsigned long n_inputs, n_opened, n_ran, n_answered, n_said;
 static void count(void)
 {
-    fprintf(stderr, "model: %lu files, %lu refused, %lu opened, %lu ran, %lu to their numbers, %lu wrote\n", n_inputs, n_inputs - n_opened, n_opened, n_ran, n_answered, n_said);
+    fprintf(stderr, "model: %lu files, %lu refused, %lu opened, %lu ran, %lu to their numbers, %lu wrote\n", n_inputs,
+            n_inputs - n_opened, n_opened, n_ran, n_answered, n_said);
 }
 
 /* 1: it was small enough to be run */
@@ -137,12 +204,16 @@ static int run(tiny_ctx *ctx, const tllm_model *model, unsigned how)
     d.n_seq = 2;
     d.type_k = d.type_v = types[how % 4];
     tllm_model_about(model, &about);
-    if (tllm_state_memory(ctx, model, &d, &need) || need > (size_t)1 << 26 || about.n_out > 1 << 16 || tllm_state_open(ctx, model, &d, &s)) return 0;
+    if (tllm_state_memory(ctx, model, &d, &need) || need > (size_t)1 << 26 || about.n_out > 1 << 16 ||
+        tllm_state_open(ctx, model, &d, &s))
+        return 0;
     out = (float *)malloc((size_t)about.n_out * 3 * sizeof *out + 1);
     if (!out) exit(2);
-    if (about.is_encoder || about.has_decoder || about.output != TLLM_LOGITS) answered = !tllm_forward_all(s, token, 3, about.has_decoder ? NULL : out) && !about.has_decoder;
+    if (about.is_encoder || about.has_decoder || about.output != TLLM_LOGITS)
+        answered = !tllm_forward_all(s, token, 3, about.has_decoder ? NULL : out) && !about.has_decoder;
     if (!about.is_encoder && about.output == TLLM_LOGITS) {
-        if (!tllm_forward(s, token, 3, 0, 1, out) && ++answered && !tllm_seq_fork(s, 0, 1) && !tllm_forward(s, token, 1, 3, 1, out)) {
+        if (!tllm_forward(s, token, 3, 0, 1, out) && ++answered && !tllm_seq_fork(s, 0, 1) &&
+            !tllm_forward(s, token, 1, 3, 1, out)) {
             (void)tllm_seq_shift(s, 0, 1, 1);
             (void)tllm_state_trim(s, 2);
             (void)tllm_forward(s, token, 1, 5, 1, out);
@@ -176,7 +247,8 @@ static void talk(tiny_ctx *ctx, const unsigned char *bytes, size_t n, unsigned h
     if (about.n_out <= 1 << 16 && about.n_vocab <= 1 << 20) {
         if (!tllm_generate(s, "an a", 4, &g, NULL)) n_said++;
         else if (!*tiny_ctx_message(ctx)) abort();
-        if (!tllm_session_feed(s, NULL, 0, &logits) && logits && about.n_vocab) last = logits[about.n_vocab - 1];     /* it is there */
+        /* it is there */
+        if (!tllm_session_feed(s, NULL, 0, &logits) && logits && about.n_vocab) last = logits[about.n_vocab - 1];
         out = (float *)malloc((size_t)about.n_out * sizeof *out + 1);
         if (!out) exit(2);
         (void)tllm_embed(s, "an a", 4, (int)(how % 5) - 1, out);
@@ -224,5 +296,6 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
 
 #define FUZZ_NAME "model"
 #define FUZZ_CTX_EACH
-#define FUZZ_EXTRA ((size_t)1 << 28)        /* of models of half a megabyte; the limit of the others is that of their target */
+#define FUZZ_EXTRA ((size_t)1 << 28) /* of models of half a megabyte; the limit of the others is that of their target \
+                                      */
 #include "engine.h"

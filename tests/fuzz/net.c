@@ -1,5 +1,5 @@
-/* tests/fuzz/net.c - a description and weights from any bytes: two bytes say how long the description is, the rest are the weights; what
- * opens, as a net or as one of whole numbers, is run on a small graph where its rows are narrow */
+/* tests/fuzz/net.c - a description and weights from any bytes: two bytes say how long the description is, the rest are
+ * the weights; what opens, as a net or as one of whole numbers, is run on a small graph where its rows are narrow */
 #define FUZZ_EXTRA ((size_t)2 << 20)        /* a net of 32 layers, and what runs of 4 nodes take */
 #include "tinygnn.h"
 #include <stdlib.h>
@@ -35,7 +35,8 @@ static void target(tiny_ctx *engine, const uint8_t *data, size_t size)
         int narrow = net->n_in <= 64, steps = 0;
         for (i = 0; i < net->n_stages; i++) {
             const tgnn_stage *s = &net->stage[i];
-            narrow &= s->n_out <= 64 && s->hidden <= 64 && s->out <= 64 && s->layer.heads <= 64 && s->relations <= 64 && (s->edge == 0 || s->edge == 8);
+            narrow &= s->n_out <= 64 && s->hidden <= 64 && s->out <= 64 && s->layer.heads <= 64 && s->relations <= 64 &&
+                      (s->edge == 0 || s->edge == 8);
             steps += s->layer.steps;
         }
         if (narrow && steps <= 100 && !tgnn_planted(ctx, 4, 2, 2.0, 0.5, 1, &g)) {
@@ -66,11 +67,13 @@ static void target(tiny_ctx *engine, const uint8_t *data, size_t size)
         if (small || !*tiny_ctx_message(ctx)) abort();
     } else {
         int narrow = small->net->n_in <= 64 && !small->q->n_nodes;
-        for (i = 0; i < small->net->n_stages; i++) narrow &= small->net->stage[i].n_out <= 64 && small->net->stage[i].hidden <= 64;
+        for (i = 0; i < small->net->n_stages; i++)
+            narrow &= small->net->stage[i].n_out <= 64 && small->net->stage[i].hidden <= 64;
         memset(&in, 0, sizeof in);
         if (narrow && !tgnn_planted(ctx, 4, 2, 2.0, 0.5, 1, &g)) {
             tx = tiny_tensor_2d(x, TINY_F32, 4, small->net->n_in);
-            ty = tiny_tensor_2d(tiny_alloc(ctx, (size_t)(4 * small->net->n_out) * sizeof(float)), TINY_F32, 4, small->net->n_out);
+            ty = tiny_tensor_2d(tiny_alloc(ctx, (size_t)(4 * small->net->n_out) * sizeof(float)), TINY_F32, 4,
+                                small->net->n_out);
             if (!ty.data) abort();
             in.graph = g;
             in.x = &tx;

@@ -1,4 +1,5 @@
-/* tests/fuzz/schema.c - any bytes as a JSON schema: refused with a sentence, or a grammar that is itself taken or refused
+/* tests/fuzz/schema.c - any bytes as a JSON schema: refused with a sentence, or a grammar that is itself taken or
+ * refused
  *
  * What stands behind the first byte 0 is a value to try. */
 #include "tinyllm.h"
@@ -6,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #define FUZZ_NAME "schema"
-#define FUZZ_EXTRA ((size_t)300 << 20)      /* the limit of the translation, and the grammar with its repetitions written out */
+#define FUZZ_EXTRA \
+    ((size_t)300 << 20) /* the limit of the translation, and the grammar with its repetitions written out */
 
 static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
 {
@@ -27,7 +29,8 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
                 tllm_grammar_free(ctx, s);
             }
             tllm_grammar_close(ctx, g);
-        } else if (!strstr(tiny_ctx_message(ctx), "left recursion") && !strstr(tiny_ctx_message(ctx), "grows past") && !strstr(tiny_ctx_message(ctx), "the longest has")) {
+        } else if (!strstr(tiny_ctx_message(ctx), "left recursion") && !strstr(tiny_ctx_message(ctx), "grows past") &&
+                   !strstr(tiny_ctx_message(ctx), "the longest has")) {
             fprintf(stderr, "%s\n%s\n", tiny_ctx_message(ctx), text);
             abort();                        /* we write no grammar with a mistake in it */
         }

@@ -1,10 +1,11 @@
 /* tests/fuzz/state.c - any bytes as a saved state of a small model; what was taken must be able to go on
  *
- * The first byte chooses: bit 0 all sequences or one, bit 1 the checksum is put right first, bits 2 and 3 the format of keys and
- * values. The rest is the file. The model is made here, of one layer. After a change of the format the corpus is written anew:
+ * The first byte chooses: bit 0 all sequences or one, bit 1 the checksum is put right first, bits 2 and 3 the format of
+ * keys and values. The rest is the file. The model is made here, of one layer. After a change of the format the corpus
+ * is written anew:
  *
- *     cc -std=c99 -DSTATE_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz tests/fuzz/state.c -o build/state-corpus -pthread -lm
- *     build/state-corpus tests/fuzz/corpus/state                                                                         */
+ *     cc -std=c99 -DSTATE_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz tests/fuzz/state.c -o
+ *     build/state-corpus -pthread -lm build/state-corpus tests/fuzz/corpus/state */
 #include "tinyllm.h"
 #include "boxed.h"
 
@@ -13,21 +14,28 @@ enum { D = 32, V = 40 };
 static tllm_writer *made;
 static const tllm_gguf *small_model(tiny_ctx *ctx, tllm_gguf **file)
 {
-    static const struct { const char *name; int rank; uint64_t dim[2]; } tensors[] = {
-        { "token_embd.weight", 2, { D, V } }, { "output_norm.weight", 1, { D, 1 } }, { "blk.0.attn_norm.weight", 1, { D, 1 } }, { "blk.0.ffn_norm.weight", 1, { D, 1 } },
-        { "blk.0.attn_q.weight", 2, { D, D } }, { "blk.0.attn_k.weight", 2, { D, D } }, { "blk.0.attn_v.weight", 2, { D, D } }, { "blk.0.attn_output.weight", 2, { D, D } },
-        { "blk.0.ffn_gate.weight", 2, { D, D } }, { "blk.0.ffn_up.weight", 2, { D, D } }, { "blk.0.ffn_down.weight", 2, { D, D } }
-    };
+    static const struct { const char *name; int rank; uint64_t dim[2];
+    } tensors[] = { { "token_embd.weight", 2, { D, V } },      { "output_norm.weight", 1, { D, 1 } },
+                    { "blk.0.attn_norm.weight", 1, { D, 1 } }, { "blk.0.ffn_norm.weight", 1, { D, 1 } },
+                    { "blk.0.attn_q.weight", 2, { D, D } },    { "blk.0.attn_k.weight", 2, { D, D } },
+                    { "blk.0.attn_v.weight", 2, { D, D } },    { "blk.0.attn_output.weight", 2, { D, D } },
+                    { "blk.0.ffn_gate.weight", 2, { D, D } },  { "blk.0.ffn_up.weight", 2, { D, D } },
+                    { "blk.0.ffn_down.weight", 2, { D, D } } };
     static float x[D * V];
     tllm_writer_desc desc;
     size_t i, n = 0;
     const void *bytes;
     memset(&desc, 0, sizeof desc);
     for (i = 0; i < D * V; i++) x[i] = 0.05f * (float)((int)(i * 7919u % 41u) - 20);
-    if (tllm_writer_open(ctx, &desc, &made) || tllm_writer_put_text(ctx, made, "general.architecture", "llama") || tllm_writer_put_u32(ctx, made, "llama.embedding_length", D) ||
-        tllm_writer_put_u32(ctx, made, "llama.block_count", 1) || tllm_writer_put_u32(ctx, made, "llama.context_length", 64) ||
-        tllm_writer_put_u32(ctx, made, "llama.feed_forward_length", D) || tllm_writer_put_u32(ctx, made, "llama.attention.head_count", 2) ||
-        tllm_writer_put_u32(ctx, made, "llama.vocab_size", V) || tllm_writer_put_f32(ctx, made, "llama.attention.layer_norm_rms_epsilon", 1e-5f)) abort();
+    if (tllm_writer_open(ctx, &desc, &made) || tllm_writer_put_text(ctx, made, "general.architecture", "llama") ||
+        tllm_writer_put_u32(ctx, made, "llama.embedding_length", D) ||
+        tllm_writer_put_u32(ctx, made, "llama.block_count", 1) ||
+        tllm_writer_put_u32(ctx, made, "llama.context_length", 64) ||
+        tllm_writer_put_u32(ctx, made, "llama.feed_forward_length", D) ||
+        tllm_writer_put_u32(ctx, made, "llama.attention.head_count", 2) ||
+        tllm_writer_put_u32(ctx, made, "llama.vocab_size", V) ||
+        tllm_writer_put_f32(ctx, made, "llama.attention.layer_norm_rms_epsilon", 1e-5f))
+        abort();
     for (i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         tllm_text name;
         name.at = tensors[i].name;
@@ -40,7 +48,12 @@ static const tllm_gguf *small_model(tiny_ctx *ctx, tllm_gguf **file)
     return *file;
 }
 
-static const struct { int id; const char *name; } types[4] = { { TLLM_FORMAT_F32, "F32" }, { TLLM_FORMAT_F16, "F16" }, { TLLM_FORMAT_Q8_0, "Q8_0" }, { TLLM_FORMAT_Q4_0, "Q4_0" } };
+static const struct {
+    int id;
+    const char *name;
+} types[4] = {
+    { TLLM_FORMAT_F32, "F32" }, { TLLM_FORMAT_F16, "F16" }, { TLLM_FORMAT_Q8_0, "Q8_0" }, { TLLM_FORMAT_Q4_0, "Q4_0" }
+};
 static tiny_ctx *ctx;
 static tllm_gguf *file;
 static tllm_model *model;

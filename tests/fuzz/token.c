@@ -1,8 +1,9 @@
-/* tests/fuzz/token.c - a vocabulary from bytes, and a text: whatever it is made of, tokens are tokens, and text comes back
+/* tests/fuzz/token.c - a vocabulary from bytes, and a text: whatever it is made of, tokens are tokens, and text comes
+ * back
  *
- * The bytes choose the model, the split rule, switches and special ids, then give tokens (length, type, score, text), merges (two
- * tokens each, or any text), a character map, and what is left is the text. It is encoded with and without special tokens, decoded
- * whole and token by token.                                                                                             */
+ * The bytes choose the model, the split rule, switches and special ids, then give tokens (length, type, score, text),
+ * merges (two tokens each, or any text), a character map, and what is left is the text. It is encoded with and without
+ * special tokens, decoded whole and token by token. */
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +47,9 @@ static int valid(const unsigned char *p, size_t n)
         size_t k = p[i] < 0x80 ? 1 : p[i] < 0xc2 ? 0 : p[i] < 0xe0 ? 2 : p[i] < 0xf0 ? 3 : p[i] < 0xf5 ? 4 : 0, j;
         if (!k || k > n - i) return 0;
         for (j = 1; j < k; j++) if ((p[i + j] & 0xc0) != 0x80) return 0;
-        if ((p[i] == 0xe0 && p[i + 1] < 0xa0) || (p[i] == 0xed && p[i + 1] > 0x9f) || (p[i] == 0xf0 && p[i + 1] < 0x90) || (p[i] == 0xf4 && p[i + 1] > 0x8f)) return 0;
+        if ((p[i] == 0xe0 && p[i + 1] < 0xa0) || (p[i] == 0xed && p[i + 1] > 0x9f) ||
+            (p[i] == 0xf0 && p[i + 1] < 0x90) || (p[i] == 0xf4 && p[i + 1] > 0x8f))
+            return 0;
         i += k;
     }
     return 1;
@@ -62,16 +65,19 @@ static void there_and_back(tiny_ctx *ctx, const tllm_vocab *v, const char *text,
     memset(&whole, 0, sizeof whole);
     memset(&parts, 0, sizeof parts);
     if (!tllm_encode(ctx, v, text, n, flags, &t)) {
-        for (i = 0; i < t.n; i++) must(t.id[i] >= 0 && (size_t)t.id[i] < tllm_vocab_size(v), "an id outside the vocabulary");
+        for (i = 0; i < t.n; i++)
+            must(t.id[i] >= 0 && (size_t)t.id[i] < tllm_vocab_size(v), "an id outside the vocabulary");
         must(t.n <= (mapped ? 32 : 4) * n + 8, "more tokens than bytes could give");
         must(!tllm_decode(ctx, v, t.id, t.n, flags & 1, &whole), "what was encoded does not decode");
         for (i = 0; i < t.n; i++) {
             size_t from = parts.n;
             must(!tllm_stream_next(ctx, &s, t.id[i], &parts), "what was encoded does not stream");
-            must(parts.n == from || valid((const unsigned char *)parts.at + from, parts.n - from), "the stream gave no valid UTF-8");
+            must(parts.n == from || valid((const unsigned char *)parts.at + from, parts.n - from),
+                 "the stream gave no valid UTF-8");
         }
         must(!tllm_stream_end(ctx, &s, &parts), "the end of the stream");
-        if (valid((const unsigned char *)whole.at, whole.n)) must(whole.n == parts.n && (!whole.n || !memcmp(whole.at, parts.at, whole.n)), "whole and streamed differ");
+        if (valid((const unsigned char *)whole.at, whole.n))
+            must(whole.n == parts.n && (!whole.n || !memcmp(whole.at, parts.at, whole.n)), "whole and streamed differ");
     }
     tllm_tokens_free(ctx, &t);
     tllm_bytes_free(ctx, &whole);
@@ -132,7 +138,9 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
         map[0] = (unsigned char)(4 * units);
         map[1] = (unsigned char)(4 * units >> 8);
         rest = take_text(&b, 4 * units < 1500 ? 4 * units : 1500);
-        for (i = 0; i < 4 * units && i < 1500; i++) map[4 + i] = (unsigned char)(i < rest.n ? (unsigned char)rest.at[i] : ((seed * (i / 4 + 1) >> (i & 3)) & 255));
+        for (i = 0; i < 4 * units && i < 1500; i++)
+            map[4 + i] =
+                (unsigned char)(i < rest.n ? (unsigned char)rest.at[i] : ((seed * (i / 4 + 1) >> (i & 3)) & 255));
         d.charsmap = map;
         d.n_charsmap = 4 * units + 4 + take(&b) % 32;
         if (d.n_charsmap > sizeof map) d.n_charsmap = sizeof map;

@@ -1,10 +1,12 @@
-/* tests/fuzz/vptq.c - any bytes as a matrix of vectors of code books; what was taken is expanded, multiplied in every form, and compared with the plain form
+/* tests/fuzz/vptq.c - any bytes as a matrix of vectors of code books; what was taken is expanded, multiplied in every
+ * form, and compared with the plain form
  *
- * The first byte chooses: bit 0 the checksum is put right first, bit 1 the number of bytes in the head too, bits 2 and 3 what is done with a matrix that was refused: through the door
- * of the operation, which does not look at codes. The rest is the file. After a change of the format the corpus is written anew:
+ * The first byte chooses: bit 0 the checksum is put right first, bit 1 the number of bytes in the head too, bits 2 and
+ * 3 what is done with a matrix that was refused: through the door of the operation, which does not look at codes. The
+ * rest is the file. After a change of the format the corpus is written anew:
  *
- *     cc -std=c99 -DVPTQ_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz tests/fuzz/vptq.c -o build/vptq-corpus -pthread -lm
- *     build/vptq-corpus tests/fuzz/corpus/vptq                                                                    */
+ *     cc -std=c99 -DVPTQ_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz tests/fuzz/vptq.c -o
+ *     build/vptq-corpus -pthread -lm build/vptq-corpus tests/fuzz/corpus/vptq */
 #include "tinyllm.h"
 #include "boxed.h"
 #include <stdio.h>
@@ -14,10 +16,13 @@
 #ifdef VPTQ_CORPUS
 int main(int argc, char **argv)
 {
-    static const struct { const char *name; int rows, n, v, k, k2, v0, k0, groups, normalize; float outliers; } all[] = {
-        { "one", 13, 40, 4, 16, 0, 0, 0, 1, 0, 0 }, { "odd-book", 10, 33, 3, 11, 5, 0, 0, 1, 0, 0 }, { "normalized", 9, 20, 8, 4, 0, 0, 0, 1, 1, 0 },
-        { "groups", 12, 30, 6, 8, 4, 0, 0, 3, 0, 0 }, { "apart", 16, 41, 8, 16, 0, 4, 9, 2, 1, 10 }, { "sixteen", 32, 12, 16, 3, 2, 0, 0, 1, 0, 0 }
-    };
+    static const struct {
+        const char *name;
+        int rows, n, v, k, k2, v0, k0, groups, normalize;
+        float outliers;
+    } all[] = { { "one", 13, 40, 4, 16, 0, 0, 0, 1, 0, 0 },      { "odd-book", 10, 33, 3, 11, 5, 0, 0, 1, 0, 0 },
+                { "normalized", 9, 20, 8, 4, 0, 0, 0, 1, 1, 0 }, { "groups", 12, 30, 6, 8, 4, 0, 0, 3, 0, 0 },
+                { "apart", 16, 41, 8, 16, 0, 4, 9, 2, 1, 10 },   { "sixteen", 32, 12, 16, 3, 2, 0, 0, 1, 0, 0 } };
     tiny_ctx *ctx;
     size_t i;
     if (argc != 2 || tiny_ctx_open(NULL, &ctx)) return 2;
@@ -42,7 +47,8 @@ int main(int argc, char **argv)
         if (i % 2) {                        /* every other one in a box too */
             tiny_file in;
             (void)snprintf(path, sizeof path, "%s/box-%s", argv[1], all[i].name);
-            if (tllm_vptq_save(ctx, &q, "build/vptq-corpus.tmp") || tiny_file_open(ctx, "build/vptq-corpus.tmp", &in)) abort();
+            if (tllm_vptq_save(ctx, &q, "build/vptq-corpus.tmp") || tiny_file_open(ctx, "build/vptq-corpus.tmp", &in))
+                abort();
             f = fopen(path, "wb");
             if (!f || fputc(1, f) == EOF || fwrite(in.bytes, 1, in.n_bytes, f) != in.n_bytes || fclose(f)) abort();
             tiny_file_close(ctx, &in);
@@ -67,14 +73,16 @@ static tiny_ctx *plain, *fast;
 /* every form, and the plain one; finite: nothing in it is anything else */
 static void multiply(const tllm_vptq *q, int finite)
 {
-    const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, q->n), ty = tiny_tensor_2d(y, TINY_F32, 3, q->rows), tz = tiny_tensor_2d(z, TINY_F32, 3, q->rows);
+    const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, q->n), ty = tiny_tensor_2d(y, TINY_F32, 3, q->rows),
+                      tz = tiny_tensor_2d(z, TINY_F32, 3, q->rows);
     tiny_idx i;
     int form;
     const tiny_status st = tllm_vptq_matmul(plain, &tx, q, &tz);
     for (form = 0; form < TLLM_VPTQ_FORMS; form++) {
         if (tllm_vptq_matmul_as(fast, &tx, q, (tllm_vptq_form)form, &ty) != st) abort();
         for (i = 0; !st && finite && i < 3 * q->rows; i++) {
-            const double off = (double)y[i] - (double)z[i], room = 1e-4 * (double)q->n * (65504.0 * 65504.0 * 2 + 65504.0);
+            const double off = (double)y[i] - (double)z[i],
+                         room = 1e-4 * (double)q->n * (65504.0 * 65504.0 * 2 + 65504.0);
             if (!(off <= room && off >= -room)) abort();
         }
     }

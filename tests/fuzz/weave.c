@@ -1,6 +1,8 @@
-/* tests/fuzz/weave.c - any bytes as a file of a weaved store, and any numbers as samples: what was taken is read by the fast and the plain form
+/* tests/fuzz/weave.c - any bytes as a file of a weaved store, and any numbers as samples: what was taken is read by the
+ * fast and the plain form
  *
- * The first byte chooses: 0 mod 3 the rest is the file; 1 the rest tells the entries of a checkpoint that is good by itself; 2 it is samples.  */
+ * The first byte chooses: 0 mod 3 the rest is the file; 1 the rest tells the entries of a checkpoint that is good by
+ * itself; 2 it is samples. */
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +36,9 @@ static void clear_padding(unsigned char *lines, const tllm_weave *w)
     int k;
     for (i = 0; i < (w->n + 7) / 8 * 8; i++)
         for (j = i < w->n ? w->n_feature : 0; j < 64 * chunks; j++)
-            for (k = 0; k < 32; k++) lines[(i / 8 * chunks + j / 64) * 2048 + 64 * k + 8 * (i % 8) + j % 64 / 8] &= (unsigned char)~(1 << j % 8);
+            for (k = 0; k < 32; k++)
+                lines[(i / 8 * chunks + j / 64) * 2048 + 64 * k + 8 * (i % 8) + j % 64 / 8] &=
+                    (unsigned char)~(1 << j % 8);
 }
 
 /* every precision and form of what is there: plain and fast codes are the same, and nothing is touched outside */
@@ -84,7 +88,9 @@ static void use(tiny_ctx *ctx, const tllm_weave *w, unsigned what)
         d.loss = 1;
         st = tllm_weave_epoch(ctx, w, y, &d, &s, v);
         if (st && !*tiny_ctx_message(ctx)) abort();
-        if (tllm_weave_epoch(ctx, &clean, y, &d, &s2, v2) != st || memcmp(v, v2, ((size_t)f + 1) * 4) || memcmp(&s.loss, &s2.loss, sizeof s.loss)) abort();
+        if (tllm_weave_epoch(ctx, &clean, y, &d, &s2, v2) != st || memcmp(v, v2, ((size_t)f + 1) * 4) ||
+            memcmp(&s.loss, &s2.loss, sizeof s.loss))
+            abort();
         free(lines);
         free(v2);
     }

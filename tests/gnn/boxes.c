@@ -1,6 +1,6 @@
 /* tests/gnn/boxes.c - a .tgraph file of the form before there were boxes is still read, and what is written is a box
  *
- * tests/golden/boxes/old.tgraph was written by the last program that wrote that form.                                    */
+ * tests/golden/boxes/old.tgraph was written by the last program that wrote that form. */
 #define T_GNN
 #include "t.h"
 
@@ -27,7 +27,8 @@ static void is_same(tiny_ctx *ctx, const tgnn_graph *g, const char *path)
     tgnn_graph *h = NULL;
     if (!T_OK(tgnn_graph_read(ctx, path, NULL, &h))) return;
     b = tgnn_graph_in(h);
-    T_TRUE(b->n_rows == a->n_rows && b->n_cols == a->n_cols && b->n == a->n && a->value && a->source && b->value && b->source);
+    T_TRUE(b->n_rows == a->n_rows && b->n_cols == a->n_cols && b->n == a->n && a->value && a->source && b->value &&
+           b->source);
     T_TRUE(!memcmp(a->offset, b->offset, 7 * sizeof *a->offset) && !memcmp(a->col, b->col, 8 * sizeof *a->col));
     T_TRUE(!memcmp(a->value, b->value, 8 * sizeof *a->value) && !memcmp(a->source, b->source, 8 * sizeof *a->source));
     tgnn_graph_close(ctx, h);

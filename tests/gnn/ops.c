@@ -16,13 +16,15 @@ static void test_table(void)
         }
     T_EQ_INT(n, TGNN_OP_END - TGNN_OP_NONE - 1);
     T_TRUE(tiny_op_row_of(TGNN_OP_A2Q) == tgnn_a2q_row() && tiny_op_row_of(TGNN_OP_A2Q_BACK) == tgnn_a2q_back_row());
-    T_TRUE(!tiny_op_row_of(TGNN_OP_NONE) && !tiny_op_row_of(TGNN_OP_END) && !tiny_op_row_of(TINY_OP_BASE_LLM + 1) && !tiny_op_find("matmul_blocks"));
+    T_TRUE(!tiny_op_row_of(TGNN_OP_NONE) && !tiny_op_row_of(TGNN_OP_END) && !tiny_op_row_of(TINY_OP_BASE_LLM + 1) &&
+           !tiny_op_find("matmul_blocks"));
 }
 
 static void test_by_kind(tiny_target target)
 {
     float *x = t_rand(12, -1, 1), step[4] = { 0.25f, 0.5f, 0.125f, 1.0f }, bits[4] = { 4, 3, 5, 8 }, want[12], got[12];
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 4, 3), ts = tiny_tensor_1d(step, TINY_F32, 4), tb = tiny_tensor_1d(bits, TINY_F32, 4), ty = tiny_tensor_2d(want, TINY_F32, 4, 3);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 4, 3), ts = tiny_tensor_1d(step, TINY_F32, 4),
+                tb = tiny_tensor_1d(bits, TINY_F32, 4), ty = tiny_tensor_2d(want, TINY_F32, 4, 3);
     tiny_ctx *ctx = t_ctx(target, 2);
     tiny_op op;
     memset(&op, 0, sizeof op);

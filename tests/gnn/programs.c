@@ -1,6 +1,8 @@
-/* tests/gnn/programs.c - graph, gnn and fastrp as a user runs them: words that are refused, outputs that cannot be written, Ctrl-C
+/* tests/gnn/programs.c - graph, gnn and fastrp as a user runs them: words that are refused, outputs that cannot be
+ * written, Ctrl-C
  *
- * 0: done. 1: it could not be done, and a sentence on standard error says why. 2: the words are wrong, and the one that is is named.
+ * 0: done. 1: it could not be done, and a sentence on standard error says why. 2: the words are wrong, and the one that
+ * is is named.
  * 130: Ctrl-C. Nothing here needs data: graphs are made. */
 #define T_GNN
 #include "t.h"
@@ -57,7 +59,8 @@ TINYI_PRINTF(1, 2) static int run(const char *format, ...)
     va_start(args, format);
     n += vsnprintf(line + n, sizeof line - (size_t)n, format, args);
     va_end(args);
-    (void)snprintf(line + n, sizeof line - (size_t)n, " </dev/null %s%s 2>%s/err", strchr(format, '>') ? "" : ">", strchr(format, '>') ? "" : at("out"), folder);
+    (void)snprintf(line + n, sizeof line - (size_t)n, " </dev/null %s%s 2>%s/err", strchr(format, '>') ? "" : ">",
+                   strchr(format, '>') ? "" : at("out"), folder);
     status = system(line);
     slurp("out", said, sizeof said);
     slurp("err", errors, sizeof errors);
@@ -76,8 +79,8 @@ static int is_there(void)
     const char *tmp = getenv("TMPDIR");
     if (!asked++) {
         (void)snprintf(folder, sizeof folder, "%.150s/tinygraphsXXXXXX", tmp ? tmp : P_tmpdir);
-        there = mkdtemp(folder) != NULL && run("graph --help") == 0 && run("gnn --help") == 0 && run("fastrp --help") == 0 &&
-                run("graph make planted %s --nodes 200", at("g.tgraph")) == 0;
+        there = mkdtemp(folder) != NULL && run("graph --help") == 0 && run("gnn --help") == 0 &&
+                run("fastrp --help") == 0 && run("graph make planted %s --nodes 200", at("g.tgraph")) == 0;
     }
     if (!there) t_skip("the programs do not run here");
     return there;
@@ -86,27 +89,81 @@ static int is_there(void)
 /* each line is refused before anything is done, and the wrong word stands in the sentence */
 static void test_words(void)
 {
-    static const struct { const char *line, *complaint; } bad[] = {
-        { "graph", "graph info FILE" }, { "gnn", "gnn train [FOLDER]" }, { "graph look", "look: there is no such command" }, { "gnn learn", "learn: there is no such command" },
-        { "graph info", "info takes FILE" }, { "graph info a b", "b: one word too many" }, { "graph info a --nonsense", "unknown option: --nonsense" },
-        { "graph info a --fanout 3", "info takes no --fanout" }, { "graph convert a b.tgraph --seed 1", "convert takes no --seed" },
-        { "graph convert a b.csv", "b.csv: a graph is written as .tgraph" }, { "graph convert a b.mtx", "b.mtx" }, { "graph convert a b.npz", "b.npz" }, { "graph make planted b.npy", "b.npy" },
-        { "graph convert a b.tsv --memory 1M", "b.tsv: with --memory" }, { "graph convert a b.tgraph --memory 64Q", "64Q" }, { "graph convert a b.tgraph --memory", "--memory: a value is missing" },
-        { "graph info a --bipartite", "info takes no --bipartite" }, { "graph convert a b.tgraph --nodes 1.5", "--nodes takes a whole number from 1 to 2147483646, not 1.5" },
-        { "graph partition g 8abc", "not 8abc" }, { "graph partition g 0", "from 1 to" }, { "graph partition g 8 --imbalance abc", "--imbalance takes a number from 1e-06 to 1000000, not abc" },
-        { "graph partition g 8 --seed abc", "not abc" }, { "graph partition g 8 --seed -1", "not -1" }, { "graph partition g 8 --seed 1.5", "not 1.5" }, { "graph partition g 8 --seed ''", "--seed: a value is missing" },
-        { "graph partition g 8 --imbalance nan", "not nan" }, { "graph partition g 8 --imbalance 0", "not 0" }, { "graph partition g 8 --imbalance 0x1", "not 0x1" }, { "graph partition g 8 --imbalance ' 1'", "not  1" },
-        { "graph reorder g out 5x", "not 5x" }, { "graph make planted o --degree abc", "--degree takes a number from 0 to 1000000, not abc" }, { "graph make star o", "star: this is neither" },
-        { "graph make planted o --nodes 3 --classes 4", "--classes" }, { "graph make rmat o --classes 4", "--classes: rmat has none" }, { "graph sample g o --fanout 15,", "15,: --fanout" }, { "graph sample g o --fanout 15,x", "15,x" }, { "graph sample g o --fanout 1,-2", "1,-2" },
-        { "graph sample g o --fanout 5 --nodes 3,-1", "3,-1" }, { "graph sample g o --fanout 5 --nodes 1 --seeds 2", "--seeds" }, { "graph sample g o", "sample takes FILE OUT --fanout" },
-        { "gnn train --epochs 2.7", "--epochs takes a whole number from 1 to 4000, not 2.7" }, { "gnn train --epochs 0", "not 0" }, { "gnn train --seeds 2.5", "not 2.5" }, { "gnn train --hidden 0.5", "not 0.5" },
-        { "gnn train --lr fast", "--lr takes a number" }, { "gnn train --lr 0", "not 0" }, { "gnn train --threads 0", "from 1 to 256, not 0" }, { "gnn train --dropout 1", "not 1" }, { "gnn train --seed", "--seed: a value is missing" },
-        { "gnn train --layers lstm", "lstm" }, { "gnn train --nothing", "unknown option: --nothing" }, { "gnn train a b", "a second folder: b" }, { "gnn train a --rings", "--rings" },
-        { "gnn train --bits 2", "train takes no --bits" }, { "gnn quantize --links", "quantize takes no --links" }, { "gnn infer --model m --epochs 3", "infer takes no --epochs" }, { "gnn infer", "there is no --model" },
-        { "gnn train --rows --no-rows", "--rows" }, { "gnn train --splits 2 --seeds 2", "--splits" }, { "gnn train --links --split 1", "--links" }, { "gnn train --model m", "train takes no --model" },
-        { "fastrp -d 12abc", "-d takes a whole number from 1 to 1048576, not 12abc" }, { "fastrp -d 0", "not 0" }, { "fastrp --beta abc", "--beta takes a number" }, { "fastrp -s abc", "-s takes a number" },
-        { "fastrp --tile abc", "--tile takes a whole number" }, { "fastrp --seed -1", "not -1" }, { "fastrp --powers 1,,2", "1,,2" }, { "fastrp --powers 1,2,", "1,2," }, { "fastrp --powers 1,x", "1,x" },
-        { "fastrp -o", "-o: a value is missing" }, { "fastrp a b", "a second graph: b" }, { "fastrp --loud", "unknown option: --loud" } };
+    static const struct { const char *line, *complaint;
+    } bad[] = { { "graph", "graph info FILE" },
+                { "gnn", "gnn train [FOLDER]" },
+                { "graph look", "look: there is no such command" },
+                { "gnn learn", "learn: there is no such command" },
+                { "graph info", "info takes FILE" },
+                { "graph info a b", "b: one word too many" },
+                { "graph info a --nonsense", "unknown option: --nonsense" },
+                { "graph info a --fanout 3", "info takes no --fanout" },
+                { "graph convert a b.tgraph --seed 1", "convert takes no --seed" },
+                { "graph convert a b.csv", "b.csv: a graph is written as .tgraph" },
+                { "graph convert a b.mtx", "b.mtx" },
+                { "graph convert a b.npz", "b.npz" },
+                { "graph make planted b.npy", "b.npy" },
+                { "graph convert a b.tsv --memory 1M", "b.tsv: with --memory" },
+                { "graph convert a b.tgraph --memory 64Q", "64Q" },
+                { "graph convert a b.tgraph --memory", "--memory: a value is missing" },
+                { "graph info a --bipartite", "info takes no --bipartite" },
+                { "graph convert a b.tgraph --nodes 1.5",
+                  "--nodes takes a whole number from 1 to 2147483646, not 1.5" },
+                { "graph partition g 8abc", "not 8abc" },
+                { "graph partition g 0", "from 1 to" },
+                { "graph partition g 8 --imbalance abc", "--imbalance takes a number from 1e-06 to 1000000, not abc" },
+                { "graph partition g 8 --seed abc", "not abc" },
+                { "graph partition g 8 --seed -1", "not -1" },
+                { "graph partition g 8 --seed 1.5", "not 1.5" },
+                { "graph partition g 8 --seed ''", "--seed: a value is missing" },
+                { "graph partition g 8 --imbalance nan", "not nan" },
+                { "graph partition g 8 --imbalance 0", "not 0" },
+                { "graph partition g 8 --imbalance 0x1", "not 0x1" },
+                { "graph partition g 8 --imbalance ' 1'", "not  1" },
+                { "graph reorder g out 5x", "not 5x" },
+                { "graph make planted o --degree abc", "--degree takes a number from 0 to 1000000, not abc" },
+                { "graph make star o", "star: this is neither" },
+                { "graph make planted o --nodes 3 --classes 4", "--classes" },
+                { "graph make rmat o --classes 4", "--classes: rmat has none" },
+                { "graph sample g o --fanout 15,", "15,: --fanout" },
+                { "graph sample g o --fanout 15,x", "15,x" },
+                { "graph sample g o --fanout 1,-2", "1,-2" },
+                { "graph sample g o --fanout 5 --nodes 3,-1", "3,-1" },
+                { "graph sample g o --fanout 5 --nodes 1 --seeds 2", "--seeds" },
+                { "graph sample g o", "sample takes FILE OUT --fanout" },
+                { "gnn train --epochs 2.7", "--epochs takes a whole number from 1 to 4000, not 2.7" },
+                { "gnn train --epochs 0", "not 0" },
+                { "gnn train --seeds 2.5", "not 2.5" },
+                { "gnn train --hidden 0.5", "not 0.5" },
+                { "gnn train --lr fast", "--lr takes a number" },
+                { "gnn train --lr 0", "not 0" },
+                { "gnn train --threads 0", "from 1 to 256, not 0" },
+                { "gnn train --dropout 1", "not 1" },
+                { "gnn train --seed", "--seed: a value is missing" },
+                { "gnn train --layers lstm", "lstm" },
+                { "gnn train --nothing", "unknown option: --nothing" },
+                { "gnn train a b", "a second folder: b" },
+                { "gnn train a --rings", "--rings" },
+                { "gnn train --bits 2", "train takes no --bits" },
+                { "gnn quantize --links", "quantize takes no --links" },
+                { "gnn infer --model m --epochs 3", "infer takes no --epochs" },
+                { "gnn infer", "there is no --model" },
+                { "gnn train --rows --no-rows", "--rows" },
+                { "gnn train --splits 2 --seeds 2", "--splits" },
+                { "gnn train --links --split 1", "--links" },
+                { "gnn train --model m", "train takes no --model" },
+                { "fastrp -d 12abc", "-d takes a whole number from 1 to 1048576, not 12abc" },
+                { "fastrp -d 0", "not 0" },
+                { "fastrp --beta abc", "--beta takes a number" },
+                { "fastrp -s abc", "-s takes a number" },
+                { "fastrp --tile abc", "--tile takes a whole number" },
+                { "fastrp --seed -1", "not -1" },
+                { "fastrp --powers 1,,2", "1,,2" },
+                { "fastrp --powers 1,2,", "1,2," },
+                { "fastrp --powers 1,x", "1,x" },
+                { "fastrp -o", "-o: a value is missing" },
+                { "fastrp a b", "a second graph: b" },
+                { "fastrp --loud", "unknown option: --loud" } };
     size_t i;
     if (!is_there()) return;
     for (i = 0; i < T_COUNT(bad); i++) {
@@ -138,7 +195,8 @@ static void test_graph(void)
     T_EQ_INT(size_of("x.npy"), 128 + 3 * 4 * 4);
 }
 
-/* A file of two sets of nodes, of which one is far larger: whoever refuses it, nothing is indexed by the wrong one. convert knows them when it is told. */
+/* A file of two sets of nodes, of which one is far larger: whoever refuses it, nothing is indexed by the wrong one.
+ * convert knows them when it is told. */
 static void test_two_sets(void)
 {
     static const int32_t src[2] = { 90000, 4 }, dst[2] = { 0, 1 };
@@ -148,7 +206,12 @@ static void test_two_sets(void)
     tgnn_graph *g = NULL;
     char text[100];
     size_t i;
-    static const char *const command[] = { "info %s", "partition %s 2", "reorder %s out.tgraph rcm", "sample %s out.tgraph --fanout 2", "convert %s out.tgraph", "convert %s out.tgraph --bipartite --loops" };
+    static const char *const command[] = { "info %s",
+                                           "partition %s 2",
+                                           "reorder %s out.tgraph rcm",
+                                           "sample %s out.tgraph --fanout 2",
+                                           "convert %s out.tgraph",
+                                           "convert %s out.tgraph --bipartite --loops" };
     if (is_there()) {
         e.n = 2;
         e.n_dst = 5;                        /* the last ones have no edges */
@@ -205,7 +268,9 @@ static void test_outputs(void)
     }
     spill("kept.svg", "as it was");
     spill("m.safetensors.part", "as it was");
-    T_EQ_INT(run("gnn train --quiet --epochs 2 --svg %s --save %s --curve %s/no/such/c.svg", at("kept.svg"), at("m"), folder), 1);
+    T_EQ_INT(run("gnn train --quiet --epochs 2 --svg %s --save %s --curve %s/no/such/c.svg", at("kept.svg"), at("m"),
+                 folder),
+             1);
     slurp("kept.svg", text, sizeof text);
     T_EQ_TEXT(text, "as it was");
     slurp("m.safetensors.part", text, sizeof text);
@@ -242,8 +307,12 @@ static void test_outputs(void)
 /* a number of nodes that no graph can have is refused, not taken for a remark; what is no number of nodes is one */
 static void test_many_nodes(void)
 {
-    static const struct { const char *head; int nodes; } line[] = {
-        { "# nodes 4294967296", 0 }, { "# nodes 2147483648", 0 }, { "# nodes 100000000000000000000000000", 0 }, { "# nodes 12", 12 }, { "# nodes 4294967296 or so", 2 }, { "# nodes: 4294967296", 2 }, { "# nodes -5", 2 } };
+    static const struct { const char *head; int nodes;
+    } line[] = {
+        { "# nodes 4294967296", 0 }, { "# nodes 2147483648", 0 },       { "# nodes 100000000000000000000000000", 0 },
+        { "# nodes 12", 12 },        { "# nodes 4294967296 or so", 2 }, { "# nodes: 4294967296", 2 },
+        { "# nodes -5", 2 }
+    };
     char text[200];
     size_t i;
     int k;
@@ -252,7 +321,8 @@ static void test_many_nodes(void)
         for (k = 0; k < 2; k++) {           /* in memory, and in pieces */
             (void)snprintf(text, sizeof text, "%s\n0\t1\n", line[i].head);
             spill("w.tsv", text);
-            T_EQ_INT(run("graph convert %s %s %s", at("w.tsv"), at("w.tgraph"), k ? "--memory 1M" : ""), line[i].nodes ? 0 : 1);
+            T_EQ_INT(run("graph convert %s %s %s", at("w.tsv"), at("w.tgraph"), k ? "--memory 1M" : ""),
+                     line[i].nodes ? 0 : 1);
             if (!line[i].nodes) {
                 COMPLAINS("line 1: \"");
                 COMPLAINS("where a number of nodes, at most 2147483647, should stand");
@@ -268,10 +338,12 @@ static void test_many_nodes(void)
     (void)remove(at("w.tgraph"));
 }
 
-/* FastRP in the place of features is said, with the file that somebody may have taken for them; files of the folder are not written over */
+/* FastRP in the place of features is said, with the file that somebody may have taken for them; files of the folder are
+ * not written over */
 static void test_folder(void)
 {
-    static const char *const bad[] = { "-o %s/labels.txt", "--log %s/splits.txt", "--svg %s/edges.tsv", "--curve %s/labels.txt", "--save %s/net" };
+    static const char *const bad[] = { "-o %s/labels.txt", "--log %s/splits.txt", "--svg %s/edges.tsv",
+                                       "--curve %s/labels.txt", "--save %s/net" };
     char text[300];
     size_t i;
     if (!is_there()) return;
@@ -379,7 +451,8 @@ static pid_t start(const char *const *word)
     if (child) return child;
     (void)alarm(120);                                       /* whatever happens, it ends */
     (void)snprintf(program, sizeof program, "%s/%s", build ? build : "build", word[0]);
-    if (!freopen("/dev/null", "r", stdin) || !freopen(at("out"), "w", stdout) || !freopen(at("err"), "w", stderr)) _exit(127);
+    if (!freopen("/dev/null", "r", stdin) || !freopen(at("out"), "w", stdout) || !freopen(at("err"), "w", stderr))
+        _exit(127);
     (void)execv(program, (char *const *)(intptr_t)word);
     _exit(127);
 }
@@ -395,7 +468,8 @@ static int ended(pid_t child)
 /* Ctrl-C in training: the epochs that were are in --log, the net of the last one is kept and judged */
 static void test_stopped_training(void)
 {
-    const char *word[] = { "gnn", "train", "--epochs", "4000", "--threads", "1", "--quiet", "--save", NULL, "--log", NULL, NULL };
+    const char *word[] = { "gnn",     "train",  "--epochs", "4000",  "--threads", "1",
+                           "--quiet", "--save", NULL,       "--log", NULL,        NULL };
     pid_t child;
     if (!is_there()) return;
     (void)remove(at("m.safetensors"));
@@ -428,20 +502,24 @@ static void test_stopped_convert(void)
     child = start(word);
     (void)alarm(120);                                       /* nobody may read */
     to = open(at("pipe"), O_WRONLY);
-    T_TRUE(child > 0 && to >= 0 && write(to, text, n) > 0 && wait_for("c.tgraph.runs0.part", 0) && !kill(child, SIGINT));
+    T_TRUE(child > 0 && to >= 0 && write(to, text, n) > 0 && wait_for("c.tgraph.runs0.part", 0) &&
+           !kill(child, SIGINT));
     (void)!write(to, text, n);
     (void)close(to);
     T_EQ_INT(ended(child), 130);
     (void)alarm(0);
     COMPLAINS("stopped");
-    T_TRUE(size_of("c.tgraph") < 0 && size_of("c.tgraph.part") < 0 && size_of("c.tgraph.runs0.part") < 0 && size_of("c.tgraph.runs1.part") < 0);
+    T_TRUE(size_of("c.tgraph") < 0 && size_of("c.tgraph.part") < 0 && size_of("c.tgraph.runs0.part") < 0 &&
+           size_of("c.tgraph.runs1.part") < 0);
     (void)signal(SIGPIPE, SIG_DFL);
 }
 
 static void tidy(void)
 {
-    static const char *const names[] = { "out", "err", "g.tgraph", "r.tgraph", "w.tsv", "s.tsv", "w.tgraph", "x.npy", "two.tgraph", "two.tsv", "kept.svg", "c.svg", "m.json", "m.safetensors",
-                                         "edges.tsv", "labels.txt", "splits.txt", "features.npy", "log.tsv", "pipe" };
+    static const char *const names[] = { "out",        "err",        "g.tgraph",     "r.tgraph",      "w.tsv",
+                                         "s.tsv",      "w.tgraph",   "x.npy",        "two.tgraph",    "two.tsv",
+                                         "kept.svg",   "c.svg",      "m.json",       "m.safetensors", "edges.tsv",
+                                         "labels.txt", "splits.txt", "features.npy", "log.tsv",       "pipe" };
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) (void)remove(at(names[i]));
     (void)rmdir(folder);

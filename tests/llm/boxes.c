@@ -1,7 +1,7 @@
 /* tests/llm/boxes.c - files of the forms before there were boxes are still read, and what is written is a box
  *
- * tests/golden/boxes holds a file of each older form, written by the last program that wrote them (T_RECORD=folder in the environment
- * writes those of today). Each is read, and compared with the same thing made anew.                                      */
+ * tests/golden/boxes holds a file of each older form, written by the last program that wrote them (T_RECORD=folder in
+ * the environment writes those of today). Each is read, and compared with the same thing made anew. */
 #include "t.h"
 
 #define OLD(name) "tests/golden/boxes/" name
@@ -14,11 +14,13 @@ enum { D = 32, V = 40 };
 /* a llama of one layer, its matrices in blocks, with a vocabulary: the file of a model, which is no format of ours */
 static tiny_status make_model(tiny_ctx *ctx, const char *path)
 {
-    static const struct { const char *name; int rank; uint64_t dim[2]; } tensors[] = {
-        { "token_embd.weight", 2, { D, V } }, { "output.weight", 2, { D, V } }, { "output_norm.weight", 1, { D, 1 } }, { "blk.0.attn_norm.weight", 1, { D, 1 } },
-        { "blk.0.ffn_norm.weight", 1, { D, 1 } }, { "blk.0.attn_q.weight", 2, { D, D } }, { "blk.0.attn_k.weight", 2, { D, D } }, { "blk.0.attn_v.weight", 2, { D, D } },
-        { "blk.0.attn_output.weight", 2, { D, D } }, { "blk.0.ffn_gate.weight", 2, { D, D } }, { "blk.0.ffn_up.weight", 2, { D, D } }, { "blk.0.ffn_down.weight", 2, { D, D } }
-    };
+    static const struct { const char *name; int rank; uint64_t dim[2];
+    } tensors[] = { { "token_embd.weight", 2, { D, V } },        { "output.weight", 2, { D, V } },
+                    { "output_norm.weight", 1, { D, 1 } },       { "blk.0.attn_norm.weight", 1, { D, 1 } },
+                    { "blk.0.ffn_norm.weight", 1, { D, 1 } },    { "blk.0.attn_q.weight", 2, { D, D } },
+                    { "blk.0.attn_k.weight", 2, { D, D } },      { "blk.0.attn_v.weight", 2, { D, D } },
+                    { "blk.0.attn_output.weight", 2, { D, D } }, { "blk.0.ffn_gate.weight", 2, { D, D } },
+                    { "blk.0.ffn_up.weight", 2, { D, D } },      { "blk.0.ffn_down.weight", 2, { D, D } } };
     static float x[D * V];
     static unsigned char q[2 * D * V];
     const tllm_format *f = tllm_format_of(TLLM_FORMAT_Q8_0);
@@ -57,7 +59,8 @@ static tiny_status make_model(tiny_ctx *ctx, const char *path)
     for (i = 0; i < T_COUNT(tensors); i++) {
         name.at = tensors[i].name;
         name.n = strlen(name.at);
-        (void)tllm_writer_put_tensor(ctx, w, name, tensors[i].rank == 2 ? TLLM_FORMAT_Q8_0 : TLLM_FORMAT_F32, tensors[i].rank, tensors[i].dim, tensors[i].rank == 2 ? (const void *)q : x);
+        (void)tllm_writer_put_tensor(ctx, w, name, tensors[i].rank == 2 ? TLLM_FORMAT_Q8_0 : TLLM_FORMAT_F32,
+                                     tensors[i].rank, tensors[i].dim, tensors[i].rank == 2 ? (const void *)q : x);
     }
     st = tllm_writer_finish(ctx, w);
     tllm_writer_close(ctx, w);

@@ -1,9 +1,9 @@
 /* tests/llm/growth.c - nothing that comes from outside takes quadratic time
  *
- * Each case makes its input at n, 2n and 4n and counts the work of the calls: every basic block of the implementation that runs
- * (the compiler calls a counter at each, see the Makefile), and every 16 bytes that the allocator gives or moves. No clock. Work
- * that grows with n log n is about 4.5 times as much at 4n; the limit is 6, quadratic work would be 16. Where the compiler
- * cannot count blocks, the allocator alone is counted.                                                                     */
+ * Each case makes its input at n, 2n and 4n and counts the work of the calls: every basic block of the implementation
+ * that runs (the compiler calls a counter at each, see the Makefile), and every 16 bytes that the allocator gives or
+ * moves. No clock. Work that grows with n log n is about 4.5 times as much at 4n; the limit is 6, quadratic work would
+ * be 16. Where the compiler cannot count blocks, the allocator alone is counted. */
 #ifdef T_STEPS
 #define TINYLLM_ALL
 #define TINYLLM_IMPLEMENTATION
@@ -15,7 +15,8 @@
 #include "llm/file/kit.h"
 
 #ifdef T_STEPS
-extern volatile unsigned long long t_steps;     /* the calls that change it are added after the compiler has looked for them */
+extern volatile unsigned long long
+    t_steps; /* the calls that change it are added after the compiler has looked for them */
 #else
 static volatile unsigned long long t_steps;
 #endif
@@ -29,7 +30,8 @@ static void *counted_realloc(void *user, void *old, size_t old_bytes, size_t n_b
     return t_alloc_realloc(user, old, old_bytes, n_bytes);
 }
 
-/* A buffer that doubles as it fills may take twice the share that is due at 4n, so that the allocator alone proves less. */
+/* A buffer that doubles as it fills may take twice the share that is due at 4n, so that the allocator alone proves
+ * less. */
 #ifdef T_STEPS
 #define MOST 6.0
 #else
@@ -56,9 +58,11 @@ static void open_and_find(tiny_ctx *ctx, kit_image *m, int safetensors)
 {
     tllm_gguf *g = NULL;
     const char *wrong = NULL;
-    if (safetensors) for (work_from = 0; work_from < 8; work_from++) m->b[work_from] = (unsigned char)((m->n - 8) >> 8 * work_from);
-    COUNT(T_OK(safetensors ? tllm_safetensors_open_memory(ctx, m->b, m->n, &g) : tllm_gguf_open_memory(ctx, m->b, m->n, &g));
-          if (g) wrong = kit_walk(g));      /* the walk finds every key and tensor by its name */
+    if (safetensors)
+        for (work_from = 0; work_from < 8; work_from++) m->b[work_from] = (unsigned char)((m->n - 8) >> 8 * work_from);
+    COUNT(T_OK(safetensors ? tllm_safetensors_open_memory(ctx, m->b, m->n, &g)
+                           : tllm_gguf_open_memory(ctx, m->b, m->n, &g));
+          if (g) wrong = kit_walk(g)); /* the walk finds every key and tensor by its name */
     T_TRUE(g && !wrong);
     tllm_gguf_close(ctx, g);
     kit_free(m);
@@ -102,7 +106,9 @@ static void safetensors_tensors(tiny_ctx *ctx, size_t n)
     kit_image m = { NULL, 0, 0 };
     size_t i;
     kit_u64(&m, 0);
-    for (i = 0; i < n; i++) putf(&m, "%s\"\\u0074%lx\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%lu,%lu]}", i ? "," : "{", (unsigned long)i, (unsigned long)(n - 1 - i), (unsigned long)(n - i));
+    for (i = 0; i < n; i++)
+        putf(&m, "%s\"\\u0074%lx\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%lu,%lu]}", i ? "," : "{",
+             (unsigned long)i, (unsigned long)(n - 1 - i), (unsigned long)(n - i));
     put(&m, "}");
     {
         tllm_gguf *g = NULL;
@@ -123,14 +129,21 @@ static void safetensors_keys(tiny_ctx *ctx, size_t n)
     size_t i;
     kit_u64(&m, 0);
     put(&m, "{\"__metadata__\":");
-    for (i = 0; i < n; i++) putf(&m, "%s\"a key of the file %lx\":\"its value, as a text, is longer than it must be\"", i ? "," : "{", (unsigned long)i);
+    for (i = 0; i < n; i++)
+        putf(&m, "%s\"a key of the file %lx\":\"its value, as a text, is longer than it must be\"", i ? "," : "{",
+             (unsigned long)i);
     put(&m, "}}");
     open_and_find(ctx, &m, 1);
 }
 
 /* ---- vocabularies ------------------------------------------------------------------------------------------------ */
 
-typedef struct words { tllm_vocab_desc d; tllm_text *text, *merge; float *score; int32_t *type, special[TLLM_SPECIAL_COUNT]; } words;
+typedef struct words {
+    tllm_vocab_desc d;
+    tllm_text *text, *merge;
+    float *score;
+    int32_t *type, special[TLLM_SPECIAL_COUNT];
+} words;
 
 /* room for n tokens and merges, the first two are "a" and "b" */
 static words words_of(const char *model, size_t n)
@@ -186,7 +199,8 @@ static void vocab_size(tiny_ctx *ctx, size_t n, int same, int32_t type)
             w.merge[i] = kit_name("a b");
         }
         w.d.n_merges = n;
-        COUNT(T_OK(tllm_vocab_make(ctx, &w.d, &v)); if (v) T_OK(tllm_encode(ctx, v, "abba a0a1 a22", 13, TLLM_ENCODE_SPECIAL, &t)));
+        COUNT(T_OK(tllm_vocab_make(ctx, &w.d, &v));
+              if (v) T_OK(tllm_encode(ctx, v, "abba a0a1 a22", 13, TLLM_ENCODE_SPECIAL, &t)));
         tllm_tokens_free(ctx, &t);
         tllm_vocab_close(ctx, v);
         t_free_blocks();
@@ -221,7 +235,11 @@ static void encode_with(tiny_ctx *ctx, const char *model, size_t n)
             memset(&t, 0, sizeof t);
             memset(&b, 0, sizeof b);
             t_now.rand_at = 1;
-            for (i = 0; i < n; i++) text[i] = k == 0 ? 'a' : k == 1 ? (char)('a' + t_rand_below(2)) : k == 2 ? "<x>"[i % 3] : "\xff\xf0\x9f '\n"[t_rand_below(6)];
+            for (i = 0; i < n; i++)
+                text[i] = k == 0   ? 'a'
+                          : k == 1 ? (char)('a' + t_rand_below(2))
+                          : k == 2 ? "<x>"[i % 3]
+                                   : "\xff\xf0\x9f '\n"[t_rand_below(6)];
             COUNT(T_OK(tllm_encode(ctx, v, text, n, TLLM_ENCODE_SPECIAL, &t)));
             COUNT(T_OK(tllm_decode(ctx, v, t.id, t.n, TLLM_DECODE_SPECIAL, &b)));
             b.n = 0;
@@ -242,7 +260,7 @@ static void encode_unigram(tiny_ctx *ctx, size_t n) { encode_with(ctx, "t5", n);
 static void encode_rwkv(tiny_ctx *ctx, size_t n) { encode_with(ctx, "rwkv", n); }
 static void encode_plamo(tiny_ctx *ctx, size_t n) { encode_with(ctx, "plamo2", n); }
 
-/* ---- grammars and schemas ------------------------------------------------------------------------------------------ */
+/* ---- grammars and schemas ---------------------------------------------------------------------------------------- */
 
 static void follow(tiny_ctx *ctx, kit_image *grammar, kit_image *text, size_t n_piece)
 {
@@ -250,12 +268,12 @@ static void follow(tiny_ctx *ctx, kit_image *grammar, kit_image *text, size_t n_
     tllm_grammar_state *s = NULL;
     size_t i;
     int may = 0;
-    COUNT(if (T_OK(tllm_grammar_open(ctx, (const char *)grammar->b, grammar->n, "root", &g)) && T_OK(tllm_grammar_begin(ctx, g, &s)))
-              for (i = 0; i < text->n; i += n_piece) {
-                  const size_t k = text->n - i < n_piece ? text->n - i : n_piece;
-                  T_OK(tllm_grammar_accepts(ctx, s, (const char *)text->b + i, k, &may));
-                  T_OK(tllm_grammar_advance(ctx, s, (const char *)text->b + i, k));
-              });
+    COUNT(if (T_OK(tllm_grammar_open(ctx, (const char *)grammar->b, grammar->n, "root", &g)) &&
+              T_OK(tllm_grammar_begin(ctx, g, &s))) for (i = 0; i < text->n; i += n_piece) {
+        const size_t k = text->n - i < n_piece ? text->n - i : n_piece;
+        T_OK(tllm_grammar_accepts(ctx, s, (const char *)text->b + i, k, &may));
+        T_OK(tllm_grammar_advance(ctx, s, (const char *)text->b + i, k));
+    });
     T_TRUE(may);
     tllm_grammar_free(ctx, s);
     tllm_grammar_close(ctx, g);
@@ -267,7 +285,9 @@ static void grammar_rules(tiny_ctx *ctx, size_t n)      /* a chain, and every ru
     kit_image g = { NULL, 0, 0 }, t = { NULL, 0, 0 };
     size_t i;
     put(&g, "root ::= r0\n");
-    for (i = 0; i < n; i++) putf(&g, "r%lu ::= \"a%lu\" | \"b\" r%lu\n", (unsigned long)i, (unsigned long)i, (unsigned long)(i + 1 < n ? i + 1 : 0));
+    for (i = 0; i < n; i++)
+        putf(&g, "r%lu ::= \"a%lu\" | \"b\" r%lu\n", (unsigned long)i, (unsigned long)i,
+             (unsigned long)(i + 1 < n ? i + 1 : 0));
     many(&t, "b", n);
     put(&t, "a0");
     follow(ctx, &g, &t, 5);
@@ -313,9 +333,9 @@ static void mask(tiny_ctx *ctx, size_t n, int longer)
         bytes[at++] = (char)('a' + i % 4);
         end[i] = (uint32_t)at;
     }
-    COUNT(
-        if (T_OK(tllm_pieces_open(ctx, bytes, end, i, &p)) && T_OK(tllm_grammar_open(ctx, rules, sizeof rules - 1, "root", &g)) && T_OK(tllm_grammar_begin(ctx, g, &s)))
-            T_OK(tllm_grammar_mask(ctx, s, p, may)));
+    COUNT(if (T_OK(tllm_pieces_open(ctx, bytes, end, i, &p)) &&
+              T_OK(tllm_grammar_open(ctx, rules, sizeof rules - 1, "root", &g)) && T_OK(tllm_grammar_begin(ctx, g, &s)))
+              T_OK(tllm_grammar_mask(ctx, s, p, may)));
     tllm_grammar_free(ctx, s);
     tllm_grammar_close(ctx, g);
     tllm_pieces_close(ctx, p);
@@ -338,7 +358,8 @@ static void schema(tiny_ctx *ctx, kit_image *m)
     char *text = NULL;
     size_t n = 0;
     tllm_grammar *g = NULL;
-    COUNT(if (T_OK(tllm_schema_grammar(ctx, (const char *)m->b, m->n, &text, &n))) T_OK(tllm_grammar_open(ctx, text, n, "root", &g)));
+    COUNT(if (T_OK(tllm_schema_grammar(ctx, (const char *)m->b, m->n, &text, &n)))
+              T_OK(tllm_grammar_open(ctx, text, n, "root", &g)));
     tllm_grammar_close(ctx, g);
     tiny_free(ctx, text);
     kit_free(m);
@@ -377,7 +398,9 @@ static void schema_refs(tiny_ctx *ctx, size_t n)
     kit_image m = { NULL, 0, 0 };
     size_t i;
     put(&m, "{\"$ref\":\"#/$defs/d0\",\"$defs\":");
-    for (i = 0; i < n; i++) putf(&m, "%s\"d%lu\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/d%lu\"}}", i ? "," : "{", (unsigned long)i, (unsigned long)((i + 1) % n));
+    for (i = 0; i < n; i++)
+        putf(&m, "%s\"d%lu\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/d%lu\"}}", i ? "," : "{",
+             (unsigned long)i, (unsigned long)((i + 1) % n));
     put(&m, "}}");
     schema(ctx, &m);
 }
@@ -390,7 +413,7 @@ static void schema_depth(tiny_ctx *ctx, size_t n)
     schema(ctx, &m);
 }
 
-/* ---- templates ------------------------------------------------------------------------------------------------------ */
+/* ---- templates --------------------------------------------------------------------------------------------------- */
 
 static void render(tiny_ctx *ctx, kit_image *source, kit_image *messages)
 {
@@ -401,7 +424,8 @@ static void render(tiny_ctx *ctx, kit_image *source, kit_image *messages)
     memset(&v, 0, sizeof v);
     v.messages_json = messages && messages->n ? (const char *)messages->b : "[]";
     v.messages_json_bytes = messages && messages->n ? messages->n : 2;
-    COUNT(if (T_OK(tllm_template_open(ctx, (const char *)source->b, source->n, &t))) T_OK(tllm_template_run(ctx, t, &v, &text, &n)));
+    COUNT(if (T_OK(tllm_template_open(ctx, (const char *)source->b, source->n, &t)))
+              T_OK(tllm_template_run(ctx, t, &v, &text, &n)));
     T_TRUE(n > 0);
     tiny_free(ctx, text);
     tllm_template_close(ctx, t);
@@ -412,14 +436,18 @@ static void template_blocks(tiny_ctx *ctx, size_t n)
 {
     kit_image m = { NULL, 0, 0 };
     size_t i;
-    for (i = 0; i < n; i++) putf(&m, "{%% if messages %%}a{%% else %%}{{ 'b%lu' + 'c' }}{%% endif %%}{# %lu #}{%% set v%lu = %lu %%}{{ v%lu }}", (unsigned long)i, (unsigned long)i, (unsigned long)(i % 50), (unsigned long)i, (unsigned long)(i % 50));
+    for (i = 0; i < n; i++)
+        putf(&m,
+             "{%% if messages %%}a{%% else %%}{{ 'b%lu' + 'c' }}{%% endif %%}{# %lu #}{%% set v%lu = %lu %%}{{ v%lu }}",
+             (unsigned long)i, (unsigned long)i, (unsigned long)(i % 50), (unsigned long)i, (unsigned long)(i % 50));
     render(ctx, &m, NULL);
 }
 static void template_names(tiny_ctx *ctx, size_t n)     /* each block another variable */
 {
     kit_image m = { NULL, 0, 0 };
     size_t i;
-    for (i = 0; i < n; i++) putf(&m, "{%% set name%lu = %lu %%}{{ name%lu }}", (unsigned long)i, (unsigned long)i, (unsigned long)(i / 2));
+    for (i = 0; i < n; i++)
+        putf(&m, "{%% set name%lu = %lu %%}{{ name%lu }}", (unsigned long)i, (unsigned long)i, (unsigned long)(i / 2));
     render(ctx, &m, NULL);
 }
 static void template_depth(tiny_ctx *ctx, size_t n)
@@ -449,8 +477,10 @@ static void template_messages(tiny_ctx *ctx, size_t n)
 {
     kit_image m = { NULL, 0, 0 }, j = { NULL, 0, 0 };
     size_t i;
-    put(&m, "{% for m in messages %}{{ loop.index0 }}{{ messages[loop.index0].content | trim }}{{ messages[-1].role }}{% endfor %}{{ messages | length }}{{ messages | tojson }}");
-    for (i = 0; i < n; i++) putf(&j, "%s{\"role\":\"user\",\"content\":\" words \\u00e9 %lu\"}", i ? "," : "[", (unsigned long)i);
+    put(&m, "{% for m in messages %}{{ loop.index0 }}{{ messages[loop.index0].content | trim }}{{ messages[-1].role "
+            "}}{% endfor %}{{ messages | length }}{{ messages | tojson }}");
+    for (i = 0; i < n; i++)
+        putf(&j, "%s{\"role\":\"user\",\"content\":\" words \\u00e9 %lu\"}", i ? "," : "[", (unsigned long)i);
     put(&j, "]");
     render(ctx, &m, &j);
 }
@@ -458,7 +488,8 @@ static void template_members(tiny_ctx *ctx, size_t n)
 {
     kit_image m = { NULL, 0, 0 }, j = { NULL, 0, 0 };
     size_t i;
-    put(&m, "{% for k in messages[0] %}{{ messages[0][k] }}{% endfor %}{% for k, v in messages[0].items() %}{{ k }}{% endfor %}");
+    put(&m, "{% for k in messages[0] %}{{ messages[0][k] }}{% endfor %}{% for k, v in messages[0].items() %}{{ k }}{% "
+            "endfor %}");
     for (i = 0; i < n; i++) putf(&j, "%s\"key%lu\":%lu", i ? "," : "[{", (unsigned long)i, (unsigned long)i);
     put(&j, "}]");
     render(ctx, &m, &j);
@@ -472,7 +503,7 @@ static void template_json_depth(tiny_ctx *ctx, size_t n)
     render(ctx, &m, &j);
 }
 
-/* ---- the counter itself: it sees a loop in a loop, and it sees one that is none -------------------------------------- */
+/* ---- the counter itself: it sees a loop in a loop, and it sees one that is none ---------------------------------- */
 
 static volatile unsigned sink;
 static void squared(tiny_ctx *ctx, size_t n)
@@ -500,21 +531,40 @@ static void grows(tiny_ctx *ctx, void (*run)(tiny_ctx *, size_t), size_t n, doub
 
 static void test_growth(void)
 {
-    static const struct { const char *what; void (*run)(tiny_ctx *, size_t); size_t n; } row[] = {
-        { "GGUF keys", gguf_keys, 2000 }, { "GGUF tensors", gguf_tensors, 2000 }, { "GGUF texts in a list", gguf_texts, 8000 },
-        { "safetensors tensors", safetensors_tensors, 2000 }, { "safetensors keys", safetensors_keys, 2000 },
-        { "tokens and merges", vocab_tokens, 2000 }, { "tokens that are one", vocab_twins, 2000 }, { "tokens of users", vocab_users, 2000 },
-        { "text, SentencePiece", encode_spm, 4000 }, { "text, BPE", encode_bpe, 4000 }, { "text, WordPiece", encode_wordpiece, 4000 },
-        { "text, unigram", encode_unigram, 4000 }, { "text, RWKV", encode_rwkv, 4000 }, { "text, PLaMo", encode_plamo, 4000 },
-        { "grammar rules", grammar_rules, 1000 }, { "grammar alternatives", grammar_choices, 1000 }, { "grammar groups", grammar_groups, 45 },
-        { "text of a grammar", grammar_text, 2000 }, { "brackets in a grammar", grammar_depth, 2000 },
-        { "mask of equal pieces", mask_alike, 2000 }, { "mask of longer ones", mask_longer, 2000 },
-        { "schema properties", schema_properties, 500 }, { "schema optional ones", schema_optional, 500 }, { "schema enum", schema_enum, 500 },
-        { "schema $refs", schema_refs, 500 }, { "schema depth", schema_depth, 20 },
-        { "template blocks", template_blocks, 300 }, { "template variables", template_names, 300 }, { "template depth", template_depth, 20 },
-        { "template operands", template_operands, 1000 }, { "messages", template_messages, 500 }, { "members of one", template_members, 500 },
-        { "depth of messages", template_json_depth, 20 }
-    };
+    static const struct { const char *what; void (*run)(tiny_ctx *, size_t); size_t n;
+    } row[] = { { "GGUF keys", gguf_keys, 2000 },
+                { "GGUF tensors", gguf_tensors, 2000 },
+                { "GGUF texts in a list", gguf_texts, 8000 },
+                { "safetensors tensors", safetensors_tensors, 2000 },
+                { "safetensors keys", safetensors_keys, 2000 },
+                { "tokens and merges", vocab_tokens, 2000 },
+                { "tokens that are one", vocab_twins, 2000 },
+                { "tokens of users", vocab_users, 2000 },
+                { "text, SentencePiece", encode_spm, 4000 },
+                { "text, BPE", encode_bpe, 4000 },
+                { "text, WordPiece", encode_wordpiece, 4000 },
+                { "text, unigram", encode_unigram, 4000 },
+                { "text, RWKV", encode_rwkv, 4000 },
+                { "text, PLaMo", encode_plamo, 4000 },
+                { "grammar rules", grammar_rules, 1000 },
+                { "grammar alternatives", grammar_choices, 1000 },
+                { "grammar groups", grammar_groups, 45 },
+                { "text of a grammar", grammar_text, 2000 },
+                { "brackets in a grammar", grammar_depth, 2000 },
+                { "mask of equal pieces", mask_alike, 2000 },
+                { "mask of longer ones", mask_longer, 2000 },
+                { "schema properties", schema_properties, 500 },
+                { "schema optional ones", schema_optional, 500 },
+                { "schema enum", schema_enum, 500 },
+                { "schema $refs", schema_refs, 500 },
+                { "schema depth", schema_depth, 20 },
+                { "template blocks", template_blocks, 300 },
+                { "template variables", template_names, 300 },
+                { "template depth", template_depth, 20 },
+                { "template operands", template_operands, 1000 },
+                { "messages", template_messages, 500 },
+                { "members of one", template_members, 500 },
+                { "depth of messages", template_json_depth, 20 } };
     tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 1);
     tiny_ctx *ctx = NULL;
     double w[3];
@@ -535,8 +585,10 @@ static void test_growth(void)
     for (i = 0; i < T_COUNT(row); i++) {
         const int before = t_now.checks_failed;
         grows(ctx, row[i].run, row[i].n, w);
-        printf("  %-24s %7lu: %10.0f steps, twice as many %5.2f times that, four times %5.2f\n", row[i].what, (unsigned long)row[i].n, w[0], w[1] / w[0], w[2] / w[0]);
-        if (!(w[0] > 0 && w[2] <= MOST * w[0])) t_fail(__FILE__, __LINE__, "%s: four times as many take %.1f times the work", row[i].what, w[2] / w[0]);
+        printf("  %-24s %7lu: %10.0f steps, twice as many %5.2f times that, four times %5.2f\n", row[i].what,
+               (unsigned long)row[i].n, w[0], w[1] / w[0], w[2] / w[0]);
+        if (!(w[0] > 0 && w[2] <= MOST * w[0]))
+            t_fail(__FILE__, __LINE__, "%s: four times as many take %.1f times the work", row[i].what, w[2] / w[0]);
         if (t_now.checks_failed > before) printf("  in %s\n", row[i].what);
         t_free_blocks();
     }

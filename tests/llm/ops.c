@@ -38,7 +38,8 @@ static void test_table(void)
         T_EQ_INT(row->kind, listed[i].kind);
         T_TRUE(tiny_op_row_of(row->kind) == row && tiny_op_find(row->name) == row);
     }
-    T_TRUE(!tiny_op_row_of(TLLM_OP_NONE) && !tiny_op_row_of(TLLM_OP_END) && !tiny_op_row_of(TINY_OP_BASE_GNN + 1) && !tiny_op_find("a2q"));
+    T_TRUE(!tiny_op_row_of(TLLM_OP_NONE) && !tiny_op_row_of(TLLM_OP_END) && !tiny_op_row_of(TINY_OP_BASE_GNN + 1) &&
+           !tiny_op_find("a2q"));
 }
 
 enum { N = 3, OUT = 5, IN = 64 };
@@ -64,7 +65,8 @@ static void test_by_kind(tiny_target target)
     const size_t row_bytes = (size_t)tllm_format_bytes(f, IN);
     unsigned char *w = (unsigned char *)t_keep(OUT * row_bytes);
     float *x = t_rand(N * IN, -1, 1), *dense = t_rand(OUT * IN, -1, 1), want[N * OUT], got[N * OUT];
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, IN), tw = tiny_tensor_2d(w, TINY_U8, OUT, (tiny_idx)row_bytes), ty = tiny_tensor_2d(got, TINY_F32, N, OUT), shape[TINY_OP_MAX_OUT];
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, IN), tw = tiny_tensor_2d(w, TINY_U8, OUT, (tiny_idx)row_bytes),
+                ty = tiny_tensor_2d(got, TINY_F32, N, OUT), shape[TINY_OP_MAX_OUT];
     tllm_matmul_params p;
     tiny_accel back;
     tiny_ctx_desc desc;
@@ -129,7 +131,8 @@ static void test_by_kind(tiny_target target)
 /* The kit finds them by name, without rows. */
 static void test_by_name(tiny_target target)
 {
-    static const char *const names[] = { "matmul_blocks", "paged_attention", "latent_attention", "mix_rows", "turn_pairs", "put_rows" };
+    static const char *const names[] = { "matmul_blocks", "paged_attention", "latent_attention",
+                                         "mix_rows",      "turn_pairs",      "put_rows" };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) {

@@ -1,7 +1,8 @@
-/* tests/llm/programs.c - the programs of examples/ as a user runs them: arguments, standard input and output, exit statuses
+/* tests/llm/programs.c - the programs of examples/ as a user runs them: arguments, standard input and output, exit
+ * statuses
  *
- * 0: done. 1: it could not be done, and a sentence on standard error says why. 2: the arguments are wrong. The models are those of
- * the oracle, and stories260K where there is ../shared.                                                                  */
+ * 0: done. 1: it could not be done, and a sentence on standard error says why. 2: the arguments are wrong. The models
+ * are those of the oracle, and stories260K where there is ../shared. */
 #include "t.h"
 #include "one_line.h"
 
@@ -119,10 +120,12 @@ static int is_explained(const char *name, const char *option)
     return 0;
 }
 
-/* Every option that the table of a program has is explained in what --help prints, on standard output; a word that is no option is refused. */
+/* Every option that the table of a program has is explained in what --help prints, on standard output; a word that is
+ * no option is refused. */
 static void test_help(void)
 {
-    static const char *const kinds[] = { "A_FLAG(\"", "A_TEXT(\"", "ANY_TEXT(\"", "A_WHOLE(\"", "A_SEED(\"", "A_COUNT(\"", "A_NUMBER(\"", "A_TARGET(\"", "A_LIST(\"" };
+    static const char *const kinds[] = { "A_FLAG(\"",  "A_TEXT(\"",   "ANY_TEXT(\"", "A_WHOLE(\"", "A_SEED(\"",
+                                         "A_COUNT(\"", "A_NUMBER(\"", "A_TARGET(\"", "A_LIST(\"" };
     static char source[80000];
     DIR *all = opendir("examples");
     struct dirent *e;
@@ -152,7 +155,8 @@ static void test_help(void)
                 at += strlen(kinds[k]);
                 (void)snprintf(option, sizeof option, "%.*s", (int)strcspn(at, "\""), at);
                 blank = strrchr(option, ' ');               /* the letters of its commands */
-                if ((blank ? blank[1] : *option) == '-' && !is_explained(name, blank ? blank + 1 : option)) t_fail(__FILE__, __LINE__, "%s --help does not explain %s", name, blank ? blank + 1 : option);
+                if ((blank ? blank[1] : *option) == '-' && !is_explained(name, blank ? blank + 1 : option))
+                    t_fail(__FILE__, __LINE__, "%s --help does not explain %s", name, blank ? blank + 1 : option);
                 options++;
             }
         }
@@ -207,9 +211,17 @@ static void test_no_end(void)
 /* no program writes over what it reads */
 static void test_input_stays(void)
 {
-    static const char *const lines[] = {
-        "rotate %s %s", "rotate %s %s.gguf", "generate %s x --n 1 --save-session %s", "generate %s x --n 1 --repack-file %s", "chat %s --repack-file %s", "cache save %s text -o %s", "weave %s -o %s.gguf", "weave %s --save %s",
-        "vptq %s --text README.md --tensor blk.0.attn_q.weight --save %s", "train-story --config %s --out %s", "graph convert %s %s" };
+    static const char *const lines[] = { "rotate %s %s",
+                                         "rotate %s %s.gguf",
+                                         "generate %s x --n 1 --save-session %s",
+                                         "generate %s x --n 1 --repack-file %s",
+                                         "chat %s --repack-file %s",
+                                         "cache save %s text -o %s",
+                                         "weave %s -o %s.gguf",
+                                         "weave %s --save %s",
+                                         "vptq %s --text README.md --tensor blk.0.attn_q.weight --save %s",
+                                         "train-story --config %s --out %s",
+                                         "graph convert %s %s" };
     static char was[300], is[300];
     char model[300], to[300];
     size_t i;
@@ -232,7 +244,9 @@ static void test_input_stays(void)
     }
     T_EQ_INT(run("", "rotate %s %s", model, folder), 2);
     COMPLAINS("this is a folder");
-    T_EQ_INT(run("/save examples/models/../models/story-small.gguf\n/quit\n", "chat examples/models/story-small.gguf --n 1"), 0);
+    T_EQ_INT(
+        run("/save examples/models/../models/story-small.gguf\n/quit\n", "chat examples/models/story-small.gguf --n 1"),
+        0);
     COMPLAINS("this file is read, so nothing is written to it");
     (void)remove(to);
     (void)snprintf(to, sizeof to, "%s/link.gguf", folder);
@@ -276,7 +290,8 @@ static void test_reader_goes(void)
     if (!is_there() || run("", "weave --help")) return;
     (void)snprintf(out, sizeof out, "%s/weights", folder);
     spill("rows.csv", "1,2,3\n4,5,9\n7,8,15\n2,2,4\n");
-    T_TRUE(run("", "weave %s/rows.csv --epochs 10000 --threads 1 -o %s 2>%s/err2 | true", folder, out, folder) >= 0);     /* more lines than a pipe is given at once */
+    /* more lines than a pipe is given at once */
+    T_TRUE(run("", "weave %s/rows.csv --epochs 10000 --threads 1 -o %s 2>%s/err2 | true", folder, out, folder) >= 0);
     T_TRUE(!stat(out, &s) && s.st_size > 10);
     (void)remove(out);
 }
@@ -288,24 +303,35 @@ static void test_template_fails(void)
     spill("fails", "{{ raise_exception('never') }}");
     T_EQ_INT(run("hello\nagain\n", "chat examples/models/story-small.gguf --template %s/fails --n 2", folder), 1);
     COMPLAINS("never");
-    spill("fails", "{% if messages[0].content == 'once' %}{{ raise_exception('sometimes') }}{% endif %}{{ messages[0].content }}");
+    spill(
+        "fails",
+        "{% if messages[0].content == 'once' %}{{ raise_exception('sometimes') }}{% endif %}{{ messages[0].content }}");
     T_EQ_INT(run("once\none day\n", "chat examples/models/story-small.gguf --template %s/fails --n 2", folder), 0);
     COMPLAINS("sometimes");
     T_EQ_INT(run("", "chat examples/models/story-small.gguf --template %s/fails --n 2", folder), 0);
 }
 
-/* --resume with a checkpoint that is there and no good: refused, and left as it is; one that nobody can open is no reason to begin anew */
+/* --resume with a checkpoint that is there and no good: refused, and left as it is; one that nobody can open is no
+ * reason to begin anew */
 static void test_resume(void)
 {
     char path[300], text[100];
     if (!is_there()) return;
     spill("bad.gguf.ckpt", "this is no checkpoint");
-    T_EQ_INT(run("", "train-story --config examples/story-small.cfg --out %s/bad.gguf --resume --stop 1 --threads 1 --quiet", folder), 1);
+    T_EQ_INT(
+        run("", "train-story --config examples/story-small.cfg --out %s/bad.gguf --resume --stop 1 --threads 1 --quiet",
+            folder),
+        1);
     COMPLAINS("bad.gguf.ckpt");
-    T_TRUE(slurp("bad.gguf.ckpt", text, sizeof text) == 21 && !slurp("bad.gguf", text, sizeof text) && !slurp("bad.gguf.tsv", text, sizeof text));
+    T_TRUE(slurp("bad.gguf.ckpt", text, sizeof text) == 21 && !slurp("bad.gguf", text, sizeof text) &&
+           !slurp("bad.gguf.tsv", text, sizeof text));
     (void)snprintf(path, sizeof path, "%s/loop.gguf.ckpt", folder);
     if (symlink("loop.gguf.ckpt", path)) t_skip("there are no symbolic links");
-    T_EQ_INT(run("", "train-story --config examples/story-small.cfg --out %s/loop.gguf --resume --stop 1 --threads 1 --quiet", folder), 1);
+    T_EQ_INT(
+        run("",
+            "train-story --config examples/story-small.cfg --out %s/loop.gguf --resume --stop 1 --threads 1 --quiet",
+            folder),
+        1);
     COMPLAINS("loop.gguf.ckpt cannot be read");
     T_TRUE(!slurp("loop.gguf", text, sizeof text) && !slurp("loop.gguf.tsv", text, sizeof text));
 }
@@ -365,11 +391,14 @@ static void test_generate(void)
 static void test_generate_side_by_side(void)
 {
     static const char call[] = "generate examples/models/story-small.gguf 'one day , Ella was in the'";
-    static const char *const nothing[] = { "--temp 1", "--top-k 3", "--top-p 0.5", "--min-p 0.1", "--repeat 2", "--seed 1", "--stop barn", "--shift", "--stats", "--schema x", "--grammar x", "--save-session x" };
+    static const char *const nothing[] = { "--temp 1",   "--top-k 3",  "--top-p 0.5", "--min-p 0.1",
+                                           "--repeat 2", "--seed 1",   "--stop barn", "--shift",
+                                           "--stats",    "--schema x", "--grammar x", "--save-session x" };
     char *second;
     size_t i;
     if (!is_there()) return;
-    T_EQ_INT(run("", "%s --beams 2", call), 0);              /* 256 tokens, without --n, are more than its context has left */
+    /* 256 tokens, without --n, are more than its context has left */
+    T_EQ_INT(run("", "%s --beams 2", call), 0);
     T_TRUE(strlen(said) > 20);
     T_EQ_INT(run("", "%s --beams 2 --n 0", call), 0);
     T_EQ_INT(run("", "%s --beams 2 --n 1000000000", call), 0);
@@ -377,7 +406,9 @@ static void test_generate_side_by_side(void)
     second = strstr(said, "--- 2 of 2\n");
     T_TRUE(second && !strncmp(said, "--- 1 of 2\n", 11));
     if (second) T_TRUE(strncmp(said + 11, second + 11, strlen(second + 11)) != 0);
-    T_EQ_INT(run("", "generate examples/models/story.gguf 'in the end , Jack had three cakes and Mia had five lamps . they went home .' --beams 1 --n 1"), 0);
+    T_EQ_INT(run("", "generate examples/models/story.gguf 'in the end , Jack had three cakes and Mia had five lamps . "
+                     "they went home .' --beams 1 --n 1"),
+             0);
     T_TRUE(strspn(said, "\n") == strlen(said));             /* the story ends here: its text is empty */
     T_EQ_TEXT(errors, "");
     T_EQ_INT(run("", "%s --parallel 2 --n 3 --echo", call), 0);
@@ -413,9 +444,13 @@ static void test_sparse(void)
     double fired = 0.0;
     const char *told;
     if (!is_there()) return;
-    T_EQ_INT(run("", "generate examples/models/story-latent.gguf 'one day , Ella was in the' --n 30 --temp 0 --threads 1 --target reference"), 0);
+    T_EQ_INT(run("", "generate examples/models/story-latent.gguf 'one day , Ella was in the' --n 30 --temp 0 --threads "
+                     "1 --target reference"),
+             0);
     (void)snprintf(whole, sizeof whole, "%.3999s", said);
-    T_EQ_INT(run("", "generate examples/models/story-latent.gguf 'one day , Ella was in the' --n 30 --temp 0 --threads 1 --target reference --sparse --stats"), 0);
+    T_EQ_INT(run("", "generate examples/models/story-latent.gguf 'one day , Ella was in the' --n 30 --temp 0 --threads "
+                     "1 --target reference --sparse --stats"),
+             0);
     T_EQ_TEXT(said, whole);
     told = strstr(errors, "end: ");
     told = told ? strchr(told, '\n') : NULL;
@@ -425,14 +460,16 @@ static void test_sparse(void)
     COMPLAINS("squared ReLU");
 }
 
-/* --repack: the same text (of these kinds of activations), with the form in memory, written to a file, and taken from it */
+/* --repack: the same text (of these kinds of activations), with the form in memory, written to a file, and taken from
+ * it */
 static void test_repack(void)
 {
     static char whole[4000];
     const char *m = t_shared("oracle/llm/llama-q4_k_m.gguf"), *plain = t_shared("oracle/llm/llama.gguf");
     int some;
     if (!is_there()) return;
-    if (plain) {                                            /* floats have no such form: it is said, and no file is made */
+    /* floats have no such form: it is said, and no file is made */
+    if (plain) {
         T_EQ_INT(run("", "generate %s x --n 1 --repack-file %s/rows", plain, folder), 0);
         COMPLAINS("rows: nothing was written, as there is nothing to repack");
         T_EQ_INT(run("", "chat %s --repack-file %s/rows", plain, folder), 0);
@@ -471,7 +508,8 @@ static void test_adapters(void)
     float zeros[256] = { 0 }, v[64];
     tllm_writer_desc d = { 0 };
     tllm_writer *w;
-    tllm_text a = { "blk.0.attn_q.weight.lora_a", 26 }, b = { "blk.0.attn_q.weight.lora_b", 26 }, dir = { "direction.1", 11 };
+    tllm_text a = { "blk.0.attn_q.weight.lora_a", 26 }, b = { "blk.0.attn_q.weight.lora_b", 26 },
+              dir = { "direction.1", 11 };
     const uint64_t dim_a[2] = { 64, 2 }, dim_b[2] = { 2, 64 };
     static char plain[60000];
     size_t i, n;
@@ -510,13 +548,19 @@ static void test_adapters(void)
         COMPLAINS("none.gguf: cannot be opened");
         T_EQ_INT(run("", "logits %s --tokens 1 --lora %s", m, m), 1);
         COMPLAINS("neither an adapter nor a control vector");
-        T_EQ_INT(run("", "generate %s Once --n 3 --lora %s/zero.gguf --control-vector %s/turn.gguf=0.1 --control-layers 1-1", m, folder, folder), 0);
+        T_EQ_INT(
+            run("", "generate %s Once --n 3 --lora %s/zero.gguf --control-vector %s/turn.gguf=0.1 --control-layers 1-1",
+                m, folder, folder),
+            0);
         T_EQ_INT(run("", "generate %s Once --n 3 --lora %s/zero.gguf=x", m, folder), 2);
         T_EQ_INT(run("", "generate %s Once --n 3 --lora", m), 2);
         T_EQ_INT(run("", "generate %s Once --n 3 --control-layers 3", m), 2);
-        T_EQ_INT(run("Once upon a time there was a text.", "perplexity %s - --quiet --lora %s/zero.gguf --lora-merge", m, folder), 0);
+        T_EQ_INT(run("Once upon a time there was a text.", "perplexity %s - --quiet --lora %s/zero.gguf --lora-merge",
+                     m, folder),
+                 0);
         SAYS("perplexity ");
-        T_EQ_INT(run("Once upon a time there was a text.", "perplexity %s - --quiet --lora %s/none.gguf", m, folder), 1);
+        T_EQ_INT(run("Once upon a time there was a text.", "perplexity %s - --quiet --lora %s/none.gguf", m, folder),
+                 1);
         COMPLAINS("none.gguf: cannot be opened");
     }
     t_close(ctx);
@@ -556,12 +600,15 @@ static void test_embed(void)
     T_EQ_INT(slurp("out", said, sizeof said) % 4, 0);
     T_EQ_INT(run("one text\n", "embed %s --pooling most", m), 2);
     /* a line that cannot be read is named; those before it are there, none behind it */
-    T_EQ_INT(run("one\none text of more words than there is room for\nanother\n", "embed %s --context 6 --pooling mean", m), 1);
+    T_EQ_INT(
+        run("one\none text of more words than there is room for\nanother\n", "embed %s --context 6 --pooling mean", m),
+        1);
     COMPLAINS("embed: line 2: ");
     T_TRUE(strchr(said, '\n') && !strchr(strchr(said, '\n') + 1, '\n'));
     T_EQ_INT(run("one\none text of more words than there is room for\n", "embed %s --context 60 --pooling mean", m), 0);
     spill_many("long", 'x', (16 << 20) + 1, "\n");
-    (void)snprintf(line, sizeof line, "%s/embed %s --pooling mean <%s/long 2>%s/err >%s/out", getenv("BUILD") ? getenv("BUILD") : "build", m, folder, folder, folder);
+    (void)snprintf(line, sizeof line, "%s/embed %s --pooling mean <%s/long 2>%s/err >%s/out",
+                   getenv("BUILD") ? getenv("BUILD") : "build", m, folder, folder, folder);
     T_TRUE(system(line) != 0);
     (void)slurp("err", errors, sizeof errors);
     COMPLAINS("embed: line 1 has more than 16777216 bytes");
@@ -582,7 +629,8 @@ static void test_inspect(void)
     SAYS("llama.block_count");
 }
 
-/* A file whose names and texts would drive the terminal: each line of what is printed is one line of plain characters. */
+/* A file whose names and texts would drive the terminal: each line of what is printed is one line of plain
+ * characters. */
 static void test_inspect_hostile_names(void)
 {
     static const char *const how[] = { "", "--json", "--all" };
@@ -597,7 +645,9 @@ static void test_inspect_hostile_names(void)
             end = strchr(line, '\n');
             if (!T_TRUE(end != NULL)) break;
             *end = 0;
-            if (one_line(line)) t_fail(__FILE__, __LINE__, "inspect %s prints byte %02x", how[i], *(const unsigned char *)one_line(line));
+            if (one_line(line))
+                t_fail(__FILE__, __LINE__, "inspect %s prints byte %02x", how[i],
+                       *(const unsigned char *)one_line(line));
         }
     }
 }
@@ -607,17 +657,24 @@ static void test_chat(void)
     const char *m = t_shared("oracle/llm/llama.gguf"), *stories = "examples/models/story.gguf";
     if (!m || !is_there()) return;
     spill("template", "{% for m in messages %}{{ m.content }}{% endfor %}");
-    T_EQ_INT(run("/help\nOnce\n/show\n/undo\n/reset\n/quit\nnot read\n", "chat %s --template %s/template --n 4 --temp 0 --threads 1", m, folder), 0);
+    T_EQ_INT(run("/help\nOnce\n/show\n/undo\n/reset\n/quit\nnot read\n",
+                 "chat %s --template %s/template --n 4 --temp 0 --threads 1", m, folder),
+             0);
     SAYS("/again");
-    T_EQ_INT(run("Once\n", "chat %s --template %s/template --n 4 --temp 0", m, folder), 0);      /* the end of the input ends it */
+    /* the end of the input ends it */
+    T_EQ_INT(run("Once\n", "chat %s --template %s/template --n 4 --temp 0", m, folder), 0);
     T_EQ_INT(run("", "chat %s --template %s/none", m, folder), 1);
     COMPLAINS("none");
     /* a talk that outgrows the context goes on without its beginning; a question that alone is too long is told */
-    T_EQ_INT(run("Once\nupon\na time\n/show\n", "chat %s --template %s/template --n 30 --temp 0 --context 32", stories, folder), 0);
+    T_EQ_INT(run("Once\nupon\na time\n/show\n", "chat %s --template %s/template --n 30 --temp 0 --context 32", stories,
+                 folder),
+             0);
     COMPLAINS("chat: the talk is longer than the context: its first 2 messages are forgotten");
     T_TRUE(!strstr(errors, "the talk has"));
     T_TRUE(strstr(said, "> upon") && !strstr(said, "> Once"));     /* what the model sees begins with a question */
-    T_EQ_INT(run("Once upon a time there was a girl who asked more than could be answered, and more, and yet more.\n", "chat %s --template %s/template --context 16", m, folder), 0);
+    T_EQ_INT(run("Once upon a time there was a girl who asked more than could be answered, and more, and yet more.\n",
+                 "chat %s --template %s/template --context 16", m, folder),
+             0);
     COMPLAINS("tokens, the context has room for 16: /reset");
 }
 
@@ -715,10 +772,14 @@ static void test_strangers(void)
     if (!full) return;
     T_EQ_INT(run("", "quantize %s /dev/full q8_0", m), 1);          /* and /dev/full is still there: next lines */
     COMPLAINS("/dev/full");
-    (void)run("Once\n", "chat %s --n 4 >/dev/full 2>%s/err2; test $? = 1 && test -c /dev/full && echo well >%s/well; true", m, folder, folder);
+    (void)run("Once\n",
+              "chat %s --n 4 >/dev/full 2>%s/err2; test $? = 1 && test -c /dev/full && echo well >%s/well; true", m,
+              folder, folder);
     (void)slurp("well", said, sizeof said);
     SAYS("well");
-    (void)run("Once upon a time there was a text.", "perplexity %s - --quiet <%s/in >/dev/full 2>%s/err2; test $? = 1 && echo well again >%s/well; true", m, folder, folder, folder);
+    (void)run("Once upon a time there was a text.",
+              "perplexity %s - --quiet <%s/in >/dev/full 2>%s/err2; test $? = 1 && echo well again >%s/well; true", m,
+              folder, folder, folder);
     (void)slurp("well", said, sizeof said);
     SAYS("well again");
 }
@@ -734,8 +795,41 @@ static void test_stories(void)
 
 static void tidy(void)
 {
-    static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template", "bad.gguf.ckpt", "loop.gguf.ckpt", "not.state", "err2", "well",
-                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors", "texts", "tables", "kept", "rows.csv", "rows.svm", "none.csv", "alone", "a\"b\\c", "out.gguf", "x.safetensors", "long", "m.gguf", "fails", "form" };
+    static const char *const names[] = { "in",
+                                         "out",
+                                         "err",
+                                         "not.gguf",
+                                         "zero.gguf",
+                                         "turn.gguf",
+                                         "template",
+                                         "bad.gguf.ckpt",
+                                         "loop.gguf.ckpt",
+                                         "not.state",
+                                         "err2",
+                                         "well",
+                                         "edges.tsv",
+                                         "labels.txt",
+                                         "splits.txt",
+                                         "folds.txt",
+                                         "meta.txt",
+                                         "graph_of_node.txt",
+                                         "graph_labels.txt",
+                                         "m.json",
+                                         "m.safetensors",
+                                         "texts",
+                                         "tables",
+                                         "kept",
+                                         "rows.csv",
+                                         "rows.svm",
+                                         "none.csv",
+                                         "alone",
+                                         "a\"b\\c",
+                                         "out.gguf",
+                                         "x.safetensors",
+                                         "long",
+                                         "m.gguf",
+                                         "fails",
+                                         "form" };
     char path[300];
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) {
@@ -762,7 +856,8 @@ static void spill_rings(const char *folds)
     spill("folds.txt", folds);
 }
 
-/* Splits and folds that have no part to test with: no averages of nothing, and no program that fails behind the training. */
+/* Splits and folds that have no part to test with: no averages of nothing, and no program that fails behind the
+ * training. */
 static void test_gnn_without_test_part(void)
 {
     static const char train[] = "gnn train --quiet --threads 1 --epochs 2";
@@ -865,7 +960,9 @@ static void test_cache(void)
     spill("texts", "one day , Ella was in the barn .\n\non a warm evening , Leo had three stones .\n");
     T_EQ_INT(run("", "cache profile %s %s/texts -o %s/tables", model, folder, folder), 0);
     SAYS("2 texts, ");
-    T_EQ_INT(run("", "cache save %s 'one day , Leo was in the' -o %s/kept --tables %s/tables --level 4 --chunk 3", model, folder, folder), 0);
+    T_EQ_INT(run("", "cache save %s 'one day , Leo was in the' -o %s/kept --tables %s/tables --level 4 --chunk 3",
+                 model, folder, folder),
+             0);
     SAYS("tokens in");
     T_EQ_INT(run("", "cache info %s/kept", folder), 0);
     SAYS("level 4");
@@ -891,12 +988,24 @@ static void test_cache(void)
 /* every option is judged before anything is measured; the JSON is whole, whatever the file is called */
 static void test_bench_model(void)
 {
-    static const struct { const char *options, *sentence; } bad[] = {
-        { "--target", "--target: a value is missing" }, { "-t ''", "-t: a value is missing" }, { "-t 1,x --json", "not 1,x" }, { "-t 4294967297", "from 1 to 256, not 4294967297" }, { "-t 257", "from 1 to 256, not 257" },
-        { "-p 4x", "-p takes a whole number from 0 to 60000, not 4x" }, { "-n 2x", "not 2x" }, { "-r 1x", "not 1x" }, { "-p 60001", "not 60001" }, { "-r 32", "from 1 to 31, not 32" },
-        { "--batch 257", "from 1 to 256, not 257" }, { "--batch 1,,2", "not 1,,2" }, { "-p 60000 -n 1", "not 60001" }, { "-p 0 -n 0", "not 0" }, { "--batch 1 -n 0", "nothing is decoded" }, { "x", "a second model: x" },
-        { "--what", "unknown option: --what" }
-    };
+    static const struct { const char *options, *sentence;
+    } bad[] = { { "--target", "--target: a value is missing" },
+                { "-t ''", "-t: a value is missing" },
+                { "-t 1,x --json", "not 1,x" },
+                { "-t 4294967297", "from 1 to 256, not 4294967297" },
+                { "-t 257", "from 1 to 256, not 257" },
+                { "-p 4x", "-p takes a whole number from 0 to 60000, not 4x" },
+                { "-n 2x", "not 2x" },
+                { "-r 1x", "not 1x" },
+                { "-p 60001", "not 60001" },
+                { "-r 32", "from 1 to 31, not 32" },
+                { "--batch 257", "from 1 to 256, not 257" },
+                { "--batch 1,,2", "not 1,,2" },
+                { "-p 60000 -n 1", "not 60001" },
+                { "-p 0 -n 0", "not 0" },
+                { "--batch 1 -n 0", "nothing is decoded" },
+                { "x", "a second model: x" },
+                { "--what", "unknown option: --what" } };
     char copy[300];
     size_t i;
     if (!is_there()) return;
@@ -921,16 +1030,39 @@ static void test_bench_model(void)
 /* numbers that are none, or are more than an option takes: what is wrong is named, and nothing is done */
 static void test_numbers(void)
 {
-    static const struct { const char *line, *sentence; } bad[] = {
-        { "make-model --seed abc x", "--seed takes a whole number below 2^64, not abc" }, { "make-model --seed 1x x", "1x" }, { "make-model --seed 18446744073709551616 x", "18446744073709551616" }, { "make-model --seed", "--seed: a value is missing" },
-        { "make-model x y", "a second file: y" }, { "make-model --shape 9M x", "no shape is called 9M" }, { "make-model --type Q9 x", "Q9" }, { "make-model --what x", "unknown option: --what" },
-        { "fusemax 1-pass m=12abc", "m: a whole number" }, { "fusemax 1-pass m=99999999999999999999", "not 99999999999999999999" }, { "fusemax 1-pass m=-1", "not -1" }, { "fusemax 1-pass m=0", "not 0" },
-        { "fusemax --plan 64 64 1000 1x", "QUERIES: a whole number" }, { "needle --seeds 1x", "not 1x" }, { "needle --epochs 2.5", "--epochs takes a whole number" }, { "needle --what 1", "unknown option: --what" },
-        { "needle --seeds", "--seeds: a value is missing" }, { "ranks m --tokens", "--tokens: a value is missing" }, { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 8, not 2x" }, { "ranks m --ranks 9", "not 9" },
-        { "ranks m --ms fast", "not fast" }, { "ranks m n", "a second model: n" }, { "ranks m --what", "unknown option: --what" }, { "bipolar --weights 9", "from 1 to 8, not 9" }, { "bipolar --size 0", "not 0" },
-        { "prune --zeros 101", "--zeros takes a number from 0 to 100, not 101" }, { "prune --zeros 80x", "not 80x" }, { "prune --inputs 0", "not 0" }, { "prune -o", "-o: a value is missing" }, { "prune 80", "80: one word too many" }
-    };
-    static const char *const helps[] = { "make-model", "needle", "bipolar", "prune", "bytes", "own_backend", "ranks", "fusemax", "train", "judge", "story-gen" };
+    static const struct { const char *line, *sentence;
+    } bad[] = { { "make-model --seed abc x", "--seed takes a whole number below 2^64, not abc" },
+                { "make-model --seed 1x x", "1x" },
+                { "make-model --seed 18446744073709551616 x", "18446744073709551616" },
+                { "make-model --seed", "--seed: a value is missing" },
+                { "make-model x y", "a second file: y" },
+                { "make-model --shape 9M x", "no shape is called 9M" },
+                { "make-model --type Q9 x", "Q9" },
+                { "make-model --what x", "unknown option: --what" },
+                { "fusemax 1-pass m=12abc", "m: a whole number" },
+                { "fusemax 1-pass m=99999999999999999999", "not 99999999999999999999" },
+                { "fusemax 1-pass m=-1", "not -1" },
+                { "fusemax 1-pass m=0", "not 0" },
+                { "fusemax --plan 64 64 1000 1x", "QUERIES: a whole number" },
+                { "needle --seeds 1x", "not 1x" },
+                { "needle --epochs 2.5", "--epochs takes a whole number" },
+                { "needle --what 1", "unknown option: --what" },
+                { "needle --seeds", "--seeds: a value is missing" },
+                { "ranks m --tokens", "--tokens: a value is missing" },
+                { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 8, not 2x" },
+                { "ranks m --ranks 9", "not 9" },
+                { "ranks m --ms fast", "not fast" },
+                { "ranks m n", "a second model: n" },
+                { "ranks m --what", "unknown option: --what" },
+                { "bipolar --weights 9", "from 1 to 8, not 9" },
+                { "bipolar --size 0", "not 0" },
+                { "prune --zeros 101", "--zeros takes a number from 0 to 100, not 101" },
+                { "prune --zeros 80x", "not 80x" },
+                { "prune --inputs 0", "not 0" },
+                { "prune -o", "-o: a value is missing" },
+                { "prune 80", "80: one word too many" } };
+    static const char *const helps[] = { "make-model", "needle",  "bipolar", "prune", "bytes",    "own_backend",
+                                         "ranks",      "fusemax", "train",   "judge", "story-gen" };
     size_t i;
     if (!is_there()) return;
     for (i = 0; i < T_COUNT(helps); i++) {
@@ -949,27 +1081,46 @@ static void test_numbers(void)
     COMPLAINS("own_backend [right");
 }
 
-/* One reader for all programs: what is no number is refused by each of them, with the name of the option and what stands in its place. */
+/* One reader for all programs: what is no number is refused by each of them, with the name of the option and what
+ * stands in its place. */
 static void test_same_sentences(void)
 {
-    static const struct { const char *call, *whole, *number; } take[] = {
-        { "generate m x", "--n", "--temp" }, { "chat m", "--n", "--min-p" }, { "perplexity m x", "--context", NULL }, { "embed m", "--threads", NULL }, { "logits m --tokens 1", "--position", NULL },
-        { "quantize a b Q8_0", "--threads", NULL }, { "judge m", "--stories", NULL }, { "story m", "--seed", NULL }, { "story-gen", "--tokens", NULL }, { "make-model x", "--seed", NULL },
-        { "train mlp", "--epochs", NULL }, { "train-story --out x", "--stop", NULL }, { "needle", "--seeds", "--t" }, { "ranks m", "--ranks", "--ms" }, { "vision", "--seeds", "--noise" },
-        { "cache stream", "--traces", "--deadline" }, { "bench-model m", "-p", NULL }, { "fastrp", "-d", "--beta" }, { "graph partition g 2", "--seed", "--imbalance" }, { "gnn train", "--epochs", "--lr" }
-    };
-    static const char *const no_whole[] = { "12x", "nan", "1.5", "-1", "' 1'", "0x10", "99999999999999999999" }, *const no_number[] = { "1x", "nan", "inf", "0x1", "1,5", "1e", "1e999", "--" };
+    static const struct { const char *call, *whole, *number;
+    } take[] = { { "generate m x", "--n", "--temp" },
+                 { "chat m", "--n", "--min-p" },
+                 { "perplexity m x", "--context", NULL },
+                 { "embed m", "--threads", NULL },
+                 { "logits m --tokens 1", "--position", NULL },
+                 { "quantize a b Q8_0", "--threads", NULL },
+                 { "judge m", "--stories", NULL },
+                 { "story m", "--seed", NULL },
+                 { "story-gen", "--tokens", NULL },
+                 { "make-model x", "--seed", NULL },
+                 { "train mlp", "--epochs", NULL },
+                 { "train-story --out x", "--stop", NULL },
+                 { "needle", "--seeds", "--t" },
+                 { "ranks m", "--ranks", "--ms" },
+                 { "vision", "--seeds", "--noise" },
+                 { "cache stream", "--traces", "--deadline" },
+                 { "bench-model m", "-p", NULL },
+                 { "fastrp", "-d", "--beta" },
+                 { "graph partition g 2", "--seed", "--imbalance" },
+                 { "gnn train", "--epochs", "--lr" } };
+    static const char *const no_whole[] = { "12x", "nan", "1.5", "-1", "' 1'", "0x10", "99999999999999999999" },
+                             *const no_number[] = { "1x", "nan", "inf", "0x1", "1,5", "1e", "1e999", "--" };
     size_t i, k;
     if (!is_there()) return;
     for (i = 0; i < T_COUNT(take); i++)
         for (k = 0; k < T_COUNT(no_whole) + T_COUNT(no_number); k++) {
-            const char *option = k < T_COUNT(no_whole) ? take[i].whole : take[i].number, *value = k < T_COUNT(no_whole) ? no_whole[k] : no_number[k - T_COUNT(no_whole)];
+            const char *option = k < T_COUNT(no_whole) ? take[i].whole : take[i].number,
+                       *value = k < T_COUNT(no_whole) ? no_whole[k] : no_number[k - T_COUNT(no_whole)];
             char want[100];
             const int status = option ? run("", "%s %s %s", take[i].call, option, value) : 127;
             if (status == 127) continue;    /* not built here, or there is no such option */
             T_EQ_INT(status, 2);
             T_EQ_TEXT(said, "");
-            (void)snprintf(want, sizeof want, "%.*s: %s takes a ", (int)strcspn(take[i].call, " "), take[i].call, option);
+            (void)snprintf(want, sizeof want, "%.*s: %s takes a ", (int)strcspn(take[i].call, " "), take[i].call,
+                           option);
             T_TRUE(!strncmp(errors, want, strlen(want)));
             COMPLAINS(*value == '\'' ? ", not  1\n" : value);
             COMPLAINS(" --help tells more\n");
@@ -979,7 +1130,8 @@ static void test_same_sentences(void)
 /* a .bin of llama2.c for those that read a model or its vocabulary; safetensors do not tell what model they are */
 static void test_bin(void)
 {
-    const char *bin = t_shared("data/tinystories/stories260K.bin"), *m = bin ? t_shared("data/tinystories/stories260K-f32.gguf") : NULL;
+    const char *bin = t_shared("data/tinystories/stories260K.bin"),
+               *m = bin ? t_shared("data/tinystories/stories260K-f32.gguf") : NULL;
     static char first[60000];
     char path[300];
     FILE *f;
@@ -997,7 +1149,8 @@ static void test_bin(void)
     if (f) (void)fclose(f);
     T_EQ_INT(run("", "quantize %s/x.safetensors %s/out2.gguf q8_0", folder, folder), 1);
     COMPLAINS("x.safetensors: a safetensors file has no keys");
-    T_EQ_INT(run("", "quantize %s %s/out2.gguf q4_k --imatrix examples/models/story-small.gguf --threads 1", m, folder), 1);
+    T_EQ_INT(run("", "quantize %s %s/out2.gguf q4_k --imatrix examples/models/story-small.gguf --threads 1", m, folder),
+             1);
     COMPLAINS("it has the importance of none of the 28 matrices");
     T_EQ_INT(slurp("out2.gguf", first, sizeof first), 0);
     if (run("", "ranks --help") == 127) return;
@@ -1008,7 +1161,8 @@ static void test_bin(void)
 /* A decoder whose file asks for pooling gives no text: generate once read past its hidden states. */
 static void test_pooled(void)
 {
-    static const char *const texts[] = { "generate %s a", "generate %s a --beams 2", "generate %s a --parallel 2", "minimal %s a", "story %s" };
+    static const char *const texts[] = { "generate %s a", "generate %s a --beams 2", "generate %s a --parallel 2",
+                                         "minimal %s a", "story %s" };
     static const char *const others[] = { "perplexity %s README.md", "ranks %s", "judge %s --stories 2 --tell 0" };
     const char *m = "tests/fuzz/corpus/gguf/model-pooling-decoder.gguf";
     size_t i;
@@ -1049,21 +1203,30 @@ static void test_weave(void)
     SAYS("1 samples, 4194304 features");
 }
 
-/* Every row that a header of language models gives stands in the one list, and the options of the conformance program are judged. */
+/* Every row that a header of language models gives stands in the one list, and the options of the conformance program
+ * are judged. */
 static void test_conformance(void)
 {
-    static const struct { const char *options, *sentence; } bad[] = {
-        { "--cases 0", "--cases takes a whole number from 1 to 1000000000: 0" }, { "--case 0", "--case takes a whole number from 1" }, { "--seed 18446744073709551616", "below 2^64: 18446744073709551616" },
-        { "--threads 257", "from 1 to 256: 257" }, { "--threads 0", "from 1 to 256: 0" }, { "--cases 1x", "1x" }, { "--op", "a value is missing behind: --op" }, { "--what 1", "unknown option: --what" },
-        { "--op nothing", "no such operation, --list names them: nothing" }, { "--target z80", "z80" }
-    };
+    static const struct { const char *options, *sentence;
+    } bad[] = { { "--cases 0", "--cases takes a whole number from 1 to 1000000000: 0" },
+                { "--case 0", "--case takes a whole number from 1" },
+                { "--seed 18446744073709551616", "below 2^64: 18446744073709551616" },
+                { "--threads 257", "from 1 to 256: 257" },
+                { "--threads 0", "from 1 to 256: 0" },
+                { "--cases 1x", "1x" },
+                { "--op", "a value is missing behind: --op" },
+                { "--what 1", "unknown option: --what" },
+                { "--op nothing", "no such operation, --list names them: nothing" },
+                { "--target z80", "z80" } };
     char line[1000];
     size_t i;
     FILE *f = fopen("src/llm/ops.h", "r");
     if (!f || !is_there()) { if (f) (void)fclose(f); return; }
     (void)fclose(f);
-    (void)snprintf(line, sizeof line, "grep -rhoE 'tllm_[a-z0-9_]+_row\\(void\\);' src/llm --include='*.h' | sed 's/(void);//' >%s/out; "
-                                      "while read -r row; do grep -q \", $row,\" src/llm/ops.h || echo $row; done <%s/out >%s/err", folder, folder, folder);
+    (void)snprintf(line, sizeof line,
+                   "grep -rhoE 'tllm_[a-z0-9_]+_row\\(void\\);' src/llm --include='*.h' | sed 's/(void);//' >%s/out; "
+                   "while read -r row; do grep -q \", $row,\" src/llm/ops.h || echo $row; done <%s/out >%s/err",
+                   folder, folder, folder);
     T_EQ_INT(system(line), 0);
     (void)slurp("out", said, sizeof said);
     (void)slurp("err", errors, sizeof errors);
@@ -1083,11 +1246,30 @@ static void test_conformance(void)
 /* TINY_TARGET names what there is not: each program says the variable and its value, once */
 static void test_target_of_the_environment(void)
 {
-    static const char *const lines[] = {
-        "generate m x", "chat m", "perplexity m README.md", "embed m", "inspect m", "logits m --tokens 1", "tokenize m", "quantize m out Q8_0", "cache info x", "judge m", "story", "minimal m", "demo", "bench-model m",
-        "make-model out", "ranks m", "fusemax 1-pass", "needle", "own_backend right", "vision", "train mlp", "train-story --out out",
-        "bipolar --size 8", "prune --inputs 8 --outputs 8"
-    };
+    static const char *const lines[] = { "generate m x",
+                                         "chat m",
+                                         "perplexity m README.md",
+                                         "embed m",
+                                         "inspect m",
+                                         "logits m --tokens 1",
+                                         "tokenize m",
+                                         "quantize m out Q8_0",
+                                         "cache info x",
+                                         "judge m",
+                                         "story",
+                                         "minimal m",
+                                         "demo",
+                                         "bench-model m",
+                                         "make-model out",
+                                         "ranks m",
+                                         "fusemax 1-pass",
+                                         "needle",
+                                         "own_backend right",
+                                         "vision",
+                                         "train mlp",
+                                         "train-story --out out",
+                                         "bipolar --size 8",
+                                         "prune --inputs 8 --outputs 8" };
     size_t i;
     const char *was = getenv("TINY_TARGET");
     char kept[64];

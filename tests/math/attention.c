@@ -1,15 +1,19 @@
-/* tests/math/attention.c - the worked case of the specification, the reference on every target, and what must not matter */
+/* tests/math/attention.c - the worked case of the specification, the reference on every target, and what must not
+ * matter */
 #include "t.h"
 
-static tiny_status run(tiny_ctx *ctx, const float *q, const float *k, const float *v, float *o, tiny_idx t, tiny_idx s, tiny_idx h, tiny_idx hk, tiny_idx d,
-                       const tiny_tensor *bias, const tiny_attention_params *p)
+static tiny_status run(tiny_ctx *ctx, const float *q, const float *k, const float *v, float *o, tiny_idx t, tiny_idx s,
+                       tiny_idx h, tiny_idx hk, tiny_idx d, const tiny_tensor *bias, const tiny_attention_params *p)
 {
-    tiny_tensor tq = tiny_tensor_3d((void *)(uintptr_t)q, TINY_F32, t, h, d), tk = tiny_tensor_3d((void *)(uintptr_t)k, TINY_F32, s, hk, d);
-    tiny_tensor tv = tiny_tensor_3d((void *)(uintptr_t)v, TINY_F32, s, hk, d), to = tiny_tensor_3d(o, TINY_F32, t, h, d);
+    tiny_tensor tq = tiny_tensor_3d((void *)(uintptr_t)q, TINY_F32, t, h, d),
+                tk = tiny_tensor_3d((void *)(uintptr_t)k, TINY_F32, s, hk, d);
+    tiny_tensor tv = tiny_tensor_3d((void *)(uintptr_t)v, TINY_F32, s, hk, d),
+                to = tiny_tensor_3d(o, TINY_F32, t, h, d);
     return tiny_attention(ctx, &tq, &tk, &tv, bias, p, &to);
 }
 
-/* Q=[[1,0],[0,1],[1,1]], K=[[1,0],[0,2],[1,1]], V=[[1,2],[3,4],[5,6]], causal, scale 1/sqrt 2: figures of the specification */
+/* Q=[[1,0],[0,1],[1,1]], K=[[1,0],[0,2],[1,1]], V=[[1,2],[3,4],[5,6]], causal, scale 1/sqrt 2: figures of the
+ * specification */
 static void test_worked(tiny_target target)
 {
     static const float q[6] = { 1, 0, 0, 1, 1, 1 }, k[6] = { 1, 0, 0, 2, 1, 1 }, v[6] = { 1, 2, 3, 4, 5, 6 };
@@ -41,13 +45,15 @@ static void test_worked(tiny_target target)
 /* the bound of the specification: 2e-5 max|v| for unit variance and d <= 128 */
 static void test_against_reference(tiny_target target)
 {
-    static const tiny_idx shape[][5] = { { 1, 1, 1, 1, 1 }, { 1, 65, 4, 2, 33 }, { 37, 37, 6, 2, 64 }, { 40, 130, 3, 1, 128 }, { 5, 64, 2, 2, 15 }, { 130, 100, 2, 1, 16 } };
+    static const tiny_idx shape[][5] = { { 1, 1, 1, 1, 1 },      { 1, 65, 4, 2, 33 }, { 37, 37, 6, 2, 64 },
+                                         { 40, 130, 3, 1, 128 }, { 5, 64, 2, 2, 15 }, { 130, 100, 2, 1, 16 } };
     tiny_ctx *ctx = t_ctx(target, 3), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
     size_t c;
     for (c = 0; c < T_COUNT(shape); c++) {
         const tiny_idx *s = shape[c];
         size_t nq = (size_t)(s[0] * s[2] * s[4]), nk = (size_t)(s[1] * s[3] * s[4]), i;
-        float *q = t_rand(nq, -1.7f, 1.7f), *k = t_rand(nk, -1.7f, 1.7f), *v = t_rand(nk, -1.7f, 1.7f), *o = t_guarded(nq), *want = t_guarded(nq);
+        float *q = t_rand(nq, -1.7f, 1.7f), *k = t_rand(nk, -1.7f, 1.7f), *v = t_rand(nk, -1.7f, 1.7f),
+              *o = t_guarded(nq), *want = t_guarded(nq);
         tiny_attention_params p;
         memset(&p, 0, sizeof p);
         for (p.causal = 0; p.causal < 2; p.causal++) {
@@ -62,11 +68,13 @@ static void test_against_reference(tiny_target target)
     T_PROOF("attention 0", "the fast form is within 2e-5 max v of the reference");
 }
 
-/* one value for all keys is the answer whatever the scores; a query that sees nothing gives zeros; hidden keys may hold anything */
+/* one value for all keys is the answer whatever the scores; a query that sees nothing gives zeros; hidden keys may hold
+ * anything */
 static void test_invariants(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
-    float *q = t_rand(4 * 8, -9.0f, 9.0f), *k = t_rand(6 * 8, -9.0f, 9.0f), *v = t_guarded(6 * 8), *o = t_guarded(4 * 8), *o2 = t_guarded(4 * 8);
+    float *q = t_rand(4 * 8, -9.0f, 9.0f), *k = t_rand(6 * 8, -9.0f, 9.0f), *v = t_guarded(6 * 8),
+          *o = t_guarded(4 * 8), *o2 = t_guarded(4 * 8);
     tiny_attention_params p;
     int i;
     memset(&p, 0, sizeof p);
@@ -97,8 +105,10 @@ static void test_longer_than_memory(tiny_target target)
     size_t i;
     for (i = 0; i < T_COUNT(shift) && sizeof(tiny_idx) == 8; i++) {
         tiny_idx d = (tiny_idx)((uint64_t)1 << shift[i]);
-        tiny_tensor q = tiny_tensor_3d(one, TINY_F32, 1, 1, d), v = tiny_tensor_3d(one, TINY_F32, 1, 1, 1), o = tiny_tensor_3d(out, TINY_F32, 1, 1, 1);
-        tiny_tensor a = tiny_tensor_2d(byte, TINY_I8, 8, d), b = tiny_tensor_2d(byte, TINY_I8, d, 8), y = tiny_tensor_2d(sum, TINY_I32, 8, 8);
+        tiny_tensor q = tiny_tensor_3d(one, TINY_F32, 1, 1, d), v = tiny_tensor_3d(one, TINY_F32, 1, 1, 1),
+                    o = tiny_tensor_3d(out, TINY_F32, 1, 1, 1);
+        tiny_tensor a = tiny_tensor_2d(byte, TINY_I8, 8, d), b = tiny_tensor_2d(byte, TINY_I8, d, 8),
+                    y = tiny_tensor_2d(sum, TINY_I32, 8, 8);
         tiny_status st;
         q.stride[0] = q.stride[1] = q.stride[2] = a.stride[0] = a.stride[1] = b.stride[0] = b.stride[1] = 0;
         st = tiny_attention(ctx, &q, &q, &v, NULL, NULL, &o);
@@ -111,15 +121,18 @@ static void test_longer_than_memory(tiny_target target)
     T_PROOF("attention 0", "bad input: sizes that overflow size_t");
 }
 
-/* What is not finite: a hidden key, by bias or by order, does not matter whatever its value holds; one that is seen does, and
- * a NaN in a score reaches every output of its row. The fast forms agree with the reference. */
+/* What is not finite: a hidden key, by bias or by order, does not matter whatever its value holds; one that is seen
+ * does, and a NaN in a score reaches every output of its row. The fast forms agree with the reference. */
 static void test_not_finite(tiny_target target)
 {
     enum { NQ = 5, NK = 70, D = 3, DV = 19 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    float *q = t_rand(NQ * D, -1, 1), *k = t_rand(NK * D, -1, 1), *v = t_rand(NK * DV, -1, 1), *bias = t_guarded(NQ * NK), *o = t_guarded(NQ * DV), *want = t_guarded(NQ * DV);
-    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, NQ, 1, D), tk = tiny_tensor_3d(k, TINY_F32, NK, 1, D), tv = tiny_tensor_3d(v, TINY_F32, NK, 1, DV);
-    tiny_tensor tb = tiny_tensor_2d(bias, TINY_F32, NQ, NK), to = tiny_tensor_3d(o, TINY_F32, NQ, 1, DV), tw = tiny_tensor_3d(want, TINY_F32, NQ, 1, DV);
+    float *q = t_rand(NQ * D, -1, 1), *k = t_rand(NK * D, -1, 1), *v = t_rand(NK * DV, -1, 1),
+          *bias = t_guarded(NQ * NK), *o = t_guarded(NQ * DV), *want = t_guarded(NQ * DV);
+    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, NQ, 1, D), tk = tiny_tensor_3d(k, TINY_F32, NK, 1, D),
+                tv = tiny_tensor_3d(v, TINY_F32, NK, 1, DV);
+    tiny_tensor tb = tiny_tensor_2d(bias, TINY_F32, NQ, NK), to = tiny_tensor_3d(o, TINY_F32, NQ, 1, DV),
+                tw = tiny_tensor_3d(want, TINY_F32, NQ, 1, DV);
     tiny_op op;
     int i, kind;
     memset(&op, 0, sizeof op);
@@ -127,7 +140,8 @@ static void test_not_finite(tiny_target target)
     op.in[0] = &tq; op.in[1] = &tk; op.in[2] = &tv; op.in[3] = &tb;
     op.out[0] = &tw;
     for (kind = 0; kind < 4; kind++) {
-        for (i = 0; i < NQ * NK; i++) bias[i] = i % NK == 3 || i % NK == 67 || (i / NK == 2 && i % NK < 66) ? -INFINITY : 0.0f;
+        for (i = 0; i < NQ * NK; i++)
+            bias[i] = i % NK == 3 || i % NK == 67 || (i / NK == 2 && i % NK < 66) ? -INFINITY : 0.0f;
         v[3 * DV + 4] = kind & 1 ? NAN : INFINITY;
         v[67 * DV + 18] = NAN;
         if (kind == 2) q[1 * D] = NAN;
@@ -136,7 +150,10 @@ static void test_not_finite(tiny_target target)
         T_OK(tiny_run_reference(ctx, &op));
         for (i = 0; i < NQ * DV; i++) {
             int row = i / DV, lost = (kind == 2 && row == 1) || (kind == 3 && (row == 3 || (row == 4 && i % DV == 4)));
-            if (!T_TRUE((o[i] != o[i]) == lost) || !T_TRUE((want[i] != want[i]) == lost)) { printf("    kind %d, row %d, value %d\n", kind, row, i % DV); break; }
+            if (!T_TRUE((o[i] != o[i]) == lost) || !T_TRUE((want[i] != want[i]) == lost)) {
+                printf("    kind %d, row %d, value %d\n", kind, row, i % DV);
+                break;
+            }
             if (!lost) T_CLOSE(o[i], want[i], 2e-6);
         }
     }
@@ -148,7 +165,8 @@ static void test_refused(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
     float x[64] = { 0 }, o[64];
-    tiny_tensor q = tiny_tensor_3d(x, TINY_F32, 2, 3, 4), k = tiny_tensor_3d(x, TINY_F32, 2, 2, 4), y = tiny_tensor_3d(o, TINY_F32, 2, 3, 4), b = tiny_tensor_2d(x, TINY_F32, 3, 2);
+    tiny_tensor q = tiny_tensor_3d(x, TINY_F32, 2, 3, 4), k = tiny_tensor_3d(x, TINY_F32, 2, 2, 4),
+                y = tiny_tensor_3d(o, TINY_F32, 2, 3, 4), b = tiny_tensor_2d(x, TINY_F32, 3, 2);
     tiny_attention_params p;
     memset(&p, 0, sizeof p);
     T_STATUS(tiny_attention(ctx, &q, &k, &k, NULL, NULL, &y), TINY_E_SHAPE, "3 query heads are not a multiple of 2");

@@ -1,11 +1,15 @@
-/* tests/math/binary.c - two tensors to one: every operation bit for bit, broadcasting, strides, in place, special values */
+/* tests/math/binary.c - two tensors to one: every operation bit for bit, broadcasting, strides, in place, special
+ * values */
 #include "t.h"
 
 typedef tiny_status (*call)(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
-static const struct { const char *name; call f; int kind; } ops[] = {
-    { "add", tiny_add, TINY_OP_ADD }, { "sub", tiny_sub, TINY_OP_SUB }, { "mul", tiny_mul, TINY_OP_MUL }, { "div", tiny_div, TINY_OP_DIV },
-    { "minimum", tiny_minimum, TINY_OP_MINIMUM }, { "maximum", tiny_maximum, TINY_OP_MAXIMUM }
-};
+static const struct { const char *name; call f; int kind;
+} ops[] = { { "add", tiny_add, TINY_OP_ADD },
+            { "sub", tiny_sub, TINY_OP_SUB },
+            { "mul", tiny_mul, TINY_OP_MUL },
+            { "div", tiny_div, TINY_OP_DIV },
+            { "minimum", tiny_minimum, TINY_OP_MINIMUM },
+            { "maximum", tiny_maximum, TINY_OP_MAXIMUM } };
 
 static float one(int kind, float a, float b)
 {
@@ -42,7 +46,8 @@ static void check(const tiny_tensor *a, const tiny_tensor *b, float value, const
             }
             rest /= y->dim[axis];
         }
-        if (!T_BITS(((float *)y->data)[at[2]], one(kind, ((float *)a->data)[at[0]], b ? ((float *)b->data)[at[1]] : value))) {
+        if (!T_BITS(((float *)y->data)[at[2]],
+                    one(kind, ((float *)a->data)[at[0]], b ? ((float *)b->data)[at[1]] : value))) {
             printf("  element %ld\n", (long)i);
             return;
         }
@@ -51,9 +56,11 @@ static void check(const tiny_tensor *a, const tiny_tensor *b, float value, const
 
 static void test_by_hand(tiny_target target)
 {
-    static const float want[6][3] = { { 6, 1, -1 }, { -4, 3, 1 }, { 5, -2, -0.0f }, { 0.2f, -2, -0.0f }, { 1, -1, -1 }, { 5, 2, 0 } };
+    static const float want[6][3] = { { 6, 1, -1 },        { -4, 3, 1 },  { 5, -2, -0.0f },
+                                      { 0.2f, -2, -0.0f }, { 1, -1, -1 }, { 5, 2, 0 } };
     float a[3] = { 1, 2, 0 }, b[3] = { 5, -1, -1 }, y[3];
-    tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, 3), tb = tiny_tensor_1d(b, TINY_F32, 3), ty = tiny_tensor_1d(y, TINY_F32, 3);
+    tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, 3), tb = tiny_tensor_1d(b, TINY_F32, 3),
+                ty = tiny_tensor_1d(y, TINY_F32, 3);
     tiny_ctx *ctx = t_ctx(target, 1);
     size_t k;
     for (k = 0; k < T_COUNT(ops); k++) {
@@ -82,7 +89,8 @@ static void test_lengths(tiny_target target)
     for (c = 1; c <= 70 + T_COUNT(more); c++) {
         size_t n = c <= 70 ? c : more[c - 71];
         float *a = t_rand(n, -2.0f, 2.0f), *b = t_rand(n, -2.0f, 2.0f), *y = t_guarded(n), *z = t_guarded(n);
-        tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, (tiny_idx)n), tb = tiny_tensor_1d(b, TINY_F32, (tiny_idx)n), ty = tiny_tensor_1d(y, TINY_F32, (tiny_idx)n);
+        tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, (tiny_idx)n), tb = tiny_tensor_1d(b, TINY_F32, (tiny_idx)n),
+                    ty = tiny_tensor_1d(y, TINY_F32, (tiny_idx)n);
         tiny_tensor tz = tiny_tensor_1d(z, TINY_F32, (tiny_idx)n);
         for (k = 0; k < T_COUNT(ops); k++) {
             T_OK(ops[k].f(ctx, &ta, &tb, &ty));
@@ -122,14 +130,16 @@ static void test_lengths(tiny_target target)
 /* A dimension of 1 or an absent one is repeated; so is stride 0. */
 static void test_broadcast(tiny_target target)
 {
-    static const tiny_idx shape[][2][4] = {                 /* of a, of b; 0 ends: right-aligned, filled from the front */
-        { { 3, 4, 5, 33 }, { 3, 4, 5, 33 } }, { { 3, 4, 5, 33 }, { 1, 4, 1, 33 } }, { { 3, 1, 5, 1 }, { 1, 4, 1, 33 } }, { { 1, 1, 1, 1 }, { 3, 4, 5, 17 } },
-        { { 2, 2, 70, 1 }, { 2, 2, 70, 9 } }, { { 1, 1, 1, 900 }, { 1, 1, 40, 1 } }, { { 4, 1, 1, 5 }, { 1, 3, 2, 5 } }
-    };
+    /* of a, of b; 0 ends: right-aligned, filled from the front */
+    static const tiny_idx shape[][2][4] = { { { 3, 4, 5, 33 }, { 3, 4, 5, 33 } }, { { 3, 4, 5, 33 }, { 1, 4, 1, 33 } },
+                                            { { 3, 1, 5, 1 }, { 1, 4, 1, 33 } },  { { 1, 1, 1, 1 }, { 3, 4, 5, 17 } },
+                                            { { 2, 2, 70, 1 }, { 2, 2, 70, 9 } }, { { 1, 1, 1, 900 }, { 1, 1, 40, 1 } },
+                                            { { 4, 1, 1, 5 }, { 1, 3, 2, 5 } } };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t c, k;
     for (c = 0; c < T_COUNT(shape); c++) {
-        tiny_tensor a = tiny_tensor_nd(NULL, TINY_F32, 4, shape[c][0]), b = tiny_tensor_nd(NULL, TINY_F32, 4, shape[c][1]), y;
+        tiny_tensor a = tiny_tensor_nd(NULL, TINY_F32, 4, shape[c][0]),
+                    b = tiny_tensor_nd(NULL, TINY_F32, 4, shape[c][1]), y;
         tiny_idx dim[4];
         int i;
         for (i = 0; i < 4; i++) dim[i] = a.dim[i] > b.dim[i] ? a.dim[i] : b.dim[i];
@@ -146,7 +156,8 @@ static void test_broadcast(tiny_target target)
     {
         /* absent axes, and a number */
         float *a = t_rand(6 * 35, -1.0f, 1.0f), *b = t_rand(35, 1.0f, 2.0f), *y = t_guarded(6 * 35);
-        tiny_tensor ta = tiny_tensor_3d(a, TINY_F32, 2, 3, 35), tb = tiny_tensor_1d(b, TINY_F32, 35), ty = tiny_tensor_3d(y, TINY_F32, 2, 3, 35);
+        tiny_tensor ta = tiny_tensor_3d(a, TINY_F32, 2, 3, 35), tb = tiny_tensor_1d(b, TINY_F32, 35),
+                    ty = tiny_tensor_3d(y, TINY_F32, 2, 3, 35);
         tiny_tensor none = tiny_tensor_nd(b, TINY_F32, 0, NULL);
         for (k = 0; k < T_COUNT(ops); k++) {
             tiny_binary_params p;
@@ -192,7 +203,8 @@ static void test_strides(tiny_target target)
 {
     enum { ROWS = 7, COLS = 301 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    float *a = t_rand(4 * ROWS * COLS, -2.0f, 2.0f), *b = t_rand(4 * ROWS * COLS, -2.0f, 2.0f), *y = t_guarded(4 * ROWS * COLS), *before = t_guarded(4 * ROWS * COLS);
+    float *a = t_rand(4 * ROWS * COLS, -2.0f, 2.0f), *b = t_rand(4 * ROWS * COLS, -2.0f, 2.0f),
+          *y = t_guarded(4 * ROWS * COLS), *before = t_guarded(4 * ROWS * COLS);
     int i, j, k;
     size_t e, op;
     for (i = 0; i < 7; i++)
@@ -208,14 +220,19 @@ static void test_strides(tiny_target target)
                     T_OK(ops[op].f(ctx, &ta, &tb, &ty));
                     check(&ta, &tb, 0.0f, &ty, ops[op].kind);
                     for (e = 0; e < ROWS * COLS; e++)
-                        ((float *)ty.data)[(tiny_idx)(e / COLS) * ty.stride[0] + (tiny_idx)(e % COLS) * ty.stride[1]] = before[0];
+                        ((float *)ty.data)[(tiny_idx)(e / COLS) * ty.stride[0] + (tiny_idx)(e % COLS) * ty.stride[1]] =
+                            before[0];
                     T_SAME(y, before, 4 * ROWS * COLS);     /* nothing between the elements */
                 }
                 T_OK(tiny_scale(ctx, &ta, 1.0f, 0.0f, &ty));
                 T_OK(tiny_axpy(ctx, &ta, 1.0f, &ty));
                 for (e = 0; e < ROWS * COLS; e++) {
-                    float x = ((float *)ta.data)[(tiny_idx)(e / COLS) * ta.stride[0] + (tiny_idx)(e % COLS) * ta.stride[1]];
-                    if (!T_CLOSE(((float *)ty.data)[(tiny_idx)(e / COLS) * ty.stride[0] + (tiny_idx)(e % COLS) * ty.stride[1]], x + x, 0)) break;
+                    float x =
+                        ((float *)ta.data)[(tiny_idx)(e / COLS) * ta.stride[0] + (tiny_idx)(e % COLS) * ta.stride[1]];
+                    if (!T_CLOSE(((float *)ty
+                                      .data)[(tiny_idx)(e / COLS) * ty.stride[0] + (tiny_idx)(e % COLS) * ty.stride[1]],
+                                 x + x, 0))
+                        break;
                 }
             }
     t_close(ctx);
@@ -223,10 +240,12 @@ static void test_strides(tiny_target target)
 
 static void test_special(tiny_target target)
 {
-    static const float v[] = { 0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 1e-45f, -1e-40f, 1.17549435e-38f, FLT_MAX, -FLT_MAX, 3e38f, 1e-30f };
+    static const float v[] = { 0.0f,    -0.0f,           1.0f,    -1.0f,    INFINITY, -INFINITY, NAN, 1e-45f,
+                               -1e-40f, 1.17549435e-38f, FLT_MAX, -FLT_MAX, 3e38f,    1e-30f };
     enum { V = T_COUNT(v), N = V * V };
     float a[N], b[N], y[N];
-    tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, N), tb = tiny_tensor_1d(b, TINY_F32, N), ty = tiny_tensor_1d(y, TINY_F32, N);
+    tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, N), tb = tiny_tensor_1d(b, TINY_F32, N),
+                ty = tiny_tensor_1d(y, TINY_F32, N);
     tiny_ctx *ctx = t_ctx(target, 1), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
     size_t i, k;
     for (i = 0; i < N; i++) {
@@ -250,12 +269,14 @@ static void test_bad(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     float a[12] = { 0 }, b[12] = { 0 }, y[12];
-    tiny_tensor ta = tiny_tensor_2d(a, TINY_F32, 3, 4), tb = tiny_tensor_2d(b, TINY_F32, 3, 4), ty = tiny_tensor_2d(y, TINY_F32, 3, 4), t;
+    tiny_tensor ta = tiny_tensor_2d(a, TINY_F32, 3, 4), tb = tiny_tensor_2d(b, TINY_F32, 3, 4),
+                ty = tiny_tensor_2d(y, TINY_F32, 3, 4), t;
     T_STATUS(tiny_add(NULL, &ta, &tb, &ty), TINY_E_ARGUMENT, NULL);
     T_STATUS(tiny_add(ctx, NULL, &tb, &ty), TINY_E_ARGUMENT, "add: input 0 is missing");
     T_STATUS(tiny_add(ctx, &ta, &tb, NULL), TINY_E_ARGUMENT, "add: output 0 is missing");
     t = tiny_tensor_2d(b, TINY_F32, 3, 3);
-    T_STATUS(tiny_mul(ctx, &ta, &t, &ty), TINY_E_SHAPE, "3x4 f32 and 3x3 f32 do not fit together: axis 1 has 4 and 3 values");
+    T_STATUS(tiny_mul(ctx, &ta, &t, &ty), TINY_E_SHAPE,
+             "3x4 f32 and 3x3 f32 do not fit together: axis 1 has 4 and 3 values");
     t = tiny_tensor_2d(b, TINY_I32, 3, 4);
     T_STATUS(tiny_sub(ctx, &ta, &t, &ty), TINY_E_DTYPE, "must be f32, or f64, not i32");
     T_STATUS(tiny_scale(ctx, &t, 1.0f, 0.0f, &ty), TINY_E_DTYPE, "must be f32 or f64, not i32");

@@ -23,7 +23,8 @@ static void test_count(void)
 static void test_eight(void)
 {
     int i, j, k;
-    T_TRUE(tinyi_bits_transpose8(UINT64_C(0xff)) == UINT64_C(0x0101010101010101));       /* the first row becomes the first column */
+    /* the first row becomes the first column */
+    T_TRUE(tinyi_bits_transpose8(UINT64_C(0xff)) == UINT64_C(0x0101010101010101));
     T_TRUE(tinyi_bits_transpose8(UINT64_C(0x8040201008040201)) == UINT64_C(0x8040201008040201));
     T_TRUE(tinyi_bits_transpose8(UINT64_C(0x02) << 56) == UINT64_C(1) << 15);               /* row 7, column 1 */
     for (k = 0; k < 1000; k++) {
@@ -41,7 +42,8 @@ static void test_sixty_four(void)
     uint64_t w[64], is[64];
     int i, j, k;
     for (k = 0; k < 50; k++) {
-        for (i = 0; i < 64; i++) is[i] = w[i] = k ? t_rand_u64() : UINT64_C(1) << (63 - i);    /* first: the other diagonal, which stays */
+        /* first: the other diagonal, which stays */
+        for (i = 0; i < 64; i++) is[i] = w[i] = k ? t_rand_u64() : UINT64_C(1) << (63 - i);
         tinyi_bits_transpose64(w);
         if (!k) T_SAME(w, is, 64);
         for (i = 0; i < 64; i++)

@@ -1,4 +1,5 @@
-/* tests/math/conv.c - convolution against the definition written out here, identity kernels, and one dimension as two */
+/* tests/math/conv.c - convolution against the definition written out here, identity kernels, and one dimension as
+ * two */
 #include "t.h"
 
 /* n images, groups, channels of a group in and out, size, taps, stride, pad top left bottom right, dilation */
@@ -27,7 +28,10 @@ static const shape shapes[] = {
     { 0, 1, 2, 3, 4, 4, 3, 3, 1, 1, { 1, 1, 1, 1 }, 1, 1 },
 };
 
-static int out_dim(int in, int before, int after, int taps, int stride, int dilation) { return (in + before + after - dilation * (taps - 1) - 1) / stride + 1; }
+static int out_dim(int in, int before, int after, int taps, int stride, int dilation)
+{
+    return (in + before + after - dilation * (taps - 1) - 1) / stride + 1;
+}
 
 static void params_of(const shape *z, int relu, tiny_conv2d_params *p)
 {
@@ -40,7 +44,8 @@ static void params_of(const shape *z, int relu, tiny_conv2d_params *p)
 }
 
 /* the definition over flat dense arrays; *size is the sum of magnitudes */
-static double by_definition(const shape *z, const float *x, const float *w, const float *b, int n, int k, int i, int j, double *size)
+static double by_definition(const shape *z, const float *x, const float *w, const float *b, int n, int k, int i, int j,
+                            double *size)
 {
     double sum = b ? (double)b[k] : 0.0;
     int c, r, s, g = k / z->k;
@@ -51,7 +56,8 @@ static double by_definition(const shape *z, const float *x, const float *w, cons
                 int row = i * z->sh + r * z->dh - z->p[0], col = j * z->sw + s * z->dw - z->p[1];
                 double v;
                 if (row < 0 || col < 0 || row >= z->h || col >= z->w) continue;
-                v = (double)x[((n * z->g * z->c + g * z->c + c) * z->h + row) * z->w + col] * (double)w[((k * z->c + c) * z->r + r) * z->s + s];
+                v = (double)x[((n * z->g * z->c + g * z->c + c) * z->h + row) * z->w + col] *
+                    (double)w[((k * z->c + c) * z->r + r) * z->s + s];
                 sum += v;
                 *size += fabs(v);
             }
@@ -66,11 +72,16 @@ static void test_definition(tiny_target target)
         tiny_ctx *ctx = t_ctx(target, threads);
         for (q = 0; q < T_COUNT(shapes); q++) {
             const shape *z = &shapes[q];
-            int oh = out_dim(z->h, z->p[0], z->p[2], z->r, z->sh, z->dh), ow = out_dim(z->w, z->p[1], z->p[3], z->s, z->sw, z->dw), n, k, i, j, with, bad = 0;
-            size_t nx = (size_t)(z->n * z->g * z->c * z->h * z->w), nw = (size_t)(z->g * z->k * z->c * z->r * z->s), ny = (size_t)(z->n * z->g * z->k * oh * ow);
-            float *x = t_rand(nx, -1.0f, 1.0f), *w = t_rand(nw, -1.0f, 1.0f), *b = t_rand((size_t)(z->g * z->k), -1.0f, 1.0f), *y = t_guarded(ny);
-            tiny_tensor tx = tiny_tensor_4d(x, TINY_F32, z->n, z->g * z->c, z->h, z->w), tw = tiny_tensor_4d(w, TINY_F32, z->g * z->k, z->c, z->r, z->s);
-            tiny_tensor tb = tiny_tensor_1d(b, TINY_F32, z->g * z->k), ty = tiny_tensor_4d(y, TINY_F32, z->n, z->g * z->k, oh, ow);
+            int oh = out_dim(z->h, z->p[0], z->p[2], z->r, z->sh, z->dh),
+                ow = out_dim(z->w, z->p[1], z->p[3], z->s, z->sw, z->dw), n, k, i, j, with, bad = 0;
+            size_t nx = (size_t)(z->n * z->g * z->c * z->h * z->w), nw = (size_t)(z->g * z->k * z->c * z->r * z->s),
+                   ny = (size_t)(z->n * z->g * z->k * oh * ow);
+            float *x = t_rand(nx, -1.0f, 1.0f), *w = t_rand(nw, -1.0f, 1.0f),
+                  *b = t_rand((size_t)(z->g * z->k), -1.0f, 1.0f), *y = t_guarded(ny);
+            tiny_tensor tx = tiny_tensor_4d(x, TINY_F32, z->n, z->g * z->c, z->h, z->w),
+                        tw = tiny_tensor_4d(w, TINY_F32, z->g * z->k, z->c, z->r, z->s);
+            tiny_tensor tb = tiny_tensor_1d(b, TINY_F32, z->g * z->k),
+                        ty = tiny_tensor_4d(y, TINY_F32, z->n, z->g * z->k, oh, ow);
             for (with = 0; with < 4; with++) {
                 tiny_conv2d_params p;
                 double terms = z->c * z->r * z->s + 4;
@@ -103,7 +114,8 @@ static void test_exact_and_strides(tiny_target target)
         tiny_ctx *ctx = t_ctx(target, threads);
         for (round = 0; round < 24; round++) {
             const shape *z = &shapes[1 + (size_t)t_rand_below(15)];
-            int oh = out_dim(z->h, z->p[0], z->p[2], z->r, z->sh, z->dh), ow = out_dim(z->w, z->p[1], z->p[3], z->s, z->sw, z->dw), n, k, i, j, t, bad = 0;
+            int oh = out_dim(z->h, z->p[0], z->p[2], z->r, z->sh, z->dh),
+                ow = out_dim(z->w, z->p[1], z->p[3], z->s, z->sw, z->dw), n, k, i, j, t, bad = 0;
             int K = z->g * z->k;
             tiny_idx dim[4][4];
             tiny_tensor v[4];
@@ -143,7 +155,8 @@ static void test_exact_and_strides(tiny_target target)
                         for (j = 0; j < ow; j++) {
                             double size, want = by_definition(z, dense[0], dense[1], dense[2], n, k, i, j, &size);
                             if (round & 1 && want < 0) want = 0;
-                            bad += (double)((float *)v[3].data)[n * v[3].stride[0] + k * v[3].stride[1] + i * v[3].stride[2] + j * v[3].stride[3]] != want;
+                            bad += (double)((float *)v[3].data)[n * v[3].stride[0] + k * v[3].stride[1] +
+                                                                i * v[3].stride[2] + j * v[3].stride[3]] != want;
                         }
             if (!T_EQ_INT(bad, 0)) printf("conv: round %d, shape %d\n", round, (int)(z - shapes));
             t_free_blocks();
@@ -157,7 +170,8 @@ static void test_identity(tiny_target target)
 {
     enum { C = 5, H = 37, W = 67 };
     float *x = t_rand(C * H * W, -9.0f, 9.0f), *y = t_guarded(C * H * W), *w = t_keep(C * C * 9 * sizeof(float));
-    tiny_tensor tx = tiny_tensor_4d(x, TINY_F32, 1, C, H, W), ty = tiny_tensor_4d(y, TINY_F32, 1, C, H, W), tw = tiny_tensor_4d(w, TINY_F32, C, C, 3, 3);
+    tiny_tensor tx = tiny_tensor_4d(x, TINY_F32, 1, C, H, W), ty = tiny_tensor_4d(y, TINY_F32, 1, C, H, W),
+                tw = tiny_tensor_4d(w, TINY_F32, C, C, 3, 3);
     tiny_conv2d_params p;
     tiny_ctx *ctx = t_ctx(target, 2);
     int c, i, j;
@@ -166,12 +180,14 @@ static void test_identity(tiny_target target)
     for (c = 0; c < C; c++) w[(c * C + c) * 9 + 4] = 1.0f;
     T_OK(tiny_conv2d(ctx, &tx, &tw, NULL, &p, &ty));
     T_SAME(x, y, C * H * W);
-    for (c = 0; c < C; c++) w[(c * C + c) * 9 + 4] = 0.0f, w[(c * C + (c + 1) % C) * 9 + 5] = 2.0f;      /* one to the right, next channel, doubled */
+    /* one to the right, next channel, doubled */
+    for (c = 0; c < C; c++) w[(c * C + c) * 9 + 4] = 0.0f, w[(c * C + (c + 1) % C) * 9 + 5] = 2.0f;
     T_OK(tiny_conv2d(ctx, &tx, &tw, NULL, &p, &ty));
     for (c = 0; c < C; c++)
         for (i = 0; i < H; i++)
             for (j = 0; j < W; j++)
-                if (!T_CLOSE(y[(c * H + i) * W + j], j + 1 < W ? 2 * x[((c + 1) % C * H + i) * W + j + 1] : 0, 0)) goto out;
+                if (!T_CLOSE(y[(c * H + i) * W + j], j + 1 < W ? 2 * x[((c + 1) % C * H + i) * W + j + 1] : 0, 0))
+                    goto out;
 out:
     t_close(ctx);
 }
@@ -180,7 +196,8 @@ out:
 static void test_by_hand(tiny_target target)
 {
     float x[9] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, w[4] = { 1, 0, 0, -1 }, b[1] = { 10 }, y[4];
-    tiny_tensor tx = tiny_tensor_4d(x, TINY_F32, 1, 1, 3, 3), tw = tiny_tensor_4d(w, TINY_F32, 1, 1, 2, 2), tb = tiny_tensor_1d(b, TINY_F32, 1), ty = tiny_tensor_4d(y, TINY_F32, 1, 1, 2, 2);
+    tiny_tensor tx = tiny_tensor_4d(x, TINY_F32, 1, 1, 3, 3), tw = tiny_tensor_4d(w, TINY_F32, 1, 1, 2, 2),
+                tb = tiny_tensor_1d(b, TINY_F32, 1), ty = tiny_tensor_4d(y, TINY_F32, 1, 1, 2, 2);
     tiny_ctx *ctx = t_ctx(target, 1);
     int i;
     T_OK(tiny_conv2d(ctx, &tx, &tw, &tb, NULL, &ty));
@@ -190,18 +207,24 @@ static void test_by_hand(tiny_target target)
 
 static void test_1d(tiny_target target)
 {
-    static const struct { int n, g, c, k, l, s, stride, left, right, dilation; } one[] = {
-        { 1, 1, 1, 1, 5, 3, 1, 2, 0, 1 }, { 2, 1, 8, 12, 100, 3, 2, 1, 1, 1 }, { 1, 4, 2, 2, 333, 4, 1, 9, 0, 3 }, { 1, 6, 1, 1, 2000, 4, 1, 3, 0, 1 }, { 1, 1, 80, 20, 300, 3, 1, 1, 1, 1 },
-        { 1, 1, 1, 4, 1000, 400, 160, 200, 200, 1 },
+    static const struct { int n, g, c, k, l, s, stride, left, right, dilation;
+    } one[] = {
+        { 1, 1, 1, 1, 5, 3, 1, 2, 0, 1 },     { 2, 1, 8, 12, 100, 3, 2, 1, 1, 1 },
+        { 1, 4, 2, 2, 333, 4, 1, 9, 0, 3 },   { 1, 6, 1, 1, 2000, 4, 1, 3, 0, 1 },
+        { 1, 1, 80, 20, 300, 3, 1, 1, 1, 1 }, { 1, 1, 1, 4, 1000, 400, 160, 200, 200, 1 },
     };
     tiny_ctx *ctx = t_ctx(target, 3);
     size_t q;
     int i;
     for (q = 0; q < T_COUNT(one); q++) {
-        int n = one[q].n, g = one[q].g, c = one[q].c, k = one[q].k, l = one[q].l, s = one[q].s, ol = out_dim(l, one[q].left, one[q].right, s, one[q].stride, one[q].dilation);
-        float *x = t_rand((size_t)(n * g * c * l), -1, 1), *w = t_rand((size_t)(g * k * c * s), -1, 1), *y = t_guarded((size_t)(n * g * k * ol)), *z = t_guarded((size_t)(n * g * k * ol));
-        tiny_tensor x1 = tiny_tensor_3d(x, TINY_F32, n, g * c, l), w1 = tiny_tensor_3d(w, TINY_F32, g * k, c, s), y1 = tiny_tensor_3d(y, TINY_F32, n, g * k, ol);
-        tiny_tensor x2 = tiny_tensor_4d(x, TINY_F32, n, g * c, 1, l), w2 = tiny_tensor_4d(w, TINY_F32, g * k, c, 1, s), y2 = tiny_tensor_4d(z, TINY_F32, n, g * k, 1, ol);
+        int n = one[q].n, g = one[q].g, c = one[q].c, k = one[q].k, l = one[q].l, s = one[q].s,
+            ol = out_dim(l, one[q].left, one[q].right, s, one[q].stride, one[q].dilation);
+        float *x = t_rand((size_t)(n * g * c * l), -1, 1), *w = t_rand((size_t)(g * k * c * s), -1, 1),
+              *y = t_guarded((size_t)(n * g * k * ol)), *z = t_guarded((size_t)(n * g * k * ol));
+        tiny_tensor x1 = tiny_tensor_3d(x, TINY_F32, n, g * c, l), w1 = tiny_tensor_3d(w, TINY_F32, g * k, c, s),
+                    y1 = tiny_tensor_3d(y, TINY_F32, n, g * k, ol);
+        tiny_tensor x2 = tiny_tensor_4d(x, TINY_F32, n, g * c, 1, l), w2 = tiny_tensor_4d(w, TINY_F32, g * k, c, 1, s),
+                    y2 = tiny_tensor_4d(z, TINY_F32, n, g * k, 1, ol);
         tiny_conv1d_params p1;
         tiny_conv2d_params p2;
         memset(&p1, 0, sizeof p1);
@@ -221,7 +244,8 @@ static void test_1d(tiny_target target)
     {
         /* causal: what comes after position i changes nothing up to i */
         float x[20], w[4] = { 0.5f, -1, 2, 3 }, y[20], z[20];
-        tiny_tensor tx = tiny_tensor_3d(x, TINY_F32, 1, 1, 20), tw = tiny_tensor_3d(w, TINY_F32, 1, 1, 4), ty = tiny_tensor_3d(y, TINY_F32, 1, 1, 20), tz = tiny_tensor_3d(z, TINY_F32, 1, 1, 20);
+        tiny_tensor tx = tiny_tensor_3d(x, TINY_F32, 1, 1, 20), tw = tiny_tensor_3d(w, TINY_F32, 1, 1, 4),
+                    ty = tiny_tensor_3d(y, TINY_F32, 1, 1, 20), tz = tiny_tensor_3d(z, TINY_F32, 1, 1, 20);
         tiny_conv1d_params p;
         memset(&p, 0, sizeof p);
         p.pad_left = 3;
@@ -240,7 +264,8 @@ static void test_1d(tiny_target target)
 static void test_specials(tiny_target target)
 {
     float x[3] = { 1, NAN, 2 }, w[2] = { 1, 0 }, y[4], far[2] = { INFINITY, 1 };
-    tiny_tensor tx = tiny_tensor_3d(x, TINY_F32, 1, 1, 3), tw = tiny_tensor_3d(w, TINY_F32, 1, 1, 2), ty = tiny_tensor_3d(y, TINY_F32, 1, 1, 3);
+    tiny_tensor tx = tiny_tensor_3d(x, TINY_F32, 1, 1, 3), tw = tiny_tensor_3d(w, TINY_F32, 1, 1, 2),
+                ty = tiny_tensor_3d(y, TINY_F32, 1, 1, 3);
     tiny_conv1d_params p;
     int pass;
     for (pass = 0; pass < 2; pass++) {
@@ -270,7 +295,8 @@ static void test_specials(tiny_target target)
 static void test_refuses(void)
 {
     float a[64] = { 0 }, b[64], c[64];
-    tiny_tensor x = tiny_tensor_4d(a, TINY_F32, 1, 4, 4, 4), w = tiny_tensor_4d(b, TINY_F32, 2, 4, 2, 2), y = tiny_tensor_4d(c, TINY_F32, 1, 2, 3, 3), bias = tiny_tensor_1d(a, TINY_F32, 3);
+    tiny_tensor x = tiny_tensor_4d(a, TINY_F32, 1, 4, 4, 4), w = tiny_tensor_4d(b, TINY_F32, 2, 4, 2, 2),
+                y = tiny_tensor_4d(c, TINY_F32, 1, 2, 3, 3), bias = tiny_tensor_1d(a, TINY_F32, 3);
     tiny_tensor x3 = tiny_tensor_3d(a, TINY_F32, 1, 4, 16), t;
     tiny_conv2d_params p;
     tiny_conv1d_params p1;
@@ -295,9 +321,11 @@ static void test_refuses(void)
     T_STATUS(tiny_conv2d(ctx, &x, &w, NULL, &p, &y), TINY_E_ARGUMENT, "the stride of the width is -2");
     p.stride[1] = 0;
     p.dilation[0] = 40000;
-    T_STATUS(tiny_conv2d(ctx, &x, &w, NULL, &p, &y), TINY_E_ARGUMENT, "the dilation of the height is 40000, it must be 1 to 32767");
+    T_STATUS(tiny_conv2d(ctx, &x, &w, NULL, &p, &y), TINY_E_ARGUMENT,
+             "the dilation of the height is 40000, it must be 1 to 32767");
     p.dilation[0] = 4;
-    T_STATUS(tiny_conv2d(ctx, &x, &w, NULL, &p, &y), TINY_E_SHAPE, "the height of x is 4 with padding 0 and 0, 2 taps with dilation 4 do not fit");
+    T_STATUS(tiny_conv2d(ctx, &x, &w, NULL, &p, &y), TINY_E_SHAPE,
+             "the height of x is 4 with padding 0 and 0, 2 taps with dilation 4 do not fit");
     p.dilation[0] = 0;
     p.pad[3] = -1;
     T_STATUS(tiny_conv2d(ctx, &x, &w, NULL, &p, &y), TINY_E_ARGUMENT, "the padding of the width is 0 and -1");
@@ -334,15 +362,18 @@ static void test_without_memory(void)
         })
 }
 
-/* Patches of 2 x 2 of an image of 2 x 3 with padding below and on the right only, written out on paper: columns of patches, how many of them
- * hold each pixel, and the largest number of each. */
+/* Patches of 2 x 2 of an image of 2 x 3 with padding below and on the right only, written out on paper: columns of
+ * patches, how many of them hold each pixel, and the largest number of each. */
 static void test_patches_by_hand(tiny_target target)
 {
-    static const float x[6] = { 1, 2, 3, 4, 5, 6 }, columns[24] = { 1, 2, 3, 4, 5, 6, 2, 3, 0, 5, 6, 0, 4, 5, 6, 0, 0, 0, 5, 6, 0, 0, 0, 0 }, cover[6] = { 1, 2, 2, 2, 4, 4 }, most[6] = { 5, 6, 6, 5, 6, 6 };
+    static const float x[6] = { 1, 2, 3, 4, 5, 6 },
+                       columns[24] = { 1, 2, 3, 4, 5, 6, 2, 3, 0, 5, 6, 0, 4, 5, 6, 0, 0, 0, 5, 6, 0, 0, 0, 0 },
+                       cover[6] = { 1, 2, 2, 2, 4, 4 }, most[6] = { 5, 6, 6, 5, 6, 6 };
     tiny_ctx *ctx = t_ctx(target, 1);
     float *got = t_guarded(24), *ones = t_guarded(24), *image = t_guarded(6), *pool = t_guarded(6);
     const tiny_idx dim[4] = { 1, 1, 2, 3 };
-    tiny_tensor tx = tiny_tensor_nd((void *)(uintptr_t)x, TINY_F32, 4, dim), tc = tiny_tensor_2d(got, TINY_F32, 4, 6), to = tiny_tensor_2d(ones, TINY_F32, 4, 6), ti = tiny_tensor_nd(image, TINY_F32, 4, dim),
+    tiny_tensor tx = tiny_tensor_nd((void *)(uintptr_t)x, TINY_F32, 4, dim), tc = tiny_tensor_2d(got, TINY_F32, 4, 6),
+                to = tiny_tensor_2d(ones, TINY_F32, 4, 6), ti = tiny_tensor_nd(image, TINY_F32, 4, dim),
                 tp = tiny_tensor_nd(pool, TINY_F32, 4, dim), small = tiny_tensor_2d(got, TINY_F32, 4, 3);
     tiny_patch_params p;
     int i;

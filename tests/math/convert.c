@@ -1,13 +1,14 @@
 /* tests/math/convert.c - every pair of data types against a slow oracle in integers and long steps, halves exhaustively
  *
- * T_EXHAUSTIVE=1 in the environment takes all 2^32 floats to f16 and bf16; otherwise every 1021st and all near a tie.   */
+ * T_EXHAUSTIVE=1 in the environment takes all 2^32 floats to f16 and bf16; otherwise every 1021st and all near a
+ * tie. */
 #define T_INTERNALS
 #include "t.h"
 
 static float from_bits(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
 
-/* ---- an oracle that knows nothing of bit tricks: the value of a half is a sum of powers of two, and the nearest half is
- * found by bisection among all of them, since their order is that of their patterns */
+/* ---- an oracle that knows nothing of bit tricks: the value of a half is a sum of powers of two, and the nearest half
+ * is found by bisection among all of them, since their order is that of their patterns */
 
 static double half_value(uint16_t h, int fraction, int bias)
 {
@@ -39,9 +40,15 @@ static uint16_t half_nearest(double x, int fraction, int bias)
     return (uint16_t)(sign | low);
 }
 
-static uint16_t nearest(tiny_dtype to, double x) { return to == TINY_F16 ? half_nearest(x, 10, 15) : half_nearest(x, 7, 127); }
+static uint16_t nearest(tiny_dtype to, double x)
+{
+    return to == TINY_F16 ? half_nearest(x, 10, 15) : half_nearest(x, 7, 127);
+}
 
-static int is_half_nan(tiny_dtype t, uint16_t h) { return t == TINY_F16 ? (h & 0x7fff) > 0x7c00 : (h & 0x7fff) > 0x7f80; }
+static int is_half_nan(tiny_dtype t, uint16_t h)
+{
+    return t == TINY_F16 ? (h & 0x7fff) > 0x7c00 : (h & 0x7fff) > 0x7f80;
+}
 
 /* ---- halves up: all 65536, reference and every target */
 
@@ -61,7 +68,8 @@ static void test_up(tiny_target target)
             const double want = k ? half_value((uint16_t)i, 7, 127) : half_value((uint16_t)i, 10, 15);
             const float one = k ? tinyi_bf16_to_f32((uint16_t)i) : tinyi_f16_to_f32((uint16_t)i);
             if (want != want) T_TRUE(y[i] != y[i] && one != one);
-            else if (!T_TRUE((double)y[i] == want && (double)one == want && !signbit(y[i]) == !signbit(want))) printf("half %04x\n", (unsigned)i);
+            else if (!T_TRUE((double)y[i] == want && (double)one == want && !signbit(y[i]) == !signbit(want)))
+                printf("half %04x\n", (unsigned)i);
         }
     }
     t_close(ctx);
@@ -88,7 +96,9 @@ static void test_down(tiny_target target)
             for (n = 0; n < CHUNK && u <= 0xffffffffu; n++, u += stride) {
                 /* every other one next to a tie of the target type */
                 uint32_t v = (uint32_t)u;
-                if (stride > 1 && n % 2) v = k ? (v & 0xffff0000u) + 0x8000u + (uint32_t)(n / 2 % 3) - 1 : (v & 0xffffe000u) + 0x1000u + (uint32_t)(n / 2 % 3) - 1;
+                if (stride > 1 && n % 2)
+                    v = k ? (v & 0xffff0000u) + 0x8000u + (uint32_t)(n / 2 % 3) - 1
+                          : (v & 0xffffe000u) + 0x1000u + (uint32_t)(n / 2 % 3) - 1;
                 x[n] = from_bits(v);
             }
             tx = tiny_tensor_1d(x, TINY_F32, (tiny_idx)n);
@@ -101,10 +111,15 @@ static void test_down(tiny_target target)
                     T_TRUE(is_half_nan(to, y[j]) && is_half_nan(to, one));
                     continue;
                 }
-                if (y[j] != one && !T_TRUE(y[j] == one)) printf("%a to %s: %04x, reference %04x\n", (double)x[j], tiny_dtype_name(to), (unsigned)y[j], (unsigned)one);
-                if (target != TINY_TARGET_SCALAR || (stride > 1 && j % 8)) continue;    /* the bisection is slow, and once is enough */
+                if (y[j] != one && !T_TRUE(y[j] == one))
+                    printf("%a to %s: %04x, reference %04x\n", (double)x[j], tiny_dtype_name(to), (unsigned)y[j],
+                           (unsigned)one);
+                /* the bisection is slow, and once is enough */
+                if (target != TINY_TARGET_SCALAR || (stride > 1 && j % 8)) continue;
                 want = nearest(to, (double)x[j]);
-                if (one != want && !T_TRUE(one == want)) printf("%a to %s: %04x, not %04x\n", (double)x[j], tiny_dtype_name(to), (unsigned)one, (unsigned)want);
+                if (one != want && !T_TRUE(one == want))
+                    printf("%a to %s: %04x, not %04x\n", (double)x[j], tiny_dtype_name(to), (unsigned)one,
+                           (unsigned)want);
             }
         }
         T_RAN_ON(ctx, t_vectors(target));
@@ -133,22 +148,131 @@ static void test_by_hand(void)
     T_EQ_INT(tinyi_f32_to_bf16(from_bits(0x7f800001)), 0x7fc0);     /* a NaN whose payload lies below: not infinity */
 }
 
-/* ---- all pairs on chosen values. Each value is an integer or a double; what must come out is worked out in long long and
- * double with the C library's rounding. */
+/* ---- all pairs on chosen values. Each value is an integer or a double; what must come out is worked out in long long
+ * and double with the C library's rounding. */
 
-static const double values[] = { 0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 126.5, 127.0, 127.49, 127.5, 128.0, -128.0, -128.5, -129.0, 254.5, 255.0, 255.5,
-    256.0, -0.49, 32766.5, 32767.5, -32768.5, -32769.0, 65504.0, 65519.99, 65520.0, 2147483646.5, 2147483647.5, -2147483648.5, -2147483649.0, 4294967296.0,
-    9007199254740993.0, 9223372036854774784.0, 9223372036854775807.0, -9223372036854775808.0, 1e19, -1e19, 1e300, -1e300, 1e-300, 0x1p-149, 0x1p-150, 0x1.8p-149,
-    0x1.fffffep127, 0x1.ffffffp127, 0x1.fffffefp127, 0x1.00200000001p0, 0x1.002p0, 0x1.006p0, 0x1.0080000001p0, 0x1.01p0, 0x1.03p0, 0x1p-24, 0x1p-25, 0x1.0000000001p-25,
-    0x1.ffdfffp15, 0x1.ffe0000001p15, 3.141592653589793, -2.718281828459045, 1e5, 12345.678, 16777217.0, 33554433.5, 0x1.0000010000001p24 };
-static const int64_t wholes[] = { 0, 1, -1, 127, 128, -128, -129, 255, 256, 32767, 32768, -32768, -32769, 65504, 65519, 65520, 16777217, 16777219, -16777217, 2147483647,
-    2147483648LL, -2147483648LL, -2147483649LL, 9007199254740993LL, 9007199254740995LL, INT64_MAX, INT64_MIN, INT64_MAX - 511, INT64_MAX - 512, 0x100800000000001LL,
-    0x101000000000000LL, 0x1010000000000001LL, 0x103000000000000LL, -0x1010000000000001LL, 2049, 2051 };
+static const double values[] = { 0.0,
+                                 1.0,
+                                 -1.0,
+                                 0.5,
+                                 1.5,
+                                 2.5,
+                                 -0.5,
+                                 -1.5,
+                                 -2.5,
+                                 126.5,
+                                 127.0,
+                                 127.49,
+                                 127.5,
+                                 128.0,
+                                 -128.0,
+                                 -128.5,
+                                 -129.0,
+                                 254.5,
+                                 255.0,
+                                 255.5,
+                                 256.0,
+                                 -0.49,
+                                 32766.5,
+                                 32767.5,
+                                 -32768.5,
+                                 -32769.0,
+                                 65504.0,
+                                 65519.99,
+                                 65520.0,
+                                 2147483646.5,
+                                 2147483647.5,
+                                 -2147483648.5,
+                                 -2147483649.0,
+                                 4294967296.0,
+                                 9007199254740993.0,
+                                 9223372036854774784.0,
+                                 9223372036854775807.0,
+                                 -9223372036854775808.0,
+                                 1e19,
+                                 -1e19,
+                                 1e300,
+                                 -1e300,
+                                 1e-300,
+                                 0x1p-149,
+                                 0x1p-150,
+                                 0x1.8p-149,
+                                 0x1.fffffep127,
+                                 0x1.ffffffp127,
+                                 0x1.fffffefp127,
+                                 0x1.00200000001p0,
+                                 0x1.002p0,
+                                 0x1.006p0,
+                                 0x1.0080000001p0,
+                                 0x1.01p0,
+                                 0x1.03p0,
+                                 0x1p-24,
+                                 0x1p-25,
+                                 0x1.0000000001p-25,
+                                 0x1.ffdfffp15,
+                                 0x1.ffe0000001p15,
+                                 3.141592653589793,
+                                 -2.718281828459045,
+                                 1e5,
+                                 12345.678,
+                                 16777217.0,
+                                 33554433.5,
+                                 0x1.0000010000001p24 };
+static const int64_t wholes[] = { 0,
+                                  1,
+                                  -1,
+                                  127,
+                                  128,
+                                  -128,
+                                  -129,
+                                  255,
+                                  256,
+                                  32767,
+                                  32768,
+                                  -32768,
+                                  -32769,
+                                  65504,
+                                  65519,
+                                  65520,
+                                  16777217,
+                                  16777219,
+                                  -16777217,
+                                  2147483647,
+                                  2147483648LL,
+                                  -2147483648LL,
+                                  -2147483649LL,
+                                  9007199254740993LL,
+                                  9007199254740995LL,
+                                  INT64_MAX,
+                                  INT64_MIN,
+                                  INT64_MAX - 511,
+                                  INT64_MAX - 512,
+                                  0x100800000000001LL,
+                                  0x101000000000000LL,
+                                  0x1010000000000001LL,
+                                  0x103000000000000LL,
+                                  -0x1010000000000001LL,
+                                  2049,
+                                  2051 };
 
 static int is_float(tiny_dtype t) { return t == TINY_F32 || t == TINY_F16 || t == TINY_BF16 || t == TINY_F64; }
 
-static double low_of(tiny_dtype t) { return t == TINY_I8 ? -128.0 : t == TINY_U8 ? 0.0 : t == TINY_I16 ? -32768.0 : t == TINY_I32 ? -2147483648.0 : -9223372036854775808.0; }
-static double high_of(tiny_dtype t) { return t == TINY_I8 ? 127.0 : t == TINY_U8 ? 255.0 : t == TINY_I16 ? 32767.0 : t == TINY_I32 ? 2147483647.0 : 9223372036854775808.0; }
+static double low_of(tiny_dtype t)
+{
+    return t == TINY_I8    ? -128.0
+           : t == TINY_U8  ? 0.0
+           : t == TINY_I16 ? -32768.0
+           : t == TINY_I32 ? -2147483648.0
+                           : -9223372036854775808.0;
+}
+static double high_of(tiny_dtype t)
+{
+    return t == TINY_I8    ? 127.0
+           : t == TINY_U8  ? 255.0
+           : t == TINY_I16 ? 32767.0
+           : t == TINY_I32 ? 2147483647.0
+                           : 9223372036854775808.0;
+}
 
 static int64_t whole_of(double d, tiny_dtype t)
 {
@@ -164,7 +288,12 @@ static void put_whole(tiny_dtype t, void *p, int64_t v)
     const uint8_t b = (uint8_t)v;
     const int16_t c = (int16_t)v;
     const int32_t d = (int32_t)v;
-    memcpy(p, t == TINY_I8 ? (const void *)&a : t == TINY_U8 ? (const void *)&b : t == TINY_I16 ? (const void *)&c : t == TINY_I32 ? (const void *)&d : (const void *)&v,
+    memcpy(p,
+           t == TINY_I8    ? (const void *)&a
+           : t == TINY_U8  ? (const void *)&b
+           : t == TINY_I16 ? (const void *)&c
+           : t == TINY_I32 ? (const void *)&d
+                           : (const void *)&v,
            tiny_dtype_bytes(t));
 }
 
@@ -188,15 +317,24 @@ static int value_at(tiny_dtype t, size_t i, void *p, double *d, int64_t *v)
         float f;
         uint16_t h;
         if (i >= T_COUNT(values) + 4) return 0;
-        *d = i < T_COUNT(values) ? values[i] : i == T_COUNT(values) ? (double)NAN : i == T_COUNT(values) + 1 ? (double)INFINITY : i == T_COUNT(values) + 2 ? -(double)INFINITY : -0.0;
+        *d = i < T_COUNT(values)        ? values[i]
+             : i == T_COUNT(values)     ? (double)NAN
+             : i == T_COUNT(values) + 1 ? (double)INFINITY
+             : i == T_COUNT(values) + 2 ? -(double)INFINITY
+                                        : -0.0;
         if (t == TINY_F64) memcpy(p, d, 8);
-        else if (t == TINY_F32) { f = (float)*d; memcpy(p, &f, 4); *d = (double)f; }
-        else { h = nearest(t, *d); memcpy(p, &h, 2); *d = t == TINY_F16 ? half_value(h, 10, 15) : half_value(h, 7, 127); }
+        else if (t == TINY_F32) { f = (float)*d; memcpy(p, &f, 4); *d = (double)f;
+        } else {
+            h = nearest(t, *d);
+            memcpy(p, &h, 2);
+            *d = t == TINY_F16 ? half_value(h, 10, 15) : half_value(h, 7, 127);
+        }
         return 1;
     }
     if (i >= T_COUNT(wholes)) return 0;
     *v = wholes[i];
-    if (t != TINY_I64) *v = *v > (int64_t)high_of(t) ? (int64_t)high_of(t) : *v < (int64_t)low_of(t) ? (int64_t)low_of(t) : *v;
+    if (t != TINY_I64)
+        *v = *v > (int64_t)high_of(t) ? (int64_t)high_of(t) : *v < (int64_t)low_of(t) ? (int64_t)low_of(t) : *v;
     put_whole(t, p, *v);
     return 1;
 }
@@ -240,7 +378,11 @@ static void test_pairs(tiny_target target)
                         else if (tt == TINY_F32) memcpy(want, &f, 4);
                         else if (is_float(tt)) { const uint16_t h = half_of_whole(tt, v); memcpy(want, &h, 2); }
                         else if (tt == TINY_I64) memcpy(want, &v, 8);
-                        else put_whole(tt, want, v > (int64_t)high_of(tt) ? (int64_t)high_of(tt) : v < (int64_t)low_of(tt) ? (int64_t)low_of(tt) : v);
+                        else
+                            put_whole(tt, want,
+                                      v > (int64_t)high_of(tt)  ? (int64_t)high_of(tt)
+                                      : v < (int64_t)low_of(tt) ? (int64_t)low_of(tt)
+                                                                : v);
                     }
                     if (nan) {
                         float f = 0;
@@ -250,7 +392,8 @@ static void test_pairs(tiny_target target)
                         else if (tt == TINY_F32) { memcpy(&f, got, 4); T_TRUE(f != f); }
                         else { memcpy(&h, got, 2); T_TRUE(is_half_nan(tt, h)); }
                     } else if (!T_TRUE(memcmp(got, want, bt) == 0)) {
-                        printf("%s to %s%s, value %d\n", tiny_dtype_name(tf), tiny_dtype_name(tt), strided ? ", strided" : "", (int)i);
+                        printf("%s to %s%s, value %d\n", tiny_dtype_name(tf), tiny_dtype_name(tt),
+                               strided ? ", strided" : "", (int)i);
                     }
                 }
                 t_free_blocks();
@@ -264,15 +407,22 @@ static void test_round_trip(tiny_target target)
 {
     enum { N = 4099 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    static const tiny_dtype ways[][2] = { { TINY_F32, TINY_F64 }, { TINY_I8, TINY_F32 }, { TINY_I8, TINY_F16 }, { TINY_I8, TINY_BF16 }, { TINY_I8, TINY_I32 }, { TINY_U8, TINY_F16 },
-        { TINY_I16, TINY_F32 }, { TINY_I32, TINY_F64 }, { TINY_I32, TINY_I64 }, { TINY_U8, TINY_I16 } };
+    static const tiny_dtype ways[][2] = { { TINY_F32, TINY_F64 }, { TINY_I8, TINY_F32 },  { TINY_I8, TINY_F16 },
+                                          { TINY_I8, TINY_BF16 }, { TINY_I8, TINY_I32 },  { TINY_U8, TINY_F16 },
+                                          { TINY_I16, TINY_F32 }, { TINY_I32, TINY_F64 }, { TINY_I32, TINY_I64 },
+                                          { TINY_U8, TINY_I16 } };
     size_t k, i;
     for (k = 0; k < T_COUNT(ways); k++) {
         const size_t bytes = tiny_dtype_bytes(ways[k][0]) * N;
-        unsigned char *a = (unsigned char *)t_guarded_bytes(bytes), *b = (unsigned char *)t_guarded_bytes(N * tiny_dtype_bytes(ways[k][1])), *c = (unsigned char *)t_guarded_bytes(bytes);
-        tiny_tensor ta = tiny_tensor_1d(a, ways[k][0], N), tb = tiny_tensor_1d(b, ways[k][1], N), tc = tiny_tensor_1d(c, ways[k][0], N);
+        unsigned char *a = (unsigned char *)t_guarded_bytes(bytes),
+                      *b = (unsigned char *)t_guarded_bytes(N * tiny_dtype_bytes(ways[k][1])),
+                      *c = (unsigned char *)t_guarded_bytes(bytes);
+        tiny_tensor ta = tiny_tensor_1d(a, ways[k][0], N), tb = tiny_tensor_1d(b, ways[k][1], N),
+                    tc = tiny_tensor_1d(c, ways[k][0], N);
         for (i = 0; i < bytes; i++) a[i] = (unsigned char)t_rand_u64();
-        if (ways[k][0] == TINY_F32) for (i = 0; i < N; i++) if (((float *)(void *)a)[i] != ((float *)(void *)a)[i]) ((float *)(void *)a)[i] = 1.0f;
+        if (ways[k][0] == TINY_F32)
+            for (i = 0; i < N; i++)
+                if (((float *)(void *)a)[i] != ((float *)(void *)a)[i]) ((float *)(void *)a)[i] = 1.0f;
         T_OK(tiny_convert(ctx, &ta, &tb));
         T_WALLS(b, N);
         T_OK(tiny_convert(ctx, &tb, &tc));
@@ -285,13 +435,16 @@ static void test_round_trip(tiny_target target)
 
 static void test_int8(tiny_target target)
 {
-    static const float by_hand[] = { 0.0f, 0.26f, 0.25f, -0.25f, 0.75f, 63.6f, 63.75f, 70.0f, -64.0f, -64.5f, 1e30f, -INFINITY, NAN, 0.5f, -0.5f, 1.0f, 2.0f };
+    static const float by_hand[] = { 0.0f,   0.26f, 0.25f,     -0.25f, 0.75f, 63.6f, 63.75f, 70.0f, -64.0f,
+                                     -64.5f, 1e30f, -INFINITY, NAN,    0.5f,  -0.5f, 1.0f,   2.0f };
     static const int8_t want[] = { 0, 1, 0, 0, 2, 127, 127, 127, -128, -128, 127, -128, 0, 1, -1, 2, 4 };
     enum { R = 23, C = 77 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    float half = 0.5f, zero[4] = { 0, 0, 0, 0 }, *x = t_rand(R * C, -3.0f, 3.0f), *s = t_rand(R, 0.01f, 0.05f), *back = t_guarded(R * C);
+    float half = 0.5f, zero[4] = { 0, 0, 0, 0 }, *x = t_rand(R * C, -3.0f, 3.0f), *s = t_rand(R, 0.01f, 0.05f),
+          *back = t_guarded(R * C);
     int8_t y[T_COUNT(by_hand)], *q = (int8_t *)t_guarded_bytes(R * C), *q2 = (int8_t *)t_guarded_bytes(R * C);
-    tiny_tensor tx = tiny_tensor_1d((void *)(uintptr_t)by_hand, TINY_F32, T_COUNT(by_hand)), ts = tiny_tensor_1d(&half, TINY_F32, 1), ty = tiny_tensor_1d(y, TINY_I8, T_COUNT(by_hand));
+    tiny_tensor tx = tiny_tensor_1d((void *)(uintptr_t)by_hand, TINY_F32, T_COUNT(by_hand)),
+                ts = tiny_tensor_1d(&half, TINY_F32, 1), ty = tiny_tensor_1d(y, TINY_I8, T_COUNT(by_hand));
     tiny_tensor scalar = tiny_tensor_nd(&half, TINY_F32, 0, NULL), tz = tiny_tensor_1d(zero, TINY_F32, 4);
     int i, j;
     T_OK(tiny_quantize_i8(ctx, &tx, &ts, &ty));
@@ -334,8 +487,10 @@ static void test_refused(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     float x[12] = { 0 }, s[4] = { 1, 1, 1, 1 };
     int8_t q[12];
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, 4), tq = tiny_tensor_2d(q, TINY_I8, 3, 4), ts = tiny_tensor_1d(s, TINY_F32, 4), small = tiny_tensor_2d(q, TINY_I8, 3, 3);
-    tiny_tensor odd = tq, empty = tiny_tensor_2d(NULL, TINY_F32, 3, 0), none = tiny_tensor_2d(NULL, TINY_I8, 3, 0), s3 = tiny_tensor_1d(s, TINY_F32, 3);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, 4), tq = tiny_tensor_2d(q, TINY_I8, 3, 4),
+                ts = tiny_tensor_1d(s, TINY_F32, 4), small = tiny_tensor_2d(q, TINY_I8, 3, 3);
+    tiny_tensor odd = tq, empty = tiny_tensor_2d(NULL, TINY_F32, 3, 0), none = tiny_tensor_2d(NULL, TINY_I8, 3, 0),
+                s3 = tiny_tensor_1d(s, TINY_F32, 3);
     tiny_convert_params p;
     tiny_op op;
     odd.dtype = (tiny_dtype)77;

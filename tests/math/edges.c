@@ -1,7 +1,9 @@
-/* tests/math/edges.c - operations along edges against recorded layers of a public library's formulas, numbers by hand, and each other */
+/* tests/math/edges.c - operations along edges against recorded layers of a public library's formulas, numbers by hand,
+ * and each other */
 #include "t.h"
 
-/* ---- oracle/gnn of tests/golden: 17 nodes, 60 edges, 7 features; computed in double from the files. medium, of ../shared: 120, 900, 33 */
+/* ---- oracle/gnn of tests/golden: 17 nodes, 60 edges, 7 features; computed in double from the files. medium, of
+ * ../shared: 120, 900, 33 */
 
 typedef struct net { int n, f; int64_t m; int64_t *offset; int32_t *col, *edge; float *x, *w; } net;
 
@@ -76,8 +78,10 @@ static void test_oracle(tiny_target target)
         }
         {                                   /* variance and deviation are made of means: mean x^2 - (mean x)^2 */
             float *square = t_keep((size_t)g.n * (size_t)g.f * 4), *of_squares = t_guarded((size_t)g.n * (size_t)g.f);
-            double *var = (double *)load(folders[which], "aggr/var.f64", (size_t)g.n * (size_t)g.f * 8), *std = (double *)load(folders[which], "aggr/std.f64", (size_t)g.n * (size_t)g.f * 8);
-            tiny_tensor x2 = tiny_tensor_2d(square, TINY_F32, g.n, g.f), y2 = tiny_tensor_2d(of_squares, TINY_F32, g.n, g.f);
+            double *var = (double *)load(folders[which], "aggr/var.f64", (size_t)g.n * (size_t)g.f * 8),
+                   *std = (double *)load(folders[which], "aggr/std.f64", (size_t)g.n * (size_t)g.f * 8);
+            tiny_tensor x2 = tiny_tensor_2d(square, TINY_F32, g.n, g.f),
+                        y2 = tiny_tensor_2d(of_squares, TINY_F32, g.n, g.f);
             tiny_spmm_params p;
             memset(&p, 0, sizeof p);
             p.reduce = TINY_EDGE_MEAN;
@@ -87,7 +91,8 @@ static void test_oracle(tiny_target target)
             for (i = 0; var && std && i < g.n * g.f; i++) {
                 const double v = (double)of_squares[i] - (double)out[i] * (double)out[i];
                 T_CLOSE(v, var[i], 2e-5);
-                T_CLOSE(sqrt(fmax(v, 0.0) + 1e-5), std[i], 2e-5 / std[i]);    /* |a - b| of roots is |a^2 - b^2| / (a + b) */
+                /* |a - b| of roots is |a^2 - b^2| / (a + b) */
+                T_CLOSE(sqrt(fmax(v, 0.0) + 1e-5), std[i], 2e-5 / std[i]);
             }
             files += 2 * (var && std);
         }
@@ -110,24 +115,28 @@ static void test_oracle(tiny_target target)
     t_close(ctx);
 }
 
-/* two rows by hand: row 0 from 1 and 1, row 1 of nothing, row 2 from 0; heads of one feature with weights 2 3 | 5 7 | 1 -1 */
+/* two rows by hand: row 0 from 1 and 1, row 1 of nothing, row 2 from 0; heads of one feature with weights 2 3 | 5 7 | 1
+ * -1 */
 static void test_by_hand(tiny_target target)
 {
     static int64_t off[4] = { 0, 2, 2, 3 };
     static int32_t from[3] = { 1, 1, 0 };
     static float xs[4] = { 1, -2, 4, 0.5f }, ws[6] = { 2, 3, 5, 7, 1, -1 }, es[6] = { 0, 1, -8, 0, 0, 3 };
     tiny_ctx *ctx = t_ctx(target, 1);
-    tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, 4), col = tiny_tensor_1d(from, TINY_I32, 3), x = tiny_tensor_2d(xs, TINY_F32, 2, 2);
+    tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, 4), col = tiny_tensor_1d(from, TINY_I32, 3),
+                x = tiny_tensor_2d(xs, TINY_F32, 2, 2);
     tiny_tensor w = tiny_tensor_2d(ws, TINY_F32, 3, 2), e = tiny_tensor_2d(es, TINY_F32, 3, 2), y;
     tiny_spmm_params p;
     float *out = t_guarded(6);
     int i;
-    static const float sum[6] = { 28, 5, 0, 0, 1, 2 }, relu[6] = { 8, 8, 0, 0, 1, -1 }, least[6] = { 8, 1.5f, 0, 0, 1, 2 };
+    static const float sum[6] = { 28, 5, 0, 0, 1, 2 }, relu[6] = { 8, 8, 0, 0, 1, -1 },
+                       least[6] = { 8, 1.5f, 0, 0, 1, 2 };
     y = tiny_tensor_2d(out, TINY_F32, 3, 2);
     memset(&p, 0, sizeof p);
     T_OK(tiny_spmm(ctx, &offset, &x, &col, &w, NULL, &p, &y));  /* 4*2 + 4*5, .5*3 + .5*7; 1*1, -2*-1 */
     for (i = 0; i < 6; i++) T_CLOSE(out[i], sum[i], 0);
-    p.relu = 1;                             /* relu(4+0)*2 + relu(4-8)*5, relu(1.5)*3 + relu(.5)*7; relu(1), -relu(-2+3) */
+    /* relu(4+0)*2 + relu(4-8)*5, relu(1.5)*3 + relu(.5)*7; relu(1), -relu(-2+3) */
+    p.relu = 1;
     T_OK(tiny_spmm(ctx, &offset, &x, &col, &w, &e, &p, &y));
     for (i = 0; i < 6; i++) T_CLOSE(out[i], relu[i], 0);
     p.relu = 0;
@@ -148,14 +157,17 @@ static void test_by_hand(tiny_target target)
     t_close(ctx);
 }
 
-/* a graph with a hub of half of all edges: the same bits for 1, 2 and 4 threads, near the reference; and <A x, z> = <x, A' z> */
+/* a graph with a hub of half of all edges: the same bits for 1, 2 and 4 threads, near the reference; and <A x, z> = <x,
+ * A' z> */
 static void test_hub(tiny_target target)
 {
     enum { N = 700, M = 60000, F = 37 };
     int64_t *off = (int64_t *)t_keep((N + 1) * 8);
     int32_t *from = (int32_t *)t_keep(M * 4);
-    float *x = t_rand(N * F, -1, 1), *w = t_rand(M, -1, 1), *y[3], *ref = t_guarded(N * F), *z = t_rand(N * F, -1, 1), *t = t_guarded(N * F);
-    tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, N + 1), col = tiny_tensor_1d(from, TINY_I32, M), tx = tiny_tensor_2d(x, TINY_F32, N, F);
+    float *x = t_rand(N * F, -1, 1), *w = t_rand(M, -1, 1), *y[3], *ref = t_guarded(N * F), *z = t_rand(N * F, -1, 1),
+          *t = t_guarded(N * F);
+    tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, N + 1), col = tiny_tensor_1d(from, TINY_I32, M),
+                tx = tiny_tensor_2d(x, TINY_F32, N, F);
     tiny_tensor tw = tiny_tensor_1d(w, TINY_F32, M), ty = tx;
     tiny_spmm_params p;
     int i, k, reduce;
@@ -226,9 +238,12 @@ static void test_fused(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 2);
     int64_t *off = (int64_t *)t_keep((N + 1) * 8);
     int32_t *from = (int32_t *)t_keep(M * 4);
-    float *a = t_rand(N * H * C, -1, 1), *b = t_rand(N * H * C, -1, 1), *v = t_rand(N * H * D, -1, 1), *att = t_rand(H * C, -1, 1);
-    float *s = t_guarded(M * H), *one = t_guarded(N * H * D), *two = t_guarded(N * H * D), *ones = t_keep(M * H * 4), *sums = t_guarded(N * H);
-    tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, N + 1), col = tiny_tensor_1d(from, TINY_I32, M), ta, tb, tv, ts, tatt, ty;
+    float *a = t_rand(N * H * C, -1, 1), *b = t_rand(N * H * C, -1, 1), *v = t_rand(N * H * D, -1, 1),
+          *att = t_rand(H * C, -1, 1);
+    float *s = t_guarded(M * H), *one = t_guarded(N * H * D), *two = t_guarded(N * H * D), *ones = t_keep(M * H * 4),
+          *sums = t_guarded(N * H);
+    tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, N + 1), col = tiny_tensor_1d(from, TINY_I32, M), ta, tb, tv, ts,
+                tatt, ty;
     tiny_sddmm_params p;
     tiny_spmm_params sum;
     int i, mode;
@@ -266,8 +281,8 @@ static void test_fused(tiny_target target)
     T_PROOF("graphs 0", "softmax rows sum to 1");
 }
 
-/* The loops that the formulas are, in double, on rows of 0 to 60 edges: every kernel is within 4 deg eps of the sum of the sizes of what it adds. Scores
- * of c numbers below 1 are off by c^2 eps, which weights feel twice. */
+/* The loops that the formulas are, in double, on rows of 0 to 60 edges: every kernel is within 4 deg eps of the sum of
+ * the sizes of what it adds. Scores of c numbers below 1 are off by c^2 eps, which weights feel twice. */
 static void test_triple_loop(tiny_target target)
 {
     enum { N = 61, S = 50, MOST = 60 * N };
@@ -282,9 +297,12 @@ static void test_triple_loop(tiny_target target)
     for (i = 0; i < m; i++) from[i] = (int32_t)t_rand_below(S);
     for (c = 0; c < T_COUNT(widths); c++) {
         const int f = widths[c];
-        float *x = t_rand((size_t)(S * f), -1, 1), *q = t_rand((size_t)(N * f), -1, 1), *w = t_rand((size_t)m, -1, 1), *y = t_guarded((size_t)(N * f)), *s = t_guarded((size_t)m), *a = t_guarded((size_t)m);
-        tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, N + 1), col = tiny_tensor_1d(from, TINY_I32, m), tx = tiny_tensor_2d(x, TINY_F32, S, f), tq = tiny_tensor_2d(q, TINY_F32, N, f);
-        tiny_tensor tw = tiny_tensor_1d(w, TINY_F32, m), ty = tiny_tensor_2d(y, TINY_F32, N, f), ts = tiny_tensor_2d(s, TINY_F32, m, 1), ta = tiny_tensor_2d(a, TINY_F32, m, 1);
+        float *x = t_rand((size_t)(S * f), -1, 1), *q = t_rand((size_t)(N * f), -1, 1), *w = t_rand((size_t)m, -1, 1),
+              *y = t_guarded((size_t)(N * f)), *s = t_guarded((size_t)m), *a = t_guarded((size_t)m);
+        tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, N + 1), col = tiny_tensor_1d(from, TINY_I32, m),
+                    tx = tiny_tensor_2d(x, TINY_F32, S, f), tq = tiny_tensor_2d(q, TINY_F32, N, f);
+        tiny_tensor tw = tiny_tensor_1d(w, TINY_F32, m), ty = tiny_tensor_2d(y, TINY_F32, N, f),
+                    ts = tiny_tensor_2d(s, TINY_F32, m, 1), ta = tiny_tensor_2d(a, TINY_F32, m, 1);
         tiny_spmm_params p;
         memset(&p, 0, sizeof p);
         for (p.reduce = 0; p.reduce < 4; p.reduce++) {
@@ -302,7 +320,8 @@ static void test_triple_loop(tiny_target target)
                     }
                     if (deg == 0.0) T_CLOSE(y[i * f + j], 0, 0);
                     else if (p.reduce == TINY_EDGE_SUM) T_CLOSE(y[i * f + j], sum, 4 * deg * FLT_EPSILON * size);
-                    else if (p.reduce == TINY_EDGE_MEAN) T_CLOSE(y[i * f + j], sum / deg, 4 * deg * FLT_EPSILON * size / deg);
+                    else if (p.reduce == TINY_EDGE_MEAN)
+                        T_CLOSE(y[i * f + j], sum / deg, 4 * deg * FLT_EPSILON * size / deg);
                     else T_CLOSE(y[i * f + j], best, FLT_EPSILON * fabs(best));
                 }
             T_WALLS(y, N * f);
@@ -362,7 +381,8 @@ static void test_triple_loop(tiny_target target)
                 for (i = 0; i < S * f; i++) right += (double)x[i] * (double)z[i];
                 for (i = 0; i < N; i++)
                     for (e = off[i]; e < off[i + 1]; e++)
-                        for (j = 0; j < f; j++) size += fabs((double)w[e] * (double)x[from[e] * f + j] * (double)q[i * f + j]);
+                        for (j = 0; j < f; j++)
+                            size += fabs((double)w[e] * (double)x[from[e] * f + j] * (double)q[i * f + j]);
                 T_CLOSE(left, right, 4 * 60 * FLT_EPSILON * size);
                 tiny_sparse_free(ctx, &turned);
             }
@@ -373,7 +393,8 @@ static void test_triple_loop(tiny_target target)
     T_PROOF("graphs 0", "<A x, y> = <x, A^T y>");
 }
 
-/* a weight that is NaN spoils its row, and no other; rows of loops only are what they weigh; rows without edges are 0 */
+/* a weight that is NaN spoils its row, and no other; rows of loops only are what they weigh; rows without edges are
+ * 0 */
 static void test_odd_weights(tiny_target target)
 {
     enum { N = 40, F = 19 };
@@ -381,7 +402,9 @@ static void test_odd_weights(tiny_target target)
     int64_t off[N + 1];
     int32_t from[N];
     float w[N], *x = t_rand(N * F, -1, 1), *y = t_guarded(N * F);
-    tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, N + 1), col = tiny_tensor_1d(from, TINY_I32, N), tx = tiny_tensor_2d(x, TINY_F32, N, F), tw = tiny_tensor_1d(w, TINY_F32, N), ty = tiny_tensor_2d(y, TINY_F32, N, F);
+    tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, N + 1), col = tiny_tensor_1d(from, TINY_I32, N),
+                tx = tiny_tensor_2d(x, TINY_F32, N, F), tw = tiny_tensor_1d(w, TINY_F32, N),
+                ty = tiny_tensor_2d(y, TINY_F32, N, F);
     tiny_spmm_params p;
     int i, j;
     memset(&p, 0, sizeof p);
@@ -406,8 +429,8 @@ static void test_odd_weights(tiny_target target)
     T_PROOF("graphs 0", "bad input: NaN weights, self-loops only, isolated nodes");
 }
 
-/* Heads of less than a vector, of one, two and many, and more heads than a vector has lanes; rows of a chunk of scores, and of one edge more or
- * less; a first chunk whose scores are all -inf. All near the reference, walls around y. */
+/* Heads of less than a vector, of one, two and many, and more heads than a vector has lanes; rows of a chunk of scores,
+ * and of one edge more or less; a first chunk whose scores are all -inf. All near the reference, walls around y. */
 static void test_widths(tiny_target target)
 {
     static const int head[] = { 1, 2, 8, 17 }, width[] = { 1, 4, 8, 16, 20, 32, 67 };
@@ -420,10 +443,14 @@ static void test_widths(tiny_target target)
     for (h = 0; h < (int)T_COUNT(head); h++)
         for (c = 0; c < (int)T_COUNT(width); c++) {
             const int f = head[h] * width[c];
-            float *x = t_rand((size_t)(X * f), -1, 1), *a = t_rand((size_t)(N * f), 0.1f, 1), *w = t_rand((size_t)(M * head[h]), -1, 1);
-            float *b = t_rand((size_t)(X * f), -1, 1), *got = t_guarded((size_t)(N * f)), *want = t_guarded((size_t)(N * f));
-            tiny_tensor offset = tiny_tensor_1d((int64_t *)(uintptr_t)off, TINY_I64, N + 1), col = tiny_tensor_1d(from, TINY_I32, M), tx = tiny_tensor_2d(x, TINY_F32, X, f);
-            tiny_tensor ta = tiny_tensor_2d(a, TINY_F32, N, f), tb = tiny_tensor_2d(b, TINY_F32, X, f), tw = tiny_tensor_2d(w, TINY_F32, M, head[h]), y;
+            float *x = t_rand((size_t)(X * f), -1, 1), *a = t_rand((size_t)(N * f), 0.1f, 1),
+                  *w = t_rand((size_t)(M * head[h]), -1, 1);
+            float *b = t_rand((size_t)(X * f), -1, 1), *got = t_guarded((size_t)(N * f)),
+                  *want = t_guarded((size_t)(N * f));
+            tiny_tensor offset = tiny_tensor_1d((int64_t *)(uintptr_t)off, TINY_I64, N + 1),
+                        col = tiny_tensor_1d(from, TINY_I32, M), tx = tiny_tensor_2d(x, TINY_F32, X, f);
+            tiny_tensor ta = tiny_tensor_2d(a, TINY_F32, N, f), tb = tiny_tensor_2d(b, TINY_F32, X, f),
+                        tw = tiny_tensor_2d(w, TINY_F32, M, head[h]), y;
             for (i = 0; i < head[h]; i++) b[(X - 1) * f + i * width[c]] = -INFINITY;
             for (kind = 0; kind < 3; kind++) {
                 tiny_spmm_params sum = { TINY_EDGE_SUM, 0 };
@@ -454,8 +481,9 @@ static void test_widths(tiny_target target)
     t_close(ctx);
 }
 
-/* Rows that overlap: from every second one on, all edges again. Each is refused, but the pieces of their hubs were counted before and
- * were more than the workspace has places for. A wall behind each block of memory shows who wrote over its end. */
+/* Rows that overlap: from every second one on, all edges again. Each is refused, but the pieces of their hubs were
+ * counted before and were more than the workspace has places for. A wall behind each block of memory shows who wrote
+ * over its end. */
 enum { WALL = 1 << 16 };
 static int wall_broken;
 static void *walled(void *user, void *old, size_t old_bytes, size_t n_bytes)
@@ -478,7 +506,8 @@ static void test_hubs_that_overlap(void)
     int64_t *off = (int64_t *)t_keep((ROWS + 1) * sizeof *off);
     int32_t *from = (int32_t *)t_keep(EDGES * sizeof *from);
     float *x = (float *)t_keep(F * sizeof *x), *y = (float *)t_keep(ROWS * F * sizeof *y);
-    tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, ROWS + 1), col = tiny_tensor_1d(from, TINY_I32, EDGES), tx = tiny_tensor_2d(x, TINY_F32, 1, F), ty = tiny_tensor_2d(y, TINY_F32, ROWS, F);
+    tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, ROWS + 1), col = tiny_tensor_1d(from, TINY_I32, EDGES),
+                tx = tiny_tensor_2d(x, TINY_F32, 1, F), ty = tiny_tensor_2d(y, TINY_F32, ROWS, F);
     tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 2);
     tiny_ctx *ctx = NULL;
     int k, i;
@@ -486,7 +515,12 @@ static void test_hubs_that_overlap(void)
     memset(x, 0, F * sizeof *x);
     d.allocator.realloc_fn = walled;
     for (k = 0; k < 3; k++) {               /* from the first row, from the middle on, in steps */
-        for (i = 0; i <= ROWS; i++) off[i] = k == 0 ? (i % 2) * EDGES : k == 1 ? i < ROWS / 2 ? 0 : (i % 2) * EDGES : i % 4 == 1 ? EDGES : i % 4 == 3 ? EDGES / 2 : 0;
+        for (i = 0; i <= ROWS; i++)
+            off[i] = k == 0       ? (i % 2) * EDGES
+                     : k == 1     ? i < ROWS / 2 ? 0 : (i % 2) * EDGES
+                     : i % 4 == 1 ? EDGES
+                     : i % 4 == 3 ? EDGES / 2
+                                  : 0;
         off[ROWS] = EDGES;
         if (!T_OK(tiny_ctx_open(&d, &ctx))) return;
         wall_broken = 0;
@@ -506,44 +540,58 @@ static void test_bad(tiny_target target)
     int k;
     for (k = 0; k < 2; k++) {               /* the reference looks before, the fast form while it runs */
         tiny_ctx *ctx = t_ctx(k ? TINY_TARGET_REFERENCE : target, 2);
-        tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, 4), col = tiny_tensor_1d(from, TINY_I32, 3), tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 3, 3);
-        tiny_tensor tw = tiny_tensor_1d(w, TINY_F32, 4), heads = tiny_tensor_2d(w, TINY_F32, 3, 1), ta = tiny_tensor_2d(y, TINY_F32, 3, 3), ts = tiny_tensor_2d(w, TINY_F32, 3, 1);
+        tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, 4), col = tiny_tensor_1d(from, TINY_I32, 3),
+                    tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 3, 3);
+        tiny_tensor tw = tiny_tensor_1d(w, TINY_F32, 4), heads = tiny_tensor_2d(w, TINY_F32, 3, 1),
+                    ta = tiny_tensor_2d(y, TINY_F32, 3, 3), ts = tiny_tensor_2d(w, TINY_F32, 3, 1);
         tiny_sddmm_params p;
         tiny_spmm_params sp;
         memset(&p, 0, sizeof p);
         memset(&sp, 0, sizeof sp);
         from[2] = 2;
         off[1] = 2; off[2] = 1; off[3] = 3;
-        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty), TINY_E_ARGUMENT, "spmm: row 1 has the edges 2 to 1 of 3");
+        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty), TINY_E_ARGUMENT,
+                 "spmm: row 1 has the edges 2 to 1 of 3");
         off[1] = 1; off[2] = 2; off[3] = 4;
-        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty), TINY_E_ARGUMENT, "spmm: row 2 has the edges 2 to 4 of 3");
+        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty), TINY_E_ARGUMENT,
+                 "spmm: row 2 has the edges 2 to 4 of 3");
         off[3] = INT64_MIN;
-        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty), TINY_E_ARGUMENT, "spmm: row 2 has the edges");
+        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty), TINY_E_ARGUMENT,
+                 "spmm: row 2 has the edges");
         off[3] = 3;
-        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty), TINY_E_ARGUMENT, "spmm: edge 2 comes from row 2, there are 2");
-        T_STATUS(tiny_sddmm(ctx, &offset, &col, &ta, &tx, NULL, NULL, NULL, &ts), TINY_E_ARGUMENT, "sddmm: edge 2 comes from row 2, there are 2");
+        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty), TINY_E_ARGUMENT,
+                 "spmm: edge 2 comes from row 2, there are 2");
+        T_STATUS(tiny_sddmm(ctx, &offset, &col, &ta, &tx, NULL, NULL, NULL, &ts), TINY_E_ARGUMENT,
+                 "sddmm: edge 2 comes from row 2, there are 2");
         from[2] = -1;
-        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty), TINY_E_ARGUMENT, "spmm: edge 2 comes from row -1, there are 2");
+        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty), TINY_E_ARGUMENT,
+                 "spmm: edge 2 comes from row -1, there are 2");
         from[2] = 1;
         T_OK(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty));
-        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, &tw, NULL, NULL, &ty), TINY_E_SHAPE, "w must have a row for each of the 3 edges");
+        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, &tw, NULL, NULL, &ty), TINY_E_SHAPE,
+                 "w must have a row for each of the 3 edges");
         heads = tiny_tensor_2d(w, TINY_F32, 3, 2);
-        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, &heads, NULL, NULL, &ty), TINY_E_SHAPE, "3 features do not make 2 heads");
+        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, &heads, NULL, NULL, &ty), TINY_E_SHAPE,
+                 "3 features do not make 2 heads");
         sp.reduce = 4;
         T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, &sp, &ty), TINY_E_ARGUMENT, "4 is no reduction");
         p.heads = 2;
-        T_STATUS(tiny_sddmm(ctx, &offset, &col, &ta, &tx, NULL, NULL, &p, &ts), TINY_E_ARGUMENT, "3 features do not make 2 heads");
+        T_STATUS(tiny_sddmm(ctx, &offset, &col, &ta, &tx, NULL, NULL, &p, &ts), TINY_E_ARGUMENT,
+                 "3 features do not make 2 heads");
         p.heads = 1;
         p.add = 1;
-        T_STATUS(tiny_sddmm(ctx, &offset, &col, &ta, &tx, NULL, NULL, &p, &ts), TINY_E_SHAPE, "without att there is one number a head");
+        T_STATUS(tiny_sddmm(ctx, &offset, &col, &ta, &tx, NULL, NULL, &p, &ts), TINY_E_SHAPE,
+                 "without att there is one number a head");
         p.slope = NAN;
-        T_STATUS(tiny_sddmm(ctx, &offset, &col, &ta, &tx, NULL, NULL, &p, &ts), TINY_E_ARGUMENT, "slope is not a finite number");
+        T_STATUS(tiny_sddmm(ctx, &offset, &col, &ta, &tx, NULL, NULL, &p, &ts), TINY_E_ARGUMENT,
+                 "slope is not a finite number");
         t_close(ctx);
     }
     {                                       /* of nothing */
         tiny_ctx *ctx = t_ctx(target, 2);
         int64_t zero = 0;
-        tiny_tensor offset = tiny_tensor_1d(&zero, TINY_I64, 1), col = tiny_tensor_1d(from, TINY_I32, 0), tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 0, 3);
+        tiny_tensor offset = tiny_tensor_1d(&zero, TINY_I64, 1), col = tiny_tensor_1d(from, TINY_I32, 0),
+                    tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 0, 3);
         T_OK(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty));
         col = tiny_tensor_1d(from, TINY_I32, 1);
         T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty), TINY_E_ARGUMENT, "edges");

@@ -1,7 +1,9 @@
-/* tests/math/edges_grad.c - gradients of the operations along edges: every form of each against central differences in double, the fast
- * paths in float against them, the same bits for any number of threads; a GCN and a GAT layer as a whole
+/* tests/math/edges_grad.c - gradients of the operations along edges: every form of each against central differences in
+ * double, the fast paths in float against them, the same bits for any number of threads; a GCN and a GAT layer as a
+ * whole
  *
- * Differences: h = 1e-5 is off by h^2 / 6 of the third derivative and 1e-16 / h of the loss, both below 1e-9 for numbers of order one.  */
+ * Differences: h = 1e-5 is off by h^2 / 6 of the third derivative and 1e-16 / h of the loss, both below 1e-9 for
+ * numbers of order one. */
 #include "t.h"
 
 #ifdef TINY_NO_TRAIN
@@ -49,7 +51,10 @@ static void put(void *data, tiny_dtype type, tiny_idx i, double v)
     else ((float *)data)[i] = (float)v;
 }
 
-static double get(const void *data, tiny_dtype type, tiny_idx i) { return type == TINY_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i]; }
+static double get(const void *data, tiny_dtype type, tiny_idx i)
+{
+    return type == TINY_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
 
 static tiny_tensor numbers(tiny_dtype type, int rank, tiny_idx a, tiny_idx b)
 {
@@ -153,7 +158,8 @@ static void judge(tiny_ctx *ctx, problem *p, const char *name, int a, int b, int
     cases++;
 }
 
-static void make_spmm(problem *p, const graph *g, int reduce, int relu, int weights, int e, int gathered, tiny_idx heads, tiny_idx each)
+static void make_spmm(problem *p, const graph *g, int reduce, int relu, int weights, int e, int gathered,
+                      tiny_idx heads, tiny_idx each)
 {
     begin(p, TINY_OP_SPMM, g, gathered ? 2 : -1);
     p->params.spmm.reduce = reduce;
@@ -170,19 +176,24 @@ static void test_spmm(tiny_target target)
     int reduce, relu, weights, e, gathered;
     most = 0.0;
     cases = 0;
-    for (reduce = 0; reduce < 4; reduce++) for (relu = 0; relu < 2; relu++) for (weights = 0; weights < 3; weights++) for (e = 0; e < 2; e++) for (gathered = 0; gathered < 2; gathered++) {
-        graph g = make_graph(5, 4, 11, 0);
-        problem p;
-        make_spmm(&p, &g, reduce, relu, weights, e, gathered, 2, 2);
-        judge(ctx, &p, "spmm", reduce, relu, weights, e, gathered);
-        t_free_blocks();
-    }
+    for (reduce = 0; reduce < 4; reduce++)
+        for (relu = 0; relu < 2; relu++)
+            for (weights = 0; weights < 3; weights++)
+                for (e = 0; e < 2; e++)
+                    for (gathered = 0; gathered < 2; gathered++) {
+                        graph g = make_graph(5, 4, 11, 0);
+                        problem p;
+                        make_spmm(&p, &g, reduce, relu, weights, e, gathered, 2, 2);
+                        judge(ctx, &p, "spmm", reduce, relu, weights, e, gathered);
+                        t_free_blocks();
+                    }
     printf("    %d cases, largest relative error %.2g\n", cases, most);
     t_close(ctx);
     T_PROOF("graphs 0", "finite differences for every backward");
 }
 
-static void make_scores(problem *p, const graph *g, int kind, int mode, int e, tiny_idx heads, tiny_idx each, tiny_idx width)
+static void make_scores(problem *p, const graph *g, int kind, int mode, int e, tiny_idx heads, tiny_idx each,
+                        tiny_idx width)
 {
     const int attention = kind == TINY_OP_EDGE_ATTENTION, at = attention ? 5 : 4;
     const tiny_idx f = mode == 2 ? heads : heads * each;
@@ -247,7 +258,8 @@ static void test_some_inputs(void)
             if (!p.is_param[i]) continue;
             for (j = 0; j < INPUTS; j++) {
                 one.is_param[j] = j == i;
-                for (k = 0; p.is_param[j] && k < tiny_tensor_count(&p.param[j].grad); k++) ((double *)p.param[j].grad.data)[k] = 77.0;
+                for (k = 0; p.is_param[j] && k < tiny_tensor_count(&p.param[j].grad); k++)
+                    ((double *)p.param[j].grad.data)[k] = 77.0;
             }
             (void)run(ctx, &one, 1, NULL, 0);
             for (j = 0; j < INPUTS; j++)
@@ -271,8 +283,10 @@ static void narrow(const problem *wide, problem *p)
     for (i = 0; i < INPUTS; i++) {
         if (wide->op.in[i]) p->op.in[i] = &p->in[i];
         if (!wide->is_param[i]) continue;
-        p->in[i] = numbers(TINY_F32, wide->in[i].rank, wide->in[i].dim[0], wide->in[i].rank > 1 ? wide->in[i].dim[1] : 1);
-        for (k = 0; k < tiny_tensor_count(&p->in[i]); k++) put(p->in[i].data, TINY_F32, k, ((double *)wide->in[i].data)[k]);
+        p->in[i] =
+            numbers(TINY_F32, wide->in[i].rank, wide->in[i].dim[0], wide->in[i].rank > 1 ? wide->in[i].dim[1] : 1);
+        for (k = 0; k < tiny_tensor_count(&p->in[i]); k++)
+            put(p->in[i].data, TINY_F32, k, ((double *)wide->in[i].data)[k]);
         p->param[i].value = p->in[i];
         p->param[i].grad = p->in[i];
         p->param[i].grad.data = t_keep((size_t)tiny_tensor_count(&p->in[i]) * 4 + 8);
@@ -280,7 +294,8 @@ static void narrow(const problem *wide, problem *p)
 }
 
 /* A graph with a hub: 1, 2 and 4 threads give the same bits, which are near those of double.
- * Bound: a sum of n terms of order one, each after f + n roundings of what it is made of: (f + 2 n) u of the largest, n = 4000, f = 12: 5e-4. */
+ * Bound: a sum of n terms of order one, each after f + n roundings of what it is made of: (f + 2 n) u of the largest, n
+ * = 4000, f = 12: 5e-4. */
 static void test_fast(tiny_target target)
 {
     int which, threads, i;
@@ -300,7 +315,8 @@ static void test_fast(tiny_target target)
         for (threads = 1; threads <= 4; threads *= 2) {
             ctx = t_ctx(target, threads);
             (void)run(ctx, &p, 1, NULL, 0);
-            if (threads == 1 && target != TINY_TARGET_REFERENCE) T_TRUE(tiny_op_target(ctx, p.op.kind) == t_vectors(target));
+            if (threads == 1 && target != TINY_TARGET_REFERENCE)
+                T_TRUE(tiny_op_target(ctx, p.op.kind) == t_vectors(target));
             for (i = 0; i < INPUTS; i++) {
                 const size_t n = p.is_param[i] ? (size_t)tiny_tensor_count(&p.in[i]) : 0;
                 if (!n) continue;
@@ -317,7 +333,8 @@ static void test_fast(tiny_target target)
                 scale = fmax(scale, fabs(want));
                 worst = fmax(worst, fabs(((float *)p.param[i].grad.data)[k] - want));
             }
-            if (!(worst <= 5e-4 * scale)) printf("    case %d, input %d: off by %.2g of %.2g\n", which, i, worst, scale);
+            if (!(worst <= 5e-4 * scale))
+                printf("    case %d, input %d: off by %.2g of %.2g\n", which, i, worst, scale);
             T_TRUE(worst <= 5e-4 * scale);
         }
         t_free_blocks();
@@ -325,14 +342,16 @@ static void test_fast(tiny_target target)
     T_PROOF("graphs 0", "finite differences for every backward");
 }
 
-/* ---- by hand: y0 = 2 x1 + 3 x1, y2 = 5 x0 with dy = 1, 10, 100: dx0 = 500, dx1 = 5; dw = x1 1, x1 1, x0 100; max takes the second, 3 x1 */
+/* ---- by hand: y0 = 2 x1 + 3 x1, y2 = 5 x0 with dy = 1, 10, 100: dx0 = 500, dx1 = 5; dw = x1 1, x1 1, x0 100; max
+ * takes the second, 3 x1 */
 
 static void test_by_hand(void)
 {
     static int64_t off[4] = { 0, 2, 2, 3 };
     static int32_t from[3] = { 1, 1, 0 };
     static double xs[2] = { 7, 11 }, ws[3] = { 2, 3, 5 }, dys[3] = { 1, 10, 100 };
-    static const double dx[3][2] = { { 500, 5 }, { 500, 2.5 }, { 500, 3 } }, dw[3][3] = { { 11, 11, 700 }, { 5.5, 5.5, 700 }, { 0, 11, 700 } };
+    static const double dx[3][2] = { { 500, 5 }, { 500, 2.5 }, { 500, 3 } },
+                        dw[3][3] = { { 11, 11, 700 }, { 5.5, 5.5, 700 }, { 0, 11, 700 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     graph g;
     problem p;
@@ -367,7 +386,8 @@ typedef struct net { graph g; tiny_tensor x, norm, label; tiny_param p[5]; int n
 static tiny_tensor gcn(tiny_tape *t, net *s)
 {
     const tiny_cross_entropy_params skip = { 0, 1 };
-    tiny_tensor offset = tiny_tensor_1d(s->g.offset, TINY_I64, NODES + 1), col = tiny_tensor_1d(s->g.col, TINY_I32, EDGES), h;
+    tiny_tensor offset = tiny_tensor_1d(s->g.offset, TINY_I64, NODES + 1),
+                col = tiny_tensor_1d(s->g.col, TINY_I32, EDGES), h;
     tiny_spmm_params sum = { 0, 0 };
     tiny_op op;
     memset(&op, 0, sizeof op);
@@ -378,7 +398,8 @@ static tiny_tensor gcn(tiny_tape *t, net *s)
     op.in[2] = &col;
     op.in[3] = &s->norm;
     op.params = &sum;
-    (void)tiny_tape_op(t, &op, &h);         /* the result takes the place of the input's struct: the tape keeps its own */
+    /* the result takes the place of the input's struct: the tape keeps its own */
+    (void)tiny_tape_op(t, &op, &h);
     h = tiny_tape_add(t, &h, &s->p[1].value);
     return tiny_tape_call(t, TINY_OP_CROSS_ENTROPY, &h, &s->label, NULL, NULL, &skip);
 }
@@ -387,7 +408,8 @@ static tiny_tensor gat(tiny_tape *t, net *s)
 {
     const tiny_cross_entropy_params skip = { 0, 1 };
     const tiny_idx cut[3] = { NODES, HEADS, OUT };
-    tiny_tensor offset = tiny_tensor_1d(s->g.offset, TINY_I64, NODES + 1), col = tiny_tensor_1d(s->g.col, TINY_I32, EDGES), h, rows, a[2];
+    tiny_tensor offset = tiny_tensor_1d(s->g.offset, TINY_I64, NODES + 1),
+                col = tiny_tensor_1d(s->g.col, TINY_I32, EDGES), h, rows, a[2];
     tiny_reduce_params last = { 0, 0, 0 };
     tiny_sddmm_params p;
     tiny_op op;
@@ -418,7 +440,8 @@ static tiny_tensor gat(tiny_tape *t, net *s)
 /* variance over the edges, made of two means */
 static tiny_tensor variance(tiny_tape *t, net *s)
 {
-    tiny_tensor offset = tiny_tensor_1d(s->g.offset, TINY_I64, NODES + 1), col = tiny_tensor_1d(s->g.col, TINY_I32, EDGES), h, u, m;
+    tiny_tensor offset = tiny_tensor_1d(s->g.offset, TINY_I64, NODES + 1),
+                col = tiny_tensor_1d(s->g.col, TINY_I32, EDGES), h, u, m;
     tiny_spmm_params mean = { TINY_EDGE_MEAN, 0 };
     h = tiny_tape_linear(t, &s->x, &s->p[0].value, NULL, TINY_ACT_NONE);
     u = tiny_tape_mul(t, &h, &h);
@@ -503,7 +526,8 @@ static void test_layers(tiny_target target)
     T_PROOF("graphs 0", "finite differences through GCN and GAT layers");
 }
 
-/* double goes the reference's way, which looks at all numbers before; types do not mix; nothing is asked of a graph without edges */
+/* double goes the reference's way, which looks at all numbers before; types do not mix; nothing is asked of a graph
+ * without edges */
 static void test_bad(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -513,18 +537,22 @@ static void test_bad(void)
     tiny_idx k;
     make_spmm(&p, &g, 0, 0, 1, 0, 1, 1, 4);
     g.col[7] = 4;
-    T_STATUS(tiny_spmm(ctx, &p.in[0], &p.in[1], &p.in[2], &p.in[3], NULL, NULL, &y), TINY_E_ARGUMENT, "spmm: edge 7 comes from row 4, there are 4");
+    T_STATUS(tiny_spmm(ctx, &p.in[0], &p.in[1], &p.in[2], &p.in[3], NULL, NULL, &y), TINY_E_ARGUMENT,
+             "spmm: edge 7 comes from row 4, there are 4");
     g.col[7] = 0;
     g.offset[3] = 99;
-    T_STATUS(tiny_spmm(ctx, &p.in[0], &p.in[1], &p.in[2], &p.in[3], NULL, NULL, &y), TINY_E_ARGUMENT, "spmm: row 2 has the edges 2 to 99 of 11");
+    T_STATUS(tiny_spmm(ctx, &p.in[0], &p.in[1], &p.in[2], &p.in[3], NULL, NULL, &y), TINY_E_ARGUMENT,
+             "spmm: row 2 has the edges 2 to 99 of 11");
     g.offset[3] = 6;
     T_OK(tiny_spmm(ctx, &p.in[0], &p.in[1], &p.in[2], &p.in[3], NULL, NULL, &y));
     p.in[3].dtype = TINY_F32;
-    T_STATUS(tiny_spmm(ctx, &p.in[0], &p.in[1], &p.in[2], &p.in[3], NULL, NULL, &y), TINY_E_DTYPE, "spmm: what edges carry must be dense f64");
+    T_STATUS(tiny_spmm(ctx, &p.in[0], &p.in[1], &p.in[2], &p.in[3], NULL, NULL, &y), TINY_E_DTYPE,
+             "spmm: what edges carry must be dense f64");
     make_scores(&p, &g, TINY_OP_SDDMM, 0, 0, 1, 3, 0);
     p.in[2].dtype = TINY_F32;
     y = numbers(TINY_F64, 2, 11, 1);
-    T_STATUS(tiny_sddmm(ctx, &p.in[0], &p.in[1], &p.in[2], &p.in[3], NULL, NULL, NULL, &y), TINY_E_DTYPE, "it must be f64 of rank 2");
+    T_STATUS(tiny_sddmm(ctx, &p.in[0], &p.in[1], &p.in[2], &p.in[3], NULL, NULL, NULL, &y), TINY_E_DTYPE,
+             "it must be f64 of rank 2");
     make_spmm(&p, &none, 0, 0, 1, 0, 1, 1, 4);
     p.is_param[3] = 0;                      /* weights of no edges are no parameter */
     T_CLOSE(run(ctx, &p, 1, NULL, 0), 0, 0);

@@ -1,8 +1,8 @@
 /* tests/math/elem.c - elementary functions against the C library's in double, known digits, and their own symmetries
  *
- * The sweep takes every 1021st bit pattern of a float and all near a power of two; with T_EXHAUSTIVE=1 in the environment
- * it takes all 2^32, with T_EXHAUSTIVE=I/N the I-th (from 1) of N equal parts of them, and T_SWEEP=exp that function alone
- * (make sweep runs them so). It prints the worst error of the reference and of each target.                           */
+ * The sweep takes every 1021st bit pattern of a float and all near a power of two; with T_EXHAUSTIVE=1 in the
+ * environment it takes all 2^32, with T_EXHAUSTIVE=I/N the I-th (from 1) of N equal parts of them, and T_SWEEP=exp that
+ * function alone (make sweep runs them so). It prints the worst error of the reference and of each target. */
 #define T_INTERNALS
 #include "t.h"
 
@@ -14,11 +14,15 @@ static uint32_t bits_of(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
 static double want_sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 static double want_rsqrt(double x) { return 1.0 / sqrt(x); }
 static double want_silu(double x) { return x < -700.0 ? -0.0 : x / (1.0 + exp(-x)); }
-static double want_gelu(double x) { return x < -40.0 ? -0.0 : x > 40.0 ? x : 0.5 * x * erfc(-x * 0.70710678118654752440); }
+static double want_gelu(double x)
+{
+    return x < -40.0 ? -0.0 : x > 40.0 ? x : 0.5 * x * erfc(-x * 0.70710678118654752440);
+}
 static double want_gelu_tanh(double x)
 {
     const double u = 0.79788456080286535588 * (x + 0.044715 * x * x * x);
-    return x < -30.0 ? -0.0 : x > 30.0 ? x : x / (1.0 + exp(-2.0 * u));     /* x/2 (1 + tanh u) without its cancellation */
+    /* x/2 (1 + tanh u) without its cancellation */
+    return x < -30.0 ? -0.0 : x > 30.0 ? x : x / (1.0 + exp(-2.0 * u));
 }
 
 typedef struct subject {
@@ -47,7 +51,8 @@ static const subject subjects[] = {
 
 static void run_kind(tiny_ctx *ctx, int kind, const float *x, float *y, size_t n)
 {
-    tiny_tensor tx = tiny_tensor_1d((void *)(uintptr_t)x, TINY_F32, (tiny_idx)n), ty = tiny_tensor_1d(y, TINY_F32, (tiny_idx)n);
+    tiny_tensor tx = tiny_tensor_1d((void *)(uintptr_t)x, TINY_F32, (tiny_idx)n),
+                ty = tiny_tensor_1d(y, TINY_F32, (tiny_idx)n);
     tiny_op op;
     memset(&op, 0, sizeof op);
     op.kind = kind;
@@ -80,7 +85,8 @@ static void measure(worst *w, const subject *s, const char *who, float x, float 
         if ((rounded != rounded && got != got) || rounded == got) return;
         /* the last floats before infinity: an error of 2 ulp may lead over the edge */
         if (rounded == rounded && got == got && fabs(finite) > 3.4028232e38 && !isnan(finite)) return;
-        t_fail(__FILE__, __LINE__, "%s (%s) of %a is %a, not %a", s->name, who, (double)x, (double)got, (double)rounded);
+        t_fail(__FILE__, __LINE__, "%s (%s) of %a is %a, not %a", s->name, who, (double)x, (double)got,
+               (double)rounded);
         return;
     }
     if (of_size) error = fabs((double)got - want) / (fabs(s->want(fabs((double)x))) * 0x1p-24 + 0x1p-149);
@@ -102,13 +108,16 @@ static void test_sweep(void)
     static double want[CHUNK];
     const char *all = getenv("T_EXHAUSTIVE"), *one = getenv("T_SWEEP");
     const uint64_t stride = all && strcmp(all, "0") ? 1 : 1021;
-    const uint64_t parts = all && strchr(all, '/') ? strtoull(strchr(all, '/') + 1, NULL, 10) : 1, part = parts > 1 ? strtoull(all, NULL, 10) : 1;
-    const uint64_t first = ((uint64_t)(part - 1) << 32) / (parts ? parts : 1), end = ((uint64_t)part << 32) / (parts ? parts : 1);
+    const uint64_t parts = all && strchr(all, '/') ? strtoull(strchr(all, '/') + 1, NULL, 10) : 1,
+                   part = parts > 1 ? strtoull(all, NULL, 10) : 1;
+    const uint64_t first = ((uint64_t)(part - 1) << 32) / (parts ? parts : 1),
+                   end = ((uint64_t)part << 32) / (parts ? parts : 1);
     tiny_ctx *ctx[TINY_TARGET_COUNT];
     size_t i;
     int t;
     if (!T_TRUE(parts > 0 && part >= 1 && part <= parts)) return;
-    for (t = 0; t < TINY_TARGET_COUNT; t++) ctx[t] = t > TINY_TARGET_REFERENCE && tiny_target_runs_here((tiny_target)t) ? t_ctx((tiny_target)t, 1) : NULL;
+    for (t = 0; t < TINY_TARGET_COUNT; t++)
+        ctx[t] = t > TINY_TARGET_REFERENCE && tiny_target_runs_here((tiny_target)t) ? t_ctx((tiny_target)t, 1) : NULL;
     for (i = 0; i < T_COUNT(subjects); i++) {
         const subject *s = &subjects[i];
         const int of_size = s->fast_ulp == 0.0;
@@ -123,12 +132,14 @@ static void test_sweep(void)
                 const float r = s->ref(x[j]);
                 want[j] = s->want((double)x[j]);
                 measure(&ref, s, "reference", x[j], r, want[j], 0);
-                if (r != r && bits_of(r) != 0x7fc00000u) t_fail(__FILE__, __LINE__, "%s of %a: a NaN of other bits", s->name, (double)x[j]);
+                if (r != r && bits_of(r) != 0x7fc00000u)
+                    t_fail(__FILE__, __LINE__, "%s of %a: a NaN of other bits", s->name, (double)x[j]);
             }
             for (t = 0; t < TINY_TARGET_COUNT; t++) {
                 if (!ctx[t]) continue;
                 run_kind(ctx[t], s->kind, x, y, n);
-                for (j = 0; j < n; j++) measure(&fast[t], s, tiny_target_name((tiny_target)t), x[j], y[j], want[j], of_size);
+                for (j = 0; j < n; j++)
+                    measure(&fast[t], s, tiny_target_name((tiny_target)t), x[j], y[j], want[j], of_size);
             }
         }
         printf("%-9s reference %.4f ulp at %.9g;", s->name, ref.error, (double)ref.at);
@@ -138,7 +149,8 @@ static void test_sweep(void)
             printf(" %s %.3f at %.9g", tiny_target_name((tiny_target)t), fast[t].error, (double)fast[t].at);
             T_RAN_ON(ctx[t], t_vectors((tiny_target)t));
             if (!T_TRUE(fast[t].error <= (of_size ? s->fast_of_size : s->fast_ulp)))
-                printf("\n%s on %s is off by %.4f at %a\n", s->name, tiny_target_name((tiny_target)t), fast[t].error, (double)fast[t].at);
+                printf("\n%s on %s is off by %.4f at %a\n", s->name, tiny_target_name((tiny_target)t), fast[t].error,
+                       (double)fast[t].at);
         }
         puts(of_size ? " (of |x| u)" : "");
         fflush(stdout);
@@ -163,7 +175,8 @@ static void test_by_hand(void)
     T_CLOSE(tinyi_sigmoid_ref(1.0f), 0.73105857863000488, 0x1p-25);
     T_CLOSE(tinyi_silu_ref(-1.0f), -0.26894142136999512, 0x1p-26);
     T_CLOSE(tinyi_gelu_ref(1.0f), 0.84134474606854293, 0x1p-25);        /* Phi(1) */
-    T_CLOSE(tinyi_gelu_ref(-10.0f) * 1e22, -0.76198530241605261, 1e-7);    /* 10 Phi(-10), tables of the normal distribution */
+    /* 10 Phi(-10), tables of the normal distribution */
+    T_CLOSE(tinyi_gelu_ref(-10.0f) * 1e22, -0.76198530241605261, 1e-7);
     T_CLOSE(tinyi_gelu_tanh_ref(1.0f), 0.84119199060827676, 0x1p-25);
     T_CLOSE(tinyi_rsqrt_ref(0.25f), 2.0, 0);
     /* 10^22 is a double and a hard case of argument reduction; its sine and cosine stand in many test suites */
@@ -191,7 +204,9 @@ static void check64(const char *name, double (*f)(double), double (*want)(double
     double worst_error = 0;
     int i;
     for (i = 0; i < 20000; i++) {
-        const double v = rand_double(lo, hi), x = binades ? ldexp(v < 0 ? v - 1.0 : v + 1.0, (int)t_rand_below(2 * (uint32_t)binades) - binades) : v;
+        const double v = rand_double(lo, hi),
+                     x = binades ? ldexp(v < 0 ? v - 1.0 : v + 1.0, (int)t_rand_below(2 * (uint32_t)binades) - binades)
+                                 : v;
         const double w = want(x), error = fabs(f(x) - w) / fabs(w);
         if (error > worst_error) worst_error = error;
     }
@@ -237,15 +252,20 @@ static void test_doubles(void)
     T_CLOSE(tinyi_cos64(6381956970095103.0 * 0x1p797), -4.68716592425462761112e-19, 1e-33);
     T_CLOSE(tinyi_sin64(6381956970095103.0 * 0x1p797), 1.0, 0);
     for (i = 0; i < 2000; i++) {        /* both at once: the same bits, signs of zero too */
-        static const double rare[] = { 0.0, -0.0, 0.7853981633974483, 0.7853981633974484, -1.5707963267948966, 1e22, 0x1p-1074, 6381956970095103.0 * 0x1p797, INFINITY, NAN };
-        const double x = i < 10 ? rare[i] : (i - 1000) * 0.37 * (i % 7 ? 1.0 : 1e6), one_s = tinyi_sin64(x), one_c = tinyi_cos64(x);
+        static const double rare[] = {
+            0.0,  -0.0,      0.7853981633974483,           0.7853981633974484, -1.5707963267948966,
+            1e22, 0x1p-1074, 6381956970095103.0 * 0x1p797, INFINITY,           NAN
+        };
+        const double x = i < 10 ? rare[i] : (i - 1000) * 0.37 * (i % 7 ? 1.0 : 1e6), one_s = tinyi_sin64(x),
+                     one_c = tinyi_cos64(x);
         double both_s, both_c;
         tinyi_sincos64(x, &both_s, &both_c);
         if (!T_SAME(&both_s, &one_s, 1) || !T_SAME(&both_c, &one_c, 1)) break;
     }
 }
 
-/* a row below its top at every length around whole blocks: the bits of one after the other, near and far below, and nothing outside */
+/* a row below its top at every length around whole blocks: the bits of one after the other, near and far below, and
+ * nothing outside */
 static void test_below(void)
 {
     static const size_t length[] = { 0, 1, 15, 16, 17, 31, 32, 33, 48, 100 };
@@ -255,7 +275,8 @@ static void test_below(void)
         for (c = 0; c < T_COUNT(length); c++) {
             const size_t n = length[c];
             float *x = t_guarded(n);
-            double *y = (double *)(void *)t_guarded_bytes(n * sizeof *y), *want = (double *)t_keep(n * sizeof *want + 1);
+            double *y = (double *)(void *)t_guarded_bytes(n * sizeof *y),
+                   *want = (double *)t_keep(n * sizeof *want + 1);
             for (i = 0; i < n; i++) x[i] = 3.0f - (float)i * 0.37f - (far && i % 5 == 3 ? 720.0f : 0.0f);
             for (i = 0; i < n; i++) want[i] = tinyi_exp64((double)x[i] - 3.0);
             tinyi_exp64_below(y, x, 3.0, n);
@@ -269,25 +290,83 @@ static void test_below(void)
 
 static void test_special(tiny_target target)
 {
-    static const struct { int kind; float x, y; } value[] = {
-        { TINY_OP_EXP, 0, 1 }, { TINY_OP_EXP, -0.0f, 1 }, { TINY_OP_EXP, 89, INFINITY }, { TINY_OP_EXP, -104, 0 }, { TINY_OP_EXP, 0x1p-149f, 1 },
-        { TINY_OP_EXP, INFINITY, INFINITY }, { TINY_OP_EXP, -INFINITY, 0 },
-        { TINY_OP_LOG, 0, -INFINITY }, { TINY_OP_LOG, -0.0f, -INFINITY }, { TINY_OP_LOG, 1, 0 }, { TINY_OP_LOG, -1, NAN }, { TINY_OP_LOG, -INFINITY, NAN },
+    static const struct { int kind; float x, y;
+    } value[] = {
+        { TINY_OP_EXP, 0, 1 },
+        { TINY_OP_EXP, -0.0f, 1 },
+        { TINY_OP_EXP, 89, INFINITY },
+        { TINY_OP_EXP, -104, 0 },
+        { TINY_OP_EXP, 0x1p-149f, 1 },
+        { TINY_OP_EXP, INFINITY, INFINITY },
+        { TINY_OP_EXP, -INFINITY, 0 },
+        { TINY_OP_LOG, 0, -INFINITY },
+        { TINY_OP_LOG, -0.0f, -INFINITY },
+        { TINY_OP_LOG, 1, 0 },
+        { TINY_OP_LOG, -1, NAN },
+        { TINY_OP_LOG, -INFINITY, NAN },
         { TINY_OP_LOG, INFINITY, INFINITY },
-        { TINY_OP_TANH, 0, 0 }, { TINY_OP_TANH, -0.0f, -0.0f }, { TINY_OP_TANH, INFINITY, 1 }, { TINY_OP_TANH, -INFINITY, -1 }, { TINY_OP_TANH, 20, 1 },
-        { TINY_OP_TANH, 0x1p-149f, 0x1p-149f }, { TINY_OP_TANH, -1e-30f, -1e-30f },
-        { TINY_OP_ERF, 0, 0 }, { TINY_OP_ERF, -0.0f, -0.0f }, { TINY_OP_ERF, INFINITY, 1 }, { TINY_OP_ERF, -INFINITY, -1 }, { TINY_OP_ERF, -4, -1 },
-        { TINY_OP_SIGMOID, 0, 0.5f }, { TINY_OP_SIGMOID, INFINITY, 1 }, { TINY_OP_SIGMOID, -INFINITY, 0 }, { TINY_OP_SIGMOID, -0.0f, 0.5f },
-        { TINY_OP_SIN, 0, 0 }, { TINY_OP_SIN, -0.0f, -0.0f }, { TINY_OP_SIN, INFINITY, NAN }, { TINY_OP_SIN, -INFINITY, NAN }, { TINY_OP_SIN, 0x1p-149f, 0x1p-149f },
-        { TINY_OP_COS, 0, 1 }, { TINY_OP_COS, -0.0f, 1 }, { TINY_OP_COS, INFINITY, NAN }, { TINY_OP_COS, 1e-20f, 1 },
-        { TINY_OP_RSQRT, 0, INFINITY }, { TINY_OP_RSQRT, -0.0f, -INFINITY }, { TINY_OP_RSQRT, INFINITY, 0 }, { TINY_OP_RSQRT, -1, NAN }, { TINY_OP_RSQRT, 4, 0.5f },
-        { TINY_OP_SQRT, 0, 0 }, { TINY_OP_SQRT, -0.0f, -0.0f }, { TINY_OP_SQRT, -1, NAN }, { TINY_OP_SQRT, INFINITY, INFINITY }, { TINY_OP_SQRT, 2.25f, 1.5f },
-        { TINY_OP_ABS, -0.0f, 0 }, { TINY_OP_ABS, -INFINITY, INFINITY }, { TINY_OP_ABS, -3, 3 }, { TINY_OP_NEG, 0, -0.0f }, { TINY_OP_NEG, -INFINITY, INFINITY },
-        { TINY_OP_RELU, -2, 0 }, { TINY_OP_RELU, 2, 2 }, { TINY_OP_RELU, -INFINITY, 0 }, { TINY_OP_RELU, INFINITY, INFINITY },
-        { TINY_OP_RELU2, -2, 0 }, { TINY_OP_RELU2, 3, 9 }, { TINY_OP_RELU2, 1e30f, INFINITY }, { TINY_OP_RELU2, -INFINITY, 0 },
-        { TINY_OP_SILU, 0, 0 }, { TINY_OP_SILU, INFINITY, INFINITY }, { TINY_OP_SILU, -INFINITY, -0.0f }, { TINY_OP_SILU, -0.0f, -0.0f }, { TINY_OP_SILU, 1e30f, 1e30f },
-        { TINY_OP_GELU, 0, 0 }, { TINY_OP_GELU, INFINITY, INFINITY }, { TINY_OP_GELU, -INFINITY, -0.0f }, { TINY_OP_GELU, -0.0f, -0.0f }, { TINY_OP_GELU, -1e30f, -0.0f },
-        { TINY_OP_GELU_TANH, 0, 0 }, { TINY_OP_GELU_TANH, INFINITY, INFINITY }, { TINY_OP_GELU_TANH, -INFINITY, -0.0f }, { TINY_OP_GELU_TANH, -1e30f, -0.0f },
+        { TINY_OP_TANH, 0, 0 },
+        { TINY_OP_TANH, -0.0f, -0.0f },
+        { TINY_OP_TANH, INFINITY, 1 },
+        { TINY_OP_TANH, -INFINITY, -1 },
+        { TINY_OP_TANH, 20, 1 },
+        { TINY_OP_TANH, 0x1p-149f, 0x1p-149f },
+        { TINY_OP_TANH, -1e-30f, -1e-30f },
+        { TINY_OP_ERF, 0, 0 },
+        { TINY_OP_ERF, -0.0f, -0.0f },
+        { TINY_OP_ERF, INFINITY, 1 },
+        { TINY_OP_ERF, -INFINITY, -1 },
+        { TINY_OP_ERF, -4, -1 },
+        { TINY_OP_SIGMOID, 0, 0.5f },
+        { TINY_OP_SIGMOID, INFINITY, 1 },
+        { TINY_OP_SIGMOID, -INFINITY, 0 },
+        { TINY_OP_SIGMOID, -0.0f, 0.5f },
+        { TINY_OP_SIN, 0, 0 },
+        { TINY_OP_SIN, -0.0f, -0.0f },
+        { TINY_OP_SIN, INFINITY, NAN },
+        { TINY_OP_SIN, -INFINITY, NAN },
+        { TINY_OP_SIN, 0x1p-149f, 0x1p-149f },
+        { TINY_OP_COS, 0, 1 },
+        { TINY_OP_COS, -0.0f, 1 },
+        { TINY_OP_COS, INFINITY, NAN },
+        { TINY_OP_COS, 1e-20f, 1 },
+        { TINY_OP_RSQRT, 0, INFINITY },
+        { TINY_OP_RSQRT, -0.0f, -INFINITY },
+        { TINY_OP_RSQRT, INFINITY, 0 },
+        { TINY_OP_RSQRT, -1, NAN },
+        { TINY_OP_RSQRT, 4, 0.5f },
+        { TINY_OP_SQRT, 0, 0 },
+        { TINY_OP_SQRT, -0.0f, -0.0f },
+        { TINY_OP_SQRT, -1, NAN },
+        { TINY_OP_SQRT, INFINITY, INFINITY },
+        { TINY_OP_SQRT, 2.25f, 1.5f },
+        { TINY_OP_ABS, -0.0f, 0 },
+        { TINY_OP_ABS, -INFINITY, INFINITY },
+        { TINY_OP_ABS, -3, 3 },
+        { TINY_OP_NEG, 0, -0.0f },
+        { TINY_OP_NEG, -INFINITY, INFINITY },
+        { TINY_OP_RELU, -2, 0 },
+        { TINY_OP_RELU, 2, 2 },
+        { TINY_OP_RELU, -INFINITY, 0 },
+        { TINY_OP_RELU, INFINITY, INFINITY },
+        { TINY_OP_RELU2, -2, 0 },
+        { TINY_OP_RELU2, 3, 9 },
+        { TINY_OP_RELU2, 1e30f, INFINITY },
+        { TINY_OP_RELU2, -INFINITY, 0 },
+        { TINY_OP_SILU, 0, 0 },
+        { TINY_OP_SILU, INFINITY, INFINITY },
+        { TINY_OP_SILU, -INFINITY, -0.0f },
+        { TINY_OP_SILU, -0.0f, -0.0f },
+        { TINY_OP_SILU, 1e30f, 1e30f },
+        { TINY_OP_GELU, 0, 0 },
+        { TINY_OP_GELU, INFINITY, INFINITY },
+        { TINY_OP_GELU, -INFINITY, -0.0f },
+        { TINY_OP_GELU, -0.0f, -0.0f },
+        { TINY_OP_GELU, -1e30f, -0.0f },
+        { TINY_OP_GELU_TANH, 0, 0 },
+        { TINY_OP_GELU_TANH, INFINITY, INFINITY },
+        { TINY_OP_GELU_TANH, -INFINITY, -0.0f },
+        { TINY_OP_GELU_TANH, -1e30f, -0.0f },
     };
     tiny_ctx *ctx = t_ctx(target, 1);
     size_t i, j;
@@ -298,7 +377,8 @@ static void test_special(tiny_target target)
         for (j = 0; j < 19; j++) {
             const int same = value[i].y != value[i].y ? y[j] != y[j] : bits_of(y[j]) == bits_of(value[i].y);
             if (!same) {
-                t_fail(__FILE__, __LINE__, "%s of %g is %g, not %g", tiny_op_row_of(value[i].kind)->name, (double)value[i].x, (double)y[j], (double)value[i].y);
+                t_fail(__FILE__, __LINE__, "%s of %g is %g, not %g", tiny_op_row_of(value[i].kind)->name,
+                       (double)value[i].x, (double)y[j], (double)value[i].y);
                 break;
             }
         }
@@ -321,7 +401,8 @@ static void test_symmetry(tiny_target target)
     enum { N = 40099 };
     tiny_ctx *ctx = t_ctx(target, 1);
     float *x = t_guarded(N), *minus = t_guarded(N), *a = t_guarded(N), *b = t_guarded(N);
-    static const int odd[] = { TINY_OP_TANH, TINY_OP_ERF, TINY_OP_SIN, TINY_OP_NEG }, even[] = { TINY_OP_COS, TINY_OP_ABS };
+    static const int odd[] = { TINY_OP_TANH, TINY_OP_ERF, TINY_OP_SIN, TINY_OP_NEG },
+                     even[] = { TINY_OP_COS, TINY_OP_ABS };
     size_t k, i;
     for (i = 0; i < N; i++) {
         const float m = t_rand_float(1.0f, 2.0f);
@@ -353,8 +434,10 @@ static void test_in_order(void)
         const subject *s = &subjects[rising[k]];
         uint32_t u;
         for (u = 0; u < 0x7f800000u; u += 65003) {      /* a float and the next, on both sides of zero */
-            if (!T_TRUE(!(s->ref(from_bits(u)) > s->ref(from_bits(u + 1))))) printf("%s near %a\n", s->name, (double)from_bits(u));
-            if (rising[k] != 1) T_TRUE(!(s->ref(from_bits(u | 0x80000000u)) < s->ref(from_bits((u + 1) | 0x80000000u))));
+            if (!T_TRUE(!(s->ref(from_bits(u)) > s->ref(from_bits(u + 1)))))
+                printf("%s near %a\n", s->name, (double)from_bits(u));
+            if (rising[k] != 1)
+                T_TRUE(!(s->ref(from_bits(u | 0x80000000u)) < s->ref(from_bits((u + 1) | 0x80000000u))));
         }
     }
 }
@@ -373,7 +456,8 @@ static void test_lengths(tiny_target target)
             T_WALLS(y, n);
             for (i = 0; i < n; i++) {       /* where it stands in the array makes no difference */
                 run_kind(ctx, kind, x + i, one, 1);
-                if (!T_TRUE(bits_of(one[0]) == bits_of(y[i]))) printf("%s, %d of %d\n", tiny_op_row_of(kind)->name, (int)i, (int)n);
+                if (!T_TRUE(bits_of(one[0]) == bits_of(y[i])))
+                    printf("%s, %d of %d\n", tiny_op_row_of(kind)->name, (int)i, (int)n);
             }
             run_kind(ctx, kind, x, x, n);   /* in place */
             T_SAME(x, y, n);
@@ -388,8 +472,10 @@ static void test_strides(tiny_target target)
 {
     enum { R = 37, C = 53 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    float *x = t_rand(R * C * 3, -4.0f, 4.0f), *g = t_rand(R * C * 3, -4.0f, 4.0f), *y = t_guarded(R * C), *z = t_guarded(R * C);
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, R, C), tg = tx, ty = tiny_tensor_2d(y, TINY_F32, R, C), tz = tiny_tensor_2d(z, TINY_F32, C, R);
+    float *x = t_rand(R * C * 3, -4.0f, 4.0f), *g = t_rand(R * C * 3, -4.0f, 4.0f), *y = t_guarded(R * C),
+          *z = t_guarded(R * C);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, R, C), tg = tx, ty = tiny_tensor_2d(y, TINY_F32, R, C),
+                tz = tiny_tensor_2d(z, TINY_F32, C, R);
     int i, j;
     tx.stride[0] = 3 * C;
     tx.stride[1] = 3;
@@ -424,9 +510,12 @@ static void test_gates(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
     float *a = t_rand(1000, -6.0f, 6.0f), *b = t_rand(1000, -2.0f, 2.0f), *y = t_guarded(1000), *f = t_guarded(1000);
-    tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, 1000), tb = tiny_tensor_1d(b, TINY_F32, 1000), ty = tiny_tensor_1d(y, TINY_F32, 1000), tf = tiny_tensor_1d(f, TINY_F32, 1000);
-    tiny_status (*const gated[])(tiny_ctx *, const tiny_tensor *, const tiny_tensor *, const tiny_tensor *) = { tiny_swiglu, tiny_geglu, tiny_geglu_tanh, tiny_reglu };
-    tiny_status (*const plain[])(tiny_ctx *, const tiny_tensor *, const tiny_tensor *) = { tiny_silu, tiny_gelu, tiny_gelu_tanh, tiny_relu };
+    tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, 1000), tb = tiny_tensor_1d(b, TINY_F32, 1000),
+                ty = tiny_tensor_1d(y, TINY_F32, 1000), tf = tiny_tensor_1d(f, TINY_F32, 1000);
+    tiny_status (*const gated[])(tiny_ctx *, const tiny_tensor *, const tiny_tensor *,
+                                 const tiny_tensor *) = { tiny_swiglu, tiny_geglu, tiny_geglu_tanh, tiny_reglu };
+    tiny_status (*const plain[])(tiny_ctx *, const tiny_tensor *, const tiny_tensor *) = { tiny_silu, tiny_gelu,
+                                                                                           tiny_gelu_tanh, tiny_relu };
     int k, i;
     for (k = 0; k < 4; k++) {               /* f(a) b is f, then times b */
         T_OK(gated[k](ctx, &ta, &tb, &ty));
@@ -485,8 +574,10 @@ static void test_refused(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     float x[12] = { 0 }, y[12];
-    tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 3, 4), b = tiny_tensor_2d(x, TINY_F32, 4, 3), c = tiny_tensor_2d(y, TINY_F32, 3, 4);
-    tiny_tensor half = tiny_tensor_2d(x, TINY_F16, 3, 4), empty = tiny_tensor_2d(NULL, TINY_F32, 0, 4), shifted = tiny_tensor_1d(x + 1, TINY_F32, 4), d = tiny_tensor_1d(x, TINY_F32, 4);
+    tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 3, 4), b = tiny_tensor_2d(x, TINY_F32, 4, 3),
+                c = tiny_tensor_2d(y, TINY_F32, 3, 4);
+    tiny_tensor half = tiny_tensor_2d(x, TINY_F16, 3, 4), empty = tiny_tensor_2d(NULL, TINY_F32, 0, 4),
+                shifted = tiny_tensor_1d(x + 1, TINY_F32, 4), d = tiny_tensor_1d(x, TINY_F32, 4);
     T_OK(tiny_exp(ctx, &empty, &empty));
     T_STATUS(tiny_exp(ctx, &half, &c), TINY_E_DTYPE, "exp: x must be f32 or f64, not f16");
     T_STATUS(tiny_exp(ctx, &a, &b), TINY_E_SHAPE, "3x4");

@@ -1,5 +1,5 @@
-/* tests/math/fft.c - against the sum in long double with the C library's sines, worked rows, impulses and tones, Parseval,
- * linearity, the way back, two axes, strides, plans, bad input, failing allocations */
+/* tests/math/fft.c - against the sum in long double with the C library's sines, worked rows, impulses and tones,
+ * Parseval, linearity, the way back, two axes, strides, plans, bad input, failing allocations */
 #define T_INTERNALS
 #include "t.h"
 
@@ -45,7 +45,8 @@ static double largest(const double *x, size_t n)
 static double *doubles(size_t n) { return (double *)t_keep((n ? n : 1) * sizeof(double)); }
 
 /* n values of y are near factor * want */
-static int near_all(const float *y, const double *want, size_t n, double factor, double allowed, const char *what, size_t length)
+static int near_all(const float *y, const double *want, size_t n, double factor, double allowed, const char *what,
+                    size_t length)
 {
     size_t i;
     for (i = 0; i < n; i++)
@@ -74,8 +75,10 @@ static void test_by_hand(tiny_target target)
     static const float real[4] = { 1, 2, 3, 4 };
     tiny_ctx *ctx = t_ctx(target, 1);
     float y[8], back[8], half[6], r[4];
-    tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, 4, 2), ty = tiny_tensor_2d(y, TINY_F32, 4, 2), tb = tiny_tensor_2d(back, TINY_F32, 4, 2);
-    tiny_tensor tr = tiny_tensor_1d((void *)(uintptr_t)real, TINY_F32, 4), th = tiny_tensor_2d(half, TINY_F32, 3, 2), tq = tiny_tensor_1d(r, TINY_F32, 4);
+    tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, 4, 2), ty = tiny_tensor_2d(y, TINY_F32, 4, 2),
+                tb = tiny_tensor_2d(back, TINY_F32, 4, 2);
+    tiny_tensor tr = tiny_tensor_1d((void *)(uintptr_t)real, TINY_F32, 4), th = tiny_tensor_2d(half, TINY_F32, 3, 2),
+                tq = tiny_tensor_1d(r, TINY_F32, 4);
     tiny_fft_params inverse = with(1, TINY_FFT_NORM_INVERSE, 0);
     int i;
     T_OK(tiny_fft(ctx, &tx, NULL, &ty));
@@ -102,7 +105,8 @@ static void test_impulse_and_tone(tiny_target target)
     for (c = 0; c < T_COUNT(len); c++)
         for (n = len[c], j = 0; j < n; j += n / 5 + 1) {
             float *x = t_guarded(2 * n), *y = t_guarded(2 * n);
-            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, (tiny_idx)n, 2), ty = tiny_tensor_2d(y, TINY_F32, (tiny_idx)n, 2);
+            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, (tiny_idx)n, 2),
+                        ty = tiny_tensor_2d(y, TINY_F32, (tiny_idx)n, 2);
             memset(x, 0, 2 * n * sizeof *x);
             x[2 * j] = 1.0f;
             T_OK(tiny_fft(ctx, &tx, NULL, &ty));
@@ -131,10 +135,12 @@ static void one_length(tiny_ctx *ctx, tiny_target target, size_t n)
 {
     const size_t bins = n / 2 + 1;
     const double root = sqrt((double)n);
-    float *x = t_rand(2 * n * ROWS, -1.0f, 1.0f), *y = t_guarded(2 * n * ROWS), *z = t_guarded(2 * n), *h = t_guarded(2 * bins * ROWS), *q = t_guarded(n * ROWS);
+    float *x = t_rand(2 * n * ROWS, -1.0f, 1.0f), *y = t_guarded(2 * n * ROWS), *z = t_guarded(2 * n),
+          *h = t_guarded(2 * bins * ROWS), *q = t_guarded(n * ROWS);
     double *from = doubles(2 * n), *want = doubles(2 * n), *inverse = doubles(2 * n), size, energy = 0.0, sum = 0.0;
     tiny_fft_params p;
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, (tiny_idx)n, 2), ty = tiny_tensor_2d(y, TINY_F32, (tiny_idx)n, 2), tz = tiny_tensor_2d(z, TINY_F32, (tiny_idx)n, 2), tq, th;
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, (tiny_idx)n, 2), ty = tiny_tensor_2d(y, TINY_F32, (tiny_idx)n, 2),
+                tz = tiny_tensor_2d(z, TINY_F32, (tiny_idx)n, 2), tq, th;
     size_t i, r;
     for (i = 0; i < 2 * n; i++) from[i] = (double)x[i];
     oracle(want, from, n, -1);
@@ -171,7 +177,9 @@ static void one_length(tiny_ctx *ctx, tiny_target target, size_t n)
     size = largest(want, 2 * n);
     T_OK(tiny_fft(ctx, &tx, NULL, &ty));
     for (r = 0; r < ROWS; r++)
-        if (!near_all(y + 2 * n * r, want, 2 * n, (double)(1 << r % 3), bound(n, (double)(1 << r % 3) * size), "many", n)) break;
+        if (!near_all(y + 2 * n * r, want, 2 * n, (double)(1 << r % 3), bound(n, (double)(1 << r % 3) * size), "many",
+                      n))
+            break;
     T_WALLS(y, 2 * n * ROWS);
 
     /* real rows: x as 19 rows of n values */
@@ -194,7 +202,9 @@ static void one_length(tiny_ctx *ctx, tiny_target target, size_t n)
     T_OK(tiny_rfft(ctx, &tq, NULL, &th));
     T_WALLS(h, 2 * bins * ROWS);
     for (r = 0; r < ROWS; r++)
-        if (!near_all(h + 2 * bins * r, want, 2 * bins, (double)(1 << r % 3), bound(n, (double)(1 << r % 3) * size), "real, many", n)) break;
+        if (!near_all(h + 2 * bins * r, want, 2 * bins, (double)(1 << r % 3), bound(n, (double)(1 << r % 3) * size),
+                      "real, many", n))
+            break;
     p = with(0, TINY_FFT_NORM_INVERSE, (tiny_idx)n);
     tq = tiny_tensor_2d(q, TINY_F32, ROWS, (tiny_idx)n);
     T_OK(tiny_irfft(ctx, &th, &p, &tq));
@@ -202,7 +212,8 @@ static void one_length(tiny_ctx *ctx, tiny_target target, size_t n)
     for (r = 0; r < ROWS; r++)
         for (i = 0; i < n; i++)
             if (!T_CLOSE(q[n * r + i], x[n * r + i], 2.0 * bound(n, 8.0))) {
-                printf("  real and back, n %lu, row %lu, value %lu\n", (unsigned long)n, (unsigned long)r, (unsigned long)i);
+                printf("  real and back, n %lu, row %lu, value %lu\n", (unsigned long)n, (unsigned long)r,
+                       (unsigned long)i);
                 r = ROWS - 1;
                 break;
             }
@@ -252,7 +263,8 @@ static void test_long(tiny_target target)
         T_OK(tiny_fft(ctx, &tx, NULL, &ty));
         for (i = 0; i < n; i++) {
             double angle = 2.0 * (double)PI_L * (double)(777 * i % n) / (double)n;
-            if (!T_CLOSE(y[2 * i], cos(angle), bound(n, 1.0)) || !T_CLOSE(y[2 * i + 1], -sin(angle), bound(n, 1.0))) break;
+            if (!T_CLOSE(y[2 * i], cos(angle), bound(n, 1.0)) || !T_CLOSE(y[2 * i + 1], -sin(angle), bound(n, 1.0)))
+                break;
         }
         T_WALLS(y, 2 * n);
         t_free_blocks();
@@ -264,7 +276,8 @@ static void test_linear(tiny_target target)
 {
     enum { N = 360 };
     tiny_ctx *ctx = t_ctx(target, 1);
-    float *a = t_rand(2 * N, -1.0f, 1.0f), *b = t_rand(2 * N, -1.0f, 1.0f), *c = t_guarded(2 * N), *fa = t_guarded(2 * N), *fb = t_guarded(2 * N), *fc = t_guarded(2 * N);
+    float *a = t_rand(2 * N, -1.0f, 1.0f), *b = t_rand(2 * N, -1.0f, 1.0f), *c = t_guarded(2 * N),
+          *fa = t_guarded(2 * N), *fb = t_guarded(2 * N), *fc = t_guarded(2 * N);
     tiny_tensor t[6];
     int i;
     for (i = 0; i < 2 * N; i++) c[i] = 2.0f * a[i] - 0.5f * b[i];
@@ -359,8 +372,10 @@ static void test_strides(tiny_target target)
     size_t c;
     for (c = 0; c < T_COUNT(len); c++) {
         const tiny_idx n = len[c], bins = n / 2 + 1;
-        float *x = t_rand((size_t)(2 * A * B * n), -1.0f, 1.0f), *y = t_guarded((size_t)(2 * A * B * n)), *want = t_guarded((size_t)(2 * A * B * n));
-        float *wide = t_guarded((size_t)(3 * 4 * A * B * n)), *h = t_guarded((size_t)(2 * A * B * bins)), *q = t_guarded((size_t)(A * B * n));
+        float *x = t_rand((size_t)(2 * A * B * n), -1.0f, 1.0f), *y = t_guarded((size_t)(2 * A * B * n)),
+              *want = t_guarded((size_t)(2 * A * B * n));
+        float *wide = t_guarded((size_t)(3 * 4 * A * B * n)), *h = t_guarded((size_t)(2 * A * B * bins)),
+              *q = t_guarded((size_t)(A * B * n));
         tiny_tensor tx = tiny_tensor_4d(x, TINY_F32, A, B, n, 2), tw = tiny_tensor_4d(want, TINY_F32, A, B, n, 2), s, t;
         tiny_idx i, j, k, e;
         int form;
@@ -385,38 +400,48 @@ static void test_strides(tiny_target target)
                 for (j = 0; j < B; j++)
                     for (k = 0; k < n; k++)
                         for (e = 0; e < 2; e++)
-                            ((float *)s.data)[i * s.stride[0] + j * s.stride[1] + k * s.stride[2] + e * s.stride[3]] = x[((i * B + j) * n + k) * 2 + e];
+                            ((float *)s.data)[i * s.stride[0] + j * s.stride[1] + k * s.stride[2] + e * s.stride[3]] =
+                                x[((i * B + j) * n + k) * 2 + e];
             t = s;
             if (form != 1) T_OK(tiny_fft(ctx, &s, NULL, &tx));
             else T_OK(tiny_fft(ctx, &s, NULL, &tw));
             if (form != 1)
                 for (i = 0; i < 2 * A * B * n; i++)
-                    if (!T_CLOSE(x[i], want[i], 2.0 * bound((size_t)n, 40.0))) { printf("  n %td, form %d\n", n, form); break; }
+                    if (!T_CLOSE(x[i], want[i], 2.0 * bound((size_t)n, 40.0))) {
+                        printf("  n %td, form %d\n", n, form);
+                        break;
+                    }
             /* back to what x was, then out through the strides */
             for (i = 0; i < A; i++)
                 for (j = 0; j < B; j++)
                     for (k = 0; k < n; k++)
                         for (e = 0; e < 2; e++)
-                            x[((i * B + j) * n + k) * 2 + e] = ((float *)s.data)[i * s.stride[0] + j * s.stride[1] + k * s.stride[2] + e * s.stride[3]];
+                            x[((i * B + j) * n + k) * 2 + e] =
+                                ((float *)
+                                     s.data)[i * s.stride[0] + j * s.stride[1] + k * s.stride[2] + e * s.stride[3]];
             T_OK(tiny_fft(ctx, &tx, NULL, &t));
             for (i = 0; i < A; i++)
                 for (j = 0; j < B; j++)
                     for (k = 0; k < n; k++)
                         for (e = 0; e < 2; e++)
-                            T_CLOSE(((float *)t.data)[i * t.stride[0] + j * t.stride[1] + k * t.stride[2] + e * t.stride[3]], want[((i * B + j) * n + k) * 2 + e],
-                                    2.0 * bound((size_t)n, 40.0));
+                            T_CLOSE(((float *)
+                                         t.data)[i * t.stride[0] + j * t.stride[1] + k * t.stride[2] + e * t.stride[3]],
+                                    want[((i * B + j) * n + k) * 2 + e], 2.0 * bound((size_t)n, 40.0));
             if (form == 0) {                /* columns on both sides */
                 for (i = 0; i < A; i++)
                     for (j = 0; j < B; j++)
                         for (k = 0; k < n; k++)
-                            for (e = 0; e < 2; e++) wide[i * s.stride[0] + j * s.stride[1] + k * s.stride[2] + e] = x[((i * B + j) * n + k) * 2 + e];
+                            for (e = 0; e < 2; e++)
+                                wide[i * s.stride[0] + j * s.stride[1] + k * s.stride[2] + e] =
+                                    x[((i * B + j) * n + k) * 2 + e];
                 t.data = y;
                 T_OK(tiny_fft(ctx, &s, NULL, &t));
                 for (i = 0; i < A; i++)
                     for (j = 0; j < B; j++)
                         for (k = 0; k < n; k++)
                             for (e = 0; e < 2; e++)
-                                T_CLOSE(y[i * t.stride[0] + j * t.stride[1] + k * t.stride[2] + e], want[((i * B + j) * n + k) * 2 + e], 2.0 * bound((size_t)n, 40.0));
+                                T_CLOSE(y[i * t.stride[0] + j * t.stride[1] + k * t.stride[2] + e],
+                                        want[((i * B + j) * n + k) * 2 + e], 2.0 * bound((size_t)n, 40.0));
                 T_WALLS(y, 2 * A * B * n);
             }
         }
@@ -424,7 +449,8 @@ static void test_strides(tiny_target target)
         {
             float *hd = t_guarded((size_t)(2 * B * bins)), *xt = t_guarded((size_t)(B * n));
             tiny_tensor dense = tiny_tensor_2d(xt, TINY_F32, B, n), hdense = tiny_tensor_3d(hd, TINY_F32, B, bins, 2);
-            tiny_tensor turned = tiny_tensor_swap(tiny_tensor_2d(x, TINY_F32, n, B), 0, 1), hturned = tiny_tensor_swap(tiny_tensor_3d(h, TINY_F32, bins, B, 2), 0, 1);
+            tiny_tensor turned = tiny_tensor_swap(tiny_tensor_2d(x, TINY_F32, n, B), 0, 1),
+                        hturned = tiny_tensor_swap(tiny_tensor_3d(h, TINY_F32, bins, B, 2), 0, 1);
             tiny_tensor back = tiny_tensor_swap(tiny_tensor_2d(q, TINY_F32, n, B), 0, 1);
             tiny_fft_params p = with(0, TINY_FFT_NORM_INVERSE, n);
             for (j = 0; j < B; j++)
@@ -433,7 +459,8 @@ static void test_strides(tiny_target target)
             T_OK(tiny_rfft(ctx, &turned, NULL, &hturned));
             for (j = 0; j < B; j++)
                 for (k = 0; k < bins; k++)
-                    for (e = 0; e < 2; e++) T_CLOSE(h[(k * B + j) * 2 + e], hd[(j * bins + k) * 2 + e], 2.0 * bound((size_t)n, 40.0));
+                    for (e = 0; e < 2; e++)
+                        T_CLOSE(h[(k * B + j) * 2 + e], hd[(j * bins + k) * 2 + e], 2.0 * bound((size_t)n, 40.0));
             T_OK(tiny_irfft(ctx, &hturned, &p, &back));
             for (i = 0; i < B * n; i++) T_CLOSE(q[i], x[i], 2.0 * bound((size_t)n, 3.0));
         }
@@ -453,11 +480,22 @@ static void test_plans(tiny_target target)
     for (c = 0; c < T_COUNT(len); c++)
         for (rows = 0; rows <= 33; rows += 33)
             for (kind = 0; kind < 3; kind++) {
-                const tiny_idx n = len[c], bins = n / 2 + 1, m = 33, nx = kind == 0 ? 2 * n : kind == 1 ? n : 2 * bins, ny = kind == 0 ? 2 * n : kind == 1 ? 2 * bins : n;
-                float *x = t_rand((size_t)(m * nx), -1.0f, 1.0f), *y = t_guarded((size_t)(m * ny)), *z = t_guarded((size_t)(m * ny)), *o = t_guarded((size_t)(m * ny));
-                tiny_tensor tx = kind == 1 ? tiny_tensor_2d(x, TINY_F32, m, n) : tiny_tensor_3d(x, TINY_F32, m, nx / 2, 2);
-                tiny_tensor ty = kind == 2 ? tiny_tensor_2d(y, TINY_F32, m, n) : tiny_tensor_3d(y, TINY_F32, m, ny / 2, 2), tz = ty, to = ty;
-                tiny_status (*const of[3])(tiny_ctx *, const tiny_tensor *, const tiny_fft_params *, const tiny_tensor *) = { tiny_fft, tiny_rfft, tiny_irfft };
+                const tiny_idx n = len[c], bins = n / 2 + 1, m = 33,
+                               nx = kind == 0   ? 2 * n
+                                    : kind == 1 ? n
+                                                : 2 * bins,
+                               ny = kind == 0   ? 2 * n
+                                    : kind == 1 ? 2 * bins
+                                                : n;
+                float *x = t_rand((size_t)(m * nx), -1.0f, 1.0f), *y = t_guarded((size_t)(m * ny)),
+                      *z = t_guarded((size_t)(m * ny)), *o = t_guarded((size_t)(m * ny));
+                tiny_tensor tx =
+                    kind == 1 ? tiny_tensor_2d(x, TINY_F32, m, n) : tiny_tensor_3d(x, TINY_F32, m, nx / 2, 2);
+                tiny_tensor ty = kind == 2 ? tiny_tensor_2d(y, TINY_F32, m, n)
+                                           : tiny_tensor_3d(y, TINY_F32, m, ny / 2, 2),
+                            tz = ty, to = ty;
+                tiny_status (*const of[3])(tiny_ctx *, const tiny_tensor *, const tiny_fft_params *,
+                                           const tiny_tensor *) = { tiny_fft, tiny_rfft, tiny_irfft };
                 tiny_fft_params p = with(0, TINY_FFT_NORM_INVERSE, kind == 2 ? n : 0);
                 tiny_fft_plan *plan = NULL;
                 tiny_idx i;
@@ -503,13 +541,15 @@ static void test_bad(void)
 {
     tiny_ctx *scalar = t_ctx(TINY_TARGET_SCALAR, 1), *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     float a[64], b[64];
-    tiny_tensor x = tiny_tensor_2d(a, TINY_F32, 8, 2), y = tiny_tensor_2d(b, TINY_F32, 8, 2), r = tiny_tensor_1d(a, TINY_F32, 8), h = tiny_tensor_2d(b, TINY_F32, 5, 2), t;
+    tiny_tensor x = tiny_tensor_2d(a, TINY_F32, 8, 2), y = tiny_tensor_2d(b, TINY_F32, 8, 2),
+                r = tiny_tensor_1d(a, TINY_F32, 8), h = tiny_tensor_2d(b, TINY_F32, 5, 2), t;
     tiny_fft_params p = with(0, TINY_FFT_NORM_COUNT, 0);
     tiny_fft_plan *plan = NULL, *other = NULL;
     memset(a, 0, sizeof a);
     T_STATUS(tiny_fft(ctx, &x, &p, &y), TINY_E_ARGUMENT, "fft: norm 4 is unknown");
     t = tiny_tensor_2d(a, TINY_F32, 8, 3);
-    T_STATUS(tiny_fft(ctx, &t, NULL, &t), TINY_E_SHAPE, "fft: the last axis of x (8x3 f32) must be 2, real and imaginary part");
+    T_STATUS(tiny_fft(ctx, &t, NULL, &t), TINY_E_SHAPE,
+             "fft: the last axis of x (8x3 f32) must be 2, real and imaginary part");
     t = tiny_tensor_2d(a, TINY_I32, 8, 2);
     T_STATUS(tiny_fft(ctx, &t, NULL, &y), TINY_E_DTYPE, "fft: x is i32, it must be f32");
     t = tiny_tensor_1d(a, TINY_F32, 2);
@@ -543,8 +583,10 @@ static void test_bad(void)
     T_OK(tiny_fft_plan_open(ctx, 8, TINY_FFT_REAL, 0, &plan));
     p = with(0, TINY_FFT_NORM_NONE, 0);
     p.plan = plan;
-    T_STATUS(tiny_fft(ctx, &x, &p, &y), TINY_E_ARGUMENT, "fft: the plan is for real rows of 8 values, not for complex rows of 8");
-    T_STATUS(tiny_irfft(ctx, &h, &p, &r), TINY_E_ARGUMENT, "irfft: the plan is for real rows of 8 values, not for half spectra of 8");
+    T_STATUS(tiny_fft(ctx, &x, &p, &y), TINY_E_ARGUMENT,
+             "fft: the plan is for real rows of 8 values, not for complex rows of 8");
+    T_STATUS(tiny_irfft(ctx, &h, &p, &r), TINY_E_ARGUMENT,
+             "irfft: the plan is for real rows of 8 values, not for half spectra of 8");
     if (tiny_ctx_target(ctx) != TINY_TARGET_SCALAR) {
         T_OK(tiny_fft_plan_open(scalar, 8, TINY_FFT_REAL, 0, &other));
         p.plan = other;

@@ -1,4 +1,5 @@
-/* tests/math/fwht.c - Walsh-Hadamard: matrices written down by hand and by their recursion, what the mathematics promises, bad input */
+/* tests/math/fwht.c - Walsh-Hadamard: matrices written down by hand and by their recursion, what the mathematics
+ * promises, bad input */
 #include "t.h"
 
 static tiny_status fwht(tiny_ctx *ctx, float *x, tiny_idx rows, tiny_idx n, tiny_idx block, float scale, float *y)
@@ -78,7 +79,8 @@ static void test_orthonormal(tiny_target target)
 static void test_views(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
-    float *x = t_rand(5 * 96 * 3, -2.0f, 2.0f), *y = t_guarded(5 * 96 * 3), *dx = t_guarded(5 * 96), *dy = t_guarded(5 * 96);
+    float *x = t_rand(5 * 96 * 3, -2.0f, 2.0f), *y = t_guarded(5 * 96 * 3), *dx = t_guarded(5 * 96),
+          *dy = t_guarded(5 * 96);
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 5, 96), ty = tiny_tensor_2d(y, TINY_F32, 96, 5);
     int i, j;
     tx.stride[0] = 96 * 3;
@@ -100,14 +102,16 @@ static void test_views(tiny_target target)
     t_close(ctx);
 }
 
-/* What a Hadamard matrix is: all entries 1 or -1, all rows orthogonal. Every order up to 256 that can be had, four times and eight times an order too, and
- * what transposed gives is the transpose. In a product of matrices each factor is found again. */
+/* What a Hadamard matrix is: all entries 1 or -1, all rows orthogonal. Every order up to 256 that can be had, four
+ * times and eight times an order too, and what transposed gives is the transpose. In a product of matrices each factor
+ * is found again. */
 static void test_orders(tiny_target target)
 {
     enum { MOST = 376 };
     static const tiny_idx larger[] = { 96, 344, 160, 376 };     /* 376 = 8 * 47 */
     tiny_ctx *ctx = t_ctx(target, 2);
-    float *e = t_guarded(MOST * MOST), *h = t_guarded(MOST * MOST), *back = t_guarded(MOST * MOST), *small = t_guarded(12 * 12);
+    float *e = t_guarded(MOST * MOST), *h = t_guarded(MOST * MOST), *back = t_guarded(MOST * MOST),
+          *small = t_guarded(12 * 12);
     tiny_fwht_params p = { 0, 1.0f, 0 };
     tiny_idx order, n, i, j, k, wrong;
     int found = 0, turned;
@@ -134,13 +138,17 @@ static void test_orders(tiny_target target)
         if (n == 12) memcpy(small, h, 144 * sizeof *h);
         if (n == 96)
             for (i = 0; i < 96; i++)
-                for (j = 0; j < 96; j++) T_TRUE(h[i * 96 + j] == small[i / 8 * 12 + j / 8] * h[i % 8 * 96 + j % 8] * small[0]);
+                for (j = 0; j < 96; j++)
+                    T_TRUE(h[i * 96 + j] == small[i / 8 * 12 + j / 8] * h[i % 8 * 96 + j % 8] * small[0]);
     }
     T_TRUE(found >= 50);
     /* orders of models: widths of networks that are used */
-    T_TRUE(tiny_fwht_block(11008) == 11008 && tiny_fwht_block(14336) == 14336 && tiny_fwht_block(13824) == 13824 && tiny_fwht_block(5632) == 5632);
-    T_TRUE(tiny_fwht_block(4864) == 4864 && tiny_fwht_block(8960) == 8960 && tiny_fwht_block(18944) == 18944 && tiny_fwht_block(172) == 172);
-    T_TRUE(tiny_fwht_block(92) == 4 && tiny_fwht_block(52) == 4 && tiny_fwht_block(7) == 1 && tiny_fwht_block(0) == 0 && tiny_fwht_block(-8) == 0);
+    T_TRUE(tiny_fwht_block(11008) == 11008 && tiny_fwht_block(14336) == 14336 && tiny_fwht_block(13824) == 13824 &&
+           tiny_fwht_block(5632) == 5632);
+    T_TRUE(tiny_fwht_block(4864) == 4864 && tiny_fwht_block(8960) == 8960 && tiny_fwht_block(18944) == 18944 &&
+           tiny_fwht_block(172) == 172);
+    T_TRUE(tiny_fwht_block(92) == 4 && tiny_fwht_block(52) == 4 && tiny_fwht_block(7) == 1 && tiny_fwht_block(0) == 0 &&
+           tiny_fwht_block(-8) == 0);
     t_close(ctx);
 }
 
@@ -153,8 +161,10 @@ static void test_orders_exact(tiny_target target)
     tiny_idx i;
     for (k = 0; k < sizeof order / sizeof order[0]; k++) {
         const tiny_idx n = order[k], all = 3 * 2 * n;
-        float *x = t_guarded((size_t)all), *y = t_guarded((size_t)all), *z = t_guarded((size_t)all), *wide = t_guarded((size_t)all * 2);
-        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, 2 * n), ty = tiny_tensor_2d(y, TINY_F32, 3, 2 * n), tw = tiny_tensor_2d(wide, TINY_F32, 3, 2 * n);
+        float *x = t_guarded((size_t)all), *y = t_guarded((size_t)all), *z = t_guarded((size_t)all),
+              *wide = t_guarded((size_t)all * 2);
+        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, 2 * n), ty = tiny_tensor_2d(y, TINY_F32, 3, 2 * n),
+                    tw = tiny_tensor_2d(wide, TINY_F32, 3, 2 * n);
         tiny_fwht_params p = { 0, 1.0f, 0 };
         p.block = n;
         p.transposed = (int)(k & 1);
@@ -181,7 +191,8 @@ static void test_bad_input(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     float x[24] = { 0 }, y[24];
-    tiny_tensor h = tiny_tensor_1d(x, TINY_F16, 4), f = tiny_tensor_1d(y, TINY_F32, 4), one = tiny_tensor_nd(x, TINY_F32, 0, NULL), r = tiny_tensor_nd(y, TINY_F32, 0, NULL);
+    tiny_tensor h = tiny_tensor_1d(x, TINY_F16, 4), f = tiny_tensor_1d(y, TINY_F32, 4),
+                one = tiny_tensor_nd(x, TINY_F32, 0, NULL), r = tiny_tensor_nd(y, TINY_F32, 0, NULL);
     T_STATUS(fwht(ctx, x, 1, 14, 0, 0, y), TINY_E_SHAPE, "no matrix of order 14 here; blocks of 2 divide it");
     T_STATUS(fwht(ctx, x, 1, 24, 6, 0, y), TINY_E_SHAPE, "no matrix of order 6 here");
     T_STATUS(fwht(ctx, x, 1, 12, 8, 0, y), TINY_E_SHAPE, "rows of 12 values are not whole blocks of 8");

@@ -1,8 +1,9 @@
-/* tests/math/grad.c - every row that has a gradient, against central differences in double; the rows that have none, by name
+/* tests/math/grad.c - every row that has a gradient, against central differences in double; the rows that have none, by
+ * name
  *
- * Cases come from the rows' own generators; those of at most MOST numbers are taken. The loss is sum dy y over all outputs,
- * dy random. Inputs are dense, or stored with their last two axes exchanged. h = 1e-5: the difference is off by h^2/6 of the
- * third derivative and 1e-16 / h of the loss, both below 1e-9 for numbers of order one.                                  */
+ * Cases come from the rows' own generators; those of at most MOST numbers are taken. The loss is sum dy y over all
+ * outputs, dy random. Inputs are dense, or stored with their last two axes exchanged. h = 1e-5: the difference is off
+ * by h^2/6 of the third derivative and 1e-16 / h of the loss, both below 1e-9 for numbers of order one. */
 #include "t.h"
 
 #ifdef TINY_NO_TRAIN
@@ -13,9 +14,29 @@ int main(void) { return t_done(); }
 #define CASES 8
 #define PROBES 24                           /* numbers of each input that are moved */
 
-static const char *const without[] = { "convert", "quantize_i8", "dequantize_i8", "argmax", "matmul_i8", "topk", "cumsum", "fft", "rfft", "irfft", "slope", "gla_backward", "twist_backward",
-    "matmul_blocks", "paged_attention", "latent_attention", "mix_rows", "bipolar", "flash_matmul", "vptq_matmul", "tome_merge_backward",
-    "turn_pairs", "put_rows" };
+static const char *const without[] = { "convert",
+                                       "quantize_i8",
+                                       "dequantize_i8",
+                                       "argmax",
+                                       "matmul_i8",
+                                       "topk",
+                                       "cumsum",
+                                       "fft",
+                                       "rfft",
+                                       "irfft",
+                                       "slope",
+                                       "gla_backward",
+                                       "twist_backward",
+                                       "matmul_blocks",
+                                       "paged_attention",
+                                       "latent_attention",
+                                       "mix_rows",
+                                       "bipolar",
+                                       "flash_matmul",
+                                       "vptq_matmul",
+                                       "tome_merge_backward",
+                                       "turn_pairs",
+                                       "put_rows" };
 
 static int is_real(tiny_dtype t) { return t == TINY_F32 || t == TINY_F16 || t == TINY_BF16 || t == TINY_F64; }
 
@@ -31,7 +52,9 @@ static double normal(void)
 static double number(const tiny_op_row *row, int i, tiny_fill fill)
 {
     double x = normal();
-    if (!strcmp(row->name, "log") || !strcmp(row->name, "sqrt") || !strcmp(row->name, "rsqrt") || fill == TINY_FILL_POSITIVE) return 0.2 + fabs(x);
+    if (!strcmp(row->name, "log") || !strcmp(row->name, "sqrt") || !strcmp(row->name, "rsqrt") ||
+        fill == TINY_FILL_POSITIVE)
+        return 0.2 + fabs(x);
     if (!strcmp(row->name, "gla") && i == 4) return -fabs(x);               /* a gate */
     if (!strcmp(row->name, "div") && i == 1) return x < 0 ? x - 0.5 : x + 0.5;
     return x;
@@ -83,8 +106,10 @@ static int make(tiny_ctx *ctx, const tiny_op_row *row, tiny_case *c, problem *p,
             int32_t *at = (int32_t *)t_keep((size_t)n * sizeof *at);
             int64_t *wide = (int64_t *)t_keep((size_t)n * sizeof *wide);
             if (c->fill[i] != TINY_FILL_INDEX) return 0;
-            for (k = 0; k < n; k++) wide[k] = at[k] = (int32_t)t_rand_below((uint32_t)(c->limit[i] > 0 ? c->limit[i] : 1));
-            p->in[i] = tiny_tensor_nd(c->in[i].dtype == TINY_I64 ? (void *)wide : (void *)at, c->in[i].dtype, rank, dim);
+            for (k = 0; k < n; k++)
+                wide[k] = at[k] = (int32_t)t_rand_below((uint32_t)(c->limit[i] > 0 ? c->limit[i] : 1));
+            p->in[i] =
+                tiny_tensor_nd(c->in[i].dtype == TINY_I64 ? (void *)wide : (void *)at, c->in[i].dtype, rank, dim);
             continue;
         }
         turn = swapped && rank >= 2 && !c->dense[i];
@@ -119,10 +144,12 @@ static double loss_of(tiny_ctx *ctx, problem *p)
     double sum = 0.0;
     tiny_idx k;
     int i;
-    for (i = 0; i < p->row->n_out; i++) memset(p->out[i].data, 0, (size_t)tiny_tensor_count(&p->out[i]) * sizeof(double));
+    for (i = 0; i < p->row->n_out; i++)
+        memset(p->out[i].data, 0, (size_t)tiny_tensor_count(&p->out[i]) * sizeof(double));
     T_OK(tiny_run_reference(ctx, &p->op));
     for (i = 0; i < p->row->n_out; i++)
-        for (k = 0; k < tiny_tensor_count(&p->out[i]); k++) sum += ((double *)p->dy[i].data)[k] * ((double *)p->out[i].data)[k];
+        for (k = 0; k < tiny_tensor_count(&p->out[i]); k++)
+            sum += ((double *)p->dy[i].data)[k] * ((double *)p->out[i].data)[k];
     return sum;
 }
 
@@ -211,7 +238,8 @@ static void test_every_row(void)
             continue;
         }
         if (!strcmp(row->name, "round")) continue;      /* straight through on purpose: test_round */
-        if (!strcmp(row->name, "tome_merge")) continue; /* sizes and matches are no parameters: tests/llm/lab/vision/merge.c */
+        /* sizes and matches are no parameters: tests/llm/lab/vision/merge.c */
+        if (!strcmp(row->name, "tome_merge")) continue;
         n = check_row(ctx, row, &worst);
         T_TRUE(n >= 3);
         if (n < 3) printf("    %s: only %d cases are small enough\n", row->name, n);
@@ -255,7 +283,9 @@ static tiny_status wrong_grad(tiny_grad *g, const tiny_op *op)
     tiny_tensor t;
     tiny_status st = tiny_grad_run(g, TINY_OP_MUL, dy, op->in[1], NULL, &t);
     if (st) return st;
-    st = wrong == 1 ? tiny_grad_give(g, 0, TINY_OP_NEG, &t, NULL, NULL) : wrong == 2 ? tiny_grad_add(g, 0, dy) : tiny_grad_add(g, 0, &t);
+    st = wrong == 1   ? tiny_grad_give(g, 0, TINY_OP_NEG, &t, NULL, NULL)
+         : wrong == 2 ? tiny_grad_add(g, 0, dy)
+                      : tiny_grad_add(g, 0, &t);
     if (st || wrong == 3) return st;
     return tiny_grad_give(g, 1, TINY_OP_MUL, dy, op->in[0], NULL);
 }
@@ -292,8 +322,10 @@ static void test_a_wrong_gradient_is_caught(void)
 /* the fast path in f32 against f64 on each target, where no small case is badly conditioned */
 static void test_fast_path(tiny_target target)
 {
-    static const char *const rows[] = { "matmul", "conv2d", "conv1d", "attention", "rmsnorm", "layernorm", "groupnorm", "swiglu", "gelu", "silu", "tanh", "softmax", "log_softmax",
-        "cross_entropy", "rope", "gather", "avg_pool", "im2col", "col2im", "add", "mul", "sum", "mean", "fwht" };
+    static const char *const rows[] = { "matmul",      "conv2d",        "conv1d", "attention", "rmsnorm",  "layernorm",
+                                        "groupnorm",   "swiglu",        "gelu",   "silu",      "tanh",     "softmax",
+                                        "log_softmax", "cross_entropy", "rope",   "gather",    "avg_pool", "im2col",
+                                        "col2im",      "add",           "mul",    "sum",       "mean",     "fwht" };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t r;
     for (r = 0; r < T_COUNT(rows); r++) {
@@ -325,9 +357,12 @@ static void test_fast_path(tiny_target target)
             for (j = 0; j < row->n_in; j++) {
                 if (!op.in[j] || !p.is_param[j]) continue;
                 narrow[j] = p.param[j];
-                narrow[j].value = tiny_tensor_nd(t_keep((size_t)tiny_tensor_count(&p.in[j]) * 4), TINY_F32, p.in[j].rank, p.in[j].dim);
-                narrow[j].grad = tiny_tensor_nd(t_keep((size_t)tiny_tensor_count(&p.in[j]) * 4), TINY_F32, p.in[j].rank, p.in[j].dim);
-                for (k = 0; k < tiny_tensor_count(&p.in[j]); k++) ((float *)narrow[j].value.data)[k] = (float)((double *)p.in[j].data)[k];
+                narrow[j].value = tiny_tensor_nd(t_keep((size_t)tiny_tensor_count(&p.in[j]) * 4), TINY_F32,
+                                                 p.in[j].rank, p.in[j].dim);
+                narrow[j].grad = tiny_tensor_nd(t_keep((size_t)tiny_tensor_count(&p.in[j]) * 4), TINY_F32, p.in[j].rank,
+                                                p.in[j].dim);
+                for (k = 0; k < tiny_tensor_count(&p.in[j]); k++)
+                    ((float *)narrow[j].value.data)[k] = (float)((double *)p.in[j].data)[k];
                 in[j] = narrow[j].value;
                 op.in[j] = &in[j];
                 T_OK(tiny_tape_param(tape, &narrow[j]));
@@ -343,7 +378,8 @@ static void test_fast_path(tiny_target target)
                 if (!op.in[j] || !p.is_param[j]) continue;
                 g = (const double *)p.param[j].grad.data;
                 for (k = 0; k < tiny_tensor_count(&p.in[j]); k++) scale = fmax(scale, fabs(g[k]));
-                for (k = 0; k < tiny_tensor_count(&p.in[j]); k++) worst = fmax(worst, fabs(((float *)narrow[j].grad.data)[k] - g[k]) / scale);
+                for (k = 0; k < tiny_tensor_count(&p.in[j]); k++)
+                    worst = fmax(worst, fabs(((float *)narrow[j].grad.data)[k] - g[k]) / scale);
                 if (!(worst <= 1e-4)) printf("    %s: case %d, input %d: f32 is off by %.2g\n", row->name, i, j, worst);
                 T_TRUE(worst <= 1e-4);      /* some hundred roundings of numbers of order one */
             }

@@ -1,7 +1,8 @@
 /* tests/math/layout.c - copy, permute, gather, scatter-add against index arithmetic written out here */
 #include "t.h"
 
-static const tiny_dtype types[] = { TINY_F32, TINY_F16, TINY_BF16, TINY_F64, TINY_I8, TINY_U8, TINY_I16, TINY_I32, TINY_I64 };
+static const tiny_dtype types[] = { TINY_F32, TINY_F16, TINY_BF16, TINY_F64, TINY_I8,
+                                    TINY_U8,  TINY_I16, TINY_I32,  TINY_I64 };
 
 static void fill_bytes(void *p, size_t bytes)
 {
@@ -26,7 +27,8 @@ static tiny_idx count_wrong(const tiny_tensor *x, const int *axes, const tiny_te
                         oy += i[a] * y->stride[a];
                         ox += i[a] * x->stride[axes[a]];
                     }
-                    bad += memcmp((const char *)x->data + ox * (ptrdiff_t)es, (const char *)y->data + oy * (ptrdiff_t)es, es) != 0;
+                    bad += memcmp((const char *)x->data + ox * (ptrdiff_t)es,
+                                  (const char *)y->data + oy * (ptrdiff_t)es, es) != 0;
                 }
     return bad;
 }
@@ -51,7 +53,8 @@ static void check_permute(tiny_ctx *ctx, tiny_dtype type, int rank, const tiny_i
 
 static void test_permute(tiny_target target)
 {
-    static const tiny_idx dims2[][2] = { { 1, 1 }, { 2, 3 }, { 16, 16 }, { 17, 33 }, { 64, 64 }, { 65, 130 }, { 3, 1000 }, { 1000, 3 }, { 0, 5 }, { 300, 257 } };
+    static const tiny_idx dims2[][2] = { { 1, 1 },    { 2, 3 },    { 16, 16 },  { 17, 33 }, { 64, 64 },
+                                         { 65, 130 }, { 3, 1000 }, { 1000, 3 }, { 0, 5 },   { 300, 257 } };
     static const tiny_idx dims3[3] = { 5, 18, 35 }, dims4[4] = { 3, 6, 5, 20 };
     static const int swap[4] = { 1, 0, 2, 3 };
     static const int all3[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
@@ -117,7 +120,8 @@ static void test_copy(tiny_target target)
                 else y = v;
             }
             if (n) T_OK(tiny_copy(ctx, &x, &y));
-            if (!T_EQ_INT(count_wrong(&x, same, &y), 0)) printf("copy: round %d, rank %d, %s\n", round, rank, tiny_dtype_name(type));
+            if (!T_EQ_INT(count_wrong(&x, same, &y), 0))
+                printf("copy: round %d, rank %d, %s\n", round, rank, tiny_dtype_name(type));
             t_free_blocks();
         }
         {
@@ -141,15 +145,19 @@ static void test_copy(tiny_target target)
 /* large enough for dense copies, large tiles and stores past the caches; odd ends; and y off its lines */
 static void test_large(tiny_target target)
 {
-    static const struct { tiny_dtype type; tiny_idx rows, cols, shift; } large[] = {
-        { TINY_I8, 1500, 2100, 0 }, { TINY_F16, 1030, 1100, 3 }, { TINY_F64, 500, 700, 0 }, { TINY_F32, 2880, 3000, 0 }, { TINY_F32, 2880, 3000, 1 }, { TINY_F32, 3001, 2803, 0 },
+    static const struct { tiny_dtype type; tiny_idx rows, cols, shift;
+    } large[] = {
+        { TINY_I8, 1500, 2100, 0 },  { TINY_F16, 1030, 1100, 3 }, { TINY_F64, 500, 700, 0 },
+        { TINY_F32, 2880, 3000, 0 }, { TINY_F32, 2880, 3000, 1 }, { TINY_F32, 3001, 2803, 0 },
     };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t q;
     for (q = 0; q < T_COUNT(large); q++) {
         size_t es = tiny_dtype_bytes(large[q].type), n = (size_t)(large[q].rows * large[q].cols);
-        unsigned char *x = (unsigned char *)t_keep(n * es), *y = (unsigned char *)t_keep((n + 4) * es) + (size_t)large[q].shift * es;
-        tiny_tensor tx = tiny_tensor_2d(x, large[q].type, large[q].rows, large[q].cols), ty = tiny_tensor_2d(y, large[q].type, large[q].cols, large[q].rows);
+        unsigned char *x = (unsigned char *)t_keep(n * es),
+                      *y = (unsigned char *)t_keep((n + 4) * es) + (size_t)large[q].shift * es;
+        tiny_tensor tx = tiny_tensor_2d(x, large[q].type, large[q].rows, large[q].cols),
+                    ty = tiny_tensor_2d(y, large[q].type, large[q].cols, large[q].rows);
         tiny_idx r, c, bad = 0;
         uint64_t i;
         for (i = 0; i < n; i++) {
@@ -158,7 +166,9 @@ static void test_large(tiny_target target)
         }
         T_OK(tiny_transpose(ctx, &tx, &ty));
         for (r = 0; r < large[q].rows; r++)
-            for (c = 0; c < large[q].cols; c++) bad += memcmp(x + (size_t)(r * large[q].cols + c) * es, y + (size_t)(c * large[q].rows + r) * es, es) != 0;
+            for (c = 0; c < large[q].cols; c++)
+                bad +=
+                    memcmp(x + (size_t)(r * large[q].cols + c) * es, y + (size_t)(c * large[q].rows + r) * es, es) != 0;
         T_EQ_INT(bad, 0);
         t_free_blocks();
     }
@@ -170,7 +180,8 @@ static void test_transpose_by_hand(tiny_target target)
 {
     float x[6] = { 1, 2, 3, 4, 5, 6 }, y[6], z[6];
     static const float want[6] = { 1, 4, 2, 5, 3, 6 };
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 3, 2), tz = tiny_tensor_2d(z, TINY_F32, 2, 3);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 3, 2),
+                tz = tiny_tensor_2d(z, TINY_F32, 2, 3);
     tiny_ctx *ctx = t_ctx(target, 1);
     T_OK(tiny_transpose(ctx, &tx, &ty));
     T_SAME(y, want, 6);
@@ -187,7 +198,9 @@ static void put_index(void *index, int wide, tiny_idx at, tiny_idx value)
 
 static void test_gather(tiny_target target)
 {
-    static const tiny_idx width[] = { 0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 129, 256, 257, 700 };
+    static const tiny_idx width[] = {
+        0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 129, 256, 257, 700
+    };
     int threads, wide;
     size_t w, t;
     for (threads = 1; threads <= 3; threads += 2) {
@@ -197,16 +210,19 @@ static void test_gather(tiny_target target)
                 for (w = 0; w < T_COUNT(width); w++) {
                     tiny_idx rows = 37, n = w % 2 ? 600 : 20, f = width[w], i, bad = 0;
                     size_t es = tiny_dtype_bytes(types[t]);
-                    unsigned char *x = (unsigned char *)t_guarded_bytes((size_t)(rows * f) * es), *y = (unsigned char *)t_guarded_bytes((size_t)(n * f) * es);
+                    unsigned char *x = (unsigned char *)t_guarded_bytes((size_t)(rows * f) * es),
+                                  *y = (unsigned char *)t_guarded_bytes((size_t)(n * f) * es);
                     void *index = t_guarded_bytes((size_t)n * (wide ? 8 : 4));
                     tiny_idx *at = (tiny_idx *)t_keep((size_t)n * sizeof *at);
-                    tiny_tensor tx = tiny_tensor_2d(x, types[t], rows, f), ti = tiny_tensor_2d(index, wide ? TINY_I64 : TINY_I32, n / 4, 4);
+                    tiny_tensor tx = tiny_tensor_2d(x, types[t], rows, f),
+                                ti = tiny_tensor_2d(index, wide ? TINY_I64 : TINY_I32, n / 4, 4);
                     tiny_tensor ty = tiny_tensor_3d(y, types[t], n / 4, 4, f);
                     fill_bytes(x, (size_t)(rows * f) * es);
                     for (i = 0; i < n; i++) put_index(index, wide, i, at[i] = (tiny_idx)t_rand_below((uint32_t)rows));
                     T_OK(tiny_gather(ctx, &tx, &ti, &ty));
                     T_RAN_ON(ctx, t_vectors(target));
-                    for (i = 0; i < n; i++) bad += memcmp(y + (size_t)(i * f) * es, x + (size_t)(at[i] * f) * es, (size_t)f * es) != 0;
+                    for (i = 0; i < n; i++)
+                        bad += memcmp(y + (size_t)(i * f) * es, x + (size_t)(at[i] * f) * es, (size_t)f * es) != 0;
                     T_EQ_INT(bad, 0);
                     T_WALLS(y, n * f);
                     t_free_blocks();
@@ -221,7 +237,8 @@ static void test_gather_views(tiny_target target)
     float x[4 * 3 * 2], y[5 * 3 * 2 * 2];
     int32_t index[10] = { 3, -9, 0, -9, 1, -9, 1, -9, 2, -9 };
     tiny_idx i, a, b;
-    tiny_tensor tx = tiny_tensor_3d(x, TINY_F32, 4, 2, 3), ti = tiny_tensor_1d(index, TINY_I32, 5), ty = tiny_tensor_3d(y, TINY_F32, 5, 3, 2), one = ti, row = ty;
+    tiny_tensor tx = tiny_tensor_3d(x, TINY_F32, 4, 2, 3), ti = tiny_tensor_1d(index, TINY_I32, 5),
+                ty = tiny_tensor_3d(y, TINY_F32, 5, 3, 2), one = ti, row = ty;
     tiny_ctx *ctx = t_ctx(target, 2);
     for (i = 0; i < 24; i++) x[i] = (float)i;
     tx = tiny_tensor_swap(tx, 1, 2);        /* (4, 3, 2), element (i, a, b) at 6 i + 3 b + a */
@@ -245,8 +262,10 @@ static void test_gather_refuses(tiny_target target)
     float x[6] = { 1, 2, 3, 4, 5, 6 }, y[8];
     int32_t index[4] = { 0, 2, 3, 1 };
     int64_t far[4] = { 0, -1, 0, 0 };
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, 2), ti = tiny_tensor_1d(index, TINY_I32, 4), tf = tiny_tensor_1d(far, TINY_I64, 4), ty = tiny_tensor_2d(y, TINY_F32, 4, 2);
-    tiny_tensor bad = tiny_tensor_1d(x, TINY_F32, 4), deep = tiny_tensor_4d(index, TINY_I32, 1, 1, 1, 4), scalar = tx, empty = tiny_tensor_2d(x, TINY_F32, 0, 2);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, 2), ti = tiny_tensor_1d(index, TINY_I32, 4),
+                tf = tiny_tensor_1d(far, TINY_I64, 4), ty = tiny_tensor_2d(y, TINY_F32, 4, 2);
+    tiny_tensor bad = tiny_tensor_1d(x, TINY_F32, 4), deep = tiny_tensor_4d(index, TINY_I32, 1, 1, 1, 4), scalar = tx,
+                empty = tiny_tensor_2d(x, TINY_F32, 0, 2);
     tiny_ctx *ctx = t_ctx(target, 2), *plain;
     T_STATUS(tiny_gather(ctx, &tx, &ti, &ty), TINY_E_ARGUMENT, "gather: index 2 is 3, but x has 3 rows");
     T_STATUS(tiny_gather(ctx, &tx, &tf, &ty), TINY_E_ARGUMENT, "gather: index 1 is -1, but x has 3 rows");
@@ -270,7 +289,8 @@ static void test_gather_in_list(tiny_target target)
     float x[4] = { 5, 9, 7, 8 }, best[2], y[2];
     int32_t index[2] = { 77, 99 };
     tiny_topk_params k;
-    tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, 4), tb = tiny_tensor_1d(best, TINY_F32, 2), ti = tiny_tensor_1d(index, TINY_I32, 2), ty = tiny_tensor_1d(y, TINY_F32, 2);
+    tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, 4), tb = tiny_tensor_1d(best, TINY_F32, 2),
+                ti = tiny_tensor_1d(index, TINY_I32, 2), ty = tiny_tensor_1d(y, TINY_F32, 2);
     tiny_op ops[2];
     const tiny_op *list[2];
     tiny_ctx *ctx = t_ctx(target, 2);
@@ -303,9 +323,12 @@ static void test_scatter_add(tiny_target target)
         for (wide = 0; wide < 2; wide++)
             for (w = 0; w < T_COUNT(width); w++) {
                 tiny_idx rows = 11 + (tiny_idx)w * 9, n = 3000 / width[w] + 50, f = width[w], i, c;
-                float *x = t_rand((size_t)(n * f), -1.0f, 1.0f), *y = t_rand((size_t)(rows * f), -1.0f, 1.0f), *want = t_guarded((size_t)(rows * f));
+                float *x = t_rand((size_t)(n * f), -1.0f, 1.0f), *y = t_rand((size_t)(rows * f), -1.0f, 1.0f),
+                      *want = t_guarded((size_t)(rows * f));
                 void *index = t_guarded_bytes((size_t)n * (wide ? 8 : 4));
-                tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, f), ti = tiny_tensor_1d(index, wide ? TINY_I64 : TINY_I32, n), ty = tiny_tensor_2d(y, TINY_F32, rows, f);
+                tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, f),
+                            ti = tiny_tensor_1d(index, wide ? TINY_I64 : TINY_I32, n),
+                            ty = tiny_tensor_2d(y, TINY_F32, rows, f);
                 memcpy(want, y, (size_t)(rows * f) * sizeof *y);
                 for (i = 0; i < n; i++) {
                     tiny_idx at = (tiny_idx)t_rand_below(t_rand_below(3) ? 2 : (uint32_t)rows);      /* two hubs */
@@ -330,7 +353,8 @@ static void test_scatter_views(tiny_target target)
 {
     float x[4 * 2 * 3], y[3 * 3 * 2];
     int64_t index[4] = { 2, 0, 2, 2 };
-    tiny_tensor tx = tiny_tensor_4d(x, TINY_F32, 2, 2, 2, 3), ti = tiny_tensor_2d(index, TINY_I64, 2, 2), ty = tiny_tensor_3d(y, TINY_F32, 3, 3, 2);
+    tiny_tensor tx = tiny_tensor_4d(x, TINY_F32, 2, 2, 2, 3), ti = tiny_tensor_2d(index, TINY_I64, 2, 2),
+                ty = tiny_tensor_3d(y, TINY_F32, 3, 3, 2);
     tiny_ctx *ctx = t_ctx(target, 2);
     int i;
     for (i = 0; i < 24; i++) x[i] = (float)(i % 6);
@@ -348,7 +372,8 @@ static void test_scatter_refuses(tiny_target target)
 {
     float x[6] = { 1, 2, 3, 4, 5, 6 }, y[4] = { 0, 0, 0, 0 };
     int32_t index[3] = { 0, 2, -1 };
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, 2), ti = tiny_tensor_1d(index, TINY_I32, 3), ty = tiny_tensor_2d(y, TINY_F32, 2, 2), t16 = tx, few = ti, wide = ti;
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, 2), ti = tiny_tensor_1d(index, TINY_I32, 3),
+                ty = tiny_tensor_2d(y, TINY_F32, 2, 2), t16 = tx, few = ti, wide = ti;
     tiny_ctx *ctx = t_ctx(target, 2);
     T_STATUS(tiny_scatter_add(ctx, &tx, &ti, &ty), TINY_E_ARGUMENT, "scatter_add: index 1 is 2, but y has 2 rows");
     index[1] = 1;
@@ -367,7 +392,8 @@ static void test_permute_refuses(void)
 {
     float x[6] = { 0 }, y[6];
     static const int twice[4] = { 1, 1, 0, 0 }, far[4] = { 0, 2, 0, 0 }, good[4] = { 1, 0, 0, 0 };
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 3, 2), same = tiny_tensor_2d(x, TINY_F32, 3, 2), other = tiny_tensor_2d(y, TINY_I32, 2, 3);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 3, 2),
+                same = tiny_tensor_2d(x, TINY_F32, 3, 2), other = tiny_tensor_2d(y, TINY_I32, 2, 3);
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     T_STATUS(tiny_permute(ctx, &tx, twice, &ty), TINY_E_ARGUMENT, "axis 1 of x is named twice");
     T_STATUS(tiny_permute(ctx, &tx, far, &ty), TINY_E_ARGUMENT, "axes[1] is 2, x has 2 axes");
@@ -383,7 +409,8 @@ static void test_long_and_empty(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
     float x = 1.0f, y = 2.0f;
-    tiny_tensor from = tiny_tensor_2d(&x, TINY_F32, TINY_IDX_MAX / 64, 0), to = tiny_tensor_2d(&y, TINY_F32, TINY_IDX_MAX / 64, 0);
+    tiny_tensor from = tiny_tensor_2d(&x, TINY_F32, TINY_IDX_MAX / 64, 0),
+                to = tiny_tensor_2d(&y, TINY_F32, TINY_IDX_MAX / 64, 0);
     T_OK(tiny_copy(ctx, &from, &to));
     T_TRUE(y == 2.0f);
     t_close(ctx);

@@ -19,8 +19,10 @@ static double *rand_mat(size_t m, size_t n)
 static tiny_tensor view(double *a, size_t m, size_t n) { return tiny_tensor_2d(a, TINY_F64, (tiny_idx)m, (tiny_idx)n); }
 static tiny_tensor vec(double *a, size_t n) { return tiny_tensor_1d(a, TINY_F64, (tiny_idx)n); }
 
-/* c = a b, or |a||b| when of sizes; at, bt: transposed. The sum is compensated (A. Neumaier): off by 2 u |a||b| at most. */
-static void product(double *c, const double *a, int at, const double *b, int bt, size_t m, size_t n, size_t k, int sizes)
+/* c = a b, or |a||b| when of sizes; at, bt: transposed. The sum is compensated (A. Neumaier): off by 2 u |a||b| at
+ * most. */
+static void product(double *c, const double *a, int at, const double *b, int bt, size_t m, size_t n, size_t k,
+                    int sizes)
 {
     size_t i, j, p;
     for (i = 0; i < m; i++)
@@ -94,8 +96,10 @@ static void test_cholesky(tiny_target target)
     size_t c, i, j, k;
     for (c = 0; c < T_COUNT(lengths); c++) {
         const size_t n = lengths[c];
-        double *a = positive(n), *l = mat(n, n), *ll = mat(n, n), *size = mat(n, n), *b = rand_mat(n, 5), *x = mat(n, 5), *ax = mat(n, 5), *inverse = mat(n, n), *one = mat(n, n);
-        tiny_tensor ta = view(a, n, n), tl = view(l, n, n), tb = view(b, n, 5), tx = view(x, n, 5), ti = view(inverse, n, n);
+        double *a = positive(n), *l = mat(n, n), *ll = mat(n, n), *size = mat(n, n), *b = rand_mat(n, 5),
+               *x = mat(n, 5), *ax = mat(n, 5), *inverse = mat(n, n), *one = mat(n, n);
+        tiny_tensor ta = view(a, n, n), tl = view(l, n, n), tb = view(b, n, 5), tx = view(x, n, 5),
+                    ti = view(inverse, n, n);
         double cond;
         for (i = 0; i < n; i++)
             for (j = i + 1; j < n; j++) {
@@ -131,7 +135,8 @@ static void test_cholesky(tiny_target target)
                 if (n < 64 || target == TINY_TARGET_REFERENCE) T_TRUE(a[i * n + j] == (j > i ? 0.0 : l[i * n + j]));
     }
     {   /* worked on paper, and Pascal's matrix, whose factor is Pascal's triangle: all in whole numbers */
-        double a[9] = { 4, 0, 0, 12, 37, 0, -16, -43, 98 }, want[9] = { 2, 0, 0, 6, 1, 0, -8, 5, 3 }, *p = mat(24, 24), *l = mat(24, 24);
+        double a[9] = { 4, 0, 0, 12, 37, 0, -16, -43, 98 }, want[9] = { 2, 0, 0, 6, 1, 0, -8, 5, 3 }, *p = mat(24, 24),
+               *l = mat(24, 24);
         tiny_tensor ta = view(a, 3, 3), tp = view(p, 24, 24), tl = view(l, 24, 24);
         T_OK(tiny_cholesky(ctx, &ta, &ta));
         T_SAME(a, want, 9);
@@ -159,8 +164,10 @@ static void test_triangles(tiny_target target)
         for (w = 0; w < 8; w++) {
             const size_t n = lengths[c];
             const tiny_tri_params p = { w & 1, w >> 1 & 1, w >> 2 & 1 };
-            double *t = rand_mat(n, n), *e = mat(n, n), *b = rand_mat(n, 3), *x = mat(n, 3), *v = mat(n, 1), *tx = mat(n, 3), *size = mat(n, 3), *inverse = mat(n, n), *one = mat(n, n);
-            tiny_tensor tt = view(t, n, n), tb = view(b, n, 3), to = view(x, n, 3), ti = view(inverse, n, n), tc = vec(b, n), tv = vec(v, n);
+            double *t = rand_mat(n, n), *e = mat(n, n), *b = rand_mat(n, 3), *x = mat(n, 3), *v = mat(n, 1),
+                   *tx = mat(n, 3), *size = mat(n, 3), *inverse = mat(n, n), *one = mat(n, n);
+            tiny_tensor tt = view(t, n, n), tb = view(b, n, 3), to = view(x, n, 3), ti = view(inverse, n, n),
+                        tc = vec(b, n), tv = vec(v, n);
             for (i = 0; i < n; i++)
                 for (j = 0; j < n; j++) {
                     double y = i == j ? 2.0 + t[i * n + j] : t[i * n + j] / (double)n;
@@ -198,9 +205,11 @@ static void test_lu(tiny_target target)
     size_t c, i, j, k;
     for (c = 0; c < T_COUNT(lengths); c++) {
         const size_t n = lengths[c];
-        double *a = rand_mat(n, n), *lu = mat(n, n), *l = mat(n, n), *up = mat(n, n), *pa = mat(n, n), *got = mat(n, n), *size = mat(n, n), *b = rand_mat(n, 4), *x = mat(n, 4), *ax = mat(n, 4), *ab = mat(n, 4);
+        double *a = rand_mat(n, n), *lu = mat(n, n), *l = mat(n, n), *up = mat(n, n), *pa = mat(n, n), *got = mat(n, n),
+               *size = mat(n, n), *b = rand_mat(n, 4), *x = mat(n, 4), *ax = mat(n, 4), *ab = mat(n, 4);
         int32_t *pivot = (int32_t *)t_guarded_bytes(n * 4);
-        tiny_tensor ta = view(a, n, n), tlu = view(lu, n, n), tp = tiny_tensor_1d(pivot, TINY_I32, (tiny_idx)n), tb = view(b, n, 4), tx = view(x, n, 4);
+        tiny_tensor ta = view(a, n, n), tlu = view(lu, n, n), tp = tiny_tensor_1d(pivot, TINY_I32, (tiny_idx)n),
+                    tb = view(b, n, 4), tx = view(x, n, 4);
         double growth;
         T_OK(tiny_lu(ctx, &ta, &tlu, &tp));
         T_RAN_ON(ctx, t_vectors(target));
@@ -237,7 +246,8 @@ static void test_lu(tiny_target target)
         T_CLOSE(norm(got, n * n), 0, 6.0 * (double)n * U * growth * norm(lu, n * n));
     }
     {   /* determinants of Hilbert matrices are one over whole numbers; relative error up to n u cond */
-        static const double one_over[6] = { 1, 12, 2160, 6048000, 266716800000.0, 186313420339200000.0 }, cond[6] = { 1, 20, 525, 15514, 476608, 1.5e7 };
+        static const double one_over[6] = { 1, 12, 2160, 6048000, 266716800000.0, 186313420339200000.0 },
+                            cond[6] = { 1, 20, 525, 15514, 476608, 1.5e7 };
         static const double inverse3[9] = { 9, -36, 30, -36, 192, -180, 30, -180, 180 };
         for (k = 1; k <= 6; k++) {
             double h[36], det = 1, inv[36];
@@ -267,7 +277,8 @@ static void test_lu(tiny_target target)
 
 static void test_qr(tiny_target target)
 {
-    static const size_t rows[] = { 1, 5, 1, 8, 9, 33, 20, 64, 70, 65, 150, 40, 131 }, cols[] = { 1, 1, 5, 8, 4, 33, 50, 10, 64, 65, 33, 120, 131 };
+    static const size_t rows[] = { 1, 5, 1, 8, 9, 33, 20, 64, 70, 65, 150, 40, 131 },
+                        cols[] = { 1, 1, 5, 8, 4, 33, 50, 10, 64, 65, 33, 120, 131 };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t c, i, j;
     for (c = 0; c < T_COUNT(rows); c++) {
@@ -326,7 +337,8 @@ static void test_lstsq(tiny_target target)
         if (n < 3) continue;
         for (i = 0; i < m; i++) a[i * n + 2] = a[i * n] - 2.0 * a[i * n + 1];      /* now one column too many */
         for (i = 0; i < n * 3; i++) x[i] = 7.0;
-        T_STATUS(tiny_lstsq(ctx, &ta, &tb, 0.0, &tx, &rank), TINY_E_NUMERIC, "lstsq: the columns of a depend on each other: rank");
+        T_STATUS(tiny_lstsq(ctx, &ta, &tb, 0.0, &tx, &rank), TINY_E_NUMERIC,
+                 "lstsq: the columns of a depend on each other: rank");
         T_EQ_INT(rank, n - 1);
         for (i = 0; i < n * 3; i++) T_TRUE(x[i] == 7.0);
     }
@@ -354,7 +366,8 @@ static const double pi = 3.14159265358979323846;
 /* A V = V diag(w), V orthonormal, ascending, signs; by whom the values must be right within bound * norm */
 static void check_eigh(tiny_ctx *ctx, tiny_target target, const double *a, size_t n, const double *want)
 {
-    double *lower = mat(n, n), *w = mat(n, 1), *w2 = mat(n, 1), *v = mat(n, n), *av = mat(n, n), *vw = mat(n, n), trace = 0, sum = 0;
+    double *lower = mat(n, n), *w = mat(n, 1), *w2 = mat(n, 1), *v = mat(n, n), *av = mat(n, n), *vw = mat(n, n),
+           trace = 0, sum = 0;
     tiny_tensor ta = view(lower, n, n), tw = vec(w, n), tw2 = vec(w2, n), tv = view(v, n, n);
     const double big = norm(a, n * n), bound = 20.0 * (double)(n + 2) * U * big;
     size_t i, j;
@@ -392,7 +405,8 @@ static void test_eigh(tiny_target target)
     for (c = 0; c < T_COUNT(lengths); c++) {
         /* second differences: 2 - 2 cos(k pi / (n + 1)); all ones: n once, 0 else; a diagonal out of order */
         const size_t n = lengths[c];
-        double *a = mat(n, n), *ones = mat(n, n), *d = mat(n, n), *want = mat(n, 1), *want1 = mat(n, 1), *want2 = mat(n, 1);
+        double *a = mat(n, n), *ones = mat(n, n), *d = mat(n, n), *want = mat(n, 1), *want1 = mat(n, 1),
+               *want2 = mat(n, 1);
         for (i = 0; i < n; i++) {
             for (j = 0; j < n; j++) {
                 a[i * n + j] = i == j ? 2.0 : i + 1 == j || j + 1 == i ? -1.0 : 0.0;
@@ -439,7 +453,8 @@ static void test_eigh(tiny_target target)
 static void check_svd(tiny_ctx *ctx, tiny_target target, double *a, size_t m, size_t n, const double *want)
 {
     const size_t k = m < n ? m : n;
-    double *u = mat(m, k), *s = mat(k, 1), *s2 = mat(k, 1), *vt = mat(k, n), *us = mat(m, k), *got = mat(m, n), *v = mat(n, k);
+    double *u = mat(m, k), *s = mat(k, 1), *s2 = mat(k, 1), *vt = mat(k, n), *us = mat(m, k), *got = mat(m, n),
+           *v = mat(n, k);
     tiny_tensor ta = view(a, m, n), tu = view(u, m, k), ts = vec(s, k), ts2 = vec(s2, k), tvt = view(vt, k, n);
     const double big = norm(a, m * n), bound = 20.0 * (double)((m > n ? m : n) + 2) * U;
     size_t i, j;
@@ -470,11 +485,13 @@ static void check_svd(tiny_ctx *ctx, tiny_target target, double *a, size_t m, si
 
 static void test_svd(tiny_target target)
 {
-    static const size_t rows[] = { 1, 4, 1, 3, 9, 10, 11, 40, 12, 33, 33, 65, 130, 7, 70 }, cols[] = { 1, 1, 4, 3, 6, 10, 11, 12, 40, 33, 70, 64, 30, 130, 70 };
+    static const size_t rows[] = { 1, 4, 1, 3, 9, 10, 11, 40, 12, 33, 33, 65, 130, 7, 70 },
+                        cols[] = { 1, 1, 4, 3, 6, 10, 11, 12, 40, 33, 70, 64, 30, 130, 70 };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t c, i, j;
     for (c = 0; c < T_COUNT(rows); c++) check_svd(ctx, target, rand_mat(rows[c], cols[c]), rows[c], cols[c], NULL);
-    for (c = 0; c < T_COUNT(rows); c++) {       /* rank two, and nothing at all: u and vt are orthonormal all the same */
+    /* rank two, and nothing at all: u and vt are orthonormal all the same */
+    for (c = 0; c < T_COUNT(rows); c++) {
         const size_t m = rows[c], n = cols[c];
         double *p = rand_mat(m, 2), *q = rand_mat(2, n), *a = mat(m, n), *none = mat(m < n ? m : n, 1);
         product(a, p, 0, q, 0, m, n, 2, 0);
@@ -492,7 +509,9 @@ static void test_svd(tiny_target target)
         }
         check_svd(ctx, target, a, n, n, want);
     }
-    {   /* sqrt(45) and sqrt(5), on paper; Hadamard: all alike; powers of ten on a diagonal, each to full relative accuracy */
+    /* sqrt(45) and sqrt(5), on paper; Hadamard: all alike; powers of ten on a diagonal, each to full relative
+     * accuracy */
+    {
         double *a = mat(2, 2), *h = mat(32, 32), *d = mat(20, 20), want[2], same[32], s[20];
         tiny_tensor td = view(d, 20, 20), ts = vec(s, 20);
         a[0] = 3; a[1] = 0; a[2] = 4; a[3] = 5;
@@ -523,8 +542,11 @@ static void test_scale(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 1);
     enum { N = 40 };
     static const int power[] = { -700, -300, 300, 700 };
-    double *a = symmetric(N), *f = mat(N, N), *w = mat(N, 1), *w1 = mat(N, 1), *s = mat(N, 1), *s1 = mat(N, 1), *r = mat(N, N), *r1 = mat(N, N), *b = rand_mat(N, 1), *x = mat(N, 1), *x1 = mat(N, 1);
-    tiny_tensor ta = view(a, N, N), tf = view(f, N, N), tw = vec(w, N), tw1 = vec(w1, N), ts = vec(s, N), ts1 = vec(s1, N), tr = view(r, N, N), tr1 = view(r1, N, N), tb = vec(b, N), tx = vec(x, N), tx1 = vec(x1, N);
+    double *a = symmetric(N), *f = mat(N, N), *w = mat(N, 1), *w1 = mat(N, 1), *s = mat(N, 1), *s1 = mat(N, 1),
+           *r = mat(N, N), *r1 = mat(N, N), *b = rand_mat(N, 1), *x = mat(N, 1), *x1 = mat(N, 1);
+    tiny_tensor ta = view(a, N, N), tf = view(f, N, N), tw = vec(w, N), tw1 = vec(w1, N), ts = vec(s, N),
+                ts1 = vec(s1, N), tr = view(r, N, N), tr1 = view(r1, N, N), tb = vec(b, N), tx = vec(x, N),
+                tx1 = vec(x1, N);
     size_t c, i;
     for (i = 0; i < N; i++) a[i * N + i] += 8.0;
     T_OK(tiny_eigh(ctx, &ta, &tw, NULL));
@@ -553,9 +575,11 @@ static void test_views(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 1);
     enum { N = 37 };
     double *a = positive(N), *l = mat(N, N), *w = mat(N, 1), *v = mat(N, N), *s = mat(N, 1);
-    float *f = t_guarded(N * N), *fl = t_guarded(N * N), *fw = t_guarded(N), *fv = t_guarded(N * N), *wide = t_guarded(N * N * 6);
+    float *f = t_guarded(N * N), *fl = t_guarded(N * N), *fw = t_guarded(N), *fv = t_guarded(N * N),
+          *wide = t_guarded(N * N * 6);
     tiny_tensor ta = view(a, N, N), tl = view(l, N, N), tw = vec(w, N), tv = view(v, N, N), ts = vec(s, N);
-    tiny_tensor ff = tiny_tensor_2d(f, TINY_F32, N, N), ffl = tiny_tensor_2d(fl, TINY_F32, N, N), ffw = tiny_tensor_1d(fw, TINY_F32, N), ffv = tiny_tensor_2d(fv, TINY_F32, N, N), tw6;
+    tiny_tensor ff = tiny_tensor_2d(f, TINY_F32, N, N), ffl = tiny_tensor_2d(fl, TINY_F32, N, N),
+                ffw = tiny_tensor_1d(fw, TINY_F32, N), ffv = tiny_tensor_2d(fv, TINY_F32, N, N), tw6;
     size_t i, j;
     for (i = 0; i < N * N; i++) a[i] = f[i] = (float)a[i];
     T_OK(tiny_cholesky(ctx, &ta, &tl));
@@ -568,7 +592,8 @@ static void test_views(tiny_target target)
         if (i < N) T_TRUE(fw[i] == (float)w[i]);
     }
     T_OK(tiny_svd(ctx, &ff, NULL, &ts, NULL));
-    /* rows backward and 6 N apart, columns 2 apart; the vectors of A with its rows and columns backward are those of A backward */
+    /* rows backward and 6 N apart, columns 2 apart; the vectors of A with its rows and columns backward are those of A
+     * backward */
     tw6 = ff;
     tw6.data = wide + (N - 1) * 6 * N;
     tw6.stride[0] = -6 * N;
@@ -616,7 +641,11 @@ static tiny_status call(tiny_ctx *ctx, int i)
     }
 }
 enum { CALLS = 13 };
-static const char *const call_name[CALLS] = { "cholesky", "cholesky_solve", "cholesky_inverse", "tri_solve", "tri_inverse", "lu", "lu_solve", "solve", "inverse", "qr", "lstsq", "eigh", "svd" };
+static const char *const call_name[CALLS] = { "cholesky",  "cholesky_solve", "cholesky_inverse",
+                                              "tri_solve", "tri_inverse",    "lu",
+                                              "lu_solve",  "solve",          "inverse",
+                                              "qr",        "lstsq",          "eigh",
+                                              "svd" };
 
 static void prepare(size_t n)
 {
@@ -648,7 +677,12 @@ static void test_not_finite(tiny_target target)
         const double kept = pool[0][row * N + column];
         char part[80];
         pool[0][row * N + column] = i % 2 ? (double)NAN : -(double)INFINITY;
-        (void)snprintf(part, sizeof part, "%s: %s has a NaN or an infinity at row %d, column %d", call_name[i], i == 1 || i == 2 ? "l" : upper ? "t" : i == 6 ? "lu" : "a", (int)row, (int)column);
+        (void)snprintf(part, sizeof part, "%s: %s has a NaN or an infinity at row %d, column %d", call_name[i],
+                       i == 1 || i == 2 ? "l"
+                       : upper          ? "t"
+                       : i == 6         ? "lu"
+                                        : "a",
+                       (int)row, (int)column);
         T_STATUS(call(ctx, i), TINY_E_NUMERIC, part);
         pool[0][row * N + column] = kept;
         if (i == 1 || i == 3 || i == 6 || i == 7 || i == 10) {
@@ -679,7 +713,10 @@ static void test_bad_input(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     double room[64] = { 0 };
     uint16_t half[4] = { 0 };
-    tiny_tensor t22 = view(room, 2, 2), o22 = view(room + 8, 2, 2), t23 = view(room, 2, 3), h = tiny_tensor_2d(half, TINY_F16, 2, 2), v2 = vec(room + 16, 2), v3 = vec(room + 24, 3), cube = tiny_tensor_3d(room, TINY_F64, 2, 2, 2), same = view(room + 32, 2, 2), p2 = tiny_tensor_1d(room + 40, TINY_I32, 2), far, none = view(NULL, 2, 2);
+    tiny_tensor t22 = view(room, 2, 2), o22 = view(room + 8, 2, 2), t23 = view(room, 2, 3),
+                h = tiny_tensor_2d(half, TINY_F16, 2, 2), v2 = vec(room + 16, 2), v3 = vec(room + 24, 3),
+                cube = tiny_tensor_3d(room, TINY_F64, 2, 2, 2), same = view(room + 32, 2, 2),
+                p2 = tiny_tensor_1d(room + 40, TINY_I32, 2), far, none = view(NULL, 2, 2);
     tiny_idx rank;
     int i;
     for (i = 0; i < 4; i++) room[i] = i % 3 ? 0.0 : 1.0;
@@ -713,20 +750,25 @@ static void test_bad_input(void)
     T_STATUS(tiny_lstsq(ctx, &t23, &v2, 0.0, &v3, &rank), TINY_E_SHAPE, "lstsq: a is 2 x 3");
     T_STATUS(tiny_lstsq(ctx, &t22, &v2, -1.0, &v2, &rank), TINY_E_ARGUMENT, "tolerance");
     T_STATUS(tiny_lstsq(ctx, &t22, &v2, (double)NAN, &v2, &rank), TINY_E_ARGUMENT, "tolerance");
-    far = view(room, (size_t)1 << (sizeof(size_t) * 4 - 4), (size_t)1 << (sizeof(size_t) * 4 - 4));    /* no machine has this */
+    /* no machine has this */
+    far = view(room, (size_t)1 << (sizeof(size_t) * 4 - 4), (size_t)1 << (sizeof(size_t) * 4 - 4));
     {
         tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 1);
         tiny_ctx *small_ctx = NULL;
         desc.max_bytes = 1 << 20;
         T_TRUE(tiny_ctx_open(&desc, &small_ctx) == TINY_OK);
         for (i = 0; i < 3; i++) {
-            tiny_status st = i == 0 ? tiny_cholesky(small_ctx, &far, &far) : i == 1 ? tiny_inverse(small_ctx, &far, &far) : tiny_qr(small_ctx, &far, NULL, &far);
+            tiny_status st = i == 0   ? tiny_cholesky(small_ctx, &far, &far)
+                             : i == 1 ? tiny_inverse(small_ctx, &far, &far)
+                                      : tiny_qr(small_ctx, &far, NULL, &far);
             T_TRUE((st == TINY_E_MEMORY || st == TINY_E_OVERFLOW) && *tiny_ctx_message(small_ctx));
         }
         tiny_ctx_close(small_ctx);
     }
     {   /* nothing at all is a matrix too */
-        tiny_tensor e = view(NULL, 0, 0), e3 = view(NULL, 3, 0), v0 = vec(NULL, 0), p0 = tiny_tensor_1d(NULL, TINY_I32, 0), u = view(NULL, 3, 0), vt = view(NULL, 0, 0), x = view(NULL, 0, 1), b = view(room, 3, 1);
+        tiny_tensor e = view(NULL, 0, 0), e3 = view(NULL, 3, 0), v0 = vec(NULL, 0),
+                    p0 = tiny_tensor_1d(NULL, TINY_I32, 0), u = view(NULL, 3, 0), vt = view(NULL, 0, 0),
+                    x = view(NULL, 0, 1), b = view(room, 3, 1);
         T_OK(tiny_cholesky(ctx, &e, &e));
         T_OK(tiny_cholesky_solve(ctx, &e, &v0, &v0));
         T_OK(tiny_cholesky_inverse(ctx, &e, &e));
@@ -746,7 +788,8 @@ static void test_bad_input(void)
 
 static int stop(void *user) { return --*(int *)user < 0; }
 
-/* every allocation fails in turn: a status, nothing changed, nothing lost; and a cancel in the middle: its own status, nothing lost */
+/* every allocation fails in turn: a status, nothing changed, nothing lost; and a cancel in the middle: its own status,
+ * nothing lost */
 static void test_failing(void)
 {
     enum { N = 90 };

@@ -1,4 +1,5 @@
-/* tests/math/norm.c - norms against their formulas in double and by hand; offsets, outliers, strides, in place, bad input */
+/* tests/math/norm.c - norms against their formulas in double and by hand; offsets, outliers, strides, in place, bad
+ * input */
 #include "t.h"
 
 enum { RMS, LAYER, LENGTH };
@@ -21,8 +22,14 @@ static double largest(const double *y, size_t n)
     return m;
 }
 
-static tiny_tensor rows_of(const float *x, size_t rows, size_t n) { return tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, (tiny_idx)rows, (tiny_idx)n); }
-static tiny_tensor list_of(const float *x, size_t n) { return tiny_tensor_1d((void *)(uintptr_t)x, TINY_F32, (tiny_idx)n); }
+static tiny_tensor rows_of(const float *x, size_t rows, size_t n)
+{
+    return tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, (tiny_idx)rows, (tiny_idx)n);
+}
+static tiny_tensor list_of(const float *x, size_t n)
+{
+    return tiny_tensor_1d((void *)(uintptr_t)x, TINY_F32, (tiny_idx)n);
+}
 
 static void test_by_hand(tiny_target target)
 {
@@ -68,7 +75,8 @@ static void test_by_hand(tiny_target target)
         static const float image[8] = { 1, 3, 5, 7, -3, -3, -3, -3 }, cg[4] = { 1, 2, 3, 4 }, cb[4] = { 0, 1, 0, -1 };
         static const double want[8] = { -1.3416408, -0.4472136, 1.8944272, 3.6832816, 0, 0, -1, -1 };
         float out[8];
-        tiny_tensor ti = tiny_tensor_3d((void *)(uintptr_t)image, TINY_F32, 1, 4, 2), to = tiny_tensor_3d(out, TINY_F32, 1, 4, 2);
+        tiny_tensor ti = tiny_tensor_3d((void *)(uintptr_t)image, TINY_F32, 1, 4, 2),
+                    to = tiny_tensor_3d(out, TINY_F32, 1, 4, 2);
         tiny_tensor tcg = list_of(cg, 4), tcb = list_of(cb, 4);
         int i;
         T_OK(tiny_groupnorm(ctx, &ti, &tcg, &tcb, 2, 1e-12f, &to));
@@ -85,15 +93,18 @@ static void test_lengths(tiny_target target)
     size_t c, i;
     for (c = 1; c <= 70 + T_COUNT(more); c++) {
         size_t n = c <= 70 ? c : more[c - 71], m = n < 4096 ? n : 4096;
-        float *x = t_rand(n, -3.0f, 3.0f), *g = t_rand(n, 0.5f, 2.0f), *b = t_rand(n, -1.0f, 1.0f), *r = t_rand(n, -1.0f, 1.0f);
+        float *x = t_rand(n, -3.0f, 3.0f), *g = t_rand(n, 0.5f, 2.0f), *b = t_rand(n, -1.0f, 1.0f),
+              *r = t_rand(n, -1.0f, 1.0f);
         float *y = t_guarded(n), *z = t_guarded(n), *s = t_guarded(n);
         double *want = (double *)t_keep(n * sizeof *want), most;
-        tiny_tensor tx = rows_of(x, 1, n), tg = list_of(g, n), tb = list_of(b, n), tr = rows_of(r, 1, n), ty = rows_of(y, 1, n), tz = rows_of(z, 1, n), ts = rows_of(s, 1, n);
+        tiny_tensor tx = rows_of(x, 1, n), tg = list_of(g, n), tb = list_of(b, n), tr = rows_of(r, 1, n),
+                    ty = rows_of(y, 1, n), tz = rows_of(z, 1, n), ts = rows_of(s, 1, n);
         int k;
         for (k = 0; k < 2; k++) {
             T_OK(tiny_rmsnorm(ctx, &tx, k ? &tg : NULL, 1e-5f, &ty));
             oracle(want, RMS, x, k ? g : NULL, NULL, n, 1e-5);
-            for (i = 0; i < n; i++) if (!T_CLOSE(y[i], want[i], (5 + 0.125 * (double)m) * FLT_EPSILON * fabs(want[i]))) break;
+            for (i = 0; i < n; i++)
+                if (!T_CLOSE(y[i], want[i], (5 + 0.125 * (double)m) * FLT_EPSILON * fabs(want[i]))) break;
             T_WALLS(y, n);
             memcpy(z, x, n * sizeof *z);
             T_OK(tiny_rmsnorm(ctx, &tz, k ? &tg : NULL, 1e-5f, &tz));
@@ -111,7 +122,8 @@ static void test_lengths(tiny_target target)
         }
         T_OK(tiny_l2norm(ctx, &tx, 0.0f, &ty));
         oracle(want, LENGTH, x, NULL, NULL, n, 1e-12);
-        for (i = 0; i < n; i++) if (!T_CLOSE(y[i], want[i], (5 + 0.125 * (double)m) * FLT_EPSILON * fabs(want[i]))) break;
+        for (i = 0; i < n; i++)
+            if (!T_CLOSE(y[i], want[i], (5 + 0.125 * (double)m) * FLT_EPSILON * fabs(want[i]))) break;
         T_WALLS(y, n);
         /* the sum with it: the same bits as a sum and then a norm */
         T_OK(tiny_add(ctx, &tx, &tr, &tz));
@@ -138,7 +150,8 @@ static void test_offset(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 1);
     float *x = t_guarded(N), *moved = t_guarded(N), *y = t_guarded(N);
     double want[N];
-    tiny_tensor tx = rows_of(moved, 1, N), ty = rows_of(y, 1, N), image = tiny_tensor_3d(moved, TINY_F32, 1, 1, N), out = tiny_tensor_3d(y, TINY_F32, 1, 1, N);
+    tiny_tensor tx = rows_of(moved, 1, N), ty = rows_of(y, 1, N), image = tiny_tensor_3d(moved, TINY_F32, 1, 1, N),
+                out = tiny_tensor_3d(y, TINY_F32, 1, 1, N);
     size_t c;
     int i, first;
     for (i = 0; i < N; i++) x[i] = (float)((int)t_rand_below(65) - 32) / 8.0f;
@@ -164,7 +177,8 @@ static void test_range(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 1);
     float *x = t_rand(N, -1.0f, 1.0f), *y = t_guarded(N);
     double want[N];
-    tiny_tensor tx = rows_of(x, 1, N), ty = rows_of(y, 1, N), image = tiny_tensor_3d(x, TINY_F32, 1, 1, N), out = tiny_tensor_3d(y, TINY_F32, 1, 1, N);
+    tiny_tensor tx = rows_of(x, 1, N), ty = rows_of(y, 1, N), image = tiny_tensor_3d(x, TINY_F32, 1, 1, N),
+                out = tiny_tensor_3d(y, TINY_F32, 1, 1, N);
     size_t c;
     int i;
     for (i = 0; i < N; i++) x[i] += x[i] < 0.0f ? -0.1f : 0.1f;
@@ -257,14 +271,17 @@ static void test_strides(tiny_target target)
 {
     enum { ROWS = 5, N = 67 };
     tiny_ctx *ctx = t_ctx(target, 2), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
-    float *x = t_rand(4 * ROWS * N, -2.0f, 2.0f), *r = t_rand(4 * ROWS * N, -2.0f, 2.0f), *y = t_guarded(4 * ROWS * N), *s = t_guarded(4 * ROWS * N);
-    float *want_y = t_guarded(4 * ROWS * N), *want_s = t_guarded(4 * ROWS * N), *g = t_rand(2 * N, 0.5f, 2.0f), *b = t_rand(2 * N, -1.0f, 1.0f);
+    float *x = t_rand(4 * ROWS * N, -2.0f, 2.0f), *r = t_rand(4 * ROWS * N, -2.0f, 2.0f), *y = t_guarded(4 * ROWS * N),
+          *s = t_guarded(4 * ROWS * N);
+    float *want_y = t_guarded(4 * ROWS * N), *want_s = t_guarded(4 * ROWS * N), *g = t_rand(2 * N, 0.5f, 2.0f),
+          *b = t_rand(2 * N, -1.0f, 1.0f);
     int i, j, k, e, kind;
     for (i = 0; i < 5; i++)
         for (j = 0; j < 5; j++)
             for (k = 0; k < 5; k++)
                 for (kind = 0; kind < 5; kind++) {
-                    tiny_tensor tx = rows_of(NULL, ROWS, N), tr = tx, ty = tx, ts = tx, tg = list_of(g, N), tb = list_of(b, N), wy, ws;
+                    tiny_tensor tx = rows_of(NULL, ROWS, N), tr = tx, ty = tx, ts = tx, tg = list_of(g, N),
+                                tb = list_of(b, N), wy, ws;
                     int turn;
                     view(&tx, x, i);
                     view(&tr, r, k);
@@ -287,7 +304,9 @@ static void test_strides(tiny_target target)
                         if (kind == 4) T_OK(tiny_add_layernorm(c, &tx, &tr, &tg, &tb, 0.0f, ps, py));
                     }
                     for (e = 0; e < 4 * ROWS * N; e++)
-                        if (!T_CLOSE(y[e], want_y[e], want_y[e] == -9.0f ? 0 : 3e-6 * 4) || !T_CLOSE(s[e], want_s[e], 0)) break;
+                        if (!T_CLOSE(y[e], want_y[e], want_y[e] == -9.0f ? 0 : 3e-6 * 4) ||
+                            !T_CLOSE(s[e], want_s[e], 0))
+                            break;
                 }
     t_close(plain);
     t_close(ctx);
@@ -295,8 +314,9 @@ static void test_strides(tiny_target target)
 
 static void test_groups(tiny_target target)
 {
-    static const tiny_idx shape[][5] = {                    /* rank, images, channels, then places */
-        { 4, 2, 12, 5, 7 }, { 4, 1, 32, 16, 16 }, { 3, 3, 12, 100, 1 }, { 2, 5, 24, 1, 1 }, { 4, 1, 12, 1, 3 }, { 4, 1, 2, 200, 130 }
+    static const tiny_idx shape[][5] = { /* rank, images, channels, then places */
+                                         { 4, 2, 12, 5, 7 }, { 4, 1, 32, 16, 16 }, { 3, 3, 12, 100, 1 },
+                                         { 2, 5, 24, 1, 1 }, { 4, 1, 12, 1, 3 },   { 4, 1, 2, 200, 130 }
     };
     static const int groups[] = { 1, 2, 4, 12 };
     tiny_ctx *ctx = t_ctx(target, 2), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
@@ -342,7 +362,8 @@ static void test_bad(void)
     T_STATUS(tiny_rmsnorm(ctx, NULL, &tg, 0.0f, &ty), TINY_E_ARGUMENT, "rmsnorm: input 0 is missing");
     T_STATUS(tiny_rmsnorm(NULL, &tx, &tg, 0.0f, &ty), TINY_E_ARGUMENT, NULL);
     t = list_of(g, 3);
-    T_STATUS(tiny_rmsnorm(ctx, &tx, &t, 0.0f, &ty), TINY_E_SHAPE, "g is 3 f32, it must have 4 values, one for each value of a row of x");
+    T_STATUS(tiny_rmsnorm(ctx, &tx, &t, 0.0f, &ty), TINY_E_SHAPE,
+             "g is 3 f32, it must have 4 values, one for each value of a row of x");
     T_STATUS(tiny_layernorm(ctx, &tx, &tg, &t, 0.0f, &ty), TINY_E_SHAPE, "b is 3 f32, it must have 4 values");
     t = rows_of(g, 1, 4);
     T_STATUS(tiny_layernorm(ctx, &tx, &t, NULL, 0.0f, &ty), TINY_E_SHAPE, "g is 1x4 f32");
@@ -360,7 +381,8 @@ static void test_bad(void)
     T_STATUS(tiny_add_layernorm(ctx, &tx, &tx, NULL, NULL, 0.0f, &ts, NULL), TINY_E_ARGUMENT, "output 1 is missing");
     T_STATUS(tiny_add_layernorm(ctx, &tx, &tx, NULL, NULL, 0.0f, &ty, &ty), TINY_E_ALIAS, "overlap");
     t = list_of(x, 4);
-    T_STATUS(tiny_groupnorm(ctx, &t, NULL, NULL, 2, 0.0f, &ty), TINY_E_SHAPE, "needs an axis of images and one of channels");
+    T_STATUS(tiny_groupnorm(ctx, &t, NULL, NULL, 2, 0.0f, &ty), TINY_E_SHAPE,
+             "needs an axis of images and one of channels");
     T_STATUS(tiny_groupnorm(ctx, &tx, NULL, NULL, 3, 0.0f, &ty), TINY_E_ARGUMENT, "4 channels do not make 3 groups");
     T_STATUS(tiny_groupnorm(ctx, &tx, NULL, NULL, -2, 0.0f, &ty), TINY_E_ARGUMENT, "4 channels do not make -2 groups");
     t = list_of(g, 3);

@@ -1,5 +1,5 @@
-/* tests/math/optim.c - optimisers on a quadratic (closed forms), first steps by hand, Muon against numpy (tests/math/muon.py),
- * tails and threads, master copies, averages, clipping; schedules; initial values; bad input                              */
+/* tests/math/optim.c - optimisers on a quadratic (closed forms), first steps by hand, Muon against numpy
+ * (tests/math/muon.py), tails and threads, master copies, averages, clipping; schedules; initial values; bad input */
 #include "t.h"
 
 #ifdef TINY_NO_TRAIN
@@ -12,7 +12,8 @@ static tiny_param param_of(const char *name, void *w, void *g, tiny_dtype type, 
     memset(&p, 0, sizeof p);
     p.name = name;
     p.value = rows ? tiny_tensor_2d(w, type, rows, cols) : tiny_tensor_1d(w, type, cols);
-    p.grad = rows ? tiny_tensor_2d(g, type == TINY_F64 ? TINY_F64 : TINY_F32, rows, cols) : tiny_tensor_1d(g, type == TINY_F64 ? TINY_F64 : TINY_F32, cols);
+    p.grad = rows ? tiny_tensor_2d(g, type == TINY_F64 ? TINY_F64 : TINY_F32, rows, cols)
+                  : tiny_tensor_1d(g, type == TINY_F64 ? TINY_F64 : TINY_F32, cols);
     return p;
 }
 
@@ -62,7 +63,8 @@ static void test_sgd_on_a_quadratic(void)
         }
     }
     tiny_optim_close(o);
-    /* Nesterov, two steps by hand: a = 1, lr 0.1, mu 0.5: g 1, m 1, w 1 - 0.1 (1 + 0.5) = 0.85; g 0.85, m 1.35, w 0.85 - 0.1 (0.85 + 0.675) */
+    /* Nesterov, two steps by hand: a = 1, lr 0.1, mu 0.5: g 1, m 1, w 1 - 0.1 (1 + 0.5) = 0.85; g 0.85, m 1.35, w 0.85
+     * - 0.1 (0.85 + 0.675) */
     d.group[0].nesterov = 1;
     w[1] = 1.0;
     T_OK(tiny_optim_open(ctx, &p, 1, &d, &o));
@@ -83,7 +85,8 @@ static void test_adam_by_hand(tiny_target target)
     float w[1] = { 2 }, g[1] = { 1 };
     tiny_param p = param_of("w", w, g, TINY_F32, 0, 1);
     tiny_optim *o;
-    /* m = 0.1, v = 0.001: both corrected to 1; then m = 0.09 - 0.05 = 0.04 over 0.19, v = 0.000999 + 0.00025 over 0.001999 */
+    /* m = 0.1, v = 0.001: both corrected to 1; then m = 0.09 - 0.05 = 0.04 over 0.19, v = 0.000999 + 0.00025 over
+     * 0.001999 */
     T_OK(tiny_optim_open(ctx, &p, 1, &d, &o));
     T_OK(tiny_optim_step(o, 1.0));
     T_CLOSE(w[0], 1.9, 2e-7);
@@ -116,7 +119,8 @@ static void test_muon(tiny_target target)
         { { 0.491057135832, -1.015609929508, 0.256155022067, 1.996966438673, 0.106887502219, -0.738260617853 },
           { 0.500242676244, -1.024076053422, 0.252969796624, 1.980431192001, 0.081569682300, -0.742311154229 } }
     };
-    static const float grads[2][6] = { { 1, 2, -1, 0.5f, 3, -2 }, { -1, 0.5f, 0.25f, 2, -0.5f, 1 } }, start[6] = { 0.5f, -1, 0.25f, 2, 0.125f, -0.75f };
+    static const float grads[2][6] = { { 1, 2, -1, 0.5f, 3, -2 }, { -1, 0.5f, 0.25f, 2, -0.5f, 1 } },
+                       start[6] = { 0.5f, -1, 0.25f, 2, 0.125f, -0.75f };
     tiny_ctx *ctx = t_ctx(target, 1);
     tiny_optim_desc d = desc_of(TINY_OPTIM_MUON, 0.02);
     float w[6], g[6];
@@ -137,7 +141,8 @@ static void test_muon(tiny_target target)
     t_close(ctx);
 }
 
-/* A rate of 0 asks for the one of the manual: 1e-3 for Adam, 1e-2 for SGD, 0.02 for Muon. Two steps say the same as with that rate spelled out. */
+/* A rate of 0 asks for the one of the manual: 1e-3 for Adam, 1e-2 for SGD, 0.02 for Muon. Two steps say the same as
+ * with that rate spelled out. */
 static void test_usual_rates(void)
 {
     static const double rate[4] = { 1e-3, 1e-3, 1e-2, 0.02 };
@@ -175,7 +180,8 @@ static void test_lengths(tiny_target target)
         for (c = 0; c < T_COUNT(len); c++) {
             tiny_ctx *ctx = t_ctx(target, 2);
             size_t n = len[c];
-            float *w = t_guarded(n), *w1 = t_guarded(n), *g = t_rand(n, -1.0f, 1.0f), *m = t_rand(n, 0, 0), *v = t_rand(n, 0, 0);
+            float *w = t_guarded(n), *w1 = t_guarded(n), *g = t_rand(n, -1.0f, 1.0f), *m = t_rand(n, 0, 0),
+                  *v = t_rand(n, 0, 0);
             double lr = 0.01, decay = 0.1, worst = 0.0;
             tiny_optim_desc d = desc_of(kind, lr);
             tiny_param two[2];
@@ -396,7 +402,8 @@ static void test_initial_values(void)
         for (i = 0; i < 30; i++)
             for (j = 0; j < 30; j++) {
                 double dot = 0.0;
-                for (k = 0; k < 50; k++) dot += form ? (double)w[k * cols + i] * w[k * cols + j] : (double)w[i * cols + k] * w[j * cols + k];
+                for (k = 0; k < 50; k++)
+                    dot += form ? (double)w[k * cols + i] * w[k * cols + j] : (double)w[i * cols + k] * w[j * cols + k];
                 T_CLOSE(dot, i == j ? 4 : 0, 1e-5);
             }
     }

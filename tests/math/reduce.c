@@ -1,16 +1,26 @@
-/* tests/math/reduce.c - sums and extremes along any axis against plain loops in double; threads, special values, bad input */
+/* tests/math/reduce.c - sums and extremes along any axis against plain loops in double; threads, special values, bad
+ * input */
 #include "t.h"
 
-typedef tiny_status (*call)(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y);
-static const struct { const char *name; call f; int kind; } ops[] = {
-    { "sum", tiny_sum, TINY_OP_SUM }, { "mean", tiny_mean, TINY_OP_MEAN }, { "norm2", tiny_norm2, TINY_OP_NORM2 }, { "max", tiny_max, TINY_OP_MAX },
-    { "min", tiny_min, TINY_OP_MIN }, { "argmax", tiny_argmax, TINY_OP_ARGMAX }, { "logsumexp", tiny_logsumexp, TINY_OP_LOGSUMEXP }
-};
+typedef tiny_status (*call)(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
+                            const tiny_tensor *y);
+static const struct { const char *name; call f; int kind;
+} ops[] = { { "sum", tiny_sum, TINY_OP_SUM },
+            { "mean", tiny_mean, TINY_OP_MEAN },
+            { "norm2", tiny_norm2, TINY_OP_NORM2 },
+            { "max", tiny_max, TINY_OP_MAX },
+            { "min", tiny_min, TINY_OP_MIN },
+            { "argmax", tiny_argmax, TINY_OP_ARGMAX },
+            { "logsumexp", tiny_logsumexp, TINY_OP_LOGSUMEXP } };
 
 /* one result over n values that lie step apart; *magnitude: what the error is measured by */
-static double oracle(int kind, const float *x, const float *b, size_t n, tiny_idx step, tiny_idx b_step, double *magnitude)
+static double oracle(int kind, const float *x, const float *b, size_t n, tiny_idx step, tiny_idx b_step,
+                     double *magnitude)
 {
-    double r = kind == TINY_OP_MAX || kind == TINY_OP_LOGSUMEXP ? -HUGE_VAL : kind == TINY_OP_MIN ? HUGE_VAL : 0.0, top = -HUGE_VAL;
+    double r = kind == TINY_OP_MAX || kind == TINY_OP_LOGSUMEXP ? -HUGE_VAL
+               : kind == TINY_OP_MIN                            ? HUGE_VAL
+                                                                : 0.0,
+           top = -HUGE_VAL;
     long best = -1;
     size_t i;
     *magnitude = 0.0;
@@ -38,7 +48,10 @@ static void *result(tiny_tensor *y, int kind, int rank, const tiny_idx *dim)
     *y = tiny_tensor_nd(NULL, kind == TINY_OP_ARGMAX ? TINY_I32 : TINY_F32, rank, dim);
     return y->data = t_guarded((size_t)tiny_tensor_count(y));
 }
-static double value(const tiny_tensor *y, tiny_idx i) { return y->dtype == TINY_I32 ? (double)((int32_t *)y->data)[i] : (double)((float *)y->data)[i]; }
+static double value(const tiny_tensor *y, tiny_idx i)
+{
+    return y->dtype == TINY_I32 ? (double)((int32_t *)y->data)[i] : (double)((float *)y->data)[i];
+}
 
 static void test_by_hand(tiny_target target)
 {
@@ -92,7 +105,8 @@ static void test_lengths(tiny_target target)
 /* every axis of shapes that take each of the ways through: rows, columns, pieces of both, gathers */
 static void test_axes(tiny_target target)
 {
-    static const tiny_idx shape[][4] = { { 3, 4, 5, 33 }, { 1, 2, 300, 40 }, { 1, 1, 22000, 3 }, { 1, 1, 1000, 70 }, { 2, 3, 1, 600 }, { 1, 9, 9, 1 }, { 66, 1, 2, 200 }, { 1, 1, 260, 300 } };
+    static const tiny_idx shape[][4] = { { 3, 4, 5, 33 },  { 1, 2, 300, 40 }, { 1, 1, 22000, 3 }, { 1, 1, 1000, 70 },
+                                         { 2, 3, 1, 600 }, { 1, 9, 9, 1 },    { 66, 1, 2, 200 },  { 1, 1, 260, 300 } };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t c, k;
     int axis, keep, swapped;
@@ -132,8 +146,13 @@ static void test_axes(tiny_target target)
                             at += rest % x.dim[i] * x.stride[i];
                             rest /= x.dim[i];
                         }
-                        want = oracle(kind, (float *)x.data + at, (float *)b.data + at, (size_t)x.dim[gone], x.stride[gone], b.stride[gone], &m);
-                        if (!T_CLOSE(value(&y, r), want, bound((size_t)x.dim[gone]) * m)) { printf("  case %lu, %s over axis %d\n", (unsigned long)c, k < T_COUNT(ops) ? ops[k].name : "dot", axis); break; }
+                        want = oracle(kind, (float *)x.data + at, (float *)b.data + at, (size_t)x.dim[gone],
+                                      x.stride[gone], b.stride[gone], &m);
+                        if (!T_CLOSE(value(&y, r), want, bound((size_t)x.dim[gone]) * m)) {
+                            printf("  case %lu, %s over axis %d\n", (unsigned long)c,
+                                   k < T_COUNT(ops) ? ops[k].name : "dot", axis);
+                            break;
+                        }
                     }
                     T_WALLS(y.data, n_result);
                 }
@@ -252,7 +271,8 @@ static void test_special(tiny_target target)
         size_t n = len[c];
         float *x = t_guarded(n), got;
         int32_t where;
-        tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, (tiny_idx)n), y = tiny_tensor_nd(&got, TINY_F32, 0, NULL), yi = tiny_tensor_nd(&where, TINY_I32, 0, NULL);
+        tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, (tiny_idx)n), y = tiny_tensor_nd(&got, TINY_F32, 0, NULL),
+                    yi = tiny_tensor_nd(&where, TINY_I32, 0, NULL);
         for (at = 0; at < n; at += 1 + n / 4) {
             for (i = 0; i < n; i++) x[i] = (float)(i % 3) - 5.0f;
             x[at] = NAN;
@@ -321,7 +341,8 @@ static void test_special(tiny_target target)
         T_OK(tiny_max(ctx, &tx, &p, &y));
         for (i = 0; i < 20; i++) T_CLOSE(got[i], i == 3 || i == 4 || i == 17 ? (double)NAN : -1.0, 0);
         T_OK(tiny_min(ctx, &tx, &p, &y));
-        for (i = 0; i < 20; i++) T_CLOSE(got[i], i == 3 || i == 4 || i == 17 ? (double)NAN : i == 5 ? -HUGE_VAL : -1.0, 0);
+        for (i = 0; i < 20; i++)
+            T_CLOSE(got[i], i == 3 || i == 4 || i == 17 ? (double)NAN : i == 5 ? -HUGE_VAL : -1.0, 0);
     }
     t_close(ctx);
 }

@@ -48,7 +48,9 @@ static float normal(void)               /* near enough: twelve uniforms */
 static void test_by_hand(tiny_target target)
 {
     static const float x[4][3] = { { 1, 2, 3 }, { 1000, 1001, 1002 }, { -1e4f, 0, 10 }, { 88.5f, 89, 90 } };
-    static const double want[4][3] = { { 0.0900306, 0.2447285, 0.6652409 }, { 0.0900306, 0.2447285, 0.6652409 }, { 0, 0.0000454, 0.9999546 },
+    static const double want[4][3] = { { 0.0900306, 0.2447285, 0.6652409 },
+                                       { 0.0900306, 0.2447285, 0.6652409 },
+                                       { 0, 0.0000454, 0.9999546 },
                                        { 0.1402444, 0.2312239, 0.6285316 } };
     tiny_ctx *ctx = t_ctx(target, 1);
     float y[3];
@@ -92,8 +94,9 @@ static void test_extended(tiny_target target)
     T_PROOF("attention 1", "worked rows: p, n and sums");
 }
 
-/* A row dealt out to A accumulators, each summed by itself, the sums added by the rule of extended numbers: A = 1 to 4 give the same to 1e-6. Rows
- * whose exponents are far apart and far from 0, so that a sum that forgets a lane's exponent, or keeps it as an int, shows. */
+/* A row dealt out to A accumulators, each summed by itself, the sums added by the rule of extended numbers: A = 1 to 4
+ * give the same to 1e-6. Rows whose exponents are far apart and far from 0, so that a sum that forgets a lane's
+ * exponent, or keeps it as an int, shows. */
 static void test_accumulators(tiny_target target)
 {
     static const float centre[] = { 0.0f, 900.0f, -8000.0f, 3e5f }, width[] = { 3.0f, 60.0f };
@@ -149,7 +152,10 @@ static void test_lengths(tiny_target target)
             T_WALLS(y, n);
             T_OK(run_log(ctx, x, y, 1, (tiny_idx)n, f));
             for (i = 0; i < n; i++)
-                if (!T_CLOSE(y[i], log(want[i]), 1e-6 * (1.0 + fabs(log(want[i]))))) { printf("  n %lu, log, %s\n", (unsigned long)n, form_name[f]); break; }
+                if (!T_CLOSE(y[i], log(want[i]), 1e-6 * (1.0 + fabs(log(want[i]))))) {
+                    printf("  n %lu, log, %s\n", (unsigned long)n, form_name[f]);
+                    break;
+                }
             T_WALLS(y, n);
         }
         for (f = 0; f < FORMS; f++) {
@@ -318,7 +324,11 @@ static void test_far(tiny_target target)
                     for (i = 0; i < k; i++) x[i] = (float)sign * base[c] + (float)(i % 5) * one;
                     oracle(want, x, (size_t)k);
                     T_OK(run(ctx, x, y, 1, k, f, 0.0f));
-                    for (i = 0; i < k; i++) if (!T_CLOSE(y[i], want[i], 4e-7)) { printf("  %g, %s\n", (double)x[0], form_name[f]); break; }
+                    for (i = 0; i < k; i++)
+                        if (!T_CLOSE(y[i], want[i], 4e-7)) {
+                            printf("  %g, %s\n", (double)x[0], form_name[f]);
+                            break;
+                        }
                 }
         }
     {
@@ -425,7 +435,8 @@ static void test_strides(tiny_target target)
 {
     enum { ROWS = 5, N = 83 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    float *room = t_guarded(4 * ROWS * N), *out = t_guarded(4 * ROWS * N), *x = t_guarded(ROWS * N), *y = t_guarded(ROWS * N);
+    float *room = t_guarded(4 * ROWS * N), *out = t_guarded(4 * ROWS * N), *x = t_guarded(ROWS * N),
+          *y = t_guarded(ROWS * N);
     int c, d, r, i, f;
     for (i = 0; i < 4 * ROWS * N; i++) room[i] = 3.0f * normal();
     for (c = 0; c < 5; c++)
@@ -442,7 +453,8 @@ static void test_strides(tiny_target target)
                 if (d == 1) ty.stride[0] = 2 * N;
                 if (d == 2) { ty.stride[0] = 1; ty.stride[1] = ROWS; }
                 if (d == 3) { ty.stride[0] = 3 * N; ty.stride[1] = 3; }
-                for (r = 0; r < ROWS; r++) for (i = 0; i < N; i++) x[r * N + i] = ((float *)tx.data)[r * tx.stride[0] + i * tx.stride[1]];
+                for (r = 0; r < ROWS; r++)
+                    for (i = 0; i < N; i++) x[r * N + i] = ((float *)tx.data)[r * tx.stride[0] + i * tx.stride[1]];
                 T_OK(run(ctx, x, y, ROWS, N, f, 0.0f));
                 memset(out, 0, 4 * ROWS * N * sizeof *out);
                 T_OK(tiny_softmax(ctx, &tx, &p, &ty));

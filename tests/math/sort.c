@@ -36,13 +36,17 @@ static uint64_t make_key(int kind, size_t i, size_t n)
     case 3: return i;
     case 4: return n - i;
     case 5: return (uint64_t)t_rand_below(256) << 56 | (uint64_t)t_rand_below(256) << 24;
-    default: return t_rand_below(3) ? to_bits(t_rand_float(-2.0f, 2.0f)) : to_bits(from_bits((uint32_t)(t_rand_below(2) << 31 | (t_rand_below(3) ? 0u : 0x7f800000u + t_rand_below(3)))));
+    default:
+        return t_rand_below(3) ? to_bits(t_rand_float(-2.0f, 2.0f))
+                               : to_bits(from_bits((uint32_t)(t_rand_below(2) << 31 |
+                                                              (t_rand_below(3) ? 0u : 0x7f800000u + t_rand_below(3)))));
     }
 }
 
 static void check_u32(tiny_ctx *ctx, size_t n, int kind, unsigned flags)
 {
-    uint32_t *key = (uint32_t *)t_guarded_bytes(4 * n), *first = (uint32_t *)t_guarded_bytes(4 * n), *pay = (uint32_t *)t_guarded_bytes(4 * n);
+    uint32_t *key = (uint32_t *)t_guarded_bytes(4 * n), *first = (uint32_t *)t_guarded_bytes(4 * n),
+             *pay = (uint32_t *)t_guarded_bytes(4 * n);
     uint32_t *order = (uint32_t *)t_guarded_bytes(4 * n), *alone = (uint32_t *)t_guarded_bytes(4 * n);
     pair *want = (pair *)t_keep((n + 1) * sizeof *want);
     size_t i, bad = 0;
@@ -57,7 +61,9 @@ static void check_u32(tiny_ctx *ctx, size_t n, int kind, unsigned flags)
     T_SAME(key, first, n);
     T_OK(tiny_sort_u32(ctx, key, pay, n, flags));
     T_OK(tiny_sort_u32(ctx, alone, NULL, n, flags));
-    for (i = 0; i < n; i++) bad += key[i] != want[i].wide || alone[i] != key[i] || order[i] != want[i].index || pay[i] != (want[i].index ^ 0x80000000u);
+    for (i = 0; i < n; i++)
+        bad += key[i] != want[i].wide || alone[i] != key[i] || order[i] != want[i].index ||
+               pay[i] != (want[i].index ^ 0x80000000u);
     T_EQ_INT(bad, 0);
     T_WALLS(key, n);
     T_WALLS(pay, n);
@@ -80,7 +86,8 @@ static void check_u64(tiny_ctx *ctx, size_t n, int kind, unsigned flags)
     T_OK(tiny_argsort_u64(ctx, key, order, n, flags));
     T_OK(tiny_sort_u64(ctx, key, pay, n, flags));
     T_OK(tiny_sort_u64(ctx, alone, NULL, n, flags));
-    for (i = 0; i < n; i++) bad += key[i] != want[i].wide || alone[i] != key[i] || order[i] != want[i].index || pay[i] != want[i].index;
+    for (i = 0; i < n; i++)
+        bad += key[i] != want[i].wide || alone[i] != key[i] || order[i] != want[i].index || pay[i] != want[i].index;
     T_EQ_INT(bad, 0);
     T_WALLS(key, n);
 }
@@ -107,7 +114,8 @@ static void check_f32(tiny_ctx *ctx, size_t n, int kind, unsigned flags)
     T_OK(tiny_sort_f32(ctx, key, pay, n, flags));
     T_OK(tiny_sort_f32(ctx, alone, NULL, n, flags));
     for (i = 0; i < n; i++)
-        bad += memcmp(&key[i], &first[want[i].index], 4) != 0 || memcmp(&alone[i], &key[i], 4) != 0 || order[i] != want[i].index || pay[i] != (uint32_t)n - want[i].index;
+        bad += memcmp(&key[i], &first[want[i].index], 4) != 0 || memcmp(&alone[i], &key[i], 4) != 0 ||
+               order[i] != want[i].index || pay[i] != (uint32_t)n - want[i].index;
     T_EQ_INT(bad, 0);
     T_WALLS(key, n);
     T_WALLS(alone, n);
@@ -137,9 +145,12 @@ static void test_sort(void)
 /* -0 and 0 keep their order, NaN come last both ways, and every bit survives */
 static void test_sort_by_hand(void)
 {
-    static const uint32_t in[8] = { 0x7fc00001u, 0x80000000u, 0x3f800000u, 0u, 0xff800000u, 0xffc00002u, 0x7f800000u, 0x80000000u };
-    static const uint32_t up[8] = { 0xff800000u, 0x80000000u, 0u, 0x80000000u, 0x3f800000u, 0x7f800000u, 0x7fc00001u, 0xffc00002u };
-    static const uint32_t down[8] = { 0x7f800000u, 0x3f800000u, 0x80000000u, 0u, 0x80000000u, 0xff800000u, 0x7fc00001u, 0xffc00002u };
+    static const uint32_t in[8] = { 0x7fc00001u, 0x80000000u, 0x3f800000u, 0u,
+                                    0xff800000u, 0xffc00002u, 0x7f800000u, 0x80000000u };
+    static const uint32_t up[8] = { 0xff800000u, 0x80000000u, 0u,          0x80000000u,
+                                    0x3f800000u, 0x7f800000u, 0x7fc00001u, 0xffc00002u };
+    static const uint32_t down[8] = { 0x7f800000u, 0x3f800000u, 0x80000000u, 0u,
+                                      0x80000000u, 0xff800000u, 0x7fc00001u, 0xffc00002u };
     static const uint32_t order_up[8] = { 4, 1, 3, 7, 2, 6, 0, 5 };
     float key[8];
     uint32_t order[8];
@@ -164,7 +175,8 @@ static void test_sort_refuses(void)
     T_STATUS(tiny_sort_u32(ctx, key, NULL, 2, 6), TINY_E_ARGUMENT, "flags 0x6 are not known");
     T_STATUS(tiny_argsort_f32(ctx, f, NULL, 2, 0), TINY_E_ARGUMENT, "there is no place for the order");
     if (sizeof(size_t) > 4)
-        T_STATUS(tiny_argsort_u32(ctx, key, order, (size_t)((uint64_t)1 << 32), 0), TINY_E_OVERFLOW, "4294967296 keys, but a 32-bit index numbers at most 4294967295");
+        T_STATUS(tiny_argsort_u32(ctx, key, order, (size_t)((uint64_t)1 << 32), 0), TINY_E_OVERFLOW,
+                 "4294967296 keys, but a 32-bit index numbers at most 4294967295");
     T_TRUE(tiny_sort_f32(NULL, f, NULL, 2, 0) == TINY_E_ARGUMENT);
     T_TRUE(key[0] == 2 && f[0] == 2.0f);
     t_close(ctx);
@@ -285,7 +297,8 @@ static void check_topk(tiny_ctx *ctx, tiny_idx rows, tiny_idx n, tiny_idx k, int
     float *x = t_guarded(total), *v = t_guarded((size_t)(rows * k));
     int32_t *ix = (int32_t *)t_guarded_bytes(4 * (size_t)(rows * k));
     pair *want = (pair *)t_keep((size_t)n * sizeof *want);
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, rows, n), tv = tiny_tensor_2d(v, TINY_F32, rows, k), ti = tiny_tensor_2d(ix, TINY_I32, rows, k);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, rows, n), tv = tiny_tensor_2d(v, TINY_F32, rows, k),
+                ti = tiny_tensor_2d(ix, TINY_I32, rows, k);
     tiny_idx r, j, bad = 0;
     tx.stride[0] = n * step;
     tx.stride[1] = step;
@@ -304,9 +317,12 @@ static void check_topk(tiny_ctx *ctx, tiny_idx rows, tiny_idx n, tiny_idx k, int
             want[j].index = (uint32_t)j;
         }
         qsort(want, (size_t)n, sizeof *want, by_double);
-        for (j = 0; j < k; j++) bad += ix[r * k + j] != (int32_t)want[j].index || memcmp(&v[r * k + j], &x[(r * n + want[j].index) * step], 4) != 0;
+        for (j = 0; j < k; j++)
+            bad += ix[r * k + j] != (int32_t)want[j].index ||
+                   memcmp(&v[r * k + j], &x[(r * n + want[j].index) * step], 4) != 0;
     }
-    if (!T_EQ_INT(bad, 0)) printf("topk: %d rows of %d, k %d, kind %d, step %d\n", (int)rows, (int)n, (int)k, kind, (int)step);
+    if (!T_EQ_INT(bad, 0))
+        printf("topk: %d rows of %d, k %d, kind %d, step %d\n", (int)rows, (int)n, (int)k, kind, (int)step);
     T_WALLS(v, rows * k);
     T_WALLS(ix, rows * k);
     t_free_blocks();
@@ -314,14 +330,16 @@ static void check_topk(tiny_ctx *ctx, tiny_idx rows, tiny_idx n, tiny_idx k, int
 
 static void test_topk(tiny_target target)
 {
-    static const tiny_idx shape[][3] = { { 1, 1, 1 }, { 3, 5, 5 }, { 2, 64, 8 }, { 7, 257, 32 }, { 2, 257, 33 }, { 2, 5000, 100 }, { 1, 9001, 1500 }, { 2, 6000, 6000 },
+    static const tiny_idx shape[][3] = { { 1, 1, 1 },      { 3, 5, 5 },       { 2, 64, 8 },      { 7, 257, 32 },
+                                         { 2, 257, 33 },   { 2, 5000, 100 },  { 1, 9001, 1500 }, { 2, 6000, 6000 },
                                          { 1, 100003, 1 }, { 1, 100003, 50 }, { 2, 70000, 500 }, { 9, 1000, 40 } };
     static const float x[2][6] = { { 1, 3, -2, 3, 0, 2 }, { NAN, -INFINITY, NAN, -INFINITY, -5, NAN } };
     static const float best[2][4] = { { 3, 3, 2, 1 }, { -5, -INFINITY, -INFINITY, NAN } };
     static const int32_t at[2][4] = { { 1, 3, 5, 0 }, { 4, 1, 3, 0 } };
     float v[2][4], in[2][6];
     int32_t ix[2][4];
-    tiny_tensor tx = tiny_tensor_2d(in, TINY_F32, 2, 6), tv = tiny_tensor_2d(v, TINY_F32, 2, 4), ti = tiny_tensor_2d(ix, TINY_I32, 2, 4);
+    tiny_tensor tx = tiny_tensor_2d(in, TINY_F32, 2, 6), tv = tiny_tensor_2d(v, TINY_F32, 2, 4),
+                ti = tiny_tensor_2d(ix, TINY_I32, 2, 4);
     tiny_ctx *ctx;
     int threads, i, kind;
     size_t s;
@@ -357,7 +375,8 @@ static void test_topk_cancelled(tiny_target target)
     int after, left;
     for (q = 0; q < T_COUNT(k); q++)
         for (after = 0; after < 12; after++) {
-            tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, N), tv = tiny_tensor_1d(value, TINY_F32, k[q]), ti = tiny_tensor_1d(index, TINY_I32, k[q]);
+            tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, N), tv = tiny_tensor_1d(value, TINY_F32, k[q]),
+                        ti = tiny_tensor_1d(index, TINY_I32, k[q]);
             tiny_ctx_desc desc = t_desc(target, 2);
             tiny_ctx *ctx = NULL;
             tiny_status st;
@@ -376,7 +395,9 @@ static void test_topk_refuses(void)
     float x[4] = { 1, 2, 3, 4 }, v[4];
     int32_t ix[4];
     int8_t b[4] = { 0 };
-    tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, 4), tv = tiny_tensor_1d(v, TINY_F32, 2), ti = tiny_tensor_1d(ix, TINY_I32, 2), tb = tiny_tensor_1d(b, TINY_I8, 4), none = tiny_tensor_1d(x, TINY_F32, 1);
+    tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, 4), tv = tiny_tensor_1d(v, TINY_F32, 2),
+                ti = tiny_tensor_1d(ix, TINY_I32, 2), tb = tiny_tensor_1d(b, TINY_I8, 4),
+                none = tiny_tensor_1d(x, TINY_F32, 1);
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     T_STATUS(tiny_topk(ctx, &tx, 0, &tv, &ti), TINY_E_ARGUMENT, "k is 0");
     T_STATUS(tiny_topk(ctx, &tx, 5, &tv, &ti), TINY_E_SHAPE, "k is 5, the rows of x have only 4");
@@ -400,8 +421,10 @@ static void test_cumsum(tiny_target target)
         for (l = 0; l < T_COUNT(len); l++)
             for (exclusive = 0; exclusive < 2; exclusive++) {
                 tiny_idx n = len[l], rows = n > 5000 ? 2 : 3, r, i, bad = 0;
-                float *x = t_rand((size_t)(rows * n), -1.0f, 1.0f), *y = t_guarded((size_t)(rows * n)), *w = t_guarded((size_t)(2 * rows * n));
-                tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, rows, n), ty = tiny_tensor_2d(y, TINY_F32, rows, n), tw = tiny_tensor_2d(w, TINY_F32, rows, n);
+                float *x = t_rand((size_t)(rows * n), -1.0f, 1.0f), *y = t_guarded((size_t)(rows * n)),
+                      *w = t_guarded((size_t)(2 * rows * n));
+                tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, rows, n), ty = tiny_tensor_2d(y, TINY_F32, rows, n),
+                            tw = tiny_tensor_2d(w, TINY_F32, rows, n);
                 tw.stride[0] = 2 * n;
                 tw.stride[1] = 2;
                 T_OK(tiny_cumsum(ctx, &tx, exclusive, &ty));
@@ -415,7 +438,8 @@ static void test_cumsum(tiny_target target)
                         mag += fabs((double)x[r * n + i]);
                         if (!exclusive) want = s;
                         bad += fabs((double)y[r * n + i] - want) > (2.0 + (double)n / 536870912.0) / 16777216.0 * mag;
-                        bad += fabs((double)w[2 * (r * n + i)] - want) > (2.0 + (double)n / 536870912.0) / 16777216.0 * mag;
+                        bad += fabs((double)w[2 * (r * n + i)] - want) >
+                               (2.0 + (double)n / 536870912.0) / 16777216.0 * mag;
                     }
                 }
                 T_EQ_INT(bad, 0);

@@ -23,7 +23,8 @@ static coo make_coo(tiny_idx rows, tiny_idx cols, int64_t n, int with_value, int
         c.a.row[i] = hub && t_rand_below(3) ? (int32_t)(rows / 2) : (int32_t)t_rand_below((uint32_t)rows);
         c.a.col[i] = (int32_t)t_rand_below((uint32_t)cols);
         if (with_value) c.a.value[i] = (float)((int)t_rand_below(9) + 1);
-        c.dense[c.a.row[i] * cols + c.a.col[i]] += with_value ? c.a.value[i] : 1.0f;      /* small whole numbers: exact */
+        /* small whole numbers: exact */
+        c.dense[c.a.row[i] * cols + c.a.col[i]] += with_value ? c.a.value[i] : 1.0f;
     }
     return c;
 }
@@ -44,13 +45,15 @@ static void check_dense(tiny_ctx *ctx, const tiny_sparse *a, const float *want, 
     tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, a->n_rows, a->n_cols);
     T_OK(tiny_sparse_check(ctx, a));
     T_OK(tiny_sparse_to_dense(ctx, a, &ty));
-    if (!t_same(y, want, (size_t)n, 4, __FILE__, __LINE__, what)) printf("%s is %s\n", what, tiny_sparse_form_name(a->form));
+    if (!t_same(y, want, (size_t)n, 4, __FILE__, __LINE__, what))
+        printf("%s is %s\n", what, tiny_sparse_form_name(a->form));
     T_WALLS(y, n);
 }
 
 static void test_round_trips(void)
 {
-    static const tiny_idx shape[][3] = { { 1, 1, 1 }, { 4, 5, 7 }, { 5, 4, 60 }, { 17, 130, 300 }, { 130, 64, 1000 }, { 64, 65, 0 }, { 0, 5, 0 }, { 5, 0, 0 }, { 3, 500, 700 } };
+    static const tiny_idx shape[][3] = { { 1, 1, 1 },   { 4, 5, 7 }, { 5, 4, 60 }, { 17, 130, 300 }, { 130, 64, 1000 },
+                                         { 64, 65, 0 }, { 0, 5, 0 }, { 5, 0, 0 },  { 3, 500, 700 } };
     int threads, with_value, from, to;
     size_t s;
     for (threads = 1; threads <= 3; threads += 2) {
@@ -82,7 +85,8 @@ static void test_by_hand(void)
 {
     static int32_t row[5] = { 2, 0, 2, 0, 3 }, col[5] = { 1, 3, 1, 0, 2 };
     static float value[5] = { 5, 1, 7, 2, -4 };
-    static const int64_t offset[5] = { 0, 2, 2, 4, 5 }, from[5] = { 3, 1, 0, 2, 4 }, column_offset[5] = { 0, 1, 3, 4, 5 }, column_from[5] = { 3, 0, 2, 4, 1 };
+    static const int64_t offset[5] = { 0, 2, 2, 4, 5 }, from[5] = { 3, 1, 0, 2, 4 },
+                         column_offset[5] = { 0, 1, 3, 4, 5 }, column_from[5] = { 3, 0, 2, 4, 1 };
     static const int32_t cols[5] = { 0, 3, 1, 1, 2 }, kept[5] = { 3, 0, 1, 1, 2 };
     static const float values[5] = { 2, 1, 5, 7, -4 };
     static const uint64_t bits[4] = { 9, 0, 2, 4 };
@@ -181,12 +185,15 @@ static void test_large(void)
             T_OK(tiny_sparse_check(ctx, &b));
             for (bad = 0, i = 0; i < b.n; i++) {
                 int64_t s = b.source[i];
-                bad += s < 0 || s >= n || a.col[s] != b.col[i] || (dup != TINY_DUPLICATES_SUM && a.value[s] != b.value[i]);
-                if (i && b.col[i] == b.col[i - 1] && i != b.offset[777] && i != b.offset[778]) bad += dup == 0 && b.source[i] < b.source[i - 1] && a.row[b.source[i]] == a.row[b.source[i - 1]];
+                bad +=
+                    s < 0 || s >= n || a.col[s] != b.col[i] || (dup != TINY_DUPLICATES_SUM && a.value[s] != b.value[i]);
+                if (i && b.col[i] == b.col[i - 1] && i != b.offset[777] && i != b.offset[778])
+                    bad += dup == 0 && b.source[i] < b.source[i - 1] && a.row[b.source[i]] == a.row[b.source[i - 1]];
             }
             for (i = 0; i < 20000; i++) {
                 int64_t p;
-                for (p = b.offset[i]; p < b.offset[i + 1]; p++) bad += a.row[b.source[p]] != i || (p > b.offset[i] && b.col[p] < b.col[p - 1] + (dup != 0));
+                for (p = b.offset[i]; p < b.offset[i + 1]; p++)
+                    bad += a.row[b.source[p]] != i || (p > b.offset[i] && b.col[p] < b.col[p - 1] + (dup != 0));
             }
             T_EQ_INT(bad, 0);
             if (threads == 1) one = b;
@@ -209,7 +216,8 @@ static void test_large(void)
                 tiny_sparse_free(ctx, &b);
             }
             if (threads == 1) {             /* the arrays of one outlive their context */
-                int64_t *offset = (int64_t *)t_guarded_bytes(20001 * 8), *source = (int64_t *)t_guarded_bytes((size_t)one.n * 8);
+                int64_t *offset = (int64_t *)t_guarded_bytes(20001 * 8),
+                        *source = (int64_t *)t_guarded_bytes((size_t)one.n * 8);
                 int32_t *col = (int32_t *)t_guarded_bytes((size_t)one.n * 4);
                 float *value = t_guarded((size_t)one.n);
                 memcpy(offset, one.offset, 20001 * 8);
@@ -336,7 +344,8 @@ static void test_refuses(void)
     int64_t offset[5] = { 0, 1, 2, 3, 4 };
     uint64_t bits[4] = { 1, 2, 4, 8 };
     float value[64] = { 0 };
-    tiny_tensor wrong = tiny_tensor_2d(value, TINY_F32, 4, 5), half = tiny_tensor_2d(value, TINY_F16, 4, 4), line = tiny_tensor_1d(value, TINY_F32, 4);
+    tiny_tensor wrong = tiny_tensor_2d(value, TINY_F32, 4, 5), half = tiny_tensor_2d(value, TINY_F16, 4, 4),
+                line = tiny_tensor_1d(value, TINY_F32, 4);
     tiny_sparse a, base, out;
     tiny_sparse_desc d = desc_of(TINY_CSR);
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -450,7 +459,8 @@ static void test_mutations(void)
     int round, f;
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     for (round = 0; round < 3000; round++) {
-        coo c = make_coo(1 + (tiny_idx)t_rand_below(9), 1 + (tiny_idx)t_rand_below(140), (int64_t)t_rand_below(40), (int)t_rand_below(2), 0);
+        coo c = make_coo(1 + (tiny_idx)t_rand_below(9), 1 + (tiny_idx)t_rand_below(140), (int64_t)t_rand_below(40),
+                         (int)t_rand_below(2), 0);
         tiny_sparse_desc d = desc_of(forms[t_rand_below(6)]), e = desc_of(forms[t_rand_below(6)]);
         tiny_sparse_room room;
         tiny_sparse a, b;
@@ -462,7 +472,8 @@ static void test_mutations(void)
         if (f == 1 && room.row) a.row[t_rand_below((uint32_t)room.row)] = (int32_t)any;
         if (f == 2 && room.col) a.col[t_rand_below((uint32_t)room.col)] = (int32_t)any;
         if (f == 3 && room.bits) a.bits[t_rand_below((uint32_t)room.bits)] = (uint64_t)any;
-        if (f == 4) a.n = TINYI_MIN(a.n, any);          /* a larger one, or more rows, only the owner of the arrays can know */
+        /* a larger one, or more rows, only the owner of the arrays can know */
+        if (f == 4) a.n = TINYI_MIN(a.n, any);
         if (f == 5) a.n_cols = TINYI_MIN(a.n_cols, (tiny_idx)any);
         if (f == 6) a.n_rows = TINYI_MIN(a.n_rows, (tiny_idx)any);
         if (f == 7) a.width = TINYI_MIN(a.width, (tiny_idx)any);

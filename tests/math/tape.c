@@ -1,5 +1,5 @@
-/* tests/math/tape.c - whole networks against central differences in double; what the tape promises about memory, threads,
- * segments and repetition; layers that are made of rows; bad input                                                       */
+/* tests/math/tape.c - whole networks against central differences in double; what the tape promises about memory,
+ * threads, segments and repetition; layers that are made of rows; bad input */
 #include "t.h"
 
 #ifdef TINY_NO_TRAIN
@@ -18,7 +18,8 @@ typedef struct net {
     int train;
 } net;
 
-static tiny_tensor *weight(net *w, const char *name, double size, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d)
+static tiny_tensor *weight(net *w, const char *name, double size, int rank, tiny_idx a, tiny_idx b, tiny_idx c,
+                           tiny_idx d)
 {
     tiny_idx dim[4], n, i;
     tiny_param *p = &w->p[w->n++];
@@ -39,7 +40,8 @@ static tiny_tensor *weight(net *w, const char *name, double size, int rank, tiny
     return &p->value;
 }
 
-static tiny_tensor call(tiny_tape *t, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const tiny_tensor *d, const void *params)
+static tiny_tensor call(tiny_tape *t, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c,
+                        const tiny_tensor *d, const void *params)
 {
     return tiny_tape_call(t, kind, a, b, c, d, params);
 }
@@ -152,7 +154,8 @@ static void make_conv(net *w, tiny_dtype type)
 
 static tiny_tensor conv(tiny_tape *t, net *w)
 {
-    tiny_conv2d_params c1 = { { 1, 1 }, { 1, 1 }, { 1, 1, 1, 1 }, 1, 0 }, c2 = { { 2, 2 }, { 1, 1 }, { 1, 1, 1, 1 }, 2, 0 };
+    tiny_conv2d_params c1 = { { 1, 1 }, { 1, 1 }, { 1, 1, 1, 1 }, 1, 0 },
+                       c2 = { { 2, 2 }, { 1, 1 }, { 1, 1, 1, 1 }, 2, 0 };
     tiny_patch_params pool = { { 2, 2 }, { 0, 0 }, { 0, 0 }, { 0, 0, 0, 0 }, { 0, 0 } };
     tiny_batch_norm_params bn = { 0, 0, 1 };
     tiny_norm_params gn = { 0, 3 };
@@ -171,7 +174,8 @@ static tiny_tensor conv(tiny_tape *t, net *w)
     return tiny_tape_cross_entropy(t, &h, &w->label, 0.0);
 }
 
-/* ---- layers made of rows: hashed weights, masks, concat, pad, upsampling, channel pools, transposed convolution, losses */
+/* ---- layers made of rows: hashed weights, masks, concat, pad, upsampling, channel pools, transposed convolution,
+ * losses */
 
 static void make_layers(net *w, tiny_dtype type)
 {
@@ -190,7 +194,8 @@ static tiny_tensor layers(tiny_tape *t, net *w)
     static const double sign[8] = { 1, -1, 1, -1, -1, 1, 1, -1 }, masks[8] = { 1, 1, 0, 1, 0, 1, 1, 1 };
     static const tiny_idx before[4] = { 0, 1, 0, 2 }, after[4] = { 1, 0, 3, 0 };
     tiny_conv2d_params c = { { 2, 2 }, { 1, 1 }, { 1, 1, 0, 0 }, 1, 0 };
-    tiny_tensor ix = tiny_tensor_1d(index, TINY_I32, 8), s = tiny_tensor_1d((void *)(uintptr_t)sign, TINY_F64, 8), m = tiny_tensor_1d((void *)(uintptr_t)masks, TINY_F64, 8);
+    tiny_tensor ix = tiny_tensor_1d(index, TINY_I32, 8), s = tiny_tensor_1d((void *)(uintptr_t)sign, TINY_F64, 8),
+                m = tiny_tensor_1d((void *)(uintptr_t)masks, TINY_F64, 8);
     tiny_tensor a, b, d[2], e, r, h, g, loss, part;
     a = tiny_tape_conv_transpose(t, &w->p[0].value, &w->p[1].value, &w->p[2].value, &c);    /* (2, 2, 8, 8) */
     b = tiny_tape_upsample2x(t, &w->p[0].value);                                            /* (2, 3, 8, 8) */
@@ -234,7 +239,10 @@ static tiny_tape *tape_of(tiny_ctx *ctx, net *w, size_t bytes, int dry)
     return t;
 }
 
-static double value_of(const tiny_tensor *x) { return x->dtype == TINY_F64 ? *(double *)x->data : (double)*(float *)x->data; }
+static double value_of(const tiny_tensor *x)
+{
+    return x->dtype == TINY_F64 ? *(double *)x->data : (double)*(float *)x->data;
+}
 
 /* loss and gradients; the bytes that were needed */
 static double run(tiny_ctx *ctx, model f, net *w, size_t *high)
@@ -310,11 +318,13 @@ static void test_layers(void)
     size_t i;
     make_layers(&w, TINY_F64);
     ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    /* the stopped factor: d mean(h c)/dz is half of d mean(h^2)/dz, which differences cannot see; so it is compared first and then cut off */
+    /* the stopped factor: d mean(h c)/dz is half of d mean(h^2)/dz, which differences cannot see; so it is compared
+     * first and then cut off */
     (void)run(ctx, layers, &w, NULL);
     memcpy(g, w.p[3].grad.data, sizeof g);
     for (i = 0; i < 5; i++) {
-        static const double count[5] = { 2, 0, 1, 1, 2 };       /* of the eight places, masks taken off: 0 6 | - | 3 | 5 | 1 7 */
+        /* of the eight places, masks taken off: 0 6 | - | 3 | 5 | 1 7 */
+        static const double count[5] = { 2, 0, 1, 1, 2 };
         T_CLOSE(g[i], count[i] * ((double *)w.p[3].value.data)[i] / 8.0, 1e-12);
     }
     t_close(ctx);
@@ -398,11 +408,13 @@ static void test_twice_doubles(void)
         for (k = 0; k < tiny_tensor_count(&w.p[i].value); k++) once[n++] = ((double *)w.p[i].grad.data)[k];
     T_OK(tiny_tape_backward(t, &loss, NULL));
     for (i = 0, n = 0; i < w.n; i++)
-        for (k = 0; k < tiny_tensor_count(&w.p[i].value); k++, n++) T_CLOSE(((double *)w.p[i].grad.data)[k], 2 * once[n], 1e-14);
+        for (k = 0; k < tiny_tensor_count(&w.p[i].value); k++, n++)
+            T_CLOSE(((double *)w.p[i].grad.data)[k], 2 * once[n], 1e-14);
     tiny_tape_zero(t);
     T_OK(tiny_tape_backward(t, &loss, NULL));
     for (i = 0, n = 0; i < w.n; i++)
-        for (k = 0; k < tiny_tensor_count(&w.p[i].value); k++, n++) T_CLOSE(((double *)w.p[i].grad.data)[k], once[n], 0);
+        for (k = 0; k < tiny_tensor_count(&w.p[i].value); k++, n++)
+            T_CLOSE(((double *)w.p[i].grad.data)[k], once[n], 0);
     tiny_tape_close(t);
     t_close(ctx);
 }
@@ -589,9 +601,13 @@ static void test_curvature(void)
 static void test_batch_norm_folds(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
-    float *x = t_rand(2 * 3 * 36, -1, 1), *w = t_rand(4 * 3 * 9, -1, 1), *wf = t_rand(4 * 3 * 9, 0, 0), b[4], bf[4], g[4], beta[4], mean[4], var[4];
-    tiny_tensor tx = tiny_tensor_4d(x, TINY_F32, 2, 3, 6, 6), tw = tiny_tensor_4d(w, TINY_F32, 4, 3, 3, 3), twf = tiny_tensor_4d(wf, TINY_F32, 4, 3, 3, 3), tb = tiny_tensor_1d(b, TINY_F32, 4);
-    tiny_tensor tbf = tiny_tensor_1d(bf, TINY_F32, 4), tg = tiny_tensor_1d(g, TINY_F32, 4), tbeta = tiny_tensor_1d(beta, TINY_F32, 4), tm = tiny_tensor_1d(mean, TINY_F32, 4), tv = tiny_tensor_1d(var, TINY_F32, 4);
+    float *x = t_rand(2 * 3 * 36, -1, 1), *w = t_rand(4 * 3 * 9, -1, 1), *wf = t_rand(4 * 3 * 9, 0, 0), b[4], bf[4],
+          g[4], beta[4], mean[4], var[4];
+    tiny_tensor tx = tiny_tensor_4d(x, TINY_F32, 2, 3, 6, 6), tw = tiny_tensor_4d(w, TINY_F32, 4, 3, 3, 3),
+                twf = tiny_tensor_4d(wf, TINY_F32, 4, 3, 3, 3), tb = tiny_tensor_1d(b, TINY_F32, 4);
+    tiny_tensor tbf = tiny_tensor_1d(bf, TINY_F32, 4), tg = tiny_tensor_1d(g, TINY_F32, 4),
+                tbeta = tiny_tensor_1d(beta, TINY_F32, 4), tm = tiny_tensor_1d(mean, TINY_F32, 4),
+                tv = tiny_tensor_1d(var, TINY_F32, 4);
     tiny_tensor y, z;
     tiny_batch_norm_params p = { 0, 0, 0 };
     tiny_tape *t;
@@ -656,9 +672,15 @@ static void test_bad_input(void)
     T_OK(tiny_tape_param(t, &p));
     T_OK(tiny_tape_param(t, &p));           /* twice is once */
     m = tiny_tape_now(t);
-#define AGAIN(st, part) do { T_STATUS(tiny_tape_status(t), st, part); tiny_tape_release(t, m); T_OK(tiny_tape_status(t)); } while (0)
+#define AGAIN(st, part)                          \
+    do {                                         \
+        T_STATUS(tiny_tape_status(t), st, part); \
+        tiny_tape_release(t, m);                 \
+        T_OK(tiny_tape_status(t));               \
+    } while (0)
     y = tiny_tape_mul(t, &p.value, &p.value);
-    T_STATUS(tiny_tape_backward(t, &y, NULL), TINY_E_SHAPE, "backward from 2x2 f32; without dy the result must be a single number");
+    T_STATUS(tiny_tape_backward(t, &y, NULL), TINY_E_SHAPE,
+             "backward from 2x2 f32; without dy the result must be a single number");
     AGAIN(TINY_E_SHAPE, NULL);
     y = tiny_tape_mean(t, &c);
     T_STATUS(tiny_tape_backward(t, &y, NULL), TINY_E_ARGUMENT, "depends on no parameter");
@@ -679,7 +701,8 @@ static void test_bad_input(void)
     tiny_tape_release(t, m);
     y = tiny_tape_call(t, TINY_OP_CUMSUM, &p.value, NULL, NULL, NULL, NULL);
     y = tiny_tape_mean(t, &y);
-    T_STATUS(tiny_tape_backward(t, &y, NULL), TINY_E_UNSUPPORTED, "cumsum has no gradient, and the result depends on a parameter through it");
+    T_STATUS(tiny_tape_backward(t, &y, NULL), TINY_E_UNSUPPORTED,
+             "cumsum has no gradient, and the result depends on a parameter through it");
     AGAIN(TINY_E_UNSUPPORTED, NULL);
     memset(&op, 0, sizeof op);              /* in place, over what was read, into a parameter, into foreign memory */
     op.kind = TINY_OP_RELU;
@@ -732,11 +755,13 @@ static void test_bad_input(void)
     z = tiny_tape_call(t, TINY_OP_DIV, &p.value, &y, NULL, NULL, NULL);
     z = tiny_tape_sub(t, &z, &z);
     z = tiny_tape_mean(t, &z);
-    T_STATUS(tiny_tape_backward(t, &z, NULL), TINY_E_NUMERIC, "the first number that is not finite came out of div (operation 1, 2x2 f32)");
+    T_STATUS(tiny_tape_backward(t, &z, NULL), TINY_E_NUMERIC,
+             "the first number that is not finite came out of div (operation 1, 2x2 f32)");
     AGAIN(TINY_E_NUMERIC, NULL);
     w[2] = NAN;
     z = tiny_tape_mean(t, &p.value);
-    T_STATUS(tiny_tape_backward(t, &z, NULL), TINY_E_NUMERIC, "the loss is nan: the parameter w holds a number that is not finite");
+    T_STATUS(tiny_tape_backward(t, &z, NULL), TINY_E_NUMERIC,
+             "the loss is nan: the parameter w holds a number that is not finite");
     AGAIN(TINY_E_NUMERIC, NULL);
     w[2] = 3;
     other[1] = INFINITY;

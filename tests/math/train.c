@@ -1,4 +1,5 @@
-/* tests/math/train.c - the training loop: it learns, stops, saves, goes on to the same bits after a stop, and fails with a sentence */
+/* tests/math/train.c - the training loop: it learns, stops, saves, goes on to the same bits after a stop, and fails
+ * with a sentence */
 #include "t.h"
 
 #ifdef TINY_NO_TRAIN
@@ -92,7 +93,8 @@ static void test_learns(void)
     T_TRUE(t.last < 0.25);
     for (i = 0; i < 60; i++) {
         T_EQ_INT(t.seen[i], 30);            /* each sample once an epoch */
-        right += (t.w[2] * t.x[2 * i] + t.w[3] * t.x[2 * i + 1] + t.b[1] > t.w[0] * t.x[2 * i] + t.w[1] * t.x[2 * i + 1] + t.b[0]) == (t.label[i] != 0);
+        right += (t.w[2] * t.x[2 * i] + t.w[3] * t.x[2 * i + 1] + t.b[1] >
+                  t.w[0] * t.x[2 * i] + t.w[1] * t.x[2 * i + 1] + t.b[0]) == (t.label[i] != 0);
     }
     T_TRUE(right >= 57);
     t_close(ctx);
@@ -159,7 +161,8 @@ static void test_bad_input(void)
     make(&t);
     t.break_at = 10;                        /* NaN: step and place are named, the parameters are those of step 9 */
     d = desc_of(&t);
-    T_STATUS(tiny_train(ctx, &d, &s), TINY_E_NUMERIC, "train: step 10: tape: the loss is nan: input 0 of matmul (operation 0");
+    T_STATUS(tiny_train(ctx, &d, &s), TINY_E_NUMERIC,
+             "train: step 10: tape: the loss is nan: input 0 of matmul (operation 0");
     T_EQ_INT(s.step, 10);
     before = t.w[0];
     T_TRUE(before == before && t.calls == 9);

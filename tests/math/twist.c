@@ -1,9 +1,11 @@
 /* tests/math/twist.c - suppressed trivial weights: the specification's proofs of entry 5 (SATA / TWIST), rows and tiles
  *
- * Truth    the worked row of the specification, forward and back; its formula in double with the C library's exp; differences of five points; and
- *          what must not matter: an order, a shift of all scores, values of hidden keys. Thresholds are put into the widest gap between
- *          the ratios that occur, so that no answer hangs on a rounding.
- * Traps    that look alike are told from it by name: rows divided by their new sum, a threshold on scores, the k largest, no gradient of s. */
+ * Truth    the worked row of the specification, forward and back; its formula in double with the C library's exp;
+ *          differences of five points; and what must not matter: an order, a shift of all scores, values of hidden
+ *          keys. Thresholds are put into the widest gap between the ratios that occur, so that no answer hangs on a
+ *          rounding.
+ * Traps    that look alike are told from it by name: rows divided by their new sum, a threshold on scores, the k
+ *          largest, no gradient of s. */
 #include "t.h"
 
 static tiny_twist_params with(double t, double s)
@@ -16,13 +18,16 @@ static tiny_twist_params with(double t, double s)
 static tiny_status rows(tiny_ctx *ctx, const float *a, float *y, tiny_idx n_row, tiny_idx n, double t, double s)
 {
     const tiny_twist_params p = with(t, s);
-    tiny_tensor ta = tiny_tensor_2d((void *)(uintptr_t)a, TINY_F32, n_row, n), ty = tiny_tensor_2d(y, TINY_F32, n_row, n);
+    tiny_tensor ta = tiny_tensor_2d((void *)(uintptr_t)a, TINY_F32, n_row, n),
+                ty = tiny_tensor_2d(y, TINY_F32, n_row, n);
     return tiny_twist(ctx, &ta, NULL, &p, &ty);
 }
-static tiny_status back(tiny_ctx *ctx, const float *a, const float *g, float *da, float *ds, tiny_idx n_row, tiny_idx n, double t, double s)
+static tiny_status back(tiny_ctx *ctx, const float *a, const float *g, float *da, float *ds, tiny_idx n_row, tiny_idx n,
+                        double t, double s)
 {
     const tiny_twist_params p = with(t, s);
-    tiny_tensor ta = tiny_tensor_2d((void *)(uintptr_t)a, TINY_F32, n_row, n), tg = tiny_tensor_2d((void *)(uintptr_t)g, TINY_F32, n_row, n);
+    tiny_tensor ta = tiny_tensor_2d((void *)(uintptr_t)a, TINY_F32, n_row, n),
+                tg = tiny_tensor_2d((void *)(uintptr_t)g, TINY_F32, n_row, n);
     tiny_tensor td = tiny_tensor_2d(da, TINY_F32, n_row, n), ts = tiny_tensor_2d(ds, TINY_F32, n_row, 1);
     return tiny_twist_backward(ctx, &ta, &tg, NULL, &p, &td, &ts);
 }
@@ -47,7 +52,10 @@ static void softmax(double *a, const double *score, tiny_idx n)
     for (i = 0; i < n; i++) a[i] = l != 0.0 ? a[i] / l : 0.0;
 }
 
-static int up(const void *a, const void *b) { return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b; }
+static int up(const void *a, const void *b)
+{
+    return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b;
+}
 /* the middle of the widest gap between numbers from low to high */
 static double gap(double *x, size_t n, double low, double high)
 {
@@ -68,7 +76,8 @@ static double gap(double *x, size_t n, double low, double high)
     return where;
 }
 
-static const double worked[8] = { .5, .2, .1, .05, .05, .04, .03, .03 }, worked_g[8] = { .3, -.2, .5, 1, -1, .7, .2, -.4 };
+static const double worked[8] = { .5, .2, .1, .05, .05, .04, .03, .03 },
+                    worked_g[8] = { .3, -.2, .5, 1, -1, .7, .2, -.4 };
 
 /* t = .3, s = .5: the last six are trivial, their sum is .3 */
 static void test_proof_5_worked(tiny_target target)
@@ -107,7 +116,8 @@ static void test_proof_5_worked(tiny_target target)
 static double loss(tiny_ctx *ctx, double *a, double *s, double *y)
 {
     const tiny_twist_params p = with(.3, 7);            /* the tensor stands for params.s */
-    tiny_tensor ta = tiny_tensor_1d(a, TINY_F64, 8), ts = tiny_tensor_1d(s, TINY_F64, 1), ty = tiny_tensor_1d(y, TINY_F64, 8);
+    tiny_tensor ta = tiny_tensor_1d(a, TINY_F64, 8), ts = tiny_tensor_1d(s, TINY_F64, 1),
+                ty = tiny_tensor_1d(y, TINY_F64, 8);
     double sum = 0.0;
     int i;
     T_OK(tiny_twist(ctx, &ta, &ts, &p, &ty));
@@ -120,7 +130,8 @@ static void test_proof_5_differences(tiny_target target)
     const tiny_twist_params p = with(.3, 7);
     const double h = 1e-4;
     double a[8], s[1] = { .5 }, y[8], g[8], da[8], ds[1];
-    tiny_tensor ta = tiny_tensor_1d(a, TINY_F64, 8), ts = tiny_tensor_1d(s, TINY_F64, 1), tg = tiny_tensor_1d(g, TINY_F64, 8), td = tiny_tensor_1d(da, TINY_F64, 8);
+    tiny_tensor ta = tiny_tensor_1d(a, TINY_F64, 8), ts = tiny_tensor_1d(s, TINY_F64, 1),
+                tg = tiny_tensor_1d(g, TINY_F64, 8), td = tiny_tensor_1d(da, TINY_F64, 8);
     tiny_tensor tds = tiny_tensor_1d(ds, TINY_F64, 1);
     int i, k;
     memcpy(a, worked, sizeof a);
@@ -140,7 +151,8 @@ static void test_proof_5_differences(tiny_target target)
 }
 
 /* s on a tape: its gradient through the row, and through attention by tiles, against differences of the loss */
-static double tape_loss(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g, const tiny_param *s, int tiles, int with_grad)
+static double tape_loss(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v,
+                        const tiny_tensor *g, const tiny_param *s, int tiles, int with_grad)
 {
     tiny_reduce_params all = { 0, 1, 0 };
     tiny_attention_params p;
@@ -173,8 +185,10 @@ static void test_proof_5_gradient_of_s(tiny_target target)
 {
     enum { T = 5, N = 12, H = 4, KV = 2, D = 3 };
     tiny_ctx *ctx = t_ctx(target, 1);
-    double q[T * H * D], k[N * KV * D], v[N * KV * D], g[T * H * D], weights[2 * N], gw[2 * N], value[1] = { .6 }, grad[1] = { 0 }, up_, down;
-    tiny_tensor tq = tiny_tensor_3d(q, TINY_F64, T, H, D), tk = tiny_tensor_3d(k, TINY_F64, N, KV, D), tv = tiny_tensor_3d(v, TINY_F64, N, KV, D), tg = tiny_tensor_3d(g, TINY_F64, T, H, D);
+    double q[T * H * D], k[N * KV * D], v[N * KV * D], g[T * H * D], weights[2 * N], gw[2 * N],
+        value[1] = { .6 }, grad[1] = { 0 }, up_, down;
+    tiny_tensor tq = tiny_tensor_3d(q, TINY_F64, T, H, D), tk = tiny_tensor_3d(k, TINY_F64, N, KV, D),
+                tv = tiny_tensor_3d(v, TINY_F64, N, KV, D), tg = tiny_tensor_3d(g, TINY_F64, T, H, D);
     tiny_tensor tw = tiny_tensor_2d(weights, TINY_F64, 2, N), tgw = tiny_tensor_2d(gw, TINY_F64, 2, N);
     tiny_param s;
     int i, tiles;
@@ -206,14 +220,16 @@ static void test_proof_5_gradient_of_s(tiny_target target)
 
 static void test_rows_against_double(tiny_target target)
 {
-    static const tiny_idx length[] = { 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 197, 577, 1000, 4095, 4096, 4097, 20000 };
+    static const tiny_idx length[] = { 1,  2,  3,  7,   8,   9,   15,   16,   17,   31,   33,
+                                       63, 64, 65, 127, 197, 577, 1000, 4095, 4096, 4097, 20000 };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t c;
     for (c = 0; c < T_COUNT(length); c++) {
         const tiny_idx n = length[c];
         const size_t m = (size_t)n;
         float *a = t_guarded(m), *g = t_guarded(m), *y = t_guarded(m), *da = t_guarded(m), *ds = t_guarded(1);
-        double *wide = (double *)t_keep(m * sizeof *wide), *want = (double *)t_keep(m * sizeof *want), *score = (double *)t_keep(m * sizeof *score), t, d = 1e-6, q = 0.0, abs_q = 0.0, top = 0.0;
+        double *wide = (double *)t_keep(m * sizeof *wide), *want = (double *)t_keep(m * sizeof *want),
+               *score = (double *)t_keep(m * sizeof *score), t, d = 1e-6, q = 0.0, abs_q = 0.0, top = 0.0;
         tiny_idx i;
         for (i = 0; i < n; i++) score[i] = (double)t_rand_float(-4, 4);
         softmax(wide, score, n);
@@ -237,8 +253,11 @@ static void test_rows_against_double(tiny_target target)
             }
         T_OK(back(ctx, a, g, da, ds, 1, n, t, .7));
         for (i = 0; i < n; i++)
-            if (!T_CLOSE(da[i], wide[i] <= t * top ? (double).7f * (2 * wide[i] * (double)g[i] / d - q / (d * d)) : (double)g[i],
-                         2e-6 * (2 * wide[i] * fabs((double)g[i]) / d + abs_q / (d * d)) + 1e-12)) break;
+            if (!T_CLOSE(da[i],
+                         wide[i] <= t * top ? (double).7f * (2 * wide[i] * (double)g[i] / d - q / (d * d))
+                                            : (double)g[i],
+                         2e-6 * (2 * wide[i] * fabs((double)g[i]) / d + abs_q / (d * d)) + 1e-12))
+                break;
         T_CLOSE(ds[0], q / d, 2e-6 * abs_q / d + 1e-12);
         T_WALLS(da, m);
         T_WALLS(ds, 1);
@@ -246,13 +265,15 @@ static void test_rows_against_double(tiny_target target)
     t_close(ctx);
 }
 
-/* Below the smallest ratio nothing is trivial; nor with t = 0; s = 0 switches all off, whatever t is. Bit for bit, forward and back. */
+/* Below the smallest ratio nothing is trivial; nor with t = 0; s = 0 switches all off, whatever t is. Bit for bit,
+ * forward and back. */
 static void test_proof_5_identity(tiny_target target)
 {
     enum { N = 77 };
     static const double off[3][2] = { { .049, .5 }, { 0, .5 }, { 1, 0 } };
     tiny_ctx *ctx = t_ctx(target, 1);
-    float *a = t_rand(3 * N, .05f, 1.0f), *g = t_rand(3 * N, -1, 1), *y = t_guarded(3 * N), *da = t_guarded(3 * N), ds[3];
+    float *a = t_rand(3 * N, .05f, 1.0f), *g = t_rand(3 * N, -1, 1), *y = t_guarded(3 * N), *da = t_guarded(3 * N),
+          ds[3];
     int c;
     for (c = 0; c < 3; c++) {
         T_OK(rows(ctx, a, y, 3, N, off[c][0], off[c][1]));
@@ -268,7 +289,8 @@ static void test_proof_5_identity(tiny_target target)
     T_PROOF("attention 5", "t below all ratios is the identity");
 }
 
-/* n equal weights: trivial from t = 1 on, all of them, and then divided by n / s; so it is no choice of the k largest, in which k of n stay */
+/* n equal weights: trivial from t = 1 on, all of them, and then divided by n / s; so it is no choice of the k largest,
+ * in which k of n stay */
 static void test_proof_5_equal_weights(tiny_target target)
 {
     static const tiny_idx length[] = { 1, 5, 64, 129, 4096 };
@@ -282,13 +304,17 @@ static void test_proof_5_equal_weights(tiny_target target)
         T_OK(rows(ctx, a, y, 1, n, .999, .5));
         T_SAME(y, a, n);
         T_OK(rows(ctx, a, y, 1, n, 1, .5));
-        for (i = 0; i < n; i++) T_CLOSE(y[i], .5 / (double)n / (double)n / (1 + 1e-6), (n < 200 ? 1e-6 : .5 * 136 * 0x1p-24) / (double)n / (double)n);     /* the bound of the row */
+        /* the bound of the row */
+        for (i = 0; i < n; i++)
+            T_CLOSE(y[i], .5 / (double)n / (double)n / (1 + 1e-6),
+                    (n < 200 ? 1e-6 : .5 * 136 * 0x1p-24) / (double)n / (double)n);
     }
     t_close(ctx);
     T_PROOF("attention 5", "equal weights: trivial only from t = 1 on");
 }
 
-/* Of rows with the same weights in another order, the answers are in that order; a row sum is what the formula says, and not 1. */
+/* Of rows with the same weights in another order, the answers are in that order; a row sum is what the formula says,
+ * and not 1. */
 static void test_proof_5_order_and_sum(tiny_target target)
 {
     enum { N = 101 };
@@ -323,9 +349,11 @@ static void test_strides(tiny_target target)
 {
     enum { R = 6, N = 50 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    float *a = t_rand(R * N, 0, 1), *turned = t_guarded(R * N), *y = t_guarded(R * N), *apart = t_guarded(2 * R * N), *g = t_rand(R * N, -1, 1), *da = t_guarded(R * N), *db = t_guarded(R * N), ds[R], dt[R];
+    float *a = t_rand(R * N, 0, 1), *turned = t_guarded(R * N), *y = t_guarded(R * N), *apart = t_guarded(2 * R * N),
+          *g = t_rand(R * N, -1, 1), *da = t_guarded(R * N), *db = t_guarded(R * N), ds[R], dt[R];
     const tiny_twist_params p = with(.37, .5);
-    tiny_tensor ta = tiny_tensor_2d(turned, TINY_F32, N, R), ty = tiny_tensor_2d(apart, TINY_F32, R, 2 * N), tg = tiny_tensor_2d(g, TINY_F32, R, N), td = tiny_tensor_2d(db, TINY_F32, N, R);
+    tiny_tensor ta = tiny_tensor_2d(turned, TINY_F32, N, R), ty = tiny_tensor_2d(apart, TINY_F32, R, 2 * N),
+                tg = tiny_tensor_2d(g, TINY_F32, R, N), td = tiny_tensor_2d(db, TINY_F32, N, R);
     tiny_tensor ts = tiny_tensor_2d(dt, TINY_F32, R, 1);
     int r, i;
     for (r = 0; r < R; r++) for (i = 0; i < N; i++) turned[i * R + r] = a[r * N + i];
@@ -348,15 +376,25 @@ static void test_strides(tiny_target target)
 
 /* ---- tiles */
 
-typedef struct form { tiny_idx n_query, n_key, n_head, n_kv, d, d_v; int causal, bias; float cap; } form;   /* bias 1: a window and a slope, 2: for each head, with hidden keys */
-typedef struct problem { form f; float *q, *k, *v, *b; tiny_tensor tq, tk, tv, tb; tiny_attention_params p; double *score, *want; } problem;
+/* bias 1: a window and a slope, 2: for each head, with hidden keys */
+typedef struct form { tiny_idx n_query, n_key, n_head, n_kv, d, d_v; int causal, bias; float cap; } form;
+typedef struct problem {
+    form f;
+    float *q, *k, *v, *b;
+    tiny_tensor tq, tk, tv, tb;
+    tiny_attention_params p;
+    double *score, *want;
+} problem;
 
 /* scores and weights in double; t is put into a gap */
 static problem make(const form *f, int grid)
 {
     problem x;
-    const size_t nq = (size_t)(f->n_query * f->n_head * f->d), nk = (size_t)(f->n_key * f->n_kv * f->d), nv = (size_t)(f->n_key * f->n_kv * f->d_v), pairs = (size_t)(f->n_head * f->n_query * f->n_key);
-    double *ratio = (double *)t_keep((pairs + 1) * sizeof *ratio), *w = (double *)t_keep((size_t)(f->n_key + 1) * sizeof *w), *y = (double *)t_keep((size_t)(f->n_key + 1) * sizeof *y);
+    const size_t nq = (size_t)(f->n_query * f->n_head * f->d), nk = (size_t)(f->n_key * f->n_kv * f->d),
+                 nv = (size_t)(f->n_key * f->n_kv * f->d_v), pairs = (size_t)(f->n_head * f->n_query * f->n_key);
+    double *ratio = (double *)t_keep((pairs + 1) * sizeof *ratio),
+           *w = (double *)t_keep((size_t)(f->n_key + 1) * sizeof *w),
+           *y = (double *)t_keep((size_t)(f->n_key + 1) * sizeof *y);
     tiny_idx t, h, c, i;
     size_t n = 0, j;
     memset(&x, 0, sizeof x);
@@ -369,11 +407,15 @@ static problem make(const form *f, int grid)
     for (h = 0; h < (f->bias == 2 ? f->n_head : f->bias ? 1 : 0); h++)
         for (t = 0; t < f->n_query; t++)
             for (c = 0; c < f->n_key; c++)
-                x.b[(h * f->n_query + t) * f->n_key + c] = f->bias == 1 ? (t - c < 0 || t - c >= 9 ? -INFINITY : -.1f * (float)(t - c)) : t_rand_below(3) ? t_rand_float(-1, 1) : -INFINITY;
+                x.b[(h * f->n_query + t) * f->n_key + c] =
+                    f->bias == 1      ? (t - c < 0 || t - c >= 9 ? -INFINITY : -.1f * (float)(t - c))
+                    : t_rand_below(3) ? t_rand_float(-1, 1)
+                                      : -INFINITY;
     x.tq = tiny_tensor_3d(x.q, TINY_F32, f->n_query, f->n_head, f->d);
     x.tk = tiny_tensor_3d(x.k, TINY_F32, f->n_key, f->n_kv, f->d);
     x.tv = tiny_tensor_3d(x.v, TINY_F32, f->n_key, f->n_kv, f->d_v);
-    x.tb = f->bias == 2 ? tiny_tensor_3d(x.b, TINY_F32, f->n_head, f->n_query, f->n_key) : tiny_tensor_2d(x.b, TINY_F32, f->n_query, f->n_key);
+    x.tb = f->bias == 2 ? tiny_tensor_3d(x.b, TINY_F32, f->n_head, f->n_query, f->n_key)
+                        : tiny_tensor_2d(x.b, TINY_F32, f->n_query, f->n_key);
     x.p.causal = f->causal;
     x.p.softcap = f->cap;
     x.p.twist_s = .5f;
@@ -384,7 +426,9 @@ static problem make(const form *f, int grid)
             double *s = x.score + (h * f->n_query + t) * f->n_key, top = 0.0;
             for (c = 0; c < f->n_key; c++) {
                 double sum = 0.0;
-                for (i = 0; i < f->d; i++) sum += (double)x.q[(t * f->n_head + h) * f->d + i] * (double)x.k[(c * f->n_kv + h / (f->n_head / f->n_kv)) * f->d + i];
+                for (i = 0; i < f->d; i++)
+                    sum += (double)x.q[(t * f->n_head + h) * f->d + i] *
+                           (double)x.k[(c * f->n_kv + h / (f->n_head / f->n_kv)) * f->d + i];
                 sum /= sqrt((double)f->d);
                 if (f->cap > 0.0f) sum = (double)f->cap * tanh(sum / (double)f->cap);
                 if (f->bias) sum += (double)x.b[((f->bias == 2 ? h * f->n_query : 0) + t) * f->n_key + c];
@@ -401,7 +445,8 @@ static problem make(const form *f, int grid)
             oracle(y, w, f->n_key, (double)x.p.twist_t, (double)x.p.twist_s);
             for (i = 0; i < f->d_v; i++) {
                 double sum = 0.0;
-                for (c = 0; c < f->n_key; c++) sum += y[c] * (double)x.v[(c * f->n_kv + h / (f->n_head / f->n_kv)) * f->d_v + i];
+                for (c = 0; c < f->n_key; c++)
+                    sum += y[c] * (double)x.v[(c * f->n_kv + h / (f->n_head / f->n_kv)) * f->d_v + i];
                 x.want[(t * f->n_head + h) * f->d_v + i] = sum;
             }
         }
@@ -432,14 +477,28 @@ static void by_rows(tiny_ctx *ctx, const problem *x, float *o)
     }
 }
 
-static const form forms[] = {
-    { 1, 1, 1, 1, 1, 1, 0, 0, 0 }, { 5, 40, 2, 2, 16, 16, 0, 0, 0 }, { 65, 65, 2, 2, 16, 16, 0, 0, 0 }, { 40, 130, 3, 1, 33, 20, 0, 0, 0 }, { 70, 197, 2, 2, 64, 64, 1, 0, 0 },
-    { 130, 100, 2, 1, 16, 7, 1, 0, 0 }, { 33, 63, 4, 2, 24, 32, 0, 1, 0 }, { 33, 64, 4, 2, 24, 32, 0, 2, 0 }, { 3, 300, 8, 2, 40, 40, 1, 2, 0 }, { 50, 129, 2, 2, 32, 17, 0, 0, 2 },
-    { 100, 257, 1, 1, 64, 64, 1, 1, 3 }, { 1, 2000, 4, 4, 16, 16, 0, 0, 0 }, { 100, 1500, 1, 1, 8, 8, 1, 0, 0 }, { 40, 3000, 1, 1, 8, 8, 0, 0, 0 },
-    /* whole tiles of rows and of keys: nothing is left over behind them */
-    { 64, 64, 8, 1, 16, 16, 1, 0, 0 }, { 96, 128, 4, 1, 8, 8, 0, 0, 0 },
-    /* from here on not all scores are kept: 32 rows and more, few rows */
-    { 40, 4300, 1, 1, 8, 17, 0, 0, 0 }, { 130, 4300, 1, 1, 8, 8, 1, 0, 0 }, { 3, 8400, 2, 1, 8, 19, 0, 0, 0 }, { 33, 4200, 2, 2, 4, 4, 0, 2, 0 } };
+static const form forms[] = { { 1, 1, 1, 1, 1, 1, 0, 0, 0 },
+                              { 5, 40, 2, 2, 16, 16, 0, 0, 0 },
+                              { 65, 65, 2, 2, 16, 16, 0, 0, 0 },
+                              { 40, 130, 3, 1, 33, 20, 0, 0, 0 },
+                              { 70, 197, 2, 2, 64, 64, 1, 0, 0 },
+                              { 130, 100, 2, 1, 16, 7, 1, 0, 0 },
+                              { 33, 63, 4, 2, 24, 32, 0, 1, 0 },
+                              { 33, 64, 4, 2, 24, 32, 0, 2, 0 },
+                              { 3, 300, 8, 2, 40, 40, 1, 2, 0 },
+                              { 50, 129, 2, 2, 32, 17, 0, 0, 2 },
+                              { 100, 257, 1, 1, 64, 64, 1, 1, 3 },
+                              { 1, 2000, 4, 4, 16, 16, 0, 0, 0 },
+                              { 100, 1500, 1, 1, 8, 8, 1, 0, 0 },
+                              { 40, 3000, 1, 1, 8, 8, 0, 0, 0 },
+                              /* whole tiles of rows and of keys: nothing is left over behind them */
+                              { 64, 64, 8, 1, 16, 16, 1, 0, 0 },
+                              { 96, 128, 4, 1, 8, 8, 0, 0, 0 },
+                              /* from here on not all scores are kept: 32 rows and more, few rows */
+                              { 40, 4300, 1, 1, 8, 17, 0, 0, 0 },
+                              { 130, 4300, 1, 1, 8, 8, 1, 0, 0 },
+                              { 3, 8400, 2, 1, 8, 19, 0, 0, 0 },
+                              { 33, 4200, 2, 2, 4, 4, 0, 2, 0 } };
 
 /* Tiles, rows and double agree to 1e-6, in every form of masks, groups, caps and sizes that attention knows. */
 static void test_proof_5_tiles_are_rows(tiny_target target)
@@ -456,7 +515,10 @@ static void test_proof_5_tiles_are_rows(tiny_target target)
             T_RAN_ON(ctx, t_vectors(target));
             by_rows(ctx, &x, r);
             for (i = 0; i < n; i++)
-                if (!T_CLOSE(o[i], x.want[i], 1e-6) || !T_CLOSE(r[i], x.want[i], 1e-6)) { printf("    form %d, %d threads\n", (int)c, threads); break; }
+                if (!T_CLOSE(o[i], x.want[i], 1e-6) || !T_CLOSE(r[i], x.want[i], 1e-6)) {
+                    printf("    form %d, %d threads\n", (int)c, threads);
+                    break;
+                }
             T_WALLS(o, n);
             t_close(ctx);
         }
@@ -488,15 +550,18 @@ static void test_proof_5_equal_scores(tiny_target target)
     t_close(ctx);
 }
 
-/* o of v and of u give that of 2 v - 3 u; keys in another order give the same, queries in another order theirs; a constant on all scores of a row
- * changes nothing: the threshold is for weights, not for scores; s = 0 and t below all ratios are plain attention, the first bit for bit */
+/* o of v and of u give that of 2 v - 3 u; keys in another order give the same, queries in another order theirs; a
+ * constant on all scores of a row changes nothing: the threshold is for weights, not for scores; s = 0 and t below all
+ * ratios are plain attention, the first bit for bit */
 static void test_proof_5_tile_invariants(tiny_target target)
 {
     enum { T = 37, N = 141, H = 4, KV = 2, D = 16, DV = 12 };
     static const form f = { T, N, H, KV, D, DV, 0, 0, 0 };
     tiny_ctx *ctx = t_ctx(target, 2);
     problem x = make(&f, 0), y = x;
-    float *o = t_guarded(T * H * DV), *u = t_rand(N * KV * DV, -1, 1), *ou = t_guarded(T * H * DV), *mix = t_guarded(N * KV * DV), *om = t_guarded(T * H * DV), *kp = t_guarded(N * KV * D), *vp = t_guarded(N * KV * DV);
+    float *o = t_guarded(T * H * DV), *u = t_rand(N * KV * DV, -1, 1), *ou = t_guarded(T * H * DV),
+          *mix = t_guarded(N * KV * DV), *om = t_guarded(T * H * DV), *kp = t_guarded(N * KV * D),
+          *vp = t_guarded(N * KV * DV);
     float *qp = t_guarded(T * H * D), *shift = t_guarded(T * N);
     tiny_tensor tb = tiny_tensor_2d(shift, TINY_F32, T, N), to = tiny_tensor_3d(ou, TINY_F32, T, H, DV);
     int i, j;
@@ -520,10 +585,13 @@ static void test_proof_5_tile_invariants(tiny_target target)
     y = x;
     y.tq.data = qp;
     T_OK(tiled(ctx, &y, ou));
-    for (i = 0; i < T; i++) for (j = 0; j < H * DV; j++) if (!T_CLOSE(ou[(i * 10 + 5) % T * H * DV + j], o[i * H * DV + j], 1e-6)) break;
+    for (i = 0; i < T; i++)
+        for (j = 0; j < H * DV; j++)
+            if (!T_CLOSE(ou[(i * 10 + 5) % T * H * DV + j], o[i * H * DV + j], 1e-6)) break;
     for (i = 0; i < T * N; i++) shift[i] = i / N % 2 ? 16.0f : -16.0f;
     T_OK(tiny_attention(ctx, &x.tq, &x.tk, &x.tv, &tb, &x.p, &to));
-    for (i = 0; i < T * H * DV; i++) if (!T_CLOSE(ou[i], o[i], 5e-6)) break;            /* a score of 16 is rounded to 1e-6 */
+    /* a score of 16 is rounded to 1e-6 */
+    for (i = 0; i < T * H * DV; i++) if (!T_CLOSE(ou[i], o[i], 5e-6)) break;
     y = x;
     y.p.twist_s = 0.0f;
     T_OK(tiled(ctx, &y, ou));
@@ -538,12 +606,15 @@ static void test_proof_5_tile_invariants(tiny_target target)
     T_PROOF("attention 5", "scaling v scales o");
 }
 
-/* Where the trivial weights sum to about 1e-6, the 1e-6 that is added counts: a lone a of 1e-6 becomes s a / 2, by rows and by tiles. */
+/* Where the trivial weights sum to about 1e-6, the 1e-6 that is added counts: a lone a of 1e-6 becomes s a / 2, by rows
+ * and by tiles. */
 static void test_tiny_sums(tiny_target target)
 {
     static const float a[2] = { 1.0f, 1e-6f }, q[1] = { 1 }, v[2] = { 0, 1 };
     const float k[2] = { 0, logf(1e-6f) };
-    const tiny_tensor tq = tiny_tensor_3d((void *)(uintptr_t)q, TINY_F32, 1, 1, 1), tk = tiny_tensor_3d((void *)(uintptr_t)k, TINY_F32, 2, 1, 1), tv = tiny_tensor_3d((void *)(uintptr_t)v, TINY_F32, 2, 1, 1);
+    const tiny_tensor tq = tiny_tensor_3d((void *)(uintptr_t)q, TINY_F32, 1, 1, 1),
+                      tk = tiny_tensor_3d((void *)(uintptr_t)k, TINY_F32, 2, 1, 1),
+                      tv = tiny_tensor_3d((void *)(uintptr_t)v, TINY_F32, 2, 1, 1);
     tiny_ctx *ctx = t_ctx(target, 1);
     tiny_attention_params p;
     float y[2], o[1];
@@ -590,7 +661,8 @@ static void test_odd_rows(tiny_target target)
 {
     enum { N = 21 };
     tiny_ctx *ctx = t_ctx(target, 1);
-    float *a = t_rand(4 * N, .01f, 1), *y = t_guarded(4 * N), *g = t_rand(4 * N, -1, 1), *da = t_guarded(4 * N), ds[4], one[1] = { 1 }, out[1];
+    float *a = t_rand(4 * N, .01f, 1), *y = t_guarded(4 * N), *g = t_rand(4 * N, -1, 1), *da = t_guarded(4 * N), ds[4],
+          one[1] = { 1 }, out[1];
     int i, kind;
     for (kind = 0; kind < 3; kind++) {
         a[N + 3] = kind == 0 ? NAN : kind == 1 ? INFINITY : -INFINITY;
@@ -617,14 +689,18 @@ static void test_odd_rows(tiny_target target)
     T_PROOF("attention 5", "bad input: NaN row, n = 0, one element");
 }
 
-/* a query that sees nothing: zeros; hidden keys may hold anything; what is seen and infinite comes through from both kinds of weights; a NaN in a
- * score reaches its row and no other */
+/* a query that sees nothing: zeros; hidden keys may hold anything; what is seen and infinite comes through from both
+ * kinds of weights; a NaN in a score reaches its row and no other */
 static void odd_tiles(tiny_ctx *ctx, int NQ, int NK)
 {
     enum { D = 3, DV = 19 };
-    float *q = t_rand((size_t)(NQ * D), -1, 1), *k = t_rand((size_t)(NK * D), -1, 1), *v = t_rand((size_t)(NK * DV), -1, 1), *bias = t_guarded((size_t)(NQ * NK)), *o = t_guarded((size_t)(NQ * DV)), *want = t_guarded((size_t)(NQ * DV));
-    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, NQ, 1, D), tk = tiny_tensor_3d(k, TINY_F32, NK, 1, D), tv = tiny_tensor_3d(v, TINY_F32, NK, 1, DV);
-    tiny_tensor tb = tiny_tensor_2d(bias, TINY_F32, NQ, NK), to = tiny_tensor_3d(o, TINY_F32, NQ, 1, DV), tw = tiny_tensor_3d(want, TINY_F32, NQ, 1, DV);
+    float *q = t_rand((size_t)(NQ * D), -1, 1), *k = t_rand((size_t)(NK * D), -1, 1),
+          *v = t_rand((size_t)(NK * DV), -1, 1), *bias = t_guarded((size_t)(NQ * NK)),
+          *o = t_guarded((size_t)(NQ * DV)), *want = t_guarded((size_t)(NQ * DV));
+    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, NQ, 1, D), tk = tiny_tensor_3d(k, TINY_F32, NK, 1, D),
+                tv = tiny_tensor_3d(v, TINY_F32, NK, 1, DV);
+    tiny_tensor tb = tiny_tensor_2d(bias, TINY_F32, NQ, NK), to = tiny_tensor_3d(o, TINY_F32, NQ, 1, DV),
+                tw = tiny_tensor_3d(want, TINY_F32, NQ, 1, DV);
     tiny_attention_params p;
     tiny_op op;
     int i, kind;
@@ -637,7 +713,8 @@ static void odd_tiles(tiny_ctx *ctx, int NQ, int NK)
     op.out[0] = &tw;
     op.params = &p;
     for (kind = 0; kind < 3; kind++) {
-        for (i = 0; i < NQ * NK; i++) bias[i] = i / NK == 2 || i % NK == 3 || i % NK == 67 ? -INFINITY : i % NK == 20 ? 4.0f : 0.0f;
+        for (i = 0; i < NQ * NK; i++)
+            bias[i] = i / NK == 2 || i % NK == 3 || i % NK == 67 ? -INFINITY : i % NK == 20 ? 4.0f : 0.0f;
         v[3 * DV + 4] = INFINITY;
         v[67 * DV + 18] = NAN;
         v[20 * DV + 1] = kind == 1 ? INFINITY : 0.5f;           /* the largest weight */
@@ -649,7 +726,8 @@ static void odd_tiles(tiny_ctx *ctx, int NQ, int NK)
             const int row = i / DV;
             if (row == 2) T_TRUE(o[i] == 0.0f && want[i] == 0.0f);
             else if (kind == 2 && row == 4) T_TRUE(o[i] != o[i] && want[i] != want[i]);
-            else if (kind == 1 && (i % DV == 1 || i % DV == 2)) T_TRUE(o[i] == (i % DV == 1 ? INFINITY : -INFINITY) && want[i] == o[i]);
+            else if (kind == 1 && (i % DV == 1 || i % DV == 2))
+                T_TRUE(o[i] == (i % DV == 1 ? INFINITY : -INFINITY) && want[i] == o[i]);
             else if (!T_TRUE(o[i] == o[i]) || !T_CLOSE(o[i], want[i], 2e-6)) break;
         }
     }
@@ -670,13 +748,17 @@ static void test_refused(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 1);
     float x[12] = { .1f, .2f, .7f }, y[12], two[2] = { .5f, .5f }, nan1[1] = { NAN };
     double wide[1] = { .5 };
-    tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 1, 3), o = tiny_tensor_2d(y, TINY_F32, 1, 3), s2 = tiny_tensor_1d(two, TINY_F32, 2), sn = tiny_tensor_1d(nan1, TINY_F32, 1), s64 = tiny_tensor_1d(wide, TINY_F64, 1);
-    tiny_tensor none = tiny_tensor_nd(x, TINY_F32, 0, a.dim), h = tiny_tensor_1d(x, TINY_F16, 3), short_ = tiny_tensor_2d(two, TINY_F32, 1, 2), ds = tiny_tensor_2d(y + 6, TINY_F32, 1, 1);
+    tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 1, 3), o = tiny_tensor_2d(y, TINY_F32, 1, 3),
+                s2 = tiny_tensor_1d(two, TINY_F32, 2), sn = tiny_tensor_1d(nan1, TINY_F32, 1),
+                s64 = tiny_tensor_1d(wide, TINY_F64, 1);
+    tiny_tensor none = tiny_tensor_nd(x, TINY_F32, 0, a.dim), h = tiny_tensor_1d(x, TINY_F16, 3),
+                short_ = tiny_tensor_2d(two, TINY_F32, 1, 2), ds = tiny_tensor_2d(y + 6, TINY_F32, 1, 1);
     tiny_tensor q = tiny_tensor_3d(x, TINY_F32, 1, 1, 3), z = tiny_tensor_3d(y, TINY_F32, 1, 1, 3);
     tiny_attention_params p;
     tiny_twist_params w;
     tiny_op op;
-    T_STATUS(rows(ctx, x, y, 1, 3, -.1, .5), TINY_E_ARGUMENT, "twist: the threshold t is -0.1; it must be finite and at least 0");
+    T_STATUS(rows(ctx, x, y, 1, 3, -.1, .5), TINY_E_ARGUMENT,
+             "twist: the threshold t is -0.1; it must be finite and at least 0");
     T_STATUS(rows(ctx, x, y, 1, 3, (double)NAN, .5), TINY_E_ARGUMENT, "the threshold t is");
     T_STATUS(rows(ctx, x, y, 1, 3, (double)INFINITY, .5), TINY_E_ARGUMENT, "the threshold t is inf");
     T_STATUS(rows(ctx, x, y, 1, 3, .1, (double)NAN), TINY_E_NUMERIC, "twist: the factor s is");
@@ -691,9 +773,11 @@ static void test_refused(tiny_target target)
     T_STATUS(tiny_twist(ctx, &a, NULL, &w, NULL), TINY_E_ARGUMENT, NULL);
     T_OK(tiny_twist(ctx, &a, NULL, NULL, &o));      /* all zero: off */
     T_SAME(x, y, 3);
-    T_STATUS(tiny_twist_backward(ctx, &a, &short_, NULL, &w, &o, &ds), TINY_E_SHAPE, "twist_backward: dy is 1x2 f32, it must be as the weights: 1x3 f32");
+    T_STATUS(tiny_twist_backward(ctx, &a, &short_, NULL, &w, &o, &ds), TINY_E_SHAPE,
+             "twist_backward: dy is 1x2 f32, it must be as the weights: 1x3 f32");
     T_STATUS(tiny_twist_backward(ctx, &a, &a, &sn, &w, &o, &ds), TINY_E_NUMERIC, "twist_backward: the factor s is");
-    T_STATUS(tiny_twist_backward(ctx, &a, &a, NULL, &w, &o, &short_), TINY_E_SHAPE, "output 1 is 1x2 f32, it must be 1x1 f32");
+    T_STATUS(tiny_twist_backward(ctx, &a, &a, NULL, &w, &o, &short_), TINY_E_SHAPE,
+             "output 1 is 1x2 f32, it must be 1x1 f32");
     memset(&p, 0, sizeof p);
     p.twist_s = .5f;
     p.twist_t = -1;

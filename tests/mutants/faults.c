@@ -3,12 +3,13 @@
  *     faults pick SEED N FILE...      the N faults of this seed, a line each
  *     faults set SRC LINE OUT         writes the file that the line names, with its fault, to OUT
  *
- * A line has six fields with tabs between them: name, file (under SRC), text, text with the fault, tests, what it is. The text must stand
- * exactly once in the file.
+ * A line has six fields with tabs between them: name, file (under SRC), text, text with the fault, tests, what it is.
+ * The text must stand exactly once in the file.
  *
- * A fault changes one place of one line inside a function: a sign, a comparison, a constant by one, a factor, a clamp or check that is
- * dropped. Every line has one fault for a seed; a hash of the seed and the line ranks them, so that a change elsewhere in src/ leaves the choice
- * as it is. Which of them the compiler refuses or removes is found out by run.sh.                                                */
+ * A fault changes one place of one line inside a function: a sign, a comparison, a constant by one, a factor, a clamp
+ * or check that is dropped. Every line has one fault for a seed; a hash of the seed and the line ranks them, so that a
+ * change elsewhere in src/ leaves the choice as it is. Which of them the compiler refuses or removes is found out by
+ * run.sh. */
 #include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -77,11 +78,24 @@ typedef struct way { size_t at, n; const char *by, *what; } way;    /* n bytes a
 
 static size_t ways_of(const char *code, way *w, char spare[MAX_WAYS][24])
 {
-    static const struct { const char *from, *to, *what; } swap[] = {
-        { " + ", " - ", "sign" },            { " - ", " + ", "sign" },           { " += ", " -= ", "sign" },        { " -= ", " += ", "sign" },
-        { " < ", " <= ", "bound" },          { " <= ", " < ", "bound" },         { " > ", " >= ", "bound" },        { " >= ", " > ", "bound" },
-        { " == ", " != ", "comparison" },    { " != ", " == ", "comparison" },   { " && ", " || ", "condition" },   { " || ", " && ", "condition" },
-        { " * ", " + ", "stride" },          { " << ", " >> ", "shift" },        { " >> ", " << ", "shift" },       { "(!", "(", "condition" },
+    static const struct { const char *from, *to, *what;
+    } swap[] = {
+        { " + ", " - ", "sign" },
+        { " - ", " + ", "sign" },
+        { " += ", " -= ", "sign" },
+        { " -= ", " += ", "sign" },
+        { " < ", " <= ", "bound" },
+        { " <= ", " < ", "bound" },
+        { " > ", " >= ", "bound" },
+        { " >= ", " > ", "bound" },
+        { " == ", " != ", "comparison" },
+        { " != ", " == ", "comparison" },
+        { " && ", " || ", "condition" },
+        { " || ", " && ", "condition" },
+        { " * ", " + ", "stride" },
+        { " << ", " >> ", "shift" },
+        { " >> ", " << ", "shift" },
+        { "(!", "(", "condition" },
         { " ? ", " && 0 ? ", "dropped case" },
     };
     size_t n = 0, i, k;
@@ -145,17 +159,21 @@ static void pick(const char *seed, size_t most, int n_files, char **file)
             prose = in_comment;
             blank(code, &in_comment);
             /* inside a function, by its indentation; no directive, table, assertion, generator of cases or message */
-            if (prose || lead < 4 || strchr(line, '\t') || code[lead] == '#' || strstr(code, "static ") || strstr(code, "TINY_ASSERT") || strstr(code, "tiny_case_") || strstr(code, "(void)snprintf")) continue;
+            if (prose || lead < 4 || strchr(line, '\t') || code[lead] == '#' || strstr(code, "static ") ||
+                strstr(code, "TINY_ASSERT") || strstr(code, "tiny_case_") || strstr(code, "(void)snprintf"))
+                continue;
             n_ways = ways_of(code, w, spare);
             if (!n_ways || (strstr(text, line + lead) != at + lead) || strstr(at + lead + 1, line + lead)) continue;
             h = hash(hash(hash(UINT64_C(14695981039346656037), seed), name), line + lead);
             it = &w[h % n_ways];
-            (void)snprintf(bad, sizeof bad, "%.*s%s%s", (int)(it->at - lead), line + lead, it->by, line + it->at + it->n);
+            (void)snprintf(bad, sizeof bad, "%.*s%s%s", (int)(it->at - lead), line + lead, it->by,
+                           line + it->at + it->n);
             (void)snprintf(id, sizeof id, "r%06x", (unsigned)(hash(h, "name") >> 40));
             if (n_faults == MAX_FAULTS) die("too many lines", NULL);
             faults[n_faults].line = (char *)malloc(2 * MAX_LINE + 400);
             if (!faults[n_faults].line) die("out of memory", NULL);
-            (void)snprintf(faults[n_faults].line, 2 * MAX_LINE + 400, "%s\t%s\t%s\t%s\t-\t%s", id, name, line + lead, bad, it->what);
+            (void)snprintf(faults[n_faults].line, 2 * MAX_LINE + 400, "%s\t%s\t%s\t%s\t-\t%s", id, name, line + lead,
+                           bad, it->what);
             faults[n_faults++].rank = hash(h, "rank");
         }
         free(text);
@@ -181,9 +199,12 @@ static void set(const char *src, const char *line, const char *out)
     (void)snprintf(path, sizeof path, "%s/%s", src, field[1]);
     text = read_whole(path);
     place = strstr(text, field[2]);
-    if (!place || strstr(place + 1, field[2])) die(place ? "stands more than once in the file" : "does not stand in the file", field[2]);
+    if (!place || strstr(place + 1, field[2]))
+        die(place ? "stands more than once in the file" : "does not stand in the file", field[2]);
     f = fopen(out, "wb");
-    if (!f || fwrite(text, 1, (size_t)(place - text), f) != (size_t)(place - text) || fputs(field[3], f) < 0 || fputs(place + strlen(field[2]), f) < 0 || fclose(f)) die("cannot be written", out);
+    if (!f || fwrite(text, 1, (size_t)(place - text), f) != (size_t)(place - text) || fputs(field[3], f) < 0 ||
+        fputs(place + strlen(field[2]), f) < 0 || fclose(f))
+        die("cannot be written", out);
     free(text);
     free(copy);
 }

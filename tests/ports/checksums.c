@@ -1,13 +1,15 @@
 /* tests/ports/checksums.c - the same bits everywhere: one checksum for each operation's reference
  *
  *     checksums [SEED]                prints "operation seed checksum" lines, then "OK n"
- *     checksums --run [FOLDER]        the same, a line for each model of a folder with an index.tsv (the oracle's), and the
- *                                     conformance kit over every SIMD target this machine has
+ *     checksums --run [FOLDER]        the same, a line for each model of a folder with an index.tsv (the oracle's), and
+ *                                     the conformance kit over every SIMD target this machine has
  *     checksums --models FOLDER       no kit
  *
- * For each row of the table the conformance kit makes eight cases (shapes, values, specials) and hands out the answer of
- * the reference: FNV-1a, 64 bits, over the elements in index order as little-endian bytes, every NaN as one and the same.
- * What is not in the table and promises the same bits (random numbers; weights rounded, packed and trained) has lines of
+ * For each row of the table the conformance kit makes eight cases (shapes, values, specials) and hands out the answer
+ * of the reference: FNV-1a, 64 bits, over the elements in index order as little-endian bytes, every NaN as one and the
+ * same.
+ * What is not in the table and promises the same bits (random numbers; weights rounded, packed and trained) has lines
+ * of
  * its own.                                                                                                           */
 #ifdef PORT_IMPLEMENTATION
 #define TINYLLM_ALL
@@ -144,7 +146,8 @@ static int print_random(uint64_t seed)
 static void say_failure(void *user, const tiny_conform_row *r)
 {
     (void)user;
-    if (r->n_failed) fprintf(stderr, "%s: %d of %d failed; %s\n", r->row->name, r->n_failed, r->n_cases, r->first_failure);
+    if (r->n_failed)
+        fprintf(stderr, "%s: %d of %d failed; %s\n", r->row->name, r->n_failed, r->n_cases, r->first_failure);
 }
 
 /* Every SIMD target against the reference: 0 when all agree within their bounds. */

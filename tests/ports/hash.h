@@ -14,7 +14,8 @@ static void hash_bits(uint64_t bits, int n_bytes)       /* little-endian */
 }
 static int print_line(const char *name, uint64_t seed)
 {
-    printf("%s %lu %08lx%08lx\n", name, (unsigned long)seed, (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
+    printf("%s %lu %08lx%08lx\n", name, (unsigned long)seed, (unsigned long)(hash >> 32),
+           (unsigned long)(hash & 0xffffffffu));
     return 1;
 }
 

@@ -1,4 +1,5 @@
-/* tests/ports/models.c - the same bits everywhere, for whole models: the reference's answers to the token rows of an oracle */
+/* tests/ports/models.c - the same bits everywhere, for whole models: the reference's answers to the token rows of an
+ * oracle */
 #include "tinyllm.h"
 #include "hash.h"
 #include <stdlib.h>
@@ -10,12 +11,14 @@ static int read_tokens(const char *text, int32_t *out, int most)
 {
     int n = 0;
     char *end;
-    for (; *text >= '0' && *text <= '9' && n < most; text = *end == ',' ? end + 1 : end) out[n++] = (int32_t)strtol(text, &end, 10);
+    for (; *text >= '0' && *text <= '9' && n < most; text = *end == ',' ? end + 1 : end)
+        out[n++] = (int32_t)strtol(text, &end, 10);
     return n;
 }
 
 /* rows * n_out numbers, or what an encoder says of each token */
-static tiny_status answer(tllm_state *state, const tllm_about *about, const int32_t *tokens, int n, const int32_t *decoder, int n_decoder, float *out)
+static tiny_status answer(tllm_state *state, const tllm_about *about, const int32_t *tokens, int n,
+                          const int32_t *decoder, int n_decoder, float *out)
 {
     tiny_status st;
     if (about->is_encoder || about->output != TLLM_LOGITS) return tllm_forward_all(state, tokens, n, out);

@@ -1,4 +1,5 @@
-/* tests/ports/procedures.c - the same bits everywhere, for what is no row of the table: weights rounded, packed and trained by the reference */
+/* tests/ports/procedures.c - the same bits everywhere, for what is no row of the table: weights rounded, packed and
+ * trained by the reference */
 #include "tinyllm.h"
 #include "hash.h"
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static void hash_older(const void *box, size_t n)
     uint32_t c = 0xffffffffu;
     size_t i;
     int k;
-    for (i = 0; i < 12 + n; i++) for (c ^= i < 12 ? head[i] : body[i - 12], k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
+    for (i = 0; i < 12 + n; i++)
+        for (c ^= i < 12 ? head[i] : body[i - 12], k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
     hash_bytes(head, 12);
     hash_bytes(body, n);
     for (c = ~c, i = 0; i < 4; i++, c >>= 8) {
@@ -53,7 +55,8 @@ static void fill(tiny_rng *r, float *w, float *x)
     tiny_rng_fill_normal(r, w, ROWS * WIDE);
     tiny_rng_fill_normal(r, x, TOKENS * WIDE);
     for (t = 0; t < TOKENS; t++)
-        for (i = 1; i < WIDE; i++) x[t * WIDE + i] = 0.5f * x[t * WIDE + i - 1] + x[t * WIDE + i] * (i % 50 ? 1.0f : 8.0f);
+        for (i = 1; i < WIDE; i++)
+            x[t * WIDE + i] = 0.5f * x[t * WIDE + i - 1] + x[t * WIDE + i] * (i % 50 ? 1.0f : 8.0f);
 }
 
 static tiny_status round_weights(tiny_ctx *ctx, const tllm_plain_desc *desc, const float *w, const tiny_tensor *h)
@@ -81,7 +84,8 @@ static tiny_status round_weights(tiny_ctx *ctx, const tllm_plain_desc *desc, con
 
 static tiny_status rounded(tiny_ctx *ctx, uint64_t seed, const float *w, const tiny_tensor *h, int *n)
 {
-    static const int format[] = { TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q5_1, TLLM_FORMAT_Q4_K, TLLM_FORMAT_Q6_K };
+    static const int format[] = { TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q5_1, TLLM_FORMAT_Q4_K,
+                                  TLLM_FORMAT_Q6_K };
     static unsigned char blocks[ROWS * WIDE * 2];
     tllm_plain_desc desc;
     tiny_status st = TINY_OK;
@@ -232,7 +236,8 @@ static tiny_status counted(tiny_ctx *ctx, uint64_t seed, int *n)
 {
     static int8_t a[ROWS * 40], b[40 * 36];
     static int32_t c[ROWS * 36];
-    const tiny_tensor ta = tiny_tensor_2d(a, TINY_I8, ROWS, 40), tb = tiny_tensor_2d(b, TINY_I8, 40, 36), tc = tiny_tensor_2d(c, TINY_I32, ROWS, 36);
+    const tiny_tensor ta = tiny_tensor_2d(a, TINY_I8, ROWS, 40), tb = tiny_tensor_2d(b, TINY_I8, 40, 36),
+                      tc = tiny_tensor_2d(c, TINY_I32, ROWS, 36);
     const tllm_bw_unit *unit;
     tllm_bw_design design;
     tllm_bw_stats stats;

@@ -1,6 +1,7 @@
-/* tests/units/chat.h - what unit.c does under TINYLLM_ONLY_CHAT and TINYLLM_NO_TEMPLATES: a text is continued, talks get their forms, and what is
- * left out is refused */
-static const char *unit_form(tiny_ctx *ctx, const char *source, size_t n_source, const tllm_chat_message *talk, size_t n_talk, int prompt, char *room, size_t n_room)
+/* tests/units/chat.h - what unit.c does under TINYLLM_ONLY_CHAT and TINYLLM_NO_TEMPLATES: a text is continued, talks
+ * get their forms, and what is left out is refused */
+static const char *unit_form(tiny_ctx *ctx, const char *source, size_t n_source, const tllm_chat_message *talk,
+                             size_t n_talk, int prompt, char *room, size_t n_room)
 {
     tllm_template_values v;
     tllm_template *t = NULL;
@@ -22,23 +23,54 @@ static const char *unit_form(tiny_ctx *ctx, const char *source, size_t n_source,
     return room;
 }
 
-/* The forms against what Python's jinja2 made of the templates themselves, tests/golden/chat-templates.txt: 1 where each known talk is equal and
- * each template of another form is refused. Zephyr and names before lines have no template there; they are written out by hand below. */
+/* The forms against what Python's jinja2 made of the templates themselves, tests/golden/chat-templates.txt: 1 where
+ * each known talk is equal and each template of another form is refused. Zephyr and names before lines have no template
+ * there; they are written out by hand below. */
 static int unit_golden(tiny_ctx *ctx)
 {
-    static const tllm_chat_message one[] = { { "user", "Hello", 0 } }, turns[] = { { "user", "Grüße, 東京 🙂", 0 }, { "assistant", "\n\nHi\n", 0 } },
-        four[] = { { "system", " Be brief.\n", 0 }, { "user", "  What is 2+2? ", 0 }, { "assistant", "<think>\nEasy.\n</think>\n\n4", 0 }, { "user", "And 3+3?\n", 0 } };
-    static const struct { const char *key; const tllm_chat_message *talk; size_t n; int prompt; } talks[] = { { "one", one, 1, 1 }, { "system", four, 4, 1 }, { "turns", turns, 2, 0 } };
-    static const struct { const char *name, *from; } known[] = {    /* from: equal from there on; "": not compared */
-        { "chatml/system", NULL }, { "qwen2.5/system", NULL }, { "qwen3/one", NULL }, { "llama2/one", NULL }, { "llama2/system", NULL }, { "llama2/turns", NULL },
-        { "gemma/one", NULL }, { "gemma/turns", NULL }, { "gemma3/one", NULL }, { "gemma3/system", NULL }, { "gemma3/turns", NULL },
-        { "phi3/one", NULL }, { "phi3/system", NULL }, { "phi3/turns", NULL },
+    static const tllm_chat_message one[] = { { "user", "Hello", 0 } },
+                                   turns[] = { { "user", "Grüße, 東京 🙂", 0 }, { "assistant", "\n\nHi\n", 0 } },
+                                   four[] = { { "system", " Be brief.\n", 0 },
+                                              { "user", "  What is 2+2? ", 0 },
+                                              { "assistant", "<think>\nEasy.\n</think>\n\n4", 0 },
+                                              { "user", "And 3+3?\n", 0 } };
+    static const struct {
+        const char *key;
+        const tllm_chat_message *talk;
+        size_t n;
+        int prompt;
+    } talks[] = { { "one", one, 1, 1 }, { "system", four, 4, 1 }, { "turns", turns, 2, 0 } };
+    static const struct { const char *name, *from;
+    } known[] = {
+        /* from: equal from there on; "": not compared */
+        { "chatml/system", NULL },
+        { "qwen2.5/system", NULL },
+        { "qwen3/one", NULL },
+        { "llama2/one", NULL },
+        { "llama2/system", NULL },
+        { "llama2/turns", NULL },
+        { "gemma/one", NULL },
+        { "gemma/turns", NULL },
+        { "gemma3/one", NULL },
+        { "gemma3/system", NULL },
+        { "gemma3/turns", NULL },
+        { "phi3/one", NULL },
+        { "phi3/system", NULL },
+        { "phi3/turns", NULL },
         /* these write a system message of their own in front, or a date into the one that is there */
-        { "chatml/one", "<|im_start|>user" }, { "chatml/turns", "<|im_start|>user" }, { "qwen2.5/one", "<|im_start|>user" }, { "qwen2.5/turns", "<|im_start|>user" },
-        { "llama3/one", "<|start_header_id|>user" }, { "llama3/system", "<|start_header_id|>user" }, { "llama3/turns", "<|start_header_id|>user" },
-        { "gemma/system", "" },                                 /* refuses what Gemma 3 takes */
-        { "qwen3/system", "" }, { "qwen3/turns", "" },          /* take thoughts out of answers, and write empty ones */
-        { "smollm3/one", "" }, { "smollm3/system", "" }, { "smollm3/turns", "" }    /* ask for no answer */
+        { "chatml/one", "<|im_start|>user" },
+        { "chatml/turns", "<|im_start|>user" },
+        { "qwen2.5/one", "<|im_start|>user" },
+        { "qwen2.5/turns", "<|im_start|>user" },
+        { "llama3/one", "<|start_header_id|>user" },
+        { "llama3/system", "<|start_header_id|>user" },
+        { "llama3/turns", "<|start_header_id|>user" },
+        { "gemma/system", "" }, /* refuses what Gemma 3 takes */
+        { "qwen3/system", "" },
+        { "qwen3/turns", "" }, /* take thoughts out of answers, and write empty ones */
+        { "smollm3/one", "" },
+        { "smollm3/system", "" },
+        { "smollm3/turns", "" } /* ask for no answer */
     };
     static char golden[1 << 17];
     FILE *f = fopen("tests/golden/chat-templates.txt", "rb");
@@ -75,7 +107,9 @@ static int unit_golden(tiny_ctx *ctx)
                 made = strstr(made, known[i].from);
                 want = strstr(want, known[i].from);
             }
-            if (made && want && want < at && (size_t)(at - 1 - want) == strlen(made) && !memcmp(made, want, strlen(made))) continue;
+            if (made && want && want < at && (size_t)(at - 1 - want) == strlen(made) &&
+                !memcmp(made, want, strlen(made)))
+                continue;
         }
         printf("chat form of %s: %s\n", name, made ? made : "other");
         return 0;
@@ -96,17 +130,33 @@ int UNIT(void)
 {
     /* written out by hand, from what the publishers of these models say of their forms */
     static const char *const forms[][2] = {
-        { "<|im_start|>", "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n<|im_start|>assistant\nYes?<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n" },
-        { "{{ bos_token }}<|start_header_id|>", "<s><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
-          "<|start_header_id|>assistant<|end_header_id|>\n\nYes?<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nWhy?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n" },
-        { "{{ bos_token }}<start_of_turn>", "<s><start_of_turn>user\nBe brief.\n\nHi<end_of_turn>\n<start_of_turn>model\nYes?<end_of_turn>\n<start_of_turn>user\nWhy?<end_of_turn>\n<start_of_turn>model\n" },
-        { "<|assistant|>\\n <|end|>\\n", "<|system|>\nBe brief.<|end|>\n<|user|>\n Hi <|end|>\n<|assistant|>\nYes?<|end|>\n<|user|>\nWhy?<|end|>\n<|assistant|>\n" },
-        { "'<|user|>\\n' + message['content'] + eos_token <|assistant|>", "<|system|>\nBe brief.</s>\n<|user|>\n Hi </s>\n<|assistant|>\nYes?</s>\n<|user|>\nWhy?</s>\n<|assistant|>\n" },
+        { "<|im_start|>", "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n Hi "
+                          "<|im_end|>\n<|im_start|>assistant\nYes?<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n<|im_"
+                          "start|>assistant\n" },
+        { "{{ bos_token }}<|start_header_id|>",
+          "<s><|start_header_id|>system<|end_header_id|>\n\nBe "
+          "brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+          "<|start_header_id|>assistant<|end_header_id|>\n\nYes?<|eot_id|><|start_header_id|>user<|end_header_id|>"
+          "\n\nWhy?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n" },
+        { "{{ bos_token }}<start_of_turn>", "<s><start_of_turn>user\nBe "
+                                            "brief.\n\nHi<end_of_turn>\n<start_of_turn>model\nYes?<end_of_turn>\n<"
+                                            "start_of_turn>user\nWhy?<end_of_turn>\n<start_of_turn>model\n" },
+        { "<|assistant|>\\n <|end|>\\n",
+          "<|system|>\nBe brief.<|end|>\n<|user|>\n Hi "
+          "<|end|>\n<|assistant|>\nYes?<|end|>\n<|user|>\nWhy?<|end|>\n<|assistant|>\n" },
+        { "'<|user|>\\n' + message['content'] + eos_token <|assistant|>",
+          "<|system|>\nBe brief.</s>\n<|user|>\n Hi "
+          "</s>\n<|assistant|>\nYes?</s>\n<|user|>\nWhy?</s>\n<|assistant|>\n" },
         { "[INST] <<SYS>>", "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\n Hi [/INST] Yes? </s><s>[INST] Why? [/INST]" },
         { "{{ m.role }}: {{ m.content }}", "system: Be brief.\nuser:  Hi \nassistant: Yes?\nuser: Why?\nassistant:" },
-        { "<|im_start|>user<|im_sep|>", "refused" }, { "[INST]", "refused" }, { "<|assistant|>", "refused" }, { "{{ something else }}", "refused" }
+        { "<|im_start|>user<|im_sep|>", "refused" },
+        { "[INST]", "refused" },
+        { "<|assistant|>", "refused" },
+        { "{{ something else }}", "refused" }
     };
-    const tllm_chat_message talk[4] = { { "system", "Be brief.", 0 }, { "user", " Hi ", 0 }, { "assistant", "Yes?", 0 }, { "user", "Why?", 0 } };
+    const tllm_chat_message talk[4] = {
+        { "system", "Be brief.", 0 }, { "user", " Hi ", 0 }, { "assistant", "Yes?", 0 }, { "user", "Why?", 0 }
+    };
     char room[1024];
     float x[2] = { 1, 2 };
     tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, 2);
@@ -131,7 +181,9 @@ int UNIT(void)
             bad = 3;
         }
     if (!unit_golden(ctx)) bad = 11;
-    if (tiny_add(ctx, &tx, &tx, &tx) != TINY_E_UNSUPPORTED || tiny_softmax(ctx, &tx, NULL, &tx) == TINY_OK || tiny_record_start(ctx, &recording) != TINY_E_UNSUPPORTED) bad = 4;
+    if (tiny_add(ctx, &tx, &tx, &tx) != TINY_E_UNSUPPORTED || tiny_softmax(ctx, &tx, NULL, &tx) == TINY_OK ||
+        tiny_record_start(ctx, &recording) != TINY_E_UNSUPPORTED)
+        bad = 4;
     memset(&op, 0, sizeof op);
     op.kind = TINY_OP_MATMUL;
     op.in[0] = op.in[1] = &tx;

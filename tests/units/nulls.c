@@ -1,8 +1,10 @@
 /* tests/units/nulls.c - calls every public function with NULL; nulls.sh writes the calls from the declarations
  *
- * A function is called with nothing at all, with nothing but its context, and with everything but one of its pointers; numbers
- * are 0, then 1. A pointer that is given points at zeros, or at a true object where the type is opaque and t_handle can make one.
- * Each function runs in a process of its own, and when that dies, each of its calls again in one: what crashes is named. */
+ * A function is called with nothing at all, with nothing but its context, and with everything but one of its pointers;
+ * numbers are 0, then 1. A pointer that is given points at zeros, or at a true object where the type is opaque and
+ * t_handle can make one.
+ * Each function runs in a process of its own, and when that dies, each of its calls again in one: what crashes is
+ * named. */
 #define _DEFAULT_SOURCE 1
 #include T_HEADER
 #include <stdio.h>
@@ -17,7 +19,8 @@ typedef struct t_public { const char *name; void (*call)(void); int n_pointers, 
 typedef struct t_opener { const char *type; void *(*open)(void); } t_opener;
 
 enum { T_NONE = -1, T_ONLY_FIRST = -2 };
-static int t_left, t_number, t_has_ctx;     /* which pointer is NULL, or T_NONE: all, T_ONLY_FIRST: all but the first; what numbers are */
+/* which pointer is NULL, or T_NONE: all, T_ONLY_FIRST: all but the first; what numbers are */
+static int t_left, t_number, t_has_ctx;
 static tiny_ctx *t_ctx;
 static const char *t_wrong;
 static FILE *t_out;                         /* of a child: the output of its parent */
@@ -93,7 +96,10 @@ static void *t_handle(const char *type)
         if (!strcmp(type, "tllm_model")) return (void *)(uintptr_t)tllm_session_model(s);
         if (!strcmp(type, "tllm_vocab")) return (void *)(uintptr_t)tllm_session_vocab(s);
         if (!strcmp(type, "tllm_gguf")) return (void *)(uintptr_t)tllm_session_file(s);
-        if (!strcmp(type, "tllm_sampler")) { t_must(tllm_sampler_open(t_ctx, &greedy, 1, 4, 0, &sampler)); return sampler; }
+        if (!strcmp(type, "tllm_sampler")) {
+            t_must(tllm_sampler_open(t_ctx, &greedy, 1, 4, 0, &sampler));
+            return sampler;
+        }
         if (!strcmp(type, "tllm_stop")) { t_must(tllm_stop_open(t_ctx, NULL, 0, &stop)); return stop; }
         if (!strcmp(type, "tllm_calib")) { t_must(tllm_calib_open(t_ctx, 4, 0, &calib)); return calib; }
     }
@@ -113,7 +119,8 @@ static void t_status(tiny_status st)
     t_answer = st;
     if ((unsigned)st >= (unsigned)TINY_STATUS_COUNT) t_wrong = "answers no status";
     else if (!st && t_left == T_NONE) t_wrong = "answers that all is well";
-    else if (st && t_has_ctx && t_gives(0) && tiny_ctx_status(t_ctx) != st) t_wrong = "leaves no sentence in the context";
+    else if (st && t_has_ctx && t_gives(0) && tiny_ctx_status(t_ctx) != st)
+        t_wrong = "leaves no sentence in the context";
 }
 
 #include T_CALLS
@@ -147,7 +154,9 @@ static const char *t_text(char *text, size_t n, const t_public *f, int way)
 {
     (void)t_way(f, way);
     if (t_left >= 0) (void)snprintf(text, n, "pointer %d is NULL, numbers are %d", t_left + 1, t_number);
-    else (void)snprintf(text, n, "%s, numbers are %d", t_left == T_NONE ? "all pointers are NULL" : "all pointers but the first are NULL", t_number);
+    else
+        (void)snprintf(text, n, "%s, numbers are %d",
+                       t_left == T_NONE ? "all pointers are NULL" : "all pointers but the first are NULL", t_number);
     return text;
 }
 
@@ -172,7 +181,9 @@ static int t_child(const t_public *f, int from, int to, int tells)
         alarm(t_long(f->name) ? 1 : 20);
         /* numbers are descriptors too: 0, 1 and 2 are nobody's */
         t_out = fdopen(dup(1), "w");
-        if (!freopen("/dev/null", "r", stdin) || !freopen("/dev/null", "w", stdout) || (!getenv("T_SAYS") && !freopen("/dev/null", "w", stderr))) _exit(2);
+        if (!freopen("/dev/null", "r", stdin) || !freopen("/dev/null", "w", stdout) ||
+            (!getenv("T_SAYS") && !freopen("/dev/null", "w", stderr)))
+            _exit(2);
         for (way = from; way < to && t_way(f, way); way++) {
             if (tiny_ctx_open(&d, &t_ctx)) _exit(2);
             t_wrong = NULL;
@@ -189,7 +200,9 @@ static int t_child(const t_public *f, int from, int to, int tells)
     (void)waitpid(child, &status, 0);
     if (tells && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM && t_long(f->name)) return 0;
     if (tells && status && !(WIFEXITED(status) && WEXITSTATUS(status) == 3))
-        printf("    %s %s: %s\n", f->name, WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "does not come back" : "crashes", t_text(text, sizeof text, f, from));
+        printf("    %s %s: %s\n", f->name,
+               WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "does not come back" : "crashes",
+               t_text(text, sizeof text, f, from));
     fflush(stdout);
     return status;
 }

@@ -33,7 +33,8 @@
 #elif defined UNIT_LATE
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
-#elif defined SHAPE_g || defined SHAPE_lg || defined SHAPE_Lg || defined SHAPE_gl || defined SHAPE_gL || defined SHAPE_Lgl
+#elif defined SHAPE_g || defined SHAPE_lg || defined SHAPE_Lg || defined SHAPE_gl || defined SHAPE_gL || \
+    defined SHAPE_Lgl
 #include "tinygnn.h"
 #endif
 
@@ -46,7 +47,8 @@
 #include "tinyllm.h"
 #endif
 
-#if defined SHAPE_l || defined SHAPE_L || defined SHAPE_lL || defined SHAPE_gl || defined SHAPE_Gl || defined SHAPE_gL || defined SHAPE_GL || defined SHAPE_Lgl   /* tinyllm.h came last */
+#if defined SHAPE_l || defined SHAPE_L || defined SHAPE_lL || defined SHAPE_gl || defined SHAPE_Gl || \
+    defined SHAPE_gL || defined SHAPE_GL || defined SHAPE_Lgl /* tinyllm.h came last */
 #define UNIT_ENDS_IN_LLM
 #endif
 
@@ -83,7 +85,8 @@ static int unit_knows(const char *name, int kind)
 static int unit_mixes(tiny_ctx *ctx)
 {
     float x[2] = { 1, 10 }, w[4] = { 1, 2, 3, 4 }, y[2] = { 0, 0 };
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 2), tw = tiny_tensor_2d(w, TINY_F32, 2, 2), ty = tiny_tensor_2d(y, TINY_F32, 1, 2);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 2), tw = tiny_tensor_2d(w, TINY_F32, 2, 2),
+                ty = tiny_tensor_2d(y, TINY_F32, 1, 2);
     tiny_op op;
     memset(&op, 0, sizeof op);
     op.kind = TLLM_OP_MIX_ROWS;
@@ -98,7 +101,8 @@ static int unit_mixes(tiny_ctx *ctx)
 int UNIT(void)
 {
     float a[5] = { 1, 2, 3, 4, 5 }, b[5] = { 10, 20, 30, 40, 50 }, y[5] = { 0, 0, 0, 0, 0 };
-    tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, 5), tb = tiny_tensor_1d(b, TINY_F32, 5), ty = tiny_tensor_1d(y, TINY_F32, 5);
+    tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, 5), tb = tiny_tensor_1d(b, TINY_F32, 5),
+                ty = tiny_tensor_1d(y, TINY_F32, 5);
     const tiny_op_row *row = tiny_op_find("add");
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
@@ -133,9 +137,10 @@ int UNIT(void)
     if (!bad && (!tiny_op_find("fft") || !tiny_op_find("spmm"))) bad = 8;
 #endif
     for (i = 0; tiny_op_at((size_t)i); i++) {}
-    if (!bad && (tiny_op_at((size_t)i - 1) == NULL || !tiny_op_find("rope") || !tiny_op_find("attention") || i < 30)) bad = 9;
-    /* each header knows its own operations, and the second implementation of a unit those of both; the kind alone runs one.
-     * a2q is of the LAB: a graph program that did not ask for it does not have it */
+    if (!bad && (tiny_op_at((size_t)i - 1) == NULL || !tiny_op_find("rope") || !tiny_op_find("attention") || i < 30))
+        bad = 9;
+        /* each header knows its own operations, and the second implementation of a unit those of both; the kind alone
+         * runs one. a2q is of the LAB: a graph program that did not ask for it does not have it */
 #ifdef UNIT_ENDS_IN_LLM
     if (!bad && !unit_knows("mix_rows", TLLM_OP_MIX_ROWS)) bad = 12;
     if (!bad && !unit_mixes(ctx)) bad = 13;
@@ -151,17 +156,22 @@ int UNIT(void)
     if (!bad && unit_knows("mix_rows", 1004) && unit_knows("a2q", 2001)) bad = 16;
 #endif
     op.kind = 2999;
-    if (!bad && (tiny_run(ctx, &op) != TINY_E_ARGUMENT || tiny_op_row_of(2999) || tiny_op_row_of(1000) || tiny_op_row_of(TINY_OP_BASE_GNN))) bad = 17;
+    if (!bad && (tiny_run(ctx, &op) != TINY_E_ARGUMENT || tiny_op_row_of(2999) || tiny_op_row_of(1000) ||
+                 tiny_op_row_of(TINY_OP_BASE_GNN)))
+        bad = 17;
 #if defined TINYI_FORMAT_H && (defined TINY_ONLY_MODELS || defined TINYLLM_NO_FLASH)
     if (!bad && (tiny_op_find("flash_matmul") || tiny_op_row_of(TLLM_OP_FLASH_MATMUL))) bad = 18;
 #endif
 #ifdef TINYI_FORMAT_H
 #ifdef TINYLLM_FEW_FORMATS
-    if (!bad && (tllm_format_by_name("Q5_K") || tllm_format_of(TLLM_FORMAT_IQ2_S) || !tllm_format_by_name("Q6_K"))) bad = 10;
+    if (!bad && (tllm_format_by_name("Q5_K") || tllm_format_of(TLLM_FORMAT_IQ2_S) || !tllm_format_by_name("Q6_K")))
+        bad = 10;
 #else
-    if (!bad && (!tllm_format_by_name("Q5_K") || !tllm_format_of(TLLM_FORMAT_IQ2_S) || !tllm_format_by_name("Q6_K"))) bad = 10;
+    if (!bad && (!tllm_format_by_name("Q5_K") || !tllm_format_of(TLLM_FORMAT_IQ2_S) || !tllm_format_by_name("Q6_K")))
+        bad = 10;
 #endif
-#if (defined UNIT_ALL || defined TINY_WITH_CONFORM) && !defined TINY_NO_CONFORM    /* the kit asks for formats that are there only, and can be packed */
+#if (defined UNIT_ALL || defined TINY_WITH_CONFORM) && \
+    !defined TINY_NO_CONFORM /* the kit asks for formats that are there only, and can be packed */
     {
         const tiny_op_row *rows[2] = { NULL, NULL };
         tiny_conform_desc kit;

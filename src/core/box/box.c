@@ -104,23 +104,25 @@ tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called,
     if (tinyi_rd_u32(&at, &align) && align != TINYI_BOX_ALIGN)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", path, (unsigned long)align,
                           TINYI_BOX_VERSION, TINYI_BOX_ALIGN);
-    if (at.left < TINYI_BOX_END) return tinyi_fail(ctx, TINY_E_FORMAT,
-                                                   "%s: cut off: it has %zu bytes, an empty one %d", path, n, TINYI_BOX_HEAD + TINYI_BOX_END);
+    if (at.left < TINYI_BOX_END)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: it has %zu bytes, an empty one %d", path, n,
+                          TINYI_BOX_HEAD + TINYI_BOX_END);
     at.left -= TINYI_BOX_END;
     end = tinyi_cursor_make(at.at + at.left, TINYI_BOX_END);
     (void)tinyi_rd_bytes(&end, 8, &p);
     (void)tinyi_rd_u64(&end, n_sections);
     (void)tinyi_rd_u64(&end, &n_bytes);
     (void)tinyi_rd_u64(&end, &hash);
-    if (memcmp(p, tinyi_box_end_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT,
-                                                             "%s: damaged or cut: its %zu bytes do not end as those of a box", path, n);
+    if (memcmp(p, tinyi_box_end_magic, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: its %zu bytes do not end as those of a box", path,
+                          n);
     if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu",
                                                   path, (unsigned long long)n_bytes, n);
     is = no_checksum ? hash : tinyi_hash_of(bytes, n - 8);
     if (is != hash)
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: damaged or cut: the checksum of its %zu bytes is %016llx, and it says %016llx", path, n, (unsigned long long)is,
-                          (unsigned long long)hash);
+                          "%s: damaged or cut: the checksum of its %zu bytes is %016llx, and it says %016llx", path, n,
+                          (unsigned long long)is, (unsigned long long)hash);
     *inside = at;
     return TINY_OK;
 }
@@ -246,7 +248,8 @@ tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kin
                                                (unsigned long long)n_sections);
         *body = tinyi_cursor_make(p + TINYI_BOX_FRONT, n_body);
     }
-    if (body->left < kind->least) return tinyi_fail(ctx, TINY_E_FORMAT,
-                                                    "%s: cut off: a body of %zu bytes; the shortest has %zu", where, body->left, kind->least);
+    if (body->left < kind->least)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: a body of %zu bytes; the shortest has %zu", where,
+                          body->left, kind->least);
     return TINY_OK;
 }

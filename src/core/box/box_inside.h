@@ -65,7 +65,8 @@ typedef struct tinyi_box_kind {
     const char *magic;                      /* 8 bytes at the start of the older form, a u32 version after them */
     int old_version;                        /* 0: its reader looks */
     int old_skip;                           /* bytes before its body: 12, or 0 */
-    int old_sum;                            /* bytes of its checksum at the end: 4 CRC-32, 8 XXH64, 0: its reader looks */
+    /* bytes of its checksum at the end: 4 CRC-32, 8 XXH64, 0: its reader looks */
+    int old_sum;
     size_t least;                           /* bytes of a body */
 } tinyi_box_kind;
 
@@ -79,7 +80,8 @@ TINYI_FN void tinyi_box_end(uint64_t n_sections, uint64_t n_bytes, const tinyi_h
                             unsigned char end[TINYI_BOX_END]);
 /* The box around a body that stands at box + TINYI_BOX_FRONT; TINYI_BOX_BYTES of room. */
 TINYI_FN void tinyi_box_seal(const tinyi_box_kind *kind, unsigned char *box, size_t n_body);
-/* The same into a file: the body follows by tinyi_box_add, then tinyi_box_done, which abandons where st is a failure. */
+/* The same into a file: the body follows by tinyi_box_add, then tinyi_box_done, which abandons where st is a
+ * failure. */
 TINYI_FN tiny_status tinyi_box_open(tiny_ctx *ctx, tinyi_box *b, const char *path, const tinyi_box_kind *kind,
                                     uint64_t n_body);
 TINYI_FN tiny_status tinyi_box_done(tiny_ctx *ctx, tinyi_box *b, tiny_status st);

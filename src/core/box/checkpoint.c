@@ -1,8 +1,9 @@
 /* src/core/box/checkpoint.c
  *
- * A box (core/box/box_inside.h) of sections with names. dtype, rank and dims that mean nothing are 0, so that an entry has one form only.
+ * A box (core/box/box_inside.h) of sections with names. dtype, rank and dims that mean nothing are 0, so that an entry
+ * has one form only.
  *
- * Left out: compression, and views of the values as numbers: on a big-endian machine there are none.                   */
+ * Left out: compression, and views of the values as numbers: on a big-endian machine there are none. */
 #include "core/state_inside.h"
 #include "core/box/box_inside.h"
 #include "core/box/checkpoint.h"
@@ -54,16 +55,19 @@ static unsigned char *tinyi_ckpt_element(const tiny_tensor *t, size_t i)
 }
 
 /* Shapes and dtypes as a caller gives them; data is looked at by nobody here. */
-static tiny_status tinyi_ckpt_shape(tiny_ctx *ctx, const char *path, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim, size_t *count)
+static tiny_status tinyi_ckpt_shape(tiny_ctx *ctx, const char *path, const char *name, tiny_dtype dtype, int rank,
+                                    const tiny_idx *dim, size_t *count)
 {
     tiny_tensor t;
     tiny_status st;
     char text[96];
     if (rank < 0 || rank > TINY_MAX_RANK || (rank && !dim))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s: rank %d; 0 to %d are possible", path, name, rank, TINY_MAX_RANK);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s: rank %d; 0 to %d are possible", path, name, rank,
+                          TINY_MAX_RANK);
     t = tiny_tensor_nd(text, dtype, rank, dim);
     st = tiny_tensor_check(&t);
-    if (st) return tinyi_fail(ctx, st, "%s: tensor %s: %s is no shape of a tensor", path, name, tinyi_shape_text(&t, text));
+    if (st)
+        return tinyi_fail(ctx, st, "%s: tensor %s: %s is no shape of a tensor", path, name, tinyi_shape_text(&t, text));
     *count = (size_t)tiny_tensor_count(&t);
     return TINY_OK;
 }
@@ -102,7 +106,8 @@ static tiny_status tinyi_ckpt_keep(tiny_checkpoint_writer *w, tiny_status st)
     return st;
 }
 
-TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out)
+TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc,
+                                            tiny_checkpoint_writer **out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     tiny_checkpoint_writer *w;
@@ -111,7 +116,9 @@ TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint
     if (out) *out = NULL;
     if (st) return st;
     if (!desc || !out || !desc->path == !desc->write)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a writer of a checkpoint needs a path or a write callback, one of the two, and a place for it");
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "a writer of a checkpoint needs a path or a write callback, one of the two, and a place for it");
     path = desc->path ? desc->path : "the checkpoint";
     n_path = strlen(path);
     w = (tiny_checkpoint_writer *)tinyi_alloc(ctx, sizeof *w + n_path + 1, 1);
@@ -130,7 +137,8 @@ static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w,
     tinyi_ckpt_name **at = &w->root, *fresh;
     while (*at) {
         int order = hash != (*at)->hash ? (hash > (*at)->hash ? 1 : -1) : strcmp(name, (*at)->text);
-        if (!order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s was put before; names stand once", w->box.path, name);
+        if (!order)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s was put before; names stand once", w->box.path, name);
         at = &(*at)->side[order > 0];
     }
     fresh = (tinyi_ckpt_name *)tinyi_alloc(ctx, sizeof *fresh + n + 1, 1);
@@ -145,17 +153,20 @@ static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w,
 }
 
 /* Everything of an entry up to its values. */
-static tiny_status tinyi_ckpt_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind, tiny_dtype dtype, int rank,
-                                    const tiny_idx *dim, uint64_t n_bytes)
+static tiny_status tinyi_ckpt_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
+                                    tiny_checkpoint_kind kind, tiny_dtype dtype, int rank, const tiny_idx *dim,
+                                    uint64_t n_bytes)
 {
     unsigned char head[TINYI_BOX_SECTION];
     size_t n = name ? strlen(name) : 0;
     tiny_status st;
     if (!tinyi_ckpt_name_fits((const unsigned char *)name, n))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %llu: its name has %zu bytes; 1 to %d without control characters are possible", w->box.path,
-                          (unsigned long long)w->n_entries, n, TINY_CHECKPOINT_MAX_NAME);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: entry %llu: its name has %zu bytes; 1 to %d without control characters are possible",
+                          w->box.path, (unsigned long long)w->n_entries, n, TINY_CHECKPOINT_MAX_NAME);
     if (w->values_left)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s have not come yet", w->box.path, name, w->values_left, w->newest->text);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s have not come yet", w->box.path,
+                          name, w->values_left, w->newest->text);
     st = tinyi_ckpt_new_name(ctx, w, name, n);
     if (st) return st;
     tinyi_box_section(head, (unsigned)kind, (unsigned)dtype, rank, n, dim, n_bytes);
@@ -167,7 +178,8 @@ static tiny_status tinyi_ckpt_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, co
     return st;
 }
 
-static tiny_status tinyi_ckpt_put(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind, const void *bytes, size_t n)
+static tiny_status tinyi_ckpt_put(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind,
+                                  const void *bytes, size_t n)
 {
     tiny_status st = tinyi_ckpt_begin(ctx, w, name, kind, TINY_F32, 0, NULL, n);
     if (!st) st = tinyi_box_add(ctx, &w->box, bytes, n);
@@ -193,30 +205,38 @@ TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writ
     return st ? st : tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_F64, p, 8);
 }
 
-TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text)
+TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
+                                              const char *text)
 {
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     if (st) return st;
-    if (!text) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: the text is missing", w->box.path, name ? name : "?"));
+    if (!text)
+        return tinyi_ckpt_keep(
+            w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: the text is missing", w->box.path, name ? name : "?"));
     return tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_TEXT, text, strlen(text));
 }
 
-TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes)
+TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
+                                               const void *bytes, size_t n_bytes)
 {
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     if (st) return st;
     if (!bytes && n_bytes)
-        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: its %zu bytes are missing", w->box.path, name ? name : "?", n_bytes));
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: its %zu bytes are missing",
+                                             w->box.path, name ? name : "?", n_bytes));
     return tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_BYTES, bytes, n_bytes);
 }
 
-TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim)
+TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
+                                               tiny_dtype dtype, int rank, const tiny_idx *dim)
 {
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     size_t count = 0;
     if (st) return st;
     st = tinyi_ckpt_shape(ctx, w->box.path, name ? name : "?", dtype, rank, dim, &count);
-    if (!st) st = tinyi_ckpt_begin(ctx, w, name, TINY_CHECKPOINT_TENSOR, dtype, rank, dim, (uint64_t)count * tiny_dtype_bytes(dtype));
+    if (!st)
+        st = tinyi_ckpt_begin(ctx, w, name, TINY_CHECKPOINT_TENSOR, dtype, rank, dim,
+                              (uint64_t)count * tiny_dtype_bytes(dtype));
     if (!st) {
         w->values_left = count;
         w->value_bytes = tiny_dtype_bytes(dtype);
@@ -224,7 +244,8 @@ TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_wr
     return tinyi_ckpt_keep(w, st);
 }
 
-TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values)
+TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values,
+                                                size_t n_values)
 {
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     const unsigned char *p = (const unsigned char *)values;
@@ -232,8 +253,10 @@ TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_w
     size_t size;
     if (st || !n_values) return st;
     if (!values || n_values > w->values_left)
-        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values%s come where %zu are left%s%s", w->box.path, n_values, values ? "" : " at NULL",
-                                             w->values_left, w->values_left ? " of tensor " : "", w->values_left ? w->newest->text : ""));
+        return tinyi_ckpt_keep(w,
+                               tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values%s come where %zu are left%s%s",
+                                          w->box.path, n_values, values ? "" : " at NULL", w->values_left,
+                                          w->values_left ? " of tensor " : "", w->values_left ? w->newest->text : ""));
     size = w->value_bytes;
     w->values_left -= n_values;
     if (!tinyi_ckpt_turned()) st = tinyi_box_add(ctx, &w->box, p, n_values * size);
@@ -248,15 +271,20 @@ TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_w
     return tinyi_ckpt_keep(w, st);
 }
 
-TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t)
+TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
+                                                const tiny_tensor *t)
 {
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     unsigned char stage[TINYI_CKPT_STAGE];
     size_t i = 0, count, size, k;
     if (st) return st;
-    if (!t) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s is missing", w->box.path, name ? name : "?"));
+    if (!t)
+        return tinyi_ckpt_keep(
+            w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s is missing", w->box.path, name ? name : "?"));
     st = tiny_tensor_check(t);
-    if (st) return tinyi_ckpt_keep(w, tinyi_fail(ctx, st, "%s: tensor %s cannot be read: %s", w->box.path, name ? name : "?", tiny_status_text(st)));
+    if (st)
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, st, "%s: tensor %s cannot be read: %s", w->box.path,
+                                             name ? name : "?", tiny_status_text(st)));
     st = tiny_checkpoint_put_begin(ctx, w, name, t->dtype, t->rank, t->dim);
     if (st) return st;
     count = (size_t)tiny_tensor_count(t);
@@ -276,7 +304,8 @@ TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_write
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     if (st) return st;
     if (w->values_left)
-        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come", w->box.path, w->values_left, w->newest->text));
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come",
+                                             w->box.path, w->values_left, w->newest->text));
     st = tinyi_box_finish(ctx, &w->box, w->n_entries);
     w->finished = !st;
     return tinyi_ckpt_keep(w, st);
@@ -343,7 +372,8 @@ static int tinyi_ckpt_skip(tinyi_cursor *c, const unsigned char *base, size_t le
 }
 
 /* Entry i at the cursor, or its sentence. */
-static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_cursor *c, const unsigned char *base, size_t i, tiny_checkpoint_entry *e)
+static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_cursor *c, const unsigned char *base,
+                                         size_t i, tiny_checkpoint_entry *e)
 {
     uint32_t kind = 0, dtype = 0, rank = 0, n_name = 0;
     uint64_t dim[TINY_MAX_RANK], n_bytes = 0, want = 1;
@@ -353,25 +383,34 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
     bad = !tinyi_rd_u32(c, &kind) || !tinyi_rd_u32(c, &dtype) || !tinyi_rd_u32(c, &rank) || !tinyi_rd_u32(c, &n_name);
     for (a = 0; a < TINY_MAX_RANK && !bad; a++) bad = !tinyi_rd_u64(c, &dim[a]);
     if (bad || !tinyi_rd_u64(c, &n_bytes))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: %zu bytes are left, it needs %d", path, i, at, c->left, TINYI_CKPT_LEAST);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: %zu bytes are left, it needs %d", path, i, at,
+                          c->left, TINYI_CKPT_LEAST);
     if (kind >= TINYI_COUNT(tinyi_ckpt_kind_name))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: entry %zu at byte %zu is of kind %lu, which is not known here", path, i, at, (unsigned long)kind);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: entry %zu at byte %zu is of kind %lu, which is not known here",
+                          path, i, at, (unsigned long)kind);
     if (!tinyi_rd_bytes(c, n_name, &name))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name has %lu bytes, and %zu are left", path, i, at, (unsigned long)n_name, c->left);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name has %lu bytes, and %zu are left",
+                          path, i, at, (unsigned long)n_name, c->left);
     if (!tinyi_ckpt_name_fits(name, n_name))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name has %lu bytes; 1 to %d without control characters are possible", path, i, at,
-                          (unsigned long)n_name, TINY_CHECKPOINT_MAX_NAME);
+        return tinyi_fail(
+            ctx, TINY_E_FORMAT,
+            "%s: entry %zu at byte %zu: its name has %lu bytes; 1 to %d without control characters are possible", path,
+            i, at, (unsigned long)n_name, TINY_CHECKPOINT_MAX_NAME);
     if (!tinyi_ckpt_skip(c, base, 1, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name is not followed by the zeros that belong there", path, i, at);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: entry %zu at byte %zu: its name is not followed by the zeros that belong there", path, i,
+                          at);
     memset(e, 0, sizeof *e);
     e->name = (const char *)name;           /* the 0 behind it was seen */
     e->kind = (tiny_checkpoint_kind)kind;
     if (kind == TINY_CHECKPOINT_TENSOR) {
         int empty = 0;
         if (!tiny_dtype_bytes((tiny_dtype)dtype))
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has data type %lu, which is not known here", path, e->name, (unsigned long)dtype);
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has data type %lu, which is not known here", path,
+                              e->name, (unsigned long)dtype);
         if (rank > TINY_MAX_RANK)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has %lu dimensions; the most are %d", path, e->name, (unsigned long)rank, TINY_MAX_RANK);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has %lu dimensions; the most are %d", path, e->name,
+                              (unsigned long)rank, TINY_MAX_RANK);
         e->dtype = (tiny_dtype)dtype;
         e->rank = (int)rank;
         want = tiny_dtype_bytes(e->dtype);
@@ -379,33 +418,41 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
         for (a = 0; a < rank; a++) {
             if (!dim[a]) empty = 1;
             else if (dim[a] > (uint64_t)TINY_IDX_MAX || want > (uint64_t)TINY_IDX_MAX / dim[a])
-                return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: tensor %s: with %llu at dimension %d it is larger than this machine can address", path, e->name,
-                                  (unsigned long long)dim[a], (int)a);
+                return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                                  "%s: tensor %s: with %llu at dimension %d it is larger than this machine can address",
+                                  path, e->name, (unsigned long long)dim[a], (int)a);
             else want *= dim[a];
             e->dim[a] = (tiny_idx)dim[a];
         }
         if (empty) want = 0;
         if (!tinyi_ckpt_skip(c, base, 0, TINY_CHECKPOINT_ALIGN))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: no zeros up to a multiple of %d before its values", path, e->name, TINY_CHECKPOINT_ALIGN);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: no zeros up to a multiple of %d before its values",
+                              path, e->name, TINY_CHECKPOINT_ALIGN);
     } else {
-        if (dtype || rank) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s has a data type or a rank", path, tinyi_ckpt_kind_name[kind], e->name);
+        if (dtype || rank)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s has a data type or a rank", path,
+                              tinyi_ckpt_kind_name[kind], e->name);
         want = kind == TINY_CHECKPOINT_U64 || kind == TINY_CHECKPOINT_F64 ? 8 : n_bytes;
     }
     for (a = rank; a < TINY_MAX_RANK; a++)
-        if (dim[a]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s: dimension %d of %lu is %llu, not 0", path, tinyi_ckpt_kind_name[kind], e->name, (int)a,
-                                      (unsigned long)rank, (unsigned long long)dim[a]);
+        if (dim[a])
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s: dimension %d of %lu is %llu, not 0", path,
+                              tinyi_ckpt_kind_name[kind], e->name, (int)a, (unsigned long)rank,
+                              (unsigned long long)dim[a]);
     if (n_bytes != want)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s says it has %llu bytes; they are %llu", path, tinyi_ckpt_kind_name[kind], e->name,
-                          (unsigned long long)n_bytes, (unsigned long long)want);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s says it has %llu bytes; they are %llu", path,
+                          tinyi_ckpt_kind_name[kind], e->name, (unsigned long long)n_bytes, (unsigned long long)want);
     if (!tinyi_count_fits(c, n_bytes, 1))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s needs %llu bytes at byte %zu, and %zu are left", path, tinyi_ckpt_kind_name[kind], e->name,
-                          (unsigned long long)n_bytes, (size_t)(c->at - base), c->left);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s needs %llu bytes at byte %zu, and %zu are left", path,
+                          tinyi_ckpt_kind_name[kind], e->name, (unsigned long long)n_bytes, (size_t)(c->at - base),
+                          c->left);
     e->n_bytes = (size_t)n_bytes;
     (void)tinyi_rd_bytes(c, e->n_bytes, &e->at);
     if (kind == TINY_CHECKPOINT_TEXT && e->n_bytes && memchr(e->at, 0, e->n_bytes))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: text %s has a 0 among its %zu bytes", path, e->name, e->n_bytes);
     if (!tinyi_ckpt_skip(c, base, kind == TINY_CHECKPOINT_TEXT, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s is not followed by the zeros that belong there", path, tinyi_ckpt_kind_name[kind], e->name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s is not followed by the zeros that belong there", path,
+                          tinyi_ckpt_kind_name[kind], e->name);
     return TINY_OK;
 }
 
@@ -418,14 +465,15 @@ static tiny_status tinyi_ckpt_read(tiny_ctx *ctx, tiny_checkpoint *c, int no_che
     tiny_status st = tinyi_box_frame(ctx, c->path, "checkpoint", base, c->file.n_bytes, no_checksum, &at, &n_entries);
     if (st) return st;
     if (!tinyi_count_fits(&at, n_entries, TINYI_CKPT_LEAST))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu entries; %zu bytes can hold %zu", c->path, (unsigned long long)n_entries, at.left,
-                          at.left / TINYI_CKPT_LEAST);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu entries; %zu bytes can hold %zu", c->path,
+                          (unsigned long long)n_entries, at.left, at.left / TINYI_CKPT_LEAST);
     c->entry = (tiny_checkpoint_entry *)tinyi_alloc(ctx, (size_t)n_entries, sizeof *c->entry);
     c->order = c->entry ? (size_t *)tinyi_alloc(ctx, (size_t)n_entries, sizeof *c->order) : NULL;
     if (!c->order) return tiny_ctx_status(ctx);
     for (i = 0; i < (size_t)n_entries && !st; i++) st = tinyi_ckpt_entry_read(ctx, c->path, &at, base, i, &c->entry[i]);
     if (st) return st;
-    if (at.left) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes stand after its %zu entries", c->path, at.left, i);
+    if (at.left)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes stand after its %zu entries", c->path, at.left, i);
     c->n = i;
     tinyi_ckpt_sort(c->order, c->n, c->entry);
     for (i = 1; i < c->n; i++)
@@ -442,7 +490,8 @@ TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_d
     size_t n_path;
     if (out) *out = NULL;
     if (st) return st;
-    if (!desc || !out || (!desc->path && !desc->bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a checkpoint needs a path or its bytes, and a place for it");
+    if (!desc || !out || (!desc->path && !desc->bytes))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a checkpoint needs a path or its bytes, and a place for it");
     path = desc->path ? desc->path : "memory";
     n_path = strlen(path);
     c = (tiny_checkpoint *)tinyi_alloc(ctx, sizeof *c + n_path + 1, 1);
@@ -469,7 +518,10 @@ TINY_API void tiny_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c)
 
 TINY_API size_t tiny_checkpoint_count(const tiny_checkpoint *c) { return c ? c->n : 0; }
 
-TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i) { return c && i < c->n ? &c->entry[i] : NULL; }
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i)
+{
+    return c && i < c->n ? &c->entry[i] : NULL;
+}
 
 TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint *c, const char *name)
 {
@@ -484,15 +536,19 @@ TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint
     return NULL;
 }
 
-static tiny_status tinyi_ckpt_want(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, tiny_checkpoint_kind kind, int place, const tiny_checkpoint_entry **e)
+static tiny_status tinyi_ckpt_want(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, tiny_checkpoint_kind kind,
+                                   int place, const tiny_checkpoint_entry **e)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!c || !name || !place) return tinyi_fail(ctx, TINY_E_ARGUMENT, "reading %s needs a checkpoint, a name and a place", name ? name : "an entry");
+    if (!c || !name || !place)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "reading %s needs a checkpoint, a name and a place",
+                          name ? name : "an entry");
     *e = tiny_checkpoint_find(c, name);
     if (!*e) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no entry %s among its %zu", c->path, name, c->n);
     if ((*e)->kind != kind)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: entry %s is of kind %s, asked for was %s", c->path, name, tinyi_ckpt_kind_name[(*e)->kind], tinyi_ckpt_kind_name[kind]);
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: entry %s is of kind %s, asked for was %s", c->path, name,
+                          tinyi_ckpt_kind_name[(*e)->kind], tinyi_ckpt_kind_name[kind]);
     return TINY_OK;
 }
 
@@ -523,7 +579,8 @@ TINY_API tiny_status tiny_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoin
     return TINY_OK;
 }
 
-TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text)
+TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
+                                              const char **text)
 {
     const tiny_checkpoint_entry *e;
     tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_TEXT, text != NULL, &e);
@@ -531,7 +588,8 @@ TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoi
     return st;
 }
 
-TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes)
+TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
+                                               const void **bytes, size_t *n_bytes)
 {
     const tiny_checkpoint_entry *e;
     tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_BYTES, bytes && n_bytes, &e);
@@ -541,7 +599,8 @@ TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpo
     return TINY_OK;
 }
 
-static tiny_status tinyi_ckpt_want_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t, const tiny_checkpoint_entry **e)
+static tiny_status tinyi_ckpt_want_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
+                                          const tiny_tensor *t, const tiny_checkpoint_entry **e)
 {
     tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_TENSOR, t != NULL, e);
     size_t count;
@@ -553,29 +612,37 @@ static tiny_status tinyi_ckpt_want_tensor(tiny_ctx *ctx, const tiny_checkpoint *
     if (!same) {
         tiny_tensor is = tiny_tensor_nd(NULL, (*e)->dtype, (*e)->rank, (*e)->dim);
         char has[96], want[96];
-        return tinyi_fail(ctx, (*e)->dtype != t->dtype ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: tensor %s is %s, asked for was %s", c->path, name, tinyi_shape_text(&is, has),
+        return tinyi_fail(ctx, (*e)->dtype != t->dtype ? TINY_E_DTYPE : TINY_E_SHAPE,
+                          "%s: tensor %s is %s, asked for was %s", c->path, name, tinyi_shape_text(&is, has),
                           tinyi_shape_text(t, want));
     }
     return TINY_OK;
 }
 
-TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t)
+TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
+                                            const tiny_tensor *t)
 {
     const tiny_checkpoint_entry *e;
     return tinyi_ckpt_want_tensor(ctx, c, name, t, &e);
 }
 
-TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into)
+TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
+                                                const tiny_tensor *into)
 {
     const tiny_checkpoint_entry *e;
     tiny_status st = tinyi_ckpt_want_tensor(ctx, c, name, into, &e);
     size_t i, count, size;
     if (st) return st;
     st = tiny_tensor_check(into);
-    if (st) return tinyi_fail(ctx, st, "%s: tensor %s: the place for it cannot be written: %s", c->path, name, tiny_status_text(st));
+    if (st)
+        return tinyi_fail(ctx, st, "%s: tensor %s: the place for it cannot be written: %s", c->path, name,
+                          tiny_status_text(st));
     count = (size_t)tiny_tensor_count(into);
     size = tiny_dtype_bytes(into->dtype);
-    if (tiny_tensor_is_dense(into)) tinyi_ckpt_turn((unsigned char *)into->data, e->at, count, size, tinyi_ckpt_turned());
-    else for (i = 0; i < count; i++) tinyi_ckpt_turn(tinyi_ckpt_element(into, i), e->at + i * size, 1, size, tinyi_ckpt_turned());
+    if (tiny_tensor_is_dense(into))
+        tinyi_ckpt_turn((unsigned char *)into->data, e->at, count, size, tinyi_ckpt_turned());
+    else
+        for (i = 0; i < count; i++)
+            tinyi_ckpt_turn(tinyi_ckpt_element(into, i), e->at + i * size, 1, size, tinyi_ckpt_turned());
     return TINY_OK;
 }

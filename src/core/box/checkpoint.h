@@ -15,14 +15,15 @@
  *   if (!st) st = tiny_checkpoint_get_tensor(ctx, c, "adam.m/w1", &m1);     dtype and shape must be those of m1
  *   tiny_checkpoint_close(ctx, c);
  *
- * Writing is a stream: the writer keeps names, no values. The file grows as path.part and takes its place when it is whole;
- * after a full disk or a kill the old file is what it was. The same entries in the same order make the same bytes on every
- * machine. Opening checks the checksum and every entry before anything is handed out.
+ * Writing is a stream: the writer keeps names, no values. The file grows as path.part and takes its place when it is
+ * whole; after a full disk or a kill the old file is what it was. The same entries in the same order make the same
+ * bytes on every machine. Opening checks the checksum and every entry before anything is handed out.
  *
- * Generators: a tiny_rng is three u64. Numbers of other kinds are tensors: a step counter for each of n threads is an i64 of n.
+ * Generators: a tiny_rng is three u64. Numbers of other kinds are tensors: a step counter for each of n threads is an
+ * i64 of n.
  *
- * One writer or reader serves one caller at a time; any number of threads may read one tiny_checkpoint, each with a context
- * of its own. docs/checkpoints.md has the bytes.                                                                        */
+ * One writer or reader serves one caller at a time; any number of threads may read one tiny_checkpoint, each with a
+ * context of its own. docs/checkpoints.md has the bytes. */
 #ifndef TINYI_CHECKPOINT_H
 #define TINYI_CHECKPOINT_H
 #include "core/ctx.h"
@@ -42,19 +43,27 @@ typedef struct tiny_checkpoint_writer_desc {
     void *user;
 } tiny_checkpoint_writer_desc;
 
-TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out);
+TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc,
+                                            tiny_checkpoint_writer **out);
 /* Names stand once. After a failure every further call answers it, so that only the last status must be looked at. */
 TINY_API tiny_status tiny_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v);
 TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v);
-TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text);
-TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes);
-TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t);  /* any strides */
+TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
+                                              const char *text);
+TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
+                                               const void *bytes, size_t n_bytes);
+/* any strides */
+TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
+                                                const tiny_tensor *t);
 /* A tensor whose values come later, in index order, in pieces of any size: all of them before the next entry. */
-TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim);
-TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values);
+TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
+                                               tiny_dtype dtype, int rank, const tiny_idx *dim);
+TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values,
+                                                size_t n_values);
 /* Writes the end, and the file takes its place. */
 TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w);
-TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w);  /* takes NULL; what is not finished is abandoned */
+/* takes NULL; what is not finished is abandoned */
+TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w);
 
 /* ---- reading -------------------------------------------------------------------------------------------------- */
 
@@ -65,10 +74,17 @@ typedef struct tiny_checkpoint_desc {
     const void *bytes;                      /* the whole of it in memory, which stays until the close */
     size_t n_bytes;
     int copy;                               /* read the file into memory instead of mapping it */
-    int no_checksum;                        /* open without reading every byte: changed values go unseen, the rest is checked as ever */
+    /* open without reading every byte: changed values go unseen, the rest is checked as ever */
+    int no_checksum;
 } tiny_checkpoint_desc;
 
-typedef enum tiny_checkpoint_kind { TINY_CHECKPOINT_TENSOR, TINY_CHECKPOINT_U64, TINY_CHECKPOINT_F64, TINY_CHECKPOINT_TEXT, TINY_CHECKPOINT_BYTES } tiny_checkpoint_kind;
+typedef enum tiny_checkpoint_kind {
+    TINY_CHECKPOINT_TENSOR,
+    TINY_CHECKPOINT_U64,
+    TINY_CHECKPOINT_F64,
+    TINY_CHECKPOINT_TEXT,
+    TINY_CHECKPOINT_BYTES
+} tiny_checkpoint_kind;
 
 typedef struct tiny_checkpoint_entry {
     const char *name;                       /* ended by a 0 */
@@ -76,24 +92,34 @@ typedef struct tiny_checkpoint_entry {
     tiny_dtype dtype;                       /* of a tensor */
     int rank;
     tiny_idx dim[TINY_MAX_RANK];
-    const unsigned char *at;                /* numbers in little endian; a text is ended by a 0 that n_bytes does not count */
+    /* numbers in little endian; a text is ended by a 0 that n_bytes does not count */
+    const unsigned char *at;
     size_t n_bytes;
 } tiny_checkpoint_entry;
 
 TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out);
 TINY_API void tiny_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c);                /* takes NULL */
 TINY_API size_t tiny_checkpoint_count(const tiny_checkpoint *c);
-TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i);           /* in the order of the file; NULL past the end */
-TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint *c, const char *name); /* NULL: not there */
+/* in the order of the file; NULL past the end */
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i);
+/* NULL: not there */
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint *c, const char *name);
 
-/* An entry that is not there, or is another than was asked for, is a failure, and nothing of the caller's is changed. */
+/* An entry that is not there, or is another than was asked for, is a failure, and nothing of the caller's is
+ * changed. */
 TINY_API tiny_status tiny_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v);
 TINY_API tiny_status tiny_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v);
-TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text);    /* until the close */
-TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes);
-TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into);  /* any strides */
+/* until the close */
+TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
+                                              const char **text);
+TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
+                                               const void **bytes, size_t *n_bytes);
+/* any strides */
+TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
+                                                const tiny_tensor *into);
 /* The check of get_tensor alone (data may be NULL): ask for all, then read all, and nothing is half restored. */
-TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t);
+TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
+                                            const tiny_tensor *t);
 
 /* ---- inside: what the bodies share ---- */
 

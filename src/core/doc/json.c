@@ -10,8 +10,10 @@
 
 tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted)
 {
-    if (j->at == j->end) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: %s ends where %s should stand", j->path, j->what, wanted);
-    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s is 0x%02x where %s should stand", j->path, (size_t)(j->at - j->start), j->what, *j->at, wanted);
+    if (j->at == j->end)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: %s ends where %s should stand", j->path, j->what, wanted);
+    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s is 0x%02x where %s should stand", j->path,
+                      (size_t)(j->at - j->start), j->what, *j->at, wanted);
 }
 
 void tinyi_json_space(tinyi_json *j)
@@ -33,7 +35,10 @@ static int tinyi_json_hex(const unsigned char *p, const unsigned char *end, unsi
     *v = 0;
     if (end - p < 4) return 0;
     for (i = 0; i < 4; i++) {
-        unsigned c = p[i], d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
+        unsigned c = p[i], d = c >= '0' && c <= '9'   ? c - '0'
+                               : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                               : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                      : 16;
         if (d == 16) return 0;
         *v = *v << 4 | d;
     }
@@ -60,7 +65,8 @@ tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wan
                 j->at += 4;
                 if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "a first half of a pair of surrogates");
                 if (v >= 0xd800 && v <= 0xdbff) {
-                    if (j->end - j->at < 6 || j->at[0] != '\\' || j->at[1] != 'u' || !tinyi_json_hex(j->at + 2, j->end, &low) || low < 0xdc00 || low > 0xdfff)
+                    if (j->end - j->at < 6 || j->at[0] != '\\' || j->at[1] != 'u' ||
+                        !tinyi_json_hex(j->at + 2, j->end, &low) || low < 0xdc00 || low > 0xdfff)
                         return tinyi_json_fail(j, "the second half of a pair of surrogates");
                     j->at += 6;
                 }
@@ -115,9 +121,12 @@ size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t)
     return n_all;
 }
 
-int tinyi_json_text_is(tinyi_json_text t, const char *s) { return !t.escapes && strlen(s) == t.n && !memcmp(t.at, s, t.n); }
+int tinyi_json_text_is(tinyi_json_text t, const char *s)
+{
+    return !t.escapes && strlen(s) == t.n && !memcmp(t.at, s, t.n);
+}
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 /* how the locale writes the point of a number; returns its bytes */
 static size_t tinyi_json_point(char point[8])
@@ -202,11 +211,12 @@ static tiny_status tinyi_json_number(tinyi_json *j, tinyi_json_item *item)
     return TINY_OK;
 }
 
-/* ---- a walk --------------------------------------------------------------------------------------------------------- */
+/* ---- a walk ------------------------------------------------------------------------------------------------------ */
 
 enum { TINYI_JSON_WANTS_VALUE, TINYI_JSON_OPENED, TINYI_JSON_AFTER };
 
-tiny_status tinyi_json_begin(tinyi_json_walk *w, tiny_ctx *ctx, const char *path, const char *what, const void *bytes, size_t n, size_t most)
+tiny_status tinyi_json_begin(tinyi_json_walk *w, tiny_ctx *ctx, const char *path, const char *what, const void *bytes,
+                             size_t n, size_t most)
 {
     memset(w, 0, sizeof *w);
     w->j.ctx = ctx;
@@ -214,7 +224,9 @@ tiny_status tinyi_json_begin(tinyi_json_walk *w, tiny_ctx *ctx, const char *path
     w->j.what = what;
     w->j.start = w->j.at = (const unsigned char *)bytes;
     w->j.end = w->j.start + n;
-    return n <= most ? TINY_OK : tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s has %zu bytes; the longest has %zu", path, what, n, most);
+    return n <= most
+               ? TINY_OK
+               : tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s has %zu bytes; the longest has %zu", path, what, n, most);
 }
 
 static int tinyi_json_word(tinyi_json *j, const char *word)
@@ -235,7 +247,8 @@ static tiny_status tinyi_json_value(tinyi_json_walk *w, tinyi_json_item *item)
     if (c == '{' || c == '[') {
         j->at++;
         if (w->depth == TINYI_JSON_NEST)
-            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s: nested more than %d deep", j->path, (size_t)(j->at - j->start), j->what, TINYI_JSON_NEST);
+            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s: nested more than %d deep", j->path,
+                              (size_t)(j->at - j->start), j->what, TINYI_JSON_NEST);
         item->type = c == '{' ? TINYI_JSON_MAP : TINYI_JSON_LIST;
         w->is_map[w->depth++] = c == '{';
         w->state = TINYI_JSON_OPENED;

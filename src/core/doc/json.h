@@ -1,8 +1,8 @@
 /* src/core/doc/json.h - JSON from outside: its words for readers of one fixed form, and any document item by item
  *
- * Nothing here takes memory or calls itself: texts stay views of the bytes, and a walk keeps one byte for each of at most
- * TINYI_JSON_NEST open lists and maps. Texts are checked when they are taken (UTF-8, escapes, pairs of surrogates), so
- * that tinyi_json_plain cannot fail.
+ * Nothing here takes memory or calls itself: texts stay views of the bytes, and a walk keeps one byte for each of at
+ * most TINYI_JSON_NEST open lists and maps. Texts are checked when they are taken (UTF-8, escapes, pairs of
+ * surrogates), so that tinyi_json_plain cannot fail.
  *
  *   tinyi_json_walk w;
  *   tinyi_json_item it;
@@ -21,7 +21,8 @@ TINYI_C_BEGIN
 
 /* path: the file or the argument; what: "the header" */
 typedef struct tinyi_json { tiny_ctx *ctx; const char *path, *what; const unsigned char *start, *at, *end; } tinyi_json;
-typedef struct tinyi_json_text { const unsigned char *at; size_t n; int escapes; } tinyi_json_text;      /* between the quotes */
+/* between the quotes */
+typedef struct tinyi_json_text { const unsigned char *at; size_t n; int escapes; } tinyi_json_text;
 
 /* the sentence that says what stands at the cursor, and what should */
 TINYI_FN tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted);
@@ -29,14 +30,21 @@ TINYI_FN void tinyi_json_space(tinyi_json *j);
 /* Skips space; takes the character when it comes next. */
 TINYI_FN int tinyi_json_is(tinyi_json *j, int c);
 TINYI_FN tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted);
-/* a text that tinyi_json_string has taken, without its escapes: the bytes go to `to`, as far as the room goes, unless that is
- * NULL; returns how many they are, never more than t.n as long as the text is the one that was taken */
+/* a text that tinyi_json_string has taken, without its escapes: the bytes go to `to`, as far as the room goes, unless
+ * that is NULL; returns how many they are, never more than t.n as long as the text is the one that was taken */
 TINYI_FN size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t);
 TINYI_FN int tinyi_json_text_is(tinyi_json_text t, const char *s);
 
 /* LIST and MAP open, CLOSE ends the innermost of them, END: the document is whole */
 typedef enum tinyi_json_type {
-    TINYI_JSON_NULL, TINYI_JSON_BOOL, TINYI_JSON_INT, TINYI_JSON_FLOAT, TINYI_JSON_TEXT, TINYI_JSON_LIST, TINYI_JSON_MAP, TINYI_JSON_CLOSE,
+    TINYI_JSON_NULL,
+    TINYI_JSON_BOOL,
+    TINYI_JSON_INT,
+    TINYI_JSON_FLOAT,
+    TINYI_JSON_TEXT,
+    TINYI_JSON_LIST,
+    TINYI_JSON_MAP,
+    TINYI_JSON_CLOSE,
     TINYI_JSON_END
 } tinyi_json_type;
 
@@ -56,10 +64,12 @@ typedef struct tinyi_json_walk {
 } tinyi_json_walk;
 
 /* n bytes, refused when they are more than most */
-TINYI_FN tiny_status tinyi_json_begin(tinyi_json_walk *w, tiny_ctx *ctx, const char *path, const char *what, const void *bytes, size_t n, size_t most);
+TINYI_FN tiny_status tinyi_json_begin(tinyi_json_walk *w, tiny_ctx *ctx, const char *path, const char *what,
+                                      const void *bytes, size_t n, size_t most);
 TINYI_FN tiny_status tinyi_json_next(tinyi_json_walk *w, tinyi_json_item *item);
 
-/* The whole of s as a number of digits, sign, point and exponent, whatever the locale; 0 when it is none, or too long. */
+/* The whole of s as a number of digits, sign, point and exponent, whatever the locale; 0 when it is none, or too
+ * long. */
 TINYI_FN int tinyi_json_f64(const char *s, size_t n, double *f);
 
 TINYI_C_END

@@ -42,14 +42,17 @@ int tinyi_doc_fail(tinyi_doc *m, tiny_status status, const char *format, ...)
         if (m->source[i] == '\n') { line++; column = 1; }
         else if (((unsigned char)m->source[i] & 0xc0) == 0x80) column--;
     }
-    m->status = m->source ? tinyi_fail(m->ctx, status, "%s line %zu, column %zu: %s", m->what, line, column, text) : tinyi_fail(m->ctx, status, "%s: %s", m->what, text);
+    m->status = m->source ? tinyi_fail(m->ctx, status, "%s line %zu, column %zu: %s", m->what, line, column, text)
+                          : tinyi_fail(m->ctx, status, "%s: %s", m->what, text);
     return 0;
 }
 
 int tinyi_doc_work(tinyi_doc *m, size_t n)
 {
     m->steps += n;
-    if (m->steps > m->max_steps) return tinyi_doc_fail(m, TINY_E_WORKSPACE, "the %s takes more than %llu steps", m->what, (unsigned long long)m->max_steps);
+    if (m->steps > m->max_steps)
+        return tinyi_doc_fail(m, TINY_E_WORKSPACE, "the %s takes more than %llu steps", m->what,
+                              (unsigned long long)m->max_steps);
     return 1;
 }
 
@@ -65,7 +68,8 @@ static char *tinyi_doc_place(tinyi_doc *m, size_t bytes, int aligned)
         if (bytes > size) size = bytes;
         if (size > m->max_held - m->held) size = bytes;
         if (bytes > m->max_held - m->held) {
-            (void)tinyi_doc_fail(m, TINY_E_WORKSPACE, "the %s wants %zu bytes more and holds %zu; the limit is %zu", m->what, bytes, m->held, m->max_held);
+            (void)tinyi_doc_fail(m, TINY_E_WORKSPACE, "the %s wants %zu bytes more and holds %zu; the limit is %zu",
+                                 m->what, bytes, m->held, m->max_held);
             return NULL;
         }
         c = (tinyi_doc_chunk *)tinyi_alloc(m->ctx, 1, sizeof *c + 16 + size);
@@ -87,7 +91,8 @@ void *tinyi_doc_alloc(tinyi_doc *m, size_t n, size_t bytes_each)
 {
     size_t bytes;
     if (!tinyi_size_mul(n, bytes_each, &bytes) || bytes > (size_t)TINY_IDX_MAX / 2) {
-        (void)tinyi_doc_fail(m, TINY_E_WORKSPACE, "the %s wants %zu items of %zu bytes; the limit is %zu bytes", m->what, n, bytes_each, m->max_held);
+        (void)tinyi_doc_fail(m, TINY_E_WORKSPACE, "the %s wants %zu items of %zu bytes; the limit is %zu bytes",
+                             m->what, n, bytes_each, m->max_held);
         return NULL;
     }
     return tinyi_doc_place(m, bytes ? bytes : 1, 1);
@@ -110,7 +115,8 @@ int tinyi_doc_grow(tinyi_doc *m, void **array, size_t n, size_t *room, size_t wa
 int tinyi_doc_put(tinyi_doc *m, const char *s, size_t n)
 {
     if (m->status) return 0;
-    if (n > m->max_out - m->n_out) return tinyi_doc_fail(m, TINY_E_WORKSPACE, "the text grows past %zu bytes, the limit", m->max_out);
+    if (n > m->max_out - m->n_out)
+        return tinyi_doc_fail(m, TINY_E_WORKSPACE, "the text grows past %zu bytes, the limit", m->max_out);
     if (n > m->out_room - m->n_out) {
         size_t room = m->out_room ? m->out_room : 1024;
         char *fresh;
@@ -139,8 +145,8 @@ tinyi_tv tinyi_doc_take(tinyi_doc *m, size_t start)
     return tinyi_tv_view(s ? s : "", s ? n : 0);
 }
 
-/* a followed by b. Where a ends at the end of the arena it is grown in place, so that a text put together piece by piece
- * costs its length and not the square of it. */
+/* a followed by b. Where a ends at the end of the arena it is grown in place, so that a text put together piece by
+ * piece costs its length and not the square of it. */
 tinyi_tv tinyi_doc_concat(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b)
 {
     tinyi_doc_chunk *c = m->chunk;
@@ -222,16 +228,17 @@ tinyi_tv tinyi_tv_map(tinyi_doc *m)
 int tinyi_list_add(tinyi_doc *m, tinyi_tlist *list, tinyi_tv v)
 {
     void *item = list->item;
-    if (m->status || !tinyi_doc_work(m, 1) || !tinyi_doc_grow(m, &item, list->n, &list->room, list->n + 1, sizeof v)) return 0;
+    if (m->status || !tinyi_doc_work(m, 1) || !tinyi_doc_grow(m, &item, list->n, &list->room, list->n + 1, sizeof v))
+        return 0;
     list->item = (tinyi_tv *)item;
     list->item[list->n++] = v;
     return 1;
 }
 
-/* ---- maps ---------------------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
-/* Equal keys have equal hashes: true, 1 and 1.0 are one key. Every probe is a step, so that chosen keys of one hash end at
- * the limit of the run. */
+/* Equal keys have equal hashes: true, 1 and 1.0 are one key. Every probe is a step, so that chosen keys of one hash end
+ * at the limit of the run. */
 static int tinyi_map_hash(tinyi_doc *m, const tinyi_tv *key, uint32_t *hash)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -339,12 +346,13 @@ int tinyi_map_drop(tinyi_doc *m, tinyi_tmap *map, const tinyi_tv *key)
     return map->slot ? tinyi_map_index(m, map, map->n_slots) : tinyi_doc_work(m, map->n);
 }
 
-/* ---- asking values --------------------------------------------------------------------------------------------------- */
+/* ---- asking values ----------------------------------------------------------------------------------------------- */
 
 const char *tinyi_tv_type_name(const tinyi_tv *v)
 {
-    static const char *const name[] = { "an undefined value", "none", "a bool", "a whole number", "a float", "a string", "a list", "a map",
-                                        "a namespace", "a function", "a method", "a macro", "a loop", "nothing" };
+    static const char *const name[] = { "an undefined value", "none",    "a bool", "a whole number", "a float",
+                                        "a string",           "a list",  "a map",  "a namespace",    "a function",
+                                        "a method",           "a macro", "a loop", "nothing" };
     return name[v->type];
 }
 
@@ -388,7 +396,8 @@ static int tinyi_tv_equal_flat(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *
         if (a->n != b->n) return 0;
         (void)tinyi_doc_work(m, a->n / 16);
         return !memcmp(a->u.s, b->u.s, a->n);
-    case TINYI_DOC_LIST: return a->id != b->id || a->u.list->n != b->u.list->n ? 0 : a->u.list == b->u.list || !a->u.list->n ? 1 : -1;
+    case TINYI_DOC_LIST:
+        return a->id != b->id || a->u.list->n != b->u.list->n ? 0 : a->u.list == b->u.list || !a->u.list->n ? 1 : -1;
     case TINYI_DOC_MAP: return a->u.map->n != b->u.map->n ? 0 : a->u.map == b->u.map || !a->u.map->n ? 1 : -1;
     case TINYI_DOC_FUNCTION: return a->id == b->id;
     case TINYI_DOC_METHOD: return 0;
@@ -425,7 +434,8 @@ int tinyi_tv_equal(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b)
         eq = tinyi_tv_equal_flat(m, x, y);
         if (!eq) return 0;
         if (eq > 0) continue;
-        if (n == TINYI_DOC_NEST) return tinyi_doc_fail(m, TINY_E_WORKSPACE, "values nested more than %d deep are compared", TINYI_DOC_NEST);
+        if (n == TINYI_DOC_NEST)
+            return tinyi_doc_fail(m, TINY_E_WORKSPACE, "values nested more than %d deep are compared", TINYI_DOC_NEST);
         at[n].a = x;
         at[n].b = y;
         at[n++].i = 0;
@@ -471,7 +481,7 @@ int tinyi_tv_compare(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, uint32_
     return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s and %s have no order", tinyi_tv_type_name(a), tinyi_tv_type_name(b));
 }
 
-/* ---- from JSON ------------------------------------------------------------------------------------------------------ */
+/* ---- from JSON --------------------------------------------------------------------------------------------------- */
 
 static tinyi_tv tinyi_tv_of_text(tinyi_doc *m, tinyi_json_text t)
 {
@@ -497,7 +507,8 @@ static tinyi_tv tinyi_tv_of_item(tinyi_doc *m, const tinyi_json_item *item)
 
 int tinyi_tv_read_json(tinyi_doc *m, const char *name, const char *text, size_t n, tinyi_tv *out)
 {
-    struct { tinyi_tv v, key; } at[TINYI_JSON_NEST + 1];   /* [0]: the document; [d]: what is open, and its key in [d - 1] */
+    /* [0]: the document; [d]: what is open, and its key in [d - 1] */
+    struct { tinyi_tv v, key; } at[TINYI_JSON_NEST + 1];
     tinyi_json_walk w;
     tinyi_json_item item;
     if (m->status) return 0;

@@ -1,4 +1,5 @@
-/* src/core/doc/value_inside.h - a tree of values: what a JSON text is in memory, what a schema is read from, what a template works with
+/* src/core/doc/value_inside.h - a tree of values: what a JSON text is in memory, what a schema is read from, what a
+ * template works with
  *
  * A document owns an arena: values are never freed one by one, and everything goes when it ends. Memory, steps and
  * text are counted against its limits. The first failure stays in doc->status with its sentence in the context;
@@ -12,12 +13,25 @@
 TINYI_C_BEGIN
 
 enum {
-    TINYI_DOC_UNDEFINED, TINYI_DOC_NONE, TINYI_DOC_BOOL, TINYI_DOC_INT, TINYI_DOC_FLOAT, TINYI_DOC_STRING, TINYI_DOC_LIST, TINYI_DOC_MAP,
-    TINYI_DOC_NAMESPACE, TINYI_DOC_FUNCTION, TINYI_DOC_METHOD, TINYI_DOC_MACRO, TINYI_DOC_LOOP, TINYI_DOC_MISSING
+    TINYI_DOC_UNDEFINED,
+    TINYI_DOC_NONE,
+    TINYI_DOC_BOOL,
+    TINYI_DOC_INT,
+    TINYI_DOC_FLOAT,
+    TINYI_DOC_STRING,
+    TINYI_DOC_LIST,
+    TINYI_DOC_MAP,
+    TINYI_DOC_NAMESPACE,
+    TINYI_DOC_FUNCTION,
+    TINYI_DOC_METHOD,
+    TINYI_DOC_MACRO,
+    TINYI_DOC_LOOP,
+    TINYI_DOC_MISSING
 };
 
 #define TINYI_DOC_NEST 100                   /* lists and maps inside one another, of what is printed or compared */
-#define TINYI_DOC_MOST ((size_t)1 << 30) /* bytes of a JSON text; what is made of it counts against the limits of the run */
+#define TINYI_DOC_MOST \
+    ((size_t)1 << 30) /* bytes of a JSON text; what is made of it counts against the limits of the run */
 
 typedef struct tinyi_tv {
     uint32_t type;
@@ -95,7 +109,8 @@ TINYI_FN int tinyi_tv_number(const tinyi_tv *v, double *f);                     
 TINYI_FN int tinyi_tv_equal(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b);
 /* -1, 0, 1; values that have no order fail. fold: what a character counts as, or NULL: texts byte by byte */
 TINYI_FN int tinyi_tv_compare(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, uint32_t (*fold)(uint32_t));
-/* As JSON. indent < 0: one line. Another language brings leaf, which puts what is no list and no map, and its brackets. */
+/* As JSON. indent < 0: one line. Another language brings leaf, which puts what is no list and no map, and its
+ * brackets. */
 typedef struct tinyi_doc_form {
     int indent, sort, ascii;
     tinyi_tv item_mark, key_mark;
@@ -103,9 +118,11 @@ typedef struct tinyi_doc_form {
 } tinyi_doc_form;
 TINYI_FN int tinyi_tv_put_json(tinyi_doc *m, const tinyi_tv *v, const tinyi_doc_form *form);
 TINYI_FN int tinyi_doc_put_int(tinyi_doc *m, int64_t i);
-/* the shortest digits that are read back as f; infinity and NaN as JSON's readers take them, or as Python's repr writes them */
+/* the shortest digits that are read back as f; infinity and NaN as JSON's readers take them, or as Python's repr writes
+ * them */
 TINYI_FN int tinyi_doc_put_float(tinyi_doc *m, double f, int json);
-/* hidden: characters that are written as \x, \u and \U though JSON would not; NULL: as JSON, ascii: those above 127 too */
+/* hidden: characters that are written as \x, \u and \U though JSON would not; NULL: as JSON, ascii: those above 127
+ * too */
 TINYI_FN int tinyi_doc_put_quoted(tinyi_doc *m, const char *s, size_t n, int ascii, int (*hidden)(uint32_t c));
 /* name: what the text is, for the sentence. Strings without escapes stay views of the text. */
 TINYI_FN int tinyi_tv_read_json(tinyi_doc *m, const char *name, const char *text, size_t n, tinyi_tv *out);

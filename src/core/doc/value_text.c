@@ -1,14 +1,14 @@
 /* src/core/doc/value_text.c - values as text, as JSON and, for templates, Python write them
  *
- * Nested values keep a stack of their own, TINYI_DOC_NEST deep. A float is the shortest of 1 to 17 digits that strtod reads
- * back, with the decimal point of the locale put back. */
+ * Nested values keep a stack of their own, TINYI_DOC_NEST deep. A float is the shortest of 1 to 17 digits that strtod
+ * reads back, with the decimal point of the locale put back. */
 #include "core/doc/value_inside.h"
 #include "core/bytes.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers -------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 int tinyi_doc_put_int(tinyi_doc *m, int64_t i)
 {
@@ -27,7 +27,10 @@ int tinyi_doc_put_float(tinyi_doc *m, double f, int json)
     int precision, n_digits = 0, exponent = 0, i;
     size_t k = 0;
     if (f != f) return tinyi_doc_put(m, json ? "NaN" : "nan", 3);
-    if (f - f != 0) return f < 0 && !tinyi_doc_put(m, "-", 1) ? 0 : json ? tinyi_doc_put(m, "Infinity", 8) : tinyi_doc_put(m, "inf", 3);
+    if (f - f != 0)
+        return f < 0 && !tinyi_doc_put(m, "-", 1) ? 0
+               : json                             ? tinyi_doc_put(m, "Infinity", 8)
+                                                  : tinyi_doc_put(m, "inf", 3);
     for (precision = 0; precision < 17; precision++) {
         (void)snprintf(text, sizeof text, "%.*e", precision, f);
         if (strtod(text, NULL) == f) break;
@@ -41,7 +44,8 @@ int tinyi_doc_put_float(tinyi_doc *m, double f, int json)
         made[k++] = digits[0];
         if (n_digits > 1) made[k++] = '.';
         for (i = 1; i < n_digits; i++) made[k++] = digits[i];
-        (void)snprintf(made + k, sizeof made - k, "e%c%02d", exponent < 0 ? '-' : '+', exponent < 0 ? -exponent : exponent);
+        (void)snprintf(made + k, sizeof made - k, "e%c%02d", exponent < 0 ? '-' : '+',
+                       exponent < 0 ? -exponent : exponent);
         k = strlen(made);
     } else {
         if (exponent < 0) {
@@ -59,7 +63,7 @@ int tinyi_doc_put_float(tinyi_doc *m, double f, int json)
     return tinyi_doc_put(m, made, k);
 }
 
-/* ---- printing ------------------------------------------------------------------------------------------------------------ */
+/* ---- printing ---------------------------------------------------------------------------------------------------- */
 
 static int tinyi_doc_put_escaped(tinyi_doc *m, unsigned kind, uint32_t c)
 {
@@ -120,8 +124,10 @@ static int tinyi_doc_put_leaf(tinyi_doc *m, const tinyi_tv *v, const tinyi_doc_f
     case TINYI_DOC_STRING: return tinyi_doc_put_quoted(m, v->u.s, v->n, form->ascii, NULL);
     default: break;
     }
-    return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s%s%.*s has no form in JSON", tinyi_tv_type_name(v), v->type == TINYI_DOC_UNDEFINED && v->n ? ": " : "",
-                         v->type == TINYI_DOC_UNDEFINED ? (int)TINYI_MIN(v->n, 60) : 0, v->type == TINYI_DOC_UNDEFINED && v->n ? v->u.s : "");
+    return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s%s%.*s has no form in JSON", tinyi_tv_type_name(v),
+                          v->type == TINYI_DOC_UNDEFINED && v->n ? ": " : "",
+                          v->type == TINYI_DOC_UNDEFINED ? (int)TINYI_MIN(v->n, 60) : 0,
+                          v->type == TINYI_DOC_UNDEFINED && v->n ? v->u.s : "");
 }
 
 static int tinyi_doc_put_line(tinyi_doc *m, int indent, int depth)
@@ -140,7 +146,8 @@ static int tinyi_doc_put_line(tinyi_doc *m, int indent, int depth)
 /* the places of a map's pairs in the order of their keys: a merge sort from below */
 static uint32_t *tinyi_map_order(tinyi_doc *m, const tinyi_tmap *map)
 {
-    uint32_t *a = (uint32_t *)tinyi_doc_alloc(m, map->n, sizeof *a), *b = (uint32_t *)tinyi_doc_alloc(m, map->n, sizeof *b), *t;
+    uint32_t *a = (uint32_t *)tinyi_doc_alloc(m, map->n, sizeof *a),
+             *b = (uint32_t *)tinyi_doc_alloc(m, map->n, sizeof *b), *t;
     size_t width, i;
     if (!a || !b) return NULL;
     for (i = 0; i < map->n; i++) a[i] = (uint32_t)i;
@@ -148,7 +155,8 @@ static uint32_t *tinyi_map_order(tinyi_doc *m, const tinyi_tmap *map)
         for (i = 0; i < map->n; i += 2 * width) {
             size_t p = i, q = TINYI_MIN(i + width, map->n), mid = q, end = TINYI_MIN(i + 2 * width, map->n), k = i;
             while (p < mid || q < end) {
-                int left = q == end || (p < mid && tinyi_tv_compare(m, &map->pair[a[p]].key, &map->pair[a[q]].key, NULL) <= 0);
+                int left =
+                    q == end || (p < mid && tinyi_tv_compare(m, &map->pair[a[p]].key, &map->pair[a[q]].key, NULL) <= 0);
                 b[k++] = left ? a[p++] : a[q++];
             }
         }
@@ -185,7 +193,9 @@ int tinyi_tv_put_json(tinyi_doc *m, const tinyi_tv *v, const tinyi_doc_form *for
                 if (!depth) return !m->status;
                 continue;
             }
-            if (depth == TINYI_DOC_NEST) return tinyi_doc_fail(m, TINY_E_WORKSPACE, "a value nested more than %d deep is printed", TINYI_DOC_NEST);
+            if (depth == TINYI_DOC_NEST)
+                return tinyi_doc_fail(m, TINY_E_WORKSPACE, "a value nested more than %d deep is printed",
+                                      TINYI_DOC_NEST);
             at[depth].v = v;
             at[depth].i = 0;
             at[depth].order = form->sort && !list ? tinyi_map_order(m, v->u.map) : NULL;

@@ -1,17 +1,20 @@
 /* src/gnn/embed/fastrp.c - FastRP
- * Paper    H. Chen, S. Sultan, Y. Tian, M. Chen, S. Skiena, "Fast and Accurate Network Embeddings via Very Sparse Random Projection",
- *          2019 (arXiv 1908.11512), section 3; R after P. Li, T. Hastie, K. Church, "Very Sparse Random Projections", 2006.
+ * Paper    H. Chen, S. Sultan, Y. Tian, M. Chen, S. Skiena, "Fast and Accurate Network Embeddings via Very Sparse
+ *          Random Projection", 2019 (arXiv 1908.11512), section 3; R after P. Li, T. Hastie, K. Church, "Very Sparse
+ *          Random Projections", 2006.
  * Formula  in fastrp.h.
- * Method   Row j of R is drawn from a generator of its own, by geometric gaps, and kept as places and values: n d / s of them. U_1 adds
- *          the few entries of the neighbours' rows; the powers after it are spmm, one tile of columns after the other. Rows can only be
- *          brought to the length 1 when all their columns are known: with tiles, a first round finds the lengths, a second one adds up.
- *          Squares are summed in blocks of 16 columns, blocks in double, so that a tile changes no bit. Two powers at a time are added to y.
+ * Method   Row j of R is drawn from a generator of its own, by geometric gaps, and kept as places and values: n d / s
+ *          of them. U_1 adds the few entries of the neighbours' rows; the powers after it are spmm, one tile of columns
+ *          after the other. Rows can only be brought to the length 1 when all their columns are known: with tiles, a
+ *          first round finds the lengths, a second one adds up.
+ *          Squares are summed in blocks of 16 columns, blocks in double, so that a tile changes no bit. Two powers at a
+ *          time are added to y.
  * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float a node and power, R.
- * Factors  (degree / sum)^beta is taken as a logarithm in double. Rows of length 1 do not know a common factor, so the largest is made 1
- *          there; squares of what is far from 1 are taken in double. A factor outside 1e-30 .. 1e30 is refused, and any result that is
- *          not finite.
+ * Factors  (degree / sum)^beta is taken as a logarithm in double. Rows of length 1 do not know a common factor, so the
+ *          largest is made 1 there; squares of what is far from 1 are taken in double. A factor outside 1e-30 .. 1e30
+ *          is refused, and any result that is not finite.
  * Error    each power is a mean in float: relative (degree + 5) u a step.
- * Left out the Gaussian projection, concatenation of the powers, and updates for new nodes.                                         */
+ * Left out the Gaussian projection, concatenation of the powers, and updates for new nodes. */
 #include <string.h>
 #include "gnn/embed/fastrp.h"
 #include "gnn/graph/graph_inside.h"
@@ -69,27 +72,45 @@ static void tinyi_fastrp_free(tinyi_fastrp *f)
     tiny_free(f->ctx, f->square);
 }
 
-static tiny_status tinyi_fastrp_check(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *d, const tiny_tensor *y)
+static tiny_status tinyi_fastrp_check(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *d,
+                                      const tiny_tensor *y)
 {
     const tiny_tensor *r = d->projection;
     int64_t p;
     int k;
     char text[96];
     if (!g || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: there is no graph, or no place for the embedding");
-    if (g->in.n_rows != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
-    if (tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != g->in.n_rows)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: y is %s, it must be dense f32 with a row for each of the %td nodes", y->rank >= 0 && y->rank <= 4 ? tinyi_shape_text(y, text) : "no tensor", g->in.n_rows);
-    if (y->dim[1] < 1 || y->dim[1] > 1 << 20) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %td columns, there must be 1 to 1048576", y->dim[1]);
-    if (d->n_weights < 0 || d->n_weights > TGNN_FASTRP_POWERS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %d powers, there may be 1 to %d", d->n_weights, TGNN_FASTRP_POWERS);
+    if (g->in.n_rows != g->in.n_cols)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: %td sources and %td destinations are not one set of nodes",
+                          g->in.n_cols, g->in.n_rows);
+    if (tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) ||
+        y->dim[0] != g->in.n_rows)
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "fastrp: y is %s, it must be dense f32 with a row for each of the %td nodes",
+                          y->rank >= 0 && y->rank <= 4 ? tinyi_shape_text(y, text) : "no tensor", g->in.n_rows);
+    if (y->dim[1] < 1 || y->dim[1] > 1 << 20)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %td columns, there must be 1 to 1048576", y->dim[1]);
+    if (d->n_weights < 0 || d->n_weights > TGNN_FASTRP_POWERS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %d powers, there may be 1 to %d", d->n_weights,
+                          TGNN_FASTRP_POWERS);
     for (k = 0; k < d->n_weights; k++)
-        if (!(d->weight[k] - d->weight[k] == 0.0f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "fastrp: the weight of power %d is not a finite number", k + 1);
-    if (!(d->s == 0.0 || (d->s >= 1.0 && d->s - d->s == 0.0))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: s is %g, it must be at least 1", d->s);
+        if (!(d->weight[k] - d->weight[k] == 0.0f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "fastrp: the weight of power %d is not a finite number", k + 1);
+    if (!(d->s == 0.0 || (d->s >= 1.0 && d->s - d->s == 0.0)))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: s is %g, it must be at least 1", d->s);
     if (!(d->beta - d->beta == 0.0)) return tinyi_fail(ctx, TINY_E_NUMERIC, "fastrp: beta is not a finite number");
-    if (d->tile < 0 || d->tile % TINYI_FASTRP_BLOCK) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: a tile of %d columns, it must be a multiple of %d", d->tile, TINYI_FASTRP_BLOCK);
-    if (r && (tiny_tensor_check(r) || r->dtype != TINY_F32 || r->rank != 2 || r->dim[0] != y->dim[0] || r->dim[1] != y->dim[1] || !tiny_tensor_is_dense(r)))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: the projection must be dense f32, %td x %td", y->dim[0], y->dim[1]);
+    if (d->tile < 0 || d->tile % TINYI_FASTRP_BLOCK)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: a tile of %d columns, it must be a multiple of %d", d->tile,
+                          TINYI_FASTRP_BLOCK);
+    if (r && (tiny_tensor_check(r) || r->dtype != TINY_F32 || r->rank != 2 || r->dim[0] != y->dim[0] ||
+              r->dim[1] != y->dim[1] || !tiny_tensor_is_dense(r)))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: the projection must be dense f32, %td x %td", y->dim[0],
+                          y->dim[1]);
     for (p = 0; g->in.value && p < g->in.n; p++)
-        if (!(g->in.value[p] >= 0.0f) || g->in.value[p] - g->in.value[p] != 0.0f) return tinyi_fail(ctx, TINY_E_NUMERIC, "fastrp: edge %lld weighs %g, weights must be finite and not negative", (long long)p, (double)g->in.value[p]);
+        if (!(g->in.value[p] >= 0.0f) || g->in.value[p] - g->in.value[p] != 0.0f)
+            return tinyi_fail(ctx, TINY_E_NUMERIC,
+                              "fastrp: edge %lld weighs %g, weights must be finite and not negative", (long long)p,
+                              (double)g->in.value[p]);
     return TINY_OK;
 }
 
@@ -114,7 +135,9 @@ static tiny_status tinyi_fastrp_degrees(const tinyi_fastrp *f, double **out, dou
 /* (degree / total)^beta, over the largest where rows get the length 1, times what is the same for all entries of R */
 static double tinyi_fastrp_factor(const tinyi_fastrp *f, double degree, double total)
 {
-    double v = f->d.beta == 0.0 ? 1.0 : degree > 0.0 ? tinyi_exp64(f->d.beta * tinyi_log64(degree / total) - f->shift) : 0.0;
+    double v = f->d.beta == 0.0 ? 1.0
+               : degree > 0.0   ? tinyi_exp64(f->d.beta * tinyi_log64(degree / total) - f->shift)
+                                : 0.0;
     return f->d.raw ? v : v / tinyi_sqrt64((double)f->dim);
 }
 
@@ -131,8 +154,9 @@ static tiny_status tinyi_fastrp_factors(tinyi_fastrp *f, const double *degree, d
     for (j = 0; j < f->n; j++) {
         const double v = tinyi_fastrp_factor(f, degree[j], total);
         if (!(v >= 1e-30 && v <= 1e30) && (degree[j] > 0.0 || v != 0.0))
-            return tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: beta %g gives node %td of degree %g the factor %g%s, it must be 1e-30 to 1e30", f->d.beta, j, degree[j], v,
-                              f->d.no_l2 ? "" : " of the largest");
+            return tinyi_fail(f->ctx, TINY_E_NUMERIC,
+                              "fastrp: beta %g gives node %td of degree %g the factor %g%s, it must be 1e-30 to 1e30",
+                              f->d.beta, j, degree[j], v, f->d.no_l2 ? "" : " of the largest");
     }
     return TINY_OK;
 }
@@ -193,7 +217,8 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
     for (j = 0; !st && j < f->n; j++) {
         double factor = tinyi_fastrp_factor(f, degree[j], total);
         f->offset[j] = at;
-        if (room - (size_t)at < (size_t)f->dim) {       /* at the first row for what is expected of all, by far mostly enough */
+        /* at the first row for what is expected of all, by far mostly enough */
+        if (room - (size_t)at < (size_t)f->dim) {
             const double all = (double)f->n * (double)f->dim / s;
             room = 2 * (size_t)at + (size_t)f->dim;
             if (j == 0) room += f->d.projection ? tinyi_fastrp_given(f) : (size_t)(all + 4.0 * tinyi_sqrt64(all));
@@ -214,7 +239,9 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
         at += n;
     }
     if (!st) f->offset[f->n] = at;
-    if (!st && bad) st = tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: a number of the projection times its factor is not a finite f32");
+    if (!st && bad)
+        st = tinyi_fail(f->ctx, TINY_E_NUMERIC,
+                        "fastrp: a number of the projection times its factor is not a finite f32");
     tiny_free(f->ctx, sign);
     return st;
 }
@@ -222,7 +249,8 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
 /* ---- reference: P^k L R in double, everything at once */
 
 TINY_REF_BEGIN
-static void tinyi_fastrp_ref_power(const tinyi_fastrp *f, const double *degree, const double *from, double *to, int *bad)
+static void tinyi_fastrp_ref_power(const tinyi_fastrp *f, const double *degree, const double *from, double *to,
+                                   int *bad)
 {
     const tiny_sparse *a = &f->g->in;
     tiny_idx i, j, c;
@@ -231,7 +259,8 @@ static void tinyi_fastrp_ref_power(const tinyi_fastrp *f, const double *degree, 
         for (c = 0; c < f->dim; c++) to[i * f->dim + c] = 0.0;
         for (tinyi_row_range(a, i, &p, &p1); p < p1; p++) {
             j = (tiny_idx)tinyi_row_col(a, p, bad);
-            for (c = 0; c < f->dim; c++) to[i * f->dim + c] += (a->value ? (double)a->value[p] : 1.0) * from[j * f->dim + c];
+            for (c = 0; c < f->dim; c++)
+                to[i * f->dim + c] += (a->value ? (double)a->value[p] : 1.0) * from[j * f->dim + c];
         }
         for (c = 0; !f->d.adjacency && degree[i] > 0.0 && c < f->dim; c++) to[i * f->dim + c] /= degree[i];
     }
@@ -240,7 +269,8 @@ static void tinyi_fastrp_ref_power(const tinyi_fastrp *f, const double *degree, 
 static tiny_status tinyi_fastrp_ref(tinyi_fastrp *f, const double *degree)
 {
     const size_t count = (size_t)f->n * (size_t)f->dim;
-    double *u = (double *)tinyi_alloc(f->ctx, count, sizeof *u), *v = (double *)tinyi_alloc(f->ctx, count, sizeof *v), *sum = (double *)tinyi_alloc(f->ctx, count, sizeof *sum), *t;
+    double *u = (double *)tinyi_alloc(f->ctx, count, sizeof *u), *v = (double *)tinyi_alloc(f->ctx, count, sizeof *v),
+           *sum = (double *)tinyi_alloc(f->ctx, count, sizeof *sum), *t;
     tiny_status st = u && v && sum ? TINY_OK : tiny_ctx_status(f->ctx);
     tiny_idx i, c;
     int64_t p;
@@ -305,7 +335,9 @@ static void tinyi_fastrp_first_team(tiny_team *team, void *arg)
                     if (f->col[q] >= job->c0 && f->col[q] < job->c1) u[f->col[q] - job->c0] += e * f->value[q];
             }
         }
-    if (bad) tiny_team_fail(team, TINY_E_FORMAT, "fastrp: an edge comes from a node that is not there: the file of the graph changed");
+    if (bad)
+        tiny_team_fail(team, TINY_E_FORMAT,
+                       "fastrp: an edge comes from a node that is not there: the file of the graph changed");
 }
 
 static double tinyi_fastrp_square(const float *u, tiny_idx n)
@@ -316,8 +348,8 @@ static double tinyi_fastrp_square(const float *u, tiny_idx n)
     return ss;
 }
 
-/* Powers from .. k, two of them where there are: squares of a tile into f->square, and the tile into y, which the first of all powers finds as
- * the caller gave it. Whoever writes a row of y here is the first to write it. */
+/* Powers from .. k, two of them where there are: squares of a tile into f->square, and the tile into y, which the first
+ * of all powers finds as the caller gave it. Whoever writes a row of y here is the first to write it. */
 static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
 {
     const tinyi_fastrp_job *job = (const tinyi_fastrp_job *)arg;
@@ -334,25 +366,33 @@ static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
                 if (weight == 0.0f) continue;
                 if (job->merge & 1) {
                     double *square = f->square + k * f->n + i, ss = job->c0 ? *square : 0.0;
-                    for (c = 0; in_double && c < w; c += TINYI_FASTRP_BLOCK) ss += tinyi_fastrp_square(u + c, TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
-                    for (c = 0; !in_double && c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                    for (c = 0; in_double && c < w; c += TINYI_FASTRP_BLOCK)
+                        ss += tinyi_fastrp_square(u + c, TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                    for (c = 0; !in_double && c < w; c += TINYI_FASTRP_BLOCK)
+                        ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c,
+                                                                 (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
                     *square = ss;
                     bad |= !(ss - ss == 0.0);
                     if (job->c1 == f->dim) f->inverse[k * f->n + i] = ss > 0.0 ? (float)(1.0 / tinyi_sqrt64(ss)) : 0.0f;
                 }
-                if (job->merge & 2) TINYI_OF(team->k, axpy_f32)(y, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[k * f->n + i]);
+                if (job->merge & 2)
+                    TINYI_OF(team->k, axpy_f32)
+                    (y, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[k * f->n + i]);
             }
     if (bad) tiny_team_fail(team, TINY_E_NUMERIC, "fastrp: the squares of a power are not finite");
 }
 
-/* Columns get mean 0 and variance 1 in three passes over y, whole rows at a time: a column alone is one line of memory in every row, and
- * no processor fetches those ahead. Sums are of so many rows whatever the number of threads, and those are added in order. */
+/* Columns get mean 0 and variance 1 in three passes over y, whole rows at a time: a column alone is one line of memory
+ * in every row, and no processor fetches those ahead. Sums are of so many rows whatever the number of threads, and
+ * those are added in order. */
 enum { TINYI_FASTRP_ROWS = 1024 };
 
-typedef struct tinyi_fastrp_columns { tinyi_fastrp *f; double *mean, *by, *part; int pass; } tinyi_fastrp_columns;     /* part (blocks of rows, dim) */
+/* part (blocks of rows, dim) */
+typedef struct tinyi_fastrp_columns { tinyi_fastrp *f; double *mean, *by, *part; int pass; } tinyi_fastrp_columns;
 
 /* n columns of a row; with n a constant a compiler makes vectors of it */
-TINYI_FORCE_INLINE void tinyi_fastrp_columns_row(float *y, double *sum, const double *mean, const double *by, int pass, tiny_idx n)
+TINYI_FORCE_INLINE void tinyi_fastrp_columns_row(float *y, double *sum, const double *mean, const double *by, int pass,
+                                                 tiny_idx n)
 {
     tiny_idx c;
     if (pass == 0) for (c = 0; c < n; c++) sum[c] += (double)y[c];
@@ -372,7 +412,8 @@ static void tinyi_fastrp_columns_team(tiny_team *team, void *arg)
             for (c = 0; job->pass < 2 && c < dim; c++) sum[c] = 0.0;
             for (i = b * TINYI_FASTRP_ROWS; i < TINYI_MIN(f->n, (b + 1) * TINYI_FASTRP_ROWS); i++) {
                 float *y = f->y + i * dim;
-                for (c = 0; c + TINYI_FASTRP_BLOCK <= dim; c += TINYI_FASTRP_BLOCK) tinyi_fastrp_columns_row(y + c, sum + c, mean + c, by + c, job->pass, TINYI_FASTRP_BLOCK);
+                for (c = 0; c + TINYI_FASTRP_BLOCK <= dim; c += TINYI_FASTRP_BLOCK)
+                    tinyi_fastrp_columns_row(y + c, sum + c, mean + c, by + c, job->pass, TINYI_FASTRP_BLOCK);
                 tinyi_fastrp_columns_row(y + c, sum + c, mean + c, by + c, job->pass, dim - c);
             }
         }
@@ -407,7 +448,8 @@ static tiny_status tinyi_fastrp_standardize(tinyi_fastrp *f)
 static tiny_status tinyi_fastrp_round(tinyi_fastrp *f, int merge, double done, double share)
 {
     const tiny_sparse *a = &f->g->in;
-    tiny_tensor offset = tiny_tensor_1d(a->offset, TINY_I64, f->n + 1), col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n), w;
+    tiny_tensor offset = tiny_tensor_1d(a->offset, TINY_I64, f->n + 1),
+                col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n), w;
     const int weighted = f->edge || (f->d.adjacency && a->value);
     tiny_spmm_params p;
     tinyi_fastrp_job job;
@@ -422,12 +464,19 @@ static tiny_status tinyi_fastrp_round(tinyi_fastrp *f, int merge, double done, d
         job.c1 = TINYI_MIN(f->dim, c0 + f->tile);
         job.merge = merge;
         for (job.k = 0; !st && job.k < f->d.n_weights; job.k++) {
-            tiny_tensor from = tiny_tensor_2d(f->u[(job.k + 1) & 1], TINY_F32, f->n, job.c1 - c0), to = tiny_tensor_2d(f->u[job.k & 1], TINY_F32, f->n, job.c1 - c0);
+            tiny_tensor from = tiny_tensor_2d(f->u[(job.k + 1) & 1], TINY_F32, f->n, job.c1 - c0),
+                        to = tiny_tensor_2d(f->u[job.k & 1], TINY_F32, f->n, job.c1 - c0);
             job.u = f->u[job.k & 1];
-            st = job.k ? tiny_spmm(f->ctx, &offset, &from, &col, weighted ? &w : NULL, NULL, &p, &to) : tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_first_team, &job);
+            st = job.k ? tiny_spmm(f->ctx, &offset, &from, &col, weighted ? &w : NULL, NULL, &p, &to)
+                       : tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_first_team, &job);
             job.from = job.k & ~1;          /* two powers stand side by side: y is read and written once for both */
-            if (!st && (job.k & 1 || job.k + 1 == f->d.n_weights)) st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_merge_team, &job);
-            if (f->ctx->desc.progress) f->ctx->desc.progress(f->ctx->desc.user, "fastrp", done + share * ((double)c0 + (double)(job.c1 - c0) * (job.k + 1) / f->d.n_weights) / (double)f->dim);
+            if (!st && (job.k & 1 || job.k + 1 == f->d.n_weights))
+                st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_merge_team, &job);
+            if (f->ctx->desc.progress)
+                f->ctx->desc.progress(f->ctx->desc.user, "fastrp",
+                                      done + share *
+                                                 ((double)c0 + (double)(job.c1 - c0) * (job.k + 1) / f->d.n_weights) /
+                                                 (double)f->dim);
         }
     }
     return st;
@@ -471,10 +520,14 @@ static tiny_status tinyi_fastrp_finite(const tinyi_fastrp *f)
     double most = 0.0;
     tiny_idx i;
     int k;
-    for (k = 0; k < f->d.n_weights; k++) most += f->d.weight[k] < 0.0f ? -(double)f->d.weight[k] : (double)f->d.weight[k];
+    for (k = 0; k < f->d.n_weights; k++)
+        most += f->d.weight[k] < 0.0f ? -(double)f->d.weight[k] : (double)f->d.weight[k];
     if (!f->d.adjacency && most * (f->d.no_l2 ? f->most : 1.0) < 1e30) return TINY_OK;
     for (i = 0; i < f->n * f->dim; i++)
-        if (!(f->y[i] - f->y[i] == 0.0f)) return tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: the embedding of node %td is not finite: weights, or powers of A, beyond f32", i / f->dim);
+        if (!(f->y[i] - f->y[i] == 0.0f))
+            return tinyi_fail(f->ctx, TINY_E_NUMERIC,
+                              "fastrp: the embedding of node %td is not finite: weights, or powers of A, beyond f32",
+                              i / f->dim);
     return TINY_OK;
 }
 
@@ -503,7 +556,9 @@ TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_
     st = tinyi_fastrp_degrees(&f, &degree, &total);
     if (!st) st = tinyi_fastrp_factors(&f, degree, total);
     if (!st) st = tinyi_fastrp_project(&f, degree, total);
-    if (!st) st = tiny_ctx_target(ctx) == TINY_TARGET_REFERENCE ? tinyi_fastrp_ref(&f, degree) : tinyi_fastrp_fast(&f, degree);
+    if (!st)
+        st = tiny_ctx_target(ctx) == TINY_TARGET_REFERENCE ? tinyi_fastrp_ref(&f, degree)
+                                                           : tinyi_fastrp_fast(&f, degree);
     if (!st) st = tinyi_fastrp_finite(&f);
     tiny_free(ctx, degree);
     tinyi_fastrp_free(&f);

@@ -1,12 +1,14 @@
 /* src/gnn/graph/coarsen.c - heavy-edge matching, and the graph that is left of it
  *
- * Paper    G. Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", 1998, section 3.1; pairs
- *          without a common edge (two-hop) after D. LaSalle et al., "Improving Graph Partitioning for Modern Graphs and Architectures", 2015.
- * Method   Nodes are visited in random order, those of few edges first; each takes the free neighbour with the heaviest edge, the
- *          lightest one of several. Where more than a tenth of the nodes stay alone (stars, isolated nodes), those of up to three
- *          edges with the same heaviest neighbour become pairs. Pairs get numbers in the order of their first node. A row of the smaller graph joins the
- *          rows of its pair, by a table of the columns seen; rows are made by all threads, each by one, so threads change nothing.
- * Cost     linear in nodes and edges, but for the table: one line of cache an edge.                                             */
+ * Paper    G. Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", 1998,
+ *          section 3.1; pairs without a common edge (two-hop) after D. LaSalle et al., "Improving Graph Partitioning
+ *          for Modern Graphs and Architectures", 2015.
+ * Method   Nodes are visited in random order, those of few edges first; each takes the free neighbour with the heaviest
+ *          edge, the lightest one of several. Where more than a tenth of the nodes stay alone (stars, isolated nodes),
+ *          those of up to three edges with the same heaviest neighbour become pairs. Pairs get numbers in the order of
+ *          their first node. A row of the smaller graph joins the rows of its pair, by a table of the columns seen;
+ *          rows are made by all threads, each by one, so threads change nothing.
+ * Cost     linear in nodes and edges, but for the table: one line of cache an edge. */
 #include <string.h>
 #include "gnn/graph/coarsen_inside.h"
 #include "math/layout.h"
@@ -27,7 +29,13 @@ static int32_t tinyi_level_add(int32_t a, int32_t b) { return a > 0x7fffffff - b
 
 /* ---- from a graph */
 
-typedef struct tinyi_level_job { const tgnn_graph *g; tinyi_level *l; double scale; int fill; tiny_idx outside; } tinyi_level_job;
+typedef struct tinyi_level_job {
+    const tgnn_graph *g;
+    tinyi_level *l;
+    double scale;
+    int fill;
+    tiny_idx outside;
+} tinyi_level_job;
 
 TINY_REF_BEGIN                              /* no fma: the same weights everywhere */
 static int32_t tinyi_level_weight(const tinyi_level_job *job, const tiny_sparse *a, int64_t p)
@@ -56,7 +64,9 @@ static void tinyi_level_rows_team(tiny_team *team, void *arg)
             while (p < p1 || q < q1) {
                 const int from_a = q == q1 || (p < p1 && a->col[p] <= b->col[q]);
                 const int32_t u = from_a ? a->col[p] : b->col[q];
-                const int32_t w = !job->fill ? 0 : from_a ? tinyi_level_weight(job, a, p) : tinyi_level_weight(job, b, q);
+                const int32_t w = !job->fill ? 0
+                                  : from_a   ? tinyi_level_weight(job, a, p)
+                                             : tinyi_level_weight(job, b, q);
                 if (from_a) p++;
                 else q++;
                 if ((uint32_t)u >= (uint32_t)l->n) {
@@ -85,7 +95,8 @@ static void tinyi_level_rows_team(tiny_team *team, void *arg)
         }
 }
 
-TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_t *node_weight, int edge_weights, tinyi_level *l)
+TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_t *node_weight, int edge_weights,
+                                      tinyi_level *l)
 {
     const tiny_sparse *unused;
     tinyi_level_job job;
@@ -102,7 +113,10 @@ TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_
     if (edge_weights && g->in.value) {
         for (p = 0; p < g->in.n; p++) {
             const float w = g->in.value[p];
-            if (!(w >= 0.0f) || w - w != 0.0f) return tinyi_fail(ctx, TINY_E_NUMERIC, "partition: edge %lld weighs %g, weights must be finite and not negative", (long long)p, (double)w);
+            if (!(w >= 0.0f) || w - w != 0.0f)
+                return tinyi_fail(ctx, TINY_E_NUMERIC,
+                                  "partition: edge %lld weighs %g, weights must be finite and not negative",
+                                  (long long)p, (double)w);
             most = TINYI_MAX(most, w);
         }
         job.scale = most > 0.0f ? 1048576.0 / (double)most : 1.0;
@@ -121,9 +135,12 @@ TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_
         l->node_weight[v] = node_weight ? node_weight[v] : 1;
         l->heaviest = TINYI_MAX(l->heaviest, l->node_weight[v]);
         total += l->node_weight[v];
-        if (l->node_weight[v] < 0) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td weighs %ld", v, (long)l->node_weight[v]);
+        if (l->node_weight[v] < 0)
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td weighs %ld", v, (long)l->node_weight[v]);
     }
-    if (!st && total > 0x7fffffff) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "partition: the nodes weigh %lld, together they may weigh 2147483647", (long long)total);
+    if (!st && total > 0x7fffffff)
+        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "partition: the nodes weigh %lld, together they may weigh 2147483647",
+                        (long long)total);
     if (!st) {
         l->col = (int32_t *)tinyi_alloc(ctx, (size_t)l->offset[l->n], sizeof *l->col);
         l->weight = (int32_t *)tinyi_alloc(ctx, (size_t)l->offset[l->n], sizeof *l->weight);
@@ -133,7 +150,9 @@ TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_
         job.fill = 1;
         st = tiny_parallel(ctx, 0, 0, 0, tinyi_level_rows_team, &job);
     }
-    if (!st && job.outside) st = tinyi_fail(ctx, TINY_E_FORMAT, "partition: an edge of node %td leads to a node that is not there", job.outside - 1);
+    if (!st && job.outside)
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "partition: an edge of node %td leads to a node that is not there",
+                        job.outside - 1);
     if (st) tinyi_level_free(ctx, l);
     return st;
 }
@@ -285,7 +304,8 @@ static void tinyi_shrink_team(tiny_team *team, void *arg)
             } else {
                 at = tinyi_shrink_row(s, (int32_t)c, v, at, table, mask);
                 if (u >= 0) at = tinyi_shrink_row(s, (int32_t)c, u, at, table, mask);
-                for (p = at - 1; p >= begin; p--) {     /* backwards: what was pushed along goes before what it ran into */
+                /* backwards: what was pushed along goes before what it ran into */
+                for (p = at - 1; p >= begin; p--) {
                     uint32_t t = (uint32_t)s->col[p] & mask;
                     while (table[t] != (int32_t)(p - begin + 1)) t = (t + 1) & mask;
                     table[t] = 0;
@@ -338,7 +358,8 @@ static tiny_status tinyi_shrink_build(tiny_ctx *ctx, tinyi_level *fine, const in
     s.weight = (int32_t *)tinyi_alloc(ctx, (size_t)fine->offset[fine->n], sizeof *s.weight);
     coarse->offset = (int64_t *)tinyi_alloc(ctx, (size_t)c + 1, sizeof *coarse->offset);
     coarse->node_weight = (int32_t *)tinyi_alloc(ctx, (size_t)c, sizeof *coarse->node_weight);
-    if (!fine->up || !s.first || !s.bound || !s.col || !s.weight || !coarse->offset || !coarse->node_weight) st = tiny_ctx_status(ctx);
+    if (!fine->up || !s.first || !s.bound || !s.col || !s.weight || !coarse->offset || !coarse->node_weight)
+        st = tiny_ctx_status(ctx);
     if (!st) {
         c = 0;
         s.bound[0] = 0;
@@ -365,16 +386,19 @@ static tiny_status tinyi_shrink_build(tiny_ctx *ctx, tinyi_level *fine, const in
     if (!st) {
         coarse->col = (int32_t *)tinyi_alloc(ctx, (size_t)coarse->offset[coarse->n], sizeof *coarse->col);
         coarse->weight = (int32_t *)tinyi_alloc(ctx, (size_t)coarse->offset[coarse->n], sizeof *coarse->weight);
-        st = coarse->col && coarse->weight ? tiny_parallel(ctx, 0, 0, 0, tinyi_shrink_close_up_team, &s) : tiny_ctx_status(ctx);
+        st = coarse->col && coarse->weight ? tiny_parallel(ctx, 0, 0, 0, tinyi_shrink_close_up_team, &s)
+                                           : tiny_ctx_status(ctx);
     }
     tinyi_shrink_free(ctx, &s);
     return st;
 }
 
-TINYI_FN tiny_status tinyi_level_shrink(tiny_ctx *ctx, tinyi_level *fine, int64_t most, uint64_t seed, tinyi_level *coarse)
+TINYI_FN tiny_status tinyi_level_shrink(tiny_ctx *ctx, tinyi_level *fine, int64_t most, uint64_t seed,
+                                        tinyi_level *coarse)
 {
     uint32_t *order = (uint32_t *)tinyi_alloc(ctx, (size_t)fine->n, sizeof *order);
-    int32_t *match = (int32_t *)tinyi_alloc(ctx, (size_t)fine->n, sizeof *match), *seat = (int32_t *)tinyi_alloc(ctx, (size_t)fine->n + 1, sizeof *seat);
+    int32_t *match = (int32_t *)tinyi_alloc(ctx, (size_t)fine->n, sizeof *match),
+            *seat = (int32_t *)tinyi_alloc(ctx, (size_t)fine->n + 1, sizeof *seat);
     tiny_idx v, alone = 0;
     tiny_status st = order && match && seat ? TINY_OK : tiny_ctx_status(ctx);
     memset(coarse, 0, sizeof *coarse);

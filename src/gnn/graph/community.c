@@ -1,13 +1,13 @@
 /* src/gnn/graph/community.c - label propagation, and orders from labels
  *
- * Paper    U. Raghavan, R. Albert, S. Kumara, "Near linear time algorithm to detect community structures in large-scale networks", 2007;
- *          the limit of a community after H. Meyerhenke, P. Sanders, C. Schulz, "Partitioning Complex Networks via Size-constrained
- *          Clustering", 2014.
- * Method   Labels of the sources of a row are counted in a small table. A group of nodes writes its new labels beside the old ones; when all
- *          of the group are through, they become the labels, and the sizes of communities follow. Between equally frequent labels the
- *          smallest hash of (label, round, seed) decides.
+ * Paper    U. Raghavan, R. Albert, S. Kumara, "Near linear time algorithm to detect community structures in large-scale
+ *          networks", 2007; the limit of a community after H. Meyerhenke, P. Sanders, C. Schulz, "Partitioning Complex
+ *          Networks via Size-constrained Clustering", 2014.
+ * Method   Labels of the sources of a row are counted in a small table. A group of nodes writes its new labels beside
+ *          the old ones; when all of the group are through, they become the labels, and the sizes of communities
+ *          follow. Between equally frequent labels the smallest hash of (label, round, seed) decides.
  * Cost     one look at each edge a round; 8 bytes a node and 8 a label.
- * Left out weights: an edge counts 1.                                                                                           */
+ * Left out weights: an edge counts 1. */
 #include <string.h>
 #include "gnn/graph/community.h"
 #include "gnn/graph/graph_inside.h"
@@ -46,8 +46,8 @@ static int tinyi_label_before(const tinyi_labels *s, int32_t own, int32_t b, int
     return hb < ha || (hb == ha && b < a);
 }
 
-/* Two nodes that are alone would swap their labels for ever: only the one with the larger label moves (H. Lu, M. Halappanavar,
- * A. Kalyanaraman, "Parallel heuristics for scalable community detection", 2015). */
+/* Two nodes that are alone would swap their labels for ever: only the one with the larger label moves (H. Lu, M.
+ * Halappanavar, A. Kalyanaraman, "Parallel heuristics for scalable community detection", 2015). */
 static int tinyi_label_open(const tinyi_labels *s, int32_t own, int32_t label)
 {
     if (label == own) return 1;
@@ -97,7 +97,8 @@ static int32_t tinyi_label_fast(const tinyi_labels *s, int32_t v, int64_t p0, in
         table[t].label = b;
         table[t].count++;
         /* the count only grows: the last look at a label sees it whole */
-        if (table[t].count >= n_best && b != best && tinyi_label_before(s, own, b, table[t].count, best, n_best) && tinyi_label_open(s, own, b)) {
+        if (table[t].count >= n_best && b != best && tinyi_label_before(s, own, b, table[t].count, best, n_best) &&
+            tinyi_label_open(s, own, b)) {
             best = b;
             n_best = table[t].count;
         } else if (b == best) n_best = TINYI_MAX(n_best, table[t].count);
@@ -109,7 +110,8 @@ static int32_t tinyi_label_fast(const tinyi_labels *s, int32_t v, int64_t p0, in
 static void tinyi_label_team(tiny_team *team, void *arg)
 {
     tinyi_labels *s = (tinyi_labels *)arg;
-    const tiny_idx n = s->a->n_rows, runs = (n + TINYI_LABEL_RUN - 1) / TINYI_LABEL_RUN, mine = (runs + TINYI_LABEL_GROUPS - 1 - s->group) / TINYI_LABEL_GROUPS;
+    const tiny_idx n = s->a->n_rows, runs = (n + TINYI_LABEL_RUN - 1) / TINYI_LABEL_RUN,
+                   mine = (runs + TINYI_LABEL_GROUPS - 1 - s->group) / TINYI_LABEL_GROUPS;
     tinyi_label_count *table = (tinyi_label_count *)team->own;
     tiny_idx r, r1, v, v1, changed = 0;
     int64_t p, p1;
@@ -120,7 +122,8 @@ static void tinyi_label_team(tiny_team *team, void *arg)
             for (v1 = TINYI_MIN(v + TINYI_LABEL_RUN, n); v < v1; v++) {
                 tinyi_row_range(s->a, v, &p, &p1);
                 p1 = TINYI_MIN(p1, p + (int64_t)(s->table / 4));        /* always so, unless a mapped file changes */
-                s->fresh[v] = s->plain ? tinyi_label_ref(s, (int32_t)v, p, p1) : tinyi_label_fast(s, (int32_t)v, p, p1, table);
+                s->fresh[v] =
+                    s->plain ? tinyi_label_ref(s, (int32_t)v, p, p1) : tinyi_label_fast(s, (int32_t)v, p, p1, table);
             }
         }
     tiny_barrier(team);
@@ -138,7 +141,8 @@ static void tinyi_label_team(tiny_team *team, void *arg)
     (void)tinyi_atomic_add(&s->changed, changed);
 }
 
-TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_communities_desc *desc, int32_t *label, tiny_idx *n_label)
+TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_communities_desc *desc,
+                                      int32_t *label, tiny_idx *n_label)
 {
     static const tgnn_communities_desc none = { 0, 0, 0 };
     const tgnn_communities_desc *d = desc ? desc : &none;
@@ -148,20 +152,27 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
     int round;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!g || !label || !n_label) return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: there is no graph, or no place for its labels");
-    if (g->in.n_rows != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "communities: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
+    if (!g || !label || !n_label)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: there is no graph, or no place for its labels");
+    if (g->in.n_rows != g->in.n_cols)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "communities: %td sources and %td destinations are not one set of nodes",
+                          g->in.n_cols, g->in.n_rows);
     if (d->rounds < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: %d rounds", d->rounds);
     memset(&s, 0, sizeof s);
     s.a = &g->in;
     n = g->in.n_rows;
     *n_label = 0;
     for (p = 0; p < g->in.n; p++)
-        if ((uint64_t)g->in.col[p] >= (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "communities: edge %lld comes from node %ld, there are %td", (long long)p, (long)g->in.col[p], n);
+        if ((uint64_t)g->in.col[p] >= (uint64_t)n)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "communities: edge %lld comes from node %ld, there are %td",
+                              (long long)p, (long)g->in.col[p], n);
     for (v = 0; v < n; v++) {
         tinyi_row_range(&g->in, v, &p, &end);
         longest = TINYI_MAX(longest, end - p);
     }
-    if (longest > 0x3fffffff) return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node of %lld edges, there may be 1073741823", (long long)longest);
+    if (longest > 0x3fffffff)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node of %lld edges, there may be 1073741823",
+                          (long long)longest);
     s.label = label;
     s.most = d->most_nodes < 0 ? TINY_IDX_MAX : d->most_nodes ? d->most_nodes : 4096;
     s.plain = tiny_ctx_target(ctx) == TINY_TARGET_REFERENCE;
@@ -178,9 +189,12 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
         s.changed = 0;
         s.salt = (d->seed + 1) * 0xd1342543de82ef95u + (uint64_t)round * 0x2545f4914f6cdd1du;
         for (s.group = 0; !st && s.group < TINYI_LABEL_GROUPS; s.group++)
-            st = tiny_parallel(ctx, s.plain ? 1 : 0, 0, s.plain ? 0 : s.table * sizeof(tinyi_label_count), tinyi_label_team, &s);
+            st = tiny_parallel(ctx, s.plain ? 1 : 0, 0, s.plain ? 0 : s.table * sizeof(tinyi_label_count),
+                               tinyi_label_team, &s);
         if (s.changed <= n / 50) break;
-        if (!st && ctx->desc.progress) ctx->desc.progress(ctx->desc.user, "communities", (double)(round + 1) / (double)(d->rounds ? d->rounds : 6));
+        if (!st && ctx->desc.progress)
+            ctx->desc.progress(ctx->desc.user, "communities",
+                               (double)(round + 1) / (double)(d->rounds ? d->rounds : 6));
     }
     for (v = 0; !st && v < n; v++) s.fresh[v] = -1;
     for (v = 0; !st && v < n; v++) {        /* numbers by first node */
@@ -201,7 +215,8 @@ TINY_API tiny_status tgnn_order_by_part(tiny_ctx *ctx, tiny_idx n, tiny_idx k, c
     if (n < 0 || (uint64_t)n > 0x7fffffffu || k < 0 || (uint64_t)k > 0x7fffffffu || (n && (!part || !order)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "order: %td nodes in %td parts, or no place for their order", n, k);
     for (v = 0; v < n; v++)
-        if (part[v] < 0 || part[v] >= k) return tinyi_fail(ctx, TINY_E_ARGUMENT, "order: node %td is in part %ld of %td", v, (long)part[v], k);
+        if (part[v] < 0 || part[v] >= k)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "order: node %td is in part %ld of %td", v, (long)part[v], k);
     at = (tiny_idx *)tinyi_alloc(ctx, (size_t)k + 1, sizeof *at);
     if (!at) return tiny_ctx_status(ctx);
     for (p = 0; p <= k; p++) at[p] = 0;

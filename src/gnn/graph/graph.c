@@ -1,10 +1,12 @@
 /* src/gnn/graph/graph.c - making graphs, their degrees and norms, and graphs from graphs
  *
- * Paper    T. Kipf, M. Welling, "Semi-Supervised Classification with Graph Convolutional Networks", 2017, eq. 2 (the norm).
- * Method   Edges are written out as they shall be (both directions, without loops, with new ones), then math/sparse.h makes
- *          rows of them by a stable counting sort.
- * Cost     linear in nodes + edges; at the most 40 bytes an edge while a graph is made, 16 (20 with weights) when it stands.
- * Error    degrees and norms are computed in double, rounded once.                                                       */
+ * Paper    T. Kipf, M. Welling, "Semi-Supervised Classification with Graph Convolutional Networks", 2017, eq. 2 (the
+ *          norm).
+ * Method   Edges are written out as they shall be (both directions, without loops, with new ones), then math/sparse.h
+ *          makes rows of them by a stable counting sort.
+ * Cost     linear in nodes + edges; at the most 40 bytes an edge while a graph is made, 16 (20 with weights) when it
+ *          stands.
+ * Error    degrees and norms are computed in double, rounded once. */
 #include <string.h>
 #include "gnn/graph/graph_inside.h"
 #include "math/elem.h"
@@ -41,7 +43,10 @@ TINYI_FN tiny_status tinyi_graph_wrap(tiny_ctx *ctx, tiny_sparse *in, tgnn_graph
 
 tiny_status tinyi_rows_changed(tiny_ctx *ctx, const char *where, const tiny_sparse *a)
 {
-    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the rows no longer hold the %lld edges among %td nodes that were there: the file of the graph changed", where, (long long)a->n, a->n_cols);
+    return tinyi_fail(
+        ctx, TINY_E_FORMAT,
+        "%s: the rows no longer hold the %lld edges among %td nodes that were there: the file of the graph changed",
+        where, (long long)a->n, a->n_cols);
 }
 
 /* ---- from edges */
@@ -83,13 +88,15 @@ static void tinyi_edge_put(tinyi_edge_list *l, int32_t s, int32_t d, float w, in
 }
 
 /* rows of the list; number may be NULL, or is looked up for every entry */
-static tiny_status tinyi_graph_rows(tiny_ctx *ctx, const tgnn_edges *e, tiny_idx n_src, tiny_idx n_dst, const int64_t *number, tiny_duplicates duplicates, tgnn_graph **out)
+static tiny_status tinyi_graph_rows(tiny_ctx *ctx, const tgnn_edges *e, tiny_idx n_src, tiny_idx n_dst,
+                                    const int64_t *number, tiny_duplicates duplicates, tgnn_graph **out)
 {
     tiny_sparse coo, in;
     tiny_sparse_desc d;
     tiny_status st;
     int64_t p;
-    union { const int32_t *from; int32_t *to; } row, col;      /* a tiny_sparse has plain pointers, and a conversion only reads */
+    /* a tiny_sparse has plain pointers, and a conversion only reads */
+    union { const int32_t *from; int32_t *to; } row, col;
     union { const float *from; float *to; } value;
     memset(&coo, 0, sizeof coo);
     memset(&d, 0, sizeof d);
@@ -118,7 +125,8 @@ static tiny_status tinyi_edges_look(tiny_ctx *ctx, const int32_t *x, int64_t n, 
     int64_t i;
     int32_t high = -1;
     for (i = 0; i < n; i++) {
-        if (x[i] < 0) return tinyi_fail(ctx, TINY_E_FORMAT, "graph: the %s of edge %lld is %ld", which, (long long)i, (long)x[i]);
+        if (x[i] < 0)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "graph: the %s of edge %lld is %ld", which, (long long)i, (long)x[i]);
         if (x[i] > high) high = x[i];
     }
     *most = (tiny_idx)high + 1;
@@ -128,13 +136,16 @@ static tiny_status tinyi_edges_look(tiny_ctx *ctx, const int32_t *x, int64_t n, 
 tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc *d)
 {
     if (d->n_nodes < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td nodes", d->n_nodes);
-    if (d->bipartite && (d->symmetrize || d->add_loops || d->drop_loops)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: two sets of nodes have no loops and no other direction");
-    if ((unsigned)d->duplicates > (unsigned)TINY_DUPLICATES_MAX) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %d is no way to treat duplicates", (int)d->duplicates);
+    if (d->bipartite && (d->symmetrize || d->add_loops || d->drop_loops))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: two sets of nodes have no loops and no other direction");
+    if ((unsigned)d->duplicates > (unsigned)TINY_DUPLICATES_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %d is no way to treat duplicates", (int)d->duplicates);
     return TINY_OK;
 }
 
 /* its edges as rows; the list is given back */
-static tiny_status tinyi_edge_list_rows(tiny_ctx *ctx, tinyi_edge_list *l, tiny_idx n_src, tiny_idx n_dst, tiny_duplicates duplicates, tgnn_graph **out)
+static tiny_status tinyi_edge_list_rows(tiny_ctx *ctx, tinyi_edge_list *l, tiny_idx n_src, tiny_idx n_dst,
+                                        tiny_duplicates duplicates, tgnn_graph **out)
 {
     tgnn_edges e;
     tiny_status st;
@@ -148,7 +159,8 @@ static tiny_status tinyi_edge_list_rows(tiny_ctx *ctx, tinyi_edge_list *l, tiny_
     return st;
 }
 
-TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, const tgnn_graph_desc *desc, tgnn_graph **out)
+TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, const tgnn_graph_desc *desc,
+                                     tgnn_graph **out)
 {
     static const tgnn_graph_desc none = { 0, TINY_DUPLICATES_KEEP, 0, 0, 0, 0 };
     const tgnn_graph_desc *d = desc ? desc : &none;
@@ -160,9 +172,12 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
-    if (!edges || edges->n < 0 || (edges->n && (!edges->src || !edges->dst))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no edges");
-    if ((uint64_t)edges->n > (uint64_t)TINY_IDX_MAX / 64) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges", (long long)edges->n);
-    if (edges->n_src < 0 || edges->n_dst < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td sources, %td destinations", edges->n_src, edges->n_dst);
+    if (!edges || edges->n < 0 || (edges->n && (!edges->src || !edges->dst)))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no edges");
+    if ((uint64_t)edges->n > (uint64_t)TINY_IDX_MAX / 64)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges", (long long)edges->n);
+    if (edges->n_src < 0 || edges->n_dst < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td sources, %td destinations", edges->n_src, edges->n_dst);
     st = tinyi_graph_desc_check(ctx, d);
     if (st) return st;
     st = tinyi_edges_look(ctx, edges->src, edges->n, "source", &seen_src);
@@ -172,15 +187,21 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     n_dst = edges->n_dst ? edges->n_dst : seen_dst;
     if (!d->bipartite) {
         if (edges->n_src && edges->n_dst && edges->n_src != edges->n_dst)
-            return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes", edges->n_src, edges->n_dst);
+            return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes",
+                              edges->n_src, edges->n_dst);
         n_src = n_dst = edges->n_src ? edges->n_src : edges->n_dst ? edges->n_dst : TINYI_MAX(n_src, n_dst);
     }
     n_src = TINYI_MAX(n_src, d->n_nodes);
     n_dst = TINYI_MAX(n_dst, d->n_nodes);
-    if (seen_src > n_src) return tinyi_fail(ctx, TINY_E_FORMAT, "graph: an edge comes from node %td, there are %td", seen_src - 1, n_src);
-    if (seen_dst > n_dst) return tinyi_fail(ctx, TINY_E_FORMAT, "graph: an edge goes to node %td, there are %td", seen_dst - 1, n_dst);
-    if ((uint64_t)n_src > 0x7fffffffu || (uint64_t)n_dst > 0x7fffffffu) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %td nodes, a 32-bit number counts up to 2147483647", TINYI_MAX(n_src, n_dst));
-    if (!d->symmetrize && !d->drop_loops && !d->add_loops) return tinyi_graph_rows(ctx, edges, n_src, n_dst, NULL, d->duplicates, out);
+    if (seen_src > n_src)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "graph: an edge comes from node %td, there are %td", seen_src - 1, n_src);
+    if (seen_dst > n_dst)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "graph: an edge goes to node %td, there are %td", seen_dst - 1, n_dst);
+    if ((uint64_t)n_src > 0x7fffffffu || (uint64_t)n_dst > 0x7fffffffu)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %td nodes, a 32-bit number counts up to 2147483647",
+                          TINYI_MAX(n_src, n_dst));
+    if (!d->symmetrize && !d->drop_loops && !d->add_loops)
+        return tinyi_graph_rows(ctx, edges, n_src, n_dst, NULL, d->duplicates, out);
     room = edges->n * (d->symmetrize ? 2 : 1) + (d->add_loops ? (int64_t)n_dst : 0);
     st = tinyi_edge_list_take(ctx, &l, room, edges->weight != NULL);
     if (st) return st;
@@ -234,7 +255,8 @@ TINY_API tiny_status tgnn_graph_from_sparse(tiny_ctx *ctx, const tiny_sparse *a,
     return st ? st : tinyi_graph_wrap(ctx, &in, out);
 }
 
-/* The rows of a as they are at this moment, looked at once they can change no more. b owns them; it has no values and no numbers. */
+/* The rows of a as they are at this moment, looked at once they can change no more. b owns them; it has no values and
+ * no numbers. */
 static tiny_status tinyi_rows_copy(tiny_ctx *ctx, const tiny_sparse *a, tiny_sparse *b)
 {
     *b = *a;
@@ -301,7 +323,8 @@ static tiny_status tinyi_graph_degrees64(tiny_ctx *ctx, const tgnn_graph *g, int
     if (!degree) return tiny_ctx_status(ctx);
     for (r = 0; r < n; r++) degree[r] = 0.0;
     for (r = 0; r < a->n_rows && tinyi_row_next(a, r, &p, &p1); r++)
-        for (; p < p1; p++) degree[by_source ? tinyi_row_col(a, p, &bad) : r] += a->value && !counted ? (double)a->value[p] : 1.0;
+        for (; p < p1; p++)
+            degree[by_source ? tinyi_row_col(a, p, &bad) : r] += a->value && !counted ? (double)a->value[p] : 1.0;
     if (!bad && r == a->n_rows) return TINY_OK;
     tiny_free(ctx, degree);
     *out = NULL;
@@ -376,7 +399,8 @@ static tiny_status tinyi_graph_copy(tiny_ctx *ctx, const tgnn_graph *g, int ones
     return tinyi_graph_wrap(ctx, &b, out);
 }
 
-TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_normalize_desc *desc, tgnn_graph **out)
+TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_normalize_desc *desc,
+                                          tgnn_graph **out)
 {
     static const tgnn_normalize_desc none = { TGNN_NORM_NONE, 0, 0, 0 };
     const tgnn_normalize_desc *d = desc ? desc : &none;
@@ -388,10 +412,13 @@ TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, co
     if (out) *out = NULL;
     if (st) return st;
     if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its norm");
-    if ((unsigned)d->norm > (unsigned)TGNN_NORM_ROW) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: norm %d is unknown", (int)d->norm);
+    if ((unsigned)d->norm > (unsigned)TGNN_NORM_ROW)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: norm %d is unknown", (int)d->norm);
     if ((d->norm == TGNN_NORM_SYMMETRIC || d->add_loops) && g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
-    st = d->add_loops || d->drop_loops ? tinyi_graph_loops(ctx, g, d, &h) : tinyi_graph_copy(ctx, g, d->ignore_weights, &h);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes",
+                          g->in.n_cols, g->in.n_rows);
+    st = d->add_loops || d->drop_loops ? tinyi_graph_loops(ctx, g, d, &h)
+                                       : tinyi_graph_copy(ctx, g, d->ignore_weights, &h);
     if (st) return st;
     if (d->norm != TGNN_NORM_NONE) {
         tiny_sparse *a = &h->in;
@@ -400,11 +427,14 @@ TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, co
             tgnn_graph_close(ctx, h);
             return st;
         }
-        for (r = 0; d->norm == TGNN_NORM_SYMMETRIC && r < a->n_rows; r++) degree[r] = degree[r] > 0.0 ? 1.0 / tinyi_sqrt64(degree[r]) : 0.0;
-        for (r = 0; d->norm == TGNN_NORM_ROW && r < a->n_rows; r++) degree[r] = degree[r] > 0.0 || degree[r] < 0.0 ? 1.0 / degree[r] : 0.0;
+        for (r = 0; d->norm == TGNN_NORM_SYMMETRIC && r < a->n_rows; r++)
+            degree[r] = degree[r] > 0.0 ? 1.0 / tinyi_sqrt64(degree[r]) : 0.0;
+        for (r = 0; d->norm == TGNN_NORM_ROW && r < a->n_rows; r++)
+            degree[r] = degree[r] > 0.0 || degree[r] < 0.0 ? 1.0 / degree[r] : 0.0;
         for (r = 0; r < a->n_rows; r++)
             for (p = a->offset[r]; p < a->offset[r + 1]; p++)
-                a->value[p] = (float)((double)a->value[p] * degree[r] * (d->norm == TGNN_NORM_SYMMETRIC ? degree[a->col[p]] : 1.0));
+                a->value[p] = (float)((double)a->value[p] * degree[r] *
+                                      (d->norm == TGNN_NORM_SYMMETRIC ? degree[a->col[p]] : 1.0));
         tiny_free(ctx, degree);
     }
     *out = h;
@@ -471,16 +501,20 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!g || !out || !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no order, or no place for the result");
+    if (!g || !out || !order)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no order, or no place for the result");
     a = &g->in;
     n = a->n_rows;
-    if (n != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order", a->n_cols, n);
+    if (n != a->n_cols)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order", a->n_cols,
+                          n);
     place = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *place);
     if (!place) return tiny_ctx_status(ctx);
     for (r = 0; r < n; r++) place[r] = -1;
     for (r = 0; r < n; r++) {
         if ((uint64_t)order[r] >= (uint64_t)n || place[order[r]] >= 0) {
-            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: order[%td] is %lu: %s", r, (unsigned long)order[r], (uint64_t)order[r] >= (uint64_t)n ? "there is no such node" : "it was there before");
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: order[%td] is %lu: %s", r, (unsigned long)order[r],
+                            (uint64_t)order[r] >= (uint64_t)n ? "there is no such node" : "it was there before");
             tiny_free(ctx, place);
             return st;
         }
@@ -501,12 +535,19 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     if (!st) b.offset[0] = 0;
     for (r = 0; !st && r < n; r++) {
         const int64_t from = a->offset[order[r]], d = a->offset[order[r] + 1] - from;
-        if (from < 0 || d < 0 || d > a->n || from > a->n - d) st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: the edges of node %lu are not among the %lld there are: its file changed", (unsigned long)order[r], (long long)a->n);
-        else if (d > 0x7fffffff) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, there may be 2147483647", (unsigned long)order[r], (long long)d);
+        if (from < 0 || d < 0 || d > a->n || from > a->n - d)
+            st = tinyi_fail(ctx, TINY_E_FORMAT,
+                            "graph: the edges of node %lu are not among the %lld there are: its file changed",
+                            (unsigned long)order[r], (long long)a->n);
+        else if (d > 0x7fffffff)
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, there may be 2147483647",
+                            (unsigned long)order[r], (long long)d);
         b.offset[r + 1] = b.offset[r] + d;
         s.longest = TINYI_MAX(s.longest, d);
     }
-    if (!st && b.offset[n] != a->n) st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed", (long long)b.offset[n], (long long)a->n);
+    if (!st && b.offset[n] != a->n)
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed",
+                        (long long)b.offset[n], (long long)a->n);
     if (!st) st = tiny_parallel(ctx, 0, 0, 2 * (size_t)s.longest * sizeof(uint64_t), tinyi_permute_team, &s);
     tiny_free(ctx, place);
     if (!st) return tinyi_graph_wrap(ctx, &b, out);
@@ -514,7 +555,8 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     return st;
 }
 
-TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, const int32_t *node, tiny_idx n, tgnn_graph **out)
+TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, const int32_t *node, tiny_idx n,
+                                        tgnn_graph **out)
 {
     const tiny_sparse *a;
     tinyi_edge_list l;
@@ -524,15 +566,20 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!g || !out || n < 0 || (n && !node)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no list of nodes, or no place for the result");
+    if (!g || !out || n < 0 || (n && !node))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "graph: there is no graph, no list of nodes, or no place for the result");
     a = &g->in;
-    if (a->n_rows != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes", a->n_cols, a->n_rows);
+    if (a->n_rows != a->n_cols)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes",
+                          a->n_cols, a->n_rows);
     place = (int32_t *)tinyi_alloc(ctx, (size_t)a->n_rows, sizeof *place);
     if (!place) return tiny_ctx_status(ctx);
     for (i = 0; i < a->n_rows; i++) place[i] = -1;
     for (i = 0; !st && i < n; i++) {
         if (node[i] < 0 || node[i] >= a->n_rows || place[node[i]] >= 0)
-            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: node[%td] is %ld: %s", i, (long)node[i], node[i] < 0 || node[i] >= a->n_rows ? "there is no such node" : "it was there before");
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: node[%td] is %ld: %s", i, (long)node[i],
+                            node[i] < 0 || node[i] >= a->n_rows ? "there is no such node" : "it was there before");
         else {
             place[node[i]] = (int32_t)i;
             tinyi_row_range(a, node[i], &p, &end);
@@ -544,7 +591,9 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
         for (i = 0; i < n; i++)
             for (tinyi_row_range(a, node[i], &p, &end); p < end; p++) {
                 const int32_t s = a->col[p];
-                if (s >= 0 && s < a->n_cols && place[s] >= 0 && l.n < room) tinyi_edge_put(&l, place[s], (int32_t)i, a->value ? a->value[p] : 1.0f, a->source ? a->source[p] : p);
+                if (s >= 0 && s < a->n_cols && place[s] >= 0 && l.n < room)
+                    tinyi_edge_put(&l, place[s], (int32_t)i, a->value ? a->value[p] : 1.0f,
+                                   a->source ? a->source[p] : p);
             }
         st = tinyi_edge_list_rows(ctx, &l, n, n, TINY_DUPLICATES_KEEP, out);
     }
@@ -572,9 +621,12 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
     int bad = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!g || !order || (unsigned)kind > (unsigned)TGNN_ORDER_RCM) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no place for its order, or no such order");
+    if (!g || !order || (unsigned)kind > (unsigned)TGNN_ORDER_RCM)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no place for its order, or no such order");
     n = g->in.n_rows;
-    if (n != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order", g->in.n_cols, n);
+    if (n != g->in.n_cols)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order",
+                          g->in.n_cols, n);
     st = tgnn_graph_out(ctx, g, &unused);
     if (st) return st;
     degree = (uint32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *degree);
@@ -587,7 +639,9 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
         most = TINYI_MAX(most, (tiny_idx)degree[i]);
         seen[i] = 0;
     }
-    if (!st) st = tiny_argsort_u32(ctx, degree, kind == TGNN_ORDER_DEGREE ? order : by_degree, (size_t)n, kind == TGNN_ORDER_DEGREE ? TINY_SORT_DESCENDING : 0);
+    if (!st)
+        st = tiny_argsort_u32(ctx, degree, kind == TGNN_ORDER_DEGREE ? order : by_degree, (size_t)n,
+                              kind == TGNN_ORDER_DEGREE ? TINY_SORT_DESCENDING : 0);
     if (!st && kind == TGNN_ORDER_RCM) {
         key = (uint64_t *)tinyi_alloc(ctx, (size_t)most, sizeof *key);
         scratch = (uint64_t *)tinyi_alloc(ctx, (size_t)most, sizeof *scratch);
@@ -602,12 +656,14 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
             const int64_t all = tinyi_graph_both(g, v, &first, &n_in);
             int64_t j;
             for (j = 0; j < all; j++) {
-                const int32_t u = j < n_in ? tinyi_row_col(&g->in, first + j, &bad) : g->out.col[g->out.offset[v] + j - n_in];
+                const int32_t u =
+                    j < n_in ? tinyi_row_col(&g->in, first + j, &bad) : g->out.col[g->out.offset[v] + j - n_in];
                 if (seen[u]) continue;
                 seen[u] = 1;
                 order[tail++] = (uint32_t)u;
             }
-            if (kind != TGNN_ORDER_RCM || tail - fresh < 2 || tail - fresh > most) continue;   /* more: only of a file that changed */
+            /* more: only of a file that changed */
+            if (kind != TGNN_ORDER_RCM || tail - fresh < 2 || tail - fresh > most) continue;
             for (k = fresh; k < tail; k++) key[k - fresh] = (uint64_t)degree[order[k]] << 32 | order[k];
             tinyi_sort_pairs(key, scratch, (size_t)(tail - fresh));
             for (k = fresh; k < tail; k++) order[k] = (uint32_t)(key[k - fresh] & 0xffffffffu);
@@ -627,7 +683,8 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
     return st;
 }
 
-TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *graphs, tiny_idx n, int64_t *graph_at, tgnn_graph **out)
+TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *graphs, tiny_idx n, int64_t *graph_at,
+                                      tgnn_graph **out)
 {
     tinyi_edge_list l;
     tiny_idx i, r, nodes = 0;
@@ -636,12 +693,15 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out || !graph_at || n < 0 || (n && !graphs)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: there are no graphs, or no place for the result");
+    if (!out || !graph_at || n < 0 || (n && !graphs))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: there are no graphs, or no place for the result");
     for (i = 0; i < n; i++) {
         if (!graphs[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: graph %td is missing", i);
         if (graphs[i]->in.n_rows != graphs[i]->in.n_cols)
-            return tinyi_fail(ctx, TINY_E_SHAPE, "batch: graph %td has %td sources and %td destinations", i, graphs[i]->in.n_cols, graphs[i]->in.n_rows);
-        if (graphs[i]->in.n_rows > 0x7fffffff - nodes) return tinyi_fail(ctx, TINY_E_OVERFLOW, "batch: graph %td makes more than 2147483647 nodes", i);
+            return tinyi_fail(ctx, TINY_E_SHAPE, "batch: graph %td has %td sources and %td destinations", i,
+                              graphs[i]->in.n_cols, graphs[i]->in.n_rows);
+        if (graphs[i]->in.n_rows > 0x7fffffff - nodes)
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "batch: graph %td makes more than 2147483647 nodes", i);
         graph_at[i] = nodes;
         nodes += graphs[i]->in.n_rows;
         edges += graphs[i]->in.n;
@@ -658,8 +718,12 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
             for (; !st && p < p1; p++) {
                 const int64_t number = a->source ? a->source[p] : p;
                 most = TINYI_MAX(most, number);
-                if (most >= INT64_MAX - numbers) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "batch: graph %td: the number %lld of an edge is too large", i, (long long)most);
-                else tinyi_edge_put(&l, base + tinyi_row_col(a, p, &bad), base + (int32_t)r, a->value ? a->value[p] : 1.0f, number < 0 ? -1 : numbers + number);
+                if (most >= INT64_MAX - numbers)
+                    st = tinyi_fail(ctx, TINY_E_OVERFLOW, "batch: graph %td: the number %lld of an edge is too large",
+                                    i, (long long)most);
+                else
+                    tinyi_edge_put(&l, base + tinyi_row_col(a, p, &bad), base + (int32_t)r,
+                                   a->value ? a->value[p] : 1.0f, number < 0 ? -1 : numbers + number);
             }
         if (!st && (bad || r < a->n_rows)) st = tinyi_rows_changed(ctx, "batch", a);
         if (!st) numbers += most + 1;
@@ -671,7 +735,8 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
 
 /* ---- synthetic graphs */
 
-TINY_API tiny_status tgnn_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed, tgnn_graph **out)
+TINY_API tiny_status tgnn_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed,
+                                  tgnn_graph **out)
 {
     tinyi_edge_list l;
     tgnn_graph_desc d;
@@ -682,8 +747,10 @@ TINY_API tiny_status tgnn_planted(tiny_ctx *ctx, tiny_idx n, int k, double degre
     if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: there is no place for the graph");
-    if (n < 0 || (uint64_t)n > 0x7fffffffu || k < 1 || k > n || !(degree >= 0.0) || degree > (double)n || !(inside >= 0.0 && inside <= 1.0))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: %td nodes in %d classes, %g edges a node, %g of them inside", n, k, degree, inside);
+    if (n < 0 || (uint64_t)n > 0x7fffffffu || k < 1 || k > n || !(degree >= 0.0) || degree > (double)n ||
+        !(inside >= 0.0 && inside <= 1.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: %td nodes in %d classes, %g edges a node, %g of them inside",
+                          n, k, degree, inside);
     m = (int64_t)((double)n * degree / 2.0);
     st = tinyi_edge_list_take(ctx, &l, m, 0);
     if (st) return st;
@@ -719,7 +786,8 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: there is no place for the graph");
     if (scale < 0 || scale > 30 || n_edges < 0 || (uint64_t)n_edges > (uint64_t)TINY_IDX_MAX / 64)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: 2^%d nodes and %lld edges; the scale is 0 to 30", scale, (long long)n_edges);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: 2^%d nodes and %lld edges; the scale is 0 to 30", scale,
+                          (long long)n_edges);
     n = (uint32_t)1 << scale;
     name = (uint32_t *)tinyi_alloc(ctx, n, sizeof *name);
     if (!name) return tiny_ctx_status(ctx);

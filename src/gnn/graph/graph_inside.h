@@ -19,19 +19,24 @@ TINYI_FN tiny_status tinyi_graph_wrap(tiny_ctx *ctx, tiny_sparse *in, tgnn_graph
 /* what a desc asks for can be done */
 TINYI_FN tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc *d);
 
-/* Row r of a matrix: p0 .. p1, also when its file changed since it was checked; columns outside are for the caller to see. */
+/* Row r of a matrix: p0 .. p1, also when its file changed since it was checked; columns outside are for the caller to
+ * see. */
 TINYI_INLINE void tinyi_row_range(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
 {
-    const int64_t from = *(const volatile int64_t *)(a->offset + r), to = *(const volatile int64_t *)(a->offset + r + 1);   /* once */
+    /* once */
+    const int64_t from = *(const volatile int64_t *)(a->offset + r),
+                  to = *(const volatile int64_t *)(a->offset + r + 1);
     *p0 = from;
     *p1 = from >= 0 && to <= a->n && from < to ? to : from;
 }
 
-/* Row r of all rows in order: p0 .. p1, where p1 came in as the end of the row before, 0 at first. A row begins there and nowhere else, so
- * that each edge is seen once whatever a file has become. 0: the rows do not go on, or do not end with the last edge. */
+/* Row r of all rows in order: p0 .. p1, where p1 came in as the end of the row before, 0 at first. A row begins there
+ * and nowhere else, so that each edge is seen once whatever a file has become. 0: the rows do not go on, or do not end
+ * with the last edge. */
 TINYI_INLINE int tinyi_row_next(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
 {
-    const int64_t to = *(const volatile int64_t *)(a->offset + r + 1);      /* read once: what was looked at is what counts */
+    /* read once: what was looked at is what counts */
+    const int64_t to = *(const volatile int64_t *)(a->offset + r + 1);
     *p0 = *p1;
     if (to < *p1 || to > a->n || (r + 1 == a->n_rows && to != a->n)) return 0;
     *p1 = to;

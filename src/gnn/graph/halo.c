@@ -1,8 +1,8 @@
 /* src/gnn/graph/halo.c - halo lists, and the graphs of the parts
  *
- * Method   Nodes are visited by number; the parts that a node's edges lead to are noted once each, first counted, then written: so all lists
- *          ascend without a sort. halo of t is the union of send(u, t) over u.
- * Cost     two looks at each edge; 4 bytes an entry, and 8 k^2.                                                                 */
+ * Method   Nodes are visited by number; the parts that a node's edges lead to are noted once each, first counted, then
+ *          written: so all lists ascend without a sort. halo of t is the union of send(u, t) over u.
+ * Cost     two looks at each edge; 4 bytes an entry, and 8 k^2. */
 #include <string.h>
 #include "gnn/graph/halo.h"
 #include "gnn/graph/graph_inside.h"
@@ -19,7 +19,8 @@ TINY_API void tgnn_halo_free(tiny_ctx *ctx, tgnn_halo *h)
     memset(h, 0, sizeof *h);
 }
 
-/* Counts become places: at[i] is where list i - 1 goes on (i > 0), so that after the writing at[i] is where list i begins. */
+/* Counts become places: at[i] is where list i - 1 goes on (i > 0), so that after the writing at[i] is where list i
+ * begins. */
 static void tinyi_halo_prefix(int64_t *at, size_t n)
 {
     int64_t sum = 0, x;
@@ -67,11 +68,16 @@ TINY_API tiny_status tgnn_halo_make(tiny_ctx *ctx, tgnn_graph *g, int k, const i
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (out) memset(out, 0, sizeof *out);
-    if (!g || !part || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: there is no graph, no parts, or no place for the lists");
-    if (g->in.n_rows != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "halo: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
-    if (k < 1 || k > TGNN_HALO_PARTS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: %d parts, there may be 1 to %d", k, TGNN_HALO_PARTS);
+    if (!g || !part || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: there is no graph, no parts, or no place for the lists");
+    if (g->in.n_rows != g->in.n_cols)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "halo: %td sources and %td destinations are not one set of nodes",
+                          g->in.n_cols, g->in.n_rows);
+    if (k < 1 || k > TGNN_HALO_PARTS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: %d parts, there may be 1 to %d", k, TGNN_HALO_PARTS);
     for (v = 0; v < g->in.n_rows; v++)
-        if (part[v] < 0 || part[v] >= k) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: node %td is in part %ld of %d", v, (long)part[v], k);
+        if (part[v] < 0 || part[v] >= k)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: node %td is in part %ld of %d", v, (long)part[v], k);
     st = tgnn_graph_out(ctx, g, &unused);
     if (st) return st;
     out->k = k;
@@ -112,7 +118,9 @@ TINY_API tiny_status tgnn_halo_graph(tiny_ctx *ctx, const tgnn_graph *g, const t
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!g || !h || !out || h->n != g->in.n_rows) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: there is no graph, no place for the result, or the lists are of another graph");
+    if (!g || !h || !out || h->n != g->in.n_rows)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "halo: there is no graph, no place for the result, or the lists are of another graph");
     if (t < 0 || t >= h->k) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: part %d of %d", t, h->k);
     a = &g->in;
     n_own = (tiny_idx)(h->own_at[t + 1] - h->own_at[t]);

@@ -1,9 +1,12 @@
 /* src/gnn/graph/inflate.c - unpacking of DEFLATE streams
- * Papers   P. Deutsch, "DEFLATE Compressed Data Format Specification", RFC 1951, and "GZIP file format", RFC 1952, 1996.
- * Method   Canonical Huffman codes, decoded bit by bit from the counts of each length: no tables to build, 1 to 15 steps a symbol.
- *          Fast enough for a reader of files (about 100 MB/s); the memory is the output and 2 KB. In pieces (a pipe) the output is a
- *          window: when it is full it is handed on, and its last 32 KB, as far as a copy may reach back, move to its start.
- * Left out preset dictionaries: neither gzip nor zip has them.                                                              */
+ * Papers   P. Deutsch, "DEFLATE Compressed Data Format Specification", RFC 1951, and "GZIP file format", RFC 1952,
+ *          1996.
+ * Method   Canonical Huffman codes, decoded bit by bit from the counts of each length: no tables to build, 1 to 15
+ *          steps a symbol.
+ *          Fast enough for a reader of files (about 100 MB/s); the memory is the output and 2 KB. In pieces (a pipe)
+ *          the output is a window: when it is full it is handed on, and its last 32 KB, as far as a copy may reach
+ *          back, move to its start.
+ * Left out preset dictionaries: neither gzip nor zip has them. */
 #include <string.h>
 #include "gnn/graph/inflate_inside.h"
 #include "core/state_inside.h"
@@ -19,7 +22,8 @@ typedef struct tinyi_flate {
     int n_hold;
     unsigned char *out;
     size_t n, room, told;                   /* told: bytes of out that the check sum has seen */
-    uint64_t most, total, member;           /* bytes that may be unpacked; that were handed on and left the window; of this member, as far as told */
+    /* bytes that may be unpacked; that were handed on and left the window; of this member, as far as told */
+    uint64_t most, total, member;
     uint32_t crc;
     const tinyi_gunzip_pipe *pipe;          /* NULL: bytes and out are whole */
     tiny_status st;                         /* of the pipe */
@@ -32,7 +36,8 @@ typedef struct tinyi_flate_code { short count[16], symbol[288]; } tinyi_flate_co
 static tiny_status tinyi_flate_fail(const tinyi_flate *f, const char *what)
 {
     if (f->st) return f->st;
-    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: packed byte %llu: %s", f->where, (unsigned long long)(f->before + f->at), what);
+    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: packed byte %llu: %s", f->where,
+                      (unsigned long long)(f->before + f->at), what);
 }
 
 /* is there a packed byte at f->at? */
@@ -76,7 +81,9 @@ static tiny_status tinyi_flate_room(tinyi_flate *f, size_t n)
 {
     size_t room = f->room;
     unsigned char *p;
-    if (f->total + f->n + n > f->most) return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than the %llu bytes that are allowed", f->where, (unsigned long long)f->most);
+    if (f->total + f->n + n > f->most)
+        return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than the %llu bytes that are allowed",
+                          f->where, (unsigned long long)f->most);
     if (f->n + n <= f->room) return TINY_OK;
     if (f->pipe) {
         const tiny_status st = tinyi_flate_tell(f);
@@ -96,7 +103,8 @@ static tiny_status tinyi_flate_room(tinyi_flate *f, size_t n)
     return TINY_OK;
 }
 
-/* The canonical code of these lengths. 0: over-subscribed; or incomplete, unless it is a single code of one bit or none. */
+/* The canonical code of these lengths. 0: over-subscribed; or incomplete, unless it is a single code of one bit or
+ * none. */
 static int tinyi_flate_code_make(tinyi_flate_code *c, const unsigned char *length, int n)
 {
     short at[16];
@@ -131,10 +139,15 @@ static int tinyi_flate_symbol(tinyi_flate *f, const tinyi_flate_code *c)
 
 static tiny_status tinyi_flate_block(tinyi_flate *f, const tinyi_flate_code *lit, const tinyi_flate_code *dist)
 {
-    static const short length_base[29] = { 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258 };
-    static const short length_bits[29] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0 };
-    static const short dist_base[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
-    static const short dist_bits[30] = { 0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13 };
+    static const short length_base[29] = { 3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
+                                           31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258 };
+    static const short length_bits[29] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
+                                           2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0 };
+    static const short dist_base[30] = { 1,    2,    3,    4,    5,    7,    9,    13,    17,    25,
+                                         33,   49,   65,   97,   129,  193,  257,  385,   513,   769,
+                                         1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
+    static const short dist_bits[30] = { 0, 0, 0, 0, 1, 1, 2, 2,  3,  3,  4,  4,  5,  5,  6,
+                                         6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13 };
     for (;;) {
         int s = tinyi_flate_symbol(f, lit);
         uint32_t more;
@@ -166,11 +179,13 @@ static tiny_status tinyi_flate_stored(tinyi_flate *f)
     tiny_status st;
     f->hold = 0;                            /* whole bytes only were read, and at most 7 bits are left of the last */
     f->n_hold = 0;
-    if (!tinyi_flate_bits(f, 16, &len) || !tinyi_flate_bits(f, 16, &not_len)) return tinyi_flate_fail(f, "the stream ends");
+    if (!tinyi_flate_bits(f, 16, &len) || !tinyi_flate_bits(f, 16, &not_len))
+        return tinyi_flate_fail(f, "the stream ends");
     if ((len ^ 0xffff) != not_len) return tinyi_flate_fail(f, "the two lengths of a stored block differ");
     while (len) {
         size_t n;
-        if (!tinyi_flate_more(f) || (!f->pipe && len > f->n_bytes - f->at)) return tinyi_flate_fail(f, "a stored block is longer than the stream");
+        if (!tinyi_flate_more(f) || (!f->pipe && len > f->n_bytes - f->at))
+            return tinyi_flate_fail(f, "a stored block is longer than the stream");
         n = TINYI_MIN((size_t)len, f->n_bytes - f->at);
         n = TINYI_MIN(n, 1024);             /* of a window at most what lies above the reach */
         if ((st = tinyi_flate_room(f, n)) != TINY_OK) return st;
@@ -188,7 +203,8 @@ static tiny_status tinyi_flate_dynamic(tinyi_flate *f, tinyi_flate_code *lit, ti
     unsigned char length[320];
     uint32_t n_lit, n_dist, n_code, v, i, n = 0;
     memset(length, 0, sizeof length);
-    if (!tinyi_flate_bits(f, 5, &n_lit) || !tinyi_flate_bits(f, 5, &n_dist) || !tinyi_flate_bits(f, 4, &n_code)) return tinyi_flate_fail(f, "the stream ends");
+    if (!tinyi_flate_bits(f, 5, &n_lit) || !tinyi_flate_bits(f, 5, &n_dist) || !tinyi_flate_bits(f, 4, &n_code))
+        return tinyi_flate_fail(f, "the stream ends");
     n_lit += 257;
     n_dist += 1;
     n_code += 4;
@@ -215,7 +231,8 @@ static tiny_status tinyi_flate_dynamic(tinyi_flate *f, tinyi_flate_code *lit, ti
         n += v;
     }
     if (!length[256]) return tinyi_flate_fail(f, "a block without an end");
-    if (!tinyi_flate_code_make(dist, length + n_lit, (int)n_dist) || !tinyi_flate_code_make(lit, length, (int)n_lit)) return tinyi_flate_fail(f, "lengths that make no code");
+    if (!tinyi_flate_code_make(dist, length + n_lit, (int)n_dist) || !tinyi_flate_code_make(lit, length, (int)n_lit))
+        return tinyi_flate_fail(f, "lengths that make no code");
     return TINY_OK;
 }
 
@@ -231,7 +248,8 @@ static tiny_status tinyi_flate_stream(tinyi_flate *f)
     f->member = 0;
     f->crc = 0;
     while (!st && !last) {
-        if (!tinyi_flate_bits(f, 1, &last) || !tinyi_flate_bits(f, 2, &type)) st = tinyi_flate_fail(f, "the stream ends");
+        if (!tinyi_flate_bits(f, 1, &last) || !tinyi_flate_bits(f, 2, &type))
+            st = tinyi_flate_fail(f, "the stream ends");
         else if (type == 0) st = tinyi_flate_stored(f);
         else if (type == 3) st = tinyi_flate_fail(f, "a block of type 3");
         else {
@@ -278,7 +296,8 @@ static tiny_status tinyi_flate_whole(tinyi_flate *f, tiny_status st, unsigned ch
     return TINY_OK;
 }
 
-TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out)
+TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes,
+                                   size_t most, unsigned char **out, size_t *n_out)
 {
     tinyi_flate f = tinyi_flate_make(ctx, where, most);
     f.bytes = bytes;
@@ -291,7 +310,9 @@ static int tinyi_gzip_head(tinyi_flate *f)
 {
     uint32_t magic, method, flags, v, n = 0;
     int i;
-    if (!tinyi_flate_bits(f, 16, &magic) || magic != 0x8b1f || !tinyi_flate_bits(f, 8, &method) || method != 8 || !tinyi_flate_bits(f, 8, &flags) || flags & 0xe0) return 0;
+    if (!tinyi_flate_bits(f, 16, &magic) || magic != 0x8b1f || !tinyi_flate_bits(f, 8, &method) || method != 8 ||
+        !tinyi_flate_bits(f, 8, &flags) || flags & 0xe0)
+        return 0;
     for (i = 0; i < 6; i++)                 /* time, and what it was packed by */
         if (!tinyi_flate_bits(f, 8, &v)) return 0;
     if (flags & 4) {
@@ -314,18 +335,25 @@ static tiny_status tinyi_gzip_members(tinyi_flate *f)
         int i;
         f->hold = 0;
         f->n_hold = 0;
-        if (!tinyi_gzip_head(f)) return f->st ? f->st : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: byte %llu is no head of gzip", f->where, (unsigned long long)at);
+        if (!tinyi_gzip_head(f))
+            return f->st ? f->st
+                         : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: byte %llu is no head of gzip", f->where,
+                                      (unsigned long long)at);
         st = tinyi_flate_stream(f);
         for (i = 0; !st && i < 4; i++)
-            if (!tinyi_flate_bits(f, 16, &v[i])) st = f->st ? f->st : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: gzip ends before its check sum", f->where);
+            if (!tinyi_flate_bits(f, 16, &v[i]))
+                st = f->st ? f->st : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: gzip ends before its check sum", f->where);
         if (!st && ((v[0] | v[1] << 16) != f->crc || (v[2] | v[3] << 16) != (uint32_t)(f->member & 0xffffffffu)))
-            st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the check sum or the size of gzip does not fit the %llu bytes that were unpacked", f->where, (unsigned long long)f->member);
+            st = tinyi_fail(f->ctx, TINY_E_FORMAT,
+                            "%s: the check sum or the size of gzip does not fit the %llu bytes that were unpacked",
+                            f->where, (unsigned long long)f->member);
         if (st) return st;
     } while (tinyi_flate_more(f));
     return f->st;
 }
 
-TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out)
+TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes,
+                                  size_t most, unsigned char **out, size_t *n_out)
 {
     tinyi_flate f = tinyi_flate_make(ctx, where, most);
     f.bytes = bytes;

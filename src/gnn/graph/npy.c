@@ -1,8 +1,9 @@
 /* src/gnn/graph/npy.c - .npy, .npz and features.coo
  * Papers   NEP 1 of NumPy (the .npy format, versions 1.0 to 3.0); PKWARE's APPNOTE 6.3 (zip).
- * Method   The head of a .npy file is a Python dict with three keys, read as exactly that. In a zip file the central directory
- *          says what is there; sizes are compared with the local head and the check sum with the bytes.
- * Left out structured types, objects (they would need Python), complex numbers, encrypted members, and archives of several disks. */
+ * Method   The head of a .npy file is a Python dict with three keys, read as exactly that. In a zip file the central
+ *          directory says what is there; sizes are compared with the local head and the check sum with the bytes.
+ * Left out structured types, objects (they would need Python), complex numbers, encrypted members, and archives of
+ * several disks. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/graph/npy.h"
@@ -62,10 +63,12 @@ static int tinyi_zip_entry_next(tinyi_cursor *c, tinyi_zip_entry *e)
     uint16_t n_name, n_extra, n_comment, method;
     uint32_t magic, packed, plain, at;
     tinyi_cursor x;
-    if (!tinyi_rd_u32(c, &magic) || magic != 0x02014b50u || !tinyi_rd_bytes(c, 6, &skip) || !tinyi_rd_u16(c, &method) || !tinyi_rd_bytes(c, 4, &skip) ||
-        !tinyi_rd_u32(c, &e->crc) || !tinyi_rd_u32(c, &packed) || !tinyi_rd_u32(c, &plain) || !tinyi_rd_u16(c, &n_name) || !tinyi_rd_u16(c, &n_extra) ||
-        !tinyi_rd_u16(c, &n_comment) || !tinyi_rd_bytes(c, 8, &skip) || !tinyi_rd_u32(c, &at) || !tinyi_rd_bytes(c, n_name, &e->name) ||
-        !tinyi_rd_bytes(c, n_extra, &extra) || !tinyi_rd_bytes(c, n_comment, &skip))
+    if (!tinyi_rd_u32(c, &magic) || magic != 0x02014b50u || !tinyi_rd_bytes(c, 6, &skip) || !tinyi_rd_u16(c, &method) ||
+        !tinyi_rd_bytes(c, 4, &skip) || !tinyi_rd_u32(c, &e->crc) || !tinyi_rd_u32(c, &packed) ||
+        !tinyi_rd_u32(c, &plain) || !tinyi_rd_u16(c, &n_name) || !tinyi_rd_u16(c, &n_extra) ||
+        !tinyi_rd_u16(c, &n_comment) || !tinyi_rd_bytes(c, 8, &skip) || !tinyi_rd_u32(c, &at) ||
+        !tinyi_rd_bytes(c, n_name, &e->name) || !tinyi_rd_bytes(c, n_extra, &extra) ||
+        !tinyi_rd_bytes(c, n_comment, &skip))
         return 0;
     e->n_name = n_name;
     e->method = method;
@@ -80,7 +83,8 @@ static int tinyi_zip_entry_next(tinyi_cursor *c, tinyi_zip_entry *e)
         if (n > x.left) return 0;
         if (tag == 1) {
             tinyi_cursor big = tinyi_cursor_make(x.at, n);
-            if ((plain == 0xffffffffu && !tinyi_rd_u64(&big, &e->plain)) || (packed == 0xffffffffu && !tinyi_rd_u64(&big, &e->packed)) ||
+            if ((plain == 0xffffffffu && !tinyi_rd_u64(&big, &e->plain)) ||
+                (packed == 0xffffffffu && !tinyi_rd_u64(&big, &e->packed)) ||
                 (at == 0xffffffffu && !tinyi_rd_u64(&big, &e->at)))
                 return 0;
         }
@@ -89,7 +93,8 @@ static int tinyi_zip_entry_next(tinyi_cursor *c, tinyi_zip_entry *e)
     return 1;
 }
 
-static int tinyi_zip_find(const unsigned char *bytes, size_t n_bytes, const char *name, tinyi_zip_entry *e, uint64_t *count)
+static int tinyi_zip_find(const unsigned char *bytes, size_t n_bytes, const char *name, tinyi_zip_entry *e,
+                          uint64_t *count)
 {
     tinyi_cursor c;
     uint64_t i;
@@ -110,7 +115,8 @@ TINYI_FN int tinyi_zip_has(const unsigned char *bytes, size_t n_bytes, const cha
     return tinyi_zip_find(bytes, n_bytes, name, &e, &count) == 1;
 }
 
-TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const unsigned char *bytes, size_t n_bytes, const char *name, unsigned char **out, size_t *n_out)
+TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const unsigned char *bytes, size_t n_bytes,
+                                      const char *name, unsigned char **out, size_t *n_out)
 {
     tinyi_zip_entry e;
     tinyi_cursor c;
@@ -123,26 +129,43 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
     tiny_status st;
     *out = NULL;
     *n_out = 0;
-    if (found < 0) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is broken or missing", path);
-    if (!found) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: there is no %s among its %llu members", path, name, (unsigned long long)count);
-    if (e.at > n_bytes) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s begins at byte %llu, the file ends at %zu", path, name, (unsigned long long)e.at, n_bytes);
+    if (found < 0)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is broken or missing", path);
+    if (!found)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: there is no %s among its %llu members", path, name,
+                          (unsigned long long)count);
+    if (e.at > n_bytes)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s begins at byte %llu, the file ends at %zu", path, name,
+                          (unsigned long long)e.at, n_bytes);
     c = tinyi_cursor_make(bytes + e.at, n_bytes - (size_t)e.at);
-    if (!tinyi_rd_u32(&c, &magic) || magic != 0x04034b50u || !tinyi_rd_bytes(&c, 22, &skip) || !tinyi_rd_u16(&c, &n_name) || !tinyi_rd_u16(&c, &n_extra) ||
-        !tinyi_rd_bytes(&c, n_name, &skip) || !tinyi_rd_bytes(&c, n_extra, &skip))
+    if (!tinyi_rd_u32(&c, &magic) || magic != 0x04034b50u || !tinyi_rd_bytes(&c, 22, &skip) ||
+        !tinyi_rd_u16(&c, &n_name) || !tinyi_rd_u16(&c, &n_extra) || !tinyi_rd_bytes(&c, n_name, &skip) ||
+        !tinyi_rd_bytes(&c, n_extra, &skip))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s: its local head is broken", path, name);
-    if (e.packed > c.left) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s has %llu bytes, the file holds %zu more", path, name, (unsigned long long)e.packed, c.left);
+    if (e.packed > c.left)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s has %llu bytes, the file holds %zu more", path, name,
+                          (unsigned long long)e.packed, c.left);
     if (e.method == 0) {
-        if (e.packed != e.plain) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is stored, but its two sizes are %llu and %llu", path, name, (unsigned long long)e.packed, (unsigned long long)e.plain);
+        if (e.packed != e.plain)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is stored, but its two sizes are %llu and %llu", path, name,
+                              (unsigned long long)e.packed, (unsigned long long)e.plain);
         *out = (unsigned char *)tinyi_alloc(ctx, (size_t)e.plain, 1);
         if (!*out) return tiny_ctx_status(ctx);
         if (e.plain) memcpy(*out, c.at, (size_t)e.plain);
         *n_out = (size_t)e.plain;
     } else if (e.method == 8) {
-        most = n_bytes < (SIZE_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES ? n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA : SIZE_MAX;
-        if (e.plain > most) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %s unpacks to %llu bytes, %zu are allowed", path, name, (unsigned long long)e.plain, most);
+        most = n_bytes < (SIZE_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES
+                   ? n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA
+                   : SIZE_MAX;
+        if (e.plain > most)
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %s unpacks to %llu bytes, %zu are allowed", path, name,
+                              (unsigned long long)e.plain, most);
         st = tinyi_inflate(ctx, path, c.at, (size_t)e.packed, (size_t)e.plain, out, n_out);
         if (st) return st;
-    } else return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s is packed by method %u, only 0 (stored) and 8 (deflate) are read", path, name, e.method);
+    } else
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: %s is packed by method %u, only 0 (stored) and 8 (deflate) are read", path, name,
+                          e.method);
     if (*n_out != e.plain || tinyi_crc32(0, *out, *n_out) != e.crc) {
         tiny_free(ctx, *out);
         *out = NULL;
@@ -224,9 +247,15 @@ static const char *tinyi_npy_dict(tinyi_cursor *c, tinyi_npy_head *h)
 static int tinyi_npy_dtype(const tinyi_npy_head *h, tiny_dtype *as)
 {
     switch (h->type) {
-    case 'f': *as = h->size == 8 ? TINY_F64 : h->size == 2 ? TINY_F16 : TINY_F32; return h->size == 2 || h->size == 4 || h->size == 8;
-    case 'i': *as = h->size == 8 ? TINY_I64 : h->size == 4 ? TINY_I32 : h->size == 2 ? TINY_I16 : TINY_I8; return h->size == 1 || h->size == 2 || h->size == 4 || h->size == 8;
-    case 'u': *as = h->size == 1 ? TINY_U8 : h->size == 2 ? TINY_I32 : TINY_I64; return h->size == 1 || h->size == 2 || h->size == 4 || h->size == 8;
+    case 'f':
+        *as = h->size == 8 ? TINY_F64 : h->size == 2 ? TINY_F16 : TINY_F32;
+        return h->size == 2 || h->size == 4 || h->size == 8;
+    case 'i':
+        *as = h->size == 8 ? TINY_I64 : h->size == 4 ? TINY_I32 : h->size == 2 ? TINY_I16 : TINY_I8;
+        return h->size == 1 || h->size == 2 || h->size == 4 || h->size == 8;
+    case 'u':
+        *as = h->size == 1 ? TINY_U8 : h->size == 2 ? TINY_I32 : TINY_I64;
+        return h->size == 1 || h->size == 2 || h->size == 4 || h->size == 8;
     case 'b': *as = TINY_U8; return h->size == 1;
     default: return 0;
     }
@@ -246,7 +275,8 @@ static int tinyi_npy_number(const tinyi_npy_head *h, const unsigned char *from, 
     }
 }
 
-tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, uint64_t n_file, tinyi_npy_head *h)
+tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, uint64_t n_file,
+                           tinyi_npy_head *h)
 {
     tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes), head;
     const unsigned char *p;
@@ -257,35 +287,44 @@ tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char 
     uint32_t n32;
     uint16_t n16;
     int a;
-    if (!tinyi_rd_bytes(&c, 8, &p) || memcmp(p, "\x93NUMPY", 6)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it does not begin as a .npy file", name);
-    if (p[6] < 1 || p[6] > 3) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: version %u of the .npy format, 1 to 3 are read", name, p[6]);
-    if (p[6] == 1 ? !tinyi_rd_u16(&c, &n16) : !tinyi_rd_u32(&c, &n32)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends in its head", name);
+    if (!tinyi_rd_bytes(&c, 8, &p) || memcmp(p, "\x93NUMPY", 6))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it does not begin as a .npy file", name);
+    if (p[6] < 1 || p[6] > 3)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: version %u of the .npy format, 1 to 3 are read", name, p[6]);
+    if (p[6] == 1 ? !tinyi_rd_u16(&c, &n16) : !tinyi_rd_u32(&c, &n32))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends in its head", name);
     n_head = p[6] == 1 ? n16 : n32;
-    if (!tinyi_rd_bytes(&c, n_head, &p)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a head of %zu bytes, the file holds %zu more", name, n_head, c.left);
+    if (!tinyi_rd_bytes(&c, n_head, &p))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a head of %zu bytes, the file holds %zu more", name, n_head, c.left);
     head = tinyi_cursor_make(p, n_head);
     wrong = tinyi_npy_dict(&head, h);
     if (wrong) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the head has %s", name, wrong);
     if (!tinyi_npy_dtype(h, &as))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: numbers of type %c%d are not read", name, h->type > 0x20 && h->type < 0x7f ? h->type : '?', h->size);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: numbers of type %c%d are not read", name,
+                          h->type > 0x20 && h->type < 0x7f ? h->type : '?', h->size);
     for (h->count = 1, a = 0; a < h->t.rank; a++) {
-        if (h->t.dim[a] && h->count > (uint64_t)TINY_IDX_MAX / 16 / (uint64_t)h->t.dim[a]) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: its shape is larger than this machine can address", name);
+        if (h->t.dim[a] && h->count > (uint64_t)TINY_IDX_MAX / 16 / (uint64_t)h->t.dim[a])
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: its shape is larger than this machine can address", name);
         h->count *= (uint64_t)h->t.dim[a];
     }
     h->at = n_bytes - c.left;
     left = n_file - h->at;
     if (h->count > left / (uint64_t)h->size || left != h->count * (uint64_t)h->size)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu numbers of %d bytes, the file holds %llu bytes for them", name, (unsigned long long)h->count, h->size, (unsigned long long)left);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu numbers of %d bytes, the file holds %llu bytes for them", name,
+                          (unsigned long long)h->count, h->size, (unsigned long long)left);
     h->t = tiny_tensor_nd(NULL, as, h->t.rank, h->t.dim);
     return TINY_OK;
 }
 
-tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i, const unsigned char *from, void *to)
+tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i,
+                           const unsigned char *from, void *to)
 {
     if (tinyi_npy_number(h, from, (unsigned char *)to, h->t.dtype)) return TINY_OK;
     return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %llu is above 2^63", name, (unsigned long long)i);
 }
 
-static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tgnn_array *out)
+static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
+                                  tgnn_array *out)
 {
     tinyi_npy_head h;
     tiny_tensor t;
@@ -307,7 +346,8 @@ static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigne
                 rest /= (uint64_t)t.dim[a];
             }
         }
-        st = tinyi_npy_take(ctx, name, &h, i, bytes + h.at + (size_t)i * (size_t)h.size, (unsigned char *)t.data + (size_t)at * es);
+        st = tinyi_npy_take(ctx, name, &h, i, bytes + h.at + (size_t)i * (size_t)h.size,
+                            (unsigned char *)t.data + (size_t)at * es);
         if (st) {
             tiny_free(ctx, t.data);
             return st;
@@ -319,7 +359,8 @@ static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigne
 
 /* ---- features.coo */
 
-static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tgnn_array *out)
+static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
+                                  tgnn_array *out)
 {
     tinyi_text_file f = tinyi_text_make(ctx, name, bytes, n_bytes);
     tinyi_word line, word;
@@ -330,12 +371,16 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
     memset(&word, 0, sizeof word);
     if (!tinyi_text_line(&f, "", &line)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the file is empty", name);
     for (k = 0; k < 3; k++)
-        if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &size[k]) || size[k] < 0 || size[k] > 0x7fffffff) return tinyi_text_fail(&f, word, "the number of rows, columns or values");
+        if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &size[k]) || size[k] < 0 || size[k] > 0x7fffffff)
+            return tinyi_text_fail(&f, word, "the number of rows, columns or values");
     if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
     /* a value takes at least 6 bytes; what is not stored is 0, up to 4096 times the file and 16 MB */
-    if ((uint64_t)size[2] > n_bytes / 5) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, a file of %zu bytes holds fewer", name, (long long)size[2], n_bytes);
+    if ((uint64_t)size[2] > n_bytes / 5)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, a file of %zu bytes holds fewer", name,
+                          (long long)size[2], n_bytes);
     if (size[0] && size[1] && (uint64_t)size[0] * (uint64_t)size[1] > ((uint64_t)n_bytes + 4096) * 1024)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld x %lld zeros out of %zu bytes", name, (long long)size[0], (long long)size[1], n_bytes);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld x %lld zeros out of %zu bytes", name, (long long)size[0],
+                          (long long)size[1], n_bytes);
     count = (size_t)size[0] * (size_t)size[1];
     x = (float *)tinyi_alloc(ctx, count, sizeof *x);
     if (!x) return tiny_ctx_status(ctx);
@@ -343,10 +388,15 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
     while (tinyi_text_line(&f, "", &line)) {
         tiny_status st = TINY_OK;
         for (k = 0; k < 2 && !st; k++)
-            if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &at[k]) || at[k] < 0 || at[k] >= size[k]) st = tinyi_text_fail(&f, word, k ? "a column of the array" : "a row of the array");
-        if (!st && (!tinyi_word_next(&line, &word) || !tinyi_word_float(word, &v))) st = tinyi_text_fail(&f, word, "a number");
+            if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &at[k]) || at[k] < 0 || at[k] >= size[k])
+                st = tinyi_text_fail(&f, word, k ? "a column of the array" : "a row of the array");
+        if (!st && (!tinyi_word_next(&line, &word) || !tinyi_word_float(word, &v)))
+            st = tinyi_text_fail(&f, word, "a number");
         if (!st && tinyi_word_next(&line, &word)) st = tinyi_text_fail(&f, word, "the end of the line");
-        if (!st && ++n > size[2]) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld is one value more than the %lld that the first line promised", name, (long long)f.line, (long long)size[2]);
+        if (!st && ++n > size[2])
+            st = tinyi_fail(ctx, TINY_E_FORMAT,
+                            "%s: line %lld is one value more than the %lld that the first line promised", name,
+                            (long long)f.line, (long long)size[2]);
         if (st) {
             tiny_free(ctx, x);
             return st;
@@ -355,7 +405,8 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
     }
     if (n != size[2]) {
         tiny_free(ctx, x);
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, the first line promised %lld", name, (long long)n, (long long)size[2]);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, the first line promised %lld", name, (long long)n,
+                          (long long)size[2]);
     }
     out->t = tiny_tensor_2d(x, TINY_F32, (tiny_idx)size[0], (tiny_idx)size[1]);
     return TINY_OK;
@@ -364,24 +415,30 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
 /* ---- the calls */
 
 /* the only member of an archive, or name with .npy behind it */
-static tiny_status tinyi_npz_name(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const char *member, char text[300])
+static tiny_status tinyi_npz_name(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
+                                  const char *member, char text[300])
 {
     tinyi_zip_entry e;
     tinyi_cursor c;
     uint64_t count;
     if (member) {
-        if (strlen(member) > 290) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the name of its member is too long", name);
+        if (strlen(member) > 290)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the name of its member is too long", name);
         (void)snprintf(text, 300, "%s.npy", member);
         return TINY_OK;
     }
-    if (!tinyi_zip_directory(bytes, n_bytes, &c, &count) || (count && !tinyi_zip_entry_next(&c, &e))) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is broken or missing", name);
-    if (count != 1 || e.n_name > 290) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it has %llu members, one must be named", name, (unsigned long long)count);
+    if (!tinyi_zip_directory(bytes, n_bytes, &c, &count) || (count && !tinyi_zip_entry_next(&c, &e)))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is broken or missing", name);
+    if (count != 1 || e.n_name > 290)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it has %llu members, one must be named", name,
+                          (unsigned long long)count);
     memcpy(text, e.name, e.n_name);
     text[e.n_name] = 0;
     return TINY_OK;
 }
 
-TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes, const char *member, tgnn_array *out)
+TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes,
+                                            const char *member, tgnn_array *out)
 {
     const unsigned char *p = (const unsigned char *)bytes;
     unsigned char *plain = NULL;
@@ -389,7 +446,8 @@ TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, con
     size_t n = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "array: there are no bytes, or no place for it");
+    if (!out || (!bytes && n_bytes))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "array: there are no bytes, or no place for it");
     memset(out, 0, sizeof *out);
     if (!name) name = "array";
     if (n_bytes >= 4 && !memcmp(p, "PK\3\4", 4)) {
@@ -433,14 +491,21 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
     if (st) return st;
     st = t ? tiny_tensor_check(t) : TINY_E_ARGUMENT;
     if (st) return tinyi_fail(ctx, st, "npy: what should be written is no tensor (%s)", tiny_status_text(st));
-    if (!types[t->dtype]) return tinyi_fail(ctx, TINY_E_DTYPE, "npy: %s has no name in this format", tiny_dtype_name(t->dtype));
+    if (!types[t->dtype])
+        return tinyi_fail(ctx, TINY_E_DTYPE, "npy: %s has no name in this format", tiny_dtype_name(t->dtype));
     n = snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': (", types[t->dtype]);
-    for (a = 0; a < t->rank; a++) n += snprintf(head + n, sizeof head - (size_t)n, t->rank == 1 ? "%td," : a + 1 < t->rank ? "%td, " : "%td", t->dim[a]);
+    for (a = 0; a < t->rank; a++)
+        n += snprintf(head + n, sizeof head - (size_t)n,
+                      t->rank == 1      ? "%td,"
+                      : a + 1 < t->rank ? "%td, "
+                                        : "%td",
+                      t->dim[a]);
     n += snprintf(head + n, sizeof head - (size_t)n, "), }");
     n_head = ((size_t)n + 11 + 63) / 64 * 64;       /* the numbers begin at a multiple of 64 */
     es = tiny_dtype_bytes(t->dtype);
     count = tiny_tensor_count(t);
-    if (!tinyi_size_mul((size_t)count, es, &total) || !tinyi_size_add(total, n_head, &total)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "npy: the array is larger than this machine can address");
+    if (!tinyi_size_mul((size_t)count, es, &total) || !tinyi_size_add(total, n_head, &total))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "npy: the array is larger than this machine can address");
     if (!path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "npy: a file to write needs a path");
     memset(bytes, ' ', n_head);
     memcpy(bytes, "\x93NUMPY\1\0", 8);
@@ -492,7 +557,8 @@ TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t
     while (!st && tinyi_text_line(&t, "#", &line)) {
         int64_t v = -1;
         (void)tinyi_word_next(&line, &word);
-        if (!tinyi_word_is(word, "-") && (!tinyi_word_int(word, &v) || v < -0x7fffffff || v > 0x7fffffff)) st = tinyi_text_fail(&t, word, "a whole number of 32 bits");
+        if (!tinyi_word_is(word, "-") && (!tinyi_word_int(word, &v) || v < -0x7fffffff || v > 0x7fffffff))
+            st = tinyi_text_fail(&t, word, "a whole number of 32 bits");
         else x[at++] = (int32_t)v;
         if (!st && tinyi_word_next(&line, &word)) st = tinyi_text_fail(&t, word, "the end of the line");
     }

@@ -5,8 +5,9 @@
  *   ... a.t is a tensor of the type and shape of the file ...
  *   tgnn_array_free(ctx, &a);
  *
- * Types: <f4 <f8 <f2 <i1 <i2 <i4 <i8 |u1 |b1, also in big-endian order; unsigned numbers of 2, 4 and 8 bytes become i32, i64 and i64
- * (refused above 2^63). Rank 0 to 4; both C and Fortran order. Zip members may be stored or deflated, in Zip64 too. */
+ * Types: <f4 <f8 <f2 <i1 <i2 <i4 <i8 |u1 |b1, also in big-endian order; unsigned numbers of 2, 4 and 8 bytes become
+ * i32, i64 and i64 (refused above 2^63). Rank 0 to 4; both C and Fortran order. Zip members may be stored or deflated,
+ * in Zip64 too. */
 #ifndef TINYI_NPY_H
 #define TINYI_NPY_H
 #include "core/tensor.h"
@@ -15,15 +16,17 @@ TINYI_C_BEGIN
 
 typedef struct tgnn_array { tiny_tensor t; } tgnn_array;   /* dense; its data belongs to the context */
 
-/* member: the name inside a .npz, without .npy; NULL takes the only one. A file whose first line is "rows cols stored", then
- * "row col value" (features.coo), gives f32 with zeros where nothing stands. */
+/* member: the name inside a .npz, without .npy; NULL takes the only one. A file whose first line is "rows cols stored",
+ * then "row col value" (features.coo), gives f32 with zeros where nothing stands. */
 TINY_API tiny_status tgnn_array_read(tiny_ctx *ctx, const char *path, const char *member, tgnn_array *out);
-TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes, const char *member, tgnn_array *out);
+TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes,
+                                            const char *member, tgnn_array *out);
 TINY_API void tgnn_array_free(tiny_ctx *ctx, tgnn_array *a);       /* takes NULL */
 /* A .npy file of any dense or strided tensor but bf16, written as a whole or not at all. */
 TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tiny_tensor *t);
 /* One integer a line (labels, graph numbers, orders); "-" and an empty list stand for -1. */
-TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t **out, tiny_idx *n);      /* tiny_free gives it back */
+/* tiny_free gives it back */
+TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t **out, tiny_idx *n);
 
 /* A file may unpack to so many times its size, and this. */
 #define TGNN_UNPACK_TIMES 64
@@ -38,7 +41,8 @@ TINYI_INLINE int tinyi_little_endian(void)
 }
 
 /* the bytes of a member of a zip file, unpacked, in a block of the context; names of members end with a 0 */
-TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const unsigned char *bytes, size_t n_bytes, const char *name, unsigned char **out, size_t *n_out);
+TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const unsigned char *bytes, size_t n_bytes,
+                                      const char *name, unsigned char **out, size_t *n_out);
 TINYI_FN int tinyi_zip_has(const unsigned char *bytes, size_t n_bytes, const char *name);
 
 /* The head of a .npy file: where its numbers begin, as what they are handed out, in which order they stand. */
@@ -49,9 +53,11 @@ typedef struct tinyi_npy_head {
     uint64_t at, count;                     /* of the numbers in the file */
 } tinyi_npy_head;
 /* bytes: n_bytes of the start of a file of n_file; the sentence names what is wrong */
-TINYI_FN tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, uint64_t n_file, tinyi_npy_head *h);
+TINYI_FN tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
+                                    uint64_t n_file, tinyi_npy_head *h);
 /* number i of the file, which lies at from, as one of ours */
-TINYI_FN tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i, const unsigned char *from, void *to);
+TINYI_FN tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i,
+                                    const unsigned char *from, void *to);
 
 TINYI_C_END
 #endif

@@ -1,15 +1,17 @@
 /* src/gnn/graph/partition.c - multilevel partition, the streaming one, and what parts cut
  *
  * Paper    G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
- * Method   The graph shrinks by heavy-edge matching until it has max(30 k, 200) nodes or loses less than a tenth (coarsen.c). There it
- *          is cut in two again and again: several first halves are grown by best gain, each is refined, the one with the least cut is
- *          kept. On the way back every level is refined by passes of best moves between all parts (refine.c). A move with a gain may take
- *          a part above the limit, in proportion: hubs can gather in one part, and what costs little to move leaves it later.
+ * Method   The graph shrinks by heavy-edge matching until it has max(30 k, 200) nodes or loses less than a tenth
+ *          (coarsen.c). There it is cut in two again and again: several first halves are grown by best gain, each is
+ *          refined, the one with the least cut is kept. On the way back every level is refined by passes of best moves
+ *          between all parts (refine.c). A move with a gain may take a part above the limit, in proportion: hubs can
+ *          gather in one part, and what costs little to move leaves it later.
  *          On the last level nodes move until every part keeps the limit.
- * Bound    limit = max(floor((1 + imbalance) W / k), ceil(W / k) + heaviest - 1). While a part is above it, the lightest part is below the
- *          mean, so it takes any node and ends below the limit: the last step can always be made.
+ * Bound    limit = max(floor((1 + imbalance) W / k), ceil(W / k) + heaviest - 1). While a part is above it, the
+ *          lightest part is below the mean, so it takes any node and ends below the limit: the last step can always be
+ *          made.
  * Cost     about linear in edges times the logarithm of the boundary; the growing in (30 k) log k.
- * Left out merging of nodes with equal neighbours, contiguous parts, and several weights a node.                              */
+ * Left out merging of nodes with equal neighbours, contiguous parts, and several weights a node. */
 #include <string.h>
 #include "gnn/graph/partition.h"
 #include "gnn/graph/refine_inside.h"
@@ -28,36 +30,48 @@ typedef struct tinyi_parts {
     double room;                            /* of each cut in two */
 } tinyi_parts;
 
-static tiny_status tinyi_partition_check(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *d, const int32_t *part)
+static tiny_status tinyi_partition_check(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *d,
+                                         const int32_t *part)
 {
     tiny_idx n;
     if (!g || !part) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: there is no graph, or no place for its parts");
     n = g->in.n_rows;
-    if (n != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "partition: %td sources and %td destinations are not one set of nodes", g->in.n_cols, n);
-    if (k < 1 || ((tiny_idx)k > n && k > 1)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %td nodes in %d parts", n, k);
-    if (!(d->imbalance >= 0.0 && d->imbalance <= 1e6)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: an imbalance of %g, it must be 0 to 1000000", d->imbalance);
-    if (d->tries < 0 || d->passes < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %d tries and %d passes", d->tries, d->passes);
+    if (n != g->in.n_cols)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "partition: %td sources and %td destinations are not one set of nodes",
+                          g->in.n_cols, n);
+    if (k < 1 || ((tiny_idx)k > n && k > 1))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %td nodes in %d parts", n, k);
+    if (!(d->imbalance >= 0.0 && d->imbalance <= 1e6))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: an imbalance of %g, it must be 0 to 1000000", d->imbalance);
+    if (d->tries < 0 || d->passes < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %d tries and %d passes", d->tries, d->passes);
     return TINY_OK;
 }
 
 /* what all nodes weigh, and the limit of k parts */
-static tiny_status tinyi_partition_limit(tiny_ctx *ctx, tiny_idx n, int k, const tgnn_partition_desc *d, int64_t *total, int64_t *limit)
+static tiny_status tinyi_partition_limit(tiny_ctx *ctx, tiny_idx n, int k, const tgnn_partition_desc *d, int64_t *total,
+                                         int64_t *limit)
 {
     int64_t sum = d->node_weight ? 0 : (int64_t)n, heaviest = n > 0;
     const double room = 1.0 + (d->imbalance > 0.0 ? d->imbalance : 0.03);
     tiny_idx v;
     for (v = 0; d->node_weight && v < n; v++) {
-        if (d->node_weight[v] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td weighs %ld", v, (long)d->node_weight[v]);
+        if (d->node_weight[v] < 0)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td weighs %ld", v, (long)d->node_weight[v]);
         sum += d->node_weight[v];
         heaviest = TINYI_MAX(heaviest, (int64_t)d->node_weight[v]);
     }
-    if (sum > 0x7fffffff) return tinyi_fail(ctx, TINY_E_OVERFLOW, "partition: the nodes weigh %lld, together they may weigh 2147483647", (long long)sum);
+    if (sum > 0x7fffffff)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "partition: the nodes weigh %lld, together they may weigh 2147483647",
+                          (long long)sum);
     *total = sum;
-    *limit = TINYI_MAX((int64_t)(room * (double)sum / (double)k), (sum + k - 1) / k + (heaviest > 0 ? heaviest - 1 : 0));
+    *limit =
+        TINYI_MAX((int64_t)(room * (double)sum / (double)k), (sum + k - 1) / k + (heaviest > 0 ? heaviest - 1 : 0));
     return TINY_OK;
 }
 
-TINY_API tiny_status tgnn_partition_measure(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc, const int32_t *part, tgnn_partition_info *info)
+TINY_API tiny_status tgnn_partition_measure(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc,
+                                            const int32_t *part, tgnn_partition_info *info)
 {
     tgnn_partition_desc d;
     const tiny_sparse *a;
@@ -79,7 +93,8 @@ TINY_API tiny_status tgnn_partition_measure(tiny_ctx *ctx, const tgnn_graph *g, 
     if (!weight) return tiny_ctx_status(ctx);
     for (i = 0; i < k; i++) weight[i] = 0;
     for (v = 0; !st && v < a->n_rows; v++) {
-        if (part[v] < 0 || part[v] >= k) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td is in part %ld of %d", v, (long)part[v], k);
+        if (part[v] < 0 || part[v] >= k)
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td is in part %ld of %d", v, (long)part[v], k);
         else weight[part[v]] += d.node_weight ? d.node_weight[v] : 1;
     }
     for (v = 0; !st && v < a->n_rows; v++)
@@ -101,7 +116,8 @@ TINY_API tiny_status tgnn_partition_measure(tiny_ctx *ctx, const tgnn_graph *g, 
 /* ---- the smallest graph: cut in two, and its halves again */
 
 /* the nodes of l in part `which`, and the edges between them; name: their numbers in l */
-static tiny_status tinyi_parts_half(tiny_ctx *ctx, const tinyi_level *l, const int32_t *part, int32_t which, tinyi_level *h, int32_t **name)
+static tiny_status tinyi_parts_half(tiny_ctx *ctx, const tinyi_level *l, const int32_t *part, int32_t which,
+                                    tinyi_level *h, int32_t **name)
 {
     int32_t *place = (int32_t *)tinyi_alloc(ctx, (size_t)l->n, sizeof *place);
     tiny_idx v, n = 0;
@@ -147,7 +163,10 @@ static tiny_status tinyi_parts_half(tiny_ctx *ctx, const tinyi_level *l, const i
 static tiny_status tinyi_parts_two(tinyi_parts *s, const tinyi_level *l, int64_t total, int64_t target)
 {
     tinyi_cutter *c = &s->cut;
-    const int tries = s->d.tries ? s->d.tries : l->offset[l->n] > 1 << 20 ? 2 : 8, passes = s->d.passes ? s->d.passes : 8;
+    const int tries = s->d.tries                  ? s->d.tries
+                      : l->offset[l->n] > 1 << 20 ? 2
+                                                  : 8,
+              passes = s->d.passes ? s->d.passes : 8;
     int32_t *best = s->half + s->level[0].n;
     int64_t best_cut = -1, best_over = 0;
     tiny_idx v;
@@ -215,7 +234,8 @@ static tiny_status tinyi_parts_first(tinyi_parts *s, const tinyi_level *l, const
 static tiny_status tinyi_parts_tell(tiny_ctx *ctx, double done)
 {
     if (ctx->desc.progress) ctx->desc.progress(ctx->desc.user, "partition", done);
-    if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "partition: the cancel callback asked to stop");
+    if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user))
+        return tinyi_fail(ctx, TINY_E_CANCELLED, "partition: the cancel callback asked to stop");
     return TINY_OK;
 }
 
@@ -271,7 +291,8 @@ static void tinyi_parts_close(tinyi_parts *s, int levels)
     tiny_free(s->ctx, s);
 }
 
-static tiny_status tinyi_parts_run(tinyi_parts *s, tgnn_graph *g, int k, int64_t total, int64_t limit, int32_t *part, int *levels)
+static tiny_status tinyi_parts_run(tinyi_parts *s, tgnn_graph *g, int k, int64_t total, int64_t limit, int32_t *part,
+                                   int *levels)
 {
     const tiny_idx enough = TINYI_MAX((tiny_idx)30 * k, (tiny_idx)200);
     const tiny_idx n = g->in.n_rows;
@@ -297,7 +318,8 @@ static tiny_status tinyi_parts_run(tinyi_parts *s, tgnn_graph *g, int k, int64_t
     return st ? st : tinyi_parts_back(s, *levels, k, total, limit, part);
 }
 
-TINY_API tiny_status tgnn_partition(tiny_ctx *ctx, tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part, tgnn_partition_info *info)
+TINY_API tiny_status tgnn_partition(tiny_ctx *ctx, tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part,
+                                    tgnn_partition_info *info)
 {
     tgnn_partition_desc d;
     tinyi_parts *s;
@@ -331,7 +353,8 @@ TINY_API tiny_status tgnn_partition(tiny_ctx *ctx, tgnn_graph *g, int k, const t
 
 /* ---- one look at each node */
 
-TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part, tgnn_partition_info *info)
+TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc,
+                                           int32_t *part, tgnn_partition_info *info)
 {
     tgnn_partition_desc d;
     const tiny_sparse *a;
@@ -372,7 +395,8 @@ TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, i
                 best_score = score;
             }
         }
-        if (best < 0) {                     /* no neighbour is anywhere yet: the lightest part, which has room for any node */
+        /* no neighbour is anywhere yet: the lightest part, which has room for any node */
+        if (best < 0) {
             for (i = 1; i < k; i++)
                 if (weight[i] < weight[light]) light = i;
             best = light;

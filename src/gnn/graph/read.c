@@ -5,13 +5,14 @@
  *              0   12 zeros, u32 flags              1 weights, 2 numbers of edges
  *              16  u64 destinations n, u64 sources, u64 edges m
  *              40  u64 bytes of the body, 16 zeros
- *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between;
- *                  the sources of a destination ascend
+ *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64,
+ *                  zeros between; the sources of a destination ascend
  *              older: the same without a box, and "tgraph\r\n", u32 1 in place of the 12 zeros
- * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through the checks of
- *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes between calls cannot lead one
- *          outside its arrays: they look at the numbers that they use. One that changes within a call: docs/limits.md.
- * Left out Matrix Market arrays and complex or skew-symmetric matrices: they are no graphs.                                    */
+ * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through
+ *          the checks of tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes between
+ *          calls cannot lead one outside its arrays: they look at the numbers that they use. One that changes within a
+ *          call: docs/limits.md.
+ * Left out Matrix Market arrays and complex or skew-symmetric matrices: they are no graphs. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/graph/read.h"
@@ -23,8 +24,14 @@
 #include "core/box/box_inside.h"
 #include "core/half_inside.h"
 
-/* Edges on the way from a file; e has the matrix' own size where the file says it, nodes: sources and destinations at least. */
-typedef struct tinyi_read_edges { tgnn_edges e; int32_t *src, *dst, nodes[2]; float *weight; int both; } tinyi_read_edges;
+/* Edges on the way from a file; e has the matrix' own size where the file says it, nodes: sources and destinations at
+ * least. */
+typedef struct tinyi_read_edges {
+    tgnn_edges e;
+    int32_t *src, *dst, nodes[2];
+    float *weight;
+    int both;
+} tinyi_read_edges;
 
 static void tinyi_read_free(tiny_ctx *ctx, tinyi_read_edges *r)
 {
@@ -42,7 +49,8 @@ static tiny_status tinyi_read_take(tiny_ctx *ctx, tinyi_read_edges *r, size_t n,
     return r->dst && (r->weight || !weighted) ? TINY_OK : tiny_ctx_status(ctx);
 }
 
-static tiny_status tinyi_read_finish(tiny_ctx *ctx, const char *name, tinyi_read_edges *r, const tgnn_graph_desc *desc, tgnn_graph **out)
+static tiny_status tinyi_read_finish(tiny_ctx *ctx, const char *name, tinyi_read_edges *r, const tgnn_graph_desc *desc,
+                                     tgnn_graph **out)
 {
     tgnn_graph_desc d;
     char says[TINYI_MESSAGE_BYTES];
@@ -55,7 +63,9 @@ static tiny_status tinyi_read_finish(tiny_ctx *ctx, const char *name, tinyi_read
     r->e.dst = r->dst;
     r->e.weight = r->weight;
     for (i = 0; r->weight && i < r->e.n; i++)
-        if (!(r->weight[i] - r->weight[i] == 0.0f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: edge %lld: its weight is not a finite number", name, (long long)i);
+        if (!(r->weight[i] - r->weight[i] == 0.0f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: edge %lld: its weight is not a finite number", name,
+                              (long long)i);
     st = tgnn_graph_make(ctx, &r->e, &d, out);
     if (!st) return st;
     memcpy(says, ctx->message, sizeof says);
@@ -65,7 +75,8 @@ static tiny_status tinyi_read_finish(tiny_ctx *ctx, const char *name, tinyi_read
 
 /* ---- text */
 
-static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, int two_sets, tinyi_read_edges *r)
+static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
+                                        int two_sets, tinyi_read_edges *r)
 {
     tinyi_text_file f = tinyi_text_make(ctx, name, bytes, n_bytes);
     tinyi_word line;
@@ -85,31 +96,42 @@ static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const u
     return st;
 }
 
-static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tinyi_read_edges *r)
+static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
+                                     tinyi_read_edges *r)
 {
     tinyi_text_file f = tinyi_text_make(ctx, name, bytes, n_bytes);
     tinyi_word line, word;
     int64_t size[3], v[2];
     int k, pattern = 0, ok;
     tiny_status st;
-    ok = tinyi_text_line(&f, "", &line) && tinyi_word_next(&line, &word) && tinyi_word_is(word, "%%matrixmarket") && tinyi_word_next(&line, &word) && tinyi_word_is(word, "matrix");
+    ok = tinyi_text_line(&f, "", &line) && tinyi_word_next(&line, &word) && tinyi_word_is(word, "%%matrixmarket") &&
+         tinyi_word_next(&line, &word) && tinyi_word_is(word, "matrix");
     if (!ok) return tinyi_text_fail(&f, word, "%%MatrixMarket matrix");
-    if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "coordinate")) return tinyi_text_fail(&f, word, "coordinate (an array is no graph)");
+    if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "coordinate"))
+        return tinyi_text_fail(&f, word, "coordinate (an array is no graph)");
     if (!tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "pattern, real or integer");
     pattern = tinyi_word_is(word, "pattern");
-    if (!pattern && !tinyi_word_is(word, "real") && !tinyi_word_is(word, "integer")) return tinyi_text_fail(&f, word, "pattern, real or integer");
+    if (!pattern && !tinyi_word_is(word, "real") && !tinyi_word_is(word, "integer"))
+        return tinyi_text_fail(&f, word, "pattern, real or integer");
     if (!tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "general or symmetric");
     r->both = tinyi_word_is(word, "symmetric");
     if (!r->both && !tinyi_word_is(word, "general")) return tinyi_text_fail(&f, word, "general or symmetric");
     memset(&word, 0, sizeof word);
-    if (!tinyi_text_line(&f, "%", &line)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends before the line with its size", name);
+    if (!tinyi_text_line(&f, "%", &line))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends before the line with its size", name);
     for (k = 0; k < 3; k++)
-        if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &size[k]) || size[k] < 0 || (k < 2 && size[k] > 0x7fffffff)) return tinyi_text_fail(&f, word, "the number of rows, columns or entries");
+        if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &size[k]) || size[k] < 0 ||
+            (k < 2 && size[k] > 0x7fffffff))
+            return tinyi_text_fail(&f, word, "the number of rows, columns or entries");
     if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
-    if ((uint64_t)size[2] > (uint64_t)(f.end - f.at) / 3 + 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries, the %td bytes behind hold fewer", name, (long long)size[2], f.end - f.at);
+    if ((uint64_t)size[2] > (uint64_t)(f.end - f.at) / 3 + 1)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries, the %td bytes behind hold fewer", name,
+                          (long long)size[2], f.end - f.at);
     /* an empty row has no byte in the file: what nodes may cost is bounded by what is there */
     for (k = 0; k < 2; k++)
-        if ((uint64_t)size[k] > ((uint64_t)n_bytes + 4096) * 8) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld rows or columns in a file of %zu bytes", name, (long long)size[k], n_bytes);
+        if ((uint64_t)size[k] > ((uint64_t)n_bytes + 4096) * 8)
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld rows or columns in a file of %zu bytes", name,
+                              (long long)size[k], n_bytes);
     st = tinyi_read_take(ctx, r, (size_t)size[2], !pattern);
     if (st) return st;
     r->e.n_src = (tiny_idx)size[0];
@@ -117,16 +139,23 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
     while (tinyi_text_line(&f, "%", &line)) {
         float w = 1.0f;
         for (k = 0; k < 2; k++)
-            if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 1 || v[k] > size[k]) return tinyi_text_fail(&f, word, k ? "a column of the matrix, counted from 1," : "a row of the matrix, counted from 1,");
-        if (!pattern && (!tinyi_word_next(&line, &word) || !tinyi_word_float(word, &w))) return tinyi_text_fail(&f, word, "a number");
+            if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 1 || v[k] > size[k])
+                return tinyi_text_fail(
+                    &f, word, k ? "a column of the matrix, counted from 1," : "a row of the matrix, counted from 1,");
+        if (!pattern && (!tinyi_word_next(&line, &word) || !tinyi_word_float(word, &w)))
+            return tinyi_text_fail(&f, word, "a number");
         if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
-        if (r->e.n == size[2]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld is one entry more than the %lld that were promised", name, (long long)f.line, (long long)size[2]);
+        if (r->e.n == size[2])
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld is one entry more than the %lld that were promised",
+                              name, (long long)f.line, (long long)size[2]);
         r->src[r->e.n] = (int32_t)(v[0] - 1);
         r->dst[r->e.n] = (int32_t)(v[1] - 1);
         if (!pattern) r->weight[r->e.n] = w;
         r->e.n++;
     }
-    if (r->e.n != size[2]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries, %lld were promised", name, (long long)r->e.n, (long long)size[2]);
+    if (r->e.n != size[2])
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries, %lld were promised", name, (long long)r->e.n,
+                          (long long)size[2]);
     return TINY_OK;
 }
 
@@ -159,8 +188,10 @@ int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
 tiny_status tinyi_read_pairs_shape(tiny_ctx *ctx, const char *name, const tiny_tensor *t, tiny_idx *n, int *by_row)
 {
     char text[96];
-    if (t->rank != 2 || (t->dim[0] != 2 && t->dim[1] != 2) || (t->dtype != TINY_I64 && t->dtype != TINY_I32 && t->dtype != TINY_I16 && t->dtype != TINY_U8))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: an array %s is no list of edges; it must be 2 x m or m x 2 integers", name, tinyi_shape_text(t, text));
+    if (t->rank != 2 || (t->dim[0] != 2 && t->dim[1] != 2) ||
+        (t->dtype != TINY_I64 && t->dtype != TINY_I32 && t->dtype != TINY_I16 && t->dtype != TINY_U8))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: an array %s is no list of edges; it must be 2 x m or m x 2 integers",
+                          name, tinyi_shape_text(t, text));
     *by_row = t->dim[1] == 2 && t->dim[0] != 2;     /* 2 x 2 is read as sources, then destinations */
     *n = *by_row ? t->dim[0] : t->dim[1];
     return TINY_OK;
@@ -179,20 +210,25 @@ static tiny_status tinyi_read_pairs(tiny_ctx *ctx, const char *name, const tiny_
     if (!st) st = tinyi_read_take(ctx, r, (size_t)n, 0);
     if (st) return st;
     for (i = 0; i < n; i++)
-        if (!tinyi_read_node(t, by_row ? 2 * i : i, &r->src[i]) || !tinyi_read_node(t, by_row ? 2 * i + 1 : n + i, &r->dst[i])) return tinyi_read_pairs_fail(ctx, name, i);
+        if (!tinyi_read_node(t, by_row ? 2 * i : i, &r->src[i]) ||
+            !tinyi_read_node(t, by_row ? 2 * i + 1 : n + i, &r->dst[i]))
+            return tinyi_read_pairs_fail(ctx, name, i);
     r->e.n = n;
     return TINY_OK;
 }
 
 /* one array of a matrix that scipy wrote, with n numbers (n < 0: any) */
-static tiny_status tinyi_read_part(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const char *member, int64_t n, tgnn_array *a)
+static tiny_status tinyi_read_part(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
+                                   const char *member, int64_t n, tgnn_array *a)
 {
     tiny_status st = tgnn_array_read_memory(ctx, name, bytes, n_bytes, member, a);
     if (st) return st;
     if (a->t.rank != 1 || (n >= 0 && a->t.dim[0] != (tiny_idx)n)) {
         char text[96];
-        st = n < 0 ? tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis", name, member, tinyi_shape_text(&a->t, text))
-                   : tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis of %lld", name, member, tinyi_shape_text(&a->t, text), (long long)n);
+        st = n < 0 ? tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis", name, member,
+                                tinyi_shape_text(&a->t, text))
+                   : tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis of %lld", name, member,
+                                tinyi_shape_text(&a->t, text), (long long)n);
         tgnn_array_free(ctx, a);
     }
     return st;
@@ -206,12 +242,15 @@ static tiny_status tinyi_read_floats(tiny_ctx *ctx, const char *name, const tiny
         if (t->dtype == TINY_F32) w[i] = ((const float *)t->data)[i];
         else if (t->dtype == TINY_F64) w[i] = (float)((const double *)t->data)[i];
         else if (tinyi_read_whole(t, i, &v)) w[i] = (float)v;
-        else return tinyi_fail(ctx, TINY_E_DTYPE, "%s: value %td of type %s is no weight", name, i, tiny_dtype_name(t->dtype));
+        else
+            return tinyi_fail(ctx, TINY_E_DTYPE, "%s: value %td of type %s is no weight", name, i,
+                              tiny_dtype_name(t->dtype));
     }
     return TINY_OK;
 }
 
-static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tinyi_read_edges *r)
+static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
+                                    tinyi_read_edges *r)
 {
     tgnn_array shape, value, at, other;
     unsigned char *format = NULL;
@@ -224,7 +263,8 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
     memset(&value, 0, sizeof value);
     memset(&at, 0, sizeof at);
     memset(&other, 0, sizeof other);
-    /* format.npy is a text of NumPy: the letters csr, csc or coo stand behind its head, as bytes or (<U3, >U3) as numbers of 4 bytes, of which 3 are zero */
+    /* format.npy is a text of NumPy: the letters csr, csc or coo stand behind its head, as bytes or (<U3, >U3) as
+     * numbers of 4 bytes, of which 3 are zero */
     st = tinyi_zip_member(ctx, name, bytes, n_bytes, "format.npy", &format, &n_format);
     by_column = 0;
     for (i = j = 0; !st && i < n_format; i++)
@@ -233,28 +273,40 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
         by_column |= !memcmp(format + i, "csc", 3);
         known |= by_column || !memcmp(format + i, "csr", 3) || !memcmp(format + i, "coo", 3);
     }
-    if (!st && !known) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: its format is none of csr, csc and coo; tocsr() of scipy makes one of them", name);
+    if (!st && !known)
+        st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                        "%s: its format is none of csr, csc and coo; tocsr() of scipy makes one of them", name);
     tiny_free(ctx, format);
     if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, "shape", 2, &shape);
-    if (!st && (!tinyi_read_node(&shape.t, 0, &dim[0]) || !tinyi_read_node(&shape.t, 1, &dim[1]))) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its shape is no pair of sizes below 2147483647", name);
+    if (!st && (!tinyi_read_node(&shape.t, 0, &dim[0]) || !tinyi_read_node(&shape.t, 1, &dim[1])))
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its shape is no pair of sizes below 2147483647", name);
     for (i = 0; !st && i < 2; i++)
-        if ((uint64_t)dim[i] > ((uint64_t)n_bytes + 4096) * 64) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %ld rows or columns in a file of %zu bytes", name, (long)dim[i], n_bytes);
+        if ((uint64_t)dim[i] > ((uint64_t)n_bytes + 4096) * 64)
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %ld rows or columns in a file of %zu bytes", name, (long)dim[i],
+                            n_bytes);
     if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, "data", -1, &value);
     n = st ? 0 : (int64_t)value.t.dim[0];
     if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, coo ? "col" : "indices", n, &at);
-    if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, coo ? "row" : "indptr", coo ? n : (int64_t)dim[by_column] + 1, &other);
+    if (!st)
+        st = tinyi_read_part(ctx, name, bytes, n_bytes, coo ? "row" : "indptr", coo ? n : (int64_t)dim[by_column] + 1,
+                             &other);
     if (!st) st = tinyi_read_take(ctx, r, (size_t)n, 1);
     if (!st) st = tinyi_read_floats(ctx, name, &value.t, r->weight);
     if (!st) {
         int32_t *line = by_column ? r->dst : r->src, *cross = by_column ? r->src : r->dst;
         tiny_idx k, p = 0;
         for (k = 0; !st && k < (tiny_idx)n; k++)
-            if (!tinyi_read_node(&at.t, k, &cross[k])) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %td has no column below 2147483647", name, k);
+            if (!tinyi_read_node(&at.t, k, &cross[k]))
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %td has no column below 2147483647", name, k);
         for (k = 0; !st && coo && k < (tiny_idx)n; k++)
-            if (!tinyi_read_node(&other.t, k, &line[k])) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %td has no row below 2147483647", name, k);
+            if (!tinyi_read_node(&other.t, k, &line[k]))
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %td has no row below 2147483647", name, k);
         for (k = 0; !st && !coo && k <= (tiny_idx)dim[by_column]; k++) {
-            if (!tinyi_read_node(&other.t, k, &v) || v < p || v > n || (k == 0 && v) || (k == (tiny_idx)dim[by_column] && v != n))
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: indptr[%td] is not between %td and %lld, or does not begin and end there", name, k, p, (long long)n);
+            if (!tinyi_read_node(&other.t, k, &v) || v < p || v > n || (k == 0 && v) ||
+                (k == (tiny_idx)dim[by_column] && v != n))
+                st = tinyi_fail(ctx, TINY_E_FORMAT,
+                                "%s: indptr[%td] is not between %td and %lld, or does not begin and end there", name, k,
+                                p, (long long)n);
             else for (; p < v; p++) line[p] = (int32_t)(k - 1);
         }
         r->e.n = n;
@@ -283,7 +335,8 @@ int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], si
     return 1;
 }
 
-void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, uint64_t n_src, uint64_t m, uint64_t total)
+void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, uint64_t n_src, uint64_t m,
+                       uint64_t total)
 {
     tinyi_writer w;
     memset(head, 0, 64);
@@ -307,7 +360,10 @@ static tiny_status tinyi_tgraph_ascends(tiny_ctx *ctx, const char *name, const t
         tinyi_row_range(a, r, &p, &end);
         for (p++; p < end; p++)
             if (a->col[p] < a->col[p - 1])
-                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %lld of node %td comes from %ld, the one before from %ld; the sources of a node ascend", name, (long long)p, r, (long)a->col[p], (long)a->col[p - 1]);
+                return tinyi_fail(
+                    ctx, TINY_E_FORMAT,
+                    "%s: edge %lld of node %td comes from %ld, the one before from %ld; the sources of a node ascend",
+                    name, (long long)p, r, (long)a->col[p], (long)a->col[p - 1]);
     }
     return TINY_OK;
 }
@@ -315,11 +371,14 @@ static tiny_status tinyi_tgraph_ascends(tiny_ctx *ctx, const char *name, const t
 tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64_t n_bytes)
 {
     if ((uint64_t)((int64_t)most + 1) <= TINYI_READ_NODES(n_bytes)) return TINY_OK;
-    return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: it names node %ld, in %llu bytes; say n_nodes if there are really so many", name, (long)most, (unsigned long long)n_bytes);
+    return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                      "%s: it names node %ld, in %llu bytes; say n_nodes if there are really so many", name, (long)most,
+                      (unsigned long long)n_bytes);
 }
 
 /* keep: the file that the bytes are of, when the graph may use them in place */
-static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, tgnn_graph **out)
+static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
+                                     const tgnn_graph_desc *desc, tiny_file *keep, tgnn_graph **out)
 {
     tinyi_cursor c;
     const unsigned char *skip;
@@ -333,15 +392,22 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
     if (st) return st;
     bytes = c.at;
     n_bytes = c.left;
-    (void)(tinyi_rd_bytes(&c, 12, &skip) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &n_dst) && tinyi_rd_u64(&c, &n_src) && tinyi_rd_u64(&c, &m) && tinyi_rd_u64(&c, &size));
-    if (flags & ~(TINYI_TGRAPH_WEIGHTS | TINYI_TGRAPH_NUMBERS)) return tinyi_fail(ctx, TINY_E_VERSION, "%s: flags 0x%lx of the .tgraph format; up to 0x3 are known", name, (unsigned long)flags);
+    (void)(tinyi_rd_bytes(&c, 12, &skip) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &n_dst) &&
+           tinyi_rd_u64(&c, &n_src) && tinyi_rd_u64(&c, &m) && tinyi_rd_u64(&c, &size));
+    if (flags & ~(TINYI_TGRAPH_WEIGHTS | TINYI_TGRAPH_NUMBERS))
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: flags 0x%lx of the .tgraph format; up to 0x3 are known", name,
+                          (unsigned long)flags);
     if (n_src > 0x7fffffffu || !tinyi_tgraph_plan(n_dst, m, flags, part, &total))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu destinations, %llu sources, %llu edges", name, (unsigned long long)n_dst, (unsigned long long)n_src, (unsigned long long)m);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu destinations, %llu sources, %llu edges", name,
+                          (unsigned long long)n_dst, (unsigned long long)n_src, (unsigned long long)m);
     if (size != total || n_bytes != total)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu nodes and %llu edges need %zu bytes, its head says %llu, it has %zu", name, (unsigned long long)n_dst, (unsigned long long)m, total,
-                          (unsigned long long)size, n_bytes);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: %llu nodes and %llu edges need %zu bytes, its head says %llu, it has %zu", name,
+                          (unsigned long long)n_dst, (unsigned long long)m, total, (unsigned long long)size, n_bytes);
     if (n_src != n_dst && !(desc && desc->bipartite))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %llu sources and %llu destinations are not one set of nodes; bipartite reads two sets", name, (unsigned long long)n_src, (unsigned long long)n_dst);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "%s: %llu sources and %llu destinations are not one set of nodes; bipartite reads two sets",
+                          name, (unsigned long long)n_src, (unsigned long long)n_dst);
     if (n_src && !(desc && n_src <= (uint64_t)desc->n_nodes)) {        /* a source takes no byte of the file */
         st = tinyi_read_far(ctx, name, (int32_t)(n_src - 1), n_bytes);
         if (st) return st;
@@ -366,7 +432,8 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
         a.col = (int32_t *)tinyi_alloc(ctx, (size_t)m, 4);
         a.value = flags & TINYI_TGRAPH_WEIGHTS ? (float *)tinyi_alloc(ctx, (size_t)m, 4) : NULL;
         a.source = flags & TINYI_TGRAPH_NUMBERS ? (int64_t *)tinyi_alloc(ctx, (size_t)m, 8) : NULL;
-        if (!a.offset || !a.col || (!a.value && flags & TINYI_TGRAPH_WEIGHTS) || (!a.source && flags & TINYI_TGRAPH_NUMBERS)) {
+        if (!a.offset || !a.col || (!a.value && flags & TINYI_TGRAPH_WEIGHTS) ||
+            (!a.source && flags & TINYI_TGRAPH_NUMBERS)) {
             tiny_sparse_free(ctx, &a);
             return tiny_ctx_status(ctx);
         }
@@ -399,10 +466,14 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
     }
     if (!st) st = tinyi_tgraph_ascends(ctx, name, &a);
     for (p = 0; !st && a.value && p < m; p++)
-        if (!(a.value[p] - a.value[p] == 0.0f)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: edge %llu: its weight is not a finite number", name, (unsigned long long)p);
+        if (!(a.value[p] - a.value[p] == 0.0f))
+            st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: edge %llu: its weight is not a finite number", name,
+                            (unsigned long long)p);
     for (p = 0; !st && a.source && p < m; p++)
         if (a.source[p] < -1 || a.source[p] >= TINYI_TGRAPH_NUMBER)
-            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %llu has the number %lld; numbers are below 2^48, -1 for a loop that was added", name, (unsigned long long)p, (long long)a.source[p]);
+            st = tinyi_fail(ctx, TINY_E_FORMAT,
+                            "%s: edge %llu has the number %lld; numbers are below 2^48, -1 for a loop that was added",
+                            name, (unsigned long long)p, (long long)a.source[p]);
     if (st) {
         tiny_sparse_free(ctx, &a);
         return st;
@@ -425,9 +496,11 @@ static int tinyi_tgraph_in_order(const tiny_sparse *a, int32_t *seen)
     return a->source != NULL;
 }
 
-/* What a .tgraph file holds, changed as desc asks: from its edges in the order of their numbers, so that it is what the edges as they were
- * given would make; where numbers are missing or doubled, in the order of the rows. Edges keep their numbers. */
-static tiny_status tinyi_graph_again(tiny_ctx *ctx, const char *name, tgnn_graph *g, const tgnn_graph_desc *desc, tgnn_graph **out)
+/* What a .tgraph file holds, changed as desc asks: from its edges in the order of their numbers, so that it is what the
+ * edges as they were given would make; where numbers are missing or doubled, in the order of the rows. Edges keep their
+ * numbers. */
+static tiny_status tinyi_graph_again(tiny_ctx *ctx, const char *name, tgnn_graph *g, const tgnn_graph_desc *desc,
+                                     tgnn_graph **out)
 {
     tinyi_read_edges r;
     tiny_idx i;
@@ -468,7 +541,8 @@ tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n)
     return tinyi_word_is(first, "%%matrixmarket") ? TINYI_FORM_MARKET : TINYI_FORM_EDGES;
 }
 
-static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, int depth, tgnn_graph **out)
+static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
+                                    const tgnn_graph_desc *desc, tiny_file *keep, int depth, tgnn_graph **out)
 {
     const tinyi_form form = tinyi_read_form(bytes, n_bytes);
     tinyi_read_edges r;
@@ -476,7 +550,8 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
     memset(&r, 0, sizeof r);
     if (form == TINYI_FORM_TGRAPH) {
         tgnn_graph *g;
-        int asks = desc && (desc->n_nodes || desc->duplicates || desc->symmetrize || desc->drop_loops || desc->add_loops);
+        int asks =
+            desc && (desc->n_nodes || desc->duplicates || desc->symmetrize || desc->drop_loops || desc->add_loops);
         st = tinyi_tgraph_read(ctx, name, bytes, n_bytes, desc, asks ? NULL : keep, &g);
         if (st) return st;
         if (!asks) {
@@ -489,7 +564,9 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
     }
     if (form == TINYI_FORM_GZIP) {
         unsigned char *plain;
-        size_t n, most = n_bytes < (SIZE_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES ? n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA : SIZE_MAX;
+        size_t n, most = n_bytes < (SIZE_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES
+                             ? n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA
+                             : SIZE_MAX;
         if (depth) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", name);
         st = tinyi_gunzip(ctx, name, bytes, n_bytes, most, &plain, &n);
         if (st) return st;
@@ -503,7 +580,8 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
         int zip = form == TINYI_FORM_ZIP;
         if (zip && tinyi_zip_has(bytes, n_bytes, "edges.npy")) member = "edges";
         else if (zip && tinyi_zip_has(bytes, n_bytes, "edge_index.npy")) member = "edge_index";
-        if (zip && !member && tinyi_zip_has(bytes, n_bytes, "format.npy")) st = tinyi_scipy_read(ctx, name, bytes, n_bytes, &r);
+        if (zip && !member && tinyi_zip_has(bytes, n_bytes, "format.npy"))
+            st = tinyi_scipy_read(ctx, name, bytes, n_bytes, &r);
         else {
             st = tgnn_array_read_memory(ctx, name, bytes, n_bytes, member, &a);
             if (!st) {
@@ -522,7 +600,8 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
             most[0] = TINYI_MAX(most[0], r.src[i]);
             most[1] = TINYI_MAX(most[1], r.dst[i]);
         }
-        if (!desc || TINYI_MAX(most[0], most[1]) >= desc->n_nodes) st = tinyi_read_far(ctx, name, TINYI_MAX(most[0], most[1]), n_bytes);
+        if (!desc || TINYI_MAX(most[0], most[1]) >= desc->n_nodes)
+            st = tinyi_read_far(ctx, name, TINYI_MAX(most[0], most[1]), n_bytes);
         if (!(desc && desc->bipartite)) most[0] = most[1] = TINYI_MAX(most[0], most[1]);
         r.e.n_src = (tiny_idx)most[0] + 1;
         r.e.n_dst = (tiny_idx)most[1] + 1;
@@ -532,12 +611,14 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
     return st;
 }
 
-TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tgnn_graph **out)
+TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes,
+                                            const tgnn_graph_desc *desc, tgnn_graph **out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no bytes, or no place for it");
+    if (!out || (!bytes && n_bytes))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no bytes, or no place for it");
     return tinyi_graph_read(ctx, name ? name : "graph", (const unsigned char *)bytes, n_bytes, desc, NULL, 0, out);
 }
 
@@ -571,7 +652,8 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
     if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is none to write");
     a = &g->in;
     flags = (a->value ? TINYI_TGRAPH_WEIGHTS : 0) | (a->source ? TINYI_TGRAPH_NUMBERS : 0);
-    if (!tinyi_tgraph_plan((uint64_t)a->n_rows, (uint64_t)a->n, flags, part, &total)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a file", (long long)a->n);
+    if (!tinyi_tgraph_plan((uint64_t)a->n_rows, (uint64_t)a->n, flags, part, &total))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a file", (long long)a->n);
     box = (unsigned char *)tiny_alloc(ctx, TINYI_BOX_BYTES(total));
     if (!box) return tiny_ctx_status(ctx);
     bytes = box + TINYI_BOX_FRONT;
@@ -581,7 +663,8 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
     w.at = bytes + part[0];
     for (r = 0; r <= a->n_rows; r++) tinyi_wr(&w, (uint64_t)a->offset[r], 8);
     for (w.at = bytes + part[1], w.n = 0, p = 0; p < a->n; p++) tinyi_wr(&w, (uint32_t)a->col[p], 4);
-    for (w.at = bytes + part[2], w.n = 0, p = 0; a->value && p < a->n; p++) tinyi_wr(&w, tinyi_f32_bits(a->value[p]), 4);
+    for (w.at = bytes + part[2], w.n = 0, p = 0; a->value && p < a->n; p++)
+        tinyi_wr(&w, tinyi_f32_bits(a->value[p]), 4);
     for (w.at = bytes + part[3], w.n = 0, p = 0; a->source && p < a->n; p++) tinyi_wr(&w, (uint64_t)a->source[p], 8);
     tinyi_box_seal(&tinyi_tgraph_box, box, total);
     st = tiny_file_write(ctx, path, box, TINYI_BOX_BYTES(total));
@@ -591,7 +674,8 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
 
 TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, const tgnn_graph *g)
 {
-    const size_t each = 2 * 12 + TINYI_WORD_FLOAT;          /* two numbers of 11 letters at most, a weight, and what stands between */
+    /* two numbers of 11 letters at most, a weight, and what stands between */
+    const size_t each = 2 * 12 + TINYI_WORD_FLOAT;
     const tiny_sparse *a;
     char *text, *head;
     size_t n, n_head, room;
@@ -601,7 +685,8 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
     if (st) return st;
     if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is none to write");
     a = &g->in;
-    if (!tinyi_size_mul((size_t)a->n + 1, each, &room)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a text", (long long)a->n);
+    if (!tinyi_size_mul((size_t)a->n + 1, each, &room))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a text", (long long)a->n);
     text = (char *)tiny_alloc(ctx, room);
     if (!text) return tiny_ctx_status(ctx);
     head = text;                            /* room for the remark is left before the edges */
@@ -609,7 +694,10 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
         for (tinyi_row_range(a, r, &p, &end); !st && p < end; p++) {
             const int32_t c = a->col[p];
             if (put++ == a->n || c < 0 || c >= a->n_cols) {
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: edge %lld is not among the %lld there are, or comes from no node: its file changed", (long long)p, (long long)a->n);
+                st = tinyi_fail(
+                    ctx, TINY_E_FORMAT,
+                    "graph: edge %lld is not among the %lld there are, or comes from no node: its file changed",
+                    (long long)p, (long long)a->n);
                 break;
             }
             last[0] = TINYI_MAX(last[0], (int64_t)c);
@@ -619,10 +707,14 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
             n += tinyi_word_of_float(a->value[p], text + n);
             text[n++] = '\n';
         }
-    if (!st && put != a->n) st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed", (long long)put, (long long)a->n);
+    if (!st && put != a->n)
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed",
+                        (long long)put, (long long)a->n);
     n_head = 0;
-    if (a->n_rows != a->n_cols && (last[0] + 1 < a->n_cols || last[1] + 1 < a->n_rows)) n_head = (size_t)snprintf(head, each, "# nodes %td %td\n", a->n_cols, a->n_rows);
-    else if (TINYI_MAX(last[0], last[1]) + 1 < a->n_rows) n_head = (size_t)snprintf(head, each, "# nodes %td\n", a->n_rows);
+    if (a->n_rows != a->n_cols && (last[0] + 1 < a->n_cols || last[1] + 1 < a->n_rows))
+        n_head = (size_t)snprintf(head, each, "# nodes %td %td\n", a->n_cols, a->n_rows);
+    else if (TINYI_MAX(last[0], last[1]) + 1 < a->n_rows)
+        n_head = (size_t)snprintf(head, each, "# nodes %td\n", a->n_rows);
     memmove(head + each - n_head, head, n_head);
     if (!st) st = tiny_file_write(ctx, path, text + each - n_head, n - each + n_head);
     tiny_free(ctx, text);
@@ -650,7 +742,8 @@ static int tinyi_data_there(const char *path) { (void)path; return 0; }
 #endif
 
 /* n integers of the file, if it is there; *most: the largest and one */
-static tiny_status tinyi_data_integers(tiny_ctx *ctx, const char *folder, const char *file, tiny_idx n, int32_t **out, int32_t *most)
+static tiny_status tinyi_data_integers(tiny_ctx *ctx, const char *folder, const char *file, tiny_idx n, int32_t **out,
+                                       int32_t *most)
 {
     char path[600];
     tiny_idx have, i;
@@ -660,8 +753,10 @@ static tiny_status tinyi_data_integers(tiny_ctx *ctx, const char *folder, const 
     if (st) return st;
     if (n >= 0 && have != n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td lines, there should be %td", path, have, n);
     for (i = 0; i < have; i++) {
-        if ((*out)[i] < -1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %td is %ld, the least is -1", path, i + 1, (long)(*out)[i]);
-        if (most && (*out)[i] == 0x7fffffff) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %td is %ld", path, i + 1, (long)(*out)[i]);
+        if ((*out)[i] < -1)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %td is %ld, the least is -1", path, i + 1, (long)(*out)[i]);
+        if (most && (*out)[i] == 0x7fffffff)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %td is %ld", path, i + 1, (long)(*out)[i]);
         if (most) *most = TINYI_MAX(*most, (*out)[i] + 1);
     }
     return TINY_OK;
@@ -683,36 +778,51 @@ static tiny_status tinyi_data_splits(tiny_ctx *ctx, const char *folder, tgnn_dat
     while (!st && tinyi_text_line(&t, "", &line)) {
         int words;
         (void)tinyi_word_next(&line, &word);
-        words = tinyi_word_is(word, "train") ? 'r' : tinyi_word_is(word, "val") ? 'v' : tinyi_word_is(word, "test") ? 't' : tinyi_word_is(word, "none") ? '-' : 0;
+        words = tinyi_word_is(word, "train")  ? 'r'
+                : tinyi_word_is(word, "val")  ? 'v'
+                : tinyi_word_is(word, "test") ? 't'
+                : tinyi_word_is(word, "none") ? '-'
+                                              : 0;
         if (!d->split) {
             size_t n;
             d->n_split = words ? 1 : (tiny_idx)word.n;
             /* a mark is a byte of the file: what the first line promises for all nodes must be there */
             if (!tinyi_size_mul((size_t)d->n_nodes, (size_t)d->n_split, &n) || n > f.n_bytes) {
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld has %td marks, which for %td nodes are more than the %zu bytes of the file", path, (long long)t.line, d->n_split, d->n_nodes, f.n_bytes);
+                st = tinyi_fail(
+                    ctx, TINY_E_FORMAT,
+                    "%s: line %lld has %td marks, which for %td nodes are more than the %zu bytes of the file", path,
+                    (long long)t.line, d->n_split, d->n_nodes, f.n_bytes);
                 break;
             }
             d->split = (char *)tiny_alloc(ctx, n);
             if (!d->split) { st = tiny_ctx_status(ctx); break; }
         }
-        if (at == d->n_nodes) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld is one more than the %td nodes", path, (long long)t.line, d->n_nodes);
+        if (at == d->n_nodes)
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld is one more than the %td nodes", path, (long long)t.line,
+                            d->n_nodes);
         else if (words && d->n_split == 1) d->split[at] = (char)words;
         else if ((tiny_idx)word.n != d->n_split) st = tinyi_text_fail(&t, word, "as many marks as in the first line");
         else {
-            for (i = 0; i < word.n && strchr("rvt-", word.at[i]) && word.at[i]; i++) d->split[at * d->n_split + (tiny_idx)i] = (char)word.at[i];
-            if (i < word.n) st = tinyi_text_fail(&t, word, "train, val, test, none, or a mark r, v, t, - for each split");
+            for (i = 0; i < word.n && strchr("rvt-", word.at[i]) && word.at[i]; i++)
+                d->split[at * d->n_split + (tiny_idx)i] = (char)word.at[i];
+            if (i < word.n)
+                st = tinyi_text_fail(&t, word, "train, val, test, none, or a mark r, v, t, - for each split");
         }
         at++;
     }
-    if (!st && at != d->n_nodes) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td lines for %td nodes", path, at, d->n_nodes);
+    if (!st && at != d->n_nodes)
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td lines for %td nodes", path, at, d->n_nodes);
     tiny_file_close(ctx, &f);
     return st;
 }
 
-/* bytes of all files of the folder that are read: a node or a graph may take no byte, but what they cost is bounded by what is there */
+/* bytes of all files of the folder that are read: a node or a graph may take no byte, but what they cost is bounded by
+ * what is there */
 static tiny_status tinyi_data_bytes(tiny_ctx *ctx, const char *folder, uint64_t *n)
 {
-    static const char *const file[] = { "meta.txt", "edges.tsv", "features.coo", "features.npy", "labels.txt", "splits.txt", "graph_of_node.txt", "node_labels.txt", "graph_labels.txt", "folds.txt" };
+    static const char *const file[] = { "meta.txt",         "edges.tsv",  "features.coo",      "features.npy",
+                                        "labels.txt",       "splits.txt", "graph_of_node.txt", "node_labels.txt",
+                                        "graph_labels.txt", "folds.txt" };
     char path[600];
     tinyi_in in;
     size_t i;
@@ -749,9 +859,12 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
             (void)tinyi_word_next(&line, &key);
             if (!tinyi_word_next(&line, &word)) continue;
             if (tinyi_word_is(key, "nodes") || tinyi_word_is(key, "graphs") || tinyi_word_is(key, "directed")) {
-                if (!tinyi_word_int(word, &v) || v < 0 || v > 0x7fffffff) st = tinyi_text_fail(&t, word, "a whole number");
+                if (!tinyi_word_int(word, &v) || v < 0 || v > 0x7fffffff)
+                    st = tinyi_text_fail(&t, word, "a whole number");
                 else if ((uint64_t)v > TINYI_READ_NODES(n_bytes))
-                    st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: line %lld: %lld are more than the %llu bytes of the folder can be about", path, (long long)t.line, (long long)v, (unsigned long long)n_bytes);
+                    st = tinyi_fail(ctx, TINY_E_OVERFLOW,
+                                    "%s: line %lld: %lld are more than the %llu bytes of the folder can be about", path,
+                                    (long long)t.line, (long long)v, (unsigned long long)n_bytes);
                 else if (tinyi_word_is(key, "nodes")) d->n_nodes = (tiny_idx)v;
                 else if (tinyi_word_is(key, "graphs")) d->n_graphs = (tiny_idx)v;
                 else d->directed = v != 0;
@@ -766,7 +879,9 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
     if (!st) st = tinyi_data_path(ctx, path, folder, "edges.tsv");
     if (!st) st = tgnn_graph_read(ctx, path, &gd, &d->graph);
     if (st) return st;
-    if (d->n_nodes && tgnn_graph_nodes(d->graph) != d->n_nodes) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it names node %td, meta.txt counts %td", path, tgnn_graph_nodes(d->graph) - 1, d->n_nodes);
+    if (d->n_nodes && tgnn_graph_nodes(d->graph) != d->n_nodes)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it names node %td, meta.txt counts %td", path,
+                          tgnn_graph_nodes(d->graph) - 1, d->n_nodes);
     d->n_nodes = tgnn_graph_nodes(d->graph);
     st = tinyi_data_path(ctx, path, folder, "features.coo");
     if (!st && !tinyi_data_there(path)) st = tinyi_data_path(ctx, path, folder, "features.npy");
@@ -776,10 +891,14 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
             char text[96];
             d->x = a.t;
             if (a.t.dtype != TINY_F32 || a.t.rank != 2 || a.t.dim[0] != d->n_nodes)
-                st = tinyi_fail(ctx, TINY_E_SHAPE, "%s: features %s for %td nodes; they must be f32 with a row for each", path, tinyi_shape_text(&a.t, text), d->n_nodes);
+                st =
+                    tinyi_fail(ctx, TINY_E_SHAPE, "%s: features %s for %td nodes; they must be f32 with a row for each",
+                               path, tinyi_shape_text(&a.t, text), d->n_nodes);
             for (v = 0; !st && v < (int64_t)tiny_tensor_count(&a.t); v++) {
                 float x = ((const float *)a.t.data)[v];
-                if (!(x - x == 0.0f)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: feature %lld of node %lld is not a finite number", path, (long long)(v % a.t.dim[1]), (long long)(v / a.t.dim[1]));
+                if (!(x - x == 0.0f))
+                    st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: feature %lld of node %lld is not a finite number", path,
+                                    (long long)(v % a.t.dim[1]), (long long)(v / a.t.dim[1]));
             }
         }
     }
@@ -790,8 +909,11 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
     if (!st) st = tinyi_data_integers(ctx, folder, "graph_labels.txt", d->n_graphs, &d->graph_label, &d->n_graph_class);
     if (!st) st = tinyi_data_integers(ctx, folder, "folds.txt", d->n_graphs, &d->fold, NULL);
     for (v = 0; !st && d->graph_of_node && v < (int64_t)d->n_nodes; v++)
-        if (d->graph_of_node[v] < 0 || d->graph_of_node[v] >= d->n_graphs || (v && d->graph_of_node[v] < d->graph_of_node[v - 1]))
-            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s/graph_of_node.txt: line %lld is %ld; graphs count from 0 to %td and ascend", folder, (long long)v + 1, (long)d->graph_of_node[v], d->n_graphs - 1);
+        if (d->graph_of_node[v] < 0 || d->graph_of_node[v] >= d->n_graphs ||
+            (v && d->graph_of_node[v] < d->graph_of_node[v - 1]))
+            st = tinyi_fail(ctx, TINY_E_FORMAT,
+                            "%s/graph_of_node.txt: line %lld is %ld; graphs count from 0 to %td and ascend", folder,
+                            (long long)v + 1, (long)d->graph_of_node[v], d->n_graphs - 1);
     return st;
 }
 
@@ -799,7 +921,8 @@ TINY_API tiny_status tgnn_data_read(tiny_ctx *ctx, const char *folder, tgnn_data
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!folder || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there is no folder, or no place for what it holds");
+    if (!folder || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there is no folder, or no place for what it holds");
     memset(out, 0, sizeof *out);
     st = tinyi_data_fill(ctx, folder, out);
     if (st) tgnn_data_free(ctx, out);

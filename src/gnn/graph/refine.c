@@ -1,14 +1,15 @@
 /* src/gnn/graph/refine.c - passes of best moves with hill climbing, balance, and growing a first half
  *
- * Paper    C. Fiduccia, R. Mattheyses, "A Linear-Time Heuristic for Improving Network Partitions", 1982; for k parts after G. Karypis,
- *          V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
+ * Paper    C. Fiduccia, R. Mattheyses, "A Linear-Time Heuristic for Improving Network Partitions", 1982; for k parts
+ *          after G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
  * Formula  gain of a move = edges of the node to the new part - edges to its own (weights).
- * Method   A heap holds the nodes at the boundary by an upper bound of their gain. The first is taken and its gain to each part that it
- *          touches is computed; when it is below the bound and another may be better, it goes back with what it is. The best move is
- *          made even when it costs something, until a share of the edges was touched without a new best cut; then the moves after the
- *          best are taken back. A part that has no room shuts a node out until one of its neighbours moves.
+ * Method   A heap holds the nodes at the boundary by an upper bound of their gain. The first is taken and its gain to
+ *          each part that it touches is computed; when it is below the bound and another may be better, it goes back
+ *          with what it is. The best move is made even when it costs something, until a share of the edges was touched
+ *          without a new best cut; then the moves after the best are taken back. A part that has no room shuts a node
+ *          out until one of its neighbours moves.
  *          A node moves once a pass. Bounds of its neighbours follow each move, so that they stay upper bounds.
- * Left out the bucket list of the paper: weights of merged edges would make it long; a heap costs a logarithm.                 */
+ * Left out the bucket list of the paper: weights of merged edges would make it long; a heap costs a logarithm. */
 #include <string.h>
 #include <stdlib.h>
 #include "gnn/graph/refine_inside.h"
@@ -52,7 +53,10 @@ TINYI_FN void tinyi_cutter_close(tinyi_cutter *c)
 
 /* ---- the heap: largest key first, of equal ones the lower node */
 
-static int tinyi_spot_heap_before(tinyi_spot_item a, tinyi_spot_item b) { return a.key > b.key || (a.key == b.key && a.node < b.node); }
+static int tinyi_spot_heap_before(tinyi_spot_item a, tinyi_spot_item b)
+{
+    return a.key > b.key || (a.key == b.key && a.node < b.node);
+}
 
 static void tinyi_spot_heap_up(tinyi_cutter *c, tiny_idx i, tinyi_spot_item x)
 {
@@ -197,8 +201,9 @@ static void tinyi_cutter_move(tinyi_cutter *c, int32_t v, int32_t to, int keys)
     c->weight[to] += l->node_weight[v];
 }
 
-/* The best part for v among those it touches and that have room below their limits, of equal ones the lightest; -1: none. A gain
- * may take a part above its limit, by up to `slack` for a gain of c->unit: what is cheap to move leaves it later. */
+/* The best part for v among those it touches and that have room below their limits, of equal ones the lightest; -1:
+ * none. A gain may take a part above its limit, by up to `slack` for a gain of c->unit: what is cheap to move leaves it
+ * later. */
 static int32_t tinyi_cutter_target(tinyi_cutter *c, int32_t v, int64_t slack, int64_t *gain)
 {
     const tinyi_level *l = c->l;
@@ -217,7 +222,9 @@ static int32_t tinyi_cutter_target(tinyi_cutter *c, int32_t v, int64_t slack, in
         const int32_t to = c->met[i];
         const int64_t more = slack && c->meet[to] > c->spot[v].in ? (c->meet[to] - c->spot[v].in) / c->unit * slack : 0;
         if (c->weight[to] + heavy <= c->limit[to] + more &&
-            (best < 0 || c->meet[to] > most || (c->meet[to] == most && (c->weight[to] < c->weight[best] || (c->weight[to] == c->weight[best] && to < best))))) {
+            (best < 0 || c->meet[to] > most ||
+             (c->meet[to] == most &&
+              (c->weight[to] < c->weight[best] || (c->weight[to] == c->weight[best] && to < best))))) {
             best = to;
             most = c->meet[to];
         }
@@ -309,10 +316,12 @@ TINYI_FN void tinyi_cutter_balance(tinyi_cutter *c)
             const int64_t heavy = l->node_weight[u];
             int64_t gain;
             int32_t to = tinyi_cutter_target(c, u, 0, &gain);
-            if (to < 0) {                   /* nowhere among its neighbours: to the lightest part, if that ends lighter than this one was */
+            /* nowhere among its neighbours: to the lightest part, if that ends lighter than this one was */
+            if (to < 0) {
                 to = tinyi_cutter_lightest(c);
                 gain = -c->spot[u].in;
-                if (to == over || (c->weight[to] + heavy > c->limit[to] && c->weight[to] + heavy >= c->weight[over])) continue;
+                if (to == over || (c->weight[to] + heavy > c->limit[to] && c->weight[to] + heavy >= c->weight[over]))
+                    continue;
             }
             if (gain < key && c->n_heap && gain < c->heap[0].key) {
                 tinyi_spot_heap_put(c, u, gain);

@@ -4,10 +4,12 @@
 #include "gnn/graph/coarsen_inside.h"
 TINYI_C_BEGIN
 
-typedef struct tinyi_spot { int64_t in, out, key; int32_t at, part; } tinyi_spot;   /* edges to its own part, to others; place in the heap */
+/* edges to its own part, to others; place in the heap */
+typedef struct tinyi_spot { int64_t in, out, key; int32_t at, part; } tinyi_spot;
 typedef struct tinyi_spot_item { int64_t key; int32_t node; } tinyi_spot_item;
 
-/* A partition in hand. Its arrays have room for n_room nodes and k_room parts; a level, k and the limits are set for each job. */
+/* A partition in hand. Its arrays have room for n_room nodes and k_room parts; a level, k and the limits are set for
+ * each job. */
 typedef struct tinyi_cutter {
     tiny_ctx *ctx;
     tiny_idx n_room;
@@ -29,8 +31,8 @@ TINYI_FN tiny_status tinyi_cutter_open(tiny_ctx *ctx, tiny_idx n_room, int k_roo
 TINYI_FN void tinyi_cutter_close(tinyi_cutter *c);
 /* c->l, k, part are set: counts weights, edges and the cut anew. */
 TINYI_FN tiny_status tinyi_cutter_count(tinyi_cutter *c);
-/* Fiduccia and Mattheyses: passes until one gains less than a 500th. The cut does not grow. slack 0: parts stay within their limits; else a gain of
- * c->unit may take a part above by so much. */
+/* Fiduccia and Mattheyses: passes until one gains less than a 500th. The cut does not grow. slack 0: parts stay within
+ * their limits; else a gain of c->unit may take a part above by so much. */
 TINYI_FN void tinyi_cutter_refine(tinyi_cutter *c, int passes, int64_t slack);
 /* Takes nodes out of parts above their limits, where they cost least. What can be moved is moved. */
 TINYI_FN void tinyi_cutter_balance(tinyi_cutter *c);

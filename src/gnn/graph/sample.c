@@ -1,12 +1,16 @@
 /* src/gnn/graph/sample.c - neighbour sampling
  *
- * Paper    W. Hamilton, R. Ying, J. Leskovec, "Inductive Representation Learning on Large Graphs", 2017 (GraphSAGE), algorithm 2;
+ * Paper    W. Hamilton, R. Ying, J. Leskovec, "Inductive Representation Learning on Large Graphs", 2017 (GraphSAGE),
+ *          algorithm 2;
  *          R. Floyd's choice of f out of d in J. Bentley, "Programming pearls: a sample of brilliance", 1987.
- * Formula  for j = d - f .. d - 1: t = random in 0 .. j; take t, or j where t was taken before. Every set of f edges is equally likely.
+ * Formula  for j = d - f .. d - 1: t = random in 0 .. j; take t, or j where t was taken before. Every set of f edges is
+ *          equally likely.
  * Random   number i for node v in layer l is number i of the generator (seed, l << 32 | v) of core/rng.h.
- * Method   Counts and a prefix sum, then the threads draw places of edges for some nodes, ask for those lines of memory, and only then
- *          read them. At last one thread gives the new nodes their places in the order of the edges, with a table of all nodes.
- * Cost     an edge: a quarter of a Philox block, one random read of the graph and one of the table; both are asked for ahead.      */
+ * Method   Counts and a prefix sum, then the threads draw places of edges for some nodes, ask for those lines of
+ *          memory, and only then read them. At last one thread gives the new nodes their places in the order of the
+ *          edges, with a table of all nodes.
+ * Cost     an edge: a quarter of a Philox block, one random read of the graph and one of the table; both are asked for
+ *          ahead. */
 #include <string.h>
 #include "gnn/graph/sample.h"
 #include "gnn/graph/graph_inside.h"
@@ -72,7 +76,8 @@ static uint32_t tinyi_draw_below(tinyi_draw *r, uint32_t n)
     }
 }
 
-static void tinyi_sample_fast(const tgnn_sampler *s, int32_t v, int64_t d, int64_t f, int64_t base, int64_t *out, uint32_t *table)
+static void tinyi_sample_fast(const tgnn_sampler *s, int32_t v, int64_t d, int64_t f, int64_t base, int64_t *out,
+                              uint32_t *table)
 {
     tinyi_draw r;
     int64_t i, j, k;
@@ -158,7 +163,8 @@ static void tinyi_sample_draw_team(tiny_team *team, void *arg)
         for (i = i0; i < i1; i++) {
             const int64_t n = offset[i + 1] - offset[i];
             tinyi_sample_row(s, s->node[i], &p, &p1);
-            if (n != tinyi_sample_count(s, p1 - p)) p = p1 = 0;      /* a mapped file that changed: its first edge, n times */
+            /* a mapped file that changed: its first edge, n times */
+            if (n != tinyi_sample_count(s, p1 - p)) p = p1 = 0;
             if (p == p1)
                 for (q = offset[i]; q < offset[i + 1]; q++) edge[q] = 0;
             else tinyi_sample_fast(s, s->node[i], p1 - p, n, p, edge + offset[i], (uint32_t *)team->own);
@@ -168,7 +174,8 @@ static void tinyi_sample_draw_team(tiny_team *team, void *arg)
     }
 }
 
-static tiny_status tinyi_sample_room(tiny_ctx *ctx, void **memory, size_t *room, size_t want, size_t keep, size_t bytes_each)
+static tiny_status tinyi_sample_room(tiny_ctx *ctx, void **memory, size_t *room, size_t want, size_t keep,
+                                     size_t bytes_each)
 {
     void *more;
     if (want <= *room) return TINY_OK;
@@ -215,7 +222,9 @@ static tiny_status tinyi_sample_relabel(tgnn_sampler *s, int64_t n)
     for (q = 0; q < n; q++) {
         const int32_t u = col[q];
         if (q + 24 < n) TINYI_PREFETCH(place + col[q + 24]);
-        if ((uint64_t)u >= (uint64_t)n_nodes) return tinyi_fail(s->ctx, TINY_E_FORMAT, "sample: an edge comes from node %ld, there are %td", (long)u, n_nodes);
+        if ((uint64_t)u >= (uint64_t)n_nodes)
+            return tinyi_fail(s->ctx, TINY_E_FORMAT, "sample: an edge comes from node %ld, there are %td", (long)u,
+                              n_nodes);
         if (place[u] < 0) {
             place[u] = (int32_t)s->n_node;
             s->node[s->n_node++] = u;
@@ -240,7 +249,8 @@ static tiny_status tinyi_sample_layer(tgnn_sampler *s, tgnn_block *b)
     if (st) return st;
     offset[0] = 0;
     for (i = 0; i < s->n_dst; i++) {
-        if (offset[i + 1] > INT64_MAX / 64 - offset[i]) return tinyi_fail(s->ctx, TINY_E_OVERFLOW, "sample: more edges than this machine can address");
+        if (offset[i + 1] > INT64_MAX / 64 - offset[i])
+            return tinyi_fail(s->ctx, TINY_E_OVERFLOW, "sample: more edges than this machine can address");
         offset[i + 1] += offset[i];
     }
     st = tinyi_sample_edges_room(s, offset[s->n_dst]);
@@ -248,14 +258,19 @@ static tiny_status tinyi_sample_layer(tgnn_sampler *s, tgnn_block *b)
     if (plain)
         for (i = 0; i < s->n_dst; i++) {
             tinyi_sample_row(s, s->node[i], &p, &p1);
-            if (offset[i + 1] - offset[i] == tinyi_sample_count(s, p1 - p)) (void)tinyi_sample_ref(s, s->node[i], p1 - p, offset[i + 1] - offset[i], s->edge[s->layer] + offset[i]);
-            else for (p = 0, q = offset[i]; q < offset[i + 1]; q++) s->edge[s->layer][q] = 0;      /* as tinyi_sample_draw_team has it */
+            if (offset[i + 1] - offset[i] == tinyi_sample_count(s, p1 - p))
+                (void)tinyi_sample_ref(s, s->node[i], p1 - p, offset[i + 1] - offset[i], s->edge[s->layer] + offset[i]);
+            else
+                for (p = 0, q = offset[i]; q < offset[i + 1]; q++)
+                    s->edge[s->layer][q] = 0; /* as tinyi_sample_draw_team has it */
             for (q = offset[i]; q < offset[i + 1]; q++) {
                 s->edge[s->layer][q] += p;
                 s->col[s->layer][q] = a->col[s->edge[s->layer][q]];
             }
         }
-    else st = tiny_parallel(s->ctx, offset[s->n_dst] < 2048 ? 1 : 0, 0, s->table * sizeof(uint32_t), tinyi_sample_draw_team, s);
+    else
+        st = tiny_parallel(s->ctx, offset[s->n_dst] < 2048 ? 1 : 0, 0, s->table * sizeof(uint32_t),
+                           tinyi_sample_draw_team, s);
     if (!st) st = tinyi_sample_relabel(s, offset[s->n_dst]);
     if (st) return st;
     b->n_dst = s->n_dst;
@@ -269,7 +284,8 @@ static tiny_status tinyi_sample_layer(tgnn_sampler *s, tgnn_block *b)
 
 /* ---- the sampler */
 
-TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_sampler_desc *desc, tgnn_sampler **out)
+TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_sampler_desc *desc,
+                                       tgnn_sampler **out)
 {
     tgnn_sampler *s;
     tiny_idx v;
@@ -278,19 +294,29 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!g || !desc || !desc->fanout || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: there is no graph, no fanout, or no place for the sampler");
-    if (g->in.n_rows != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "sample: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
-    if (desc->n_layers < 1 || desc->n_layers > TGNN_SAMPLE_LAYERS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: %d layers, there must be 1 to %d", desc->n_layers, TGNN_SAMPLE_LAYERS);
+    if (!g || !desc || !desc->fanout || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: there is no graph, no fanout, or no place for the sampler");
+    if (g->in.n_rows != g->in.n_cols)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "sample: %td sources and %td destinations are not one set of nodes",
+                          g->in.n_cols, g->in.n_rows);
+    if (desc->n_layers < 1 || desc->n_layers > TGNN_SAMPLE_LAYERS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: %d layers, there must be 1 to %d", desc->n_layers,
+                          TGNN_SAMPLE_LAYERS);
     for (l = 0; l < desc->n_layers; l++) {
-        if (desc->fanout[l] < -1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: fanout[%d] is %ld", l, (long)desc->fanout[l]);
-        if (desc->fanout[l] < 0 && desc->replace) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: fanout[%d] asks for all edges, but they are drawn with replacement", l);
+        if (desc->fanout[l] < -1)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: fanout[%d] is %ld", l, (long)desc->fanout[l]);
+        if (desc->fanout[l] < 0 && desc->replace)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "sample: fanout[%d] asks for all edges, but they are drawn with replacement", l);
         most = TINYI_MAX(most, desc->fanout[l]);
     }
     for (v = 0; v < g->in.n_rows; v++) {
         tinyi_row_range(&g->in, v, &p, &p1);
         longest = TINYI_MAX(longest, p1 - p);
     }
-    if (longest > 0x7fffffff) return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node of %lld edges, there may be 2147483647", (long long)longest);
+    if (longest > 0x7fffffff)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node of %lld edges, there may be 2147483647",
+                          (long long)longest);
     s = (tgnn_sampler *)tinyi_alloc(ctx, 1, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);
     memset(s, 0, sizeof *s);
@@ -327,7 +353,8 @@ TINY_API void tgnn_sampler_close(tgnn_sampler *s)
     tiny_free(s->ctx, s);
 }
 
-TINY_API tiny_status tgnn_sampler_draw(tgnn_sampler *s, uint64_t seed, const int32_t *seeds, tiny_idx n_seeds, tgnn_sample *out)
+TINY_API tiny_status tgnn_sampler_draw(tgnn_sampler *s, uint64_t seed, const int32_t *seeds, tiny_idx n_seeds,
+                                       tgnn_sample *out)
 {
     void *m;
     tiny_idx i;
@@ -335,18 +362,24 @@ TINY_API tiny_status tgnn_sampler_draw(tgnn_sampler *s, uint64_t seed, const int
     if (!s) return TINY_E_ARGUMENT;
     st = tinyi_ctx_check(s->ctx);
     if (st) return st;
-    if (!out || n_seeds < 0 || (n_seeds && !seeds)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: there are no seeds, or no place for the sample");
+    if (!out || n_seeds < 0 || (n_seeds && !seeds))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: there are no seeds, or no place for the sample");
     memset(out, 0, sizeof *out);
     for (i = 0; i < s->n_node; i++) s->place[s->node[i]] = -1;
     s->n_node = 0;
-    if (n_seeds > s->g->in.n_rows) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: %td seeds, but %td nodes", n_seeds, s->g->in.n_rows);
+    if (n_seeds > s->g->in.n_rows)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: %td seeds, but %td nodes", n_seeds, s->g->in.n_rows);
     m = s->node;
     st = tinyi_sample_room(s->ctx, &m, &s->node_room, (size_t)n_seeds, 0, sizeof *s->node);
     s->node = (int32_t *)m;
     for (i = 0; !st && i < n_seeds; i++) {
         const int32_t v = seeds[i];
-        if ((uint64_t)v >= (uint64_t)s->g->in.n_rows) st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: seed %td is node %ld, there are %td", i, (long)v, s->g->in.n_rows);
-        else if (s->place[v] >= 0) st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: node %ld is seed %ld and seed %td", (long)v, (long)s->place[v], i);
+        if ((uint64_t)v >= (uint64_t)s->g->in.n_rows)
+            st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: seed %td is node %ld, there are %td", i, (long)v,
+                            s->g->in.n_rows);
+        else if (s->place[v] >= 0)
+            st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: node %ld is seed %ld and seed %td", (long)v,
+                            (long)s->place[v], i);
         else {
             s->place[v] = (int32_t)i;
             s->node[s->n_node++] = v;

@@ -1,11 +1,14 @@
 /* src/gnn/graph/stream.c - graphs larger than memory: sorted runs, and their merge
- * Method   Edges are read once. What symmetrize and drop_loops make of each goes into a run; a full run is sorted by destination, then
- *          source (two stable radix sorts of math/sort.h), and added to a file. Runs are merged by a heap of their first edges (D. Knuth,
- *          TAOCP 3, 5.4.1), as many at a time as 4 KB each leave room for; the last merge writes the rows. Runs are in the order of the
- *          input and equal edges take the earlier run, so edges at one place keep their order, as in the stable sort of whole graphs.
- *          Where edges are merged or loops added, the last merge runs twice: the first one counts what the places of the file depend on.
- * Cost     36 bytes an edge of a run; with r runs that are merged k at a time, the edges are written 1 + ceil(log_k r) times.
- * Left out Matrix Market, .npz and packed arrays: they are read as a whole (tgnn_graph_read).                                         */
+ * Method   Edges are read once. What symmetrize and drop_loops make of each goes into a run; a full run is sorted by
+ *          destination, then source (two stable radix sorts of math/sort.h), and added to a file. Runs are merged by a
+ *          heap of their first edges (D. Knuth, TAOCP 3, 5.4.1), as many at a time as 4 KB each leave room for; the
+ *          last merge writes the rows. Runs are in the order of the input and equal edges take the earlier run, so
+ *          edges at one place keep their order, as in the stable sort of whole graphs.
+ *          Where edges are merged or loops added, the last merge runs twice: the first one counts what the places of
+ *          the file depend on.
+ * Cost     36 bytes an edge of a run; with r runs that are merged k at a time, the edges are written 1 + ceil(log_k r)
+ *          times.
+ * Left out Matrix Market, .npz and packed arrays: they are read as a whole (tgnn_graph_read). */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/graph/stream.h"
@@ -23,7 +26,8 @@
 #define TINYI_BULK_PACKED ((size_t)16 << 10)    /* gzip is read in such pieces */
 #define TINYI_BULK_BLOCK ((size_t)4 << 10)      /* of a run in a merge, at least */
 
-typedef struct tinyi_bulk_edge { uint64_t key; int64_t number; float weight; } tinyi_bulk_edge;      /* key: destination, source */
+/* key: destination, source */
+typedef struct tinyi_bulk_edge { uint64_t key; int64_t number; float weight; } tinyi_bulk_edge;
 #define TINYI_BULK_BYTES(weighted) ((weighted) > 0 ? (size_t)20 : (size_t)16)       /* of an edge in a run */
 
 typedef struct tinyi_bulk {
@@ -62,13 +66,18 @@ typedef struct tinyi_bulk {
 static tiny_status tinyi_bulk_heard(tinyi_bulk *c, double done)
 {
     const tiny_ctx_desc *d = &c->ctx->desc;
-    if (d->progress && (done >= c->told + 0.001 || done >= 1.0)) d->progress(d->user, "convert", c->told = TINYI_MIN(done, 1.0));
-    if (d->cancel && d->cancel(d->user)) return tinyi_fail(c->ctx, TINY_E_CANCELLED, "convert: the cancel callback asked to stop");
+    if (d->progress && (done >= c->told + 0.001 || done >= 1.0))
+        d->progress(d->user, "convert", c->told = TINYI_MIN(done, 1.0));
+    if (d->cancel && d->cancel(d->user))
+        return tinyi_fail(c->ctx, TINY_E_CANCELLED, "convert: the cancel callback asked to stop");
     return TINY_OK;
 }
 
 /* the runs lie in files, and files have other writers */
-static tiny_status tinyi_bulk_changed(const tinyi_bulk *c) { return tinyi_fail(c->ctx, TINY_E_IO, "%s: it was changed while it was read", c->look.path); }
+static tiny_status tinyi_bulk_changed(const tinyi_bulk *c)
+{
+    return tinyi_fail(c->ctx, TINY_E_IO, "%s: it was changed while it was read", c->look.path);
+}
 
 /* ---- runs */
 
@@ -91,7 +100,8 @@ static void tinyi_bulk_fill_room(tinyi_bulk *c, int gzip)
         c->packed = (unsigned char *)tinyi_bulk_part(&at, TINYI_BULK_PACKED, 1);
     }
     left = c->n_room - (size_t)(at - c->room);
-    c->most = TINYI_MIN((left - 6 * 64) / 36, (size_t)1 << 30);    /* 4 + 4 + 8 + 4 + 8 + 8 bytes; numbers within a run have 32 bits */
+    /* 4 + 4 + 8 + 4 + 8 + 8 bytes; numbers within a run have 32 bits */
+    c->most = TINYI_MIN((left - 6 * 64) / 36, (size_t)1 << 30);
     c->item = (uint64_t *)tinyi_bulk_part(&at, c->most, 8);
     c->scratch = (uint64_t *)tinyi_bulk_part(&at, c->most, 8);
     c->number = (int64_t *)tinyi_bulk_part(&at, c->most, 8);
@@ -166,8 +176,11 @@ static tiny_status tinyi_bulk_edge_in(tinyi_bulk *c, int32_t s, int32_t t, float
 {
     const int64_t number = c->info.n_given++;
     tiny_status st = TINY_OK;
-    if ((uint64_t)number >= (uint64_t)TINY_IDX_MAX / 64) return tinyi_fail(c->ctx, TINY_E_OVERFLOW, "%s: %lld edges", c->name, (long long)c->info.n_given);
-    if (!(w - w == 0.0f)) return tinyi_fail(c->ctx, TINY_E_NUMERIC, "%s: edge %lld: its weight is not a finite number", c->name, (long long)number);
+    if ((uint64_t)number >= (uint64_t)TINY_IDX_MAX / 64)
+        return tinyi_fail(c->ctx, TINY_E_OVERFLOW, "%s: %lld edges", c->name, (long long)c->info.n_given);
+    if (!(w - w == 0.0f))
+        return tinyi_fail(c->ctx, TINY_E_NUMERIC, "%s: edge %lld: its weight is not a finite number", c->name,
+                          (long long)number);
     c->seen[0] = TINYI_MAX(c->seen[0], (int64_t)s);
     c->seen[1] = TINYI_MAX(c->seen[1], (int64_t)t);
     if (s == t && c->d.drop_loops) return TINY_OK;
@@ -187,7 +200,8 @@ static tiny_status tinyi_bulk_lines(tinyi_bulk *c, int last)
     tiny_status st = TINY_OK;
     while (!last && n && c->line[n - 1] != '\n') n--;
     if (!n && c->n_line == c->room_line)
-        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: line %lld has more than the %zu bytes that are read at once", c->name, (long long)c->lines + 1, c->room_line);
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: line %lld has more than the %zu bytes that are read at once",
+                          c->name, (long long)c->lines + 1, c->room_line);
     f = tinyi_text_make(c->ctx, c->name, c->line, n);
     f.line = c->lines;
     while (!st && tinyi_text_edge_line(&f, &line, c->d.bipartite, c->nodes, &st)) {
@@ -244,10 +258,14 @@ static tiny_status tinyi_bulk_take(void *arg, const unsigned char *bytes, size_t
         bytes += k;
         n -= k;
         c->n_line += k;
-        if (c->n_text < TINYI_FORM_BYTES && c->n_text + k >= TINYI_FORM_BYTES) {       /* the first piece of a text that is not tiny has so many */
+        /* the first piece of a text that is not tiny has so many */
+        if (c->n_text < TINYI_FORM_BYTES && c->n_text + k >= TINYI_FORM_BYTES) {
             const tinyi_form form = tinyi_read_form(c->line, c->n_line);
-            if (form == TINYI_FORM_GZIP) return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", c->name);
-            if (form != TINYI_FORM_EDGES) return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: of what gzip packs only edge lists are read in pieces", c->name);
+            if (form == TINYI_FORM_GZIP)
+                return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", c->name);
+            if (form != TINYI_FORM_EDGES)
+                return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED,
+                                  "%s: of what gzip packs only edge lists are read in pieces", c->name);
         }
         c->n_text += k;
         if (c->n_line == c->room_line) st = tinyi_bulk_lines(c, 0);
@@ -266,7 +284,9 @@ static tiny_status tinyi_bulk_gzip(tinyi_bulk *c)
     p.arg = c;
     p.window = c->window;
     p.n_window = TINYI_GUNZIP_WINDOW;
-    p.most = c->in.n_bytes < (UINT64_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES ? c->in.n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA : UINT64_MAX;
+    p.most = c->in.n_bytes < (UINT64_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES
+                 ? c->in.n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA
+                 : UINT64_MAX;
     if (!st) st = tinyi_gunzip_by(c->ctx, c->name, &p);
     return st ? st : tinyi_bulk_lines(c, 1);
 }
@@ -285,7 +305,8 @@ static tiny_status tinyi_bulk_npy(tinyi_bulk *c)
     c->weighted = 0;
     pairs = by_row != h.fortran;            /* source and destination side by side, or all sources first */
     each = (size_t)h.size;
-    room = c->room_line / 32;               /* edges of a piece: 16 bytes in the file at most, then 16 as they are handed out */
+    /* edges of a piece: 16 bytes in the file at most, then 16 as they are handed out */
+    room = c->room_line / 32;
     for (i = 0; !st && i < n; i += got) {
         unsigned char *number = raw + room * 16;
         tiny_tensor t;
@@ -294,18 +315,23 @@ static tiny_status tinyi_bulk_npy(tinyi_bulk *c)
         for (side = 0; !st && side < (pairs ? 1 : 2); side++) {
             const size_t want = (size_t)got * each * (pairs ? 2 : 1);
             size_t there = 0;
-            st = tinyi_in_seek(c->ctx, &c->in, h.at + (pairs ? 2 * (uint64_t)i : (uint64_t)side * (uint64_t)n + (uint64_t)i) * each);
+            st = tinyi_in_seek(c->ctx, &c->in,
+                               h.at + (pairs ? 2 * (uint64_t)i : (uint64_t)side * (uint64_t)n + (uint64_t)i) * each);
             if (!st) st = tinyi_in_read(c->ctx, &c->in, raw + (size_t)side * (size_t)got * each, want, &there);
             if (!st && there != want) st = tinyi_fail(c->ctx, TINY_E_IO, "%s: it ends while it is read", c->name);
         }
         for (k = 0; !st && k < 2 * got; k++) {
-            const uint64_t in_file = pairs ? 2 * (uint64_t)i + (uint64_t)k : (uint64_t)(k / got) * (uint64_t)n + (uint64_t)(i + k % got);
-            st = tinyi_npy_take(c->ctx, c->name, &h, in_file, raw + (size_t)k * each, number + (size_t)k * tiny_dtype_bytes(h.t.dtype));
+            const uint64_t in_file =
+                pairs ? 2 * (uint64_t)i + (uint64_t)k : (uint64_t)(k / got) * (uint64_t)n + (uint64_t)(i + k % got);
+            st = tinyi_npy_take(c->ctx, c->name, &h, in_file, raw + (size_t)k * each,
+                                number + (size_t)k * tiny_dtype_bytes(h.t.dtype));
         }
         t = tiny_tensor_1d(number, h.t.dtype, 2 * got);
         for (k = 0; !st && k < got; k++) {
             int32_t v[2];
-            if (!tinyi_read_node(&t, pairs ? 2 * k : k, &v[0]) || !tinyi_read_node(&t, pairs ? 2 * k + 1 : got + k, &v[1])) st = tinyi_read_pairs_fail(c->ctx, c->name, i + k);
+            if (!tinyi_read_node(&t, pairs ? 2 * k : k, &v[0]) ||
+                !tinyi_read_node(&t, pairs ? 2 * k + 1 : got + k, &v[1]))
+                st = tinyi_read_pairs_fail(c->ctx, c->name, i + k);
             else st = tinyi_bulk_edge_in(c, v[0], v[1], 1.0f);
         }
     }
@@ -323,8 +349,11 @@ static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
     if (st) return st;
     form = tinyi_read_form(c->line, c->n_line);
     if (form == TINYI_FORM_TGRAPH || form == TINYI_FORM_ZIP || form == TINYI_FORM_MARKET)
-        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: %s is read as a whole; in pieces only edge lists and .npy are", c->name,
-                          form == TINYI_FORM_TGRAPH ? "a .tgraph file" : form == TINYI_FORM_ZIP ? "an .npz file" : "a Matrix Market file");
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED,
+                          "%s: %s is read as a whole; in pieces only edge lists and .npy are", c->name,
+                          form == TINYI_FORM_TGRAPH ? "a .tgraph file"
+                          : form == TINYI_FORM_ZIP  ? "an .npz file"
+                                                    : "a Matrix Market file");
     if (form != TINYI_FORM_EDGES && !c->in.n_bytes)
         return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: arrays and packed texts are not read from a pipe", c->name);
     if (form == TINYI_FORM_GZIP) {
@@ -332,7 +361,8 @@ static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
         st = tinyi_bulk_gzip(c);
     } else st = form == TINYI_FORM_NPY ? tinyi_bulk_npy(c) : tinyi_bulk_text(c);
     for (k = 0; k < 2; k++) c->seen[k] = TINYI_MAX(c->seen[k], (int64_t)c->nodes[k] - 1);
-    if (!st && TINYI_MAX(c->seen[0], c->seen[1]) >= (int64_t)c->d.n_nodes) st = tinyi_read_far(c->ctx, c->name, (int32_t)TINYI_MAX(c->seen[0], c->seen[1]), c->n_text);
+    if (!st && TINYI_MAX(c->seen[0], c->seen[1]) >= (int64_t)c->d.n_nodes)
+        st = tinyi_read_far(c->ctx, c->name, (int32_t)TINYI_MAX(c->seen[0], c->seen[1]), c->n_text);
     return st ? st : tinyi_bulk_spill(c);
 }
 
@@ -341,7 +371,8 @@ static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
 typedef struct tinyi_bulk_run {          /* one of those that are merged */
     int64_t next, end;                      /* edges of the file that are not in its block yet */
     unsigned char *block;
-    size_t at, n;                           /* edges of the block: the first that is not taken, and how many there are */
+    /* edges of the block: the first that is not taken, and how many there are */
+    size_t at, n;
     tinyi_bulk_edge e;                   /* the edge at at */
 } tinyi_bulk_run;
 
@@ -362,17 +393,22 @@ static tiny_status tinyi_bulk_next(tinyi_bulk *c, tinyi_bulk_run *r, size_t fit,
         st = tinyi_bulk_heard(c, 0.5 + 0.5 * (double)c->done / (double)(c->to_do ? c->to_do : 1));
         if (!st) st = tinyi_in_seek(c->ctx, &c->look, (uint64_t)r->next * bytes);
         if (!st) st = tinyi_in_read(c->ctx, &c->look, r->block, r->n * bytes, &n);
-        if (!st && n != r->n * bytes) st = tinyi_fail(c->ctx, TINY_E_IO, "%s: it is shorter than what was written", c->look.path);
+        if (!st && n != r->n * bytes)
+            st = tinyi_fail(c->ctx, TINY_E_IO, "%s: it is shorter than what was written", c->look.path);
         if (st) return st;
         c->done += (uint64_t)r->n;
         r->next += (int64_t)r->n;
     }
     tinyi_bulk_load(r->block + r->at * bytes, &r->e, bytes);
-    if (r->e.key >> 32 >= (uint64_t)c->info.n_dst || (r->e.key & 0xffffffffu) >= (uint64_t)c->info.n_src) return tinyi_bulk_changed(c);
+    if (r->e.key >> 32 >= (uint64_t)c->info.n_dst || (r->e.key & 0xffffffffu) >= (uint64_t)c->info.n_src)
+        return tinyi_bulk_changed(c);
     return TINY_OK;
 }
 
-static int tinyi_bulk_before(const tinyi_bulk_run *run, int32_t a, int32_t b) { return run[a].e.key != run[b].e.key ? run[a].e.key < run[b].e.key : a < b; }
+static int tinyi_bulk_before(const tinyi_bulk_run *run, int32_t a, int32_t b)
+{
+    return run[a].e.key != run[b].e.key ? run[a].e.key < run[b].e.key : a < b;
+}
 
 static void tinyi_bulk_sink(const tinyi_bulk_run *run, int32_t *heap, int32_t n, int32_t i)
 {
@@ -391,12 +427,14 @@ static void tinyi_bulk_sink(const tinyi_bulk_run *run, int32_t *heap, int32_t n,
 typedef tiny_status (*tinyi_bulk_fn)(tinyi_bulk *c, void *arg, const tinyi_bulk_edge *e);
 
 /* hands the edges of n runs from the first-th on to fn, in order; room: for the runs, the heap and the blocks */
-static tiny_status tinyi_bulk_merge(tinyi_bulk *c, int64_t first, int32_t n, unsigned char *room, size_t n_room, tinyi_bulk_fn fn, void *arg)
+static tiny_status tinyi_bulk_merge(tinyi_bulk *c, int64_t first, int32_t n, unsigned char *room, size_t n_room,
+                                    tinyi_bulk_fn fn, void *arg)
 {
     const size_t bytes = TINYI_BULK_BYTES(c->weighted);
     tinyi_bulk_run *run = (tinyi_bulk_run *)tinyi_bulk_part(&room, (size_t)n, sizeof *run);
     int32_t *heap = (int32_t *)tinyi_bulk_part(&room, (size_t)n, sizeof *heap), i, left = 0;
-    const size_t taken = ((size_t)n * sizeof *run + 63) / 64 * 64 + ((size_t)n * sizeof *heap + 63) / 64 * 64, block = (n_room - taken) / (size_t)n / 64 * 64;
+    const size_t taken = ((size_t)n * sizeof *run + 63) / 64 * 64 + ((size_t)n * sizeof *heap + 63) / 64 * 64,
+                 block = (n_room - taken) / (size_t)n / 64 * 64;
     int there;
     tiny_status st = TINY_OK;
     for (i = 0; !st && i < n; i++) {
@@ -442,7 +480,8 @@ typedef struct tinyi_bulk_rows {
     int64_t many;                           /* edges at its place */
     int64_t row, m;                         /* rows that are closed, and edges written */
     int loop;                               /* the row has one, or its place is passed */
-    struct { unsigned char *at; size_t n, room; uint64_t place; } part[4];     /* offsets, sources, weights, numbers on their way into the file */
+    /* offsets, sources, weights, numbers on their way into the file */
+    struct { unsigned char *at; size_t n, room; uint64_t place; } part[4];
 } tinyi_bulk_rows;
 
 static tiny_status tinyi_bulk_flush(tinyi_bulk *c, tinyi_bulk_rows *w, int k)
@@ -493,7 +532,8 @@ static tiny_status tinyi_bulk_close(tinyi_bulk *c, tinyi_bulk_rows *w, int64_t t
         w->row++;
         w->loop = 0;
         if (!st) st = tinyi_bulk_number(c, w, 0, (uint64_t)w->m, 8);
-        if (!st && w->row % 65536 == 0) st = tinyi_bulk_heard(c, 0.5 + 0.5 * (double)c->done / (double)(c->to_do ? c->to_do : 1));
+        if (!st && w->row % 65536 == 0)
+            st = tinyi_bulk_heard(c, 0.5 + 0.5 * (double)c->done / (double)(c->to_do ? c->to_do : 1));
     }
     return st;
 }
@@ -508,7 +548,11 @@ static tiny_status tinyi_bulk_settle(tinyi_bulk *c, tinyi_bulk_rows *w)
     st = tinyi_bulk_close(c, w, row);
     if (s == row) w->loop = 1;
     if (!st) st = tinyi_bulk_loop(c, w, s - 1);
-    return st ? st : tinyi_bulk_edge_out(c, w, (int32_t)s, c->d.duplicates == TINY_DUPLICATES_SUM && w->many > 1 ? tinyi_round_f32(w->sum) : w->e.weight, w->e.number);
+    return st ? st
+              : tinyi_bulk_edge_out(c, w, (int32_t)s,
+                                    c->d.duplicates == TINY_DUPLICATES_SUM && w->many > 1 ? tinyi_round_f32(w->sum)
+                                                                                          : w->e.weight,
+                                    w->e.number);
 }
 
 static tiny_status tinyi_bulk_row_put(tinyi_bulk *c, void *arg, const tinyi_bulk_edge *e)
@@ -545,7 +589,8 @@ static tiny_status tinyi_bulk_last(tinyi_bulk *c, tinyi_bulk_rows *w, int only)
         w->part[k].n = 0;
     }
     st = tinyi_bulk_number(c, w, 0, 0, 8);
-    if (!st && n_runs) st = tinyi_bulk_merge(c, 0, (int32_t)n_runs, c->room + 4 * each, c->n_room - 4 * each, tinyi_bulk_row_put, w);
+    if (!st && n_runs)
+        st = tinyi_bulk_merge(c, 0, (int32_t)n_runs, c->room + 4 * each, c->n_room - 4 * each, tinyi_bulk_row_put, w);
     if (!st) st = tinyi_bulk_settle(c, w);
     return st ? st : tinyi_bulk_close(c, w, (int64_t)c->info.n_dst);
 }
@@ -605,7 +650,8 @@ static tiny_status tinyi_bulk_write(tinyi_bulk *c, const char *out)
     w.weights |= c->d.duplicates == TINY_DUPLICATES_SUM && w.merged;
     c->info.n = w.m;
     flags = TINYI_TGRAPH_NUMBERS | (w.weights ? TINYI_TGRAPH_WEIGHTS : 0);
-    if (!st && !tinyi_tgraph_plan((uint64_t)c->info.n_dst, (uint64_t)w.m, flags, part, &total)) st = tinyi_fail(c->ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a file", (long long)w.m);
+    if (!st && !tinyi_tgraph_plan((uint64_t)c->info.n_dst, (uint64_t)w.m, flags, part, &total))
+        st = tinyi_fail(c->ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a file", (long long)w.m);
     if (!st) st = tinyi_out_open(c->ctx, out, &c->out);
     if (st) return st;
     tinyi_tgraph_head(head, flags, (uint64_t)c->info.n_dst, (uint64_t)c->info.n_src, (uint64_t)w.m, (uint64_t)total);
@@ -639,7 +685,8 @@ static tiny_status tinyi_bulk_runs(tinyi_bulk *c, const char *out, char name[2][
         st = tinyi_out_open(c->ctx, name[!c->at], &c->runs[!c->at]);
         if (!st) st = tinyi_out_look(c->ctx, &c->runs[c->at], &c->look);
         for (i = 0; !st && i < n; i += most)
-            st = tinyi_bulk_merge(c, i, (int32_t)TINYI_MIN(most, n - i), c->room + (a.room + 63) / 64 * 64, c->n_room - (a.room + 63) / 64 * 64, tinyi_bulk_again_put, &a);
+            st = tinyi_bulk_merge(c, i, (int32_t)TINYI_MIN(most, n - i), c->room + (a.room + 63) / 64 * 64,
+                                  c->n_room - (a.room + 63) / 64 * 64, tinyi_bulk_again_put, &a);
         if (!st) st = tinyi_out_add(c->ctx, &c->runs[!c->at], a.at, a.n);
         tinyi_in_close(&c->look);
         if (st) return st;
@@ -661,7 +708,8 @@ static int tinyi_bulk_is_part(const char *path, const char *out)
     return !strncmp(path, out, n) && !strcmp(path + n, ".part");
 }
 
-TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const char *out, const tgnn_convert_desc *desc, tgnn_convert_info *info)
+TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const char *out, const tgnn_convert_desc *desc,
+                                        tgnn_convert_info *info)
 {
     tinyi_bulk c;
     size_t memory = desc && desc->memory ? desc->memory : TGNN_CONVERT_USUAL;
@@ -670,7 +718,9 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!in || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: there is no file to read, or none to write");
-    if (memory < TGNN_CONVERT_LEAST) return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: a memory of %zu bytes; %zu are the least", memory, TGNN_CONVERT_LEAST);
+    if (memory < TGNN_CONVERT_LEAST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: a memory of %zu bytes; %zu are the least", memory,
+                          TGNN_CONVERT_LEAST);
     memset(&c, 0, sizeof c);
     c.ctx = ctx;
     c.name = in;
@@ -678,11 +728,16 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
     st = tinyi_graph_desc_check(ctx, &c.d);
     for (k = 0; !st && k < 2; k++) {
         n = snprintf(name[k], sizeof name[k], "%s.runs%d", out, k);
-        if (n < 0 || (size_t)n >= sizeof name[k] - 8) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s...: the path is too long", out);
-        else if (tinyi_bulk_is_part(in, name[k])) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it would be overwritten by the sorted runs of %s", in, out);
+        if (n < 0 || (size_t)n >= sizeof name[k] - 8)
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s...: the path is too long", out);
+        else if (tinyi_bulk_is_part(in, name[k]))
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it would be overwritten by the sorted runs of %s", in, out);
     }
-    if (!st && tinyi_bulk_is_part(in, out)) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it would be overwritten on the way to %s", in, out);
-    if (!st && tinyi_file_special(out)) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it is no plain file, and cannot be written in pieces that are not in order", out);
+    if (!st && tinyi_bulk_is_part(in, out))
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it would be overwritten on the way to %s", in, out);
+    if (!st && tinyi_file_special(out))
+        st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                        "%s: it is no plain file, and cannot be written in pieces that are not in order", out);
     if (st) return st;
     c.weighted = -1;
     c.seen[0] = c.seen[1] = -1;
@@ -696,10 +751,14 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
     if (!st) st = tinyi_bulk_edges(&c);
     if (!st) {
         int64_t nodes[2];
-        for (k = 0; k < 2; k++) nodes[k] = TINYI_MAX(c.d.bipartite ? c.seen[k] + 1 : TINYI_MAX(c.seen[0], c.seen[1]) + 1, (int64_t)c.d.n_nodes);
+        for (k = 0; k < 2; k++)
+            nodes[k] =
+                TINYI_MAX(c.d.bipartite ? c.seen[k] + 1 : TINYI_MAX(c.seen[0], c.seen[1]) + 1, (int64_t)c.d.n_nodes);
         c.info.n_src = (tiny_idx)nodes[0];
         c.info.n_dst = (tiny_idx)nodes[1];
-        if (nodes[0] > 0x7fffffff || nodes[1] > 0x7fffffff) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld nodes, a 32-bit number counts up to 2147483647", in, (long long)TINYI_MAX(nodes[0], nodes[1]));
+        if (nodes[0] > 0x7fffffff || nodes[1] > 0x7fffffff)
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld nodes, a 32-bit number counts up to 2147483647", in,
+                            (long long)TINYI_MAX(nodes[0], nodes[1]));
     }
     if (!st) st = tinyi_bulk_runs(&c, out, name);
     tinyi_in_close(&c.look);

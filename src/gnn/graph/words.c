@@ -19,7 +19,10 @@ TINYI_FN tinyi_text_file tinyi_text_make(tiny_ctx *ctx, const char *path, const 
 
 static int tinyi_text_gap(int c) { return c == ' ' || c == '\t' || c == ',' || c == '\r'; }
 
-TINYI_FN size_t tinyi_text_bom(const unsigned char *bytes, size_t n) { return n >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0; }
+TINYI_FN size_t tinyi_text_bom(const unsigned char *bytes, size_t n)
+{
+    return n >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
 
 TINYI_FN int tinyi_text_line(tinyi_text_file *f, const char *marks, tinyi_word *line)
 {
@@ -78,7 +81,8 @@ TINYI_FN int tinyi_word_int(tinyi_word w, int64_t *v)
 
 TINYI_FN int tinyi_word_float(tinyi_word w, float *v)
 {
-    static const double power[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+    static const double power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
     int minus = w.n && *w.at == '-', digits = 0, seen = 0, e = 0, by = 0, e_minus = 0;
     uint64_t u = 0;
     double d;
@@ -149,10 +153,13 @@ static tiny_status tinyi_text_nodes(const tinyi_text_file *f, tinyi_word line, i
     size_t i;
     int n = 0, k;
     large.n = 0;
-    if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "#") || !tinyi_word_next(&line, &word) || !tinyi_word_is(word, "nodes")) return TINY_OK;
+    if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "#") || !tinyi_word_next(&line, &word) ||
+        !tinyi_word_is(word, "nodes"))
+        return TINY_OK;
     while (n < (two_sets ? 2 : 1) && tinyi_word_next(&line, &word)) {
         for (i = 0; i < word.n && word.at[i] >= '0' && word.at[i] <= '9'; i++) {}
-        if (i == word.n && (!tinyi_word_int(word, &v[n]) || v[n] > 0x7fffffff)) large = word;      /* more digits than any integer has, too */
+        /* more digits than any integer has, too */
+        if (i == word.n && (!tinyi_word_int(word, &v[n]) || v[n] > 0x7fffffff)) large = word;
         else if (!tinyi_word_int(word, &v[n]) || v[n] < 0) return TINY_OK;
         n++;
     }
@@ -179,7 +186,9 @@ TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, 
     *w = 1.0f;
     for (k = 0; k < 2; k++)
         if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 0 || v[k] > 0x7ffffffe)
-            return tinyi_text_fail(f, word, k ? "the number of the destination, 0 to 2147483646," : "the number of the source, 0 to 2147483646,");
+            return tinyi_text_fail(f, word,
+                                   k ? "the number of the destination, 0 to 2147483646,"
+                                     : "the number of the source, 0 to 2147483646,");
     k = tinyi_word_next(&line, &word);
     if (*weighted < 0) *weighted = k;
     if (*weighted && (!k || !tinyi_word_float(word, w))) return tinyi_text_fail(f, word, "a weight");
@@ -190,8 +199,11 @@ TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, 
 TINYI_FN tiny_status tinyi_text_fail(const tinyi_text_file *f, tinyi_word word, const char *wanted)
 {
     char shown[TINYI_SHOW];
-    if (!word.n) return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld ends where %s should stand", f->path, (long long)f->line, wanted);
-    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld: \"%s\" where %s should stand", f->path, (long long)f->line, tinyi_show_bytes(word.at, word.n, shown), wanted);
+    if (!word.n)
+        return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld ends where %s should stand", f->path,
+                          (long long)f->line, wanted);
+    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld: \"%s\" where %s should stand", f->path, (long long)f->line,
+                      tinyi_show_bytes(word.at, word.n, shown), wanted);
 }
 
 TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f)

@@ -1,12 +1,16 @@
 /* src/gnn/layer/layer.c - graph convolutions
- * Papers   GCN: T. Kipf, M. Welling, 2017 (arXiv 1609.02907), eq. 2. GraphSAGE: W. Hamilton et al., 2017 (1706.02216), algorithm 1.
- *          GAT: P. Velickovic et al., 2018 (1710.10903), eq. 1-6. GATv2: S. Brody et al., 2022 (2105.14491), eq. 7. GIN: K. Xu et
- *          al., 2019 (1810.00826), eq. 4.1; GINE: W. Hu et al., 2020 (1905.12265). R-GCN: M. Schlichtkrull et al., 2018 (1703.06103),
- *          eq. 2 and 3. Graph transformer: Y. Shi et al., 2021 (2009.03509), eq. 1-4 without the gate. SGC: F. Wu et al., 2019
- *          (1902.07153), eq. 8. APPNP: J. Gasteiger et al., 2019 (1810.05997), eq. 4.
- * Method   Each is a few operations of the table, in the order that costs less: GCN multiplies by W first where that makes rows
- *          shorter. R-GCN sums over a graph with a row for each (relation, node), so that one spmm serves all relations.
- * Left out block-diagonal R-GCN, edge features of GAT, residual gates of the transformer, dropout: these layers only infer.       */
+ * Papers   GCN: T. Kipf, M. Welling, 2017 (arXiv 1609.02907), eq. 2. GraphSAGE: W. Hamilton et al., 2017 (1706.02216),
+ *          algorithm 1.
+ *          GAT: P. Velickovic et al., 2018 (1710.10903), eq. 1-6. GATv2: S. Brody et al., 2022 (2105.14491), eq. 7.
+ *          GIN: K. Xu et al., 2019 (1810.00826), eq. 4.1; GINE: W. Hu et al., 2020 (1905.12265). R-GCN: M.
+ *          Schlichtkrull et al., 2018 (1703.06103), eq. 2 and 3. Graph transformer: Y. Shi et al., 2021 (2009.03509),
+ *          eq. 1-4 without the gate. SGC: F. Wu et al., 2019 (1902.07153), eq. 8. APPNP: J. Gasteiger et al., 2019
+ *          (1810.05997), eq. 4.
+ * Method   Each is a few operations of the table, in the order that costs less: GCN multiplies by W first where that
+ *          makes rows shorter. R-GCN sums over a graph with a row for each (relation, node), so that one spmm serves
+ *          all relations.
+ * Left out block-diagonal R-GCN, edge features of GAT, residual gates of the transformer, dropout: these layers only
+ * infer. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/layer.h"
@@ -27,21 +31,28 @@ static const char *const tinyi_layer_weights[TGNN_LAYER_COUNT][TGNN_LAYER_WEIGHT
     { "nn.0.weight", "nn.0.bias", "nn.2.weight", "nn.2.bias", "eps", NULL, NULL, NULL, NULL },
     { "nn.0.weight", "nn.0.bias", "nn.2.weight", "nn.2.bias", "eps", "lin.weight", "lin.bias", NULL, NULL },
     { "weight", "root", "bias", "comp", NULL, NULL, NULL, NULL, NULL },
-    { "lin_query.weight", "lin_query.bias", "lin_key.weight", "lin_key.bias", "lin_value.weight", "lin_value.bias", "lin_edge.weight", "lin_skip.weight", "lin_skip.bias" },
+    { "lin_query.weight", "lin_query.bias", "lin_key.weight", "lin_key.bias", "lin_value.weight", "lin_value.bias",
+      "lin_edge.weight", "lin_skip.weight", "lin_skip.bias" },
     { "lin.weight", "lin.bias", NULL, NULL, NULL, NULL, NULL, NULL, NULL },
     { NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 };
 
-TINY_API const char *tgnn_layer_name(tgnn_layer_kind kind) { return (unsigned)kind < (unsigned)TGNN_LAYER_COUNT ? tinyi_layer_names[kind] : "?"; }
+TINY_API const char *tgnn_layer_name(tgnn_layer_kind kind)
+{
+    return (unsigned)kind < (unsigned)TGNN_LAYER_COUNT ? tinyi_layer_names[kind] : "?";
+}
 TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i)
 {
-    return (unsigned)kind < (unsigned)TGNN_LAYER_COUNT && i >= 0 && i < TGNN_LAYER_WEIGHTS ? tinyi_layer_weights[kind][i] : NULL;
+    return (unsigned)kind < (unsigned)TGNN_LAYER_COUNT && i >= 0 && i < TGNN_LAYER_WEIGHTS
+               ? tinyi_layer_weights[kind][i]
+               : NULL;
 }
 
 /* ---- weights */
 
 /* weight i of the layer, checked: rank, and dims that are not 0 here; NULL into *out when it is not there */
-static tiny_status tinyi_layer_take(tiny_ctx *ctx, const tgnn_layer *l, int i, int rank, tiny_idx d0, tiny_idx d1, int needed, tiny_tensor *room, const tiny_tensor **out)
+static tiny_status tinyi_layer_take(tiny_ctx *ctx, const tgnn_layer *l, int i, int rank, tiny_idx d0, tiny_idx d1,
+                                    int needed, tiny_tensor *room, const tiny_tensor **out)
 {
     const tiny_tensor *w = &l->w[i];
     char text[96];
@@ -49,9 +60,12 @@ static tiny_status tinyi_layer_take(tiny_ctx *ctx, const tgnn_layer *l, int i, i
     *out = NULL;
     if (!w->data) {
         if (!needed) return TINY_OK;
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the weight %s is missing", tgnn_layer_name(l->kind), tgnn_layer_weight(l->kind, i));
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the weight %s is missing", tgnn_layer_name(l->kind),
+                          tgnn_layer_weight(l->kind, i));
     }
-    if (tiny_tensor_check(w) || w->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s is no f32 tensor", tgnn_layer_name(l->kind), tgnn_layer_weight(l->kind, i));
+    if (tiny_tensor_check(w) || w->dtype != TINY_F32)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s is no f32 tensor", tgnn_layer_name(l->kind),
+                          tgnn_layer_weight(l->kind, i));
     *room = *w;
     while (room->rank > rank && room->dim[0] == 1) {   /* att of PyG is (1, heads, c) */
         for (k = 1; k < room->rank; k++) {
@@ -61,8 +75,10 @@ static tiny_status tinyi_layer_take(tiny_ctx *ctx, const tgnn_layer *l, int i, i
         room->rank--;
     }
     if (room->rank != rank || (d0 && room->dim[0] != d0) || (rank > 1 && d1 && room->dim[1] != d1))
-        return tinyi_fail(ctx, TINY_E_SHAPE, rank == 1 ? "%s: %s is %s, it must have %td numbers" : "%s: %s is %s, it must be %td x %td (0: any)", tgnn_layer_name(l->kind),
-                          tgnn_layer_weight(l->kind, i), tinyi_shape_text(w, text), d0, d1);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          rank == 1 ? "%s: %s is %s, it must have %td numbers"
+                                    : "%s: %s is %s, it must be %td x %td (0: any)",
+                          tgnn_layer_name(l->kind), tgnn_layer_weight(l->kind, i), tinyi_shape_text(w, text), d0, d1);
     *out = room;
     return TINY_OK;
 }
@@ -71,7 +87,8 @@ static int tinyi_layer_heads(const tgnn_layer *l)
 {
     int i = l->kind == TGNN_LAYER_GAT ? 1 : l->kind == TGNN_LAYER_GATV2 ? 4 : -1;
     if (l->heads > 0) return l->heads;
-    if (i >= 0 && l->w[i].data && l->w[i].rank >= 2 && l->w[i].dim[l->w[i].rank - 2] >= 1 && l->w[i].dim[l->w[i].rank - 2] <= 0x7fffffff)
+    if (i >= 0 && l->w[i].data && l->w[i].rank >= 2 && l->w[i].dim[l->w[i].rank - 2] >= 1 &&
+        l->w[i].dim[l->w[i].rank - 2] <= 0x7fffffff)
         return (int)l->w[i].dim[l->w[i].rank - 2];
     return 1;
 }
@@ -82,7 +99,10 @@ TINY_API tiny_idx tgnn_layer_width(const tgnn_layer *l, tiny_idx n_in)
     tiny_idx n;
     if (!l || (unsigned)l->kind >= (unsigned)TGNN_LAYER_COUNT) return 0;
     if (l->kind == TGNN_LAYER_APPNP) return n_in;
-    if (l->kind == TGNN_LAYER_RGCN) return l->w[0].data && l->w[0].rank == 3 ? l->w[0].dim[2] : l->w[1].data && l->w[1].rank == 2 ? l->w[1].dim[1] : 0;
+    if (l->kind == TGNN_LAYER_RGCN)
+        return l->w[0].data && l->w[0].rank == 3   ? l->w[0].dim[2]
+               : l->w[1].data && l->w[1].rank == 2 ? l->w[1].dim[1]
+                                                   : 0;
     i = l->kind == TGNN_LAYER_GIN || l->kind == TGNN_LAYER_GINE ? 2 : l->kind == TGNN_LAYER_TRANSFORMER ? 4 : 0;
     n = l->w[i].data && l->w[i].rank == 2 ? l->w[i].dim[0] : 0;
     if (l->average && (l->kind == TGNN_LAYER_GAT || l->kind == TGNN_LAYER_GATV2 || l->kind == TGNN_LAYER_TRANSFORMER))
@@ -93,15 +113,18 @@ TINY_API tiny_idx tgnn_layer_width(const tgnn_layer *l, tiny_idx n_in)
 /* ---- the graph of a layer */
 
 /* row r n + i: the edges of relation r into i */
-static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tgnn_graph **out)
+static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, const tgnn_graph *g,
+                                         const int32_t *relation, int64_t n_relation, tgnn_graph **out)
 {
     const tiny_sparse *a = &g->in;
     tiny_idx n_rel = l->w[3].data ? l->w[3].dim[0] : l->w[0].data ? l->w[0].dim[0] : 0, i;
     tiny_sparse coo;
     int64_t p, p1 = 0;
     tiny_status st = TINY_OK;
-    if (!relation || n_relation < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
-    if (n_rel < 1 || (a->n_rows && n_rel > 0x7fffffff / a->n_rows)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "rgcn: %td relations of %td nodes", n_rel, a->n_rows);
+    if (!relation || n_relation < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
+    if (n_rel < 1 || (a->n_rows && n_rel > 0x7fffffff / a->n_rows))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "rgcn: %td relations of %td nodes", n_rel, a->n_rows);
     memset(&coo, 0, sizeof coo);
     coo.form = TINY_COO;
     coo.n_rows = n_rel * a->n_rows;
@@ -114,13 +137,19 @@ static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, con
         for (; !st && p < p1; p++) {
             const int64_t e = a->source ? *(const volatile int64_t *)(a->source + p) : p;       /* read once */
             const int32_t r = e >= 0 && e < n_relation ? relation[e] : -1;
-            if (e < 0 || e >= n_relation) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: an edge has the number %lld, relations are given for %lld edges", (long long)e, (long long)n_relation);
-            else if (r < 0 || r >= n_rel) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: edge %lld has relation %ld, there are %td", (long long)e, (long)r, n_rel);
+            if (e < 0 || e >= n_relation)
+                st = tinyi_fail(ctx, TINY_E_FORMAT,
+                                "rgcn: an edge has the number %lld, relations are given for %lld edges", (long long)e,
+                                (long long)n_relation);
+            else if (r < 0 || r >= n_rel)
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: edge %lld has relation %ld, there are %td", (long long)e,
+                                (long)r, n_rel);
             else coo.row[p] = (int32_t)(r * a->n_rows + i);
         }
     if (!st && i < a->n_rows) st = tinyi_rows_changed(ctx, "rgcn", a);
     if (!st) st = tgnn_graph_from_sparse(ctx, &coo, out);
-    if (!st && !a->owned && tiny_sparse_check(ctx, &(*out)->in)) {     /* the columns of a file, which may have changed on the way */
+    /* the columns of a file, which may have changed on the way */
+    if (!st && !a->owned && tiny_sparse_check(ctx, &(*out)->in)) {
         tgnn_graph_close(ctx, *out);
         *out = NULL;
         st = tinyi_rows_changed(ctx, "rgcn", a);
@@ -129,13 +158,15 @@ static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, con
     return st;
 }
 
-TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tgnn_graph **out)
+TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g,
+                                      const int32_t *relation, int64_t n_relation, tgnn_graph **out)
 {
     tgnn_normalize_desc d;
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!layer || !g || !out || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, or no place for its graph");
+    if (!layer || !g || !out || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, or no place for its graph");
     if (layer->kind == TGNN_LAYER_RGCN) return tinyi_layer_relations(ctx, layer, g, relation, n_relation, out);
     memset(&d, 0, sizeof d);
     switch (layer->kind) {
@@ -168,7 +199,8 @@ static tiny_status tinyi_layer_room(tinyi_layer_run *r, tiny_idx rows, tiny_idx 
 {
     size_t n;
     void *p;
-    if (!tinyi_size_mul((size_t)rows, (size_t)cols, &n)) return tinyi_fail(r->ctx, TINY_E_OVERFLOW, "%s: %td x %td numbers", tgnn_layer_name(r->l->kind), rows, cols);
+    if (!tinyi_size_mul((size_t)rows, (size_t)cols, &n))
+        return tinyi_fail(r->ctx, TINY_E_OVERFLOW, "%s: %td x %td numbers", tgnn_layer_name(r->l->kind), rows, cols);
     p = tinyi_alloc(r->ctx, n, sizeof(float));
     if (!p) return tiny_ctx_status(r->ctx);
     r->held[r->n_held++] = p;
@@ -198,7 +230,8 @@ static tiny_status tinyi_layer_bias(tinyi_layer_run *r, int i, const tiny_tensor
     return st || !b ? st : tiny_add(r->ctx, y, b, y);
 }
 
-static tiny_status tinyi_layer_sum(tinyi_layer_run *r, const tiny_tensor *x, int weighted, const tiny_tensor *e, int reduce, int relu, const tiny_tensor *y)
+static tiny_status tinyi_layer_sum(tinyi_layer_run *r, const tiny_tensor *x, int weighted, const tiny_tensor *e,
+                                   int reduce, int relu, const tiny_tensor *y)
 {
     tiny_spmm_params p;
     memset(&p, 0, sizeof p);
@@ -232,14 +265,16 @@ static tiny_status tinyi_layer_sage(tinyi_layer_run *r, const tiny_tensor *x, co
     if (!st) st = tinyi_layer_linear(r, &h, 0, 1, TINY_ACT_NONE, &out);
     if (!st && r->l->w[2].data) {
         st = tinyi_layer_linear(r, x, 2, -1, TINY_ACT_NONE, &own);
-        if (!st && own.dim[1] != y->dim[1]) st = tinyi_fail(r->ctx, TINY_E_SHAPE, "sage: lin_r gives %td numbers, lin_l %td", own.dim[1], y->dim[1]);
+        if (!st && own.dim[1] != y->dim[1])
+            st = tinyi_fail(r->ctx, TINY_E_SHAPE, "sage: lin_r gives %td numbers, lin_l %td", own.dim[1], y->dim[1]);
         if (!st) st = tiny_add(r->ctx, y, &own, y);
     }
     return !st && r->l->normalize ? tiny_l2norm(r->ctx, y, 1e-12f, y) : st;
 }
 
 /* the heads of h side by side, or their mean, then the bias */
-static tiny_status tinyi_layer_heads_out(tinyi_layer_run *r, const tiny_tensor *h, int heads, int i_bias, const tiny_tensor *y)
+static tiny_status tinyi_layer_heads_out(tinyi_layer_run *r, const tiny_tensor *h, int heads, int i_bias,
+                                         const tiny_tensor *y)
 {
     tiny_status st = TINY_OK;
     if (r->l->average) {
@@ -253,7 +288,8 @@ static tiny_status tinyi_layer_heads_out(tinyi_layer_run *r, const tiny_tensor *
 }
 
 /* sum of softmax(scores) v_j: at once, or in steps where e takes part or alpha is asked for */
-static tiny_status tinyi_layer_attend(tinyi_layer_run *r, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v, const tiny_tensor *att, const tiny_tensor *e,
+static tiny_status tinyi_layer_attend(tinyi_layer_run *r, const tiny_tensor *a, const tiny_tensor *b,
+                                      const tiny_tensor *v, const tiny_tensor *att, const tiny_tensor *e,
                                       const tiny_sddmm_params *p, const tiny_tensor *alpha, const tiny_tensor *y)
 {
     tiny_tensor s;
@@ -271,11 +307,14 @@ static tiny_status tinyi_layer_attend(tinyi_layer_run *r, const tiny_tensor *a, 
 
 static tiny_status tinyi_layer_split(tinyi_layer_run *r, tiny_idx width, int heads)
 {
-    return heads > 0 && width % heads == 0 && width > 0 ? TINY_OK
-                                                        : tinyi_fail(r->ctx, TINY_E_SHAPE, "%s: %td features do not make %d heads", tgnn_layer_name(r->l->kind), width, heads);
+    return heads > 0 && width % heads == 0 && width > 0
+               ? TINY_OK
+               : tinyi_fail(r->ctx, TINY_E_SHAPE, "%s: %td features do not make %d heads", tgnn_layer_name(r->l->kind),
+                            width, heads);
 }
 
-static tiny_status tinyi_layer_gat(tinyi_layer_run *r, const tiny_tensor *x, const tiny_tensor *y, const tiny_tensor *alpha)
+static tiny_status tinyi_layer_gat(tinyi_layer_run *r, const tiny_tensor *x, const tiny_tensor *y,
+                                   const tiny_tensor *alpha)
 {
     const int heads = tinyi_layer_heads(r->l);
     tiny_tensor h, side[2], product, room, out = *y, cube, parts;
@@ -308,7 +347,8 @@ static tiny_status tinyi_layer_gat(tinyi_layer_run *r, const tiny_tensor *x, con
     return st ? st : tinyi_layer_heads_out(r, &out, heads, 3, y);
 }
 
-static tiny_status tinyi_layer_gatv2(tinyi_layer_run *r, const tiny_tensor *x, const tiny_tensor *y, const tiny_tensor *alpha)
+static tiny_status tinyi_layer_gatv2(tinyi_layer_run *r, const tiny_tensor *x, const tiny_tensor *y,
+                                     const tiny_tensor *alpha)
 {
     const int heads = tinyi_layer_heads(r->l);
     tiny_tensor left, right, room, flat, out = *y;
@@ -334,16 +374,20 @@ static tiny_status tinyi_layer_gatv2(tinyi_layer_run *r, const tiny_tensor *x, c
 }
 
 /* the features of edges in the order of the rows */
-static tiny_status tinyi_layer_edge_rows(tinyi_layer_run *r, const tgnn_graph *g, const tiny_tensor *e, tiny_tensor *out)
+static tiny_status tinyi_layer_edge_rows(tinyi_layer_run *r, const tgnn_graph *g, const tiny_tensor *e,
+                                         tiny_tensor *out)
 {
     tiny_tensor index = tiny_tensor_1d(g->in.source, TINY_I64, (tiny_idx)g->in.n);
     tiny_status st;
-    if (e->rank != 2 || e->dtype != TINY_F32 || !g->in.source) return tinyi_fail(r->ctx, TINY_E_SHAPE, "%s: e must be f32 with a row for each edge that was given", tgnn_layer_name(r->l->kind));
+    if (e->rank != 2 || e->dtype != TINY_F32 || !g->in.source)
+        return tinyi_fail(r->ctx, TINY_E_SHAPE, "%s: e must be f32 with a row for each edge that was given",
+                          tgnn_layer_name(r->l->kind));
     st = tinyi_layer_room(r, (tiny_idx)g->in.n, e->dim[1], out);
     return st ? st : tiny_gather(r->ctx, e, &index, out);
 }
 
-static tiny_status tinyi_layer_gin(tinyi_layer_run *r, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *e, const tiny_tensor *y)
+static tiny_status tinyi_layer_gin(tinyi_layer_run *r, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *e,
+                                   const tiny_tensor *y)
 {
     const int edges = r->l->kind == TGNN_LAYER_GINE && e;
     tiny_tensor sum, hidden, rows, room, out = *y;
@@ -353,13 +397,16 @@ static tiny_status tinyi_layer_gin(tinyi_layer_run *r, const tgnn_graph *g, cons
     memset(&hidden, 0, sizeof hidden);
     memset(&message, 0, sizeof message);
     st = tinyi_layer_take(r->ctx, r->l, 4, 1, 1, 0, 0, &room, &eps);
-    if (st && r->l->w[4].data && r->l->w[4].rank == 0 && r->l->w[4].dtype == TINY_F32) {       /* eps of PyG has rank 0 or 1 */
+    /* eps of PyG has rank 0 or 1 */
+    if (st && r->l->w[4].data && r->l->w[4].rank == 0 && r->l->w[4].dtype == TINY_F32) {
         eps = &r->l->w[4];
         st = TINY_OK;
     }
     if (!st && edges) st = tinyi_layer_edge_rows(r, g, e, &rows);
     if (!st && edges) st = tinyi_layer_linear(r, &rows, 5, 6, TINY_ACT_NONE, &message);
-    if (!st && edges && message.dim[1] != x->dim[1]) st = tinyi_fail(r->ctx, TINY_E_SHAPE, "gine: lin gives %td numbers for %td features", message.dim[1], x->dim[1]);
+    if (!st && edges && message.dim[1] != x->dim[1])
+        st =
+            tinyi_fail(r->ctx, TINY_E_SHAPE, "gine: lin gives %td numbers for %td features", message.dim[1], x->dim[1]);
     if (!st) st = tinyi_layer_room(r, r->n, x->dim[1], &sum);
     if (!st) st = tinyi_layer_sum(r, x, 0, edges ? &message : NULL, TINY_EDGE_SUM, r->l->kind == TGNN_LAYER_GINE, &sum);
     if (!st) st = tiny_axpy(r->ctx, x, 1.0f + (eps ? *(const float *)eps->data : r->l->eps), &sum);
@@ -367,7 +414,8 @@ static tiny_status tinyi_layer_gin(tinyi_layer_run *r, const tgnn_graph *g, cons
     return st ? st : tinyi_layer_linear(r, &hidden, 2, 3, TINY_ACT_NONE, &out);
 }
 
-static tiny_status tinyi_layer_transformer(tinyi_layer_run *r, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *e, const tiny_tensor *y, const tiny_tensor *alpha)
+static tiny_status tinyi_layer_transformer(tinyi_layer_run *r, const tgnn_graph *g, const tiny_tensor *x,
+                                           const tiny_tensor *e, const tiny_tensor *y, const tiny_tensor *alpha)
 {
     const int heads = tinyi_layer_heads(r->l);
     tiny_tensor q, k, v, skip, rows, message, out = *y;
@@ -392,7 +440,9 @@ static tiny_status tinyi_layer_transformer(tinyi_layer_run *r, const tgnn_graph 
     if (!st) st = tinyi_layer_heads_out(r, &out, heads, -1, y);
     if (st || !r->l->w[7].data) return st;
     st = tinyi_layer_linear(r, x, 7, 8, TINY_ACT_NONE, &skip);
-    if (!st && skip.dim[1] != y->dim[1]) st = tinyi_fail(r->ctx, TINY_E_SHAPE, "transformer: lin_skip gives %td numbers, the heads %td", skip.dim[1], y->dim[1]);
+    if (!st && skip.dim[1] != y->dim[1])
+        st = tinyi_fail(r->ctx, TINY_E_SHAPE, "transformer: lin_skip gives %td numbers, the heads %td", skip.dim[1],
+                        y->dim[1]);
     return st ? st : tiny_add(r->ctx, y, &skip, y);
 }
 
@@ -406,7 +456,9 @@ static tiny_status tinyi_layer_rgcn(tinyi_layer_run *r, const tiny_tensor *x, co
     if (!st) st = tinyi_layer_take(r->ctx, r->l, 1, 2, x->dim[1], y->dim[1], 0, &root_room, &root);
     if (st) return st;
     n_rel = comp ? comp->dim[0] : w->dim[0];
-    if (r->n != n_rel * n) return tinyi_fail(r->ctx, TINY_E_SHAPE, "rgcn: the graph has %td rows, %td relations of %td nodes need %td", r->n, n_rel, n, n_rel * n);
+    if (r->n != n_rel * n)
+        return tinyi_fail(r->ctx, TINY_E_SHAPE, "rgcn: the graph has %td rows, %td relations of %td nodes need %td",
+                          r->n, n_rel, n, n_rel * n);
     if (!tiny_tensor_is_dense(w)) return tinyi_fail(r->ctx, TINY_E_SHAPE, "rgcn: weight must be dense");
     if (comp) {                             /* W_r = sum_b comp[r][b] V_b: one product */
         tiny_tensor flat = tiny_tensor_2d(w->data, TINY_F32, w->dim[0], w->dim[1] * w->dim[2]);
@@ -422,7 +474,8 @@ static tiny_status tinyi_layer_rgcn(tinyi_layer_run *r, const tiny_tensor *x, co
     else if (!st && tiny_tensor_count(y)) memset(y->data, 0, (size_t)tiny_tensor_count(y) * sizeof(float));
     for (k = 0; !st && k < n_rel; k++) {
         tiny_tensor rows = tiny_tensor_2d((float *)all.data + k * n * x->dim[1], TINY_F32, n, x->dim[1]);
-        tiny_tensor weight = tiny_tensor_2d((float *)w2.data + k * w2.dim[1] * w2.dim[2], TINY_F32, w2.dim[1], w2.dim[2]);
+        tiny_tensor weight =
+            tiny_tensor_2d((float *)w2.data + k * w2.dim[1] * w2.dim[2], TINY_F32, w2.dim[1], w2.dim[2]);
         st = tiny_matmul(r->ctx, &rows, &weight, NULL, TINY_ACT_NONE, &part);
         if (!st) st = tiny_add(r->ctx, y, &part, y);
     }
@@ -448,23 +501,30 @@ static tiny_status tinyi_layer_spread(tinyi_layer_run *r, const tiny_tensor *x, 
     return !st && sgc ? tiny_copy(r->ctx, &from, y) : st;
 }
 
-TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *e, const tiny_tensor *y,
-                                    const tiny_tensor *alpha)
+TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const tiny_tensor *x,
+                                    const tiny_tensor *e, const tiny_tensor *y, const tiny_tensor *alpha)
 {
     tinyi_layer_run r;
     tiny_idx width, n_y;
     const char *name;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!layer || !g || !x || !y || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, no x or no y");
+    if (!layer || !g || !x || !y || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, no x or no y");
     name = tgnn_layer_name(layer->kind);
-    if (tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y))
+    if (tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || tiny_tensor_check(y) || y->dtype != TINY_F32 ||
+        y->rank != 2 || !tiny_tensor_is_dense(y))
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x and y must be f32 of rank 2, and y dense", name);
-    if (x->dim[0] != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has %td rows for %td nodes", name, x->dim[0], g->in.n_cols);
-    if (g->in.n_rows != g->in.n_cols && layer->kind != TGNN_LAYER_RGCN) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the graph has %td sources and %td destinations", name, g->in.n_cols, g->in.n_rows);
+    if (x->dim[0] != g->in.n_cols)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has %td rows for %td nodes", name, x->dim[0], g->in.n_cols);
+    if (g->in.n_rows != g->in.n_cols && layer->kind != TGNN_LAYER_RGCN)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the graph has %td sources and %td destinations", name, g->in.n_cols,
+                          g->in.n_rows);
     n_y = layer->kind == TGNN_LAYER_RGCN ? x->dim[0] : g->in.n_rows;
     width = layer->kind == TGNN_LAYER_SGC && !layer->w[0].data ? x->dim[1] : tgnn_layer_width(layer, x->dim[1]);
-    if (y->dim[0] != n_y || y->dim[1] != width) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: y is %td x %td, the weights give %td x %td", name, y->dim[0], y->dim[1], n_y, width);
+    if (y->dim[0] != n_y || y->dim[1] != width)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: y is %td x %td, the weights give %td x %td", name, y->dim[0],
+                          y->dim[1], n_y, width);
     memset(&r, 0, sizeof r);
     r.ctx = ctx;
     r.l = layer;
@@ -472,8 +532,10 @@ TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, cons
     r.offset = tiny_tensor_1d(g->in.offset, TINY_I64, g->in.n_rows + 1);
     r.col = tiny_tensor_1d(g->in.col, TINY_I32, (tiny_idx)g->in.n);
     r.value = tiny_tensor_1d(g->in.value, TINY_F32, (tiny_idx)g->in.n);
-    if ((layer->kind == TGNN_LAYER_GCN || layer->kind == TGNN_LAYER_SGC || layer->kind == TGNN_LAYER_APPNP) && !g->in.value)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the graph has no norm; tgnn_layer_graph makes the one that it wants", name);
+    if ((layer->kind == TGNN_LAYER_GCN || layer->kind == TGNN_LAYER_SGC || layer->kind == TGNN_LAYER_APPNP) &&
+        !g->in.value)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: the graph has no norm; tgnn_layer_graph makes the one that it wants", name);
     switch (layer->kind) {
     case TGNN_LAYER_GCN: st = tinyi_layer_gcn(&r, x, y); break;
     case TGNN_LAYER_SAGE: st = tinyi_layer_sage(&r, x, y); break;
@@ -498,20 +560,23 @@ TINY_API void tgnn_layer_free(tiny_ctx *ctx, tgnn_layer *l)
     memset(l, 0, sizeof *l);
 }
 
-TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char *prefix, tgnn_layer_kind kind, tgnn_layer *out)
+TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char *prefix, tgnn_layer_kind kind,
+                                     tgnn_layer *out)
 {
     tiny_file f;
     int i, found = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!path || !out || (unsigned)kind >= (unsigned)TGNN_LAYER_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no path, no place for the weights, or no such kind");
+    if (!path || !out || (unsigned)kind >= (unsigned)TGNN_LAYER_COUNT)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no path, no place for the weights, or no such kind");
     memset(out, 0, sizeof *out);
     out->kind = kind;
     st = tiny_file_open(ctx, path, &f);
     for (i = 0; !st && i < TGNN_LAYER_WEIGHTS && tinyi_layer_weights[kind][i]; i++) {
         char member[200], file[208];
         tgnn_array a;
-        if (snprintf(member, sizeof member, "%s%s", prefix ? prefix : "", tinyi_layer_weights[kind][i]) >= (int)sizeof member) {
+        if (snprintf(member, sizeof member, "%s%s", prefix ? prefix : "", tinyi_layer_weights[kind][i]) >=
+            (int)sizeof member) {
             st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the prefix of a weight is too long", path);
             break;
         }
@@ -522,9 +587,13 @@ TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char
         out->w[i] = a.t;
         out->owned[i] = a.t.data;
         found++;
-        if (a.t.dtype != TINY_F32) st = tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s is %s, weights are f32", path, member, tiny_dtype_name(a.t.dtype));
+        if (a.t.dtype != TINY_F32)
+            st = tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s is %s, weights are f32", path, member,
+                            tiny_dtype_name(a.t.dtype));
     }
-    if (!st && !found && tinyi_layer_weights[kind][0]) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: there is no weight %s%s", path, prefix ? prefix : "", tinyi_layer_weights[kind][0]);
+    if (!st && !found && tinyi_layer_weights[kind][0])
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: there is no weight %s%s", path, prefix ? prefix : "",
+                        tinyi_layer_weights[kind][0]);
     tiny_file_close(ctx, &f);
     if (st) tgnn_layer_free(ctx, out);
     else out->heads = kind == TGNN_LAYER_GAT || kind == TGNN_LAYER_GATV2 ? tinyi_layer_heads(out) : 0;

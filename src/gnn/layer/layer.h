@@ -2,34 +2,40 @@
  *
  *   tgnn_layer conv1;
  *   tgnn_layer_read(ctx, "model.npz", "conv1.", TGNN_LAYER_GCN, &conv1);          weights by their names
- *   tgnn_layer_graph(ctx, &conv1, g, NULL, 0, &s);                                once for a graph: loops, norms, relations
+ *   tgnn_layer_graph(ctx, &conv1, g, NULL, 0, &s);                                once for a graph: loops, norms,
+ *                                                                                 relations
  *   tgnn_layer_run(ctx, &conv1, s, &x, NULL, &y, NULL);
  *
- * Weight matrices are (out, in), as torch.nn.Linear keeps them, and bring y = x W' + b; those of R-GCN are (relations, in, out).
- * Names are those of the state_dict of the layer; (1, heads, c) counts as (heads, c). What is not named has data NULL and is left
- * out of the sum. x_j: features of a source, x_i: of the destination; sums go over the edges j -> i.
+ * Weight matrices are (out, in), as torch.nn.Linear keeps them, and bring y = x W' + b; those of R-GCN are (relations,
+ * in, out).
+ * Names are those of the state_dict of the layer; (1, heads, c) counts as (heads, c). What is not named has data NULL
+ * and is left out of the sum. x_j: features of a source, x_i: of the destination; sums go over the edges j -> i.
  *
  *   GCN          sum norm_ij x_j W' + b                                  lin.weight bias
  *   SAGE         aggr_j(x_j) W_l' + b_l + x_i W_r'                       lin_l.weight lin_l.bias lin_r.weight
  *   GAT          sum alpha_ij h_j + b, h = x W', alpha = softmax of      lin.weight att_src att_dst bias
  *                leaky(att_src . h_j + att_dst . h_i) for each head
- *   GATV2        sum alpha_ij l_j + b, l = x W_l' + b_l, r = x W_r' + b_r,   lin_l.weight lin_l.bias lin_r.weight lin_r.bias att bias
+ *   GATV2        sum alpha_ij l_j + b, l = x W_l' + b_l, r = x W_r' + b_r,   lin_l.weight lin_l.bias lin_r.weight
+ *                lin_r.bias att bias
  *                alpha = softmax of att . leaky(l_j + r_i)
- *   GIN          mlp((1 + eps) x_i + sum x_j), mlp: Linear, ReLU, Linear nn.0.weight nn.0.bias nn.2.weight nn.2.bias eps
+ *   GIN          mlp((1 + eps) x_i + sum x_j), mlp: Linear, ReLU, Linear nn.0.weight nn.0.bias nn.2.weight nn.2.bias
+ *                eps
  *   GINE         the same with relu(x_j + e_ij W_e' + b_e)               the five of GIN, lin.weight lin.bias
- *   RGCN         x_i root + b + sum_r mean over relation r of x_j W_r    weight root bias comp   (W_r = sum_b comp[r][b] weight[b])
- *   TRANSFORMER  sum alpha_ij (v_j + e_ij W_e') + x_i W_s' + b_s,        lin_query.weight .bias lin_key.weight .bias lin_value.weight .bias
+ *   RGCN         x_i root + b + sum_r mean over relation r of x_j W_r    weight root bias comp   (W_r = sum_b
+ *                                                                                                comp[r][b] weight[b])
+ *   TRANSFORMER  sum alpha_ij (v_j + e_ij W_e') + x_i W_s' + b_s,        lin_query.weight .bias lin_key.weight .bias
+ *                lin_value.weight .bias
  *                alpha = softmax of q_i . (k_j + e_ij W_e') / sqrt c     lin_edge.weight lin_skip.weight .bias
  *   SGC          S^steps x W' + b                                        lin.weight lin.bias
- *   APPNP        z = (1 - alpha) S z + alpha x, steps times, from x      (none)                                                     */
+ *   APPNP        z = (1 - alpha) S z + alpha x, steps times, from x      (none) */
 #ifndef TINYI_GNN_LAYER_H
 #define TINYI_GNN_LAYER_H
 #include "math/edges_score.h"
 #include "gnn/graph/graph.h"
 TINYI_C_BEGIN
 
-#define TGNN_LAYERS(L)                                                                                                          \
-    L(GCN, "gcn") L(SAGE, "sage") L(GAT, "gat") L(GATV2, "gatv2") L(GIN, "gin") L(GINE, "gine") L(RGCN, "rgcn")                  \
+#define TGNN_LAYERS(L)                                                                                                \
+    L(GCN, "gcn") L(SAGE, "sage") L(GAT, "gat") L(GATV2, "gatv2") L(GIN, "gin") L(GINE, "gine") L(RGCN, "rgcn")       \
     L(TRANSFORMER, "transformer") L(SGC, "sgc") L(APPNP, "appnp")
 #define TGNN_LAYER_ENUM(name, text) TGNN_LAYER_##name,
 typedef enum tgnn_layer_kind { TGNN_LAYERS(TGNN_LAYER_ENUM) TGNN_LAYER_COUNT } tgnn_layer_kind;
@@ -40,10 +46,12 @@ typedef struct tgnn_layer {
     tgnn_layer_kind kind;
     int heads;                              /* attention: 0 is 1, or what att says */
     int average;                            /* attention: the heads are averaged instead of standing side by side */
-    int aggr;                               /* SAGE: a tiny_edge_reduce; all zero is the SUM, PyG's default is TINY_EDGE_MEAN */
+    /* SAGE: a tiny_edge_reduce; all zero is the SUM, PyG's default is TINY_EDGE_MEAN */
+    int aggr;
     int normalize;                          /* SAGE: rows of y get the length 1 */
     int no_loops;                           /* GCN, SGC, APPNP, GAT, GATV2: the graph gets no loops */
-    int weighted;                           /* GCN, SGC, APPNP: with the weights of the graph; else every edge weighs 1 */
+    /* GCN, SGC, APPNP: with the weights of the graph; else every edge weighs 1 */
+    int weighted;
     int steps;                              /* SGC: 0 is 2; APPNP: 0 is 10 */
     float alpha;                            /* APPNP: 0 is 0.1 */
     float slope;                            /* GAT, GATV2: 0 is 0.2 */
@@ -53,24 +61,29 @@ typedef struct tgnn_layer {
 } tgnn_layer;
 
 TINY_API const char *tgnn_layer_name(tgnn_layer_kind kind);        /* "gcn"; "?" for an unknown one */
-TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i);   /* "lin.weight"; NULL: the kind has no such weight */
+/* "lin.weight"; NULL: the kind has no such weight */
+TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i);
 
-/* The graph that the layer sums over, made once. relation: for RGCN the number of each edge's relation, in the order in which
- * the edges were given, 0 .. relations - 1 of the layer's weights; n_relation: of how many edges. Others pass NULL, 0. */
-TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const int32_t *relation, int64_t n_relation,
-                                      tgnn_graph **out);
+/* The graph that the layer sums over, made once. relation: for RGCN the number of each edge's relation, in the order in
+ * which the edges were given, 0 .. relations - 1 of the layer's weights; n_relation: of how many edges. Others pass
+ * NULL, 0. */
+TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g,
+                                      const int32_t *relation, int64_t n_relation, tgnn_graph **out);
 
-/* y (nodes, out) from x (nodes, in); e (edges as they were given, features) for GINE and TRANSFORMER, which may go without.
- * alpha (edges of the layer's graph in its order, heads) receives the attention of GAT, GATV2 and TRANSFORMER, or is NULL.
+/* y (nodes, out) from x (nodes, in); e (edges as they were given, features) for GINE and TRANSFORMER, which may go
+ * without. alpha (edges of the layer's graph in its order, heads) receives the attention of GAT, GATV2 and TRANSFORMER,
+ * or is NULL.
  * Memory for what lies between is taken from the context and given back. */
-TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *e, const tiny_tensor *y,
-                                    const tiny_tensor *alpha);
+TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const tiny_tensor *x,
+                                    const tiny_tensor *e, const tiny_tensor *y, const tiny_tensor *alpha);
 /* How wide y is; 0: the weights do not fit together. */
 TINY_API tiny_idx tgnn_layer_width(const tgnn_layer *layer, tiny_idx n_in);
 
-/* Weights from a .npz file with the names prefix + name of the table above; numpy.savez(path, **{k: v.numpy() for k, v in
- * model.state_dict().items()}) writes it. Those that are not there stay out; kind and heads are set, the rest is 0. */
-TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char *prefix, tgnn_layer_kind kind, tgnn_layer *out);
+/* Weights from a .npz file with the names prefix + name of the table above; numpy.savez(path, **{k: v.numpy() for k, v
+ * in model.state_dict().items()}) writes it. Those that are not there stay out; kind and heads are set, the rest is
+ * 0. */
+TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char *prefix, tgnn_layer_kind kind,
+                                     tgnn_layer *out);
 TINY_API void tgnn_layer_free(tiny_ctx *ctx, tgnn_layer *layer);   /* takes NULL */
 
 TINYI_C_END

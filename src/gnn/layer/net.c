@@ -1,7 +1,7 @@
 /* src/gnn/layer/net.c - what a description says, what shape each weight must have, and the run through the layers
  *
- * The members of a layer are gathered first and judged when its map is closed: "kind" may come last. Every width is known and bounded
- * before a weight is looked at. The files are the matter of net_file.c. */
+ * The members of a layer are gathered first and judged when its map is closed: "kind" may come last. Every width is
+ * known and bounded before a weight is looked at. The files are the matter of net_file.c. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/net.h"
@@ -14,7 +14,10 @@
 
 /* ---- shapes */
 
-static int tinyi_net_attends(tgnn_layer_kind kind) { return kind == TGNN_LAYER_GAT || kind == TGNN_LAYER_GATV2 || kind == TGNN_LAYER_TRANSFORMER; }
+static int tinyi_net_attends(tgnn_layer_kind kind)
+{
+    return kind == TGNN_LAYER_GAT || kind == TGNN_LAYER_GATV2 || kind == TGNN_LAYER_TRANSFORMER;
+}
 
 static int tinyi_net_matrix(tinyi_net_weight *w, tiny_idx a, tiny_idx b)
 {
@@ -79,7 +82,10 @@ int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w)
             return 1;
         }
         w->optional = i == 1;
-        return i == 2 ? tinyi_net_bias(w, s->out) : i == 1 ? tinyi_net_matrix(w, in, s->out) : s->bases ? tinyi_net_matrix(w, s->relations, s->bases) : 0;
+        return i == 2     ? tinyi_net_bias(w, s->out)
+               : i == 1   ? tinyi_net_matrix(w, in, s->out)
+               : s->bases ? tinyi_net_matrix(w, s->relations, s->bases)
+                          : 0;
     case TGNN_LAYER_TRANSFORMER:
         if (i >= 7 && s->no_root) return 0;
         if (i == 6) return s->edge ? tinyi_net_matrix(w, all, s->edge) : 0;
@@ -95,9 +101,30 @@ int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w)
 /* ---- the description */
 
 enum {
-    TINYI_NET_KIND, TINYI_NET_NAMED, TINYI_NET_ACT, TINYI_NET_IN, TINYI_NET_OUT, TINYI_NET_HEADS, TINYI_NET_CONCAT, TINYI_NET_LOOPS, TINYI_NET_SLOPE, TINYI_NET_AGGR,
-    TINYI_NET_NORMALIZE, TINYI_NET_HIDDEN, TINYI_NET_EPS, TINYI_NET_EDGE, TINYI_NET_RELATIONS, TINYI_NET_BASES, TINYI_NET_STEPS, TINYI_NET_ALPHA, TINYI_NET_WEIGHTED,
-    TINYI_NET_ALL, TINYI_NET_DROP, TINYI_NET_DROP_EDGES, TINYI_NET_ROOT, TINYI_NET_MEMBERS
+    TINYI_NET_KIND,
+    TINYI_NET_NAMED,
+    TINYI_NET_ACT,
+    TINYI_NET_IN,
+    TINYI_NET_OUT,
+    TINYI_NET_HEADS,
+    TINYI_NET_CONCAT,
+    TINYI_NET_LOOPS,
+    TINYI_NET_SLOPE,
+    TINYI_NET_AGGR,
+    TINYI_NET_NORMALIZE,
+    TINYI_NET_HIDDEN,
+    TINYI_NET_EPS,
+    TINYI_NET_EDGE,
+    TINYI_NET_RELATIONS,
+    TINYI_NET_BASES,
+    TINYI_NET_STEPS,
+    TINYI_NET_ALPHA,
+    TINYI_NET_WEIGHTED,
+    TINYI_NET_ALL,
+    TINYI_NET_DROP,
+    TINYI_NET_DROP_EDGES,
+    TINYI_NET_ROOT,
+    TINYI_NET_MEMBERS
 };
 
 #define TINYI_NET_LINEAR TGNN_LAYER_COUNT   /* the bits of kinds: those of the layers, then these two */
@@ -109,12 +136,18 @@ enum {
 #define TINYI_NET_GINS (TINYI_NET_B(TGNN_LAYER_GIN) | TINYI_NET_B(TGNN_LAYER_GINE))
 
 /* name, type, kinds that have it, least and most of a number */
-static const struct tinyi_net_member { const char *name; tinyi_json_type type; unsigned kinds; double least, most; } tinyi_net_member[TINYI_NET_MEMBERS] = {
+static const struct tinyi_net_member {
+    const char *name;
+    tinyi_json_type type;
+    unsigned kinds;
+    double least, most;
+} tinyi_net_member[TINYI_NET_MEMBERS] = {
     { "kind", TINYI_JSON_TEXT, TINYI_NET_ANY, 0, 0 },
     { "name", TINYI_JSON_TEXT, TINYI_NET_ANY, 0, 0 },
     { "act", TINYI_JSON_TEXT, TINYI_NET_ANY, 0, 0 },
     { "in", TINYI_JSON_INT, TINYI_NET_ANY, 1, (double)TGNN_NET_WIDTH },
-    { "out", TINYI_JSON_INT, TINYI_NET_ANY & ~(TINYI_NET_B(TGNN_LAYER_APPNP) | TINYI_NET_B(TINYI_NET_READOUT)), 1, (double)TGNN_NET_WIDTH },
+    { "out", TINYI_JSON_INT, TINYI_NET_ANY & ~(TINYI_NET_B(TGNN_LAYER_APPNP) | TINYI_NET_B(TINYI_NET_READOUT)), 1,
+      (double)TGNN_NET_WIDTH },
     { "heads", TINYI_JSON_INT, TINYI_NET_GATS | TINYI_NET_B(TGNN_LAYER_TRANSFORMER), 1, 1024 },
     { "concat", TINYI_JSON_BOOL, TINYI_NET_GATS | TINYI_NET_B(TGNN_LAYER_TRANSFORMER), 0, 0 },
     { "add_self_loops", TINYI_JSON_BOOL, TINYI_NET_GATS | TINYI_NET_SPREAD, 0, 0 },
@@ -123,7 +156,8 @@ static const struct tinyi_net_member { const char *name; tinyi_json_type type; u
     { "normalize", TINYI_JSON_BOOL, TINYI_NET_B(TGNN_LAYER_SAGE), 0, 0 },
     { "hidden", TINYI_JSON_INT, TINYI_NET_GINS, 1, (double)TGNN_NET_WIDTH },
     { "eps", TINYI_JSON_FLOAT, TINYI_NET_GINS, -1e6, 1e6 },
-    { "edge", TINYI_JSON_INT, TINYI_NET_B(TGNN_LAYER_GINE) | TINYI_NET_B(TGNN_LAYER_TRANSFORMER), 1, (double)TGNN_NET_WIDTH },
+    { "edge", TINYI_JSON_INT, TINYI_NET_B(TGNN_LAYER_GINE) | TINYI_NET_B(TGNN_LAYER_TRANSFORMER), 1,
+      (double)TGNN_NET_WIDTH },
     { "relations", TINYI_JSON_INT, TINYI_NET_B(TGNN_LAYER_RGCN), 1, (double)TGNN_NET_WIDTH },
     { "bases", TINYI_JSON_INT, TINYI_NET_B(TGNN_LAYER_RGCN), 1, (double)TGNN_NET_WIDTH },
     { "K", TINYI_JSON_INT, TINYI_NET_SPREAD & ~TINYI_NET_B(TGNN_LAYER_GCN), 1, 1000 },
@@ -137,7 +171,9 @@ static const struct tinyi_net_member { const char *name; tinyi_json_type type; u
 
 static const char *const tinyi_net_acts[TGNN_ACT_COUNT] = { "none", "relu", "elu", "tanh" };
 static const char *const tinyi_net_quants[TINYI_NET_QUANTS] = {
-    "a2q raw nodes", "a2q raw groups", "a2q raw published", "a2q positive nodes", "a2q positive groups", "a2q positive published", "a2q signed nodes", "a2q signed groups", "a2q signed published" };
+    "a2q raw nodes",          "a2q raw groups",   "a2q raw published", "a2q positive nodes",  "a2q positive groups",
+    "a2q positive published", "a2q signed nodes", "a2q signed groups", "a2q signed published"
+};
 static const char *const tinyi_net_aggrs[] = { "sum", "mean", "max", "min", "add" };
 
 typedef struct tinyi_net_read {
@@ -165,15 +201,22 @@ static tiny_status tinyi_net_take(tinyi_net_read *r, const tinyi_json_item *it)
     double v;
     int k;
     for (k = 0; k < TINYI_NET_MEMBERS && !tinyi_json_text_is(it->key, m[k].name); k++) {}
-    if (k == TINYI_NET_MEMBERS) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: no layer has a member %s", r->path, number, tinyi_show_bytes(it->key.at, it->key.n, shown));
-    if (r->seen & TINYI_NET_B(k)) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s stands there twice", r->path, number, m[k].name);
+    if (k == TINYI_NET_MEMBERS)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: no layer has a member %s", r->path, number,
+                          tinyi_show_bytes(it->key.at, it->key.n, shown));
+    if (r->seen & TINYI_NET_B(k))
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s stands there twice", r->path, number, m[k].name);
     r->seen |= TINYI_NET_B(k);
     if (it->type != m[k].type && !(m[k].type == TINYI_JSON_FLOAT && it->type == TINYI_JSON_INT))
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s must be %s", r->path, number, m[k].name,
-                          m[k].type == TINYI_JSON_TEXT ? "a text" : m[k].type == TINYI_JSON_BOOL ? "true or false" : m[k].type == TINYI_JSON_INT ? "a whole number" : "a number");
+                          m[k].type == TINYI_JSON_TEXT   ? "a text"
+                          : m[k].type == TINYI_JSON_BOOL ? "true or false"
+                          : m[k].type == TINYI_JSON_INT  ? "a whole number"
+                                                         : "a number");
     v = it->type == TINYI_JSON_FLOAT ? it->f : (double)it->i;
     if ((m[k].type == TINYI_JSON_INT || m[k].type == TINYI_JSON_FLOAT) && !tinyi_net_within(&m[k], v))
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s is %g, it must be %g to %g", r->path, number, m[k].name, v, m[k].least, m[k].most);
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s is %g, it must be %g to %g", r->path, number,
+                          m[k].name, v, m[k].least, m[k].most);
     r->whole[k] = it->i;
     r->number[k] = v;
     r->text[k] = it->text;
@@ -199,13 +242,19 @@ static tiny_status tinyi_net_name(tinyi_net_read *r, tgnn_stage *s)
     int k;
     if (!tinyi_net_has(r, TINYI_NET_NAMED)) return TINY_OK;
     for (i = 0; i < t.n && i < TGNN_NET_NAME; i++)
-        if (!((t.at[i] >= 'a' && t.at[i] <= 'z') || (t.at[i] >= 'A' && t.at[i] <= 'Z') || (t.at[i] >= '0' && t.at[i] <= '9') || strchr("_.-", t.at[i])) || !t.at[i]) break;
+        if (!((t.at[i] >= 'a' && t.at[i] <= 'z') || (t.at[i] >= 'A' && t.at[i] <= 'Z') ||
+              (t.at[i] >= '0' && t.at[i] <= '9') || strchr("_.-", t.at[i])) ||
+            !t.at[i])
+            break;
     if (i < t.n || i >= TGNN_NET_NAME || !i)
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: the name %s; names have 1 to %d letters, digits, points, - and _", r->path, r->net->n_stages + 1,
-                          tinyi_show_bytes(t.at, t.n, shown), TGNN_NET_NAME - 1);
+        return tinyi_fail(r->ctx, TINY_E_FORMAT,
+                          "%s: layer %d: the name %s; names have 1 to %d letters, digits, points, - and _", r->path,
+                          r->net->n_stages + 1, tinyi_show_bytes(t.at, t.n, shown), TGNN_NET_NAME - 1);
     memcpy(s->name, t.at, t.n);
     for (k = 0; k < r->net->n_stages; k++)
-        if (!strcmp(r->net->stage[k].name, s->name)) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layers %d and %d are both named %s", r->path, k + 1, r->net->n_stages + 1, s->name);
+        if (!strcmp(r->net->stage[k].name, s->name))
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layers %d and %d are both named %s", r->path, k + 1,
+                              r->net->n_stages + 1, s->name);
     return TINY_OK;
 }
 
@@ -219,25 +268,46 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     int k, bit;
     tiny_status st;
     memset(s, 0, sizeof *s);
-    for (bit = 0; bit < TGNN_LAYER_COUNT && !tinyi_json_text_is(r->text[TINYI_NET_KIND], tgnn_layer_name((tgnn_layer_kind)bit)); bit++) {}
-    if (bit == TGNN_LAYER_COUNT) bit = tinyi_json_text_is(r->text[TINYI_NET_KIND], "linear") ? TINYI_NET_LINEAR : tinyi_json_text_is(r->text[TINYI_NET_KIND], "readout") ? TINYI_NET_READOUT : -1;
-    if (!tinyi_net_has(r, TINYI_NET_KIND)) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d has no kind", r->path, number);
+    for (bit = 0;
+         bit < TGNN_LAYER_COUNT && !tinyi_json_text_is(r->text[TINYI_NET_KIND], tgnn_layer_name((tgnn_layer_kind)bit));
+         bit++) {}
+    if (bit == TGNN_LAYER_COUNT)
+        bit = tinyi_json_text_is(r->text[TINYI_NET_KIND], "linear")    ? TINYI_NET_LINEAR
+              : tinyi_json_text_is(r->text[TINYI_NET_KIND], "readout") ? TINYI_NET_READOUT
+                                                                       : -1;
+    if (!tinyi_net_has(r, TINYI_NET_KIND))
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d has no kind", r->path, number);
     if (bit < 0)
-        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: the kind %s is not known here", r->path, number, tinyi_show_bytes(r->text[TINYI_NET_KIND].at, r->text[TINYI_NET_KIND].n, shown));
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: the kind %s is not known here", r->path, number,
+                          tinyi_show_bytes(r->text[TINYI_NET_KIND].at, r->text[TINYI_NET_KIND].n, shown));
     for (k = 0; k < TINYI_NET_MEMBERS; k++)
         if (tinyi_net_has(r, k) && !(tinyi_net_member[k].kinds & TINYI_NET_B(bit)))
-            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s has no %s", r->path, number, bit < TGNN_LAYER_COUNT ? tgnn_layer_name((tgnn_layer_kind)bit) : bit == TINYI_NET_LINEAR ? "linear" : "readout",
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s has no %s", r->path, number,
+                              bit < TGNN_LAYER_COUNT    ? tgnn_layer_name((tgnn_layer_kind)bit)
+                              : bit == TINYI_NET_LINEAR ? "linear"
+                                                        : "readout",
                               tinyi_net_member[k].name);
-    s->kind = bit < TGNN_LAYER_COUNT ? TGNN_STAGE_CONV : bit == TINYI_NET_LINEAR ? TGNN_STAGE_LINEAR : TGNN_STAGE_READOUT;
+    s->kind = bit < TGNN_LAYER_COUNT    ? TGNN_STAGE_CONV
+              : bit == TINYI_NET_LINEAR ? TGNN_STAGE_LINEAR
+                                        : TGNN_STAGE_READOUT;
     if (s->kind == TGNN_STAGE_CONV) l->kind = (tgnn_layer_kind)bit;
     st = tinyi_net_name(r, s);
     if (st) return st;
-    if (!s->name[0] && bit != TINYI_NET_READOUT && bit != TGNN_LAYER_APPNP) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d has no name; its weights are found by it", r->path, number);
-    if (tinyi_net_has(r, TINYI_NET_ACT)) s->act = tinyi_net_word(r->text[TINYI_NET_ACT], tinyi_net_acts, TGNN_ACT_COUNT);
-    if (s->act < 0) return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: act is %s; there are none, relu, elu, tanh", r->path, number, tinyi_show_bytes(r->text[TINYI_NET_ACT].at, r->text[TINYI_NET_ACT].n, shown));
+    if (!s->name[0] && bit != TINYI_NET_READOUT && bit != TGNN_LAYER_APPNP)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d has no name; its weights are found by it", r->path,
+                          number);
+    if (tinyi_net_has(r, TINYI_NET_ACT))
+        s->act = tinyi_net_word(r->text[TINYI_NET_ACT], tinyi_net_acts, TGNN_ACT_COUNT);
+    if (s->act < 0)
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: act is %s; there are none, relu, elu, tanh",
+                          r->path, number,
+                          tinyi_show_bytes(r->text[TINYI_NET_ACT].at, r->text[TINYI_NET_ACT].n, shown));
     s->aggr = bit == TGNN_LAYER_SAGE ? TINY_EDGE_MEAN : TINY_EDGE_SUM;
     if (tinyi_net_has(r, TINYI_NET_AGGR)) s->aggr = tinyi_net_word(r->text[TINYI_NET_AGGR], tinyi_net_aggrs, 5);
-    if (s->aggr < 0) return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: aggr is %s; there are sum, add, mean, max, min", r->path, number, tinyi_show_bytes(r->text[TINYI_NET_AGGR].at, r->text[TINYI_NET_AGGR].n, shown));
+    if (s->aggr < 0)
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: aggr is %s; there are sum, add, mean, max, min",
+                          r->path, number,
+                          tinyi_show_bytes(r->text[TINYI_NET_AGGR].at, r->text[TINYI_NET_AGGR].n, shown));
     if (s->aggr == 4) s->aggr = TINY_EDGE_SUM;
     l->aggr = s->aggr;
     l->normalize = (int)r->whole[TINYI_NET_NORMALIZE];
@@ -259,9 +329,13 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     s->no_root = tinyi_net_has(r, TINYI_NET_ROOT) && !r->whole[TINYI_NET_ROOT];
     s->dropout = (float)r->number[TINYI_NET_DROP];
     s->dropout_edges = (float)r->number[TINYI_NET_DROP_EDGES];
-    if (!s->out && bit != TINYI_NET_READOUT && bit != TGNN_LAYER_APPNP) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s) has no out", r->path, number, s->name);
-    if (bit == TGNN_LAYER_GINE && !s->edge) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s): gine wants edge, the features of an edge", r->path, number, s->name);
-    if (bit == TGNN_LAYER_RGCN && !s->relations) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s): rgcn wants relations", r->path, number, s->name);
+    if (!s->out && bit != TINYI_NET_READOUT && bit != TGNN_LAYER_APPNP)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s) has no out", r->path, number, s->name);
+    if (bit == TGNN_LAYER_GINE && !s->edge)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s): gine wants edge, the features of an edge", r->path,
+                          number, s->name);
+    if (bit == TGNN_LAYER_RGCN && !s->relations)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s): rgcn wants relations", r->path, number, s->name);
     r->net->n_stages++;
     return TINY_OK;
 }
@@ -282,7 +356,9 @@ static tiny_status tinyi_net_tensors(tinyi_net_read *r)
                     if (!tinyi_net_wants(a, k, &w[0]) || !tinyi_net_wants(b, l, &w[1])) continue;
                     (void)snprintf(name[0], sizeof name[0], "%s.%s", a->name, w[0].name);
                     (void)snprintf(name[1], sizeof name[1], "%s.%s", b->name, w[1].name);
-                    if (!strcmp(name[0], name[1])) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layers %d and %d both have a tensor %s", r->path, i + 1, j + 1, name[0]);
+                    if (!strcmp(name[0], name[1]))
+                        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layers %d and %d both have a tensor %s", r->path,
+                                          i + 1, j + 1, name[0]);
                 }
         }
     return TINY_OK;
@@ -301,16 +377,26 @@ static tiny_status tinyi_net_chain(tinyi_net_read *r)
         if (!s->n_in) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer 1 has no in", r->path);
         if (!i) all = s->n_in;
         if (s->kind == TGNN_STAGE_READOUT && s->all) {
-            if (width && s->n_in != width && s->n_in != all) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: in is %td, all layers before give %td", r->path, i + 1, s->n_in, all);
+            if (width && s->n_in != width && s->n_in != all)
+                return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: in is %td, all layers before give %td", r->path,
+                                  i + 1, s->n_in, all);
             s->n_in = width ? width : s->n_in;
-        } else if (width && s->n_in != width) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: in is %td, the layer before gives %td", r->path, i + 1, s->n_in, width);
-        if (read_out && s->kind != TGNN_STAGE_LINEAR) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: behind a readout there are only linear layers", r->path, i + 1);
+        } else if (width && s->n_in != width)
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: in is %td, the layer before gives %td", r->path,
+                              i + 1, s->n_in, width);
+        if (read_out && s->kind != TGNN_STAGE_LINEAR)
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: behind a readout there are only linear layers",
+                              r->path, i + 1);
         read_out |= s->kind == TGNN_STAGE_READOUT;
         if (s->kind == TGNN_STAGE_READOUT) s->n_out = s->all ? all : s->n_in;
         else if (s->kind == TGNN_STAGE_CONV && s->layer.kind == TGNN_LAYER_APPNP) s->n_out = s->out = s->n_in;
-        else s->n_out = s->out * (s->kind == TGNN_STAGE_CONV && tinyi_net_attends(s->layer.kind) && !s->layer.average ? s->layer.heads : 1);
+        else
+            s->n_out = s->out * (s->kind == TGNN_STAGE_CONV && tinyi_net_attends(s->layer.kind) && !s->layer.average
+                                     ? s->layer.heads
+                                     : 1);
         if (s->n_out > TGNN_NET_WIDTH || s->out * s->layer.heads > TGNN_NET_WIDTH)
-            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d is %td wide, the most are %td", r->path, i + 1, TINYI_MAX(s->n_out, s->out * s->layer.heads), TGNN_NET_WIDTH);
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d is %td wide, the most are %td", r->path, i + 1,
+                              TINYI_MAX(s->n_out, s->out * s->layer.heads), TGNN_NET_WIDTH);
         all += s->n_out;
         width = s->n_out;
     }
@@ -341,19 +427,32 @@ tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json
             if (it.type != TINYI_JSON_MAP) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description is no map", path);
         } else if (it.depth == 1) {
             if (tinyi_json_text_is(it.key, "format") && !format++) {
-                if (it.type != TINYI_JSON_TEXT || !tinyi_json_text_is(it.text, "tgnn-net 1")) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: format must be \"tgnn-net 1\"", path);
+                if (it.type != TINYI_JSON_TEXT || !tinyi_json_text_is(it.text, "tgnn-net 1"))
+                    st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: format must be \"tgnn-net 1\"", path);
             } else if (tinyi_json_text_is(it.key, "rows") && !rows++) {
-                if (it.type != TINYI_JSON_BOOL) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: rows must be true or false", path);
+                if (it.type != TINYI_JSON_BOOL)
+                    st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: rows must be true or false", path);
                 net->rows = (int)it.i;
             } else if (tinyi_json_text_is(it.key, "quant") && !quant++) {
-                for (net->quant = 1; net->quant <= TINYI_NET_QUANTS && !(it.type == TINYI_JSON_TEXT && tinyi_json_text_is(it.text, tinyi_net_quant_name(net->quant))); net->quant++) {}
-                if (net->quant > TINYI_NET_QUANTS) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: quant must be \"a2q\", then raw, positive or signed, then nodes, groups or published", path);
+                for (net->quant = 1;
+                     net->quant <= TINYI_NET_QUANTS &&
+                     !(it.type == TINYI_JSON_TEXT && tinyi_json_text_is(it.text, tinyi_net_quant_name(net->quant)));
+                     net->quant++) {}
+                if (net->quant > TINYI_NET_QUANTS)
+                    st = tinyi_fail(
+                        ctx, TINY_E_UNSUPPORTED,
+                        "%s: quant must be \"a2q\", then raw, positive or signed, then nodes, groups or published",
+                        path);
             } else if (tinyi_json_text_is(it.key, "layers") && !layers++) {
                 if (it.type != TINYI_JSON_LIST) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layers must be a list", path);
-            } else st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is no member of a description, or stands there twice", path, tinyi_show_bytes(it.key.at, it.key.n, shown));
+            } else
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is no member of a description, or stands there twice", path,
+                                tinyi_show_bytes(it.key.at, it.key.n, shown));
         } else if (it.depth == 2) {
-            if (it.type != TINYI_JSON_MAP) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layer %d is no map", path, net->n_stages + 1);
-            else if (net->n_stages == TGNN_NET_MOST) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: more than %d layers", path, TGNN_NET_MOST);
+            if (it.type != TINYI_JSON_MAP)
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layer %d is no map", path, net->n_stages + 1);
+            else if (net->n_stages == TGNN_NET_MOST)
+                st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: more than %d layers", path, TGNN_NET_MOST);
             r->seen = 0;
             memset(r->whole, 0, sizeof r->whole);
             memset(r->number, 0, sizeof r->number);
@@ -384,7 +483,8 @@ static tiny_idx tinyi_net_wish(const tgnn_stage *s)
     }
 }
 
-tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tinyi_net_graphs *out)
+tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation,
+                                  int64_t n_relation, tinyi_net_graphs *out)
 {
     int i, k;
     tiny_status st = TINY_OK;
@@ -392,7 +492,9 @@ tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn
     for (i = 0; !st && i < net->n_stages; i++) {
         if (net->stage[i].kind != TGNN_STAGE_CONV) continue;
         for (k = 0; k < i; k++)
-            if (net->stage[k].kind == TGNN_STAGE_CONV && tinyi_net_wish(&net->stage[k]) == tinyi_net_wish(&net->stage[i])) break;
+            if (net->stage[k].kind == TGNN_STAGE_CONV &&
+                tinyi_net_wish(&net->stage[k]) == tinyi_net_wish(&net->stage[i]))
+                break;
         out->shared[i] = k < i;
         if (k < i) out->of[i] = out->of[k];
         else st = tgnn_layer_graph(ctx, &net->stage[i].layer, g, relation, n_relation, &out->of[i]);
@@ -417,7 +519,8 @@ void tinyi_net_rows(const tiny_tensor *x, float *y)
         const float *row = (const float *)x->data + i * x->stride[0];
         double sum = 0.0;
         for (k = 0; k < x->dim[1]; k++) sum += row[k * x->stride[1]];
-        for (k = 0; k < x->dim[1]; k++) y[i * x->dim[1] + k] = sum == 0.0 ? row[k * x->stride[1]] : (float)(row[k * x->stride[1]] / sum);
+        for (k = 0; k < x->dim[1]; k++)
+            y[i * x->dim[1] + k] = sum == 0.0 ? row[k * x->stride[1]] : (float)(row[k * x->stride[1]] / sum);
     }
 }
 
@@ -440,7 +543,8 @@ static tiny_status tinyi_net_act(tiny_ctx *ctx, int act, const tiny_tensor *y)
 }
 
 /* h[k] is what stage k is given; y what stage i makes */
-static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, const tgnn_net_input *in, const tgnn_graph *g, const tiny_tensor *h, const tiny_tensor *y,
+static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, const tgnn_net_input *in,
+                                  const tgnn_graph *g, const tiny_tensor *h, const tiny_tensor *y,
                                   tinyi_net_stage_fn by, void *arg)
 {
     const tgnn_stage *s = &net->stage[i];
@@ -448,15 +552,20 @@ static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, con
     tiny_status st = TINY_OK;
     if (by && s->kind != TGNN_STAGE_READOUT) st = by(arg, i, g, x, y);
     else if (s->kind == TGNN_STAGE_CONV) {
-        if (s->edge && !in->e) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: layer %d (%s) wants features of the edges", i + 1, s->name);
-        if (s->edge && (in->e->rank != 2 || in->e->dim[1] != s->edge)) return tinyi_fail(ctx, TINY_E_SHAPE, "net: layer %d (%s) wants %td features of an edge", i + 1, s->name, s->edge);
+        if (s->edge && !in->e)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: layer %d (%s) wants features of the edges", i + 1, s->name);
+        if (s->edge && (in->e->rank != 2 || in->e->dim[1] != s->edge))
+            return tinyi_fail(ctx, TINY_E_SHAPE, "net: layer %d (%s) wants %td features of an edge", i + 1, s->name,
+                              s->edge);
         st = tgnn_layer_run(ctx, &s->layer, g, x, s->edge ? in->e : NULL, y, NULL);
     } else if (s->kind == TGNN_STAGE_LINEAR) {
         tiny_tensor turned = tiny_tensor_swap(s->layer.w[0], 0, 1);
         st = tiny_matmul(ctx, x, &turned, s->layer.w[1].data ? &s->layer.w[1] : NULL, TINY_ACT_NONE, y);
     } else {
         int64_t whole[2];
-        tiny_tensor offset = tiny_tensor_1d(in->graph_at ? (void *)(uintptr_t)in->graph_at : whole, TINY_I64, (in->graph_at ? in->n_graphs : 1) + 1), part = *y;
+        tiny_tensor offset = tiny_tensor_1d(in->graph_at ? (void *)(uintptr_t)in->graph_at : whole, TINY_I64,
+                                            (in->graph_at ? in->n_graphs : 1) + 1),
+                    part = *y;
         tiny_spmm_params p;
         int k = s->all ? 0 : i;
         memset(&p, 0, sizeof p);
@@ -472,12 +581,14 @@ static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, con
     return st ? st : tinyi_net_act(ctx, s->act, y);
 }
 
-TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before)
+TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y,
+                                  const tiny_tensor *before)
 {
     return tinyi_net_run_by(ctx, net, in, y, before, NULL, NULL);
 }
 
-tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by, void *arg)
+tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y,
+                             const tiny_tensor *before, tinyi_net_stage_fn by, void *arg)
 {
     tinyi_net_graphs graphs;
     tiny_tensor h[TGNN_NET_MOST + 1];
@@ -487,10 +598,13 @@ tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_
     char text[96];
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!net || !in || !in->graph || !in->x || !y || net->n_stages < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no net, no graph, no x or no y");
+    if (!net || !in || !in->graph || !in->x || !y || net->n_stages < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no net, no graph, no x or no y");
     n = tgnn_graph_nodes(in->graph);
-    if (tiny_tensor_check(in->x) || in->x->dtype != TINY_F32 || in->x->rank != 2 || in->x->dim[0] != n || in->x->dim[1] != net->n_in)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "net: x is %s, it must be %td x %td f32: nodes, features", tiny_tensor_check(in->x) ? "no tensor" : tinyi_shape_text(in->x, text), n, net->n_in);
+    if (tiny_tensor_check(in->x) || in->x->dtype != TINY_F32 || in->x->rank != 2 || in->x->dim[0] != n ||
+        in->x->dim[1] != net->n_in)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "net: x is %s, it must be %td x %td f32: nodes, features",
+                          tiny_tensor_check(in->x) ? "no tensor" : tinyi_shape_text(in->x, text), n, net->n_in);
     rows = n;
     for (i = 0; i < net->n_stages; i++) {
         if (net->stage[i].kind == TGNN_STAGE_READOUT) {
@@ -500,8 +614,10 @@ tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_
     }
     if (rows != n && in->graph_at && (rows < 0 || in->graph_at[0] != 0 || in->graph_at[rows] != (int64_t)n))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: graph_at must begin with 0 and end with the %td nodes", n);
-    if (tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != rows || y->dim[1] != net->n_out)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "net: y is %s, it must be %td x %td f32, dense", tiny_tensor_check(y) ? "no tensor" : tinyi_shape_text(y, text), rows, net->n_out);
+    if (tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != rows ||
+        y->dim[1] != net->n_out)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "net: y is %s, it must be %td x %td f32, dense",
+                          tiny_tensor_check(y) ? "no tensor" : tinyi_shape_text(y, text), rows, net->n_out);
     st = tinyi_net_graphs_open(ctx, net, in->graph, in->relation, in->n_relation, &graphs);
     if (st) return st;
     h[0] = *in->x;
@@ -522,7 +638,8 @@ tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_
             if (before) st = tiny_copy(ctx, &h[i], before);
             h[i + 1] = *y;
         } else {
-            if (!tinyi_size_mul((size_t)rows, (size_t)s->n_out, &count)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "net: layer %d: %td x %td numbers", i + 1, rows, s->n_out);
+            if (!tinyi_size_mul((size_t)rows, (size_t)s->n_out, &count))
+                st = tinyi_fail(ctx, TINY_E_OVERFLOW, "net: layer %d: %td x %td numbers", i + 1, rows, s->n_out);
             else {
                 held[i + 1] = tinyi_alloc(ctx, count, sizeof(float));
                 if (!held[i + 1]) st = tiny_ctx_status(ctx);

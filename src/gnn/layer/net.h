@@ -6,8 +6,8 @@
  *   tgnn_net_run(ctx, net, &in, &y, NULL);
  *   tgnn_net_free(ctx, net);
  *
- * The weights are a state_dict as torch gives it, each tensor under the name of its layer, a point, and the name of the table in
- * gnn/layer/layer.h. The description says what a state_dict does not: which layers, in which order, how wide.
+ * The weights are a state_dict as torch gives it, each tensor under the name of its layer, a point, and the name of the
+ * table in gnn/layer/layer.h. The description says what a state_dict does not: which layers, in which order, how wide.
  *
  *   { "format": "tgnn-net 1",
  *     "rows": true,                         each row of x is divided by its sum first (a row that sums to 0 stays)
@@ -18,18 +18,22 @@
  * The members of a layer are the arguments of its class in PyTorch Geometric, with their defaults:
  *   all          kind, name, act (none, relu, elu, tanh; what becomes of y), dropout (of x; only for training)
  *   all but appnp, readout: in (the first layer must have it; else what came before), out
- *   gcn, sgc, appnp: add_self_loops (true), edge_weight (false; true: the weights of the graph count); K (sgc: 1, appnp: 10), alpha (appnp: 0.1)
+ *   gcn, sgc, appnp: add_self_loops (true), edge_weight (false; true: the weights of the graph count); K (sgc: 1,
+ *   appnp: 10), alpha (appnp: 0.1)
  *   sage         aggr (mean; sum, add, max, min), normalize (false)
- *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha, and dropout once more of what it
- *                sums, as the authors' program has it; only for training)
- *   gin, gine    hidden (out: how many numbers lie between the two Linear), eps (0, where there is no tensor eps); gine: edge
+ *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha, and
+ *                dropout once more of what it sums, as the authors' program has it; only for training)
+ *   gin, gine    hidden (out: how many numbers lie between the two Linear), eps (0, where there is no tensor eps);
+ *                gine: edge
  *   rgcn         relations, bases (none)
- *   transformer  heads (1), concat (true), edge (features of an edge, none), root_weight (true; false: lin_skip, which the class saves all
- *                the same and does not use, may stand in the file and is left out)
+ *   transformer  heads (1), concat (true), edge (features of an edge, none), root_weight (true; false: lin_skip, which
+ *                the class saves all the same and does not use, may stand in the file and is left out)
  *   linear       torch.nn.Linear: weight, bias
- *   readout      one row for each graph: aggr (sum), all (false; true: x and what each layer before has given stand side by side)
- * Biases, the second weight of sage, root, lin_skip and eps may be missing from the file; a tensor that no layer claims, a shape that
- * is another, a number that is not finite and a member that the kind does not have are refused, each with its sentence.            */
+ *   readout      one row for each graph: aggr (sum), all (false; true: x and what each layer before has given stand
+ *                side by side)
+ * Biases, the second weight of sage, root, lin_skip and eps may be missing from the file; a tensor that no layer
+ * claims, a shape that is another, a number that is not finite and a member that the kind does not have are refused,
+ * each with its sentence. */
 #ifndef TINYI_GNN_NET_H
 #define TINYI_GNN_NET_H
 #include "gnn/layer/layer.h"
@@ -58,21 +62,25 @@ typedef struct tgnn_net {
     int n_stages;
     tgnn_stage stage[TGNN_NET_MOST];
     int rows;                               /* rows of x are divided by their sums */
-    int quant;                              /* the description is that of a net of whole numbers: see gnn/quant/quant.h */
+    /* the description is that of a net of whole numbers: see gnn/quant/quant.h */
+    int quant;
     tiny_idx n_in, n_out;
 } tgnn_net;
 
 /* path: "model.safetensors", and the description in model.json beside it (or "model.json": the other way round). */
 TINY_API tiny_status tgnn_net_read(tiny_ctx *ctx, const char *path, tgnn_net **out);
 /* name stands in the sentences; the bytes may go afterwards. */
-TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, const void *weights, size_t n_weights, tgnn_net **out);
-/* From the description alone: every weight there is, drawn as layers are before training (Glorot's uniform numbers for matrices, 0 for
- * biases and eps). The same for a seed on every machine. */
-TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed, tgnn_net **out);
-TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed);       /* the same again, into the weights that are there */
-/* The networks of the papers, without a description: depth layers of one kind (conv1, conv2 ...) with an activation between them (elu
- * behind gat and gatv2, else relu), the last without. readout: gin or another kind, the sums of x and of what each layer gives, one linear
- * layer ("lin") behind them. */
+TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json,
+                                          const void *weights, size_t n_weights, tgnn_net **out);
+/* From the description alone: every weight there is, drawn as layers are before training (Glorot's uniform numbers for
+ * matrices, 0 for biases and eps). The same for a seed on every machine. */
+TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed,
+                                   tgnn_net **out);
+/* the same again, into the weights that are there */
+TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed);
+/* The networks of the papers, without a description: depth layers of one kind (conv1, conv2 ...) with an activation
+ * between them (elu behind gat and gatv2, else relu), the last without. readout: gin or another kind, the sums of x and
+ * of what each layer gives, one linear layer ("lin") behind them. */
 typedef struct tgnn_net_desc {
     tgnn_layer_kind kind;                   /* gcn, sage, gat, gatv2, gin, transformer */
     tiny_idx n_in, n_out;
@@ -80,7 +88,8 @@ typedef struct tgnn_net_desc {
     int heads;                              /* gat, gatv2, transformer: 0 is 8; the last layer has one */
     int depth;                              /* 0: 2, with a readout 4 */
     int readout, rows;
-    float dropout;                          /* before each layer and of alpha; with a readout before the linear layer only */
+    /* before each layer and of alpha; with a readout before the linear layer only */
+    float dropout;
 } tgnn_net_desc;
 TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *desc, uint64_t seed, tgnn_net **out);
 /* Both files, each written as a whole or not at all; PyTorch reads the weights by safetensors.torch.load_file. */
@@ -93,19 +102,25 @@ typedef struct tgnn_net_input {
     const tiny_tensor *e;                   /* (edges as they were given, features): gine, transformer; NULL: none */
     const int32_t *relation;                /* of each edge as it was given: rgcn */
     int64_t n_relation;                     /* so many edges were given */
-    const int64_t *graph_at;                /* readout: where the nodes of each graph begin, n_graphs + 1; NULL: all are one graph */
+    /* readout: where the nodes of each graph begin, n_graphs + 1; NULL: all are one graph */
+    const int64_t *graph_at;
     tiny_idx n_graphs;
 } tgnn_net_input;
 
-/* y (nodes, n_out), behind a readout (graphs, n_out). before: what the last layer is given (its n_in columns), or NULL: a picture of
- * the nodes is drawn from it. Two threads may run one net in two contexts. */
-TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
+/* y (nodes, n_out), behind a readout (graphs, n_out). before: what the last layer is given (its n_in columns), or NULL:
+ * a picture of the nodes is drawn from it. Two threads may run one net in two contexts. */
+TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y,
+                                  const tiny_tensor *before);
 
 /* ---- inside: what the bodies share ---- */
 
-/* tgnn_net_run, with another way through convolutions and linear layers; their act follows, readouts are the net's own. by NULL: none. */
-typedef tiny_status (*tinyi_net_stage_fn)(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *y);
-TINYI_FN tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by, void *arg);
+/* tgnn_net_run, with another way through convolutions and linear layers; their act follows, readouts are the net's own.
+ * by NULL: none. */
+typedef tiny_status (*tinyi_net_stage_fn)(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x,
+                                          const tiny_tensor *y);
+TINYI_FN tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in,
+                                      const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by,
+                                      void *arg);
 
 /* Weight i of a stage: its name in the layer, and what its shape must be. 0: the stage has no such weight. */
 typedef struct tinyi_net_weight { const char *name; int rank, optional; tiny_idx dim[3]; } tinyi_net_weight;
@@ -113,7 +128,8 @@ TINYI_FN int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w);
 
 /* The graphs that the stages sum over; stages that want the same share it. */
 typedef struct tinyi_net_graphs { tgnn_graph *of[TGNN_NET_MOST]; int shared[TGNN_NET_MOST]; } tinyi_net_graphs;
-TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tinyi_net_graphs *out);
+TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g,
+                                           const int32_t *relation, int64_t n_relation, tinyi_net_graphs *out);
 TINYI_FN void tinyi_net_graphs_close(tiny_ctx *ctx, tinyi_net_graphs *g);
 /* rows of x into y, each divided by its sum; y may be x */
 TINYI_FN void tinyi_net_rows(const tiny_tensor *x, float *y);

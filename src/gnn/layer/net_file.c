@@ -1,7 +1,8 @@
 /* src/gnn/layer/net_file.c - the weights of a net: from safetensors, drawn, and into safetensors
  *
- * The walk of core/safetensors.h tells each tensor once. It is looked for among the weights that the description makes, so that memory is
- * taken only for what the file really holds. Two tensors over the same bytes are refused: the format has no such thing. */
+ * The walk of core/safetensors.h tells each tensor once. It is looked for among the weights that the description makes,
+ * so that memory is taken only for what the file really holds. Two tensors over the same bytes are refused: the format
+ * has no such thing. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/net_file_inside.h"
@@ -34,7 +35,8 @@ static int tinyi_net_saves(const tgnn_stage *stage, int k, tinyi_net_weight *w)
 static int tinyi_net_named(const tgnn_stage *s, const tinyi_net_weight *w, tinyi_json_text t)
 {
     const size_t a = strlen(s->name), b = strlen(w->name);
-    return a && !t.escapes && t.n == a + 1 + b && !memcmp(t.at, s->name, a) && t.at[a] == '.' && !memcmp(t.at + a + 1, w->name, b);
+    return a && !t.escapes && t.n == a + 1 + b && !memcmp(t.at, s->name, a) && t.at[a] == '.' &&
+           !memcmp(t.at + a + 1, w->name, b);
 }
 
 /* as it is described, or without dimensions of 1 before it: att (heads, c), eps of rank 0 */
@@ -53,7 +55,8 @@ static const char *tinyi_net_shape_text(int rank, const uint64_t *dim, char text
     int k, n = 0;
     text[0] = 0;
     if (!rank) (void)snprintf(text, 96, "one number");
-    for (k = 0; k < rank && n >= 0 && n < 60; k++) n += snprintf(text + n, 96 - (size_t)n, k ? " x %llu" : "%llu", (unsigned long long)dim[k]);
+    for (k = 0; k < rank && n >= 0 && n < 60; k++)
+        n += snprintf(text + n, 96 - (size_t)n, k ? " x %llu" : "%llu", (unsigned long long)dim[k]);
     return text;
 }
 
@@ -62,7 +65,9 @@ tiny_status tinyi_net_weight_room(tiny_ctx *ctx, tgnn_layer *l, int i, const tin
     size_t n = 1;
     int k;
     for (k = 0; k < w->rank; k++)
-        if (!tinyi_size_mul(n, (size_t)w->dim[k], &n)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "net: the weight %s is larger than this machine can address", w->name);
+        if (!tinyi_size_mul(n, (size_t)w->dim[k], &n))
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "net: the weight %s is larger than this machine can address",
+                              w->name);
     l->owned[i] = tinyi_alloc(ctx, n, sizeof(float));
     if (!l->owned[i]) return tiny_ctx_status(ctx);
     l->w[i] = tiny_tensor_nd(l->owned[i], TINY_F32, w->rank, w->dim);
@@ -85,18 +90,23 @@ static void tinyi_net_take_tensor(void *arg, const tinyi_st_tensor *t)
             if (tinyi_net_saves(&f->net->stage[i], k, &w) && tinyi_net_named(&f->net->stage[i], &w, t->name)) break;
         if (k < TGNN_LAYER_WEIGHTS) break;
     }
-    if (i == f->net->n_stages) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", f->path, shown);
-    else if (f->net->stage[i].layer.w[k].data) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", f->path, shown);
-    else if (t->type != TINYI_ST_F32) f->st = tinyi_fail(f->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type F32", f->path, shown);
+    if (i == f->net->n_stages)
+        f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", f->path,
+                           shown);
+    else if (f->net->stage[i].layer.w[k].data)
+        f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", f->path, shown);
+    else if (t->type != TINYI_ST_F32)
+        f->st = tinyi_fail(f->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type F32", f->path, shown);
     else if (!tinyi_net_fits(&w, t)) {
         for (a = 0; a < w.rank; a++) dim[a] = (uint64_t)w.dim[a];
-        f->st = tinyi_fail(f->ctx, TINY_E_SHAPE, "%s: the tensor %s is %s, the description makes it %s", f->path, shown, tinyi_net_shape_text(t->rank, t->dim, has),
-                           tinyi_net_shape_text(w.rank, dim, wants));
+        f->st = tinyi_fail(f->ctx, TINY_E_SHAPE, "%s: the tensor %s is %s, the description makes it %s", f->path, shown,
+                           tinyi_net_shape_text(t->rank, t->dim, has), tinyi_net_shape_text(w.rank, dim, wants));
     }
     for (a = 0; !f->st && a < TGNN_NET_MOST * TGNN_LAYER_WEIGHTS; a++) {
         const tgnn_layer *l = &f->net->stage[a / TGNN_LAYER_WEIGHTS].layer;
         const size_t bytes = f->from[a] ? (size_t)tiny_tensor_count(&l->w[a % TGNN_LAYER_WEIGHTS]) * sizeof(float) : 0;
-        if (bytes && t->data < f->from[a] + bytes && f->from[a] < t->data + t->bytes) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", f->path, shown);
+        if (bytes && t->data < f->from[a] + bytes && f->from[a] < t->data + t->bytes)
+            f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", f->path, shown);
     }
     if (!f->st && !tinyi_net_wants(&f->net->stage[i], k, &w)) return;
     if (!f->st) f->st = tinyi_net_weight_room(f->ctx, &f->net->stage[i].layer, k, &w);
@@ -107,7 +117,8 @@ static void tinyi_net_take_tensor(void *arg, const tinyi_st_tensor *t)
         float v = 0.0f;
         (void)tinyi_rd_f32(&c, &v);
         if (!(v - v == 0.0f)) {
-            f->st = tinyi_fail(f->ctx, TINY_E_NUMERIC, "%s: number %td of the tensor %s is not finite", f->path, n, shown);
+            f->st =
+                tinyi_fail(f->ctx, TINY_E_NUMERIC, "%s: number %td of the tensor %s is not finite", f->path, n, shown);
             return;
         }
         ((float *)f->net->stage[i].layer.w[k].data)[n] = v;
@@ -128,18 +139,21 @@ static tiny_status tinyi_net_begin(tiny_ctx *ctx, const char *name, const void *
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!name || !json || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no name, no description, or no place for the net");
+    if (!name || !json || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no name, no description, or no place for the net");
     net = (tgnn_net *)tiny_alloc(ctx, sizeof *net);
     if (!net) return tiny_ctx_status(ctx);
     memset(net, 0, sizeof *net);
     st = tinyi_net_describe(ctx, name, json, n_json, net);
-    if (!st && net->quant) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the net is quantized: tgnn_quant_read reads it", name);
+    if (!st && net->quant)
+        st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the net is quantized: tgnn_quant_read reads it", name);
     if (st) tgnn_net_free(ctx, net);
     else *out = net;
     return st;
 }
 
-TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, const void *weights, size_t n_weights, tgnn_net **out)
+TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json,
+                                          const void *weights, size_t n_weights, tgnn_net **out)
 {
     tinyi_net_fill *f;
     tinyi_net_weight w;
@@ -162,12 +176,14 @@ TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const
     sink.arg = f;
     sink.meta = NULL;
     sink.tensor = tinyi_net_take_tensor;
-    st = weights || !n_weights ? tinyi_st_walk(ctx, name, weights, n_weights, &sink) : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there are no bytes of weights", name);
+    st = weights || !n_weights ? tinyi_st_walk(ctx, name, weights, n_weights, &sink)
+                               : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there are no bytes of weights", name);
     if (!st) st = f->st;
     for (i = 0; !st && i < net->n_stages; i++)
         for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++)
             if (tinyi_net_wants(&net->stage[i], k, &w) && !w.optional && !net->stage[i].layer.w[k].data)
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tensor %s.%s is missing", name, net->stage[i].name, w.name);
+                st =
+                    tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tensor %s.%s is missing", name, net->stage[i].name, w.name);
     tiny_free(ctx, f);
     if (st) tgnn_net_free(ctx, net);
     else *out = net;
@@ -218,7 +234,11 @@ TINY_API tiny_status tgnn_net_read(tiny_ctx *ctx, const char *path, tgnn_net **o
 
 /* ---- drawn */
 
-static int tinyi_net_is_eps(const tgnn_stage *s, int k) { return s->kind == TGNN_STAGE_CONV && (s->layer.kind == TGNN_LAYER_GIN || s->layer.kind == TGNN_LAYER_GINE) && k == 4; }
+static int tinyi_net_is_eps(const tgnn_stage *s, int k)
+{
+    return s->kind == TGNN_STAGE_CONV && (s->layer.kind == TGNN_LAYER_GIN || s->layer.kind == TGNN_LAYER_GINE) &&
+           k == 4;
+}
 
 TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed)
 {
@@ -232,7 +252,9 @@ TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed)
         for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++) {
             tiny_tensor *w = &net->stage[i].layer.w[k], part;
             if (!w->data) continue;
-            if (w->rank < 2) st = tiny_init_constant(ctx, w, tinyi_net_is_eps(&net->stage[i], k) ? (double)net->stage[i].layer.eps : 0.0);
+            if (w->rank < 2)
+                st = tiny_init_constant(ctx, w,
+                                        tinyi_net_is_eps(&net->stage[i], k) ? (double)net->stage[i].layer.eps : 0.0);
             else if (w->rank == 2) st = tiny_init_xavier(ctx, &rng, w);
             else
                 for (a = 0; !st && a < w->dim[0]; a++) {
@@ -243,14 +265,16 @@ TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed)
     return st;
 }
 
-TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed, tgnn_net **out)
+TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed,
+                                   tgnn_net **out)
 {
     tinyi_net_weight w;
     int i, k;
     tiny_status st = tinyi_net_begin(ctx, name, json, n_json, out);
     for (i = 0; !st && i < (*out)->n_stages; i++)
         for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++)
-            if (tinyi_net_wants(&(*out)->stage[i], k, &w)) st = tinyi_net_weight_room(ctx, &(*out)->stage[i].layer, k, &w);
+            if (tinyi_net_wants(&(*out)->stage[i], k, &w))
+                st = tinyi_net_weight_room(ctx, &(*out)->stage[i].layer, k, &w);
     if (!st) st = tgnn_net_draw(ctx, *out, seed);
     if (st && out) {
         tgnn_net_free(ctx, *out);
@@ -270,7 +294,10 @@ static void tinyi_net_say(tinyi_net_text *t, const char *key, const char *value,
     t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, quoted ? ", \"%s\": \"%s\"" : ", \"%s\": %s", key, value);
 }
 
-static void tinyi_net_say_whole(tinyi_net_text *t, const char *key, tiny_idx v) { t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, ", \"%s\": %td", key, v); }
+static void tinyi_net_say_whole(tinyi_net_text *t, const char *key, tiny_idx v)
+{
+    t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, ", \"%s\": %td", key, v);
+}
 
 static void tinyi_net_say_real(tinyi_net_text *t, const char *key, float v)
 {
@@ -289,9 +316,13 @@ TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *d, uint6
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!d || !out || d->n_in < 1 || d->n_out < 1 || d->hidden < 0 || d->heads < 0 || d->depth < 0 || d->depth > TGNN_NET_MOST - 2 || d->hidden > TGNN_NET_WIDTH || d->heads > 1024 ||
+    if (!d || !out || d->n_in < 1 || d->n_out < 1 || d->hidden < 0 || d->heads < 0 || d->depth < 0 ||
+        d->depth > TGNN_NET_MOST - 2 || d->hidden > TGNN_NET_WIDTH || d->heads > 1024 ||
         !(d->dropout >= 0.0f && d->dropout <= 0.999f))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: n_in and n_out are at least 1, hidden at most %td, heads 1024, depth %d, dropout 0 to 0.999, and nothing is below 0", TGNN_NET_WIDTH, TGNN_NET_MOST - 2);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "net: n_in and n_out are at least 1, hidden at most %td, heads 1024, depth %d, dropout 0 to "
+                          "0.999, and nothing is below 0",
+                          TGNN_NET_WIDTH, TGNN_NET_MOST - 2);
     elu = d->kind == TGNN_LAYER_GAT || d->kind == TGNN_LAYER_GATV2;
     attends = elu || d->kind == TGNN_LAYER_TRANSFORMER;
     if (!(attends || d->kind == TGNN_LAYER_GCN || d->kind == TGNN_LAYER_SAGE || d->kind == TGNN_LAYER_GIN))
@@ -302,10 +333,12 @@ TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *d, uint6
     t.room = 512 + (size_t)depth * TINYI_NET_STAGE_TEXT;
     t.at = (char *)tiny_alloc(ctx, t.room);
     if (!t.at) return tiny_ctx_status(ctx);
-    t.n = (size_t)snprintf(t.at, t.room, "{ \"format\": \"tgnn-net 1\", \"rows\": %s, \"layers\": [", d->rows ? "true" : "false");
+    t.n = (size_t)snprintf(t.at, t.room, "{ \"format\": \"tgnn-net 1\", \"rows\": %s, \"layers\": [",
+                           d->rows ? "true" : "false");
     for (k = 0, width = d->n_in; k < depth; k++) {
         const int last = !d->readout && k + 1 == depth;
-        t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "%s{ \"kind\": \"%s\", \"name\": \"conv%d\"", k ? ", " : "", tgnn_layer_name(d->kind), k + 1);
+        t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "%s{ \"kind\": \"%s\", \"name\": \"conv%d\"", k ? ", " : "",
+                                tgnn_layer_name(d->kind), k + 1);
         tinyi_net_say_whole(&t, "in", width);
         tinyi_net_say_whole(&t, "out", last ? d->n_out : hidden);
         if (attends) tinyi_net_say_whole(&t, "heads", last ? 1 : heads);
@@ -316,7 +349,9 @@ TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *d, uint6
         width = hidden * heads;
     }
     if (d->readout) {
-        t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, ", { \"kind\": \"readout\", \"all\": true }, { \"kind\": \"linear\", \"name\": \"lin\"");
+        t.n +=
+            (size_t)snprintf(t.at + t.n, t.room - t.n,
+                             ", { \"kind\": \"readout\", \"all\": true }, { \"kind\": \"linear\", \"name\": \"lin\"");
         tinyi_net_say_whole(&t, "out", d->n_out);
         tinyi_net_say_real(&t, "dropout", d->dropout);
         t.at[t.n++] = '}';
@@ -333,10 +368,13 @@ TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *d, uint6
 static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int first)
 {
     const tgnn_layer *l = &s->layer;
-    const int kind = s->kind == TGNN_STAGE_CONV ? (int)l->kind : -1, attends = kind == TGNN_LAYER_GAT || kind == TGNN_LAYER_GATV2 || kind == TGNN_LAYER_TRANSFORMER;
+    const int kind = s->kind == TGNN_STAGE_CONV ? (int)l->kind : -1,
+              attends = kind == TGNN_LAYER_GAT || kind == TGNN_LAYER_GATV2 || kind == TGNN_LAYER_TRANSFORMER;
     const int spread = kind == TGNN_LAYER_GCN || kind == TGNN_LAYER_SGC || kind == TGNN_LAYER_APPNP;
     t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, "%s    { \"kind\": \"%s\"", first ? "" : ",\n",
-                             kind >= 0 ? tgnn_layer_name(l->kind) : s->kind == TGNN_STAGE_LINEAR ? "linear" : "readout");
+                             kind >= 0                      ? tgnn_layer_name(l->kind)
+                             : s->kind == TGNN_STAGE_LINEAR ? "linear"
+                                                            : "readout");
     if (s->name[0]) tinyi_net_say(t, "name", s->name, 1);
     tinyi_net_say_whole(t, "in", s->n_in);
     if (kind != TGNN_LAYER_APPNP && s->kind != TGNN_STAGE_READOUT) tinyi_net_say_whole(t, "out", s->out);
@@ -345,7 +383,8 @@ static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int firs
     if (l->no_loops) tinyi_net_say(t, "add_self_loops", "false", 0);
     if (spread && l->weighted) tinyi_net_say(t, "edge_weight", "true", 0);
     if (l->slope != 0.0f) tinyi_net_say_real(t, "negative_slope", l->slope);
-    if (kind == TGNN_LAYER_SAGE || s->kind == TGNN_STAGE_READOUT) tinyi_net_say(t, "aggr", tinyi_net_aggr_name(s->aggr), 1);
+    if (kind == TGNN_LAYER_SAGE || s->kind == TGNN_STAGE_READOUT)
+        tinyi_net_say(t, "aggr", tinyi_net_aggr_name(s->aggr), 1);
     if (s->all) tinyi_net_say(t, "all", "true", 0);
     if (s->no_root) tinyi_net_say(t, "root_weight", "false", 0);
     if (l->normalize) tinyi_net_say(t, "normalize", "true", 0);
@@ -417,7 +456,8 @@ tiny_status tinyi_net_write_json(tiny_ctx *ctx, const char *path, const tgnn_net
     t.at = (char *)tiny_alloc(ctx, t.room);
     if (!t.at) return tiny_ctx_status(ctx);
     t.n = (size_t)snprintf(t.at, t.room, "{ \"format\": \"tgnn-net 1\",%s", net->rows ? "\n  \"rows\": true," : "");
-    if (net->quant) t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  \"quant\": \"%s\",", tinyi_net_quant_name(net->quant));
+    if (net->quant)
+        t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  \"quant\": \"%s\",", tinyi_net_quant_name(net->quant));
     t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  \"layers\": [\n");
     for (i = 0; i < net->n_stages; i++) tinyi_net_say_stage(&t, &net->stage[i], i == 0);
     t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  ] }\n");

@@ -8,12 +8,14 @@ TINYI_C_BEGIN
 #define TINYI_NET_QUANTS 9                  /* net->quant is 1 to this, or 0 */
 
 /* The description into a net that is all zero: stages with every width, no weights. */
-TINYI_FN tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json, size_t n_json, tgnn_net *net);
+TINYI_FN tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json, size_t n_json,
+                                        tgnn_net *net);
 TINYI_FN const char *tinyi_net_act_name(int act);
 TINYI_FN const char *tinyi_net_aggr_name(int aggr);
 TINYI_FN const char *tinyi_net_quant_name(int quant);
 
-/* room for a weight; path without its ending, and with another, one block of the context; a text that both have in a name of a tensor */
+/* room for a weight; path without its ending, and with another, one block of the context; a text that both have in a
+ * name of a tensor */
 TINYI_FN tiny_status tinyi_net_weight_room(tiny_ctx *ctx, tgnn_layer *l, int i, const tinyi_net_weight *w);
 TINYI_FN char *tinyi_net_path(tiny_ctx *ctx, const char *path, const char *ending);
 /* writes the description beside path */

@@ -1,11 +1,13 @@
 /* src/gnn/quant/a2q.c - learnt steps and bits: the quantizer, its gradient, the nearest group
- * Paper    Z. Zhu et al., "A2Q: Aggregation-Aware Quantization for Graph Neural Networks", ICLR 2023 (arXiv 2302.00193): eq. 1 (quantizer),
- *          the local gradient of section 3.2, the memory penalty of section 3.3, the Nearest Neighbour Strategy (algorithm 1).
- * Formula  see the head of a2q.h. Here z is the float nearest to |x| / a, and floor(z + 1/2) that of the float sum: a number within half
- *          a unit of the last place of a tie may go either way. Bits are rounded half up.
+ * Paper    Z. Zhu et al., "A2Q: Aggregation-Aware Quantization for Graph Neural Networks", ICLR 2023 (arXiv
+ *          2302.00193): eq. 1 (quantizer), the local gradient of section 3.2, the memory penalty of section 3.3, the
+ *          Nearest Neighbour Strategy (algorithm 1).
+ * Formula  see the head of a2q.h. Here z is the float nearest to |x| / a, and floor(z + 1/2) that of the float sum: a
+ *          number within half a unit of the last place of a tie may go either way. Bits are rounded half up.
  * Fast     rows on all threads. Steps of columns and of groups are summed by one, in the order of the rows.
- * Error    none: the same bits as the reference. Sums are in double, in the order of rows and columns, and rounded once.
- * Left out bits above 8 (the authors' program has no upper end): codes are bytes.                                                    */
+ * Error    none: the same bits as the reference. Sums are in double, in the order of rows and columns, and rounded
+ *          once.
+ * Left out bits above 8 (the authors' program has no upper end): codes are bytes. */
 #include <string.h>
 #include "gnn/ops.h"
 #include "gnn/quant/a2q.h"
@@ -36,10 +38,13 @@ TINY_API tiny_status tgnn_a2q_check(tiny_ctx *ctx, const char *what, const float
     if (st) return st;
     if (!what) what = "A2Q";
     for (i = 0; step && i < n; i++)
-        if (!(step[i] - step[i] == 0.0f) || step[i] == 0.0f) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: step %td is %g; it must be finite and not 0", what, i, (double)step[i]);
+        if (!(step[i] - step[i] == 0.0f) || step[i] == 0.0f)
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: step %td is %g; it must be finite and not 0", what, i,
+                              (double)step[i]);
     for (i = 0; bits && i < n; i++)
         if (!((bits[i] >= 1.0f && bits[i] <= 8.0f) || (bits[i] <= -1.0f && bits[i] >= -8.0f)))
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: %g bits at %td; there are 1 to %d", what, (double)bits[i], i, TGNN_A2Q_BITS);
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: %g bits at %td; there are 1 to %d", what, (double)bits[i], i,
+                              TGNN_A2Q_BITS);
     return TINY_OK;
 }
 
@@ -106,7 +111,10 @@ static tiny_idx tinyi_a2q_which(const tinyi_a2q_op *a, tiny_idx i, tiny_idx j)
 }
 
 TINY_REF_BEGIN
-static int tinyi_a2q_bits_of(const tinyi_a2q_op *a, tiny_idx k) { return a->bits ? tgnn_a2q_round(a->bits[k]) : TINYI_MIN(TINYI_MAX(a->p.bits, 1), TGNN_A2Q_BITS); }
+static int tinyi_a2q_bits_of(const tinyi_a2q_op *a, tiny_idx k)
+{
+    return a->bits ? tgnn_a2q_round(a->bits[k]) : TINYI_MIN(TINYI_MAX(a->p.bits, 1), TGNN_A2Q_BITS);
+}
 static float tinyi_a2q_sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
 
 static float tinyi_a2q_one(float x, float step, float limit)
@@ -122,7 +130,8 @@ static void tinyi_a2q_slopes(float x, float step, int bits, float limit, double 
 {
     const double s = (double)tinyi_a2q_sign(x);
     if (x != x) return;
-    if ((x < 0.0f ? -x : x) / step <= limit) *da += flow * ((double)tinyi_a2q_code(x, step, limit) * s - (double)x / (double)step);
+    if ((x < 0.0f ? -x : x) / step <= limit)
+        *da += flow * ((double)tinyi_a2q_code(x, step, limit) * s - (double)x / (double)step);
     else {
         *da += flow * s * (double)limit;
         *db += flow * s * (double)(1 << (bits - 1)) * TINYI_A2Q_LN2 * (double)step;
@@ -143,7 +152,10 @@ static void tinyi_a2q_ref(const tiny_op *op)
     for (i = 0; i < a.n; i++)
         for (j = 0; j < a.f; j++) {
             const tiny_idx k = tinyi_a2q_which(&a, i, j);
-            a.y[i * a.y_row + j * a.y_col] = k < 0 ? 0.0f : tinyi_a2q_one(a.x[i * a.x_row + j * a.x_col], tinyi_a2q_step(a.step[k]), (float)tgnn_a2q_limit(tinyi_a2q_bits_of(&a, k)));
+            a.y[i * a.y_row + j * a.y_col] =
+                k < 0 ? 0.0f
+                      : tinyi_a2q_one(a.x[i * a.x_row + j * a.x_col], tinyi_a2q_step(a.step[k]),
+                                      (float)tgnn_a2q_limit(tinyi_a2q_bits_of(&a, k)));
         }
 }
 
@@ -160,7 +172,8 @@ static void tinyi_a2q_back_ref(const tiny_op *op)
                 const float x = a.x[i * a.x_row + j * a.x_col];
                 if (tinyi_a2q_which(&a, i, j) != k) continue;
                 tinyi_a2q_slopes(x, step, bits, limit, tinyi_a2q_flow(&a, i, j, step, limit), &da, &db);
-                a.y[i * a.y_row + j * a.y_col] = (x < 0.0f ? -x : x) / step <= limit ? a.dy[i * a.dy_row + j * a.dy_col] : 0.0f;
+                a.y[i * a.y_row + j * a.y_col] =
+                    (x < 0.0f ? -x : x) / step <= limit ? a.dy[i * a.dy_row + j * a.dy_col] : 0.0f;
             }
         a.dstep[k * a.dstep_each] = (float)(a.step[k] < 0.0f ? -da : da);
         a.dbits[k * a.dbits_each] = (float)(a.bits && a.bits[k] < 0.0f ? -db : db);
@@ -180,7 +193,9 @@ static void tinyi_a2q_row_of(const tinyi_a2q_op *a, tiny_idx i)
     if (k < 0) {
         for (j = 0; j < a->f; j++) y[j * a->y_col] = 0.0f;
     } else if (a->p.by_column) {
-        for (j = 0; j < a->f; j++) y[j * a->y_col] = tinyi_a2q_one(x[j * a->x_col], tinyi_a2q_step(a->step[j]), (float)tgnn_a2q_limit(tinyi_a2q_bits_of(a, j)));
+        for (j = 0; j < a->f; j++)
+            y[j * a->y_col] = tinyi_a2q_one(x[j * a->x_col], tinyi_a2q_step(a->step[j]),
+                                            (float)tgnn_a2q_limit(tinyi_a2q_bits_of(a, j)));
     } else {
         const float step = tinyi_a2q_step(a->step[k]), limit = (float)tgnn_a2q_limit(tinyi_a2q_bits_of(a, k));
         for (j = 0; j < a->f; j++) y[j * a->y_col] = tinyi_a2q_one(x[j * a->x_col], step, limit);
@@ -262,28 +277,43 @@ static void tinyi_a2q_back_work(const tiny_op *op, int n_threads, size_t *shared
 
 static tiny_status tinyi_a2q_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
-    const tiny_tensor *x = op->in[TINYI_A2Q_X], *step = op->in[TINYI_A2Q_STEPS], *bits = op->in[TINYI_A2Q_BIT], *index = op->in[TINYI_A2Q_INDEX], *dy = op->in[TINYI_A2Q_DY];
+    const tiny_tensor *x = op->in[TINYI_A2Q_X], *step = op->in[TINYI_A2Q_STEPS], *bits = op->in[TINYI_A2Q_BIT],
+                      *index = op->in[TINYI_A2Q_INDEX], *dy = op->in[TINYI_A2Q_DY];
     const tgnn_a2q_params *p = (const tgnn_a2q_params *)op->params;
     const int by_column = p && p->by_column;
     char text[96], text2[96];
     tiny_idx i;
-    if (x->dtype != TINY_F32 || x->rank != 2) return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: x is %s, it must have 2 axes of f32", tinyi_shape_text(x, text));
-    if (step->dtype != TINY_F32 || step->rank != 1 || !tiny_tensor_is_dense(step) || (!index && step->dim[0] != x->dim[by_column ? 1 : 0]) || (index && step->dim[0] < 1))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: step is %s for x %s; it must be dense f32, one for each %s", tinyi_shape_text(step, text), tinyi_shape_text(x, text2),
-                          index ? "group" : by_column ? "column" : "row");
-    if (bits && (bits->dtype != TINY_F32 || bits->rank != 1 || !tiny_tensor_is_dense(bits) || bits->dim[0] != step->dim[0]))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: bits are %s, there are %td steps", tinyi_shape_text(bits, text), step->dim[0]);
-    if (!bits && (!p || p->bits < 1 || p->bits > TGNN_A2Q_BITS)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: %d bits; there are 1 to %d", p ? p->bits : 0, TGNN_A2Q_BITS);
-    if (index && (by_column || index->dtype != TINY_I32 || index->rank != 1 || !tiny_tensor_is_dense(index) || index->dim[0] != x->dim[0]))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: the index is %s; it must be dense i32, one for each of %td rows, and never goes with columns", tinyi_shape_text(index, text), x->dim[0]);
+    if (x->dtype != TINY_F32 || x->rank != 2)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: x is %s, it must have 2 axes of f32", tinyi_shape_text(x, text));
+    if (step->dtype != TINY_F32 || step->rank != 1 || !tiny_tensor_is_dense(step) ||
+        (!index && step->dim[0] != x->dim[by_column ? 1 : 0]) || (index && step->dim[0] < 1))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: step is %s for x %s; it must be dense f32, one for each %s",
+                          tinyi_shape_text(step, text), tinyi_shape_text(x, text2),
+                          index       ? "group"
+                          : by_column ? "column"
+                                      : "row");
+    if (bits &&
+        (bits->dtype != TINY_F32 || bits->rank != 1 || !tiny_tensor_is_dense(bits) || bits->dim[0] != step->dim[0]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: bits are %s, there are %td steps", tinyi_shape_text(bits, text),
+                          step->dim[0]);
+    if (!bits && (!p || p->bits < 1 || p->bits > TGNN_A2Q_BITS))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: %d bits; there are 1 to %d", p ? p->bits : 0, TGNN_A2Q_BITS);
+    if (index && (by_column || index->dtype != TINY_I32 || index->rank != 1 || !tiny_tensor_is_dense(index) ||
+                  index->dim[0] != x->dim[0]))
+        return tinyi_fail(
+            ctx, TINY_E_SHAPE,
+            "a2q: the index is %s; it must be dense i32, one for each of %td rows, and never goes with columns",
+            tinyi_shape_text(index, text), x->dim[0]);
     /* neither the reference nor an accelerator has a way to refuse: the index is looked at before */
     if (index && index->data && op->out[0] && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel))
         for (i = 0; i < index->dim[0]; i++)
-            if (!tinyi_a2q_group(((const int32_t *)index->data)[i], step->dim[0])) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s", tinyi_a2q_no_group);
+            if (!tinyi_a2q_group(((const int32_t *)index->data)[i], step->dim[0]))
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s", tinyi_a2q_no_group);
     tinyi_want(&want[0], TINY_F32, 2, x->dim);
     if (!dy) return TINY_OK;
     if (dy->dtype != TINY_F32 || dy->rank != 2 || dy->dim[0] != x->dim[0] || dy->dim[1] != x->dim[1])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: the gradient is %s, x is %s", tinyi_shape_text(dy, text), tinyi_shape_text(x, text2));
+        return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: the gradient is %s, x is %s", tinyi_shape_text(dy, text),
+                          tinyi_shape_text(x, text2));
     tinyi_want(&want[1], TINY_F32, 1, step->dim);
     tinyi_want(&want[2], TINY_F32, 1, step->dim);
     return TINY_OK;
@@ -300,7 +330,8 @@ static void tinyi_a2q_case_fill(tiny_case *c, int i_input, void *data)
 {
     tiny_idx i;
     for (i = 0; i < c->in[i_input].dim[0]; i++)
-        if (i_input == TINYI_A2Q_STEPS) ((float *)data)[i] = (tiny_case_pick(c, 4) ? 0.02f : -0.2f) * (0.2f + tiny_rng_uniform(&c->rng));
+        if (i_input == TINYI_A2Q_STEPS)
+            ((float *)data)[i] = (tiny_case_pick(c, 4) ? 0.02f : -0.2f) * (0.2f + tiny_rng_uniform(&c->rng));
         else ((float *)data)[i] = (tiny_case_pick(c, 5) ? 9.0f : -8.0f) * tiny_rng_uniform(&c->rng);
 }
 
@@ -330,11 +361,12 @@ static void tinyi_a2q_cases(tiny_case *c)
 }
 
 static const short tinyi_a2q_kernels[] = { -1 };
-static const tiny_op_row tinyi_row_a2q_back = TINYI_ROW_OF("a2q_back", TGNN_OP_A2Q_BACK, TAKES(5, 2), GIVES(3),
-    PARAMS(tgnn_a2q_params), FLAGS(TINY_OP_LOOSE),
-    SHAPE(tinyi_a2q_shape), REFERENCE(tinyi_a2q_back_ref), FAST(tinyi_a2q_back_fast, tinyi_a2q_back_work), COST(tinyi_a2q_cost), CASES(tinyi_a2q_cases),
-    BOUND(TINY_BOUND_EXACT, 0.0, 0.0), TERMS(NULL), GRADIENT(NULL), KERNELS(tinyi_a2q_kernels),
-    SAYS("the gradient of a2q: straight through for x, local or of the task for steps and bits"));
+static const tiny_op_row tinyi_row_a2q_back =
+    TINYI_ROW_OF("a2q_back", TGNN_OP_A2Q_BACK, TAKES(5, 2), GIVES(3), PARAMS(tgnn_a2q_params), FLAGS(TINY_OP_LOOSE),
+                 SHAPE(tinyi_a2q_shape), REFERENCE(tinyi_a2q_back_ref), FAST(tinyi_a2q_back_fast, tinyi_a2q_back_work),
+                 COST(tinyi_a2q_cost), CASES(tinyi_a2q_cases), BOUND(TINY_BOUND_EXACT, 0.0, 0.0), TERMS(NULL),
+                 GRADIENT(NULL), KERNELS(tinyi_a2q_kernels),
+                 SAYS("the gradient of a2q: straight through for x, local or of the task for steps and bits"));
 
 static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
 {
@@ -358,16 +390,16 @@ static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
     return st;
 }
 
-static const tiny_op_row tinyi_row_a2q = TINYI_ROW_OF("a2q", TGNN_OP_A2Q, TAKES(4, 2), GIVES(1),
-    PARAMS(tgnn_a2q_params), FLAGS(TINY_OP_LOOSE),
-    SHAPE(tinyi_a2q_shape), REFERENCE(tinyi_a2q_ref), FAST(tinyi_a2q_fast, NULL), COST(tinyi_a2q_cost), CASES(tinyi_a2q_cases),
+static const tiny_op_row tinyi_row_a2q = TINYI_ROW_OF(
+    "a2q", TGNN_OP_A2Q, TAKES(4, 2), GIVES(1), PARAMS(tgnn_a2q_params), FLAGS(TINY_OP_LOOSE), SHAPE(tinyi_a2q_shape),
+    REFERENCE(tinyi_a2q_ref), FAST(tinyi_a2q_fast, NULL), COST(tinyi_a2q_cost), CASES(tinyi_a2q_cases),
     BOUND(TINY_BOUND_EXACT, 0.0, 0.0), TERMS(NULL), GRADIENT(tinyi_a2q_grad), KERNELS(tinyi_a2q_kernels),
     SAYS("xq = a sign(x) floor(min(|x| / a, 2^(b - 1) - 1) + 1/2), a and b of each row, column or group"));
 TINY_API const tiny_op_row *tgnn_a2q_row(void) { return &tinyi_row_a2q; }
 TINY_API const tiny_op_row *tgnn_a2q_back_row(void) { return &tinyi_row_a2q_back; }
 
-TINY_API tiny_status tgnn_a2q(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *step, const tiny_tensor *bits, const tiny_tensor *index, const tgnn_a2q_params *params,
-                              const tiny_tensor *xq)
+TINY_API tiny_status tgnn_a2q(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *step, const tiny_tensor *bits,
+                              const tiny_tensor *index, const tgnn_a2q_params *params, const tiny_tensor *xq)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
@@ -385,7 +417,8 @@ TINY_API tiny_status tgnn_a2q(tiny_ctx *ctx, const tiny_tensor *x, const tiny_te
 /* ---- groups */
 
 /* room: 2 n words */
-void tinyi_nearest_fill(tgnn_nearest *to, const float *step, const float *bits, tiny_idx n, int published, uint64_t *room)
+void tinyi_nearest_fill(tgnn_nearest *to, const float *step, const float *bits, tiny_idx n, int published,
+                        uint64_t *room)
 {
     tiny_idx k;
     to->n = n;
@@ -406,14 +439,17 @@ void tinyi_nearest_fill(tgnn_nearest *to, const float *step, const float *bits, 
     }
 }
 
-TINY_API tiny_status tgnn_nearest_make(tiny_ctx *ctx, const float *step, const float *bits, tiny_idx n, int published, tgnn_nearest *out)
+TINY_API tiny_status tgnn_nearest_make(tiny_ctx *ctx, const float *step, const float *bits, tiny_idx n, int published,
+                                       tgnn_nearest *out)
 {
     uint64_t *room;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out || !step || !bits) return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are no steps, no bits, or no place for the groups");
+    if (!out || !step || !bits)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are no steps, no bits, or no place for the groups");
     memset(out, 0, sizeof *out);
-    if (n < 1 || n > 0x7fffffff) return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are %td; at least one is wanted", n);
+    if (n < 1 || n > 0x7fffffff)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are %td; at least one is wanted", n);
     st = tgnn_a2q_check(ctx, "groups", step, bits, n);
     if (st) return st;
     room = (uint64_t *)tinyi_alloc(ctx, (size_t)n, 2 * sizeof *room);
@@ -438,7 +474,8 @@ TINY_API void tgnn_nearest_free(tiny_ctx *ctx, tgnn_nearest *g)
 TINY_REF_BEGIN
 TINY_API int32_t tgnn_nearest_find(const tgnn_nearest *g, float largest)
 {
-    tiny_idx low = 0, high = g ? g->m - 1 : 0;          /* the answer is the first limit that is not below, or the one before it */
+    /* the answer is the first limit that is not below, or the one before it */
+    tiny_idx low = 0, high = g ? g->m - 1 : 0;
     double above, below;
     if (high < 0 || !g || !g->limit || !g->group) return -1;
     while (low < high) {
@@ -472,7 +509,8 @@ TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *g, c
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g || g->m < 1 || !x || !group || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: groups, x of two axes of f32, and a place for its groups are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "groups: groups, x of two axes of f32, and a place for its groups are needed");
     for (i = 0; i < x->dim[0]; i++) group[i] = tgnn_nearest_find(g, tinyi_nearest_largest(x, i));
     return TINY_OK;
 }

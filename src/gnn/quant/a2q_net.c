@@ -1,10 +1,13 @@
 /* src/gnn/quant/a2q_net.c - steps and bits of a net as parameters of its training
- * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), sections 3.1 to 3.3; the settings are those of the authors' program for a GCN on Cora.
- * Method   The quantizers are operations on the tape of the pass. After the way back the penalty adds its slope to the bits,
+ * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), sections 3.1 to 3.3; the settings are those of the authors' program
+ *          for a GCN on Cora.
+ * Method   The quantizers are operations on the tape of the pass. After the way back the penalty adds its slope to the
+ *          bits,
  *              d/db lambda max(0, M - T)^2 = 2 lambda (M - T) f / 8192 for each row,
- *          Adam takes its step, and bits are brought back into 1 .. 8: a b that fell through 0 would come up again on the other side.
+ *          Adam takes its step, and bits are brought back into 1 .. 8: a b that fell through 0 would come up again on
+ *          the other side.
  *          With groups M is that of the rows of the step, and T the same share of it: so many bits a number.
- * Left out features of edges, attention; batch norms (they would have to be folded into steps).                                  */
+ * Left out features of edges, attention; batch norms (they would have to be folded into steps). */
 #include <string.h>
 #include "gnn/ops.h"
 #include "gnn/quant/a2q_net.h"
@@ -17,7 +20,10 @@
 
 /* ---- what there is to quantize */
 
-static int tinyi_a2q_is(const tgnn_stage *s, tgnn_layer_kind kind) { return s->kind == TGNN_STAGE_CONV && s->layer.kind == kind; }
+static int tinyi_a2q_is(const tgnn_stage *s, tgnn_layer_kind kind)
+{
+    return s->kind == TGNN_STAGE_CONV && s->layer.kind == kind;
+}
 
 tiny_status tinyi_a2q_maps(tiny_ctx *ctx, const tgnn_net *net, int raw, int positive, tgnn_a2q_net *q)
 {
@@ -31,8 +37,11 @@ tiny_status tinyi_a2q_maps(tiny_ctx *ctx, const tgnn_net *net, int raw, int posi
             continue;
         }
         if (s->kind == TGNN_STAGE_CONV && (!(gin || tinyi_a2q_is(s, TGNN_LAYER_GCN)) || s->layer.weighted))
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "a2q: layer %d (%s) is %s%s; gcn and gin without weights of edges, linear layers and readouts are quantized", i + 1, s->name,
-                              tgnn_layer_name(s->layer.kind), s->layer.weighted ? " with edge_weight" : "");
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                              "a2q: layer %d (%s) is %s%s; gcn and gin without weights of edges, linear layers and "
+                              "readouts are quantized",
+                              i + 1, s->name, tgnn_layer_name(s->layer.kind),
+                              s->layer.weighted ? " with edge_weight" : "");
         for (k = 0; k <= gin; k++) {
             tgnn_a2q_map *m = &q->map[q->n_maps++];
             memset(m, 0, sizeof *m);
@@ -50,7 +59,10 @@ tiny_status tinyi_a2q_maps(tiny_ctx *ctx, const tgnn_net *net, int raw, int posi
 }
 
 /* whether the product of a map is summed along edges */
-static int tinyi_a2q_summed(const tgnn_net *net, const tgnn_a2q_map *m) { return net->stage[m->stage].kind == TGNN_STAGE_CONV && !m->weight; }
+static int tinyi_a2q_summed(const tgnn_net *net, const tgnn_a2q_map *m)
+{
+    return net->stage[m->stage].kind == TGNN_STAGE_CONV && !m->weight;
+}
 
 tiny_status tinyi_a2q_room(tiny_ctx *ctx, const tgnn_net *net, tgnn_a2q_net *q, tiny_idx n_steps)
 {
@@ -105,10 +117,14 @@ int tinyi_a2q_raw(const tiny_tensor *x, float *factor, int *positive)
 void tinyi_a2q_degrees(const tiny_sparse *g, float *root)
 {
     tiny_idx i;
-    for (i = 0; i < g->n_rows; i++) root[i] = g->offset[i + 1] > g->offset[i] ? (float)(1.0 / tinyi_sqrt64((double)(g->offset[i + 1] - g->offset[i]))) : 0.0f;
+    for (i = 0; i < g->n_rows; i++)
+        root[i] = g->offset[i + 1] > g->offset[i]
+                      ? (float)(1.0 / tinyi_sqrt64((double)(g->offset[i + 1] - g->offset[i])))
+                      : 0.0f;
 }
 
-/* a step for each output so that most weights are in range: twice their mean over sqrt(7) (S. Esser et al., LSQ, arXiv 1902.08153) */
+/* a step for each output so that most weights are in range: twice their mean over sqrt(7) (S. Esser et al., LSQ, arXiv
+ * 1902.08153) */
 static void tinyi_a2q_start(const tgnn_a2q_map *m, const tiny_tensor *w)
 {
     tiny_idx i, j;
@@ -134,7 +150,8 @@ static void tinyi_a2q_draw(tiny_rng *rng, float *to, tiny_idx n, float mean, flo
 }
 TINY_REF_END
 
-TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_desc *desc, const tiny_tensor *x, tgnn_a2q_net **out)
+TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_desc *desc,
+                                       const tiny_tensor *x, tgnn_a2q_net **out)
 {
     tgnn_a2q_desc none;
     tgnn_a2q_net *q;
@@ -146,14 +163,22 @@ TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const
     if (st) return st;
     memset(&none, 0, sizeof none);
     if (!desc) desc = &none;
-    if (!net || !x || !out || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || x->dim[1] != net->n_in || net->n_in < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: a net, its features (nodes, %td) f32, and a place for the steps are needed", net ? net->n_in : 0);
-    if (!(desc->bits >= 0.0 && desc->bits <= 8.0) || !(desc->kilobytes >= 0.0 && desc->kilobytes < 1e12) || !(desc->lambda > -1e12 && desc->lambda < 1e12) ||
-        !(desc->first_bits >= 0.0 && desc->first_bits <= 8.0) || desc->groups < 0 || desc->groups > 1 << 24 || desc->uniform < 0 || desc->uniform > 7)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: %g bits, %g kilobytes, lambda %g, %g bits at first, %td groups, %d bits for all: bits are 0 to 8, of all 1 to 7, groups at most 2^24",
+    if (!net || !x || !out || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || x->dim[1] != net->n_in ||
+        net->n_in < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "a2q: a net, its features (nodes, %td) f32, and a place for the steps are needed",
+                          net ? net->n_in : 0);
+    if (!(desc->bits >= 0.0 && desc->bits <= 8.0) || !(desc->kilobytes >= 0.0 && desc->kilobytes < 1e12) ||
+        !(desc->lambda > -1e12 && desc->lambda < 1e12) || !(desc->first_bits >= 0.0 && desc->first_bits <= 8.0) ||
+        desc->groups < 0 || desc->groups > 1 << 24 || desc->uniform < 0 || desc->uniform > 7)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "a2q: %g bits, %g kilobytes, lambda %g, %g bits at first, %td groups, %d bits for all: bits "
+                          "are 0 to 8, of all 1 to 7, groups at most 2^24",
                           desc->bits, desc->kilobytes, desc->lambda, desc->first_bits, desc->groups, desc->uniform);
-    if (!(desc->lr_bits >= 0.0 && desc->lr_bits < 1e6 && desc->lr_step >= 0.0 && desc->lr_step < 1e6 && desc->lr_weight >= 0.0 && desc->lr_weight < 1e6 && desc->lr_sum >= 0.0 && desc->lr_sum < 1e6))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: lr %g, %g, %g, %g: none may be below 0", desc->lr_bits, desc->lr_step, desc->lr_weight, desc->lr_sum);
+    if (!(desc->lr_bits >= 0.0 && desc->lr_bits < 1e6 && desc->lr_step >= 0.0 && desc->lr_step < 1e6 &&
+          desc->lr_weight >= 0.0 && desc->lr_weight < 1e6 && desc->lr_sum >= 0.0 && desc->lr_sum < 1e6))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: lr %g, %g, %g, %g: none may be below 0", desc->lr_bits,
+                          desc->lr_step, desc->lr_weight, desc->lr_sum);
     q = (tgnn_a2q_net *)tiny_alloc(ctx, sizeof *q);
     if (!q) return tiny_ctx_status(ctx);
     memset(q, 0, sizeof *q);
@@ -169,7 +194,10 @@ TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const
     rng = tiny_rng_make(desc->seed, 0x613271);
     for (i = 0; !st && i < q->n_maps; i++) {
         tgnn_a2q_map *m = &q->map[i];
-        const double first = desc->uniform ? (double)(desc->uniform + m->positive) : desc->first_bits > 0.0 ? desc->first_bits : m->positive ? 5.0 : 4.0;
+        const double first = desc->uniform            ? (double)(desc->uniform + m->positive)
+                             : desc->first_bits > 0.0 ? desc->first_bits
+                             : m->positive            ? 5.0
+                                                      : 4.0;
         if (desc->groups && !desc->uniform) tinyi_a2q_draw(&rng, m->step, m->n_steps, 0.1f, 0.2f);
         else tinyi_a2q_draw(&rng, m->step, m->n_steps, 0.01f, 0.01f);
         for (k = 0; k < m->n_steps; k++) m->bits[k] = (float)first;
@@ -186,14 +214,19 @@ tiny_status tinyi_a2q_fits(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_ne
 {
     int i, k, used = 0;
     for (i = 0; i < q->n_maps; i++) {
-        const tiny_tensor *w = q->map[i].stage < net->n_stages ? &net->stage[q->map[i].stage].layer.w[q->map[i].weight] : NULL;
-        if (!w || !w->data || w->rank != 2 || w->dim[0] != q->map[i].n_out || w->dim[1] != q->map[i].n_in || !tiny_tensor_is_dense(w) ||
-            (q->map[i].sum_step != NULL) != tinyi_a2q_summed(net, &q->map[i]))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: product %d is not one of this net: the steps were made for another", i + 1);
+        const tiny_tensor *w =
+            q->map[i].stage < net->n_stages ? &net->stage[q->map[i].stage].layer.w[q->map[i].weight] : NULL;
+        if (!w || !w->data || w->rank != 2 || w->dim[0] != q->map[i].n_out || w->dim[1] != q->map[i].n_in ||
+            !tiny_tensor_is_dense(w) || (q->map[i].sum_step != NULL) != tinyi_a2q_summed(net, &q->map[i]))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "a2q: product %d is not one of this net: the steps were made for another", i + 1);
     }
     for (i = 0; i < net->n_stages; i++)
-        for (k = 0; k < 3; k += 2) used += k == 0 ? net->stage[i].kind != TGNN_STAGE_READOUT : tinyi_a2q_is(&net->stage[i], TGNN_LAYER_GIN);
-    if (used != q->n_maps) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: the net has %d products, the steps were made for %d", used, q->n_maps);
+        for (k = 0; k < 3; k += 2)
+            used += k == 0 ? net->stage[i].kind != TGNN_STAGE_READOUT : tinyi_a2q_is(&net->stage[i], TGNN_LAYER_GIN);
+    if (used != q->n_maps)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: the net has %d products, the steps were made for %d", used,
+                          q->n_maps);
     return TINY_OK;
 }
 
@@ -209,7 +242,8 @@ TINY_API void tgnn_a2q_net_close(tiny_ctx *ctx, tgnn_a2q_net *q)
 tiny_status tinyi_a2q_matrix(tiny_ctx *ctx, tiny_idx rows, tiny_idx cols, tiny_tensor *t)
 {
     size_t n;
-    if (!tinyi_size_mul((size_t)rows, (size_t)cols, &n)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "a2q: %td x %td numbers", rows, cols);
+    if (!tinyi_size_mul((size_t)rows, (size_t)cols, &n))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "a2q: %td x %td numbers", rows, cols);
     *t = tiny_tensor_2d(tinyi_alloc(ctx, n, sizeof(float)), TINY_F32, rows, cols);
     return t->data ? TINY_OK : tiny_ctx_status(ctx);
 }
@@ -221,7 +255,9 @@ static tiny_status tinyi_a2q_run_product(tinyi_a2q_run *r, int i, const tiny_ten
 {
     const tgnn_a2q_map *m = &r->q->map[i];
     const tiny_tensor *w = &r->net->stage[m->stage].layer.w[m->weight];
-    const tiny_tensor step = tiny_tensor_1d(m->step, TINY_F32, m->n_steps), bits = tiny_tensor_1d(m->bits, TINY_F32, m->n_steps), scale = tiny_tensor_1d(m->weight_step, TINY_F32, m->n_out);
+    const tiny_tensor step = tiny_tensor_1d(m->step, TINY_F32, m->n_steps),
+                      bits = tiny_tensor_1d(m->bits, TINY_F32, m->n_steps),
+                      scale = tiny_tensor_1d(m->weight_step, TINY_F32, m->n_out);
     tiny_tensor xq = *x, wq, index, turned;
     tgnn_nearest nearest;
     tgnn_a2q_params p;
@@ -232,7 +268,8 @@ static tiny_status tinyi_a2q_run_product(tinyi_a2q_run *r, int i, const tiny_ten
     st = tinyi_a2q_matrix(r->ctx, m->n_out, m->n_in, &wq);
     if (!st && !m->raw && !r->q->n_nodes) {
         group = tinyi_alloc(r->ctx, (size_t)x->dim[0], sizeof(int32_t));
-        st = group ? tgnn_nearest_make(r->ctx, m->step, m->bits, m->n_steps, r->q->desc.published, &nearest) : tiny_ctx_status(r->ctx);
+        st = group ? tgnn_nearest_make(r->ctx, m->step, m->bits, m->n_steps, r->q->desc.published, &nearest)
+                   : tiny_ctx_status(r->ctx);
         if (!st) st = tgnn_nearest_assign(r->ctx, &nearest, x, (int32_t *)group);
     }
     if (!st && !m->raw) {
@@ -253,10 +290,13 @@ static tiny_status tinyi_a2q_run_product(tinyi_a2q_run *r, int i, const tiny_ten
 }
 
 /* y = sums of quant(z) along the edges, without the bias; z is used up */
-static tiny_status tinyi_a2q_run_sum(tinyi_a2q_run *r, const tgnn_graph *g, const tgnn_stage *s, const tgnn_a2q_map *m, const tiny_tensor *z, const tiny_tensor *y)
+static tiny_status tinyi_a2q_run_sum(tinyi_a2q_run *r, const tgnn_graph *g, const tgnn_stage *s, const tgnn_a2q_map *m,
+                                     const tiny_tensor *z, const tiny_tensor *y)
 {
     const tiny_sparse *a = tgnn_graph_in(g);
-    const tiny_tensor offset = tiny_tensor_1d(a->offset, TINY_I64, a->n_rows + 1), col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n), step = tiny_tensor_1d(m->sum_step, TINY_F32, m->n_out);
+    const tiny_tensor offset = tiny_tensor_1d(a->offset, TINY_I64, a->n_rows + 1),
+                      col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n),
+                      step = tiny_tensor_1d(m->sum_step, TINY_F32, m->n_out);
     const tgnn_layer *l = &s->layer;
     tgnn_a2q_params p;
     tiny_tensor root, zq;
@@ -279,7 +319,8 @@ static tiny_status tinyi_a2q_run_sum(tinyi_a2q_run *r, const tgnn_graph *g, cons
     return st;
 }
 
-static tiny_status tinyi_a2q_run_stage(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *y)
+static tiny_status tinyi_a2q_run_stage(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x,
+                                       const tiny_tensor *y)
 {
     tinyi_a2q_run *r = (tinyi_a2q_run *)arg;
     const tgnn_stage *s = &r->net->stage[i];
@@ -311,7 +352,8 @@ static tiny_status tinyi_a2q_run_stage(void *arg, int i, const tgnn_graph *g, co
     return st;
 }
 
-TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before)
+TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q,
+                                      const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before)
 {
     tinyi_a2q_run r;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -338,7 +380,8 @@ typedef struct tinyi_a2q_learn {
     uint64_t *room;
 } tinyi_a2q_learn;
 
-static tiny_tensor tinyi_a2q_call(tinyi_pass_at *a, const tiny_tensor *x, float *step, tiny_idx n, float *bits, const tiny_tensor *index, const tgnn_a2q_params *p)
+static tiny_tensor tinyi_a2q_call(tinyi_pass_at *a, const tiny_tensor *x, float *step, tiny_idx n, float *bits,
+                                  const tiny_tensor *index, const tgnn_a2q_params *p)
 {
     const tiny_tensor s = tiny_tensor_1d(step, TINY_F32, n), b = tiny_tensor_1d(bits, TINY_F32, n);
     tiny_tensor out[TINY_OP_MAX_OUT];
@@ -458,7 +501,8 @@ static double tinyi_a2q_penalty(void *arg)
     for (i = 0; i < q->n_maps; i++) {
         const tgnn_a2q_map *map = &q->map[i];
         for (k = 0; k < map->n_steps; k++) {
-            const double stored = (double)(map->bits[k] < 0.0f ? -map->bits[k] : map->bits[k]) - (map->positive ? 1.0 : 0.0);
+            const double stored =
+                (double)(map->bits[k] < 0.0f ? -map->bits[k] : map->bits[k]) - (map->positive ? 1.0 : 0.0);
             m += stored * (double)map->n_in / 8192.0 * (q->n_nodes ? 1.0 : (double)l->count[i * q->desc.groups + k]);
         }
         if (!map->raw) target += q->desc.bits * (double)map->n_in * (double)l->rows[i] / 8192.0;
@@ -520,7 +564,10 @@ tiny_status tinyi_a2q_join(tgnn_a2q_net *q, tinyi_pass *p)
     int i;
     tiny_status st;
     for (i = 0; i < p->net->n_stages; i++)
-        if (p->norm[i][0].g.data) return tinyi_fail(p->ctx, TINY_E_UNSUPPORTED, "a2q: layer %d (%s): batch norms are not trained with quantization", i + 1, p->net->stage[i].name);
+        if (p->norm[i][0].g.data)
+            return tinyi_fail(p->ctx, TINY_E_UNSUPPORTED,
+                              "a2q: layer %d (%s): batch norms are not trained with quantization", i + 1,
+                              p->net->stage[i].name);
     st = tinyi_a2q_fits(p->ctx, p->net, q);
     if (st) return st;
     l = (tinyi_a2q_learn *)tiny_alloc(p->ctx, sizeof *l);

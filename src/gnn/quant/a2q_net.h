@@ -8,11 +8,12 @@
  *   tgnn_quant_make(ctx, net, q, &small);                  gnn/quant/quant.h: whole numbers only
  *   tgnn_a2q_net_close(ctx, q);
  *
- * What is quantized: the features that go into each product with weights, with a step and bits for each node or group (features of the
- * input that are 0 or one number a row are left alone: they are whole numbers already); the weights, 4 bits, a step for each output;
- * and what is summed along edges, 4 bits, a step for each column. gcn layers multiply row j by 1 / sqrt(degree) before that, and row i
- * after the sum, so that the sum is one of whole numbers; gin layers multiply before they sum, which is the same. Dropout comes after
- * quantization. Kinds of layers: gcn, gin, linear, readout; weights of edges count 1.                                              */
+ * What is quantized: the features that go into each product with weights, with a step and bits for each node or group
+ * (features of the input that are 0 or one number a row are left alone: they are whole numbers already); the weights, 4
+ * bits, a step for each output; and what is summed along edges, 4 bits, a step for each column. gcn layers multiply row
+ * j by 1 / sqrt(degree) before that, and row i after the sum, so that the sum is one of whole numbers; gin layers
+ * multiply before they sum, which is the same. Dropout comes after quantization. Kinds of layers: gcn, gin, linear,
+ * readout; weights of edges count 1. */
 #ifndef TINYI_GNN_A2Q_NET_H
 #define TINYI_GNN_A2Q_NET_H
 #include "gnn/layer/net.h"
@@ -22,17 +23,24 @@ TINYI_C_BEGIN
 #define TGNN_A2Q_MAPS (2 * TGNN_NET_MOST)
 #define TGNN_A2Q_WEIGHT_BITS 4
 
-typedef struct tgnn_a2q_desc {              /* all zero: the paper's settings for a GCN on Cora, but for the target and the steps of weights */
+/* all zero: the paper's settings for a GCN on Cora, but for the target and the steps of weights */
+typedef struct tgnn_a2q_desc {
     double bits;                            /* the target: of a stored feature on average, over all products; 0: 2 */
     double kilobytes;                       /* the target by memory instead; 0: by bits */
-    double lambda;                          /* of the penalty lambda max(0, M - target)^2, M in kilobytes; 0: 2.5; below 0: none */
+    /* of the penalty lambda max(0, M - target)^2, M in kilobytes; 0: 2.5; below 0: none */
+    double lambda;
     double first_bits;                      /* at the start; 0: 4, and 5 where features are not below 0 */
-    tiny_idx groups;                        /* steps for so many groups of rows, for graphs that come later; 0: for each node */
+    /* steps for so many groups of rows, for graphs that come later; 0: for each node */
+    tiny_idx groups;
     int published;                          /* groups are found as the authors' program finds them: see tgnn_nearest */
-    int uniform;                            /* one step and this many stored bits for all rows, which is what others do; 0: not */
-    int drawn;                              /* steps of weights start at |N(0.1, 0.2)| as the authors' do, not by the weights */
-    int task;                               /* steps and bits of features learn from the loss, as classes of graphs want it */
-    double lr_bits, lr_step, lr_weight, lr_sum;     /* 0: 0.1, 0.04 (features), 0.002 (weights; drawn: 0.02), 0.008 (sums) */
+    /* one step and this many stored bits for all rows, which is what others do; 0: not */
+    int uniform;
+    /* steps of weights start at |N(0.1, 0.2)| as the authors' do, not by the weights */
+    int drawn;
+    /* steps and bits of features learn from the loss, as classes of graphs want it */
+    int task;
+    /* 0: 0.1, 0.04 (features), 0.002 (weights; drawn: 0.02), 0.008 (sums) */
+    double lr_bits, lr_step, lr_weight, lr_sum;
     uint64_t seed;
 } tgnn_a2q_desc;
 
@@ -55,11 +63,14 @@ typedef struct tgnn_a2q_net {
 } tgnn_a2q_net;
 
 /* x (nodes, n_in): what the net will be trained on. */
-TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_desc *desc, const tiny_tensor *x, tgnn_a2q_net **out);
+TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_desc *desc,
+                                       const tiny_tensor *x, tgnn_a2q_net **out);
 TINY_API void tgnn_a2q_net_close(tiny_ctx *ctx, tgnn_a2q_net *q);      /* takes NULL */
 
-/* The net with everything quantized, in floats: what training judges, and what gnn/quant/quant.h must give in whole numbers. As tgnn_net_run. */
-TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
+/* The net with everything quantized, in floats: what training judges, and what gnn/quant/quant.h must give in whole
+ * numbers. As tgnn_net_run. */
+TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q,
+                                      const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
 
 /* ---- inside: what the bodies share ---- */
 
@@ -67,7 +78,8 @@ TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const 
 TINYI_FN tiny_status tinyi_a2q_maps(tiny_ctx *ctx, const tgnn_net *net, int raw, int positive, tgnn_a2q_net *q);
 /* The values of all maps in one block, n_steps for each that is not raw; cleared. */
 TINYI_FN tiny_status tinyi_a2q_room(tiny_ctx *ctx, const tgnn_net *net, tgnn_a2q_net *q, tiny_idx n_steps);
-/* Whether each row of x holds nothing but 0 and one number above it, which goes to factor (rows; may be NULL). positive: none is below 0. */
+/* Whether each row of x holds nothing but 0 and one number above it, which goes to factor (rows; may be NULL).
+ * positive: none is below 0. */
 TINYI_FN int tinyi_a2q_raw(const tiny_tensor *x, float *factor, int *positive);
 /* Whether the steps were made for this net. */
 TINYI_FN tiny_status tinyi_a2q_fits(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q);

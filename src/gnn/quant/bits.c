@@ -1,7 +1,8 @@
 /* src/gnn/quant/bits.c - numbers of a few bits, eight at a time
- * Method   Eight numbers of b bits are one word of 8 b bits. It is spread in three steps, halves, quarters, single numbers: each moves
- *          the upper part of every field to where the field of twice the width begins. Packing goes the same way back.
- * Cost     9 operations on a word for eight numbers, in plain C: no table, no branch, the same on every processor.              */
+ * Method   Eight numbers of b bits are one word of 8 b bits. It is spread in three steps, halves, quarters, single
+ *          numbers: each moves the upper part of every field to where the field of twice the width begins. Packing goes
+ *          the same way back.
+ * Cost     9 operations on a word for eight numbers, in plain C: no table, no branch, the same on every processor. */
 #include <string.h>
 #include "gnn/quant/bits.h"
 #include "core/target.h"
@@ -13,7 +14,8 @@ TINY_API size_t tgnn_bits_bytes(size_t n, int bits)
     return whole * (size_t)bits + (rest * (size_t)bits + 7) / 8;
 }
 
-/* masks of the lower parts of the fields at each step: 4 b bits of 64, 2 b of 32 twice, b of 16 four times; and b of 8 */
+/* masks of the lower parts of the fields at each step: 4 b bits of 64, 2 b of 32 twice, b of 16 four times; and b of
+ * 8 */
 typedef struct tinyi_bits_way { uint64_t four, two, one, each; int b; } tinyi_bits_way;
 
 TINYI_FORCE_INLINE tinyi_bits_way tinyi_bits_plan(int b)
@@ -63,13 +65,15 @@ TINYI_FORCE_INLINE void tinyi_bits_put(unsigned char *p, uint64_t v, size_t n)
 TINYI_FORCE_INLINE void tinyi_bits_pack_eights(unsigned char *to, const uint8_t *code, size_t n, int bits)
 {
     const tinyi_bits_way w = tinyi_bits_plan(bits);
-    for (; n >= 8; n -= 8, code += 8, to += bits) tinyi_bits_put(to, tinyi_bits_gather(&w, tinyi_bits_get(code, 8)), (size_t)bits);
+    for (; n >= 8; n -= 8, code += 8, to += bits)
+        tinyi_bits_put(to, tinyi_bits_gather(&w, tinyi_bits_get(code, 8)), (size_t)bits);
 }
 
 TINYI_FORCE_INLINE void tinyi_bits_unpack_eights(uint8_t *code, const unsigned char *from, size_t n, int bits)
 {
     const tinyi_bits_way w = tinyi_bits_plan(bits);
-    for (; n >= 8; n -= 8, code += 8, from += bits) tinyi_bits_put(code, tinyi_bits_spread(&w, tinyi_bits_get(from, (size_t)bits)), 8);
+    for (; n >= 8; n -= 8, code += 8, from += bits)
+        tinyi_bits_put(code, tinyi_bits_spread(&w, tinyi_bits_get(from, (size_t)bits)), 8);
 }
 
 #define TINYI_BITS_WIDTHS(W) W(1) W(2) W(3) W(4) W(5) W(6) W(7)
@@ -89,7 +93,9 @@ TINY_API void tgnn_bits_pack(unsigned char *to, const uint8_t *code, size_t n, i
     default: break;
     }
     w = tinyi_bits_plan(bits);
-    if (n % 8) tinyi_bits_put(to + n / 8 * (size_t)bits, tinyi_bits_gather(&w, tinyi_bits_get(code + n / 8 * 8, n % 8)), tgnn_bits_bytes(n % 8, bits));
+    if (n % 8)
+        tinyi_bits_put(to + n / 8 * (size_t)bits, tinyi_bits_gather(&w, tinyi_bits_get(code + n / 8 * 8, n % 8)),
+                       tgnn_bits_bytes(n % 8, bits));
 }
 
 TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t n, int bits)
@@ -111,5 +117,8 @@ TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t 
     default: break;
     }
     w = tinyi_bits_plan(bits);
-    if (n % 8) tinyi_bits_put(code + n / 8 * 8, tinyi_bits_spread(&w, tinyi_bits_get(from + n / 8 * (size_t)bits, tgnn_bits_bytes(n % 8, bits))), n % 8);
+    if (n % 8)
+        tinyi_bits_put(code + n / 8 * 8,
+                       tinyi_bits_spread(&w, tinyi_bits_get(from + n / 8 * (size_t)bits, tgnn_bits_bytes(n % 8, bits))),
+                       n % 8);
 }

@@ -1,12 +1,14 @@
 /* src/gnn/quant/nibble.simd.h - codes and sums of nibbles, compiled once per target
  *
- * 18 rows of nibbles up to 14 add up in bytes (252); a vector of bytes and 15 in each are the lower numbers, shifted the upper ones. The
- * byte sums then go to memory in the order of the features, and are added to 32 bits from there. */
+ * 18 rows of nibbles up to 14 add up in bytes (252); a vector of bytes and 15 in each are the lower numbers, shifted
+ * the upper ones. The byte sums then go to memory in the order of the features, and are added to 32 bits from there. */
 #define TINYI_NIBBLE_BYTES (4 * V_LANES)
 #define TINYI_NIBBLE_GROUPS (TINYI_NIBBLE_BYTES / 8)   /* of a vector; 0: it holds less than one */
 
-/* 16 numbers at a time: the store of a vector of 32-bit codes as bytes is a loop of constant length, which compilers know */
-TINYI_FORCE_INLINE int TINY_FN(tinyi_nibble_part)(uint8_t *code, const float *x, const float *step, size_t n, v_f32 all, v_f32 limit, v_f32 factor, int lift)
+/* 16 numbers at a time: the store of a vector of 32-bit codes as bytes is a loop of constant length, which compilers
+ * know */
+TINYI_FORCE_INLINE int TINY_FN(tinyi_nibble_part)(uint8_t *code, const float *x, const float *step, size_t n, v_f32 all,
+                                                  v_f32 limit, v_f32 factor, int lift)
 {
     int32_t t[16];
     size_t i;
@@ -14,7 +16,10 @@ TINYI_FORCE_INLINE int TINY_FN(tinyi_nibble_part)(uint8_t *code, const float *x,
     for (i = 0; i < n; i += V_LANES) {
         const size_t m = n - i < V_LANES ? n - i : V_LANES;
         const v_f32 v = v_mul(m < V_LANES ? v_load_n(x + i, m) : v_load(x + i), factor);
-        const v_f32 s = !step ? all : v_max(v_abs(m < V_LANES ? v_select(v_first(m), v_load_n(step + i, m), all) : v_load(step + i)), v_set(TGNN_A2Q_STEP));
+        const v_f32 s =
+            !step ? all
+                  : v_max(v_abs(m < V_LANES ? v_select(v_first(m), v_load_n(step + i, m), all) : v_load(step + i)),
+                          v_set(TGNN_A2Q_STEP));
         const v_f32 z = v_div(v_abs(v), s), q = v_trunc(v_add(v_min(z, limit), v_set(0.5f)));
         const v_i32 c = v_to_i32(q);
         if (vm_any(v_isnan(v))) bad |= TINYI_NIBBLE_NAN;
@@ -32,8 +37,10 @@ static int TINY_FN(tinyi_nibble_codes)(uint8_t *code, const float *x, size_t n, 
 {
     size_t i;
     int bad = 0;
-    for (i = 0; i + 16 <= n; i += 16) bad |= TINY_FN(tinyi_nibble_part)(code + i, x + i, NULL, 16, v_set(step), v_set(limit), v_set(1.0f), lift);
-    if (i < n) bad |= TINY_FN(tinyi_nibble_part)(code + i, x + i, NULL, n - i, v_set(step), v_set(limit), v_set(1.0f), lift);
+    for (i = 0; i + 16 <= n; i += 16)
+        bad |= TINY_FN(tinyi_nibble_part)(code + i, x + i, NULL, 16, v_set(step), v_set(limit), v_set(1.0f), lift);
+    if (i < n)
+        bad |= TINY_FN(tinyi_nibble_part)(code + i, x + i, NULL, n - i, v_set(step), v_set(limit), v_set(1.0f), lift);
     return bad;
 }
 
@@ -41,13 +48,16 @@ static int TINY_FN(tinyi_nibble_columns)(uint8_t *code, const float *x, const fl
 {
     size_t i;
     int bad = 0;
-    for (i = 0; i + 16 <= n; i += 16) bad |= TINY_FN(tinyi_nibble_part)(code + i, x + i, step + i, 16, v_set(1.0f), v_set(7.0f), v_set(factor), 7);
-    if (i < n) bad |= TINY_FN(tinyi_nibble_part)(code + i, x + i, step + i, n - i, v_set(1.0f), v_set(7.0f), v_set(factor), 7);
+    for (i = 0; i + 16 <= n; i += 16)
+        bad |= TINY_FN(tinyi_nibble_part)(code + i, x + i, step + i, 16, v_set(1.0f), v_set(7.0f), v_set(factor), 7);
+    if (i < n)
+        bad |= TINY_FN(tinyi_nibble_part)(code + i, x + i, step + i, n - i, v_set(1.0f), v_set(7.0f), v_set(factor), 7);
     return bad & TINYI_NIBBLE_NAN;
 }
 
 /* 8 bytes at a time: what is left of a row, and where a vector is shorter */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_nibble_group)(int32_t *sum, const unsigned char *table, size_t row_bytes, const int32_t *col, int64_t edges)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_nibble_group)(int32_t *sum, const unsigned char *table, size_t row_bytes,
+                                                    const int32_t *col, int64_t edges)
 {
     const uint64_t nibbles = UINT64_C(0x0f0f0f0f0f0f0f0f);
     unsigned char room[16];
@@ -66,7 +76,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_nibble_group)(int32_t *sum, const unsigned
     }
 }
 
-static void TINY_FN(tinyi_nibble_sums)(int32_t *sum, const unsigned char *table, size_t row_bytes, const int32_t *col, int64_t edges, size_t groups)
+static void TINY_FN(tinyi_nibble_sums)(int32_t *sum, const unsigned char *table, size_t row_bytes, const int32_t *col,
+                                       int64_t edges, size_t groups)
 {
     size_t g = 0;
     memset(sum, 0, groups * 16 * sizeof *sum);
@@ -89,14 +100,16 @@ static void TINY_FN(tinyi_nibble_sums)(int32_t *sum, const unsigned char *table,
                 memcpy(room + 16 * i, low_room + 8 * i, 8);
                 memcpy(room + 16 * i + 8, high_room + 8 * i, 8);
             }
-            for (i = 0; i < 2 * TINYI_NIBBLE_BYTES; i += V_LANES) vi_store(sum + 16 * g + i, vi_add(vi_load(sum + 16 * g + i), vi_load_u8(room + i)));
+            for (i = 0; i < 2 * TINYI_NIBBLE_BYTES; i += V_LANES)
+                vi_store(sum + 16 * g + i, vi_add(vi_load(sum + 16 * g + i), vi_load_u8(room + i)));
         }
     }
 #endif
     for (; g < groups; g++) TINY_FN(tinyi_nibble_group)(sum + 16 * g, table + 8 * g, row_bytes, col, edges);
 }
 
-static void TINY_FN(tinyi_nibble_finish)(float *y, const int32_t *sum, int32_t less, const float *step, const float *bias, size_t n, float factor)
+static void TINY_FN(tinyi_nibble_finish)(float *y, const int32_t *sum, int32_t less, const float *step,
+                                         const float *bias, size_t n, float factor)
 {
     const v_f32 f = v_set(factor), least = v_set(TGNN_A2Q_STEP);
     const v_i32 l = vi_set(less);
@@ -111,7 +124,10 @@ static void TINY_FN(tinyi_nibble_finish)(float *y, const int32_t *sum, int32_t l
     }
 }
 
-static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TARGET, TINY_FN(tinyi_nibble_codes), TINY_FN(tinyi_nibble_columns), TINY_FN(tinyi_nibble_sums), TINY_FN(tinyi_nibble_finish) };
+static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TARGET, TINY_FN(tinyi_nibble_codes),
+                                                                  TINY_FN(tinyi_nibble_columns),
+                                                                  TINY_FN(tinyi_nibble_sums),
+                                                                  TINY_FN(tinyi_nibble_finish) };
 TINYI_TABLE(tinyi_nibble_kernels, tinyi_nibble_kernels, TINY_FN(tinyi_nibble_table))
 #undef TINYI_NIBBLE_BYTES
 #undef TINYI_NIBBLE_GROUPS

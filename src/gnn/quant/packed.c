@@ -1,9 +1,11 @@
 /* src/gnn/quant/packed.c - packed rows, their product with bytes, and sums of nibbles
- * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1: X = diag(a) Xint, W = Wint diag(s), so XW is (Xint Wint) scaled by a_i s_j.
- * Method   Product: some thousand rows at a time are unpacked into bytes, which the house's int8 product takes with both scales. Sum: the
- *          numbers of 18 edges are added in bytes, then in 32 bits (gnn/quant/nibble.simd.h).
- * Cost     product: the packed bytes, once more as bytes in the cache; sum: f / 2 bytes an edge, a quarter of an operation a number.
- * Error    the sums are exact; each number is scaled by two factors, rounded after each.                                           */
+ * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1: X = diag(a) Xint, W = Wint diag(s), so XW is (Xint Wint)
+ *          scaled by a_i s_j.
+ * Method   Product: some thousand rows at a time are unpacked into bytes, which the house's int8 product takes with
+ *          both scales. Sum: the numbers of 18 edges are added in bytes, then in 32 bits (gnn/quant/nibble.simd.h).
+ * Cost     product: the packed bytes, once more as bytes in the cache; sum: f / 2 bytes an edge, a quarter of an
+ *          operation a number.
+ * Error    the sums are exact; each number is scaled by two factors, rounded after each. */
 #include <string.h>
 #include "gnn/quant/packed.h"
 #include "gnn/quant/bits.h"
@@ -20,13 +22,17 @@
 
 typedef struct tinyi_packed_block { tiny_idx from, n; int bits; size_t at; } tinyi_packed_block;
 
-static tiny_idx tinyi_packed_blocks(const tgnn_packed *p, int bits) { return (p->first[bits + 1] - p->first[bits] + TINYI_PACKED_EIGHT - 1) / TINYI_PACKED_EIGHT; }
+static tiny_idx tinyi_packed_blocks(const tgnn_packed *p, int bits)
+{
+    return (p->first[bits + 1] - p->first[bits] + TINYI_PACKED_EIGHT - 1) / TINYI_PACKED_EIGHT;
+}
 
 static tinyi_packed_block tinyi_packed_find(const tgnn_packed *p, tiny_idx block)
 {
     tinyi_packed_block b;
     b.bits = 1;
-    for (; b.bits < TGNN_A2Q_BITS && block >= tinyi_packed_blocks(p, b.bits); b.bits++) block -= tinyi_packed_blocks(p, b.bits);
+    for (; b.bits < TGNN_A2Q_BITS && block >= tinyi_packed_blocks(p, b.bits); b.bits++)
+        block -= tinyi_packed_blocks(p, b.bits);
     b.from = p->first[b.bits] + block * TINYI_PACKED_EIGHT;
     b.n = TINYI_MIN(TINYI_PACKED_EIGHT, p->first[b.bits + 1] - b.from);
     b.at = p->at[b.bits] + (size_t)block * (size_t)p->f * (size_t)(b.bits - p->positive);
@@ -70,7 +76,8 @@ static void tinyi_packing_run(tiny_team *team, void *arg)
     while (tiny_take(team, g->blocks, 8, &k, &k1))
         for (; k < k1; k++) {
             const tinyi_packed_block b = tinyi_packed_find(g->p, k);
-            const int limit = tgnn_a2q_limit(b.bits), refused = g->p->positive ? TINYI_NIBBLE_NAN | TINYI_NIBBLE_BELOW : TINYI_NIBBLE_NAN;
+            const int limit = tgnn_a2q_limit(b.bits),
+                      refused = g->p->positive ? TINYI_NIBBLE_NAN | TINYI_NIBBLE_BELOW : TINYI_NIBBLE_NAN;
             for (i = 0; i < b.n; i++) {
                 const tiny_idx row = (tiny_idx)g->p->order[b.from + i];
                 const float *x = (const float *)g->x->data + row * g->x->stride[0];
@@ -78,8 +85,12 @@ static void tinyi_packing_run(tiny_team *team, void *arg)
                     for (j = 0; j < f; j++) dense[j] = x[j * g->x->stride[1]];
                     x = dense;
                 }
-                if (kernels->codes(code + i * f, x, (size_t)f, g->p->step[row], (float)limit, g->p->positive ? 0 : limit) & refused) {
-                    tiny_team_fail(team, TINY_E_NUMERIC, g->p->positive ? "packed: a feature is NaN or below 0, where none should be below 0" : "packed: a feature is NaN");
+                if (kernels->codes(code + i * f, x, (size_t)f, g->p->step[row], (float)limit,
+                                   g->p->positive ? 0 : limit) &
+                    refused) {
+                    tiny_team_fail(team, TINY_E_NUMERIC,
+                                   g->p->positive ? "packed: a feature is NaN or below 0, where none should be below 0"
+                                                  : "packed: a feature is NaN");
                     return;
                 }
             }
@@ -88,7 +99,8 @@ static void tinyi_packing_run(tiny_team *team, void *arg)
 }
 
 /* bits, steps, the order, and where the streams begin */
-static tiny_status tinyi_packed_plan(tiny_ctx *ctx, const float *step, const float *bits, tiny_idx m, const int32_t *group, tgnn_packed *p)
+static tiny_status tinyi_packed_plan(tiny_ctx *ctx, const float *step, const float *bits, tiny_idx m,
+                                     const int32_t *group, tgnn_packed *p)
 {
     tiny_idx i, next[TGNN_A2Q_BITS + 2];
     size_t bytes = 0;
@@ -96,7 +108,8 @@ static tiny_status tinyi_packed_plan(tiny_ctx *ctx, const float *step, const flo
     memset(next, 0, sizeof next);
     for (i = 0; i < p->n; i++) {
         const tiny_idx k = group ? (tiny_idx)group[i] : i;
-        if (k < 0 || k >= m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "packed: row %td has the group %td, there are %td", i, k, m);
+        if (k < 0 || k >= m)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "packed: row %td has the group %td, there are %td", i, k, m);
         p->bits[i] = (uint8_t)tgnn_a2q_round(bits[k]);
         p->step[i] = tinyi_a2q_step(step[k]);
         next[p->bits[i] + 1]++;
@@ -107,7 +120,8 @@ static tiny_status tinyi_packed_plan(tiny_ctx *ctx, const float *step, const flo
         next[b + 1] += next[b];
         p->first[b] = next[b];
         p->at[b] = bytes;
-        if (!tinyi_size_mul(rows, (size_t)p->f, &numbers) || (all = tgnn_bits_bytes(numbers, b - p->positive)) == SIZE_MAX || !tinyi_size_add(bytes, all, &bytes))
+        if (!tinyi_size_mul(rows, (size_t)p->f, &numbers) ||
+            (all = tgnn_bits_bytes(numbers, b - p->positive)) == SIZE_MAX || !tinyi_size_add(bytes, all, &bytes))
             return tinyi_fail(ctx, TINY_E_OVERFLOW, "packed: %td rows of %td numbers", p->n, p->f);
         p->n_bits += (uint64_t)numbers * (uint64_t)(b - p->positive);
     }
@@ -117,15 +131,20 @@ static tiny_status tinyi_packed_plan(tiny_ctx *ctx, const float *step, const flo
     return TINY_OK;
 }
 
-TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const float *step, const float *bits, tiny_idx m, const int32_t *group, int positive, tgnn_packed *out)
+TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const float *step, const float *bits,
+                                      tiny_idx m, const int32_t *group, int positive, tgnn_packed *out)
 {
     tinyi_packing g;
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
     if (!x || !step || !bits || !out || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "packed: x of two axes of f32, steps, bits and a place for the rows are needed");
-    if (x->dim[1] < 1 || x->dim[0] > 0x7fffffff || x->dim[1] > 1 << 21) return tinyi_fail(ctx, TINY_E_SHAPE, "packed: %td rows of %td features; there must be 1 to 2^21, and below 2^31 rows", x->dim[0], x->dim[1]);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "packed: x of two axes of f32, steps, bits and a place for the rows are needed");
+    if (x->dim[1] < 1 || x->dim[0] > 0x7fffffff || x->dim[1] > 1 << 21)
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "packed: %td rows of %td features; there must be 1 to 2^21, and below 2^31 rows", x->dim[0],
+                          x->dim[1]);
     if (!group && m != x->dim[0]) return tinyi_fail(ctx, TINY_E_SHAPE, "packed: %td steps for %td rows", m, x->dim[0]);
     st = tgnn_a2q_check(ctx, "packed", step, bits, m);
     if (st) return st;
@@ -141,14 +160,24 @@ TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const
     g.p = out;
     g.x = x;
     g.blocks = tinyi_packed_all(out);
-    if (!st) st = tiny_parallel_loose(ctx, 0, 0, tinyi_packed_dense(out->f) + (size_t)out->f * sizeof(float), tinyi_packing_run, &g);
+    if (!st)
+        st = tiny_parallel_loose(ctx, 0, 0, tinyi_packed_dense(out->f) + (size_t)out->f * sizeof(float),
+                                 tinyi_packing_run, &g);
     if (st) tgnn_packed_free(ctx, out);
     return st;
 }
 
 /* ---- unpacking: rows in the order of their bits */
 
-typedef struct tinyi_unpacking { const tgnn_packed *p; tiny_idx k0, k1, from; int8_t *to; const tiny_tensor *y; const float *scale; int32_t *z; tiny_idx n_z; } tinyi_unpacking;
+typedef struct tinyi_unpacking {
+    const tgnn_packed *p;
+    tiny_idx k0, k1, from;
+    int8_t *to;
+    const tiny_tensor *y;
+    const float *scale;
+    int32_t *z;
+    tiny_idx n_z;
+} tinyi_unpacking;
 
 /* the block as signed bytes, b.n rows */
 static void tinyi_unpack_block(const tgnn_packed *p, const tinyi_packed_block *b, int8_t *to)
@@ -200,7 +229,8 @@ TINY_API tiny_status tgnn_packed_get(tiny_ctx *ctx, const tgnn_packed *p, const 
     tinyi_unpacking u;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!p || !y || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != p->n || y->dim[1] != p->f)
+    if (!p || !y || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) ||
+        y->dim[0] != p->n || y->dim[1] != p->f)
         return tinyi_fail(ctx, TINY_E_SHAPE, "packed: y must be %td x %td f32, dense", p ? p->n : 0, p ? p->f : 0);
     memset(&u, 0, sizeof u);
     u.p = p;
@@ -225,7 +255,8 @@ static void tinyi_packed_scatter(tiny_team *team, void *arg)
         }
 }
 
-TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *p, const tiny_tensor *w, const tiny_tensor *scale, const tiny_tensor *y)
+TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *p, const tiny_tensor *w,
+                                         const tiny_tensor *scale, const tiny_tensor *y)
 {
     tinyi_unpacking u;
     tiny_tensor a, turned, z;
@@ -233,9 +264,14 @@ TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *p, co
     size_t room;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!p || !w || !scale || !y || tiny_tensor_check(w) || w->dtype != TINY_I8 || w->rank != 2 || w->dim[1] != p->f || tiny_tensor_check(scale) || scale->dtype != TINY_F32 || scale->rank != 1 ||
-        !tiny_tensor_is_dense(scale) || scale->dim[0] != w->dim[0] || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != p->n || y->dim[1] != w->dim[0])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "packed: of %td x %td features, w must be i8 of rows of %td, scale f32 for each of them, and y f32 of %td rows, dense", p ? p->n : 0, p ? p->f : 0, p ? p->f : 0, p ? p->n : 0);
+    if (!p || !w || !scale || !y || tiny_tensor_check(w) || w->dtype != TINY_I8 || w->rank != 2 || w->dim[1] != p->f ||
+        tiny_tensor_check(scale) || scale->dtype != TINY_F32 || scale->rank != 1 || !tiny_tensor_is_dense(scale) ||
+        scale->dim[0] != w->dim[0] || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 ||
+        !tiny_tensor_is_dense(y) || y->dim[0] != p->n || y->dim[1] != w->dim[0])
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "packed: of %td x %td features, w must be i8 of rows of %td, scale f32 for each of them, and "
+                          "y f32 of %td rows, dense",
+                          p ? p->n : 0, p ? p->f : 0, p ? p->f : 0, p ? p->n : 0);
     if (!p->n || !w->dim[0]) return TINY_OK;
     memset(&u, 0, sizeof u);
     u.p = p;
@@ -244,7 +280,8 @@ TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *p, co
     blocks = tinyi_packed_all(p);
     rows = (tiny_idx)(TINYI_PACKED_TILE / (size_t)(p->f + w->dim[0])) / TINYI_PACKED_EIGHT * TINYI_PACKED_EIGHT;
     rows = TINYI_MIN(TINYI_MAX(rows, 64), blocks * TINYI_PACKED_EIGHT);
-    if (!tinyi_size_mul((size_t)rows, (size_t)w->dim[0], &room)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "packed: %td x %td numbers", rows, w->dim[0]);
+    if (!tinyi_size_mul((size_t)rows, (size_t)w->dim[0], &room))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "packed: %td x %td numbers", rows, w->dim[0]);
     u.to = (int8_t *)tinyi_alloc(ctx, (size_t)rows, (size_t)p->f);
     u.z = u.to ? (int32_t *)tinyi_alloc(ctx, room, sizeof *u.z) : NULL;
     if (!u.z) st = tiny_ctx_status(ctx);
@@ -284,11 +321,13 @@ TINY_API tiny_status tgnn_nibbles_make(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tg
     if (st) return st;
     if (!t) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nibbles: there is no place for them");
     memset(t, 0, sizeof *t);
-    if (n < 0 || f < 1 || f > 1 << 24) return tinyi_fail(ctx, TINY_E_SHAPE, "nibbles: %td rows of %td; a row has 1 to 2^24", n, f);
+    if (n < 0 || f < 1 || f > 1 << 24)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "nibbles: %td rows of %td; a row has 1 to 2^24", n, f);
     t->n = n;
     t->f = f;
     t->groups = (f + 15) / 16;
-    if (!tinyi_size_mul((size_t)n, (size_t)t->groups * 8, &bytes)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "nibbles: %td rows of %td", n, f);
+    if (!tinyi_size_mul((size_t)n, (size_t)t->groups * 8, &bytes))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "nibbles: %td rows of %td", n, f);
     t->data = (unsigned char *)tiny_alloc(ctx, bytes);
     if (!t->data) return tiny_ctx_status(ctx);
     if (bytes) memset(t->data, TINYI_NIBBLES_ZERO, bytes);
@@ -303,7 +342,10 @@ TINY_API void tgnn_nibbles_free(tiny_ctx *ctx, tgnn_nibbles *t)
 }
 
 static unsigned char *tinyi_nibbles_row(const tgnn_nibbles *t, tiny_idx row) { return t->data + row * t->groups * 8; }
-static int tinyi_nibbles_one(const unsigned char *row, tiny_idx j) { return (row[j / 16 * 8 + j % 8] >> (j % 16 < 8 ? 0 : 4) & 15) - 7; }
+static int tinyi_nibbles_one(const unsigned char *row, tiny_idx j)
+{
+    return (row[j / 16 * 8 + j % 8] >> (j % 16 < 8 ? 0 : 4) & 15) - 7;
+}
 
 TINY_API void tgnn_nibbles_put(const tgnn_nibbles *t, tiny_idx row, const int8_t *q)
 {
@@ -339,7 +381,8 @@ static void tinyi_nibbling_run(tiny_team *team, void *arg)
     while (tiny_take(team, g->t->n, 64, &i, &i1))
         for (; i < i1; i++) {
             unsigned char *to = tinyi_nibbles_row(g->t, i);
-            if (kernels->columns(code, g->z + i * f, g->step, (size_t)f, g->factor ? g->factor[i] : 1.0f)) tiny_team_fail(team, TINY_E_NUMERIC, "nibbles: a number is NaN");
+            if (kernels->columns(code, g->z + i * f, g->step, (size_t)f, g->factor ? g->factor[i] : 1.0f))
+                tiny_team_fail(team, TINY_E_NUMERIC, "nibbles: a number is NaN");
             for (k = 0; k < g->t->groups; k++) {   /* bytes below 16: no bit goes from one to the next */
                 uint64_t low, high;
                 memcpy(&low, code + 16 * k, 8);
@@ -350,13 +393,16 @@ static void tinyi_nibbling_run(tiny_team *team, void *arg)
         }
 }
 
-TINY_API tiny_status tgnn_nibbles_quantize(tiny_ctx *ctx, const tiny_tensor *z, const float *factor, const float *step, const tgnn_nibbles *t)
+TINY_API tiny_status tgnn_nibbles_quantize(tiny_ctx *ctx, const tiny_tensor *z, const float *factor, const float *step,
+                                           const tgnn_nibbles *t)
 {
     tinyi_nibbling g;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!z || !step || !t || tiny_tensor_check(z) || z->dtype != TINY_F32 || z->rank != 2 || !tiny_tensor_is_dense(z) || z->dim[0] != t->n || z->dim[1] != t->f)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "nibbles: z must be %td x %td f32, dense, and have steps", t ? t->n : 0, t ? t->f : 0);
+    if (!z || !step || !t || tiny_tensor_check(z) || z->dtype != TINY_F32 || z->rank != 2 || !tiny_tensor_is_dense(z) ||
+        z->dim[0] != t->n || z->dim[1] != t->f)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "nibbles: z must be %td x %td f32, dense, and have steps", t ? t->n : 0,
+                          t ? t->f : 0);
     g.z = (const float *)z->data;
     g.factor = factor;
     g.step = step;
@@ -366,16 +412,25 @@ TINY_API tiny_status tgnn_nibbles_quantize(tiny_ctx *ctx, const tiny_tensor *z, 
 
 /* ---- sums */
 
-typedef struct tinyi_nibble_sum { const tiny_sparse *a; const tgnn_nibbles *t; float own; const float *factor, *step, *bias; float *y; } tinyi_nibble_sum;
+typedef struct tinyi_nibble_sum {
+    const tiny_sparse *a;
+    const tgnn_nibbles *t;
+    float own;
+    const float *factor, *step, *bias;
+    float *y;
+} tinyi_nibble_sum;
 
 /* own q is added before the steps: by loops, for the layers that want it */
 TINY_REF_BEGIN
-static void tinyi_nibbles_own(const tinyi_nibble_sum *s, tiny_idx row, tiny_idx j, tiny_idx n, int64_t edges, const int32_t *sum)
+static void tinyi_nibbles_own(const tinyi_nibble_sum *s, tiny_idx row, tiny_idx j, tiny_idx n, int64_t edges,
+                              const int32_t *sum)
 {
     const float factor = s->factor ? s->factor[row] : 1.0f;
     float *y = s->y + row * s->t->f;
     for (n += j; j < n; j++, sum++) {
-        const float v = ((float)((int64_t)*sum - 7 * edges) + s->own * (float)tinyi_nibbles_one(tinyi_nibbles_row(s->t, row), j)) * tinyi_a2q_step(s->step[j]) * factor;
+        const float v =
+            ((float)((int64_t)*sum - 7 * edges) + s->own * (float)tinyi_nibbles_one(tinyi_nibbles_row(s->t, row), j)) *
+            tinyi_a2q_step(s->step[j]) * factor;
         y[j] = s->bias ? v + s->bias[j] : v;
     }
 }
@@ -402,24 +457,32 @@ static void tinyi_nibble_sum_run(tiny_team *team, void *arg)
             }
             if (r + 1 < r1)                 /* what the next row will want */
                 for (p = p1; p < TINYI_MIN(p1 + 16, s->a->n); p++)
-                    if (s->a->col[p] >= 0 && (tiny_idx)s->a->col[p] < t->n) TINYI_NIBBLES_AHEAD(tinyi_nibbles_row(t, s->a->col[p]));
+                    if (s->a->col[p] >= 0 && (tiny_idx)s->a->col[p] < t->n)
+                        TINYI_NIBBLES_AHEAD(tinyi_nibbles_row(t, s->a->col[p]));
             for (w = 0; w < t->groups; w += TINYI_NIBBLES_WIDE) {
-                const tiny_idx groups = TINYI_MIN(TINYI_NIBBLES_WIDE, t->groups - w), n = TINYI_MIN(16 * groups, t->f - 16 * w);
+                const tiny_idx groups = TINYI_MIN(TINYI_NIBBLES_WIDE, t->groups - w),
+                               n = TINYI_MIN(16 * groups, t->f - 16 * w);
                 kernels->sums(sum, t->data + 8 * w, row_bytes, s->a->col + p0, p1 - p0, (size_t)groups);
                 if (s->own != 0.0f) tinyi_nibbles_own(s, r, 16 * w, n, p1 - p0, sum);
-                else kernels->finish(s->y + r * t->f + 16 * w, sum, (int32_t)(7 * (p1 - p0)), s->step + 16 * w, s->bias ? s->bias + 16 * w : NULL, (size_t)n, s->factor ? s->factor[r] : 1.0f);
+                else
+                    kernels->finish(s->y + r * t->f + 16 * w, sum, (int32_t)(7 * (p1 - p0)), s->step + 16 * w,
+                                    s->bias ? s->bias + 16 * w : NULL, (size_t)n, s->factor ? s->factor[r] : 1.0f);
             }
         }
 }
 
-TINY_API tiny_status tgnn_nibbles_sum(tiny_ctx *ctx, const tiny_sparse *a, const tgnn_nibbles *t, float own, const float *factor, const float *step, const float *bias, const tiny_tensor *y)
+TINY_API tiny_status tgnn_nibbles_sum(tiny_ctx *ctx, const tiny_sparse *a, const tgnn_nibbles *t, float own,
+                                      const float *factor, const float *step, const float *bias, const tiny_tensor *y)
 {
     tinyi_nibble_sum s;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!a || !t || !step || !y || a->form != TINY_CSR || a->n_cols > t->n || (own != 0.0f && a->n_rows > t->n) || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) ||
+    if (!a || !t || !step || !y || a->form != TINY_CSR || a->n_cols > t->n || (own != 0.0f && a->n_rows > t->n) ||
+        tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) ||
         y->dim[0] != a->n_rows || y->dim[1] != t->f || a->n >= (int64_t)1 << 27)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "nibbles: a must be in CSR form with fewer than 2^27 edges, the table have a row for each of its columns, and y be f32 of its rows, dense");
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "nibbles: a must be in CSR form with fewer than 2^27 edges, the table have a row for each of "
+                          "its columns, and y be f32 of its rows, dense");
     s.a = a;
     s.t = t;
     s.own = own;

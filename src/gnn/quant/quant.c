@@ -1,9 +1,10 @@
 /* src/gnn/quant/quant.c - a trained net made whole, and run
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1 and its appendix on integer arithmetic.
  * Formula  gcn, D the edges into each node:  Z = a_i s_j (Xint Wint);  B = quant(D^-1/2 Z) by column, steps t_j;
- *          Y = D^-1/2 t_j (A Bint) + bias. gin: B = quant(Z), Y = t_j (A Bint + (1 + eps) Bint) + bias, relu, and one more product.
- * Error    the codes are those of the net on the tape, unless a number stands within a few units of the last place of a tie; where
- *          they agree, 6 units of the last place in each layer.                                                                   */
+ *          Y = D^-1/2 t_j (A Bint) + bias. gin: B = quant(Z), Y = t_j (A Bint + (1 + eps) Bint) + bias, relu, and one
+ *          more product.
+ * Error    the codes are those of the net on the tape, unless a number stands within a few units of the last place of a
+ *          tie; where they agree, 6 units of the last place in each layer. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/quant/quant.h"
@@ -85,7 +86,8 @@ static tiny_status tinyi_quant_net(tiny_ctx *ctx, const tgnn_net *net, const tgn
             int m = 0;
             while (m < q->n_maps && !(q->map[m].stage == i && q->map[m].weight == k)) m++;
             if (!w->data || m < q->n_maps) continue;
-            if (!tiny_tensor_is_dense(w)) return tinyi_fail(ctx, TINY_E_SHAPE, "quant: weight %d of layer %d is not dense", k, i + 1);
+            if (!tiny_tensor_is_dense(w))
+                return tinyi_fail(ctx, TINY_E_SHAPE, "quant: weight %d of layer %d is not dense", k, i + 1);
             bytes = (size_t)tiny_tensor_count(w) * sizeof(float);
             l->owned[k] = tiny_alloc(ctx, bytes);
             if (!l->owned[k]) return tiny_ctx_status(ctx);
@@ -103,7 +105,9 @@ TINY_API tiny_status tgnn_quant_make(tiny_ctx *ctx, const tgnn_net *net, const t
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!net || !q || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: a net, its steps, and a place for what becomes of them are needed");
+    if (!net || !q || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "quant: a net, its steps, and a place for what becomes of them are needed");
     n = (tgnn_quant *)tiny_alloc(ctx, sizeof *n);
     if (!n) return tiny_ctx_status(ctx);
     memset(n, 0, sizeof *n);
@@ -134,7 +138,9 @@ TINY_API tiny_status tgnn_quant_make(tiny_ctx *ctx, const tgnn_net *net, const t
         const float *w = (const float *)net->stage[m->stage].layer.w[m->weight].data;
         tiny_idx k;
         for (k = 0; !st && k < m->n_out * m->n_in; k++)
-            if (w[k] != w[k]) st = tinyi_fail(ctx, TINY_E_NUMERIC, "quant: layer %d (%s): weight %td is NaN", m->stage + 1, net->stage[m->stage].name, k);
+            if (w[k] != w[k])
+                st = tinyi_fail(ctx, TINY_E_NUMERIC, "quant: layer %d (%s): weight %td is NaN", m->stage + 1,
+                                net->stage[m->stage].name, k);
         tinyi_quant_whole(m->step, m->bits, m->n_steps);
         tinyi_quant_whole(m->weight_step, NULL, m->n_out);
         tinyi_quant_whole(m->sum_step, NULL, m->n_out);
@@ -143,8 +149,13 @@ TINY_API tiny_status tgnn_quant_make(tiny_ctx *ctx, const tgnn_net *net, const t
         if (!st) tinyi_quant_codes(w, m->weight_step, m->n_out, m->n_in, n->code[i]);
     }
     if (!st) {
-        const int input = q->map[0].raw ? TINYI_QUANT_RAW : q->map[0].positive ? TINYI_QUANT_POSITIVE : TINYI_QUANT_SIGNED;
-        n->net->quant = 1 + 3 * input + (q->n_nodes ? TINYI_QUANT_NODES : q->desc.published ? TINYI_QUANT_PUBLISHED : TINYI_QUANT_GROUPS);
+        const int input = q->map[0].raw        ? TINYI_QUANT_RAW
+                          : q->map[0].positive ? TINYI_QUANT_POSITIVE
+                                               : TINYI_QUANT_SIGNED;
+        n->net->quant = 1 + 3 * input +
+                        (q->n_nodes          ? TINYI_QUANT_NODES
+                         : q->desc.published ? TINYI_QUANT_PUBLISHED
+                                             : TINYI_QUANT_GROUPS);
         st = tinyi_quant_turn(ctx, n);
     }
     if (st) tgnn_quant_free(ctx, n);
@@ -162,7 +173,8 @@ TINY_API size_t tgnn_quant_bytes(const tgnn_quant *n)
             if (n->net->stage[i].layer.w[k].data) bytes += (size_t)tiny_tensor_count(&n->net->stage[i].layer.w[k]) * 4;
     for (i = 0; i < n->q->n_maps; i++) {
         const tgnn_a2q_map *m = &n->q->map[i];
-        bytes += (size_t)m->n_out * (size_t)((m->n_in + 1) / 2) + (size_t)m->n_out * (m->sum_step ? 8 : 4) + (size_t)m->n_steps * 5;
+        bytes += (size_t)m->n_out * (size_t)((m->n_in + 1) / 2) + (size_t)m->n_out * (m->sum_step ? 8 : 4) +
+                 (size_t)m->n_steps * 5;
     }
     return bytes;
 }
@@ -176,7 +188,8 @@ typedef struct tinyi_quant_run {
 } tinyi_quant_run;
 
 /* z = x W of a map whose features are 0 or one number a row */
-static tiny_status tinyi_quant_raw(tinyi_quant_run *r, const tgnn_a2q_map *m, const tiny_tensor *x, const tiny_tensor *z)
+static tiny_status tinyi_quant_raw(tinyi_quant_run *r, const tgnn_a2q_map *m, const tiny_tensor *x,
+                                   const tiny_tensor *z)
 {
     tiny_sparse_desc d;
     tiny_sparse s;
@@ -187,7 +200,8 @@ static tiny_status tinyi_quant_raw(tinyi_quant_run *r, const tgnn_a2q_map *m, co
     memset(&s, 0, sizeof s);
     d.form = TINY_CSR;
     if (!st && !tinyi_a2q_raw(x, factor, &positive))
-        st = tinyi_fail(r->ctx, TINY_E_ARGUMENT, "quant: the net was made for rows of x that hold 0 and one number above it; these hold others");
+        st = tinyi_fail(r->ctx, TINY_E_ARGUMENT,
+                        "quant: the net was made for rows of x that hold 0 and one number above it; these hold others");
     if (!st) st = tiny_sparse_from_dense(r->ctx, x, &d, &s);
     if (!st) st = tgnn_nibbles_sum(r->ctx, &s, &r->n->turned, 0.0f, factor, m->weight_step, NULL, z);
     tiny_sparse_free(r->ctx, &s);
@@ -198,7 +212,8 @@ static tiny_status tinyi_quant_raw(tinyi_quant_run *r, const tgnn_a2q_map *m, co
 static tiny_status tinyi_quant_product(tinyi_quant_run *r, int i, const tiny_tensor *x, const tiny_tensor *z)
 {
     const tgnn_a2q_map *m = &r->n->q->map[i];
-    const tiny_tensor w = tiny_tensor_2d(r->n->code[i], TINY_I8, m->n_out, m->n_in), scale = tiny_tensor_1d(m->weight_step, TINY_F32, m->n_out);
+    const tiny_tensor w = tiny_tensor_2d(r->n->code[i], TINY_I8, m->n_out, m->n_in),
+                      scale = tiny_tensor_1d(m->weight_step, TINY_F32, m->n_out);
     tgnn_nearest nearest;
     tgnn_packed packed;
     int32_t *group = NULL;
@@ -227,7 +242,8 @@ static tiny_status tinyi_quant_product(tinyi_quant_run *r, int i, const tiny_ten
 }
 
 /* y = sums of z along the edges, whole numbers, and the bias of the layer */
-static tiny_status tinyi_quant_sum(tinyi_quant_run *r, const tgnn_graph *g, const tgnn_stage *s, const tgnn_a2q_map *m, const tiny_tensor *z, const tiny_tensor *y)
+static tiny_status tinyi_quant_sum(tinyi_quant_run *r, const tgnn_graph *g, const tgnn_stage *s, const tgnn_a2q_map *m,
+                                   const tiny_tensor *z, const tiny_tensor *y)
 {
     const tgnn_layer *l = &s->layer;
     const tiny_sparse *a = tgnn_graph_in(g);
@@ -241,7 +257,9 @@ static tiny_status tinyi_quant_sum(tinyi_quant_run *r, const tgnn_graph *g, cons
         else tinyi_a2q_degrees(a, root);
     }
     if (!st) st = tgnn_nibbles_quantize(r->ctx, z, root, m->sum_step, &t);
-    if (!st) st = tgnn_nibbles_sum(r->ctx, a, &t, gin ? 1.0f + (l->w[4].data ? *(const float *)l->w[4].data : l->eps) : 0.0f, root, m->sum_step, (const float *)l->w[1].data, y);
+    if (!st)
+        st = tgnn_nibbles_sum(r->ctx, a, &t, gin ? 1.0f + (l->w[4].data ? *(const float *)l->w[4].data : l->eps) : 0.0f,
+                              root, m->sum_step, (const float *)l->w[1].data, y);
     tiny_free(r->ctx, root);
     tgnn_nibbles_free(r->ctx, &t);
     return st;
@@ -278,7 +296,8 @@ static tiny_status tinyi_quant_step(void *arg, int i, const tgnn_graph *g, const
     return st;
 }
 
-TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *n, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tgnn_quant_report *report)
+TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *n, const tgnn_net_input *in, const tiny_tensor *y,
+                                    const tiny_tensor *before, tgnn_quant_report *report)
 {
     tinyi_quant_run r;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -286,7 +305,10 @@ TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *n, const tg
     if (st) return st;
     if (!n || !in || !in->graph) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no net, or no graph");
     if (n->q->n_nodes && n->q->n_nodes != tgnn_graph_nodes(in->graph))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "quant: the net has steps for each of %td nodes, the graph has %td; steps of groups fit any graph", n->q->n_nodes, tgnn_graph_nodes(in->graph));
+        return tinyi_fail(
+            ctx, TINY_E_SHAPE,
+            "quant: the net has steps for each of %td nodes, the graph has %td; steps of groups fit any graph",
+            n->q->n_nodes, tgnn_graph_nodes(in->graph));
     r.ctx = ctx;
     r.n = n;
     r.report = report;

@@ -1,7 +1,8 @@
 /* src/gnn/quant/quant_file.c - nets of whole numbers from files, and into them
  *
- * The file is walked once to note where each tensor lies, then everything is looked at together: which are missing, whether they say the
- * same number of steps, whether two lie over one another. Only then memory is taken, for what the file really holds.              */
+ * The file is walked once to note where each tensor lies, then everything is looked at together: which are missing,
+ * whether they say the same number of steps, whether two lie over one another. Only then memory is taken, for what the
+ * file really holds. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/net_file_inside.h"
@@ -53,10 +54,13 @@ static void tinyi_quant_list(const tgnn_net *net, const tgnn_a2q_net *q, tinyi_q
             if (!tinyi_net_wants(&net->stage[i], k, &w)) continue;
             for (m = 0; m < q->n_maps && !(q->map[m].stage == i && q->map[m].weight == k); m++) {}
             for (part = 0; part < (m < q->n_maps ? TINYI_QUANT_PARTS : 1); part++) {
-                if (m < q->n_maps && ((q->map[m].raw && (part == TINYI_QUANT_STEP || part == TINYI_QUANT_BITS)) || (part == TINYI_QUANT_SUM && (net->stage[i].kind != TGNN_STAGE_CONV || k)))) continue;
+                if (m < q->n_maps && ((q->map[m].raw && (part == TINYI_QUANT_STEP || part == TINYI_QUANT_BITS)) ||
+                                      (part == TINYI_QUANT_SUM && (net->stage[i].kind != TGNN_STAGE_CONV || k))))
+                    continue;
                 t = &p->at[p->n++];
                 memset(t, 0, sizeof *t);
-                (void)snprintf(t->name, sizeof t->name, "%s.%s%s", net->stage[i].name, w.name, tinyi_quant_ending[part]);
+                (void)snprintf(t->name, sizeof t->name, "%s.%s%s", net->stage[i].name, w.name,
+                               tinyi_quant_ending[part]);
                 t->stage = i;
                 t->part = m < q->n_maps ? part : k;
                 t->map = m < q->n_maps ? m : -1;
@@ -86,21 +90,31 @@ static void tinyi_quant_take(void *arg, const tinyi_st_tensor *t)
     (void)tinyi_show_bytes(t->name.at, t->name.n, shown);
     for (i = 0; i < p->n && !at; i++)
         if (tinyi_json_text_is(t->name, p->at[i].name)) at = &p->at[i];
-    if (!at) p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", p->path, shown);
-    else if (at->data) p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", p->path, shown);
-    else if (t->type != (at->byte ? TINYI_ST_U8 : TINYI_ST_F32)) p->st = tinyi_fail(p->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type %s", p->path, shown, at->byte ? "U8" : "F32");
+    if (!at)
+        p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", p->path,
+                           shown);
+    else if (at->data)
+        p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", p->path, shown);
+    else if (t->type != (at->byte ? TINYI_ST_U8 : TINYI_ST_F32))
+        p->st = tinyi_fail(p->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type %s", p->path, shown,
+                           at->byte ? "U8" : "F32");
     if (p->st) return;
-    fits = t->rank == at->rank || (at->map < 0 && at->rank == 1 && at->dim[0] == 1 && t->rank == 0);       /* eps may be of rank 0 */
+    /* eps may be of rank 0 */
+    fits = t->rank == at->rank || (at->map < 0 && at->rank == 1 && at->dim[0] == 1 && t->rank == 0);
     for (k = 0; fits && k < t->rank; k++) {
-        if (at->dim[k] < 0 && !p->n_steps && t->dim[k] >= 1 && t->dim[k] <= 0x7fffffff) p->n_steps = (tiny_idx)t->dim[k];
+        if (at->dim[k] < 0 && !p->n_steps && t->dim[k] >= 1 && t->dim[k] <= 0x7fffffff)
+            p->n_steps = (tiny_idx)t->dim[k];
         fits = t->dim[k] == (uint64_t)(at->dim[k] < 0 ? p->n_steps : at->dim[k]) && t->dim[k] > 0;
     }
     if (!fits) {
-        p->st = tinyi_fail(p->ctx, TINY_E_SHAPE, "%s: the tensor %s has not the shape that the description and the other steps make it", p->path, shown);
+        p->st = tinyi_fail(p->ctx, TINY_E_SHAPE,
+                           "%s: the tensor %s has not the shape that the description and the other steps make it",
+                           p->path, shown);
         return;
     }
     for (i = 0; i < p->n; i++)
-        if (p->at[i].data && t->data < p->at[i].data + p->at[i].bytes && p->at[i].data < t->data + t->bytes) p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", p->path, shown);
+        if (p->at[i].data && t->data < p->at[i].data + p->at[i].bytes && p->at[i].data < t->data + t->bytes)
+            p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", p->path, shown);
     at->data = t->data;
     at->bytes = t->bytes;
 }
@@ -112,7 +126,8 @@ static tiny_status tinyi_quant_floats_of(const tinyi_quant_places *p, const tiny
     for (i = 0; i < t->bytes / 4; i++) {
         (void)tinyi_rd_f32(&c, &to[i]);
         if (!(to[i] - to[i] == 0.0f) || (above && !(to[i] >= TGNN_A2Q_STEP)))
-            return tinyi_fail(p->ctx, TINY_E_NUMERIC, "%s: number %zu of the tensor %s is %g%s", p->path, i, t->name, (double)to[i], above ? "; a step is at least 1e-8" : "");
+            return tinyi_fail(p->ctx, TINY_E_NUMERIC, "%s: number %zu of the tensor %s is %g%s", p->path, i, t->name,
+                              (double)to[i], above ? "; a step is at least 1e-8" : "");
     }
     return TINY_OK;
 }
@@ -135,26 +150,34 @@ static tiny_status tinyi_quant_fill(const tinyi_quant_places *p, tgnn_quant *n, 
     case TINYI_QUANT_SUM: return tinyi_quant_floats_of(p, t, m->sum_step, 1);
     case TINYI_QUANT_BITS:
         for (i = 0; i < m->n_steps; i++) {
-            if (t->data[i] < 1 || t->data[i] > TGNN_A2Q_BITS) return tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: number %td of the tensor %s is %d; there are 1 to %d bits", p->path, i, t->name, t->data[i], TGNN_A2Q_BITS);
+            if (t->data[i] < 1 || t->data[i] > TGNN_A2Q_BITS)
+                return tinyi_fail(p->ctx, TINY_E_FORMAT,
+                                  "%s: number %td of the tensor %s is %d; there are 1 to %d bits", p->path, i, t->name,
+                                  t->data[i], TGNN_A2Q_BITS);
             m->bits[i] = (float)t->data[i];
         }
         return TINY_OK;
     default: break;
     }
-    n->code[t->map] = (int8_t *)tinyi_alloc(p->ctx, t->bytes, 2);           /* n_out (n_in + 1) / 2 bytes: twice that is enough */
+    /* n_out (n_in + 1) / 2 bytes: twice that is enough */
+    n->code[t->map] = (int8_t *)tinyi_alloc(p->ctx, t->bytes, 2);
     if (!n->code[t->map]) return tiny_ctx_status(p->ctx);
     for (i = 0; i < m->n_out; i++) {
         int8_t *row = n->code[t->map] + i * m->n_in;
         tgnn_bits_unpack((uint8_t *)row, t->data + i * t->dim[1], (size_t)m->n_in, TGNN_A2Q_WEIGHT_BITS);
         for (j = 0; j < m->n_in; j++) {
-            if (row[j] > 14) return tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: number %td of row %td of the tensor %s is 15; there are 0 to 14", p->path, j, i, t->name);
+            if (row[j] > 14)
+                return tinyi_fail(p->ctx, TINY_E_FORMAT,
+                                  "%s: number %td of row %td of the tensor %s is 15; there are 0 to 14", p->path, j, i,
+                                  t->name);
             row[j] = (int8_t)(row[j] - 7);
         }
     }
     return TINY_OK;
 }
 
-TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, const void *weights, size_t n_weights, tgnn_quant **out)
+TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json,
+                                            const void *weights, size_t n_weights, tgnn_quant **out)
 {
     tinyi_quant_places p;
     tinyi_st_sink sink;
@@ -163,7 +186,9 @@ TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, con
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!name || !json || !out || (!weights && n_weights)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no name, no description, no weights, or no place for the net");
+    if (!name || !json || !out || (!weights && n_weights))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "quant: there is no name, no description, no weights, or no place for the net");
     memset(&p, 0, sizeof p);
     p.ctx = ctx;
     p.path = name;
@@ -176,14 +201,16 @@ TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, con
     if (n->q) memset(n->q, 0, sizeof *n->q);
     p.at = n->q ? (tinyi_quant_place *)tinyi_alloc(ctx, TINYI_QUANT_PLACES, sizeof *p.at) : NULL;
     st = p.at ? tinyi_net_describe(ctx, name, json, n_json, n->net) : tiny_ctx_status(ctx);
-    if (!st && !n->net->quant) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description has no \"quant\": this is no quantized net", name);
+    if (!st && !n->net->quant)
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description has no \"quant\": this is no quantized net", name);
     if (!st) {
         input = (n->net->quant - 1) / 3;
         steps = (n->net->quant - 1) % 3;
         n->q->desc.published = steps == TINYI_QUANT_PUBLISHED;
         st = tinyi_a2q_maps(ctx, n->net, input == TINYI_QUANT_RAW, input != TINYI_QUANT_SIGNED, n->q);
     }
-    if (!st && !n->q->n_maps) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description has no layer with weights", name);
+    if (!st && !n->q->n_maps)
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description has no layer with weights", name);
     if (!st) {
         tinyi_quant_list(n->net, n->q, &p);
         sink.arg = &p;
@@ -193,8 +220,10 @@ TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, con
     }
     if (!st) st = p.st;
     for (i = 0; !st && i < p.n; i++)
-        if (!p.at[i].data && !p.at[i].optional) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tensor %s is missing", name, p.at[i].name);
-    if (!st && !p.n_steps && steps == TINYI_QUANT_NODES) steps = TINYI_QUANT_GROUPS;    /* raw input and one layer: no steps, any graph */
+        if (!p.at[i].data && !p.at[i].optional)
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tensor %s is missing", name, p.at[i].name);
+    /* raw input and one layer: no steps, any graph */
+    if (!st && !p.n_steps && steps == TINYI_QUANT_NODES) steps = TINYI_QUANT_GROUPS;
     if (!st) st = tinyi_a2q_room(ctx, n->net, n->q, p.n_steps);
     if (!st) {
         n->q->n_nodes = steps == TINYI_QUANT_NODES ? p.n_steps : 0;
@@ -261,7 +290,10 @@ static const float *tinyi_quant_source(const tgnn_quant *n, const tinyi_quant_pl
     const tgnn_a2q_map *m;
     if (t->map < 0) return (const float *)n->net->stage[t->stage].layer.w[t->part].data;
     m = &n->q->map[t->map];
-    return t->part == TINYI_QUANT_SCALE ? m->weight_step : t->part == TINYI_QUANT_SUM ? m->sum_step : t->part == TINYI_QUANT_STEP ? m->step : m->bits;
+    return t->part == TINYI_QUANT_SCALE  ? m->weight_step
+           : t->part == TINYI_QUANT_SUM  ? m->sum_step
+           : t->part == TINYI_QUANT_STEP ? m->step
+                                         : m->bits;
 }
 
 /* Sets the dims that the steps give, and the bytes; 0: the net has no such tensor. */
@@ -322,7 +354,8 @@ TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgn
     if (!row) st = tiny_ctx_status(ctx);
     else {
         tinyi_st_begin(&head, bytes, room);
-        for (i = 0; i < p.n; i++) tinyi_st_entry(&head, p.at[i].name, p.at[i].byte ? TINYI_ST_U8 : TINYI_ST_F32, p.at[i].rank, p.at[i].dim);
+        for (i = 0; i < p.n; i++)
+            tinyi_st_entry(&head, p.at[i].name, p.at[i].byte ? TINYI_ST_U8 : TINYI_ST_F32, p.at[i].rank, p.at[i].dim);
         to = tinyi_st_end(&head);
         for (i = 0; i < p.n; to += p.at[i].bytes, i++) tinyi_quant_emit(n, &p.at[i], to, row);
         name = tinyi_net_path(ctx, path, ".safetensors");

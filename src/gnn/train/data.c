@@ -11,14 +11,16 @@
 static tiny_status tinyi_data_x(tiny_ctx *ctx, tgnn_data *d, tiny_idx wide)
 {
     size_t n;
-    if (!tinyi_size_mul((size_t)d->n_nodes, (size_t)wide, &n)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "data: %td nodes of %td features", d->n_nodes, wide);
+    if (!tinyi_size_mul((size_t)d->n_nodes, (size_t)wide, &n))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "data: %td nodes of %td features", d->n_nodes, wide);
     d->x = tiny_tensor_2d(tinyi_alloc(ctx, n, sizeof(float)), TINY_F32, d->n_nodes, wide);
     if (!d->x.data) return tiny_ctx_status(ctx);
     memset(d->x.data, 0, n * sizeof(float));
     return TINY_OK;
 }
 
-TINY_API tiny_status tgnn_data_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed, tgnn_data *out)
+TINY_API tiny_status tgnn_data_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed,
+                                       tgnn_data *out)
 {
     tiny_rng rng = tiny_rng_make(seed, 0x64617461);
     tiny_idx i, f, wide;
@@ -39,7 +41,8 @@ TINY_API tiny_status tgnn_data_planted(tiny_ctx *ctx, tiny_idx n, int k, double 
     for (i = 0; !st && i < n; i++) {
         out->label[i] = (int32_t)(i % k);
         out->split[i] = i / k < 20 ? 'r' : i < n / 4 + 20 * (tiny_idx)k ? 'v' : 't';
-        for (f = 0; f < wide; f++) ((float *)out->x.data)[i * wide + f] = (f == i % k ? 1.0f : 0.0f) + tiny_rng_normal(&rng);
+        for (f = 0; f < wide; f++)
+            ((float *)out->x.data)[i * wide + f] = (f == i % k ? 1.0f : 0.0f) + tiny_rng_normal(&rng);
     }
     if (st) tgnn_data_free(ctx, out);
     return st;
@@ -55,11 +58,13 @@ TINY_API tiny_status tgnn_data_rings(tiny_ctx *ctx, tiny_idx n_graphs, uint64_t 
     int64_t m = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out || n_graphs < 1 || n_graphs > 1 << 24) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: %td rings", n_graphs);
+    if (!out || n_graphs < 1 || n_graphs > 1 << 24)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: %td rings", n_graphs);
     memset(out, 0, sizeof *out);
     memset(&e, 0, sizeof e);
     memset(&how, 0, sizeof how);
-    src = (int32_t *)tinyi_alloc(ctx, (size_t)n_graphs * 35, sizeof *src);     /* 23 of the ring and 12 chords at most */
+    /* 23 of the ring and 12 chords at most */
+    src = (int32_t *)tinyi_alloc(ctx, (size_t)n_graphs * 35, sizeof *src);
     dst = src ? (int32_t *)tinyi_alloc(ctx, (size_t)n_graphs * 35, sizeof *dst) : NULL;
     out->graph_of_node = dst ? (int32_t *)tinyi_alloc(ctx, (size_t)n_graphs * 23, sizeof *dst) : NULL;
     out->graph_label = out->graph_of_node ? (int32_t *)tinyi_alloc(ctx, (size_t)n_graphs, sizeof *dst) : NULL;
@@ -70,7 +75,8 @@ TINY_API tiny_status tgnn_data_rings(tiny_ctx *ctx, tiny_idx n_graphs, uint64_t 
         out->graph_label[g] = (int32_t)kind;
         out->fold[g] = (int32_t)(g / 2 % 10) + 1;
         for (i = 0; i < (tiny_idx)(size + chords); i++, m++) {
-            const uint32_t a = i < (tiny_idx)size ? (uint32_t)i : tiny_rng_below(&rng, size), reach = i < (tiny_idx)size ? 1 : 2 + tiny_rng_below(&rng, size - 3);
+            const uint32_t a = i < (tiny_idx)size ? (uint32_t)i : tiny_rng_below(&rng, size),
+                           reach = i < (tiny_idx)size ? 1 : 2 + tiny_rng_below(&rng, size - 3);
             src[m] = (int32_t)(nodes + (tiny_idx)a);
             dst[m] = (int32_t)(nodes + (tiny_idx)((a + reach) % size));
         }
@@ -106,7 +112,9 @@ TINY_API tiny_status tgnn_data_features(tiny_ctx *ctx, tgnn_data *d)
         return st ? st : tgnn_fastrp(ctx, d->graph, NULL, &d->x);
     }
     for (i = 0; d->node_label && i < d->n_nodes; i++) most = TINYI_MAX(most, d->node_label[i]);
-    if (most >= 4096) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "data: the label %ld of a node: one number each is made of up to 4096 labels", (long)most);
+    if (most >= 4096)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "data: the label %ld of a node: one number each is made of up to 4096 labels", (long)most);
     if (d->node_label) wide = (tiny_idx)most + 1;
     st = tinyi_data_x(ctx, d, wide);
     for (i = 0; !st && i < d->n_nodes; i++) {
@@ -125,7 +133,8 @@ TINY_API tiny_status tgnn_data_graph_at(tiny_ctx *ctx, const tgnn_data *d, int64
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!d || !out || !d->graph_of_node || d->n_graphs < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there are no graphs, only nodes");
+    if (!d || !out || !d->graph_of_node || d->n_graphs < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there are no graphs, only nodes");
     *out = (int64_t *)tinyi_alloc(ctx, (size_t)d->n_graphs + 1, sizeof **out);
     if (!*out) return tiny_ctx_status(ctx);
     for (i = 0; i < d->n_nodes; i++)        /* they ascend, and are below n_graphs: tgnn_data_read has seen to it */
@@ -181,8 +190,8 @@ TINY_API tiny_status tgnn_plane(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
     tiny_idx f;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!x || !y || tiny_tensor_check(x) || tiny_tensor_check(y) || x->dtype != TINY_F32 || y->dtype != TINY_F32 || x->rank != 2 || y->rank != 2 || y->dim[0] != x->dim[0] || y->dim[1] != 2 ||
-        x->dim[1] < 1 || x->dim[1] > 4096)
+    if (!x || !y || tiny_tensor_check(x) || tiny_tensor_check(y) || x->dtype != TINY_F32 || y->dtype != TINY_F32 ||
+        x->rank != 2 || y->rank != 2 || y->dim[0] != x->dim[0] || y->dim[1] != 2 || x->dim[1] < 1 || x->dim[1] > 4096)
         return tinyi_fail(ctx, TINY_E_SHAPE, "plane: x must be n x 1 .. 4096 f32 and y n x 2 f32");
     f = x->dim[1];
     mean = (double *)tinyi_alloc(ctx, (size_t)f, sizeof *mean);

@@ -1,8 +1,9 @@
 /* src/gnn/train/graphs.c - classes of graphs, some graphs in each step
- * Paper    K. Xu, W. Hu, J. Leskovec, S. Jegelka, 2019 (arXiv 1810.00826), section 7: batches, sums over nodes, the step halved.
- * Method   A step takes the rows of its graphs out of the union of all, which are graphs again one after the other. Graphs are drawn in an
- *          order that the seed and the epoch give, in batches as even as they can be. The tape is measured once, for the most nodes and the
- *          most edges that a batch can have. */
+ * Paper    K. Xu, W. Hu, J. Leskovec, S. Jegelka, 2019 (arXiv 1810.00826), section 7: batches, sums over nodes, the
+ *          step halved.
+ * Method   A step takes the rows of its graphs out of the union of all, which are graphs again one after the other.
+ *          Graphs are drawn in an order that the seed and the epoch give, in batches as even as they can be. The tape
+ *          is measured once, for the most nodes and the most edges that a batch can have. */
 #include <math.h>
 #include <string.h>
 #include "gnn/train/kit_inside.h"
@@ -27,7 +28,10 @@ typedef struct tinyi_graph_task {
     tiny_tape *eyes;
 } tinyi_graph_task;
 
-static char tinyi_graph_part(const tgnn_graphs *d, tiny_idx i) { return d->split[i * (d->split_step ? d->split_step : 1)]; }
+static char tinyi_graph_part(const tgnn_graphs *d, tiny_idx i)
+{
+    return d->split[i * (d->split_step ? d->split_step : 1)];
+}
 
 static void tinyi_graph_drop(tinyi_graph_task *t)
 {
@@ -70,7 +74,8 @@ static tiny_status tinyi_graph_gather(tinyi_graph_task *t, const uint32_t *which
         const int64_t first = d->graph_at[k], last = d->graph_at[k + 1];
         t->at[i] = (int64_t)nodes;
         t->label[i] = d->label[k];
-        memcpy(t->x + nodes * wide, (const float *)d->x->data + first * wide, (size_t)((last - first) * wide) * sizeof(float));
+        memcpy(t->x + nodes * wide, (const float *)d->x->data + first * wide,
+               (size_t)((last - first) * wide) * sizeof(float));
         for (r = (tiny_idx)first; r < (tiny_idx)last; r++) {
             t->offset[nodes + r - first] = edges;
             tinyi_row_range(g, r, &p, &p1);
@@ -118,7 +123,10 @@ static tiny_status tinyi_graph_next(void *user, int epoch, int step)
     return tinyi_graph_gather(t, t->order + from, to - from);
 }
 
-static tiny_tensor tinyi_graph_logits(tiny_tape *tape, void *user) { return tinyi_pass_run(tape, ((tinyi_graph_task *)user)->pass, &((tinyi_graph_task *)user)->in); }
+static tiny_tensor tinyi_graph_logits(tiny_tape *tape, void *user)
+{
+    return tinyi_pass_run(tape, ((tinyi_graph_task *)user)->pass, &((tinyi_graph_task *)user)->in);
+}
 
 static tiny_tensor tinyi_graph_loss(tiny_tape *tape, void *user)
 {
@@ -139,7 +147,8 @@ static tiny_status tinyi_graph_judge(void *user, tgnn_epoch *e)
         tiny_tensor y;
         for (n = 0; n < t->batch && n < 256 && i < t->data->n_graphs; i++) {
             const char part = tinyi_graph_part(t->data, i);
-            if (t->data->label[i] >= 0 && (part == 'v' || part == 't' || (part == 'r' && t->kit->last))) which[n++] = (uint32_t)i;
+            if (t->data->label[i] >= 0 && (part == 'v' || part == 't' || (part == 'r' && t->kit->last)))
+                which[n++] = (uint32_t)i;
         }
         if (!n) break;
         st = tinyi_graph_gather(t, which, n);
@@ -172,7 +181,8 @@ static void tinyi_graph_keep_largest(int64_t *top, tiny_idx n, int64_t v)
     top[i] = v;
 }
 
-static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, const tgnn_train_desc *desc, int64_t *top)
+static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, const tgnn_train_desc *desc,
+                                     int64_t *top)
 {
     const tgnn_graphs *d = t->data;
     const tiny_sparse *g = tgnn_graph_in(d->graph);
@@ -181,18 +191,30 @@ static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, c
     int k, readout = 0;
     char text[96];
     for (k = 0; k < net->n_stages; k++) readout |= net->stage[k].kind == TGNN_STAGE_READOUT;
-    if (!readout) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: a net without a readout answers for nodes, not for graphs");
-    if (tiny_tensor_check(d->x) || d->x->dtype != TINY_F32 || d->x->rank != 2 || !tiny_tensor_is_dense(d->x) || d->x->dim[0] != g->n_rows || d->x->dim[1] != net->n_in)
-        return tinyi_fail(t->ctx, TINY_E_SHAPE, "train: x is %s, it must be %td x %td f32, dense", tiny_tensor_check(d->x) ? "no tensor" : tinyi_shape_text(d->x, text), g->n_rows, net->n_in);
-    if (d->graph_at[0] != 0 || d->graph_at[d->n_graphs] != (int64_t)g->n_rows) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph_at must begin with 0 and end with the %td nodes", g->n_rows);
+    if (!readout)
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: a net without a readout answers for nodes, not for graphs");
+    if (tiny_tensor_check(d->x) || d->x->dtype != TINY_F32 || d->x->rank != 2 || !tiny_tensor_is_dense(d->x) ||
+        d->x->dim[0] != g->n_rows || d->x->dim[1] != net->n_in)
+        return tinyi_fail(t->ctx, TINY_E_SHAPE, "train: x is %s, it must be %td x %td f32, dense",
+                          tiny_tensor_check(d->x) ? "no tensor" : tinyi_shape_text(d->x, text), g->n_rows, net->n_in);
+    if (d->graph_at[0] != 0 || d->graph_at[d->n_graphs] != (int64_t)g->n_rows)
+        return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph_at must begin with 0 and end with the %td nodes",
+                          g->n_rows);
     for (i = 0; i < d->n_graphs; i++) {
         const int64_t first = d->graph_at[i], last = d->graph_at[i + 1], before = p1;
-        if (last < first || last > (int64_t)g->n_rows) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td is of the nodes %lld to %lld", i, (long long)first, (long long)last);
-        if (d->label[i] < -1 || (tiny_idx)d->label[i] >= t->n_class) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td has the label %ld, the net has %td classes", i, (long)d->label[i], t->n_class);
+        if (last < first || last > (int64_t)g->n_rows)
+            return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td is of the nodes %lld to %lld", i,
+                              (long long)first, (long long)last);
+        if (d->label[i] < -1 || (tiny_idx)d->label[i] >= t->n_class)
+            return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td has the label %ld, the net has %td classes", i,
+                              (long)d->label[i], t->n_class);
         for (r = (tiny_idx)first; r < (tiny_idx)last; r++) {
             if (!tinyi_row_next(g, r, &p, &p1)) return tinyi_rows_changed(t->ctx, "train", g);
             for (; p < p1; p++)
-                if (g->col[p] < first || g->col[p] >= last) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: an edge leads from node %ld into another graph, to node %td", (long)g->col[p], r);
+                if (g->col[p] < first || g->col[p] >= last)
+                    return tinyi_fail(t->ctx, TINY_E_FORMAT,
+                                      "train: an edge leads from node %ld into another graph, to node %td",
+                                      (long)g->col[p], r);
         }
         if (d->label[i] < 0) continue;
         if (tinyi_graph_part(d, i) == 'r') t->train[t->n_train++] = (uint32_t)i;
@@ -201,7 +223,8 @@ static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, c
         tinyi_graph_keep_largest(top + t->batch, t->batch, p1 - before);
     }
     if (!t->n_train) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: no graph of the training part has a label");
-    if (desc->patience && !val) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: patience %d without a graph to validate on", desc->patience);
+    if (desc->patience && !val)
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: patience %d without a graph to validate on", desc->patience);
     for (i = 0; i < t->batch; i++) {
         nodes += top[i];
         edges += top[t->batch + i];
@@ -221,7 +244,8 @@ static tiny_status tinyi_graph_room(tinyi_graph_task *t)
     return t->x ? TINY_OK : tiny_ctx_status(t->ctx);
 }
 
-TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_graphs *data, const tgnn_train_desc *desc, tgnn_epoch *last)
+TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_graphs *data,
+                                       const tgnn_train_desc *desc, tgnn_epoch *last)
 {
     tgnn_train_desc none;
     tinyi_graph_task t;

@@ -5,8 +5,10 @@
 #include "gnn/train/pass_inside.h"
 TINYI_C_BEGIN
 
-/* The area under the ROC curve: the first scores should be the larger ones. order: room for n numbers. NaN where one of the two kinds has none. */
-TINYI_FN tiny_status tinyi_area(tiny_ctx *ctx, const float *score, uint32_t *order, tiny_idx first, tiny_idx n, double *area);
+/* The area under the ROC curve: the first scores should be the larger ones. order: room for n numbers. NaN where one of
+ * the two kinds has none. */
+TINYI_FN tiny_status tinyi_area(tiny_ctx *ctx, const float *score, uint32_t *order, tiny_idx first, tiny_idx n,
+                                double *area);
 
 typedef struct tinyi_kit {
     tiny_ctx *ctx;
@@ -24,7 +26,8 @@ TINYI_FN tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last);
 
 /* numbers of the desc that make no sense */
 TINYI_FN tiny_status tinyi_kit_check(tiny_ctx *ctx, const tgnn_net *net, const tgnn_train_desc *desc);
-/* log sum e^y - y[label] of a row, in double, and whether its largest number (the first of equals) stands at the label */
+/* log sum e^y - y[label] of a row, in double, and whether its largest number (the first of equals) stands at the
+ * label */
 TINYI_FN double tinyi_kit_row(const float *y, tiny_idx n, int32_t label, int *right);
 
 TINYI_C_END

@@ -1,8 +1,11 @@
-/* src/gnn/train/links.c - links: a net gives each node a vector, and a pair is a link the likelier the larger their product is
- * Papers   T. Kipf, M. Welling, "Variational Graph Auto-Encoders", 2016 (arXiv 1611.07308), section 2, the form that is not variational:
- *          p = 1 / (1 + e^-(z_s . z_d)), cross-entropy over the edges and as many pairs that are drawn anew for each step.
- * Measure  the area under the ROC curve: the share of (link, pair that is none) in which the link has the larger product, ties half. Links and
- *          pairs of the validation and test parts are taken out of the graph before anything is trained. */
+/* src/gnn/train/links.c - links: a net gives each node a vector, and a pair is a link the likelier the larger their
+ * product is
+ * Papers   T. Kipf, M. Welling, "Variational Graph Auto-Encoders", 2016 (arXiv 1611.07308), section 2, the form that is
+ *          not variational: p = 1 / (1 + e^-(z_s . z_d)), cross-entropy over the edges and as many pairs that are drawn
+ *          anew for each step.
+ * Measure  the area under the ROC curve: the share of (link, pair that is none) in which the link has the larger
+ *          product, ties half. Links and pairs of the validation and test parts are taken out of the graph before
+ *          anything is trained. */
 #include <math.h>
 #include <string.h>
 #include "gnn/train/kit_inside.h"
@@ -23,8 +26,8 @@ static int tinyi_link_there(const tiny_sparse *g, int32_t a, int32_t b)
     return low < end && g->col[low] == a;
 }
 
-/* n pairs of two nodes without an edge in either direction: src of all, then dst of all. In a graph that is nearly complete there are not
- * enough: after 100 tries a pair is taken as it is. */
+/* n pairs of two nodes without an edge in either direction: src of all, then dst of all. In a graph that is nearly
+ * complete there are not enough: after 100 tries a pair is taken as it is. */
 static void tinyi_link_none(const tiny_sparse *g, tiny_rng *rng, int32_t *src, int32_t *dst, tiny_idx n)
 {
     const uint32_t nodes = (uint32_t)g->n_rows;
@@ -38,8 +41,8 @@ static void tinyi_link_none(const tiny_sparse *g, tiny_rng *rng, int32_t *src, i
         }
 }
 
-/* The pairs with an edge, each once, whatever its direction and how many edges it has; no loops. pair NULL: they are counted; else there is
- * room for m of them. */
+/* The pairs with an edge, each once, whatever its direction and how many edges it has; no loops. pair NULL: they are
+ * counted; else there is room for m of them. */
 static tiny_status tinyi_links_pairs(tiny_ctx *ctx, const tiny_sparse *a, int32_t *pair, tiny_idx *m)
 {
     const tiny_idx room = *m;
@@ -77,7 +80,8 @@ TINY_API void tgnn_links_free(tiny_ctx *ctx, tgnn_links *l)
     memset(l, 0, sizeof *l);
 }
 
-TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double val, double test, uint64_t seed, tgnn_links *out)
+TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double val, double test, uint64_t seed,
+                                      tgnn_links *out)
 {
     const tiny_sparse *a;
     tiny_rng rng = tiny_rng_make(seed, 0x6c696e6b);
@@ -89,13 +93,18 @@ TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double
     int k;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!g || !out || !(val >= 0.0) || !(test >= 0.0) || !(val + test < 1.0)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: a graph, a place, and shares of validation and test below 1 (%g, %g) are needed", val, test);
+    if (!g || !out || !(val >= 0.0) || !(test >= 0.0) || !(val + test < 1.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "links: a graph, a place, and shares of validation and test below 1 (%g, %g) are needed", val,
+                          test);
     memset(out, 0, sizeof *out);
     a = tgnn_graph_in(g);
-    if (a->n_rows != a->n_cols || a->n_rows < 2) return tinyi_fail(ctx, TINY_E_SHAPE, "links: a graph of at least two nodes, one set of them, is needed");
+    if (a->n_rows != a->n_cols || a->n_rows < 2)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "links: a graph of at least two nodes, one set of them, is needed");
     st = tinyi_links_pairs(ctx, a, NULL, &m);
     if (st) return st;
-    if (m < 1 || m > 0x7fffffff) return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: the graph has %td pairs with an edge", m);
+    if (m < 1 || m > 0x7fffffff)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: the graph has %td pairs with an edge", m);
     pair = (int32_t *)tinyi_alloc(ctx, (size_t)m * 2, sizeof *pair);
     order = pair ? (uint32_t *)tinyi_alloc(ctx, (size_t)m, sizeof *order) : NULL;
     st = order ? tinyi_links_pairs(ctx, a, pair, &m) : tiny_ctx_status(ctx);
@@ -148,27 +157,33 @@ tiny_status tinyi_area(tiny_ctx *ctx, const float *score, uint32_t *order, tiny_
     return st;
 }
 
-TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const int32_t *link, const int32_t *none, tiny_idx n, double *area)
+TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const int32_t *link, const int32_t *none,
+                                     tiny_idx n, double *area)
 {
     float *score;
     uint32_t *order;
     tiny_idx i, f;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!z || tiny_tensor_check(z) || z->dtype != TINY_F32 || z->rank != 2 || !link || !none || n < 1 || n > 0x3fffffff || !area)
+    if (!z || tiny_tensor_check(z) || z->dtype != TINY_F32 || z->rank != 2 || !link || !none || n < 1 ||
+        n > 0x3fffffff || !area)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: vectors of the nodes, and pairs of both kinds are needed");
     for (i = 0; i < n * 2; i++)
-        if (link[i] < 0 || link[i] >= z->dim[0] || none[i] < 0 || none[i] >= z->dim[0]) return tinyi_fail(ctx, TINY_E_FORMAT, "links: pair %td names a node that is not there (there are %td)", i % n, z->dim[0]);
+        if (link[i] < 0 || link[i] >= z->dim[0] || none[i] < 0 || none[i] >= z->dim[0])
+            return tinyi_fail(ctx, TINY_E_FORMAT, "links: pair %td names a node that is not there (there are %td)",
+                              i % n, z->dim[0]);
     score = (float *)tinyi_alloc(ctx, (size_t)n * 2, sizeof *score);
     order = score ? (uint32_t *)tinyi_alloc(ctx, (size_t)n * 2, sizeof *order) : NULL;
     st = order ? TINY_OK : tiny_ctx_status(ctx);
     for (i = 0; !st && i < n * 2; i++) {    /* links first */
         const int32_t *of = i < n ? link + i : none + (i - n);
-        const float *a = (const float *)z->data + of[0] * z->stride[0], *b = (const float *)z->data + of[n] * z->stride[0];
+        const float *a = (const float *)z->data + of[0] * z->stride[0],
+                    *b = (const float *)z->data + of[n] * z->stride[0];
         double s = 0.0;
         for (f = 0; f < z->dim[1]; f++) s += (double)a[f * z->stride[1]] * (double)b[f * z->stride[1]];
         score[i] = (float)s;
-        if (!(s - s == 0.0)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "links: the product of pair %td is not a finite number", i % n);
+        if (!(s - s == 0.0))
+            st = tinyi_fail(ctx, TINY_E_NUMERIC, "links: the product of pair %td is not a finite number", i % n);
     }
     if (!st) st = tinyi_area(ctx, score, order, n, n * 2, area);
     tiny_free(ctx, score);
@@ -187,7 +202,10 @@ typedef struct tinyi_link_task {
     tiny_tape *eyes;
 } tinyi_link_task;
 
-static tiny_tensor tinyi_link_vectors(tiny_tape *t, void *user) { return tinyi_pass_run(t, ((tinyi_link_task *)user)->pass, &((tinyi_link_task *)user)->in); }
+static tiny_tensor tinyi_link_vectors(tiny_tape *t, void *user)
+{
+    return tinyi_pass_run(t, ((tinyi_link_task *)user)->pass, &((tinyi_link_task *)user)->in);
+}
 
 static tiny_status tinyi_link_next(void *user, int epoch, int step)
 {
@@ -203,8 +221,11 @@ static tiny_tensor tinyi_link_loss(tiny_tape *tape, void *user)
 {
     tinyi_link_task *t = (tinyi_link_task *)user;
     static const tiny_idx before[2] = { 0, 1 }, after[2] = { 0, 0 };
-    tiny_tensor z = tinyi_link_vectors(tape, user), src = tiny_tensor_1d(t->src, TINY_I32, 2 * t->m), dst = tiny_tensor_1d(t->dst, TINY_I32, 2 * t->m);
-    tiny_tensor is = tiny_tensor_1d(t->is, TINY_I32, 2 * t->m), a = tiny_tape_call(tape, TINY_OP_GATHER, &z, &src, NULL, NULL, NULL), b = tiny_tape_call(tape, TINY_OP_GATHER, &z, &dst, NULL, NULL, NULL);
+    tiny_tensor z = tinyi_link_vectors(tape, user), src = tiny_tensor_1d(t->src, TINY_I32, 2 * t->m),
+                dst = tiny_tensor_1d(t->dst, TINY_I32, 2 * t->m);
+    tiny_tensor is = tiny_tensor_1d(t->is, TINY_I32, 2 * t->m),
+                a = tiny_tape_call(tape, TINY_OP_GATHER, &z, &src, NULL, NULL, NULL),
+                b = tiny_tape_call(tape, TINY_OP_GATHER, &z, &dst, NULL, NULL, NULL);
     tiny_reduce_params keep;
     memset(&keep, 0, sizeof keep);
     keep.keep = 1;
@@ -231,7 +252,8 @@ static tiny_status tinyi_link_judge(void *user, tgnn_epoch *e)
     return st;
 }
 
-TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_links *data, const tiny_tensor *x, const tgnn_train_desc *desc, tgnn_epoch *last)
+TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_links *data, const tiny_tensor *x,
+                                      const tgnn_train_desc *desc, tgnn_epoch *last)
 {
     tgnn_train_desc none;
     tinyi_link_task t;
@@ -242,12 +264,15 @@ TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_l
     if (st) return st;
     memset(&none, 0, sizeof none);
     if (!desc) desc = &none;
-    if (!data || !data->graph || !x || !data->link[0] || data->n[0] < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: links of tgnn_links_split and x are needed");
+    if (!data || !data->graph || !x || !data->link[0] || data->n[0] < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: links of tgnn_links_split and x are needed");
     st = tinyi_kit_check(ctx, net, desc);
     if (!st && desc->a2q) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: nets that find links are not quantized");
     for (k = 0; !st && k < net->n_stages; k++)
-        if (net->stage[k].kind == TGNN_STAGE_READOUT) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
-    if (!st && desc->patience && !data->n[1]) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a link to validate on", desc->patience);
+        if (net->stage[k].kind == TGNN_STAGE_READOUT)
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
+    if (!st && desc->patience && !data->n[1])
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a link to validate on", desc->patience);
     if (st) return st;
     memset(&t, 0, sizeof t);
     memset(&kit, 0, sizeof kit);

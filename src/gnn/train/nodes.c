@@ -1,5 +1,6 @@
 /* src/gnn/train/nodes.c - classes of nodes, all nodes in each step (full batch)
- * Paper    T. Kipf, M. Welling, 2017 (arXiv 1609.02907), section 3.1: cross-entropy over the nodes that have a label for training. */
+ * Paper    T. Kipf, M. Welling, 2017 (arXiv 1609.02907), section 3.1: cross-entropy over the nodes that have a label
+ *          for training. */
 #include <math.h>
 #include <string.h>
 #include "gnn/train/kit_inside.h"
@@ -11,15 +12,22 @@ typedef struct tinyi_node_task {
     const tgnn_nodes *data;
     tiny_idx n, n_class;
     tiny_ctx *ctx;
-    float *score;                           /* area: y[1] - y[0] of the nodes of a part, those of class 1 first; NULL: shares that are right */
+    /* area: y[1] - y[0] of the nodes of a part, those of class 1 first; NULL: shares that are right */
+    float *score;
     uint32_t *order;
     int32_t *train;                         /* labels of the nodes to train on, -1 elsewhere */
     tiny_tape *eyes;                        /* without gradients */
 } tinyi_node_task;
 
-static char tinyi_node_part(const tgnn_nodes *d, tiny_idx i) { return d->split[i * (d->split_step ? d->split_step : 1)]; }
+static char tinyi_node_part(const tgnn_nodes *d, tiny_idx i)
+{
+    return d->split[i * (d->split_step ? d->split_step : 1)];
+}
 
-static tiny_tensor tinyi_node_logits(tiny_tape *t, void *task) { return tinyi_pass_run(t, ((tinyi_node_task *)task)->pass, &((tinyi_node_task *)task)->in); }
+static tiny_tensor tinyi_node_logits(tiny_tape *t, void *task)
+{
+    return tinyi_pass_run(t, ((tinyi_node_task *)task)->pass, &((tinyi_node_task *)task)->in);
+}
 
 static tiny_tensor tinyi_node_loss(tiny_tape *t, void *user)
 {
@@ -41,7 +49,8 @@ static tiny_status tinyi_node_areas(tinyi_node_task *task, const tiny_tensor *y,
     for (k = 0; !st && k < 3; k++) {
         for (n = first = 0, label = 1; label >= 0; label--) {
             for (i = 0; i < task->n; i++)
-                if (tinyi_node_part(task->data, i) == part[k] && task->data->label[i] == label) task->score[n++] = ((const float *)y->data)[2 * i + 1] - ((const float *)y->data)[2 * i];
+                if (tinyi_node_part(task->data, i) == part[k] && task->data->label[i] == label)
+                    task->score[n++] = ((const float *)y->data)[2 * i + 1] - ((const float *)y->data)[2 * i];
             if (label) first = n;
         }
         st = tinyi_area(task->ctx, task->score, task->order, first, n, to[k]);
@@ -87,24 +96,33 @@ static tiny_status tinyi_node_check(tiny_ctx *ctx, tinyi_node_task *t, const tgn
     tiny_idx i, train = 0, val = 0, ones = 0;
     int k;
     for (k = 0; k < net->n_stages; k++)
-        if (net->stage[k].kind == TGNN_STAGE_READOUT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
+        if (net->stage[k].kind == TGNN_STAGE_READOUT)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
     for (i = 0; i < t->n; i++) {
         const int32_t label = t->data->label[i];
         const char part = tinyi_node_part(t->data, i);
-        if (label < -1 || (tiny_idx)label >= t->n_class) return tinyi_fail(ctx, TINY_E_FORMAT, "train: node %td has the label %ld, the net has %td classes", i, (long)label, t->n_class);
+        if (label < -1 || (tiny_idx)label >= t->n_class)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "train: node %td has the label %ld, the net has %td classes", i,
+                              (long)label, t->n_class);
         t->train[i] = part == 'r' ? label : -1;
         train += t->train[i] >= 0;
         val += part == 'v' && label >= 0;
         ones += part == 'v' && label == 1;
     }
     if (!train) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: no node of the training part has a label");
-    if (desc->area && t->n_class != 2) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: the area under the ROC curve is that of two classes, the net has %td", t->n_class);
-    if (desc->area && desc->patience && val && (!ones || ones == val)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d, and all nodes to validate on are of one class", desc->patience);
-    if (desc->patience && !val) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a node to validate on", desc->patience);
+    if (desc->area && t->n_class != 2)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "train: the area under the ROC curve is that of two classes, the net has %td", t->n_class);
+    if (desc->area && desc->patience && val && (!ones || ones == val))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d, and all nodes to validate on are of one class",
+                          desc->patience);
+    if (desc->patience && !val)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a node to validate on", desc->patience);
     return TINY_OK;
 }
 
-TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_nodes *data, const tgnn_train_desc *desc, tgnn_epoch *last)
+TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_nodes *data, const tgnn_train_desc *desc,
+                                      tgnn_epoch *last)
 {
     tgnn_train_desc none;
     tinyi_node_task task;
@@ -113,7 +131,8 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     if (st) return st;
     memset(&none, 0, sizeof none);
     if (!desc) desc = &none;
-    if (!data || !data->graph || !data->x || !data->label || !data->split) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a graph, x, labels and their parts are needed");
+    if (!data || !data->graph || !data->x || !data->label || !data->split)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a graph, x, labels and their parts are needed");
     st = tinyi_kit_check(ctx, net, desc);
     if (st) return st;
     memset(&task, 0, sizeof task);

@@ -1,7 +1,9 @@
 /* src/gnn/train/pass.c - layers on a tape
- * Papers   the layers: see gnn/layer/layer.c. Dropout: N. Srivastava et al., JMLR 15, 2014; of attention as in P. Velickovic et al., 2018.
- *          Batch norm: S. Ioffe, C. Szegedy, 2015; folded: g / sqrt(var + eps) goes into the rows of the Linear before it.
- * Left out features of edges (gine, and edge of transformer): there are no data of ours to train them with.                            */
+ * Papers   the layers: see gnn/layer/layer.c. Dropout: N. Srivastava et al., JMLR 15, 2014; of attention as in P.
+ *          Velickovic et al., 2018.
+ *          Batch norm: S. Ioffe, C. Szegedy, 2015; folded: g / sqrt(var + eps) goes into the rows of the Linear before
+ *          it.
+ * Left out features of edges (gine, and edge of transformer): there are no data of ours to train them with. */
 #include <string.h>
 #include "gnn/train/pass_inside.h"
 #include "gnn/graph/graph_inside.h"
@@ -18,7 +20,10 @@ static void tinyi_pass_param(tinyi_pass *p, const char *name, const tiny_tensor 
     p->n_values += (size_t)tiny_tensor_count(value);
 }
 
-static int tinyi_pass_is(const tgnn_stage *s, tgnn_layer_kind kind) { return s->kind == TGNN_STAGE_CONV && s->layer.kind == kind; }
+static int tinyi_pass_is(const tgnn_stage *s, tgnn_layer_kind kind)
+{
+    return s->kind == TGNN_STAGE_CONV && s->layer.kind == kind;
+}
 
 static tiny_status tinyi_pass_norms(tinyi_pass *p)
 {
@@ -29,7 +34,9 @@ static tiny_status tinyi_pass_norms(tinyi_pass *p)
         if (tinyi_pass_is(&p->net->stage[i], TGNN_LAYER_GIN)) {
             n += 4 * (size_t)(p->net->stage[i].hidden + p->net->stage[i].out);
             if (!p->net->stage[i].layer.w[1].data || !p->net->stage[i].layer.w[3].data)
-                return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "train: layer %d (%s): a batch norm is folded into a bias, which is not there", i + 1, p->net->stage[i].name);
+                return tinyi_fail(p->ctx, TINY_E_ARGUMENT,
+                                  "train: layer %d (%s): a batch norm is folded into a bias, which is not there", i + 1,
+                                  p->net->stage[i].name);
         }
     at = p->norms = (float *)tinyi_alloc(p->ctx, n, sizeof *at);
     if (!at) return tiny_ctx_status(p->ctx);
@@ -68,9 +75,12 @@ tiny_status tinyi_pass_open(tiny_ctx *ctx, tgnn_net *net, int norms, uint64_t se
     p->net = net;
     p->rng = tiny_rng_make(seed, 0x64726f70);
     for (i = 0; !st && i < net->n_stages; i++) {
-        if (net->stage[i].edge) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: layer %d (%s): features of edges are not trained", i + 1, net->stage[i].name);
+        if (net->stage[i].edge)
+            st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: layer %d (%s): features of edges are not trained", i + 1,
+                            net->stage[i].name);
         for (j = 0; j < TGNN_LAYER_WEIGHTS; j++)
-            if (tinyi_net_wants(&net->stage[i], j, &w) && net->stage[i].layer.w[j].data && !(tinyi_pass_is(&net->stage[i], TGNN_LAYER_GIN) && j == 4))
+            if (tinyi_net_wants(&net->stage[i], j, &w) && net->stage[i].layer.w[j].data &&
+                !(tinyi_pass_is(&net->stage[i], TGNN_LAYER_GIN) && j == 4))
                 tinyi_pass_param(p, w.name, &net->stage[i].layer.w[j], i > 0);
     }
     if (!st && norms) st = tinyi_pass_norms(p);
@@ -132,9 +142,12 @@ void tinyi_pass_fold(tinyi_pass *p)
             tiny_tensor *w = &p->net->stage[i].layer.w[2 * k], *b = w + 1;
             if (!n->g.data) continue;
             for (r = 0; r < w->dim[0]; r++) {
-                const double f = (double)((float *)n->g.data)[r] / tinyi_sqrt64((double)((float *)n->var.data)[r] + TINYI_PASS_EPS);
-                for (c = 0; c < w->dim[1]; c++) ((float *)w->data)[r * w->dim[1] + c] = (float)(f * ((float *)w->data)[r * w->dim[1] + c]);
-                ((float *)b->data)[r] = (float)(f * (((float *)b->data)[r] - (double)((float *)n->mean.data)[r]) + ((float *)n->b.data)[r]);
+                const double f =
+                    (double)((float *)n->g.data)[r] / tinyi_sqrt64((double)((float *)n->var.data)[r] + TINYI_PASS_EPS);
+                for (c = 0; c < w->dim[1]; c++)
+                    ((float *)w->data)[r * w->dim[1] + c] = (float)(f * ((float *)w->data)[r * w->dim[1] + c]);
+                ((float *)b->data)[r] =
+                    (float)(f * (((float *)b->data)[r] - (double)((float *)n->mean.data)[r]) + ((float *)n->b.data)[r]);
             }
         }
     memset(p->norm, 0, sizeof p->norm);
@@ -151,19 +164,24 @@ static int tinyi_pass_takes_sparse(const tgnn_net *net)
     for (i = 0; i < net->n_stages; i++)
         if (net->stage[i].all) return 0;
     if (s->kind != TGNN_STAGE_CONV) return 0;
-    return s->layer.kind == TGNN_LAYER_GCN || s->layer.kind == TGNN_LAYER_GAT || s->layer.kind == TGNN_LAYER_GATV2 || s->layer.kind == TGNN_LAYER_GIN || s->layer.kind == TGNN_LAYER_SGC ||
+    return s->layer.kind == TGNN_LAYER_GCN || s->layer.kind == TGNN_LAYER_GAT || s->layer.kind == TGNN_LAYER_GATV2 ||
+           s->layer.kind == TGNN_LAYER_GIN || s->layer.kind == TGNN_LAYER_SGC ||
            (s->layer.kind == TGNN_LAYER_SAGE && s->aggr <= TINY_EDGE_MEAN);
 }
 
-tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, const tiny_tensor *x, int sparse, tinyi_pass_input *in)
+tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, int64_t n_relation,
+                                  const tiny_tensor *x, int sparse, tinyi_pass_input *in)
 {
     tiny_sparse_desc d;
     tiny_idx i, n = 0;
     char text[96];
     tiny_status st;
     memset(in, 0, sizeof *in);
-    if (tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || !tiny_tensor_is_dense(x) || x->dim[0] != tgnn_graph_nodes(g) || x->dim[1] != p->net->n_in)
-        return tinyi_fail(p->ctx, TINY_E_SHAPE, "train: x is %s, it must be %td x %td f32, dense", tiny_tensor_check(x) ? "no tensor" : tinyi_shape_text(x, text), tgnn_graph_nodes(g), p->net->n_in);
+    if (tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || !tiny_tensor_is_dense(x) ||
+        x->dim[0] != tgnn_graph_nodes(g) || x->dim[1] != p->net->n_in)
+        return tinyi_fail(p->ctx, TINY_E_SHAPE, "train: x is %s, it must be %td x %td f32, dense",
+                          tiny_tensor_check(x) ? "no tensor" : tinyi_shape_text(x, text), tgnn_graph_nodes(g),
+                          p->net->n_in);
     in->graph = g;
     in->x = *x;
     st = tinyi_net_graphs_open(p->ctx, p->net, g, relation, n_relation, &in->graphs);
@@ -231,7 +249,10 @@ tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float drop)
     return tiny_tape_mul(a->t, x, &m);
 }
 
-static tiny_tensor tinyi_pass_one(tinyi_pass_at *a, int kind, const tiny_tensor *x) { return tiny_tape_call(a->t, kind, x, NULL, NULL, NULL, NULL); }
+static tiny_tensor tinyi_pass_one(tinyi_pass_at *a, int kind, const tiny_tensor *x)
+{
+    return tiny_tape_call(a->t, kind, x, NULL, NULL, NULL, NULL);
+}
 
 tiny_tensor tinyi_pass_spmm(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w, int reduce)
 {
@@ -241,7 +262,10 @@ tiny_tensor tinyi_pass_spmm(tinyi_pass_at *a, const tiny_tensor *x, const tiny_t
     return tiny_tape_call(a->t, TINY_OP_SPMM, &a->offset, x, &a->col, w, &q);
 }
 
-static const tiny_tensor *tinyi_pass_weight(const tinyi_pass_at *a, int i) { return a->l->w[i].data ? &a->l->w[i] : NULL; }
+static const tiny_tensor *tinyi_pass_weight(const tinyi_pass_at *a, int i)
+{
+    return a->l->w[i].data ? &a->l->w[i] : NULL;
+}
 
 tiny_tensor tinyi_pass_plus(tinyi_pass_at *a, const tiny_tensor *y, int i_bias)
 {
@@ -287,8 +311,10 @@ static tiny_tensor tinyi_pass_heads_out(tinyi_pass_at *a, const tiny_tensor *h, 
     return tinyi_pass_plus(a, &y, i_bias);
 }
 
-/* sum of softmax(scores of q and k) v, with dropout of the softmax, and then of v too: the program of the authors of GAT does so */
-static tiny_tensor tinyi_pass_attend(tinyi_pass_at *a, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params)
+/* sum of softmax(scores of q and k) v, with dropout of the softmax, and then of v too: the program of the authors of
+ * GAT does so */
+static tiny_tensor tinyi_pass_attend(tinyi_pass_at *a, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v,
+                                     const tiny_tensor *att, const tiny_sddmm_params *params)
 {
     tiny_tensor out[TINY_OP_MAX_OUT], s;
     tiny_op op;
@@ -424,7 +450,8 @@ static tiny_tensor tinyi_pass_gin(tinyi_pass_at *a)
 {
     const double eps = a->l->w[4].data ? (double)*(const float *)a->l->w[4].data : (double)a->l->eps;
     const int sum_first = a->x && a->s->n_in <= a->s->hidden;
-    tiny_tensor h = sum_first ? *a->x : tinyi_pass_linear(a, a->x, 0, -1), sum = tinyi_pass_spmm(a, &h, NULL, TINY_EDGE_SUM);
+    tiny_tensor h = sum_first ? *a->x : tinyi_pass_linear(a, a->x, 0, -1),
+                sum = tinyi_pass_spmm(a, &h, NULL, TINY_EDGE_SUM);
     h = tiny_tape_scale(a->t, &h, 1.0 + eps, 0.0);
     h = tiny_tape_add(a->t, &h, &sum);
     h = sum_first ? tinyi_pass_linear(a, &h, 0, 1) : tinyi_pass_plus(a, &h, 1);
@@ -436,7 +463,8 @@ static tiny_tensor tinyi_pass_gin(tinyi_pass_at *a)
 
 static tiny_tensor tinyi_pass_transformer(tinyi_pass_at *a)
 {
-    tiny_tensor q = tinyi_pass_linear(a, a->x, 0, 1), k = tinyi_pass_linear(a, a->x, 2, 3), v = tinyi_pass_linear(a, a->x, 4, 5), y;
+    tiny_tensor q = tinyi_pass_linear(a, a->x, 0, 1), k = tinyi_pass_linear(a, a->x, 2, 3),
+                v = tinyi_pass_linear(a, a->x, 4, 5), y;
     tiny_sddmm_params params;
     memset(&params, 0, sizeof params);
     params.heads = a->l->heads;
@@ -462,7 +490,8 @@ static tiny_tensor tinyi_pass_rgcn(tinyi_pass_at *a)
     }
     if (tinyi_pass_weight(a, 1)) y = tiny_tape_call(a->t, TINY_OP_MATMUL, a->x, &a->l->w[1], NULL, NULL, NULL);
     for (r = 0; r < a->s->relations && all.data && w.data; r++) {
-        tiny_tensor rows = tiny_tensor_2d((float *)all.data + r * n * in, TINY_F32, n, in), weight = tiny_tensor_2d((float *)w.data + r * in * out, TINY_F32, in, out);
+        tiny_tensor rows = tiny_tensor_2d((float *)all.data + r * n * in, TINY_F32, n, in),
+                    weight = tiny_tensor_2d((float *)w.data + r * in * out, TINY_F32, in, out);
         part = tiny_tape_call(a->t, TINY_OP_MATMUL, &rows, &weight, NULL, NULL, NULL);
         y = y.data ? tiny_tape_add(a->t, &y, &part) : part;
     }
@@ -488,7 +517,8 @@ static tiny_tensor tinyi_pass_spread(tinyi_pass_at *a)
 
 static tiny_tensor tinyi_pass_readout(tinyi_pass_at *a, const tiny_tensor *h, int n)
 {
-    tiny_tensor part[TGNN_NET_MOST + 1], offset = tiny_tensor_1d((void *)(uintptr_t)a->in->graph_at, TINY_I64, a->in->n_graphs + 1);
+    tiny_tensor part[TGNN_NET_MOST + 1],
+        offset = tiny_tensor_1d((void *)(uintptr_t)a->in->graph_at, TINY_I64, a->in->n_graphs + 1);
     tiny_spmm_params q;
     int k, first = a->s->all ? 0 : n;
     memset(&q, 0, sizeof q);
@@ -560,7 +590,8 @@ tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pass_input *
             a.col = tiny_tensor_1d(g->col, TINY_I32, (tiny_idx)g->n);
             a.value = tiny_tensor_1d(g->value, TINY_F32, (tiny_idx)g->n);
             h[i + 1] = p->guest ? p->guest->stage(&a, i) : tinyi_pass_layer(&a);
-        } else if (a.s->kind == TGNN_STAGE_LINEAR) h[i + 1] = p->guest ? p->guest->stage(&a, i) : tinyi_pass_linear(&a, &x, 0, 1);
+        } else if (a.s->kind == TGNN_STAGE_LINEAR)
+            h[i + 1] = p->guest ? p->guest->stage(&a, i) : tinyi_pass_linear(&a, &x, 0, 1);
         else h[i + 1] = tinyi_pass_readout(&a, h, i);
         h[i + 1] = tinyi_pass_act(&a, &h[i + 1]);
     }

@@ -1,9 +1,11 @@
-/* src/gnn/train/pass_inside.h - a net on a tape: the same layers as gnn/layer/layer.c, made of operations that have gradients, with dropout and
- * batch norms that only training knows
+/* src/gnn/train/pass_inside.h - a net on a tape: the same layers as gnn/layer/layer.c, made of operations that have
+ * gradients, with dropout and batch norms that only training knows
  *
- * Dropout: each number is 0 with probability p, else divided by 1 - p; the draws are 16 bits of Philox, so p is rounded to 1 / 65536.
- * Sparse features are multiplied by the first weights as a sum along edges, and their zeros are never touched. Batch norms stand behind
- * both Linear of each gin layer; tinyi_pass_fold puts them into its weights, so that what was trained is a plain net.               */
+ * Dropout: each number is 0 with probability p, else divided by 1 - p; the draws are 16 bits of Philox, so p is rounded
+ * to 1 / 65536.
+ * Sparse features are multiplied by the first weights as a sum along edges, and their zeros are never touched. Batch
+ * norms stand behind both Linear of each gin layer; tinyi_pass_fold puts them into its weights, so that what was
+ * trained is a plain net. */
 #ifndef TINYI_GNN_PASS_H
 #define TINYI_GNN_PASS_H
 #include "gnn/layer/net.h"
@@ -11,18 +13,22 @@
 #include "core/rng.h"
 TINYI_C_BEGIN
 
-#define TINYI_PASS_PARAMS (TGNN_NET_MOST * (TGNN_LAYER_WEIGHTS + 4 + 8))   /* weights, norms, and what a quantizer learns */
+#define TINYI_PASS_PARAMS \
+    (TGNN_NET_MOST * (TGNN_LAYER_WEIGHTS + 4 + 8)) /* weights, norms, and what a quantizer learns */
 typedef struct tinyi_pass_norm { tiny_tensor g, b, mean, var; } tinyi_pass_norm;
 
 typedef struct tinyi_pass_at tinyi_pass_at;
 
-/* What takes the place of the layers (gnn/quant/a2q_net.h). Its parameters stand behind those of the pass, in groups from 2 on. */
+/* What takes the place of the layers (gnn/quant/a2q_net.h). Its parameters stand behind those of the pass, in groups
+ * from 2 on. */
 typedef struct tinyi_pass_guest {
     void *arg;
     int dense;                              /* sparse features are not asked for */
     double lr[TINY_OPTIM_GROUPS];           /* of the groups; 0: none */
-    tiny_tensor (*stage)(tinyi_pass_at *a, int i);                  /* convolution or linear layer i without its act; a->x before dropout */
-    double (*before)(void *arg);            /* each step of the optimiser: adds to gradients, returns what the loss has more */
+    /* convolution or linear layer i without its act; a->x before dropout */
+    tiny_tensor (*stage)(tinyi_pass_at *a, int i);
+    /* each step of the optimiser: adds to gradients, returns what the loss has more */
+    double (*before)(void *arg);
     void (*after)(void *arg);
     void (*leave)(void *arg);               /* the pass is closed */
 } tinyi_pass_guest;
@@ -61,16 +67,18 @@ struct tinyi_pass_at {                      /* one stage of a run */
     tiny_tensor s_offset, s_col, s_value;
 };
 
-/* Parameters are the weights of the net, in place; groups of the optimiser: 0 for the first layer, 1 for the others. norms: batch norms
- * in gin layers, which then must have their biases. */
+/* Parameters are the weights of the net, in place; groups of the optimiser: 0 for the first layer, 1 for the others.
+ * norms: batch norms in gin layers, which then must have their biases. */
 TINYI_FN tiny_status tinyi_pass_open(tiny_ctx *ctx, tgnn_net *net, int norms, uint64_t seed, tinyi_pass **out);
 TINYI_FN void tinyi_pass_close(tinyi_pass *p);                     /* takes NULL */
 TINYI_FN void tinyi_pass_keep(const tinyi_pass *p, float *values); /* all that training changes, n_values numbers */
 TINYI_FN void tinyi_pass_back(tinyi_pass *p, const float *values);
-TINYI_FN void tinyi_pass_fold(tinyi_pass *p);                      /* the norms are gone afterwards: nothing more can be trained */
+/* the norms are gone afterwards: nothing more can be trained */
+TINYI_FN void tinyi_pass_fold(tinyi_pass *p);
 
 /* x (nodes, n_in) stays the caller's; sparse: look whether it is worth it */
-TINYI_FN tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, const tiny_tensor *x, int sparse, tinyi_pass_input *out);
+TINYI_FN tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation,
+                                           int64_t n_relation, const tiny_tensor *x, int sparse, tinyi_pass_input *out);
 TINYI_FN void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in);
 
 /* steps and bits of gnn/quant/a2q_net.h as the guest of a pass, until it is closed */
@@ -79,7 +87,8 @@ struct tgnn_a2q_net;
 TINYI_FN tiny_status tinyi_a2q_join(struct tgnn_a2q_net *q, tinyi_pass *p);
 #endif
 
-/* for a guest: dropout of x; x W' of weight w (x NULL: of the sparse rows); y and bias i_bias (below 0: none); a sum along the edges */
+/* for a guest: dropout of x; x W' of weight w (x NULL: of the sparse rows); y and bias i_bias (below 0: none); a sum
+ * along the edges */
 TINYI_FN tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float drop);
 TINYI_FN tiny_tensor tinyi_pass_product(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w);
 TINYI_FN tiny_tensor tinyi_pass_plus(tinyi_pass_at *a, const tiny_tensor *y, int i_bias);

@@ -1,16 +1,18 @@
 /* src/llm/attention/latent.c - latent attention, absorbed and expanded
- * Papers   DeepSeek-AI, "DeepSeek-V2", 2024 (arXiv 2405.04434), 2.1 and appendix C; C. Deng et al., "PLM", 2025 (arXiv 2503.12167), 2.
+ * Papers   DeepSeek-AI, "DeepSeek-V2", 2024 (arXiv 2405.04434), 2.1 and appendix C; C. Deng et al., "PLM", 2025 (arXiv
+ *          2503.12167), 2.
  * Formula  k_h = [K_h c, r], v_h = V_h c for the row [c, r] of a token; o_h = sum_j softmax_j(scale q_h . k_h) v_h.
- *          absorbed: q_h . k_h = (K_h^T q_n) . c + q_r . r, and sum_j p_j V_h c_j = V_h (sum_j p_j c_j): one key head with keys
- *          [c, r] of d_c + d_rope numbers, whose first d_c are the value.
- * Fast     absorbed: heads are taken for K_h^T q; then tllm_paged_attention with one key head, so that up to 96 heads of a token are
- *          rows of the same tile; then heads again for V_h. One region.
- *          expanded: for TINYI_LATENT_CHUNK cells of a sequence, (head, 64 cells) are taken to make rows [r, K c, V c], then (head,
- *          rows of queries) to meet them; softmax states wait in between.
- * Cost     of a cached token, in multiply-adds: absorbed n_head (2 d_c + d_rope) a query; expanded n_head (d_nope + d_rope + d_v) a
- *          query and n_head d_c (d_nope + d_v) once a call; absorbed that much once a query. Bytes: d_c + d_rope numbers, whatever the number of heads.
- * Error    the keys are sums of d_c products before they are summed over d: k = 200 units of the largest output, where scores are
- *          of the size of a few units                                                                                     */
+ *          absorbed: q_h . k_h = (K_h^T q_n) . c + q_r . r, and sum_j p_j V_h c_j = V_h (sum_j p_j c_j): one key head
+ *          with keys [c, r] of d_c + d_rope numbers, whose first d_c are the value.
+ * Fast     absorbed: heads are taken for K_h^T q; then tllm_paged_attention with one key head, so that up to 96 heads
+ *          of a token are rows of the same tile; then heads again for V_h. One region.
+ *          expanded: for TINYI_LATENT_CHUNK cells of a sequence, (head, 64 cells) are taken to make rows [r, K c, V c],
+ *          then (head, rows of queries) to meet them; softmax states wait in between.
+ * Cost     of a cached token, in multiply-adds: absorbed n_head (2 d_c + d_rope) a query; expanded n_head (d_nope +
+ *          d_rope + d_v) a query and n_head d_c (d_nope + d_v) once a call; absorbed that much once a query. Bytes: d_c
+ *          + d_rope numbers, whatever the number of heads.
+ * Error    the keys are sums of d_c products before they are summed over d: k = 200 units of the largest output, where
+ *          scores are of the size of a few units */
 #include "llm/ops.h"
 #include "llm/attention/latent.h"
 #include "llm/block/blocks_inside.h"
@@ -51,7 +53,9 @@ static void tinyi_latent_read(const tiny_op *op, tinyi_latent *a)
     memset(a, 0, sizeof *a);
     a->q = (const float *)q->data;
     a->c.at = (unsigned char *)c->data;
-    a->c.type = tllm_format_of(c->dtype == TINY_F32 ? (int)TLLM_FORMAT_F32 : c->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16 : p->format_k);
+    a->c.type = tllm_format_of(c->dtype == TINY_F32   ? (int)TLLM_FORMAT_F32
+                               : c->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16
+                                                      : p->format_k);
     a->c.n_part = 1;
     a->c.block = c->dim[2];
     a->c.row_bytes = (size_t)c->dim[3] * tiny_dtype_bytes(c->dtype);
@@ -67,7 +71,10 @@ static void tinyi_latent_read(const tiny_op *op, tinyi_latent *a)
     a->d_c = a->c.d_part - a->d_rope;
     a->w = (const unsigned char *)w->data;
     a->w_dtype = w->dtype == TINY_U8 ? -1 : (int)w->dtype;
-    a->w_type = tllm_format_of(w->dtype == TINY_F32 ? (int)TLLM_FORMAT_F32 : w->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16 : w->dtype == TINY_BF16 ? (int)TLLM_FORMAT_BF16 : p->format_w);
+    a->w_type = tllm_format_of(w->dtype == TINY_F32    ? (int)TLLM_FORMAT_F32
+                               : w->dtype == TINY_F16  ? (int)TLLM_FORMAT_F16
+                               : w->dtype == TINY_BF16 ? (int)TLLM_FORMAT_BF16
+                                                       : p->format_w);
     a->w_bytes = (size_t)w->dim[1] * tiny_dtype_bytes(w->dtype);
     for (i = 0; i < 3; i++) {
         a->sq[i] = q->stride[i];
@@ -83,17 +90,22 @@ static void tinyi_latent_read(const tiny_op *op, tinyi_latent *a)
 
 #define TINYI_LATENT_PART 64                /* numbers that the reference unpacks at once where they are plain */
 TINY_REF_BEGIN
-/* numbers at .. at + n of a row, n <= TINYI_LATENT_PART; plain: numbers of this machine where the format has no blocks */
-static void tinyi_latent_some(const tllm_format *f, const unsigned char *row, tiny_idx at, tiny_idx n, int plain, float *x)
+/* numbers at .. at + n of a row, n <= TINYI_LATENT_PART; plain: numbers of this machine where the format has no
+ * blocks */
+static void tinyi_latent_some(const tllm_format *f, const unsigned char *row, tiny_idx at, tiny_idx n, int plain,
+                              float *x)
 {
     float block[256];                       /* no format has more values in a block */
     tiny_idx i;
     for (i = 0; i < n; i++) {
         if (!plain || f->values > 1) {
-            if (i == 0 || (at + i) % f->values == 0) f->unpack(row + (size_t)((at + i) / f->values) * (size_t)f->bytes, block, (size_t)f->values);
+            if (i == 0 || (at + i) % f->values == 0)
+                f->unpack(row + (size_t)((at + i) / f->values) * (size_t)f->bytes, block, (size_t)f->values);
             x[i] = block[(at + i) % f->values];
         } else if (f->id == TLLM_FORMAT_F32) x[i] = ((const float *)(const void *)row)[at + i];
-        else x[i] = f->id == TLLM_FORMAT_F16 ? tinyi_f16_to_f32(((const uint16_t *)(const void *)row)[at + i]) : tinyi_bf16_to_f32(((const uint16_t *)(const void *)row)[at + i]);
+        else
+            x[i] = f->id == TLLM_FORMAT_F16 ? tinyi_f16_to_f32(((const uint16_t *)(const void *)row)[at + i])
+                                            : tinyi_bf16_to_f32(((const uint16_t *)(const void *)row)[at + i]);
     }
 }
 static void tinyi_latent_w(const tinyi_latent *a, tiny_idx row, tiny_idx at, tiny_idx n, float *x)
@@ -151,7 +163,8 @@ static void tinyi_latent_ref(const tiny_op *op)
             for (i = 0; i < a.d_c; i++) u[i] = 0.0;
             for (j = row[1]; j < row[2] && l != 0.0; j++) {
                 const double s = tinyi_latent_score(&a, qa, t, j), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m) / l;
-                const unsigned char *from = tinyi_pool_row(&a.c, a.table[row[0] * a.n_table + j / a.c.block], 0, j % a.c.block);
+                const unsigned char *from =
+                    tinyi_pool_row(&a.c, a.table[row[0] * a.n_table + j / a.c.block], 0, j % a.c.block);
                 for (i0 = 0; i0 < a.d_c && s != -INFINITY; i0 += n) {
                     n = TINYI_MIN(a.d_c - i0, TINYI_LATENT_PART);
                     tinyi_latent_some(a.c.type, from, i0, n, 1, x);
@@ -189,7 +202,8 @@ static const float *tinyi_latent_floats(tiny_team *team, const tinyi_latent *a, 
 typedef struct tinyi_latent_room { float *w, *x, *s; } tinyi_latent_room;
 static size_t tinyi_latent_own(size_t d_c)
 {
-    return sizeof(float) * (TINYI_ATT_KEYS * d_c + TINYI_ATT_ROWS * d_c + TINYI_ATT_STEP + TINYI_ATT_KEYS * TINYI_ATT_ROWS + TINYI_ATT_ROWS + 64);
+    return sizeof(float) * (TINYI_ATT_KEYS * d_c + TINYI_ATT_ROWS * d_c + TINYI_ATT_STEP +
+                            TINYI_ATT_KEYS * TINYI_ATT_ROWS + TINYI_ATT_ROWS + 64);
 }
 static tinyi_latent_room tinyi_latent_room_of(const tinyi_latent *a, void *own)
 {
@@ -219,7 +233,8 @@ static void tinyi_latent_queries(tiny_team *team, const tinyi_latent *a, float *
             rows = TINYI_MIN(a->d_nope - r0, TINYI_ATT_KEYS);
             if (a->w_dtype < 0) w = tinyi_latent_floats(team, a, w0 + r0, rows, room.w);
             for (j = 0; j < n; j++)
-                axpy(to + j * step, w, a->w_dtype < 0 ? (int)TINY_F32 : a->w_dtype, a->d_c, q + j * a->sq[0] + r0 * a->sq[2], a->sq[2], (size_t)rows, (size_t)a->d_c);
+                axpy(to + j * step, w, a->w_dtype < 0 ? (int)TINY_F32 : a->w_dtype, a->d_c,
+                     q + j * a->sq[0] + r0 * a->sq[2], a->sq[2], (size_t)rows, (size_t)a->d_c);
         }
         return;
     }
@@ -229,13 +244,16 @@ static void tinyi_latent_queries(tiny_team *team, const tinyi_latent *a, float *
         rows = TINYI_MIN(a->d_nope - r0, TINYI_ATT_KEYS);
         for (i = 0; i < rows; i++)
             for (j = 0; j < n; j++) room.s[i * TINYI_ATT_ROWS + j] = q[j * a->sq[0] + (r0 + i) * a->sq[2]];
-        TINYI_K(team, attention_mix_f32)(room.x, a->d_c, room.s, TINYI_ATT_ROWS, one, tinyi_latent_floats(team, a, w0 + r0, rows, room.w), a->d_c, (int)rows, (int)n);
+        TINYI_K(team, attention_mix_f32)
+        (room.x, a->d_c, room.s, TINYI_ATT_ROWS, one, tinyi_latent_floats(team, a, w0 + r0, rows, room.w), a->d_c,
+         (int)rows, (int)n);
     }
     for (j = 0; j < n; j++) memcpy(to + j * step, room.x + j * a->d_c, (size_t)a->d_c * sizeof *to);
 }
 
 /* o = V_h u, u (n_query, n_head, d_c) */
-static void tinyi_latent_values(tiny_team *team, const tinyi_latent *a, const float *u, tiny_idx h, tiny_idx t0, tiny_idx n)
+static void tinyi_latent_values(tiny_team *team, const tinyi_latent *a, const float *u, tiny_idx h, tiny_idx t0,
+                                tiny_idx n)
 {
     const tinyi_latent_room room = tinyi_latent_room_of(a, team->own);
     const tiny_idx step = a->n_head * a->d_c, w0 = h * (a->d_nope + a->d_v) + a->d_nope;
@@ -250,15 +268,18 @@ static void tinyi_latent_values(tiny_team *team, const tinyi_latent *a, const fl
     for (r0 = 0; r0 < a->d_v; r0 += rows) {
         rows = TINYI_MIN(a->d_v - r0, TINYI_ATT_KEYS);
         if (n > TINYI_ATT_FEW) {
-            TINYI_K(team, attention_scores_f32)(room.s, TINYI_ATT_ROWS, tinyi_latent_floats(team, a, w0 + r0, rows, room.w), a->d_c, (int)rows, room.x, TINYI_ATT_ROWS, 0, (int)n, a->d_c);
+            TINYI_K(team, attention_scores_f32)
+            (room.s, TINYI_ATT_ROWS, tinyi_latent_floats(team, a, w0 + r0, rows, room.w), a->d_c, (int)rows, room.x,
+             TINYI_ATT_ROWS, 0, (int)n, a->d_c);
             for (i = 0; i < rows; i++)
                 for (j = 0; j < n; j++) to[j * a->so[0] + (r0 + i) * a->so[2]] = room.s[i * TINYI_ATT_ROWS + j];
         } else {
             const void *w = a->w + (size_t)(w0 + r0) * a->w_bytes;
             if (a->w_dtype < 0) w = tinyi_latent_floats(team, a, w0 + r0, rows, room.w);
             for (j = 0; j < n; j += 4)
-                TINYI_K(team, gemv_dot)(to + j * a->so[0] + r0 * a->so[2], a->so[2], a->so[0], w, a->w_dtype < 0 ? (int)TINY_F32 : a->w_dtype, a->d_c, (size_t)rows, from + j * step, step,
-                                        (int)TINYI_MIN(n - j, 4), (size_t)a->d_c);
+                TINYI_K(team, gemv_dot)
+                (to + j * a->so[0] + r0 * a->so[2], a->so[2], a->so[0], w, a->w_dtype < 0 ? (int)TINY_F32 : a->w_dtype,
+                 a->d_c, (size_t)rows, from + j * step, step, (int)TINYI_MIN(n - j, 4), (size_t)a->d_c);
         }
     }
 }
@@ -289,8 +310,14 @@ static void tinyi_latent_mix_of(const tinyi_latent *a, const tiny_op *op, float 
     x->op.params = &x->p;
 }
 static size_t tinyi_latent_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
-static size_t tinyi_latent_qa_bytes(const tinyi_latent *a) { return tinyi_latent_up((size_t)(a->n_query * a->n_head * a->c.d_part) * sizeof(float)); }
-static size_t tinyi_latent_u_bytes(const tinyi_latent *a) { return tinyi_latent_up((size_t)(a->n_query * a->n_head * a->d_c) * sizeof(float)); }
+static size_t tinyi_latent_qa_bytes(const tinyi_latent *a)
+{
+    return tinyi_latent_up((size_t)(a->n_query * a->n_head * a->c.d_part) * sizeof(float));
+}
+static size_t tinyi_latent_u_bytes(const tinyi_latent *a)
+{
+    return tinyi_latent_up((size_t)(a->n_query * a->n_head * a->d_c) * sizeof(float));
+}
 
 static void tinyi_latent_absorbed(tiny_team *team, const tiny_op *op, const tinyi_latent *a)
 {
@@ -321,11 +348,18 @@ static void tinyi_latent_absorbed(tiny_team *team, const tiny_op *op, const tiny
 
 /* row of a cell: the rotated key, then K c, then V c; so queries turn their two parts round */
 static tiny_idx tinyi_latent_wide(const tinyi_latent *a) { return a->d_rope + a->d_nope + a->d_v; }
-static size_t tinyi_latent_rows_bytes(const tinyi_latent *a) { return tinyi_latent_up((size_t)(a->n_head * TINYI_LATENT_CHUNK * tinyi_latent_wide(a)) * sizeof(float)); }
-static size_t tinyi_latent_state_bytes(const tinyi_latent *a) { return tinyi_latent_up((size_t)(a->n_query * a->n_head * (a->d_v + 2)) * sizeof(float)); }
+static size_t tinyi_latent_rows_bytes(const tinyi_latent *a)
+{
+    return tinyi_latent_up((size_t)(a->n_head * TINYI_LATENT_CHUNK * tinyi_latent_wide(a)) * sizeof(float));
+}
+static size_t tinyi_latent_state_bytes(const tinyi_latent *a)
+{
+    return tinyi_latent_up((size_t)(a->n_query * a->n_head * (a->d_v + 2)) * sizeof(float));
+}
 
 /* cells c0 .. c0 + n of one sequence for one head */
-static void tinyi_latent_expand(tiny_team *team, const tinyi_latent *a, const int32_t *table, float *to, tiny_idx h, tiny_idx c0, tiny_idx n)
+static void tinyi_latent_expand(tiny_team *team, const tinyi_latent *a, const int32_t *table, float *to, tiny_idx h,
+                                tiny_idx c0, tiny_idx n)
 {
     const tinyi_latent_room room = tinyi_latent_room_of(a, team->own);
     const tiny_idx wide = tinyi_latent_wide(a), made = a->d_nope + a->d_v, w0 = h * made;
@@ -340,14 +374,18 @@ static void tinyi_latent_expand(tiny_team *team, const tinyi_latent *a, const in
         for (j = n; j < TINYI_ATT_ROWS; j++) room.x[i * TINYI_ATT_ROWS + j] = 0.0f;
     for (r0 = 0; r0 < made; r0 += rows) {
         rows = TINYI_MIN(made - r0, TINYI_ATT_KEYS);
-        TINYI_K(team, attention_scores_f32)(room.s, TINYI_ATT_ROWS, tinyi_latent_floats(team, a, w0 + r0, rows, room.w), a->d_c, (int)rows, room.x, TINYI_ATT_ROWS, 0, (int)n, a->d_c);
+        TINYI_K(team, attention_scores_f32)
+        (room.s, TINYI_ATT_ROWS, tinyi_latent_floats(team, a, w0 + r0, rows, room.w), a->d_c, (int)rows, room.x,
+         TINYI_ATT_ROWS, 0, (int)n, a->d_c);
         for (j = 0; j < n; j++)
             for (i = 0; i < rows; i++) to[j * wide + a->d_rope + r0 + i] = room.s[i * TINYI_ATT_ROWS + j];
     }
 }
 
-/* queries t0 .. t0 + n of one head against the cells c0 .. c0 + n_c, whose rows lie in kv; states go on from where they were */
-static void tinyi_latent_meet(tiny_team *team, const tinyi_latent *a, const float *kv, float *state, tiny_idx h, tiny_idx t0, int n, tiny_idx c0, tiny_idx n_c)
+/* queries t0 .. t0 + n of one head against the cells c0 .. c0 + n_c, whose rows lie in kv; states go on from where they
+ * were */
+static void tinyi_latent_meet(tiny_team *team, const tinyi_latent *a, const float *kv, float *state, tiny_idx h,
+                              tiny_idx t0, int n, tiny_idx c0, tiny_idx n_c)
 {
     const tiny_idx wide = tinyi_latent_wide(a), d = a->d_rope + a->d_nope, each = a->d_v + 2;
     tinyi_att_tile tile;
@@ -368,7 +406,8 @@ static void tinyi_latent_meet(tiny_team *team, const tinyi_latent *a, const floa
         const int keys = (int)TINYI_MIN(n_c - c, TINYI_ATT_KEYS);
         const float *rows = kv + c * wide, *v = rows + d;
         int seen = 0;
-        for (j = 0; j < n && !seen; j++) seen = a->rows[4 * (t0 + j) + 1] < c0 + c + keys && a->rows[4 * (t0 + j) + 2] > c0 + c;
+        for (j = 0; j < n && !seen; j++)
+            seen = a->rows[4 * (t0 + j) + 1] < c0 + c + keys && a->rows[4 * (t0 + j) + 2] > c0 + c;
         if (!seen) continue;
         tinyi_att_tile_scores(team, &tile, rows, wide, keys, 0, n);
         for (j = hides = 0; j < n; j++) {
@@ -401,7 +440,8 @@ static tiny_idx tinyi_latent_run(const tinyi_latent *a, tiny_idx t)
 static void tinyi_latent_expanded(tiny_team *team, const tinyi_latent *a)
 {
     const tiny_idx wide = tinyi_latent_wide(a), each = a->d_v + 2;
-    float *kv = (float *)team->shared, *state = (float *)(void *)((unsigned char *)team->shared + tinyi_latent_rows_bytes(a));
+    float *kv = (float *)team->shared,
+          *state = (float *)(void *)((unsigned char *)team->shared + tinyi_latent_rows_bytes(a));
     tiny_idx t, n, j, task, end, c0, n_c, tiles, groups, i;
     while (tiny_take(team, a->n_query * a->n_head, 16, &task, &end))
         for (; task < end; task++)
@@ -423,13 +463,15 @@ static void tinyi_latent_expanded(tiny_team *team, const tinyi_latent *a)
             while (tiny_take(team, groups * a->n_head, 1, &task, &end))
                 for (; task < end; task++) {
                     const tiny_idx h = task / groups, at = task % groups * TINYI_ATT_KEYS;
-                    tinyi_latent_expand(team, a, table, kv + (h * TINYI_LATENT_CHUNK + at) * wide, h, c0 + at, TINYI_MIN(n_c - at, TINYI_ATT_KEYS));
+                    tinyi_latent_expand(team, a, table, kv + (h * TINYI_LATENT_CHUNK + at) * wide, h, c0 + at,
+                                        TINYI_MIN(n_c - at, TINYI_ATT_KEYS));
                 }
             tiny_barrier(team);
             while (tiny_take(team, tiles * a->n_head, 1, &task, &end))
                 for (; task < end; task++) {
                     const tiny_idx h = task / tiles, at = task % tiles * TINYI_ATT_ROWS;
-                    tinyi_latent_meet(team, a, kv + h * TINYI_LATENT_CHUNK * wide, state, h, t + at, (int)TINYI_MIN(n - at, TINYI_ATT_ROWS), c0, n_c);
+                    tinyi_latent_meet(team, a, kv + h * TINYI_LATENT_CHUNK * wide, state, h, t + at,
+                                      (int)TINYI_MIN(n - at, TINYI_ATT_ROWS), c0, n_c);
                 }
             tiny_barrier(team);
         }
@@ -448,9 +490,10 @@ static void tinyi_latent_expanded(tiny_team *team, const tinyi_latent *a)
 /* Queries of a sequence that AUTO may expand for: fewer meet their weights as vectors when absorbed. */
 static int tinyi_latent_many(const tinyi_latent *a, tiny_idx runs) { return a->n_query > TINYI_ATT_FEW * runs; }
 
-/* Only rows whose cells lie without a gap are expanded: pages in a gap were not looked at. AUTO compares multiply-adds of a head for the
- * rows of this call, so what stands before a prompt counts, and not only its length. Those with w weigh more than those with keys, twice for
- * queries and by a half for keys: w is unpacked, and one side turned, for every 64 rows. Within a tenth of the times measured in PLM's shape. */
+/* Only rows whose cells lie without a gap are expanded: pages in a gap were not looked at. AUTO compares multiply-adds
+ * of a head for the rows of this call, so what stands before a prompt counts, and not only its length. Those with w
+ * weigh more than those with keys, twice for queries and by a half for keys: w is unpacked, and one side turned, for
+ * every 64 rows. Within a tenth of the times measured in PLM's shape. */
 static int tinyi_latent_expands(const tinyi_latent *a)
 {
     const int32_t *r = a->rows;
@@ -475,7 +518,8 @@ static int tinyi_latent_expands(const tinyi_latent *a)
     cells += (double)(hi - lo);
     if (a->form == TLLM_LATENT_EXPANDED) return 1;
     return runs && tinyi_latent_many(a, runs) &&
-           1.5 * made * cells + (double)(a->d_nope + a->d_rope + a->d_v) * pairs < 2.0 * made * (double)a->n_query + (double)(2 * a->d_c + a->d_rope) * pairs;
+           1.5 * made * cells + (double)(a->d_nope + a->d_rope + a->d_v) * pairs <
+               2.0 * made * (double)a->n_query + (double)(2 * a->d_c + a->d_rope) * pairs;
 }
 
 static void tinyi_latent_fast(tiny_team *team, const tiny_op *op)
@@ -498,8 +542,10 @@ static void tinyi_latent_work(const tiny_op *op, int n_threads, size_t *shared_b
     shared += tinyi_latent_qa_bytes(&a) + tinyi_latent_u_bytes(&a);
     *own_bytes = TINYI_MAX(own, tinyi_latent_own((size_t)a.c.d_part));
     if (a.form != TLLM_LATENT_ABSORBED) {   /* what the rows say comes later */
-        const size_t tile = sizeof(float) * (tinyi_att_tile_floats((size_t)(a.d_nope + a.d_rope), (size_t)a.d_v) + (size_t)(a.d_nope + a.d_rope));
-        if (a.form == TLLM_LATENT_EXPANDED || tinyi_latent_many(&a, 1)) shared = TINYI_MAX(shared, tinyi_latent_rows_bytes(&a) + tinyi_latent_state_bytes(&a));
+        const size_t tile = sizeof(float) * (tinyi_att_tile_floats((size_t)(a.d_nope + a.d_rope), (size_t)a.d_v) +
+                                             (size_t)(a.d_nope + a.d_rope));
+        if (a.form == TLLM_LATENT_EXPANDED || tinyi_latent_many(&a, 1))
+            shared = TINYI_MAX(shared, tinyi_latent_rows_bytes(&a) + tinyi_latent_state_bytes(&a));
         *own_bytes = TINYI_MAX(*own_bytes, tile);
     }
     *shared_bytes = shared;
@@ -516,33 +562,60 @@ static tiny_status tinyi_latent_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     double bytes;
     tiny_status st;
     char text[96];
-    if (q->rank != 3 || q->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: q is %s, it must have 3 axes of f32", tinyi_shape_text(q, text));
+    if (q->rank != 3 || q->dtype != TINY_F32)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: q is %s, it must have 3 axes of f32",
+                          tinyi_shape_text(q, text));
     if (!p || p->d_nope < 1 || p->d_v < 1 || p->d_nope > q->dim[2])
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "latent attention: heads of %td numbers without a position and values of %td: at least 1, and at most the %td of a query",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "latent attention: heads of %td numbers without a position and values of %td: at least 1, "
+                          "and at most the %td of a query",
                           p ? p->d_nope : 0, p ? p->d_v : 0, q->dim[2]);
-    if ((q->dim[2] - p->d_nope) % 2) return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: %td numbers of a query are rotated, in pairs", q->dim[2] - p->d_nope);
-    if (p->form < TLLM_LATENT_AUTO || p->form > TLLM_LATENT_EXPANDED) return tinyi_fail(ctx, TINY_E_ARGUMENT, "latent attention: form %d is none of 0 to 2", p->form);
-    if (c->rank != 4 || c->dim[1] != 1) return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: latents are %s, they must be (blocks, 1, tokens, numbers)", tinyi_shape_text(c, text));
-    type = tllm_format_of(c->dtype == TINY_F32 ? (int)TLLM_FORMAT_F32 : c->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16 : p->format_k);
+    if ((q->dim[2] - p->d_nope) % 2)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: %td numbers of a query are rotated, in pairs",
+                          q->dim[2] - p->d_nope);
+    if (p->form < TLLM_LATENT_AUTO || p->form > TLLM_LATENT_EXPANDED)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "latent attention: form %d is none of 0 to 2", p->form);
+    if (c->rank != 4 || c->dim[1] != 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "latent attention: latents are %s, they must be (blocks, 1, tokens, numbers)",
+                          tinyi_shape_text(c, text));
+    type = tllm_format_of(c->dtype == TINY_F32   ? (int)TLLM_FORMAT_F32
+                          : c->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16
+                                                 : p->format_k);
     numbers = !type ? 0 : c->dtype == TINY_U8 ? c->dim[3] / type->bytes * type->values : c->dim[3];
     if (numbers > TLLM_LATENT_MOST || numbers <= q->dim[2] - p->d_nope)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: rows of %td numbers with %td rotated ones: at least 1 more, and at most %d", numbers, q->dim[2] - p->d_nope, TLLM_LATENT_MOST);
+        return tinyi_fail(
+            ctx, TINY_E_SHAPE,
+            "latent attention: rows of %td numbers with %td rotated ones: at least 1 more, and at most %d", numbers,
+            q->dim[2] - p->d_nope, TLLM_LATENT_MOST);
     if (q->dim[2] > TINYI_ATT_KEYS * 1024 || p->d_v > TINYI_ATT_KEYS * 1024 || q->dim[1] > TINYI_ATT_KEYS * 1024)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: %td heads of %td and %td numbers: at most 65536", q->dim[1], q->dim[2], p->d_v);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: %td heads of %td and %td numbers: at most 65536",
+                          q->dim[1], q->dim[2], p->d_v);
     dim[0] = q->dim[1] * (p->d_nope + p->d_v);
     dim[1] = numbers - (q->dim[2] - p->d_nope);
     wf = w->dtype == TINY_U8 ? tllm_format_of(p->format_w) : NULL;
-    if (w->rank != 2 || (w->dtype != TINY_F32 && w->dtype != TINY_F16 && w->dtype != TINY_BF16 && w->dtype != TINY_U8) || !tiny_tensor_is_dense(w) || w->dim[0] != dim[0])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: w is %s, it must be dense: %td rows of %td numbers in f32, f16, bf16 or the bytes of a format", tinyi_shape_text(w, text),
-                          dim[0], dim[1]);
+    if (w->rank != 2 ||
+        (w->dtype != TINY_F32 && w->dtype != TINY_F16 && w->dtype != TINY_BF16 && w->dtype != TINY_U8) ||
+        !tiny_tensor_is_dense(w) || w->dim[0] != dim[0])
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "latent attention: w is %s, it must be dense: %td rows of %td numbers in f32, f16, bf16 or "
+                          "the bytes of a format",
+                          tinyi_shape_text(w, text), dim[0], dim[1]);
     if (w->dtype == TINY_U8 ? !wf || tllm_format_bytes(wf, (uint64_t)dim[1]) != (size_t)w->dim[1] : w->dim[1] != dim[1])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: rows of w have %td %s, not %td numbers%s%s", w->dim[1], w->dtype == TINY_U8 ? "bytes" : "numbers", dim[1],
-                          wf ? " of " : "", wf ? wf->name : "");
+        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: rows of w have %td %s, not %td numbers%s%s", w->dim[1],
+                          w->dtype == TINY_U8 ? "bytes" : "numbers", dim[1], wf ? " of " : "", wf ? wf->name : "");
     tinyi_latent_read(op, &a);
     a.o = NULL;
-    /* queries and answers in the numbers of latents, or what expanding makes and leaves in between: far more than q itself may be */
-    bytes = 4.0 * (double)a.n_head * ((double)a.n_query * (double)(2 * numbers + a.d_v + 2) + (double)TINYI_LATENT_CHUNK * (double)(q->dim[2] + a.d_v));
-    if (bytes > (double)(SIZE_MAX / 4)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "latent attention: %td queries of %td heads need %g bytes, more than this machine can address", q->dim[0], q->dim[1], bytes);
+    /* queries and answers in the numbers of latents, or what expanding makes and leaves in between: far more than q
+     * itself may be */
+    bytes = 4.0 * (double)a.n_head *
+            ((double)a.n_query * (double)(2 * numbers + a.d_v + 2) +
+             (double)TINYI_LATENT_CHUNK * (double)(q->dim[2] + a.d_v));
+    if (bytes > (double)(SIZE_MAX / 4))
+        return tinyi_fail(
+            ctx, TINY_E_OVERFLOW,
+            "latent attention: %td queries of %td heads need %g bytes, more than this machine can address", q->dim[0],
+            q->dim[1], bytes);
     tinyi_latent_mix_of(&a, op, NULL, NULL, &mix);
     st = mix.op.row->shape(ctx, &mix.op, want);     /* pages, tables, rows, the plan */
     if (st) return st;
@@ -559,14 +632,17 @@ static void tinyi_latent_cost(const tiny_op *op, tiny_cost *c)
     double keys = 0.0, wide, n;
     tiny_idx t;
     tinyi_latent_read(op, &a);
-    for (t = 0; a.rows && t < a.n_query; t++) keys += a.rows[4 * t + 2] > a.rows[4 * t + 1] ? (double)(a.rows[4 * t + 2] - a.rows[4 * t + 1]) : 0.0;
+    for (t = 0; a.rows && t < a.n_query; t++)
+        keys += a.rows[4 * t + 2] > a.rows[4 * t + 1] ? (double)(a.rows[4 * t + 2] - a.rows[4 * t + 1]) : 0.0;
     n = (double)a.n_query * (double)a.n_head;
     wide = (double)(2 * a.d_c + a.d_rope);
     c->flops = 2.0 * n * (double)a.d_c * (double)(a.d_nope + a.d_v) + 2.0 * (double)a.n_head * wide * keys;
-    c->bytes = keys * (double)a.c.row_bytes + (double)op->in[4]->dim[0] * (double)a.w_bytes + 4.0 * n * (double)(a.d_nope + a.d_rope + a.d_v);
+    c->bytes = keys * (double)a.c.row_bytes + (double)op->in[4]->dim[0] * (double)a.w_bytes +
+               4.0 * n * (double)(a.d_nope + a.d_rope + a.d_v);
 }
 
-/* Tables and rows as those of tllm_paged_attention; weights of the size 1 / sqrt(d_c), so that keys are of the size of 1. */
+/* Tables and rows as those of tllm_paged_attention; weights of the size 1 / sqrt(d_c), so that keys are of the size of
+ * 1. */
 static void tinyi_latent_fill(tiny_case *c, int i_input, void *data)
 {
     const tiny_tensor *t = &c->in[i_input];
@@ -579,7 +655,8 @@ static void tinyi_latent_fill(tiny_case *c, int i_input, void *data)
         for (i = 0; i < n; i++) number[i] = tiny_case_pick(c, (int)c->in[1].dim[0]);
     } else if (i_input == 3) {
         for (i = 0; i < n_query; i++, number += 4) {
-            const tiny_idx seq = i * n_seq / n_query, first = (seq * n_query + n_seq - 1) / n_seq, own = TINYI_MIN(n_cell, n_cell / 2 + 1 + i - first);
+            const tiny_idx seq = i * n_seq / n_query, first = (seq * n_query + n_seq - 1) / n_seq,
+                           own = TINYI_MIN(n_cell, n_cell / 2 + 1 + i - first);
             const int kind = tiny_case_pick(c, 8);
             number[0] = (int32_t)seq;
             number[1] = kind == 0 ? tiny_case_pick(c, (int)own) : 0;
@@ -587,8 +664,11 @@ static void tinyi_latent_fill(tiny_case *c, int i_input, void *data)
             number[3] = (int32_t)own - 1;
         }
     } else {
-        const tllm_format *f = t->dtype == TINY_F32 ? tllm_format_of(TLLM_FORMAT_F32) : t->dtype == TINY_F16 ? tllm_format_of(TLLM_FORMAT_F16) :
-                               t->dtype == TINY_BF16 ? tllm_format_of(TLLM_FORMAT_BF16) : tllm_format_of(i_input == 1 ? params.format_k : params.format_w);
+        const tllm_format *f = t->dtype == TINY_F32   ? tllm_format_of(TLLM_FORMAT_F32)
+                               : t->dtype == TINY_F16 ? tllm_format_of(TLLM_FORMAT_F16)
+                               : t->dtype == TINY_BF16
+                                   ? tllm_format_of(TLLM_FORMAT_BF16)
+                                   : tllm_format_of(i_input == 1 ? params.format_k : params.format_w);
         const tiny_idx d_c = t->dtype == TINY_U8 ? t->dim[1] / f->bytes * f->values : t->dim[1];
         const float size = i_input == 4 ? (float)(1.0 / tinyi_sqrt64((double)d_c)) : 1.0f;
         unsigned char *to = (unsigned char *)data;
@@ -607,7 +687,8 @@ static void tinyi_latent_fill(tiny_case *c, int i_input, void *data)
 static void tinyi_latent_cases(tiny_case *c)
 {
     static const short k_formats[] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
-    static const short w_formats[] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_BF16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
+    static const short w_formats[] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_BF16, TLLM_FORMAT_Q8_0,
+                                       TLLM_FORMAT_Q4_0 };
     tllm_latent_params params;
     const tllm_format *fk = tllm_format_of(k_formats[c->index % 4]), *fw = tllm_format_of(w_formats[c->index / 4 % 5]);
     const int blocks = fk->values > 1 || fw->values > 1;
@@ -637,7 +718,10 @@ static void tinyi_latent_cases(tiny_case *c)
     c->in[2].dim[1] = tiny_case_dim(c, 17);
     c->in[3].dim[0] = c->in[0].dim[0];
     c->in[3].dim[1] = 4;
-    c->in[4].dtype = fw->id == TLLM_FORMAT_F32 ? TINY_F32 : fw->id == TLLM_FORMAT_F16 ? TINY_F16 : fw->id == TLLM_FORMAT_BF16 ? TINY_BF16 : TINY_U8;
+    c->in[4].dtype = fw->id == TLLM_FORMAT_F32    ? TINY_F32
+                     : fw->id == TLLM_FORMAT_F16  ? TINY_F16
+                     : fw->id == TLLM_FORMAT_BF16 ? TINY_BF16
+                                                  : TINY_U8;
     c->in[4].dim[0] = c->in[0].dim[1] * (params.d_nope + params.d_v);
     c->in[4].dim[1] = fw->values > 1 ? d_c / fw->values * fw->bytes : d_c;
     for (i = 1; i < 5; i++) {
@@ -649,8 +733,18 @@ static void tinyi_latent_cases(tiny_case *c)
     memcpy(c->params.bytes, &params, sizeof params);
 }
 
-static const short tinyi_latent_kernels[] = { TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_attention_dot, TINYI_K_attention_blend, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
-                                              TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_bf16_to_f32, TINYI_K_dequantize_i8, -1 };
+static const short tinyi_latent_kernels[] = { TINYI_K_gemv_dot,
+                                              TINYI_K_gemv_axpy,
+                                              TINYI_K_attention_dot,
+                                              TINYI_K_attention_blend,
+                                              TINYI_K_attention_scores_f32,
+                                              TINYI_K_attention_weights_f32,
+                                              TINYI_K_attention_mix_f32,
+                                              TINYI_K_attention_finite_f32,
+                                              TINYI_K_f16_to_f32,
+                                              TINYI_K_bf16_to_f32,
+                                              TINYI_K_dequantize_i8,
+                                              -1 };
 static const tiny_op_row tinyi_row_latent_attention = TINYI_ROW_OF("latent_attention", TLLM_OP_LATENT_ATTENTION,
     TAKES(5, 5), GIVES(1), PARAMS(tllm_latent_params), FLAGS(TINY_OP_LOOSE),
     SHAPE(tinyi_latent_shape), REFERENCE(tinyi_latent_ref), FAST(tinyi_latent_fast, tinyi_latent_work),
@@ -659,8 +753,9 @@ static const tiny_op_row tinyi_row_latent_attention = TINYI_ROW_OF("latent_atten
     SAYS("o = V softmax(scale [K^T q, q_r] [c, r]^T) c over the pages of each sequence"));
 TINY_API const tiny_op_row *tllm_latent_attention_row(void) { return &tinyi_row_latent_attention; }
 
-TINY_API tiny_status tllm_latent_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *latents, const tiny_tensor *table, const tiny_tensor *rows,
-                                           const tiny_tensor *w, const tllm_latent_params *params, const tiny_tensor *o)
+TINY_API tiny_status tllm_latent_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *latents,
+                                           const tiny_tensor *table, const tiny_tensor *rows, const tiny_tensor *w,
+                                           const tllm_latent_params *params, const tiny_tensor *o)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);

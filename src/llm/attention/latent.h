@@ -5,22 +5,24 @@
  *   tllm_latent_attention(ctx, &q, &latents, &table, &rows, &w, &p, &o);
  *
  *   q        (n_query, n_head, d_nope + d_rope) f32: for each head what has no position, then what was rotated
- *   latents  (n_block, 1, block, d_c + d_rope): pages, as tllm_paged_attention has them with one part. Of each token its latent row c,
- *            normed, then its one rotated key, shared by all heads: rotated before it is kept. f32, f16, or bytes of a format.
+ *   latents  (n_block, 1, block, d_c + d_rope): pages, as tllm_paged_attention has them with one part. Of each token
+ *            its latent row c, normed, then its one rotated key, shared by all heads: rotated before it is kept. f32,
+ *            f16, or bytes of a format.
  *   table    (n_seq, n_table), rows (n_query, 4), i32: as in tllm_paged_attention
- *   w        (n_head (d_nope + d_v), d_c): for each head d_nope rows K_h, then d_v rows V_h. f32, f16, bf16, or u8: rows of a format
+ *   w        (n_head (d_nope + d_v), d_c): for each head d_nope rows K_h, then d_v rows V_h. f32, f16, bf16, or u8:
+ *            rows of a format
  *   o        (n_query, n_head, d_v) f32
  *
  * It is what attention with the keys [K_h c, rotated key] and the values V_h c would give, which are kept nowhere:
  *
- *   absorbed   the query goes to the latents: K_h^T q meets c itself, and V_h comes after the mixing. Keys of d_c + d_rope numbers, once
- *              for all heads: for few queries, which wait for memory. Up to 96 heads of a token stand in one tile,
- *              which reads a page once.
- *   expanded   keys and values of 256 cells at a time are made of their latents, met, and dropped: for many queries of one sequence,
- *              which share the making.
+ *   absorbed   the query goes to the latents: K_h^T q meets c itself, and V_h comes after the mixing. Keys of d_c +
+ *              d_rope numbers, once for all heads: for few queries, which wait for memory. Up to 96 heads of a token
+ *              stand in one tile, which reads a page once.
+ *   expanded   keys and values of 256 cells at a time are made of their latents, met, and dropped: for many queries of
+ *              one sequence, which share the making.
  *
- * AUTO takes the second where it costs less for the rows of the call: a prompt with little before it from a few queries on, one with much
- * before it from about 3/2 tllm_latent_turn on.                                                                              */
+ * AUTO takes the second where it costs less for the rows of the call: a prompt with little before it from a few queries
+ * on, one with much before it from about 3/2 tllm_latent_turn on. */
 #ifndef TINYI_LATENT_H
 #define TINYI_LATENT_H
 #include "llm/attention/paged.h"
@@ -37,9 +39,11 @@ typedef struct tllm_latent_params {
 
 #define TLLM_LATENT_MOST 4096               /* numbers of a latent row at most */
 
-TINY_API tiny_status tllm_latent_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *latents, const tiny_tensor *table, const tiny_tensor *rows,
-                                           const tiny_tensor *w, const tllm_latent_params *params, const tiny_tensor *o);
-/* queries of a sequence from which on expanding costs fewer multiply-adds, however many cells stand before them; TINY_IDX_MAX: never */
+TINY_API tiny_status tllm_latent_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *latents,
+                                           const tiny_tensor *table, const tiny_tensor *rows, const tiny_tensor *w,
+                                           const tllm_latent_params *params, const tiny_tensor *o);
+/* queries of a sequence from which on expanding costs fewer multiply-adds, however many cells stand before them;
+ * TINY_IDX_MAX: never */
 TINY_API tiny_idx tllm_latent_turn(tiny_idx d_nope, tiny_idx d_v, tiny_idx d_c);
 /* the row of the operation: for conformance tests, recorders and accelerators */
 TINY_API const tiny_op_row *tllm_latent_attention_row(void);

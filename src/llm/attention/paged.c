@@ -1,18 +1,22 @@
 /* src/llm/attention/paged.c - attention over pages
- * Papers   W. Kwon et al., 2023 (arXiv 2309.06180), 4; running maximum: T. Dao et al., 2022 (arXiv 2205.14135); the split
- *          over keys: T. Dao et al., "Flash-Decoding", 2023; sinks: gpt-oss; slopes: O. Press et al., 2021 (arXiv 2108.12409).
- * Formula  s[j] = scale q . k[j]; s = softcap tanh(s / softcap); s -= slope (pos_q - pos_j); p = softmax(s and the sink);
- *          o = sum_j p[j] v[j] over the cells first <= j < last of the row
- * Fast     a task is a tile of rows of one sequence and one part: query heads of a group, and queries behind each other, read
- *          a page once. 64 keys at a time: few rows take keys and values out of the pages as they lie, as f32, f16 or q8_0, each number once, and
- *          ask for those of the next 64 (math/attention_few.simd.h); many rows, and other formats, meet floats that were unpacked into the
- *          thread's own memory. Where there are fewer tasks than threads (one
- *          token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
- *          With a plan (llm/attention/tree.h) a task is a block of the tree and one part; queries of all sequences that share it
- *          are rows of the same tiles, masks hide what lies beside their paths. A block of several tiles is unpacked once for all of them.
- * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile of up to 96 rows (32, where several threads would have nothing to do),
- *          with a plan once a block; where there are fewer than two blocks, times parts, a thread, once a group of max_q queries
- * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
+ * Papers   W. Kwon et al., 2023 (arXiv 2309.06180), 4; running maximum: T. Dao et al., 2022 (arXiv 2205.14135); the
+ *          split over keys: T. Dao et al., "Flash-Decoding", 2023; sinks: gpt-oss; slopes: O. Press et al., 2021 (arXiv
+ *          2108.12409).
+ * Formula  s[j] = scale q . k[j]; s = softcap tanh(s / softcap); s -= slope (pos_q - pos_j); p = softmax(s and the
+ *          sink); o = sum_j p[j] v[j] over the cells first <= j < last of the row
+ * Fast     a task is a tile of rows of one sequence and one part: query heads of a group, and queries behind each
+ *          other, read a page once. 64 keys at a time: few rows take keys and values out of the pages as they lie, as
+ *          f32, f16 or q8_0, each number once, and ask for those of the next 64 (math/attention_few.simd.h); many rows,
+ *          and other formats, meet floats that were unpacked into the thread's own memory. Where there are fewer tasks
+ *          than threads (one token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are
+ *          merged in order.
+ *          With a plan (llm/attention/tree.h) a task is a block of the tree and one part; queries of all sequences that
+ *          share it are rows of the same tiles, masks hide what lies beside their paths. A block of several tiles is
+ *          unpacked once for all of them.
+ * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile of up to 96 rows (32, where several
+ *          threads would have nothing to do), with a plan once a block; where there are fewer than two blocks, times
+ *          parts, a thread, once a group of max_q queries
+ * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths */
 #include "llm/ops.h"
 #include "llm/attention/paged.h"
 #include "llm/block/blocks_inside.h"
@@ -29,7 +33,8 @@
 TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d)
 {
     tiny_idx heads = 1;
-    while (heads * d % type->values && heads < type->values) heads *= 2;        /* blocks hold a power of two of numbers */
+    /* blocks hold a power of two of numbers */
+    while (heads * d % type->values && heads < type->values) heads *= 2;
     return heads * d % type->values || n_kv % heads ? 0 : n_kv / heads;
 }
 /* plain types stand as this machine has them, for the kernels that read them in place; blocks are bytes everywhere */
@@ -37,7 +42,8 @@ static void tinyi_pool_unpack(const tinyi_pool *p, const unsigned char *row, flo
 {
     tiny_idx i;
     if (p->type->id == TLLM_FORMAT_F32) memcpy(x, row, (size_t)n * sizeof *x);
-    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < n; i++) x[i] = tinyi_f16_to_f32(((const uint16_t *)(const void *)row)[i]);
+    else if (p->type->id == TLLM_FORMAT_F16)
+        for (i = 0; i < n; i++) x[i] = tinyi_f16_to_f32(((const uint16_t *)(const void *)row)[i]);
     else p->type->unpack(row, x, (size_t)n);
 }
 TINYI_FN void tinyi_pool_write(const tinyi_pool *p, int32_t page, tiny_idx i, const float *x)
@@ -46,19 +52,22 @@ TINYI_FN void tinyi_pool_write(const tinyi_pool *p, int32_t page, tiny_idx i, co
     for (part = 0; part < p->n_part; part++, x += p->d_part) {
         unsigned char *row = tinyi_pool_row(p, page, part, i);
         if (p->type->id == TLLM_FORMAT_F32) memcpy(row, x, (size_t)p->d_part * sizeof *x);
-        else if (p->type->id == TLLM_FORMAT_F16) for (k = 0; k < p->d_part; k++) ((uint16_t *)(void *)row)[k] = tinyi_f32_to_f16(x[k]);
+        else if (p->type->id == TLLM_FORMAT_F16)
+            for (k = 0; k < p->d_part; k++) ((uint16_t *)(void *)row)[k] = tinyi_f32_to_f16(x[k]);
         else p->type->pack(x, row, (size_t)p->d_part, NULL);
     }
 }
 TINYI_FN void tinyi_pool_read(const tinyi_pool *p, int32_t page, tiny_idx i, float *x)
 {
     tiny_idx part;
-    for (part = 0; part < p->n_part; part++) tinyi_pool_unpack(p, tinyi_pool_row(p, page, part, i), x + part * p->d_part, p->d_part);
+    for (part = 0; part < p->n_part; part++)
+        tinyi_pool_unpack(p, tinyi_pool_row(p, page, part, i), x + part * p->d_part, p->d_part);
 }
 TINYI_FN void tinyi_pool_copy(const tinyi_pool *p, int32_t from, int32_t to, tiny_idx n)
 {
     tiny_idx part;
-    for (part = 0; part < p->n_part; part++) memcpy(tinyi_pool_row(p, to, part, 0), tinyi_pool_row(p, from, part, 0), (size_t)n * p->row_bytes);
+    for (part = 0; part < p->n_part; part++)
+        memcpy(tinyi_pool_row(p, to, part, 0), tinyi_pool_row(p, from, part, 0), (size_t)n * p->row_bytes);
 }
 TINYI_FN tiny_tensor tinyi_pool_tensor(const tinyi_pool *p, tiny_idx n_block)
 {
@@ -72,7 +81,8 @@ typedef struct tinyi_paged {
     float *o;
     tinyi_pool k, v;                        /* v.at NULL: values are in the keys */
     const int32_t *table, *rows, *pos;
-    tiny_idx n_query, n_head, n_kv, n_part, heads, group, d, d_v, n_table, n_pos;      /* heads: of a part; group: queries of a key head */
+    /* heads: of a part; group: queries of a key head */
+    tiny_idx n_query, n_head, n_kv, n_part, heads, group, d, d_v, n_table, n_pos;
     tiny_idx sq[3], so[3];
     float scale, softcap;
 } tinyi_paged;
@@ -80,7 +90,9 @@ typedef struct tinyi_paged {
 static void tinyi_paged_pool(tinyi_pool *p, const tiny_tensor *t, int format)
 {
     p->at = (unsigned char *)t->data;
-    p->type = tllm_format_of(t->dtype == TINY_F32 ? (int)TLLM_FORMAT_F32 : t->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16 : format);
+    p->type = tllm_format_of(t->dtype == TINY_F32   ? (int)TLLM_FORMAT_F32
+                             : t->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16
+                                                    : format);
     p->n_part = t->dim[1];
     p->block = t->dim[2];
     p->row_bytes = (size_t)t->dim[3] * tiny_dtype_bytes(t->dtype);
@@ -133,7 +145,8 @@ static void tinyi_pool_some(const tinyi_pool *p, const unsigned char *row, tiny_
     tiny_idx i;
     if (values == 1) { tinyi_pool_unpack(p, row + (size_t)at * (size_t)p->type->bytes, x, n); return; }
     for (i = 0; i < n; i++) {
-        if (i == 0 || (at + i) % values == 0) p->type->unpack(row + (size_t)((at + i) / values) * (size_t)p->type->bytes, block, (size_t)values);
+        if (i == 0 || (at + i) % values == 0)
+            p->type->unpack(row + (size_t)((at + i) / values) * (size_t)p->type->bytes, block, (size_t)values);
         x[i] = block[(at + i) % values];
     }
 }
@@ -143,7 +156,8 @@ static double tinyi_paged_score(const tinyi_paged *a, tiny_idx t, tiny_idx h, ti
     const int32_t *r = a->rows + 4 * t;
     const tiny_idx kv = h / a->group;
     const float *q = a->q + t * a->sq[0] + h * a->sq[1];
-    const unsigned char *row = tinyi_pool_row(&a->k, a->table[r[0] * a->n_table + j / a->k.block], kv / a->heads, j % a->k.block);
+    const unsigned char *row =
+        tinyi_pool_row(&a->k, a->table[r[0] * a->n_table + j / a->k.block], kv / a->heads, j % a->k.block);
     float k[TINYI_PAGED_PART];
     double s = 0.0;
     tiny_idx i, i0, n;
@@ -188,10 +202,14 @@ static void tinyi_paged_ref(const tiny_op *op)
                 for (j = r[1]; j < r[2] && l != 0.0; j++) {
                     const double s = tinyi_paged_score(&a, t, h, j), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
                     if (s == -INFINITY) continue;
-                    tinyi_pool_some(pool, tinyi_pool_row(pool, a.table[r[0] * a.n_table + j / pool->block], kv / a.heads, j % pool->block), at + i0, n, v);
+                    tinyi_pool_some(pool,
+                                    tinyi_pool_row(pool, a.table[r[0] * a.n_table + j / pool->block], kv / a.heads,
+                                                   j % pool->block),
+                                    at + i0, n, v);
                     for (i = 0; i < n; i++) sum[i] += p * (double)v[i];
                 }
-                for (i = 0; i < n; i++) a.o[t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2]] = (float)(l != 0.0 ? sum[i] / l : 0.0);
+                for (i = 0; i < n; i++)
+                    a.o[t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2]] = (float)(l != 0.0 ? sum[i] / l : 0.0);
             }
         }
 }
@@ -235,12 +253,16 @@ static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
         c.n_split = 1;
         if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
             c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
-        /* smaller tiles, each of which reads the pages, only where larger ones and the split would leave threads without work */
-        if (c.rows == TINYI_ATT_STEP || n_threads == 1 || c.n_task >= 4 * n_threads || (most == 1 && c.n_task * c.n_split >= 2 * n_threads)) return c;
+        /* smaller tiles, each of which reads the pages, only where larger ones and the split would leave threads
+         * without work */
+        if (c.rows == TINYI_ATT_STEP || n_threads == 1 || c.n_task >= 4 * n_threads ||
+            (most == 1 && c.n_task * c.n_split >= 2 * n_threads))
+            return c;
     }
 }
 
-/* Cells that a thread keeps as floats, of `wide` numbers each: those that a tile meets at once, or those of a block of a tree that several tiles meet. */
+/* Cells that a thread keeps as floats, of `wide` numbers each: those that a tile meets at once, or those of a block of
+ * a tree that several tiles meet. */
 static tiny_idx tinyi_paged_kept(const tllm_tree_plan *tree, size_t wide)
 {
     const tiny_idx most = (tiny_idx)(TINYI_PAGED_KEPT / (wide ? wide : 1)) / TINYI_ATT_KEYS * TINYI_ATT_KEYS;
@@ -249,17 +271,22 @@ static tiny_idx tinyi_paged_kept(const tllm_tree_plan *tree, size_t wide)
 /* a thread's own memory: the tiles of the heads of a part, then room for keys and values */
 static size_t tinyi_paged_own(size_t heads, size_t d, size_t d_v, const tllm_tree_plan *tree)
 {
-    return sizeof(float) * (heads * tinyi_att_tile_floats(d, d_v) + (size_t)tinyi_paged_kept(tree, heads * (d + d_v)) * heads * (d + d_v));
+    return sizeof(float) * (heads * tinyi_att_tile_floats(d, d_v) +
+                            (size_t)tinyi_paged_kept(tree, heads * (d + d_v)) * heads * (d + d_v));
 }
 static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
     const tllm_paged_params *p = (const tllm_paged_params *)op->params;
     const size_t d = (size_t)op->in[0]->dim[2], d_v = p && p->d_v ? (size_t)p->d_v : d;
-    const size_t n_part = (size_t)op->in[1]->dim[1], n_kv = p && p->n_kv ? (size_t)p->n_kv : n_part, heads = n_part ? n_kv / n_part : 1;
+    const size_t n_part = (size_t)op->in[1]->dim[1], n_kv = p && p->n_kv ? (size_t)p->n_kv : n_part,
+                 heads = n_part ? n_kv / n_part : 1;
     const size_t group = n_kv ? (size_t)op->in[0]->dim[1] / n_kv : 1;
     /* below 2 n tasks there are less than 4 n pieces, each with the states of one query's rows */
     if (p && p->tree) *shared_bytes = sizeof(float) * (size_t)p->tree->n_list * (size_t)op->in[0]->dim[1] * (d_v + 2);
-    else *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * TINYI_MIN(group, TINYI_ATT_ROWS) * (d_v + 2) * sizeof(float) : 0;
+    else
+        *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * TINYI_MIN(group, TINYI_ATT_ROWS) * (d_v + 2) *
+                                            sizeof(float)
+                                      : 0;
     *own_bytes = tinyi_paged_own(heads, d, d_v, p ? p->tree : NULL);
 }
 
@@ -278,7 +305,8 @@ static void tinyi_paged_memory_at(tinyi_paged_memory *x, const tinyi_paged *a, c
     x->n_load = 0;
 }
 
-typedef struct tinyi_paged_rows {           /* the rows of a tile: query heads of a group, and queries behind each other */
+/* the rows of a tile: query heads of a group, and queries behind each other */
+typedef struct tinyi_paged_rows {
     tiny_idx part;
     int n;
     int32_t query[TINYI_ATT_ROWS], head[TINYI_ATT_ROWS];    /* head: inside its group */
@@ -287,7 +315,8 @@ typedef struct tinyi_paged_rows {           /* the rows of a tile: query heads o
 } tinyi_paged_rows;
 
 /* rows r0 .. r0 + n of the queries list[0], list[1] ...; list NULL: t0, t0 + 1 ... */
-static void tinyi_paged_rows_set(const tinyi_paged *a, tinyi_paged_rows *r, const int32_t *list, tiny_idx t0, tiny_idx r0, int n, tiny_idx part)
+static void tinyi_paged_rows_set(const tinyi_paged *a, tinyi_paged_rows *r, const int32_t *list, tiny_idx t0,
+                                 tiny_idx r0, int n, tiny_idx part)
 {
     int j;
     r->part = part;
@@ -310,12 +339,15 @@ static void tinyi_paged_begin(const tinyi_paged *a, const tinyi_paged_memory *x,
         tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r->n);
         tinyi_att_tile_begin(&tile);
         for (j = 0; j < r->n; j++)
-            tinyi_att_tile_query(&tile, j, a->q + r->query[j] * a->sq[0] + ((r->part * a->heads + g) * a->group + r->head[j]) * a->sq[1], a->sq[2], a->scale);
+            tinyi_att_tile_query(
+                &tile, j, a->q + r->query[j] * a->sq[0] + ((r->part * a->heads + g) * a->group + r->head[j]) * a->sq[1],
+                a->sq[2], a->scale);
     }
 }
 
 /* the rows of some pieces as floats, one after the other */
-static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, tiny_idx part, const tllm_tree_piece *piece, int n_piece, float *room)
+static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, tiny_idx part,
+                                       const tllm_tree_piece *piece, int n_piece, float *room)
 {
     float *to = room;
     int k;
@@ -323,15 +355,16 @@ static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, tin
         const unsigned char *row = tinyi_pool_row(p, piece[k].page, part, piece[k].in);
         const tiny_idx n = piece[k].n * p->d_part;
         if (p->type->id == TLLM_FORMAT_F32) memcpy(to, row, (size_t)n * sizeof *to);
-        else if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(to, (const uint16_t *)(const void *)row, (size_t)n);
+        else if (p->type->id == TLLM_FORMAT_F16)
+            TINYI_K(team, f16_to_f32)(to, (const uint16_t *)(const void *)row, (size_t)n);
         else tinyi_q_floats(team, p->type, to, row, (size_t)n);
     }
     return room;
 }
 
-/* As which type few rows take heads of d numbers from the pages as they lie; -1: as floats, by tinyi_paged_floats. So it is with formats that the kernels do not
- * know, and with heads that share a block or are longer than the kernels' room for factors. Many rows want floats: each number is used so often that
- * unpacking it once is cheaper. */
+/* As which type few rows take heads of d numbers from the pages as they lie; -1: as floats, by tinyi_paged_floats. So
+ * it is with formats that the kernels do not know, and with heads that share a block or are longer than the kernels'
+ * room for factors. Many rows want floats: each number is used so often that unpacking it once is cheaper. */
 static int tinyi_paged_type(const tinyi_pool *p, int n_row, tiny_idx d)
 {
     if (n_row > TINYI_ATT_FEW) return -1;
@@ -340,7 +373,8 @@ static int tinyi_paged_type(const tinyi_pool *p, int n_row, tiny_idx d)
     return p->type->id == TLLM_FORMAT_Q8_0 && d % 32 == 0 && d <= 32 * TINYI_ATT_BLOCKS ? TINYI_ATT_Q8 : -1;
 }
 /* the rows of some pieces where they lie, from number d0 on, and where the rows of those lie that come next */
-static void tinyi_paged_spans(tinyi_att_span *s, const tinyi_pool *p, tiny_idx part, tiny_idx d0, const tllm_tree_piece *piece, int n_piece, const tllm_tree_piece *next, int n_next)
+static void tinyi_paged_spans(tinyi_att_span *s, const tinyi_pool *p, tiny_idx part, tiny_idx d0,
+                              const tllm_tree_piece *piece, int n_piece, const tllm_tree_piece *next, int n_next)
 {
     const size_t in = (size_t)(d0 / p->type->values) * (size_t)p->type->bytes;
     int i;
@@ -351,10 +385,10 @@ static void tinyi_paged_spans(tinyi_att_span *s, const tinyi_pool *p, tiny_idx p
     }
 }
 
-/* Slopes, and -inf where a key is hidden; whether one is. mask: a bit for each query of the tile and each key, in the order of the
- * tile's queries; NULL: rows see their cells lo .. hi, and the pieces follow each other. */
-static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, const tinyi_att_tile *tile, tiny_idx g, const tllm_tree_piece *piece, int n_piece, int n_c,
-                            const uint64_t *mask, int j0, int j1)
+/* Slopes, and -inf where a key is hidden; whether one is. mask: a bit for each query of the tile and each key, in the
+ * order of the tile's queries; NULL: rows see their cells lo .. hi, and the pieces follow each other. */
+static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, const tinyi_att_tile *tile, tiny_idx g,
+                            const tllm_tree_piece *piece, int n_piece, int n_c, const uint64_t *mask, int j0, int j1)
 {
     int j, c, k, i, hides = 0;
     for (j = j0; j < j1; j++) {
@@ -364,7 +398,8 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
             const float slope = a->slopes[(r->part * a->heads + g) * a->group + r->head[j]];
             for (k = c = 0; k < n_piece; k++)
                 for (i = 0; i < piece[k].n; i++, c++)
-                    if (mask || (piece[k].cell + i >= r->lo[j] && piece[k].cell + i < r->hi[j])) s[c * tile->ld] -= slope * (float)((int64_t)row[3] - pos[piece[k].cell + i]);
+                    if (mask || (piece[k].cell + i >= r->lo[j] && piece[k].cell + i < r->hi[j]))
+                        s[c * tile->ld] -= slope * (float)((int64_t)row[3] - pos[piece[k].cell + i]);
         }
         if (mask) {
             const int bit = r->bit[j];
@@ -374,7 +409,8 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
                     hides = 1;
                 }
         } else {
-            const int from = (int)TINYI_MIN(TINYI_MAX(r->lo[j] - piece[0].cell, 0), n_c), to = (int)TINYI_MAX(TINYI_MIN(r->hi[j] - piece[0].cell, n_c), from);
+            const int from = (int)TINYI_MIN(TINYI_MAX(r->lo[j] - piece[0].cell, 0), n_c),
+                      to = (int)TINYI_MAX(TINYI_MIN(r->hi[j] - piece[0].cell, n_c), from);
             hides |= from > 0 || to < n_c;
             for (c = 0; c < from; c++) s[c * tile->ld] = -INFINITY;
             for (c = to; c < n_c; c++) s[c * tile->ld] = -INFINITY;
@@ -383,14 +419,17 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
     return hides;
 }
 
-/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all; next: pieces that it meets afterwards, if it is known. k, v: the cells as floats,
- * where an earlier tile had them taken out of the pages; NULL: they still lie there. */
-static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece,
-                             const tllm_tree_piece *next, int n_next, const uint64_t *mask, const float *k, const float *v)
+/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all; next: pieces that it meets afterwards, if it is
+ * known. k, v: the cells as floats, where an earlier tile had them taken out of the pages; NULL: they still lie
+ * there. */
+static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tinyi_paged_rows *r,
+                             const tllm_tree_piece *piece, int n_piece, const tllm_tree_piece *next, int n_next,
+                             const uint64_t *mask, const float *k, const float *v)
 {
     const tinyi_pool *vp = a->v.type ? &a->v : &a->k;
     const tiny_idx step_v = a->v.type ? a->d_v : a->d;
-    const int type_k = k ? -1 : tinyi_paged_type(&a->k, r->n, a->d), type_v = !k && (a->v.type || type_k >= 0) ? tinyi_paged_type(vp, r->n, a->d_v) : -1;
+    const int type_k = k ? -1 : tinyi_paged_type(&a->k, r->n, a->d),
+              type_v = !k && (a->v.type || type_k >= 0) ? tinyi_paged_type(vp, r->n, a->d_v) : -1;
     tinyi_att_span span[TINYI_ATT_KEYS];
     int n_c = 0, i, j0 = 0, j1 = r->n, hides;
     tiny_idx g;
@@ -403,7 +442,8 @@ static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, tinyi_paged_
             if (i < TINYI_ATT_STEP) break;
         }
         if (j0 >= j1) return;
-        /* the weights of a whole vector of rows are made at once: rows beside it that see none of these keys hide them */
+        /* the weights of a whole vector of rows are made at once: rows beside it that see none of these keys hide
+         * them */
         j1 = TINYI_MIN((j1 + TINYI_ATT_STEP - 1) / TINYI_ATT_STEP * TINYI_ATT_STEP, r->n);
     }
     if (!k) {
@@ -444,8 +484,10 @@ static int tinyi_paged_pieces(tllm_tree_piece *piece, const int32_t *table, tiny
     return n;
 }
 
-/* Cells c0 .. c1 of one sequence, TINYI_ATT_KEYS at a time, beginning where pages of a power of two do: then pieces and those that follow them are alike. */
-static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx c0, tiny_idx c1)
+/* Cells c0 .. c1 of one sequence, TINYI_ATT_KEYS at a time, beginning where pages of a power of two do: then pieces and
+ * those that follow them are alike. */
+static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tinyi_paged_rows *r,
+                              tiny_idx c0, tiny_idx c1)
 {
     const int32_t *table = a->table + a->rows[4 * r->query[0]] * a->n_table;
     tllm_tree_piece room[2][TINYI_ATT_KEYS];
@@ -494,7 +536,8 @@ static int tinyi_paged_next(const tllm_tree_piece **at, tiny_idx *from, tiny_idx
 }
 
 /* Between the tile and the partial results of its rows: the states (acc m l) go in (back = 0) or come back. */
-static void tinyi_paged_states(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx list, tiny_idx r0, int back)
+static void tinyi_paged_states(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x,
+                               const tinyi_paged_rows *r, tiny_idx list, tiny_idx r0, int back)
 {
     const tiny_idx state = a->d_v + 2;
     const size_t bytes = (size_t)a->d_v * sizeof(float);
@@ -504,7 +547,10 @@ static void tinyi_paged_states(tiny_team *team, const tinyi_paged *a, const tiny
     for (g = 0; g < a->heads; g++) {
         tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r->n);
         for (j = 0; j < r->n; j++) {
-            float *at = (float *)team->shared + ((list + (r0 + j) / a->group) * a->n_head + (r->part * a->heads + g) * a->group + r->head[j]) * state, *acc = tile.acc + j * a->d_v;
+            float *at = (float *)team->shared +
+                        ((list + (r0 + j) / a->group) * a->n_head + (r->part * a->heads + g) * a->group + r->head[j]) *
+                            state,
+                  *acc = tile.acc + j * a->d_v;
             memcpy(back ? acc : at, back ? at : acc, bytes);
             if (back) { tile.m[j] = at[a->d_v]; tile.l[j] = at[a->d_v + 1]; }
             else { at[a->d_v] = tile.m[j]; at[a->d_v + 1] = tile.l[j]; }
@@ -512,9 +558,11 @@ static void tinyi_paged_states(tiny_team *team, const tinyi_paged *a, const tiny
     }
 }
 
-/* Some items of one block of a tree, which read the same cells, in one part. Where a block has several tiles its cells become floats once, x->kept of
- * them at a time, and all tiles meet those; between two such portions the states wait among the partial results. */
-static void tinyi_paged_block(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tllm_tree_plan *p, const tllm_tree_item *item, tiny_idx n_item, tiny_idx part, int several)
+/* Some items of one block of a tree, which read the same cells, in one part. Where a block has several tiles its cells
+ * become floats once, x->kept of them at a time, and all tiles meet those; between two such portions the states wait
+ * among the partial results. */
+static void tinyi_paged_block(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tllm_tree_plan *p,
+                              const tllm_tree_item *item, tiny_idx n_item, tiny_idx part, int several)
 {
     const tllm_tree_piece *at = p->piece + item->piece, *to;
     tllm_tree_piece piece[TINYI_ATT_KEYS];
@@ -532,14 +580,16 @@ static void tinyi_paged_block(tiny_team *team, const tinyi_paged *a, tinyi_paged
         }
         for (i = 0; i < n_item; i++)
             for (r0 = 0; r0 < item[i].n_query * a->group; r0 += TINYI_ATT_ROWS) {
-                tinyi_paged_rows_set(a, &r, p->query + item[i].query, 0, r0, (int)TINYI_MIN(item[i].n_query * a->group - r0, TINYI_ATT_ROWS), part);
+                tinyi_paged_rows_set(a, &r, p->query + item[i].query, 0, r0,
+                                     (int)TINYI_MIN(item[i].n_query * a->group - r0, TINYI_ATT_ROWS), part);
                 tinyi_paged_begin(a, x, &r);
                 if (c0) tinyi_paged_states(team, a, x, &r, item[i].query, r0, 1);
                 for (c = 0, to = at, in = from; c < n; c += m) {
                     int n_piece;
                     m = TINYI_MIN(n - c, TINYI_ATT_KEYS);
                     n_piece = tinyi_paged_next(&to, &in, m, piece);
-                    tinyi_paged_meet(team, a, x, &r, piece, n_piece, NULL, 0, p->mask + item[i].mask + c0 + c, several ? x->k + c * a->k.d_part : NULL,
+                    tinyi_paged_meet(team, a, x, &r, piece, n_piece, NULL, 0, p->mask + item[i].mask + c0 + c,
+                                     several ? x->k + c * a->k.d_part : NULL,
                                      several && a->v.type ? x->v + c * a->v.d_part : NULL);
                 }
                 tinyi_paged_states(team, a, x, &r, item[i].query, r0, 0);
@@ -549,8 +599,8 @@ static void tinyi_paged_block(tiny_team *team, const tinyi_paged *a, tinyi_paged
     }
 }
 
-/* Over a tree: stage 1, the state of each query after each block that it reads; stage 2, the states of a query are merged in the
- * order of the blocks. */
+/* Over a tree: stage 1, the state of each query after each block that it reads; stage 2, the states of a query are
+ * merged in the order of the blocks. */
 static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tllm_tree_plan *p)
 {
     const tiny_idx state = a->d_v + 2;
@@ -562,7 +612,8 @@ static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, tinyi_paged_
         const tiny_idx at = task / a->n_part, first = p->item[at].first;
         tiny_idx tiles = 0;
         if (at != first && !apart) continue;                /* done with the first item of its block */
-        for (i = first; i < p->n_item && p->item[i].first == first; i++) tiles += (p->item[i].n_query * a->group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
+        for (i = first; i < p->n_item && p->item[i].first == first; i++)
+            tiles += (p->item[i].n_query * a->group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
         tinyi_paged_block(team, a, x, p, &p->item[at], apart ? 1 : i - first, task % a->n_part, tiles > 1);
     }
     tiny_barrier(team);
@@ -619,7 +670,8 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
                 hi = TINYI_MAX(hi, r.hi[j]);
             }
         if (cut.n_split > 1 && lo < hi) {
-            const tiny_idx piece = ((hi - lo + cut.n_split - 1) / cut.n_split + TINYI_ATT_KEYS - 1) / TINYI_ATT_KEYS * TINYI_ATT_KEYS;
+            const tiny_idx piece =
+                ((hi - lo + cut.n_split - 1) / cut.n_split + TINYI_ATT_KEYS - 1) / TINYI_ATT_KEYS * TINYI_ATT_KEYS;
             lo = TINYI_MIN(lo + split * piece, hi);
             hi = TINYI_MIN(lo + piece, hi);
         }
@@ -629,7 +681,8 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
             for (j = 0; j < r.n; j++) {
                 float *to = shared + ((task * a.heads + g) * row_max + j) * state;
                 if (cut.n_split < 2) {
-                    tinyi_paged_end(&a, r.query[j], (part * a.heads + g) * a.group + r.head[j], tile.m[j], tile.l[j], tile.acc + j * a.d_v);
+                    tinyi_paged_end(&a, r.query[j], (part * a.heads + g) * a.group + r.head[j], tile.m[j], tile.l[j],
+                                    tile.acc + j * a.d_v);
                     continue;
                 }
                 memcpy(to, tile.acc + j * a.d_v, (size_t)a.d_v * sizeof *to);
@@ -641,37 +694,48 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
     if (p && p->n_load) p->n_load[team->i] += x.n_load;
     if (cut.n_split < 2) return;
     tiny_barrier(team);
-    while (tiny_take(team, cut.n_task, 1, &task, &end)) for (; task < end; task++) {     /* one query a run: tiles of its heads */
-        const tiny_idx tiles = (a.group + cut.rows - 1) / cut.rows, part = task % a.n_part, t0 = task / a.n_part / tiles;
-        const tiny_idx r0 = (tiles - 1 - task / a.n_part % tiles) * cut.rows;
-        tiny_idx s;
-        tinyi_paged_rows_set(&a, &r, NULL, t0, r0, (int)TINYI_MIN(a.group - r0, cut.rows), part);
-        for (g = 0; g < a.heads; g++)
-            for (j = 0; j < r.n; j++) {
-                float *to = shared + ((task * cut.n_split * a.heads + g) * row_max + j) * state;
-                for (s = 1; s < cut.n_split; s++) {
-                    const float *from = to + s * a.heads * row_max * state;
-                    tinyi_att_merge(to + a.d_v, to + a.d_v + 1, to, from[a.d_v], from[a.d_v + 1], from, a.d_v);
+    /* one query a run: tiles of its heads */
+    while (tiny_take(team, cut.n_task, 1, &task, &end)) for (; task < end; task++) {
+            const tiny_idx tiles = (a.group + cut.rows - 1) / cut.rows, part = task % a.n_part,
+                           t0 = task / a.n_part / tiles;
+            const tiny_idx r0 = (tiles - 1 - task / a.n_part % tiles) * cut.rows;
+            tiny_idx s;
+            tinyi_paged_rows_set(&a, &r, NULL, t0, r0, (int)TINYI_MIN(a.group - r0, cut.rows), part);
+            for (g = 0; g < a.heads; g++)
+                for (j = 0; j < r.n; j++) {
+                    float *to = shared + ((task * cut.n_split * a.heads + g) * row_max + j) * state;
+                    for (s = 1; s < cut.n_split; s++) {
+                        const float *from = to + s * a.heads * row_max * state;
+                        tinyi_att_merge(to + a.d_v, to + a.d_v + 1, to, from[a.d_v], from[a.d_v + 1], from, a.d_v);
+                    }
+                    tinyi_paged_end(&a, r.query[j], (part * a.heads + g) * a.group + r.head[j], to[a.d_v],
+                                    to[a.d_v + 1], to);
                 }
-                tinyi_paged_end(&a, r.query[j], (part * a.heads + g) * a.group + r.head[j], to[a.d_v], to[a.d_v + 1], to);
-            }
     }
 }
 
 /* ---- the row ---------------------------------------------------------------------------------------------------- */
 
-static tiny_status tinyi_paged_pages_check(tiny_ctx *ctx, const char *what, const tiny_tensor *t, int format, tiny_idx n_part, tiny_idx block, tiny_idx want)
+static tiny_status tinyi_paged_pages_check(tiny_ctx *ctx, const char *what, const tiny_tensor *t, int format,
+                                           tiny_idx n_part, tiny_idx block, tiny_idx want)
 {
     tinyi_pool p;
     char text[96];
-    if (t->rank != 4 || (t->dtype != TINY_F32 && t->dtype != TINY_F16 && t->dtype != TINY_U8) || !tiny_tensor_is_dense(t) || t->dim[1] != n_part || t->dim[2] != block || block < 1)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: pages of %s are %s, they must be dense (blocks, %td parts, %td tokens, numbers) of f32, f16 or u8", what,
-                          tinyi_shape_text(t, text), n_part, block);
+    if (t->rank != 4 || (t->dtype != TINY_F32 && t->dtype != TINY_F16 && t->dtype != TINY_U8) ||
+        !tiny_tensor_is_dense(t) || t->dim[1] != n_part || t->dim[2] != block || block < 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "paged attention: pages of %s are %s, they must be dense (blocks, %td parts, %td tokens, "
+                          "numbers) of f32, f16 or u8",
+                          what, tinyi_shape_text(t, text), n_part, block);
     tinyi_paged_pool(&p, t, format);
     if (!p.type || (t->dtype == TINY_U8 && p.type->values == 1) || p.row_bytes % (size_t)p.type->bytes)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "paged attention: pages of %s are bytes, format %d is no block format of which a row of %zu bytes is made", what, format, p.row_bytes);
+        return tinyi_fail(
+            ctx, TINY_E_DTYPE,
+            "paged attention: pages of %s are bytes, format %d is no block format of which a row of %zu bytes is made",
+            what, format, p.row_bytes);
     if (p.d_part != want)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: a row of %s holds %td numbers, its heads have %td", what, p.d_part, want);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: a row of %s holds %td numbers, its heads have %td", what,
+                          p.d_part, want);
     return TINY_OK;
 }
 
@@ -690,56 +754,88 @@ static tiny_status tinyi_paged_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
         const tiny_dtype dtype = i == 2 || i == 3 || i == 5 ? TINY_I32 : TINY_F32;
         if (!op->in[i] || i == 1 || i == 4) continue;
         if (op->in[i]->rank != rank[i] || op->in[i]->dtype != dtype || (i && !tiny_tensor_is_dense(op->in[i])))
-            return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %s is %s, it must have %d axes of %s%s", name[i], tinyi_shape_text(op->in[i], text), rank[i],
-                              tiny_dtype_name(dtype), i ? ", dense" : "");
+            return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %s is %s, it must have %d axes of %s%s", name[i],
+                              tinyi_shape_text(op->in[i], text), rank[i], tiny_dtype_name(dtype), i ? ", dense" : "");
     }
-    if (k->rank != 4) return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: k is %s, it must be (blocks, parts, tokens, numbers)", tinyi_shape_text(k, text));
+    if (k->rank != 4)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: k is %s, it must be (blocks, parts, tokens, numbers)",
+                          tinyi_shape_text(k, text));
     n_part = k->dim[1];
     n_kv = p && p->n_kv ? p->n_kv : n_part;
     if (n_part < 1 || n_kv < 1 || n_kv % n_part || q->dim[1] % n_kv)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td query heads, %td key heads and %td parts: each must be a multiple of the next", q->dim[1], n_kv, n_part);
-    if (d_v < 1 || q->dim[2] < 1 || q->dim[2] > TINYI_ATT_KEYS * 1024 || d_v > TINYI_ATT_KEYS * 1024 || n_kv / n_part > 4096)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: heads of %td and %td numbers, %td in a part: 1 to 65536, and up to 4096", q->dim[2], d_v, n_kv / n_part);
-    if ((q->dim[2] + d_v + 256) * (n_kv / n_part) > TINY_IDX_MAX / 1024)    /* 32 bits: a thread's tiles and cells, four bytes each */
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "paged attention: %td heads of %td and %td numbers in a part are more than this machine can address at once", n_kv / n_part, q->dim[2], d_v);
+        return tinyi_fail(
+            ctx, TINY_E_SHAPE,
+            "paged attention: %td query heads, %td key heads and %td parts: each must be a multiple of the next",
+            q->dim[1], n_kv, n_part);
+    if (d_v < 1 || q->dim[2] < 1 || q->dim[2] > TINYI_ATT_KEYS * 1024 || d_v > TINYI_ATT_KEYS * 1024 ||
+        n_kv / n_part > 4096)
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "paged attention: heads of %td and %td numbers, %td in a part: 1 to 65536, and up to 4096",
+                          q->dim[2], d_v, n_kv / n_part);
+    /* 32 bits: a thread's tiles and cells, four bytes each */
+    if ((q->dim[2] + d_v + 256) * (n_kv / n_part) > TINY_IDX_MAX / 1024)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "paged attention: %td heads of %td and %td numbers in a part are more than this machine can "
+                          "address at once",
+                          n_kv / n_part, q->dim[2], d_v);
     st = tinyi_paged_pages_check(ctx, "keys", k, p ? p->format_k : 0, n_part, k->dim[2], n_kv / n_part * q->dim[2]);
-    if (!st && op->in[4]) st = tinyi_paged_pages_check(ctx, "values", op->in[4], p ? p->format_v : 0, n_part, k->dim[2], n_kv / n_part * d_v);
+    if (!st && op->in[4])
+        st = tinyi_paged_pages_check(ctx, "values", op->in[4], p ? p->format_v : 0, n_part, k->dim[2],
+                                     n_kv / n_part * d_v);
     if (st) return st;
     if (op->in[4] && op->in[4]->dim[0] != k->dim[0])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td blocks of keys and %td of values", k->dim[0], op->in[4]->dim[0]);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td blocks of keys and %td of values", k->dim[0],
+                          op->in[4]->dim[0]);
     if (!op->in[4] && d_v > q->dim[2])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: values of %td numbers are not in keys of %td", d_v, q->dim[2]);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: values of %td numbers are not in keys of %td", d_v,
+                          q->dim[2]);
     if (rows->dim[0] != q->dim[0] || rows->dim[1] != 4)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: rows is %s, it must be (%td queries, 4)", tinyi_shape_text(rows, text), q->dim[0]);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: rows is %s, it must be (%td queries, 4)",
+                          tinyi_shape_text(rows, text), q->dim[0]);
     if (op->in[6] && (op->in[6]->dim[0] != q->dim[1] || !op->in[5] || op->in[5]->dim[0] != table->dim[0]))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: slopes want a number for each of %td heads, and the positions of the cells of %td sequences", q->dim[1], table->dim[0]);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "paged attention: slopes want a number for each of %td heads, and the positions of the cells "
+                          "of %td sequences",
+                          q->dim[1], table->dim[0]);
     if (op->in[7] && op->in[7]->dim[0] != q->dim[1])
         return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td sinks for %td heads", op->in[7]->dim[0], q->dim[1]);
     if (p && (!(p->scale > -INFINITY && p->scale < INFINITY) || !(p->softcap >= 0.0f && p->softcap < INFINITY)))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: scale %g and softcap %g must be finite, softcap not negative", (double)p->scale, (double)p->softcap);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "paged attention: scale %g and softcap %g must be finite, softcap not negative",
+                          (double)p->scale, (double)p->softcap);
     /* what the tables say is data, but leads to memory: looked at before anything follows it */
     for (t = 0; t < rows->dim[0] && rows->data && table->data; t++) {
         const int32_t *r = (const int32_t *)rows->data + 4 * t;
-        if (r[0] < 0 || r[0] >= table->dim[0] || r[1] < 0 || (r[1] < r[2] && (r[2] - 1) / k->dim[2] >= table->dim[1]) || (op->in[6] && r[1] < r[2] && r[2] > op->in[5]->dim[1]))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: row %td asks for cells %d to %d of sequence %d; there are %td sequences of %td pages of %td", t, (int)r[1],
-                              (int)r[2], (int)r[0], table->dim[0], table->dim[1], k->dim[2]);
+        if (r[0] < 0 || r[0] >= table->dim[0] || r[1] < 0 || (r[1] < r[2] && (r[2] - 1) / k->dim[2] >= table->dim[1]) ||
+            (op->in[6] && r[1] < r[2] && r[2] > op->in[5]->dim[1]))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "paged attention: row %td asks for cells %d to %d of sequence %d; there are %td "
+                              "sequences of %td pages of %td",
+                              t, (int)r[1], (int)r[2], (int)r[0], table->dim[0], table->dim[1], k->dim[2]);
         if (r[1] >= r[2]) continue;
         j = r[1] / k->dim[2];
-        if (t && r[0] == r[-4] && r[1] >= r[-3] && r[-3] < r[-2]) j = TINYI_MAX(j, (r[-2] - 1) / k->dim[2]);    /* the others were looked at with the row before */
+        /* the others were looked at with the row before */
+        if (t && r[0] == r[-4] && r[1] >= r[-3] && r[-3] < r[-2]) j = TINYI_MAX(j, (r[-2] - 1) / k->dim[2]);
         for (; j <= (r[2] - 1) / k->dim[2]; j++) {
             const int32_t page = ((const int32_t *)table->data)[r[0] * table->dim[1] + j];
             if (page < 0 || page >= k->dim[0])
-                return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: page %td of sequence %d is block %d, there are %td", j, (int)r[0], (int)page, k->dim[0]);
+                return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                  "paged attention: page %td of sequence %d is block %d, there are %td", j, (int)r[0],
+                                  (int)page, k->dim[0]);
         }
     }
     if (p && p->tree) {
         if (p->tree->n_query != q->dim[0] || p->tree->block != k->dim[2])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: the plan was set for %td queries over pages of %td, here are %td over pages of %td", p->tree->n_query,
-                              p->tree->block, q->dim[0], k->dim[2]);
+            return tinyi_fail(
+                ctx, TINY_E_ARGUMENT,
+                "paged attention: the plan was set for %td queries over pages of %td, here are %td over pages of %td",
+                p->tree->n_query, p->tree->block, q->dim[0], k->dim[2]);
         for (j = 0; j < p->tree->n_piece; j++) {
             const tllm_tree_piece *x = &p->tree->piece[j];
             if (x->page < 0 || x->page >= k->dim[0] || (op->in[6] && x->cell + x->n > op->in[5]->dim[1]))
-                return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: the plan reads block %d from cell %d on, there are %td blocks", (int)x->page, (int)x->cell, k->dim[0]);
+                return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                  "paged attention: the plan reads block %d from cell %d on, there are %td blocks",
+                                  (int)x->page, (int)x->cell, k->dim[0]);
         }
     }
     dim[0] = q->dim[0];
@@ -753,18 +849,20 @@ static void tinyi_paged_cost(const tiny_op *op, tiny_cost *c)
 {
     const int32_t *r = (const int32_t *)op->in[3]->data;
     const tllm_paged_params *p = (const tllm_paged_params *)op->params;
-    const double d = (double)op->in[0]->dim[2], d_v = p && p->d_v ? (double)p->d_v : d, heads = (double)op->in[0]->dim[1];
+    const double d = (double)op->in[0]->dim[2], d_v = p && p->d_v ? (double)p->d_v : d,
+                 heads = (double)op->in[0]->dim[1];
     double keys = 0.0, each;
     tiny_idx t;
-    for (t = 0; r && t < op->in[0]->dim[0]; t++) keys += r[4 * t + 2] > r[4 * t + 1] ? (double)(r[4 * t + 2] - r[4 * t + 1]) : 0.0;
+    for (t = 0; r && t < op->in[0]->dim[0]; t++)
+        keys += r[4 * t + 2] > r[4 * t + 1] ? (double)(r[4 * t + 2] - r[4 * t + 1]) : 0.0;
     each = (double)(op->in[1]->dim[1] * op->in[1]->dim[3]) * (double)tiny_dtype_bytes(op->in[1]->dtype);
     if (op->in[4]) each += (double)(op->in[4]->dim[1] * op->in[4]->dim[3]) * (double)tiny_dtype_bytes(op->in[4]->dtype);
     c->flops = 2.0 * heads * (d + d_v) * keys;
     c->bytes = each * keys + 4.0 * (double)op->in[0]->dim[0] * heads * (d + d_v);
 }
 
-/* Pages packed as a cache writes them; tables that visit blocks in any order, and twice; rows of one sequence after the other, each with the
- * cells up to its own, a window of them, all of them, or none. */
+/* Pages packed as a cache writes them; tables that visit blocks in any order, and twice; rows of one sequence after the
+ * other, each with the cells up to its own, a window of them, all of them, or none. */
 static void tinyi_paged_fill(tiny_case *c, int i_input, void *data)
 {
     const tiny_tensor *t = &c->in[i_input];
@@ -789,7 +887,8 @@ static void tinyi_paged_fill(tiny_case *c, int i_input, void *data)
     } else
         for (i = 0; i < n_query; i++, number += 4) {
             const tiny_idx seq = i * n_seq / n_query, first = (seq * n_query + n_seq - 1) / n_seq;
-            const tiny_idx own = TINYI_MIN(n_cell, n_cell / 2 + 1 + i - first);         /* the cells before it, and its own */
+            /* the cells before it, and its own */
+            const tiny_idx own = TINYI_MIN(n_cell, n_cell / 2 + 1 + i - first);
             const int kind = tiny_case_pick(c, 8);
             number[0] = (int32_t)seq;
             number[1] = kind == 0 ? tiny_case_pick(c, (int)own) : 0;
@@ -804,7 +903,8 @@ static void tinyi_paged_cases(tiny_case *c)
     tllm_paged_params params;
     const tllm_format *f[2];
     tiny_idx heads, n_part, n_seq, i;
-    const int shared = tiny_case_pick(c, 6) == 0, slopes = tiny_case_pick(c, 4) == 0;      /* values that are the head of their keys; ALiBi */
+    /* values that are the head of their keys; ALiBi */
+    const int shared = tiny_case_pick(c, 6) == 0, slopes = tiny_case_pick(c, 4) == 0;
     memset(&params, 0, sizeof params);
     f[0] = tllm_format_of(formats[c->index % 4]);
     f[1] = shared ? f[0] : tllm_format_of(formats[tiny_case_pick(c, 2) ? c->index % 4 : c->index / 4 % 4]);
@@ -847,12 +947,22 @@ static void tinyi_paged_cases(tiny_case *c)
     c->in[6].dim[0] = c->in[7].dim[0] = c->in[0].dim[1];
     for (i = 1; i < 8; i++) c->dense[i] = 1;
     c->fill_table = tinyi_paged_fill;
-    c->no_specials = c->no_denormals = 1;   /* an infinite score leaves one key or none, by which rounding falls where */
+    /* an infinite score leaves one key or none, by which rounding falls where */
+    c->no_specials = c->no_denormals = 1;
     memcpy(c->params.bytes, &params, sizeof params);
 }
 
-static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_dot, TINYI_K_attention_blend, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
-                                             TINYI_K_attention_cap_f32, TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
+static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot,
+                                             TINYI_K_attention_dot,
+                                             TINYI_K_attention_blend,
+                                             TINYI_K_attention_scores_f32,
+                                             TINYI_K_attention_weights_f32,
+                                             TINYI_K_attention_mix_f32,
+                                             TINYI_K_attention_cap_f32,
+                                             TINYI_K_attention_finite_f32,
+                                             TINYI_K_f16_to_f32,
+                                             TINYI_K_dequantize_i8,
+                                             -1 };
 static const tiny_op_row tinyi_row_paged_attention = TINYI_ROW_OF("paged_attention", TLLM_OP_PAGED_ATTENTION,
     TAKES(8, 4), GIVES(1), PARAMS(tllm_paged_params), FLAGS(TINY_OP_LOOSE),
     SHAPE(tinyi_paged_shape), REFERENCE(tinyi_paged_ref), FAST(tinyi_paged_fast, tinyi_paged_work),
@@ -860,15 +970,23 @@ static const tiny_op_row tinyi_row_paged_attention = TINYI_ROW_OF("paged_attenti
     KERNELS(tinyi_paged_kernels), SAYS("o = softmax(scale q k^T) v over the pages of each sequence"));
 TINY_API const tiny_op_row *tllm_paged_attention_row(void) { return &tinyi_row_paged_attention; }
 
-TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *table,
-                                          const tiny_tensor *rows, const tiny_tensor *pos, const tiny_tensor *slopes, const tiny_tensor *sinks,
+TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k,
+                                          const tiny_tensor *v, const tiny_tensor *table, const tiny_tensor *rows,
+                                          const tiny_tensor *pos, const tiny_tensor *slopes, const tiny_tensor *sinks,
                                           const tllm_paged_params *params, const tiny_tensor *o)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
     op.kind = TLLM_OP_PAGED_ATTENTION;
     op.row = &tinyi_row_paged_attention;
-    op.in[0] = q; op.in[1] = k; op.in[4] = v; op.in[2] = table; op.in[3] = rows; op.in[5] = pos; op.in[6] = slopes; op.in[7] = sinks;
+    op.in[0] = q;
+    op.in[1] = k;
+    op.in[4] = v;
+    op.in[2] = table;
+    op.in[3] = rows;
+    op.in[5] = pos;
+    op.in[6] = slopes;
+    op.in[7] = sinks;
     op.out[0] = o;
     op.params = params;
     return tiny_run(ctx, &op);

@@ -3,9 +3,9 @@
  *   tllm_paged_attention(ctx, &q, &k, &v, &table, &rows, NULL, NULL, NULL, NULL, &o);
  *
  *   q      (n_query, n_head, d) f32
- *   k, v   (n_block, n_part, block, x): the pages. A part is n_kv / n_part neighbouring heads; a row of it holds their numbers of
- *          one token, one head after the other. f32 or f16: x numbers; u8: x bytes, blocks of a format (params). v NULL: the
- *          first d_v numbers of each key are its value.
+ *   k, v   (n_block, n_part, block, x): the pages. A part is n_kv / n_part neighbouring heads; a row of it holds their
+ *          numbers of one token, one head after the other. f32 or f16: x numbers; u8: x bytes, blocks of a format
+ *          (params). v NULL: the first d_v numbers of each key are its value.
  *   table  (n_seq, n_table) i32: the pages of each sequence; cell j stands in page table[j / block], row j % block
  *   rows   (n_query, 4) i32: sequence, first cell, one past the last cell, position. No cell: zeros.
  *   pos    (n_seq, n_cell) i32: the positions of the cells; needed with slopes only
@@ -13,8 +13,8 @@
  *   sinks  (n_head): a logit that takes part in the sum of the weights and has no value
  *   o      (n_query, n_head, d_v) f32
  *
- * Numbers of table and rows that lead outside are refused. Queries of one sequence stand side by side: then they are computed
- * together. */
+ * Numbers of table and rows that lead outside are refused. Queries of one sequence stand side by side: then they are
+ * computed together. */
 #ifndef TINYI_PAGED_H
 #define TINYI_PAGED_H
 #include "core/op.h"
@@ -28,20 +28,24 @@ typedef struct tllm_paged_params {
     int format_k, format_v;                 /* tllm_format ids of pages of bytes; for f32 and f16 not read */
     tiny_idx n_kv;                          /* heads of keys and values; 0: n_part */
     tiny_idx d_v;                           /* numbers of a value; 0: d */
-    const tllm_tree_plan *tree;             /* set with these rows and this table: pages that sequences share are read once; NULL: read for each */
-    tiny_idx *n_load;                       /* NULL, or a number for each thread of the context: the fast form adds the cells, times parts, that it took out of pages */
+    /* set with these rows and this table: pages that sequences share are read once; NULL: read for each */
+    const tllm_tree_plan *tree;
+    /* NULL, or a number for each thread of the context: the fast form adds the cells, times parts, that it took out of
+     * pages */
+    tiny_idx *n_load;
 } tllm_paged_params;
 
-TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *table,
-                                          const tiny_tensor *rows, const tiny_tensor *pos, const tiny_tensor *slopes, const tiny_tensor *sinks,
+TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k,
+                                          const tiny_tensor *v, const tiny_tensor *table, const tiny_tensor *rows,
+                                          const tiny_tensor *pos, const tiny_tensor *slopes, const tiny_tensor *sinks,
                                           const tllm_paged_params *params, const tiny_tensor *o);
 /* the row of the operation: for conformance tests, recorders and accelerators */
 TINY_API const tiny_op_row *tllm_paged_attention_row(void);
 
 /* ---- inside: what the bodies share ---- */
 
-/* How many queries from t on are computed together without a plan: of one sequence, next to each other, their windows without a gap between
- * them. cells: those of all their windows, which lie together. */
+/* How many queries from t on are computed together without a plan: of one sequence, next to each other, their windows
+ * without a gap between them. cells: those of all their windows, which lie together. */
 TINYI_FN tiny_idx tinyi_paged_run(const int32_t *rows, tiny_idx n_query, tiny_idx t, tiny_idx *cells);
 
 /* ---- pages as models keep them ---- */
@@ -58,9 +62,11 @@ TINYI_INLINE unsigned char *tinyi_pool_row(const tinyi_pool *p, int32_t page, ti
 {
     return p->at + (size_t)(((tiny_idx)page * p->n_part + part) * p->block + i) * p->row_bytes;
 }
-TINYI_FN void tinyi_pool_write(const tinyi_pool *p, int32_t page, tiny_idx i, const float *x);   /* n_part * d_part numbers */
+/* n_part * d_part numbers */
+TINYI_FN void tinyi_pool_write(const tinyi_pool *p, int32_t page, tiny_idx i, const float *x);
 TINYI_FN void tinyi_pool_read(const tinyi_pool *p, int32_t page, tiny_idx i, float *x);
-TINYI_FN void tinyi_pool_copy(const tinyi_pool *p, int32_t from, int32_t to, tiny_idx n);        /* the first n rows of a page */
+/* the first n rows of a page */
+TINYI_FN void tinyi_pool_copy(const tinyi_pool *p, int32_t from, int32_t to, tiny_idx n);
 TINYI_FN tiny_tensor tinyi_pool_tensor(const tinyi_pool *p, tiny_idx n_block);
 
 TINYI_C_END

@@ -1,10 +1,10 @@
 /* src/llm/attention/pages.c - blocks, tables, holders
  *
  * Invariants  a block is free, or its holders are as many as tables name it (each names it once)
- *             a block that stands at place i of one table stands at place i of every table that names it, behind the same
- *             blocks: so whoever holds a block holds what lies before it
+ *             a block that stands at place i of one table stands at place i of every table that names it, behind the
+ *             same blocks: so whoever holds a block holds what lies before it
  *             only the last block of a sequence may be part full; one with several holders is never written
- *             a hash that is not 0 is that of all tokens from the start of the sequence to the end of a full block       */
+ *             a hash that is not 0 is that of all tokens from the start of the sequence to the end of a full block */
 #include "llm/attention/pages.h"
 #include "core/state_inside.h"
 #include <string.h>
@@ -21,12 +21,15 @@ TINYI_FN tiny_status tinyi_pages_plan(tiny_ctx *ctx, const tllm_pages_desc *desc
     p->n_block = desc->n_block;
     p->block = desc->block ? desc->block : 16;
     p->n_seq = desc->n_seq ? desc->n_seq : 1;
-    if (p->n_block < 1 || p->block < 1 || p->n_seq < 1 || desc->n_most < 0 || p->n_block > TINYI_PAGES_MOST || p->block > TINYI_PAGES_MOST ||
-        p->n_seq > TINYI_PAGES_MOST || desc->n_most > TINYI_PAGES_MOST)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pages: %td blocks of %td tokens for %td sequences of at most %td: each must be in 1..%d", p->n_block, p->block, p->n_seq,
-                          desc->n_most, TINYI_PAGES_MOST);
+    if (p->n_block < 1 || p->block < 1 || p->n_seq < 1 || desc->n_most < 0 || p->n_block > TINYI_PAGES_MOST ||
+        p->block > TINYI_PAGES_MOST || p->n_seq > TINYI_PAGES_MOST || desc->n_most > TINYI_PAGES_MOST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "pages: %td blocks of %td tokens for %td sequences of at most %td: each must be in 1..%d",
+                          p->n_block, p->block, p->n_seq, desc->n_most, TINYI_PAGES_MOST);
     p->n_table = p->n_block;
-    p->n_most = desc->n_most ? desc->n_most : p->n_block > TINYI_PAGES_MOST / p->block ? TINYI_PAGES_MOST : p->n_block * p->block;
+    p->n_most = desc->n_most                               ? desc->n_most
+                : p->n_block > TINYI_PAGES_MOST / p->block ? TINYI_PAGES_MOST
+                                                           : p->n_block * p->block;
     if (tinyi_pages_blocks(p, p->n_most) < p->n_table) p->n_table = tinyi_pages_blocks(p, p->n_most);
     for (p->n_bucket = 1; p->n_bucket < p->n_block; p->n_bucket *= 2) { }
     return TINY_OK;
@@ -36,7 +39,10 @@ static void *tinyi_pages_part(unsigned char *base, size_t *at, size_t a, size_t 
 {
     void *p = base ? base + *at : NULL;
     size_t n;
-    if (!tinyi_size_mul(a, b, &n) || !tinyi_size_mul(n, each, &n) || n > SIZE_MAX / 4 || *at > SIZE_MAX / 4) { *ok = 0; return NULL; }
+    if (!tinyi_size_mul(a, b, &n) || !tinyi_size_mul(n, each, &n) || n > SIZE_MAX / 4 || *at > SIZE_MAX / 4) {
+        *ok = 0;
+        return NULL;
+    }
     *at += (n + 63) & ~(size_t)63;
     return p;
 }
@@ -84,11 +90,14 @@ TINY_API tiny_status tllm_pages_open(tiny_ctx *ctx, const tllm_pages_desc *desc,
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out || !desc) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pages: a description and a place for the result are needed");
+    if (!out || !desc)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pages: a description and a place for the result are needed");
     st = tinyi_pages_plan(ctx, desc, &plan);
     if (st) return st;
     if (!tinyi_pages_layout(&plan, NULL, &bytes) || !tinyi_size_add(bytes, head, &bytes))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "pages: tables of %td blocks and %td sequences are larger than this machine can address", plan.n_block, plan.n_seq);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "pages: tables of %td blocks and %td sequences are larger than this machine can address",
+                          plan.n_block, plan.n_seq);
     p = (tllm_pages *)tinyi_reserve(ctx, bytes);
     if (!p) return tiny_ctx_status(ctx);
     *p = plan;
@@ -103,15 +112,28 @@ static tiny_status tinyi_pages_seq_check(const tllm_pages *p, tiny_idx seq)
 {
     if (!p) return TINY_E_ARGUMENT;
     if (seq >= 0 && seq < p->n_seq) return TINY_OK;
-    return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: there is no sequence %td, they go from 0 to %td", seq, p->n_seq - 1);
+    return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: there is no sequence %td, they go from 0 to %td", seq,
+                      p->n_seq - 1);
 }
 
-static tiny_status tinyi_pages_no_copy(const tllm_pages *p) { return tinyi_fail(p ? p->ctx : NULL, TINY_E_ARGUMENT, "pages: there is no place for what is to be copied"); }
+static tiny_status tinyi_pages_no_copy(const tllm_pages *p)
+{
+    return tinyi_fail(p ? p->ctx : NULL, TINY_E_ARGUMENT, "pages: there is no place for what is to be copied");
+}
 
-TINY_API tiny_idx tllm_pages_length(const tllm_pages *p, tiny_idx seq) { return !p || seq < 0 || seq >= p->n_seq ? 0 : p->seq[seq].length; }
-TINY_API const int32_t *tllm_pages_table(const tllm_pages *p, tiny_idx seq) { return !p || seq < 0 || seq >= p->n_seq ? NULL : p->table + seq * p->n_table; }
+TINY_API tiny_idx tllm_pages_length(const tllm_pages *p, tiny_idx seq)
+{
+    return !p || seq < 0 || seq >= p->n_seq ? 0 : p->seq[seq].length;
+}
+TINY_API const int32_t *tllm_pages_table(const tllm_pages *p, tiny_idx seq)
+{
+    return !p || seq < 0 || seq >= p->n_seq ? NULL : p->table + seq * p->n_table;
+}
 TINY_API tiny_idx tllm_pages_free(const tllm_pages *p) { return p ? p->n_free : 0; }
-TINY_API tiny_idx tllm_pages_holders(const tllm_pages *p, tiny_idx block) { return !p || block < 0 || block >= p->n_block ? 0 : p->holders[block]; }
+TINY_API tiny_idx tllm_pages_holders(const tllm_pages *p, tiny_idx block)
+{
+    return !p || block < 0 || block >= p->n_block ? 0 : p->holders[block];
+}
 
 /* ---- what can be found ------------------------------------------------------------------------------------------ */
 
@@ -141,7 +163,8 @@ static void tinyi_pages_hide(tllm_pages *p, int32_t b)
     p->hash[b] = 0;
 }
 
-/* the findable block of these tokens behind block last; hashes may meet by chance, so the tokens are compared, back to the first */
+/* the findable block of these tokens behind block last; hashes may meet by chance, so the tokens are compared, back to
+ * the first */
 static int32_t tinyi_pages_find(const tllm_pages *p, uint64_t hash, const int32_t *tokens, int32_t last)
 {
     const size_t bytes = (size_t)p->block * sizeof *tokens;
@@ -177,7 +200,8 @@ TINY_API void tllm_pages_note(tllm_pages *p, tiny_idx seq, tiny_idx first, const
     }
 }
 
-TINY_API tiny_status tllm_pages_share(tllm_pages *p, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_shared)
+TINY_API tiny_status tllm_pages_share(tllm_pages *p, tiny_idx seq, const int32_t *tokens, tiny_idx n,
+                                      tiny_idx *n_shared)
 {
     tiny_status st = tinyi_pages_seq_check(p, seq);
     int32_t b, last = -1;
@@ -185,7 +209,10 @@ TINY_API tiny_status tllm_pages_share(tllm_pages *p, tiny_idx seq, const int32_t
     tiny_idx i = 0;
     if (n_shared) *n_shared = 0;
     if (st) return st;
-    if (p->seq[seq].length) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: sequence %td holds %td cells: only an empty one can begin with what others hold", seq, p->seq[seq].length);
+    if (p->seq[seq].length)
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT,
+                          "pages: sequence %td holds %td cells: only an empty one can begin with what others hold", seq,
+                          p->seq[seq].length);
     if (!tokens && n > 0) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: there are no tokens to look for");
     for (; (i + 1) * p->block <= TINYI_MIN(n, p->n_most); i++, last = b) {
         h = tinyi_pages_roll(h, tokens + i * p->block, p->block);
@@ -247,14 +274,17 @@ TINY_API tiny_status tllm_pages_append(tllm_pages *p, tiny_idx seq, tiny_idx n, 
     if (st) return st;
     length = p->seq[seq].length;
     if (n < 0 || n > p->n_most - length)
-        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: sequence %td holds %td cells and may have %td: there is no room for %td more", seq, length, p->n_most, n);
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT,
+                          "pages: sequence %td holds %td cells and may have %td: there is no room for %td more", seq,
+                          length, p->n_most, n);
     if (!n) return TINY_OK;
     have = tinyi_pages_blocks(p, length);
     want = tinyi_pages_blocks(p, length + n);
     copies = length % p->block && p->holders[p->table[seq * p->n_table + have - 1]] > 1;
     if (want - have + copies > p->n_free)
-        return tinyi_fail(p->ctx, TINY_E_WORKSPACE, "pages: sequence %td wants %td blocks of %td tokens more, %td of %td are free", seq, want - have + copies, p->block,
-                          p->n_free, p->n_block);
+        return tinyi_fail(p->ctx, TINY_E_WORKSPACE,
+                          "pages: sequence %td wants %td blocks of %td tokens more, %td of %td are free", seq,
+                          want - have + copies, p->block, p->n_free, p->n_block);
     if (length % p->block) tinyi_pages_write(p, seq, have - 1, length % p->block, copy);
     for (i = have; i < want; i++) p->table[seq * p->n_table + i] = tinyi_pages_take(p);
     p->seq[seq].length = length + n;
@@ -267,9 +297,11 @@ TINY_API tiny_status tllm_pages_trim(tllm_pages *p, tiny_idx seq, tiny_idx n)
     tiny_idx i, keep;
     if (st) return st;
     if (n < 0 || n > p->seq[seq].length)
-        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: of the %td cells of sequence %td %td cannot be kept", p->seq[seq].length, seq, n);
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: of the %td cells of sequence %td %td cannot be kept",
+                          p->seq[seq].length, seq, n);
     keep = tinyi_pages_blocks(p, n);
-    for (i = tinyi_pages_blocks(p, p->seq[seq].length); i-- > keep; ) tinyi_pages_drop(p, p->table[seq * p->n_table + i]);
+    for (i = tinyi_pages_blocks(p, p->seq[seq].length); i-- > keep;)
+        tinyi_pages_drop(p, p->table[seq * p->n_table + i]);
     p->seq[seq].length = n;
     if (p->seq[seq].noted > n || !n) p->seq[seq].noted = n;
     return TINY_OK;
@@ -297,9 +329,11 @@ TINY_API tiny_status tllm_pages_own(tllm_pages *p, tiny_idx seq, tiny_idx i, tll
     copy->n = 0;
     if (st) return st;
     if (i < 0 || i >= tinyi_pages_blocks(p, p->seq[seq].length))
-        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: sequence %td has %td blocks, block %td is none of them", seq, tinyi_pages_blocks(p, p->seq[seq].length), i);
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: sequence %td has %td blocks, block %td is none of them", seq,
+                          tinyi_pages_blocks(p, p->seq[seq].length), i);
     if (p->holders[p->table[seq * p->n_table + i]] > 1 && !p->n_free)
-        return tinyi_fail(p->ctx, TINY_E_WORKSPACE, "pages: sequence %td wants a block of its own, none of %td is free", seq, p->n_block);
+        return tinyi_fail(p->ctx, TINY_E_WORKSPACE, "pages: sequence %td wants a block of its own, none of %td is free",
+                          seq, p->n_block);
     tinyi_pages_write(p, seq, i, TINYI_MIN(p->seq[seq].length - i * p->block, p->block), copy);
     if (p->seq[seq].noted > i * p->block) p->seq[seq].noted = i * p->block;
     return TINY_OK;

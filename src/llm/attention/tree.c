@@ -1,13 +1,17 @@
 /* src/llm/attention/tree.c - the plan of attention over a tree of sequences, and the tree
- * Paper    J. Yao et al., 2024 (arXiv 2404.00242): guided by keys and values (3.2), flattened tree, equal blocks, bit masks (3.3)
+ * Paper    J. Yao et al., 2024 (arXiv 2404.00242): guided by keys and values (3.2), flattened tree, equal blocks, bit
+ *          masks (3.3)
  * Formula  stream: the cells of the tree, depth first, children in the order of their first query; block b: cells
  *          b block_len .. of it; its queries U: those that see a cell of it, ascending, in groups of at most max_q;
- *          mask[cell]: bit i: query i of the group sees the cell. Depth first, a parent's queries contain its children's: what
- *          lies side by side is read by much the same queries, and few pairs are computed to be hidden.
- * Sharing  two cells are one if their tables name the same page at the same place, behind the same pages (the invariant of
- *          pages.c): so the tables are a trie, walked here page by page with the queries that go the same way.
- * Cost     n_query comparisons a page of the tree, and a mask a cell. Keys and values: n_tree cells are read instead of n_path (tree.h says which).
- * Left out changing a plan by one token instead of setting it anew: the walk is a few microseconds a step, once for all layers. */
+ *          mask[cell]: bit i: query i of the group sees the cell. Depth first, a parent's queries contain its
+ *          children's: what lies side by side is read by much the same queries, and few pairs are computed to be
+ *          hidden.
+ * Sharing  two cells are one if their tables name the same page at the same place, behind the same pages (the invariant
+ *          of pages.c): so the tables are a trie, walked here page by page with the queries that go the same way.
+ * Cost     n_query comparisons a page of the tree, and a mask a cell. Keys and values: n_tree cells are read instead of
+ *          n_path (tree.h says which).
+ * Left out changing a plan by one token instead of setting it anew: the walk is a few microseconds a step, once for all
+ * layers. */
 #include "llm/attention/tree.h"
 #include "llm/attention/paged.h"
 #include "core/state_inside.h"
@@ -15,7 +19,8 @@
 
 #define TINYI_TREE_MOST (1 << 26)           /* cells, as in pages.c */
 
-typedef struct tllm_tree_run {             /* pages i0 .. i1 of the sequences of its queries, which are the same ones throughout */
+/* pages i0 .. i1 of the sequences of its queries, which are the same ones throughout */
+typedef struct tllm_tree_run {
     int32_t seq, i0, i1, level;
     int32_t member, n_member;               /* in list */
 } tinyi_tree_run;
@@ -29,9 +34,12 @@ TINY_API tiny_status tllm_tree_plan_open(tiny_ctx *ctx, const tllm_tree_plan_des
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: a place for the plan is needed");
     if (!desc) desc = &zero;
-    if (desc->block_len < 0 || desc->block_len > TINYI_TREE_MOST || desc->max_q < 0 || desc->max_q > 64 || desc->mode < TLLM_TREE_FLAT || desc->mode > TLLM_TREE_BREADTH)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: blocks of %td cells (1 to %d), %d queries at once (1 to 64, the bits of a mask), mode %d (0 to 2)", desc->block_len,
-                          TINYI_TREE_MOST, desc->max_q, desc->mode);
+    if (desc->block_len < 0 || desc->block_len > TINYI_TREE_MOST || desc->max_q < 0 || desc->max_q > 64 ||
+        desc->mode < TLLM_TREE_FLAT || desc->mode > TLLM_TREE_BREADTH)
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "tree: blocks of %td cells (1 to %d), %d queries at once (1 to 64, the bits of a mask), mode %d (0 to 2)",
+            desc->block_len, TINYI_TREE_MOST, desc->max_q, desc->mode);
     p = (tllm_tree_plan *)tiny_alloc(ctx, sizeof *p);
     if (!p) return tiny_ctx_status(ctx);
     memset(p, 0, sizeof *p);
@@ -63,7 +71,9 @@ TINY_API tllm_tree_counts tllm_tree_plan_counts(const tllm_tree_plan *p)
     memset(&none, 0, sizeof none);
     return p ? p->counts : none;
 }
-TINY_API const tllm_tree_item *tllm_tree_plan_items(const tllm_tree_plan *p, tiny_idx *n, const tllm_tree_piece **pieces, const int32_t **queries, const uint64_t **masks)
+TINY_API const tllm_tree_item *tllm_tree_plan_items(const tllm_tree_plan *p, tiny_idx *n,
+                                                    const tllm_tree_piece **pieces, const int32_t **queries,
+                                                    const uint64_t **masks)
 {
     if (n) *n = p ? p->n_item : 0;
     if (pieces) *pieces = p ? p->piece : NULL;
@@ -80,7 +90,8 @@ static tiny_status tinyi_tree_room(tiny_ctx *ctx, void *array, tiny_idx *most, t
     size_t bytes;
     if (n <= *most) return TINY_OK;
     memcpy(&old, array, sizeof old);
-    if (want > INT32_MAX / 2 || !tinyi_size_mul((size_t)want, each, &bytes)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "tree: a plan of %td parts", n);
+    if (want > INT32_MAX / 2 || !tinyi_size_mul((size_t)want, each, &bytes))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "tree: a plan of %td parts", n);
     grown = tiny_alloc(ctx, bytes);
     if (!grown) return tiny_ctx_status(ctx);
     if (old) memcpy(grown, old, (size_t)*most * each);
@@ -96,10 +107,12 @@ typedef struct tinyi_tree_walk {
     tllm_tree_plan *p;
     const int32_t *rows, *table;
     tiny_idx n_table, block;
-    int32_t *perm, *rest, *stack;           /* (n_query) queries of a class side by side; room; (n_query, 4) classes to come */
+    /* (n_query) queries of a class side by side; room; (n_query, 4) classes to come */
+    int32_t *perm, *rest, *stack;
 } tinyi_tree_walk;
 
-/* Those of perm[s .. s + n) whose page i is that of the first go to the front, the others behind them, in their order. */
+/* Those of perm[s .. s + n) whose page i is that of the first go to the front, the others behind them, in their
+ * order. */
 static tiny_idx tinyi_tree_part(const tinyi_tree_walk *w, tiny_idx s, tiny_idx n, tiny_idx i)
 {
     int32_t *x = w->perm + s;
@@ -159,7 +172,8 @@ static tiny_status tinyi_tree_runs(tinyi_tree_walk *w, tiny_idx n)
                 break;
             }
             for (j = 0; j < n && !seen; j++) seen = w->rows[4 * w->perm[s + j] + 1] < (i + 1) * w->block;
-            if (!seen) { open = 0; continue; }          /* in front of every window: not read, and not to be looked at */
+            /* in front of every window: not read, and not to be looked at */
+            if (!seen) { open = 0; continue; }
             if (!open) {
                 tinyi_tree_run *r;
                 st = tinyi_tree_room(p->ctx, &p->run, &p->most_run, p->n_run + 1, sizeof *p->run);
@@ -268,7 +282,8 @@ static tiny_status tinyi_tree_close(tinyi_tree_cut *c)
     return st;
 }
 
-/* The cells of the run from *lo on that its queries see, up to a gap between their windows at most: *lo .. the cell returned. None: 0. */
+/* The cells of the run from *lo on that its queries see, up to a gap between their windows at most: *lo .. the cell
+ * returned. None: 0. */
 static tiny_idx tinyi_tree_seen(const tinyi_tree_cut *c, const tinyi_tree_run *r, tiny_idx *lo)
 {
     const int32_t *rows = c->w.rows, *member = c->w.p->member + r->member;
@@ -292,7 +307,8 @@ static tiny_status tinyi_tree_emit(tinyi_tree_cut *c, tiny_idx run)
         while (lo < hi && !st) {
             tllm_tree_piece *x;
             st = tinyi_tree_room(p->ctx, &p->piece, &p->most_piece, p->n_piece + 1, sizeof *p->piece);
-            if (!st) st = tinyi_tree_room(p->ctx, &p->piece_run, &p->most_piece_run, p->n_piece + 1, sizeof *p->piece_run);
+            if (!st)
+                st = tinyi_tree_room(p->ctx, &p->piece_run, &p->most_piece_run, p->n_piece + 1, sizeof *p->piece_run);
             if (st) break;
             p->piece_run[p->n_piece] = (int32_t)run;
             x = &p->piece[p->n_piece++];
@@ -322,22 +338,30 @@ static tiny_status tinyi_tree_parts(tllm_tree_plan *p, tiny_idx n_query)
     return TINY_OK;
 }
 
-static tiny_status tinyi_tree_check(const tllm_tree_plan *p, const tiny_tensor *rows, const tiny_tensor *table, tiny_idx block)
+static tiny_status tinyi_tree_check(const tllm_tree_plan *p, const tiny_tensor *rows, const tiny_tensor *table,
+                                    tiny_idx block)
 {
     tiny_idx t;
-    if (!rows || !table || rows->rank != 2 || table->rank != 2 || rows->dim[1] != 4 || rows->dtype != TINY_I32 || table->dtype != TINY_I32 || !tiny_tensor_is_dense(rows) ||
-        !tiny_tensor_is_dense(table) || (rows->dim[0] && !rows->data) || block < 1 || rows->dim[0] > TINYI_TREE_MOST)
-        return tinyi_fail(p->ctx, TINY_E_SHAPE, "tree: rows must be (queries, 4) and the table (sequences, pages), dense i32, and a page must have cells");
+    if (!rows || !table || rows->rank != 2 || table->rank != 2 || rows->dim[1] != 4 || rows->dtype != TINY_I32 ||
+        table->dtype != TINY_I32 || !tiny_tensor_is_dense(rows) || !tiny_tensor_is_dense(table) ||
+        (rows->dim[0] && !rows->data) || block < 1 || rows->dim[0] > TINYI_TREE_MOST)
+        return tinyi_fail(
+            p->ctx, TINY_E_SHAPE,
+            "tree: rows must be (queries, 4) and the table (sequences, pages), dense i32, and a page must have cells");
     for (t = 0; t < rows->dim[0]; t++) {
         const int32_t *r = (const int32_t *)rows->data + 4 * t;
-        if (r[0] < 0 || r[0] >= table->dim[0] || r[1] < 0 || r[2] > TINYI_TREE_MOST || (r[1] < r[2] && (r[2] - 1) / block >= table->dim[1]))
-            return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "tree: row %td asks for cells %d to %d of sequence %d; there are %td sequences of %td pages of %td", t, (int)r[1], (int)r[2], (int)r[0],
-                              table->dim[0], table->dim[1], block);
+        if (r[0] < 0 || r[0] >= table->dim[0] || r[1] < 0 || r[2] > TINYI_TREE_MOST ||
+            (r[1] < r[2] && (r[2] - 1) / block >= table->dim[1]))
+            return tinyi_fail(
+                p->ctx, TINY_E_ARGUMENT,
+                "tree: row %td asks for cells %d to %d of sequence %d; there are %td sequences of %td pages of %td", t,
+                (int)r[1], (int)r[2], (int)r[0], table->dim[0], table->dim[1], block);
     }
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *p, const tiny_tensor *rows, const tiny_tensor *table, tiny_idx block)
+TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *p, const tiny_tensor *rows, const tiny_tensor *table,
+                                        tiny_idx block)
 {
     tinyi_tree_cut c;
     tiny_idx n, i, live = 0, level, most = 0, done, cells;
@@ -391,7 +415,8 @@ TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *p, const tiny_tensor *ro
 
 /* ---- the tree ---------------------------------------------------------------------------------------------------- */
 
-typedef struct tinyi_tree_node { int32_t parent, n_child, seq; tiny_idx cells, leaves; } tinyi_tree_node;      /* leaves 0: dead; seq -1: inner */
+/* leaves 0: dead; seq -1: inner */
+typedef struct tinyi_tree_node { int32_t parent, n_child, seq; tiny_idx cells, leaves; } tinyi_tree_node;
 struct tllm_tree {
     tiny_ctx *ctx;
     tllm_pages *pages;
@@ -409,7 +434,9 @@ TINY_API tiny_status tllm_tree_open(tiny_ctx *ctx, tllm_pages *pages, tllm_tree 
     if (st) return st;
     if (!out || !pages) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: pages and a place for the result are needed");
     for (i = 0; i < pages->n_seq; i++)
-        if (tllm_pages_length(pages, i)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: sequence %td holds %td cells: all must be empty", i, tllm_pages_length(pages, i));
+        if (tllm_pages_length(pages, i))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: sequence %td holds %td cells: all must be empty", i,
+                              tllm_pages_length(pages, i));
     t = (tllm_tree *)tiny_alloc(ctx, sizeof *t);
     if (!t) return tiny_ctx_status(ctx);
     memset(t, 0, sizeof *t);
@@ -434,17 +461,37 @@ TINY_API void tllm_tree_close(tiny_ctx *ctx, tllm_tree *t)
     tiny_free(ctx, t);
 }
 
-static int tinyi_tree_lives(const tllm_tree *t, int32_t node) { return t && node >= 0 && node < t->n_node && t->node[node].leaves > 0; }
-TINY_API int32_t tllm_tree_parent(const tllm_tree *t, int32_t node) { return tinyi_tree_lives(t, node) ? t->node[node].parent : -1; }
-TINY_API tiny_idx tllm_tree_leaves(const tllm_tree *t, int32_t node) { return tinyi_tree_lives(t, node) ? t->node[node].leaves : 0; }
-TINY_API tiny_idx tllm_tree_cells(const tllm_tree *t, int32_t node) { return tinyi_tree_lives(t, node) ? t->node[node].cells : 0; }
-TINY_API tiny_idx tllm_tree_seq(const tllm_tree *t, int32_t leaf) { return tinyi_tree_lives(t, leaf) ? t->node[leaf].seq : -1; }
+static int tinyi_tree_lives(const tllm_tree *t, int32_t node)
+{
+    return t && node >= 0 && node < t->n_node && t->node[node].leaves > 0;
+}
+TINY_API int32_t tllm_tree_parent(const tllm_tree *t, int32_t node)
+{
+    return tinyi_tree_lives(t, node) ? t->node[node].parent : -1;
+}
+TINY_API tiny_idx tllm_tree_leaves(const tllm_tree *t, int32_t node)
+{
+    return tinyi_tree_lives(t, node) ? t->node[node].leaves : 0;
+}
+TINY_API tiny_idx tllm_tree_cells(const tllm_tree *t, int32_t node)
+{
+    return tinyi_tree_lives(t, node) ? t->node[node].cells : 0;
+}
+TINY_API tiny_idx tllm_tree_seq(const tllm_tree *t, int32_t leaf)
+{
+    return tinyi_tree_lives(t, leaf) ? t->node[leaf].seq : -1;
+}
 
 static tiny_status tinyi_tree_leaf(const tllm_tree *t, int32_t node)
 {
     if (!t) return TINY_E_ARGUMENT;
-    if (!tinyi_tree_lives(t, node)) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d is not alive, there have been %td", (int)node, t->n_node);
-    if (t->node[node].seq < 0) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d has %d children: only a leaf can grow, branch or be cut", (int)node, (int)t->node[node].n_child);
+    if (!tinyi_tree_lives(t, node))
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d is not alive, there have been %td", (int)node,
+                          t->n_node);
+    if (t->node[node].seq < 0)
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT,
+                          "tree: node %d has %d children: only a leaf can grow, branch or be cut", (int)node,
+                          (int)t->node[node].n_child);
     return TINY_OK;
 }
 
@@ -472,7 +519,8 @@ TINY_API tiny_status tllm_tree_prompt(tllm_tree *t, tiny_idx n, int32_t *leaf)
     tiny_status st;
     if (!t || !leaf) return tinyi_fail(t ? t->ctx : NULL, TINY_E_ARGUMENT, "tree: there is no place for the result");
     for (i = 0; i < t->n_node; i++)
-        if (t->node[i].leaves) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: it has a prompt, and node %td lives", i);
+        if (t->node[i].leaves)
+            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: it has a prompt, and node %td lives", i);
     st = tinyi_tree_room(t->ctx, &t->node, &t->most_node, 1, sizeof *t->node);
     if (!st) st = tllm_pages_append(t->pages, 0, n, &copy);
     if (st) return st;
@@ -489,7 +537,10 @@ TINY_API tiny_status tllm_tree_branch(tllm_tree *t, int32_t leaf, tiny_idx n, in
     if (st) return st;
     if (!leaves) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: there is no place for the result");
     for (i = 0; i < t->pages->n_seq; i++) n_free += t->taken[i] < 0;
-    if (n < 1 || n - 1 > n_free) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: %td children of node %d: at least one, and %td sequences are left", n, (int)leaf, n_free);
+    if (n < 1 || n - 1 > n_free)
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT,
+                          "tree: %td children of node %d: at least one, and %td sequences are left", n, (int)leaf,
+                          n_free);
     st = tinyi_tree_room(t->ctx, &t->node, &t->most_node, t->n_node + n, sizeof *t->node);
     if (st) return st;
     for (i = 0; i < n; i++) {
@@ -510,7 +561,8 @@ TINY_API tiny_status tllm_tree_branch(tllm_tree *t, int32_t leaf, tiny_idx n, in
 TINY_API tiny_status tllm_tree_append(tllm_tree *t, int32_t leaf, tiny_idx n, tllm_page_copy *copy)
 {
     tiny_status st = tinyi_tree_leaf(t, leaf);
-    if (!copy) return tinyi_fail(t ? t->ctx : NULL, TINY_E_ARGUMENT, "tree: there is no place for what is to be copied");
+    if (!copy)
+        return tinyi_fail(t ? t->ctx : NULL, TINY_E_ARGUMENT, "tree: there is no place for what is to be copied");
     copy->from = copy->to = -1;
     copy->n = 0;
     if (!st) st = tllm_pages_append(t->pages, t->node[leaf].seq, n, copy);
@@ -533,8 +585,10 @@ TINY_API tiny_status tllm_tree_cut(tllm_tree *t, int32_t leaf)
 TINY_API tiny_status tllm_tree_merge(tllm_tree *t, int32_t node, int32_t child)
 {
     if (!t) return TINY_E_ARGUMENT;
-    if (!tinyi_tree_lives(t, node) || !tinyi_tree_lives(t, child) || t->node[child].parent != node || t->node[node].n_child != 1)
-        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d is not the only child of node %d", (int)child, (int)node);
+    if (!tinyi_tree_lives(t, node) || !tinyi_tree_lives(t, child) || t->node[child].parent != node ||
+        t->node[node].n_child != 1)
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d is not the only child of node %d", (int)child,
+                          (int)node);
     t->node[child].cells += t->node[node].cells;
     t->node[child].parent = t->node[node].parent;
     t->node[node].leaves = 0;

@@ -1,19 +1,23 @@
-/* src/llm/attention/tree.h - sequences that share their beginnings: a tree of texts, and how attention reads each page once
+/* src/llm/attention/tree.h - sequences that share their beginnings: a tree of texts, and how attention reads each page
+ * once
  *
  *   tllm_tree_plan *plan;
  *   tllm_tree_plan_open(ctx, NULL, &plan);
- *   tllm_tree_plan_set(plan, &rows, &table, block);         the rows and the table that the attention is to be called with
+ *   tllm_tree_plan_set(plan, &rows, &table, block);         the rows and the table that the attention is to be called
+ *                                                           with
  *   params.tree = plan;                                     if it pays: tllm_tree_plan_counts
  *   tllm_paged_attention(ctx, &q, &k, &v, &table, &rows, NULL, NULL, NULL, &params, &o);
  *
- * J. Yao et al., "DeFT: Decoding with Flash Tree-Attention for Efficient Tree-structured LLM Inference", 2024 (arXiv 2404.00242).
- * Where sequences were forked (tllm_pages_fork) their tables name the same pages: the tree stands in the tables. A plan lays its
- * cells into one stream, depth first, cuts the stream into blocks of equal length, and says for each block which queries read
- * it, and for each cell which of them. Then keys and values are read once for all, not once a text. (With several threads and fewer than two blocks,
- * times parts of the pages, for each of them the groups of max_q queries of a block go to different threads, which read it each.)
+ * J. Yao et al., "DeFT: Decoding with Flash Tree-Attention for Efficient Tree-structured LLM Inference", 2024 (arXiv
+ * 2404.00242).
+ * Where sequences were forked (tllm_pages_fork) their tables name the same pages: the tree stands in the tables. A plan
+ * lays its cells into one stream, depth first, cuts the stream into blocks of equal length, and says for each block
+ * which queries read it, and for each cell which of them. Then keys and values are read once for all, not once a text.
+ * (With several threads and fewer than two blocks, times parts of the pages, for each of them the groups of max_q
+ * queries of a block go to different threads, which read it each.)
  *
- * A plan is for the rows and tables it was set with; a page that is appended, forked or dropped wants it set again: once a step,
- * for all layers. One caller at a time.                                                                                */
+ * A plan is for the rows and tables it was set with; a page that is appended, forked or dropped wants it set again:
+ * once a step, for all layers. One caller at a time. */
 #ifndef TINYI_TREE_H
 #define TINYI_TREE_H
 #include "core/op.h"
@@ -28,22 +32,26 @@ typedef enum tllm_tree_mode {
 } tllm_tree_mode;
 typedef struct tllm_tree_plan_desc {
     tiny_idx block_len;                     /* cells of a block; 0: 128 */
-    int max_q;                              /* queries of a mask, 1..64; 0: 32. A block that more queries read is read once all the same, but for what stands above */
+    /* queries of a mask, 1..64; 0: 32. A block that more queries read is read once all the same, but for what stands
+     * above */
+    int max_q;
     int mode;                               /* tllm_tree_mode */
 } tllm_tree_plan_desc;
 
 /* desc may be NULL */
 TINY_API tiny_status tllm_tree_plan_open(tiny_ctx *ctx, const tllm_tree_plan_desc *desc, tllm_tree_plan **out);
 TINY_API void tllm_tree_plan_close(tiny_ctx *ctx, tllm_tree_plan *plan);       /* takes NULL */
-/* rows (n_query, 4) and table (n_seq, n_table), i32, as tllm_paged_attention takes them; block: tokens of a page. After a failure
- * the plan is empty. */
-TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *plan, const tiny_tensor *rows, const tiny_tensor *table, tiny_idx block);
+/* rows (n_query, 4) and table (n_seq, n_table), i32, as tllm_paged_attention takes them; block: tokens of a page. After
+ * a failure the plan is empty. */
+TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *plan, const tiny_tensor *rows, const tiny_tensor *table,
+                                        tiny_idx block);
 
 typedef struct tllm_tree_counts {
-    /* Cells that a call takes out of pages for each part (n_load of its parameters), with the plan and without. n_tree: cells that a query sees, each once;
-     * those of a page that two sequences have after different pages (entries without a page that differ, too) once for each.
-     * n_path: the same for queries that tllm_paged_attention computes together (neighbours of one sequence, no gap between their windows), summed over
-     * all such groups. Counted as one thread reads them and, without the plan, while the heads of a group times its queries fit one tile of 96 rows. */
+    /* Cells that a call takes out of pages for each part (n_load of its parameters), with the plan and without. n_tree:
+     * cells that a query sees, each once; those of a page that two sequences have after different pages (entries
+     * without a page that differ, too) once for each. n_path: the same for queries that tllm_paged_attention computes
+     * together (neighbours of one sequence, no gap between their windows), summed over all such groups. Counted as one
+     * thread reads them and, without the plan, while the heads of a group times its queries fit one tile of 96 rows. */
     tiny_idx n_tree, n_path;
     tiny_idx n_block;                       /* blocks of cells */
     tiny_idx n_part;                        /* partial results: pairs of a block and a query */
@@ -52,22 +60,28 @@ typedef struct tllm_tree_counts {
 } tllm_tree_counts;
 TINY_API tllm_tree_counts tllm_tree_plan_counts(const tllm_tree_plan *plan);
 
-/* One block with one group of queries that read it; a block with more than max_q queries is several items with the same cells. */
+/* One block with one group of queries that read it; a block with more than max_q queries is several items with the same
+ * cells. */
 typedef struct tllm_tree_item {
     int32_t piece, n_piece;                 /* its cells: pieces of pages, in order */
     int32_t n_cell, first;                  /* first: the first item of its block */
     int32_t query, n_query;                 /* place in the list of queries */
-    int32_t mask;                           /* place of its masks: bit i of the mask of a cell: query i of the item sees it */
+    /* place of its masks: bit i of the mask of a cell: query i of the item sees it */
+    int32_t mask;
 } tllm_tree_item;
-typedef struct tllm_tree_piece { int32_t page, in, n, cell; } tllm_tree_piece; /* n rows of a page from row in on: cells cell, cell + 1 ... */
-TINY_API const tllm_tree_item *tllm_tree_plan_items(const tllm_tree_plan *plan, tiny_idx *n, const tllm_tree_piece **pieces, const int32_t **queries, const uint64_t **masks);
+/* n rows of a page from row in on: cells cell, cell + 1 ... */
+typedef struct tllm_tree_piece { int32_t page, in, n, cell; } tllm_tree_piece;
+TINY_API const tllm_tree_item *tllm_tree_plan_items(const tllm_tree_plan *plan, tiny_idx *n,
+                                                    const tllm_tree_piece **pieces, const int32_t **queries,
+                                                    const uint64_t **masks);
 
 /* ---- a tree as beam searches and trees of thought grow it: nodes over the sequences of a pool of pages ----
  *
- * A live leaf is one sequence; an inner node is what the sequences below it share. Numbers of nodes go up from 0; a node that
- * nobody holds any more is dead, and its number is used again. After a failure everything is as it was.                     */
+ * A live leaf is one sequence; an inner node is what the sequences below it share. Numbers of nodes go up from 0; a
+ * node that nobody holds any more is dead, and its number is used again. After a failure everything is as it was. */
 typedef struct tllm_tree tllm_tree;
-TINY_API tiny_status tllm_tree_open(tiny_ctx *ctx, tllm_pages *pages, tllm_tree **out);     /* all sequences of pages are empty, and the tree's from here on */
+/* all sequences of pages are empty, and the tree's from here on */
+TINY_API tiny_status tllm_tree_open(tiny_ctx *ctx, tllm_pages *pages, tllm_tree **out);
 TINY_API void tllm_tree_close(tiny_ctx *ctx, tllm_tree *tree);      /* takes NULL; leaves the sequences empty */
 /* n cells of a prompt, as the only node: a leaf. */
 TINY_API tiny_status tllm_tree_prompt(tllm_tree *tree, tiny_idx n, int32_t *leaf);
@@ -82,7 +96,8 @@ TINY_API tiny_status tllm_tree_merge(tllm_tree *tree, int32_t node, int32_t chil
 TINY_API int32_t tllm_tree_parent(const tllm_tree *tree, int32_t node);        /* -1: none, or not a live node */
 TINY_API tiny_idx tllm_tree_leaves(const tllm_tree *tree, int32_t node);       /* live leaves at or below it; 0: dead */
 TINY_API tiny_idx tllm_tree_cells(const tllm_tree *tree, int32_t node);        /* of the node alone */
-TINY_API tiny_idx tllm_tree_seq(const tllm_tree *tree, int32_t leaf);          /* its sequence of pages; -1: no live leaf */
+/* its sequence of pages; -1: no live leaf */
+TINY_API tiny_idx tllm_tree_seq(const tllm_tree *tree, int32_t leaf);
 
 /* ---- inside: what the bodies share ---- */
 
@@ -103,7 +118,9 @@ struct tllm_tree_plan {
     struct tllm_tree_run *run;             /* pages that are read by the same queries, depth first */
     int32_t *member, *piece_run;            /* queries of the runs; the run of each piece */
     tiny_idx n_run;
-    tiny_idx most_item, most_piece, most_piece_run, most_list, most_mask, most_query, most_part, most_run, most_member, most_scratch;   /* room */
+    /* room */
+    tiny_idx most_item, most_piece, most_piece_run, most_list, most_mask, most_query, most_part, most_run, most_member,
+        most_scratch;
 };
 
 TINYI_C_END

@@ -1,16 +1,17 @@
 /* src/llm/block/block_inside.h - inside the products with block formats: what every target fills
  *
- * All formats are seen as super-blocks of 256 numbers in 16 groups: number i of group g is s[g] code[i] + m[g]. A code is a
- * byte, without sign where tinyi_blk_kernels.traits has no HAS_SIGN. Formats with blocks of 32 come eight at a time; the last of a
- * row are copied and followed by zeros.                                                                               */
+ * All formats are seen as super-blocks of 256 numbers in 16 groups: number i of group g is s[g] code[i] + m[g]. A code
+ * is a byte, without sign where tinyi_blk_kernels.traits has no HAS_SIGN. Formats with blocks of 32 come eight at a
+ * time; the last of a row are copied and followed by zeros. */
 #ifndef TINYI_BLOCK_H
 #define TINYI_BLOCK_H
 #include "math/table_inside.h"
 #include "llm/block/lattice_inside.h"
 TINYI_C_BEGIN
 
-/* what is true of the codes of a format; the rest of the number, divided by FITS: how many pairs of products with 7 bits a number of 16 bits
- * can sum. Groups are of 32 numbers, of 16 where they are FINE; PAIRED: low halves of bytes come first, then high ones. */
+/* what is true of the codes of a format; the rest of the number, divided by FITS: how many pairs of products with 7
+ * bits a number of 16 bits can sum. Groups are of 32 numbers, of 16 where they are FINE; PAIRED: low halves of bytes
+ * come first, then high ones. */
 enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_BLK_MINIMA = 8, TINYI_BLK_FITS = 16 };
 
 /* name, numbers in a block, bytes of a block, traits */
@@ -37,7 +38,8 @@ enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_B
     F(MXFP4, 32, 17, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
     F(TQ2_0, 256, 66, 8 * TINYI_BLK_FITS) \
     F(TQ1_0, 256, 54, 8 * TINYI_BLK_FITS)
-/* formats of code books: blocks are taken apart by plain C (lattice.h), once for all rows of activations, of which there are at most TINYI_BLK_FEW */
+/* formats of code books: blocks are taken apart by plain C (lattice.h), once for all rows of activations, of which
+ * there are at most TINYI_BLK_FEW */
 #define TINYI_BLK_ANY_BOOKS 1
 #define TINYI_BLKS_BOOKS(F) \
     F(IQ2_XXS, 256, 66, TINYI_BLK_BOOK) \
@@ -68,10 +70,11 @@ enum { TINYI_BLK_BOOKS = 0 TINYI_BLKS_PLAIN(TINYI_BLK_ONE) };      /* the first 
 enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
 #undef TINYI_BLK_ENUM
 
-/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale; avx2, neon and
- * w128 have them otherwise, see tree.simd.h and quad.simd.h. */
+/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times
+ * scale; avx2, neon and w128 have them otherwise, see tree.simd.h and quad.simd.h. */
 #define TINYI_BLK_PANEL 384
-#define TINYI_BLK_FEW 8                     /* rows of x that `few` takes; up to which a format without integer kernels is not worth a panel */
+#define TINYI_BLK_FEW \
+    8 /* rows of x that `few` takes; up to which a format without integer kernels is not worth a panel */
 #define TINYI_BLK_REST 3                    /* rows of x beyond whole groups of 8 that are cheaper one by one */
 #define TINYI_BLK_LOW 32                    /* rows of w that INTEGERS expand at once */
 typedef struct tinyi_q8 {
@@ -85,63 +88,78 @@ typedef struct tinyi_q8 {
 enum { TINYI_EIGHTS(TINYI_EIGHT_ENUM) TINYI_EIGHT_COUNT };
 #undef TINYI_EIGHT_ENUM
 typedef struct tinyi_eight_kernels {
-    /* y[r * y_row + i * y_x] = row r of `groups` times eight rows, group_step bytes from one eight to the next, times row i of 1 to TINYI_BLK_FEW rows of x; x in order, made
-     * `ready` */
-    void (*dot[TINYI_EIGHT_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t group_step, size_t groups, const tinyi_q8 *x, size_t k, size_t n);
+    /* y[r * y_row + i * y_x] = row r of `groups` times eight rows, group_step bytes from one eight to the next, times
+     * row i of 1 to TINYI_BLK_FEW rows of x; x in order, made `ready` */
+    void (*dot[TINYI_EIGHT_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,
+                                   ptrdiff_t group_step, size_t groups, const tinyi_q8 *x, size_t k, size_t n);
     /* n numbers, at most 256, of eight rows to expanded rows as `panel` wants them */
     void (*expand[TINYI_EIGHT_COUNT])(unsigned char *to, const unsigned char *w, size_t n, ptrdiff_t ahead);
-    /* of rows quantized in order: what stands behind scales and in the place of sums of 16 codes. 0: a scale is so large that it, times a sum of integers, may be infinite where the
-     * result is not */
+    /* of rows quantized in order: what stands behind scales and in the place of sums of 16 codes. 0: a scale is so
+     * large that it, times a sum of integers, may be infinite where the result is not */
     int (*ready)(const int8_t *code, float *d, float *sum, size_t blocks);
 } tinyi_eight_kernels;
 
 typedef struct tinyi_blk_kernels {
     tiny_target from;
     const char *pass;                           /* its name */
-    int twins;                                  /* `few` takes rows of activations in pairs: row i is quantized, paired, to 8 codes and 1 scale beyond where a pair begins if i is odd */
+    /* `few` takes rows of activations in pairs: row i is quantized, paired, to 8 codes and 1 scale beyond where a pair
+     * begins if i is odd */
+    int twins;
     unsigned char traits[TINYI_BLK_COUNT];      /* HAS_SIGN is what the target's codes have */
-    /* n numbers, a multiple of 32, followed by zeros to whole 256; 0: one is infinite or not a number. paired: for `dot` of a format
-     * whose traits say PAIRED. */
+    /* n numbers, a multiple of 32, followed by zeros to whole 256; 0: one is infinite or not a number. paired: for
+     * `dot` of a format whose traits say PAIRED. */
     int (*quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired);
     /* y[r * y_row] = row r of w times one row of x */
-    void (*dot[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k);
-    /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory. NULL for code books where there is `few` */
-    void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k, ptrdiff_t ahead);
+    void (*dot[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row,
+                                 const tinyi_q8 *x, size_t k);
+    /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory. NULL for
+     * code books where there is `few` */
+    void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k,
+                                    ptrdiff_t ahead);
     /* one expanded row times n rows of x: y[i * y_step]; NULL where there is `few` */
-    void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n);
+    void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits,
+                 const tinyi_q8 *x, size_t n);
     /* an expanded row as floats; NULL where there is `panel` */
     void (*floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
-    /* y[r * y_row + i * y_x] = row r of w times row i of 2 to TINYI_BLK_FEW rows of x, each block unpacked once for all of them; paired as for
-     * `dot`, or `twins`; NULL: there is `dots` */
-    void (*few[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n);
-    /* many rows of x as integers, or NULL: up to 8 of them side by side, TINYI_BLK_PANEL bytes for each 32 numbers; `block` and `group`
-     * bytes from one 256, one 32 to the next */
+    /* y[r * y_row + i * y_x] = row r of w times row i of 2 to TINYI_BLK_FEW rows of x, each block unpacked once for all
+     * of them; paired as for `dot`, or `twins`; NULL: there is `dots` */
+    void (*few[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row,
+                                 size_t n_row, const tinyi_q8 *x, size_t k, size_t n);
+    /* many rows of x as integers, or NULL: up to 8 of them side by side, TINYI_BLK_PANEL bytes for each 32 numbers;
+     * `block` and `group` bytes from one 256, one 32 to the next */
     void (*turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group);
-    /* a block of 256 numbers of `rows` expanded rows (a multiple of 8, at most TINYI_BLK_LOW; 256 codes, 16 s, 16 m, TINYI_BLK_PANEL bytes
-     * apart) times `count` times 8 rows of x: y[group of x][TINYI_BLK_LOW][8] += */
-    void (*panel)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count);
-    /* the same block times 1 to TINYI_BLK_REST rows of x that fill no group of 8: block b of them, paired where groups are coarse; acc[row][row of x][8] +=, whose totals
-     * are what is wanted */
+    /* a block of 256 numbers of `rows` expanded rows (a multiple of 8, at most TINYI_BLK_LOW; 256 codes, 16 s, 16 m,
+     * TINYI_BLK_PANEL bytes apart) times `count` times 8 rows of x: y[group of x][TINYI_BLK_LOW][8] += */
+    void (*panel)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x,
+                  ptrdiff_t x_group, size_t count);
+    /* the same block times 1 to TINYI_BLK_REST rows of x that fill no group of 8: block b of them, paired where groups
+     * are coarse; acc[row][row of x][8] +=, whose totals are what is wanted */
     void (*rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x, size_t b, size_t n);
     void (*total)(float *y, const float *acc, size_t n);
     const tinyi_eight_kernels *eight;           /* or NULL */
 } tinyi_blk_kernels;
 
-/* What only AMX has: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels of 16
- * columns, [k / 2][16][2]. low, wide: the second 16 rows, columns are wanted too. ahead: what is asked from memory meanwhile, two
- * lines for each 32 of k. */
+/* What only AMX has: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels
+ * of 16 columns, [k / 2][16][2]. low, wide: the second 16 rows, columns are wanted too. ahead: what is asked from
+ * memory meanwhile, two lines for each 32 of k. */
 typedef struct tinyi_blk_tiles {
     void (*begin)(void);
     void (*end)(void);
-    void (*tile)(float *c, ptrdiff_t c_row, const unsigned char *a, ptrdiff_t a_row, const unsigned char *b, ptrdiff_t b_panel, size_t k, int add, int low, int wide, const unsigned char *ahead);
-    void (*halves)(uint16_t *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
+    void (*tile)(float *c, ptrdiff_t c_row, const unsigned char *a, ptrdiff_t a_row, const unsigned char *b,
+                 ptrdiff_t b_panel, size_t k, int add, int low, int wide, const unsigned char *ahead);
+    void (*halves)(uint16_t *to, const unsigned char *code, const float *s, const float *m, int is_signed,
+                   size_t blocks);
     void (*round)(uint16_t *to, const float *x, size_t n);
 } tinyi_blk_tiles;
 
-/* what the codes of IQ4_NL and IQ4_XS, and those of MXFP4 stand for; with an offset for instructions that want no sign */
-static const TINYI_UNUSED signed char tinyi_blk_iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
-static const TINYI_UNUSED unsigned char tinyi_blk_iq4_128[16] = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241 };
-static const TINYI_UNUSED unsigned char tinyi_blk_e2m1_16[16] = { 16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4 };
+/* what the codes of IQ4_NL and IQ4_XS, and those of MXFP4 stand for; with an offset for instructions that want no
+ * sign */
+static const TINYI_UNUSED signed char tinyi_blk_iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
+                                                            1,    13,   25,  38,  53,  69,  89,  113 };
+static const TINYI_UNUSED unsigned char tinyi_blk_iq4_128[16] = { 1,   24,  45,  63,  79,  93,  106, 118,
+                                                                  129, 141, 153, 166, 181, 197, 217, 241 };
+static const TINYI_UNUSED unsigned char tinyi_blk_e2m1_16[16] = { 16, 17, 18, 19, 20, 22, 24, 28,
+                                                                  16, 15, 14, 13, 12, 10, 8,  4 };
 
 #if TINYI_GCC || TINYI_CLANG
 #define TINYI_BLK_AHEAD(p) __builtin_prefetch(p)

@@ -20,7 +20,8 @@ TINYI_INLINE uint16_t tinyi_q_to_half(float d)
 }
 TINYI_INLINE void tinyi_q_put_half(unsigned char *p, float d) { tinyi_put_le16(p, tinyi_q_to_half(d)); }
 
-/* An input of a format whose scale is a half: no product of such a scale reaches 2^40, and squares of 2^40 are still floats. */
+/* An input of a format whose scale is a half: no product of such a scale reaches 2^40, and squares of 2^40 are still
+ * floats. */
 TINYI_INLINE float tinyi_q_in(float x)
 {
     return x != x ? 0.0f : x > 1099511627776.0f ? 1099511627776.0f : x < -1099511627776.0f ? -1099511627776.0f : x;
@@ -45,26 +46,30 @@ TINYI_INLINE float tinyi_q_nearest(float v) { return (v + 12582912.0f) - 1258291
 TINY_REF_END
 
 /* What both families with a search share (kformats.c). */
-/* n values made harmless, and their weights: importance with its largest as 1, or ones. 0: the values are so small that any code
- * is as good as none, and y and w are not set. */
+/* n values made harmless, and their weights: importance with its largest as 1, or ones. 0: the values are so small that
+ * any code is as good as none, and y and w are not set. */
 TINYI_FN int tinyi_q_weigh(const float *x, const float *importance, int n, float *y, float *w);
-/* A half D for n groups that want the scales s and lose c[g] (s[g] - D m)^2 at another one, where m is a multiple from lo to hi
- * (odd: 2 k + 1 for k from lo to hi). Writes the best few to out, best first, and returns how many. */
+/* A half D for n groups that want the scales s and lose c[g] (s[g] - D m)^2 at another one, where m is a multiple from
+ * lo to hi (odd: 2 k + 1 for k from lo to hi). Writes the best few to out, best first, and returns how many. */
 #define TINYI_Q_KEEP 6
 TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int hi, int odd, float *out);
 
 /* 32 values as D (code - 2^(bits - 1)), and as d code + m, with the least weighted error that is found. */
 TINYI_FN float tinyi_q_search_even(const float *x, const float *importance, int bits, unsigned char *code);
-TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int bits, float *d, float *m, unsigned char *code);
+TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int bits, float *d, float *m,
+                                  unsigned char *code);
 
-/* Codes into a block whose scales stand there already: 32 or 256 of them, those of Q3_K and Q6_K with their sign; and what a scale is there. */
-TINYI_FN void tinyi_q_put45(unsigned char *b, const unsigned char *code, int bits, int shifted);     /* Q4_0, Q5_0; shifted: Q4_1, Q5_1 */
+/* Codes into a block whose scales stand there already: 32 or 256 of them, those of Q3_K and Q6_K with their sign; and
+ * what a scale is there. */
+/* Q4_0, Q5_0; shifted: Q4_1, Q5_1 */
+TINYI_FN void tinyi_q_put45(unsigned char *b, const unsigned char *code, int bits, int shifted);
 TINYI_FN void tinyi_q_put45_K(unsigned char *b, const unsigned char *code, int bits);
 TINYI_FN void tinyi_q_put_Q2_K(unsigned char *b, const unsigned char *code);
 TINYI_FN void tinyi_q_put_Q3_K(unsigned char *b, const signed char *code);
 TINYI_FN void tinyi_q_put_Q6_K(unsigned char *b, const signed char *code);
 TINYI_FN int tinyi_q_scale_Q3_K(const unsigned char *b, int g);
-TINYI_FN void tinyi_q_scale6(const unsigned char *s, int g, int *k, int *m);         /* of Q4_K and Q5_K: scale and minimum of group g */
+/* of Q4_K and Q5_K: scale and minimum of group g */
+TINYI_FN void tinyi_q_scale6(const unsigned char *s, int g, int *k, int *m);
 
 /* n numbers of whole blocks as floats; those of Q8_0 by the kernel of the target */
 TINYI_INLINE void tinyi_q_floats(tiny_team *team, const tllm_format *f, float *to, const unsigned char *from, size_t n)

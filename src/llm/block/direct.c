@@ -3,11 +3,12 @@
  * Data     Q8_0: 32 int8 under a half; Q4_0, Q5_0: 32 codes of 4 (5) bits, value d (q - 8 or 16); Q4_1, Q5_1: d q + m;
  *          Q8_1: Q8_0 and d times the sum of its codes; Q8_K: 256 int8 under a float and the sums of 16 codes each;
  *          TQ1_0, TQ2_0: 256 of -1, 0, 1; MXFP4: 32 E2M1 numbers under a power of two; NVFP4: 16 each under an E4M3
- *          number; Q1_0: 128 signs; Q2_0: 64 of -1, 0, 1. Byte j of a block of 32 nibbles holds value j (low) and j + 16.
+ *          number; Q1_0: 128 signs; Q2_0: 64 of -1, 0, 1. Byte j of a block of 32 nibbles holds value j (low) and j +
+ *          16.
  * Rounding half away from zero where a code has a sign, floor(v + 1/2) where it has an offset, as the writers of these
  *          formats do; a scale so small that its inverse is infinite gives code 0 before the offset is taken off
  * Search   Q4_0 to Q5_1 with importance only (kformats.c); without it the formula, whose bytes programs compare
- * Left out importance for the other formats: nobody who reads them expects it                                           */
+ * Left out importance for the other formats: nobody who reads them expects it */
 #include "llm/block/direct_inside.h"
 
 TINY_REF_BEGIN
@@ -61,7 +62,10 @@ TINYI_FN void tinyi_pack_BF16(const float *x, void *q, size_t n, const float *im
     for (i = 0; i < n; i++) tinyi_put_le16(b + 2 * i, tinyi_f32_to_bf16(x[i]));
 }
 
-static uint64_t tinyi_direct_u64(const unsigned char *p) { return (uint64_t)tinyi_q_u32(p) | (uint64_t)tinyi_q_u32(p + 4) << 32; }
+static uint64_t tinyi_direct_u64(const unsigned char *p)
+{
+    return (uint64_t)tinyi_q_u32(p) | (uint64_t)tinyi_q_u32(p + 4) << 32;
+}
 TINYI_FN void tinyi_unpack_F64(const void *q, float *x, size_t n)
 {
     const unsigned char *b = (const unsigned char *)q;
@@ -218,7 +222,8 @@ static void tinyi_direct_unpack45(const unsigned char *b, float *x, size_t n, in
         const uint32_t high = bits == 5 ? tinyi_q_u32(b + head) : 0;
         const unsigned char *code = b + head + high_bytes;
         for (j = 0; j < 16; j++) {
-            const int low = (code[j] & 15) | (int)(high >> j & 1) << 4, up = code[j] >> 4 | (int)(high >> (j + 16) & 1) << 4;
+            const int low = (code[j] & 15) | (int)(high >> j & 1) << 4, up = code[j] >> 4 | (int)(high >> (j + 16) & 1)
+                                                                                                << 4;
             if (shifted) {
                 x[j] = (float)low * d + m;
                 x[j + 16] = (float)up * d + m;
@@ -241,7 +246,8 @@ TINYI_FN void tinyi_q_put45(unsigned char *b, const unsigned char *code, int bit
     }
     for (j = 0; j < 16; j++) b[j] = (unsigned char)((code[j] & 15) | (code[j + 16] & 15) << 4);
 }
-static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, const float *importance, int bits, int shifted)
+static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, const float *importance, int bits,
+                                int shifted)
 {
     const int head = shifted ? 4 : 2, high_bytes = bits == 5 ? 4 : 0, top = (1 << bits) - 1;
     float v[32];
@@ -274,21 +280,29 @@ static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, cons
             }
         }
         tinyi_q_put_half(b, d);
-        for (j = 0; j < 32; j++) code[j] = (unsigned char)(importance ? found[j] : tinyi_q_min(tinyi_q_cut((v[j] - base) * inverse + offset), top));
+        for (j = 0; j < 32; j++)
+            code[j] = (unsigned char)(importance ? found[j]
+                                                 : tinyi_q_min(tinyi_q_cut((v[j] - base) * inverse + offset), top));
         tinyi_q_put45(b, code, bits, shifted);
     }
 }
 
-#define TINYI_DIRECT_45(name, bits, shifted) \
-    TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n) { tinyi_direct_unpack45((const unsigned char *)q, x, n, bits, shifted); } \
-    TINYI_FN void tinyi_pack_##name(const float *x, void *q, size_t n, const float *importance) { tinyi_direct_pack45(x, (unsigned char *)q, n, importance, bits, shifted); }
+#define TINYI_DIRECT_45(name, bits, shifted)                                                    \
+    TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n)                        \
+    {                                                                                           \
+        tinyi_direct_unpack45((const unsigned char *)q, x, n, bits, shifted);                   \
+    }                                                                                           \
+    TINYI_FN void tinyi_pack_##name(const float *x, void *q, size_t n, const float *importance) \
+    {                                                                                           \
+        tinyi_direct_pack45(x, (unsigned char *)q, n, importance, bits, shifted);               \
+    }
 TINYI_DIRECT_45(Q4_0, 4, 0)
 TINYI_DIRECT_45(Q4_1, 4, 1)
 TINYI_DIRECT_45(Q5_0, 5, 0)
 TINYI_DIRECT_45(Q5_1, 5, 1)
 #undef TINYI_DIRECT_45
 
-/* ---- three values ------------------------------------------------------------------------------------------------- */
+/* ---- three values ------------------------------------------------------------------------------------------------ */
 
 TINYI_FN void tinyi_unpack_TQ2_0(const void *q, float *x, size_t n)
 {
@@ -318,7 +332,8 @@ TINYI_FN void tinyi_pack_TQ2_0(const float *x, void *q, size_t n, const float *i
     }
 }
 
-/* Byte k of a TQ1_0 block holds the values of places first, first + step, first + 2 step, ...: 5 of them, or 4 for the last bytes. */
+/* Byte k of a TQ1_0 block holds the values of places first, first + step, first + 2 step, ...: 5 of them, or 4 for the
+ * last bytes. */
 static int tinyi_direct_trits(int k, int *first, int *step)
 {
     *first = k < 32 ? k : k < 48 ? 160 + k - 32 : 240 + k - 48;
@@ -352,16 +367,19 @@ TINYI_FN void tinyi_pack_TQ1_0(const float *x, void *q, size_t n, const float *i
         for (k = 0; k < 52; k++) {
             const int count = tinyi_direct_trits(k, &first, &step);
             int number = 0;
-            for (i = 0; i < 5; i++) number = 3 * number + (i < count ? tinyi_q_away(v[first + i * step] * inverse) + 1 : 0);
-            b[k] = (unsigned char)((number * 256 + 242) / 243);     /* rounded up: the digits come out again by cutting */
+            for (i = 0; i < 5; i++)
+                number = 3 * number + (i < count ? tinyi_q_away(v[first + i * step] * inverse) + 1 : 0);
+            /* rounded up: the digits come out again by cutting */
+            b[k] = (unsigned char)((number * 256 + 242) / 243);
         }
         tinyi_q_put_half(b + 52, d);
     }
 }
 
-/* ---- E2M1 ------------------------------------------------------------------------------------------------------------ */
+/* ---- E2M1 -------------------------------------------------------------------------------------------------------- */
 
-static const signed char tinyi_direct_e2m1[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };     /* twice the number */
+/* twice the number */
+static const signed char tinyi_direct_e2m1[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
 
 /* The code with the nearest value; of two at the same distance the one that stands first. */
 static int tinyi_direct_nearest(float x, float d)
@@ -369,7 +387,8 @@ static int tinyi_direct_nearest(float x, float d)
     int i, best = 0;
     float least = tinyi_q_abs(0.0f * d - x);
     const int first = x < 0.0f ? 9 : 1;
-    if (d > 0.0f && tinyi_q_abs(x) > 12.0f * d) return first + 6;      /* also where x is so large that all distances round to it */
+    /* also where x is so large that all distances round to it */
+    if (d > 0.0f && tinyi_q_abs(x) > 12.0f * d) return first + 6;
     for (i = first; i < first + 7; i++) {
         const float off = tinyi_q_abs((float)tinyi_direct_e2m1[i] * d - x);
         if (off < least) { least = off; best = i; }
@@ -425,7 +444,8 @@ TINYI_FN void tinyi_pack_MXFP4(const float *x, void *q, size_t n, const float *i
         e = most > 0.0f ? tinyi_direct_exponent(most) + 125 : 0;
         b[0] = (unsigned char)e;
         d = tinyi_direct_power(b[0]);
-        for (j = 0; j < 16; j++) b[1 + j] = (unsigned char)(tinyi_direct_nearest(v[j], d) | tinyi_direct_nearest(v[j + 16], d) << 4);
+        for (j = 0; j < 16; j++)
+            b[1 + j] = (unsigned char)(tinyi_direct_nearest(v[j], d) | tinyi_direct_nearest(v[j + 16], d) << 4);
     }
 }
 
@@ -469,11 +489,13 @@ TINYI_FN void tinyi_pack_NVFP4(const float *x, void *q, size_t n, const float *i
             float v[16], d;
             b[s] = (unsigned char)tinyi_direct_to_e4m3(tinyi_direct_largest(x + 16 * s, v, 16) / 6.0f);
             d = tinyi_direct_e4m3(b[s]);
-            for (j = 0; j < 8; j++) b[4 + 8 * s + j] = (unsigned char)(tinyi_direct_nearest(v[j], d) | tinyi_direct_nearest(v[j + 8], d) << 4);
+            for (j = 0; j < 8; j++)
+                b[4 + 8 * s + j] =
+                    (unsigned char)(tinyi_direct_nearest(v[j], d) | tinyi_direct_nearest(v[j + 8], d) << 4);
         }
 }
 
-/* ---- one and two bits -------------------------------------------------------------------------------------------------- */
+/* ---- one and two bits -------------------------------------------------------------------------------------------- */
 
 TINYI_FN void tinyi_unpack_Q1_0(const void *q, float *x, size_t n)
 {
@@ -521,7 +543,8 @@ TINYI_FN void tinyi_pack_Q2_0(const float *x, void *q, size_t n, const float *im
         tinyi_q_put_half(b, d);
         for (j = 0; j < 64; j++) {
             const float c = v[j] * inverse; /* infinite or not a number where the inverse is infinite */
-            b[2 + j / 4] = (unsigned char)(b[2 + j / 4] | (tinyi_q_abs(c) < 2.0f ? tinyi_q_away(c) + 1 : 0) << j % 4 * 2);
+            b[2 + j / 4] =
+                (unsigned char)(b[2 + j / 4] | (tinyi_q_abs(c) < 2.0f ? tinyi_q_away(c) + 1 : 0) << j % 4 * 2);
         }
     }
 }

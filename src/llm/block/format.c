@@ -6,7 +6,8 @@
 
 #define TINYI_FORMAT_PACK_0(name, values) NULL
 #ifdef TINYI_NO_PACK
-#define TINYI_FORMAT_PACK_1(name, values) (values > 32 ? NULL : tinyi_pack_##name)      /* caches are packed, models are not */
+#define TINYI_FORMAT_PACK_1(name, values) \
+    (values > 32 ? NULL : tinyi_pack_##name) /* caches are packed, models are not */
 #else
 #define TINYI_FORMAT_PACK_1(name, values) tinyi_pack_##name
 #endif
@@ -15,7 +16,8 @@
 #ifdef TINYLLM_FEW_FORMATS
 #define TINYI_FORMAT_MORE(name, id, values, bytes, dot, packs, flags)
 #else
-#define TINYI_FORMAT_MORE(name, id, values, bytes, dot, packs, flags) TINYI_FORMAT_ROW(name, id, values, bytes, dot, packs, flags)
+#define TINYI_FORMAT_MORE(name, id, values, bytes, dot, packs, flags) \
+    TINYI_FORMAT_ROW(name, id, values, bytes, dot, packs, flags)
 #endif
 static const tllm_format tinyi_format_rows[] = { TINYI_FORMATS_OF(TINYI_FORMAT_ROW, TINYI_FORMAT_MORE) };
 #undef TINYI_FORMAT_ROW

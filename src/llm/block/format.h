@@ -6,20 +6,20 @@
  *   f->unpack(q, y, n);                            and back
  *
  * A block holds `values` numbers in `bytes` bytes. All fields are little endian, at any address, on every machine; the
- * same input gives the same bits everywhere. Both functions take whole blocks only (n a multiple of values; 0 is nothing
- * to do), keep no state, allocate nothing, and may run in any number of threads.
+ * same input gives the same bits everywhere. Both functions take whole blocks only (n a multiple of values; 0 is
+ * nothing to do), keep no state, allocate nothing, and may run in any number of threads.
  *
  * pack with weights: importance[i] >= 0 is how much an error of value i counts, sum of importance (x - y)^2 is what the
  * search makes small. Not a number, negative: 0. Formats without TLLM_FORMAT_IMPORTANCE do not look at it.
  * pack of strange numbers (block formats): not a number becomes 0; magnitudes are cut to what the scale can hold. F16,
- * BF16, F32 and F64 keep them.                                                                                        */
+ * BF16, F32 and F64 keep them. */
 #ifndef TINYI_FORMAT_H
 #define TINYI_FORMAT_H
 #include "core/ctx.h"
 TINYI_C_BEGIN
 
-/* name, GGUF type id, values in a block, bytes in a block, type of the activations in a product, packs (1) or not (0), what is
- * true of it */
+/* name, GGUF type id, values in a block, bytes in a block, type of the activations in a product, packs (1) or not (0),
+ * what is true of it */
 /* FEW: those that TINYLLM_FEW_FORMATS leaves, MORE: the others */
 #define TINYI_FORMATS_OF(FEW, MORE) \
     FEW(F32, 0, 1, 4, 0, 1, TLLM_FORMAT_PLAIN) \
@@ -78,7 +78,8 @@ typedef struct tllm_format {
     int dot;                                /* id of the format that activations take beside it in a product */
     unsigned flags;
     void (*unpack)(const void *q, float *x, size_t n);      /* n values, whole blocks */
-    void (*pack)(const float *x, void *q, size_t n, const float *importance);  /* NULL: only read; importance: n or NULL */
+    /* NULL: only read; importance: n or NULL */
+    void (*pack)(const float *x, void *q, size_t n, const float *importance);
 } tllm_format;
 
 TINY_API const tllm_format *tllm_format_of(int id);                 /* NULL: there is none */

@@ -1,17 +1,17 @@
 /* src/llm/block/kformats.c - Q2_K to Q6_K, IQ4_NL and IQ4_XS
  *
- * Data     256 values in groups of 16 or 32; a group has a small integer scale k under the half D of the block, and Q2_K,
- *          Q4_K, Q5_K also a small integer minimum m under the half M: y = D k q, or y = D k q - M m. IQ4: q goes through a
- *          table of 16 unequal steps. IQ4_NL is one group of 32 without k.
+ * Data     256 values in groups of 16 or 32; a group has a small integer scale k under the half D of the block, and
+ *          Q2_K, Q4_K, Q5_K also a small integer minimum m under the half M: y = D k q, or y = D k q - M m. IQ4: q goes
+ *          through a table of 16 unequal steps. IQ4_NL is one group of 32 without k.
  * Search   minimises sum of w (x - y)^2, w the importance or 1, in three steps:
  *          1. each group by itself: codes for a row of trial scales, for each the scale (and minimum) of least squares
  *             given the codes; the best gives the wanted scale s and the curvature c = sum of w q^2;
  *          2. D as the half for which sum of c (s - D k)^2 is least, tried around (largest s) / k; M likewise;
- *          3. each group again: codes for the neighbouring integers k (and m), true errors, the least wins; D from least
- *             squares given all codes is tried as well.
+ *          3. each group again: codes for the neighbouring integers k (and m), true errors, the least wins; D from
+ *             least squares given all codes is tried as well.
  * Cost     about 25 trials a value in step 1, 10 in step 3
  * Left out weights made of the values themselves, which some writers use where no importance is given: the error asked
- *          for is then no longer the one that is made small                                                             */
+ *          for is then no longer the one that is made small */
 #include "llm/block/kformats_inside.h"
 
 TINY_REF_BEGIN
@@ -123,17 +123,26 @@ static double tinyi_k_error(const float *x, const float *w, const float *q, int 
 
 /* ---- y = D k q --------------------------------------------------------------------------------------------------- */
 
-static const signed char tinyi_k_steps[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+static const signed char tinyi_k_steps[16] = {
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+};
 
-typedef struct tinyi_k_even {               /* codes q from lo to hi (steps: values of the table), scales k from k_lo to k_hi */
+/* codes q from lo to hi (steps: values of the table), scales k from k_lo to k_hi */
+typedef struct tinyi_k_even {
     int groups, size, steps, lo, hi, k_lo, k_hi;
-    struct { float first, step; int count; } trial[2];      /* scales that put the largest value to lo (hi) times first, first + step, ... */
+    /* scales that put the largest value to lo (hi) times first, first + step, ... */
+    struct { float first, step; int count; } trial[2];
 } tinyi_k_even;
 
 static const tinyi_k_even tinyi_k_q3 = { 16, 16, 0, -4, 3, -32, 31, { { 0.80f, 0.05f, 11 }, { 0.80f, 0.05f, 11 } } };
-static const tinyi_k_even tinyi_k_q6 = { 16, 16, 0, -32, 31, -128, 127, { { 0.93f, 0.01f, 11 }, { 0.93f, 0.01f, 11 } } };
-static const tinyi_k_even tinyi_k_iq4xs = { 8, 32, 1, -127, 113, -32, 31, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 20 } } };
-static const tinyi_k_even tinyi_k_iq4nl = { 1, 32, 1, -127, 113, 1, 1, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 20 } } };
+static const tinyi_k_even tinyi_k_q6 = {
+    16, 16, 0, -32, 31, -128, 127, { { 0.93f, 0.01f, 11 }, { 0.93f, 0.01f, 11 } }
+};
+static const tinyi_k_even tinyi_k_iq4xs = { 8,   32,  1,  -127,
+                                            113, -32, 31, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 20 } } };
+static const tinyi_k_even tinyi_k_iq4nl = {
+    1, 32, 1, -127, 113, 1, 1, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 20 } }
+};
 
 static const tinyi_k_even tinyi_k_q40 = { 1, 32, 0, -8, 7, 1, 1, { { 0.80f, 0.025f, 17 }, { 0.80f, 0.025f, 17 } } };
 static const tinyi_k_even tinyi_k_q50 = { 1, 32, 0, -16, 15, 1, 1, { { 0.88f, 0.0125f, 17 }, { 0.88f, 0.0125f, 17 } } };
@@ -141,14 +150,16 @@ static const tinyi_k_even tinyi_k_q50 = { 1, 32, 0, -16, 15, 1, 1, { { 0.88f, 0.
 /* The place of the nearest step; v is between the first and the last. */
 static int tinyi_k_place(float v)
 {
-    static const float middle[15] = { -115.5f, -93.5f, -74.0f, -57.0f, -42.0f, -28.5f, -16.0f, -4.5f, 7.0f, 19.0f, 31.5f, 45.5f, 61.0f, 79.0f, 101.0f };
+    static const float middle[15] = { -115.5f, -93.5f, -74.0f, -57.0f, -42.0f, -28.5f, -16.0f, -4.5f,
+                                      7.0f,    19.0f,  31.5f,  45.5f,  61.0f,  79.0f,  101.0f };
     int i = v >= middle[7] ? 8 : 0;
     i += v >= middle[i + 3] ? 4 : 0;
     i += v >= middle[i + 1] ? 2 : 0;
     return i + (v >= middle[i] ? 1 : 0);
 }
 
-/* All halves from -127 to 113, and the step that what lies from there to the next half becomes: the middles are halves. */
+/* All halves from -127 to 113, and the step that what lies from there to the next half becomes: the middles are
+ * halves. */
 #define TINYI_K_STEP_AT 481
 static void tinyi_k_step_table(float *table)
 {
@@ -173,8 +184,10 @@ static void tinyi_k_values(const tinyi_k_even *f, const float *table, const floa
     }
 }
 
-/* The wanted scale and its curvature, for trials that put the largest value to lo (end 0) and to hi (end 1); returns what it gains. */
-static double tinyi_k_even_group(const tinyi_k_even *f, const float *table, const float *x, const float *w, int ends, float *scale, float *curve)
+/* The wanted scale and its curvature, for trials that put the largest value to lo (end 0) and to hi (end 1); returns
+ * what it gains. */
+static double tinyi_k_even_group(const tinyi_k_even *f, const float *table, const float *x, const float *w, int ends,
+                                 float *scale, float *curve)
 {
     float most = 0.0f, s = 0.0f, c = 0.0f;
     double best = 0.0;
@@ -187,7 +200,10 @@ static double tinyi_k_even_group(const tinyi_k_even *f, const float *table, cons
         const int count = end < 2 ? f->trial[end].count : s != 0.0f;
         if (end < 2 && !(ends >> end & 1)) continue;
         for (t = -1; t < count; t++) {      /* plain first, so that it wins where others are equal */
-            const float inverse = end == 2 ? 1.0f / s : (float)(end ? f->hi : f->lo) * (t < 0 ? 1.0f : f->trial[end].first + f->trial[end].step * (float)t) / most;
+            const float inverse = end == 2
+                                      ? 1.0f / s
+                                      : (float)(end ? f->hi : f->lo) *
+                                            (t < 0 ? 1.0f : f->trial[end].first + f->trial[end].step * (float)t) / most;
             double xq, qq, sums[3];
             float q[32];
             if (end == 2 && t < 0) continue;
@@ -208,7 +224,8 @@ static double tinyi_k_even_group(const tinyi_k_even *f, const float *table, cons
 }
 
 /* Codes under the scale s, and their error. */
-static double tinyi_k_even_codes(const tinyi_k_even *f, const float *table, const float *x, const float *w, float s, signed char *code)
+static double tinyi_k_even_codes(const tinyi_k_even *f, const float *table, const float *x, const float *w, float s,
+                                 signed char *code)
 {
     float q[32];
     int j;
@@ -218,7 +235,8 @@ static double tinyi_k_even_codes(const tinyi_k_even *f, const float *table, cons
 }
 
 /* All groups under D; returns the error. */
-static double tinyi_k_even_block(const tinyi_k_even *f, const float *table, const float *x, const float *w, const float *s, const float *other, float d, int *k, signed char *code)
+static double tinyi_k_even_block(const tinyi_k_even *f, const float *table, const float *x, const float *w,
+                                 const float *s, const float *other, float d, int *k, signed char *code)
 {
     const float inverse = 1.0f / d;
     signed char trial[32];
@@ -228,7 +246,8 @@ static double tinyi_k_even_block(const tinyi_k_even *f, const float *table, cons
         const int at = g * f->size;
         double least = -1.0;
         int middle = 0;
-        for (t = 0; t < 4; t++) {           /* the integer next to the wish, its neighbours, and the one next to the other wish */
+        /* the integer next to the wish, its neighbours, and the one next to the other wish */
+        for (t = 0; t < 4; t++) {
             int m;
             double e;
             if (t == 0 || t == 3) {
@@ -262,7 +281,8 @@ static int tinyi_k_add(float *list, int n, float v)
 }
 
 /* Steps 1 to 3. Returns D; 0: the block is nothing, k and code are 0. */
-static float tinyi_k_even_search(const tinyi_k_even *f, const float *table, const float *x, const float *importance, int *k, signed char *code)
+static float tinyi_k_even_search(const tinyi_k_even *f, const float *table, const float *x, const float *importance,
+                                 int *k, signed char *code)
 {
     float y[256], w[256], s[16], c[16], other[16], d[2 * TINYI_Q_KEEP + 4], best_d = 0.0f;
     signed char trial[256];
@@ -323,9 +343,10 @@ static float tinyi_k_even_search(const tinyi_k_even *f, const float *table, cons
     return 0.0f;
 }
 
-/* ---- y = D k q - M m ----------------------------------------------------------------------------------------------- */
+/* ---- y = D k q - M m --------------------------------------------------------------------------------------------- */
 
-typedef struct tinyi_k_uneven { int groups, size, top, k_top; } tinyi_k_uneven;      /* codes 0..top, scales and minima 0..k_top */
+/* codes 0..top, scales and minima 0..k_top */
+typedef struct tinyi_k_uneven { int groups, size, top, k_top; } tinyi_k_uneven;
 
 static const tinyi_k_uneven tinyi_k_q2 = { 16, 16, 3, 15 };
 static const tinyi_k_uneven tinyi_k_q4 = { 8, 32, 15, 63 };
@@ -340,8 +361,14 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
     double sw = 0.0, sx = 0.0, sxx = 0.0, best = -1.0;
     int j, t;
     const int trials = 54;                  /* 9 scales for each of 6 first values */
-    static const float at_first[7] = { 0.0f, 0.45f, -0.4f, 0.9f, 0.22f, -0.2f, 0.0f };      /* in steps above the least */
-    const float first = f->top == 3 ? -0.75f : f->top == 15 ? -1.0f : -1.6f, step = f->top == 3 ? 0.2f : f->top == 15 ? 0.25f : 0.38f;
+    /* in steps above the least */
+    static const float at_first[7] = { 0.0f, 0.45f, -0.4f, 0.9f, 0.22f, -0.2f, 0.0f };
+    const float first = f->top == 3    ? -0.75f
+                        : f->top == 15 ? -1.0f
+                                       : -1.6f,
+                step = f->top == 3    ? 0.2f
+                       : f->top == 15 ? 0.25f
+                                      : 0.38f;
     for (j = 0; j < f->size; j++) {
         if (x[j] < lowest) lowest = x[j];
         if (x[j] > highest) highest = x[j];
@@ -353,7 +380,8 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
     wish->s = wish->q = wish->qq = 0.0;
     wish->m = (double)-lowest;
     if (!(highest - lowest > 1e-12f)) return;
-    for (t = -1; t < trials + 2; t++) {     /* plain first, so that it wins where others are equal; last twice more from the best */
+    /* plain first, so that it wins where others are equal; last twice more from the best */
+    for (t = -1; t < trials + 2; t++) {
         const float spread = t < 0 ? 0.0f : first + step * (float)(t % 9);
         const float inverse = t >= trials ? 1.0f / (float)wish->s : ((float)f->top + spread) / (highest - lowest);
         const float base = t >= trials ? -(float)wish->m : lowest + at_first[t < 0 ? 0 : t / 9] / inverse;
@@ -385,7 +413,8 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
     }
 }
 
-static double tinyi_k_uneven_codes(const tinyi_k_uneven *f, const float *x, const float *w, float s, float m, unsigned char *code)
+static double tinyi_k_uneven_codes(const tinyi_k_uneven *f, const float *x, const float *w, float s, float m,
+                                   unsigned char *code)
 {
     float q[32];
     int j;
@@ -396,8 +425,8 @@ static double tinyi_k_uneven_codes(const tinyi_k_uneven *f, const float *x, cons
 
 static int tinyi_k_whole(double v, int top) { return v < 0.0 ? 0 : v > (double)top ? top : (int)(v + 0.5); }
 
-/* What a group loses by k and km instead of its wishes: sum of w (a q - b)^2 for the offs a and b of scale and minimum. The best km
- * for a given k makes up for the off of the scale. */
+/* What a group loses by k and km instead of its wishes: sum of w (a q - b)^2 for the offs a and b of scale and minimum.
+ * The best km for a given k makes up for the off of the scale. */
 static double tinyi_k_uneven_loss(const tinyi_k_uneven *f, const tinyi_k_wish *wish, float d, float dm, int k, int *km)
 {
     const double a = (double)d * k - wish->s;
@@ -407,10 +436,11 @@ static double tinyi_k_uneven_loss(const tinyi_k_uneven *f, const tinyi_k_wish *w
     return a * a * wish->qq - 2.0 * a * b * wish->q + b * b * wish->w;
 }
 
-static double tinyi_k_uneven_block(const tinyi_k_uneven *f, const float *x, const float *w, const tinyi_k_wish *wish, float d, float dm,
-                                   int *k, int *km, unsigned char *code)
+static double tinyi_k_uneven_block(const tinyi_k_uneven *f, const float *x, const float *w, const tinyi_k_wish *wish,
+                                   float d, float dm, int *k, int *km, unsigned char *code)
 {
-    static const signed char around[9][2] = { { 0, 0 }, { 0, -1 }, { 0, 1 }, { -1, 0 }, { 1, 0 }, { -1, -1 }, { 1, 1 }, { -1, 1 }, { 1, -1 } };
+    static const signed char around[9][2] = { { 0, 0 },   { 0, -1 }, { 0, 1 },  { -1, 0 }, { 1, 0 },
+                                              { -1, -1 }, { 1, 1 },  { -1, 1 }, { 1, -1 } };
     unsigned char trial[32];
     double sum = 0.0;
     int g, t;
@@ -439,12 +469,14 @@ static double tinyi_k_uneven_block(const tinyi_k_uneven *f, const float *x, cons
 }
 
 /* D and M of least squares, given codes and small integers. */
-static int tinyi_k_uneven_refit(const tinyi_k_uneven *f, const float *x, const float *w, const int *k, const int *km, const unsigned char *code, float *d, float *dm)
+static int tinyi_k_uneven_refit(const tinyi_k_uneven *f, const float *x, const float *w, const int *k, const int *km,
+                                const unsigned char *code, float *d, float *dm)
 {
     double aa = 0.0, ab = 0.0, bb = 0.0, ax = 0.0, bx = 0.0, det;
     int i;
     for (i = 0; i < 256; i++) {
-        const double a = (double)(k[i / f->size] * code[i]), b = (double)km[i / f->size], wi = (double)w[i], xi = (double)x[i];
+        const double a = (double)(k[i / f->size] * code[i]), b = (double)km[i / f->size], wi = (double)w[i],
+                     xi = (double)x[i];
         aa += wi * a * a;
         ab += wi * a * b;
         bb += wi * b * b;
@@ -468,10 +500,11 @@ static int tinyi_k_uneven_refit(const tinyi_k_uneven *f, const float *x, const f
 
 #define TINYI_K_PICK 3                      /* pairs of D and M that are tried out */
 
-static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const float *importance, float *best_d, float *best_m,
-                                  int *k, int *km, unsigned char *code)
+static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const float *importance, float *best_d,
+                                  float *best_m, int *k, int *km, unsigned char *code)
 {
-    float y[256], w[256], s[16], c[16], m[16], cm[16], d[TINYI_Q_KEEP + 1], dm[TINYI_Q_KEEP + 1], most = 0.0f, most_m = 0.0f, pick[TINYI_K_PICK + 3][2];
+    float y[256], w[256], s[16], c[16], m[16], cm[16], d[TINYI_Q_KEEP + 1], dm[TINYI_Q_KEEP + 1],
+        most = 0.0f, most_m = 0.0f, pick[TINYI_K_PICK + 3][2];
     tinyi_k_wish wish[16];
     unsigned char trial[256];
     int trial_k[16], trial_m[16], g, i, j, at, n, n_m, n_pick = 0;
@@ -498,10 +531,15 @@ static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const
         for (j = 0; j < n_m; j++) {
             for (g = 0, e = 0.0; g < f->groups; g++) {
                 int b;
-                e += tinyi_k_uneven_loss(f, wish + g, d[i], dm[j], d[i] != 0.0f ? tinyi_k_whole(wish[g].s / (double)d[i], f->k_top) : 0, &b);
+                e += tinyi_k_uneven_loss(f, wish + g, d[i], dm[j],
+                                         d[i] != 0.0f ? tinyi_k_whole(wish[g].s / (double)d[i], f->k_top) : 0, &b);
             }
             for (at = n_pick; at > 0 && e < loss[at - 1]; at--)
-                if (at < TINYI_K_PICK) { loss[at] = loss[at - 1]; pick[at][0] = pick[at - 1][0]; pick[at][1] = pick[at - 1][1]; }
+                if (at < TINYI_K_PICK) {
+                    loss[at] = loss[at - 1];
+                    pick[at][0] = pick[at - 1][0];
+                    pick[at][1] = pick[at - 1][1];
+                }
             if (at < TINYI_K_PICK) {
                 loss[at] = e;
                 pick[at][0] = d[i];
@@ -516,7 +554,9 @@ static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const
         if (i >= n_pick) {                  /* twice what least squares makes of the codes */
             pick[i][0] = *best_d;
             pick[i][1] = *best_m;
-            if (!tinyi_k_uneven_refit(f, y, w, k, km, code, &pick[i][0], &pick[i][1]) || (pick[i][0] == *best_d && pick[i][1] == *best_m)) break;
+            if (!tinyi_k_uneven_refit(f, y, w, k, km, code, &pick[i][0], &pick[i][1]) ||
+                (pick[i][0] == *best_d && pick[i][1] == *best_m))
+                break;
         }
         e = tinyi_k_uneven_block(f, y, w, wish, pick[i][0], pick[i][1], trial_k, trial_m, trial);
         if (least < 0.0 || e < least) {
@@ -530,18 +570,20 @@ static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const
     }
 }
 
-/* ---- Q4_0, Q5_0, Q4_1, Q5_1 with importance ------------------------------------------------------------------------ */
+/* ---- Q4_0, Q5_0, Q4_1, Q5_1 with importance ---------------------------------------------------------------------- */
 
 TINYI_FN float tinyi_q_search_even(const float *x, const float *importance, int bits, unsigned char *code)
 {
     signed char value[32];
-    int k[16], j;                           /* one is written: as many as the search has, for compilers that do not see it */
+    /* one is written: as many as the search has, for compilers that do not see it */
+    int k[16], j;
     const float d = tinyi_k_even_search(bits == 4 ? &tinyi_k_q40 : &tinyi_k_q50, NULL, x, importance, k, value);
     for (j = 0; j < 32; j++) code[j] = (unsigned char)(value[j] + (1 << (bits - 1)));
     return d;
 }
 
-TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int bits, float *d, float *m, unsigned char *code)
+TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int bits, float *d, float *m,
+                                  unsigned char *code)
 {
     const float top = (float)((1 << bits) - 1);
     float y[32], w[32], lowest, highest;
@@ -567,13 +609,15 @@ TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int b
     }
     for (t = 0; t < 62; t++) {              /* 12 scales for each of 5 first values, then twice from the best */
         const float step = (highest - lowest) / (top + (bits == 4 ? 0.25f : 0.5f) * (float)(t % 12 - 6));
-        const float scale = t < 60 ? step : *d, base = t < 60 ? lowest + 0.4f * step * (float)(t / 12 - 1) : *m, inverse = scale > 1e-12f ? 1.0f / scale : 0.0f;
+        const float scale = t < 60 ? step : *d, base = t < 60 ? lowest + 0.4f * step * (float)(t / 12 - 1) : *m,
+                    inverse = scale > 1e-12f ? 1.0f / scale : 0.0f;
         double sums[3], det, e;
         float td = 0.0f, tm, q[32];
         tinyi_k_codes(y, 32, base, inverse, 0.0f, top, q);
         tinyi_k_sums(y, w, q, 32, sums);
         det = sw * sums[1] - sums[0] * sums[0];
-        if (det > sw * sums[1] * 1e-9) td = tinyi_f16_to_f32(tinyi_q_to_half((float)((sw * sums[2] - sx * sums[0]) / det)));
+        if (det > sw * sums[1] * 1e-9)
+            td = tinyi_f16_to_f32(tinyi_q_to_half((float)((sw * sums[2] - sx * sums[0]) / det)));
         if (td < 0.0f) td = 0.0f;
         tm = tinyi_f16_to_f32(tinyi_q_to_half((float)((sx - (double)td * sums[0]) / sw)));
         tinyi_k_codes(y, 32, tm, td > 0.0f ? 1.0f / td : 0.0f, 0.0f, top, q);
@@ -587,7 +631,7 @@ TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int b
     }
 }
 
-/* ---- bytes: 2-bit codes of Q2_K and Q3_K --------------------------------------------------------------------------- */
+/* ---- bytes: 2-bit codes of Q2_K and Q3_K ------------------------------------------------------------------------- */
 
 /* Value i has its 2 bits in this byte, at this shift. */
 static int tinyi_k_byte2(int i) { return i / 128 * 32 + i % 32; }
@@ -611,7 +655,8 @@ TINYI_FN void tinyi_q_put_Q2_K(unsigned char *b, const unsigned char *code)
 {
     int i;
     memset(b + 16, 0, 64);
-    for (i = 0; i < 256; i++) b[16 + tinyi_k_byte2(i)] = (unsigned char)(b[16 + tinyi_k_byte2(i)] | code[i] << tinyi_k_shift2(i));
+    for (i = 0; i < 256; i++)
+        b[16 + tinyi_k_byte2(i)] = (unsigned char)(b[16 + tinyi_k_byte2(i)] | code[i] << tinyi_k_shift2(i));
 }
 TINYI_FN void tinyi_pack_Q2_K(const float *x, void *q, size_t n, const float *importance)
 {
@@ -673,7 +718,7 @@ TINYI_FN void tinyi_pack_Q3_K(const float *x, void *q, size_t n, const float *im
     }
 }
 
-/* ---- bytes: Q4_K and Q5_K ---------------------------------------------------------------------------------------------- */
+/* ---- bytes: Q4_K and Q5_K ---------------------------------------------------------------------------------------- */
 
 TINYI_FN void tinyi_q_scale6(const unsigned char *s, int g, int *k, int *m)
 {
@@ -710,7 +755,8 @@ static void tinyi_k_unpack45(const unsigned char *b, float *x, size_t n, int bit
             s = d * (float)k;
             base = dm * (float)m;
             if (bits == 5)
-                for (i = 0; i < 32; i++) x[32 * g + i] = s * (float)((at[i] >> shift & 15) | (high[i] >> g & 1) << 4) - base;
+                for (i = 0; i < 32; i++)
+                    x[32 * g + i] = s * (float)((at[i] >> shift & 15) | (high[i] >> g & 1) << 4) - base;
             else
                 for (i = 0; i < 32; i++) x[32 * g + i] = s * (float)(at[i] >> shift & 15) - base;
         }
@@ -720,7 +766,8 @@ TINYI_FN void tinyi_q_put45_K(unsigned char *b, const unsigned char *code, int b
 {
     unsigned char *high = b + 16, *at = b + (bits == 5 ? 48 : 16);
     int i;
-    for (i = 0; i < 128; i++) at[i] = (unsigned char)((code[i / 32 * 64 + i % 32] & 15) | (code[i / 32 * 64 + 32 + i % 32] & 15) << 4);
+    for (i = 0; i < 128; i++)
+        at[i] = (unsigned char)((code[i / 32 * 64 + i % 32] & 15) | (code[i / 32 * 64 + 32 + i % 32] & 15) << 4);
     if (bits != 5) return;
     memset(high, 0, 32);
     for (i = 0; i < 256; i++) high[i % 32] = (unsigned char)(high[i % 32] | code[i] >> 4 << i / 32);
@@ -739,12 +786,24 @@ static void tinyi_k_pack45(const float *x, unsigned char *b, size_t n, const flo
         tinyi_q_put45_K(b, code, bits);
     }
 }
-TINYI_FN void tinyi_unpack_Q4_K(const void *q, float *x, size_t n) { tinyi_k_unpack45((const unsigned char *)q, x, n, 4); }
-TINYI_FN void tinyi_unpack_Q5_K(const void *q, float *x, size_t n) { tinyi_k_unpack45((const unsigned char *)q, x, n, 5); }
-TINYI_FN void tinyi_pack_Q4_K(const float *x, void *q, size_t n, const float *importance) { tinyi_k_pack45(x, (unsigned char *)q, n, importance, 4); }
-TINYI_FN void tinyi_pack_Q5_K(const float *x, void *q, size_t n, const float *importance) { tinyi_k_pack45(x, (unsigned char *)q, n, importance, 5); }
+TINYI_FN void tinyi_unpack_Q4_K(const void *q, float *x, size_t n)
+{
+    tinyi_k_unpack45((const unsigned char *)q, x, n, 4);
+}
+TINYI_FN void tinyi_unpack_Q5_K(const void *q, float *x, size_t n)
+{
+    tinyi_k_unpack45((const unsigned char *)q, x, n, 5);
+}
+TINYI_FN void tinyi_pack_Q4_K(const float *x, void *q, size_t n, const float *importance)
+{
+    tinyi_k_pack45(x, (unsigned char *)q, n, importance, 4);
+}
+TINYI_FN void tinyi_pack_Q5_K(const float *x, void *q, size_t n, const float *importance)
+{
+    tinyi_k_pack45(x, (unsigned char *)q, n, importance, 5);
+}
 
-/* ---- bytes: Q6_K --------------------------------------------------------------------------------------------------------- */
+/* ---- bytes: Q6_K ------------------------------------------------------------------------------------------------- */
 
 TINYI_FN void tinyi_unpack_Q6_K(const void *q, float *x, size_t n)
 {
@@ -754,7 +813,8 @@ TINYI_FN void tinyi_unpack_Q6_K(const void *q, float *x, size_t n)
         const float d = tinyi_q_half(b + 208);
         for (g = 0; g < 16; g++) {          /* group g: quarter g / 2 % 4 of half g / 8 */
             const int quarter = g / 2 % 4, nibble = quarter / 2 * 4;
-            const unsigned char *low = b + g / 8 * 64 + quarter % 2 * 32 + g % 2 * 16, *high = b + 128 + g / 8 * 32 + g % 2 * 16;
+            const unsigned char *low = b + g / 8 * 64 + quarter % 2 * 32 + g % 2 * 16,
+                                *high = b + 128 + g / 8 * 32 + g % 2 * 16;
             const float s = d * (float)((b[192 + g] ^ 128) - 128);
             for (i = 0; i < 16; i++)
                 x[16 * g + i] = s * (float)(((low[i] >> nibble & 15) | (high[i] >> 2 * quarter & 3) << 4) - 32);
@@ -785,7 +845,7 @@ TINYI_FN void tinyi_pack_Q6_K(const float *x, void *q, size_t n, const float *im
     }
 }
 
-/* ---- bytes: IQ4 ------------------------------------------------------------------------------------------------------------ */
+/* ---- bytes: IQ4 -------------------------------------------------------------------------------------------------- */
 
 static void tinyi_k_unpack16(const unsigned char *code, float d, float *x)
 {
@@ -798,7 +858,8 @@ static void tinyi_k_unpack16(const unsigned char *code, float d, float *x)
 static void tinyi_k_pack16(const signed char *value, unsigned char *b)
 {
     int j;
-    for (j = 0; j < 16; j++) b[j] = (unsigned char)(tinyi_k_place((float)value[j]) | tinyi_k_place((float)value[j + 16]) << 4);
+    for (j = 0; j < 16; j++)
+        b[j] = (unsigned char)(tinyi_k_place((float)value[j]) | tinyi_k_place((float)value[j + 16]) << 4);
 }
 
 TINYI_FN void tinyi_unpack_IQ4_NL(const void *q, float *x, size_t n)

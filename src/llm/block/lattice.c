@@ -1,16 +1,20 @@
 /* src/llm/block/lattice.c - IQ1, IQ2 and IQ3: code books of points of a lattice
  *
- * Data     256 values; 8 (IQ3: 4) values together are one entry of a code book times the scale of their group of 32 or 16,
- *          D (2 k + 1) times a constant. IQ2 and IQ3: entries are magnitudes, signs stand apart (XXS, XS: 7 bits for 8
- *          values, the eighth makes the number of minus signs even). IQ1: entries are -1, 0, 1, all shifted by 1/8 or -1/8.
- * Books    an entry is two characters: its lower and its upper half, each a number in base 3 (four values) or base 8 (two
- *          values), first value lowest, plus 35. They are sorted, so that entries with the same upper half stand together.
- * Search   sum of w (x - s g)^2 = const + s (s N - 2 P), N and P sums over the values, hence over the two halves: two tables of
- *          at most 81 numbers give every entry by one addition, and an upper half is skipped when even the best lower half
- *          could not win. Groups, D and k as in kformats.c: trial scales, D by curvature, neighbouring k, least squares.
- *          Where the number of minus signs must be even and is not, the value with the least w |x| takes the wrong sign.
+ * Data     256 values; 8 (IQ3: 4) values together are one entry of a code book times the scale of their group of 32 or
+ *          16, D (2 k + 1) times a constant. IQ2 and IQ3: entries are magnitudes, signs stand apart (XXS, XS: 7 bits
+ *          for 8 values, the eighth makes the number of minus signs even). IQ1: entries are -1, 0, 1, all shifted by
+ *          1/8 or -1/8.
+ * Books    an entry is two characters: its lower and its upper half, each a number in base 3 (four values) or base 8
+ *          (two values), first value lowest, plus 35. They are sorted, so that entries with the same upper half stand
+ *          together.
+ * Search   sum of w (x - s g)^2 = const + s (s N - 2 P), N and P sums over the values, hence over the two halves: two
+ *          tables of at most 81 numbers give every entry by one addition, and an upper half is skipped when even the
+ *          best lower half could not win. Groups, D and k as in kformats.c: trial scales, D by curvature, neighbouring
+ *          k, least squares.
+ *          Where the number of minus signs must be even and is not, the value with the least w |x| takes the wrong
+ *          sign.
  * Cost     about 400 additions a value
- * Left out finding the entry that is nearest for all trial scales at once                                                 */
+ * Left out finding the entry that is nearest for all trial scales at once */
 #include "llm/block/lattice_inside.h"
 #include "core/target.h"
 
@@ -126,19 +130,54 @@ typedef struct tinyi_lattice {
 
 #define TINYI_LATTICE_2 { 8, 25, 43, 0, 0, 0, 0, 0 }
 #define TINYI_LATTICE_2_TRIALS 7, { 1, 0.68f, 0.83f, 1.15f, 1.35f, 1.72f, 5.375f, 0, 0, 0, 0, 0 }
-static const tinyi_lattice tinyi_lattice_of_iq2xxs = { tinyi_lattice_iq2xxs, 256, 8, 4, 3, TINYI_LATTICE_2, 32, 15, 0.125f, 1, 0, TINYI_LATTICE_2_TRIALS };
-static const tinyi_lattice tinyi_lattice_of_iq2xs = { tinyi_lattice_iq2xs, 512, 8, 4, 3, TINYI_LATTICE_2, 16, 15, 0.125f, 1, 0, TINYI_LATTICE_2_TRIALS };
-static const tinyi_lattice tinyi_lattice_of_iq2s = { tinyi_lattice_iq2s, 1024, 8, 4, 3, TINYI_LATTICE_2, 16, 15, 0.125f, 0, 0, TINYI_LATTICE_2_TRIALS };
-static const tinyi_lattice tinyi_lattice_of_iq3xxs = { tinyi_lattice_iq3xxs, 256, 4, 2, 8, { 4, 12, 20, 28, 36, 44, 52, 62 }, 32, 15, 0.25f, 1, 0,
-    8, { 1, 0.75f, 0.84f, 0.92f, 1.08f, 1.18f, 1.4f, 15.5f, 0, 0, 0, 0 } };
-static const tinyi_lattice tinyi_lattice_of_iq3s = { tinyi_lattice_iq3s, 512, 4, 2, 8, { 1, 3, 5, 7, 9, 11, 13, 15 }, 32, 15, 1.0f, 0, 0,
-    8, { 1, 0.75f, 0.84f, 0.92f, 1.08f, 1.18f, 1.4f, 15.0f, 0, 0, 0, 0 } };
+static const tinyi_lattice tinyi_lattice_of_iq2xxs = {
+    tinyi_lattice_iq2xxs, 256, 8, 4, 3, TINYI_LATTICE_2, 32, 15, 0.125f, 1, 0, TINYI_LATTICE_2_TRIALS
+};
+static const tinyi_lattice tinyi_lattice_of_iq2xs = {
+    tinyi_lattice_iq2xs, 512, 8, 4, 3, TINYI_LATTICE_2, 16, 15, 0.125f, 1, 0, TINYI_LATTICE_2_TRIALS
+};
+static const tinyi_lattice tinyi_lattice_of_iq2s = {
+    tinyi_lattice_iq2s, 1024, 8, 4, 3, TINYI_LATTICE_2, 16, 15, 0.125f, 0, 0, TINYI_LATTICE_2_TRIALS
+};
+static const tinyi_lattice tinyi_lattice_of_iq3xxs = { tinyi_lattice_iq3xxs,
+                                                       256,
+                                                       4,
+                                                       2,
+                                                       8,
+                                                       { 4, 12, 20, 28, 36, 44, 52, 62 },
+                                                       32,
+                                                       15,
+                                                       0.25f,
+                                                       1,
+                                                       0,
+                                                       8,
+                                                       { 1, 0.75f, 0.84f, 0.92f, 1.08f, 1.18f, 1.4f, 15.5f, 0, 0, 0,
+                                                         0 } };
+static const tinyi_lattice tinyi_lattice_of_iq3s = { tinyi_lattice_iq3s,
+                                                     512,
+                                                     4,
+                                                     2,
+                                                     8,
+                                                     { 1, 3, 5, 7, 9, 11, 13, 15 },
+                                                     32,
+                                                     15,
+                                                     1.0f,
+                                                     0,
+                                                     0,
+                                                     8,
+                                                     { 1, 0.75f, 0.84f, 0.92f, 1.08f, 1.18f, 1.4f, 15.0f, 0, 0, 0,
+                                                       0 } };
 #define TINYI_LATTICE_1 { -1, 0, 1, 0, 0, 0, 0, 0 }
 #define TINYI_LATTICE_1_TRIALS 6, { 1, 0.33f, 0.47f, 0.62f, 0.77f, 1.2f, 0, 0, 0, 0, 0, 0 }
-static const tinyi_lattice tinyi_lattice_of_iq1s = { tinyi_lattice_iq1[0], 2048, 8, 4, 3, TINYI_LATTICE_1, 32, 7, 1.0f, 0, 32, TINYI_LATTICE_1_TRIALS };
-static const tinyi_lattice tinyi_lattice_of_iq1m = { tinyi_lattice_iq1[0], 2048, 8, 4, 3, TINYI_LATTICE_1, 16, 7, 1.0f, 0, 8, TINYI_LATTICE_1_TRIALS };
+static const tinyi_lattice tinyi_lattice_of_iq1s = {
+    tinyi_lattice_iq1[0], 2048, 8, 4, 3, TINYI_LATTICE_1, 32, 7, 1.0f, 0, 32, TINYI_LATTICE_1_TRIALS
+};
+static const tinyi_lattice tinyi_lattice_of_iq1m = {
+    tinyi_lattice_iq1[0], 2048, 8, 4, 3, TINYI_LATTICE_1, 16, 7, 1.0f, 0, 8, TINYI_LATTICE_1_TRIALS
+};
 
-static const char *tinyi_lattice_entry(const tinyi_lattice *f, int i) { return f->book + 2 * i + (i >> 10); }     /* a 0 ends 1024 entries */
+/* a 0 ends 1024 entries */
+static const char *tinyi_lattice_entry(const tinyi_lattice *f, int i) { return f->book + 2 * i + (i >> 10); }
 
 TINY_REF_BEGIN
 
@@ -168,7 +207,8 @@ static void tinyi_lattice_signed8(const tinyi_lattice *f, const float *table, in
         x[j + 4] = by[signs >> (j + 4) & 1] * up[j];
     }
 }
-static void tinyi_lattice_signed4(const tinyi_lattice *f, const float *table, int i, int k, float d, unsigned signs, float *x)
+static void tinyi_lattice_signed4(const tinyi_lattice *f, const float *table, int i, int k, float d, unsigned signs,
+                                  float *x)
 {
     const char *e = tinyi_lattice_entry(f, i), *h = tinyi_lattice_entry(f, k);
     const float *part[4];
@@ -216,7 +256,9 @@ TINYI_FN void tinyi_unpack_IQ2_XXS(const void *q, float *x, size_t n)
             const unsigned char *at = b + 2 + 8 * group;
             const uint32_t word = tinyi_q_u32(at + 4);
             const float d = tinyi_q_half(b) * (0.5f + (float)(word >> 28)) * 0.25f;
-            for (l = 0; l < 4; l++) tinyi_lattice_signed8(f, table, at[l], d, tinyi_lattice_eighth(word >> 7 * l & 127), x + 32 * group + 8 * l);
+            for (l = 0; l < 4; l++)
+                tinyi_lattice_signed8(f, table, at[l], d, tinyi_lattice_eighth(word >> 7 * l & 127),
+                                      x + 32 * group + 8 * l);
         }
 }
 TINYI_FN void tinyi_unpack_IQ2_XS(const void *q, float *x, size_t n)
@@ -263,7 +305,8 @@ TINYI_FN void tinyi_unpack_IQ3_XXS(const void *q, float *x, size_t n)
             const uint32_t word = tinyi_q_u32(b + 66 + 4 * group);
             const float d = tinyi_q_half(b) * (0.5f + (float)(word >> 28)) * 0.5f;
             for (l = 0; l < 4; l++)
-                tinyi_lattice_signed4(f, table, at[2 * l], at[2 * l + 1], d, tinyi_lattice_eighth(word >> 7 * l & 127), x + 32 * group + 8 * l);
+                tinyi_lattice_signed4(f, table, at[2 * l], at[2 * l + 1], d, tinyi_lattice_eighth(word >> 7 * l & 127),
+                                      x + 32 * group + 8 * l);
         }
 }
 TINYI_FN void tinyi_unpack_IQ3_S(const void *q, float *x, size_t n)
@@ -278,7 +321,8 @@ TINYI_FN void tinyi_unpack_IQ3_S(const void *q, float *x, size_t n)
         for (v = 0; v < 32; v++) {
             const float d = d0 * (float)(1 + 2 * (b[106 + v / 8] >> v / 4 % 2 * 4 & 15));
             const int high = b[66 + v / 4] >> v % 4 * 2;
-            tinyi_lattice_signed4(f, table, b[2 + 2 * v] | (high & 1) << 8, b[2 + 2 * v + 1] | (high & 2) << 7, d, b[74 + v], x + 8 * v);
+            tinyi_lattice_signed4(f, table, b[2 + 2 * v] | (high & 1) << 8, b[2 + 2 * v + 1] | (high & 2) << 7, d,
+                                  b[74 + v], x + 8 * v);
         }
     }
 }
@@ -294,7 +338,8 @@ TINYI_FN void tinyi_unpack_IQ1_S(const void *q, float *x, size_t n)
         const float d0 = tinyi_q_half(b);
         for (v = 0; v < 32; v++) {
             const int word = tinyi_q_u16(b + 34 + v / 4 * 2);
-            tinyi_lattice_shifted8(f, table, b[2 + v] | (word >> v % 4 * 3 & 7) << 8, d0 * (float)(2 * (word >> 12 & 7) + 1), word >> 15, x + 8 * v);
+            tinyi_lattice_shifted8(f, table, b[2 + v] | (word >> v % 4 * 3 & 7) << 8,
+                                   d0 * (float)(2 * (word >> 12 & 7) + 1), word >> 15, x + 8 * v);
         }
     }
 }
@@ -306,7 +351,8 @@ TINYI_FN void tinyi_unpack_IQ1_M(const void *q, float *x, size_t n)
     int v;
     tinyi_lattice_table(f, table);
     for (; n >= 256; n -= 256, x += 256, b += 56) {
-        const float d = tinyi_f16_to_f32((uint16_t)(b[49] >> 4 | (b[51] & 0xf0) | (b[53] & 0xf0) << 4 | (b[55] & 0xf0) << 8));
+        const float d =
+            tinyi_f16_to_f32((uint16_t)(b[49] >> 4 | (b[51] & 0xf0) | (b[53] & 0xf0) << 4 | (b[55] & 0xf0) << 8));
         for (v = 0; v < 32; v++) {
             const int high = b[32 + v / 2] >> v % 2 * 4, k = tinyi_q_u16(b + 48 + v / 8 * 2) >> v / 2 % 4 * 3 & 7;
             tinyi_lattice_shifted8(f, table, b[v] | (high & 7) << 8, d * (float)(2 * k + 1), high >> 3 & 1, x + 8 * v);
@@ -314,12 +360,13 @@ TINYI_FN void tinyi_unpack_IQ1_M(const void *q, float *x, size_t n)
     }
 }
 
-/* ---- the nearest entry -------------------------------------------------------------------------------------------- */
+/* ---- the nearest entry ------------------------------------------------------------------------------------------- */
 
 typedef struct tinyi_lattice_index {
     short start[82];                        /* first entry of each upper half */
     int halves;
-    float value[4 * 81], absent[TINYI_LATTICE_HALVES];      /* absent: what keeps a half that no entry has out of a minimum */
+    /* absent: what keeps a half that no entry has out of a minimum */
+    float value[4 * 81], absent[TINYI_LATTICE_HALVES];
 } tinyi_lattice_index;
 
 static void tinyi_lattice_prepare(const tinyi_lattice *f, tinyi_lattice_index *index)
@@ -330,13 +377,15 @@ static void tinyi_lattice_prepare(const tinyi_lattice *f, tinyi_lattice_index *i
     for (i = 0; i < f->entries; i++)
         while (p <= tinyi_lattice_entry(f, i)[0] - 35) index->start[p++] = (short)i;
     while (p <= index->halves) index->start[p++] = (short)f->entries;
-    for (p = 0; p < TINYI_LATTICE_HALVES; p++) index->absent[p] = p < index->halves && index->start[p] < index->start[p + 1] ? 0.0f : 3e38f;
+    for (p = 0; p < TINYI_LATTICE_HALVES; p++)
+        index->absent[p] = p < index->halves && index->start[p] < index->start[p + 1] ? 0.0f : 3e38f;
 }
 
 typedef struct tinyi_lattice_sums { float p[2][TINYI_LATTICE_HALVES], n[2][TINYI_LATTICE_HALVES]; } tinyi_lattice_sums;
 
 /* Sums over every lower and upper half, for the values x, weights w, and all levels moved by shift. */
-static void tinyi_lattice_sum(const tinyi_lattice *f, const float *x, const float *w, float shift, tinyi_lattice_sums *out)
+static void tinyi_lattice_sum(const tinyi_lattice *f, const float *x, const float *w, float shift,
+                              tinyi_lattice_sums *out)
 {
     float p[4][8], n[4][8];
     int h, i, k, j, count;
@@ -359,7 +408,8 @@ static void tinyi_lattice_sum(const tinyi_lattice *f, const float *x, const floa
 }
 
 /* Returns s (s N - 2 P) of the best entry, and adds its P and N. */
-static float tinyi_lattice_find(const tinyi_lattice *f, const tinyi_lattice_index *index, const tinyi_lattice_sums *sums, float s, int *entry, double *p, double *n)
+static float tinyi_lattice_find(const tinyi_lattice *f, const tinyi_lattice_index *index,
+                                const tinyi_lattice_sums *sums, float s, int *entry, double *p, double *n)
 {
     float low[TINYI_LATTICE_HALVES], up[TINYI_LATTICE_HALVES], best, least, l[4], u[4];
     const float s2 = s + s, ss = s * s;
@@ -370,7 +420,8 @@ static float tinyi_lattice_find(const tinyi_lattice *f, const tinyi_lattice_inde
         up[i] = ss * sums->n[1][i] - s2 * sums->p[1][i] + index->absent[i];
     }
     for (h = 0; h < 4; h++) { l[h] = low[h]; u[h] = up[h]; }
-    for (i = 4; i < TINYI_LATTICE_HALVES; i += 4)       /* four minima at once, none waits for another; the 0 past the halves of low can only make the bound looser */
+    /* four minima at once, none waits for another; the 0 past the halves of low can only make the bound looser */
+    for (i = 4; i < TINYI_LATTICE_HALVES; i += 4)
         for (h = 0; h < 4; h++) {
             l[h] = low[i + h] < l[h] ? low[i + h] : l[h];
             u[h] = up[i + h] < u[h] ? up[i + h] : u[h];
@@ -398,7 +449,8 @@ static float tinyi_lattice_find(const tinyi_lattice *f, const tinyi_lattice_inde
 #define TINYI_LATTICE_MINUS 0x4000          /* beside an entry: the shift is -1/8 */
 
 /* All entries of a group at the scale s: returns the cost, and P and N of all. */
-static double tinyi_lattice_group(const tinyi_lattice *f, const tinyi_lattice_index *index, tinyi_lattice_sums (*sums)[2], float s, short *entry, double *p, double *n)
+static double tinyi_lattice_group(const tinyi_lattice *f, const tinyi_lattice_index *index,
+                                  tinyi_lattice_sums (*sums)[2], float s, short *entry, double *p, double *n)
 {
     const int count = f->group / f->size;
     double total[2] = { 0.0, 0.0 }, ps[2] = { 0.0, 0.0 }, ns[2] = { 0.0, 0.0 };
@@ -410,7 +462,12 @@ static double tinyi_lattice_group(const tinyi_lattice *f, const tinyi_lattice_in
             cost[t] = (double)tinyi_lattice_find(f, index, &sums[i][t], s, &e, &pi[t], &ni[t]);
             found[t][i] = (short)(e | (t ? TINYI_LATTICE_MINUS : 0));
         }
-        if (f->shifts == 8 && cost[1] < cost[0]) { cost[0] = cost[1]; pi[0] = pi[1]; ni[0] = ni[1]; found[0][i] = found[1][i]; }
+        if (f->shifts == 8 && cost[1] < cost[0]) {
+            cost[0] = cost[1];
+            pi[0] = pi[1];
+            ni[0] = ni[1];
+            found[0][i] = found[1][i];
+        }
         for (t = 0; t < 2; t++) { total[t] += cost[t]; ps[t] += pi[t]; ns[t] += ni[t]; }
     }
     if (f->shifts == 32 && total[1] < total[0]) take = 1;
@@ -427,9 +484,10 @@ typedef struct tinyi_lattice_found {
     short entry[64];
 } tinyi_lattice_found;
 
-/* Puts the entries and scales of 256 values into best, signs into sign (a byte for 8 values). Returns D, 0 for a block of nothing. */
-static float tinyi_lattice_search(const tinyi_lattice *f, const tinyi_lattice_index *index, const float *x, const float *importance,
-                                  tinyi_lattice_found *best, unsigned char *sign)
+/* Puts the entries and scales of 256 values into best, signs into sign (a byte for 8 values). Returns D, 0 for a block
+ * of nothing. */
+static float tinyi_lattice_search(const tinyi_lattice *f, const tinyi_lattice_index *index, const float *x,
+                                  const float *importance, tinyi_lattice_found *best, unsigned char *sign)
 {
     float y[256], w[256], s[16], c[16], d[TINYI_Q_KEEP] = { 0.0f };
     tinyi_lattice_sums sums[8][2];
@@ -534,7 +592,7 @@ static float tinyi_lattice_search(const tinyi_lattice *f, const tinyi_lattice_in
     return 0.0f;
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 static void tinyi_lattice_or(unsigned char *b, int v) { *b = (unsigned char)(*b | v); }
 
@@ -642,7 +700,8 @@ TINYI_FN void tinyi_pack_IQ1_S(const float *x, void *q, size_t n, const float *i
             const unsigned e = (unsigned)r.entry[v];
             unsigned char *at = b + 34 + v / 4 * 2;
             b[2 + v] = (unsigned char)e;
-            tinyi_put_le16(at, tinyi_q_u16(at) | (e >> 8 & 7) << v % 4 * 3 | (unsigned)r.k[v / 4] << 12 | (e & TINYI_LATTICE_MINUS ? 0x8000u : 0u));
+            tinyi_put_le16(at, tinyi_q_u16(at) | (e >> 8 & 7) << v % 4 * 3 | (unsigned)r.k[v / 4] << 12 |
+                                   (e & TINYI_LATTICE_MINUS ? 0x8000u : 0u));
         }
     }
 }
@@ -673,19 +732,25 @@ TINYI_FN void tinyi_pack_IQ1_M(const float *x, void *q, size_t n, const float *i
 
 TINY_REF_END
 
-/* ---- taken apart for products -------------------------------------------------------------------------------------- */
+/* ---- taken apart for products ------------------------------------------------------------------------------------ */
 
 /* the bytes of every half, half after half: four digits in base 3, or two in base 8, the first one lowest */
 #define TINYI_B3_1(a, b, c, y, z, w) a, y, z, w, b, y, z, w, c, y, z, w
-#define TINYI_B3_2(a, b, c, z, w) TINYI_B3_1(a, b, c, a, z, w), TINYI_B3_1(a, b, c, b, z, w), TINYI_B3_1(a, b, c, c, z, w)
+#define TINYI_B3_2(a, b, c, z, w) \
+    TINYI_B3_1(a, b, c, a, z, w), TINYI_B3_1(a, b, c, b, z, w), TINYI_B3_1(a, b, c, c, z, w)
 #define TINYI_B3_3(a, b, c, w) TINYI_B3_2(a, b, c, a, w), TINYI_B3_2(a, b, c, b, w), TINYI_B3_2(a, b, c, c, w)
 #define TINYI_B3(a, b, c) { TINYI_B3_3(a, b, c, a), TINYI_B3_3(a, b, c, b), TINYI_B3_3(a, b, c, c) }
 static const unsigned char tinyi_book_halves2[81 * 4] = TINYI_B3(8, 25, 43);
-static const unsigned char tinyi_book_halves1[2][81 * 4] = { TINYI_B3(249, 1, 9), TINYI_B3(247, 255, 7) };   /* eight times -1, 0, 1, and 1 more or less */
+/* eight times -1, 0, 1, and 1 more or less */
+static const unsigned char tinyi_book_halves1[2][81 * 4] = { TINYI_B3(249, 1, 9), TINYI_B3(247, 255, 7) };
 #define TINYI_B8_1(z, a, b, c, d, e, f, g, h) a, z, b, z, c, z, d, z, e, z, f, z, g, z, h, z
-#define TINYI_B8(a, b, c, d, e, f, g, h) { TINYI_B8_1(a, a, b, c, d, e, f, g, h), TINYI_B8_1(b, a, b, c, d, e, f, g, h), TINYI_B8_1(c, a, b, c, d, e, f, g, h), \
-    TINYI_B8_1(d, a, b, c, d, e, f, g, h), TINYI_B8_1(e, a, b, c, d, e, f, g, h), TINYI_B8_1(f, a, b, c, d, e, f, g, h), TINYI_B8_1(g, a, b, c, d, e, f, g, h), \
-    TINYI_B8_1(h, a, b, c, d, e, f, g, h) }
+#define TINYI_B8(a, b, c, d, e, f, g, h)                                                  \
+    {                                                                                     \
+        TINYI_B8_1(a, a, b, c, d, e, f, g, h), TINYI_B8_1(b, a, b, c, d, e, f, g, h),     \
+            TINYI_B8_1(c, a, b, c, d, e, f, g, h), TINYI_B8_1(d, a, b, c, d, e, f, g, h), \
+            TINYI_B8_1(e, a, b, c, d, e, f, g, h), TINYI_B8_1(f, a, b, c, d, e, f, g, h), \
+            TINYI_B8_1(g, a, b, c, d, e, f, g, h), TINYI_B8_1(h, a, b, c, d, e, f, g, h)  \
+    }
 static const unsigned char tinyi_book_halves3xxs[64 * 2] = TINYI_B8(4, 12, 20, 28, 36, 44, 52, 62);
 static const unsigned char tinyi_book_halves3s[64 * 2] = TINYI_B8(1, 3, 5, 7, 9, 11, 13, 15);
 
@@ -704,7 +769,8 @@ TINYI_FORCE_INLINE void tinyi_book_four(unsigned char *to, const unsigned char *
 /* four times 7 bits, each with the eighth that makes their number even */
 TINYI_INLINE void tinyi_book_signs(unsigned char *to, uint32_t word)
 {
-    uint32_t x = (word & 0x7fu) | (word & 0x3f80u) << 1 | (word & 0x1fc000u) << 2 | (word & 0xfe00000u) << 3, p = x ^ x >> 4;
+    uint32_t x = (word & 0x7fu) | (word & 0x3f80u) << 1 | (word & 0x1fc000u) << 2 | (word & 0xfe00000u) << 3,
+             p = x ^ x >> 4;
     p ^= p >> 2;
     x |= ((p ^ p >> 1) & 0x01010101u) << 7;
     tinyi_put_le32(to, x);
@@ -720,7 +786,10 @@ TINYI_INLINE void tinyi_book_scales(unsigned char *k, const unsigned char *b)
 }
 
 /* an entry of the two strings of IQ1: a 0 ends the first one */
-TINYI_FORCE_INLINE const char *tinyi_book_entry1(unsigned i) { return tinyi_lattice_iq1[0] + 2 * (size_t)i + (i >> 10); }
+TINYI_FORCE_INLINE const char *tinyi_book_entry1(unsigned i)
+{
+    return tinyi_lattice_iq1[0] + 2 * (size_t)i + (i >> 10);
+}
 
 TINYI_FN void tinyi_book_IQ2_XXS(tinyi_book *to, const unsigned char *b)
 {
@@ -731,7 +800,8 @@ TINYI_FN void tinyi_book_IQ2_XXS(tinyi_book *to, const unsigned char *b)
         const uint32_t word = tinyi_q_u32(at + 4);
         to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (word >> 28) + 1);
         tinyi_book_signs(to->sign + 4 * g, word);
-        TINYI_UNROLL for (l = 0; l < 4; l++) tinyi_book_eight(to->code + 32 * g + 8 * l, tinyi_book_halves2, tinyi_lattice_iq2xxs + 2 * (size_t)at[l]);
+        TINYI_UNROLL for (l = 0; l < 4; l++)
+            tinyi_book_eight(to->code + 32 * g + 8 * l, tinyi_book_halves2, tinyi_lattice_iq2xxs + 2 * (size_t)at[l]);
     }
 }
 TINYI_FN void tinyi_book_IQ2_XS(tinyi_book *to, const unsigned char *b)
@@ -744,7 +814,8 @@ TINYI_FN void tinyi_book_IQ2_XS(tinyi_book *to, const unsigned char *b)
         TINYI_UNROLL for (l = 0; l < 4; l++) {
             const unsigned word = tinyi_q_u16(b + 2 + 2 * (v + l));
             signs |= (uint32_t)(word >> 9) << 7 * l;
-            tinyi_book_eight(to->code + 8 * (v + l), tinyi_book_halves2, tinyi_lattice_iq2xs + 2 * (size_t)(word & 511));
+            tinyi_book_eight(to->code + 8 * (v + l), tinyi_book_halves2,
+                             tinyi_lattice_iq2xs + 2 * (size_t)(word & 511));
         }
         tinyi_book_signs(to->sign + v, signs);
     }
@@ -758,7 +829,8 @@ TINYI_FN void tinyi_book_IQ2_S(tinyi_book *to, const unsigned char *b)
     for (v = 0; v < 32; v += 4) {
         const unsigned high = b[66 + v / 4];
         TINYI_UNROLL for (l = 0; l < 4; l++)
-            tinyi_book_eight(to->code + 8 * (v + l), tinyi_book_halves2, tinyi_lattice_iq2s + 2 * (size_t)(b[2 + v + l] | (high << (8 - 2 * l) & 0x300)));
+            tinyi_book_eight(to->code + 8 * (v + l), tinyi_book_halves2,
+                             tinyi_lattice_iq2s + 2 * (size_t)(b[2 + v + l] | (high << (8 - 2 * l) & 0x300)));
     }
 }
 TINYI_FN void tinyi_book_IQ3_XXS(tinyi_book *to, const unsigned char *b)
@@ -770,19 +842,22 @@ TINYI_FN void tinyi_book_IQ3_XXS(tinyi_book *to, const unsigned char *b)
         const uint32_t word = tinyi_q_u32(b + 66 + 4 * g);
         to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (word >> 28) + 1);
         tinyi_book_signs(to->sign + 4 * g, word);
-        TINYI_UNROLL for (l = 0; l < 8; l++) tinyi_book_four(to->code + 32 * g + 4 * l, tinyi_book_halves3xxs, tinyi_lattice_iq3xxs + 2 * (size_t)at[l]);
+        TINYI_UNROLL for (l = 0; l < 8; l++)
+            tinyi_book_four(to->code + 32 * g + 4 * l, tinyi_book_halves3xxs, tinyi_lattice_iq3xxs + 2 * (size_t)at[l]);
     }
 }
 TINYI_FN void tinyi_book_IQ3_S(tinyi_book *to, const unsigned char *b)
 {
     int v, g, l;
     to->d = tinyi_q_half(b);
-    for (g = 0; g < 8; g++) to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (b[106 + g / 2] >> g % 2 * 4 & 15) + 1);
+    for (g = 0; g < 8; g++)
+        to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (b[106 + g / 2] >> g % 2 * 4 & 15) + 1);
     memcpy(to->sign, b + 74, 32);
     for (v = 0; v < 64; v += 8) {
         const unsigned high = b[66 + v / 8];
         TINYI_UNROLL for (l = 0; l < 8; l++)
-            tinyi_book_four(to->code + 4 * (v + l), tinyi_book_halves3s, tinyi_lattice_iq3s + 2 * (size_t)(b[2 + v + l] | (high << (8 - l) & 0x100)));
+            tinyi_book_four(to->code + 4 * (v + l), tinyi_book_halves3s,
+                            tinyi_lattice_iq3s + 2 * (size_t)(b[2 + v + l] | (high << (8 - l) & 0x100)));
     }
 }
 TINYI_FN void tinyi_book_IQ1_S(tinyi_book *to, const unsigned char *b)
@@ -794,18 +869,22 @@ TINYI_FN void tinyi_book_IQ1_S(tinyi_book *to, const unsigned char *b)
         const int word = tinyi_q_u16(b + 34 + 2 * g);
         to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (word >> 12 & 7) + 1);
         TINYI_UNROLL for (l = 0; l < 4; l++)
-            tinyi_book_eight(to->code + 32 * g + 8 * l, tinyi_book_halves1[word >> 15], tinyi_book_entry1((unsigned)(b[2 + 4 * g + l] | (word >> 3 * l & 7) << 8)));
+            tinyi_book_eight(to->code + 32 * g + 8 * l, tinyi_book_halves1[word >> 15],
+                             tinyi_book_entry1((unsigned)(b[2 + 4 * g + l] | (word >> 3 * l & 7) << 8)));
     }
 }
 TINYI_FN void tinyi_book_IQ1_M(tinyi_book *to, const unsigned char *b)
 {
     int v;
-    to->d = tinyi_f16_to_f32((uint16_t)(b[49] >> 4 | (b[51] & 0xf0) | (b[53] & 0xf0) << 4 | (b[55] & 0xf0) << 8)) * 0.125f;
+    to->d =
+        tinyi_f16_to_f32((uint16_t)(b[49] >> 4 | (b[51] & 0xf0) | (b[53] & 0xf0) << 4 | (b[55] & 0xf0) << 8)) * 0.125f;
     memset(to->sign, 0, sizeof to->sign);
     for (v = 0; v < 16; v++) to->k[v] = (unsigned char)(2 * (tinyi_q_u16(b + 48 + v / 4 * 2) >> v % 4 * 3 & 7) + 1);
     for (v = 0; v < 32; v += 2) {
         const unsigned high = b[32 + v / 2];
-        tinyi_book_eight(to->code + 8 * v, tinyi_book_halves1[high >> 3 & 1], tinyi_book_entry1(b[v] | (high & 7) << 8));
-        tinyi_book_eight(to->code + 8 * v + 8, tinyi_book_halves1[high >> 7], tinyi_book_entry1(b[v + 1] | (high & 0x70) << 4));
+        tinyi_book_eight(to->code + 8 * v, tinyi_book_halves1[high >> 3 & 1],
+                         tinyi_book_entry1(b[v] | (high & 7) << 8));
+        tinyi_book_eight(to->code + 8 * v + 8, tinyi_book_halves1[high >> 7],
+                         tinyi_book_entry1(b[v + 1] | (high & 0x70) << 4));
     }
 }

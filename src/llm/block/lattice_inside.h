@@ -7,8 +7,8 @@ TINYI_C_BEGIN
 TINYI_Q_DECLARE(IQ1_S) TINYI_Q_DECLARE(IQ1_M) TINYI_Q_DECLARE(IQ2_XXS) TINYI_Q_DECLARE(IQ2_XS) TINYI_Q_DECLARE(IQ2_S)
 TINYI_Q_DECLARE(IQ3_XXS) TINYI_Q_DECLARE(IQ3_S)
 
-/* A block taken apart for products: number i is d k[i / 16] code[i], less than 0 where bit i % 8 of sign[i / 8] is set. Codes are bytes with a sign of their own
- * (IQ1) or magnitudes up to 62. */
+/* A block taken apart for products: number i is d k[i / 16] code[i], less than 0 where bit i % 8 of sign[i / 8] is set.
+ * Codes are bytes with a sign of their own (IQ1) or magnitudes up to 62. */
 typedef struct tinyi_book {
     unsigned char code[256], sign[32], k[16];
     float d;

@@ -1,27 +1,33 @@
 /* src/llm/block/matmul.c - products with matrices in block formats
  * Formula  y[i][r] = sum_k x[i][k] w[r][k] + bias[r], w[r][k] as the format's unpack gives it
- * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers; integer products
- *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of 16
- *                   (formats of code books: up to 8 rows, each block taken apart once for all of them)
- *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as floats
- *          INTEGERS 8 (codes with a sign: 13) or more rows of x, avx2: quantized as for VECTORS and laid side by side; rows of w are expanded to bytes, and both
- *                   are multiplied as integers, several times as fast as float32 there
- *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level cache, a
- *                   block of 256 of k at a time, and led past all columns. With AMX both are rounded to bfloat16.
+ * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers;
+ *          integer products
+ *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of
+ *                   16 (formats of code books: up to 8 rows, each block taken apart once for all of them)
+ *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as
+ *                   floats
+ *          INTEGERS 8 (codes with a sign: 13) or more rows of x, avx2: quantized as for VECTORS and laid side by side;
+ *                   rows of w are expanded to bytes, and both are multiplied as integers, several times as fast as
+ *                   float32 there
+ *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
+ *                   cache, a block of 256 of k at a time, and led past all columns. With AMX both are rounded to
+ *                   bfloat16.
  *                   What is left of x beyond whole columns is done as VECTORS.
  * Cost     VECTORS reads w once, at the speed of memory; PANELS unpacks each number of w once for up to 512 rows of x.
  * Error    u = 2^-24; w = s c + m; top(k): the largest |x| of the 32 numbers that k is one of. The bound is
- *          k u M, M = sum_k top(k) (|w[k]| + 2^-6 (|s c| + |m|)), what the reference adds up when params ask for the magnitude.
- *          VECTORS  |x - x'| <= d / 2 (1 + 2^-13) <= top / 254 (1 + 2^-13), 2^24 / 254 = 66053: less than 66100 u. Sums of a
- *                   group are exact integers below 2^24. What floats round: s, m, d and their products, 4 u (|s c| + |m|) top,
- *                   and sums of n / 64 + 8 terms, which 2^-6 of 66100 u + n u are enough for.
+ *          k u M, M = sum_k top(k) (|w[k]| + 2^-6 (|s c| + |m|)), what the reference adds up when params ask for the
+ *          magnitude.
+ *          VECTORS  |x - x'| <= d / 2 (1 + 2^-13) <= top / 254 (1 + 2^-13), 2^24 / 254 = 66053: less than 66100 u. Sums
+ *                   of a group are exact integers below 2^24. What floats round: s, m, d and their products, 4 u (|s c|
+ *                   + |m|) top, and sums of n / 64 + 8 terms, which 2^-6 of 66100 u + n u are enough for.
  *          INTEGERS the same.
  *          FLOATS   a sum of n products: n u |x w|.
- *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|, less than
- *                   131400 u, which is k of the row. Tiles take denormal numbers for 0.
- *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and gives NaN.
- * Together  up to three products of one x (queries, keys and values; gate and up) are one region of threads: x is quantized once, and
- *           there is no barrier between them. Results have the same bits as one by one. */
+ *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|,
+ *                   less than 131400 u, which is k of the row. Tiles take denormal numbers for 0.
+ *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and
+ *                   gives NaN.
+ * Together  up to three products of one x (queries, keys and values; gate and up) are one region of threads: x is
+ *           quantized once, and there is no barrier between them. Results have the same bits as one by one. */
 #include <string.h>
 #include "llm/ops.h"
 #include "llm/block/matmul.h"
@@ -35,16 +41,20 @@
 #define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
 #define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel`, */
 #define TINYI_BLK_SIGNS 13                  /* of codes with a sign, which take three instructions a product there */
-#define TINYI_BLK_HIGH 256                  /* most rows of w in a panel: columns come from the third level once for all of them */
-#define TINYI_BLK_DEEP 256                  /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
-#define TINYI_BLK_GROUPS 16                 /* times 8 rows of x that an expanded block of INTEGERS meets: their sums lie in the first level */
+#define TINYI_BLK_HIGH 256 /* most rows of w in a panel: columns come from the third level once for all of them */
+#define TINYI_BLK_DEEP 256 /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
+#define TINYI_BLK_GROUPS \
+    16 /* times 8 rows of x that an expanded block of INTEGERS meets: their sums lie in the first level */
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
 #define TINYI_BLK_MOST 131072               /* bytes of w that a thread takes at once, */
 #define TINYI_BLK_LEAST 4096                /* at most and at least */
 #define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
 #define TINYI_BLK_256_BYTES 272             /* 256 numbers of a format that can be repacked: Q8_0 is the largest */
 
-static int tinyi_blk_told(const tiny_op *op) { return op->params ? ((const tllm_matmul_params *)op->params)->format : 0; }
+static int tinyi_blk_told(const tiny_op *op)
+{
+    return op->params ? ((const tllm_matmul_params *)op->params)->format : 0;
+}
 static int tinyi_blk_format(const tiny_op *op) { return tinyi_blk_told(op) & ~TLLM_REPACKED; }
 #ifdef TINYI_NO_REPACK
 static int tinyi_blk_repacked(const tiny_op *op) { (void)op; return 0; }
@@ -58,18 +68,33 @@ static tiny_status tinyi_blk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     const tllm_format *f = tllm_format_of(tinyi_blk_format(op));
     tiny_idx dim[2];
     if (!f) return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_blocks: no format has the id %d", tinyi_blk_format(op));
-    if (x->dtype != TINY_F32 || x->rank != 2) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_blocks: x must be f32 of rank 2, not %s of rank %d", tiny_dtype_name(x->dtype), x->rank);
-    if (w->dtype != TINY_U8 || w->rank != 2) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_blocks: w must be bytes (u8) of rank 2, not %s of rank %d", tiny_dtype_name(w->dtype), w->rank);
+    if (x->dtype != TINY_F32 || x->rank != 2)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_blocks: x must be f32 of rank 2, not %s of rank %d",
+                          tiny_dtype_name(x->dtype), x->rank);
+    if (w->dtype != TINY_U8 || w->rank != 2)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_blocks: w must be bytes (u8) of rank 2, not %s of rank %d",
+                          tiny_dtype_name(w->dtype), w->rank);
     if (x->dim[1] % f->values || tllm_format_bytes(f, (uint64_t)x->dim[1]) != (size_t)w->dim[1])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "matmul_blocks: rows of %td bytes are not %td numbers of %s", w->dim[1], x->dim[1], f->name);
-    if (w->dim[1] > 1 && w->stride[1] != 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: the bytes of a row of w must lie side by side, not %td apart", w->stride[1]);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "matmul_blocks: rows of %td bytes are not %td numbers of %s", w->dim[1],
+                          x->dim[1], f->name);
+    if (w->dim[1] > 1 && w->stride[1] != 1)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "matmul_blocks: the bytes of a row of w must lie side by side, not %td apart", w->stride[1]);
     if (bias && (bias->dtype != TINY_F32 || bias->rank != 1 || bias->dim[0] != w->dim[0]))
         return tinyi_fail(ctx, TINY_E_SHAPE, "matmul_blocks: bias must be %td numbers of f32", w->dim[0]);
     if (tinyi_blk_repacked(op)) {
-        if (tinyi_eight_of(f->id) < 0) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: %s has no form of eight rows side by side", f->name);
-        if (w->dim[0] > 1 && w->stride[0] != w->dim[1]) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: a repacked w must be whole, and its rows of %td bytes not %td apart", w->dim[1], w->stride[0]);
+        if (tinyi_eight_of(f->id) < 0)
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: %s has no form of eight rows side by side",
+                              f->name);
+        if (w->dim[0] > 1 && w->stride[0] != w->dim[1])
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                              "matmul_blocks: a repacked w must be whole, and its rows of %td bytes not %td apart",
+                              w->dim[1], w->stride[0]);
     }
-    if (x->dim[1] > TINY_IDX_MAX / 65536) return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_blocks: rows of %td numbers; a panel of them is more than this machine can address", x->dim[1]);
+    if (x->dim[1] > TINY_IDX_MAX / 65536)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "matmul_blocks: rows of %td numbers; a panel of them is more than this machine can address",
+                          x->dim[1]);
     dim[0] = x->dim[0];
     dim[1] = w->dim[0];
     tinyi_want(want, TINY_F32, 2, dim);
@@ -80,7 +105,8 @@ static void tinyi_blk_cost(const tiny_op *op, tiny_cost *cost)
 {
     const tiny_tensor *x = op->in[0], *w = op->in[1];
     cost->flops = 2.0 * (double)x->dim[0] * (double)x->dim[1] * (double)w->dim[0];
-    cost->bytes = (double)w->dim[0] * (double)w->dim[1] + 4.0 * (double)x->dim[0] * ((double)x->dim[1] + (double)w->dim[0]);
+    cost->bytes =
+        (double)w->dim[0] * (double)w->dim[1] + 4.0 * (double)x->dim[0] * ((double)x->dim[1] + (double)w->dim[0]);
 }
 static double tinyi_blk_terms(const tiny_op *op) { return (double)op->in[0]->dim[1] + 2.0; }
 
@@ -101,7 +127,8 @@ static void tinyi_blk_sizes(int blk, const unsigned char *w, float *t, tiny_idx 
         if (blk >= 0) {
             const float c = kn->traits[blk] & TINYI_BLK_HAS_SIGN ? (float)((code[i] ^ 128) - 128) : (float)code[i];
             size += (tinyi_q_abs(s[i / 16] * c) + tinyi_q_abs(m[i / 16])) / 64.0f;
-            if (kn->traits[blk] & TINYI_BLK_HAS_SIGN) size += tinyi_q_abs(s[i / 16]) * 2.0f;       /* an offset of 128 elsewhere */
+            /* an offset of 128 elsewhere */
+            if (kn->traits[blk] & TINYI_BLK_HAS_SIGN) size += tinyi_q_abs(s[i / 16]) * 2.0f;
         }
         t[i] = size;
     }
@@ -111,7 +138,8 @@ static void tinyi_blk_ref(const tiny_op *op)
 {
     const tiny_tensor *x = op->in[0], *w = op->in[1], *bias = op->in[2], *y = op->out[0];
     const tllm_format *f = tllm_format_of(tinyi_blk_format(op));
-    const int magnitude = ((const tllm_matmul_params *)op->params)->magnitude, blk = tinyi_blk_of(f->id), repacked = tinyi_blk_repacked(op);
+    const int magnitude = ((const tllm_matmul_params *)op->params)->magnitude, blk = tinyi_blk_of(f->id),
+              repacked = tinyi_blk_repacked(op);
     const tiny_idx n = x->dim[0], k = x->dim[1];
     tiny_idx r, i, i0, i1, p, j, q;
     for (r = 0; r < w->dim[0]; r++)
@@ -137,7 +165,8 @@ static void tinyi_blk_ref(const tiny_op *op)
                     if (magnitude)
                         for (j = 0; j < left; j += 32) {
                             float top = 0.0f;
-                            for (q = j; q < left && q < j + 32; q++) top = tinyi_q_abs(at[q * x->stride[1]]) > top ? tinyi_q_abs(at[q * x->stride[1]]) : top;
+                            for (q = j; q < left && q < j + 32; q++)
+                                top = tinyi_q_abs(at[q * x->stride[1]]) > top ? tinyi_q_abs(at[q * x->stride[1]]) : top;
                             for (q = j; q < left && q < j + 32; q++) s += (double)top * (double)t[q];
                         }
                     else
@@ -164,20 +193,27 @@ typedef struct tinyi_blk_plan {              /* of one product */
     float *y;
     tiny_idx n, k, n_out, x_row, x_k, w_row, y_row, y_n, bias_step;
     tiny_idx blocks, tokens;                /* of 256 in a row; rows of x that are packed at once */
-    size_t dense, codes, flags, columns;    /* shared workspace: bytes of dense rows of x, of their codes, of their flags, of columns */
-    size_t own_x, own_codes, own_row, own_panel, own_sums;  /* own: codes or halves of x, an expanded row, rows as floats, a panel, its sums */
+    /* shared workspace: bytes of dense rows of x, of their codes, of their flags, of columns */
+    size_t dense, codes, flags, columns;
+    /* own: codes or halves of x, an expanded row, rows as floats, a panel, its sums */
+    size_t own_x, own_codes, own_row, own_panel, own_sums;
 } tinyi_blk_plan;
 
 #define TINYI_BLK_TOGETHER 3
-/* Products of one x: its rows are quantized once, and rows of all matrices are shared out as if they were one. What p[0] says of x and
- * of workspace holds for all. */
+/* Products of one x: its rows are quantized once, and rows of all matrices are shared out as if they were one. What
+ * p[0] says of x and of workspace holds for all. */
 typedef struct tinyi_blk_set { int n; tinyi_blk_plan p[TINYI_BLK_TOGETHER]; } tinyi_blk_set;
 
 static size_t tinyi_blk_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
 /* an odd number of rows has room for one more: pairs of them are quantized side by side */
-static tiny_idx tinyi_blk_seats(tiny_idx rows) { return rows > 1 ? rows + rows % 2 : rows; }      /* some targets take rows in pairs */
-static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_up((size_t)(tinyi_blk_seats(rows) * p->blocks) * (256 + 2 * 16 * sizeof(float))); }
-static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_seats(rows) * p->blocks <= 64; }    /* every thread quantizes for itself: cheaper than to wait */
+/* some targets take rows in pairs */
+static tiny_idx tinyi_blk_seats(tiny_idx rows) { return rows > 1 ? rows + rows % 2 : rows; }
+static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows)
+{
+    return tinyi_blk_up((size_t)(tinyi_blk_seats(rows) * p->blocks) * (256 + 2 * 16 * sizeof(float)));
+}
+/* every thread quantizes for itself: cheaper than to wait */
+static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_seats(rows) * p->blocks <= 64; }
 
 static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
 {
@@ -210,7 +246,8 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     p->own_x = tinyi_blk_up((size_t)(TINYI_BLK_TILE * (p->blocks * 256 + 32)) * sizeof(float));
     p->columns = p->own_panel = p->own_sums = 0;
     p->tokens = 32;
-    if (p->n < TINYI_BLK_GROUP) return;     /* neither INTEGERS nor PANELS: a token of one sequence goes through here for each of its products */
+    /* neither INTEGERS nor PANELS: a token of one sequence goes through here for each of its products */
+    if (p->n < TINYI_BLK_GROUP) return;
     p->tokens = TINYI_GEMM_SHARED / (p->blocks * 256 + 1) / 32 * 32;       /* 16 MB of floats */
     p->tokens = TINYI_MAX(TINYI_MIN(TINYI_MIN(p->tokens, TINYI_BLK_TOKENS), tinyi_gemm_up(p->n, 32)), 32);
     deep = TINYI_MIN(p->blocks * 256, TINYI_BLK_DEEP);
@@ -235,7 +272,10 @@ static void tinyi_blk_work(const tiny_op *op, int n_threads, size_t *shared, siz
 }
 
 /* Rows of w are handed out by units of 2^unit rows; how many there are of all matrices. */
-static tiny_idx tinyi_blk_units(const tinyi_blk_plan *p, int unit) { return (p->n_out + ((tiny_idx)1 << unit) - 1) >> unit; }
+static tiny_idx tinyi_blk_units(const tinyi_blk_plan *p, int unit)
+{
+    return (p->n_out + ((tiny_idx)1 << unit) - 1) >> unit;
+}
 static tiny_idx tinyi_blk_units_all(const tinyi_blk_set *set, int unit)
 {
     tiny_idx n = 0;
@@ -244,7 +284,8 @@ static tiny_idx tinyi_blk_units_all(const tinyi_blk_set *set, int unit)
     return n;
 }
 /* The matrix that unit *t belongs to, and its units *q0 .. *q1, as many as lie before `end`; *t goes on behind them. */
-static const tinyi_blk_plan *tinyi_blk_next(const tinyi_blk_set *set, int unit, tiny_idx *t, tiny_idx end, tiny_idx *q0, tiny_idx *q1)
+static const tinyi_blk_plan *tinyi_blk_next(const tinyi_blk_set *set, int unit, tiny_idx *t, tiny_idx end, tiny_idx *q0,
+                                            tiny_idx *q1)
 {
     const tinyi_blk_plan *p = set->p;
     tiny_idx before = 0, n;
@@ -255,11 +296,18 @@ static const tinyi_blk_plan *tinyi_blk_next(const tinyi_blk_set *set, int unit, 
     return p;
 }
 
-static const unsigned char *tinyi_blk_at(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k) { return p->w + row * p->w_row + (k ? k / p->f->values * p->f->bytes : 0); }
-/* Repacked rows as they lay: blocks of row r from number k on, n numbers, in scratch. That is the second half of what a thread has for rows as floats,
- * of which repacked matrices use the first one only. */
-static unsigned char *tinyi_blk_scratch(const tinyi_blk_plan *p, unsigned char *own) { return own + p->own_x / 2 / TINYI_ALIGN * TINYI_ALIGN; }
-static const unsigned char *tinyi_blk_lies(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k, tiny_idx n, unsigned char *scratch)
+static const unsigned char *tinyi_blk_at(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k)
+{
+    return p->w + row * p->w_row + (k ? k / p->f->values * p->f->bytes : 0);
+}
+/* Repacked rows as they lay: blocks of row r from number k on, n numbers, in scratch. That is the second half of what a
+ * thread has for rows as floats, of which repacked matrices use the first one only. */
+static unsigned char *tinyi_blk_scratch(const tinyi_blk_plan *p, unsigned char *own)
+{
+    return own + p->own_x / 2 / TINYI_ALIGN * TINYI_ALIGN;
+}
+static const unsigned char *tinyi_blk_lies(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k, tiny_idx n,
+                                           unsigned char *scratch)
 {
     if (p->eight < 0 || row >= p->n_out / 8 * 8) return tinyi_blk_at(p, row, k);
     tinyi_eight_row(p->f->id, p->w, p->w_row, p->n_out, row, k / p->f->values, n / p->f->values, scratch);
@@ -274,17 +322,21 @@ static void tinyi_blk_bias(const tinyi_blk_plan *p, tiny_idx i, tiny_idx r0, tin
 }
 
 /* FLOATS: rows r0..r1 of w times rows i0..i1 of x, or those whose flag is 0 */
-static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float *tile, const unsigned char *flags, tiny_idx i0, tiny_idx i1, tiny_idx r0, tiny_idx r1)
+static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float *tile, const unsigned char *flags,
+                                tiny_idx i0, tiny_idx i1, tiny_idx r0, tiny_idx r1)
 {
     const tinyi_fn_gemv_dot dot = TINYI_OF(team->k, gemv_dot);
     tiny_idx r, end, i, j, m;
     for (r = r0; r < r1; r = end) {
         end = TINYI_MIN(r + (p->eight < 0 ? TINYI_BLK_TILE : TINYI_BLK_TILE / 2), r1);
-        for (j = r; j < end; j++) p->f->unpack(tinyi_blk_lies(p, j, 0, p->k, tinyi_blk_scratch(p, (unsigned char *)tile)), tile + (j - r) * p->k, (size_t)p->k);
+        for (j = r; j < end; j++)
+            p->f->unpack(tinyi_blk_lies(p, j, 0, p->k, tinyi_blk_scratch(p, (unsigned char *)tile)),
+                         tile + (j - r) * p->k, (size_t)p->k);
         for (i = i0; i < i1; i += m) {
             m = flags ? 1 : TINYI_MIN(i1 - i, 4);
             if (flags && flags[i - i0]) continue;
-            dot(p->y + i * p->y_row + r * p->y_n, p->y_n, p->y_row, tile, TINY_F32, p->k, (size_t)(end - r), p->x + i * p->x_row, p->x_row, (int)m, (size_t)p->k);
+            dot(p->y + i * p->y_row + r * p->y_n, p->y_n, p->y_row, tile, TINY_F32, p->k, (size_t)(end - r),
+                p->x + i * p->x_row, p->x_row, (int)m, (size_t)p->k);
             for (j = i; j < i + m; j++) tinyi_blk_bias(p, j, r, end);
         }
     }
@@ -295,14 +347,16 @@ enum { TINYI_BLK_BY_FEW = 1, TINYI_BLK_BY_TWINS = 2, TINYI_BLK_BY_PAIRED = 4, TI
 static int tinyi_blk_way(const tinyi_blk_kernels *kn, const tinyi_blk_plan *p, tiny_idx rows)
 {
     const int blk = p->blk;
-    const int few = kn->few[blk] && (kn->dots ? rows > 1 && rows <= TINYI_BLK_FEW : rows > 1), twins = few && kn->twins && blk < TINYI_BLK_BOOKS;
+    const int few = kn->few[blk] && (kn->dots ? rows > 1 && rows <= TINYI_BLK_FEW : rows > 1),
+              twins = few && kn->twins && blk < TINYI_BLK_BOOKS;
     const int paired = twins || ((few || rows == 1) && kn->traits[blk] & TINYI_BLK_PAIRED);
     if (p->eight >= 0 && kn->eight) return TINYI_BLK_BY_EIGHT;
     return (few ? TINYI_BLK_BY_FEW : 0) | (twins ? TINYI_BLK_BY_TWINS : 0) | (paired ? TINYI_BLK_BY_PAIRED : 0);
 }
 
 /* Rows q0..q1 of `rows` that begin with row i0 of x */
-static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, int8_t *codes, float *d, float *sum, unsigned char *flags, tiny_idx i0, tiny_idx rows, tiny_idx q0, tiny_idx q1,
+static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, int8_t *codes, float *d,
+                               float *sum, unsigned char *flags, tiny_idx i0, tiny_idx rows, tiny_idx q0, tiny_idx q1,
                                int way)
 {
     const int twins = way & TINYI_BLK_BY_TWINS;
@@ -314,26 +368,40 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
             memset(d + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *d);
             memset(sum + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *sum);
         }
-        flags[i] = (unsigned char)kn->quantize(codes + 256 * at + 8 * low, d + 16 * at + low, sum + 16 * at + low, p->x + (i0 + i) * p->x_row, (size_t)p->k, (way & TINYI_BLK_BY_PAIRED) != 0);
-        if (way & TINYI_BLK_BY_EIGHT) flags[i] &= (unsigned char)kn->eight->ready(codes + 256 * at, d + 16 * at, sum + 16 * at, (size_t)p->blocks);
+        flags[i] =
+            (unsigned char)kn->quantize(codes + 256 * at + 8 * low, d + 16 * at + low, sum + 16 * at + low,
+                                        p->x + (i0 + i) * p->x_row, (size_t)p->k, (way & TINYI_BLK_BY_PAIRED) != 0);
+        if (way & TINYI_BLK_BY_EIGHT)
+            flags[i] &=
+                (unsigned char)kn->eight->ready(codes + 256 * at, d + 16 * at, sum + 16 * at, (size_t)p->blocks);
     }
 }
 
-/* How many rows of w to take where `left` are: large pieces first, since each begins without what its predecessor has asked from memory, and
- * small ones at the end, so that all come to it together. */
+/* How many rows of w to take where `left` are: large pieces first, since each begins without what its predecessor has
+ * asked from memory, and small ones at the end, so that all come to it together. */
 static tiny_idx tinyi_blk_grain(const tinyi_blk_plan *p, tiny_idx left, int threads)
 {
     const tiny_idx row = p->w_row > 0 ? p->w_row : 1;
-    const tiny_idx most = p->eight < 0 ? TINYI_BLK_MOST : 16 * TINYI_BLK_MOST;     /* these begin in four places: fewer beginnings */
-    const tiny_idx n = TINYI_MAX(TINYI_MIN(most / row, left / (2 * threads)), TINYI_BLK_LEAST / row), step = p->eight < 0 ? 4 : 32;
+    /* these begin in four places: fewer beginnings */
+    const tiny_idx most = p->eight < 0 ? TINYI_BLK_MOST : 16 * TINYI_BLK_MOST;
+    const tiny_idx n = TINYI_MAX(TINYI_MIN(most / row, left / (2 * threads)), TINYI_BLK_LEAST / row),
+                   step = p->eight < 0 ? 4 : 32;
     return (n + step) & ~(step - 1);        /* rows go in fours, and repacked ones in four eights */
 }
 
 /* where rows of x lie quantized, and what else a piece of VECTORS needs */
-typedef struct tinyi_blk_piece { const tinyi_blk_kernels *kn; tinyi_q8 x; tiny_idx i0, rows; int few; unsigned char *code, *scratch; float *s, *m; } tinyi_blk_piece;
+typedef struct tinyi_blk_piece {
+    const tinyi_blk_kernels *kn;
+    tinyi_q8 x;
+    tiny_idx i0, rows;
+    int few;
+    unsigned char *code, *scratch;
+    float *s, *m;
+} tinyi_blk_piece;
 
 /* rows q0..q1, of which the first lies at w, the next ones w_row further on */
-static void tinyi_blk_rows(const tinyi_blk_plan *p, const tinyi_blk_piece *v, const unsigned char *w, tiny_idx w_row, tiny_idx q0, tiny_idx q1)
+static void tinyi_blk_rows(const tinyi_blk_plan *p, const tinyi_blk_piece *v, const unsigned char *w, tiny_idx w_row,
+                           tiny_idx q0, tiny_idx q1)
 {
     const tinyi_blk_kernels *kn = v->kn;
     float *y = p->y + v->i0 * p->y_row + q0 * p->y_n;
@@ -345,7 +413,8 @@ static void tinyi_blk_rows(const tinyi_blk_plan *p, const tinyi_blk_piece *v, co
             part.code += i * p->blocks * 256;
             part.d += i * p->blocks * 16;
             part.sum += i * p->blocks * 16;
-            kn->few[p->blk](y + i * p->y_row, p->y_n, p->y_row, w, w_row, (size_t)(q1 - q0), &part, (size_t)p->k, (size_t)TINYI_MIN(v->rows - i, TINYI_BLK_FEW));
+            kn->few[p->blk](y + i * p->y_row, p->y_n, p->y_row, w, w_row, (size_t)(q1 - q0), &part, (size_t)p->k,
+                            (size_t)TINYI_MIN(v->rows - i, TINYI_BLK_FEW));
         }
     else
         for (; q0 < q1; q0++, w += w_row, y += p->y_n) {
@@ -363,7 +432,9 @@ static void tinyi_blk_eights(const tinyi_blk_plan *p, const tinyi_blk_piece *v, 
     if (!kn) {                              /* a target without kernels takes the blocks out */
         for (; q0 < q1; q0 += n) {
             n = TINYI_MIN(q1 - q0, 8);
-            for (r = 0; r < n; r++) tinyi_eight_row(p->f->id, p->w, p->w_row, p->n_out, q0 + r, 0, p->k / p->f->values, v->scratch + r * p->w_row);
+            for (r = 0; r < n; r++)
+                tinyi_eight_row(p->f->id, p->w, p->w_row, p->n_out, q0 + r, 0, p->k / p->f->values,
+                                v->scratch + r * p->w_row);
             tinyi_blk_rows(p, v, v->scratch, p->w_row, q0, q0 + n);
         }
         return;
@@ -375,7 +446,9 @@ static void tinyi_blk_eights(const tinyi_blk_plan *p, const tinyi_blk_piece *v, 
         part.d += i * p->blocks * 16;
         part.sum += i * p->blocks * 16;
         n = TINYI_MIN(v->rows - i, TINYI_BLK_FEW);
-        if (whole > q0) kn->dot[p->eight](y + q0 * p->y_n, p->y_n, p->y_row, p->w + q0 * p->w_row, 8 * p->w_row, (size_t)(whole - q0) / 8, &part, (size_t)p->k, (size_t)n);
+        if (whole > q0)
+            kn->dot[p->eight](y + q0 * p->y_n, p->y_n, p->y_row, p->w + q0 * p->w_row, 8 * p->w_row,
+                              (size_t)(whole - q0) / 8, &part, (size_t)p->k, (size_t)n);
         if (whole == q1) continue;
         tinyi_eight_group(p->f->id, p->w + whole * p->w_row, p->w_row, q1 - whole, p->k / p->f->values, v->scratch);
         kn->dot[p->eight](t, 1, 8, v->scratch, 0, 1, &part, (size_t)p->k, (size_t)n);
@@ -385,7 +458,8 @@ static void tinyi_blk_eights(const tinyi_blk_plan *p, const tinyi_blk_piece *v, 
 }
 
 /* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
-static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn,
+                              unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
     const tinyi_blk_plan *p = set->p;
     const tiny_idx rows = i1 - i0, blocks = p->blocks;
@@ -399,7 +473,8 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const t
     tinyi_blk_piece v;
     if (alone) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, 0, rows, way);
     else {
-        while (tiny_take(team, rows, 1, &q0, &q1)) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, q0, q1, way);
+        while (tiny_take(team, rows, 1, &q0, &q1))
+            tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, q0, q1, way);
         tiny_barrier(team);
     }
     for (i = 0; i < rows; i++) strange |= !flags[i];
@@ -431,13 +506,16 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const t
         }
 }
 
-/* One row of w, n numbers from k0 on, into a panel: floats, or halves where there are tiles. Beyond n: zeros to whole 32. */
-static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles, void *to, unsigned char *code, unsigned char *scratch, tiny_idx r, tiny_idx k0,
-                             tiny_idx n, ptrdiff_t ahead)
+/* One row of w, n numbers from k0 on, into a panel: floats, or halves where there are tiles. Beyond n: zeros to whole
+ * 32. */
+static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles,
+                             void *to, unsigned char *code, unsigned char *scratch, tiny_idx r, tiny_idx k0, tiny_idx n,
+                             ptrdiff_t ahead)
 {
     const unsigned char *w = tinyi_blk_lies(p, r, k0, n, scratch);
     const size_t blocks = (size_t)(n + 255) / 256;
-    float *s = (float *)(void *)(code + 256 * blocks), *m = s + 16 * blocks, *t = tiles ? (float *)(void *)code : (float *)to;
+    float *s = (float *)(void *)(code + 256 * blocks), *m = s + 16 * blocks,
+          *t = tiles ? (float *)(void *)code : (float *)to;
     if (p->blk >= 0) {
         kn->expand[p->blk](code, s, m, w, (size_t)n, w == scratch ? 0 : ahead);
         if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->traits[p->blk] & TINYI_BLK_HAS_SIGN, blocks);
@@ -451,7 +529,8 @@ static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *k
 }
 
 /* Sums of rows r0..r1 of w, step apart, go where they belong: rows i0.. of y */
-static void tinyi_blk_give(const tinyi_kernels *k, const tinyi_blk_plan *p, float *sums, tiny_idx step, tiny_idx i0, tiny_idx rows, tiny_idx r0, tiny_idx r1)
+static void tinyi_blk_give(const tinyi_kernels *k, const tinyi_blk_plan *p, float *sums, tiny_idx step, tiny_idx i0,
+                           tiny_idx rows, tiny_idx r0, tiny_idx r1)
 {
     tiny_idx r, i;
     if (p->bias)
@@ -459,22 +538,27 @@ static void tinyi_blk_give(const tinyi_kernels *k, const tinyi_blk_plan *p, floa
             for (i = 0; i < rows; i++) sums[(r - r0) * step + i] += p->bias[r * p->bias_step];
     if (p->y_n == 1)                        /* few rows of y at a time: each is a page of its own */
         for (i = 0; i < rows; i += 16)
-            TINYI_OF(k, transpose_b4)((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i), step * 4,
-                            (size_t)TINYI_MIN(rows - i, 16), (size_t)(r1 - r0));
+            TINYI_OF(k, transpose_b4)
+            ((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i),
+             step * 4, (size_t)TINYI_MIN(rows - i, 16), (size_t)(r1 - r0));
     else
         for (i = 0; i < rows; i++)
             for (r = r0; r < r1; r++) p->y[(i0 + i) * p->y_row + r * p->y_n] = sums[(r - r0) * step + i];
 }
 
 /* PANELS: rows i0..i1 of x, at most p->tokens of them */
-static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn,
+                             const tinyi_blk_tiles *tiles, unsigned char *shared, unsigned char *own, tiny_idx i0,
+                             tiny_idx i1)
 {
     const tinyi_kernels *k = team->k;
     const tiny_idx rows = i1 - i0, kp = tinyi_gemm_up(p->k, 32), deep = TINYI_BLK_DEEP;
     tinyi_gemm_shape shape;
     tiny_idx wide, high, step, mr, q0, q1, r0, r, i, j, at, n;
-    float *columns = (float *)(void *)shared, *sums = (float *)(void *)(own + p->own_x + p->own_codes + p->own_row + p->own_panel);
-    unsigned char *panel = own + p->own_x + p->own_codes + p->own_row, *code = own + p->own_x;       /* room for an expanded block */
+    float *columns = (float *)(void *)shared,
+          *sums = (float *)(void *)(own + p->own_x + p->own_codes + p->own_row + p->own_panel);
+    /* room for an expanded block */
+    unsigned char *panel = own + p->own_x + p->own_codes + p->own_row, *code = own + p->own_x;
     TINYI_OF(k, gemm_f32_shape)(&shape);
     wide = tiles ? 16 : shape.nr;
     mr = tiles ? 32 : shape.mr;
@@ -490,9 +574,11 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
                     if (i < n) tiles->round(h + i * (kp + 32), x + i * p->x_row, (size_t)p->k);
                     memset(h + i * (kp + 32) + (i < n ? p->k : 0), 0, (size_t)(i < n ? kp - p->k : kp) * sizeof *h);
                 }
-                TINYI_OF(k, transpose_b4)(shared + q0 * kp * 32, 64, (const unsigned char *)h, (kp + 32) * 2, (size_t)kp / 2, 16);
+                TINYI_OF(k, transpose_b4)
+                (shared + q0 * kp * 32, 64, (const unsigned char *)h, (kp + 32) * 2, (size_t)kp / 2, 16);
             } else
-                TINYI_OF(k, gemm_f32_turn)(columns + q0 * p->k * wide, wide, x, TINY_F32, p->x_row, (size_t)n, (size_t)p->k);
+                TINYI_OF(k, gemm_f32_turn)
+                (columns + q0 * p->k * wide, wide, x, TINY_F32, p->x_row, (size_t)n, (size_t)p->k);
         }
     tiny_barrier(team);
     high = tiles ? TINYI_BLK_HIGH : 192;
@@ -508,21 +594,29 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
             for (at = 0; at < p->k; at += deep) {
                 n = TINYI_MIN(p->k - at, deep);
                 /* meanwhile the same row's next block travels, or the one that starts a row of the next panel */
-                next = at + deep < p->k ? (ptrdiff_t)(n / p->f->values * p->f->bytes) : (ptrdiff_t)(high * p->w_row) - (ptrdiff_t)(at / p->f->values * p->f->bytes);
-                for (r = r0; r < r1; r++) tinyi_blk_unpack(p, kn, tiles, panel + (r - r0) * panel_row, code, tinyi_blk_scratch(p, own), r, at, n, next);
+                next = at + deep < p->k ? (ptrdiff_t)(n / p->f->values * p->f->bytes)
+                                        : (ptrdiff_t)(high * p->w_row) - (ptrdiff_t)(at / p->f->values * p->f->bytes);
+                for (r = r0; r < r1; r++)
+                    tinyi_blk_unpack(p, kn, tiles, panel + (r - r0) * panel_row, code, tinyi_blk_scratch(p, own), r, at,
+                                     n, next);
                 if (tiles)
                     for (j = 0; j < rows; j += 32)
                         for (r = r0; r < r1; r += 32) {
                             /* rows of the panel that are not there give rows of sums that nobody reads */
                             const unsigned char *b = shared + j / 16 * kp * 32 + at * 32;
-                            tiles->tile(sums + (r - r0) * step + j, step, panel + (r - r0) * panel_row, panel_row, b, kp * 32, (size_t)tinyi_gemm_up(n, 32), at > 0, r + 16 < r1,
-                                        j + 16 < rows, j + 32 < rows ? b + (2 + (r - r0) / 32 % 2) * kp * 32 + (r - r0) / 64 * 2048 : b);
+                            tiles->tile(sums + (r - r0) * step + j, step, panel + (r - r0) * panel_row, panel_row, b,
+                                        kp * 32, (size_t)tinyi_gemm_up(n, 32), at > 0, r + 16 < r1, j + 16 < rows,
+                                        j + 32 < rows ? b + (2 + (r - r0) / 32 % 2) * kp * 32 + (r - r0) / 64 * 2048
+                                                      : b);
                         }
                 else
                     for (j = 0; j < rows; j += wide)
                         for (r = r0; r < r1; r += mr)
-                            TINYI_OF(k, gemm_f32_rows)(sums + (r - r0) * step + j, step, (const float *)(const void *)(panel + (r - r0) * panel_row), panel_row / 4,
-                                             columns + j * p->k + at * wide, wide, (size_t)n, (int)TINYI_MIN(r1 - r, mr), (int)wide, at > 0);
+                            TINYI_OF(k, gemm_f32_rows)
+                            (sums + (r - r0) * step + j, step,
+                             (const float *)(const void *)(panel + (r - r0) * panel_row), panel_row / 4,
+                             columns + j * p->k + at * wide, wide, (size_t)n, (int)TINYI_MIN(r1 - r, mr), (int)wide,
+                             at > 0);
             }
             if (p->k == 0)
                 for (r = r0; r < r1; r++) memset(sums + (r - r0) * step, 0, (size_t)rows * sizeof *sums);
@@ -531,11 +625,14 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
     if (tiles) tiles->end();
 }
 
-/* INTEGERS: rows i0..i1 of x, at most p->tokens of them; rows of w are expanded to bytes, a panel of them times a panel of x at a time */
-static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+/* INTEGERS: rows i0..i1 of x, at most p->tokens of them; rows of w are expanded to bytes, a panel of them times a panel
+ * of x at a time */
+static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn,
+                               unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
     const tinyi_blk_plan *p = set->p;
-    const tiny_idx rows = i1 - i0, groups = rows > 8 && rows % 8 <= TINYI_BLK_REST ? rows / 8 : (rows + 7) / 8, rest = TINYI_MAX(rows - 8 * groups, 0);
+    const tiny_idx rows = i1 - i0, groups = rows > 8 && rows % 8 <= TINYI_BLK_REST ? rows / 8 : (rows + 7) / 8,
+                   rest = TINYI_MAX(rows - 8 * groups, 0);
     const tiny_idx x_group = groups * TINYI_BLK_PANEL, x_block = 8 * x_group;
     unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row;
     unsigned char *last = flags + tinyi_blk_up((size_t)rows);
@@ -550,8 +647,10 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
             float *d = (float *)(void *)(code + 8 * 256 * p->blocks), *sum = d + 8 * 16 * p->blocks;
             n = TINYI_MIN(rows - 8 * q0, 8);
             for (i = 0; i < n; i++)
-                flags[8 * q0 + i] = (unsigned char)kn->quantize(code + 256 * i * p->blocks, d + 16 * i * p->blocks, sum + 16 * i * p->blocks, p->x + (i0 + 8 * q0 + i) * p->x_row, (size_t)p->k,
-                                                                   q0 == groups && !(kn->traits[p->blk] & TINYI_BLK_FINE));
+                flags[8 * q0 + i] =
+                    (unsigned char)kn->quantize(code + 256 * i * p->blocks, d + 16 * i * p->blocks,
+                                                sum + 16 * i * p->blocks, p->x + (i0 + 8 * q0 + i) * p->x_row,
+                                                (size_t)p->k, q0 == groups && !(kn->traits[p->blk] & TINYI_BLK_FINE));
             x.code = code;
             x.d = d;
             x.sum = sum;
@@ -576,20 +675,28 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                     for (r = r0; r < r1; r++) {
                         unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
                         if (p->eight >= 0 && r % 8 == 0 && r + 8 <= p->n_out) {
-                            kn->eight->expand[p->eight](to, p->w + r * p->w_row + 8 * (256 * at / p->f->values * p->f->bytes), (size_t)TINYI_MIN(p->k - 256 * at, 256), (ptrdiff_t)(high * p->w_row));
+                            kn->eight->expand[p->eight](
+                                to, p->w + r * p->w_row + 8 * (256 * at / p->f->values * p->f->bytes),
+                                (size_t)TINYI_MIN(p->k - 256 * at, 256), (ptrdiff_t)(high * p->w_row));
                             r += 7;
                             continue;
                         }
-                        kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256),
-                                           (ptrdiff_t)(high * p->w_row));     /* the next panel travels meanwhile */
+                        kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320),
+                                           tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256),
+                                           (ptrdiff_t)(high * p->w_row)); /* the next panel travels meanwhile */
                     }
-                    if ((r1 - r0) % 8) memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(8 - (r1 - r0) % 8) * TINYI_BLK_PANEL);      /* rows go in eights */
+                    /* rows go in eights */
+                    if ((r1 - r0) % 8)
+                        memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(8 - (r1 - r0) % 8) * TINYI_BLK_PANEL);
                     for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
-                        kn->panel(sums + j * TINYI_BLK_LOW * 8, panel, kn->traits[p->blk], (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
+                        kn->panel(sums + j * TINYI_BLK_LOW * 8, panel, kn->traits[p->blk],
+                                  (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
                                   (size_t)TINYI_MIN(groups - j, TINYI_BLK_GROUPS));
                     if (rest) kn->rest(acc, panel, kn->traits[p->blk], (size_t)(r1 - r0), &x, (size_t)at, (size_t)rest);
                 }
-                for (j = 0; j < groups; j++) tinyi_blk_give(team->k, p, sums + j * TINYI_BLK_LOW * 8, 8, i0 + 8 * j, TINYI_MIN(rows - 8 * j, 8), r0, r1);
+                for (j = 0; j < groups; j++)
+                    tinyi_blk_give(team->k, p, sums + j * TINYI_BLK_LOW * 8, 8, i0 + 8 * j, TINYI_MIN(rows - 8 * j, 8),
+                                   r0, r1);
                 if (rest) {                 /* totals as columns of 8, like those of a group */
                     for (r = 0; r < r1 - r0; r++) kn->total(sums + 8 * r, acc + r * rest * 8, (size_t)rest);
                     tinyi_blk_give(team->k, p, sums, 8, i0 + 8 * groups, rest, r0, r1);
@@ -600,10 +707,14 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
 }
 
 /* how many rows of x go as INTEGERS or PANELS */
-static int tinyi_blk_is_integers(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn) { return p->blk >= 0 && p->blk < TINYI_BLK_BOOKS && p->k > 0 && kn->panel; }
+static int tinyi_blk_is_integers(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
+{
+    return p->blk >= 0 && p->blk < TINYI_BLK_BOOKS && p->k > 0 && kn->panel;
+}
 static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const tinyi_blk_plan *p)
 {
-    return p->f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(k);     /* bfloat16 only beside weights that were rounded more */
+    /* bfloat16 only beside weights that were rounded more */
+    return p->f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(k);
 }
 static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
 {
@@ -611,7 +722,8 @@ static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan
     if (p->n < TINYI_BLK_GROUP) return 0;
     if (p->n <= TINYI_BLK_FEW && p->eight >= 0 && kn->eight) return 0;
     if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
-    if (tinyi_blk_is_integers(p, kn)) return kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS ? 0 : p->n;
+    if (tinyi_blk_is_integers(p, kn))
+        return kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS ? 0 : p->n;
     if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
     TINYI_OF(k, gemm_f32_shape)(&shape);
     return p->n >= TINYI_BLK_MANY ? p->n / shape.nr * shape.nr : 0;
@@ -627,8 +739,11 @@ static void tinyi_blk_run(tiny_team *team, const tinyi_blk_set *set)
     int began = 0;
     for (i = 0; i < in_panels; i += p->tokens, began = 1) {
         if (began) tiny_barrier(team);      /* the columns are no longer read */
-        if (tinyi_blk_is_integers(p, kn) && !tinyi_blk_tiles_for(team->k, p)) tinyi_blk_integers(team, set, kn, shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
-        else tinyi_blk_panels(team, p, kn, tinyi_blk_tiles_for(team->k, p), shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
+        if (tinyi_blk_is_integers(p, kn) && !tinyi_blk_tiles_for(team->k, p))
+            tinyi_blk_integers(team, set, kn, shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
+        else
+            tinyi_blk_panels(team, p, kn, tinyi_blk_tiles_for(team->k, p), shared, own, i,
+                             TINYI_MIN(i + p->tokens, in_panels));
     }
     if (in_panels == p->n) return;
     if (began) tiny_barrier(team);
@@ -638,7 +753,8 @@ static void tinyi_blk_run(tiny_team *team, const tinyi_blk_set *set)
     }
     (void)TINYI_K(team, gemv_dot);
     grain = TINYI_MAX(TINYI_MIN(TINYI_BLK_TILE, p->n_out / (4 * team->n)), 4);
-    while (tiny_take(team, p->n_out, grain, &q0, &q1)) tinyi_blk_as_floats(team, p, (float *)(void *)own, NULL, in_panels, p->n, q0, q1);
+    while (tiny_take(team, p->n_out, grain, &q0, &q1))
+        tinyi_blk_as_floats(team, p, (float *)(void *)own, NULL, in_panels, p->n, q0, q1);
 }
 
 static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
@@ -666,7 +782,8 @@ static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
 
 static void tinyi_blk_member(tiny_team *team, void *arg) { tinyi_blk_run(team, (const tinyi_blk_set *)arg); }
 
-/* Serves what x becomes all matrices? VECTORS lays it in several ways, INTEGERS rows beyond whole groups otherwise for FINE formats. */
+/* Serves what x becomes all matrices? VECTORS lays it in several ways, INTEGERS rows beyond whole groups otherwise for
+ * FINE formats. */
 static int tinyi_blk_alike(const tinyi_kernels *k, const tinyi_blk_set *set)
 {
     const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(k);
@@ -675,8 +792,12 @@ static int tinyi_blk_alike(const tinyi_kernels *k, const tinyi_blk_set *set)
     if (set->n == 1) return 1;
     for (i = 0; i < set->n; i++) {
         const tinyi_blk_plan *p = &set->p[i];
-        if (p->blk < 0 || tinyi_blk_in_panels(k, p, kn) != in_panels || (in_panels && (!tinyi_blk_is_integers(p, kn) || tinyi_blk_tiles_for(k, p)))) return 0;
-        if (in_panels ? (kn->traits[p->blk] ^ kn->traits[set->p[0].blk]) & TINYI_BLK_FINE : tinyi_blk_way(kn, p, p->n) != tinyi_blk_way(kn, &set->p[0], p->n)) return 0;
+        if (p->blk < 0 || tinyi_blk_in_panels(k, p, kn) != in_panels ||
+            (in_panels && (!tinyi_blk_is_integers(p, kn) || tinyi_blk_tiles_for(k, p))))
+            return 0;
+        if (in_panels ? (kn->traits[p->blk] ^ kn->traits[set->p[0].blk]) & TINYI_BLK_FINE
+                      : tinyi_blk_way(kn, p, p->n) != tinyi_blk_way(kn, &set->p[0], p->n))
+            return 0;
     }
     return 1;
 }
@@ -726,16 +847,18 @@ static void tinyi_blk_fill(tiny_case *c, int i_input, void *data)
 
 static void tinyi_blk_cases(tiny_case *c)
 {
-    static const short formats[] = {
-        TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_K, TLLM_FORMAT_Q6_K, TLLM_FORMAT_Q5_K, TLLM_FORMAT_Q2_K, TLLM_FORMAT_Q3_K, TLLM_FORMAT_Q4_1, TLLM_FORMAT_Q5_0,
-        TLLM_FORMAT_Q5_1, TLLM_FORMAT_IQ4_NL, TLLM_FORMAT_IQ4_XS, TLLM_FORMAT_MXFP4, TLLM_FORMAT_TQ2_0, TLLM_FORMAT_IQ2_S, TLLM_FORMAT_TQ1_0, TLLM_FORMAT_NVFP4, TLLM_FORMAT_Q1_0,
-        TLLM_FORMAT_Q2_0, TLLM_FORMAT_F16, TLLM_FORMAT_BF16
-    };
+    static const short formats[] = { TLLM_FORMAT_Q4_0,  TLLM_FORMAT_Q8_0,  TLLM_FORMAT_Q4_K,   TLLM_FORMAT_Q6_K,
+                                     TLLM_FORMAT_Q5_K,  TLLM_FORMAT_Q2_K,  TLLM_FORMAT_Q3_K,   TLLM_FORMAT_Q4_1,
+                                     TLLM_FORMAT_Q5_0,  TLLM_FORMAT_Q5_1,  TLLM_FORMAT_IQ4_NL, TLLM_FORMAT_IQ4_XS,
+                                     TLLM_FORMAT_MXFP4, TLLM_FORMAT_TQ2_0, TLLM_FORMAT_IQ2_S,  TLLM_FORMAT_TQ1_0,
+                                     TLLM_FORMAT_NVFP4, TLLM_FORMAT_Q1_0,  TLLM_FORMAT_Q2_0,   TLLM_FORMAT_F16,
+                                     TLLM_FORMAT_BF16 };
     tllm_matmul_params params;
     const tllm_format *f;
     tiny_idx n, k, n_out;
     size_t i = (size_t)c->index;
-    while (!(f = tllm_format_of(formats[i % TINYI_COUNT(formats)])) || !f->pack) i++;      /* TINYLLM_FEW_FORMATS; without PACK */
+    /* TINYLLM_FEW_FORMATS; without PACK */
+    while (!(f = tllm_format_of(formats[i % TINYI_COUNT(formats)])) || !f->pack) i++;
     memset(&params, 0, sizeof params);
     params.format = f->id;
     memcpy(c->params.bytes, &params, sizeof params);
@@ -762,7 +885,8 @@ static void tinyi_blk_cases(tiny_case *c)
 }
 
 /* of the plain products that unpacked blocks go through; the kernels of formats stand in no slots of the table */
-static const short tinyi_blk_slots[] = { TINYI_K_gemv_dot, TINYI_K_transpose_b4, TINYI_K_gemm_f32_shape, TINYI_K_gemm_f32_turn, TINYI_K_gemm_f32_rows, -1 };
+static const short tinyi_blk_slots[] = { TINYI_K_gemv_dot,      TINYI_K_transpose_b4,  TINYI_K_gemm_f32_shape,
+                                         TINYI_K_gemm_f32_turn, TINYI_K_gemm_f32_rows, -1 };
 static const tiny_op_row tinyi_blk_row = TINYI_ROW_OF("matmul_blocks", TLLM_OP_MATMUL_BLOCKS, TAKES(3, 2), GIVES(1),
     PARAMS(tllm_matmul_params), FLAGS(TINY_OP_LOOSE),
     SHAPE(tinyi_blk_shape), REFERENCE(tinyi_blk_ref), FAST(tinyi_blk_fast, tinyi_blk_work), COST(tinyi_blk_cost),
@@ -771,7 +895,8 @@ static const tiny_op_row tinyi_blk_row = TINYI_ROW_OF("matmul_blocks", TLLM_OP_M
 
 TINY_API const tiny_op_row *tllm_matmul_row(void) { return &tinyi_blk_row; }
 
-static void tinyi_blk_op(tiny_op *op, tllm_matmul_params *p, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y)
+static void tinyi_blk_op(tiny_op *op, tllm_matmul_params *p, const tiny_tensor *x, int format, const tiny_tensor *w,
+                         const tiny_tensor *bias, const tiny_tensor *y)
 {
     memset(op, 0, sizeof *op);
     memset(p, 0, sizeof *p);
@@ -785,7 +910,8 @@ static void tinyi_blk_op(tiny_op *op, tllm_matmul_params *p, const tiny_tensor *
     op->params = p;
 }
 
-TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y)
+TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w,
+                                 const tiny_tensor *bias, const tiny_tensor *y)
 {
     tllm_matmul_params p;
     tiny_op op;
@@ -793,7 +919,8 @@ TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format
     return tiny_run(ctx, &op);
 }
 
-TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, int n, const int *format, const tiny_tensor *const *w, const tiny_tensor *const *bias,
+TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, int n, const int *format,
+                                          const tiny_tensor *const *w, const tiny_tensor *const *bias,
                                           const tiny_tensor *const *y)
 {
     tllm_matmul_params p[TINYI_BLK_TOGETHER];
@@ -804,7 +931,9 @@ TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, i
     int i, j;
     if (st) return st;
     if (n < 1 || n > TINYI_BLK_TOGETHER || !format || !w || !y)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_blocks: 1 to %d matrices together, with their formats and outputs, not %d", TINYI_BLK_TOGETHER, n);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "matmul_blocks: 1 to %d matrices together, with their formats and outputs, not %d",
+                          TINYI_BLK_TOGETHER, n);
     for (i = 0; i < n; i++) {
         tinyi_blk_op(&op[i], &p[i], x, format[i], w[i], bias ? bias[i] : NULL, y[i]);
         ops[i] = &op[i];
@@ -812,14 +941,18 @@ TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, i
         if (st) return st;
         (void)tinyi_tensor_reach(y[i], &first[i], &end[i]);
         for (j = 0; j < i; j++)
-            if (first[i] < end[j] && first[j] < end[i]) return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: outputs %d and %d of products together overlap", j, i);
+            if (first[i] < end[j] && first[j] < end[i])
+                return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: outputs %d and %d of products together overlap", j,
+                                  i);
     }
     for (i = 0; i < n; i++)
         for (j = 0; j < 2 * n; j++) {       /* w and bias of all of them: nobody waits between the products */
             const tiny_tensor *t = op[j / 2].in[1 + j % 2];
             uintptr_t t0, t1;
             if (t && !tinyi_tensor_reach(t, &t0, &t1) && first[i] < t1 && t0 < end[i])
-                return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: output %d of products together overlaps what product %d reads", i, j / 2);
+                return tinyi_fail(ctx, TINY_E_ALIAS,
+                                  "matmul_blocks: output %d of products together overlaps what product %d reads", i,
+                                  j / 2);
         }
     return tinyi_blk_products(ctx, ops, (size_t)n);
 }

@@ -1,8 +1,10 @@
-/* src/llm/block/order.simd.h - products of block formats on AVX2 without VNNI: whole super-blocks times one row of activations
+/* src/llm/block/order.simd.h - products of block formats on AVX2 without VNNI: whole super-blocks times one row of
+ * activations
  *
- * What a super-block is folded by waits for its products, and fills the window that the processor looks ahead in. So the tree of one is
- * written between the products of the next, each step some instructions behind what it waits for; compilers would put them apart again.
- * Sums and their order are those of tree.simd.h, of which this is a part.                                                              */
+ * What a super-block is folded by waits for its products, and fills the window that the processor looks ahead in. So
+ * the tree of one is written between the products of the next, each step some instructions behind what it waits for;
+ * compilers would put them apart again.
+ * Sums and their order are those of tree.simd.h, of which this is a part. */
 
 #ifdef TINYLLM_FEW_FORMATS
 #define TINYI_ORDER_Q5_0 (-1)
@@ -10,10 +12,13 @@
 #define TINYI_ORDER_Q5_0 TINYI_BLK_Q5_0
 #endif
 /* clang 14 has not the registers for two of them, and is faster where it chooses the order itself */
-#define TINYI_ORDER_HAS(format) (!V_VNNI && ((format) == TINYI_BLK_Q8_0 || (format) == TINYI_BLK_Q6_K || (TINYI_GCC && ((format) == TINYI_BLK_Q4_K || (format) == TINYI_ORDER_Q5_0))))
+#define TINYI_ORDER_HAS(format)                                              \
+    (!V_VNNI && ((format) == TINYI_BLK_Q8_0 || (format) == TINYI_BLK_Q6_K || \
+                 (TINYI_GCC && ((format) == TINYI_BLK_Q4_K || (format) == TINYI_ORDER_Q5_0))))
 
 /* Q8_0. t: what the block at b0 left, then what that at b leaves; acc += block b0 */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_order_bytes)(v_f32 acc, v_i32 *t, const unsigned char *b, const int8_t *q, const unsigned char *b0, const float *d0)
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_order_bytes)(v_f32 acc, v_i32 *t, const unsigned char *b, const int8_t *q,
+                                                    const unsigned char *b0, const float *d0)
 {
     const v_i32 one = _mm256_set1_epi16(1);
     v_i32 p[8], u[4];
@@ -93,11 +98,15 @@ TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_order_code)(const unsigned char *b, int v,
     if (format == TINYI_BLK_Q6_K) {
         x = TINYI_BLK_256(b + half * 64 + v % 2 * 32);
         high = TINYI_BLK_256(b + 128 + half * 32);
-        high = four == 0 ? TINYI_TREE_UP(high, 4) : four == 1 ? TINYI_TREE_UP(high, 2) : four == 2 ? high : TINYI_TREE_DOWN(high, 2);
+        high = four == 0   ? TINYI_TREE_UP(high, 4)
+               : four == 1 ? TINYI_TREE_UP(high, 2)
+               : four == 2 ? high
+                           : TINYI_TREE_DOWN(high, 2);
         return vb_or(vb_and(four > 1 ? TINYI_TREE_DOWN(x, 4) : x, vb_set(15)), vb_and(high, vb_set(0x30)));
     }
     x = TINY_FN(tinyi_tree_halves)(b + 6 + v / 2 * 22, 88);
-    return vb_or(vb_and(v % 2 ? TINYI_TREE_DOWN(x, 4) : x, vb_set(15)), TINY_FN(tinyi_tree_fifth)(b + 2 + v / 2 * 22, 88, v % 2));
+    return vb_or(vb_and(v % 2 ? TINYI_TREE_DOWN(x, 4) : x, vb_set(15)),
+                 TINY_FN(tinyi_tree_fifth)(b + 2 + v / 2 * 22, 88, v % 2));
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_order_scales)(v_f32 *s, v_f32 *m, const unsigned char *b, int format)
 {
@@ -120,7 +129,9 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_order_add)(v_i32 a, v_i32 b, int to, int 
     return a;
 }
 /* codes without sign, PAIRED or FINE; t and acc as above, acc two vectors where groups are FINE */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_order_codes)(v_f32 *acc, v_i32 *t, const unsigned char *b, const int8_t *q, const unsigned char *b0, const float *d0, const float *sum0, int format, int traits)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_order_codes)(v_f32 *acc, v_i32 *t, const unsigned char *b, const int8_t *q,
+                                                   const unsigned char *b0, const float *d0, const float *sum0,
+                                                   int format, int traits)
 {
     const int fine = (traits & TINYI_BLK_FINE) != 0, many = fine ? 2 : 1;
     v_i32 p[8], u[4], o[2];
@@ -193,9 +204,11 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_order_codes)(v_f32 *acc, v_i32 *t, const u
     }
 }
 
-/* Lines are asked for 2 KB ahead only: 8 KB as well makes it slower here. Rows within a page come from both halves of a piece in turn,
- * since a core reads two places faster than one; of longer rows each begins so many pages of its own that nothing is won. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_order_rows)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, int bytes, int format, int traits)
+/* Lines are asked for 2 KB ahead only: 8 KB as well makes it slower here. Rows within a page come from both halves of a
+ * piece in turn, since a core reads two places faster than one; of longer rows each begins so many pages of its own
+ * that nothing is won. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_order_rows)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row,
+                                                  size_t n_row, const tinyi_q8 *x, int bytes, int format, int traits)
 {
     const size_t half = w_row <= 4096 ? (n_row + 1) / 2 : 0, blocks = x->blocks;
     const unsigned char *b, *b0 = w;
@@ -208,7 +221,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_order_rows)(float *y, ptrdiff_t y_row, con
     int i;
     acc[0] = acc[1] = v_zero();
     TINYI_BLK_EACH(i, 4) t[i] = vi_zero();
-    for (r = 0; r <= n_row; r++) {          /* once more, for the sums of the last block: of its products nobody hears */
+    /* once more, for the sums of the last block: of its products nobody hears */
+    for (r = 0; r <= n_row; r++) {
         const ptrdiff_t row = r == n_row ? 0 : (ptrdiff_t)(!half ? r : r % 2 ? half + r / 2 : r / 2);
         b = w + row * w_row;
         for (at = 0; at < (r < n_row ? blocks : 1); at++, b += bytes) {

@@ -1,17 +1,18 @@
 /* src/llm/block/quad.simd.h - products of block formats on vectors of four lanes: neon with and without dotprod, w128
  *
- * Half a super-block, 128 numbers, is unpacked to eight vectors of codes in their natural order. Two byte dots give four partial sums
- * of a group of 32; four such vectors are folded by three additions of pairs into one, whose lanes are the sums of four groups: one
- * conversion, one multiplication by scales, one multiply-add for 128 numbers. An offset that all codes share is taken off the sums
- * while these are exact.
+ * Half a super-block, 128 numbers, is unpacked to eight vectors of codes in their natural order. Two byte dots give
+ * four partial sums of a group of 32; four such vectors are folded by three additions of pairs into one, whose lanes
+ * are the sums of four groups: one conversion, one multiplication by scales, one multiply-add for 128 numbers. An
+ * offset that all codes share is taken off the sums while these are exact.
  *
  *   coarse      groups of 32; scales in order
- *   FINE        groups of 16; of each half those of groups 0 2 4 6, then 1 3 5 7: the lanes then meet the same scales of activations
+ *   FINE        groups of 16; of each half those of groups 0 2 4 6, then 1 3 5 7: the lanes then meet the same scales
+ *               of activations
  *
  * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order.
  *
- * One row of activations: two rows of weights share what is loaded of it (neon). A few rows of activations: the codes of a half stay in
- * registers for all of them; with i8mm they are multiplied two by two.                                                   */
+ * One row of activations: two rows of weights share what is loaded of it (neon). A few rows of activations: the codes
+ * of a half stay in registers for all of them; with i8mm they are multiplied two by two. */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 #if V_W128                                  /* one text for both */
@@ -36,12 +37,17 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_sums)(v_i32 *p, const v_i8 *c, const 
         p[0] = vi_pairs(vi_pairs(t[0], t[2]), vi_pairs(t[4], t[6]));
         p[1] = vi_pairs(vi_pairs(t[1], t[3]), vi_pairs(t[5], t[7]));
     } else {
-        TINYI_BLK_EACH(i, 4) t[i] = TINY_FN(tinyi_quad_product)(TINY_FN(tinyi_quad_product)(vi_zero(), c[2 * i], q[2 * i], traits), c[2 * i + 1], q[2 * i + 1], traits);
+        TINYI_BLK_EACH(i, 4)
+        t[i] = TINY_FN(tinyi_quad_product)(TINY_FN(tinyi_quad_product)(vi_zero(), c[2 * i], q[2 * i], traits),
+                                           c[2 * i + 1], q[2 * i + 1], traits);
         p[0] = vi_pairs(vi_pairs(t[0], t[1]), vi_pairs(t[2], t[3]));
     }
 }
-/* Half h of a super-block times one row of activations: scales s, offsets m where a format has them, one offset `shared` by all codes. */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_step)(v_f32 acc, const v_i8 *c, const v_i8 *q, const v_f32 *s, const v_f32 *m, float shared, const float *d, const float *sum, int h, int traits)
+/* Half h of a super-block times one row of activations: scales s, offsets m where a format has them, one offset
+ * `shared` by all codes. */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_step)(v_f32 acc, const v_i8 *c, const v_i8 *q, const v_f32 *s,
+                                                  const v_f32 *m, float shared, const float *d, const float *sum, int h,
+                                                  int traits)
 {
     const v_f32 scale = v_load(d + 4 * h);
     v_i32 p[2];
@@ -112,7 +118,11 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_high)(v_i8 *c, const unsigned char *p
     TINYI_BLK_EACH(i, 8) {
         const v_i8 x = vb_load(p + i % 2 * 16);
         const int by = at - from - i / 2;
-        c[i] = vb_merge(c[i], by > 0 ? vb_shl(x, by > 0 ? by : 0) : by < 0 ? vb_shr(x, by < 0 ? -by : 0) : x, vb_set((int8_t)(1 << at)));
+        c[i] = vb_merge(c[i],
+                        by > 0   ? vb_shl(x, by > 0 ? by : 0)
+                        : by < 0 ? vb_shr(x, by < 0 ? -by : 0)
+                                 : x,
+                        vb_set((int8_t)(1 << at)));
     }
 }
 
@@ -136,13 +146,15 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_times)(v_f32 *s, v_f32 d, v_i8 k)
     vb_store(t, k);
     TINYI_BLK_EACH(i, 4) s[i] = v_mul(d, v_from_i32(vi_load_i8(t + 4 * i)));
 }
-/* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes, behind the halves that both are multiplied by */
+/* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes, behind the halves that both are multiplied
+ * by */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_scales6)(v_f32 *s, v_f32 *m, const unsigned char *b)
 {
     const v_f32 d = v_set_f16(b), low = v_neg(v_set_f16(b + 2));
     uint32_t a[3], k[4];
     int i;
-    memcpy(a, b + 4, 12);                   /* four bytes side by side: their order is that of this machine before and after */
+    /* four bytes side by side: their order is that of this machine before and after */
+    memcpy(a, b + 4, 12);
     k[0] = a[0] & 0x3f3f3f3fu;
     k[1] = (a[2] & 0x0f0f0f0fu) | (a[0] >> 2 & 0x30303030u);
     k[2] = a[1] & 0x3f3f3f3fu;
@@ -161,7 +173,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_scales3)(v_f32 *s, const unsigned cha
     k[1] = (a[1] & 0x0f0f0f0fu) | (a[2] << 2 & 0x30303030u);
     k[2] = (a[0] >> 4 & 0x0f0f0f0fu) | (a[2] & 0x30303030u);
     k[3] = (a[1] >> 4 & 0x0f0f0f0fu) | (a[2] >> 2 & 0x30303030u);
-    TINY_FN(tinyi_quad_times)(s, v_set_f16(b + 12), vb_sub(TINY_FN(tinyi_quad_order)((const unsigned char *)k), vb_set(32)));
+    TINY_FN(tinyi_quad_times)
+    (s, v_set_f16(b + 12), vb_sub(TINY_FN(tinyi_quad_order)((const unsigned char *)k), vb_set(32)));
 }
 /* IQ4_XS: eight scales of six bits, 32 more than meant: four bits each in four bytes, two each in two */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_scales_xs)(v_f32 *s, const unsigned char *b)
@@ -184,15 +197,18 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_powers)(v_f32 *s, const unsigned char
 {
     float t[8];
     int i;
-    for (i = 0; i < 8; i++) t[i] = tinyi_bits_f32(p[i * step] < 2 ? 0x00200000u << p[i * step] : (uint32_t)(p[i * step] - 1) << 23);
+    for (i = 0; i < 8; i++)
+        t[i] = tinyi_bits_f32(p[i * step] < 2 ? 0x00200000u << p[i * step] : (uint32_t)(p[i * step] - 1) << 23);
     s[0] = v_load(t);
     s[1] = v_load(t + 4);
 }
 
 /* ---- the formats: the codes of half h; scales and minima, and what comes back is the offset that all codes share */
 
-#define TINYI_QUAD_CODES(name) TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_codes_##name)(v_i8 *c, const unsigned char *b, int h)
-#define TINYI_QUAD_SCALES(name) TINYI_FORCE_INLINE float TINY_FN(tinyi_quad_scales_##name)(v_f32 *s, v_f32 *m, const unsigned char *b)
+#define TINYI_QUAD_CODES(name) \
+    TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_codes_##name)(v_i8 * c, const unsigned char *b, int h)
+#define TINYI_QUAD_SCALES(name) \
+    TINYI_FORCE_INLINE float TINY_FN(tinyi_quad_scales_##name)(v_f32 * s, v_f32 * m, const unsigned char *b)
 
 TINYI_QUAD_CODES(Q8_0)
 {
@@ -204,9 +220,17 @@ TINYI_QUAD_CODES(Q4_0) { TINY_FN(tinyi_quad_nibbles)(c, b + 72 * h + 2, 18); }
 TINYI_QUAD_SCALES(Q4_0) { (void)m; TINY_FN(tinyi_quad_halves)(s, b, 18); return -8.0f; }
 TINYI_QUAD_CODES(Q4_1) { TINY_FN(tinyi_quad_nibbles)(c, b + 80 * h + 4, 20); }
 TINYI_QUAD_SCALES(Q4_1) { TINY_FN(tinyi_quad_halves)(s, b, 20); TINY_FN(tinyi_quad_halves)(m, b + 2, 20); return 0.0f; }
-TINYI_QUAD_CODES(Q5_0) { TINY_FN(tinyi_quad_nibbles)(c, b + 88 * h + 6, 22); TINY_FN(tinyi_quad_fifth)(c, b + 88 * h + 2, 22); }
+TINYI_QUAD_CODES(Q5_0)
+{
+    TINY_FN(tinyi_quad_nibbles)(c, b + 88 * h + 6, 22);
+    TINY_FN(tinyi_quad_fifth)(c, b + 88 * h + 2, 22);
+}
 TINYI_QUAD_SCALES(Q5_0) { (void)m; TINY_FN(tinyi_quad_halves)(s, b, 22); return -16.0f; }
-TINYI_QUAD_CODES(Q5_1) { TINY_FN(tinyi_quad_nibbles)(c, b + 96 * h + 8, 24); TINY_FN(tinyi_quad_fifth)(c, b + 96 * h + 4, 24); }
+TINYI_QUAD_CODES(Q5_1)
+{
+    TINY_FN(tinyi_quad_nibbles)(c, b + 96 * h + 8, 24);
+    TINY_FN(tinyi_quad_fifth)(c, b + 96 * h + 4, 24);
+}
 TINYI_QUAD_SCALES(Q5_1) { TINY_FN(tinyi_quad_halves)(s, b, 24); TINY_FN(tinyi_quad_halves)(m, b + 2, 24); return 0.0f; }
 TINYI_QUAD_CODES(Q2_K) { TINY_FN(tinyi_quad_twos)(c, b + 16 + 32 * h); }
 TINYI_QUAD_SCALES(Q2_K)
@@ -225,13 +249,19 @@ TINYI_QUAD_SCALES(Q5_K) { TINY_FN(tinyi_quad_scales6)(s, m, b); return 0.0f; }
 TINYI_QUAD_CODES(Q6_K)
 {
     int i;
-    TINYI_BLK_EACH(i, 4) {                  /* of 64 bytes low halves are groups 0 and 1, high ones 2 and 3; two bits each of four groups are in 32 others */
+    /* of 64 bytes low halves are groups 0 and 1, high ones 2 and 3; two bits each of four groups are in 32 others */
+    TINYI_BLK_EACH(i, 4) {
         const v_i8 x = vb_load(b + 64 * h + 16 * i), top = vb_load(b + 128 + 32 * h + i % 2 * 16), mask = vb_set(0x30);
         c[i] = vb_merge(vb_and(x, vb_set(15)), vb_shl(top, i < 2 ? 4 : 2), mask);
         c[i + 4] = vb_merge(vb_shr(x, 4), i < 2 ? top : vb_shr(top, 2), mask);
     }
 }
-TINYI_QUAD_SCALES(Q6_K) { (void)m; TINY_FN(tinyi_quad_times)(s, v_set_f16(b + 208), TINY_FN(tinyi_quad_order)(b + 192)); return -32.0f; }
+TINYI_QUAD_SCALES(Q6_K)
+{
+    (void)m;
+    TINY_FN(tinyi_quad_times)(s, v_set_f16(b + 208), TINY_FN(tinyi_quad_order)(b + 192));
+    return -32.0f;
+}
 /* TQ1_0: a byte is a fraction of 256; times 3, the digit is what goes over */
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_quad_digit)(v_i8 x)      /* 3 x / 4 without going over, then / 64 */
 {
@@ -273,11 +303,23 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_look_up)(v_i8 *c, const void *table)
     int i;
     TINYI_BLK_EACH(i, 8) c[i] = vb_table16(table, c[i]);
 }
-TINYI_QUAD_CODES(IQ4_NL) { TINY_FN(tinyi_quad_nibbles)(c, b + 72 * h + 2, 18); TINY_FN(tinyi_quad_look_up)(c, tinyi_blk_iq4); }
+TINYI_QUAD_CODES(IQ4_NL)
+{
+    TINY_FN(tinyi_quad_nibbles)(c, b + 72 * h + 2, 18);
+    TINY_FN(tinyi_quad_look_up)(c, tinyi_blk_iq4);
+}
 TINYI_QUAD_SCALES(IQ4_NL) { (void)m; TINY_FN(tinyi_quad_halves)(s, b, 18); return 0.0f; }
-TINYI_QUAD_CODES(IQ4_XS) { TINY_FN(tinyi_quad_nibbles)(c, b + 8 + 64 * h, 16); TINY_FN(tinyi_quad_look_up)(c, tinyi_blk_iq4); }
+TINYI_QUAD_CODES(IQ4_XS)
+{
+    TINY_FN(tinyi_quad_nibbles)(c, b + 8 + 64 * h, 16);
+    TINY_FN(tinyi_quad_look_up)(c, tinyi_blk_iq4);
+}
 TINYI_QUAD_SCALES(IQ4_XS) { (void)m; TINY_FN(tinyi_quad_scales_xs)(s, b); return 0.0f; }
-TINYI_QUAD_CODES(MXFP4) { TINY_FN(tinyi_quad_nibbles)(c, b + 68 * h + 1, 17); TINY_FN(tinyi_quad_look_up)(c, tinyi_blk_e2m1_16); }
+TINYI_QUAD_CODES(MXFP4)
+{
+    TINY_FN(tinyi_quad_nibbles)(c, b + 68 * h + 1, 17);
+    TINY_FN(tinyi_quad_look_up)(c, tinyi_blk_e2m1_16);
+}
 TINYI_QUAD_SCALES(MXFP4) { (void)m; TINY_FN(tinyi_quad_powers)(s, b, 17); return -16.0f; }
 TINYI_QUAD_CODES(TQ2_0) { TINY_FN(tinyi_quad_twos)(c, b + 32 * h); }
 TINYI_QUAD_SCALES(TQ2_0) { (void)m; s[0] = s[1] = v_set_f16(b + 64); return -1.0f; }
@@ -285,9 +327,9 @@ TINYI_QUAD_SCALES(TQ2_0) { (void)m; s[0] = s[1] = v_set_f16(b + 64); return -1.0
 #if V_I8MM
 /* ---- products of pairs of rows: with i8mm, from two rows of activations on
  *
- * An instruction multiplies eight numbers of two rows of weights with eight of two rows of activations: a group of 32 is four of
- * them, and no lane is folded into another. Activations lie in pairs: eight codes of one row, eight of the other; each scale and sum of one beside
- * that of the other. A row without a partner has zeros beside it.                                                          */
+ * An instruction multiplies eight numbers of two rows of weights with eight of two rows of activations: a group of 32
+ * is four of them, and no lane is folded into another. Activations lie in pairs: eight codes of one row, eight of the
+ * other; each scale and sum of one beside that of the other. A row without a partner has zeros beside it. */
 
 /* [a g][a g][b g][b g] for each lane g of the scales a and b of two rows */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_pair)(v_f32 *to, v_f32 a, v_f32 b)
@@ -299,7 +341,9 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_pair)(v_f32 *to, v_f32 a, v_f32 b)
     to[3] = v_zip_high(high, high);
 }
 /* Half h of a super-block of two rows of weights, pairs of eight codes in w, times two rows of activations. */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_twin_step)(v_f32 acc, const v_i8 *w, const v_f32 *s, const v_f32 *m, float shared, const int8_t *q, const float *d, const float *sum, int h, int traits)
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_twin_step)(v_f32 acc, const v_i8 *w, const v_f32 *s, const v_f32 *m,
+                                                       float shared, const int8_t *q, const float *d, const float *sum,
+                                                       int h, int traits)
 {
     const int fine = (traits & TINYI_BLK_FINE) != 0;
     int g, i;
@@ -324,52 +368,61 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_twin_step)(v_f32 acc, const v_i8 *w,
     return acc;
 }
 
-#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
-    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
-    {                                                                                                                                   \
-        size_t row;                                                                                                                     \
-        for (row = 0; row < n_row; row += 2, w += 2 * w_row, y += 2 * y_row) {                                                          \
-            unsigned char last[2][256 / (values) * (bytes)];                                                                            \
-            const unsigned char *b[2];                                                                                                  \
-            float acc[TINYI_BLK_FEW / 2][4];                                                                                            \
-            size_t at, r;                                                                                                               \
-            int h, i, j;                                                                                                                \
-            b[0] = w;                                                                                                                   \
-            b[1] = row + 1 < n_row ? w + w_row : w;                                                                                     \
-            for (r = 0; 2 * r < n; r++) v_store(acc[r], v_zero());                                                                      \
-            for (at = 0; at < k; at += 256) {                                                                                           \
-                v_f32 s[2][4], m[2][4];                                                                                                 \
-                float shared = 0.0f;                                                                                                    \
-                TINYI_BLK_EACH(j, 2) {                                                                                                  \
-                    if (k - at < 256) b[j] = tinyi_blk_last(last[j], sizeof last[j], b[j], (k - at) / (values) * (bytes));              \
-                    else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[j] + 2048 + 64 * i);                 \
-                    shared = TINY_FN(tinyi_quad_scales_##name)(s[j], m[j], b[j]);                                                       \
-                }                                                                                                                       \
-                TINYI_BLK_EACH(h, 2) {                                                                                                  \
-                    v_i8 c[2][8], both[16];                                                                                             \
-                    v_f32 scale[8], low[8];                                                                                             \
-                    TINYI_BLK_EACH(j, 2) TINY_FN(tinyi_quad_codes_##name)(c[j], b[j], h);                                               \
-                    TINYI_BLK_EACH(i, 8) {                                                                                              \
-                        both[2 * i] = vb_lows(c[0][i], c[1][i]);                                                                        \
-                        both[2 * i + 1] = vb_highs(c[0][i], c[1][i]);                                                                   \
-                    }                                                                                                                   \
-                    TINYI_BLK_EACH(i, (traits) & TINYI_BLK_FINE ? 2 : 1) {                                                              \
-                        const int of = (traits) & TINYI_BLK_FINE ? 2 * h + i : h;                                                       \
-                        TINY_FN(tinyi_quad_pair)(scale + 4 * i, s[0][of], s[1][of]);                                                    \
-                        if ((traits) & TINYI_BLK_MINIMA) TINY_FN(tinyi_quad_pair)(low + 4 * i, m[0][of], m[1][of]);                     \
-                    }                                                                                                                   \
-                    for (r = 0; 2 * r < n; r++) {                                                                                       \
-                        const size_t p = 2 * (r * 256 * x->blocks + at);                                                                \
-                        v_store(acc[r], TINY_FN(tinyi_quad_twin_step)(v_load(acc[r]), both, scale, low, shared, x->code + p + 256 * h, x->d + p / 16, x->sum + p / 16, h, (traits))); \
-                    }                                                                                                                   \
-                }                                                                                                                       \
-                TINYI_BLK_EACH(j, 2) b[j] += 256 / (values) * (bytes);                                                                  \
-            }                                                                                                                           \
-            for (r = 0; r < n; r++) {                                                                                                   \
-                y[(ptrdiff_t)r * y_x] = acc[r / 2][r % 2];                                                                              \
-                if (row + 1 < n_row) y[y_row + (ptrdiff_t)r * y_x] = acc[r / 2][2 + r % 2];                                             \
-            }                                                                                                                           \
-        }                                                                                                                               \
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                 \
+    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,       \
+                                               ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n)   \
+    {                                                                                                                  \
+        size_t row;                                                                                                    \
+        for (row = 0; row < n_row; row += 2, w += 2 * w_row, y += 2 * y_row) {                                         \
+            unsigned char last[2][256 / (values) * (bytes)];                                                           \
+            const unsigned char *b[2];                                                                                 \
+            float acc[TINYI_BLK_FEW / 2][4];                                                                           \
+            size_t at, r;                                                                                              \
+            int h, i, j;                                                                                               \
+            b[0] = w;                                                                                                  \
+            b[1] = row + 1 < n_row ? w + w_row : w;                                                                    \
+            for (r = 0; 2 * r < n; r++) v_store(acc[r], v_zero());                                                     \
+            for (at = 0; at < k; at += 256) {                                                                          \
+                v_f32 s[2][4], m[2][4];                                                                                \
+                float shared = 0.0f;                                                                                   \
+                TINYI_BLK_EACH(j, 2)                                                                                   \
+                {                                                                                                      \
+                    if (k - at < 256)                                                                                  \
+                        b[j] = tinyi_blk_last(last[j], sizeof last[j], b[j], (k - at) / (values) * (bytes));           \
+                    else                                                                                               \
+                        TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[j] + 2048 + 64 * i); \
+                    shared = TINY_FN(tinyi_quad_scales_##name)(s[j], m[j], b[j]);                                      \
+                }                                                                                                      \
+                TINYI_BLK_EACH(h, 2)                                                                                   \
+                {                                                                                                      \
+                    v_i8 c[2][8], both[16];                                                                            \
+                    v_f32 scale[8], low[8];                                                                            \
+                    TINYI_BLK_EACH(j, 2) TINY_FN(tinyi_quad_codes_##name)(c[j], b[j], h);                              \
+                    TINYI_BLK_EACH(i, 8)                                                                               \
+                    {                                                                                                  \
+                        both[2 * i] = vb_lows(c[0][i], c[1][i]);                                                       \
+                        both[2 * i + 1] = vb_highs(c[0][i], c[1][i]);                                                  \
+                    }                                                                                                  \
+                    TINYI_BLK_EACH(i, (traits)&TINYI_BLK_FINE ? 2 : 1)                                                 \
+                    {                                                                                                  \
+                        const int of = (traits)&TINYI_BLK_FINE ? 2 * h + i : h;                                        \
+                        TINY_FN(tinyi_quad_pair)(scale + 4 * i, s[0][of], s[1][of]);                                   \
+                        if ((traits)&TINYI_BLK_MINIMA) TINY_FN(tinyi_quad_pair)(low + 4 * i, m[0][of], m[1][of]);      \
+                    }                                                                                                  \
+                    for (r = 0; 2 * r < n; r++) {                                                                      \
+                        const size_t p = 2 * (r * 256 * x->blocks + at);                                               \
+                        v_store(acc[r], TINY_FN(tinyi_quad_twin_step)(v_load(acc[r]), both, scale, low, shared,        \
+                                                                      x->code + p + 256 * h, x->d + p / 16,            \
+                                                                      x->sum + p / 16, h, (traits)));                  \
+                    }                                                                                                  \
+                }                                                                                                      \
+                TINYI_BLK_EACH(j, 2) b[j] += 256 / (values) * (bytes);                                                 \
+            }                                                                                                          \
+            for (r = 0; r < n; r++) {                                                                                  \
+                y[(ptrdiff_t)r * y_x] = acc[r / 2][r % 2];                                                             \
+                if (row + 1 < n_row) y[y_row + (ptrdiff_t)r * y_x] = acc[r / 2][2 + r % 2];                            \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 
@@ -388,10 +441,12 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, v_f32 s, int i, in
 }
 
 #if V_W128
-/* a format is what takes its blocks apart: what comes after stands here once for each kind of format. SIZES: of all formats the largest */
+/* a format is what takes its blocks apart: what comes after stands here once for each kind of format. SIZES: of all
+ * formats the largest */
 typedef float (*tinyi_quad_get)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b);
 #define TINYI_QUAD_SIZES (8 * 34)
-TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_few_of)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n,
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_few_of)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,
+                                                   ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n,
                                                    tinyi_quad_get get, size_t values, size_t bytes, int traits)
 {
     const size_t each = 256 / values * bytes;
@@ -415,7 +470,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_few_of)(float *y, ptrdiff_t y_row, pt
                 TINYI_BLK_EACH(h, 2) {
                     v_i8 part[8];
                     TINYI_BLK_EACH(i, 8) part[i] = vb_load(x->code + from + 128 * h + 16 * i);
-                    sum = TINY_FN(tinyi_quad_step)(sum, c + 8 * h, part, s, m, shared, x->d + from / 16, x->sum + from / 16, h, traits);
+                    sum = TINY_FN(tinyi_quad_step)(sum, c + 8 * h, part, s, m, shared, x->d + from / 16,
+                                                   x->sum + from / 16, h, traits);
                 }
                 v_store(acc[r], sum);
             }
@@ -423,15 +479,20 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_few_of)(float *y, ptrdiff_t y_row, pt
         for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_load(acc[r]));
     }
 }
-static void TINY_FN(tinyi_quad_few_by)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_quad_get get,
-                                       size_t values, size_t bytes, int traits)
+static void TINY_FN(tinyi_quad_few_by)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,
+                                       ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n,
+                                       tinyi_quad_get get, size_t values, size_t bytes, int traits)
 {
     const int minima = traits & TINYI_BLK_MINIMA;
-    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_quad_few_of)(y, y_row, y_x, w, w_row, n_row, x, k, n, get, values, bytes, TINYI_BLK_HAS_SIGN);
-    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_quad_few_of)(y, y_row, y_x, w, w_row, n_row, x, k, n, get, values, bytes, TINYI_BLK_FINE | minima);
+    if (traits & TINYI_BLK_HAS_SIGN)
+        TINY_FN(tinyi_quad_few_of)(y, y_row, y_x, w, w_row, n_row, x, k, n, get, values, bytes, TINYI_BLK_HAS_SIGN);
+    else if (traits & TINYI_BLK_FINE)
+        TINY_FN(tinyi_quad_few_of)
+        (y, y_row, y_x, w, w_row, n_row, x, k, n, get, values, bytes, TINYI_BLK_FINE | minima);
     else TINY_FN(tinyi_quad_few_of)(y, y_row, y_x, w, w_row, n_row, x, k, n, get, values, bytes, minima);
 }
-static void TINY_FN(tinyi_quad_expand_by)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead, tinyi_quad_get get, size_t values, size_t bytes, int traits)
+static void TINY_FN(tinyi_quad_expand_by)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k,
+                                          ptrdiff_t ahead, tinyi_quad_get get, size_t values, size_t bytes, int traits)
 {
     const size_t each = 256 / values * bytes;
     unsigned char last[TINYI_QUAD_SIZES];
@@ -461,138 +522,157 @@ static void TINY_FN(tinyi_quad_expand_by)(unsigned char *code, float *s16, float
         }
     }
 }
-#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
-    static float TINY_FN(tinyi_quad_get_##name)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)                                    \
-    {                                                                                                                                   \
-        TINY_FN(tinyi_quad_codes_##name)(c, b, 0);                                                                                      \
-        TINY_FN(tinyi_quad_codes_##name)(c + 8, b, 1);                                                                                  \
-        return TINY_FN(tinyi_quad_scales_##name)(s, m, b);                                                                              \
-    }                                                                                                                                   \
-    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
-    {                                                                                                                                   \
-        TINY_FN(tinyi_quad_few_by)(y, y_row, y_x, w, w_row, n_row, x, k, n, TINY_FN(tinyi_quad_get_##name), values, bytes, traits);     \
-    }                                                                                                                                   \
-    static void TINY_FN(tinyi_quad_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
-    {                                                                                                                                   \
-        TINY_FN(tinyi_quad_expand_by)(code, s16, m16, w, k, ahead, TINY_FN(tinyi_quad_get_##name), values, bytes, traits);              \
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                 \
+    static float TINY_FN(tinyi_quad_get_##name)(v_i8 * c, v_f32 * s, v_f32 * m, const unsigned char *b)                \
+    {                                                                                                                  \
+        TINY_FN(tinyi_quad_codes_##name)(c, b, 0);                                                                     \
+        TINY_FN(tinyi_quad_codes_##name)(c + 8, b, 1);                                                                 \
+        return TINY_FN(tinyi_quad_scales_##name)(s, m, b);                                                             \
+    }                                                                                                                  \
+    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,       \
+                                               ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n)   \
+    {                                                                                                                  \
+        TINY_FN(tinyi_quad_few_by)                                                                                     \
+        (y, y_row, y_x, w, w_row, n_row, x, k, n, TINY_FN(tinyi_quad_get_##name), values, bytes, traits);              \
+    }                                                                                                                  \
+    static void TINY_FN(tinyi_quad_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, \
+                                                  size_t k, ptrdiff_t ahead)                                           \
+    {                                                                                                                  \
+        TINY_FN(tinyi_quad_expand_by)                                                                                  \
+        (code, s16, m16, w, k, ahead, TINY_FN(tinyi_quad_get_##name), values, bytes, traits);                          \
     }
 TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 #undef TINYI_QUAD_SIZES
 
 #else
-#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
-    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
-    {                                                                                                                                   \
-        for (; n_row; n_row--, w += w_row, y += y_row) {                                                                                \
-            unsigned char last[256 / (values) * (bytes)];                                                                               \
-            const unsigned char *b = w;                                                                                                 \
-            float acc[TINYI_BLK_FEW][4];                                                                                                \
-            size_t at, r;                                                                                                               \
-            for (r = 0; r < n; r++) v_store(acc[r], v_zero());                                                                          \
-            for (at = 0; at < k; at += 256, b += 256 / (values) * (bytes)) {                                                            \
-                v_f32 s[4], m[4];                                                                                                       \
-                float shared;                                                                                                           \
-                int h, i;                                                                                                               \
-                if (k - at < 256) b = tinyi_blk_last(last, sizeof last, b, (k - at) / (values) * (bytes));                              \
-                else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b + 2048 + 64 * i);                        \
-                shared = TINY_FN(tinyi_quad_scales_##name)(s, m, b);                                                                    \
-                TINYI_BLK_EACH(h, 2) {                                                                                                  \
-                    v_i8 c[8];                                                                                                          \
-                    TINY_FN(tinyi_quad_codes_##name)(c, b, h);                                                                          \
-                    for (r = 0; r < n; r++) {                                                                                           \
-                        const size_t p = r * 256 * x->blocks + at;                                                                      \
-                        v_i8 part[8];                                                                                                   \
-                        TINYI_BLK_EACH(i, 8) part[i] = vb_load(x->code + p + 128 * h + 16 * i);                                         \
-                        v_store(acc[r], TINY_FN(tinyi_quad_step)(v_load(acc[r]), c, part, s, m, shared, x->d + p / 16, x->sum + p / 16, h, (traits))); \
-                    }                                                                                                                   \
-                }                                                                                                                       \
-            }                                                                                                                           \
-            for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_load(acc[r]));                                                      \
-        }                                                                                                                               \
-    }                                                                                                                                   \
-    static void TINY_FN(tinyi_quad_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
-    {                                                                                                                                   \
-        unsigned char last[256 / (values) * (bytes)];                                                                                   \
-        for (; k; k -= 256, w += 256 / (values) * (bytes), code += 256, s16 += 16, m16 += 16) {                                         \
-            v_f32 s[4], m[4];                                                                                                           \
-            float shared;                                                                                                               \
-            int h, i;                                                                                                                   \
-            if (k < 256) {                                                                                                              \
-                w = tinyi_blk_last(last, sizeof last, w, k / (values) * (bytes));                                                       \
-                k = 256;                                                                                                                \
-            } else                                                                                                                      \
-                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \
-            shared = TINY_FN(tinyi_quad_scales_##name)(s, m, w);                                                                        \
-            TINYI_BLK_EACH(h, 2) {                                                                                                      \
-                v_i8 c[8];                                                                                                              \
-                TINY_FN(tinyi_quad_codes_##name)(c, w, h);                                                                              \
-                TINYI_BLK_EACH(i, 8) vb_store(code + 128 * h + 16 * i, c[i]);                                                           \
-            }                                                                                                                           \
-            TINYI_BLK_EACH(i, (traits) & TINYI_BLK_FINE ? 4 : 2) {                                                                      \
-                TINY_FN(tinyi_quad_spread)(s16, s[i], i, (traits) & TINYI_BLK_FINE);                                                    \
-                TINY_FN(tinyi_quad_spread)(m16, (traits) & TINYI_BLK_MINIMA ? m[i] : v_mul(s[i], v_set(shared)), i, (traits) & TINYI_BLK_FINE); \
-            }                                                                                                                           \
-        }                                                                                                                               \
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                 \
+    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,       \
+                                               ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n)   \
+    {                                                                                                                  \
+        for (; n_row; n_row--, w += w_row, y += y_row) {                                                               \
+            unsigned char last[256 / (values) * (bytes)];                                                              \
+            const unsigned char *b = w;                                                                                \
+            float acc[TINYI_BLK_FEW][4];                                                                               \
+            size_t at, r;                                                                                              \
+            for (r = 0; r < n; r++) v_store(acc[r], v_zero());                                                         \
+            for (at = 0; at < k; at += 256, b += 256 / (values) * (bytes)) {                                           \
+                v_f32 s[4], m[4];                                                                                      \
+                float shared;                                                                                          \
+                int h, i;                                                                                              \
+                if (k - at < 256) b = tinyi_blk_last(last, sizeof last, b, (k - at) / (values) * (bytes));             \
+                else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b + 2048 + 64 * i);       \
+                shared = TINY_FN(tinyi_quad_scales_##name)(s, m, b);                                                   \
+                TINYI_BLK_EACH(h, 2)                                                                                   \
+                {                                                                                                      \
+                    v_i8 c[8];                                                                                         \
+                    TINY_FN(tinyi_quad_codes_##name)(c, b, h);                                                         \
+                    for (r = 0; r < n; r++) {                                                                          \
+                        const size_t p = r * 256 * x->blocks + at;                                                     \
+                        v_i8 part[8];                                                                                  \
+                        TINYI_BLK_EACH(i, 8) part[i] = vb_load(x->code + p + 128 * h + 16 * i);                        \
+                        v_store(acc[r], TINY_FN(tinyi_quad_step)(v_load(acc[r]), c, part, s, m, shared, x->d + p / 16, \
+                                                                 x->sum + p / 16, h, (traits)));                       \
+                    }                                                                                                  \
+                }                                                                                                      \
+            }                                                                                                          \
+            for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_load(acc[r]));                                     \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void TINY_FN(tinyi_quad_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, \
+                                                  size_t k, ptrdiff_t ahead)                                           \
+    {                                                                                                                  \
+        unsigned char last[256 / (values) * (bytes)];                                                                  \
+        for (; k; k -= 256, w += 256 / (values) * (bytes), code += 256, s16 += 16, m16 += 16) {                        \
+            v_f32 s[4], m[4];                                                                                          \
+            float shared;                                                                                              \
+            int h, i;                                                                                                  \
+            if (k < 256) {                                                                                             \
+                w = tinyi_blk_last(last, sizeof last, w, k / (values) * (bytes));                                      \
+                k = 256;                                                                                               \
+            } else                                                                                                     \
+                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                     \
+            shared = TINY_FN(tinyi_quad_scales_##name)(s, m, w);                                                       \
+            TINYI_BLK_EACH(h, 2)                                                                                       \
+            {                                                                                                          \
+                v_i8 c[8];                                                                                             \
+                TINY_FN(tinyi_quad_codes_##name)(c, w, h);                                                             \
+                TINYI_BLK_EACH(i, 8) vb_store(code + 128 * h + 16 * i, c[i]);                                          \
+            }                                                                                                          \
+            TINYI_BLK_EACH(i, (traits)&TINYI_BLK_FINE ? 4 : 2)                                                         \
+            {                                                                                                          \
+                TINY_FN(tinyi_quad_spread)(s16, s[i], i, (traits)&TINYI_BLK_FINE);                                     \
+                TINY_FN(tinyi_quad_spread)                                                                             \
+                (m16, (traits)&TINYI_BLK_MINIMA ? m[i] : v_mul(s[i], v_set(shared)), i, (traits)&TINYI_BLK_FINE);      \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 #endif
 
-#if V_W128                                  /* two rows of weights at a time gain less there than they cost in compiling */
-#define TINYI_BLK_DOTS(name, values, bytes, traits)                                                                                     \
-    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
-    {                                                                                                                                   \
-        TINY_FN(tinyi_quad_few_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                          \
+#if V_W128 /* two rows of weights at a time gain less there than they cost in compiling */
+#define TINYI_BLK_DOTS(name, values, bytes, traits)                                                                \
+    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, \
+                                               size_t n_row, const tinyi_q8 *x, size_t k)                          \
+    {                                                                                                              \
+        TINY_FN(tinyi_quad_few_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                     \
     }
 #else
-#define TINYI_BLK_DOTS(name, values, bytes, traits)                                                                                     \
-    /* two rows of weights times one row of activations */                                                                              \
-    TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_two_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, const tinyi_q8 *x, size_t k)\
-    {                                                                                                                                   \
-        unsigned char last[2][256 / (values) * (bytes)];                                                                                \
-        const unsigned char *b[2];                                                                                                      \
-        const int8_t *q = x->code;                                                                                                      \
-        const float *d = x->d, *sum = x->sum;                                                                                           \
-        v_f32 acc[2][2];                                                                                                                \
-        size_t left = k;                                                                                                                \
-        int h, r, i;                                                                                                                    \
-        TINYI_BLK_EACH(r, 2) {                                                                                                          \
-            b[r] = w + r * w_row;                                                                                                       \
-            acc[r][0] = acc[r][1] = v_zero();                                                                                           \
-        }                                                                                                                               \
-        while (left) {                                                                                                                  \
-            v_f32 s[2][4], m[2][4];                                                                                                     \
-            float shared = 0.0f;                                                                                                        \
-            TINYI_BLK_EACH(r, 2) {                                                                                                      \
-                if (left < 256) b[r] = tinyi_blk_last(last[r], sizeof last[r], b[r], left / (values) * (bytes));                        \
-                else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);                     \
-                shared = TINY_FN(tinyi_quad_scales_##name)(s[r], m[r], b[r]);                                                           \
-            }                                                                                                                           \
-            TINYI_BLK_EACH(h, 2) {                                                                                                      \
-                v_i8 part[8];                                                                                                           \
-                TINYI_BLK_EACH(i, 8) part[i] = vb_load(q + 128 * h + 16 * i);                                                           \
-                TINYI_BLK_EACH(r, 2) {                                                                                                  \
-                    v_i8 c[8];                                                                                                          \
-                    TINY_FN(tinyi_quad_codes_##name)(c, b[r], h);                                                                       \
-                    acc[r][h] = TINY_FN(tinyi_quad_step)(acc[r][h], c, part, s[r], m[r], shared, d, sum, h, (traits));                  \
-                }                                                                                                                       \
-            }                                                                                                                           \
-            left = left < 256 ? 0 : left - 256;                                                                                         \
-            TINYI_BLK_EACH(r, 2) b[r] += 256 / (values) * (bytes);                                                                      \
-            q += 256;                                                                                                                   \
-            d += 16;                                                                                                                    \
-            sum += 16;                                                                                                                  \
-        }                                                                                                                               \
-        TINYI_BLK_EACH(r, 2) y[r * y_row] = v_sum(v_add(acc[r][0], acc[r][1]));                                                         \
-    }                                                                                                                                   \
-    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
-    {                                                                                                                                   \
-        while (n_row) {                                                                                                                 \
-            const ptrdiff_t high = n_row > 1 ? 2 : 1;     /* the last of an odd number is its own partner */                            \
-            TINY_FN(tinyi_quad_two_##name)(y, high > 1 ? y_row : 0, w, high > 1 ? w_row : 0, x, k);                                     \
-            n_row -= (size_t)high;                                                                                                      \
-            w += high * w_row;                                                                                                          \
-            y += high * y_row;                                                                                                          \
-        }                                                                                                                               \
+#define TINYI_BLK_DOTS(name, values, bytes, traits)                                                                    \
+    /* two rows of weights times one row of activations */                                                             \
+    TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_two_##name)(float *y, ptrdiff_t y_row, const unsigned char *w,          \
+                                                           ptrdiff_t w_row, const tinyi_q8 *x, size_t k)               \
+    {                                                                                                                  \
+        unsigned char last[2][256 / (values) * (bytes)];                                                               \
+        const unsigned char *b[2];                                                                                     \
+        const int8_t *q = x->code;                                                                                     \
+        const float *d = x->d, *sum = x->sum;                                                                          \
+        v_f32 acc[2][2];                                                                                               \
+        size_t left = k;                                                                                               \
+        int h, r, i;                                                                                                   \
+        TINYI_BLK_EACH(r, 2)                                                                                           \
+        {                                                                                                              \
+            b[r] = w + r * w_row;                                                                                      \
+            acc[r][0] = acc[r][1] = v_zero();                                                                          \
+        }                                                                                                              \
+        while (left) {                                                                                                 \
+            v_f32 s[2][4], m[2][4];                                                                                    \
+            float shared = 0.0f;                                                                                       \
+            TINYI_BLK_EACH(r, 2)                                                                                       \
+            {                                                                                                          \
+                if (left < 256) b[r] = tinyi_blk_last(last[r], sizeof last[r], b[r], left / (values) * (bytes));       \
+                else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);    \
+                shared = TINY_FN(tinyi_quad_scales_##name)(s[r], m[r], b[r]);                                          \
+            }                                                                                                          \
+            TINYI_BLK_EACH(h, 2)                                                                                       \
+            {                                                                                                          \
+                v_i8 part[8];                                                                                          \
+                TINYI_BLK_EACH(i, 8) part[i] = vb_load(q + 128 * h + 16 * i);                                          \
+                TINYI_BLK_EACH(r, 2)                                                                                   \
+                {                                                                                                      \
+                    v_i8 c[8];                                                                                         \
+                    TINY_FN(tinyi_quad_codes_##name)(c, b[r], h);                                                      \
+                    acc[r][h] = TINY_FN(tinyi_quad_step)(acc[r][h], c, part, s[r], m[r], shared, d, sum, h, (traits)); \
+                }                                                                                                      \
+            }                                                                                                          \
+            left = left < 256 ? 0 : left - 256;                                                                        \
+            TINYI_BLK_EACH(r, 2) b[r] += 256 / (values) * (bytes);                                                     \
+            q += 256;                                                                                                  \
+            d += 16;                                                                                                   \
+            sum += 16;                                                                                                 \
+        }                                                                                                              \
+        TINYI_BLK_EACH(r, 2) y[r * y_row] = v_sum(v_add(acc[r][0], acc[r][1]));                                        \
+    }                                                                                                                  \
+    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row,     \
+                                               size_t n_row, const tinyi_q8 *x, size_t k)                              \
+    {                                                                                                                  \
+        while (n_row) {                                                                                                \
+            /* the last of an odd number is its own partner */                                                         \
+            const ptrdiff_t high = n_row > 1 ? 2 : 1;                                                                  \
+            TINY_FN(tinyi_quad_two_##name)(y, high > 1 ? y_row : 0, w, high > 1 ? w_row : 0, x, k);                    \
+            n_row -= (size_t)high;                                                                                     \
+            w += high * w_row;                                                                                         \
+            y += high * y_row;                                                                                         \
+        }                                                                                                              \
     }
 #endif
 TINYI_BLKS_PLAIN(TINYI_BLK_DOTS)
@@ -601,7 +681,9 @@ TINYI_BLKS_PLAIN(TINYI_BLK_DOTS)
 /* ---- code books */
 
 #if TINYI_BLK_ANY_BOOKS
-static void TINY_FN(tinyi_quad_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_book_get get, size_t bytes)
+static void TINY_FN(tinyi_quad_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row,
+                                     size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_book_get get,
+                                     size_t bytes)
 {
     for (; n_row; n_row--, w += w_row, y += y_row) {
         const unsigned char *b = w;
@@ -625,27 +707,31 @@ static void TINY_FN(tinyi_quad_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, c
                     const size_t p = r * 256 * x->blocks + at;
                     v_i8 part[8];
                     TINYI_BLK_EACH(i, 8) part[i] = vb_load(x->code + p + 128 * h + 16 * i);
-                    v_store(acc[r], TINY_FN(tinyi_quad_step)(v_load(acc[r]), c, part, s, s, 0.0f, x->d + p / 16, x->sum + p / 16, h, TINYI_BLK_BOOK));
+                    v_store(acc[r], TINY_FN(tinyi_quad_step)(v_load(acc[r]), c, part, s, s, 0.0f, x->d + p / 16,
+                                                             x->sum + p / 16, h, TINYI_BLK_BOOK));
                 }
             }
         }
         for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_load(acc[r]));
     }
 }
-#define TINYI_BLK_WITH_BOOK(name, values, bytes, traits)                                                                                \
-    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
-    {                                                                                                                                   \
-        TINY_FN(tinyi_quad_book)(y, y_row, 0, w, w_row, n_row, x, k, 1, tinyi_book_##name, bytes);                                      \
-    }                                                                                                                                   \
-    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
-    {                                                                                                                                   \
-        TINY_FN(tinyi_quad_book)(y, y_row, y_x, w, w_row, n_row, x, k, n, tinyi_book_##name, bytes);                                    \
+#define TINYI_BLK_WITH_BOOK(name, values, bytes, traits)                                                             \
+    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row,   \
+                                               size_t n_row, const tinyi_q8 *x, size_t k)                            \
+    {                                                                                                                \
+        TINY_FN(tinyi_quad_book)(y, y_row, 0, w, w_row, n_row, x, k, 1, tinyi_book_##name, bytes);                   \
+    }                                                                                                                \
+    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,     \
+                                               ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                \
+        TINY_FN(tinyi_quad_book)(y, y_row, y_x, w, w_row, n_row, x, k, n, tinyi_book_##name, bytes);                 \
     }
 TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
 #undef TINYI_BLK_WITH_BOOK
 #endif
 
-static void TINY_FN(tinyi_quad_floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks)
+static void TINY_FN(tinyi_quad_floats)(float *to, const unsigned char *code, const float *s, const float *m,
+                                       int is_signed, size_t blocks)
 {
     size_t g;
     int i;
@@ -658,7 +744,7 @@ static void TINY_FN(tinyi_quad_floats)(float *to, const unsigned char *code, con
 }
 #endif
 
-/* ---- activations ------------------------------------------------------------------------------------------------------ */
+/* ---- activations ------------------------------------------------------------------------------------------------- */
 
 /* paired, with i8mm: this row is one of two; what is written lies as the head of the products of pairs says. */
 static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired)
@@ -725,10 +811,22 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
 #define TINYI_QUAD_FLOATS TINY_FN(tinyi_quad_floats)
 #endif
-static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
-    TINYI_PASS_TARGET, TINYI_PASS_NAME, V_I8MM, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_quad_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) }, NULL, TINYI_QUAD_FLOATS, { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_FEW) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK_FEW) }, NULL, NULL, NULL, NULL, NULL
-};
+static const tinyi_blk_kernels
+    TINY_FN(tinyi_quad_table) = { TINYI_PASS_TARGET,
+                                  TINYI_PASS_NAME,
+                                  V_I8MM,
+                                  { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) },
+                                  TINY_FN(tinyi_quad_quantize),
+                                  { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+                                  { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
+                                  NULL,
+                                  TINYI_QUAD_FLOATS,
+                                  { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_FEW) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK_FEW) },
+                                  NULL,
+                                  NULL,
+                                  NULL,
+                                  NULL,
+                                  NULL };
 TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_quad_table))
 
 #undef TINYI_BLK_EACH

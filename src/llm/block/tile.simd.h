@@ -1,7 +1,7 @@
 /* src/llm/block/tile.simd.h - products of bfloat16 on the tiles of AMX
  *
- * A tile instruction multiplies 16 rows of 32 numbers with 32 rows of 16 in 16 cycles. Four of them share two tiles of each side,
- * so that four loads come with 64 cycles of work. Sums are float32.                                                   */
+ * A tile instruction multiplies 16 rows of 32 numbers with 32 rows of 16 in 16 cycles. Four of them share two tiles of
+ * each side, so that four loads come with 64 cycles of work. Sums are float32. */
 
 static void TINY_FN(tinyi_blk_begin)(void)
 {
@@ -14,7 +14,8 @@ static void TINY_FN(tinyi_blk_begin)(void)
 }
 static void TINY_FN(tinyi_blk_end)(void) { _tile_release(); }
 
-static void TINY_FN(tinyi_blk_tile)(float *c, ptrdiff_t c_row, const unsigned char *a, ptrdiff_t a_row, const unsigned char *b, ptrdiff_t b_panel, size_t k, int add, int low, int wide,
+static void TINY_FN(tinyi_blk_tile)(float *c, ptrdiff_t c_row, const unsigned char *a, ptrdiff_t a_row,
+                                    const unsigned char *b, ptrdiff_t b_panel, size_t k, int add, int low, int wide,
                                     const unsigned char *ahead)
 {
     const ptrdiff_t step = c_row * 4, deep = 16 * a_row;
@@ -65,23 +66,27 @@ static void TINY_FN(tinyi_blk_tile)(float *c, ptrdiff_t c_row, const unsigned ch
 }
 
 /* an expanded row: one rounding to float32, one to bfloat16 */
-static void TINY_FN(tinyi_blk_halves)(uint16_t *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks)
+static void TINY_FN(tinyi_blk_halves)(uint16_t *to, const unsigned char *code, const float *s, const float *m,
+                                      int is_signed, size_t blocks)
 {
     size_t g;
     for (g = 0; g < 16 * blocks; g += 2, code += 32, to += 32) {
-        const v_i32 c0 = is_signed ? vi_load_i8((const int8_t *)code) : vi_load_u8(code), c1 = is_signed ? vi_load_i8((const int8_t *)code + 16) : vi_load_u8(code + 16);
-        const v_f32 x0 = v_fma(v_set(s[g]), v_from_i32(c0), v_set(m[g])), x1 = v_fma(v_set(s[g + 1]), v_from_i32(c1), v_set(m[g + 1]));
+        const v_i32 c0 = is_signed ? vi_load_i8((const int8_t *)code) : vi_load_u8(code),
+                    c1 = is_signed ? vi_load_i8((const int8_t *)code + 16) : vi_load_u8(code + 16);
+        const v_f32 x0 = v_fma(v_set(s[g]), v_from_i32(c0), v_set(m[g])),
+                    x1 = v_fma(v_set(s[g + 1]), v_from_i32(c1), v_set(m[g + 1]));
         _mm512_storeu_si512((void *)to, (__m512i)_mm512_cvtne2ps_pbh(x1, x0));
     }
 }
 
 static void TINY_FN(tinyi_blk_round)(uint16_t *to, const float *x, size_t n)
 {
-    for (; n >= 32; n -= 32, x += 32, to += 32) _mm512_storeu_si512((void *)to, (__m512i)_mm512_cvtne2ps_pbh(v_load(x + 16), v_load(x)));
+    for (; n >= 32; n -= 32, x += 32, to += 32)
+        _mm512_storeu_si512((void *)to, (__m512i)_mm512_cvtne2ps_pbh(v_load(x + 16), v_load(x)));
     for (; n; n--) *to++ = tinyi_f32_to_bf16(*x++);
 }
 
-static const tinyi_blk_tiles TINY_FN(tinyi_blk_tiles_table) = {
-    TINY_FN(tinyi_blk_begin), TINY_FN(tinyi_blk_end), TINY_FN(tinyi_blk_tile), TINY_FN(tinyi_blk_halves), TINY_FN(tinyi_blk_round)
-};
+static const tinyi_blk_tiles TINY_FN(tinyi_blk_tiles_table) = { TINY_FN(tinyi_blk_begin), TINY_FN(tinyi_blk_end),
+                                                                TINY_FN(tinyi_blk_tile), TINY_FN(tinyi_blk_halves),
+                                                                TINY_FN(tinyi_blk_round) };
 TINYI_TABLE(tinyi_blk_tiles, tinyi_blk_tiles, TINY_FN(tinyi_blk_tiles_table))

@@ -1,36 +1,43 @@
 /* src/llm/block/tree.simd.h - products of block formats on AVX2: sums of groups by a tree of integers
  *
- * A super-block has eight scales (groups of 32) or sixteen (of 16). Scaling every vector of products by itself costs a conversion, a
- * multiply-add and the way of its scales into its lanes. Here products stay integers until each lane of one vector holds the sum of
- * one group: eight vectors are folded into one by three levels of two shuffles (or one and a blend) and an addition. As long as sums
- * fit, that is done on 16-bit numbers: codes of 4 bits times 7 give at most 3810 in a pair, so that eight pairs may be added.
+ * A super-block has eight scales (groups of 32) or sixteen (of 16). Scaling every vector of products by itself costs a
+ * conversion, a multiply-add and the way of its scales into its lanes. Here products stay integers until each lane of
+ * one vector holds the sum of one group: eight vectors are folded into one by three levels of two shuffles (or one and
+ * a blend) and an addition. As long as sums fit, that is done on 16-bit numbers: codes of 4 bits times 7 give at most
+ * 3810 in a pair, so that eight pairs may be added.
  *
  *   coarse      groups of 32; scales in order
  *   FINE        groups of 16; scales of groups 0 2 4 6 1 3 5 7, then 8 10 12 14 9 11 13 15: what the folding leaves
- *   PAIRED      low and high halves of bytes are numbers i and i + 16 of one group: blocks g and g + 4 are loaded into one vector,
- *               so that the two vectors of them add up without a shuffle. One row of activations is stored in that order for it.
+ *   PAIRED      low and high halves of bytes are numbers i and i + 16 of one group: blocks g and g + 4 are loaded into
+ *               one vector, so that the two vectors of them add up without a shuffle. One row of activations is stored
+ *               in that order for it.
  *
- * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order. An offset that all
- * codes share is taken off while everything is still exact.
+ * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order. An
+ * offset that all codes share is taken off while everything is still exact.
  *
  * A few rows of activations: codes and scales of a super-block stay in registers for all of them.
- * Many rows: eight of them lie side by side, four numbers of each, and four numbers of a row of weights are spread over a vector: a
- * lane is a row of activations, and nothing is shuffled. Rows that fill no group of eight are multiplied one by one.           */
+ * Many rows: eight of them lie side by side, four numbers of each, and four numbers of a row of weights are spread over
+ * a vector: a lane is a row of activations, and nothing is shuffled. Rows that fill no group of eight are multiplied
+ * one by one. */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 #define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define TINYI_BLK_128(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
-#define TINYI_TREE_FIT(traits) (V_VNNI ? 0 : (traits) / TINYI_BLK_FITS)     /* pairs of products that a 16-bit number can sum */
-/* compilers know that additions of integers may be done in any order, and choose one for which registers do not suffice */
+#define TINYI_TREE_FIT(traits) \
+    (V_VNNI ? 0 : (traits) / TINYI_BLK_FITS) /* pairs of products that a 16-bit number can sum */
+/* compilers know that additions of integers may be done in any order, and choose one for which registers do not
+ * suffice */
 #if TINYI_GCC || TINYI_CLANG
 #define TINYI_TREE_IN_ORDER(v) __asm__("" : "+x"(v))
-#define TINYI_TREE_HERE(v) __asm__ volatile("" : "+x"(v))     /* one after the other, whatever they have to do with each other */
+#define TINYI_TREE_HERE(v) \
+    __asm__ volatile("" : "+x"(v)) /* one after the other, whatever they have to do with each other */
 #else
 #define TINYI_TREE_IN_ORDER(v) ((void)0)
 #define TINYI_TREE_HERE(v) ((void)0)
 #endif
 /* Q4_K is PAIRED by halves of groups: low nibbles of 32 bytes are one group, high ones the next */
-#define TINYI_TREE_TRAITS(name, traits) (TINYI_BLK_##name == TINYI_BLK_Q4_K && !V_VNNI ? (traits) | TINYI_BLK_PAIRED : (traits))
+#define TINYI_TREE_TRAITS(name, traits) \
+    (TINYI_BLK_##name == TINYI_BLK_Q4_K && !V_VNNI ? (traits) | TINYI_BLK_PAIRED : (traits))
 #define TINYI_TREE_SIGNED(traits) (((traits) & TINYI_BLK_HAS_SIGN) && !V_VNNI)
 
 /* ---- sums */
@@ -49,7 +56,8 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_product)(v_i8 c, v_i8 q, int traits)
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_widen)(v_i32 *p, int n, int from, int to, int traits)
 {
     int i;
-    if (from <= TINYI_TREE_FIT(traits) && to > TINYI_TREE_FIT(traits)) TINYI_BLK_EACH(i, n) p[i] = _mm256_madd_epi16(p[i], _mm256_set1_epi16(1));
+    if (from <= TINYI_TREE_FIT(traits) && to > TINYI_TREE_FIT(traits))
+        TINYI_BLK_EACH(i, n) p[i] = _mm256_madd_epi16(p[i], _mm256_set1_epi16(1));
 }
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_add)(v_i32 a, v_i32 b, int to, int traits)
 {
@@ -58,12 +66,16 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_add)(v_i32 a, v_i32 b, int to, int t
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_pairs)(v_i32 *p, int n, int to, int traits)
 {
     int i;
-    TINYI_BLK_EACH(i, n) p[i] = TINY_FN(tinyi_tree_add)(_mm256_unpacklo_epi32(p[2 * i], p[2 * i + 1]), _mm256_unpackhi_epi32(p[2 * i], p[2 * i + 1]), to, traits);
+    TINYI_BLK_EACH(i, n)
+    p[i] = TINY_FN(tinyi_tree_add)(_mm256_unpacklo_epi32(p[2 * i], p[2 * i + 1]),
+                                   _mm256_unpackhi_epi32(p[2 * i], p[2 * i + 1]), to, traits);
 }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_quads)(v_i32 *p, int n, int to, int traits)
 {
     int i;
-    TINYI_BLK_EACH(i, n) p[i] = TINY_FN(tinyi_tree_add)(_mm256_unpacklo_epi64(p[2 * i], p[2 * i + 1]), _mm256_unpackhi_epi64(p[2 * i], p[2 * i + 1]), to, traits);
+    TINYI_BLK_EACH(i, n)
+    p[i] = TINY_FN(tinyi_tree_add)(_mm256_unpacklo_epi64(p[2 * i], p[2 * i + 1]),
+                                   _mm256_unpackhi_epi64(p[2 * i], p[2 * i + 1]), to, traits);
     TINY_FN(tinyi_tree_widen)(p, n, to, 1 << 20, traits);
 }
 /* the sums of 8 vectors of products: one vector, or two where groups have 16 numbers */
@@ -79,15 +91,20 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fold)(v_i32 *p, int traits, int paire
     }
     TINYI_BLK_EACH(i, 4)
         if (paired) p[i] = TINY_FN(tinyi_tree_add)(p[2 * i], p[2 * i + 1], 2, traits);
-        else p[i] = TINY_FN(tinyi_tree_add)(_mm256_blend_epi32(p[i], p[i + 4], 0xf0), _mm256_permute2x128_si256(p[i], p[i + 4], 0x21), 2, traits);
-    TINY_FN(tinyi_tree_widen)(p, 4, 2, 4, traits);
-    TINY_FN(tinyi_tree_pairs)(p, 2, 4, traits);
-    TINY_FN(tinyi_tree_widen)(p, 2, 4, 8, traits);
-    TINY_FN(tinyi_tree_quads)(p, 1, 8, traits);
+        else
+            p[i] = TINY_FN(tinyi_tree_add)(_mm256_blend_epi32(p[i], p[i + 4], 0xf0),
+                                           _mm256_permute2x128_si256(p[i], p[i + 4], 0x21), 2, traits);
+        TINY_FN(tinyi_tree_widen)(p, 4, 2, 4, traits);
+        TINY_FN(tinyi_tree_pairs)(p, 2, 4, traits);
+        TINY_FN(tinyi_tree_widen)(p, 2, 4, 8, traits);
+        TINY_FN(tinyi_tree_quads)(p, 1, 8, traits);
 }
 
-/* One super-block times one row of activations: scales s, offsets m where a format has them, one offset `shared` by all codes. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, const v_f32 *s, const v_f32 *m, float shared, const int8_t *q, const float *d, const float *sum, int traits, int paired)
+/* One super-block times one row of activations: scales s, offsets m where a format has them, one offset `shared` by all
+ * codes. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, const v_f32 *s, const v_f32 *m,
+                                                 float shared, const int8_t *q, const float *d, const float *sum,
+                                                 int traits, int paired)
 {
     v_i32 p[8];
     int i;
@@ -95,7 +112,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, cons
     TINY_FN(tinyi_tree_fold)(p, traits, paired);
     TINYI_BLK_EACH(i, 2) {
         if (i && !(traits & TINYI_BLK_FINE)) break;
-        const v_f32 scale = traits & TINYI_BLK_FINE ? _mm256_broadcast_ps((const __m128 *)(const void *)(d + 4 * i)) : v_load(d);
+        const v_f32 scale =
+            traits & TINYI_BLK_FINE ? _mm256_broadcast_ps((const __m128 *)(const void *)(d + 4 * i)) : v_load(d);
         const v_f32 sums = v_load(traits & TINYI_BLK_FINE ? sum + 8 * i : d + 8);
         v_f32 f = v_from_i32(p[i]);
         if (shared != 0.0f) f = v_fma(sums, v_set(shared), f);
@@ -106,11 +124,19 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, cons
 
 /* ---- codes: 256 numbers as 8 vectors, in order or PAIRED */
 
-#define TINYI_TREE_SHIFT(x, by) ((by) < 0 ? _mm256_slli_epi16(x, (by) < 0 ? -(by) : 0) : _mm256_srli_epi16(x, (by) < 0 ? 0 : (by)))
+#define TINYI_TREE_SHIFT(x, by) \
+    ((by) < 0 ? _mm256_slli_epi16(x, (by) < 0 ? -(by) : 0) : _mm256_srli_epi16(x, (by) < 0 ? 0 : (by)))
 
-TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_halves)(const unsigned char *p, int step) { return _mm256_inserti128_si256(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_128(p + step), 1); }
-/* The same, where 16 bytes before p + step may be read. Any port of a vector unit blends, one inserts; but Q4_0, two blocks at once from memory, loses by it. */
-TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_blended)(const unsigned char *p, int step) { return _mm256_blend_epi32(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_256(p + step - 16), 0xf0); }
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_halves)(const unsigned char *p, int step)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_128(p + step), 1);
+}
+/* The same, where 16 bytes before p + step may be read. Any port of a vector unit blends, one inserts; but Q4_0, two
+ * blocks at once from memory, loses by it. */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_blended)(const unsigned char *p, int step)
+{
+    return _mm256_blend_epi32(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_256(p + step - 16), 0xf0);
+}
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_nibbles)(v_i8 *c, const unsigned char *p, int step)
 {
     int i;
@@ -123,8 +149,10 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_nibbles)(v_i8 *c, const unsigned char
 /* fifth bits of two blocks, step apart, where bit j of 32 belongs to number j: of the first or the second 16 numbers */
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_fifth)(const unsigned char *p, int step, int second)
 {
-    const __m256i low = _mm256_set_epi64x(0x0101010101010101, 0, 0x0101010101010101, 0), bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
-    const __m256i bits = _mm256_blend_epi32(_mm256_set1_epi32((int)tinyi_q_u32(p)), _mm256_set1_epi32((int)tinyi_q_u32(p + step)), 0xf0);
+    const __m256i low = _mm256_set_epi64x(0x0101010101010101, 0, 0x0101010101010101, 0),
+                  bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
+    const __m256i bits =
+        _mm256_blend_epi32(_mm256_set1_epi32((int)tinyi_q_u32(p)), _mm256_set1_epi32((int)tinyi_q_u32(p + step)), 0xf0);
     const __m256i k = vb_and(_mm256_shuffle_epi8(bits, second ? _mm256_or_si256(low, vb_set(2)) : low), bit);
     return vb_and(_mm256_cmpeq_epi8(k, bit), vb_set(16));
 }
@@ -154,43 +182,65 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_bits)(v_i8 *c, const unsigned char *p
 
 /* ---- scales */
 
-TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_half)(const unsigned char *p) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(tinyi_q_u16(p)))); }
-/* the factors of eight blocks of 18 bytes: 16 i bytes on, that of block i is number i of eight, so that a load has two of them in their places */
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_half)(const unsigned char *p)
+{
+    return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(tinyi_q_u16(p))));
+}
+/* the factors of eight blocks of 18 bytes: 16 i bytes on, that of block i is number i of eight, so that a load has two
+ * of them in their places */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_halves18)(const unsigned char *p)
 {
-    const __m256i x = _mm256_blend_epi32(_mm256_blend_epi32(TINYI_BLK_256(p), TINYI_BLK_256(p + 32), 0x22), _mm256_blend_epi32(TINYI_BLK_256(p + 64), TINYI_BLK_256(p + 96), 0x88), 0xcc);
+    const __m256i x = _mm256_blend_epi32(_mm256_blend_epi32(TINYI_BLK_256(p), TINYI_BLK_256(p + 32), 0x22),
+                                         _mm256_blend_epi32(TINYI_BLK_256(p + 64), TINYI_BLK_256(p + 96), 0x88), 0xcc);
     return _mm256_cvtph_ps(_mm_blend_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1), 0xaa));
 }
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_halves8)(const unsigned char *p, int step)
 {
 #define TINYI_BLK_U16(i) (short)tinyi_q_u16(p + (i) * step)
-    return _mm256_cvtph_ps(_mm_set_epi16(TINYI_BLK_U16(7), TINYI_BLK_U16(6), TINYI_BLK_U16(5), TINYI_BLK_U16(4), TINYI_BLK_U16(3), TINYI_BLK_U16(2), TINYI_BLK_U16(1), TINYI_BLK_U16(0)));
+    return _mm256_cvtph_ps(_mm_set_epi16(TINYI_BLK_U16(7), TINYI_BLK_U16(6), TINYI_BLK_U16(5), TINYI_BLK_U16(4),
+                                         TINYI_BLK_U16(3), TINYI_BLK_U16(2), TINYI_BLK_U16(1), TINYI_BLK_U16(0)));
 #undef TINYI_BLK_U16
 }
 /* 16 bytes of scales in FINE order */
-TINYI_FORCE_INLINE __m128i TINY_FN(tinyi_tree_order)(__m128i k) { return _mm_shuffle_epi8(k, _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0)); }
+TINYI_FORCE_INLINE __m128i TINY_FN(tinyi_tree_order)(__m128i k)
+{
+    return _mm_shuffle_epi8(k, _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0));
+}
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_times)(v_f32 *s, v_f32 d, __m128i k)
 {
     s[0] = v_mul(d, v_from_i32(_mm256_cvtepi8_epi32(k)));
     s[1] = v_mul(d, v_from_i32(_mm256_cvtepi8_epi32(_mm_srli_si128(k, 8))));
 }
-/* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes, behind the halves that both are multiplied by. Those of the second
- * four lie in two bytes each, which a product of bytes puts together; 16 times the number is what comes of it. */
+/* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes, behind the halves that both are multiplied by.
+ * Those of the second four lie in two bytes each, which a product of bytes puts together; 16 times the number is what
+ * comes of it. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales6)(v_f32 *s, v_f32 *m, const unsigned char *b)
 {
     const v_i8 x = _mm256_broadcastsi128_si256(TINYI_BLK_128(b));
-    const v_i8 k = _mm256_shuffle_epi8(x, _mm256_set_epi32(-0xf8f1, -0xf9f2, -0xfaf3, -0xfbf4, -0xf9, -0xfa, -0xfb, -0xfc));    /* bytes 7 15, 6 14, 5 13, 4 12; 7, 6, 5, 4 */
-    const v_i8 l = _mm256_shuffle_epi8(x, _mm256_set_epi32(-0xf4f1, -0xf5f2, -0xf6f3, -0xf7f4, -0xf5, -0xf6, -0xf7, -0xf8));    /* 11 15, 10 14, 9 13, 8 12; 11, 10, 9, 8 */
-    const v_i32 scale = _mm256_maddubs_epi16(vb_and(k, _mm256_setr_epi32(0x3f, 0x3f, 0x3f, 0x3f, 0xc00f, 0xc00f, 0xc00f, 0xc00f)), _mm256_setr_epi32(16, 16, 16, 16, 0x410, 0x410, 0x410, 0x410));
-    const v_i32 low = _mm256_maddubs_epi16(vb_and(l, _mm256_setr_epi32(0x3f, 0x3f, 0x3f, 0x3f, 0xc0f0, 0xc0f0, 0xc0f0, 0xc0f0)), _mm256_setr_epi32(16, 16, 16, 16, 0x401, 0x401, 0x401, 0x401));
-    const v_f32 d = v_mul(_mm256_cvtph_ps(_mm_shuffle_epi32(_mm256_castsi256_si128(x), 0)), _mm256_set_ps(-0.0625f, 0.0625f, -0.0625f, 0.0625f, -0.0625f, 0.0625f, -0.0625f, 0.0625f));
+    /* bytes 7 15, 6 14, 5 13, 4 12; 7, 6, 5, 4 */
+    const v_i8 k =
+        _mm256_shuffle_epi8(x, _mm256_set_epi32(-0xf8f1, -0xf9f2, -0xfaf3, -0xfbf4, -0xf9, -0xfa, -0xfb, -0xfc));
+    /* 11 15, 10 14, 9 13, 8 12; 11, 10, 9, 8 */
+    const v_i8 l =
+        _mm256_shuffle_epi8(x, _mm256_set_epi32(-0xf4f1, -0xf5f2, -0xf6f3, -0xf7f4, -0xf5, -0xf6, -0xf7, -0xf8));
+    const v_i32 scale =
+        _mm256_maddubs_epi16(vb_and(k, _mm256_setr_epi32(0x3f, 0x3f, 0x3f, 0x3f, 0xc00f, 0xc00f, 0xc00f, 0xc00f)),
+                             _mm256_setr_epi32(16, 16, 16, 16, 0x410, 0x410, 0x410, 0x410));
+    const v_i32 low =
+        _mm256_maddubs_epi16(vb_and(l, _mm256_setr_epi32(0x3f, 0x3f, 0x3f, 0x3f, 0xc0f0, 0xc0f0, 0xc0f0, 0xc0f0)),
+                             _mm256_setr_epi32(16, 16, 16, 16, 0x401, 0x401, 0x401, 0x401));
+    const v_f32 d = v_mul(_mm256_cvtph_ps(_mm_shuffle_epi32(_mm256_castsi256_si128(x), 0)),
+                          _mm256_set_ps(-0.0625f, 0.0625f, -0.0625f, 0.0625f, -0.0625f, 0.0625f, -0.0625f, 0.0625f));
     s[0] = v_mul(_mm256_moveldup_ps(d), v_from_i32(scale));
     m[0] = v_mul(_mm256_movehdup_ps(d), v_from_i32(low));
 }
-/* Q6_K: sixteen scales of a byte and what they are multiplied by. Bytes become the highest of 32 bits, 2^24 times too large. */
+/* Q6_K: sixteen scales of a byte and what they are multiplied by. Bytes become the highest of 32 bits, 2^24 times too
+ * large. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales8)(v_f32 *s, const unsigned char *k, const unsigned char *half)
 {
-    const v_i8 x = _mm256_broadcastsi128_si256(TINYI_BLK_128(k)), even = _mm256_setr_epi32(0x00808080, 0x02808080, 0x04808080, 0x06808080, 0x01808080, 0x03808080, 0x05808080, 0x07808080);
+    const v_i8 x = _mm256_broadcastsi128_si256(TINYI_BLK_128(k)),
+               even = _mm256_setr_epi32(0x00808080, 0x02808080, 0x04808080, 0x06808080, 0x01808080, 0x03808080,
+                                        0x05808080, 0x07808080);
     const v_f32 d = v_mul(_mm256_cvtph_ps(_mm_set1_epi16((short)tinyi_q_u16(half))), v_set(5.9604644775390625e-8f));
     s[0] = v_mul(d, v_from_i32(_mm256_shuffle_epi8(x, even)));
     s[1] = v_mul(d, v_from_i32(_mm256_shuffle_epi8(x, _mm256_or_si256(even, _mm256_set1_epi32(0x08000000)))));
@@ -199,23 +249,33 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales8)(v_f32 *s, const unsigned cha
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales3)(v_f32 *s, const unsigned char *b)
 {
     const __m128i x = TINYI_BLK_128(b - 2);
-    const __m128i low = _mm_shuffle_epi8(x, _mm_set_epi8(9, 8, 7, 6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2)), high = _mm_shuffle_epi32(_mm_alignr_epi8(x, x, 10), 0);
-    const __m128i k = _mm_or_si128(_mm_and_si128(_mm_srlv_epi32(low, _mm_set_epi32(4, 4, 0, 0)), _mm_set1_epi8(15)),
-                                   _mm_slli_epi16(_mm_and_si128(_mm_srlv_epi32(high, _mm_set_epi32(6, 4, 2, 0)), _mm_set1_epi8(3)), 4));
-    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_tree_half)(b + 12)), TINY_FN(tinyi_tree_order)(_mm_sub_epi8(k, _mm_set1_epi8(32))));
+    const __m128i low = _mm_shuffle_epi8(x, _mm_set_epi8(9, 8, 7, 6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2)),
+                  high = _mm_shuffle_epi32(_mm_alignr_epi8(x, x, 10), 0);
+    const __m128i k = _mm_or_si128(
+        _mm_and_si128(_mm_srlv_epi32(low, _mm_set_epi32(4, 4, 0, 0)), _mm_set1_epi8(15)),
+        _mm_slli_epi16(_mm_and_si128(_mm_srlv_epi32(high, _mm_set_epi32(6, 4, 2, 0)), _mm_set1_epi8(3)), 4));
+    TINY_FN(tinyi_tree_times)
+    (s, v_set(TINY_FN(tinyi_tree_half)(b + 12)), TINY_FN(tinyi_tree_order)(_mm_sub_epi8(k, _mm_set1_epi8(32))));
 }
 /* IQ4_XS: eight scales of six bits, 32 more than meant: four bits each in four bytes, two each in two */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_scales_xs)(const unsigned char *b)
 {
-    const __m256i low = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32((int)tinyi_q_u32(b + 4)), _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0)), _mm256_set1_epi32(15));
-    const __m256i high = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32((int)tinyi_q_u16(b + 2) << 4), _mm256_set_epi32(14, 12, 10, 8, 6, 4, 2, 0)), _mm256_set1_epi32(0x30));
-    return v_mul(v_set(TINY_FN(tinyi_tree_half)(b)), v_from_i32(_mm256_sub_epi32(_mm256_or_si256(low, high), _mm256_set1_epi32(32))));
+    const __m256i low = _mm256_and_si256(
+        _mm256_srlv_epi32(_mm256_set1_epi32((int)tinyi_q_u32(b + 4)), _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0)),
+        _mm256_set1_epi32(15));
+    const __m256i high = _mm256_and_si256(
+        _mm256_srlv_epi32(_mm256_set1_epi32((int)tinyi_q_u16(b + 2) << 4), _mm256_set_epi32(14, 12, 10, 8, 6, 4, 2, 0)),
+        _mm256_set1_epi32(0x30));
+    return v_mul(v_set(TINY_FN(tinyi_tree_half)(b)),
+                 v_from_i32(_mm256_sub_epi32(_mm256_or_si256(low, high), _mm256_set1_epi32(32))));
 }
 /* MXFP4: 2^(e - 128), since the codes are doubled */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_powers)(const unsigned char *p, int step)
 {
-    const __m256i e = _mm256_set_epi32(p[7 * step], p[6 * step], p[5 * step], p[4 * step], p[3 * step], p[2 * step], p[step], p[0]);
-    const __m256i low = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e), large = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    const __m256i e =
+        _mm256_set_epi32(p[7 * step], p[6 * step], p[5 * step], p[4 * step], p[3 * step], p[2 * step], p[step], p[0]);
+    const __m256i low = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e),
+                  large = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
     return _mm256_castsi256_ps(_mm256_blendv_epi8(large, low, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
 }
 
@@ -264,7 +324,8 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q2_K)(v_i8 *c, v_f32 *s, v_f32 *
     const __m128i k = TINY_FN(tinyi_tree_order)(TINYI_BLK_128(b));
     TINY_FN(tinyi_tree_twos)(c, b + 16);
     TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_tree_half)(b + 80)), _mm_and_si128(k, _mm_set1_epi8(15)));
-    TINY_FN(tinyi_tree_times)(m, v_set(-TINY_FN(tinyi_tree_half)(b + 82)), _mm_and_si128(_mm_srli_epi16(k, 4), _mm_set1_epi8(15)));
+    TINY_FN(tinyi_tree_times)
+    (m, v_set(-TINY_FN(tinyi_tree_half)(b + 82)), _mm_and_si128(_mm_srli_epi16(k, 4), _mm_set1_epi8(15)));
     return 0.0f;
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q3_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
@@ -279,7 +340,11 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_K)(v_i8 *c, v_f32 *s, v_f32 *
 {
     int i;
     if (V_VNNI) TINY_FN(tinyi_tree_fours)(c, b + 16);
-    else TINYI_BLK_EACH(i, 8) c[i] = vb_and(_mm256_srli_epi16(TINY_FN(tinyi_tree_blended)(b + 16 + i / 4 * 32 + i % 2 * 16, 64), i / 2 % 2 * 4), vb_set(15));
+    else
+        TINYI_BLK_EACH(i, 8)
+        c[i] =
+            vb_and(_mm256_srli_epi16(TINY_FN(tinyi_tree_blended)(b + 16 + i / 4 * 32 + i % 2 * 16, 64), i / 2 % 2 * 4),
+                   vb_set(15));
     TINY_FN(tinyi_tree_scales6)(s, m, b);
     return 0.0f;
 }
@@ -303,7 +368,8 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q6_K)(v_i8 *c, v_f32 *s, v_f32 *
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_iq4)(v_i8 *c)
 {
     int i;
-    TINYI_BLK_EACH(i, 8) c[i] = vb_table16(V_VNNI ? (const void *)tinyi_blk_iq4_128 : (const void *)tinyi_blk_iq4, c[i]);
+    TINYI_BLK_EACH(i, 8)
+    c[i] = vb_table16(V_VNNI ? (const void *)tinyi_blk_iq4_128 : (const void *)tinyi_blk_iq4, c[i]);
     return V_VNNI ? -128.0f : 0.0f;
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_IQ4_NL)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
@@ -370,10 +436,12 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 
 
 /* ---- Q4_0, the format of small machines: four rows of whole super-blocks at once, in the order of sums of the others
  *
- * Two rows go side by side through the tree, since a processor looks some sixty vector instructions ahead, which one row fills with what waits for
- * each other; and what four vectors sum up to is found together, which counts where rows are short. */
+ * Two rows go side by side through the tree, since a processor looks some sixty vector instructions ahead, which one
+ * row fills with what waits for each other; and what four vectors sum up to is found together, which counts where rows
+ * are short. */
 
-/* an expression to compilers, who make it where it is used, and not a call whose result they keep in a register until then */
+/* an expression to compilers, who make it where it is used, and not a call whose result they keep in a register until
+ * then */
 #if TINYI_GCC || TINYI_CLANG
 typedef unsigned short TINY_FN(tinyi_tree_u16) __attribute__((vector_size(32)));
 #define TINYI_TREE_DOWN(x, by) ((__m256i)((TINY_FN(tinyi_tree_u16))(x) >> (by)))
@@ -386,13 +454,17 @@ typedef unsigned short TINY_FN(tinyi_tree_u16) __attribute__((vector_size(32)));
 TINYI_FORCE_INLINE __m128 TINY_FN(tinyi_tree_sum4)(float (*x)[8])
 {
     const v_f32 a = v_load(x[0]), b = v_load(x[1]), c = v_load(x[2]), d = v_load(x[3]);
-    const v_f32 ab = v_add(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31)), cd = v_add(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
-    v_f32 t = v_add(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));      /* a0 a1 c0 c1 b0 b1 d0 d1 */
+    const v_f32 ab = v_add(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31)),
+                cd = v_add(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
+    /* a0 a1 c0 c1 b0 b1 d0 d1 */
+    v_f32 t = v_add(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     t = v_add(t, _mm256_movehdup_ps(t));
     return _mm_blend_ps(_mm256_castps256_ps128(t), _mm_moveldup_ps(_mm256_extractf128_ps(t, 1)), 0xa);
 }
 /* two super-blocks side by side, each with its activations: acc += their products */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_two)(v_f32 *acc0, v_f32 *acc1, const unsigned char *b0, const unsigned char *b1, const int8_t *q0, const int8_t *q1, const float *d0, const float *d1)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_two)(v_f32 *acc0, v_f32 *acc1, const unsigned char *b0,
+                                                const unsigned char *b1, const int8_t *q0, const int8_t *q1,
+                                                const float *d0, const float *d1)
 {
     const unsigned char *b[2];
     const int8_t *q[2];
@@ -404,18 +476,24 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_two)(v_f32 *acc0, v_f32 *acc1, const 
     TINYI_BLK_EACH(j, 4)
         TINYI_BLK_EACH(r, 2) {
             const v_i8 c = TINY_FN(tinyi_tree_halves)(b[r] + 2 + 18 * j, 72);
-            p[r][j] = TINY_FN(tinyi_tree_add)(TINY_FN(tinyi_tree_product)(vb_and(c, vb_set(15)), vb_load(q[r] + 64 * j), traits),
-                                             TINY_FN(tinyi_tree_product)(vb_and(TINYI_TREE_DOWN(c, 4), vb_set(15)), vb_load(q[r] + 64 * j + 32), traits), 2, traits);
+            p[r][j] = TINY_FN(tinyi_tree_add)(
+                TINY_FN(tinyi_tree_product)(vb_and(c, vb_set(15)), vb_load(q[r] + 64 * j), traits),
+                TINY_FN(tinyi_tree_product)(vb_and(TINYI_TREE_DOWN(c, 4), vb_set(15)), vb_load(q[r] + 64 * j + 32),
+                                            traits),
+                2, traits);
             if (j % 2 == 0) continue;
             p[r][j / 2] = p[r][j - 1];
             p[r][j / 2 + 1] = p[r][j];
             TINY_FN(tinyi_tree_pairs)(p[r] + j / 2, 1, 4, traits);
         }
     TINYI_BLK_EACH(r, 2) TINY_FN(tinyi_tree_quads)(p[r], 1, 8, traits);
-    *acc0 = v_fma(v_mul(TINY_FN(tinyi_tree_halves18)(b0), v_load(d0)), v_fma(v_load(d0 + 8), v_set(-8.0f), v_from_i32(p[0][0])), *acc0);
-    *acc1 = v_fma(v_mul(TINY_FN(tinyi_tree_halves18)(b1), v_load(d1)), v_fma(v_load(d1 + 8), v_set(-8.0f), v_from_i32(p[1][0])), *acc1);
+    *acc0 = v_fma(v_mul(TINY_FN(tinyi_tree_halves18)(b0), v_load(d0)),
+                  v_fma(v_load(d0 + 8), v_set(-8.0f), v_from_i32(p[0][0])), *acc0);
+    *acc1 = v_fma(v_mul(TINY_FN(tinyi_tree_halves18)(b1), v_load(d1)),
+                  v_fma(v_load(d1 + 8), v_set(-8.0f), v_from_i32(p[1][0])), *acc1);
 }
-static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x)
+static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_t w_row, size_t n_row,
+                                      const tinyi_q8 *x)
 {
     const size_t blocks = x->blocks;
     float t[2][4][8];
@@ -464,78 +542,92 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
 
 #include "llm/block/order.simd.h"
 
-/* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
+/* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used
+ * where groups are coarse */
 
-/* one row of activations has a form of its own; where it is for a few rows of weights or ends only, that of several rows serves */
+/* one row of activations has a form of its own; where it is for a few rows of weights or ends only, that of several
+ * rows serves */
 #define TINYI_TREE_BY_FEW(format) (TINYI_ORDER_HAS(format) || (format) == TINYI_BLK_Q4_0)
-#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
-    TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_dots_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
-    {                                                                                                                                   \
-        for (; n_row; n_row--, w += w_row, y += y_row) {                                                                                \
-            v_f32 acc[TINYI_BLK_FEW][2];                                                                                                \
-            const unsigned char *b = w;                                                                                                 \
-            unsigned char last[256 / (values) * (bytes)];                                                                               \
-            size_t at, r;                                                                                                               \
-            for (r = 0; r < n; r++) acc[r][0] = acc[r][1] = v_zero();                                                                   \
-            for (at = 0; at < k; at += 256, b += 256 / (values) * (bytes)) {                                                            \
-                v_i8 c[8];                                                                                                              \
-                v_f32 s[2], m[2];                                                                                                       \
-                float shared;                                                                                                           \
-                int i;                                                                                                                  \
-                if (k - at < 256) b = tinyi_blk_last(last, sizeof last, b, (k - at) / (values) * (bytes));                              \
-                else for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                                               \
-                    TINYI_BLK_AHEAD(b + 2048 + i);                                                                                      \
-                    TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                     \
-                }                                                                                                                       \
-                shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, b);                                                                    \
-                for (r = 0; r < n; r++) {                                                                                               \
-                    const size_t p = r * 256 * x->blocks + at;                                                                          \
-                    TINY_FN(tinyi_tree_step)(acc[r], c, s, m, shared, x->code + p, x->d + p / 16, x->sum + p / 16, (traits), TINYI_TREE_TRAITS(name, traits) & TINYI_BLK_PAIRED); \
-                }                                                                                                                       \
-            }                                                                                                                           \
-            for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));                                         \
-        }                                                                                                                               \
-    }                                                                                                                                   \
-    static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
-    {                                                                                                                                   \
-        TINY_FN(tinyi_tree_dots_##name)(y, y_row, y_x, w, w_row, n_row, x, k, n);                                                       \
-    }                                                                                                                                   \
-    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
-    {                                                                                                                                   \
-        if (TINYI_BLK_##name == TINYI_BLK_Q4_0 && n_row >= 4 && k % 256 == 0 && y_row == 1) { \
-            const size_t whole = n_row / 4 * 4; \
-            TINY_FN(tinyi_tree_rows4)(y, w, w_row, whole, x); \
-            y += whole; \
-            w += (ptrdiff_t)whole * w_row; \
-            n_row -= whole; \
-        } \
-        if (TINYI_ORDER_HAS(TINYI_BLK_##name) && n_row && k && k % 256 == 0)                                                            \
-            TINY_FN(tinyi_order_rows)(y, y_row, w, w_row, n_row, x, 256 / (values) * (bytes), TINYI_BLK_##name, (traits));              \
-        else if (TINYI_TREE_BY_FEW(TINYI_BLK_##name)) TINY_FN(tinyi_tree_few_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);            \
-        else TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                    \
-    }                                                                                                                                   \
-    static void TINY_FN(tinyi_tree_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
-    {                                                                                                                                   \
-        unsigned char last[256 / (values) * (bytes)];                                                                                   \
-        for (; k; k -= 256, w += 256 / (values) * (bytes), code += 256, s16 += 16, m16 += 16) {                                         \
-            v_i8 c[8];                                                                                                                  \
-            v_f32 s[2], m[2];                                                                                                           \
-            float shared;                                                                                                               \
-            int i;                                                                                                                      \
-            if (k < 256) {                                                                                                              \
-                w = tinyi_blk_last(last, sizeof last, w, k / (values) * (bytes));                                                       \
-                k = 256;                                                                                                                \
-            } else                                                                                                                      \
-                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD2(w + ahead + i);                                     \
-            shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, w);                                                                        \
-            if (TINYI_BLK_##name == TINYI_BLK_Q4_K) TINY_FN(tinyi_tree_fours)(c, w + 16);      /* in order, as they are stored */           \
-            TINYI_BLK_EACH(i, 8) TINY_FN(tinyi_tree_put)(code, i, c[i], (traits) & TINYI_BLK_PAIRED);                                   \
-            TINYI_BLK_EACH(i, 2) {                                                                                                      \
-                if (i && !((traits) & TINYI_BLK_FINE)) break;                                                                           \
-                v_store(s16 + 8 * i, s[i]);                                                                                             \
-                v_store(m16 + 8 * i, (traits) & TINYI_BLK_MINIMA ? m[i] : v_mul(s[i], v_set(shared)));                                  \
-            }                                                                                                                           \
-        }                                                                                                                               \
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                 \
+    TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_dots_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x,                  \
+                                                            const unsigned char *w, ptrdiff_t w_row, size_t n_row,     \
+                                                            const tinyi_q8 *x, size_t k, size_t n)                     \
+    {                                                                                                                  \
+        for (; n_row; n_row--, w += w_row, y += y_row) {                                                               \
+            v_f32 acc[TINYI_BLK_FEW][2];                                                                               \
+            const unsigned char *b = w;                                                                                \
+            unsigned char last[256 / (values) * (bytes)];                                                              \
+            size_t at, r;                                                                                              \
+            for (r = 0; r < n; r++) acc[r][0] = acc[r][1] = v_zero();                                                  \
+            for (at = 0; at < k; at += 256, b += 256 / (values) * (bytes)) {                                           \
+                v_i8 c[8];                                                                                             \
+                v_f32 s[2], m[2];                                                                                      \
+                float shared;                                                                                          \
+                int i;                                                                                                 \
+                if (k - at < 256) b = tinyi_blk_last(last, sizeof last, b, (k - at) / (values) * (bytes));             \
+                else                                                                                                   \
+                    for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                               \
+                        TINYI_BLK_AHEAD(b + 2048 + i);                                                                 \
+                        TINYI_BLK_AHEAD2(b + 8192 + i);                                                                \
+                    }                                                                                                  \
+                shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, b);                                                   \
+                for (r = 0; r < n; r++) {                                                                              \
+                    const size_t p = r * 256 * x->blocks + at;                                                         \
+                    TINY_FN(tinyi_tree_step)                                                                           \
+                    (acc[r], c, s, m, shared, x->code + p, x->d + p / 16, x->sum + p / 16, (traits),                   \
+                     TINYI_TREE_TRAITS(name, traits) & TINYI_BLK_PAIRED);                                              \
+                }                                                                                                      \
+            }                                                                                                          \
+            for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));                        \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,       \
+                                               ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n)   \
+    {                                                                                                                  \
+        TINY_FN(tinyi_tree_dots_##name)(y, y_row, y_x, w, w_row, n_row, x, k, n);                                      \
+    }                                                                                                                  \
+    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row,     \
+                                               size_t n_row, const tinyi_q8 *x, size_t k)                              \
+    {                                                                                                                  \
+        if (TINYI_BLK_##name == TINYI_BLK_Q4_0 && n_row >= 4 && k % 256 == 0 && y_row == 1) {                          \
+            const size_t whole = n_row / 4 * 4;                                                                        \
+            TINY_FN(tinyi_tree_rows4)(y, w, w_row, whole, x);                                                          \
+            y += whole;                                                                                                \
+            w += (ptrdiff_t)whole * w_row;                                                                             \
+            n_row -= whole;                                                                                            \
+        }                                                                                                              \
+        if (TINYI_ORDER_HAS(TINYI_BLK_##name) && n_row && k && k % 256 == 0)                                           \
+            TINY_FN(tinyi_order_rows)                                                                                  \
+            (y, y_row, w, w_row, n_row, x, 256 / (values) * (bytes), TINYI_BLK_##name, (traits));                      \
+        else if (TINYI_TREE_BY_FEW(TINYI_BLK_##name))                                                                  \
+            TINY_FN(tinyi_tree_few_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                     \
+        else TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                   \
+    }                                                                                                                  \
+    static void TINY_FN(tinyi_tree_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, \
+                                                  size_t k, ptrdiff_t ahead)                                           \
+    {                                                                                                                  \
+        unsigned char last[256 / (values) * (bytes)];                                                                  \
+        for (; k; k -= 256, w += 256 / (values) * (bytes), code += 256, s16 += 16, m16 += 16) {                        \
+            v_i8 c[8];                                                                                                 \
+            v_f32 s[2], m[2];                                                                                          \
+            float shared;                                                                                              \
+            int i;                                                                                                     \
+            if (k < 256) {                                                                                             \
+                w = tinyi_blk_last(last, sizeof last, w, k / (values) * (bytes));                                      \
+                k = 256;                                                                                               \
+            } else                                                                                                     \
+                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD2(w + ahead + i);                    \
+            shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, w);                                                       \
+            /* in order, as they are stored */                                                                         \
+            if (TINYI_BLK_##name == TINYI_BLK_Q4_K) TINY_FN(tinyi_tree_fours)(c, w + 16);                              \
+            TINYI_BLK_EACH(i, 8) TINY_FN(tinyi_tree_put)(code, i, c[i], (traits)&TINYI_BLK_PAIRED);                    \
+            TINYI_BLK_EACH(i, 2)                                                                                       \
+            {                                                                                                          \
+                if (i && !((traits)&TINYI_BLK_FINE)) break;                                                            \
+                v_store(s16 + 8 * i, s[i]);                                                                            \
+                v_store(m16 + 8 * i, (traits)&TINYI_BLK_MINIMA ? m[i] : v_mul(s[i], v_set(shared)));                   \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_put)(unsigned char *code, int i, v_i8 c, int paired)
 {
@@ -546,9 +638,12 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_put)(unsigned char *code, int i, v_i8
 TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 
 #if TINYI_BLK_ANY_BOOKS
-static void TINY_FN(tinyi_tree_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_book_get get, size_t bytes)
+static void TINY_FN(tinyi_tree_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row,
+                                     size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_book_get get,
+                                     size_t bytes)
 {
-    const __m256i pick = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0), bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
+    const __m256i pick = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0),
+                  bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
     const float shared = V_VNNI ? -128.0f : 0.0f;
     for (; n_row; n_row--, w += w_row, y += y_row) {
         const unsigned char *b = w;
@@ -563,40 +658,46 @@ static void TINY_FN(tinyi_tree_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, c
             for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
             get(&t, b);
             TINYI_BLK_EACH(i, 8) {
-                const __m256i minus = _mm256_cmpeq_epi8(vb_and(_mm256_shuffle_epi8(_mm256_set1_epi32((int)tinyi_q_u32(t.sign + 4 * i)), pick), bit), bit);
+                const __m256i minus = _mm256_cmpeq_epi8(
+                    vb_and(_mm256_shuffle_epi8(_mm256_set1_epi32((int)tinyi_q_u32(t.sign + 4 * i)), pick), bit), bit);
                 c[i] = vb_sub(vb_xor(vb_load(t.code + 32 * i), minus), minus);
                 if (V_VNNI) c[i] = vb_xor(c[i], vb_set(-128));
             }
             TINY_FN(tinyi_tree_times)(s, v_set(t.d), TINY_FN(tinyi_tree_order)(TINYI_BLK_128(t.k)));
             for (r = 0; r < n; r++) {
                 const size_t p = r * 256 * x->blocks + at;
-                TINY_FN(tinyi_tree_step)(acc[r], c, s, s, shared, x->code + p, x->d + p / 16, x->sum + p / 16, TINYI_BLK_BOOK, 0);
+                TINY_FN(tinyi_tree_step)
+                (acc[r], c, s, s, shared, x->code + p, x->d + p / 16, x->sum + p / 16, TINYI_BLK_BOOK, 0);
             }
         }
         for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));
     }
 }
-#define TINYI_BLK_WITH_BOOK(name, values, bytes, traits)                                                                                \
-    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
-    {                                                                                                                                   \
-        TINY_FN(tinyi_tree_book)(y, y_row, 0, w, w_row, n_row, x, k, 1, tinyi_book_##name, bytes);                                      \
-    }                                                                                                                                   \
-    static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
-    {                                                                                                                                   \
-        TINY_FN(tinyi_tree_book)(y, y_row, y_x, w, w_row, n_row, x, k, n, tinyi_book_##name, bytes);                                    \
+#define TINYI_BLK_WITH_BOOK(name, values, bytes, traits)                                                             \
+    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row,   \
+                                               size_t n_row, const tinyi_q8 *x, size_t k)                            \
+    {                                                                                                                \
+        TINY_FN(tinyi_tree_book)(y, y_row, 0, w, w_row, n_row, x, k, 1, tinyi_book_##name, bytes);                   \
+    }                                                                                                                \
+    static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,     \
+                                               ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                \
+        TINY_FN(tinyi_tree_book)(y, y_row, y_x, w, w_row, n_row, x, k, n, tinyi_book_##name, bytes);                 \
     }
 TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
 #undef TINYI_BLK_WITH_BOOK
 #endif
 
-/* an expanded row is used by formats of one kind alike: what fits is what the largest codes of the kind need; with VNNI there is nothing to fit */
+/* an expanded row is used by formats of one kind alike: what fits is what the largest codes of the kind need; with VNNI
+ * there is nothing to fit */
 #define TINYI_TREE_SMALL (8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
 #define TINYI_TREE_FIVE (4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
 #define TINYI_TREE_SIX (2 * TINYI_BLK_FITS | TINYI_BLK_MINIMA | TINYI_BLK_FINE)
 #define TINYI_TREE_BYTES (TINYI_BLK_FITS | (V_VNNI ? TINYI_BLK_MINIMA : TINYI_BLK_HAS_SIGN))
 
 /* a block of expanded rows times one to TINYI_BLK_REST rows of activations, these PAIRED where groups are coarse */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_rest_of)(float *acc, const unsigned char *code, size_t rows, const tinyi_q8 *x, size_t b, size_t n, int traits)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_rest_of)(float *acc, const unsigned char *code, size_t rows,
+                                                    const tinyi_q8 *x, size_t b, size_t n, int traits)
 {
     for (; rows; rows--, code += TINYI_BLK_PANEL) {
         const float *scale = (const float *)(const void *)(code + 256);
@@ -616,16 +717,21 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_rest_of)(float *acc, const unsigned c
             v_f32 sum[2];
             sum[0] = v_load(acc);
             sum[1] = v_zero();
-            TINY_FN(tinyi_tree_step)(sum, c, s, m, 0.0f, x->code + 256 * at, x->d + 16 * at, x->sum + 16 * at, traits, !(traits & TINYI_BLK_FINE));
+            TINY_FN(tinyi_tree_step)
+            (sum, c, s, m, 0.0f, x->code + 256 * at, x->d + 16 * at, x->sum + 16 * at, traits,
+             !(traits & TINYI_BLK_FINE));
             v_store(acc, traits & TINYI_BLK_FINE ? v_add(sum[0], sum[1]) : sum[0]);
         }
     }
 }
-static void TINY_FN(tinyi_tree_rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x, size_t b, size_t n)
+static void TINY_FN(tinyi_tree_rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x,
+                                     size_t b, size_t n)
 {
     if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_SIX);
-    else if (!V_VNNI && (traits & TINYI_BLK_HAS_SIGN)) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_BYTES);
-    else if (!V_VNNI && traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_FIVE);
+    else if (!V_VNNI && (traits & TINYI_BLK_HAS_SIGN))
+        TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_BYTES);
+    else if (!V_VNNI && traits / TINYI_BLK_FITS < 8)
+        TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_FIVE);
     else TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_SMALL);
 }
 static void TINY_FN(tinyi_tree_total)(float *y, const float *acc, size_t n)
@@ -635,8 +741,8 @@ static void TINY_FN(tinyi_tree_total)(float *y, const float *acc, size_t n)
 
 /* ---- many rows of activations */
 
-/* Eight rows side by side: for each 256 numbers and each 32 of them, eight vectors of four numbers of each row, then d, sums of 32, sums of
- * the first 16 and of the other 16, times d. block, group: bytes from one to the next. */
+/* Eight rows side by side: for each 256 numbers and each 32 of them, eight vectors of four numbers of each row, then d,
+ * sums of 32, sums of the first 16 and of the other 16, times d. block, group: bytes from one to the next. */
 static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
 {
     size_t b, r;
@@ -658,9 +764,10 @@ static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_
         }
 }
 
-/* Sums of `steps` times 4 numbers of `high` rows of weights with `wide` times 8 rows of activations: to sum[high * wide], whose lanes are
- * rows of activations. Products are added in 16 bits as long as they fit. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_sums)(v_i32 *sum, const unsigned char *w, const unsigned char *x, int steps, int high, int wide, int traits)
+/* Sums of `steps` times 4 numbers of `high` rows of weights with `wide` times 8 rows of activations: to sum[high *
+ * wide], whose lanes are rows of activations. Products are added in 16 bits as long as they fit. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_sums)(v_i32 *sum, const unsigned char *w, const unsigned char *x, int steps,
+                                                 int high, int wide, int traits)
 {
     const int fit = TINYI_TREE_FIT(traits) < steps ? TINYI_TREE_FIT(traits) : steps;
     v_i32 part[8];
@@ -679,7 +786,9 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_sums)(v_i32 *sum, const unsigned char
 #else
                 const v_i32 product = TINY_FN(tinyi_tree_product)(k, q[c], traits);
                 *of = i % fit ? _mm256_add_epi16(*of, product) : product;
-                if (i % fit == fit - 1) *to = i >= fit ? vi_add(*to, _mm256_madd_epi16(*of, _mm256_set1_epi16(1))) : _mm256_madd_epi16(*of, _mm256_set1_epi16(1));
+                if (i % fit == fit - 1)
+                    *to = i >= fit ? vi_add(*to, _mm256_madd_epi16(*of, _mm256_set1_epi16(1)))
+                                   : _mm256_madd_epi16(*of, _mm256_set1_epi16(1));
                 TINYI_TREE_IN_ORDER(*of);
                 if (i >= fit) { TINYI_TREE_IN_ORDER(*to); }
 #endif
@@ -688,15 +797,18 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_sums)(v_i32 *sum, const unsigned char
     }
 }
 
-/* 32 numbers (`steps` 8) or 16 (4) of `high` rows of weights and `wide` times 8 rows of activations: y += s d sum + m (d sum of codes) */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_piece)(float *y, const unsigned char *w, const float *s, const unsigned char *x, const float *d, const float *offset, int steps, int high, int wide,
-                                                  int traits)
+/* 32 numbers (`steps` 8) or 16 (4) of `high` rows of weights and `wide` times 8 rows of activations: y += s d sum + m
+ * (d sum of codes) */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_piece)(float *y, const unsigned char *w, const float *s,
+                                                  const unsigned char *x, const float *d, const float *offset,
+                                                  int steps, int high, int wide, int traits)
 {
     v_i32 sum[8];
     v_f32 each[2], more[2];
     int r, c;
     TINY_FN(tinyi_tree_sums)(sum, w, x, steps, high, wide, traits);
-    TINYI_BLK_EACH(c, wide) {               /* before the first number is stored: it might be one of these, as far as a compiler knows */
+    /* before the first number is stored: it might be one of these, as far as a compiler knows */
+    TINYI_BLK_EACH(c, wide) {
         each[c] = v_load(d + c * (TINYI_BLK_PANEL / 4));
         if (traits & TINYI_BLK_MINIMA) more[c] = v_load(offset + c * (TINYI_BLK_PANEL / 4));
     }
@@ -710,7 +822,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_piece)(float *y, const unsigned char 
         }
     }
 }
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_column)(float *y, const unsigned char *code, size_t rows, const unsigned char *x, int g, int high, int wide, int traits)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_column)(float *y, const unsigned char *code, size_t rows,
+                                                   const unsigned char *x, int g, int high, int wide, int traits)
 {
     const float *d = (const float *)(const void *)(x + 256);
     size_t r;
@@ -724,21 +837,30 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_column)(float *y, const unsigned char
     }
 }
 
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_panel)(float *y, const unsigned char *code, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count, int traits)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_panel)(float *y, const unsigned char *code, size_t rows,
+                                                  const unsigned char *x, ptrdiff_t x_group, size_t count, int traits)
 {
-    const int one_sum = V_VNNI || TINYI_TREE_FIT(traits) == 1 || TINYI_TREE_FIT(traits) >= 8;      /* registers for twice as many */
+    /* registers for twice as many */
+    const int one_sum = V_VNNI || TINYI_TREE_FIT(traits) == 1 || TINYI_TREE_FIT(traits) >= 8;
     size_t j;
     int g;
     for (g = 0; g < 8; g++, x += x_group) {
-        for (j = 0; j + 2 <= count; j += 2) TINY_FN(tinyi_tree_column)(y + j * 8 * TINYI_BLK_LOW, code, rows, x + j * TINYI_BLK_PANEL, g, one_sum ? 4 : 2, 2, traits);
-        if (j < count) TINY_FN(tinyi_tree_column)(y + j * 8 * TINYI_BLK_LOW, code, rows, x + j * TINYI_BLK_PANEL, g, one_sum ? 8 : 4, 1, traits);
+        for (j = 0; j + 2 <= count; j += 2)
+            TINY_FN(tinyi_tree_column)
+            (y + j * 8 * TINYI_BLK_LOW, code, rows, x + j * TINYI_BLK_PANEL, g, one_sum ? 4 : 2, 2, traits);
+        if (j < count)
+            TINY_FN(tinyi_tree_column)
+            (y + j * 8 * TINYI_BLK_LOW, code, rows, x + j * TINYI_BLK_PANEL, g, one_sum ? 8 : 4, 1, traits);
     }
 }
-static void TINY_FN(tinyi_tree_all)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count)
+static void TINY_FN(tinyi_tree_all)(float *y, const unsigned char *code, int traits, size_t rows,
+                                    const unsigned char *x, ptrdiff_t x_group, size_t count)
 {
     if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SIX);
-    else if (!V_VNNI && (traits & TINYI_BLK_HAS_SIGN)) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_BYTES);
-    else if (!V_VNNI && traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_FIVE);
+    else if (!V_VNNI && (traits & TINYI_BLK_HAS_SIGN))
+        TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_BYTES);
+    else if (!V_VNNI && traits / TINYI_BLK_FITS < 8)
+        TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_FIVE);
     else TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SMALL);
 }
 
@@ -773,10 +895,12 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
             TINYI_BLK_EACH(i, 4) q[i] = v_to_i32(v_mul(v_mul(v[i], v_set(up)), v_set(inverse)));
             low = _mm_packs_epi32(_mm256_castsi256_si128(q[0]), _mm256_extracti128_si256(q[0], 1));
             high = _mm_packs_epi32(_mm256_castsi256_si128(q[1]), _mm256_extracti128_si256(q[1], 1));
-            _mm_storeu_si128((__m128i *)(void *)(code + (paired ? g % 4 * 64 + g / 4 * 16 : 32 * g)), _mm_packs_epi16(low, high));
+            _mm_storeu_si128((__m128i *)(void *)(code + (paired ? g % 4 * 64 + g / 4 * 16 : 32 * g)),
+                             _mm_packs_epi16(low, high));
             low = _mm_packs_epi32(_mm256_castsi256_si128(q[2]), _mm256_extracti128_si256(q[2], 1));
             high = _mm_packs_epi32(_mm256_castsi256_si128(q[3]), _mm256_extracti128_si256(q[3], 1));
-            _mm_storeu_si128((__m128i *)(void *)(code + (paired ? g % 4 * 64 + g / 4 * 16 + 32 : 32 * g + 16)), _mm_packs_epi16(low, high));
+            _mm_storeu_si128((__m128i *)(void *)(code + (paired ? g % 4 * 64 + g / 4 * 16 + 32 : 32 * g + 16)),
+                             _mm_packs_epi16(low, high));
             total[0] = (float)vi_sum(vi_add(q[0], q[1]));
             total[1] = (float)vi_sum(vi_add(q[2], q[3]));
             d[8 + g] = total[0] + total[1];
@@ -799,11 +923,22 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_tree_few_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
 #define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* nothing expands these */
-static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
-    TINYI_PASS_TARGET, TINYI_PASS_NAME, 0, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_tree_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) }, NULL, NULL, { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
-    TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all), TINY_FN(tinyi_tree_rest), TINY_FN(tinyi_tree_total), TINYI_TREE_EIGHT
-};
+static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = { TINYI_PASS_TARGET,
+                                                             TINYI_PASS_NAME,
+                                                             0,
+                                                             { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) },
+                                                             TINY_FN(tinyi_tree_quantize),
+                                                             { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+                                                             { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND)
+                                                                   TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
+                                                             NULL,
+                                                             NULL,
+                                                             { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
+                                                             TINY_FN(tinyi_tree_turn),
+                                                             TINY_FN(tinyi_tree_all),
+                                                             TINY_FN(tinyi_tree_rest),
+                                                             TINY_FN(tinyi_tree_total),
+                                                             TINYI_TREE_EIGHT };
 TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_tree_table))
 
 #undef TINYI_BLK_EACH

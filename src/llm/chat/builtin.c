@@ -2,8 +2,8 @@
  *
  * They do what Jinja's of the same name do; strings are counted in characters.
  *
- * Left out: groupby, batch, slice, wordwrap, truncate, urlize, xmlattr, striptags, pprint, random: no template of a model
- * was seen to use them.                                                                                               */
+ * Left out: groupby, batch, slice, wordwrap, truncate, urlize, xmlattr, striptags, pprint, random: no template of a
+ * model was seen to use them. */
 #include "llm/chat/rows_inside.h"
 #include "llm/chat/text_inside.h"
 #include "llm/chat/template.h"
@@ -12,52 +12,146 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const tinyi_tm_builtin tinyi_tm_rows[] = {
-    { "abs", 1, TINYI_TF_ABS, 0 }, { "attr", 1, TINYI_TF_ATTR, 1 }, { "capitalize", 1, TINYI_TF_CAPITALIZE, 0 }, { "length", 1, TINYI_TF_LENGTH, 0 },
-    { "count", 1, TINYI_TF_LENGTH, 0 }, { "default", 1, TINYI_TF_DEFAULT, 2 }, { "d", 1, TINYI_TF_DEFAULT, 2 }, { "dictsort", 1, TINYI_TF_DICTSORT, 3 },
-    { "escape", 1, TINYI_TF_ESCAPE, 0 }, { "e", 1, TINYI_TF_ESCAPE, 0 }, { "first", 1, TINYI_TF_FIRST, 0 }, { "float", 1, TINYI_TF_FLOAT, 1 },
-    { "format", 1, TINYI_TF_FORMAT, 100 }, { "indent", 1, TINYI_TF_INDENT, 3 }, { "int", 1, TINYI_TF_INT, 2 }, { "items", 1, TINYI_TF_ITEMS, 0 },
-    { "join", 1, TINYI_TF_JOIN, 2 }, { "last", 1, TINYI_TF_LAST, 0 }, { "list", 1, TINYI_TF_LIST, 0 }, { "lower", 1, TINYI_TF_LOWER, 0 },
-    { "map", 1, TINYI_TF_MAP, 100 }, { "max", 1, TINYI_TF_MAX, 2 }, { "min", 1, TINYI_TF_MIN, 2 }, { "reject", 1, TINYI_TF_REJECT, 100 },
-    { "rejectattr", 1, TINYI_TF_REJECTATTR, 100 }, { "replace", 1, TINYI_TF_REPLACE, 3 }, { "reverse", 1, TINYI_TF_REVERSE, 0 },
-    { "round", 1, TINYI_TF_ROUND, 2 }, { "safe", 1, TINYI_TF_SAFE, 0 }, { "select", 1, TINYI_TF_SELECT, 100 }, { "selectattr", 1, TINYI_TF_SELECTATTR, 100 },
-    { "sort", 1, TINYI_TF_SORT, 3 }, { "string", 1, TINYI_TF_STRING, 0 }, { "sum", 1, TINYI_TF_SUM, 2 }, { "title", 1, TINYI_TF_TITLE, 0 },
-    { "tojson", 1, TINYI_TF_TOJSON, 4 }, { "trim", 1, TINYI_TF_TRIM, 1 }, { "unique", 1, TINYI_TF_UNIQUE, 2 }, { "upper", 1, TINYI_TF_UPPER, 0 },
-    { "wordcount", 1, TINYI_TF_WORDCOUNT, 0 },
-    { "range", 4, TINYI_TF_FN_RANGE, 3 }, { "namespace", 4, TINYI_TF_FN_NAMESPACE, 1 }, { "dict", 4, TINYI_TF_FN_DICT, 1 },
-    { "raise_exception", 4, TINYI_TF_FN_RAISE, 1 }, { "strftime_now", 4, TINYI_TF_FN_NOW, 1 },
-    { "boolean", 2, TINYI_TF_IS_BOOLEAN, 0 }, { "callable", 2, TINYI_TF_IS_CALLABLE, 0 }, { "defined", 2, TINYI_TF_IS_DEFINED, 0 },
-    { "divisibleby", 2, TINYI_TF_IS_DIVISIBLE, 1 }, { "eq", 2, TINYI_TF_IS_EQ, 1 }, { "equalto", 2, TINYI_TF_IS_EQ, 1 }, { "==", 2, TINYI_TF_IS_EQ, 1 },
-    { "sameas", 2, TINYI_TF_IS_EQ, 1 }, { "even", 2, TINYI_TF_IS_EVEN, 0 }, { "false", 2, TINYI_TF_IS_FALSE, 0 }, { "filter", 2, TINYI_TF_IS_FILTER, 0 },
-    { "float", 2, TINYI_TF_IS_FLOAT, 0 }, { "ge", 2, TINYI_TF_IS_GE, 1 }, { ">=", 2, TINYI_TF_IS_GE, 1 }, { "gt", 2, TINYI_TF_IS_GT, 1 },
-    { "greaterthan", 2, TINYI_TF_IS_GT, 1 }, { ">", 2, TINYI_TF_IS_GT, 1 }, { "in", 2, TINYI_TF_IS_IN, 1 }, { "integer", 2, TINYI_TF_IS_INTEGER, 0 },
-    { "iterable", 2, TINYI_TF_IS_ITERABLE, 0 }, { "le", 2, TINYI_TF_IS_LE, 1 }, { "<=", 2, TINYI_TF_IS_LE, 1 }, { "lower", 2, TINYI_TF_IS_LOWER, 0 },
-    { "lt", 2, TINYI_TF_IS_LT, 1 }, { "lessthan", 2, TINYI_TF_IS_LT, 1 }, { "<", 2, TINYI_TF_IS_LT, 1 }, { "mapping", 2, TINYI_TF_IS_MAPPING, 0 },
-    { "ne", 2, TINYI_TF_IS_NE, 1 }, { "!=", 2, TINYI_TF_IS_NE, 1 }, { "none", 2, TINYI_TF_IS_NONE, 0 }, { "number", 2, TINYI_TF_IS_NUMBER, 0 },
-    { "odd", 2, TINYI_TF_IS_ODD, 0 }, { "sequence", 2, TINYI_TF_IS_SEQUENCE, 0 }, { "string", 2, TINYI_TF_IS_STRING, 0 },
-    { "test", 2, TINYI_TF_IS_TEST, 0 }, { "true", 2, TINYI_TF_IS_TRUE, 0 }, { "undefined", 2, TINYI_TF_IS_UNDEFINED, 0 }, { "upper", 2, TINYI_TF_IS_UPPER, 0 },
-    { "strip", 8, TINYI_TN_STRIP, 1 }, { "lstrip", 8, TINYI_TN_LSTRIP, 1 }, { "rstrip", 8, TINYI_TN_RSTRIP, 1 }, { "split", 8, TINYI_TN_SPLIT, 2 },
-    { "rsplit", 8, TINYI_TN_RSPLIT, 2 }, { "splitlines", 8, TINYI_TN_SPLITLINES, 1 }, { "startswith", 8, TINYI_TN_STARTSWITH, 3 },
-    { "endswith", 8, TINYI_TN_ENDSWITH, 3 }, { "upper", 8, TINYI_TN_UPPER, 0 }, { "lower", 8, TINYI_TN_LOWER, 0 }, { "title", 8, TINYI_TN_TITLE, 0 },
-    { "capitalize", 8, TINYI_TN_CAPITALIZE, 0 }, { "replace", 8, TINYI_TN_REPLACE, 3 }, { "find", 8, TINYI_TN_FIND, 3 }, { "rfind", 8, TINYI_TN_RFIND, 3 },
-    { "count", 8 | 16, TINYI_TN_COUNT, 1 }, { "join", 8, TINYI_TN_JOIN, 1 }, { "isdigit", 8, TINYI_TN_ISDIGIT, 0 }, { "isdecimal", 8, TINYI_TN_ISDIGIT, 0 },
-    { "isnumeric", 8, TINYI_TN_ISDIGIT, 0 }, { "isalpha", 8, TINYI_TN_ISALPHA, 0 }, { "isalnum", 8, TINYI_TN_ISALNUM, 0 },
-    { "isspace", 8, TINYI_TN_ISSPACE, 0 }, { "isupper", 8, TINYI_TN_ISUPPER, 0 }, { "islower", 8, TINYI_TN_ISLOWER, 0 },
-    { "removeprefix", 8, TINYI_TN_REMOVEPREFIX, 1 }, { "removesuffix", 8, TINYI_TN_REMOVESUFFIX, 1 }, { "zfill", 8, TINYI_TN_ZFILL, 1 },
-    { "ljust", 8, TINYI_TN_LJUST, 2 }, { "rjust", 8, TINYI_TN_RJUST, 2 }, { "center", 8, TINYI_TN_CENTER, 2 }, { "format", 8, TINYI_TN_FORMAT, 100 },
-    { "partition", 8, TINYI_TN_PARTITION, 1 }, { "index", 8 | 16, TINYI_TN_INDEX, 1 },
-    { "append", 16, TINYI_TN_APPEND, 1 }, { "extend", 16, TINYI_TN_EXTEND, 1 }, { "insert", 16, TINYI_TN_INSERT, 2 }, { "pop", 16 | 32, TINYI_TN_POP, 2 },
-    { "reverse", 16, TINYI_TN_REVERSE, 0 }, { "copy", 16 | 32, TINYI_TN_COPY, 0 }, { "clear", 16 | 32, TINYI_TN_CLEAR, 0 },
-    { "get", 32, TINYI_TN_GET, 2 }, { "items", 32, TINYI_TN_ITEMS, 0 }, { "keys", 32, TINYI_TN_KEYS, 0 }, { "values", 32, TINYI_TN_VALUES, 0 },
-    { "update", 32, TINYI_TN_UPDATE, 1 }, { "setdefault", 32, TINYI_TN_SETDEFAULT, 2 }, { "cycle", 64, TINYI_TN_CYCLE, 100 },
-    { "changed", 64, TINYI_TN_CHANGED, 100 }
-};
+static const tinyi_tm_builtin tinyi_tm_rows[] = { { "abs", 1, TINYI_TF_ABS, 0 },
+                                                  { "attr", 1, TINYI_TF_ATTR, 1 },
+                                                  { "capitalize", 1, TINYI_TF_CAPITALIZE, 0 },
+                                                  { "length", 1, TINYI_TF_LENGTH, 0 },
+                                                  { "count", 1, TINYI_TF_LENGTH, 0 },
+                                                  { "default", 1, TINYI_TF_DEFAULT, 2 },
+                                                  { "d", 1, TINYI_TF_DEFAULT, 2 },
+                                                  { "dictsort", 1, TINYI_TF_DICTSORT, 3 },
+                                                  { "escape", 1, TINYI_TF_ESCAPE, 0 },
+                                                  { "e", 1, TINYI_TF_ESCAPE, 0 },
+                                                  { "first", 1, TINYI_TF_FIRST, 0 },
+                                                  { "float", 1, TINYI_TF_FLOAT, 1 },
+                                                  { "format", 1, TINYI_TF_FORMAT, 100 },
+                                                  { "indent", 1, TINYI_TF_INDENT, 3 },
+                                                  { "int", 1, TINYI_TF_INT, 2 },
+                                                  { "items", 1, TINYI_TF_ITEMS, 0 },
+                                                  { "join", 1, TINYI_TF_JOIN, 2 },
+                                                  { "last", 1, TINYI_TF_LAST, 0 },
+                                                  { "list", 1, TINYI_TF_LIST, 0 },
+                                                  { "lower", 1, TINYI_TF_LOWER, 0 },
+                                                  { "map", 1, TINYI_TF_MAP, 100 },
+                                                  { "max", 1, TINYI_TF_MAX, 2 },
+                                                  { "min", 1, TINYI_TF_MIN, 2 },
+                                                  { "reject", 1, TINYI_TF_REJECT, 100 },
+                                                  { "rejectattr", 1, TINYI_TF_REJECTATTR, 100 },
+                                                  { "replace", 1, TINYI_TF_REPLACE, 3 },
+                                                  { "reverse", 1, TINYI_TF_REVERSE, 0 },
+                                                  { "round", 1, TINYI_TF_ROUND, 2 },
+                                                  { "safe", 1, TINYI_TF_SAFE, 0 },
+                                                  { "select", 1, TINYI_TF_SELECT, 100 },
+                                                  { "selectattr", 1, TINYI_TF_SELECTATTR, 100 },
+                                                  { "sort", 1, TINYI_TF_SORT, 3 },
+                                                  { "string", 1, TINYI_TF_STRING, 0 },
+                                                  { "sum", 1, TINYI_TF_SUM, 2 },
+                                                  { "title", 1, TINYI_TF_TITLE, 0 },
+                                                  { "tojson", 1, TINYI_TF_TOJSON, 4 },
+                                                  { "trim", 1, TINYI_TF_TRIM, 1 },
+                                                  { "unique", 1, TINYI_TF_UNIQUE, 2 },
+                                                  { "upper", 1, TINYI_TF_UPPER, 0 },
+                                                  { "wordcount", 1, TINYI_TF_WORDCOUNT, 0 },
+                                                  { "range", 4, TINYI_TF_FN_RANGE, 3 },
+                                                  { "namespace", 4, TINYI_TF_FN_NAMESPACE, 1 },
+                                                  { "dict", 4, TINYI_TF_FN_DICT, 1 },
+                                                  { "raise_exception", 4, TINYI_TF_FN_RAISE, 1 },
+                                                  { "strftime_now", 4, TINYI_TF_FN_NOW, 1 },
+                                                  { "boolean", 2, TINYI_TF_IS_BOOLEAN, 0 },
+                                                  { "callable", 2, TINYI_TF_IS_CALLABLE, 0 },
+                                                  { "defined", 2, TINYI_TF_IS_DEFINED, 0 },
+                                                  { "divisibleby", 2, TINYI_TF_IS_DIVISIBLE, 1 },
+                                                  { "eq", 2, TINYI_TF_IS_EQ, 1 },
+                                                  { "equalto", 2, TINYI_TF_IS_EQ, 1 },
+                                                  { "==", 2, TINYI_TF_IS_EQ, 1 },
+                                                  { "sameas", 2, TINYI_TF_IS_EQ, 1 },
+                                                  { "even", 2, TINYI_TF_IS_EVEN, 0 },
+                                                  { "false", 2, TINYI_TF_IS_FALSE, 0 },
+                                                  { "filter", 2, TINYI_TF_IS_FILTER, 0 },
+                                                  { "float", 2, TINYI_TF_IS_FLOAT, 0 },
+                                                  { "ge", 2, TINYI_TF_IS_GE, 1 },
+                                                  { ">=", 2, TINYI_TF_IS_GE, 1 },
+                                                  { "gt", 2, TINYI_TF_IS_GT, 1 },
+                                                  { "greaterthan", 2, TINYI_TF_IS_GT, 1 },
+                                                  { ">", 2, TINYI_TF_IS_GT, 1 },
+                                                  { "in", 2, TINYI_TF_IS_IN, 1 },
+                                                  { "integer", 2, TINYI_TF_IS_INTEGER, 0 },
+                                                  { "iterable", 2, TINYI_TF_IS_ITERABLE, 0 },
+                                                  { "le", 2, TINYI_TF_IS_LE, 1 },
+                                                  { "<=", 2, TINYI_TF_IS_LE, 1 },
+                                                  { "lower", 2, TINYI_TF_IS_LOWER, 0 },
+                                                  { "lt", 2, TINYI_TF_IS_LT, 1 },
+                                                  { "lessthan", 2, TINYI_TF_IS_LT, 1 },
+                                                  { "<", 2, TINYI_TF_IS_LT, 1 },
+                                                  { "mapping", 2, TINYI_TF_IS_MAPPING, 0 },
+                                                  { "ne", 2, TINYI_TF_IS_NE, 1 },
+                                                  { "!=", 2, TINYI_TF_IS_NE, 1 },
+                                                  { "none", 2, TINYI_TF_IS_NONE, 0 },
+                                                  { "number", 2, TINYI_TF_IS_NUMBER, 0 },
+                                                  { "odd", 2, TINYI_TF_IS_ODD, 0 },
+                                                  { "sequence", 2, TINYI_TF_IS_SEQUENCE, 0 },
+                                                  { "string", 2, TINYI_TF_IS_STRING, 0 },
+                                                  { "test", 2, TINYI_TF_IS_TEST, 0 },
+                                                  { "true", 2, TINYI_TF_IS_TRUE, 0 },
+                                                  { "undefined", 2, TINYI_TF_IS_UNDEFINED, 0 },
+                                                  { "upper", 2, TINYI_TF_IS_UPPER, 0 },
+                                                  { "strip", 8, TINYI_TN_STRIP, 1 },
+                                                  { "lstrip", 8, TINYI_TN_LSTRIP, 1 },
+                                                  { "rstrip", 8, TINYI_TN_RSTRIP, 1 },
+                                                  { "split", 8, TINYI_TN_SPLIT, 2 },
+                                                  { "rsplit", 8, TINYI_TN_RSPLIT, 2 },
+                                                  { "splitlines", 8, TINYI_TN_SPLITLINES, 1 },
+                                                  { "startswith", 8, TINYI_TN_STARTSWITH, 3 },
+                                                  { "endswith", 8, TINYI_TN_ENDSWITH, 3 },
+                                                  { "upper", 8, TINYI_TN_UPPER, 0 },
+                                                  { "lower", 8, TINYI_TN_LOWER, 0 },
+                                                  { "title", 8, TINYI_TN_TITLE, 0 },
+                                                  { "capitalize", 8, TINYI_TN_CAPITALIZE, 0 },
+                                                  { "replace", 8, TINYI_TN_REPLACE, 3 },
+                                                  { "find", 8, TINYI_TN_FIND, 3 },
+                                                  { "rfind", 8, TINYI_TN_RFIND, 3 },
+                                                  { "count", 8 | 16, TINYI_TN_COUNT, 1 },
+                                                  { "join", 8, TINYI_TN_JOIN, 1 },
+                                                  { "isdigit", 8, TINYI_TN_ISDIGIT, 0 },
+                                                  { "isdecimal", 8, TINYI_TN_ISDIGIT, 0 },
+                                                  { "isnumeric", 8, TINYI_TN_ISDIGIT, 0 },
+                                                  { "isalpha", 8, TINYI_TN_ISALPHA, 0 },
+                                                  { "isalnum", 8, TINYI_TN_ISALNUM, 0 },
+                                                  { "isspace", 8, TINYI_TN_ISSPACE, 0 },
+                                                  { "isupper", 8, TINYI_TN_ISUPPER, 0 },
+                                                  { "islower", 8, TINYI_TN_ISLOWER, 0 },
+                                                  { "removeprefix", 8, TINYI_TN_REMOVEPREFIX, 1 },
+                                                  { "removesuffix", 8, TINYI_TN_REMOVESUFFIX, 1 },
+                                                  { "zfill", 8, TINYI_TN_ZFILL, 1 },
+                                                  { "ljust", 8, TINYI_TN_LJUST, 2 },
+                                                  { "rjust", 8, TINYI_TN_RJUST, 2 },
+                                                  { "center", 8, TINYI_TN_CENTER, 2 },
+                                                  { "format", 8, TINYI_TN_FORMAT, 100 },
+                                                  { "partition", 8, TINYI_TN_PARTITION, 1 },
+                                                  { "index", 8 | 16, TINYI_TN_INDEX, 1 },
+                                                  { "append", 16, TINYI_TN_APPEND, 1 },
+                                                  { "extend", 16, TINYI_TN_EXTEND, 1 },
+                                                  { "insert", 16, TINYI_TN_INSERT, 2 },
+                                                  { "pop", 16 | 32, TINYI_TN_POP, 2 },
+                                                  { "reverse", 16, TINYI_TN_REVERSE, 0 },
+                                                  { "copy", 16 | 32, TINYI_TN_COPY, 0 },
+                                                  { "clear", 16 | 32, TINYI_TN_CLEAR, 0 },
+                                                  { "get", 32, TINYI_TN_GET, 2 },
+                                                  { "items", 32, TINYI_TN_ITEMS, 0 },
+                                                  { "keys", 32, TINYI_TN_KEYS, 0 },
+                                                  { "values", 32, TINYI_TN_VALUES, 0 },
+                                                  { "update", 32, TINYI_TN_UPDATE, 1 },
+                                                  { "setdefault", 32, TINYI_TN_SETDEFAULT, 2 },
+                                                  { "cycle", 64, TINYI_TN_CYCLE, 100 },
+                                                  { "changed", 64, TINYI_TN_CHANGED, 100 } };
 
 static const tinyi_tm_builtin *tinyi_tm_row(int kind, const char *s, size_t n)
 {
     size_t i;
     for (i = 0; i < TINYI_COUNT(tinyi_tm_rows); i++)
-        if ((tinyi_tm_rows[i].kinds & kind) && tinyi_tm_rows[i].name[0] == s[0] && strlen(tinyi_tm_rows[i].name) == n && !memcmp(tinyi_tm_rows[i].name, s, n)) return &tinyi_tm_rows[i];
+        if ((tinyi_tm_rows[i].kinds & kind) && tinyi_tm_rows[i].name[0] == s[0] && strlen(tinyi_tm_rows[i].name) == n &&
+            !memcmp(tinyi_tm_rows[i].name, s, n))
+            return &tinyi_tm_rows[i];
     return NULL;
 }
 TINYI_FN const tinyi_tm_builtin *tinyi_tm_row_at(int id) { return &tinyi_tm_rows[id]; }
@@ -70,7 +164,7 @@ int tinyi_tm_function(const char *s, size_t n) { return tinyi_tm_id(TINYI_TR_FUN
 int tinyi_tm_filter(const char *s, size_t n) { return tinyi_tm_id(TINYI_TR_FILTER, s, n); }
 int tinyi_tm_test(const char *s, size_t n) { return tinyi_tm_id(TINYI_TR_TEST, s, n); }
 
-/* ---- arguments ----------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 TINYI_FN int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v)
 {
@@ -94,7 +188,9 @@ TINYI_FN int tinyi_targ_int(tinyi_doc *m, tinyi_targs *a, int i, const char *nam
 {
     tinyi_tv x;
     if (!tinyi_targ(a, i, name, &x) || x.type == TINYI_DOC_NONE) return 0;
-    if (x.type != TINYI_DOC_INT && x.type != TINYI_DOC_BOOL) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "the argument %s is %s, not a whole number", name, tinyi_tv_type_name(&x));
+    if (x.type != TINYI_DOC_INT && x.type != TINYI_DOC_BOOL)
+        return tinyi_doc_fail(m, TINY_E_ARGUMENT, "the argument %s is %s, not a whole number", name,
+                              tinyi_tv_type_name(&x));
     *v = x.u.i;
     return 1;
 }
@@ -109,7 +205,8 @@ TINYI_FN int tinyi_targ_fit(tinyi_doc *m, const tinyi_tm_builtin *row, const tin
     int k;
     char shown[80];
     if (m->status) return 0;
-    if (!after && a->n > row->args) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s takes at most %d arguments, not %d", row->name, row->args, a->n);
+    if (!after && a->n > row->args)
+        return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s takes at most %d arguments, not %d", row->name, row->args, a->n);
     for (k = 0; after && k < a->n_named; k++) {
         if (a->used[k / 32] >> k % 32 & 1) continue;
         tinyi_doc_show(a->named[2 * k].u.s, a->named[2 * k].n, shown);
@@ -117,7 +214,8 @@ TINYI_FN int tinyi_targ_fit(tinyi_doc *m, const tinyi_tm_builtin *row, const tin
     }
     return 1;
 }
-TINYI_FN int tinyi_targ_want(tinyi_doc *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+TINYI_FN int tinyi_targ_want(tinyi_doc *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name,
+                             tinyi_tv *v)
 {
     if (tinyi_targ(a, i, name, v)) return 1;
     *v = tinyi_tv_of(TINYI_DOC_UNDEFINED);
@@ -132,7 +230,7 @@ int tinyi_tm_undefined(tinyi_doc *m, const tinyi_tv *v)
     return tinyi_doc_fail(m, TINY_E_ARGUMENT, "a value is undefined");
 }
 
-/* ---- members --------------------------------------------------------------------------------------------------------------- */
+/* ---- members ----------------------------------------------------------------------------------------------------- */
 
 TINYI_FN tinyi_tv tinyi_tm_no(const char *s, size_t n)
 {
@@ -144,7 +242,8 @@ TINYI_FN tinyi_tv tinyi_tm_no(const char *s, size_t n)
 
 static tinyi_tv tinyi_tm_loop_member(const tinyi_tv *v, const char *s, size_t n)
 {
-    static const char *const name[] = { "index", "index0", "first", "last", "length", "revindex", "revindex0", "previtem", "nextitem" };
+    static const char *const name[] = { "index",    "index0",    "first",    "last",    "length",
+                                        "revindex", "revindex0", "previtem", "nextitem" };
     const tinyi_tloop *l = v->u.loop;
     int64_t i = (int64_t)l->i, count = (int64_t)l->list->n;
     size_t k;
@@ -166,8 +265,11 @@ static tinyi_tv tinyi_tm_loop_member(const tinyi_tv *v, const char *s, size_t n)
 
 static tinyi_tv tinyi_tm_method(tinyi_doc *m, const tinyi_tv *v, const char *s, size_t n)
 {
-    int kind = v->type == TINYI_DOC_STRING ? TINYI_TR_STRING : v->type == TINYI_DOC_LIST ? TINYI_TR_LIST : v->type == TINYI_DOC_MAP ? TINYI_TR_MAP :
-               v->type == TINYI_DOC_LOOP ? TINYI_TR_LOOP : 0;
+    int kind = v->type == TINYI_DOC_STRING ? TINYI_TR_STRING
+               : v->type == TINYI_DOC_LIST ? TINYI_TR_LIST
+               : v->type == TINYI_DOC_MAP  ? TINYI_TR_MAP
+               : v->type == TINYI_DOC_LOOP ? TINYI_TR_LOOP
+                                           : 0;
     int id = kind ? tinyi_tm_id(kind, s, n) : -1;
     tinyi_tv method;
     if (id < 0) return tinyi_tm_no(s, n);
@@ -206,13 +308,15 @@ tinyi_tv tinyi_tm_index(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *key)
     const tinyi_tv *found;
     if (v->type == TINYI_DOC_UNDEFINED) { (void)tinyi_tm_undefined(m, v); return *v; }
     if (v->type == TINYI_DOC_MAP || v->type == TINYI_DOC_NAMESPACE) {
-        if (key->type == TINYI_DOC_LIST || key->type == TINYI_DOC_MAP || key->type == TINYI_DOC_UNDEFINED) return tinyi_tm_no("", 0);
+        if (key->type == TINYI_DOC_LIST || key->type == TINYI_DOC_MAP || key->type == TINYI_DOC_UNDEFINED)
+            return tinyi_tm_no("", 0);
         found = tinyi_map_find(m, v->u.map, key);
         if (found) return *found;
     }
     if (v->type == TINYI_DOC_LIST || v->type == TINYI_DOC_STRING) {
         if (key->type == TINYI_DOC_INT || key->type == TINYI_DOC_BOOL) {
-            int64_t n = (int64_t)(v->type == TINYI_DOC_LIST ? v->u.list->n : tinyi_ts_length(m, v)), i = key->u.i < 0 ? key->u.i + n : key->u.i;
+            int64_t n = (int64_t)(v->type == TINYI_DOC_LIST ? v->u.list->n : tinyi_ts_length(m, v)),
+                    i = key->u.i < 0 ? key->u.i + n : key->u.i;
             size_t at, c;
             uint32_t code;
             if (i < 0 || i >= n) return tinyi_tm_no("", 0);
@@ -228,7 +332,8 @@ tinyi_tv tinyi_tm_index(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *key)
 static int tinyi_tm_bound(tinyi_doc *m, const tinyi_tv *v, int64_t *i)
 {
     if (v->type == TINYI_DOC_NONE) return 0;
-    if (v->type != TINYI_DOC_INT && v->type != TINYI_DOC_BOOL) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "a side of a slice is %s, not a whole number", tinyi_tv_type_name(v));
+    if (v->type != TINYI_DOC_INT && v->type != TINYI_DOC_BOOL)
+        return tinyi_doc_fail(m, TINY_E_ARGUMENT, "a side of a slice is %s, not a whole number", tinyi_tv_type_name(v));
     *i = v->u.i;
     return 1;
 }
@@ -239,7 +344,10 @@ tinyi_tv tinyi_tm_slice(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *from, c
     int has_a, has_b;
     tinyi_tv list, items = *v;
     if (v->type == TINYI_DOC_UNDEFINED) { (void)tinyi_tm_undefined(m, v); return *v; }
-    if (v->type != TINYI_DOC_LIST && v->type != TINYI_DOC_STRING) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a slice of %s", tinyi_tv_type_name(v)); return *v; }
+    if (v->type != TINYI_DOC_LIST && v->type != TINYI_DOC_STRING) {
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a slice of %s", tinyi_tv_type_name(v));
+        return *v;
+    }
     (void)tinyi_tm_bound(m, step, &by);
     has_a = tinyi_tm_bound(m, from, &a);
     has_b = tinyi_tm_bound(m, to, &b);
@@ -268,7 +376,8 @@ tinyi_tv tinyi_tm_slice(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *from, c
     list.id = v->type == TINYI_DOC_LIST ? v->id : 0;
     if (by < -n - 1) by = -n - 1;
     if (by > n + 1) by = n + 1;
-    for (i = a; !m->status && (by > 0 ? i < b : i > b); i += by) (void)tinyi_list_add(m, list.u.list, items.u.list->item[i]);
+    for (i = a; !m->status && (by > 0 ? i < b : i > b); i += by)
+        (void)tinyi_list_add(m, list.u.list, items.u.list->item[i]);
     if (v->type == TINYI_DOC_STRING && !m->status) {
         tinyi_tv nothing = tinyi_tv_view("", 0);
         return tinyi_ts_join(m, &nothing, list.u.list);
@@ -282,7 +391,10 @@ TINYI_FN tinyi_tv tinyi_tm_path(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv 
     tinyi_tv at = *v;
     size_t i = 0, k, d;
     if (path->type == TINYI_DOC_INT) return tinyi_tm_index(m, v, path);
-    if (path->type != TINYI_DOC_STRING) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the name of an attribute is %s", tinyi_tv_type_name(path)); return at; }
+    if (path->type != TINYI_DOC_STRING) {
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the name of an attribute is %s", tinyi_tv_type_name(path));
+        return at;
+    }
     for (;;) {
         tinyi_tv key;
         for (k = i; k < path->n && path->u.s[k] != '.'; k++) {}
@@ -299,7 +411,7 @@ TINYI_FN tinyi_tv tinyi_tm_path(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv 
     }
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 TINYI_FN int tinyi_tt_case(const tinyi_tv *v, int up)
 {
@@ -324,8 +436,11 @@ TINYI_FN int tinyi_tt_all(tinyi_doc *m, const tinyi_tv *v, int id)
         unsigned kind;
         n = tinyi_ts_char(v, i, &c);
         kind = tinyi_unicode_class(c) & (TINYI_UC_SPACE - 1u);
-        if (id == TINYI_TN_ISSPACE ? !tinyi_ts_space(c) : id == TINYI_TN_ISDIGIT ? kind != TINYI_UC_N : id == TINYI_TN_ISALPHA ? kind != TINYI_UC_L :
-            kind != TINYI_UC_L && kind != TINYI_UC_N) return 0;
+        if (id == TINYI_TN_ISSPACE   ? !tinyi_ts_space(c)
+            : id == TINYI_TN_ISDIGIT ? kind != TINYI_UC_N
+            : id == TINYI_TN_ISALPHA ? kind != TINYI_UC_L
+                                     : kind != TINYI_UC_L && kind != TINYI_UC_N)
+            return 0;
     }
     return v->n != 0;
 }
@@ -346,10 +461,13 @@ int tinyi_tm_call_test(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi_targs 
     tinyi_tv x = tinyi_tv_of(TINYI_DOC_UNDEFINED);
     double f;
     int c;
-    if (!tinyi_targ_fit(m, row, a, 0) || (row->args && !tinyi_targ_want(m, row, a, 0, "other", &x)) || !tinyi_targ_fit(m, row, a, 1)) return 0;
+    if (!tinyi_targ_fit(m, row, a, 0) || (row->args && !tinyi_targ_want(m, row, a, 0, "other", &x)) ||
+        !tinyi_targ_fit(m, row, a, 1))
+        return 0;
     switch (row->id) {
     case TINYI_TF_IS_BOOLEAN: return v->type == TINYI_DOC_BOOL;
-    case TINYI_TF_IS_CALLABLE: return v->type == TINYI_DOC_FUNCTION || v->type == TINYI_DOC_METHOD || v->type == TINYI_DOC_MACRO;
+    case TINYI_TF_IS_CALLABLE:
+        return v->type == TINYI_DOC_FUNCTION || v->type == TINYI_DOC_METHOD || v->type == TINYI_DOC_MACRO;
     case TINYI_TF_IS_DEFINED: return v->type != TINYI_DOC_UNDEFINED;
     case TINYI_TF_IS_UNDEFINED: return v->type == TINYI_DOC_UNDEFINED;
     case TINYI_TF_IS_NONE: return v->type == TINYI_DOC_NONE;
@@ -360,8 +478,12 @@ int tinyi_tm_call_test(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi_targs 
     case TINYI_TF_IS_NUMBER: return tinyi_tv_number(v, &f);
     case TINYI_TF_IS_STRING: return v->type == TINYI_DOC_STRING;
     case TINYI_TF_IS_MAPPING: return v->type == TINYI_DOC_MAP;
-    case TINYI_TF_IS_SEQUENCE: return v->type == TINYI_DOC_LIST || v->type == TINYI_DOC_MAP || v->type == TINYI_DOC_STRING || v->type == TINYI_DOC_UNDEFINED;
-    case TINYI_TF_IS_ITERABLE: return v->type == TINYI_DOC_LIST || v->type == TINYI_DOC_MAP || v->type == TINYI_DOC_STRING || v->type == TINYI_DOC_UNDEFINED || v->type == TINYI_DOC_LOOP;
+    case TINYI_TF_IS_SEQUENCE:
+        return v->type == TINYI_DOC_LIST || v->type == TINYI_DOC_MAP || v->type == TINYI_DOC_STRING ||
+               v->type == TINYI_DOC_UNDEFINED;
+    case TINYI_TF_IS_ITERABLE:
+        return v->type == TINYI_DOC_LIST || v->type == TINYI_DOC_MAP || v->type == TINYI_DOC_STRING ||
+               v->type == TINYI_DOC_UNDEFINED || v->type == TINYI_DOC_LOOP;
     case TINYI_TF_IS_FILTER: return v->type == TINYI_DOC_STRING && tinyi_tm_filter(v->u.s, v->n) >= 0;
     case TINYI_TF_IS_TEST: return v->type == TINYI_DOC_STRING && tinyi_tm_test(v->u.s, v->n) >= 0;
     case TINYI_TF_IS_EQ: return tinyi_tv_equal(m, v, &x);
@@ -374,9 +496,12 @@ int tinyi_tm_call_test(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi_targs 
     case TINYI_TF_IS_EVEN: case TINYI_TF_IS_ODD: case TINYI_TF_IS_DIVISIBLE: {
         int64_t by = row->id == TINYI_TF_IS_DIVISIBLE ? x.u.i : 2;
         double g = 2;
-        if (tinyi_tv_number(v, &f) && (!row->args || tinyi_tv_number(&x, &g)) && !(tinyi_tm_whole(v) && (!row->args || tinyi_tm_whole(&x))) && g != 0)
+        if (tinyi_tv_number(v, &f) && (!row->args || tinyi_tv_number(&x, &g)) &&
+            !(tinyi_tm_whole(v) && (!row->args || tinyi_tm_whole(&x))) && g != 0)
             return f - g * tinyi_tm_floor(f / g) == (row->id == TINYI_TF_IS_ODD);
-        if (!tinyi_tm_whole(v) || (row->args && !tinyi_tm_whole(&x))) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s asks whole numbers, not %s", row->name, tinyi_tv_type_name(tinyi_tm_whole(v) ? &x : v));
+        if (!tinyi_tm_whole(v) || (row->args && !tinyi_tm_whole(&x)))
+            return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s asks whole numbers, not %s", row->name,
+                                  tinyi_tv_type_name(tinyi_tm_whole(v) ? &x : v));
         if (!by) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "a division by 0");
         return by == -1 || (v->u.i % by != 0) == (row->id == TINYI_TF_IS_ODD);
     }
@@ -384,6 +509,9 @@ int tinyi_tm_call_test(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi_targs 
         if (v->type == TINYI_DOC_UNDEFINED) return tinyi_tm_undefined(m, v);
         c = tinyi_tv_compare(m, v, &x, NULL);
         if (m->status || c == 2) return 0;
-        return row->id == TINYI_TF_IS_LT ? c < 0 : row->id == TINYI_TF_IS_LE ? c <= 0 : row->id == TINYI_TF_IS_GT ? c > 0 : c >= 0;
+        return row->id == TINYI_TF_IS_LT   ? c < 0
+               : row->id == TINYI_TF_IS_LE ? c <= 0
+               : row->id == TINYI_TF_IS_GT ? c > 0
+                                           : c >= 0;
     }
 }

@@ -23,7 +23,8 @@ TINYI_FN tinyi_tv tinyi_tm_call_method(tinyi_doc *m, int id, tinyi_tv *self, tin
 /* x.name and x[key]; what is not there is undefined, and what an undefined value has fails */
 TINYI_FN tinyi_tv tinyi_tm_attr(tinyi_doc *m, const tinyi_tv *v, const char *s, size_t n);
 TINYI_FN tinyi_tv tinyi_tm_index(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *key);
-TINYI_FN tinyi_tv tinyi_tm_slice(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *from, const tinyi_tv *to, const tinyi_tv *step);
+TINYI_FN tinyi_tv tinyi_tm_slice(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *from, const tinyi_tv *to,
+                                 const tinyi_tv *step);
 TINYI_FN tinyi_tv tinyi_tm_format(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *arg, size_t n);   /* "%s" */
 TINYI_FN tinyi_tv tinyi_tm_repeat(tinyi_doc *m, const tinyi_tv *v, int64_t times);
 TINYI_FN int tinyi_tm_undefined(tinyi_doc *m, const tinyi_tv *v);                /* fails, with its name */

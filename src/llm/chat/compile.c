@@ -1,8 +1,9 @@
 /* src/llm/chat/compile.c - statements, and the text between tags
  *
  * Text outside of tags follows trim_blocks and lstrip_blocks, as the files' templates expect: the newline after a block
- * tag goes, and so do the blanks before one that stands first in its line. A - in a tag takes all white space on its side, a
- * + keeps it.                                                                                                             */
+ * tag goes, and so do the blanks before one that stands first in its line. A - in a tag takes all white space on its
+ * side, a
+ * + keeps it. */
 #include "llm/chat/parse_inside.h"
 #include "llm/chat/builtin_inside.h"
 #include <string.h>
@@ -41,9 +42,14 @@ static int32_t tinyi_tp_targets(tinyi_tparse *p, int32_t *first, int *tuple)
     if (paren && !tinyi_tp_next(p)) return 0;
     for (;;) {
         void *param = t->param;
-        if (p->m->status || p->tok.kind != TINYI_TT_NAME) { (void)tinyi_tp_unexpected(p, "the name of a variable"); return 0; }
-        if (tinyi_tp_is(p, "true") || tinyi_tp_is(p, "false") || tinyi_tp_is(p, "none") || tinyi_tp_is(p, "True") || tinyi_tp_is(p, "False") || tinyi_tp_is(p, "None") ||
-            tinyi_tp_is(p, "in") || tinyi_tp_is(p, "not") || tinyi_tp_is(p, "and") || tinyi_tp_is(p, "or") || tinyi_tp_is(p, "is") || tinyi_tp_is(p, "if") || tinyi_tp_is(p, "else")) {
+        if (p->m->status || p->tok.kind != TINYI_TT_NAME) {
+            (void)tinyi_tp_unexpected(p, "the name of a variable");
+            return 0;
+        }
+        if (tinyi_tp_is(p, "true") || tinyi_tp_is(p, "false") || tinyi_tp_is(p, "none") || tinyi_tp_is(p, "True") ||
+            tinyi_tp_is(p, "False") || tinyi_tp_is(p, "None") || tinyi_tp_is(p, "in") || tinyi_tp_is(p, "not") ||
+            tinyi_tp_is(p, "and") || tinyi_tp_is(p, "or") || tinyi_tp_is(p, "is") || tinyi_tp_is(p, "if") ||
+            tinyi_tp_is(p, "else")) {
             (void)tinyi_tp_unexpected(p, "the name of a variable");
             return 0;
         }
@@ -90,7 +96,9 @@ static int tinyi_tp_for(tinyi_tparse *p, size_t pos)
         (void)tinyi_tp_emit(p, TINYI_TO_FOR_KEPT, 0);
         (void)tinyi_tp_emit(p, TINYI_TO_FOR, 0);
     }
-    if (tinyi_tp_is(p, "recursive")) return tinyi_tp_fail_at(p, p->tok.pos, "loops that call themselves (recursive) are not taken; a macro can do it");
+    if (tinyi_tp_is(p, "recursive"))
+        return tinyi_tp_fail_at(p, p->tok.pos,
+                                "loops that call themselves (recursive) are not taken; a macro can do it");
     b = tinyi_tp_block(p, TINYI_TB_FOR, pos);
     if (!b) return 0;
     b->start = tinyi_tp_here(p);
@@ -113,7 +121,8 @@ static int tinyi_tp_params(tinyi_tparse *p, tinyi_tmacro_def *def)
         name = tinyi_tp_name(p, p->tok.s, p->tok.n);
         for (i = 0; i < def->n_params; i++)
             if (t->param[def->first_param + i] == name) return tinyi_tp_unexpected(p, "a parameter of another name");
-        if (def->n_params == TLLM_TEMPLATE_MAX_ARGS) return tinyi_tp_fail_at(p, p->tok.pos, "a macro with more than 100 parameters");
+        if (def->n_params == TLLM_TEMPLATE_MAX_ARGS)
+            return tinyi_tp_fail_at(p, p->tok.pos, "a macro with more than 100 parameters");
         if (!tinyi_doc_grow(p->m, &param, t->n_params, &t->param_room, t->n_params + 1, sizeof *t->param)) return 0;
         t->param = (int32_t *)param;
         t->param[t->n_params++] = name;
@@ -161,8 +170,8 @@ static int tinyi_tp_macro(tinyi_tparse *p, size_t pos, int caller)
         def.name = tinyi_tp_name(p, p->tok.s, p->tok.n);
         if (!tinyi_tp_next(p) || !tinyi_tp_macro_begin(p, &def) || !tinyi_tp_params(p, &def)) return 0;
     } else {
-        /* The called macro and its arguments come first on the stack; the parameters in front of them in the text become code
-         * inside the body, so the text is read twice: parameters skipped, call, parameters. */
+        /* The called macro and its arguments come first on the stack; the parameters in front of them in the text
+         * become code inside the body, so the text is read twice: parameters skipped, call, parameters. */
         size_t params_at = p->tok.pos, behind;
         int has_params = tinyi_tp_mark(p, '('), depth = 0;
         size_t i, from;
@@ -177,8 +186,10 @@ static int tinyi_tp_macro(tinyi_tparse *p, size_t pos, int caller)
         from = t->n_code;
         if (!tinyi_tp_expression(p, 0) || !tinyi_tp_end_of_tag(p)) return 0;
         for (i = from; i < t->n_code; i++)              /* no way may lead around the call */
-            if ((t->code[i].op >= TINYI_TO_CHAIN && t->code[i].op <= TINYI_TO_OR && t->code[i].a == (int32_t)t->n_code)) break;
-        if (i < t->n_code || t->code[t->n_code - 1].op != TINYI_TO_CALL) return tinyi_tp_fail_at(p, pos, "a call block wants the call of a macro");
+            if ((t->code[i].op >= TINYI_TO_CHAIN && t->code[i].op <= TINYI_TO_OR && t->code[i].a == (int32_t)t->n_code))
+                break;
+        if (i < t->n_code || t->code[t->n_code - 1].op != TINYI_TO_CALL)
+            return tinyi_tp_fail_at(p, pos, "a call block wants the call of a macro");
         a = t->code[t->n_code - 1].a;
         named = t->code[t->n_code - 1].b;
         t->n_code--;
@@ -323,7 +334,8 @@ static int tinyi_tp_close_block(tinyi_tparse *p, size_t pos, const char *s, size
         return tinyi_doc_fail(p->m, TINY_E_FORMAT, "%s stands where end%s should", shown, name);
     }
     if (!tinyi_tp_next(p)) return 0;
-    if (b->kind == TINYI_TB_MACRO && p->tok.kind == TINYI_TT_NAME && !tinyi_tp_next(p)) return 0;      /* endmacro may say which */
+    /* endmacro may say which */
+    if (b->kind == TINYI_TB_MACRO && p->tok.kind == TINYI_TT_NAME && !tinyi_tp_next(p)) return 0;
     if (!tinyi_tp_end_of_tag(p)) return 0;
     switch (b->kind) {
     case TINYI_TB_IF:
@@ -377,7 +389,9 @@ static int tinyi_tp_else(tinyi_tparse *p, size_t pos, int elif)
 {
     tinyi_tblock *b = p->n_blocks ? &p->block[p->n_blocks - 1] : NULL;
     if (!b || b->has_else || (b->kind != TINYI_TB_IF && (elif || b->kind != TINYI_TB_FOR)))
-        return tinyi_tp_fail_at(p, pos, elif ? "elif stands outside of an if, or behind its else" : "else stands outside of an if or a for, or a second time");
+        return tinyi_tp_fail_at(p, pos,
+                                elif ? "elif stands outside of an if, or behind its else"
+                                     : "else stands outside of an if or a for, or a second time");
     if (!tinyi_tp_next(p)) return 0;
     if (b->kind == TINYI_TB_FOR) {
         (void)tinyi_tp_emit(p, TINYI_TO_FOR_BACK, b->start);
@@ -407,7 +421,9 @@ static int tinyi_tp_leave(tinyi_tparse *p, size_t pos, int is_break)
         if (p->block[i].kind == TINYI_TB_MACRO || p->block[i].kind == TINYI_TB_CALL) i = 0;
         i--;
     }
-    if (i < 0) return tinyi_tp_fail_at(p, pos, is_break ? "break stands outside of a for" : "continue stands outside of a for");
+    if (i < 0)
+        return tinyi_tp_fail_at(p, pos,
+                                is_break ? "break stands outside of a for" : "continue stands outside of a for");
     if (is_break) p->block[i].ends = tinyi_tp_emit(p, TINYI_TO_JUMP, p->block[i].ends);
     else (void)tinyi_tp_emit(p, TINYI_TO_JUMP, p->block[i].start);
     return tinyi_tp_next(p) && tinyi_tp_end_of_tag(p);
@@ -527,7 +543,9 @@ static int tinyi_tp_statement(tinyi_tparse *p)
     tinyi_doc_show(s, n, shown);
     p->m->pos = pos;
     for (i = 0; i < TINYI_COUNT(files); i++)
-        if (tinyi_tp_is(p, files[i])) return tinyi_doc_fail(p->m, TINY_E_UNSUPPORTED, "the statement %s reads other files, which a chat template has not", shown);
+        if (tinyi_tp_is(p, files[i]))
+            return tinyi_doc_fail(p->m, TINY_E_UNSUPPORTED,
+                                  "the statement %s reads other files, which a chat template has not", shown);
     return tinyi_doc_fail(p->m, TINY_E_FORMAT, "there is no statement '%s'", shown);
 }
 
@@ -580,7 +598,8 @@ tiny_status tinyi_tm_compile(tllm_template *t)
             }
             if (m->status) break;
             p->at = k + 2;
-            if (k > first && p->s[k - 1] == '-') while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
+            if (k > first && p->s[k - 1] == '-')
+                while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
             else if (!(k > first && p->s[k - 1] == '+') && tinyi_tp_peek(p, p->at) == '\n') p->at++;
             p->line_start = p->s[p->at - 1] == '\n';
             continue;
@@ -605,7 +624,8 @@ tiny_status tinyi_tm_compile(tllm_template *t)
     if (!m->status && p->n_blocks) {
         const tinyi_tblock *b = &p->block[p->n_blocks - 1];
         m->pos = b->pos;
-        (void)tinyi_doc_fail(m, TINY_E_FORMAT, "%s is never ended by end%s", tinyi_tp_block_name(b->kind), tinyi_tp_block_name(b->kind));
+        (void)tinyi_doc_fail(m, TINY_E_FORMAT, "%s is never ended by end%s", tinyi_tp_block_name(b->kind),
+                             tinyi_tp_block_name(b->kind));
     }
     p->tok.pos = p->n;
     (void)tinyi_tp_emit(p, TINYI_TO_END, 0);

@@ -13,19 +13,21 @@ TINYI_FN int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted)
 {
     char shown[80];
     p->m->pos = p->tok.pos;
-    if (p->tok.pos >= p->n) return tinyi_doc_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
+    if (p->tok.pos >= p->n)
+        return tinyi_doc_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
     tinyi_doc_show(p->tok.s, p->tok.n, shown);
     return tinyi_doc_fail(p->m, TINY_E_FORMAT, "'%s' stands where %s should", shown, wanted);
 }
 
-/* ---- what the code is made of ------------------------------------------------------------------------------------- */
+/* ---- what the code is made of ------------------------------------------------------------------------------------ */
 
 TINYI_FN int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a)
 {
     tllm_template *t = p->t;
     void *code = t->code;
     tinyi_top *o;
-    if (p->m->status || !tinyi_doc_grow(p->m, &code, t->n_code, &t->code_room, t->n_code + 1, sizeof *t->code)) return 0;
+    if (p->m->status || !tinyi_doc_grow(p->m, &code, t->n_code, &t->code_room, t->n_code + 1, sizeof *t->code))
+        return 0;
     t->code = (tinyi_top *)code;
     o = &t->code[t->n_code];
     memset(o, 0, sizeof *o);
@@ -36,7 +38,10 @@ TINYI_FN int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a)
 }
 
 TINYI_FN int32_t tinyi_tp_here(const tinyi_tparse *p) { return (int32_t)p->t->n_code; }
-TINYI_FN void tinyi_tp_patch(tinyi_tparse *p, int32_t at) { if (!p->m->status && at >= 0) p->t->code[at].a = tinyi_tp_here(p); }
+TINYI_FN void tinyi_tp_patch(tinyi_tparse *p, int32_t at)
+{
+    if (!p->m->status && at >= 0) p->t->code[at].a = tinyi_tp_here(p);
+}
 /* a chain of jumps with one aim: each holds the one before it, -1 ends */
 TINYI_FN void tinyi_tp_patch_all(tinyi_tparse *p, int32_t at)
 {
@@ -56,7 +61,10 @@ TINYI_FN int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v)
     t->konst[t->n_konst] = v;
     return (int32_t)t->n_konst++;
 }
-TINYI_FN void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v) { (void)tinyi_tp_emit(p, TINYI_TO_CONST, tinyi_tp_konst(p, v)); }
+TINYI_FN void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v)
+{
+    (void)tinyi_tp_emit(p, TINYI_TO_CONST, tinyi_tp_konst(p, v));
+}
 
 TINYI_FN int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n)
 {

@@ -1,7 +1,7 @@
 /* src/llm/chat/expression.c - expressions of templates
  *
  * Two states alternate, an operand is wanted or there is one, and a list holds what is open. Each part that may become
- * "a if c else b" starts with a NOP, which turns into the jump to c.                                                    */
+ * "a if c else b" starts with a NOP, which turns into the jump to c. */
 #include "llm/chat/parse_inside.h"
 #include "llm/chat/builtin_inside.h"
 #include <string.h>
@@ -79,12 +79,21 @@ static void tinyi_tp_settle(tinyi_tparse *p)
 
 static int tinyi_tp_binary(const tinyi_tparse *p, int *prec, int *op, int *kind)
 {
-    static const struct { int mark, prec, op; } row[] = {
-        { '+', 5, TINYI_TO_ADD }, { '-', 5, TINYI_TO_SUB }, { '~', 6, TINYI_TO_CONCAT }, { '*', 7, TINYI_TO_MUL }, { '/', 7, TINYI_TO_DIV },
-        { TINYI_TT2('/', '/'), 7, TINYI_TO_FLOOR_DIV }, { '%', 7, TINYI_TO_MOD }, { TINYI_TT2('*', '*'), 8, TINYI_TO_POW },
-        { TINYI_TT2('=', '='), 4, TINYI_TO_EQ }, { TINYI_TT2('!', '='), 4, TINYI_TO_NE }, { '<', 4, TINYI_TO_LT },
-        { TINYI_TT2('<', '='), 4, TINYI_TO_LE }, { '>', 4, TINYI_TO_GT }, { TINYI_TT2('>', '='), 4, TINYI_TO_GE }
-    };
+    static const struct { int mark, prec, op;
+    } row[] = { { '+', 5, TINYI_TO_ADD },
+                { '-', 5, TINYI_TO_SUB },
+                { '~', 6, TINYI_TO_CONCAT },
+                { '*', 7, TINYI_TO_MUL },
+                { '/', 7, TINYI_TO_DIV },
+                { TINYI_TT2('/', '/'), 7, TINYI_TO_FLOOR_DIV },
+                { '%', 7, TINYI_TO_MOD },
+                { TINYI_TT2('*', '*'), 8, TINYI_TO_POW },
+                { TINYI_TT2('=', '='), 4, TINYI_TO_EQ },
+                { TINYI_TT2('!', '='), 4, TINYI_TO_NE },
+                { '<', 4, TINYI_TO_LT },
+                { TINYI_TT2('<', '='), 4, TINYI_TO_LE },
+                { '>', 4, TINYI_TO_GT },
+                { TINYI_TT2('>', '='), 4, TINYI_TO_GE } };
     size_t i;
     if (p->tok.kind == TINYI_TT_MARK)
         for (i = 0; i < TINYI_COUNT(row); i++)
@@ -156,9 +165,11 @@ TINYI_FN int tinyi_tp_apply(tinyi_tparse *p, int test)
         (void)tinyi_tp_next(p);
         return 0;
     }
-    if (test && (p->tok.kind == TINYI_TT_STRING || p->tok.kind == TINYI_TT_NUMBER || tinyi_tp_mark(p, '[') || tinyi_tp_mark(p, '{') ||
-                 (p->tok.kind == TINYI_TT_NAME && !tinyi_tp_is(p, "else") && !tinyi_tp_is(p, "or") && !tinyi_tp_is(p, "and") && !tinyi_tp_is(p, "if") &&
-                  !tinyi_tp_is(p, "not") && !tinyi_tp_is(p, "in") && !tinyi_tp_is(p, "recursive")))) {
+    if (test &&
+        (p->tok.kind == TINYI_TT_STRING || p->tok.kind == TINYI_TT_NUMBER || tinyi_tp_mark(p, '[') ||
+         tinyi_tp_mark(p, '{') ||
+         (p->tok.kind == TINYI_TT_NAME && !tinyi_tp_is(p, "else") && !tinyi_tp_is(p, "or") && !tinyi_tp_is(p, "and") &&
+          !tinyi_tp_is(p, "if") && !tinyi_tp_is(p, "not") && !tinyi_tp_is(p, "in") && !tinyi_tp_is(p, "recursive")))) {
         if (tinyi_tp_is(p, "is")) return tinyi_tp_unexpected(p, "the argument of a test");
         e = tinyi_tp_open(p, TINYI_TE_TEST_ONE, 10, id);
         if (!e) return 0;
@@ -183,7 +194,10 @@ TINYI_FN int tinyi_tp_named_argument(const tinyi_tparse *p)
     return tinyi_tp_peek(p, i) == '=' && tinyi_tp_peek(p, i + 1) != '=';
 }
 
-static int tinyi_tp_is_call(const tinyi_topen *e) { return e->kind == TINYI_TE_CALL || e->kind == TINYI_TE_FILTER || e->kind == TINYI_TE_TEST; }
+static int tinyi_tp_is_call(const tinyi_topen *e)
+{
+    return e->kind == TINYI_TE_CALL || e->kind == TINYI_TE_FILTER || e->kind == TINYI_TE_TEST;
+}
 
 /* An operand is wanted. 1: there is one. */
 static int tinyi_tp_operand(tinyi_tparse *p)
@@ -224,7 +238,8 @@ static int tinyi_tp_operand(tinyi_tparse *p)
             (void)tinyi_tp_next(p);
             return 0;
         }
-        if (tinyi_tp_is(p, "if") || tinyi_tp_is(p, "else") || tinyi_tp_is(p, "and") || tinyi_tp_is(p, "or") || tinyi_tp_is(p, "in") || tinyi_tp_is(p, "is"))
+        if (tinyi_tp_is(p, "if") || tinyi_tp_is(p, "else") || tinyi_tp_is(p, "and") || tinyi_tp_is(p, "or") ||
+            tinyi_tp_is(p, "in") || tinyi_tp_is(p, "is"))
             return tinyi_tp_unexpected(p, "a value");
         if (tinyi_tp_is(p, "true") || tinyi_tp_is(p, "True")) tinyi_tp_push(p, tinyi_tv_bool(1));
         else if (tinyi_tp_is(p, "false") || tinyi_tp_is(p, "False")) tinyi_tp_push(p, tinyi_tv_bool(0));
@@ -233,7 +248,8 @@ static int tinyi_tp_operand(tinyi_tparse *p)
             int32_t name = tinyi_tp_name(p, p->tok.s, p->tok.n);
             int i;
             (void)tinyi_tp_emit(p, TINYI_TO_LOAD, name);
-            for (i = p->n_blocks - 1; i >= 0 && !p->m->status && (name == TINYI_TN_VARARGS || name == TINYI_TN_KWARGS); i--) {
+            for (i = p->n_blocks - 1; i >= 0 && !p->m->status && (name == TINYI_TN_VARARGS || name == TINYI_TN_KWARGS);
+                 i--) {
                 if (p->block[i].kind != TINYI_TB_MACRO && p->block[i].kind != TINYI_TB_CALL) continue;
                 if (name == TINYI_TN_VARARGS) p->t->macro[p->block[i].macro].varargs = 1;
                 else p->t->macro[p->block[i].macro].kwargs = 1;
@@ -246,8 +262,10 @@ static int tinyi_tp_operand(tinyi_tparse *p)
     if (p->tok.kind == TINYI_TT_MARK) {
         int c = p->tok.mark;
         if (c == '-' || c == '+') (void)tinyi_tp_open(p, TINYI_TE_UNARY, 9, c == '-' ? TINYI_TO_NEG : TINYI_TO_POS);
-        else if (c == '(' || c == '[' || c == '{') (void)tinyi_tp_open(p, c == '(' ? TINYI_TE_PAREN : c == '[' ? TINYI_TE_LIST : TINYI_TE_MAP, 0, 0);
-        else if (tinyi_tp_is_call(e) && (c == '*' || c == TINYI_TT2('*', '*'))) return tinyi_tp_fail_at(p, p->tok.pos, "arguments by * and ** are not taken");
+        else if (c == '(' || c == '[' || c == '{')
+            (void)tinyi_tp_open(p, c == '(' ? TINYI_TE_PAREN : c == '[' ? TINYI_TE_LIST : TINYI_TE_MAP, 0, 0);
+        else if (tinyi_tp_is_call(e) && (c == '*' || c == TINYI_TT2('*', '*')))
+            return tinyi_tp_fail_at(p, p->tok.pos, "arguments by * and ** are not taken");
         else return tinyi_tp_unexpected(p, "a value");
         (void)tinyi_tp_next(p);
         return 0;
@@ -259,11 +277,18 @@ static int tinyi_tp_operand(tinyi_tparse *p)
 TINYI_FN int tinyi_tp_close(tinyi_tparse *p, int item)
 {
     tinyi_topen *e = &p->open[p->n_open - 1];
-    int c = p->tok.mark, want = e->kind == TINYI_TE_LIST || e->kind == TINYI_TE_INDEX ? ']' : e->kind == TINYI_TE_MAP ? '}' : ')';
-    if (e->kind == TINYI_TE_BASE || c != want) return tinyi_tp_unexpected(p, e->kind == TINYI_TE_BASE ? "the end of the tag" : want == ']' ? "]" : want == '}' ? "}" : ")");
+    int c = p->tok.mark, want = e->kind == TINYI_TE_LIST || e->kind == TINYI_TE_INDEX ? ']'
+                                : e->kind == TINYI_TE_MAP                             ? '}'
+                                                                                      : ')';
+    if (e->kind == TINYI_TE_BASE || c != want)
+        return tinyi_tp_unexpected(p, e->kind == TINYI_TE_BASE ? "the end of the tag"
+                                      : want == ']'            ? "]"
+                                      : want == '}'            ? "}"
+                                                               : ")");
     if (tinyi_tp_is_call(e) && item) {
         if (!(e->negated & 4)) {
-            if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
+            if (e->named)
+                return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
             e->count++;
         }
         e->negated &= 1;
@@ -292,7 +317,8 @@ TINYI_FN int tinyi_tp_close(tinyi_tparse *p, int item)
     default:
         if (e->count + e->named > TLLM_TEMPLATE_MAX_ARGS) {
             p->m->pos = e->pos;
-            return tinyi_doc_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the most are %d", (int)(e->count + e->named), TLLM_TEMPLATE_MAX_ARGS);
+            return tinyi_doc_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the most are %d",
+                                  (int)(e->count + e->named), TLLM_TEMPLATE_MAX_ARGS);
         }
         tinyi_tp_call(p, e);
     }
@@ -312,8 +338,8 @@ TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags)
         if (!have) {
             /* a closing bracket after nothing or after a comma; a side of a slice that is not there */
             int c = p->tok.kind == TINYI_TT_MARK ? p->tok.mark : 0;
-            if ((c == ')' || c == ']' || c == '}') && e->kind >= TINYI_TE_PAREN && e->kind <= TINYI_TE_INDEX && !(tinyi_tp_is_call(e) && (e->negated & 4)) &&
-                !(e->kind == TINYI_TE_PAREN && e->named)) {
+            if ((c == ')' || c == ']' || c == '}') && e->kind >= TINYI_TE_PAREN && e->kind <= TINYI_TE_INDEX &&
+                !(tinyi_tp_is_call(e) && (e->negated & 4)) && !(e->kind == TINYI_TE_PAREN && e->named)) {
                 have = tinyi_tp_close(p, 0);
             } else if (c == ':' && e->kind == TINYI_TE_INDEX) {
                 if (++e->named > 2) return tinyi_tp_unexpected(p, "]");
@@ -370,7 +396,9 @@ TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags)
                 if (tinyi_tp_is_call(e) && (e->negated & 4)) {
                     e->negated &= 1;
                 } else if (tinyi_tp_is_call(e)) {
-                    if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
+                    if (e->named)
+                        return tinyi_tp_fail_at(p, p->tok.pos,
+                                                "an argument without a name stands after one with a name");
                     e->count++;
                 } else if (e->kind == TINYI_TE_MAP) {
                     if (!e->named) return tinyi_tp_unexpected(p, ":");
@@ -389,7 +417,8 @@ TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags)
                 if (p->m->status) return 0;
                 e = &p->open[p->n_open - 1];
                 if (e->kind == TINYI_TE_MAP && !e->named) e->named = 1;
-                else if (e->kind != TINYI_TE_INDEX || ++e->named > 2) return tinyi_tp_unexpected(p, "the end of the expression");
+                else if (e->kind != TINYI_TE_INDEX || ++e->named > 2)
+                    return tinyi_tp_unexpected(p, "the end of the expression");
                 (void)tinyi_tp_next(p);
                 e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
                 have = 0;
@@ -406,7 +435,8 @@ TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags)
             if (p->m->status) return 0;
             e = &p->open[p->n_open - 1];
             if (e->kind == TINYI_TE_BASE && (e->op & TINYI_TX_NO_IF)) break;
-            if (e->kind == TINYI_TE_IF) return tinyi_tp_fail_at(p, p->tok.pos, "an if after an if without else wants parentheses");
+            if (e->kind == TINYI_TE_IF)
+                return tinyi_tp_fail_at(p, p->tok.pos, "an if after an if without else wants parentheses");
             {
                 int32_t start = e->start, jump = tinyi_tp_emit(p, TINYI_TO_JUMP, 0);
                 if (p->m->status) return 0;
@@ -448,7 +478,8 @@ TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags)
                 tinyi_tp_reduce(p, prec == 4 ? 5 : prec);
                 if (p->m->status) return 0;
                 e = &p->open[p->n_open - 1];
-                if (kind == TINYI_TE_COMPARE && e->kind == TINYI_TE_COMPARE) {      /* a < b < c: b stays for the next */
+                /* a < b < c: b stays for the next */
+                if (kind == TINYI_TE_COMPARE && e->kind == TINYI_TE_COMPARE) {
                     jump = tinyi_tp_emit(p, TINYI_TO_CHAIN, e->jump);
                     if (p->m->status) return 0;
                     p->t->code[jump].b = (uint16_t)e->op;
@@ -456,7 +487,8 @@ TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags)
                     e->op = op;
                     e->pos = p->tok.pos;
                 } else {
-                    if (kind == TINYI_TE_AND || kind == TINYI_TE_OR) jump = tinyi_tp_emit(p, kind == TINYI_TE_AND ? TINYI_TO_AND : TINYI_TO_OR, 0);
+                    if (kind == TINYI_TE_AND || kind == TINYI_TE_OR)
+                        jump = tinyi_tp_emit(p, kind == TINYI_TE_AND ? TINYI_TO_AND : TINYI_TO_OR, 0);
                     e = tinyi_tp_open(p, kind, prec, op);
                     if (!e) return 0;
                     e->jump = jump;

@@ -57,7 +57,10 @@ TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_doc *m, const tinyi_tmap *map, int what)
     tinyi_tv list = tinyi_tv_list(m, map->n);
     size_t i;
     for (i = 0; i < map->n && !m->status; i++)
-        (void)tinyi_list_add(m, list.u.list, what == 1 ? map->pair[i].key : what == 2 ? map->pair[i].value : tinyi_tm_pair(m, &map->pair[i]));
+        (void)tinyi_list_add(m, list.u.list,
+                             what == 1   ? map->pair[i].key
+                             : what == 2 ? map->pair[i].value
+                                         : tinyi_tm_pair(m, &map->pair[i]));
     return list;
 }
 
@@ -69,7 +72,10 @@ static tinyi_tv tinyi_tf_sorted(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_t
     int reverse = 0, fold, has_attribute = 0;
     size_t i, n;
     if (id == TINYI_TF_DICTSORT) {
-        if (v->type != TINYI_DOC_MAP) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "dictsort sorts maps, not %s", tinyi_tv_type_name(v)); return list; }
+        if (v->type != TINYI_DOC_MAP) {
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "dictsort sorts maps, not %s", tinyi_tv_type_name(v));
+            return list;
+        }
         fold = !tinyi_targ_true(a, 0, "case_sensitive");
         attribute = tinyi_tv_int(tinyi_targ(a, 1, "by", &made) && tinyi_tv_is(&made, "value"));
         has_attribute = 1;
@@ -87,7 +93,8 @@ static tinyi_tv tinyi_tf_sorted(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_t
     keys = tinyi_tv_list(m, n);
     for (i = 0; i < n && !m->status; i++) {
         (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
-        (void)tinyi_list_add(m, keys.u.list, has_attribute ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i]);
+        (void)tinyi_list_add(
+            m, keys.u.list, has_attribute ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i]);
     }
     if (m->status) return made;
     if (id == TINYI_TF_UNIQUE) {
@@ -105,7 +112,8 @@ static tinyi_tv tinyi_tf_sorted(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_t
         size_t best = 0;
         if (!n) return tinyi_tm_no("", 0);
         for (i = 1; i < n && !m->status; i++) {
-            int c = tinyi_tv_compare(m, &keys.u.list->item[i], &keys.u.list->item[best], fold ? tinyi_unicode_lower : NULL);
+            int c =
+                tinyi_tv_compare(m, &keys.u.list->item[i], &keys.u.list->item[best], fold ? tinyi_unicode_lower : NULL);
             if (id == TINYI_TF_MIN ? c < 0 : c == 1) best = i;
         }
         return made.u.list->item[best];
@@ -116,7 +124,8 @@ static tinyi_tv tinyi_tf_sorted(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_t
 
 static tinyi_tv tinyi_tf_choose(tinyi_doc *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
 {
-    int attr = row->id == TINYI_TF_SELECTATTR || row->id == TINYI_TF_REJECTATTR, keep = row->id == TINYI_TF_SELECT || row->id == TINYI_TF_SELECTATTR, test = -1;
+    int attr = row->id == TINYI_TF_SELECTATTR || row->id == TINYI_TF_REJECTATTR,
+        keep = row->id == TINYI_TF_SELECT || row->id == TINYI_TF_SELECTATTR, test = -1;
     tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_DOC_UNDEFINED), name;
     tinyi_targs rest = *a;
     size_t i;
@@ -127,7 +136,10 @@ static tinyi_tv tinyi_tf_choose(tinyi_doc *m, const tinyi_tm_builtin *row, const
     if (rest.n > 0) {
         name = rest.arg[0];
         test = name.type == TINYI_DOC_STRING ? tinyi_tm_test(name.u.s, name.n) : -1;
-        if (test < 0) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name); return made; }
+        if (test < 0) {
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name);
+            return made;
+        }
         rest.arg++;
         rest.n--;
     }
@@ -151,7 +163,10 @@ static tinyi_tv tinyi_tf_map(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     }
     if (!tinyi_tv_items(m, v, &list)) return made;
     if (!a->n) {
-        if (!tinyi_targ(a, 0, "attribute", &attribute)) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute="); return made; }
+        if (!tinyi_targ(a, 0, "attribute", &attribute)) {
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute=");
+            return made;
+        }
         has_default = tinyi_targ(a, 1, "default", &other);
         for (i = 0; i < list.u.list->n && tinyi_doc_work(m, 1); i++) {
             tinyi_tv x = tinyi_tm_path(m, &list.u.list->item[i], &attribute);
@@ -160,8 +175,14 @@ static tinyi_tv tinyi_tf_map(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
         return made;
     }
     if (a->arg[0].type == TINYI_DOC_STRING) filter = tinyi_tm_filter(a->arg[0].u.s, a->arg[0].n);
-    if (filter < 0) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not"); return made; }
-    if (tinyi_tm_row_at(filter)->id == TINYI_TF_MAP) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map is not applied by map"); return made; }
+    if (filter < 0) {
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not");
+        return made;
+    }
+    if (tinyi_tm_row_at(filter)->id == TINYI_TF_MAP) {
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map is not applied by map");
+        return made;
+    }
     rest.arg++;
     rest.n--;
     for (i = 0; i < list.u.list->n && tinyi_doc_work(m, 1); i++) {
@@ -186,9 +207,14 @@ static tinyi_tv tinyi_tf_int(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     if (v->type != TINYI_DOC_STRING || base < 2 || base > 36) return other;
     s = tinyi_ts_strip(m, *v, NULL, 3);
     if (k < s.n && (s.u.s[k] == '-' || s.u.s[k] == '+')) negative = s.u.s[k++] == '-';
-    if (k + 1 < s.n && s.u.s[k] == '0' && ((base == 16 && (s.u.s[k + 1] | 32) == 'x') || (base == 8 && (s.u.s[k + 1] | 32) == 'o') || (base == 2 && (s.u.s[k + 1] | 32) == 'b'))) k += 2;
+    if (k + 1 < s.n && s.u.s[k] == '0' &&
+        ((base == 16 && (s.u.s[k + 1] | 32) == 'x') || (base == 8 && (s.u.s[k + 1] | 32) == 'o') ||
+         (base == 2 && (s.u.s[k + 1] | 32) == 'b')))
+        k += 2;
     for (; k < s.n; k++, digits++) {
-        int c = (unsigned char)s.u.s[k], d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10 : 99;
+        int c = (unsigned char)s.u.s[k], d = c >= '0' && c <= '9'                 ? c - '0'
+                                             : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10
+                                                                                  : 99;
         if (c == '_' && digits) continue;
         if (d >= base || i < (INT64_MIN + d) / base) break;
         i = i * base - d;
@@ -204,10 +230,16 @@ static tinyi_tv tinyi_tf_round(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     double x, ten = 1;
     tinyi_tv how = tinyi_tv_view("common", 6);
     char text[400], *p;
-    if (!tinyi_tv_number(v, &x)) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "round takes numbers, not %s", tinyi_tv_type_name(v)); return *v; }
+    if (!tinyi_tv_number(v, &x)) {
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "round takes numbers, not %s", tinyi_tv_type_name(v));
+        return *v;
+    }
     (void)tinyi_targ_int(m, a, 0, "precision", &digits);
     (void)tinyi_targ_text(m, a, 1, "method", &how);
-    if (digits < -20 || digits > 20) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits); return *v; }
+    if (digits < -20 || digits > 20) {
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits);
+        return *v;
+    }
     for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
     if (tinyi_tv_is(&how, "common") && digits >= 0) {
         if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
@@ -236,7 +268,10 @@ static tinyi_tv tinyi_tf_indent(tinyi_doc *m, const tinyi_tv *s, tinyi_targs *a)
     int first = tinyi_targ_true(a, 1, "first"), blanks = tinyi_targ_true(a, 2, "blank"), line = 0;
     (void)tinyi_targ(a, 0, "width", &width);
     if (width.type == TINYI_DOC_INT) width = tinyi_tm_repeat(m, &blank, width.u.i);
-    if (m->status || width.type != TINYI_DOC_STRING) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width)); return *s; }
+    if (m->status || width.type != TINYI_DOC_STRING) {
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width));
+        return *s;
+    }
     for (i = 0; i <= s->n && !m->status; i++) {
         if (i < s->n && s->u.s[i] != '\n') continue;
         if (line ? i > from || blanks : first) (void)tinyi_doc_put(m, width.u.s, width.n);
@@ -257,13 +292,15 @@ static tinyi_tv tinyi_tf_tojson(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     form.leaf = NULL;
     form.ascii = tinyi_targ_true(a, 0, "ensure_ascii");
     (void)tinyi_targ_int(m, a, 1, "indent", &indent);
-    if (indent > 64) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
+    if (indent > 64)
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
     form.indent = indent < 0 ? -1 : (int)indent;
     form.sort = tinyi_targ_true(a, 3, "sort_keys");
     form.item_mark = form.indent < 0 ? tinyi_tv_view(", ", 2) : tinyi_tv_view(",", 1);
     form.key_mark = tinyi_tv_view(": ", 2);
     if (tinyi_targ(a, 2, "separators", &x) && x.type != TINYI_DOC_NONE) {
-        if (x.type != TINYI_DOC_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_DOC_STRING || x.u.list->item[1].type != TINYI_DOC_STRING)
+        if (x.type != TINYI_DOC_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_DOC_STRING ||
+            x.u.list->item[1].type != TINYI_DOC_STRING)
             (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "separators of tojson are two strings");
         else {
             form.item_mark = x.u.list->item[0];
@@ -284,11 +321,18 @@ static tinyi_tv tinyi_tf_sum(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     (void)tinyi_targ(a, 1, "start", &start);
     if (!tinyi_tv_items(m, v, &list)) return start;
     for (i = 0; i <= list.u.list->n && tinyi_doc_work(m, 1); i++) {
-        x = i == list.u.list->n ? start : has ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i];
-        if (!tinyi_tv_number(&x, &y)) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "sum adds numbers, not %s", tinyi_tv_type_name(&x)); break; }
+        x = i == list.u.list->n ? start
+            : has               ? tinyi_tm_path(m, &list.u.list->item[i], &attribute)
+                                : list.u.list->item[i];
+        if (!tinyi_tv_number(&x, &y)) {
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "sum adds numbers, not %s", tinyi_tv_type_name(&x));
+            break;
+        }
         if (!tinyi_tm_whole(&x)) whole = 0;
-        else if (x.u.i > 0 ? n > INT64_MAX - x.u.i : n < INT64_MIN - x.u.i) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a sum of 2^63 or more"); break; }
-        else n += x.u.i;
+        else if (x.u.i > 0 ? n > INT64_MAX - x.u.i : n < INT64_MIN - x.u.i) {
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a sum of 2^63 or more");
+            break;
+        } else n += x.u.i;
         f += y;
     }
     return whole ? tinyi_tv_int(n) : tinyi_tv_float(f);
@@ -298,7 +342,12 @@ static tinyi_tv tinyi_tf_escape(tinyi_doc *m, const tinyi_tv *s)
 {
     size_t start = m->n_out, i;
     for (i = 0; i < s->n && !m->status; i++) {
-        const char *to = s->u.s[i] == '&' ? "&amp;" : s->u.s[i] == '<' ? "&lt;" : s->u.s[i] == '>' ? "&gt;" : s->u.s[i] == '"' ? "&#34;" : s->u.s[i] == '\'' ? "&#39;" : NULL;
+        const char *to = s->u.s[i] == '&'    ? "&amp;"
+                         : s->u.s[i] == '<'  ? "&lt;"
+                         : s->u.s[i] == '>'  ? "&gt;"
+                         : s->u.s[i] == '"'  ? "&#34;"
+                         : s->u.s[i] == '\'' ? "&#39;"
+                                             : NULL;
         (void)(to ? tinyi_doc_put(m, to, strlen(to)) : tinyi_doc_put(m, s->u.s + i, 1));
         (void)tinyi_doc_work(m, 1);
     }
@@ -324,7 +373,8 @@ tinyi_tv tinyi_tm_call_filter(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi
     switch (row->id) {
     case TINYI_TF_ABS:
         if (v->type == TINYI_DOC_FLOAT) out.u.f = v->u.f < 0 ? -v->u.f : v->u.f;
-        else if (!tinyi_tm_whole(v) || v->u.i == INT64_MIN) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "abs takes numbers above -2^63, not %s", tinyi_tv_type_name(v));
+        else if (!tinyi_tm_whole(v) || v->u.i == INT64_MIN)
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "abs takes numbers above -2^63, not %s", tinyi_tv_type_name(v));
         else out = tinyi_tv_int(v->u.i < 0 ? -v->u.i : v->u.i);
         break;
     case TINYI_TF_ATTR:
@@ -337,7 +387,11 @@ tinyi_tv tinyi_tm_call_filter(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi
     }
     case TINYI_TF_CAPITALIZE: case TINYI_TF_LOWER: case TINYI_TF_UPPER: case TINYI_TF_TITLE:
         s = tinyi_tv_string(m, v);
-        out = tinyi_ts_case(m, &s, row->id == TINYI_TF_CAPITALIZE ? TINYI_TS_CAPITALIZE : row->id == TINYI_TF_LOWER ? TINYI_TS_LOWER : row->id == TINYI_TF_UPPER ? TINYI_TS_UPPER : TINYI_TS_TITLE_JINJA);
+        out = tinyi_ts_case(m, &s,
+                            row->id == TINYI_TF_CAPITALIZE ? TINYI_TS_CAPITALIZE
+                            : row->id == TINYI_TF_LOWER    ? TINYI_TS_LOWER
+                            : row->id == TINYI_TF_UPPER    ? TINYI_TS_UPPER
+                                                           : TINYI_TS_TITLE_JINJA);
         break;
     case TINYI_TF_LENGTH:
         if (v->type == TINYI_DOC_STRING) out = tinyi_tv_int((int64_t)tinyi_ts_length(m, v));
@@ -365,7 +419,8 @@ tinyi_tv tinyi_tm_call_filter(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi
     case TINYI_TF_INT: out = tinyi_tf_int(m, v, a); break;
     case TINYI_TF_ITEMS:
         if (v->type == TINYI_DOC_UNDEFINED) out = tinyi_tv_list(m, 0);
-        else if (v->type != TINYI_DOC_MAP) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "items takes maps, not %s", tinyi_tv_type_name(v));
+        else if (v->type != TINYI_DOC_MAP)
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "items takes maps, not %s", tinyi_tv_type_name(v));
         else out = tinyi_tm_pairs(m, v->u.map, 0);
         break;
     case TINYI_TF_JOIN: {
@@ -375,7 +430,8 @@ tinyi_tv tinyi_tm_call_filter(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi
         if (tinyi_targ(a, 1, "attribute", &x) && x.type != TINYI_DOC_NONE) {
             size_t i;
             y = tinyi_tv_list(m, 0);
-            for (i = 0; i < list.u.list->n && !m->status; i++) (void)tinyi_list_add(m, y.u.list, tinyi_tm_path(m, &list.u.list->item[i], &x));
+            for (i = 0; i < list.u.list->n && !m->status; i++)
+                (void)tinyi_list_add(m, y.u.list, tinyi_tm_path(m, &list.u.list->item[i], &x));
             list = y;
         }
         if (!m->status) out = tinyi_ts_join(m, &mark, list.u.list);
@@ -389,8 +445,15 @@ tinyi_tv tinyi_tm_call_filter(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi
         break;
     }
     case TINYI_TF_MAP: out = tinyi_tf_map(m, v, a); break;
-    case TINYI_TF_SELECT: case TINYI_TF_REJECT: case TINYI_TF_SELECTATTR: case TINYI_TF_REJECTATTR: out = tinyi_tf_choose(m, row, v, a); break;
-    case TINYI_TF_MAX: case TINYI_TF_MIN: case TINYI_TF_SORT: case TINYI_TF_UNIQUE: case TINYI_TF_DICTSORT: out = tinyi_tf_sorted(m, row->id, v, a); break;
+    case TINYI_TF_SELECT:
+    case TINYI_TF_REJECT:
+    case TINYI_TF_SELECTATTR:
+    case TINYI_TF_REJECTATTR: out = tinyi_tf_choose(m, row, v, a); break;
+    case TINYI_TF_MAX:
+    case TINYI_TF_MIN:
+    case TINYI_TF_SORT:
+    case TINYI_TF_UNIQUE:
+    case TINYI_TF_DICTSORT: out = tinyi_tf_sorted(m, row->id, v, a); break;
     case TINYI_TF_REPLACE:
         s = tinyi_tv_string(m, v);
         if (!tinyi_targ_want(m, row, a, 0, "old", &x) || !tinyi_targ_want(m, row, a, 1, "new", &y)) break;

@@ -1,24 +1,35 @@
-/* src/llm/chat/forms.c - chat forms that are known by their marks, for programs without the language of templates (TINYLLM_NO_TEMPLATES)
+/* src/llm/chat/forms.c - chat forms that are known by their marks, for programs without the language of templates
+ * (TINYLLM_NO_TEMPLATES)
  *
  *   marks in the template        form
  *   <|im_start|>, no <|im_sep|>  ChatML: <|im_start|>role\ntext<|im_end|>\n
  *   <|start_header_id|>          Llama 3: <|start_header_id|>role<|end_header_id|>\n\ntext<|eot_id|>
- *   <start_of_turn>              Gemma: <start_of_turn>role\ntext<end_of_turn>\n; the system message stands in front of the first question
+ *   <start_of_turn>              Gemma: <start_of_turn>role\ntext<end_of_turn>\n; the system message stands in front of
+ *                                the first question
  *   <|assistant|>, <|end|>\n     Phi 3: <|role|>\ntext<|end|>\n, an eos where no answer is asked for
  *   <|user|>, an eos behind it   Zephyr: <|role|>\ntext</s>\n
  *   [INST], <<SYS>>              Llama 2: <s>[INST] <<SYS>>\nsystem\n<</SYS>>\n\ntext [/INST] answer </s>
  *   m.role }}: {{ m.content      names before lines
  *
- * A template with other marks is refused: a model that is spoken to in a wrong form answers badly, and nobody sees why. So is one that
- * is asked for what only its own language can say: tools, messages as JSON, further values.                                        */
+ * A template with other marks is refused: a model that is spoken to in a wrong form answers badly, and nobody sees why.
+ * So is one that is asked for what only its own language can say: tools, messages as JSON, further values. */
 #include "llm/chat/forms_inside.h"
 #include "core/state_inside.h"
 #include <string.h>
 
 #ifdef TINYI_NO_TEMPLATES
-enum { TINYI_FORM_CHATML, TINYI_FORM_LLAMA3, TINYI_FORM_GEMMA, TINYI_FORM_PHI3, TINYI_FORM_ZEPHYR, TINYI_FORM_LLAMA2, TINYI_FORM_NAMES };
+enum {
+    TINYI_FORM_CHATML,
+    TINYI_FORM_LLAMA3,
+    TINYI_FORM_GEMMA,
+    TINYI_FORM_PHI3,
+    TINYI_FORM_ZEPHYR,
+    TINYI_FORM_LLAMA2,
+    TINYI_FORM_NAMES
+};
 
-typedef struct tinyi_chatform { int form, bos; } tinyi_chatform;    /* what a tllm_template is there; bos: the text begins with it */
+/* what a tllm_template is there; bos: the text begins with it */
+typedef struct tinyi_chatform { int form, bos; } tinyi_chatform;
 
 static int tinyi_chatform_has(const char *text, size_t n, const char *mark)
 {
@@ -31,17 +42,27 @@ static int tinyi_chatform_has(const char *text, size_t n, const char *mark)
 
 TINYI_FN tiny_status tinyi_chatform_open(tiny_ctx *ctx, const char *text, size_t n, tllm_template **out)
 {
-    static const struct { const char *mark, *beside, *without; int form; } marks[] = {      /* what the quotes of a template hold: \n are two characters */
-        { "<|im_start|>", "", "<|im_sep|>", TINYI_FORM_CHATML }, { "<|start_header_id|>", "", NULL, TINYI_FORM_LLAMA3 }, { "<start_of_turn>", "", NULL, TINYI_FORM_GEMMA },
-        { "<|assistant|>\\n", "<|end|>\\n", NULL, TINYI_FORM_PHI3 }, { "'<|user|>\\n' + message['content'] + eos_token", "<|assistant|>", NULL, TINYI_FORM_ZEPHYR },
-        { "[INST]", "<<SYS>>", NULL, TINYI_FORM_LLAMA2 }, { "m.role }}: {{ m.content", "", NULL, TINYI_FORM_NAMES },
+    /* what the quotes of a template hold: \n are two characters */
+    static const struct { const char *mark, *beside, *without; int form;
+    } marks[] = {
+        { "<|im_start|>", "", "<|im_sep|>", TINYI_FORM_CHATML },
+        { "<|start_header_id|>", "", NULL, TINYI_FORM_LLAMA3 },
+        { "<start_of_turn>", "", NULL, TINYI_FORM_GEMMA },
+        { "<|assistant|>\\n", "<|end|>\\n", NULL, TINYI_FORM_PHI3 },
+        { "'<|user|>\\n' + message['content'] + eos_token", "<|assistant|>", NULL, TINYI_FORM_ZEPHYR },
+        { "[INST]", "<<SYS>>", NULL, TINYI_FORM_LLAMA2 },
+        { "m.role }}: {{ m.content", "", NULL, TINYI_FORM_NAMES },
     };
     tinyi_chatform *f;
     size_t i;
     for (i = 0; i < TINYI_COUNT(marks); i++)
-        if (tinyi_chatform_has(text, n, marks[i].mark) && tinyi_chatform_has(text, n, marks[i].beside) && !(marks[i].without && tinyi_chatform_has(text, n, marks[i].without))) break;
+        if (tinyi_chatform_has(text, n, marks[i].mark) && tinyi_chatform_has(text, n, marks[i].beside) &&
+            !(marks[i].without && tinyi_chatform_has(text, n, marks[i].without)))
+            break;
     if (i == TINYI_COUNT(marks))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has none of the forms that this program knows, and the language of templates is left out of it");
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "the chat template has none of the forms that this program knows, and the language of "
+                          "templates is left out of it");
     f = (tinyi_chatform *)tinyi_alloc(ctx, 1, sizeof *f);
     if (!f) return tiny_ctx_status(ctx);
     f->form = marks[i].form;
@@ -69,7 +90,8 @@ static void tinyi_chatform_content(tinyi_chatform_text *t, const tllm_chat_messa
     tinyi_chatform_add(t, s, n);
 }
 
-static void tinyi_chatform_turn(tinyi_chatform_text *t, const char *open, const char *between, const tllm_chat_message *m, int trim, const char *close)
+static void tinyi_chatform_turn(tinyi_chatform_text *t, const char *open, const char *between,
+                                const tllm_chat_message *m, int trim, const char *close)
 {
     tinyi_chatform_put(t, open);
     tinyi_chatform_put(t, m->role);
@@ -88,7 +110,9 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
         const int answer = !strcmp(m->role, "assistant"), first = system && i == 1;
         switch (f->form) {
         case TINYI_FORM_CHATML: tinyi_chatform_turn(t, "<|im_start|>", "\n", m, TINYI_FORM_KEEP, "<|im_end|>\n"); break;
-        case TINYI_FORM_LLAMA3: tinyi_chatform_turn(t, "<|start_header_id|>", "<|end_header_id|>\n\n", m, TINYI_FORM_TRIM, "<|eot_id|>"); break;
+        case TINYI_FORM_LLAMA3:
+            tinyi_chatform_turn(t, "<|start_header_id|>", "<|end_header_id|>\n\n", m, TINYI_FORM_TRIM, "<|eot_id|>");
+            break;
         case TINYI_FORM_GEMMA:
             if (m == system) break;
             tinyi_chatform_put(t, "<start_of_turn>");
@@ -122,7 +146,8 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
                 tinyi_chatform_content(t, system, TINYI_FORM_KEEP);
                 tinyi_chatform_put(t, "\n<</SYS>>\n\n");
             }
-            tinyi_chatform_content(t, m, first ? TINYI_FORM_TRIM_END : TINYI_FORM_TRIM);    /* the publisher trims both as one */
+            /* the publisher trims both as one */
+            tinyi_chatform_content(t, m, first ? TINYI_FORM_TRIM_END : TINYI_FORM_TRIM);
             tinyi_chatform_put(t, " [/INST]");
             break;
         default: tinyi_chatform_turn(t, NULL, ": ", m, TINYI_FORM_KEEP, "\n");
@@ -142,21 +167,27 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
     }
 }
 
-TINYI_FN tiny_status tinyi_chatform_run(tiny_ctx *ctx, const tllm_template *known, const tllm_template_values *v, char **text, size_t *n)
+TINYI_FN tiny_status tinyi_chatform_run(tiny_ctx *ctx, const tllm_template *known, const tllm_template_values *v,
+                                        char **text, size_t *n)
 {
     const size_t most = v->max_text ? v->max_text : TLLM_TEMPLATE_TEXT;
     const tinyi_chatform *f = (const tinyi_chatform *)(const void *)known;
     tinyi_chatform_text t = { NULL, 0 };
     size_t i;
     if (v->messages_json || v->tools_json || v->more_json)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "tools, messages and values as JSON want the language of templates, which is left out of this program");
+        return tinyi_fail(
+            ctx, TINY_E_UNSUPPORTED,
+            "tools, messages and values as JSON want the language of templates, which is left out of this program");
     for (i = 0; i < v->n_messages; i++)
         if (!v->message[i].role) return tinyi_fail(ctx, TINY_E_ARGUMENT, "message %zu has no role", i);
-    if ((f->form == TINYI_FORM_GEMMA || f->form == TINYI_FORM_LLAMA2) && v->n_messages && !strcmp(v->message[0].role, "system") &&
-        (v->n_messages < 2 || !strcmp(v->message[1].role, "assistant")))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a system message stands in front of a question in this chat form, and no question follows it");
+    if ((f->form == TINYI_FORM_GEMMA || f->form == TINYI_FORM_LLAMA2) && v->n_messages &&
+        !strcmp(v->message[0].role, "system") && (v->n_messages < 2 || !strcmp(v->message[1].role, "assistant")))
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "a system message stands in front of a question in this chat form, and no question follows it");
     tinyi_chatform_write(&t, f, v);
-    if (t.n > most) return tinyi_fail(ctx, TINY_E_WORKSPACE, "the text of the talk has %zu bytes, the most is %zu", t.n, most);
+    if (t.n > most)
+        return tinyi_fail(ctx, TINY_E_WORKSPACE, "the text of the talk has %zu bytes, the most is %zu", t.n, most);
     t.to = (char *)tiny_alloc(ctx, t.n + 1);
     if (!t.to) return tiny_ctx_status(ctx);
     t.n = 0;

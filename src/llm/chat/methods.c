@@ -13,14 +13,16 @@ static tinyi_tv tinyi_tm_range(tinyi_doc *m, tinyi_targs *a)
     int64_t from = 0, to = 0, by = 1, i;
     tinyi_tv list = tinyi_tv_list(m, 0);
     double count;
-    if (!tinyi_targ_int(m, a, a->n > 1 ? 1 : 0, "stop", &to)) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "range wants whole numbers");
+    if (!tinyi_targ_int(m, a, a->n > 1 ? 1 : 0, "stop", &to))
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "range wants whole numbers");
     if (a->n > 1) (void)tinyi_targ_int(m, a, 0, "start", &from);
     (void)tinyi_targ_int(m, a, 2, "step", &by);
     if (!by) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "range in steps of 0");
     if (m->status) return list;
     count = ((double)to - (double)from) / (double)by;
     if (count > TLLM_TEMPLATE_MAX_RANGE) {
-        (void)tinyi_doc_fail(m, TINY_E_WORKSPACE, "a range of about %.0f numbers; the limit is %d", count, TLLM_TEMPLATE_MAX_RANGE);
+        (void)tinyi_doc_fail(m, TINY_E_WORKSPACE, "a range of about %.0f numbers; the limit is %d", count,
+                             TLLM_TEMPLATE_MAX_RANGE);
         return list;
     }
     for (i = from; !m->status && (by > 0 ? i < to : i > to);) {
@@ -38,14 +40,21 @@ static tinyi_tv tinyi_tm_made_map(tinyi_doc *m, tinyi_targs *a)
     int k;
     if (a->n) {
         from = a->arg[0];
-        if (from.type != TINYI_DOC_MAP && from.type != TINYI_DOC_LIST) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a map is made of a map or of pairs, not of %s", tinyi_tv_type_name(&from));
+        if (from.type != TINYI_DOC_MAP && from.type != TINYI_DOC_LIST)
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a map is made of a map or of pairs, not of %s",
+                                 tinyi_tv_type_name(&from));
         for (i = 0; !m->status && i < (from.type == TINYI_DOC_MAP ? from.u.map->n : from.u.list->n); i++) {
-            if (from.type == TINYI_DOC_MAP) (void)tinyi_map_set(m, map.u.map, from.u.map->pair[i].key, from.u.map->pair[i].value);
-            else if (from.u.list->item[i].type != TINYI_DOC_LIST || from.u.list->item[i].u.list->n != 2) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a map is made of pairs");
-            else (void)tinyi_map_set(m, map.u.map, from.u.list->item[i].u.list->item[0], from.u.list->item[i].u.list->item[1]);
+            if (from.type == TINYI_DOC_MAP)
+                (void)tinyi_map_set(m, map.u.map, from.u.map->pair[i].key, from.u.map->pair[i].value);
+            else if (from.u.list->item[i].type != TINYI_DOC_LIST || from.u.list->item[i].u.list->n != 2)
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a map is made of pairs");
+            else
+                (void)tinyi_map_set(m, map.u.map, from.u.list->item[i].u.list->item[0],
+                                    from.u.list->item[i].u.list->item[1]);
         }
     }
-    for (k = 0; k < a->n_named && !m->status; k++) (void)tinyi_map_set(m, map.u.map, a->named[2 * k], a->named[2 * k + 1]);
+    for (k = 0; k < a->n_named && !m->status; k++)
+        (void)tinyi_map_set(m, map.u.map, a->named[2 * k], a->named[2 * k + 1]);
     memset(a->used, 0xff, sizeof a->used);
     return map;
 }
@@ -53,7 +62,8 @@ static tinyi_tv tinyi_tm_made_map(tinyi_doc *m, tinyi_targs *a)
 /* The calendar by H. Hinnant's days_from_civil, backwards. */
 static tinyi_tv tinyi_tm_now(tinyi_doc *m, const tinyi_tv *form)
 {
-    static const char *const month[] = { "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December" };
+    static const char *const month[] = { "January", "February", "March",     "April",   "May",      "June",
+                                         "July",    "August",   "September", "October", "November", "December" };
     static const char *const day[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
     static const short before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334 };
     int64_t days = m->now / 86400, s = m->now % 86400, era, z, year;
@@ -136,20 +146,23 @@ tinyi_tv tinyi_tm_call_function(tinyi_doc *m, int row_id, tinyi_targs *a)
         break;
     default:
         if (!tinyi_targ_want(m, row, a, 0, "format", &x)) break;
-        if (x.type != TINYI_DOC_STRING) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "strftime_now takes a string, not %s", tinyi_tv_type_name(&x));
+        if (x.type != TINYI_DOC_STRING)
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "strftime_now takes a string, not %s", tinyi_tv_type_name(&x));
         else out = tinyi_tm_now(m, &x);
     }
     (void)tinyi_targ_fit(m, row, a, 1);
     return out;
 }
 
-/* ---- methods -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- methods ----------------------------------------------------------------------------------------------------- */
 
 static int tinyi_tn_ends(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *x, int at_end)
 {
     size_t i;
     if (x->type == TINYI_DOC_STRING) return x->n <= v->n && !memcmp(v->u.s + (at_end ? v->n - x->n : 0), x->u.s, x->n);
-    if (x->type != TINYI_DOC_LIST) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s takes strings, not %s", at_end ? "endswith" : "startswith", tinyi_tv_type_name(x));
+    if (x->type != TINYI_DOC_LIST)
+        return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s takes strings, not %s", at_end ? "endswith" : "startswith",
+                              tinyi_tv_type_name(x));
     for (i = 0; i < x->u.list->n && tinyi_doc_work(m, 1); i++)
         if (x->u.list->item[i].type == TINYI_DOC_STRING && tinyi_tn_ends(m, v, &x->u.list->item[i], at_end)) return 1;
     return 0;
@@ -162,11 +175,15 @@ static tinyi_tv tinyi_tn_string(tinyi_doc *m, const tinyi_tm_builtin *row, const
     size_t at, end;
     switch (row->id) {
     case TINYI_TN_STRIP: case TINYI_TN_LSTRIP: case TINYI_TN_RSTRIP:
-        return tinyi_ts_strip(m, *v, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, row->id == TINYI_TN_STRIP ? 3 : row->id == TINYI_TN_LSTRIP ? 1 : 2);
+        return tinyi_ts_strip(m, *v, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL,
+                              row->id == TINYI_TN_STRIP    ? 3
+                              : row->id == TINYI_TN_LSTRIP ? 1
+                                                           : 2);
     case TINYI_TN_SPLIT: case TINYI_TN_RSPLIT: {
         int has = tinyi_targ_text(m, a, 0, "sep", &x);
         (void)tinyi_targ_int(m, a, 1, "maxsplit", &i);
-        return row->id == TINYI_TN_SPLIT ? tinyi_ts_split(m, v, has ? &x : NULL, i) : tinyi_ts_rsplit(m, v, has ? &x : NULL, i);
+        return row->id == TINYI_TN_SPLIT ? tinyi_ts_split(m, v, has ? &x : NULL, i)
+                                         : tinyi_ts_rsplit(m, v, has ? &x : NULL, i);
     }
     case TINYI_TN_SPLITLINES: {
         int ends = tinyi_targ_true(a, 0, "keepends");
@@ -197,11 +214,17 @@ static tinyi_tv tinyi_tn_string(tinyi_doc *m, const tinyi_tm_builtin *row, const
     case TINYI_TN_TITLE: return tinyi_ts_case(m, v, TINYI_TS_TITLE);
     case TINYI_TN_CAPITALIZE: return tinyi_ts_case(m, v, TINYI_TS_CAPITALIZE);
     case TINYI_TN_REPLACE:
-        if (!tinyi_targ_text(m, a, 0, "old", &x) || !tinyi_targ_text(m, a, 1, "new", &y)) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "replace wants two strings"); return out; }
+        if (!tinyi_targ_text(m, a, 0, "old", &x) || !tinyi_targ_text(m, a, 1, "new", &y)) {
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "replace wants two strings");
+            return out;
+        }
         (void)tinyi_targ_int(m, a, 2, "count", &i);
         return tinyi_ts_replace(m, v, &x, &y, i);
     case TINYI_TN_FIND: case TINYI_TN_RFIND: case TINYI_TN_INDEX: case TINYI_TN_COUNT: case TINYI_TN_PARTITION:
-        if (!tinyi_targ_text(m, a, 0, "sub", &x)) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
+        if (!tinyi_targ_text(m, a, 0, "sub", &x)) {
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name);
+            return out;
+        }
         if (a->n > 1) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s takes one argument here", row->name); return out; }
         if (row->id == TINYI_TN_COUNT) {
             for (k = 0, at = 0; !m->status; k++) {
@@ -222,7 +245,8 @@ static tinyi_tv tinyi_tn_string(tinyi_doc *m, const tinyi_tm_builtin *row, const
             return out;
         }
         if (at > v->n) {
-            if (row->id == TINYI_TN_INDEX) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "index: the string is not in there");
+            if (row->id == TINYI_TN_INDEX)
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "index: the string is not in there");
             return tinyi_tv_int(-1);
         }
         y = tinyi_ts_part(v, 0, at);
@@ -230,17 +254,29 @@ static tinyi_tv tinyi_tn_string(tinyi_doc *m, const tinyi_tm_builtin *row, const
     case TINYI_TN_JOIN:
         if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return out;
         for (at = 0; at < y.u.list->n; at++)
-            if (y.u.list->item[at].type != TINYI_DOC_STRING) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "join of %s", tinyi_tv_type_name(&y.u.list->item[at])); return out; }
+            if (y.u.list->item[at].type != TINYI_DOC_STRING) {
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "join of %s", tinyi_tv_type_name(&y.u.list->item[at]));
+                return out;
+            }
         return tinyi_ts_join(m, v, y.u.list);
-    case TINYI_TN_ISDIGIT: case TINYI_TN_ISALPHA: case TINYI_TN_ISALNUM: case TINYI_TN_ISSPACE: return tinyi_tv_bool(tinyi_tt_all(m, v, row->id));
+    case TINYI_TN_ISDIGIT:
+    case TINYI_TN_ISALPHA:
+    case TINYI_TN_ISALNUM:
+    case TINYI_TN_ISSPACE: return tinyi_tv_bool(tinyi_tt_all(m, v, row->id));
     case TINYI_TN_ISUPPER: return tinyi_tv_bool(tinyi_tt_case(v, 1));
     case TINYI_TN_ISLOWER: return tinyi_tv_bool(tinyi_tt_case(v, -1));
     case TINYI_TN_REMOVEPREFIX: case TINYI_TN_REMOVESUFFIX:
-        if (!tinyi_targ_text(m, a, 0, "prefix", &x)) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
+        if (!tinyi_targ_text(m, a, 0, "prefix", &x)) {
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name);
+            return out;
+        }
         if (!tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_REMOVESUFFIX)) return out;
         return row->id == TINYI_TN_REMOVEPREFIX ? tinyi_ts_part(v, x.n, v->n) : tinyi_ts_part(v, 0, v->n - x.n);
     case TINYI_TN_ZFILL: case TINYI_TN_LJUST: case TINYI_TN_RJUST: case TINYI_TN_CENTER:
-        if (!tinyi_targ_int(m, a, 0, "width", &i)) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants a width", row->name); return out; }
+        if (!tinyi_targ_int(m, a, 0, "width", &i)) {
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants a width", row->name);
+            return out;
+        }
         if (row->id == TINYI_TN_ZFILL) return tinyi_ts_pad(m, v, i, "0", 1, 3);
         if (!tinyi_targ_text(m, a, 1, "fillchar", &x)) x = tinyi_tv_view(" ", 1);
         return tinyi_ts_pad(m, v, i, x.u.s, x.n, row->id == TINYI_TN_LJUST ? 0 : row->id == TINYI_TN_RJUST ? 1 : 2);
@@ -255,7 +291,10 @@ static tinyi_tv tinyi_tn_list(tinyi_doc *m, const tinyi_tm_builtin *row, const t
     tinyi_tv none = tinyi_tv_of(TINYI_DOC_NONE), x, y;
     int64_t i = -1;
     size_t k, n;
-    if (v->id && row->id != TINYI_TN_COUNT && row->id != TINYI_TN_INDEX && row->id != TINYI_TN_COPY) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s changes a tuple", row->name); return none; }
+    if (v->id && row->id != TINYI_TN_COUNT && row->id != TINYI_TN_INDEX && row->id != TINYI_TN_COPY) {
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s changes a tuple", row->name);
+        return none;
+    }
     switch (row->id) {
     case TINYI_TN_APPEND: if (tinyi_targ_want(m, row, a, 0, "object", &x)) (void)tinyi_list_add(m, l, x); return none;
     case TINYI_TN_EXTEND:
@@ -263,7 +302,10 @@ static tinyi_tv tinyi_tn_list(tinyi_doc *m, const tinyi_tm_builtin *row, const t
         for (k = 0, n = y.u.list->n; k < n && !m->status; k++) (void)tinyi_list_add(m, l, y.u.list->item[k]);
         return none;
     case TINYI_TN_INSERT:
-        if (!tinyi_targ_int(m, a, 0, "index", &i) || !tinyi_targ_want(m, row, a, 1, "object", &x)) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "insert wants a place and a value"); return none; }
+        if (!tinyi_targ_int(m, a, 0, "index", &i) || !tinyi_targ_want(m, row, a, 1, "object", &x)) {
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "insert wants a place and a value");
+            return none;
+        }
         if (i < 0) i = i < -(int64_t)l->n ? 0 : i + (int64_t)l->n;
         if (i > (int64_t)l->n) i = (int64_t)l->n;
         if (!tinyi_list_add(m, l, x) || !tinyi_doc_work(m, l->n - (size_t)i)) return none;
@@ -273,14 +315,21 @@ static tinyi_tv tinyi_tn_list(tinyi_doc *m, const tinyi_tm_builtin *row, const t
     case TINYI_TN_POP:
         (void)tinyi_targ_int(m, a, 0, "index", &i);
         if (i < 0) i = i < -(int64_t)l->n ? -1 : i + (int64_t)l->n;
-        if (m->status || i < 0 || i >= (int64_t)l->n) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "pop from a place that the list has not"); return none; }
+        if (m->status || i < 0 || i >= (int64_t)l->n) {
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "pop from a place that the list has not");
+            return none;
+        }
         x = l->item[i];
         memmove(l->item + i, l->item + i + 1, (l->n - 1 - (size_t)i) * sizeof *l->item);
         l->n--;
         (void)tinyi_doc_work(m, l->n - (size_t)i);
         return x;
     case TINYI_TN_REVERSE:
-        for (k = 0; k < l->n / 2; k++) { x = l->item[k]; l->item[k] = l->item[l->n - 1 - k]; l->item[l->n - 1 - k] = x; }
+        for (k = 0; k < l->n / 2; k++) {
+            x = l->item[k];
+            l->item[k] = l->item[l->n - 1 - k];
+            l->item[l->n - 1 - k] = x;
+        }
         (void)tinyi_doc_work(m, l->n);
         return none;
     case TINYI_TN_COPY: return tinyi_tm_repeat(m, v, 1);
@@ -314,7 +363,8 @@ static tinyi_tv tinyi_tn_map(tinyi_doc *m, const tinyi_tm_builtin *row, const ti
         given = tinyi_targ(a, 1, "default", &y);
         found = tinyi_map_find(m, map, &x);
         if (found) y = *found;
-        else if (row->id == TINYI_TN_POP && !given) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "pop of a key that the map has not");
+        else if (row->id == TINYI_TN_POP && !given)
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "pop of a key that the map has not");
         else if (row->id == TINYI_TN_SETDEFAULT) (void)tinyi_map_set(m, map, x, y);
         if (found && row->id == TINYI_TN_POP) (void)tinyi_map_drop(m, map, &x);
         return y;
@@ -325,7 +375,8 @@ static tinyi_tv tinyi_tn_map(tinyi_doc *m, const tinyi_tm_builtin *row, const ti
         copy = tinyi_tm_made_map(m, &one);
         memcpy(a->used, one.used, sizeof one.used);
         if (m->status || row->id == TINYI_TN_COPY) return copy;
-        for (i = 0; i < copy.u.map->n && !m->status; i++) (void)tinyi_map_set(m, map, copy.u.map->pair[i].key, copy.u.map->pair[i].value);
+        for (i = 0; i < copy.u.map->n && !m->status; i++)
+            (void)tinyi_map_set(m, map, copy.u.map->pair[i].key, copy.u.map->pair[i].value);
         return none;
     }
 }
@@ -346,7 +397,8 @@ tinyi_tv tinyi_tm_call_method(tinyi_doc *m, int row_id, tinyi_tv *self, tinyi_ta
         tinyi_tv list = tinyi_tv_list(m, (size_t)a->n);
         for (k = 0; k < a->n && !m->status; k++) (void)tinyi_list_add(m, list.u.list, a->arg[k]);
         if (m->status) return out;
-        out = tinyi_tv_bool(!(self->u.loop->changed.type == TINYI_DOC_LIST && tinyi_tv_equal(m, &list, &self->u.loop->changed)));
+        out = tinyi_tv_bool(
+            !(self->u.loop->changed.type == TINYI_DOC_LIST && tinyi_tv_equal(m, &list, &self->u.loop->changed)));
         self->u.loop->changed = list;
     }
     (void)tinyi_targ_fit(m, row, a, 1);

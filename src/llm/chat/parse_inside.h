@@ -1,18 +1,42 @@
-/* src/llm/chat/parse_inside.h - what the files of the template compiler share: the state of a parse, and their functions
+/* src/llm/chat/parse_inside.h - what the files of the template compiler share: the state of a parse, and their
+ * functions
  *
- * emit.c writes operations, words.c cuts the inside of tags into words, expression.c and compile.c (statements and the text
- * between tags) turn them into operations.                                                                                 */
+ * emit.c writes operations, words.c cuts the inside of tags into words, expression.c and compile.c (statements and the
+ * text between tags) turn them into operations. */
 #ifndef TINYI_CHAT_PARSE_H
 #define TINYI_CHAT_PARSE_H
 #include "llm/chat/compile_inside.h"
 TINYI_C_BEGIN
 
 enum { TINYI_TT_END, TINYI_TT_NAME, TINYI_TT_STRING, TINYI_TT_NUMBER, TINYI_TT_MARK };
-enum {                                      /* what is open in an expression; operators from BINARY on */
-    TINYI_TE_BASE, TINYI_TE_PAREN, TINYI_TE_LIST, TINYI_TE_MAP, TINYI_TE_CALL, TINYI_TE_FILTER, TINYI_TE_TEST, TINYI_TE_INDEX,
-    TINYI_TE_IF, TINYI_TE_ELSE, TINYI_TE_BINARY, TINYI_TE_COMPARE, TINYI_TE_AND, TINYI_TE_OR, TINYI_TE_UNARY, TINYI_TE_TEST_ONE
+enum { /* what is open in an expression; operators from BINARY on */
+       TINYI_TE_BASE,
+       TINYI_TE_PAREN,
+       TINYI_TE_LIST,
+       TINYI_TE_MAP,
+       TINYI_TE_CALL,
+       TINYI_TE_FILTER,
+       TINYI_TE_TEST,
+       TINYI_TE_INDEX,
+       TINYI_TE_IF,
+       TINYI_TE_ELSE,
+       TINYI_TE_BINARY,
+       TINYI_TE_COMPARE,
+       TINYI_TE_AND,
+       TINYI_TE_OR,
+       TINYI_TE_UNARY,
+       TINYI_TE_TEST_ONE
 };
-enum { TINYI_TB_IF, TINYI_TB_FOR, TINYI_TB_SET, TINYI_TB_FILTER, TINYI_TB_MACRO, TINYI_TB_CALL, TINYI_TB_WITH, TINYI_TB_GENERATION };
+enum {
+    TINYI_TB_IF,
+    TINYI_TB_FOR,
+    TINYI_TB_SET,
+    TINYI_TB_FILTER,
+    TINYI_TB_MACRO,
+    TINYI_TB_CALL,
+    TINYI_TB_WITH,
+    TINYI_TB_GENERATION
+};
 enum { TINYI_TX_TUPLE = 1, TINYI_TX_NO_IF = 2 };
 
 typedef struct tinyi_topen {
@@ -35,7 +59,8 @@ typedef struct tinyi_tparse {
     size_t n, at;
     int brackets, variable;                 /* variable: inside {{ }} */
     int line_start;
-    struct { int kind, mark; const char *s; size_t n, pos; tinyi_tv v; int trim; } tok;    /* trim: '-', '+' or 0 of an end */
+    /* trim: '-', '+' or 0 of an end */
+    struct { int kind, mark; const char *s; size_t n, pos; tinyi_tv v; int trim; } tok;
     tinyi_topen open[TLLM_TEMPLATE_MAX_DEPTH];
     int n_open;
     tinyi_tblock block[TLLM_TEMPLATE_MAX_DEPTH];

@@ -1,8 +1,8 @@
 /* src/llm/chat/template.c - the machine that runs what compile.c made
  *
- * Variables: names have numbers; global[] holds what was set at the top, and local variables lie on one list, where top[]
- * finds the innermost of each name. A macro sees its own variables, those that stood around its definition, and the global
- * ones: what its caller has lies below its base and is passed over.                                                     */
+ * Variables: names have numbers; global[] holds what was set at the top, and local variables lie on one list, where
+ * top[] finds the innermost of each name. A macro sees its own variables, those that stood around its definition, and
+ * the global ones: what its caller has lies below its base and is passed over. */
 #include "llm/chat/template.h"
 #include "llm/chat/compile_inside.h"
 #include "llm/chat/builtin_inside.h"
@@ -33,11 +33,12 @@ typedef struct tinyi_trun {
     size_t *scope, *capture;                /* n_local at the start of each scope; n_out at that of each capture */
     tinyi_tlooping *loop;
     tinyi_tframe frame[TLLM_TEMPLATE_MAX_CALLS];
-    size_t n_stack, stack_room, n_locals, local_room, n_scopes, scope_room, n_captures, capture_room, n_loops, loop_room;
+    size_t n_stack, stack_room, n_locals, local_room, n_scopes, scope_room, n_captures, capture_room, n_loops,
+        loop_room;
     int n_frames;
 } tinyi_trun;
 
-/* ---- stacks --------------------------------------------------------------------------------------------------------- */
+/* ---- stacks ------------------------------------------------------------------------------------------------------ */
 
 static void tinyi_tr_push(tinyi_trun *r, tinyi_tv v)
 {
@@ -76,7 +77,8 @@ static void tinyi_tr_scope_end(tinyi_trun *r, size_t n_scopes)
 static void tinyi_tr_capture(tinyi_trun *r)
 {
     void *capture = r->capture;
-    if (!tinyi_doc_grow(&r->m, &capture, r->n_captures, &r->capture_room, r->n_captures + 1, sizeof *r->capture)) return;
+    if (!tinyi_doc_grow(&r->m, &capture, r->n_captures, &r->capture_room, r->n_captures + 1, sizeof *r->capture))
+        return;
     r->capture = (size_t *)capture;
     r->capture[r->n_captures++] = r->m.n_out;
 }
@@ -87,7 +89,7 @@ static void tinyi_tr_capture_drop(tinyi_trun *r, size_t n)
     r->n_captures = n;
 }
 
-/* ---- variables -------------------------------------------------------------------------------------------------------- */
+/* ---- variables --------------------------------------------------------------------------------------------------- */
 
 static tinyi_tv *tinyi_tr_find(tinyi_trun *r, int32_t name)
 {
@@ -99,7 +101,8 @@ static tinyi_tv *tinyi_tr_find(tinyi_trun *r, int32_t name)
 static void tinyi_tr_local(tinyi_trun *r, int32_t name, tinyi_tv v)
 {
     void *local = r->local;
-    if (r->m.status || !tinyi_doc_grow(&r->m, &local, r->n_locals, &r->local_room, r->n_locals + 1, sizeof *r->local)) return;
+    if (r->m.status || !tinyi_doc_grow(&r->m, &local, r->n_locals, &r->local_room, r->n_locals + 1, sizeof *r->local))
+        return;
     r->local = (tinyi_tlocal *)local;
     r->local[r->n_locals].v = v;
     r->local[r->n_locals].name = name;
@@ -128,7 +131,7 @@ static void tinyi_tr_load(tinyi_trun *r, int32_t name)
     tinyi_tr_push(r, made);
 }
 
-/* ---- macros and calls --------------------------------------------------------------------------------------------------- */
+/* ---- macros and calls -------------------------------------------------------------------------------------------- */
 
 static void tinyi_tr_define(tinyi_trun *r, int32_t which)
 {
@@ -158,7 +161,9 @@ static int tinyi_tr_enter(tinyi_trun *r, const tinyi_tmacro *macro, const tinyi_
     size_t i;
     int k, p;
     tinyi_doc_show(r->t->name[def->name].s, r->t->name[def->name].n, name);
-    if (r->n_frames == TLLM_TEMPLATE_MAX_CALLS) return tinyi_doc_fail(&r->m, TINY_E_WORKSPACE, "macro %s: macros call one another more than %d deep", name, TLLM_TEMPLATE_MAX_CALLS);
+    if (r->n_frames == TLLM_TEMPLATE_MAX_CALLS)
+        return tinyi_doc_fail(&r->m, TINY_E_WORKSPACE, "macro %s: macros call one another more than %d deep", name,
+                              TLLM_TEMPLATE_MAX_CALLS);
     f = &r->frame[r->n_frames];
     f->back = back;
     f->def = def;
@@ -171,8 +176,11 @@ static int tinyi_tr_enter(tinyi_trun *r, const tinyi_tmacro *macro, const tinyi_
     if (!tinyi_doc_work(&r->m, macro->n_around + 1)) return 0;
     for (i = 0; i < macro->n_around; i++) tinyi_tr_local(r, macro->around[i].name, macro->around[i].v);
     tinyi_tr_scope(r);
-    if (a->n > def->n_params && !def->varargs) return tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "macro %s takes %d arguments, not %d", name, (int)def->n_params, a->n);
-    for (p = 0; p < def->n_params; p++) tinyi_tr_local(r, r->t->param[def->first_param + p], p < a->n ? a->arg[p] : tinyi_tv_of(TINYI_DOC_MISSING));
+    if (a->n > def->n_params && !def->varargs)
+        return tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "macro %s takes %d arguments, not %d", name, (int)def->n_params,
+                              a->n);
+    for (p = 0; p < def->n_params; p++)
+        tinyi_tr_local(r, r->t->param[def->first_param + p], p < a->n ? a->arg[p] : tinyi_tv_of(TINYI_DOC_MISSING));
     named = def->kwargs ? tinyi_tv_map(&r->m) : tinyi_tv_of(TINYI_DOC_NONE);
     for (k = 0; k < a->n_named && !r->m.status; k++) {
         const tinyi_tv *key = &a->named[2 * k];
@@ -257,14 +265,15 @@ static void tinyi_tr_call(tinyi_trun *r, const tinyi_top *o, int32_t *next)
     tinyi_tr_push(r, v);
 }
 
-/* ---- operators -------------------------------------------------------------------------------------------------------------- */
+/* ---- operators --------------------------------------------------------------------------------------------------- */
 
 static int tinyi_tr_whole(const tinyi_tv *v) { return v->type == TINYI_DOC_INT || v->type == TINYI_DOC_BOOL; }
 
 static int tinyi_tr_mul(int64_t a, int64_t b, int64_t *out)
 {
     if (a && b) {
-        if (a > 0 ? (b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a) : b > 0 ? a < INT64_MIN / b : b < INT64_MAX / a) return 0;
+        if (a > 0 ? (b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a) : b > 0 ? a < INT64_MIN / b : b < INT64_MAX / a)
+            return 0;
     }
     *out = a * b;
     return 1;
@@ -312,7 +321,10 @@ static tinyi_tv tinyi_tr_number(tinyi_trun *r, int op, const tinyi_tv *a, const 
     case TINYI_TO_MUL: return tinyi_tv_float(f * g);
     case TINYI_TO_POW: {
         double p = 1;
-        if (g != tinyi_tr_floor(g) || g > 1100 || g < -1100) { (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a power that is not a whole number of at most 1100"); break; }
+        if (g != tinyi_tr_floor(g) || g > 1100 || g < -1100) {
+            (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a power that is not a whole number of at most 1100");
+            break;
+        }
         for (i = (int)(g < 0 ? -g : g); i > 0; i--) p *= f;
         if (g < 0 && p == 0) { (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); break; }
         return tinyi_tv_float(g < 0 ? 1 / p : p);
@@ -342,7 +354,8 @@ static tinyi_tv tinyi_tr_arithmetic(tinyi_trun *r, int op, const tinyi_tv *a, co
         (void)tinyi_tm_undefined(&r->m, a->type == TINYI_DOC_UNDEFINED ? a : b);
         return *a;
     }
-    if (op == TINYI_TO_ADD && a->type == TINYI_DOC_STRING && b->type == TINYI_DOC_STRING) return tinyi_doc_concat(&r->m, a, b);
+    if (op == TINYI_TO_ADD && a->type == TINYI_DOC_STRING && b->type == TINYI_DOC_STRING)
+        return tinyi_doc_concat(&r->m, a, b);
     if (op == TINYI_TO_ADD && a->type == TINYI_DOC_LIST && b->type == TINYI_DOC_LIST && a->id == b->id) {
         list = tinyi_tv_list(&r->m, a->u.list->n + b->u.list->n);
         list.id = a->id;
@@ -350,13 +363,16 @@ static tinyi_tv tinyi_tr_arithmetic(tinyi_trun *r, int op, const tinyi_tv *a, co
         for (i = 0; i < b->u.list->n && !r->m.status; i++) (void)tinyi_list_add(&r->m, list.u.list, b->u.list->item[i]);
         return list;
     }
-    if (op == TINYI_TO_MUL && (a->type == TINYI_DOC_STRING || a->type == TINYI_DOC_LIST) && tinyi_tr_whole(b)) return tinyi_tm_repeat(&r->m, a, b->u.i);
-    if (op == TINYI_TO_MUL && (b->type == TINYI_DOC_STRING || b->type == TINYI_DOC_LIST) && tinyi_tr_whole(a)) return tinyi_tm_repeat(&r->m, b, a->u.i);
+    if (op == TINYI_TO_MUL && (a->type == TINYI_DOC_STRING || a->type == TINYI_DOC_LIST) && tinyi_tr_whole(b))
+        return tinyi_tm_repeat(&r->m, a, b->u.i);
+    if (op == TINYI_TO_MUL && (b->type == TINYI_DOC_STRING || b->type == TINYI_DOC_LIST) && tinyi_tr_whole(a))
+        return tinyi_tm_repeat(&r->m, b, a->u.i);
     if (op == TINYI_TO_MOD && a->type == TINYI_DOC_STRING) {
         if (b->type == TINYI_DOC_LIST && b->id) return tinyi_tm_format(&r->m, a, b->u.list->item, b->u.list->n);
         return tinyi_tm_format(&r->m, a, b, 1);
     }
-    (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "%s does not go between %s and %s", tinyi_tr_sign(op), tinyi_tv_type_name(a), tinyi_tv_type_name(b));
+    (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "%s does not go between %s and %s", tinyi_tr_sign(op),
+                         tinyi_tv_type_name(a), tinyi_tv_type_name(b));
     return *a;
 }
 
@@ -370,20 +386,23 @@ static int tinyi_tr_compare(tinyi_trun *r, int op, const tinyi_tv *a, const tiny
     case TINYI_TO_NOT_IN: return !tinyi_tv_in(&r->m, a, b);
     default: break;
     }
-    if (a->type == TINYI_DOC_UNDEFINED || b->type == TINYI_DOC_UNDEFINED) return tinyi_tm_undefined(&r->m, a->type == TINYI_DOC_UNDEFINED ? a : b);
+    if (a->type == TINYI_DOC_UNDEFINED || b->type == TINYI_DOC_UNDEFINED)
+        return tinyi_tm_undefined(&r->m, a->type == TINYI_DOC_UNDEFINED ? a : b);
     c = tinyi_tv_compare(&r->m, a, b, NULL);
     if (r->m.status || c == 2) return 0;
     return op == TINYI_TO_LT ? c < 0 : op == TINYI_TO_LE ? c <= 0 : op == TINYI_TO_GT ? c > 0 : c >= 0;
 }
 
-/* ---- loops ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
 
 static void tinyi_tr_for(tinyi_trun *r)
 {
     tinyi_tv v = tinyi_tr_pop(r), list;
     tinyi_tlooping *l;
     void *loop = r->loop;
-    if (!tinyi_tv_items(&r->m, &v, &list) || !tinyi_doc_grow(&r->m, &loop, r->n_loops, &r->loop_room, r->n_loops + 1, sizeof *r->loop)) return;
+    if (!tinyi_tv_items(&r->m, &v, &list) ||
+        !tinyi_doc_grow(&r->m, &loop, r->n_loops, &r->loop_room, r->n_loops + 1, sizeof *r->loop))
+        return;
     r->loop = (tinyi_tlooping *)loop;
     l = &r->loop[r->n_loops];
     l->loop = (tinyi_tloop *)tinyi_doc_alloc(&r->m, 1, sizeof *l->loop);
@@ -437,7 +456,7 @@ static void tinyi_tr_for_kept(tinyi_trun *r)
     tinyi_tr_push(r, v);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static void tinyi_tr_unpack(tinyi_trun *r, int32_t n)
 {
@@ -458,11 +477,13 @@ static void tinyi_tr_collect(tinyi_trun *r, const tinyi_top *o)
     if (o->op == TINYI_TO_MAP) {
         v = tinyi_tv_map(&r->m);
         n *= 2;
-        for (i = r->n_stack - n; i < r->n_stack && !r->m.status; i += 2) (void)tinyi_map_set(&r->m, v.u.map, r->stack[i], r->stack[i + 1]);
+        for (i = r->n_stack - n; i < r->n_stack && !r->m.status; i += 2)
+            (void)tinyi_map_set(&r->m, v.u.map, r->stack[i], r->stack[i + 1]);
     } else {
         v = tinyi_tv_list(&r->m, n);
         v.id = o->op == TINYI_TO_TUPLE;
-        for (i = r->n_stack - n; i < r->n_stack && !r->m.status; i++) (void)tinyi_list_add(&r->m, v.u.list, r->stack[i]);
+        for (i = r->n_stack - n; i < r->n_stack && !r->m.status; i++)
+            (void)tinyi_list_add(&r->m, v.u.list, r->stack[i]);
     }
     r->n_stack -= n;
     tinyi_tr_push(r, v);
@@ -472,7 +493,9 @@ static void tinyi_tr_store_attr(tinyi_trun *r, int32_t name)
 {
     tinyi_tv to = tinyi_tr_pop(r), v = tinyi_tr_pop(r);
     const tinyi_tname *n = &r->t->name[name];
-    if (to.type != TINYI_DOC_NAMESPACE) (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a member is set in %s; only a namespace takes it", tinyi_tv_type_name(&to));
+    if (to.type != TINYI_DOC_NAMESPACE)
+        (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a member is set in %s; only a namespace takes it",
+                             tinyi_tv_type_name(&to));
     else (void)tinyi_map_set(&r->m, to.u.map, tinyi_tv_view(n->s, n->n), v);
 }
 
@@ -496,8 +519,15 @@ static void tinyi_tr_go(tinyi_trun *r)
         case TINYI_TO_STORE: tinyi_tr_store(r, o->a, tinyi_tr_pop(r)); break;
         case TINYI_TO_STORE_ATTR: tinyi_tr_store_attr(r, o->a); break;
         case TINYI_TO_UNPACK: tinyi_tr_unpack(r, o->a); break;
-        case TINYI_TO_ATTR: a = tinyi_tr_pop(r); tinyi_tr_push(r, tinyi_tm_attr(m, &a, r->t->name[o->a].s, r->t->name[o->a].n)); break;
-        case TINYI_TO_INDEX: b = tinyi_tr_pop(r); a = tinyi_tr_pop(r); tinyi_tr_push(r, tinyi_tm_index(m, &a, &b)); break;
+        case TINYI_TO_ATTR:
+            a = tinyi_tr_pop(r);
+            tinyi_tr_push(r, tinyi_tm_attr(m, &a, r->t->name[o->a].s, r->t->name[o->a].n));
+            break;
+        case TINYI_TO_INDEX:
+            b = tinyi_tr_pop(r);
+            a = tinyi_tr_pop(r);
+            tinyi_tr_push(r, tinyi_tm_index(m, &a, &b));
+            break;
         case TINYI_TO_SLICE:
             d = tinyi_tr_pop(r);
             c = tinyi_tr_pop(r);
@@ -515,7 +545,13 @@ static void tinyi_tr_go(tinyi_trun *r)
             else (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a sign before %s", tinyi_tv_type_name(&a));
             break;
         case TINYI_TO_NOT: a = tinyi_tr_pop(r); tinyi_tr_push(r, tinyi_tv_bool(!tinyi_tv_true(&a))); break;
-        case TINYI_TO_ADD: case TINYI_TO_SUB: case TINYI_TO_MUL: case TINYI_TO_DIV: case TINYI_TO_FLOOR_DIV: case TINYI_TO_MOD: case TINYI_TO_POW:
+        case TINYI_TO_ADD:
+        case TINYI_TO_SUB:
+        case TINYI_TO_MUL:
+        case TINYI_TO_DIV:
+        case TINYI_TO_FLOOR_DIV:
+        case TINYI_TO_MOD:
+        case TINYI_TO_POW:
             b = tinyi_tr_pop(r);
             a = tinyi_tr_pop(r);
             tinyi_tr_push(r, tinyi_tr_arithmetic(r, o->op, &a, &b));
@@ -527,7 +563,14 @@ static void tinyi_tr_go(tinyi_trun *r)
             d = tinyi_tv_string(m, &b);
             tinyi_tr_push(r, tinyi_doc_concat(m, &c, &d));
             break;
-        case TINYI_TO_EQ: case TINYI_TO_NE: case TINYI_TO_LT: case TINYI_TO_LE: case TINYI_TO_GT: case TINYI_TO_GE: case TINYI_TO_IN: case TINYI_TO_NOT_IN:
+        case TINYI_TO_EQ:
+        case TINYI_TO_NE:
+        case TINYI_TO_LT:
+        case TINYI_TO_LE:
+        case TINYI_TO_GT:
+        case TINYI_TO_GE:
+        case TINYI_TO_IN:
+        case TINYI_TO_NOT_IN:
             b = tinyi_tr_pop(r);
             a = tinyi_tr_pop(r);
             tinyi_tr_push(r, tinyi_tv_bool(tinyi_tr_compare(r, o->op, &a, &b)));
@@ -556,7 +599,8 @@ static void tinyi_tr_go(tinyi_trun *r)
         case TINYI_TO_FILTER: case TINYI_TO_TEST:
             tinyi_tr_args(r, o, &args);
             a = r->stack[r->n_stack - (size_t)o->a - 2u * o->b - 1];
-            b = o->op == TINYI_TO_FILTER ? tinyi_tm_call_filter(m, o->c, &a, &args) : tinyi_tv_bool(tinyi_tm_call_test(m, o->c, &a, &args));
+            b = o->op == TINYI_TO_FILTER ? tinyi_tm_call_filter(m, o->c, &a, &args)
+                                         : tinyi_tv_bool(tinyi_tm_call_test(m, o->c, &a, &args));
             r->n_stack -= (size_t)o->a + 2u * o->b + 1;
             tinyi_tr_push(r, b);
             break;
@@ -591,7 +635,7 @@ static void tinyi_tr_go(tinyi_trun *r)
     }
 }
 
-/* ---- the public face -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the public face --------------------------------------------------------------------------------------------- */
 
 static void tinyi_tr_set(tinyi_trun *r, const char *name, size_t n, tinyi_tv v)
 {
@@ -607,7 +651,8 @@ static int tinyi_tr_json(tinyi_trun *r, const char *what, const char *text, size
 {
     if (!tinyi_tv_read_json(&r->m, what, text, n ? n : strlen(text), v)) return 0;
     if ((int)v->type == type) return 1;
-    r->m.status = tinyi_fail(r->m.ctx, TINY_E_FORMAT, "%s: the JSON is %s; it must be %s", what, tinyi_tv_type_name(v), type == TINYI_DOC_LIST ? "a list" : "an object");
+    r->m.status = tinyi_fail(r->m.ctx, TINY_E_FORMAT, "%s: the JSON is %s; it must be %s", what, tinyi_tv_type_name(v),
+                             type == TINYI_DOC_LIST ? "a list" : "an object");
     return 0;
 }
 
@@ -616,30 +661,42 @@ static void tinyi_tr_values(tinyi_trun *r, const tllm_template_values *values)
     tinyi_tv v;
     size_t i;
     if (values->messages_json) {
-        if (!tinyi_tr_json(r, "messages", values->messages_json, values->messages_json_bytes, TINYI_DOC_LIST, &v)) return;
+        if (!tinyi_tr_json(r, "messages", values->messages_json, values->messages_json_bytes, TINYI_DOC_LIST, &v))
+            return;
     } else {
         v = tinyi_tv_list(&r->m, values->n_messages);
         for (i = 0; i < values->n_messages && !r->m.status; i++) {
             const tllm_chat_message *talk = &values->message[i];
             tinyi_tv one = tinyi_tv_map(&r->m);
             if (r->m.status) return;
-            if (!talk->role) { r->m.status = tinyi_fail(r->m.ctx, TINY_E_ARGUMENT, "message %zu has no role", i); return; }
-            (void)tinyi_map_set(&r->m, one.u.map, tinyi_tv_view("role", 4), tinyi_tv_view(talk->role, strlen(talk->role)));
-            (void)tinyi_map_set(&r->m, one.u.map, tinyi_tv_view("content", 7),
-                                talk->content ? tinyi_tv_view(talk->content, talk->content_bytes ? talk->content_bytes : strlen(talk->content)) : tinyi_tv_of(TINYI_DOC_NONE));
+            if (!talk->role) {
+                r->m.status = tinyi_fail(r->m.ctx, TINY_E_ARGUMENT, "message %zu has no role", i);
+                return;
+            }
+            (void)tinyi_map_set(&r->m, one.u.map, tinyi_tv_view("role", 4),
+                                tinyi_tv_view(talk->role, strlen(talk->role)));
+            (void)tinyi_map_set(
+                &r->m, one.u.map, tinyi_tv_view("content", 7),
+                talk->content
+                    ? tinyi_tv_view(talk->content, talk->content_bytes ? talk->content_bytes : strlen(talk->content))
+                    : tinyi_tv_of(TINYI_DOC_NONE));
             (void)tinyi_list_add(&r->m, v.u.list, one);
         }
     }
     tinyi_tr_set(r, "messages", 8, v);
     v = tinyi_tv_of(TINYI_DOC_NONE);
     tinyi_tr_set(r, "documents", 9, v);
-    if (values->tools_json && !tinyi_tr_json(r, "tools", values->tools_json, values->tools_json_bytes, TINYI_DOC_LIST, &v)) return;
+    if (values->tools_json &&
+        !tinyi_tr_json(r, "tools", values->tools_json, values->tools_json_bytes, TINYI_DOC_LIST, &v))
+        return;
     tinyi_tr_set(r, "tools", 5, v);
     tinyi_tr_set(r, "add_generation_prompt", 21, tinyi_tv_bool(values->add_generation_prompt));
     if (values->bos_token) tinyi_tr_set(r, "bos_token", 9, tinyi_tv_view(values->bos_token, strlen(values->bos_token)));
     if (values->eos_token) tinyi_tr_set(r, "eos_token", 9, tinyi_tv_view(values->eos_token, strlen(values->eos_token)));
-    if (!values->more_json || !tinyi_tr_json(r, "more", values->more_json, values->more_json_bytes, TINYI_DOC_MAP, &v)) return;
-    for (i = 0; i < r->t->n_names && !r->m.status; i++) {           /* by the names of the template, of which there are few */
+    if (!values->more_json || !tinyi_tr_json(r, "more", values->more_json, values->more_json_bytes, TINYI_DOC_MAP, &v))
+        return;
+    /* by the names of the template, of which there are few */
+    for (i = 0; i < r->t->n_names && !r->m.status; i++) {
         const tinyi_tv *found = tinyi_map_find_text(&r->m, v.u.map, r->t->name[i].s, r->t->name[i].n);
         if (found) r->global[i] = *found;
     }
@@ -660,7 +717,9 @@ TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t 
     st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!text && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template without its text");
-    if (n > TLLM_TEMPLATE_MAX_BYTES) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has %zu bytes; the longest has %zu", n, TLLM_TEMPLATE_MAX_BYTES);
+    if (n > TLLM_TEMPLATE_MAX_BYTES)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has %zu bytes; the longest has %zu", n,
+                          TLLM_TEMPLATE_MAX_BYTES);
 #ifdef TINYI_NO_TEMPLATES
     return tinyi_chatform_open(ctx, text, n, out);
 #else
@@ -696,7 +755,8 @@ TINY_API void tllm_template_close(tiny_ctx *ctx, tllm_template *t)
     tiny_free(ctx, t);
 }
 
-TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, const tllm_template_values *values, char **text, size_t *n)
+TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, const tllm_template_values *values,
+                                       char **text, size_t *n)
 {
 #ifndef TINYI_NO_TEMPLATES
     tinyi_trun *r;

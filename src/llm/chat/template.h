@@ -14,11 +14,12 @@
  *   if (!tllm_template_run(ctx, t, &values, &text, &n)) { puts(text); tiny_free(ctx, text); }
  *   tllm_template_close(ctx, t);
  *
- * Templates are written in Jinja, with the settings that model files are made for: trim_blocks, lstrip_blocks, tojson that
- * keeps < and non-ASCII letters, raise_exception and strftime_now. docs/chat.md lists what of the language is there.
+ * Templates are written in Jinja, with the settings that model files are made for: trim_blocks, lstrip_blocks, tojson
+ * that keeps < and non-ASCII letters, raise_exception and strftime_now. docs/chat.md lists what of the language is
+ * there.
  *
- * A template comes from a file and is not trusted. It reads nothing but its values, and its steps, its memory and its text
- * are limited; neither reading nor running one recurses. Each refusal names line and column.                           */
+ * A template comes from a file and is not trusted. It reads nothing but its values, and its steps, its memory and its
+ * text are limited; neither reading nor running one recurses. Each refusal names line and column. */
 #ifndef TINYI_CHAT_TEMPLATE_H
 #define TINYI_CHAT_TEMPLATE_H
 #include "core/ctx.h"
@@ -40,10 +41,12 @@ typedef struct tllm_chat_message {
     size_t content_bytes;                   /* 0: up to the 0 that ends it */
 } tllm_chat_message;
 
-typedef struct tllm_template_values {       /* all zero: no messages. Texts are UTF-8; sizes of 0 mean: up to the 0 that ends it */
+/* all zero: no messages. Texts are UTF-8; sizes of 0 mean: up to the 0 that ends it */
+typedef struct tllm_template_values {
     const tllm_chat_message *message;
     size_t n_messages;
-    const char *messages_json;              /* a list, instead of message: tool calls, images and whatever else a template asks */
+    /* a list, instead of message: tool calls, images and whatever else a template asks */
+    const char *messages_json;
     size_t messages_json_bytes;
     const char *tools_json;                 /* a list; NULL: tools is none */
     size_t tools_json_bytes;
@@ -51,18 +54,21 @@ typedef struct tllm_template_values {       /* all zero: no messages. Texts are 
     size_t more_json_bytes;
     int add_generation_prompt;
     const char *bos_token, *eos_token;      /* NULL: undefined */
-    int64_t now;                            /* seconds since 1970 in the time zone of the user, for strftime_now; 0: what time() says */
+    /* seconds since 1970 in the time zone of the user, for strftime_now; 0: what time() says */
+    int64_t now;
     uint64_t max_steps;                     /* 0: TLLM_TEMPLATE_STEPS */
     size_t max_memory, max_text;            /* bytes; 0: TLLM_TEMPLATE_MEMORY, TLLM_TEMPLATE_TEXT */
 } tllm_template_values;
 
-/* n bytes of text, at most TLLM_TEMPLATE_MAX_BYTES; they are copied. On failure *out is NULL. Any number of threads may run one
- * template, each with a context of its own. */
+/* n bytes of text, at most TLLM_TEMPLATE_MAX_BYTES; they are copied. On failure *out is NULL. Any number of threads may
+ * run one template, each with a context of its own. */
 TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t n, tllm_template **out);
-TINY_API void tllm_template_close(tiny_ctx *ctx, tllm_template *t);             /* takes NULL; ctx: the one that opened it */
+/* takes NULL; ctx: the one that opened it */
+TINY_API void tllm_template_close(tiny_ctx *ctx, tllm_template *t);
 
 /* *text has *n bytes and a 0 behind them, and is given back by tiny_free. n may be NULL. On failure *text is NULL. */
-TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, const tllm_template_values *values, char **text, size_t *n);
+TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, const tllm_template_values *values,
+                                       char **text, size_t *n);
 
 TINYI_C_END
 #endif

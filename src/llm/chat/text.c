@@ -1,14 +1,20 @@
 /* src/llm/chat/text.c
  *
  * upper, lower, title and capitalize know the letters of Unicode that have exactly one partner, and the German sharp s.
- * Searching is plain, and charges its work to the run.                                                                 */
+ * Searching is plain, and charges its work to the run. */
 #include "llm/chat/text_inside.h"
 #include "llm/token/unicode.h"
 #include <stdio.h>
 #include <string.h>
 
-size_t tinyi_ts_char(const tinyi_tv *v, size_t i, uint32_t *c) { return tinyi_utf8_get((const unsigned char *)v->u.s + i, v->n - i, c); }
-int tinyi_ts_space(uint32_t c) { return (c >= 0x1c && c <= 0x1f) || c == 0x85 || (tinyi_unicode_class(c) & TINYI_UC_SPACE) != 0; }
+size_t tinyi_ts_char(const tinyi_tv *v, size_t i, uint32_t *c)
+{
+    return tinyi_utf8_get((const unsigned char *)v->u.s + i, v->n - i, c);
+}
+int tinyi_ts_space(uint32_t c)
+{
+    return (c >= 0x1c && c <= 0x1f) || c == 0x85 || (tinyi_unicode_class(c) & TINYI_UC_SPACE) != 0;
+}
 static uint32_t tinyi_ts_upper(uint32_t c)
 {
     static const short off[] = { 32, 1, 80, 48, 26, 16, -8, 8, 37, 38, 63, 64, -121, 743 };
@@ -30,7 +36,10 @@ static void tinyi_ts_put(tinyi_doc *m, uint32_t c, const char *as_it_is, size_t 
     else if (to == c) (void)tinyi_doc_put(m, as_it_is, n);
     else (void)tinyi_doc_put(m, (const char *)utf8, tinyi_utf8_put(to, utf8));
 }
-int tinyi_ts_cased(uint32_t c) { return tinyi_unicode_lower(c) != c ? 1 : tinyi_ts_upper(c) != c || c == 0xdf ? -1 : 0; }
+int tinyi_ts_cased(uint32_t c)
+{
+    return tinyi_unicode_lower(c) != c ? 1 : tinyi_ts_upper(c) != c || c == 0xdf ? -1 : 0;
+}
 
 tinyi_tv tinyi_ts_case(tinyi_doc *m, const tinyi_tv *v, int how)
 {
@@ -240,7 +249,11 @@ tinyi_tv tinyi_ts_pad(tinyi_doc *m, const tinyi_tv *v, int64_t width, const char
 {
     size_t start = m->n_out, n = tinyi_ts_length(m, v), more, left, i;
     if (width <= 0 || (uint64_t)width <= n) return *v;
-    if ((uint64_t)width > m->max_out) { (void)tinyi_doc_fail(m, TINY_E_WORKSPACE, "a string of %lld characters; the limit is %zu bytes", (long long)width, m->max_out); return *v; }
+    if ((uint64_t)width > m->max_out) {
+        (void)tinyi_doc_fail(m, TINY_E_WORKSPACE, "a string of %lld characters; the limit is %zu bytes",
+                             (long long)width, m->max_out);
+        return *v;
+    }
     more = (size_t)width - n;
     left = side == 0 ? 0 : side == 1 ? more : more / 2 + (more & (size_t)width & 1);
     if (side == 3) {                        /* zfill: behind the sign */
@@ -262,8 +275,9 @@ tinyi_tv tinyi_tm_repeat(tinyi_doc *m, const tinyi_tv *v, int64_t times)
     tinyi_tv list;
     if (times < 0) times = 0;
     if (n && (uint64_t)times > (v->type == TINYI_DOC_STRING ? m->max_out : m->max_held / sizeof *v) / n) {
-        (void)tinyi_doc_fail(m, TINY_E_WORKSPACE, "%s of %zu items is repeated %lld times, more than the limit of %zu bytes holds", tinyi_tv_type_name(v), n, (long long)times,
-                            v->type == TINYI_DOC_STRING ? m->max_out : m->max_held);
+        (void)tinyi_doc_fail(
+            m, TINY_E_WORKSPACE, "%s of %zu items is repeated %lld times, more than the limit of %zu bytes holds",
+            tinyi_tv_type_name(v), n, (long long)times, v->type == TINYI_DOC_STRING ? m->max_out : m->max_held);
         return *v;
     }
     if (v->type == TINYI_DOC_STRING) {
@@ -289,19 +303,29 @@ tinyi_tv tinyi_tm_format(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *arg, s
         char text[480], form[24];
         (void)tinyi_doc_put(m, v->u.s + i, at - i);
         if (!p) break;
-        for (i = at + 1; i < v->n && (v->u.s[i] == '-' || v->u.s[i] == '0'); i++) *(v->u.s[i] == '-' ? &left : &zero) = 1;
-        for (; i < v->n && v->u.s[i] >= '0' && v->u.s[i] <= '9' && width < 1000; i++) width = width * 10 + (v->u.s[i] - '0');
+        for (i = at + 1; i < v->n && (v->u.s[i] == '-' || v->u.s[i] == '0'); i++)
+            *(v->u.s[i] == '-' ? &left : &zero) = 1;
+        for (; i < v->n && v->u.s[i] >= '0' && v->u.s[i] <= '9' && width < 1000; i++)
+            width = width * 10 + (v->u.s[i] - '0');
         if (i < v->n && v->u.s[i] == '.')
-            for (digits = 0, i++; i < v->n && v->u.s[i] >= '0' && v->u.s[i] <= '9' && digits < 10; i++) digits = digits * 10 + (v->u.s[i] - '0');
+            for (digits = 0, i++; i < v->n && v->u.s[i] >= '0' && v->u.s[i] <= '9' && digits < 10; i++)
+                digits = digits * 10 + (v->u.s[i] - '0');
         if (i < v->n && v->u.s[i] == '%') { (void)tinyi_doc_put(m, "%", 1); continue; }
-        if (i >= v->n || !strchr("sdirfx", v->u.s[i])) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "after %% stands none of s d i r f x %%"); break; }
+        if (i >= v->n || !strchr("sdirfx", v->u.s[i])) {
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "after %% stands none of s d i r f x %%");
+            break;
+        }
         if (k >= n) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with more places than values"); break; }
         mark = m->n_out;
         if (v->u.s[i] == 's') (void)tinyi_tv_put(m, &arg[k]);
         else if (v->u.s[i] == 'r') (void)tinyi_tv_put_repr(m, &arg[k]);
         else {
             double f = 0;
-            if (!tinyi_tv_number(&arg[k], &f)) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%%%c formats numbers, not %s", v->u.s[i], tinyi_tv_type_name(&arg[k])); break; }
+            if (!tinyi_tv_number(&arg[k], &f)) {
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%%%c formats numbers, not %s", v->u.s[i],
+                                     tinyi_tv_type_name(&arg[k]));
+                break;
+            }
             if (v->u.s[i] == 'f') {
                 (void)snprintf(form, sizeof form, "%%.%df", digits < 0 ? 6 : digits);
                 (void)snprintf(text, sizeof text, form, f);
@@ -334,20 +358,31 @@ tinyi_tv tinyi_ts_braces(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
         end = i + 1;
         while (end < v->n && v->u.s[end] != '}') end++;
         name = tinyi_ts_part(v, i + 1, end < v->n ? end : i + 1);
-        if (c == '}' || end >= v->n || memchr(name.u.s, ':', name.n) || memchr(name.u.s, '!', name.n) || memchr(name.u.s, '.', name.n) || memchr(name.u.s, '[', name.n)) {
+        if (c == '}' || end >= v->n || memchr(name.u.s, ':', name.n) || memchr(name.u.s, '!', name.n) ||
+            memchr(name.u.s, '.', name.n) || memchr(name.u.s, '[', name.n)) {
             (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "format takes {}, {0} and {name} only");
             break;
         }
         if (!name.n || (name.u.s[0] >= '0' && name.u.s[0] <= '9')) {
             size_t d = 0;
             int at = name.n ? 0 : turn++;
-            for (d = 0; d < name.n && at < 1000 && name.u.s[d] >= '0' && name.u.s[d] <= '9'; d++) at = at * 10 + (name.u.s[d] - '0');
-            if ((name.n && d < name.n) || at >= a->n) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with more places than values"); break; }
+            for (d = 0; d < name.n && at < 1000 && name.u.s[d] >= '0' && name.u.s[d] <= '9'; d++)
+                at = at * 10 + (name.u.s[d] - '0');
+            if ((name.n && d < name.n) || at >= a->n) {
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with more places than values");
+                break;
+            }
             x = a->arg[at];
         } else {
             for (k = 0; k < a->n_named; k++)
-                if (a->named[2 * k].n == name.n && !memcmp(a->named[2 * k].u.s, name.u.s, name.n)) { x = a->named[2 * k + 1]; break; }
-            if (k == a->n_named) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with a name that has no value"); break; }
+                if (a->named[2 * k].n == name.n && !memcmp(a->named[2 * k].u.s, name.u.s, name.n)) {
+                    x = a->named[2 * k + 1];
+                    break;
+                }
+            if (k == a->n_named) {
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with a name that has no value");
+                break;
+            }
         }
         (void)tinyi_tv_put(m, &x);
         from = end + 1;

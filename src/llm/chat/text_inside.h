@@ -26,10 +26,12 @@ TINYI_FN tinyi_tv tinyi_ts_part(const tinyi_tv *v, size_t from, size_t to);
 /* sep NULL: at white space; most -1: no limit */
 TINYI_FN tinyi_tv tinyi_ts_split(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most);
 TINYI_FN tinyi_tv tinyi_ts_rsplit(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most);
-TINYI_FN tinyi_tv tinyi_ts_replace(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *old, const tinyi_tv *with, int64_t most);
+TINYI_FN tinyi_tv tinyi_ts_replace(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *old, const tinyi_tv *with,
+                                   int64_t most);
 TINYI_FN tinyi_tv tinyi_ts_join(tinyi_doc *m, const tinyi_tv *mark, const tinyi_tlist *list);
 /* side: 0 behind, 1 before, 2 both, 3 zeros behind the sign */
-TINYI_FN tinyi_tv tinyi_ts_pad(tinyi_doc *m, const tinyi_tv *v, int64_t width, const char *fill, size_t n_fill, int side);
+TINYI_FN tinyi_tv tinyi_ts_pad(tinyi_doc *m, const tinyi_tv *v, int64_t width, const char *fill, size_t n_fill,
+                               int side);
 /* "{} {0} {name}".format(...) */
 TINYI_FN tinyi_tv tinyi_ts_braces(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a);
 

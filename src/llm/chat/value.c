@@ -62,7 +62,8 @@ int tinyi_tv_in(tinyi_doc *m, const tinyi_tv *item, const tinyi_tv *where)
     switch (where->type) {
     case TINYI_DOC_UNDEFINED: return 0;
     case TINYI_DOC_STRING:
-        if (item->type != TINYI_DOC_STRING) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s cannot stand in a string", tinyi_tv_type_name(item));
+        if (item->type != TINYI_DOC_STRING)
+            return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s cannot stand in a string", tinyi_tv_type_name(item));
         if (!item->n) return 1;
         for (i = 0; i + item->n <= where->n; i++) {
             const char *p = (const char *)memchr(where->u.s + i, item->u.s[0], where->n - item->n + 1 - i);
@@ -78,7 +79,9 @@ int tinyi_tv_in(tinyi_doc *m, const tinyi_tv *item, const tinyi_tv *where)
             if (tinyi_tv_equal(m, item, &where->u.list->item[i])) return 1;
         return 0;
     case TINYI_DOC_MAP: return tinyi_map_find(m, where->u.map, item) != NULL;
-    default: return tinyi_doc_fail(m, TINY_E_ARGUMENT, "'in' looks into strings, lists and maps, not into %s", tinyi_tv_type_name(where));
+    default:
+        return tinyi_doc_fail(m, TINY_E_ARGUMENT, "'in' looks into strings, lists and maps, not into %s",
+                              tinyi_tv_type_name(where));
     }
 }
 

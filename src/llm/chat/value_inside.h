@@ -14,7 +14,8 @@ typedef struct tinyi_tloop {
 /* what {{ v }} prints */
 TINYI_FN int tinyi_tv_put(tinyi_doc *m, const tinyi_tv *v);
 TINYI_FN int tinyi_tv_put_repr(tinyi_doc *m, const tinyi_tv *v);
-TINYI_FN tinyi_tv tinyi_tv_string(tinyi_doc *m, const tinyi_tv *v);              /* a string as it is; others as they print */
+/* a string as it is; others as they print */
+TINYI_FN tinyi_tv tinyi_tv_string(tinyi_doc *m, const tinyi_tv *v);
 TINYI_FN int tinyi_tv_in(tinyi_doc *m, const tinyi_tv *item, const tinyi_tv *where);
 /* items, characters, or keys; 0 fails for what has none */
 TINYI_FN int tinyi_tv_items(tinyi_doc *m, const tinyi_tv *v, tinyi_tv *list);

@@ -15,7 +15,10 @@ static unsigned tinyi_tp_hex(const char *s, size_t n, int *ok)
     unsigned v = 0, d;
     for (; n; n--, s++) {
         unsigned c = (unsigned char)*s;
-        d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
+        d = c >= '0' && c <= '9'   ? c - '0'
+            : c >= 'a' && c <= 'f' ? c - 'a' + 10
+            : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                   : 16;
         if (d == 16) *ok = 0;
         v = v << 4 | d;
     }
@@ -59,10 +62,12 @@ static int tinyi_tp_string(tinyi_tparse *p)
                 from += ok ? hex : 0;
             } else {
                 size_t k;
-                for (k = 0; k < 3 && from + k < i && p->s[from + k] >= '0' && p->s[from + k] <= '7'; k++) code = code * 8 + (uint32_t)(p->s[from + k] - '0');
+                for (k = 0; k < 3 && from + k < i && p->s[from + k] >= '0' && p->s[from + k] <= '7'; k++)
+                    code = code * 8 + (uint32_t)(p->s[from + k] - '0');
                 from += k - 1;
             }
-            if (!ok || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return tinyi_tp_fail_at(p, p->tok.pos, "a string with a broken escape");
+            if (!ok || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+                return tinyi_tp_fail_at(p, p->tok.pos, "a string with a broken escape");
             (void)tinyi_doc_put(p->m, (const char *)utf8, tinyi_utf8_put(code, utf8));
         } else {
             (void)tinyi_doc_put(p->m, "\\", 1);
@@ -96,20 +101,24 @@ static int tinyi_tp_number(tinyi_tparse *p)
             text[k++] = 'e';
             if (sign && k < sizeof text - 1) text[k++] = (char)p->s[++i];
             continue;
-        } else if (!(base == 16 ? tinyi_tp_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f') : c >= '0' && c < '0' + base)) break;
+        } else if (!(base == 16 ? tinyi_tp_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f')
+                                : c >= '0' && c < '0' + base))
+            break;
         text[k++] = (char)c;
     }
     p->tok.n = i - p->at;
     p->at = i;
     if (!whole) {
         double f = 0;
-        if (!tinyi_json_f64(text, k, &f)) return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
+        if (!tinyi_json_f64(text, k, &f))
+            return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
         p->tok.v = tinyi_tv_float(f);
         return 1;
     }
     for (i = 0; i < k; i++) {
         unsigned d = tinyi_tp_digit(text[i]) ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a' + 10);
-        if (v > ((uint64_t)INT64_MAX - d) / (unsigned)base) return tinyi_tp_fail_at(p, p->tok.pos, "a whole number of 2^63 or more");
+        if (v > ((uint64_t)INT64_MAX - d) / (unsigned)base)
+            return tinyi_tp_fail_at(p, p->tok.pos, "a whole number of 2^63 or more");
         v = v * (unsigned)base + d;
     }
     p->tok.v = tinyi_tv_int((int64_t)v);
@@ -128,7 +137,9 @@ TINYI_FN int tinyi_tp_next(tinyi_tparse *p)
     p->tok.n = 0;
     p->tok.mark = p->tok.trim = 0;
     p->m->pos = p->at;
-    if (p->at >= p->n) return tinyi_tp_fail_at(p, p->n, p->variable ? "the template ends inside of {{ }}" : "the template ends inside of {% %}");
+    if (p->at >= p->n)
+        return tinyi_tp_fail_at(
+            p, p->n, p->variable ? "the template ends inside of {{ }}" : "the template ends inside of {% %}");
     c = (unsigned char)p->s[p->at];
     c2 = tinyi_tp_peek(p, p->at + 1);
     if (!p->brackets) {
@@ -145,7 +156,9 @@ TINYI_FN int tinyi_tp_next(tinyi_tparse *p)
         }
     }
     if (tinyi_tp_letter(c) || c >= 0x80) {
-        while (p->at < p->n && (tinyi_tp_letter((unsigned char)p->s[p->at]) || tinyi_tp_digit(p->s[p->at]) || (unsigned char)p->s[p->at] >= 0x80)) p->at++;
+        while (p->at < p->n && (tinyi_tp_letter((unsigned char)p->s[p->at]) || tinyi_tp_digit(p->s[p->at]) ||
+                                (unsigned char)p->s[p->at] >= 0x80))
+            p->at++;
         p->tok.kind = TINYI_TT_NAME;
         p->tok.n = p->at - p->tok.pos;
         return tinyi_doc_work(p->m, 1);
@@ -167,9 +180,13 @@ TINYI_FN int tinyi_tp_next(tinyi_tparse *p)
 
 TINYI_FN int tinyi_tp_is(const tinyi_tparse *p, const char *word)
 {
-    return !p->m->status && p->tok.kind == TINYI_TT_NAME && strlen(word) == p->tok.n && !memcmp(p->tok.s, word, p->tok.n);
+    return !p->m->status && p->tok.kind == TINYI_TT_NAME && strlen(word) == p->tok.n &&
+           !memcmp(p->tok.s, word, p->tok.n);
 }
-TINYI_FN int tinyi_tp_mark(const tinyi_tparse *p, int mark) { return !p->m->status && p->tok.kind == TINYI_TT_MARK && p->tok.mark == mark; }
+TINYI_FN int tinyi_tp_mark(const tinyi_tparse *p, int mark)
+{
+    return !p->m->status && p->tok.kind == TINYI_TT_MARK && p->tok.mark == mark;
+}
 TINYI_FN int tinyi_tp_take(tinyi_tparse *p, int mark, const char *wanted)
 {
     if (!tinyi_tp_mark(p, mark)) return tinyi_tp_unexpected(p, wanted);

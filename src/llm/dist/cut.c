@@ -1,9 +1,10 @@
 /* src/llm/dist/cut.c - a rank's part of a model: rows and columns of the matrices that the file holds
- * Method   M. Shoeybi et al., "Megatron-LM", 2019 (arXiv 1909.08053), 3: of W_q, W_k, W_v, gate and up the rows of the rank's heads and
- *          neurons, of W_o and down the columns that meet them. So each half of a layer ends in one sum over ranks, and in none before.
- * Views    rows lie together; columns are the same part of each row, which is whole blocks or refused. A bias behind the sum is added by
- *          rank 0 alone. Fused matrices (q, k, v; gate and up) become views of their parts.
- * Nothing is changed before everything was checked.                                                                      */
+ * Method   M. Shoeybi et al., "Megatron-LM", 2019 (arXiv 1909.08053), 3: of W_q, W_k, W_v, gate and up the rows of the
+ *          rank's heads and neurons, of W_o and down the columns that meet them. So each half of a layer ends in one
+ *          sum over ranks, and in none before.
+ * Views    rows lie together; columns are the same part of each row, which is whole blocks or refused. A bias behind
+ *          the sum is added by rank 0 alone. Fused matrices (q, k, v; gate and up) become views of their parts.
+ * Nothing is changed before everything was checked. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -14,7 +15,8 @@ typedef struct tinyi_lm_cut { tiny_ctx *ctx; tllm_model *m; tinyi_lm_view *next;
 
 static tiny_status tinyi_lm_cut_not(const tinyi_lm_cut *c, const tinyi_lm_layer *l, const char *what)
 {
-    return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: layer %td has %s, which cannot be cut over ranks", c->m->path, l->i, what);
+    return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: layer %td has %s, which cannot be cut over ranks", c->m->path,
+                      l->i, what);
 }
 
 static tiny_status tinyi_lm_cut_columns(const tinyi_lm_cut *c, const tinyi_lm_layer *l, int t, const char *name)
@@ -23,8 +25,9 @@ static tiny_status tinyi_lm_cut_columns(const tinyi_lm_cut *c, const tinyi_lm_la
     const tiny_idx n = w->n_in / c->world;
     if (w->turned) return tinyi_lm_cut_not(c, l, "a network that is kept by columns too");
     if (n % w->format->values)
-        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: layer %td: %s in %d parts of %td columns: %s has blocks of %d", c->m->path, l->i, name, c->world, n, w->format->name,
-                          (int)w->format->values);
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED,
+                          "%s: layer %td: %s in %d parts of %td columns: %s has blocks of %d", c->m->path, l->i, name,
+                          c->world, n, w->format->name, (int)w->format->values);
     return TINY_OK;
 }
 
@@ -32,16 +35,25 @@ static tiny_status tinyi_lm_cut_check(const tinyi_lm_cut *c, const tinyi_lm_laye
 {
     const tllm_model *m = c->m;
     tiny_status st;
-    if (l->mix != TINYI_LM_ATTN || l->mix2 != TINYI_LM_NO_MIX) return tinyi_lm_cut_not(c, l, "a mixer other than attention");
-    if (m->encoder || !tinyi_lm_can_ladder(m, l)) return tinyi_lm_cut_not(c, l, "another order than norm, attention, norm, network");
+    if (l->mix != TINYI_LM_ATTN || l->mix2 != TINYI_LM_NO_MIX)
+        return tinyi_lm_cut_not(c, l, "a mixer other than attention");
+    if (m->encoder || !tinyi_lm_can_ladder(m, l))
+        return tinyi_lm_cut_not(c, l, "another order than norm, attention, norm, network");
     if (l->moe || !l->ffn || l->i < m->n_sparse) return tinyi_lm_cut_not(c, l, "no dense network");
-    if (l->w[TINYI_T_ATTN_SUB_NORM] || l->w[TINYI_T_FFN_SUB_NORM] || (l->w[TINYI_T_ATTN_Q_NORM] && l->w[TINYI_T_ATTN_Q_NORM]->n_in != l->d_k) ||
-        (l->w[TINYI_T_ATTN_K_NORM] && l->w[TINYI_T_ATTN_K_NORM]->n_in != l->d_k)) return tinyi_lm_cut_not(c, l, "a norm over several heads or the whole network");
+    if (l->w[TINYI_T_ATTN_SUB_NORM] || l->w[TINYI_T_FFN_SUB_NORM] ||
+        (l->w[TINYI_T_ATTN_Q_NORM] && l->w[TINYI_T_ATTN_Q_NORM]->n_in != l->d_k) ||
+        (l->w[TINYI_T_ATTN_K_NORM] && l->w[TINYI_T_ATTN_K_NORM]->n_in != l->d_k))
+        return tinyi_lm_cut_not(c, l, "a norm over several heads or the whole network");
     if (l->w[TINYI_T_INDEX_BLOCK_Q]) return tinyi_lm_cut_not(c, l, "an indexer");
-    if (m->alibi > 0.0f || l->w[TINYI_T_ATTN_REL_B]) return tinyi_lm_cut_not(c, l, "a bias that each head has by itself");
+    if (m->alibi > 0.0f || l->w[TINYI_T_ATTN_REL_B])
+        return tinyi_lm_cut_not(c, l, "a bias that each head has by itself");
     if (l->n_kv % c->world || l->n_head % c->world)
-        return tinyi_fail(c->ctx, TINY_E_SHAPE, "%s: layer %td: %td heads and %td key heads cannot be divided by %d ranks", m->path, l->i, l->n_head, l->n_kv, c->world);
-    if (l->n_ff % c->world) return tinyi_fail(c->ctx, TINY_E_SHAPE, "%s: layer %td: a network of %td cannot be divided by %d ranks", m->path, l->i, l->n_ff, c->world);
+        return tinyi_fail(c->ctx, TINY_E_SHAPE,
+                          "%s: layer %td: %td heads and %td key heads cannot be divided by %d ranks", m->path, l->i,
+                          l->n_head, l->n_kv, c->world);
+    if (l->n_ff % c->world)
+        return tinyi_fail(c->ctx, TINY_E_SHAPE, "%s: layer %td: a network of %td cannot be divided by %d ranks",
+                          m->path, l->i, l->n_ff, c->world);
     st = tinyi_lm_cut_columns(c, l, TINYI_T_ATTN_OUT, "attn_output");
     return st ? st : tinyi_lm_cut_columns(c, l, TINYI_T_FFN_DOWN, "ffn_down");
 }
@@ -57,7 +69,8 @@ static tinyi_lm_w *tinyi_lm_view_of(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, c
     return &v->w;
 }
 /* of n rows from row0 on, the rank's share */
-static void tinyi_lm_cut_rows(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, const tinyi_lm_w *from, tiny_idx row0, tiny_idx n)
+static void tinyi_lm_cut_rows(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, const tinyi_lm_w *from, tiny_idx row0,
+                              tiny_idx n)
 {
     tinyi_lm_w *w;
     if (!from) return;
@@ -86,11 +99,13 @@ static void tinyi_lm_cut_layer(tinyi_lm_cut *c, tinyi_lm_layer *l)
         tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_V, all, q + k, v);
         l->w[TINYI_T_ATTN_QKV] = NULL;
     } else {
-        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_Q, l->w[TINYI_T_ATTN_Q], 0, l->w[TINYI_T_ATTN_Q]->n_out);     /* with gates twice as many */
+        /* with gates twice as many */
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_Q, l->w[TINYI_T_ATTN_Q], 0, l->w[TINYI_T_ATTN_Q]->n_out);
         tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_K, l->w[TINYI_T_ATTN_K], 0, k);
         tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_V, l->w[TINYI_T_ATTN_V], 0, v);
     }
-    if (l->w[TINYI_T_ATTN_GATE]) tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_GATE, l->w[TINYI_T_ATTN_GATE], 0, l->w[TINYI_T_ATTN_GATE]->n_out);
+    if (l->w[TINYI_T_ATTN_GATE])
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_GATE, l->w[TINYI_T_ATTN_GATE], 0, l->w[TINYI_T_ATTN_GATE]->n_out);
     tinyi_lm_cut_in(c, l, TINYI_T_ATTN_OUT);
     if (l->w[TINYI_T_ATTN_SINKS]) {
         tinyi_lm_w *w = tinyi_lm_view_of(c, l, TINYI_T_ATTN_SINKS, l->w[TINYI_T_ATTN_SINKS], 0);
@@ -117,15 +132,25 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model is cut over ranks, and there is none");
-    if (!TINYI_HAS(RANKS) && world > 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: ranks are left out of this program", m->path);
+    if (!TINYI_HAS(RANKS) && world > 1)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: ranks are left out of this program", m->path);
     if (world < 1 || world > TINY_NET_RANKS || rank < 0 || rank >= world)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: rank %d of %d: ranks are 0 to one below their number, which is at most %d", m->path, rank, world, TINY_NET_RANKS);
-    if (m->world > 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut already, for rank %d of %d", m->path, m->rank, m->world);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: rank %d of %d: ranks are 0 to one below their number, which is at most %d", m->path,
+                          rank, world, TINY_NET_RANKS);
+    if (m->world > 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut already, for rank %d of %d", m->path, m->rank,
+                          m->world);
     if (world == 1) return TINY_OK;
-    if (m->eights) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model is repacked: it is cut before that", m->path);
-    if (TINYI_LM_ROTATED(m)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: what is turned while the model runs mixes the shares of all ranks: it is not cut", m->path);
+    if (m->eights)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model is repacked: it is cut before that", m->path);
+    if (TINYI_LM_ROTATED(m))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: what is turned while the model runs mixes the shares of all ranks: it is not cut",
+                          m->path);
     if (m->n_merged) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model with merged adapters is not cut", m->path);
-    if (m->n_enc || !m->n_layer) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models with an encoder are not cut over ranks", m->path);
+    if (m->n_enc || !m->n_layer)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models with an encoder are not cut over ranks", m->path);
     memset(&c, 0, sizeof c);
     c.ctx = ctx;
     c.m = m;
@@ -152,21 +177,38 @@ TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *m, const unsig
     int parted = 0, some = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!m || !route) return tinyi_fail(ctx, TINY_E_ARGUMENT, "routes are those of a model, and there is none, or no routes");
-    if (!TINYI_HAS(RANKS)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: routes of ladder layers are left out of this program", m->path);
-    if (n != 2 * m->n_layer) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td routes for the two halves of %td layers", m->path, n, m->n_layer);
+    if (!m || !route)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "routes are those of a model, and there is none, or no routes");
+    if (!TINYI_HAS(RANKS))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: routes of ladder layers are left out of this program", m->path);
+    if (n != 2 * m->n_layer)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td routes for the two halves of %td layers", m->path, n,
+                          m->n_layer);
     for (i = 0; i < n; i++) {
         const tinyi_lm_layer *l = &m->layer[i / 2];
         const int apart = route[i] == TLLM_ROUTE_LOCAL || route[i] == TLLM_ROUTE_JOIN;
-        if (route[i] >= TLLM_ROUTES) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: route %d of layer %td: 0 to %d are possible", m->path, route[i], l->i, TLLM_ROUTES - 1);
-        if (route[i] && (m->n_enc || m->n_once < m->n_layer || !tinyi_lm_can_ladder(m, l))) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td has another order than norm, attention, norm, network: standard is its only route", m->path, l->i);
+        if (route[i] >= TLLM_ROUTES)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: route %d of layer %td: 0 to %d are possible", m->path,
+                              route[i], l->i, TLLM_ROUTES - 1);
+        if (route[i] && (m->n_enc || m->n_once < m->n_layer || !tinyi_lm_can_ladder(m, l)))
+            return tinyi_fail(
+                ctx, TINY_E_UNSUPPORTED,
+                "%s: layer %td has another order than norm, attention, norm, network: standard is its only route",
+                m->path, l->i);
         if (apart && ((i % 2 ? l->post2 : l->post1) || m->residual_scale != 1.0f))
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td changes the sum before it is added: it cannot be local or join", m->path, l->i);
-        if (parted && !apart) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: layer %td is reached by ranks that have parted: a join comes first", m->path, l->i);
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                              "%s: layer %td changes the sum before it is added: it cannot be local or join", m->path,
+                              l->i);
+        if (parted && !apart)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: layer %td is reached by ranks that have parted: a join comes first", m->path, l->i);
         parted = route[i] == TLLM_ROUTE_JOIN ? 0 : parted | (route[i] == TLLM_ROUTE_LOCAL);
         some |= route[i];
     }
-    if (parted) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the last halves are local: without a join the ranks end with different numbers", m->path);
+    if (parted)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: the last halves are local: without a join the ranks end with different numbers",
+                          m->path);
     for (i = 0; i < n; i++) m->layer[i / 2].route[i % 2] = route[i];
     m->routes = some != 0;
     return TINY_OK;

@@ -68,26 +68,31 @@ static size_t tinyi_fd_read(int fd, uint64_t offset, unsigned char *p, size_t n)
 }
 #endif
 
-TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, uint64_t n_bytes, const char *name, tiny_file *out)
+TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, uint64_t n_bytes, const char *name,
+                                       tiny_file *out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = tiny_file_memory(NULL, 0);
     if (st) return st;
-    if (!out || !name) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file from a descriptor needs a name and a place for its bytes");
+    if (!out || !name)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file from a descriptor needs a name and a place for its bytes");
 #if TINYI_FD_READS
     {
         long long all = tinyi_fd_size(fd);
         uint64_t size = (uint64_t)all;
         unsigned char *p;
         if (all == -2) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the descriptor is no regular file", name);
-        if (all < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: the descriptor cannot be asked for its size: %s", name, strerror(errno));
+        if (all < 0)
+            return tinyi_fail(ctx, TINY_E_IO, "%s: the descriptor cannot be asked for its size: %s", name,
+                              strerror(errno));
         if (offset > size || n_bytes > size - offset)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %llu bytes at %llu were asked for, the file ends at %llu", name, (unsigned long long)n_bytes,
-                              (unsigned long long)offset, (unsigned long long)size);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %llu bytes at %llu were asked for, the file ends at %llu",
+                              name, (unsigned long long)n_bytes, (unsigned long long)offset, (unsigned long long)size);
         if (!n_bytes) n_bytes = size - offset;
         if (!n_bytes) return TINY_OK;
         if (n_bytes > (uint64_t)TINY_IDX_MAX / 2)
-            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu bytes are more than this machine can address", name, (unsigned long long)n_bytes);
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu bytes are more than this machine can address", name,
+                              (unsigned long long)n_bytes);
 #if TINYI_FD_MAPS
         {
             uint64_t before = offset % (uint64_t)sysconf(_SC_PAGESIZE);    /* a mapping starts with a page */
@@ -105,8 +110,8 @@ TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, u
         if (!p) return tiny_ctx_status(ctx);
         if (tinyi_fd_read(fd, offset, p, (size_t)n_bytes) != (size_t)n_bytes) {
             tiny_free(ctx, p);
-            return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes at %llu cannot be read: %s", name, (unsigned long long)n_bytes,
-                              (unsigned long long)offset, strerror(errno));
+            return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes at %llu cannot be read: %s", name,
+                              (unsigned long long)n_bytes, (unsigned long long)offset, strerror(errno));
         }
         out->owned = p;
         out->bytes = p;

@@ -7,14 +7,14 @@
  *   if (!tllm_meta_i64(tllm_gguf_find(g, "llama.block_count"), 0, &n_layer)) ... not there, or no integer ...
  *   tllm_gguf_close(ctx, g);
  *
- * Versions 2 and 3, little endian. The file is mapped; opening reads the metadata and the list of tensors and touches no
- * page of the data. Everything is checked before it is handed out: every count against the bytes that are left, every
- * tensor against the end of the file and against its neighbours, every key and name against doubles. What a file may make
- * us allocate is at most twice its size and a megabyte.
+ * Versions 2 and 3, little endian. The file is mapped; opening reads the metadata and the list of tensors and touches
+ * no page of the data. Everything is checked before it is handed out: every count against the bytes that are left,
+ * every tensor against the end of the file and against its neighbours, every key and name against doubles. What a file
+ * may make us allocate is at most twice its size and a megabyte.
  *
  * The same view is given for safetensors and .bin files: llm/file/open.h.
  *
- * Views (tllm_text, tllm_meta, tllm_gguf_tensor) live until the close. Any number of threads may read one tllm_gguf.     */
+ * Views (tllm_text, tllm_meta, tllm_gguf_tensor) live until the close. Any number of threads may read one tllm_gguf. */
 #ifndef TINYI_GGUF_H
 #define TINYI_GGUF_H
 #include "core/file.h"
@@ -24,7 +24,19 @@ typedef struct tllm_text { const char *at; size_t n; } tllm_text;      /* n byte
 
 /* the types of a value, numbered as in the file */
 enum {
-    TLLM_U8, TLLM_I8, TLLM_U16, TLLM_I16, TLLM_U32, TLLM_I32, TLLM_F32, TLLM_BOOL, TLLM_STRING, TLLM_ARRAY, TLLM_U64, TLLM_I64, TLLM_F64,
+    TLLM_U8,
+    TLLM_I8,
+    TLLM_U16,
+    TLLM_I16,
+    TLLM_U32,
+    TLLM_I32,
+    TLLM_F32,
+    TLLM_BOOL,
+    TLLM_STRING,
+    TLLM_ARRAY,
+    TLLM_U64,
+    TLLM_I64,
+    TLLM_F64,
     TLLM_VALUE_TYPES
 };
 
@@ -34,7 +46,8 @@ enum {
 
 typedef struct tllm_meta {
     tllm_text key;
-    short type, item_type;                  /* of a scalar both the same; of an array TLLM_ARRAY and the type of its items */
+    /* of a scalar both the same; of an array TLLM_ARRAY and the type of its items */
+    short type, item_type;
     uint32_t hash;                          /* of the key */
     size_t count;                           /* items; 1 for a scalar */
     const unsigned char *at;                /* numbers: little endian, any alignment; texts: ask tllm_meta_text */
@@ -51,7 +64,15 @@ typedef struct tllm_gguf_tensor {
 } tllm_gguf_tensor;
 
 /* element types that only safetensors have: no format of ours computes with them */
-enum { TLLM_TYPE_BOOL = 0x10000, TLLM_TYPE_U8, TLLM_TYPE_U16, TLLM_TYPE_U32, TLLM_TYPE_U64, TLLM_TYPE_F8_E4M3, TLLM_TYPE_F8_E5M2 };
+enum {
+    TLLM_TYPE_BOOL = 0x10000,
+    TLLM_TYPE_U8,
+    TLLM_TYPE_U16,
+    TLLM_TYPE_U32,
+    TLLM_TYPE_U64,
+    TLLM_TYPE_F8_E4M3,
+    TLLM_TYPE_F8_E5M2
+};
 
 typedef struct tllm_gguf tllm_gguf;
 
@@ -59,9 +80,10 @@ typedef struct tllm_gguf tllm_gguf;
 TINY_API tiny_status tllm_gguf_open(tiny_ctx *ctx, const char *path, tllm_gguf **out);
 /* No copy: bytes must stay until the close. A model linked into the program is opened so. */
 TINY_API tiny_status tllm_gguf_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_gguf **out);
-/* n_bytes at offset of an open file; n_bytes 0: up to its end. The descriptor stays yours and may be closed after the call.
- * name stands in the sentences; NULL: "descriptor N". */
-TINY_API tiny_status tllm_gguf_open_fd(tiny_ctx *ctx, int fd, uint64_t offset, uint64_t n_bytes, const char *name, tllm_gguf **out);
+/* n_bytes at offset of an open file; n_bytes 0: up to its end. The descriptor stays yours and may be closed after the
+ * call. name stands in the sentences; NULL: "descriptor N". */
+TINY_API tiny_status tllm_gguf_open_fd(tiny_ctx *ctx, int fd, uint64_t offset, uint64_t n_bytes, const char *name,
+                                       tllm_gguf **out);
 TINY_API void tllm_gguf_close(tiny_ctx *ctx, tllm_gguf *g);     /* takes NULL */
 
 /* in the order of the file */
@@ -72,15 +94,17 @@ TINY_API size_t tllm_gguf_n_tensors(const tllm_gguf *g);
 TINY_API const tllm_gguf_tensor *tllm_gguf_tensor_at(const tllm_gguf *g, size_t i);
 TINY_API const tllm_gguf_tensor *tllm_gguf_tensor_find(const tllm_gguf *g, const char *name);
 
-TINY_API const char *tllm_gguf_path(const tllm_gguf *g, size_t part);   /* as in the sentences; NULL past the last part */
+/* as in the sentences; NULL past the last part */
+TINY_API const char *tllm_gguf_path(const tllm_gguf *g, size_t part);
 TINY_API size_t tllm_gguf_n_parts(const tllm_gguf *g);
 TINY_API size_t tllm_gguf_bytes(const tllm_gguf *g, size_t part);       /* size of that file */
 TINY_API size_t tllm_gguf_offset(const tllm_gguf *g, const tllm_gguf_tensor *tensor);   /* of its data in its file */
 TINY_API uint32_t tllm_gguf_version(const tllm_gguf *g);                /* 2 or 3; 0 where the file is no GGUF */
 TINY_API uint32_t tllm_gguf_alignment(const tllm_gguf *g);
 
-/* Item i of a value (a scalar has item 0): 1, or 0 and *v as it was when m is NULL, i is past the end, or the value does not
- * convert without loss. Integers never come from floats or bools, bools only from bools. Each costs O(1), texts too. */
+/* Item i of a value (a scalar has item 0): 1, or 0 and *v as it was when m is NULL, i is past the end, or the value
+ * does not convert without loss. Integers never come from floats or bools, bools only from bools. Each costs O(1),
+ * texts too. */
 TINY_API int tllm_meta_i64(const tllm_meta *m, size_t i, int64_t *v);
 TINY_API int tllm_meta_u64(const tllm_meta *m, size_t i, uint64_t *v);
 TINY_API int tllm_meta_f64(const tllm_meta *m, size_t i, double *v);
@@ -89,8 +113,10 @@ TINY_API int tllm_meta_text(const tllm_meta *m, size_t i, tllm_text *v);
 
 TINY_API int tllm_text_is(tllm_text text, const char *s);               /* the same bytes? */
 TINY_API const char *tllm_value_name(int type);                         /* "u32"; "?" for an unknown one */
-TINY_API size_t tllm_value_bytes(int type);                             /* of one number; 0 for texts, arrays, unknown */
-TINY_API const char *tllm_type_name(int type);                          /* of a tensor: "Q4_K"; "?" for an unknown one */
+/* of one number; 0 for texts, arrays, unknown */
+TINY_API size_t tllm_value_bytes(int type);
+/* of a tensor: "Q4_K"; "?" for an unknown one */
+TINY_API const char *tllm_type_name(int type);
 
 TINYI_C_END
 #endif

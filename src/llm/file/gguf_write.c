@@ -8,7 +8,8 @@
 #endif
 typedef struct tinyi_writer_text { unsigned char *at; size_t n, room; } tinyi_writer_text;    /* grows */
 /* places in the texts above, which may move */
-typedef struct tinyi_writer_key { size_t at, n_bytes, value_at, value_bytes; int dropped; } tinyi_writer_key;     /* at: the key; value from its type on */
+/* at: the key; value from its type on */
+typedef struct tinyi_writer_key { size_t at, n_bytes, value_at, value_bytes; int dropped; } tinyi_writer_key;
 typedef struct tinyi_writer_tensor {
     size_t name_at, n_name, bytes;
     uint64_t dim[4], offset;
@@ -31,7 +32,8 @@ struct tllm_writer {
     uint64_t written;                       /* of the part at work */
 #ifndef TINY_NO_STDIO
     void *file;                             /* a FILE */
-    int lock;                               /* on the first file, until all are renamed: nobody else writes the same model */
+    /* on the first file, until all are renamed: nobody else writes the same model */
+    int lock;
 #endif
 };
 
@@ -39,7 +41,9 @@ static tiny_status tinyi_writer_room(tiny_ctx *ctx, tinyi_writer_text *t, size_t
 {
     size_t need, room = t->room ? t->room : 512;
     unsigned char *p;
-    if (!tinyi_size_add(t->n, n, &need)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu bytes and %zu more are more than this machine can address", t->n, n);
+    if (!tinyi_size_add(t->n, n, &need))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu bytes and %zu more are more than this machine can address", t->n,
+                          n);
     if (need <= t->room) return TINY_OK;
     while (room < need) room = room > SIZE_MAX / 2 ? need : room * 2;
     p = (unsigned char *)tinyi_alloc(ctx, room, 1);
@@ -95,7 +99,8 @@ static tiny_status tinyi_writer_enter(tiny_ctx *ctx, const tllm_writer *w, int s
     if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no writer");
     if (w->status) return w->status;
     if (w->finished || (still_open && w->begun))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: keys and tensors are put before the first data and before the end", w->path);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: keys and tensors are put before the first data and before the end",
+                          w->path);
     return TINY_OK;
 }
 
@@ -118,10 +123,13 @@ TINY_API tiny_status tllm_writer_open(tiny_ctx *ctx, const tllm_writer_desc *des
     path = d.path ? d.path : "memory";
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a writer needs a place for it", path);
     if (d.version != 0 && d.version != 2 && d.version != 3)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: GGUF version %lu cannot be written; 2 and 3 can", path, (unsigned long)d.version);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: GGUF version %lu cannot be written; 2 and 3 can", path,
+                          (unsigned long)d.version);
     if (d.alignment && (d.alignment < 8 || (d.alignment & (d.alignment - 1))))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: alignment %lu: it must be a power of two and at least 8", path, (unsigned long)d.alignment);
-    if (d.part_bytes && !d.path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: only a file with a path can be split", path);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: alignment %lu: it must be a power of two and at least 8", path,
+                          (unsigned long)d.alignment);
+    if (d.part_bytes && !d.path)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: only a file with a path can be split", path);
 #ifdef TINY_NO_STDIO
     if (d.path) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this build has no files (TINY_NO_STDIO)", path);
 #endif
@@ -146,9 +154,13 @@ TINY_API tiny_status tllm_writer_open(tiny_ctx *ctx, const tllm_writer_desc *des
 /* ---- keys ---------------------------------------------------------------------------------------------------- */
 
 static tinyi_writer_key *tinyi_writer_keys(const tllm_writer *w) { return (tinyi_writer_key *)(void *)w->key_list.at; }
-static tinyi_writer_tensor *tinyi_writer_tensors(const tllm_writer *w) { return (tinyi_writer_tensor *)(void *)w->tensor_list.at; }
+static tinyi_writer_tensor *tinyi_writer_tensors(const tllm_writer *w)
+{
+    return (tinyi_writer_tensor *)(void *)w->tensor_list.at;
+}
 
-static tiny_status tinyi_writer_put_key(tiny_ctx *ctx, tllm_writer *w, tllm_text key, int type, int item_type, const void *items, size_t count, const tllm_meta *m)
+static tiny_status tinyi_writer_put_key(tiny_ctx *ctx, tllm_writer *w, tllm_text key, int type, int item_type,
+                                        const void *items, size_t count, const tllm_meta *m)
 {
     tinyi_writer_key k;
     const unsigned char *value;
@@ -156,18 +168,23 @@ static tiny_status tinyi_writer_put_key(tiny_ctx *ctx, tllm_writer *w, tllm_text
     tiny_status st;
     char name[TINYI_SHOW];
     if (!key.n || key.n > TLLM_MAX_KEY)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s has %zu bytes; 1 to %d are possible", w->path, tinyi_show(key, name), key.n, TLLM_MAX_KEY);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s has %zu bytes; 1 to %d are possible", w->path,
+                          tinyi_show(key, name), key.n, TLLM_MAX_KEY);
     if (item_type < 0 || item_type >= TLLM_VALUE_TYPES || item_type == TLLM_ARRAY)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s: no value can be written with type %d", w->path, tinyi_show(key, name), item_type);
-    if (!items && !m && count) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s has no value", w->path, tinyi_show(key, name));
-    if (tllm_text_is(key, "split.no") || tllm_text_is(key, "split.count") || tllm_text_is(key, "split.tensors.count")) return TINY_OK;
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s: no value can be written with type %d", w->path,
+                          tinyi_show(key, name), item_type);
+    if (!items && !m && count)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s has no value", w->path, tinyi_show(key, name));
+    if (tllm_text_is(key, "split.no") || tllm_text_is(key, "split.count") || tllm_text_is(key, "split.tensors.count"))
+        return TINY_OK;
     if (tllm_text_is(key, "general.alignment")) {
         uint64_t v = 0;
         uint32_t v32 = 0;
         if (m) (void)tllm_meta_u64(m, 0, &v);
         else if (type == TLLM_U32) { memcpy(&v32, items, 4); v = v32; }
         if (type != TLLM_U32 || v < 8 || (v & (v - 1)))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: general.alignment must be a u32, a power of two and at least 8", w->path);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: general.alignment must be a u32, a power of two and at least 8", w->path);
         w->alignment = (uint32_t)v;
     }
     memset(&k, 0, sizeof k);
@@ -184,7 +201,8 @@ static tiny_status tinyi_writer_put_key(tiny_ctx *ctx, tllm_writer *w, tllm_text
         tinyi_store_value(m, &value, &n);
         st = tinyi_writer_add(ctx, &w->keys, value, n);
     } else if (!st) {
-        if (!tinyi_size_mul(count, tllm_value_bytes(item_type), &all)) all = SIZE_MAX;      /* refused by the allocation */
+        /* refused by the allocation */
+        if (!tinyi_size_mul(count, tllm_value_bytes(item_type), &all)) all = SIZE_MAX;
         st = tinyi_writer_room(ctx, &w->keys, all);
         for (i = 0; i < count && !st; i++) st = tinyi_writer_item(ctx, &w->keys, item_type, items, i);
     }
@@ -202,12 +220,14 @@ TINY_API tiny_status tllm_writer_put(tiny_ctx *ctx, tllm_writer *w, const char *
     return tinyi_writer_keep(w, tinyi_writer_put_key(ctx, w, tinyi_text(key), type, type, value, 1, NULL));
 }
 
-TINY_API tiny_status tllm_writer_put_array(tiny_ctx *ctx, tllm_writer *w, const char *key, int item_type, const void *items, size_t count)
+TINY_API tiny_status tllm_writer_put_array(tiny_ctx *ctx, tllm_writer *w, const char *key, int item_type,
+                                           const void *items, size_t count)
 {
     tiny_status st = tinyi_writer_enter(ctx, w, 1);
     if (st) return st;
     if (!key) return tinyi_writer_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a key is missing", w->path));
-    return tinyi_writer_keep(w, tinyi_writer_put_key(ctx, w, tinyi_text(key), TLLM_ARRAY, item_type, items, count, NULL));
+    return tinyi_writer_keep(w,
+                             tinyi_writer_put_key(ctx, w, tinyi_text(key), TLLM_ARRAY, item_type, items, count, NULL));
 }
 
 TINY_API tiny_status tllm_writer_put_meta(tiny_ctx *ctx, tllm_writer *w, const tllm_meta *m)
@@ -218,10 +238,22 @@ TINY_API tiny_status tllm_writer_put_meta(tiny_ctx *ctx, tllm_writer *w, const t
     return tinyi_writer_keep(w, tinyi_writer_put_key(ctx, w, m->key, m->type, m->item_type, NULL, m->count, m));
 }
 
-TINY_API tiny_status tllm_writer_put_u32(tiny_ctx *ctx, tllm_writer *w, const char *key, uint32_t v) { return tllm_writer_put(ctx, w, key, TLLM_U32, &v); }
-TINY_API tiny_status tllm_writer_put_i32(tiny_ctx *ctx, tllm_writer *w, const char *key, int32_t v) { return tllm_writer_put(ctx, w, key, TLLM_I32, &v); }
-TINY_API tiny_status tllm_writer_put_u64(tiny_ctx *ctx, tllm_writer *w, const char *key, uint64_t v) { return tllm_writer_put(ctx, w, key, TLLM_U64, &v); }
-TINY_API tiny_status tllm_writer_put_f32(tiny_ctx *ctx, tllm_writer *w, const char *key, float v) { return tllm_writer_put(ctx, w, key, TLLM_F32, &v); }
+TINY_API tiny_status tllm_writer_put_u32(tiny_ctx *ctx, tllm_writer *w, const char *key, uint32_t v)
+{
+    return tllm_writer_put(ctx, w, key, TLLM_U32, &v);
+}
+TINY_API tiny_status tllm_writer_put_i32(tiny_ctx *ctx, tllm_writer *w, const char *key, int32_t v)
+{
+    return tllm_writer_put(ctx, w, key, TLLM_I32, &v);
+}
+TINY_API tiny_status tllm_writer_put_u64(tiny_ctx *ctx, tllm_writer *w, const char *key, uint64_t v)
+{
+    return tllm_writer_put(ctx, w, key, TLLM_U64, &v);
+}
+TINY_API tiny_status tllm_writer_put_f32(tiny_ctx *ctx, tllm_writer *w, const char *key, float v)
+{
+    return tllm_writer_put(ctx, w, key, TLLM_F32, &v);
+}
 TINY_API tiny_status tllm_writer_put_bool(tiny_ctx *ctx, tllm_writer *w, const char *key, int v)
 {
     unsigned char b = v ? 1 : 0;
@@ -237,7 +269,8 @@ TINY_API tiny_status tllm_writer_put_text(tiny_ctx *ctx, tllm_writer *w, const c
 
 /* ---- tensors ------------------------------------------------------------------------------------------------- */
 
-static tiny_status tinyi_writer_put_one(tiny_ctx *ctx, tllm_writer *w, tllm_text name, int type, int rank, const uint64_t *dim, const void *data)
+static tiny_status tinyi_writer_put_one(tiny_ctx *ctx, tllm_writer *w, tllm_text name, int type, int rank,
+                                        const uint64_t *dim, const void *data)
 {
     tllm_gguf_tensor t;
     tinyi_writer_tensor e;
@@ -245,10 +278,15 @@ static tiny_status tinyi_writer_put_one(tiny_ctx *ctx, tllm_writer *w, tllm_text
     tiny_status st;
     int a;
     if (!name.at || !name.n || name.n > TLLM_MAX_KEY)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the name of tensor %zu has %zu bytes; 1 to %d are possible", w->path, w->n_tensors, name.n, TLLM_MAX_KEY);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the name of tensor %zu has %zu bytes; 1 to %d are possible",
+                          w->path, w->n_tensors, name.n, TLLM_MAX_KEY);
     (void)tinyi_show(name, shown);
-    if (rank < 0 || rank > 4 || (rank && !dim)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s has %d dimensions; GGUF has 0 to 4", w->path, shown, rank);
-    if (type < 0 || type > 0xffff) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s: GGUF has no type %s", w->path, shown, tllm_type_name(type));
+    if (rank < 0 || rank > 4 || (rank && !dim))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s has %d dimensions; GGUF has 0 to 4", w->path, shown,
+                          rank);
+    if (type < 0 || type > 0xffff)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s: GGUF has no type %s", w->path, shown,
+                          tllm_type_name(type));
     memset(&t, 0, sizeof t);
     memset(&e, 0, sizeof e);
     t.name = name;
@@ -270,7 +308,8 @@ static tiny_status tinyi_writer_put_one(tiny_ctx *ctx, tllm_writer *w, tllm_text
     return st;
 }
 
-TINY_API tiny_status tllm_writer_put_tensor(tiny_ctx *ctx, tllm_writer *w, tllm_text name, int type, int rank, const uint64_t *dim, const void *data)
+TINY_API tiny_status tllm_writer_put_tensor(tiny_ctx *ctx, tllm_writer *w, tllm_text name, int type, int rank,
+                                            const uint64_t *dim, const void *data)
 {
     tiny_status st = tinyi_writer_enter(ctx, w, 1);
     return st ? st : tinyi_writer_keep(w, tinyi_writer_put_one(ctx, w, name, type, rank, dim, data));
@@ -301,15 +340,21 @@ static void tinyi_writer_sort(const tllm_writer *w, int tensors, size_t n, size_
         for (i = 0; i < n; i += 2 * width) {
             size_t a = i, mid = TINYI_MIN(i + width, n), b = mid, end = TINYI_MIN(i + 2 * width, n), k = i;
             while (a < mid || b < end)
-                spare[k++] = b == end || (a < mid && tinyi_writer_after(w, tensors, order[a], order[b]) <= 0) ? order[a++] : order[b++];
+                spare[k++] = b == end || (a < mid && tinyi_writer_after(w, tensors, order[a], order[b]) <= 0)
+                                 ? order[a++]
+                                 : order[b++];
         }
         memcpy(order, spare, n * sizeof *order);
     }
 }
 
-static size_t tinyi_writer_pad(uint64_t at, uint32_t alignment) { return (size_t)((alignment - at % alignment) % alignment); }
+static size_t tinyi_writer_pad(uint64_t at, uint32_t alignment)
+{
+    return (size_t)((alignment - at % alignment) % alignment);
+}
 
-/* Later values go to the place of the first one; equal names of tensors are refused; every tensor gets its part and offset. */
+/* Later values go to the place of the first one; equal names of tensors are refused; every tensor gets its part and
+ * offset. */
 static tiny_status tinyi_writer_plan(tiny_ctx *ctx, tllm_writer *w)
 {
     size_t n = TINYI_MAX(w->n_keys, w->n_tensors), i, *order;
@@ -345,14 +390,15 @@ static tiny_status tinyi_writer_plan(tiny_ctx *ctx, tllm_writer *w)
         }
         t->part = (uint32_t)(w->n_parts - 1);
         t->offset = end;
-        if (end > (uint64_t)INT64_MAX - t->bytes - w->alignment) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the tensors together are above 2^63 bytes", w->path);
+        if (end > (uint64_t)INT64_MAX - t->bytes - w->alignment)
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the tensors together are above 2^63 bytes", w->path);
         end += t->bytes;
         end += tinyi_writer_pad(end, w->alignment);
         used += t->bytes;
     }
     if (!st && w->n_parts > TLLM_MAX_PARTS)
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: parts of %llu bytes would make %zu of them; the most are %d", w->path, (unsigned long long)w->part_bytes,
-                        w->n_parts, TLLM_MAX_PARTS);
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: parts of %llu bytes would make %zu of them; the most are %d",
+                        w->path, (unsigned long long)w->part_bytes, w->n_parts, TLLM_MAX_PARTS);
     return st;
 }
 
@@ -364,7 +410,8 @@ static tiny_status tinyi_writer_out(tiny_ctx *ctx, tllm_writer *w, const void *b
     if (w->in_memory) return tinyi_writer_add(ctx, &w->memory, bytes, n);
 #ifndef TINY_NO_STDIO
     if (n && fwrite(bytes, 1, n, (FILE *)w->file) != n)
-        return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be written on from byte %llu: %s", w->name, (unsigned long long)(w->written - n), strerror(errno));
+        return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be written on from byte %llu: %s", w->name,
+                          (unsigned long long)(w->written - n), strerror(errno));
 #endif
     return TINY_OK;
 }
@@ -405,7 +452,8 @@ static void tinyi_writer_name(tllm_writer *w, size_t part, const char *tail)
     }
     if (stem > 5 && !memcmp(w->path + stem - 5, ".gguf", 5)) stem -= 5;
     memcpy(w->name, w->path, stem);
-    (void)snprintf(w->name + stem, w->n_path + 64 - stem, "-%05u-of-%05u.gguf%s", (unsigned)part + 1, (unsigned)w->n_parts, tail);
+    (void)snprintf(w->name + stem, w->n_path + 64 - stem, "-%05u-of-%05u.gguf%s", (unsigned)part + 1,
+                   (unsigned)w->n_parts, tail);
 }
 #endif
 
@@ -440,7 +488,8 @@ static tiny_status tinyi_writer_head(tiny_ctx *ctx, tllm_writer *w)
         st = tinyi_writer_out_text(ctx, w, w->keys.at + key[i].at, key[i].n_bytes);
         if (!st) st = tinyi_writer_out(ctx, w, w->keys.at + key[i].value_at, key[i].value_bytes);
     }
-    if (!st && w->part && w->alignment != 32) st = tinyi_writer_out_count(ctx, w, "general.alignment", TLLM_U32, w->alignment);
+    if (!st && w->part && w->alignment != 32)
+        st = tinyi_writer_out_count(ctx, w, "general.alignment", TLLM_U32, w->alignment);
     if (!st && split) st = tinyi_writer_out_count(ctx, w, "split.no", TLLM_U16, w->part);
     if (!st && split) st = tinyi_writer_out_count(ctx, w, "split.count", TLLM_U16, w->n_parts);
     if (!st && split) st = tinyi_writer_out_count(ctx, w, "split.tensors.count", TLLM_I32, w->n_tensors);
@@ -463,7 +512,9 @@ static tiny_status tinyi_writer_shut(tiny_ctx *ctx, tllm_writer *w)
     if (w->in_memory) return TINY_OK;
     arrived = tinyi_part_close(w->file, w->special);
     w->file = NULL;
-    if (!arrived) return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", w->name, (unsigned long long)w->written, strerror(errno));
+    if (!arrived)
+        return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", w->name,
+                          (unsigned long long)w->written, strerror(errno));
 #else
     (void)ctx;
     (void)w;
@@ -511,7 +562,9 @@ TINY_API tiny_status tllm_writer_data(tiny_ctx *ctx, tllm_writer *w, const void 
     const unsigned char *p = (const unsigned char *)bytes;
     tiny_status st = tinyi_writer_enter(ctx, w, 0);
     if (st) return st;
-    if (!p && n_bytes) return tinyi_writer_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu bytes of data are nowhere", w->path, n_bytes));
+    if (!p && n_bytes)
+        return tinyi_writer_keep(
+            w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu bytes of data are nowhere", w->path, n_bytes));
     st = tinyi_writer_begin(ctx, w);
     while (n_bytes && !st) {
         size_t n;
@@ -566,7 +619,8 @@ TINY_API tiny_status tllm_writer_finish(tiny_ctx *ctx, tllm_writer *w)
         char shown[TINYI_SHOW];
         name.at = (const char *)w->names.at + t->name_at;
         name.n = t->n_name;
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s has %zu bytes, %zu have come", w->path, tinyi_show(name, shown), t->bytes, w->at_byte);
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s has %zu bytes, %zu have come", w->path,
+                        tinyi_show(name, shown), t->bytes, w->at_byte);
     }
     if (!st) st = tinyi_writer_shut(ctx, w);
     if (!st && !w->in_memory && !w->special) st = tinyi_writer_rename(ctx, w);

@@ -1,17 +1,19 @@
 /* src/llm/file/llama2c.c
  *
- *   int32 dim, hidden, n_layer, n_head, n_head_kv, n_vocab, n_ctx     n_vocab negative: a separate output matrix at the end
+ *   int32 dim, hidden, n_layer, n_head, n_head_kv, n_vocab, n_ctx     n_vocab negative: a separate output matrix at the
+ *                                                                     end
  *   float32 embedding[n_vocab][dim]
  *     attention norm[n_layer][dim], q[n_layer][dim][dim], k, v[n_layer][kv_dim][dim], output[n_layer][dim][dim]
- *     ffn norm[n_layer][dim], gate (w1)[n_layer][hidden][dim], down (w2)[n_layer][dim][hidden], up (w3)[n_layer][hidden][dim]
- *     last norm[dim], two tables of n_ctx * head/2 rotations (not used), output matrix[n_vocab][dim]
+ *     ffn norm[n_layer][dim], gate (w1)[n_layer][hidden][dim], down (w2)[n_layer][dim][hidden], up
+ *     (w3)[n_layer][hidden][dim] last norm[dim], two tables of n_ctx * head/2 rotations (not used), output
+ *     matrix[n_vocab][dim]
  *
  *   tokenizer.bin:  int32 longest, then for each token: float32 score, int32 n, n bytes
  *
- * The rotation is of neighbours, as in GGUF files of llama: the matrices need no turning. The file must have exactly the
- * size that its header asks for: the layout has no magic number, and this is as good as one.
+ * The rotation is of neighbours, as in GGUF files of llama: the matrices need no turning. The file must have exactly
+ * the size that its header asks for: the layout has no magic number, and this is as good as one.
  *
- * Left out: versions 1 and 2 of the layout (they begin with "ak42"): refused with a sentence.                           */
+ * Left out: versions 1 and 2 of the layout (they begin with "ak42"): refused with a sentence. */
 #include "llm/file/llama2c.h"
 #include "llm/file/store_inside.h"
 #include "llm/file/open.h"
@@ -21,13 +23,29 @@
 #define TINYI_L2C_HEAD 28
 #define TINYI_L2C_MAGIC 0x616b3432u
 
-enum { TINYI_L2C_EMBED, TINYI_L2C_ATTN_NORM, TINYI_L2C_Q, TINYI_L2C_K, TINYI_L2C_V, TINYI_L2C_O, TINYI_L2C_FFN_NORM, TINYI_L2C_GATE, TINYI_L2C_DOWN,
-       TINYI_L2C_UP, TINYI_L2C_NORM, TINYI_L2C_ROPE, TINYI_L2C_OUTPUT, TINYI_L2C_BLOCKS };
+enum {
+    TINYI_L2C_EMBED,
+    TINYI_L2C_ATTN_NORM,
+    TINYI_L2C_Q,
+    TINYI_L2C_K,
+    TINYI_L2C_V,
+    TINYI_L2C_O,
+    TINYI_L2C_FFN_NORM,
+    TINYI_L2C_GATE,
+    TINYI_L2C_DOWN,
+    TINYI_L2C_UP,
+    TINYI_L2C_NORM,
+    TINYI_L2C_ROPE,
+    TINYI_L2C_OUTPUT,
+    TINYI_L2C_BLOCKS
+};
 
-static const struct { const char *name; int per_layer; } tinyi_l2c_row[TINYI_L2C_BLOCKS] = {
-    { "token_embd.weight", 0 }, { "attn_norm.weight", 1 }, { "attn_q.weight", 1 }, { "attn_k.weight", 1 }, { "attn_v.weight", 1 },
-    { "attn_output.weight", 1 }, { "ffn_norm.weight", 1 }, { "ffn_gate.weight", 1 }, { "ffn_down.weight", 1 }, { "ffn_up.weight", 1 },
-    { "output_norm.weight", 0 }, { NULL, 0 }, { "output.weight", 0 }
+static const struct { const char *name; int per_layer;
+} tinyi_l2c_row[TINYI_L2C_BLOCKS] = {
+    { "token_embd.weight", 0 }, { "attn_norm.weight", 1 },   { "attn_q.weight", 1 },      { "attn_k.weight", 1 },
+    { "attn_v.weight", 1 },     { "attn_output.weight", 1 }, { "ffn_norm.weight", 1 },    { "ffn_gate.weight", 1 },
+    { "ffn_down.weight", 1 },   { "ffn_up.weight", 1 },      { "output_norm.weight", 0 }, { NULL, 0 },
+    { "output.weight", 0 }
 };
 
 typedef struct tinyi_l2c {
@@ -49,16 +67,21 @@ static uint64_t tinyi_l2c_floats(const tinyi_l2c *h, int block)
 /* The header; a sentence is left only when ctx is there. */
 static tiny_status tinyi_l2c_head(tiny_ctx *ctx, const char *path, tinyi_cursor *c, tinyi_l2c *h)
 {
-    static const char *const names[7] = { "dim", "hidden_dim", "n_layers", "n_heads", "n_kv_heads", "vocab_size", "seq_len" };
+    static const char *const names[7] = { "dim",        "hidden_dim", "n_layers", "n_heads",
+                                          "n_kv_heads", "vocab_size", "seq_len" };
     uint64_t *const to[7] = { &h->dim, &h->hidden, &h->n_layer, &h->n_head, &h->n_head_kv, &h->n_vocab, &h->n_ctx };
     uint64_t kv;
     uint32_t v = 0;
     int i;
     memset(h, 0, sizeof *h);
     for (i = 0; i < 7; i++) {
-        if (!tinyi_rd_u32(c, &v)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in %s of the .bin header", path, names[i]);
+        if (!tinyi_rd_u32(c, &v))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in %s of the .bin header", path, names[i]);
         if (!i && v == TINYI_L2C_MAGIC)
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a .bin of a later version (\"ak42\"); only the first layout, without a magic number, is read", path);
+            return tinyi_fail(
+                ctx, TINY_E_UNSUPPORTED,
+                "%s: is a .bin of a later version (\"ak42\"); only the first layout, without a magic number, is read",
+                path);
         if (i == 5 && v >> 31 && v != 0x80000000u) {
             h->separate = 1;
             v = 0u - v;
@@ -68,11 +91,12 @@ static tiny_status tinyi_l2c_head(tiny_ctx *ctx, const char *path, tinyi_cursor 
         *to[i] = v;
     }
     if (h->dim % h->n_head || (h->dim / h->n_head) % 2)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: dim %lu and n_heads %lu of the .bin header make no heads of an even size", path, (unsigned long)h->dim,
-                          (unsigned long)h->n_head);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: dim %lu and n_heads %lu of the .bin header make no heads of an even size", path,
+                          (unsigned long)h->dim, (unsigned long)h->n_head);
     if (h->n_head % h->n_head_kv)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: n_heads %lu of the .bin header is no multiple of n_kv_heads %lu", path, (unsigned long)h->n_head,
-                          (unsigned long)h->n_head_kv);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: n_heads %lu of the .bin header is no multiple of n_kv_heads %lu",
+                          path, (unsigned long)h->n_head, (unsigned long)h->n_head_kv);
     kv = h->dim / h->n_head * h->n_head_kv;
     for (i = 0; i < TINYI_L2C_BLOCKS; i++) h->cols[i] = h->dim;
     h->rows[TINYI_L2C_ATTN_NORM] = h->rows[TINYI_L2C_FFN_NORM] = h->rows[TINYI_L2C_NORM] = 1;
@@ -104,23 +128,29 @@ TINY_API uint64_t tllm_llama2c_bytes(const void *bytes, size_t n_bytes)
 
 /* The tokens' texts, scores or types; the file was checked by the first of these walks. */
 enum { TINYI_L2C_TEXTS, TINYI_L2C_SCORES, TINYI_L2C_KINDS };
-static tiny_status tinyi_l2c_tokens(tiny_ctx *ctx, const char *path, const tiny_file *f, uint64_t n_vocab, int what, tinyi_made *m)
+static tiny_status tinyi_l2c_tokens(tiny_ctx *ctx, const char *path, const tiny_file *f, uint64_t n_vocab, int what,
+                                    tinyi_made *m)
 {
     tinyi_cursor c = tinyi_cursor_make(f->bytes, f->n_bytes);
     uint32_t longest, score, n;
     uint64_t i;
-    if (!tinyi_rd_u32(&c, &longest)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of the longest token", path);
+    if (!tinyi_rd_u32(&c, &longest))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of the longest token", path);
     if (!tinyi_count_fits(&c, n_vocab, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the model has %llu tokens; the %zu bytes of this tokenizer hold at most %zu", path, (unsigned long long)n_vocab,
-                          f->n_bytes, c.left / 8);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: the model has %llu tokens; the %zu bytes of this tokenizer hold at most %zu", path,
+                          (unsigned long long)n_vocab, f->n_bytes, c.left / 8);
     for (i = 0; i < n_vocab; i++) {
         const unsigned char *p;
         size_t k, from = 0, all;
         if (!tinyi_rd_u32(&c, &score) || !tinyi_rd_u32(&c, &n))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in token %llu of %llu", path, (unsigned long long)i, (unsigned long long)n_vocab);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in token %llu of %llu", path, (unsigned long long)i,
+                              (unsigned long long)n_vocab);
         if (n > longest || !tinyi_rd_bytes(&c, n, &p))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %llu of %llu says it has %lu bytes; %zu are left, the longest has %lu", path, (unsigned long long)i,
-                              (unsigned long long)n_vocab, (unsigned long)n, c.left, (unsigned long)longest);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: token %llu of %llu says it has %lu bytes; %zu are left, the longest has %lu", path,
+                              (unsigned long long)i, (unsigned long long)n_vocab, (unsigned long)n, c.left,
+                              (unsigned long)longest);
         all = n;
         if ((i == 1 || i == 2) && all > 1 && p[0] == '\n' && p[all - 1] == '\n') {     /* "\n<s>\n" */
             from = 1;
@@ -140,11 +170,14 @@ static tiny_status tinyi_l2c_tokens(tiny_ctx *ctx, const char *path, const tiny_
             }
         }
     }
-    if (c.left) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes are left behind the %llu tokens of the model", path, c.left, (unsigned long long)n_vocab);
+    if (c.left)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes are left behind the %llu tokens of the model", path,
+                          c.left, (unsigned long long)n_vocab);
     return TINY_OK;
 }
 
-static tiny_status tinyi_l2c_keys(tiny_ctx *ctx, const tinyi_l2c *h, const char *tok_path, const tiny_file *tok, tinyi_made *m)
+static tiny_status tinyi_l2c_keys(tiny_ctx *ctx, const tinyi_l2c *h, const char *tok_path, const tiny_file *tok,
+                                  tinyi_made *m)
 {
     tiny_status st = TINY_OK;
     tinyi_made_text(m, "general.architecture", "llama");
@@ -175,12 +208,14 @@ static tiny_status tinyi_l2c_keys(tiny_ctx *ctx, const tinyi_l2c *h, const char 
 
 static void tinyi_l2c_name(int block, uint64_t layer, char name[64])
 {
-    if (tinyi_l2c_row[block].per_layer) (void)snprintf(name, 64, "blk.%lu.%s", (unsigned long)layer, tinyi_l2c_row[block].name);
+    if (tinyi_l2c_row[block].per_layer)
+        (void)snprintf(name, 64, "blk.%lu.%s", (unsigned long)layer, tinyi_l2c_row[block].name);
     else (void)snprintf(name, 64, "%s", tinyi_l2c_row[block].name);
 }
 
 /* Takes the model's file over, also on failure. tok_file may be NULL. */
-static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *file, const char *tok_path, const tiny_file *tok_file, tllm_gguf **out)
+static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *file, const char *tok_path,
+                                   const tiny_file *tok_file, tllm_gguf **out)
 {
     tinyi_cursor c = tinyi_cursor_make(file->bytes, file->n_bytes);
     tinyi_made made = { NULL, 0, 0, 0 }, names = { NULL, 0, 0, 0 }, all;
@@ -202,7 +237,8 @@ static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *f
     if (!st) st = tinyi_l2c_head(ctx, path, &c, &h);
     want = st ? 0 : tinyi_l2c_size(&h);
     if (!st && want != file->n_bytes)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the .bin header asks for %llu bytes, the file has %zu", path, (unsigned long long)want, file->n_bytes);
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the .bin header asks for %llu bytes, the file has %zu", path,
+                        (unsigned long long)want, file->n_bytes);
     if (!st && !tinyi_size_add(file->n_bytes, tok_file ? tok_file->n_bytes : 0, &file_bytes)) file_bytes = SIZE_MAX;
     for (fill = 0; fill < 2 && !st; fill++) {           /* counted, then written */
         if (fill) {
@@ -212,7 +248,9 @@ static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *f
             g->n_tensors = i;
             st = tinyi_store_make(ctx, g, &all, file_bytes);
             /* of the arrays only the texts have marks */
-            if (!st) st = tinyi_store_tables(ctx, g, tok_file ? ((size_t)h.n_vocab + TINYI_TEXT_STEP - 1) / TINYI_TEXT_STEP : 0, file_bytes);
+            if (!st)
+                st = tinyi_store_tables(
+                    ctx, g, tok_file ? ((size_t)h.n_vocab + TINYI_TEXT_STEP - 1) / TINYI_TEXT_STEP : 0, file_bytes);
             if (st) break;
             names.at = g->made + made.n;
             names.room = names.n;
@@ -224,7 +262,9 @@ static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *f
         at = TINYI_L2C_HEAD;
         i = 0;
         for (block = 0; block < TINYI_L2C_BLOCKS && !st; block++) {
-            uint64_t n = tinyi_l2c_row[block].per_layer ? h.n_layer : tinyi_l2c_row[block].name && h.rows[block] ? 1 : 0;
+            uint64_t n = tinyi_l2c_row[block].per_layer               ? h.n_layer
+                         : tinyi_l2c_row[block].name && h.rows[block] ? 1
+                                                                      : 0;
             for (layer = 0; layer < n; layer++, i++) {
                 tinyi_l2c_name(block, layer, name);
                 if (fill) {
@@ -259,7 +299,8 @@ static tiny_status tinyi_l2c_enter(tiny_ctx *ctx, const void *what, tllm_gguf **
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!what || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a .bin file needs its path or its bytes, and a place for the view");
+    if (!what || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a .bin file needs its path or its bytes, and a place for the view");
     return TINY_OK;
 }
 
@@ -274,7 +315,8 @@ TINY_API tiny_status tllm_llama2c_open(tiny_ctx *ctx, const char *path, const ch
     return st;
 }
 
-TINY_API tiny_status tllm_llama2c_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const void *tokenizer, size_t n_tokenizer, tllm_gguf **out)
+TINY_API tiny_status tllm_llama2c_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const void *tokenizer,
+                                              size_t n_tokenizer, tllm_gguf **out)
 {
     tiny_file file = tiny_file_memory(bytes, n_bytes), tok = tiny_file_memory(tokenizer, n_tokenizer);
     tiny_status st = tinyi_l2c_enter(ctx, bytes, out);

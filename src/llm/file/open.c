@@ -27,8 +27,9 @@ static tiny_status tinyi_open_unknown(tiny_ctx *ctx, const char *path, const uns
 {
     if (n < 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for any model file", path, n);
     return tinyi_fail(ctx, TINY_E_FORMAT,
-                      "%s: is neither GGUF nor safetensors nor a .bin of llama2.c: it begins with %02x %02x %02x %02x %02x %02x %02x %02x", path, p[0],
-                      p[1], p[2], p[3], p[4], p[5], p[6], p[7]);
+                      "%s: is neither GGUF nor safetensors nor a .bin of llama2.c: it begins with %02x %02x %02x %02x "
+                      "%02x %02x %02x %02x",
+                      path, p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]);
 }
 
 #if !defined TINY_NO_STDIO && TINYI_HAS(IMPORT)
@@ -78,20 +79,24 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
     if (st) return st;
     kind = tllm_file_looks(file.bytes, file.n_bytes);
     n_path = strlen(path);
-    if (kind < 0) {                         /* the name may say what it was meant to be; its reader says what is wrong */
+    /* the name may say what it was meant to be; its reader says what is wrong */
+    if (kind < 0) {
         if (n_path > 5 && !strcmp(path + n_path - 5, ".gguf")) kind = TLLM_FILE_GGUF;
         else if (n_path > 12 && !strcmp(path + n_path - 12, ".safetensors")) kind = TLLM_FILE_SAFETENSORS;
         else if (n_path > 4 && !strcmp(path + n_path - 4, ".bin")) kind = TLLM_FILE_LLAMA2C;
         else st = tinyi_open_unknown(ctx, path, file.bytes, file.n_bytes);
     }
-    if (!st && kind == TLLM_FILE_GGUF) return tinyi_gguf_build(ctx, path, 1, &file, out);   /* as it is open: a pipe is read but once */
+    /* as it is open: a pipe is read but once */
+    if (!st && kind == TLLM_FILE_GGUF) return tinyi_gguf_build(ctx, path, 1, &file, out);
     tiny_file_close(ctx, &file);
     if (st) return st;
 #ifdef TINYI_NO_IMPORT
-    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this program reads GGUF files, other model files are left out of it", path);
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                      "%s: this program reads GGUF files, other model files are left out of it", path);
 #else
 #ifndef TINY_NO_STDIO
-    if (tinyi_file_special(path)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a pipe; of model files only GGUF is read from one", path);
+    if (tinyi_file_special(path))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a pipe; of model files only GGUF is read from one", path);
 #endif
     if (kind == TLLM_FILE_SAFETENSORS) return tllm_safetensors_open(ctx, path, out);
 #ifndef TINY_NO_STDIO
@@ -107,7 +112,8 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!bytes || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its bytes, and a place for the view");
+    if (!bytes || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its bytes, and a place for the view");
     switch (tllm_file_looks(bytes, n_bytes)) {
     case TLLM_FILE_GGUF: return tllm_gguf_open_memory(ctx, bytes, n_bytes, out);
 #ifndef TINYI_NO_IMPORT
@@ -115,7 +121,9 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
     case TLLM_FILE_LLAMA2C: return tllm_llama2c_open_memory(ctx, bytes, n_bytes, NULL, 0, out);
 #else
     case TLLM_FILE_SAFETENSORS:
-    case TLLM_FILE_LLAMA2C: return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "this program reads GGUF files, other model files are left out of it");
+    case TLLM_FILE_LLAMA2C:
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "this program reads GGUF files, other model files are left out of it");
 #endif
     default: return tinyi_open_unknown(ctx, "memory", (const unsigned char *)bytes, n_bytes);
     }

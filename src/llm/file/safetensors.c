@@ -1,6 +1,7 @@
 /* src/llm/file/safetensors.c - the tables of a tllm_gguf, filled from a header that core/safetensors.h walks twice
  *
- * The first walk counts, the second fills tables of that size, and no more than that: a mapped file may be another one by then.
+ * The first walk counts, the second fills tables of that size, and no more than that: a mapped file may be another one
+ * by then.
  * Names without escapes stay views of the file. */
 #include "llm/file/safetensors.h"
 #include "llm/file/store_inside.h"
@@ -15,7 +16,10 @@ typedef struct tinyi_st_fill {
     int fill;
 } tinyi_st_fill;
 
-static void tinyi_st_put(tinyi_made *m, tinyi_json_text t) { m->n += tinyi_json_plain(m->at && m->n < m->room ? m->at + m->n : NULL, m->room - m->n, t); }
+static void tinyi_st_put(tinyi_made *m, tinyi_json_text t)
+{
+    m->n += tinyi_json_plain(m->at && m->n < m->room ? m->at + m->n : NULL, m->room - m->n, t);
+}
 
 static void tinyi_st_put_counted(tinyi_made *m, tinyi_json_text t)
 {
@@ -33,7 +37,20 @@ static void tinyi_st_take_meta(void *arg, tinyi_json_text key, tinyi_json_text t
 }
 
 /* in the order of TINYI_SAFETENSORS_TYPES */
-static const int tinyi_st_gguf_type[] = { 0, 1, 30, 28, 24, 25, 26, 27, TLLM_TYPE_BOOL, TLLM_TYPE_U8, TLLM_TYPE_U16, TLLM_TYPE_U32, TLLM_TYPE_U64, TLLM_TYPE_F8_E4M3,
+static const int tinyi_st_gguf_type[] = { 0,
+                                          1,
+                                          30,
+                                          28,
+                                          24,
+                                          25,
+                                          26,
+                                          27,
+                                          TLLM_TYPE_BOOL,
+                                          TLLM_TYPE_U8,
+                                          TLLM_TYPE_U16,
+                                          TLLM_TYPE_U32,
+                                          TLLM_TYPE_U64,
+                                          TLLM_TYPE_F8_E4M3,
                                           TLLM_TYPE_F8_E5M2 };
 
 static void tinyi_st_take_tensor(void *arg, const tinyi_st_tensor *s)
@@ -87,8 +104,8 @@ static tiny_status tinyi_st_build(tiny_ctx *ctx, const char *path, tiny_file *fi
     }
     if (!st) {
         size_t key_bytes = w.keys.n;
-        /* The keys must stand before the tables are read from them, the tables before the tensors: the second walk writes
-         * keys and tensors, and the tables of keys are filled behind it. */
+        /* The keys must stand before the tables are read from them, the tables before the tensors: the second walk
+         * writes keys and tensors, and the tables of keys are filled behind it. */
         g->n_tensors = w.n_tensors;
         g->n_meta = w.keys.n_keys;
         st = tinyi_store_tables(ctx, g, 0, file->n_bytes);
@@ -100,7 +117,9 @@ static tiny_status tinyi_st_build(tiny_ctx *ctx, const char *path, tiny_file *fi
         w.names.room = g->made_bytes - key_bytes;
         w.fill = 1;
         if (!st) st = tinyi_st_walk(ctx, path, file->bytes, file->n_bytes, &sink);
-        if (!st && (w.n_tensors != g->n_tensors || w.keys.n_keys != g->n_meta || w.keys.n != w.keys.room || w.names.n != w.names.room)) st = tinyi_store_changed(ctx, path);
+        if (!st && (w.n_tensors != g->n_tensors || w.keys.n_keys != g->n_meta || w.keys.n != w.keys.room ||
+                    w.names.n != w.names.room))
+            st = tinyi_store_changed(ctx, path);
         if (!st) st = tinyi_store_made(ctx, g);
     }
     if (!st) st = tinyi_store_finish(ctx, g);
@@ -115,7 +134,9 @@ static tiny_status tinyi_st_enter(tiny_ctx *ctx, const void *what, tllm_gguf **o
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!what || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a safetensors file needs its path or its bytes, and a place for the view");
+    if (!what || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "a safetensors file needs its path or its bytes, and a place for the view");
     return TINY_OK;
 }
 

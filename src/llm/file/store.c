@@ -13,8 +13,14 @@ static const struct { const char *name; int type; } tinyi_store_type_row[] = {
     { "U64", TLLM_TYPE_U64 }, { "F8_E4M3", TLLM_TYPE_F8_E4M3 }, { "F8_E5M2", TLLM_TYPE_F8_E5M2 }
 };
 
-TINY_API const char *tllm_value_name(int type) { return type >= 0 && type < TLLM_VALUE_TYPES ? tinyi_store_value_row[type].name : "?"; }
-TINY_API size_t tllm_value_bytes(int type) { return type >= 0 && type < TLLM_VALUE_TYPES ? tinyi_store_value_row[type].bytes : 0; }
+TINY_API const char *tllm_value_name(int type)
+{
+    return type >= 0 && type < TLLM_VALUE_TYPES ? tinyi_store_value_row[type].name : "?";
+}
+TINY_API size_t tllm_value_bytes(int type)
+{
+    return type >= 0 && type < TLLM_VALUE_TYPES ? tinyi_store_value_row[type].bytes : 0;
+}
 
 TINY_API const char *tllm_type_name(int type)
 {
@@ -26,7 +32,10 @@ TINY_API const char *tllm_type_name(int type)
     return "?";
 }
 
-TINY_API int tllm_text_is(tllm_text text, const char *s) { return s && strlen(s) == text.n && (!text.n || !memcmp(text.at, s, text.n)); }
+TINY_API int tllm_text_is(tllm_text text, const char *s)
+{
+    return s && strlen(s) == text.n && (!text.n || !memcmp(text.at, s, text.n));
+}
 
 tllm_text tinyi_text(const char *s)
 {
@@ -149,19 +158,24 @@ tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size
 {
     size_t meta, tensor, step, order, all, most, i;
     unsigned char *p;
-    if (!tinyi_size_mul(g->n_meta, sizeof(tllm_meta), &meta) || !tinyi_size_mul(g->n_tensors, sizeof(tllm_gguf_tensor), &tensor) ||
-        !tinyi_size_mul(n_steps, sizeof(const unsigned char *), &step) || !tinyi_size_add(g->n_meta, g->n_tensors, &order) ||
-        !tinyi_size_mul(order, sizeof(uint32_t), &order) || !tinyi_size_add(meta, tensor, &all) || !tinyi_size_add(all, step, &all) ||
-        !tinyi_size_add(all, order, &all) || g->n_meta > 0x7fffffffu || g->n_tensors > 0x7fffffffu)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: tables of %zu keys and %zu tensors are more than this machine can address", g->part[0].path,
-                          g->n_meta, g->n_tensors);
+    if (!tinyi_size_mul(g->n_meta, sizeof(tllm_meta), &meta) ||
+        !tinyi_size_mul(g->n_tensors, sizeof(tllm_gguf_tensor), &tensor) ||
+        !tinyi_size_mul(n_steps, sizeof(const unsigned char *), &step) ||
+        !tinyi_size_add(g->n_meta, g->n_tensors, &order) || !tinyi_size_mul(order, sizeof(uint32_t), &order) ||
+        !tinyi_size_add(meta, tensor, &all) || !tinyi_size_add(all, step, &all) || !tinyi_size_add(all, order, &all) ||
+        g->n_meta > 0x7fffffffu || g->n_tensors > 0x7fffffffu)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "%s: tables of %zu keys and %zu tensors are more than this machine can address",
+                          g->part[0].path, g->n_meta, g->n_tensors);
     most = tinyi_store_most(file_bytes);
     for (i = 0; i < g->n_parts; i++) {      /* what is held already; the allocator adds to each block */
         size_t held = sizeof *g->part + (g->part[i].path ? strlen(g->part[i].path) : 0) + 2 * TINYI_ALIGN + 64;
         most = most > held ? most - held : 0;
     }
     if (g->made_bytes > most || all > most - g->made_bytes)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of %zu keys, %zu tensors and %zu text marks would take %zu bytes, and a file of %zu bytes may take %zu",
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: tables of %zu keys, %zu tensors and %zu text marks would take %zu bytes, and a file of "
+                          "%zu bytes may take %zu",
                           g->part[0].path, g->n_meta, g->n_tensors, n_steps, all, file_bytes, most);
     p = (unsigned char *)tinyi_alloc(ctx, all, 1);
     if (!p) return tiny_ctx_status(ctx);
@@ -184,50 +198,58 @@ tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g)
     tinyi_store_sort(g->meta_order, g->n_meta, g, tinyi_store_less_key);
     for (i = 1; i < g->n_meta; i++)
         if (!tinyi_store_less_key(g, g->meta_order[i - 1], g->meta_order[i]))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s stands there twice", g->part[0].path, tinyi_show(g->meta[g->meta_order[i]].key, a));
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s stands there twice", g->part[0].path,
+                              tinyi_show(g->meta[g->meta_order[i]].key, a));
 
     for (i = 1; i < g->n_tensors && sorted; i++) {
         const tllm_gguf_tensor *s = &g->tensor[i - 1], *t = &g->tensor[i];
-        sorted = s->part < t->part || (s->part == t->part && s->data <= t->data && s->bytes <= (size_t)(t->data - s->data));
+        sorted =
+            s->part < t->part || (s->part == t->part && s->data <= t->data && s->bytes <= (size_t)(t->data - s->data));
     }
     if (!sorted) {
         tinyi_store_sort(g->tensor_order, g->n_tensors, g, tinyi_store_less_place);
         for (i = 1; i < g->n_tensors; i++) {
             const tllm_gguf_tensor *s = &g->tensor[g->tensor_order[i - 1]], *t = &g->tensor[g->tensor_order[i]];
             if (s->part == t->part && s->bytes > (size_t)(t->data - s->data))
-                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensors %s and %s overlap: %zu bytes at %zu, %zu bytes at %zu", g->part[s->part].path,
-                                  tinyi_show(s->name, a), tinyi_show(t->name, b), s->bytes, tllm_gguf_offset(g, s), t->bytes, tllm_gguf_offset(g, t));
+                return tinyi_fail(ctx, TINY_E_FORMAT,
+                                  "%s: tensors %s and %s overlap: %zu bytes at %zu, %zu bytes at %zu",
+                                  g->part[s->part].path, tinyi_show(s->name, a), tinyi_show(t->name, b), s->bytes,
+                                  tllm_gguf_offset(g, s), t->bytes, tllm_gguf_offset(g, t));
         }
     }
     for (i = 0; i < g->n_tensors; i++) g->tensor[i].hash = tinyi_store_hash(g->tensor[i].name.at, g->tensor[i].name.n);
     tinyi_store_sort(g->tensor_order, g->n_tensors, g, tinyi_store_less_name);
     for (i = 1; i < g->n_tensors; i++)
         if (!tinyi_store_less_name(g, g->tensor_order[i - 1], g->tensor_order[i]))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s stands there twice", g->part[g->tensor[g->tensor_order[i]].part].path,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s stands there twice",
+                              g->part[g->tensor[g->tensor_order[i]].part].path,
                               tinyi_show(g->tensor[g->tensor_order[i]].name, a));
     return TINY_OK;
 }
 
 tiny_status tinyi_store_changed(tiny_ctx *ctx, const char *path)
 {
-    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: was changed while it was read: a second look met other keys, names or tensors", path);
+    return tinyi_fail(ctx, TINY_E_FORMAT,
+                      "%s: was changed while it was read: a second look met other keys, names or tensors", path);
 }
 
-tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta, tllm_meta *m, const unsigned char **step,
-                            size_t most_steps, size_t *n_steps)
+tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta, tllm_meta *m,
+                            const unsigned char **step, size_t most_steps, size_t *n_steps)
 {
     char name[TINYI_SHOW];
     const unsigned char *p;
     uint64_t n;
     uint32_t type, item;
     size_t k;
-    if (!tinyi_rd_u64(c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of key %zu of %zu", path, i, n_meta);
+    if (!tinyi_rd_u64(c, &n))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of key %zu of %zu", path, i, n_meta);
     if (n > TLLM_MAX_KEY)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes; the longest has %d", path, i, n_meta, (unsigned long long)n,
-                          TLLM_MAX_KEY);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes; the longest has %d", path, i,
+                          n_meta, (unsigned long long)n, TLLM_MAX_KEY);
     if (!n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu is empty", path, i, n_meta);
     if (!tinyi_rd_bytes(c, (size_t)n, &p))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes, %zu are left", path, i, n_meta, (unsigned long long)n, c->left);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes, %zu are left", path, i,
+                          n_meta, (unsigned long long)n, c->left);
     m->key.at = (const char *)p;
     m->key.n = (size_t)n;
     m->hash = 0;
@@ -235,21 +257,28 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     (void)tinyi_show(m->key, name);
     if (!tinyi_rd_u32(c, &type)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the type of key %s", path, name);
     if (type >= TLLM_VALUE_TYPES)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s has a value of type %lu; the last one known is %d", path, name, (unsigned long)type,
-                          TLLM_VALUE_TYPES - 1);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s has a value of type %lu; the last one known is %d", path,
+                          name, (unsigned long)type, TLLM_VALUE_TYPES - 1);
     item = type;
     if (type == TLLM_ARRAY) {
         size_t least;
-        if (!tinyi_rd_u32(c, &item)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the item type of key %s", path, name);
+        if (!tinyi_rd_u32(c, &item))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the item type of key %s", path, name);
         if (item >= TLLM_VALUE_TYPES)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s is an array with items of type %lu; the last one known is %d", path, name, (unsigned long)item,
-                              TLLM_VALUE_TYPES - 1);
-        if (item == TLLM_ARRAY) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: key %s is an array of arrays, which no model has", path, name);
-        if (!tinyi_rd_u64(c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of the array of key %s", path, name);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: key %s is an array with items of type %lu; the last one known is %d", path, name,
+                              (unsigned long)item, TLLM_VALUE_TYPES - 1);
+        if (item == TLLM_ARRAY)
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: key %s is an array of arrays, which no model has", path,
+                              name);
+        if (!tinyi_rd_u64(c, &n))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of the array of key %s", path, name);
         least = item == TLLM_STRING ? 8 : tllm_value_bytes((int)item);
         if (!tinyi_count_fits(c, n, least))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s says it is an array of %llu items of type %s; the %zu bytes left hold at most %zu", path, name,
-                              (unsigned long long)n, tllm_value_name((int)item), c->left, c->left / least);
+            return tinyi_fail(
+                ctx, TINY_E_FORMAT,
+                "%s: key %s says it is an array of %llu items of type %s; the %zu bytes left hold at most %zu", path,
+                name, (unsigned long long)n, tllm_value_name((int)item), c->left, c->left / least);
         m->count = (size_t)n;
     }
     m->type = (short)type;
@@ -258,9 +287,11 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     if (item != TLLM_STRING) {
         size_t each = tllm_value_bytes((int)item);
         if (!tinyi_rd_bytes(c, m->count * each, &p))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the value of key %s: %zu bytes wanted, %zu left", path, name, each, c->left);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the value of key %s: %zu bytes wanted, %zu left", path,
+                              name, each, c->left);
         for (k = 0; item == TLLM_BOOL && k < m->count; k++)
-            if (p[k] > 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s: a bool is %u, neither 0 nor 1", path, name, p[k]);
+            if (p[k] > 1)
+                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s: a bool is %u, neither 0 nor 1", path, name, p[k]);
         return TINY_OK;
     }
     if (m->count > TINYI_TEXT_STEP && step) m->at = (const unsigned char *)(const void *)(step + *n_steps);
@@ -270,10 +301,11 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
             if (step) step[*n_steps] = c->at;
             ++*n_steps;
         }
-        if (!tinyi_rd_u64(c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in text %zu of %zu of key %s", path, k, m->count, name);
+        if (!tinyi_rd_u64(c, &n))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in text %zu of %zu of key %s", path, k, m->count, name);
         if (n > c->left || !tinyi_rd_bytes(c, (size_t)n, &p))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: text %zu of %zu of key %s says it has %llu bytes, %zu are left", path, k, m->count, name,
-                              (unsigned long long)n, c->left);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: text %zu of %zu of key %s says it has %llu bytes, %zu are left",
+                              path, k, m->count, name, (unsigned long long)n, c->left);
     }
     return TINY_OK;
 }
@@ -325,8 +357,9 @@ void tinyi_made_text(tinyi_made *m, const char *key, const char *text)
 tiny_status tinyi_store_make(tiny_ctx *ctx, tllm_gguf *g, const tinyi_made *counted, size_t file_bytes)
 {
     if (counted->n > tinyi_store_most(file_bytes))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: its keys and names would take %zu bytes, and a file of %zu bytes may take %zu", g->part[0].path, counted->n,
-                          file_bytes, tinyi_store_most(file_bytes));
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: its keys and names would take %zu bytes, and a file of %zu bytes may take %zu",
+                          g->part[0].path, counted->n, file_bytes, tinyi_store_most(file_bytes));
     g->made = (unsigned char *)tinyi_alloc(ctx, counted->n, 1);
     if (!g->made) return tiny_ctx_status(ctx);
     g->made_bytes = counted->n;
@@ -338,7 +371,8 @@ tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g)
     tinyi_cursor c = tinyi_cursor_make(g->made, g->made_bytes);
     tiny_status st = TINY_OK;
     size_t i, n_steps = 0;
-    for (i = 0; i < g->n_meta && !st; i++) st = tinyi_store_key(ctx, g->part[0].path, &c, i, g->n_meta, &g->meta[i], g->step, g->n_steps, &n_steps);
+    for (i = 0; i < g->n_meta && !st; i++)
+        st = tinyi_store_key(ctx, g->part[0].path, &c, i, g->n_meta, &g->meta[i], g->step, g->n_steps, &n_steps);
     return st;
 }
 
@@ -375,30 +409,47 @@ tiny_status tinyi_store_size(tiny_ctx *ctx, const char *path, const tllm_gguf_te
     int a, zero = 0;
     *bytes = 0;
     (void)tinyi_show(t->name, name);
-    if (!f) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has type %d, which is not known here", path, name, t->type);
+    if (!f)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has type %d, which is not known here", path, name,
+                          t->type);
     for (a = 0; a < t->rank; a++) zero |= !t->dim[a];
     if (zero) return TINY_OK;
     for (a = 0; a < t->rank; a++) {
         if (n > (uint64_t)INT64_MAX / t->dim[a])
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: the product of its dimensions 0 to %d is above 2^63", path, name, a);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: the product of its dimensions 0 to %d is above 2^63",
+                              path, name, a);
         n *= t->dim[a];
     }
     if (t->dim[0] % (unsigned)f->values)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has rows of %llu values; %s needs a multiple of %d", path, name, (unsigned long long)t->dim[0],
-                          f->name, f->values);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has rows of %llu values; %s needs a multiple of %d", path,
+                          name, (unsigned long long)t->dim[0], f->name, f->values);
     *bytes = tllm_format_bytes(f, n);
-    if (!*bytes) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: tensor %s: %llu values of type %s are more bytes than this machine can address", path, name,
-                                   (unsigned long long)n, tllm_type_name(t->type));
+    if (!*bytes)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "%s: tensor %s: %llu values of type %s are more bytes than this machine can address", path,
+                          name, (unsigned long long)n, tllm_type_name(t->type));
     return TINY_OK;
 }
 
 TINY_API size_t tllm_gguf_n_meta(const tllm_gguf *g) { return g ? g->n_meta : 0; }
-TINY_API const tllm_meta *tllm_gguf_meta_at(const tllm_gguf *g, size_t i) { return g && i < g->n_meta ? &g->meta[i] : NULL; }
+TINY_API const tllm_meta *tllm_gguf_meta_at(const tllm_gguf *g, size_t i)
+{
+    return g && i < g->n_meta ? &g->meta[i] : NULL;
+}
 TINY_API size_t tllm_gguf_n_tensors(const tllm_gguf *g) { return g ? g->n_tensors : 0; }
-TINY_API const tllm_gguf_tensor *tllm_gguf_tensor_at(const tllm_gguf *g, size_t i) { return g && i < g->n_tensors ? &g->tensor[i] : NULL; }
+TINY_API const tllm_gguf_tensor *tllm_gguf_tensor_at(const tllm_gguf *g, size_t i)
+{
+    return g && i < g->n_tensors ? &g->tensor[i] : NULL;
+}
 TINY_API size_t tllm_gguf_n_parts(const tllm_gguf *g) { return g ? g->n_parts : 0; }
-TINY_API const char *tllm_gguf_path(const tllm_gguf *g, size_t part) { return g && part < g->n_parts ? g->part[part].path : NULL; }
-TINY_API size_t tllm_gguf_bytes(const tllm_gguf *g, size_t part) { return g && part < g->n_parts ? g->part[part].file.n_bytes : 0; }
+TINY_API const char *tllm_gguf_path(const tllm_gguf *g, size_t part)
+{
+    return g && part < g->n_parts ? g->part[part].path : NULL;
+}
+TINY_API size_t tllm_gguf_bytes(const tllm_gguf *g, size_t part)
+{
+    return g && part < g->n_parts ? g->part[part].file.n_bytes : 0;
+}
 TINY_API uint32_t tllm_gguf_version(const tllm_gguf *g) { return g ? g->part[0].version : 0; }
 TINY_API uint32_t tllm_gguf_alignment(const tllm_gguf *g) { return g ? g->part[0].alignment : 0; }
 TINY_API size_t tllm_gguf_offset(const tllm_gguf *g, const tllm_gguf_tensor *tensor)

@@ -2,7 +2,7 @@
  *
  * A reader counts first and fills afterwards, so that everything it takes is known, and compared with the size of the
  * file, before it is allocated. Keys and names are found by their hash: the tables are sorted by (hash, name), which
- * finds in log(n) steps also where somebody has chosen names with one hash, and brings doubles together.              */
+ * finds in log(n) steps also where somebody has chosen names with one hash, and brings doubles together. */
 #ifndef TINYI_STORE_H
 #define TINYI_STORE_H
 #include "core/state_inside.h"
@@ -25,7 +25,8 @@ struct tllm_gguf {
     tllm_meta *meta;
     tllm_gguf_tensor *tensor;
     uint32_t *meta_order, *tensor_order;    /* by hash, then length, then bytes */
-    const unsigned char **step;             /* (n_steps) of arrays of texts: where every TINYI_TEXT_STEP-th item starts */
+    /* (n_steps) of arrays of texts: where every TINYI_TEXT_STEP-th item starts */
+    const unsigned char **step;
     size_t n_steps;
     void *tables;
     unsigned char *made;                    /* keys of a file that has none in GGUF form, then names; ours */
@@ -33,8 +34,9 @@ struct tllm_gguf {
     int kind;                               /* TLLM_FILE_ of llm/file/open.h */
 };
 
-/* Keys in GGUF form and names, written twice: with at NULL only n and n_keys grow. The second time the file may be another one, when
- * somebody writes into it: nothing is written past the room, and n tells that it was not what was counted. */
+/* Keys in GGUF form and names, written twice: with at NULL only n and n_keys grow. The second time the file may be
+ * another one, when somebody writes into it: nothing is written past the room, and n tells that it was not what was
+ * counted. */
 typedef struct tinyi_made { unsigned char *at; size_t n, n_keys, room; } tinyi_made;
 
 /* An array of more texts than this has a table of where every so many start; tllm_meta.at is that table. */
@@ -55,10 +57,10 @@ TINYI_FN tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_st
 /* When all keys and tensors stand: hashes, order, doubles, overlaps. */
 TINYI_FN tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g);
 
-/* Key i of n_meta at the cursor: its value is checked, *m filled, the cursor behind it. step may be NULL: then only *n_steps
- * grows; else it has room for most_steps. path stands in the sentences. */
-TINYI_FN tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta, tllm_meta *m,
-                                     const unsigned char **step, size_t most_steps, size_t *n_steps);
+/* Key i of n_meta at the cursor: its value is checked, *m filled, the cursor behind it. step may be NULL: then only
+ * *n_steps grows; else it has room for most_steps. path stands in the sentences. */
+TINYI_FN tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta,
+                                     tllm_meta *m, const unsigned char **step, size_t most_steps, size_t *n_steps);
 /* the sentence for a second walk that did not meet what the first one counted */
 TINYI_FN tiny_status tinyi_store_changed(tiny_ctx *ctx, const char *path);
 TINYI_FN void tinyi_made_bytes(tinyi_made *m, const void *bytes, size_t n);

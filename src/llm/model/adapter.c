@@ -4,10 +4,11 @@
  *          A. Zou et al., "Representation engineering", 2023 (arXiv 2310.01405): x + weight * direction after a layer.
  * File     see adapter_read.c.
  * Cost     a token: r (n_in + n_out) products for each weight; merging: r n_in n_out once.
- * Error    the reference sums in double in index order and rounds once for A x and once for the sum with y; the fast form uses the
- *          float products of the target: the bound of matmul for sums of n_in and of r.
- * Left out activated LoRA (invocation tokens), DoRA, adapters of norms, and weights that a scale beside them multiplies.
- *          A control vector is not added to models with four streams or with an encoder beside the decoder.            */
+ * Error    the reference sums in double in index order and rounds once for A x and once for the sum with y; the fast
+ *          form uses the float products of the target: the bound of matmul for sums of n_in and of r.
+ * Left out activated LoRA (invocation tokens), DoRA, adapters of norms, and weights that a scale beside them
+ *          multiplies.
+ *          A control vector is not added to models with four streams or with an encoder beside the decoder. */
 #include "core/bytes.h"
 #include "llm/model/model_inside.h"
 #include "llm/model/adapter.h"
@@ -65,7 +66,8 @@ static void tinyi_lm_thin_team(tiny_team *team, void *arg)
             }
             for (i = 0; i < p->n; i += 4) {
                 const int m = (int)TINYI_MIN(p->n - i, 4);
-                dot(part, 1, TINYI_ADAPTER_TILE, p->w + r0 * p->k, TINY_F32, p->k, (size_t)(r1 - r0), p->x + i * p->ld_x, p->ld_x, m, (size_t)p->k);
+                dot(part, 1, TINYI_ADAPTER_TILE, p->w + r0 * p->k, TINY_F32, p->k, (size_t)(r1 - r0),
+                    p->x + i * p->ld_x, p->ld_x, m, (size_t)p->k);
                 for (j = 0; j < m; j++)
                     for (r = r0; r < r1; r++) {
                         float *y = p->y + (i + j) * p->ld_y + r;
@@ -82,7 +84,8 @@ static void tinyi_lm_thin_run(tinyi_lm_fwd *f, tinyi_lm_thin *p)
     tinyi_lm_host(f, p->y, (p->n - 1) * p->ld_y + p->rows);
     if (f->st) return;
     p->reference = f->ctx->target == TINY_TARGET_REFERENCE;
-    f->st = tiny_parallel(f->ctx, (double)p->rows * (double)p->k * (double)p->n < 50000.0 ? 1 : 0, 0, 0, tinyi_lm_thin_team, p);
+    f->st = tiny_parallel(f->ctx, (double)p->rows * (double)p->k * (double)p->n < 50000.0 ? 1 : 0, 0, 0,
+                          tinyi_lm_thin_team, p);
 }
 
 static const tinyi_lm_pair *tinyi_lm_pair_of(const tllm_adapter *a, const tinyi_lm_w *w)
@@ -98,7 +101,8 @@ static const tinyi_lm_pair *tinyi_lm_pair_of(const tllm_adapter *a, const tinyi_
 }
 
 /* y (n, n_out) += weight * scale * B (A x) of every adapter that names w */
-TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y,
+                             const float *x, tiny_idx ld_x, tiny_idx n)
 {
     const tinyi_lm_attached *at = TINYI_LM_ATTACHED(f->s);
     size_t i;
@@ -143,9 +147,10 @@ TINYI_FN int tinyi_lm_adapted(const tinyi_lm_fwd *f, const tinyi_lm_w *w)
 }
 
 TINY_REF_BEGIN
-/* y += scale * B' (A x) with the rows row0 .. of B, or, turned, y += scale * A^T (B'^T x): for the parts of a matrix that latent
- * attention takes by themselves. Plain: adapters of that one matrix are rare. */
-TINYI_FN void tinyi_lm_adapt_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+/* y += scale * B' (A x) with the rows row0 .. of B, or, turned, y += scale * A^T (B'^T x): for the parts of a matrix
+ * that latent attention takes by themselves. Plain: adapters of that one matrix are rare. */
+TINYI_FN void tinyi_lm_adapt_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned,
+                                  float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
     const tinyi_lm_attached *at = TINYI_LM_ATTACHED(f->s);
     tiny_idx t, r, k;
@@ -188,7 +193,8 @@ TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *toke
         if (!p->w) continue;
         for (i0 = 0; i0 < n && !f->st; i0 += TINYI_ADAPTER_ROWS) {
             low.n = TINYI_MIN(n - i0, TINYI_ADAPTER_ROWS);
-            for (j = 0; j < low.n; j++) memcpy(at->ax + j * p->r, p->a + tokens[i0 + j] * p->r, (size_t)p->r * sizeof *at->ax);
+            for (j = 0; j < low.n; j++)
+                memcpy(at->ax + j * p->r, p->a + tokens[i0 + j] * p->r, (size_t)p->r * sizeof *at->ax);
             low.w = p->b;
             low.x = at->ax;
             low.y = y + i0 * p->w->n_in;
@@ -236,17 +242,25 @@ TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x)
     q.x = x;
     q.layer = layer;
     q.d = f->m->n_embd;
-    tinyi_lm_each(f, TINYI_LM_ARCH(f->m)->block == TINYI_LM_HYPER ? f->n * f->m->n_hyper : f->n, 4, tinyi_lm_steer_fn, &q);       /* each of the streams */
+    /* each of the streams */
+    tinyi_lm_each(f, TINYI_LM_ARCH(f->m)->block == TINYI_LM_HYPER ? f->n * f->m->n_hyper : f->n, 4, tinyi_lm_steer_fn,
+                  &q);
 }
 
 /* ---- using ------------------------------------------------------------------------------------------------------ */
 
 static tiny_status tinyi_adapter_enter(tiny_ctx *ctx, const tllm_model *m, const tllm_adapter *a, float weight)
 {
-    if (!a || a->magic != TINYI_ADAPTER_MAGIC) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no adapter", m->path);
-    if (a->m != m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the adapter was opened for another model (%s)", m->path, a->m->path);
-    if (m->world > 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model that is cut over %d ranks takes no adapter", m->path, m->world);
-    if (!(weight - weight == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the weight of an adapter must be a finite number", m->path);
+    if (!a || a->magic != TINYI_ADAPTER_MAGIC)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no adapter", m->path);
+    if (a->m != m)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the adapter was opened for another model (%s)", m->path,
+                          a->m->path);
+    if (m->world > 1)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model that is cut over %d ranks takes no adapter", m->path,
+                          m->world);
+    if (!(weight - weight == 0.0f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the weight of an adapter must be a finite number", m->path);
     return TINY_OK;
 }
 
@@ -274,7 +288,9 @@ TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, flo
         return TINY_OK;
     }
     if (i < at->n && at->list[i].weight == weight) return TINY_OK;
-    if (i == TLLM_MAX_ATTACHED) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %d adapters are attached, and that is the most", s->m->path, TLLM_MAX_ATTACHED);
+    if (i == TLLM_MAX_ATTACHED)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %d adapters are attached, and that is the most", s->m->path,
+                          TLLM_MAX_ATTACHED);
     if (a->rank > at->rank) {
         float *ax = (float *)tinyi_alloc(s->ctx, (size_t)a->rank, TINYI_ADAPTER_ROWS * sizeof *ax);
         if (!ax) return tiny_ctx_status(s->ctx);
@@ -323,7 +339,8 @@ static uint64_t tinyi_lm_adapter_print(const tllm_adapter *a, float weight)
     tinyi_lm_hash_u64(&h, (uint64_t)a->first << 32 | (uint64_t)a->last);
     tinyi_lm_hash_u64(&h, (uint64_t)a->n_floats);
     tinyi_lm_hash_u64(&h, (uint64_t)a->n << 32 | (uint64_t)a->rank);
-    for (i = 0; a->direction && i < (size_t)a->m->n_layer; i++) tinyi_lm_hash_u64(&h, a->direction[i] ? (uint64_t)(a->direction[i] - a->data) + 1 : 0);
+    for (i = 0; a->direction && i < (size_t)a->m->n_layer; i++)
+        tinyi_lm_hash_u64(&h, a->direction[i] ? (uint64_t)(a->direction[i] - a->data) + 1 : 0);
     for (i = 0; i < a->n_floats; i += step) tinyi_lm_hash_u64(&h, tinyi_f32_bits(a->data[i]));
     return tinyi_hash_value(&h);
 }
@@ -332,7 +349,8 @@ TINYI_FN uint64_t tinyi_lm_adapters_print(const tllm_state *s)
 {
     uint64_t sum = s->m->merged;
     size_t i;
-    for (i = 0; s->attached && i < s->attached->n; i++) sum += tinyi_lm_adapter_print(s->attached->list[i].a, s->attached->list[i].weight);
+    for (i = 0; s->attached && i < s->attached->n; i++)
+        sum += tinyi_lm_adapter_print(s->attached->list[i].a, s->attached->list[i].weight);
     return sum;
 }
 
@@ -367,7 +385,8 @@ static void tinyi_lm_merge_rows(const tinyi_lm_merge *q, double *sum, float *old
         w->format->unpack(w->t->data + row * w->row_bytes, old, (size_t)w->n_in);
         for (c = 0; c < w->n_in; c++) sum[c] = 0.0;
         for (k = 0; k < q->r; k++)
-            for (c = 0; c < w->n_in; c++) sum[c] += (double)q->each[r * q->r + k] * (double)q->low[k * q->step_k + c * q->step_c];
+            for (c = 0; c < w->n_in; c++)
+                sum[c] += (double)q->each[r * q->r + k] * (double)q->low[k * q->step_k + c * q->step_c];
         for (c = 0; c < w->n_in; c++) {     /* little endian, as in a file */
             const float v = (float)((double)old[c] + q->scale * sum[c]);
             const uint32_t bits = q->half ? (uint32_t)tinyi_f32_to_f16(v) : tinyi_f32_bits(v);
@@ -384,10 +403,12 @@ static void tinyi_lm_merge_team(tiny_team *team, void *arg)
     const tinyi_lm_merge *q = (const tinyi_lm_merge *)arg;
     double *sum = (double *)team->own;
     tiny_idx r0, r1;
-    while (tiny_take(team, q->w->n_out, 16, &r0, &r1)) tinyi_lm_merge_rows(q, sum, (float *)(void *)(sum + q->w->n_in), r0, r1);
+    while (tiny_take(team, q->w->n_out, 16, &r0, &r1))
+        tinyi_lm_merge_rows(q, sum, (float *)(void *)(sum + q->w->n_in), r0, r1);
 }
 
-TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const tllm_adapter *a, float weight, tiny_dtype dtype)
+TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const tllm_adapter *a, float weight,
+                                        tiny_dtype dtype)
 {
     const size_t each = dtype == TINY_F16 ? 2 : 4, n = a ? a->n + (a->embd.w ? 1 : 0) : 0;
     const uint16_t one = 1;
@@ -403,17 +424,23 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
     if (!model) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter is merged with a model, and there is none");
     st = tinyi_adapter_enter(ctx, model, a, weight);
     if (st) return st;
-    if (model->eights) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model is repacked: adapters are merged before that, or attached", model->path);
-    if (a->kind != TLLM_ADAPTER_LORA) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a control vector cannot be merged, only attached", model->path);
+    if (model->eights)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: the model is repacked: adapters are merged before that, or attached", model->path);
+    if (a->kind != TLLM_ADAPTER_LORA)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a control vector cannot be merged, only attached", model->path);
     if (dtype != TINY_F32 && dtype != TINY_F16)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: merged weights are f32 or f16, not %s", model->path, tiny_dtype_name(dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: merged weights are f32 or f16, not %s", model->path,
+                          tiny_dtype_name(dtype));
     for (i = 0; i < n && ok; i++) {
         const tinyi_lm_w *w = i < a->n ? a->pair[i].w : a->embd.w;
         size_t b = 0;
-        ok = tinyi_size_mul((size_t)w->n_in, (size_t)w->n_out, &b) && tinyi_size_mul(b, (size_t)w->n_mat, &b) && tinyi_size_mul(b, each, &b) && b <= SIZE_MAX - 64 &&
-             tinyi_size_add(bytes, (b + 63) & ~(size_t)63, &bytes);
+        ok = tinyi_size_mul((size_t)w->n_in, (size_t)w->n_out, &b) && tinyi_size_mul(b, (size_t)w->n_mat, &b) &&
+             tinyi_size_mul(b, each, &b) && b <= SIZE_MAX - 64 && tinyi_size_add(bytes, (b + 63) & ~(size_t)63, &bytes);
     }
-    if (!ok) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the merged weights are more than this machine can address", model->path);
+    if (!ok)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the merged weights are more than this machine can address",
+                          model->path);
     memset(&ld, 0, sizeof ld);
     ld.ctx = ctx;
     ld.g = model->file;
@@ -427,7 +454,8 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
         const tinyi_lm_pair *p = embd ? &a->embd : &a->pair[i];
         tinyi_lm_merge q;
         size_t own;
-        q.w = embd ? model->top.w[TINYI_T_TOKEN_EMBD] : p->w;      /* that of the embedding may be another since an earlier merge */
+        /* that of the embedding may be another since an earlier merge */
+        q.w = embd ? model->top.w[TINYI_T_TOKEN_EMBD] : p->w;
         q.r = p->r;
         q.half = dtype == TINY_F16;
         q.scale = (double)(weight * (a->scale_of != 0.0f ? a->scale_of / (float)p->r : 1.0f));
@@ -449,7 +477,8 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
     }
     if (!st) tinyi_lm_weights_up(ctx, model, 0);
     for (i = 0; i < n && !st; i++) {
-        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)(i < a->n ? a->pair[i].w : a->embd.w);     /* memory of the model, which is ours to change here */
+        /* memory of the model, which is ours to change here */
+        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)(i < a->n ? a->pair[i].w : a->embd.w);
         if (i == a->n) {                    /* an output that is the embedding stays what it was */
             *fresh = *model->top.w[TINYI_T_TOKEN_EMBD];
             model->top.w[TINYI_T_TOKEN_EMBD] = w = fresh;
@@ -463,7 +492,8 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
     if (!st) {
         tinyi_lm_weights_up(ctx, model, 1);
         model->n_merged++;
-        model->merged += tinyi_lm_adapter_print(a, weight) + (uint64_t)dtype + 1;      /* merged is not attached: the weights were rounded */
+        /* merged is not attached: the weights were rounded */
+        model->merged += tinyi_lm_adapter_print(a, weight) + (uint64_t)dtype + 1;
     }
     return st;
 }

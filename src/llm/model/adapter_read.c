@@ -1,8 +1,8 @@
 /* src/llm/model/adapter_read.c - LoRA adapters and control vectors from GGUF files
- * File     LoRA: general.type "adapter", adapter.type "lora", general.architecture that of the model, adapter.lora.alpha; for a
- *          tensor NAME of n_in x n_out values NAME.lora_a of n_in x r and NAME.lora_b of r x n_out, experts as third axis; for
- *          token_embd.weight (n_embd x n_vocab) a row of r for each token in lora_a, r x n_embd in lora_b. An alpha of 0, or none:
- *          the scale is 1, as other readers have it.
+ * File     LoRA: general.type "adapter", adapter.type "lora", general.architecture that of the model,
+ *          adapter.lora.alpha; for a tensor NAME of n_in x n_out values NAME.lora_a of n_in x r and NAME.lora_b of r x
+ *          n_out, experts as third axis; for token_embd.weight (n_embd x n_vocab) a row of r for each token in lora_a,
+ *          r x n_embd in lora_b. An alpha of 0, or none: the scale is 1, as other readers have it.
  *          Vector: general.architecture "controlvector", tensors direction.N of n_embd values, N from 1. */
 #include "llm/model/model_inside.h"
 #include "llm/model/adapter.h"
@@ -24,14 +24,16 @@ static void tinyi_adapter_dims(const tllm_gguf_tensor *t, char text[120])
     int i;
     size_t at = 0;
     text[0] = 0;
-    for (i = 0; i < t->rank && at < 100; i++) at += (size_t)snprintf(text + at, 120 - at, "%s%llu", i ? "x" : "", (unsigned long long)t->dim[i]);
+    for (i = 0; i < t->rank && at < 100; i++)
+        at += (size_t)snprintf(text + at, 120 - at, "%s%llu", i ? "x" : "", (unsigned long long)t->dim[i]);
 }
 
 static int tinyi_adapter_is(const tllm_gguf_tensor *t, tiny_idx d0, tiny_idx d1, tiny_idx d2)
 {
     int i;
     for (i = 3; i < t->rank; i++) if (t->dim[i] != 1) return 0;
-    return t->dim[0] == (uint64_t)d0 && (t->rank > 1 ? t->dim[1] : 1) == (uint64_t)d1 && (t->rank > 2 ? t->dim[2] : 1) == (uint64_t)d2;
+    return t->dim[0] == (uint64_t)d0 && (t->rank > 1 ? t->dim[1] : 1) == (uint64_t)d1 &&
+           (t->rank > 2 ? t->dim[2] : 1) == (uint64_t)d2;
 }
 
 static int tinyi_adapter_readable(tinyi_adapter_load *ld, const tllm_gguf_tensor *t)
@@ -43,13 +45,16 @@ static int tinyi_adapter_readable(tinyi_adapter_load *ld, const tllm_gguf_tensor
     int i;
     for (i = 1; i < t->rank; i++) n *= t->dim[i];           /* the reader has checked that this fits */
     if (row && format->unpack && !(format->flags & TLLM_FORMAT_ACTIVATIONS) && row <= t->bytes / n) return 1;
-    ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has type %s, which holds no numbers of an adapter, or rows of %llu values are no whole blocks of it", ld->path,
-                        tinyi_show(t->name, name), tllm_type_name(t->type), (unsigned long long)t->dim[0]);
+    ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT,
+                        "%s: tensor %s has type %s, which holds no numbers of an adapter, or rows of %llu values are "
+                        "no whole blocks of it",
+                        ld->path, tinyi_show(t->name, name), tllm_type_name(t->type), (unsigned long long)t->dim[0]);
     return 0;
 }
 
 /* Do A and B fit w? Leaves the rank. */
-static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const tinyi_lm_w *w, const tllm_gguf_tensor *ta, const tllm_gguf_tensor *tb, int embd)
+static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const tinyi_lm_w *w,
+                               const tllm_gguf_tensor *ta, const tllm_gguf_tensor *tb, int embd)
 {
     char name[TINYI_SHOW], has_a[120], has_b[120];
     const uint64_t r = tb->dim[0];
@@ -58,11 +63,14 @@ static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const t
     if (ld->st) return;
     (void)tinyi_show(w->t->name, name);
     if (!w->format || w->v) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s of the model is no matrix that products are made with: it takes no adapter", ld->path, name);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
+                            "%s: tensor %s of the model is no matrix that products are made with: it takes no adapter",
+                            ld->path, name);
         return;
     }
     if (w->scale) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s of the model has a scale beside it: it takes no adapter", ld->path, name);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
+                            "%s: tensor %s of the model has a scale beside it: it takes no adapter", ld->path, name);
         return;
     }
     rank = r >= 1 && r <= (uint64_t)TINYI_LM_MOST ? (tiny_idx)r : 0;
@@ -72,11 +80,14 @@ static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const t
         tinyi_adapter_dims(ta, has_a);
         tinyi_adapter_dims(tb, has_b);
         if (embd)
-            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s: lora_a is %s and lora_b %s; rank x %td and rank x %td are wanted", ld->path, name, has_a, has_b, w->n_out,
-                                w->n_in);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE,
+                                "%s: tensor %s: lora_a is %s and lora_b %s; rank x %td and rank x %td are wanted",
+                                ld->path, name, has_a, has_b, w->n_out, w->n_in);
         else
-            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s: lora_a is %s and lora_b %s; %td x rank and rank x %td are wanted%s", ld->path, name, has_a, has_b, w->n_in,
-                                w->n_out, w->n_mat > 1 ? ", for each expert" : "");
+            ld->st =
+                tinyi_fail(ld->ctx, TINY_E_SHAPE,
+                           "%s: tensor %s: lora_a is %s and lora_b %s; %td x rank and rank x %td are wanted%s",
+                           ld->path, name, has_a, has_b, w->n_in, w->n_out, w->n_mat > 1 ? ", for each expert" : "");
         return;
     }
     if (!tinyi_adapter_readable(ld, ta) || !tinyi_adapter_readable(ld, tb)) return;
@@ -104,7 +115,8 @@ static void tinyi_adapter_layer(tinyi_adapter_load *ld, const tinyi_lm_layer *l,
         const tinyi_lm_w *w = l->w[t];
         const tllm_gguf_tensor *ta, *tb;
         /* rows of these are looked up, not multiplied with; an output that is the embedding is left alone */
-        const int rows = l == &m->top && (t == TINYI_T_TOKEN_TYPES || t == TINYI_T_POSITION_EMBD || t == TINYI_T_PLE_EMBD);
+        const int rows =
+            l == &m->top && (t == TINYI_T_TOKEN_TYPES || t == TINYI_T_POSITION_EMBD || t == TINYI_T_PLE_EMBD);
         if (!w || !w->t || rows) continue;
         ta = tinyi_adapter_find(ld->g, w->t->name, ".lora_a");
         tb = tinyi_adapter_find(ld->g, w->t->name, ".lora_b");
@@ -136,23 +148,29 @@ static void tinyi_adapter_rest(tinyi_adapter_load *ld)
     for (i = 0; i < n && !ld->st; i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
         tllm_text whole = t->name;
-        const int is_a = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_a", 7), is_b = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_b", 7);
+        const int is_a = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_a", 7),
+                  is_b = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_b", 7);
         (void)tinyi_show(t->name, name);
         if (!is_a && !is_b) {
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is neither the lora_a nor the lora_b of a tensor", ld->path, name);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT,
+                                "%s: tensor %s is neither the lora_a nor the lora_b of a tensor", ld->path, name);
             return;
         }
         whole.n -= 7;
         (void)tinyi_show(whole, base);
         if (!tinyi_adapter_find(ld->a->m->file, whole, ""))
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s: the model %s has no tensor %s", ld->path, name, ld->a->m->path, base);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s: the model %s has no tensor %s", ld->path, name,
+                                ld->a->m->path, base);
         else if (!tinyi_adapter_find(ld->g, whole, is_a ? ".lora_b" : ".lora_a"))
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s beside it", ld->path, name, is_a ? "lora_b" : "lora_a");
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s beside it", ld->path, name,
+                                is_a ? "lora_b" : "lora_a");
         else {
             if (t == ld->a->embd.from_a || t == ld->a->embd.from_b) continue;
             for (k = 0; k < ld->a->n && t != ld->a->pair[k].from_a && t != ld->a->pair[k].from_b; k++) {}
             if (k == ld->a->n)
-                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s: the model makes no products with %s: it takes no adapter", ld->path, name, base);
+                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
+                                    "%s: tensor %s: the model makes no products with %s: it takes no adapter", ld->path,
+                                    name, base);
         }
     }
 }
@@ -190,7 +208,9 @@ static void tinyi_adapter_lora(tinyi_adapter_load *ld)
         return;
     }
     if (tllm_gguf_find(ld->g, "adapter.alora.invocation_tokens")) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: adapter.alora.invocation_tokens: adapters that begin at some token are not supported", ld->path);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
+                            "%s: adapter.alora.invocation_tokens: adapters that begin at some token are not supported",
+                            ld->path);
         return;
     }
     a->scale_of = (float)alpha;
@@ -205,10 +225,13 @@ static void tinyi_adapter_lora(tinyi_adapter_load *ld)
     tinyi_adapter_all(ld, a->pair);
     tinyi_adapter_rest(ld);
     if (ld->st) return;
-    for (i = 0; i < a->n && ok; i++) ok = tinyi_adapter_count(a->pair[i].from_a, &floats) && tinyi_adapter_count(a->pair[i].from_b, &floats);
-    if (a->embd.w) ok = ok && tinyi_adapter_count(a->embd.from_a, &floats) && tinyi_adapter_count(a->embd.from_b, &floats);
+    for (i = 0; i < a->n && ok; i++)
+        ok = tinyi_adapter_count(a->pair[i].from_a, &floats) && tinyi_adapter_count(a->pair[i].from_b, &floats);
+    if (a->embd.w)
+        ok = ok && tinyi_adapter_count(a->embd.from_a, &floats) && tinyi_adapter_count(a->embd.from_b, &floats);
     if (!ok) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_OVERFLOW, "%s: its numbers are more than this machine can address", ld->path);
+        ld->st =
+            tinyi_fail(ld->ctx, TINY_E_OVERFLOW, "%s: its numbers are more than this machine can address", ld->path);
         return;
     }
     at = a->data = (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data);
@@ -228,7 +251,8 @@ static void tinyi_adapter_lora(tinyi_adapter_load *ld)
     }
     a->n_params = (double)floats;
     a->n_floats = floats;
-    for (i = 1; i < a->n; i++)              /* by address: weights are taken one after the other, so that little moves */
+    /* by address: weights are taken one after the other, so that little moves */
+    for (i = 1; i < a->n; i++)
         for (j = i; j > 0 && (uintptr_t)a->pair[j - 1].w > (uintptr_t)a->pair[j].w; j--) {
             const tinyi_lm_pair p = a->pair[j];
             a->pair[j] = a->pair[j - 1];
@@ -241,7 +265,8 @@ static tiny_idx tinyi_adapter_number(tllm_text name)
 {
     tiny_idx n = 0;
     size_t i;
-    if (name.n < 11 || name.n > 16 || memcmp(name.at, "direction.", 10) || (name.at[10] == '0' && name.n > 11)) return -1;
+    if (name.n < 11 || name.n > 16 || memcmp(name.at, "direction.", 10) || (name.at[10] == '0' && name.n > 11))
+        return -1;
     for (i = 10; i < name.n; i++) {
         if (name.at[i] < '0' || name.at[i] > '9') return -1;
         n = n * 10 + (name.at[i] - '0');
@@ -259,7 +284,8 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
     size_t i, floats;
     float *at;
     if (m->n_enc || TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of the architecture %s take no control vector", ld->path, TINYI_LM_ARCH(m)->name);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of the architecture %s take no control vector",
+                            ld->path, TINYI_LM_ARCH(m)->name);
         return;
     }
     if (!n) {
@@ -270,12 +296,17 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
         const tiny_idx layer = tinyi_adapter_number(t->name);
         (void)tinyi_show(t->name, name);
-        if (layer < 1) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is no direction.N with N from 1", ld->path, name);
+        if (layer < 1)
+            ld->st =
+                tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is no direction.N with N from 1", ld->path, name);
         else if (layer >= m->n_layer)
-            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is for a layer that the model does not have: its last is %td", ld->path, name, m->n_layer - 1);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE,
+                                "%s: tensor %s is for a layer that the model does not have: its last is %td", ld->path,
+                                name, m->n_layer - 1);
         else if (!tinyi_adapter_is(t, m->n_embd, 1, 1)) {
             tinyi_adapter_dims(t, dims);
-            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is %s, the model is %td wide", ld->path, name, dims, m->n_embd);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is %s, the model is %td wide", ld->path, name,
+                                dims, m->n_embd);
         } else (void)tinyi_adapter_readable(ld, t);
     }
     if (ld->st) return;
@@ -297,11 +328,14 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
     a->last = m->n_layer - 1;
     a->n_params = (double)floats;
     a->n_floats = floats;
-    if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) && !tllm_text_is(hint, TINYI_LM_ARCH(m)->name))
-        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name), TINYI_LM_ARCH(m)->name);
+    if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) &&
+        !tllm_text_is(hint, TINYI_LM_ARCH(m)->name))
+        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name),
+                  TINYI_LM_ARCH(m)->name);
 }
 
-TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, const tllm_gguf *file, tllm_adapter **out)
+TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, const tllm_gguf *file,
+                                       tllm_adapter **out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     tinyi_adapter_load ld;
@@ -311,7 +345,8 @@ TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, c
     if (!TINYI_HAS(ADAPTERS) && !st) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "adapters are left out of this program");
     if (out) *out = NULL;
     if (st) return st;
-    if (!model || !file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter needs a model, a file and a place for it");
+    if (!model || !file || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter needs a model, a file and a place for it");
     memset(&ld, 0, sizeof ld);
     ld.ctx = ctx;
     ld.g = file;
@@ -327,14 +362,18 @@ TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, c
         ld.a->kind = TLLM_ADAPTER_VECTOR;
         tinyi_adapter_vector(&ld);
     } else if (!has_type || !tllm_text_is(type, "adapter"))
-        ld.st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: neither an adapter nor a control vector: its general.type is %s", ld.path, has_type ? tinyi_show(type, shown) : "missing");
+        ld.st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: neither an adapter nor a control vector: its general.type is %s",
+                           ld.path, has_type ? tinyi_show(type, shown) : "missing");
     else if (!tllm_meta_text(tllm_gguf_find(file, "adapter.type"), 0, &type) || !tllm_text_is(type, "lora"))
         ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: adapter.type is not lora", ld.path);
     else if (model->rotated || tllm_gguf_find(model->file, "rotation.stream"))
-        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model %s was rotated, which no adapter of the model before knows: merge it first, and rotate what comes out", ld.path, model->path);
+        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                           "%s: the model %s was rotated, which no adapter of the model before knows: merge it first, "
+                           "and rotate what comes out",
+                           ld.path, model->path);
     else if (!has_arch || !tllm_text_is(arch, model->arch->name))
-        ld.st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: made for the architecture %s, and the model %s is %s", ld.path, has_arch ? tinyi_show(arch, shown) : "(none)", model->path,
-                           model->arch->name);
+        ld.st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: made for the architecture %s, and the model %s is %s", ld.path,
+                           has_arch ? tinyi_show(arch, shown) : "(none)", model->path, model->arch->name);
     else tinyi_adapter_lora(&ld);
     if (ld.st) tllm_adapter_close(ctx, ld.a);
     else *out = ld.a;
@@ -380,9 +419,11 @@ TINY_API tiny_status tllm_adapter_layers(tiny_ctx *ctx, tllm_adapter *a, tiny_id
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!a || a->kind != TLLM_ADAPTER_VECTOR) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers are chosen for a control vector only");
+    if (!a || a->kind != TLLM_ADAPTER_VECTOR)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers are chosen for a control vector only");
     if (first < 1 || last < first || last >= a->m->n_layer)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers %td to %td: 1 to %td are possible", first, last, a->m->n_layer - 1);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers %td to %td: 1 to %td are possible", first, last,
+                          a->m->n_layer - 1);
     a->first = first;
     a->last = last;
     return TINY_OK;

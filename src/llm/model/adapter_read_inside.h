@@ -9,7 +9,8 @@
 typedef struct tinyi_lm_pair {
     const tinyi_lm_w *w;
     const tllm_gguf_tensor *from_a, *from_b;    /* while it is opened */
-    const float *a, *b;                     /* (n_mat, r, n_in), (n_mat, n_out, r); of the embedding a is (n_out tokens, r), b (n_in, r) */
+    /* (n_mat, r, n_in), (n_mat, n_out, r); of the embedding a is (n_out tokens, r), b (n_in, r) */
+    const float *a, *b;
     tiny_idx r;
 } tinyi_lm_pair;
 

@@ -1,5 +1,5 @@
-/* src/llm/model/arch_names_inside.h - what TINYLLM_ONLY_ARCH may be: a line for each row of arch_inside.h, since the preprocessor knows no other way to tell
- * a name from a misspelt one (tests/units/run.sh compares both) */
+/* src/llm/model/arch_names_inside.h - what TINYLLM_ONLY_ARCH may be: a line for each row of arch_inside.h, since the
+ * preprocessor knows no other way to tell a name from a misspelt one (tests/units/run.sh compares both) */
 #ifndef TINYI_ARCH_NAMES_H
 #define TINYI_ARCH_NAMES_H
 
@@ -112,15 +112,19 @@
 #define TINYI_LM_KNOWS_modern_bert 1
 #define TINYI_LM_KNOWS_t5 1
 #define TINYI_LM_KNOWS_t5encoder 1
-#if TINYI_CAT(TINYI_LM_KNOWS_, TINYLLM_ONLY_ARCH) * 2 != 2      /* twice: gemma-embedding is gemma - 0 here, and is refused */
-#error "tiny: TINYLLM_ONLY_ARCH must be one of llama, llama4, llama_embed, mistral3, qwen2, qwen2vl, qwen2moe, qwen3, qwen3vl, qwen3moe, qwen3vlmoe, \
-qwen3next, qwen35, qwen35moe, gemma, gemma2, gemma3, gemma3n, gemma4, gemma_embedding, phi2, phi3, phimoe, gpt2, gptneox, falcon, bloom, mpt, \
-starcoder, starcoder2, stablelm, xverse, openelm, codeshell, deepseek, olmo2, olmoe, granite, granitemoe, granitehybrid, granite_swa, minicpm, \
-deepseek2, deepseek32, glm_dsa, deepseek4, mistral4, plm, minicpm3, kimi_linear, kimi_k3, bitnet, smollm3, nanbeige, command_r, cohere2, cohere2moe, internlm2, \
-chatglm, glm4, glm4moe, exaone, exaone4, exaone_moe, arcee, nemotron, gpt_oss, minimax_m2, minimax_m3, hunyuan_dense, hunyuan_moe, hy_v3, ernie4_5, \
-ernie4_5_moe, seed_oss, apertus, smallthinker, mellum, afmoe, laguna, mimo2, step35, dots1, bailingmoe, bailingmoe2, bailingmoe3, lfm2, lfm2moe, \
-falcon_h1, nemotron_h, nemotron_h_moe, jamba, plamo2, plamo3, mamba, mamba2, rwkv6, rwkv6qwen2, rwkv7, bert, \
-nomic_bert, nomic_bert_moe, jina_bert_v2, jina_bert_v3, eurobert, modern_bert, t5, t5encoder"
+#if TINYI_CAT(TINYI_LM_KNOWS_, TINYLLM_ONLY_ARCH) * 2 != \
+    2 /* twice: gemma-embedding is gemma - 0 here, and is refused */
+#error \
+    "tiny: TINYLLM_ONLY_ARCH must be one of llama, llama4, llama_embed, mistral3, qwen2, qwen2vl, qwen2moe, qwen3, \
+qwen3vl, qwen3moe, qwen3vlmoe, qwen3next, qwen35, qwen35moe, gemma, gemma2, gemma3, gemma3n, gemma4, \
+gemma_embedding, phi2, phi3, phimoe, gpt2, gptneox, falcon, bloom, mpt, starcoder, starcoder2, stablelm, xverse, \
+openelm, codeshell, deepseek, olmo2, olmoe, granite, granitemoe, granitehybrid, granite_swa, minicpm, deepseek2, \
+deepseek32, glm_dsa, deepseek4, mistral4, plm, minicpm3, kimi_linear, kimi_k3, bitnet, smollm3, nanbeige, command_r, \
+cohere2, cohere2moe, internlm2, chatglm, glm4, glm4moe, exaone, exaone4, exaone_moe, arcee, nemotron, gpt_oss, \
+minimax_m2, minimax_m3, hunyuan_dense, hunyuan_moe, hy_v3, ernie4_5, ernie4_5_moe, seed_oss, apertus, smallthinker, \
+mellum, afmoe, laguna, mimo2, step35, dots1, bailingmoe, bailingmoe2, bailingmoe3, lfm2, lfm2moe, falcon_h1, \
+nemotron_h, nemotron_h_moe, jamba, plamo2, plamo3, mamba, mamba2, rwkv6, rwkv6qwen2, rwkv7, bert, nomic_bert, \
+nomic_bert_moe, jina_bert_v2, jina_bert_v3, eurobert, modern_bert, t5, t5encoder"
 #undef TINYLLM_ONLY_ARCH                    /* one sentence is enough */
 #endif
 #endif

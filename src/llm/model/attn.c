@@ -1,12 +1,14 @@
-/* src/llm/model/attn.c - attention in its plain forms: grouped heads, windows, sinks, biases by distance, shared keys, gates
+/* src/llm/model/attn.c - attention in its plain forms: grouped heads, windows, sinks, biases by distance, shared keys,
+ * gates
  * Formula  q, k, v = W h + b, each split into heads, normed where weights for it stand, rotated by position;
- *          s = scale q . k; cap tanh(s / cap); + bias; hidden keys -inf; p = softmax(s), with the sink's logit in its sum;
- *          o = sum p v; y = W_o norm(o gate)
- *          blocks   score of a block of keys for key head g = max of iq_g . ik_j over its keys that are seen, iq and ik normed and rotated;
- *                   the query sees the index_top best blocks, its last index_local ones first (minimax-m3)
- * The middle part is an operation: tllm_paged_attention for what is held in pages, where the keys that a query sees are a
- * range of cells; tiny_attention for encoders, and for what that operation does not know: there distances of an encoder,
- * windows to both sides and choices of an indexer are told by its bias, a matrix of numbers and -inf.                   */
+ *          s = scale q . k; cap tanh(s / cap); + bias; hidden keys -inf; p = softmax(s), with the sink's logit in its
+ *          sum; o = sum p v; y = W_o norm(o gate)
+ *          blocks   score of a block of keys for key head g = max of iq_g . ik_j over its keys that are seen, iq and ik
+ *                   normed and rotated; the query sees the index_top best blocks, its last index_local ones first
+ *                   (minimax-m3)
+ * The middle part is an operation: tllm_paged_attention for what is held in pages, where the keys that a query sees are
+ * a range of cells; tiny_attention for encoders, and for what that operation does not know: there distances of an
+ * encoder, windows to both sides and choices of an indexer are told by its bias, a matrix of numbers and -inf. */
 #include "llm/model/model_inside.h"
 #include "llm/attention/place.h"
 #include <string.h>
@@ -48,11 +50,13 @@ static void tinyi_lm_mask_fn(const void *arg, tiny_idx t0, tiny_idx t1)
             int sees = 1;
             if (a->causal && d < 0) sees = 0;
             if (a->window > 0 && 2 * (d < 0 ? -d : d) > (int64_t)a->window) sees = 0;
-            if (a->allow && a->allow[q->head / (a->q.n_head / a->n_kv) * a->allow_kv + t * a->ld_allow + j] == 0.0f) sees = 0;
+            if (a->allow && a->allow[q->head / (a->q.n_head / a->n_kv) * a->allow_kv + t * a->ld_allow + j] == 0.0f)
+                sees = 0;
             m[j] = !sees ? -INFINITY : 0.0f;
             if (!sees) continue;
             if (a->alibi > 0.0f) m[j] = -q->slope * (float)(d < 0 ? -d : d);
-            if (a->relative) m[j] += a->relative[tinyi_lm_bucket(-d, a->n_bucket, a->both_ways) * a->q.n_head + q->head];
+            if (a->relative)
+                m[j] += a->relative[tinyi_lm_bucket(-d, a->n_bucket, a->both_ways) * a->q.n_head + q->head];
         }
     }
 }
@@ -127,7 +131,8 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
 
 /* ---- pages ------------------------------------------------------------------------------------------------------ */
 
-static int tinyi_lm_pool(tinyi_pool *p, const tllm_format *type, tiny_idx block, tiny_idx n_part, tiny_idx n_kv, tiny_idx d)
+static int tinyi_lm_pool(tinyi_pool *p, const tllm_format *type, tiny_idx block, tiny_idx n_part, tiny_idx n_kv,
+                         tiny_idx d)
 {
     p->at = NULL;
     p->type = type;
@@ -144,23 +149,34 @@ TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_
     const tiny_idx block = s->pages.block;
     int ok = 1;
     memset(h, 0, sizeof *h);
-    if (TINYI_LM_MIXES(TINYI_LM_COMPRESSED) && l->mix == TINYI_LM_COMPRESSED) {    /* one row for all heads: value and key in one */
+    /* one row for all heads: value and key in one */
+    if (TINYI_LM_MIXES(TINYI_LM_COMPRESSED) && l->mix == TINYI_LM_COMPRESSED) {
         const tiny_idx wide = tinyi_lm_comp_width(m, l);
         ok = tinyi_lm_pool(&h->k, s->type_k, block, tinyi_pool_parts(s->type_k, 1, l->d_k), 1, l->d_k);
         if (wide) (void)tinyi_lm_pool(&h->index, tllm_format_of(TLLM_FORMAT_F32), block, 1, 1, wide);
         return ok;
     }
     if (l->mix == TINYI_LM_MLA)             /* one latent row: value and key in one */
-        ok = tinyi_lm_pool(&h->k, s->type_k, block, tinyi_pool_parts(s->type_k, 1, m->r_kv + m->d_rope), 1, m->r_kv + m->d_rope);
+        ok = tinyi_lm_pool(&h->k, s->type_k, block, tinyi_pool_parts(s->type_k, 1, m->r_kv + m->d_rope), 1,
+                           m->r_kv + m->d_rope);
     else {
-        const tiny_idx n_part = TINYI_MIN(tinyi_pool_parts(s->type_k, l->n_kv, l->d_k), tinyi_pool_parts(s->type_v, l->n_kv, l->d_v));
-        ok = tinyi_lm_pool(&h->k, s->type_k, block, n_part, l->n_kv, l->d_k) && tinyi_lm_pool(&h->v, s->type_v, block, n_part, l->n_kv, l->d_v);
+        const tiny_idx n_part =
+            TINYI_MIN(tinyi_pool_parts(s->type_k, l->n_kv, l->d_k), tinyi_pool_parts(s->type_v, l->n_kv, l->d_v));
+        ok = tinyi_lm_pool(&h->k, s->type_k, block, n_part, l->n_kv, l->d_k) &&
+             tinyi_lm_pool(&h->v, s->type_v, block, n_part, l->n_kv, l->d_v);
     }
-    if (m->index_heads && (l->mix == TINYI_LM_MLA || l->w[TINYI_T_INDEX_BLOCK_Q])) (void)tinyi_lm_pool(&h->index, tllm_format_of(TLLM_FORMAT_F32), block, 1, 1, m->index_d);
+    if (m->index_heads && (l->mix == TINYI_LM_MLA || l->w[TINYI_T_INDEX_BLOCK_Q]))
+        (void)tinyi_lm_pool(&h->index, tllm_format_of(TLLM_FORMAT_F32), block, 1, 1, m->index_d);
     return ok;
 }
 
-typedef struct tinyi_lm_hold_arg { const tllm_state *s; const tinyi_pool *p; const int32_t *row; const float *x; tiny_idx ld; } tinyi_lm_hold_arg;
+typedef struct tinyi_lm_hold_arg {
+    const tllm_state *s;
+    const tinyi_pool *p;
+    const int32_t *row;
+    const float *x;
+    tiny_idx ld;
+} tinyi_lm_hold_arg;
 static void tinyi_lm_hold_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 {
     const tinyi_lm_hold_arg *q = (const tinyi_lm_hold_arg *)arg;
@@ -168,7 +184,8 @@ static void tinyi_lm_hold_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     for (t = t0; t < t1; t++) {
         const int32_t *r = q->row + 4 * t;
         const tiny_idx at = r[2] - 1;
-        tinyi_pool_write(q->p, tllm_pages_table(&q->s->pages, r[0])[at / q->p->block], at % q->p->block, q->x + t * q->ld);
+        tinyi_pool_write(q->p, tllm_pages_table(&q->s->pages, r[0])[at / q->p->block], at % q->p->block,
+                         q->x + t * q->ld);
     }
 }
 TINYI_FN void tinyi_lm_hold(tinyi_lm_fwd *f, const tinyi_pool *p, const float *x, tiny_idx ld)
@@ -229,18 +246,21 @@ static void tinyi_lm_attention_laid(tinyi_lm_fwd *f, const tinyi_lm_attend *a, c
     f->used = used;
 }
 
-/* Continuations of one prompt hold its pages together. Reading those once is worth a plan when it saves a third of the cells, and not
- * only a few. What is said of the tree holds for all layers of the step; without memory for it the step goes on without. */
+/* Continuations of one prompt hold its pages together. Reading those once is worth a plan when it saves a third of the
+ * cells, and not only a few. What is said of the tree holds for all layers of the step; without memory for it the step
+ * goes on without. */
 #define TINYI_LM_TREE_SAVES 512             /* cells */
 TINYI_FN const tllm_tree_plan *tinyi_lm_tree(tinyi_lm_fwd *f)
 {
     tllm_state *s = f->s;
     tllm_tree_plan_desc d = { 256, 0, TLLM_TREE_FLAT };
-    tiny_tensor rows = tiny_tensor_2d((void *)(uintptr_t)f->row, TINY_I32, f->n, 4), table = tiny_tensor_2d(s->pages.table, TINY_I32, s->n_seq, s->pages.n_table);
+    tiny_tensor rows = tiny_tensor_2d((void *)(uintptr_t)f->row, TINY_I32, f->n, 4),
+                table = tiny_tensor_2d(s->pages.table, TINY_I32, s->n_seq, s->pages.n_table);
     tllm_tree_counts c;
     tiny_idx i, together = 0;
     for (i = 1; i < f->n_run; i++)          /* they begin with the same page */
-        together += f->run[i].at0 > 0 && f->run[i - 1].at0 > 0 && tllm_pages_table(&s->pages, f->run[i].seq)[0] == tllm_pages_table(&s->pages, f->run[i - 1].seq)[0];
+        together += f->run[i].at0 > 0 && f->run[i - 1].at0 > 0 &&
+                    tllm_pages_table(&s->pages, f->run[i].seq)[0] == tllm_pages_table(&s->pages, f->run[i - 1].seq)[0];
     if (!TINYI_HAS(TREES) || !together || together * f->n_key < TINYI_LM_TREE_SAVES) return NULL;
     if (!s->tree && tllm_tree_plan_open(f->ctx, &d, &s->tree)) return NULL;
     if (tllm_tree_plan_set(s->tree, &rows, &table, s->pages.block)) return NULL;
@@ -318,7 +338,8 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
 
 /* ---- the mixer -------------------------------------------------------------------------------------------------- */
 
-static const tinyi_lm_w *tinyi_lm_head_norm_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_head, tiny_idx d)
+static const tinyi_lm_w *tinyi_lm_head_norm_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_head,
+                                                 tiny_idx d)
 {
     const tllm_gguf_tensor *found = tinyi_lm_find(ld, l, t, NULL);
     uint64_t n;
@@ -336,15 +357,20 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tiny_idx q, k, v;
     if (ld->st) return;
     if (l->n_head <= 0 || l->n_kv <= 0 || l->d_k <= 0 || l->d_v <= 0) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads and %td key heads of %td and %td numbers: attention needs at least one of each",
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT,
+                            "%s: layer %td has %td heads and %td key heads of %td and %td numbers: attention needs at "
+                            "least one of each",
                             m->path, l->i, l->n_head, l->n_kv, l->d_k, l->d_v);
         return;
     }
     if (l->n_head % l->n_kv) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads, no multiple of its %td key heads", m->path, l->i, l->n_head, l->n_kv);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads, no multiple of its %td key heads",
+                            m->path, l->i, l->n_head, l->n_kv);
         return;
     }
-    if (!tinyi_lm_small(ld, l, l->n_head, l->d_k) || !tinyi_lm_small(ld, l, l->n_head, l->d_v) || !tinyi_lm_small(ld, l, l->n_head, m->n_bucket)) return;
+    if (!tinyi_lm_small(ld, l, l->n_head, l->d_k) || !tinyi_lm_small(ld, l, l->n_head, l->d_v) ||
+        !tinyi_lm_small(ld, l, l->n_head, m->n_bucket))
+        return;
     q = l->n_head * l->d_k;
     k = l->n_kv * l->d_k;
     v = l->n_kv * l->d_v;
@@ -358,7 +384,8 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
             else tinyi_lm_need(ld, l, TINYI_T_ATTN_V, D, v, 0);
         }
     }
-    if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5) l->w[TINYI_T_ATTN_OUT] = tinyi_lm_need(ld, l, TINYI_T_ATTN_O, l->n_head * l->d_v, D, 0);
+    if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5)
+        l->w[TINYI_T_ATTN_OUT] = tinyi_lm_need(ld, l, TINYI_T_ATTN_O, l->n_head * l->d_v, D, 0);
     else tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, l->n_head * l->d_v, D, 0);
     if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_GATE) {
         const tiny_idx gates = tinyi_lm_width(ld, l, TINYI_T_ATTN_GATE) == l->n_head ? l->n_head : l->n_head * l->d_v;
@@ -369,15 +396,22 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_K_NORM, l->n_kv, l->d_k);
     tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SUB_NORM, l->n_head * l->d_v);
     if (how & TINYI_LM_A_INDEXER && l->i >= tinyi_lm_count(ld, "leading_dense_block_count", -1, 0, 0, TINYI_LM_MOST)) {
-        if (m->index_heads != l->n_kv) tinyi_lm_disagree(ld, l, "the indexer has a head for each key head: attention.indexer.head_count and attention.head_count_kv", m->index_heads, l->n_kv);
-        if (l->rope >= 0 && m->rope[l->rope].n_rot > m->index_d) tinyi_lm_disagree(ld, l, "keys of the indexer, and the numbers of them that are rotated", m->index_d, m->rope[l->rope].n_rot);
+        if (m->index_heads != l->n_kv)
+            tinyi_lm_disagree(
+                ld, l,
+                "the indexer has a head for each key head: attention.indexer.head_count and attention.head_count_kv",
+                m->index_heads, l->n_kv);
+        if (l->rope >= 0 && m->rope[l->rope].n_rot > m->index_d)
+            tinyi_lm_disagree(ld, l, "keys of the indexer, and the numbers of them that are rotated", m->index_d,
+                              m->rope[l->rope].n_rot);
         if (!tinyi_lm_small(ld, l, m->index_heads, m->index_d)) return;
         tinyi_lm_need(ld, l, TINYI_T_INDEX_BLOCK_Q, D, m->index_heads * m->index_d, 0);
         tinyi_lm_need(ld, l, TINYI_T_INDEX_BLOCK_K, D, m->index_d, 0);
         tinyi_lm_vec(ld, l, TINYI_T_INDEX_Q_NORM, m->index_d);
         tinyi_lm_vec(ld, l, TINYI_T_INDEX_K_NORM, m->index_d);
     }
-    if (!TINYI_LM_ENCODER(m) && !(TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5)) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
+    if (!TINYI_LM_ENCODER(m) && !(TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5))
+        tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
     if (how & TINYI_LM_A_RELATIVE) {        /* (n_bucket, n_head): head innermost in the file */
         if (l->i == 0) tinyi_lm_vec(ld, l, TINYI_T_ATTN_REL_B, m->n_bucket * l->n_head);
         else {
@@ -426,7 +460,17 @@ static void tinyi_lm_head_plain(tinyi_lm_fwd *f, tinyi_lm_heads x)
     tinyi_lm_norm_view(f, TINY_OP_RMSNORM, NULL, NULL, f->m->eps, &t, &t);
 }
 
-typedef struct tinyi_lm_turn { tinyi_lm_heads x; const int32_t *row; double scale, offset; tiny_idx length; float clamp; const float *gate; tiny_idx gate_ld, gate_head, gate_step; int softplus; float *o; } tinyi_lm_turn;
+typedef struct tinyi_lm_turn {
+    tinyi_lm_heads x;
+    const int32_t *row;
+    double scale, offset;
+    tiny_idx length;
+    float clamp;
+    const float *gate;
+    tiny_idx gate_ld, gate_head, gate_step;
+    int softplus;
+    float *o;
+} tinyi_lm_turn;
 TINY_REF_BEGIN
 /* queries grow slowly with their position: q (1 + a ln(1 + floor((pos + offset) / length))) */
 static void tinyi_lm_temper_fn(const void *arg, tiny_idx t0, tiny_idx t1)
@@ -459,7 +503,8 @@ static void tinyi_lm_gate_fn(const void *arg, tiny_idx t0, tiny_idx t1)
         for (h = 0; h < n_head; h++)
             for (i = 0; i < d; i++) {
                 const float g = q->gate[t * q->gate_ld + h * q->gate_head + i * q->gate_step];
-                q->o[(t * n_head + h) * d + i] *= q->softplus ? (float)tinyi_lm_softplus((double)g) : tinyi_sigmoid_ref(g);
+                q->o[(t * n_head + h) * d + i] *=
+                    q->softplus ? (float)tinyi_lm_softplus((double)g) : tinyi_sigmoid_ref(g);
             }
 }
 TINY_REF_END
@@ -484,7 +529,14 @@ static void tinyi_lm_clamp(tinyi_lm_fwd *f, float *x, tiny_idx ld, tiny_idx d)
     if (t.clamp > 0.0f) tinyi_lm_each(f, f->n, 16, tinyi_lm_clamp_fn, &t);
 }
 
-typedef struct tinyi_lm_blocks { const float *q; const tinyi_pool *k; const tllm_pages *pages; const int32_t *row; float *allow, *score; tiny_idx n, n_head, d, n_key, n_block, block, top, local; } tinyi_lm_blocks;
+typedef struct tinyi_lm_blocks {
+    const float *q;
+    const tinyi_pool *k;
+    const tllm_pages *pages;
+    const int32_t *row;
+    float *allow, *score;
+    tiny_idx n, n_head, d, n_key, n_block, block, top, local;
+} tinyi_lm_blocks;
 TINY_REF_BEGIN
 /* 1 for the keys of the best blocks of each token and head, the earlier of equals */
 static void tinyi_lm_blocks_fn(const void *arg, tiny_idx i0, tiny_idx i1)
@@ -498,7 +550,9 @@ static void tinyi_lm_blocks_fn(const void *arg, tiny_idx i0, tiny_idx i1)
         for (j = 0; j < p->n_key; j++) allow[j] = 0.0f;
         for (b = 0; b <= last; b++) score[b] = b > last - p->local ? INFINITY : -INFINITY;
         for (j = 0; j < sees; j++) {
-            const float x = tinyi_lm_dot(p->q + i * p->d, (const float *)(const void *)tinyi_pool_row(p->k, table[j / p->k->block], 0, j % p->k->block), p->d);
+            const float x = tinyi_lm_dot(
+                p->q + i * p->d,
+                (const float *)(const void *)tinyi_pool_row(p->k, table[j / p->k->block], 0, j % p->k->block), p->d);
             if (x > score[j / p->block]) score[j / p->block] = x;
         }
         for (k = 0; k < p->top && k <= last; k++) {
@@ -520,7 +574,8 @@ static const float *tinyi_lm_index_blocks(tinyi_lm_fwd *f, const tinyi_lm_layer 
     const int all = (f->dry ? f->s->n_ctx : f->n_key) <= m->index_top * m->index_block;
     float *allow = all ? NULL : tinyi_lm_take(f, H * n, f->n_key);
     const size_t used = f->used;
-    float *q = tinyi_lm_take(f, n, H * d), *k = tinyi_lm_take(f, n, d), *score = all ? NULL : tinyi_lm_take(f, H * n, n_block);
+    float *q = tinyi_lm_take(f, n, H * d), *k = tinyi_lm_take(f, n, d),
+          *score = all ? NULL : tinyi_lm_take(f, H * n, n_block);
     tinyi_lm_heads hq, hk;
     tinyi_lm_blocks p;
     if (f->st) return NULL;
@@ -706,7 +761,8 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
 TINYI_FN void tinyi_lm_attn_cross_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const float *encoded, tiny_idx n)
 {
     if (f->st || f->dry) return;
-    tinyi_lm_linear_both(f, l->w[TINYI_T_CROSS_K], f->s->held[l->i].cross_k, l->w[TINYI_T_CROSS_V], f->s->held[l->i].cross_v, 0, encoded, n);
+    tinyi_lm_linear_both(f, l->w[TINYI_T_CROSS_K], f->s->held[l->i].cross_k, l->w[TINYI_T_CROSS_V],
+                         f->s->held[l->i].cross_v, 0, encoded, n);
 }
 
 TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)

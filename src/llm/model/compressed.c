@@ -1,15 +1,16 @@
 /* src/llm/model/compressed.c - deepseek4: streams that are mixed by matrices of their own, and attention over a window
  * and compressed keys
  * After    the published model; Z. Xie et al., "mHC: Manifold-Constrained Hyper-Connections", 2025 (arXiv 2512.24880).
- * Streams  of a token: X_1 .. X_S. Before a half m = F rms(X), X as one row; a_s = sigmoid(u_0 m_s + b_s) + eps; the half
- *          reads sum_s a_s X_s. p_s = 2 sigmoid(u_1 m_(S+s) + b_(S+s)); C = softmax of u_2 m + b over the stream that is
- *          written, + eps; columns and rows are then divided by their sums (+ eps) in turn, columns first and last;
+ * Streams  of a token: X_1 .. X_S. Before a half m = F rms(X), X as one row; a_s = sigmoid(u_0 m_s + b_s) + eps; the
+ *          half reads sum_s a_s X_s. p_s = 2 sigmoid(u_1 m_(S+s) + b_(S+s)); C = softmax of u_2 m + b over the stream
+ *          that is written, + eps; columns and rows are then divided by their sums (+ eps) in turn, columns first and
+ *          last;
  *          X_t = p_t y + sum_s C_st X_s. The output reads sum_s a_s X_s.
- * Keys     one row of d numbers serves as key and value of all heads: k = rms(W_kv h), its last numbers rotated; q = rms
- *          of each head of W_b rms(W_a h), rotated there too. A query sees its window, and in a layer with ratio R those
- *          blocks of R tokens that are whole: c_b = rms(sum over rows of softmax(W_g h + e) * (W_c h)), each number by
- *          itself, rotated to where the block begins. With R = 4 rows have two halves: a block takes the first halves of
- *          the block before it and its own second halves; and an indexer picks the best blocks by
+ * Keys     one row of d numbers serves as key and value of all heads: k = rms(W_kv h), its last numbers rotated; q =
+ *          rms of each head of W_b rms(W_a h), rotated there too. A query sees its window, and in a layer with ratio R
+ *          those blocks of R tokens that are whole: c_b = rms(sum over rows of softmax(W_g h + e) * (W_c h)), each
+ *          number by itself, rotated to where the block begins. With R = 4 rows have two halves: a block takes the
+ *          first halves of the block before it and its own second halves; and an indexer picks the best blocks by
  *          sum_i w_i max(0, iq_i . ic_b), ic made as c is. Sinks are in the sum of the softmax. o is rotated back;
  *          y = W_o2 (W_o1g o_g), o_g the heads of a group.
  * Kept     pages of k, and pages of what blocks are made of; the cell that ends a block holds the block as well. Blocks

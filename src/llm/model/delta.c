@@ -3,10 +3,10 @@
  *          (arXiv 2510.26692), eq. 1.
  * Formula  per value head, state M (key by value), zero at the start:
  *            M <- diag(e_t) M;  d = b_t (v_t - M^T k_t);  M <- M + k_t d^T;  o_t = M^T q_t
- *          q and k of length 1, q / sqrt(S); b = sigmoid; e = exp(a softplus(x + bias)), one number for a head, or one for
- *          each of its key dimensions (Kimi), or exp(bound sigmoid(-a (x + bias))) where the file names a bound.
+ *          q and k of length 1, q / sqrt(S); b = sigmoid; e = exp(a softplus(x + bias)), one number for a head, or one
+ *          for each of its key dimensions (Kimi), or exp(bound sigmoid(-a (x + bias))) where the file names a bound.
  *          y = W rms(o) act(z), act = silu, or sigmoid (Kimi).
- * Kept     the last rows before the convolutions, and M of each head.                                                   */
+ * Kept     the last rows before the convolutions, and M of each head. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -34,7 +34,8 @@ static void tinyi_lm_delta_fn(const void *arg, tiny_idx h0, tiny_idx h1)
         float *M = p->m + h * S * S;
         double *acc = p->acc + h * S;
         for (t = 0; t < p->n; t++) {
-            const float *q = p->q + t * p->ld_q + hk * S, *k = p->k + t * p->ld_q + hk * S, *v = p->v + t * p->ld_v + h * S;
+            const float *q = p->q + t * p->ld_q + hk * S, *k = p->k + t * p->ld_q + hk * S,
+                        *v = p->v + t * p->ld_v + h * S;
             const float *e = p->by_key ? p->decay + (t * p->H + h) * S : p->decay + t * p->H + h;
             const float b = p->beta[t * p->H + h];
             float *o = p->o + (t * p->H + h) * S;
@@ -69,8 +70,12 @@ static void tinyi_lm_decay_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     for (t = t0; t < t1; t++)
         for (i = 0; i < d; i++)
             if (p->bound != 0.0)
-                p->y[t * d + i] = (float)tinyi_exp64(p->bound / (1.0 + tinyi_exp64(-p->sign * (double)p->a[i / p->S] * ((double)p->x[t * d + i] + (double)p->bias[i]))));
-            else p->y[t * d + i] = (float)tinyi_exp64((double)p->a[p->by_key ? i / p->S : i] * tinyi_lm_softplus((double)p->x[t * d + i] + (double)p->bias[i]));
+                p->y[t * d + i] =
+                    (float)tinyi_exp64(p->bound / (1.0 + tinyi_exp64(-p->sign * (double)p->a[i / p->S] *
+                                                                     ((double)p->x[t * d + i] + (double)p->bias[i]))));
+            else
+                p->y[t * d + i] = (float)tinyi_exp64((double)p->a[p->by_key ? i / p->S : i] *
+                                                     tinyi_lm_softplus((double)p->x[t * d + i] + (double)p->bias[i]));
 }
 TINY_REF_END
 
@@ -93,8 +98,8 @@ static void tinyi_lm_delta_scan(tinyi_lm_fwd *f, tinyi_lm_delta *p)
     }
 }
 
-/* heads of q and k to length 1, q then by 1 / sqrt(S). bailingmoe3 and kimi-k3 add epsilon to the square, as the published kernels do: the
- * rms norm with another epsilon and size; the older ones divide by no less than epsilon. */
+/* heads of q and k to length 1, q then by 1 / sqrt(S). bailingmoe3 and kimi-k3 add epsilon to the square, as the
+ * published kernels do: the rms norm with another epsilon and size; the older ones divide by no less than epsilon. */
 static void tinyi_lm_unit(tinyi_lm_fwd *f, float *x, tiny_idx ld, tiny_idx n_head, tiny_idx S, float scale)
 {
     tiny_tensor t = tiny_tensor_3d(x, TINY_F32, f->n, n_head, S);
@@ -108,7 +113,8 @@ static void tinyi_lm_unit(tinyi_lm_fwd *f, float *x, tiny_idx ld, tiny_idx n_hea
 }
 
 /* rms of each head of o, times act(z), through the output matrix */
-static void tinyi_lm_delta_end(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int out, float *y, float *o, float *z, tiny_idx H, tiny_idx S, int act)
+static void tinyi_lm_delta_end(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int out, float *y, float *o, float *z,
+                               tiny_idx H, tiny_idx S, int act)
 {
     tinyi_lm_rms(f, l->w[TINYI_T_SSM_NORM]->v, o, o, f->n * H, S);
     tinyi_lm_run(f, act, z, z, NULL, f->n * H * S);
@@ -124,12 +130,16 @@ TINYI_FN void tinyi_lm_delta_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     const tiny_idx D = m->n_embd, S = m->ssm_state, Hk = m->ssm_group, H = m->ssm_rank, K = m->ssm_conv;
     if (ld->st) return;
     if (S < 1 || Hk < 1 || H < 1 || K < 2) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: a delta net of %td numbers, %td and %td heads and a kernel of %td", m->path, S, Hk, H, K);
+        ld->st =
+            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: a delta net of %td numbers, %td and %td heads and a kernel of %td",
+                       m->path, S, Hk, H, K);
         return;
     }
-    if (!tinyi_lm_small(ld, l, S, Hk) || !tinyi_lm_small(ld, l, S, H) || !tinyi_lm_small(ld, l, K, 2 * Hk * S + H * S)) return;
+    if (!tinyi_lm_small(ld, l, S, Hk) || !tinyi_lm_small(ld, l, S, H) || !tinyi_lm_small(ld, l, K, 2 * Hk * S + H * S))
+        return;
     if (H % Hk) tinyi_lm_disagree(ld, l, "ssm.time_step_rank is no multiple of ssm.group_count", H, Hk);
-    if (m->ssm_inner / S != H || m->ssm_inner % S) tinyi_lm_disagree(ld, l, "ssm.inner_size is not ssm.time_step_rank heads of ssm.state_size", m->ssm_inner, S);
+    if (m->ssm_inner / S != H || m->ssm_inner % S)
+        tinyi_lm_disagree(ld, l, "ssm.inner_size is not ssm.time_step_rank heads of ssm.state_size", m->ssm_inner, S);
     if (ld->st) return;
     if (tinyi_lm_find(ld, l, TINYI_T_SSM_IN, NULL)) tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * Hk * S + 2 * H * S, 0);
     else {
@@ -152,22 +162,27 @@ TINYI_FN void tinyi_lm_delta_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 static size_t tinyi_lm_delta_floats(size_t taps, size_t channels, size_t heads, size_t size)
 {
     size_t a, b;
-    if (!tinyi_size_mul(taps, channels, &a) || !tinyi_size_mul(heads, size, &b) || !tinyi_size_mul(b, size, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
+    if (!tinyi_size_mul(taps, channels, &a) || !tinyi_size_mul(heads, size, &b) || !tinyi_size_mul(b, size, &b) ||
+        !tinyi_size_add(a, b, &a))
+        return SIZE_MAX;
     return a;
 }
 TINYI_FN size_t tinyi_lm_delta_kept(const tllm_model *m, const tinyi_lm_layer *l)
 {
     (void)l;
-    return tinyi_lm_delta_floats((size_t)m->ssm_conv - 1, (size_t)((2 * m->ssm_group + m->ssm_rank) * m->ssm_state), (size_t)m->ssm_rank, (size_t)m->ssm_state);
+    return tinyi_lm_delta_floats((size_t)m->ssm_conv - 1, (size_t)((2 * m->ssm_group + m->ssm_rank) * m->ssm_state),
+                                 (size_t)m->ssm_rank, (size_t)m->ssm_state);
 }
 
 TINYI_FN void tinyi_lm_delta_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
-    const tiny_idx n = f->n, S = m->ssm_state, Hk = m->ssm_group, H = m->ssm_rank, K = m->ssm_conv, C = 2 * Hk * S + H * S, R = H / Hk;
+    const tiny_idx n = f->n, S = m->ssm_state, Hk = m->ssm_group, H = m->ssm_rank, K = m->ssm_conv,
+                   C = 2 * Hk * S + H * S, R = H / Hk;
     const size_t used = f->used;
     float *kept = f->dry ? NULL : f->s->held[l->i].x;
-    float *u = tinyi_lm_take(f, n, C), *c = tinyi_lm_take(f, n, C), *z = tinyi_lm_take(f, n, H * S), *o = tinyi_lm_take(f, n, H * S);
+    float *u = tinyi_lm_take(f, n, C), *c = tinyi_lm_take(f, n, C), *z = tinyi_lm_take(f, n, H * S),
+          *o = tinyi_lm_take(f, n, H * S);
     float *b = tinyi_lm_take(f, n, H), *a = tinyi_lm_take(f, n, H), *both = tinyi_lm_take(f, n, 2 * H);
     tinyi_lm_delta p;
     tiny_idx g;
@@ -226,7 +241,8 @@ TINYI_FN void tinyi_lm_kda_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     const unsigned keys = TINYI_LM_ARCH(m)->keys;
     if (ld->st) return;
     if (H < 1 || K < 2) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: delta attention of %td heads and a kernel of %td", m->path, H, K);
+        ld->st =
+            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: delta attention of %td heads and a kernel of %td", m->path, H, K);
         return;
     }
     if (!tinyi_lm_small(ld, l, H, S) || !tinyi_lm_small(ld, l, K, H * S)) return;
@@ -241,7 +257,8 @@ TINYI_FN void tinyi_lm_kda_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         tinyi_lm_need(ld, l, TINYI_T_SSM_F_A, D, S, 0);
         tinyi_lm_need(ld, l, TINYI_T_SSM_F_B, S, H * S, 0);
     }
-    if (keys & TINYI_LM_K_DECAY) tinyi_lm_need(ld, l, keys & TINYI_LM_K_DECAY_PLUS ? TINYI_T_SSM_G_A : TINYI_T_SSM_G, D, H * S, 0);
+    if (keys & TINYI_LM_K_DECAY)
+        tinyi_lm_need(ld, l, keys & TINYI_LM_K_DECAY_PLUS ? TINYI_T_SSM_G_A : TINYI_T_SSM_G, D, H * S, 0);
     else {
         tinyi_lm_need(ld, l, TINYI_T_SSM_G_A, D, S, 0);
         tinyi_lm_need(ld, l, TINYI_T_SSM_G_B, S, H * S, 0);
@@ -254,17 +271,20 @@ TINYI_FN void tinyi_lm_kda_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 }
 TINYI_FN size_t tinyi_lm_kda_kept(const tllm_model *m, const tinyi_lm_layer *l)
 {
-    return tinyi_lm_delta_floats(3 * ((size_t)m->ssm_conv - 1), (size_t)(l->n_head * m->head_size), (size_t)l->n_head, (size_t)m->head_size);
+    return tinyi_lm_delta_floats(3 * ((size_t)m->ssm_conv - 1), (size_t)(l->n_head * m->head_size), (size_t)l->n_head,
+                                 (size_t)m->head_size);
 }
 
 TINYI_FN void tinyi_lm_kda_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
-    static const short in[3] = { TINYI_T_ATTN_Q, TINYI_T_ATTN_K, TINYI_T_ATTN_V }, conv[3] = { TINYI_T_CONV_Q, TINYI_T_CONV_K, TINYI_T_CONV_V };
+    static const short in[3] = { TINYI_T_ATTN_Q, TINYI_T_ATTN_K, TINYI_T_ATTN_V },
+                       conv[3] = { TINYI_T_CONV_Q, TINYI_T_CONV_K, TINYI_T_CONV_V };
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, S = m->head_size, H = l->n_head, K = m->ssm_conv, C = H * S;
     const size_t used = f->used;
     float *kept = f->dry ? NULL : f->s->held[l->i].x;
-    float *c[3], *u = tinyi_lm_take(f, n, C), *g = tinyi_lm_take(f, n, C), *z = tinyi_lm_take(f, n, C), *o = tinyi_lm_take(f, n, C);
+    float *c[3], *u = tinyi_lm_take(f, n, C), *g = tinyi_lm_take(f, n, C), *z = tinyi_lm_take(f, n, C),
+                 *o = tinyi_lm_take(f, n, C);
     float *low[3], *made[3], *into[3], *b;
     const tinyi_lm_w *w[3];
     tinyi_lm_delta p;
@@ -279,7 +299,8 @@ TINYI_FN void tinyi_lm_kda_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     made[2] = z;
     for (i = 0; i < 3; i++) w[i] = l->w[in[i]];
     tinyi_lm_linears(f, 3, w, 0, made, h, n);
-    for (i = 0; i < 3; i++) tinyi_lm_conv(f, c[i], C, made[i], C, l->w[conv[i]]->v, NULL, kept ? kept + i * (K - 1) * C : NULL, K, C, 1);
+    for (i = 0; i < 3; i++)
+        tinyi_lm_conv(f, c[i], C, made[i], C, l->w[conv[i]]->v, NULL, kept ? kept + i * (K - 1) * C : NULL, K, C, 1);
     tinyi_lm_unit(f, c[0], C, H, S, (float)(1.0 / tinyi_sqrt64((double)S)));
     tinyi_lm_unit(f, c[1], C, H, S, 1.0f);
     w[0] = l->w[TINYI_T_SSM_F_A];

@@ -1,10 +1,12 @@
 /* src/llm/model/ffn.c - feed-forward networks, dense and of experts, and their routers
  * Formula  dense    y = down(act(gate h) * up h), or down(act(up h)); gate and up may be one matrix, gate first
- *          router   z = W h + b; p = softmax(z), sigmoid(z), or the softmax of the chosen z; the experts with the largest
- *                   p + bias are taken, of the best groups only where experts stand in groups (a group counts by the sum of
- *                   its two largest); weights p, divided by their sum where the model asks, times a constant
- *          experts  y = sum_e w_e ffn_e(h) [+ sigmoid(g . h)] shared(h), or up(norm(sum_e w_e ffn_e(down h))) + shared(h)
- * The tokens of one expert are gathered, so that its weights are read once for all of them.                              */
+ *          router   z = W h + b; p = softmax(z), sigmoid(z), or the softmax of the chosen z; the experts with the
+ *                   largest p + bias are taken, of the best groups only where experts stand in groups (a group counts
+ *                   by the sum of its two largest); weights p, divided by their sum where the model asks, times a
+ *                   constant
+ *          experts  y = sum_e w_e ffn_e(h) [+ sigmoid(g . h)] shared(h), or up(norm(sum_e w_e ffn_e(down h))) +
+ *                   shared(h)
+ * The tokens of one expert are gathered, so that its weights are read once for all of them. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -35,7 +37,8 @@ static void tinyi_lm_token_experts(tinyi_lm_load *ld, tinyi_lm_layer *l)
     w = tinyi_lm_vec(ld, l, TINYI_T_TOKEN_EXPERTS, m->n_used * m->n_vocab);
     for (i = 0; w && i < m->n_used * m->n_vocab; i++)
         if (!(w->v[i] >= 0.0f && w->v[i] < (float)m->n_expert && w->v[i] == (float)(tiny_idx)w->v[i])) {
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td: ffn_gate_tid2eid names expert %g of %td", m->path, l->i, (double)w->v[i], m->n_expert);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td: ffn_gate_tid2eid names expert %g of %td",
+                                m->path, l->i, (double)w->v[i], m->n_expert);
             return;
         }
 }
@@ -49,7 +52,8 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     l->moe = tinyi_lm_find(ld, l, TINYI_T_ROUTER, NULL) != NULL;
     if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_SWIGLU_CLAMP) {
         l->clamp_exp = tinyi_lm_real_at(ld, "swiglu_clamp_exp", l->i, 0.0f);
-        l->clamp_shared = tinyi_lm_real_at(ld, "swiglu_clamp_shexp", l->i, TINYI_LM_ARCH(m)->block == TINYI_LM_HYPER ? l->clamp_exp : 0.0f);
+        l->clamp_shared = tinyi_lm_real_at(ld, "swiglu_clamp_shexp", l->i,
+                                           TINYI_LM_ARCH(m)->block == TINYI_LM_HYPER ? l->clamp_exp : 0.0f);
     }
     if (!l->moe || how & TINYI_LM_F_SIDE_BY_SIDE) {
         l->n_ff = tinyi_lm_count(ld, "feed_forward_length", l->i, -1, 1, TINYI_LM_MOST);
@@ -65,11 +69,14 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         const tllm_gguf_tensor *shared = tinyi_lm_find(ld, l, TINYI_T_UP_SHEXP, NULL);
         if (E <= 0 || m->n_used <= 0) {
             if (!ld->st)
-                ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has a router, but %s.expert_count is %td and %s.expert_used_count %td", m->path, l->i,
-                                    TINYI_LM_ARCH(m)->name, E, TINYI_LM_ARCH(m)->name, m->n_used);
+                ld->st =
+                    tinyi_fail(ld->ctx, TINY_E_FORMAT,
+                               "%s: layer %td has a router, but %s.expert_count is %td and %s.expert_used_count %td",
+                               m->path, l->i, TINYI_LM_ARCH(m)->name, E, TINYI_LM_ARCH(m)->name, m->n_used);
             return;
         }
-        if (ff == all || (one == all && ff > 0 && ff == all / m->n_used)) one = ff;     /* some files say it by the other key, for one or for all used */
+        /* some files say it by the other key, for one or for all used */
+        if (ff == all || (one == all && ff > 0 && ff == all / m->n_used)) one = ff;
         tinyi_lm_need(ld, l, TINYI_T_ROUTER, D, E, 0);
         if (TINYI_LM_ARCH(m)->block == TINYI_LM_HYPER && l->i < m->n_hash) tinyi_lm_token_experts(ld, l);
         else tinyi_lm_bias(ld, l, TINYI_T_ROUTER_BIAS, E, 0);
@@ -86,8 +93,10 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
             tinyi_lm_may_vec(ld, l, TINYI_T_ROUTED_NORM, L);
         }
         if (shared) {
-            const int both = !(how & TINYI_LM_F_PLAIN) && !tinyi_lm_find(ld, l, TINYI_T_GATE_SHEXP, NULL);     /* gate and up in one */
-            tinyi_lm_dense_load(ld, l, TINYI_T_GATE_SHEXP, TINYI_T_UP_SHEXP, TINYI_T_DOWN_SHEXP, tinyi_lm_width(ld, l, TINYI_T_UP_SHEXP) / (both ? 2 : 1));
+            /* gate and up in one */
+            const int both = !(how & TINYI_LM_F_PLAIN) && !tinyi_lm_find(ld, l, TINYI_T_GATE_SHEXP, NULL);
+            tinyi_lm_dense_load(ld, l, TINYI_T_GATE_SHEXP, TINYI_T_UP_SHEXP, TINYI_T_DOWN_SHEXP,
+                                tinyi_lm_width(ld, l, TINYI_T_UP_SHEXP) / (both ? 2 : 1));
             tinyi_lm_may_vec(ld, l, TINYI_T_ROUTER_SHEXP, D);
         }
     }
@@ -134,7 +143,8 @@ static void tinyi_lm_swiglu_fn(const void *arg, tiny_idx i0, tiny_idx i1)
 TINY_REF_END
 
 /* y = act(a) b, or act(a): with the clamp of the layer */
-static void tinyi_lm_act_within(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float most, float *y, const float *a, const float *b, tiny_idx n)
+static void tinyi_lm_act_within(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float most, float *y, const float *a,
+                                const float *b, tiny_idx n)
 {
     tinyi_lm_swiglu q;
     if (!(TINYI_LM_ARCH(f->m)->keys & TINYI_LM_K_SWIGLU_CLAMP) || !(most > 1e-6f) || !b) {
@@ -156,7 +166,8 @@ static void tinyi_lm_halves(tinyi_lm_fwd *f, const float *u, float *g, tiny_idx 
     tinyi_lm_copy(f, g + n * ff, ff, u + ff, 2 * ff, n, ff);
 }
 
-static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, int up, int down, float *y, const float *h)
+static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, int up, int down, float *y,
+                           const float *h)
 {
     const size_t used = f->used;
     const tiny_idx n = f->n;
@@ -186,7 +197,8 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
         tinyi_lm_linear(f, l->w[up], g, h, n);
         tinyi_lm_act(f, l, g, g, NULL, n * ff);
     }
-    if (gate == TINYI_T_FFN_GATE && l->w[TINYI_T_FFN_SUB_NORM]) tinyi_lm_norm(f, l->w[TINYI_T_FFN_SUB_NORM], g, g, n, ff);
+    if (gate == TINYI_T_FFN_GATE && l->w[TINYI_T_FFN_SUB_NORM])
+        tinyi_lm_norm(f, l->w[TINYI_T_FFN_SUB_NORM], g, g, n, ff);
     tinyi_lm_down(f, l, l->w[down], y, g);
     f->used = used;
 }
@@ -244,7 +256,8 @@ static void tinyi_lm_route_fn(const void *arg, tiny_idx t0, tiny_idx t1)
         else for (e = 0; e < E; e++) p[e] = m->gating == 2 ? tinyi_sigmoid_ref(z[e]) : z[e];
         for (e = 0; e < E; e++) pick[e] = q->bias ? p[e] + q->bias[e] : p[e];
         if (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_WEIGHT_FIRST) for (e = 0; e < E; e++) pick[e] = z[e];
-        for (e = 0; e < E; e++) if (pick[e] != pick[e]) pick[e] = -INFINITY;      /* NaN stands for taken from here on */
+        /* NaN stands for taken from here on */
+        for (e = 0; e < E; e++) if (pick[e] != pick[e]) pick[e] = -INFINITY;
         if (m->n_group > 1) tinyi_lm_route_groups(m, pick, q->group + t * m->n_group);
         for (i = 0; i < K && q->table; i++) {
             which[i] = q->table[q->token[t] * K + i];
@@ -288,7 +301,8 @@ static void tinyi_lm_share_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     const tinyi_lm_share *q = (const tinyi_lm_share *)arg;
     tiny_idx t;
     for (t = t0; t < t1; t++)
-        tinyi_lm_axpy_row(q->y + t * q->d, q->s + t * q->d, q->g ? tinyi_sigmoid_ref(tinyi_lm_dot(q->g, q->h + t * q->d, q->d)) : 1.0f, q->d);
+        tinyi_lm_axpy_row(q->y + t * q->d, q->s + t * q->d,
+                          q->g ? tinyi_sigmoid_ref(tinyi_lm_dot(q->g, q->h + t * q->d, q->d)) : 1.0f, q->d);
 }
 TINY_REF_END
 
@@ -298,7 +312,8 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     const tllm_model *m = f->m;
     const size_t used = f->used;
     const tiny_idx n = f->n, E = m->n_expert, K = m->n_used;
-    const tinyi_lm_w *fused = l->w[TINYI_T_GATE_UP_EXPS], *gate_w = l->w[TINYI_T_GATE_EXPS], *up_w = l->w[TINYI_T_UP_EXPS], *down_w = l->w[TINYI_T_DOWN_EXPS];
+    const tinyi_lm_w *fused = l->w[TINYI_T_GATE_UP_EXPS], *gate_w = l->w[TINYI_T_GATE_EXPS],
+                     *up_w = l->w[TINYI_T_UP_EXPS], *down_w = l->w[TINYI_T_DOWN_EXPS];
     const int first = (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_WEIGHT_FIRST) != 0;
     const tiny_idx ff = down_w->n_in, D = down_w->n_out;     /* D: n_embd, or what routed experts have in its place */
     tinyi_lm_route q;
@@ -310,7 +325,8 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     q.m = m;
     q.z = z;
     q.bias = l->w[TINYI_T_ROUTER_BIAS] ? l->w[TINYI_T_ROUTER_BIAS]->v : NULL;
-    q.table = TINYI_LM_ARCH(m)->block == TINYI_LM_HYPER && l->w[TINYI_T_TOKEN_EXPERTS] ? l->w[TINYI_T_TOKEN_EXPERTS]->v : NULL;
+    q.table = TINYI_LM_ARCH(m)->block == TINYI_LM_HYPER && l->w[TINYI_T_TOKEN_EXPERTS] ? l->w[TINYI_T_TOKEN_EXPERTS]->v
+                                                                                       : NULL;
     q.token = f->tokens;
     q.p = tinyi_lm_take(f, n, E);
     q.pick = tinyi_lm_take(f, n, E);
@@ -363,7 +379,8 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
         if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED) tinyi_lm_turn_rows(f, u, g, rows, ff);
         if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED ? u : g, rows, ff);
         tinyi_lm_linear_at(f, down_w, e, o, D, TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED ? u : g, ff, rows);
-        for (i = 0; i < rows && !f->st; i++) tinyi_lm_axpy_row(y + mine[i] / K * D, o + i * D, first ? 1.0f : q.weight[mine[i]], D);
+        for (i = 0; i < rows && !f->st; i++)
+            tinyi_lm_axpy_row(y + mine[i] / K * D, o + i * D, first ? 1.0f : q.weight[mine[i]], D);
     }
     f->used = used;
 }
@@ -401,7 +418,8 @@ TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     f->used = used;
 }
 
-/* gemma4 with experts: y = rms(ffn(rms(x))) + rms(experts(rms(x))); the router reads rms(x without weights) / sqrt(D) * scale */
+/* gemma4 with experts: y = rms(ffn(rms(x))) + rms(experts(rms(x))); the router reads rms(x without weights) / sqrt(D) *
+ * scale */
 TINYI_FN void tinyi_lm_side_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *x)
 {
     const size_t used = f->used;

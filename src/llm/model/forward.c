@@ -1,12 +1,13 @@
 /* src/llm/model/forward.c - states, and the forward pass: embedding, layers, output
  *
- * The pass is written once. Run dry, it only counts the scratch memory that it would take: so the size of a state is known
- * before anything is computed, and cannot disagree with it.                                                             */
+ * The pass is written once. Run dry, it only counts the scratch memory that it would take: so the size of a state is
+ * known before anything is computed, and cannot disagree with it. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
 #define TINYI_LM_STATE_MAGIC 0x74617473u
-#define TINYI_LM_BATCH 128                  /* tokens at once: weights are unpacked so often that it costs little, and scratch memory is small yet */
+#define TINYI_LM_BATCH \
+    128 /* tokens at once: weights are unpacked so often that it costs little, and scratch memory is small yet */
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
 
@@ -33,8 +34,11 @@ static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, co
 
 TINYI_FN int tinyi_lm_can_ladder(const tllm_model *m, const tinyi_lm_layer *l)
 {
-    return m->block == TINYI_LM_PRE && TINYI_LM_ARCH(m)->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX && l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 && m->bank <= 0 &&
-           !l->w[TINYI_T_LAYER_SCALE] && !(TINYI_LM_ARCH(m)->ffn & (TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) && (l->ffn || TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL);
+    return m->block == TINYI_LM_PRE && TINYI_LM_ARCH(m)->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX &&
+           l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 && m->bank <= 0 &&
+           !l->w[TINYI_T_LAYER_SCALE] &&
+           !(TINYI_LM_ARCH(m)->ffn & (TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) &&
+           (l->ffn || TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL);
 }
 
 /* what becomes of the result of a half before it is added */
@@ -106,7 +110,8 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         tinyi_lm_norm(f, l->norm1, h, x, n, D);
         tinyi_lm_feed(f, l, y, h);
         tinyi_lm_add(f, x, x, y, n * D);
-    } else if (a->keys & TINYI_LM_K_BANK && m->bank > 0) {               /* what a half reads is mixed from streams that were put by and the one of now */
+    } else if (a->keys & TINYI_LM_K_BANK &&
+               m->bank > 0) { /* what a half reads is mixed from streams that were put by and the one of now */
         const int put = l->i % m->bank == 0;
         tinyi_lm_bank_mix(f, l->w[TINYI_T_ATTN_RES], y, x);
         tinyi_lm_norm(f, l->norm1, h, y, n, D);
@@ -187,12 +192,14 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
 {
     const tllm_model *m = f->m;
     const tiny_idx D = m->n_embd;
-    const tinyi_lm_w *norm = TINYI_LM_ARCH(m)->top & TINYI_LM_T_OUTPUT_IS_EMBD ? m->top.w[TINYI_T_TOKEN_EMBD_NORM] : m->top.w[TINYI_T_OUTPUT_NORM];
+    const tinyi_lm_w *norm = TINYI_LM_ARCH(m)->top & TINYI_LM_T_OUTPUT_IS_EMBD ? m->top.w[TINYI_T_TOKEN_EMBD_NORM]
+                                                                               : m->top.w[TINYI_T_OUTPUT_NORM];
     if (norm) tinyi_lm_norm(f, norm, x, x, rows, D);
     if (!out) return;
     if (TINYI_LM_OUTPUT(m) == TLLM_HIDDEN) tinyi_lm_copy(f, out, D, x, D, rows, D);
     else if (TINYI_LM_OUTPUT(m) == TLLM_RANK) {
-        if (f->encoding) {                  /* the first token, through a layer of its own where there is one; no softmax */
+        /* the first token, through a layer of its own where there is one; no softmax */
+        if (f->encoding) {
             if (m->top.w[TINYI_T_CLS]) {
                 tinyi_lm_linear(f, m->top.w[TINYI_T_CLS], x + D, x, 1);
                 tinyi_lm_run(f, TINY_OP_TANH, x, x + D, NULL, D);
@@ -249,12 +256,14 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         else if (several) tinyi_lm_hyper_layer(f, &layer[i], x);
         else tinyi_lm_layer_run(f, &layer[i], x);
         tinyi_lm_steer(f, i, x);
-        if (m->loop_norm && !enc && (i + 1) % m->n_once == 0 && i + 1 < n_layer) tinyi_lm_norm(f, m->top.w[TINYI_T_OUTPUT_NORM], x, x, n, D);
+        if (m->loop_norm && !enc && (i + 1) % m->n_once == 0 && i + 1 < n_layer)
+            tinyi_lm_norm(f, m->top.w[TINYI_T_OUTPUT_NORM], x, x, n, D);
     }
     if (TINYI_HAS(RANKS) && f->ladder.y[0] && !f->st && !f->dry) f->st = tllm_ladder_end(&f->ladder, x);
     if (altup) tinyi_lm_altup_end(f, x);
     if (several) tinyi_lm_hyper_end(f, x);
-    if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_BANK && m->bank > 0) tinyi_lm_bank_mix(f, m->top.w[TINYI_T_OUTPUT_RES], x, x);
+    if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_BANK && m->bank > 0)
+        tinyi_lm_bank_mix(f, m->top.w[TINYI_T_OUTPUT_RES], x, x);
     if (enc) {
         tinyi_lm_norm(f, m->enc_norm, x, x, n, D);
         if (out) tinyi_lm_copy(f, out, D, x, D, rows, D);
@@ -280,26 +289,35 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->ctx = ctx;
     s->m = m;
     s->comm = desc ? desc->comm : NULL;
-    if (!TINYI_HAS(RANKS) && s->comm) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: other ranks are left out of this program", m->path);
-    if (TINYI_HAS(RANKS) && (tiny_comm_world(TINYI_LM_COMM(s)) != m->world || tiny_comm_rank(TINYI_LM_COMM(s)) != m->rank))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut for rank %d of %d, the comm is that of rank %d of %d", m->path, m->rank, m->world,
-                          tiny_comm_rank(TINYI_LM_COMM(s)), tiny_comm_world(TINYI_LM_COMM(s)));
+    if (!TINYI_HAS(RANKS) && s->comm)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: other ranks are left out of this program", m->path);
+    if (TINYI_HAS(RANKS) &&
+        (tiny_comm_world(TINYI_LM_COMM(s)) != m->world || tiny_comm_rank(TINYI_LM_COMM(s)) != m->rank))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: the model is cut for rank %d of %d, the comm is that of rank %d of %d", m->path, m->rank,
+                          m->world, tiny_comm_rank(TINYI_LM_COMM(s)), tiny_comm_world(TINYI_LM_COMM(s)));
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
     s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : TINYI_LM_BATCH;
     s->n_seq = desc && desc->n_seq ? desc->n_seq : 1;
     if (s->n_ctx < 1 || s->n_batch < 1 || s->n_ctx > TINYI_LM_MOST || s->n_batch > TINYI_LM_MOST)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a state of %td tokens, %td at once: both must be in 1..%d", m->path, s->n_ctx, s->n_batch, TINYI_LM_MOST);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a state of %td tokens, %td at once: both must be in 1..%d",
+                          m->path, s->n_ctx, s->n_batch, TINYI_LM_MOST);
     if (s->n_seq < 1 || s->n_seq > TINYI_LM_MOST / s->n_ctx)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td sequences of %td tokens: at least 1, and at most %d tokens together", m->path, s->n_seq, s->n_ctx, TINYI_LM_MOST);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: %td sequences of %td tokens: at least 1, and at most %d tokens together", m->path,
+                          s->n_seq, s->n_ctx, TINYI_LM_MOST);
     if (encoder) s->n_batch = s->n_ctx;
     s->n_batch = TINYI_MIN(s->n_batch, s->n_seq * s->n_ctx);
     if (TINYI_LM_COMM(s) && (size_t)s->n_batch > tiny_comm_most(TINYI_LM_COMM(s)) / (size_t)m->n_embd)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pieces of %td tokens are sums of %td numbers each, the comm was opened for %zu", m->path, s->n_batch, m->n_embd, tiny_comm_most(TINYI_LM_COMM(s)));
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: pieces of %td tokens are sums of %td numbers each, the comm was opened for %zu", m->path,
+                          s->n_batch, m->n_embd, tiny_comm_most(TINYI_LM_COMM(s)));
     d.block = desc && desc->n_page ? desc->n_page : 16;
     d.n_seq = s->n_seq;
     d.n_most = s->n_ctx;
     if (d.block < 1 || d.block > TINYI_LM_MOST || (desc && desc->n_cells < 0))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pages of %td tokens, %td together: at least 1", m->path, d.block, desc->n_cells);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pages of %td tokens, %td together: at least 1", m->path, d.block,
+                          desc->n_cells);
     d.block = TINYI_MIN(d.block, s->n_ctx);
     d.n_block = (s->n_ctx + d.block - 1) / d.block * s->n_seq;
     if (desc && desc->n_cells) d.n_block = TINYI_MIN(d.n_block, (desc->n_cells - 1) / d.block + 1);
@@ -309,25 +327,37 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->type_v = tllm_format_of(desc ? desc->type_v : TLLM_FORMAT_F32);
     for (i = 0; i < 2; i++) {
         const tllm_format *type = i ? s->type_v : s->type_k;
-        if (!type || (type->id != TLLM_FORMAT_F32 && type->id != TLLM_FORMAT_F16 && type->id != TLLM_FORMAT_Q8_0 && type->id != TLLM_FORMAT_Q4_0))
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s cannot be kept as %s (format %d): F32, F16, Q8_0 and Q4_0 can", m->path, i ? "values" : "keys",
-                              type ? type->name : "?", desc ? i ? desc->type_v : desc->type_k : 0);
+        if (!type || (type->id != TLLM_FORMAT_F32 && type->id != TLLM_FORMAT_F16 && type->id != TLLM_FORMAT_Q8_0 &&
+                      type->id != TLLM_FORMAT_Q4_0))
+            return tinyi_fail(
+                ctx, TINY_E_UNSUPPORTED, "%s: %s cannot be kept as %s (format %d): F32, F16, Q8_0 and Q4_0 can",
+                m->path, i ? "values" : "keys", type ? type->name : "?", desc ? i ? desc->type_v : desc->type_k : 0);
     }
 #ifndef TINYI_NO_TURNS
     s->x_bits = desc ? desc->x_bits : 0;
     s->x_clip = desc && desc->x_clip != 0.0f ? desc->x_clip : 0.9f;
     if (s->x_bits && (s->x_bits < 2 || s->x_bits > 8 || !(s->x_clip > 0.0f && s->x_clip <= 1.0f)))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: inputs of %d bits, of %g of the largest: 2 to 8 bits and a share above 0, at most 1, can be", m->path, s->x_bits, (double)s->x_clip);
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "%s: inputs of %d bits, of %g of the largest: 2 to 8 bits and a share above 0, at most 1, can be", m->path,
+            s->x_bits, (double)s->x_clip);
     for (i = 0; i < m->n_layer && s->x_bits; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
-        if (m->block > TINYI_LM_PARALLEL || l->mix != TINYI_LM_ATTN || l->mix2 != TINYI_LM_NO_MIX || !l->norm1 || l->cross || (l->moe && TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_SIDE_BY_SIDE))
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td is no attention and network behind norms: its inputs are not rounded to few bits", m->path, i);
+        if (m->block > TINYI_LM_PARALLEL || l->mix != TINYI_LM_ATTN || l->mix2 != TINYI_LM_NO_MIX || !l->norm1 ||
+            l->cross || (l->moe && TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_SIDE_BY_SIDE))
+            return tinyi_fail(
+                ctx, TINY_E_UNSUPPORTED,
+                "%s: layer %td is no attention and network behind norms: its inputs are not rounded to few bits",
+                m->path, i);
     }
 #endif
     for (i = 0; i < m->n_layer && !TINYI_LM_ENCODER(m); i++) {
         const tinyi_lm_layer *l = &m->layer[i];
-        if (l->kv_from == i && (l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA || l->mix == TINYI_LM_COMPRESSED) && !tinyi_lm_pools(s, l, &h))
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td: keys as %s and values as %s: its heads are no whole blocks", m->path, i, s->type_k->name, s->type_v->name);
+        if (l->kv_from == i && (l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA || l->mix == TINYI_LM_COMPRESSED) &&
+            !tinyi_lm_pools(s, l, &h))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                              "%s: layer %td: keys as %s and values as %s: its heads are no whole blocks", m->path, i,
+                              s->type_k->name, s->type_v->name);
     }
     return TINY_OK;
 }
@@ -337,7 +367,10 @@ static void *tinyi_lm_part(unsigned char *base, size_t *at, size_t a, size_t b, 
 {
     size_t n;
     void *p = NULL;
-    if (!tinyi_size_mul(a, b, &n) || !tinyi_size_mul(n, each, &n) || n > SIZE_MAX / 4 || *at > SIZE_MAX / 4) { *ok = 0; return NULL; }
+    if (!tinyi_size_mul(a, b, &n) || !tinyi_size_mul(n, each, &n) || n > SIZE_MAX / 4 || *at > SIZE_MAX / 4) {
+        *ok = 0;
+        return NULL;
+    }
     if (base) p = base + *at;
     *at += (n + 63) & ~(size_t)63;
     return p;
@@ -359,7 +392,9 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
     s->want = (int32_t *)tinyi_lm_part(base, &at, batch, 1, sizeof(int32_t), &ok);
     s->place = (int32_t *)tinyi_lm_part(base, &at, batch, 2, sizeof(int32_t), &ok);
     s->run = (tinyi_lm_span *)tinyi_lm_part(base, &at, batch, 1, sizeof *s->run, &ok);
-    if (!tinyi_pages_layout(&s->pages, base ? base + at : NULL, &pages) || !tinyi_size_add(at, pages, &at) || at > SIZE_MAX / 4) return 0;
+    if (!tinyi_pages_layout(&s->pages, base ? base + at : NULL, &pages) || !tinyi_size_add(at, pages, &at) ||
+        at > SIZE_MAX / 4)
+        return 0;
     held = s->held = (tinyi_lm_held *)tinyi_lm_part(base, &at, (size_t)m->n_layer, 1, sizeof *s->held, &ok);
     kept0 = at;
     for (i = 0; i < m->n_layer && ok; i++) {
@@ -378,7 +413,8 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
     one = at - kept0;
     s->n_kept = (tiny_idx)(one / sizeof(float));
     (void)tinyi_lm_part(base, &at, seqs - 1, one, 1, &ok);
-    s->cleared = at;                        /* pages are written before they are read: memory that is not used yet stays untouched */
+    /* pages are written before they are read: memory that is not used yet stays untouched */
+    s->cleared = at;
     for (i = 0; i < m->n_layer && ok; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
         tinyi_lm_held h;
@@ -386,19 +422,25 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
         int k;
         if (l->kv_from != i || TINYI_LM_ENCODER(m)) continue;
         memset(&h, 0, sizeof h);
-        if ((l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA || l->mix == TINYI_LM_COMPRESSED) && !tinyi_lm_pools(s, l, &h)) return 0;
+        if ((l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA || l->mix == TINYI_LM_COMPRESSED) &&
+            !tinyi_lm_pools(s, l, &h))
+            return 0;
         pool[0] = &h.k;
         pool[1] = &h.v;
         pool[2] = &h.index;
         for (k = 0; k < 3; k++)
             if (pool[k]->type) {
                 size_t rows;
-                if (!tinyi_size_mul((size_t)pool[k]->n_part, (size_t)pool[k]->block, &rows) || !tinyi_size_mul(rows, blocks, &rows)) return 0;
+                if (!tinyi_size_mul((size_t)pool[k]->n_part, (size_t)pool[k]->block, &rows) ||
+                    !tinyi_size_mul(rows, blocks, &rows))
+                    return 0;
                 pool[k]->at = (unsigned char *)tinyi_lm_part(base, &at, rows, pool[k]->row_bytes, 1, &ok);
             }
         if (l->cross) {
-            h.cross_k = (float *)tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
-            h.cross_v = (float *)tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
+            h.cross_k =
+                (float *)tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
+            h.cross_v =
+                (float *)tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
         }
         if (base) {
             h.x = held[i].x;
@@ -415,7 +457,8 @@ static tiny_status tinyi_lm_measure(tllm_state *s)
 {
     int pass;
     s->scratch_bytes = s->work = 0;
-    for (pass = 0; pass < 4; pass++) {      /* a whole piece, a whole sequence of an encoder; one token, and few, whose products go other ways */
+    /* a whole piece, a whole sequence of an encoder; one token, and few, whose products go other ways */
+    for (pass = 0; pass < 4; pass++) {
         tinyi_lm_fwd f;
         memset(&f, 0, sizeof f);
         f.ctx = s->ctx;
@@ -435,7 +478,8 @@ static tiny_status tinyi_lm_measure(tllm_state *s)
     return TINY_OK;
 }
 
-static tiny_status tinyi_lm_size(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state *s, size_t *bytes)
+static tiny_status tinyi_lm_size(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state *s,
+                                 size_t *bytes)
 {
     unsigned char there[64];                /* scratch of a dry pass: an address, never read */
     tiny_status st = tinyi_ctx_check(ctx);
@@ -446,27 +490,32 @@ static tiny_status tinyi_lm_size(tiny_ctx *ctx, const tllm_model *model, const t
     st = tinyi_lm_desc(ctx, model, desc, s);
     if (st) return st;
     if (!tinyi_lm_layout(s, NULL, &fixed))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: a state of %td tokens is larger than this machine can address", model->path, s->n_ctx);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: a state of %td tokens is larger than this machine can address",
+                          model->path, s->n_ctx);
     s->scratch = there;
     st = tinyi_lm_measure(s);
     s->scratch = NULL;
     if (st) return st;
     if (!tinyi_size_add(fixed, s->scratch_bytes, bytes) || !tinyi_size_add(*bytes, 64, bytes))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: a state of %td tokens is larger than this machine can address", model->path, s->n_ctx);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: a state of %td tokens is larger than this machine can address",
+                          model->path, s->n_ctx);
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, size_t *bytes)
+TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc,
+                                       size_t *bytes)
 {
     tllm_state s;
     size_t n = 0;
     tiny_status st = tinyi_lm_size(ctx, model, desc, &s, &n);
-    if (!st && !tinyi_size_add(n, s.work, &n)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the workspace is larger than this machine can address", model->path);
+    if (!st && !tinyi_size_add(n, s.work, &n))
+        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the workspace is larger than this machine can address", model->path);
     if (bytes) *bytes = st ? 0 : n;
     return st;
 }
 
-TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state **out)
+TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc,
+                                     tllm_state **out)
 {
     const size_t head = (sizeof(tllm_state) + 63) & ~(size_t)63;
     tllm_state plan, *s;
@@ -479,7 +528,8 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     s = (tllm_state *)tinyi_reserve(ctx, bytes);
     st = s ? tinyi_work_reserve(ctx, plan.work) : tiny_ctx_status(ctx);
     if (st) {
-        if (TINYI_HAS(RANKS) && plan.comm) tiny_comm_abort(plan.comm);      /* nobody waits for a rank that does not come */
+        /* nobody waits for a rank that does not come */
+        if (TINYI_HAS(RANKS) && plan.comm) tiny_comm_abort(plan.comm);
         tiny_free(ctx, s);
         return st;
     }
@@ -491,7 +541,8 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     memset((unsigned char *)s + head, 0, s->cleared - head);
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);   /* the table of layers was cleared with the rest */
     tinyi_pages_reset(&s->pages);
-    if (TINYI_LM_COMM(s)) {                          /* the same tensors, routes and pieces on all ranks, or none begins */
+    /* the same tensors, routes and pieces on all ranks, or none begins */
+    if (TINYI_LM_COMM(s)) {
         tinyi_hash h;
         tinyi_hash_start(&h);
         tinyi_lm_hash_u64(&h, tinyi_lm_model_print(model));
@@ -527,7 +578,8 @@ TINY_API tiny_status tllm_state_trim(tllm_state *s, tiny_idx n) { return tllm_se
 static tiny_status tinyi_lm_token(const tllm_state *s, tiny_idx i, int32_t token)
 {
     if (token >= 0 && token < s->m->n_vocab) return TINY_OK;
-    return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td is %d, the vocabulary has %td", s->m->path, i, (int)token, s->m->n_vocab);
+    return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td is %d, the vocabulary has %td", s->m->path, i, (int)token,
+                      s->m->n_vocab);
 }
 
 TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
@@ -544,7 +596,12 @@ TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
 }
 
 /* where the items of a call come from: a list, or the tokens of sequence 0 one behind the other */
-typedef struct tinyi_lm_source { const tllm_item *item; const int32_t *token; int64_t pos0; tiny_idx n, rows; } tinyi_lm_source;
+typedef struct tinyi_lm_source {
+    const tllm_item *item;
+    const int32_t *token;
+    int64_t pos0;
+    tiny_idx n, rows;
+} tinyi_lm_source;
 static tllm_item tinyi_lm_item(const tinyi_lm_source *q, tiny_idx i)
 {
     tllm_item x;
@@ -574,16 +631,21 @@ static tiny_status tinyi_lm_check_items(tllm_state *s, const tinyi_lm_source *q)
         int64_t at;
         if ((st = tinyi_lm_token(s, i, x.token)) != TINY_OK) return st;
         if (x.seq < 0 || x.seq >= s->n_seq)
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td goes to sequence %d, this state has %td", s->m->path, i, (int)x.seq, s->n_seq);
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td goes to sequence %d, this state has %td",
+                              s->m->path, i, (int)x.seq, s->n_seq);
         m = &s->mark[x.seq];
         at = x.pos < 0 && q->item ? m->next : x.pos;
         if (at < m->next || at > INT32_MAX - 1)
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld does not come after those that are held by sequence %d", s->m->path, (long long)at, (int)x.seq);
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                              "%s: position %lld does not come after those that are held by sequence %d", s->m->path,
+                              (long long)at, (int)x.seq);
         if (table && at >= table->n_out)
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld is past the last of %td", s->m->path, (long long)at, table->n_out);
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld is past the last of %td", s->m->path,
+                              (long long)at, table->n_out);
         if (m->length + m->more >= s->n_ctx)
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens after %td of sequence %d are more than the %td of this state", s->m->path, q->item ? m->more + 1 : q->n,
-                              m->length, (int)x.seq, s->n_ctx);
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                              "%s: %td tokens after %td of sequence %d are more than the %td of this state", s->m->path,
+                              q->item ? m->more + 1 : q->n, m->length, (int)x.seq, s->n_ctx);
         m->next = at + 1;
         m->more++;
     }
@@ -613,7 +675,8 @@ static void tinyi_lm_forget(tllm_state *s, int started)
     for (i = 0; i < s->n_seq; i++) {
         if (!s->mark[i].more) continue;
         if (started && s->m->recurrent) tllm_seq_clear(s, i);
-        else if (tllm_pages_length(&s->pages, i) > s->mark[i].length) (void)tllm_pages_trim(&s->pages, i, s->mark[i].length);
+        else if (tllm_pages_length(&s->pages, i) > s->mark[i].length)
+            (void)tllm_pages_trim(&s->pages, i, s->mark[i].length);
     }
 }
 
@@ -678,12 +741,14 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
         made += rows;
     }
     if (st) {
-        if (TINYI_HAS(RANKS)) tiny_comm_abort(TINYI_LM_COMM(s)); /* the others wait for sums that this rank will not give; and nothing writes into scratch any more */
+        /* the others wait for sums that this rank will not give; and nothing writes into scratch any more */
+        if (TINYI_HAS(RANKS)) tiny_comm_abort(TINYI_LM_COMM(s));
         tinyi_lm_forget(s, 1);
         return st;
     }
     for (i = 0; i < s->n_seq; i++) s->mark[i].done = 0;
-    for (i = 0; i < q->n && !s->m->recurrent; i++) {        /* what was told in order from position 0 on can be shared */
+    /* what was told in order from position 0 on can be shared */
+    for (i = 0; i < q->n && !s->m->recurrent; i++) {
         const tllm_item x = tinyi_lm_item(q, i);
         tinyi_lm_mark *m = &s->mark[x.seq];
         const tiny_idx at = m->length + m->done++;
@@ -697,26 +762,35 @@ static tiny_status tinyi_lm_enter(tllm_state *s, const char *call, const void *t
     tiny_status st;
     if (!s) return TINY_E_ARGUMENT;
     if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK) return st;
-    if (!tokens || n < 1) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s needs at least one token", s->m->path, call);
+    if (!tokens || n < 1)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s needs at least one token", s->m->path, call);
     return TINY_OK;
 }
 static tiny_status tinyi_lm_decodes(tllm_state *s, const char *call)
 {
     if (TINYI_LM_ENCODER(s->m) || !s->m->n_layer)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences, not %s", s->m->path, TINYI_LM_ARCH(s->m)->name, call);
-    if (TINYI_LM_N_ENC(s->m) && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences, not %s",
+                          s->m->path, TINYI_LM_ARCH(s->m)->name, call);
+    if (TINYI_LM_N_ENC(s->m) && !s->n_encoded)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                          "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows, float *out)
+TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows,
+                                  float *out)
 {
     tinyi_lm_source q;
     tiny_status st = tinyi_lm_enter(s, "tllm_forward", tokens, n);
     if (!st) st = tinyi_lm_decodes(s, "tllm_forward");
     if (st) return st;
-    if (rows < 0 || rows > n || (rows && !out)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td rows of %td tokens%s", s->m->path, rows, n, out ? "" : ", and no room for them");
+    if (rows < 0 || rows > n || (rows && !out))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td rows of %td tokens%s", s->m->path, rows, n,
+                          out ? "" : ", and no room for them");
     if (pos0 < 0 || pos0 > INT32_MAX - n)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld does not come after those that are held by sequence 0", s->m->path, (long long)pos0);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                          "%s: position %lld does not come after those that are held by sequence 0", s->m->path,
+                          (long long)pos0);
     memset(&q, 0, sizeof q);
     q.token = tokens;
     q.pos0 = pos0;
@@ -733,7 +807,9 @@ TINY_API tiny_status tllm_forward_batch(tllm_state *s, const tllm_item *items, t
     if (!st) st = tinyi_lm_decodes(s, "tllm_forward_batch");
     if (st) return st;
     for (i = 0; i < n && !out; i++)
-        if (items[i].want) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: results are wanted of token %td, and there is no room for them", s->m->path, i);
+        if (items[i].want)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                              "%s: results are wanted of token %td, and there is no room for them", s->m->path, i);
     memset(&q, 0, sizeof q);
     q.item = items;
     q.n = n;
@@ -749,13 +825,19 @@ TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny
     for (i = 0; i < n && !st; i++) st = tinyi_lm_token(s, i, tokens[i]);
     if (st) return st;
     if (!(TINYI_LM_ENCODER(s->m)) && !TINYI_LM_N_ENC(s->m)) {    /* a decoder that gives hidden states or ranks */
-        if (TINYI_LM_OUTPUT(s->m) == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, TINYI_LM_ARCH(s->m)->name);
+        if (TINYI_LM_OUTPUT(s->m) == TLLM_LOGITS)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens",
+                              s->m->path, TINYI_LM_ARCH(s->m)->name);
         tllm_state_clear(s);
         return tllm_forward(s, tokens, n, 0, out ? (TINYI_LM_OUTPUT(s->m) == TLLM_RANK ? 1 : n) : 0, out);
     }
-    if (n > s->n_batch || n > s->n_ctx) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than the %td of this state", s->m->path, n, s->n_batch);
+    if (n > s->n_batch || n > s->n_ctx)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than the %td of this state", s->m->path, n,
+                          s->n_batch);
     table = s->m->top.w[TINYI_T_POSITION_EMBD];
-    if (table && n > table->n_out) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than its %td positions", s->m->path, n, table->n_out);
+    if (table && n > table->n_out)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than its %td positions", s->m->path, n,
+                          table->n_out);
     tinyi_lm_begin(&f, s);
     f.n = f.n_key = n;
     f.encoding = 1;

@@ -21,7 +21,8 @@ TINYI_FN void *tinyi_lm_keep(tinyi_lm_load *ld, size_t n, size_t bytes_each)
     unsigned char *p;
     if (ld->st) return NULL;
     if (!tinyi_size_mul(n, bytes_each, &bytes) || bytes > SIZE_MAX - 2 * TINYI_LM_BLOCK) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_OVERFLOW, "%s: %zu times %zu bytes are more than this machine can address", ld->m->path, n, bytes_each);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_OVERFLOW, "%s: %zu times %zu bytes are more than this machine can address",
+                            ld->m->path, n, bytes_each);
         return NULL;
     }
     bytes = (bytes + 63) & ~(size_t)63;
@@ -59,28 +60,33 @@ TINYI_FN const tllm_meta *tinyi_lm_meta(tinyi_lm_load *ld, const char *key)
     return tllm_gguf_find(ld->g, full);
 }
 
-TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i, tiny_idx missing, tiny_idx least, tiny_idx most)
+TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i, tiny_idx missing, tiny_idx least,
+                                 tiny_idx most)
 {
     const tllm_meta *m = tinyi_lm_meta(ld, key);
     int64_t v = 0;
     if (ld->st) return least;
     if (!m) {
         if (missing >= 0) return missing;
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is missing", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key);
+        ld->st =
+            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is missing", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key);
         return least;
     }
     if (m->type == TLLM_ARRAY) {
         if (i < 0 || (size_t)i >= m->count) {
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, m->count, i);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path,
+                                TINYI_LM_ARCH(ld->m)->name, key, m->count, i);
             return least;
         }
     } else i = 0;
     if (!tllm_meta_i64(m, (size_t)i, &v)) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %s, not a whole number", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, tllm_value_name(m->item_type));
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %s, not a whole number", ld->m->path,
+                            TINYI_LM_ARCH(ld->m)->name, key, tllm_value_name(m->item_type));
         return least;
     }
     if (v < (int64_t)least || v > (int64_t)most) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %lld, not in %td..%td", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, (long long)v, least, most);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %lld, not in %td..%td", ld->m->path,
+                            TINYI_LM_ARCH(ld->m)->name, key, (long long)v, least, most);
         return least;
     }
     return (tiny_idx)v;
@@ -94,16 +100,21 @@ TINYI_FN float tinyi_lm_real_at(tinyi_lm_load *ld, const char *key, tiny_idx i, 
     if (!m) return missing;
     if (m->type != TLLM_ARRAY) i = 0;
     if ((size_t)i >= m->count && m->type == TLLM_ARRAY && i > 0) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, m->count, i);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path,
+                            TINYI_LM_ARCH(ld->m)->name, key, m->count, i);
         return missing;
     }
     if (!tllm_meta_f64(m, (size_t)i, &v) || !(v - v == 0.0) || v > 1e30 || v < -1e30) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is no finite number", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is no finite number", ld->m->path,
+                            TINYI_LM_ARCH(ld->m)->name, key);
         return missing;
     }
     return (float)v;
 }
-TINYI_FN float tinyi_lm_real(tinyi_lm_load *ld, const char *key, float missing) { return tinyi_lm_real_at(ld, key, 0, missing); }
+TINYI_FN float tinyi_lm_real(tinyi_lm_load *ld, const char *key, float missing)
+{
+    return tinyi_lm_real_at(ld, key, 0, missing);
+}
 
 TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int missing)
 {
@@ -111,7 +122,8 @@ TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int m
     int v = missing;
     if (ld->st || !m) return missing;
     if (!tllm_meta_bool(m, m->type == TLLM_ARRAY && i > 0 ? (size_t)i : 0, &v))
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has no truth value for layer %td", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, i < 0 ? 0 : i);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has no truth value for layer %td", ld->m->path,
+                            TINYI_LM_ARCH(ld->m)->name, key, i < 0 ? 0 : i);
     return v;
 }
 
@@ -147,7 +159,8 @@ static void tinyi_lm_dims_text(const tllm_gguf_tensor *t, char text[120])
     int i;
     size_t at = 0;
     text[0] = 0;
-    for (i = 0; i < t->rank && at < 100; i++) at += (size_t)snprintf(text + at, 120 - at, "%s%llu", i ? "x" : "", (unsigned long long)t->dim[i]);
+    for (i = 0; i < t->rank && at < 100; i++)
+        at += (size_t)snprintf(text + at, 120 - at, "%s%llu", i ? "x" : "", (unsigned long long)t->dim[i]);
 }
 
 static void tinyi_lm_wrong(tinyi_lm_load *ld, const tllm_gguf_tensor *t, const char *want)
@@ -155,7 +168,8 @@ static void tinyi_lm_wrong(tinyi_lm_load *ld, const tllm_gguf_tensor *t, const c
     char have[120];
     tinyi_lm_dims_text(t, have);
     if (!ld->st)
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s is %s, not %s", ld->m->path, (int)TINYI_MIN(t->name.n, 80), t->name.at, have, want);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s is %s, not %s", ld->m->path,
+                            (int)TINYI_MIN(t->name.n, 80), t->name.at, have, want);
 }
 
 /* numbers of a tensor as floats */
@@ -174,7 +188,8 @@ static const float *tinyi_lm_floats(tinyi_lm_load *ld, const tllm_gguf_tensor *t
         return NULL;
     }
     if (!format || tllm_format_bytes(format, n) != t->bytes || (format->flags & TLLM_FORMAT_ACTIVATIONS)) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s has type %s, which holds no numbers of a model", ld->m->path, (int)TINYI_MIN(t->name.n, 80), t->name.at, tllm_type_name(t->type));
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s has type %s, which holds no numbers of a model",
+                            ld->m->path, (int)TINYI_MIN(t->name.n, 80), t->name.at, tllm_type_name(t->type));
         return NULL;
     }
     v = (float *)tinyi_lm_keep(ld, (size_t)count, sizeof *v);
@@ -209,7 +224,9 @@ static tinyi_lm_w *tinyi_lm_vec_of(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, 
     w = tinyi_lm_row(ld, found, count);
     if (!w) return NULL;
     bias = tinyi_lm_find(ld, l, t, ".bias");
-    if (bias) w->bias = tinyi_lm_floats(ld, bias, t == TINYI_T_SSM_CONV && found->dim[0] > 0 ? count / (tiny_idx)found->dim[0] : count);
+    if (bias)
+        w->bias = tinyi_lm_floats(ld, bias,
+                                  t == TINYI_T_SSM_CONV && found->dim[0] > 0 ? count / (tiny_idx)found->dim[0] : count);
     bias = tinyi_lm_find(ld, l, t, ".scale");
     if (bias) {
         w->n_scale = (tiny_idx)bias->dim[0];
@@ -219,8 +236,14 @@ static tinyi_lm_w *tinyi_lm_vec_of(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, 
     return ld->st ? NULL : w;
 }
 
-TINYI_FN const tinyi_lm_w *tinyi_lm_vec(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count) { return tinyi_lm_vec_of(ld, l, t, count, 1); }
-TINYI_FN const tinyi_lm_w *tinyi_lm_may_vec(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count) { return tinyi_lm_vec_of(ld, l, t, count, 0); }
+TINYI_FN const tinyi_lm_w *tinyi_lm_vec(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count)
+{
+    return tinyi_lm_vec_of(ld, l, t, count, 1);
+}
+TINYI_FN const tinyi_lm_w *tinyi_lm_may_vec(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count)
+{
+    return tinyi_lm_vec_of(ld, l, t, count, 0);
+}
 
 TINYI_FN const tinyi_lm_w *tinyi_lm_bias(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count, int needed)
 {
@@ -244,10 +267,12 @@ static int tinyi_lm_little_endian(void)
 
 TINYI_FN int tinyi_lm_in_place(const tllm_format *t)
 {
-    return tinyi_lm_little_endian() && (t->id == TLLM_FORMAT_F32 || t->id == TLLM_FORMAT_F16 || t->id == TLLM_FORMAT_BF16);
+    return tinyi_lm_little_endian() &&
+           (t->id == TLLM_FORMAT_F32 || t->id == TLLM_FORMAT_F16 || t->id == TLLM_FORMAT_BF16);
 }
 
-static const tinyi_lm_w *tinyi_lm_matrix(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat, int needed)
+static const tinyi_lm_w *tinyi_lm_matrix(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out,
+                                         tiny_idx n_mat, int needed)
 {
     const tllm_gguf_tensor *found = tinyi_lm_find(ld, l, t, NULL), *side;
     tinyi_lm_w *w;
@@ -286,13 +311,16 @@ static const tinyi_lm_w *tinyi_lm_matrix(tinyi_lm_load *ld, tinyi_lm_layer *l, i
     w->n_mat = n_mat ? n_mat : 1;
     row = tllm_format_bytes(w->format, (uint64_t)n_in);
     if (!w->format || !row || !w->format->unpack || (w->format->flags & TLLM_FORMAT_ACTIVATIONS)) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s has type %s, and rows of %td values are no whole blocks of it or it is for other things", ld->m->path,
-                            (int)TINYI_MIN(found->name.n, 80), found->name.at, tllm_type_name(found->type), n_in);
+        ld->st = tinyi_fail(
+            ld->ctx, TINY_E_FORMAT,
+            "%s: tensor %.*s has type %s, and rows of %td values are no whole blocks of it or it is for other things",
+            ld->m->path, (int)TINYI_MIN(found->name.n, 80), found->name.at, tllm_type_name(found->type), n_in);
         return NULL;
     }
     if (row > found->bytes / (size_t)w->n_mat / (size_t)n_out) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s has %zu bytes, its %td rows want %zu each", ld->m->path, (int)TINYI_MIN(found->name.n, 80),
-                            found->name.at, found->bytes, n_out * w->n_mat, row);
+        ld->st =
+            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s has %zu bytes, its %td rows want %zu each", ld->m->path,
+                       (int)TINYI_MIN(found->name.n, 80), found->name.at, found->bytes, n_out * w->n_mat, row);
         return NULL;
     }
     w->row_bytes = w->row_step = row;
@@ -315,11 +343,13 @@ static const tinyi_lm_w *tinyi_lm_matrix(tinyi_lm_load *ld, tinyi_lm_layer *l, i
     return ld->st ? NULL : w;
 }
 
-TINYI_FN const tinyi_lm_w *tinyi_lm_need(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat)
+TINYI_FN const tinyi_lm_w *tinyi_lm_need(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out,
+                                         tiny_idx n_mat)
 {
     return tinyi_lm_matrix(ld, l, t, n_in, n_out, n_mat, 1);
 }
-TINYI_FN const tinyi_lm_w *tinyi_lm_may(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat)
+TINYI_FN const tinyi_lm_w *tinyi_lm_may(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out,
+                                        tiny_idx n_mat)
 {
     return tinyi_lm_matrix(ld, l, t, n_in, n_out, n_mat, 0);
 }
@@ -332,13 +362,15 @@ TINYI_FN tiny_idx tinyi_lm_width(tinyi_lm_load *ld, const tinyi_lm_layer *l, int
 
 TINYI_FN void tinyi_lm_disagree(tinyi_lm_load *ld, const tinyi_lm_layer *l, const char *what, tiny_idx a, tiny_idx b)
 {
-    if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td: %s: %td and %td", ld->m->path, l->i, what, a, b);
+    if (!ld->st)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td: %s: %td and %td", ld->m->path, l->i, what, a, b);
 }
 
 TINYI_FN int tinyi_lm_small(tinyi_lm_load *ld, const tinyi_lm_layer *l, tiny_idx a, tiny_idx b)
 {
     if (ld->st) return 0;
     if (a >= 0 && b >= 0 && (b == 0 || a <= ((tiny_idx)1 << 28) / b)) return 1;
-    ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td: %td times %td numbers are more than a row may have", ld->m->path, l->i, a, b);
+    ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td: %td times %td numbers are more than a row may have",
+                        ld->m->path, l->i, a, b);
     return 0;
 }

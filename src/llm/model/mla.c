@@ -3,10 +3,12 @@
  * Formula  c = rms(first r of W_kv h), k_rope the rest; key of head i = [K_i c, k_rope], value = V_i c.
  *          kept is one row [c, k_rope] of r + rope numbers for each position, whatever the number of heads.
  *          Files with attn_k_b and attn_v_b: q_i' = [K_i^T q_i, q_rope] meets the rows, and V_i comes after the mixing.
- *          Files with attn_kv_b (rows K_i, V_i of each head): tllm_latent_attention, which does the same, or expands the rows of long
- *          prompts piece by piece. Its value has a bias or an adapter of its own: the steps of the absorbed form one by one.
- *          A gate sigmoid(W_g h), a number for each head or for each of its values, is multiplied to what the output matrix reads.
- *          indexer: score(t, j) = sum_i w_i max(0, iq_i . ik_j); the index_top best keys are seen, the earlier of equals.  */
+ *          Files with attn_kv_b (rows K_i, V_i of each head): tllm_latent_attention, which does the same, or expands
+ *          the rows of long prompts piece by piece. Its value has a bias or an adapter of its own: the steps of the
+ *          absorbed form one by one.
+ *          A gate sigmoid(W_g h), a number for each head or for each of its values, is multiplied to what the output
+ *          matrix reads. indexer: score(t, j) = sum_i w_i max(0, iq_i . ik_j); the index_top best keys are seen, the
+ *          earlier of equals. */
 #include "llm/model/model_inside.h"
 #include "core/half_inside.h"
 #include <string.h>
@@ -15,7 +17,9 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, H = l->n_head, d = m->d_nope + m->d_rope, r = m->r_kv;
-    if (!tinyi_lm_small(ld, l, H, d + m->d_vm) || !tinyi_lm_small(ld, l, H, r + m->d_rope) || !tinyi_lm_small(ld, l, m->index_heads, m->index_d)) return;
+    if (!tinyi_lm_small(ld, l, H, d + m->d_vm) || !tinyi_lm_small(ld, l, H, r + m->d_rope) ||
+        !tinyi_lm_small(ld, l, m->index_heads, m->index_d))
+        return;
     if (m->r_q > 0) {
         tinyi_lm_need(ld, l, TINYI_T_ATTN_Q_A, D, m->r_q, 0);
         tinyi_lm_vec(ld, l, TINYI_T_ATTN_Q_A_NORM, m->r_q);
@@ -28,14 +32,16 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         tinyi_lm_need(ld, l, TINYI_T_ATTN_V_B, r, m->d_vm, H);
     } else {
         if (r + m->d_rope > TLLM_LATENT_MOST || m->d_rope % 2)
-            tinyi_lm_disagree(ld, l, "latent rows and the numbers of them that are rotated, in pairs", r + m->d_rope, m->d_rope);
+            tinyi_lm_disagree(ld, l, "latent rows and the numbers of them that are rotated, in pairs", r + m->d_rope,
+                              m->d_rope);
         tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_B, r, H * (m->d_nope + m->d_vm), 0);
     }
     tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, H * m->d_vm, D, 0);
     if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_GATE_HEADS) tinyi_lm_need(ld, l, TINYI_T_ATTN_GATE, D, H, 0);
     else tinyi_lm_may(ld, l, TINYI_T_ATTN_GATE, D, H * m->d_vm, 0);
     if (m->index_heads) {
-        if (m->r_q < 1) tinyi_lm_disagree(ld, l, "the indexer needs queries of low rank, attention.q_lora_rank and 1", m->r_q, 1);
+        if (m->r_q < 1)
+            tinyi_lm_disagree(ld, l, "the indexer needs queries of low rank, attention.q_lora_rank and 1", m->r_q, 1);
         tinyi_lm_need(ld, l, TINYI_T_INDEX_K, D, m->index_d, 0);
         tinyi_lm_vec(ld, l, TINYI_T_INDEX_K_NORM, m->index_d);
         tinyi_lm_need(ld, l, TINYI_T_INDEX_PROJ, D, m->index_heads, 0);
@@ -101,11 +107,13 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
     tinyi_lm_linear(f, l->w[TINYI_T_INDEX_Q_B], iq, q_a, n);
     tinyi_lm_linear_both(f, l->w[TINYI_T_INDEX_K], ik, l->w[TINYI_T_INDEX_PROJ], w, 0, h, n);
     t = tiny_tensor_2d(ik, TINY_F32, n, di);
-    tinyi_lm_norm_view(f, TINY_OP_LAYERNORM, l->w[TINYI_T_INDEX_K_NORM]->v, l->w[TINYI_T_INDEX_K_NORM]->bias, 1e-6f, &t, &t);
+    tinyi_lm_norm_view(f, TINY_OP_LAYERNORM, l->w[TINYI_T_INDEX_K_NORM]->v, l->w[TINYI_T_INDEX_K_NORM]->bias, 1e-6f, &t,
+                       &t);
     tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(iq, Hi, di, Hi * di));
     tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(ik, 1, di, di));
     if (!f->dry) tinyi_lm_hold(f, &f->s->held[l->i].index, ik, di);
-    if (f->dry) { f->used = used; return f->s->n_ctx > m->index_top ? allow : NULL; }       /* what the most would take */
+    /* what the most would take */
+    if (f->dry) { f->used = used; return f->s->n_ctx > m->index_top ? allow : NULL; }
     if (n_key <= m->index_top || f->st) { f->used = used; return NULL; }
     q.q = iq;
     q.k = &f->s->held[l->i].index;
@@ -124,7 +132,8 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
             for (j = 0; j < n_key; j++) a[j] = 1.0f;
             continue;
         }
-        for (j = 0; j < sees; j++) item[j] = (uint64_t)(uint32_t)~tinyi_sort_key_f32(tinyi_f32_bits(a[j])) << 32 | (uint64_t)j;
+        for (j = 0; j < sees; j++)
+            item[j] = (uint64_t)(uint32_t)~tinyi_sort_key_f32(tinyi_f32_bits(a[j])) << 32 | (uint64_t)j;
         tinyi_sort_pairs(item, item + n_key, (size_t)sees);
         memset(a, 0, (size_t)n_key * sizeof *a);
         for (j = 0; j < m->index_top; j++) a[item[j] & 0xffffffffu] = 1.0f;
@@ -134,11 +143,13 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
 }
 
 /* One matrix for keys and values of all heads: q (n, H d) against the rows that are held. */
-static void tinyi_lm_mla_latent(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_attend *how, float *q, float *o)
+static void tinyi_lm_mla_latent(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_attend *how, float *q,
+                                float *o)
 {
     const tllm_model *m = f->m;
     const tinyi_lm_w *w = l->w[TINYI_T_ATTN_KV_B];
-    const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, d = nope + m->d_rope, r = m->r_kv, v = m->d_vm, ld = r + m->d_rope, step = nope + v;
+    const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, d = nope + m->d_rope, r = m->r_kv, v = m->d_vm,
+                   ld = r + m->d_rope, step = nope + v;
     const tllm_state *s = f->s;
     tinyi_lm_attend att = *how;
     tinyi_lm_held h;
@@ -156,7 +167,8 @@ static void tinyi_lm_mla_latent(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const 
     tk = tinyi_pool_tensor(&h.k, s->pages.n_block);
     table = tiny_tensor_2d(s->pages.table, TINY_I32, s->n_seq, s->pages.n_table);
     rows = tiny_tensor_2d((void *)(uintptr_t)f->row, TINY_I32, n, 4);
-    tw = w->dtype >= 0 ? tiny_tensor_2d((void *)(uintptr_t)w->t->data, (tiny_dtype)w->dtype, w->n_out, r) : tiny_tensor_2d((void *)(uintptr_t)w->t->data, TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
+    tw = w->dtype >= 0 ? tiny_tensor_2d((void *)(uintptr_t)w->t->data, (tiny_dtype)w->dtype, w->n_out, r)
+                       : tiny_tensor_2d((void *)(uintptr_t)w->t->data, TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
     to = tiny_tensor_3d(o, TINY_F32, n, H, v);
     p.scale = att.scale;
     p.format_k = s->type_k->id;
@@ -192,7 +204,8 @@ static void tinyi_lm_mla_latent(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const 
     tinyi_lm_attention_held(f, &att, l);
     for (i = 0; i < H; i++) {
         tinyi_lm_linear_part(f, w, i * step + nope, v, 0, o + i * v, H * v, oc + i * r, H * r, n);
-        for (j = 0; w->bias && j < n && !f->st && !f->dry; j++)         /* that of the keys adds the same to all scores of a head */
+        /* that of the keys adds the same to all scores of a head */
+        for (j = 0; w->bias && j < n && !f->st && !f->dry; j++)
             tinyi_lm_add(f, o + (j * H + i) * v, o + (j * H + i) * v, w->bias + i * step + nope, v);
     }
 }
@@ -200,7 +213,8 @@ static void tinyi_lm_mla_latent(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const 
 TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
-    const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, rope = m->d_rope, d = nope + rope, r = m->r_kv, v = m->d_vm, ld = r + rope;
+    const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, rope = m->d_rope, d = nope + rope, r = m->r_kv,
+                   v = m->d_vm, ld = r + rope;
     const size_t used = f->used;
     const tinyi_lm_held *held = f->dry ? NULL : &f->s->held[l->i];
     float *q = tinyi_lm_take(f, n, H * d), *kv = tinyi_lm_take(f, n, ld), *o = tinyi_lm_take(f, n, H * v), *a = NULL;
@@ -242,7 +256,8 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         att.d_v = r;
         att.o = oc;
         tinyi_lm_attention_held(f, &att, l);
-        for (i = 0; i < H; i++) tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_V_B], i, o + i * v, H * v, oc + i * r, H * r, n);
+        for (i = 0; i < H; i++)
+            tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_V_B], i, o + i * v, H * v, oc + i * r, H * r, n);
     } else {
         if (held) tinyi_lm_hold(f, &held->k, kv, ld);
         tinyi_lm_mla_latent(f, l, &att, q, o);

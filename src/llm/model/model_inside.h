@@ -17,9 +17,10 @@
 #include "core/hash_inside.h"
 TINYI_C_BEGIN
 
-/* ---- what a program may leave out --------------------------------------------------------------------------------- */
+/* ---- what a program may leave out -------------------------------------------------------------------------------- */
 
-/* Models that give no logits, other ranks, routes, adapters: tllm_model_open and tllm_state_open refuse them then, so that these are constants. */
+/* Models that give no logits, other ranks, routes, adapters: tllm_model_open and tllm_state_open refuse them then, so
+ * that these are constants. */
 #ifdef TINYI_NO_ENCODERS
 #define TINYI_LM_ENCODER(m) ((void)(m), 0)
 #define TINYI_LM_N_ENC(m) ((void)(m), (tiny_idx)0)
@@ -42,7 +43,8 @@ TINYI_C_BEGIN
 #define TINYI_LM_ATTACHED(s) ((s)->attached)
 #endif
 
-/* what is turned while a model runs, and to how many bits inputs are rounded; without TURNS there is no transform for it */
+/* what is turned while a model runs, and to how many bits inputs are rounded; without TURNS there is no transform for
+ * it */
 #ifdef TINYI_NO_TURNS
 #define TINYI_LM_ROTATED(m) ((void)(m), 0u)
 #define TINYI_LM_X_BITS(s) ((void)(s), 0)
@@ -54,59 +56,61 @@ TINYI_C_BEGIN
 /* ---- weights ------------------------------------------------------------------------------------------------- */
 
 /* the tensors of a layer, and of the model itself: name without "blk.N." and ".weight" */
-#define TINYI_LM_TENSORS(T)                                                                                             \
-    T(TOKEN_EMBD, "token_embd") T(TOKEN_TYPES, "token_types") T(POSITION_EMBD, "position_embd")                         \
-    T(TOKEN_EMBD_NORM, "token_embd_norm") T(OUTPUT_NORM, "output_norm") T(OUTPUT, "output") T(CLS_OUTPUT, "cls.output") \
-    T(CLS, "cls") T(ROPE_FREQS, "rope_freqs") T(ROPE_LONG, "rope_factors_long") T(ROPE_SHORT, "rope_factors_short")     \
-    T(PLE_EMBD, "per_layer_token_embd") T(PLE_PROJ, "per_layer_model_proj") T(PLE_NORM, "per_layer_proj_norm")          \
-    T(ALTUP_PROJ, "altup_proj") T(ALTUP_UNEMBD, "altup_unembd_proj")                                                    \
-    T(ATTN_NORM, "attn_norm") T(ATTN_NORM_2, "attn_norm_2") T(POST_ATTN_NORM, "post_attention_norm")                    \
-    T(FFN_NORM, "ffn_norm") T(POST_FFW_NORM, "post_ffw_norm") T(ATTN_OUT_NORM, "attn_output_norm")                      \
-    T(LAYER_OUT_NORM, "layer_output_norm") T(LAYER_SCALE, "layer_output_scale")                                         \
-    T(ATTN_QKV, "attn_qkv") T(ATTN_Q, "attn_q") T(ATTN_K, "attn_k") T(ATTN_V, "attn_v") T(ATTN_OUT, "attn_output")      \
-    T(ATTN_GATE, "attn_gate") T(ATTN_Q_NORM, "attn_q_norm") T(ATTN_K_NORM, "attn_k_norm")                               \
-    T(ATTN_SUB_NORM, "attn_sub_norm") T(ATTN_SINKS, "attn_sinks") T(ATTN_O, "attn_o") T(ATTN_REL_B, "attn_rel_b")       \
-    T(CROSS_NORM, "cross_attn_norm") T(CROSS_Q, "cross_attn_q") T(CROSS_K, "cross_attn_k") T(CROSS_V, "cross_attn_v")   \
-    T(CROSS_O, "cross_attn_o")                                                                                          \
-    T(ATTN_Q_A, "attn_q_a") T(ATTN_Q_B, "attn_q_b") T(ATTN_Q_A_NORM, "attn_q_a_norm") T(ATTN_KV_A, "attn_kv_a_mqa")     \
-    T(ATTN_KV_A_NORM, "attn_kv_a_norm") T(ATTN_KV_B, "attn_kv_b") T(ATTN_K_B, "attn_k_b") T(ATTN_V_B, "attn_v_b")       \
-    T(INDEX_K_NORM, "indexer.k_norm") T(INDEX_PROJ, "indexer.proj") T(INDEX_K, "indexer.attn_k")                        \
-    T(INDEX_Q_B, "indexer.attn_q_b")                                                                                    \
-    T(FFN_GATE, "ffn_gate") T(FFN_UP, "ffn_up") T(FFN_DOWN, "ffn_down") T(FFN_SUB_NORM, "ffn_sub_norm")                 \
-    T(ROUTER, "ffn_gate_inp") T(ROUTER_BIAS, "exp_probs_b") T(GATE_EXPS, "ffn_gate_exps") T(UP_EXPS, "ffn_up_exps")     \
-    T(DOWN_EXPS, "ffn_down_exps") T(GATE_UP_EXPS, "ffn_gate_up_exps") T(GATE_SHEXP, "ffn_gate_shexp")                   \
-    T(UP_SHEXP, "ffn_up_shexp") T(DOWN_SHEXP, "ffn_down_shexp") T(ROUTER_SHEXP, "ffn_gate_inp_shexp")                   \
-    T(PRE_FFW_NORM_2, "pre_ffw_norm_2") T(POST_FFW_NORM_1, "post_ffw_norm_1") T(POST_FFW_NORM_2, "post_ffw_norm_2")     \
-    T(INP_GATE, "inp_gate") T(PROJ, "proj") T(POST_NORM, "post_norm") T(ALTUP_CORRECT, "altup_correct_coef")            \
-    T(ALTUP_SCALE, "altup_correct_scale") T(ALTUP_PREDICT, "altup_predict_coef") T(ALTUP_ROUTER, "altup_router")        \
-    T(ALTUP_ROUTER_NORM, "altup_router_norm") T(LAUREL_L, "laurel_l") T(LAUREL_R, "laurel_r")                           \
-    T(LAUREL_NORM, "laurel_post_norm")                                                                                  \
-    T(SSM_IN, "ssm_in") T(SSM_CONV, "ssm_conv1d") T(SSM_X, "ssm_x") T(SSM_DT, "ssm_dt") T(SSM_A, "ssm_a")               \
-    T(SSM_D, "ssm_d") T(SSM_OUT, "ssm_out") T(SSM_NORM, "ssm_norm") T(SSM_DT_NORM, "ssm_dt_norm")                       \
-    T(SSM_B_NORM, "ssm_b_norm") T(SSM_C_NORM, "ssm_c_norm") T(SSM_BETA, "ssm_beta") T(SSM_ALPHA, "ssm_alpha")           \
-    T(SSM_BA, "ssm_ba") T(CONV_Q, "ssm_conv1d_q") T(CONV_K, "ssm_conv1d_k") T(CONV_V, "ssm_conv1d_v")                   \
-    T(SSM_F_A, "ssm_f_a") T(SSM_F_B, "ssm_f_b") T(SSM_G_A, "ssm_g_a") T(SSM_G_B, "ssm_g_b")                             \
-    T(SC_CONV, "shortconv.conv") T(SC_IN, "shortconv.in_proj") T(SC_OUT, "shortconv.out_proj")                          \
-    T(TM_W0, "time_mix_w0") T(TM_W1, "time_mix_w1") T(TM_W2, "time_mix_w2") T(TM_A0, "time_mix_a0")                     \
-    T(TM_A1, "time_mix_a1") T(TM_A2, "time_mix_a2") T(TM_V0, "time_mix_v0") T(TM_V1, "time_mix_v1")                     \
-    T(TM_V2, "time_mix_v2") T(TM_G1, "time_mix_g1") T(TM_G2, "time_mix_g2") T(TM_KK, "time_mix_k_k")                    \
-    T(TM_KA, "time_mix_k_a") T(TM_RK, "time_mix_r_k") T(TM_LERP_X, "time_mix_lerp_x")                                   \
-    T(TM_LERP, "time_mix_lerp_fused") T(TM_FIRST, "time_mix_first") T(TM_DECAY, "time_mix_decay")                       \
-    T(TM_DECAY_W1, "time_mix_decay_w1") T(TM_DECAY_W2, "time_mix_decay_w2") T(TM_KEY, "time_mix_key")                   \
-    T(TM_VALUE, "time_mix_value") T(TM_RECEPTANCE, "time_mix_receptance") T(TM_GATE, "time_mix_gate")                   \
-    T(TM_LN, "time_mix_ln") T(TM_OUT, "time_mix_output") T(CM_LERP_K, "channel_mix_lerp_k")                             \
-    T(CM_LERP_R, "channel_mix_lerp_r") T(CM_KEY, "channel_mix_key") T(CM_VALUE, "channel_mix_value")                    \
-    T(CM_RECEPTANCE, "channel_mix_receptance")                                                                          \
-    T(SSM_G, "ssm_g") T(ATTN_RES, "attn_res_score") T(FFN_RES, "ffn_res_score") T(OUTPUT_RES, "output_res_score")       \
-    T(ROUTED_DOWN, "ffn_routed_down") T(ROUTED_UP, "ffn_routed_up") T(ROUTED_NORM, "ffn_routed_norm")                   \
-    T(INDEX_BLOCK_Q, "indexer.q_proj") T(INDEX_BLOCK_K, "indexer.k_proj") T(INDEX_Q_NORM, "indexer.q_norm")    \
-    T(ATTN_KV, "attn_kv") T(ATTN_OUT_A, "attn_output_a") T(ATTN_OUT_B, "attn_output_b") T(TOKEN_EXPERTS, "ffn_gate_tid2eid") \
-    T(COMP_KV, "attn_compressor_kv") T(COMP_GATE, "attn_compressor_gate") T(COMP_APE, "attn_compressor_ape")            \
-    T(COMP_NORM, "attn_compressor_norm") T(INDEX_COMP_KV, "indexer_compressor_kv")                                      \
-    T(INDEX_COMP_GATE, "indexer_compressor_gate") T(INDEX_COMP_APE, "indexer_compressor_ape")                           \
-    T(INDEX_COMP_NORM, "indexer_compressor_norm") T(HYPER_FN, "output_hc_fn") T(HYPER_BASE, "output_hc_base")           \
-    T(HYPER_SCALE, "output_hc_scale") T(HYPER_ATTN_FN, "hc_attn_fn") T(HYPER_ATTN_BASE, "hc_attn_base")                 \
-    T(HYPER_ATTN_SCALE, "hc_attn_scale") T(HYPER_FFN_FN, "hc_ffn_fn") T(HYPER_FFN_BASE, "hc_ffn_base")                  \
+#define TINYI_LM_TENSORS(T)                                                                                           \
+    T(TOKEN_EMBD, "token_embd") T(TOKEN_TYPES, "token_types") T(POSITION_EMBD, "position_embd")                       \
+    T(TOKEN_EMBD_NORM, "token_embd_norm") T(OUTPUT_NORM, "output_norm") T(OUTPUT, "output")                           \
+    T(CLS_OUTPUT, "cls.output") T(CLS, "cls") T(ROPE_FREQS, "rope_freqs") T(ROPE_LONG, "rope_factors_long")           \
+    T(ROPE_SHORT, "rope_factors_short") T(PLE_EMBD, "per_layer_token_embd") T(PLE_PROJ, "per_layer_model_proj")       \
+    T(PLE_NORM, "per_layer_proj_norm")                                                                                \
+    T(ALTUP_PROJ, "altup_proj") T(ALTUP_UNEMBD, "altup_unembd_proj")                                                  \
+    T(ATTN_NORM, "attn_norm") T(ATTN_NORM_2, "attn_norm_2") T(POST_ATTN_NORM, "post_attention_norm")                  \
+    T(FFN_NORM, "ffn_norm") T(POST_FFW_NORM, "post_ffw_norm") T(ATTN_OUT_NORM, "attn_output_norm")                    \
+    T(LAYER_OUT_NORM, "layer_output_norm") T(LAYER_SCALE, "layer_output_scale")                                       \
+    T(ATTN_QKV, "attn_qkv") T(ATTN_Q, "attn_q") T(ATTN_K, "attn_k") T(ATTN_V, "attn_v") T(ATTN_OUT, "attn_output")    \
+    T(ATTN_GATE, "attn_gate") T(ATTN_Q_NORM, "attn_q_norm") T(ATTN_K_NORM, "attn_k_norm")                             \
+    T(ATTN_SUB_NORM, "attn_sub_norm") T(ATTN_SINKS, "attn_sinks") T(ATTN_O, "attn_o") T(ATTN_REL_B, "attn_rel_b")     \
+    T(CROSS_NORM, "cross_attn_norm") T(CROSS_Q, "cross_attn_q") T(CROSS_K, "cross_attn_k") T(CROSS_V, "cross_attn_v") \
+    T(CROSS_O, "cross_attn_o")                                                                                        \
+    T(ATTN_Q_A, "attn_q_a") T(ATTN_Q_B, "attn_q_b") T(ATTN_Q_A_NORM, "attn_q_a_norm") T(ATTN_KV_A, "attn_kv_a_mqa")   \
+    T(ATTN_KV_A_NORM, "attn_kv_a_norm") T(ATTN_KV_B, "attn_kv_b") T(ATTN_K_B, "attn_k_b") T(ATTN_V_B, "attn_v_b")     \
+    T(INDEX_K_NORM, "indexer.k_norm") T(INDEX_PROJ, "indexer.proj") T(INDEX_K, "indexer.attn_k")                      \
+    T(INDEX_Q_B, "indexer.attn_q_b")                                                                                  \
+    T(FFN_GATE, "ffn_gate") T(FFN_UP, "ffn_up") T(FFN_DOWN, "ffn_down") T(FFN_SUB_NORM, "ffn_sub_norm")               \
+    T(ROUTER, "ffn_gate_inp") T(ROUTER_BIAS, "exp_probs_b") T(GATE_EXPS, "ffn_gate_exps") T(UP_EXPS, "ffn_up_exps")   \
+    T(DOWN_EXPS, "ffn_down_exps") T(GATE_UP_EXPS, "ffn_gate_up_exps") T(GATE_SHEXP, "ffn_gate_shexp")                 \
+    T(UP_SHEXP, "ffn_up_shexp") T(DOWN_SHEXP, "ffn_down_shexp") T(ROUTER_SHEXP, "ffn_gate_inp_shexp")                 \
+    T(PRE_FFW_NORM_2, "pre_ffw_norm_2") T(POST_FFW_NORM_1, "post_ffw_norm_1") T(POST_FFW_NORM_2, "post_ffw_norm_2")   \
+    T(INP_GATE, "inp_gate") T(PROJ, "proj") T(POST_NORM, "post_norm") T(ALTUP_CORRECT, "altup_correct_coef")          \
+    T(ALTUP_SCALE, "altup_correct_scale") T(ALTUP_PREDICT, "altup_predict_coef") T(ALTUP_ROUTER, "altup_router")      \
+    T(ALTUP_ROUTER_NORM, "altup_router_norm") T(LAUREL_L, "laurel_l") T(LAUREL_R, "laurel_r")                         \
+    T(LAUREL_NORM, "laurel_post_norm")                                                                                \
+    T(SSM_IN, "ssm_in") T(SSM_CONV, "ssm_conv1d") T(SSM_X, "ssm_x") T(SSM_DT, "ssm_dt") T(SSM_A, "ssm_a")             \
+    T(SSM_D, "ssm_d") T(SSM_OUT, "ssm_out") T(SSM_NORM, "ssm_norm") T(SSM_DT_NORM, "ssm_dt_norm")                     \
+    T(SSM_B_NORM, "ssm_b_norm") T(SSM_C_NORM, "ssm_c_norm") T(SSM_BETA, "ssm_beta") T(SSM_ALPHA, "ssm_alpha")         \
+    T(SSM_BA, "ssm_ba") T(CONV_Q, "ssm_conv1d_q") T(CONV_K, "ssm_conv1d_k") T(CONV_V, "ssm_conv1d_v")                 \
+    T(SSM_F_A, "ssm_f_a") T(SSM_F_B, "ssm_f_b") T(SSM_G_A, "ssm_g_a") T(SSM_G_B, "ssm_g_b")                           \
+    T(SC_CONV, "shortconv.conv") T(SC_IN, "shortconv.in_proj") T(SC_OUT, "shortconv.out_proj")                        \
+    T(TM_W0, "time_mix_w0") T(TM_W1, "time_mix_w1") T(TM_W2, "time_mix_w2") T(TM_A0, "time_mix_a0")                   \
+    T(TM_A1, "time_mix_a1") T(TM_A2, "time_mix_a2") T(TM_V0, "time_mix_v0") T(TM_V1, "time_mix_v1")                   \
+    T(TM_V2, "time_mix_v2") T(TM_G1, "time_mix_g1") T(TM_G2, "time_mix_g2") T(TM_KK, "time_mix_k_k")                  \
+    T(TM_KA, "time_mix_k_a") T(TM_RK, "time_mix_r_k") T(TM_LERP_X, "time_mix_lerp_x")                                 \
+    T(TM_LERP, "time_mix_lerp_fused") T(TM_FIRST, "time_mix_first") T(TM_DECAY, "time_mix_decay")                     \
+    T(TM_DECAY_W1, "time_mix_decay_w1") T(TM_DECAY_W2, "time_mix_decay_w2") T(TM_KEY, "time_mix_key")                 \
+    T(TM_VALUE, "time_mix_value") T(TM_RECEPTANCE, "time_mix_receptance") T(TM_GATE, "time_mix_gate")                 \
+    T(TM_LN, "time_mix_ln") T(TM_OUT, "time_mix_output") T(CM_LERP_K, "channel_mix_lerp_k")                           \
+    T(CM_LERP_R, "channel_mix_lerp_r") T(CM_KEY, "channel_mix_key") T(CM_VALUE, "channel_mix_value")                  \
+    T(CM_RECEPTANCE, "channel_mix_receptance")                                                                        \
+    T(SSM_G, "ssm_g") T(ATTN_RES, "attn_res_score") T(FFN_RES, "ffn_res_score") T(OUTPUT_RES, "output_res_score")     \
+    T(ROUTED_DOWN, "ffn_routed_down") T(ROUTED_UP, "ffn_routed_up") T(ROUTED_NORM, "ffn_routed_norm")                 \
+    T(INDEX_BLOCK_Q, "indexer.q_proj") T(INDEX_BLOCK_K, "indexer.k_proj") T(INDEX_Q_NORM, "indexer.q_norm")           \
+    T(ATTN_KV, "attn_kv") T(ATTN_OUT_A, "attn_output_a") T(ATTN_OUT_B, "attn_output_b")                               \
+    T(TOKEN_EXPERTS, "ffn_gate_tid2eid") T(COMP_KV, "attn_compressor_kv") T(COMP_GATE, "attn_compressor_gate")        \
+    T(COMP_APE, "attn_compressor_ape")                                                                                \
+    T(COMP_NORM, "attn_compressor_norm") T(INDEX_COMP_KV, "indexer_compressor_kv")                                    \
+    T(INDEX_COMP_GATE, "indexer_compressor_gate") T(INDEX_COMP_APE, "indexer_compressor_ape")                         \
+    T(INDEX_COMP_NORM, "indexer_compressor_norm") T(HYPER_FN, "output_hc_fn") T(HYPER_BASE, "output_hc_base")         \
+    T(HYPER_SCALE, "output_hc_scale") T(HYPER_ATTN_FN, "hc_attn_fn") T(HYPER_ATTN_BASE, "hc_attn_base")               \
+    T(HYPER_ATTN_SCALE, "hc_attn_scale") T(HYPER_FFN_FN, "hc_ffn_fn") T(HYPER_FFN_BASE, "hc_ffn_base")                \
     T(HYPER_FFN_SCALE, "hc_ffn_scale") T(NEXTN, "nextn.eh_proj")
 
 #define TINYI_LM_TENSOR_ENUM(name, text) TINYI_T_##name,
@@ -122,9 +126,11 @@ typedef struct tinyi_lm_w {
     tiny_idx n_in, n_out, n_mat;            /* n_mat matrices (experts, heads) of n_out rows of n_in */
     tiny_idx n_scale;
     size_t row_bytes;
-    size_t row_step;                        /* bytes from one row to the next: more than row_bytes where the columns are cut */
+    /* bytes from one row to the next: more than row_bytes where the columns are cut */
+    size_t row_step;
     int dtype;                              /* F32, F16, BF16 that a matrix product may read in place; else -1 */
-    const void *turned;                     /* n_in rows of n_out numbers: the same column by column (tllm_model_sparse), or NULL */
+    /* n_in rows of n_out numbers: the same column by column (tllm_model_sparse), or NULL */
+    const void *turned;
     const tllm_format *turned_format;
     int repacked;                           /* TLLM_REPACKED: eight rows of t lie side by side; or 0 */
 } tinyi_lm_w;
@@ -168,12 +174,14 @@ struct tllm_model {
     const char *path;
     struct tinyi_lm_block *blocks;          /* memory of weights and tables */
     tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
-    tiny_idx n_once;                        /* layers of the file; n_layer is a multiple of them where they are run several times */
+    /* layers of the file; n_layer is a multiple of them where they are run several times */
+    tiny_idx n_once;
     int loop_norm;                          /* the last norm stands behind each of those times */
     int output, pooling, first_token, recurrent;
     int rank, world;                        /* which part of the heads and networks is here; world 1: all */
     int routes;                             /* some half is not standard */
-    const char *prefix;                     /* of its keys, before the name of the architecture: "" or that of rotated.h */
+    /* of its keys, before the name of the architecture: "" or that of rotated.h */
+    const char *prefix;
     unsigned rotated;                       /* TLLM_ROTATE_... */
     uint64_t n_merged;                      /* adapters that were merged into the weights */
     uint64_t merged;                        /* which: their fingerprint; 0: none */
@@ -187,7 +195,8 @@ struct tllm_model {
     float expert_scale;
     tiny_idx r_q, r_kv, d_rope, d_nope, d_vm;   /* latent attention: ranks, and sizes of a head */
     tiny_idx index_heads, index_d, index_top;
-    tiny_idx index_block, index_local;      /* index_top blocks of so many keys, the last index_local of them always; 0: index_top keys */
+    /* index_top blocks of so many keys, the last index_local of them always; 0: index_top keys */
+    tiny_idx index_block, index_local;
     float temp_scale, temp_offset;          /* queries grow with the position */
     tiny_idx temp_length;
     tiny_idx ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_group;
@@ -195,7 +204,8 @@ struct tllm_model {
     tiny_idx rescale;                       /* rwkv6: every so many layers the stream is halved; 0: never */
     float decay;                            /* kda: the decay's exponent is above this, below 0; 0: it has no bound */
     float situ[2];                          /* bounds of gate and up; the second 0: up has none */
-    tiny_idx n_hyper, hyper_turns, n_hash;  /* deepseek4: streams, rounds that even their matrices out, layers whose experts go by the token */
+    /* deepseek4: streams, rounds that even their matrices out, layers whose experts go by the token */
+    tiny_idx n_hyper, hyper_turns, n_hash;
     float hyper_eps;
     tiny_idx out_groups, out_rank;          /* its output matrix: groups of heads, each to so many numbers first */
     tiny_idx bank;                          /* the stream is put by before every so many layers; 0: never */
@@ -233,18 +243,23 @@ typedef struct tinyi_lm_load {
 TINYI_FN void *tinyi_lm_keep(tinyi_lm_load *ld, size_t n, size_t bytes_each);
 TINYI_FN void tinyi_lm_blocks_free(tiny_ctx *ctx, struct tinyi_lm_block *b);
 
-/* Values of "ARCH.key" for layer i (arrays have one for each layer; i < 0: no layer). missing < 0: it must be there. After a failure: least. */
-TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i, tiny_idx missing, tiny_idx least, tiny_idx most);
+/* Values of "ARCH.key" for layer i (arrays have one for each layer; i < 0: no layer). missing < 0: it must be there.
+ * After a failure: least. */
+TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i, tiny_idx missing, tiny_idx least,
+                                 tiny_idx most);
 TINYI_FN float tinyi_lm_real(tinyi_lm_load *ld, const char *key, float missing);
 TINYI_FN float tinyi_lm_real_at(tinyi_lm_load *ld, const char *key, tiny_idx i, float missing);      /* of layer i */
 TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int missing);
 TINYI_FN const tllm_meta *tinyi_lm_meta(tinyi_lm_load *ld, const char *key);
 
-/* A matrix of a layer, with its bias and scale where the file has them; every size is checked. NULL: not there, which is a
- * failure for need and none for may. n_mat 0: a plain matrix. */
-TINYI_FN const tinyi_lm_w *tinyi_lm_need(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat);
-TINYI_FN const tinyi_lm_w *tinyi_lm_may(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat);
-/* A vector, or a small matrix that is used number by number: count floats in w->v, and as many in bias where there is one. */
+/* A matrix of a layer, with its bias and scale where the file has them; every size is checked. NULL: not there, which
+ * is a failure for need and none for may. n_mat 0: a plain matrix. */
+TINYI_FN const tinyi_lm_w *tinyi_lm_need(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out,
+                                         tiny_idx n_mat);
+TINYI_FN const tinyi_lm_w *tinyi_lm_may(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out,
+                                        tiny_idx n_mat);
+/* A vector, or a small matrix that is used number by number: count floats in w->v, and as many in bias where there is
+ * one. */
 TINYI_FN const tinyi_lm_w *tinyi_lm_vec(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count);
 TINYI_FN const tinyi_lm_w *tinyi_lm_may_vec(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count);
 /* "NAME.bias" alone, without a weight: lands in w->v */
@@ -274,14 +289,18 @@ typedef struct tinyi_lm_held {              /* what a layer keeps */
     float *cross_k, *cross_v;
 } tinyi_lm_held;
 
-typedef struct tinyi_lm_span { tiny_idx seq, row0, n, at0; } tinyi_lm_span;     /* rows row0 .. of one sequence, which held at0 cells before */
-typedef struct tinyi_lm_mark { tiny_idx length, more, done; int64_t next; } tinyi_lm_mark;     /* a sequence before a call; cells that it adds, and has added */
+/* rows row0 .. of one sequence, which held at0 cells before */
+typedef struct tinyi_lm_span { tiny_idx seq, row0, n, at0; } tinyi_lm_span;
+/* a sequence before a call; cells that it adds, and has added */
+typedef struct tinyi_lm_mark { tiny_idx length, more, done; int64_t next; } tinyi_lm_mark;
 
 struct tllm_state {
     uint32_t magic;
     tiny_ctx *ctx;
     const tllm_model *m;
-    size_t bytes, cleared, work;            /* of this block; of its start, which a new state has all zero; of the context's workspace, as far as it is known beforehand */
+    /* of this block; of its start, which a new state has all zero; of the context's workspace, as far as it is known
+     * beforehand */
+    size_t bytes, cleared, work;
     tiny_idx n_ctx, n_batch, n_seq;
     tllm_pages pages;
     const tllm_format *type_k, *type_v;
@@ -331,7 +350,8 @@ typedef struct tinyi_lm_fwd {
     tiny_idx n_bank;
     const float *layer_in;                  /* the stream before the layer */
     tllm_ladder ladder;                     /* y NULL: one rank, and all routes standard */
-    const tllm_tree_plan *tree;             /* of this piece, where its sequences share so many pages that reading them once pays; or NULL */
+    /* of this piece, where its sequences share so many pages that reading them once pays; or NULL */
+    const tllm_tree_plan *tree;
 } tinyi_lm_fwd;
 
 /* scratch memory: 64-byte aligned; give it back with f->used = what it was */
@@ -340,40 +360,53 @@ TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b);
 typedef void (*tinyi_lm_fn)(const void *arg, tiny_idx i0, tiny_idx i1);
 /* An operation through the door; in a dry pass, what it would take of the workspace. */
 TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op);
-TINYI_FN void tinyi_lm_op_start(tiny_op *op, int kind, const tiny_op_row *row, const void *params);     /* no inputs, no outputs yet */
+/* no inputs, no outputs yet */
+TINYI_FN void tinyi_lm_op_start(tiny_op *op, int kind, const tiny_op_row *row, const void *params);
 TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn, const void *arg);
 
 /* y (n, n_out) = w x + bias, rows ld apart; mat: which matrix of w */
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n);
-/* y[i] = w[i] x + bias of several, at most three, that read the same dense x: in one region of threads, x quantized once */
-TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, tiny_idx mat, float *const *y, const float *x, tiny_idx n);
-TINYI_FN void tinyi_lm_linear_both(tinyi_lm_fwd *f, const tinyi_lm_w *w0, float *y0, const tinyi_lm_w *w1, float *y1, tiny_idx mat, const float *x, tiny_idx n);
-TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+/* y[i] = w[i] x + bias of several, at most three, that read the same dense x: in one region of threads, x quantized
+ * once */
+TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, tiny_idx mat, float *const *y,
+                               const float *x, tiny_idx n);
+TINYI_FN void tinyi_lm_linear_both(tinyi_lm_fwd *f, const tinyi_lm_w *w0, float *y0, const tinyi_lm_w *w1, float *y1,
+                                   tiny_idx mat, const float *x, tiny_idx n);
+TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y,
+                                 const float *x, tiny_idx ld_x, tiny_idx n);
 /* y = x w[row0 .. row0 + rows]^T; turned: y (n, n_in) = x (n, rows) w[row0 .. row0 + rows]. Of w without its bias. */
-TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned,
+                                   float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
 /* the norm of the architecture; w NULL: without weights */
 TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n, tiny_idx d);
-TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, const float *b, float eps, const tiny_tensor *x, const tiny_tensor *y);
+TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, const float *b, float eps,
+                                 const tiny_tensor *x, const tiny_tensor *y);
 TINYI_FN void tinyi_lm_rms(tinyi_lm_fwd *f, const float *g, float *y, const float *x, tiny_idx n, tiny_idx d);
 /* y = a op b over n numbers */
 TINYI_FN void tinyi_lm_add(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n);
 TINYI_FN void tinyi_lm_mul(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n);
 TINYI_FN void tinyi_lm_scale(tinyi_lm_fwd *f, float *y, const float *x, float alpha, tiny_idx n);
-TINYI_FN void tinyi_lm_copy(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n, tiny_idx d);
+TINYI_FN void tinyi_lm_copy(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n,
+                            tiny_idx d);
 TINYI_FN void tinyi_lm_zero(tinyi_lm_fwd *f, float *y, tiny_idx n);
-TINYI_FN void tinyi_lm_run(tinyi_lm_fwd *f, int kind, float *y, const float *a, const float *b, tiny_idx n);   /* an operation on dense numbers */
+/* an operation on dense numbers */
+TINYI_FN void tinyi_lm_run(tinyi_lm_fwd *f, int kind, float *y, const float *a, const float *b, tiny_idx n);
 /* y = cap * tanh(y / cap) */
 TINYI_FN void tinyi_lm_cap(tinyi_lm_fwd *f, float *y, float cap, tiny_idx n);
 /* y = act(a) * b, or act(a) with b NULL */
-TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *a, const float *b, tiny_idx n);
+TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *a, const float *b,
+                           tiny_idx n);
 TINYI_FN void tinyi_lm_softmax(tinyi_lm_fwd *f, float *y, const float *x, tiny_idx n, tiny_idx d);
 /* one row of numbers of an embedding for each token */
 TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const int32_t *tokens, tiny_idx n);
 
-/* what the adapters of the state add (adapter.c): to a product, to rows of the embedding, to the stream after a layer */
-TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+/* what the adapters of the state add (adapter.c): to a product, to rows of the embedding, to the stream after a
+ * layer */
+TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y,
+                             const float *x, tiny_idx ld_x, tiny_idx n);
 TINYI_FN int tinyi_lm_adapted(const tinyi_lm_fwd *f, const tinyi_lm_w *w);     /* some adapter changes w */
-TINYI_FN void tinyi_lm_adapt_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+TINYI_FN void tinyi_lm_adapt_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned,
+                                  float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
 TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n);
 TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x);
 TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
@@ -381,20 +414,24 @@ TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
 TINYI_FN uint64_t tinyi_lm_adapters_print(const tllm_state *s);
 TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v);
 /* of the model and its adapters, as saved states carry it */
-TINYI_FN const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k);     /* 0 keys, 1 values, 2 keys of an indexer */
+/* 0 keys, 1 values, 2 keys of an indexer */
+TINYI_FN const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k);
 TINYI_FN uint64_t tinyi_lm_fingerprint(const tllm_state *s);
 /* what tllm_state_pack has written, in front of it: u32 what, ... (save.c) */
-TINYI_FN tiny_status tinyi_lm_saved_body(tiny_ctx *ctx, const char *where, const void *bytes, size_t n_bytes, int no_checksum, tinyi_cursor *body);
+TINYI_FN tiny_status tinyi_lm_saved_body(tiny_ctx *ctx, const char *where, const void *bytes, size_t n_bytes,
+                                         int no_checksum, tinyi_cursor *body);
 TINYI_FN int tinyi_lm_long_rope(const tllm_state *s);     /* its keys are turned as those of long contexts */
 TINYI_FN tiny_idx tinyi_lm_seq_room(const tllm_state *s, tiny_idx seq);
-/* Pages that were computed with other weights than those of the next call are not found by tllm_seq_share from here on. */
+/* Pages that were computed with other weights than those of the next call are not found by tllm_seq_share from here
+ * on. */
 TINYI_FN void tinyi_lm_pages_now(tllm_state *s);
 
 /* a view of heads inside rows: (n, n_head, d), ld and head are steps in floats */
 typedef struct tinyi_lm_heads { float *p; tiny_idx n_head, d, ld, head; } tinyi_lm_heads;
 TINYI_FN tinyi_lm_heads tinyi_lm_heads_of(float *p, tiny_idx n_head, tiny_idx d, tiny_idx ld);
 #ifndef TINYI_NO_TURNS
-/* rotated.c: y (n, d) = x turned; o (n, n_head, d) turned across heads, and heads turned each by itself, in scratch memory of their own; x in place to few bits */
+/* rotated.c: y (n, d) = x turned; o (n, n_head, d) turned across heads, and heads turned each by itself, in scratch
+ * memory of their own; x in place to few bits */
 TINYI_FN void tinyi_lm_turn_rows(tinyi_lm_fwd *f, float *y, const float *x, tiny_idx n, tiny_idx d);
 TINYI_FN float *tinyi_lm_turn_across(tinyi_lm_fwd *f, const float *o, tiny_idx n, tiny_idx n_head, tiny_idx d);
 TINYI_FN tinyi_lm_heads tinyi_lm_turn_heads(tinyi_lm_fwd *f, tinyi_lm_heads x);
@@ -419,9 +456,13 @@ TINYI_FN int tinyi_lm_stays(const tiny_ctx *ctx, const tllm_state *s);
 TINYI_FN tiny_status tinyi_lm_pages_home(const tllm_state *s);
 TINYI_FN void tinyi_lm_host(tinyi_lm_fwd *f, const void *p, tiny_idx n);
 /* the recurrent state of a run */
-TINYI_INLINE float *tinyi_lm_of(const tinyi_lm_fwd *f, const tinyi_lm_span *r, float *x) { return x ? x + r->seq * f->s->n_kept : NULL; }
+TINYI_INLINE float *tinyi_lm_of(const tinyi_lm_fwd *f, const tinyi_lm_span *r, float *x)
+{
+    return x ? x + r->seq * f->s->n_kept : NULL;
+}
 
-/* o (n, n_head, d_v) of n queries against keys that lie one after the other. allow: NULL or rows of ld_allow, 0 hides a key. */
+/* o (n, n_head, d_v) of n queries against keys that lie one after the other. allow: NULL or rows of ld_allow, 0 hides a
+ * key. */
 typedef struct tinyi_lm_attend {
     tinyi_lm_heads q;
     tiny_idx n;
@@ -440,29 +481,33 @@ typedef struct tinyi_lm_attend {
     tiny_idx n_bucket;
     int both_ways;                          /* buckets for keys after the query too */
     const float *allow;
-    tiny_idx ld_allow, allow_kv;            /* allow_kv: from the rows of one key head to those of the next; 0: all see the same */
+    /* allow_kv: from the rows of one key head to those of the next; 0: all see the same */
+    tiny_idx ld_allow, allow_kv;
 } tinyi_lm_attend;
-/* the same against the pages of a layer, each query within its sequence; of a, what tells of keys and values is not read */
+/* the same against the pages of a layer, each query within its sequence; of a, what tells of keys and values is not
+ * read */
 /* the plan for the rows of this piece; NULL: its sequences share too little */
 TINYI_FN const tllm_tree_plan *tinyi_lm_tree(tinyi_lm_fwd *f);
 TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_layer *l);
-/* pages of a layer, without memory: 0 where the heads are no whole blocks of the format. The layer must have keys of its own. */
+/* pages of a layer, without memory: 0 where the heads are no whole blocks of the format. The layer must have keys of
+ * its own. */
 TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_lm_held *h);
 /* rows of x, ld apart, to the cells of the piece */
 TINYI_FN void tinyi_lm_hold(tinyi_lm_fwd *f, const tinyi_pool *p, const float *x, tiny_idx ld);
 TINYI_FN void tinyi_lm_temper(tinyi_lm_fwd *f, tinyi_lm_heads x);   /* queries that grow with their position */
 TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a);
 
-/* Causal convolution over time, a kernel of n_tap for each channel: y[t][c] = act(sum_j w[c][j] x[t - n_tap + 1 + j][c] + b[c]).
- * past holds the n_tap - 1 rows before the first, of sequence 0, and is moved on. */
-TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, const float *w, const float *b, float *past,
-                            tiny_idx n_tap, tiny_idx n_channel, int silu);
+/* Causal convolution over time, a kernel of n_tap for each channel: y[t][c] = act(sum_j w[c][j] x[t - n_tap + 1 + j][c]
+ * + b[c]). past holds the n_tap - 1 rows before the first, of sequence 0, and is moved on. */
+TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, const float *w,
+                            const float *b, float *past, tiny_idx n_tap, tiny_idx n_channel, int silu);
 
 /* a kind of mixer: what it reads from the file, what it keeps, what it does */
 typedef struct tinyi_lm_mixer {
     const char *name;
     void (*load)(tinyi_lm_load *ld, tinyi_lm_layer *l);
-    size_t (*kept)(const tllm_model *m, const tinyi_lm_layer *l);   /* floats of recurrent state; NULL: keys and values */
+    /* floats of recurrent state; NULL: keys and values */
+    size_t (*kept)(const tllm_model *m, const tinyi_lm_layer *l);
     void (*run)(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);    /* y, h (n, n_embd) */
 } tinyi_lm_mixer;
 TINYI_FN const tinyi_lm_mixer *tinyi_lm_mixer_of(int kind);
@@ -505,7 +550,8 @@ TINYI_FN int tinyi_lm_in_place(const tllm_format *t);      /* F32, F16, BF16 on 
 TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 /* early: the input of the layer, for routers that read it */
 TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
-TINYI_FN void tinyi_lm_side_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *x);   /* gemma4 with experts */
+/* gemma4 with experts */
+TINYI_FN void tinyi_lm_side_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *x);
 
 /* per-layer inputs and the four streams of gemma3n (streams.c) */
 TINYI_FN void tinyi_lm_ple_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
@@ -517,7 +563,8 @@ TINYI_FN void tinyi_lm_hyper_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_hyper_start(tinyi_lm_fwd *f, float *x);
 TINYI_FN void tinyi_lm_hyper_layer(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x);
 TINYI_FN void tinyi_lm_hyper_end(tinyi_lm_fwd *f, float *x);
-TINYI_FN tiny_idx tinyi_lm_comp_width(const tllm_model *m, const tinyi_lm_layer *l);     /* floats of a cell beside its key; 0: none */
+/* floats of a cell beside its key; 0: none */
+TINYI_FN tiny_idx tinyi_lm_comp_width(const tllm_model *m, const tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_comp_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_comp_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
 
@@ -542,7 +589,8 @@ TINYI_INLINE float tinyi_lm_dot(const float *a, const float *b, tiny_idx n)
 TINYI_FN double tinyi_lm_softplus(double x);
 
 #ifdef TINYI_NO_OPS
-TINYI_FN const tiny_op_row *tinyi_lm_row_of(int kind);     /* of the operations of math that a model of this program calls (step.c) */
+TINYI_FN const tiny_op_row *
+tinyi_lm_row_of(int kind); /* of the operations of math that a model of this program calls (step.c) */
 #endif
 
 TINYI_C_END

@@ -1,17 +1,22 @@
-/* src/llm/model/repack.c - the matrices of a model with eight rows side by side (llm/block/eight.h), in memory or in a file beside the model
+/* src/llm/model/repack.c - the matrices of a model with eight rows side by side (llm/block/eight.h), in memory or in a
+ * file beside the model
  *
  * File     a box "eight-rows 2" (core/box/box_inside.h); its body, all little endian
  *          0   u32 rows side by side (8); u64 matrices; u64 bytes of the body
- *          20  for each matrix, in the order in which the model holds them: u32 format; u32 matrices in it (experts); u64 numbers of a row; u64 rows; u64 where
- *              its bytes begin, a multiple of 64; u64 how many; u64 checksum of the bytes that it was made of; u64 checksum of its own
- *          then u64 checksum of all bytes of the body before it (core/hash_inside.h); zeros to a multiple of 64; the matrices
- *          Older: 8 bytes "tinyeigh", u32 1, the same, where places and the checksum count from the start of the file.
+ *          20  for each matrix, in the order in which the model holds them: u32 format; u32 matrices in it (experts);
+ *              u64 numbers of a row; u64 rows; u64 where its bytes begin, a multiple of 64; u64 how many; u64 checksum
+ *              of the bytes that it was made of; u64 checksum of its own
+ *          then u64 checksum of all bytes of the body before it (core/hash_inside.h); zeros to a multiple of 64; the
+ *          matrices Older: 8 bytes "tinyeigh", u32 1, the same, where places and the checksum count from the start of
+ *          the file.
  *          The checksum of the box is left to whoever wants it: those of the matrices are computed by all threads.
- * It is compared with the model number by number, and both checksums of every matrix are computed anew, before any of it is used: each open reads model and
- * form once. A file that does not fit is made again, or refused; one that is not empty and does not begin like ours is never written over. Which target wrote it
- * does not matter: the layout is one for all.
- * Order    everything is made first; then the matrices of the model change their place, all or none. Pages of the model's file that were read are given back
- *          matrix by matrix, so that there is about one copy in memory at any time. */
+ * It is compared with the model number by number, and both checksums of every matrix are computed anew, before any of
+ * it is used: each open reads model and form once. A file that does not fit is made again, or refused; one that is not
+ * empty and does not begin like ours is never written over. Which target wrote it does not matter: the layout is one
+ * for all.
+ * Order    everything is made first; then the matrices of the model change their place, all or none. Pages of the
+ *          model's file that were read are given back matrix by matrix, so that there is about one copy in memory at
+ *          any time. */
 #include "llm/model/model_inside.h"
 #include "llm/file/store_inside.h"
 #include "llm/block/eight.h"
@@ -38,7 +43,9 @@ TINYI_FN void tinyi_lm_eight_unpack(const tinyi_lm_w *w, tiny_idx row, float *y)
 #define TINYI_LM_EIGHT_HEAD 20
 #define TINYI_LM_EIGHT_RECORD 56
 #define TINYI_LM_EIGHT_OLD 12               /* bytes in front of the head, in the older form */
-static const tinyi_box_kind tinyi_lm_eight_box = { "eight-rows", "repacked model", 2, "tinyeigh", 1, TINYI_LM_EIGHT_OLD, 0, TINYI_LM_EIGHT_HEAD };
+static const tinyi_box_kind tinyi_lm_eight_box = {
+    "eight-rows", "repacked model", 2, "tinyeigh", 1, TINYI_LM_EIGHT_OLD, 0, TINYI_LM_EIGHT_HEAD
+};
 
 typedef struct tinyi_lm_eight {             /* one matrix */
     tinyi_lm_w *w;
@@ -51,7 +58,8 @@ typedef struct tinyi_lm_eights {
     tiny_ctx *ctx;
     tllm_model *m;
     tinyi_lm_eight *list;
-    size_t n, bytes, left;                  /* matrices; bytes of all, each from a multiple of 64 on; bytes of blocks that stay in place */
+    /* matrices; bytes of all, each from a multiple of 64 on; bytes of blocks that stay in place */
+    size_t n, bytes, left;
     unsigned char *base;                    /* repacked */
 } tinyi_lm_eights;
 
@@ -60,7 +68,8 @@ typedef struct tinyi_lm_eights {
 /* What is read by the row, or by a part of its rows, stays. */
 static int tinyi_lm_eight_stays(const tllm_model *m, const tinyi_lm_w *w, int t)
 {
-    return (t == TINYI_T_TOKEN_EMBD && w != m->output_w) || t == TINYI_T_TOKEN_TYPES || t == TINYI_T_POSITION_EMBD || t == TINYI_T_PLE_EMBD || t == TINYI_T_ATTN_KV_B;
+    return (t == TINYI_T_TOKEN_EMBD && w != m->output_w) || t == TINYI_T_TOKEN_TYPES || t == TINYI_T_POSITION_EMBD ||
+           t == TINYI_T_PLE_EMBD || t == TINYI_T_ATTN_KV_B;
 }
 
 static void tinyi_lm_eight_layer(tinyi_lm_eights *e, const tinyi_lm_layer *l, int counts)
@@ -73,7 +82,8 @@ static void tinyi_lm_eight_layer(tinyi_lm_eights *e, const tinyi_lm_layer *l, in
         if (!w || w->v || !w->format || w->dtype >= 0) continue;
         rows = (size_t)w->n_out * (size_t)w->n_mat;             /* load.c has checked that all of it lies in the file */
         bytes = rows * w->row_bytes;
-        if (w->repacked || w->row_step != w->row_bytes || tinyi_lm_eight_stays(e->m, w, t) || tllm_repack_has(e->ctx, w->format->id) < 2 || (w->n_mat > 1 && w->n_out % 8) || w->n_out < 8) {
+        if (w->repacked || w->row_step != w->row_bytes || tinyi_lm_eight_stays(e->m, w, t) ||
+            tllm_repack_has(e->ctx, w->format->id) < 2 || (w->n_mat > 1 && w->n_out % 8) || w->n_out < 8) {
             if (counts && !w->repacked) e->left += bytes;
             continue;
         }
@@ -94,7 +104,8 @@ static void tinyi_lm_eight_walk(tinyi_lm_eights *e, int counts)
     e->n = e->bytes = 0;
     tinyi_lm_eight_layer(e, &m->top, counts);
     for (i = 0; i < TINYI_LM_N_ENC(m); i++) tinyi_lm_eight_layer(e, &m->enc[i], counts);
-    for (i = 0; i < m->n_once; i++) tinyi_lm_eight_layer(e, &m->layer[i], counts);     /* what is run again has the same weights */
+    /* what is run again has the same weights */
+    for (i = 0; i < m->n_once; i++) tinyi_lm_eight_layer(e, &m->layer[i], counts);
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -111,7 +122,9 @@ static tiny_status tinyi_lm_eight_told(const tinyi_lm_eights *e, size_t done)
 {
     const tiny_ctx_desc *d = &e->ctx->desc;
     if (d->progress) d->progress(d->user, "repacking", (double)done / (double)(e->n ? e->n : 1));
-    if (d->cancel && d->cancel(d->user)) return tinyi_fail(e->ctx, TINY_E_CANCELLED, "%s: repacking was cancelled by its callback; the model is as it was", e->m->path);
+    if (d->cancel && d->cancel(d->user))
+        return tinyi_fail(e->ctx, TINY_E_CANCELLED,
+                          "%s: repacking was cancelled by its callback; the model is as it was", e->m->path);
     return TINY_OK;
 }
 
@@ -153,7 +166,8 @@ static tiny_status tinyi_lm_eight_make(tinyi_lm_eights *e)
         const size_t each = (size_t)w->n_out * w->row_bytes, pad = ((k->bytes + 63) & ~(size_t)63) - k->bytes;
         memset(e->base + k->at + k->bytes, 0, pad);
         for (j = 0; j < w->n_mat && !st; j++)
-            st = tllm_repack(e->ctx, w->format->id, w->t->data + (size_t)j * each, w->n_out, w->n_in, e->base + k->at + (size_t)j * each);
+            st = tllm_repack(e->ctx, w->format->id, w->t->data + (size_t)j * each, w->n_out, w->n_in,
+                             e->base + k->at + (size_t)j * each);
         tinyi_lm_eight_forget(e, k);
         if (!st) st = tinyi_lm_eight_told(e, i + 1);
     }
@@ -168,7 +182,8 @@ static tiny_status tinyi_lm_eight_make(tinyi_lm_eights *e)
 /* where the matrices begin: in the body, or in a file of the older form */
 static size_t tinyi_lm_eight_data(const tinyi_lm_eights *e, int old) 
 {
-    return TINYI_BOX_UP((old ? (size_t)TINYI_LM_EIGHT_OLD : 0) + TINYI_LM_EIGHT_HEAD + e->n * TINYI_LM_EIGHT_RECORD + 8, 64);
+    return TINYI_BOX_UP((old ? (size_t)TINYI_LM_EIGHT_OLD : 0) + TINYI_LM_EIGHT_HEAD + e->n * TINYI_LM_EIGHT_RECORD + 8,
+                        64);
 }
 
 /* head and records, without the checksum behind them */
@@ -211,14 +226,16 @@ static tiny_status tinyi_lm_eight_write(tinyi_lm_eights *e, const char *path)
     tinyi_wr(&o, tinyi_hash_of(head, o.n), 8);
     st = tinyi_box_open(e->ctx, &box, path, &tinyi_lm_eight_box, data + e->bytes);
     if (!st) st = tinyi_box_add(e->ctx, &box, head, data);
-    for (i = 0; i < e->bytes && !st; i += step) st = tinyi_box_add(e->ctx, &box, e->base + i, TINYI_MIN(step, e->bytes - i));
+    for (i = 0; i < e->bytes && !st; i += step)
+        st = tinyi_box_add(e->ctx, &box, e->base + i, TINYI_MIN(step, e->bytes - i));
     st = tinyi_box_done(e->ctx, &box, st);
     tiny_free(e->ctx, head);
     return st;
 }
 
 /* Is f what e would write? The sentence says what is wrong. Sets the checksums of e; *first: the matrices. */
-static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, const char *path, const unsigned char **first)
+static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, const char *path,
+                                        const unsigned char **first)
 {
     const unsigned char *base;              /* what places count from */
     size_t data, n_base;
@@ -234,27 +251,40 @@ static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, 
     data = tinyi_lm_eight_data(e, old);
     base = old ? f->bytes : c.at;
     n_base = old ? f->n_bytes : c.left;
-    (void)(tinyi_rd_u32(&c, &rows) && tinyi_rd_u64(&c, &n) && tinyi_rd_u64(&c, &bytes));       /* the shortest body has them */
-    if (rows != 8) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a layout of %lu rows; 8 rows are known here", path, (unsigned long)rows);
-    if (n != e->n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %llu matrices, the model has %zu to repack", path, (unsigned long long)n, e->n);
+    /* the shortest body has them */
+    (void)(tinyi_rd_u32(&c, &rows) && tinyi_rd_u64(&c, &n) && tinyi_rd_u64(&c, &bytes));
+    if (rows != 8)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a layout of %lu rows; 8 rows are known here", path,
+                          (unsigned long)rows);
+    if (n != e->n)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %llu matrices, the model has %zu to repack", path,
+                          (unsigned long long)n, e->n);
     if (bytes != (uint64_t)data + e->bytes || n_base != data + e->bytes)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes and says %llu; this model would fill %zu", path, n_base, (unsigned long long)bytes, data + e->bytes);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes and says %llu; this model would fill %zu", path,
+                          n_base, (unsigned long long)bytes, data + e->bytes);
     for (i = 0; i < e->n; i++) {
         tinyi_lm_eight *k = &e->list[i];
         const tinyi_lm_w *w = k->w;
-        if (!tinyi_rd_u32(&c, &format) || !tinyi_rd_u32(&c, &n_mat) || !tinyi_rd_u64(&c, &n_in) || !tinyi_rd_u64(&c, &n_out) || !tinyi_rd_u64(&c, &at) || !tinyi_rd_u64(&c, &size) ||
+        if (!tinyi_rd_u32(&c, &format) || !tinyi_rd_u32(&c, &n_mat) || !tinyi_rd_u64(&c, &n_in) ||
+            !tinyi_rd_u64(&c, &n_out) || !tinyi_rd_u64(&c, &at) || !tinyi_rd_u64(&c, &size) ||
             !tinyi_rd_u64(&c, &made_of) || !tinyi_rd_u64(&c, &own))
             return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in matrix %zu of %zu", path, i, e->n);
-        if (format != (uint32_t)w->format->id || n_mat != (uint32_t)w->n_mat || n_in != (uint64_t)w->n_in || n_out != (uint64_t)w->n_out || at != (uint64_t)(data + k->at) || size != k->bytes)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: matrix %zu is %llux%llux%lu of format %lu at %llu, not %tdx%tdx%td of %s at %zu as tensor %s wants", path, i, (unsigned long long)n_in,
-                              (unsigned long long)n_out, (unsigned long)n_mat, (unsigned long)format, (unsigned long long)at, w->n_in, w->n_out, w->n_mat, w->format->name, data + k->at,
-                              tinyi_show(w->t->name, name));
+        if (format != (uint32_t)w->format->id || n_mat != (uint32_t)w->n_mat || n_in != (uint64_t)w->n_in ||
+            n_out != (uint64_t)w->n_out || at != (uint64_t)(data + k->at) || size != k->bytes)
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: matrix %zu is %llux%llux%lu of format %lu at %llu, not %tdx%tdx%td of %s at %zu as "
+                              "tensor %s wants",
+                              path, i, (unsigned long long)n_in, (unsigned long long)n_out, (unsigned long)n_mat,
+                              (unsigned long)format, (unsigned long long)at, w->n_in, w->n_out, w->n_mat,
+                              w->format->name, data + k->at, tinyi_show(w->t->name, name));
         k->made_of = made_of;
         k->own = own;
     }
     at = (uint64_t)(c.at - base);
     if (!tinyi_rd_u64(&c, &sum) || sum != tinyi_hash_of(base, (size_t)at))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the checksum of its first %llu bytes is another: the file was changed", path, (unsigned long long)at);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: the checksum of its first %llu bytes is another: the file was changed", path,
+                          (unsigned long long)at);
     {                                       /* all checksums anew, beside those that were read */
         tinyi_lm_eight *list = e->list;
         e->list = (tinyi_lm_eight *)tinyi_alloc(ctx, e->n, sizeof *e->list);
@@ -265,9 +295,12 @@ static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, 
         if (!st) st = tinyi_lm_eight_sum(e, NULL);
         for (i = 0; i < e->n && !st; i++) {
             if (e->list[i].own != list[i].own)
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the checksum of matrix %zu (tensor %s) is another: the file was changed", path, i, tinyi_show(list[i].w->t->name, name));
+                st = tinyi_fail(ctx, TINY_E_FORMAT,
+                                "%s: the checksum of matrix %zu (tensor %s) is another: the file was changed", path, i,
+                                tinyi_show(list[i].w->t->name, name));
             else if (e->list[i].made_of != list[i].made_of)
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: was made of another model: tensor %s of %s has other numbers", path, tinyi_show(list[i].w->t->name, name), e->m->path);
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: was made of another model: tensor %s of %s has other numbers",
+                                path, tinyi_show(list[i].w->t->name, name), e->m->path);
         }
         tiny_free(ctx, e->list);
         e->list = list;
@@ -304,7 +337,8 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the matrices of a model are repacked, and there is none");
     if (m->eights) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is repacked already", m->path);
-    if (path && tinyi_file_special(path)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: is no plain file and keeps no repacked model", path);
+    if (path && tinyi_file_special(path))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: is no plain file and keeps no repacked model", path);
     memset(&e, 0, sizeof e);
     memset(&ld, 0, sizeof ld);
     e.ctx = ld.ctx = ctx;
@@ -327,14 +361,16 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
         if (!st) st = tinyi_lm_eight_check(&e, &file, path, &base);
         found = !st;
         if (st) tiny_file_close(ctx, &file);
-        if (st && ours && st != TINY_E_CANCELLED && st != TINY_E_MEMORY && !desc->refuse) st = TINY_OK;     /* made again */
+        /* made again */
+        if (st && ours && st != TINY_E_CANCELLED && st != TINY_E_MEMORY && !desc->refuse) st = TINY_OK;
     }
     if (!st && !found) {
         st = tinyi_lm_eight_make(&e);
         if (!st && path) {
             st = tinyi_lm_eight_write(&e, path);
             written = !st;
-            if (st == TINY_E_IO && !desc->refuse) st = TINY_OK;     /* a full disk, or another program that writes it: the form is here all the same */
+            /* a full disk, or another program that writes it: the form is here all the same */
+            if (st == TINY_E_IO && !desc->refuse) st = TINY_OK;
         }
     }
     if (!st) tinyi_lm_weights_up(ctx, m, 0);
@@ -378,7 +414,8 @@ TINYI_FN void tinyi_lm_eight_unpack(const tinyi_lm_w *w, tiny_idx row, float *y)
     tiny_idx k, n;
     for (k = 0; k < w->n_in; k += n) {
         n = TINYI_MIN(w->n_in - k, 256);
-        tinyi_eight_row(w->format->id, w->t->data, (tiny_idx)w->row_bytes, w->n_out, row, k / w->format->values, n / w->format->values, block);
+        tinyi_eight_row(w->format->id, w->t->data, (tiny_idx)w->row_bytes, w->n_out, row, k / w->format->values,
+                        n / w->format->values, block);
         w->format->unpack(block, y + k, (size_t)n);
     }
 }

@@ -1,10 +1,11 @@
 /* src/llm/model/rotated.c - a rotated model while it runs: see rotated.h
  *
  * Paper    S. Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", 2024 (arXiv 2404.00456)
- * Formula  FEED   y = (W H^T) (H g), H of math/fwht.h over the inputs of W, in blocks where there is no matrix of that order
+ * Formula  FEED   y = (W H^T) (H g), H of math/fwht.h over the inputs of W, in blocks where there is no matrix of that
+ *          order
  *          HEADS  y = (W (H x I)^T) ((H x I) o), H over the heads
  *          KEYS   (H q) . (H k) = q . k
- * Cost     log2 n + r additions for each of n numbers, beside a product with a matrix of n columns                                 */
+ * Cost     log2 n + r additions for each of n numbers, beside a product with a matrix of n columns */
 #include <string.h>
 #include "llm/model/model_inside.h"
 
@@ -31,7 +32,8 @@ TINYI_FN void tinyi_lm_turn_rows(tinyi_lm_fwd *f, float *y, const float *x, tiny
 TINYI_FN float *tinyi_lm_turn_across(tinyi_lm_fwd *f, const float *o, tiny_idx n, tiny_idx n_head, tiny_idx d)
 {
     float *y = tinyi_lm_take(f, n, n_head * d);
-    tiny_tensor tx = tiny_tensor_3d((void *)(uintptr_t)o, TINY_F32, n, n_head, d), ty = tiny_tensor_3d(y, TINY_F32, n, n_head, d);
+    tiny_tensor tx = tiny_tensor_3d((void *)(uintptr_t)o, TINY_F32, n, n_head, d),
+                ty = tiny_tensor_3d(y, TINY_F32, n, n_head, d);
     tx = tiny_tensor_swap(tx, 1, 2);
     ty = tiny_tensor_swap(ty, 1, 2);
     tinyi_lm_turn_view(f, &tx, &ty);
@@ -41,16 +43,24 @@ TINYI_FN float *tinyi_lm_turn_across(tinyi_lm_fwd *f, const float *o, tiny_idx n
 TINYI_FN tinyi_lm_heads tinyi_lm_turn_heads(tinyi_lm_fwd *f, tinyi_lm_heads x)
 {
     const tinyi_lm_heads y = tinyi_lm_heads_of(tinyi_lm_take(f, f->n, x.n_head * x.d), x.n_head, x.d, x.n_head * x.d);
-    tiny_tensor tx = tiny_tensor_3d(x.p, TINY_F32, f->n, x.n_head, x.d), ty = tiny_tensor_3d(y.p, TINY_F32, f->n, x.n_head, x.d);
+    tiny_tensor tx = tiny_tensor_3d(x.p, TINY_F32, f->n, x.n_head, x.d),
+                ty = tiny_tensor_3d(y.p, TINY_F32, f->n, x.n_head, x.d);
     tx.stride[0] = x.ld;
     tx.stride[1] = x.head;
     tinyi_lm_turn_view(f, &tx, &ty);
     return y;
 }
 
-/* ---- inputs in few bits ------------------------------------------------------------------------------------------------- */
+/* ---- inputs in few bits ------------------------------------------------------------------------------------------ */
 
-typedef struct tinyi_lm_few { float *x; tiny_idx n, ld; int bits; float clip; tinyi_fn_few_bits_f32 fast; } tinyi_lm_few;     /* fast NULL: the reference */
+/* fast NULL: the reference */
+typedef struct tinyi_lm_few {
+    float *x;
+    tiny_idx n, ld;
+    int bits;
+    float clip;
+    tinyi_fn_few_bits_f32 fast;
+} tinyi_lm_few;
 
 TINY_REF_BEGIN
 static void tinyi_lm_few_fn(const void *arg, tiny_idx t0, tiny_idx t1)
@@ -72,7 +82,8 @@ static void tinyi_lm_few_fn(const void *arg, tiny_idx t0, tiny_idx t1)
         if (!(s > 0.0f && s <= 3e38f)) continue;
         for (i = 0; i < q->n; i++) {
             const float v = x[i] / s, c = v < low ? low : v > high ? high : v;
-            x[i] = s * ((c + 12582912.0f) - 12582912.0f);  /* rint: 1.5 * 2^23 leaves no fraction, and ties go to even */
+            /* rint: 1.5 * 2^23 leaves no fraction, and ties go to even */
+            x[i] = s * ((c + 12582912.0f) - 12582912.0f);
         }
     }
 }
@@ -102,14 +113,20 @@ static void tinyi_lm_few_loop(tiny_team *team, void *arg)
     while (tiny_take(team, a->rows, 4, &t0, &t1)) tinyi_lm_few_fn(&a->q, t0, t1);
 }
 
-TINY_API tiny_status tllm_round_rows(tiny_ctx *ctx, float *x, tiny_idx rows, tiny_idx n, tiny_idx ld, int bits, float clip)
+TINY_API tiny_status tllm_round_rows(tiny_ctx *ctx, float *x, tiny_idx rows, tiny_idx n, tiny_idx ld, int bits,
+                                     float clip)
 {
     tinyi_lm_few_team a;
     const tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!x || rows < 0 || n < 0 || ld < n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "round: %td rows of %td numbers, %td apart: that is no matrix", rows, n, ld);
+    if (!x || rows < 0 || n < 0 || ld < n)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "round: %td rows of %td numbers, %td apart: that is no matrix", rows, n,
+                          ld);
     if (bits < 2 || bits > 8 || !(clip > 0.0f && clip <= 1.0f))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "round: %d bits, of %g of the largest number: 2 to 8 bits and a share above 0, at most 1, can be", bits, (double)clip);
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "round: %d bits, of %g of the largest number: 2 to 8 bits and a share above 0, at most 1, can be", bits,
+            (double)clip);
     memset(&a, 0, sizeof a);
     a.q.x = x;
     a.q.n = n;

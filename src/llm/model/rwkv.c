@@ -5,14 +5,16 @@
  *   6      s = W2 tanh(W1 (h + delta mu_x)), five of them; x_i = h + delta (mu_i + s_i) for w, k, v, r, g;
  *          decay e = exp(-exp(w0 + D2 tanh(D1 x_w))); per head, M (key by value):
  *          o = M^T r + (first r . k) v (the sum over keys of r_i first_i k_i);  M <- diag(e) M + k v^T
- *   6, rwkv6qwen2: no `first`. log e = -exp(w0 + ..); key and value heads are repeated, k <- k (1 - e); o and M by the operation gla (math/gla.c:
- *          recurrent for a token, chunked for a prompt), r scaled by 1 / sqrt(head); y = W_o (o sigmoid(gate)), no norm; then a gated SiLU layer
+ *   6, rwkv6qwen2: no `first`. log e = -exp(w0 + ..); key and value heads are repeated, k <- k (1 - e); o and M by the
+ *          operation gla (math/gla.c: recurrent for a token, chunked for a prompt), r scaled by 1 / sqrt(head); y = W_o
+ *          (o sigmoid(gate)), no norm; then a gated SiLU layer
  *   7      x_i = h + delta mu_i for r, w, k, v, a, g; e = exp(-0.606531 sigmoid(w0 + W2 tanh(W1 x_w)));
- *          a = sigmoid(a0 + A2 A1 x_a); later layers v += (v of layer 0 - v) sigmoid(v0 + V2 V1 x_v); n = k k_k of length 1;
- *          k <- k (1 + (a - 1) k_a); M (value by key): M <- M diag(e) - (M n)(n a)^T + v k^T; o = M r;
+ *          a = sigmoid(a0 + A2 A1 x_a); later layers v += (v of layer 0 - v) sigmoid(v0 + V2 V1 x_v); n = k k_k of
+ *          length 1; k <- k (1 + (a - 1) k_a); M (value by key): M <- M diag(e) - (M n)(n a)^T + v k^T; o = M r;
  *          then norm per head, plus (sum r k r_k) v
- *   both   y = W_o (group norm of o per head, eps 64e-5) gate; channel: W_v max(0, W_k (h + delta mu_k))^2, in 6 times sigmoid(W_r ..)
- * Kept     h of the last token, before each of the two mixings, and M.                                                  */
+ *   both   y = W_o (group norm of o per head, eps 64e-5) gate; channel: W_v max(0, W_k (h + delta mu_k))^2, in 6 times
+ *          sigmoid(W_r ..)
+ * Kept     h of the last token, before each of the two mixings, and M. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -22,7 +24,10 @@ TINYI_FN size_t tinyi_lm_rwkv_kept(const tllm_model *m, const tinyi_lm_layer *l)
 {
     size_t a, b;
     (void)l;
-    if (!tinyi_size_mul((size_t)m->n_embd, (size_t)m->head_size, &a) || !tinyi_size_mul((size_t)m->n_embd, TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL ? 2 : 1, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
+    if (!tinyi_size_mul((size_t)m->n_embd, (size_t)m->head_size, &a) ||
+        !tinyi_size_mul((size_t)m->n_embd, TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL ? 2 : 1, &b) ||
+        !tinyi_size_add(a, b, &a))
+        return SIZE_MAX;
     return a;
 }
 
@@ -31,7 +36,9 @@ static int tinyi_lm_rwkv_sizes(tinyi_lm_load *ld)
     tllm_model *m = ld->m;
     if (ld->st) return 0;
     if (m->head_size < 1 || m->n_embd % m->head_size) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.embedding_length %td is no multiple of %s.wkv.head_size %td", m->path, TINYI_LM_ARCH(m)->name, m->n_embd, TINYI_LM_ARCH(m)->name, m->head_size);
+        ld->st =
+            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.embedding_length %td is no multiple of %s.wkv.head_size %td",
+                       m->path, TINYI_LM_ARCH(m)->name, m->n_embd, TINYI_LM_ARCH(m)->name, m->head_size);
         return 0;
     }
     return 1;
@@ -57,7 +64,8 @@ static void tinyi_lm_shift_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 TINY_REF_END
 
 /* y = h + (previous h - h) (mu + add) */
-static void tinyi_lm_shift_by(tinyi_lm_fwd *f, float *y, const float *h, const float *last, const float *mu, const float *add)
+static void tinyi_lm_shift_by(tinyi_lm_fwd *f, float *y, const float *h, const float *last, const float *mu,
+                              const float *add)
 {
     const tiny_idx D = f->m->n_embd;
     tinyi_lm_shift p;
@@ -80,7 +88,8 @@ static void tinyi_lm_shift_keep(tinyi_lm_fwd *f, float *last, const float *h)
 {
     const tiny_idx D = f->m->n_embd;
     tiny_idx i;
-    for (i = 0; i < f->n_run && last; i++) tinyi_lm_copy(f, tinyi_lm_of(f, &f->run[i], last), D, h + (f->run[i].row0 + f->run[i].n - 1) * D, D, 1, D);
+    for (i = 0; i < f->n_run && last; i++)
+        tinyi_lm_copy(f, tinyi_lm_of(f, &f->run[i], last), D, h + (f->run[i].row0 + f->run[i].n - 1) * D, D, 1, D);
 }
 
 typedef struct tinyi_lm_wkv {
@@ -145,7 +154,8 @@ static void tinyi_lm_decay6_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     const tinyi_lm_wkv *p = (const tinyi_lm_wkv *)arg;
     tiny_idx t, i;
     for (t = t0; t < t1; t++)
-        for (i = 0; i < p->D; i++) p->x[t * p->D + i] = (float)tinyi_exp64(-tinyi_exp64((double)p->x[t * p->D + i] + (double)p->b[i]));
+        for (i = 0; i < p->D; i++)
+            p->x[t * p->D + i] = (float)tinyi_exp64(-tinyi_exp64((double)p->x[t * p->D + i] + (double)p->b[i]));
 }
 /* decay of 7: exp(-0.606531 sigmoid(x + b)) */
 static void tinyi_lm_decay7_fn(const void *arg, tiny_idx t0, tiny_idx t1)
@@ -154,7 +164,8 @@ static void tinyi_lm_decay7_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     tiny_idx t, i;
     for (t = t0; t < t1; t++)
         for (i = 0; i < p->D; i++)
-            p->x[t * p->D + i] = (float)tinyi_exp64(-0.606531 / (1.0 + tinyi_exp64(-((double)p->x[t * p->D + i] + (double)p->b[i]))));
+            p->x[t * p->D + i] =
+                (float)tinyi_exp64(-0.606531 / (1.0 + tinyi_exp64(-((double)p->x[t * p->D + i] + (double)p->b[i]))));
 }
 /* x = sigmoid(x + b) */
 static void tinyi_lm_sigmoid_fn(const void *arg, tiny_idx t0, tiny_idx t1)
@@ -197,9 +208,11 @@ static void tinyi_lm_headnorm_fn(const void *arg, tiny_idx t0, tiny_idx t1)
             mean = sum / (double)S;
             for (i = 0; i < S; i++) ss += ((double)p->o[at + i] - mean) * ((double)p->o[at + i] - mean);
             size = 1.0 / tinyi_sqrt64(ss / (double)S + (double)TINYI_LM_RWKV_EPS);
-            if (p->r_k) for (i = 0; i < S; i++) own += (double)p->r[at + i] * (double)p->k[at + i] * (double)p->r_k[h * S + i];
+            if (p->r_k)
+                for (i = 0; i < S; i++) own += (double)p->r[at + i] * (double)p->k[at + i] * (double)p->r_k[h * S + i];
             for (i = 0; i < S; i++)
-                p->o[at + i] = (float)(((double)p->o[at + i] - mean) * size * (double)p->g[h * S + i] + (double)p->b[h * S + i] + own * (double)p->v[at + i]);
+                p->o[at + i] = (float)(((double)p->o[at + i] - mean) * size * (double)p->g[h * S + i] +
+                                       (double)p->b[h * S + i] + own * (double)p->v[at + i]);
         }
 }
 TINY_REF_END
@@ -237,7 +250,8 @@ TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     const tllm_model *m = ld->m;
     const int gla = tinyi_lm_rwkv6_gla(m);
     tiny_idx kv = m->n_embd;
-    const tiny_idx D = m->n_embd, E = tinyi_lm_count(ld, "time_mix_extra_dim", -1, -1, 1, 65536), W = tinyi_lm_count(ld, "time_decay_extra_dim", -1, -1, 1, 65536);
+    const tiny_idx D = m->n_embd, E = tinyi_lm_count(ld, "time_mix_extra_dim", -1, -1, 1, 65536),
+                   W = tinyi_lm_count(ld, "time_decay_extra_dim", -1, -1, 1, 65536);
     if (!tinyi_lm_rwkv_sizes(ld)) return;
     tinyi_lm_vec(ld, l, TINYI_T_TM_LERP_X, D);
     tinyi_lm_need(ld, l, TINYI_T_TM_W1, D, 5 * E, 0);
@@ -249,8 +263,12 @@ TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tinyi_lm_need(ld, l, TINYI_T_TM_DECAY_W2, W, D, 0);
     if (gla) {
         kv = tinyi_lm_width(ld, l, TINYI_T_TM_KEY);
-        if (!ld->st && (kv < m->head_size || kv % m->head_size || D % kv)) tinyi_lm_disagree(ld, l, "heads of time_mix_key do not divide those of the embedding; numbers of each", kv, D);
-        if (!ld->st && m->head_size > TINY_GLA_KEYS) tinyi_lm_disagree(ld, l, "wkv.head_size is more than gated linear attention takes", m->head_size, TINY_GLA_KEYS);
+        if (!ld->st && (kv < m->head_size || kv % m->head_size || D % kv))
+            tinyi_lm_disagree(ld, l, "heads of time_mix_key do not divide those of the embedding; numbers of each", kv,
+                              D);
+        if (!ld->st && m->head_size > TINY_GLA_KEYS)
+            tinyi_lm_disagree(ld, l, "wkv.head_size is more than gated linear attention takes", m->head_size,
+                              TINY_GLA_KEYS);
         if (ld->st) return;
     }
     tinyi_lm_need(ld, l, TINYI_T_TM_KEY, D, kv, 0);
@@ -260,7 +278,8 @@ TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tinyi_lm_need(ld, l, TINYI_T_TM_OUT, D, D, 0);
     if (gla) return;
     tinyi_lm_vec(ld, l, TINYI_T_TM_LN, D);
-    if (!ld->st && !l->w[TINYI_T_TM_LN]->bias) tinyi_lm_disagree(ld, l, "time_mix_ln has no bias; numbers of it and wanted", 0, D);
+    if (!ld->st && !l->w[TINYI_T_TM_LN]->bias)
+        tinyi_lm_disagree(ld, l, "time_mix_ln has no bias; numbers of it and wanted", 0, D);
 }
 
 TINY_REF_BEGIN
@@ -279,7 +298,8 @@ static void tinyi_lm_gates6_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 TINY_REF_END
 
 /* o = gated linear attention of r, k, v, w (n, H, S) for each sequence of the piece; state: of sequence 0 */
-static void tinyi_lm_gla(tinyi_lm_fwd *f, float *r, float *k, float *v, float *w, float *o, float *state, tiny_idx H, tiny_idx S)
+static void tinyi_lm_gla(tinyi_lm_fwd *f, float *r, float *k, float *v, float *w, float *o, float *state, tiny_idx H,
+                         tiny_idx S)
 {
     tiny_idx i;
     for (i = 0; i < (f->dry ? 1 : f->n_run) && !f->st; i++) {
@@ -315,8 +335,10 @@ TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     const tiny_idx n = f->n, D = m->n_embd, S = m->head_size, E = l->w[TINYI_T_TM_W2]->n_in;
     const size_t used = f->used;
     float *kept = f->dry ? NULL : f->s->held[l->i].x, *x[5];
-    float *low = tinyi_lm_take(f, n, 5 * E), *add = tinyi_lm_take(f, n, D), *k = tinyi_lm_take(f, n, D), *v = tinyi_lm_take(f, n, D), *r = tinyi_lm_take(f, n, D);
-    float *g = tinyi_lm_take(f, n, D), *w = tinyi_lm_take(f, n, D), *dl = tinyi_lm_take(f, n, l->w[TINYI_T_TM_DECAY_W1]->n_out), *o = tinyi_lm_take(f, n, D);
+    float *low = tinyi_lm_take(f, n, 5 * E), *add = tinyi_lm_take(f, n, D), *k = tinyi_lm_take(f, n, D),
+          *v = tinyi_lm_take(f, n, D), *r = tinyi_lm_take(f, n, D);
+    float *g = tinyi_lm_take(f, n, D), *w = tinyi_lm_take(f, n, D),
+          *dl = tinyi_lm_take(f, n, l->w[TINYI_T_TM_DECAY_W1]->n_out), *o = tinyi_lm_take(f, n, D);
     double *acc = (double *)(void *)tinyi_lm_take(f, 2, D);
     const int gla = tinyi_lm_rwkv6_gla(m);
     const tiny_idx kv = l->w[TINYI_T_TM_KEY]->n_out;
@@ -411,7 +433,8 @@ TINYI_FN void tinyi_lm_rwkv7_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tinyi_lm_need(ld, l, TINYI_T_TM_RECEPTANCE, D, D, 0);
     tinyi_lm_need(ld, l, TINYI_T_TM_OUT, D, D, 0);
     tinyi_lm_vec(ld, l, TINYI_T_TM_LN, D);
-    if (!ld->st && !l->w[TINYI_T_TM_LN]->bias) tinyi_lm_disagree(ld, l, "time_mix_ln has no bias; numbers of it and wanted", 0, D);
+    if (!ld->st && !l->w[TINYI_T_TM_LN]->bias)
+        tinyi_lm_disagree(ld, l, "time_mix_ln has no bias; numbers of it and wanted", 0, D);
 }
 
 /* y = W2 act(W1 x), act an operation or 0 */
@@ -433,8 +456,10 @@ TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     const size_t used = f->used;
     const float *mu = l->w[TINYI_T_TM_LERP]->v;
     float *kept = f->dry ? NULL : f->s->held[l->i].x;
-    float *x = tinyi_lm_take(f, n, D), *k = tinyi_lm_take(f, n, D), *v = tinyi_lm_take(f, n, D), *r = tinyi_lm_take(f, n, D), *w = tinyi_lm_take(f, n, D);
-    float *a = tinyi_lm_take(f, n, D), *g = tinyi_lm_take(f, n, D), *nk = tinyi_lm_take(f, n, D), *o = tinyi_lm_take(f, n, D);
+    float *x = tinyi_lm_take(f, n, D), *k = tinyi_lm_take(f, n, D), *v = tinyi_lm_take(f, n, D),
+          *r = tinyi_lm_take(f, n, D), *w = tinyi_lm_take(f, n, D);
+    float *a = tinyi_lm_take(f, n, D), *g = tinyi_lm_take(f, n, D), *nk = tinyi_lm_take(f, n, D),
+          *o = tinyi_lm_take(f, n, D);
     tiny_tensor t;
     tinyi_lm_wkv p;
     if (f->st) return;

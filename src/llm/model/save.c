@@ -1,17 +1,19 @@
 /* src/llm/model/save.c - a state as bytes, and back
  *
  * Body     of a box "state 3" (core/box/box_inside.h), all little endian
- *          0   u32 what: 0 one sequence, 1 all; u64 fingerprint of the model; u32 format of keys, u32 format of values; u32 n_layer;
- *              u32 rope of long contexts (0, 1)
+ *          0   u32 what: 0 one sequence, 1 all; u64 fingerprint of the model; u32 format of keys, u32 format of values;
+ *              u32 n_layer; u32 rope of long contexts (0, 1)
  *          28  u64 floats of recurrent state; u32 sequences; u32 tokens of an encoder; u64 tokens kept beside
  *          52  i32 for each token kept beside
- *          then for each sequence: u64 cells, i32 position for each, f32 recurrent state, and for each layer with pages the
- *          rows of its keys, values and indexer keys, cell by cell, in their format; then, where there is an encoder, for
- *          each layer the keys and values that the decoder looks at, f32
- * Older    8 bytes "tinystat", u32 2, the same body, u64 checksum of all bytes before it; version 1 had another checksum and fingerprint
- * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
- * nothing. The fingerprint covers the shape of the model, its routes and the rank of a cut one, samples of its weights and of the
- * adapters that are merged or attached when it is saved, with their strength; not each number of them.                                                                 */
+ *          then for each sequence: u64 cells, i32 position for each, f32 recurrent state, and for each layer with pages
+ *          the rows of its keys, values and indexer keys, cell by cell, in their format; then, where there is an
+ *          encoder, for each layer the keys and values that the decoder looks at, f32
+ * Older    8 bytes "tinystat", u32 2, the same body, u64 checksum of all bytes before it; version 1 had another
+ *          checksum and fingerprint
+ * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a
+ * refused file changes nothing. The fingerprint covers the shape of the model, its routes and the rank of a cut one,
+ * samples of its weights and of the adapters that are merged or attached when it is saved, with their strength; not
+ * each number of them. */
 #include "llm/model/model_inside.h"
 #include "core/box/box_inside.h"
 #include "core/half_inside.h"
@@ -80,7 +82,8 @@ static void tinyi_lm_put_row(tinyi_writer *o, const tinyi_pool *p, const unsigne
     tiny_idx i;
     if (!o->at) { o->n += p->row_bytes; return; }
     if (p->type->id == TLLM_FORMAT_F32) tinyi_lm_put_floats(o, (const float *)(const void *)row, p->d_part);
-    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < p->d_part; i++) tinyi_wr(o, ((const uint16_t *)(const void *)row)[i], 2);
+    else if (p->type->id == TLLM_FORMAT_F16)
+        for (i = 0; i < p->d_part; i++) tinyi_wr(o, ((const uint16_t *)(const void *)row)[i], 2);
     else {
         memcpy(o->at + o->n, row, p->row_bytes);
         o->n += p->row_bytes;
@@ -106,7 +109,8 @@ static void tinyi_lm_put_seq(tinyi_writer *o, const tllm_state *s, tiny_idx seq)
         for (k = 0; k < 3; k++) {
             const tinyi_pool *p = tinyi_lm_pool_at(s, i, k);
             for (j = 0; j < n && p->type; j++)
-                for (part = 0; part < p->n_part; part++) tinyi_lm_put_row(o, p, tinyi_pool_row(p, table[j / p->block], part, j % p->block));
+                for (part = 0; part < p->n_part; part++)
+                    tinyi_lm_put_row(o, p, tinyi_pool_row(p, table[j / p->block], part, j % p->block));
         }
 }
 
@@ -115,7 +119,8 @@ TINYI_FN int tinyi_lm_long_rope(const tllm_state *s)
     return s->m->n_rope > 0 && s->m->rope[0].freq_long && s->n_ctx > s->m->rope_original;
 }
 
-static void tinyi_lm_put_all(tinyi_writer *o, const tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens)
+static void tinyi_lm_put_all(tinyi_writer *o, const tllm_state *s, tiny_idx seq, const int32_t *tokens,
+                             tiny_idx n_tokens)
 {
     const tiny_idx first = seq < 0 ? 0 : seq, end = seq < 0 ? s->n_seq : seq + 1;
     tiny_idx i;
@@ -143,21 +148,28 @@ static tiny_status tinyi_lm_save_check(tllm_state *s, tiny_idx seq)
     tiny_status st;
     if (!s) return TINY_E_ARGUMENT;
     if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK) return st;
-    if (seq < -1 || seq >= s->n_seq) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td, this state has %td", s->m->path, seq, s->n_seq);
-    if (s->m->encoder || !s->m->n_layer) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: an encoder keeps nothing that could be saved", s->m->path);
+    if (seq < -1 || seq >= s->n_seq)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td, this state has %td", s->m->path, seq,
+                          s->n_seq);
+    if (s->m->encoder || !s->m->n_layer)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: an encoder keeps nothing that could be saved", s->m->path);
     if (seq >= 0 && s->m->n_enc && s->n_seq > 1)
-        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: all sequences look at the same encoder: save or load all of them", s->m->path);
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
+                          "%s: all sequences look at the same encoder: save or load all of them", s->m->path);
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens, void **bytes, size_t *n_bytes)
+TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens,
+                                     void **bytes, size_t *n_bytes)
 {
     tinyi_writer o;
     unsigned char *box;
     tiny_status st = tinyi_lm_save_check(s, seq);
     if (bytes) *bytes = NULL;
     if (st) return st;
-    if (!bytes || !n_bytes || n_tokens < 0 || (n_tokens && !tokens)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: packing a state needs a place for the bytes and their count", s->m->path);
+    if (!bytes || !n_bytes || n_tokens < 0 || (n_tokens && !tokens))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: packing a state needs a place for the bytes and their count",
+                          s->m->path);
     st = tinyi_lm_pages_home(s);
     if (st) return st;
     memset(&o, 0, sizeof o);
@@ -182,7 +194,8 @@ static size_t tinyi_lm_cell_bytes(const tllm_state *s)
     int k;
     for (i = 0; i < s->m->n_layer; i++)
         for (k = 0; k < 3; k++)
-            if (tinyi_lm_pool_at(s, i, k)->type) n += (size_t)tinyi_lm_pool_at(s, i, k)->n_part * tinyi_lm_pool_at(s, i, k)->row_bytes;
+            if (tinyi_lm_pool_at(s, i, k)->type)
+                n += (size_t)tinyi_lm_pool_at(s, i, k)->n_part * tinyi_lm_pool_at(s, i, k)->row_bytes;
     return n;
 }
 
@@ -196,7 +209,8 @@ static void tinyi_lm_get_row(tinyi_cursor *c, const tinyi_pool *p, unsigned char
     const unsigned char *b;
     tiny_idx i;
     if (p->type->id == TLLM_FORMAT_F32) tinyi_lm_get_floats(c, (float *)(void *)row, p->d_part);
-    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < p->d_part; i++) (void)tinyi_rd_u16(c, (uint16_t *)(void *)row + i);
+    else if (p->type->id == TLLM_FORMAT_F16)
+        for (i = 0; i < p->d_part; i++) (void)tinyi_rd_u16(c, (uint16_t *)(void *)row + i);
     else if (tinyi_rd_bytes(c, p->row_bytes, &b)) memcpy(row, b, p->row_bytes);
 }
 
@@ -220,7 +234,8 @@ static void tinyi_lm_get_seq(tinyi_cursor *c, tllm_state *s, tiny_idx seq)
         for (k = 0; k < 3; k++) {
             const tinyi_pool *p = tinyi_lm_pool_at(s, i, k);
             for (j = 0; j < (tiny_idx)n && p->type; j++)
-                for (part = 0; part < p->n_part; part++) tinyi_lm_get_row(c, p, tinyi_pool_row(p, table[j / p->block], part, j % p->block));
+                for (part = 0; part < p->n_part; part++)
+                    tinyi_lm_get_row(c, p, tinyi_pool_row(p, table[j / p->block], part, j % p->block));
         }
 }
 
@@ -228,11 +243,13 @@ static void tinyi_lm_get_seq(tinyi_cursor *c, tllm_state *s, tiny_idx seq)
 TINYI_FN tiny_idx tinyi_lm_seq_room(const tllm_state *s, tiny_idx seq)
 {
     tiny_idx room = s->pages.n_free, i;
-    for (i = 0; i * s->pages.block < tllm_pages_length(&s->pages, seq); i++) room += tllm_pages_holders(&s->pages, tllm_pages_table(&s->pages, seq)[i]) == 1;
+    for (i = 0; i * s->pages.block < tllm_pages_length(&s->pages, seq); i++)
+        room += tllm_pages_holders(&s->pages, tllm_pages_table(&s->pages, seq)[i]) == 1;
     return room;
 }
 
-TINYI_FN tiny_status tinyi_lm_saved_body(tiny_ctx *ctx, const char *where, const void *bytes, size_t n_bytes, int no_checksum, tinyi_cursor *body)
+TINYI_FN tiny_status tinyi_lm_saved_body(tiny_ctx *ctx, const char *where, const void *bytes, size_t n_bytes,
+                                         int no_checksum, tinyi_cursor *body)
 {
     int old;
     return tinyi_box_body(ctx, where, &tinyi_lm_save_box, bytes, n_bytes, no_checksum, body, &old);
@@ -241,7 +258,8 @@ TINYI_FN tiny_status tinyi_lm_saved_body(tiny_ctx *ctx, const char *where, const
 typedef struct tinyi_lm_saved { tiny_idx n_tokens, n_encoded, n_seq; tinyi_cursor tokens, after; } tinyi_lm_saved;
 
 /* Everything is looked at, nothing is touched. */
-static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const void *bytes, size_t n_bytes, tinyi_lm_saved *o)
+static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const void *bytes, size_t n_bytes,
+                                         tinyi_lm_saved *o)
 {
     const tinyi_lm_w *table = s->m->top.w[TINYI_T_POSITION_EMBD];
     const size_t cell = tinyi_lm_cell_bytes(s);
@@ -254,51 +272,75 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const void
     tiny_status st = tinyi_lm_saved_body(s->ctx, s->m->path, bytes, n_bytes, 0, &c);
     memset(o, 0, sizeof *o);
     if (st) return st;
-    (void)(tinyi_rd_u32(&c, &what) && tinyi_rd_u64(&c, &print) && tinyi_rd_u32(&c, &type_k) && tinyi_rd_u32(&c, &type_v) && tinyi_rd_u32(&c, &n_layer) &&
-           tinyi_rd_u32(&c, &rope) && tinyi_rd_u64(&c, &kept) && tinyi_rd_u32(&c, &n_seq) && tinyi_rd_u32(&c, &encoded) && tinyi_rd_u64(&c, &tokens));
+    (void)(tinyi_rd_u32(&c, &what) && tinyi_rd_u64(&c, &print) && tinyi_rd_u32(&c, &type_k) &&
+           tinyi_rd_u32(&c, &type_v) && tinyi_rd_u32(&c, &n_layer) && tinyi_rd_u32(&c, &rope) &&
+           tinyi_rd_u64(&c, &kept) && tinyi_rd_u32(&c, &n_seq) && tinyi_rd_u32(&c, &encoded) &&
+           tinyi_rd_u64(&c, &tokens));
     if (print != tinyi_lm_fingerprint(s) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state belongs to another model, or to other adapters than those of now", s->m->path);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT,
+                          "%s: the saved state belongs to another model, or to other adapters than those of now",
+                          s->m->path);
     if (type_k != (uint32_t)s->type_k->id || type_v != (uint32_t)s->type_v->id)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has keys of format %u and values of format %u, this one %s and %s", s->m->path, (unsigned)type_k, (unsigned)type_v,
-                        s->type_k->name, s->type_v->name);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT,
+                          "%s: the saved state has keys of format %u and values of format %u, this one %s and %s",
+                          s->m->path, (unsigned)type_k, (unsigned)type_v, s->type_k->name, s->type_v->name);
     if (rope != (uint32_t)tinyi_lm_long_rope(s))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state turned its keys for %s contexts, this one has room for %td tokens", s->m->path, rope ? "long" : "short", s->n_ctx);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT,
+                          "%s: the saved state turned its keys for %s contexts, this one has room for %td tokens",
+                          s->m->path, rope ? "long" : "short", s->n_ctx);
     if (what > 1 || what != (seq < 0))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state holds %s, asked for is %s", s->m->path, what ? "all sequences" : "one sequence", what ? "one" : "all");
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state holds %s, asked for is %s", s->m->path,
+                          what ? "all sequences" : "one sequence", what ? "one" : "all");
     if (n_seq > (uint32_t)s->n_seq || (seq >= 0 && n_seq != 1))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has %u sequences, this one has room for %td", s->m->path, (unsigned)n_seq, seq < 0 ? s->n_seq : 1);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has %u sequences, this one has room for %td",
+                          s->m->path, (unsigned)n_seq, seq < 0 ? s->n_seq : 1);
     if (encoded > (uint32_t)s->n_ctx || (encoded && !s->m->n_enc))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state looks at %u tokens of an encoder, this one has room for %td", s->m->path, (unsigned)encoded, s->m->n_enc ? s->n_ctx : 0);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT,
+                          "%s: the saved state looks at %u tokens of an encoder, this one has room for %td", s->m->path,
+                          (unsigned)encoded, s->m->n_enc ? s->n_ctx : 0);
     o->tokens = c;
     if (tokens > (uint64_t)s->n_ctx * (uint64_t)s->n_seq || !tinyi_rd_bytes(&c, (size_t)tokens * 4, &skip))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state keeps %llu tokens beside, more than its bytes or this state hold", s->m->path, (unsigned long long)tokens);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT,
+                          "%s: the saved state keeps %llu tokens beside, more than its bytes or this state hold",
+                          s->m->path, (unsigned long long)tokens);
     o->after = c;
     for (i = 0; i < (tiny_idx)n_seq; i++) {
         int64_t before = -1;
-        if (!tinyi_rd_u64(&c, &n) || n > (uint64_t)s->n_ctx || !tinyi_count_fits(&c, n, cell) || c.left - (size_t)n * cell < (size_t)s->n_kept * 4)
-            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: sequence %td of the saved state has more cells than its bytes or than the %td of this state", s->m->path, i, s->n_ctx);
+        if (!tinyi_rd_u64(&c, &n) || n > (uint64_t)s->n_ctx || !tinyi_count_fits(&c, n, cell) ||
+            c.left - (size_t)n * cell < (size_t)s->n_kept * 4)
+            return tinyi_fail(
+                s->ctx, TINY_E_FORMAT,
+                "%s: sequence %td of the saved state has more cells than its bytes or than the %td of this state",
+                s->m->path, i, s->n_ctx);
         for (j = 0; j < (tiny_idx)n; j++) {
             (void)tinyi_rd_u32(&c, &v);
             if ((int64_t)v <= before || v > INT32_MAX - 1 || (table && (tiny_idx)v >= table->n_out))
-                return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: cell %td of sequence %td of the saved state has position %u, behind %lld and within the model's it must be", s->m->path, j, i,
-                                (unsigned)v, (long long)before);
+                return tinyi_fail(s->ctx, TINY_E_FORMAT,
+                                  "%s: cell %td of sequence %td of the saved state has position %u, behind %lld and "
+                                  "within the model's it must be",
+                                  s->m->path, j, i, (unsigned)v, (long long)before);
             before = (int64_t)v;
         }
         (void)tinyi_rd_bytes(&c, (size_t)n * (cell - 4) + (size_t)s->n_kept * 4, &skip);
         blocks += ((tiny_idx)n + s->pages.block - 1) / s->pages.block;
     }
-    for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) cross += (size_t)encoded * (size_t)(s->m->layer[i].n_kv * (s->m->layer[i].d_k + s->m->layer[i].d_v)) * 4;
-    if (c.left != cross) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has %zu bytes behind its cells, not %zu", s->m->path, c.left, cross);
+    for (i = 0; i < s->m->n_layer && s->m->n_enc; i++)
+        cross += (size_t)encoded * (size_t)(s->m->layer[i].n_kv * (s->m->layer[i].d_k + s->m->layer[i].d_v)) * 4;
+    if (c.left != cross)
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has %zu bytes behind its cells, not %zu",
+                          s->m->path, c.left, cross);
     room = seq < 0 ? s->pages.n_block : tinyi_lm_seq_room(s, seq);
     if (blocks > room)
-        return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: the saved state wants %td pages of %td tokens, there are %td", s->m->path, blocks, s->pages.block, room);
+        return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: the saved state wants %td pages of %td tokens, there are %td",
+                          s->m->path, blocks, s->pages.block, room);
     o->n_tokens = (tiny_idx)tokens;
     o->n_encoded = (tiny_idx)encoded;
     o->n_seq = (tiny_idx)n_seq;
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_state_unpack(tllm_state *s, tiny_idx seq, const void *bytes, size_t n_bytes, int32_t *tokens, tiny_idx room, tiny_idx *n_tokens)
+TINY_API tiny_status tllm_state_unpack(tllm_state *s, tiny_idx seq, const void *bytes, size_t n_bytes, int32_t *tokens,
+                                       tiny_idx room, tiny_idx *n_tokens)
 {
     tinyi_lm_saved o;
     tinyi_cursor c, t;
@@ -313,11 +355,15 @@ TINY_API tiny_status tllm_state_unpack(tllm_state *s, tiny_idx seq, const void *
     if (st) return st;
     n = o.n_tokens;
     c = o.after;
-    if (tokens && n > room) return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: the saved state keeps %td tokens beside, there is room for %td", s->m->path, n, room);
+    if (tokens && n > room)
+        return tinyi_fail(s->ctx, TINY_E_WORKSPACE,
+                          "%s: the saved state keeps %td tokens beside, there is room for %td", s->m->path, n, room);
     for (i = 0, t = o.tokens; i < n; i++) {
         (void)tinyi_rd_u32(&t, &v);
         if (v >= (uint32_t)s->m->n_vocab)
-            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: token %td beside the saved state is %u, the vocabulary has %td", s->m->path, i, (unsigned)v, s->m->n_vocab);
+            return tinyi_fail(s->ctx, TINY_E_FORMAT,
+                              "%s: token %td beside the saved state is %u, the vocabulary has %td", s->m->path, i,
+                              (unsigned)v, s->m->n_vocab);
     }
     for (i = 0, t = o.tokens; i < n && tokens; i++) {
         (void)tinyi_rd_u32(&t, &v);

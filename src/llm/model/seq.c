@@ -8,13 +8,20 @@ static tiny_status tinyi_lm_seq_check(const tllm_state *s, tiny_idx seq)
     if (!s) return TINY_E_ARGUMENT;
     st = tinyi_ctx_check(s->ctx);
     if (!st && (seq < 0 || seq >= s->n_seq))
-        st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td, this state has %td", s->m->path, seq, s->n_seq);
+        st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td, this state has %td", s->m->path, seq,
+                        s->n_seq);
     return st;
 }
 
 TINY_API tiny_idx tllm_state_sequences(const tllm_state *s) { return s ? s->n_seq : 0; }
-TINY_API tiny_idx tllm_state_free_cells(const tllm_state *s) { return s ? tllm_pages_free(&s->pages) * s->pages.block : 0; }
-TINY_API tiny_idx tllm_seq_length(const tllm_state *s, tiny_idx seq) { return s ? tllm_pages_length(&s->pages, seq) : 0; }
+TINY_API tiny_idx tllm_state_free_cells(const tllm_state *s)
+{
+    return s ? tllm_pages_free(&s->pages) * s->pages.block : 0;
+}
+TINY_API tiny_idx tllm_seq_length(const tllm_state *s, tiny_idx seq)
+{
+    return s ? tllm_pages_length(&s->pages, seq) : 0;
+}
 TINY_API int64_t tllm_seq_next(const tllm_state *s, tiny_idx seq)
 {
     const tiny_idx n = tllm_seq_length(s, seq);
@@ -33,10 +40,13 @@ TINY_API tiny_status tllm_seq_trim(tllm_state *s, tiny_idx seq, tiny_idx n)
     tiny_status st = tinyi_lm_seq_check(s, seq);
     const tiny_idx held = st ? 0 : tllm_pages_length(&s->pages, seq);
     if (st) return st;
-    if (n < 0 || n > held) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: of %td tokens %td cannot be kept", s->m->path, held, n);
+    if (n < 0 || n > held)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: of %td tokens %td cannot be kept", s->m->path, held, n);
     if (n == held) return TINY_OK;
     if (n == 0) { tllm_seq_clear(s, seq); return TINY_OK; }
-    if (s->m->recurrent) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: a recurrent state cannot go back to %td tokens", s->m->path, n);
+    if (s->m->recurrent)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: a recurrent state cannot go back to %td tokens", s->m->path,
+                          n);
     return tllm_pages_trim(&s->pages, seq, n);
 }
 
@@ -46,15 +56,18 @@ TINY_API tiny_status tllm_seq_fork(tllm_state *s, tiny_idx from, tiny_idx to)
     if (!st) st = tinyi_lm_seq_check(s, to);
     if (st || from == to) return st;
     st = tllm_pages_fork(&s->pages, from, to);
-    memcpy(s->pos + to * s->n_ctx, s->pos + from * s->n_ctx, (size_t)tllm_pages_length(&s->pages, from) * sizeof *s->pos);
+    memcpy(s->pos + to * s->n_ctx, s->pos + from * s->n_ctx,
+           (size_t)tllm_pages_length(&s->pages, from) * sizeof *s->pos);
     if (s->n_kept) memcpy(s->kept + to * s->n_kept, s->kept + from * s->n_kept, (size_t)s->n_kept * sizeof(float));
     return st;
 }
 
 /* bytes of a cell in one pool */
-static void tinyi_lm_cell_copy(const tllm_state *s, const tinyi_pool *p, tiny_idx from, tiny_idx at, tiny_idx to, tiny_idx to_at)
+static void tinyi_lm_cell_copy(const tllm_state *s, const tinyi_pool *p, tiny_idx from, tiny_idx at, tiny_idx to,
+                               tiny_idx to_at)
 {
-    const int32_t a = tllm_pages_table(&s->pages, from)[at / p->block], b = tllm_pages_table(&s->pages, to)[to_at / p->block];
+    const int32_t a = tllm_pages_table(&s->pages, from)[at / p->block],
+                  b = tllm_pages_table(&s->pages, to)[to_at / p->block];
     tiny_idx part;
     for (part = 0; part < p->n_part; part++)
         memcpy(tinyi_pool_row(p, b, part, to_at % p->block), tinyi_pool_row(p, a, part, at % p->block), p->row_bytes);
@@ -71,19 +84,28 @@ TINY_API tiny_status tllm_seq_copy(tllm_state *s, tiny_idx from, tiny_idx to, ti
     held = tllm_pages_length(&s->pages, from);
     there = tllm_pages_length(&s->pages, to);
     if (first < 0 || n < 0 || first > held || n > held - first)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: sequence %td holds %td tokens: %td from number %td on cannot be copied", s->m->path, from, held, n, first);
-    if (from == to) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: sequence %td cannot be copied behind itself", s->m->path, from);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                          "%s: sequence %td holds %td tokens: %td from number %td on cannot be copied", s->m->path,
+                          from, held, n, first);
+    if (from == to)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: sequence %td cannot be copied behind itself", s->m->path, from);
     if (!n) return TINY_OK;
     if (s->m->recurrent && (there || n != held))
-        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: of a recurrent state no part of %td tokens can be copied", s->m->path, n);
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: of a recurrent state no part of %td tokens can be copied",
+                          s->m->path, n);
     if (TINYI_LM_ARCH(s->m)->mixer == TINYI_LM_COMPRESSED && (first || there))
-        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: blocks of keys are made of what stands side by side: only the first tokens can be copied, to an empty sequence", s->m->path);
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
+                          "%s: blocks of keys are made of what stands side by side: only the first tokens can be "
+                          "copied, to an empty sequence",
+                          s->m->path);
     if (!first && !there) {
         st = tllm_seq_fork(s, from, to);
         return st ? st : tllm_seq_trim(s, to, n);
     }
     if (there && s->pos[from * s->n_ctx + first] < tllm_seq_next(s, to))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %d does not come after those that are held by sequence %td", s->m->path, (int)s->pos[from * s->n_ctx + first], to);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                          "%s: position %d does not come after those that are held by sequence %td", s->m->path,
+                          (int)s->pos[from * s->n_ctx + first], to);
     st = tllm_pages_append(&s->pages, to, n, &copy);
     if (st) return st;
     st = tinyi_lm_page_copy(s, &copy);
@@ -112,12 +134,16 @@ static tiny_status tinyi_lm_may_move(const tllm_state *s)
     if (m->recurrent) why = "layers are recurrent";
     else if (m->top.w[TINYI_T_POSITION_EMBD]) why = "positions are learned";
     else if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_KEYS) why = "keys are turned behind their rotation";
-    else if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_COMPRESSED) why = "blocks of keys are made of what stands side by side";
+    else if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_COMPRESSED)
+        why = "blocks of keys are made of what stands side by side";
     else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_CHUNKED) why = "the chunks of its windows go by position";
     else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_QK_AFTER)
         for (i = 0; i < m->n_layer; i++)
-            if (m->layer[i].w[TINYI_T_ATTN_K_NORM] && m->layer[i].rope >= 0) why = "keys are normed behind their rotation";
-    if (why) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokens cannot move to other positions, %s: they must be computed again", m->path, why);
+            if (m->layer[i].w[TINYI_T_ATTN_K_NORM] && m->layer[i].rope >= 0)
+                why = "keys are normed behind their rotation";
+    if (why)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
+                          "%s: tokens cannot move to other positions, %s: they must be computed again", m->path, why);
     return TINY_OK;
 }
 
@@ -136,9 +162,10 @@ static void tinyi_lm_turn_back(float *x, const double *freq, tiny_idx half, int 
 }
 TINY_REF_END
 
-/* cells at .. length of a layer to n cells lower, keys turned by -by: heads of d numbers, of which those from skip on are turned */
-static void tinyi_lm_move(tllm_state *s, const tinyi_pool *p, tiny_idx seq, tiny_idx at, tiny_idx n, float *x, const tinyi_lm_rope *rope, int style, tiny_idx d, tiny_idx skip,
-                          int64_t by)
+/* cells at .. length of a layer to n cells lower, keys turned by -by: heads of d numbers, of which those from skip on
+ * are turned */
+static void tinyi_lm_move(tllm_state *s, const tinyi_pool *p, tiny_idx seq, tiny_idx at, tiny_idx n, float *x,
+                          const tinyi_lm_rope *rope, int style, tiny_idx d, tiny_idx skip, int64_t by)
 {
     const tiny_idx length = tllm_pages_length(&s->pages, seq);
     const int32_t *table = tllm_pages_table(&s->pages, seq);
@@ -147,7 +174,9 @@ static void tinyi_lm_move(tllm_state *s, const tinyi_pool *p, tiny_idx seq, tiny
         if (!rope) { tinyi_lm_cell_copy(s, p, seq, j, seq, j - n); continue; }
         tinyi_pool_read(p, table[j / p->block], j % p->block, x);
         for (h = 0; h < p->n_part * p->d_part / d; h++)
-            tinyi_lm_turn_back(x + h * d + skip, rope->freq_long && s->n_ctx > s->m->rope_original ? rope->freq_long : rope->freq, rope->n_rot / 2, style, by);
+            tinyi_lm_turn_back(x + h * d + skip,
+                               rope->freq_long && s->n_ctx > s->m->rope_original ? rope->freq_long : rope->freq,
+                               rope->n_rot / 2, style, by);
         tinyi_pool_write(p, table[(j - n) / p->block], (j - n) % p->block, x);
     }
 }
@@ -164,7 +193,9 @@ TINY_API tiny_status tllm_seq_shift(tllm_state *s, tiny_idx seq, tiny_idx first,
     if (st) return st;
     held = tllm_pages_length(&s->pages, seq);
     if (first < 0 || n < 0 || first > held || n > held - first)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: sequence %td holds %td tokens: %td from number %td on cannot be dropped", s->m->path, seq, held, n, first);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                          "%s: sequence %td holds %td tokens: %td from number %td on cannot be dropped", s->m->path,
+                          seq, held, n, first);
     if (first + n == held) return tllm_seq_trim(s, seq, first);
     if (!n) return TINY_OK;
     st = tinyi_lm_may_move(s);
@@ -187,11 +218,15 @@ TINY_API tiny_status tllm_seq_shift(tllm_state *s, tiny_idx seq, tiny_idx first,
     for (i = 0; i < s->m->n_layer; i++) {
         const tinyi_lm_layer *l = &s->m->layer[i];
         const tinyi_lm_held *h = &s->held[i];
-        const tinyi_lm_rope *rope = l->rope >= 0 && TINYI_LM_ARCH(s->m)->rope != TINYI_LM_NO_ROPE ? &s->m->rope[l->rope] : NULL;
+        const tinyi_lm_rope *rope =
+            l->rope >= 0 && TINYI_LM_ARCH(s->m)->rope != TINYI_LM_NO_ROPE ? &s->m->rope[l->rope] : NULL;
         const int latent = l->mix == TINYI_LM_MLA;
-        tinyi_lm_move(s, &h->k, seq, first + n, n, x, rope, TINYI_LM_ARCH(s->m)->rope, latent ? s->m->r_kv + s->m->d_rope : l->d_k, latent ? s->m->r_kv : 0, by);
+        tinyi_lm_move(s, &h->k, seq, first + n, n, x, rope, TINYI_LM_ARCH(s->m)->rope,
+                      latent ? s->m->r_kv + s->m->d_rope : l->d_k, latent ? s->m->r_kv : 0, by);
         tinyi_lm_move(s, &h->v, seq, first + n, n, x, NULL, 0, 0, 0, 0);
-        tinyi_lm_move(s, &h->index, seq, first + n, n, x, rope, TINYI_LM_ARCH(s->m)->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES, s->m->index_d, 0, by);
+        tinyi_lm_move(s, &h->index, seq, first + n, n, x, rope,
+                      TINYI_LM_ARCH(s->m)->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES,
+                      s->m->index_d, 0, by);
     }
     for (i = first + n; i < held; i++) pos[i - n] = (int32_t)(pos[i] - by);
     return tllm_pages_trim(&s->pages, seq, held - n);
@@ -203,7 +238,8 @@ TINY_API tiny_status tllm_seq_share(tllm_state *s, tiny_idx seq, const int32_t *
     tiny_idx i, held = 0;
     if (n_held) *n_held = 0;
     if (st) return st;
-    if (n < 0 || (n && !tokens)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no tokens to look for", s->m->path);
+    if (n < 0 || (n && !tokens))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no tokens to look for", s->m->path);
     tinyi_lm_pages_now(s);
     st = tllm_pages_share(&s->pages, seq, tokens, n > 0 ? n - 1 : 0, &held);
     for (i = 0; i < held; i++) s->pos[seq * s->n_ctx + i] = (int32_t)i;

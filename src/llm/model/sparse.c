@@ -1,15 +1,20 @@
 /* src/llm/model/sparse.c - networks with squared ReLU in decode: only what the neurons that fired write is read
- * Formula  y = W_down h = sum over h[i] != 0 of h[i] W_down[., i]; W_down is kept a second time, column by column (llm/block/sparse.h)
- * Rule     for each layer and step the neurons that fired are counted, for all of its tokens together. The list is used if they are at most half,
- *          and their columns at most half of the bytes of W_down as the file has it; else, and for more than TINYI_LM_FIRED tokens, the
- *          product with the whole. docs/attention.md has the times on which the halves stand.                                 */
+ * Formula  y = W_down h = sum over h[i] != 0 of h[i] W_down[., i]; W_down is kept a second time, column by column
+ *          (llm/block/sparse.h)
+ * Rule     for each layer and step the neurons that fired are counted, for all of its tokens together. The list is used
+ *          if they are at most half, and their columns at most half of the bytes of W_down as the file has it; else,
+ *          and for more than TINYI_LM_FIRED tokens, the product with the whole. docs/attention.md has the times on
+ *          which the halves stand. */
 #include "llm/model/model_inside.h"
 #include "llm/block/sparse.h"
 #include <string.h>
 
 #define TINYI_LM_FIRED 8                    /* tokens of a step at most: of many some neuron fires almost everywhere */
 
-TINYI_FN int tinyi_lm_fires(const tllm_model *m) { return TINYI_LM_ARCH(m)->act == TINYI_LM_RELU2 && (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_PLAIN) != 0; }
+TINYI_FN int tinyi_lm_fires(const tllm_model *m)
+{
+    return TINYI_LM_ARCH(m)->act == TINYI_LM_RELU2 && (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_PLAIN) != 0;
+}
 
 TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format, size_t *bytes)
 {
@@ -20,22 +25,37 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format,
     if (bytes) *bytes = 0;
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse networks are those of a model, and there is none");
-    if (m->eights) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model is repacked: networks are kept by columns before that", m->path);
-    if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: its networks are rotated: no neuron is silent behind that", m->path);
-    if (m->world > 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the networks of a model that is cut over %d ranks are not read by columns", m->path, m->world);
+    if (m->eights)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: the model is repacked: networks are kept by columns before that", m->path);
+    if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: its networks are rotated: no neuron is silent behind that",
+                          m->path);
+    if (m->world > 1)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: the networks of a model that is cut over %d ranks are not read by columns", m->path,
+                          m->world);
     memset(&ld, 0, sizeof ld);
     ld.ctx = ctx;
     ld.g = m->file;
     ld.m = m;
     for (i = 0; i < m->n_layer && !ld.st && !st; i++) {
-        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)m->layer[i].w[TINYI_T_FFN_DOWN];       /* memory of the model, which is ours to change here */
+        /* memory of the model, which is ours to change here */
+        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)m->layer[i].w[TINYI_T_FFN_DOWN];
         const tllm_format *to;
         void *turned;
-        if (!tinyi_lm_fires(m) || !w || m->layer[i].moe || m->layer[i].w[TINYI_T_FFN_GATE] || m->layer[i].w[TINYI_T_FFN_SUB_NORM] || w->scale || w->n_in > INT32_MAX) continue;
-        to = tllm_format_of(format >= 0 ? format : w->format->flags & TLLM_FORMAT_PLAIN ? w->format->id : (int)TLLM_FORMAT_F16);
+        if (!tinyi_lm_fires(m) || !w || m->layer[i].moe || m->layer[i].w[TINYI_T_FFN_GATE] ||
+            m->layer[i].w[TINYI_T_FFN_SUB_NORM] || w->scale || w->n_in > INT32_MAX)
+            continue;
+        to = tllm_format_of(format >= 0                            ? format
+                            : w->format->flags & TLLM_FORMAT_PLAIN ? w->format->id
+                                                                   : (int)TLLM_FORMAT_F16);
         found++;
-        if (!to || !to->pack || (to->flags & TLLM_FORMAT_ACTIVATIONS) || !tllm_format_bytes(to, (uint64_t)w->n_out) || !tinyi_size_mul(tllm_format_bytes(to, (uint64_t)w->n_out), (size_t)w->n_in, &one))
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td: columns of %td numbers cannot be kept as %s (format %d)", m->path, i, w->n_out, to ? to->name : "?", format);
+        if (!to || !to->pack || (to->flags & TLLM_FORMAT_ACTIVATIONS) || !tllm_format_bytes(to, (uint64_t)w->n_out) ||
+            !tinyi_size_mul(tllm_format_bytes(to, (uint64_t)w->n_out), (size_t)w->n_in, &one))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                              "%s: layer %td: columns of %td numbers cannot be kept as %s (format %d)", m->path, i,
+                              w->n_out, to ? to->name : "?", format);
         if (w->turned && w->turned_format == to) { sum += one; continue; }
         turned = tinyi_lm_keep(&ld, one, 1);
         if (!turned) break;
@@ -47,7 +67,9 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format,
     }
     if (!st) st = ld.st;
     if (!st && !found)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s has no plain network with squared ReLU, whose neurons are silent exactly", m->path, TINYI_LM_ARCH(m)->name);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: %s has no plain network with squared ReLU, whose neurons are silent exactly", m->path,
+                          TINYI_LM_ARCH(m)->name);
     if (bytes && !st) *bytes = sum;
     return st;
 }
@@ -79,7 +101,8 @@ TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tiny
         return;
     }
     if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, g, n, ff);
-    if (!tinyi_lm_fires(f->m) || n > TINYI_LM_FIRED || l->w[TINYI_T_FFN_DOWN] != w || l->w[TINYI_T_FFN_GATE] || l->w[TINYI_T_FFN_SUB_NORM]) {
+    if (!tinyi_lm_fires(f->m) || n > TINYI_LM_FIRED || l->w[TINYI_T_FFN_DOWN] != w || l->w[TINYI_T_FFN_GATE] ||
+        l->w[TINYI_T_FFN_SUB_NORM]) {
         tinyi_lm_linear(f, w, y, g, n);
         return;
     }
@@ -103,9 +126,16 @@ TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tiny
         params.format = t->id;
         tx = tiny_tensor_2d((void *)(uintptr_t)g, TINY_F32, n, ff);
         tl = tiny_tensor_1d(list, TINY_I32, m);
-        tw = tiny_tensor_2d((void *)(uintptr_t)w->turned, TINY_U8, ff, (tiny_idx)tllm_format_bytes(t, (uint64_t)w->n_out));
-        if (f->dry) tw = tiny_tensor_2d(NULL, TINY_F32, ff, w->n_out);      /* the copy may come later, in any format: work depends on its shape alone */
-        else if (tinyi_lm_in_place(t)) tw = tiny_tensor_2d((void *)(uintptr_t)w->turned, t->id == TLLM_FORMAT_F32 ? TINY_F32 : t->id == TLLM_FORMAT_F16 ? TINY_F16 : TINY_BF16, ff, w->n_out);
+        tw = tiny_tensor_2d((void *)(uintptr_t)w->turned, TINY_U8, ff,
+                            (tiny_idx)tllm_format_bytes(t, (uint64_t)w->n_out));
+        /* the copy may come later, in any format: work depends on its shape alone */
+        if (f->dry) tw = tiny_tensor_2d(NULL, TINY_F32, ff, w->n_out);
+        else if (tinyi_lm_in_place(t))
+            tw = tiny_tensor_2d((void *)(uintptr_t)w->turned,
+                                t->id == TLLM_FORMAT_F32   ? TINY_F32
+                                : t->id == TLLM_FORMAT_F16 ? TINY_F16
+                                                           : TINY_BF16,
+                                ff, w->n_out);
         ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
         op.kind = TLLM_OP_MIX_ROWS;
         op.row = tllm_mix_rows_row();

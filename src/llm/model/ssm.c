@@ -2,18 +2,22 @@
  * Papers   A. Gu, T. Dao, "Mamba", 2023 (arXiv 2312.00752), alg. 2; T. Dao, A. Gu, "Transformers are SSMs", 2024
  *          (arXiv 2405.21060), 7; LFM2 and PLaMo 2 after their published models.
  * Formula  first   [x, z] = W h; x = silu(conv x); [dt, B, C] = W_x x, each normed where weights for it stand;
- *                  dt = softplus(W_dt dt + b); M[i][s] <- exp(dt_i a_is) M[i][s] + dt_i x_i B_s; y_i = sum_s M[i][s] C_s + d_i x_i
- *          second  [z, x B C, dt] = W h; [x B C] = silu(conv); heads of i share dt and a number a; groups of heads share B, C
+ *                  dt = softplus(W_dt dt + b); M[i][s] <- exp(dt_i a_is) M[i][s] + dt_i x_i B_s; y_i = sum_s M[i][s]
+ *                  C_s + d_i x_i
+ *          second  [z, x B C, dt] = W h; [x B C] = silu(conv); heads of i share dt and a number a; groups of heads
+ *                  share B, C
  *          both    y = W_out (y silu(z)), the second with an rms norm over each group before it
  *          short   [B, C, u] = W h; y = W_out (C conv(B u)), no activation
- * Kept     the last rows before the convolution, and M.                                                                 */
+ * Kept     the last rows before the convolution, and M. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
 static size_t tinyi_lm_ssm_floats(tiny_idx K, tiny_idx channels, tiny_idx inner, tiny_idx state)
 {
     size_t a, b;
-    if (!tinyi_size_mul((size_t)(K - 1), (size_t)channels, &a) || !tinyi_size_mul((size_t)inner, (size_t)state, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
+    if (!tinyi_size_mul((size_t)(K - 1), (size_t)channels, &a) || !tinyi_size_mul((size_t)inner, (size_t)state, &b) ||
+        !tinyi_size_add(a, b, &a))
+        return SIZE_MAX;
     return a;
 }
 
@@ -22,8 +26,9 @@ static int tinyi_lm_ssm_sizes(tinyi_lm_load *ld, const tinyi_lm_layer *l, tiny_i
     const tllm_model *m = ld->m;
     if (ld->st) return 0;
     if (m->ssm_conv < 2 || m->ssm_inner < 1 || m->ssm_state < 1 || rank < 1) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: a state space of %td channels, %td numbers, rank %td and a kernel of %td", m->path, m->ssm_inner, m->ssm_state,
-                            rank, m->ssm_conv);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT,
+                            "%s: a state space of %td channels, %td numbers, rank %td and a kernel of %td", m->path,
+                            m->ssm_inner, m->ssm_state, rank, m->ssm_conv);
         return 0;
     }
     return tinyi_lm_small(ld, l, m->ssm_conv, m->ssm_inner) && tinyi_lm_small(ld, l, m->ssm_inner, m->ssm_state);
@@ -73,7 +78,8 @@ static void tinyi_lm_mamba_fn(const void *arg, tiny_idx i0, tiny_idx i1)
             const double dt = tinyi_lm_softplus((double)p->dt[t * p->ld_dt + i]);
             double y = 0.0;
             for (s = 0; s < S; s++) {
-                M[s] = (float)(tinyi_exp64(dt * (double)p->a[i * S + s]) * (double)M[s] + dt * (double)x * (double)p->B[t * p->ld_b + s]);
+                M[s] = (float)(tinyi_exp64(dt * (double)p->a[i * S + s]) * (double)M[s] +
+                               dt * (double)x * (double)p->B[t * p->ld_b + s]);
                 y += (double)M[s] * (double)p->C[t * p->ld_b + s];
             }
             p->y[t * p->ld_x + i] = (float)(y + (double)p->d[i] * (double)x);
@@ -91,7 +97,8 @@ static void tinyi_lm_mamba2_fn(const void *arg, tiny_idx h0, tiny_idx h1)
         for (t = 0; t < p->n; t++) {
             const double dt = tinyi_lm_softplus((double)p->dt[t * p->ld_dt + h]);
             const float e = (float)tinyi_exp64(dt * (double)p->a[h]), step = (float)dt;
-            const float *x = p->x + t * p->ld_x + h * P, *B = p->B + t * p->ld_b + g * S, *C = p->C + t * p->ld_b + g * S;
+            const float *x = p->x + t * p->ld_x + h * P, *B = p->B + t * p->ld_b + g * S,
+                        *C = p->C + t * p->ld_b + g * S;
             float *y = p->y + (t * p->H + h) * P;
             for (i = 0; i < P; i++) {
                 float *M = p->m + (h * P + i) * S;
@@ -119,7 +126,8 @@ static void tinyi_lm_silu_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 TINY_REF_END
 
 /* fn over 0..n for each sequence of the piece; rows of y are ld_y apart */
-static void tinyi_lm_scan_runs(tinyi_lm_fwd *f, const tinyi_lm_scan *p, tiny_idx ld_y, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn)
+static void tinyi_lm_scan_runs(tinyi_lm_fwd *f, const tinyi_lm_scan *p, tiny_idx ld_y, tiny_idx n, tiny_idx grain,
+                               tinyi_lm_fn fn)
 {
     tiny_idx i;
     for (i = 0; i < f->n_run && !f->st; i++) {
@@ -151,7 +159,8 @@ TINYI_FN void tinyi_lm_mamba_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     const tiny_idx n = f->n, N = m->ssm_inner, S = m->ssm_state, R = m->ssm_rank, K = m->ssm_conv, ld = R + 2 * S;
     const size_t used = f->used;
     float *kept = f->dry ? NULL : f->s->held[l->i].x;
-    float *xz = tinyi_lm_take(f, n, 2 * N), *x = tinyi_lm_take(f, n, N), *dbc = tinyi_lm_take(f, n, ld), *dt = tinyi_lm_take(f, n, N), *o = tinyi_lm_take(f, n, N);
+    float *xz = tinyi_lm_take(f, n, 2 * N), *x = tinyi_lm_take(f, n, N), *dbc = tinyi_lm_take(f, n, ld),
+          *dt = tinyi_lm_take(f, n, N), *o = tinyi_lm_take(f, n, N);
     tinyi_lm_scan p;
     if (f->st) return;
     tinyi_lm_linear(f, l->w[TINYI_T_SSM_IN], xz, h, n);
@@ -192,7 +201,9 @@ TINYI_FN void tinyi_lm_mamba2_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, G = m->ssm_group;
     if (!tinyi_lm_ssm_sizes(ld, l, H)) return;
-    if (G < 1 || N % G || H % G) tinyi_lm_disagree(ld, l, "channels and heads stand in no whole groups, ssm.time_step_rank and ssm.group_count", H, G);
+    if (G < 1 || N % G || H % G)
+        tinyi_lm_disagree(ld, l, "channels and heads stand in no whole groups, ssm.time_step_rank and ssm.group_count",
+                          H, G);
     if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", N, H);
     if (!tinyi_lm_small(ld, l, G, S) || !tinyi_lm_small(ld, l, m->ssm_conv, N + 2 * G * S)) return;
     tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N + 2 * G * S + H, 0);
@@ -223,7 +234,8 @@ TINY_REF_END
 TINYI_FN void tinyi_lm_mamba2_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
-    const tiny_idx n = f->n, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, G = m->ssm_group, K = m->ssm_conv, C = N + 2 * G * S, ld = N + C + H;
+    const tiny_idx n = f->n, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, G = m->ssm_group, K = m->ssm_conv,
+                   C = N + 2 * G * S, ld = N + C + H;
     const size_t used = f->used;
     float *kept = f->dry ? NULL : f->s->held[l->i].x;
     float *all = tinyi_lm_take(f, n, ld), *x = tinyi_lm_take(f, n, C), *o = tinyi_lm_take(f, n, N);
@@ -296,15 +308,18 @@ TINYI_FN size_t tinyi_lm_plamo_kept(const tllm_model *m, const tinyi_lm_layer *l
 TINYI_FN void tinyi_lm_plamo_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
-    const tiny_idx n = f->n, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, R = tinyi_lm_plamo_rank(m), K = m->ssm_conv, P = N / H, ld = 2 * S + R;
+    const tiny_idx n = f->n, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, R = tinyi_lm_plamo_rank(m),
+                   K = m->ssm_conv, P = N / H, ld = 2 * S + R;
     const size_t used = f->used;
     float *kept = f->dry ? NULL : f->s->held[l->i].x;
-    float *zx = tinyi_lm_take(f, n, 2 * N), *x = tinyi_lm_take(f, n, N), *bcd = tinyi_lm_take(f, n, ld), *dt = tinyi_lm_take(f, n, H), *o = tinyi_lm_take(f, n, N);
+    float *zx = tinyi_lm_take(f, n, 2 * N), *x = tinyi_lm_take(f, n, N), *bcd = tinyi_lm_take(f, n, ld),
+          *dt = tinyi_lm_take(f, n, H), *o = tinyi_lm_take(f, n, N);
     tinyi_lm_scan p;
     tiny_idx i;
     if (f->st) return;
     tinyi_lm_linear(f, l->w[TINYI_T_SSM_IN], zx, h, n);
-    for (i = 0; i < H; i++) tinyi_lm_copy(f, o + i * P, N, zx + (2 * i + 1) * P, 2 * N, n, P);     /* rows of a head: z, then x */
+    /* rows of a head: z, then x */
+    for (i = 0; i < H; i++) tinyi_lm_copy(f, o + i * P, N, zx + (2 * i + 1) * P, 2 * N, n, P);
     tinyi_lm_conv(f, x, N, o, N, l->w[TINYI_T_SSM_CONV]->v, l->w[TINYI_T_SSM_CONV]->bias, kept, K, N, 1);
     tinyi_lm_linear(f, l->w[TINYI_T_SSM_X], bcd, x, n);
     tinyi_lm_piece_norm(f, l->w[TINYI_T_SSM_B_NORM], bcd, ld, S);
@@ -357,14 +372,16 @@ TINYI_FN void tinyi_lm_shortconv_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, f
 {
     const tiny_idx n = f->n, D = f->m->n_embd;
     const size_t used = f->used;
-    float *all = tinyi_lm_take(f, n, 3 * D), *b = tinyi_lm_take(f, n, D), *c = tinyi_lm_take(f, n, D), *u = tinyi_lm_take(f, n, D);
+    float *all = tinyi_lm_take(f, n, 3 * D), *b = tinyi_lm_take(f, n, D), *c = tinyi_lm_take(f, n, D),
+          *u = tinyi_lm_take(f, n, D);
     if (f->st) return;
     tinyi_lm_linear(f, l->w[TINYI_T_SC_IN], all, h, n);
     tinyi_lm_copy(f, b, D, all, 3 * D, n, D);
     tinyi_lm_copy(f, c, D, all + D, 3 * D, n, D);
     tinyi_lm_copy(f, u, D, all + 2 * D, 3 * D, n, D);
     tinyi_lm_mul(f, b, b, u, n * D);
-    tinyi_lm_conv(f, u, D, b, D, l->w[TINYI_T_SC_CONV]->v, NULL, f->dry ? NULL : f->s->held[l->i].x, f->m->ssm_conv, D, 0);
+    tinyi_lm_conv(f, u, D, b, D, l->w[TINYI_T_SC_CONV]->v, NULL, f->dry ? NULL : f->s->held[l->i].x, f->m->ssm_conv, D,
+                  0);
     tinyi_lm_mul(f, u, u, c, n * D);
     tinyi_lm_linear(f, l->w[TINYI_T_SC_OUT], y, u, n);
     f->used = used;

@@ -1,9 +1,9 @@
 /* src/llm/model/step.c - the steps that a forward pass is made of
  *
- * Each step works on dense rows of floats. Where the house has an operation, the step is that operation, run through the
- * door on the context's target; what is written out here is plain scalar code that gives the same bits on every machine,
- * and stands for both paths.
- * In a dry pass nothing is computed, only scratch memory is counted.                                                    */
+ * Each step works on dense rows of floats. Where the house has an operation, the step is that operation, run through
+ * the door on the context's target; what is written out here is plain scalar code that gives the same bits on every
+ * machine, and stands for both paths.
+ * In a dry pass nothing is computed, only scratch memory is counted. */
 #include "llm/model/model_inside.h"
 #include "llm/block/matmul.h"
 #include "llm/block/sparse.h"
@@ -13,7 +13,8 @@
 #ifdef TINYI_NO_OPS
 /* TINYI_LM_ACTS, TINYI_LM_NORMS: may a model of this program have it? */
 #if defined TINYLLM_ONLY_ARCH && TINYI_WHOLE
-#define TINYI_LM_ACTS(a, plain) (TINYI_LM_ONLY.act == TINYI_LM_##a && ((TINYI_LM_ONLY.ffn & TINYI_LM_F_PLAIN) != 0) == (plain))
+#define TINYI_LM_ACTS(a, plain) \
+    (TINYI_LM_ONLY.act == TINYI_LM_##a && ((TINYI_LM_ONLY.ffn & TINYI_LM_F_PLAIN) != 0) == (plain))
 #define TINYI_LM_HAS_ALTUP (TINYI_LM_ONLY.block == TINYI_LM_ALTUP)
 #define TINYI_LM_INDEXES ((TINYI_LM_ONLY.attn & TINYI_LM_A_INDEXER) != 0)
 #define TINYI_LM_NORMS(n) (TINYI_LM_ONLY.norm == (n) || (TINYI_LM_ONLY.attn & TINYI_LM_A_EPS_SAYS) != 0)
@@ -23,8 +24,10 @@
 #define TINYI_LM_INDEXES 1
 #define TINYI_LM_NORMS(n) 1
 #endif
-#define TINYI_LM_ALL_ATTN (TINYI_LM_MIXES(TINYI_LM_ATTN) && !TINYI_LM_MIXES(TINYI_LM_DELTA) && !TINYI_LM_MIXES(TINYI_LM_KDA) && !TINYI_LM_MIXES(TINYI_LM_RWKV6) && \
-    !TINYI_LM_MIXES(TINYI_LM_RWKV7) && !TINYI_LM_MIXES(TINYI_LM_MAMBA) && !TINYI_LM_MIXES(TINYI_LM_MAMBA2) && !TINYI_LM_MIXES(TINYI_LM_PLAMO))
+#define TINYI_LM_ALL_ATTN                                                                                     \
+    (TINYI_LM_MIXES(TINYI_LM_ATTN) && !TINYI_LM_MIXES(TINYI_LM_DELTA) && !TINYI_LM_MIXES(TINYI_LM_KDA) &&     \
+     !TINYI_LM_MIXES(TINYI_LM_RWKV6) && !TINYI_LM_MIXES(TINYI_LM_RWKV7) && !TINYI_LM_MIXES(TINYI_LM_MAMBA) && \
+     !TINYI_LM_MIXES(TINYI_LM_MAMBA2) && !TINYI_LM_MIXES(TINYI_LM_PLAMO))
 TINYI_FN const tiny_op_row *tinyi_lm_row_of(int kind)
 {
     switch (kind) {
@@ -48,29 +51,33 @@ TINYI_FN const tiny_op_row *tinyi_lm_row_of(int kind)
     TINYI_LM_ROW(SIGMOID, sigmoid, !TINYI_LM_ALL_ATTN)
     TINYI_LM_ROW(TANH, tanh, !TINYI_LM_ALL_ATTN || TINYI_LM_HAS_ALTUP)
     TINYI_LM_ROW(GLA, gla, TINYI_LM_MIXES(TINYI_LM_RWKV6) || TINYI_LM_MIXES(TINYI_LM_RWKV7))
-    TINYI_LM_ROW(ATTENTION, attention, TINYI_LM_MIXES(TINYI_LM_MLA) || TINYI_LM_MIXES(TINYI_LM_COMPRESSED) || TINYI_LM_INDEXES)
+    TINYI_LM_ROW(ATTENTION, attention,
+                 TINYI_LM_MIXES(TINYI_LM_MLA) || TINYI_LM_MIXES(TINYI_LM_COMPRESSED) || TINYI_LM_INDEXES)
 #undef TINYI_LM_ROW
     default: return NULL;
     }
 }
 #endif
 
-#define TINYI_LM_ALONE 1024                 /* numbers of a piece below which a second thread costs more than it brings */
+#define TINYI_LM_ALONE 1024 /* numbers of a piece below which a second thread costs more than it brings */
 
 TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
 {
     size_t n, bytes, at = f->used;
     if (f->st) return NULL;
-    if (a < 0 || b < 0 || !tinyi_size_mul((size_t)a, (size_t)b, &n) || !tinyi_size_mul(n, sizeof(float), &bytes) || bytes > SIZE_MAX / 4 ||
-        f->used > SIZE_MAX / 4) {
-        f->st = tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: %td times %td numbers of scratch are more than this machine can address", f->m->path, a, b);
+    if (a < 0 || b < 0 || !tinyi_size_mul((size_t)a, (size_t)b, &n) || !tinyi_size_mul(n, sizeof(float), &bytes) ||
+        bytes > SIZE_MAX / 4 || f->used > SIZE_MAX / 4) {
+        f->st =
+            tinyi_fail(f->ctx, TINY_E_OVERFLOW,
+                       "%s: %td times %td numbers of scratch are more than this machine can address", f->m->path, a, b);
         return NULL;
     }
     f->used += (bytes + 63) & ~(size_t)63;
     if (f->used > f->high) f->high = f->used;
     if (f->dry) return (float *)(void *)f->s->scratch;      /* never read or written */
     if (f->used > f->size) {
-        f->st = tinyi_fail(f->ctx, TINY_E_WORKSPACE, "%s: a state of %zu bytes of scratch is too small", f->m->path, f->size);
+        f->st = tinyi_fail(f->ctx, TINY_E_WORKSPACE, "%s: a state of %zu bytes of scratch is too small", f->m->path,
+                           f->size);
         return NULL;
     }
     if (TINYI_HAS(OPS) && f->ctx->n_away)
@@ -142,7 +149,8 @@ TINYI_FN void tinyi_lm_op_start(tiny_op *op, int kind, const tiny_op_row *row, c
     op->params = params;
 }
 
-static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const void *params, const tiny_tensor *y)
+static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c,
+                        const void *params, const tiny_tensor *y)
 {
     tiny_op op;
     if (f->st) return;
@@ -156,11 +164,18 @@ static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const t
 
 TINYI_FN void tinyi_lm_run(tinyi_lm_fwd *f, int kind, float *y, const float *a, const float *b, tiny_idx n)
 {
-    tiny_tensor ta = tiny_tensor_1d((void *)(uintptr_t)a, TINY_F32, n), tb = tiny_tensor_1d((void *)(uintptr_t)b, TINY_F32, n), ty = tiny_tensor_1d(y, TINY_F32, n);
+    tiny_tensor ta = tiny_tensor_1d((void *)(uintptr_t)a, TINY_F32, n),
+                tb = tiny_tensor_1d((void *)(uintptr_t)b, TINY_F32, n), ty = tiny_tensor_1d(y, TINY_F32, n);
     tinyi_lm_op(f, kind, &ta, b ? &tb : NULL, NULL, NULL, &ty);
 }
-TINYI_FN void tinyi_lm_add(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n) { tinyi_lm_run(f, TINY_OP_ADD, y, a, b, n); }
-TINYI_FN void tinyi_lm_mul(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n) { tinyi_lm_run(f, TINY_OP_MUL, y, a, b, n); }
+TINYI_FN void tinyi_lm_add(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n)
+{
+    tinyi_lm_run(f, TINY_OP_ADD, y, a, b, n);
+}
+TINYI_FN void tinyi_lm_mul(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n)
+{
+    tinyi_lm_run(f, TINY_OP_MUL, y, a, b, n);
+}
 TINYI_FN void tinyi_lm_scale(tinyi_lm_fwd *f, float *y, const float *x, float alpha, tiny_idx n)
 {
     tiny_tensor tx = tiny_tensor_1d((void *)(uintptr_t)x, TINY_F32, n), ty = tiny_tensor_1d(y, TINY_F32, n);
@@ -170,7 +185,8 @@ TINYI_FN void tinyi_lm_scale(tinyi_lm_fwd *f, float *y, const float *x, float al
     p.beta = 0.0f;
     tinyi_lm_op(f, TINY_OP_SCALE, &tx, NULL, NULL, &p, &ty);
 }
-TINYI_FN void tinyi_lm_copy(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n, tiny_idx d)
+TINYI_FN void tinyi_lm_copy(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n,
+                            tiny_idx d)
 {
     tiny_idx i;
     if (n > 0 && d > 0) {
@@ -189,10 +205,12 @@ TINYI_FN void tinyi_lm_zero(tinyi_lm_fwd *f, float *y, tiny_idx n)
 
 /* ---- norms ------------------------------------------------------------------------------------------------------ */
 
-TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, const float *b, float eps, const tiny_tensor *x, const tiny_tensor *y)
+TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, const float *b, float eps,
+                                 const tiny_tensor *x, const tiny_tensor *y)
 {
     const tiny_idx d = x->dim[x->rank - 1];
-    tiny_tensor tg = tiny_tensor_1d((void *)(uintptr_t)g, TINY_F32, d), tb = tiny_tensor_1d((void *)(uintptr_t)b, TINY_F32, d);
+    tiny_tensor tg = tiny_tensor_1d((void *)(uintptr_t)g, TINY_F32, d),
+                tb = tiny_tensor_1d((void *)(uintptr_t)b, TINY_F32, d);
     tiny_norm_params p;
     memset(&p, 0, sizeof p);
     p.eps = eps > 0.0f ? eps : -1.0f;
@@ -202,7 +220,8 @@ TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, cons
 {
     tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, d), ty = tiny_tensor_2d(y, TINY_F32, n, d);
     tiny_idx i;
-    tinyi_lm_norm_view(f, f->m->norm == TINYI_LM_RMS ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM, w ? w->v : NULL, w ? w->bias : NULL, f->m->eps, &tx, &ty);
+    tinyi_lm_norm_view(f, f->m->norm == TINYI_LM_RMS ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM, w ? w->v : NULL,
+                       w ? w->bias : NULL, f->m->eps, &tx, &ty);
     if (w && w->bias && f->m->norm == TINYI_LM_RMS)
         for (i = 0; i < n; i++) tinyi_lm_add(f, y + i * d, y + i * d, w->bias, d);
 }
@@ -242,7 +261,8 @@ typedef struct tinyi_lm_product {
     tllm_matmul_params blocks;
 } tinyi_lm_product;
 
-static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w *w, tiny_idx mat, const float *bias, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w *w, tiny_idx mat, const float *bias,
+                                          float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
     void *at = (void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_step);
     p->x = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
@@ -272,14 +292,18 @@ static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w 
     return &p->op;
 }
 
-TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y,
+                                 const float *x, tiny_idx ld_x, tiny_idx n)
 {
     const float *bias;
     tinyi_lm_product p;
     const tiny_op *op;
     float scale;
     if (f->st || n <= 0) return;
-    scale = !w->scale || w->t == NULL ? 1.0f : w->n_scale == w->n_mat ? w->scale[mat] : w->n_scale == 1 ? w->scale[0] : 1.0f;
+    scale = !w->scale || w->t == NULL ? 1.0f
+            : w->n_scale == w->n_mat  ? w->scale[mat]
+            : w->n_scale == 1         ? w->scale[0]
+                                      : 1.0f;
     bias = w->bias ? w->bias + mat * w->n_out : NULL;
     op = tinyi_lm_product_of(&p, w, mat, scale == 1.0f ? bias : NULL, y, ld_y, x, ld_x, n);
     if (f->dry || w->dtype >= 0) tinyi_lm_door(f, op);
@@ -289,7 +313,8 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
     tinyi_lm_adapt(f, w, mat, y, ld_y, x, ld_x, n);
 }
-TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, tiny_idx mat, float *const *y, const float *x, tiny_idx n)
+TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, tiny_idx mat, float *const *y,
+                               const float *x, tiny_idx n)
 {
     tinyi_lm_product p[TINYI_LM_SHARED];
     const tiny_op *ops[TINYI_LM_SHARED] = { NULL };
@@ -304,8 +329,11 @@ TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const
         for (i = 0; i < n_w; i++) tinyi_lm_linear_at(f, w[i], mat, y[i], w[i]->n_out, x, w[i]->n_in, n);
         return;
     }
-    for (i = 0; i < n_w; i++) ops[i] = tinyi_lm_product_of(&p[i], w[i], mat, w[i]->bias ? w[i]->bias + mat * w[i]->n_out : NULL, y[i], w[i]->n_out, x, w[i]->n_in, n);
-    if (f->dry) {                           /* a list takes the most shared memory of one product beside the most own memory of another */
+    for (i = 0; i < n_w; i++)
+        ops[i] = tinyi_lm_product_of(&p[i], w[i], mat, w[i]->bias ? w[i]->bias + mat * w[i]->n_out : NULL, y[i],
+                                     w[i]->n_out, x, w[i]->n_in, n);
+    /* a list takes the most shared memory of one product beside the most own memory of another */
+    if (f->dry) {
         for (i = 0; i < n_w; i++) tinyi_lm_wants(f, ops[i], &shared, &own);
         tinyi_lm_own(f, shared, own);
         return;
@@ -313,7 +341,8 @@ TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const
     f->st = blocks ? tinyi_blk_products(f->ctx, ops, (size_t)n_w) : tinyi_ops_known(f->ctx, ops, (size_t)n_w);
     for (i = 0; i < n_w; i++) tinyi_lm_adapt(f, w[i], mat, y[i], w[i]->n_out, x, w[i]->n_in, n);
 }
-TINYI_FN void tinyi_lm_linear_both(tinyi_lm_fwd *f, const tinyi_lm_w *w0, float *y0, const tinyi_lm_w *w1, float *y1, tiny_idx mat, const float *x, tiny_idx n)
+TINYI_FN void tinyi_lm_linear_both(tinyi_lm_fwd *f, const tinyi_lm_w *w0, float *y0, const tinyi_lm_w *w1, float *y1,
+                                   tiny_idx mat, const float *x, tiny_idx n)
 {
     const tinyi_lm_w *w[2];
     float *y[2];
@@ -326,7 +355,8 @@ TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, co
     if (!f->st) tinyi_lm_linear_at(f, w, 0, y, w->n_out, x, w->n_in, n);
 }
 
-TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned,
+                                   float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
     const float scale = w->scale && w->n_scale == 1 ? w->scale[0] : 1.0f;
     tllm_gguf_tensor t;
@@ -347,7 +377,8 @@ TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_id
         mix.format = w->format->id;
         tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, rows);
         tx.stride[0] = ld_x;
-        tw = w->dtype >= 0 ? tiny_tensor_2d((void *)(uintptr_t)t.data, (tiny_dtype)w->dtype, rows, w->n_in) : tiny_tensor_2d((void *)(uintptr_t)t.data, TINY_U8, rows, (tiny_idx)w->row_bytes);
+        tw = w->dtype >= 0 ? tiny_tensor_2d((void *)(uintptr_t)t.data, (tiny_dtype)w->dtype, rows, w->n_in)
+                           : tiny_tensor_2d((void *)(uintptr_t)t.data, TINY_U8, rows, (tiny_idx)w->row_bytes);
         ty = tiny_tensor_2d(y, TINY_F32, n, w->n_in);
         ty.stride[0] = ld_y;
         op.kind = TLLM_OP_MIX_ROWS;
@@ -368,7 +399,8 @@ TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, cons
     tiny_idx i;
     if (f->st || f->dry) return;
     for (i = 0; i < n && w->repacked; i++) tinyi_lm_eight_unpack(w, tokens[i], y + i * w->n_in);
-    for (i = 0; i < n && !w->repacked; i++) w->format->unpack(w->t->data + (size_t)tokens[i] * w->row_bytes, y + i * w->n_in, (size_t)w->n_in);
+    for (i = 0; i < n && !w->repacked; i++)
+        w->format->unpack(w->t->data + (size_t)tokens[i] * w->row_bytes, y + i * w->n_in, (size_t)w->n_in);
 }
 
 /* ---- activations ------------------------------------------------------------------------------------------------ */
@@ -407,7 +439,8 @@ static void tinyi_lm_act_fn(const void *arg, tiny_idx i0, tiny_idx i1)
         if (q->kind == TINYI_LM_XIELU) q->y[i] = tinyi_lm_xielu(q->a[i], q->p);
         else if (q->kind == TINYI_LM_SITU) {
             const double g = (double)q->a[i], u = (double)q->b[i], b = (double)q->p[0], c = (double)q->p[1];
-            q->y[i] = (float)(b * tinyi_tanh64(g / b) / (1.0 + tinyi_exp64(-g)) * (c > 0.0 ? c * tinyi_tanh64(u / c) : u));
+            q->y[i] =
+                (float)(b * tinyi_tanh64(g / b) / (1.0 + tinyi_exp64(-g)) * (c > 0.0 ? c * tinyi_tanh64(u / c) : u));
         }
         else {                              /* CLAMPED, gpt-oss: g sigmoid(1.702 g) (u + 1), g <= 7, |u| <= 7 */
             const float g = q->a[i] < 7.0f ? q->a[i] : 7.0f;
@@ -436,11 +469,13 @@ TINYI_FN void tinyi_lm_cap(tinyi_lm_fwd *f, float *y, float cap, tiny_idx n)
     tinyi_lm_each(f, n, 1024, tinyi_lm_cap_fn, &q);
 }
 
-TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *a, const float *b, tiny_idx n)
+TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *a, const float *b,
+                           tiny_idx n)
 {
     static const short alone[] = { TINY_OP_SILU, TINY_OP_GELU_TANH, TINY_OP_GELU, TINY_OP_RELU, TINY_OP_RELU2 };
     static const short gated[] = { TINY_OP_SWIGLU, TINY_OP_GEGLU_TANH, TINY_OP_GEGLU, TINY_OP_REGLU, 0 };
-    const int kind = TINYI_LM_ARCH(f->m)->top & TINYI_LM_T_T5 && !b ? (int)TINYI_LM_RELU : TINYI_LM_ARCH(f->m)->act;    /* the first T5 has no gate, and relu */
+    /* the first T5 has no gate, and relu */
+    const int kind = TINYI_LM_ARCH(f->m)->top & TINYI_LM_T_T5 && !b ? (int)TINYI_LM_RELU : TINYI_LM_ARCH(f->m)->act;
     if (kind == TINYI_LM_XIELU || ((kind == TINYI_LM_CLAMPED || kind == TINYI_LM_SITU) && b)) {
         tinyi_lm_act_arg q;
         memset(&q, 0, sizeof q);
@@ -487,8 +522,8 @@ static void tinyi_lm_conv_fn(const void *arg, tiny_idx c0, tiny_idx c1)
 }
 TINY_REF_END
 
-TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, const float *w, const float *b, float *past,
-                            tiny_idx n_tap, tiny_idx n_channel, int silu)
+TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, const float *w,
+                            const float *b, float *past, tiny_idx n_tap, tiny_idx n_channel, int silu)
 {
     tinyi_lm_conv_arg q;
     tiny_idx i, j;
@@ -499,7 +534,8 @@ TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const floa
         tinyi_lm_each(f, n_channel, 32, tinyi_lm_conv_fn, &q);
         for (j = 0; j < n_tap - 1 && !f->st; j++) {     /* row j of past is the input n_tap - 1 - j steps back */
             const tiny_idx at = r->n - (n_tap - 1) + j;
-            memmove(q.past + j * n_channel, at < 0 ? q.past + (j + r->n) * n_channel : q.x + at * ld_x, (size_t)n_channel * sizeof *past);
+            memmove(q.past + j * n_channel, at < 0 ? q.past + (j + r->n) * n_channel : q.x + at * ld_x,
+                    (size_t)n_channel * sizeof *past);
         }
     }
 }
@@ -528,7 +564,8 @@ typedef struct tinyi_lm_rope_arg {
 } tinyi_lm_rope_arg;
 
 TINY_REF_BEGIN
-/* J. Su et al., "RoFormer", 2021 (arXiv 2104.09864): pair i turns by pos * freq_i; angles in double, for large positions */
+/* J. Su et al., "RoFormer", 2021 (arXiv 2104.09864): pair i turns by pos * freq_i; angles in double, for large
+ * positions */
 static void tinyi_lm_rope_table_fn(const void *arg, tiny_idx i0, tiny_idx i1)
 {
     const tinyi_lm_rope_arg *q = (const tinyi_lm_rope_arg *)arg;
@@ -544,7 +581,8 @@ static void tinyi_lm_rope_table_fn(const void *arg, tiny_idx i0, tiny_idx i1)
 static void tinyi_lm_rotate_fn(const void *arg, tiny_idx i0, tiny_idx i1)
 {
     const tinyi_lm_rope_arg *q = (const tinyi_lm_rope_arg *)arg;
-    const tiny_idx half = q->half, a_step = q->style == TINYI_LM_PAIRS ? 2 : 1, b_at = q->style == TINYI_LM_PAIRS ? 1 : q->half;
+    const tiny_idx half = q->half, a_step = q->style == TINYI_LM_PAIRS ? 2 : 1,
+                   b_at = q->style == TINYI_LM_PAIRS ? 1 : q->half;
     tiny_idx i, h, j;
     for (i = i0; i < i1; i++)
         for (h = 0; h < q->x.n_head; h++) {

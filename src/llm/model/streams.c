@@ -1,14 +1,16 @@
-/* src/llm/model/streams.c - per-layer inputs (gemma3n, gemma4), the four streams of gemma3n, and streams that kimi-k3 puts by
+/* src/llm/model/streams.c - per-layer inputs (gemma3n, gemma4), the four streams of gemma3n, and streams that kimi-k3
+ * puts by
  * Papers   C. Baykal et al., "Alternating Updates for Efficient Transformers", 2023 (arXiv 2301.13310), alg. 1;
  *          G. Menghani et al., "LAuReL", 2024 (arXiv 2411.07501), 2; the rest after the published models.
- * Formula  per-layer input of a token: e_l = (rms(P x0 / sqrt(D)) + sqrt(p) E[token, l]) / sqrt(2), p numbers for layer l
- *          streams: X_0 = x0, X_i = A_i x0 at the length of x0. Layer: m(v) = tanh(router(rms(v) / D));
+ * Formula  per-layer input of a token: e_l = (rms(P x0 / sqrt(D)) + sqrt(p) E[token, l]) / sqrt(2), p numbers for layer
+ *          l streams: X_0 = x0, X_i = A_i x0 at the length of x0. Layer: m(v) = tanh(router(rms(v) / D));
  *          pred_o = X_o + sum_i C[4 o + i] X_i, C = predict m(X_0); a = pred_0; h = rms(a); laurel = h + rms(R L h);
  *          b = a + rms(attention(h)); c = (b + laurel) / sqrt(2); y = c + rms(ffn(rms(c)));
  *          X_i = pred_i + (1 + correct m(y))_i (y - a); s = rms(proj(gelu(gate (X_0 scale)) e_l)) joins X_1, X_2, X_3
  *          end: mean of X_0 and B_i X_i at the length of X_0
- *          put by: mix(x) = sum_k p_k X_k, p = softmax(w . rms(X_k)), X the streams that were put by and x itself. A half reads
- *          rms(mix(x)); before every bank-th layer x is put by, and begins anew as what the mixer of that layer gives         */
+ *          put by: mix(x) = sum_k p_k X_k, p = softmax(w . rms(X_k)), X the streams that were put by and x itself. A
+ *          half reads rms(mix(x)); before every bank-th layer x is put by, and begins anew as what the mixer of that
+ *          layer gives */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -20,7 +22,10 @@ TINYI_FN void tinyi_lm_ple_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     const tiny_idx D = m->n_embd, p = m->n_ple, L = m->n_layer;
     if (ld->st) return;
     if (l->i < 0) {
-        if (p > INT32_MAX / L) { tinyi_lm_disagree(ld, l, "per-layer inputs of so many numbers and layers do not fit", p, L); return; }
+        if (p > INT32_MAX / L) {
+            tinyi_lm_disagree(ld, l, "per-layer inputs of so many numbers and layers do not fit", p, L);
+            return;
+        }
         tinyi_lm_need(ld, l, TINYI_T_PLE_EMBD, p * L, m->n_vocab, 0);
         tinyi_lm_need(ld, l, TINYI_T_PLE_PROJ, D, p * L, 0);
         tinyi_lm_vec(ld, l, TINYI_T_PLE_NORM, p);
@@ -96,7 +101,9 @@ TINYI_FN void tinyi_lm_altup_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tinyi_lm_need(ld, l, TINYI_T_LAUREL_L, D, r > 0 ? r : 1, 0);
     tinyi_lm_need(ld, l, TINYI_T_LAUREL_R, r > 0 ? r : 1, D, 0);
     tinyi_lm_vec(ld, l, TINYI_T_LAUREL_NORM, D);
-    if (!ld->st && (!l->post1 || !l->post2)) tinyi_lm_disagree(ld, l, "norms after attention and feed-forward: there and wanted", (l->post1 != NULL) + (l->post2 != NULL), 2);
+    if (!ld->st && (!l->post1 || !l->post2))
+        tinyi_lm_disagree(ld, l, "norms after attention and feed-forward: there and wanted",
+                          (l->post1 != NULL) + (l->post2 != NULL), 2);
 }
 
 typedef struct tinyi_lm_altup {
@@ -145,7 +152,8 @@ static void tinyi_lm_altup_correct_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     for (t = t0; t < t1; t++)
         for (i = 0; i < 4; i++)
             for (j = 0; j < p->D; j++)
-                p->x[(i * p->n + t) * p->D + j] = p->out[(i * p->n + t) * p->D + j] + (1.0f + p->c[t * 4 + i]) * (p->y[t * p->D + j] - p->a[t * p->D + j]);
+                p->x[(i * p->n + t) * p->D + j] = p->out[(i * p->n + t) * p->D + j] +
+                                                  (1.0f + p->c[t * 4 + i]) * (p->y[t * p->D + j] - p->a[t * p->D + j]);
 }
 static void tinyi_lm_altup_scale_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 {
@@ -209,7 +217,8 @@ TINYI_FN void tinyi_lm_altup_layer(tinyi_lm_fwd *f, const tinyi_lm_layer *l, flo
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, D = m->n_embd, r = l->w[TINYI_T_LAUREL_L]->n_out;
     const size_t used = f->used;
-    float *c = tinyi_lm_take(f, n, 16), *pred = tinyi_lm_take(f, 4 * n, D), *h = tinyi_lm_take(f, n, D), *low = tinyi_lm_take(f, n, r);
+    float *c = tinyi_lm_take(f, n, 16), *pred = tinyi_lm_take(f, 4 * n, D), *h = tinyi_lm_take(f, n, D),
+          *low = tinyi_lm_take(f, n, r);
     float *laurel = tinyi_lm_take(f, n, D), *y = tinyi_lm_take(f, n, D), *b = tinyi_lm_take(f, n, D);
     const float *a = pred;
     tinyi_lm_altup p;
@@ -265,7 +274,10 @@ TINYI_FN void tinyi_lm_bank_open(tinyi_lm_fwd *f)
     const tiny_idx most = (f->m->n_layer - 1) / f->m->bank + 1;
     f->n_bank = 0;
     f->bank = f->n > 0 && most <= TINYI_LM_MOST / f->n ? tinyi_lm_take(f, most * f->n, f->m->n_embd) : NULL;
-    if (!f->bank && !f->st) f->st = tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: %td streams of %td tokens are more than this machine can address", f->m->path, most, f->n);
+    if (!f->bank && !f->st)
+        f->st =
+            tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: %td streams of %td tokens are more than this machine can address",
+                       f->m->path, most, f->n);
 }
 
 TINYI_FN void tinyi_lm_bank_put(tinyi_lm_fwd *f, const float *x)

@@ -1,16 +1,18 @@
 /* src/llm/plan/cascade.c - cascades of Einsums: reading them, counting their passes, running them slowly
- * Paper    N. Nayak, X. Wu, T. O. Odemuyiwa, M. Pellauer, J. S. Emer, C. W. Fletcher, "FuseMax: Leveraging Extended Einsums to
- *          Optimize Attention Accelerator Design", 2024 (arXiv 2406.10491), sections 3 and 4.
- * Levels   Over a fiber R with the traversal rank r (its first): an input has level 1 if it has r, else 0. An Einsum that involves
- *          r has the level max(1, l(x) for operands x that carry r, l(x) + 1 for those that do not and have l(x) > 0: these wait
- *          for the end of a traversal). Any other Einsum has the largest level of its operands. A state carries r. The number of
- *          passes is the number of different levels at which some operand carries every rank of R.
- * Live     a tensor that is made at one level and read at a later one is kept whole; of any other there is one step along r.
- * Run      Einsums in their order. Those from the first to the last that reads or writes a state before its end are run together,
- *          step by step along its rank; each of them must have that rank, and none may reduce over it: what wants the whole
- *          fiber inside the loop that makes it is a circle.
+ * Paper    N. Nayak, X. Wu, T. O. Odemuyiwa, M. Pellauer, J. S. Emer, C. W. Fletcher, "FuseMax: Leveraging Extended
+ *          Einsums to Optimize Attention Accelerator Design", 2024 (arXiv 2406.10491), sections 3 and 4.
+ * Levels   Over a fiber R with the traversal rank r (its first): an input has level 1 if it has r, else 0. An Einsum
+ *          that involves r has the level max(1, l(x) for operands x that carry r, l(x) + 1 for those that do not and
+ *          have l(x) > 0: these wait for the end of a traversal). Any other Einsum has the largest level of its
+ *          operands. A state carries r. The number of passes is the number of different levels at which some operand
+ *          carries every rank of R.
+ * Live     a tensor that is made at one level and read at a later one is kept whole; of any other there is one step
+ *          along r.
+ * Run      Einsums in their order. Those from the first to the last that reads or writes a state before its end are run
+ *          together, step by step along its rank; each of them must have that rank, and none may reduce over it: what
+ *          wants the whole fiber inside the loop that makes it is a circle.
  * Error    double, in index order. Sizes and counts in double: exact below 2^53.
- * Left out ranks that are not cut evenly other than at the end, indices that are sums, more than two operands.                */
+ * Left out ranks that are not cut evenly other than at the end, indices that are sums, more than two operands. */
 #include <string.h>
 #include "llm/plan/cascade.h"
 #include "core/state_inside.h"
@@ -52,7 +54,10 @@ static tiny_status tinyi_cascade_odd(tinyi_cascade_reader *r, const char *wanted
     found[0] = *r->at;
     found[1] = 0;
     if ((unsigned char)found[0] < 32 || (unsigned char)found[0] > 126)
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: there must be %s before the %s", r->line, wanted, found[0] == '\n' ? "end of the line" : found[0] ? "odd byte" : "end of the text");
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: there must be %s before the %s", r->line, wanted,
+                          found[0] == '\n' ? "end of the line"
+                          : found[0]       ? "odd byte"
+                                           : "end of the text");
     return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: there must be %s before '%s'", r->line, wanted, found);
 }
 
@@ -62,7 +67,9 @@ static tiny_status tinyi_cascade_name(tinyi_cascade_reader *r, char name[TLLM_CA
     tinyi_cascade_skip(r);
     if (!tinyi_cascade_letter(*r->at, 1)) return tinyi_cascade_odd(r, "a name");
     while (tinyi_cascade_letter(*r->at, 0)) {
-        if (n == TLLM_CASCADE_NAME - 1) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: a name is longer than %d bytes", r->line, TLLM_CASCADE_NAME - 1);
+        if (n == TLLM_CASCADE_NAME - 1)
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: a name is longer than %d bytes", r->line,
+                              TLLM_CASCADE_NAME - 1);
         name[n++] = *r->at++;
     }
     name[n] = 0;
@@ -93,7 +100,9 @@ static tiny_status tinyi_cascade_rank(tinyi_cascade_reader *r, int *rank)
     if (st) return st;
     *rank = tinyi_cascade_rank_of(r->c, name);
     if (*rank >= 0) return TINY_OK;
-    if (r->c->n_rank == TLLM_CASCADE_RANKS) return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: rank %s is one more than %d", r->line, name, TLLM_CASCADE_RANKS);
+    if (r->c->n_rank == TLLM_CASCADE_RANKS)
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: rank %s is one more than %d", r->line, name,
+                          TLLM_CASCADE_RANKS);
     *rank = r->c->n_rank++;
     memcpy(r->c->rank[*rank], name, sizeof name);
     return TINY_OK;
@@ -119,8 +128,13 @@ static tiny_status tinyi_cascade_tensor(tinyi_cascade_reader *r, int fresh, int 
     if (st) return st;
     *tensor = tllm_cascade_find(r->c, t.name);
     if (*tensor >= 0) old = &r->c->tensor[*tensor];
-    if (fresh > 0 && old && !old->is_state) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: there is already a tensor %s", r->line, t.name);
-    if (!fresh && !old) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: unknown tensor %s: no line before makes it, and it is no input; is the description cyclic, or out of order?", r->line, t.name);
+    if (fresh > 0 && old && !old->is_state)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: there is already a tensor %s", r->line, t.name);
+    if (!fresh && !old)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT,
+                          "cascade, line %d: unknown tensor %s: no line before makes it, and it is no input; is the "
+                          "description cyclic, or out of order?",
+                          r->line, t.name);
     if (!tinyi_cascade_take(r, '[')) return tinyi_cascade_odd(r, "[ and the ranks");
     while (!tinyi_cascade_take(r, ']')) {
         if (t.n_rank && !tinyi_cascade_take(r, ',')) return tinyi_cascade_odd(r, ", or ]");
@@ -132,19 +146,27 @@ static tiny_status tinyi_cascade_tensor(tinyi_cascade_reader *r, int fresh, int 
             if (st) return st;
             if (old && old->is_state && !t.n_rank) *when = TLLM_WHEN_NOW;
             if (tinyi_cascade_take(r, '+')) {
-                if (*when != TLLM_WHEN_NOW || t.n_rank || !tinyi_cascade_take(r, '1')) return tinyi_cascade_odd(r, "no +, or +1 after the first rank of a state,");
+                if (*when != TLLM_WHEN_NOW || t.n_rank || !tinyi_cascade_take(r, '1'))
+                    return tinyi_cascade_odd(r, "no +, or +1 after the first rank of a state,");
                 *when = TLLM_WHEN_NEXT;
             }
         }
-        if (t.ranks >> rank & 1) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s has the rank %s twice", r->line, t.name, r->c->rank[rank]);
+        if (t.ranks >> rank & 1)
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s has the rank %s twice", r->line, t.name,
+                              r->c->rank[rank]);
         t.ranks |= 1u << rank;
         t.rank[t.n_rank++] = (signed char)rank;
     }
     if (old && old->is_state && (!t.n_rank || t.rank[0] != old->rank[0]))
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: the state %s has %s first", r->line, t.name, r->c->rank[old->rank[0]]);
-    if (old && t.ranks != old->ranks) return tinyi_fail(r->ctx, TINY_E_SHAPE, "cascade, line %d: %s does not have the ranks that it was made with", r->line, t.name);
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: the state %s has %s first", r->line, t.name,
+                          r->c->rank[old->rank[0]]);
+    if (old && t.ranks != old->ranks)
+        return tinyi_fail(r->ctx, TINY_E_SHAPE, "cascade, line %d: %s does not have the ranks that it was made with",
+                          r->line, t.name);
     if (old) return TINY_OK;
-    if (r->c->n_tensor == TLLM_CASCADE_TENSORS) return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: tensor %s is one more than %d", r->line, t.name, TLLM_CASCADE_TENSORS);
+    if (r->c->n_tensor == TLLM_CASCADE_TENSORS)
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: tensor %s is one more than %d", r->line,
+                          t.name, TLLM_CASCADE_TENSORS);
     *tensor = r->c->n_tensor++;
     r->c->tensor[*tensor] = t;
     return TINY_OK;
@@ -162,7 +184,8 @@ static tiny_status tinyi_cascade_number(tinyi_cascade_reader *r, double *x)
     }
     tinyi_cascade_skip(r);
     for (; *r->at >= '0' && *r->at <= '9'; r->at++, digits++) *x = *x * 10.0 + (*r->at - '0');
-    if (*r->at == '.') for (r->at++; *r->at >= '0' && *r->at <= '9'; r->at++, digits++) *x += (*r->at - '0') * (part /= 10.0);
+    if (*r->at == '.')
+        for (r->at++; *r->at >= '0' && *r->at <= '9'; r->at++, digits++) *x += (*r->at - '0') * (part /= 10.0);
     *x *= sign;
     return digits ? TINY_OK : tinyi_cascade_odd(r, "a number");
 }
@@ -173,7 +196,10 @@ static tiny_status tinyi_cascade_operand(tinyi_cascade_reader *r, tllm_einsum *e
     tiny_status st = tinyi_cascade_tensor(r, 0, &e->in[e->n_in], &e->when[e->n_in]);
     if (st) return st;
     t = &r->c->tensor[e->in[e->n_in]];
-    if (!t->is_input && !t->is_state && t->made_by < 0) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s is read by the line that makes it: the description is cyclic", r->line, t->name);
+    if (!t->is_input && !t->is_state && t->made_by < 0)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT,
+                          "cascade, line %d: %s is read by the line that makes it: the description is cyclic", r->line,
+                          t->name);
     e->ranks |= r->c->tensor[e->in[e->n_in]].ranks;
     /* the end of a state is one step of its rank, not all of them */
     if (e->when[e->n_in] == TLLM_WHEN_LAST) e->ranks &= ~(1u << r->c->tensor[e->in[e->n_in]].rank[0]);
@@ -225,7 +251,9 @@ static tiny_status tinyi_cascade_einsum(tinyi_cascade_reader *r)
     int i;
     memset(&e, 0, sizeof e);
     e.line = r->line;
-    if (c->n_einsum == TLLM_CASCADE_EINSUMS) return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: one Einsum more than %d", r->line, TLLM_CASCADE_EINSUMS);
+    if (c->n_einsum == TLLM_CASCADE_EINSUMS)
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: one Einsum more than %d", r->line,
+                          TLLM_CASCADE_EINSUMS);
     st = tinyi_cascade_tensor(r, 1, &e.out, &out_when);
     if (st) return st;
     if (!tinyi_cascade_take(r, '=')) return tinyi_cascade_odd(r, "=");
@@ -239,20 +267,33 @@ static tiny_status tinyi_cascade_einsum(tinyi_cascade_reader *r)
         st = tinyi_cascade_pair(r, &e, ',');
     } else {
         st = tinyi_cascade_operand(r, &e);
-        if (!st) e.map = tinyi_cascade_take(r, '*') ? TLLM_EINSUM_MUL : tinyi_cascade_take(r, '/') ? TLLM_EINSUM_DIV : tinyi_cascade_take(r, '+') ? TLLM_EINSUM_ADD : TLLM_EINSUM_COPY;
+        if (!st)
+            e.map = tinyi_cascade_take(r, '*')   ? TLLM_EINSUM_MUL
+                    : tinyi_cascade_take(r, '/') ? TLLM_EINSUM_DIV
+                    : tinyi_cascade_take(r, '+') ? TLLM_EINSUM_ADD
+                                                 : TLLM_EINSUM_COPY;
         if (!st && e.map != TLLM_EINSUM_COPY) st = tinyi_cascade_operand(r, &e);
     }
     if (st) return st;
     out = c->tensor[e.out].ranks;
     lost = e.ranks & ~out & ~e.over;
     for (i = 0; i < c->n_rank; i++)
-        if (lost >> i & 1) return tinyi_fail(r->ctx, TINY_E_SHAPE, "cascade, line %d: rank %s is not in %s, and nothing reduces over it", r->line, c->rank[i], c->tensor[e.out].name);
-    if (out & ~e.ranks) return tinyi_fail(r->ctx, TINY_E_SHAPE, "cascade, line %d: %s has a rank that no operand has", r->line, c->tensor[e.out].name);
+        if (lost >> i & 1)
+            return tinyi_fail(r->ctx, TINY_E_SHAPE,
+                              "cascade, line %d: rank %s is not in %s, and nothing reduces over it", r->line,
+                              c->rank[i], c->tensor[e.out].name);
+    if (out & ~e.ranks)
+        return tinyi_fail(r->ctx, TINY_E_SHAPE, "cascade, line %d: %s has a rank that no operand has", r->line,
+                          c->tensor[e.out].name);
     if (e.over & ~e.ranks || e.over & out)
-        return tinyi_fail(r->ctx, TINY_E_SHAPE, "cascade, line %d: %s is reduced over a rank that it keeps, or that no operand has", r->line, c->tensor[e.out].name);
+        return tinyi_fail(r->ctx, TINY_E_SHAPE,
+                          "cascade, line %d: %s is reduced over a rank that it keeps, or that no operand has", r->line,
+                          c->tensor[e.out].name);
     if (c->tensor[e.out].is_state && out_when != TLLM_WHEN_NEXT)
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: the state %s is written as %s[%s+1, ...]", r->line, c->tensor[e.out].name, c->tensor[e.out].name, c->rank[c->tensor[e.out].rank[0]]);
-    if (c->tensor[e.out].made_by >= 0) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s is made twice", r->line, c->tensor[e.out].name);
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: the state %s is written as %s[%s+1, ...]", r->line,
+                          c->tensor[e.out].name, c->tensor[e.out].name, c->rank[c->tensor[e.out].rank[0]]);
+    if (c->tensor[e.out].made_by >= 0)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s is made twice", r->line, c->tensor[e.out].name);
     c->tensor[e.out].made_by = c->n_einsum;
     c->einsum[c->n_einsum++] = e;
     return TINY_OK;
@@ -264,7 +305,8 @@ static tiny_status tinyi_cascade_statement(tinyi_cascade_reader *r)
     tiny_status st;
     int i, t;
     if (tinyi_cascade_word(r, "split")) {
-        if (r->c->split[0] >= 0) return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: only one rank can be cut", r->line);
+        if (r->c->split[0] >= 0)
+            return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: only one rank can be cut", r->line);
         for (i = 0; i < 3; i++) {
             st = tinyi_cascade_rank(r, &r->c->split[i]);
             if (st) return st;
@@ -277,7 +319,9 @@ static tiny_status tinyi_cascade_statement(tinyi_cascade_reader *r)
         do {
             st = tinyi_cascade_tensor(r, 1, &t, &when);
             if (st) return st;
-            if (r->c->tensor[t].is_state) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s is a state, it cannot be an input", r->line, r->c->tensor[t].name);
+            if (r->c->tensor[t].is_state)
+                return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s is a state, it cannot be an input",
+                                  r->line, r->c->tensor[t].name);
             r->c->tensor[t].is_input = 1;
             tinyi_cascade_skip(r);
         } while (*r->at && *r->at != '\n');
@@ -286,7 +330,9 @@ static tiny_status tinyi_cascade_statement(tinyi_cascade_reader *r)
     if (tinyi_cascade_word(r, "state")) {
         st = tinyi_cascade_tensor(r, 1, &t, &when);
         if (st) return st;
-        if (!r->c->tensor[t].n_rank || r->c->tensor[t].is_state) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: a state needs a rank that it is carried along, and one line", r->line);
+        if (!r->c->tensor[t].n_rank || r->c->tensor[t].is_state)
+            return tinyi_fail(r->ctx, TINY_E_FORMAT,
+                              "cascade, line %d: a state needs a rank that it is carried along, and one line", r->line);
         r->c->tensor[t].is_state = 1;
         if (!tinyi_cascade_take(r, '=')) return tinyi_cascade_odd(r, "= and the first value");
         return tinyi_cascade_number(r, &r->c->tensor[t].start);
@@ -321,8 +367,12 @@ static tiny_status tinyi_cascade_check(tiny_ctx *ctx, const tllm_cascade *c)
     for (i = 0; i < c->n_tensor; i++) {
         const tllm_cascade_tensor *t = &c->tensor[i];
         if (!t->is_state) continue;
-        if (t->rank[0] != rank) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "cascade: states are carried along %s and along %s, there can be one rank", c->rank[t->rank[0]], c->rank[rank]);
-        if (t->made_by < 0) return tinyi_fail(ctx, TINY_E_FORMAT, "cascade: no line makes %s[%s+1, ...]", t->name, c->rank[rank]);
+        if (t->rank[0] != rank)
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                              "cascade: states are carried along %s and along %s, there can be one rank",
+                              c->rank[t->rank[0]], c->rank[rank]);
+        if (t->made_by < 0)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "cascade: no line makes %s[%s+1, ...]", t->name, c->rank[rank]);
     }
     for (i = 0; i < c->n_einsum; i++) {
         const tllm_einsum *e = &c->einsum[i];
@@ -330,10 +380,16 @@ static tiny_status tinyi_cascade_check(tiny_ctx *ctx, const tllm_cascade *c)
         for (j = 0; j < e->n_in; j++) {
             const tllm_cascade_tensor *t = &c->tensor[e->in[j]];
             if ((e->when[j] == TLLM_WHEN_LAST && i < end) || (e->when[j] == TLLM_WHEN_NEXT && t->made_by >= i))
-                return tinyi_fail(ctx, TINY_E_FORMAT, "cascade, line %d: %s is read here and made by line %d: the description is cyclic, or out of order", e->line, t->name, c->einsum[t->made_by].line);
+                return tinyi_fail(
+                    ctx, TINY_E_FORMAT,
+                    "cascade, line %d: %s is read here and made by line %d: the description is cyclic, or out of order",
+                    e->line, t->name, c->einsum[t->made_by].line);
         }
         if (inside && (!(e->ranks >> rank & 1) || e->over >> rank & 1))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "cascade, line %d: %s wants all of %s inside of the loop along it: the description is cyclic, or out of order", e->line, c->tensor[e->out].name, c->rank[rank]);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "cascade, line %d: %s wants all of %s inside of the loop along it: the description is "
+                              "cyclic, or out of order",
+                              e->line, c->tensor[e->out].name, c->rank[rank]);
     }
     return TINY_OK;
 }
@@ -371,10 +427,14 @@ TINY_API tiny_status tllm_cascade_size(tiny_ctx *ctx, tllm_cascade *c, const cha
     if (!c || !rank) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no cascade, or no name of a rank");
     i = tinyi_cascade_rank_of(c, rank);
     if (i < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no rank %.15s", rank);
-    if (size < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "cascade: rank %s has the size %td, it must be at least 1", rank, size);
-    if (c->split[0] >= 0 && i == c->split[1]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the size of %s follows from those of %s and %s", rank, c->rank[c->split[0]], c->rank[c->split[2]]);
+    if (size < 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "cascade: rank %s has the size %td, it must be at least 1", rank, size);
+    if (c->split[0] >= 0 && i == c->split[1])
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the size of %s follows from those of %s and %s", rank,
+                          c->rank[c->split[0]], c->rank[c->split[2]]);
     c->size[i] = size;
-    if (c->split[0] >= 0 && c->size[c->split[0]] && c->size[c->split[2]]) c->size[c->split[1]] = (c->size[c->split[0]] - 1) / c->size[c->split[2]] + 1;
+    if (c->split[0] >= 0 && c->size[c->split[0]] && c->size[c->split[2]])
+        c->size[c->split[1]] = (c->size[c->split[0]] - 1) / c->size[c->split[2]] + 1;
     return TINY_OK;
 }
 
@@ -396,7 +456,8 @@ double tinyi_cascade_points(const tllm_cascade *c, unsigned ranks)
 {
     double n = 1.0;
     int i;
-    if (c->split[0] >= 0 && ranks >> c->split[1] & 1 && ranks >> c->split[2] & 1) {     /* the last chunk may be short */
+    /* the last chunk may be short */
+    if (c->split[0] >= 0 && ranks >> c->split[1] & 1 && ranks >> c->split[2] & 1) {
         n = (double)c->size[c->split[0]];
         ranks &= ~(1u << c->split[1] | 1u << c->split[2]);
     }
@@ -438,7 +499,8 @@ static int tinyi_cascade_level(const tllm_cascade *c, const tllm_einsum *e, cons
     return l;
 }
 
-static tiny_status tinyi_cascade_fiber(tiny_ctx *ctx, const tllm_cascade *c, const char *fiber, int *traversal, unsigned *ranks)
+static tiny_status tinyi_cascade_fiber(tiny_ctx *ctx, const tllm_cascade *c, const char *fiber, int *traversal,
+                                       unsigned *ranks)
 {
     char name[TLLM_CASCADE_NAME];
     int n, rank;
@@ -449,30 +511,36 @@ static tiny_status tinyi_cascade_fiber(tiny_ctx *ctx, const tllm_cascade *c, con
             fiber++;
             continue;
         }
-        for (n = 0; *fiber && *fiber != ' ' && *fiber != ','; fiber++) if (n < TLLM_CASCADE_NAME - 1) name[n++] = *fiber;
+        for (n = 0; *fiber && *fiber != ' ' && *fiber != ','; fiber++)
+            if (n < TLLM_CASCADE_NAME - 1) name[n++] = *fiber;
         name[n] = 0;
         rank = tinyi_cascade_rank_of(c, name);
-        if (rank < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the fiber names %s, there is no such rank", name);
+        if (rank < 0)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the fiber names %s, there is no such rank", name);
         if (*traversal < 0) *traversal = rank;
         *ranks |= 1u << rank;
     }
     return *ranks ? TINY_OK : tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the fiber names no rank");
 }
 
-TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, const char *fiber, tllm_cascade_analysis *a)
+TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, const char *fiber,
+                                          tllm_cascade_analysis *a)
 {
     unsigned ranks, pass_levels[TLLM_CASCADE_EINSUMS + 2], read_levels[TLLM_CASCADE_TENSORS][TLLM_CASCADE_EINSUMS + 2];
     tiny_status st = tinyi_cascade_sized(ctx, c);
     int traversal, round, i, j, l;
     if (st) return st;
-    if (!fiber || !a) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no fiber, or no place for the analysis");
+    if (!fiber || !a)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no fiber, or no place for the analysis");
     st = tinyi_cascade_fiber(ctx, c, fiber, &traversal, &ranks);
     if (st) return st;
     memset(a, 0, sizeof *a);
     memset(pass_levels, 0, sizeof pass_levels);
     memset(read_levels, 0, sizeof read_levels);
-    for (i = 0; i < c->n_tensor; i++) a->tensor_level[i] = c->tensor[i].is_input ? (int)(c->tensor[i].ranks >> traversal & 1) : 0;
-    /* again until states have the level that their own step gives them; tinyi_cascade_check has seen that they come to rest */
+    for (i = 0; i < c->n_tensor; i++)
+        a->tensor_level[i] = c->tensor[i].is_input ? (int)(c->tensor[i].ranks >> traversal & 1) : 0;
+    /* again until states have the level that their own step gives them; tinyi_cascade_check has seen that they come to
+     * rest */
     for (round = 0; round <= c->n_einsum; round++)
         for (i = 0; i < c->n_einsum; i++) {
             a->level[i] = tinyi_cascade_level(c, &c->einsum[i], a->tensor_level, traversal);
@@ -515,7 +583,8 @@ static int tinyi_cascade_lay(const tllm_cascade *c, const tllm_cascade_tensor *t
         const int rank = t->rank[i];
         size_t n = (size_t)c->size[rank] + (size_t)(t->is_state && i == 0);
         p->stride[rank] = (tiny_idx)step;
-        if (c->split[0] >= 0 && rank == c->split[2] && i > 0 && t->rank[i - 1] == c->split[1] && !(t->is_state && i == 1)) {
+        if (c->split[0] >= 0 && rank == c->split[2] && i > 0 && t->rank[i - 1] == c->split[1] &&
+            !(t->is_state && i == 1)) {
             p->stride[c->split[1]] = (tiny_idx)step * c->size[rank];
             n = (size_t)c->size[c->split[0]];
             i--;
@@ -602,11 +671,14 @@ TINY_API tiny_status tllm_cascade_run(tiny_ctx *ctx, const tllm_cascade *c, doub
     for (i = 0; i < c->n_tensor && !st; i++) {
         const tllm_cascade_tensor *t = &c->tensor[i];
         if (t->is_input && !data[i]) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the input %s is missing", t->name);
-        else if (!tinyi_cascade_lay(c, t, &job.place[i])) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "cascade: %s has more elements than this machine can address", t->name);
+        else if (!tinyi_cascade_lay(c, t, &job.place[i]))
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "cascade: %s has more elements than this machine can address",
+                            t->name);
         else {
             job.data[i] = data[i] ? data[i] : (double *)tinyi_alloc(ctx, job.place[i].count, sizeof(double));
             if (!job.data[i]) st = tiny_ctx_status(ctx);
-            else if (t->is_state) for (k = 0; k < (size_t)job.place[i].stride[t->rank[0]]; k++) job.data[i][k] = t->start;
+            else if (t->is_state)
+                for (k = 0; k < (size_t)job.place[i].stride[t->rank[0]]; k++) job.data[i][k] = t->start;
         }
     }
     if (!st) {

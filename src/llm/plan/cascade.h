@@ -1,4 +1,5 @@
-/* src/llm/plan/cascade.h - cascades of Einsums: what an algorithm reads, how often, and what it must keep, before it runs
+/* src/llm/plan/cascade.h - cascades of Einsums: what an algorithm reads, how often, and what it must keep, before it
+ * runs
  *
  *   static const char text[] =
  *       "input Q[p,e] K[m,e] V[m,f]\n"
@@ -14,11 +15,13 @@
  *
  * One statement a line, # begins a comment:
  *   input X[ranks] ...         a tensor from outside; its last rank is contiguous, rows as the brackets say
- *   split m m1 m0              rank m is cut into m1 chunks of m0; the last one may be short. Sizes are given for m and m0
+ *   split m m1 m0              rank m is cut into m1 chunks of m0; the last one may be short. Sizes are given for m and
+ *                              m0
  *   state X[m1,ranks] = -inf   a tensor that step m1 carries to step m1 + 1, with its first value (a number, inf, -inf)
  *   X[ranks] = [sum ranks: | max ranks:] E      E is A, A * B, A / B, A + B, max(A, B) or exp(A - B)
- * A state is read as X[m1,...] (before this step), X[m1+1,...] (after it) or X[last,...] (after all), and written as X[m1+1,...].
- * What is neither in the output nor reduced is refused, as is an Einsum that reads what only a later one makes.               */
+ * A state is read as X[m1,...] (before this step), X[m1+1,...] (after it) or X[last,...] (after all), and written as
+ * X[m1+1,...].
+ * What is neither in the output nor reduced is refused, as is an Einsum that reads what only a later one makes. */
 #ifndef TINYI_CASCADE_H
 #define TINYI_CASCADE_H
 #include "core/ctx.h"
@@ -29,7 +32,14 @@ TINYI_C_BEGIN
 #define TLLM_CASCADE_TENSORS 48
 #define TLLM_CASCADE_NAME 16                /* bytes of a name with its end */
 
-typedef enum tllm_einsum_map { TLLM_EINSUM_COPY, TLLM_EINSUM_MUL, TLLM_EINSUM_DIV, TLLM_EINSUM_ADD, TLLM_EINSUM_MAX, TLLM_EINSUM_EXP } tllm_einsum_map;
+typedef enum tllm_einsum_map {
+    TLLM_EINSUM_COPY,
+    TLLM_EINSUM_MUL,
+    TLLM_EINSUM_DIV,
+    TLLM_EINSUM_ADD,
+    TLLM_EINSUM_MAX,
+    TLLM_EINSUM_EXP
+} tllm_einsum_map;
 typedef enum tllm_einsum_reduce { TLLM_REDUCE_NONE, TLLM_REDUCE_SUM, TLLM_REDUCE_MAX } tllm_einsum_reduce;
 typedef enum tllm_einsum_when { TLLM_WHEN_ALWAYS, TLLM_WHEN_NOW, TLLM_WHEN_NEXT, TLLM_WHEN_LAST } tllm_einsum_when;
 
@@ -60,8 +70,8 @@ typedef struct tllm_cascade {
     tllm_einsum einsum[TLLM_CASCADE_EINSUMS];
 } tllm_cascade;
 
-/* Operations, one a point of the space that an Einsum runs over. rescales are the multiplications in which no operand is an
- * input: corrections of something that was computed too early. multiplies has them too. */
+/* Operations, one a point of the space that an Einsum runs over. rescales are the multiplications in which no operand
+ * is an input: corrections of something that was computed too early. multiplies has them too. */
 typedef struct tllm_cascade_ops { double exps, multiplies, divides, adds, maxima, rescales; } tllm_cascade_ops;
 
 typedef struct tllm_cascade_analysis {
@@ -70,8 +80,10 @@ typedef struct tllm_cascade_analysis {
     int reads_fiber[TLLM_CASCADE_EINSUMS];  /* an operand of it carries every rank of the fiber */
     int tensor_level[TLLM_CASCADE_TENSORS];
     int reads[TLLM_CASCADE_TENSORS];        /* distinct levels at which a tensor is read */
-    int kept[TLLM_CASCADE_TENSORS];         /* of these the levels later than the one that makes it: all of it must be kept, or computed again */
-    double live[TLLM_CASCADE_TENSORS];      /* elements alive: all of a kept tensor, else one step along the traversal rank */
+    /* of these the levels later than the one that makes it: all of it must be kept, or computed again */
+    int kept[TLLM_CASCADE_TENSORS];
+    /* elements alive: all of a kept tensor, else one step along the traversal rank */
+    double live[TLLM_CASCADE_TENSORS];
     double live_all;                        /* of everything that is not an input */
     tllm_cascade_ops ops;
 } tllm_cascade_analysis;
@@ -81,10 +93,11 @@ TINY_API tiny_status tllm_cascade_parse(tiny_ctx *ctx, const char *text, tllm_ca
 TINY_API tiny_status tllm_cascade_size(tiny_ctx *ctx, tllm_cascade *c, const char *rank, tiny_idx size);
 TINY_API int tllm_cascade_find(const tllm_cascade *c, const char *tensor);    /* its number; -1 when there is none */
 /* fiber: names of ranks, the traversal rank first ("m", "m1 m0"). Every rank must have its size. */
-TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, const char *fiber, tllm_cascade_analysis *a);
-/* Runs the description, one Einsum after the other, in double: slow, for comparison. data[i] belongs to tensor i: inputs must be
- * there, of the others those that the caller wants (NULL: not wanted). A state has one more row than its rank. ops, if not NULL, is
- * what was done, counted as it was done. Parsed cascades only. */
+TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, const char *fiber,
+                                          tllm_cascade_analysis *a);
+/* Runs the description, one Einsum after the other, in double: slow, for comparison. data[i] belongs to tensor i:
+ * inputs must be there, of the others those that the caller wants (NULL: not wanted). A state has one more row than its
+ * rank. ops, if not NULL, is what was done, counted as it was done. Parsed cascades only. */
 TINY_API tiny_status tllm_cascade_run(tiny_ctx *ctx, const tllm_cascade *c, double *const *data, tllm_cascade_ops *ops);
 
 /* ---- inside: what the bodies share ---- */

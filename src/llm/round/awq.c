@@ -1,17 +1,19 @@
 /* src/llm/round/awq.c - AWQ
  *
- * Paper    J. Lin, J. Tang, H. Tang, S. Yang, W.-M. Chen, W.-C. Wang, G. Xiao, X. Dang, C. Gan, S. Han, "AWQ: activation-aware weight quantization for
- *          LLM compression and acceleration", 2023 (arXiv 2306.00978), eq. 4 and 5; the clip search of the authors' program
- * Formula  a_j = mean |x_j|; alpha = i / steps: s_j = max(a_j^alpha, 1e-4), s /= sqrt(max s min s); W' = Q(W diag(s)) diag(1 / s); the first alpha of
- *          least ||X (W - W')^T||^2. Clip, of one group g of a row: p = 1 - i / (2 clips); Q(clamp(w, -p max|w|, p max|w|)); the first p of least
- *          sum over tokens of (x_g (w - w'))^2
- * Fast     the differences of 128 rows and the samples are a product of matrices in f32; its squares are added in double, row by row. The clip search
- *          is the same code on every target: d^T H_g d with H_g of the group's own inputs, in double; where a group is longer than there are
- *          samples, the samples themselves
- * Cost     scale: steps rows n tokens multiply-adds, and as many roundings of all weights; clip: clips rows n group, and as many roundings
+ * Paper    J. Lin, J. Tang, H. Tang, S. Yang, W.-M. Chen, W.-C. Wang, G. Xiao, X. Dang, C. Gan, S. Han, "AWQ:
+ *          activation-aware weight quantization for LLM compression and acceleration", 2023 (arXiv 2306.00978), eq. 4
+ *          and 5; the clip search of the authors' program
+ * Formula  a_j = mean |x_j|; alpha = i / steps: s_j = max(a_j^alpha, 1e-4), s /= sqrt(max s min s); W' = Q(W diag(s))
+ *          diag(1 / s); the first alpha of least ||X (W - W')^T||^2. Clip, of one group g of a row: p = 1 - i / (2
+ *          clips); Q(clamp(w, -p max|w|, p max|w|)); the first p of least sum over tokens of (x_g (w - w'))^2
+ * Fast     the differences of 128 rows and the samples are a product of matrices in f32; its squares are added in
+ *          double, row by row. The clip search is the same code on every target: d^T H_g d with H_g of the group's own
+ *          inputs, in double; where a group is longer than there are samples, the samples themselves
+ * Cost     scale: steps rows n tokens multiply-adds, and as many roundings of all weights; clip: clips rows n group,
+ *          and as many roundings
  * Error    fast: that of a sum of n products in f32. The bits do not depend on the number of threads
- * Left out the outputs of a whole block (attention with its softmax) instead of those of its matrices: the authors' program compares those for
- *          queries, keys and values                                                                                                  */
+ * Left out the outputs of a whole block (attention with its softmax) instead of those of its matrices: the authors'
+ *          program compares those for queries, keys and values */
 #include <string.h>
 #include "core/state_inside.h"
 #include "core/half_inside.h"
@@ -40,7 +42,7 @@ typedef struct tinyi_awq {
     tiny_idx strange;                       /* 1 + the first row that has no finite codes */
 } tinyi_awq;
 
-/* ---- rounding ------------------------------------------------------------------------------------------------------------ */
+/* ---- rounding ---------------------------------------------------------------------------------------------------- */
 
 /* what n numbers of a row (whole blocks, or one group) become; 0: a scale is no finite number. room: a row of bytes */
 static int tinyi_awq_round(const tinyi_awq *a, const float *w, tiny_idx n, float *to, unsigned char *room)
@@ -75,7 +77,9 @@ static int tinyi_awq_off(const tinyi_awq *a, tiny_idx r, float *off, float *scal
     for (i = 0; i < a->n; i++) scaled[i] = w[i] * a->s[i];
     if (a->format) ok = tinyi_awq_round(a, scaled, a->n, to, room);
     else
-        for (g = 0; g < a->groups && ok; g++) ok = tinyi_awq_round(a, scaled + g * a->group, TINYI_MIN(a->group, a->n - g * a->group), to + g * a->group, room);
+        for (g = 0; g < a->groups && ok; g++)
+            ok = tinyi_awq_round(a, scaled + g * a->group, TINYI_MIN(a->group, a->n - g * a->group), to + g * a->group,
+                                 room);
     for (i = 0; i < a->n && ok; i++) off[i] = w[i] - to[i] / a->s[i];
     return ok;
 }
@@ -108,7 +112,8 @@ static void tinyi_awq_off_team(tiny_team *team, void *arg)
     while (tiny_take(team, a->some, 1 + 4096 / a->n, &r, &r1))
         for (; r < r1; r++) {
             float *off = a->off + r * a->n;
-            if (!tinyi_awq_off(a, a->row0 + r, off, scaled, to, (unsigned char *)(to + a->n))) tinyi_plain_first(&a->strange, 1 + a->row0 + r);
+            if (!tinyi_awq_off(a, a->row0 + r, off, scaled, to, (unsigned char *)(to + a->n)))
+                tinyi_plain_first(&a->strange, 1 + a->row0 + r);
             else if (a->plain) a->row[r] = tinyi_awq_outputs(a, off);
         }
 }
@@ -158,7 +163,7 @@ static void tinyi_awq_close(tiny_ctx *ctx, tinyi_awq *a)
     tiny_free(ctx, a->off);
 }
 
-/* ---- what is asked ------------------------------------------------------------------------------------------------------- */
+/* ---- what is asked ----------------------------------------------------------------------------------------------- */
 
 /* the whole desc; format and groups of one matrix */
 static tiny_status tinyi_awq_check(tiny_ctx *ctx, tinyi_awq *a, const tllm_awq_desc *desc)
@@ -168,11 +173,14 @@ static tiny_status tinyi_awq_check(tiny_ctx *ctx, tinyi_awq *a, const tllm_awq_d
     a->d.grid = tinyi_plain_whole(&a->d.grid);
     if (!a->d.steps) a->d.steps = 20;
     if (!a->d.clips) a->d.clips = 20;
-    if (a->d.steps < 1 || a->d.steps > 1000) return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: %d powers to try; 1 to 1000", a->d.steps);
-    if (a->d.clips < 1 || a->d.clips > 255) return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: %d ranges to try; 1 to 255", a->d.clips);
+    if (a->d.steps < 1 || a->d.steps > 1000)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: %d powers to try; 1 to 1000", a->d.steps);
+    if (a->d.clips < 1 || a->d.clips > 255)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: %d ranges to try; 1 to 255", a->d.clips);
     return TINY_OK;
 }
-static tiny_status tinyi_awq_layer(tiny_ctx *ctx, tinyi_awq *a, int format, const float *w, tiny_idx rows, tiny_idx n, const float *x, tiny_idx tokens)
+static tiny_status tinyi_awq_layer(tiny_ctx *ctx, tinyi_awq *a, int format, const float *w, tiny_idx rows, tiny_idx n,
+                                   const float *x, tiny_idx tokens)
 {
     tllm_plain_desc whole;
     tllm_plain_sizes size;
@@ -186,25 +194,30 @@ static tiny_status tinyi_awq_layer(tiny_ctx *ctx, tinyi_awq *a, int format, cons
     if (!st) st = tllm_plain_size(ctx, format ? &whole : &a->d.grid, rows, n, &size);
     if (st) return st;
     if (a->d.grid.group == TLLM_PLAIN_TENSOR && !format)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "awq: it wants a scale for a row or a group, not one for the tensor");
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "awq: it wants a scale for a row or a group, not one for the tensor");
     a->format = NULL;
     a->row_bytes = 0;
     a->group = size.group;
     a->groups = size.groups;
     if (format) {
         a->format = tllm_format_of(format);
-        if (!a->format || !a->format->pack || a->format->flags & (TLLM_FORMAT_ACTIVATIONS | TLLM_FORMAT_WANTS_IMPORTANCE | TLLM_FORMAT_PLAIN))
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "awq: %s (format %d) is no format of blocks that is packed without an importance",
+        if (!a->format || !a->format->pack ||
+            a->format->flags & (TLLM_FORMAT_ACTIVATIONS | TLLM_FORMAT_WANTS_IMPORTANCE | TLLM_FORMAT_PLAIN))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                              "awq: %s (format %d) is no format of blocks that is packed without an importance",
                               a->format ? a->format->name : "no such format", format);
         a->row_bytes = tllm_format_bytes(a->format, (uint64_t)n);
         if (!a->row_bytes)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: rows of %td numbers are no whole blocks of %s, which has %d", n, a->format->name, a->format->values);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: rows of %td numbers are no whole blocks of %s, which has %d",
+                              n, a->format->name, a->format->values);
         a->group = a->format->values;
         a->groups = n / a->group;
     }
     for (r = 0; r < rows; r++)
         if ((at = tinyi_plain_strange(w + r * n, n)) < n)
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the weight in row %td, input %td is %g", r, at, (double)w[r * n + at]);
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the weight in row %td, input %td is %g", r, at,
+                              (double)w[r * n + at]);
     for (r = 0; r < tokens; r++)
         if ((at = tinyi_plain_strange(x + r * n, n)) < n)
             return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: input %td of token %td is %g", at, r, (double)x[r * n + at]);
@@ -216,7 +229,8 @@ static tiny_status tinyi_awq_layer(tiny_ctx *ctx, tinyi_awq *a, int format, cons
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_awq_loss(tiny_ctx *ctx, const float *w, const float *v, tiny_idx rows, tiny_idx n, const float *x, tiny_idx tokens, double *loss)
+TINY_API tiny_status tllm_awq_loss(tiny_ctx *ctx, const float *w, const float *v, tiny_idx rows, tiny_idx n,
+                                   const float *x, tiny_idx tokens, double *loss)
 {
     tinyi_awq a;
     double sum = 0.0;
@@ -229,17 +243,20 @@ TINY_API tiny_status tllm_awq_loss(tiny_ctx *ctx, const float *w, const float *v
     if (st) return st;
     for (r = 0; v && r < rows; r++)
         if ((at = tinyi_plain_strange(v + r * n, n)) < n)
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the other weight in row %td, input %td is %g", r, at, (double)v[r * n + at]);
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the other weight in row %td, input %td is %g", r, at,
+                              (double)v[r * n + at]);
     a.v = v;
     st = tinyi_awq_open(ctx, &a);
     if (!st) st = tinyi_awq_sum(ctx, &a, &sum);
     tinyi_awq_close(ctx, &a);
-    if (!st && !(sum - sum == 0.0)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "awq: weights and inputs are so large that their outputs are no finite floats");
+    if (!st && !(sum - sum == 0.0))
+        st = tinyi_fail(ctx, TINY_E_NUMERIC,
+                        "awq: weights and inputs are so large that their outputs are no finite floats");
     if (!st) *loss = sum;
     return st;
 }
 
-/* ---- factors ------------------------------------------------------------------------------------------------------------- */
+/* ---- factors ----------------------------------------------------------------------------------------------------- */
 
 TINY_REF_BEGIN
 static void tinyi_awq_factors(const float *mean, tiny_idx n, double alpha, float *s)
@@ -261,7 +278,8 @@ static void tinyi_awq_factors(const float *mean, tiny_idx n, double alpha, float
 TINY_REF_END
 
 /* the loss of all matrices with factors s; -1: one of them has no finite codes so */
-static tiny_status tinyi_awq_try(tiny_ctx *ctx, tinyi_awq *a, const tllm_awq_matrix *m, int n_m, const float *x, tiny_idx tokens, const float *s, double *loss)
+static tiny_status tinyi_awq_try(tiny_ctx *ctx, tinyi_awq *a, const tllm_awq_matrix *m, int n_m, const float *x,
+                                 tiny_idx tokens, const float *s, double *loss)
 {
     const tiny_idx n = a->n;
     tiny_status st = TINY_OK;
@@ -286,8 +304,9 @@ static tiny_status tinyi_awq_try(tiny_ctx *ctx, tinyi_awq *a, const tllm_awq_mat
     return st;
 }
 
-TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, const tllm_awq_matrix *m, int n_m, tiny_idx n, const float *mean, const float *x,
-                                    tiny_idx tokens, float *s, tllm_awq_about *about)
+TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, const tllm_awq_matrix *m, int n_m,
+                                    tiny_idx n, const float *mean, const float *x, tiny_idx tokens, float *s,
+                                    tllm_awq_about *about)
 {
     tinyi_awq a;
     tllm_awq_about best;
@@ -298,13 +317,17 @@ TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, co
     if (st) return st;
     memset(&best, 0, sizeof best);
     if (!m || n_m < 1 || !mean || !s || n < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: at least one matrix, the mean magnitudes of its inputs and a place for the factors are wanted");
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "awq: at least one matrix, the mean magnitudes of its inputs and a place for the factors are wanted");
     st = tinyi_awq_check(ctx, &a, desc);
     for (k = 0; !st && k < n_m; k++) st = tinyi_awq_layer(ctx, &a, m[k].format, m[k].w, m[k].rows, n, x, tokens);
     if (st) return st;
     for (j = 0; j < n; j++)
         if (!(mean[j] >= 0.0f && mean[j] <= 3e38f))
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the mean magnitude of input %td is %g; it must be finite and at least 0", j, (double)mean[j]);
+            return tinyi_fail(ctx, TINY_E_NUMERIC,
+                              "awq: the mean magnitude of input %td is %g; it must be finite and at least 0", j,
+                              (double)mean[j]);
     f = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *f);
     st = f ? tinyi_awq_open(ctx, &a) : tiny_ctx_status(ctx);
     for (i = 0; !st && i < a.d.steps; i++) {
@@ -320,14 +343,15 @@ TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, co
         best.loss = loss;
         memcpy(s, f, (size_t)n * sizeof *s);
     }
-    if (!st && !found) st = tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the weights are so large that no factor leaves their scales finite");
+    if (!st && !found)
+        st = tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the weights are so large that no factor leaves their scales finite");
     tinyi_awq_close(ctx, &a);
     tiny_free(ctx, f);
     if (!st && about) *about = best;
     return st;
 }
 
-/* ---- ranges -------------------------------------------------------------------------------------------------------------- */
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
 
 TINY_REF_BEGIN
 /* sums of products of the inputs of one group, the upper triangle */
@@ -422,25 +446,28 @@ TINY_API tiny_idx tllm_awq_groups(const tllm_awq_desc *desc, int format, tiny_id
 {
     const tllm_format *f = format ? tllm_format_of(format) : NULL;
     const tllm_plain_desc grid = tinyi_plain_whole(desc ? &desc->grid : NULL);
-    if (n < 1 || (format ? !f || !f->pack || f->values < 2 || f->values > TINYI_AWQ_LONGEST || n % f->values : grid.group == TLLM_PLAIN_TENSOR)) return 0;
+    if (n < 1 || (format ? !f || !f->pack || f->values < 2 || f->values > TINYI_AWQ_LONGEST || n % f->values
+                         : grid.group == TLLM_PLAIN_TENSOR))
+        return 0;
     if (format) return n / f->values;
     return grid.group < 0 || grid.group > n ? 1 : (n - 1) / grid.group + 1;
 }
-static tiny_status tinyi_awq_clips(tiny_ctx *ctx, tinyi_awq *a, const tllm_awq_desc *desc, int format, const float *w, tiny_idx rows, tiny_idx n,
-                                   const float *x, tiny_idx tokens, const uint8_t *step)
+static tiny_status tinyi_awq_clips(tiny_ctx *ctx, tinyi_awq *a, const tllm_awq_desc *desc, int format, const float *w,
+                                   tiny_idx rows, tiny_idx n, const float *x, tiny_idx tokens, const uint8_t *step)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (!st) st = tinyi_awq_check(ctx, a, desc);
     if (!st) st = tinyi_awq_layer(ctx, a, format, w, rows, n, x, tokens);
     if (!st && !step) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: there are no steps, or no place for them");
     if (!st && !tllm_awq_groups(&a->d, format, n))
-        st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "awq: blocks of %d numbers search their own scales; ranges are cut for those up to %d", a->format->values,
-                        TINYI_AWQ_LONGEST);
+        st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                        "awq: blocks of %d numbers search their own scales; ranges are cut for those up to %d",
+                        a->format->values, TINYI_AWQ_LONGEST);
     return st;
 }
 
-TINY_API tiny_status tllm_awq_clip(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, const float *w, tiny_idx rows, tiny_idx n, const float *x,
-                                   tiny_idx tokens, uint8_t *step)
+TINY_API tiny_status tllm_awq_clip(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, const float *w, tiny_idx rows,
+                                   tiny_idx n, const float *x, tiny_idx tokens, uint8_t *step)
 {
     tinyi_awq a;
     tiny_status st = tinyi_awq_clips(ctx, &a, desc, format, w, rows, n, x, tokens, step);
@@ -451,26 +478,34 @@ TINY_API tiny_status tllm_awq_clip(tiny_ctx *ctx, const tllm_awq_desc *desc, int
         if (!a.h) return tiny_ctx_status(ctx);
         st = tiny_parallel_loose(ctx, 0, 0, 0, tinyi_awq_products_team, &a);
     }
-    if (!st) st = tiny_parallel_loose(ctx, 0, 0, 2 * (size_t)a.group * sizeof(float) + a.row_bytes, tinyi_awq_clip_team, &a);
-    if (!st && a.strange) st = tinyi_fail(ctx, TINY_E_NUMERIC, "awq: row %td: a group of its weights is so large that no scale is finite", a.strange - 1);
+    if (!st)
+        st = tiny_parallel_loose(ctx, 0, 0, 2 * (size_t)a.group * sizeof(float) + a.row_bytes, tinyi_awq_clip_team, &a);
+    if (!st && a.strange)
+        st = tinyi_fail(ctx, TINY_E_NUMERIC, "awq: row %td: a group of its weights is so large that no scale is finite",
+                        a.strange - 1);
     tiny_free(ctx, a.h);
     return st;
 }
 
-TINY_API tiny_status tllm_awq_cut(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, float *w, tiny_idx rows, tiny_idx n, const uint8_t *step)
+TINY_API tiny_status tllm_awq_cut(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, float *w, tiny_idx rows,
+                                  tiny_idx n, const uint8_t *step)
 {
     tinyi_awq a;
     tiny_idx r, g;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     st = tinyi_awq_check(ctx, &a, desc);
-    if (!st && (!w || !step || rows < 0 || n < 1)) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: %td rows of %td weights and their steps are wanted", rows, n);
+    if (!st && (!w || !step || rows < 0 || n < 1))
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: %td rows of %td weights and their steps are wanted", rows, n);
     a.groups = st ? 0 : tllm_awq_groups(&a.d, format, n);
-    if (!st && !a.groups) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: weights of that format have no groups that are cut");
+    if (!st && !a.groups)
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: weights of that format have no groups that are cut");
     if (st) return st;
     a.group = format ? tllm_format_of(format)->values : a.d.grid.group < 0 || a.d.grid.group > n ? n : a.d.grid.group;
     for (r = 0; r < rows * a.groups; r++)
-        if (step[r] > a.d.clips) return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: step %d of group %td; there are %d", (int)step[r], r, a.d.clips);
+        if (step[r] > a.d.clips)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: step %d of group %td; there are %d", (int)step[r], r,
+                              a.d.clips);
     for (r = 0; r < rows; r++)
         for (g = 0; g < a.groups; g++) {
             float *at = w + r * n + g * a.group;

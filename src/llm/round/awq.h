@@ -1,4 +1,5 @@
-/* src/llm/round/awq.h - AWQ: the inputs that count most get the finest steps, and ranges are cut where the outputs gain by it
+/* src/llm/round/awq.h - AWQ: the inputs that count most get the finest steps, and ranges are cut where the outputs gain
+ * by it
  *
  *   tllm_calib_mean(calib, mean);  tokens = tllm_calib_samples(calib, &x);         llm/round/calib.h
  *   tllm_awq_matrix m[3] = { { wq, rows, 0 }, ... };                               all that read these inputs
@@ -8,9 +9,10 @@
  *   tllm_awq_cut(ctx, NULL, 0, w, rows, n, step);
  *   ... and rounding last: tllm_plain_round, a format's pack, tllm_gptq ...
  *
- * What is made small is ||X (W - W')^T||^2, the squared error of the outputs over sampled inputs, as in the paper. It is computed from the samples and
- * not from H = X^T X: for n inputs H costs n multiply-adds a weight and 8 n^2 bytes, the samples 512 and 2048 n, less from 512 inputs on, where time
- * counts; and a model's samples are kept all at once, its H layer by layer. The clip search needs blocks of H as large as a group, made of the samples. */
+ * What is made small is ||X (W - W')^T||^2, the squared error of the outputs over sampled inputs, as in the paper. It
+ * is computed from the samples and not from H = X^T X: for n inputs H costs n multiply-adds a weight and 8 n^2 bytes,
+ * the samples 512 and 2048 n, less from 512 inputs on, where time counts; and a model's samples are kept all at once,
+ * its H layer by layer. The clip search needs blocks of H as large as a group, made of the samples. */
 #ifndef TINYI_AWQ_H
 #define TINYI_AWQ_H
 #include "llm/block/format.h"
@@ -18,7 +20,8 @@
 TINYI_C_BEGIN
 
 typedef struct tllm_awq_desc {              /* all zero: the value in brackets */
-    tllm_plain_desc grid;                   /* of matrices whose format is 0; its clip is that of plain rounding, and is not this one */
+    /* of matrices whose format is 0; its clip is that of plain rounding, and is not this one */
+    tllm_plain_desc grid;
     int steps;                              /* powers that are tried: i / steps for i from 0 to steps - 1 [20] */
     int clips;                              /* ranges that are tried beside the whole one, down to half of it [20] */
 } tllm_awq_desc;
@@ -31,25 +34,30 @@ typedef struct tllm_awq_matrix {
 
 typedef struct tllm_awq_about {
     double alpha;                           /* the power that was taken */
-    double loss, plain;                     /* the sum over all matrices with it, and without any factor (alpha 0; -1: no finite codes without one) */
+    /* the sum over all matrices with it, and without any factor (alpha 0; -1: no finite codes without one) */
+    double loss, plain;
 } tllm_awq_about;
 
-/* mean (n): mean |x| of each input; x (tokens, n) dense. s_j = max(mean_j^alpha, 1e-4) / sqrt(max s min s). An input that was always 0 takes the
- * least factor of the others: no step is wasted on it. desc, about may be NULL. */
-TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, const tllm_awq_matrix *m, int n_m, tiny_idx n, const float *mean, const float *x,
-                                    tiny_idx tokens, float *s, tllm_awq_about *about);
+/* mean (n): mean |x| of each input; x (tokens, n) dense. s_j = max(mean_j^alpha, 1e-4) / sqrt(max s min s). An input
+ * that was always 0 takes the least factor of the others: no step is wasted on it. desc, about may be NULL. */
+TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, const tllm_awq_matrix *m, int n_m,
+                                    tiny_idx n, const float *mean, const float *x, tiny_idx tokens, float *s,
+                                    tllm_awq_about *about);
 
-/* step (rows, groups): how far the magnitudes of each group are to be cut, 1 - step / (2 clips) of their largest, so that the outputs of that group
- * change least. x: the inputs of w as it is, divided by the factors if it was multiplied by them. Groups are those of the grid, or blocks;
- * formats of blocks above 64 numbers search their own scales and are refused. */
-TINY_API tiny_status tllm_awq_clip(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, const float *w, tiny_idx rows, tiny_idx n, const float *x,
-                                   tiny_idx tokens, uint8_t *step);
-TINY_API tiny_status tllm_awq_cut(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, float *w, tiny_idx rows, tiny_idx n, const uint8_t *step);
+/* step (rows, groups): how far the magnitudes of each group are to be cut, 1 - step / (2 clips) of their largest, so
+ * that the outputs of that group change least. x: the inputs of w as it is, divided by the factors if it was multiplied
+ * by them. Groups are those of the grid, or blocks; formats of blocks above 64 numbers search their own scales and are
+ * refused. */
+TINY_API tiny_status tllm_awq_clip(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, const float *w, tiny_idx rows,
+                                   tiny_idx n, const float *x, tiny_idx tokens, uint8_t *step);
+TINY_API tiny_status tllm_awq_cut(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, float *w, tiny_idx rows,
+                                  tiny_idx n, const uint8_t *step);
 /* Groups of a row of n weights; 0: there is no such clip search. */
 TINY_API tiny_idx tllm_awq_groups(const tllm_awq_desc *desc, int format, tiny_idx n);
 
 /* ||X (w - v)^T||^2; v NULL: ||X w^T||^2, what it is small beside */
-TINY_API tiny_status tllm_awq_loss(tiny_ctx *ctx, const float *w, const float *v, tiny_idx rows, tiny_idx n, const float *x, tiny_idx tokens, double *loss);
+TINY_API tiny_status tllm_awq_loss(tiny_ctx *ctx, const float *w, const float *v, tiny_idx rows, tiny_idx n,
+                                   const float *x, tiny_idx tokens, double *loss);
 
 TINYI_C_END
 #endif

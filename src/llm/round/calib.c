@@ -1,14 +1,18 @@
 /* src/llm/round/calib.c - statistics of the inputs of a linear layer
  *
- * Papers   E. Frantar et al., "GPTQ", 2022 (arXiv 2210.17323): H; J. Lin et al., "AWQ", 2023 (arXiv 2306.00978): mean |x|;
+ * Papers   E. Frantar et al., "GPTQ", 2022 (arXiv 2210.17323): H; J. Lin et al., "AWQ", 2023 (arXiv 2306.00978): mean
+ *          |x|;
  *          G. Xiao et al., "SmoothQuant", 2022 (arXiv 2211.10438): max |x|
- * Formula  S[i][j] = sum over tokens of x[i] x[j] for i <= j; H = (2 / tokens) S; q[i], a[i] the sums of x^2, |x|; m[i] = max |x|
+ * Formula  S[i][j] = sum over tokens of x[i] x[j] for i <= j; H = (2 / tokens) S; q[i], a[i] the sums of x^2, |x|; m[i]
+ *          = max |x|
  * Data     S in double, rows n apart, zeros below the diagonal: what a Cholesky factorization of the house reads
- * Fast     S grows by products of matrices: TINYI_CALIB_TOKENS tokens at a time, a strip of TINYI_CALIB_STRIP inputs against all that do not
- *          stand before it, in f32; the strip is then added to S in double. So half of the square is never computed.
+ * Fast     S grows by products of matrices: TINYI_CALIB_TOKENS tokens at a time, a strip of TINYI_CALIB_STRIP inputs
+ *          against all that do not stand before it, in f32; the strip is then added to S in double. So half of the
+ *          square is never computed.
  * Cost     n^2 multiply-adds a token; S is read and written once for TINYI_CALIB_TOKENS tokens
- * Error    reference: a sum in double in order of the tokens. Fast: (TINYI_CALIB_TOKENS + 2) 2^-24 sum |x_i x_j|, from f32 sums
- * Left out weights of tokens; centred statistics                                                                             */
+ * Error    reference: a sum in double in order of the tokens. Fast: (TINYI_CALIB_TOKENS + 2) 2^-24 sum |x_i x_j|, from
+ *          f32 sums
+ * Left out weights of tokens; centred statistics */
 #include <string.h>
 #include "core/state_inside.h"
 #include "llm/round/calib.h"
@@ -36,9 +40,13 @@ static int tinyi_calib_bytes(tiny_idx n, int flags, size_t *all)
 {
     size_t one = 0, two = 0, some = 0;
     if (n < 1 || !tinyi_size_mul((size_t)n, 2 * sizeof(double) + sizeof(float), &one)) return 0;
-    if (flags & TLLM_CALIB_PRODUCTS && (!tinyi_size_mul((size_t)n, (size_t)n, &two) || !tinyi_size_mul(two, sizeof(double), &two))) return 0;
-    if (flags & TLLM_CALIB_SAMPLES && !tinyi_size_mul((size_t)n, TLLM_CALIB_MOST_SAMPLES * sizeof(float), &some)) return 0;
-    return tinyi_size_add(one, two, all) && tinyi_size_add(*all, some, all) && tinyi_size_add(*all, sizeof(tllm_calib) + 5 * TINYI_ALIGN, all) && *all <= (size_t)TINY_IDX_MAX;
+    if (flags & TLLM_CALIB_PRODUCTS &&
+        (!tinyi_size_mul((size_t)n, (size_t)n, &two) || !tinyi_size_mul(two, sizeof(double), &two)))
+        return 0;
+    if (flags & TLLM_CALIB_SAMPLES && !tinyi_size_mul((size_t)n, TLLM_CALIB_MOST_SAMPLES * sizeof(float), &some))
+        return 0;
+    return tinyi_size_add(one, two, all) && tinyi_size_add(*all, some, all) &&
+           tinyi_size_add(*all, sizeof(tllm_calib) + 5 * TINYI_ALIGN, all) && *all <= (size_t)TINY_IDX_MAX;
 }
 
 TINY_API size_t tllm_calib_memory(tiny_idx n, int flags)
@@ -55,7 +63,9 @@ TINY_API tiny_status tllm_calib_open(tiny_ctx *ctx, tiny_idx n, int flags, tllm_
     if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: there is no place for it");
-    if (!tinyi_calib_bytes(n, flags, &all)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: statistics of %td inputs: at least 1, and as many as this machine can count", n);
+    if (!tinyi_calib_bytes(n, flags, &all))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "calibrator: statistics of %td inputs: at least 1, and as many as this machine can count", n);
     c = (tllm_calib *)tinyi_alloc(ctx, 1, sizeof *c);
     if (!c) return tiny_ctx_status(ctx);
     memset(c, 0, sizeof *c);
@@ -65,7 +75,8 @@ TINY_API tiny_status tllm_calib_open(tiny_ctx *ctx, tiny_idx n, int flags, tllm_
     c->square = (double *)tinyi_alloc(ctx, (size_t)n, sizeof *c->square);
     if (c->square) c->size = (double *)tinyi_alloc(ctx, (size_t)n, sizeof *c->size);
     if (c->size) c->largest = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *c->largest);
-    if (c->largest && flags & TLLM_CALIB_PRODUCTS) c->s = (double *)tinyi_alloc(ctx, (size_t)n * (size_t)n, sizeof *c->s);
+    if (c->largest && flags & TLLM_CALIB_PRODUCTS)
+        c->s = (double *)tinyi_alloc(ctx, (size_t)n * (size_t)n, sizeof *c->s);
     if (c->largest && (c->s || !(flags & TLLM_CALIB_PRODUCTS)) && flags & TLLM_CALIB_SAMPLES)
         c->sample = (float *)tinyi_alloc(ctx, (size_t)n, TLLM_CALIB_MOST_SAMPLES * sizeof *c->sample);
     if (!c->largest || (flags & TLLM_CALIB_PRODUCTS && !c->s) || (flags & TLLM_CALIB_SAMPLES && !c->sample)) {
@@ -95,7 +106,10 @@ TINY_API void tllm_calib_close(tiny_ctx *ctx, tllm_calib *c)
 
 TINY_API tiny_idx tllm_calib_n(const tllm_calib *c) { return c ? c->n : 0; }
 TINY_API uint64_t tllm_calib_tokens(const tllm_calib *c) { return c ? c->tokens : 0; }
-TINY_API tiny_tensor tllm_calib_products(const tllm_calib *c) { return tiny_tensor_2d(c ? c->s : NULL, TINY_F64, c ? c->n : 0, c ? c->n : 0); }
+TINY_API tiny_tensor tllm_calib_products(const tllm_calib *c)
+{
+    return tiny_tensor_2d(c ? c->s : NULL, TINY_F64, c ? c->n : 0, c ? c->n : 0);
+}
 
 TINY_API tiny_idx tllm_calib_samples(const tllm_calib *c, const float **x)
 {
@@ -110,7 +124,8 @@ static void tinyi_calib_keep(tllm_calib *c, const float *x, tiny_idx rows, tiny_
     for (t = 0; c->sample && t < rows; t++) {
         if ((c->tokens + (uint64_t)t) % c->every) continue;
         if (c->n_sample == TLLM_CALIB_MOST_SAMPLES) {
-            for (i = 1; 2 * i < c->n_sample; i++) memcpy(c->sample + i * c->n, c->sample + 2 * i * c->n, (size_t)c->n * sizeof *c->sample);
+            for (i = 1; 2 * i < c->n_sample; i++)
+                memcpy(c->sample + i * c->n, c->sample + 2 * i * c->n, (size_t)c->n * sizeof *c->sample);
             c->n_sample /= 2;
             c->every *= 2;
             if ((c->tokens + (uint64_t)t) % c->every) continue;
@@ -168,7 +183,11 @@ TINY_API void tllm_calib_largest(const tllm_calib *c, float *largest)
     if (c && largest) memcpy(largest, c->largest, (size_t)c->n * sizeof *largest);
 }
 
-typedef struct tinyi_calib_job { tllm_calib *c; const float *x, *strip; tiny_idx rows, ld, i0, wide, ld_strip; } tinyi_calib_job;
+typedef struct tinyi_calib_job {
+    tllm_calib *c;
+    const float *x, *strip;
+    tiny_idx rows, ld, i0, wide, ld_strip;
+} tinyi_calib_job;
 static void tinyi_calib_sums_team(tiny_team *team, void *arg)
 {
     const tinyi_calib_job *j = (const tinyi_calib_job *)arg;
@@ -214,13 +233,20 @@ TINY_API tiny_status tllm_calib_add(tiny_ctx *ctx, tllm_calib *c, const float *x
     tiny_idx t, at;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!c || c->magic != TINYI_CALIB_MAGIC) return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: there is none, or it was closed");
-    if (c->torn) return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: a batch failed half way, its sums are no good; open another one");
-    if (rows < 0 || (rows && (!x || ld < c->n))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: %td rows of %td inputs, %td apart%s", rows, c->n, ld, x ? "" : ", and no numbers");
+    if (!c || c->magic != TINYI_CALIB_MAGIC)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: there is none, or it was closed");
+    if (c->torn)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "calibrator: a batch failed half way, its sums are no good; open another one");
+    if (rows < 0 || (rows && (!x || ld < c->n)))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: %td rows of %td inputs, %td apart%s", rows, c->n, ld,
+                          x ? "" : ", and no numbers");
     for (t = 0; t < rows; t++)
         if ((at = tinyi_calib_strange(x + t * ld, c->n)) < c->n)
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "calibrator: input %td of token %llu is %g; a batch with one beyond 5e17 is refused as a whole", at, (unsigned long long)c->tokens + (unsigned long long)t,
-                              (double)x[t * ld + at]);
+            return tinyi_fail(
+                ctx, TINY_E_NUMERIC,
+                "calibrator: input %td of token %llu is %g; a batch with one beyond 5e17 is refused as a whole", at,
+                (unsigned long long)c->tokens + (unsigned long long)t, (double)x[t * ld + at]);
     if (!rows) return TINY_OK;
     memset(&j, 0, sizeof j);
     j.c = c;

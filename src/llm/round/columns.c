@@ -1,19 +1,22 @@
 /* src/llm/round/columns.c - errors of coded columns, carried on
  *
  * Paper    E. Frantar et al., "GPTQ", 2022 (arXiv 2210.17323), algorithm 1
- * Formula  for i = 0 .. n - 1:  q_i = code(w_i);  e_i = (w_i - q_i) / U[i][i];  w_j -= e_i U[i][j] for j > i;  H^-1 = U^T U
- *          so W - Q = E U, and the loss tr((W - Q) H (W - Q)^T) is the sum of e^2
- *          U: with J the reversal of all inputs, J H J = L L^T gives H = V V^T, V = J L J upper, and U = V^-1 = J L^-1 J. That is the Cholesky
- *          factor of H^-1 (it is unique) by one factorization and one inverse of a triangle; the inverse of H is never formed.
- * Fast     what is subtracted from a block of columns is one product, (errors of all columns before it) times (their part of U): w is read and
- *          written once. Inside a block TINYI_COLUMNS_ROWS rows at a time lie turned, a column beside the other, and each column takes the errors
- *          before it in the block as a combination of rows (gemv_axpy), just before it is coded. Pieces of rows do not depend on the number of threads.
+ * Formula  for i = 0 .. n - 1:  q_i = code(w_i);  e_i = (w_i - q_i) / U[i][i];  w_j -= e_i U[i][j] for j > i;  H^-1 =
+ *          U^T U so W - Q = E U, and the loss tr((W - Q) H (W - Q)^T) is the sum of e^2
+ *          U: with J the reversal of all inputs, J H J = L L^T gives H = V V^T, V = J L J upper, and U = V^-1 = J L^-1
+ *          J. That is the Cholesky factor of H^-1 (it is unique) by one factorization and one inverse of a triangle;
+ *          the inverse of H is never formed.
+ * Fast     what is subtracted from a block of columns is one product, (errors of all columns before it) times (their
+ *          part of U): w is read and written once. Inside a block TINYI_COLUMNS_ROWS rows at a time lie turned, a
+ *          column beside the other, and each column takes the errors before it in the block as a combination of rows
+ *          (gemv_axpy), just before it is coded. Pieces of rows do not depend on the number of threads.
  * Cost     rows n^2 / 2 multiply-adds in products, rows n block / 2 within blocks; U: 2 n^3 / 3 in double
- * Error    reference: w in double, rounded to float where code sees it. Fast: sums in float in another order, so a w that lies within them of the
- *          middle between two codes may take the other one
- *          A dead input (diagonal 0) has 1 there and stands alone; the mean that the damping is a share of leaves it out, so that nothing depends
- *          on the unit of the inputs
- * Left out orders that look at the errors made so far (OBQ): n times the cost for what GPTQ's authors show to be little                  */
+ * Error    reference: w in double, rounded to float where code sees it. Fast: sums in float in another order, so a w
+ *          that lies within them of the middle between two codes may take the other one
+ *          A dead input (diagonal 0) has 1 there and stands alone; the mean that the damping is a share of leaves it
+ *          out, so that nothing depends on the unit of the inputs
+ * Left out orders that look at the errors made so far (OBQ): n times the cost for what GPTQ's authors show to be
+ * little */
 #include <string.h>
 #include "core/state_inside.h"
 #include "llm/round/columns_inside.h"
@@ -32,7 +35,7 @@ typedef struct tinyi_columns_job {
     int begins;                             /* groups begin in this block */
 } tinyi_columns_job;
 
-/* ---- reference -------------------------------------------------------------------------------------------------------- */
+/* ---- reference --------------------------------------------------------------------------------------------------- */
 
 TINY_REF_BEGIN
 /* w: unit rows of n doubles; t: unit columns or rows of floats for who codes */
@@ -70,13 +73,14 @@ static tiny_status tinyi_columns_plain(tiny_ctx *ctx, const tinyi_columns *c, do
     float *t = w ? (float *)tinyi_alloc(ctx, (size_t)c->unit * (size_t)TINYI_MAX(c->n, 2), sizeof *t) : NULL;
     const tiny_status st = t ? TINY_OK : tiny_ctx_status(ctx);
     tiny_idx r;
-    for (r = 0; !st && r < c->rows; r += c->unit) *loss += tinyi_columns_ref(c, r, TINYI_MIN(c->unit, c->rows - r), w, t);
+    for (r = 0; !st && r < c->rows; r += c->unit)
+        *loss += tinyi_columns_ref(c, r, TINYI_MIN(c->unit, c->rows - r), w, t);
     tiny_free(ctx, t);
     tiny_free(ctx, w);
     return st;
 }
 
-/* ---- fast ------------------------------------------------------------------------------------------------------------- */
+/* ---- fast -------------------------------------------------------------------------------------------------------- */
 
 /* -U of the block, so that what column j takes from those before it lies in a row */
 static void tinyi_columns_turn(float *to, const tinyi_columns *c, tiny_idx j0, tiny_idx wide)
@@ -90,7 +94,8 @@ static void tinyi_columns_piece(tiny_team *team, const tinyi_columns_job *job, t
 {
     const tinyi_columns *c = job->c;
     const tinyi_fn_gemv_axpy axpy = TINYI_K(team, gemv_axpy);
-    const tiny_idx R = TINYI_COLUMNS_ROWS, row0 = p * job->piece, rows = TINYI_MIN(job->piece, c->rows - row0), wide = job->j1 - job->j0;
+    const tiny_idx R = TINYI_COLUMNS_ROWS, row0 = p * job->piece, rows = TINYI_MIN(job->piece, c->rows - row0),
+                   wide = job->j1 - job->j0;
     float *t = (float *)team->own, *q = t + wide * R, *w = c->w + row0 * c->n + job->j0;
     tiny_idx i, j, r, done = 0;             /* errors before `done` were taken by all columns of the group */
     double loss = 0.0;
@@ -104,11 +109,13 @@ static void tinyi_columns_piece(tiny_team *team, const tinyi_columns_job *job, t
         double sum = 0.0;
         if (job->begins && (job->j0 + i) % c->group == 0) {
             const tiny_idx n = TINYI_MIN(c->group, wide - i);
-            for (j = i; j < i + n && i > 0; j++) axpy(t + j * R, t, TINY_F32, R, job->turned + j * wide, 1, (size_t)i, (size_t)R);
+            for (j = i; j < i + n && i > 0; j++)
+                axpy(t + j * R, t, TINY_F32, R, job->turned + j * wide, 1, (size_t)i, (size_t)R);
             done = i;
             c->begin(c->user, job->j0 + i, n, row0, rows, x, R, 1);
         }
-        if (i > done) axpy(x, t + done * R, TINY_F32, R, job->turned + i * wide + done, 1, (size_t)(i - done), (size_t)R);
+        if (i > done)
+            axpy(x, t + done * R, TINY_F32, R, job->turned + i * wide + done, 1, (size_t)(i - done), (size_t)R);
         c->code(c->user, job->j0 + i, row0, rows, x, q);
         inverse = 1.0f / c->u[(job->j0 + i) * c->n + job->j0 + i];
         for (r = 0; r < rows; r++) {
@@ -149,15 +156,18 @@ static void tinyi_columns_begin_team(tiny_team *team, void *arg)
 }
 
 /* part (rows, j1 - j0) = errors of columns k0 .. k1 times their part of U */
-static tiny_status tinyi_columns_product(tiny_ctx *ctx, const tinyi_columns *c, tiny_idx k0, tiny_idx k1, tiny_idx j0, tiny_idx j1, float *part)
+static tiny_status tinyi_columns_product(tiny_ctx *ctx, const tinyi_columns *c, tiny_idx k0, tiny_idx k1, tiny_idx j0,
+                                         tiny_idx j1, float *part)
 {
-    tiny_tensor e = tiny_tensor_2d(c->w + k0, TINY_F32, c->rows, k1 - k0), u = tiny_tensor_2d((void *)(uintptr_t)(c->u + k0 * c->n + j0), TINY_F32, k1 - k0, j1 - j0);
+    tiny_tensor e = tiny_tensor_2d(c->w + k0, TINY_F32, c->rows, k1 - k0),
+                u = tiny_tensor_2d((void *)(uintptr_t)(c->u + k0 * c->n + j0), TINY_F32, k1 - k0, j1 - j0);
     tiny_tensor y = tiny_tensor_2d(part, TINY_F32, c->rows, j1 - j0);
     e.stride[0] = u.stride[0] = c->n;
     return tiny_matmul(ctx, &e, &u, NULL, TINY_ACT_NONE, &y);
 }
 
-static tiny_status tinyi_columns_fast(tiny_ctx *ctx, const tinyi_columns *c, float *part, float *turned, double *losses, tiny_idx block, tiny_idx outer)
+static tiny_status tinyi_columns_fast(tiny_ctx *ctx, const tinyi_columns *c, float *part, float *turned, double *losses,
+                                      tiny_idx block, tiny_idx outer)
 {
     const int wide = c->begin && c->group > c->block;           /* groups hold blocks, not blocks groups */
     tinyi_columns_job job;
@@ -185,7 +195,10 @@ static tiny_status tinyi_columns_fast(tiny_ctx *ctx, const tinyi_columns *c, flo
             job.j0 = i0;
             job.j1 = i1;
             tinyi_columns_turn(turned, c, i0, i1 - i0);
-            if (!st) st = tiny_parallel_loose(ctx, (i1 - i0) * c->rows < 16384 ? 1 : 0, 0, (size_t)((i1 - i0 + 1) * TINYI_COLUMNS_ROWS) * sizeof(float), tinyi_columns_team, &job);
+            if (!st)
+                st = tiny_parallel_loose(ctx, (i1 - i0) * c->rows < 16384 ? 1 : 0, 0,
+                                         (size_t)((i1 - i0 + 1) * TINYI_COLUMNS_ROWS) * sizeof(float),
+                                         tinyi_columns_team, &job);
         }
         if (!st && ctx->desc.progress) ctx->desc.progress(ctx->desc.user, "columns", (double)m1 / (double)c->n);
     }
@@ -195,7 +208,8 @@ static tiny_status tinyi_columns_fast(tiny_ctx *ctx, const tinyi_columns *c, flo
 TINYI_FN tiny_status tinyi_columns_run(tiny_ctx *ctx, const tinyi_columns *c, double *loss)
 {
     const tiny_idx block = c->begin && c->group && c->group <= c->block ? c->block / c->group * c->group : c->block;
-    const tiny_idx outer = c->begin && c->group > c->block ? c->group : block, pieces = (c->rows - 1) / (TINYI_COLUMNS_ROWS / c->unit * c->unit) + 1;
+    const tiny_idx outer = c->begin && c->group > c->block ? c->group : block,
+                   pieces = (c->rows - 1) / (TINYI_COLUMNS_ROWS / c->unit * c->unit) + 1;
     const size_t wide = (size_t)TINYI_MIN(block, c->n);
     float *part = NULL, *turned = NULL;
     double *losses, sum = 0.0;
@@ -222,13 +236,14 @@ TINYI_FN tiny_status tinyi_columns_run(tiny_ctx *ctx, const tinyi_columns *c, do
     return st;
 }
 
-/* ---- U ---------------------------------------------------------------------------------------------------------------- */
+/* ---- U ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct tinyi_factor_job {
     const tiny_tensor *h;
     const uint32_t *order;
     double *a;
-    double scale, add;                      /* what H is multiplied by, so that its diagonal is 1 on average; what is added to that */
+    /* what H is multiplied by, so that its diagonal is 1 on average; what is added to that */
+    double scale, add;
     tiny_idx n, strange;                    /* strange: 1 + a place that is not finite */
 } tinyi_factor_job;
 
@@ -245,7 +260,8 @@ static void tinyi_factor_rows(tinyi_factor_job *j, tiny_idx p0, tiny_idx p1)
     const tiny_idx n = j->n;
     tiny_idx p, k;
     for (p = p0; p < p1; p++) {
-        double *to = j->a + (n - 1 - p) * n;            /* row f holds columns 0 .. f: inputs p .. n - 1, the last one first */
+        /* row f holds columns 0 .. f: inputs p .. n - 1, the last one first */
+        double *to = j->a + (n - 1 - p) * n;
         const tiny_idx i = j->order ? (tiny_idx)j->order[p] : p;
         const double own = tinyi_factor_at(j->h, i, i);
         for (k = p + 1; k < n; k++) {
@@ -263,13 +279,19 @@ TINYI_FN tiny_status tinyi_factor_diagonal(tiny_ctx *ctx, const tiny_tensor *h, 
     tiny_idx i, live = 0;
     double mean = 0.0;
     const tiny_status st = h ? tiny_tensor_check(h) : TINY_E_ARGUMENT;
-    if (st || !h->data) return tinyi_fail(ctx, st ? st : TINY_E_ARGUMENT, "gptq: h, the products of the inputs, is missing or no tensor");
+    if (st || !h->data)
+        return tinyi_fail(ctx, st ? st : TINY_E_ARGUMENT,
+                          "gptq: h, the products of the inputs, is missing or no tensor");
     if ((h->dtype != TINY_F32 && h->dtype != TINY_F64) || h->rank != 2 || h->dim[0] != n || h->dim[1] != n)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "gptq: h is %s of rank %d, %td x %td; of %td inputs it must be f32 or f64, %td x %td", tiny_dtype_name(h->dtype), h->rank, h->dim[0],
-                          h->rank > 1 ? h->dim[1] : 1, n, n, n);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "gptq: h is %s of rank %d, %td x %td; of %td inputs it must be f32 or f64, %td x %td",
+                          tiny_dtype_name(h->dtype), h->rank, h->dim[0], h->rank > 1 ? h->dim[1] : 1, n, n, n);
     for (i = 0; i < n; i++) {
         const double v = tinyi_factor_at(h, i, i);
-        if (!(v >= 0.0 && v <= 1e300)) return tinyi_fail(ctx, TINY_E_NUMERIC, "gptq: h has %g on its diagonal at input %td; a sum of squares is finite and not below 0", v, i);
+        if (!(v >= 0.0 && v <= 1e300))
+            return tinyi_fail(ctx, TINY_E_NUMERIC,
+                              "gptq: h has %g on its diagonal at input %td; a sum of squares is finite and not below 0",
+                              v, i);
         live += v > 0.0;
         mean += v;
     }
@@ -289,7 +311,8 @@ static void tinyi_factor_team(tiny_team *team, void *arg)
     while (tiny_take(team, j->n, 16, &p0, &p1)) tinyi_factor_rows(j, p0, p1);
 }
 
-TINYI_FN tiny_status tinyi_factor_of(tiny_ctx *ctx, const tiny_tensor *h, const uint32_t *order, double damp, float *u, tinyi_factor *about)
+TINYI_FN tiny_status tinyi_factor_of(tiny_ctx *ctx, const tiny_tensor *h, const uint32_t *order, double damp, float *u,
+                                     tinyi_factor *about)
 {
     const tiny_idx n = h->dim[0];
     tinyi_factor_job j;
@@ -318,7 +341,9 @@ TINYI_FN tiny_status tinyi_factor_of(tiny_ctx *ctx, const tiny_tensor *h, const 
     for (about->damp = damp;; about->damp *= 2.0, about->doubled++) {
         j.add = about->damp;
         st = tiny_parallel_loose(ctx, n < 128 ? 1 : 0, 0, 0, tinyi_factor_team, &j);
-        if (!st && j.strange) st = tinyi_fail(ctx, TINY_E_NUMERIC, "gptq: h has a NaN or an infinity for inputs %td and %td", (j.strange - 1) / n, (j.strange - 1) % n);
+        if (!st && j.strange)
+            st = tinyi_fail(ctx, TINY_E_NUMERIC, "gptq: h has a NaN or an infinity for inputs %td and %td",
+                            (j.strange - 1) / n, (j.strange - 1) % n);
         if (st || j.strange) break;
         st = tiny_cholesky(ctx, &a, &a);
         if (!st) st = tiny_tri_inverse(ctx, &a, NULL, &back);

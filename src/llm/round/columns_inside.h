@@ -1,22 +1,26 @@
-/* src/llm/round/columns_inside.h - inside GPTQ: weights are coded column by column, and each error is carried to the columns that come after
+/* src/llm/round/columns_inside.h - inside GPTQ: weights are coded column by column, and each error is carried to the
+ * columns that come after
  *
- * The metric is H, symmetric and positive definite; U is upper triangular with H^-1 = U^T U. Whoever codes tells how one column becomes what stands
- * for it (code), and may look at the columns of a group before the first of them is coded (begin): scales of GPTQ are fitted there, vectors of VPTQ
- * are several rows of one column.                                                                                                      */
+ * The metric is H, symmetric and positive definite; U is upper triangular with H^-1 = U^T U. Whoever codes tells how
+ * one column becomes what stands for it (code), and may look at the columns of a group before the first of them is
+ * coded (begin): scales of GPTQ are fitted there, vectors of VPTQ are several rows of one column. */
 #ifndef TINYI_COLUMNS_H
 #define TINYI_COLUMNS_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
 typedef struct tinyi_columns {
-    float *w;                               /* (rows, n) dense, columns in the order of coding; becomes the errors e = (w - q) / U_ii */
+    /* (rows, n) dense, columns in the order of coding; becomes the errors e = (w - q) / U_ii */
+    float *w;
     const float *u;                         /* (n, n) dense */
     tiny_idx rows, n;
     tiny_idx block;                         /* columns whose errors are carried on together, at least 1 */
     tiny_idx group;                         /* columns of a group; 0: none */
     tiny_idx unit;                          /* rows come in multiples of it, but the last; at most 64 */
-    /* Columns i .. i + n - 1 of some rows as they are when column i is next: row r of column c at t[c * column + r * row]. NULL: nobody looks. */
-    void (*begin)(void *user, tiny_idx i, tiny_idx n, tiny_idx row0, tiny_idx rows, const float *t, tiny_idx column, tiny_idx row);
+    /* Columns i .. i + n - 1 of some rows as they are when column i is next: row r of column c at t[c * column + r *
+     * row]. NULL: nobody looks. */
+    void (*begin)(void *user, tiny_idx i, tiny_idx n, tiny_idx row0, tiny_idx rows, const float *t, tiny_idx column,
+                  tiny_idx row);
     /* q[r] stands for x[r], row row0 + r of column i. Both are called by many threads, each for other rows. */
     void (*code)(void *user, tiny_idx i, tiny_idx row0, tiny_idx rows, const float *x, float *q);
     void *user;
@@ -32,8 +36,10 @@ typedef struct tinyi_factor {
     int identity;
     tiny_idx dead;                          /* inputs whose diagonal was 0 */
 } tinyi_factor;
-/* h (n, n) f32 or f64, any strides, only i <= j is read; order (n): which input is coded when, NULL: as they come. u (n, n). */
-TINYI_FN tiny_status tinyi_factor_of(tiny_ctx *ctx, const tiny_tensor *h, const uint32_t *order, double damp, float *u, tinyi_factor *about);
+/* h (n, n) f32 or f64, any strides, only i <= j is read; order (n): which input is coded when, NULL: as they come. u
+ * (n, n). */
+TINYI_FN tiny_status tinyi_factor_of(tiny_ctx *ctx, const tiny_tensor *h, const uint32_t *order, double damp, float *u,
+                                     tinyi_factor *about);
 /* the diagonal over its mean as floats, checked: finite, none below 0; what is above 0 stays so */
 TINYI_FN tiny_status tinyi_factor_diagonal(tiny_ctx *ctx, const tiny_tensor *h, tiny_idx n, float *diagonal);
 

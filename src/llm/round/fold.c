@@ -1,11 +1,14 @@
 /* src/llm/round/fold.c - where a model can be scaled inside and stay the same function
  *
- * Papers   J. Lin et al., "AWQ", 2023 (arXiv 2306.00978), and G. Xiao et al., "SmoothQuant", 2022 (arXiv 2211.10438): what is folded where
- * Formula  W (x) = (W diag(c)) (x / c); x / c comes from a norm whose gain and bias, or from rows of a matrix and their bias, that were divided by c:
- *          a number is w times the factor of its column and that of its row, the products of all so far, in double, rounded once
+ * Papers   J. Lin et al., "AWQ", 2023 (arXiv 2306.00978), and G. Xiao et al., "SmoothQuant", 2022 (arXiv 2211.10438):
+ *          what is folded where
+ * Formula  W (x) = (W diag(c)) (x / c); x / c comes from a norm whose gain and bias, or from rows of a matrix and their
+ *          bias, that were divided by c: a number is w times the factor of its column and that of its row, the products
+ *          of all so far, in double, rounded once
  * Legal    which folds there are: see fold_list.c
  * Data     of each tensor that is touched: a double for each column of each matrix, a double for each row
- * Cost     a fold: its channels times its matrices; floats: two multiplications a number; writing: all bytes of the file            */
+ * Cost     a fold: its channels times its matrices; floats: two multiplications a number; writing: all bytes of the
+ *          file */
 #include <string.h>
 #include "core/state_inside.h"
 #include "llm/round/fold_inside.h"
@@ -54,11 +57,12 @@ TINY_API const tllm_fold *tllm_fold_at(const tllm_folds *f, size_t i) { return f
 TINY_API const tllm_gguf *tllm_folds_file(const tllm_folds *f) { return f ? f->file : NULL; }
 TINY_API const char *tllm_fold_why(const tllm_folds *f, tiny_idx layer, int kind)
 {
-    if (!f || layer < -1 || layer >= f->n_layer || kind < 0 || kind >= TLLM_FOLD_KINDS) return "there is no such layer or kind";
+    if (!f || layer < -1 || layer >= f->n_layer || kind < 0 || kind >= TLLM_FOLD_KINDS)
+        return "there is no such layer or kind";
     return f->why[(layer + 1) * TLLM_FOLD_KINDS + kind];
 }
 
-/* ---- factors ------------------------------------------------------------------------------------------------------------- */
+/* ---- factors ----------------------------------------------------------------------------------------------------- */
 
 TINYI_FN tinyi_fold_item *tinyi_fold_item_of(const tllm_folds *f, const tllm_gguf_tensor *t)
 {
@@ -90,7 +94,9 @@ static tiny_status tinyi_fold_room(tiny_ctx *ctx, tllm_folds *f, const tllm_fold
     for (k = 0; !st && k < fold->n_to; k++) {
         tinyi_fold_item *it = tinyi_fold_item_of(f, fold->to[k].t);
         if (!it->vector) st = tinyi_fold_ones(ctx, &it->column, it->n_mat * it->len);
-        else st = tinyi_fold_ones(ctx, &it->row, it->rows);     /* a vector that is multiplied with: its numbers are its columns */
+        else
+            st = tinyi_fold_ones(ctx, &it->row,
+                                 it->rows); /* a vector that is multiplied with: its numbers are its columns */
     }
     return st;
 }
@@ -110,7 +116,8 @@ static tiny_status tinyi_fold_which(tiny_ctx *ctx, const tllm_folds *f, size_t i
 {
     const tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!f || f->magic != TINYI_FOLD_MAGIC) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: there are no folds, or they were closed");
+    if (!f || f->magic != TINYI_FOLD_MAGIC)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: there are no folds, or they were closed");
     if (i >= f->n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: number %zu of %zu", i, f->n);
     return TINY_OK;
 }
@@ -127,9 +134,9 @@ TINY_API tiny_status tllm_fold_scale(tiny_ctx *ctx, tllm_folds *f, size_t at, co
     if (!s) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: there are no factors");
     for (i = 0; i < fold->n; i++)
         if (!(s[i] > 0.0f && s[i] <= 3e38f))
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "fold: the factor of channel %td of %.*s is %g; it must be above 0 and finite", i,
-                              TINYI_FOLD_NAME(fold->from[0].t),
-                              (double)s[i]);
+            return tinyi_fail(ctx, TINY_E_NUMERIC,
+                              "fold: the factor of channel %td of %.*s is %g; it must be above 0 and finite", i,
+                              TINYI_FOLD_NAME(fold->from[0].t), (double)s[i]);
     d = (double *)tinyi_alloc(ctx, (size_t)fold->n, sizeof *d);
     if (!d) return tiny_ctx_status(ctx);
     for (i = 0; i < fold->n; i++) d[i] = (double)s[i];
@@ -155,9 +162,12 @@ TINY_API tiny_status tllm_fold_gain(tiny_ctx *ctx, tllm_folds *f, size_t at)
     tiny_status st = tinyi_fold_which(ctx, f, at);
     if (st) return st;
     fold = &f->fold[at];
-    if (!fold->from_norm) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: %.*s is no norm: it has no gain", TINYI_FOLD_NAME(fold->from[0].t));
+    if (!fold->from_norm)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: %.*s is no norm: it has no gain",
+                          TINYI_FOLD_NAME(fold->from[0].t));
     if (fold->n_from > 1)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %.*s is added behind the gain, which cannot go into the matrices alone",
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "fold: %.*s is added behind the gain, which cannot go into the matrices alone",
                           TINYI_FOLD_NAME(fold->from[1].t));
     it = tinyi_fold_item_of(f, fold->from[0].t);
     d = (double *)tinyi_alloc(ctx, (size_t)fold->n, sizeof *d);
@@ -167,7 +177,9 @@ TINY_API tiny_status tllm_fold_gain(tiny_ctx *ctx, tllm_folds *f, size_t at)
         if (!it->ones) tllm_format_of(it->t->type)->unpack(it->t->data, gain, (size_t)fold->n);
         for (i = 0; i < fold->n && !st; i++) {
             d[i] = (it->ones ? 1.0 : (double)gain[i]) * it->row[i];
-            if (!(d[i] - d[i] == 0.0)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "fold: %.*s has %g for channel %td", TINYI_FOLD_NAME(it->t), d[i], i);
+            if (!(d[i] - d[i] == 0.0))
+                st = tinyi_fail(ctx, TINY_E_NUMERIC, "fold: %.*s has %g for channel %td", TINYI_FOLD_NAME(it->t), d[i],
+                                i);
         }
     }
     if (!st) {
@@ -180,7 +192,7 @@ TINY_API tiny_status tllm_fold_gain(tiny_ctx *ctx, tllm_folds *f, size_t at)
     return st;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 TINY_API int tllm_folds_touch(const tllm_folds *f, const tllm_gguf_tensor *t)
 {
@@ -210,7 +222,8 @@ static int tinyi_fold_row(const tinyi_fold_item *it, tiny_idx row, float *x)
 }
 TINY_REF_END
 
-TINY_API tiny_status tllm_folds_floats(tiny_ctx *ctx, const tllm_folds *f, const tllm_gguf_tensor *t, tiny_idx row, tiny_idx rows, float *out)
+TINY_API tiny_status tllm_folds_floats(tiny_ctx *ctx, const tllm_folds *f, const tllm_gguf_tensor *t, tiny_idx row,
+                                       tiny_idx rows, float *out)
 {
     const tinyi_fold_item *it;
     const tllm_format *format;
@@ -219,26 +232,31 @@ TINY_API tiny_status tllm_folds_floats(tiny_ctx *ctx, const tllm_folds *f, const
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     it = tinyi_fold_item_of(f, t);
-    if (!it || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: a tensor of the file and a place for its numbers are wanted");
+    if (!it || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: a tensor of the file and a place for its numbers are wanted");
     if (row < 0 || rows < 0 || row > it->rows - rows)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: %td rows from row %td on: %.*s has %td", rows, row, TINYI_FOLD_NAME(t), it->rows);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: %td rows from row %td on: %.*s has %td", rows, row,
+                          TINYI_FOLD_NAME(t), it->rows);
     format = tllm_format_of(t->type);
     bytes = format && format->unpack ? tllm_format_bytes(format, (uint64_t)it->len) : 0;
     if (it->vector && format && format->unpack) {     /* a vector: its blocks hold many of its rows */
-        if (row || rows != it->rows) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: a vector, %.*s, is wanted as a whole", TINYI_FOLD_NAME(t));
+        if (row || rows != it->rows)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: a vector, %.*s, is wanted as a whole", TINYI_FOLD_NAME(t));
         format->unpack(t->data, out, (size_t)rows);
-    } else if (!bytes) return tinyi_fail(ctx, TINY_E_FORMAT, "fold: %.*s has type %s, which holds no numbers of a model", TINYI_FOLD_NAME(t),
-                                         tllm_type_name(t->type));
+    } else if (!bytes)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "fold: %.*s has type %s, which holds no numbers of a model",
+                          TINYI_FOLD_NAME(t), tllm_type_name(t->type));
     for (r = 0; r < rows; r++) {
         if (!it->vector) format->unpack(t->data + (size_t)(row + r) * bytes, out + r * it->len, (size_t)it->len);
         if (!tinyi_fold_row(it, row + r, out + r * it->len))
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "fold: row %td of %.*s has numbers that are too large once they are multiplied", row + r,
+            return tinyi_fail(ctx, TINY_E_NUMERIC,
+                              "fold: row %td of %.*s has numbers that are too large once they are multiplied", row + r,
                               TINYI_FOLD_NAME(t));
     }
     return TINY_OK;
 }
 
-/* ---- the folded model as a file -------------------------------------------------------------------------------------------- */
+/* ---- the folded model as a file ---------------------------------------------------------------------------------- */
 
 static int tinyi_fold_wanted(const tllm_folds *f, const tllm_gguf_tensor *t, const tllm_folds_edit *edit)
 {
@@ -246,7 +264,8 @@ static int tinyi_fold_wanted(const tllm_folds *f, const tllm_gguf_tensor *t, con
 }
 
 /* all matrices of a tensor, one after the other */
-static tiny_status tinyi_fold_put(tiny_ctx *ctx, const tllm_folds *f, const tinyi_fold_item *it, const tllm_folds_edit *edit, tllm_writer *w)
+static tiny_status tinyi_fold_put(tiny_ctx *ctx, const tllm_folds *f, const tinyi_fold_item *it,
+                                  const tllm_folds_edit *edit, tllm_writer *w)
 {
     const tiny_idx rows = it->rows / it->n_mat;
     float *x = (float *)tinyi_alloc(ctx, (size_t)rows, (size_t)it->len * sizeof *x);
@@ -270,16 +289,21 @@ TINY_API tiny_status tllm_folds_put(tiny_ctx *ctx, const tllm_folds *f, tllm_wri
     size_t i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!f || f->magic != TINYI_FOLD_MAGIC || !w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: folds and a writer are wanted");
-    for (i = 0; !st && i < tllm_gguf_n_meta(f->file); i++) st = tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(f->file, i));
+    if (!f || f->magic != TINYI_FOLD_MAGIC || !w)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: folds and a writer are wanted");
+    for (i = 0; !st && i < tllm_gguf_n_meta(f->file); i++)
+        st = tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(f->file, i));
     for (i = 0; !st && i < f->n_item; i++) {
         const tllm_gguf_tensor *t = f->item[i].t;
-        st = tllm_writer_put_tensor(ctx, w, t->name, tinyi_fold_wanted(f, t, edit) ? TLLM_FORMAT_F32 : t->type, t->rank, t->dim, NULL);
+        st = tllm_writer_put_tensor(ctx, w, t->name, tinyi_fold_wanted(f, t, edit) ? TLLM_FORMAT_F32 : t->type, t->rank,
+                                    t->dim, NULL);
     }
     for (i = 0; !st && i < f->n_item; i++) {
         const tllm_gguf_tensor *t = f->item[i].t;
-        if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "fold: the cancel callback asked to stop");
-        st = tinyi_fold_wanted(f, t, edit) ? tinyi_fold_put(ctx, f, &f->item[i], edit, w) : tllm_writer_data(ctx, w, t->data, t->bytes);
+        if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user))
+            return tinyi_fail(ctx, TINY_E_CANCELLED, "fold: the cancel callback asked to stop");
+        st = tinyi_fold_wanted(f, t, edit) ? tinyi_fold_put(ctx, f, &f->item[i], edit, w)
+                                           : tllm_writer_data(ctx, w, t->data, t->bytes);
     }
     return st;
 }

@@ -1,9 +1,11 @@
 /* src/llm/round/fold_list.c - which folds a model has: see fold.c
- * Legal    what lies between producer and consumer must carry a positive factor of each channel through: nothing (a norm and its readers), a sum over
- *          tokens (attention), a product with something else (a gate), ReLU. All readers of the producer are consumers. That is read off the loaded
- *          model: which norm each half has, which matrices it holds, and the row of its architecture.
- * Left out grouped value heads (the factors of the heads that share one would have to be equal), squared ReLU (a root of the factor), latent
- *          attention, delta nets, state spaces and convolutions: their halves have a sentence instead of a fold                              */
+ * Legal    what lies between producer and consumer must carry a positive factor of each channel through: nothing (a
+ *          norm and its readers), a sum over tokens (attention), a product with something else (a gate), ReLU. All
+ *          readers of the producer are consumers. That is read off the loaded model: which norm each half has, which
+ *          matrices it holds, and the row of its architecture.
+ * Left out grouped value heads (the factors of the heads that share one would have to be equal), squared ReLU (a root
+ *          of the factor), latent attention, delta nets, state spaces and convolutions: their halves have a sentence
+ *          instead of a fold */
 #include <string.h>
 #include "core/state_inside.h"
 #include "llm/round/fold_inside.h"
@@ -132,7 +134,8 @@ static void tinyi_fold_norms(tinyi_fold_list *l, const tinyi_lm_layer *a, int ki
     const int side = a->moe && (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_SIDE_BY_SIDE);
     const int parallel = m->block == TINYI_LM_PARALLEL;
     /* the norm that the network reads, if it is not its own, is that of the attention: both then stand in one fold */
-    const int both = a->ffn && a->norm1 && a->mix != TINYI_LM_NO_MIX && !a->norm2 && (parallel || !(TINYI_LM_ARCH(m)->attn & TINYI_LM_A_NO_FFN_NORM));
+    const int both = a->ffn && a->norm1 && a->mix != TINYI_LM_NO_MIX && !a->norm2 &&
+                     (parallel || !(TINYI_LM_ARCH(m)->attn & TINYI_LM_A_NO_FFN_NORM));
     const tinyi_lm_w *own = parallel ? a->w[TINYI_T_ATTN_NORM_2] : NULL;
     tllm_fold *fold;
     if (m->block == TINYI_LM_POST) {
@@ -149,8 +152,11 @@ static void tinyi_fold_norms(tinyi_fold_list *l, const tinyi_lm_layer *a, int ki
         return;
     }
     if (!a->ffn) tinyi_fold_none(l, a->i, kind, "the layer has no network");
-    else if (side) tinyi_fold_none(l, a->i, kind, "dense network and experts stand side by side, with norms of their own");
-    else if (both && !own) tinyi_fold_none(l, a->i, kind, mixes ? mixes : "the network reads the norm of the attention, and belongs to its fold");
+    else if (side)
+        tinyi_fold_none(l, a->i, kind, "dense network and experts stand side by side, with norms of their own");
+    else if (both && !own)
+        tinyi_fold_none(l, a->i, kind,
+                        mixes ? mixes : "the network reads the norm of the attention, and belongs to its fold");
     else {
         const tinyi_lm_w *norm = a->norm2 ? a->norm2 : both || a->mix == TINYI_LM_NO_MIX ? a->norm1 : NULL;
         if (!norm) tinyi_fold_none(l, a->i, kind, "no norm stands before the network");
@@ -165,14 +171,16 @@ static void tinyi_fold_value(tinyi_fold_list *l, const tinyi_lm_layer *a)
     const char *why = tinyi_fold_mixes(a);
     tllm_fold *fold;
     tiny_idx i;
-    if (a->mix == TINYI_LM_ATTN && a->w[TINYI_T_ATTN_SUB_NORM] && !(m->rotated & TLLM_ROTATE_HEADS)) {       /* whatever else stands beside it: nobody but the output reads it */
+    /* whatever else stands beside it: nobody but the output reads it */
+    if (a->mix == TINYI_LM_ATTN && a->w[TINYI_T_ATTN_SUB_NORM] && !(m->rotated & TLLM_ROTATE_HEADS)) {
         fold = tinyi_fold_of_norm(l, a, TLLM_FOLD_VALUE, a->w[TINYI_T_ATTN_SUB_NORM]);
         if (fold) tinyi_fold_to(fold, a->w[TINYI_T_ATTN_OUT], 0, 1);
         return;
     }
     if (a->mix == TINYI_LM_ATTN) why = NULL;
     for (i = 0; l->share && i < m->n_layer && !why; i++)
-        if (i != a->i && m->layer[i].mix == TINYI_LM_ATTN && m->layer[i].kv_from == a->kv_from) why = "several layers share these values";
+        if (i != a->i && m->layer[i].mix == TINYI_LM_ATTN && m->layer[i].kv_from == a->kv_from)
+            why = "several layers share these values";
     if (!why && a->n_head != a->n_kv) why = "several heads share a value head: their factors would have to be equal";
     if (!why && TINYI_LM_ARCH(m)->attn & TINYI_LM_A_V_PLAIN) why = "values are normed, which takes a factor away";
     if (!why && m->clamp_kqv > 0.0f) why = "values are clamped";
@@ -190,7 +198,8 @@ static void tinyi_fold_value(tinyi_fold_list *l, const tinyi_lm_layer *a)
 }
 
 /* one network: up of n_mat matrices, each with the rows of a gate before its own where wide says so */
-static void tinyi_fold_network(tinyi_fold_list *l, const tinyi_lm_layer *a, const tinyi_lm_w *gate, const tinyi_lm_w *up, const tinyi_lm_w *down)
+static void tinyi_fold_network(tinyi_fold_list *l, const tinyi_lm_layer *a, const tinyi_lm_w *gate,
+                               const tinyi_lm_w *up, const tinyi_lm_w *down)
 {
     const int act = TINYI_LM_ARCH(l->m)->act;
     const char *why = NULL;
@@ -198,7 +207,8 @@ static void tinyi_fold_network(tinyi_fold_list *l, const tinyi_lm_layer *a, cons
     if (!up || !down) return;
     ff = down->n_in;
     wide = up->n_out == 2 * ff;
-    if (act == TINYI_LM_CLAMPED || (down == a->w[TINYI_T_DOWN_EXPS] ? a->clamp_exp : a->clamp_shared) > 0.0f) why = "up is clamped before it is multiplied";
+    if (act == TINYI_LM_CLAMPED || (down == a->w[TINYI_T_DOWN_EXPS] ? a->clamp_exp : a->clamp_shared) > 0.0f)
+        why = "up is clamped before it is multiplied";
     else if (act == TINYI_LM_SITU && l->m->situ[1] > 0.0f) why = "up is bent before it is multiplied";
     else if (!gate && !wide && act != TINYI_LM_RELU) why = "without a gate the activation stands between up and down";
     if (why) {
@@ -229,19 +239,23 @@ static void tinyi_fold_down(tinyi_fold_list *l, const tinyi_lm_layer *a)
         if (fold) tinyi_fold_to(fold, w[TINYI_T_FFN_DOWN], 0, 1);
     } else tinyi_fold_network(l, a, w[TINYI_T_FFN_GATE], w[TINYI_T_FFN_UP], w[TINYI_T_FFN_DOWN]);
     if (!a->moe) return;
-    tinyi_fold_network(l, a, w[TINYI_T_GATE_EXPS], w[TINYI_T_GATE_UP_EXPS] ? w[TINYI_T_GATE_UP_EXPS] : w[TINYI_T_UP_EXPS], w[TINYI_T_DOWN_EXPS]);
+    tinyi_fold_network(l, a, w[TINYI_T_GATE_EXPS],
+                       w[TINYI_T_GATE_UP_EXPS] ? w[TINYI_T_GATE_UP_EXPS] : w[TINYI_T_UP_EXPS], w[TINYI_T_DOWN_EXPS]);
     tinyi_fold_network(l, a, w[TINYI_T_GATE_SHEXP], w[TINYI_T_UP_SHEXP], w[TINYI_T_DOWN_SHEXP]);
 }
 
 static void tinyi_fold_output(tinyi_fold_list *l)
 {
     const tllm_model *m = l->m;
-    const tinyi_lm_w *norm = TINYI_LM_ARCH(m)->top & TINYI_LM_T_OUTPUT_IS_EMBD ? m->top.w[TINYI_T_TOKEN_EMBD_NORM] : m->top.w[TINYI_T_OUTPUT_NORM];
+    const tinyi_lm_w *norm = TINYI_LM_ARCH(m)->top & TINYI_LM_T_OUTPUT_IS_EMBD ? m->top.w[TINYI_T_TOKEN_EMBD_NORM]
+                                                                               : m->top.w[TINYI_T_OUTPUT_NORM];
     tllm_fold *fold;
     if (m->output != TLLM_LOGITS) tinyi_fold_none(l, -1, TLLM_FOLD_OUTPUT, "the model gives no logits");
-    else if (m->output_w != m->top.w[TINYI_T_OUTPUT]) tinyi_fold_none(l, -1, TLLM_FOLD_OUTPUT, "the embedding gives the logits, and is read by the row too");
+    else if (m->output_w != m->top.w[TINYI_T_OUTPUT])
+        tinyi_fold_none(l, -1, TLLM_FOLD_OUTPUT, "the embedding gives the logits, and is read by the row too");
     else if (!norm) tinyi_fold_none(l, -1, TLLM_FOLD_OUTPUT, "no norm stands before the logits");
-    else if ((fold = tinyi_fold_of_norm(l, &m->top, TLLM_FOLD_OUTPUT, norm)) != NULL) tinyi_fold_to(fold, m->output_w, 0, 1);
+    else if ((fold = tinyi_fold_of_norm(l, &m->top, TLLM_FOLD_OUTPUT, norm)) != NULL)
+        tinyi_fold_to(fold, m->output_w, 0, 1);
 }
 
 TINYI_FN tiny_status tinyi_fold_make(tiny_ctx *ctx, tllm_folds *f, const tllm_model *m)
@@ -255,18 +269,27 @@ TINYI_FN tiny_status tinyi_fold_make(tiny_ctx *ctx, tllm_folds *f, const tllm_mo
     l.f = f;
     l.m = m;
     if (arch->top & TINYI_LM_T_T5 || m->n_enc)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %s: in %s an encoder and a decoder share what they read; its folds are not known", m->path,
-                          arch->name);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "fold: %s: in %s an encoder and a decoder share what they read; its folds are not known",
+                          m->path, arch->name);
     if (arch->block == TINYI_LM_ALTUP)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %s: the four streams of %s read each other; its folds are not known", m->path, arch->name);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "fold: %s: the four streams of %s read each other; its folds are not known", m->path,
+                          arch->name);
     if (arch->ffn & TINYI_LM_F_CHANNEL || arch->mixer == TINYI_LM_RWKV6 || arch->mixer == TINYI_LM_RWKV7)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %s: %s mixes its norms with the token before; its folds are not known", m->path, arch->name);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "fold: %s: %s mixes its norms with the token before; its folds are not known", m->path,
+                          arch->name);
     if (m->n_once < m->n_layer)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %s: the layers of %s are run several times with the same weights; its folds are not known", m->path, arch->name);
+        return tinyi_fail(
+            ctx, TINY_E_UNSUPPORTED,
+            "fold: %s: the layers of %s are run several times with the same weights; its folds are not known", m->path,
+            arch->name);
     f->n_layer = m->n_layer;
     f->why = (const char **)tinyi_alloc(ctx, ((size_t)m->n_layer + 1) * TLLM_FOLD_KINDS, sizeof *f->why);
     if (!f->why) return tiny_ctx_status(ctx);
-    for (k = 0; k < ((size_t)m->n_layer + 1) * TLLM_FOLD_KINDS; k++) f->why[k] = k < TLLM_FOLD_KINDS ? "it belongs to a layer" : "it belongs to no layer";
+    for (k = 0; k < ((size_t)m->n_layer + 1) * TLLM_FOLD_KINDS; k++)
+        f->why[k] = k < TLLM_FOLD_KINDS ? "it belongs to a layer" : "it belongs to no layer";
     for (i = 0; i < m->n_layer; i++) l.share |= m->layer[i].mix == TINYI_LM_ATTN && m->layer[i].kv_from != i;
     for (i = 0; i < m->n_layer; i++) {
         tinyi_fold_norms(&l, &m->layer[i], TLLM_FOLD_MIX);
@@ -286,8 +309,10 @@ TINYI_FN tiny_status tinyi_fold_make(tiny_ctx *ctx, tllm_folds *f, const tllm_mo
     }
     for (k = 0; k < f->n; k++) {            /* biases of experts, and norms, have more axes in some files */
         int e;
-        for (e = 0; e < f->fold[k].n_from; e++) tinyi_fold_item_of(f, f->fold[k].from[e].t)->vector |= f->fold[k].from[e].vector;
-        for (e = 0; e < f->fold[k].n_to; e++) tinyi_fold_item_of(f, f->fold[k].to[e].t)->vector |= f->fold[k].to[e].vector;
+        for (e = 0; e < f->fold[k].n_from; e++)
+            tinyi_fold_item_of(f, f->fold[k].from[e].t)->vector |= f->fold[k].from[e].vector;
+        for (e = 0; e < f->fold[k].n_to; e++)
+            tinyi_fold_item_of(f, f->fold[k].to[e].t)->vector |= f->fold[k].to[e].vector;
     }
     for (k = 0; k < f->n_item; k++) {
         tinyi_fold_item *it = &f->item[k];

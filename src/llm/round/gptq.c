@@ -1,14 +1,20 @@
 /* src/llm/round/gptq.c - GPTQ
  *
- * Paper    E. Frantar, S. Ashkboos, T. Hoefler, D. Alistarh, "GPTQ: accurate post-training quantization for generative pre-trained transformers",
- *          2022 (arXiv 2210.17323), algorithm 1; act-order and static groups as in the authors' program
- * Formula  H_ii = 0: the input is dead, its weights become 0. H += damp mean(diag H) I; U and the loop over columns: llm/round/columns.c
- *          Scales of a group are fitted on the weights as they are when its first column is next; with act_order or static_groups beforehand.
- *          No Cholesky factor: damp doubles, ten times at most; then U = I, which is rounding to the nearest, and is told.
- * Fast     products of matrices carry the errors on, see columns.c; the codes of a column are a division and a rounding each
- * Cost     rows n^2 / 2 multiply-adds in float, n^3 in double for U; a copy of w, n^2 floats and n^2 doubles of memory, for blocks a byte a weight
+ * Paper    E. Frantar, S. Ashkboos, T. Hoefler, D. Alistarh, "GPTQ: accurate post-training quantization for generative
+ *          pre-trained transformers", 2022 (arXiv 2210.17323), algorithm 1; act-order and static groups as in the
+ *          authors' program
+ * Formula  H_ii = 0: the input is dead, its weights become 0. H += damp mean(diag H) I; U and the loop over columns:
+ *          llm/round/columns.c Scales of a group are fitted on the weights as they are when its first column is next;
+ *          with act_order or static_groups beforehand.
+ *          No Cholesky factor: damp doubles, ten times at most; then U = I, which is rounding to the nearest, and is
+ *          told.
+ * Fast     products of matrices carry the errors on, see columns.c; the codes of a column are a division and a rounding
+ *          each
+ * Cost     rows n^2 / 2 multiply-adds in float, n^3 in double for U; a copy of w, n^2 floats and n^2 doubles of memory,
+ *          for blocks a byte a weight
  * Error    see columns.c
- * Left out the order of layers, which is that of llm/round/gptq_model.h; a stored permutation: with act_order scales are fitted beforehand        */
+ * Left out the order of layers, which is that of llm/round/gptq_model.h; a stored permutation: with act_order scales
+ * are fitted beforehand */
 #include <string.h>
 #include "core/state_inside.h"
 #include "core/half_inside.h"
@@ -28,7 +34,8 @@ typedef struct tinyi_gptq {
     const uint32_t *order;                  /* or NULL */
     float *importance;                      /* (n): the diagonal over its mean, in the order of the inputs */
     float *copy, *u;
-    float *scale, *base;                    /* (groups, rows): of a row, beside each other; base: zero, or the m of a block */
+    /* (groups, rows): of a row, beside each other; base: zero, or the m of a block */
+    float *scale, *base;
     uint8_t *code;                          /* (rows, n), in the order of the inputs */
     unsigned char *block;                   /* rows of blocks */
     size_t row_bytes;
@@ -36,7 +43,7 @@ typedef struct tinyi_gptq {
     tiny_idx strange;                       /* 1 + the first row whose scale could not be had */
 } tinyi_gptq;
 
-/* ---- scales ------------------------------------------------------------------------------------------------------------ */
+/* ---- scales ------------------------------------------------------------------------------------------------------ */
 
 /* group g of a row: n numbers, step apart */
 static void tinyi_gptq_fit_one(tinyi_gptq *p, tiny_idx row, tiny_idx g, const float *w, tiny_idx n, tiny_idx step)
@@ -48,7 +55,8 @@ static void tinyi_gptq_fit_one(tinyi_gptq *p, tiny_idx row, tiny_idx g, const fl
     if (!p->grid.format) {
         uint16_t scale = 0x3c00u;
         uint8_t zero = 0;
-        if (!tllm_plain_fit(&p->d.grid, w, n, step, p->importance + g * p->group, &scale, &zero)) tinyi_plain_first(&p->strange, 1 + row);
+        if (!tllm_plain_fit(&p->d.grid, w, n, step, p->importance + g * p->group, &scale, &zero))
+            tinyi_plain_first(&p->strange, 1 + row);
         p->q->scale[at] = scale;
         p->q->zero[at] = zero;
         p->scale[to] = tinyi_f16_to_f32(scale);
@@ -61,11 +69,14 @@ static void tinyi_gptq_fit_one(tinyi_gptq *p, tiny_idx row, tiny_idx g, const fl
         unsigned char *b = p->block + (size_t)row * p->row_bytes + (size_t)g * (size_t)p->grid.format->bytes;
         const int parts = p->grid.format->values / p->grid.size;
         p->grid.format->pack(x, b, (size_t)p->grid.format->values, p->importance + g * p->grid.format->values);
-        for (k = 0; k < parts; k++) tinyi_grid_scale(&p->grid, b, k, p->scale + (size_t)(g * parts + k) * (size_t)p->rows + (size_t)row, p->base + (size_t)(g * parts + k) * (size_t)p->rows + (size_t)row);
+        for (k = 0; k < parts; k++)
+            tinyi_grid_scale(&p->grid, b, k, p->scale + (size_t)(g * parts + k) * (size_t)p->rows + (size_t)row,
+                             p->base + (size_t)(g * parts + k) * (size_t)p->rows + (size_t)row);
     }
 }
 
-static void tinyi_gptq_begin(void *user, tiny_idx i, tiny_idx n, tiny_idx row0, tiny_idx rows, const float *t, tiny_idx column, tiny_idx row)
+static void tinyi_gptq_begin(void *user, tiny_idx i, tiny_idx n, tiny_idx row0, tiny_idx rows, const float *t,
+                             tiny_idx column, tiny_idx row)
 {
     tinyi_gptq *p = (tinyi_gptq *)user;
     tiny_idx r;
@@ -88,14 +99,15 @@ static void tinyi_gptq_fit_team(tiny_team *team, void *arg)
             }
 }
 
-/* ---- codes ------------------------------------------------------------------------------------------------------------- */
+/* ---- codes ------------------------------------------------------------------------------------------------------- */
 
 TINY_REF_BEGIN
 static void tinyi_gptq_code(void *user, tiny_idx i, tiny_idx row0, tiny_idx rows, const float *x, float *q)
 {
     const tinyi_gptq *p = (const tinyi_gptq *)user;
     const tiny_idx input = p->order ? (tiny_idx)p->order[i] : i, g = input / p->group;
-    const float *scale = p->scale + (size_t)g * (size_t)p->rows + (size_t)row0, *base = p->base + (size_t)g * (size_t)p->rows + (size_t)row0, top = (float)p->top;
+    const float *scale = p->scale + (size_t)g * (size_t)p->rows + (size_t)row0,
+                *base = p->base + (size_t)g * (size_t)p->rows + (size_t)row0, top = (float)p->top;
     uint8_t *code = p->code + row0 * p->n + input;
     float level[64];
     tiny_idx r;
@@ -129,10 +141,13 @@ static void tinyi_gptq_put_team(tiny_team *team, void *arg)
     while (tiny_take(team, p->rows, 1 + 16384 / p->n, &r, &r1))
         for (; r < r1; r++)
             for (i = 0; i < p->n; i += values)
-                tinyi_grid_put(&p->grid, p->block + (size_t)r * p->row_bytes + (size_t)(i / values) * (size_t)p->grid.format->bytes, p->code + r * p->n + i);
+                tinyi_grid_put(&p->grid,
+                               p->block + (size_t)r * p->row_bytes +
+                                   (size_t)(i / values) * (size_t)p->grid.format->bytes,
+                               p->code + r * p->n + i);
 }
 
-/* ---- a layer ----------------------------------------------------------------------------------------------------------- */
+/* ---- a layer ----------------------------------------------------------------------------------------------------- */
 
 /* columns of w in their order, dead ones 0 */
 static void tinyi_gptq_copy_team(tiny_team *team, void *arg)
@@ -147,7 +162,8 @@ static void tinyi_gptq_copy_team(tiny_team *team, void *arg)
             }
 }
 
-static tiny_status tinyi_gptq_check(tiny_ctx *ctx, tinyi_gptq *p, const tllm_gptq_desc *desc, const float *w, tiny_idx rows, tiny_idx n)
+static tiny_status tinyi_gptq_check(tiny_ctx *ctx, tinyi_gptq *p, const tllm_gptq_desc *desc, const float *w,
+                                    tiny_idx rows, tiny_idx n)
 {
     tllm_plain_desc sizes;
     tiny_idx r, at;
@@ -159,12 +175,18 @@ static tiny_status tinyi_gptq_check(tiny_ctx *ctx, tinyi_gptq *p, const tllm_gpt
     if (!p->d.block) p->d.block = 128;
     st = tllm_plain_size(ctx, p->grid.format ? &sizes : &p->d.grid, rows, n, &p->size);
     if (st) return st;
-    if (!(p->d.damp > 0.0f && p->d.damp <= 1000.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: damping by %g of the mean diagonal; above 0 and at most 1000", (double)p->d.damp);
+    if (!(p->d.damp > 0.0f && p->d.damp <= 1000.0f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: damping by %g of the mean diagonal; above 0 and at most 1000",
+                          (double)p->d.damp);
     if (p->d.block < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: blocks of %td columns; at least 1", p->d.block);
     if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: there are no weights");
-    if ((size_t)n > (size_t)TINY_IDX_MAX / sizeof(double) / (size_t)n || n > INT32_MAX) return tinyi_fail(ctx, TINY_E_OVERFLOW, "gptq: products of %td inputs are more than this machine can address", n);
+    if ((size_t)n > (size_t)TINY_IDX_MAX / sizeof(double) / (size_t)n || n > INT32_MAX)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "gptq: products of %td inputs are more than this machine can address",
+                          n);
     for (r = 0; r < rows; r++)
-        if ((at = tinyi_plain_strange(w + r * n, n)) < n) return tinyi_fail(ctx, TINY_E_NUMERIC, "gptq: the weight in row %td, input %td is %g", r, at, (double)w[r * n + at]);
+        if ((at = tinyi_plain_strange(w + r * n, n)) < n)
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "gptq: the weight in row %td, input %td is %g", r, at,
+                              (double)w[r * n + at]);
     p->w = w;
     p->rows = rows;
     p->n = n;
@@ -172,9 +194,11 @@ static tiny_status tinyi_gptq_check(tiny_ctx *ctx, tinyi_gptq *p, const tllm_gpt
 }
 
 /* importance, order and U, then the columns */
-static tiny_status tinyi_gptq_layer(tiny_ctx *ctx, tinyi_gptq *p, const tiny_tensor *h, uint32_t *order, tllm_gptq_about *about)
+static tiny_status tinyi_gptq_layer(tiny_ctx *ctx, tinyi_gptq *p, const tiny_tensor *h, uint32_t *order,
+                                    tllm_gptq_about *about)
 {
-    const tiny_idx whole = p->grid.format ? p->grid.format->values : p->group;      /* inputs that are fitted together */
+    /* inputs that are fitted together */
+    const tiny_idx whole = p->grid.format ? p->grid.format->values : p->group;
     const int beforehand = p->d.act_order || p->d.static_groups || p->group >= p->n;
     tinyi_columns c;
     tinyi_factor f;
@@ -194,14 +218,18 @@ static tiny_status tinyi_gptq_layer(tiny_ctx *ctx, tinyi_gptq *p, const tiny_ten
         tllm_plain_desc one = p->d.grid;
         one.clip = 0;
         if (!tllm_plain_fit(&one, p->copy, p->rows * p->n, 1, NULL, p->q->scale, p->q->zero)) {
-            for (r = 0; r + 1 < p->rows && tllm_plain_fit(&one, p->copy + r * p->n, p->n, 1, NULL, p->q->scale, p->q->zero); r++) {}
+            for (r = 0;
+                 r + 1 < p->rows && tllm_plain_fit(&one, p->copy + r * p->n, p->n, 1, NULL, p->q->scale, p->q->zero);
+                 r++) {}
             p->strange = 1 + r;
         }
         for (r = 0; r < p->rows && !p->strange; r++) {
             p->scale[r] = tinyi_f16_to_f32(p->q->scale[0]);
             p->base[r] = (float)p->q->zero[0];
         }
-    } else if (!st && beforehand) st = tiny_parallel_loose(ctx, p->size.codes < 16384 ? 1 : 0, 0, (size_t)whole * sizeof(float), tinyi_gptq_fit_team, p);
+    } else if (!st && beforehand)
+        st = tiny_parallel_loose(ctx, p->size.codes < 16384 ? 1 : 0, 0, (size_t)whole * sizeof(float),
+                                 tinyi_gptq_fit_team, p);
     c.w = p->copy;
     c.u = p->u;
     c.rows = p->rows;
@@ -214,8 +242,11 @@ static tiny_status tinyi_gptq_layer(tiny_ctx *ctx, tinyi_gptq *p, const tiny_ten
     c.user = p;
     if (!st && !p->strange) st = tinyi_columns_run(ctx, &c, &loss);
     if (!st && p->strange)
-        st = tinyi_fail(ctx, TINY_E_NUMERIC, "gptq: row %td: a group of its weights wants a scale above 65504, the largest half, in %d bits", p->strange - 1, p->d.grid.bits);
-    if (!st && p->grid.format) st = tiny_parallel_loose(ctx, p->size.codes < 16384 ? 1 : 0, 0, 0, tinyi_gptq_put_team, p);
+        st = tinyi_fail(ctx, TINY_E_NUMERIC,
+                        "gptq: row %td: a group of its weights wants a scale above 65504, the largest half, in %d bits",
+                        p->strange - 1, p->d.grid.bits);
+    if (!st && p->grid.format)
+        st = tiny_parallel_loose(ctx, p->size.codes < 16384 ? 1 : 0, 0, 0, tinyi_gptq_put_team, p);
     if (st || !about) return st;
     a.loss = f.identity ? loss : loss * f.mean;
     a.damp = f.damp;
@@ -238,7 +269,8 @@ static tiny_status tinyi_gptq_run(tiny_ctx *ctx, tinyi_gptq *p, const tiny_tenso
     if (p->scale) p->base = (float *)tinyi_alloc(ctx, rows * (size_t)p->groups, sizeof(float));
     if (p->base && p->grid.format) p->code = (uint8_t *)tinyi_alloc(ctx, rows * n, 1);
     if (p->base && p->code && p->d.act_order) order = (uint32_t *)tinyi_alloc(ctx, n, sizeof *order);
-    st = p->base && p->code && (order || !p->d.act_order) ? tinyi_gptq_layer(ctx, p, h, order, about) : tiny_ctx_status(ctx);
+    st = p->base && p->code && (order || !p->d.act_order) ? tinyi_gptq_layer(ctx, p, h, order, about)
+                                                          : tiny_ctx_status(ctx);
     tiny_free(ctx, order);
     if (p->grid.format) tiny_free(ctx, p->code);
     tiny_free(ctx, p->base);
@@ -249,7 +281,8 @@ static tiny_status tinyi_gptq_run(tiny_ctx *ctx, tinyi_gptq *p, const tiny_tenso
     return st;
 }
 
-TINY_API tiny_status tllm_gptq(tiny_ctx *ctx, const tllm_gptq_desc *desc, const float *w, tiny_idx rows, tiny_idx n, const tiny_tensor *h, const tllm_plain *q, tllm_gptq_about *about)
+TINY_API tiny_status tllm_gptq(tiny_ctx *ctx, const tllm_gptq_desc *desc, const float *w, tiny_idx rows, tiny_idx n,
+                               const tiny_tensor *h, const tllm_plain *q, tllm_gptq_about *about)
 {
     tinyi_gptq p;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -257,8 +290,12 @@ TINY_API tiny_status tllm_gptq(tiny_ctx *ctx, const tllm_gptq_desc *desc, const 
     memset(&p, 0, sizeof p);
     st = tinyi_gptq_check(ctx, &p, desc, w, rows, n);
     if (st) return st;
-    if (!q || !q->code || !q->scale || !q->zero) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: codes, scales and zeros are wanted, and a place for one is missing");
-    if (p.d.grid.group == TLLM_PLAIN_TENSOR && p.d.grid.clip) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "gptq: a search of ranges wants a scale for a row or a group, not one for the tensor");
+    if (!q || !q->code || !q->scale || !q->zero)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "gptq: codes, scales and zeros are wanted, and a place for one is missing");
+    if (p.d.grid.group == TLLM_PLAIN_TENSOR && p.d.grid.clip)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "gptq: a search of ranges wants a scale for a row or a group, not one for the tensor");
     p.group = p.size.group;
     p.groups = p.size.groups;
     p.top = (1 << p.d.grid.bits) - 1;
@@ -273,18 +310,25 @@ TINY_API int tllm_gptq_has(int format)
     return tinyi_grid_of(format, &g);
 }
 
-TINY_API tiny_status tllm_gptq_blocks(tiny_ctx *ctx, const tllm_gptq_desc *desc, int format, const float *w, tiny_idx rows, tiny_idx n, const tiny_tensor *h, void *to, tllm_gptq_about *about)
+TINY_API tiny_status tllm_gptq_blocks(tiny_ctx *ctx, const tllm_gptq_desc *desc, int format, const float *w,
+                                      tiny_idx rows, tiny_idx n, const tiny_tensor *h, void *to, tllm_gptq_about *about)
 {
     const tllm_format *f = tllm_format_of(format);
     tinyi_gptq p;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     memset(&p, 0, sizeof p);
-    if (!tinyi_grid_of(format, &p.grid)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "gptq: %s (format %d) is no grid of whole steps under a scale; Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K are", f ? f->name : "no such format", format);
+    if (!tinyi_grid_of(format, &p.grid))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "gptq: %s (format %d) is no grid of whole steps under a scale; Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 "
+                          "and Q2_K to Q6_K are",
+                          f ? f->name : "no such format", format);
     st = tinyi_gptq_check(ctx, &p, desc, w, rows, n);
     if (st) return st;
     p.row_bytes = tllm_format_bytes(f, (uint64_t)n);
-    if (!p.row_bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: rows of %td numbers are no whole blocks of %s, which has %d", n, f->name, f->values);
+    if (!p.row_bytes)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: rows of %td numbers are no whole blocks of %s, which has %d", n,
+                          f->name, f->values);
     if (!to) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: there is no place for the blocks");
     p.group = p.grid.size;
     p.groups = n / p.grid.size;
@@ -301,28 +345,35 @@ TINY_API tiny_status tllm_gptq_triangle(tiny_ctx *ctx, const tiny_tensor *h, flo
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     n = h && h->rank == 2 ? h->dim[0] : 0;
-    if (!u || n < 1 || n > TINY_IDX_MAX / (tiny_idx)sizeof(double) / n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: products of %td inputs, and a place for the triangle, are wanted", n);
+    if (!u || n < 1 || n > TINY_IDX_MAX / (tiny_idx)sizeof(double) / n)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "gptq: products of %td inputs, and a place for the triangle, are wanted", n);
     if (damp == 0.0f) damp = 0.01f;
-    if (!(damp > 0.0f && damp <= 1000.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: damping by %g of the mean diagonal; above 0 and at most 1000", (double)damp);
+    if (!(damp > 0.0f && damp <= 1000.0f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: damping by %g of the mean diagonal; above 0 and at most 1000",
+                          (double)damp);
     diagonal = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *diagonal);
     if (!diagonal) return tiny_ctx_status(ctx);
     st = tinyi_factor_diagonal(ctx, h, n, diagonal);
     tiny_free(ctx, diagonal);
     if (!st) st = tinyi_factor_of(ctx, h, NULL, (double)damp, u, &f);
-    if (!st && f.identity) st = tinyi_fail(ctx, TINY_E_NUMERIC, "gptq: h is not positive definite, not even with %g of its mean diagonal added", f.damp);
+    if (!st && f.identity)
+        st = tinyi_fail(ctx, TINY_E_NUMERIC,
+                        "gptq: h is not positive definite, not even with %g of its mean diagonal added", f.damp);
     for (i = 0; !st && i < n * n; i++) u[i] = (float)((double)u[i] / tinyi_sqrt64(f.mean));
     return st;
 }
 TINY_REF_END
 
-/* ---- what is lost ------------------------------------------------------------------------------------------------------ */
+/* ---- what is lost ------------------------------------------------------------------------------------------------ */
 
 #define TINYI_GPTQ_LOSS_ROWS 128
 typedef struct tinyi_gptq_loss_job {
     tinyi_la_run run;
     tinyi_la_view h;
     const float *w, *v;
-    double *d, *s, *y;                      /* rows of the difference; h above the diagonal, half of it on it; their product */
+    /* rows of the difference; h above the diagonal, half of it on it; their product */
+    double *d, *s, *y;
     tiny_idx rows, n;
     size_t ld;
     double loss;
@@ -342,14 +393,17 @@ static void tinyi_gptq_loss_rows(tinyi_gptq_loss_job *j, tiny_idx row0, tiny_idx
 static void tinyi_gptq_loss_sum(tinyi_gptq_loss_job *j, tiny_idx rows)
 {
     tiny_idx r;
-    for (r = 0; r < rows; r++) j->loss += 2.0 * tinyi_la_dot(j->d + (size_t)r * j->ld, j->y + (size_t)r * j->ld, (size_t)j->n);
+    for (r = 0; r < rows; r++)
+        j->loss += 2.0 * tinyi_la_dot(j->d + (size_t)r * j->ld, j->y + (size_t)r * j->ld, (size_t)j->n);
 }
 static void tinyi_gptq_loss_plain(tinyi_gptq_loss_job *j, tiny_idx rows)
 {
     tiny_idx r, i, k;
     for (r = 0; r < rows; r++)
         for (i = 0; i < j->n; i++)
-            for (k = i; k < j->n; k++) j->y[(size_t)r * j->ld + (size_t)k] += j->d[(size_t)r * j->ld + (size_t)i] * j->s[(size_t)i * j->ld + (size_t)k];
+            for (k = i; k < j->n; k++)
+                j->y[(size_t)r * j->ld + (size_t)k] +=
+                    j->d[(size_t)r * j->ld + (size_t)i] * j->s[(size_t)i * j->ld + (size_t)k];
 }
 TINY_REF_END
 
@@ -383,14 +437,18 @@ static void tinyi_gptq_loss_team(tiny_team *team, void *arg)
     }
 }
 
-TINY_API tiny_status tllm_gptq_loss(tiny_ctx *ctx, const float *w, const float *v, tiny_idx rows, tiny_idx n, const tiny_tensor *h, double *loss)
+TINY_API tiny_status tllm_gptq_loss(tiny_ctx *ctx, const float *w, const float *v, tiny_idx rows, tiny_idx n,
+                                    const tiny_tensor *h, double *loss)
 {
     tinyi_gptq_loss_job j;
     size_t ld;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     memset(&j, 0, sizeof j);
-    if (!w || !loss || rows < 0 || n < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: the loss of %td rows of %td weights: weights, h and a place for it are wanted", rows, n);
+    if (!w || !loss || rows < 0 || n < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "gptq: the loss of %td rows of %td weights: weights, h and a place for it are wanted", rows,
+                          n);
     st = tinyi_la_look(ctx, "gptq", "h", h, 0, &j.h);
     if (!st) st = tinyi_la_want(ctx, "gptq", &j.h, (size_t)n, (size_t)n);
     if (st) return st;
@@ -402,8 +460,11 @@ TINY_API tiny_status tllm_gptq_loss(tiny_ctx *ctx, const float *w, const float *
     j.s = tinyi_la_alloc(ctx, (size_t)n, ld);
     if (j.s) j.d = tinyi_la_alloc(ctx, TINYI_GPTQ_LOSS_ROWS, ld);
     if (j.d) j.y = tinyi_la_alloc(ctx, TINYI_GPTQ_LOSS_ROWS, ld);
-    /* products are as high as TINYI_GPTQ_LOSS_ROWS, which may be more than n: the packed blocks must have room for them */
-    st = j.y ? tinyi_la_go(ctx, "gptq", 2.0 * (double)rows * (double)n * (double)n, (size_t)TINYI_MAX(n, TINYI_GPTQ_LOSS_ROWS), tinyi_gptq_loss_team, &j) : tiny_ctx_status(ctx);
+    /* products are as high as TINYI_GPTQ_LOSS_ROWS, which may be more than n: the packed blocks must have room for
+     * them */
+    st = j.y ? tinyi_la_go(ctx, "gptq", 2.0 * (double)rows * (double)n * (double)n,
+                           (size_t)TINYI_MAX(n, TINYI_GPTQ_LOSS_ROWS), tinyi_gptq_loss_team, &j)
+             : tiny_ctx_status(ctx);
     tiny_free(ctx, j.y);
     tiny_free(ctx, j.d);
     tiny_free(ctx, j.s);

@@ -1,5 +1,6 @@
 /* src/llm/round/gptq_model.c - the matrices of a model by GPTQ
- * Cost     a reading of the text for each part of the matrices, with the products of their inputs; then tllm_gptq_blocks of each    */
+ * Cost     a reading of the text for each part of the matrices, with the products of their inputs; then
+ *          tllm_gptq_blocks of each */
 #include <string.h>
 #include "core/state_inside.h"
 #include "llm/round/gptq_model.h"
@@ -20,7 +21,8 @@ static tiny_status tinyi_gptq_one(tinyi_gptq_model *m, tllm_gptq_tensor *q)
     const tllm_gguf_tensor *t = q->t;
     const tllm_format *from = tllm_format_of(t->type), *to = tllm_format_of(q->format);
     const tiny_idx n = (tiny_idx)t->dim[0], rows = (tiny_idx)t->dim[1], matrices = tinyi_reading_matrices(t);
-    const size_t in = tllm_format_bytes(from, t->dim[0]) * (size_t)rows, out = tllm_format_bytes(to, t->dim[0]) * (size_t)rows;
+    const size_t in = tllm_format_bytes(from, t->dim[0]) * (size_t)rows,
+                 out = tllm_format_bytes(to, t->dim[0]) * (size_t)rows;
     tllm_gptq_desc d = m->d.gptq;
     float *w;
     tiny_idx i;
@@ -44,7 +46,9 @@ static tiny_status tinyi_gptq_one(tinyi_gptq_model *m, tllm_gptq_tensor *q)
             q->about.doubled = TINYI_MAX(q->about.doubled, a.doubled);
             q->about.rounded |= a.rounded;
             q->about.dead = TINYI_MAX(q->about.dead, a.dead);
-        } else to->pack(w, (unsigned char *)q->to + (size_t)i * out, (size_t)rows * (size_t)n, NULL);      /* an expert that no token came to */
+        } else
+            to->pack(w, (unsigned char *)q->to + (size_t)i * out, (size_t)rows * (size_t)n,
+                     NULL); /* an expert that no token came to */
         q->tokens = i ? TINYI_MIN(q->tokens, tllm_calib_tokens(c)) : tllm_calib_tokens(c);
     }
     tiny_free(m->ctx, w);
@@ -99,12 +103,17 @@ static tiny_status tinyi_gptq_model_check(tinyi_gptq_model *m)
         tllm_gptq_tensor *q = &m->list[i];
         const tllm_gguf_tensor *t = q->t;
         const tllm_format *f = tllm_format_of(q->format);
-        if (!t || !q->to) return tinyi_fail(m->ctx, TINY_E_ARGUMENT, "gptq: entry %zu of the list has no tensor, or no place for its blocks", i);
+        if (!t || !q->to)
+            return tinyi_fail(m->ctx, TINY_E_ARGUMENT,
+                              "gptq: entry %zu of the list has no tensor, or no place for its blocks", i);
         if (t->rank < 2 || !tinyi_reading_matrices(t) || t->dim[0] > INT32_MAX || t->dim[1] > INT32_MAX)
-            return tinyi_fail(m->ctx, TINY_E_ARGUMENT, "gptq: %.*s is no matrix that can be read", (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at);
+            return tinyi_fail(m->ctx, TINY_E_ARGUMENT, "gptq: %.*s is no matrix that can be read",
+                              (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at);
         if (!tllm_gptq_has(q->format) || !tllm_format_bytes(f, t->dim[0]))
-            return tinyi_fail(m->ctx, TINY_E_UNSUPPORTED, "gptq: %.*s has rows of %llu numbers; %s cannot be made of them so", (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at,
-                              (unsigned long long)t->dim[0], f ? f->name : "that format");
+            return tinyi_fail(m->ctx, TINY_E_UNSUPPORTED,
+                              "gptq: %.*s has rows of %llu numbers; %s cannot be made of them so",
+                              (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at, (unsigned long long)t->dim[0],
+                              f ? f->name : "that format");
         q->found = 0;
         q->tokens = 0;
         memset(&q->about, 0, sizeof q->about);
@@ -112,7 +121,8 @@ static tiny_status tinyi_gptq_model_check(tinyi_gptq_model *m)
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_gptq_model(tiny_ctx *ctx, const tllm_gguf *file, const tllm_gptq_model_desc *desc, const int32_t *token, tiny_idx n_token, tllm_gptq_tensor *list, size_t n)
+TINY_API tiny_status tllm_gptq_model(tiny_ctx *ctx, const tllm_gguf *file, const tllm_gptq_model_desc *desc,
+                                     const int32_t *token, tiny_idx n_token, tllm_gptq_tensor *list, size_t n)
 {
     tinyi_gptq_model m;
     uint32_t *key = NULL;
@@ -123,7 +133,9 @@ TINY_API tiny_status tllm_gptq_model(tiny_ctx *ctx, const tllm_gguf *file, const
     m.list = list;
     m.n = n;
     if (desc) m.d = *desc;
-    if (!file || !token || n_token < 1 || !list || !n || n > UINT32_MAX) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: a file, at least one token of text and at least one tensor are wanted");
+    if (!file || !token || n_token < 1 || !list || !n || n > UINT32_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "gptq: a file, at least one token of text and at least one tensor are wanted");
     if (!m.d.room) m.d.room = (size_t)1 << 30;
     m.read.what = "gptq";
     m.read.ctx = ctx;

@@ -1,20 +1,20 @@
 /* src/llm/round/grid.c - block formats as grids
- * Data     Q8_0: codes -127 .. 127; Q4_0, Q5_0: from -8, -16 on under a scale with a sign; Q4_1, Q5_1: from 0 on, m the minimum; Q2_K, Q4_K, Q5_K:
- *          from 0 on, s = D k, m = -M k'; Q3_K, Q6_K: from -4, -32 on, s = D k
- * Left out IQ4_NL and IQ4_XS, whose steps are unequal, and the formats of code books: a vector of them is several columns          */
+ * Data     Q8_0: codes -127 .. 127; Q4_0, Q5_0: from -8, -16 on under a scale with a sign; Q4_1, Q5_1: from 0 on, m the
+ *          minimum; Q2_K, Q4_K, Q5_K: from 0 on, s = D k, m = -M k'; Q3_K, Q6_K: from -4, -32 on, s = D k
+ * Left out IQ4_NL and IQ4_XS, whose steps are unequal, and the formats of code books: a vector of them is several
+ * columns */
 #include "llm/round/grid_inside.h"
 #include "llm/block/blocks_inside.h"
 
 TINYI_FN int tinyi_grid_of(int format, tinyi_grid *g)
 {
-    static const short row[][4] = {
-        { TLLM_FORMAT_Q8_0, 32, -127, 127 }, { TLLM_FORMAT_Q4_0, 32, -8, 7 },
+    static const short row[][4] = { { TLLM_FORMAT_Q8_0, 32, -127, 127 }, { TLLM_FORMAT_Q4_0, 32, -8, 7 },
 #ifndef TINYLLM_FEW_FORMATS
-        { TLLM_FORMAT_Q4_1, 32, 0, 15 }, { TLLM_FORMAT_Q5_0, 32, -16, 15 }, { TLLM_FORMAT_Q5_1, 32, 0, 31 }, { TLLM_FORMAT_Q2_K, 16, 0, 3 },
-        { TLLM_FORMAT_Q3_K, 16, -4, 3 }, { TLLM_FORMAT_Q5_K, 32, 0, 31 },
+                                    { TLLM_FORMAT_Q4_1, 32, 0, 15 },     { TLLM_FORMAT_Q5_0, 32, -16, 15 },
+                                    { TLLM_FORMAT_Q5_1, 32, 0, 31 },     { TLLM_FORMAT_Q2_K, 16, 0, 3 },
+                                    { TLLM_FORMAT_Q3_K, 16, -4, 3 },     { TLLM_FORMAT_Q5_K, 32, 0, 31 },
 #endif
-        { TLLM_FORMAT_Q4_K, 32, 0, 15 }, { TLLM_FORMAT_Q6_K, 16, -32, 31 }
-    };
+                                    { TLLM_FORMAT_Q4_K, 32, 0, 15 },     { TLLM_FORMAT_Q6_K, 16, -32, 31 } };
     size_t i;
     for (i = 0; i < TINYI_COUNT(row); i++)
         if (row[i][0] == format) {

@@ -1,6 +1,7 @@
-/* src/llm/round/grid_inside.h - inside GPTQ: block formats as grids, whose scales are fitted first and whose codes are put in one by one
+/* src/llm/round/grid_inside.h - inside GPTQ: block formats as grids, whose scales are fitted first and whose codes are
+ * put in one by one
  *
- * Number i of a block is s * code + m, s and m those of its group; codes are kept as code - low, from 0 on.                     */
+ * Number i of a block is s * code + m, s and m those of its group; codes are kept as code - low, from 0 on. */
 #ifndef TINYI_GRID_H
 #define TINYI_GRID_H
 #include "llm/block/format.h"
@@ -14,7 +15,8 @@ typedef struct tinyi_grid {
 
 TINYI_FN int tinyi_grid_of(int format, tinyi_grid *g);      /* 0: the format is no such grid */
 TINYI_FN void tinyi_grid_scale(const tinyi_grid *g, const unsigned char *block, int group, float *s, float *m);
-TINYI_FN void tinyi_grid_put(const tinyi_grid *g, unsigned char *block, const unsigned char *code);     /* all codes of a block; its scales stay */
+/* all codes of a block; its scales stay */
+TINYI_FN void tinyi_grid_put(const tinyi_grid *g, unsigned char *block, const unsigned char *code);
 
 /* plain grids: the desc with its brackets filled in */
 TINYI_FN tllm_plain_desc tinyi_plain_whole(const tllm_plain_desc *desc);

@@ -15,26 +15,103 @@ static const tllm_mixture tinyi_mixtures[] = {
     { "Q4_1", 3, T(Q4_1), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
     { "Q5_0", 8, T(Q5_0), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
     { "Q5_1", 9, T(Q5_1), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q2_K", 10, T(Q2_K), T(Q6_K), 0, { M(EVERYWHERE), T(Q4_K), 0 }, { M(EVERYWHERE), T(Q3_K), 0 }, { M(EVERYWHERE), T(Q3_K), 0 } },
+    { "Q2_K",
+      10,
+      T(Q2_K),
+      T(Q6_K),
+      0,
+      { M(EVERYWHERE), T(Q4_K), 0 },
+      { M(EVERYWHERE), T(Q3_K), 0 },
+      { M(EVERYWHERE), T(Q3_K), 0 } },
     { "Q2_K_S", 21, T(Q2_K), T(Q6_K), 0, { M(EVERYWHERE), T(Q4_K), 0 }, { M(FIRST_EIGHTH), T(Q4_K), 0 }, PLAIN },
     { "Q3_K_S", 11, T(Q3_K), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q3_K_M", 12, T(Q3_K), T(Q6_K), 0, { M(FIRST_FOUR), T(Q5_K), T(Q4_K) }, { M(SOME), T(Q4_K), 0 }, { M(EVERYWHERE), T(Q4_K), 0 } },
-    { "Q3_K_L", 13, T(Q3_K), T(Q6_K), 0, { M(EVERYWHERE), T(Q5_K), 0 }, { M(EVERYWHERE), T(Q5_K), 0 }, { M(EVERYWHERE), T(Q5_K), 0 } },
+    { "Q3_K_M",
+      12,
+      T(Q3_K),
+      T(Q6_K),
+      0,
+      { M(FIRST_FOUR), T(Q5_K), T(Q4_K) },
+      { M(SOME), T(Q4_K), 0 },
+      { M(EVERYWHERE), T(Q4_K), 0 } },
+    { "Q3_K_L",
+      13,
+      T(Q3_K),
+      T(Q6_K),
+      0,
+      { M(EVERYWHERE), T(Q5_K), 0 },
+      { M(EVERYWHERE), T(Q5_K), 0 },
+      { M(EVERYWHERE), T(Q5_K), 0 } },
     { "Q4_K_S", 14, T(Q4_K), T(Q6_K), 0, { M(FIRST_FOUR), T(Q5_K), 0 }, { M(FIRST_EIGHTH), T(Q5_K), 0 }, PLAIN },
     { "Q4_K_M", 15, T(Q4_K), T(Q6_K), 0, { M(SOME), T(Q6_K), 0 }, { M(SOME), T(Q6_K), 0 }, PLAIN },
     { "Q5_K_S", 16, T(Q5_K), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
     { "Q5_K_M", 17, T(Q5_K), T(Q6_K), 0, { M(SOME), T(Q6_K), 0 }, { M(SOME), T(Q6_K), 0 }, PLAIN },
     { "Q6_K", 18, T(Q6_K), 0, 0, PLAIN, PLAIN, PLAIN },
-    { "IQ1_S", 24, T(IQ1_S), T(Q5_K), T(Q2_K), { M(EVERYWHERE), T(Q4_K), 0 }, { M(FIRST_EIGHTH), T(Q2_K), 0 }, { M(EVERYWHERE), T(IQ2_XXS), 0 } },
-    { "IQ1_M", 31, T(IQ1_M), T(Q5_K), T(Q2_K), { M(EVERYWHERE), T(Q4_K), 0 }, { M(FIRST_EIGHTH), T(Q2_K), 0 }, { M(EVERYWHERE), T(IQ2_XXS), 0 } },
-    { "IQ2_XXS", 19, T(IQ2_XXS), T(Q5_K), T(Q2_K), { M(EVERYWHERE), T(Q4_K), 0 }, { M(FIRST_EIGHTH), T(Q2_K), 0 }, PLAIN },
-    { "IQ2_XS", 20, T(IQ2_XS), T(Q5_K), T(Q2_K), { M(EVERYWHERE), T(Q4_K), 0 }, { M(FIRST_EIGHTH), T(Q2_K), 0 }, PLAIN },
-    { "IQ2_S", 28, T(IQ2_XS), T(Q5_K), T(IQ3_S), { M(EVERYWHERE), T(Q4_K), 0 }, { M(FIRST_EIGHTH), T(IQ3_S), 0 }, { M(EVERYWHERE), T(IQ3_S), 0 } },
-    { "IQ2_M", 29, T(IQ2_S), T(Q5_K), T(IQ3_S), { M(EVERYWHERE), T(Q4_K), 0 }, { M(FIRST_EIGHTH), T(IQ3_S), 0 }, { M(EVERYWHERE), T(IQ3_S), 0 } },
-    { "IQ3_XXS", 23, T(IQ3_XXS), T(Q5_K), T(IQ3_S), { M(EVERYWHERE), T(Q4_K), 0 }, { M(FIRST_EIGHTH), T(Q4_K), T(Q3_K) }, PLAIN },
+    { "IQ1_S",
+      24,
+      T(IQ1_S),
+      T(Q5_K),
+      T(Q2_K),
+      { M(EVERYWHERE), T(Q4_K), 0 },
+      { M(FIRST_EIGHTH), T(Q2_K), 0 },
+      { M(EVERYWHERE), T(IQ2_XXS), 0 } },
+    { "IQ1_M",
+      31,
+      T(IQ1_M),
+      T(Q5_K),
+      T(Q2_K),
+      { M(EVERYWHERE), T(Q4_K), 0 },
+      { M(FIRST_EIGHTH), T(Q2_K), 0 },
+      { M(EVERYWHERE), T(IQ2_XXS), 0 } },
+    { "IQ2_XXS",
+      19,
+      T(IQ2_XXS),
+      T(Q5_K),
+      T(Q2_K),
+      { M(EVERYWHERE), T(Q4_K), 0 },
+      { M(FIRST_EIGHTH), T(Q2_K), 0 },
+      PLAIN },
+    { "IQ2_XS",
+      20,
+      T(IQ2_XS),
+      T(Q5_K),
+      T(Q2_K),
+      { M(EVERYWHERE), T(Q4_K), 0 },
+      { M(FIRST_EIGHTH), T(Q2_K), 0 },
+      PLAIN },
+    { "IQ2_S",
+      28,
+      T(IQ2_XS),
+      T(Q5_K),
+      T(IQ3_S),
+      { M(EVERYWHERE), T(Q4_K), 0 },
+      { M(FIRST_EIGHTH), T(IQ3_S), 0 },
+      { M(EVERYWHERE), T(IQ3_S), 0 } },
+    { "IQ2_M",
+      29,
+      T(IQ2_S),
+      T(Q5_K),
+      T(IQ3_S),
+      { M(EVERYWHERE), T(Q4_K), 0 },
+      { M(FIRST_EIGHTH), T(IQ3_S), 0 },
+      { M(EVERYWHERE), T(IQ3_S), 0 } },
+    { "IQ3_XXS",
+      23,
+      T(IQ3_XXS),
+      T(Q5_K),
+      T(IQ3_S),
+      { M(EVERYWHERE), T(Q4_K), 0 },
+      { M(FIRST_EIGHTH), T(Q4_K), T(Q3_K) },
+      PLAIN },
     { "IQ3_XS", 22, T(IQ3_XXS), T(Q6_K), 0, { M(EVERYWHERE), T(IQ3_S), 0 }, { M(FIRST_EIGHTH), T(Q4_K), 0 }, PLAIN },
     { "IQ3_S", 26, T(IQ3_S), T(Q6_K), 0, { M(EVERYWHERE), T(Q4_K), 0 }, PLAIN, PLAIN },
-    { "IQ3_M", 27, T(IQ3_S), T(Q6_K), 0, { M(EVERYWHERE), T(Q4_K), 0 }, { M(FIRST_EIGHTH), T(Q4_K), 0 }, { M(EVERYWHERE), T(Q4_K), 0 } },
+    { "IQ3_M",
+      27,
+      T(IQ3_S),
+      T(Q6_K),
+      0,
+      { M(EVERYWHERE), T(Q4_K), 0 },
+      { M(FIRST_EIGHTH), T(Q4_K), 0 },
+      { M(EVERYWHERE), T(Q4_K), 0 } },
     { "IQ4_NL", 25, T(IQ4_NL), T(Q6_K), 0, { M(FIRST_FOUR), T(Q5_K), 0 }, { M(FIRST_EIGHTH), T(Q5_K), 0 }, PLAIN },
     { "IQ4_XS", 30, T(IQ4_XS), T(Q6_K), 0, { M(FIRST_FOUR), T(Q5_K), 0 }, { M(FIRST_EIGHTH), T(Q5_K), 0 }, PLAIN },
     { "TQ1_0", 36, T(TQ1_0), T(Q6_K), T(Q4_K), PLAIN, PLAIN, PLAIN },
@@ -42,13 +119,18 @@ static const tllm_mixture tinyi_mixtures[] = {
 };
 
 /* Where a row is no whole number of blocks of 256: the format of 32 that loses least more. */
-static const struct { int from, to; } tinyi_mixture_smaller[] = {
-    { T(Q2_K), T(IQ4_NL) }, { T(Q3_K), T(IQ4_NL) }, { T(Q4_K), T(Q5_0) }, { T(Q5_K), T(Q5_1) }, { T(Q6_K), T(Q8_0) }, { T(IQ1_S), T(IQ4_NL) },
-    { T(IQ1_M), T(IQ4_NL) }, { T(IQ2_XXS), T(IQ4_NL) }, { T(IQ2_XS), T(IQ4_NL) }, { T(IQ2_S), T(IQ4_NL) }, { T(IQ3_XXS), T(IQ4_NL) },
-    { T(IQ3_S), T(IQ4_NL) }, { T(IQ4_XS), T(IQ4_NL) }, { T(TQ1_0), T(Q4_0) }, { T(TQ2_0), T(Q4_0) }, { T(NVFP4), T(MXFP4) }, { T(Q1_0), T(Q4_0) }, { T(Q2_0), T(Q4_0) }
-};
+static const struct { int from, to;
+} tinyi_mixture_smaller[] = { { T(Q2_K), T(IQ4_NL) },   { T(Q3_K), T(IQ4_NL) },    { T(Q4_K), T(Q5_0) },
+                              { T(Q5_K), T(Q5_1) },     { T(Q6_K), T(Q8_0) },      { T(IQ1_S), T(IQ4_NL) },
+                              { T(IQ1_M), T(IQ4_NL) },  { T(IQ2_XXS), T(IQ4_NL) }, { T(IQ2_XS), T(IQ4_NL) },
+                              { T(IQ2_S), T(IQ4_NL) },  { T(IQ3_XXS), T(IQ4_NL) }, { T(IQ3_S), T(IQ4_NL) },
+                              { T(IQ4_XS), T(IQ4_NL) }, { T(TQ1_0), T(Q4_0) },     { T(TQ2_0), T(Q4_0) },
+                              { T(NVFP4), T(MXFP4) },   { T(Q1_0), T(Q4_0) },      { T(Q2_0), T(Q4_0) } };
 
-TINY_API const tllm_mixture *tllm_mixture_at(size_t i) { return i < TINYI_COUNT(tinyi_mixtures) ? &tinyi_mixtures[i] : NULL; }
+TINY_API const tllm_mixture *tllm_mixture_at(size_t i)
+{
+    return i < TINYI_COUNT(tinyi_mixtures) ? &tinyi_mixtures[i] : NULL;
+}
 
 static int tinyi_mixture_same(const char *a, const char *b)
 {
@@ -59,7 +141,9 @@ static int tinyi_mixture_same(const char *a, const char *b)
 
 TINY_API const tllm_mixture *tllm_mixture_by_name(const char *name)
 {
-    static const struct { const char *name, *means; } also[] = { { "Q3_K", "Q3_K_M" }, { "Q4_K", "Q4_K_M" }, { "Q5_K", "Q5_K_M" } };
+    static const struct {
+        const char *name, *means;
+    } also[] = { { "Q3_K", "Q3_K_M" }, { "Q4_K", "Q4_K_M" }, { "Q5_K", "Q5_K_M" } };
     size_t i;
     if (!name) return NULL;
     for (i = 0; i < TINYI_COUNT(also); i++)
@@ -80,8 +164,11 @@ static int tinyi_mixture_has(tllm_text t, const char *part)
 
 TINY_API int tllm_mixture_takes(const tllm_gguf_tensor *t)
 {
-    static const char *const left[] = { "_norm", "ffn_gate_inp", "ssm_conv1d", "shortconv.conv", "altup", "laurel", "per_layer_model_proj", "time_mix_",
-                                        "attn_rel_b", "token_types", "position_embd", "pos_embd", "rope_freqs", "ssm_a", "ssm_d", "conv1d", "attn_sinks" };
+    static const char *const left[] = {
+        "_norm",     "ffn_gate_inp", "ssm_conv1d",  "shortconv.conv", "altup",    "laurel",     "per_layer_model_proj",
+        "time_mix_", "attn_rel_b",   "token_types", "position_embd",  "pos_embd", "rope_freqs", "ssm_a",
+        "ssm_d",     "conv1d",       "attn_sinks"
+    };
     const tllm_format *f = t ? tllm_format_of(t->type) : NULL;
     size_t i;
     if (!f || t->rank < 2 || t->dim[1] < 2 || (f->id >= T(I8) && f->id <= T(I64))) return 0;
@@ -96,13 +183,15 @@ static int tinyi_mixture_layer(tllm_text name)      /* blk.N.: N; else -1 */
     size_t i;
     int n = 0;
     if (name.n < 5 || memcmp(name.at, "blk.", 4)) return -1;
-    for (i = 4; i < name.n && name.at[i] >= '0' && name.at[i] <= '9' && n < 100000; i++) n = 10 * n + (name.at[i] - '0');
+    for (i = 4; i < name.n && name.at[i] >= '0' && name.at[i] <= '9' && n < 100000; i++)
+        n = 10 * n + (name.at[i] - '0');
     return i > 4 ? n : -1;
 }
 
 static int tinyi_mixture_ruled(const tllm_mixture_rule *r, int layer, int n_layer, int base)
 {
-    const int first = n_layer / 8, last = n_layer - n_layer / 8 - (n_layer % 8 != 0);      /* last: 7/8 of the layers, rounded down */
+    /* last: 7/8 of the layers, rounded down */
+    const int first = n_layer / 8, last = n_layer - n_layer / 8 - (n_layer % 8 != 0);
     int here = 0;
     switch (r->where) {
     case M(EVERYWHERE): here = 1; break;
@@ -121,10 +210,12 @@ TINY_API const tllm_format *tllm_mixture_format(const tllm_mixture *m, const tll
     to = m->base;
     layer = tinyi_mixture_layer(t->name);
     if (n_layer < 0) n_layer = 0;
-    if (tllm_text_is(t->name, "output.weight") || (tied && tllm_text_is(t->name, "token_embd.weight"))) to = m->output ? m->output : to;
+    if (tllm_text_is(t->name, "output.weight") || (tied && tllm_text_is(t->name, "token_embd.weight")))
+        to = m->output ? m->output : to;
     else if (tllm_text_is(t->name, "token_embd.weight")) to = m->embedding ? m->embedding : to;
     else if (layer < 0) to = m->base;
-    else if (tinyi_mixture_has(t->name, "attn_v.") || tinyi_mixture_has(t->name, "attn_kv_b.") || tinyi_mixture_has(t->name, "attn_v_b."))
+    else if (tinyi_mixture_has(t->name, "attn_v.") || tinyi_mixture_has(t->name, "attn_kv_b.") ||
+             tinyi_mixture_has(t->name, "attn_v_b."))
         to = tinyi_mixture_ruled(&m->value, layer, n_layer, to);
     else if (tinyi_mixture_has(t->name, "ffn_down")) to = tinyi_mixture_ruled(&m->down, layer, n_layer, to);
     else if (tinyi_mixture_has(t->name, "attn_output.")) to = tinyi_mixture_ruled(&m->mix, layer, n_layer, to);

@@ -1,13 +1,15 @@
 /* src/llm/round/plain.c - plain rounding of weights
  *
- * Papers   the conventions of E. Frantar et al., "GPTQ", 2022 (arXiv 2210.17323) and of int8 products (G. Xiao et al., arXiv 2211.10438)
+ * Papers   the conventions of E. Frantar et al., "GPTQ", 2022 (arXiv 2210.17323) and of int8 products (G. Xiao et al.,
+ *          arXiv 2211.10438)
  * Formula  S1: s = half(max|w| / (2^(b-1) - 1)), z = 2^(b-1); S2: s = half(2 max|w| / (2^b - 1)), z = 2^(b-1);
- *          ASYM: lo = min(0, min w), hi = max(0, max w), s = half((hi - lo) / (2^b - 1)), z = clamp(rint(-lo / s), 0, 2^b - 1);
- *          u = clamp(rint(w / s) + z, 0, 2^b - 1), w' = s (u - z); rint to even. s = 0 becomes 1, and every code the zero.
+ *          ASYM: lo = min(0, min w), hi = max(0, max w), s = half((hi - lo) / (2^b - 1)), z = clamp(rint(-lo / s), 0,
+ *          2^b - 1); u = clamp(rint(w / s) + z, 0, 2^b - 1), w' = s (u - z); rint to even. s = 0 becomes 1, and every
+ *          code the zero.
  *          Clip: for p = 1 - i/100, i = 0 .. clip, the same of p lo, p hi; the first p of least sum of h (w' - w)^2.
  * Data     a group of zeros under ASYM is lo = -1, hi = 1: a scale, and codes at the zero
- * Fast     rows on the threads of the context, each by the plain code, which divides: about 0.2 thousand million weights a second and thread, faster
- *          than a disk has them. The same bits as the reference on every target
+ * Fast     rows on the threads of the context, each by the plain code, which divides: about 0.2 thousand million
+ *          weights a second and thread, faster than a disk has them. The same bits as the reference on every target
  * Cost     2 passes over w; with a clip search clip + 2
  * Left out a search in the metric of U^-1, which wants a triangle for each group; kernels for each target      */
 #include <string.h>
@@ -39,7 +41,8 @@ TINYI_FN tiny_idx tinyi_plain_strange(const float *w, tiny_idx n)
     return i;
 }
 
-/* u - z as a number; rounding and clamping to whole bounds may change places, and so no quotient is too large to round */
+/* u - z as a number; rounding and clamping to whole bounds may change places, and so no quotient is too large to
+ * round */
 TINYI_INLINE float tinyi_plain_level(float w, float scale, float low, float high)
 {
     const float v = w / scale;
@@ -55,7 +58,9 @@ static int tinyi_plain_scale(const tllm_plain_desc *d, float lo, float hi, uint1
 {
     const int top = (1 << d->bits) - 1, middle = 1 << (d->bits - 1);
     const float most = hi > -lo ? hi : -lo;
-    const float s = d->kind == TLLM_PLAIN_S1 ? most / (float)(middle - 1) : d->kind == TLLM_PLAIN_S2 ? most / (float)top * 2.0f : hi / (float)top - lo / (float)top;
+    const float s = d->kind == TLLM_PLAIN_S1   ? most / (float)(middle - 1)
+                    : d->kind == TLLM_PLAIN_S2 ? most / (float)top * 2.0f
+                                               : hi / (float)top - lo / (float)top;
     float half;
     *scale = tinyi_f32_to_f16(s);
     if ((*scale & 0x7fffu) >= 0x7c00u) return 0;
@@ -69,7 +74,8 @@ static int tinyi_plain_scale(const tllm_plain_desc *d, float lo, float hi, uint1
     return 1;
 }
 
-TINY_API int tllm_plain_fit(const tllm_plain_desc *desc, const float *w, tiny_idx n, tiny_idx step, const float *h, uint16_t *scale, uint8_t *zero)
+TINY_API int tllm_plain_fit(const tllm_plain_desc *desc, const float *w, tiny_idx n, tiny_idx step, const float *h,
+                            uint16_t *scale, uint8_t *zero)
 {
     const tllm_plain_desc d = tinyi_plain_whole(desc);
     const int top = (1 << d.bits) - 1;
@@ -111,20 +117,32 @@ TINY_API int tllm_plain_fit(const tllm_plain_desc *desc, const float *w, tiny_id
 }
 TINY_REF_END
 
-TINY_API tiny_status tllm_plain_size(tiny_ctx *ctx, const tllm_plain_desc *desc, tiny_idx rows, tiny_idx n, tllm_plain_sizes *out)
+TINY_API tiny_status tllm_plain_size(tiny_ctx *ctx, const tllm_plain_desc *desc, tiny_idx rows, tiny_idx n,
+                                     tllm_plain_sizes *out)
 {
     const tllm_plain_desc d = tinyi_plain_whole(desc);
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: there is no place for the sizes");
-    if (d.kind < 0 || d.kind >= TLLM_PLAIN_KINDS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: convention %d; there are S2 (0), S1 (1) and ASYM (2)", d.kind);
-    if (d.bits < 1 || d.bits > 8) return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: codes of %d bits; 1 to 8 can be kept", d.bits);
-    if (d.kind == TLLM_PLAIN_S1 && d.bits == 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: S1 with 1 bit has no level beside 0 to take a scale from; S2 or ASYM has");
-    if (d.group < TLLM_PLAIN_TENSOR) return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: groups of %td inputs; at least 1, or TLLM_PLAIN_ROW, TLLM_PLAIN_TENSOR", d.group);
-    if (d.clip < 0 || d.clip > 99) return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: %d ranges of a hundredth less each; 0 to 99 leave something of the range", d.clip);
-    if (rows < 1 || n < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: a layer of %td rows of %td inputs; at least 1 of each", rows, n);
+    if (d.kind < 0 || d.kind >= TLLM_PLAIN_KINDS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: convention %d; there are S2 (0), S1 (1) and ASYM (2)", d.kind);
+    if (d.bits < 1 || d.bits > 8)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: codes of %d bits; 1 to 8 can be kept", d.bits);
+    if (d.kind == TLLM_PLAIN_S1 && d.bits == 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "plain: S1 with 1 bit has no level beside 0 to take a scale from; S2 or ASYM has");
+    if (d.group < TLLM_PLAIN_TENSOR)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "plain: groups of %td inputs; at least 1, or TLLM_PLAIN_ROW, TLLM_PLAIN_TENSOR", d.group);
+    if (d.clip < 0 || d.clip > 99)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "plain: %d ranges of a hundredth less each; 0 to 99 leave something of the range", d.clip);
+    if (rows < 1 || n < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: a layer of %td rows of %td inputs; at least 1 of each", rows,
+                          n);
     if (!tinyi_size_mul((size_t)rows, (size_t)n, &out->codes) || out->codes > (size_t)TINY_IDX_MAX / 16)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "plain: %td rows of %td inputs are more than this machine can address", rows, n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "plain: %td rows of %td inputs are more than this machine can address",
+                          rows, n);
     out->group = d.group < 0 || d.group > n ? n : d.group;
     out->groups = d.group == TLLM_PLAIN_TENSOR ? 1 : (n - 1) / out->group + 1;
     out->scales = d.group == TLLM_PLAIN_TENSOR ? 1 : (size_t)rows * (size_t)out->groups;
@@ -167,7 +185,8 @@ static void tinyi_plain_round_team(tiny_team *team, void *arg)
                 const size_t at = tinyi_plain_at(j, r, g);
                 float s;
                 int z;
-                if (j->d.group != TLLM_PLAIN_TENSOR && !tllm_plain_fit(&j->d, w, n, 1, j->h ? j->h + k0 : NULL, j->q->scale + at, j->q->zero + at)) {
+                if (j->d.group != TLLM_PLAIN_TENSOR &&
+                    !tllm_plain_fit(&j->d, w, n, 1, j->h ? j->h + k0 : NULL, j->q->scale + at, j->q->zero + at)) {
                     tinyi_plain_first(&j->strange, (tiny_idx)at + 1);
                     continue;
                 }
@@ -177,13 +196,16 @@ static void tinyi_plain_round_team(tiny_team *team, void *arg)
             }
 }
 
-static tiny_status tinyi_plain_begin(tiny_ctx *ctx, tinyi_plain_job *j, const tllm_plain_desc *desc, const void *w, tiny_idx rows, tiny_idx n, const tllm_plain *q)
+static tiny_status tinyi_plain_begin(tiny_ctx *ctx, tinyi_plain_job *j, const tllm_plain_desc *desc, const void *w,
+                                     tiny_idx rows, tiny_idx n, const tllm_plain *q)
 {
     tiny_status st;
     memset(j, 0, sizeof *j);
     st = tllm_plain_size(ctx, desc, rows, n, &j->size);
     if (st) return st;
-    if (!w || !q || !q->code || !q->scale || !q->zero) return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: weights, codes, scales and zeros are wanted, and one is missing");
+    if (!w || !q || !q->code || !q->scale || !q->zero)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "plain: weights, codes, scales and zeros are wanted, and one is missing");
     j->d = tinyi_plain_whole(desc);
     j->rows = rows;
     j->n = n;
@@ -198,14 +220,19 @@ static tiny_status tinyi_plain_why(tiny_ctx *ctx, const tinyi_plain_job *j, tiny
     const tiny_idx at = tinyi_plain_strange(w, n);
     float most = 0.0f;
     tiny_idx k;
-    if (at < n) return tinyi_fail(ctx, TINY_E_NUMERIC, "plain: the weight in row %td, input %td is %g", row, k0 + at, (double)w[at]);
+    if (at < n)
+        return tinyi_fail(ctx, TINY_E_NUMERIC, "plain: the weight in row %td, input %td is %g", row, k0 + at,
+                          (double)w[at]);
     for (k = 0; k < n; k++)
         if ((w[k] < 0.0f ? -w[k] : w[k]) > most) most = w[k] < 0.0f ? -w[k] : w[k];
-    return tinyi_fail(ctx, TINY_E_NUMERIC, "plain: row %td, inputs %td to %td: a magnitude of %g in %d bits (%s) wants a scale above 65504, the largest half", row, k0, k0 + n - 1, (double)most, j->d.bits,
-                      tinyi_plain_names[j->d.kind]);
+    return tinyi_fail(ctx, TINY_E_NUMERIC,
+                      "plain: row %td, inputs %td to %td: a magnitude of %g in %d bits (%s) wants a scale above 65504, "
+                      "the largest half",
+                      row, k0, k0 + n - 1, (double)most, j->d.bits, tinyi_plain_names[j->d.kind]);
 }
 
-TINY_API tiny_status tllm_plain_round(tiny_ctx *ctx, const tllm_plain_desc *desc, const float *w, tiny_idx rows, tiny_idx n, const float *h, const tllm_plain *q)
+TINY_API tiny_status tllm_plain_round(tiny_ctx *ctx, const tllm_plain_desc *desc, const float *w, tiny_idx rows,
+                                      tiny_idx n, const float *h, const tllm_plain *q)
 {
     tinyi_plain_job j;
     tiny_idx i;
@@ -214,9 +241,14 @@ TINY_API tiny_status tllm_plain_round(tiny_ctx *ctx, const tllm_plain_desc *desc
     j.w = w;
     j.h = h;
     for (i = 0; h && i < n; i++)
-        if (!(h[i] >= 0.0f && h[i] <= 3e38f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "plain: the weight of errors of input %td is %g; it must be finite and at least 0", i, (double)h[i]);
+        if (!(h[i] >= 0.0f && h[i] <= 3e38f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC,
+                              "plain: the weight of errors of input %td is %g; it must be finite and at least 0", i,
+                              (double)h[i]);
     if (j.d.group == TLLM_PLAIN_TENSOR && h && j.d.clip)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "plain: a clip search with weights of errors wants a scale for a row or a group, not one for the tensor");
+        return tinyi_fail(
+            ctx, TINY_E_UNSUPPORTED,
+            "plain: a clip search with weights of errors wants a scale for a row or a group, not one for the tensor");
     if (j.d.group == TLLM_PLAIN_TENSOR && !tllm_plain_fit(&j.d, w, rows * n, 1, NULL, q->scale, q->zero)) {
         for (i = 0; i + 1 < rows && tllm_plain_fit(&j.d, w + i * n, n, 1, NULL, q->scale, q->zero); i++) {}
         return tinyi_plain_why(ctx, &j, i, 0, n);
@@ -224,7 +256,8 @@ TINY_API tiny_status tllm_plain_round(tiny_ctx *ctx, const tllm_plain_desc *desc
     st = tiny_parallel_loose(ctx, j.size.codes < 16384 ? 1 : 0, 0, 0, tinyi_plain_round_team, &j);
     if (st || !j.strange) return st;
     i = j.strange - 1;
-    return tinyi_plain_why(ctx, &j, i / j.size.groups, i % j.size.groups * j.size.group, TINYI_MIN(j.size.group, n - i % j.size.groups * j.size.group));
+    return tinyi_plain_why(ctx, &j, i / j.size.groups, i % j.size.groups * j.size.group,
+                           TINYI_MIN(j.size.group, n - i % j.size.groups * j.size.group));
 }
 
 static void tinyi_plain_expand_team(tiny_team *team, void *arg)
@@ -247,7 +280,8 @@ static void tinyi_plain_expand_team(tiny_team *team, void *arg)
             }
 }
 
-TINY_API tiny_status tllm_plain_expand(tiny_ctx *ctx, const tllm_plain_desc *desc, const tllm_plain *q, tiny_idx rows, tiny_idx n, float *back)
+TINY_API tiny_status tllm_plain_expand(tiny_ctx *ctx, const tllm_plain_desc *desc, const tllm_plain *q, tiny_idx rows,
+                                       tiny_idx n, float *back)
 {
     tinyi_plain_job j;
     tiny_status st = tinyi_plain_begin(ctx, &j, desc, back, rows, n, q);
@@ -256,6 +290,7 @@ TINY_API tiny_status tllm_plain_expand(tiny_ctx *ctx, const tllm_plain_desc *des
     st = tiny_parallel_loose(ctx, j.size.codes < 16384 ? 1 : 0, 0, 0, tinyi_plain_expand_team, &j);
     if (st || !j.strange) return st;
     j.strange--;
-    return tinyi_fail(ctx, TINY_E_FORMAT, "plain: code %d in row %td, input %td; with %d bits the largest is %d", q->code[j.strange], j.strange / n, j.strange % n, j.d.bits, (1 << j.d.bits) - 1);
+    return tinyi_fail(ctx, TINY_E_FORMAT, "plain: code %d in row %td, input %td; with %d bits the largest is %d",
+                      q->code[j.strange], j.strange / n, j.strange % n, j.d.bits, (1 << j.d.bits) - 1);
 }
 

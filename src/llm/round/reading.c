@@ -1,5 +1,5 @@
 /* src/llm/round/reading.c - a model that reads a text under a watch
- * Left out readings that stop behind the last layer that is wanted                                                                */
+ * Left out readings that stop behind the last layer that is wanted */
 #include <string.h>
 #include "core/state_inside.h"
 #include "llm/round/reading_inside.h"
@@ -10,7 +10,8 @@ TINYI_FN uint32_t tinyi_reading_layer_of(tllm_text name)
     uint32_t n = 0;
     size_t i;
     if (name.n < 5 || memcmp(name.at, "blk.", 4)) return UINT32_MAX;
-    for (i = 4; i < name.n && name.at[i] >= '0' && name.at[i] <= '9' && n < 1000000; i++) n = 10 * n + (uint32_t)(name.at[i] - '0');
+    for (i = 4; i < name.n && name.at[i] >= '0' && name.at[i] <= '9' && n < 1000000; i++)
+        n = 10 * n + (uint32_t)(name.at[i] - '0');
     return i > 4 ? n : UINT32_MAX;
 }
 TINYI_FN tiny_idx tinyi_reading_matrices(const tllm_gguf_tensor *t)
@@ -18,11 +19,13 @@ TINYI_FN tiny_idx tinyi_reading_matrices(const tllm_gguf_tensor *t)
     const size_t one = tllm_format_bytes(tllm_format_of(t->type), t->dim[0]) * (size_t)t->dim[1];
     return one ? (tiny_idx)(t->bytes / one) : 0;
 }
-TINYI_FN void tinyi_reading_order(const tllm_gguf_tensor *const *first, size_t step, size_t n, uint32_t *order, uint32_t *key)
+TINYI_FN void tinyi_reading_order(const tllm_gguf_tensor *const *first, size_t step, size_t n, uint32_t *order,
+                                  uint32_t *key)
 {
     size_t i, k;
     for (i = 0; i < n; i++) {               /* stable; lists are short */
-        const tllm_gguf_tensor *t = *(const tllm_gguf_tensor *const *)(const void *)((const unsigned char *)(const void *)first + i * step);
+        const tllm_gguf_tensor *t =
+            *(const tllm_gguf_tensor *const *)(const void *)((const unsigned char *)(const void *)first + i * step);
         const uint32_t layer = tinyi_reading_layer_of(t->name);
         for (k = i; k > 0 && key[k - 1] > layer; k--) {
             key[k] = key[k - 1];
@@ -46,7 +49,8 @@ TINYI_FN tiny_status tinyi_reading_open(tinyi_reading *r, const tllm_gguf *file)
     tiny_idx i;
     tiny_status st;
     memset(&sd, 0, sizeof sd);
-    if (r->window < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: windows of %td tokens; at least 1", r->what, r->window);
+    if (r->window < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: windows of %td tokens; at least 1", r->what, r->window);
     st = tllm_watch_open(ctx, file, &r->watch);
     if (st) return st;
     cd = ctx->desc;
@@ -59,8 +63,9 @@ TINYI_FN tiny_status tinyi_reading_open(tinyi_reading *r, const tllm_gguf *file)
     st = tllm_model_open(r->run, file, &r->model);
     if (!st) tllm_model_about(r->model, &r->about);
     if (!st && r->about.has_decoder)
-        st = tinyi_fail(r->run, TINY_E_UNSUPPORTED, "%s: %s has an encoder and a decoder; a text alone does not say what the second is asked", r->what,
-                        r->about.arch);
+        st = tinyi_fail(r->run, TINY_E_UNSUPPORTED,
+                        "%s: %s has an encoder and a decoder; a text alone does not say what the second is asked",
+                        r->what, r->about.arch);
     if (!r->window) r->window = 512;
     r->window = TINYI_MIN(r->window, TINYI_MIN(r->about.n_context, r->n_token));
     sd.n_ctx = sd.n_batch = r->window;
@@ -68,7 +73,8 @@ TINYI_FN tiny_status tinyi_reading_open(tinyi_reading *r, const tllm_gguf *file)
     if (st) return tinyi_fail(ctx, st, "%s", tiny_ctx_message(r->run));
     for (i = 0; i < r->n_token; i++)
         if (r->token[i] < 0 || r->token[i] >= r->about.n_vocab)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: token %td of the text is %d, the model has %td", r->what, i, (int)r->token[i], r->about.n_vocab);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: token %td of the text is %d, the model has %td", r->what, i,
+                              (int)r->token[i], r->about.n_vocab);
     return TINY_OK;
 }
 

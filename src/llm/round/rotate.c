@@ -1,14 +1,16 @@
 /* src/llm/round/rotate.c - a model whose stream, heads and networks are rotated: the same function, easier to round
  *
  * Paper    S. Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", 2024 (arXiv 2404.00456)
- * Formula  Q = n^-1/2 diag(s) H^T, s random signs; x becomes Q^T x all along the stream, which RMS norms without a gain let pass:
- *          gains go into the matrices behind them; E <- E Q, W_in <- W_in Q, W_out <- Q^T W_out, head <- head Q
- *          heads: values <- H_d values, a head at a time; W_o <- W_o (I x H_d^T)
- *          online: W_o <- W_o (H_heads^T x I), W_down <- W_down H^T, and the forward pass turns what they read (rotated.c)
- *          The signs come before H, as in the authors' program: behind it they would change neither what stands out nor how it is rounded.
+ * Formula  Q = n^-1/2 diag(s) H^T, s random signs; x becomes Q^T x all along the stream, which RMS norms without a gain
+ *          let pass: gains go into the matrices behind them; E <- E Q, W_in <- W_in Q, W_out <- Q^T W_out, head <- head
+ *          Q heads: values <- H_d values, a head at a time; W_o <- W_o (I x H_d^T)
+ *          online: W_o <- W_o (H_heads^T x I), W_down <- W_down H^T, and the forward pass turns what they read
+ *          (rotated.c) The signs come before H, as in the authors' program: behind it they would change neither what
+ *          stands out nor how it is rounded.
  * Order    a tensor at a time, in the order of the file: read with the gains, turned, written
  * Memory   two copies of the largest matrix that changes, in floats
- * Left out layer norms (their mean would have to go into the matrices before them), norms behind a half, latent attention, recurrent layers    */
+ * Left out layer norms (their mean would have to go into the matrices before them), norms behind a half, latent
+ * attention, recurrent layers */
 #include <stdio.h>
 #include <string.h>
 #include "core/rng.h"
@@ -46,9 +48,14 @@ struct tllm_rotated {
     tllm_rotated_about about;
 };
 
-/* ---- which tensors, and whether it may be done ---------------------------------------------------------------------------------------- */
+/* ---- which tensors, and whether it may be done ------------------------------------------------------------------- */
 
-typedef struct tinyi_rotate_list { tiny_ctx *ctx; tllm_rotated *r; const tllm_model *m; tiny_status st; } tinyi_rotate_list;
+typedef struct tinyi_rotate_list {
+    tiny_ctx *ctx;
+    tllm_rotated *r;
+    const tllm_model *m;
+    tiny_status st;
+} tinyi_rotate_list;
 
 static void tinyi_rotate_refuse(tinyi_rotate_list *l, tiny_idx layer, const char *why)
 {
@@ -87,28 +94,37 @@ static const char *tinyi_rotate_heads(const tllm_model *m)
         const tinyi_lm_layer *a = &m->layer[i];
         if (a->w[TINYI_T_ATTN_SUB_NORM]) return "a norm stands between values and output";
         if (a->kv_from == i && !a->w[TINYI_T_ATTN_QKV] && !a->w[TINYI_T_ATTN_V]) return "keys serve as values";
-        if (a->d_v != m->layer[0].d_v || a->n_head != m->layer[0].n_head || a->n_kv != m->layer[0].n_kv) return "layers have heads of different sizes";
+        if (a->d_v != m->layer[0].d_v || a->n_head != m->layer[0].n_head || a->n_kv != m->layer[0].n_kv)
+            return "layers have heads of different sizes";
     }
     return NULL;
 }
 
 static void tinyi_rotate_layer(tinyi_rotate_list *l, const tinyi_lm_layer *a)
 {
-    static const int reads[] = { TINYI_T_ATTN_Q, TINYI_T_ATTN_K, TINYI_T_FFN_GATE, TINYI_T_FFN_UP, TINYI_T_ROUTER, TINYI_T_GATE_EXPS, TINYI_T_UP_EXPS,
-                                 TINYI_T_GATE_UP_EXPS, TINYI_T_GATE_SHEXP, TINYI_T_UP_SHEXP, TINYI_T_ROUTER_SHEXP };
+    static const int reads[] = { TINYI_T_ATTN_Q,     TINYI_T_ATTN_K,    TINYI_T_FFN_GATE,    TINYI_T_FFN_UP,
+                                 TINYI_T_ROUTER,     TINYI_T_GATE_EXPS, TINYI_T_UP_EXPS,     TINYI_T_GATE_UP_EXPS,
+                                 TINYI_T_GATE_SHEXP, TINYI_T_UP_SHEXP,  TINYI_T_ROUTER_SHEXP };
     static const int last[] = { TINYI_T_FFN_DOWN, TINYI_T_DOWN_EXPS, TINYI_T_DOWN_SHEXP };
-    static const int rest[] = { TINYI_T_ATTN_QKV, TINYI_T_ATTN_V, TINYI_T_ATTN_OUT, TINYI_T_ATTN_NORM, TINYI_T_FFN_NORM, TINYI_T_ATTN_Q_NORM, TINYI_T_ATTN_K_NORM,
-                                TINYI_T_ATTN_SUB_NORM, TINYI_T_ATTN_SINKS, TINYI_T_FFN_SUB_NORM, TINYI_T_ROUTER_BIAS, TINYI_T_LAYER_SCALE };
+    static const int rest[] = { TINYI_T_ATTN_QKV,   TINYI_T_ATTN_V,       TINYI_T_ATTN_OUT,    TINYI_T_ATTN_NORM,
+                                TINYI_T_FFN_NORM,   TINYI_T_ATTN_Q_NORM,  TINYI_T_ATTN_K_NORM, TINYI_T_ATTN_SUB_NORM,
+                                TINYI_T_ATTN_SINKS, TINYI_T_FFN_SUB_NORM, TINYI_T_ROUTER_BIAS, TINYI_T_LAYER_SCALE };
     const tllm_rotated *r = l->r;
-    const unsigned heads = r->about.head_block ? (unsigned)TINYI_ROTATE_VALUES : 0u, feed = r->about.feed_block ? (unsigned)TINYI_ROTATE_FEED : 0u;
+    const unsigned heads = r->about.head_block ? (unsigned)TINYI_ROTATE_VALUES : 0u,
+                   feed = r->about.feed_block ? (unsigned)TINYI_ROTATE_FEED : 0u;
     const char *why;
     unsigned char known[TINYI_T_COUNT];
     size_t k;
-    if (a->mix != TINYI_LM_ATTN || a->mix2 != TINYI_LM_NO_MIX || a->cross) tinyi_rotate_refuse(l, a->i, "its first half is more than attention, or something else");
-    if (a->ffn && a->norm2 && (why = tllm_fold_why(r->folds, a->i, TLLM_FOLD_FEED)) != NULL) tinyi_rotate_refuse(l, a->i, why);
-    if (a->post1 || a->post2) tinyi_rotate_refuse(l, a->i, "a norm stands behind a half: its gain would be in another basis");
-    if (!a->norm1 || (a->ffn && !a->norm2 && l->m->block != TINYI_LM_PARALLEL)) tinyi_rotate_refuse(l, a->i, "a half reads the stream without a norm");
-    if (a->moe && TINYI_LM_ARCH(l->m)->ffn & TINYI_LM_F_ROUTER_EARLY) tinyi_rotate_refuse(l, a->i, "its router reads something else than its experts");
+    if (a->mix != TINYI_LM_ATTN || a->mix2 != TINYI_LM_NO_MIX || a->cross)
+        tinyi_rotate_refuse(l, a->i, "its first half is more than attention, or something else");
+    if (a->ffn && a->norm2 && (why = tllm_fold_why(r->folds, a->i, TLLM_FOLD_FEED)) != NULL)
+        tinyi_rotate_refuse(l, a->i, why);
+    if (a->post1 || a->post2)
+        tinyi_rotate_refuse(l, a->i, "a norm stands behind a half: its gain would be in another basis");
+    if (!a->norm1 || (a->ffn && !a->norm2 && l->m->block != TINYI_LM_PARALLEL))
+        tinyi_rotate_refuse(l, a->i, "a half reads the stream without a norm");
+    if (a->moe && TINYI_LM_ARCH(l->m)->ffn & TINYI_LM_F_ROUTER_EARLY)
+        tinyi_rotate_refuse(l, a->i, "its router reads something else than its experts");
     if ((why = tllm_fold_why(r->folds, a->i, TLLM_FOLD_MIX)) != NULL) tinyi_rotate_refuse(l, a->i, why);
     memset(known, 0, sizeof known);
     for (k = 0; k < sizeof reads / sizeof reads[0]; k++) known[reads[k]] = 1;
@@ -116,20 +132,24 @@ static void tinyi_rotate_layer(tinyi_rotate_list *l, const tinyi_lm_layer *a)
     for (k = 0; k < sizeof rest / sizeof rest[0]; k++) known[rest[k]] = 1;
     for (k = 0; k < TINYI_T_COUNT && !l->st; k++)
         if (a->w[k] && !known[k] && a->w[k] != a->norm1 && a->w[k] != a->norm2)
-            l->st = tinyi_fail(l->ctx, TINY_E_UNSUPPORTED, "rotate: %s: %.*s: nothing is known here of what it reads and writes", l->m->path, (int)TINYI_MIN(a->w[k]->t->name.n, (size_t)200),
-                               a->w[k]->t->name.at);
+            l->st = tinyi_fail(l->ctx, TINY_E_UNSUPPORTED,
+                               "rotate: %s: %.*s: nothing is known here of what it reads and writes", l->m->path,
+                               (int)TINYI_MIN(a->w[k]->t->name.n, (size_t)200), a->w[k]->t->name.at);
     if (l->st) return;
     for (k = 0; k < sizeof reads / sizeof reads[0]; k++) tinyi_rotate_w(l, a->w[reads[k]], TINYI_ROTATE_READS, 0);
     tinyi_rotate_w(l, a->w[TINYI_T_ATTN_V], TINYI_ROTATE_READS | heads, 0);
     tinyi_rotate_w(l, a->w[TINYI_T_ATTN_QKV], TINYI_ROTATE_READS | heads, (a->n_head + a->n_kv) * a->d_k);
-    tinyi_rotate_w(l, a->w[TINYI_T_ATTN_OUT], TINYI_ROTATE_WRITES | (heads || r->d.online & TLLM_ROTATE_HEADS ? (unsigned)TINYI_ROTATE_HEADS : 0u), 0);
+    tinyi_rotate_w(l, a->w[TINYI_T_ATTN_OUT],
+                   TINYI_ROTATE_WRITES | (heads || r->d.online & TLLM_ROTATE_HEADS ? (unsigned)TINYI_ROTATE_HEADS : 0u),
+                   0);
     for (k = 0; k < sizeof last / sizeof last[0]; k++) tinyi_rotate_w(l, a->w[last[k]], TINYI_ROTATE_WRITES | feed, 0);
 }
 
 /* gains into the matrices behind them, all tensors marked */
 static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_model *m)
 {
-    static const int top[] = { TINYI_T_TOKEN_EMBD, TINYI_T_OUTPUT, TINYI_T_OUTPUT_NORM, TINYI_T_ROPE_FREQS, TINYI_T_ROPE_LONG, TINYI_T_ROPE_SHORT };
+    static const int top[] = { TINYI_T_TOKEN_EMBD, TINYI_T_OUTPUT,    TINYI_T_OUTPUT_NORM,
+                               TINYI_T_ROPE_FREQS, TINYI_T_ROPE_LONG, TINYI_T_ROPE_SHORT };
     const tinyi_lm_w *norm = m->top.w[TINYI_T_OUTPUT_NORM];
     tinyi_rotate_list l;
     tiny_idx i;
@@ -142,16 +162,21 @@ static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_
     r->about.block = r->q ? m->n_embd : tiny_fwht_block(m->n_embd);
     if (*m->prefix) tinyi_rotate_refuse(&l, -1, "it is turned while it runs already");
     if (m->output != TLLM_LOGITS) tinyi_rotate_refuse(&l, -1, "it gives no logits: its hidden states would be others");
-    if (m->norm != TINYI_LM_RMS) tinyi_rotate_refuse(&l, -1, "layer norms take the mean of all channels away, which a rotation does not let pass");
-    if (m->block != TINYI_LM_PRE && m->block != TINYI_LM_PARALLEL) tinyi_rotate_refuse(&l, -1, "the norms of its layers do not stand before both halves");
-    if (!norm || norm->bias) tinyi_rotate_refuse(&l, -1, norm ? "the last norm has a bias" : "no norm stands before the logits");
+    if (m->norm != TINYI_LM_RMS)
+        tinyi_rotate_refuse(&l, -1,
+                            "layer norms take the mean of all channels away, which a rotation does not let pass");
+    if (m->block != TINYI_LM_PRE && m->block != TINYI_LM_PARALLEL)
+        tinyi_rotate_refuse(&l, -1, "the norms of its layers do not stand before both halves");
+    if (!norm || norm->bias)
+        tinyi_rotate_refuse(&l, -1, norm ? "the last norm has a bias" : "no norm stands before the logits");
     if (m->n_layer < 1) tinyi_rotate_refuse(&l, -1, "it has no layers");
     if (m->n_ple > 0) tinyi_rotate_refuse(&l, -1, "layers have inputs of their own");
     for (i = 0; i < TINYI_T_COUNT && !l.st; i++) {
         for (k = 0; k < sizeof top / sizeof top[0] && top[k] != i; k++) {}
         if (m->top.w[i] && k == sizeof top / sizeof top[0])
-            l.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "rotate: %s: %.*s: nothing is known here of what it reads and writes", m->path, (int)TINYI_MIN(m->top.w[i]->t->name.n, (size_t)200),
-                              m->top.w[i]->t->name.at);
+            l.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                              "rotate: %s: %.*s: nothing is known here of what it reads and writes", m->path,
+                              (int)TINYI_MIN(m->top.w[i]->t->name.n, (size_t)200), m->top.w[i]->t->name.at);
     }
     if (l.st) return l.st;
     r->about.heads = tinyi_rotate_heads(m);
@@ -170,7 +195,8 @@ static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_
     tinyi_rotate_mark(&l, r->output, TINYI_ROTATE_READS, 0);
     for (k = 0; k < tllm_folds_n(r->folds) && !l.st; k++) {
         const tllm_fold *f = tllm_fold_at(r->folds, k);
-        if (f->kind == TLLM_FOLD_MIX || f->kind == TLLM_FOLD_FEED || f->kind == TLLM_FOLD_OUTPUT) l.st = tllm_fold_gain(ctx, r->folds, k);
+        if (f->kind == TLLM_FOLD_MIX || f->kind == TLLM_FOLD_FEED || f->kind == TLLM_FOLD_OUTPUT)
+            l.st = tllm_fold_gain(ctx, r->folds, k);
     }
     if (!l.st && !r->output) {              /* the embedding gives the logits: the last gain goes into a copy of it */
         r->gain = (float *)tinyi_alloc(ctx, (size_t)m->n_embd, sizeof *r->gain);
@@ -179,7 +205,8 @@ static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_
         tinyi_rotate_mark(&l, norm->t, TINYI_ROTATE_ONES, 0);
         r->about.untied = 1;
     }
-    for (k = 0; k < r->folds->n_item; k++) r->about.tensors += r->item[k].how || tllm_folds_touch(r->folds, r->folds->item[k].t);
+    for (k = 0; k < r->folds->n_item; k++)
+        r->about.tensors += r->item[k].how || tllm_folds_touch(r->folds, r->folds->item[k].t);
     return l.st;
 }
 
@@ -201,7 +228,9 @@ static tiny_status tinyi_rotate_orthogonal(tiny_ctx *ctx, const float *q, tiny_i
             for (j = 0; j < n && !st; j++) {
                 const double off = (double)dot[i * n + j] - (row + i == j ? 1.0 : 0.0);
                 if (!(off < 1e-3 && off > -1e-3))
-                    st = tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: q is not orthogonal: rows %td and %td have a product that is %g off", row + i, j, off);
+                    st = tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                    "rotate: q is not orthogonal: rows %td and %td have a product that is %g off",
+                                    row + i, j, off);
             }
     }
     tiny_free(ctx, dot);
@@ -214,20 +243,23 @@ static tiny_status tinyi_rotate_axes(tiny_ctx *ctx, const tllm_gguf_tensor *embd
     const tiny_idx rows = (tiny_idx)embd->dim[1], part = TINYI_MIN(rows, (tiny_idx)(1 << 20) / n + 1);
     const tllm_format *f = tllm_format_of(embd->type);
     const size_t bytes = tllm_format_bytes(f, (uint64_t)n);
-    float *e = (float *)tinyi_alloc(ctx, (size_t)part, (size_t)n * sizeof *e), *a = e ? (float *)tinyi_alloc(ctx, (size_t)n, (size_t)n * 2 * sizeof *a) : NULL;
+    float *e = (float *)tinyi_alloc(ctx, (size_t)part, (size_t)n * sizeof *e),
+          *a = e ? (float *)tinyi_alloc(ctx, (size_t)n, (size_t)n * 2 * sizeof *a) : NULL;
     float *one = a ? a + n * n : NULL, *value = a ? (float *)tinyi_alloc(ctx, (size_t)n, sizeof *value) : NULL;
     tiny_status st = value ? TINY_OK : tiny_ctx_status(ctx);
     tiny_idx row, i;
     if (!st) memset(a, 0, (size_t)(n * n) * sizeof *a);
     for (row = 0; row < rows && !st; row += part) {
         const tiny_idx now = TINYI_MIN(part, rows - row);
-        const tiny_tensor te = tiny_tensor_2d(e, TINY_F32, now, n), turned = tiny_tensor_swap(te, 0, 1), to = tiny_tensor_2d(one, TINY_F32, n, n);
+        const tiny_tensor te = tiny_tensor_2d(e, TINY_F32, now, n), turned = tiny_tensor_swap(te, 0, 1),
+                          to = tiny_tensor_2d(one, TINY_F32, n, n);
         f->unpack(embd->data + (size_t)row * bytes, e, (size_t)(now * n));
         st = tiny_matmul(ctx, &turned, &te, NULL, TINY_ACT_NONE, &to);
         for (i = 0; i < n * n && !st; i++) a[i] += one[i];
     }
     if (!st) {
-        const tiny_tensor ta = tiny_tensor_2d(a, TINY_F32, n, n), tw = tiny_tensor_1d(value, TINY_F32, n), tq = tiny_tensor_2d(q, TINY_F32, n, n);
+        const tiny_tensor ta = tiny_tensor_2d(a, TINY_F32, n, n), tw = tiny_tensor_1d(value, TINY_F32, n),
+                          tq = tiny_tensor_2d(q, TINY_F32, n, n);
         st = tiny_eigh(ctx, &ta, &tw, &tq);
     }
     tiny_free(ctx, value);
@@ -236,7 +268,8 @@ static tiny_status tinyi_rotate_axes(tiny_ctx *ctx, const tllm_gguf_tensor *embd
     return st;
 }
 
-TINY_API tiny_status tllm_rotated_open(tiny_ctx *ctx, const tllm_gguf *file, const tllm_rotated_desc *desc, tllm_rotated **out)
+TINY_API tiny_status tllm_rotated_open(tiny_ctx *ctx, const tllm_gguf *file, const tllm_rotated_desc *desc,
+                                       tllm_rotated **out)
 {
     const tllm_format *format;
     tllm_model *m = NULL;
@@ -246,11 +279,16 @@ TINY_API tiny_status tllm_rotated_open(tiny_ctx *ctx, const tllm_gguf *file, con
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a file and a place for the rotated model are wanted");
-    if (desc && desc->q && desc->axes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a q and axes of the embedding: one of them can be");
-    if (desc && desc->online & ~(unsigned)TLLM_ROTATE_ALL) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: online is %u; 1, 2 and 4 and their sums can be", desc->online);
+    if (!file || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a file and a place for the rotated model are wanted");
+    if (desc && desc->q && desc->axes)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a q and axes of the embedding: one of them can be");
+    if (desc && desc->online & ~(unsigned)TLLM_ROTATE_ALL)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: online is %u; 1, 2 and 4 and their sums can be", desc->online);
     format = tllm_format_of(desc ? desc->format : TLLM_FORMAT_F32);
-    if (!format || !format->pack) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: matrices cannot be written in format %d", desc ? desc->format : 0);
+    if (!format || !format->pack)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: matrices cannot be written in format %d",
+                          desc ? desc->format : 0);
     r = (tllm_rotated *)tinyi_alloc(ctx, 1, sizeof *r);
     if (!r) return tiny_ctx_status(ctx);
     memset(r, 0, sizeof *r);
@@ -307,7 +345,7 @@ TINY_API tllm_rotated_about tllm_rotated_what(const tllm_rotated *r)
     return r && r->magic == TINYI_ROTATE_MAGIC ? r->about : none;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 /* y (rows, n) = the rows of x, each times Q; y and x do not overlap, and x is other numbers afterwards */
 static tiny_status tinyi_rotate_turn(tiny_ctx *ctx, const tllm_rotated *r, float *x, float *y, tiny_idx rows)
@@ -338,12 +376,15 @@ static tiny_status tinyi_rotate_blocks(tiny_ctx *ctx, const tiny_tensor *x, cons
 
 static tiny_status tinyi_rotate_transpose(tiny_ctx *ctx, const float *x, float *y, tiny_idx rows, tiny_idx n)
 {
-    const tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, rows, n), ty = tiny_tensor_2d(y, TINY_F32, n, rows);
+    const tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, rows, n),
+                      ty = tiny_tensor_2d(y, TINY_F32, n, rows);
     return tiny_transpose(ctx, &tx, &ty);
 }
 
-/* A matrix (rows, n), or a vector as one row, from x: x and y are both as large, and *at is where it lies afterwards. */
-static tiny_status tinyi_rotate_matrix(tiny_ctx *ctx, const tllm_rotated *r, const tinyi_rotate_item *it, float *x, float *y, tiny_idx rows, tiny_idx n, float **at)
+/* A matrix (rows, n), or a vector as one row, from x: x and y are both as large, and *at is where it lies
+ * afterwards. */
+static tiny_status tinyi_rotate_matrix(tiny_ctx *ctx, const tllm_rotated *r, const tinyi_rotate_item *it, float *x,
+                                       float *y, tiny_idx rows, tiny_idx n, float **at)
 {
     float *swap;
     tiny_tensor tx, ty;
@@ -356,7 +397,9 @@ static tiny_status tinyi_rotate_matrix(tiny_ctx *ctx, const tllm_rotated *r, con
         ty = tiny_tensor_3d(y + it->row0 * n, TINY_F32, r->n_kv, r->d_v, n);
         tx = tiny_tensor_swap(tx, 1, 2);
         ty = tiny_tensor_swap(ty, 1, 2);
-        st = it->row0 + wide <= rows ? tinyi_rotate_blocks(ctx, &tx, &ty, r->d_v) : tinyi_fail(ctx, TINY_E_FORMAT, "rotate: %td rows of values in a matrix of %td", wide, rows);
+        st = it->row0 + wide <= rows
+                 ? tinyi_rotate_blocks(ctx, &tx, &ty, r->d_v)
+                 : tinyi_fail(ctx, TINY_E_FORMAT, "rotate: %td rows of values in a matrix of %td", wide, rows);
         TINYI_ROTATE_SWAP;
     }
     if (!st && it->how & TINYI_ROTATE_READS) {
@@ -394,7 +437,7 @@ static tiny_status tinyi_rotate_matrix(tiny_ctx *ctx, const tllm_rotated *r, con
     return st;
 }
 
-/* ---- the model as a file ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the model as a file ----------------------------------------------------------------------------------------- */
 
 static const tllm_format *tinyi_rotate_format(const tllm_rotated *r, const tinyi_fold_item *it)
 {
@@ -403,12 +446,18 @@ static const tllm_format *tinyi_rotate_format(const tllm_rotated *r, const tinyi
 }
 
 /* matrices of a tensor, one after the other; gain: columns of the embedding as the last matrix reads them, or NULL */
-static tiny_status tinyi_rotate_put(tiny_ctx *ctx, const tllm_rotated *r, const tinyi_fold_item *it, const tinyi_rotate_item *how, const float *gain, tllm_writer *w)
+static tiny_status tinyi_rotate_put(tiny_ctx *ctx, const tllm_rotated *r, const tinyi_fold_item *it,
+                                    const tinyi_rotate_item *how, const float *gain, tllm_writer *w)
 {
     const tllm_format *to = tinyi_rotate_format(r, it);
-    const tiny_idx rows = it->rows / it->n_mat, part = it->vector || how->how & (TINYI_ROTATE_WRITES | TINYI_ROTATE_VALUES) ? rows : TINYI_MIN(rows, (tiny_idx)(1 << 20) / it->len + 1);
-    const size_t numbers = (size_t)part * (size_t)it->len, row_bytes = it->vector ? sizeof(float) : tllm_format_bytes(to, (uint64_t)it->len);
-    float *x = (float *)tinyi_alloc(ctx, numbers, sizeof *x), *y = x ? (float *)tinyi_alloc(ctx, numbers, sizeof *y) : NULL, *at = x;
+    const tiny_idx rows = it->rows / it->n_mat,
+                   part = it->vector || how->how & (TINYI_ROTATE_WRITES | TINYI_ROTATE_VALUES)
+                              ? rows
+                              : TINYI_MIN(rows, (tiny_idx)(1 << 20) / it->len + 1);
+    const size_t numbers = (size_t)part * (size_t)it->len,
+                 row_bytes = it->vector ? sizeof(float) : tllm_format_bytes(to, (uint64_t)it->len);
+    float *x = (float *)tinyi_alloc(ctx, numbers, sizeof *x),
+          *y = x ? (float *)tinyi_alloc(ctx, numbers, sizeof *y) : NULL, *at = x;
     tiny_idx e, row, now, i;
     tiny_status st = y ? TINY_OK : tiny_ctx_status(ctx);
     for (e = 0; e < it->n_mat && !st; e++)
@@ -419,7 +468,9 @@ static tiny_status tinyi_rotate_put(tiny_ctx *ctx, const tllm_rotated *r, const 
             for (i = 0; i < now * it->len && gain && !st; i++) x[i] *= gain[i % it->len];
             if (!st && how->how & TINYI_ROTATE_ONES)
                 for (i = 0; i < now; i++) x[i] = 1.0f;
-            else if (!st && it->vector && how->how & TINYI_ROTATE_READS) {      /* a bias of what writes the stream, or a row that reads it; of experts one after the other */
+            else if (!st && it->vector &&
+                     how->how & TINYI_ROTATE_READS) { /* a bias of what writes the stream, or a row that reads it; of
+                                                         experts one after the other */
                 st = tinyi_rotate_turn(ctx, r, x, y, now / r->about.n_embd);
                 at = y;
             } else if (!st) st = tinyi_rotate_matrix(ctx, r, how, x, y, now, it->len, &at);
@@ -447,9 +498,11 @@ static tiny_status tinyi_rotate_keys(tiny_ctx *ctx, const tllm_rotated *r, tllm_
     for (i = 0; !st && i < tllm_gguf_n_meta(r->file); i++) {
         tllm_meta m = *tllm_gguf_meta_at(r->file, i);
         if (r->d.online && tllm_text_is(m.key, "general.architecture")) {
-            (void)snprintf(key, sizeof key, "%s%.*s", TINYI_ROTATED_PREFIX, (int)TINYI_MIN(arch.n, (size_t)64), arch.at);
+            (void)snprintf(key, sizeof key, "%s%.*s", TINYI_ROTATED_PREFIX, (int)TINYI_MIN(arch.n, (size_t)64),
+                           arch.at);
             st = tllm_writer_put_text(ctx, w, "general.architecture", key);
-        } else if (r->d.online && m.key.n > arch.n && m.key.n < 240 && !memcmp(m.key.at, arch.at, arch.n) && m.key.at[arch.n] == '.') {
+        } else if (r->d.online && m.key.n > arch.n && m.key.n < 240 && !memcmp(m.key.at, arch.at, arch.n) &&
+                   m.key.at[arch.n] == '.') {
             const size_t n = sizeof TINYI_ROTATED_PREFIX - 1;
             memcpy(key, TINYI_ROTATED_PREFIX, n);
             memcpy(key + n, m.key.at, m.key.n);
@@ -460,7 +513,8 @@ static tiny_status tinyi_rotate_keys(tiny_ctx *ctx, const tllm_rotated *r, tllm_
     }
     if (!st) st = tllm_writer_put_text(ctx, w, "rotation.stream", r->d.axes ? "axes" : r->q ? "given" : "hadamard");
     for (k = 0; k < 3 && !st; k++) {
-        (void)snprintf(key, sizeof key, "%s%.*s.rotation.%s", TINYI_ROTATED_PREFIX, (int)TINYI_MIN(arch.n, (size_t)64), arch.at, part[k]);
+        (void)snprintf(key, sizeof key, "%s%.*s.rotation.%s", TINYI_ROTATED_PREFIX, (int)TINYI_MIN(arch.n, (size_t)64),
+                       arch.at, part[k]);
         if (r->d.online & 1u << k) st = tllm_writer_put_bool(ctx, w, key, 1);
     }
     return st;
@@ -474,7 +528,8 @@ TINY_API tiny_status tllm_rotated_put(tiny_ctx *ctx, tllm_rotated *r, tllm_write
     size_t i, n;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!r || r->magic != TINYI_ROTATE_MAGIC || !w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a rotated model and a writer are wanted");
+    if (!r || r->magic != TINYI_ROTATE_MAGIC || !w)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a rotated model and a writer are wanted");
     n = r->folds->n_item;
     embd = tinyi_fold_item_of(r->folds, r->embd);
     st = tinyi_rotate_keys(ctx, r, w);
@@ -482,15 +537,21 @@ TINY_API tiny_status tllm_rotated_put(tiny_ctx *ctx, tllm_rotated *r, tllm_write
         const tinyi_fold_item *it = &r->folds->item[i];
         const int changes = r->item[i].how || tllm_folds_touch(r->folds, it->t);
         if (changes && !it->vector && !tllm_format_bytes(tinyi_rotate_format(r, it), (uint64_t)it->len))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: %.*s has rows of %td numbers, which are no whole blocks of %s", (int)TINYI_MIN(it->t->name.n, (size_t)200), it->t->name.at, it->len,
-                              tinyi_rotate_format(r, it)->name);
-        st = tllm_writer_put_tensor(ctx, w, it->t->name, changes ? tinyi_rotate_format(r, it)->id : it->t->type, it->t->rank, it->t->dim, NULL);
+            return tinyi_fail(
+                ctx, TINY_E_ARGUMENT, "rotate: %.*s has rows of %td numbers, which are no whole blocks of %s",
+                (int)TINYI_MIN(it->t->name.n, (size_t)200), it->t->name.at, it->len, tinyi_rotate_format(r, it)->name);
+        st = tllm_writer_put_tensor(ctx, w, it->t->name, changes ? tinyi_rotate_format(r, it)->id : it->t->type,
+                                    it->t->rank, it->t->dim, NULL);
     }
-    if (!st && r->about.untied) st = tllm_writer_put_tensor(ctx, w, output, tinyi_rotate_format(r, embd)->id, r->embd->rank, r->embd->dim, NULL);
+    if (!st && r->about.untied)
+        st =
+            tllm_writer_put_tensor(ctx, w, output, tinyi_rotate_format(r, embd)->id, r->embd->rank, r->embd->dim, NULL);
     for (i = 0; !st && i < n; i++) {
         const tinyi_fold_item *it = &r->folds->item[i];
-        if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "rotate: the cancel callback asked to stop");
-        if (r->item[i].how || tllm_folds_touch(r->folds, it->t)) st = tinyi_rotate_put(ctx, r, it, &r->item[i], NULL, w);
+        if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user))
+            return tinyi_fail(ctx, TINY_E_CANCELLED, "rotate: the cancel callback asked to stop");
+        if (r->item[i].how || tllm_folds_touch(r->folds, it->t))
+            st = tinyi_rotate_put(ctx, r, it, &r->item[i], NULL, w);
         else st = tllm_writer_data(ctx, w, it->t->data, it->t->bytes);
         if (ctx->desc.progress) ctx->desc.progress(ctx->desc.user, "rotate", (double)(i + 1) / (double)(n + 1));
     }

@@ -1,10 +1,12 @@
 /* src/llm/round/scaled.c - a model made easier to round: its folds scaled by AWQ or by SmoothQuant
- * Order    the text is read for as many layers as have room; then their folds, in the order of the list of folds, each seeing the matrices as the folds
- *          before left them; then the ranges of their matrices. Factors do not change what the layers behind see: the model is the same
- * Inputs   of a fold: of the first of its consumers that has some, of several matrices the one with the most tokens. Experts are judged by all
- *          tokens that came to their router, where it reads the same
- * Cost     a reading, and tllm_awq_scale and tllm_awq_clip of every matrix; in floats: one fold's matrices, and as many more as the samples of one
- * Left out outputs of whole blocks; ranges of embedding and output                                                                  */
+ * Order    the text is read for as many layers as have room; then their folds, in the order of the list of folds, each
+ *          seeing the matrices as the folds before left them; then the ranges of their matrices. Factors do not change
+ *          what the layers behind see: the model is the same
+ * Inputs   of a fold: of the first of its consumers that has some, of several matrices the one with the most tokens.
+ *          Experts are judged by all tokens that came to their router, where it reads the same
+ * Cost     a reading, and tllm_awq_scale and tllm_awq_clip of every matrix; in floats: one fold's matrices, and as many
+ *          more as the samples of one
+ * Left out outputs of whole blocks; ranges of embedding and output */
 #include <string.h>
 #include "core/state_inside.h"
 #include "llm/round/reading_inside.h"
@@ -40,7 +42,8 @@ static tinyi_scaled_item *tinyi_scaled_find(const tllm_scaled *s, const tllm_ggu
 }
 
 /* samples of inputs over what the columns were multiplied with: a copy; NULL after a failure of memory */
-static float *tinyi_scaled_inputs(const tllm_scaled *s, const tllm_gguf_tensor *t, tiny_idx mat, const tllm_calib *c, tiny_idx *tokens)
+static float *tinyi_scaled_inputs(const tllm_scaled *s, const tllm_gguf_tensor *t, tiny_idx mat, const tllm_calib *c,
+                                  tiny_idx *tokens)
 {
     const double *by = tllm_folds_columns(s->folds, t, mat);
     const tiny_idx n = tllm_calib_n(c);
@@ -50,14 +53,16 @@ static float *tinyi_scaled_inputs(const tllm_scaled *s, const tllm_gguf_tensor *
     *tokens = tllm_calib_samples(c, &from);
     x = (float *)tinyi_alloc(s->ctx, (size_t)*tokens * (size_t)n, sizeof *x);
     for (k = 0; x && k < *tokens; k++)
-        for (i = 0; i < n; i++) x[k * n + i] = by && by[i] > 0.0 ? (float)((double)from[k * n + i] / by[i]) : from[k * n + i];
+        for (i = 0; i < n; i++)
+            x[k * n + i] = by && by[i] > 0.0 ? (float)((double)from[k * n + i] / by[i]) : from[k * n + i];
     return x;
 }
 
-/* ---- a fold -------------------------------------------------------------------------------------------------------------- */
+/* ---- a fold ------------------------------------------------------------------------------------------------------ */
 
 /* what its consumers read; *end: of which of them, *mat: of which matrix */
-static const tllm_calib *tinyi_scaled_seen(const tllm_scaled *s, const tllm_fold *f, const tllm_fold_end **end, tiny_idx *mat)
+static const tllm_calib *tinyi_scaled_seen(const tllm_scaled *s, const tllm_fold *f, const tllm_fold_end **end,
+                                           tiny_idx *mat)
 {
     const tllm_calib *best = NULL;
     tiny_idx e;
@@ -73,13 +78,15 @@ static const tllm_calib *tinyi_scaled_seen(const tllm_scaled *s, const tllm_fold
     return best;
 }
 
-static tiny_status tinyi_scaled_awq(tllm_scaled *s, const tllm_fold *f, tllm_awq_matrix *m, int n_m, const tllm_calib *c, const tllm_fold_end *end,
-                                    tiny_idx mat, float *factor, int *taken)
+static tiny_status tinyi_scaled_awq(tllm_scaled *s, const tllm_fold *f, tllm_awq_matrix *m, int n_m,
+                                    const tllm_calib *c, const tllm_fold_end *end, tiny_idx mat, float *factor,
+                                    int *taken)
 {
     const double *by = tllm_folds_columns(s->folds, end->t, mat);
     tllm_awq_about about;
     tiny_idx tokens, i;
-    float *mean = (float *)tinyi_alloc(s->ctx, (size_t)f->n, sizeof *mean), *x = mean ? tinyi_scaled_inputs(s, end->t, mat, c, &tokens) : NULL;
+    float *mean = (float *)tinyi_alloc(s->ctx, (size_t)f->n, sizeof *mean),
+          *x = mean ? tinyi_scaled_inputs(s, end->t, mat, c, &tokens) : NULL;
     tiny_status st = x ? TINY_OK : tiny_ctx_status(s->ctx);
     if (!st) {
         tllm_calib_mean(c, mean);
@@ -99,11 +106,12 @@ static tiny_status tinyi_scaled_awq(tllm_scaled *s, const tllm_fold *f, tllm_awq
     return st;
 }
 
-static tiny_status tinyi_scaled_smooth(tllm_scaled *s, const tllm_fold *f, const tllm_awq_matrix *m, int n_m, const tllm_calib *c, const tllm_fold_end *end,
-                                       tiny_idx mat, float *factor)
+static tiny_status tinyi_scaled_smooth(tllm_scaled *s, const tllm_fold *f, const tllm_awq_matrix *m, int n_m,
+                                       const tllm_calib *c, const tllm_fold_end *end, tiny_idx mat, float *factor)
 {
     const double *by = tllm_folds_columns(s->folds, end->t, mat);
-    float *x = (float *)tinyi_alloc(s->ctx, (size_t)f->n, sizeof *x), *w = x ? (float *)tinyi_alloc(s->ctx, (size_t)f->n, sizeof *w) : NULL;
+    float *x = (float *)tinyi_alloc(s->ctx, (size_t)f->n, sizeof *x),
+          *w = x ? (float *)tinyi_alloc(s->ctx, (size_t)f->n, sizeof *w) : NULL;
     tiny_status st = w ? TINY_OK : tiny_ctx_status(s->ctx);
     tiny_idx i;
     int k;
@@ -167,7 +175,7 @@ static tiny_status tinyi_scaled_fold(tllm_scaled *s, size_t at)
     return st;
 }
 
-/* ---- ranges -------------------------------------------------------------------------------------------------------------- */
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
 
 static int tinyi_scaled_has(tllm_text name, const char *part)
 {
@@ -180,13 +188,15 @@ static int tinyi_scaled_has(tllm_text name, const char *part)
 
 static tiny_status tinyi_scaled_clip(tllm_scaled *s, tinyi_scaled_item *it)
 {
-    const tiny_idx n = (tiny_idx)it->t->dim[0], rows = (tiny_idx)it->t->dim[1], matrices = tinyi_reading_matrices(it->t);
+    const tiny_idx n = (tiny_idx)it->t->dim[0], rows = (tiny_idx)it->t->dim[1],
+                   matrices = tinyi_reading_matrices(it->t);
     size_t each, all, i;
     tiny_idx e, tokens;
     float *w;
     tiny_status st = TINY_OK;
     it->groups = tllm_awq_groups(&s->d.awq, it->format, n);
-    if (!it->groups || tinyi_scaled_has(it->t->name, "attn_q") || tinyi_scaled_has(it->t->name, "attn_k")) return TINY_OK;
+    if (!it->groups || tinyi_scaled_has(it->t->name, "attn_q") || tinyi_scaled_has(it->t->name, "attn_k"))
+        return TINY_OK;
     for (e = 0; e < matrices && !tllm_watch_of(s->read.watch, it->t, e); e++) {}
     if (e == matrices) return TINY_OK;      /* its inputs are not known */
     each = (size_t)rows * (size_t)it->groups;
@@ -209,7 +219,7 @@ static tiny_status tinyi_scaled_clip(tllm_scaled *s, tinyi_scaled_item *it)
     return st;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 static int tinyi_scaled_wants(void *user, const tllm_gguf_tensor *t)
 {
@@ -222,14 +232,16 @@ static tiny_status tinyi_scaled_edit(void *user, const tllm_gguf_tensor *t, tiny
     const tinyi_scaled_item *it = tinyi_scaled_find(s, t);
     const tiny_idx rows = (tiny_idx)t->dim[1];
     if (!it || !it->step) return TINY_OK;
-    return tllm_awq_cut(s->ctx, &s->d.awq, it->format, w, rows, (tiny_idx)t->dim[0], it->step + (size_t)mat * (size_t)rows * (size_t)it->groups);
+    return tllm_awq_cut(s->ctx, &s->d.awq, it->format, w, rows, (tiny_idx)t->dim[0],
+                        it->step + (size_t)mat * (size_t)rows * (size_t)it->groups);
 }
 TINY_API tiny_status tllm_scaled_put(tiny_ctx *ctx, tllm_scaled *s, tllm_writer *w)
 {
     tllm_folds_edit e;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!s || s->magic != TINYI_SCALED_MAGIC) return tinyi_fail(ctx, TINY_E_ARGUMENT, "scale: there is no model, or it was closed");
+    if (!s || s->magic != TINYI_SCALED_MAGIC)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "scale: there is no model, or it was closed");
     e.user = s;
     e.wants = tinyi_scaled_wants;
     e.edit = tinyi_scaled_edit;
@@ -246,7 +258,8 @@ static tiny_status tinyi_scaled_pick(tllm_scaled *s, size_t i, size_t j, uint32_
     tiny_status st = TINY_OK;
     for (k = 0; !st && k < tllm_folds_n(s->folds); k++) {   /* routers first: what they see is what all experts see */
         const tllm_fold *f = tllm_fold_at(s->folds, k);
-        if (f->layer < 0 || (uint32_t)f->layer < first || (uint32_t)f->layer > last || !(s->d.kinds & 1u << f->kind)) continue;
+        if (f->layer < 0 || (uint32_t)f->layer < first || (uint32_t)f->layer > last || !(s->d.kinds & 1u << f->kind))
+            continue;
         for (e = 0; !st && e < f->n_to; e++)
             if (!f->to[e].vector && f->to[e].t->rank > 1) st = tllm_watch_pick(s->read.watch, f->to[e].t, flags);
     }
@@ -260,7 +273,8 @@ static tiny_status tinyi_scaled_passes(tllm_scaled *s)
     double all = 0.0;
     size_t i, j, k, of_layers = 0;
     tiny_status st = TINY_OK;
-    while (of_layers < s->n && tinyi_reading_layer_of(s->item[of_layers].t->name) != UINT32_MAX) all += (double)s->item[of_layers++].t->bytes + 1.0;
+    while (of_layers < s->n && tinyi_reading_layer_of(s->item[of_layers].t->name) != UINT32_MAX)
+        all += (double)s->item[of_layers++].t->bytes + 1.0;
     for (i = 0; !st && i < of_layers; i = j) {
         const uint32_t first = tinyi_reading_layer_of(s->item[i].t->name);
         uint32_t last = first;
@@ -270,7 +284,8 @@ static tiny_status tinyi_scaled_passes(tllm_scaled *s)
             const uint32_t layer = tinyi_reading_layer_of(s->item[j].t->name);
             size_t more = 0;
             for (k = j; k < of_layers && tinyi_reading_layer_of(s->item[k].t->name) == layer; k++)
-                more += tllm_calib_memory((tiny_idx)s->item[k].t->dim[0], flags) * (size_t)tinyi_reading_matrices(s->item[k].t);
+                more += tllm_calib_memory((tiny_idx)s->item[k].t->dim[0], flags) *
+                        (size_t)tinyi_reading_matrices(s->item[k].t);
             if (j > i && room + more > s->d.room) break;
             room += more;
             last = layer;
@@ -281,9 +296,12 @@ static tiny_status tinyi_scaled_passes(tllm_scaled *s)
         if (!st) st = tinyi_reading_run(&s->read, 0, 0.5);
         for (k = 0; !st && k < tllm_folds_n(s->folds); k++) {
             const tllm_fold *f = tllm_fold_at(s->folds, k);
-            if (f->layer < 0 || (uint32_t)f->layer < first || (uint32_t)f->layer > last || !(s->d.kinds & 1u << f->kind)) continue;
+            if (f->layer < 0 || (uint32_t)f->layer < first || (uint32_t)f->layer > last ||
+                !(s->d.kinds & 1u << f->kind))
+                continue;
             st = tinyi_scaled_fold(s, k);
-            tinyi_reading_told(&s->read, 0.5 + 0.3 * (double)((uint32_t)f->layer - first + 1) / (double)(last - first + 1));
+            tinyi_reading_told(&s->read,
+                               0.5 + 0.3 * (double)((uint32_t)f->layer - first + 1) / (double)(last - first + 1));
         }
         for (k = i; !st && k < j && flags && !s->d.no_clip; k++) {
             st = tinyi_scaled_clip(s, &s->item[k]);
@@ -305,21 +323,24 @@ static tiny_status tinyi_scaled_check(tllm_scaled *s, const tllm_scaled_tensor *
         const tllm_gguf_tensor *t = list[i].t;
         const tllm_format *f = tllm_format_of(list[i].format);
         if (!t || t->rank < 2 || !tinyi_reading_matrices(t) || t->dim[0] > INT32_MAX || t->dim[1] > INT32_MAX)
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: entry %zu of the list is no matrix that can be read", s->read.what, i);
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: entry %zu of the list is no matrix that can be read",
+                              s->read.what, i);
         if (list[i].format && (!f || !tllm_format_bytes(f, t->dim[0])))
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %.*s has rows of %llu numbers, which are no whole blocks of %s", s->read.what,
-                              (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at,
-                              (unsigned long long)t->dim[0], f ? f->name : "any format");
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                              "%s: %.*s has rows of %llu numbers, which are no whole blocks of %s", s->read.what,
+                              (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at, (unsigned long long)t->dim[0],
+                              f ? f->name : "any format");
     }
     for (i = 0; i < tllm_folds_n(s->folds); i++) any |= (int)(s->d.kinds >> tllm_fold_at(s->folds, i)->kind & 1u);
     if (any) return TINY_OK;
     why = tllm_fold_why(s->folds, s->read.about.n_layer > 0 ? 0 : -1, TLLM_FOLD_MIX);
-    return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: %s has nowhere to be scaled; of its first layer: %s", s->read.what, s->read.about.arch,
-                      why ? why : "its folds are of other kinds");
+    return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: %s has nowhere to be scaled; of its first layer: %s",
+                      s->read.what, s->read.about.arch, why ? why : "its folds are of other kinds");
 }
 
-TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, const tllm_scaled_desc *desc, const int32_t *token, tiny_idx n_token,
-                                      const tllm_scaled_tensor *list, size_t n, tllm_scaled **out)
+TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, const tllm_scaled_desc *desc,
+                                      const int32_t *token, tiny_idx n_token, const tllm_scaled_tensor *list, size_t n,
+                                      tllm_scaled **out)
 {
     tllm_scaled *s;
     uint32_t *order = NULL, *key = NULL;
@@ -328,7 +349,9 @@ TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, cons
     if (out) *out = NULL;
     if (st) return st;
     if (!file || !out || !token || n_token < 1 || !list || !n || n > UINT32_MAX)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "scale: a file, at least one token of text, at least one matrix and a place for the result are wanted");
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "scale: a file, at least one token of text, at least one matrix and a place for the result are wanted");
     if (desc && (desc->way < TLLM_SCALE_AWQ || desc->way > TLLM_SCALE_SMOOTH))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "scale: way %d; there are AWQ (0) and SmoothQuant (1)", desc->way);
     if (desc && desc->way == TLLM_SCALE_SMOOTH && !(desc->alpha >= 0.0f && desc->alpha <= 1.0f))
@@ -341,7 +364,9 @@ TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, cons
     s->n = n;
     if (desc) s->d = *desc;
     if (!s->d.room) s->d.room = (size_t)1 << 30;
-    if (!s->d.kinds) s->d.kinds = 1u << TLLM_FOLD_MIX | 1u << TLLM_FOLD_FEED | (s->d.way == TLLM_SCALE_AWQ ? 1u << TLLM_FOLD_VALUE | 1u << TLLM_FOLD_DOWN : 0u);
+    if (!s->d.kinds)
+        s->d.kinds = 1u << TLLM_FOLD_MIX | 1u << TLLM_FOLD_FEED |
+                     (s->d.way == TLLM_SCALE_AWQ ? 1u << TLLM_FOLD_VALUE | 1u << TLLM_FOLD_DOWN : 0u);
     s->read.what = s->d.way == TLLM_SCALE_AWQ ? "awq" : "smooth";
     s->read.ctx = ctx;
     s->read.token = token;

@@ -1,7 +1,8 @@
 /* src/llm/round/watch.c - the inputs of linear layers, seen at the door of operations
- * Cost     a search among the tensors and a checksum of x for each product; for those that are picked what tllm_calib_add costs
- * Left out products that read a part of a matrix, or its columns (latent heads of MLA, squared-ReLU networks that are kept by columns): such a
- *          matrix has no statistics                                                                                                */
+ * Cost     a search among the tensors and a checksum of x for each product; for those that are picked what
+ *          tllm_calib_add costs
+ * Left out products that read a part of a matrix, or its columns (latent heads of MLA, squared-ReLU networks that are
+ *          kept by columns): such a matrix has no statistics */
 #include <string.h>
 #include "core/state_inside.h"
 #include "core/hash_inside.h"
@@ -16,7 +17,8 @@ typedef struct tinyi_watched {
     tiny_idx n_mat;
     size_t mat_bytes;
     int picked, flags, spoiled;             /* spoiled: its inputs are not known as a whole */
-    tllm_calib **calib;                     /* (n_mat), of its own or of the one it shares with; NULL: not picked, nothing seen */
+    /* (n_mat), of its own or of the one it shares with; NULL: not picked, nothing seen */
+    tllm_calib **calib;
     unsigned char *shares;                  /* (n_mat) */
     const tllm_format *format;              /* of what stands in its place */
     const unsigned char *bytes;
@@ -28,11 +30,13 @@ struct tllm_watch {
     tinyi_watched *item;                    /* by address of the data */
     size_t n;
     tiny_status status;
-    const void *x;                          /* of the product before: where it lies, how large it is, its checksum, who has seen it */
+    /* of the product before: where it lies, how large it is, its checksum, who has seen it */
+    const void *x;
     tiny_idx rows, width;
     uint64_t sum;
     tllm_calib *seen;
-    tiny_idx seen_mat, seen_n_mat;          /* which matrix of how many that was: experts are no partners of each other, whatever they see at first */
+    /* which matrix of how many that was: experts are no partners of each other, whatever they see at first */
+    tiny_idx seen_mat, seen_n_mat;
 };
 
 static tinyi_watched *tinyi_watch_at(const tllm_watch *w, const unsigned char *p)
@@ -63,7 +67,10 @@ static tinyi_watched *tinyi_watch_product(const tllm_watch *w, const tiny_op *op
     i = tinyi_watch_at(w, (const unsigned char *)m->data);
     if (!i) return NULL;
     off = (size_t)((const unsigned char *)m->data - i->t->data);
-    *mat = i->mat_bytes && off % i->mat_bytes == 0 && (uint64_t)x->dim[1] == i->t->dim[0] && (uint64_t)m->dim[plain ? 1 : 0] == i->t->dim[1] && !(plain && p && p->act) ? (tiny_idx)(off / i->mat_bytes) : -1;
+    *mat = i->mat_bytes && off % i->mat_bytes == 0 && (uint64_t)x->dim[1] == i->t->dim[0] &&
+                   (uint64_t)m->dim[plain ? 1 : 0] == i->t->dim[1] && !(plain && p && p->act)
+               ? (tiny_idx)(off / i->mat_bytes)
+               : -1;
     return i;
 }
 
@@ -78,17 +85,22 @@ static void tinyi_watch_gather(tllm_watch *w, tinyi_watched *i, tiny_idx mat, co
         return;
     }
     tinyi_hash_start(&h);
-    for (r = 0; r < x->dim[0]; r++) tinyi_hash_add(&h, (const float *)x->data + r * x->stride[0], (size_t)x->dim[1] * sizeof(float));
+    for (r = 0; r < x->dim[0]; r++)
+        tinyi_hash_add(&h, (const float *)x->data + r * x->stride[0], (size_t)x->dim[1] * sizeof(float));
     sum = tinyi_hash_value(&h);
     same = w->seen && w->x == x->data && w->rows == x->dim[0] && w->width == x->dim[1] && w->sum == sum;
-    if (!i->calib[mat] && same && tllm_calib_tokens(w->seen) == (uint64_t)x->dim[0] && w->seen_mat == mat && w->seen_n_mat == i->n_mat) {      /* it holds this batch alone */
+    /* it holds this batch alone */
+    if (!i->calib[mat] && same && tllm_calib_tokens(w->seen) == (uint64_t)x->dim[0] && w->seen_mat == mat &&
+        w->seen_n_mat == i->n_mat) {
         i->calib[mat] = w->seen;
         i->shares[mat] = 1;
     } else if (i->shares[mat]) {
-        if (!same || i->calib[mat] != w->seen) i->spoiled = 1;      /* other inputs than those of the one it shares with, after all */
+        /* other inputs than those of the one it shares with, after all */
+        if (!same || i->calib[mat] != w->seen) i->spoiled = 1;
     } else {
         if (!i->calib[mat]) w->status = tllm_calib_open(w->ctx, (tiny_idx)i->t->dim[0], i->flags, &i->calib[mat]);
-        if (!w->status) w->status = tllm_calib_add(w->ctx, i->calib[mat], (const float *)x->data, x->dim[0], x->stride[0]);
+        if (!w->status)
+            w->status = tllm_calib_add(w->ctx, i->calib[mat], (const float *)x->data, x->dim[0], x->stride[0]);
         w->seen = i->calib[mat];
         w->seen_mat = mat;
         w->seen_n_mat = i->n_mat;
@@ -114,7 +126,8 @@ static tiny_status tinyi_watch_run(void *user, const tiny_op *op, const tiny_op_
     tiny_idx mat = -1;
     const tinyi_watched *i = tinyi_watch_product(w, op, row, &mat);
     const size_t row_bytes = tllm_format_bytes(i->format, i->t->dim[0]);
-    const tiny_tensor m = tiny_tensor_2d((void *)(uintptr_t)(i->bytes + (size_t)mat * (size_t)i->t->dim[1] * row_bytes), TINY_U8, (tiny_idx)i->t->dim[1], (tiny_idx)row_bytes);
+    const tiny_tensor m = tiny_tensor_2d((void *)(uintptr_t)(i->bytes + (size_t)mat * (size_t)i->t->dim[1] * row_bytes),
+                                         TINY_U8, (tiny_idx)i->t->dim[1], (tiny_idx)row_bytes);
     const tiny_status st = tllm_matmul(w->ctx, op->in[0], i->format->id, &m, op->in[2], op->out[0]);
     says[0] = 0;
     if (st && !w->status) w->status = st;   /* the original was multiplied: who comes after has seen something else */
@@ -152,7 +165,8 @@ TINY_API tiny_status tllm_watch_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
         one.t = t;
         one.mat_bytes = t->rank >= 2 ? tllm_format_bytes(tllm_format_of(t->type), t->dim[0]) * (size_t)t->dim[1] : 0;
         one.n_mat = one.mat_bytes ? (tiny_idx)(t->bytes / one.mat_bytes) : 0;
-        for (k = w->n++; k > 0 && w->item[k - 1].t->data > t->data; k--) w->item[k] = w->item[k - 1];      /* files have them in order */
+        /* files have them in order */
+        for (k = w->n++; k > 0 && w->item[k - 1].t->data > t->data; k--) w->item[k] = w->item[k - 1];
         w->item[k] = one;
     }
     *out = w;
@@ -195,7 +209,9 @@ TINY_API tiny_status tllm_watch_pick(tllm_watch *w, const tllm_gguf_tensor *t, i
 {
     tinyi_watched *i = tinyi_watch_find(w, t);
     if (!w) return TINY_E_ARGUMENT;
-    if (!i || !i->n_mat) return tinyi_fail(w->ctx, TINY_E_ARGUMENT, "watch: %.*s is no matrix of this file", t ? (int)TINYI_MIN(t->name.n, (size_t)200) : 1, t ? t->name.at : "?");
+    if (!i || !i->n_mat)
+        return tinyi_fail(w->ctx, TINY_E_ARGUMENT, "watch: %.*s is no matrix of this file",
+                          t ? (int)TINYI_MIN(t->name.n, (size_t)200) : 1, t ? t->name.at : "?");
     if (i->picked) return TINY_OK;
     i->calib = (tllm_calib **)tinyi_alloc(w->ctx, (size_t)i->n_mat, sizeof *i->calib);
     if (i->calib) i->shares = (unsigned char *)tinyi_alloc(w->ctx, (size_t)i->n_mat, 1);
@@ -222,10 +238,13 @@ TINY_API tiny_status tllm_watch_replace(tllm_watch *w, const tllm_gguf_tensor *t
     tinyi_watched *i = tinyi_watch_find(w, t);
     const tllm_format *f = tllm_format_of(format);
     if (!w) return TINY_E_ARGUMENT;
-    if (!i || !i->n_mat) return tinyi_fail(w->ctx, TINY_E_ARGUMENT, "watch: what is to be replaced is no matrix of this file");
+    if (!i || !i->n_mat)
+        return tinyi_fail(w->ctx, TINY_E_ARGUMENT, "watch: what is to be replaced is no matrix of this file");
     if (bytes && (!f || f->flags & (TLLM_FORMAT_PLAIN | TLLM_FORMAT_ACTIVATIONS) || !tllm_format_bytes(f, t->dim[0])))
-        return tinyi_fail(w->ctx, TINY_E_ARGUMENT, "watch: %.*s has rows of %llu numbers, which are no whole blocks of %s", (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at,
-                          (unsigned long long)t->dim[0], f ? f->name : "any format");
+        return tinyi_fail(w->ctx, TINY_E_ARGUMENT,
+                          "watch: %.*s has rows of %llu numbers, which are no whole blocks of %s",
+                          (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at, (unsigned long long)t->dim[0],
+                          f ? f->name : "any format");
     i->format = f;
     i->bytes = (const unsigned char *)bytes;
     return TINY_OK;

@@ -1,25 +1,34 @@
 /* src/llm/sample/grammar.c
  *
- * Paper    E. Scott, A. Johnstone, "GLL Parsing", ENTCS 253 (2010), for the shared stacks; K. Thompson, "Regular Expression
- *          Search Algorithm", CACM 11 (1968), for what happens inside of a rule.
- * Form     Each rule is a small automaton: take a character, go on at two places, call a rule, return. Jumps are relative, so
- *          that a repetition copies what it repeats.
- * State    threads (place, frame). A frame is a rule that was called at one character; its edges say where to go on, and in
- *          which frame, when it returns: calls of one rule at one character share a frame, whoever made them. Only frames of
- *          the present character get edges, so that trying a piece leaves the older ones as they are: what was added is
- *          dropped by its number. A call at the end of a rule hands its own edges on instead of adding a frame to the chain.
- * Cost     of a character: threads and calls that are new; constant for grammars that one character of look-ahead decides.
- *          Frames that nothing reaches are swept out when their number has doubled.                                       */
+ * Paper    E. Scott, A. Johnstone, "GLL Parsing", ENTCS 253 (2010), for the shared stacks; K. Thompson, "Regular
+ *          Expression Search Algorithm", CACM 11 (1968), for what happens inside of a rule.
+ * Form     Each rule is a small automaton: take a character, go on at two places, call a rule, return. Jumps are
+ *          relative, so that a repetition copies what it repeats.
+ * State    threads (place, frame). A frame is a rule that was called at one character; its edges say where to go on,
+ *          and in which frame, when it returns: calls of one rule at one character share a frame, whoever made them.
+ *          Only frames of the present character get edges, so that trying a piece leaves the older ones as they are:
+ *          what was added is dropped by its number. A call at the end of a rule hands its own edges on instead of
+ *          adding a frame to the chain.
+ * Cost     of a character: threads and calls that are new; constant for grammars that one character of look-ahead
+ *          decides.
+ *          Frames that nothing reaches are swept out when their number has doubled. */
 #include "llm/sample/grammar.h"
 #include "llm/sample/grammar_read_inside.h"
 #include "core/state_inside.h"
 #include <string.h>
 
-typedef struct tinyi_gedge { int32_t back, frame, next; } tinyi_gedge;         /* go on at back in frame; frame -1: behind the root */
-typedef struct tinyi_gframe { int32_t edges, heirs, returned; } tinyi_gframe;  /* heirs: frames that get its edges too; returned: at this character */
+/* go on at back in frame; frame -1: behind the root */
+typedef struct tinyi_gedge { int32_t back, frame, next; } tinyi_gedge;
+/* heirs: frames that get its edges too; returned: at this character */
+typedef struct tinyi_gframe { int32_t edges, heirs, returned; } tinyi_gframe;
 typedef struct tinyi_gheir { int32_t frame, next; } tinyi_gheir;
 typedef struct tinyi_gthread { int32_t at, frame; } tinyi_gthread;
-typedef struct tinyi_gmark { size_t saved, n_threads, n_frames, n_edges; uint32_t partial; int missing, length, may_end; } tinyi_gmark;    /* a state to go back to */
+/* a state to go back to */
+typedef struct tinyi_gmark {
+    size_t saved, n_threads, n_frames, n_edges;
+    uint32_t partial;
+    int missing, length, may_end;
+} tinyi_gmark;
 typedef struct tinyi_gseen { uint64_t turn; int32_t a, b, c; } tinyi_gseen;
 
 struct tllm_grammar_state {
@@ -30,8 +39,10 @@ struct tllm_grammar_state {
     tinyi_gthread *thread, *next, *work, *saved;    /* saved: those of the marks, one after the other */
     tinyi_gmark *mark;
     tinyi_gseen *seen;                      /* what this character has met: places with frames, and edges */
-    uint64_t *called;                       /* of each rule: turn << 32 | frame, the frame of its call at this character */
-    size_t n_frames, frame_room, n_edges, edge_room, n_heirs, heir_room, n_threads, thread_room, n_next, next_room, n_work, work_room, n_seen, seen_room, saved_room, mark_room;
+    /* of each rule: turn << 32 | frame, the frame of its call at this character */
+    uint64_t *called;
+    size_t n_frames, frame_room, n_edges, edge_room, n_heirs, heir_room, n_threads, thread_room, n_next, next_room,
+        n_work, work_room, n_seen, seen_room, saved_room, mark_room;
     size_t first_frame, swept;              /* the first frame of this character; how many stood after the last sweep */
     uint64_t turn, steps, may_steps;        /* of this call: taken, and allowed so far */
     int32_t at;                             /* the place that is worked on */
@@ -40,7 +51,8 @@ struct tllm_grammar_state {
     int missing, length;
 };
 
-#define TINYI_G_ROOM(s, ctx, what, n, room, want) tinyi_grammar_grow(ctx, (void **)(void *)&(s)->what, (s)->n, &(s)->room, want, sizeof *(s)->what)
+#define TINYI_G_ROOM(s, ctx, what, n, room, want) \
+    tinyi_grammar_grow(ctx, (void **)(void *)&(s)->what, (s)->n, &(s)->room, want, sizeof *(s)->what)
 
 /* A call begins: steps are counted from here on. */
 static void tinyi_gs_start(tllm_grammar_state *s)
@@ -53,8 +65,10 @@ static int tinyi_gs_slow(tiny_ctx *ctx, const tllm_grammar_state *s)
 {
     size_t i = 0;
     while (i + 1 < s->g->n_rules && !(s->at >= s->g->rule[i].start && s->at < s->g->rule[i].end)) i++;
-    (void)tinyi_fail(ctx, TINY_E_WORKSPACE, "the grammar leaves too many ways: rule %.*s is reached after %llu steps, the limit is %llu", (int)TINYI_MIN(s->g->rule[i].n, (size_t)60),
-                     s->g->rule[i].name, (unsigned long long)s->steps, (unsigned long long)TINYI_MIN(s->may_steps, (uint64_t)TLLM_GRAMMAR_MAX_STEPS));
+    (void)tinyi_fail(ctx, TINY_E_WORKSPACE,
+                     "the grammar leaves too many ways: rule %.*s is reached after %llu steps, the limit is %llu",
+                     (int)TINYI_MIN(s->g->rule[i].n, (size_t)60), s->g->rule[i].name, (unsigned long long)s->steps,
+                     (unsigned long long)TINYI_MIN(s->may_steps, (uint64_t)TLLM_GRAMMAR_MAX_STEPS));
     return 0;
 }
 /* 0: n more are too many */
@@ -82,7 +96,8 @@ static int tinyi_gs_seen(tiny_ctx *ctx, tllm_grammar_state *s, int32_t a, int32_
             if (old[k].turn == s->turn) (void)tinyi_gs_seen(ctx, s, old[k].a, old[k].b, old[k].c);
         tiny_free(ctx, old);
     }
-    h = ((uint64_t)(uint32_t)a * UINT64_C(0x9e3779b97f4a7c15)) ^ ((uint64_t)(uint32_t)b * UINT64_C(0xc2b2ae3d27d4eb4f)) ^ ((uint64_t)(uint32_t)c * UINT64_C(0x165667b19e3779f9));
+    h = ((uint64_t)(uint32_t)a * UINT64_C(0x9e3779b97f4a7c15)) ^
+        ((uint64_t)(uint32_t)b * UINT64_C(0xc2b2ae3d27d4eb4f)) ^ ((uint64_t)(uint32_t)c * UINT64_C(0x165667b19e3779f9));
     h ^= h >> 29;
     for (i = (size_t)h & (s->seen_room - 1); s->seen[i].turn == s->turn; i = (i + 1) & (s->seen_room - 1))
         if (s->seen[i].a == a && s->seen[i].b == b && s->seen[i].c == c) return 1;
@@ -106,11 +121,13 @@ static int tinyi_gs_push(tiny_ctx *ctx, tllm_grammar_state *s, int32_t at, int32
 
 static int tinyi_gs_limit(tiny_ctx *ctx)
 {
-    (void)tinyi_fail(ctx, TINY_E_WORKSPACE, "the grammar leaves too many ways: more than %d open rules", TLLM_GRAMMAR_MAX_WAYS);
+    (void)tinyi_fail(ctx, TINY_E_WORKSPACE, "the grammar leaves too many ways: more than %d open rules",
+                     TLLM_GRAMMAR_MAX_WAYS);
     return 0;
 }
 
-/* An edge for the frame, and for all that inherit from it. pending: where work that this starts is kept, as an edge (-2, ..). */
+/* An edge for the frame, and for all that inherit from it. pending: where work that this starts is kept, as an edge
+ * (-2, ..). */
 static int tinyi_gs_edge(tiny_ctx *ctx, tllm_grammar_state *s, int32_t frame, int32_t back, int32_t to)
 {
     size_t bottom = s->n_next, h;
@@ -164,7 +181,9 @@ static int tinyi_gs_close(tiny_ctx *ctx, tllm_grammar_state *s)
             s->next[s->n_next++] = w;
             break;
         case TINYI_GO_JUMP: if (!tinyi_gs_push(ctx, s, w.at + o->a, w.frame)) return 0; break;
-        case TINYI_GO_SPLIT: if (!tinyi_gs_push(ctx, s, w.at + o->a, w.frame) || !tinyi_gs_push(ctx, s, w.at + 1, w.frame)) return 0; break;
+        case TINYI_GO_SPLIT:
+            if (!tinyi_gs_push(ctx, s, w.at + o->a, w.frame) || !tinyi_gs_push(ctx, s, w.at + 1, w.frame)) return 0;
+            break;
         case TINYI_GO_CALL:
             frame = tinyi_gs_called(ctx, s, o->a);
             if (frame < 0 || !tinyi_gs_edge(ctx, s, frame, w.at + 1, w.frame)) return 0;
@@ -256,7 +275,9 @@ static int tinyi_gs_char(tiny_ctx *ctx, tllm_grammar_state *s, uint32_t c)
     }
     tinyi_gs_turn(s);
     for (i = 0; i < s->n_threads; i++)
-        if (tinyi_gs_matches(s->g, s->thread[i].at, c, c) && !tinyi_gs_push(ctx, s, s->thread[i].at + 1, s->thread[i].frame)) return -1;
+        if (tinyi_gs_matches(s->g, s->thread[i].at, c, c) &&
+            !tinyi_gs_push(ctx, s, s->thread[i].at + 1, s->thread[i].frame))
+            return -1;
     if (!s->n_work) return 0;
     if (!tinyi_gs_close(ctx, s)) return -1;
     tinyi_gs_swap(s);
@@ -282,7 +303,9 @@ static int tinyi_gs_byte(tiny_ctx *ctx, tllm_grammar_state *s, unsigned b)
         s->partial = b & (0x3fu >> (s->length - 1));
     }
     if (s->missing) return 1;
-    if (s->partial < tinyi_gs_least[s->length] || s->partial > 0x10ffff || (s->partial >= 0xd800 && s->partial <= 0xdfff)) return 0;
+    if (s->partial < tinyi_gs_least[s->length] || s->partial > 0x10ffff ||
+        (s->partial >= 0xd800 && s->partial <= 0xdfff))
+        return 0;
     return tinyi_gs_char(ctx, s, s->partial);
 }
 
@@ -330,7 +353,10 @@ static int tinyi_gs_sweep(tiny_ctx *ctx, tllm_grammar_state *s)
         if (to[s->thread[i].frame] < 0) { to[s->thread[i].frame] = 0; stack[n_stack++] = s->thread[i].frame; }
     while (n_stack)
         for (e = s->frame[stack[--n_stack]].edges; e >= 0; e = s->edge[e].next)
-            if (s->edge[e].frame >= 0 && to[s->edge[e].frame] < 0) { to[s->edge[e].frame] = 0; stack[n_stack++] = s->edge[e].frame; }
+            if (s->edge[e].frame >= 0 && to[s->edge[e].frame] < 0) {
+                to[s->edge[e].frame] = 0;
+                stack[n_stack++] = s->edge[e].frame;
+            }
     for (i = 0; i < s->n_frames; i++)
         if (to[i] >= 0) to[i] = (int32_t)n_frames++;
     for (i = 0; i < s->n_frames; i++) {
@@ -422,7 +448,8 @@ TINY_API tiny_status tllm_grammar_clone(tiny_ctx *ctx, const tllm_grammar_state 
     if (!s) return tinyi_fail(ctx, TINY_E_ARGUMENT, "no state is given to clone");
     c = tinyi_gs_make(ctx, s->g);
     if (!c) return tiny_ctx_status(ctx);
-    if (!TINYI_G_ROOM(c, ctx, frame, n_frames, frame_room, s->n_frames) || !TINYI_G_ROOM(c, ctx, edge, n_edges, edge_room, s->n_edges) ||
+    if (!TINYI_G_ROOM(c, ctx, frame, n_frames, frame_room, s->n_frames) ||
+        !TINYI_G_ROOM(c, ctx, edge, n_edges, edge_room, s->n_edges) ||
         !TINYI_G_ROOM(c, ctx, thread, n_threads, thread_room, s->n_threads)) {
         tllm_grammar_free(ctx, c);
         return tiny_ctx_status(ctx);
@@ -447,8 +474,12 @@ static int tinyi_gs_mark(tiny_ctx *ctx, tllm_grammar_state *s, size_t i)
 {
     const size_t at = i ? s->mark[i - 1].saved + s->mark[i - 1].n_threads : 0;
     tinyi_gmark *m;
-    if (i >= s->mark_room && !tinyi_grammar_grow(ctx, (void **)(void *)&s->mark, i, &s->mark_room, i + 1, sizeof *s->mark)) return 0;
-    if (at + s->n_threads > s->saved_room && !tinyi_grammar_grow(ctx, (void **)(void *)&s->saved, at, &s->saved_room, at + s->n_threads, sizeof *s->saved)) return 0;
+    if (i >= s->mark_room &&
+        !tinyi_grammar_grow(ctx, (void **)(void *)&s->mark, i, &s->mark_room, i + 1, sizeof *s->mark))
+        return 0;
+    if (at + s->n_threads > s->saved_room &&
+        !tinyi_grammar_grow(ctx, (void **)(void *)&s->saved, at, &s->saved_room, at + s->n_threads, sizeof *s->saved))
+        return 0;
     m = &s->mark[i];
     m->saved = at;
     m->n_threads = s->n_threads;
@@ -465,7 +496,8 @@ static int tinyi_gs_mark(tiny_ctx *ctx, tllm_grammar_state *s, size_t i)
 static void tinyi_gs_back(tllm_grammar_state *s, size_t i)
 {
     const tinyi_gmark *m = &s->mark[i];
-    if (m->n_threads > s->thread_room) { TINY_ASSERT(s->next_room >= m->n_threads); tinyi_gs_swap(s); }   /* one of the two had room for them */
+    /* one of the two had room for them */
+    if (m->n_threads > s->thread_room) { TINY_ASSERT(s->next_room >= m->n_threads); tinyi_gs_swap(s); }
     if (m->n_threads) memcpy(s->thread, s->saved + m->saved, m->n_threads * sizeof *s->saved);
     s->n_threads = m->n_threads;
     s->n_frames = m->n_frames;
@@ -491,8 +523,9 @@ static int tinyi_gs_try(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece,
     return ok;
 }
 
-/* From piece to piece in the order of their bytes: back to what it shares with the one before, then on. Marks stand at the bytes behind which
- * a walk goes on; refused: so many bytes of the piece before are the beginning of nothing. 0: failed. */
+/* From piece to piece in the order of their bytes: back to what it shares with the one before, then on. Marks stand at
+ * the bytes behind which a walk goes on; refused: so many bytes of the piece before are the beginning of nothing. 0:
+ * failed. */
 static int tinyi_gs_walk(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces *pieces, unsigned char *may)
 {
     const size_t n = tinyi_pieces_filled(pieces);
@@ -514,12 +547,14 @@ static int tinyi_gs_walk(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces
     return 1;
 }
 
-TINY_API tiny_status tllm_grammar_mask(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces *pieces, unsigned char *may)
+TINY_API tiny_status tllm_grammar_mask(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces *pieces,
+                                       unsigned char *may)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     int ok;
     if (st) return st;
-    if (!s || !pieces || (!may && tllm_pieces_count(pieces))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a mask wants a state, pieces and a place for the answers");
+    if (!s || !pieces || (!may && tllm_pieces_count(pieces)))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a mask wants a state, pieces and a place for the answers");
     if (tllm_pieces_count(pieces)) memset(may, 0, tllm_pieces_count(pieces));
     if (!tinyi_gs_mark(ctx, s, 0)) return tiny_ctx_status(ctx);
     tinyi_gs_start(s);
@@ -534,7 +569,8 @@ TINY_API tiny_status tllm_grammar_accepts(tiny_ctx *ctx, tllm_grammar_state *s, 
     int ok;
     if (yes) *yes = 0;
     if (st) return st;
-    if (!s || !yes || (!piece && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a piece is asked about without state, piece or place for the answer");
+    if (!s || !yes || (!piece && n))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a piece is asked about without state, piece or place for the answer");
     ok = tinyi_gs_try(ctx, s, piece, n, 0);
     if (ok < 0) return tiny_ctx_status(ctx);
     *yes = ok;

@@ -1,8 +1,8 @@
 /* src/llm/sample/grammar_read.c - from the text of a grammar to its automata
  *
- * Each rule becomes a small automaton in one go over the text: alternatives and repetitions are made by moving what stands
- * already and putting a split before it. Then tinyi_gp_check finds what is missing, and left recursion, with lists of its own:
- * nothing here calls itself, and the depth of groups has a limit. */
+ * Each rule becomes a small automaton in one go over the text: alternatives and repetitions are made by moving what
+ * stands already and putting a split before it. Then tinyi_gp_check finds what is missing, and left recursion, with
+ * lists of its own: nothing here calls itself, and the depth of groups has a limit. */
 #include "llm/sample/grammar_read_inside.h"
 #include "core/state_inside.h"
 #include "llm/token/unicode.h"
@@ -23,7 +23,8 @@ int tinyi_grammar_grow(tiny_ctx *ctx, void **p, size_t n, size_t *room, size_t w
     return 1;
 }
 
-typedef struct tinyi_gopen { size_t alternative, pos; int32_t ends; } tinyi_gopen;     /* ends: chain of jumps behind the group */
+/* ends: chain of jumps behind the group */
+typedef struct tinyi_gopen { size_t alternative, pos; int32_t ends; } tinyi_gopen;
 typedef struct tinyi_gparse {
     tiny_ctx *ctx;
     tllm_grammar *g;
@@ -41,12 +42,17 @@ static int tinyi_gp_fail(tinyi_gparse *p, size_t pos, const char *what, const ch
     for (i = 0; i < pos && i < p->n; i++)
         if (p->s[i] == '\n') { line++; column = 1; }
         else if (((unsigned char)p->s[i] & 0xc0) != 0x80) column++;
-    if (name) p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "grammar line %zu, column %zu: rule %.*s %s", line, column, (int)TINYI_MIN(n_name, 60), name, what);
+    if (name)
+        p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "grammar line %zu, column %zu: rule %.*s %s", line, column,
+                           (int)TINYI_MIN(n_name, 60), name, what);
     else p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "grammar line %zu, column %zu: %s", line, column, what);
     return 0;
 }
 static int tinyi_gp_peek(const tinyi_gparse *p) { return p->at < p->n ? (unsigned char)p->s[p->at] : -1; }
-static int tinyi_gp_word(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; }
+static int tinyi_gp_word(int c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
 
 static void tinyi_gp_space(tinyi_gparse *p, int lines)
 {
@@ -63,9 +69,15 @@ static int tinyi_gp_emit(tinyi_gparse *p, int op, int32_t a, int32_t b)
     tllm_grammar *g = p->g;
     void *ops = g->op;
     if (p->st) return 0;
-    if (g->n_ops >= TLLM_GRAMMAR_MAX_SIZE) return tinyi_gp_fail(p, p->at, "with its repetitions written out, the grammar grows past 200000 operations", NULL, 0);
-    if (++p->work > TLLM_GRAMMAR_MAX_COPIES) return tinyi_gp_fail(p, p->at, "repetitions of repetitions write more than 12800000 operations", NULL, 0);
-    if (!tinyi_grammar_grow(p->ctx, &ops, g->n_ops, &g->op_room, g->n_ops + 1, sizeof *g->op)) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    if (g->n_ops >= TLLM_GRAMMAR_MAX_SIZE)
+        return tinyi_gp_fail(p, p->at, "with its repetitions written out, the grammar grows past 200000 operations",
+                             NULL, 0);
+    if (++p->work > TLLM_GRAMMAR_MAX_COPIES)
+        return tinyi_gp_fail(p, p->at, "repetitions of repetitions write more than 12800000 operations", NULL, 0);
+    if (!tinyi_grammar_grow(p->ctx, &ops, g->n_ops, &g->op_room, g->n_ops + 1, sizeof *g->op)) {
+        p->st = tiny_ctx_status(p->ctx);
+        return 0;
+    }
     g->op = (tinyi_gop *)ops;
     g->op[g->n_ops].op = op;
     g->op[g->n_ops].a = a;
@@ -91,7 +103,10 @@ static int tinyi_gp_range(tinyi_gparse *p, uint32_t lo, uint32_t hi)
     tllm_grammar *g = p->g;
     void *ranges = g->range;
     if (p->st) return 0;
-    if (!tinyi_grammar_grow(p->ctx, &ranges, g->n_ranges, &g->range_room, g->n_ranges + 1, sizeof *g->range)) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    if (!tinyi_grammar_grow(p->ctx, &ranges, g->n_ranges, &g->range_room, g->n_ranges + 1, sizeof *g->range)) {
+        p->st = tiny_ctx_status(p->ctx);
+        return 0;
+    }
     g->range = (tinyi_grange *)ranges;
     g->range[g->n_ranges].lo = lo;
     g->range[g->n_ranges++].hi = hi;
@@ -124,7 +139,10 @@ static int32_t tinyi_gp_rule(tinyi_gparse *p, const char *s, size_t n)
         const tinyi_grule *r = &g->rule[g->slot[k] - 1];
         if (r->hash == h && r->n == n && !memcmp(r->name, s, n)) return (int32_t)g->slot[k] - 1;
     }
-    if (!tinyi_grammar_grow(p->ctx, &rules, g->n_rules, &g->rule_room, g->n_rules + 1, sizeof *g->rule)) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    if (!tinyi_grammar_grow(p->ctx, &rules, g->n_rules, &g->rule_room, g->n_rules + 1, sizeof *g->rule)) {
+        p->st = tiny_ctx_status(p->ctx);
+        return 0;
+    }
     g->rule = (tinyi_grule *)rules;
     memset(&g->rule[g->n_rules], 0, sizeof *g->rule);
     g->rule[g->n_rules].name = s;
@@ -140,7 +158,8 @@ static int32_t tinyi_gp_rule(tinyi_gparse *p, const char *s, size_t n)
 static int tinyi_gp_char(tinyi_gparse *p, uint32_t *c)
 {
     size_t pos = p->at, i, n;
-    if (p->at >= p->n || p->s[p->at] == '\n') return tinyi_gp_fail(p, pos, "the line ends inside of a literal or a class", NULL, 0);
+    if (p->at >= p->n || p->s[p->at] == '\n')
+        return tinyi_gp_fail(p, pos, "the line ends inside of a literal or a class", NULL, 0);
     if (p->s[p->at] != '\\') {
         n = tinyi_utf8_get((const unsigned char *)p->s + p->at, p->n - p->at, c);
         if (*c == TINYI_REPLACEMENT && n == 1) return tinyi_gp_fail(p, pos, "a byte that is no UTF-8", NULL, 0);
@@ -162,7 +181,8 @@ static int tinyi_gp_char(tinyi_gparse *p, uint32_t *c)
             if (d < 0) return tinyi_gp_fail(p, pos, "an escape with too few hexadecimal digits", NULL, 0);
             *c = *c << 4 | (uint32_t)d;
         }
-        if (*c > 0x10ffff || (*c >= 0xd800 && *c <= 0xdfff)) return tinyi_gp_fail(p, pos, "an escape of what is no character", NULL, 0);
+        if (*c > 0x10ffff || (*c >= 0xd800 && *c <= 0xdfff))
+            return tinyi_gp_fail(p, pos, "an escape of what is no character", NULL, 0);
         p->at += n;
         break;
     default: return tinyi_gp_fail(p, pos, "an unknown escape", NULL, 0);
@@ -235,8 +255,12 @@ static void tinyi_gp_copies(tinyi_gparse *p, size_t from, size_t n_ops, long n, 
     long k;
     size_t i;
     for (k = 0; k < n && !p->st; k++) {
-        if (optional) (void)tinyi_gp_emit(p, TINYI_GO_SPLIT, (int32_t)TINYI_MIN((size_t)(n - k) * (n_ops + 1), (size_t)TLLM_GRAMMAR_MAX_SIZE + 1), 0);
-        for (i = 0; i < n_ops && !p->st; i++) (void)tinyi_gp_emit(p, p->g->op[from + i].op, p->g->op[from + i].a, p->g->op[from + i].b);
+        if (optional)
+            (void)tinyi_gp_emit(p, TINYI_GO_SPLIT,
+                                (int32_t)TINYI_MIN((size_t)(n - k) * (n_ops + 1), (size_t)TLLM_GRAMMAR_MAX_SIZE + 1),
+                                0);
+        for (i = 0; i < n_ops && !p->st; i++)
+            (void)tinyi_gp_emit(p, p->g->op[from + i].op, p->g->op[from + i].a, p->g->op[from + i].b);
     }
 }
 
@@ -253,7 +277,8 @@ static int tinyi_gp_repeat(tinyi_gparse *p, size_t from)
         p->at++;
         if (c == '{') {
             tinyi_gp_space(p, 0);
-            if (!tinyi_gp_number(p, &least)) return tinyi_gp_fail(p, pos, "a repetition is {m}, {m,} or {m,n}", NULL, 0);
+            if (!tinyi_gp_number(p, &least))
+                return tinyi_gp_fail(p, pos, "a repetition is {m}, {m,} or {m,n}", NULL, 0);
             tinyi_gp_space(p, 0);
             most = least;
             if (tinyi_gp_peek(p) == ',') {
@@ -264,7 +289,8 @@ static int tinyi_gp_repeat(tinyi_gparse *p, size_t from)
             }
             if (tinyi_gp_peek(p) != '}') return tinyi_gp_fail(p, pos, "a repetition is {m}, {m,} or {m,n}", NULL, 0);
             p->at++;
-            if (most >= 0 && most < least) return tinyi_gp_fail(p, pos, "a repetition with a maximum below its minimum", NULL, 0);
+            if (most >= 0 && most < least)
+                return tinyi_gp_fail(p, pos, "a repetition with a maximum below its minimum", NULL, 0);
         }
         if (!n) continue;
         if (least == 0) {
@@ -273,7 +299,8 @@ static int tinyi_gp_repeat(tinyi_gparse *p, size_t from)
                 (void)tinyi_gp_insert(p, from, TINYI_GO_SPLIT, (int32_t)n + 2);
                 (void)tinyi_gp_emit(p, TINYI_GO_JUMP, -(int32_t)n - 1, 0);
             } else {
-                (void)tinyi_gp_insert(p, from, TINYI_GO_SPLIT, (int32_t)TINYI_MIN((size_t)most * (n + 1), (size_t)TLLM_GRAMMAR_MAX_SIZE + 1));
+                (void)tinyi_gp_insert(p, from, TINYI_GO_SPLIT,
+                                      (int32_t)TINYI_MIN((size_t)most * (n + 1), (size_t)TLLM_GRAMMAR_MAX_SIZE + 1));
                 tinyi_gp_copies(p, from + 1, n, most - 1, 1);
             }
         } else {
@@ -327,7 +354,8 @@ static int tinyi_gp_body(tinyi_gparse *p)
             while (!p->st && tinyi_gp_peek(p) != '"') {
                 uint32_t u;
                 if (p->at >= p->n) return tinyi_gp_fail(p, pos, "a literal without its closing quote", NULL, 0);
-                if (tinyi_gp_char(p, &u) && tinyi_gp_range(p, u, u)) (void)tinyi_gp_emit(p, TINYI_GO_CHAR, (int32_t)g->n_ranges - 1, 1);
+                if (tinyi_gp_char(p, &u) && tinyi_gp_range(p, u, u))
+                    (void)tinyi_gp_emit(p, TINYI_GO_CHAR, (int32_t)g->n_ranges - 1, 1);
             }
             p->at++;
         } else if (c == '[') {
@@ -346,7 +374,8 @@ static int tinyi_gp_body(tinyi_gparse *p)
                 (void)tinyi_gp_emit(p, TINYI_GO_CALL, rule, 0);
             }
         } else if (c == '(') {
-            if (p->depth == TLLM_GRAMMAR_MAX_DEPTH) return tinyi_gp_fail(p, pos, "groups nested more than 200 deep", NULL, 0);
+            if (p->depth == TLLM_GRAMMAR_MAX_DEPTH)
+                return tinyi_gp_fail(p, pos, "groups nested more than 200 deep", NULL, 0);
             p->at++;
             p->depth++;
             p->open[p->depth].alternative = g->n_ops;
@@ -373,7 +402,10 @@ static int tinyi_gp_body(tinyi_gparse *p)
             tinyi_gp_alternative(p, 1);
             return tinyi_gp_emit(p, TINYI_GO_RETURN, 0, 0);
         } else {
-            return tinyi_gp_fail(p, pos, c == '*' || c == '+' || c == '?' || c == '{' ? "a repetition of nothing" : "a character that means nothing here", NULL, 0);
+            return tinyi_gp_fail(p, pos,
+                                 c == '*' || c == '+' || c == '?' || c == '{' ? "a repetition of nothing"
+                                                                              : "a character that means nothing here",
+                                 NULL, 0);
         }
         if (!tinyi_gp_repeat(p, from)) return 0;
     }
@@ -384,8 +416,8 @@ static int tinyi_gp_check(tinyi_gparse *p)
 {
     tllm_grammar *g = p->g;
     size_t n = g->n_ops + 1, i, n_work = 0, n_edges = 0;
-    int32_t *memory = (int32_t *)tinyi_alloc(p->ctx, 6 * n + 5 * (g->n_rules + 1), sizeof *memory), *work, *rule_of, *waits, *edge_to, *edge_next,
-            *first_wait, *first_edge, *mark, *stack, *nullable;
+    int32_t *memory = (int32_t *)tinyi_alloc(p->ctx, 6 * n + 5 * (g->n_rules + 1), sizeof *memory), *work, *rule_of,
+            *waits, *edge_to, *edge_next, *first_wait, *first_edge, *mark, *stack, *nullable;
     uint8_t *seen;
     if (!memory) { p->st = tiny_ctx_status(p->ctx); return 0; }
     work = memory;
@@ -415,10 +447,12 @@ static int tinyi_gp_check(tinyi_gparse *p)
     for (i = 0; i < g->n_ops; i++) {
         size_t k = i + 1, hops = 0;
         if (g->op[i].op != TINYI_GO_CALL) continue;
-        while (g->op[k].op == TINYI_GO_JUMP && hops++ < 2 * TLLM_GRAMMAR_MAX_DEPTH) k = (size_t)((int32_t)k + g->op[k].a);
+        while (g->op[k].op == TINYI_GO_JUMP && hops++ < 2 * TLLM_GRAMMAR_MAX_DEPTH)
+            k = (size_t)((int32_t)k + g->op[k].a);
         if (g->op[k].op == TINYI_GO_RETURN) g->op[i].op = TINYI_GO_TAIL;
     }
-    while (n_work) {                        /* every place that is reached from its rule's start without a character, once */
+    /* every place that is reached from its rule's start without a character, once */
+    while (n_work) {
         int32_t at = work[--n_work], to, w;
         const tinyi_gop *o = &g->op[at];
         if (seen[at]) continue;
@@ -454,7 +488,9 @@ static int tinyi_gp_check(tinyi_gparse *p)
             first_edge[r] = edge_next[e];
             r = edge_to[e];
             if (mark[r] == 1) {
-                (void)tinyi_gp_fail(p, g->rule[r].pos, "comes back to itself before it takes a character (left recursion)", g->rule[r].name, g->rule[r].n);
+                (void)tinyi_gp_fail(p, g->rule[r].pos,
+                                    "comes back to itself before it takes a character (left recursion)",
+                                    g->rule[r].name, g->rule[r].n);
                 break;
             }
             if (!mark[r]) { mark[r] = 1; stack[n_stack++] = r; }
@@ -466,8 +502,9 @@ done:
     return !p->st;
 }
 
-/* Where a character leads to a few places of its own rule and to no call and no return, as inside of a string, they are written down:
- * then taking it looks nothing up. At most 16 places, found in 64 steps, so that the lists stay linear in the grammar. */
+/* Where a character leads to a few places of its own rule and to no call and no return, as inside of a string, they are
+ * written down: then taking it looks nothing up. At most 16 places, found in 64 steps, so that the lists stay linear in
+ * the grammar. */
 static void tinyi_gp_wants(tinyi_gparse *p)
 {
     enum { STEPS = 64, PLACES = 16 };
@@ -478,7 +515,10 @@ static void tinyi_gp_wants(tinyi_gparse *p)
         size_t n = g->n_wants ? g->n_wants : 1, first = n;
         void *wants = g->wants;
         if (g->op[i].op != TINYI_GO_CHAR && g->op[i].op != TINYI_GO_NOT) continue;
-        if (!tinyi_grammar_grow(p->ctx, &wants, g->n_wants, &g->wants_room, n + 1 + PLACES, sizeof *g->wants)) { p->st = tiny_ctx_status(p->ctx); return; }
+        if (!tinyi_grammar_grow(p->ctx, &wants, g->n_wants, &g->wants_room, n + 1 + PLACES, sizeof *g->wants)) {
+            p->st = tiny_ctx_status(p->ctx);
+            return;
+        }
         g->wants = (int32_t *)wants;
         met[0] = (int32_t)i + 1;
         for (; done < n_met; done++) {
@@ -524,10 +564,16 @@ static void tinyi_gp_all(tinyi_gparse *p, const char *root)
         if (p->st) return;
         p->at = end;
         tinyi_gp_space(p, 0);
-        if (p->n - p->at < 3 || memcmp(p->s + p->at, "::=", 3)) { (void)tinyi_gp_fail(p, p->at, "::= should stand here", NULL, 0); return; }
+        if (p->n - p->at < 3 || memcmp(p->s + p->at, "::=", 3)) {
+            (void)tinyi_gp_fail(p, p->at, "::= should stand here", NULL, 0);
+            return;
+        }
         p->at += 3;
         tinyi_gp_space(p, 1);
-        if (g->rule[rule].start >= 0) { (void)tinyi_gp_fail(p, pos, "is defined a second time", p->s + pos, end - pos); return; }
+        if (g->rule[rule].start >= 0) {
+            (void)tinyi_gp_fail(p, pos, "is defined a second time", p->s + pos, end - pos);
+            return;
+        }
         g->rule[rule].pos = pos;
         g->rule[rule].start = (int32_t)g->n_ops;
         if (!tinyi_gp_body(p)) return;
@@ -536,8 +582,12 @@ static void tinyi_gp_all(tinyi_gparse *p, const char *root)
     if (p->st) return;
     g->root = -1;
     for (i = 0; i < g->n_rules; i++)
-        if (g->rule[i].n == strlen(root) && !memcmp(g->rule[i].name, root, g->rule[i].n) && g->rule[i].start >= 0) g->root = (int32_t)i;
-    if (g->root < 0) { p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "the grammar has no rule %.60s, where texts start", root); return; }
+        if (g->rule[i].n == strlen(root) && !memcmp(g->rule[i].name, root, g->rule[i].n) && g->rule[i].start >= 0)
+            g->root = (int32_t)i;
+    if (g->root < 0) {
+        p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "the grammar has no rule %.60s, where texts start", root);
+        return;
+    }
     if (tinyi_gp_check(p)) tinyi_gp_wants(p);
 }
 
@@ -550,8 +600,11 @@ TINY_API tiny_status tllm_grammar_open(tiny_ctx *ctx, const char *text, size_t n
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if ((!text && n) || !root) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a grammar wants its text and the name of its first rule");
-    if (n > TLLM_GRAMMAR_MAX_BYTES) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the grammar has %zu bytes; the longest has %zu", n, TLLM_GRAMMAR_MAX_BYTES);
+    if ((!text && n) || !root)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a grammar wants its text and the name of its first rule");
+    if (n > TLLM_GRAMMAR_MAX_BYTES)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the grammar has %zu bytes; the longest has %zu", n,
+                          TLLM_GRAMMAR_MAX_BYTES);
     g = (tllm_grammar *)tinyi_alloc(ctx, 1, sizeof *g);
     if (!g) return tiny_ctx_status(ctx);
     memset(g, 0, sizeof *g);

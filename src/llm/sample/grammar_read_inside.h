@@ -1,15 +1,27 @@
-/* src/llm/sample/grammar_read_inside.h - what a grammar is once its text is read: operations, ranges of characters, rules */
+/* src/llm/sample/grammar_read_inside.h - what a grammar is once its text is read: operations, ranges of characters,
+ * rules */
 #ifndef TINYI_GRAMMAR_READ_H
 #define TINYI_GRAMMAR_READ_H
 #include "llm/sample/grammar.h"
 TINYI_C_BEGIN
 
-enum { TINYI_GO_CHAR, TINYI_GO_NOT, TINYI_GO_JUMP, TINYI_GO_SPLIT, TINYI_GO_CALL, TINYI_GO_TAIL, TINYI_GO_RETURN, TINYI_GO_ACCEPT };
+enum {
+    TINYI_GO_CHAR,
+    TINYI_GO_NOT,
+    TINYI_GO_JUMP,
+    TINYI_GO_SPLIT,
+    TINYI_GO_CALL,
+    TINYI_GO_TAIL,
+    TINYI_GO_RETURN,
+    TINYI_GO_ACCEPT
+};
 
-/* CHAR, NOT: ranges a .. a + b - 1, and what wants the next character stands in wants[c + 1 .. c + wants[c]] where c is not 0; JUMP: by a; SPLIT: to the next and by a; CALL, TAIL: rule a */
+/* CHAR, NOT: ranges a .. a + b - 1, and what wants the next character stands in wants[c + 1 .. c + wants[c]] where c is
+ * not 0; JUMP: by a; SPLIT: to the next and by a; CALL, TAIL: rule a */
 typedef struct tinyi_gop { int32_t op, a, b, c; } tinyi_gop;
 typedef struct tinyi_grange { uint32_t lo, hi; } tinyi_grange;
-typedef struct tinyi_grule { const char *name; size_t n, pos; uint32_t hash; int32_t start, end; } tinyi_grule;     /* start -1: not defined */
+/* start -1: not defined */
+typedef struct tinyi_grule { const char *name; size_t n, pos; uint32_t hash; int32_t start, end; } tinyi_grule;
 
 struct tllm_grammar {
     char *text;

@@ -1,8 +1,8 @@
 /* src/llm/sample/pieces.c
  *
- * Form     order, by the first eight bytes as a number (a radix sort), then by heap sort among those whose first eight are the same: no
- *          recursion, n log n comparisons of what is behind them at worst.
- * Memory   the bytes, and 12 bytes a piece; 12 more while it is sorted.                                                 */
+ * Form     order, by the first eight bytes as a number (a radix sort), then by heap sort among those whose first eight
+ *          are the same: no recursion, n log n comparisons of what is behind them at worst.
+ * Memory   the bytes, and 12 bytes a piece; 12 more while it is sorted. */
 #include "llm/sample/pieces.h"
 #include "math/sort.h"
 #include "core/state_inside.h"
@@ -70,14 +70,16 @@ static tiny_status tinyi_pieces_sort(tiny_ctx *ctx, tllm_pieces *p)
     }
     tiny_free(ctx, key);
     for (i = 1; i < p->filled && !st; i++) {
-        const uint32_t a = p->order[i - 1], b = p->order[i], n = TINYI_MIN(tinyi_pieces_bytes(p, a), tinyi_pieces_bytes(p, b));
+        const uint32_t a = p->order[i - 1], b = p->order[i],
+                       n = TINYI_MIN(tinyi_pieces_bytes(p, a), tinyi_pieces_bytes(p, b));
         for (k = 0; k < n && p->bytes[p->start[a] + k] == p->bytes[p->start[b] + k]; k++) {}
         p->same[i] = k;
     }
     return st;
 }
 
-TINY_API tiny_status tllm_pieces_open(tiny_ctx *ctx, const char *bytes, const uint32_t *end, size_t n, tllm_pieces **out)
+TINY_API tiny_status tllm_pieces_open(tiny_ctx *ctx, const char *bytes, const uint32_t *end, size_t n,
+                                      tllm_pieces **out)
 {
     tllm_pieces *p;
     tiny_status st;
@@ -87,9 +89,13 @@ TINY_API tiny_status tllm_pieces_open(tiny_ctx *ctx, const char *bytes, const ui
     st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (n && !end) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pieces want the places where they end");
-    if (n >= UINT32_MAX) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu pieces: there can be %lu", n, (unsigned long)UINT32_MAX - 1);
+    if (n >= UINT32_MAX)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu pieces: there can be %lu", n, (unsigned long)UINT32_MAX - 1);
     for (i = 1; i < n; i++)
-        if (end[i] < end[i - 1]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "piece %zu ends at %lu, before the one before it, which ends at %lu", i, (unsigned long)end[i], (unsigned long)end[i - 1]);
+        if (end[i] < end[i - 1])
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "piece %zu ends at %lu, before the one before it, which ends at %lu", i,
+                              (unsigned long)end[i], (unsigned long)end[i - 1]);
     total = n ? end[n - 1] : 0;
     if (total && !bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pieces of %zu bytes want these bytes", total);
     p = (tllm_pieces *)tinyi_alloc(ctx, 1, sizeof *p);

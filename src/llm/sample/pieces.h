@@ -1,11 +1,13 @@
 /* src/llm/sample/pieces.h - the pieces of a vocabulary in the order of their bytes
  *
  *   tllm_pieces *p;
- *   tllm_pieces_open(ctx, bytes, end, n, &p);      piece i is bytes[end[i - 1]] to bytes[end[i] - 1]; an empty one never may come
+ *   tllm_pieces_open(ctx, bytes, end, n, &p);      piece i is bytes[end[i - 1]] to bytes[end[i] - 1]; an empty one
+ *                                                  never may come
  *   tllm_grammar_mask(ctx, state, p, may);         may[i]: piece i may come next
  *
- * Neighbours in this order begin alike, and each knows how many bytes it shares with the one before: a walk over the pieces is a walk
- * over the tree of their beginnings, which need not be built. Sorted once, read by any number of threads. */
+ * Neighbours in this order begin alike, and each knows how many bytes it shares with the one before: a walk over the
+ * pieces is a walk over the tree of their beginnings, which need not be built. Sorted once, read by any number of
+ * threads. */
 #ifndef TINYI_PIECES_H
 #define TINYI_PIECES_H
 #include "core/ctx.h"
@@ -14,7 +16,8 @@ TINYI_C_BEGIN
 typedef struct tllm_pieces tllm_pieces;
 
 /* All is copied. On failure *out is NULL. */
-TINY_API tiny_status tllm_pieces_open(tiny_ctx *ctx, const char *bytes, const uint32_t *end, size_t n, tllm_pieces **out);
+TINY_API tiny_status tllm_pieces_open(tiny_ctx *ctx, const char *bytes, const uint32_t *end, size_t n,
+                                      tllm_pieces **out);
 TINY_API void tllm_pieces_close(tiny_ctx *ctx, tllm_pieces *p);     /* takes NULL */
 TINY_API size_t tllm_pieces_count(const tllm_pieces *p);
 

@@ -3,9 +3,9 @@
  * All probabilities are computed in double by our own exp, in the order of the candidates, so that a draw is the same
  * everywhere. Kernels of the target only compare floats: they give the same answers on every one.
  * Candidates stand in the order of their numbers until a step sorts them, so that the lower place wins a tie.
- * Cost: no step sorts the vocabulary. top_k finds its limit while it reads; cuts at a logit (min_p, top_n_sigma, mirostat 2)
- * read once for the limit and once for those above; top_p and typical put the weights into buckets by their distance and
- * sort the one bucket in which the sum is reached; penalties, dry and bias touch the tokens they name.                      */
+ * Cost: no step sorts the vocabulary. top_k finds its limit while it reads; cuts at a logit (min_p, top_n_sigma,
+ * mirostat 2) read once for the limit and once for those above; top_p and typical put the weights into buckets by their
+ * distance and sort the one bucket in which the sum is reached; penalties, dry and bias touch the tokens they name. */
 #include "llm/sample/sample.h"
 #include "core/rng.h"
 #include "core/state_inside.h"
@@ -28,12 +28,15 @@ struct tllm_sampler {
     int32_t *token;                         /* their numbers; not written while whole */
     double *w;                              /* exp(x - the largest) */
     double total;                           /* sum of w, in their order */
-    uint64_t *item, *scratch;               /* n_vocab each, one behind the other, and a little more: for sorting, lists of places, the k largest */
-    int32_t *count;                         /* of each token in the window, a length for dry, or bits of a bias; zeros between steps */
+    /* n_vocab each, one behind the other, and a little more: for sorting, lists of places, the k largest */
+    uint64_t *item, *scratch;
+    /* of each token in the window, a length for dry, or bits of a bias; zeros between steps */
+    int32_t *count;
     size_t n, sorted;                       /* candidates left; so many at the front are the largest, in order */
     int whole;                              /* candidate i is token i: nothing was taken away */
     int have;                               /* TINYI_SAMPLER_NOTHING ... */
-    int32_t *text;                          /* what was accepted, oldest first; the last `window` of it when there is one */
+    /* what was accepted, oldest first; the last `window` of it when there is one */
+    int32_t *text;
     size_t n_text, text_room, window;       /* window 0: all of it is kept */
     uint32_t *z;                            /* for dry, as long as text_room */
 };
@@ -56,12 +59,16 @@ TINY_API tllm_step tllm_step_top_p(float p) { return tinyi_step(TLLM_STEP_TOP_P,
 TINY_API tllm_step tllm_step_min_p(float p) { return tinyi_step(TLLM_STEP_MIN_P, p, 0, 0, 0); }
 TINY_API tllm_step tllm_step_typical(float p) { return tinyi_step(TLLM_STEP_TYPICAL, p, 0, 0, 0); }
 TINY_API tllm_step tllm_step_top_n_sigma(float n) { return tinyi_step(TLLM_STEP_TOP_N_SIGMA, n, 0, 0, 0); }
-TINY_API tllm_step tllm_step_xtc(float chance, float threshold) { return tinyi_step(TLLM_STEP_XTC, chance, threshold, 0, 0); }
+TINY_API tllm_step tllm_step_xtc(float chance, float threshold)
+{
+    return tinyi_step(TLLM_STEP_XTC, chance, threshold, 0, 0);
+}
 TINY_API tllm_step tllm_step_penalties(int32_t n_last, float repeat, float frequency, float presence)
 {
     return tinyi_step(TLLM_STEP_PENALTIES, repeat, frequency, presence, n_last);
 }
-TINY_API tllm_step tllm_step_dry(int32_t n_last, float multiplier, float base, int32_t allowed, const int32_t *breakers, int32_t n_breakers)
+TINY_API tllm_step tllm_step_dry(int32_t n_last, float multiplier, float base, int32_t allowed, const int32_t *breakers,
+                                 int32_t n_breakers)
 {
     tllm_step s = tinyi_step(TLLM_STEP_DRY, multiplier, base, (float)n_breakers, n_last);
     s.allowed = allowed;
@@ -81,10 +88,17 @@ TINY_API tllm_step tllm_step_filter(int (*allow)(void *user, int32_t token), voi
     s.user = user;
     return s;
 }
-TINY_API tllm_step tllm_step_mirostat_1(float tau, float eta) { return tinyi_step(TLLM_STEP_MIROSTAT_1, tau, eta, 0, 0); }
-TINY_API tllm_step tllm_step_mirostat_2(float tau, float eta) { return tinyi_step(TLLM_STEP_MIROSTAT_2, tau, eta, 0, 0); }
+TINY_API tllm_step tllm_step_mirostat_1(float tau, float eta)
+{
+    return tinyi_step(TLLM_STEP_MIROSTAT_1, tau, eta, 0, 0);
+}
+TINY_API tllm_step tllm_step_mirostat_2(float tau, float eta)
+{
+    return tinyi_step(TLLM_STEP_MIROSTAT_2, tau, eta, 0, 0);
+}
 
-/* what a step must satisfy: name, its numbers from low[i] to high[i], and whether n may be -1 or more (else 0 or more) */
+/* what a step must satisfy: name, its numbers from low[i] to high[i], and whether n may be -1 or more (else 0 or
+ * more) */
 typedef struct tinyi_step_limits { const char *name, *value[3]; float low[3], high[3]; } tinyi_step_limits;
 #define TINYI_HUGE 1e20f
 static const tinyi_step_limits tinyi_step_limit[TLLM_STEP_COUNT] = {
@@ -96,7 +110,10 @@ static const tinyi_step_limits tinyi_step_limit[TLLM_STEP_COUNT] = {
     { "typical", { "p", "", "" }, { 0, 0, 0 }, { 1, 0, 0 } },
     { "top-n-sigma", { "n", "", "" }, { 0, 0, 0 }, { TINYI_HUGE, 0, 0 } },
     { "xtc", { "chance", "threshold", "" }, { 0, 0, 0 }, { 1, 1, 0 } },
-    { "penalties", { "repeat", "frequency", "presence" }, { 1e-6f, -TINYI_HUGE, -TINYI_HUGE }, { TINYI_HUGE, TINYI_HUGE, TINYI_HUGE } },
+    { "penalties",
+      { "repeat", "frequency", "presence" },
+      { 1e-6f, -TINYI_HUGE, -TINYI_HUGE },
+      { TINYI_HUGE, TINYI_HUGE, TINYI_HUGE } },
     { "dry", { "multiplier", "base", "number of breakers" }, { 0, 1, 0 }, { TINYI_HUGE, TINYI_HUGE, 65536 } },
     { "bias", { "", "", "" }, { 0, 0, 0 }, { 0, 0, 0 } },
     { "filter", { "", "", "" }, { 0, 0, 0 }, { 0, 0, 0 } },
@@ -108,29 +125,38 @@ static tiny_status tinyi_step_check(tiny_ctx *ctx, const tllm_step *s, int32_t n
 {
     const tinyi_step_limits *l;
     int32_t i;
-    if ((int)s->kind < 0 || s->kind >= TLLM_STEP_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: step kind %d is unknown", (int)s->kind);
+    if ((int)s->kind < 0 || s->kind >= TLLM_STEP_COUNT)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: step kind %d is unknown", (int)s->kind);
     l = &tinyi_step_limit[s->kind];
     for (i = 0; i < 3; i++)
         if (!(s->x[i] >= l->low[i] && s->x[i] <= l->high[i]))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: %s: %s is %g, it must be %g to %g", l->name, l->value[i], (double)s->x[i], (double)l->low[i], (double)l->high[i]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: %s: %s is %g, it must be %g to %g", l->name, l->value[i],
+                              (double)s->x[i], (double)l->low[i], (double)l->high[i]);
     if (s->n < (s->kind == TLLM_STEP_PENALTIES || s->kind == TLLM_STEP_DRY ? -1 : 0) || s->allowed < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: %s: %d is negative", l->name, (int)(s->allowed < 0 ? s->allowed : s->n));
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: %s: %d is negative", l->name,
+                          (int)(s->allowed < 0 ? s->allowed : s->n));
     if ((s->kind == TLLM_STEP_MIROSTAT_1 || s->kind == TLLM_STEP_MIROSTAT_2) && !last)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: %s must be the last step: it draws", l->name);
-    if (s->kind == TLLM_STEP_FILTER && !s->allow) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: filter: there is no callback");
+    if (s->kind == TLLM_STEP_FILTER && !s->allow)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: filter: there is no callback");
     if (s->kind == TLLM_STEP_BIAS) {
         if (s->n && !s->bias) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: there is no list");
         for (i = 0; i < s->n; i++) {
             if (s->bias[i].token < 0 || s->bias[i].token >= n_vocab)
-                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: token %d is not one of the %d", (int)s->bias[i].token, (int)n_vocab);
-            if (!(s->bias[i].add < TINYI_HUGE)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: %g for token %d", (double)s->bias[i].add, (int)s->bias[i].token);
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: token %d is not one of the %d",
+                                  (int)s->bias[i].token, (int)n_vocab);
+            if (!(s->bias[i].add < TINYI_HUGE))
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: %g for token %d", (double)s->bias[i].add,
+                                  (int)s->bias[i].token);
         }
     }
-    if (s->kind == TLLM_STEP_DRY && s->x[2] > 0 && !s->breakers) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: dry: there is no list of breakers");
+    if (s->kind == TLLM_STEP_DRY && s->x[2] > 0 && !s->breakers)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: dry: there is no list of breakers");
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, size_t n_steps, int32_t n_vocab, uint64_t seed, tllm_sampler **out)
+TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, size_t n_steps, int32_t n_vocab,
+                                       uint64_t seed, tllm_sampler **out)
 {
     tllm_sampler *s;
     size_t i, window = 0, n = (size_t)n_vocab;
@@ -138,7 +164,8 @@ TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, si
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out || (n_steps && !chain)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: the chain or the place for the result is missing");
+    if (!out || (n_steps && !chain))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: the chain or the place for the result is missing");
     if (n_vocab < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: a vocabulary of %d tokens", (int)n_vocab);
     for (i = 0; i < n_steps; i++) {
         st = tinyi_step_check(ctx, &chain[i], n_vocab, i + 1 == n_steps);
@@ -205,7 +232,9 @@ TINY_API void tllm_sampler_reset(tllm_sampler *s)
 TINY_API tiny_status tllm_sampler_accept(tllm_sampler *s, int32_t token)
 {
     if (!s) return TINY_E_ARGUMENT;
-    if (token < 0 || token >= s->n_vocab) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: token %d is not one of the %d", (int)token, (int)s->n_vocab);
+    if (token < 0 || token >= s->n_vocab)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: token %d is not one of the %d", (int)token,
+                          (int)s->n_vocab);
     if (!s->text_room) return TINY_OK;
     if (s->n_text == s->text_room) {
         if (s->window) {
@@ -260,7 +289,8 @@ static void tinyi_sampler_gather(tllm_sampler *s, const uint32_t *hit, size_t n)
     s->n = n;
 }
 
-/* The candidates in the order of the first n items, whose low halves (turned over where flip is ~0) are their places; n <= s->n.
+/* The candidates in the order of the first n items, whose low halves (turned over where flip is ~0) are their places; n
+ * <= s->n.
  * The scratch memory behind the items is used. */
 static void tinyi_sampler_order(tllm_sampler *s, const uint64_t *item, size_t n, uint32_t flip)
 {
@@ -321,7 +351,8 @@ static void tinyi_sampler_top_k(tllm_sampler *s, size_t k)
 {
     if (k >= s->n) return;
     if (s->sorted < k) {
-        tinyi_sampler_order(s, tinyi_topk_row(s->item, s->x, s->n, k, TINYI_OF(s->ctx->k, topk_scan_f32)), k, 0xffffffffu);
+        tinyi_sampler_order(s, tinyi_topk_row(s->item, s->x, s->n, k, TINYI_OF(s->ctx->k, topk_scan_f32)), k,
+                            0xffffffffu);
     } else tinyi_sampler_keep(s, k);
 }
 
@@ -353,7 +384,8 @@ TINYI_INLINE float tinyi_sampler_away(float x, double middle, int inside)
     float d = (float)((double)x - middle);
     uint32_t u;
     if (!inside) return -x;
-    memcpy(&u, &d, 4);                      /* by bits: a branch on the sign of noise is mispredicted half of the time */
+    /* by bits: a branch on the sign of noise is mispredicted half of the time */
+    memcpy(&u, &d, 4);
     u &= 0x7fffffffu;
     memcpy(&d, &u, 4);
     return d;
@@ -366,8 +398,8 @@ TINYI_INLINE int tinyi_sampler_bucket(float away, double middle, int inside)
     return (int)((d < 32.0 ? d : 32.0) * 32.0);
 }
 
-/* The fewest candidates, the nearest first (of equals the first), whose weights reach sum. Weights are summed by buckets, and in
- * the bucket that reaches it in order. */
+/* The fewest candidates, the nearest first (of equals the first), whose weights reach sum. Weights are summed by
+ * buckets, and in the bucket that reaches it in order. */
 static void tinyi_sampler_reach(tllm_sampler *s, double middle, int inside, double sum)
 {
     double bucket[TINYI_SAMPLER_BUCKETS], before = 0.0;
@@ -386,7 +418,8 @@ static void tinyi_sampler_reach(tllm_sampler *s, double middle, int inside, doub
     if (b == TINYI_SAMPLER_BUCKETS) return;
     for (i = 0; i < s->n; i++) {
         const float away = tinyi_sampler_away(s->x[i], middle, inside);
-        if (tinyi_sampler_bucket(away, middle, inside) == b) s->item[n++] = (uint64_t)tinyi_sampler_key(away) << 32 | (uint32_t)i;
+        if (tinyi_sampler_bucket(away, middle, inside) == b)
+            s->item[n++] = (uint64_t)tinyi_sampler_key(away) << 32 | (uint32_t)i;
     }
     tinyi_sort_pairs(s->item, s->scratch, n);
     for (i = 0; i < n; i++) {
@@ -409,7 +442,8 @@ static void tinyi_sampler_top_p(tllm_sampler *s, double p)
     tinyi_sampler_reach(s, tinyi_sampler_peak(s), 0, p * s->total);
 }
 
-/* By |-log p - entropy|: log p is x - log total, the entropy log total - sum p x, and so it is the distance from sum p x. */
+/* By |-log p - entropy|: log p is x - log total, the entropy log total - sum p x, and so it is the distance from sum p
+ * x. */
 static void tinyi_sampler_typical(tllm_sampler *s, double p)
 {
     double mean = 0.0;
@@ -440,7 +474,8 @@ static void tinyi_sampler_sigma(tllm_sampler *s, double k)
     double n, mean;
     if (k <= 0.0) return;
     mean = tinyi_sampler_sum(s, 0.0, 0, &n);
-    if (n > 0.0) tinyi_sampler_above(s, tinyi_sampler_peak(s) - k * tinyi_sqrt(tinyi_sampler_sum(s, mean / n, 1, &n) / n));
+    if (n > 0.0)
+        tinyi_sampler_above(s, tinyi_sampler_peak(s) - k * tinyi_sqrt(tinyi_sampler_sum(s, mean / n, 1, &n) / n));
 }
 
 /* All above the threshold but the least probable of them, of equals the last. */
@@ -459,11 +494,16 @@ static void tinyi_sampler_xtc(tllm_sampler *s, double chance, double threshold)
     s->have = TINYI_SAMPLER_NOTHING;        /* the largest is another */
 }
 
-static size_t tinyi_sampler_window(const tllm_sampler *s, int32_t n) { return n < 0 ? s->n_text : TINYI_MIN(s->n_text, (size_t)n); }
+static size_t tinyi_sampler_window(const tllm_sampler *s, int32_t n)
+{
+    return n < 0 ? s->n_text : TINYI_MIN(s->n_text, (size_t)n);
+}
 
-/* Changes the logit of every candidate whose count is not 0, and clears the counts, which the tokens list[i * stride] have. */
+/* Changes the logit of every candidate whose count is not 0, and clears the counts, which the tokens list[i * stride]
+ * have. */
 typedef void tinyi_sampler_change(float *x, int32_t count, const tllm_step *step);
-static void tinyi_sampler_touch(tllm_sampler *s, const tllm_step *step, tinyi_sampler_change *change, const int32_t *list, size_t stride, size_t n)
+static void tinyi_sampler_touch(tllm_sampler *s, const tllm_step *step, tinyi_sampler_change *change,
+                                const int32_t *list, size_t stride, size_t n)
 {
     size_t i;
     if (s->whole) {
@@ -503,7 +543,8 @@ static void tinyi_sampler_dry_penalty(float *x, int32_t length, const tllm_step 
     if (length >= step->allowed) *x = (float)((double)*x - (double)step->x[0] * tinyi_exp64(TINYI_MIN(grown, 80.0)));
 }
 /* For each earlier place whose tokens before it repeat the end of the text, the token that stood there would make the
- * repetition longer. The lengths are the Z array of the text backwards, in linear time (D. Gusfield, 1997); a breaker ends both. */
+ * repetition longer. The lengths are the Z array of the text backwards, in linear time (D. Gusfield, 1997); a breaker
+ * ends both. */
 static void tinyi_sampler_dry(tllm_sampler *s, const tllm_step *step)
 {
     const size_t all = tinyi_sampler_window(s, step->n);
@@ -526,7 +567,8 @@ static void tinyi_sampler_dry(tllm_sampler *s, const tllm_step *step)
         if (z >= (size_t)step->allowed && z > 0) {
             const int32_t next = t[-(ptrdiff_t)i];
             for (j = 0; j < n_breakers && step->breakers[j] != next; j++) {}
-            if (j == n_breakers && (size_t)s->count[next] < z) s->count[next] = (int32_t)TINYI_MIN(z, (size_t)INT32_MAX);
+            if (j == n_breakers && (size_t)s->count[next] < z)
+                s->count[next] = (int32_t)TINYI_MIN(z, (size_t)INT32_MAX);
         }
     }
     tinyi_sampler_touch(s, step, tinyi_sampler_dry_penalty, s->text + (s->n_text - all), 1, all);
@@ -550,7 +592,8 @@ static void tinyi_sampler_bias(tllm_sampler *s, const tllm_step *step)
         add += step->bias[i].add;
         memcpy(&s->count[step->bias[i].token], &add, 4);
     }
-    tinyi_sampler_touch(s, step, tinyi_sampler_add, &step->bias[0].token, sizeof *step->bias / sizeof(int32_t), (size_t)step->n);
+    tinyi_sampler_touch(s, step, tinyi_sampler_add, &step->bias[0].token, sizeof *step->bias / sizeof(int32_t),
+                        (size_t)step->n);
 }
 
 static void tinyi_sampler_filter(tllm_sampler *s, const tllm_step *step)
@@ -577,8 +620,8 @@ static size_t tinyi_sampler_draw(tllm_sampler *s)
     return i;
 }
 
-/* Mirostat: the surprise of what was drawn, in bits, moves mu toward tau. Version 1 fits p_i ~ i^-e to the 100 most probable and
- * keeps the k whose estimated surprise is mu; version 2 keeps those of at most mu bits. */
+/* Mirostat: the surprise of what was drawn, in bits, moves mu toward tau. Version 1 fits p_i ~ i^-e to the 100 most
+ * probable and keeps the k whose estimated surprise is mu; version 2 keeps those of at most mu bits. */
 static size_t tinyi_sampler_mirostat(tllm_sampler *s, const tllm_step *step)
 {
     const double ln2 = 0.69314718055994530942;
@@ -600,7 +643,8 @@ static size_t tinyi_sampler_mirostat(tllm_sampler *s, const tllm_step *step)
         eps = e - 1.0;
         /* k = (eps 2^mu / (1 - N^-eps))^(1/e); at eps = 0 its limit */
         if (e > 0.0) {
-            const double tail = eps > -1e-9 && eps < 1e-9 ? tinyi_log64(vocab) : (1.0 - tinyi_exp64(-eps * tinyi_log64(vocab))) / eps;
+            const double tail =
+                eps > -1e-9 && eps < 1e-9 ? tinyi_log64(vocab) : (1.0 - tinyi_exp64(-eps * tinyi_log64(vocab))) / eps;
             k = (s->mu * ln2 - tinyi_log64(TINYI_MAX(tail, 1e-300))) / e;
             if (k < tinyi_log64((double)n)) n = k <= 0.0 ? 1 : (size_t)tinyi_exp64(k);
         }
@@ -630,15 +674,18 @@ static void tinyi_sampler_divide(float *x, size_t n, float t)
 static void tinyi_sampler_drop(tllm_sampler *s)
 {
     uint32_t *hit = (uint32_t *)(void *)s->scratch;
-    if (s->n && TINYI_OF(s->ctx->k, min_f32)(s->x, s->n) < -3.40282347e38f) tinyi_sampler_gather(s, hit, TINYI_OF(s->ctx->k, topk_scan_f32)(hit, s->x, s->n, -INFINITY));
+    if (s->n && TINYI_OF(s->ctx->k, min_f32)(s->x, s->n) < -3.40282347e38f)
+        tinyi_sampler_gather(s, hit, TINYI_OF(s->ctx->k, topk_scan_f32)(hit, s->x, s->n, -INFINITY));
 }
 
 TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *token)
 {
     size_t i;
     if (!s) return TINY_E_ARGUMENT;
-    if (!logits || !token) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: the logits or the place for the token are missing");
-    if (TINYI_OF(s->ctx->k, topk_scan_f32)((uint32_t *)(void *)s->scratch, logits, (size_t)s->n_vocab, 3.40282347e38f)) {
+    if (!logits || !token)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: the logits or the place for the token are missing");
+    if (TINYI_OF(s->ctx->k, topk_scan_f32)((uint32_t *)(void *)s->scratch, logits, (size_t)s->n_vocab,
+                                           3.40282347e38f)) {
         i = *(const uint32_t *)(const void *)s->scratch;
         return tinyi_fail(s->ctx, TINY_E_NUMERIC, "sampler: the logit of token %d is %g", (int)i, (double)logits[i]);
     }
@@ -717,9 +764,13 @@ static tiny_status tinyi_logprob_check(tiny_ctx *ctx, const float *logits, int32
     int32_t i, numbers = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!logits || !out || n < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: %d logits, or the place for the result is missing", (int)n);
+    if (!logits || !out || n < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: %d logits, or the place for the result is missing",
+                          (int)n);
     for (i = 0; i < n; i++) {
-        if (!(logits[i] <= 3.40282347e38f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "log-probabilities: the logit of token %d is %g", (int)i, (double)logits[i]);
+        if (!(logits[i] <= 3.40282347e38f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "log-probabilities: the logit of token %d is %g", (int)i,
+                              (double)logits[i]);
         numbers |= logits[i] >= -3.40282347e38f;
     }
     return numbers ? TINY_OK : tinyi_fail(ctx, TINY_E_NUMERIC, "log-probabilities: every logit is -infinity");
@@ -729,19 +780,23 @@ TINY_API tiny_status tllm_logprob(tiny_ctx *ctx, const float *logits, int32_t n_
 {
     tiny_status st = tinyi_logprob_check(ctx, logits, n_vocab, logprob);
     if (st) return st;
-    if (token < 0 || token >= n_vocab) return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: token %d is not one of the %d", (int)token, (int)n_vocab);
+    if (token < 0 || token >= n_vocab)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: token %d is not one of the %d", (int)token,
+                          (int)n_vocab);
     *logprob = (double)logits[token] - tinyi_logsumexp(logits, n_vocab);
     return TINY_OK;
 }
 
 /* k is small: insertion into a sorted list */
-TINY_API tiny_status tllm_logprobs(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t k, int32_t *tokens, double *logprobs)
+TINY_API tiny_status tllm_logprobs(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t k, int32_t *tokens,
+                                   double *logprobs)
 {
     double z;
     int32_t i, j, n = 0;
     tiny_status st = tinyi_logprob_check(ctx, logits, n_vocab, tokens);
     if (st) return st;
-    if (!logprobs || k < 1 || k > n_vocab) return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: the %d largest of %d", (int)k, (int)n_vocab);
+    if (!logprobs || k < 1 || k > n_vocab)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: the %d largest of %d", (int)k, (int)n_vocab);
     for (i = 0; i < n_vocab; i++) {
         if (n == k && logits[i] <= logits[tokens[n - 1]]) continue;
         for (j = n < k ? n++ : n - 1; j > 0 && logits[i] > logits[tokens[j - 1]]; j--) tokens[j] = tokens[j - 1];

@@ -1,7 +1,7 @@
 /* src/llm/sample/sample.h - from logits to the next token
  *
- * A sampler is a chain of steps in the order that the caller gives. Each step takes candidates away or changes their logits;
- * what is left after the last one is drawn from, in proportion to exp(logit).
+ * A sampler is a chain of steps in the order that the caller gives. Each step takes candidates away or changes their
+ * logits; what is left after the last one is drawn from, in proportion to exp(logit).
  *
  *     tllm_step chain[3];
  *     chain[0] = tllm_step_penalties(64, 1.1f, 0.0f, 0.0f);
@@ -11,8 +11,8 @@
  *     ... tllm_sample(sampler, logits, &token); tllm_sampler_accept(sampler, token); ...
  *     tllm_sampler_close(sampler);
  *
- * An empty chain draws from the plain softmax; one that ends in tllm_step_greedy() never draws. The same logits, chain and seed
- * give the same tokens on every machine. Ties go to the lower token number.
+ * An empty chain draws from the plain softmax; one that ends in tllm_step_greedy() never draws. The same logits, chain
+ * and seed give the same tokens on every machine. Ties go to the lower token number.
  *
  *   step            keeps or changes                                                            off at
  *   greedy          only the largest logit
@@ -29,8 +29,8 @@
  *   filter          tokens that a callback allows (grammars)
  *   mirostat        keeps the surprise of a text at tau bits; 1 by the Zipf estimate, 2 by a cut
  *
- * Papers: nucleus, Holtzman et al., ICLR 2020; typical, Meister et al., TACL 2023; mirostat, Basu et al., ICLR 2021; min-p, Nguyen
- * et al., ICLR 2025; top-n-sigma, Tang et al., 2024; penalties, Keskar et al. (CTRL), 2019.                                    */
+ * Papers: nucleus, Holtzman et al., ICLR 2020; typical, Meister et al., TACL 2023; mirostat, Basu et al., ICLR 2021;
+ * min-p, Nguyen et al., ICLR 2025; top-n-sigma, Tang et al., 2024; penalties, Keskar et al. (CTRL), 2019. */
 #ifndef TINYI_SAMPLE_H
 #define TINYI_SAMPLE_H
 #include "core/ctx.h"
@@ -66,7 +66,8 @@ TINY_API tllm_step tllm_step_xtc(float chance, float threshold);
 /* of the last n_last tokens; -1: of all that were accepted */
 TINY_API tllm_step tllm_step_penalties(int32_t n_last, float repeat, float frequency, float presence);
 /* breakers: tokens at which a repetition ends (line ends, quotes ...) */
-TINY_API tllm_step tllm_step_dry(int32_t n_last, float multiplier, float base, int32_t allowed, const int32_t *breakers, int32_t n_breakers);
+TINY_API tllm_step tllm_step_dry(int32_t n_last, float multiplier, float base, int32_t allowed, const int32_t *breakers,
+                                 int32_t n_breakers);
 TINY_API tllm_step tllm_step_bias(const tllm_bias *bias, int32_t n);
 TINY_API tllm_step tllm_step_filter(int (*allow)(void *user, int32_t token), void *user);
 TINY_API tllm_step tllm_step_mirostat_1(float tau, float eta);
@@ -75,7 +76,8 @@ TINY_API tllm_step tllm_step_mirostat_2(float tau, float eta);
 typedef struct tllm_sampler tllm_sampler;
 
 /* The chain is copied. All memory is taken here, but for the text behind a window of -1, which grows by doubling. */
-TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, size_t n_steps, int32_t n_vocab, uint64_t seed, tllm_sampler **out);
+TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, size_t n_steps, int32_t n_vocab,
+                                       uint64_t seed, tllm_sampler **out);
 TINY_API void tllm_sampler_close(tllm_sampler *s);          /* takes NULL */
 /* Fails when a logit is NaN or +infinity, or when no candidate is left. Draws, but does not accept. */
 TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *token);
@@ -88,7 +90,8 @@ TINY_API void tllm_sampler_reset(tllm_sampler *s);
 TINY_API int tllm_sampler_left(tllm_sampler *s, size_t i, int32_t *token, double *probability);
 
 /* log(softmax(logits)) of the k most probable tokens, and of one token. */
-TINY_API tiny_status tllm_logprobs(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t k, int32_t *tokens, double *logprobs);
+TINY_API tiny_status tllm_logprobs(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t k, int32_t *tokens,
+                                   double *logprobs);
 TINY_API tiny_status tllm_logprob(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t token, double *logprob);
 
 TINYI_C_END

@@ -1,8 +1,9 @@
 /* src/llm/sample/schema.c
  *
- * Each schema inside of the schema becomes a rule s0, s1, ... in the order in which they are met; a list of those that wait
- * takes the place of recursion. The members of an object are two chains of rules, sNfI before the first member that stands and
- * sNmI behind it, which is linear where writing out all choices of optional members would be exponential.                  */
+ * Each schema inside of the schema becomes a rule s0, s1, ... in the order in which they are met; a list of those that
+ * wait takes the place of recursion. The members of an object are two chains of rules, sNfI before the first member
+ * that stands and sNmI behind it, which is linear where writing out all choices of optional members would be
+ * exponential. */
 #include "llm/sample/schema.h"
 #include "core/doc/value_inside.h"
 #include <string.h>
@@ -111,14 +112,17 @@ static const tinyi_tv *tinyi_sc_get(tinyi_sc *c, const tinyi_tv *v, const char *
 }
 
 /* lo, hi of a pair of keywords; hi -1: none */
-static void tinyi_sc_bounds(tinyi_sc *c, const tinyi_tv *v, const tinyi_tv *path, const char *least, const char *most, int64_t *lo, int64_t *hi)
+static void tinyi_sc_bounds(tinyi_sc *c, const tinyi_tv *v, const tinyi_tv *path, const char *least, const char *most,
+                            int64_t *lo, int64_t *hi)
 {
     const tinyi_tv *a = tinyi_sc_get(c, v, least), *b = tinyi_sc_get(c, v, most);
     *lo = 0;
     *hi = -1;
-    if (a && (a->type != TINYI_DOC_INT || a->u.i < 0 || a->u.i > TLLM_SCHEMA_MAX_REPEAT)) (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is wanted for", least, strlen(least));
+    if (a && (a->type != TINYI_DOC_INT || a->u.i < 0 || a->u.i > TLLM_SCHEMA_MAX_REPEAT))
+        (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is wanted for", least, strlen(least));
     else if (a) *lo = a->u.i;
-    if (b && (b->type != TINYI_DOC_INT || b->u.i < 0 || b->u.i > TLLM_SCHEMA_MAX_REPEAT)) (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is wanted for", most, strlen(most));
+    if (b && (b->type != TINYI_DOC_INT || b->u.i < 0 || b->u.i > TLLM_SCHEMA_MAX_REPEAT))
+        (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is wanted for", most, strlen(most));
     else if (b) *hi = b->u.i;
     if (*hi >= 0 && *hi < *lo) (void)tinyi_sc_fail(c, path, "the maximum lies below the minimum:", most, strlen(most));
 }
@@ -133,18 +137,30 @@ static void tinyi_sc_times(tinyi_sc *c, int64_t lo, int64_t hi)
 
 static void tinyi_sc_object(tinyi_sc *c, size_t self, const tinyi_tv *v, const tinyi_tv *path)
 {
-    const tinyi_tv *props = tinyi_sc_get(c, v, "properties"), *required = tinyi_sc_get(c, v, "required"), *more = tinyi_sc_get(c, v, "additionalProperties");
+    const tinyi_tv *props = tinyi_sc_get(c, v, "properties"), *required = tinyi_sc_get(c, v, "required"),
+                   *more = tinyi_sc_get(c, v, "additionalProperties");
     size_t n = 0, i, k;
     int others;
     tinyi_tv must = tinyi_tv_map(&c->m);
-    if (props && props->type != TINYI_DOC_MAP) { (void)tinyi_sc_fail(c, path, "an object is wanted for", "properties", 10); return; }
-    if (more && more->type != TINYI_DOC_MAP && more->type != TINYI_DOC_BOOL) { (void)tinyi_sc_fail(c, path, "true, false or an object is wanted for", "additionalProperties", 20); return; }
+    if (props && props->type != TINYI_DOC_MAP) {
+        (void)tinyi_sc_fail(c, path, "an object is wanted for", "properties", 10);
+        return;
+    }
+    if (more && more->type != TINYI_DOC_MAP && more->type != TINYI_DOC_BOOL) {
+        (void)tinyi_sc_fail(c, path, "true, false or an object is wanted for", "additionalProperties", 20);
+        return;
+    }
     if (props) n = props->u.map->n;
-    if (required && required->type != TINYI_DOC_LIST) { (void)tinyi_sc_fail(c, path, "a list is wanted for", "required", 8); return; }
+    if (required && required->type != TINYI_DOC_LIST) {
+        (void)tinyi_sc_fail(c, path, "a list is wanted for", "required", 8);
+        return;
+    }
     for (i = 0; required && i < required->u.list->n && !c->m.status; i++) {
         const tinyi_tv *name = &required->u.list->item[i];
         if (name->type != TINYI_DOC_STRING || !props || !tinyi_map_find(&c->m, props->u.map, name)) {
-            (void)tinyi_sc_fail(c, path, "required names what properties has not:", name->type == TINYI_DOC_STRING ? name->u.s : "", name->type == TINYI_DOC_STRING ? name->n : 0);
+            (void)tinyi_sc_fail(
+                c, path, "required names what properties has not:", name->type == TINYI_DOC_STRING ? name->u.s : "",
+                name->type == TINYI_DOC_STRING ? name->n : 0);
             return;
         }
         (void)tinyi_map_set(&c->m, must.u.map, *name, tinyi_tv_bool(1));
@@ -213,12 +229,18 @@ static void tinyi_sc_array(tinyi_sc *c, size_t self, const tinyi_tv *v, const ti
     size_t i, n = 0;
     int none = items && items->type == TINYI_DOC_BOOL && !items->u.i;
     tinyi_sc_bounds(c, v, path, "minItems", "maxItems", &lo, &hi);
-    if (prefix && prefix->type != TINYI_DOC_LIST) { (void)tinyi_sc_fail(c, path, "a list is wanted for", "prefixItems", 11); return; }
+    if (prefix && prefix->type != TINYI_DOC_LIST) {
+        (void)tinyi_sc_fail(c, path, "a list is wanted for", "prefixItems", 11);
+        return;
+    }
     if (prefix && !prefix->u.list->n) {     /* only what items allows, and nothing without them */
         none = none || !items;
         prefix = NULL;
     }
-    if (none && lo > 0 && !prefix) { (void)tinyi_sc_fail(c, path, "no item is allowed, and one is wanted by", "minItems", 8); return; }
+    if (none && lo > 0 && !prefix) {
+        (void)tinyi_sc_fail(c, path, "no item is allowed, and one is wanted by", "minItems", 8);
+        return;
+    }
     if (prefix) {
         tinyi_tv under = tinyi_sc_path(c, path, "prefixItems", 11);
         n = prefix->u.list->n;
@@ -227,7 +249,9 @@ static void tinyi_sc_array(tinyi_sc *c, size_t self, const tinyi_tv *v, const ti
             if (i) tinyi_sc_put(c, " ws \",\" ws ");
             tinyi_sc_child(c, &prefix->u.list->item[i], &under, "", 0);
         }
-        if (lo > (int64_t)n || (hi >= 0 && hi < (int64_t)n)) (void)tinyi_sc_fail(c, path, "prefixItems must all stand, and so many do not fit into minItems and maxItems", "", 0);
+        if (lo > (int64_t)n || (hi >= 0 && hi < (int64_t)n))
+            (void)tinyi_sc_fail(c, path,
+                                "prefixItems must all stand, and so many do not fit into minItems and maxItems", "", 0);
         if (!none && items) {
             tinyi_sc_put(c, " (ws \",\" ws ");
             tinyi_sc_name(c, self, "i", 0);
@@ -262,7 +286,8 @@ static const tinyi_tv *tinyi_sc_refer(tinyi_sc *c, const tinyi_tv *ref, const ti
     const tinyi_tv *at = &c->root;
     size_t i = 1, start;
     if (ref->type != TINYI_DOC_STRING || !ref->n || ref->u.s[0] != '#' || (ref->n > 1 && ref->u.s[1] != '/')) {
-        (void)tinyi_sc_fail(c, path, "$ref leads out of the schema:", ref->type == TINYI_DOC_STRING ? ref->u.s : "", ref->type == TINYI_DOC_STRING ? ref->n : 0);
+        (void)tinyi_sc_fail(c, path, "$ref leads out of the schema:", ref->type == TINYI_DOC_STRING ? ref->u.s : "",
+                            ref->type == TINYI_DOC_STRING ? ref->n : 0);
         return NULL;
     }
     while (i < ref->n && at && !c->m.status) {
@@ -270,7 +295,8 @@ static const tinyi_tv *tinyi_sc_refer(tinyi_sc *c, const tinyi_tv *ref, const ti
         start = c->m.n_out;
         for (i++; i < ref->n && ref->u.s[i] != '/'; i++) {
             char ch = ref->u.s[i];
-            if (ch == '~' && i + 1 < ref->n && (ref->u.s[i + 1] == '0' || ref->u.s[i + 1] == '1')) ch = ref->u.s[++i] == '0' ? '~' : '/';
+            if (ch == '~' && i + 1 < ref->n && (ref->u.s[i + 1] == '0' || ref->u.s[i + 1] == '1'))
+                ch = ref->u.s[++i] == '0' ? '~' : '/';
             (void)tinyi_doc_put(&c->m, &ch, 1);
         }
         name = tinyi_doc_take(&c->m, start);
@@ -301,7 +327,8 @@ static void tinyi_sc_type(tinyi_sc *c, size_t self, const tinyi_tv *v, const tin
     } else if (tinyi_tv_is(type, "array")) {
         tinyi_sc_name(c, self, "l", 0);
     } else {
-        (void)tinyi_sc_fail(c, path, "there is no type", type->type == TINYI_DOC_STRING ? type->u.s : "", type->type == TINYI_DOC_STRING ? type->n : 0);
+        (void)tinyi_sc_fail(c, path, "there is no type", type->type == TINYI_DOC_STRING ? type->u.s : "",
+                            type->type == TINYI_DOC_STRING ? type->n : 0);
     }
 }
 
@@ -315,10 +342,15 @@ static int tinyi_sc_among(const tinyi_tv *key, const char *const *name, size_t n
 
 static void tinyi_sc_one(tinyi_sc *c, size_t self)
 {
-    static const char *const passed[] = { "title", "description", "default", "examples", "example", "format", "$schema", "$id", "id", "$comment", "$defs", "definitions", "deprecated",
-                                          "readOnly", "writeOnly", "$anchor", "contentEncoding", "contentMediaType" };
-    static const char *const known[] = { "type", "properties", "required", "additionalProperties", "items", "prefixItems", "minItems", "maxItems", "minLength", "maxLength", "enum",
-                                         "const", "anyOf", "oneOf", "$ref" };
+    static const char *const passed[] = {
+        "title",      "description", "default",   "examples", "example",         "format",
+        "$schema",    "$id",         "id",        "$comment", "$defs",           "definitions",
+        "deprecated", "readOnly",    "writeOnly", "$anchor",  "contentEncoding", "contentMediaType"
+    };
+    static const char *const known[] = { "type",      "properties",  "required", "additionalProperties",
+                                         "items",     "prefixItems", "minItems", "maxItems",
+                                         "minLength", "maxLength",   "enum",     "const",
+                                         "anyOf",     "oneOf",       "$ref" };
     const tinyi_tv *v = c->schema[self], *x, *type;
     tinyi_tv path = c->path[self], word;
     size_t i, n_constraints = 0;
@@ -326,11 +358,18 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
     tinyi_sc_rule(c, self);
     tinyi_sc_put(c, " ::= ");
     if (v->type == TINYI_DOC_BOOL && v->u.i) { tinyi_sc_put(c, "value\n"); return; }
-    if (v->type != TINYI_DOC_MAP) { (void)tinyi_sc_fail(c, &path, "a schema is an object or true, not", tinyi_tv_type_name(v), strlen(tinyi_tv_type_name(v))); return; }
+    if (v->type != TINYI_DOC_MAP) {
+        (void)tinyi_sc_fail(c, &path, "a schema is an object or true, not", tinyi_tv_type_name(v),
+                            strlen(tinyi_tv_type_name(v)));
+        return;
+    }
     for (i = 0; i < v->u.map->n; i++) {
         const tinyi_tv *key = &v->u.map->pair[i].key;
         if (tinyi_sc_among(key, passed, TINYI_COUNT(passed))) continue;
-        if (!tinyi_sc_among(key, known, TINYI_COUNT(known))) { (void)tinyi_sc_fail(c, &path, "this keyword is not taken:", key->u.s, key->n); return; }
+        if (!tinyi_sc_among(key, known, TINYI_COUNT(known))) {
+            (void)tinyi_sc_fail(c, &path, "this keyword is not taken:", key->u.s, key->n);
+            return;
+        }
         n_constraints++;
     }
     type = tinyi_sc_get(c, v, "type");
@@ -340,20 +379,29 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
         if (to) tinyi_sc_rule(c, tinyi_sc_number(c, to, *x));
         tinyi_sc_put(c, "\n");
     } else if ((x = tinyi_sc_get(c, v, "const")) != NULL) {
-        if (n_constraints > 1 + (type != NULL)) (void)tinyi_sc_fail(c, &path, "other keywords than type beside const are not taken", "", 0);
+        if (n_constraints > 1 + (type != NULL))
+            (void)tinyi_sc_fail(c, &path, "other keywords than type beside const are not taken", "", 0);
         tinyi_sc_literal(c, x);
         tinyi_sc_put(c, "\n");
     } else if ((x = tinyi_sc_get(c, v, "enum")) != NULL) {
-        if (n_constraints > 1 + (type != NULL)) (void)tinyi_sc_fail(c, &path, "other keywords than type beside enum are not taken", "", 0);
-        if (x->type != TINYI_DOC_LIST || !x->u.list->n) { (void)tinyi_sc_fail(c, &path, "a list that is not empty is wanted for", "enum", 4); return; }
+        if (n_constraints > 1 + (type != NULL))
+            (void)tinyi_sc_fail(c, &path, "other keywords than type beside enum are not taken", "", 0);
+        if (x->type != TINYI_DOC_LIST || !x->u.list->n) {
+            (void)tinyi_sc_fail(c, &path, "a list that is not empty is wanted for", "enum", 4);
+            return;
+        }
         for (i = 0; i < x->u.list->n && !c->m.status; i++) {
             if (i) tinyi_sc_put(c, " | ");
             tinyi_sc_literal(c, &x->u.list->item[i]);
         }
         tinyi_sc_put(c, "\n");
     } else if ((x = tinyi_sc_get(c, v, "anyOf")) != NULL || (x = tinyi_sc_get(c, v, "oneOf")) != NULL) {
-        if (n_constraints > 1) (void)tinyi_sc_fail(c, &path, "other keywords beside anyOf and oneOf are not taken", "", 0);
-        if (x->type != TINYI_DOC_LIST || !x->u.list->n) { (void)tinyi_sc_fail(c, &path, "a list that is not empty is wanted for", "anyOf", 5); return; }
+        if (n_constraints > 1)
+            (void)tinyi_sc_fail(c, &path, "other keywords beside anyOf and oneOf are not taken", "", 0);
+        if (x->type != TINYI_DOC_LIST || !x->u.list->n) {
+            (void)tinyi_sc_fail(c, &path, "a list that is not empty is wanted for", "anyOf", 5);
+            return;
+        }
         for (i = 0; i < x->u.list->n && !c->m.status; i++) {
             if (i) tinyi_sc_put(c, " | ");
             tinyi_sc_child(c, &x->u.list->item[i], &path, "anyOf", 5);
@@ -361,8 +409,10 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
         tinyi_sc_put(c, "\n");
     } else {
         if (!type) {
-            int o = tinyi_sc_get(c, v, "properties") || tinyi_sc_get(c, v, "additionalProperties") || tinyi_sc_get(c, v, "required");
-            int a = tinyi_sc_get(c, v, "items") || tinyi_sc_get(c, v, "prefixItems") || tinyi_sc_get(c, v, "minItems") || tinyi_sc_get(c, v, "maxItems");
+            int o = tinyi_sc_get(c, v, "properties") || tinyi_sc_get(c, v, "additionalProperties") ||
+                    tinyi_sc_get(c, v, "required");
+            int a = tinyi_sc_get(c, v, "items") || tinyi_sc_get(c, v, "prefixItems") ||
+                    tinyi_sc_get(c, v, "minItems") || tinyi_sc_get(c, v, "maxItems");
             int s = tinyi_sc_get(c, v, "minLength") || tinyi_sc_get(c, v, "maxLength");
             if (o + a + s > 1) (void)tinyi_sc_fail(c, &path, "keywords of several types and no type", "", 0);
             if (o + a + s == 0) { tinyi_sc_put(c, "value\n"); return; }
@@ -397,7 +447,8 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
     }
 }
 
-/* 1 + the number of the j-th schema that begins where schema i does, without a character between them; 0: there are no more */
+/* 1 + the number of the j-th schema that begins where schema i does, without a character between them; 0: there are no
+ * more */
 static size_t tinyi_sc_inner(tinyi_sc *c, size_t i, size_t j)
 {
     const tinyi_tv *v = c->schema[i], *x, *to;
@@ -435,7 +486,10 @@ static void tinyi_sc_cycles(tinyi_sc *c)
             } else if (mark[to - 1] == 1) {
                 const tinyi_tv *ref = NULL;
                 while (depth-- && !(ref = tinyi_sc_get(c, c->schema[stack[depth]], "$ref"))) {}
-                if (ref) (void)tinyi_sc_fail(c, &c->path[stack[depth]], "$ref comes back to itself before anything of a value stands:", ref->u.s, ref->n);
+                if (ref)
+                    (void)tinyi_sc_fail(c, &c->path[stack[depth]],
+                                        "$ref comes back to itself before anything of a value stands:", ref->u.s,
+                                        ref->n);
                 break;
             }
         }
@@ -454,7 +508,9 @@ TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size
     st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!schema) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a JSON schema without its text");
-    if (n > TLLM_SCHEMA_MAX_BYTES) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the JSON schema has %zu bytes; the longest has %zu", n, TLLM_SCHEMA_MAX_BYTES);
+    if (n > TLLM_SCHEMA_MAX_BYTES)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the JSON schema has %zu bytes; the longest has %zu", n,
+                          TLLM_SCHEMA_MAX_BYTES);
     c = (tinyi_sc *)tinyi_alloc(ctx, 1, sizeof *c);
     if (!c) return tiny_ctx_status(ctx);
     memset(c, 0, sizeof *c);

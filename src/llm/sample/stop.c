@@ -25,14 +25,17 @@ TINY_API tiny_status tllm_stop_open(tiny_ctx *ctx, const char *const *strings, s
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out || (n && !strings)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stop strings: the list or the place for the result is missing");
+    if (!out || (n && !strings))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "stop strings: the list or the place for the result is missing");
     for (i = 0; i < n; i++) {
         size_t len = strings[i] ? strlen(strings[i]) : 0;
         if (!len) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stop string %zu is empty", i + 1);
-        if (len > UINT32_MAX / 8 || !tinyi_size_add(total, len, &total)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "stop string %zu is too long", i + 1);
+        if (len > UINT32_MAX / 8 || !tinyi_size_add(total, len, &total))
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "stop string %zu is too long", i + 1);
         longest = TINYI_MAX(longest, len);
     }
-    if (!tinyi_size_mul(n, sizeof(tinyi_stop_string) + 4, &bytes) || !tinyi_size_add(bytes, sizeof *stop + 5 * total + longest, &bytes))
+    if (!tinyi_size_mul(n, sizeof(tinyi_stop_string) + 4, &bytes) ||
+        !tinyi_size_add(bytes, sizeof *stop + 5 * total + longest, &bytes))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "stop strings: %zu are too many", n);
     stop = (tllm_stop *)tiny_alloc(ctx, bytes);
     if (!stop) return tiny_ctx_status(ctx);
@@ -78,7 +81,8 @@ TINY_API void tllm_stop_reset(tllm_stop *stop)
     for (i = 0; i < stop->n; i++) stop->string[i].at = 0;
 }
 
-/* One byte more: the number of a string that ends here (the longest), or 0; *keep: the longest prefix that the text ends with. */
+/* One byte more: the number of a string that ends here (the longest), or 0; *keep: the longest prefix that the text
+ * ends with. */
 static int tinyi_stop_byte(tllm_stop *stop, char c, size_t *keep)
 {
     int found = 0;

@@ -1,8 +1,9 @@
 /* src/llm/session/beam.c - beam search and parallel drawing over forks of a sequence
- * Formula  beam: of all texts one token longer than the width kept ones, those of highest log p live on; each kept text is also
- *          ended where it is, and ranked by log p / length^a (Y. Wu et al., 2016, arXiv 1609.08144, 7, in its plain form). The search stops when
- *          no living text can overtake the worst of the n_best finished ones: log p only falls, so log p / n_most^a (a > 0) bounds
- *          what it may become; at n_most tokens the living are ranked as they are.                                        */
+ * Formula  beam: of all texts one token longer than the width kept ones, those of highest log p live on; each kept text
+ *          is also ended where it is, and ranked by log p / length^a (Y. Wu et al., 2016, arXiv 1609.08144, 7, in its
+ *          plain form). The search stops when no living text can overtake the worst of the n_best finished ones: log p
+ *          only falls, so log p / n_most^a (a > 0) bounds what it may become; at n_most tokens the living are ranked as
+ *          they are. */
 #include "llm/session/beam.h"
 #include "llm/session/session_inside.h"
 #include "core/state_inside.h"
@@ -36,27 +37,33 @@ static double tinyi_beam_score(double logp, size_t n, double penalty)
 TINY_REF_END
 
 /* The state holds the prompt in sequence 0, nothing else; *logits are those after it. */
-static tiny_status tinyi_beam_begin(tllm_session *s, const char *call, const int32_t *prompt, size_t n, size_t width, size_t n_most, const float **logits)
+static tiny_status tinyi_beam_begin(tllm_session *s, const char *call, const int32_t *prompt, size_t n, size_t width,
+                                    size_t n_most, const float **logits)
 {
     tiny_status st = tinyi_session_text(s, 1);
     if (st) return st;
     if (!n || !prompt) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the prompt has no tokens", call);
     if (width > (size_t)tllm_state_sequences(s->state))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %zu texts at once, the session was opened for %td sequences", call, width, tllm_state_sequences(s->state));
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %zu texts at once, the session was opened for %td sequences",
+                          call, width, tllm_state_sequences(s->state));
     if (n_most > (size_t)s->n_ctx || (s->about.has_decoder ? 1 : n) > (size_t)s->n_ctx - n_most)
-        return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: a prompt of %zu tokens and %zu more do not fit into a context of %td", call, n, n_most, s->n_ctx);
+        return tinyi_fail(s->ctx, TINY_E_WORKSPACE,
+                          "%s: a prompt of %zu tokens and %zu more do not fit into a context of %td", call, n, n_most,
+                          s->n_ctx);
     tllm_state_clear(s->state);
     s->n = 0;
     if (s->about.has_decoder) {
         const int32_t first = (int32_t)s->about.first_token;
-        if (first < 0) return tinyi_fail(s->ctx, TINY_E_FORMAT, "the file does not name the token that a decoder starts with");
+        if (first < 0)
+            return tinyi_fail(s->ctx, TINY_E_FORMAT, "the file does not name the token that a decoder starts with");
         st = tllm_forward_all(s->state, prompt, (tiny_idx)n, NULL);
         if (!st) st = tllm_session_feed(s, &first, 1, logits);
     } else st = tllm_session_feed(s, prompt, n, logits);
     return st;
 }
 
-typedef struct tinyi_beam_live { double logp; tiny_idx seq; size_t at; } tinyi_beam_live;      /* at: row of its tokens */
+/* at: row of its tokens */
+typedef struct tinyi_beam_live { double logp; tiny_idx seq; size_t at; } tinyi_beam_live;
 typedef struct tinyi_beam_next { double logp; size_t from; int32_t token; } tinyi_beam_next;
 typedef struct tinyi_beam {
     size_t width, n_best, n_most, n_live, n_done, n;        /* n: tokens of the living */
@@ -69,7 +76,8 @@ typedef struct tinyi_beam {
     unsigned char *used;                    /* (width) sequences that a child lives in */
 } tinyi_beam;
 
-static tiny_status tinyi_beam_done(tllm_session *s, tinyi_beam *b, tllm_continuation *out, const int32_t *token, size_t n, double logp, int ended)
+static tiny_status tinyi_beam_done(tllm_session *s, tinyi_beam *b, tllm_continuation *out, const int32_t *token,
+                                   size_t n, double logp, int ended)
 {
     /* the end counts as a token, as it does in log p */
     tllm_continuation c;
@@ -98,7 +106,8 @@ static tiny_status tinyi_beam_rank(tllm_session *s, tinyi_beam *b, tllm_continua
     for (k = 0; k < b->n_live && !st; k++) {
         const float *x = b->logits + k * (size_t)V;
         const double norm = tinyi_beam_norm(x, V);
-        if (!(norm - norm == 0.0)) return tinyi_fail(s->ctx, TINY_E_NUMERIC, "beam: the model gives logits that are no numbers");
+        if (!(norm - norm == 0.0))
+            return tinyi_fail(s->ctx, TINY_E_NUMERIC, "beam: the model gives logits that are no numbers");
         for (t = 0; t < V && !st; t++) {
             const double logp = b->live[k].logp + ((double)x[t] - norm);
             if (!(logp > -INFINITY)) continue;
@@ -165,7 +174,8 @@ static int tinyi_beam_may_stop(const tinyi_beam *b, const tllm_continuation *out
     size_t i;
     if (b->n_done < b->n_best) return 0;
     for (i = 0; i < b->n_live; i++) {
-        const double most = b->penalty > 0.0 ? tinyi_beam_score(b->live[i].logp, b->n_most + 1, b->penalty) : tinyi_beam_score(b->live[i].logp, b->n + 1, b->penalty);
+        const double most = b->penalty > 0.0 ? tinyi_beam_score(b->live[i].logp, b->n_most + 1, b->penalty)
+                                             : tinyi_beam_score(b->live[i].logp, b->n + 1, b->penalty);
         if (most > out[b->n_done - 1].score) return 0;
     }
     return 1;
@@ -179,7 +189,8 @@ static tiny_status tinyi_beam_loop(tllm_session *s, tinyi_beam *b, tllm_continua
         st = tinyi_beam_step(s, b, out);
         if (st || !b->n_live || tinyi_beam_may_stop(b, out)) break;
         if (b->n == b->n_most) {
-            for (i = 0; i < b->n_live && !st; i++) st = tinyi_beam_done(s, b, out, b->token + b->live[i].at * b->n_most, b->n, b->live[i].logp, 0);
+            for (i = 0; i < b->n_live && !st; i++)
+                st = tinyi_beam_done(s, b, out, b->token + b->live[i].at * b->n_most, b->n, b->live[i].logp, 0);
             break;
         }
         for (i = 0; i < b->n_live; i++) {
@@ -193,7 +204,8 @@ static tiny_status tinyi_beam_loop(tllm_session *s, tinyi_beam *b, tllm_continua
     return st;
 }
 
-TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n, const tllm_beam_desc *desc, tllm_continuation *out, size_t *n_found)
+TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n, const tllm_beam_desc *desc,
+                               tllm_continuation *out, size_t *n_found)
 {
     tinyi_beam b;
     const float *logits = NULL;
@@ -207,12 +219,15 @@ TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n,
     b.n_most = desc && desc->n_most ? desc->n_most : 64;
     b.penalty = desc ? desc->length_penalty : 0.0;
     if (!out || !n_found || b.n_best > b.width || b.width > 4096 || !(b.penalty >= -8.0 && b.penalty <= 8.0))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "beam: width %zu, the best %zu, length penalty %g: at most 4096, at most the width, -8 to 8, and room for the result", b.width,
-                          b.n_best, b.penalty);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                          "beam: width %zu, the best %zu, length penalty %g: at most 4096, at most the width, -8 to 8, "
+                          "and room for the result",
+                          b.width, b.n_best, b.penalty);
     memset(out, 0, b.n_best * sizeof *out);
     st = tinyi_beam_begin(s, "beam", prompt, n, b.width, b.n_most, &logits);
     if (st) return st;
-    if (!tinyi_size_mul(b.width, (size_t)s->about.n_vocab, &rows) || !tinyi_size_mul(b.width, b.n_most, &cells)) return tinyi_fail(s->ctx, TINY_E_OVERFLOW, "beam: %zu texts do not fit", b.width);
+    if (!tinyi_size_mul(b.width, (size_t)s->about.n_vocab, &rows) || !tinyi_size_mul(b.width, b.n_most, &cells))
+        return tinyi_fail(s->ctx, TINY_E_OVERFLOW, "beam: %zu texts do not fit", b.width);
     b.live = (tinyi_beam_live *)tinyi_alloc(s->ctx, b.width, sizeof *b.live);
     b.born = (tinyi_beam_live *)tinyi_alloc(s->ctx, b.width, sizeof *b.born);
     b.next = (tinyi_beam_next *)tinyi_alloc(s->ctx, b.width, sizeof *b.next);
@@ -221,7 +236,8 @@ TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n,
     b.logits = (float *)tinyi_alloc(s->ctx, rows, sizeof *b.logits);
     b.item = (tllm_item *)tinyi_alloc(s->ctx, b.width, sizeof *b.item);
     b.used = (unsigned char *)tinyi_alloc(s->ctx, b.width, 1);
-    if (!b.live || !b.born || !b.next || !b.token || !b.spare || !b.logits || !b.item || !b.used) st = tiny_ctx_status(s->ctx);
+    if (!b.live || !b.born || !b.next || !b.token || !b.spare || !b.logits || !b.item || !b.used)
+        st = tiny_ctx_status(s->ctx);
     else {
         memcpy(b.logits, logits, (size_t)s->about.n_vocab * sizeof *logits);
         b.live[0].logp = 0.0;
@@ -249,7 +265,8 @@ TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n,
 
 typedef struct tinyi_texts { tllm_sampler **sampler; float *logits; tllm_item *item; size_t *of; } tinyi_texts;
 
-static tiny_status tinyi_parallel_loop(tllm_session *s, const tllm_parallel_desc *d, tinyi_texts *p, tllm_continuation *out)
+static tiny_status tinyi_parallel_loop(tllm_session *s, const tllm_parallel_desc *d, tinyi_texts *p,
+                                       tllm_continuation *out)
 {
     const size_t V = (size_t)s->about.n_vocab;
     size_t i, live = d->n_texts, left;
@@ -287,7 +304,8 @@ static tiny_status tinyi_parallel_loop(tllm_session *s, const tllm_parallel_desc
     return st;
 }
 
-TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_t n, const tllm_parallel_desc *desc, tllm_continuation *out)
+TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_t n, const tllm_parallel_desc *desc,
+                                   tllm_continuation *out)
 {
     const tllm_step warm = tllm_step_temperature(1.0f);
     tllm_parallel_desc d;
@@ -305,11 +323,13 @@ TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_
         d.n_steps = 1;
     }
     if (!s) return TINY_E_ARGUMENT;
-    if (!out || d.n_texts > 65536) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "parallel: %zu texts: at most 65536, and room for them", d.n_texts);
+    if (!out || d.n_texts > 65536)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "parallel: %zu texts: at most 65536, and room for them", d.n_texts);
     memset(out, 0, d.n_texts * sizeof *out);
     st = tinyi_beam_begin(s, "parallel", prompt, n, d.n_texts, d.n_most, &logits);
     if (st) return st;
-    if (!tinyi_size_mul(d.n_texts, (size_t)s->about.n_vocab, &rows)) return tinyi_fail(s->ctx, TINY_E_OVERFLOW, "parallel: %zu texts do not fit", d.n_texts);
+    if (!tinyi_size_mul(d.n_texts, (size_t)s->about.n_vocab, &rows))
+        return tinyi_fail(s->ctx, TINY_E_OVERFLOW, "parallel: %zu texts do not fit", d.n_texts);
     p.sampler = (tllm_sampler **)tinyi_alloc(s->ctx, d.n_texts, sizeof *p.sampler);
     if (p.sampler) memset(p.sampler, 0, d.n_texts * sizeof *p.sampler);
     p.logits = (float *)tinyi_alloc(s->ctx, rows, sizeof *p.logits);

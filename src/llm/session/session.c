@@ -14,7 +14,8 @@ static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 static tiny_status tinyi_session_model(tllm_session *s, const tllm_state_desc *desc, tllm_state_desc *full)
 {
     tiny_status st = tllm_model_open(s->ctx, s->file, &s->model);
-    if (TINYI_HAS(RANKS) && !st && desc && desc->comm) st = tllm_model_cut(s->ctx, s->model, tiny_comm_rank(desc->comm), tiny_comm_world(desc->comm));
+    if (TINYI_HAS(RANKS) && !st && desc && desc->comm)
+        st = tllm_model_cut(s->ctx, s->model, tiny_comm_rank(desc->comm), tiny_comm_world(desc->comm));
     if (!st) st = tllm_vocab_open(s->ctx, s->file, &s->vocab);
     if (st) return st;
     tllm_model_about(s->model, &s->about);
@@ -37,11 +38,13 @@ static tiny_status tinyi_session_fill(tllm_session *s, const tllm_state_desc *de
     if (st) return st;
     s->token = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->token);
     s->spare = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->spare);
-    if (s->about.output == TLLM_LOGITS) s->logits = (float *)tinyi_alloc(ctx, (size_t)s->about.n_vocab, sizeof *s->logits);
+    if (s->about.output == TLLM_LOGITS)
+        s->logits = (float *)tinyi_alloc(ctx, (size_t)s->about.n_vocab, sizeof *s->logits);
     return s->token && s->spare && (s->logits || s->about.output != TLLM_LOGITS) ? TINY_OK : tiny_ctx_status(ctx);
 }
 
-static tiny_status tinyi_session_open(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out)
+static tiny_status tinyi_session_open(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes,
+                                      const tllm_state_desc *desc, tllm_session **out)
 {
     tllm_session *s;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -68,7 +71,8 @@ TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tl
     return tinyi_session_open(ctx, path, NULL, 0, desc, out);
 }
 
-TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out)
+TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes,
+                                              const tllm_state_desc *desc, tllm_session **out)
 {
     if (out) *out = NULL;
     return tinyi_session_open(ctx, NULL, bytes, n_bytes, desc, out);
@@ -82,7 +86,9 @@ TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (bytes) *bytes = 0;
-    if (!path || !bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_memory: there is no %s", path ? "place for the result" : "path");
+    if (!path || !bytes)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_memory: there is no %s",
+                          path ? "place for the result" : "path");
     memset(&s, 0, sizeof s);
     s.ctx = ctx;
     before = tiny_ctx_bytes(ctx);
@@ -93,7 +99,8 @@ TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const 
         /* tllm_state_memory looked that the tokens are countable */
         n = tiny_ctx_bytes(ctx) - before + sizeof s + 2 * (size_t)d.n_ctx * sizeof *s.token;
         if (s.about.output == TLLM_LOGITS) n += (size_t)s.about.n_vocab * sizeof *s.logits;
-        if (!tinyi_size_add(n, state, bytes)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the session is larger than this machine can address", path);
+        if (!tinyi_size_add(n, state, bytes))
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the session is larger than this machine can address", path);
     }
     tllm_vocab_close(ctx, s.vocab);
     tllm_model_close(ctx, s.model);
@@ -132,7 +139,8 @@ TINYI_FN tiny_status tinyi_session_text(const tllm_session *s, int logits)
     const char *gives;
     if (!s) return TINY_E_ARGUMENT;
     gives = s->about.output == TLLM_HIDDEN ? "embeddings" : "scores";
-    if (s->about.is_encoder) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s is an encoder: it gives %s, not text", s->about.arch, gives);
+    if (s->about.is_encoder)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s is an encoder: it gives %s, not text", s->about.arch, gives);
     if (!logits || s->about.output == TLLM_LOGITS) return TINY_OK;
     return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "the file asks for pooling: this %s model gives %s, not text",
                       s->about.arch, gives);
@@ -145,22 +153,26 @@ TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, s
     if (logits) *logits = NULL;
     if (st) return st;
     if (n > (size_t)s->n_ctx - s->n)
-        return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%zu tokens are held and %zu more do not fit into a context of %td", s->n, n, s->n_ctx);
+        return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%zu tokens are held and %zu more do not fit into a context of %td",
+                          s->n, n, s->n_ctx);
     if (n && !tokens) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "there are no tokens to feed");
     for (at = 0; !st && at < n; at += step) {
         const int last = (step = TINYI_MIN(n - at, (size_t)s->n_batch)) == n - at;
-        st = tllm_forward(s->state, tokens + at, (tiny_idx)step, (int64_t)s->n, last && logits ? 1 : 0, last && logits ? s->logits : NULL);
+        st = tllm_forward(s->state, tokens + at, (tiny_idx)step, (int64_t)s->n, last && logits ? 1 : 0,
+                          last && logits ? s->logits : NULL);
         if (st) break;
         memmove(s->token + s->n, tokens + at, step * sizeof *tokens);
         s->n += step;
-        if (n > (size_t)s->n_batch && s->ctx->desc.progress) s->ctx->desc.progress(s->ctx->desc.user, "reading the prompt", (double)(at + step) / (double)n);
+        if (n > (size_t)s->n_batch && s->ctx->desc.progress)
+            s->ctx->desc.progress(s->ctx->desc.user, "reading the prompt", (double)(at + step) / (double)n);
     }
     if (st) s->n = (size_t)tllm_state_length(s->state);     /* less than before where a recurrent state was lost */
     else if (logits && n) *logits = s->logits;
     return st;
 }
 
-TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, size_t n, const float **logits, size_t *reused)
+TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, size_t n, const float **logits,
+                                      size_t *reused)
 {
     size_t same = 0;
     tiny_status st = tinyi_session_text(s, logits != NULL);
@@ -182,7 +194,10 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
     return tllm_session_feed(s, n ? tokens + same : NULL, n - same, logits);
 }
 
-TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight) { return s ? tllm_state_attach(s->state, a, weight) : TINY_E_ARGUMENT; }
+TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight)
+{
+    return s ? tllm_state_attach(s->state, a, weight) : TINY_E_ARGUMENT;
+}
 
 TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype)
 {
@@ -193,8 +208,14 @@ TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, 
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_session_repack(tllm_session *s, const tllm_repack_desc *desc, tllm_repacked *about) { return s ? tllm_model_repack(s->ctx, s->model, desc, about) : TINY_E_ARGUMENT; }
-TINY_API tiny_status tllm_session_sparse(tllm_session *s, int format, size_t *bytes) { return s ? tllm_model_sparse(s->ctx, s->model, format, bytes) : TINY_E_ARGUMENT; }
+TINY_API tiny_status tllm_session_repack(tllm_session *s, const tllm_repack_desc *desc, tllm_repacked *about)
+{
+    return s ? tllm_model_repack(s->ctx, s->model, desc, about) : TINY_E_ARGUMENT;
+}
+TINY_API tiny_status tllm_session_sparse(tllm_session *s, int format, size_t *bytes)
+{
+    return s ? tllm_model_sparse(s->ctx, s->model, format, bytes) : TINY_E_ARGUMENT;
+}
 
 TINY_API tllm_state *tllm_session_state(tllm_session *s) { return s ? s->state : NULL; }
 
@@ -212,7 +233,9 @@ TINY_API tiny_status tllm_session_drop(tllm_session *s, size_t first, size_t n)
 {
     tiny_status st;
     if (!s) return TINY_E_ARGUMENT;
-    if (first > s->n || n > s->n - first) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "of %zu tokens %zu from number %zu on cannot be dropped", s->n, n, first);
+    if (first > s->n || n > s->n - first)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "of %zu tokens %zu from number %zu on cannot be dropped", s->n, n,
+                          first);
     st = tllm_seq_shift(s->state, 0, (tiny_idx)first, (tiny_idx)n);
     if (st) return st;
     memmove(s->token + first, s->token + first + n, (s->n - first - n) * sizeof *s->token);
@@ -240,19 +263,23 @@ TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path)
     tiny_status st = s ? tiny_file_open(s->ctx, path, &f) : TINY_E_ARGUMENT;
     if (st) return st;
     st = tinyi_lm_saved_body(s->ctx, path, f.bytes, f.n_bytes, 1, &c);
-    if (!st && tinyi_rd_bytes(&c, 44, &skip)) {     /* a text as long as its sequence, at positions 0, 1, ...: else nothing is touched */
+    /* a text as long as its sequence, at positions 0, 1, ...: else nothing is touched */
+    if (!st && tinyi_rd_bytes(&c, 44, &skip)) {
         uint64_t kept = 0, cells = 0;
         uint32_t last = 0;
-        if (tinyi_rd_u64(&c, &kept) && kept <= (uint64_t)s->n_ctx && tinyi_rd_bytes(&c, (size_t)kept * 4, &skip) && tinyi_rd_u64(&c, &cells) && cells <= (uint64_t)s->n_ctx) {
+        if (tinyi_rd_u64(&c, &kept) && kept <= (uint64_t)s->n_ctx && tinyi_rd_bytes(&c, (size_t)kept * 4, &skip) &&
+            tinyi_rd_u64(&c, &cells) && cells <= (uint64_t)s->n_ctx) {
             if (cells && tinyi_rd_bytes(&c, ((size_t)cells - 1) * 4, &skip)) (void)tinyi_rd_u32(&c, &last);
             if (kept != cells || (cells && last != cells - 1))
-                st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %llu tokens are kept beside a sequence of %llu up to position %lu", path, (unsigned long long)kept,
-                                (unsigned long long)cells, (unsigned long)last);
+                st = tinyi_fail(s->ctx, TINY_E_FORMAT,
+                                "%s: %llu tokens are kept beside a sequence of %llu up to position %lu", path,
+                                (unsigned long long)kept, (unsigned long long)cells, (unsigned long)last);
         }
     }
     if (!st) st = tllm_state_unpack(s->state, 0, f.bytes, f.n_bytes, s->spare, s->n_ctx, &n);
     if (!st && n != tllm_seq_length(s->state, 0)) {     /* a state that was saved without its text */
-        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %td tokens are kept beside a sequence of %td", path, n, tllm_seq_length(s->state, 0));
+        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %td tokens are kept beside a sequence of %td", path, n,
+                        tllm_seq_length(s->state, 0));
         tllm_seq_clear(s->state, 0);
         s->n = 0;
     } else if (!st) {
@@ -271,7 +298,9 @@ TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const fl
     if (st) return st;
     n_keep = TINYI_MIN(n_keep, s->n);
     drop = (s->n - n_keep + 1) / 2;
-    if (!drop) return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "all %zu tokens of the context are to be kept: there is nothing to forget", s->n);
+    if (!drop)
+        return tinyi_fail(s->ctx, TINY_E_WORKSPACE,
+                          "all %zu tokens of the context are to be kept: there is nothing to forget", s->n);
     memcpy(s->spare, s->token, n_keep * sizeof *s->token);
     memcpy(s->spare + n_keep, s->token + n_keep + drop, (s->n - n_keep - drop) * sizeof *s->token);
     return tllm_session_set(s, s->spare, s->n - drop, logits, NULL);
@@ -293,7 +322,9 @@ typedef struct tinyi_generate {
 /* The bytes that a token adds to a text under a grammar: none for ends, control tokens and unknown ones. */
 static size_t tinyi_generate_piece(const tllm_session *s, int32_t token, char *piece)
 {
-    if (tllm_vocab_is_end(s->vocab, token) || tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_CONTROL || tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_UNKNOWN) return 0;
+    if (tllm_vocab_is_end(s->vocab, token) || tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_CONTROL ||
+        tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_UNKNOWN)
+        return 0;
     return tllm_piece(s->vocab, token, 0, piece, tllm_piece_most(s->vocab));
 }
 
@@ -319,7 +350,8 @@ static tiny_status tinyi_generate_pieces(tllm_session *s, tinyi_generate *g)
         if (pass && !(bytes = (char *)tinyi_alloc(s->ctx, at + 1, 1))) st = tiny_ctx_status(s->ctx);
         for (i = at = 0; i < n && !st; i++) {
             const size_t k = tinyi_generate_piece(s, (int32_t)i, g->piece);
-            if (k > UINT32_MAX - at) st = tinyi_fail(s->ctx, TINY_E_OVERFLOW, "the pieces of the vocabulary are more than 4 GB");
+            if (k > UINT32_MAX - at)
+                st = tinyi_fail(s->ctx, TINY_E_OVERFLOW, "the pieces of the vocabulary are more than 4 GB");
             else if (pass && k) memcpy(bytes + at, g->piece, k);
             at += k;
             end[i] = (uint32_t)at;
@@ -331,9 +363,10 @@ static tiny_status tinyi_generate_pieces(tllm_session *s, tinyi_generate *g)
     return st;
 }
 
-/* A token that the grammar allows: the free draw when it is one, else a draw among all that are. For a token t of probability p
- * and allowed ones of probability A together this gives p + (1 - A) p / A = p / A, the draw among the allowed ones, and
- * asks the grammar for the whole vocabulary only when the model leaves it. *token is -1: nothing may follow. */
+/* A token that the grammar allows: the free draw when it is one, else a draw among all that are. For a token t of
+ * probability p and allowed ones of probability A together this gives p + (1 - A) p / A = p / A, the draw among the
+ * allowed ones, and asks the grammar for the whole vocabulary only when the model leaves it. *token is -1: nothing may
+ * follow. */
 static tiny_status tinyi_generate_guided(tllm_session *s, tinyi_generate *g, const float *logits, int32_t *token)
 {
     int32_t t;
@@ -362,7 +395,8 @@ static tiny_status tinyi_generate_guided(tllm_session *s, tinyi_generate *g, con
 }
 
 /* Hands on what is in bytes. 1: the text ends here. */
-static tiny_status tinyi_generate_say(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d, int last, tllm_end *end, int *ended)
+static tiny_status tinyi_generate_say(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d, int last,
+                                      tllm_end *end, int *ended)
 {
     size_t n = 0, more = 0;
     int found = 0;
@@ -389,7 +423,8 @@ static tiny_status tinyi_generate_say(tllm_session *s, tinyi_generate *g, const 
     return TINY_OK;
 }
 
-static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d, const float *logits, tllm_generate_result *r)
+static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d,
+                                       const float *logits, tllm_generate_result *r)
 {
     tllm_stream stream = tllm_stream_start(s->vocab, d->special ? TLLM_DECODE_SPECIAL : 0);
     const double start = tinyi_session_clock();
@@ -399,7 +434,8 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
     r->end = TLLM_END_LENGTH;
     while (!st && !ended && (!d->n_most || r->n_made < d->n_most)) {
         int32_t token;
-        st = TINYI_HAS(GRAMMAR) && g->state ? tinyi_generate_guided(s, g, logits, &token) : tllm_sample(g->sampler, logits, &token);
+        st = TINYI_HAS(GRAMMAR) && g->state ? tinyi_generate_guided(s, g, logits, &token)
+                                            : tllm_sample(g->sampler, logits, &token);
         if (st) break;
         if (token < 0) {
             r->end = TLLM_END_GRAMMAR;
@@ -429,12 +465,14 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
         st = TINY_OK;
     }
     if (!st) st = tllm_stream_end(s->ctx, &stream, &g->bytes);
-    if (!st && !ended) st = tinyi_generate_say(s, g, d, 1, &r->end, &ended);    /* who asked to stop is not called again */
+    /* who asked to stop is not called again */
+    if (!st && !ended) st = tinyi_generate_say(s, g, d, 1, &r->end, &ended);
     r->made_seconds = tinyi_session_clock() - start;
     return st;
 }
 
-TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result)
+TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt, size_t n,
+                                          const tllm_generate_desc *desc, tllm_generate_result *result)
 {
     const tllm_step greedy = tllm_step_greedy();
     tllm_generate_desc d;
@@ -458,7 +496,8 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     if (!n || !prompt) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the prompt has no tokens");
     st = tllm_sampler_open(s->ctx, d.chain, d.n_steps, (int32_t)s->about.n_vocab, d.seed, &g.sampler);
     if (!st) st = tllm_stop_open(s->ctx, d.stop, d.n_stop, &g.stop);
-    if (!TINYI_HAS(GRAMMAR) && !st && d.grammar) st = tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "grammars are left out of this program");
+    if (!TINYI_HAS(GRAMMAR) && !st && d.grammar)
+        st = tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "grammars are left out of this program");
     if (TINYI_HAS(GRAMMAR) && !st && d.grammar) {
         st = tllm_grammar_begin(s->ctx, d.grammar, &g.state);
         g.piece = (char *)tiny_alloc(s->ctx, tllm_piece_most(s->vocab));
@@ -471,7 +510,8 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     start = tinyi_session_clock();
     if (TINYI_HAS(ENCODERS) && !st && s->about.has_decoder) {
         const int32_t first = (int32_t)s->about.first_token;
-        if (first < 0) st = tinyi_fail(s->ctx, TINY_E_FORMAT, "the file does not name the token that a decoder starts with");
+        if (first < 0)
+            st = tinyi_fail(s->ctx, TINY_E_FORMAT, "the file does not name the token that a decoder starts with");
         if (!st) st = tllm_forward_all(s->state, prompt, (tiny_idx)n, NULL);
         s->n = 0;
         if (!st) st = tllm_session_feed(s, &first, 1, &logits);
@@ -493,7 +533,8 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     return st;
 }
 
-TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result)
+TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n, const tllm_generate_desc *desc,
+                                   tllm_generate_result *result)
 {
     tllm_tokens t;
     unsigned flags = desc && desc->plain ? 0u : desc && desc->encode ? desc->encode : (unsigned)TLLM_ENCODE_ENDS;
@@ -503,7 +544,9 @@ TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n
     if (st) return st;
     st = tllm_encode(s->ctx, s->vocab, prompt, n, flags, &t);
     /* an end that the vocabulary adds would end the text before it begins */
-    if (!st && !s->about.has_decoder && tllm_vocab_adds_eos(s->vocab) && t.n > 1 && tllm_vocab_is_end(s->vocab, t.id[t.n - 1])) t.n--;
+    if (!st && !s->about.has_decoder && tllm_vocab_adds_eos(s->vocab) && t.n > 1 &&
+        tllm_vocab_is_end(s->vocab, t.id[t.n - 1]))
+        t.n--;
     if (!st && !t.n && tllm_vocab_special(s->vocab, TLLM_BOS) >= 0) {
         const int32_t bos = tllm_vocab_special(s->vocab, TLLM_BOS);
         st = tllm_generate_tokens(s, &bos, 1, desc, result);
@@ -539,14 +582,19 @@ TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int
     tiny_status st;
     memset(&t, 0, sizeof t);
     if (!s) return TINY_E_ARGUMENT;
-    if (!out || (n && !text)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: the text or the place for the result is missing");
-    if (s->about.output != TLLM_HIDDEN) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s gives no hidden states: it is no embedding model", s->about.arch);
+    if (!out || (n && !text))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: the text or the place for the result is missing");
+    if (s->about.output != TLLM_HIDDEN)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s gives no hidden states: it is no embedding model",
+                          s->about.arch);
     if (pooling < 0) pooling = s->about.pooling == TLLM_POOL_NONE ? TLLM_POOL_MEAN : (int)s->about.pooling;
     if (pooling != TLLM_POOL_MEAN && pooling != TLLM_POOL_CLS && pooling != TLLM_POOL_LAST)
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: pooling %d is not mean, cls or last", pooling);
     st = tllm_encode(s->ctx, s->vocab, text, n, TLLM_ENCODE_ENDS, &t);
     if (!st && !t.n) st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: the text has no tokens");
-    if (!st && t.n > (size_t)s->n_ctx) st = tinyi_fail(s->ctx, TINY_E_WORKSPACE, "embed: the text has %zu tokens, the context has room for %td", t.n, s->n_ctx);
+    if (!st && t.n > (size_t)s->n_ctx)
+        st = tinyi_fail(s->ctx, TINY_E_WORKSPACE, "embed: the text has %zu tokens, the context has room for %td", t.n,
+                        s->n_ctx);
     if (!st) {
         rows = (float *)tinyi_alloc(s->ctx, t.n * (size_t)s->about.n_out, sizeof *rows);
         st = rows ? tllm_forward_all(s->state, t.id, (tiny_idx)t.n, rows) : tiny_ctx_status(s->ctx);

@@ -1,10 +1,12 @@
 /* src/llm/token/bpe.c - byte-level byte pair encoding
  *
  * Source   A. Radford et al., "Language models are unsupervised multitask learners" (2019): the text is cut into words
- *          (split.c), each byte is written as a visible character, and neighbours merge in the order of the list of merges.
- * Data     a symbol is a token from the start, so a merge is found by two numbers and the disguise is only needed for the
- *          vocabularies that take whole words. Some (TLLM_PRE_RAW) merge characters instead, with <0xXX> for the rest.
- * Cost     n log(longest word); each pair is one look-up.                                                               */
+ *          (split.c), each byte is written as a visible character, and neighbours merge in the order of the list of
+ *          merges.
+ * Data     a symbol is a token from the start, so a merge is found by two numbers and the disguise is only needed for
+ *          the vocabularies that take whole words. Some (TLLM_PRE_RAW) merge characters instead, with <0xXX> for the
+ *          rest.
+ * Cost     n log(longest word); each pair is one look-up. */
 #include "llm/token/parts_inside.h"
 #include <string.h>
 
@@ -108,7 +110,8 @@ static tiny_status tinyi_bpe_word(tinyi_encoder *e, const unsigned char *s, size
 }
 
 /* s with impossible bytes as U+FFFD, overlong forms made short, and what the vocabulary wants of blanks and capitals */
-static tiny_status tinyi_bpe_clean(tinyi_encoder *e, const unsigned char *s, size_t n, const unsigned char **clean, size_t *n_clean)
+static tiny_status tinyi_bpe_clean(tinyi_encoder *e, const unsigned char *s, size_t n, const unsigned char **clean,
+                                   size_t *n_clean)
 {
     const tllm_vocab *v = e->v;
     int blanks = (v->pre_flags & TLLM_PRE_BLANKS) != 0, lower = (v->pre_flags & TLLM_PRE_DROP_SPACE) && v->lowercase;

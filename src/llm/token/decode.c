@@ -20,7 +20,8 @@ TINY_API size_t tllm_piece(const tllm_vocab *v, int32_t id, unsigned flags, char
     p = tinyi_token_text(v, id, &n);
     what = v->what[id];
     if ((what & (TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN)) && !(flags & TLLM_DECODE_SPECIAL)) return 0;
-    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_RWKV || (what & (TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN | TINYI_TOK_USER))) return tinyi_piece_put(out, room, 0, p, n);
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_RWKV || (what & (TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN | TINYI_TOK_USER)))
+        return tinyi_piece_put(out, room, 0, p, n);
     byte = tinyi_vocab_byte(p, n);
     if (byte >= 0 && (what & TINYI_TOK_BYTE)) {
         unsigned char b = (unsigned char)byte;
@@ -56,11 +57,14 @@ TINY_API size_t tllm_piece_most(const tllm_vocab *v) { return v ? v->longest : 0
 /* does the encoder put a blank before text that follows a special token, or begins? */
 static int tinyi_vocab_blank_first(const tllm_vocab *v)
 {
-    return TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE || ((TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM) && v->add_space_prefix);
+    return TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE ||
+           ((TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM) &&
+            v->add_space_prefix);
 }
 
 /* appends one piece; *bare as in tllm_stream */
-static tiny_status tinyi_decode_one(tiny_ctx *ctx, const tllm_vocab *v, int32_t id, unsigned flags, int *bare, tllm_bytes *out)
+static tiny_status tinyi_decode_one(tiny_ctx *ctx, const tllm_vocab *v, int32_t id, unsigned flags, int *bare,
+                                    tllm_bytes *out)
 {
     size_t n = tllm_piece(v, id, flags, NULL, 0), from = out->n;
     tiny_status st = tinyi_bytes_reserve(ctx, out, n);
@@ -78,21 +82,26 @@ static tiny_status tinyi_decode_one(tiny_ctx *ctx, const tllm_vocab *v, int32_t 
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32_t *id, size_t n, unsigned flags, tllm_bytes *out)
+TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32_t *id, size_t n, unsigned flags,
+                                 tllm_bytes *out)
 {
     size_t i, before;
     int bare;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!v || !out || (n && !id))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the list of tokens");
-    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "decode: the file of this model has no vocabulary");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: %s is missing",
+                          !v     ? "the vocabulary"
+                          : !out ? "out"
+                                 : "the list of tokens");
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "decode: the file of this model has no vocabulary");
     before = out->n;
     bare = tinyi_vocab_blank_first(v);
     for (i = 0; i < n && !st; i++) {
         if (!tinyi_vocab_has(v, id[i]))
-            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: token %ld at place %lu, the vocabulary has %lu", (long)id[i], (unsigned long)i,
-                            (unsigned long)v->n);
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: token %ld at place %lu, the vocabulary has %lu", (long)id[i],
+                            (unsigned long)i, (unsigned long)v->n);
         else
             st = tinyi_decode_one(ctx, v, id[i], flags, &bare, out);
     }
@@ -134,9 +143,11 @@ TINY_API tiny_status tllm_stream_next(tiny_ctx *ctx, tllm_stream *s, int32_t id,
     int bare;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!s || !s->v || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_next: %s is missing", !s || !s->v ? "the stream" : "out");
+    if (!s || !s->v || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_next: %s is missing", !s || !s->v ? "the stream" : "out");
     if (!tinyi_vocab_has(s->v, id))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_next: token %ld, the vocabulary has %lu", (long)id, (unsigned long)s->v->n);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_next: token %ld, the vocabulary has %lu", (long)id,
+                          (unsigned long)s->v->n);
     memset(&b, 0, sizeof b);
     if ((st = tinyi_bytes_reserve(ctx, &b, s->n_held + 1)) != TINY_OK) return st;
     memcpy(b.at, s->held, s->n_held);

@@ -1,8 +1,9 @@
 /* src/llm/token/encode.c - text to tokens: special tokens first, then each kind for what is left
  *
  * Special tokens are looked for in the order of the engine that most files are made for: the longest first wherever it
- * stands, then the next longest in what is left. Each place is looked at once with a trie; a token that is in the way of a
- * longer one is tried again shorter, from a heap. Linear in the text where special tokens do not overlap, else n log n.  */
+ * stands, then the next longest in what is left. Each place is looked at once with a trie; a token that is in the way
+ * of a longer one is tried again shorter, from a heap. Linear in the text where special tokens do not overlap, else n
+ * log n. */
 #include "llm/token/parts_inside.h"
 #include <string.h>
 
@@ -61,16 +62,19 @@ static tiny_status tinyi_finder_try(tinyi_finder *f, uint64_t key)
     if (k < n) {
         n = k ? tinyi_finder_at(f, p, k, &id) : 0;
         if (!n) return TINY_OK;
-        if ((st = tinyi_finder_push(f->ctx, &f->again, &f->n_again, &f->again_room, TINYI_FOUND_KEY(p, n))) != TINY_OK) return st;
+        if ((st = tinyi_finder_push(f->ctx, &f->again, &f->n_again, &f->again_room, TINYI_FOUND_KEY(p, n))) != TINY_OK)
+            return st;
         tinyi_heap_up(f->again, f->n_again - 1);
         return TINY_OK;
     }
     (void)tinyi_finder_at(f, p, n, &id);
     for (k = 0; k < n; k++) tinyi_finder_take(f, p + k);
     if (f->v->what[id] & TINYI_TOK_LSTRIP)
-        for (k = p; k > 0 && tinyi_finder_space(f->s[k - 1]) && !tinyi_finder_taken(f, k - 1); k--) tinyi_finder_take(f, k - 1);
+        for (k = p; k > 0 && tinyi_finder_space(f->s[k - 1]) && !tinyi_finder_taken(f, k - 1); k--)
+            tinyi_finder_take(f, k - 1);
     if (f->v->what[id] & TINYI_TOK_RSTRIP)
-        for (k = p + n; k < f->n && tinyi_finder_space(f->s[k]) && !tinyi_finder_taken(f, k); k++) tinyi_finder_take(f, k);
+        for (k = p + n; k < f->n && tinyi_finder_space(f->s[k]) && !tinyi_finder_taken(f, k); k++)
+            tinyi_finder_take(f, k);
     return tinyi_finder_push(f->ctx, &f->won, &f->n_won, &f->won_room, (uint64_t)p << 32 | n);
 }
 
@@ -119,7 +123,9 @@ static tiny_status tinyi_finder_run(tinyi_finder *f)
         } else {
             key = f->key[i++];
         }
-        if (plain) st = tinyi_finder_push(f->ctx, &f->won, &f->n_won, &f->won_room, (key & UINT32_MAX) << 32 | (UINT32_MAX - (uint32_t)(key >> 32)));
+        if (plain)
+            st = tinyi_finder_push(f->ctx, &f->won, &f->n_won, &f->won_room,
+                                   (key & UINT32_MAX) << 32 | (UINT32_MAX - (uint32_t)(key >> 32)));
         else st = tinyi_finder_try(f, key);
         if (st) return st;
     }
@@ -134,7 +140,8 @@ static tiny_status tinyi_finder_run(tinyi_finder *f)
 /* ---- text to tokens -------------------------------------------------------------------------------------------- */
 
 /* begins: nothing, not even a special token, stands before */
-static tiny_status tinyi_vocab_piece_of(tinyi_encoder *e, const unsigned char *s, size_t n, int after_special, int begins)
+static tiny_status tinyi_vocab_piece_of(tinyi_encoder *e, const unsigned char *s, size_t n, int after_special,
+                                        int begins)
 {
     switch (TINYI_VOCAB_KIND(e->v)) {
     case TLLM_VOCAB_SPM: return tinyi_encode_spm(e, s, n, e->v->add_space_prefix && after_special);
@@ -158,7 +165,8 @@ static tiny_status tinyi_vocab_put(tinyi_encoder *e, int32_t id)
 static tiny_status tinyi_vocab_encode(tinyi_encoder *e, tinyi_finder *f, unsigned flags)
 {
     const tllm_vocab *v = e->v;
-    int ends = (flags & TLLM_ENCODE_ENDS) && TINYI_VOCAB_KIND(v) != TLLM_VOCAB_RWKV && TINYI_VOCAB_KIND(v) != TLLM_VOCAB_PLAMO2;
+    int ends = (flags & TLLM_ENCODE_ENDS) && TINYI_VOCAB_KIND(v) != TLLM_VOCAB_RWKV &&
+               TINYI_VOCAB_KIND(v) != TLLM_VOCAB_PLAMO2;
     int cls = TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE, after_special = 1;
     size_t at = 0, i;
     tiny_status st = tinyi_finder_run(f);
@@ -185,7 +193,8 @@ static tiny_status tinyi_vocab_encode(tinyi_encoder *e, tinyi_finder *f, unsigne
     return st;
 }
 
-TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, tllm_tokens *out)
+TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags,
+                                 tllm_tokens *out)
 {
     tinyi_encoder e;
     tinyi_finder f;
@@ -193,10 +202,15 @@ TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!v || !out || (n && !text))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "encode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the text");
-    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "encode: the file of this model has no vocabulary");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "encode: %s is missing",
+                          !v     ? "the vocabulary"
+                          : !out ? "out"
+                                 : "the text");
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "encode: the file of this model has no vocabulary");
     if (n > INT32_MAX)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: a text of %lu bytes, at most %ld in one call", (unsigned long)n, (long)INT32_MAX);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: a text of %lu bytes, at most %ld in one call",
+                          (unsigned long)n, (long)INT32_MAX);
     memset(&e, 0, sizeof e);
     memset(&f, 0, sizeof f);
     e.ctx = f.ctx = ctx;
@@ -206,7 +220,8 @@ TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char 
     f.n = n;
     f.skip = flags & TLLM_ENCODE_SPECIAL ? 0u : (unsigned)(TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN);
     before = out->n;
-    if (n > 4096 && (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE)) {
+    if (n > 4096 && (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE ||
+                     TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE)) {
         e.kept = (tinyi_kept *)tinyi_alloc(ctx, TINYI_KEPT_WORDS, sizeof *e.kept);
         if (!e.kept) return tiny_ctx_status(ctx);
         memset(e.kept, 0, TINYI_KEPT_WORDS * sizeof *e.kept);

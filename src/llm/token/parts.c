@@ -4,8 +4,8 @@
  *
  * Merging follows R. Sennrich, B. Haddow, A. Birch, "Neural machine translation of rare words with subword units" (ACL
  * 2016): of all neighbours the pair with the lowest rank is joined, the leftmost of equals, until none is left. Short
- * words scan their few pairs; long ones keep a heap of (rank, place), where an entry whose pair has changed is skipped when
- * it comes up: n log n.                                                                                                 */
+ * words scan their few pairs; long ones keep a heap of (rank, place), where an entry whose pair has changed is skipped
+ * when it comes up: n log n. */
 #include "llm/token/parts_inside.h"
 #include <string.h>
 
@@ -42,7 +42,8 @@ TINYI_FN int32_t tinyi_token_find(const tllm_vocab *v, const unsigned char *p, s
     return -1;
 }
 
-TINYI_FN tiny_status tinyi_token_grow(tiny_ctx *ctx, void **p, size_t used, size_t *room, size_t want, size_t bytes_each)
+TINYI_FN tiny_status tinyi_token_grow(tiny_ctx *ctx, void **p, size_t used, size_t *room, size_t want,
+                                      size_t bytes_each)
 {
     size_t fresh_room = *room + *room / 2 + 16;
     void *fresh;
@@ -62,7 +63,8 @@ TINYI_FN tiny_status tinyi_token_reserve(tiny_ctx *ctx, tllm_tokens *t, size_t m
     void *p = t->id;
     tiny_status st;
     if (more <= t->room - t->n) return TINY_OK;
-    if (more > SIZE_MAX / 8 - t->n) return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: more tokens than this machine can address");
+    if (more > SIZE_MAX / 8 - t->n)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: more tokens than this machine can address");
     st = tinyi_token_grow(ctx, &p, t->n, &t->room, t->n + more, sizeof *t->id);
     t->id = (int32_t *)p;
     return st;
@@ -73,7 +75,8 @@ TINYI_FN tiny_status tinyi_bytes_reserve(tiny_ctx *ctx, tllm_bytes *b, size_t mo
     void *p = b->at;
     tiny_status st;
     if (more <= b->room - b->n) return TINY_OK;
-    if (more > SIZE_MAX / 2 - b->n) return tinyi_fail(ctx, TINY_E_OVERFLOW, "decode: more bytes than this machine can address");
+    if (more > SIZE_MAX / 2 - b->n)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "decode: more bytes than this machine can address");
     st = tinyi_token_grow(ctx, &p, b->n, &b->room, b->n + more, 1);
     b->at = (char *)p;
     return st;
@@ -201,14 +204,15 @@ static size_t tinyi_trie_shared(const tllm_vocab *v, uint32_t a, uint32_t b)
     return i;
 }
 
-/* How many nodes the sorted texts need: one for each end of a text and each place where two part. The stack holds the depths of
- * the nodes on the way to the last text; a text adds at most one to its height. */
+/* How many nodes the sorted texts need: one for each end of a text and each place where two part. The stack holds the
+ * depths of the nodes on the way to the last text; a text adds at most one to its height. */
 static size_t tinyi_trie_count(const tllm_vocab *v, const uint32_t *ids, size_t n, uint32_t *stack)
 {
     size_t i, top = 0, count = 1;
     stack[0] = 0;
     for (i = 0; i < n; i++) {
-        uint32_t shared = i ? (uint32_t)tinyi_trie_shared(v, ids[i - 1], ids[i]) : 0, len = v->at[ids[i] + 1] - v->at[ids[i]];
+        uint32_t shared = i ? (uint32_t)tinyi_trie_shared(v, ids[i - 1], ids[i]) : 0,
+                 len = v->at[ids[i] + 1] - v->at[ids[i]];
         while (stack[top] > shared) top--;
         if (stack[top] < shared) { stack[++top] = shared; count++; }
         if (stack[top] < len) { stack[++top] = len; count++; }
@@ -216,8 +220,8 @@ static size_t tinyi_trie_count(const tllm_vocab *v, const uint32_t *ids, size_t 
     return count;
 }
 
-/* Breadth first, so that children lie side by side. A node that waits keeps the range of its texts in first and value; how deep
- * it is follows from its label, which lies in the first of them. */
+/* Breadth first, so that children lie side by side. A node that waits keeps the range of its texts in first and value;
+ * how deep it is follows from its label, which lies in the first of them. */
 TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32_t *ids, size_t n, tinyi_trie *trie)
 {
     uint32_t *spare = (uint32_t *)tinyi_alloc(ctx, n + 2, sizeof *spare);
@@ -235,11 +239,13 @@ TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32
     trie->n_nodes = 1;
     for (i = 0; i < trie->n_nodes; i++) {
         tinyi_trie_node *node = &trie->node[i];
-        uint32_t lo = node->first, end = (uint32_t)node->value, depth = i ? node->label + node->n_label - v->at[ids[lo]] : 0;
+        uint32_t lo = node->first, end = (uint32_t)node->value,
+                 depth = i ? node->label + node->n_label - v->at[ids[lo]] : 0;
         node->first = (uint32_t)trie->n_nodes;
         node->value = -1;
         while (lo < end && v->at[ids[lo] + 1] - v->at[ids[lo]] == depth) {
-            if (node->value < 0) node->value = (int32_t)ids[lo];        /* the sort is stable: the first of equal texts */
+            /* the sort is stable: the first of equal texts */
+            if (node->value < 0) node->value = (int32_t)ids[lo];
             lo++;
         }
         while (lo < end) {
@@ -328,7 +334,8 @@ TINYI_FN uint32_t tinyi_merge_find(const tllm_vocab *v, int32_t left, int32_t ri
     return UINT32_MAX;
 }
 
-static uint32_t tinyi_joint_bit(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+static uint32_t tinyi_joint_bit(const tllm_vocab *v, const unsigned char *left, size_t n_left,
+                                const unsigned char *right, size_t n_right)
 {
     uint32_t a = 0, b = 0;
     uint64_t h;
@@ -337,12 +344,14 @@ static uint32_t tinyi_joint_bit(const tllm_vocab *v, const unsigned char *left, 
     h = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
     return (uint32_t)(h >> 40) & v->joint_mask;
 }
-TINYI_FN int tinyi_joint_wide(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+TINYI_FN int tinyi_joint_wide(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right,
+                              size_t n_right)
 {
     uint32_t bit = tinyi_joint_bit(v, left, n_left, right, n_right);
     return (int)(v->joint[bit >> 5] >> (bit & 31) & 1);
 }
-TINYI_FN void tinyi_joint_set(tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+TINYI_FN void tinyi_joint_set(tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right,
+                              size_t n_right)
 {
     uint32_t bit = tinyi_joint_bit(v, left, n_left, right, n_right);
     if (left[0] < 0x80 && right[0] < 0x80) v->joint_ascii[left[0]][right[0] >> 5] |= (uint32_t)1 << (right[0] & 31);
@@ -361,7 +370,8 @@ static uint32_t tinyi_merge_score_rank(float score)
 }
 
 /* the pair of symbol i and the one at j: its rank, and in *to what it becomes */
-static uint32_t tinyi_merge_rank(const tinyi_encoder *e, const unsigned char *s, size_t i, size_t j, uint32_t end, int by_text, int32_t *to)
+static uint32_t tinyi_merge_rank(const tinyi_encoder *e, const unsigned char *s, size_t i, size_t j, uint32_t end,
+                                 int by_text, int32_t *to)
 {
     if (!by_text) return tinyi_merge_find(e->v, e->id[i], e->id[j], to);
     *to = tinyi_token_find(e->v, s + e->pos[i], end - e->pos[i]);
@@ -444,7 +454,8 @@ static tiny_status tinyi_merge_long(tinyi_encoder *e, const unsigned char *s, si
     return TINY_OK;
 }
 
-/* The symbols of a word are (e->id[i], bytes e->pos[i]..e->pos[i + 1]) for i < n before, and for i < e->heap_n after. */
+/* The symbols of a word are (e->id[i], bytes e->pos[i]..e->pos[i + 1]) for i < n before, and for i < e->heap_n
+ * after. */
 TINYI_FN tiny_status tinyi_merge_word(tinyi_encoder *e, const unsigned char *s, size_t n, int by_text)
 {
     enum { FEW = 24 };
@@ -464,8 +475,10 @@ TINYI_FN tiny_status tinyi_merge_word(tinyi_encoder *e, const unsigned char *s, 
         }
         e->pos[n - 1] = e->pos[n];
         n--;
-        if (best + 1 < n) e->rank[best] = tinyi_merge_rank(e, s, best, best + 1, e->pos[best + 2], by_text, &e->to[best]);
-        if (best) e->rank[best - 1] = tinyi_merge_rank(e, s, best - 1, best, e->pos[best + 1], by_text, &e->to[best - 1]);
+        if (best + 1 < n)
+            e->rank[best] = tinyi_merge_rank(e, s, best, best + 1, e->pos[best + 2], by_text, &e->to[best]);
+        if (best)
+            e->rank[best - 1] = tinyi_merge_rank(e, s, best - 1, best, e->pos[best + 1], by_text, &e->to[best - 1]);
     }
     e->heap_n = n;
     return TINY_OK;

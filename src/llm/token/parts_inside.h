@@ -6,12 +6,19 @@
 #include "llm/token/vocab.h"
 TINYI_C_BEGIN
 
-enum {                                      /* what a token is: bits, since a control token may be several things */
-    TINYI_TOK_NORMAL = 1, TINYI_TOK_UNKNOWN = 2, TINYI_TOK_CONTROL = 4, TINYI_TOK_USER = 8, TINYI_TOK_UNUSED = 16, TINYI_TOK_BYTE = 32,
-    TINYI_TOK_LSTRIP = 64, TINYI_TOK_RSTRIP = 128
+enum { /* what a token is: bits, since a control token may be several things */
+       TINYI_TOK_NORMAL = 1,
+       TINYI_TOK_UNKNOWN = 2,
+       TINYI_TOK_CONTROL = 4,
+       TINYI_TOK_USER = 8,
+       TINYI_TOK_UNUSED = 16,
+       TINYI_TOK_BYTE = 32,
+       TINYI_TOK_LSTRIP = 64,
+       TINYI_TOK_RSTRIP = 128
 };
 
-/* Longer texts stay out of tries, so that a walk from each place of a text is linear in the text: they match nothing. */
+/* Longer texts stay out of tries, so that a walk from each place of a text is linear in the text: they match
+ * nothing. */
 enum { TINYI_TRIE_LONGEST = 1024 };
 
 /* a set of texts, compressed: an edge carries all bytes up to the next branch */
@@ -21,7 +28,8 @@ typedef struct tinyi_trie_node {
     int32_t value;                          /* -1: no text ends here */
 } tinyi_trie_node;
 typedef struct tinyi_trie {
-    tinyi_trie_node *node;                  /* node 0 is the root; children lie side by side, in the order of their first bytes */
+    /* node 0 is the root; children lie side by side, in the order of their first bytes */
+    tinyi_trie_node *node;
     size_t n_nodes;
     int32_t root[256];                      /* child by first byte; -1: none */
 } tinyi_trie;
@@ -61,7 +69,8 @@ struct tllm_vocab {
     unsigned char *what;                    /* (n) TINYI_TOK_ */
     unsigned char *is_end;                  /* ((n + 7) / 8) bits */
     float *score;                           /* (n), NULL: all 0 */
-    uint32_t *slot, slot_mask;              /* (2 to the power) text to id: id + 1, the free upper bits of the hash above it */
+    /* (2 to the power) text to id: id + 1, the free upper bits of the hash above it */
+    uint32_t *slot, slot_mask;
     unsigned slot_bits;                     /* that an id + 1 takes */
     uint64_t key;                           /* of the hashes, different in each process */
     size_t longest;                         /* bytes of the longest text */
@@ -116,7 +125,8 @@ TINYI_INLINE int tinyi_vocab_has(const tllm_vocab *v, int32_t id) { return v && 
 TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n);
 
 /* Grows *p, that holds used of *room items, to at least want. */
-TINYI_FN tiny_status tinyi_token_grow(tiny_ctx *ctx, void **p, size_t used, size_t *room, size_t want, size_t bytes_each);
+TINYI_FN tiny_status tinyi_token_grow(tiny_ctx *ctx, void **p, size_t used, size_t *room, size_t want,
+                                      size_t bytes_each);
 TINYI_FN tiny_status tinyi_token_reserve(tiny_ctx *ctx, tllm_tokens *t, size_t more);
 TINYI_FN tiny_status tinyi_bytes_reserve(tiny_ctx *ctx, tllm_bytes *b, size_t more);
 /* at least n bytes in e->text */
@@ -126,12 +136,13 @@ TINYI_FN void tinyi_encoder_free_symbols(tinyi_encoder *e);
 TINYI_FN tiny_status tinyi_encoder_symbols(tinyi_encoder *e, size_t count);
 TINYI_INLINE void tinyi_encoder_put(tinyi_encoder *e, int32_t id) { if (id >= 0) e->out->id[e->out->n++] = id; }
 
-/* The tokens of this word, when it came before: puts them and answers 1. Else *slot is where tinyi_kept_set may keep what is
- * put from now on; NULL: it cannot be kept. */
+/* The tokens of this word, when it came before: puts them and answers 1. Else *slot is where tinyi_kept_set may keep
+ * what is put from now on; NULL: it cannot be kept. */
 TINYI_FN int tinyi_kept_get(tinyi_encoder *e, const unsigned char *s, size_t n, tinyi_kept **slot, tiny_status *st);
 TINYI_FN void tinyi_kept_set(const tinyi_encoder *e, const unsigned char *s, size_t n, tinyi_kept *slot, size_t from);
 
-/* The texts of the n tokens in ids (which is sorted by the call); of equal texts the first in ids counts. blob: label bytes. */
+/* The texts of the n tokens in ids (which is sorted by the call); of equal texts the first in ids counts. blob: label
+ * bytes. */
 TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32_t *ids, size_t n, tinyi_trie *trie);
 TINYI_FN void tinyi_trie_free(tiny_ctx *ctx, tinyi_trie *trie);
 TINYI_INLINE tinyi_trie_at tinyi_trie_start(void) { tinyi_trie_at at; at.node = 0; at.used = 0; return at; }
@@ -150,14 +161,18 @@ TINYI_FN void tinyi_heap_up(uint64_t *heap, size_t i);
 TINYI_FN uint64_t tinyi_merge_hash(uint64_t key, uint32_t left, uint32_t right);
 /* how soon two symbols merge that are the bytes [a, b) and have these ids; UINT32_MAX: never */
 TINYI_FN uint32_t tinyi_merge_find(const tllm_vocab *v, int32_t left, int32_t right, int32_t *to);
-TINYI_FN int tinyi_joint_wide(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right);
-TINYI_INLINE int tinyi_joint_may(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+TINYI_FN int tinyi_joint_wide(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right,
+                              size_t n_right);
+TINYI_INLINE int tinyi_joint_may(const tllm_vocab *v, const unsigned char *left, size_t n_left,
+                                 const unsigned char *right, size_t n_right)
 {
     if (left[0] < 0x80 && right[0] < 0x80) return (int)(v->joint_ascii[left[0]][right[0] >> 5] >> (right[0] & 31) & 1);
     return tinyi_joint_wide(v, left, n_left, right, n_right);
 }
-TINYI_FN void tinyi_joint_set(tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right);
-/* merges the symbols of one word; e->pos has n + 1 entries, e->id n; by_text: what stands side by side merges when it is a token */
+TINYI_FN void tinyi_joint_set(tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right,
+                              size_t n_right);
+/* merges the symbols of one word; e->pos has n + 1 entries, e->id n; by_text: what stands side by side merges when it
+ * is a token */
 TINYI_FN tiny_status tinyi_merge_word(tinyi_encoder *e, const unsigned char *s, size_t n, int by_text);
 
 /* the bytes of a GPT-2 character: the byte it disguises, or -1 */

@@ -1,8 +1,8 @@
 /* src/llm/token/rwkv.c - the vocabulary of RWKV: at each place the longest token
  *
- * Source   B. Peng, RWKV "world" tokenizer: a trie over bytes, greedy. Files write its tokens with escapes (\n, \t, \r, \xHH,
- *          and a backslash before anything else), which the reader of the vocabulary has taken away.
- * Cost     linear in the text times the longest token.                                                                  */
+ * Source   B. Peng, RWKV "world" tokenizer: a trie over bytes, greedy. Files write its tokens with escapes (\n, \t, \r,
+ *          \xHH, and a backslash before anything else), which the reader of the vocabulary has taken away.
+ * Cost     linear in the text times the longest token. */
 #include "llm/token/parts_inside.h"
 
 TINYI_FN tiny_status tinyi_encode_rwkv(tinyi_encoder *e, const unsigned char *s, size_t n)

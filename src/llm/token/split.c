@@ -11,18 +11,22 @@
  *   X  [^\r\n L N]? ( u* l+ or u+ l* ), u = L but a-z, l = L but A-Z        Y  X C?      Z  Y with L or M for L
  *   J  [^\r\n L N]? L+ C?, no Han letter        k  Han+
  *   1  N     3  N, 1 to 3     N  N+     9  three digits 0-9
- *   z  up to a place with 3, 6, 9 ... digits 0-9 after it     a  N in threes from the end of the number, with what stands before
+ *   z  up to a place with 3, 6, 9 ... digits 0-9 after it     a  N in threes from the end of the number, with what
+ *                                                             stands before
  *   O  blank? [^W L N]+ [\r\n]*   S  ... [\r\n/]*   T  ... [\r\n/]?   Q  blank? [^W L M N]+ [\r\n]*
  *   P  blank? [P S]+ [\r\n]*      p  blank? [P S]+  A  one of ASCII's punctuation, then [A-Za-z]+
- *   l  W* [\r\n]+     b  [\r\n]    L  lines, or line ends    $  W+ at the end    R  W, the most of 512 256 ... 4, 1 to 2, before W
+ *   l  W* [\r\n]+     b  [\r\n]    L  lines, or line ends    $  W+ at the end    R  W, the most of 512 256 ... 4, 1 to
+ *                                                                                2, before W
  *   x  W? L+     y  W? P+     D  W? letters with case     d  W? ASCII punctuation and letters from ':' on, wide forms
  *   F  [P $+<=>^~|`]+     f  [P $+<=>^~|]+     B  blank? anything but W and ( | . , ! ? ) and their relatives
- *   H  Han and kana     h  the Han, Hangul and others of DeepSeek     g  the scripts of AFMoE     G K u  Hangul, wide marks, Bopomofo
+ *   H  Han and kana     h  the Han, Hangul and others of DeepSeek     g  the scripts of AFMoE     G K u  Hangul, wide
+ *                                                                                                 marks, Bopomofo
  *   i  <sentinel:0>     I  IMGIMGABCZ     v  tab, line feed, 4 or 2 blanks     q  one mark of P or of ASCII
  *
- * Engines that run these rules through a regular expression library over letters that stand for categories do not count '~'
- * as a symbol, and give Lu and Ll the meaning L; files are made to be read by them, so the same is done here.
- * Cost: linear. Each place is looked at once by each letter of each step; runs that a failing letter measured are remembered. */
+ * Engines that run these rules through a regular expression library over letters that stand for categories do not count
+ * '~' as a symbol, and give Lu and Ll the meaning L; files are made to be read by them, so the same is done here.
+ * Cost: linear. Each place is looked at once by each letter of each step; runs that a failing letter measured are
+ * remembered. */
 #include "llm/token/split.h"
 #include <string.h>
 
@@ -129,13 +133,17 @@ static const tllm_pre tinyi_split_rows[] = {
     { "whitespace", "V", TLLM_PRE_RAW | TLLM_PRE_DROP_SPACE }
 };
 
-TINY_API const tllm_pre *tllm_pre_at(size_t i) { return i < TINYI_COUNT(tinyi_split_rows) ? &tinyi_split_rows[i] : NULL; }
+TINY_API const tllm_pre *tllm_pre_at(size_t i)
+{
+    return i < TINYI_COUNT(tinyi_split_rows) ? &tinyi_split_rows[i] : NULL;
+}
 
 TINY_API const tllm_pre *tllm_pre_find(const char *name, size_t n)
 {
     size_t i;
     for (i = 0; i < TINYI_COUNT(tinyi_split_rows); i++)
-        if (strlen(tinyi_split_rows[i].name) == n && !memcmp(tinyi_split_rows[i].name, name, n)) return &tinyi_split_rows[i];
+        if (strlen(tinyi_split_rows[i].name) == n && !memcmp(tinyi_split_rows[i].name, name, n))
+            return &tinyi_split_rows[i];
     return NULL;
 }
 
@@ -143,38 +151,38 @@ TINY_API const tllm_pre *tllm_pre_find(const char *name, size_t n)
 
 /* pairs: first and last of a range, in order */
 static const uint32_t tinyi_split_cased[] = {
-    0x41, 0x5a, 0x61, 0x7a, 0xb5, 0xb5, 0xc0, 0xd6, 0xd8, 0xf6, 0xf8, 0x1ba, 0x1bc, 0x1bf, 0x1c4, 0x293, 0x295, 0x2af, 0x370, 0x373,
-    0x376, 0x377, 0x37b, 0x37d, 0x37f, 0x37f, 0x386, 0x386, 0x388, 0x38a, 0x38c, 0x38c, 0x38e, 0x3a1, 0x3a3, 0x3f5, 0x3f7, 0x481,
-    0x48a, 0x52f, 0x531, 0x556, 0x10a0, 0x10c5, 0x13a0, 0x13f5, 0x13f8, 0x13fd, 0x1c90, 0x1cba, 0x1cbd, 0x1cbf, 0x1d00, 0x1d2b,
-    0x1d6b, 0x1d77, 0x1d79, 0x1d9a, 0x1e00, 0x1f15, 0x1f18, 0x1f1d, 0x1f20, 0x1f45, 0x1f48, 0x1f4d, 0x1f50, 0x1f57, 0x1f59, 0x1f59,
-    0x1f5b, 0x1f5b, 0x1f5d, 0x1f5d, 0x1f5f, 0x1f7d, 0x1f80, 0x1fb4, 0x1fb6, 0x1fbc, 0x1fbe, 0x1fbe, 0x1fc2, 0x1fc4, 0x1fc6, 0x1fcc,
-    0x1fd0, 0x1fd3, 0x1fd6, 0x1fdb, 0x1fe0, 0x1fec, 0x1ff2, 0x1ff4, 0x1ff6, 0x1ffc, 0x2102, 0x2102, 0x2107, 0x2107, 0x210a, 0x2113,
-    0x2115, 0x2115, 0x2119, 0x211d, 0x2124, 0x2124, 0x2126, 0x2126, 0x2128, 0x2128, 0x212a, 0x212d, 0x212f, 0x2134, 0x2139, 0x2139,
-    0x213c, 0x213f, 0x2145, 0x2149, 0x214e, 0x214e, 0x2183, 0x2184, 0x2c00, 0x2c7b, 0x2c7e, 0x2ce4, 0x2ceb, 0x2cee, 0x2cf2, 0x2cf3,
-    0xa640, 0xa66d, 0xa680, 0xa69b, 0xa722, 0xa76f, 0xa771, 0xa787, 0xa78b, 0xa78e, 0xab70, 0xabbf, 0xfb00, 0xfb06, 0xfb13, 0xfb17,
-    0xff21, 0xff3a, 0xff41, 0xff5a, 0x10400, 0x1044f, 0x104b0, 0x104d3, 0x104d8, 0x104fb, 0x10c80, 0x10cb2, 0x10cc0, 0x10cf2,
-    0x118a0, 0x118df, 0x1e900, 0x1e943
+    0x41,    0x5a,    0x61,    0x7a,    0xb5,    0xb5,    0xc0,    0xd6,    0xd8,    0xf6,    0xf8,    0x1ba,   0x1bc,
+    0x1bf,   0x1c4,   0x293,   0x295,   0x2af,   0x370,   0x373,   0x376,   0x377,   0x37b,   0x37d,   0x37f,   0x37f,
+    0x386,   0x386,   0x388,   0x38a,   0x38c,   0x38c,   0x38e,   0x3a1,   0x3a3,   0x3f5,   0x3f7,   0x481,   0x48a,
+    0x52f,   0x531,   0x556,   0x10a0,  0x10c5,  0x13a0,  0x13f5,  0x13f8,  0x13fd,  0x1c90,  0x1cba,  0x1cbd,  0x1cbf,
+    0x1d00,  0x1d2b,  0x1d6b,  0x1d77,  0x1d79,  0x1d9a,  0x1e00,  0x1f15,  0x1f18,  0x1f1d,  0x1f20,  0x1f45,  0x1f48,
+    0x1f4d,  0x1f50,  0x1f57,  0x1f59,  0x1f59,  0x1f5b,  0x1f5b,  0x1f5d,  0x1f5d,  0x1f5f,  0x1f7d,  0x1f80,  0x1fb4,
+    0x1fb6,  0x1fbc,  0x1fbe,  0x1fbe,  0x1fc2,  0x1fc4,  0x1fc6,  0x1fcc,  0x1fd0,  0x1fd3,  0x1fd6,  0x1fdb,  0x1fe0,
+    0x1fec,  0x1ff2,  0x1ff4,  0x1ff6,  0x1ffc,  0x2102,  0x2102,  0x2107,  0x2107,  0x210a,  0x2113,  0x2115,  0x2115,
+    0x2119,  0x211d,  0x2124,  0x2124,  0x2126,  0x2126,  0x2128,  0x2128,  0x212a,  0x212d,  0x212f,  0x2134,  0x2139,
+    0x2139,  0x213c,  0x213f,  0x2145,  0x2149,  0x214e,  0x214e,  0x2183,  0x2184,  0x2c00,  0x2c7b,  0x2c7e,  0x2ce4,
+    0x2ceb,  0x2cee,  0x2cf2,  0x2cf3,  0xa640,  0xa66d,  0xa680,  0xa69b,  0xa722,  0xa76f,  0xa771,  0xa787,  0xa78b,
+    0xa78e,  0xab70,  0xabbf,  0xfb00,  0xfb06,  0xfb13,  0xfb17,  0xff21,  0xff3a,  0xff41,  0xff5a,  0x10400, 0x1044f,
+    0x104b0, 0x104d3, 0x104d8, 0x104fb, 0x10c80, 0x10cb2, 0x10cc0, 0x10cf2, 0x118a0, 0x118df, 0x1e900, 0x1e943
 };
-static const uint32_t tinyi_split_marks[] = { 0x21, 0x2f, 0x3a, 0x7e, 0x2018, 0x201f, 0x3000, 0x3002, 0xff01, 0xff0f, 0xff1a, 0xff5e };
+static const uint32_t tinyi_split_marks[] = { 0x21,   0x2f,   0x3a,   0x7e,   0x2018, 0x201f,
+                                              0x3000, 0x3002, 0xff01, 0xff0f, 0xff1a, 0xff5e };
 static const uint32_t tinyi_split_bloom[] = {         /* what B leaves out beside white space */
     0x21, 0x21, 0x28, 0x29, 0x2c, 0x2c, 0x2e, 0x2e, 0x3f, 0x3f, 0x7c, 0x7c, 0x60c, 0x60c, 0x6d4, 0x6d4, 0x964, 0x964,
     0x2026, 0x2026, 0x3001, 0x3002, 0xff0c, 0xff0c
 };
-static const uint32_t tinyi_split_han[] = {
-    0x3400, 0x4dbf, 0x4e00, 0x9fff, 0xf900, 0xfaff, 0x20000, 0x2a6df, 0x2a700, 0x2b73f, 0x2b740, 0x2b81f, 0x2b820, 0x2ceaf,
-    0x2ceb0, 0x2ebef, 0x2f800, 0x2fa1f
-};
+static const uint32_t tinyi_split_han[] = { 0x3400,  0x4dbf,  0x4e00,  0x9fff,  0xf900,  0xfaff,
+                                            0x20000, 0x2a6df, 0x2a700, 0x2b73f, 0x2b740, 0x2b81f,
+                                            0x2b820, 0x2ceaf, 0x2ceb0, 0x2ebef, 0x2f800, 0x2fa1f };
 static const uint32_t tinyi_split_kana[] = { 0x3040, 0x30ff, 0x4e00, 0x9fa5 };
 static const uint32_t tinyi_split_deepseek[] = { 0x800, 0x9fa5, 0xac00, 0xd7ff };
-static const uint32_t tinyi_split_afmoe[] = {
-    0xe00, 0xe7f, 0xe80, 0xeff, 0x1000, 0x109f, 0x1100, 0x11ff, 0x1780, 0x17ff, 0x2f00, 0x2fdf, 0x3040, 0x30ff, 0x3400, 0x4dbf,
-    0x4e00, 0x9fff, 0xa9e0, 0xa9ff, 0xaa60, 0xaa7f, 0xac00, 0xd7af, 0xf900, 0xfaff, 0xff65, 0xff9f
-};
+static const uint32_t tinyi_split_afmoe[] = { 0xe00,  0xe7f,  0xe80,  0xeff,  0x1000, 0x109f, 0x1100,
+                                              0x11ff, 0x1780, 0x17ff, 0x2f00, 0x2fdf, 0x3040, 0x30ff,
+                                              0x3400, 0x4dbf, 0x4e00, 0x9fff, 0xa9e0, 0xa9ff, 0xaa60,
+                                              0xaa7f, 0xac00, 0xd7af, 0xf900, 0xfaff, 0xff65, 0xff9f };
 static const uint32_t tinyi_split_hangul[] = { 0x3131, 0x318e, 0xac00, 0xd7a3 };
-static const uint32_t tinyi_split_wide[] = {
-    0x2014, 0x2014, 0x2018, 0x2019, 0x201c, 0x201d, 0x2026, 0x2026, 0x3001, 0x303f, 0xfe30, 0xfe4f, 0xff01, 0xff01, 0xff0c, 0xff0c,
-    0xff1a, 0xff1b
-};
+static const uint32_t tinyi_split_wide[] = { 0x2014, 0x2014, 0x2018, 0x2019, 0x201c, 0x201d, 0x2026, 0x2026, 0x3001,
+                                             0x303f, 0xfe30, 0xfe4f, 0xff01, 0xff01, 0xff0c, 0xff0c, 0xff1a, 0xff1b };
 static const uint32_t tinyi_split_bopomofo[] = { 0x3105, 0x312f };
 
 static int tinyi_split_in(const uint32_t *set, size_t n, uint32_t c)
@@ -190,15 +198,27 @@ static int tinyi_split_in(const uint32_t *set, size_t n, uint32_t c)
 
 /* ---- the matcher --------------------------------------------------------------------------------------------- */
 
-enum { TINYI_SP_O = 1, TINYI_SP_L = 2, TINYI_SP_N = 4, TINYI_SP_P = 8, TINYI_SP_S = 16, TINYI_SP_M = 32, TINYI_SP_Z = 64, TINYI_SP_C = 128,
-       TINYI_SP_W = 256, TINYI_SP_ALL = 511,
-       TINYI_SP_WIDE = 512 };              /* not ASCII: any letter may begin so */
+enum {
+    TINYI_SP_O = 1,
+    TINYI_SP_L = 2,
+    TINYI_SP_N = 4,
+    TINYI_SP_P = 8,
+    TINYI_SP_S = 16,
+    TINYI_SP_M = 32,
+    TINYI_SP_Z = 64,
+    TINYI_SP_C = 128,
+    TINYI_SP_W = 256,
+    TINYI_SP_ALL = 511,
+    TINYI_SP_WIDE = 512
+}; /* not ASCII: any letter may begin so */
 
 static const unsigned short tinyi_split_ascii[128] = {
-    128, 128, 128, 128, 128, 128, 128, 128, 128, 256, 256, 256, 256, 256, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
-    128, 128, 128, 128, 256, 8, 8, 8, 16, 8, 8, 8, 8, 8, 8, 16, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 8, 8, 16, 16, 16, 8, 8, 2, 2, 2, 2, 2,
-    2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 8, 8, 8, 16, 8, 16, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,
-    2, 2, 2, 2, 2, 2, 2, 8, 16, 8, 16, 128
+    128, 128, 128, 128, 128, 128, 128, 128, 128, 256, 256, 256, 256, 256, 128, 128, 128, 128, 128, 128, 128, 128,
+    128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 256, 8,   8,   8,   16,  8,   8,   8,   8,   8,   8,   16,
+    8,   8,   8,   8,   4,   4,   4,   4,   4,   4,   4,   4,   4,   4,   8,   8,   16,  16,  16,  8,   8,   2,
+    2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,
+    2,   2,   2,   8,   8,   8,   16,  8,   16,  2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,
+    2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   2,   8,   16,  8,   16,  128
 };
 
 /* the class bit of the character at p < end, its bytes and number */
@@ -335,7 +355,8 @@ static void tinyi_split_digits_taken(tinyi_split_memo *memo, size_t to, size_t n
 }
 
 /* The end of what the letter matches at p < end, or 0. *skip may be raised: nothing matches before it. */
-static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, size_t end, tinyi_split_memo *memo, size_t *skip)
+static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, size_t end, tinyi_split_memo *memo,
+                                size_t *skip)
 {
     size_t q = p, r, k, n;
     uint32_t c;
@@ -345,9 +366,12 @@ static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, s
     case 'C': return tinyi_split_apostrophe(s, p, end, 1);
     case 'w': case 'n': case 'o': case 'O': case 'S': case 'T': case 'Q': case 'P': case 'p':
         if (s[p] == ' ') q++;
-        mask = letter == 'w' ? (unsigned)TINYI_SP_L : letter == 'n' ? (unsigned)TINYI_SP_N :
-               letter == 'P' || letter == 'p' ? (unsigned)(TINYI_SP_P | TINYI_SP_S) :
-               (unsigned)TINYI_SP_ALL & ~(unsigned)(TINYI_SP_W | TINYI_SP_L | TINYI_SP_N | (letter == 'Q' ? TINYI_SP_M : 0));
+        mask = letter == 'w'   ? (unsigned)TINYI_SP_L
+               : letter == 'n' ? (unsigned)TINYI_SP_N
+               : letter == 'P' || letter == 'p'
+                   ? (unsigned)(TINYI_SP_P | TINYI_SP_S)
+                   : (unsigned)TINYI_SP_ALL &
+                         ~(unsigned)(TINYI_SP_W | TINYI_SP_L | TINYI_SP_N | (letter == 'Q' ? TINYI_SP_M : 0));
         if (letter == 'P' || letter == 'p') {
             for (r = q; r < end && s[r] != '~' && (tinyi_split_class(s, r, end, &k, &c) & mask); r += k) {}
         } else {
@@ -374,7 +398,9 @@ static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, s
     case 'j':
         q = tinyi_split_prefix(s, p, end, TINYI_SP_L | TINYI_SP_N);
         for (n = 0; n < 2; n++, q = p) {    /* with the character before the word, then without */
-            for (r = q; r < end && ((tinyi_split_class(s, r, end, &k, &c) & (TINYI_SP_L | TINYI_SP_M)) || c == 0x200c || c == 0x200d); r += k) {}
+            for (r = q; r < end && ((tinyi_split_class(s, r, end, &k, &c) & (TINYI_SP_L | TINYI_SP_M)) || c == 0x200c ||
+                                    c == 0x200d);
+                 r += k) {}
             if (r > q) return r;
         }
         return 0;
@@ -385,7 +411,10 @@ static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, s
             q = tinyi_split_run(s, q, end, TINYI_SP_L);
             q = tinyi_split_run(s, q, end, TINYI_SP_M);
             if (q < end && (tinyi_split_class(s, q, end, &k, &c) & TINYI_SP_L)) continue;
-            if (end - q >= 2 && s[q] == ' ' && (tinyi_split_class(s, q + 1, end, &k, &c) & TINYI_SP_L)) { q++; continue; }
+            if (end - q >= 2 && s[q] == ' ' && (tinyi_split_class(s, q + 1, end, &k, &c) & TINYI_SP_L)) {
+                q++;
+                continue;
+            }
             return q;
         }
     case 'X': case 'Y': case 'Z':
@@ -400,7 +429,9 @@ static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, s
     case 'k': r = TINYI_SPLIT_RUN_IN(s, p, end, tinyi_split_han); return r > p ? r : 0;
     case 'J':
         q = tinyi_split_prefix(s, p, end, TINYI_SP_L | TINYI_SP_N);
-        for (r = q; r < end && (tinyi_split_class(s, r, end, &k, &c) & TINYI_SP_L) && !TINYI_SPLIT_IN(tinyi_split_han, c); r += k) {}
+        for (r = q;
+             r < end && (tinyi_split_class(s, r, end, &k, &c) & TINYI_SP_L) && !TINYI_SPLIT_IN(tinyi_split_han, c);
+             r += k) {}
         if (r == q) return 0;
         if (r < end && (q = tinyi_split_apostrophe(s, r, end, 1)) != 0) return q;
         return r;
@@ -435,7 +466,8 @@ static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, s
         return q;
     case 'A':
         c = s[p];
-        if (!((c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~'))) return 0;
+        if (!((c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~')))
+            return 0;
         for (q = p + 1; q < end && ((s[q] >= 'A' && s[q] <= 'Z') || (s[q] >= 'a' && s[q] <= 'z')); q++) {}
         return q > p + 1 ? q : 0;
     case 'l':
@@ -470,16 +502,20 @@ static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, s
     case 'D': case 'd':
         t = tinyi_split_class(s, p, end, &k, &c);
         if (t & TINYI_SP_W) q += k;
-        r = letter == 'D' ? TINYI_SPLIT_RUN_IN(s, q, end, tinyi_split_cased) : TINYI_SPLIT_RUN_IN(s, q, end, tinyi_split_marks);
+        r = letter == 'D' ? TINYI_SPLIT_RUN_IN(s, q, end, tinyi_split_cased)
+                          : TINYI_SPLIT_RUN_IN(s, q, end, tinyi_split_marks);
         return r > q ? r : 0;
     case 'F': case 'f':
         for (; q < end; q += k)
-            if (!(tinyi_split_class(s, q, end, &k, &c) & TINYI_SP_P) && !(c > 0 && c < 128 && strchr("$+<=>^~|", (int)c)) &&
-                !(c == '`' && letter == 'F')) break;
+            if (!(tinyi_split_class(s, q, end, &k, &c) & TINYI_SP_P) &&
+                !(c > 0 && c < 128 && strchr("$+<=>^~|", (int)c)) && !(c == '`' && letter == 'F'))
+                break;
         return q > p ? q : 0;
     case 'B':
         if (s[p] == ' ') q++;
-        for (r = q; r < end && !(tinyi_split_class(s, r, end, &k, &c) & TINYI_SP_W) && !TINYI_SPLIT_IN(tinyi_split_bloom, c); r += k) {}
+        for (r = q;
+             r < end && !(tinyi_split_class(s, r, end, &k, &c) & TINYI_SP_W) && !TINYI_SPLIT_IN(tinyi_split_bloom, c);
+             r += k) {}
         return r > q ? r : 0;
     case 'H': r = TINYI_SPLIT_RUN_IN(s, p, end, tinyi_split_kana); return r > p ? r : 0;
     case 'h': r = TINYI_SPLIT_RUN_IN(s, p, end, tinyi_split_deepseek); return r > p ? r : 0;

@@ -1,9 +1,10 @@
 /* src/llm/token/split.h - how byte-level BPE vocabularies cut a text into words before they merge
  *
- * A file names its pre-tokenizer, and each name stands for regular expressions that only programs know. Here each name is a
- * row, and the expressions are letters: a letter is one alternative, the letters of a step are tried in order at each place,
- * what none matches becomes a piece of its own, and a blank separates steps, each cutting the pieces of the one before.
- * The letters are listed in split.c. The cut is linear in the text.                                                        */
+ * A file names its pre-tokenizer, and each name stands for regular expressions that only programs know. Here each name
+ * is a row, and the expressions are letters: a letter is one alternative, the letters of a step are tried in order at
+ * each place, what none matches becomes a piece of its own, and a blank separates steps, each cutting the pieces of the
+ * one before.
+ * The letters are listed in split.c. The cut is linear in the text. */
 #ifndef TINYI_SPLIT_H
 #define TINYI_SPLIT_H
 #include "llm/token/unicode.h"

@@ -1,15 +1,18 @@
-/* src/llm/token/spm.c - SentencePiece vocabularies with scores: join the neighbours that make the token with the best score
+/* src/llm/token/spm.c - SentencePiece vocabularies with scores: join the neighbours that make the token with the best
+ * score
  *
  * Source   T. Kudo, J. Richardson, "SentencePiece", EMNLP 2018 (arXiv 1808.06226), the BPE form; characters that are no
- *          token fall back to one token a byte; where the vocabulary has none for them, neighbours are one unknown token.
- * Data     blanks are written U+2581. Where no token holds two characters side by side, nothing can be joined across, so
- *          the text is cut there first: words, in almost all vocabularies. The result is the same and the heap stays small.
- * Cost     n log(longest piece between cuts); each look-up hashes at most the bytes of the longest token.               */
+ *          token fall back to one token a byte; where the vocabulary has none for them, neighbours are one unknown
+ *          token.
+ * Data     blanks are written U+2581. Where no token holds two characters side by side, nothing can be joined across,
+ *          so the text is cut there first: words, in almost all vocabularies. The result is the same and the heap stays
+ *          small.
+ * Cost     n log(longest piece between cuts); each look-up hashes at most the bytes of the longest token. */
 #include "llm/token/parts_inside.h"
 #include <string.h>
 
-/* Bytes of the symbol at t: as many as its first byte promises, whatever they are, but none of a blank behind it: one token a byte
- * would give that back as U+2581. */
+/* Bytes of the symbol at t: as many as its first byte promises, whatever they are, but none of a blank behind it: one
+ * token a byte would give that back as U+2581. */
 static size_t tinyi_spm_symbol(const unsigned char *t, size_t n)
 {
     const size_t most = TINYI_MIN(tinyi_utf8_promise(t[0]), n);

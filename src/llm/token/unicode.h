@@ -2,7 +2,7 @@
  *
  * The tables stand in unicode.c and are written by unicode.py; their version is TINYI_UNICODE_VERSION.
  * Reading follows the well-known engines, not the letter of the standard: overlong forms and surrogates are read as the
- * number that their bits spell, and each byte that cannot start or finish a character counts as one U+FFFD.            */
+ * number that their bits spell, and each byte that cannot start or finish a character counts as one U+FFFD. */
 #ifndef TINYI_UNICODE_H
 #define TINYI_UNICODE_H
 #include "core/bytes.h"
@@ -14,7 +14,17 @@ TINY_API const char *tllm_unicode_version(void);
 /* ---- inside: what the bodies share ---- */
 
 /* classes; white space has TINYI_UC_SPACE added to its class */
-enum { TINYI_UC_OTHER, TINYI_UC_L, TINYI_UC_N, TINYI_UC_P, TINYI_UC_S, TINYI_UC_M, TINYI_UC_Z, TINYI_UC_C, TINYI_UC_SPACE };
+enum {
+    TINYI_UC_OTHER,
+    TINYI_UC_L,
+    TINYI_UC_N,
+    TINYI_UC_P,
+    TINYI_UC_S,
+    TINYI_UC_M,
+    TINYI_UC_Z,
+    TINYI_UC_C,
+    TINYI_UC_SPACE
+};
 
 TINYI_FN unsigned tinyi_unicode_class(uint32_t c);
 TINYI_FN uint32_t tinyi_unicode_lower(uint32_t c);

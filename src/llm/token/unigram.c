@@ -1,12 +1,12 @@
 /* src/llm/token/unigram.c - unigram language models (T5), their character map, and the suffix form of PLaMo 2
  *
- * Source   T. Kudo, "Subword regularization", ACL 2018 (arXiv 1804.10959): the segmentation with the greatest sum of scores,
- *          found by the Viterbi algorithm, forwards, with double sums. A character that is no token costs the least score
- *          less 10; it is written in byte tokens where the vocabulary has all 256 (mT5), else neighbours of that kind give one
- *          unknown token.
+ * Source   T. Kudo, "Subword regularization", ACL 2018 (arXiv 1804.10959): the segmentation with the greatest sum of
+ *          scores, found by the Viterbi algorithm, forwards, with double sums. A character that is no token costs the
+ *          least score less 10; it is written in byte tokens where the vocabulary has all 256 (mT5), else neighbours of
+ *          that kind give one unknown token.
  *          The character map is a double array trie, XOR-compressed (S. Kanda, 2018), over byte strings, with their
  *          replacements after it; the longest match at each place counts.
- * Cost     linear in the text times the longest token.                                                                  */
+ * Cost     linear in the text times the longest token. */
 #include "llm/token/parts_inside.h"
 #include <string.h>
 
@@ -41,7 +41,8 @@ static size_t tinyi_unigram_mapped(const tllm_vocab *v, const unsigned char *s, 
 }
 
 /* The next stretch of normal text at s: its bytes in *t, and how many of s it stands for. */
-static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned char *s, size_t n, const unsigned char **t, size_t *n_t, size_t *used)
+static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned char *s, size_t n,
+                                        const unsigned char **t, size_t *n_t, size_t *used)
 {
     const tllm_vocab *v = e->v;
     unsigned char spelt[4];
@@ -50,14 +51,16 @@ static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned c
     if ((*used = tinyi_unigram_mapped(v, s, n, &value)) != 0) {
         size_t from = 4 + 4 * v->n_charsmap_units;
         if (value >= v->n_charsmap - from)
-            return tinyi_fail(e->ctx, TINY_E_FORMAT, "precompiled_charsmap: a replacement at %lu, there are %lu bytes of them",
+            return tinyi_fail(e->ctx, TINY_E_FORMAT,
+                              "precompiled_charsmap: a replacement at %lu, there are %lu bytes of them",
                               (unsigned long)value, (unsigned long)(v->n_charsmap - from));
         *t = v->charsmap + from + value;
         *n_t = strlen((const char *)*t);    /* the last byte of the map is 0: the open made sure */
         return TINY_OK;
     }
     *used = *n_t = tinyi_utf8_get(s, n, &c);
-    if (tinyi_utf8_put(c, spelt) != *used || c >> 11 == 0x1b) {     /* no UTF-8, overlong, half a pair: each byte is one U+FFFD */
+    /* no UTF-8, overlong, half a pair: each byte is one U+FFFD */
+    if (tinyi_utf8_put(c, spelt) != *used || c >> 11 == 0x1b) {
         *t = (const unsigned char *)"\xef\xbf\xbd";
         *n_t = 3;
         *used = 1;
@@ -65,9 +68,10 @@ static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned c
     return TINY_OK;
 }
 
-/* begins: no special token stands before s. Blanks that merge mark the word after them; where a text begins, only the blank that the
- * vocabulary puts there itself counts. */
-static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char *s, size_t n, int begins, size_t *n_out)
+/* begins: no special token stands before s. Blanks that merge mark the word after them; where a text begins, only the
+ * blank that the vocabulary puts there itself counts. */
+static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char *s, size_t n, int begins,
+                                           size_t *n_out)
 {
     const tllm_vocab *v = e->v;
     size_t i = 0, m = 0, k;
@@ -78,7 +82,8 @@ static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char
         void *room = e->text;
         tiny_status st = tinyi_unigram_normal(e, s + i, n - i, &t, &n_t, &used);
         if (st) return st;
-        if (n_t > SIZE_MAX / 8 - m) return tinyi_fail(e->ctx, TINY_E_OVERFLOW, "encode: the normal form of the text is too long");
+        if (n_t > SIZE_MAX / 8 - m)
+            return tinyi_fail(e->ctx, TINY_E_OVERFLOW, "encode: the normal form of the text is too long");
         st = tinyi_token_grow(e->ctx, &room, m, &e->text_room, m + 4 * n_t, 1);
         e->text = (unsigned char *)room;
         if (st) return st;
@@ -98,7 +103,8 @@ static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char
         }
         i += used;
     }
-    if (v->add_space_prefix && !v->merge_spaces && n && !prefixed) {       /* nothing but blanks: the one in front is there too */
+    /* nothing but blanks: the one in front is there too */
+    if (v->add_space_prefix && !v->merge_spaces && n && !prefixed) {
         void *room = e->text;
         tiny_status st = tinyi_token_grow(e->ctx, &room, m, &e->text_room, m + 3, 1);
         e->text = (unsigned char *)room;
@@ -111,7 +117,8 @@ static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char
 }
 
 /* the tokens of the way back from the end: how many, or, with to, written so that they end there */
-static size_t tinyi_unigram_back(const tllm_vocab *v, const unsigned char *s, const tinyi_unigram_best *best, size_t m, int32_t *to)
+static size_t tinyi_unigram_back(const tllm_vocab *v, const unsigned char *s, const tinyi_unigram_best *best, size_t m,
+                                 int32_t *to)
 {
     const int32_t unk = v->special[TLLM_UNK];
     size_t i, k, count = 0;
@@ -141,7 +148,8 @@ TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char 
     size_t i, k, m = 0, count, first;
     tiny_status st = tinyi_unigram_normalize(e, s, n, begins, &m);
     if (st || !m) return st;
-    if (m > UINT32_MAX - 8) return tinyi_fail(e->ctx, TINY_E_OVERFLOW, "encode: the normal form of the text is too long");
+    if (m > UINT32_MAX - 8)
+        return tinyi_fail(e->ctx, TINY_E_OVERFLOW, "encode: the normal form of the text is too long");
     s = e->text;
     best = (tinyi_unigram_best *)tinyi_alloc(e->ctx, m + 1, sizeof *best);
     if (!best) return tiny_ctx_status(e->ctx);
@@ -164,7 +172,11 @@ TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char 
         }
         if (!single) {
             sum = best[i].sum + v->unknown_score;
-            if (sum > best[i + step].sum) { best[i + step].sum = sum; best[i + step].from = (uint32_t)i; best[i + step].id = unk; }
+            if (sum > best[i + step].sum) {
+                best[i + step].sum = sum;
+                best[i + step].from = (uint32_t)i;
+                best[i + step].id = unk;
+            }
         }
         i += step;
     }
@@ -183,8 +195,8 @@ TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char 
     return st;
 }
 
-/* PLaMo 2: the least cost, found backwards in integers of a ten thousandth; a character that is no token costs 1000 and is
- * written in byte tokens. Of equal costs the longer token. */
+/* PLaMo 2: the least cost, found backwards in integers of a ten thousandth; a character that is no token costs 1000 and
+ * is written in byte tokens. Of equal costs the longer token. */
 TINYI_FN tiny_status tinyi_encode_plamo2(tinyi_encoder *e, const unsigned char *s, size_t n)
 {
     const tllm_vocab *v = e->v;
@@ -218,7 +230,11 @@ TINYI_FN tiny_status tinyi_encode_plamo2(tinyi_encoder *e, const unsigned char *
             cost = v->score ? (double)v->score[id] * -1e4 : 0;
             if (!(cost < most && cost > -2147483647.0)) continue;
             cost = (double)(int32_t)(cost < 0 ? cost - 0.5 : cost + 0.5);
-            if (best[k + 1].sum + cost <= best[i].sum) { best[i].sum = best[k + 1].sum + cost; best[i].from = (uint32_t)(k + 1); best[i].id = id; }
+            if (best[k + 1].sum + cost <= best[i].sum) {
+                best[i].sum = best[k + 1].sum + cost;
+                best[i].from = (uint32_t)(k + 1);
+                best[i].id = id;
+            }
         }
         if (i + step <= m && best[i + step].sum + unknown < best[i].sum) {
             best[i].sum = best[i + step].sum + unknown;

@@ -1,7 +1,7 @@
 /* src/llm/token/vocab.c - reading a vocabulary
  *
- * What files leave open follows the engine that most of them are made for: its defaults for special tokens, and the texts
- * by which it knows tokens that end an answer.                                                                          */
+ * What files leave open follows the engine that most of them are made for: its defaults for special tokens, and the
+ * texts by which it knows tokens that end an answer. */
 #include "llm/token/parts_inside.h"
 #include "llm/model/arch_inside.h"
 #include "core/time.h"
@@ -52,31 +52,99 @@ static int32_t tinyi_vocab_first(const tllm_vocab *v, const char *const *list)
 
 /* keys of the file, in the order of tllm_special; old names after a bar */
 static const char *const tinyi_vocab_special_key[TLLM_SPECIAL_COUNT][2] = {
-    { "tokenizer.ggml.bos_token_id", NULL }, { "tokenizer.ggml.eos_token_id", NULL }, { "tokenizer.ggml.eot_token_id", NULL },
-    { "tokenizer.ggml.eom_token_id", NULL }, { "tokenizer.ggml.unknown_token_id", NULL },
-    { "tokenizer.ggml.seperator_token_id", "tokenizer.ggml.separator_token_id" }, { "tokenizer.ggml.padding_token_id", NULL },
-    { "tokenizer.ggml.mask_token_id", NULL }, { NULL, NULL }, { "tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id" },
-    { "tokenizer.ggml.fim_suf_token_id", "tokenizer.ggml.suffix_token_id" }, { "tokenizer.ggml.fim_mid_token_id", "tokenizer.ggml.middle_token_id" },
-    { "tokenizer.ggml.fim_pad_token_id", NULL }, { "tokenizer.ggml.fim_rep_token_id", NULL }, { "tokenizer.ggml.fim_sep_token_id", NULL }
+    { "tokenizer.ggml.bos_token_id", NULL },
+    { "tokenizer.ggml.eos_token_id", NULL },
+    { "tokenizer.ggml.eot_token_id", NULL },
+    { "tokenizer.ggml.eom_token_id", NULL },
+    { "tokenizer.ggml.unknown_token_id", NULL },
+    { "tokenizer.ggml.seperator_token_id", "tokenizer.ggml.separator_token_id" },
+    { "tokenizer.ggml.padding_token_id", NULL },
+    { "tokenizer.ggml.mask_token_id", NULL },
+    { NULL, NULL },
+    { "tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id" },
+    { "tokenizer.ggml.fim_suf_token_id", "tokenizer.ggml.suffix_token_id" },
+    { "tokenizer.ggml.fim_mid_token_id", "tokenizer.ggml.middle_token_id" },
+    { "tokenizer.ggml.fim_pad_token_id", NULL },
+    { "tokenizer.ggml.fim_rep_token_id", NULL },
+    { "tokenizer.ggml.fim_sep_token_id", NULL }
 };
 
 /* texts by which a special token is known when the file does not name it */
-static const char *const tinyi_vocab_eot[] = { "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<EOT>",
-    "_<EOT>", "[EOT]", "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", "<end_of_utterance>", NULL };
+static const char *const tinyi_vocab_eot[] = { "<|eot_id|>",
+                                               "<|im_end|>",
+                                               "<|end|>",
+                                               "<end_of_turn>",
+                                               "<|endoftext|>",
+                                               "<|end_of_text|>",
+                                               "<EOT>",
+                                               "_<EOT>",
+                                               "[EOT]",
+                                               "<\xef\xbd\x9c"
+                                               "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+                                               "<end_of_utterance>",
+                                               NULL };
 static const char *const tinyi_vocab_eom[] = { "<|eom_id|>", NULL };
-static const char *const tinyi_vocab_fim_pre[] = { "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",
-    "<\xef\xbd\x9c" "fim\xe2\x96\x81" "begin\xef\xbd\x9c>", "<PRE>", "\xe2\x96\x81<PRE>", "<|code_prefix|>", "<|prefix|>", NULL };
-static const char *const tinyi_vocab_fim_suf[] = { "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",
-    "<\xef\xbd\x9c" "fim\xe2\x96\x81hole\xef\xbd\x9c>", "<SUF>", "\xe2\x96\x81<SUF>", "<|code_suffix|>", "<|suffix|>", NULL };
-static const char *const tinyi_vocab_fim_mid[] = { "<|fim_middle|>", "<fim-middle>", "<fim_middle>",
-    "<\xef\xbd\x9c" "fim\xe2\x96\x81" "end\xef\xbd\x9c>", "<MID>", "\xe2\x96\x81<MID>", "<|code_middle|>", "<|middle|>", NULL };
+static const char *const tinyi_vocab_fim_pre[] = { "<|fim_prefix|>",
+                                                   "<fim-prefix>",
+                                                   "<fim_prefix>",
+                                                   "<\xef\xbd\x9c"
+                                                   "fim\xe2\x96\x81"
+                                                   "begin\xef\xbd\x9c>",
+                                                   "<PRE>",
+                                                   "\xe2\x96\x81<PRE>",
+                                                   "<|code_prefix|>",
+                                                   "<|prefix|>",
+                                                   NULL };
+static const char *const tinyi_vocab_fim_suf[] = { "<|fim_suffix|>",
+                                                   "<fim-suffix>",
+                                                   "<fim_suffix>",
+                                                   "<\xef\xbd\x9c"
+                                                   "fim\xe2\x96\x81hole\xef\xbd\x9c>",
+                                                   "<SUF>",
+                                                   "\xe2\x96\x81<SUF>",
+                                                   "<|code_suffix|>",
+                                                   "<|suffix|>",
+                                                   NULL };
+static const char *const tinyi_vocab_fim_mid[] = { "<|fim_middle|>",
+                                                   "<fim-middle>",
+                                                   "<fim_middle>",
+                                                   "<\xef\xbd\x9c"
+                                                   "fim\xe2\x96\x81"
+                                                   "end\xef\xbd\x9c>",
+                                                   "<MID>",
+                                                   "\xe2\x96\x81<MID>",
+                                                   "<|code_middle|>",
+                                                   "<|middle|>",
+                                                   NULL };
 static const char *const tinyi_vocab_fim_pad[] = { "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", NULL };
-static const char *const tinyi_vocab_fim_rep[] = { "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", NULL };
+static const char *const tinyi_vocab_fim_rep[] = { "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
+                                                   "<REPO>",       "<reponame>",    NULL };
 static const char *const tinyi_vocab_fim_sep[] = { "<|file_sep|>", NULL };
 /* tokens that end an answer whatever else they are called */
-static const char *const tinyi_vocab_ends[] = { "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
-    "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>",
-    "<eos>", "<turn|>", "<|tool_response>", "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", "[e~[", NULL };
+static const char *const tinyi_vocab_ends[] = { "<|eot_id|>",
+                                                "<|im_end|>",
+                                                "<|end|>",
+                                                "<|return|>",
+                                                "<|call|>",
+                                                "<|flush|>",
+                                                "<|calls|>",
+                                                "<end_of_turn>",
+                                                "<|endoftext|>",
+                                                "</s>",
+                                                "<|eom_id|>",
+                                                "<EOT>",
+                                                "_<EOT>",
+                                                "[EOT]",
+                                                "[EOS]",
+                                                "<|end_of_text|>",
+                                                "<end_of_utterance>",
+                                                "<eos>",
+                                                "<turn|>",
+                                                "<|tool_response>",
+                                                "<\xef\xbd\x9c"
+                                                "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+                                                "[e~[",
+                                                NULL };
 static const char *const tinyi_vocab_shown[] = { "<|channel|>", "<|message|>", "<|start|>", "<|constrain|>", NULL };
 
 static void tinyi_vocab_mark_end(tllm_vocab *v, int32_t id)
@@ -96,11 +164,11 @@ static int32_t tinyi_vocab_end_named(const tllm_vocab *v, const char *text)
 
 static void tinyi_vocab_find_special(tllm_vocab *v)
 {
-    static const struct { tllm_special which; const char *const *texts; } known[] = {
-        { TLLM_EOT, tinyi_vocab_eot }, { TLLM_EOM, tinyi_vocab_eom }, { TLLM_FIM_PRE, tinyi_vocab_fim_pre }, { TLLM_FIM_SUF, tinyi_vocab_fim_suf },
-        { TLLM_FIM_MID, tinyi_vocab_fim_mid }, { TLLM_FIM_PAD, tinyi_vocab_fim_pad }, { TLLM_FIM_REP, tinyi_vocab_fim_rep },
-        { TLLM_FIM_SEP, tinyi_vocab_fim_sep }
-    };
+    static const struct { tllm_special which; const char *const *texts;
+    } known[] = { { TLLM_EOT, tinyi_vocab_eot },         { TLLM_EOM, tinyi_vocab_eom },
+                  { TLLM_FIM_PRE, tinyi_vocab_fim_pre }, { TLLM_FIM_SUF, tinyi_vocab_fim_suf },
+                  { TLLM_FIM_MID, tinyi_vocab_fim_mid }, { TLLM_FIM_PAD, tinyi_vocab_fim_pad },
+                  { TLLM_FIM_REP, tinyi_vocab_fim_rep }, { TLLM_FIM_SEP, tinyi_vocab_fim_sep } };
     size_t i;
     int32_t id;
     for (i = 0; i < TINYI_COUNT(known); i++) {
@@ -117,7 +185,8 @@ static void tinyi_vocab_find_special(tllm_vocab *v)
             v->what[id] |= TINYI_TOK_CONTROL;
         }
     for (i = 0; tinyi_vocab_shown[i]; i++)
-        if ((id = tllm_vocab_find(v, tinyi_vocab_shown[i], strlen(tinyi_vocab_shown[i]))) >= 0) v->what[id] = TINYI_TOK_USER;
+        if ((id = tllm_vocab_find(v, tinyi_vocab_shown[i], strlen(tinyi_vocab_shown[i]))) >= 0)
+            v->what[id] = TINYI_TOK_USER;
     tinyi_vocab_mark_end(v, v->special[TLLM_EOS]);
     tinyi_vocab_mark_end(v, v->special[TLLM_EOT]);
     tinyi_vocab_mark_end(v, v->special[TLLM_EOM]);
@@ -160,12 +229,17 @@ static void tinyi_vocab_strips(tllm_vocab *v, tllm_text name, tllm_text arch)
     const char *pre = v->pre ? v->pre->name : "";
     size_t i;
     int32_t id = -1;
-    if (!strcmp(pre, "jina-v2-de") || !strcmp(pre, "jina-v2-es") || !strcmp(pre, "jina-v2-code") || (row && row->top & TINYI_LM_T_MASK_STRIPS)) {
+    if (!strcmp(pre, "jina-v2-de") || !strcmp(pre, "jina-v2-es") || !strcmp(pre, "jina-v2-code") ||
+        (row && row->top & TINYI_LM_T_MASK_STRIPS)) {
         id = tinyi_vocab_first(v, mask);
     } else if (tinyi_vocab_holds(name, "phi-3") || tinyi_vocab_holds(name, "phi3")) {
         for (i = 0; i < v->n; i++)
-            if (((v->what[i] & (TINYI_TOK_CONTROL | TINYI_TOK_USER | TINYI_TOK_UNKNOWN)) || tinyi_vocab_text_in(v, (int32_t)i, end)) &&
-                !tinyi_vocab_text_in(v, (int32_t)i, bare)) { v->what[i] |= TINYI_TOK_RSTRIP; v->has_strip = 1; }
+            if (((v->what[i] & (TINYI_TOK_CONTROL | TINYI_TOK_USER | TINYI_TOK_UNKNOWN)) ||
+                 tinyi_vocab_text_in(v, (int32_t)i, end)) &&
+                !tinyi_vocab_text_in(v, (int32_t)i, bare)) {
+                v->what[i] |= TINYI_TOK_RSTRIP;
+                v->has_strip = 1;
+            }
     } else if (tinyi_vocab_holds(name, "modern-bert")) {
         id = tinyi_vocab_first(v, modern);
     }
@@ -227,10 +301,12 @@ static tiny_status tinyi_vocab_texts(tllm_vocab *v, const tinyi_vocab_source *s)
     size_t i, total = 0, slots, low;
     tllm_text t;
     for (i = 0; i < v->n; i++) {
-        if (!tinyi_source_text(s, i, &t)) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: token %lu has no text", s->name, (unsigned long)i);
+        if (!tinyi_source_text(s, i, &t))
+            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: token %lu has no text", s->name, (unsigned long)i);
         if (t.n > INT32_MAX || total + t.n > INT32_MAX)
-            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: with token %lu of %lu bytes the texts of the vocabulary are longer than %ld bytes", s->name,
-                              (unsigned long)i, (unsigned long)t.n, (long)INT32_MAX);
+            return tinyi_fail(s->ctx, TINY_E_FORMAT,
+                              "%s: with token %lu of %lu bytes the texts of the vocabulary are longer than %ld bytes",
+                              s->name, (unsigned long)i, (unsigned long)t.n, (long)INT32_MAX);
         total += t.n;
     }
     v->at = (uint32_t *)tinyi_alloc(s->ctx, v->n + 1, sizeof *v->at);
@@ -248,7 +324,8 @@ static tiny_status tinyi_vocab_texts(tllm_vocab *v, const tinyi_vocab_source *s)
     for (total = i = 0; i < v->n; i++) {
         (void)tinyi_source_text(s, i, &t);
         v->at[i] = (uint32_t)total;
-        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_RWKV) t.n = tinyi_vocab_unescape(v->blob + total, (const unsigned char *)t.at, t.n);
+        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_RWKV)
+            t.n = tinyi_vocab_unescape(v->blob + total, (const unsigned char *)t.at, t.n);
         else if (t.n) memcpy(v->blob + total, t.at, t.n);
         total += t.n;
         v->at[i + 1] = (uint32_t)total;
@@ -276,8 +353,9 @@ static tiny_status tinyi_vocab_scores_types(tllm_vocab *v, const tinyi_vocab_sou
         if (!v->score) return tiny_ctx_status(s->ctx);
     }
     for (i = 0; i < v->n; i++) {
-        static const unsigned char bit[] = { 0, TINYI_TOK_NORMAL, TINYI_TOK_UNKNOWN, TINYI_TOK_CONTROL, TINYI_TOK_USER, TINYI_TOK_UNUSED,
-                                             TINYI_TOK_BYTE };
+        static const unsigned char bit[] = {
+            0, TINYI_TOK_NORMAL, TINYI_TOK_UNKNOWN, TINYI_TOK_CONTROL, TINYI_TOK_USER, TINYI_TOK_UNUSED, TINYI_TOK_BYTE
+        };
         int64_t type = TLLM_TOKEN_NORMAL;
         double score = 0;
         if (s->d) {
@@ -285,7 +363,8 @@ static tiny_status tinyi_vocab_scores_types(tllm_vocab *v, const tinyi_vocab_sou
             if (s->d->type) type = s->d->type[i];
         } else {
             int64_t whole;
-            if (s->score && !tllm_meta_f64(s->score, i, &score) && tllm_meta_i64(s->score, i, &whole)) score = (double)whole;
+            if (s->score && !tllm_meta_f64(s->score, i, &score) && tllm_meta_i64(s->score, i, &whole))
+                score = (double)whole;
             if (s->type && !tllm_meta_i64(s->type, i, &type)) type = 0;
         }
         if (v->score) v->score[i] = (float)score;
@@ -334,7 +413,8 @@ static tiny_status tinyi_vocab_merges(tllm_vocab *v, const tinyi_vocab_source *s
     tiny_status st = TINY_OK;
     if (!room) return tiny_ctx_status(s->ctx);
     if (s->n_merges > INT32_MAX)
-        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %lu merges, at most %ld", s->name, (unsigned long)s->n_merges, (long)INT32_MAX);
+        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %lu merges, at most %ld", s->name, (unsigned long)s->n_merges,
+                        (long)INT32_MAX);
     for (i = 0; !st && i < s->n_merges; i++) if (tinyi_source_merge(s, i, &t) && t.n > 2) good++;
     if (!st && (v->pre_flags & TLLM_PRE_RAW)) st = tinyi_vocab_joints(v, s->ctx);
     if (!st) {
@@ -353,7 +433,8 @@ static tiny_status tinyi_vocab_merges(tllm_vocab *v, const tinyi_vocab_source *s
                 uint32_t k;
                 uint64_t h;
                 if (!tinyi_source_merge(s, i, &t) || !tinyi_vocab_merge_of(v, t, &m, room)) continue;
-                if (tinyi_merge_find(v, (int32_t)m.left, (int32_t)m.right, &to) != UINT32_MAX) continue;   /* the first rank counts */
+                /* the first rank counts */
+                if (tinyi_merge_find(v, (int32_t)m.left, (int32_t)m.right, &to) != UINT32_MAX) continue;
                 h = tinyi_merge_hash(v->key, m.left, m.right);
                 for (k = (uint32_t)h & v->merge_mask; v->merge_slot[k]; k = (k + 1) & v->merge_mask) {}
                 v->merge[v->n_merges++] = m;
@@ -362,8 +443,12 @@ static tiny_status tinyi_vocab_merges(tllm_vocab *v, const tinyi_vocab_source *s
                     size_t n_left, n_right, last, next = 0;
                     const unsigned char *left = tinyi_token_text(v, (int32_t)m.left, &n_left);
                     const unsigned char *right = tinyi_token_text(v, (int32_t)m.right, &n_right);
-                    do { last = next; next += TINYI_MIN(tinyi_utf8_promise(left[next]), n_left - next); } while (next < n_left);
-                    tinyi_joint_set(v, left + last, n_left - last, right, TINYI_MIN(tinyi_utf8_promise(right[0]), n_right));
+                    do {
+                        last = next;
+                        next += TINYI_MIN(tinyi_utf8_promise(left[next]), n_left - next);
+                    } while (next < n_left);
+                    tinyi_joint_set(v, left + last, n_left - last, right,
+                                    TINYI_MIN(tinyi_utf8_promise(right[0]), n_right));
                 }
             }
         }
@@ -392,7 +477,8 @@ static void tinyi_vocab_spm_joints(tllm_vocab *v)
 
 TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n)
 {
-    if (n != 6 || memcmp(p, "<0x", 3) || p[5] != '>' || tinyi_vocab_hex(p[3]) < 0 || tinyi_vocab_hex(p[4]) < 0) return -1;
+    if (n != 6 || memcmp(p, "<0x", 3) || p[5] != '>' || tinyi_vocab_hex(p[3]) < 0 || tinyi_vocab_hex(p[4]) < 0)
+        return -1;
     return tinyi_vocab_hex(p[3]) * 16 + tinyi_vocab_hex(p[4]);
 }
 
@@ -412,7 +498,9 @@ static void tinyi_vocab_bytes(tllm_vocab *v)
             continue;
         }
         v->byte_id[b] = tinyi_token_find(v, name, 6);
-        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM && (v->byte_id[b] < 0 || !(v->what[v->byte_id[b]] & TINYI_TOK_BYTE))) v->byte_fallback = 0;
+        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM &&
+            (v->byte_id[b] < 0 || !(v->what[v->byte_id[b]] & TINYI_TOK_BYTE)))
+            v->byte_fallback = 0;
         if (TINYI_VOCAB_KIND(v) != TLLM_VOCAB_SPM) continue;
         v->byte_fallback |= v->byte_id[b] >= 0;
         if (v->byte_id[b] >= 0) continue;
@@ -440,7 +528,8 @@ static tiny_status tinyi_vocab_trie(tllm_vocab *v, tiny_ctx *ctx, int which, tin
         if (!len || len > TINYI_TRIE_LONGEST || !((v->what[i] & wanted[which]) || wanted[which] == 255)) continue;
         if (which == TINYI_TRIE_PLAMO && (v->what[i] & TINYI_TOK_BYTE)) continue;
         ids[n++] = (uint32_t)i;
-        if (which == TINYI_TRIE_SPECIAL) v->special_first[v->blob[v->at[i]]] |= (unsigned char)(v->what[i] & TINYI_TOK_USER ? 3 : 1);
+        if (which == TINYI_TRIE_SPECIAL)
+            v->special_first[v->blob[v->at[i]]] |= (unsigned char)(v->what[i] & TINYI_TOK_USER ? 3 : 1);
     }
     st = tinyi_trie_build(ctx, v, ids, n, trie);
     tiny_free(ctx, ids);
@@ -453,13 +542,18 @@ static tiny_status tinyi_vocab_map(tllm_vocab *v, const tinyi_vocab_source *s)
     size_t n = s->d ? s->d->n_charsmap : s->map ? s->map->count : 0;
     uint64_t blob;
     if (!n || !p) return TINY_OK;
-    if (n < 4) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap has %lu bytes, its head alone has 4", s->name, (unsigned long)n);
+    if (n < 4)
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap has %lu bytes, its head alone has 4",
+                          s->name, (unsigned long)n);
     blob = tinyi_le32(p);
     if (blob + 4 >= n || blob % 4)
         return tinyi_fail(s->ctx, TINY_E_FORMAT,
-                          "%s: precompiled_charsmap says that its trie has %lu bytes, with its head and the texts after it there are %lu", s->name,
-                          (unsigned long)blob, (unsigned long)n);
-    if (p[n - 1]) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap is cut: its last text does not end", s->name);
+                          "%s: precompiled_charsmap says that its trie has %lu bytes, with its head and the texts "
+                          "after it there are %lu",
+                          s->name, (unsigned long)blob, (unsigned long)n);
+    if (p[n - 1])
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap is cut: its last text does not end",
+                          s->name);
     v->charsmap = (unsigned char *)tinyi_alloc(s->ctx, n, 1);
     if (!v->charsmap) return tiny_ctx_status(s->ctx);
     memcpy(v->charsmap, p, n);
@@ -496,12 +590,15 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
         if (tllm_text_is(model, tinyi_vocab_models[i].name)) m = &tinyi_vocab_models[i];
     if (!m)
         return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
-                          "%s: tokenizer.ggml.model is \"%.*s\"; known are llama, gpt2, gemma4, whitespace, bert, t5, rwkv, plamo2 and no_vocab", s->name,
-                          (int)TINYI_MIN(model.n, (size_t)100), model.at);
+                          "%s: tokenizer.ggml.model is \"%.*s\"; known are llama, gpt2, gemma4, whitespace, bert, t5, "
+                          "rwkv, plamo2 and no_vocab",
+                          s->name, (int)TINYI_MIN(model.n, (size_t)100), model.at);
     v->kind = m->kind;
 #ifdef TINYLLM_ONLY_TOKENIZER
     if (v->kind != TINYI_VOCAB_ONLY)
-        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokenizer.ggml.model is \"%s\"; vocabularies of its kind are left out of this program", s->name, m->name);
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
+                          "%s: tokenizer.ggml.model is \"%s\"; vocabularies of its kind are left out of this program",
+                          s->name, m->name);
 #endif
     for (i = 0; i < TLLM_SPECIAL_COUNT; i++) v->special[i] = -1;
     v->special[TLLM_BOS] = m->bos;
@@ -520,8 +617,9 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
         else v->pre = tllm_pre_find(pre.at, pre.n);
         if (!v->pre)
             return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
-                              "%s: tokenizer.ggml.pre is \"%.*s\", a rule that is not known here; docs/tokenizers.md lists those that are", s->name,
-                              (int)TINYI_MIN(pre.n, (size_t)100), pre.at);
+                              "%s: tokenizer.ggml.pre is \"%.*s\", a rule that is not known here; docs/tokenizers.md "
+                              "lists those that are",
+                              s->name, (int)TINYI_MIN(pre.n, (size_t)100), pre.at);
         v->pre_flags = v->pre->flags;
         if (v->pre_flags & TLLM_PRE_BOS) v->add_bos = 1;
         if (v->pre_flags & TLLM_PRE_NO_BOS_ID) v->special[TLLM_BOS] = -1;
@@ -554,7 +652,8 @@ static tiny_status tinyi_vocab_finish(tllm_vocab *v, const tinyi_vocab_source *s
         if (!st) tinyi_vocab_spm_joints(v);
     }
     if (!st && TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE) st = tinyi_vocab_merges(v, s);
-    if (!st && (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_RWKV)) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_ALL, &v->trie);
+    if (!st && (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_RWKV))
+        st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_ALL, &v->trie);
     if (!st && TINYI_VOCAB_KIND(v) == TLLM_VOCAB_PLAMO2) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_PLAMO, &v->trie);
     if (!st && TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM) {
         double least = 3.4028234663852886e38;
@@ -570,9 +669,11 @@ static tiny_status tinyi_vocab_finish(tllm_vocab *v, const tinyi_vocab_source *s
     if (!st) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_SPECIAL, &v->special_trie);
     if (!st) {
         v->special[TLLM_NEWLINE] = v->special[TLLM_PAD];
-        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_PLAMO2 || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE) {
+        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_PLAMO2 ||
+            TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE) {
             if (v->byte_id[10] >= 0) v->special[TLLM_NEWLINE] = v->byte_id[10];
-            if ((v->pre_flags & TLLM_PRE_RAW) && tllm_vocab_find(v, "\n", 1) >= 0) v->special[TLLM_NEWLINE] = tllm_vocab_find(v, "\n", 1);
+            if ((v->pre_flags & TLLM_PRE_RAW) && tllm_vocab_find(v, "\n", 1) >= 0)
+                v->special[TLLM_NEWLINE] = tllm_vocab_find(v, "\n", 1);
         } else if (tllm_vocab_find(v, "\n", 1) >= 0) {
             v->special[TLLM_NEWLINE] = tllm_vocab_find(v, "\n", 1);
         }
@@ -611,11 +712,10 @@ TINY_API void tllm_vocab_close(tiny_ctx *ctx, tllm_vocab *v)
 
 static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
 {
-    static const struct { const char *key; int which; } flags[] = {
-        { "tokenizer.ggml.add_bos_token", 0 }, { "tokenizer.ggml.add_eos_token", 1 }, { "tokenizer.ggml.add_space_prefix", 2 },
-        { "tokenizer.ggml.remove_extra_whitespaces", 3 }, { "tokenizer.ggml.normalizer.lowercase", 4 },
-        { "tokenizer.ggml.normalizer.strip_accents", 5 }
-    };
+    static const struct { const char *key; int which;
+    } flags[] = { { "tokenizer.ggml.add_bos_token", 0 },        { "tokenizer.ggml.add_eos_token", 1 },
+                  { "tokenizer.ggml.add_space_prefix", 2 },     { "tokenizer.ggml.remove_extra_whitespaces", 3 },
+                  { "tokenizer.ggml.normalizer.lowercase", 4 }, { "tokenizer.ggml.normalizer.strip_accents", 5 } };
     tllm_text model = { NULL, 0 }, pre = { NULL, 0 }, name = { NULL, 0 }, arch = { NULL, 0 };
     tiny_status st;
     size_t i, k;
@@ -635,20 +735,22 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens is no list of texts", s->name);
     v->n = s->text->count;
     if (!v->n || v->n > INT32_MAX)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens has %lu tokens, 1 to %ld can be", s->name, (unsigned long)v->n,
-                          (long)INT32_MAX);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens has %lu tokens, 1 to %ld can be", s->name,
+                          (unsigned long)v->n, (long)INT32_MAX);
     s->score = tllm_gguf_find(s->g, "tokenizer.ggml.scores");
     s->type = tllm_gguf_find(s->g, "tokenizer.ggml.token_type");
     s->merge = tllm_gguf_find(s->g, "tokenizer.ggml.merges");
     s->map = tllm_gguf_find(s->g, "tokenizer.ggml.precompiled_charsmap");
-    if (s->score && (s->score->type != TLLM_ARRAY || (s->score->item_type != TLLM_F32 && s->score->item_type != TLLM_F64 &&
-                                                      s->score->item_type != TLLM_I32)))
+    if (s->score &&
+        (s->score->type != TLLM_ARRAY ||
+         (s->score->item_type != TLLM_F32 && s->score->item_type != TLLM_F64 && s->score->item_type != TLLM_I32)))
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores is no list of f32 or i32 numbers", s->name);
     if (s->score && s->score->count < v->n)
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores has %lu scores for %lu tokens", s->name,
                           (unsigned long)s->score->count, (unsigned long)v->n);
-    if (s->type && (s->type->type != TLLM_ARRAY || s->type->item_type == TLLM_STRING || s->type->item_type == TLLM_F32 ||
-                    s->type->item_type == TLLM_F64 || s->type->item_type == TLLM_ARRAY || s->type->item_type == TLLM_BOOL))
+    if (s->type &&
+        (s->type->type != TLLM_ARRAY || s->type->item_type == TLLM_STRING || s->type->item_type == TLLM_F32 ||
+         s->type->item_type == TLLM_F64 || s->type->item_type == TLLM_ARRAY || s->type->item_type == TLLM_BOOL))
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type is no list of integers", s->name);
     if (s->type && s->type->count < v->n)
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type has %lu types for %lu tokens", s->name,
@@ -660,8 +762,10 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
             return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.merges is no list of texts", s->name);
         s->n_merges = s->merge ? s->merge->count : 0;
     }
-    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM && s->map && (s->map->type != TLLM_ARRAY || (s->map->item_type != TLLM_U8 && s->map->item_type != TLLM_I8)))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.precompiled_charsmap is no list of bytes", s->name);
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM && s->map &&
+        (s->map->type != TLLM_ARRAY || (s->map->item_type != TLLM_U8 && s->map->item_type != TLLM_I8)))
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.precompiled_charsmap is no list of bytes",
+                          s->name);
     if ((st = tinyi_vocab_texts(v, s)) != TINY_OK || (st = tinyi_vocab_scores_types(v, s)) != TINY_OK) return st;
     for (i = 0; i < TLLM_SPECIAL_COUNT; i++) {
         if (v->special[i] >= 0 && (size_t)v->special[i] >= v->n) v->special[i] = -1;
@@ -670,8 +774,9 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
             int64_t id;
             if (!key || !tllm_meta_i64(tllm_gguf_find(s->g, key), 0, &id)) continue;
             if (id >= 0 && (uint64_t)id < v->n) v->special[i] = (int32_t)id;
-            else tinyi_log(s->ctx, TINY_LOG_WARNING, "%s: %s is %ld, the vocabulary has %lu tokens: not used", s->name, key, (long)id,
-                           (unsigned long)v->n);
+            else
+                tinyi_log(s->ctx, TINY_LOG_WARNING, "%s: %s is %ld, the vocabulary has %lu tokens: not used", s->name,
+                          key, (long)id, (unsigned long)v->n);
         }
     }
     flag[0] = &v->add_bos;
@@ -718,8 +823,8 @@ static tiny_status tinyi_vocab_read_desc(tllm_vocab *v, const tinyi_vocab_source
     if ((st = tinyi_vocab_start(v, s, model, pre)) != TINY_OK) return st;
     if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) { v->n = 0; return TINY_OK; }
     if (!d->text || !d->n_tokens || d->n_tokens > INT32_MAX || (d->n_merges && !d->merge))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "vocab_make: %lu tokens and %lu merges, and their lists are %s", (unsigned long)d->n_tokens,
-                          (unsigned long)d->n_merges,
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "vocab_make: %lu tokens and %lu merges, and their lists are %s",
+                          (unsigned long)d->n_tokens, (unsigned long)d->n_merges,
                           !d->text || (d->n_merges && !d->merge) ? "missing" : "there");
     v->n = d->n_tokens;
     if ((st = tinyi_vocab_texts(v, s)) != TINY_OK || (st = tinyi_vocab_scores_types(v, s)) != TINY_OK) return st;
@@ -744,7 +849,8 @@ TINY_API tiny_status tllm_vocab_make(tiny_ctx *ctx, const tllm_vocab_desc *desc,
     tiny_status st;
     if (out) *out = NULL;
     if ((st = tinyi_ctx_check(ctx)) != TINY_OK) return st;
-    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vocab_make: %s is missing", desc ? "out" : "the description");
+    if (!desc || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vocab_make: %s is missing", desc ? "out" : "the description");
     memset(&s, 0, sizeof s);
     s.ctx = ctx;
     s.d = desc;
@@ -770,17 +876,27 @@ TINY_API tllm_text tllm_vocab_text(const tllm_vocab *v, int32_t id)
     return t;
 }
 
-TINY_API float tllm_vocab_score(const tllm_vocab *v, int32_t id) { return tinyi_vocab_has(v, id) && v->score ? v->score[id] : 0.0f; }
+TINY_API float tllm_vocab_score(const tllm_vocab *v, int32_t id)
+{
+    return tinyi_vocab_has(v, id) && v->score ? v->score[id] : 0.0f;
+}
 
 TINY_API int tllm_vocab_type(const tllm_vocab *v, int32_t id)
 {
     unsigned w = tinyi_vocab_has(v, id) ? v->what[id] : 0u;
-    return w & TINYI_TOK_CONTROL ? TLLM_TOKEN_CONTROL : w & TINYI_TOK_UNKNOWN ? TLLM_TOKEN_UNKNOWN : w & TINYI_TOK_USER ? TLLM_TOKEN_USER :
-           w & TINYI_TOK_UNUSED ? TLLM_TOKEN_UNUSED : w & TINYI_TOK_BYTE ? TLLM_TOKEN_BYTE :
-           w & TINYI_TOK_NORMAL ? TLLM_TOKEN_NORMAL : TLLM_TOKEN_UNDEFINED;
+    return w & TINYI_TOK_CONTROL   ? TLLM_TOKEN_CONTROL
+           : w & TINYI_TOK_UNKNOWN ? TLLM_TOKEN_UNKNOWN
+           : w & TINYI_TOK_USER    ? TLLM_TOKEN_USER
+           : w & TINYI_TOK_UNUSED  ? TLLM_TOKEN_UNUSED
+           : w & TINYI_TOK_BYTE    ? TLLM_TOKEN_BYTE
+           : w & TINYI_TOK_NORMAL  ? TLLM_TOKEN_NORMAL
+                                   : TLLM_TOKEN_UNDEFINED;
 }
 
-TINY_API int tllm_vocab_is_end(const tllm_vocab *v, int32_t id) { return tinyi_vocab_has(v, id) && (v->is_end[id >> 3] >> (id & 7) & 1); }
+TINY_API int tllm_vocab_is_end(const tllm_vocab *v, int32_t id)
+{
+    return tinyi_vocab_has(v, id) && (v->is_end[id >> 3] >> (id & 7) & 1);
+}
 TINY_API int32_t tllm_vocab_special(const tllm_vocab *v, tllm_special which)
 {
     return v && (unsigned)which < TLLM_SPECIAL_COUNT ? v->special[which] : -1;

@@ -12,14 +12,16 @@
  * Kinds: SentencePiece with scores and byte fallback ("llama"), byte-level BPE ("gpt2", and "gemma4" over characters),
  * WordPiece ("bert"), unigram ("t5"), the greedy longest match of RWKV ("rwkv"), the suffix form of PLaMo 2 ("plamo2").
  *
- * Invalid UTF-8 is never refused. BPE, WordPiece and PLaMo read each impossible byte as U+FFFD (WordPiece then drops it), unigram
- * too; SentencePiece and RWKV keep the bytes. Time is n log n in the text at most, and linear on ordinary text; nothing recurses.
+ * Invalid UTF-8 is never refused. BPE, WordPiece and PLaMo read each impossible byte as U+FFFD (WordPiece then drops
+ * it), unigram too; SentencePiece and RWKV keep the bytes. Time is n log n in the text at most, and linear on ordinary
+ * text; nothing recurses.
  * A vocabulary is read only after the open: any number of threads may use one, each with its own context.
  *
- * What files do wrong has an answer, not an end: of equal tokens the first id has the text; an empty token matches nothing;
- * an id past the end of the vocabulary counts as not given; a merge that names no token is left out; a byte token that is not
- * <0xXX> is plain text; where a vocabulary is a trie (WordPiece, unigram, RWKV, special tokens) a token of more than 1024
- * bytes matches nothing. Lists of wrong type or length, a cut character map, and unknown models or pre-tokenizers are errors.   */
+ * What files do wrong has an answer, not an end: of equal tokens the first id has the text; an empty token matches
+ * nothing; an id past the end of the vocabulary counts as not given; a merge that names no token is left out; a byte
+ * token that is not <0xXX> is plain text; where a vocabulary is a trie (WordPiece, unigram, RWKV, special tokens) a
+ * token of more than 1024 bytes matches nothing. Lists of wrong type or length, a cut character map, and unknown models
+ * or pre-tokenizers are errors. */
 #ifndef TINYI_VOCAB_H
 #define TINYI_VOCAB_H
 #include "llm/file/gguf.h"
@@ -34,7 +36,15 @@ typedef enum tllm_vocab_kind {
 } tllm_vocab_kind;
 
 /* the types of tokens, numbered as in files */
-enum { TLLM_TOKEN_UNDEFINED, TLLM_TOKEN_NORMAL, TLLM_TOKEN_UNKNOWN, TLLM_TOKEN_CONTROL, TLLM_TOKEN_USER, TLLM_TOKEN_UNUSED, TLLM_TOKEN_BYTE };
+enum {
+    TLLM_TOKEN_UNDEFINED,
+    TLLM_TOKEN_NORMAL,
+    TLLM_TOKEN_UNKNOWN,
+    TLLM_TOKEN_CONTROL,
+    TLLM_TOKEN_USER,
+    TLLM_TOKEN_UNUSED,
+    TLLM_TOKEN_BYTE
+};
 
 typedef enum tllm_special {
     TLLM_BOS, TLLM_EOS, TLLM_EOT, TLLM_EOM, TLLM_UNK, TLLM_SEP, TLLM_PAD, TLLM_MASK, TLLM_NEWLINE,
@@ -43,7 +53,8 @@ typedef enum tllm_special {
 
 /* A vocabulary from arrays of your own; nothing of it is kept. Zero or NULL: the default of the model. */
 typedef struct tllm_vocab_desc {
-    const char *model, *pre;                /* "llama", "gpt2", "bert", "t5", "rwkv", "plamo2", "gemma4"; a row of tllm_pre_at */
+    /* "llama", "gpt2", "bert", "t5", "rwkv", "plamo2", "gemma4"; a row of tllm_pre_at */
+    const char *model, *pre;
     size_t n_tokens;
     const tllm_text *text;                  /* (n_tokens) */
     const float *score;                     /* (n_tokens) */
@@ -68,7 +79,8 @@ TINY_API size_t tllm_vocab_size(const tllm_vocab *v);
 TINY_API tllm_text tllm_vocab_text(const tllm_vocab *v, int32_t id);   /* as in the file (RWKV: without escapes) */
 TINY_API float tllm_vocab_score(const tllm_vocab *v, int32_t id);
 TINY_API int tllm_vocab_type(const tllm_vocab *v, int32_t id);
-TINY_API int tllm_vocab_is_end(const tllm_vocab *v, int32_t id);       /* one of those that end an answer: EOS, EOT and kin */
+/* one of those that end an answer: EOS, EOT and kin */
+TINY_API int tllm_vocab_is_end(const tllm_vocab *v, int32_t id);
 TINY_API int32_t tllm_vocab_special(const tllm_vocab *v, tllm_special which);  /* -1: none */
 /* what the file asks for; TLLM_ENCODE_ENDS puts neither for RWKV and PLaMo 2, whose files do not mean it so */
 TINY_API int tllm_vocab_adds_bos(const tllm_vocab *v);
@@ -85,7 +97,8 @@ enum {
 };
 
 /* Appends to *out. Text may hold any bytes, zeros too; at most 2^31 - 1 of them. On failure *out has what it had. */
-TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, tllm_tokens *out);
+TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags,
+                                 tllm_tokens *out);
 TINY_API void tllm_tokens_free(tiny_ctx *ctx, tllm_tokens *t);
 
 /* ---- tokens to text ------------------------------------------------------------------------------------------ */
@@ -100,12 +113,14 @@ TINY_API size_t tllm_piece_most(const tllm_vocab *v);                  /* no pie
 
 typedef struct tllm_bytes { char *at; size_t n, room; } tllm_bytes;            /* starts as all zero */
 
-/* Appends the text of the tokens; bytes may be no valid UTF-8 where the tokens are not. On failure *out has what it had. */
-TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32_t *id, size_t n, unsigned flags, tllm_bytes *out);
+/* Appends the text of the tokens; bytes may be no valid UTF-8 where the tokens are not. On failure *out has what it
+ * had. */
+TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32_t *id, size_t n, unsigned flags,
+                                 tllm_bytes *out);
 TINY_API void tllm_bytes_free(tiny_ctx *ctx, tllm_bytes *b);
 
-/* The same token by token: what ends in the middle of a character is held back until the rest comes, and what can become no
- * character is given out as U+FFFD. */
+/* The same token by token: what ends in the middle of a character is held back until the rest comes, and what can
+ * become no character is given out as U+FFFD. */
 typedef struct tllm_stream {
     const tllm_vocab *v;
     unsigned flags;
@@ -117,7 +132,8 @@ typedef struct tllm_stream {
 TINY_API tllm_stream tllm_stream_start(const tllm_vocab *v, unsigned flags);
 /* Appends to *out whole characters only. */
 TINY_API tiny_status tllm_stream_next(tiny_ctx *ctx, tllm_stream *s, int32_t id, tllm_bytes *out);
-TINY_API tiny_status tllm_stream_end(tiny_ctx *ctx, tllm_stream *s, tllm_bytes *out);  /* what is still held, as U+FFFD */
+/* what is still held, as U+FFFD */
+TINY_API tiny_status tllm_stream_end(tiny_ctx *ctx, tllm_stream *s, tllm_bytes *out);
 
 TINYI_C_END
 #endif

@@ -4,7 +4,7 @@
  *          (J. Devlin et al., arXiv 1810.04805): controls dropped, accents stripped, small letters, punctuation and Han
  *          characters words of their own. In a file the beginning of a word is written U+2581 and the ## are gone.
  * Formula  from the left, the longest token that is a prefix of the rest; a word that cannot be finished is unknown.
- * Cost     linear in the text times the longest token.                                                                  */
+ * Cost     linear in the text times the longest token. */
 #include "llm/token/parts_inside.h"
 #include <string.h>
 
@@ -12,8 +12,9 @@ static int tinyi_wordpiece_alone(uint32_t c, unsigned class_of)
 {
     if (class_of == TINYI_UC_P || (c < 0x7f && class_of == TINYI_UC_S)) return 1;
     /* as the converters have it: the last extension begins at 2b920 */
-    return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) || (c >= 0x2a700 && c <= 0x2b81f) ||
-           (c >= 0x2b920 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
+    return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
+           (c >= 0x2a700 && c <= 0x2b81f) || (c >= 0x2b920 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) ||
+           (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
 static tiny_status tinyi_wordpiece_word(tinyi_encoder *e, const unsigned char *s, size_t n)
@@ -58,7 +59,8 @@ TINYI_FN tiny_status tinyi_encode_wordpiece(tinyi_encoder *e, const unsigned cha
             if (v->strip_accents) c = tinyi_unicode_base(c);
             k = tinyi_unicode_class(c);
             if (!(k & TINYI_UC_SPACE)) {
-                if (c == 0 || c == TINYI_REPLACEMENT || k == TINYI_UC_C || (v->strip_accents && k == TINYI_UC_M)) continue;
+                if (c == 0 || c == TINYI_REPLACEMENT || k == TINYI_UC_C || (v->strip_accents && k == TINYI_UC_M))
+                    continue;
                 alone = tinyi_wordpiece_alone(c, k);
                 if (v->lowercase) c = tinyi_unicode_lower(c);
             }

@@ -1,16 +1,23 @@
 /* src/llm/train/decoder.c
  *
- * Papers   A. Vaswani et al., "Attention is all you need", 2017; B. Zhang, R. Sennrich, 2019 (RMSNorm); J. Su et al., 2021 (RoPE);
- *          N. Shazeer, 2020 (gated SiLU); J. Ainslie et al., 2023 (grouped queries); O. Press, L. Wolf, 2017 (tied embedding);
- *          DeepSeek-AI, "DeepSeek-V2", 2024 (latent attention); C. Deng et al., "PLM", 2025 (the same with squared ReLU);
- *          S. Yang et al., 2023 (gated linear attention); B. Peng et al., "Eagle and Finch", 2024 (its inputs and gates here).
+ * Papers   A. Vaswani et al., "Attention is all you need", 2017; B. Zhang, R. Sennrich, 2019 (RMSNorm); J. Su et al.,
+ *          2021 (RoPE);
+ *          N. Shazeer, 2020 (gated SiLU); J. Ainslie et al., 2023 (grouped queries); O. Press, L. Wolf, 2017 (tied
+ *          embedding);
+ *          DeepSeek-AI, "DeepSeek-V2", 2024 (latent attention); C. Deng et al., "PLM", 2025 (the same with squared
+ *          ReLU);
+ *          S. Yang et al., 2023 (gated linear attention); B. Peng et al., "Eagle and Finch", 2024 (its inputs and gates
+ *          here).
  * Formula  forward, x a row of d numbers for each token:
- *              x = E[token];  h = g1 x / rms(x);  q, k, v = h W';  q, k turned by their place;  o = softmax(q k' / sqrt(d_head)) v
+ *              x = E[token];  h = g1 x / rms(x);  q, k, v = h W';  q, k turned by their place;  o = softmax(q k' /
+ *                             sqrt(d_head)) v
  *              x += o O';  h = g2 x / rms(x);  x += (silu(h G') * (h U')) D';  logits = (g x / rms(x)) E'
- *          latent: q, a = h W', a of latent + d_turn numbers;  c = gc a1 / rms(a1), a1 the first `latent` of them;  k1, v = c B' for
+ *          latent: q, a = h W', a of latent + d_turn numbers;  c = gc a1 / rms(a1), a1 the first `latent` of them;  k1,
+ *              v = c B' for
  *              each head;  k = [k1, a2 turned], q = [q1, q2 turned];  x += relu(h U')^2 D'
- *          gated: x_i = h + (h of the token before, or 0 - h) m_i, for the gates, k, v, q and the way out, in this order from 0:
- *              z = w0 + tanh(x_0 A') B';  g = -exp z;  k = (x_1 W') (1 - exp g);  o = gla(q, k, v, g) (math/gla.h);  x += (o sigmoid(x_4 S')) O'
+ *          gated: x_i = h + (h of the token before, or 0 - h) m_i, for the gates, k, v, q and the way out, in this
+ *              order from 0: z = w0 + tanh(x_0 A') B';  g = -exp z;  k = (x_1 W') (1 - exp g);  o = gla(q, k, v, g)
+ *              (math/gla.h);  x += (o sigmoid(x_4 S')) O'
  *          backward, dy the gradient of what y is:
  *              y = x W':            dx = dy W,  dW = dy' x
  *              y = g x r, r = 1 / sqrt(mean x^2 + eps):   dg += dy x r,  dx = r (g dy) - x r^3 / d sum(g dy x)
@@ -20,11 +27,11 @@
  *              turned by an angle:  turned back
  *              k = c (1 - e^g):     dc = dk (1 - e^g),  dg += -dk c e^g;  g = -e^z:  dz = dg g
  *              loss = -log softmax(logits)[t]:   dlogits = p - [t]
- * Form     Everything that the way back needs is kept, but for the weights of attention: those are computed again, block by
- *          block of 64 queries against the keys that they may see, so that scores stay in the second-level cache.
- *          q is kept as (sequence, key head, token, its query heads): one block is one dense matrix.
+ * Form     Everything that the way back needs is kept, but for the weights of attention: those are computed again,
+ *          block by block of 64 queries against the keys that they may see, so that scores stay in the second-level
+ *          cache. q is kept as (sequence, key head, token, its query heads): one block is one dense matrix.
  * Cost     6 operations for each weight and token, 3.5 x 4 d context / 2 for each layer and token beside.
- * Left out dropout, biases, untied heads: the recipe has none.                                                            */
+ * Left out dropout, biases, untied heads: the recipe has none. */
 #include "llm/train/decoder_inside.h"
 #include "llm/train/story.h"
 #include "math/table_inside.h"
@@ -32,22 +39,29 @@
 #include "math/elem.h"
 #include <string.h>
 
-/* ---- tensors ------------------------------------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-#define TINYI_DEC_MOST 14                   /* tensors of a layer at most, in their order: products of one row of h lie side by side */
+#define TINYI_DEC_MOST 14 /* tensors of a layer at most, in their order: products of one row of h lie side by side */
 static const int tinyi_dec_layer[TINYI_DEC_FORMS][TINYI_DEC_MOST] = {
-    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN, 0, 0, 0, 0, 0 },
-    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_KV_A, TINYI_DEC_KV_NORM, TINYI_DEC_KV_B, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_UP, TINYI_DEC_DOWN, 0, 0, 0, 0, 0 },
-    { TINYI_DEC_NORM1, TINYI_DEC_LERP, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_SIDE, TINYI_DEC_DECAY, TINYI_DEC_DECAY_A, TINYI_DEC_DECAY_B, TINYI_DEC_O, TINYI_DEC_NORM2,
-      TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN }
+    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE,
+      TINYI_DEC_UP, TINYI_DEC_DOWN, 0, 0, 0, 0, 0 },
+    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_KV_A, TINYI_DEC_KV_NORM, TINYI_DEC_KV_B, TINYI_DEC_O, TINYI_DEC_NORM2,
+      TINYI_DEC_UP, TINYI_DEC_DOWN, 0, 0, 0, 0, 0 },
+    { TINYI_DEC_NORM1, TINYI_DEC_LERP, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_SIDE, TINYI_DEC_DECAY,
+      TINYI_DEC_DECAY_A, TINYI_DEC_DECAY_B, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN }
 };
 static tiny_idx tinyi_dec_each(const tinyi_dec *m) { return m->form == TINYI_DEC_GATED ? 14 : 9; }
 
-/* numbers of a key or query of one head, of a row of what comes from h, of keys and values of all heads, of what goes into the wide layer */
-static tiny_idx tinyi_dec_key(const tinyi_dec *m) { return m->form == TINYI_DEC_LATENT ? m->d_head + m->d_turn : m->d_head; }
+/* numbers of a key or query of one head, of a row of what comes from h, of keys and values of all heads, of what goes
+ * into the wide layer */
+static tiny_idx tinyi_dec_key(const tinyi_dec *m)
+{
+    return m->form == TINYI_DEC_LATENT ? m->d_head + m->d_turn : m->d_head;
+}
 static tiny_idx tinyi_dec_row(const tinyi_dec *m)
 {
-    return m->form == TINYI_DEC_LATENT ? m->n_head * tinyi_dec_key(m) + m->latent + m->d_turn : m->d + 2 * m->n_kv * m->d_head;
+    return m->form == TINYI_DEC_LATENT ? m->n_head * tinyi_dec_key(m) + m->latent + m->d_turn
+                                       : m->d + 2 * m->n_kv * m->d_head;
 }
 static tiny_idx tinyi_dec_made(const tinyi_dec *m) { return m->form == TINYI_DEC_LATENT ? 2 * m->d : 0; }
 static tiny_idx tinyi_dec_wide(const tinyi_dec *m) { return m->form == TINYI_DEC_LATENT ? m->hidden : 2 * m->hidden; }
@@ -83,7 +97,10 @@ static tiny_idx tinyi_dec_floats(const tinyi_dec *m, tiny_idx n)
     return sum;
 }
 TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m) { return 2 + tinyi_dec_each(m) * m->n_layer; }
-TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m) { return m->vocab * m->d + m->n_layer * tinyi_dec_floats(m, tinyi_dec_each(m)) + m->d; }
+TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m)
+{
+    return m->vocab * m->d + m->n_layer * tinyi_dec_floats(m, tinyi_dec_each(m)) + m->d;
+}
 
 TINYI_FN tinyi_dec_tensor tinyi_dec_tensor_at(const tinyi_dec *m, tiny_idx i)
 {
@@ -94,7 +111,8 @@ TINYI_FN tinyi_dec_tensor tinyi_dec_tensor_at(const tinyi_dec *m, tiny_idx i)
     if (i > 0 && i <= tinyi_dec_each(m) * m->n_layer) {
         t.layer = (i - 1) / tinyi_dec_each(m);
         t.what = tinyi_dec_layer[m->form][(i - 1) % tinyi_dec_each(m)];
-        t.at = m->vocab * m->d + t.layer * tinyi_dec_floats(m, tinyi_dec_each(m)) + tinyi_dec_floats(m, (i - 1) % tinyi_dec_each(m));
+        t.at = m->vocab * m->d + t.layer * tinyi_dec_floats(m, tinyi_dec_each(m)) +
+               tinyi_dec_floats(m, (i - 1) % tinyi_dec_each(m));
     }
     tinyi_dec_shape(m, t.what, &t.rows, &t.cols);
     return t;
@@ -113,11 +131,13 @@ TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn)
     }
 }
 
-/* ---- a lane ---------------------------------------------------------------------------------------------------------------- */
+/* ---- a lane ------------------------------------------------------------------------------------------------------ */
 
 typedef struct tinyi_dec_kept {             /* of a layer, for the way back; n rows each */
-    float *x, *h1, *a, *c, *q, *k, *v, *o, *mid, *h2, *gu, *s;      /* a, c: of the latent form, before and after its norm */
-    float *mixed, *plain, *gate, *low, *side, *raw;     /* of the gated form: the five inputs; keys before their factor; g; tanh; sigmoid; o before it */
+    /* a, c: of the latent form, before and after its norm */
+    float *x, *h1, *a, *c, *q, *k, *v, *o, *mid, *h2, *gu, *s;
+    /* of the gated form: the five inputs; keys before their factor; g; tanh; sigmoid; o before it */
+    float *mixed, *plain, *gate, *low, *side, *raw;
 } tinyi_dec_kept;
 
 typedef struct tinyi_dec_run {
@@ -138,7 +158,10 @@ typedef struct tinyi_dec_taker { float *room; size_t used; int fits; } tinyi_dec
 static float *tinyi_dec_take(tinyi_dec_taker *t, tiny_idx rows, tiny_idx cols)
 {
     size_t floats, at = t->used;
-    if (!tinyi_size_mul((size_t)rows, (size_t)cols, &floats) || floats > SIZE_MAX / 64 - t->used) { t->fits = 0; return NULL; }
+    if (!tinyi_size_mul((size_t)rows, (size_t)cols, &floats) || floats > SIZE_MAX / 64 - t->used) {
+        t->fits = 0;
+        return NULL;
+    }
     t->used += (floats + 15) / 16 * 16;
     return t->room ? t->room + at : NULL;
 }
@@ -209,10 +232,11 @@ TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats)
 }
 
 /* y = a b, each as it is or turned; rows and columns of the memory, not of the turned view */
-static void tinyi_dec_product(tinyi_dec_run *r, const float *a, tiny_idx a_rows, tiny_idx a_cols, int a_turned, const float *b, tiny_idx b_rows, tiny_idx b_cols,
-                              int b_turned, float *y)
+static void tinyi_dec_product(tinyi_dec_run *r, const float *a, tiny_idx a_rows, tiny_idx a_cols, int a_turned,
+                              const float *b, tiny_idx b_rows, tiny_idx b_cols, int b_turned, float *y)
 {
-    tiny_tensor ta = tiny_tensor_2d((void *)(uintptr_t)a, TINY_F32, a_rows, a_cols), tb = tiny_tensor_2d((void *)(uintptr_t)b, TINY_F32, b_rows, b_cols), ty;
+    tiny_tensor ta = tiny_tensor_2d((void *)(uintptr_t)a, TINY_F32, a_rows, a_cols),
+                tb = tiny_tensor_2d((void *)(uintptr_t)b, TINY_F32, b_rows, b_cols), ty;
     if (r->st) return;
     if (a_turned) ta = tiny_tensor_swap(ta, 0, 1);
     if (b_turned) tb = tiny_tensor_swap(tb, 0, 1);
@@ -225,7 +249,8 @@ static void tinyi_dec_linear(tinyi_dec_run *r, const float *x, const float *w, t
     tinyi_dec_product(r, x, r->n, in, 0, w, out, in, 1, y);
 }
 /* dx = dy W, dW = dy' x */
-static void tinyi_dec_linear_back(tinyi_dec_run *r, const float *dy, const float *x, const float *w, tiny_idx in, tiny_idx out, float *dx, float *dw)
+static void tinyi_dec_linear_back(tinyi_dec_run *r, const float *dy, const float *x, const float *w, tiny_idx in,
+                                  tiny_idx out, float *dx, float *dw)
 {
     tinyi_dec_product(r, dy, r->n, out, 0, w, out, in, 0, dx);
     tinyi_dec_product(r, dy, r->n, out, 1, x, r->n, in, 0, dw);
@@ -235,10 +260,12 @@ static void tinyi_dec_norm(tinyi_dec_run *r, const float *x, const float *gain, 
 {
     const size_t d = (size_t)width;
     tiny_idx i;
-    for (i = 0; i < r->n; i++) TINYI_OF(r->kernel, rmsnorm_f32)(y + (size_t)i * d, x + (size_t)i * d, gain, d, r->m->eps);
+    for (i = 0; i < r->n; i++)
+        TINYI_OF(r->kernel, rmsnorm_f32)(y + (size_t)i * d, x + (size_t)i * d, gain, d, r->m->eps);
 }
 /* dx += the gradient through the norm of x, dy that of its result; dgain is overwritten */
-static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *x, const float *gain, tiny_idx width, float *dx, float *dgain)
+static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *x, const float *gain, tiny_idx width,
+                                float *dx, float *dgain)
 {
     const tinyi_kernels *k = r->kernel;
     const size_t d = (size_t)width;
@@ -266,7 +293,8 @@ static void tinyi_dec_turn(const tinyi_dec *m, float *to, const float *from, tin
     tiny_idx h, i;
     for (h = 0; h < heads; h++, to += m->d_turn, from += m->d_turn)
         for (i = 0; i < half; i++) {
-            const float c = turn[2 * i], s = back ? -turn[2 * i + 1] : turn[2 * i + 1], a = from[2 * i], b = from[2 * i + 1];
+            const float c = turn[2 * i], s = back ? -turn[2 * i + 1] : turn[2 * i + 1], a = from[2 * i],
+                        b = from[2 * i + 1];
             to[2 * i] = a * c - b * s;
             to[2 * i + 1] = a * s + b * c;
         }
@@ -306,7 +334,8 @@ static void tinyi_dec_join(tinyi_dec_run *r)
         }
 }
 
-/* Latent: a row of qkv is the queries of all heads, then a1, then the key that heads share; a row of made, for each head, k1 and v. */
+/* Latent: a row of qkv is the queries of all heads, then a1, then the key that heads share; a row of made, for each
+ * head, k1 and v. */
 static void tinyi_dec_latent_split(tinyi_dec_run *r, const tinyi_dec_kept *to)
 {
     const tinyi_dec *m = r->m;
@@ -355,7 +384,8 @@ static void tinyi_dec_latent_columns(tinyi_dec_run *r, float *dense, int to_rows
     const tiny_idx row = tinyi_dec_row(m);
     float *a = r->qkv + m->n_head * tinyi_dec_key(m);
     tiny_idx i;
-    for (i = 0; i < r->n; i++, a += row, dense += m->latent) memcpy(to_rows ? a : dense, to_rows ? dense : a, (size_t)m->latent * sizeof *a);
+    for (i = 0; i < r->n; i++, a += row, dense += m->latent)
+        memcpy(to_rows ? a : dense, to_rows ? dense : a, (size_t)m->latent * sizeof *a);
 }
 
 /* (token, all heads) from or to (sequence, key head, token, query heads) */
@@ -367,7 +397,8 @@ static void tinyi_dec_heads(const tinyi_dec_run *r, float *rows, float *blocks, 
     for (s = 0; s < r->n_seq; s++)
         for (j = 0; j < m->n_kv; j++)
             for (t = 0; t < m->context; t++) {
-                float *a = rows + (s * m->context + t) * m->d + j * wide, *b = blocks + ((s * m->n_kv + j) * m->context + t) * wide;
+                float *a = rows + (s * m->context + t) * m->d + j * wide,
+                      *b = blocks + ((s * m->n_kv + j) * m->context + t) * wide;
                 memcpy(to_blocks ? b : a, to_blocks ? a : b, (size_t)wide * sizeof(float));
             }
 }
@@ -417,7 +448,8 @@ static void tinyi_dec_attend_back(tinyi_dec_run *r, const tinyi_dec_kept *a, con
         const float *k = a->k + b * m->context * key, *v = a->v + b * m->context * dh;
         float *dk = r->dk + b * m->context * key, *dv = r->dv + b * m->context * dh;
         for (t0 = 0; t0 < m->context; t0 += TINYI_DEC_QUERIES) {
-            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group, rows = (t1 - t0) * group;
+            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group,
+                           rows = (t1 - t0) * group;
             const float *q = a->q + at * key, *go = blocks + at * dh;
             tinyi_dec_weights(r, q, k, t0, t1);
             tinyi_dec_product(r, r->scores, rows, t1, 1, go, rows, dh, 0, r->part);
@@ -442,14 +474,19 @@ static const float *tinyi_dec_w(const tinyi_dec_run *r, tiny_idx layer, int what
 {
     tiny_idx i = what == TINYI_DEC_EMBD ? 0 : tinyi_dec_tensors(r->m) - 1;
     if (layer >= 0)
-        for (i = 1 + tinyi_dec_each(r->m) * layer; tinyi_dec_layer[r->m->form][(i - 1) % tinyi_dec_each(r->m)] != what;) i++;
+        for (i = 1 + tinyi_dec_each(r->m) * layer; tinyi_dec_layer[r->m->form][(i - 1) % tinyi_dec_each(r->m)] != what;)
+            i++;
     return r->w + tinyi_dec_tensor_at(r->m, i).at;
 }
-static float *tinyi_dec_g(const tinyi_dec_run *r, tiny_idx layer, int what) { return r->g + (tinyi_dec_w(r, layer, what) - r->w); }
+static float *tinyi_dec_g(const tinyi_dec_run *r, tiny_idx layer, int what)
+{
+    return r->g + (tinyi_dec_w(r, layer, what) - r->w);
+}
 
-/* ---- the gated form ----------------------------------------------------------------------------------------------------- */
+/* ---- the gated form ---------------------------------------------------------------------------------------------- */
 
-/* h and the h before it, mixed for each of the five that read them; the first token of a sequence has zeros before it */
+/* h and the h before it, mixed for each of the five that read them; the first token of a sequence has zeros before
+ * it */
 static void tinyi_dec_mix(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
 {
     const tiny_idx d = r->m->d, all = r->n * d;
@@ -473,7 +510,8 @@ static void tinyi_dec_mix_back(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kep
     memset(r->dh, 0, (size_t)all * sizeof *r->dh);
     for (i = 0; i < 5; i++, mix += d, dmix += d)
         for (t = 0; t < r->n; t++) {
-            const float *h = k->h1 + t * d, *before = t % r->m->context ? h - d : NULL, *dx = r->dmixed + i * all + t * d;
+            const float *h = k->h1 + t * d, *before = t % r->m->context ? h - d : NULL,
+                        *dx = r->dmixed + i * all + t * d;
             float *dh = r->dh + t * d;
             for (c = 0; c < d; c++) {
                 dh[c] += dx[c] * (1.0f - mix[c]);
@@ -512,7 +550,8 @@ static void tinyi_dec_gated(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *
     TINYI_OF(kn, exp_f32)(k->k, k->gate, (size_t)all);
     for (i = 0; i < all; i++) k->k[i] = k->plain[i] * (1.0f - k->k[i]);
     for (s = 0; s < r->n_seq && !r->st; s++) {
-        tiny_tensor q = tinyi_dec_seq(r, k->q, s), key = tinyi_dec_seq(r, k->k, s), v = tinyi_dec_seq(r, k->v, s), g = tinyi_dec_seq(r, k->gate, s), o = tinyi_dec_seq(r, k->raw, s);
+        tiny_tensor q = tinyi_dec_seq(r, k->q, s), key = tinyi_dec_seq(r, k->k, s), v = tinyi_dec_seq(r, k->v, s),
+                    g = tinyi_dec_seq(r, k->gate, s), o = tinyi_dec_seq(r, k->raw, s);
         tiny_tensor state = tiny_tensor_3d(r->state, TINY_F32, m->n_head, m->d_head, m->d_head);
         memset(r->state, 0, (size_t)(d * m->d_head) * sizeof *r->state);
         r->st = tiny_gla(r->ctx, &state, &q, &key, &v, &g, NULL, &state, &o);
@@ -525,7 +564,8 @@ static void tinyi_dec_gated_back(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_k
 {
     const tinyi_dec *m = r->m;
     const tiny_idx d = m->d, all = r->n * d;
-    float *dside = r->dk, *draw = r->dq, *dk = r->dqkg + all, *dg = r->dqkg + 2 * all, *dbias = tinyi_dec_g(r, l, TINYI_DEC_DECAY);
+    float *dside = r->dk, *draw = r->dq, *dk = r->dqkg + all, *dg = r->dqkg + 2 * all,
+          *dbias = tinyi_dec_g(r, l, TINYI_DEC_DECAY);
     tiny_idx s, t, i;
     for (i = 0; i < all; i++) {
         dside[i] = r->dh[i] * k->raw[i] * k->side[i] * (1.0f - k->side[i]);
@@ -533,8 +573,10 @@ static void tinyi_dec_gated_back(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_k
     }
     memset(r->state, 0, (size_t)(d * m->d_head) * sizeof *r->state);
     for (s = 0; s < r->n_seq && !r->st; s++) {
-        tiny_tensor q = tinyi_dec_seq(r, k->q, s), key = tinyi_dec_seq(r, k->k, s), v = tinyi_dec_seq(r, k->v, s), g = tinyi_dec_seq(r, k->gate, s);
-        tiny_tensor d_o = tinyi_dec_seq(r, draw, s), dv = tinyi_dec_seq(r, r->dv, s), dqkg = tiny_tensor_4d(r->dqkg + s * m->context * d, TINY_F32, 3, m->context, m->n_head, m->d_head);
+        tiny_tensor q = tinyi_dec_seq(r, k->q, s), key = tinyi_dec_seq(r, k->k, s), v = tinyi_dec_seq(r, k->v, s),
+                    g = tinyi_dec_seq(r, k->gate, s);
+        tiny_tensor d_o = tinyi_dec_seq(r, draw, s), dv = tinyi_dec_seq(r, r->dv, s),
+                    dqkg = tiny_tensor_4d(r->dqkg + s * m->context * d, TINY_F32, 3, m->context, m->n_head, m->d_head);
         tiny_tensor state = tiny_tensor_3d(r->state, TINY_F32, m->n_head, m->d_head, m->d_head), dstate = state;
         dqkg.stride[0] = all;
         dstate.data = r->wide_state;
@@ -548,13 +590,19 @@ static void tinyi_dec_gated_back(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_k
     }
     memset(dbias, 0, (size_t)d * sizeof *dbias);
     for (t = 0; t < r->n; t++) TINYI_OF(r->kernel, axpy_f32)(dbias, dg + t * d, (size_t)d, 1.0f);
-    tinyi_dec_linear_back(r, dg, k->low, tinyi_dec_w(r, l, TINYI_DEC_DECAY_B), m->rank, d, r->low, tinyi_dec_g(r, l, TINYI_DEC_DECAY_B));
+    tinyi_dec_linear_back(r, dg, k->low, tinyi_dec_w(r, l, TINYI_DEC_DECAY_B), m->rank, d, r->low,
+                          tinyi_dec_g(r, l, TINYI_DEC_DECAY_B));
     for (i = 0; i < r->n * m->rank; i++) r->low[i] *= 1.0f - k->low[i] * k->low[i];
-    tinyi_dec_linear_back(r, r->low, k->mixed, tinyi_dec_w(r, l, TINYI_DEC_DECAY_A), d, m->rank, r->dmixed, tinyi_dec_g(r, l, TINYI_DEC_DECAY_A));
-    tinyi_dec_linear_back(r, dk, k->mixed + all, tinyi_dec_w(r, l, TINYI_DEC_K), d, d, r->dmixed + all, tinyi_dec_g(r, l, TINYI_DEC_K));
-    tinyi_dec_linear_back(r, r->dv, k->mixed + 2 * all, tinyi_dec_w(r, l, TINYI_DEC_V), d, d, r->dmixed + 2 * all, tinyi_dec_g(r, l, TINYI_DEC_V));
-    tinyi_dec_linear_back(r, r->dqkg, k->mixed + 3 * all, tinyi_dec_w(r, l, TINYI_DEC_Q), d, d, r->dmixed + 3 * all, tinyi_dec_g(r, l, TINYI_DEC_Q));
-    tinyi_dec_linear_back(r, dside, k->mixed + 4 * all, tinyi_dec_w(r, l, TINYI_DEC_SIDE), d, d, r->dmixed + 4 * all, tinyi_dec_g(r, l, TINYI_DEC_SIDE));
+    tinyi_dec_linear_back(r, r->low, k->mixed, tinyi_dec_w(r, l, TINYI_DEC_DECAY_A), d, m->rank, r->dmixed,
+                          tinyi_dec_g(r, l, TINYI_DEC_DECAY_A));
+    tinyi_dec_linear_back(r, dk, k->mixed + all, tinyi_dec_w(r, l, TINYI_DEC_K), d, d, r->dmixed + all,
+                          tinyi_dec_g(r, l, TINYI_DEC_K));
+    tinyi_dec_linear_back(r, r->dv, k->mixed + 2 * all, tinyi_dec_w(r, l, TINYI_DEC_V), d, d, r->dmixed + 2 * all,
+                          tinyi_dec_g(r, l, TINYI_DEC_V));
+    tinyi_dec_linear_back(r, r->dqkg, k->mixed + 3 * all, tinyi_dec_w(r, l, TINYI_DEC_Q), d, d, r->dmixed + 3 * all,
+                          tinyi_dec_g(r, l, TINYI_DEC_Q));
+    tinyi_dec_linear_back(r, dside, k->mixed + 4 * all, tinyi_dec_w(r, l, TINYI_DEC_SIDE), d, d, r->dmixed + 4 * all,
+                          tinyi_dec_g(r, l, TINYI_DEC_SIDE));
     tinyi_dec_mix_back(r, l, k);
 }
 
@@ -567,7 +615,9 @@ static void tinyi_dec_gate(tinyi_dec_run *r, const tinyi_dec_kept *k)
         TINYI_OF(r->kernel, relu2_f32)(k->s, k->gu, all);
         return;
     }
-    for (i = 0; i < r->n; i++) TINYI_OF(r->kernel, swiglu_f32)(k->s + (size_t)i * n, k->gu + (size_t)i * 2 * n, k->gu + ((size_t)i * 2 + 1) * n, n);
+    for (i = 0; i < r->n; i++)
+        TINYI_OF(r->kernel, swiglu_f32)
+        (k->s + (size_t)i * n, k->gu + (size_t)i * 2 * n, k->gu + ((size_t)i * 2 + 1) * n, n);
 }
 static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *gu, float *dgu)
 {
@@ -593,10 +643,12 @@ static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *
     }
 }
 
-/* The gradient of the logits, p - q, in the place of the probabilities p. q is what came, or with `exact` what could have come: the
- * mean of that gradient over all stories with this beginning, and with it the chance of the draw is out of every step. A story
- * that cannot go on as it does is no story of the grammar; what came is then all that is known. */
-static void tinyi_dec_target(const tinyi_dec_run *r, tllm_story *story, int *is_story, int32_t next, float share, float *p)
+/* The gradient of the logits, p - q, in the place of the probabilities p. q is what came, or with `exact` what could
+ * have come: the mean of that gradient over all stories with this beginning, and with it the chance of the draw is out
+ * of every step. A story that cannot go on as it does is no story of the grammar; what came is then all that is
+ * known. */
+static void tinyi_dec_target(const tinyi_dec_run *r, tllm_story *story, int *is_story, int32_t next, float share,
+                             float *p)
 {
     tllm_story_items items;
     int tag = TLLM_STORY_PLAIN, i;
@@ -652,12 +704,15 @@ static void tinyi_dec_attention_in_back(tinyi_dec_run *r, tiny_idx l, const tiny
     if (m->form != TINYI_DEC_LATENT) tinyi_dec_join(r);
     else {
         tinyi_dec_latent_join(r);
-        tinyi_dec_linear_back(r, r->made, k->c, tinyi_dec_w(r, l, TINYI_DEC_KV_B), m->latent, tinyi_dec_made(m), r->dh, tinyi_dec_g(r, l, TINYI_DEC_KV_B));
+        tinyi_dec_linear_back(r, r->made, k->c, tinyi_dec_w(r, l, TINYI_DEC_KV_B), m->latent, tinyi_dec_made(m), r->dh,
+                              tinyi_dec_g(r, l, TINYI_DEC_KV_B));
         memset(r->dc, 0, (size_t)(r->n * m->latent) * sizeof *r->dc);
-        tinyi_dec_norm_back(r, r->dh, k->a, tinyi_dec_w(r, l, TINYI_DEC_KV_NORM), m->latent, r->dc, tinyi_dec_g(r, l, TINYI_DEC_KV_NORM));
+        tinyi_dec_norm_back(r, r->dh, k->a, tinyi_dec_w(r, l, TINYI_DEC_KV_NORM), m->latent, r->dc,
+                            tinyi_dec_g(r, l, TINYI_DEC_KV_NORM));
         tinyi_dec_latent_columns(r, r->dc, 1);
     }
-    tinyi_dec_linear_back(r, r->qkv, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, tinyi_dec_row(m), r->dh, tinyi_dec_g(r, l, TINYI_DEC_Q));
+    tinyi_dec_linear_back(r, r->qkv, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, tinyi_dec_row(m), r->dh,
+                          tinyi_dec_g(r, l, TINYI_DEC_Q));
 }
 
 static void tinyi_dec_forward(tinyi_dec_run *r, const int32_t *tokens)
@@ -670,7 +725,8 @@ static void tinyi_dec_forward(tinyi_dec_run *r, const int32_t *tokens)
     tiny_idx s, t, l;
     for (s = 0; s < r->n_seq; s++)
         for (t = 0; t < m->context; t++)
-            memcpy(r->kept[0].x + (s * m->context + t) * m->d, embd + tokens[s * (m->context + 1) + t] * m->d, (size_t)m->d * sizeof *embd);
+            memcpy(r->kept[0].x + (s * m->context + t) * m->d, embd + tokens[s * (m->context + 1) + t] * m->d,
+                   (size_t)m->d * sizeof *embd);
     for (l = 0; l < m->n_layer && !r->st; l++) {
         const tinyi_dec_kept *k = &r->kept[l];
         float *out = l + 1 < m->n_layer ? r->kept[l + 1].x : r->x;
@@ -703,7 +759,8 @@ static void tinyi_dec_backward(tinyi_dec_run *r, const int32_t *tokens)
     tiny_idx s, t, l;
     tinyi_dec_linear_back(r, r->logits, r->h, tinyi_dec_w(r, -1, TINYI_DEC_EMBD), m->d, m->vocab, r->dh, dembd);
     memset(r->dx, 0, all * sizeof *r->dx);
-    tinyi_dec_norm_back(r, r->dh, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), m->d, r->dx, tinyi_dec_g(r, -1, TINYI_DEC_NORM));
+    tinyi_dec_norm_back(r, r->dh, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), m->d, r->dx,
+                        tinyi_dec_g(r, -1, TINYI_DEC_NORM));
     for (l = m->n_layer - 1; l >= 0 && !r->st; l--) {
         const tinyi_dec_kept *k = &r->kept[l];
         /* ds goes where s was: dD is taken from s first */
@@ -711,22 +768,27 @@ static void tinyi_dec_backward(tinyi_dec_run *r, const int32_t *tokens)
         tinyi_dec_product(r, r->dx, r->n, m->d, 0, tinyi_dec_w(r, l, TINYI_DEC_DOWN), m->d, m->hidden, 0, k->s);
         tinyi_dec_gate_back(r, k->s, k->gu, r->wide);
         tinyi_dec_linear_back(r, r->wide, k->h2, tinyi_dec_w(r, l, first), m->d, wide, r->dh, tinyi_dec_g(r, l, first));
-        tinyi_dec_norm_back(r, r->dh, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), m->d, r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM2));
-        tinyi_dec_linear_back(r, r->dx, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, r->dh, tinyi_dec_g(r, l, TINYI_DEC_O));
+        tinyi_dec_norm_back(r, r->dh, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), m->d, r->dx,
+                            tinyi_dec_g(r, l, TINYI_DEC_NORM2));
+        tinyi_dec_linear_back(r, r->dx, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, r->dh,
+                              tinyi_dec_g(r, l, TINYI_DEC_O));
         if (m->form == TINYI_DEC_GATED) tinyi_dec_gated_back(r, l, k);
         else {
             tinyi_dec_heads(r, r->dh, k->o, 1);
             tinyi_dec_attend_back(r, k, k->o);
             tinyi_dec_attention_in_back(r, l, k);
         }
-        tinyi_dec_norm_back(r, r->dh, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), m->d, r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM1));
+        tinyi_dec_norm_back(r, r->dh, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), m->d, r->dx,
+                            tinyi_dec_g(r, l, TINYI_DEC_NORM1));
     }
     for (s = 0; s < r->n_seq; s++)
         for (t = 0; t < m->context; t++)
-            TINYI_OF(r->kernel, axpy_f32)(dembd + tokens[s * (m->context + 1) + t] * m->d, r->dx + (s * m->context + t) * m->d, (size_t)m->d, 1.0f);
+            TINYI_OF(r->kernel, axpy_f32)
+            (dembd + tokens[s * (m->context + 1) + t] * m->d, r->dx + (s * m->context + t) * m->d, (size_t)m->d, 1.0f);
 }
 
-TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room, const int32_t *tokens, tiny_idx n_seq, float share, double *nats)
+TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room,
+                                    const int32_t *tokens, tiny_idx n_seq, float share, double *nats)
 {
     tinyi_dec_run r;
     tinyi_dec_taker t;

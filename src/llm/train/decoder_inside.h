@@ -1,12 +1,14 @@
 /* src/llm/train/decoder_inside.h - inside the trainer: loss and gradient of a small decoder, written out by hand
  *
- * Tied embedding, layers of RMSNorm, attention, RMSNorm, a wide layer, and a norm before the head. Three forms of a layer:
+ * Tied embedding, layers of RMSNorm, attention, RMSNorm, a wide layer, and a norm before the head. Three forms of a
+ *     layer:
  *     grouped   query heads that share keys and values, rotated pairs; gated SiLU (the architecture "llama")
- *     latent    keys and values made from one short vector, and a rotated key that all heads share; squared ReLU ("plm")
- *     gated     a state instead of keys and values (gated linear attention), everything read from a token and the one before it; gated SiLU
- *               ("rwkv6qwen2")
+ *     latent    keys and values made from one short vector, and a rotated key that all heads share; squared ReLU
+ *               ("plm")
+ *     gated     a state instead of keys and values (gated linear attention), everything read from a token and the one
+ *               before it; gated SiLU ("rwkv6qwen2")
  * A lane is a few sequences that one thread takes through the whole network, forward and back; lanes share the
- * weights and nothing else, so that who computed which does not matter.                                                   */
+ * weights and nothing else, so that who computed which does not matter. */
 #ifndef TINYI_DECODER_H
 #define TINYI_DECODER_H
 #include "core/mem.h"
@@ -19,20 +21,41 @@ typedef enum tinyi_dec_form { TINYI_DEC_GROUPED, TINYI_DEC_LATENT, TINYI_DEC_GAT
 
 typedef struct tinyi_dec {
     int form;
-    tiny_idx d, n_layer, n_head, n_kv, d_head, hidden, context, vocab;     /* heads of d / n_head; latent: n_kv is n_head */
-    tiny_idx d_turn;                        /* numbers of a key that are turned: all d_head; latent: so many more than d_head */
+    /* heads of d / n_head; latent: n_kv is n_head */
+    tiny_idx d, n_layer, n_head, n_kv, d_head, hidden, context, vocab;
+    /* numbers of a key that are turned: all d_head; latent: so many more than d_head */
+    tiny_idx d_turn;
     tiny_idx latent;                        /* latent: numbers that keys and values are made from */
     tiny_idx rank;                          /* gated: numbers that the gates of all channels are made from */
     float theta, eps;
     const float *turn;                      /* (context, d_turn / 2, 2) cosine and sine */
-    int exact;                              /* the gradient asks for what may follow, as the grammar has it, not for what was drawn */
-    float stress;                           /* how many times a place, yes or no, comparison or colour weighs in the gradient */
+    /* the gradient asks for what may follow, as the grammar has it, not for what was drawn */
+    int exact;
+    /* how many times a place, yes or no, comparison or colour weighs in the gradient */
+    float stress;
 } tinyi_dec;
 
 /* Where a tensor lies among the weights: rows (out) of cols (in), or one row. */
 typedef enum tinyi_dec_what {
-    TINYI_DEC_EMBD, TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_KV_A, TINYI_DEC_KV_NORM, TINYI_DEC_KV_B, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE,
-    TINYI_DEC_UP, TINYI_DEC_DOWN, TINYI_DEC_NORM, TINYI_DEC_LERP, TINYI_DEC_SIDE, TINYI_DEC_DECAY, TINYI_DEC_DECAY_A, TINYI_DEC_DECAY_B
+    TINYI_DEC_EMBD,
+    TINYI_DEC_NORM1,
+    TINYI_DEC_Q,
+    TINYI_DEC_K,
+    TINYI_DEC_V,
+    TINYI_DEC_KV_A,
+    TINYI_DEC_KV_NORM,
+    TINYI_DEC_KV_B,
+    TINYI_DEC_O,
+    TINYI_DEC_NORM2,
+    TINYI_DEC_GATE,
+    TINYI_DEC_UP,
+    TINYI_DEC_DOWN,
+    TINYI_DEC_NORM,
+    TINYI_DEC_LERP,
+    TINYI_DEC_SIDE,
+    TINYI_DEC_DECAY,
+    TINYI_DEC_DECAY_A,
+    TINYI_DEC_DECAY_B
 } tinyi_dec_what;
 typedef struct tinyi_dec_tensor { int what; tiny_idx layer, rows, cols, at; } tinyi_dec_tensor;
 
@@ -43,10 +66,11 @@ TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn);
 /* floats that a lane of n_seq sequences works in */
 TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats);
 
-/* tokens (n_seq, context + 1): each foresees the next. nats: sum of -log p of what was drawn. g NULL: the loss only; else it is
- * overwritten with the gradient of `share` times that sum, or of the sum that `exact` and `stress` make of it. one: a context of
- * one thread. */
-TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room, const int32_t *tokens, tiny_idx n_seq, float share, double *nats);
+/* tokens (n_seq, context + 1): each foresees the next. nats: sum of -log p of what was drawn. g NULL: the loss only;
+ * else it is overwritten with the gradient of `share` times that sum, or of the sum that `exact` and `stress` make of
+ * it. one: a context of one thread. */
+TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room,
+                                    const int32_t *tokens, tiny_idx n_seq, float share, double *nats);
 
 TINYI_C_END
 #endif

@@ -1,8 +1,9 @@
 /* src/llm/train/judge.c
  *
- * Formula  excess = mean of -log2 q(t) + log2 p(t) over the tokens of held-out stories, q of the model, p of the grammar; its
- *          interval by resampling stories (B. Efron, "Bootstrap methods", 1979): tokens of one story depend on each other.
- *          KL = mean over places of sum_t b(t) log2(b(t) / q(t)), b of the base.                                          */
+ * Formula  excess = mean of -log2 q(t) + log2 p(t) over the tokens of held-out stories, q of the model, p of the
+ *          grammar; its interval by resampling stories (B. Efron, "Bootstrap methods", 1979): tokens of one story
+ *          depend on each other.
+ *          KL = mean over places of sum_t b(t) log2(b(t) / q(t)), b of the base. */
 #include "llm/train/judge.h"
 #include "core/state_inside.h"
 #include "math/elem.h"
@@ -62,7 +63,9 @@ static tiny_status tinyi_judge_story(tinyi_judge *j, tllm_story *s, size_t at, t
         const double log_sum = tinyi_judge_log_sum(x), bits = (log_sum - (double)x[j->token[i + 1]]) * TINYI_JUDGE_BITS;
         const int32_t best = tinyi_judge_best(x);
         tllm_judge_tag *t = &out->tag[j->tag[i]];
-        if (!(bits - bits == 0.0)) return tinyi_fail(j->ctx, TINY_E_NUMERIC, "judge: story %zu, token %lld: the model gives %g bits", at, (long long)i, bits);
+        if (!(bits - bits == 0.0))
+            return tinyi_fail(j->ctx, TINY_E_NUMERIC, "judge: story %zu, token %lld: the model gives %g bits", at,
+                              (long long)i, bits);
         t->n++;
         t->right += best == j->token[i + 1];
         t->excess += bits - j->bits[i];
@@ -161,7 +164,8 @@ static tiny_status tinyi_judge_opening(tinyi_judge *j, tllm_story *stream, tllm_
     int dots = 0;
     j->token[0] = TLLM_STORY_END;
     told = s;
-    while (dots < 3) {                      /* where he was, what he had, what his friend had; "named Max . he was" is one more */
+    /* where he was, what he had, what his friend had; "named Max . he was" is one more */
+    while (dots < 3) {
         const int32_t t = tllm_story_draw(&s, NULL, NULL);
         j->token[n++] = t;
         (void)tllm_story_take(&told, t, NULL, NULL);
@@ -176,10 +180,14 @@ static tiny_status tinyi_judge_opening(tinyi_judge *j, tllm_story *stream, tllm_
 /* Every sum of the lessons behind the same opening. */
 static tiny_status tinyi_judge_sums(tinyi_judge *j, tllm_judgement *out)
 {
-    static const char *const number[21] = { "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen",
-                                            "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty" };
-    static const char *const frame[] = { "one", "day", ",", "Ben", "was", "in", "the", "park", ".", "he", "had", "two", "red", "apples", ".", "his", "friend", "Mia", "had", "three",
-                                         "stones", ".", "at", "school", ",", "the", "teacher", "asked", ",", "\"", "what", "is" };
+    static const char *const number[21] = { "zero",     "one",      "two",      "three",   "four",    "five",
+                                            "six",      "seven",    "eight",    "nine",    "ten",     "eleven",
+                                            "twelve",   "thirteen", "fourteen", "fifteen", "sixteen", "seventeen",
+                                            "eighteen", "nineteen", "twenty" };
+    static const char *const frame[] = { "one",    "day", ",",       "Ben",   "was",    "in",     "the",  "park",
+                                         ".",      "he",  "had",     "two",   "red",    "apples", ".",    "his",
+                                         "friend", "Mia", "had",     "three", "stones", ".",      "at",   "school",
+                                         ",",      "the", "teacher", "asked", ",",      "\"",     "what", "is" };
     static const char *const behind[] = { "?", "\"", "Ben", "said", ",", "\"" };
     int a, b, minus;
     size_t i;
@@ -236,7 +244,8 @@ static tiny_status tinyi_judge_all(tinyi_judge *j, const tllm_judge_desc *d, tll
     return st;
 }
 
-TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tllm_model *base, const tllm_judge_desc *desc, tllm_judgement *out)
+TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tllm_model *base,
+                                const tllm_judge_desc *desc, tllm_judgement *out)
 {
     tllm_judge_desc d;
     tllm_about about;
@@ -244,7 +253,8 @@ TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tl
     tinyi_judge *j;
     tiny_status st = TINY_OK;
     int i;
-    if (!ctx || !model || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "judge: there is no %s", model ? "place for the result" : "model");
+    if (!ctx || !model || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "judge: there is no %s", model ? "place for the result" : "model");
     memset(out, 0, sizeof *out);
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
@@ -252,14 +262,17 @@ TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tl
     if (!d.stories) d.stories = 2000;
     if (!d.samples) d.samples = 1000;
     if (!d.greedy) d.greedy = 1000;
-    if (d.stories < 1 || d.stories > 10000000) return tinyi_fail(ctx, TINY_E_ARGUMENT, "judge: %d stories; 1 to 10000000 can be read", d.stories);
+    if (d.stories < 1 || d.stories > 10000000)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "judge: %d stories; 1 to 10000000 can be read", d.stories);
     for (i = 0; i < 2; i++) {
         if (i && !base) continue;
         tllm_model_about(i ? base : model, &about);
         if (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder)
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "judge: this %s model does not foresee its text", about.arch);
         if (about.n_vocab != TLLM_STORY_VOCAB)
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "judge: a %s model of %lld tokens does not read stories, whose vocabulary has %d", about.arch, (long long)about.n_vocab, TLLM_STORY_VOCAB);
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                              "judge: a %s model of %lld tokens does not read stories, whose vocabulary has %d",
+                              about.arch, (long long)about.n_vocab, TLLM_STORY_VOCAB);
     }
     j = (tinyi_judge *)tinyi_alloc(ctx, 1, sizeof *j);
     if (!j) return tiny_ctx_status(ctx);

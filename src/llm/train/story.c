@@ -1,11 +1,12 @@
 /* src/llm/train/story.c
  *
- * Source   the grammar of our own "tiny language" (docs/story-model.md prints it whole); S. Vigna's splitmix64 for the numbers.
- * Form     An automaton: a short list of tokens that are forced, and behind them one choice. Taking an item of the choice
- *          changes the state and writes the next list. A choice of weights w_0 .. w_n, W their sum, takes one number z:
- *          u = ((z >> 32) W) >> 32, the item at which the cumulative weights pass u. Three choices have two draws and one
- *          token (the sentence and who; the kind of a look and its first word; a noun and its number): their items have
- *          the products as weights.
+ * Source   the grammar of our own "tiny language" (docs/story-model.md prints it whole); S. Vigna's splitmix64 for the
+ *          numbers.
+ * Form     An automaton: a short list of tokens that are forced, and behind them one choice. Taking an item of the
+ *          choice changes the state and writes the next list. A choice of weights w_0 .. w_n, W their sum, takes one
+ *          number z: u = ((z >> 32) W) >> 32, the item at which the cumulative weights pass u. Three choices have two
+ *          draws and one token (the sentence and who; the kind of a look and its first word; a noun and its number):
+ *          their items have the products as weights.
  * Checked  against the recorded story, its sums and CRC.                                              */
 #include "llm/train/story.h"
 #include "core/state_inside.h"
@@ -14,42 +15,51 @@
 #include <stdio.h>
 
 #define TINYI_STORY_WORDS(W) \
-    W(BANG, "!") W(QUOTE, "\"") W(COMMA, ",") W(DOT, ".") W(ASK, "?") W(ANNA, "Anna") W(BEN, "Ben") W(ELLA, "Ella") W(EMMA, "Emma") \
-    W(FINN, "Finn") W(JACK, "Jack") W(LEO, "Leo") W(LILY, "Lily") W(MAX, "Max") W(MIA, "Mia") W(NINA, "Nina") W(OTTO, "Otto") W(ROSA, "Rosa") \
-    W(SAM, "Sam") W(SARA, "Sara") W(TOM, "Tom") W(A, "a") W(AM, "am") W(AND, "and") W(APPLE, "apple") W(APPLES, "apples") W(ARE, "are") \
-    W(ASKED, "asked") W(AT, "at") W(ATE, "ate") W(BALL, "ball") W(BALLS, "balls") W(BARN, "barn") W(BEACH, "beach") W(BEAR, "bear") \
-    W(BEARS, "bears") W(BEHIND, "behind") W(BENCH, "bench") W(BENCHES, "benches") W(BIG, "big") W(BIRD, "bird") W(BIRDS, "birds") \
-    W(BLACK, "black") W(BLUE, "blue") W(BOAT, "boat") W(BOATS, "boats") W(BOOK, "book") W(BOOKS, "books") W(BORED, "bored") W(BOX, "box") \
-    W(BOXES, "boxes") W(BREAD, "bread") W(BROWN, "brown") W(BUSH, "bush") W(BUSHES, "bushes") W(BY, "by") W(CAKE, "cake") W(CAKES, "cakes") \
-    W(CALLED, "called") W(CAT, "cat") W(CATS, "cats") W(CHAIR, "chair") W(CHAIRS, "chairs") W(CLEAN, "clean") W(CLOUDY, "cloudy") \
-    W(COAT, "coat") W(COIN, "coin") W(COINS, "coins") W(COLD, "cold") W(COLOR, "color") W(CRIED, "cried") W(CUP, "cup") W(CUPS, "cups") \
-    W(DANCE, "dance") W(DANCES, "dances") W(DAY, "day") W(DIRTY, "dirty") W(DO, "do") W(DOCTOR, "doctor") W(DOG, "dog") W(DOGS, "dogs") \
-    W(DOOR, "door") W(DOORS, "doors") W(DOWN, "down") W(DRANK, "drank") W(DRUM, "drum") W(DRUMS, "drums") W(DUCK, "duck") W(DUCKS, "ducks") \
-    W(EGG, "egg") W(EGGS, "eggs") W(EIGHT, "eight") W(EIGHTEEN, "eighteen") W(ELEVEN, "eleven") W(END, "end") W(EVENING, "evening") \
-    W(FARM, "farm") W(FENCE, "fence") W(FENCES, "fences") W(FIFTEEN, "fifteen") W(FIVE, "five") W(FLOWER, "flower") W(FLOWERS, "flowers") \
-    W(FOR, "for") W(FOREST, "forest") W(FOUND, "found") W(FOUR, "four") W(FOURTEEN, "fourteen") W(FOX, "fox") W(FOXES, "foxes") \
-    W(FRIEND, "friend") W(FROG, "frog") W(FROGS, "frogs") W(GAME, "game") W(GARDEN, "garden") W(GAVE, "gave") W(GLAD, "glad") W(GOAT, "goat") \
-    W(GOATS, "goats") W(GREEN, "green") W(HAD, "had") W(HAPPY, "happy") W(HAS, "has") W(HAT, "hat") W(HATS, "hats") W(HAVE, "have") W(HE, "he") \
-    W(HEAVY, "heavy") W(HELP, "help") W(HEN, "hen") W(HENS, "hens") W(HER, "her") W(HIDE, "hide") W(HIDES, "hides") W(HILL, "hill") \
-    W(HIM, "him") W(HIS, "his") W(HOME, "home") W(HORSE, "horse") W(HORSES, "horses") W(HOW, "how") W(HUNGRY, "hungry") W(SELF, "i") W(IN, "in") \
-    W(IS, "is") W(IT, "it") W(JUMP, "jump") W(JUMPS, "jumps") W(KEY, "key") W(KEYS, "keys") W(KIND, "kind") W(KITCHEN, "kitchen") \
-    W(KITE, "kite") W(KITES, "kites") W(LAMP, "lamp") W(LAMPS, "lamps") W(LAUGHED, "laughed") W(LEAF, "leaf") W(LEAVES, "leaves") \
-    W(LIBRARY, "library") W(LIGHT, "light") W(LITTLE, "little") W(LOOK, "look") W(LOST, "lost") W(MANY, "many") W(MARKET, "market") \
-    W(MICE, "mice") W(MINUS, "minus") W(MORE, "more") W(MORNING, "morning") W(MOUSE, "mouse") W(NAMED, "named") W(NEAR, "near") W(NEW, "new") \
-    W(NINE, "nine") W(NINETEEN, "nineteen") W(NO, "no") W(NONE, "none") W(NOT, "not") W(NOW, "now") W(NUT, "nut") W(NUTS, "nuts") W(OLD, "old") \
-    W(ON, "on") W(ONE, "one") W(PARK, "park") W(PEAR, "pear") W(PEARS, "pears") W(PEN, "pen") W(PENS, "pens") W(PINK, "pink") \
-    W(PLAYED, "played") W(PLUS, "plus") W(PUT, "put") W(RABBIT, "rabbit") W(RABBITS, "rabbits") W(RAINY, "rainy") W(RED, "red") W(REST, "rest") \
-    W(RESTS, "rests") W(RING, "ring") W(RINGS, "rings") W(RIVER, "river") W(ROCK, "rock") W(ROCKS, "rocks") W(ROUND, "round") W(RUN, "run") \
-    W(RUNS, "runs") W(SAD, "sad") W(SAID, "said") W(SAME, "same") W(SAT, "sat") W(SCARED, "scared") W(SCHOOL, "school") W(SEVEN, "seven") \
-    W(SEVENTEEN, "seventeen") W(SHE, "she") W(SHELL, "shell") W(SHELLS, "shells") W(SHINY, "shiny") W(SICK, "sick") W(SING, "sing") \
-    W(SINGS, "sings") W(SIX, "six") W(SIXTEEN, "sixteen") W(SLEEP, "sleep") W(SLEEPS, "sleeps") W(SMALL, "small") W(SO, "so") W(SOAP, "soap") \
-    W(SOFT, "soft") W(SOME, "some") W(SPOON, "spoon") W(SPOONS, "spoons") W(STAR, "star") W(STARS, "stars") W(STONE, "stone") \
-    W(STONES, "stones") W(SUDDENLY, "suddenly") W(SUNNY, "sunny") W(TABLE, "table") W(TABLES, "tables") W(TEACHER, "teacher") W(TEN, "ten") \
-    W(THANKED, "thanked") W(THE, "the") W(THEN, "then") W(THERE, "there") W(THEY, "they") W(THIRSTY, "thirsty") W(THIRTEEN, "thirteen") \
-    W(THREE, "three") W(TIRED, "tired") W(TO, "to") W(TOY, "toy") W(TOYS, "toys") W(TREE, "tree") W(TREES, "trees") W(TWELVE, "twelve") \
-    W(TWENTY, "twenty") W(TWO, "two") W(UNDER, "under") W(WAIT, "wait") W(WAITS, "waits") W(WALL, "wall") W(WALLS, "walls") W(WARM, "warm") \
-    W(WAS, "was") W(WASHED, "washed") W(WATER, "water") W(WE, "we") W(WENT, "went") W(WHAT, "what") W(WHERE, "where") W(WHITE, "white") \
-    W(WHO, "who") W(WINDY, "windy") W(WITH, "with") W(YELLOW, "yellow") W(YES, "yes") W(YOU, "you") W(YOUNG, "young") W(YOUR, "your") \
+    W(BANG, "!") W(QUOTE, "\"") W(COMMA, ",") W(DOT, ".") W(ASK, "?") W(ANNA, "Anna") W(BEN, "Ben") W(ELLA, "Ella") \
+    W(EMMA, "Emma") W(FINN, "Finn") W(JACK, "Jack") W(LEO, "Leo") W(LILY, "Lily") W(MAX, "Max") W(MIA, "Mia") \
+    W(NINA, "Nina") W(OTTO, "Otto") W(ROSA, "Rosa") W(SAM, "Sam") W(SARA, "Sara") W(TOM, "Tom") W(A, "a") W(AM, "am") \
+    W(AND, "and") W(APPLE, "apple") W(APPLES, "apples") W(ARE, "are") W(ASKED, "asked") W(AT, "at") W(ATE, "ate") \
+    W(BALL, "ball") W(BALLS, "balls") W(BARN, "barn") W(BEACH, "beach") W(BEAR, "bear") W(BEARS, "bears") \
+    W(BEHIND, "behind") W(BENCH, "bench") W(BENCHES, "benches") W(BIG, "big") W(BIRD, "bird") W(BIRDS, "birds") \
+    W(BLACK, "black") W(BLUE, "blue") W(BOAT, "boat") W(BOATS, "boats") W(BOOK, "book") W(BOOKS, "books") \
+    W(BORED, "bored") W(BOX, "box") W(BOXES, "boxes") W(BREAD, "bread") W(BROWN, "brown") W(BUSH, "bush") \
+    W(BUSHES, "bushes") W(BY, "by") W(CAKE, "cake") W(CAKES, "cakes") W(CALLED, "called") W(CAT, "cat") \
+    W(CATS, "cats") W(CHAIR, "chair") W(CHAIRS, "chairs") W(CLEAN, "clean") W(CLOUDY, "cloudy") W(COAT, "coat") \
+    W(COIN, "coin") W(COINS, "coins") W(COLD, "cold") W(COLOR, "color") W(CRIED, "cried") W(CUP, "cup") \
+    W(CUPS, "cups") W(DANCE, "dance") W(DANCES, "dances") W(DAY, "day") W(DIRTY, "dirty") W(DO, "do") \
+    W(DOCTOR, "doctor") W(DOG, "dog") W(DOGS, "dogs") W(DOOR, "door") W(DOORS, "doors") W(DOWN, "down") \
+    W(DRANK, "drank") W(DRUM, "drum") W(DRUMS, "drums") W(DUCK, "duck") W(DUCKS, "ducks") W(EGG, "egg") \
+    W(EGGS, "eggs") W(EIGHT, "eight") W(EIGHTEEN, "eighteen") W(ELEVEN, "eleven") W(END, "end") W(EVENING, "evening") \
+    W(FARM, "farm") W(FENCE, "fence") W(FENCES, "fences") W(FIFTEEN, "fifteen") W(FIVE, "five") W(FLOWER, "flower") \
+    W(FLOWERS, "flowers") W(FOR, "for") W(FOREST, "forest") W(FOUND, "found") W(FOUR, "four") W(FOURTEEN, "fourteen") \
+    W(FOX, "fox") W(FOXES, "foxes") W(FRIEND, "friend") W(FROG, "frog") W(FROGS, "frogs") W(GAME, "game") \
+    W(GARDEN, "garden") W(GAVE, "gave") W(GLAD, "glad") W(GOAT, "goat") W(GOATS, "goats") W(GREEN, "green") \
+    W(HAD, "had") W(HAPPY, "happy") W(HAS, "has") W(HAT, "hat") W(HATS, "hats") W(HAVE, "have") W(HE, "he") \
+    W(HEAVY, "heavy") W(HELP, "help") W(HEN, "hen") W(HENS, "hens") W(HER, "her") W(HIDE, "hide") W(HIDES, "hides") \
+    W(HILL, "hill") W(HIM, "him") W(HIS, "his") W(HOME, "home") W(HORSE, "horse") W(HORSES, "horses") W(HOW, "how") \
+    W(HUNGRY, "hungry") W(SELF, "i") W(IN, "in") W(IS, "is") W(IT, "it") W(JUMP, "jump") W(JUMPS, "jumps") \
+    W(KEY, "key") W(KEYS, "keys") W(KIND, "kind") W(KITCHEN, "kitchen") W(KITE, "kite") W(KITES, "kites") \
+    W(LAMP, "lamp") W(LAMPS, "lamps") W(LAUGHED, "laughed") W(LEAF, "leaf") W(LEAVES, "leaves") W(LIBRARY, "library") \
+    W(LIGHT, "light") W(LITTLE, "little") W(LOOK, "look") W(LOST, "lost") W(MANY, "many") W(MARKET, "market") \
+    W(MICE, "mice") W(MINUS, "minus") W(MORE, "more") W(MORNING, "morning") W(MOUSE, "mouse") W(NAMED, "named") \
+    W(NEAR, "near") W(NEW, "new") W(NINE, "nine") W(NINETEEN, "nineteen") W(NO, "no") W(NONE, "none") W(NOT, "not") \
+    W(NOW, "now") W(NUT, "nut") W(NUTS, "nuts") W(OLD, "old") W(ON, "on") W(ONE, "one") W(PARK, "park") \
+    W(PEAR, "pear") W(PEARS, "pears") W(PEN, "pen") W(PENS, "pens") W(PINK, "pink") W(PLAYED, "played") \
+    W(PLUS, "plus") W(PUT, "put") W(RABBIT, "rabbit") W(RABBITS, "rabbits") W(RAINY, "rainy") W(RED, "red") \
+    W(REST, "rest") W(RESTS, "rests") W(RING, "ring") W(RINGS, "rings") W(RIVER, "river") W(ROCK, "rock") \
+    W(ROCKS, "rocks") W(ROUND, "round") W(RUN, "run") W(RUNS, "runs") W(SAD, "sad") W(SAID, "said") W(SAME, "same") \
+    W(SAT, "sat") W(SCARED, "scared") W(SCHOOL, "school") W(SEVEN, "seven") W(SEVENTEEN, "seventeen") W(SHE, "she") \
+    W(SHELL, "shell") W(SHELLS, "shells") W(SHINY, "shiny") W(SICK, "sick") W(SING, "sing") W(SINGS, "sings") \
+    W(SIX, "six") W(SIXTEEN, "sixteen") W(SLEEP, "sleep") W(SLEEPS, "sleeps") W(SMALL, "small") W(SO, "so") \
+    W(SOAP, "soap") W(SOFT, "soft") W(SOME, "some") W(SPOON, "spoon") W(SPOONS, "spoons") W(STAR, "star") \
+    W(STARS, "stars") W(STONE, "stone") W(STONES, "stones") W(SUDDENLY, "suddenly") W(SUNNY, "sunny") \
+    W(TABLE, "table") W(TABLES, "tables") W(TEACHER, "teacher") W(TEN, "ten") W(THANKED, "thanked") W(THE, "the") \
+    W(THEN, "then") W(THERE, "there") W(THEY, "they") W(THIRSTY, "thirsty") W(THIRTEEN, "thirteen") W(THREE, "three") \
+    W(TIRED, "tired") W(TO, "to") W(TOY, "toy") W(TOYS, "toys") W(TREE, "tree") W(TREES, "trees") W(TWELVE, "twelve") \
+    W(TWENTY, "twenty") W(TWO, "two") W(UNDER, "under") W(WAIT, "wait") W(WAITS, "waits") W(WALL, "wall") \
+    W(WALLS, "walls") W(WARM, "warm") W(WAS, "was") W(WASHED, "washed") W(WATER, "water") W(WE, "we") W(WENT, "went") \
+    W(WHAT, "what") W(WHERE, "where") W(WHITE, "white") W(WHO, "who") W(WINDY, "windy") W(WITH, "with") \
+    W(YELLOW, "yellow") W(YES, "yes") W(YOU, "you") W(YOUNG, "young") W(YOUR, "your") \
     W(ZERO, "zero")
 
 #define TINYI_STORY_WORD_ENUM(name, text) TINYI_W_##name,
@@ -59,57 +69,76 @@ enum { TINYI_W_BEFORE = TLLM_STORY_WORD - 1, TINYI_STORY_WORDS(TINYI_STORY_WORD_
 static const char *const tinyi_story_text[] = { TINYI_STORY_WORDS(TINYI_STORY_WORD_TEXT) NULL };
 #undef TINYI_STORY_WORD_TEXT
 
-/* ---- the lists of the grammar, in its order ------------------------------------------------------------------------------- */
+/* ---- the lists of the grammar, in its order ---------------------------------------------------------------------- */
 
 #define TINYI_SW(name) TINYI_W_##name
-static const int16_t tinyi_story_names[16] = {
-    TINYI_SW(ANNA), TINYI_SW(MIA), TINYI_SW(LILY), TINYI_SW(SARA), TINYI_SW(EMMA), TINYI_SW(ROSA), TINYI_SW(NINA), TINYI_SW(ELLA), TINYI_SW(TOM),
-    TINYI_SW(BEN), TINYI_SW(MAX), TINYI_SW(SAM), TINYI_SW(LEO), TINYI_SW(JACK), TINYI_SW(FINN), TINYI_SW(OTTO) };
+static const int16_t tinyi_story_names[16] = { TINYI_SW(ANNA), TINYI_SW(MIA),  TINYI_SW(LILY), TINYI_SW(SARA),
+                                               TINYI_SW(EMMA), TINYI_SW(ROSA), TINYI_SW(NINA), TINYI_SW(ELLA),
+                                               TINYI_SW(TOM),  TINYI_SW(BEN),  TINYI_SW(MAX),  TINYI_SW(SAM),
+                                               TINYI_SW(LEO),  TINYI_SW(JACK), TINYI_SW(FINN), TINYI_SW(OTTO) };
 static const int16_t tinyi_story_preps[4] = { TINYI_SW(IN), TINYI_SW(AT), TINYI_SW(ON), TINYI_SW(BY) };
-static const struct { uint8_t prep; int16_t word; } tinyi_story_places[12] = {
-    { 0, TINYI_SW(PARK) }, { 0, TINYI_SW(GARDEN) }, { 0, TINYI_SW(KITCHEN) }, { 0, TINYI_SW(FOREST) }, { 1, TINYI_SW(SCHOOL) }, { 1,
-    TINYI_SW(BEACH) }, { 2, TINYI_SW(FARM) }, { 1, TINYI_SW(MARKET) },
-    { 3, TINYI_SW(RIVER) }, { 2, TINYI_SW(HILL) }, { 0, TINYI_SW(BARN) }, { 0, TINYI_SW(LIBRARY) } };
+static const struct { uint8_t prep; int16_t word;
+} tinyi_story_places[12] = { { 0, TINYI_SW(PARK) },   { 0, TINYI_SW(GARDEN) }, { 0, TINYI_SW(KITCHEN) },
+                             { 0, TINYI_SW(FOREST) }, { 1, TINYI_SW(SCHOOL) }, { 1, TINYI_SW(BEACH) },
+                             { 2, TINYI_SW(FARM) },   { 1, TINYI_SW(MARKET) }, { 3, TINYI_SW(RIVER) },
+                             { 2, TINYI_SW(HILL) },   { 0, TINYI_SW(BARN) },   { 0, TINYI_SW(LIBRARY) } };
 static const int16_t tinyi_story_objects[24][2] = {
-    { TINYI_SW(APPLE), TINYI_SW(APPLES) }, { TINYI_SW(BALL), TINYI_SW(BALLS) }, { TINYI_SW(BOOK), TINYI_SW(BOOKS) }, { TINYI_SW(CAKE),
-    TINYI_SW(CAKES) }, { TINYI_SW(CUP), TINYI_SW(CUPS) }, { TINYI_SW(EGG), TINYI_SW(EGGS) },
-    { TINYI_SW(FLOWER), TINYI_SW(FLOWERS) }, { TINYI_SW(HAT), TINYI_SW(HATS) }, { TINYI_SW(KEY), TINYI_SW(KEYS) }, { TINYI_SW(KITE),
-    TINYI_SW(KITES) }, { TINYI_SW(LEAF), TINYI_SW(LEAVES) }, { TINYI_SW(NUT), TINYI_SW(NUTS) },
-    { TINYI_SW(PEAR), TINYI_SW(PEARS) }, { TINYI_SW(SHELL), TINYI_SW(SHELLS) }, { TINYI_SW(STONE), TINYI_SW(STONES) }, { TINYI_SW(TOY),
-    TINYI_SW(TOYS) }, { TINYI_SW(BOAT), TINYI_SW(BOATS) }, { TINYI_SW(COIN), TINYI_SW(COINS) },
-    { TINYI_SW(DRUM), TINYI_SW(DRUMS) }, { TINYI_SW(LAMP), TINYI_SW(LAMPS) }, { TINYI_SW(PEN), TINYI_SW(PENS) }, { TINYI_SW(RING), TINYI_SW(RINGS)
-    }, { TINYI_SW(SPOON), TINYI_SW(SPOONS) }, { TINYI_SW(STAR), TINYI_SW(STARS) } };
-static const int16_t tinyi_story_colours[8] = { TINYI_SW(RED), TINYI_SW(BLUE), TINYI_SW(GREEN), TINYI_SW(YELLOW), TINYI_SW(WHITE),
-    TINYI_SW(BLACK), TINYI_SW(BROWN), TINYI_SW(PINK) };
+    { TINYI_SW(APPLE), TINYI_SW(APPLES) },   { TINYI_SW(BALL), TINYI_SW(BALLS) },
+    { TINYI_SW(BOOK), TINYI_SW(BOOKS) },     { TINYI_SW(CAKE), TINYI_SW(CAKES) },
+    { TINYI_SW(CUP), TINYI_SW(CUPS) },       { TINYI_SW(EGG), TINYI_SW(EGGS) },
+    { TINYI_SW(FLOWER), TINYI_SW(FLOWERS) }, { TINYI_SW(HAT), TINYI_SW(HATS) },
+    { TINYI_SW(KEY), TINYI_SW(KEYS) },       { TINYI_SW(KITE), TINYI_SW(KITES) },
+    { TINYI_SW(LEAF), TINYI_SW(LEAVES) },    { TINYI_SW(NUT), TINYI_SW(NUTS) },
+    { TINYI_SW(PEAR), TINYI_SW(PEARS) },     { TINYI_SW(SHELL), TINYI_SW(SHELLS) },
+    { TINYI_SW(STONE), TINYI_SW(STONES) },   { TINYI_SW(TOY), TINYI_SW(TOYS) },
+    { TINYI_SW(BOAT), TINYI_SW(BOATS) },     { TINYI_SW(COIN), TINYI_SW(COINS) },
+    { TINYI_SW(DRUM), TINYI_SW(DRUMS) },     { TINYI_SW(LAMP), TINYI_SW(LAMPS) },
+    { TINYI_SW(PEN), TINYI_SW(PENS) },       { TINYI_SW(RING), TINYI_SW(RINGS) },
+    { TINYI_SW(SPOON), TINYI_SW(SPOONS) },   { TINYI_SW(STAR), TINYI_SW(STARS) }
+};
+static const int16_t tinyi_story_colours[8] = { TINYI_SW(RED),   TINYI_SW(BLUE),  TINYI_SW(GREEN), TINYI_SW(YELLOW),
+                                                TINYI_SW(WHITE), TINYI_SW(BLACK), TINYI_SW(BROWN), TINYI_SW(PINK) };
 static const int16_t tinyi_story_animals[12][2] = {
-    { TINYI_SW(DOG), TINYI_SW(DOGS) }, { TINYI_SW(CAT), TINYI_SW(CATS) }, { TINYI_SW(FOX), TINYI_SW(FOXES) }, { TINYI_SW(BEAR), TINYI_SW(BEARS) },
-    { TINYI_SW(RABBIT), TINYI_SW(RABBITS) }, { TINYI_SW(DUCK), TINYI_SW(DUCKS) },
-    { TINYI_SW(GOAT), TINYI_SW(GOATS) }, { TINYI_SW(MOUSE), TINYI_SW(MICE) }, { TINYI_SW(BIRD), TINYI_SW(BIRDS) }, { TINYI_SW(FROG),
-    TINYI_SW(FROGS) }, { TINYI_SW(HEN), TINYI_SW(HENS) }, { TINYI_SW(HORSE), TINYI_SW(HORSES) } };
-static const int16_t tinyi_story_adjectives[10] = {
-    TINYI_SW(BIG), TINYI_SW(SMALL), TINYI_SW(OLD), TINYI_SW(NEW), TINYI_SW(SOFT), TINYI_SW(SHINY), TINYI_SW(CLEAN), TINYI_SW(ROUND),
-    TINYI_SW(HEAVY), TINYI_SW(LIGHT) };
-static const int16_t tinyi_story_weather[6] = { TINYI_SW(SUNNY), TINYI_SW(RAINY), TINYI_SW(COLD), TINYI_SW(WINDY), TINYI_SW(WARM), TINYI_SW(CLOUDY) };
+    { TINYI_SW(DOG), TINYI_SW(DOGS) },   { TINYI_SW(CAT), TINYI_SW(CATS) },       { TINYI_SW(FOX), TINYI_SW(FOXES) },
+    { TINYI_SW(BEAR), TINYI_SW(BEARS) }, { TINYI_SW(RABBIT), TINYI_SW(RABBITS) }, { TINYI_SW(DUCK), TINYI_SW(DUCKS) },
+    { TINYI_SW(GOAT), TINYI_SW(GOATS) }, { TINYI_SW(MOUSE), TINYI_SW(MICE) },     { TINYI_SW(BIRD), TINYI_SW(BIRDS) },
+    { TINYI_SW(FROG), TINYI_SW(FROGS) }, { TINYI_SW(HEN), TINYI_SW(HENS) },       { TINYI_SW(HORSE), TINYI_SW(HORSES) }
+};
+static const int16_t tinyi_story_adjectives[10] = { TINYI_SW(BIG),   TINYI_SW(SMALL), TINYI_SW(OLD),   TINYI_SW(NEW),
+                                                    TINYI_SW(SOFT),  TINYI_SW(SHINY), TINYI_SW(CLEAN), TINYI_SW(ROUND),
+                                                    TINYI_SW(HEAVY), TINYI_SW(LIGHT) };
+static const int16_t tinyi_story_weather[6] = { TINYI_SW(SUNNY), TINYI_SW(RAINY), TINYI_SW(COLD),
+                                                TINYI_SW(WINDY), TINYI_SW(WARM),  TINYI_SW(CLOUDY) };
 static const int16_t tinyi_story_landmarks[10][2] = {
-    { TINYI_SW(TREE), TINYI_SW(TREES) }, { TINYI_SW(ROCK), TINYI_SW(ROCKS) }, { TINYI_SW(BENCH), TINYI_SW(BENCHES) }, { TINYI_SW(WALL),
-    TINYI_SW(WALLS) }, { TINYI_SW(BOX), TINYI_SW(BOXES) },
-    { TINYI_SW(TABLE), TINYI_SW(TABLES) }, { TINYI_SW(DOOR), TINYI_SW(DOORS) }, { TINYI_SW(FENCE), TINYI_SW(FENCES) }, { TINYI_SW(BUSH),
-    TINYI_SW(BUSHES) }, { TINYI_SW(CHAIR), TINYI_SW(CHAIRS) } };
+    { TINYI_SW(TREE), TINYI_SW(TREES) },  { TINYI_SW(ROCK), TINYI_SW(ROCKS) },   { TINYI_SW(BENCH), TINYI_SW(BENCHES) },
+    { TINYI_SW(WALL), TINYI_SW(WALLS) },  { TINYI_SW(BOX), TINYI_SW(BOXES) },    { TINYI_SW(TABLE), TINYI_SW(TABLES) },
+    { TINYI_SW(DOOR), TINYI_SW(DOORS) },  { TINYI_SW(FENCE), TINYI_SW(FENCES) }, { TINYI_SW(BUSH), TINYI_SW(BUSHES) },
+    { TINYI_SW(CHAIR), TINYI_SW(CHAIRS) }
+};
 static const int16_t tinyi_story_verbs[8][2] = {
-    { TINYI_SW(RUNS), TINYI_SW(RUN) }, { TINYI_SW(SLEEPS), TINYI_SW(SLEEP) }, { TINYI_SW(SINGS), TINYI_SW(SING) }, { TINYI_SW(JUMPS),
-    TINYI_SW(JUMP) }, { TINYI_SW(WAITS), TINYI_SW(WAIT) }, { TINYI_SW(HIDES), TINYI_SW(HIDE) },
-    { TINYI_SW(DANCES), TINYI_SW(DANCE) }, { TINYI_SW(RESTS), TINYI_SW(REST) } };
-static const int16_t tinyi_story_needs[8] = { TINYI_SW(HUNGRY), TINYI_SW(TIRED), TINYI_SW(COLD), TINYI_SW(SCARED), TINYI_SW(THIRSTY),
-    TINYI_SW(DIRTY), TINYI_SW(BORED), TINYI_SW(SICK) };
-static const int16_t tinyi_story_so[8][4] = {      /* what follows from each */
-    { TINYI_SW(ATE), TINYI_SW(SOME), TINYI_SW(BREAD), 0 }, { TINYI_SW(SAT), TINYI_SW(DOWN), 0, 0 }, { TINYI_SW(PUT), TINYI_SW(ON), TINYI_SW(A),
-    TINYI_SW(COAT) }, { TINYI_SW(CALLED), TINYI_SW(FOR), TINYI_SW(HELP), 0 },
-    { TINYI_SW(DRANK), TINYI_SW(SOME), TINYI_SW(WATER), 0 }, { TINYI_SW(WASHED), TINYI_SW(WITH), TINYI_SW(SOAP), 0 }, { TINYI_SW(PLAYED),
-    TINYI_SW(A), TINYI_SW(GAME), 0 }, { TINYI_SW(WENT), TINYI_SW(TO), TINYI_SW(THE), TINYI_SW(DOCTOR) } };
-static const int16_t tinyi_story_numbers[21] = {
-    TINYI_SW(ZERO), TINYI_SW(ONE), TINYI_SW(TWO), TINYI_SW(THREE), TINYI_SW(FOUR), TINYI_SW(FIVE), TINYI_SW(SIX), TINYI_SW(SEVEN),
-    TINYI_SW(EIGHT), TINYI_SW(NINE), TINYI_SW(TEN), TINYI_SW(ELEVEN), TINYI_SW(TWELVE), TINYI_SW(THIRTEEN),
-    TINYI_SW(FOURTEEN), TINYI_SW(FIFTEEN), TINYI_SW(SIXTEEN), TINYI_SW(SEVENTEEN), TINYI_SW(EIGHTEEN), TINYI_SW(NINETEEN), TINYI_SW(TWENTY) };
+    { TINYI_SW(RUNS), TINYI_SW(RUN) },     { TINYI_SW(SLEEPS), TINYI_SW(SLEEP) }, { TINYI_SW(SINGS), TINYI_SW(SING) },
+    { TINYI_SW(JUMPS), TINYI_SW(JUMP) },   { TINYI_SW(WAITS), TINYI_SW(WAIT) },   { TINYI_SW(HIDES), TINYI_SW(HIDE) },
+    { TINYI_SW(DANCES), TINYI_SW(DANCE) }, { TINYI_SW(RESTS), TINYI_SW(REST) }
+};
+static const int16_t tinyi_story_needs[8] = { TINYI_SW(HUNGRY),  TINYI_SW(TIRED), TINYI_SW(COLD),  TINYI_SW(SCARED),
+                                              TINYI_SW(THIRSTY), TINYI_SW(DIRTY), TINYI_SW(BORED), TINYI_SW(SICK) };
+static const int16_t tinyi_story_so[8][4] = { /* what follows from each */
+                                              { TINYI_SW(ATE), TINYI_SW(SOME), TINYI_SW(BREAD), 0 },
+                                              { TINYI_SW(SAT), TINYI_SW(DOWN), 0, 0 },
+                                              { TINYI_SW(PUT), TINYI_SW(ON), TINYI_SW(A), TINYI_SW(COAT) },
+                                              { TINYI_SW(CALLED), TINYI_SW(FOR), TINYI_SW(HELP), 0 },
+                                              { TINYI_SW(DRANK), TINYI_SW(SOME), TINYI_SW(WATER), 0 },
+                                              { TINYI_SW(WASHED), TINYI_SW(WITH), TINYI_SW(SOAP), 0 },
+                                              { TINYI_SW(PLAYED), TINYI_SW(A), TINYI_SW(GAME), 0 },
+                                              { TINYI_SW(WENT), TINYI_SW(TO), TINYI_SW(THE), TINYI_SW(DOCTOR) }
+};
+static const int16_t tinyi_story_numbers[21] = { TINYI_SW(ZERO),     TINYI_SW(ONE),      TINYI_SW(TWO),
+                                                 TINYI_SW(THREE),    TINYI_SW(FOUR),     TINYI_SW(FIVE),
+                                                 TINYI_SW(SIX),      TINYI_SW(SEVEN),    TINYI_SW(EIGHT),
+                                                 TINYI_SW(NINE),     TINYI_SW(TEN),      TINYI_SW(ELEVEN),
+                                                 TINYI_SW(TWELVE),   TINYI_SW(THIRTEEN), TINYI_SW(FOURTEEN),
+                                                 TINYI_SW(FIFTEEN),  TINYI_SW(SIXTEEN),  TINYI_SW(SEVENTEEN),
+                                                 TINYI_SW(EIGHTEEN), TINYI_SW(NINETEEN), TINYI_SW(TWENTY) };
 static const uint8_t tinyi_story_owned[9] = { 2, 3, 3, 3, 2, 2, 1, 1, 1 };     /* weights of one to nine */
 
 /* The items of a choice that never differ. */
@@ -120,24 +149,62 @@ static const int16_t tinyi_story_near[3] = { TINYI_SW(UNDER), TINYI_SW(BEHIND), 
 static const int16_t tinyi_story_hidden[2] = { TINYI_SW(BEHIND), TINYI_SW(UNDER) };
 static const int16_t tinyi_story_sign[2] = { TINYI_SW(PLUS), TINYI_SW(MINUS) };
 static const int16_t tinyi_story_does[3] = { TINYI_SW(ASKED), TINYI_SW(SAID), TINYI_SW(WAS) };
-static const int16_t tinyi_story_ask[5] = { TINYI_SW(HOW), TINYI_SW(WHERE), TINYI_SW(ARE), TINYI_SW(WHO), TINYI_SW(WHAT) };
+static const int16_t tinyi_story_ask[5] = { TINYI_SW(HOW), TINYI_SW(WHERE), TINYI_SW(ARE), TINYI_SW(WHO),
+                                            TINYI_SW(WHAT) };
 static const int16_t tinyi_story_act[3] = { TINYI_SW(GAVE), TINYI_SW(LOST), TINYI_SW(FOUND) };
-static const uint8_t tinyi_story_2[2] = { 3, 2 }, tinyi_story_3[3] = { 3, 2, 5 }, tinyi_story_4[3] = { 4, 4, 2 }, tinyi_story_5[5] = { 3, 2, 2, 2, 3 },
-                     tinyi_story_6[4] = { 6, 3, 2, 1 };
+static const uint8_t tinyi_story_2[2] = { 3, 2 }, tinyi_story_3[3] = { 3, 2, 5 }, tinyi_story_4[3] = { 4, 4, 2 },
+                     tinyi_story_5[5] = { 3, 2, 2, 2, 3 }, tinyi_story_6[4] = { 6, 3, 2, 1 };
 
 enum { TINYI_GAVE, TINYI_LOST, TINYI_FOUND };
 enum { TINYI_PREP_IN, TINYI_PREP_AT, TINYI_PREP_ON, TINYI_PREP_BY };
 
 /* What is chosen. */
 enum {
-    TINYI_SC_OPEN, TINYI_SC_WEATHER, TINYI_SC_DAYTIME, TINYI_SC_KIND, TINYI_SC_NAMED, TINYI_SC_HERO, TINYI_SC_PREP, TINYI_SC_PLACE, TINYI_SC_OWNED,
-    TINYI_SC_COLOUR, TINYI_SC_OBJECT, TINYI_SC_FRIEND, TINYI_SC_OWNED2, TINYI_SC_OBJECT2, TINYI_SC_SEGMENT, TINYI_SC_THEN, TINYI_SC_ACT, TINYI_SC_MORE,
-    TINYI_SC_FOUND, TINYI_SC_NEAR, TINYI_SC_LANDMARK, TINYI_SC_GIVEN, TINYI_SC_GIFT, TINYI_SC_SUDDENLY, TINYI_SC_NEED, TINYI_SC_SUM_A, TINYI_SC_SIGN,
-    TINYI_SC_SUM_B, TINYI_SC_PUPIL, TINYI_SC_DOES, TINYI_SC_LOOK, TINYI_SC_THING, TINYI_SC_BESIDE, TINYI_SC_LOOKS, TINYI_SC_ANIMAL, TINYI_SC_HIDDEN,
-    TINYI_SC_PLACE_OF, TINYI_SC_MOVES, TINYI_SC_ASK, TINYI_SC_MANY, TINYI_SC_ARE, TINYI_SC_WHO_HAS
+    TINYI_SC_OPEN,
+    TINYI_SC_WEATHER,
+    TINYI_SC_DAYTIME,
+    TINYI_SC_KIND,
+    TINYI_SC_NAMED,
+    TINYI_SC_HERO,
+    TINYI_SC_PREP,
+    TINYI_SC_PLACE,
+    TINYI_SC_OWNED,
+    TINYI_SC_COLOUR,
+    TINYI_SC_OBJECT,
+    TINYI_SC_FRIEND,
+    TINYI_SC_OWNED2,
+    TINYI_SC_OBJECT2,
+    TINYI_SC_SEGMENT,
+    TINYI_SC_THEN,
+    TINYI_SC_ACT,
+    TINYI_SC_MORE,
+    TINYI_SC_FOUND,
+    TINYI_SC_NEAR,
+    TINYI_SC_LANDMARK,
+    TINYI_SC_GIVEN,
+    TINYI_SC_GIFT,
+    TINYI_SC_SUDDENLY,
+    TINYI_SC_NEED,
+    TINYI_SC_SUM_A,
+    TINYI_SC_SIGN,
+    TINYI_SC_SUM_B,
+    TINYI_SC_PUPIL,
+    TINYI_SC_DOES,
+    TINYI_SC_LOOK,
+    TINYI_SC_THING,
+    TINYI_SC_BESIDE,
+    TINYI_SC_LOOKS,
+    TINYI_SC_ANIMAL,
+    TINYI_SC_HIDDEN,
+    TINYI_SC_PLACE_OF,
+    TINYI_SC_MOVES,
+    TINYI_SC_ASK,
+    TINYI_SC_MANY,
+    TINYI_SC_ARE,
+    TINYI_SC_WHO_HAS
 };
 
-/* ---- what may follow ---------------------------------------------------------------------------------------------------- */
+/* ---- what may follow --------------------------------------------------------------------------------------------- */
 
 static void tinyi_story_item(tllm_story_items *q, int word, unsigned weight)
 {
@@ -182,7 +249,8 @@ static void tinyi_story_choice(const tllm_story *s, tllm_story_items *q)
         for (i = 0; i < 12; i++)
             if (tinyi_story_places[i].prep == s->prep) tinyi_story_item(q, tinyi_story_places[i].word, 1u);
         break;
-    case TINYI_SC_OWNED: case TINYI_SC_OWNED2: tinyi_story_list(q, tinyi_story_numbers + 1, tinyi_story_owned, 9); break;
+    case TINYI_SC_OWNED:
+    case TINYI_SC_OWNED2: tinyi_story_list(q, tinyi_story_numbers + 1, tinyi_story_owned, 9); break;
     case TINYI_SC_COLOUR: tinyi_story_list(q, tinyi_story_colours, NULL, 8); break;
     case TINYI_SC_OBJECT:
         for (i = 0; i < 24; i++) tinyi_story_item(q, tinyi_story_objects[i][s->k != 1], 1u);
@@ -195,7 +263,8 @@ static void tinyi_story_choice(const tllm_story *s, tllm_story_items *q)
         for (i = 0; i < 24; i++)
             if (i != s->type[0]) tinyi_story_item(q, tinyi_story_objects[i][s->k != 1], 1u);
         break;
-    case TINYI_SC_SEGMENT:                  /* then 5, suddenly 2, one of the names 4, at 1, in 4; twice that for the names' sake */
+    /* then 5, suddenly 2, one of the names 4, at 1, in 4; twice that for the names' sake */
+    case TINYI_SC_SEGMENT:
         tinyi_story_item(q, TINYI_SW(THEN), 10u);
         tinyi_story_item(q, TINYI_SW(SUDDENLY), 4u);
         tinyi_story_item(q, tinyi_story_names[s->name[0]], 4u);
@@ -208,7 +277,8 @@ static void tinyi_story_choice(const tllm_story *s, tllm_story_items *q)
         break;
     case TINYI_SC_ACT:
         for (i = 0; i < 3; i++)
-            if (tinyi_story_can(s, i, 0) || tinyi_story_can(s, i, 1)) tinyi_story_item(q, tinyi_story_act[i], i == TINYI_LOST ? 2u : 3u);
+            if (tinyi_story_can(s, i, 0) || tinyi_story_can(s, i, 1))
+                tinyi_story_item(q, tinyi_story_act[i], i == TINYI_LOST ? 2u : 3u);
         break;
     case TINYI_SC_MORE: tinyi_story_list(q, tinyi_story_numbers + 1, NULL, 5); break;
     case TINYI_SC_FOUND:
@@ -228,13 +298,16 @@ static void tinyi_story_choice(const tllm_story *s, tllm_story_items *q)
         break;
     case TINYI_SC_GIFT:
         for (t = 0; t < 2; t++)
-            if (tinyi_story_can(s, s->verb, t) && s->count[s->a][t] >= s->k) tinyi_story_item(q, tinyi_story_thing(s, t, s->k), 1u);
+            if (tinyi_story_can(s, s->verb, t) && s->count[s->a][t] >= s->k)
+                tinyi_story_item(q, tinyi_story_thing(s, t, s->k), 1u);
         break;
     case TINYI_SC_NEED: tinyi_story_list(q, tinyi_story_needs, NULL, 8); break;
     case TINYI_SC_SUM_A: tinyi_story_list(q, tinyi_story_numbers + 1, NULL, 10); break;
     case TINYI_SC_SIGN: tinyi_story_list(q, tinyi_story_sign, tinyi_story_2, 2); break;
     case TINYI_SC_SUM_B: tinyi_story_list(q, tinyi_story_numbers + 1, NULL, s->verb ? s->k : 10); break;
-    case TINYI_SC_DOES: tinyi_story_list(q, tinyi_story_does, tinyi_story_3, s->event >= 0 && s->affected == s->a ? 3 : 2); break;
+    case TINYI_SC_DOES:
+        tinyi_story_list(q, tinyi_story_does, tinyi_story_3, s->event >= 0 && s->affected == s->a ? 3 : 2);
+        break;
     case TINYI_SC_LOOK:                     /* a form of two, then 8 colours or 10 adjectives */
         for (i = 0; i < 8; i++) tinyi_story_item(q, tinyi_story_colours[i], 5u);
         for (i = 0; i < 10; i++) tinyi_story_item(q, tinyi_story_adjectives[i], 4u);
@@ -247,7 +320,9 @@ static void tinyi_story_choice(const tllm_story *s, tllm_story_items *q)
     case TINYI_SC_MOVES:
         for (i = 0; i < 8; i++) tinyi_story_item(q, tinyi_story_verbs[i][s->plural], 1u);
         break;
-    case TINYI_SC_ASK: tinyi_story_list(q, tinyi_story_ask, tinyi_story_5, s->b == 0 && s->count[0][0] > 0 ? 5 : 4); break;
+    case TINYI_SC_ASK:
+        tinyi_story_list(q, tinyi_story_ask, tinyi_story_5, s->b == 0 && s->count[0][0] > 0 ? 5 : 4);
+        break;
     case TINYI_SC_MANY: case TINYI_SC_WHO_HAS:
         for (t = 0; t < 2; t++) tinyi_story_item(q, tinyi_story_thing(s, t, 2), 1u);
         break;
@@ -282,7 +357,7 @@ TINY_API double tllm_story_entropy(const tllm_story_items *items)
     return (tinyi_log64((double)items->total) - sum / (double)items->total) * 1.4426950408889634;
 }
 
-/* ---- what follows from it ----------------------------------------------------------------------------------------------- */
+/* ---- what follows from it ---------------------------------------------------------------------------------------- */
 
 static void tinyi_story_put(tllm_story *s, int word, int tag)
 {
@@ -300,9 +375,15 @@ static void tinyi_story_say(tllm_story *s, const char *text)
     }
 }
 static void tinyi_story_dot(tllm_story *s) { tinyi_story_put(s, TINYI_SW(DOT), TLLM_STORY_PLAIN); }
-static void tinyi_story_who(tllm_story *s, int who, int tag) { tinyi_story_put(s, tinyi_story_names[s->name[who]], tag); }
+static void tinyi_story_who(tllm_story *s, int who, int tag)
+{
+    tinyi_story_put(s, tinyi_story_names[s->name[who]], tag);
+}
 /* five apples, no apples */
-static void tinyi_story_count(tllm_story *s, int n, int zero) { tinyi_story_put(s, n ? tinyi_story_numbers[n] : zero, TLLM_STORY_COUNT); }
+static void tinyi_story_count(tllm_story *s, int n, int zero)
+{
+    tinyi_story_put(s, n ? tinyi_story_numbers[n] : zero, TLLM_STORY_COUNT);
+}
 static void tinyi_story_has(tllm_story *s, int who, int t)
 {
     const int n = s->count[who][t];
@@ -439,7 +520,11 @@ static void tinyi_story_chosen(tllm_story *s, int i, int word)
         tinyi_story_say(s, "friend");
         s->choice = TINYI_SC_FRIEND;
         break;
-    case TINYI_SC_FRIEND: s->name[1] = (uint8_t)(i + (i >= s->name[0])); tinyi_story_say(s, "had"); s->choice = TINYI_SC_OWNED2; break;
+    case TINYI_SC_FRIEND:
+        s->name[1] = (uint8_t)(i + (i >= s->name[0]));
+        tinyi_story_say(s, "had");
+        s->choice = TINYI_SC_OWNED2;
+        break;
     case TINYI_SC_OWNED2: s->k = (uint8_t)(i + 1); s->choice = TINYI_SC_OBJECT2; break;
     case TINYI_SC_OBJECT2:
         s->type[1] = (uint8_t)(i + (i >= s->type[0]));
@@ -506,7 +591,8 @@ static void tinyi_story_chosen(tllm_story *s, int i, int word)
         s->need[s->a] = (int8_t)i;
         tinyi_story_say(s, ", so");
         tinyi_story_put(s, tinyi_story_she(s, s->a) ? TINYI_SW(SHE) : TINYI_SW(HE), TLLM_STORY_PRONOUN);
-        for (j = 0; j < 4 && tinyi_story_so[i][j]; j++) tinyi_story_put(s, tinyi_story_so[i][j], TLLM_STORY_CONSEQUENCE);
+        for (j = 0; j < 4 && tinyi_story_so[i][j]; j++)
+            tinyi_story_put(s, tinyi_story_so[i][j], TLLM_STORY_CONSEQUENCE);
         tinyi_story_dot(s);
         tinyi_story_sentence(s);
         break;
@@ -543,8 +629,15 @@ static void tinyi_story_chosen(tllm_story *s, int i, int word)
         s->event = -1;
         break;
     case TINYI_SC_LOOK: s->choice = i < 8 ? TINYI_SC_THING : TINYI_SC_ANIMAL; break;
-    case TINYI_SC_THING: s->plural = (uint8_t)(i % 2); tinyi_story_say(s, "near the"); s->choice = TINYI_SC_BESIDE; break;
-    case TINYI_SC_BESIDE: tinyi_story_put(s, s->plural ? TINYI_SW(ARE) : TINYI_SW(IS), TLLM_STORY_IS); s->choice = TINYI_SC_LOOKS; break;
+    case TINYI_SC_THING:
+        s->plural = (uint8_t)(i % 2);
+        tinyi_story_say(s, "near the");
+        s->choice = TINYI_SC_BESIDE;
+        break;
+    case TINYI_SC_BESIDE:
+        tinyi_story_put(s, s->plural ? TINYI_SW(ARE) : TINYI_SW(IS), TLLM_STORY_IS);
+        s->choice = TINYI_SC_LOOKS;
+        break;
     case TINYI_SC_ANIMAL: s->plural = (uint8_t)(i % 2); s->choice = TINYI_SC_HIDDEN; break;
     case TINYI_SC_HIDDEN: tinyi_story_say(s, "the"); s->choice = TINYI_SC_PLACE_OF; break;
     case TINYI_SC_PLACE_OF: s->choice = TINYI_SC_MOVES; break;
@@ -633,7 +726,9 @@ TINY_API int32_t tllm_story_draw(tllm_story *s, double *bits, int *tag)
         u = tinyi_story_below(&s->seed, s->segment > 0 ? 16 : 12);
         i = u < 5 ? 0 : u < 7 ? 1 : u < 11 ? 2 + tinyi_story_below(&s->seed, 2) : u < 12 ? 4 : 5;
         break;
-    case TINYI_SC_LOOK: i = tinyi_story_below(&s->seed, 2) ? 8 + tinyi_story_below(&s->seed, 10) : tinyi_story_below(&s->seed, 8); break;
+    case TINYI_SC_LOOK:
+        i = tinyi_story_below(&s->seed, 2) ? 8 + tinyi_story_below(&s->seed, 10) : tinyi_story_below(&s->seed, 8);
+        break;
     case TINYI_SC_THING: case TINYI_SC_BESIDE: case TINYI_SC_ANIMAL: case TINYI_SC_PLACE_OF:
         i = 2 * tinyi_story_below(&s->seed, (uint32_t)q.n / 2);
         i += tinyi_story_below(&s->seed, 2);
@@ -672,12 +767,14 @@ TINY_API size_t tllm_story_score(const int32_t *tokens, size_t n, double *bits, 
 
 TINY_API const char *tllm_story_tag_name(int tag)
 {
-    static const char *const name[TLLM_STORY_TAGS] = { "choice", "other forced", "hero", "friend", "actor", "other", "pronoun", "consequence", "count",
-                                                       "noun number", "is/are", "place", "yes/no", "comparison", "colour", "lesson sum" };
+    static const char *const name[TLLM_STORY_TAGS] = { "choice", "other forced", "hero",    "friend",
+                                                       "actor",  "other",        "pronoun", "consequence",
+                                                       "count",  "noun number",  "is/are",  "place",
+                                                       "yes/no", "comparison",   "colour",  "lesson sum" };
     return tag >= 0 && tag < TLLM_STORY_TAGS ? name[tag] : "?";
 }
 
-/* ---- words and the vocabulary -------------------------------------------------------------------------------------------- */
+/* ---- words and the vocabulary ------------------------------------------------------------------------------------ */
 
 TINY_API const char *tllm_story_word(int32_t token)
 {
@@ -716,7 +813,8 @@ TINY_API tiny_status tllm_story_vocab_put(tiny_ctx *ctx, tllm_writer *w)
         if (i < TLLM_STORY_BYTE) {
             n = snprintf(room[i], sizeof room[i], "%s", special[i]);
             if (i) type[i] = TLLM_TOKEN_CONTROL;
-        } else if (i >= TLLM_STORY_WORD) n = snprintf(room[i], sizeof room[i], " %s", tinyi_story_text[i - TLLM_STORY_WORD]);
+        } else if (i >= TLLM_STORY_WORD)
+            n = snprintf(room[i], sizeof room[i], " %s", tinyi_story_text[i - TLLM_STORY_WORD]);
         else if (byte == '\\') n = snprintf(room[i], sizeof room[i], "\\\\");
         else if (byte >= 32 && byte < 127) n = snprintf(room[i], sizeof room[i], "%c", byte);
         else n = snprintf(room[i], sizeof room[i], "\\x%02x", (unsigned)byte);

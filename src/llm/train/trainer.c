@@ -1,12 +1,13 @@
 /* src/llm/train/trainer.c
  *
- * Papers   K. Jordan et al., "Muon", 2024; I. Loshchilov, F. Hutter, 2019 (AdamW); S. Hu et al., "MiniCPM", 2024: warm-up, a
- *          constant rate, and a fall to zero at the end.
- * Form     A step: lanes (forward, back) by whoever is free; the sum of their gradients in the order of the lanes, and its
- *          length; then each thread's own optimiser for its own tensors. Threads meet twice a step.
- *          Each thread has a context of one thread for the operations inside of a lane; their memory comes from the caller's
- *          context, one at a time.
- * Checked  gradients against central differences in double, a resumed run against an unbroken one, one thread against four. */
+ * Papers   K. Jordan et al., "Muon", 2024; I. Loshchilov, F. Hutter, 2019 (AdamW); S. Hu et al., "MiniCPM", 2024:
+ *          warm-up, a constant rate, and a fall to zero at the end.
+ * Form     A step: lanes (forward, back) by whoever is free; the sum of their gradients in the order of the lanes, and
+ *          its length; then each thread's own optimiser for its own tensors. Threads meet twice a step.
+ *          Each thread has a context of one thread for the operations inside of a lane; their memory comes from the
+ *          caller's context, one at a time.
+ * Checked  gradients against central differences in double, a resumed run against an unbroken one, one thread against
+ *          four. */
 #include "llm/train/trainer.h"
 #include "llm/train/config_inside.h"
 #include "llm/train/decoder_inside.h"
@@ -46,7 +47,7 @@ struct tllm_trainer {
     double factor;
 };
 
-/* ---- opening ------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* Workers ask for memory while others run: one at a time is in the caller's allocator. */
 static void *tinyi_train_realloc(void *user, void *old, size_t old_bytes, size_t n_bytes)
@@ -62,10 +63,20 @@ static void *tinyi_train_realloc(void *user, void *old, size_t old_bytes, size_t
 
 static void tinyi_train_name(const tinyi_dec *m, const tinyi_dec_tensor *t, char name[64])
 {
-    static const char *const what[] = { "token_embd", "attn_norm", "attn_q", "attn_k", "attn_v", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_kv_b", "attn_output", "ffn_norm", "ffn_gate",
-                                        "ffn_up", "ffn_down", "output_norm", "time_mix_lerp_fused", "time_mix_gate", "time_mix_decay", "time_mix_decay_w1", "time_mix_decay_w2" };
-    static const struct { int what; const char *name; } gated[] = { { TINYI_DEC_Q, "time_mix_receptance" }, { TINYI_DEC_K, "time_mix_key" }, { TINYI_DEC_V, "time_mix_value" },
-                                                                    { TINYI_DEC_O, "time_mix_output" } };
+    static const char *const what[] = { "token_embd",       "attn_norm",      "attn_q",
+                                        "attn_k",           "attn_v",         "attn_kv_a_mqa",
+                                        "attn_kv_a_norm",   "attn_kv_b",      "attn_output",
+                                        "ffn_norm",         "ffn_gate",       "ffn_up",
+                                        "ffn_down",         "output_norm",    "time_mix_lerp_fused",
+                                        "time_mix_gate",    "time_mix_decay", "time_mix_decay_w1",
+                                        "time_mix_decay_w2" };
+    static const struct {
+        int what;
+        const char *name;
+    } gated[] = { { TINYI_DEC_Q, "time_mix_receptance" },
+                  { TINYI_DEC_K, "time_mix_key" },
+                  { TINYI_DEC_V, "time_mix_value" },
+                  { TINYI_DEC_O, "time_mix_output" } };
     const char *at = what[t->what];
     size_t i;
     for (i = 0; i < TINYI_COUNT(gated) && m->form == TINYI_DEC_GATED; i++)
@@ -74,15 +85,16 @@ static void tinyi_train_name(const tinyi_dec *m, const tinyi_dec_tensor *t, char
     else (void)snprintf(name, 64, "blk.%d.%s.weight", (int)t->layer, at);
 }
 
-/* What a gate is without an input, z of g = -exp z: from channels of a head that keep 0.993 a token to ones that keep half. */
+/* What a gate is without an input, z of g = -exp z: from channels of a head that keep 0.993 a token to ones that keep
+ * half. */
 static double tinyi_train_gate(const tllm_trainer *t, size_t channel)
 {
     return -5.0 + 4.6 * (double)(channel % (size_t)t->m.d_head) / (double)TINYI_MAX(t->m.d_head - 1, 1);
 }
 
-/* The first weights: normal numbers; what goes into the stream of x is smaller by the number of its terms. The embedding is wide
- * enough not to drown in what the first layers add to it: with 0.02 the model learned names, but no nouns, in 600 steps. The last
- * norm takes that back for the logits.                                                                                      */
+/* The first weights: normal numbers; what goes into the stream of x is smaller by the number of its terms. The
+ * embedding is wide enough not to drown in what the first layers add to it: with 0.02 the model learned names, but no
+ * nouns, in 600 steps. The last norm takes that back for the logits. */
 static void tinyi_train_start(tllm_trainer *t)
 {
     const tiny_idx n = tinyi_dec_tensors(&t->m);
@@ -94,12 +106,16 @@ static void tinyi_train_start(tllm_trainer *t)
         tiny_rng rng = tiny_rng_make(t->desc.seed, (uint64_t)i);
         size_t k;
         double deviation = 1.0 / tinyi_sqrt64((double)p.cols);
-        const float gain = p.what == TINYI_DEC_NORM ? (float)TINYI_MIN(1.0, 1.0 / (t->desc.spread * tinyi_sqrt64((double)p.cols))) : 1.0f;
+        const float gain = p.what == TINYI_DEC_NORM
+                               ? (float)TINYI_MIN(1.0, 1.0 / (t->desc.spread * tinyi_sqrt64((double)p.cols)))
+                               : 1.0f;
         if (p.what == TINYI_DEC_EMBD) deviation = t->desc.spread;
         if (p.what == TINYI_DEC_O || p.what == TINYI_DEC_DOWN) deviation /= tinyi_sqrt64(2.0 * (double)t->m.n_layer);
         if (p.what == TINYI_DEC_DECAY_B) deviation *= 0.1;
         if (p.what == TINYI_DEC_DECAY) for (k = 0; k < count; k++) w[k] = (float)tinyi_train_gate(t, k);
-        else if (p.what == TINYI_DEC_LERP) for (k = 0; k < count; k++) w[k] = (float)((double)(k % (size_t)t->m.d) / (double)t->m.d);    /* channels look back more and more */
+        else if (p.what == TINYI_DEC_LERP)
+            for (k = 0; k < count; k++)
+                w[k] = (float)((double)(k % (size_t)t->m.d) / (double)t->m.d); /* channels look back more and more */
         else if (p.rows == 1) for (k = 0; k < count; k++) w[k] = gain;
         else for (k = 0; k < count; k++) w[k] = (float)(deviation * (double)tiny_rng_normal(&rng));
         /* 1 - e^g is small where a channel keeps much: keys begin a part of that larger */
@@ -131,7 +147,9 @@ static tiny_status tinyi_train_workers(tllm_trainer *t)
         od.group[1].momentum = t->desc.momentum;
     }
     if (!tinyi_dec_room(&t->m, t->desc.sequences / TLLM_TRAIN_LANES, &floats))
-        return tinyi_fail(t->ctx, TINY_E_OVERFLOW, "training: a lane of %d sequences of %d tokens is larger than this machine can address", t->desc.sequences / TLLM_TRAIN_LANES, t->desc.context);
+        return tinyi_fail(t->ctx, TINY_E_OVERFLOW,
+                          "training: a lane of %d sequences of %d tokens is larger than this machine can address",
+                          t->desc.sequences / TLLM_TRAIN_LANES, t->desc.context);
     for (i = 0; i < t->n_workers; i++) {
         tiny_ctx_desc d;
         size_t own = 0;
@@ -151,7 +169,8 @@ static tiny_status tinyi_train_workers(tllm_trainer *t)
             if (k % t->n_workers != i) continue;
             tinyi_train_name(&t->m, &p, t->name[own]);
             to->name = t->name[own++];
-            to->value = p.rows == 1 ? tiny_tensor_1d(t->w + p.at, TINY_F32, p.cols) : tiny_tensor_2d(t->w + p.at, TINY_F32, p.rows, p.cols);
+            to->value = p.rows == 1 ? tiny_tensor_1d(t->w + p.at, TINY_F32, p.cols)
+                                    : tiny_tensor_2d(t->w + p.at, TINY_F32, p.rows, p.cols);
             to->grad = to->value;
             to->grad.data = t->g[0] + p.at;
             to->group = p.rows > 1 && p.what != TINYI_DEC_EMBD;
@@ -173,7 +192,8 @@ static tiny_status tinyi_train_make(tllm_trainer *t)
     t->square = (double *)tinyi_alloc(t->ctx, t->n / TINYI_TRAIN_PIECE + 1, sizeof(double));
     t->param = (tiny_param *)tinyi_alloc(t->ctx, n_tensors, sizeof *t->param);
     t->name = (char (*)[64])tinyi_alloc(t->ctx, n_tensors, 64);
-    t->tokens = (int32_t *)tinyi_alloc(t->ctx, (size_t)t->desc.sequences * ((size_t)t->desc.context + 1), sizeof *t->tokens);
+    t->tokens =
+        (int32_t *)tinyi_alloc(t->ctx, (size_t)t->desc.sequences * ((size_t)t->desc.context + 1), sizeof *t->tokens);
     if (!t->w || !t->turn || !t->square || !t->param || !t->name || !t->tokens) return tiny_ctx_status(t->ctx);
     for (i = 0; i < TLLM_TRAIN_LANES; i++) {
         t->g[i] = (float *)tinyi_alloc(t->ctx, t->n, sizeof(float));
@@ -184,7 +204,8 @@ static tiny_status tinyi_train_make(tllm_trainer *t)
     t->m.turn = t->turn;
     tinyi_train_start(t);
     st = tinyi_train_workers(t);
-    t->stories = t->desc.seed ^ UINT64_C(0x73746f7269657321);   /* "stories!": never the stream of a small seed, which is what is held out */
+    /* "stories!": never the stream of a small seed, which is what is held out */
+    t->stories = t->desc.seed ^ UINT64_C(0x73746f7269657321);
     return st;
 }
 
@@ -226,7 +247,9 @@ TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *des
     memset(t, 0, sizeof *t);
     t->ctx = ctx;
     t->desc = d;
-    t->m.form = d.form == TLLM_TRAIN_LATENT ? TINYI_DEC_LATENT : d.form == TLLM_TRAIN_GATED ? TINYI_DEC_GATED : TINYI_DEC_GROUPED;
+    t->m.form = d.form == TLLM_TRAIN_LATENT  ? TINYI_DEC_LATENT
+                : d.form == TLLM_TRAIN_GATED ? TINYI_DEC_GATED
+                                             : TINYI_DEC_GROUPED;
     t->m.d = d.embedding;
     t->m.n_layer = d.layers;
     t->m.n_head = d.heads;
@@ -256,7 +279,8 @@ TINY_API const tllm_train_desc *tllm_trainer_desc(const tllm_trainer *t) { retur
 TINY_API int64_t tllm_trainer_at(const tllm_trainer *t) { return t ? t->steps : 0; }
 TINY_API size_t tllm_trainer_params(const tllm_trainer *t) { return t ? t->n : 0; }
 
-TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64], tiny_tensor *value, tiny_tensor *gradient)
+TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64], tiny_tensor *value,
+                                 tiny_tensor *gradient)
 {
     tinyi_dec_tensor p;
     if (!t || i >= (size_t)tinyi_dec_tensors(&t->m)) return 0;
@@ -267,9 +291,12 @@ TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64],
     return 1;
 }
 
-/* ---- a step --------------------------------------------------------------------------------------------------------------- */
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-static tiny_idx tinyi_train_pieces(const tllm_trainer *t) { return ((tiny_idx)t->n + TINYI_TRAIN_PIECE - 1) / TINYI_TRAIN_PIECE; }
+static tiny_idx tinyi_train_pieces(const tllm_trainer *t)
+{
+    return ((tiny_idx)t->n + TINYI_TRAIN_PIECE - 1) / TINYI_TRAIN_PIECE;
+}
 
 /* the sentence of a worker's own context, as far as a team keeps one */
 static void tinyi_train_failed(tiny_team *team, tiny_status st, const tiny_ctx *one)
@@ -290,8 +317,8 @@ static void tinyi_train_lanes(tiny_team *team, void *arg)
     while (team->i < t->n_workers && tiny_take(team, TLLM_TRAIN_LANES, 1, &i, &i1))
         for (; i < i1; i++) {
             tiny_ctx *one = t->one[team->i];
-            tiny_status st = tinyi_dec_lane(one, &t->m, t->w, t->want_gradient ? t->g[i] : NULL, t->room[team->i], t->batch + i * each * (t->desc.context + 1), each,
-                                            t->share, &t->nats[i]);
+            tiny_status st = tinyi_dec_lane(one, &t->m, t->w, t->want_gradient ? t->g[i] : NULL, t->room[team->i],
+                                            t->batch + i * each * (t->desc.context + 1), each, t->share, &t->nats[i]);
             if (st) tinyi_train_failed(team, st, one);
         }
     tiny_barrier(team);
@@ -342,25 +369,33 @@ static tiny_status tinyi_train_blame(tllm_trainer *t, double bits)
             for (k = 0; k < p.rows * p.cols; k++)
                 if (!tinyi_train_finite((double)x[k])) {
                     tinyi_train_name(&t->m, &p, name);
-                    return tinyi_fail(t->ctx, TINY_E_NUMERIC, "training: step %lld: %s of %s is %g at row %lld, column %lld; nothing was changed", (long long)t->steps + 1,
-                                      pass ? "the gradient" : "the weight", name, (double)x[k], (long long)(k / p.cols), (long long)(k % p.cols));
+                    return tinyi_fail(
+                        t->ctx, TINY_E_NUMERIC,
+                        "training: step %lld: %s of %s is %g at row %lld, column %lld; nothing was changed",
+                        (long long)t->steps + 1, pass ? "the gradient" : "the weight", name, (double)x[k],
+                        (long long)(k / p.cols), (long long)(k % p.cols));
                 }
         }
-    return tinyi_fail(t->ctx, TINY_E_NUMERIC, "training: step %lld: the loss is %g bits a token, or the length of the gradient is more than a double holds; nothing was changed",
+    return tinyi_fail(t->ctx, TINY_E_NUMERIC,
+                      "training: step %lld: the loss is %g bits a token, or the length of the gradient is more than a "
+                      "double holds; nothing was changed",
                       (long long)t->steps + 1, bits);
 }
 
 /* loss, and gradient where it is wanted */
-static tiny_status tinyi_train_run(tllm_trainer *t, const int32_t *tokens, int want_gradient, double *bits, double *length)
+static tiny_status tinyi_train_run(tllm_trainer *t, const int32_t *tokens, int want_gradient, double *bits,
+                                   double *length)
 {
-    const size_t n = (size_t)t->desc.sequences * (size_t)t->desc.context, all = (size_t)t->desc.sequences * ((size_t)t->desc.context + 1);
+    const size_t n = (size_t)t->desc.sequences * (size_t)t->desc.context,
+                 all = (size_t)t->desc.sequences * ((size_t)t->desc.context + 1);
     double nats = 0.0, square = 0.0;
     tiny_status st;
     tiny_idx i;
     size_t k;
     for (k = 0; k < all; k++)
         if (tokens[k] < 0 || tokens[k] >= TLLM_STORY_VOCAB)
-            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: token %zu is %ld; the vocabulary has 0 to %d", k, (long)tokens[k], TLLM_STORY_VOCAB - 1);
+            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: token %zu is %ld; the vocabulary has 0 to %d", k,
+                              (long)tokens[k], TLLM_STORY_VOCAB - 1);
     t->batch = tokens;
     t->want_gradient = want_gradient;
     t->share = (float)(1.0 / (double)n);
@@ -393,7 +428,8 @@ TINY_API tiny_status tllm_trainer_step_on(tllm_trainer *t, const int32_t *tokens
     tiny_status st;
     if (!t || !tokens) return TINY_E_ARGUMENT;
     memset(&r, 0, sizeof r);
-    if (t->steps >= t->desc.steps) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: all %d steps are made", t->desc.steps);
+    if (t->steps >= t->desc.steps)
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: all %d steps are made", t->desc.steps);
     st = tinyi_train_run(t, tokens, 1, &r.bits, &r.length);
     if (st) return st;
     t->factor = r.factor = tinyi_train_factor(t);
@@ -468,17 +504,20 @@ TINY_API tiny_status tllm_trainer_heldout(tllm_trainer *t, uint64_t seed, int n_
     return TINY_OK;
 }
 
-/* ---- checkpoints ---------------------------------------------------------------------------------------------------------- */
+/* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
 static const char *tinyi_train_kind(const tllm_trainer *t)
 {
-    return t->desc.form == TLLM_TRAIN_LATENT ? "story trainer 1, latent" : t->desc.form == TLLM_TRAIN_GATED ? "story trainer 1, gated" : "story trainer 1";
+    return t->desc.form == TLLM_TRAIN_LATENT  ? "story trainer 1, latent"
+           : t->desc.form == TLLM_TRAIN_GATED ? "story trainer 1, gated"
+                                              : "story trainer 1";
 }
 /* What a checkpoint of this form says of its description in numbers: keys of other forms are not in it. */
 static int tinyi_train_told(const tllm_trainer *t, const tinyi_train_key *k)
 {
     if (k->kind == TINYI_TK_SEED || k->kind == TINYI_TK_FORM) return 0;
-    if (k->at == offsetof(tllm_train_desc, latent) || k->at == offsetof(tllm_train_desc, rotary)) return t->desc.form == TLLM_TRAIN_LATENT;
+    if (k->at == offsetof(tllm_train_desc, latent) || k->at == offsetof(tllm_train_desc, rotary))
+        return t->desc.form == TLLM_TRAIN_LATENT;
     return k->at != offsetof(tllm_train_desc, rank) || t->desc.form == TLLM_TRAIN_GATED;
 }
 
@@ -505,7 +544,8 @@ TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
     (void)tiny_checkpoint_put_u64(t->ctx, w, "stories", t->stories);
     for (i = 0; tllm_trainer_tensor(t, i, name, &x, NULL); i++) (void)tiny_checkpoint_put_tensor(t->ctx, w, name, &x);
     for (worker = 0; worker < t->n_workers; worker++)
-        for (i = 0; tiny_optim_state(t->optim[worker], i, name, &x); i++) (void)tiny_checkpoint_put_tensor(t->ctx, w, name, &x);
+        for (i = 0; tiny_optim_state(t->optim[worker], i, name, &x); i++)
+            (void)tiny_checkpoint_put_tensor(t->ctx, w, name, &x);
     st = tiny_checkpoint_finish(t->ctx, w);
     tiny_checkpoint_writer_close(t->ctx, w);
     return st;
@@ -521,24 +561,32 @@ static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c
     int both_whole;
     tiny_status st = tiny_checkpoint_get_text(t->ctx, c, "kind", &kind);
     if (!st && strcmp(kind, tinyi_train_kind(t)))
-        return tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: this is a checkpoint of \"%.60s\", not of \"%s\"", path, kind, tinyi_train_kind(t));
+        return tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: this is a checkpoint of \"%.60s\", not of \"%s\"", path, kind,
+                          tinyi_train_kind(t));
     if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "step", &steps);
     if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "steps", &other_steps);
     if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "constant", &other_constant);
     /* where the rates have not begun to fall, neither here nor there, the length of the run did not enter yet */
-    both_whole = (double)steps <= tinyi_train_falls(t->desc.constant, (double)t->desc.steps) && (double)steps <= tinyi_train_falls(other_constant, other_steps);
+    both_whole = (double)steps <= tinyi_train_falls(t->desc.constant, (double)t->desc.steps) &&
+                 (double)steps <= tinyi_train_falls(other_constant, other_steps);
     for (i = 0; !st && (k = tinyi_train_key_at(i)) != NULL; i++) {
         double x;
-        if (!tinyi_train_told(t, k) || (both_whole && (k->at == offsetof(tllm_train_desc, steps) || k->at == offsetof(tllm_train_desc, constant)))) continue;
+        if (!tinyi_train_told(t, k) ||
+            (both_whole && (k->at == offsetof(tllm_train_desc, steps) || k->at == offsetof(tllm_train_desc, constant))))
+            continue;
         x = k->at == offsetof(tllm_train_desc, stress) ? 1.0 : 0.0;
-        if ((k->at != offsetof(tllm_train_desc, exact) && k->at != offsetof(tllm_train_desc, stress)) || tiny_checkpoint_find(c, k->name))
-            st = tiny_checkpoint_get_f64(t->ctx, c, k->name, &x);       /* older checkpoints do not say these two: they were not there to set */
+        if ((k->at != offsetof(tllm_train_desc, exact) && k->at != offsetof(tllm_train_desc, stress)) ||
+            tiny_checkpoint_find(c, k->name))
+            st = tiny_checkpoint_get_f64(t->ctx, c, k->name,
+                                         &x); /* older checkpoints do not say these two: they were not there to set */
         if (!st && x != tinyi_train_get(&t->desc, k))
-            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with %s = %g, this run has %g", path, k->name, x, tinyi_train_get(&t->desc, k));
+            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with %s = %g, this run has %g",
+                              path, k->name, x, tinyi_train_get(&t->desc, k));
     }
     if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "seed", &seed);
     if (!st && seed != t->desc.seed)
-        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with seed %llu, this run has %llu", path, (unsigned long long)seed, (unsigned long long)t->desc.seed);
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with seed %llu, this run has %llu",
+                          path, (unsigned long long)seed, (unsigned long long)t->desc.seed);
     return st;
 }
 
@@ -561,12 +609,15 @@ TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path)
     st = tinyi_train_compare(t, c, path);
     if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "step", &steps);
     if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "stories", &stories);
-    if (!st && steps > (uint64_t)t->desc.steps) st = tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: step %llu of %d", path, (unsigned long long)steps, t->desc.steps);
+    if (!st && steps > (uint64_t)t->desc.steps)
+        st = tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: step %llu of %d", path, (unsigned long long)steps, t->desc.steps);
     for (pass = 0; pass < 2; pass++) {      /* ask for all, then read all */
-        for (i = 0; !st && tllm_trainer_tensor(t, i, name, &x, NULL); i++) st = pass ? tiny_checkpoint_get_tensor(t->ctx, c, name, &x) : tiny_checkpoint_expect(t->ctx, c, name, &x);
+        for (i = 0; !st && tllm_trainer_tensor(t, i, name, &x, NULL); i++)
+            st = pass ? tiny_checkpoint_get_tensor(t->ctx, c, name, &x) : tiny_checkpoint_expect(t->ctx, c, name, &x);
         for (k = 0; k < t->n_workers; k++)
             for (i = 0; !st && tiny_optim_state(t->optim[k], i, name, &x); i++)
-                st = pass ? tiny_checkpoint_get_tensor(t->ctx, c, name, &x) : tiny_checkpoint_expect(t->ctx, c, name, &x);
+                st = pass ? tiny_checkpoint_get_tensor(t->ctx, c, name, &x)
+                          : tiny_checkpoint_expect(t->ctx, c, name, &x);
     }
     for (k = 0; !st && k < t->n_workers; k++) st = tiny_optim_resume(t->optim[k], (int64_t)steps);
     tiny_checkpoint_close(t->ctx, c);
@@ -576,7 +627,7 @@ TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path)
     return TINY_OK;
 }
 
-/* ---- the model file ------------------------------------------------------------------------------------------------------- */
+/* ---- the model file ---------------------------------------------------------------------------------------------- */
 
 /* keys of the architecture stand behind its name */
 static const char *tinyi_train_arch(const tllm_trainer *t)
@@ -592,39 +643,59 @@ static tiny_status tinyi_train_keys_put(tllm_trainer *t, tllm_writer *w, const t
 {
     tiny_ctx *c = t->ctx;
     const tllm_train_desc *d = &t->desc;
-    const struct { const char *name; int value; } gated[] = {      /* no heads of queries, as converters write it; no positions */
-        { "attention.head_count", 0 }, { "attention.head_count_kv", d->heads }, { "wkv.head_size", (int)t->m.d_head }, { "time_mix_extra_dim", 1 }, { "time_decay_extra_dim", d->rank },
-        { "token_shift_count", 1 }
-    }, number[] = {
-        { "vocab_size", TLLM_STORY_VOCAB }, { "context_length", d->context }, { "embedding_length", d->embedding }, { "block_count", d->layers },
-        { "feed_forward_length", d->hidden }, { "attention.head_count", d->heads }, { "attention.head_count_kv", d->kv_heads }, { "rope.dimension_count", (int)t->m.d_turn },
-        { "attention.key_length", (int)(t->m.d_head + t->m.d_turn) }, { "attention.value_length", (int)t->m.d_head }, { "attention.kv_lora_rank", d->latent }
-    };
-    const size_t numbers = TINYI_COUNT(number) - (d->form == TLLM_TRAIN_LATENT ? 0 : d->form == TLLM_TRAIN_GATED ? 6 : 3);     /* the last three are those of latent attention */
+    /* no heads of queries, as converters write it; no positions */
+    const struct { const char *name; int value;
+    } gated[] = { { "attention.head_count", 0 },         { "attention.head_count_kv", d->heads },
+                  { "wkv.head_size", (int)t->m.d_head }, { "time_mix_extra_dim", 1 },
+                  { "time_decay_extra_dim", d->rank },   { "token_shift_count", 1 } },
+      number[] = { { "vocab_size", TLLM_STORY_VOCAB },
+                   { "context_length", d->context },
+                   { "embedding_length", d->embedding },
+                   { "block_count", d->layers },
+                   { "feed_forward_length", d->hidden },
+                   { "attention.head_count", d->heads },
+                   { "attention.head_count_kv", d->kv_heads },
+                   { "rope.dimension_count", (int)t->m.d_turn },
+                   { "attention.key_length", (int)(t->m.d_head + t->m.d_turn) },
+                   { "attention.value_length", (int)t->m.d_head },
+                   { "attention.kv_lora_rank", d->latent } };
+    /* the last three are those of latent attention */
+    const size_t numbers = TINYI_COUNT(number) - (d->form == TLLM_TRAIN_LATENT  ? 0
+                                                  : d->form == TLLM_TRAIN_GATED ? 6
+                                                                                : 3);
     char key[64];
     size_t i;
     (void)tllm_writer_put_text(c, w, "general.architecture", tinyi_train_arch(t));
     (void)tllm_writer_put_text(c, w, "general.name", "story");
     (void)tllm_writer_put_text(c, w, "general.license", "mit");
-    (void)tllm_writer_put_text(c, w, "general.description", "trained on stories of a generated language whose entropy is known");
+    (void)tllm_writer_put_text(c, w, "general.description",
+                               "trained on stories of a generated language whose entropy is known");
     if (f->id == TLLM_FORMAT_F32 || f->id == TLLM_FORMAT_F16 || f->id == TLLM_FORMAT_Q8_0)
-        (void)tllm_writer_put_u32(c, w, "general.file_type", f->id == TLLM_FORMAT_F32 ? 0u : f->id == TLLM_FORMAT_F16 ? 1u : 7u);
+        (void)tllm_writer_put_u32(c, w, "general.file_type",
+                                  f->id == TLLM_FORMAT_F32   ? 0u
+                                  : f->id == TLLM_FORMAT_F16 ? 1u
+                                                             : 7u);
     (void)tllm_writer_put_u32(c, w, "general.quantization_version", 2);
     for (i = 0; i < numbers; i++) {
-        if (i == 7) (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "attention.layer_norm_rms_epsilon"), (float)d->norm_eps);
+        if (i == 7)
+            (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "attention.layer_norm_rms_epsilon"),
+                                      (float)d->norm_eps);
         (void)tllm_writer_put_u32(c, w, tinyi_train_arch_key(t, key, number[i].name), (uint32_t)number[i].value);
     }
     if (d->form == TLLM_TRAIN_GATED) {
-        (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "attention.layer_norm_rms_epsilon"), (float)d->norm_eps);
-        for (i = 0; i < TINYI_COUNT(gated); i++) (void)tllm_writer_put_u32(c, w, tinyi_train_arch_key(t, key, gated[i].name), (uint32_t)gated[i].value);
+        (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "attention.layer_norm_rms_epsilon"),
+                                  (float)d->norm_eps);
+        for (i = 0; i < TINYI_COUNT(gated); i++)
+            (void)tllm_writer_put_u32(c, w, tinyi_train_arch_key(t, key, gated[i].name), (uint32_t)gated[i].value);
     } else (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "rope.freq_base"), (float)d->rope_base);
     (void)tllm_writer_put_u64(c, w, "training.seed", d->seed);
     (void)tllm_writer_put_u32(c, w, "training.steps", (uint32_t)t->steps);
     return tllm_story_vocab_put(c, w);
 }
 
-/* Tensors that a gated file has beside what was trained: the shares of the five inputs could depend on the token, by two small matrices, which
- * are zero here, and so is what they would read; and other engines want the head beside the embedding. Tensor i of them; 0: no more. */
+/* Tensors that a gated file has beside what was trained: the shares of the five inputs could depend on the token, by
+ * two small matrices, which are zero here, and so is what they would read; and other engines want the head beside the
+ * embedding. Tensor i of them; 0: no more. */
 static int tinyi_train_extra(const tllm_trainer *t, int i, char name[64], uint64_t dim[3], int *rank)
 {
     static const char *const each[] = { "time_mix_lerp_x", "time_mix_w1", "time_mix_w2" };
@@ -659,11 +730,14 @@ TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const
     size_t i, most = 0;
     int k, rank;
     if (!t || !path) return TINY_E_ARGUMENT;
-    if (!f || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS)) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: there is no format \"%.40s\" for weights", path, format);
+    if (!f || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS))
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: there is no format \"%.40s\" for weights", path, format);
     for (i = 0; tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
         const size_t n = (size_t)tiny_tensor_count(&x);
         if (x.dim[0] > 1 && x.dim[1] % f->values)
-            return tinyi_fail(t->ctx, TINY_E_SHAPE, "%s: rows of %s have %lld numbers, no whole blocks of %s, which are %d", path, name, (long long)x.dim[1], f->name, f->values);
+            return tinyi_fail(t->ctx, TINY_E_SHAPE,
+                              "%s: rows of %s have %lld numbers, no whole blocks of %s, which are %d", path, name,
+                              (long long)x.dim[1], f->name, f->values);
         most = TINYI_MAX(most, n * 4);
         if (x.dim[0] > 1) most = TINYI_MAX(most, tllm_format_bytes(f, n));
     }

@@ -1,4 +1,5 @@
-/* tests/core/box/box.c - boxes of one body: the bytes by hand, and everything that goes wrong with them and with their older form */
+/* tests/core/box/box.c - boxes of one body: the bytes by hand, and everything that goes wrong with them and with their
+ * older form */
 #define T_INTERNALS
 #include "t.h"
 #include "core/box/box_inside.h"
@@ -79,7 +80,8 @@ static void test_by_hand(void)
         T_EQ_INT(tiny_checkpoint_count(c), 2);
         T_OK(tiny_checkpoint_get_text(ctx, c, "what", &what));
         T_EQ_TEXT(what, "thing 7");
-        T_TRUE(tiny_checkpoint_find(c, "body") && tiny_checkpoint_find(c, "body")->n_bytes == 5 && !memcmp(tiny_checkpoint_find(c, "body")->at, "12345", 5));
+        T_TRUE(tiny_checkpoint_find(c, "body") && tiny_checkpoint_find(c, "body")->n_bytes == 5 &&
+               !memcmp(tiny_checkpoint_find(c, "body")->at, "12345", 5));
         tiny_checkpoint_close(ctx, c);
     }
     (void)remove(path);
@@ -106,7 +108,9 @@ static void test_lengths(void)
             int old;
             memset(b, 0xa5, TINYI_BOX_BYTES(n));
             tinyi_box_seal(&k, b, n);
-            if (!T_OK(tinyi_box_body(ctx, "here", &k, b, TINYI_BOX_BYTES(n), 0, &body, &old)) || !T_EQ_INT(body.left, n)) break;
+            if (!T_OK(tinyi_box_body(ctx, "here", &k, b, TINYI_BOX_BYTES(n), 0, &body, &old)) ||
+                !T_EQ_INT(body.left, n))
+                break;
             T_TRUE(body.at[0] == 0xa5 && body.at[n - 1] == 0xa5 && tinyi_box_says(&k, b, TINYI_BOX_BYTES(n)));
             memset(&d, 0, sizeof d);
             d.bytes = b;
@@ -131,7 +135,10 @@ static void test_bad(void)
     for (i = 0; i < N; i++) {               /* cut anywhere */
         unsigned char *p = (unsigned char *)t_guarded_bytes(i);
         memcpy(p, good, i);
-        T_STATUS(tinyi_box_body(ctx, "here", &kind, p, i, 0, &body, &old), TINY_E_FORMAT, i < 8 ? "that are no thing of tests" : i < 48 ? "cut off" : "damaged or cut");
+        T_STATUS(tinyi_box_body(ctx, "here", &kind, p, i, 0, &body, &old), TINY_E_FORMAT,
+                 i < 8    ? "that are no thing of tests"
+                 : i < 48 ? "cut off"
+                          : "damaged or cut");
         if (i < 48) continue;
         memcpy(p + i - 32, "tinyend\n\2\0\0\0\0\0\0\0", 16);        /* by someone who knows the format */
         le(p + i - 16, i, 8);
@@ -139,7 +146,8 @@ static void test_bad(void)
         T_TRUE(tinyi_box_body(ctx, "here", &kind, p, i, 0, &body, &old) == TINY_E_FORMAT || i == N);
     }
     t_free_blocks();
-    for (i = 0; i < N; i++)                 /* any bit turned; with a right checksum only those of the body are a body */
+    /* any bit turned; with a right checksum only those of the body are a body */
+    for (i = 0; i < N; i++)
         for (bit = 0; bit < 8; bit++)
             for (sealed = 0; sealed < 2; sealed++) {
                 tiny_status st;
@@ -163,8 +171,10 @@ static void test_bad(void)
     BAD(bad[199] = 1, TINY_E_FORMAT, "the bytes after the body are not 0");
     BAD(bad[8] = 2, TINY_E_VERSION, "version 2 of the format; version 1 is read here");
     other.least = 6;
-    T_STATUS(tinyi_box_body(ctx, "here", &other, good, N, 0, &body, &old), TINY_E_FORMAT, "cut off: a body of 5 bytes; the shortest has 6");
-    T_STATUS(tinyi_box_body(ctx, "here", &kind, NULL, 0, 0, &body, &old), TINY_E_FORMAT, "here: 0 bytes that are no thing of tests");
+    T_STATUS(tinyi_box_body(ctx, "here", &other, good, N, 0, &body, &old), TINY_E_FORMAT,
+             "cut off: a body of 5 bytes; the shortest has 6");
+    T_STATUS(tinyi_box_body(ctx, "here", &kind, NULL, 0, 0, &body, &old), TINY_E_FORMAT,
+             "here: 0 bytes that are no thing of tests");
     memcpy(bad, good, N);                   /* a checksum that nobody asks for */
     bad[192] = 'x';
     T_OK(tinyi_box_body(ctx, "here", &kind, bad, N, 1, &body, &old));
@@ -189,18 +199,22 @@ static void test_older(void)
     for (i = 0; i < 25; i++) {
         unsigned char *cut = (unsigned char *)t_guarded_bytes(i);
         memcpy(cut, b, i);
-        T_STATUS(tinyi_box_body(ctx, "here", &kind, cut, i, 0, &body, &old), TINY_E_FORMAT, i < 20 ? "no thing of tests" : "damaged or cut");
+        T_STATUS(tinyi_box_body(ctx, "here", &kind, cut, i, 0, &body, &old), TINY_E_FORMAT,
+                 i < 20 ? "no thing of tests" : "damaged or cut");
         b[i] ^= 4;
-        T_STATUS(tinyi_box_body(ctx, "here", &kind, b, 25, 0, &body, &old), i >= 8 && i < 12 ? TINY_E_VERSION : TINY_E_FORMAT, NULL);
+        T_STATUS(tinyi_box_body(ctx, "here", &kind, b, 25, 0, &body, &old),
+                 i >= 8 && i < 12 ? TINY_E_VERSION : TINY_E_FORMAT, NULL);
         b[i] ^= 4;
     }
     le(b + 17, tinyi_crc32(0, b, 17), 4);
     T_OK(tinyi_box_body(ctx, "here", &crc, b, 21, 0, &body, &old));
     T_TRUE(old && body.left == 5);
     b[14] ^= 1;
-    T_STATUS(tinyi_box_body(ctx, "here", &crc, b, 21, 0, &body, &old), TINY_E_FORMAT, "here: damaged or cut: the checksum of its 21 bytes does not agree");
+    T_STATUS(tinyi_box_body(ctx, "here", &crc, b, 21, 0, &body, &old), TINY_E_FORMAT,
+             "here: damaged or cut: the checksum of its 21 bytes does not agree");
     b[8] = 4;
-    T_STATUS(tinyi_box_body(ctx, "here", &crc, b, 21, 0, &body, &old), TINY_E_VERSION, "here: version 4 of the older form, version 3 is read here");
+    T_STATUS(tinyi_box_body(ctx, "here", &crc, b, 21, 0, &body, &old), TINY_E_VERSION,
+             "here: version 4 of the older form, version 3 is read here");
     t_close(ctx);
 }
 

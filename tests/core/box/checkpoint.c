@@ -1,6 +1,7 @@
-/* tests/core/box/checkpoint.c - checkpoints: the bytes by hand, every type there and back, and everything that goes wrong
+/* tests/core/box/checkpoint.c - checkpoints: the bytes by hand, every type there and back, and everything that goes
+ * wrong
  *
- * The refused ones stand in tests/fuzz/corpus/checkpoint too; T_CORPUS=folder in the environment writes them again.    */
+ * The refused ones stand in tests/fuzz/corpus/checkpoint too; T_CORPUS=folder in the environment writes them again. */
 #define T_INTERNALS
 #include "t.h"
 
@@ -40,7 +41,8 @@ static void head(image *m)
     le(m, 1, 4);
     le(m, 64, 4);
 }
-static void entry(image *m, unsigned kind, unsigned dtype, unsigned rank, uint64_t d0, uint64_t d1, const char *name, uint64_t n_bytes)
+static void entry(image *m, unsigned kind, unsigned dtype, unsigned rank, uint64_t d0, uint64_t d1, const char *name,
+                  uint64_t n_bytes)
 {
     le(m, kind, 4);
     le(m, dtype, 4);
@@ -74,8 +76,8 @@ static tiny_status open_image(tiny_ctx *ctx, const image *m, tiny_checkpoint **c
     return tiny_checkpoint_open(ctx, &d, c);
 }
 
-/* The small file by hand: a number, a fraction, a text, bytes, a matrix. The first four take 72 bytes each (56, 8 of a short name, 8),
- * from byte 16 on; the values of the matrix begin at 384, the end at 408. */
+/* The small file by hand: a number, a fraction, a text, bytes, a matrix. The first four take 72 bytes each (56, 8 of a
+ * short name, 8), from byte 16 on; the values of the matrix begin at 384, the end at 408. */
 static void by_hand(image *m)
 {
     static const float one_to_six[6] = { 1, 2, 3, 4, 5, 6 };
@@ -105,10 +107,11 @@ static void by_hand(image *m)
 
 static void test_hash(void)
 {
-    static const struct { const char *text; uint64_t want; } known[] = {
-        { "", UINT64_C(0xef46db3751d8e999) }, { "a", UINT64_C(0xd24ec4f1a98c6e5b) }, { "abc", UINT64_C(0x44bc2cf5ad770999) },
-        { "Nobody inspects the spammish repetition", UINT64_C(0xfbcea83c8a378bf1) }
-    };
+    static const struct { const char *text; uint64_t want;
+    } known[] = { { "", UINT64_C(0xef46db3751d8e999) },
+                  { "a", UINT64_C(0xd24ec4f1a98c6e5b) },
+                  { "abc", UINT64_C(0x44bc2cf5ad770999) },
+                  { "Nobody inspects the spammish repetition", UINT64_C(0xfbcea83c8a378bf1) } };
     unsigned char b[200];
     size_t i, k;
     for (i = 0; i < T_COUNT(known); i++) T_TRUE(tinyi_hash_of(known[i].text, strlen(known[i].text)) == known[i].want);
@@ -123,7 +126,7 @@ static void test_hash(void)
         }
 }
 
-/* ---- there and back ------------------------------------------------------------------------------------------------ */
+/* ---- there and back ---------------------------------------------------------------------------------------------- */
 
 static void test_by_hand(void)
 {
@@ -156,20 +159,27 @@ static void test_by_hand(void)
         T_OK(tiny_checkpoint_get_tensor(ctx, c, "w", &t));
         T_SAME(x, one_to_six, 6);
         e = tiny_checkpoint_at(c, 4);
-        T_TRUE(e && !strcmp(e->name, "w") && e->kind == TINY_CHECKPOINT_TENSOR && e->rank == 2 && e->dim[0] == 2 && e->dim[1] == 3 && e->n_bytes == 24);
+        T_TRUE(e && !strcmp(e->name, "w") && e->kind == TINY_CHECKPOINT_TENSOR && e->rank == 2 && e->dim[0] == 2 &&
+               e->dim[1] == 3 && e->n_bytes == 24);
         T_TRUE(e && (e->at - m->b) % 64 == 0);
-        T_TRUE(!tiny_checkpoint_at(c, 5) && !tiny_checkpoint_find(c, "W") && !tiny_checkpoint_find(c, NULL) && !tiny_checkpoint_at(NULL, 0));
+        T_TRUE(!tiny_checkpoint_at(c, 5) && !tiny_checkpoint_find(c, "W") && !tiny_checkpoint_find(c, NULL) &&
+               !tiny_checkpoint_at(NULL, 0));
         /* what is not what was asked for */
         u = 7; x[0] = 7;
-        T_STATUS(tiny_checkpoint_get_u64(ctx, c, "steps", &u), TINY_E_ARGUMENT, "memory: there is no entry steps among its 5");
-        T_STATUS(tiny_checkpoint_get_u64(ctx, c, "rate", &u), TINY_E_DTYPE, "entry rate is of kind f64, asked for was u64");
-        T_STATUS(tiny_checkpoint_get_tensor(ctx, c, "step", &t), TINY_E_DTYPE, "entry step is of kind u64, asked for was tensor");
+        T_STATUS(tiny_checkpoint_get_u64(ctx, c, "steps", &u), TINY_E_ARGUMENT,
+                 "memory: there is no entry steps among its 5");
+        T_STATUS(tiny_checkpoint_get_u64(ctx, c, "rate", &u), TINY_E_DTYPE,
+                 "entry rate is of kind f64, asked for was u64");
+        T_STATUS(tiny_checkpoint_get_tensor(ctx, c, "step", &t), TINY_E_DTYPE,
+                 "entry step is of kind u64, asked for was tensor");
         t = tiny_tensor_2d(x, TINY_F32, 3, 2);
-        T_STATUS(tiny_checkpoint_get_tensor(ctx, c, "w", &t), TINY_E_SHAPE, "tensor w is 2x3 f32, asked for was 3x2 f32");
+        T_STATUS(tiny_checkpoint_get_tensor(ctx, c, "w", &t), TINY_E_SHAPE,
+                 "tensor w is 2x3 f32, asked for was 3x2 f32");
         t = tiny_tensor_1d(x, TINY_F32, 6);
         T_STATUS(tiny_checkpoint_expect(ctx, c, "w", &t), TINY_E_SHAPE, "asked for was 6 f32");
         t = tiny_tensor_2d(x, TINY_I32, 2, 3);
-        T_STATUS(tiny_checkpoint_get_tensor(ctx, c, "w", &t), TINY_E_DTYPE, "tensor w is 2x3 f32, asked for was 2x3 i32");
+        T_STATUS(tiny_checkpoint_get_tensor(ctx, c, "w", &t), TINY_E_DTYPE,
+                 "tensor w is 2x3 f32, asked for was 2x3 i32");
         t = tiny_tensor_2d(NULL, TINY_F32, 2, 3);
         T_OK(tiny_checkpoint_expect(ctx, c, "w", &t));
         T_STATUS(tiny_checkpoint_get_tensor(ctx, c, "w", &t), TINY_E_ARGUMENT, "the place for it cannot be written");
@@ -201,7 +211,8 @@ static void test_by_hand(void)
 
 static void test_every_type(void)
 {
-    static const tiny_idx shape[][4] = { { 1, 1, 1, 1 }, { 5, 1, 1, 1 }, { 3, 7, 1, 1 }, { 2, 3, 5, 1 }, { 2, 3, 4, 5 }, { 2, 0, 4, 3 } };
+    static const tiny_idx shape[][4] = { { 1, 1, 1, 1 }, { 5, 1, 1, 1 }, { 3, 7, 1, 1 },
+                                         { 2, 3, 5, 1 }, { 2, 3, 4, 5 }, { 2, 0, 4, 3 } };
     static const int rank[] = { 0, 1, 2, 3, 4, 4 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tiny_checkpoint_writer_desc wd = { 0 };
@@ -267,15 +278,17 @@ static void test_every_type(void)
 /* The numbers of the types are part of the format: another order in the list of types would read old files wrongly. */
 static void test_numbers(void)
 {
-    T_TRUE(TINY_F32 == 0 && TINY_F16 == 1 && TINY_BF16 == 2 && TINY_F64 == 3 && TINY_I8 == 4 && TINY_U8 == 5 && TINY_I16 == 6 && TINY_I32 == 7 && TINY_I64 == 8);
-    T_TRUE(TINY_CHECKPOINT_TENSOR == 0 && TINY_CHECKPOINT_U64 == 1 && TINY_CHECKPOINT_F64 == 2 && TINY_CHECKPOINT_TEXT == 3 && TINY_CHECKPOINT_BYTES == 4);
+    T_TRUE(TINY_F32 == 0 && TINY_F16 == 1 && TINY_BF16 == 2 && TINY_F64 == 3 && TINY_I8 == 4 && TINY_U8 == 5 &&
+           TINY_I16 == 6 && TINY_I32 == 7 && TINY_I64 == 8);
+    T_TRUE(TINY_CHECKPOINT_TENSOR == 0 && TINY_CHECKPOINT_U64 == 1 && TINY_CHECKPOINT_F64 == 2 &&
+           TINY_CHECKPOINT_TEXT == 3 && TINY_CHECKPOINT_BYTES == 4);
 }
 
 /* What a machine with the other byte order does, here. */
 static void test_turned(void)
 {
-    static const unsigned char in[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, by2[8] = { 2, 1, 4, 3, 6, 5, 8, 7 }, by4[8] = { 4, 3, 2, 1, 8, 7, 6, 5 },
-                               by8[8] = { 8, 7, 6, 5, 4, 3, 2, 1 };
+    static const unsigned char in[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, by2[8] = { 2, 1, 4, 3, 6, 5, 8, 7 },
+                               by4[8] = { 4, 3, 2, 1, 8, 7, 6, 5 }, by8[8] = { 8, 7, 6, 5, 4, 3, 2, 1 };
     unsigned char out[8], back[8];
     tinyi_ckpt_turn(out, in, 8, 1, 1);
     T_SAME(out, in, 8);
@@ -308,7 +321,8 @@ static void test_many(void)
         (void)snprintf(name, sizeof name, "%u", i * 2654435761u);
         T_OK(tiny_checkpoint_put_u64(ctx, w, name, i));
     }
-    T_STATUS(tiny_checkpoint_put_u64(ctx, w, "2654435761", 0), TINY_E_ARGUMENT, "tiny-many.ckpt: entry 2654435761 was put before");
+    T_STATUS(tiny_checkpoint_put_u64(ctx, w, "2654435761", 0), TINY_E_ARGUMENT,
+             "tiny-many.ckpt: entry 2654435761 was put before");
     T_STATUS(tiny_checkpoint_finish(ctx, w), TINY_E_ARGUMENT, "2654435761");
     tiny_checkpoint_writer_close(ctx, w);
     T_TRUE(fopen("tiny-many.ckpt", "rb") == NULL && fopen("tiny-many.ckpt.part", "rb") == NULL);
@@ -330,7 +344,7 @@ static void test_many(void)
     t_close(ctx);
 }
 
-/* ---- wrong calls ------------------------------------------------------------------------------------------------------ */
+/* ---- wrong calls ------------------------------------------------------------------------------------------------- */
 
 static void test_writer_refuses(void)
 {
@@ -346,7 +360,8 @@ static void test_writer_refuses(void)
     T_STATUS(tiny_checkpoint_create(ctx, &d, &w), TINY_E_ARGUMENT, "one of the two");
     T_STATUS(tiny_checkpoint_create(ctx, &d, NULL), TINY_E_ARGUMENT, "a place for it");
     d.path = "there/is/no/such/folder.ckpt";
-    T_STATUS(tiny_checkpoint_create(ctx, &d, &w), TINY_E_IO, "there/is/no/such/folder.ckpt.part: cannot be opened for writing");
+    T_STATUS(tiny_checkpoint_create(ctx, &d, &w), TINY_E_IO,
+             "there/is/no/such/folder.ckpt.part: cannot be opened for writing");
     T_TRUE(w == NULL);
     d.path = NULL;
     d.write = image_write;
@@ -373,15 +388,18 @@ static void test_writer_refuses(void)
     REFUSES(tiny_checkpoint_put_begin(ctx, w, "a", TINY_F32, 2, huge), TINY_E_OVERFLOW, "tensor a: ")
     REFUSES(tiny_checkpoint_put_begin(ctx, w, "a", TINY_DTYPE_COUNT, 1, &four), TINY_E_DTYPE, "tensor a: 4 ?")
     REFUSES(tiny_checkpoint_put_values(ctx, w, x, 4), TINY_E_ARGUMENT, "4 values come where 0 are left")
-    REFUSES((tiny_checkpoint_put_begin(ctx, w, "a", TINY_F32, 1, &four), tiny_checkpoint_put_values(ctx, w, x, 5)), TINY_E_ARGUMENT,
-            "5 values come where 4 are left of tensor a")
-    REFUSES((tiny_checkpoint_put_begin(ctx, w, "a", TINY_F32, 1, &four), tiny_checkpoint_put_values(ctx, w, x, 3), tiny_checkpoint_put_u64(ctx, w, "b", 1)),
+    REFUSES((tiny_checkpoint_put_begin(ctx, w, "a", TINY_F32, 1, &four), tiny_checkpoint_put_values(ctx, w, x, 5)),
+            TINY_E_ARGUMENT, "5 values come where 4 are left of tensor a")
+    REFUSES((tiny_checkpoint_put_begin(ctx, w, "a", TINY_F32, 1, &four), tiny_checkpoint_put_values(ctx, w, x, 3),
+             tiny_checkpoint_put_u64(ctx, w, "b", 1)),
             TINY_E_ARGUMENT, "entry b: 1 values of tensor a have not come yet")
-    REFUSES((tiny_checkpoint_put_begin(ctx, w, "a", TINY_F32, 1, &four), tiny_checkpoint_finish(ctx, w)), TINY_E_ARGUMENT, "4 values of tensor a have not come")
+    REFUSES((tiny_checkpoint_put_begin(ctx, w, "a", TINY_F32, 1, &four), tiny_checkpoint_finish(ctx, w)),
+            TINY_E_ARGUMENT, "4 values of tensor a have not come")
     m->most = 50;
     m->n = 0;
     if (T_OK(tiny_checkpoint_create(ctx, &d, &w))) {
-        T_STATUS(tiny_checkpoint_put_u64(ctx, w, "a", 1), TINY_E_IO, "the checkpoint: the callback could not write 56 bytes, up to byte 72");
+        T_STATUS(tiny_checkpoint_put_u64(ctx, w, "a", 1), TINY_E_IO,
+                 "the checkpoint: the callback could not write 56 bytes, up to byte 72");
         T_STATUS(tiny_checkpoint_finish(ctx, w), TINY_E_IO, NULL);
         tiny_checkpoint_writer_close(ctx, w);
     }
@@ -389,7 +407,7 @@ static void test_writer_refuses(void)
     t_close(ctx);
 }
 
-/* ---- wrong files ------------------------------------------------------------------------------------------------------ */
+/* ---- wrong files ------------------------------------------------------------------------------------------------- */
 
 static void test_every_cut(void)
 {
@@ -407,7 +425,10 @@ static void test_every_cut(void)
         d.n_bytes = n;
         for (fast = 0; fast < 2; fast++) {
             d.no_checksum = fast;
-            T_STATUS(tiny_checkpoint_open(ctx, &d, &c), TINY_E_FORMAT, n < 8 ? "memory: no checkpoint" : n < 48 ? "memory: cut off" : "memory: damaged or cut");
+            T_STATUS(tiny_checkpoint_open(ctx, &d, &c), TINY_E_FORMAT,
+                     n < 8    ? "memory: no checkpoint"
+                     : n < 48 ? "memory: cut off"
+                              : "memory: damaged or cut");
             T_TRUE(c == NULL);
         }
         if (n % 64 == 0) t_free_blocks(), m = (image *)t_keep(sizeof *m), by_hand(m);
@@ -574,7 +595,7 @@ static void test_lies(void)
     t_close(ctx);
 }
 
-/* ---- no memory, no disk ---------------------------------------------------------------------------------------------- */
+/* ---- no memory, no disk ------------------------------------------------------------------------------------------ */
 
 static tiny_status write_state(tiny_ctx *ctx, const char *path, tiny_idx n, uint64_t step)
 {

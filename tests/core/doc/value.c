@@ -1,6 +1,6 @@
 /* tests/core/doc/value.c - trees of values: from JSON and back, keys, order, equality, and the limits of a document
  *
- * Templates and schemas test the same tree from above (tests/llm/chat, tests/llm/sample/schema.c).                      */
+ * Templates and schemas test the same tree from above (tests/llm/chat, tests/llm/sample/schema.c). */
 #define T_INTERNALS
 #include "t.h"
 #include "core/doc/value_inside.h"
@@ -33,13 +33,25 @@ static const char *as_json(tinyi_doc *m, const tinyi_tv *v, int indent, int sort
 
 static void test_there_and_back(void)
 {
-    static const struct { const char *in, *out; } each[] = {
-        { "null", "null" }, { " true ", "true" }, { "-12", "-12" }, { "9223372036854775807", "9223372036854775807" }, { "-9223372036854775808", "-9223372036854775808" },
-        { "0.1", "0.1" }, { "1e300", "1e+300" }, { "1.0", "1.0" }, { "-0.0", "-0.0" }, { "100000000000000000000.0", "1e+20" }, { "1e-5", "1e-05" }, { "\"\"", "\"\"" },
-        { "[ ]", "[]" }, { "{ }", "{}" }, { "[1, [2, {\"a\" : []}], \"x\"]", "[1,[2,{\"a\":[]}],\"x\"]" },
-        { "{\"b\": 1, \"a\": {\"c\": null}, \"b\": 2}", "{\"b\":2,\"a\":{\"c\":null}}" },     /* a key that comes twice keeps its place and has the last value */
-        { "\"\\u00fc\\ud83d\\ude00\\n\\u0001\\/\"", "\"\xc3\xbc\xf0\x9f\x98\x80\\n\\u0001/\"" }
-    };
+    static const struct { const char *in, *out;
+    } each[] = { { "null", "null" },
+                 { " true ", "true" },
+                 { "-12", "-12" },
+                 { "9223372036854775807", "9223372036854775807" },
+                 { "-9223372036854775808", "-9223372036854775808" },
+                 { "0.1", "0.1" },
+                 { "1e300", "1e+300" },
+                 { "1.0", "1.0" },
+                 { "-0.0", "-0.0" },
+                 { "100000000000000000000.0", "1e+20" },
+                 { "1e-5", "1e-05" },
+                 { "\"\"", "\"\"" },
+                 { "[ ]", "[]" },
+                 { "{ }", "{}" },
+                 { "[1, [2, {\"a\" : []}], \"x\"]", "[1,[2,{\"a\":[]}],\"x\"]" },
+                 /* a key that comes twice keeps its place and has the last value */
+                 { "{\"b\": 1, \"a\": {\"c\": null}, \"b\": 2}", "{\"b\":2,\"a\":{\"c\":null}}" },
+                 { "\"\\u00fc\\ud83d\\ude00\\n\\u0001\\/\"", "\"\xc3\xbc\xf0\x9f\x98\x80\\n\\u0001/\"" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
     size_t i;
     for (i = 0; i < T_COUNT(each); i++) {
@@ -48,7 +60,8 @@ static void test_there_and_back(void)
         begin(&m, ctx);
         if (T_TRUE(tinyi_tv_read_json(&m, "it", each[i].in, strlen(each[i].in), &v))) {
             T_EQ_TEXT(as_json(&m, &v, -1, 0, 0), each[i].out);
-            T_TRUE(tinyi_tv_read_json(&m, "it", each[i].out, strlen(each[i].out), &again) && tinyi_tv_equal(&m, &v, &again));
+            T_TRUE(tinyi_tv_read_json(&m, "it", each[i].out, strlen(each[i].out), &again) &&
+                   tinyi_tv_equal(&m, &v, &again));
         }
         tinyi_doc_end(&m);
     }
@@ -59,8 +72,10 @@ static void test_there_and_back(void)
         begin(&m, ctx);
         T_TRUE(tinyi_tv_read_json(&m, "it", in, sizeof in - 1, &v));
         T_EQ_TEXT(as_json(&m, &v, -1, 1, 1), "{\"a\":\"\\u00fc\\ud83d\\ude00\",\"z\":[1,2]}");
-        T_EQ_TEXT(as_json(&m, &v, 2, 0, 0), "{\n  \"z\":[\n    1,\n    2\n  ],\n  \"a\":\"\xc3\xbc\xf0\x9f\x98\x80\"\n}");
-        T_TRUE(tinyi_tv_read_json(&m, "it", "{\"a\": \"\xc3\xbc\xf0\x9f\x98\x80\", \"z\": [1, 2.0]}", strlen("{\"a\": \"\xc3\xbc\xf0\x9f\x98\x80\", \"z\": [1, 2.0]}"), &w));
+        T_EQ_TEXT(as_json(&m, &v, 2, 0, 0),
+                  "{\n  \"z\":[\n    1,\n    2\n  ],\n  \"a\":\"\xc3\xbc\xf0\x9f\x98\x80\"\n}");
+        T_TRUE(tinyi_tv_read_json(&m, "it", "{\"a\": \"\xc3\xbc\xf0\x9f\x98\x80\", \"z\": [1, 2.0]}",
+                                  strlen("{\"a\": \"\xc3\xbc\xf0\x9f\x98\x80\", \"z\": [1, 2.0]}"), &w));
         T_TRUE(tinyi_tv_equal(&m, &v, &w));     /* whatever the order of keys, and 2 is 2.0 */
         T_TRUE(tinyi_map_set(&m, w.u.map, tinyi_tv_view("z", 1), tinyi_tv_int(3)) && !tinyi_tv_equal(&m, &v, &w));
         tinyi_doc_end(&m);
@@ -110,7 +125,8 @@ static void test_limits(void)
     T_TRUE(strstr(tiny_ctx_message(ctx), "nested more than 100 deep") != NULL);
     tinyi_doc_end(&m);
     begin(&m, ctx);
-    T_TRUE(!tinyi_tv_read_json(&m, "it", "[1, 2", 5, &v) && strstr(tiny_ctx_message(ctx), "it: the JSON ends where") != NULL);
+    T_TRUE(!tinyi_tv_read_json(&m, "it", "[1, 2", 5, &v) &&
+           strstr(tiny_ctx_message(ctx), "it: the JSON ends where") != NULL);
     tinyi_doc_end(&m);
     begin(&m, ctx);
     m.max_steps = 3;
@@ -123,14 +139,17 @@ static void test_limits(void)
     m.pos = 4;
     m.max_held = 10;
     T_TRUE(!tinyi_doc_alloc(&m, 100, 1) && m.status == TINY_E_WORKSPACE);
-    T_EQ_TEXT(tiny_ctx_message(ctx), "test line 2, column 2: the test wants 100 bytes more and holds 0; the limit is 10");
+    T_EQ_TEXT(tiny_ctx_message(ctx),
+              "test line 2, column 2: the test wants 100 bytes more and holds 0; the limit is 10");
     held = m.held;
-    T_TRUE(!tinyi_tv_read_json(&m, "it", "1", 1, &v) && m.held == held && m.status == TINY_E_WORKSPACE);   /* the first failure stays */
+    /* the first failure stays */
+    T_TRUE(!tinyi_tv_read_json(&m, "it", "1", 1, &v) && m.held == held && m.status == TINY_E_WORKSPACE);
     tinyi_doc_end(&m);
     begin(&m, ctx);
     v = tinyi_tv_of(TINYI_DOC_UNDEFINED);
     (void)as_json(&m, &v, -1, 0, 0);
-    T_TRUE(m.status == TINY_E_ARGUMENT && strstr(tiny_ctx_message(ctx), "an undefined value has no form in JSON") != NULL);
+    T_TRUE(m.status == TINY_E_ARGUMENT &&
+           strstr(tiny_ctx_message(ctx), "an undefined value has no form in JSON") != NULL);
     tinyi_doc_end(&m);
     t_close(ctx);
 }

@@ -1,4 +1,5 @@
-/* tests/gnn/embed/fastrp.c - FastRP against recorded outputs, the worked example, its own reference, and what the mathematics says */
+/* tests/gnn/embed/fastrp.c - FastRP against recorded outputs, the worked example, its own reference, and what the
+ * mathematics says */
 #define T_GNN
 #include "t.h"
 
@@ -31,7 +32,8 @@ static void oracle(tiny_ctx *ctx, const char *folder, int n, int m, int d, int *
     const double *r = (const double *)load(folder, "projection.f64", (size_t)(n * d) * 8);
     float *rf = t_guarded((size_t)(n * d)), *y = t_guarded((size_t)(n * d));
     tiny_tensor tr = tiny_tensor_2d(rf, TINY_F32, n, d), ty = tiny_tensor_2d(y, TINY_F32, n, d);
-    static const char *const names[4] = { "out_normalized.f64", "merged_normalized.f64", "out_plain.f64", "merged_plain.f64" };
+    static const char *const names[4] = { "out_normalized.f64", "merged_normalized.f64", "out_plain.f64",
+                                          "merged_plain.f64" };
     tgnn_fastrp_desc f;
     tgnn_graph *g;
     int i, k, tile;
@@ -112,7 +114,8 @@ static void test_worked(tiny_target target)
     T_PROOF("graphs 7", "worked triangle: U_1, U_2, sum");
 }
 
-/* P^k L R / sqrt d with dense matrices in double, on a weighted graph of 40 nodes, one of them alone: each power by itself, and the sum of rows of length 1 */
+/* P^k L R / sqrt d with dense matrices in double, on a weighted graph of 40 nodes, one of them alone: each power by
+ * itself, and the sum of rows of length 1 */
 static void test_dense(tiny_target target)
 {
     enum { N = 40, D = 24, M = 150 };
@@ -150,11 +153,14 @@ static void test_dense(tiny_target target)
     }
     for (b = 0; b < T_COUNT(beta); b++) {
         tgnn_fastrp_desc f;
-        for (i = 0; i < N; i++) for (j = 0; j < D; j++) u[0][i][j] = degree[i] > 0 ? pow(degree[i] / all, beta[b]) * (double)r[i * D + j] / sqrt((double)D) : 0;
+        for (i = 0; i < N; i++)
+            for (j = 0; j < D; j++)
+                u[0][i][j] = degree[i] > 0 ? pow(degree[i] / all, beta[b]) * (double)r[i * D + j] / sqrt((double)D) : 0;
         for (k = 1; k < 4; k++)
             for (i = 0; i < N; i++)
                 for (j = 0; j < D; j++)
-                    for (u[k][i][j] = 0, l = 0; l < N && degree[i] > 0; l++) u[k][i][j] += a[i][l] / degree[i] * u[k - 1][l][j];
+                    for (u[k][i][j] = 0, l = 0; l < N && degree[i] > 0; l++)
+                        u[k][i][j] += a[i][l] / degree[i] * u[k - 1][l][j];
         memset(&f, 0, sizeof f);
         f.projection = &tr;
         f.beta = beta[b];
@@ -164,7 +170,8 @@ static void test_dense(tiny_target target)
             memset(f.weight, 0, sizeof f.weight);
             f.weight[k - 1] = 1;
             T_OK(tgnn_fastrp(ctx, g, &f, &ty));
-            for (i = 0; i < N; i++) for (j = 0; j < D; j++) T_CLOSE(y[i * D + j], u[k][i][j], 2e-6 * (1 + pow(all, -beta[b])));
+            for (i = 0; i < N; i++)
+                for (j = 0; j < D; j++) T_CLOSE(y[i * D + j], u[k][i][j], 2e-6 * (1 + pow(all, -beta[b])));
         }
         f.no_l2 = 0;
         f.weight[0] = 0.5f;
@@ -184,12 +191,14 @@ static void test_dense(tiny_target target)
     T_PROOF("graphs 7", "equals dense P^k L R on small graphs");
 }
 
-/* every thread count and every tile the same bits; near the reference in double; other numbers of nodes permute the rows */
+/* every thread count and every tile the same bits; near the reference in double; other numbers of nodes permute the
+ * rows */
 static void test_same(tiny_target target)
 {
     enum { N = 900, D = 72 };
     static float first[N * D], y[N * D], r[N * D], pr[N * D];
-    tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, N, D), tr = tiny_tensor_2d(r, TINY_F32, N, D), tpr = tiny_tensor_2d(pr, TINY_F32, N, D);
+    tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, N, D), tr = tiny_tensor_2d(r, TINY_F32, N, D),
+                tpr = tiny_tensor_2d(pr, TINY_F32, N, D);
     uint32_t order[N];
     tiny_rng rng = tiny_rng_make(1, 2);
     tgnn_fastrp_desc f;
@@ -227,7 +236,8 @@ static void test_same(tiny_target target)
         for (i = 0; i < N * D; i++) T_CLOSE(first[i], y[i], 3e-6);
         tgnn_graph_close(ctx, g);
         t_close(ctx);
-        /* under other numbers, on the target itself, with and without tiles and lengths: rows follow, sums are in another order */
+        /* under other numbers, on the target itself, with and without tiles and lengths: rows follow, sums are in
+         * another order */
         ctx = t_ctx(target, 2);
         T_OK(tgnn_planted(ctx, N, 5, 9, 0.7, 3, &g));
         tiny_rng_permutation(&rng, order, N);
@@ -276,9 +286,10 @@ static void test_random(void)
     T_PROOF("graphs 7", "nonzero rate 1 / s, signs balanced");
 }
 
-/* E[R R'] / d = I, each entry of the matrix by itself: nodes that know only themselves have the rows of R / sqrt(d) for their embedding, so
- * y y' is R R' / d, and its mean over the seeds is I. An entry of one seed has the variance (s - 1) / d on the diagonal, where the squares
- * are s or 0, and 1 / d beside it; of 496 entries the farthest stays within 4.5 standard deviations but once in 300 such tests. */
+/* E[R R'] / d = I, each entry of the matrix by itself: nodes that know only themselves have the rows of R / sqrt(d) for
+ * their embedding, so y y' is R R' / d, and its mean over the seeds is I. An entry of one seed has the variance (s - 1)
+ * / d on the diagonal, where the squares are s or 0, and 1 / d beside it; of 496 entries the farthest stays within 4.5
+ * standard deviations but once in 300 such tests. */
 static void test_identity(tiny_target target)
 {
     enum { N = 32, D = 48, SEEDS = 1500 };
@@ -309,7 +320,8 @@ static void test_identity(tiny_target target)
                 }
         }
         for (i = 0; i < N; i++)
-            for (j = 0; j <= i; j++) T_CLOSE(sum[i][j] / SEEDS, i == j, 4.5 * sqrt((i == j ? s[k] - 1 : 1) / D / SEEDS) + 1e-5);
+            for (j = 0; j <= i; j++)
+                T_CLOSE(sum[i][j] / SEEDS, i == j, 4.5 * sqrt((i == j ? s[k] - 1 : 1) / D / SEEDS) + 1e-5);
     }
     T_WALLS(y, N * D);
     tgnn_graph_close(ctx, g);
@@ -323,7 +335,8 @@ static void test_bad(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 2);
     tgnn_graph *g = graph_of(ctx, 3, 2, src, dst, 0), *h;
     float y[12];
-    tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, 3, 4), small = tiny_tensor_2d(y, TINY_F32, 2, 4), none = tiny_tensor_2d(y, TINY_F32, 3, 0);
+    tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, 3, 4), small = tiny_tensor_2d(y, TINY_F32, 2, 4),
+                none = tiny_tensor_2d(y, TINY_F32, 3, 0);
     tgnn_fastrp_desc f;
     int i;
     memset(&f, 0, sizeof f);
@@ -372,8 +385,10 @@ static void test_bad(tiny_target target)
     T_PROOF("graphs 7", "bad input: d = 0, negative q, s < 1, negative weights, all isolated");
 }
 
-/* A star of 40 leaves with a tail: (degree / sum)^beta is 10^22 for beta = -10, and its squares were beyond f32: NaN, and success.
- * Against U_k = P U_(k-1), U_1 = P L R with rows of length 1 (the specification), in long double, where a common factor of L does nothing. */
+/* A star of 40 leaves with a tail: (degree / sum)^beta is 10^22 for beta = -10, and its squares were beyond f32: NaN,
+ * and success.
+ * Against U_k = P U_(k-1), U_1 = P L R with rows of length 1 (the specification), in long double, where a common factor
+ * of L does nothing. */
 static void test_far_factors(tiny_target target)
 {
     enum { N = 60, D = 32 };
@@ -402,13 +417,16 @@ static void test_far_factors(tiny_target target)
     for (b = 0; b < 5; b++) {
         memset(sum, 0, sizeof sum);
         for (i = 0; i < N; i++)
-            for (c = 0; c < D; c++) u[0][i][c] = powl((long double)degree[i] / (2 * (N - 1)), (long double)betas[b]) * (long double)r[i * D + c];
+            for (c = 0; c < D; c++)
+                u[0][i][c] =
+                    powl((long double)degree[i] / (2 * (N - 1)), (long double)betas[b]) * (long double)r[i * D + c];
         for (k = 0; k < 3; k++)
             for (i = 0; i < N; i++) {
                 long double ss = 0;
                 for (c = 0; c < D; c++) {
                     long double s = 0;
-                    for (j = 0; j < N - 1; j++) s += src[j] == i ? u[k & 1][dst[j]][c] : dst[j] == i ? u[k & 1][src[j]][c] : 0;
+                    for (j = 0; j < N - 1; j++)
+                        s += src[j] == i ? u[k & 1][dst[j]][c] : dst[j] == i ? u[k & 1][src[j]][c] : 0;
                     u[1 - (k & 1)][i][c] = s / degree[i];
                     ss += s / degree[i] * (s / degree[i]);
                 }
@@ -432,25 +450,30 @@ static void test_far_factors(tiny_target target)
     T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_NUMERIC, "it must be 1e-30 to 1e30");
     f.beta = 0;
     f.adjacency = 1;
-    for (f.n_weights = 0; f.n_weights < 2; f.n_weights++) f.weight[f.n_weights] = 3e38f;       /* the sum of two such powers */
+    /* the sum of two such powers */
+    for (f.n_weights = 0; f.n_weights < 2; f.n_weights++) f.weight[f.n_weights] = 3e38f;
     T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_NUMERIC, "fastrp: the embedding of node");
     f.adjacency = f.no_l2 = 0;
     f.weight[0] = f.weight[1] = 1;
     r[5] = NAN;
-    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_NUMERIC, "a number of the projection times its factor is not a finite f32");
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_NUMERIC,
+             "a number of the projection times its factor is not a finite f32");
     T_WALLS(y, N * D);
     tgnn_graph_close(ctx, g);
     t_close(ctx);
 }
 
-/* R is drawn into room for what is expected and four deviations: with a seed that draws more it grows, and is the same R */
+/* R is drawn into room for what is expected and four deviations: with a seed that draws more it grows, and is the same
+ * R */
 static void test_more_than_expected(tiny_target target)
 {
     enum { N = 64, D = 16 };
-    const double s = 1024.0;                /* one entry is expected in all, four more there is room for; its root is exact */
+    /* one entry is expected in all, four more there is room for; its root is exact */
+    const double s = 1024.0;
     tiny_ctx *ctx = t_ctx(target, 2);
     float *r = t_guarded(N * D), *y = t_guarded(N * D), *z = t_guarded(N * D);
-    tiny_tensor tr = tiny_tensor_2d(r, TINY_F32, N, D), ty = tiny_tensor_2d(y, TINY_F32, N, D), tz = tiny_tensor_2d(z, TINY_F32, N, D);
+    tiny_tensor tr = tiny_tensor_2d(r, TINY_F32, N, D), ty = tiny_tensor_2d(y, TINY_F32, N, D),
+                tz = tiny_tensor_2d(z, TINY_F32, N, D);
     int32_t src[N], dst[N], col[D];
     int8_t sign[D];
     tgnn_fastrp_desc f;
@@ -464,7 +487,8 @@ static void test_more_than_expected(tiny_target target)
     T_TRUE(drawn >= 6);
     memset(r, 0, N * D * sizeof *r);
     for (i = 0; i < N; i++)
-        for (n = tgnn_fastrp_row(seed, (uint64_t)i, D, s, col, sign), k = 0; k < n; k++) r[i * D + col[k]] = 32.0f * (float)sign[k];
+        for (n = tgnn_fastrp_row(seed, (uint64_t)i, D, s, col, sign), k = 0; k < n; k++)
+            r[i * D + col[k]] = 32.0f * (float)sign[k];
     memset(&f, 0, sizeof f);
     f.s = s;
     f.seed = seed;

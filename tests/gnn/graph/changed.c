@@ -1,7 +1,8 @@
 /* tests/gnn/graph/changed.c - a .tgraph file that another handle rewrites while a graph uses it in place
  *
- * Whatever the file has become, each call answers: a status and a sentence, or a result. That nothing outside is read or written, the
- * address sanitizer sees; without it, numbers far outside (2^40 edges, node 2147483632) end the program by a fault of memory. */
+ * Whatever the file has become, each call answers: a status and a sentence, or a result. That nothing outside is read
+ * or written, the address sanitizer sees; without it, numbers far outside (2^40 edges, node 2147483632) end the program
+ * by a fault of memory. */
 #define T_GNN
 #include "t.h"
 
@@ -12,9 +13,20 @@ enum { N = 3000, CLASSES = 4, PARTS = 4, WIDE = 16 };
 static const char path[] = "t-changed.tgraph", other[] = "t-changed-out.tgraph";
 
 /* what becomes of the file */
-typedef enum change { COLUMNS, NEGATIVE_COLUMNS, OFFSETS_FAR, OFFSETS_BELOW, ALL_IN_ONE_ROW, TO_AND_FRO, CHANGES } change;
+typedef enum change {
+    COLUMNS,
+    NEGATIVE_COLUMNS,
+    OFFSETS_FAR,
+    OFFSETS_BELOW,
+    ALL_IN_ONE_ROW,
+    TO_AND_FRO,
+    CHANGES
+} change;
 
-static void put(int fd, const void *bytes, size_t n, int64_t at) { T_EQ_INT(pwrite(fd, bytes, n, (off_t)at), (intmax_t)n); }
+static void put(int fd, const void *bytes, size_t n, int64_t at)
+{
+    T_EQ_INT(pwrite(fd, bytes, n, (off_t)at), (intmax_t)n);
+}
 
 /* numbers of 8 bytes from byte 64 on, then columns of 4 at the next multiple of 64: the head of src/gnn/graph/read.c */
 static void rewrite(change how, int64_t m)
@@ -30,7 +42,11 @@ static void rewrite(change how, int64_t m)
         put(fd, all, (size_t)m * 4, cols);
     } else {
         for (i = 1; i <= N; i++) {
-            v = how == OFFSETS_FAR ? (int64_t)1 << 40 : how == OFFSETS_BELOW ? INT64_MIN + i : how == ALL_IN_ONE_ROW || i == N ? m : i % 2 ? m : 0;
+            v = how == OFFSETS_FAR                ? (int64_t)1 << 40
+                : how == OFFSETS_BELOW            ? INT64_MIN + i
+                : how == ALL_IN_ONE_ROW || i == N ? m
+                : i % 2                           ? m
+                                                  : 0;
             memcpy(all + 8 * (i - 1), &v, 8);
         }
         put(fd, all, (size_t)(how == OFFSETS_FAR ? N - 1 : N) * 8, 64 + 8);
@@ -46,7 +62,8 @@ static tgnn_graph *mapped(tiny_ctx *ctx)
     return T_OK(tgnn_graph_read(ctx, path, NULL, &g)) ? g : NULL;
 }
 
-/* 0 and a skipped test where a .tgraph is copied, as on machines with the other order of bytes: what the file becomes is nobody's business then */
+/* 0 and a skipped test where a .tgraph is copied, as on machines with the other order of bytes: what the file becomes
+ * is nobody's business then */
 static int in_place(tiny_ctx *ctx)
 {
     tgnn_graph *g = mapped(ctx);
@@ -88,12 +105,14 @@ static tiny_status layered(tiny_ctx *ctx, tgnn_graph *g, tgnn_layer_kind kind)
     memset(relation, 0, 40000 * sizeof *relation);
     l.kind = kind;
     l.w[0] = tiny_tensor_3d(w, TINY_F32, 2, 2, 2);
-    st = tgnn_layer_graph(ctx, &l, g, kind == TGNN_LAYER_RGCN ? relation : NULL, kind == TGNN_LAYER_RGCN ? 40000 : 0, &h);
+    st = tgnn_layer_graph(ctx, &l, g, kind == TGNN_LAYER_RGCN ? relation : NULL, kind == TGNN_LAYER_RGCN ? 40000 : 0,
+                          &h);
     tgnn_graph_close(ctx, h);
     return st;
 }
 
-/* every call that walks a graph, by number; how 1: it goes through all rows and all columns, so it must see each change */
+/* every call that walks a graph, by number; how 1: it goes through all rows and all columns, so it must see each
+ * change */
 enum { CALLS = 25 };
 static tiny_status call(tiny_ctx *ctx, tgnn_graph *g, int what, const char **name, int *all)
 {
@@ -140,8 +159,18 @@ static tiny_status call(tiny_ctx *ctx, tgnn_graph *g, int what, const char **nam
     case 17: *name = "partition"; *all = 0; return tgnn_partition(ctx, g, PARTS, NULL, part, NULL);
     case 18: *name = "partition, stream"; *all = 0; return tgnn_partition_stream(ctx, g, PARTS, NULL, part, NULL);
     case 19: *name = "communities"; *all = 0; return tgnn_communities(ctx, g, NULL, part, &n);
-    case 20: *name = "permute"; *all = 0; for (i = 0; i < N; i++) order[i] = (uint32_t)i; st = tgnn_graph_permute(ctx, g, order, &h); break;
-    case 21: *name = "induced"; *all = 0; for (i = 0; i < N; i++) part[i] = (int32_t)i; st = tgnn_graph_induced(ctx, g, part, N, &h); break;
+    case 20:
+        *name = "permute";
+        *all = 0;
+        for (i = 0; i < N; i++) order[i] = (uint32_t)i;
+        st = tgnn_graph_permute(ctx, g, order, &h);
+        break;
+    case 21:
+        *name = "induced";
+        *all = 0;
+        for (i = 0; i < N; i++) part[i] = (int32_t)i;
+        st = tgnn_graph_induced(ctx, g, part, N, &h);
+        break;
     case 22: {
         tgnn_halo halo;
         *name = "halo";
@@ -192,7 +221,8 @@ static void test_changed(tiny_target target)
             tgnn_graph *g;
             tiny_status st;
             if (T_SLOW && (how + what) % 2 == (target == TINY_TARGET_SCALAR)) continue;
-            if (target == TINY_TARGET_REFERENCE && what == 19 && how >= ALL_IN_ONE_ROW) continue;   /* it goes through a row for each edge of it */
+            /* it goes through a row for each edge of it */
+            if (target == TINY_TARGET_REFERENCE && what == 19 && how >= ALL_IN_ONE_ROW) continue;
             g = mapped(ctx);
             if (!g) return;
             if (!T_OK(call(ctx, g, what, &name, &all))) printf("  %s, file unchanged\n", name);
@@ -201,7 +231,9 @@ static void test_changed(tiny_target target)
             if (!g) return;
             rewrite((change)how, tgnn_graph_edges(g));
             st = call(ctx, g, what, &name, &all);
-            if (!T_TRUE(st == TINY_OK || tiny_ctx_message(ctx)[0]) || (all && how != ALL_IN_ONE_ROW && !T_STATUS(st, TINY_E_FORMAT, NULL))) printf("  %s, change %d: %s\n", name, how, tiny_ctx_message(ctx));
+            if (!T_TRUE(st == TINY_OK || tiny_ctx_message(ctx)[0]) ||
+                (all && how != ALL_IN_ONE_ROW && !T_STATUS(st, TINY_E_FORMAT, NULL)))
+                printf("  %s, change %d: %s\n", name, how, tiny_ctx_message(ctx));
             T_WALLS(y, N * WIDE);
             T_WALLS(part, N);
             T_WALLS(order, N);
@@ -264,7 +296,10 @@ static void test_sentence(void)
     if (!g) return;
     m = tgnn_graph_edges(g);
     rewrite(COLUMNS, m);
-    (void)snprintf(want, sizeof want, "graph: the rows no longer hold the %lld edges among 3000 nodes that were there: the file of the graph changed", (long long)m);
+    (void)snprintf(
+        want, sizeof want,
+        "graph: the rows no longer hold the %lld edges among 3000 nodes that were there: the file of the graph changed",
+        (long long)m);
     T_STATUS(tgnn_graph_normalize(ctx, g, NULL, &h), TINY_E_FORMAT, want);
     tgnn_graph_close(ctx, g);
     (void)remove(path);

@@ -1,5 +1,5 @@
-/* tests/gnn/graph/coarsen.c - the levels of the partition against products of dense matrices: A + A^T without its diagonal, and P^T A P for
- * the pairs P of a matching */
+/* tests/gnn/graph/coarsen.c - the levels of the partition against products of dense matrices: A + A^T without its
+ * diagonal, and P^T A P for the pairs P of a matching */
 #define T_INTERNALS
 #include "t.h"
 #include "gnn/graph/coarsen_inside.h"
@@ -22,7 +22,8 @@ static void dense(const tinyi_level *l, int64_t *m)
 
 static void test_levels(void)
 {
-    int64_t *a = (int64_t *)t_keep(N * N * 8), *want = (int64_t *)t_keep(N * N * 8), *got = (int64_t *)t_keep(N * N * 8);
+    int64_t *a = (int64_t *)t_keep(N * N * 8), *want = (int64_t *)t_keep(N * N * 8),
+            *got = (int64_t *)t_keep(N * N * 8);
     int32_t src[400], dst[400], node_weight[N];
     int run, i, j;
     for (run = 0; run < 6; run++) {
@@ -84,7 +85,8 @@ static void test_weights(void)
 {
     static const int32_t src[5] = { 0, 1, 2, 3, 1 }, dst[5] = { 1, 2, 3, 0, 0 };
     static const float w[5] = { 8.0f, 4.0f, 1e-9f, 0.0f, 2.0f };
-    static const int32_t want[8] = { 1048576 + 262144, 0, 1048576 + 262144, 524288, 524288, 1, 0, 1 };    /* 0: 1 3, 1: 0 2, 2: 1 3, 3: 0 2 */
+    /* 0: 1 3, 1: 0 2, 2: 1 3, 3: 0 2 */
+    static const int32_t want[8] = { 1048576 + 262144, 0, 1048576 + 262144, 524288, 524288, 1, 0, 1 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tinyi_level l;
     tgnn_edges e;

@@ -1,4 +1,5 @@
-/* tests/gnn/graph/community.c - communities that are known, their limit, orders from labels, and graphs in those orders */
+/* tests/gnn/graph/community.c - communities that are known, their limit, orders from labels, and graphs in those
+ * orders */
 #define T_GNN
 #include "t.h"
 
@@ -58,7 +59,8 @@ static void test_pairs(void)
     t_close(ctx);
 }
 
-/* planted classes of a shuffled graph: nearly all edges inside them end in one community; the same for every target and thread */
+/* planted classes of a shuffled graph: nearly all edges inside them end in one community; the same for every target and
+ * thread */
 static void test_planted(void)
 {
     enum { N = 6000, K = 20 };
@@ -123,7 +125,8 @@ typedef struct edge { int32_t s, d, number; float w; } edge;
 
 static int before(const void *a, const void *b) { return memcmp(a, b, sizeof(edge)); }
 
-/* an order from labels is a permutation, by label and then by number; the graph in it has the same edges, weights and numbers */
+/* an order from labels is a permutation, by label and then by number; the graph in it has the same edges, weights and
+ * numbers */
 static void test_order(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -135,11 +138,14 @@ static void test_order(void)
     edge *list[2];
     memset(&norm, 0, sizeof norm);
     norm.norm = TGNN_NORM_SYMMETRIC;
-    T_OK(tgnn_rmat(ctx, 10, 9000, 6, &plain));          /* hubs: rows shorter and longer than what is sorted by insertion; doubles */
+    /* hubs: rows shorter and longer than what is sorted by insertion; doubles */
+    T_OK(tgnn_rmat(ctx, 10, 9000, 6, &plain));
     T_OK(tgnn_graph_normalize(ctx, plain, &norm, &g));
     for (i = 0; i < 1024; i++) part[i] = (int32_t)t_rand_below(5) * 2;      /* labels without nodes too */
     T_OK(tgnn_order_by_part(ctx, 1024, 10, part, order));
-    for (i = 1; i < 1024; i++) T_TRUE(part[order[i]] > part[order[i - 1]] || (part[order[i]] == part[order[i - 1]] && order[i] > order[i - 1]));
+    for (i = 1; i < 1024; i++)
+        T_TRUE(part[order[i]] > part[order[i - 1]] ||
+               (part[order[i]] == part[order[i - 1]] && order[i] > order[i - 1]));
     T_OK(tgnn_graph_permute(ctx, g, order, &h));
     T_OK(tiny_sparse_check(ctx, tgnn_graph_in(h)));
     for (side = 0; side < 2; side++) {
@@ -150,7 +156,9 @@ static void test_order(void)
         list[side] = (edge *)t_keep(9000 * sizeof(edge));
         for (v = 0; v < 1024; v++)
             for (p = a->offset[v]; p < a->offset[v + 1]; p++) {
-                if (p > a->offset[v]) T_TRUE(a->col[p] > a->col[p - 1] || (a->col[p] == a->col[p - 1] && a->source[p] > a->source[p - 1]));
+                if (p > a->offset[v])
+                    T_TRUE(a->col[p] > a->col[p - 1] ||
+                           (a->col[p] == a->col[p - 1] && a->source[p] > a->source[p - 1]));
                 list[side][p].s = side ? (int32_t)order[a->col[p]] : a->col[p];
                 list[side][p].d = side ? (int32_t)order[v] : (int32_t)v;
                 list[side][p].w = a->value[p];
@@ -202,7 +210,9 @@ static void test_no_memory(void)
         tiny_idx k;
         if (!tiny_ctx_open(&desc, &ctx)) {
             if (!tgnn_rmat(ctx, 6, 500, 1, &g)) {
-                if (!tgnn_communities(ctx, g, NULL, label, &k) && !tgnn_order_by_part(ctx, 64, k, label, order) && !tgnn_graph_permute(ctx, g, order, &h)) tgnn_graph_close(ctx, h);
+                if (!tgnn_communities(ctx, g, NULL, label, &k) && !tgnn_order_by_part(ctx, 64, k, label, order) &&
+                    !tgnn_graph_permute(ctx, g, order, &h))
+                    tgnn_graph_close(ctx, h);
                 tgnn_graph_close(ctx, g);
             }
             tiny_ctx_close(ctx);

@@ -1,4 +1,5 @@
-/* tests/gnn/graph/graph.c - graphs from edges, norms, orders and batches, against numbers by hand and counting by brute force */
+/* tests/gnn/graph/graph.c - graphs from edges, norms, orders and batches, against numbers by hand and counting by brute
+ * force */
 #define T_GNN
 #include "t.h"
 
@@ -146,7 +147,8 @@ static void test_norm(tiny_target target)
     }
     tgnn_graph_close(ctx, h);
     tgnn_graph_close(ctx, g);
-    {                                       /* a ring: S of a regular graph has row sums 1; loops of weight 5 and 2: the last is kept */
+    /* a ring: S of a regular graph has row sums 1; loops of weight 5 and 2: the last is kept */
+    {
         static const int32_t rs[7] = { 0, 1, 2, 3, 4, 2, 2 }, rt[7] = { 1, 2, 3, 4, 0, 2, 2 };
         static const float w[7] = { 1, 1, 1, 1, 1, 5, 2 };
         e = edges_of(5, 7, rs, rt, w);
@@ -242,7 +244,9 @@ static void test_orders(void)
         /* an n x n grid has the bandwidth n; breadth first from a corner reaches it, up to the last diagonal */
         if (kind == TGNN_ORDER_RCM) T_TRUE(bandwidth(h) <= SIDE + 1);
         if (kind == TGNN_ORDER_DEGREE)
-            for (i = 1; i < N; i++) T_TRUE(tgnn_graph_in(h)->offset[i + 1] - tgnn_graph_in(h)->offset[i] <= tgnn_graph_in(h)->offset[i] - tgnn_graph_in(h)->offset[i - 1]);
+            for (i = 1; i < N; i++)
+                T_TRUE(tgnn_graph_in(h)->offset[i + 1] - tgnn_graph_in(h)->offset[i] <=
+                       tgnn_graph_in(h)->offset[i] - tgnn_graph_in(h)->offset[i - 1]);
         tgnn_graph_close(ctx, h);
     }
     tgnn_graph_close(ctx, grid);
@@ -250,7 +254,8 @@ static void test_orders(void)
     t_close(ctx);
 }
 
-/* rows were looked up where a file said, after it was checked: one that changes under a mapping had them read outside */
+/* rows were looked up where a file said, after it was checked: one that changes under a mapping had them read
+ * outside */
 static void test_permute_file_changed(void)
 {
     static const int32_t s[4] = { 1, 2, 0, 1 }, t[4] = { 0, 0, 1, 2 };
@@ -351,7 +356,8 @@ static void test_no_memory(void)
         if (!tiny_ctx_open(&desc, &ctx)) {
             if (!tgnn_graph_make(ctx, &e, NULL, &g)) {
                 if (!tgnn_graph_normalize(ctx, g, &how, &h)) tgnn_graph_close(ctx, h);
-                if (!tgnn_graph_order(ctx, g, TGNN_ORDER_RCM, order) && !tgnn_graph_permute(ctx, g, order, &h)) tgnn_graph_close(ctx, h);
+                if (!tgnn_graph_order(ctx, g, TGNN_ORDER_RCM, order) && !tgnn_graph_permute(ctx, g, order, &h))
+                    tgnn_graph_close(ctx, h);
                 list[0] = list[1] = g;
                 if (!tgnn_graph_batch(ctx, list, 2, at, &h)) tgnn_graph_close(ctx, h);
                 tgnn_graph_close(ctx, g);

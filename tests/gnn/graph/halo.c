@@ -1,4 +1,5 @@
-/* tests/gnn/graph/halo.c - halo lists by hand and by looking at every edge; sums over the parts are the sums over the whole graph */
+/* tests/gnn/graph/halo.c - halo lists by hand and by looking at every edge; sums over the parts are the sums over the
+ * whole graph */
 #define T_GNN
 #include "t.h"
 
@@ -20,12 +21,15 @@ static void test_by_hand(void)
     T_OK(tgnn_halo_make(ctx, g, 3, part, &h));
     T_SAME(h.halo_at, halo_at, 4);
     T_SAME(h.halo, halo, 3);
-    T_TRUE(h.send_at[2 * 3 + 1] - h.send_at[2 * 3 + 0] == 1 && h.send[h.send_at[2 * 3]] == 5);  /* 2 sends node 5 to 0 */
-    T_TRUE(h.send_at[1] == 0 && h.send_at[2] == 1 && h.send[0] == 1);                           /* 0 sends node 1 to 1 */
+    /* 2 sends node 5 to 0 */
+    T_TRUE(h.send_at[2 * 3 + 1] - h.send_at[2 * 3 + 0] == 1 && h.send[h.send_at[2 * 3]] == 5);
+    /* 0 sends node 1 to 1 */
+    T_TRUE(h.send_at[1] == 0 && h.send_at[2] == 1 && h.send[0] == 1);
     T_OK(tgnn_halo_graph(ctx, g, &h, 0, &local));
     T_TRUE(tgnn_graph_nodes(local) == 2 && tgnn_graph_sources(local) == 3 && tgnn_graph_edges(local) == 3);
     {
-        const tiny_sparse *a = tgnn_graph_in(local);    /* into 0: from 5, which is source 2, edge 5; into 1: 0 (edge 0), 5 (edge 6) */
+        /* into 0: from 5, which is source 2, edge 5; into 1: 0 (edge 0), 5 (edge 6) */
+        const tiny_sparse *a = tgnn_graph_in(local);
         static const int32_t col[3] = { 2, 0, 2 };
         static const int64_t number[3] = { 5, 0, 6 };
         T_SAME(a->col, col, 3);
@@ -74,7 +78,9 @@ static void test_against_edges(void)
                     if (part[v] == t && need[u * 1024 + v]) T_TRUE(at < h.send_at[t * k + u + 1] && h.send[at++] == v);
                 T_EQ_INT(at, h.send_at[t * k + u + 1]);
                 /* edges in both directions: who needs is needed */
-                if (kind == 2) T_TRUE((h.send_at[t * k + u + 1] > h.send_at[t * k + u]) == (h.send_at[u * k + t + 1] > h.send_at[u * k + t]));
+                if (kind == 2)
+                    T_TRUE((h.send_at[t * k + u + 1] > h.send_at[t * k + u]) ==
+                           (h.send_at[u * k + t + 1] > h.send_at[u * k + t]));
             }
         }
         tgnn_halo_free(ctx, &h);
@@ -102,12 +108,15 @@ static void test_sums(void)
     T_OK(tgnn_halo_make(ctx, g, K, part, &h));
     {
         const tiny_sparse *a = tgnn_graph_in(g);
-        tiny_tensor off = tiny_tensor_1d(a->offset, TINY_I64, N + 1), col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n), w = tiny_tensor_1d(a->value, TINY_F32, (tiny_idx)a->n);
+        tiny_tensor off = tiny_tensor_1d(a->offset, TINY_I64, N + 1),
+                    col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n),
+                    w = tiny_tensor_1d(a->value, TINY_F32, (tiny_idx)a->n);
         tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), ty = tiny_tensor_2d(y, TINY_F32, N, F);
         T_OK(tiny_spmm(ctx, &off, &tx, &col, &w, NULL, NULL, &ty));
     }
     for (t = 0; t < K; t++) {
-        const tiny_idx n_own = (tiny_idx)(h.own_at[t + 1] - h.own_at[t]), n_halo = (tiny_idx)(h.halo_at[t + 1] - h.halo_at[t]), n = n_own + n_halo;
+        const tiny_idx n_own = (tiny_idx)(h.own_at[t + 1] - h.own_at[t]),
+                       n_halo = (tiny_idx)(h.halo_at[t + 1] - h.halo_at[t]), n = n_own + n_halo;
         const tiny_sparse *a;
         tgnn_graph *local;
         tiny_idx i;
@@ -116,8 +125,11 @@ static void test_sums(void)
         T_OK(tgnn_halo_graph(ctx, g, &h, t, &local));
         a = tgnn_graph_in(local);
         {
-            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), at = tiny_tensor_1d(number, TINY_I32, n), tm = tiny_tensor_2d(mine, TINY_F32, n, F), ty = tiny_tensor_2d(got, TINY_F32, n_own, F);
-            tiny_tensor off = tiny_tensor_1d(a->offset, TINY_I64, n_own + 1), col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n), w = tiny_tensor_1d(a->value, TINY_F32, (tiny_idx)a->n);
+            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), at = tiny_tensor_1d(number, TINY_I32, n),
+                        tm = tiny_tensor_2d(mine, TINY_F32, n, F), ty = tiny_tensor_2d(got, TINY_F32, n_own, F);
+            tiny_tensor off = tiny_tensor_1d(a->offset, TINY_I64, n_own + 1),
+                        col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n),
+                        w = tiny_tensor_1d(a->value, TINY_F32, (tiny_idx)a->n);
             T_OK(tiny_gather(ctx, &tx, &at, &tm));
             T_OK(tiny_spmm(ctx, &off, &tm, &col, &w, NULL, NULL, &ty));
         }

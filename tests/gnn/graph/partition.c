@@ -1,9 +1,11 @@
-/* tests/gnn/graph/partition.c - parts against closed forms, against all divisions of small graphs, and against the promises of the header:
- * every node in one part, the cut as counted here, no part above the limit, the same parts for every target and number of threads */
+/* tests/gnn/graph/partition.c - parts against closed forms, against all divisions of small graphs, and against the
+ * promises of the header: every node in one part, the cut as counted here, no part above the limit, the same parts for
+ * every target and number of threads */
 #define T_GNN
 #include "t.h"
 
-static tgnn_graph *graph_of(tiny_ctx *ctx, tiny_idx n, int64_t m, const int32_t *s, const int32_t *d, const float *w, int both)
+static tgnn_graph *graph_of(tiny_ctx *ctx, tiny_idx n, int64_t m, const int32_t *s, const int32_t *d, const float *w,
+                            int both)
 {
     tgnn_graph_desc how;
     tgnn_edges e;
@@ -22,7 +24,8 @@ static tgnn_graph *graph_of(tiny_ctx *ctx, tiny_idx n, int64_t m, const int32_t 
 
 static tgnn_graph *grid(tiny_ctx *ctx, int side)
 {
-    int32_t *s = (int32_t *)t_keep((size_t)side * (size_t)side * 8), *d = (int32_t *)t_keep((size_t)side * (size_t)side * 8);
+    int32_t *s = (int32_t *)t_keep((size_t)side * (size_t)side * 8),
+            *d = (int32_t *)t_keep((size_t)side * (size_t)side * 8);
     int i, j, n = 0;
     for (i = 0; i < side; i++)
         for (j = 0; j < side; j++) {
@@ -33,10 +36,12 @@ static tgnn_graph *grid(tiny_ctx *ctx, int side)
 }
 
 /* what info says, counted in another way: edge by edge from the list */
-static void check(const tgnn_graph *g, int k, const tgnn_partition_desc *d, const int32_t *part, const tgnn_partition_info *info)
+static void check(const tgnn_graph *g, int k, const tgnn_partition_desc *d, const int32_t *part,
+                  const tgnn_partition_info *info)
 {
     const tiny_sparse *a = tgnn_graph_in(g);
-    int64_t *weight = (int64_t *)t_keep((size_t)k * 8 + 8), *count = (int64_t *)t_keep((size_t)k * 8 + 8), p, crossing = 0, most = 0, least = INT64_MAX, total = 0, heaviest = 0, limit;
+    int64_t *weight = (int64_t *)t_keep((size_t)k * 8 + 8), *count = (int64_t *)t_keep((size_t)k * 8 + 8), p,
+            crossing = 0, most = 0, least = INT64_MAX, total = 0, heaviest = 0, limit;
     double cut = 0;
     tiny_idx row = 0, v;
     int i;
@@ -78,7 +83,8 @@ static double cut_of(tiny_ctx *ctx, tgnn_graph *g, int k, const tgnn_partition_d
     return info.cut;
 }
 
-/* graphs whose best cut is known: a ring in k arcs, cliques in a chain, a grid in halves, a star, components that need no cut */
+/* graphs whose best cut is known: a ring in k arcs, cliques in a chain, a grid in halves, a star, components that need
+ * no cut */
 static void test_closed_forms(void)
 {
     static int32_t s[20000], d[20000];
@@ -102,12 +108,14 @@ static void test_closed_forms(void)
     T_CLOSE(cut_of(ctx, g, 4, NULL), 6, 0);
     T_CLOSE(cut_of(ctx, g, 2, NULL), 2, 0);
     tgnn_graph_close(ctx, g);
-    g = grid(ctx, 40);                                  /* a line across: 40 edges; a little more where the parts are uneven */
+    /* a line across: 40 edges; a little more where the parts are uneven */
+    g = grid(ctx, 40);
     T_TRUE(cut_of(ctx, g, 2, NULL) <= 2 * 42);
     T_TRUE(cut_of(ctx, g, 4, NULL) <= 2 * 90);          /* a cross: 80 */
     tgnn_graph_close(ctx, g);
     for (i = 0; i < 300; i++) { s[i] = 0; d[i] = i + 1; }
-    g = graph_of(ctx, 301, 300, s, d, NULL, 0);         /* all leaves outside the part of the middle are cut: 301 - limit 155 */
+    /* all leaves outside the part of the middle are cut: 301 - limit 155 */
+    g = graph_of(ctx, 301, 300, s, d, NULL, 0);
     T_CLOSE(cut_of(ctx, g, 2, NULL), 301 - 155, 0);
     tgnn_graph_close(ctx, g);
     for (i = 0, n = 0; i < 400; i++)                    /* 100 rings of 4 and 200 isolated nodes */
@@ -148,11 +156,14 @@ static void test_all_divisions(void)
     t_close(ctx);
 }
 
-/* against METIS 5.1.0 (METIS_PartGraphKway of Debian's libmetis5 with its defaults, run once on these very graphs by a program that
- * gave it rows in both directions with the weights of doubles): at most a tenth more, as the goal says */
+/* against METIS 5.1.0 (METIS_PartGraphKway of Debian's libmetis5 with its defaults, run once on these very graphs by a
+ * program that gave it rows in both directions with the weights of doubles): at most a tenth more, as the goal says */
 static void test_against_metis(void)
 {
-    static const struct { int kind, size, k; double metis; } each[] = { { 0, 300, 8, 2694 }, { 1, 50000, 16, 172286 }, { 2, 14, 8, 66320 } };
+    static const struct {
+        int kind, size, k;
+        double metis;
+    } each[] = { { 0, 300, 8, 2694 }, { 1, 50000, 16, 172286 }, { 2, 14, 8, 66320 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     size_t i;
     for (i = 0; i < T_COUNT(each); i++) {
@@ -181,7 +192,8 @@ static void test_limits(tiny_target target)
     for (i = 0; i < T_COUNT(ks); i++)
         for (seed = 0; seed < 4; seed++) {
             size_t v;
-            for (v = 0; v < 2048; v++) weight[v] = seed == 3 ? (v % 500 == 7 ? 5000 : v % 3 ? 1 : 0) : (int32_t)t_rand_below(20) + 1;
+            for (v = 0; v < 2048; v++)
+                weight[v] = seed == 3 ? (v % 500 == 7 ? 5000 : v % 3 ? 1 : 0) : (int32_t)t_rand_below(20) + 1;
             d.seed = seed;
             d.imbalance = seed == 1 ? 1e-9 : seed == 2 ? 0.5 : 0;
             d.node_weight = seed ? weight : NULL;
@@ -218,7 +230,8 @@ static void test_same_everywhere(void)
 static void test_edges(void)
 {
     static const int32_t s[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 1, 3, 5, 7 }, t[12] = { 1, 0, 3, 2, 5, 4, 7, 6, 2, 4, 6, 0 };
-    static const float w[12] = { 1, 1, 1, 1, 1, 1, 1, 1, 9, 9, 9, 9 }, bad[12] = { 1, 1, 1, 1, 1, 1, -1, 1, 9, 9, 9, 9 };
+    static const float w[12] = { 1, 1, 1, 1, 1, 1, 1, 1, 9, 9, 9, 9 },
+                       bad[12] = { 1, 1, 1, 1, 1, 1, -1, 1, 9, 9, 9, 9 };
     static const int32_t ls[7] = { 0, 0, 0, 1, 1, 2, 3 }, lt[7] = { 0, 0, 1, 0, 0, 3, 3 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tgnn_partition_desc d;
@@ -232,7 +245,8 @@ static void test_edges(void)
     tgnn_graph_close(ctx, g);
     g = graph_of(ctx, 8, 12, s, t, bad, 0);
     d.edge_weights = 1;
-    T_STATUS(tgnn_partition(ctx, g, 2, &d, part, NULL), TINY_E_NUMERIC, "weighs -1, weights must be finite and not negative");
+    T_STATUS(tgnn_partition(ctx, g, 2, &d, part, NULL), TINY_E_NUMERIC,
+             "weighs -1, weights must be finite and not negative");
     tgnn_graph_close(ctx, g);
     g = graph_of(ctx, 4, 7, ls, lt, NULL, 0);
     T_CLOSE(cut_of(ctx, g, 2, NULL), 0, 0);
@@ -256,14 +270,15 @@ static void test_stream(void)
     t_close(ctx);
 }
 
-/* The rule, node by node, by whole numbers: of the parts that have neighbours of v already, and room for it, the one with the most
- * neighbours times the share of the limit that is free; of equals the lightest. Without one, the lightest part, of equals the first.
+/* The rule, node by node, by whole numbers: of the parts that have neighbours of v already, and room for it, the one
+ * with the most neighbours times the share of the limit that is free; of equals the lightest. Without one, the lightest
+ * part, of equals the first.
  * The limits of the first two rows are powers of two, so that the products of doubles are exact and ties are ties. */
 static void test_stream_rule(void)
 {
-    static const struct { tiny_idx n; int k, weights; double imbalance; int64_t limit; } row[] = {
-        { 120, 8, 0, 0.0667, 16 }, { 480, 16, 0, 0.0667, 32 }, { 500, 7, 0, 0, 73 }, { 2000, 40, 0, 0.2, 60 }, { 500, 9, 1, 0, 0 }, { 300, 290, 0, 0.5, 2 }
-    };
+    static const struct { tiny_idx n; int k, weights; double imbalance; int64_t limit;
+    } row[] = { { 120, 8, 0, 0.0667, 16 }, { 480, 16, 0, 0.0667, 32 }, { 500, 7, 0, 0, 73 },
+                { 2000, 40, 0, 0.2, 60 },  { 500, 9, 1, 0, 0 },        { 300, 290, 0, 0.5, 2 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     int32_t *part = (int32_t *)t_keep(2000 * 4), *heavy = (int32_t *)t_keep(2000 * 4);
     int64_t n_lightest = 0, n_ties = 0, n_fuller = 0;
@@ -281,7 +296,9 @@ static void test_stream_rule(void)
         d.imbalance = row[r].imbalance;
         for (v = 0; v < row[r].n; v++) heavy[v] = row[r].weights ? (int32_t)t_rand_below(20) : 1;
         if (row[r].weights) d.node_weight = heavy;
-        if (!T_OK(tgnn_planted(ctx, row[r].n, 5, 6, 0.6, 3 + r, &g)) || !T_OK(tgnn_partition_stream(ctx, g, row[r].k, &d, part, &info))) break;
+        if (!T_OK(tgnn_planted(ctx, row[r].n, 5, 6, 0.6, 3 + r, &g)) ||
+            !T_OK(tgnn_partition_stream(ctx, g, row[r].k, &d, part, &info)))
+            break;
         if (row[r].limit) T_EQ_INT(info.limit, row[r].limit);
         a = tgnn_graph_in(g);
         for (v = 0; v < row[r].n; v++) {
@@ -301,7 +318,8 @@ static void test_stream_rule(void)
                 n_best++;
             }
             if (best) {
-                if (!T_EQ_INT(meet[got] * (info.limit - weight[got]), best) || (r < 2 && !T_EQ_INT(weight[got], least))) break;
+                if (!T_EQ_INT(meet[got] * (info.limit - weight[got]), best) || (r < 2 && !T_EQ_INT(weight[got], least)))
+                    break;
                 n_ties += n_best > 1;
                 n_fuller += meet[fullest] > meet[got];
             } else if (!T_EQ_INT(got, first)) break;
@@ -311,7 +329,9 @@ static void test_stream_rule(void)
         for (i = 0; i < row[r].k; i++) T_TRUE(weight[i] <= info.heaviest && weight[i] >= info.lightest);
         tgnn_graph_close(ctx, g);
     }
-    if (!T_TRUE(n_lightest > 100 && n_ties > 100 && n_fuller > 10)) printf("    %ld %ld %ld\n", (long)n_lightest, (long)n_ties, (long)n_fuller);     /* each branch was taken */
+    /* each branch was taken */
+    if (!T_TRUE(n_lightest > 100 && n_ties > 100 && n_fuller > 10))
+        printf("    %ld %ld %ld\n", (long)n_lightest, (long)n_ties, (long)n_fuller);
     t_close(ctx);
 }
 
@@ -319,7 +339,8 @@ static void test_bad(tiny_target target)
 {
     static const int32_t s[2] = { 0, 1 }, t[2] = { 1, 2 };
     tiny_ctx *ctx = t_ctx(target, 1);
-    tgnn_graph *g = graph_of(ctx, 3, 2, s, t, NULL, 0), *none = graph_of(ctx, 0, 0, NULL, NULL, NULL, 0), *alone = graph_of(ctx, 5, 0, NULL, NULL, NULL, 0), *two = NULL;
+    tgnn_graph *g = graph_of(ctx, 3, 2, s, t, NULL, 0), *none = graph_of(ctx, 0, 0, NULL, NULL, NULL, 0),
+               *alone = graph_of(ctx, 5, 0, NULL, NULL, NULL, 0), *two = NULL;
     int32_t part[5], weight[5] = { 1, 2, -3, 0, 0 };
     tgnn_partition_info info;
     tgnn_partition_desc d;
@@ -338,7 +359,8 @@ static void test_bad(tiny_target target)
     weight[2] = 0x7fffffff;
     T_STATUS(tgnn_partition(ctx, g, 2, &d, part, &info), TINY_E_OVERFLOW, "the nodes weigh 2147483650");
     T_STATUS(tgnn_partition_stream(ctx, g, 2, &d, part, &info), TINY_E_OVERFLOW, "the nodes weigh 2147483650");
-    T_STATUS(tgnn_partition(ctx, g, 1, &d, part, &info), TINY_E_OVERFLOW, "the nodes weigh 2147483650");      /* limits above 2^63 otherwise */
+    /* limits above 2^63 otherwise */
+    T_STATUS(tgnn_partition(ctx, g, 1, &d, part, &info), TINY_E_OVERFLOW, "the nodes weigh 2147483650");
     part[0] = part[1] = 0;
     part[2] = 2;
     T_STATUS(tgnn_partition_measure(ctx, g, 2, NULL, part, &info), TINY_E_ARGUMENT, "node 2 is in part 2 of 2");

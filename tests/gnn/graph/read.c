@@ -38,12 +38,15 @@ static void look(const tgnn_graph *g, int nodes, int weighted, int merged, int n
 static void test_good(void)
 {
     /* merged: scipy's CSR and CSC have added the two edges 0 -> 1 */
-    static const struct { const char *name; int nodes, weighted, merged, numbered; } file[] = {
-        { "good.tsv", 5, 1, 0, 1 }, { "good-crlf.txt", 5, 0, 0, 1 }, { "good.csv", 5, 0, 0, 1 }, { "good.mtx", 6, 1, 0, 1 }, { "good-csr.npz", 6, 1, 1, 0 },
-        { "good-csc.npz", 6, 1, 1, 0 }, { "good-coo.npz", 6, 1, 0, 1 }, { "good-edges.npz", 5, 0, 0, 1 }, { "good-index.npy", 5, 0, 0, 1 },
-        { "good-big-endian.npy", 5, 0, 0, 1 }, { "good-fortran.npy", 5, 0, 0, 1 }, { "good.tsv.gz", 5, 1, 0, 1 }, { "good-two.tsv.gz", 5, 1, 0, 1 },
-        { "good-stored.tsv.gz", 5, 1, 0, 1 }, { "good.tgraph", 6, 1, 0, 1 }, { "good-box.tgraph", 6, 1, 0, 1 }
-    };
+    static const struct { const char *name; int nodes, weighted, merged, numbered;
+    } file[] = { { "good.tsv", 5, 1, 0, 1 },         { "good-crlf.txt", 5, 0, 0, 1 },
+                 { "good.csv", 5, 0, 0, 1 },         { "good.mtx", 6, 1, 0, 1 },
+                 { "good-csr.npz", 6, 1, 1, 0 },     { "good-csc.npz", 6, 1, 1, 0 },
+                 { "good-coo.npz", 6, 1, 0, 1 },     { "good-edges.npz", 5, 0, 0, 1 },
+                 { "good-index.npy", 5, 0, 0, 1 },   { "good-big-endian.npy", 5, 0, 0, 1 },
+                 { "good-fortran.npy", 5, 0, 0, 1 }, { "good.tsv.gz", 5, 1, 0, 1 },
+                 { "good-two.tsv.gz", 5, 1, 0, 1 },  { "good-stored.tsv.gz", 5, 1, 0, 1 },
+                 { "good.tgraph", 6, 1, 0, 1 },      { "good-box.tgraph", 6, 1, 0, 1 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     tgnn_graph *g;
     size_t i;
@@ -151,7 +154,8 @@ static void test_bad(void)
         (void)snprintf(path, sizeof path, FOLDER "%s", file[i].name);
         st = tgnn_graph_read(ctx, path, NULL, &g);
         if (!st || g || !strstr(tiny_ctx_message(ctx), file[i].says) || !strstr(tiny_ctx_message(ctx), file[i].name))
-            t_fail(__FILE__, __LINE__, "%s: %s: \"%s\", without \"%s\"", file[i].name, tiny_status_text(st), st ? tiny_ctx_message(ctx) : "", file[i].says);
+            t_fail(__FILE__, __LINE__, "%s: %s: \"%s\", without \"%s\"", file[i].name, tiny_status_text(st),
+                   st ? tiny_ctx_message(ctx) : "", file[i].says);
         if (!st) tgnn_graph_close(ctx, g);
     }
     T_STATUS(tgnn_graph_read(ctx, "no/such/file", NULL, &g), TINY_E_IO, "no/such/file: cannot be opened");
@@ -176,7 +180,8 @@ static size_t load(const char *name, unsigned char *b, size_t room)
 /* every prefix and every flipped bit: an answer or a sentence, within the memory that a file may make us take */
 static void test_cut_and_flipped(void)
 {
-    static const char *const names[] = { "good.tsv", "good.mtx", "good-coo.npz", "good-index.npy", "good.tsv.gz", "good-dynamic.gz", "good.tgraph", "good-box.tgraph" };
+    static const char *const names[] = { "good.tsv",    "good.mtx",        "good-coo.npz", "good-index.npy",
+                                         "good.tsv.gz", "good-dynamic.gz", "good.tgraph",  "good-box.tgraph" };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     unsigned char *b = (unsigned char *)t_keep(8192);
     size_t i, k, n;
@@ -214,7 +219,8 @@ static void test_cut_and_flipped(void)
 
 static void test_no_memory(void)
 {
-    static const char *const names[] = { "good.tsv", "good.mtx", "good-csr.npz", "good-two.tsv.gz", "good.tgraph", "good-box.tgraph", "good-edges.npz" };
+    static const char *const names[] = { "good.tsv",    "good.mtx",        "good-csr.npz",  "good-two.tsv.gz",
+                                         "good.tgraph", "good-box.tgraph", "good-edges.npz" };
     static unsigned char b[8192];
     size_t i, n;
     for (i = 0; i < T_COUNT(names); i++) {
@@ -292,7 +298,8 @@ static void test_written_and_read(void)
         if (!T_OK(tgnn_array_read(ctx, "t-read.npy", NULL, &x))) continue;
         T_TRUE(x.t.rank == 2 && x.t.dim[0] == t.dim[0] && x.t.dim[1] == t.dim[1]);
         for (r = 0; r < (int)t.dim[0]; r++)
-            for (c = 0; c < (int)t.dim[1]; c++) T_TRUE(((float *)x.t.data)[r * x.t.dim[1] + c] == v[r * t.stride[0] + c * t.stride[1]]);
+            for (c = 0; c < (int)t.dim[1]; c++)
+                T_TRUE(((float *)x.t.data)[r * x.t.dim[1] + c] == v[r * t.stride[0] + c * t.stride[1]]);
         tgnn_array_free(ctx, &x);
     }
     (void)remove("t-read.tgraph");
@@ -304,11 +311,19 @@ static void test_written_and_read(void)
 static void test_numbers(void)
 {
     /* the nearest float of each, from IEEE 754; the last two lie halfway and one decimal digit beyond */
-    static const struct { const char *text; float v; } good[] = {
-        { "0 0 1", 1.0f }, { "0 0 -0.1", -0.1f }, { "0 0 3.4028234663852886e38", FLT_MAX }, { "0 0 1e-45", 1.401298464e-45f }, { "0 0 .5", 0.5f }, { "0 0 5.", 5.0f },
-        { "0 0 16777217", 16777216.0f }, { "0 0 1.17549435e-38", FLT_MIN }, { "0 0 123456789012345678901234567890", 1.23456789e29f }, { "0 0 +2e+2", 200.0f }
-    };
-    static const char *const bad[] = { "0 0 1e", "0 0 .", "0 0 1.2.3", "0 0 0x10", "0 0 1e400", "0 0 --1", "0 0 1f", "0 0 inf" };
+    static const struct { const char *text; float v;
+    } good[] = { { "0 0 1", 1.0f },
+                 { "0 0 -0.1", -0.1f },
+                 { "0 0 3.4028234663852886e38", FLT_MAX },
+                 { "0 0 1e-45", 1.401298464e-45f },
+                 { "0 0 .5", 0.5f },
+                 { "0 0 5.", 5.0f },
+                 { "0 0 16777217", 16777216.0f },
+                 { "0 0 1.17549435e-38", FLT_MIN },
+                 { "0 0 123456789012345678901234567890", 1.23456789e29f },
+                 { "0 0 +2e+2", 200.0f } };
+    static const char *const bad[] = { "0 0 1e",    "0 0 .",   "0 0 1.2.3", "0 0 0x10",
+                                       "0 0 1e400", "0 0 --1", "0 0 1f",    "0 0 inf" };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tgnn_graph *g;
     size_t i;
@@ -318,7 +333,8 @@ static void test_numbers(void)
             tgnn_graph_close(ctx, g);
         }
     for (i = 0; i < T_COUNT(bad); i++)
-        if (!T_TRUE(tgnn_graph_read_memory(ctx, "n", bad[i], strlen(bad[i]), NULL, &g) != TINY_OK)) tgnn_graph_close(ctx, g);
+        if (!T_TRUE(tgnn_graph_read_memory(ctx, "n", bad[i], strlen(bad[i]), NULL, &g) != TINY_OK))
+            tgnn_graph_close(ctx, g);
     t_close(ctx);
 }
 
@@ -330,8 +346,10 @@ static void test_features_of_zeros(void)
     tgnn_array a;
     size_t before = t_alloc.live_bytes;
     t_alloc.most_bytes = before;
-    T_STATUS(tgnn_array_read(ctx, FOLDER "bad-features-zeros.coo", NULL, &a), TINY_E_OVERFLOW, "585841 x 141 zeros out of 19 bytes");
-    T_STATUS(tgnn_array_read_memory(ctx, "zeros", big, sizeof big - 1, NULL, &a), TINY_E_OVERFLOW, "zeros: 585841 x 141 zeros out of 19 bytes");
+    T_STATUS(tgnn_array_read(ctx, FOLDER "bad-features-zeros.coo", NULL, &a), TINY_E_OVERFLOW,
+             "585841 x 141 zeros out of 19 bytes");
+    T_STATUS(tgnn_array_read_memory(ctx, "zeros", big, sizeof big - 1, NULL, &a), TINY_E_OVERFLOW,
+             "zeros: 585841 x 141 zeros out of 19 bytes");
     T_TRUE(t_alloc.most_bytes - before < 1u << 20);
     if (T_OK(tgnn_array_read_memory(ctx, "zeros", small, sizeof small - 1, NULL, &a))) {
         T_CLOSE(((const float *)a.t.data)[999998], 0.5f, 0);
@@ -397,16 +415,20 @@ static void test_gzip_members(void)
         tgnn_graph_close(ctx, g);
         tiny_ctx_close(ctx);
     }
-    if (!T_TRUE(asked[1] < 3 * asked[0])) printf("  %lu bytes asked for 3000 members, %lu for 6000\n", (unsigned long)asked[0], (unsigned long)asked[1]);
+    if (!T_TRUE(asked[1] < 3 * asked[0]))
+        printf("  %lu bytes asked for 3000 members, %lu for 6000\n", (unsigned long)asked[0], (unsigned long)asked[1]);
 }
 
 static void test_folders(void)
 {
-    static const struct { const char *name; int nodes, edges, features, classes, splits, directed, graphs; } set[] = {
-        { "karate", 34, 78, 0, 2, 0, 0, 0 }, { "cora", 2708, 5278, 1433, 7, 1, 0, 0 }, { "citeseer", 3327, 4552, 3703, 6, 1, 0, 0 },
-        { "cornell", 183, 298, 1703, 5, 10, 1, 0 }, { "minesweeper", 10000, 39402, 7, 2, 10, 0, 0 }, { "MUTAG", 3371, 3721, 0, 0, 0, 0, 188 },
-        { "ENZYMES", 19580, 37282, 0, 0, 0, 0, 600 }
-    };
+    static const struct { const char *name; int nodes, edges, features, classes, splits, directed, graphs;
+    } set[] = { { "karate", 34, 78, 0, 2, 0, 0, 0 },
+                { "cora", 2708, 5278, 1433, 7, 1, 0, 0 },
+                { "citeseer", 3327, 4552, 3703, 6, 1, 0, 0 },
+                { "cornell", 183, 298, 1703, 5, 10, 1, 0 },
+                { "minesweeper", 10000, 39402, 7, 2, 10, 0, 0 },
+                { "MUTAG", 3371, 3721, 0, 0, 0, 0, 188 },
+                { "ENZYMES", 19580, 37282, 0, 0, 0, 0, 600 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     tgnn_data d;
     size_t i;

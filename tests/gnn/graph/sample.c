@@ -1,6 +1,7 @@
-/* tests/gnn/graph/sample.c - sampled edges are edges, none twice, as many as promised; every set of edges equally often; the same for every
- * target and number of threads, whoever else is in the batch. Limits of chi-square: scipy.stats.chi2.isf(1e-6, degrees of freedom), so a
- * right sampler with other random numbers fails a test once in a million. */
+/* tests/gnn/graph/sample.c - sampled edges are edges, none twice, as many as promised; every set of edges equally
+ * often; the same for every target and number of threads, whoever else is in the batch. Limits of chi-square:
+ * scipy.stats.chi2.isf(1e-6, degrees of freedom), so a right sampler with other random numbers fails a test once in a
+ * million. */
 #define T_GNN
 #include "t.h"
 
@@ -38,7 +39,8 @@ static tgnn_graph *star(tiny_ctx *ctx, int d)
 }
 
 /* everything that a batch promises */
-static void check(const tgnn_graph *g, const tgnn_sample *o, const int32_t *seeds, tiny_idx n_seeds, const int32_t *fanout, int replace)
+static void check(const tgnn_graph *g, const tgnn_sample *o, const int32_t *seeds, tiny_idx n_seeds,
+                  const int32_t *fanout, int replace)
 {
     const tiny_sparse *a = tgnn_graph_in(g);
     char *seen = (char *)t_keep((size_t)a->n_rows + 1), *took = (char *)t_keep((size_t)a->n + 1);
@@ -57,13 +59,16 @@ static void check(const tgnn_graph *g, const tgnn_sample *o, const int32_t *seed
         T_EQ_INT(b->offset[0], 0);
         T_EQ_INT(b->offset[b->n_dst], b->n);
         for (i = 0; i < b->n_dst; i++) {
-            const int64_t p0 = a->offset[o->node[i]], d = a->offset[o->node[i] + 1] - p0, n = b->offset[i + 1] - b->offset[i];
+            const int64_t p0 = a->offset[o->node[i]], d = a->offset[o->node[i] + 1] - p0,
+                          n = b->offset[i + 1] - b->offset[i];
             int64_t want = fanout[l] < 0 || (!replace && d < fanout[l]) ? d : fanout[l];
             if (!d) want = 0;
             if (!T_TRUE(n == want)) return;
             for (q = b->offset[i]; q < b->offset[i + 1]; q++) {
                 const int64_t p = b->edge[q];
-                if (!T_TRUE(p >= p0 && p < p0 + d && b->col[q] >= 0 && b->col[q] < b->n_src && o->node[b->col[q]] == a->col[p])) return;
+                if (!T_TRUE(p >= p0 && p < p0 + d && b->col[q] >= 0 && b->col[q] < b->n_src &&
+                            o->node[b->col[q]] == a->col[p]))
+                    return;
                 if (!replace) T_TRUE(!took[p]);
                 took[p] = 1;
                 if (b->col[q] >= n_src) {               /* places are given in the order of the edges */
@@ -81,7 +86,8 @@ static void check(const tgnn_graph *g, const tgnn_sample *o, const int32_t *seed
 
 static void test_promises(tiny_target target)
 {
-    static const int32_t fans[][3] = { { 5, 3, 2 }, { 0, 4, 4 }, { -1, 3, 0 }, { 40, 1, 1000000000 }, { 200, 33, 7 }, { 1, 1, 1 } };
+    static const int32_t fans[][3] = { { 5, 3, 2 },           { 0, 4, 4 },    { -1, 3, 0 },
+                                       { 40, 1, 1000000000 }, { 200, 33, 7 }, { 1, 1, 1 } };
     tiny_ctx *ctx = t_ctx(target, 2);
     int32_t seeds[300];
     uint32_t order[2048];
@@ -153,10 +159,14 @@ static void test_same_everywhere(tiny_target target)
     T_PROOF("graphs 0", "sampling: same with 1, 2, 4 threads");
 }
 
-/* every edge equally often (5 of 20, and 40 of 200 by the table), every pair (2 of 6), every draw with replacement (3 of 10) */
+/* every edge equally often (5 of 20, and 40 of 200 by the table), every pair (2 of 6), every draw with replacement (3
+ * of 10) */
 static void test_distribution(tiny_target target)
 {
-    static const struct { int d, f, replace; double limit; } each[] = { { 20, 5, 0, 63.68 }, { 200, 40, 0, 308.6 }, { 10, 3, 1, 44.81 } };
+    static const struct {
+        int d, f, replace;
+        double limit;
+    } each[] = { { 20, 5, 0, 63.68 }, { 200, 40, 0, 308.6 }, { 10, 3, 1, 44.81 } };
     static const int32_t seed_node = 0;
     tiny_ctx *ctx = t_ctx(target, 1);
     size_t c;
@@ -178,7 +188,8 @@ static void test_distribution(tiny_target target)
             const double want = (double)n * f / d;
             chi += (count[i] - want) * (count[i] - want) / want;
         }
-        if (!each[c].replace) chi *= (double)(d - 1) / (d - f);   /* without replacement the counts vary less by this factor */
+        /* without replacement the counts vary less by this factor */
+        if (!each[c].replace) chi *= (double)(d - 1) / (d - f);
         if (!T_TRUE(chi < each[c].limit)) printf("chi-square %g of %d degrees\n", chi, d - 1);
         tgnn_sampler_close(s);
         tgnn_graph_close(ctx, g);
@@ -201,10 +212,13 @@ static void test_distribution(tiny_target target)
     T_PROOF("graphs 0", "sampling: frequencies by chi-square");
 }
 
-/* the numbers that are promised: number i of the generator (seed, layer << 32 | node); seeds whose low halves are the same among them */
+/* the numbers that are promised: number i of the generator (seed, layer << 32 | node); seeds whose low halves are the
+ * same among them */
 static void test_numbers(tiny_target target)
 {
-    static const uint64_t seed[] = { 5, 5 | UINT64_C(1) << 32, 5 | UINT64_C(1) << 33, 5 | UINT64_C(1) << 63, UINT64_C(0xfedcba9876543210), UINT64_MAX };
+    static const uint64_t seed[] = {
+        5, 5 | UINT64_C(1) << 32, 5 | UINT64_C(1) << 33, 5 | UINT64_C(1) << 63, UINT64_C(0xfedcba9876543210), UINT64_MAX
+    };
     static const int32_t node = 0;
     tiny_ctx *ctx = t_ctx(target, 1);
     tgnn_graph *g = star(ctx, 1000);
@@ -227,7 +241,8 @@ static void test_numbers(tiny_target target)
 static void test_whole(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
-    float *x = t_rand(512 * 4, -1, 1), *h = t_guarded(512 * 4), *y = t_guarded(512 * 4), *xs = t_guarded(512 * 4), *hs = t_guarded(512 * 4), *ys = t_guarded(512 * 4);
+    float *x = t_rand(512 * 4, -1, 1), *h = t_guarded(512 * 4), *y = t_guarded(512 * 4), *xs = t_guarded(512 * 4),
+          *hs = t_guarded(512 * 4), *ys = t_guarded(512 * 4);
     static const int32_t seeds[5] = { 3, 99, 500, 0, 41 };
     const tiny_sparse *a;
     tgnn_sampler *s;
@@ -239,16 +254,23 @@ static void test_whole(void)
     s = sampler(ctx, g, 2, -1, 1000000, 0, 0);
     T_OK(tgnn_sampler_draw(s, 1, seeds, 5, &o));
     {
-        tiny_tensor off = tiny_tensor_1d(a->offset, TINY_I64, 513), col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n);
-        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 512, 4), th = tiny_tensor_2d(h, TINY_F32, 512, 4), ty = tiny_tensor_2d(y, TINY_F32, 512, 4);
+        tiny_tensor off = tiny_tensor_1d(a->offset, TINY_I64, 513),
+                    col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n);
+        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 512, 4), th = tiny_tensor_2d(h, TINY_F32, 512, 4),
+                    ty = tiny_tensor_2d(y, TINY_F32, 512, 4);
         T_OK(tiny_spmm(ctx, &off, &tx, &col, NULL, NULL, NULL, &th));
         T_OK(tiny_spmm(ctx, &off, &th, &col, NULL, NULL, NULL, &ty));
     }
     {
         const tgnn_block *b1 = &o.block[1], *b0 = &o.block[0];
-        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 512, 4), at = tiny_tensor_1d(o.node, TINY_I32, o.n_node), txs = tiny_tensor_2d(xs, TINY_F32, o.n_node, 4);
-        tiny_tensor o1 = tiny_tensor_1d(b1->offset, TINY_I64, b1->n_dst + 1), c1 = tiny_tensor_1d(b1->col, TINY_I32, (tiny_idx)b1->n), ths = tiny_tensor_2d(hs, TINY_F32, b1->n_dst, 4);
-        tiny_tensor o0 = tiny_tensor_1d(b0->offset, TINY_I64, b0->n_dst + 1), c0 = tiny_tensor_1d(b0->col, TINY_I32, (tiny_idx)b0->n), tys = tiny_tensor_2d(ys, TINY_F32, b0->n_dst, 4);
+        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 512, 4), at = tiny_tensor_1d(o.node, TINY_I32, o.n_node),
+                    txs = tiny_tensor_2d(xs, TINY_F32, o.n_node, 4);
+        tiny_tensor o1 = tiny_tensor_1d(b1->offset, TINY_I64, b1->n_dst + 1),
+                    c1 = tiny_tensor_1d(b1->col, TINY_I32, (tiny_idx)b1->n),
+                    ths = tiny_tensor_2d(hs, TINY_F32, b1->n_dst, 4);
+        tiny_tensor o0 = tiny_tensor_1d(b0->offset, TINY_I64, b0->n_dst + 1),
+                    c0 = tiny_tensor_1d(b0->col, TINY_I32, (tiny_idx)b0->n),
+                    tys = tiny_tensor_2d(ys, TINY_F32, b0->n_dst, 4);
         T_OK(tiny_gather(ctx, &tx, &at, &txs));
         T_OK(tiny_spmm(ctx, &o1, &txs, &c1, NULL, NULL, NULL, &ths));
         T_OK(tiny_spmm(ctx, &o0, &ths, &c0, NULL, NULL, NULL, &tys));
@@ -321,7 +343,8 @@ static void test_no_memory(void)
             if (!tgnn_rmat(ctx, 6, 2000, 1, &g)) {
                 if (!tgnn_sampler_open(ctx, g, &d, &s)) {
                     if (tgnn_sampler_draw(s, 1, seeds, 1, &o)) T_TRUE(o.n_node == 0);
-                    if (!tgnn_sampler_draw(s, 1, seeds, 3, &o)) check(g, &o, seeds, 3, fanout, 0);  /* also after a failure */
+                    /* also after a failure */
+                    if (!tgnn_sampler_draw(s, 1, seeds, 3, &o)) check(g, &o, seeds, 3, fanout, 0);
                     tgnn_sampler_close(s);
                 }
                 tgnn_graph_close(ctx, g);

@@ -1,7 +1,8 @@
 /* tests/gnn/graph/stream.c - files made in pieces are those that are made in memory, in the memory that was allowed
  *
- * What is compared with: tgnn_graph_read and tgnn_graph_write of the same input, byte by byte, and one file that was put together by hand from
- * the description in src/gnn/graph/read.c. The packed inputs were written by Python's gzip. */
+ * What is compared with: tgnn_graph_read and tgnn_graph_write of the same input, byte by byte, and one file that was
+ * put together by hand from the description in src/gnn/graph/read.c. The packed inputs were written by Python's
+ * gzip. */
 #define T_GNN
 #include "t.h"
 
@@ -55,7 +56,8 @@ static int same(tiny_ctx *ctx, const char *in, const tgnn_graph_desc *d, size_t 
     how.memory = memory;
     t_alloc.most_bytes = before = t_alloc.live_bytes;
     ok = ok && T_OK(tgnn_graph_convert(ctx, in, out_path, &how, info));
-    ok = ok && T_TRUE(t_alloc.most_bytes - before <= memory) && T_TRUE(t_alloc.live_bytes == before) && T_TRUE(nothing_left());
+    ok = ok && T_TRUE(t_alloc.most_bytes - before <= memory) && T_TRUE(t_alloc.live_bytes == before) &&
+         T_TRUE(nothing_left());
     n = load(out_path, &a);
     m = load(whole_path, &b);
     ok = ok && T_EQ_INT((long)n, (long)m) && T_TRUE(n > 0 && !memcmp(a, b, n));
@@ -75,7 +77,8 @@ static void write_edges(int nodes, long edges, int weights, uint64_t seed)
     if (!f) return;
     fputs("# a remark\n", f);
     for (i = 0; i < edges; i++) {
-        const unsigned s = tiny_rng_below(&r, (uint32_t)nodes), t = tiny_rng_below(&r, 8) ? tiny_rng_below(&r, (uint32_t)nodes) : s;
+        const unsigned s = tiny_rng_below(&r, (uint32_t)nodes),
+                       t = tiny_rng_below(&r, 8) ? tiny_rng_below(&r, (uint32_t)nodes) : s;
         fprintf(f, "%u %u", s, t);
         if (weights) fprintf(f, "\t%g", (double)tiny_rng_below(&r, 1000) / 64 - 7);
         fputs(i % 7 ? "\n" : "\r\n", f);
@@ -98,7 +101,9 @@ static void test_every_option(void)
             d.drop_loops = k >> 3 & 1;
             d.add_loops = k >> 4 & 1;
             d.n_nodes = k >> 5 ? 77 : 0;
-            if (!same(ctx, in_path, &d, TGNN_CONVERT_LEAST, &info)) t_fail(__FILE__, __LINE__, "weights %d, duplicates %d, symmetrize %d, drop %d, add %d, nodes %td", weights, (int)d.duplicates, d.symmetrize, d.drop_loops, d.add_loops, d.n_nodes);
+            if (!same(ctx, in_path, &d, TGNN_CONVERT_LEAST, &info))
+                t_fail(__FILE__, __LINE__, "weights %d, duplicates %d, symmetrize %d, drop %d, add %d, nodes %td",
+                       weights, (int)d.duplicates, d.symmetrize, d.drop_loops, d.add_loops, d.n_nodes);
             T_EQ_INT(info.n_given, 900);
         }
         memset(&d, 0, sizeof d);
@@ -150,11 +155,15 @@ static void test_many_runs(void)
 /* every form that is read in pieces; the others say so */
 static void test_forms(void)
 {
-    static const char *const good[] = { "good.tsv", "good-crlf.txt", "good.csv", "good-index.npy", "good-big-endian.npy", "good-fortran.npy", "good.tsv.gz", "good-two.tsv.gz", "good-stored.tsv.gz",
-                                        "good-dynamic.gz", "empty.tsv" };
-    static const struct { const char *name, *says; } whole[] = {
-        { "good.mtx", "a Matrix Market file is read as a whole" }, { "good-csr.npz", "an .npz file is read as a whole" }, { "good.tgraph", "a .tgraph file is read as a whole" }
+    static const char *const good[] = {
+        "good.tsv",         "good-crlf.txt", "good.csv",        "good-index.npy",     "good-big-endian.npy",
+        "good-fortran.npy", "good.tsv.gz",   "good-two.tsv.gz", "good-stored.tsv.gz", "good-dynamic.gz",
+        "empty.tsv"
     };
+    static const struct { const char *name, *says;
+    } whole[] = { { "good.mtx", "a Matrix Market file is read as a whole" },
+                  { "good-csr.npz", "an .npz file is read as a whole" },
+                  { "good.tgraph", "a .tgraph file is read as a whole" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tgnn_convert_info info;
     tgnn_graph_desc d;
@@ -194,14 +203,17 @@ static void test_arrays(void)
                 if (wide) x[i] = (int64_t)v;
                 else ((int32_t *)(void *)x)[i] = (int32_t)v;
             }
-            t = by_row ? tiny_tensor_2d(x, wide ? TINY_I64 : TINY_I32, m, 2) : tiny_tensor_2d(x, wide ? TINY_I64 : TINY_I32, 2, m);
+            t = by_row ? tiny_tensor_2d(x, wide ? TINY_I64 : TINY_I32, m, 2)
+                       : tiny_tensor_2d(x, wide ? TINY_I64 : TINY_I32, 2, m);
             if (!T_OK(tgnn_array_write(ctx, in_path, &t))) continue;
             same(ctx, in_path, &d, TGNN_CONVERT_LEAST, &info);
             T_EQ_INT(info.n_given, m);
         }
     x[2 * m - 1] = -5;                      /* i64 and (m, 2): the destination of the last edge */
     t = tiny_tensor_2d(x, TINY_I64, m, 2);
-    if (T_OK(tgnn_array_write(ctx, in_path, &t))) T_STATUS(tgnn_graph_convert(ctx, in_path, out_path, NULL, NULL), TINY_E_FORMAT, "edge 7000 names a node below 0");
+    if (T_OK(tgnn_array_write(ctx, in_path, &t)))
+        T_STATUS(tgnn_graph_convert(ctx, in_path, out_path, NULL, NULL), TINY_E_FORMAT,
+                 "edge 7000 names a node below 0");
     T_TRUE(!there(out_path) && nothing_left());
     (void)remove(in_path);
     t_close(ctx);
@@ -210,11 +222,20 @@ static void test_arrays(void)
 /* the sentences of the reader of whole files, from the same bad ones */
 static void test_bad(void)
 {
-    static const char *const bad[] = {
-        "bad-negative.tsv", "bad-word.tsv", "bad-one-number.tsv", "bad-2e31.tsv", "bad-2e64.tsv", "bad-node-2e31-in-20-bytes.tsv", "bad-weight-word.tsv", "bad-weight-missing.tsv", "bad-weight-later.tsv",
-        "bad-weight-nan.tsv", "bad-four-words.tsv", "bad-object.npy", "bad-complex.npy", "bad-float.npy", "bad-shape-2e62.npy", "bad-shape-2e64.npy", "bad-shape-wraps.npy", "bad-shape-3.npy", "bad-rank-5.npy",
-        "bad-short.npy", "bad-negative.npy", "bad-u64.npy", "bad-key.npy", "bad-head-65535.npy", "bad-crc.gz", "bad-cut.gz", "bad-type-3.gz", "bad-twice.gz"
-    };
+    static const char *const bad[] = { "bad-negative.tsv",     "bad-word.tsv",
+                                       "bad-one-number.tsv",   "bad-2e31.tsv",
+                                       "bad-2e64.tsv",         "bad-node-2e31-in-20-bytes.tsv",
+                                       "bad-weight-word.tsv",  "bad-weight-missing.tsv",
+                                       "bad-weight-later.tsv", "bad-weight-nan.tsv",
+                                       "bad-four-words.tsv",   "bad-object.npy",
+                                       "bad-complex.npy",      "bad-float.npy",
+                                       "bad-shape-2e62.npy",   "bad-shape-2e64.npy",
+                                       "bad-shape-wraps.npy",  "bad-shape-3.npy",
+                                       "bad-rank-5.npy",       "bad-short.npy",
+                                       "bad-negative.npy",     "bad-u64.npy",
+                                       "bad-key.npy",          "bad-head-65535.npy",
+                                       "bad-crc.gz",           "bad-cut.gz",
+                                       "bad-type-3.gz",        "bad-twice.gz" };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tgnn_convert_desc how;
     tgnn_graph *g;
@@ -226,35 +247,47 @@ static void test_bad(void)
         whole = tgnn_graph_read(ctx, path, NULL, &g);
         (void)snprintf(says, sizeof says, "%s", tiny_ctx_message(ctx));
         st = tgnn_graph_convert(ctx, path, out_path, NULL, NULL);
-        if (st != whole || strcmp(says, tiny_ctx_message(ctx))) t_fail(__FILE__, __LINE__, "%s: \"%s\", not \"%s\"", bad[i], tiny_ctx_message(ctx), says);
+        if (st != whole || strcmp(says, tiny_ctx_message(ctx)))
+            t_fail(__FILE__, __LINE__, "%s: \"%s\", not \"%s\"", bad[i], tiny_ctx_message(ctx), says);
         T_TRUE(!there(out_path) && nothing_left());
     }
-    T_STATUS(tgnn_graph_convert(ctx, FOLDER "bad-bomb.gz", out_path, NULL, NULL), TINY_E_UNSUPPORTED, "bad-bomb.gz: line 1 has more than the");
+    T_STATUS(tgnn_graph_convert(ctx, FOLDER "bad-bomb.gz", out_path, NULL, NULL), TINY_E_UNSUPPORTED,
+             "bad-bomb.gz: line 1 has more than the");
     memset(&how, 0, sizeof how);
-    T_STATUS(tgnn_graph_convert(ctx, "no/such/file", out_path, NULL, NULL), TINY_E_IO, "no/such/file: cannot be opened");
-    T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", "no/such/folder/out", NULL, NULL), TINY_E_IO, "no/such/folder/out.runs0.part: cannot be opened for writing");
+    T_STATUS(tgnn_graph_convert(ctx, "no/such/file", out_path, NULL, NULL), TINY_E_IO,
+             "no/such/file: cannot be opened");
+    T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", "no/such/folder/out", NULL, NULL), TINY_E_IO,
+             "no/such/folder/out.runs0.part: cannot be opened for writing");
     T_STATUS(tgnn_graph_convert(ctx, NULL, out_path, NULL, NULL), TINY_E_ARGUMENT, "there is no file to read");
-    T_STATUS(tgnn_graph_convert(ctx, "x.runs0.part", "x", NULL, NULL), TINY_E_ARGUMENT, "it would be overwritten by the sorted runs of x");
-    T_STATUS(tgnn_graph_convert(ctx, "x.runs1.part", "x", NULL, NULL), TINY_E_ARGUMENT, "it would be overwritten by the sorted runs of x");
-    T_STATUS(tgnn_graph_convert(ctx, "x.part", "x", NULL, NULL), TINY_E_ARGUMENT, "it would be overwritten on the way to x");
+    T_STATUS(tgnn_graph_convert(ctx, "x.runs0.part", "x", NULL, NULL), TINY_E_ARGUMENT,
+             "it would be overwritten by the sorted runs of x");
+    T_STATUS(tgnn_graph_convert(ctx, "x.runs1.part", "x", NULL, NULL), TINY_E_ARGUMENT,
+             "it would be overwritten by the sorted runs of x");
+    T_STATUS(tgnn_graph_convert(ctx, "x.part", "x", NULL, NULL), TINY_E_ARGUMENT,
+             "it would be overwritten on the way to x");
 #ifdef __unix__
-    T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", "/dev/null", NULL, NULL), TINY_E_UNSUPPORTED, "/dev/null: it is no plain file");
+    T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", "/dev/null", NULL, NULL), TINY_E_UNSUPPORTED,
+             "/dev/null: it is no plain file");
 #endif
     how.memory = 1000;
-    T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT, "a memory of 1000 bytes; 262144 are the least");
+    T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT,
+             "a memory of 1000 bytes; 262144 are the least");
     how.memory = 0;
     how.graph.bipartite = how.graph.add_loops = 1;
-    T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT, "two sets of nodes have no loops");
+    T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT,
+             "two sets of nodes have no loops");
     how.graph.bipartite = how.graph.add_loops = 0;
     how.graph.duplicates = (tiny_duplicates)9;
-    T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT, "9 is no way to treat duplicates");
+    T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT,
+             "9 is no way to treat duplicates");
     {
         FILE *f = fopen(in_path, "wb");
         for (i = 0; f && i < 100000; i++) fputc(i == 3 ? '\n' : '#', f);
         if (f) (void)fclose(f);
         how.graph.duplicates = TINY_DUPLICATES_KEEP;
         how.memory = TGNN_CONVERT_LEAST;
-        T_STATUS(tgnn_graph_convert(ctx, in_path, out_path, &how, NULL), TINY_E_UNSUPPORTED, "line 2 has more than the 81920 bytes");
+        T_STATUS(tgnn_graph_convert(ctx, in_path, out_path, &how, NULL), TINY_E_UNSUPPORTED,
+                 "line 2 has more than the 81920 bytes");
     }
     T_TRUE(!there(out_path) && nothing_left());
     (void)remove(in_path);
@@ -284,7 +317,8 @@ static void test_cut_and_flipped(void)
                 (void)fwrite(b, 1, bit < 0 ? k : n, f);
                 (void)fclose(f);
                 if (bit >= 0) b[k] ^= (unsigned char)(1 << bit);
-                if (tgnn_graph_convert(ctx, in_path, out_path, &how, NULL)) bad += T_TRUE(strstr(tiny_ctx_message(ctx), in_path) != NULL && !there(out_path));
+                if (tgnn_graph_convert(ctx, in_path, out_path, &how, NULL))
+                    bad += T_TRUE(strstr(tiny_ctx_message(ctx), in_path) != NULL && !there(out_path));
                 else good += T_TRUE(there(out_path) && !remove(out_path));
             }
         free(b);
@@ -338,7 +372,8 @@ static void test_progress_and_cancel(void)
         }
         memset(&heard, 0, sizeof heard);
         heard.stop_at = i;
-        T_TRUE(tgnn_graph_convert(ctx, in_path, out_path, &how, NULL) == TINY_E_CANCELLED && strstr(tiny_ctx_message(ctx), "convert: the cancel callback asked to stop"));
+        T_TRUE(tgnn_graph_convert(ctx, in_path, out_path, &how, NULL) == TINY_E_CANCELLED &&
+               strstr(tiny_ctx_message(ctx), "convert: the cancel callback asked to stop"));
         T_EQ_INT((long)load(out_path, &old), 3);
         free(old);
         T_TRUE(nothing_left());

@@ -1,9 +1,17 @@
-/* tests/gnn/layer/layer.c - layers against recorded outputs of a public library's formulas, the worked example of the paper path, and
- * against themselves on a graph with other numbers */
+/* tests/gnn/layer/layer.c - layers against recorded outputs of a public library's formulas, the worked example of the
+ * paper path, and against themselves on a graph with other numbers */
 #define T_GNN
 #include "t.h"
 
-typedef struct net { const char *folder; int n, m, f, e, heads, c, out, hidden; int32_t *index, *type; tgnn_graph *g; tiny_tensor x, attr; float *weight; int files, of; } net;
+typedef struct net {
+    const char *folder;
+    int n, m, f, e, heads, c, out, hidden;
+    int32_t *index, *type;
+    tgnn_graph *g;
+    tiny_tensor x, attr;
+    float *weight;
+    int files, of;
+} net;
 
 static void *load(net *s, const char *file, size_t bytes)
 {
@@ -18,7 +26,8 @@ static tiny_tensor weight(net *s, const char *file, int rank, int a, int b, int 
     dim[0] = a;
     dim[1] = b;
     dim[2] = c;
-    return tiny_tensor_nd(load(s, file, (size_t)a * (size_t)(rank > 1 ? b : 1) * (size_t)(rank > 2 ? c : 1) * 4), TINY_F32, rank, dim);
+    return tiny_tensor_nd(load(s, file, (size_t)a * (size_t)(rank > 1 ? b : 1) * (size_t)(rank > 2 ? c : 1) * 4),
+                          TINY_F32, rank, dim);
 }
 
 static int open_net(tiny_ctx *ctx, net *s, const char *folder, int medium)
@@ -63,7 +72,8 @@ static int place_of(const net *s, const tiny_sparse *a, tiny_idx r, int64_t p, i
 }
 
 /* runs the layer and compares y (and the attention, or the norm of the graph) with files */
-static void compare(tiny_ctx *ctx, net *s, const tgnn_layer *l, const tiny_tensor *e, const char *file, const char *alpha_file, const char *norm_file)
+static void compare(tiny_ctx *ctx, net *s, const tgnn_layer *l, const tiny_tensor *e, const char *file,
+                    const char *alpha_file, const char *norm_file)
 {
     const int width = (int)tgnn_layer_width(l, s->f) ? (int)tgnn_layer_width(l, s->f) : s->f;
     float *y = t_guarded((size_t)s->n * (size_t)width), *al = t_guarded((size_t)(s->m + s->n) * (size_t)s->heads);
@@ -91,7 +101,9 @@ static void compare(tiny_ctx *ctx, net *s, const tgnn_layer *l, const tiny_tenso
             for (i = 0; i < s->n * width; i++) T_CLOSE(y[i], want[i], 1e-5 * (1 + fabs(want[i])));
         for (r = 0; other && r < a->n_rows; r++)
             for (p = a->offset[r]; p < a->offset[r + 1]; p++)
-                for (i = 0; i < heads; i++) T_CLOSE(alpha_file ? al[p * heads + i] : a->value[p], other[place_of(s, a, r, p, loops) * heads + i], 2e-6);
+                for (i = 0; i < heads; i++)
+                    T_CLOSE(alpha_file ? al[p * heads + i] : a->value[p],
+                            other[place_of(s, a, r, p, loops) * heads + i], 2e-6);
         if (t_now.checks_failed == before) s->files++;
     }
     tgnn_graph_close(ctx, h);
@@ -214,15 +226,18 @@ static tgnn_graph *path(tiny_ctx *ctx)      /* 0-1-2-3, both directions */
 /* worked on paper, in the specification */
 static void test_worked(tiny_target target)
 {
-    static float x[8] = { 1, 0, 0, 1, 1, 1, 2, -1 }, w[4] = { 1, 0, 2, 1 }, src[2] = { 0.5f, -0.25f }, dst[2] = { 0.1f, 0.2f };
-    static const double gcn[8] = { 0.5, 1.408248, 0.741582, 2.149830, 1.149830, 2.558078, 1.408248, 2.724745 }, gin[8] = { 1.1, 1, 2, 2.1, 3.1, 1.1, 3.2, -0.1 };
+    static float x[8] = { 1, 0, 0, 1, 1, 1, 2, -1 }, w[4] = { 1, 0, 2, 1 }, src[2] = { 0.5f, -0.25f },
+                 dst[2] = { 0.1f, 0.2f };
+    static const double gcn[8] = { 0.5, 1.408248, 0.741582, 2.149830, 1.149830, 2.558078, 1.408248, 2.724745 },
+                        gin[8] = { 1.1, 1, 2, 2.1, 3.1, 1.1, 3.2, -0.1 };
     static const double alpha[3] = { 0.381509, 0.309245, 0.309245 };
     static float both[8] = { 1, 0, 0, 1, -1, 0, 0, -1 }, back[8] = { 1, 0, -1, 0, 0, 1, 0, -1 }, eps = 0.1f;
     tiny_ctx *ctx = t_ctx(target, 1);
     tgnn_graph *g = path(ctx), *h;
     tgnn_layer l;
     float y[8], a[10];
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 4, 2), ty = tiny_tensor_2d(y, TINY_F32, 4, 2), ta = tiny_tensor_2d(a, TINY_F32, 10, 1);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 4, 2), ty = tiny_tensor_2d(y, TINY_F32, 4, 2),
+                ta = tiny_tensor_2d(a, TINY_F32, 10, 1);
     int i, k;
     memset(&l, 0, sizeof l);
     l.w[0] = tiny_tensor_2d(w, TINY_F32, 2, 2);     /* (out, in): W = [[1, 2], [0, 1]] turned */
@@ -239,7 +254,8 @@ static void test_worked(tiny_target target)
     T_CLOSE(y[2], 0.690755, 1e-6);
     T_CLOSE(y[3], 2.0, 1e-6);
     tgnn_graph_close(ctx, h);
-    /* GIN: 1.1 x_i + sum x_j through a network that gives it back, relu(v) - relu(-v) = v; eps as a tensor and as a number */
+    /* GIN: 1.1 x_i + sum x_j through a network that gives it back, relu(v) - relu(-v) = v; eps as a tensor and as a
+     * number */
     memset(&l, 0, sizeof l);
     l.kind = TGNN_LAYER_GIN;
     l.w[0] = tiny_tensor_2d(both, TINY_F32, 4, 2);
@@ -266,7 +282,8 @@ static void test_relabelled(tiny_target target)
     enum { N = 200, F = 12, H = 2, C = 6 };
     tiny_ctx *ctx = t_ctx(target, 2);
     float *x = t_rand(N * F, -1, 1), *px = t_guarded(N * F), *y = t_guarded(N * H * C), *py = t_guarded(N * H * C);
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), tpx = tiny_tensor_2d(px, TINY_F32, N, F), ty = tiny_tensor_2d(y, TINY_F32, N, H * C), tpy = tiny_tensor_2d(py, TINY_F32, N, H * C);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), tpx = tiny_tensor_2d(px, TINY_F32, N, F),
+                ty = tiny_tensor_2d(y, TINY_F32, N, H * C), tpy = tiny_tensor_2d(py, TINY_F32, N, H * C);
     uint32_t order[N];
     tiny_rng rng = tiny_rng_make(8, 8);
     tgnn_graph *g, *pg, *h;
@@ -282,7 +299,8 @@ static void test_relabelled(tiny_target target)
         l.heads = H;
         for (i = 0; i < (k == 0 ? 2 : k == 1 ? 6 : 6); i++) {
             int matrix = k == 0 ? i == 0 : k == 1 ? i == 0 || i == 2 : i % 2 == 0;
-            l.w[i] = matrix ? tiny_tensor_2d(t_rand(H * C * F, -1, 1), TINY_F32, H * C, F) : tiny_tensor_1d(t_rand(H * C, -1, 1), TINY_F32, H * C);
+            l.w[i] = matrix ? tiny_tensor_2d(t_rand(H * C * F, -1, 1), TINY_F32, H * C, F)
+                            : tiny_tensor_1d(t_rand(H * C, -1, 1), TINY_F32, H * C);
         }
         if (k == 1) l.w[4] = tiny_tensor_2d(l.w[4].data, TINY_F32, H, C);
         T_OK(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h));
@@ -306,7 +324,8 @@ static void test_bad(void)
     tgnn_graph *g = path(ctx), *h;
     float x[8] = { 0 }, w[12] = { 0 }, y[12];
     int32_t relation[6] = { 0, 1, 0, 1, 2, 0 };
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 4, 2), ty = tiny_tensor_2d(y, TINY_F32, 4, 3), small = tiny_tensor_2d(x, TINY_F32, 3, 2);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 4, 2), ty = tiny_tensor_2d(y, TINY_F32, 4, 3),
+                small = tiny_tensor_2d(x, TINY_F32, 3, 2);
     tgnn_layer l;
     int i;
     memset(&l, 0, sizeof l);
@@ -316,17 +335,20 @@ static void test_bad(void)
     T_STATUS(tgnn_layer_run(ctx, &l, h, &small, NULL, &ty, NULL), TINY_E_SHAPE, "gcn: x has 3 rows for 4 nodes");
     T_STATUS(tgnn_layer_run(ctx, &l, h, &tx, NULL, &tx, NULL), TINY_E_SHAPE, "gcn: y is 4 x 2, the weights give 4 x 3");
     l.w[0] = tiny_tensor_2d(w, TINY_F32, 3, 4);
-    T_STATUS(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL), TINY_E_SHAPE, "gcn: lin.weight is 3x4 f32, it must be 0 x 2");
+    T_STATUS(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL), TINY_E_SHAPE,
+             "gcn: lin.weight is 3x4 f32, it must be 0 x 2");
     l.w[0] = tiny_tensor_2d(w, TINY_F32, 3, 2);
     l.w[1] = tiny_tensor_1d(w, TINY_F32, 2);
-    T_STATUS(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL), TINY_E_SHAPE, "gcn: bias is 2 f32, it must have 3 numbers");
+    T_STATUS(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL), TINY_E_SHAPE,
+             "gcn: bias is 2 f32, it must have 3 numbers");
     l.kind = TGNN_LAYER_GAT;
     memset(&l.w[1], 0, sizeof l.w[1]);
     T_STATUS(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL), TINY_E_ARGUMENT, "gat: the weight att_src is missing");
     tgnn_graph_close(ctx, h);
     l.kind = TGNN_LAYER_RGCN;
     l.w[0] = tiny_tensor_3d(w, TINY_F32, 2, 2, 3);
-    T_STATUS(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h), TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
+    T_STATUS(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h), TINY_E_ARGUMENT,
+             "rgcn: the relations of the edges are missing");
     T_OK(tgnn_layer_graph(ctx, &l, g, relation, 6, &h));
     for (i = 0; i < 12; i++) y[i] = NAN;    /* without a root nothing of what y held may stay */
     T_OK(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL));
@@ -344,20 +366,26 @@ static void test_bad(void)
     relation[1] = 2;                        /* edges of the graph carry the numbers 0 .. 2 */
     T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, 6, &h), TINY_E_FORMAT, "rgcn: edge 1 has relation 2, there are 2");
     relation[1] = 1;
-    {                                       /* numbers of edges come from a file too: those beyond the relations were looked up all the same */
+    /* numbers of edges come from a file too: those beyond the relations were looked up all the same */
+    {
         int32_t *few = (int32_t *)t_guarded(2);
         int64_t *number = (int64_t *)(uintptr_t)tgnn_graph_in(g)->source;
         few[0] = few[1] = 0;
-        T_STATUS(tgnn_layer_graph(ctx, &l, g, few, 2, &h), TINY_E_FORMAT, "rgcn: an edge has the number 2, relations are given for 2 edges");
+        T_STATUS(tgnn_layer_graph(ctx, &l, g, few, 2, &h), TINY_E_FORMAT,
+                 "rgcn: an edge has the number 2, relations are given for 2 edges");
         T_TRUE(h == NULL);
         T_STATUS(tgnn_layer_graph(ctx, &l, g, few, 0, &h), TINY_E_FORMAT, "relations are given for 0 edges");
-        T_STATUS(tgnn_layer_graph(ctx, &l, g, few, -1, &h), TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
+        T_STATUS(tgnn_layer_graph(ctx, &l, g, few, -1, &h), TINY_E_ARGUMENT,
+                 "rgcn: the relations of the edges are missing");
         number[0] = (int64_t)1 << 50;
-        T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, 6, &h), TINY_E_FORMAT, "rgcn: an edge has the number 1125899906842624, relations are given for 6 edges");
+        T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, 6, &h), TINY_E_FORMAT,
+                 "rgcn: an edge has the number 1125899906842624, relations are given for 6 edges");
         number[0] = -7;
-        T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, 6, &h), TINY_E_FORMAT, "rgcn: an edge has the number -7, relations are given for 6 edges");
+        T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, 6, &h), TINY_E_FORMAT,
+                 "rgcn: an edge has the number -7, relations are given for 6 edges");
     }
-    T_STATUS(tgnn_layer_read(ctx, "tests/fuzz/corpus/graph/good-csr.npz", "conv1.", TGNN_LAYER_GCN, &l), TINY_E_FORMAT, "there is no weight conv1.lin.weight");
+    T_STATUS(tgnn_layer_read(ctx, "tests/fuzz/corpus/graph/good-csr.npz", "conv1.", TGNN_LAYER_GCN, &l), TINY_E_FORMAT,
+             "there is no weight conv1.lin.weight");
     tgnn_graph_close(ctx, g);
     t_close(ctx);
 }
@@ -378,7 +406,8 @@ static void test_read(void)
         T_TRUE(l.w[1].data == NULL && l.w[2].data != NULL);
         tgnn_layer_free(ctx, &l);
     }
-    T_STATUS(tgnn_layer_read(ctx, "tests/golden/gnn-state.npz", "conv3.", TGNN_LAYER_GCN, &l), TINY_E_DTYPE, "conv3.lin.weight is f64, weights are f32");
+    T_STATUS(tgnn_layer_read(ctx, "tests/golden/gnn-state.npz", "conv3.", TGNN_LAYER_GCN, &l), TINY_E_DTYPE,
+             "conv3.lin.weight is f64, weights are f32");
     t_close(ctx);
 }
 

@@ -1,5 +1,5 @@
-/* tests/gnn/layer/pool.c - top-k pooling: the path of the specification worked by hand, every choice against a plain search, gradients
- * against central differences in double */
+/* tests/gnn/layer/pool.c - top-k pooling: the path of the specification worked by hand, every choice against a plain
+ * search, gradients against central differences in double */
 #define T_GNN
 #include "t.h"
 
@@ -24,7 +24,8 @@ static void test_by_hand(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
     float xs[8] = { 1, 0, 0, 1, 1, 1, 2, -1 }, ps[2] = { 1, 1 }, ss[4], ys[8];
-    tiny_tensor x = tiny_tensor_2d(xs, TINY_F32, 4, 2), p = tiny_tensor_1d(ps, TINY_F32, 2), s = tiny_tensor_1d(ss, TINY_F32, 4), y;
+    tiny_tensor x = tiny_tensor_2d(xs, TINY_F32, 4, 2), p = tiny_tensor_1d(ps, TINY_F32, 2),
+                s = tiny_tensor_1d(ss, TINY_F32, 4), y;
     tgnn_graph *g = path_graph(ctx);
     const tiny_sparse *a;
     tgnn_pool top;
@@ -46,7 +47,8 @@ static void test_by_hand(tiny_target target)
     T_CLOSE(ys[2], 0.608859365, 2e-7);
     T_CLOSE(ys[3], 0, 0);
     tgnn_pool_free(ctx, &top);
-    T_OK(tgnn_pool_make(ctx, g, NULL, 0, &s, 0.75, &top));         /* 2, 0, 1: the edges 0 - 1 and 1 - 2 are left, as 1 - 2 and 2 - 0 */
+    /* 2, 0, 1: the edges 0 - 1 and 1 - 2 are left, as 1 - 2 and 2 - 0 */
+    T_OK(tgnn_pool_make(ctx, g, NULL, 0, &s, 0.75, &top));
     T_EQ_INT(top.n, 3);
     T_EQ_INT(top.node[2], 1);
     T_EQ_INT(top.graph_at[1], 3);
@@ -54,7 +56,8 @@ static void test_by_hand(tiny_target target)
     T_EQ_INT(a->n, 4);
     T_TRUE(a->offset[1] == 1 && a->offset[2] == 2 && a->offset[3] == 4);
     T_TRUE(a->col[0] == 2 && a->col[1] == 2 && a->col[2] == 0 && a->col[3] == 1);
-    T_TRUE(a->source[0] == 1 && a->source[1] == 0 && a->source[2] == 1 && a->source[3] == 0);     /* both directions have the number of the edge */
+    /* both directions have the number of the edge */
+    T_TRUE(a->source[0] == 1 && a->source[1] == 0 && a->source[2] == 1 && a->source[3] == 0);
     tgnn_pool_free(ctx, &top);
     T_OK(tgnn_pool_make(ctx, g, NULL, 0, &s, 3, &top));            /* how many, not a share */
     T_EQ_INT(top.n, 3);
@@ -69,7 +72,11 @@ static void test_by_hand(tiny_target target)
 /* ceil(ratio n) in floats: the double of 0.1 times 30 is above 3, that of 0.7 times 10 is 7 */
 static void test_how_many(void)
 {
-    static const struct { double ratio; int n, keeps; } of[] = { { 0.1, 30, 3 }, { 0.5, 7, 4 }, { 0.7, 10, 7 }, { 0.8, 1, 1 }, { 0.01, 5, 1 }, { 0.999, 1000, 999 }, { 0.3, 0, 0 }, { 1, 5, 1 }, { 4, 3, 3 } };
+    static const struct {
+        double ratio;
+        int n, keeps;
+    } of[] = { { 0.1, 30, 3 },       { 0.5, 7, 4 }, { 0.7, 10, 7 }, { 0.8, 1, 1 }, { 0.01, 5, 1 },
+               { 0.999, 1000, 999 }, { 0.3, 0, 0 }, { 1, 5, 1 },    { 4, 3, 3 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     float ss[1000];
     size_t i;
@@ -91,7 +98,8 @@ static void test_how_many(void)
     t_close(ctx);
 }
 
-/* a batch with an empty graph, scores with many ties: each choice against a plain search, each edge against a walk over all of them */
+/* a batch with an empty graph, scores with many ties: each choice against a plain search, each edge against a walk over
+ * all of them */
 static void test_batches(void)
 {
     static const int64_t at[6] = { 0, 9, 9, 10, 57, 80 };
@@ -126,7 +134,8 @@ static void test_batches(void)
         if (!T_OK(tgnn_pool_make(ctx, g, at, 5, &s, ratio, &top))) break;
         for (i = 0; i < 80; i++) place[i] = -1;
         for (k = 0; k < 5; k++) {
-            const int64_t n = at[k + 1] - at[k], keeps = ratio >= 1 ? (n < 2 ? n : 2) : (int64_t)ceilf((float)ratio * (float)n);
+            const int64_t n = at[k + 1] - at[k],
+                          keeps = ratio >= 1 ? (n < 2 ? n : 2) : (int64_t)ceilf((float)ratio * (float)n);
             unsigned char taken[80] = { 0 };
             int64_t q;
             T_EQ_INT(top.graph_at[k + 1] - top.graph_at[k], keeps);
@@ -144,7 +153,8 @@ static void test_batches(void)
         for (i = 0; i < top.n; i++)
             for (p = tgnn_graph_in(top.graph)->offset[i]; p < tgnn_graph_in(top.graph)->offset[i + 1]; p++) {
                 const int64_t number = tgnn_graph_in(top.graph)->source[p];
-                T_TRUE(place[dst[number]] == i && place[src[number]] == tgnn_graph_in(top.graph)->col[p] && tgnn_graph_in(top.graph)->value[p] == weight[number]);
+                T_TRUE(place[dst[number]] == i && place[src[number]] == tgnn_graph_in(top.graph)->col[p] &&
+                       tgnn_graph_in(top.graph)->value[p] == weight[number]);
             }
         tgnn_pool_free(ctx, &top);
         tgnn_graph_close(ctx, g);
@@ -157,10 +167,13 @@ static void test_other_numbers(tiny_target target)
 {
     enum { N = 200, F = 5 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    float *x = t_rand(N * F, -1, 1), *p = t_rand(F, -1, 1), *s = t_guarded(N), *x2 = t_guarded(N * F), *s2 = t_guarded(N), *y = t_guarded(N * F), *y2 = t_guarded(N * F);
+    float *x = t_rand(N * F, -1, 1), *p = t_rand(F, -1, 1), *s = t_guarded(N), *x2 = t_guarded(N * F),
+          *s2 = t_guarded(N), *y = t_guarded(N * F), *y2 = t_guarded(N * F);
     uint32_t order[N];
     tiny_rng r = tiny_rng_make(1, 2);
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), tp = tiny_tensor_2d(p, TINY_F32, 1, F), ts = tiny_tensor_2d(s, TINY_F32, N, 1), tx2 = tiny_tensor_2d(x2, TINY_F32, N, F), ts2 = tiny_tensor_1d(s2, TINY_F32, N), ty, ty2;
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), tp = tiny_tensor_2d(p, TINY_F32, 1, F),
+                ts = tiny_tensor_2d(s, TINY_F32, N, 1), tx2 = tiny_tensor_2d(x2, TINY_F32, N, F),
+                ts2 = tiny_tensor_1d(s2, TINY_F32, N), ty, ty2;
     tgnn_graph *g, *h;
     tgnn_pool a, b;
     int i;
@@ -172,7 +185,8 @@ static void test_other_numbers(tiny_target target)
     for (i = 0; i < N; i++) s2[i] = s[order[i]];
     T_OK(tgnn_pool_make(ctx, g, NULL, 0, &ts, 0.4, &a));
     T_OK(tgnn_pool_make(ctx, h, NULL, 0, &ts2, 0.4, &b));
-    T_TRUE(a.n == 80 && b.n == 80 && tgnn_graph_edges(a.graph) == tgnn_graph_edges(b.graph) && tgnn_graph_edges(a.graph) > 0);
+    T_TRUE(a.n == 80 && b.n == 80 && tgnn_graph_edges(a.graph) == tgnn_graph_edges(b.graph) &&
+           tgnn_graph_edges(a.graph) > 0);
     T_TRUE(!memcmp(tgnn_graph_in(a.graph)->col, tgnn_graph_in(b.graph)->col, (size_t)tgnn_graph_edges(a.graph) * 4));
     ty = tiny_tensor_2d(y, TINY_F32, a.n, F);
     ty2 = tiny_tensor_2d(y2, TINY_F32, b.n, F);
@@ -273,7 +287,8 @@ static void test_tape_and_run(tiny_target target)
     enum { N = 60, F = 19 };
     tiny_ctx *ctx = t_ctx(target, 1);
     float *x = t_rand(N * F, -1, 1), *v = t_rand(F, -1, 1), *s = t_guarded(N), *y = t_guarded(N * F);
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), tv = tiny_tensor_2d(v, TINY_F32, 1, F), ts = tiny_tensor_2d(s, TINY_F32, N, 1), ty, a, b;
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), tv = tiny_tensor_2d(v, TINY_F32, 1, F),
+                ts = tiny_tensor_2d(s, TINY_F32, N, 1), ty, a, b;
     tiny_tape_desc td;
     tiny_tape *t;
     tgnn_graph *g;
@@ -304,7 +319,9 @@ static void test_bad(void)
     float xs[8] = { 1, 0, 0, 1, 1, 1, 2, -1 }, ps[2] = { 0, 0 }, ss[4] = { 1, 2, 3, 4 }, ys[8];
     static const int64_t falls[4] = { 0, 3, 2, 4 }, shorter[2] = { 0, 3 };
     static const int32_t twice[2] = { 1, 1 }, outside[1] = { 4 };
-    tiny_tensor x = tiny_tensor_2d(xs, TINY_F32, 4, 2), p = tiny_tensor_1d(ps, TINY_F32, 2), s = tiny_tensor_1d(ss, TINY_F32, 4), three = tiny_tensor_1d(ss, TINY_F32, 3), y = tiny_tensor_2d(ys, TINY_F32, 3, 2);
+    tiny_tensor x = tiny_tensor_2d(xs, TINY_F32, 4, 2), p = tiny_tensor_1d(ps, TINY_F32, 2),
+                s = tiny_tensor_1d(ss, TINY_F32, 4), three = tiny_tensor_1d(ss, TINY_F32, 3),
+                y = tiny_tensor_2d(ys, TINY_F32, 3, 2);
     tgnn_graph *g = path_graph(ctx), *h;
     tgnn_pool top;
     T_STATUS(tgnn_pool_score(ctx, &x, &p, &s), TINY_E_NUMERIC, "p has no direction");

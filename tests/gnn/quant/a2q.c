@@ -1,5 +1,5 @@
-/* tests/gnn/quant/a2q.c - the quantizer: the numbers worked in the specification, its bound, its gradient on a tape, the error it lowers,
- * the nearest group against a look at all of them, and what is refused                                                                */
+/* tests/gnn/quant/a2q.c - the quantizer: the numbers worked in the specification, its bound, its gradient on a tape,
+ * the error it lowers, the nearest group against a look at all of them, and what is refused */
 #define T_GNN
 #include "t.h"
 
@@ -8,7 +8,8 @@ int main(void) { return t_done(); }
 #else
 
 /* the gradient of one row, or of rows with groups, as the operation a2q_back gives it */
-static void back(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *step, const tiny_tensor *bits, const tiny_tensor *index, const tiny_tensor *dy, const tgnn_a2q_params *p, tiny_tensor out[3])
+static void back(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *step, const tiny_tensor *bits,
+                 const tiny_tensor *index, const tiny_tensor *dy, const tgnn_a2q_params *p, tiny_tensor out[3])
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
@@ -39,7 +40,9 @@ static void test_worked(tiny_target target)
     static const float want[4] = { 0.75f, -0.25f, 0.0f, 0.75f };
     tiny_ctx *ctx = t_ctx(target, 2);
     float x[4] = { 0.9f, -0.35f, 0.12f, 2.0f }, a = 0.25f, b = 3.0f, q[4], dy[4] = { 1, 2, 3, 4 }, dx[4], da, db;
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 4), ta = tiny_tensor_1d(&a, TINY_F32, 1), tb = tiny_tensor_1d(&b, TINY_F32, 1), tq = tiny_tensor_2d(q, TINY_F32, 1, 4), tdy = tiny_tensor_2d(dy, TINY_F32, 1, 4), out[3];
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 4), ta = tiny_tensor_1d(&a, TINY_F32, 1),
+                tb = tiny_tensor_1d(&b, TINY_F32, 1), tq = tiny_tensor_2d(q, TINY_F32, 1, 4),
+                tdy = tiny_tensor_2d(dy, TINY_F32, 1, 4), out[3];
     tgnn_a2q_params p;
     int i;
     memset(&p, 0, sizeof p);
@@ -54,7 +57,8 @@ static void test_worked(tiny_target target)
     T_CLOSE(da, -1.28, 1e-6);
     T_CLOSE(db, -0.346574, 1e-6);
     T_TRUE(dx[0] == 0 && dx[1] == 2 && dx[2] == 3 && dx[3] == 0);
-    p.task = 1;                             /* dL/dxq in the place of sgn / f, by hand: 1*3 + 2*(0.4) + 3*(-0.48) + 4*3; 4 ln 2 a (1 + 4) */
+    /* dL/dxq in the place of sgn / f, by hand: 1*3 + 2*(0.4) + 3*(-0.48) + 4*3; 4 ln 2 a (1 + 4) */
+    p.task = 1;
     back(ctx, &tx, &ta, &tb, NULL, &tdy, &p, out);
     T_CLOSE(da, 3 + 2 * 0.4 - 3 * 0.48 + 12, 1e-5);
     T_CLOSE(db, 5 * 0.6931471805599453, 1e-5);
@@ -70,13 +74,15 @@ static void test_worked(tiny_target target)
     T_PROOF("graphs 1", "worked row: q, xq, E, dE/da, dE/db");
 }
 
-/* inside the range the error is half a step at most, outside the largest code stands; one bit gives zeros, and so does a row of zeros */
+/* inside the range the error is half a step at most, outside the largest code stands; one bit gives zeros, and so does
+ * a row of zeros */
 static void test_bound(tiny_target target)
 {
     enum { N = 60, F = 37 };
     tiny_ctx *ctx = t_ctx(target, 2);
     float *x = t_rand(N * F, -3.0f, 3.0f), *step = t_rand(N, 0.01f, 0.8f), *bits = t_guarded(N), *q = t_guarded(N * F);
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), ta = tiny_tensor_1d(step, TINY_F32, N), tb = tiny_tensor_1d(bits, TINY_F32, N), tq = tiny_tensor_2d(q, TINY_F32, N, F);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), ta = tiny_tensor_1d(step, TINY_F32, N),
+                tb = tiny_tensor_1d(bits, TINY_F32, N), tq = tiny_tensor_2d(q, TINY_F32, N, F);
     int i, j, inside = 0, outside = 0, bad = 0;
     for (i = 0; i < N; i++) bits[i] = t_rand_float(0.6f, 8.4f);
     for (j = 0; j < F; j++) x[4 * F + j] = 0;
@@ -104,7 +110,8 @@ static void test_bound(tiny_target target)
     T_PROOF("graphs 1", "bad input: all-zero row");
 }
 
-/* on a tape: steps and bits get the local gradient whatever the loss is, x that of the loss where it was in range; columns and groups sum */
+/* on a tape: steps and bits get the local gradient whatever the loss is, x that of the loss where it was in range;
+ * columns and groups sum */
 static void test_tape(void)
 {
     enum { N = 6, F = 5, M = 2 };
@@ -178,7 +185,8 @@ static void test_descent(tiny_target target)
     enum { N = 32, F = 400, STEPS = 60 };
     tiny_ctx *ctx = t_ctx(target, 2);
     float *x = t_guarded(N * F), *q = t_guarded(N * F), *dx = t_guarded(N * F), step[N], bits[N], da[N], db[N];
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), ta = tiny_tensor_1d(step, TINY_F32, N), tb = tiny_tensor_1d(bits, TINY_F32, N), tq = tiny_tensor_2d(q, TINY_F32, N, F), out[3];
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), ta = tiny_tensor_1d(step, TINY_F32, N),
+                tb = tiny_tensor_1d(bits, TINY_F32, N), tq = tiny_tensor_2d(q, TINY_F32, N, F), out[3];
     tiny_rng rng = tiny_rng_make(1, 2);
     double last = 1e30, first = 0, now;
     int i, k, rose = 0, grew = 0;
@@ -238,7 +246,8 @@ static int32_t by_looking(const float *step, const float *bits, int n, int publi
 
 static void test_nearest(tiny_target target)
 {
-    static const float step4[4] = { 0.05f, 0.1f, 0.2f, 0.4f }, bits4[4] = { 2, 3, 4, 4 }, limit4[4] = { 0.05f, 0.3f, 1.4f, 2.8f };
+    static const float step4[4] = { 0.05f, 0.1f, 0.2f, 0.4f }, bits4[4] = { 2, 3, 4, 4 },
+                       limit4[4] = { 0.05f, 0.3f, 1.4f, 2.8f };
     tiny_ctx *ctx = t_ctx(target, 1);
     float *step = t_rand(300, 0.01f, 0.5f), *bits = t_guarded(300), x[6] = { 0.1f, -1.5f, 0.2f, 0, 0, 0 };
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 3);
@@ -260,7 +269,8 @@ static void test_nearest(tiny_target target)
     for (published = 0; published < 2; published++) {
         for (i = 0; i < 300; i++) {
             bits[i] = (float)(1 + t_rand_below(8));
-            if (i % 3 == 0) step[i] = 0.125f * (float)(1 + t_rand_below(4));     /* equal limits, and numbers just between two */
+            /* equal limits, and numbers just between two */
+            if (i % 3 == 0) step[i] = 0.125f * (float)(1 + t_rand_below(4));
         }
         T_OK(tgnn_nearest_make(ctx, step, bits, 300, published, &g));
         T_TRUE(g.m < 300);
@@ -288,8 +298,10 @@ static void test_bad(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 2);
     float x[6] = { 1, 2, 3, NAN, 5, 6 }, step[3] = { 0.5f, 0, 0.5f }, bits[3] = { 3, 3, 3 }, y[6];
     int32_t group[2] = { 0, 3 };
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 2, 3), ts = tiny_tensor_1d(step, TINY_F32, 3), two = tiny_tensor_1d(step, TINY_F32, 2), tb = tiny_tensor_1d(bits, TINY_F32, 3),
-                ti = tiny_tensor_1d(group, TINY_I32, 2), none = tiny_tensor_2d(x, TINY_F32, 2, 0);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 2, 3),
+                ts = tiny_tensor_1d(step, TINY_F32, 3), two = tiny_tensor_1d(step, TINY_F32, 2),
+                tb = tiny_tensor_1d(bits, TINY_F32, 3), ti = tiny_tensor_1d(group, TINY_I32, 2),
+                none = tiny_tensor_2d(x, TINY_F32, 2, 0);
     tgnn_a2q_params p;
     tgnn_nearest g;
     memset(&p, 0, sizeof p);

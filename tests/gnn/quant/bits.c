@@ -1,4 +1,5 @@
-/* tests/gnn/quant/bits.c - packing of small numbers: back again for every width and length, and to the layout that the head says, bit by bit */
+/* tests/gnn/quant/bits.c - packing of small numbers: back again for every width and length, and to the layout that the
+ * head says, bit by bit */
 #define T_GNN
 #include "t.h"
 
@@ -13,7 +14,8 @@ static void test_there_and_back(void)
             unsigned char *packed = (unsigned char *)t_guarded_bytes(bytes);
             int bad = 0;
             T_EQ_INT(bytes, (n * (size_t)b + 7) / 8);
-            for (i = 0; i < n; i++) code[i] = (uint8_t)t_rand_below(256);       /* what stands above the bits is left out */
+            /* what stands above the bits is left out */
+            for (i = 0; i < n; i++) code[i] = (uint8_t)t_rand_below(256);
             tgnn_bits_pack(packed, code, n, b);
             T_WALLS(packed, bytes);
             for (i = 0; i < bytes * 8; i++) {
@@ -34,7 +36,8 @@ static void test_by_hand(void)
     static const uint8_t code[10] = { 1, 2, 3, 4, 5, 6, 7, 0, 5, 1 };
     unsigned char packed[4];
     uint8_t back[3] = { 9, 9, 9 };
-    tgnn_bits_pack(packed, code, 10, 3);    /* 001 010 011 100 101 110 111 000 101 001, the lowest first: written out on paper */
+    /* 001 010 011 100 101 110 111 000 101 001, the lowest first: written out on paper */
+    tgnn_bits_pack(packed, code, 10, 3);
     T_EQ_INT(packed[0], 0xd1);
     T_EQ_INT(packed[1], 0x58);
     T_EQ_INT(packed[2], 0x1f);
@@ -45,7 +48,8 @@ static void test_by_hand(void)
     tgnn_bits_unpack(back, packed, 3, 9);   /* no such width: zeros, and nothing is read */
     T_TRUE(back[0] == 0 && back[1] == 0 && back[2] == 0);
     T_EQ_INT(tgnn_bits_bytes(1000, 0), 0);
-    T_TRUE(tgnn_bits_bytes(SIZE_MAX / 2, 8) == SIZE_MAX / 2 && tgnn_bits_bytes(SIZE_MAX, 8) == SIZE_MAX && tgnn_bits_bytes(8, 9) == SIZE_MAX && tgnn_bits_bytes(8, -1) == SIZE_MAX);
+    T_TRUE(tgnn_bits_bytes(SIZE_MAX / 2, 8) == SIZE_MAX / 2 && tgnn_bits_bytes(SIZE_MAX, 8) == SIZE_MAX &&
+           tgnn_bits_bytes(8, 9) == SIZE_MAX && tgnn_bits_bytes(8, -1) == SIZE_MAX);
 }
 
 int main(void)

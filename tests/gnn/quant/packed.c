@@ -1,4 +1,5 @@
-/* tests/gnn/quant/packed.c - packed rows against the quantizer, their product and the sums of nibbles against plain loops of whole numbers */
+/* tests/gnn/quant/packed.c - packed rows against the quantizer, their product and the sums of nibbles against plain
+ * loops of whole numbers */
 #define T_GNN
 #include "t.h"
 
@@ -18,7 +19,8 @@ static rows make_rows(tiny_idx n, tiny_idx f, int positive)
     return r;
 }
 
-/* of every width around eight and sixteen: what is unpacked is what the quantizer gives, and the bytes are those of the paper's measure */
+/* of every width around eight and sixteen: what is unpacked is what the quantizer gives, and the bytes are those of the
+ * paper's measure */
 static void test_rows(tiny_target target)
 {
     static const tiny_idx sizes[] = { 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100 };
@@ -39,8 +41,10 @@ static void test_rows(tiny_target target)
                 T_OK(tgnn_a2q(ctx, &r.tx, &step, &bits, NULL, NULL, &tw));
                 { size_t i, bad = 0; for (i = 0; i < count; i++) bad += got[i] != want[i]; T_EQ_INT(bad, 0); }
                 T_WALLS(got, count);
-                T_CLOSE((double)p.n_bits, tgnn_a2q_kilobytes(r.bits, r.n, r.f, positive) * 8192.0, 1e-6 * (double)(count + 1));
-                T_TRUE(p.n_bytes * 8 >= p.n_bits && p.n_bytes * 8 < p.n_bits + 8 * 8);     /* less than a byte for each number of bits */
+                T_CLOSE((double)p.n_bits, tgnn_a2q_kilobytes(r.bits, r.n, r.f, positive) * 8192.0,
+                        1e-6 * (double)(count + 1));
+                /* less than a byte for each number of bits */
+                T_TRUE(p.n_bytes * 8 >= p.n_bits && p.n_bytes * 8 < p.n_bits + 8 * 8);
                 tgnn_packed_free(ctx, &p);
             }
     t_close(ctx);
@@ -51,7 +55,9 @@ static void test_rows(tiny_target target)
 /* sums of whole numbers are exact; each is scaled twice, and every target gives the same */
 static void test_product(tiny_target target)
 {
-    static const struct { tiny_idx n, f, out; } each[] = { { 1, 1, 1 }, { 5, 16, 7 }, { 9, 17, 16 }, { 300, 33, 5 }, { 3000, 200, 64 }, { 40, 600, 3 } };
+    static const struct {
+        tiny_idx n, f, out;
+    } each[] = { { 1, 1, 1 }, { 5, 16, 7 }, { 9, 17, 16 }, { 300, 33, 5 }, { 3000, 200, 64 }, { 40, 600, 3 } };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t c;
     int positive;
@@ -61,7 +67,8 @@ static void test_product(tiny_target target)
             const tiny_idx out = each[c].out;
             int8_t *w = (int8_t *)t_guarded_bytes((size_t)(out * r.f));
             float *scale = t_rand((size_t)out, 0.01f, 1.0f), *y = t_guarded((size_t)(r.n * out));
-            tiny_tensor tw = tiny_tensor_2d(w, TINY_I8, out, r.f), ts = tiny_tensor_1d(scale, TINY_F32, out), ty = tiny_tensor_2d(y, TINY_F32, r.n, out);
+            tiny_tensor tw = tiny_tensor_2d(w, TINY_I8, out, r.f), ts = tiny_tensor_1d(scale, TINY_F32, out),
+                        ty = tiny_tensor_2d(y, TINY_F32, r.n, out);
             tgnn_packed p;
             tiny_idx i, j, k;
             int bad = 0;
@@ -101,14 +108,16 @@ static void test_sums(tiny_target target)
         int64_t *offset = (int64_t *)t_guarded_bytes((N + 1) * 8);
         int32_t *col = (int32_t *)t_guarded_bytes(M * 4);
         int8_t *q = (int8_t *)t_guarded_bytes((size_t)(N * f)), *back = (int8_t *)t_guarded_bytes((size_t)f);
-        float *factor = t_rand(N, 0.1f, 2.0f), *step = t_rand((size_t)f, 0.1f, 2.0f), *bias = t_rand((size_t)f, -1.0f, 1.0f), *y = t_guarded((size_t)(N * f));
+        float *factor = t_rand(N, 0.1f, 2.0f), *step = t_rand((size_t)f, 0.1f, 2.0f),
+              *bias = t_rand((size_t)f, -1.0f, 1.0f), *y = t_guarded((size_t)(N * f));
         tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, N, f);
         tgnn_nibbles t;
         tiny_sparse a;
         tiny_idx i, j;
         int64_t p;
         int bad = 0, k;
-        for (i = 0; i <= N; i++) offset[i] = i < 2 ? 0 : i == N ? M : (int64_t)(M / 2 + i * i / 4);      /* row 0 is empty, row 1 has 1501 */
+        /* row 0 is empty, row 1 has 1501 */
+        for (i = 0; i <= N; i++) offset[i] = i < 2 ? 0 : i == N ? M : (int64_t)(M / 2 + i * i / 4);
         for (p = 0; p < M; p++) col[p] = (int32_t)t_rand_below(N);
         for (i = 0; i < N * f; i++) q[i] = (int8_t)((int)t_rand_below(15) - 7);
         for (j = 0; j < f; j++) q[3 * f + j] = 7;
@@ -133,7 +142,8 @@ static void test_sums(tiny_target target)
                     float want;
                     long sum = 0;
                     for (p = offset[i]; p < offset[i + 1]; p++) sum += q[col[p] * f + j];
-                    want = k ? ((float)sum + 1.25f * (float)q[i * f + j]) * step[j] : (float)sum * step[j] * factor[i] + bias[j];
+                    want = k ? ((float)sum + 1.25f * (float)q[i * f + j]) * step[j]
+                             : (float)sum * step[j] * factor[i] + bias[j];
                     bad += fabsf(y[i * f + j] - want) > 1e-6f * (1.0f + fabsf(want));
                 }
             T_EQ_INT(bad, 0);
@@ -148,8 +158,10 @@ static void test_quantize_nibbles(void)
 {
     enum { N = 40, F = 21 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
-    float *z = t_rand(N * F, -2.0f, 2.0f), *factor = t_rand(N, 0.2f, 1.0f), *step = t_rand(F, 0.01f, 0.5f), *want = t_guarded(N * F), *scaled = t_guarded(N * F);
-    tiny_tensor tz = tiny_tensor_2d(z, TINY_F32, N, F), ts = tiny_tensor_2d(scaled, TINY_F32, N, F), tw = tiny_tensor_2d(want, TINY_F32, N, F), steps = tiny_tensor_1d(step, TINY_F32, F);
+    float *z = t_rand(N * F, -2.0f, 2.0f), *factor = t_rand(N, 0.2f, 1.0f), *step = t_rand(F, 0.01f, 0.5f),
+          *want = t_guarded(N * F), *scaled = t_guarded(N * F);
+    tiny_tensor tz = tiny_tensor_2d(z, TINY_F32, N, F), ts = tiny_tensor_2d(scaled, TINY_F32, N, F),
+                tw = tiny_tensor_2d(want, TINY_F32, N, F), steps = tiny_tensor_1d(step, TINY_F32, F);
     tgnn_a2q_params p;
     tgnn_nibbles t;
     int8_t q[F];
@@ -180,16 +192,20 @@ static void test_bad(void)
     int64_t offset[3] = { 0, 1, 2 };
     int32_t col[2] = { 0, 2 };
     int8_t w[6] = { 0 };
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 3), none = tiny_tensor_2d(x, TINY_F32, 2, 0), ty = tiny_tensor_2d(y, TINY_F32, 2, 3), tw = tiny_tensor_2d(w, TINY_I8, 2, 2), ts = tiny_tensor_1d(step, TINY_F32, 2);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 3), none = tiny_tensor_2d(x, TINY_F32, 2, 0),
+                ty = tiny_tensor_2d(y, TINY_F32, 2, 3), tw = tiny_tensor_2d(w, TINY_I8, 2, 2),
+                ts = tiny_tensor_1d(step, TINY_F32, 2);
     tgnn_packed p;
     tgnn_nibbles t;
     tiny_sparse a;
     T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 3, NULL, 0, &p), TINY_E_SHAPE, "3 steps for 2 rows");
     T_STATUS(tgnn_packed_make(ctx, &none, step, bits, 2, NULL, 0, &p), TINY_E_SHAPE, "2 rows of 0 features");
-    T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, group, 0, &p), TINY_E_ARGUMENT, "row 1 has the group 2, there are 2");
+    T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, group, 0, &p), TINY_E_ARGUMENT,
+             "row 1 has the group 2, there are 2");
     T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 1, &p), TINY_E_NUMERIC, "NaN or below 0");
     step[1] = 0;
-    T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 0, &p), TINY_E_NUMERIC, "step 1 is 0; it must be finite and not 0");
+    T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 0, &p), TINY_E_NUMERIC,
+             "step 1 is 0; it must be finite and not 0");
     step[1] = NAN;
     T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 0, &p), TINY_E_NUMERIC, "step 1 is");
     step[1] = 0.25f;
@@ -239,7 +255,8 @@ static void test_memory(void)
             tiny_tensor tw = tiny_tensor_2d(w, TINY_I8, 2, 3);
             tiny_tensor ts = tiny_tensor_1d(step, TINY_F32, 2);
             tgnn_packed p;
-            if (!tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 1, &p)) (void)tgnn_packed_product(ctx, &p, &tw, &ts, &ty);
+            if (!tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 1, &p))
+                (void)tgnn_packed_product(ctx, &p, &tw, &ts, &ty);
             tgnn_packed_free(ctx, &p);
             tiny_ctx_close(ctx);
         })

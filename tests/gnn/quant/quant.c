@@ -1,5 +1,5 @@
-/* tests/gnn/quant/quant.c - nets with learnt steps and bits: what training does to them, the net of whole numbers against the same in floats,
- * against an example worked by hand, its files and all that can be wrong with them                                                      */
+/* tests/gnn/quant/quant.c - nets with learnt steps and bits: what training does to them, the net of whole numbers
+ * against the same in floats, against an example worked by hand, its files and all that can be wrong with them */
 #define T_GNN
 #include "t.h"
 
@@ -38,20 +38,34 @@ static tgnn_net *make_net(tiny_ctx *ctx, const char *layers, int rows, uint64_t 
 {
     char json[1000];
     tgnn_net *net = NULL;
-    int n = snprintf(json, sizeof json, "{\"format\":\"tgnn-net 1\",\"rows\":%s,\"layers\":[%s]}", rows ? "true" : "false", layers);
+    int n = snprintf(json, sizeof json, "{\"format\":\"tgnn-net 1\",\"rows\":%s,\"layers\":[%s]}",
+                     rows ? "true" : "false", layers);
     T_OK(tgnn_net_make(ctx, "test", json, (size_t)n, seed, &net));
     return net;
 }
 
 typedef struct chain { const char *layers; int x, rows; } chain;
 static const chain chains[] = {
-    { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":16,\"act\":\"relu\",\"dropout\":0.2},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":3}", 0, 0 },
-    { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":40,\"out\":5,\"act\":\"relu\",\"dropout\":0.2},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":3}", 2, 1 },
-    { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":20,\"act\":\"elu\"},{\"kind\":\"linear\",\"name\":\"b\",\"out\":3}", 3, 0 },
-    { "{\"kind\":\"gin\",\"name\":\"a\",\"in\":6,\"out\":8,\"hidden\":7,\"act\":\"relu\",\"eps\":0.25},{\"kind\":\"gin\",\"name\":\"b\",\"out\":3,\"hidden\":17}", 1, 0 },
-    { "{\"kind\":\"gin\",\"name\":\"a\",\"in\":40,\"out\":8,\"act\":\"tanh\"},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":3,\"add_self_loops\":false}", 2, 0 },
+    { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":16,\"act\":\"relu\",\"dropout\":0.2},{\"kind\":\"gcn\","
+      "\"name\":\"b\",\"out\":3}",
+      0, 0 },
+    { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":40,\"out\":5,\"act\":\"relu\",\"dropout\":0.2},{\"kind\":\"gcn\","
+      "\"name\":\"b\",\"out\":3}",
+      2, 1 },
+    { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":20,\"act\":\"elu\"},{\"kind\":\"linear\",\"name\":\"b\","
+      "\"out\":3}",
+      3, 0 },
+    { "{\"kind\":\"gin\",\"name\":\"a\",\"in\":6,\"out\":8,\"hidden\":7,\"act\":\"relu\",\"eps\":0.25},{\"kind\":"
+      "\"gin\",\"name\":\"b\",\"out\":3,\"hidden\":17}",
+      1, 0 },
+    { "{\"kind\":\"gin\",\"name\":\"a\",\"in\":40,\"out\":8,\"act\":\"tanh\"},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":"
+      "3,\"add_self_loops\":false}",
+      2, 0 },
     /* rows of codes that are longer than what an allocation may have to spare behind them */
-    { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":40,\"out\":160,\"act\":\"relu\"},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":3}", 2, 1 } };
+    { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":40,\"out\":160,\"act\":\"relu\"},{\"kind\":\"gcn\",\"name\":\"b\","
+      "\"out\":3}",
+      2, 1 }
+};
 
 /* y of the net in floats with everything quantized, and in whole numbers: they differ by roundings only */
 static void test_same(tiny_target target)
@@ -94,7 +108,8 @@ static void test_same(tiny_target target)
             T_OK(tgnn_quant_run(ctx, small, &in, &tz, NULL, &r));
             for (i = 0; i < N * K; i++) most = fmax(most, fabs((double)y[i]));
             T_TRUE(most > 0.01);
-            /* of each number; one that a sum has cancelled to nearly nothing keeps two roundings of the terms, which are as large as the largest */
+            /* of each number; one that a sum has cancelled to nearly nothing keeps two roundings of the terms, which
+             * are as large as the largest */
             for (i = 0; i < N * K; i++) T_CLOSE(z[i], y[i], 1e-5 * fabs((double)y[i]) + 2 * FLT_EPSILON * most);
             for (i = 0; i < N; i++) {       /* what training has judged is this net */
                 int top = 0;
@@ -123,9 +138,10 @@ static void test_same(tiny_target target)
     T_PROOF("graphs 1", "integer path equals fake-quant path to 1e-5");
 }
 
-/* Two nodes, joined, with loops: degrees 2. x = (1, -0.5), (0.5, 2); a = 0.5, 1, b = 3, 2: q = (2, -1), (1, 1), on paper. W = (0.2, 0.4), steps
- * 0.1: codes 2, 4. XW = 0.5 * 0.1 (2*2 - 1*4) = 0, and 1 * 0.1 (1*2 + 1*4) = 0.6. Times 1/sqrt 2: 0, 0.424264; step 0.1: 0, 4. The sum of
- * both for each node: 4 * 0.1 / sqrt 2 = 0.282843; bias 1: 1.282843. */
+/* Two nodes, joined, with loops: degrees 2. x = (1, -0.5), (0.5, 2); a = 0.5, 1, b = 3, 2: q = (2, -1), (1, 1), on
+ * paper. W = (0.2, 0.4), steps 0.1: codes 2, 4. XW = 0.5 * 0.1 (2*2 - 1*4) = 0, and 1 * 0.1 (1*2 + 1*4) = 0.6. Times
+ * 1/sqrt 2: 0, 0.424264; step 0.1: 0, 4. The sum of both for each node: 4 * 0.1 / sqrt 2 = 0.282843; bias 1:
+ * 1.282843. */
 static void test_by_hand(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -171,7 +187,8 @@ static void test_by_hand(tiny_target target)
     T_PROOF("graphs 1", "a net of two nodes, worked on paper");
 }
 
-/* the penalty moves the bits towards the target, and only then: without it they stay above; one step of Adam goes against its slope */
+/* the penalty moves the bits towards the target, and only then: without it they stay above; one step of Adam goes
+ * against its slope */
 static void test_penalty(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -219,11 +236,12 @@ static int compare_losses(void *user, const tgnn_epoch *e)
     return 0;
 }
 
-/* Dropout stands before the quantized products as before the others: with rates so small that nothing moves, the loss of an epoch is always the same
- * without it, and seldom with it. */
+/* Dropout stands before the quantized products as before the others: with rates so small that nothing moves, the loss
+ * of an epoch is always the same without it, and seldom with it. */
 static void test_dropout(void)
 {
-    static const char *const layers[2] = { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}", "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3,\"dropout\":0.5}" };
+    static const char *const layers[2] = { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}",
+                                           "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3,\"dropout\":0.5}" };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     int form;
     for (form = 0; form < 2; form++) {
@@ -301,7 +319,8 @@ static void test_graphs(void)
     T_OK(tgnn_a2q_net_open(ctx, net, &d, &data.x, &q));
     how.a2q = q;
     how.batch_norm = 1;
-    T_STATUS(tgnn_train_graphs(ctx, net, &graphs, &how, &e), TINY_E_UNSUPPORTED, "batch norms are not trained with quantization");
+    T_STATUS(tgnn_train_graphs(ctx, net, &graphs, &how, &e), TINY_E_UNSUPPORTED,
+             "batch norms are not trained with quantization");
     how.batch_norm = 0;
     T_OK(tgnn_train_graphs(ctx, net, &graphs, &how, &e));
     T_TRUE(e.train > 0.7);
@@ -400,7 +419,8 @@ static void test_file(void)
         bed *b = make_bed(ctx, 0);
         written g = make_written(ctx, b, &chains[0], 20), n = make_written(ctx, b, &chains[0], 0);
         float y[120 * K];
-        tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, 120, K), tx = tiny_tensor_2d(t_rand(120 * F, -1, 1), TINY_F32, 120, F);
+        tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, 120, K),
+                    tx = tiny_tensor_2d(t_rand(120 * F, -1, 1), TINY_F32, 120, F);
         tgnn_net_input in;
         tgnn_graph *other = NULL;
         memset(&in, 0, sizeof in);
@@ -408,7 +428,8 @@ static void test_file(void)
         in.graph = other;
         in.x = &tx;
         T_OK(tgnn_quant_run(ctx, g.net, &in, &ty, NULL, NULL));
-        T_STATUS(tgnn_quant_run(ctx, n.net, &in, &ty, NULL, NULL), TINY_E_SHAPE, "steps for each of 90 nodes, the graph has 120");
+        T_STATUS(tgnn_quant_run(ctx, n.net, &in, &ty, NULL, NULL), TINY_E_SHAPE,
+                 "steps for each of 90 nodes, the graph has 120");
         ((float *)tx.data)[7] = NAN;
         T_STATUS(tgnn_quant_run(ctx, g.net, &in, &ty, NULL, NULL), TINY_E_NUMERIC, "a feature is NaN");
         tgnn_quant_free(ctx, g.net);
@@ -421,12 +442,15 @@ static void test_file(void)
     t_close(ctx);
 }
 
-/* every beginning of both files and every flipped bit: a sentence, or a net that runs. In guarded memory: what is read behind the end stops the test */
+/* every beginning of both files and every flipped bit: a sentence, or a net that runs. In guarded memory: what is read
+ * behind the end stops the test */
 static void test_hostile(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
     bed *b = make_bed(ctx, 3);
-    static const chain small = { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3,\"act\":\"relu\"},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":3}", 3, 0 };
+    static const chain small = { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3,\"act\":\"relu\"},{\"kind\":"
+                                 "\"gcn\",\"name\":\"b\",\"out\":3}",
+                                 3, 0 };
     written w = make_written(ctx, b, &small, 2);
     float y[N * K];
     tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, N, K);
@@ -448,7 +472,8 @@ static void test_hostile(void)
                     cut = (unsigned char *)t_guarded_bytes(i);
                     if (i) memcpy(cut, from, i);
                 } else if (i < n) from[i] ^= (unsigned char)(1 << bit);
-                st = part ? tgnn_quant_read_memory(ctx, "t", cut ? cut : from, cut ? i : n, w.bytes, w.n_bytes, &q) : tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, cut ? cut : from, cut ? i : n, &q);
+                st = part ? tgnn_quant_read_memory(ctx, "t", cut ? cut : from, cut ? i : n, w.bytes, w.n_bytes, &q)
+                          : tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, cut ? cut : from, cut ? i : n, &q);
                 if (!st) {
                     ran++;
                     T_TRUE(cut == NULL || part);
@@ -489,16 +514,21 @@ static tiny_status with(tiny_ctx *ctx, const written *w, const char *from, const
         head = head - a + b;
         for (i = 0; i < 8; i++) made[i] = (unsigned char)(head >> 8 * i);
     }
-    return in_json ? tgnn_quant_read_memory(ctx, "t", made, m, w->bytes, w->n_bytes, q) : tgnn_quant_read_memory(ctx, "t", w->json, w->n_json, made, m, q);
+    return in_json ? tgnn_quant_read_memory(ctx, "t", made, m, w->bytes, w->n_bytes, q)
+                   : tgnn_quant_read_memory(ctx, "t", w->json, w->n_json, made, m, q);
 }
 
 static void test_bad(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     bed *b = make_bed(ctx, 0);
-    static const chain small = { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3,\"act\":\"relu\"},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":3}", 0, 0 };
+    static const chain small = { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3,\"act\":\"relu\"},{\"kind\":"
+                                 "\"gcn\",\"name\":\"b\",\"out\":3}",
+                                 0, 0 };
     written w = make_written(ctx, b, &small, 3);
-    tgnn_net *gat = make_net(ctx, "{\"kind\":\"gat\",\"name\":\"a\",\"in\":6,\"out\":3}", 0, 1), *net = make_net(ctx, small.layers, 0, 1), *one = make_net(ctx, "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}", 0, 1);
+    tgnn_net *gat = make_net(ctx, "{\"kind\":\"gat\",\"name\":\"a\",\"in\":6,\"out\":3}", 0, 1),
+             *net = make_net(ctx, small.layers, 0, 1),
+             *one = make_net(ctx, "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}", 0, 1);
     tgnn_a2q_desc d;
     tgnn_a2q_net *q = NULL;
     tgnn_quant *n = NULL;
@@ -541,24 +571,30 @@ static void test_bad(void)
     T_STATUS(with(ctx, &w, "\"in\": 6", "\"in\": 8", 1, &n), TINY_E_SHAPE, "has not the shape");
     T_STATUS(with(ctx, &w, "a.lin.weight.bits", "a.lin.weight.bots", 0, &n), TINY_E_FORMAT, "belongs to no layer");
     T_STATUS(with(ctx, &w, "b.lin.weight.step", "a.lin.weight.step", 0, &n), TINY_E_FORMAT, "stands there twice");
-    T_STATUS(with(ctx, &w, "\"a.lin.weight\":{\"dtype\":\"U8\"", "\"a.lin.weight\":{\"dtype\":\"I8\"", 0, &n), TINY_E_DTYPE, "is not of type U8");
+    T_STATUS(with(ctx, &w, "\"a.lin.weight\":{\"dtype\":\"U8\"", "\"a.lin.weight\":{\"dtype\":\"I8\"", 0, &n),
+             TINY_E_DTYPE, "is not of type U8");
     {
         unsigned char *bytes = (unsigned char *)t_keep(w.n_bytes);
         size_t head = 0, i;
         for (i = 0; i < 8; i++) head |= (size_t)w.bytes[i] << 8 * i;
         memcpy(bytes, w.bytes, w.n_bytes);  /* in the file: a.lin.weight 3 x 3 bytes, its scale 12, steps 12, bits 3 */
         bytes[8 + head] = 0xff;
-        T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_FORMAT, "number 0 of row 0 of the tensor a.lin.weight is 15");
+        T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_FORMAT,
+                 "number 0 of row 0 of the tensor a.lin.weight is 15");
         bytes[8 + head] = w.bytes[8 + head];
         bytes[8 + head + 9 + 12 + 12] = 9;
-        T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_FORMAT, "number 0 of the tensor a.lin.weight.bits is 9; there are 1 to 8 bits");
+        T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_FORMAT,
+                 "number 0 of the tensor a.lin.weight.bits is 9; there are 1 to 8 bits");
         bytes[8 + head + 9 + 12 + 12] = 0;
-        T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_FORMAT, "is 0; there are 1 to 8 bits");
+        T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_FORMAT,
+                 "is 0; there are 1 to 8 bits");
         bytes[8 + head + 9 + 12 + 12] = 3;
         memset(bytes + 8 + head + 9, 0, 4);
-        T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_NUMERIC, "a.lin.weight.scale is 0; a step is at least 1e-8");
+        T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_NUMERIC,
+                 "a.lin.weight.scale is 0; a step is at least 1e-8");
         memset(bytes + 8 + head + 9, 0xff, 4);
-        T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_NUMERIC, "number 0 of the tensor a.lin.weight.scale is");
+        T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_NUMERIC,
+                 "number 0 of the tensor a.lin.weight.scale is");
     }
     T_STATUS(tgnn_quant_read(ctx, "no/such", &n), TINY_E_IO, "no/such.json");
     T_STATUS(tgnn_quant_write(ctx, "no/such/folder/m", w.net), TINY_E_IO, "no/such/folder/m");
@@ -579,7 +615,8 @@ static void memory_of(written *w, int what)
     tiny_ctx_desc desc = t_desc(TINY_TARGET_SCALAR, 1);
     static const int32_t src[2] = { 0, 1 };
     static const int32_t dst[2] = { 1, 0 };
-    static const char json[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gcn\",\"name\":\"a\",\"in\":2,\"out\":2}]}";
+    static const char json[] =
+        "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gcn\",\"name\":\"a\",\"in\":2,\"out\":2}]}";
     float x[4] = { 1.0f, -0.5f, 0.5f, 2.0f }, y[4];
     int32_t label[2] = { 0, 1 };
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 2), ty = tiny_tensor_2d(y, TINY_F32, 2, 2);
@@ -601,7 +638,8 @@ static void memory_of(written *w, int what)
     e.dst = dst;
     d.groups = what == 1 ? 2 : 0;
     if (what == 2) (void)tgnn_quant_read_memory(ctx, "t", w->json, w->n_json, w->bytes, w->n_bytes, &n);
-    else if (!tgnn_graph_make(ctx, &e, NULL, &g) && !tgnn_net_make(ctx, "t", json, sizeof json - 1, 1, &net) && !tgnn_a2q_net_open(ctx, net, &d, &tx, &q)) {
+    else if (!tgnn_graph_make(ctx, &e, NULL, &g) && !tgnn_net_make(ctx, "t", json, sizeof json - 1, 1, &net) &&
+             !tgnn_a2q_net_open(ctx, net, &d, &tx, &q)) {
         tgnn_nodes nodes;
         tgnn_train_desc how;
         memset(&nodes, 0, sizeof nodes);
@@ -612,7 +650,9 @@ static void memory_of(written *w, int what)
         nodes.split = "rr";
         how.epochs = 1;
         how.a2q = q;
-        if (!tgnn_train_nodes(ctx, net, &nodes, &how, NULL) && !tgnn_a2q_net_run(ctx, net, q, &in, &ty, NULL) && !tgnn_quant_make(ctx, net, q, &n)) (void)tgnn_quant_run(ctx, n, &in, &ty, NULL, NULL);
+        if (!tgnn_train_nodes(ctx, net, &nodes, &how, NULL) && !tgnn_a2q_net_run(ctx, net, q, &in, &ty, NULL) &&
+            !tgnn_quant_make(ctx, net, q, &n))
+            (void)tgnn_quant_run(ctx, n, &in, &ty, NULL, NULL);
     }
     tgnn_quant_free(ctx, n);
     tgnn_a2q_net_close(ctx, q);

@@ -1,5 +1,5 @@
-/* tests/gnn/train/graphs.c - training on graphs: the step's loss against the net without a tape, with batch norms against loops in double,
- * what folding leaves of them, batches, and two kinds of rings that must be told apart                                                 */
+/* tests/gnn/train/graphs.c - training on graphs: the step's loss against the net without a tape, with batch norms
+ * against loops in double, what folding leaves of them, batches, and two kinds of rings that must be told apart */
 #define T_GNN
 #include "t.h"
 
@@ -7,9 +7,13 @@
 int main(void) { return t_done(); }
 #else
 
-static const char json[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gin\",\"name\":\"a\",\"in\":16,\"out\":6,\"hidden\":5,\"act\":\"relu\"},{\"kind\":\"gin\",\"name\":\"b\",\"out\":4,\"act\":\"relu\"},"
+static const char json[] = "{\"format\":\"tgnn-net "
+                           "1\",\"layers\":[{\"kind\":\"gin\",\"name\":\"a\",\"in\":16,\"out\":6,\"hidden\":5,\"act\":"
+                           "\"relu\"},{\"kind\":\"gin\",\"name\":\"b\",\"out\":4,\"act\":\"relu\"},"
                            "{\"kind\":\"readout\",\"all\":true},{\"kind\":\"linear\",\"name\":\"l\",\"out\":2}]}";
-static const char one_json[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gin\",\"name\":\"a\",\"in\":16,\"out\":4,\"hidden\":5},{\"kind\":\"readout\",\"aggr\":\"mean\"},"
+static const char one_json[] = "{\"format\":\"tgnn-net "
+                               "1\",\"layers\":[{\"kind\":\"gin\",\"name\":\"a\",\"in\":16,\"out\":4,\"hidden\":5},{"
+                               "\"kind\":\"readout\",\"aggr\":\"mean\"},"
                                "{\"kind\":\"linear\",\"name\":\"l\",\"out\":2}]}";
 
 typedef struct rings { tgnn_data d; int64_t *at; char *part; tgnn_graphs all; } rings;
@@ -18,7 +22,9 @@ static void open_rings(tiny_ctx *ctx, rings *r, tiny_idx n)
 {
     tiny_idx i;
     memset(r, 0, sizeof *r);
-    if (!T_OK(tgnn_data_rings(ctx, n, 3, &r->d)) || !T_OK(tgnn_data_features(ctx, &r->d)) || !T_OK(tgnn_data_graph_at(ctx, &r->d, &r->at))) return;
+    if (!T_OK(tgnn_data_rings(ctx, n, 3, &r->d)) || !T_OK(tgnn_data_features(ctx, &r->d)) ||
+        !T_OK(tgnn_data_graph_at(ctx, &r->d, &r->at)))
+        return;
     r->part = (char *)t_keep((size_t)n);
     for (i = 0; i < n; i++) r->part[i] = r->d.fold[i] == 1 ? 't' : r->d.fold[i] == 2 ? 'v' : 'r';
     r->all.graph = r->d.graph;
@@ -81,7 +87,8 @@ static void test_step(tiny_target target)
         T_CLOSE(e.loss, before, 1e-5 * (1 + before));
         T_CLOSE(e.val_loss, loss_of(ctx, net, &r, 'v'), 1e-5 * (1 + before));
         T_TRUE(loss_of(ctx, net, &r, 'r') < before);
-        how.batch = 7;                      /* 48 graphs in 7 steps of 6 or 7: a loss at the weights of each step, so only near */
+        /* 48 graphs in 7 steps of 6 or 7: a loss at the weights of each step, so only near */
+        how.batch = 7;
         how.lr = 1e-9;
         T_OK(tgnn_net_draw(ctx, net, 4));
         T_OK(tgnn_train_graphs(ctx, net, &r.all, &how, &e));
@@ -142,7 +149,8 @@ static void test_norms(tiny_target target)
     how.batch_norm = 1;
     g = tgnn_graph_in(r.d.graph);
     if (T_OK(tgnn_net_make(ctx, "rings", one_json, sizeof one_json - 1, 4, &net))) {
-        double *x = (double *)t_keep((size_t)g->n_rows * 16 * 8), *h = (double *)t_keep((size_t)g->n_rows * 5 * 8), *z = (double *)t_keep((size_t)g->n_rows * 4 * 8), want = 0;
+        double *x = (double *)t_keep((size_t)g->n_rows * 16 * 8), *h = (double *)t_keep((size_t)g->n_rows * 5 * 8),
+               *z = (double *)t_keep((size_t)g->n_rows * 4 * 8), want = 0;
         int *of = (int *)t_keep((size_t)g->n_rows * sizeof *of), rows = 0, i, k, graphs = 0;
         tiny_idx q, node;
         int64_t p;
@@ -198,7 +206,8 @@ static int keep_best(void *user, const tgnn_epoch *e)
     return 0;
 }
 
-/* Steps are so long that the loss of the validation part jumps about: what comes back is the best epoch, with the means and variances that it had. */
+/* Steps are so long that the loss of the validation part jumps about: what comes back is the best epoch, with the means
+ * and variances that it had. */
 static void test_stopping(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -270,7 +279,8 @@ static void test_learns(void)
 
 static void test_bad(void)
 {
-    static const char nodes_json[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gin\",\"name\":\"a\",\"in\":16,\"out\":2}]}";
+    static const char nodes_json[] =
+        "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gin\",\"name\":\"a\",\"in\":16,\"out\":2}]}";
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tgnn_net *net = NULL, *nodes = NULL;
     tgnn_train_desc how;
@@ -286,7 +296,8 @@ static void test_bad(void)
     T_STATUS(tgnn_train_graphs(ctx, nodes, &r.all, NULL, NULL), TINY_E_ARGUMENT, "without a readout answers for nodes");
     all = r.all;
     all.graph_at = NULL;
-    T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_ARGUMENT, "graph_at, labels and their parts are needed");
+    T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_ARGUMENT,
+             "graph_at, labels and their parts are needed");
     all.graph_at = at;
     at[4]++;                                /* a ring is cut in two */
     T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_FORMAT, "leads from node");
@@ -297,12 +308,15 @@ static void test_bad(void)
     T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_FORMAT, "graph_at must begin with 0 and end with");
     at[10]++;
     r.d.graph_label[2] = 2;
-    T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_FORMAT, "graph 2 has the label 2, the net has 2 classes");
+    T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_FORMAT,
+             "graph 2 has the label 2, the net has 2 classes");
     r.d.graph_label[2] = 0;
     how.patience = 2;
-    T_STATUS(tgnn_train_graphs(ctx, net, &all, &how, NULL), TINY_E_ARGUMENT, "patience 2 without a graph to validate on");
+    T_STATUS(tgnn_train_graphs(ctx, net, &all, &how, NULL), TINY_E_ARGUMENT,
+             "patience 2 without a graph to validate on");
     memset(r.part, 't', 10);
-    T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_ARGUMENT, "no graph of the training part has a label");
+    T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_ARGUMENT,
+             "no graph of the training part has a label");
     tgnn_net_free(ctx, net);
     tgnn_net_free(ctx, nodes);
     close_rings(ctx, &r);

@@ -1,5 +1,5 @@
-/* tests/gnn/train/links.c - links: what a split holds, areas worked on paper and against counting, training, bad input; and data and
- * planes that programs are given                                                                                                   */
+/* tests/gnn/train/links.c - links: what a split holds, areas worked on paper and against counting, training, bad input;
+ * and data and planes that programs are given */
 #define T_GNN
 #include "t.h"
 
@@ -15,7 +15,8 @@ static int there(const tgnn_graph *g, int a, int b)
 static void test_split(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    static const int32_t s[7] = { 0, 1, 2, 2, 3, 3, 3 }, d[7] = { 1, 0, 0, 1, 3, 4, 4 };    /* links: 01 (twice), 02, 12, 34 (twice); a loop */
+    /* links: 01 (twice), 02, 12, 34 (twice); a loop */
+    static const int32_t s[7] = { 0, 1, 2, 2, 3, 3, 3 }, d[7] = { 1, 0, 0, 1, 3, 4, 4 };
     tgnn_links l, again;
     tgnn_graph *g;
     tgnn_edges e;
@@ -37,13 +38,16 @@ static void test_split(void)
                 seen |= 1 << (a + b + (a == 0 || b == 0 ? 0 : 10));     /* 1, 2, 13, 17 */
                 T_EQ_INT(there(l.graph, a, b), k == 0);
                 T_EQ_INT(there(l.graph, b, a), k == 0);
-                if (k) T_TRUE(!there(g, l.none[k][i], l.none[k][l.n[k] + i]) && !there(g, l.none[k][l.n[k] + i], l.none[k][i]) && l.none[k][i] != l.none[k][l.n[k] + i]);
+                if (k)
+                    T_TRUE(!there(g, l.none[k][i], l.none[k][l.n[k] + i]) &&
+                           !there(g, l.none[k][l.n[k] + i], l.none[k][i]) && l.none[k][i] != l.none[k][l.n[k] + i]);
             }
         T_EQ_INT(seen, 1 << 1 | 1 << 2 | 1 << 13 | 1 << 17);
         tgnn_links_free(ctx, &l);
         tgnn_graph_close(ctx, g);
     }
-    if (T_OK(tgnn_planted(ctx, 300, 3, 6, 0.9, 2, &g)) && T_OK(tgnn_links_split(ctx, g, 0.1, 0.2, 5, &l)) && T_OK(tgnn_links_split(ctx, g, 0.1, 0.2, 5, &again))) {
+    if (T_OK(tgnn_planted(ctx, 300, 3, 6, 0.9, 2, &g)) && T_OK(tgnn_links_split(ctx, g, 0.1, 0.2, 5, &l)) &&
+        T_OK(tgnn_links_split(ctx, g, 0.1, 0.2, 5, &again))) {
         const tiny_idx all = (tiny_idx)tgnn_graph_edges(g) / 2;
         T_EQ_INT(l.n[0] + l.n[1] + l.n[2], all);
         T_EQ_INT(l.n[2], (tiny_idx)((double)all * 0.2));
@@ -53,7 +57,8 @@ static void test_split(void)
         tgnn_links_free(ctx, &l);
         tgnn_links_free(ctx, &again);
         T_OK(tgnn_links_split(ctx, g, 0.1, 0.2, 6, &again));
-        for (i = 0, k = 0; i < again.n[2]; i++) k += there(again.graph, again.link[2][i], again.link[2][again.n[2] + i]);
+        for (i = 0, k = 0; i < again.n[2]; i++)
+            k += there(again.graph, again.link[2][i], again.link[2][again.n[2] + i]);
         T_EQ_INT(k, 0);
         tgnn_links_free(ctx, &again);
         tgnn_graph_close(ctx, g);
@@ -90,7 +95,8 @@ static void test_area(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     float z[4] = { 1, 2, 3, 4 }, *w = t_rand(N * 3, -1, 1);
     tiny_tensor tz = tiny_tensor_2d(z, TINY_F32, 4, 1), tw = tiny_tensor_2d(w, TINY_F32, N, 3);
-    /* links 3 x 4 = 12, 1 x 2 = 2; pairs that are none 1 x 3 = 3, 1 x 2 = 2: of 4, 12 beats both, 2 ties with one: 2.5 */
+    /* links 3 x 4 = 12, 1 x 2 = 2; pairs that are none 1 x 3 = 3, 1 x 2 = 2: of 4, 12 beats both, 2 ties with one:
+     * 2.5 */
     int32_t link[4] = { 2, 0, 3, 1 }, none[4] = { 0, 0, 2, 1 }, some[2 * M], other[2 * M];
     double area = 0, want = 0;
     int i, k;
@@ -122,7 +128,9 @@ static void test_area(void)
 }
 
 #ifndef TINY_NO_TRAIN
-static const char json[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gcn\",\"name\":\"a\",\"in\":8,\"out\":16,\"act\":\"relu\"},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":8}]}";
+static const char json[] = "{\"format\":\"tgnn-net "
+                           "1\",\"layers\":[{\"kind\":\"gcn\",\"name\":\"a\",\"in\":8,\"out\":16,\"act\":\"relu\"},{"
+                           "\"kind\":\"gcn\",\"name\":\"b\",\"out\":8}]}";
 
 /* nodes of a planted graph that know their class with some noise: links lie within classes */
 static float learn(tiny_target target, int threads, uint64_t seed, double *test)
@@ -144,7 +152,8 @@ static float learn(tiny_target target, int threads, uint64_t seed, double *test)
     memset(&how, 0, sizeof how);
     how.epochs = 60;
     how.seed = seed;
-    if (T_OK(tgnn_planted(ctx, N, K, 8, 0.95, 2, &g)) && T_OK(tgnn_links_split(ctx, g, 0.05, 0.2, 1, &l)) && T_OK(tgnn_net_make(ctx, "links", json, sizeof json - 1, 1, &net))) {
+    if (T_OK(tgnn_planted(ctx, N, K, 8, 0.95, 2, &g)) && T_OK(tgnn_links_split(ctx, g, 0.05, 0.2, 1, &l)) &&
+        T_OK(tgnn_net_make(ctx, "links", json, sizeof json - 1, 1, &net))) {
         double area = 0;
         float *z = t_guarded(N * 8);
         tiny_tensor tz = tiny_tensor_2d(z, TINY_F32, N, 8);
@@ -178,7 +187,9 @@ static void test_learns(tiny_target target)
 
 static void test_bad(void)
 {
-    static const char readout[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"readout\",\"in\":8},{\"kind\":\"linear\",\"name\":\"l\",\"out\":2}]}";
+    static const char readout[] =
+        "{\"format\":\"tgnn-net "
+        "1\",\"layers\":[{\"kind\":\"readout\",\"in\":8},{\"kind\":\"linear\",\"name\":\"l\",\"out\":2}]}";
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     float x[8] = { 0 };
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 8);
@@ -217,7 +228,8 @@ static void test_no_memory(void)
         tgnn_links l;
         tgnn_net *net;
         tiny_ctx *ctx;
-        static const char small[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"linear\",\"name\":\"b\",\"in\":13,\"out\":2}]}";
+        static const char small[] =
+            "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"linear\",\"name\":\"b\",\"in\":13,\"out\":2}]}";
         memset(&how, 0, sizeof how);
         how.epochs = 1;
         if (!tiny_ctx_open(&desc, &ctx)) {
@@ -268,7 +280,8 @@ static void test_data(void)
         T_CLOSE(square, 1, 0.035);
         tgnn_data_free(ctx, &d);
     }
-    if (T_OK(tgnn_data_rings(ctx, 50, 1, &d)) && T_OK(tgnn_data_features(ctx, &d)) && T_OK(tgnn_data_graph_at(ctx, &d, &at))) {
+    if (T_OK(tgnn_data_rings(ctx, 50, 1, &d)) && T_OK(tgnn_data_features(ctx, &d)) &&
+        T_OK(tgnn_data_graph_at(ctx, &d, &at))) {
         const tiny_sparse *g = tgnn_graph_in(d.graph);
         T_EQ_INT(at[0], 0);
         T_EQ_INT(at[50], d.n_nodes);
@@ -295,14 +308,17 @@ static void test_data(void)
 static void test_plane(void)
 {
     enum { N = 101 };
-    static const double along[5] = { 0.1, 0.7, 0.5, 0.1, 0.4898979486 }, across[5] = { 0.7, -0.1, 0, 0, 0 };    /* at right angles; the first of length 1 */
+    /* at right angles; the first of length 1 */
+    static const double along[5] = { 0.1, 0.7, 0.5, 0.1, 0.4898979486 }, across[5] = { 0.7, -0.1, 0, 0, 0 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     float x[N * 5], y[N * 2];
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, 5), ty = tiny_tensor_2d(y, TINY_F32, N, 2), one = tiny_tensor_2d(x, TINY_F32, N, 1);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, 5), ty = tiny_tensor_2d(y, TINY_F32, N, 2),
+                one = tiny_tensor_2d(x, TINY_F32, N, 1);
     const double length = sqrt(0.5);
     int i, k;
     for (i = 0; i < N; i++)
-        for (k = 0; k < 5; k++) x[i * 5 + k] = (float)(3 + (i - 50) * along[k] + (i % 2 ? 1 : -1) * (i == 50 ? 0 : 1) * across[k]);
+        for (k = 0; k < 5; k++)
+            x[i * 5 + k] = (float)(3 + (i - 50) * along[k] + (i % 2 ? 1 : -1) * (i == 50 ? 0 : 1) * across[k]);
     T_OK(tgnn_plane(ctx, &tx, &ty));
     for (i = 0; i < N; i++) {
         T_CLOSE(y[i * 2], i - 50, 0.05);

@@ -1,5 +1,5 @@
-/* tests/gnn/train/nodes.c - training of nodes: the step's loss against the net as it is run without a tape, the way of each weight against
- * differences of that loss, early stopping, seeds, and the papers' accuracies on Cora                                                  */
+/* tests/gnn/train/nodes.c - training of nodes: the step's loss against the net as it is run without a tape, the way of
+ * each weight against differences of that loss, early stopping, seeds, and the papers' accuracies on Cora */
 #define T_GNN
 #include "t.h"
 
@@ -9,7 +9,13 @@ int main(void) { return t_done(); }
 
 enum { N = 60, F = 6, K = 3 };
 
-typedef struct bed { tgnn_graph *g; tiny_tensor x; int32_t label[N], relation[4 * N * 8]; char split[N]; tgnn_nodes nodes; } bed;
+typedef struct bed {
+    tgnn_graph *g;
+    tiny_tensor x;
+    int32_t label[N], relation[4 * N * 8];
+    char split[N];
+    tgnn_nodes nodes;
+} bed;
 
 static bed *make_bed(tiny_ctx *ctx)
 {
@@ -42,7 +48,8 @@ static tgnn_net *make_net(tiny_ctx *ctx, const char *layers, uint64_t seed)
         for (k = 0; k < TGNN_LAYER_WEIGHTS; k++) {
             const tiny_tensor *w = &net->stage[i].layer.w[k];
             tiny_idx j;
-            for (j = 0; w->data && w->rank == 1 && j < w->dim[0]; j++) ((float *)w->data)[j] = t_rand_float(-0.5f, 0.5f);
+            for (j = 0; w->data && w->rank == 1 && j < w->dim[0]; j++)
+                ((float *)w->data)[j] = t_rand_float(-0.5f, 0.5f);
         }
     return net;
 }
@@ -72,20 +79,31 @@ static double loss_of(tiny_ctx *ctx, const tgnn_net *net, const bed *b, char par
 }
 
 static const char *const chains[] = {
-    "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":4,\"act\":\"relu\"},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":5,\"act\":\"tanh\"},{\"kind\":\"linear\",\"name\":\"c\",\"out\":3}",
-    "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":8,\"act\":\"elu\",\"add_self_loops\":false},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":3}",
-    "{\"kind\":\"sage\",\"name\":\"a\",\"in\":6,\"out\":8,\"act\":\"elu\",\"aggr\":\"max\",\"normalize\":true},{\"kind\":\"sage\",\"name\":\"b\",\"out\":3}",
-    "{\"kind\":\"sage\",\"name\":\"a\",\"in\":6,\"out\":4,\"aggr\":\"sum\",\"act\":\"tanh\"},{\"kind\":\"sage\",\"name\":\"b\",\"out\":3,\"aggr\":\"min\"}",
-    "{\"kind\":\"gat\",\"name\":\"a\",\"in\":6,\"out\":4,\"heads\":3,\"act\":\"elu\"},{\"kind\":\"gat\",\"name\":\"b\",\"out\":3,\"heads\":2,\"concat\":false,\"negative_slope\":0.1}",
-    "{\"kind\":\"gatv2\",\"name\":\"a\",\"in\":6,\"out\":4,\"heads\":3,\"act\":\"elu\"},{\"kind\":\"gatv2\",\"name\":\"b\",\"out\":3,\"heads\":2,\"concat\":false}",
-    "{\"kind\":\"gin\",\"name\":\"a\",\"in\":6,\"out\":4,\"hidden\":7,\"eps\":0.2},{\"kind\":\"gin\",\"name\":\"b\",\"out\":3,\"hidden\":3}",
-    "{\"kind\":\"rgcn\",\"name\":\"a\",\"in\":6,\"out\":4,\"relations\":2,\"act\":\"tanh\"},{\"kind\":\"rgcn\",\"name\":\"b\",\"out\":3,\"relations\":2,\"bases\":1}",
-    "{\"kind\":\"transformer\",\"name\":\"a\",\"in\":6,\"out\":4,\"heads\":2,\"act\":\"tanh\"},{\"kind\":\"transformer\",\"name\":\"b\",\"out\":3,\"heads\":2,\"concat\":false}",
-    "{\"kind\":\"sgc\",\"name\":\"a\",\"in\":6,\"out\":5,\"K\":2},{\"kind\":\"linear\",\"name\":\"b\",\"out\":3},{\"kind\":\"appnp\",\"K\":4,\"alpha\":0.2}"
+    "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":4,\"act\":\"relu\"},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":5,"
+    "\"act\":\"tanh\"},{\"kind\":\"linear\",\"name\":\"c\",\"out\":3}",
+    "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":8,\"act\":\"elu\",\"add_self_loops\":false},{\"kind\":\"gcn\","
+    "\"name\":\"b\",\"out\":3}",
+    "{\"kind\":\"sage\",\"name\":\"a\",\"in\":6,\"out\":8,\"act\":\"elu\",\"aggr\":\"max\",\"normalize\":true},{"
+    "\"kind\":\"sage\",\"name\":\"b\",\"out\":3}",
+    "{\"kind\":\"sage\",\"name\":\"a\",\"in\":6,\"out\":4,\"aggr\":\"sum\",\"act\":\"tanh\"},{\"kind\":\"sage\","
+    "\"name\":\"b\",\"out\":3,\"aggr\":\"min\"}",
+    "{\"kind\":\"gat\",\"name\":\"a\",\"in\":6,\"out\":4,\"heads\":3,\"act\":\"elu\"},{\"kind\":\"gat\",\"name\":\"b\","
+    "\"out\":3,\"heads\":2,\"concat\":false,\"negative_slope\":0.1}",
+    "{\"kind\":\"gatv2\",\"name\":\"a\",\"in\":6,\"out\":4,\"heads\":3,\"act\":\"elu\"},{\"kind\":\"gatv2\",\"name\":"
+    "\"b\",\"out\":3,\"heads\":2,\"concat\":false}",
+    "{\"kind\":\"gin\",\"name\":\"a\",\"in\":6,\"out\":4,\"hidden\":7,\"eps\":0.2},{\"kind\":\"gin\",\"name\":\"b\","
+    "\"out\":3,\"hidden\":3}",
+    "{\"kind\":\"rgcn\",\"name\":\"a\",\"in\":6,\"out\":4,\"relations\":2,\"act\":\"tanh\"},{\"kind\":\"rgcn\","
+    "\"name\":\"b\",\"out\":3,\"relations\":2,\"bases\":1}",
+    "{\"kind\":\"transformer\",\"name\":\"a\",\"in\":6,\"out\":4,\"heads\":2,\"act\":\"tanh\"},{\"kind\":"
+    "\"transformer\",\"name\":\"b\",\"out\":3,\"heads\":2,\"concat\":false}",
+    "{\"kind\":\"sgc\",\"name\":\"a\",\"in\":6,\"out\":5,\"K\":2},{\"kind\":\"linear\",\"name\":\"b\",\"out\":3},{"
+    "\"kind\":\"appnp\",\"K\":4,\"alpha\":0.2}"
 };
 
-/* One step of Adam moves a weight by lr against the sign of its gradient: the sign must be that of a difference of the loss, and the
- * loss of the step that of the net without a tape. Numbers of which the difference says nothing for sure are left out.           */
+/* One step of Adam moves a weight by lr against the sign of its gradient: the sign must be that of a difference of the
+ * loss, and the loss of the step that of the net without a tape. Numbers of which the difference says nothing for sure
+ * are left out. */
 static void test_steps(tiny_target target)
 {
     const double lr = 1e-4;
@@ -101,7 +119,9 @@ static void test_steps(tiny_target target)
         if (!net || !moved) break;
         for (i = 0; i < net->n_stages; i++)
             for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
-                if (net->stage[i].layer.w[k].data) memcpy(moved->stage[i].layer.w[k].data, net->stage[i].layer.w[k].data, (size_t)tiny_tensor_count(&net->stage[i].layer.w[k]) * 4);
+                if (net->stage[i].layer.w[k].data)
+                    memcpy(moved->stage[i].layer.w[k].data, net->stage[i].layer.w[k].data,
+                           (size_t)tiny_tensor_count(&net->stage[i].layer.w[k]) * 4);
         before = loss_of(ctx, net, b, 'r');
         memset(&how, 0, sizeof how);
         how.epochs = 1;
@@ -116,7 +136,8 @@ static void test_steps(tiny_target target)
                 const tiny_idx n = w ? tiny_tensor_count(&net->stage[i].layer.w[k]) : 0;
                 int tried, sure = 0;
                 if (!w) continue;
-                if (net->stage[i].kind == TGNN_STAGE_CONV && net->stage[i].layer.kind == TGNN_LAYER_GIN && k == 4) {   /* eps is given, not learnt */
+                /* eps is given, not learnt */
+                if (net->stage[i].kind == TGNN_STAGE_CONV && net->stage[i].layer.kind == TGNN_LAYER_GIN && k == 4) {
                     T_TRUE(m[0] == w[0]);
                     continue;
                 }
@@ -129,7 +150,9 @@ static void test_steps(tiny_target target)
                     w[at] = was - 1e-2f;
                     down = loss_of(ctx, net, b, 'r');
                     w[at] = was;
-                    if (!((up > before && down < before) || (up < before && down > before)) || fabs(up - down) < 2e-5 || fabs(up + down - 2 * before) > 0.3 * fabs(up - down)) continue;
+                    if (!((up > before && down < before) || (up < before && down > before)) || fabs(up - down) < 2e-5 ||
+                        fabs(up + down - 2 * before) > 0.3 * fabs(up - down))
+                        continue;
                     sure++;
                     T_CLOSE((m[at] - was) / lr, up > down ? -1 : 1, 0.05);
                 }
@@ -148,9 +171,12 @@ static void test_steps(tiny_target target)
 static void test_sparse(void)
 {
     enum { WIDE = 64 };
-    static const char *const layers[] = {
-        "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":64,\"out\":3}", "{\"kind\":\"sage\",\"name\":\"a\",\"in\":64,\"out\":3}", "{\"kind\":\"gat\",\"name\":\"a\",\"in\":64,\"out\":3}",
-        "{\"kind\":\"gatv2\",\"name\":\"a\",\"in\":64,\"out\":3}", "{\"kind\":\"gin\",\"name\":\"a\",\"in\":64,\"out\":3}", "{\"kind\":\"sgc\",\"name\":\"a\",\"in\":64,\"out\":3}" };
+    static const char *const layers[] = { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":64,\"out\":3}",
+                                          "{\"kind\":\"sage\",\"name\":\"a\",\"in\":64,\"out\":3}",
+                                          "{\"kind\":\"gat\",\"name\":\"a\",\"in\":64,\"out\":3}",
+                                          "{\"kind\":\"gatv2\",\"name\":\"a\",\"in\":64,\"out\":3}",
+                                          "{\"kind\":\"gin\",\"name\":\"a\",\"in\":64,\"out\":3}",
+                                          "{\"kind\":\"sgc\",\"name\":\"a\",\"in\":64,\"out\":3}" };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     bed *b = make_bed(ctx);
     float *thin = (float *)t_keep(N * WIDE * 4);
@@ -174,8 +200,8 @@ static void test_sparse(void)
     t_close(ctx);
 }
 
-/* ---- dropout: with weights that hardly move and small outputs, the loss is nearly linear in what is dropped, so its mean over many steps is
- * the loss without dropout, and the steps differ */
+/* ---- dropout: with weights that hardly move and small outputs, the loss is nearly linear in what is dropped, so its
+ * mean over many steps is the loss without dropout, and the steps differ */
 typedef struct spread { double sum, square; int n; } spread;
 
 static int gather(void *user, const tgnn_epoch *e)
@@ -189,12 +215,14 @@ static int gather(void *user, const tgnn_epoch *e)
 
 static void test_dropout(void)
 {
-    static const char *const layers[] = { "{\"kind\":\"gat\",\"name\":\"a\",\"in\":6,\"out\":3}", "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}" };
+    static const char *const layers[] = { "{\"kind\":\"gat\",\"name\":\"a\",\"in\":6,\"out\":3}",
+                                          "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}" };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     bed *b = make_bed(ctx);
     double spreads[4];
     int i, k;
-    for (i = 0; i < 4; i++) {               /* of alpha; of x, where alpha does not depend on it; of x before alpha; the same and what alpha sums */
+    /* of alpha; of x, where alpha does not depend on it; of x before alpha; the same and what alpha sums */
+    for (i = 0; i < 4; i++) {
         tgnn_net *net = make_net(ctx, layers[i == 1], 1);
         tgnn_train_desc how;
         spread s;
@@ -232,7 +260,9 @@ static void test_dropout(void)
 
 /* ---- stopping, seeds */
 
-static const char drop_net[] = "{\"kind\":\"gat\",\"name\":\"a\",\"in\":6,\"out\":8,\"heads\":2,\"act\":\"elu\",\"dropout\":0.4,\"dropout_edges\":0.3},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":3,\"dropout\":0.5}";
+static const char drop_net[] =
+    "{\"kind\":\"gat\",\"name\":\"a\",\"in\":6,\"out\":8,\"heads\":2,\"act\":\"elu\",\"dropout\":0.4,\"dropout_edges\":"
+    "0.3},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":3,\"dropout\":0.5}";
 
 typedef struct course { double val_loss[400], least, loss; int n, best; } course;
 
@@ -302,7 +332,10 @@ static void test_area(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     bed *b = make_bed(ctx);
-    tgnn_net *net = make_net(ctx, "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":8,\"act\":\"relu\"},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":2}", 4);
+    tgnn_net *net = make_net(ctx,
+                             "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":8,\"act\":\"relu\"},{\"kind\":\"gcn\","
+                             "\"name\":\"b\",\"out\":2}",
+                             4);
     tgnn_net *three = make_net(ctx, "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}", 1);
     tgnn_train_desc how;
     tgnn_epoch e;
@@ -317,7 +350,8 @@ static void test_area(void)
     how.lr = 0.02;
     how.callback = remember;
     how.user = &c;
-    T_STATUS(tgnn_train_nodes(ctx, three, &b->nodes, &how, NULL), TINY_E_ARGUMENT, "that of two classes, the net has 3");
+    T_STATUS(tgnn_train_nodes(ctx, three, &b->nodes, &how, NULL), TINY_E_ARGUMENT,
+             "that of two classes, the net has 3");
     T_OK(tgnn_train_nodes(ctx, net, &b->nodes, &how, &e));
     T_EQ_INT(e.epoch, c.best);              /* the epoch with the largest area of the validation part */
     T_CLOSE(e.val_loss, c.least, 0);
@@ -334,7 +368,8 @@ static void test_area(void)
     T_TRUE(e.test != e.test);               /* one class: there is no pair */
     for (i = 0; i < N; i++) if (b->split[i] == 'v') b->label[i] = 1;
     how.patience = 3;
-    T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, &how, NULL), TINY_E_ARGUMENT, "all nodes to validate on are of one class");
+    T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, &how, NULL), TINY_E_ARGUMENT,
+             "all nodes to validate on are of one class");
     tgnn_net_free(ctx, net);
     tgnn_net_free(ctx, three);
     tgnn_graph_close(ctx, b->g);
@@ -378,8 +413,10 @@ static void test_bad(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     bed *b = make_bed(ctx);
-    tgnn_net *net = make_net(ctx, "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}", 1), *out = make_net(ctx, "{\"kind\":\"readout\",\"in\":6},{\"kind\":\"linear\",\"name\":\"a\",\"out\":3}", 1);
-    tgnn_net *edge = make_net(ctx, "{\"kind\":\"transformer\",\"name\":\"a\",\"in\":6,\"out\":3,\"edge\":2}", 1), *related = make_net(ctx, "{\"kind\":\"rgcn\",\"name\":\"a\",\"in\":6,\"out\":3,\"relations\":2}", 1);
+    tgnn_net *net = make_net(ctx, "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}", 1),
+             *out = make_net(ctx, "{\"kind\":\"readout\",\"in\":6},{\"kind\":\"linear\",\"name\":\"a\",\"out\":3}", 1);
+    tgnn_net *edge = make_net(ctx, "{\"kind\":\"transformer\",\"name\":\"a\",\"in\":6,\"out\":3,\"edge\":2}", 1),
+             *related = make_net(ctx, "{\"kind\":\"rgcn\",\"name\":\"a\",\"in\":6,\"out\":3,\"relations\":2}", 1);
     tiny_tensor x = b->x;
     tgnn_train_desc how;
     tgnn_nodes none = b->nodes;
@@ -388,14 +425,16 @@ static void test_bad(void)
     T_STATUS(tgnn_train_nodes(ctx, related, &none, NULL, NULL), TINY_E_FORMAT, "relations are given for 1 edges");
     T_STATUS(tgnn_train_nodes(ctx, NULL, &b->nodes, NULL, NULL), TINY_E_ARGUMENT, "there is no net");
     T_STATUS(tgnn_train_nodes(ctx, out, &b->nodes, NULL, NULL), TINY_E_ARGUMENT, "answers for graphs");
-    T_STATUS(tgnn_train_nodes(ctx, edge, &b->nodes, NULL, NULL), TINY_E_UNSUPPORTED, "features of edges are not trained");
+    T_STATUS(tgnn_train_nodes(ctx, edge, &b->nodes, NULL, NULL), TINY_E_UNSUPPORTED,
+             "features of edges are not trained");
     none.label = NULL;
     T_STATUS(tgnn_train_nodes(ctx, net, &none, NULL, NULL), TINY_E_ARGUMENT, "labels and their parts are needed");
     how.patience = -1;
     T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, &how, NULL), TINY_E_ARGUMENT, "patience -1");
     how.patience = 0;
     b->label[4] = 3;
-    T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, NULL, NULL), TINY_E_FORMAT, "node 4 has the label 3, the net has 3 classes");
+    T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, NULL, NULL), TINY_E_FORMAT,
+             "node 4 has the label 3, the net has 3 classes");
     b->label[4] = 1;
     x.dim[0] = N - 1;
     none = b->nodes;
@@ -405,10 +444,12 @@ static void test_bad(void)
     T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, NULL, NULL), TINY_E_NUMERIC, NULL);
     ((float *)b->x.data)[3 * F] = 0;
     memset(b->split, 't', N);
-    T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, NULL, NULL), TINY_E_ARGUMENT, "no node of the training part has a label");
+    T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, NULL, NULL), TINY_E_ARGUMENT,
+             "no node of the training part has a label");
     b->split[0] = 'r';
     how.patience = 3;
-    T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, &how, NULL), TINY_E_ARGUMENT, "patience 3 without a node to validate on");
+    T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, &how, NULL), TINY_E_ARGUMENT,
+             "patience 3 without a node to validate on");
     tgnn_net_free(ctx, net);
     tgnn_net_free(ctx, out);
     tgnn_net_free(ctx, edge);
@@ -424,7 +465,9 @@ static void test_no_memory(void)
     T_EACH_ALLOCATION({
         tiny_ctx_desc desc = t_desc(TINY_TARGET_SCALAR, 1);
         tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 6, 2);
-        static const char json[] = "{\"format\":\"tgnn-net 1\",\"rows\":true,\"layers\":[{\"kind\":\"gin\",\"name\":\"a\",\"in\":2,\"out\":2,\"dropout\":0.5}]}";
+        static const char json[] =
+            "{\"format\":\"tgnn-net "
+            "1\",\"rows\":true,\"layers\":[{\"kind\":\"gin\",\"name\":\"a\",\"in\":2,\"out\":2,\"dropout\":0.5}]}";
         tgnn_train_desc how;
         tgnn_nodes d;
         tgnn_net *net;
@@ -456,7 +499,9 @@ static void test_no_memory(void)
 static void test_cora(void)
 {
     enum { SEEDS = 3 };
-    static const char json[] = "{\"format\":\"tgnn-net 1\",\"rows\":true,\"layers\":[{\"kind\":\"gcn\",\"name\":\"conv1\",\"in\":1433,\"out\":16,\"act\":\"relu\",\"dropout\":0.5},"
+    static const char json[] = "{\"format\":\"tgnn-net "
+                               "1\",\"rows\":true,\"layers\":[{\"kind\":\"gcn\",\"name\":\"conv1\",\"in\":1433,\"out\":"
+                               "16,\"act\":\"relu\",\"dropout\":0.5},"
                                "{\"kind\":\"gcn\",\"name\":\"conv2\",\"out\":7,\"dropout\":0.5}]}";
     const char *folder = t_shared("data/graphs/cora/edges.tsv");
     tgnn_train_desc how;

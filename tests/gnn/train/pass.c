@@ -1,5 +1,6 @@
-/* tests/gnn/train/pass.c - gradients of nets on the tape that trains them, each number against central differences of the same net written
- * here in double, by the formulas of the papers: GCN eq. 2 (T. Kipf, M. Welling), GAT eq. 1-6 (P. Velickovic et al.)                   */
+/* tests/gnn/train/pass.c - gradients of nets on the tape that trains them, each number against central differences of
+ * the same net written here in double, by the formulas of the papers: GCN eq. 2 (T. Kipf, M. Welling), GAT eq. 1-6 (P.
+ * Velickovic et al.) */
 #define T_GNN
 #define T_INTERNALS
 #include "t.h"
@@ -11,7 +12,8 @@ int main(void) { return t_done(); }
 
 enum { N = 40, F = 32, K = 3, WIDEST = 32, MOST = 384 };
 
-/* a net in double: its graph as a matrix of counts of edges s -> d, weights in the order of the stages and of their names */
+/* a net in double: its graph as a matrix of counts of edges s -> d, weights in the order of the stages and of their
+ * names */
 typedef struct plain {
     int edges[N][N];                        /* [d][s], with one loop each */
     double x[N][WIDEST];
@@ -47,7 +49,8 @@ static void gcn(const plain *p, int stage, double x[N][WIDEST], int n_in, int n_
 }
 
 /* heads of c numbers each, side by side or their mean; w: lin.weight, att_src, att_dst, bias */
-static void gat(const plain *p, int stage, double x[N][WIDEST], int n_in, int heads, int c, int average, double to[N][WIDEST])
+static void gat(const plain *p, int stage, double x[N][WIDEST], int n_in, int heads, int c, int average,
+                double to[N][WIDEST])
 {
     int i, j, k, a;
     times(h, x, n_in, p->w[stage][0], heads * c);
@@ -57,12 +60,14 @@ static void gat(const plain *p, int stage, double x[N][WIDEST], int n_in, int he
             double e[N], sum = 0;
             for (j = 0; j < N; j++) {
                 double s = 0;
-                for (k = 0; k < c; k++) s += p->w[stage][1][a * c + k] * h[j][a * c + k] + p->w[stage][2][a * c + k] * h[i][a * c + k];
+                for (k = 0; k < c; k++)
+                    s += p->w[stage][1][a * c + k] * h[j][a * c + k] + p->w[stage][2][a * c + k] * h[i][a * c + k];
                 e[j] = p->edges[i][j] * exp(s > 0 ? s : 0.2 * s);
                 sum += e[j];
             }
             for (j = 0; j < N; j++)
-                for (k = 0; k < c; k++) to[i][average ? k : a * c + k] += e[j] / sum * h[j][a * c + k] / (average ? heads : 1);
+                for (k = 0; k < c; k++)
+                    to[i][average ? k : a * c + k] += e[j] / sum * h[j][a * c + k] / (average ? heads : 1);
         }
     }
 }
@@ -74,7 +79,8 @@ static double loss(plain *p, int attends)
     if (attends) gat(p, 0, p->x, F, 3, 4, 0, y[0]);
     else gcn(p, 0, p->x, F, 8, y[0]);
     for (i = 0; i < N; i++)
-        for (k = 0; k < (attends ? 12 : 8); k++) y[0][i][k] = !attends ? tanh(y[0][i][k]) : y[0][i][k] > 0 ? y[0][i][k] : expm1(y[0][i][k]);
+        for (k = 0; k < (attends ? 12 : 8); k++)
+            y[0][i][k] = !attends ? tanh(y[0][i][k]) : y[0][i][k] > 0 ? y[0][i][k] : expm1(y[0][i][k]);
     if (attends) gat(p, 1, y[0], 12, 2, K, 1, y[1]);
     else gcn(p, 1, y[0], 8, K, y[1]);
     for (i = 0; i < N; i++) {
@@ -97,9 +103,13 @@ static tiny_tensor taped(tiny_tape *t, void *user)
 static void gradients(tiny_target target, int attends, int sparse)
 {
     static const char *const layers[2] = {
-        "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gcn\",\"name\":\"a\",\"in\":32,\"out\":8,\"act\":\"tanh\"},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":3}]}",
-        "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gat\",\"name\":\"a\",\"in\":32,\"out\":4,\"heads\":3,\"act\":\"elu\"},"
-        "{\"kind\":\"gat\",\"name\":\"b\",\"out\":3,\"heads\":2,\"concat\":false}]}" };
+        "{\"format\":\"tgnn-net "
+        "1\",\"layers\":[{\"kind\":\"gcn\",\"name\":\"a\",\"in\":32,\"out\":8,\"act\":\"tanh\"},{\"kind\":\"gcn\","
+        "\"name\":\"b\",\"out\":3}]}",
+        "{\"format\":\"tgnn-net "
+        "1\",\"layers\":[{\"kind\":\"gat\",\"name\":\"a\",\"in\":32,\"out\":4,\"heads\":3,\"act\":\"elu\"},"
+        "{\"kind\":\"gat\",\"name\":\"b\",\"out\":3,\"heads\":2,\"concat\":false}]}"
+    };
     const double step = 1e-5;
     tiny_ctx *ctx = t_ctx(target, 2);
     plain *p = (plain *)t_keep(sizeof *p);
@@ -120,7 +130,9 @@ static void gradients(tiny_target target, int attends, int sparse)
         }
     }
     t.label = p->label;
-    if (T_OK(tgnn_planted(ctx, N, K, 5, 0.7, 3, &g)) && T_OK(tgnn_net_make(ctx, "try", layers[attends], strlen(layers[attends]), 5, &net)) && T_OK(tinyi_pass_open(ctx, net, 0, 1, &t.pass))) {
+    if (T_OK(tgnn_planted(ctx, N, K, 5, 0.7, 3, &g)) &&
+        T_OK(tgnn_net_make(ctx, "try", layers[attends], strlen(layers[attends]), 5, &net)) &&
+        T_OK(tinyi_pass_open(ctx, net, 0, 1, &t.pass))) {
         const tiny_sparse *a = tgnn_graph_in(g);
         int64_t e;
         for (i = 0; i < N; i++)
@@ -133,7 +145,8 @@ static void gradients(tiny_target target, int attends, int sparse)
                     p->w[i][k][j] = (double)((float *)w->data)[j];
                 }
             }
-        if (T_OK(tinyi_pass_input_open(t.pass, g, NULL, 0, &tx, sparse, &t.in)) && T_OK(tinyi_pass_tape(t.pass, taped, &t, 0, &tape))) {
+        if (T_OK(tinyi_pass_input_open(t.pass, g, NULL, 0, &tx, sparse, &t.in)) &&
+            T_OK(tinyi_pass_tape(t.pass, taped, &t, 0, &tape))) {
             T_EQ_INT(t.in.sparse.offset != NULL, sparse);    /* the way for rows that are mostly zeros */
             got = taped(tape, &t);
             tiny_tape_zero(tape);

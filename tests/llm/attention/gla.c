@@ -1,8 +1,9 @@
 /* tests/llm/attention/gla.c - gated linear attention: the specification's proofs of entry 4 (GLA)
  *
- * Truth    the worked case of the specification; figures of numpy's float64 matrices (the parallel form, tril of (Q e^b)(K e^-b)^T, and its
- *          gradient by sums of the same matrices, on inputs made of sines); the reference in double; differences of the loss; plain sums of outer
- *          products where no gate is. tests/math/grad.c has central differences too, the conformance kit generated cases. */
+ * Truth    the worked case of the specification; figures of numpy's float64 matrices (the parallel form, tril of (Q
+ *          e^b)(K e^-b)^T, and its gradient by sums of the same matrices, on inputs made of sines); the reference in
+ *          double; differences of the loss; plain sums of outer products where no gate is. tests/math/grad.c has
+ *          central differences too, the conformance kit generated cases. */
 #include "t.h"
 
 enum { T = 37, K = 8, V = 6, LONG = 300 };
@@ -20,7 +21,10 @@ static void put(tiny_tensor *x, tiny_idx i, double value)
     if (x->dtype == TINY_F64) ((double *)x->data)[i] = value;
     else ((float *)x->data)[i] = (float)value;
 }
-static double get(const tiny_tensor *x, tiny_idx i) { return x->dtype == TINY_F64 ? ((double *)x->data)[i] : (double)((float *)x->data)[i]; }
+static double get(const tiny_tensor *x, tiny_idx i)
+{
+    return x->dtype == TINY_F64 ? ((double *)x->data)[i] : (double)((float *)x->data)[i];
+}
 static gla make(tiny_ctx *ctx, tiny_dtype type, tiny_idx n, tiny_idx heads, tiny_idx key, tiny_idx value, int form)
 {
     gla a;
@@ -45,7 +49,8 @@ static void fill(gla *a, double strength)
     int j;
     x[0] = &a->state; x[1] = &a->q; x[2] = &a->k; x[3] = &a->v; x[4] = &a->g;
     for (j = 0; j < 5; j++)
-        for (i = 0; i < tiny_tensor_count(x[j]); i++) put(x[j], i, (double)(j < 4 ? t_rand_float(-1.5f, 1.5f) : t_rand_float((float)-strength, 0.0f)));
+        for (i = 0; i < tiny_tensor_count(x[j]); i++)
+            put(x[j], i, (double)(j < 4 ? t_rand_float(-1.5f, 1.5f) : t_rand_float((float)-strength, 0.0f)));
 }
 static gla same_in(tiny_ctx *ctx, const gla *a, tiny_dtype type, int form)
 {
@@ -118,8 +123,14 @@ static void test_proof_4_worked(tiny_target target)
 /* T=37 K=8 V=6, chunks of 16 in parts of 4 */
 static void test_proof_4_forms_agree(tiny_target target)
 {
-    static const struct { int t, j; double o; } at[5] = { { 0, 0, 0.11638306594798377 }, { 5, 1, -1.6195719235038608 }, { 17, 3, 0.9534796565835105 },
-                                                          { 36, 0, -1.6641593984035248 }, { 36, 5, 1.1306939959146967 } };
+    static const struct {
+        int t, j;
+        double o;
+    } at[5] = { { 0, 0, 0.11638306594798377 },
+                { 5, 1, -1.6195719235038608 },
+                { 17, 3, 0.9534796565835105 },
+                { 36, 0, -1.6641593984035248 },
+                { 36, 5, 1.1306939959146967 } };
     tiny_ctx *ctx = t_ctx(target, 2);
     gla a = make(ctx, TINY_F64, T, 1, K, V, TINY_GLA_RECURRENT), b, c;
     int i;
@@ -143,7 +154,8 @@ static void test_proof_4_forms_agree(tiny_target target)
     T_PROOF("attention 4", "three forms agree at T = 37: in double to 4e-15, chunks in float to 20 units");
 }
 
-/* What divides by e^b, be it for each chunk by itself, in float: passes where gates are mild, and is no number where they are strong. */
+/* What divides by e^b, be it for each chunk by itself, in float: passes where gates are mild, and is no number where
+ * they are strong. */
 static int divided_is_finite(const gla *a)
 {
     int t, u, d, bad = 0;
@@ -153,8 +165,12 @@ static int divided_is_finite(const gla *a)
             for (d = 0; d < K; d++) {
                 float b = 0, c = 0;
                 int i;
-                for (i = 0; i <= t; i++) { b += (float)get(&a->g, i * K + d); if (i <= u) c += (float)get(&a->g, i * K + d); }
-                s += (float)get(&a->q, t * K + d) * (float)exp((double)b) * ((float)get(&a->k, u * K + d) * (float)exp((double)-c));
+                for (i = 0; i <= t; i++) {
+                    b += (float)get(&a->g, i * K + d);
+                    if (i <= u) c += (float)get(&a->g, i * K + d);
+                }
+                s += (float)get(&a->q, t * K + d) * (float)exp((double)b) *
+                     ((float)get(&a->k, u * K + d) * (float)exp((double)-c));
             }
             bad |= !(fabsf(s) < INFINITY);
         }
@@ -163,7 +179,8 @@ static int divided_is_finite(const gla *a)
 static void test_proof_4_strong_gates(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
-    gla mild = make(ctx, TINY_F32, T, 1, K, V, TINY_GLA_CHUNKED), a = make(ctx, TINY_F32, T, 1, K, V, TINY_GLA_CHUNKED), b;
+    gla mild = make(ctx, TINY_F32, T, 1, K, V, TINY_GLA_CHUNKED), a = make(ctx, TINY_F32, T, 1, K, V, TINY_GLA_CHUNKED),
+        b;
     const double strength[3] = { 12.0, 60.0, 400.0 };
     int i;
     sines(&mild, 0.6);
@@ -177,7 +194,8 @@ static void test_proof_4_strong_gates(tiny_target target)
         about(&a.o, &b.o, 20 * 6e-8);
         about(&a.to, &b.to, 20 * 6e-8);
         a.p.form = TINY_GLA_PARALLEL;
-        T_STATUS(run(&a), TINY_E_ARGUMENT, "the parallel form needs exp of its opposite, at most e^80: take the chunked one");
+        T_STATUS(run(&a), TINY_E_ARGUMENT,
+                 "the parallel form needs exp of its opposite, at most e^80: take the chunked one");
         a.p.form = TINY_GLA_CHUNKED;
     }
     /* one strong gate among mild ones: what comes after it is as exact as before */
@@ -245,7 +263,9 @@ static void test_proof_4_reset(tiny_target target)
 /* any cut, the state handed over: a prompt, single tokens, a prompt again; in place too */
 static void test_proof_4_cuts(tiny_target target)
 {
-    static const tiny_idx cut[][4] = { { 0, 300, 300, 300 }, { 100, 101, 102, 300 }, { 64, 128, 129, 300 }, { 1, 66, 200, 201 } };
+    static const tiny_idx cut[][4] = {
+        { 0, 300, 300, 300 }, { 100, 101, 102, 300 }, { 64, 128, 129, 300 }, { 1, 66, 200, 201 }
+    };
     int f, c, i;
     for (f = 0; f < 3; f++) {               /* the last: as the library chooses */
         gla a = make(t_ctx(target, 2), TINY_F32, LONG, 2, 20, 36, f < 2 ? forms[f] : TINY_GLA_AUTO), b;
@@ -263,10 +283,12 @@ static void test_proof_4_cuts(tiny_target target)
                 g.data = (float *)b.g.data + from * 40;
                 v.data = (float *)b.v.data + from * 72;
                 o.data = (float *)b.o.data + from * 72;
-                T_OK(tiny_gla(b.ctx, &b.state, &q, &k, &v, &g, &b.p, &b.state, &o));        /* 0 tokens at times: nothing changes */
+                /* 0 tokens at times: nothing changes */
+                T_OK(tiny_gla(b.ctx, &b.state, &q, &k, &v, &g, &b.p, &b.state, &o));
                 from = to;
             }
-            if (f == 0 && target != TINY_TARGET_REFERENCE) {        /* the same steps: the same bits. The reference rounds its sums, which are double, at each cut */
+            /* the same steps: the same bits. The reference rounds its sums, which are double, at each cut */
+            if (f == 0 && target != TINY_TARGET_REFERENCE) {
                 T_SAME((float *)b.o.data, (float *)a.o.data, tiny_tensor_count(&a.o));
                 T_SAME((float *)b.state.data, (float *)a.to.data, tiny_tensor_count(&a.to));
             }
@@ -285,7 +307,9 @@ static void test_proof_4_lengths_and_chunks(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 3);
     size_t i, c;
     for (i = 0; i < T_COUNT(length); i++) {
-        gla a = make(ctx, TINY_F32, length[i], 1 + (tiny_idx)i % 2, 1 + 13 * (tiny_idx)i % 70, 1 + 29 * (tiny_idx)i % 80, TINY_GLA_CHUNKED), b;
+        gla a = make(ctx, TINY_F32, length[i], 1 + (tiny_idx)i % 2, 1 + 13 * (tiny_idx)i % 70,
+                     1 + 29 * (tiny_idx)i % 80, TINY_GLA_CHUNKED),
+            b;
         fill(&a, i % 2 ? 0.1 : 5.0);
         b = same_in(ctx, &a, TINY_F64, TINY_GLA_RECURRENT);
         T_OK(run(&b));
@@ -307,7 +331,10 @@ static void test_proof_4_causal(tiny_target target)
     int f, change;
     for (f = 0; f < 2; f++)
         for (change = 0; change < 6; change++) {         /* 4, 5: the values alone, or the keys */
-            const double x = change == 1 || change == 5 ? (double)INFINITY : change == 2 || change == 4 ? (double)NAN : change == 3 ? 3e38 : 9.0;
+            const double x = change == 1 || change == 5   ? (double)INFINITY
+                             : change == 2 || change == 4 ? (double)NAN
+                             : change == 3                ? 3e38
+                                                          : 9.0;
             gla a = make(t_ctx(target, 2), TINY_F32, 150, 1, 24, 40, forms[f]), b;
             int i;
             fill(&a, 0.3);
@@ -330,7 +357,8 @@ static void test_proof_4_causal(tiny_target target)
     T_PROOF("attention 4", "causality: o before a changed token is the same bits");
 }
 
-/* one gate for all channels of a head (as RetNet has them), and keys, values and gates of one head for three: views of stride 0 */
+/* one gate for all channels of a head (as RetNet has them), and keys, values and gates of one head for three: views of
+ * stride 0 */
 static void test_shared(tiny_target target)
 {
     gla a = make(t_ctx(target, 2), TINY_F32, 100, 3, 12, 10, TINY_GLA_CHUNKED), b;
@@ -367,10 +395,12 @@ static back make_back(const gla *a)
 }
 static tiny_status run_back(gla *a, back *b, int last)
 {
-    return tiny_gla_backward(a->ctx, &a->state, &a->q, &a->k, &a->v, &b->d_o, &a->g, last ? &b->d_to : NULL, &a->p, &b->dqkg, &b->dv, &b->ds);
+    return tiny_gla_backward(a->ctx, &a->state, &a->q, &a->k, &a->v, &b->d_o, &a->g, last ? &b->d_to : NULL, &a->p,
+                             &b->dqkg, &b->dv, &b->ds);
 }
 
-/* numpy's figures; the identity of the paper, dg_t = sum_{r >= t} (q dq - k dk) + sum of the row of S_T dS_T; differences of the loss of fourth order */
+/* numpy's figures; the identity of the paper, dg_t = sum_{r >= t} (q dq - k dk) + sum of the row of S_T dS_T;
+ * differences of the loss of fourth order */
 static void test_proof_4_gradient(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -398,7 +428,8 @@ static void test_proof_4_gradient(tiny_target target)
         double sum = 0;
         for (j = 0; j < V; j++) sum += get(&a.to, d * V + j) * get(&b.d_to, d * V + j);
         for (t = T; t-- > 0;) {
-            sum += get(&a.q, t * K + d) * get(&b.dqkg, t * K + d) - get(&a.k, t * K + d) * get(&b.dqkg, (T + t) * K + d);
+            sum +=
+                get(&a.q, t * K + d) * get(&b.dqkg, t * K + d) - get(&a.k, t * K + d) * get(&b.dqkg, (T + t) * K + d);
             T_CLOSE(get(&b.dqkg, (2 * T + t) * K + d), sum, 1e-13);
         }
     }
@@ -410,7 +441,12 @@ static void test_proof_4_gradient(tiny_target target)
         for (j = 0; j < n; j++) {
             way[j] = (double)t_rand_float(-1, 1) * (i == 4 ? 0.5 * -get(x[i], j) : 1.0);     /* gates stay gates */
             was[j] = get(x[i], j);
-            want += way[j] * (i == 0 ? get(&b.ds, j) : i == 3 ? get(&b.dv, j) : get(&b.dqkg, j + (i == 1 ? 0 : i == 2 ? 1 : 2) * T * K));
+            want += way[j] * (i == 0   ? get(&b.ds, j)
+                              : i == 3 ? get(&b.dv, j)
+                                       : get(&b.dqkg, j + (i == 1   ? 0
+                                                           : i == 2 ? 1
+                                                                    : 2) *
+                                                              T * K));
         }
         for (s = 0; s < 4; s++) {
             for (j = 0; j < n; j++) put(x[i], j, was[j] + step[s] * way[j]);
@@ -427,7 +463,8 @@ static void test_proof_4_gradient(tiny_target target)
     T_PROOF("attention 4", "gradients match differences to 4e-10");
 }
 
-/* every target against the reference in double, gates of all strengths, blocks of states of all sizes; a small dg by itself, not beside large ones */
+/* every target against the reference in double, gates of all strengths, blocks of states of all sizes; a small dg by
+ * itself, not beside large ones */
 static void test_gradient_targets(tiny_target target)
 {
     static const tiny_idx length[] = { 1, 16, 40, 270, 1100 };
@@ -442,8 +479,14 @@ static void test_gradient_targets(tiny_target target)
         fill(&a, i % 2 ? 12.0 : 0.2);
         b = same_in(plain, &a, TINY_F64, TINY_GLA_AUTO);
         y = make_back(&b);
-        for (j = 0; j < tiny_tensor_count(&x.d_o); j++) { put(&x.d_o, j, (double)t_rand_float(-1, 1)); put(&y.d_o, j, get(&x.d_o, j)); }
-        for (j = 0; j < tiny_tensor_count(&x.d_to); j++) { put(&x.d_to, j, (double)t_rand_float(-1, 1)); put(&y.d_to, j, get(&x.d_to, j)); }
+        for (j = 0; j < tiny_tensor_count(&x.d_o); j++) {
+            put(&x.d_o, j, (double)t_rand_float(-1, 1));
+            put(&y.d_o, j, get(&x.d_o, j));
+        }
+        for (j = 0; j < tiny_tensor_count(&x.d_to); j++) {
+            put(&x.d_to, j, (double)t_rand_float(-1, 1));
+            put(&y.d_to, j, get(&x.d_to, j));
+        }
         T_OK(run_back(&a, &x, 1));
         T_RAN_ON(ctx, t_vectors(target));
         T_OK(run_back(&b, &y, 1));
@@ -474,7 +517,9 @@ static void test_proof_4_bad_input(tiny_target target)
     fill(&a, 0.5);
     memset(x.d_o.data, 0, (size_t)tiny_tensor_count(&x.d_o) * 4);
     put(&a.g, 3 * 10 + 5 + 2, 0.25);
-    T_STATUS(run(&a), TINY_E_ARGUMENT, "gla: the gate of token 3, head 1, channel 2 is 0.25; gates are logarithms, at most 0 (or params.clamp cuts them there)");
+    T_STATUS(run(&a), TINY_E_ARGUMENT,
+             "gla: the gate of token 3, head 1, channel 2 is 0.25; gates are logarithms, at most 0 (or params.clamp "
+             "cuts them there)");
     T_STATUS(run_back(&a, &x, 0), TINY_E_ARGUMENT, "gla_backward: the gate of token 3, head 1, channel 2 is 0.25");
     for (i = 0; i < 3; i++)                 /* however little above 0, in every form */
         for (a.p.form = 0; a.p.form <= TINY_GLA_PARALLEL; a.p.form++) {
@@ -508,16 +553,22 @@ static void test_proof_4_bad_input(tiny_target target)
     a.p.scale = NAN;
     T_STATUS(run(&a), TINY_E_ARGUMENT, "must be finite");
     a.p.scale = 0;
-    T_STATUS(tiny_gla(ctx, NULL, &a.q, &a.k, &a.v, &a.g, &a.p, &a.to, &a.o), TINY_E_ARGUMENT, "gla: input 0 is missing");
-    T_STATUS(tiny_gla(ctx, &a.state, &a.q, &a.k, &a.v, &a.g, &a.p, &a.to, NULL), TINY_E_ARGUMENT, "gla: output 1 is missing");
+    T_STATUS(tiny_gla(ctx, NULL, &a.q, &a.k, &a.v, &a.g, &a.p, &a.to, &a.o), TINY_E_ARGUMENT,
+             "gla: input 0 is missing");
+    T_STATUS(tiny_gla(ctx, &a.state, &a.q, &a.k, &a.v, &a.g, &a.p, &a.to, NULL), TINY_E_ARGUMENT,
+             "gla: output 1 is missing");
     wrong = a.k;
     wrong.dim[2] = 4;
-    T_STATUS(tiny_gla(ctx, &a.state, &a.q, &wrong, &a.v, &a.g, &a.p, &a.to, &a.o), TINY_E_SHAPE, "state is 2x5x6 f32, q is 70x2x5 f32, k is 70x2x4 f32, v is 70x2x6 f32");
-    T_STATUS(tiny_gla(ctx, &a.state, &a.q, &a.k, &a.v, &wrong, &a.p, &a.to, &a.o), TINY_E_SHAPE, "the gates are 70x2x4 f32, they must be as q: 70x2x5 f32");
+    T_STATUS(tiny_gla(ctx, &a.state, &a.q, &wrong, &a.v, &a.g, &a.p, &a.to, &a.o), TINY_E_SHAPE,
+             "state is 2x5x6 f32, q is 70x2x5 f32, k is 70x2x4 f32, v is 70x2x6 f32");
+    T_STATUS(tiny_gla(ctx, &a.state, &a.q, &a.k, &a.v, &wrong, &a.p, &a.to, &a.o), TINY_E_SHAPE,
+             "the gates are 70x2x4 f32, they must be as q: 70x2x5 f32");
     wrong = a.state;
     wrong.dim[0] = 1;
-    T_STATUS(tiny_gla(ctx, &wrong, &a.q, &a.k, &a.v, &a.g, &a.p, &wrong, &a.o), TINY_E_SHAPE, "they must be (H, K, V), (T, H, K), (T, H, K) and (T, H, V)");
-    T_STATUS(tiny_gla_backward(ctx, &a.state, &a.q, &a.k, &a.v, &a.q, &a.g, NULL, &a.p, &x.dqkg, &x.dv, &x.ds), TINY_E_SHAPE, "d_o is 70x2x5 f32, it must be as v: 70x2x6 f32");
+    T_STATUS(tiny_gla(ctx, &wrong, &a.q, &a.k, &a.v, &a.g, &a.p, &wrong, &a.o), TINY_E_SHAPE,
+             "they must be (H, K, V), (T, H, K), (T, H, K) and (T, H, V)");
+    T_STATUS(tiny_gla_backward(ctx, &a.state, &a.q, &a.k, &a.v, &a.q, &a.g, NULL, &a.p, &x.dqkg, &x.dv, &x.ds),
+             TINY_E_SHAPE, "d_o is 70x2x5 f32, it must be as v: 70x2x6 f32");
     T_STATUS(tiny_gla(ctx, &a.state, &a.q, &a.k, &a.v, &a.g, &a.p, &a.to, &a.v), TINY_E_ALIAS, "overlaps");
     b = make(ctx, TINY_F32, 300, 1, 1, 1, TINY_GLA_PARALLEL);
     fill(&b, 0.0);
@@ -525,7 +576,8 @@ static void test_proof_4_bad_input(tiny_target target)
     wrong = tiny_tensor_3d(a.q.data, TINY_F32, 1, 1, 1025);
     b.state = tiny_tensor_3d(a.q.data, TINY_F32, 1, 1025, 0);
     b.v = tiny_tensor_3d(a.q.data, TINY_F32, 1, 1, 0);
-    T_STATUS(tiny_gla(ctx, &b.state, &wrong, &wrong, &b.v, NULL, NULL, &b.state, &b.v), TINY_E_UNSUPPORTED, "keys of 1025 numbers; 1024 at most");
+    T_STATUS(tiny_gla(ctx, &b.state, &wrong, &wrong, &b.v, NULL, NULL, &b.state, &b.v), TINY_E_UNSUPPORTED,
+             "keys of 1025 numbers; 1024 at most");
     /* no tokens: the state stays as it is */
     a.q.dim[0] = a.k.dim[0] = a.v.dim[0] = a.g.dim[0] = a.o.dim[0] = 0;
     T_OK(run(&a));

@@ -1,21 +1,24 @@
 /* tests/llm/attention/latent.c - latent attention: absorbed, expanded, and what both stand for
  *
- * Truth    keys and values of all heads made in double, and plain attention over them, written out here; figures that numpy 2.4.6 gave once;
- *          the identity itself in double through tiny_matmul and tiny_attention; what must not matter: the page a cell lies in, a
- *          shift of all positions. And models: what they keep is counted in bytes.                                          */
+ * Truth    keys and values of all heads made in double, and plain attention over them, written out here; figures that
+ *          numpy 2.4.6 gave once; the identity itself in double through tiny_matmul and tiny_attention; what must not
+ *          matter: the page a cell lies in, a shift of all positions. And models: what they keep is counted in
+ *          bytes. */
 #include "t.h"
 
 enum { BLOCKS = 48, TABLE = 32 };
 #define U 5.9604645e-8
 
 typedef struct shape { int heads, nope, rope, v, c, cells, queries, block, format_k, format_w; } shape;
-static const shape shapes[] = {
-    { 1, 1, 0, 1, 1, 1, 1, 1, TLLM_FORMAT_F32, TLLM_FORMAT_F32 }, { 2, 3, 2, 3, 4, 5, 5, 3, TLLM_FORMAT_F32, TLLM_FORMAT_F32 },
-    { 3, 7, 4, 9, 17, 70, 1, 16, TLLM_FORMAT_F32, TLLM_FORMAT_F16 }, { 16, 32, 16, 32, 64, 300, 1, 16, TLLM_FORMAT_F32, TLLM_FORMAT_Q8_0 },
-    { 4, 33, 8, 20, 24, 130, 9, 16, TLLM_FORMAT_F16, TLLM_FORMAT_BF16 }, { 2, 65, 32, 66, 96, 257, 8, 16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 },
-    { 5, 16, 0, 16, 32, 100, 100, 16, TLLM_FORMAT_F32, TLLM_FORMAT_F32 }, { 2, 16, 16, 16, 48, 480, 200, 16, TLLM_FORMAT_F16, TLLM_FORMAT_F16 },
-    { 1, 8, 2, 5, 6, 63, 64, 7, TLLM_FORMAT_F32, TLLM_FORMAT_F32 }
-};
+static const shape shapes[] = { { 1, 1, 0, 1, 1, 1, 1, 1, TLLM_FORMAT_F32, TLLM_FORMAT_F32 },
+                                { 2, 3, 2, 3, 4, 5, 5, 3, TLLM_FORMAT_F32, TLLM_FORMAT_F32 },
+                                { 3, 7, 4, 9, 17, 70, 1, 16, TLLM_FORMAT_F32, TLLM_FORMAT_F16 },
+                                { 16, 32, 16, 32, 64, 300, 1, 16, TLLM_FORMAT_F32, TLLM_FORMAT_Q8_0 },
+                                { 4, 33, 8, 20, 24, 130, 9, 16, TLLM_FORMAT_F16, TLLM_FORMAT_BF16 },
+                                { 2, 65, 32, 66, 96, 257, 8, 16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 },
+                                { 5, 16, 0, 16, 32, 100, 100, 16, TLLM_FORMAT_F32, TLLM_FORMAT_F32 },
+                                { 2, 16, 16, 16, 48, 480, 200, 16, TLLM_FORMAT_F16, TLLM_FORMAT_F16 },
+                                { 1, 8, 2, 5, 6, 63, 64, 7, TLLM_FORMAT_F32, TLLM_FORMAT_F32 } };
 
 typedef struct made {
     shape s;
@@ -25,11 +28,18 @@ typedef struct made {
     float *flat, *flat_w;                   /* (cells, c + rope), (heads (nope + v), c) as the formats give them back */
 } made;
 
-static tiny_dtype dtype_of(int format) { return format == TLLM_FORMAT_F32 ? TINY_F32 : format == TLLM_FORMAT_F16 ? TINY_F16 : format == TLLM_FORMAT_BF16 ? TINY_BF16 : TINY_U8; }
+static tiny_dtype dtype_of(int format)
+{
+    return format == TLLM_FORMAT_F32    ? TINY_F32
+           : format == TLLM_FORMAT_F16  ? TINY_F16
+           : format == TLLM_FORMAT_BF16 ? TINY_BF16
+                                        : TINY_U8;
+}
 static tiny_tensor matrix(void *at, int format, int rows, int numbers)
 {
     const tiny_dtype t = dtype_of(format);
-    return tiny_tensor_2d(at, t, rows, t == TINY_U8 ? (tiny_idx)tllm_format_bytes(tllm_format_of(format), (uint64_t)numbers) : numbers);
+    return tiny_tensor_2d(
+        at, t, rows, t == TINY_U8 ? (tiny_idx)tllm_format_bytes(tllm_format_of(format), (uint64_t)numbers) : numbers);
 }
 
 /* one sequence in pages of any order, NaN where nobody wrote; the queries are its last tokens */
@@ -39,7 +49,8 @@ static void make(made *m, const shape *s, uint32_t order)
     const int ld = s->c + s->rope, n_w = s->heads * (s->nope + s->v);
     const size_t bk = tllm_format_bytes(fk, (uint64_t)ld), bw = tllm_format_bytes(fw, (uint64_t)s->c);
     int32_t *table = (int32_t *)t_keep(TABLE * sizeof *table), page[BLOCKS];
-    unsigned char *k = (unsigned char *)t_keep((size_t)BLOCKS * (size_t)s->block * bk), *w = (unsigned char *)t_keep((size_t)n_w * bw);
+    unsigned char *k = (unsigned char *)t_keep((size_t)BLOCKS * (size_t)s->block * bk),
+                  *w = (unsigned char *)t_keep((size_t)n_w * bw);
     float x[512];
     int i, j;
     memset(m, 0, sizeof *m);
@@ -69,9 +80,11 @@ static void make(made *m, const shape *s, uint32_t order)
     }
     m->row = (int32_t *)t_keep((size_t)(4 * s->queries) * sizeof(int32_t));
     for (i = 0; i < s->queries; i++) m->row[4 * i + 2] = (int32_t)(s->cells - s->queries + i + 1);
-    m->q = tiny_tensor_3d(t_rand((size_t)(s->queries * s->heads * (s->nope + s->rope)), -1.7f, 1.7f), TINY_F32, s->queries, s->heads, s->nope + s->rope);
+    m->q = tiny_tensor_3d(t_rand((size_t)(s->queries * s->heads * (s->nope + s->rope)), -1.7f, 1.7f), TINY_F32,
+                          s->queries, s->heads, s->nope + s->rope);
     m->o = tiny_tensor_3d(t_guarded((size_t)(s->queries * s->heads * s->v)), TINY_F32, s->queries, s->heads, s->v);
-    m->k = tiny_tensor_4d(k, dtype_of(s->format_k), BLOCKS, 1, s->block, dtype_of(s->format_k) == TINY_U8 ? (tiny_idx)bk : ld);
+    m->k = tiny_tensor_4d(k, dtype_of(s->format_k), BLOCKS, 1, s->block,
+                          dtype_of(s->format_k) == TINY_U8 ? (tiny_idx)bk : ld);
     m->table = tiny_tensor_2d(table, TINY_I32, 1, TABLE);
     m->rows = tiny_tensor_2d(m->row, TINY_I32, s->queries, 4);
     m->w = matrix(w, s->format_w, n_w, s->c);
@@ -92,7 +105,8 @@ static tiny_status run(tiny_ctx *ctx, const made *m, int form)
 static double expanded(const made *m, double *want)
 {
     const int H = m->s.heads, dn = m->s.nope, dr = m->s.rope, dv = m->s.v, dc = m->s.c, ld = dc + dr, n = m->s.cells;
-    double *k = (double *)t_keep((size_t)(n * (dn + dv)) * sizeof *k), *p = (double *)t_keep((size_t)n * sizeof *p), top = 0.0;
+    double *k = (double *)t_keep((size_t)(n * (dn + dv)) * sizeof *k), *p = (double *)t_keep((size_t)n * sizeof *p),
+           top = 0.0;
     const double scale = m->p.scale != 0.0f ? (double)m->p.scale : 1.0 / sqrt((double)(dn + dr));
     int h, t, j, i, r;
     for (h = 0; h < H; h++) {
@@ -139,7 +153,8 @@ static void check(tiny_ctx *ctx, tiny_target target, const made *m, int form)
         if (!(d <= off)) off = d;
     }
     /* the reference sums in double; what it rounds are the scale, by half a unit of scores up to 6, and the answer */
-    if (!T_CLOSE(off, 0.0, (target == TINY_TARGET_REFERENCE ? 4.0 : 200.0) * U * top)) printf("  %d cells, %d queries, form %d\n", m->s.cells, m->s.queries, form);
+    if (!T_CLOSE(off, 0.0, (target == TINY_TARGET_REFERENCE ? 4.0 : 200.0) * U * top))
+        printf("  %d cells, %d queries, form %d\n", m->s.cells, m->s.queries, form);
     T_WALLS(got, n);
     if (target != TINY_TARGET_REFERENCE) T_RAN_ON(ctx, t_vectors(target));
 }
@@ -162,7 +177,8 @@ static void test_forms(tiny_target target)
             check(ctx, target, &m, TLLM_LATENT_EXPANDED);
             m.p.scale = 0.0f;
         }
-        if (s.queries > 3) {                /* a window, a row that sees one cell, and rows in another order: these are absorbed */
+        /* a window, a row that sees one cell, and rows in another order: these are absorbed */
+        if (s.queries > 3) {
             m.row[4 * 2 + 1] = m.row[4 * 2 + 2] - 1;
             check(ctx, target, &m, TLLM_LATENT_EXPANDED);
             m.row[2] = 1;
@@ -191,13 +207,17 @@ static void test_every_length(tiny_target target)
     T_PROOF("attention 7", "E = R = A for 1 to 300 cached tokens");
 }
 
-/* T 5, H 2, d_nope 3, d_rope 2, d_v 3, d_c 4, causal, x[i] = ((a i + b) % 17 - 8) / 8 with (a, b) = (37, 11) for q, (29, 3) for the rows [c, r],
- * (23, 5) for w: numpy 2.4.6 in float64, keys and values expanded; its absorbed form was within 1.2e-16 of that. */
+/* T 5, H 2, d_nope 3, d_rope 2, d_v 3, d_c 4, causal, x[i] = ((a i + b) % 17 - 8) / 8 with (a, b) = (37, 11) for q,
+ * (29, 3) for the rows [c, r], (23, 5) for w: numpy 2.4.6 in float64, keys and values expanded; its absorbed form was
+ * within 1.2e-16 of that. */
 static void test_numpy(tiny_target target)
 {
-    static const double want[30] = { 0.46875, -0.484375, 0.421875, 0.859375, 0.4375, -1.3125, -0.3704446093, -0.03385999923, -0.3908187269, 0.7614556512, -0.06841663568, -0.6542643772,
-                                     -0.2963482879, -0.07796774007, -0.3031866652, 0.2278333301, 0.004419651763, -0.1889937549, 0.2234221347, 0.2312898745, 0.2435994783, -0.3718596525,
-                                     0.006013262938, 0.3547046363, 0.1753160138, 0.01169634704, 0.2198437871, 0.2614610648, 0.208930564, -0.4900448635 };
+    static const double want[30] = { 0.46875,        -0.484375,      0.421875,       0.859375,       0.4375,
+                                     -1.3125,        -0.3704446093,  -0.03385999923, -0.3908187269,  0.7614556512,
+                                     -0.06841663568, -0.6542643772,  -0.2963482879,  -0.07796774007, -0.3031866652,
+                                     0.2278333301,   0.004419651763, -0.1889937549,  0.2234221347,   0.2312898745,
+                                     0.2435994783,   -0.3718596525,  0.006013262938, 0.3547046363,   0.1753160138,
+                                     0.01169634704,  0.2198437871,   0.2614610648,   0.208930564,    -0.4900448635 };
     static const shape s = { 2, 3, 2, 3, 4, 5, 5, 2, TLLM_FORMAT_F32, TLLM_FORMAT_F32 };
     tiny_ctx *ctx = t_ctx(target, 2);
     made m;
@@ -206,20 +226,25 @@ static void test_numpy(tiny_target target)
     for (i = 0; i < 50; i++) ((float *)m.q.data)[i] = (float)((37 * i + 11) % 17 - 8) / 8.0f;
     for (i = 0; i < 48; i++) ((float *)m.w.data)[i] = (float)((23 * i + 5) % 17 - 8) / 8.0f;
     for (i = 0; i < 5; i++)
-        for (j = 0; j < 6; j++) ((float *)m.k.data)[(((int32_t *)m.table.data)[i / 2] * 2 + i % 2) * 6 + j] = (float)((29 * (i * 6 + j) + 3) % 17 - 8) / 8.0f;
+        for (j = 0; j < 6; j++)
+            ((float *)m.k.data)[(((int32_t *)m.table.data)[i / 2] * 2 + i % 2) * 6 + j] =
+                (float)((29 * (i * 6 + j) + 3) % 17 - 8) / 8.0f;
     for (form = 0; form < 3; form++) {
         T_OK(run(ctx, &m, form));
-        for (i = 0; i < 30; i++) T_CLOSE(((float *)m.o.data)[i], want[i], target == TINY_TARGET_REFERENCE ? 6e-8 : 1e-6);
+        for (i = 0; i < 30; i++)
+            T_CLOSE(((float *)m.o.data)[i], want[i], target == TINY_TARGET_REFERENCE ? 6e-8 : 1e-6);
     }
     t_close(ctx);
 }
 
-/* the identity: one key head of [c, r] with c as its value, against keys and values of each head, all of it in double */
+/* the identity: one key head of [c, r] with c as its value, against keys and values of each head, all of it in
+ * double */
 static void test_identity(tiny_target target)
 {
     enum { T = 5, H = 2, DN = 3, DR = 2, DV = 3, DC = 4 };
     tiny_ctx *ctx = t_ctx(target, 1);
-    double q[T * (DN + DR)], w[(DN + DV) * DC], row[T * (DC + DR)], k[T * (DN + DR)], v[T * DV], qa[T * (DC + DR)], u[T * DC], want[T * DV], got[T * DV];
+    double q[T * (DN + DR)], w[(DN + DV) * DC], row[T * (DC + DR)], k[T * (DN + DR)], v[T * DV], qa[T * (DC + DR)],
+        u[T * DC], want[T * DV], got[T * DV];
     tiny_attention_params p;
     int h, i, j;
     memset(&p, 0, sizeof p);
@@ -227,11 +252,16 @@ static void test_identity(tiny_target target)
     p.scale = 0.4472136f;
     for (i = 0; i < T * (DC + DR); i++) row[i] = (double)t_rand_float(-1, 1);
     for (h = 0; h < H; h++) {
-        tiny_tensor tq = tiny_tensor_3d(q, TINY_F64, T, 1, DN + DR), tk = tiny_tensor_3d(k, TINY_F64, T, 1, DN + DR), tv = tiny_tensor_3d(v, TINY_F64, T, 1, DV);
-        tiny_tensor to = tiny_tensor_3d(want, TINY_F64, T, 1, DV), a = tiny_tensor_3d(qa, TINY_F64, T, 1, DC + DR), r = tiny_tensor_3d(row, TINY_F64, T, 1, DC + DR), c = r;
-        tiny_tensor tu = tiny_tensor_3d(u, TINY_F64, T, 1, DC), qn = tiny_tensor_2d(q, TINY_F64, T, DN), wk = tiny_tensor_2d(w, TINY_F64, DN, DC), wv = tiny_tensor_2d(w + DN * DC, TINY_F64, DV, DC);
-        tiny_tensor c2 = tiny_tensor_2d(row, TINY_F64, T, DC), k2 = tiny_tensor_2d(k, TINY_F64, T, DN), v2 = tiny_tensor_2d(v, TINY_F64, T, DV), a2 = tiny_tensor_2d(qa, TINY_F64, T, DC);
-        tiny_tensor u2 = tiny_tensor_2d(u, TINY_F64, T, DC), g2 = tiny_tensor_2d(got, TINY_F64, T, DV), kt = tiny_tensor_swap(wk, 0, 1), vt = tiny_tensor_swap(wv, 0, 1);
+        tiny_tensor tq = tiny_tensor_3d(q, TINY_F64, T, 1, DN + DR), tk = tiny_tensor_3d(k, TINY_F64, T, 1, DN + DR),
+                    tv = tiny_tensor_3d(v, TINY_F64, T, 1, DV);
+        tiny_tensor to = tiny_tensor_3d(want, TINY_F64, T, 1, DV), a = tiny_tensor_3d(qa, TINY_F64, T, 1, DC + DR),
+                    r = tiny_tensor_3d(row, TINY_F64, T, 1, DC + DR), c = r;
+        tiny_tensor tu = tiny_tensor_3d(u, TINY_F64, T, 1, DC), qn = tiny_tensor_2d(q, TINY_F64, T, DN),
+                    wk = tiny_tensor_2d(w, TINY_F64, DN, DC), wv = tiny_tensor_2d(w + DN * DC, TINY_F64, DV, DC);
+        tiny_tensor c2 = tiny_tensor_2d(row, TINY_F64, T, DC), k2 = tiny_tensor_2d(k, TINY_F64, T, DN),
+                    v2 = tiny_tensor_2d(v, TINY_F64, T, DV), a2 = tiny_tensor_2d(qa, TINY_F64, T, DC);
+        tiny_tensor u2 = tiny_tensor_2d(u, TINY_F64, T, DC), g2 = tiny_tensor_2d(got, TINY_F64, T, DV),
+                    kt = tiny_tensor_swap(wk, 0, 1), vt = tiny_tensor_swap(wv, 0, 1);
         c.dim[2] = DC;
         c2.stride[0] = a2.stride[0] = DC + DR;
         qn.stride[0] = k2.stride[0] = DN + DR;
@@ -285,7 +315,8 @@ static void turn(float *x, int n, double at)
     }
 }
 
-/* A rotated key goes into the row once, before it is kept: then only distances matter. Kept as it was and not turned later, they do not. */
+/* A rotated key goes into the row once, before it is kept: then only distances matter. Kept as it was and not turned
+ * later, they do not. */
 static void test_positions(tiny_target target)
 {
     static const shape s = { 4, 16, 8, 16, 32, 50, 1, 16, TLLM_FORMAT_F32, TLLM_FORMAT_F32 };
@@ -299,7 +330,8 @@ static void test_positions(tiny_target target)
             t_now.rand_at = 5;
             make(&m, &s, 3);
             for (i = 0; i < s.cells && !wrong; i++)
-                turn((float *)m.k.data + (((int32_t *)m.table.data)[i / 16] * 16 + i % 16) * 40 + 32, s.rope, i + 1000 * shift);
+                turn((float *)m.k.data + (((int32_t *)m.table.data)[i / 16] * 16 + i % 16) * 40 + 32, s.rope,
+                     i + 1000 * shift);
             for (h = 0; h < s.heads; h++) turn((float *)m.q.data + h * 24 + 16, s.rope, 49 + 1000 * shift);
             T_OK(run(ctx, &m, TLLM_LATENT_AUTO));
             for (i = 0; i < 64; i++) {
@@ -312,13 +344,16 @@ static void test_positions(tiny_target target)
     T_PROOF("attention 7", "rotating kr after caching is caught by relative positions");
 }
 
-/* AUTO went by the number of queries alone: pieces of a prompt shorter than the turn, with nothing before them, were absorbed at 1.7 times
- * the time. Which form ran shows in the last bits. */
+/* AUTO went by the number of queries alone: pieces of a prompt shorter than the turn, with nothing before them, were
+ * absorbed at 1.7 times the time. Which form ran shows in the last bits. */
 static void test_auto_counts_what_stands_before(tiny_target target)
 {
-    static const struct { int cells, queries, form; } c[] = {
-        { 16, 16, TLLM_LATENT_EXPANDED }, { 60, 60, TLLM_LATENT_EXPANDED }, { 400, 16, TLLM_LATENT_ABSORBED }, { 400, 80, TLLM_LATENT_EXPANDED }, { 8, 8, TLLM_LATENT_ABSORBED }
-    };
+    static const struct { int cells, queries, form;
+    } c[] = { { 16, 16, TLLM_LATENT_EXPANDED },
+              { 60, 60, TLLM_LATENT_EXPANDED },
+              { 400, 16, TLLM_LATENT_ABSORBED },
+              { 400, 80, TLLM_LATENT_EXPANDED },
+              { 8, 8, TLLM_LATENT_ABSORBED } };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t i;
     T_EQ_INT(tllm_latent_turn(16, 16, 64), 21);
@@ -335,7 +370,8 @@ static void test_auto_counts_what_stands_before(tiny_target target)
             memcpy(o[form], m.o.data, n * sizeof **o);
         }
         T_TRUE(memcmp(o[1], o[2], n * sizeof **o) != 0);
-        if (!T_TRUE(memcmp(o[0], o[c[i].form], n * sizeof **o) == 0)) printf("  %d queries, %d cells\n", c[i].queries, c[i].cells);
+        if (!T_TRUE(memcmp(o[0], o[c[i].form], n * sizeof **o) == 0))
+            printf("  %d queries, %d cells\n", c[i].queries, c[i].cells);
     }
     t_close(ctx);
 }
@@ -346,7 +382,8 @@ static void test_bad_input(tiny_target target)
     made m, b;
     make(&m, &shapes[1], 3);
     b = m;
-#define BAD(change, status, part) (b = m, change, T_STATUS(tllm_latent_attention(ctx, &b.q, &b.k, &b.table, &b.rows, &b.w, &b.p, &b.o), status, part))
+#define BAD(change, status, part) \
+    (b = m, change, T_STATUS(tllm_latent_attention(ctx, &b.q, &b.k, &b.table, &b.rows, &b.w, &b.p, &b.o), status, part))
     BAD(b.p.d_nope = 2, TINY_E_SHAPE, "3 numbers of a query are rotated, in pairs");
     BAD(b.p.d_nope = 0, TINY_E_ARGUMENT, "heads of 0 numbers without a position and values of 3");
     BAD(b.p.d_v = 0, TINY_E_ARGUMENT, "values of 0");
@@ -357,11 +394,13 @@ static void test_bad_input(tiny_target target)
     BAD(b.w.dim[0] = 11, TINY_E_SHAPE, "12 rows of 4 numbers");
     BAD(b.w.dim[1] = 3, TINY_E_SHAPE, "");
     BAD(b.w.dtype = TINY_I32, TINY_E_SHAPE, "in f32, f16, bf16 or the bytes of a format");
-    BAD((b.w.dtype = TINY_U8, b.p.format_w = TLLM_FORMAT_Q8_0), TINY_E_SHAPE, "rows of w have 4 bytes, not 4 numbers of Q8_0");
+    BAD((b.w.dtype = TINY_U8, b.p.format_w = TLLM_FORMAT_Q8_0), TINY_E_SHAPE,
+        "rows of w have 4 bytes, not 4 numbers of Q8_0");
     BAD(b.o.dim[2] = 4, TINY_E_SHAPE, NULL);
     /* the size of its own memory wrapped */
-    BAD((b.q.dim[0] = b.rows.dim[0] = b.o.dim[0] = (tiny_idx)1 << (8 * sizeof(tiny_idx) - 16), b.k = tiny_tensor_4d(b.k.data, TINY_F32, 48, 1, 3, 4096),
-         b.w = tiny_tensor_2d(b.w.data, TINY_F32, 12, 4094)), TINY_E_OVERFLOW, "queries of 2 heads need");
+    BAD((b.q.dim[0] = b.rows.dim[0] = b.o.dim[0] = (tiny_idx)1 << (8 * sizeof(tiny_idx) - 16),
+         b.k = tiny_tensor_4d(b.k.data, TINY_F32, 48, 1, 3, 4096), b.w = tiny_tensor_2d(b.w.data, TINY_F32, 12, 4094)),
+        TINY_E_OVERFLOW, "queries of 2 heads need");
     m.row[0] = 1;
     BAD((void)0, TINY_E_ARGUMENT, "of sequence 1; there are 1 sequences");
     m.row[0] = 0;
@@ -405,13 +444,16 @@ static void test_hidden(tiny_target target)
     T_PROOF("attention 7", "bad input: NaN activation");
 }
 
-/* Two windows of one sequence with a gap between them, upwards and downwards, and windows that only touch; queries that see nothing beside others. The
- * table has no pages for what nobody sees. The expanded form must not follow those entries: it reads what lies between its rows. */
+/* Two windows of one sequence with a gap between them, upwards and downwards, and windows that only touch; queries that
+ * see nothing beside others. The table has no pages for what nobody sees. The expanded form must not follow those
+ * entries: it reads what lies between its rows. */
 static void test_gaps(tiny_target target)
 {
     static const shape s = { 2, 8, 4, 6, 12, 176, 70, 16, TLLM_FORMAT_F32, TLLM_FORMAT_F32 };
-    static const int window[][4] = {        /* of the first half of the queries, of the second */
-        { 0, 16, 160, 176 }, { 160, 176, 0, 16 }, { 32, 64, 64, 90 }, { 64, 90, 32, 64 }, { 0, 0, 160, 176 }, { 160, 176, 40, 40 }, { 160, 176, 176, 176 }
+    static const int window[][4] = { /* of the first half of the queries, of the second */
+                                     { 0, 16, 160, 176 },   { 160, 176, 0, 16 }, { 32, 64, 64, 90 },
+                                     { 64, 90, 32, 64 },    { 0, 0, 160, 176 },  { 160, 176, 40, 40 },
+                                     { 160, 176, 176, 176 }
     };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t c;
@@ -431,7 +473,8 @@ static void test_gaps(tiny_target target)
             }
             for (i = 0; i < TABLE; i++) if (!seen[i]) ((int32_t *)m.table.data)[i] = -900000;
             if (c < 4) check(ctx, target, &m, form);
-            else if (T_OK(run(ctx, &m, form))) {            /* those that see nothing give zeros, the others what they give where all see the same */
+            else if (T_OK(run(ctx, &m, form))) { /* those that see nothing give zeros, the others what they give where
+                                                    all see the same */
                 const int half = s.queries / 2, none = window[c][0] == window[c][1] ? 0 : half, other = half - none;
                 float *first = (float *)t_keep((size_t)s.queries * 12 * sizeof *first);
                 for (i = 0; i < half * 12; i++) T_TRUE(o[none * 12 + i] == 0.0f);
@@ -445,7 +488,8 @@ static void test_gaps(tiny_target target)
     t_close(ctx);
 }
 
-/* Two sequences over the same pages, through a plan: all forms give the same answers, and what wants to be expanded is absorbed: the same bits. */
+/* Two sequences over the same pages, through a plan: all forms give the same answers, and what wants to be expanded is
+ * absorbed: the same bits. */
 static void test_plan(tiny_target target)
 {
     static const shape s = { 3, 16, 8, 12, 24, 100, 40, 16, TLLM_FORMAT_F32, TLLM_FORMAT_F16 };

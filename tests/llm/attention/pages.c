@@ -1,4 +1,5 @@
-/* tests/llm/attention/pages.c - who holds which page: a model that keeps every cell by value is compared after every step */
+/* tests/llm/attention/pages.c - who holds which page: a model that keeps every cell by value is compared after every
+ * step */
 #include "t.h"
 
 enum { BLOCKS = 40, BLOCK = 4, SEQS = 7, MOST = 60 };
@@ -69,7 +70,8 @@ static void test_random_operations(tiny_target target)
                 copy_block(&copy);
                 for (i = at; i < at + n; i++) {
                     want.cell[s][i] = (int32_t)t_rand_below(2);
-                    if (!T_TRUE(tllm_pages_holders(p, table[i / BLOCK]) == 1)) break;       /* a shared block is never written */
+                    /* a shared block is never written */
+                    if (!T_TRUE(tllm_pages_holders(p, table[i / BLOCK]) == 1)) break;
                     stand[table[i / BLOCK]][i % BLOCK] = want.cell[s][i];
                 }
                 want.n[s] = at + n;
@@ -111,9 +113,14 @@ static void test_random_operations(tiny_target target)
             shared += n > 0;
             done[5]++;
         }
-        if (!agrees(p, &want)) { t_fail(__FILE__, __LINE__, "the pages hold what was put there"); printf("  after step %ld\n", step); break; }
+        if (!agrees(p, &want)) {
+            t_fail(__FILE__, __LINE__, "the pages hold what was put there");
+            printf("  after step %ld\n", step);
+            break;
+        }
     }
-    T_TRUE(done[0] > 1000 && done[1] > 1000 && done[2] > 1000 && done[3] > 1000 && done[4] > 500 && done[5] > 500 && refused > 100 && copied > 1000 && shared > 100);
+    T_TRUE(done[0] > 1000 && done[1] > 1000 && done[2] > 1000 && done[3] > 1000 && done[4] > 500 && done[5] > 500 &&
+           refused > 100 && copied > 1000 && shared > 100);
     tllm_pages_close(ctx, p);
     t_close(ctx);
     T_PROOF("attention 0", "fork then write leaves the parent unchanged");
@@ -134,7 +141,8 @@ static void test_prefix(void)
     tllm_pages_note(p, 0, 12, tokens + 12, 6);      /* a gap: not taken */
     T_OK(tllm_pages_share(p, 1, tokens, 20, &n));
     T_EQ_INT(n, 8);
-    T_TRUE(tllm_pages_table(p, 1)[0] == tllm_pages_table(p, 0)[0] && tllm_pages_holders(p, tllm_pages_table(p, 0)[1]) == 2);
+    T_TRUE(tllm_pages_table(p, 1)[0] == tllm_pages_table(p, 0)[0] &&
+           tllm_pages_holders(p, tllm_pages_table(p, 0)[1]) == 2);
     tllm_pages_note(p, 0, 10, tokens + 10, 8);
     T_OK(tllm_pages_trim(p, 1, 0));
     T_OK(tllm_pages_share(p, 1, tokens, 15, &n));
@@ -163,7 +171,8 @@ static void test_prefix(void)
     t_close(ctx);
 }
 
-/* What was told before is forgotten, and what is told of the same cells again is not believed; a sequence that begins anew is. */
+/* What was told before is forgotten, and what is told of the same cells again is not believed; a sequence that begins
+ * anew is. */
 static void test_forget(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -212,7 +221,8 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tllm_pages_append(p, 0, MOST + 1, &c), TINY_E_ARGUMENT, "holds 0 cells and may have 60");
     T_OK(tllm_pages_append(p, 0, MOST, &c));
     T_OK(tllm_pages_append(p, 1, MOST, &c));
-    T_STATUS(tllm_pages_append(p, 2, MOST, &c), TINY_E_WORKSPACE, "wants 15 blocks of 4 tokens more, 10 of 40 are free");
+    T_STATUS(tllm_pages_append(p, 2, MOST, &c), TINY_E_WORKSPACE,
+             "wants 15 blocks of 4 tokens more, 10 of 40 are free");
     T_EQ_INT(tllm_pages_length(p, 2), 0);
     T_STATUS(tllm_pages_trim(p, 0, MOST + 1), TINY_E_ARGUMENT, "of the 60 cells of sequence 0 61 cannot be kept");
     T_STATUS(tllm_pages_fork(p, 0, 9), TINY_E_ARGUMENT, "no sequence 9");

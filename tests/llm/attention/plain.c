@@ -1,7 +1,8 @@
 /* tests/llm/attention/plain.c - the specification's proofs of entry 0 (the plain family) that stand nowhere else
  *
- * The worked case and its soft-cap: tests/math/attention.c and paged.c; tiles against the reference, hidden keys, rows without keys,
- * NaN: there too; pages in any order, forks and 10^5 random operations: paged.c, pages.c; softmax in four forms: tests/math/softmax.c. */
+ * The worked case and its soft-cap: tests/math/attention.c and paged.c; tiles against the reference, hidden keys, rows
+ * without keys, NaN: there too; pages in any order, forks and 10^5 random operations: paged.c, pages.c; softmax in four
+ * forms: tests/math/softmax.c. */
 #include "t.h"
 
 /* weights of row 2, read by values that are the unit vectors; with a learned sink of 0 their sum is less than 1 */
@@ -11,8 +12,10 @@ static void test_proof_0_weights_and_sink(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 1);
     float q[2] = { 1, 1 }, k[6] = { 1, 0, 0, 2, 1, 1 }, v[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 }, o[3], sink = 0.0f;
     int32_t table[1] = { 0 }, rows[4] = { 0, 0, 3, 2 };
-    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, 1, 1, 2), tk = tiny_tensor_4d(k, TINY_F32, 1, 1, 3, 2), tv = tiny_tensor_4d(v, TINY_F32, 1, 1, 3, 3), tt = tiny_tensor_2d(table, TINY_I32, 1, 1);
-    tiny_tensor tr = tiny_tensor_2d(rows, TINY_I32, 1, 4), ts = tiny_tensor_1d(&sink, TINY_F32, 1), to = tiny_tensor_3d(o, TINY_F32, 1, 1, 3);
+    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, 1, 1, 2), tk = tiny_tensor_4d(k, TINY_F32, 1, 1, 3, 2),
+                tv = tiny_tensor_4d(v, TINY_F32, 1, 1, 3, 3), tt = tiny_tensor_2d(table, TINY_I32, 1, 1);
+    tiny_tensor tr = tiny_tensor_2d(rows, TINY_I32, 1, 4), ts = tiny_tensor_1d(&sink, TINY_F32, 1),
+                to = tiny_tensor_3d(o, TINY_F32, 1, 1, 3);
     tllm_paged_params p;
     int i;
     memset(&p, 0, sizeof p);
@@ -31,10 +34,13 @@ static void test_proof_0_weights_and_sink(tiny_target target)
 static void test_proof_0_merge(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
-    float q[2] = { 1, 1 }, k[6] = { 1, 0, 0, 2, 1, 1 }, v[6] = { 1, 2, 3, 4, 5, 6 }, ones[6] = { 1, 1, 1, 1, 1, 1 }, sink = 0.0f, o[2];
+    float q[2] = { 1, 1 }, k[6] = { 1, 0, 0, 2, 1, 1 }, v[6] = { 1, 2, 3, 4, 5, 6 }, ones[6] = { 1, 1, 1, 1, 1, 1 },
+          sink = 0.0f, o[2];
     int32_t table[3] = { 0, 1, 2 }, rows[4] = { 0, 0, 2, 2 };
-    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, 1, 1, 2), tk = tiny_tensor_4d(k, TINY_F32, 3, 1, 1, 2), tv = tiny_tensor_4d(v, TINY_F32, 3, 1, 1, 2), tt = tiny_tensor_2d(table, TINY_I32, 1, 3);
-    tiny_tensor tr = tiny_tensor_2d(rows, TINY_I32, 1, 4), to = tiny_tensor_3d(o, TINY_F32, 1, 1, 2), t1 = tiny_tensor_4d(ones, TINY_F32, 3, 1, 1, 2), ts = tiny_tensor_1d(&sink, TINY_F32, 1);
+    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, 1, 1, 2), tk = tiny_tensor_4d(k, TINY_F32, 3, 1, 1, 2),
+                tv = tiny_tensor_4d(v, TINY_F32, 3, 1, 1, 2), tt = tiny_tensor_2d(table, TINY_I32, 1, 3);
+    tiny_tensor tr = tiny_tensor_2d(rows, TINY_I32, 1, 4), to = tiny_tensor_3d(o, TINY_F32, 1, 1, 2),
+                t1 = tiny_tensor_4d(ones, TINY_F32, 3, 1, 1, 2), ts = tiny_tensor_1d(&sink, TINY_F32, 1);
     tllm_tree_plan_desc d = { 2, 0, TLLM_TREE_FLAT };
     tllm_tree_plan *plan;
     tllm_paged_params p;
@@ -42,7 +48,8 @@ static void test_proof_0_merge(tiny_target target)
     T_OK(tllm_paged_attention(ctx, &tq, &tk, &tv, &tt, &tr, NULL, NULL, NULL, &p, &to));
     T_CLOSE(o[0], 2.339523, 1e-6); T_CLOSE(o[1], 3.339523, 1e-6);
     T_OK(tllm_paged_attention(ctx, &tq, &tk, &t1, &tt, &tr, NULL, NULL, &ts, &p, &to));
-    T_CLOSE(log((double)o[0] / (1 - (double)o[0])), 1.815047, 2e-6);     /* beside a sink of 0 the weights sum to e^lse / (e^lse + 1) */
+    /* beside a sink of 0 the weights sum to e^lse / (e^lse + 1) */
+    T_CLOSE(log((double)o[0] / (1 - (double)o[0])), 1.815047, 2e-6);
     rows[1] = 2; rows[2] = 3;
     T_OK(tllm_paged_attention(ctx, &tq, &tk, &tv, &tt, &tr, NULL, NULL, NULL, &p, &to));
     T_CLOSE(o[0], 5, 1e-6); T_CLOSE(o[1], 6, 1e-6);
@@ -61,7 +68,8 @@ static void test_proof_0_merge(tiny_target target)
 }
 
 /* naive attention in double, a head at a time: all scores, a softmax, a sum */
-static void naive(const float *q, const float *k, const float *v, tiny_idx n, tiny_idx s, tiny_idx heads, tiny_idx kv, tiny_idx d, int causal, double *want)
+static void naive(const float *q, const float *k, const float *v, tiny_idx n, tiny_idx s, tiny_idx heads, tiny_idx kv,
+                  tiny_idx d, int causal, double *want)
 {
     double *p = (double *)t_keep((size_t)(s + 1) * sizeof *p);
     tiny_idx t, h, c, i;
@@ -84,10 +92,12 @@ static void naive(const float *q, const float *k, const float *v, tiny_idx n, ti
         }
 }
 
-/* Tiles of any number of queries and keys, keys in pages cut among one to four threads, lengths that are no multiples of a tile: naive attention. */
+/* Tiles of any number of queries and keys, keys in pages cut among one to four threads, lengths that are no multiples
+ * of a tile: naive attention. */
 static void test_proof_0_tiles_and_splits(tiny_target target)
 {
-    static const tiny_idx shape[][5] = { { 1, 1, 1, 1, 3 }, { 1, 4097, 2, 1, 16 }, { 3, 1000, 4, 2, 33 }, { 31, 65, 2, 2, 64 }, { 33, 63, 1, 1, 40 }, { 65, 129, 3, 1, 17 } };
+    static const tiny_idx shape[][5] = { { 1, 1, 1, 1, 3 },    { 1, 4097, 2, 1, 16 }, { 3, 1000, 4, 2, 33 },
+                                         { 31, 65, 2, 2, 64 }, { 33, 63, 1, 1, 40 },  { 65, 129, 3, 1, 17 } };
     static const tiny_idx tile[] = { 1, 5, 32, 100 };
     tiny_ctx *ctx[4];
     size_t c, a, b, i;
@@ -96,13 +106,20 @@ static void test_proof_0_tiles_and_splits(tiny_target target)
     for (c = 0; c < T_COUNT(shape); c++) {
         const tiny_idx n = shape[c][0], s = shape[c][1], H = shape[c][2], kv = shape[c][3], d = shape[c][4];
         const size_t out = (size_t)(n * H * d);
-        float *q = t_rand(out, -1.7f, 1.7f), *k = t_rand((size_t)(s * kv * d), -1.7f, 1.7f), *v = t_rand((size_t)(s * kv * d), 0.3f, 1.7f), *o = t_guarded(out);     /* no mean of 0, in which a wrong weight drowns */
+        /* no mean of 0, in which a wrong weight drowns */
+        float *q = t_rand(out, -1.7f, 1.7f), *k = t_rand((size_t)(s * kv * d), -1.7f, 1.7f),
+              *v = t_rand((size_t)(s * kv * d), 0.3f, 1.7f), *o = t_guarded(out);
         double *want = (double *)t_keep(out * sizeof *want);
-        tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, n, H, d), tk = tiny_tensor_3d(k, TINY_F32, s, kv, d), tv = tiny_tensor_3d(v, TINY_F32, s, kv, d), to = tiny_tensor_3d(o, TINY_F32, n, H, d);
+        tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, n, H, d), tk = tiny_tensor_3d(k, TINY_F32, s, kv, d),
+                    tv = tiny_tensor_3d(v, TINY_F32, s, kv, d), to = tiny_tensor_3d(o, TINY_F32, n, H, d);
         const tiny_idx pages = (s + 15) / 16;
-        float *page_k = (float *)t_keep((size_t)(pages * 16 * kv * d) * sizeof(float)), *page_v = (float *)t_keep((size_t)(pages * 16 * kv * d) * sizeof(float));
-        int32_t *table = (int32_t *)t_keep((size_t)pages * sizeof *table), *rows = (int32_t *)t_keep((size_t)(4 * n) * sizeof *rows);
-        tiny_tensor pk = tiny_tensor_4d(page_k, TINY_F32, pages, kv, 16, d), pv = tiny_tensor_4d(page_v, TINY_F32, pages, kv, 16, d), tt = tiny_tensor_2d(table, TINY_I32, 1, pages), tr = tiny_tensor_2d(rows, TINY_I32, n, 4);
+        float *page_k = (float *)t_keep((size_t)(pages * 16 * kv * d) * sizeof(float)),
+              *page_v = (float *)t_keep((size_t)(pages * 16 * kv * d) * sizeof(float));
+        int32_t *table = (int32_t *)t_keep((size_t)pages * sizeof *table),
+                *rows = (int32_t *)t_keep((size_t)(4 * n) * sizeof *rows);
+        tiny_tensor pk = tiny_tensor_4d(page_k, TINY_F32, pages, kv, 16, d),
+                    pv = tiny_tensor_4d(page_v, TINY_F32, pages, kv, 16, d),
+                    tt = tiny_tensor_2d(table, TINY_I32, 1, pages), tr = tiny_tensor_2d(rows, TINY_I32, n, 4);
         tiny_idx at, g;
         for (at = 0; at < s; at++)
             for (g = 0; g < kv; g++) {
@@ -123,7 +140,8 @@ static void test_proof_0_tiles_and_splits(tiny_target target)
                 for (i = 0; i < out; i++) if (!T_CLOSE(o[i], want[i], 2e-5 * 1.7)) break;
                 T_WALLS(o, out);
                 if (!causal) continue;
-                T_OK(tllm_paged_attention(ctx[threads], &tq, &pk, &pv, &tt, &tr, NULL, NULL, NULL, NULL, &to));        /* few queries: keys are split */
+                /* few queries: keys are split */
+                T_OK(tllm_paged_attention(ctx[threads], &tq, &pk, &pv, &tt, &tr, NULL, NULL, NULL, NULL, &to));
                 for (i = 0; i < out; i++) if (!T_CLOSE(o[i], want[i], 2e-5 * 1.7)) break;
                 T_WALLS(o, out);
             }
@@ -143,13 +161,15 @@ static void test_proof_0_tiles_and_splits(tiny_target target)
     T_PROOF("attention 0", "tiled equals naive for all Br, Bc, n_split");
 }
 
-/* grouped heads are the same as key heads that were repeated; keys in one piece or cut among threads; S = 0 gives zeros */
+/* grouped heads are the same as key heads that were repeated; keys in one piece or cut among threads; S = 0 gives
+ * zeros */
 static void test_proof_0_groups_and_splits(tiny_target target)
 {
     enum { S = 1500, H = 6, KV = 2, D = 20 };
     static const int queries[] = { 1, 7, 33, 97 };
     tiny_ctx *ctx = t_ctx(target, 3);
-    float *k = t_rand(S * KV * D, -1.7f, 1.7f), *v = t_rand(S * KV * D, -1.7f, 1.7f), *kk = t_guarded(S * H * D), *vv = t_guarded(S * H * D);
+    float *k = t_rand(S * KV * D, -1.7f, 1.7f), *v = t_rand(S * KV * D, -1.7f, 1.7f), *kk = t_guarded(S * H * D),
+          *vv = t_guarded(S * H * D);
     size_t c;
     int i, h, j;
     for (i = 0; i < S; i++)
@@ -162,8 +182,10 @@ static void test_proof_0_groups_and_splits(tiny_target target)
         const tiny_idx n = queries[c];
         const size_t out = (size_t)(n * H * D);
         float *a = t_guarded(out), *b = t_guarded(out);
-        tiny_tensor q = tiny_tensor_3d(t_rand(out, -1.7f, 1.7f), TINY_F32, n, H, D), tk = tiny_tensor_3d(k, TINY_F32, S, KV, D), tv = tiny_tensor_3d(v, TINY_F32, S, KV, D);
-        tiny_tensor mk = tiny_tensor_3d(kk, TINY_F32, S, H, D), mv = tiny_tensor_3d(vv, TINY_F32, S, H, D), ta = tiny_tensor_3d(a, TINY_F32, n, H, D), tb = tiny_tensor_3d(b, TINY_F32, n, H, D);
+        tiny_tensor q = tiny_tensor_3d(t_rand(out, -1.7f, 1.7f), TINY_F32, n, H, D),
+                    tk = tiny_tensor_3d(k, TINY_F32, S, KV, D), tv = tiny_tensor_3d(v, TINY_F32, S, KV, D);
+        tiny_tensor mk = tiny_tensor_3d(kk, TINY_F32, S, H, D), mv = tiny_tensor_3d(vv, TINY_F32, S, H, D),
+                    ta = tiny_tensor_3d(a, TINY_F32, n, H, D), tb = tiny_tensor_3d(b, TINY_F32, n, H, D);
         tiny_attention_params p;
         memset(&p, 0, sizeof p);
         p.causal = 1;
@@ -186,10 +208,13 @@ static void test_proof_0_windows(tiny_target target)
     enum { T = 100, H = 2, D = 24, W = 9 };
     tiny_ctx *ctx = t_ctx(target, 2);
     const size_t n = T * H * D;
-    float *q = t_rand(n, -1.7f, 1.7f), *k = t_rand(n, -1.7f, 1.7f), *v = t_rand(n, -1.7f, 1.7f), *full = t_guarded(n), *got = t_guarded(n), *bias = t_guarded(T * T);
+    float *q = t_rand(n, -1.7f, 1.7f), *k = t_rand(n, -1.7f, 1.7f), *v = t_rand(n, -1.7f, 1.7f), *full = t_guarded(n),
+          *got = t_guarded(n), *bias = t_guarded(T * T);
     int32_t table[1] = { 0 }, rows[4 * T];
-    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, T, H, D), fk = tiny_tensor_3d(k, TINY_F32, T, H, D), fv = tiny_tensor_3d(v, TINY_F32, T, H, D), to = tiny_tensor_3d(full, TINY_F32, T, H, D);
-    tiny_tensor tk, tv, tt = tiny_tensor_2d(table, TINY_I32, 1, 1), tr = tiny_tensor_2d(rows, TINY_I32, T, 4), tb = tiny_tensor_2d(bias, TINY_F32, T, T);
+    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, T, H, D), fk = tiny_tensor_3d(k, TINY_F32, T, H, D),
+                fv = tiny_tensor_3d(v, TINY_F32, T, H, D), to = tiny_tensor_3d(full, TINY_F32, T, H, D);
+    tiny_tensor tk, tv, tt = tiny_tensor_2d(table, TINY_I32, 1, 1), tr = tiny_tensor_2d(rows, TINY_I32, T, 4),
+                        tb = tiny_tensor_2d(bias, TINY_F32, T, T);
     float *pk = t_guarded(n), *pv = t_guarded(n);
     size_t i;
     int t, h, j, w;
@@ -236,7 +261,8 @@ static void test_proof_0_windows(tiny_target target)
 
 static void test_proof_0_slopes(tiny_target target)
 {
-    static const float four[4] = { 0.25f, 0.0625f, 0.015625f, 0.00390625f }, six[6] = { 0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f };
+    static const float four[4] = { 0.25f, 0.0625f, 0.015625f, 0.00390625f },
+                       six[6] = { 0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f };
     tiny_ctx *ctx = t_ctx(target, 1);
     float s[6];
     int i;
@@ -252,8 +278,16 @@ static void test_proof_0_slopes(tiny_target target)
 
 static void test_proof_0_frequencies(tiny_target target)
 {
-    static const struct { int i; double ratio; } llama[] = { { 0, 1 }, { 28, 1 }, { 29, 0.8281684 }, { 30, 0.6437431 }, { 32, 0.3711223 }, { 34, 0.1902107 }, { 35, 0.125 }, { 63, 0.125 } };
-    static const struct { int i; double ratio; } yarn[] = { { 0, 1 }, { 20, 1 }, { 21, 0.963942 }, { 30, 0.639423 }, { 40, 0.278846 }, { 46, 0.0625 }, { 63, 0.0625 } };
+    static const struct {
+        int i;
+        double ratio;
+    } llama[] = { { 0, 1 },          { 28, 1 },         { 29, 0.8281684 }, { 30, 0.6437431 },
+                  { 32, 0.3711223 }, { 34, 0.1902107 }, { 35, 0.125 },     { 63, 0.125 } };
+    static const struct {
+        int i;
+        double ratio;
+    } yarn[] = { { 0, 1 },         { 20, 1 },      { 21, 0.963942 }, { 30, 0.639423 },
+                 { 40, 0.278846 }, { 46, 0.0625 }, { 63, 0.0625 } };
     static const double ntk[4] = { 1, 0.062996, 0.003969, 0.00025 };
     tiny_ctx *ctx = t_ctx(target, 1);
     double w[64], plain[64], size;
@@ -267,7 +301,8 @@ static void test_proof_0_frequencies(tiny_target target)
     for (c = 0; c < 4; c++) T_CLOSE(w[c], ntk[c], 5e-7);
     T_CLOSE(exp(-4.0 * log(w[1])), 63496.042, 1e-3);        /* base' = w1^(-d/2) */
     T_CLOSE(size, 1, 0);
-    d.kind = TLLM_ROPE_DYNAMIC;                             /* at twice the trained length with factor 1 it is NTK with factor 2; at that length plain */
+    /* at twice the trained length with factor 1 it is NTK with factor 2; at that length plain */
+    d.kind = TLLM_ROPE_DYNAMIC;
     d.factor = 1;
     d.trained = 100;
     d.length = 200;
@@ -347,7 +382,8 @@ static void test_proof_0_rotation(tiny_target target)
                     for (k = 0; k < 2; k++) s[k] += (double)y[k][i * D + c] * (double)y[k][j * D + c];
                     own += (double)x[i * D + c] * (double)x[i * D + c];
                 }
-                T_CLOSE(s[0], s[1], 2e-5);                  /* angles up to 1041 of f32 products with 32 numbers below 1 */
+                /* angles up to 1041 of f32 products with 32 numbers below 1 */
+                T_CLOSE(s[0], s[1], 2e-5);
                 if (i == j) T_CLOSE(s[0], own, 2e-5);
             }
     }
@@ -357,7 +393,8 @@ static void test_proof_0_rotation(tiny_target target)
     T_STATUS(tiny_rope(ctx, &tx, NULL, &p, &tx), TINY_E_ARGUMENT, "7 of 32 numbers");
     p.n_rot = 0;
     {
-        tiny_tensor flat = tiny_tensor_2d(tx.data, TINY_F32, N, D), deep = tiny_tensor_nd(tx.data, TINY_F32, 3, tx.dim), few = tiny_tensor_1d((void *)(uintptr_t)pos[0], TINY_I32, N - 1);
+        tiny_tensor flat = tiny_tensor_2d(tx.data, TINY_F32, N, D), deep = tiny_tensor_nd(tx.data, TINY_F32, 3, tx.dim),
+                    few = tiny_tensor_1d((void *)(uintptr_t)pos[0], TINY_I32, N - 1);
         deep.rank = 4;                                  /* (N, 1, D, 1) */
         deep.dim[3] = deep.stride[3] = 1;
         T_STATUS(tiny_rope(ctx, &flat, NULL, &p, &flat), TINY_E_SHAPE, "it must be (tokens, heads, d)");
@@ -370,22 +407,22 @@ static void test_proof_0_rotation(tiny_target target)
     T_PROOF("attention 0", "bad input: d > D");
 }
 
-/* The workspace is the context's own, taken when an operation wants it: no room for it is a status, and nothing is left over. */
+/* The workspace is the context's own, taken when an operation wants it: no room for it is a status, and nothing is left
+ * over. */
 static void test_proof_0_no_room(tiny_target target)
 {
     enum { T = 40, S = 700, D = 64 };
     float *q = t_rand(T * D, -1, 1), *k = t_rand(S * D, -1, 1), *o = t_guarded(T * D);
     int refused = 0;
-    T_EACH_ALLOCATION(
-        tiny_ctx_desc desc = t_desc(target, 2);
-        tiny_ctx *ctx = NULL;
-        if (!tiny_ctx_open(&desc, &ctx)) {
-            tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, T, 1, D); tiny_tensor tk = tiny_tensor_3d(k, TINY_F32, S, 1, D); tiny_tensor to = tiny_tensor_3d(o, TINY_F32, T, 1, D);
-            const tiny_status st = tiny_attention(ctx, &tq, &tk, &tk, NULL, NULL, &to);
-            T_TRUE(st == TINY_OK || st == TINY_E_MEMORY);
-            refused += st == TINY_E_MEMORY;
-            tiny_ctx_close(ctx);
-        })
+    T_EACH_ALLOCATION(tiny_ctx_desc desc = t_desc(target, 2); tiny_ctx *ctx = NULL; if (!tiny_ctx_open(&desc, &ctx)) {
+        tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, T, 1, D);
+        tiny_tensor tk = tiny_tensor_3d(k, TINY_F32, S, 1, D);
+        tiny_tensor to = tiny_tensor_3d(o, TINY_F32, T, 1, D);
+        const tiny_status st = tiny_attention(ctx, &tq, &tk, &tk, NULL, NULL, &to);
+        T_TRUE(st == TINY_OK || st == TINY_E_MEMORY);
+        refused += st == TINY_E_MEMORY;
+        tiny_ctx_close(ctx);
+    })
     T_TRUE(refused > 0);
     T_PROOF("attention 0", "bad input: no room for the workspace");
 }

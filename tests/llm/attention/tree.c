@@ -1,7 +1,8 @@
 /* tests/llm/attention/tree.c - attention over a tree of sequences: the specification's proofs of entry 3 (DeFT)
  *
- * Truth    the worked tree of the specification; a plan that is carried out here in double, against each path by itself; the
- *          reference of the operation, which knows no plan; what a list of nodes says that is kept here by itself.        */
+ * Truth    the worked tree of the specification; a plan that is carried out here in double, against each path by
+ *          itself; the reference of the operation, which knows no plan; what a list of nodes says that is kept here by
+ *          itself. */
 #include "t.h"
 
 enum { MOST = 20000 };
@@ -70,7 +71,8 @@ static void test_proof_3_worked_tree(tiny_target target)
         rows[4 * i + 2] = (int32_t)tllm_pages_length(pages, seq);
         rows[4 * i + 3] = 0;
     }
-    tt = tiny_tensor_2d((void *)(uintptr_t)tllm_pages_table(pages, 0), TINY_I32, 4, tllm_pages_table(pages, 1) - tllm_pages_table(pages, 0));
+    tt = tiny_tensor_2d((void *)(uintptr_t)tllm_pages_table(pages, 0), TINY_I32, 4,
+                        tllm_pages_table(pages, 1) - tllm_pages_table(pages, 0));
     T_OK(tllm_tree_plan_set(plan, &tr, &tt, 1));
     c = tllm_tree_plan_counts(plan);
     item = tllm_tree_plan_items(plan, &n, &piece, &query, &mask);
@@ -87,7 +89,8 @@ static void test_proof_3_worked_tree(tiny_target target)
     if (n == 4) T_EQ_INT(query[item[3].query], 2);
     for (i = 0; i < 12; i++) T_EQ_INT(mask[i], want[i]);
     T_EQ_INT(mask[12], want[12]);
-    for (i = 0; i < 3 && n == 4; i++) {             /* partial results by blocks and masks, merged, against the path: a block's page is its place in the pool */
+    /* partial results by blocks and masks, merged, against the path: a block's page is its place in the pool */
+    for (i = 0; i < 3 && n == 4; i++) {
         const int32_t *table = tllm_pages_table(pages, rows[4 * i]);
         double own[2] = { 0, 0 }, m = -HUGE_VAL, merged[2] = { 0, 0 };
         tiny_idx j, k, at;
@@ -114,7 +117,8 @@ static void test_proof_3_worked_tree(tiny_target target)
             }
             if (top == -HUGE_VAL) continue;         /* no bit of this query: weight 0 */
             most = fmax(m, top);
-            for (pass = 0; pass < 2; pass++) merged[pass] = (m > -HUGE_VAL ? merged[pass] * exp(m - most) : 0.0) + part[pass] * exp(top - most);
+            for (pass = 0; pass < 2; pass++)
+                merged[pass] = (m > -HUGE_VAL ? merged[pass] * exp(m - most) : 0.0) + part[pass] * exp(top - most);
             m = most;
         }
         T_CLOSE(merged[1] / merged[0], own[1] / own[0], 1e-15);
@@ -135,9 +139,17 @@ static void test_proof_3_worked_tree(tiny_target target)
 
 /* ---- random trees ---- */
 
-typedef struct grown { tllm_pages *pages; tllm_tree *tree; int32_t n_node; tiny_idx cells; int32_t rows[4 * 64]; tiny_idx n; } grown;
+typedef struct grown {
+    tllm_pages *pages;
+    tllm_tree *tree;
+    int32_t n_node;
+    tiny_idx cells;
+    int32_t rows[4 * 64];
+    tiny_idx n;
+} grown;
 
-/* A tree of at most `leaves` leaves, depth up to 8, fan-out up to 5, nodes of 0 .. longest cells, some of them empty. cells: of all nodes. */
+/* A tree of at most `leaves` leaves, depth up to 8, fan-out up to 5, nodes of 0 .. longest cells, some of them empty.
+ * cells: of all nodes. */
 static void grow(tiny_ctx *ctx, grown *g, tiny_idx n_block, tiny_idx block, tiny_idx leaves, uint32_t longest)
 {
     int32_t node[512], depth[512], kids[5], root;
@@ -174,14 +186,19 @@ static void fell(tiny_ctx *ctx, grown *g)
     tllm_pages_close(ctx, g->pages);
 }
 
-static tiny_tensor table_of(const tllm_pages *p, tiny_idx n_seq) { return tiny_tensor_2d((void *)(uintptr_t)tllm_pages_table(p, 0), TINY_I32, n_seq, tllm_pages_table(p, 1) - tllm_pages_table(p, 0)); }
+static tiny_tensor table_of(const tllm_pages *p, tiny_idx n_seq)
+{
+    return tiny_tensor_2d((void *)(uintptr_t)tllm_pages_table(p, 0), TINY_I32, n_seq,
+                          tllm_pages_table(p, 1) - tllm_pages_table(p, 0));
+}
 
-static const struct { tiny_idx len; int q, mode; } forms[] = {
-    { 128, 32, TLLM_TREE_FLAT }, { 1, 1, TLLM_TREE_FLAT }, { 7, 32, TLLM_TREE_FLAT }, { 128, 1, TLLM_TREE_FLAT }, { 7, 5, TLLM_TREE_BREADTH }, { 128, 64, TLLM_TREE_NODE },
-    { 1, 32, TLLM_TREE_FLAT }, { 7, 1, TLLM_TREE_FLAT }, { 128, 32, TLLM_TREE_BREADTH }
-};
+static const struct { tiny_idx len; int q, mode;
+} forms[] = { { 128, 32, TLLM_TREE_FLAT }, { 1, 1, TLLM_TREE_FLAT },    { 7, 32, TLLM_TREE_FLAT },
+              { 128, 1, TLLM_TREE_FLAT },  { 7, 5, TLLM_TREE_BREADTH }, { 128, 64, TLLM_TREE_NODE },
+              { 1, 32, TLLM_TREE_FLAT },   { 7, 1, TLLM_TREE_FLAT },    { 128, 32, TLLM_TREE_BREADTH } };
 
-/* The plan carried out in double: partial results by items and masks, merged by query, are what each path gives by itself. */
+/* The plan carried out in double: partial results by items and masks, merged by query, are what each path gives by
+ * itself. */
 static void test_proof_3_plan_in_double(tiny_target target)
 {
     enum { D = 5 };
@@ -251,7 +268,8 @@ static void test_proof_3_plan_in_double(tiny_target target)
             T_EQ_INT(needed, paths);
             T_EQ_INT(c.n_pair, pairs);
             if (form == 0) deep = c.n_pair;
-            if (form == 8) other += c.n_pair != deep;               /* the same cells in another order, the same answers above */
+            /* the same cells in another order, the same answers above */
+            if (form == 8) other += c.n_pair != deep;
             tllm_tree_plan_close(ctx, plan);
         }
         fell(ctx, &g);
@@ -262,23 +280,30 @@ static void test_proof_3_plan_in_double(tiny_target target)
     T_PROOF("attention 3", "KV counted is N_tree exactly");
 }
 
-/* The operation with a plan against its reference, which knows none: pages of 1 and of 16, all forms, groups of heads, slopes and sinks. */
+/* The operation with a plan against its reference, which knows none: pages of 1 and of 16, all forms, groups of heads,
+ * slopes and sinks. */
 static void attention(tiny_target target, int rounds)
 {
-    static const struct { tiny_idx block, kv, group, d, d_v; int format, extra; } shape[] = {
-        { 1, 2, 1, 8, 8, TLLM_FORMAT_F32, 0 }, { 16, 1, 4, 33, 20, TLLM_FORMAT_F32, 1 }, { 16, 2, 3, 32, 32, TLLM_FORMAT_F16, 2 }, { 5, 1, 2, 32, 32, TLLM_FORMAT_Q8_0, 3 }
-    };
+    static const struct { tiny_idx block, kv, group, d, d_v; int format, extra;
+    } shape[] = { { 1, 2, 1, 8, 8, TLLM_FORMAT_F32, 0 },
+                  { 16, 1, 4, 33, 20, TLLM_FORMAT_F32, 1 },
+                  { 16, 2, 3, 32, 32, TLLM_FORMAT_F16, 2 },
+                  { 5, 1, 2, 32, 32, TLLM_FORMAT_Q8_0, 3 } };
     tiny_ctx *ctx = t_ctx(target, 2), *ref = t_ctx(TINY_TARGET_REFERENCE, 1);
     size_t c;
     for (c = 0; c < T_COUNT(shape) && (int)c < rounds; c++) {
         const tiny_idx H = shape[c].kv * shape[c].group, leaves = 24, n_block = shape[c].block == 1 ? 3000 : 500;
         const tllm_format *f = tllm_format_of(shape[c].format);
         const tiny_dtype type = f->values > 1 ? TINY_U8 : shape[c].format == TLLM_FORMAT_F16 ? TINY_F16 : TINY_F32;
-        const size_t row_k = tllm_format_bytes(f, (uint64_t)shape[c].d), row_v = tllm_format_bytes(f, (uint64_t)shape[c].d_v), n_row = (size_t)(n_block * shape[c].kv * shape[c].block);
-        float *want, *got, *slopes = t_rand((size_t)H, 0.0f, 0.02f), *sinks = t_rand((size_t)H, -1.0f, 1.0f), top = 0.0f;
+        const size_t row_k = tllm_format_bytes(f, (uint64_t)shape[c].d),
+                     row_v = tllm_format_bytes(f, (uint64_t)shape[c].d_v),
+                     n_row = (size_t)(n_block * shape[c].kv * shape[c].block);
+        float *want, *got, *slopes = t_rand((size_t)H, 0.0f, 0.02f), *sinks = t_rand((size_t)H, -1.0f, 1.0f),
+                           top = 0.0f;
         unsigned char *k = (unsigned char *)t_keep(n_row * row_k), *v = (unsigned char *)t_keep(n_row * row_v);
         int32_t *pos;
-        tiny_tensor tq, tk, tv, tt, tr, to, tp, ts = tiny_tensor_1d(slopes, TINY_F32, H), tz = tiny_tensor_1d(sinks, TINY_F32, H);
+        tiny_tensor tq, tk, tv, tt, tr, to, tp, ts = tiny_tensor_1d(slopes, TINY_F32, H),
+                                                tz = tiny_tensor_1d(sinks, TINY_F32, H);
         tllm_paged_params p;
         grown g;
         size_t i, form, n;
@@ -293,13 +318,17 @@ static void attention(tiny_target target, int rounds)
         }
         tt = table_of(g.pages, leaves);
         pos = (int32_t *)t_keep((size_t)(leaves * tt.dim[1] * shape[c].block) * sizeof *pos);
-        for (i = 0; i < (size_t)(leaves * tt.dim[1] * shape[c].block); i++) pos[i] = (int32_t)(i % (size_t)(tt.dim[1] * shape[c].block));
+        for (i = 0; i < (size_t)(leaves * tt.dim[1] * shape[c].block); i++)
+            pos[i] = (int32_t)(i % (size_t)(tt.dim[1] * shape[c].block));
         tp = tiny_tensor_2d(pos, TINY_I32, leaves, tt.dim[1] * shape[c].block);
         n = (size_t)(g.n * H * shape[c].d_v);
         tq = tiny_tensor_3d(t_rand((size_t)(g.n * H * shape[c].d), -1.7f, 1.7f), TINY_F32, g.n, H, shape[c].d);
-        tk = tiny_tensor_4d(k, type, n_block, shape[c].kv, shape[c].block, type == TINY_U8 ? (tiny_idx)row_k : shape[c].d);
-        tv = tiny_tensor_4d(v, type, n_block, shape[c].kv, shape[c].block, type == TINY_U8 ? (tiny_idx)row_v : shape[c].d_v);
-        if (shape[c].extra == 2 && g.n > 3) {               /* two rows see less, one of them from the middle on, one sees nothing */
+        tk = tiny_tensor_4d(k, type, n_block, shape[c].kv, shape[c].block,
+                            type == TINY_U8 ? (tiny_idx)row_k : shape[c].d);
+        tv = tiny_tensor_4d(v, type, n_block, shape[c].kv, shape[c].block,
+                            type == TINY_U8 ? (tiny_idx)row_v : shape[c].d_v);
+        /* two rows see less, one of them from the middle on, one sees nothing */
+        if (shape[c].extra == 2 && g.n > 3) {
             g.rows[4 * 1 + 2] = g.rows[4 * 1 + 2] * 2 / 3;
             g.rows[4 * 2 + 1] = g.rows[4 * 2 + 2] / 2;
             g.rows[4 * 3 + 1] = g.rows[4 * 3 + 2];
@@ -312,7 +341,8 @@ static void attention(tiny_target target, int rounds)
         p.d_v = shape[c].d_v;
         if (shape[c].extra == 3) p.softcap = 3.0f;
         to = tiny_tensor_3d(want, TINY_F32, g.n, H, shape[c].d_v);
-        T_OK(tllm_paged_attention(ref, &tq, &tk, &tv, &tt, &tr, shape[c].extra & 1 ? &tp : NULL, shape[c].extra & 1 ? &ts : NULL, shape[c].extra ? &tz : NULL, &p, &to));
+        T_OK(tllm_paged_attention(ref, &tq, &tk, &tv, &tt, &tr, shape[c].extra & 1 ? &tp : NULL,
+                                  shape[c].extra & 1 ? &ts : NULL, shape[c].extra ? &tz : NULL, &p, &to));
         for (i = 0; i < n; i++) top = fabsf(want[i]) > top ? fabsf(want[i]) : top;
         to.data = got;
         for (form = 0; form < T_COUNT(forms); form++) {
@@ -322,7 +352,8 @@ static void attention(tiny_target target, int rounds)
             T_OK(tllm_tree_plan_set(plan, &tr, &tt, shape[c].block));
             p.tree = plan;
             memset(got, 0xff, n * sizeof *got);
-            T_OK(tllm_paged_attention(ctx, &tq, &tk, &tv, &tt, &tr, shape[c].extra & 1 ? &tp : NULL, shape[c].extra & 1 ? &ts : NULL, shape[c].extra ? &tz : NULL, &p, &to));
+            T_OK(tllm_paged_attention(ctx, &tq, &tk, &tv, &tt, &tr, shape[c].extra & 1 ? &tp : NULL,
+                                      shape[c].extra & 1 ? &ts : NULL, shape[c].extra ? &tz : NULL, &p, &to));
             T_RAN_ON(ctx, t_vectors(target));
             for (i = 0; i < n; i++) if (!T_CLOSE(got[i], want[i], 200.0 * 5.9604645e-8 * (double)top)) break;
             T_WALLS(got, n);
@@ -339,17 +370,20 @@ static void test_proof_3_attention(tiny_target target)
     T_PROOF("attention 3", "equals attention of each leaf on random trees");
 }
 
-/* Cells that the kernels take out of the pages, as they report them themselves, against the different cells of the pages that the items name: each once,
- * however many queries and heads share it, and whatever tiles they fill. (40 queries read all of it twice, in groups of 4 heads three times.) The bits are the
- * same for any number of threads; only where there are fewer than two blocks a thread may the groups of queries of a block be read apart. */
+/* Cells that the kernels take out of the pages, as they report them themselves, against the different cells of the
+ * pages that the items name: each once, however many queries and heads share it, and whatever tiles they fill. (40
+ * queries read all of it twice, in groups of 4 heads three times.) The bits are the same for any number of threads;
+ * only where there are fewer than two blocks a thread may the groups of queries of a block be read apart. */
 static void test_proof_3_each_cell_is_read_once(tiny_target target)
 {
     enum { PAGE = 16, SHARED = 700, OWN = 5, LEAVES = 100, BLOCKS = SHARED / PAGE + 1 + LEAVES, THREADS = 4, D = 32 };
-    static const struct { tiny_idx n, kv, group, len; int max_q, format, in_keys; } each[] = {
-        { 1, 1, 1, 128, 32, TLLM_FORMAT_F32, 0 }, { 8, 1, 1, 128, 32, TLLM_FORMAT_F16, 0 }, { 32, 1, 1, 128, 32, TLLM_FORMAT_F32, 0 }, { 33, 2, 1, 128, 32, TLLM_FORMAT_F16, 0 },
-        { 40, 1, 1, 256, 32, TLLM_FORMAT_F32, 0 }, { 24, 1, 4, 256, 32, TLLM_FORMAT_Q8_0, 0 }, { 32, 1, 4, 256, 32, TLLM_FORMAT_F32, 0 }, { 40, 2, 4, 64, 32, TLLM_FORMAT_F16, 0 },
-        { 100, 1, 3, 1000, 64, TLLM_FORMAT_F32, 0 }, { 36, 1, 1, 300, 8, TLLM_FORMAT_Q8_0, 0 }, { 20, 1, 16, 256, 32, TLLM_FORMAT_F32, 1 }, { 5, 1, 40, 577, 2, TLLM_FORMAT_F16, 1 }
-    };
+    static const struct { tiny_idx n, kv, group, len; int max_q, format, in_keys;
+    } each[] = { { 1, 1, 1, 128, 32, TLLM_FORMAT_F32, 0 },    { 8, 1, 1, 128, 32, TLLM_FORMAT_F16, 0 },
+                 { 32, 1, 1, 128, 32, TLLM_FORMAT_F32, 0 },   { 33, 2, 1, 128, 32, TLLM_FORMAT_F16, 0 },
+                 { 40, 1, 1, 256, 32, TLLM_FORMAT_F32, 0 },   { 24, 1, 4, 256, 32, TLLM_FORMAT_Q8_0, 0 },
+                 { 32, 1, 4, 256, 32, TLLM_FORMAT_F32, 0 },   { 40, 2, 4, 64, 32, TLLM_FORMAT_F16, 0 },
+                 { 100, 1, 3, 1000, 64, TLLM_FORMAT_F32, 0 }, { 36, 1, 1, 300, 8, TLLM_FORMAT_Q8_0, 0 },
+                 { 20, 1, 16, 256, 32, TLLM_FORMAT_F32, 1 },  { 5, 1, 40, 577, 2, TLLM_FORMAT_F16, 1 } };
     tiny_ctx *ref = t_ctx(TINY_TARGET_REFERENCE, 1);
     tllm_pages *pages;
     static int32_t rows[4 * LEAVES];
@@ -375,10 +409,13 @@ static void test_proof_3_each_cell_is_read_once(tiny_target target)
         const tllm_format *f = tllm_format_of(each[e].format);
         const tiny_dtype type = f->values > 1 ? TINY_U8 : each[e].format == TLLM_FORMAT_F16 ? TINY_F16 : TINY_F32;
         const size_t bytes = tllm_format_bytes(f, D), n_o = (size_t)(n * H * D);
-        unsigned char *k = (unsigned char *)t_keep((size_t)n_row * bytes), *v = (unsigned char *)t_keep((size_t)n_row * bytes);
+        unsigned char *k = (unsigned char *)t_keep((size_t)n_row * bytes),
+                      *v = (unsigned char *)t_keep((size_t)n_row * bytes);
         float *want = t_guarded(n_o), *got = t_guarded(n_o), *first = NULL, top = 0.0f;
-        tiny_tensor tq = tiny_tensor_3d(t_rand((size_t)(n * H * D), -1.7f, 1.7f), TINY_F32, n, H, D), tr = tiny_tensor_2d(rows, TINY_I32, n, 4), to = tiny_tensor_3d(want, TINY_F32, n, H, D);
-        tiny_tensor tk = tiny_tensor_4d(k, type, BLOCKS, each[e].kv, PAGE, type == TINY_U8 ? (tiny_idx)bytes : D), tv = tk;
+        tiny_tensor tq = tiny_tensor_3d(t_rand((size_t)(n * H * D), -1.7f, 1.7f), TINY_F32, n, H, D),
+                    tr = tiny_tensor_2d(rows, TINY_I32, n, 4), to = tiny_tensor_3d(want, TINY_F32, n, H, D);
+        tiny_tensor tk = tiny_tensor_4d(k, type, BLOCKS, each[e].kv, PAGE, type == TINY_U8 ? (tiny_idx)bytes : D),
+                    tv = tk;
         tllm_tree_plan_desc d = { each[e].len, each[e].max_q, TLLM_TREE_FLAT };
         tllm_tree_plan *plan;
         tllm_paged_params p;
@@ -411,7 +448,8 @@ static void test_proof_3_each_cell_is_read_once(tiny_target target)
             for (i = 0; i < n_item; i++)
                 for (j = 0; j < item[i].n_piece; j++)
                     for (c = 0; c < piece[item[i].piece + j].n; c++) {
-                        unsigned char *at = &seen[piece[item[i].piece + j].page * PAGE + piece[item[i].piece + j].in + c];
+                        unsigned char *at =
+                            &seen[piece[item[i].piece + j].page * PAGE + piece[item[i].piece + j].in + c];
                         cells += !*at;
                         *at = 1;
                     }
@@ -420,10 +458,12 @@ static void test_proof_3_each_cell_is_read_once(tiny_target target)
             p.tree = plan;
             p.n_load = load;
             memset(got, 0xff, n_o * sizeof *got);
-            T_OK(tllm_paged_attention(ctx, &tq, &tk, each[e].in_keys ? NULL : &tv, &tt, &tr, NULL, NULL, NULL, &p, &to));
+            T_OK(
+                tllm_paged_attention(ctx, &tq, &tk, each[e].in_keys ? NULL : &tv, &tt, &tr, NULL, NULL, NULL, &p, &to));
             T_RAN_ON(ctx, t_vectors(target));
             for (i = 0; i < THREADS; i++) sum += load[i];
-            if (threads == 1 || counts.n_block * each[e].kv >= 2 * threads ? !T_EQ_INT(sum, cells * each[e].kv) : !T_TRUE(sum >= cells * each[e].kv))
+            if (threads == 1 || counts.n_block * each[e].kv >= 2 * threads ? !T_EQ_INT(sum, cells * each[e].kv)
+                                                                           : !T_TRUE(sum >= cells * each[e].kv))
                 printf("  case %d, %d threads\n", (int)e, threads);
             for (x = 0; x < n_o; x++) if (!T_CLOSE(got[x], want[x], 200.0 * 5.9604645e-8 * (double)top)) break;
             T_WALLS(got, n_o);
@@ -440,8 +480,9 @@ static void test_proof_3_each_cell_is_read_once(tiny_target target)
     T_PROOF("attention 3", "KV counted is N_tree exactly");
 }
 
-/* Random tries of pages, queries with windows anywhere in them, some empty, entries that no window wants left without a page: n_tree and n_path are the cells
- * that a call takes out of pages with the plan and without, as the kernels report them, and what a plain count over windows and tables gives. */
+/* Random tries of pages, queries with windows anywhere in them, some empty, entries that no window wants left without a
+ * page: n_tree and n_path are the cells that a call takes out of pages with the plan and without, as the kernels report
+ * them, and what a plain count over windows and tables gives. */
 static void test_counts_are_what_is_loaded(tiny_target target)
 {
     enum { SEQ = 6, TAB = 9, Q = 14, BLOCK = 9, D = 8, ROUNDS = T_SLOW ? 60 : 400, POOL = SEQ * TAB };
@@ -456,15 +497,19 @@ static void test_counts_are_what_is_loaded(tiny_target target)
     for (round = 0; round < ROUNDS; round++) {
         static const int32_t nowhere[3] = { -1, -900000, POOL };
         static unsigned char cell[SEQ][TAB * BLOCK], mine[TAB * BLOCK + 2];
-        const int block = 1 + (int)t_rand_below(BLOCK), n_seq = 1 + (int)t_rand_below(SEQ), n_tab = 2 + (int)t_rand_below(TAB - 1), n = 1 + (int)t_rand_below(Q), cells = n_tab * block;
-        const int parts = 1 + (int)t_rand_below(2), H = parts * (1 + (int)t_rand_below(3)), style = (int)t_rand_below(3);
+        const int block = 1 + (int)t_rand_below(BLOCK), n_seq = 1 + (int)t_rand_below(SEQ),
+                  n_tab = 2 + (int)t_rand_below(TAB - 1), n = 1 + (int)t_rand_below(Q), cells = n_tab * block;
+        const int parts = 1 + (int)t_rand_below(2), H = parts * (1 + (int)t_rand_below(3)),
+                  style = (int)t_rand_below(3);
         int32_t whole[SEQ * TAB], table[SEQ * TAB], rows[4 * Q], next = 0;
         unsigned char wanted[SEQ * TAB] = { 0 };
         tiny_idx load[2] = { 0, 0 }, n_tree = 0, n_path = 0, needed = 0, n_item, masked = 0;
         float o[3][Q * 6 * D];
         const size_t n_o = (size_t)(n * H * D);
-        tiny_tensor tq = tiny_tensor_3d(t_rand((size_t)(n * H * D), -1.0f, 1.0f), TINY_F32, n, H, D), tk = tiny_tensor_4d(k, TINY_F32, POOL, parts, block, D), tv = tk;
-        tiny_tensor tt = tiny_tensor_2d(table, TINY_I32, n_seq, n_tab), tr = tiny_tensor_2d(rows, TINY_I32, n, 4), to = tiny_tensor_3d(o[0], TINY_F32, n, H, D);
+        tiny_tensor tq = tiny_tensor_3d(t_rand((size_t)(n * H * D), -1.0f, 1.0f), TINY_F32, n, H, D),
+                    tk = tiny_tensor_4d(k, TINY_F32, POOL, parts, block, D), tv = tk;
+        tiny_tensor tt = tiny_tensor_2d(table, TINY_I32, n_seq, n_tab), tr = tiny_tensor_2d(rows, TINY_I32, n, 4),
+                    to = tiny_tensor_3d(o[0], TINY_F32, n, H, D);
         tllm_tree_plan_desc d = { 0, 0, 0 };
         tllm_tree_plan *plan;
         tllm_tree_counts c;
@@ -477,29 +522,35 @@ static void test_counts_are_what_is_loaded(tiny_target target)
         d.max_q = 1 + (int)t_rand_below(33);
         d.mode = (int)t_rand_below(3);
         for (s = 0; s < n_seq; s++) {                       /* the first pages of an earlier one, then its own */
-            const int from = s ? (int)t_rand_below((uint32_t)s) : 0, same = s ? (int)t_rand_below((uint32_t)n_tab + 1) : 0;
+            const int from = s ? (int)t_rand_below((uint32_t)s) : 0,
+                      same = s ? (int)t_rand_below((uint32_t)n_tab + 1) : 0;
             for (j = 0; j < n_tab; j++) whole[s * n_tab + j] = j < same ? whole[from * n_tab + j] : next++;
         }
         for (i = s = 0; i < n; i++) {
-            const int lo = style && t_rand_below(2) ? (int)t_rand_below((uint32_t)cells) : 0, most = style == 2 ? block + 2 < cells - lo ? block + 2 : cells - lo : cells - lo;
+            const int lo = style && t_rand_below(2) ? (int)t_rand_below((uint32_t)cells) : 0,
+                      most = style == 2 ? block + 2 < cells - lo ? block + 2 : cells - lo : cells - lo;
             rows[4 * i] = s;
             rows[4 * i + 1] = lo;
             rows[4 * i + 2] = rows[4 * i + 3] = lo + (int)t_rand_below((uint32_t)most + 1);
             if (s + 1 < n_seq && !t_rand_below(3)) s++;
             else if (!t_rand_below(8)) s = (int)t_rand_below((uint32_t)n_seq);      /* and back again */
         }
-        for (i = 0; i < n; i++) for (j = rows[4 * i + 1]; j < rows[4 * i + 2]; j++) wanted[rows[4 * i] * n_tab + j / block] = 1;
+        for (i = 0; i < n; i++)
+            for (j = rows[4 * i + 1]; j < rows[4 * i + 2]; j++) wanted[rows[4 * i] * n_tab + j / block] = 1;
         for (i = 0; i < n_seq * n_tab; i++) table[i] = wanted[i] ? whole[i] : nowhere[t_rand_below(3)];
         /* n_tree: cells that a window shows, each under the first sequence that has the same pages up to it */
         memset(cell, 0, sizeof cell);
         for (i = 0; i < n; i++)
             for (j = rows[4 * i + 1]; j < rows[4 * i + 2]; j++) {
-                for (s = 0; memcmp(table + s * n_tab, table + rows[4 * i] * n_tab, (size_t)(j / block + 1) * sizeof *table); s++) {}
+                for (s = 0;
+                     memcmp(table + s * n_tab, table + rows[4 * i] * n_tab, (size_t)(j / block + 1) * sizeof *table);
+                     s++) {}
                 needed++;
                 n_tree += !cell[s][j];
                 cell[s][j] = 1;
             }
-        /* n_path: neighbours of one sequence read what they see together, as long as there is no gap; mine: cells of those so far, from 1 on */
+        /* n_path: neighbours of one sequence read what they see together, as long as there is no gap; mine: cells of
+         * those so far, from 1 on */
         memset(mine, 0, sizeof mine);
         for (i = 0; i < n; i++) {
             const int32_t *r = rows + 4 * i;
@@ -537,9 +588,14 @@ static void test_counts_are_what_is_loaded(tiny_target target)
         }
         T_EQ_INT(load[0], c.n_tree * parts);
         T_EQ_INT(load[1], c.n_path * parts);
-        for (x = 0; x < n_o; x++) if (!T_CLOSE(o[0][x], o[2][x], 200.0 * 5.9604645e-8) || !T_CLOSE(o[1][x], o[2][x], 200.0 * 5.9604645e-8)) break;
+        for (x = 0; x < n_o; x++)
+            if (!T_CLOSE(o[0][x], o[2][x], 200.0 * 5.9604645e-8) || !T_CLOSE(o[1][x], o[2][x], 200.0 * 5.9604645e-8))
+                break;
         tllm_tree_plan_close(ctx, plan);
-        if (t_now.checks_failed) { printf("  round %ld: block %d, %d queries, style %d\n", round, block, n, style); break; }
+        if (t_now.checks_failed) {
+            printf("  round %ld: block %d, %d queries, style %d\n", round, block, n, style);
+            break;
+        }
     }
     T_TRUE(t_now.checks_failed || (gaps > ROUNDS / 4 && backward > ROUNDS / 4 && shared > ROUNDS / 4));
     t_close(ref);
@@ -577,7 +633,10 @@ static void test_proof_3_counts_conserved(tiny_target target)
         case 1: case 2: {
             const tiny_idx before = tllm_pages_free(pages), had = tllm_tree_cells(tree, i);
             if (tllm_tree_append(tree, i, n, &copy) == TINY_OK) done[2]++;
-            else { refused++; T_TRUE(before < n && tllm_pages_free(pages) == before && tllm_tree_cells(tree, i) == had); }
+            else {
+                refused++;
+                T_TRUE(before < n && tllm_pages_free(pages) == before && tllm_tree_cells(tree, i) == had);
+            }
             break;
         }
         case 3: T_OK(tllm_tree_cut(tree, i)); T_EQ_INT(tllm_tree_leaves(tree, i), 0); done[3]++; break;
@@ -590,7 +649,8 @@ static void test_proof_3_counts_conserved(tiny_target target)
             n_live += tllm_tree_seq(tree, i) >= 0;
         }
         if (!T_EQ_INT(cells + tllm_pages_free(pages), 300)) break;
-        for (i = 0; i < NODES; i++) if (tllm_tree_leaves(tree, i) && tllm_tree_parent(tree, i) < 0) T_EQ_INT(tllm_tree_leaves(tree, i), n_live);
+        for (i = 0; i < NODES; i++)
+            if (tllm_tree_leaves(tree, i) && tllm_tree_parent(tree, i) < 0) T_EQ_INT(tllm_tree_leaves(tree, i), n_live);
     }
     T_TRUE(done[0] > 10 && done[1] > 500 && done[2] > 500 && done[3] > 500 && done[4] > 100 && refused > 100);
     tllm_tree_close(ctx, tree);
@@ -611,13 +671,15 @@ static void test_proof_3_bad_input(tiny_target target)
     tllm_page_copy copy;
     int32_t root, kids[3], rows[8] = { 0, 0, 5, 4, 1, 0, 5, 4 };
     float x[64] = { 0 }, o[64];
-    tiny_tensor tr = tiny_tensor_2d(rows, TINY_I32, 2, 4), tt, q = tiny_tensor_3d(x, TINY_F32, 2, 1, 1), k = tiny_tensor_4d(x, TINY_F32, 10, 1, 4, 1), to = tiny_tensor_3d(o, TINY_F32, 2, 1, 1);
+    tiny_tensor tr = tiny_tensor_2d(rows, TINY_I32, 2, 4), tt, q = tiny_tensor_3d(x, TINY_F32, 2, 1, 1),
+                k = tiny_tensor_4d(x, TINY_F32, 10, 1, 4, 1), to = tiny_tensor_3d(o, TINY_F32, 2, 1, 1);
     tllm_paged_params p;
     T_OK(tllm_tree_open(ctx, pages, &tree));
     T_OK(tllm_tree_prompt(tree, 5, &root));
     T_STATUS(tllm_tree_open(ctx, pages, &other), TINY_E_ARGUMENT, "sequence 0 holds 5 cells");
     T_STATUS(tllm_tree_prompt(tree, 5, &root), TINY_E_ARGUMENT, "it has a prompt, and node 0 lives");
-    T_STATUS(tllm_tree_branch(tree, root, 4, kids), TINY_E_ARGUMENT, "4 children of node 0: at least one, and 2 sequences are left");
+    T_STATUS(tllm_tree_branch(tree, root, 4, kids), TINY_E_ARGUMENT,
+             "4 children of node 0: at least one, and 2 sequences are left");
     T_OK(tllm_tree_branch(tree, root, 2, kids));
     T_STATUS(tllm_tree_cut(tree, root), TINY_E_ARGUMENT, "node 0 has 2 children: only a leaf");
     T_STATUS(tllm_tree_merge(tree, root, kids[0]), TINY_E_ARGUMENT, "is not the only child of node 0");
@@ -626,7 +688,8 @@ static void test_proof_3_bad_input(tiny_target target)
     T_STATUS(tllm_tree_branch(tree, 77, 2, kids), TINY_E_ARGUMENT, "node 77 is not alive");
     T_OK(tllm_tree_cut(tree, kids[1]));
     T_OK(tllm_tree_merge(tree, root, kids[0]));     /* the only child that is left */
-    T_TRUE(tllm_tree_cells(tree, kids[0]) == 5 && tllm_tree_parent(tree, kids[0]) == -1 && tllm_tree_leaves(tree, root) == 0);
+    T_TRUE(tllm_tree_cells(tree, kids[0]) == 5 && tllm_tree_parent(tree, kids[0]) == -1 &&
+           tllm_tree_leaves(tree, root) == 0);
     T_STATUS(tllm_tree_branch(tree, kids[1], 2, kids), TINY_E_ARGUMENT, "is not alive");
     tllm_tree_close(ctx, tree);
     T_STATUS(tllm_tree_plan_open(ctx, &d, &plan), TINY_E_ARGUMENT, "blocks of -1 cells");
@@ -641,11 +704,13 @@ static void test_proof_3_bad_input(tiny_target target)
     memset(&p, 0, sizeof p);
     p.tree = plan;
     rows[4] = 1;
-    T_STATUS(tllm_paged_attention(ctx, &q, &k, NULL, &tt, &tr, NULL, NULL, NULL, &p, &to), TINY_E_ARGUMENT, "the plan was set for 0 queries");
+    T_STATUS(tllm_paged_attention(ctx, &q, &k, NULL, &tt, &tr, NULL, NULL, NULL, &p, &to), TINY_E_ARGUMENT,
+             "the plan was set for 0 queries");
     ((int32_t *)tt.data)[0] = 11;                   /* the plan knows no pool: the operation does */
     T_OK(tllm_tree_plan_set(plan, &tr, &tt, 4));
     ((int32_t *)tt.data)[0] = 1;
-    T_STATUS(tllm_paged_attention(ctx, &q, &k, NULL, &tt, &tr, NULL, NULL, NULL, &p, &to), TINY_E_ARGUMENT, "the plan reads block 11");
+    T_STATUS(tllm_paged_attention(ctx, &q, &k, NULL, &tt, &tr, NULL, NULL, NULL, &p, &to), TINY_E_ARGUMENT,
+             "the plan reads block 11");
     tllm_tree_plan_close(ctx, plan);
     tllm_pages_close(ctx, pages);
     t_close(ctx);
@@ -675,7 +740,8 @@ static void test_sessions_go_through_it(void)
 {
     enum { N = 200, TEXTS = 8, STEPS = 3 };
     enum { VOCAB = 320 };
-    const char *path = t_shared("oracle/llm/llama.gguf");       /* in floats: eight bits would make steps of a hundredth of any difference */
+    /* in floats: eight bits would make steps of a hundredth of any difference */
+    const char *path = t_shared("oracle/llm/llama.gguf");
     tiny_ctx_desc cd;
     tiny_accel spy;
     int seen[2] = { 0, 0 }, i, j, t;

@@ -1,10 +1,13 @@
-/* tests/llm/block/eight.c - matrices with eight rows side by side: the same blocks again, every number where the layout says, products of every target
- * against the reference within the bound of src/llm/block/matmul.c, integers exactly, what is refused */
+/* tests/llm/block/eight.c - matrices with eight rows side by side: the same blocks again, every number where the layout
+ * says, products of every target against the reference within the bound of src/llm/block/matmul.c, integers exactly,
+ * what is refused */
 #include "t.h"
 #include "llm/block/product.h"
 
 static const char *const formats[] = { "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K" };
-static const int scale_at[][2] = { { 0, -1 }, { 0, -1 }, { 0, 2 }, { 0, -1 }, { 0, 2 }, { 0, 2 }, { 0, 2 }, { 208, -1 } };
+static const int scale_at[][2] = {
+    { 0, -1 }, { 0, -1 }, { 0, 2 }, { 0, -1 }, { 0, 2 }, { 0, 2 }, { 0, 2 }, { 208, -1 }
+};
 static const int halves[] = { 1, 1, 2, 1, 2, 2, 2, 1 };
 
 static uint32_t drawn = 1;
@@ -41,11 +44,13 @@ static void test_back(void)
                 const tllm_format *f = tllm_format_by_name(formats[i]);
                 const tiny_idx n = rows[j], wide = k * f->values;
                 const size_t bytes = (size_t)n * tllm_format_bytes(f, (uint64_t)wide);
-                unsigned char *w = weights((int)i, n, wide, 0), *e = (unsigned char *)t_guarded((bytes + 3) / 4), *back = (unsigned char *)t_guarded((bytes + 3) / 4);
+                unsigned char *w = weights((int)i, n, wide, 0), *e = (unsigned char *)t_guarded((bytes + 3) / 4),
+                              *back = (unsigned char *)t_guarded((bytes + 3) / 4);
                 T_OK(tllm_repack(ctx, f->id, w, n, wide, e));
                 T_OK(tllm_repack_back(ctx, f->id, e, n, wide, back));
                 T_SAME(back, w, bytes);
-                T_SAME(e + (size_t)(n / 8 * 8) * (bytes / (size_t)n), w + (size_t)(n / 8 * 8) * (bytes / (size_t)n), (size_t)(n % 8) * (bytes / (size_t)n));
+                T_SAME(e + (size_t)(n / 8 * 8) * (bytes / (size_t)n), w + (size_t)(n / 8 * 8) * (bytes / (size_t)n),
+                       (size_t)(n % 8) * (bytes / (size_t)n));
                 T_WALLS(e, bytes);
                 T_WALLS(back, bytes);
                 t_free_blocks();
@@ -77,7 +82,10 @@ static int scale_of(int i_format, const unsigned char *e, int i, int n, int *low
 {
     const char *name = formats[i_format];
     const int g = n / 32, at = 8 * (g % 4) + i;
-    *low = !strcmp(name, "Q4_0") ? -8 : !strcmp(name, "Q5_0") ? -16 : !strcmp(name, "Q4_1") || !strcmp(name, "Q5_1") ? 1 : 0;
+    *low = !strcmp(name, "Q4_0")                            ? -8
+           : !strcmp(name, "Q5_0")                          ? -16
+           : !strcmp(name, "Q4_1") || !strcmp(name, "Q5_1") ? 1
+                                                            : 0;
     if (!strcmp(name, "Q6_K")) {
         const int s = (signed char)e[16 + n / 16 * 8 + i];
         *low = -32 * s;
@@ -90,7 +98,8 @@ static int scale_of(int i_format, const unsigned char *e, int i, int n, int *low
     }
     return 1;
 }
-/* Where the layout says that a number lies, there it is: its value from the repacked bytes is what the format's unpack makes of the row. */
+/* Where the layout says that a number lies, there it is: its value from the repacked bytes is what the format's unpack
+ * makes of the row. */
 static void test_layout(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -105,7 +114,10 @@ static void test_layout(void)
             f->unpack(w + (size_t)i * (size_t)f->bytes, x, (size_t)f->values);
             for (n = 0; n < f->values; n++) {
                 const int s = scale_of((int)j, e, i, n, &low);
-                if (!T_EQ_INT((int)x[n], s * code_at((int)j, e, i, n) + low)) { printf("  %s row %d number %d\n", f->name, i, n); break; }
+                if (!T_EQ_INT((int)x[n], s * code_at((int)j, e, i, n) + low)) {
+                    printf("  %s row %d number %d\n", f->name, i, n);
+                    break;
+                }
             }
         }
         t_free_blocks();
@@ -121,9 +133,11 @@ static void one_product(tiny_ctx *ctx, tiny_target target, int i_format, shape s
     const tiny_idx row = (tiny_idx)tllm_format_bytes(f, (uint64_t)s.k), n = s.n, n_out = s.n_out, count = n * n_out;
     const double k = target == TINY_TARGET_AMX && n >= 9 ? 131400.0 : 66100.0;
     unsigned char *w = weights(i_format, n_out, s.k, 0), *e = (unsigned char *)t_keep((size_t)(n_out * row));
-    float *x = t_rand((size_t)(n * s.k), -2.0f, 2.0f), *bias = t_rand((size_t)n_out, -1.0f, 1.0f), *y = t_guarded((size_t)(count * (apart ? 3 : 1))), *want = (float *)t_keep((size_t)count * sizeof *want);
+    float *x = t_rand((size_t)(n * s.k), -2.0f, 2.0f), *bias = t_rand((size_t)n_out, -1.0f, 1.0f),
+          *y = t_guarded((size_t)(count * (apart ? 3 : 1))), *want = (float *)t_keep((size_t)count * sizeof *want);
     float *size = (float *)t_keep((size_t)count * sizeof *size), *same = (float *)t_keep((size_t)count * sizeof *same);
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, s.k), tw = tiny_tensor_2d(w, TINY_U8, n_out, row), te = tiny_tensor_2d(e, TINY_U8, n_out, row), tb = tiny_tensor_1d(bias, TINY_F32, n_out);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, s.k), tw = tiny_tensor_2d(w, TINY_U8, n_out, row),
+                te = tiny_tensor_2d(e, TINY_U8, n_out, row), tb = tiny_tensor_1d(bias, TINY_F32, n_out);
     tiny_tensor ty = tiny_tensor_2d(want, TINY_F32, n, n_out);
     tllm_matmul_params p = { 0, 0 };
     tiny_op op = op_of(&tx, &tw, with_bias ? &tb : NULL, &ty, &p);
@@ -152,10 +166,15 @@ static void one_product(tiny_ctx *ctx, tiny_target target, int i_format, shape s
         for (j = 0; j < n_out; j++) {
             const tiny_idx at = i * n_out + j;
             const float got = apart ? y[3 * at] : y[at];
-            const double allowed = (k + 1.01 * (double)(s.k + 2)) / 16777216.0 * (double)size[at] + (with_bias ? 2.0 / 16777216.0 : 0.0) + fabs((double)want[at]) / 8388608.0;
+            const double allowed = (k + 1.01 * (double)(s.k + 2)) / 16777216.0 * (double)size[at] +
+                                   (with_bias ? 2.0 / 16777216.0 : 0.0) + fabs((double)want[at]) / 8388608.0;
             if (strange && i == n - 1) {    /* infinite or not a number, as the reference says */
                 if (!T_TRUE(got == want[at] || (got != got && want[at] != want[at]))) break;
-            } else if (!T_CLOSE(got, want[at], allowed)) { printf("  %s, %d rows, %d x %d, row %d number %d\n", f->name, (int)n, (int)n_out, (int)s.k, (int)i, (int)j); break; }
+            } else if (!T_CLOSE(got, want[at], allowed)) {
+                printf("  %s, %d rows, %d x %d, row %d number %d\n", f->name, (int)n, (int)n_out, (int)s.k, (int)i,
+                       (int)j);
+                break;
+            }
         }
     T_WALLS(y, (size_t)(count * (apart ? 3 : 1)));
     t_free_blocks();
@@ -163,13 +182,18 @@ static void one_product(tiny_ctx *ctx, tiny_target target, int i_format, shape s
 
 static void test_products(tiny_target target)
 {
-    static const shape shapes[] = { { 1, 8, 256 }, { 1, 7, 256 }, { 1, 31, 512 }, { 1, 64, 1024 }, { 1, 325, 2048 }, { 2, 40, 512 }, { 3, 33, 256 }, { 4, 48, 768 }, { 5, 9, 512 }, { 6, 16, 256 },
-        { 7, 23, 512 }, { 8, 72, 512 }, { 9, 41, 256 }, { 13, 40, 512 }, { 19, 45, 256 }, { 33, 72, 512 } }, odd[] = { { 1, 19, 32 }, { 1, 40, 96 }, { 2, 24, 288 }, { 3, 8, 544 }, { 8, 24, 96 }, { 20, 21, 288 } };
+    static const shape shapes[] = { { 1, 8, 256 },    { 1, 7, 256 },   { 1, 31, 512 },  { 1, 64, 1024 },
+                                    { 1, 325, 2048 }, { 2, 40, 512 },  { 3, 33, 256 },  { 4, 48, 768 },
+                                    { 5, 9, 512 },    { 6, 16, 256 },  { 7, 23, 512 },  { 8, 72, 512 },
+                                    { 9, 41, 256 },   { 13, 40, 512 }, { 19, 45, 256 }, { 33, 72, 512 } },
+                       odd[] = { { 1, 19, 32 }, { 1, 40, 96 }, { 2, 24, 288 },
+                                 { 3, 8, 544 }, { 8, 24, 96 }, { 20, 21, 288 } };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t i, j;
     for (i = 0; i < T_COUNT(formats); i++) {
         for (j = 0; j < T_COUNT(shapes); j++) one_product(ctx, target, (int)i, shapes[j], j % 2 == 1, 0, 0);
-        for (j = 0; j < T_COUNT(odd) && tllm_format_by_name(formats[i])->values == 32; j++) one_product(ctx, target, (int)i, odd[j], j % 2 == 0, 0, 0);
+        for (j = 0; j < T_COUNT(odd) && tllm_format_by_name(formats[i])->values == 32; j++)
+            one_product(ctx, target, (int)i, odd[j], j % 2 == 0, 0, 0);
         one_product(ctx, target, (int)i, shapes[2], 1, 1, 0);
         one_product(ctx, target, (int)i, shapes[7], 0, 1, 0);
         one_product(ctx, target, (int)i, shapes[14], 0, 1, 0);
@@ -179,7 +203,8 @@ static void test_products(tiny_target target)
     t_close(ctx);
 }
 
-/* Scales of 1 and activations that are their own codes: sums are integers, and the same bits as those of the blocks as they lie. */
+/* Scales of 1 and activations that are their own codes: sums are integers, and the same bits as those of the blocks as
+ * they lie. */
 static void test_integers(tiny_target target)
 {
     static const tiny_idx n[] = { 1, 2, 3, 4, 7, 8, 13 };
@@ -191,10 +216,13 @@ static void test_integers(tiny_target target)
             const tllm_format *f = tllm_format_by_name(formats[i]);
             const tiny_idx k = 256, n_out = 37, row = (tiny_idx)tllm_format_bytes(f, (uint64_t)k);
             unsigned char *w = weights((int)i, n_out, k, 1), *e = (unsigned char *)t_keep((size_t)(n_out * row));
-            float *x = (float *)t_keep((size_t)(n[j] * k) * sizeof *x), *y = t_guarded((size_t)(n[j] * n_out)), *z = t_guarded((size_t)(n[j] * n_out));
-            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n[j], k), tw = tiny_tensor_2d(w, TINY_U8, n_out, row), te = tiny_tensor_2d(e, TINY_U8, n_out, row);
+            float *x = (float *)t_keep((size_t)(n[j] * k) * sizeof *x), *y = t_guarded((size_t)(n[j] * n_out)),
+                  *z = t_guarded((size_t)(n[j] * n_out));
+            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n[j], k), tw = tiny_tensor_2d(w, TINY_U8, n_out, row),
+                        te = tiny_tensor_2d(e, TINY_U8, n_out, row);
             tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, n[j], n_out), tz = tiny_tensor_2d(z, TINY_F32, n[j], n_out);
-            for (a = 0; a < n[j] * k; a++) x[a] = a % 32 ? (float)((int)(draw() % 255) - 127) : draw() % 2 ? 127.0f : -127.0f;
+            for (a = 0; a < n[j] * k; a++)
+                x[a] = a % 32 ? (float)((int)(draw() % 255) - 127) : draw() % 2 ? 127.0f : -127.0f;
             T_OK(tllm_repack(ctx, f->id, w, n_out, k, e));
             T_OK(tllm_matmul(ctx, &tx, f->id, &tw, NULL, &ty));
             T_OK(tllm_matmul(ctx, &tx, f->id | TLLM_REPACKED, &te, NULL, &tz));
@@ -204,7 +232,8 @@ static void test_integers(tiny_target target)
     t_close(ctx);
 }
 
-/* Three matrices together, of different formats, one of them as it lies: the same bits as one by one, with any number of threads. */
+/* Three matrices together, of different formats, one of them as it lies: the same bits as one by one, with any number
+ * of threads. */
 static void test_together(tiny_target target)
 {
     static const tiny_idx rows[] = { 1, 3, 8, 21 };
@@ -225,7 +254,8 @@ static void test_together(tiny_target target)
                     for (i = 0; i < 3; i++) {
                         const tllm_format *f = tllm_format_by_name(formats[kind[t][i]]);
                         const tiny_idx row = (tiny_idx)tllm_format_bytes(f, (uint64_t)k);
-                        unsigned char *w = weights(kind[t][i], high[i], k, 0), *e = (unsigned char *)t_keep((size_t)(high[i] * row));
+                        unsigned char *w = weights(kind[t][i], high[i], k, 0),
+                                      *e = (unsigned char *)t_keep((size_t)(high[i] * row));
                         T_OK(tllm_repack(ctx, f->id, w, high[i], k, e));
                         format[i] = f->id | (i == in_place ? 0 : TLLM_REPACKED);
                         y[i] = t_guarded((size_t)(rows[j] * high[i]));
@@ -252,14 +282,18 @@ static void test_refused(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     unsigned char *w = weights(1, 16, 64, 0), e[16 * 36];
     float x[64], y[16];
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 64), tw = tiny_tensor_2d(e, TINY_U8, 16, 36), ty = tiny_tensor_2d(y, TINY_F32, 1, 16), half = tiny_tensor_2d(e, TINY_U8, 8, 36);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 64), tw = tiny_tensor_2d(e, TINY_U8, 16, 36),
+                ty = tiny_tensor_2d(y, TINY_F32, 1, 16), half = tiny_tensor_2d(e, TINY_U8, 8, 36);
     memset(x, 0, sizeof x);
-    T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q2_K, w, 16, 256, e), TINY_E_UNSUPPORTED, "Q2_K (format 10) has no form of eight rows side by side");
+    T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q2_K, w, 16, 256, e), TINY_E_UNSUPPORTED,
+             "Q2_K (format 10) has no form of eight rows side by side");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_F16, w, 16, 64, e), TINY_E_UNSUPPORTED, "F16 (format 1) has no form");
     T_STATUS(tllm_repack(ctx, 999, w, 16, 64, e), TINY_E_UNSUPPORTED, "no such format (format 999)");
-    T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, 16, 63, e), TINY_E_ARGUMENT, "16 rows of 63 numbers are no matrix of Q4_0");
+    T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, 16, 63, e), TINY_E_ARGUMENT,
+             "16 rows of 63 numbers are no matrix of Q4_0");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, -1, 64, e), TINY_E_ARGUMENT, "-1 rows of 64 numbers");
-    T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, TINY_IDX_MAX / 2, 64, e), TINY_E_ARGUMENT, "no matrix of Q4_0 that this machine can hold");
+    T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, TINY_IDX_MAX / 2, 64, e), TINY_E_ARGUMENT,
+             "no matrix of Q4_0 that this machine can hold");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, NULL, 16, 64, e), TINY_E_ARGUMENT, "one is missing");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, 16, 64, NULL), TINY_E_ARGUMENT, "one is missing");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, 16, 64, w + 36), TINY_E_ALIAS, "overlaps");
@@ -269,10 +303,12 @@ static void test_refused(void)
     T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0 | TLLM_REPACKED, &tw, NULL, &ty));
     half.stride[0] = 72;
     ty.dim[1] = 8;
-    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0 | TLLM_REPACKED, &half, NULL, &ty), TINY_E_UNSUPPORTED, "a repacked w must be whole");
+    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0 | TLLM_REPACKED, &half, NULL, &ty), TINY_E_UNSUPPORTED,
+             "a repacked w must be whole");
     tx.dim[1] = 2;
     half = tiny_tensor_2d(e, TINY_U8, 8, 4);
-    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_F16 | TLLM_REPACKED, &half, NULL, &ty), TINY_E_UNSUPPORTED, "F16 has no form of eight rows side by side");
+    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_F16 | TLLM_REPACKED, &half, NULL, &ty), TINY_E_UNSUPPORTED,
+             "F16 has no form of eight rows side by side");
     T_EQ_INT(tllm_repack_has(ctx, TLLM_FORMAT_Q3_K), 0);
     T_EQ_INT(tllm_repack_has(ctx, 999), 0);
     T_TRUE(tllm_repack_has(ctx, TLLM_FORMAT_Q4_0) >= 1);

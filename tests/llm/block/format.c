@@ -1,5 +1,5 @@
-/* tests/llm/block/format.c - every block format against recorded bytes of another implementation, blocks worked by hand,
- * what the formulas promise, strange numbers, bad sizes */
+/* tests/llm/block/format.c - every block format against recorded bytes of another implementation, blocks worked by
+ * hand, what the formulas promise, strange numbers, bad sizes */
 #include "t.h"
 
 enum { ROWS = 12, COLS = 256, ALL = ROWS * COLS };
@@ -40,7 +40,8 @@ static double error_of(const float *x, const float *y, const float *w, size_t n)
 {
     double sum = 0.0;
     size_t i;
-    for (i = 0; i < n; i++) sum += (w ? (double)w[i] : 1.0) * ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+    for (i = 0; i < n; i++)
+        sum += (w ? (double)w[i] : 1.0) * ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
     return sum;
 }
 
@@ -49,7 +50,8 @@ static int one_format(const char *name, int id, int values, int bytes, int ones)
     const tllm_format *f = tllm_format_by_name(name);
     const int before = t_now.checks_failed;
     const size_t n_q = (size_t)(ALL / values * bytes);
-    unsigned char *src = oracle_of(name, "src.f32", ALL * 4), *q = oracle_of(name, "q.bin", n_q), *deq = oracle_of(name, "deq.f32", ALL * 4);
+    unsigned char *src = oracle_of(name, "src.f32", ALL * 4), *q = oracle_of(name, "q.bin", n_q),
+                  *deq = oracle_of(name, "deq.f32", ALL * 4);
     float *x = t_guarded(ALL), *y = t_guarded(ALL), *want = t_guarded(ALL), *w = t_guarded(COLS);
     unsigned char *ours = (unsigned char *)t_guarded_bytes(n_q), *odd = (unsigned char *)malloc(n_q + 1);
     double worst = 0.0;
@@ -64,7 +66,8 @@ static int one_format(const char *name, int id, int values, int bytes, int ones)
         tllm_format_of(0)->unpack(deq, want, ALL);
         memcpy(odd + 1, q, n_q);
         f->unpack(odd + 1, y, ALL);                             /* at an odd address */
-        if (memcmp(y, want, ALL * 4)) t_fail(__FILE__, __LINE__, "%s: the floats of the blocks are not those of the oracle", name);
+        if (memcmp(y, want, ALL * 4))
+            t_fail(__FILE__, __LINE__, "%s: the floats of the blocks are not those of the oracle", name);
         T_WALLS(y, ALL);
         for (i = 0; i < COLS; i++) w[i] = 1.0f;
         for (r = 0; r < ROWS; r++) f->pack(x + r * COLS, ours + (size_t)r * n_q / ROWS, COLS, ones ? w : NULL);
@@ -74,8 +77,11 @@ static int one_format(const char *name, int id, int values, int bytes, int ones)
         } else {
             f->unpack(ours, y, ALL);
             for (r = 0; r < ROWS; r++) {
-                const double e = error_of(x + r * COLS, y + r * COLS, NULL, COLS), limit = error_of(x + r * COLS, want + r * COLS, NULL, COLS);
-                if (!(e <= 1.02 * limit)) t_fail(__FILE__, __LINE__, "%s row %d: squared error %g, %g of the oracle's %g", name, r, e, e / limit, limit);
+                const double e = error_of(x + r * COLS, y + r * COLS, NULL, COLS),
+                             limit = error_of(x + r * COLS, want + r * COLS, NULL, COLS);
+                if (!(e <= 1.02 * limit))
+                    t_fail(__FILE__, __LINE__, "%s row %d: squared error %g, %g of the oracle's %g", name, r, e,
+                           e / limit, limit);
                 if (limit > 1e-30 && e / limit > worst) worst = e / limit;
             }
             printf("%-8s worst row %.4f of the oracle's squared error\n", name, worst);
@@ -97,7 +103,9 @@ static void test_oracle(void)
     while (line && (line = strchr(line, '\n')) != NULL && *++line) {
         char name[32], matrix[16];
         int id, values, bytes, rows, cols, n_src, n_q;
-        if (sscanf(line, "%31s %d %d %d %d %d %d %d %15s", name, &id, &values, &bytes, &rows, &cols, &n_src, &n_q, matrix) != 9) break;
+        if (sscanf(line, "%31s %d %d %d %d %d %d %d %15s", name, &id, &values, &bytes, &rows, &cols, &n_src, &n_q,
+                   matrix) != 9)
+            break;
         T_EQ_INT(rows, ROWS);
         T_EQ_INT(cols, COLS);
         all++;
@@ -142,9 +150,11 @@ static void test_by_hand(void)
     tllm_format_by_name("Q1_0")->unpack(b, y, 128);
     T_TRUE(y[0] == 1.0f && y[1] == -1.0f && y[2] == 1.0f && y[127] == -1.0f);
     memset(b, 0, sizeof b);
-    b[0] = 243; b[53] = 0x3c;                                   /* 243 = ceil(256 * 230 / 243): the digits of 230 are 2 2 1 1 2 */
+    /* 243 = ceil(256 * 230 / 243): the digits of 230 are 2 2 1 1 2 */
+    b[0] = 243; b[53] = 0x3c;
     tllm_format_by_name("TQ1_0")->unpack(b, y, 256);
-    T_TRUE(y[0] == 1.0f && y[32] == 1.0f && y[64] == 0.0f && y[96] == 0.0f && y[128] == 1.0f && y[1] == -1.0f && y[255] == -1.0f);
+    T_TRUE(y[0] == 1.0f && y[32] == 1.0f && y[64] == 0.0f && y[96] == 0.0f && y[128] == 1.0f && y[1] == -1.0f &&
+           y[255] == -1.0f);
     memset(b, 0, sizeof b);
     b[0] = 0xe4; b[65] = 0x3c;
     tllm_format_by_name("TQ2_0")->unpack(b, y, 256);            /* 0, 1, 2, 3 less 1 */
@@ -155,14 +165,16 @@ static void test_by_hand(void)
     T_TRUE(y[0] == 113.0f && y[16] == 1.0f && y[1] == -127.0f);
     memset(b, 0, sizeof b);
     b[1] = 0x3c; b[3] = 0x3c; b[4] = 0x83; b[8] = 0x42; b[12] = 0x75; b[16] = 0xa1;
-    tllm_format_by_name("Q4_K")->unpack(b, y, 256);             /* group 0: 3 q - 2; group 4: (5 + 16 * 2) q - (7 + 16 * 1) */
+    /* group 0: 3 q - 2; group 4: (5 + 16 * 2) q - (7 + 16 * 1) */
+    tllm_format_by_name("Q4_K")->unpack(b, y, 256);
     T_TRUE(y[0] == 1.0f && y[32] == 0.0f && y[1] == -2.0f && y[128] == -23.0f);
     b[16 + 64] = 2;
     tllm_format_by_name("Q4_K")->unpack(b, y, 256);
     T_TRUE(y[128] == 37.0f * 2.0f - 23.0f);
     memset(b, 0, sizeof b);
     b[209] = 0x3c; b[192] = 0xff; b[198] = 2; b[0] = 0x31; b[128] = 0x42;
-    tllm_format_by_name("Q6_K")->unpack(b, y, 256);             /* value 0: -1 (1 + 32 - 32); value 64, scale 4: 0; value 96, scale 6: 2 (16 - 32) */
+    /* value 0: -1 (1 + 32 - 32); value 64, scale 4: 0; value 96, scale 6: 2 (16 - 32) */
+    tllm_format_by_name("Q6_K")->unpack(b, y, 256);
     T_TRUE(y[0] == -1.0f && y[1] == 32.0f && y[96] == -32.0f && y[64] == 0.0f);
     T_WALLS(y, 256);
 }
@@ -170,7 +182,8 @@ static void test_by_hand(void)
 /* What a packer wrote, unpacked and packed again, is the same bytes: the largest code stands for the largest value. */
 static void test_again(void)
 {
-    static const char *const name[] = { "F32", "F16", "BF16", "F64", "Q8_0", "Q8_1", "Q8_K", "Q4_0", "Q5_0", "TQ1_0", "TQ2_0", "MXFP4", "Q1_0" };
+    static const char *const name[] = { "F32",  "F16",  "BF16",  "F64",   "Q8_0",  "Q8_1", "Q8_K",
+                                        "Q4_0", "Q5_0", "TQ1_0", "TQ2_0", "MXFP4", "Q1_0" };
     float *x = t_rand(2048, -1.0f, 1.0f), *y = t_guarded(2048);
     size_t i;
     for (i = 0; i < T_COUNT(name); i++) {
@@ -186,8 +199,9 @@ static void test_again(void)
     }
 }
 
-/* A step d leaves an error of d^2 / 12 on numbers that are evenly spread over -1..1, but none where the ends of a block are its own
- * codes. Of 32 such numbers the largest magnitude squared is 32/34 in the mean, the range squared 4 * 32 * 31 / (33 * 34). */
+/* A step d leaves an error of d^2 / 12 on numbers that are evenly spread over -1..1, but none where the ends of a block
+ * are its own codes. Of 32 such numbers the largest magnitude squared is 32/34 in the mean, the range squared 4 * 32 *
+ * 31 / (33 * 34). */
 static void test_closed_form(void)
 {
     static const struct { const char *name; double d2; } row[] = {
@@ -210,7 +224,8 @@ static void test_closed_form(void)
 /* More bits, less error, on the same numbers. */
 static void test_order(void)
 {
-    static const char *const name[] = { "F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "IQ4_XS", "IQ3_S", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_M", "IQ1_S" };
+    static const char *const name[] = { "F32",   "F16",     "BF16",  "Q8_0",   "Q6_K",    "Q5_K",  "Q4_K", "IQ4_XS",
+                                        "IQ3_S", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_M", "IQ1_S" };
     const size_t n = 4096;
     float *x = t_guarded(n), *y = t_guarded(n);
     unsigned char *q = (unsigned char *)t_guarded_bytes(n * 4);
@@ -249,15 +264,18 @@ static void test_importance(void)
         f->unpack(a, y, n);
         plain = error_of(x, y, w, n);
         f->pack(x, b, n, ones);
-        if (!(f->flags & TLLM_FORMAT_DIRECT) && memcmp(a, b, n_q)) t_fail(__FILE__, __LINE__, "%s: weights of one are not the same as none", f->name);
+        if (!(f->flags & TLLM_FORMAT_DIRECT) && memcmp(a, b, n_q))
+            t_fail(__FILE__, __LINE__, "%s: weights of one are not the same as none", f->name);
         f->pack(x, b, n, w);
         if (!(f->flags & TLLM_FORMAT_IMPORTANCE)) { T_TRUE(!memcmp(a, b, n_q)); continue; }
         n_weighted++;
         f->unpack(b, y, n);
         weighted = error_of(x, y, w, n);
-        if (!(weighted < 0.97 * plain)) t_fail(__FILE__, __LINE__, "%s: weighted error %g with importance, %g without", f->name, weighted, plain);
+        if (!(weighted < 0.97 * plain))
+            t_fail(__FILE__, __LINE__, "%s: weighted error %g with importance, %g without", f->name, weighted, plain);
         f->pack(x, a, n, big);
-        if (memcmp(a, b, n_q)) t_fail(__FILE__, __LINE__, "%s: a common factor of the weights changes the bytes", f->name);
+        if (memcmp(a, b, n_q))
+            t_fail(__FILE__, __LINE__, "%s: a common factor of the weights changes the bytes", f->name);
         for (i = 0; i < n; i++) big[i] = i % 3 ? -1.0f : NAN;   /* nothing to go by: as none */
         f->pack(x, a, n, big);
         f->pack(x, b, n, ones);
@@ -310,9 +328,12 @@ static void test_strange(void)
         f->pack(x, a, n, x);
         f->unpack(a, y, n);
         for (i = 0; i < n && fabs((double)y[i]) <= (double)FLT_MAX; i++) {}
-        if (i < n) t_fail(__FILE__, __LINE__, "%s: infinite input, and value %lu becomes %g", f->name, (unsigned long)i, (double)y[i]);
+        if (i < n)
+            t_fail(__FILE__, __LINE__, "%s: infinite input, and value %lu becomes %g", f->name, (unsigned long)i,
+                   (double)y[i]);
         for (i = 0; i < n; i++) if (x[i] == INFINITY && !(y[i] > 0.0f)) break;
-        if (i < n && f->id != TLLM_FORMAT_Q4_1 && f->id != TLLM_FORMAT_Q5_1) t_fail(__FILE__, __LINE__, "%s: infinity becomes %g", f->name, (double)y[i]);
+        if (i < n && f->id != TLLM_FORMAT_Q4_1 && f->id != TLLM_FORMAT_Q5_1)
+            t_fail(__FILE__, __LINE__, "%s: infinity becomes %g", f->name, (double)y[i]);
         f->pack(x, a, 0, NULL);                                 /* nothing to do */
         f->unpack(a, y, 0);
     }
@@ -325,7 +346,8 @@ static void test_table(void)
     const tllm_format *f, *g;
     size_t i, k;
     for (i = 0; (f = tllm_format_at(i)) != NULL; i++) {
-        T_TRUE(tllm_format_of(f->id) == f && tllm_format_by_name(f->name) == f && f->unpack && f->values > 0 && f->bytes > 0);
+        T_TRUE(tllm_format_of(f->id) == f && tllm_format_by_name(f->name) == f && f->unpack && f->values > 0 &&
+               f->bytes > 0);
         T_TRUE(tllm_format_of(f->dot) != NULL);
         for (k = 0; k < i; k++) { g = tllm_format_at(k); T_TRUE(g->id != f->id && strcmp(g->name, f->name)); }
         T_EQ_INT(tllm_format_bytes(f, 0), 0);
@@ -336,8 +358,10 @@ static void test_table(void)
     }
     T_EQ_INT(i, 35);
     T_TRUE(!tllm_format_at(SIZE_MAX) && !tllm_format_of(-1) && !tllm_format_of(4) && !tllm_format_of(1000000));
-    T_TRUE(!tllm_format_by_name(NULL) && !tllm_format_by_name("") && !tllm_format_by_name("Q4") && !tllm_format_by_name("Q4_KM"));
-    T_TRUE(tllm_format_by_name("q4_k") == tllm_format_of(12) && tllm_format_by_name("iq2_xxs") == tllm_format_of(16) && tllm_format_by_name("mxfp4") == tllm_format_of(39));
+    T_TRUE(!tllm_format_by_name(NULL) && !tllm_format_by_name("") && !tllm_format_by_name("Q4") &&
+           !tllm_format_by_name("Q4_KM"));
+    T_TRUE(tllm_format_by_name("q4_k") == tllm_format_of(12) && tllm_format_by_name("iq2_xxs") == tllm_format_of(16) &&
+           tllm_format_by_name("mxfp4") == tllm_format_of(39));
     T_EQ_INT(tllm_format_bytes(NULL, 32), 0);
     T_EQ_INT(tllm_format_bytes(tllm_format_of(2), (uint64_t)1 << 62), sizeof(size_t) > 4 ? ((int64_t)1 << 57) * 18 : 0);
 }

@@ -1,16 +1,21 @@
-/* tests/llm/block/matmul.c - products with block formats: every format, target and number of rows against the reference, within the bound that
- * the head of src/llm/block/matmul.c derives; integers exactly; what is refused; the conformance kit */
+/* tests/llm/block/matmul.c - products with block formats: every format, target and number of rows against the
+ * reference, within the bound that the head of src/llm/block/matmul.c derives; integers exactly; what is refused; the
+ * conformance kit */
 #include "t.h"
 #include "llm/block/product.h"
 
-static const char *const formats[] = { "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "TQ2_0",
-    "TQ1_0", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "NVFP4", "Q1_0", "Q2_0", "F16" };
+static const char *const formats[] = { "Q8_0",  "Q4_0",    "Q4_1",   "Q5_0",   "Q5_1",    "Q2_K",  "Q3_K",
+                                       "Q4_K",  "Q5_K",    "Q6_K",   "IQ4_NL", "IQ4_XS",  "MXFP4", "TQ2_0",
+                                       "TQ1_0", "IQ2_XXS", "IQ2_XS", "IQ2_S",  "IQ3_XXS", "IQ3_S", "IQ1_S",
+                                       "IQ1_M", "NVFP4",   "Q1_0",   "Q2_0",   "F16" };
 #define N_INTEGER 22                        /* the first ones have integer kernels, */
 #define FIRST_BOOK 15                       /* and those from here on for up to 8 rows of activations */
 
 /* where the halves lie that scale a block; -1: none; MXFP4 has a power of two; -2: see below */
-static const int scale_at[N_INTEGER][2] = { { 0, -1 }, { 0, -1 }, { 0, 2 }, { 0, -1 }, { 0, 2 }, { 80, 82 }, { 108, -1 }, { 0, 2 }, { 0, 2 }, { 208, -1 }, { 0, -1 }, { 0, -1 },
-    { -1, -1 }, { 64, -1 }, { 52, -1 }, { 0, -1 }, { 0, -1 }, { 0, -1 }, { 0, -1 }, { 0, -1 }, { 0, -1 }, { -2, -1 } };
+static const int scale_at[N_INTEGER][2] = { { 0, -1 },   { 0, -1 },  { 0, 2 },   { 0, -1 },   { 0, 2 },  { 80, 82 },
+                                            { 108, -1 }, { 0, 2 },   { 0, 2 },   { 208, -1 }, { 0, -1 }, { 0, -1 },
+                                            { -1, -1 },  { 64, -1 }, { 52, -1 }, { 0, -1 },   { 0, -1 }, { 0, -1 },
+                                            { 0, -1 },   { 0, -1 },  { 0, -1 },  { -2, -1 } };
 /* the four high halves of bytes that IQ1_M keeps its scale in, lowest first */
 static const int scale_of_iq1m[4] = { 49, 51, 53, 55 };
 
@@ -29,7 +34,10 @@ static unsigned char *weights(const tllm_format *f, tiny_idx n_out, tiny_idx k, 
         unsigned char *p = w + b * (size_t)f->bytes;
         if (at < 0) {                       /* formats with scales inside other fields: as their writer packs */
             float x[256], *importance = NULL, imp[256];
-            for (i = 0; i < (size_t)f->values; i++) { x[i] = (float)((int)(draw() % 2001) - 1000) * 2e-5f; imp[i] = 1.0f; }
+            for (i = 0; i < (size_t)f->values; i++) {
+                x[i] = (float)((int)(draw() % 2001) - 1000) * 2e-5f;
+                imp[i] = 1.0f;
+            }
             if (f->flags & TLLM_FORMAT_WANTS_IMPORTANCE) importance = imp;
             f->pack(x, p, (size_t)f->values, importance);
             continue;
@@ -37,13 +45,15 @@ static unsigned char *weights(const tllm_format *f, tiny_idx n_out, tiny_idx k, 
         for (i = 0; i < (size_t)f->bytes; i++) p[i] = (unsigned char)draw();
         for (j = 0; j < 2; j++)
             if (scale_at[at][j] >= 0) {
-                const unsigned h = ones ? 0x3c00u : 0x1000u | (draw() & 0x8fffu);      /* 1; 2^-11 to 2^-8 with either sign */
+                /* 1; 2^-11 to 2^-8 with either sign */
+                const unsigned h = ones ? 0x3c00u : 0x1000u | (draw() & 0x8fffu);
                 p[scale_at[at][j]] = (unsigned char)h;
                 p[scale_at[at][j] + 1] = (unsigned char)(h >> 8);
             }
         if (scale_at[at][0] == -2) {
             const unsigned h = ones ? 0x3c00u : 0x1000u | (draw() & 0x8fffu);
-            for (j = 0; j < 4; j++) p[scale_of_iq1m[j]] = (unsigned char)((p[scale_of_iq1m[j]] & 15) | (h >> 4 * j & 15) << 4);
+            for (j = 0; j < 4; j++)
+                p[scale_of_iq1m[j]] = (unsigned char)((p[scale_of_iq1m[j]] & 15) | (h >> 4 * j & 15) << 4);
         }
         if (scale_at[at][0] == -1) p[0] = (unsigned char)(ones ? 128 : 110 + draw() % 12);
     }
@@ -61,17 +71,22 @@ static double bound_of(tiny_target target, int i_format, tiny_idx n)
 {
     if (target == TINY_TARGET_AMX && meant(target, i_format, n) == TINY_TARGET_AMX) return 131400.0;
     if (i_format >= FIRST_BOOK && n > 8) return 4.0;
-    return i_format < N_INTEGER && (target == TINY_TARGET_AVX2 || n < 32 || n % 32) ? 66100.0 : 4.0;     /* avx2: integers for any number of rows */
+    /* avx2: integers for any number of rows */
+    return i_format < N_INTEGER && (target == TINY_TARGET_AVX2 || n < 32 || n % 32) ? 66100.0 : 4.0;
 }
 
-static void one_shape(tiny_ctx *ctx, tiny_target target, int i_format, tiny_idx n, tiny_idx n_out, tiny_idx k, int with_bias)
+static void one_shape(tiny_ctx *ctx, tiny_target target, int i_format, tiny_idx n, tiny_idx n_out, tiny_idx k,
+                      int with_bias)
 {
     const tllm_format *f = tllm_format_by_name(formats[i_format]);
     const tiny_idx row = (tiny_idx)tllm_format_bytes(f, (uint64_t)k);
     unsigned char *w = weights(f, n_out, k, 0);
-    float *x = t_rand((size_t)(n * k), -2.0f, 2.0f), *bias = t_rand((size_t)n_out, -1.0f, 1.0f), *y = t_guarded((size_t)(n * n_out));
-    float *want = (float *)t_keep((size_t)(n * n_out) * sizeof *want), *size = (float *)t_keep((size_t)(n * n_out) * sizeof *size);
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), tw = tiny_tensor_2d(w, TINY_U8, n_out, row), tb = tiny_tensor_1d(bias, TINY_F32, n_out);
+    float *x = t_rand((size_t)(n * k), -2.0f, 2.0f), *bias = t_rand((size_t)n_out, -1.0f, 1.0f),
+          *y = t_guarded((size_t)(n * n_out));
+    float *want = (float *)t_keep((size_t)(n * n_out) * sizeof *want),
+          *size = (float *)t_keep((size_t)(n * n_out) * sizeof *size);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), tw = tiny_tensor_2d(w, TINY_U8, n_out, row),
+                tb = tiny_tensor_1d(bias, TINY_F32, n_out);
     tiny_tensor ty = tiny_tensor_2d(want, TINY_F32, n, n_out);
     tllm_matmul_params p = { 0, 0 };
     tiny_op op = op_of(&tx, &tw, with_bias ? &tb : NULL, &ty, &p);
@@ -89,8 +104,12 @@ static void one_shape(tiny_ctx *ctx, tiny_target target, int i_format, tiny_idx 
     T_OK(tiny_run(ctx, &op));
     T_RAN_ON(ctx, meant(target, i_format, n));
     for (i = 0; i < n * n_out; i++) {
-        const double allowed = (bound_of(target, i_format, n) + 1.01 * (double)(k + 2)) / 16777216.0 * (double)size[i] + (with_bias ? 2.0 / 16777216.0 : 0.0) + fabs((double)want[i]) / 8388608.0;
-        if (!T_CLOSE(y[i], want[i], allowed)) { printf("  %s, %d rows, %d x %d, number %d\n", f->name, (int)n, (int)n_out, (int)k, (int)i); break; }
+        const double allowed = (bound_of(target, i_format, n) + 1.01 * (double)(k + 2)) / 16777216.0 * (double)size[i] +
+                               (with_bias ? 2.0 / 16777216.0 : 0.0) + fabs((double)want[i]) / 8388608.0;
+        if (!T_CLOSE(y[i], want[i], allowed)) {
+            printf("  %s, %d rows, %d x %d, number %d\n", f->name, (int)n, (int)n_out, (int)k, (int)i);
+            break;
+        }
     }
     T_WALLS(y, (size_t)(n * n_out));
     t_free_blocks();
@@ -110,7 +129,8 @@ static void test_against_reference(tiny_target target)
         one_shape(ctx, target, i, 33, 131, 768, 1);
         one_shape(ctx, target, i, 1, 1, unit, 0);
         one_shape(ctx, target, i, 100, 3, unit, 0);
-        if (i % 3 == 0 && !T_SLOW) one_shape(ctx, target, i, 530, 40, 256, 1);     /* more rows than are packed at once */
+        /* more rows than are packed at once */
+        if (i % 3 == 0 && !T_SLOW) one_shape(ctx, target, i, 530, 40, 256, 1);
     }
     t_close(ctx);
 }
@@ -125,8 +145,11 @@ static void test_integers(tiny_target target)
         for (j = 0; j < (int)T_COUNT(rows); j++) {
             const tllm_format *f = tllm_format_by_name(formats[i]);
             const tiny_idx n = rows[j], k = 256, n_out = 19;
-            float *x = (float *)t_keep((size_t)(n * k) * sizeof *x), *y = t_guarded((size_t)(n * n_out)), *want = (float *)t_keep((size_t)(n * n_out) * sizeof *want);
-            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), tw = tiny_tensor_2d(weights(f, n_out, k, 1), TINY_U8, n_out, (tiny_idx)tllm_format_bytes(f, (uint64_t)k));
+            float *x = (float *)t_keep((size_t)(n * k) * sizeof *x), *y = t_guarded((size_t)(n * n_out)),
+                  *want = (float *)t_keep((size_t)(n * n_out) * sizeof *want);
+            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k),
+                        tw = tiny_tensor_2d(weights(f, n_out, k, 1), TINY_U8, n_out,
+                                            (tiny_idx)tllm_format_bytes(f, (uint64_t)k));
             tiny_tensor ty = tiny_tensor_2d(want, TINY_F32, n, n_out);
             tllm_matmul_params p = { 0, 0 };
             tiny_op op = op_of(&tx, &tw, NULL, &ty, &p);
@@ -138,7 +161,10 @@ static void test_integers(tiny_target target)
             ty.data = y;
             T_OK(tiny_run(ctx, &op));
             for (q = 0; q < n * n_out; q++) {
-                if (!T_TRUE(y[q] == want[q])) { printf("  %s, %d rows: %.9g, not %.9g\n", f->name, (int)n, (double)y[q], (double)want[q]); break; }
+                if (!T_TRUE(y[q] == want[q])) {
+                    printf("  %s, %d rows: %.9g, not %.9g\n", f->name, (int)n, (double)y[q], (double)want[q]);
+                    break;
+                }
                 same++;
             }
             T_WALLS(y, (size_t)(n * n_out));
@@ -148,7 +174,8 @@ static void test_integers(tiny_target target)
     t_close(ctx);
 }
 
-/* The largest codes times the largest activations, all of one sign: sums of a group are as large as they can be, and must still fit. */
+/* The largest codes times the largest activations, all of one sign: sums of a group are as large as they can be, and
+ * must still fit. */
 static void test_largest(tiny_target target)
 {
     static const tiny_idx rows[] = { 1, 3, 8, 9 };
@@ -164,14 +191,19 @@ static void test_largest(tiny_target target)
         tiny_idx q;
         for (q = 0; q < OUT * row; q++) {
             const int at = (int)(q % f->bytes), *s = scale_at[i / 6];
-            if (s[0] == -2) { w[q] = at % 2 && at > 48 ? (unsigned char)((w[q] & 0xf0) | (fill[i / 2 % 3] & 15)) : fill[i / 2 % 3]; continue; }
-            if (s[0] < 0 ? at > 0 : at != s[0] && at != s[0] + 1 && (s[1] < 0 || (at != s[1] && at != s[1] + 1))) w[q] = fill[i / 2 % 3];
+            if (s[0] == -2) {
+                w[q] = at % 2 && at > 48 ? (unsigned char)((w[q] & 0xf0) | (fill[i / 2 % 3] & 15)) : fill[i / 2 % 3];
+                continue;
+            }
+            if (s[0] < 0 ? at > 0 : at != s[0] && at != s[0] + 1 && (s[1] < 0 || (at != s[1] && at != s[1] + 1)))
+                w[q] = fill[i / 2 % 3];
         }
         for (q = 0; q < MOST * K; q++) x[q] = i % 2 ? -1.0f : 1.0f;
         for (j = 0; j < (int)T_COUNT(rows); j++) {
             const tiny_idx n = rows[j];
             const double allowed = (bound_of(target, i / 6, n) + 1.01 * (K + 2)) / 16777216.0;
-            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, K), tw = tiny_tensor_2d(w, TINY_U8, OUT, row), ty = tiny_tensor_2d(want, TINY_F32, n, OUT);
+            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, K), tw = tiny_tensor_2d(w, TINY_U8, OUT, row),
+                        ty = tiny_tensor_2d(want, TINY_F32, n, OUT);
             tllm_matmul_params p = { 0, 0 };
             tiny_op op = op_of(&tx, &tw, NULL, &ty, &p);
             p.format = f->id;
@@ -184,7 +216,8 @@ static void test_largest(tiny_target target)
             T_OK(tiny_run(ctx, &op));
             for (b = 0; b < (int)(n * OUT); b++)
                 if (!T_TRUE(fabs((double)y[b] - (double)want[b]) <= allowed * (double)size[b])) {
-                    printf("  %s, %d rows, codes of 0x%02x: %.9g, not %.9g\n", f->name, (int)n, fill[i / 2 % 3], (double)y[b], (double)want[b]);
+                    printf("  %s, %d rows, codes of 0x%02x: %.9g, not %.9g\n", f->name, (int)n, fill[i / 2 % 3],
+                           (double)y[b], (double)want[b]);
                     break;
                 }
         }
@@ -216,14 +249,20 @@ static void test_scale_of_zero(tiny_target target)
         for (q = 0; q < MOST * K; q++) x[q] = (float)((int)(draw() % 255) - 127);
         for (q = 0; q < MOST; q++) for (b = 0; b < K; b += 32) x[q * K + b] = 127.0f;     /* 8 bits hold them exactly */
         for (j = 0; j < (int)T_COUNT(rows); j++) {
-            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, rows[j], K), tw = tiny_tensor_2d(w, TINY_U8, OUT, row), ty = tiny_tensor_2d(want, TINY_F32, rows[j], OUT);
-            tiny_tensor half_w = tiny_tensor_2d(w, TINY_U8, OUT, row / 2), half_x = tiny_tensor_2d(x, TINY_F32, rows[j], K / 2), other_w = half_w, other_x = half_x;
+            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, rows[j], K), tw = tiny_tensor_2d(w, TINY_U8, OUT, row),
+                        ty = tiny_tensor_2d(want, TINY_F32, rows[j], OUT);
+            tiny_tensor half_w = tiny_tensor_2d(w, TINY_U8, OUT, row / 2),
+                        half_x = tiny_tensor_2d(x, TINY_F32, rows[j], K / 2), other_w = half_w, other_x = half_x;
             if (target == TINY_TARGET_AMX && rows[j] > 8) continue;
             ty.data = y;
             half_w.stride[0] = other_w.stride[0] = row;
             half_x.stride[0] = other_x.stride[0] = K;
             T_OK(tllm_matmul(ctx, &half_x, f->id, &half_w, NULL, &ty));
-            for (l = 0; l < rows[j] * OUT; l++) if (!T_TRUE(y[l] == 0.0f)) { printf("  %s, %d rows: %g\n", f->name, (int)rows[j], (double)y[l]); break; }
+            for (l = 0; l < rows[j] * OUT; l++)
+                if (!T_TRUE(y[l] == 0.0f)) {
+                    printf("  %s, %d rows: %g\n", f->name, (int)rows[j], (double)y[l]);
+                    break;
+                }
             other_w.data = w + row / 2;
             other_x.data = x + K / 2;
             ty.data = want;
@@ -231,7 +270,10 @@ static void test_scale_of_zero(tiny_target target)
             ty.data = y;
             T_OK(tllm_matmul(ctx, &tx, f->id, &tw, NULL, &ty));
             for (l = 0; l < rows[j] * OUT; l++)
-                if (!T_CLOSE(y[l], want[l], 1e-4 * fabs((double)want[l]) + 1e-2)) { printf("  %s, %d rows\n", f->name, (int)rows[j]); break; }
+                if (!T_CLOSE(y[l], want[l], 1e-4 * fabs((double)want[l]) + 1e-2)) {
+                    printf("  %s, %d rows\n", f->name, (int)rows[j]);
+                    break;
+                }
         }
         t_free_blocks();
     }
@@ -244,7 +286,8 @@ static void test_by_hand(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 1);
     unsigned char w[18];
     float x[32], bias[1] = { 0.5f }, y[1] = { 0.0f };
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 32), tw = tiny_tensor_2d(w, TINY_U8, 1, 18), tb = tiny_tensor_1d(bias, TINY_F32, 1), ty = tiny_tensor_2d(y, TINY_F32, 1, 1);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 32), tw = tiny_tensor_2d(w, TINY_U8, 1, 18),
+                tb = tiny_tensor_1d(bias, TINY_F32, 1), ty = tiny_tensor_2d(y, TINY_F32, 1, 1);
     int i;
     memset(w, 0x99, sizeof w);
     w[0] = 0;
@@ -264,29 +307,34 @@ static void test_by_hand(tiny_target target)
     t_close(ctx);
 }
 
-/* of many rows two hold an infinity, one of them beyond whole groups of 8: they are infinite, and the others do not notice */
+/* of many rows two hold an infinity, one of them beyond whole groups of 8: they are infinite, and the others do not
+ * notice */
 static void test_strange_among_many(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
     unsigned char w[3 * 18];
     float x[41 * 32], y[41 * 3];
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 41, 32), tw = tiny_tensor_2d(w, TINY_U8, 3, 18), ty = tiny_tensor_2d(y, TINY_F32, 41, 3);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 41, 32), tw = tiny_tensor_2d(w, TINY_U8, 3, 18),
+                ty = tiny_tensor_2d(y, TINY_F32, 41, 3);
     int i, wrong = 0;
     memset(w, 0x99, sizeof w);
     for (i = 0; i < 3; i++) { w[18 * i] = 0; w[18 * i + 1] = 0x40; }
     for (i = 0; i < 41 * 32; i++) x[i] = 1.0f;
     x[21 * 32 + 5] = x[40 * 32 + 7] = INFINITY;
     T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &tw, NULL, &ty));
-    for (i = 0; i < 41 * 3; i++) wrong += i / 3 == 21 || i / 3 == 40 ? !(y[i] > 1e38f) : !(fabs((double)y[i] - 64.0) < 1e-3);
+    for (i = 0; i < 41 * 3; i++)
+        wrong += i / 3 == 21 || i / 3 == 40 ? !(y[i] > 1e38f) : !(fabs((double)y[i] - 64.0) < 1e-3);
     T_EQ_INT(wrong, 0);
     t_close(ctx);
 }
 
-/* One strange row behind whole panels, where the rows left over are an odd number of a few blocks each: their flags lie behind codes that are
- * rounded up to pairs of rows. */
+/* One strange row behind whole panels, where the rows left over are an odd number of a few blocks each: their flags lie
+ * behind codes that are rounded up to pairs of rows. */
 static void test_strange_row_left_over(tiny_target target)
 {
-    static const struct { tiny_idx n, k; } some[] = { { 53, 768 }, { 41, 1792 }, { 39, 2304 }, { 37, 3072 }, { 35, 4864 } };
+    static const struct {
+        tiny_idx n, k;
+    } some[] = { { 53, 768 }, { 41, 1792 }, { 39, 2304 }, { 37, 3072 }, { 35, 4864 } };
     enum { OUT = 5 };
     tiny_ctx *ctx = t_ctx(target, 2);
     const tllm_format *f = tllm_format_by_name("Q8_0");
@@ -296,7 +344,8 @@ static void test_strange_row_left_over(tiny_target target)
     for (s = 0; s < T_COUNT(some); s++) {
         const tiny_idx n = some[s].n, k = some[s].k;
         unsigned char *w = weights(f, OUT, k, 0);
-        const tiny_tensor tw = tiny_tensor_2d(w, TINY_U8, OUT, (tiny_idx)tllm_format_bytes(f, (uint64_t)k)), tx = tiny_tensor_2d(x, TINY_F32, n, k), ty = tiny_tensor_2d(y, TINY_F32, n, OUT);
+        const tiny_tensor tw = tiny_tensor_2d(w, TINY_U8, OUT, (tiny_idx)tllm_format_bytes(f, (uint64_t)k)),
+                          tx = tiny_tensor_2d(x, TINY_F32, n, k), ty = tiny_tensor_2d(y, TINY_F32, n, OUT);
         for (i = 32; i < n; i++) {
             int wrong = 0;
             for (j = 0; j < n * k; j++) x[j] = (float)((int)(j * 7 % 23) - 11);
@@ -309,7 +358,8 @@ static void test_strange_row_left_over(tiny_target target)
     t_close(ctx);
 }
 
-/* One strange row alone, each of them in turn, for numbers of rows around whole groups of 8: what lies beyond the groups has flags of its own. */
+/* One strange row alone, each of them in turn, for numbers of rows around whole groups of 8: what lies beyond the
+ * groups has flags of its own. */
 static void test_one_strange_row(tiny_target target)
 {
     static const char *const some[] = { "Q4_0", "Q8_0", "Q4_K", "Q6_K", "Q5_0" };
@@ -335,7 +385,7 @@ static void test_one_strange_row(tiny_target target)
                 x[i * K + 70] = kept;
                 for (j = 0; j < n * OUT; j++)
                     if (j / OUT != i) wrong += y[j] != want[j];
-                    else {                  /* - infinity times a weight: its sign, or nothing that is a number where it is 0 */
+                    else { /* - infinity times a weight: its sign, or nothing that is a number where it is 0 */
                         float row[K];
                         f->unpack(w + j % OUT * tw.dim[1], row, K);
                         wrong += row[70] == 0.0f ? y[j] == y[j] : y[j] != (row[70] > 0.0f ? -INFINITY : INFINITY);
@@ -353,10 +403,12 @@ static void test_refused_and_recorded(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     unsigned char w[36] = { 0 };
     float x[64] = { 0 }, y[4];
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 64), tw = tiny_tensor_2d(w, TINY_U8, 1, 36), ty = tiny_tensor_2d(y, TINY_F32, 1, 1), bad;
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 64), tw = tiny_tensor_2d(w, TINY_U8, 1, 36),
+                ty = tiny_tensor_2d(y, TINY_F32, 1, 1), bad;
     tiny_recording *rec = NULL;
     T_STATUS(tllm_matmul(ctx, &tx, 77, &tw, NULL, &ty), TINY_E_ARGUMENT, "no format has the id 77");
-    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q8_0, &tw, NULL, &ty), TINY_E_SHAPE, "rows of 36 bytes are not 64 numbers of Q8_0");
+    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q8_0, &tw, NULL, &ty), TINY_E_SHAPE,
+             "rows of 36 bytes are not 64 numbers of Q8_0");
     bad = tiny_tensor_2d(x, TINY_F32, 1, 63);
     T_STATUS(tllm_matmul(ctx, &bad, TLLM_FORMAT_Q4_0, &tw, NULL, &ty), TINY_E_SHAPE, "63 numbers of Q4_0");
     bad = tiny_tensor_2d(x, TINY_F32, 1, 36);
@@ -402,8 +454,8 @@ static void test_conformance(tiny_target target)
     t_close(ctx);
 }
 
-/* Products of one x together have the bits that they have one by one: every format beside itself and beside another, numbers of rows of all
- * forms, a row with an infinity, a bias for one of them. */
+/* Products of one x together have the bits that they have one by one: every format beside itself and beside another,
+ * numbers of rows of all forms, a row with an infinity, a bias for one of them. */
 static void together(tiny_ctx *ctx, int i_format, int other, tiny_idx n, tiny_idx k, int strange)
 {
     const tllm_format *f[3];
@@ -417,7 +469,8 @@ static void together(tiny_ctx *ctx, int i_format, int other, tiny_idx n, tiny_id
     for (i = 0; i < 3; i++) {
         f[i] = tllm_format_by_name(formats[i == 2 ? other : i_format]);
         format[i] = f[i]->id;
-        tw[i] = tiny_tensor_2d(weights(f[i], n_out[i], k, 0), TINY_U8, n_out[i], (tiny_idx)tllm_format_bytes(f[i], (uint64_t)k));
+        tw[i] = tiny_tensor_2d(weights(f[i], n_out[i], k, 0), TINY_U8, n_out[i],
+                               (tiny_idx)tllm_format_bytes(f[i], (uint64_t)k));
         alone[i] = (float *)t_keep((size_t)(n * n_out[i]) * sizeof(float));
         y[i] = t_guarded((size_t)(n * n_out[i]));
         ty[i] = tiny_tensor_2d(alone[i], TINY_F32, n, n_out[i]);
@@ -428,7 +481,8 @@ static void together(tiny_ctx *ctx, int i_format, int other, tiny_idx n, tiny_id
     }
     T_OK(tllm_matmul_together(ctx, &tx, 3, format, pw, pb, py));
     for (i = 0; i < 3; i++) {
-        if (!T_SAME(y[i], alone[i], n * n_out[i])) printf("  %s beside %s, %d rows, matrix %d\n", formats[i_format], formats[other], (int)n, i);
+        if (!T_SAME(y[i], alone[i], n * n_out[i]))
+            printf("  %s beside %s, %d rows, matrix %d\n", formats[i_format], formats[other], (int)n, i);
         T_WALLS(y[i], (size_t)(n * n_out[i]));
     }
     t_free_blocks();
@@ -440,17 +494,19 @@ static void test_together(tiny_target target)
     for (threads = 1; threads <= 2; threads++) {
         tiny_ctx *ctx = t_ctx(target, threads);
         for (i = 0; i < (int)T_COUNT(formats); i++)
-            for (j = 0; j < (i < N_INTEGER ? (int)T_COUNT(rows) : threads == 2); j++) {      /* the others only go as a list, and are slow to pack */
+            for (j = 0; j < (i < N_INTEGER ? (int)T_COUNT(rows) : threads == 2);
+                 j++) { /* the others only go as a list, and are slow to pack */
                 const int other = (i + j) % N_INTEGER;
-                const int whole = tllm_format_by_name(formats[i])->values > 32 || tllm_format_by_name(formats[other])->values > 32;
+                const int whole =
+                    tllm_format_by_name(formats[i])->values > 32 || tllm_format_by_name(formats[other])->values > 32;
                 together(ctx, i, j % 2 && i < N_INTEGER ? i : other, rows[j], whole ? 512 : 288, (i + j) % 3 == 0);
             }
         t_close(ctx);
     }
 }
 
-/* What a row of weights gives does not depend on the rows beside it, nor on where results go: kernels that take several rows or blocks at once
- * have the bits of one by one, for whole numbers of super-blocks and others. */
+/* What a row of weights gives does not depend on the rows beside it, nor on where results go: kernels that take several
+ * rows or blocks at once have the bits of one by one, for whole numbers of super-blocks and others. */
 static void test_rows_alone(tiny_target target)
 {
     static const tiny_idx depth[] = { 256, 512, 768, 1024, 1280, 2048, 1312, 4096 };
@@ -460,7 +516,8 @@ static void test_rows_alone(tiny_target target)
     for (i = 0; i < N_INTEGER; i++)
         for (j = 0; j < (int)T_COUNT(depth); j++) {
             const tllm_format *f = tllm_format_by_name(formats[i]);
-            const tiny_idx k = depth[j], n_out = 11, bytes = k % f->values ? 0 : (tiny_idx)tllm_format_bytes(f, (uint64_t)k);
+            const tiny_idx k = depth[j], n_out = 11,
+                           bytes = k % f->values ? 0 : (tiny_idx)tllm_format_bytes(f, (uint64_t)k);
             float *x, *all, *apart, one;
             unsigned char *w;
             tiny_tensor tx, tw, ty, to;
@@ -482,7 +539,10 @@ static void test_rows_alone(tiny_target target)
             for (r = 0; r < n_out; r++) {
                 tw.data = w + r * bytes;
                 T_OK(tllm_matmul(ctx, &tx, f->id, &tw, NULL, &to));
-                if (!T_SAME(&one, all + r, 1) || !T_SAME(&one, apart + 2 * r, 1)) { printf("  %s, rows of %d, row %d\n", f->name, (int)k, (int)r); break; }
+                if (!T_SAME(&one, all + r, 1) || !T_SAME(&one, apart + 2 * r, 1)) {
+                    printf("  %s, rows of %d, row %d\n", f->name, (int)k, (int)r);
+                    break;
+                }
             }
             T_WALLS(all, (size_t)n_out);
             t_free_blocks();
@@ -494,7 +554,8 @@ static void test_rows_alone(tiny_target target)
     t_close(ctx);
 }
 
-/* Helpers come to a product when they come: before its first barrier or after it. Whoever takes part, the bits are those of one thread. */
+/* Helpers come to a product when they come: before its first barrier or after it. Whoever takes part, the bits are
+ * those of one thread. */
 static void test_late_helpers(tiny_target target)
 {
     static const tiny_idx rows[] = { 8, 9, 16, 40 };
@@ -504,9 +565,11 @@ static void test_late_helpers(tiny_target target)
     int j, round;
     for (j = 0; j < (int)T_COUNT(rows); j++) {
         const tiny_idx n = rows[j];
-        float *x = t_rand((size_t)(n * k), -2.0f, 2.0f), *want = (float *)t_keep((size_t)(n * n_out) * sizeof(float)), *y = t_guarded((size_t)(n * n_out));
+        float *x = t_rand((size_t)(n * k), -2.0f, 2.0f), *want = (float *)t_keep((size_t)(n * n_out) * sizeof(float)),
+              *y = t_guarded((size_t)(n * n_out));
         tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), ty = tiny_tensor_2d(want, TINY_F32, n, n_out);
-        tiny_tensor tw = tiny_tensor_2d(weights(f, n_out, k, 0), TINY_U8, n_out, (tiny_idx)tllm_format_bytes(f, (uint64_t)k));
+        tiny_tensor tw =
+            tiny_tensor_2d(weights(f, n_out, k, 0), TINY_U8, n_out, (tiny_idx)tllm_format_bytes(f, (uint64_t)k));
         T_OK(tllm_matmul(ctx, &tx, f->id, &tw, NULL, &ty));
         ty.data = y;
         for (round = 0; round < (T_SLOW ? 5 : 60); round++) {
@@ -535,7 +598,8 @@ static void test_one_region(void)
     tiny_ctx *ctx = NULL;
     static unsigned char w[3000 * 1152];
     static float x[2048], out[3][3000], outs[3000];
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 2048), tw = tiny_tensor_2d(w, TINY_U8, 3000, 1152), ty[3], shared, bias;
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 2048), tw = tiny_tensor_2d(w, TINY_U8, 3000, 1152), ty[3], shared,
+                bias;
     const tiny_tensor *pw[3], *py[3], *pb[3] = { NULL, NULL, NULL };
     int format[3], i;
     d.pool.run = only_asked;
@@ -555,15 +619,18 @@ static void test_one_region(void)
     T_STATUS(tllm_matmul_together(ctx, &tx, 3, NULL, pw, NULL, py), TINY_E_ARGUMENT, "1 to 3 matrices together");
     shared = tiny_tensor_2d(out[1], TINY_F32, 1, 3000);
     py[2] = &shared;
-    T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, NULL, py), TINY_E_ALIAS, "outputs 1 and 2 of products together overlap");
+    T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, NULL, py), TINY_E_ALIAS,
+             "outputs 1 and 2 of products together overlap");
     shared = tiny_tensor_2d(w, TINY_F32, 1, 3000);
     T_STATUS(tllm_matmul_together(ctx, &tx, 1, format, pw + 2, NULL, py + 2), TINY_E_ALIAS, "overlaps input 1");
     shared = tiny_tensor_2d(out[2], TINY_F32, 1, 3000);
     bias = tiny_tensor_1d(out[0], TINY_F32, 3000);              /* one by one this is a sum of two products */
     pb[1] = &bias;
-    T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, pb, py), TINY_E_ALIAS, "output 0 of products together overlaps what product 1 reads");
+    T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, pb, py), TINY_E_ALIAS,
+             "output 0 of products together overlaps what product 1 reads");
     shared = tiny_tensor_2d(outs, TINY_F32, 1, 2999);
-    T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, NULL, py), TINY_E_SHAPE, "output 0 is 1x2999 f32, it must be 1x3000 f32");
+    T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, NULL, py), TINY_E_SHAPE,
+             "output 0 is 1x2999 f32, it must be 1x3000 f32");
     tiny_ctx_close(ctx);
 }
 
@@ -575,7 +642,8 @@ static void test_memory(void)
         tiny_ctx *ctx = NULL;
         static unsigned char w[64 * 144];
         static float x[40 * 256], y[40 * 64];
-        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 40, 256), tw = tiny_tensor_2d(w, TINY_U8, 64, 144), ty = tiny_tensor_2d(y, TINY_F32, 40, 64);
+        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 40, 256), tw = tiny_tensor_2d(w, TINY_U8, 64, 144),
+                    ty = tiny_tensor_2d(y, TINY_F32, 40, 64);
         if (!tiny_ctx_open(&d, &ctx)) {
             (void)tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_K, &tw, NULL, &ty);
             tiny_ctx_close(ctx);

@@ -1,7 +1,8 @@
-/* tests/llm/block/pass.c - products with block formats run on the best instructions of this processor, not on those of a lesser pass
+/* tests/llm/block/pass.c - products with block formats run on the best instructions of this processor, not on those of
+ * a lesser pass
  *
- * Truth    what the compiler's own look at the processor says (x86), or the words of the kernel as its headers name them (ARM). A
- *          lesser pass would give the same numbers: only this test shows that the choice is right.                        */
+ * Truth    what the compiler's own look at the processor says (x86), or the words of the kernel as its headers name
+ *          them (ARM). A lesser pass would give the same numbers: only this test shows that the choice is right. */
 #include "t.h"
 #if (defined __x86_64__ || defined __i386__) && defined __GNUC__
 #include <cpuid.h>
@@ -9,7 +10,8 @@ static int has(const char *what)
 {
     unsigned a = 0, b, c, d;
     __builtin_cpu_init();
-    if (!strcmp(what, "avxvnni")) return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
+    if (!strcmp(what, "avxvnni"))
+        return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
     return 0;
 }
 #elif defined __aarch64__ && defined __linux__
@@ -56,11 +58,17 @@ static void test_pass(tiny_target target)
     const tllm_format *f = tllm_format_of(TLLM_FORMAT_Q4_0);
     float *x = t_rand(64, -1.0f, 1.0f), *ones = t_rand(128, 1.0f, 1.0f), y[2];
     void *packed = t_keep(tllm_format_bytes(f, 64) * 2);
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 64), tw = tiny_tensor_2d(packed, TINY_U8, 2, (tiny_idx)tllm_format_bytes(f, 64)), ty = tiny_tensor_2d(y, TINY_F32, 1, 2);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 64),
+                tw = tiny_tensor_2d(packed, TINY_U8, 2, (tiny_idx)tllm_format_bytes(f, 64)),
+                ty = tiny_tensor_2d(y, TINY_F32, 1, 2);
     double sum = 0.0;
     int i;
 #ifdef UNKNOWN
-    if (target == TINY_TARGET_AVX2 || target == TINY_TARGET_NEON) { T_SKIP("nothing to compare with on this system"); t_close(ctx); return; }
+    if (target == TINY_TARGET_AVX2 || target == TINY_TARGET_NEON) {
+        T_SKIP("nothing to compare with on this system");
+        t_close(ctx);
+        return;
+    }
 #endif
     f->pack(ones, packed, 128, NULL);
     for (i = 0; i < 64; i++) sum += (double)x[i];

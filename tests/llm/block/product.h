@@ -1,7 +1,8 @@
 /* tests/llm/block/product.h - a product with block formats as an operation of the table */
 #ifndef T_PRODUCT_H
 #define T_PRODUCT_H
-static tiny_op op_of(const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y, const tllm_matmul_params *p)
+static tiny_op op_of(const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y,
+                     const tllm_matmul_params *p)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);

@@ -1,16 +1,22 @@
 /* tests/llm/block/sparse.c - products with some rows of a matrix, and the feed-forward network with squared ReLU
  *
- * Truth    the worked network of the specification; the whole product in double, which a sparse one must equal for any share of zeros, 0 and 1
- *          among them; and rows that are not in the list, which hold NaN here: whoever reads them shows.                      */
+ * Truth    the worked network of the specification; the whole product in double, which a sparse one must equal for any
+ *          share of zeros, 0 and 1 among them; and rows that are not in the list, which hold NaN here: whoever reads
+ *          them shows. */
 #include "t.h"
 #define U 5.9604645e-8
 
-static const short formats[] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_BF16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q4_K };
+static const short formats[] = { TLLM_FORMAT_F32,  TLLM_FORMAT_F16,  TLLM_FORMAT_BF16,
+                                 TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q4_K };
 
 static tiny_tensor matrix(void *at, int format, tiny_idx rows, tiny_idx numbers)
 {
-    const tiny_dtype t = format == TLLM_FORMAT_F32 ? TINY_F32 : format == TLLM_FORMAT_F16 ? TINY_F16 : format == TLLM_FORMAT_BF16 ? TINY_BF16 : TINY_U8;
-    return tiny_tensor_2d(at, t, rows, t == TINY_U8 ? (tiny_idx)tllm_format_bytes(tllm_format_of(format), (uint64_t)numbers) : numbers);
+    const tiny_dtype t = format == TLLM_FORMAT_F32    ? TINY_F32
+                         : format == TLLM_FORMAT_F16  ? TINY_F16
+                         : format == TLLM_FORMAT_BF16 ? TINY_BF16
+                                                      : TINY_U8;
+    return tiny_tensor_2d(
+        at, t, rows, t == TINY_U8 ? (tiny_idx)tllm_format_bytes(tllm_format_of(format), (uint64_t)numbers) : numbers);
 }
 /* packed, and as it comes back */
 static void *packed(int format, const float *x, size_t n, float *back)
@@ -77,13 +83,15 @@ static void test_rows(tiny_target target)
             const int d = f->values > 1 ? 256 * (1 + widths[k] / 500) : widths[k];
             const size_t row = tllm_format_bytes(f, (uint64_t)d);
             static const short shares[] = { 0, 1, 3, 4, 5, 13, 64, 65, 130 };
-            float *x = t_rand(2 * K, -1, 1), *w = t_rand((size_t)(K * d), -1, 1), *back = t_guarded((size_t)(K * d)), *y = t_guarded((size_t)(2 * d));
+            float *x = t_rand(2 * K, -1, 1), *w = t_rand((size_t)(K * d), -1, 1), *back = t_guarded((size_t)(K * d)),
+                  *y = t_guarded((size_t)(2 * d));
             size_t s;
             for (s = 0; s < T_COUNT(shares); s += 1 + T_SLOW) {
                 const int m = shares[s];
                 unsigned char *at = (unsigned char *)packed(formats[c], w, (size_t)(K * d), back);
                 int32_t *list = (int32_t *)t_keep((size_t)(m ? m : 1) * sizeof *list);
-                tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, K), tw = matrix(at, formats[c], K, d), tl = tiny_tensor_1d(list, TINY_I32, m), ty = tiny_tensor_2d(y, TINY_F32, 2, d);
+                tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, K), tw = matrix(at, formats[c], K, d),
+                            tl = tiny_tensor_1d(list, TINY_I32, m), ty = tiny_tensor_2d(y, TINY_F32, 2, d);
                 int i, j, t;
                 char named[K] = { 0 };
                 for (i = 0; i < m; i++) {           /* spread out, downwards */
@@ -129,7 +137,8 @@ static void test_network(tiny_target target)
     enum { D = 64, FF = 256, N = 5 };
     static const float levels[] = { 9.0f, 1.2f, 0.6f, 0.0f, -9.0f };
     tiny_ctx *ctx = t_ctx(target, 3), *alone = t_ctx(target, 1);
-    float *up = t_rand(FF * D, -1, 1), *down = t_rand(D * FF, -1, 1), *turned = t_guarded(FF * D), *x = t_rand(N * D, 0.5f, 1.0f), *y = t_guarded(N * D), *z = t_guarded(N * D);
+    float *up = t_rand(FF * D, -1, 1), *down = t_rand(D * FF, -1, 1), *turned = t_guarded(FF * D),
+          *x = t_rand(N * D, 0.5f, 1.0f), *y = t_guarded(N * D), *z = t_guarded(N * D);
     double h[FF], want;
     size_t c;
     int n, i, j, t;
@@ -142,7 +151,8 @@ static void test_network(tiny_target target)
             void *work;
             int fired = 0;
             float *w = (float *)t_keep(FF * D * sizeof *w);
-            for (i = 0; i < FF * D; i++) w[i] = up[i] - levels[c] * 0.4f;       /* x is positive: fewer fire at a higher level */
+            /* x is positive: fewer fire at a higher level */
+            for (i = 0; i < FF * D; i++) w[i] = up[i] - levels[c] * 0.4f;
             memset(&f, 0, sizeof f);
             f.d = D; f.n_ff = FF; f.up = w; f.down = turned;
             f.most = 1.0f;
@@ -237,7 +247,8 @@ static void test_bad_input(tiny_target target)
     float *w = t_rand(64 * 96, -1, 1), *turned = t_guarded(64 * 96), *round = t_guarded(64 * 96), x[96] = { 0 }, y[96];
     int32_t list[3] = { 0, 5, 63 };
     int i;
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 64), tw = tiny_tensor_2d(w, TINY_F32, 64, 96), tl = tiny_tensor_1d(list, TINY_I32, 3), ty = tiny_tensor_2d(y, TINY_F32, 1, 96), b;
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 64), tw = tiny_tensor_2d(w, TINY_F32, 64, 96),
+                tl = tiny_tensor_1d(list, TINY_I32, 3), ty = tiny_tensor_2d(y, TINY_F32, 1, 96), b;
     tllm_relu2_ffn_desc f, d;
     float work[512];
     T_OK(tllm_mix_rows(ctx, &tx, 0, &tw, &tl, &ty));
@@ -257,7 +268,8 @@ static void test_bad_input(tiny_target target)
     b = tw;
     b.dtype = TINY_U8;
     T_STATUS(tllm_mix_rows(ctx, &tx, 999, &b, &tl, &ty), TINY_E_ARGUMENT, "format 999");
-    T_STATUS(tllm_mix_rows(ctx, &tx, TLLM_FORMAT_Q8_0, &b, &tl, &ty), TINY_E_ARGUMENT, "rows of 96 bytes are not whole blocks");
+    T_STATUS(tllm_mix_rows(ctx, &tx, TLLM_FORMAT_Q8_0, &b, &tl, &ty), TINY_E_ARGUMENT,
+             "rows of 96 bytes are not whole blocks");
     b = tl;
     b.dtype = TINY_F32;
     T_STATUS(tllm_mix_rows(ctx, &tx, 0, &tw, &b, &ty), TINY_E_SHAPE, "dense i32");
@@ -265,15 +277,20 @@ static void test_bad_input(tiny_target target)
     T_OK(tllm_turn_rows(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, turned));
     T_OK(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, turned));
     memcpy(round, turned, 64 * 96 * sizeof *round);
-    for (i = 7; i < 91; i += 7) {           /* 91 rows go round: what columns counted came again after 7, and all of these passed */
+    /* 91 rows go round: what columns counted came again after 7, and all of these passed */
+    for (i = 7; i < 91; i += 7) {
         memcpy(round, turned + 64 * i, (size_t)(91 - i) * 64 * sizeof *round);
         memcpy(round + 64 * (91 - i), turned, (size_t)i * 64 * sizeof *round);
-        T_STATUS(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, round), TINY_E_FORMAT, "another order");
+        T_STATUS(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, round), TINY_E_FORMAT,
+                 "another order");
     }
-    T_STATUS(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, w), TINY_E_FORMAT, "another order, or another matrix");
+    T_STATUS(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, w), TINY_E_FORMAT,
+             "another order, or another matrix");
     turned[5] += 3.0f;
-    T_STATUS(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, turned), TINY_E_FORMAT, "a product with 64 by 96 numbers");
-    T_STATUS(tllm_turn_rows(ctx, TLLM_FORMAT_F32, w, 63, 96, TLLM_FORMAT_Q8_0, turned), TINY_E_UNSUPPORTED, "of 63 as Q8_0");
+    T_STATUS(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, turned), TINY_E_FORMAT,
+             "a product with 64 by 96 numbers");
+    T_STATUS(tllm_turn_rows(ctx, TLLM_FORMAT_F32, w, 63, 96, TLLM_FORMAT_Q8_0, turned), TINY_E_UNSUPPORTED,
+             "of 63 as Q8_0");
     T_STATUS(tllm_turn_rows(ctx, TLLM_FORMAT_F32, w, 0, 96, TLLM_FORMAT_F32, turned), TINY_E_ARGUMENT, "0 rows");
     memset(&f, 0, sizeof f);
     f.d = 96; f.n_ff = 64; f.d_out = 96; f.up = w; f.down = w;

@@ -1,6 +1,7 @@
-/* tests/llm/chat/template.c - chat templates against what Python's jinja2 made of them, and templates that want to hurt us
+/* tests/llm/chat/template.c - chat templates against what Python's jinja2 made of them, and templates that want to hurt
+ * us
  *
- * tests/golden/chat-templates.txt is written by template_golden.py.                                                     */
+ * tests/golden/chat-templates.txt is written by template_golden.py. */
 #include "t.h"
 
 #define GOLDEN "tests/golden/chat-templates.txt"
@@ -62,7 +63,9 @@ static void test_golden(void)
             if (!st) st = tllm_template_run(ctx, t, &v, &text, &n_text);
             of++;
             if (n_output < 0) {
-                if (!st) t_fail(__FILE__, __LINE__, "%s: jinja2 refuses, and we say \"%s\"\n%.*s", name, text, (int)n_source, source);
+                if (!st)
+                    t_fail(__FILE__, __LINE__, "%s: jinja2 refuses, and we say \"%s\"\n%.*s", name, text, (int)n_source,
+                           source);
                 else {
                     equal++;
                     refused++;
@@ -72,7 +75,8 @@ static void test_golden(void)
             } else if (st) {
                 t_fail(__FILE__, __LINE__, "%s: %s\n%.*s", name, tiny_ctx_message(ctx), (int)n_source, source);
             } else if (n_text != (size_t)n_output || memcmp(text, at, n_text)) {
-                t_fail(__FILE__, __LINE__, "%s:\n%.*s\ngives \"%s\", not \"%.*s\"", name, (int)n_source, source, text, (int)n_output, at);
+                t_fail(__FILE__, __LINE__, "%s:\n%.*s\ngives \"%s\", not \"%.*s\"", name, (int)n_source, source, text,
+                       (int)n_output, at);
             } else {
                 equal++;
             }
@@ -87,12 +91,14 @@ static void test_golden(void)
     t_close(ctx);
 }
 
-static const char chatml[] = "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
-                             "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+static const char chatml[] =
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
 static void test_plain_messages(void)
 {
-    static const char given[] = "{{ bos_token }}{{ tools is none }}{{ documents is none }}{{ eos_token is defined }}{{ add_generation_prompt }}{{ k }}";
+    static const char given[] = "{{ bos_token }}{{ tools is none }}{{ documents is none }}{{ eos_token is defined }}{{ "
+                                "add_generation_prompt }}{{ k }}";
     static const tllm_chat_message talk[2] = { { "system", "Be brief.", 0 }, { "user", "Hello, you!!", 10 } };
     tllm_template_values v;
     tllm_template *t;
@@ -105,7 +111,9 @@ static void test_plain_messages(void)
     v.add_generation_prompt = 1;
     T_OK(tllm_template_open(ctx, chatml, sizeof chatml - 1, &t));
     T_OK(tllm_template_run(ctx, t, &v, &text, &n));
-    T_EQ_TEXT(text, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello, you<|im_end|>\n<|im_start|>assistant\n");
+    T_EQ_TEXT(
+        text,
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello, you<|im_end|>\n<|im_start|>assistant\n");
     T_EQ_INT(n, strlen(text));
     tiny_free(ctx, text);
     v.messages_json = "[{\"role\": \"user\", \"content\": \"\\u00e9\\ud83d\\ude42\"}]";
@@ -137,7 +145,8 @@ static void refuse(tiny_ctx *ctx, const char *source, const char *part)
     v.more_json = "{\"s\": \"abc\", \"n\": 5}";
     if (!st) st = tllm_template_run(ctx, t, &v, &text, NULL);
     if (!st) t_fail(__FILE__, __LINE__, "%.200s is taken and gives \"%.200s\"", source, text);
-    else if (!strstr(tiny_ctx_message(ctx), part)) t_fail(__FILE__, __LINE__, "%.200s says \"%s\", without \"%s\"", source, tiny_ctx_message(ctx), part);
+    else if (!strstr(tiny_ctx_message(ctx), part))
+        t_fail(__FILE__, __LINE__, "%.200s says \"%s\", without \"%s\"", source, tiny_ctx_message(ctx), part);
     T_TRUE(!st || !text);
     tiny_free(ctx, text);
     tllm_template_close(ctx, t);
@@ -157,21 +166,31 @@ static char *many(const char *before, const char *piece, size_t times, const cha
 static void test_hostile(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    refuse(ctx, "{% set r = range(100000) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}", "more than 20000000 steps");
-    refuse(ctx, "{% for a in range(100000) %}{% for b in range(100000) %}x{% endfor %}{% endfor %}", "the limit is 67108864");
+    refuse(ctx, "{% set r = range(100000) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}",
+           "more than 20000000 steps");
+    refuse(ctx, "{% for a in range(100000) %}{% for b in range(100000) %}x{% endfor %}{% endfor %}",
+           "the limit is 67108864");
     refuse(ctx, "{{ range(10**9) }}", "a range of about 1000000000 numbers; the limit is 100000");
     refuse(ctx, "{{ range(0, -9223372036854775807, -1) }}", "the limit is 100000");
     refuse(ctx, "{{ 'x' * 10**9 }}", "is repeated 1000000000 times, more than the limit of 16777216 bytes holds");
     refuse(ctx, "{{ [0] * 10**9 }}", "a list of 1 items is repeated 1000000000 times");
     refuse(ctx, "{{ [] * 10**18 }}{{ 'x'.center(10**12) }}", "a string of 1000000000000 characters");
-    refuse(ctx, "{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}", "macro m: macros call one another more than 100 deep");
-    refuse(ctx, "{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}", "more than 100 deep");
-    refuse(ctx, "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}", "the limit is 67108864");
-    refuse(ctx, "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}{% endfor %}", "the limit is 67108864");
-    refuse(ctx, "{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}", "the text grows past 16777216 bytes, the limit");
+    refuse(ctx, "{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}",
+           "macro m: macros call one another more than 100 deep");
+    refuse(ctx, "{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}",
+           "more than 100 deep");
+    refuse(ctx, "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+           "the limit is 67108864");
+    refuse(ctx, "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
+           "the limit is 67108864");
+    refuse(ctx, "{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}",
+           "the text grows past 16777216 bytes, the limit");
     refuse(ctx, "{% set l = [] %}{% do l.append(l) %}{{ l }}", "nested more than 100 deep");
     refuse(ctx, "{% set l = [] %}{% do l.append(l) %}{{ l|tojson }}", "nested more than 100 deep");
-    refuse(ctx, "{% set l = [] %}{% set k = [] %}{% do l.append(k) %}{% do k.append(l) %}{% set a = [k] %}{% set b = [l] %}{{ a == b }}", "nested more than 100 deep are compared");
+    refuse(ctx,
+           "{% set l = [] %}{% set k = [] %}{% do l.append(k) %}{% do k.append(l) %}{% set a = [k] %}{% set b = [l] "
+           "%}{{ a == b }}",
+           "nested more than 100 deep are compared");
     refuse(ctx, "{% set l = [1] %}{% for x in l %}{% do l.append(x) %}{% endfor %}", "the limit is 67108864");
     refuse(ctx, "{{ 9223372036854775807 + 1 }}", "grows past 64 bits");
     refuse(ctx, "{{ (-9223372036854775807 - 1) // -1 }}", "grows past 64 bits");
@@ -183,16 +202,19 @@ static void test_hostile(void)
     refuse(ctx, "{{ ''.__class__ ~ s.format.__globals__['x'] }}", "'__globals__' is undefined");
     refuse(ctx, "{{ cycler }}{% include '/etc/passwd' %}", "the statement include reads other files");
     refuse(ctx, "{{ s|map('map', 'map') }}", "map is not applied by map");
-    refuse(ctx, "{{ raise_exception('Roles must take turns') }}", "template line 1, column 19: the template refuses: Roles must take turns");
+    refuse(ctx, "{{ raise_exception('Roles must take turns') }}",
+           "template line 1, column 19: the template refuses: Roles must take turns");
     refuse(ctx, "a\nb\n  {{ n.x.y }}", "line 3, column 10: 'x' is undefined");
     refuse(ctx, "{{ tojson() }}", "'tojson' is undefined");
     refuse(ctx, "{{ s|trim(1) }}", "the argument chars is a whole number, not a string");
     refuse(ctx, "{{ s|trim(a=1) }}", "trim takes no argument named a");
     refuse(ctx, "{{ s|upper(1) }}", "upper takes at most 0 arguments, not 1");
     refuse(ctx, "{% call n %}{% endcall %}", "a call block wants the call of a macro");
-    refuse(ctx, "{% macro m() %}{% endmacro %}{% call m() if s else m() %}{% endcall %}", "a call block wants the call of a macro");
+    refuse(ctx, "{% macro m() %}{% endmacro %}{% call m() if s else m() %}{% endcall %}",
+           "a call block wants the call of a macro");
     refuse(ctx, "{% call s and n() %}{% endcall %}", "a call block wants the call of a macro");
-    refuse(ctx, "{% macro m() %}{% break %}{% endmacro %}{% for x in [1] %}{{ m() }}{% endfor %}", "break stands outside of a for");
+    refuse(ctx, "{% macro m() %}{% break %}{% endmacro %}{% for x in [1] %}{{ m() }}{% endfor %}",
+           "break stands outside of a for");
     refuse(ctx, "{% for x in n recursive %}{% endfor %}", "recursive");
     refuse(ctx, "{{ f(*s) }}", "arguments by * and ** are not taken");
     refuse(ctx, many("{{ ", "(", 100000, "1"), "an expression nested more than 200 deep");
@@ -212,9 +234,14 @@ static void test_hostile(void)
         tllm_template *t;
         char *text;
         size_t i;
-        const char *source[] = { many("{{ 1", "+1", 120000, " }}"), many("{{ s", "|trim", 50000, " }}"), many("{% set x = [", "1,", 120000, "] %}{{ x|length }}"),
-                                 many("{{ 1", "<2", 120000, " }}"), many("{% if 0 %}", "{% elif 0 %}", 20000, "{% endif %}"), many("{{ s", "~s", 120000, " }}"),
-                                 many("", "{{ s }}{# - #}", 18000, ""), many("{% set x = ''", " ''", 80000, " %}") };
+        const char *source[] = { many("{{ 1", "+1", 120000, " }}"),
+                                 many("{{ s", "|trim", 50000, " }}"),
+                                 many("{% set x = [", "1,", 120000, "] %}{{ x|length }}"),
+                                 many("{{ 1", "<2", 120000, " }}"),
+                                 many("{% if 0 %}", "{% elif 0 %}", 20000, "{% endif %}"),
+                                 many("{{ s", "~s", 120000, " }}"),
+                                 many("", "{{ s }}{# - #}", 18000, ""),
+                                 many("{% set x = ''", " ''", 80000, " %}") };
         memset(&v, 0, sizeof v);
         v.more_json = "{\"s\": \"abc\"}";
         for (i = 0; i < T_COUNT(source); i++) {
@@ -228,13 +255,22 @@ static void test_hostile(void)
 
 static void test_values_refused(void)
 {
-    static const struct { const char *json, *says; } row[] = {
-        { "{", "messages: the JSON ends where a key in quotes should stand" }, { "", "messages: the JSON ends where a value should stand" },
-        { "[1,]", "byte 3 of the JSON is 0x5d where a value should stand" }, { "{\"a\" 1}", "where : should stand" }, { "[1 2]", "where , or ] should stand" },
-        { "{\"a\": 1 2}", "where , or } should stand" }, { "[] []", "where the end should stand" }, { "[01]", "where a value should stand" }, { "[1.]", "where a digit should stand" },
-        { "[\"\\ud800\"]", "second half of a pair" }, { "[\"\xff\"]", "a character in UTF-8" }, { "[99999999999999999999]", "a whole number of 64 bits" }, { "[nul]", "a value" },
-        { "{}", "messages: the JSON is a map; it must be a list" }, { "[\"\n\"]", "a character of a text" }
-    };
+    static const struct { const char *json, *says;
+    } row[] = { { "{", "messages: the JSON ends where a key in quotes should stand" },
+                { "", "messages: the JSON ends where a value should stand" },
+                { "[1,]", "byte 3 of the JSON is 0x5d where a value should stand" },
+                { "{\"a\" 1}", "where : should stand" },
+                { "[1 2]", "where , or ] should stand" },
+                { "{\"a\": 1 2}", "where , or } should stand" },
+                { "[] []", "where the end should stand" },
+                { "[01]", "where a value should stand" },
+                { "[1.]", "where a digit should stand" },
+                { "[\"\\ud800\"]", "second half of a pair" },
+                { "[\"\xff\"]", "a character in UTF-8" },
+                { "[99999999999999999999]", "a whole number of 64 bits" },
+                { "[nul]", "a value" },
+                { "{}", "messages: the JSON is a map; it must be a list" },
+                { "[\"\n\"]", "a character of a text" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_template_values v;
     tllm_template *t;
@@ -247,7 +283,8 @@ static void test_values_refused(void)
         T_STATUS(tllm_template_run(ctx, t, &v, &text, NULL), TINY_E_FORMAT, row[i].says);
     }
     v.messages_json = many("", "[", 100000, "");
-    T_STATUS(tllm_template_run(ctx, t, &v, &text, NULL), TINY_E_FORMAT, "messages: byte 101 of the JSON: nested more than 100 deep");
+    T_STATUS(tllm_template_run(ctx, t, &v, &text, NULL), TINY_E_FORMAT,
+             "messages: byte 101 of the JSON: nested more than 100 deep");
     v.messages_json = "[{\"role\": \"user\", \"content\": \"a long text that does not fit\"}]";
     v.max_text = 20;
     T_STATUS(tllm_template_run(ctx, t, &v, &text, NULL), TINY_E_WORKSPACE, "the text grows past 20 bytes, the limit");
@@ -268,10 +305,14 @@ static void test_values_refused(void)
 }
 
 static const char large[] =
-    "{%- macro m(a, b='x') -%}\n  {{- a|tojson(indent=2) ~ b }}{% for x in a if x %}{{ loop.index }}{% else %}none{% endfor %}\n{%- endmacro -%}\n"
-    "{# c -#} {% raw %} {{ {% endraw %}{% set ns = namespace(n=1, s='é\\n') %}{% for k, v in d.items() %}{% if k == 'a' and not v is none %}{% set ns.s = ns.s + k %}"
-    "{% elif k in ['b', \"c\"] %}{% continue %}{% else %}{% break %}{% endif %}{% endfor %}{{ ns.s[1:-1:2] }}{{ m([1, {'k': (1, 2.5e3)}], b=s.split(',')[0]|upper) }}"
-    "{% set z | trim %} {{ 1 if n > 3 else 2 }} {% endset %}{{ z }}{% call(q) m(l) %}{{ q }}{% endcall %}{% filter upper %}x{% endfilter %}{% with w = 1 %}{{ w }}{% endwith %}"
+    "{%- macro m(a, b='x') -%}\n  {{- a|tojson(indent=2) ~ b }}{% for x in a if x %}{{ loop.index }}{% else %}none{% "
+    "endfor %}\n{%- endmacro -%}\n"
+    "{# c -#} {% raw %} {{ {% endraw %}{% set ns = namespace(n=1, s='é\\n') %}{% for k, v in d.items() %}{% if k == "
+    "'a' and not v is none %}{% set ns.s = ns.s + k %}"
+    "{% elif k in ['b', \"c\"] %}{% continue %}{% else %}{% break %}{% endif %}{% endfor %}{{ ns.s[1:-1:2] }}{{ m([1, "
+    "{'k': (1, 2.5e3)}], b=s.split(',')[0]|upper) }}"
+    "{% set z | trim %} {{ 1 if n > 3 else 2 }} {% endset %}{{ z }}{% call(q) m(l) %}{{ q }}{% endcall %}{% filter "
+    "upper %}x{% endfilter %}{% with w = 1 %}{{ w }}{% endwith %}"
     "{{ l|selectattr('x', 'eq', 1)|map(attribute='x')|join('-') }}{{ a < b <= c }}{{ strftime_now('%d %b %Y') }}";
 
 static void test_cut_and_flipped(void)
@@ -282,7 +323,8 @@ static void test_cut_and_flipped(void)
     int bit;
     char s[sizeof large];
     memset(&v, 0, sizeof v);
-    v.more_json = "{\"d\": {\"a\": 1, \"b\": 2, \"z\": 3}, \"s\": \"q,r\", \"n\": 5, \"l\": [{\"x\": 1}], \"a\": 1, \"b\": 2, \"c\": 2}";
+    v.more_json = "{\"d\": {\"a\": 1, \"b\": 2, \"z\": 3}, \"s\": \"q,r\", \"n\": 5, \"l\": [{\"x\": 1}], \"a\": 1, "
+                  "\"b\": 2, \"c\": 2}";
     v.max_steps = 100000;
     v.max_memory = v.max_text = 1 << 20;
     for (n = 0; n < sizeof large; n++) {
@@ -301,7 +343,8 @@ static void test_cut_and_flipped(void)
                 else refused++;
             } else {
                 refused++;
-                if (!strstr(tiny_ctx_message(ctx), "template line ")) t_fail(__FILE__, __LINE__, "cut at %lu: %s", (unsigned long)n, tiny_ctx_message(ctx));
+                if (!strstr(tiny_ctx_message(ctx), "template line "))
+                    t_fail(__FILE__, __LINE__, "cut at %lu: %s", (unsigned long)n, tiny_ctx_message(ctx));
             }
             tiny_free(ctx, text);
             tllm_template_close(ctx, t);

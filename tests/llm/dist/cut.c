@@ -1,7 +1,7 @@
 /* tests/llm/dist/cut.c - models over several ranks, with layers of either route
  *
- * Truth    a small model in double, attention and all, written out here, in every pattern of 4 layers; the ordinary model on one rank. Delays
- *          are those of a virtual clock, or must not matter.                                                                 */
+ * Truth    a small model in double, attention and all, written out here, in every pattern of 4 layers; the ordinary
+ *          model on one rank. Delays are those of a virtual clock, or must not matter. */
 #include "rank.h"
 
 enum { MOST = 4 };
@@ -15,7 +15,10 @@ typedef struct weights {
     float yarn;                             /* its factor, or 0 */
     int ff;                                 /* 0: FF; or less */
     float embd[V * D], out_norm[D], out[V * D];
-    struct { float n1[D], n2[D], q[H * DK * D], k[KV * DK * D], v[KV * DK * D], o[D * H * DK], bq[H * DK], bo[D], gate[FF * D], up[FF * D], down[D * FF]; } l[L];
+    struct {
+        float n1[D], n2[D], q[H * DK * D], k[KV * DK * D], v[KV * DK * D], o[D * H * DK], bq[H * DK], bo[D],
+            gate[FF * D], up[FF * D], down[D * FF];
+    } l[L];
 } weights;
 
 typedef struct made { tiny_ctx *ctx; tllm_writer *w; const void *at; size_t n; } made;
@@ -47,7 +50,8 @@ static void fill(float *x, size_t n, float mean, float size)
 /* flags: one truth value for each layer, or NULL */
 static int make(made *b, weights *w, int format, const unsigned char *flags, size_t n_flags)
 {
-    const int ff = w->ff ? w->ff : FF, fused = w->fused;      /* q, k, v in one matrix, gate and up too: they follow each other here as well */
+    /* q, k, v in one matrix, gate and up too: they follow each other here as well */
+    const int ff = w->ff ? w->ff : FF, fused = w->fused;
     tllm_writer_desc d;
     tiny_idx l;
     memset(&d, 0, sizeof d);
@@ -145,8 +149,10 @@ static void turn(double *x, int heads, int pos)
 }
 static void plain_model(const weights *w, const unsigned char *route, double *logits, double *keys)
 {
-    double (*x)[D] = (double (*)[D])t_keep(TOKENS * sizeof *x), (*f)[TOKENS][D] = (double (*)[TOKENS][D])t_keep(2 * sizeof *f);
-    double (*k)[KV * DK] = (double (*)[KV * DK])t_keep(TOKENS * sizeof *k), (*v)[KV * DK] = (double (*)[KV * DK])t_keep(TOKENS * sizeof *v);
+    double(*x)[D] = (double(*)[D])t_keep(TOKENS * sizeof *x),
+    (*f)[TOKENS][D] = (double(*)[TOKENS][D])t_keep(2 * sizeof *f);
+    double(*k)[KV * DK] = (double(*)[KV * DK]) t_keep(TOKENS * sizeof *k),
+                    (*v)[KV * DK] = (double(*)[KV * DK]) t_keep(TOKENS * sizeof *v);
     double h[D], q[H * DK], o[H * DK], g[FF], p[TOKENS];
     int flies[2] = { 0, 0 }, t, l, half, i, j, a, c;
     for (t = 0; t < TOKENS; t++) for (i = 0; i < D; i++) x[t][i] = (double)w->embd[token_of(t) * D + i];
@@ -169,7 +175,10 @@ static void plain_model(const weights *w, const unsigned char *route, double *lo
                     continue;
                 }
                 for (i = 0; i < H * DK; i++) q[i] = dot(w->l[l].q + i * D, h, D) + (double)w->l[l].bq[i];
-                for (i = 0; i < KV * DK; i++) { k[t][i] = dot(w->l[l].k + i * D, h, D); v[t][i] = dot(w->l[l].v + i * D, h, D); }
+                for (i = 0; i < KV * DK; i++) {
+                    k[t][i] = dot(w->l[l].k + i * D, h, D);
+                    v[t][i] = dot(w->l[l].v + i * D, h, D);
+                }
                 turn(q, H, t);
                 turn(k[t], KV, t);
                 for (i = 0; i < KV * DK; i++) keys[(l * TOKENS + t) * KV * DK + i] = k[t][i];
@@ -181,7 +190,8 @@ static void plain_model(const weights *w, const unsigned char *route, double *lo
                         if (p[j] > top) top = p[j];
                     }
                     for (j = 0; j <= t; j++) sum += p[j] = exp(p[j] - top);
-                    for (i = 0; i < DK; i++) for (o[a * DK + i] = 0.0, j = 0; j <= t; j++) o[a * DK + i] += p[j] / sum * v[j][kv + i];
+                    for (i = 0; i < DK; i++)
+                        for (o[a * DK + i] = 0.0, j = 0; j <= t; j++) o[a * DK + i] += p[j] / sum * v[j][kv + i];
                 }
                 for (i = 0; i < D; i++) f[0][t][i] = dot(w->l[l].o + i * H * DK, o, H * DK) + (double)w->l[l].bo[i];
             }
@@ -197,7 +207,7 @@ static void plain_model(const weights *w, const unsigned char *route, double *lo
     }
 }
 
-/* ---- runs over ranks ----------------------------------------------------------------------------------------------- */
+/* ---- runs over ranks --------------------------------------------------------------------------------------------- */
 
 typedef struct run {
     const made *file;
@@ -237,8 +247,10 @@ static void model_rank(int rank, void *arg)
     t_rank_cut(&m, (rank + r->other_rank) % r->world, r->world);
     if (!m.st && r->repack) m.st = tllm_model_repack(m.ctx, m.model, NULL, &r->repacked[rank]);
     t_rank_state(&m, 32, r->n_batch ? r->n_batch : 32);
-    if (!m.st && !r->one_by_one) m.st = tllm_forward(m.state, token, TOKENS + r->extra[rank], 0, TOKENS, r->logits[rank]);
-    for (i = 0; i < TOKENS && r->one_by_one && !m.st; i++) m.st = tllm_forward(m.state, token + i, 1, i, 1, r->logits[rank] + i * V);
+    if (!m.st && !r->one_by_one)
+        m.st = tllm_forward(m.state, token, TOKENS + r->extra[rank], 0, TOKENS, r->logits[rank]);
+    for (i = 0; i < TOKENS && r->one_by_one && !m.st; i++)
+        m.st = tllm_forward(m.state, token + i, 1, i, 1, r->logits[rank] + i * V);
     if (!m.st) m.st = tllm_state_pack(m.state, 0, NULL, 0, &packed, &r->n_state[rank]);
     if (packed) {
         r->state[rank] = malloc(r->n_state[rank]);
@@ -279,14 +291,19 @@ static void forget(run *r)
 static int all_ok(const run *r)
 {
     int i, ok = 1;
-    for (i = 0; i < r->world; i++) if (!T_EQ_INT(r->st[i], TINY_OK)) { printf("  rank %d of %d: %s\n", i, r->world, r->says[i]); ok = 0; }
+    for (i = 0; i < r->world; i++)
+        if (!T_EQ_INT(r->st[i], TINY_OK)) {
+            printf("  rank %d of %d: %s\n", i, r->world, r->says[i]);
+            ok = 0;
+        }
     return ok;
 }
 /* key number i of layer l and token t, as the packed state of some rank has it: see the head of src/llm/model/save.c */
 static float key_at(const run *r, int l, int t, int i)
 {
     const int mine = KV * DK / r->world;
-    const size_t at = 192 + 52 + 8 + 4 * TOKENS + 4 * ((size_t)l * 2 * TOKENS * (size_t)mine + (size_t)(t * mine + i % mine));
+    const size_t at =
+        192 + 52 + 8 + 4 * TOKENS + 4 * ((size_t)l * 2 * TOKENS * (size_t)mine + (size_t)(t * mine + i % mine));
     const unsigned char *b = (const unsigned char *)r->state[i / mine] + at;
     const uint32_t bits = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
     float x;
@@ -304,11 +321,13 @@ static double apart(const float *a, const double *b, int n)
     return off;
 }
 
-/* Every pattern of 4 layers, on 1, 2 and 4 ranks, against the model in double: logits to 1e-5 of their size, keys too; the ranks the same bits. */
+/* Every pattern of 4 layers, on 1, 2 and 4 ranks, against the model in double: logits to 1e-5 of their size, keys too;
+ * the ranks the same bits. */
 static void patterns(tiny_target target, int step, int fused)
 {
     weights *w = (weights *)t_keep(sizeof *w);
-    double *want = (double *)t_keep(TOKENS * V * sizeof *want), *keys = (double *)t_keep(L * TOKENS * KV * DK * sizeof *keys);
+    double *want = (double *)t_keep(TOKENS * V * sizeof *want),
+           *keys = (double *)t_keep(L * TOKENS * KV * DK * sizeof *keys);
     unsigned char route[2 * L];
     made file;
     int code, i, l, t, world;
@@ -338,7 +357,8 @@ static void patterns(tiny_target target, int step, int fused)
             }
             for (off = 0.0, l = 0; l < L; l++)
                 for (t = 0; t < TOKENS; t++)
-                    for (i = 0; i < KV * DK; i++) off = fmax(off, fabs((double)key_at(&r, l, t, i) - keys[(l * TOKENS + t) * KV * DK + i]));
+                    for (i = 0; i < KV * DK; i++)
+                        off = fmax(off, fabs((double)key_at(&r, l, t, i) - keys[(l * TOKENS + t) * KV * DK + i]));
             T_CLOSE(off, 0.0, 3e-5);
             forget(&r);
         }
@@ -355,7 +375,8 @@ static void test_models(tiny_target target)
 static void test_reference(void) { patterns(TINY_TARGET_REFERENCE, 15, 0); }
 static void test_fused(void) { patterns(TINY_TARGET_AUTO, 5, 1); }
 
-/* a file that says of every layer that it is no ladder is the ordinary model, bit for bit, on one rank and on several */
+/* a file that says of every layer that it is no ladder is the ordinary model, bit for bit, on one rank and on
+ * several */
 static void test_standard_flags(tiny_target target)
 {
     static const unsigned char flags[L] = { 0 };
@@ -383,7 +404,8 @@ static void test_standard_flags(tiny_target target)
     T_PROOF("attention 8", "standard flag on all layers equals the ordinary model");
 }
 
-/* Keys of the first layer, which sees the same whatever the rotation: under YaRN each is 1 + 0.1 ln factor times as long as without. */
+/* Keys of the first layer, which sees the same whatever the rotation: under YaRN each is 1 + 0.1 ln factor times as
+ * long as without. */
 static void test_yarn_lengths(tiny_target target)
 {
     weights *w = (weights *)t_keep(sizeof *w);
@@ -417,11 +439,16 @@ static void test_yarn_lengths(tiny_target target)
     T_PROOF("attention 0", "YaRN: rotated keys are mscale times as long");
 }
 
-/* what the file says is what tllm_model_routes says; delays, waits without a thread, other ways of summing: the same bits, keys and values too */
+/* what the file says is what tllm_model_routes says; delays, waits without a thread, other ways of summing: the same
+ * bits, keys and values too */
 static void test_same_bits(tiny_target target)
 {
     static const unsigned char flags[L] = { 1, 0, 1, 1 }, route[2 * L] = { 1, 1, 0, 0, 1, 1, 1, 1 };
-    static const tiny_local_desc line[5] = { { 0, 0, 0, 0.0, 0 }, { 0, 0, 400000, 0.0, 0 }, { 0, 1024, 100000, 1e8, 0 }, { 0, 0, 5000000, 1e5, 1 }, { 0, 0, 0, 0.0, 0 } };
+    static const tiny_local_desc line[5] = { { 0, 0, 0, 0.0, 0 },
+                                             { 0, 0, 400000, 0.0, 0 },
+                                             { 0, 1024, 100000, 1e8, 0 },
+                                             { 0, 0, 5000000, 1e5, 1 },
+                                             { 0, 0, 0, 0.0, 0 } };
     weights *w = (weights *)t_keep(sizeof *w);
     made with, without;
     int k, i, world;
@@ -472,10 +499,13 @@ static void test_formats(tiny_target target)
         one.target = target;
         two = one;
         one.world = 1;
-        two.world = format[k] == TLLM_FORMAT_Q8_0 ? 2 : 4;      /* heads of 32 numbers together, networks of 48 are no whole blocks */
+        /* heads of 32 numbers together, networks of 48 are no whole blocks */
+        two.world = format[k] == TLLM_FORMAT_Q8_0 ? 2 : 4;
         if (!run_model(&one, NULL) || !run_model(&two, NULL)) return;
         if (format[k] == TLLM_FORMAT_Q8_0)
-            for (i = 0; i < 2; i++) T_TRUE(two.st[i] == TINY_E_UNSUPPORTED && strstr(two.says[i], "ffn_down in 2 parts of 48 columns: Q8_0 has blocks of 32") != NULL);
+            for (i = 0; i < 2; i++)
+                T_TRUE(two.st[i] == TINY_E_UNSUPPORTED &&
+                       strstr(two.says[i], "ffn_down in 2 parts of 48 columns: Q8_0 has blocks of 32") != NULL);
         else if (all_ok(&one) && all_ok(&two))
             for (i = 0; i < TOKENS * V; i++) T_CLOSE(two.logits[0][i], one.logits[0][i], 3e-5);
         forget(&one);
@@ -504,14 +534,16 @@ static void test_repacked(tiny_target target)
     if (all_ok(&plain) && all_ok(&eight)) {
         tiny_ctx *ctx = t_ctx(target, 1);
         const tiny_idx per_layer = 5;       /* q, k, v, gate, up */
-        for (i = 0; i < 2; i++) T_EQ_INT(eight.repacked[i].n, tllm_repack_has(ctx, TLLM_FORMAT_Q8_0) == 2 ? L * per_layer + 1 : 0);
+        for (i = 0; i < 2; i++)
+            T_EQ_INT(eight.repacked[i].n, tllm_repack_has(ctx, TLLM_FORMAT_Q8_0) == 2 ? L * per_layer + 1 : 0);
         t_close(ctx);
         for (i = 0; i < TOKENS * V; i++) {
             const double a = (double)plain.logits[0][i], b = (double)eight.logits[0][i];
             off += (a - b) * (a - b);
             all += a * a;
         }
-        T_TRUE(all > 0.0 && off <= 1e-4 * all);      /* activations in 8 bits; another rank's rows would be off by all of it */
+        /* activations in 8 bits; another rank's rows would be off by all of it */
+        T_TRUE(all > 0.0 && off <= 1e-4 * all);
         T_SAME(eight.logits[0], eight.logits[1], TOKENS * V);
     }
     forget(&plain);
@@ -520,7 +552,13 @@ static void test_repacked(tiny_target target)
 }
 
 /* a model that comes with the library, in blocks, over two ranks: greedy text is that of one */
-typedef struct tale { tiny_local *local; char text[3][400]; tiny_status st[3]; char says[3][200]; size_t held[3]; } tale;
+typedef struct tale {
+    tiny_local *local;
+    char text[3][400];
+    tiny_status st[3];
+    char says[3][200];
+    size_t held[3];
+} tale;
 static int tell(void *user, const char *bytes, size_t n)
 {
     char *to = (char *)user;
@@ -595,13 +633,16 @@ static void test_travel(void)
     unmake(&file);
 }
 
-/* ---- bad input ------------------------------------------------------------------------------------------------------ */
+/* ---- bad input --------------------------------------------------------------------------------------------------- */
 
 typedef struct dying { tiny_net net; tiny_net *inner; int left; } dying;
 static tiny_status dying_send(tiny_net *net, int to, tiny_message *m)
 {
     dying *b = (dying *)net;
-    if (!m->begun && b->left-- == 0) { (void)snprintf(net->says, sizeof net->says, "rank %d lost its power", net->rank); return TINY_E_IO; }
+    if (!m->begun && b->left-- == 0) {
+        (void)snprintf(net->says, sizeof net->says, "rank %d lost its power", net->rank);
+        return TINY_E_IO;
+    }
     return b->inner->send(b->inner, to, m);
 }
 static tiny_status dying_recv(tiny_net *net, int from, tiny_message *m)
@@ -612,7 +653,10 @@ static tiny_status dying_recv(tiny_net *net, int from, tiny_message *m)
 }
 static void dying_close(tiny_net *net) { ((dying *)net)->inner->close(((dying *)net)->inner); }
 static uint64_t dying_changes(tiny_net *net) { return ((dying *)net)->inner->changes(((dying *)net)->inner); }
-static void dying_pause(tiny_net *net, uint64_t seen, uint64_t until) { ((dying *)net)->inner->pause(((dying *)net)->inner, seen, until); }
+static void dying_pause(tiny_net *net, uint64_t seen, uint64_t until)
+{
+    ((dying *)net)->inner->pause(((dying *)net)->inner, seen, until);
+}
 static void dying_wake(tiny_net *net) { ((dying *)net)->inner->wake(((dying *)net)->inner); }
 
 /* rank 1 dies at each of its messages in the middle of a pass, all routes ladder; nobody hangs, nobody gets numbers */
@@ -683,7 +727,8 @@ static void test_mismatch(tiny_target target)
     if (!run_model(&r, NULL)) { unmake(&file); return; }
     for (i = 0; i < 2; i++) {
         char says[100];
-        (void)snprintf(says, sizeof says, "the model is cut for rank %d of 2, the comm is that of rank %d of 2", 1 - i, i);
+        (void)snprintf(says, sizeof says, "the model is cut for rank %d of 2, the comm is that of rank %d of 2", 1 - i,
+                       i);
         T_EQ_INT(r.st[i], TINY_E_ARGUMENT);
         T_TRUE(strstr(r.says[i], says) != NULL);
     }
@@ -696,7 +741,9 @@ static void test_mismatch(tiny_target target)
     r = base;
     r.world = 3;
     run_model(&r, NULL);
-    for (i = 0; i < 3; i++) T_TRUE(r.st[i] == TINY_E_SHAPE && strstr(r.says[i], "layer 0: 8 heads and 4 key heads cannot be divided by 3 ranks"));
+    for (i = 0; i < 3; i++)
+        T_TRUE(r.st[i] == TINY_E_SHAPE &&
+               strstr(r.says[i], "layer 0: 8 heads and 4 key heads cannot be divided by 3 ranks"));
     forget(&r);
     unmake(&file);
     w->ff = 90;
@@ -704,7 +751,8 @@ static void test_mismatch(tiny_target target)
     r = base;
     r.world = 4;
     run_model(&r, NULL);
-    for (i = 0; i < 4; i++) T_TRUE(r.st[i] == TINY_E_SHAPE && strstr(r.says[i], "layer 0: a network of 90 cannot be divided by 4 ranks"));
+    for (i = 0; i < 4; i++)
+        T_TRUE(r.st[i] == TINY_E_SHAPE && strstr(r.says[i], "layer 0: a network of 90 cannot be divided by 4 ranks"));
     forget(&r);
     unmake(&file);
     T_PROOF("attention 8", "bad input: rank mismatch, H or FFN not divisible");
@@ -741,7 +789,8 @@ static void test_differ(void)
     T_OK(tiny_local_open(file.ctx, &d, &r.local));
     r.file = &file;
     if (t_ranks(2, differ_rank, &r))
-        for (i = 0; i < 2; i++) T_TRUE(r.st[i] == TINY_E_PROTOCOL && strstr(r.says[i], "the model, or the length of its pieces, of rank"));
+        for (i = 0; i < 2; i++)
+            T_TRUE(r.st[i] == TINY_E_PROTOCOL && strstr(r.says[i], "the model, or the length of its pieces, of rank"));
     tiny_local_close(file.ctx, r.local);
     unmake(&file);
 }
@@ -749,7 +798,9 @@ static void test_differ(void)
 static void test_bad_calls(void)
 {
     static const unsigned char flags[L] = { 0, 1, 0, 0 }, short_flags[2] = { 1, 1 };
-    static const unsigned char parted[2 * L] = { 2, 0, 0, 0, 0, 0, 0, 0 }, open_end[2 * L] = { 0, 0, 0, 0, 0, 0, 0, 2 }, unknown[2 * L] = { 9, 0, 0, 0, 0, 0, 0, 0 }, joined[2 * L] = { 2, 3, 0, 0, 2, 2, 2, 3 };
+    static const unsigned char parted[2 * L] = { 2, 0, 0, 0, 0, 0, 0, 0 }, open_end[2 * L] = { 0, 0, 0, 0, 0, 0, 0, 2 },
+                                          unknown[2 * L] = { 9, 0, 0, 0, 0, 0, 0, 0 },
+                                          joined[2 * L] = { 2, 3, 0, 0, 2, 2, 2, 3 };
     weights *w = (weights *)t_keep(sizeof *w);
     tllm_gguf *g = NULL;
     tllm_model *m = NULL;
@@ -781,7 +832,8 @@ static void test_bad_calls(void)
     T_TRUE(about.rank == 1 && about.world == 2);
     T_STATUS(tllm_model_cut(file.ctx, m, 0, 2), TINY_E_ARGUMENT, "cut already, for rank 1 of 2");
     memset(&d, 0, sizeof d);
-    T_STATUS(tllm_state_open(file.ctx, m, &d, &s), TINY_E_ARGUMENT, "cut for rank 1 of 2, the comm is that of rank 0 of 1");
+    T_STATUS(tllm_state_open(file.ctx, m, &d, &s), TINY_E_ARGUMENT,
+             "cut for rank 1 of 2, the comm is that of rank 0 of 1");
     T_STATUS(tllm_state_memory(file.ctx, m, &d, &n), TINY_E_ARGUMENT, "cut for rank 1 of 2");
     tllm_model_close(file.ctx, m);
     tllm_gguf_close(file.ctx, g);
@@ -823,9 +875,11 @@ static void test_saved(void)
         T_OK(tllm_gguf_open_memory(file.ctx, file.at, file.n, &g));
         T_OK(tllm_model_open(file.ctx, g, &m));
         T_OK(tllm_state_open(file.ctx, m, NULL, &s));
-        for (rank = 0; rank < 2; rank++) st[rank] = (int)tllm_state_unpack(s, 0, r.state[rank], r.n_state[rank], NULL, 0, NULL);
+        for (rank = 0; rank < 2; rank++)
+            st[rank] = (int)tllm_state_unpack(s, 0, r.state[rank], r.n_state[rank], NULL, 0, NULL);
         T_TRUE(st[0] != TINY_OK && st[1] != TINY_OK);
-        T_TRUE(memcmp((unsigned char *)r.state[0] + 192, (unsigned char *)r.state[1] + 192, 20) != 0);        /* nor that of the other rank */
+        /* nor that of the other rank */
+        T_TRUE(memcmp((unsigned char *)r.state[0] + 192, (unsigned char *)r.state[1] + 192, 20) != 0);
         tllm_state_close(file.ctx, s);
         tllm_model_close(file.ctx, m);
         tllm_gguf_close(file.ctx, g);

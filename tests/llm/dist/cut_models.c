@@ -1,12 +1,22 @@
-/* tests/llm/dist/cut_models.c - the models of ../shared/oracle/llm over 2 and 4 ranks: norms behind a half, fused matrices, windows, biases, norms of heads
+/* tests/llm/dist/cut_models.c - the models of ../shared/oracle/llm over 2 and 4 ranks: norms behind a half, fused
+ * matrices, windows, biases, norms of heads
  *
- * Truth    the same model whole, on one rank, which oracle.c holds against its golden numbers. A model is the same cut, or refused in a
- *          sentence; those that must not be refused are named here, and looked for among those that the index lists.                                                          */
+ * Truth    the same model whole, on one rank, which oracle.c holds against its golden numbers. A model is the same cut,
+ *          or refused in a sentence; those that must not be refused are named here, and looked for among those that the
+ *          index lists. */
 #include "rank.h"
 
 enum { TOKENS = 11, MOST = 4 };
 
-typedef struct run { const char *path; int world; tiny_local *local; tiny_idx n_out; float *logits[MOST]; tiny_status st[MOST]; char says[MOST][300]; } run;
+typedef struct run {
+    const char *path;
+    int world;
+    tiny_local *local;
+    tiny_idx n_out;
+    float *logits[MOST];
+    tiny_status st[MOST];
+    char says[MOST][300];
+} run;
 
 /* tokens of a text in two pieces: a prompt, and steps */
 static tiny_status forward(tllm_state *s, const tllm_about *about, float *logits)
@@ -67,14 +77,20 @@ static int compare(const char *path, const char *name, const tllm_about *about, 
     for (i = 0; i < world; i++) refused += r.st[i] != TINY_OK;
     if (refused) {
         T_EQ_INT(refused, world);
-        for (i = 0; i < world; i++) if (!strstr(r.says[i], "cut over ranks") && !strstr(r.says[i], "divided by") && !strstr(r.says[i], " columns: ")) t_fail(__FILE__, __LINE__, "%s over %d ranks: %s", name, world, r.says[i]);
+        for (i = 0; i < world; i++)
+            if (!strstr(r.says[i], "cut over ranks") && !strstr(r.says[i], "divided by") &&
+                !strstr(r.says[i], " columns: "))
+                t_fail(__FILE__, __LINE__, "%s over %d ranks: %s", name, world, r.says[i]);
         return 0;
     }
     for (k = 0; k < n; k++) size = fmax(size, fabs((double)whole.logits[0][k]));
     for (i = 0; i < world; i++) {
         T_SAME(r.logits[i], r.logits[0], n);
         T_WALLS(r.logits[i], n);
-        for (k = 0; k < n; k++) { const double d = fabs((double)r.logits[i][k] - (double)whole.logits[0][k]); if (!(d <= off)) off = d; }
+        for (k = 0; k < n; k++) {
+            const double d = fabs((double)r.logits[i][k] - (double)whole.logits[0][k]);
+            if (!(d <= off)) off = d;
+        }
     }
     if (!T_CLOSE(off, 0.0, 5e-6 * (1.0 + size))) { printf("  %s over %d ranks\n", name, world); return 0; }
     return 1;
@@ -82,7 +98,8 @@ static int compare(const char *path, const char *name, const tllm_about *about, 
 
 static void test_models(void)
 {
-    static const char *const must[] = { "llama", "qwen2", "qwen3", "gemma2", "phi3", "seed_oss", "internlm2", "smollm3", "gpt2", "llama-bf16", "llama-f16" };
+    static const char *const must[] = { "llama",     "qwen2",   "qwen3", "gemma2",     "phi3",     "seed_oss",
+                                        "internlm2", "smollm3", "gpt2",  "llama-bf16", "llama-f16" };
     const char *index = t_shared("oracle/llm/index.tsv");
     static char line[65536], last[80], cut[2][4000], listed[8000];
     int n_models = 0, n_cut[2] = { 0, 0 }, n_must = 0, world;

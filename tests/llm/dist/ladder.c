@@ -1,12 +1,12 @@
 /* tests/llm/dist/ladder.c - routes of layers: what waits for which sum
  *
- * Truth    the worked numbers of the specification; the schedule written out in double for scalars, in every pattern of 8 halves. Times
- *          come from a virtual clock. Models: tests/llm/dist/cut.c.                                                         */
+ * Truth    the worked numbers of the specification; the schedule written out in double for scalars, in every pattern of
+ *          8 halves. Times come from a virtual clock. Models: tests/llm/dist/cut.c. */
 #include "t.h"
 
 enum { MOST = 4 };
 
-/* ---- scalars: attn(x) = 0.1 x + 1, mlp(x) = 0.2 x - 1 -------------------------------------------------------------- */
+/* ---- scalars: attn(x) = 0.1 x + 1, mlp(x) = 0.2 x - 1 ------------------------------------------------------------ */
 
 typedef struct toy {
     tiny_local *local;
@@ -117,10 +117,18 @@ static void test_worked(tiny_target target)
     for (t.world = 1; t.world <= MOST; t.world *= 2) {
         t.route = standard;
         if (!run_toy(&t, NULL)) return;
-        for (r = 0; r < t.world; r++) { T_EQ_INT(t.st[r], TINY_OK); T_CLOSE(t.x[r], 17.888, 4e-6); T_SAME(&t.x[r], &t.x[0], 1); }
+        for (r = 0; r < t.world; r++) {
+            T_EQ_INT(t.st[r], TINY_OK);
+            T_CLOSE(t.x[r], 17.888, 4e-6);
+            T_SAME(&t.x[r], &t.x[0], 1);
+        }
         t.route = ladder;
         if (!run_toy(&t, NULL)) return;
-        for (r = 0; r < t.world; r++) { T_EQ_INT(t.st[r], TINY_OK); T_CLOSE(t.x[r], 16.8, 4e-6); T_SAME(&t.x[r], &t.x[0], 1); }
+        for (r = 0; r < t.world; r++) {
+            T_EQ_INT(t.st[r], TINY_OK);
+            T_CLOSE(t.x[r], 16.8, 4e-6);
+            T_SAME(&t.x[r], &t.x[0], 1);
+        }
     }
     (void)target;                           /* the helpers read t_now */
     T_PROOF("attention 8", "scalars: standard 17.888, ladder 16.8");
@@ -144,7 +152,11 @@ static void test_patterns(tiny_target target)
             t.no_thread = code % 2;
             if (!run_toy(&t, NULL)) return;
             plain_toy(&t, want);
-            for (r = 0; r < t.world; r++) { T_EQ_INT(t.st[r], TINY_OK); T_CLOSE(t.x[r], want[r], 1e-5); T_SAME(&t.x[r], &t.x[0], 1); }
+            for (r = 0; r < t.world; r++) {
+                T_EQ_INT(t.st[r], TINY_OK);
+                T_CLOSE(t.x[r], want[r], 1e-5);
+                T_SAME(&t.x[r], &t.x[0], 1);
+            }
             if (!code) standard = t.x[0];
             differs += fabsf(t.x[0] - standard) > 1e-3f;
         }
@@ -153,13 +165,21 @@ static void test_patterns(tiny_target target)
         for (code = 0; code < 2187; code += t.world == 1 ? 1 : 29) {
             int c = code, parted = 0;
             for (i = 0; i < 7; i++, c /= 3) {
-                route[i] = (unsigned char)(c % 3 == 0 ? TLLM_ROUTE_LOCAL : c % 3 == 1 ? TLLM_ROUTE_JOIN : parted ? TLLM_ROUTE_JOIN : i % 2 ? TLLM_ROUTE_LADDER : TLLM_ROUTE_STANDARD);
+                route[i] = (unsigned char)(c % 3 == 0   ? TLLM_ROUTE_LOCAL
+                                           : c % 3 == 1 ? TLLM_ROUTE_JOIN
+                                           : parted     ? TLLM_ROUTE_JOIN
+                                           : i % 2      ? TLLM_ROUTE_LADDER
+                                                        : TLLM_ROUTE_STANDARD);
                 parted = route[i] == TLLM_ROUTE_LOCAL || (parted && route[i] != TLLM_ROUTE_JOIN);
             }
             route[7] = TLLM_ROUTE_JOIN;
             if (!run_toy(&t, NULL)) return;
             plain_toy(&t, want);
-            for (r = 0; r < t.world; r++) { T_EQ_INT(t.st[r], TINY_OK); T_CLOSE(t.x[r], want[r], 2e-5); T_SAME(&t.x[r], &t.x[0], 1); }
+            for (r = 0; r < t.world; r++) {
+                T_EQ_INT(t.st[r], TINY_OK);
+                T_CLOSE(t.x[r], want[r], 2e-5);
+                T_SAME(&t.x[r], &t.x[0], 1);
+            }
             if (t.world == 1) {             /* alone, both are standard */
                 double x = t.x0;
                 for (i = c = 0; i < 8; i++) c |= route[i] == TLLM_ROUTE_LADDER;
@@ -171,12 +191,16 @@ static void test_patterns(tiny_target target)
     T_PROOF("attention 8", "border handling in every pattern of 4 layers");
 }
 
-/* 8 layers on a virtual clock, t of arithmetic and c of a sum for each half. Standard: 16 (t + c). Ladder: what the recurrence below says, which
- * is near 16 max(t, c) where sums follow each other on the line, and near 16 max(t, (t + c) / 2) where they are in the air together. Both with
- * the comm's thread and without: the order of the program decides. */
+/* 8 layers on a virtual clock, t of arithmetic and c of a sum for each half. Standard: 16 (t + c). Ladder: what the
+ * recurrence below says, which is near 16 max(t, c) where sums follow each other on the line, and near 16 max(t, (t +
+ * c) / 2) where they are in the air together. Both with the comm's thread and without: the order of the program
+ * decides. */
 static void test_overlap(void)
 {
-    static const struct { uint64_t work, latency, wire; } k[] = { { 100, 0, 0 }, { 1000, 10, 0 }, { 1000, 1000, 0 }, { 1000, 4000, 0 }, { 1000, 0, 250 }, { 1000, 0, 1000 }, { 1000, 0, 3000 }, { 700, 300, 400 } };
+    static const struct {
+        uint64_t work, latency, wire;
+    } k[] = { { 100, 0, 0 },    { 1000, 10, 0 },   { 1000, 1000, 0 }, { 1000, 4000, 0 },
+              { 1000, 0, 250 }, { 1000, 0, 1000 }, { 1000, 0, 3000 }, { 700, 300, 400 } };
     unsigned char route[16];
     size_t i;
     int thread;
@@ -213,7 +237,8 @@ static void test_overlap(void)
             T_CLOSE((double)t.clock[0], now, 16.0);
             T_EQ_INT(t.clock[1], t.clock[0]);
             most = k[i].latency ? t1 > 0.5 * both ? t1 : 0.5 * both : t1 > c ? t1 : c;
-            if (!k[i].latency || !k[i].wire) T_CLOSE((double)t.clock[0], 16.0 * most, both);        /* a beginning and an end */
+            /* a beginning and an end */
+            if (!k[i].latency || !k[i].wire) T_CLOSE((double)t.clock[0], 16.0 * most, both);
         }
 }
 

@@ -5,16 +5,25 @@
 #define T_RANK_H
 #include "t.h"
 
-typedef struct t_rank { tiny_ctx *ctx; tiny_comm *comm; tllm_gguf *file; tllm_model *model; tllm_state *state; tiny_status st; } t_rank;
+typedef struct t_rank {
+    tiny_ctx *ctx;
+    tiny_comm *comm;
+    tllm_gguf *file;
+    tllm_model *model;
+    tllm_state *state;
+    tiny_status st;
+} t_rank;
 
 /* a model of a file, whose path or bytes are given; cd NULL: on one rank */
-T_FN t_rank t_rank_model(tiny_target target, const tiny_comm_desc *cd, const char *path, const void *bytes, size_t n_bytes)
+T_FN t_rank t_rank_model(tiny_target target, const tiny_comm_desc *cd, const char *path, const void *bytes,
+                         size_t n_bytes)
 {
     t_rank r;
     memset(&r, 0, sizeof r);
     r.ctx = t_rank_ctx(target);
     if (cd) r.st = tiny_comm_open(r.ctx, cd, &r.comm);
-    if (!r.st) r.st = path ? tllm_gguf_open(r.ctx, path, &r.file) : tllm_gguf_open_memory(r.ctx, bytes, n_bytes, &r.file);
+    if (!r.st)
+        r.st = path ? tllm_gguf_open(r.ctx, path, &r.file) : tllm_gguf_open_memory(r.ctx, bytes, n_bytes, &r.file);
     if (!r.st) r.st = tllm_model_open(r.ctx, r.file, &r.model);
     return r;
 }

@@ -1,7 +1,8 @@
 /* tests/llm/file/changed.c - a file that another program writes into while it is opened
  *
- * A reader walks over the file twice: to count, and to fill tables of that size. Here the file becomes another one of the same length at
- * the first, second, third ... allocation: what opens is one of the two and stands as a whole, all else is refused with its sentence. */
+ * A reader walks over the file twice: to count, and to fill tables of that size. Here the file becomes another one of
+ * the same length at the first, second, third ... allocation: what opens is one of the two and stands as a whole, all
+ * else is refused with its sentence. */
 #include "t.h"
 #include "llm/file/kit.h"
 
@@ -57,17 +58,24 @@ static void one(const char *what, const kit_image *a, const kit_image *b, open_f
     }
 }
 
-static tiny_status open_safetensors(tiny_ctx *ctx, tllm_gguf **out) { return tllm_safetensors_open_memory(ctx, now.b, now.n, out); }
+static tiny_status open_safetensors(tiny_ctx *ctx, tllm_gguf **out)
+{
+    return tllm_safetensors_open_memory(ctx, now.b, now.n, out);
+}
 static tiny_status open_gguf(tiny_ctx *ctx, tllm_gguf **out) { return tllm_gguf_open_memory(ctx, now.b, now.n, out); }
 static kit_image model;
-static tiny_status open_llama2c(tiny_ctx *ctx, tllm_gguf **out) { return tllm_llama2c_open_memory(ctx, model.b, model.n, now.b, now.n, out); }
+static tiny_status open_llama2c(tiny_ctx *ctx, tllm_gguf **out)
+{
+    return tllm_llama2c_open_memory(ctx, model.b, model.n, now.b, now.n, out);
+}
 
 static void both(const char *what, kit_image *a, kit_image *b, open_fn open)
 {
     int opened = 0, refused = 0;
     one(what, a, b, open, &opened, &refused);
     one(what, b, a, open, &opened, &refused);
-    printf("%s: changed at each allocation, opened %d times as one of the two, refused %d times\n", what, opened, refused);
+    printf("%s: changed at each allocation, opened %d times as one of the two, refused %d times\n", what, opened,
+           refused);
     T_TRUE(opened > 0 && refused > 0);
     kit_free(a);
     kit_free(b);
@@ -89,8 +97,11 @@ static void test_more_tensors(void)
 {
     kit_image a, b;
     header(&a, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 200);
-    header(&b, "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[4,6]},"
-               "\"c\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[6,8]}}", 200);
+    header(&b,
+           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F16\",\"shape\":[1],"
+           "\"data_offsets\":[4,6]},"
+           "\"c\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[6,8]}}",
+           200);
     both("safetensors, more tensors", &a, &b, open_safetensors);
 }
 
@@ -98,7 +109,10 @@ static void test_longer_names(void)         /* with escapes they are written out
 {
     kit_image a, b;
     header(&a, "{\"\\u0061\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 120);
-    header(&b, "{\"\\u0061 and much more that no one had counted\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 120);
+    header(
+        &b,
+        "{\"\\u0061 and much more that no one had counted\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+        120);
     both("safetensors, longer names", &a, &b, open_safetensors);
 }
 
@@ -106,7 +120,10 @@ static void test_longer_texts(void)
 {
     kit_image a, b;
     header(&a, "{\"__metadata__\":{\"k\":\"\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 150);
-    header(&b, "{\"__metadata__\":{\"k\":\"a text that no one had counted\",\"l\":\"\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 150);
+    header(&b,
+           "{\"__metadata__\":{\"k\":\"a text that no one had "
+           "counted\",\"l\":\"\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+           150);
     both("safetensors, longer texts", &a, &b, open_safetensors);
 }
 

@@ -1,4 +1,5 @@
-/* tests/llm/file/gguf.c - GGUF: good files, values, round trips, the writer, files in parts; tests/llm/file/gguf_bad.c has the others */
+/* tests/llm/file/gguf.c - GGUF: good files, values, round trips, the writer, files in parts; tests/llm/file/gguf_bad.c
+ * has the others */
 #include "t.h"
 #include "llm/file/kit.h"
 #if T_PAGES
@@ -44,7 +45,8 @@ static void open_all(const char *folder, int *n_good, int *n_all)
 
 static void test_good_files(void)
 {
-    static const char *const marks[] = { "oracle/llm/README.md", "oracle/tokenizer/README.md", "data/tinystories/README.md" };
+    static const char *const marks[] = { "oracle/llm/README.md", "oracle/tokenizer/README.md",
+                                         "data/tinystories/README.md" };
     int n_good = 0, n_all = 0;
     size_t i;
     for (i = 0; i < T_COUNT(marks); i++) {
@@ -95,18 +97,23 @@ static void test_by_hand(void)
         T_EQ_INT(tllm_gguf_bytes(g, 0), m.n);
         T_EQ_INT(tllm_gguf_n_meta(g), 4);
         T_TRUE(tllm_meta_i64(tllm_gguf_find(g, "llama.block_count"), 0, &i64) && i64 == 5);
-        T_TRUE(!tllm_meta_i64(tllm_gguf_find(g, "llama.block_coun"), 0, &i64) && !tllm_meta_i64(tllm_gguf_find(g, "eps"), 0, &i64) && i64 == 5);
+        T_TRUE(!tllm_meta_i64(tllm_gguf_find(g, "llama.block_coun"), 0, &i64) &&
+               !tllm_meta_i64(tllm_gguf_find(g, "eps"), 0, &i64) && i64 == 5);
         T_TRUE(tllm_meta_f64(tllm_gguf_find(g, "eps"), 0, &f64) && f64 == 1.0);
         v = tllm_gguf_find(g, "tokens");
         T_TRUE(v && v->type == TLLM_ARRAY && v->item_type == TLLM_STRING && v->count == 2);
-        T_TRUE(tllm_meta_text(v, 0, &text) && tllm_text_is(text, "<s>") && tllm_meta_text(v, 1, &text) && tllm_text_is(text, "") && !tllm_meta_text(v, 2, &text));
-        T_TRUE(tllm_meta_text(tllm_gguf_find(g, "name"), 0, &text) && tllm_text_is(text, "llama") && !tllm_text_is(text, "llam") && !tllm_text_is(text, "llama2"));
+        T_TRUE(tllm_meta_text(v, 0, &text) && tllm_text_is(text, "<s>") && tllm_meta_text(v, 1, &text) &&
+               tllm_text_is(text, "") && !tllm_meta_text(v, 2, &text));
+        T_TRUE(tllm_meta_text(tllm_gguf_find(g, "name"), 0, &text) && tllm_text_is(text, "llama") &&
+               !tllm_text_is(text, "llam") && !tllm_text_is(text, "llama2"));
         t = tllm_gguf_tensor_find(g, "a");
-        T_TRUE(t && t->type == 8 && t->rank == 2 && t->dim[0] == 32 && t->dim[1] == 3 && t->dim[2] == 1 && t->bytes == 102);
+        T_TRUE(t && t->type == 8 && t->rank == 2 && t->dim[0] == 32 && t->dim[1] == 3 && t->dim[2] == 1 &&
+               t->bytes == 102);
         T_TRUE(t && t->data == m.b + data_at && tllm_gguf_offset(g, t) == data_at);
         t = tllm_gguf_tensor_find(g, "b.weight");
         T_TRUE(t && t == tllm_gguf_tensor_at(g, 1) && t->bytes == 16 && t->data == m.b + data_at + 128);
-        T_TRUE(!tllm_gguf_tensor_find(g, "b") && !tllm_gguf_tensor_find(g, NULL) && !tllm_gguf_find(g, NULL) && !tllm_gguf_find(g, ""));
+        T_TRUE(!tllm_gguf_tensor_find(g, "b") && !tllm_gguf_tensor_find(g, NULL) && !tllm_gguf_find(g, NULL) &&
+               !tllm_gguf_find(g, ""));
         T_TRUE(kit_walk(g) == NULL);
         tllm_gguf_close(ctx, g);
     }
@@ -115,7 +122,8 @@ static void test_by_hand(void)
     T_STATUS(tllm_gguf_open(ctx, "there/is/none.gguf", &g), TINY_E_IO, "there/is/none.gguf: cannot be opened");
     T_TRUE(tllm_gguf_open(NULL, "x", &g) == TINY_E_ARGUMENT && !g);
     tllm_gguf_close(ctx, NULL);
-    T_TRUE(!tllm_gguf_n_meta(NULL) && !tllm_gguf_n_tensors(NULL) && !tllm_gguf_meta_at(NULL, 0) && !tllm_gguf_tensor_at(NULL, 0) && !tllm_gguf_path(NULL, 0));
+    T_TRUE(!tllm_gguf_n_meta(NULL) && !tllm_gguf_n_tensors(NULL) && !tllm_gguf_meta_at(NULL, 0) &&
+           !tllm_gguf_tensor_at(NULL, 0) && !tllm_gguf_path(NULL, 0));
     T_TRUE(!tllm_meta_i64(NULL, 0, &i64) && !tllm_meta_text(NULL, 0, &text));
     kit_free(&m);
     t_close(ctx);
@@ -193,7 +201,9 @@ static tiny_status write_much(tiny_ctx *ctx, const tllm_writer_desc *desc, int s
     for (i = 0; i < 4 * 128; i++) data[i / 128][i % 128] = (unsigned char)(i * 31 + 7);
     for (type = 0; type < TLLM_VALUE_TYPES; type++) {
         unsigned char bools[100];
-        const void *v = type == TLLM_STRING ? (const void *)texts : type == TLLM_BOOL ? (const void *)bools : (const void *)values;
+        const void *v = type == TLLM_STRING ? (const void *)texts
+                        : type == TLLM_BOOL ? (const void *)bools
+                                            : (const void *)values;
         char key[40];
         if (type == TLLM_ARRAY) continue;
         for (i = 0; i < 100; i++) bools[i] = i % 3 == 0;
@@ -207,10 +217,12 @@ static tiny_status write_much(tiny_ctx *ctx, const tllm_writer_desc *desc, int s
     for (i = 0; i < 4; i++) {
         char name[20];
         (void)snprintf(name, sizeof name, "tensor.%u", (unsigned)i);
-        (void)tllm_writer_put_tensor(ctx, w, kit_name(name), types[i], (int)i + 1, dims[i], stream && i % 2 ? NULL : data[i]);
+        (void)tllm_writer_put_tensor(ctx, w, kit_name(name), types[i], (int)i + 1, dims[i],
+                                     stream && i % 2 ? NULL : data[i]);
     }
     for (i = 1; i < 4 && stream; i += 2)    /* in pieces of odd sizes */
-        for (k = 0; k < bytes[i]; k += 13) (void)tllm_writer_data(ctx, w, data[i] + k, bytes[i] - k < 13 ? bytes[i] - k : 13);
+        for (k = 0; k < bytes[i]; k += 13)
+            (void)tllm_writer_data(ctx, w, data[i] + k, bytes[i] - k < 13 ? bytes[i] - k : 13);
     return tllm_writer_finish(ctx, w);
 }
 
@@ -228,10 +240,13 @@ static void check_much(const tllm_gguf *g)
         for (k = 0; k <= T_COUNT(lengths); k++) {
             const tllm_meta *m;
             n = k < T_COUNT(lengths) ? lengths[k] : 1;
-            if (k < T_COUNT(lengths)) (void)snprintf(key, sizeof key, "array.%s.%u", tllm_value_name(type), (unsigned)n);
+            if (k < T_COUNT(lengths))
+                (void)snprintf(key, sizeof key, "array.%s.%u", tllm_value_name(type), (unsigned)n);
             else (void)snprintf(key, sizeof key, "scalar.%s", tllm_value_name(type));
             m = tllm_gguf_find(g, key);
-            if (!T_TRUE(m && m->count == n && m->item_type == type && m->type == (k < T_COUNT(lengths) ? TLLM_ARRAY : type))) return;
+            if (!T_TRUE(m && m->count == n && m->item_type == type &&
+                        m->type == (k < T_COUNT(lengths) ? TLLM_ARRAY : type)))
+                return;
             for (i = 0; i < n; i++) {
                 tllm_text t;
                 int yes;
@@ -241,7 +256,9 @@ static void check_much(const tllm_gguf *g)
                 } else if (type == TLLM_BOOL) T_TRUE(tllm_meta_bool(m, i, &yes) && yes == (i % 3 == 0));
                 else {
                     size_t each = tllm_value_bytes(type), b;    /* the file is little endian, the values were native */
-                    for (b = 0; b < each; b++) T_EQ_INT(m->at[i * each + b], (unsigned char)((i * each + (little ? b : each - 1 - b)) * 73 + 5));
+                    for (b = 0; b < each; b++)
+                        T_EQ_INT(m->at[i * each + b],
+                                 (unsigned char)((i * each + (little ? b : each - 1 - b)) * 73 + 5));
                 }
             }
         }
@@ -279,12 +296,14 @@ static void test_round_trip(void)
                     T_EQ_INT(tllm_gguf_version(g), version);
                     T_EQ_INT(tllm_gguf_alignment(g), alignments[i] ? alignments[i] : 32);
                     check_much(g);
-                    for (k = 0; k < 4; k++) T_EQ_INT(tllm_gguf_offset(g, tllm_gguf_tensor_at(g, k)) % tllm_gguf_alignment(g), 0);
+                    for (k = 0; k < 4; k++)
+                        T_EQ_INT(tllm_gguf_offset(g, tllm_gguf_tensor_at(g, k)) % tllm_gguf_alignment(g), 0);
                     /* a copy through put_meta and put_tensor is the same file */
                     memset(&d, 0, sizeof d);
                     d.version = version;
                     if (T_OK(tllm_writer_open(ctx, &d, &again))) {
-                        for (k = 0; k < tllm_gguf_n_meta(g); k++) T_OK(tllm_writer_put_meta(ctx, again, tllm_gguf_meta_at(g, k)));
+                        for (k = 0; k < tllm_gguf_n_meta(g); k++)
+                            T_OK(tllm_writer_put_meta(ctx, again, tllm_gguf_meta_at(g, k)));
                         for (k = 0; k < tllm_gguf_n_tensors(g); k++) {
                             const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, k);
                             T_OK(tllm_writer_put_tensor(ctx, again, t->name, t->type, t->rank, t->dim, t->data));
@@ -327,7 +346,8 @@ static void test_replace(void)
     file = tllm_writer_memory(w, &n);
     if (T_OK(tllm_gguf_open_memory(ctx, file, n, &g))) {
         T_EQ_INT(tllm_gguf_n_meta(g), 6);
-        T_TRUE(tllm_text_is(tllm_gguf_meta_at(g, 1)->key, "b") && tllm_meta_text(tllm_gguf_meta_at(g, 1), 0, &t) && tllm_text_is(t, "last"));
+        T_TRUE(tllm_text_is(tllm_gguf_meta_at(g, 1)->key, "b") && tllm_meta_text(tllm_gguf_meta_at(g, 1), 0, &t) &&
+               tllm_text_is(t, "last"));
         T_TRUE(tllm_meta_u64(tllm_gguf_find(g, "c"), 0, &v) && v == 5 && !tllm_gguf_find(g, "split.count"));
         tllm_gguf_close(ctx, g);
     }
@@ -355,12 +375,28 @@ static void test_writer_refuses(void)
     for (kind = 0; kind < 14; kind++) {
         T_OK(tllm_writer_open(ctx, NULL, &w));
         switch (kind) {
-        case 0: T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 0, 2, dim, NULL), TINY_E_ARGUMENT, "tensor t: dimension 1 is 0"); break;
-        case 1: T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 99, 1, dim, NULL), TINY_E_UNSUPPORTED, "has type 99"); break;
-        case 2: T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 8, 1, dim, NULL), TINY_E_FORMAT, "rows of 4 values; Q8_0 needs a multiple of 32"); break;
-        case 3: T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 0, 2, huge, NULL), TINY_E_FORMAT, "above 2^63"); break;
-        case 4: T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), TLLM_TYPE_BOOL, 1, dim, NULL), TINY_E_UNSUPPORTED, "GGUF has no type BOOL"); break;
-        case 5: T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 0, 5, dim, NULL), TINY_E_ARGUMENT, "5 dimensions"); break;
+        case 0:
+            T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 0, 2, dim, NULL), TINY_E_ARGUMENT,
+                     "tensor t: dimension 1 is 0");
+            break;
+        case 1:
+            T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 99, 1, dim, NULL), TINY_E_UNSUPPORTED,
+                     "has type 99");
+            break;
+        case 2:
+            T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 8, 1, dim, NULL), TINY_E_FORMAT,
+                     "rows of 4 values; Q8_0 needs a multiple of 32");
+            break;
+        case 3:
+            T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 0, 2, huge, NULL), TINY_E_FORMAT, "above 2^63");
+            break;
+        case 4:
+            T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), TLLM_TYPE_BOOL, 1, dim, NULL), TINY_E_UNSUPPORTED,
+                     "GGUF has no type BOOL");
+            break;
+        case 5:
+            T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 0, 5, dim, NULL), TINY_E_ARGUMENT, "5 dimensions");
+            break;
         case 6:
             T_OK(tllm_writer_put_tensor(ctx, w, kit_name("t"), 0, 1, dim, four));
             T_OK(tllm_writer_put_tensor(ctx, w, kit_name("t"), 0, 1, dim, four));
@@ -382,8 +418,14 @@ static void test_writer_refuses(void)
             T_STATUS(tllm_writer_put_u32(ctx, w, "k", 1), TINY_E_ARGUMENT, "before the first data");
             break;
         case 10: T_STATUS(tllm_writer_put(ctx, w, "", TLLM_U8, four), TINY_E_ARGUMENT, "has 0 bytes"); break;
-        case 11: T_STATUS(tllm_writer_put(ctx, w, "k", TLLM_ARRAY, four), TINY_E_ARGUMENT, "key k: no value can be written with type 9"); break;
-        case 12: T_STATUS(tllm_writer_put_u32(ctx, w, "general.alignment", 24), TINY_E_ARGUMENT, "general.alignment must be"); break;
+        case 11:
+            T_STATUS(tllm_writer_put(ctx, w, "k", TLLM_ARRAY, four), TINY_E_ARGUMENT,
+                     "key k: no value can be written with type 9");
+            break;
+        case 12:
+            T_STATUS(tllm_writer_put_u32(ctx, w, "general.alignment", 24), TINY_E_ARGUMENT,
+                     "general.alignment must be");
+            break;
         case 13: T_STATUS(tllm_writer_put_text(ctx, w, "k", NULL), TINY_E_ARGUMENT, "key k has no value"); break;
         }
         tllm_writer_close(ctx, w);
@@ -413,7 +455,7 @@ static void test_writer_refuses(void)
     t_close(ctx);
 }
 
-/* ---- files in parts, at an offset of a descriptor ----------------------------------------------------------------- */
+/* ---- files in parts, at an offset of a descriptor ---------------------------------------------------------------- */
 
 static void test_split(void)
 {
@@ -445,15 +487,18 @@ static void test_split(void)
         }
     }
     if (T_OK(tiny_file_copy(ctx, "tiny-split-00002-of-00003.gguf", &f))) {
-        T_STATUS(tllm_gguf_open_memory(ctx, f.bytes, f.n_bytes, &g), TINY_E_UNSUPPORTED, "memory: is part 2 of 3 of a split file; only a path");
+        T_STATUS(tllm_gguf_open_memory(ctx, f.bytes, f.n_bytes, &g), TINY_E_UNSUPPORTED,
+                 "memory: is part 2 of 3 of a split file; only a path");
         T_OK(tiny_file_write(ctx, "tiny-renamed.gguf", f.bytes, f.n_bytes));
         T_STATUS(tllm_gguf_open(ctx, "tiny-renamed.gguf", &g), TINY_E_FORMAT, "must end in -00002-of-00003.gguf");
         T_OK(tiny_file_write(ctx, "tiny-split-00003-of-00003.gguf", f.bytes, f.n_bytes));
-        T_STATUS(tllm_gguf_open(ctx, "tiny-split-00001-of-00003.gguf", &g), TINY_E_FORMAT, "tiny-split-00003-of-00003.gguf: says it is part 2 of 3, not part 3 of 3");
+        T_STATUS(tllm_gguf_open(ctx, "tiny-split-00001-of-00003.gguf", &g), TINY_E_FORMAT,
+                 "tiny-split-00003-of-00003.gguf: says it is part 2 of 3, not part 3 of 3");
         tiny_file_close(ctx, &f);
     }
     (void)remove("tiny-split-00003-of-00003.gguf");
-    T_STATUS(tllm_gguf_open(ctx, "tiny-split-00001-of-00003.gguf", &g), TINY_E_IO, "tiny-split-00003-of-00003.gguf: cannot be opened");
+    T_STATUS(tllm_gguf_open(ctx, "tiny-split-00001-of-00003.gguf", &g), TINY_E_IO,
+             "tiny-split-00003-of-00003.gguf: cannot be opened");
     /* a split that leaves less than it needs: one file */
     d.part_bytes = 100000;
     d.alignment = 0;
@@ -492,7 +537,8 @@ static void test_descriptor(void)
         fd = OPEN_FD("tiny-package.bin");
         if (T_OK(tllm_gguf_open_fd(ctx, fd, 5001, n, "model in a package", &g))) check_much(g);
         tllm_gguf_close(ctx, g);
-        T_STATUS(tllm_gguf_open_fd(ctx, fd, 5001, n - 40, "model in a package", &g), TINY_E_FORMAT, "model in a package: tensor");
+        T_STATUS(tllm_gguf_open_fd(ctx, fd, 5001, n - 40, "model in a package", &g), TINY_E_FORMAT,
+                 "model in a package: tensor");
         T_STATUS(tllm_gguf_open_fd(ctx, fd, 0, 0, NULL, &g), TINY_E_FORMAT, "descriptor ");
         T_STATUS(tllm_gguf_open_fd(ctx, fd, 5001, m.n, "x", &g), TINY_E_ARGUMENT, "the file ends at");
         T_STATUS(tllm_gguf_open_fd(ctx, fd, UINT64_MAX, 1, "x", &g), TINY_E_ARGUMENT, "the file ends at");
@@ -546,7 +592,9 @@ static void test_pipe(void)
         if (kind) b.n = 10;
         if (!b.bytes || pthread_create(&thread, NULL, write_pipe, &b)) { T_TRUE(!"no writer"); break; }
         (void)alarm(60);                        /* a pipe that is opened twice waits for ever */
-        if (kind) T_STATUS(tllm_file_open(ctx, "tiny-pipe", &g), TINY_E_UNSUPPORTED, "tiny-pipe: is a pipe; of model files only GGUF");
+        if (kind)
+            T_STATUS(tllm_file_open(ctx, "tiny-pipe", &g), TINY_E_UNSUPPORTED,
+                     "tiny-pipe: is a pipe; of model files only GGUF");
         else if (T_OK(tllm_file_open(ctx, "tiny-pipe", &g))) {
             check_much(g);
             tllm_gguf_close(ctx, g);

@@ -1,11 +1,12 @@
 /* tests/llm/file/gguf_bad.c - GGUF: files cut and flipped, those that want to hurt, large and crowded ones
  *
- * The hostile files stand in tests/fuzz/corpus/gguf too, one for each row below; T_CORPUS=folder in the environment writes
+ * The hostile files stand in tests/fuzz/corpus/gguf too, one for each row below; T_CORPUS=folder in the environment
+ * writes
  * them again.                                                                                                       */
 #include "t.h"
 #include "llm/file/kit.h"
 
-/* ---- cut and flipped ----------------------------------------------------------------------------------------------- */
+/* ---- cut and flipped --------------------------------------------------------------------------------------------- */
 
 static void small_file(kit_image *m)
 {
@@ -45,7 +46,8 @@ static void test_cut(void)
             T_TRUE(!st && g && kit_walk(g) == NULL);
             tllm_gguf_close(ctx, g);
         } else if (st != TINY_E_FORMAT || g || strncmp(tiny_ctx_message(ctx), "memory: ", 8))
-            t_fail(__FILE__, __LINE__, "cut at %lu of %lu: status %d, %s", (unsigned long)n, (unsigned long)m.n, (int)st, tiny_ctx_message(ctx));
+            t_fail(__FILE__, __LINE__, "cut at %lu of %lu: status %d, %s", (unsigned long)n, (unsigned long)m.n,
+                   (int)st, tiny_ctx_message(ctx));
     }
     T_EQ_INT(tiny_ctx_bytes(ctx), held);
     kit_free(&m);
@@ -70,7 +72,8 @@ static void test_flipped(void)
             const char *wrong = kit_walk(g);
             if (wrong) t_fail(__FILE__, __LINE__, "bit %lu flipped: %s", (unsigned long)i, wrong);
             n_open++;
-        } else if (!*tiny_ctx_message(ctx) || g) t_fail(__FILE__, __LINE__, "bit %lu flipped: refused without a sentence", (unsigned long)i);
+        } else if (!*tiny_ctx_message(ctx) || g)
+            t_fail(__FILE__, __LINE__, "bit %lu flipped: refused without a sentence", (unsigned long)i);
         tllm_gguf_close(ctx, g);
     }
     T_TRUE(n_open > 8 * 96 && n_open < 8 * m.n);   /* a bit of the data, of a text, of a name does no harm */
@@ -79,7 +82,7 @@ static void test_flipped(void)
     t_close(ctx);
 }
 
-/* ---- files that want to hurt: a row each ----------------------------------------------------------------------------- */
+/* ---- files that want to hurt: a row each ------------------------------------------------------------------------- */
 
 #define U64_MAX UINT64_C(0xffffffffffffffff)
 #define TWO(n) (UINT64_C(1) << (n))
@@ -90,12 +93,29 @@ static void h_tensor_count(kit_image *m) { kit_head(m, 3, TWO(61), 0); kit_data(
 static void h_tensor_count_wraps(kit_image *m) { kit_head(m, 3, U64_MAX / 104 + 2, 0); kit_data(m, 64); }
 static void h_tensors_43(kit_image *m) { kit_head(m, 3, TWO(27), 0); kit_data(m, 19); }
 static void h_no_table(kit_image *m) { kit_head(m, 3, 1, 1); kit_key_u32(m, "a", 1); }
-static void h_no_table_left(kit_image *m) { kit_head(m, 3, 1, 1); kit_key(m, "a", TLLM_STRING); kit_text(m, "0123456789012345678901234567890123456789"); }
+static void h_no_table_left(kit_image *m)
+{
+    kit_head(m, 3, 1, 1);
+    kit_key(m, "a", TLLM_STRING);
+    kit_text(m, "0123456789012345678901234567890123456789");
+}
 static void h_key_length(kit_image *m) { kit_head(m, 3, 0, 1); kit_u64(m, U64_MAX); kit_data(m, 30); }
 static void h_key_long(kit_image *m) { kit_head(m, 3, 0, 1); kit_u64(m, 60); kit_data(m, 30); }
 static void h_key_empty(kit_image *m) { kit_head(m, 3, 0, 1); kit_key_u32(m, "", 1); kit_data(m, 8); }
-static void h_text_length(kit_image *m) { kit_head(m, 3, 0, 1); kit_key(m, "general.name", TLLM_STRING); kit_u64(m, U64_MAX); kit_data(m, 30); }
-static void h_text_past_end(kit_image *m) { kit_head(m, 3, 0, 1); kit_key(m, "general.name", TLLM_STRING); kit_u64(m, 31); kit_data(m, 30); }
+static void h_text_length(kit_image *m)
+{
+    kit_head(m, 3, 0, 1);
+    kit_key(m, "general.name", TLLM_STRING);
+    kit_u64(m, U64_MAX);
+    kit_data(m, 30);
+}
+static void h_text_past_end(kit_image *m)
+{
+    kit_head(m, 3, 0, 1);
+    kit_key(m, "general.name", TLLM_STRING);
+    kit_u64(m, 31);
+    kit_data(m, 30);
+}
 static void h_token_length(kit_image *m)
 {
     kit_head(m, 3, 0, 1);
@@ -104,9 +124,19 @@ static void h_token_length(kit_image *m)
     kit_u64(m, TWO(31) + 5);
     kit_data(m, 40);
 }
-static void h_array_2e62(kit_image *m) { kit_head(m, 3, 0, 1); kit_array(m, "a", TLLM_U32, TWO(62) + 1); kit_data(m, 40); }
+static void h_array_2e62(kit_image *m)
+{
+    kit_head(m, 3, 0, 1);
+    kit_array(m, "a", TLLM_U32, TWO(62) + 1);
+    kit_data(m, 40);
+}
 static void h_array_2e63(kit_image *m) { kit_head(m, 3, 0, 1); kit_array(m, "a", TLLM_U8, TWO(63)); kit_data(m, 40); }
-static void h_array_texts(kit_image *m) { kit_head(m, 3, 0, 1); kit_array(m, "a", TLLM_STRING, TWO(61)); kit_data(m, 40); }
+static void h_array_texts(kit_image *m)
+{
+    kit_head(m, 3, 0, 1);
+    kit_array(m, "a", TLLM_STRING, TWO(61));
+    kit_data(m, 40);
+}
 static void h_array_nested(kit_image *m)
 {
     int i;
@@ -118,7 +148,13 @@ static void h_array_type(kit_image *m) { kit_head(m, 3, 0, 1); kit_array(m, "a",
 static void h_value_type(kit_image *m) { kit_head(m, 3, 0, 2); kit_key(m, "a", 13); kit_data(m, 40); }
 static void h_value_type_max(kit_image *m) { kit_head(m, 3, 0, 2); kit_key(m, "a", 0xffffffffu); kit_data(m, 40); }
 static void h_bool(kit_image *m) { kit_head(m, 3, 0, 1); kit_key(m, "a", TLLM_BOOL); kit_le(m, 2, 1); kit_data(m, 10); }
-static void h_key_twice(kit_image *m) { kit_head(m, 3, 0, 3); kit_key_u32(m, "a", 1); kit_key_u32(m, "b", 1); kit_key_u32(m, "a", 2); }
+static void h_key_twice(kit_image *m)
+{
+    kit_head(m, 3, 0, 3);
+    kit_key_u32(m, "a", 1);
+    kit_key_u32(m, "b", 1);
+    kit_key_u32(m, "a", 2);
+}
 static void one_tensor(kit_image *m, uint32_t rank, uint64_t dim0, uint64_t dim1, uint32_t type, uint64_t offset)
 {
     kit_head(m, 3, 1, 0);
@@ -191,63 +227,104 @@ static void h_split(kit_image *m)
     kit_key_u32(m, "split.no", 0xffffffffu);
     kit_key_u32(m, "split.count", 0xffffffffu);
 }
-static void h_split_type(kit_image *m) { kit_head(m, 3, 0, 1); kit_key(m, "split.count", TLLM_I32); kit_u32(m, 0x80000000u); }
+static void h_split_type(kit_image *m)
+{
+    kit_head(m, 3, 0, 1);
+    kit_key(m, "split.count", TLLM_I32);
+    kit_u32(m, 0x80000000u);
+}
 
-static const struct { const char *file; void (*make)(kit_image *m); tiny_status status; const char *says; } hostile[] = {
-    { "kv-count-2e63", h_kv_count, TINY_E_FORMAT, "says it has 9223372036854775808 keys; the 17 bytes left hold at most 1" },          /* CVE-2024-23605 */
+static const struct {
+    const char *file;
+    void (*make)(kit_image *m);
+    tiny_status status;
+    const char *says;
+} hostile[] = {
+    /* CVE-2024-23605 */
+    { "kv-count-2e63", h_kv_count, TINY_E_FORMAT,
+      "says it has 9223372036854775808 keys; the 17 bytes left hold at most 1" },
     { "kv-count-times-record-wraps", h_kv_count_wraps, TINY_E_FORMAT, "keys; the 17 bytes left hold at most 1" },
-    { "tensor-count-2e61", h_tensor_count, TINY_E_FORMAT, "says it has 2305843009213693952 tensors; the 64 bytes left hold at most 2" },   /* CVE-2024-21836 */
-    { "tensor-count-times-record-wraps", h_tensor_count_wraps, TINY_E_FORMAT, "tensors; the 64 bytes left hold at most 2" },             /* CVE-2026-27940 */
-    { "tensor-count-2e27-in-43-bytes", h_tensors_43, TINY_E_FORMAT, "says it has 134217728 tensors; the 19 bytes left hold at most 0" },
-    { "tensor-table-missing", h_no_table, TINY_E_FORMAT, "says it has 1 tensors; the 17 bytes left hold at most 0" },                     /* CVE-2024-41130 */
-    { "tensor-table-cut-off", h_no_table_left, TINY_E_FORMAT, "says it has 1 tensors; the 0 bytes behind the keys hold at most 0" },
-    { "key-length-2e64", h_key_length, TINY_E_FORMAT, "key 0 of 1 says it has 18446744073709551615 bytes; the longest has 65535" },       /* CVE-2024-23496 */
+    /* CVE-2024-21836 */
+    { "tensor-count-2e61", h_tensor_count, TINY_E_FORMAT,
+      "says it has 2305843009213693952 tensors; the 64 bytes left hold at most 2" },
+    /* CVE-2026-27940 */
+    { "tensor-count-times-record-wraps", h_tensor_count_wraps, TINY_E_FORMAT,
+      "tensors; the 64 bytes left hold at most 2" },
+    { "tensor-count-2e27-in-43-bytes", h_tensors_43, TINY_E_FORMAT,
+      "says it has 134217728 tensors; the 19 bytes left hold at most 0" },
+    /* CVE-2024-41130 */
+    { "tensor-table-missing", h_no_table, TINY_E_FORMAT, "says it has 1 tensors; the 17 bytes left hold at most 0" },
+    { "tensor-table-cut-off", h_no_table_left, TINY_E_FORMAT,
+      "says it has 1 tensors; the 0 bytes behind the keys hold at most 0" },
+    /* CVE-2024-23496 */
+    { "key-length-2e64", h_key_length, TINY_E_FORMAT,
+      "key 0 of 1 says it has 18446744073709551615 bytes; the longest has 65535" },
     { "key-past-end", h_key_long, TINY_E_FORMAT, "key 0 of 1 says it has 60 bytes, 30 are left" },
     { "key-empty", h_key_empty, TINY_E_FORMAT, "key 0 of 1 is empty" },
-    { "text-length-2e64", h_text_length, TINY_E_FORMAT, "text 0 of 1 of key general.name says it has 18446744073709551615 bytes, 30 are left" },
+    { "text-length-2e64", h_text_length, TINY_E_FORMAT,
+      "text 0 of 1 of key general.name says it has 18446744073709551615 bytes, 30 are left" },
     { "text-one-byte-past-end", h_text_past_end, TINY_E_FORMAT, "says it has 31 bytes, 30 are left" },
-    { "token-longer-than-2e31", h_token_length, TINY_E_FORMAT, "text 1 of 2 of key tokenizer.ggml.tokens says it has 2147483653 bytes, 40 are left" },  /* CVE-2025-49847 */
-    { "array-2e62-u32", h_array_2e62, TINY_E_FORMAT, "key a says it is an array of 4611686018427387905 items of type u32; the 40 bytes left hold at most 10" },  /* CVE-2024-21825 */
-    { "array-2e63-u8", h_array_2e63, TINY_E_FORMAT, "array of 9223372036854775808 items of type u8; the 40 bytes left hold at most 40" },
-    { "array-2e61-texts", h_array_texts, TINY_E_FORMAT, "array of 2305843009213693952 items of type text; the 40 bytes left hold at most 5" },
+    /* CVE-2025-49847 */
+    { "token-longer-than-2e31", h_token_length, TINY_E_FORMAT,
+      "text 1 of 2 of key tokenizer.ggml.tokens says it has 2147483653 bytes, 40 are left" },
+    /* CVE-2024-21825 */
+    { "array-2e62-u32", h_array_2e62, TINY_E_FORMAT,
+      "key a says it is an array of 4611686018427387905 items of type u32; the 40 bytes left hold at most 10" },
+    { "array-2e63-u8", h_array_2e63, TINY_E_FORMAT,
+      "array of 9223372036854775808 items of type u8; the 40 bytes left hold at most 40" },
+    { "array-2e61-texts", h_array_texts, TINY_E_FORMAT,
+      "array of 2305843009213693952 items of type text; the 40 bytes left hold at most 5" },
     { "array-nested", h_array_nested, TINY_E_UNSUPPORTED, "key a is an array of arrays" },
     { "array-item-type-13", h_array_type, TINY_E_FORMAT, "key a is an array with items of type 13" },
-    { "value-type-13", h_value_type, TINY_E_FORMAT, "key a has a value of type 13; the last one known is 12" },                           /* CVE-2024-32878 */
+    /* CVE-2024-32878 */
+    { "value-type-13", h_value_type, TINY_E_FORMAT, "key a has a value of type 13; the last one known is 12" },
     { "value-type-2e32", h_value_type_max, TINY_E_FORMAT, "key a has a value of type 4294967295" },
     { "bool-2", h_bool, TINY_E_FORMAT, "key a: a bool is 2, neither 0 nor 1" },
     { "key-twice", h_key_twice, TINY_E_FORMAT, "key a stands there twice" },
-    { "rank-5", h_rank, TINY_E_FORMAT, "tensor t says it has 5 dimensions; the most is 4" },                                              /* CVE-2024-21802 */
+    /* CVE-2024-21802 */
+    { "rank-5", h_rank, TINY_E_FORMAT, "tensor t says it has 5 dimensions; the most is 4" },
     { "rank-2e32", h_rank_max, TINY_E_FORMAT, "tensor t says it has 4294967295 dimensions" },
-    { "dims-product-wraps-to-0", h_dims_wrap, TINY_E_FORMAT, "tensor t: the product of its dimensions 0 to 1 is above 2^63" },             /* CVE-2026-33298 */
+    /* CVE-2026-33298 */
+    { "dims-product-wraps-to-0", h_dims_wrap, TINY_E_FORMAT,
+      "tensor t: the product of its dimensions 0 to 1 is above 2^63" },
     { "dims-2e42-and-1", h_dims_2e42, TINY_E_FORMAT, "tensor t: the product of its dimensions 0 to 1 is above 2^63" },
     { "dim-negative", h_dim_negative, TINY_E_FORMAT, "tensor t: dimension 0 is 18446744073709551615" },
     { "dim-zero", h_dim_zero, TINY_E_FORMAT, "tensor t: dimension 1 is 0" },
-    { "row-no-multiple-of-block", h_block, TINY_E_FORMAT, "tensor t has rows of 33 values; Q4_0 needs a multiple of 32" },
-    { "tensor-bytes-wrap", h_bytes_wrap, TINY_E_OVERFLOW, "tensor t: 4611686018427387904 values of type F32 are more bytes than" },
-    { "tensor-larger-than-file", h_larger_than_file, TINY_E_FORMAT, "tensor t: 180355072 bytes of F32 at 0 of the data, which starts at 96: the file ends at 352" },  /* CVE-2026-7482 */
+    { "row-no-multiple-of-block", h_block, TINY_E_FORMAT,
+      "tensor t has rows of 33 values; Q4_0 needs a multiple of 32" },
+    { "tensor-bytes-wrap", h_bytes_wrap, TINY_E_OVERFLOW,
+      "tensor t: 4611686018427387904 values of type F32 are more bytes than" },
+    /* CVE-2026-7482 */
+    { "tensor-larger-than-file", h_larger_than_file, TINY_E_FORMAT,
+      "tensor t: 180355072 bytes of F32 at 0 of the data, which starts at 96: the file ends at 352" },
     { "tensor-one-byte-past-end", h_one_byte_more, TINY_E_FORMAT, "tensor t: 257 bytes of I8 at 0" },
     { "tensor-offset-2e63", h_offset, TINY_E_FORMAT, "tensor t: 16 bytes of F32 at 9223372036854775808" },
     { "tensor-offset-wraps", h_offset_wraps, TINY_E_FORMAT, "tensor t: 256 bytes of F32 at 18446744073709551584" },
-    { "tensor-offset-misaligned", h_offset_odd, TINY_E_FORMAT, "tensor t starts at 4, which is no multiple of the alignment 32" },
+    { "tensor-offset-misaligned", h_offset_odd, TINY_E_FORMAT,
+      "tensor t starts at 4, which is no multiple of the alignment 32" },
     { "tensor-type-200", h_type, TINY_E_UNSUPPORTED, "tensor t has type 200, which is not known here" },
     { "tensor-type-2e32", h_type_max, TINY_E_UNSUPPORTED, "tensor t has type 4294967295, which is not known here" },
     { "tensor-type-given-up", h_type_gone, TINY_E_UNSUPPORTED, "tensor t has type 4, which is not known here" },
 #if SIZE_MAX > 0xffffffffu
-    { "tensor-sizes-sum-wraps", h_sum_wraps, TINY_E_FORMAT, "tensor t0: 2305843009213693952 bytes of I8 at 0" },                         /* CVE-2025-53630 */
+    { "tensor-sizes-sum-wraps", h_sum_wraps, TINY_E_FORMAT,
+      "tensor t0: 2305843009213693952 bytes of I8 at 0" }, /* CVE-2025-53630 */
 #else
-    { "tensor-sizes-sum-wraps", h_sum_wraps, TINY_E_OVERFLOW, "tensor t0: 2305843009213693952 values of type I8 are more bytes than" },
+    { "tensor-sizes-sum-wraps", h_sum_wraps, TINY_E_OVERFLOW,
+      "tensor t0: 2305843009213693952 values of type I8 are more bytes than" },
 #endif
     { "tensors-overlap", h_overlap, TINY_E_FORMAT, "tensors t0 and t1 overlap: 48 bytes at 160, 48 bytes at 192" },
     { "tensors-overlap-backwards", h_overlap_back, TINY_E_FORMAT, "tensors t1 and t0 overlap" },
     { "tensors-same-place", h_overlap_same, TINY_E_FORMAT, "overlap" },
     { "tensor-twice", h_tensor_twice, TINY_E_FORMAT, "tensor t stands there twice" },
-    { "tensor-name-length-2e64", h_name_length, TINY_E_FORMAT, "the name of tensor 0 of 1 says it has 18446744073709551615 bytes; 1 to 65535" },
+    { "tensor-name-length-2e64", h_name_length, TINY_E_FORMAT,
+      "the name of tensor 0 of 1 says it has 18446744073709551615 bytes; 1 to 65535" },
     { "tensor-name-empty", h_name_empty, TINY_E_FORMAT, "the name of tensor 0 of 1 says it has 0 bytes" },
     { "alignment-0", h_alignment_0, TINY_E_FORMAT, "general.alignment is 0" },
     { "alignment-13", h_alignment_13, TINY_E_FORMAT, "general.alignment is 13; it must be a power of two" },
     { "alignment-is-u64", h_alignment_u64, TINY_E_FORMAT, "general.alignment has type u64, not u32" },
     { "alignment-is-text", h_alignment_text, TINY_E_FORMAT, "general.alignment has type text, not u32" },
-    { "alignment-2e31", h_alignment_2e31, TINY_E_FORMAT, "the data of 1 tensors starts at 2147483648, the file ends at" },
+    { "alignment-2e31", h_alignment_2e31, TINY_E_FORMAT,
+      "the data of 1 tensors starts at 2147483648, the file ends at" },
     { "data-missing", h_no_data, TINY_E_FORMAT, "the data of 1 tensors starts at 64, the file ends at 57" },
     { "empty", h_empty, TINY_E_FORMAT, "has 0 bytes, too few" },
     { "magic-ggml", h_magic, TINY_E_FORMAT, "is no GGUF file: it begins with the bytes 67 67 6d 6c" },
@@ -255,7 +332,8 @@ static const struct { const char *file; void (*make)(kit_image *m); tiny_status 
     { "version-1", h_version_1, TINY_E_UNSUPPORTED, "is GGUF version 1, which was given up" },
     { "version-4", h_version_4, TINY_E_UNSUPPORTED, "is GGUF version 4; versions 2 and 3 are read" },
     { "big-endian", h_big_endian, TINY_E_UNSUPPORTED, "is a big-endian GGUF file" },
-    { "split-no-and-count-2e32", h_split, TINY_E_FORMAT, "says it is part 4294967296 of 4294967295; the most parts of a file are 1000" },
+    { "split-no-and-count-2e32", h_split, TINY_E_FORMAT,
+      "says it is part 4294967296 of 4294967295; the most parts of a file are 1000" },
     { "split-count-negative", h_split_type, TINY_E_FORMAT, "split.count is no count (its type is i32)" }
 };
 
@@ -274,15 +352,20 @@ static void test_hostile(void)
         bytes = (unsigned char *)t_guarded_bytes(m.n);
         if (m.n) memcpy(bytes, m.b, m.n);
         t_alloc.most_bytes = t_alloc.live_bytes;
-        if (t_status(tllm_gguf_open_memory(ctx, bytes, m.n, &g), hostile[i].status, hostile[i].says, __FILE__, __LINE__, hostile[i].file) && !g) n_refused++;
-        T_TRUE(t_alloc.most_bytes - t_alloc.live_bytes < 4096);        /* a file of a few bytes is refused for a few bytes */
+        if (t_status(tllm_gguf_open_memory(ctx, bytes, m.n, &g), hostile[i].status, hostile[i].says, __FILE__, __LINE__,
+                     hostile[i].file) &&
+            !g)
+            n_refused++;
+        /* a file of a few bytes is refused for a few bytes */
+        T_TRUE(t_alloc.most_bytes - t_alloc.live_bytes < 4096);
         (void)snprintf(path, sizeof path, "%s/gguf/%s.gguf", corpus ? corpus : "tests/fuzz/corpus", hostile[i].file);
         if (corpus) T_OK(tiny_file_write(ctx, path, m.b ? m.b : (const unsigned char *)"", m.n));
         if (!tiny_file_copy(ctx, path, &f)) {
             T_EQ_INT(f.n_bytes, m.n);
             if (f.n_bytes == m.n && m.n) T_SAME(f.bytes, m.b, m.n);
             tiny_file_close(ctx, &f);
-            n_files += (size_t)(tllm_gguf_open(ctx, path, &g) == hostile[i].status && !g && strstr(tiny_ctx_message(ctx), hostile[i].says));
+            n_files += (size_t)(tllm_gguf_open(ctx, path, &g) == hostile[i].status && !g &&
+                                strstr(tiny_ctx_message(ctx), hostile[i].says));
         }
         kit_free(&m);
     }
@@ -294,8 +377,8 @@ static void test_hostile(void)
         T_OK(tiny_file_write(ctx, path, m.b, m.n));
         kit_free(&m);
     }
-    printf("hostile GGUF files: %lu of %lu refused, each with its sentence; %lu of them from the corpus too\n", (unsigned long)n_refused, (unsigned long)T_COUNT(hostile),
-           (unsigned long)n_files);
+    printf("hostile GGUF files: %lu of %lu refused, each with its sentence; %lu of them from the corpus too\n",
+           (unsigned long)n_refused, (unsigned long)T_COUNT(hostile), (unsigned long)n_files);
     T_EQ_INT(tiny_ctx_bytes(ctx), held);
     t_close(ctx);
 }
@@ -308,14 +391,15 @@ static void test_nothing_inside(void)
     tllm_gguf *g;
     kit_head(&m, 2, 0, 0);
     if (T_OK(tllm_gguf_open_memory(ctx, m.b, m.n, &g))) {
-        T_TRUE(kit_walk(g) == NULL && !tllm_gguf_n_meta(g) && !tllm_gguf_n_tensors(g) && !tllm_gguf_find(g, "a") && !tllm_gguf_tensor_find(g, "a"));
+        T_TRUE(kit_walk(g) == NULL && !tllm_gguf_n_meta(g) && !tllm_gguf_n_tensors(g) && !tllm_gguf_find(g, "a") &&
+               !tllm_gguf_tensor_find(g, "a"));
         tllm_gguf_close(ctx, g);
     }
     kit_free(&m);
     t_close(ctx);
 }
 
-/* ---- large and crowded files --------------------------------------------------------------------------------------- */
+/* ---- large and crowded files ------------------------------------------------------------------------------------- */
 
 /* opens the bytes, looks at the most that was held meanwhile, and at the time */
 static void crowded(const char *what, const kit_image *m, tiny_status want, const char *says)
@@ -328,7 +412,9 @@ static void crowded(const char *what, const kit_image *m, tiny_status want, cons
     T_STATUS(tllm_gguf_open_memory(ctx, m->b, m->n, &g), want, says);
     ms += 1e3 * t_seconds();
     most = t_alloc.most_bytes - before;
-    if (most > 2 * m->n + (1u << 20)) t_fail(__FILE__, __LINE__, "%s: %lu bytes taken for a file of %lu", what, (unsigned long)most, (unsigned long)m->n);
+    if (most > 2 * m->n + (1u << 20))
+        t_fail(__FILE__, __LINE__, "%s: %lu bytes taken for a file of %lu", what, (unsigned long)most,
+               (unsigned long)m->n);
     T_TRUE(ms < 10000);                     /* what is quadratic takes minutes */
     if (g) T_TRUE(kit_walk(g) == NULL);
     printf("%s: file %lu bytes, most taken %lu, %.1f ms\n", what, (unsigned long)m->n, (unsigned long)most, ms);
@@ -364,14 +450,16 @@ static void test_crowded(void)
         kit_key(&m, name, TLLM_U8);
         kit_le(&m, i, 1);
     }
-    if (sizeof(size_t) == 8) crowded("400000 short keys", &m, TINY_E_FORMAT, "tables of 400000 keys, 0 tensors and 0 text marks would take");
+    if (sizeof(size_t) == 8)
+        crowded("400000 short keys", &m, TINY_E_FORMAT, "tables of 400000 keys, 0 tensors and 0 text marks would take");
     else crowded("400000 short keys", &m, TINY_OK, NULL);      /* there a key takes less */
     kit_free(&m);
 
     kit_head(&m, 3, 100000, 0);
     for (i = 0; i < 100000; i++) {
         (void)snprintf(name, sizeof name, "t%u", (unsigned)i);
-        kit_tensor(&m, name, 1, 1, 0, 24, (uint64_t)(99999 - i) * 32);         /* from the back: the order by place must be made */
+        /* from the back: the order by place must be made */
+        kit_tensor(&m, name, 1, 1, 0, 24, (uint64_t)(99999 - i) * 32);
     }
     kit_pad(&m, 32);
     kit_data(&m, 100000 * 32);
@@ -439,7 +527,8 @@ static void test_large(void)
         }
         tllm_gguf_close(ctx, g);
     }
-    printf("a file of %.0f MB with 32000 tokens and 300 tensors: open %.2f ms\n", (double)(data_at + bytes * 4) / 1e6, best * 1e3);
+    printf("a file of %.0f MB with 32000 tokens and 300 tensors: open %.2f ms\n", (double)(data_at + bytes * 4) / 1e6,
+           best * 1e3);
     T_TRUE(best < 0.1);                     /* 20 ms on a machine that is not emulated */
     (void)remove("tiny-large.gguf");
     kit_free(&m);

@@ -1,5 +1,5 @@
-/* tests/llm/file/kit.h - for the tests and the fuzz targets of model files: bytes put together by hand, a walk over everything
- * that an opened file hands out, and its use as a model                                                             */
+/* tests/llm/file/kit.h - for the tests and the fuzz targets of model files: bytes put together by hand, a walk over
+ * everything that an opened file hands out, and its use as a model */
 #ifndef KIT_H
 #define KIT_H
 #include <stdio.h>
@@ -68,7 +68,8 @@ KIT_FN void kit_free(kit_image *m)
 KIT_FN uint64_t kit_rotl(uint64_t x, int n) { return x << n | x >> (64 - n); }
 KIT_FN uint64_t kit_xxh64(const unsigned char *p, size_t n)
 {
-    static const uint64_t prime[5] = { UINT64_C(11400714785074694791), UINT64_C(14029467366897019727), UINT64_C(1609587929392839161), UINT64_C(9650029242287828579),
+    static const uint64_t prime[5] = { UINT64_C(11400714785074694791), UINT64_C(14029467366897019727),
+                                       UINT64_C(1609587929392839161), UINT64_C(9650029242287828579),
                                        UINT64_C(2870177450012600261) };
     uint64_t acc[4], h = prime[4];
     size_t left = n;
@@ -84,7 +85,8 @@ KIT_FN uint64_t kit_xxh64(const unsigned char *p, size_t n)
         for (i = 0; i < 4; i++) h = (h ^ kit_rotl(acc[i] * prime[1], 31) * prime[0]) * prime[0] + prime[3];
     }
     h += n;
-    for (; left >= 8; left -= 8, p += 8) h = kit_rotl(h ^ kit_rotl(kit_get_le(p, 8) * prime[1], 31) * prime[0], 27) * prime[0] + prime[3];
+    for (; left >= 8; left -= 8, p += 8)
+        h = kit_rotl(h ^ kit_rotl(kit_get_le(p, 8) * prime[1], 31) * prime[0], 27) * prime[0] + prime[3];
     for (; left >= 4; left -= 4, p += 4) h = kit_rotl(h ^ kit_get_le(p, 4) * prime[0], 23) * prime[1] + prime[2];
     for (; left; left--, p++) h = kit_rotl(h ^ *p * prime[4], 11) * prime[0];
     h = (h ^ h >> 33) * prime[1];
@@ -117,7 +119,8 @@ KIT_FN void kit_array(kit_image *m, const char *key, uint32_t item_type, uint64_
     kit_u32(m, item_type);
     kit_u64(m, count);
 }
-KIT_FN void kit_tensor(kit_image *m, const char *name, uint32_t rank, uint64_t dim0, uint64_t dim1, uint32_t type, uint64_t offset)
+KIT_FN void kit_tensor(kit_image *m, const char *name, uint32_t rank, uint64_t dim0, uint64_t dim1, uint32_t type,
+                       uint64_t offset)
 {
     uint32_t a;
     kit_text(m, name);
@@ -136,7 +139,7 @@ KIT_FN void kit_data(kit_image *m, size_t n)
     for (i = 0; i < n; i++) kit_le(m, i * 37 + 1, 1);
 }
 
-/* ---- safetensors, and the .bin of llama2.c with its tokenizer ----------------------------------------------------- */
+/* ---- safetensors, and the .bin of llama2.c with its tokenizer ---------------------------------------------------- */
 
 KIT_FN void kit_safetensors(kit_image *m, const char *json, size_t n_data)
 {
@@ -171,7 +174,7 @@ KIT_FN void kit_llama2c_tokens(kit_image *m, uint32_t longest, int n)
     }
 }
 
-/* ---- the walk: every value by every call, every tensor to its last byte; what is wrong, or NULL -------------------- */
+/* ---- the walk: every value by every call, every tensor to its last byte; what is wrong, or NULL ------------------ */
 
 static volatile unsigned kit_sink;          /* so that no read is left out */
 
@@ -204,7 +207,8 @@ KIT_FN const char *kit_walk(const tllm_gguf *g)
         {
             tllm_text t;
             double f64;
-            if (tllm_meta_text(m, m->count, &t) || tllm_meta_f64(m, m->count, &f64)) return "an item past the end has a value";
+            if (tllm_meta_text(m, m->count, &t) || tllm_meta_f64(m, m->count, &f64))
+                return "an item past the end has a value";
         }
         if (m->key.n < sizeof name && !memchr(m->key.at, 0, m->key.n)) {
             memcpy(name, m->key.at, m->key.n);
@@ -217,7 +221,8 @@ KIT_FN const char *kit_walk(const tllm_gguf *g)
         size_t at = tllm_gguf_offset(g, t);
         if (!t || t->rank < 0 || t->rank > TLLM_MAX_RANK) return "a tensor is missing or has no rank";
         if (t->part >= tllm_gguf_n_parts(g)) return "a tensor lies in no part";
-        if (at > tllm_gguf_bytes(g, t->part) || t->bytes > tllm_gguf_bytes(g, t->part) - at) return "a tensor is not inside its file";
+        if (at > tllm_gguf_bytes(g, t->part) || t->bytes > tllm_gguf_bytes(g, t->part) - at)
+            return "a tensor is not inside its file";
         if (t->bytes) sum += t->data[0] + (unsigned)t->data[t->bytes / 2] + t->data[t->bytes - 1];
         if (!strcmp(tllm_type_name(t->type), "?")) return "a tensor has an unknown type";
         if (t->name.n < sizeof name && !memchr(t->name.at, 0, t->name.n)) {
@@ -226,12 +231,13 @@ KIT_FN const char *kit_walk(const tllm_gguf *g)
             if (tllm_gguf_tensor_find(g, name) != t) return "a tensor is not found by its name";
         }
     }
-    if (tllm_gguf_meta_at(g, tllm_gguf_n_meta(g)) || tllm_gguf_tensor_at(g, tllm_gguf_n_tensors(g))) return "there is something past the end";
+    if (tllm_gguf_meta_at(g, tllm_gguf_n_meta(g)) || tllm_gguf_tensor_at(g, tllm_gguf_n_tensors(g)))
+        return "there is something past the end";
     kit_sink = sum;
     return NULL;
 }
 
-/* ---- use: walked, then its vocabulary takes and gives a text, then, if it is a model, one token is run ------------- */
+/* ---- use: walked, then its vocabulary takes and gives a text, then, if it is a model, one token is run ----------- */
 
 typedef struct kit_used { tiny_status model; int ran; } kit_used;   /* what tllm_model_open said; 1: a token was run */
 
@@ -255,19 +261,24 @@ KIT_FN const char *kit_use(tiny_ctx *ctx, const tllm_gguf *g, kit_used *used)
     d.n_ctx = 4;
     if (wrong) return wrong;
     if (!tllm_vocab_open(ctx, g, &v)) {
-        if (!tllm_encode(ctx, v, text, sizeof text - 1, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, &t) && tllm_decode(ctx, v, t.id, t.n, 0, &back)) wrong = "its own tokens are not decoded";
+        if (!tllm_encode(ctx, v, text, sizeof text - 1, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, &t) &&
+            tllm_decode(ctx, v, t.id, t.n, 0, &back))
+            wrong = "its own tokens are not decoded";
         tllm_tokens_free(ctx, &t);
         tllm_bytes_free(ctx, &back);
         tllm_vocab_close(ctx, v);
     } else if (v || !*tiny_ctx_message(ctx)) wrong = "a vocabulary is refused without a sentence";
     used->model = tllm_model_open(ctx, g, &model);
-    if (used->model) return wrong ? wrong : model || !*tiny_ctx_message(ctx) ? "a model is refused without a sentence" : NULL;
+    if (used->model)
+        return wrong ? wrong : model || !*tiny_ctx_message(ctx) ? "a model is refused without a sentence" : NULL;
     tllm_model_about(model, &about);
-    if (!tllm_state_memory(ctx, model, &d, &bytes) && bytes < (size_t)1 << 26 && about.n_out < 1 << 16 && !tllm_state_open(ctx, model, &d, &state)) {
+    if (!tllm_state_memory(ctx, model, &d, &bytes) && bytes < (size_t)1 << 26 && about.n_out < 1 << 16 &&
+        !tllm_state_open(ctx, model, &d, &state)) {
         float *out = (float *)malloc((size_t)about.n_out * sizeof *out + 1);
         const int32_t one[1] = { 0 };
         if (!out) { puts("the test itself has no memory"); exit(2); }
-        if (about.is_encoder || about.has_decoder || about.output != TLLM_LOGITS) used->ran = !tllm_forward_all(state, one, 1, about.has_decoder ? NULL : out);
+        if (about.is_encoder || about.has_decoder || about.output != TLLM_LOGITS)
+            used->ran = !tllm_forward_all(state, one, 1, about.has_decoder ? NULL : out);
         else used->ran = !tllm_forward(state, one, 1, 0, 1, out);
         free(out);
     }

@@ -1,6 +1,7 @@
-/* tests/llm/file/llama2c.c - the first .bin layout of llama2.c: the same keys, tokens and weights as the GGUF file of the model
+/* tests/llm/file/llama2c.c - the first .bin layout of llama2.c: the same keys, tokens and weights as the GGUF file of
+ * the model
  *
- * The refused ones stand in tests/fuzz/corpus/llama2c too; T_CORPUS=folder in the environment writes them again.      */
+ * The refused ones stand in tests/fuzz/corpus/llama2c too; T_CORPUS=folder in the environment writes them again. */
 #include "t.h"
 #include "llm/file/kit.h"
 
@@ -19,7 +20,8 @@ static void same_value(const tllm_meta *a, const tllm_meta *b)
 static void test_stories(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    const char *bin = t_shared("data/tinystories/stories260K.bin"), *tok = bin ? t_shared("data/tinystories/tok512.bin") : NULL;
+    const char *bin = t_shared("data/tinystories/stories260K.bin"),
+               *tok = bin ? t_shared("data/tinystories/tok512.bin") : NULL;
     const char *gguf = bin ? t_shared("data/tinystories/stories260K-f32.gguf") : NULL;
     tllm_gguf *a = NULL, *b = NULL;
     size_t i, n_equal = 0;
@@ -38,10 +40,12 @@ static void test_stories(void)
             const tllm_gguf_tensor *t = tllm_gguf_tensor_at(b, i), *s;
             (void)snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.at);
             s = tllm_gguf_tensor_find(a, name);
-            if (T_TRUE(s && s->type == t->type && s->rank == t->rank && s->dim[0] == t->dim[0] && s->dim[1] == t->dim[1] && s->bytes == t->bytes))
+            if (T_TRUE(s && s->type == t->type && s->rank == t->rank && s->dim[0] == t->dim[0] &&
+                       s->dim[1] == t->dim[1] && s->bytes == t->bytes))
                 n_equal += (size_t)T_TRUE(!memcmp(s->data, t->data, t->bytes));
         }
-        printf("stories260K: %lu of %lu tensors of the .bin are those of the GGUF file\n", (unsigned long)n_equal, (unsigned long)tllm_gguf_n_tensors(b));
+        printf("stories260K: %lu of %lu tensors of the .bin are those of the GGUF file\n", (unsigned long)n_equal,
+               (unsigned long)tllm_gguf_n_tensors(b));
     }
     tllm_gguf_close(ctx, a);
     tllm_gguf_close(ctx, b);
@@ -74,14 +78,16 @@ static void test_by_hand(void)
         T_EQ_INT(tllm_gguf_n_tensors(g), 2 + 2 * 9);
         T_TRUE(t && t->dim[0] == 6 && t->dim[1] == 8 && t->rank == 2);
         if (t) {                            /* behind all gates, the down matrix of layer 0 */
-            bits = (uint32_t)t->data[0] | (uint32_t)t->data[1] << 8 | (uint32_t)t->data[2] << 16 | (uint32_t)t->data[3] << 24;
+            bits = (uint32_t)t->data[0] | (uint32_t)t->data[1] << 8 | (uint32_t)t->data[2] << 16 |
+                   (uint32_t)t->data[3] << 24;
             T_TRUE(bits == 0x3f000000u + 5 * 8 + 2 * (8 + 64 + 32 + 32 + 64 + 8) + 2 * 48 + 48);
         }
         for (i = 0; i < 5; i++) {
             tllm_text s;
             int64_t v;
             double d;
-            T_TRUE(tllm_meta_text(tllm_gguf_find(g, "tokenizer.ggml.tokens"), (size_t)i, &s) && tllm_text_is(s, words[i]));
+            T_TRUE(tllm_meta_text(tllm_gguf_find(g, "tokenizer.ggml.tokens"), (size_t)i, &s) &&
+                   tllm_text_is(s, words[i]));
             T_TRUE(tllm_meta_i64(tllm_gguf_find(g, "tokenizer.ggml.token_type"), (size_t)i, &v) && v == kinds[i]);
             T_TRUE(tllm_meta_f64(tllm_gguf_find(g, "tokenizer.ggml.scores"), (size_t)i, &d) && d == -1.0);
         }
@@ -131,7 +137,8 @@ static void test_beside(void)
     T_OK(tiny_file_write(ctx, "tiny-l2c.bin", m.b, m.n - 1));
     T_STATUS(tllm_file_open(ctx, "tiny-l2c.bin", &g), TINY_E_FORMAT, "tiny-l2c.bin: the .bin header asks for");
     T_OK(tiny_file_write(ctx, "tiny-l2c.xyz", m.b, m.n - 1));
-    T_STATUS(tllm_file_open(ctx, "tiny-l2c.xyz", &g), TINY_E_FORMAT, "tiny-l2c.xyz: is neither GGUF nor safetensors nor a .bin of llama2.c: it begins with 08 00");
+    T_STATUS(tllm_file_open(ctx, "tiny-l2c.xyz", &g), TINY_E_FORMAT,
+             "tiny-l2c.xyz: is neither GGUF nor safetensors nor a .bin of llama2.c: it begins with 08 00");
     T_OK(tiny_file_write(ctx, "tiny-l2c.xyz", m.b, 7));
     T_STATUS(tllm_file_open(ctx, "tiny-l2c.xyz", &g), TINY_E_FORMAT, "has 7 bytes, too few for any model file");
     T_OK(tiny_file_write(ctx, "tiny-l2c.xyz", m.b, 0));
@@ -150,24 +157,32 @@ static void test_beside(void)
 
 static void test_hostile(void)
 {
-    static const struct { const char *file; int32_t h[7]; tiny_status status; const char *says; } row[] = {
-        { "dim-0", { 0, 6, 2, 2, 1, 5, 3 }, TINY_E_FORMAT, "dim is 0 in the .bin header" },
-        { "dim-negative", { -8, 6, 2, 2, 1, 5, 3 }, TINY_E_FORMAT, "dim is -8 in the .bin header" },
-        { "hidden-0", { 8, 0, 2, 2, 1, 5, 3 }, TINY_E_FORMAT, "hidden_dim is 0" },
-        { "layers-0", { 8, 6, 0, 2, 1, 5, 3 }, TINY_E_FORMAT, "n_layers is 0" },
-        { "heads-0", { 8, 6, 2, 0, 1, 5, 3 }, TINY_E_FORMAT, "n_heads is 0" },
-        { "kv-heads-0", { 8, 6, 2, 2, 0, 5, 3 }, TINY_E_FORMAT, "n_kv_heads is 0" },
-        { "vocabulary-0", { 8, 6, 2, 2, 1, 0, 3 }, TINY_E_FORMAT, "vocab_size is 0" },
-        { "vocabulary-int-min", { 8, 6, 2, 2, 1, INT32_MIN, 3 }, TINY_E_FORMAT, "vocab_size is -2147483648" },
-        { "context-negative", { 8, 6, 2, 2, 1, 5, -1 }, TINY_E_FORMAT, "seq_len is -1" },
-        { "heads-odd", { 8, 6, 2, 3, 1, 5, 3 }, TINY_E_FORMAT, "dim 8 and n_heads 3 of the .bin header make no heads of an even size" },
-        { "head-size-1", { 8, 6, 2, 8, 1, 5, 3 }, TINY_E_FORMAT, "make no heads of an even size" },
-        { "kv-heads-no-divisor", { 16, 6, 2, 4, 3, 5, 3 }, TINY_E_FORMAT, "n_heads 4 of the .bin header is no multiple of n_kv_heads 3" },
-        { "layers-2e31", { 8, 6, 2147483647, 2, 1, 5, 3 }, TINY_E_FORMAT, "the .bin header asks for" },
-        { "all-2e31", { 2147483646, 2147483647, 2147483647, 1, 1, 2147483647, 2147483647 }, TINY_E_FORMAT, "the .bin header asks for 18446744073709551615 bytes" },
-        { "version-1", { 0x616b3432, 1, 2, 2, 1, 5, 3 }, TINY_E_UNSUPPORTED, "is a .bin of a later version" },
-        { "one-row-more", { 8, 6, 2, 2, 1, 6, 3 }, TINY_E_FORMAT, "the .bin header asks for" }
-    };
+    static const struct { const char *file; int32_t h[7]; tiny_status status; const char *says;
+    } row[] = { { "dim-0", { 0, 6, 2, 2, 1, 5, 3 }, TINY_E_FORMAT, "dim is 0 in the .bin header" },
+                { "dim-negative", { -8, 6, 2, 2, 1, 5, 3 }, TINY_E_FORMAT, "dim is -8 in the .bin header" },
+                { "hidden-0", { 8, 0, 2, 2, 1, 5, 3 }, TINY_E_FORMAT, "hidden_dim is 0" },
+                { "layers-0", { 8, 6, 0, 2, 1, 5, 3 }, TINY_E_FORMAT, "n_layers is 0" },
+                { "heads-0", { 8, 6, 2, 0, 1, 5, 3 }, TINY_E_FORMAT, "n_heads is 0" },
+                { "kv-heads-0", { 8, 6, 2, 2, 0, 5, 3 }, TINY_E_FORMAT, "n_kv_heads is 0" },
+                { "vocabulary-0", { 8, 6, 2, 2, 1, 0, 3 }, TINY_E_FORMAT, "vocab_size is 0" },
+                { "vocabulary-int-min", { 8, 6, 2, 2, 1, INT32_MIN, 3 }, TINY_E_FORMAT, "vocab_size is -2147483648" },
+                { "context-negative", { 8, 6, 2, 2, 1, 5, -1 }, TINY_E_FORMAT, "seq_len is -1" },
+                { "heads-odd",
+                  { 8, 6, 2, 3, 1, 5, 3 },
+                  TINY_E_FORMAT,
+                  "dim 8 and n_heads 3 of the .bin header make no heads of an even size" },
+                { "head-size-1", { 8, 6, 2, 8, 1, 5, 3 }, TINY_E_FORMAT, "make no heads of an even size" },
+                { "kv-heads-no-divisor",
+                  { 16, 6, 2, 4, 3, 5, 3 },
+                  TINY_E_FORMAT,
+                  "n_heads 4 of the .bin header is no multiple of n_kv_heads 3" },
+                { "layers-2e31", { 8, 6, 2147483647, 2, 1, 5, 3 }, TINY_E_FORMAT, "the .bin header asks for" },
+                { "all-2e31",
+                  { 2147483646, 2147483647, 2147483647, 1, 1, 2147483647, 2147483647 },
+                  TINY_E_FORMAT,
+                  "the .bin header asks for 18446744073709551615 bytes" },
+                { "version-1", { 0x616b3432, 1, 2, 2, 1, 5, 3 }, TINY_E_UNSUPPORTED, "is a .bin of a later version" },
+                { "one-row-more", { 8, 6, 2, 2, 1, 6, 3 }, TINY_E_FORMAT, "the .bin header asks for" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     const char *corpus = getenv("T_CORPUS");
     unsigned n_refused = 0;
@@ -177,7 +192,10 @@ static void test_hostile(void)
     char path[300];
     for (i = 0; i < T_COUNT(row); i++) {
         kit_llama2c(&m, row[i].h, KIT_LLAMA2C_FLOATS);
-        if (t_status(tllm_llama2c_open_memory(ctx, m.b, m.n, NULL, 0, &g), row[i].status, row[i].says, __FILE__, __LINE__, row[i].file) && !g) n_refused++;
+        if (t_status(tllm_llama2c_open_memory(ctx, m.b, m.n, NULL, 0, &g), row[i].status, row[i].says, __FILE__,
+                     __LINE__, row[i].file) &&
+            !g)
+            n_refused++;
         (void)snprintf(path, sizeof path, "%s/llama2c/%s.bin", corpus ? corpus : "", row[i].file);
         if (corpus) T_OK(tiny_file_write(ctx, path, m.b, 28 + 64));
         kit_free(&m);
@@ -194,18 +212,23 @@ static void test_hostile(void)
         T_OK(tiny_file_write(ctx, path, both.b, both.n));
         kit_free(&both);
     }
-    T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, 3, &g), TINY_E_FORMAT, "ends in the length of the longest token");
-    T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, 20, &g), TINY_E_FORMAT, "the model has 5 tokens; the 20 bytes of this tokenizer hold at most 2");
-    T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n - 1, &g), TINY_E_FORMAT, "token 4 of 5 says it has 4 bytes; 3 are left");
+    T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, 3, &g), TINY_E_FORMAT,
+             "ends in the length of the longest token");
+    T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, 20, &g), TINY_E_FORMAT,
+             "the model has 5 tokens; the 20 bytes of this tokenizer hold at most 2");
+    T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n - 1, &g), TINY_E_FORMAT,
+             "token 4 of 5 says it has 4 bytes; 3 are left");
     k.b[8] = 0xff;
     k.b[11] = 0xff;
-    T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g), TINY_E_FORMAT, "token 0 of 5 says it has 4278190335 bytes");
+    T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g), TINY_E_FORMAT,
+             "token 0 of 5 says it has 4278190335 bytes");
     kit_free(&k);
     kit_llama2c_tokens(&k, 5, 5);
     T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g), TINY_E_FORMAT, "the longest has 5");
     kit_free(&k);
     kit_llama2c_tokens(&k, 6, 6);
-    T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g), TINY_E_FORMAT, "12 bytes are left behind the 5 tokens of the model");
+    T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g), TINY_E_FORMAT,
+             "12 bytes are left behind the 5 tokens of the model");
     kit_free(&k);
     kit_free(&m);
     t_close(ctx);

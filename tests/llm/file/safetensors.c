@@ -1,6 +1,6 @@
 /* tests/llm/file/safetensors.c - safetensors: a good file by hand, every type, cut, flipped, and headers that lie
  *
- * The refused ones stand in tests/fuzz/corpus/safetensors too; T_CORPUS=folder in the environment writes them again.   */
+ * The refused ones stand in tests/fuzz/corpus/safetensors too; T_CORPUS=folder in the environment writes them again. */
 #include "t.h"
 #include "llm/file/kit.h"
 
@@ -25,10 +25,12 @@ static void test_by_hand(void)
         T_EQ_INT(tllm_file_kind(g), TLLM_FILE_SAFETENSORS);
         T_EQ_INT(tllm_gguf_n_meta(g), 2);
         T_TRUE(tllm_meta_text(tllm_gguf_find(g, "format"), 0, &text) && tllm_text_is(text, "pt"));
-        T_TRUE(tllm_meta_text(tllm_gguf_find(g, "a\xc3\xa9\n"), 0, &text) && tllm_text_is(text, "\xf0\x9f\x98\x80 \"x\" \xc3\xa9"));
+        T_TRUE(tllm_meta_text(tllm_gguf_find(g, "a\xc3\xa9\n"), 0, &text) &&
+               tllm_text_is(text, "\xf0\x9f\x98\x80 \"x\" \xc3\xa9"));
         T_EQ_INT(tllm_gguf_n_tensors(g), 4);
         t = tllm_gguf_tensor_find(g, "model.embed");
-        T_TRUE(t && t->type == 0 && t->rank == 2 && t->dim[0] == 3 && t->dim[1] == 2 && t->bytes == 24 && t->data == data + 4);
+        T_TRUE(t && t->type == 0 && t->rank == 2 && t->dim[0] == 3 && t->dim[1] == 2 && t->bytes == 24 &&
+               t->data == data + 4);
         t = tllm_gguf_tensor_find(g, "bias");
         T_TRUE(t && t->type == 30 && t->rank == 1 && t->dim[0] == 4 && t->data == data + 28);
         t = tllm_gguf_tensor_find(g, "scalar");
@@ -58,22 +60,35 @@ static void test_by_hand(void)
 
 static void test_types(void)
 {
-    static const struct { const char *name; int type; unsigned bytes; } row[] = {
-        { "F64", 28, 8 }, { "F32", 0, 4 }, { "F16", 1, 2 }, { "BF16", 30, 2 }, { "I64", 27, 8 }, { "I32", 26, 4 }, { "I16", 25, 2 }, { "I8", 24, 1 },
-        { "U64", TLLM_TYPE_U64, 8 }, { "U32", TLLM_TYPE_U32, 4 }, { "U16", TLLM_TYPE_U16, 2 }, { "U8", TLLM_TYPE_U8, 1 }, { "BOOL", TLLM_TYPE_BOOL, 1 },
-        { "F8_E4M3", TLLM_TYPE_F8_E4M3, 1 }, { "F8_E5M2", TLLM_TYPE_F8_E5M2, 1 }
-    };
+    static const struct { const char *name; int type; unsigned bytes;
+    } row[] = { { "F64", 28, 8 },
+                { "F32", 0, 4 },
+                { "F16", 1, 2 },
+                { "BF16", 30, 2 },
+                { "I64", 27, 8 },
+                { "I32", 26, 4 },
+                { "I16", 25, 2 },
+                { "I8", 24, 1 },
+                { "U64", TLLM_TYPE_U64, 8 },
+                { "U32", TLLM_TYPE_U32, 4 },
+                { "U16", TLLM_TYPE_U16, 2 },
+                { "U8", TLLM_TYPE_U8, 1 },
+                { "BOOL", TLLM_TYPE_BOOL, 1 },
+                { "F8_E4M3", TLLM_TYPE_F8_E4M3, 1 },
+                { "F8_E5M2", TLLM_TYPE_F8_E5M2, 1 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     size_t i;
     for (i = 0; i < T_COUNT(row); i++) {
         char json[200];
         kit_image m;
         tllm_gguf *g;
-        (void)snprintf(json, sizeof json, "{\"t\":{\"dtype\":\"%s\",\"shape\":[1,2,1,3,1,1],\"data_offsets\":[0,%u]}}", row[i].name, 6 * row[i].bytes);
+        (void)snprintf(json, sizeof json, "{\"t\":{\"dtype\":\"%s\",\"shape\":[1,2,1,3,1,1],\"data_offsets\":[0,%u]}}",
+                       row[i].name, 6 * row[i].bytes);
         kit_safetensors(&m, json, 6 * row[i].bytes);
         if (T_OK(tllm_safetensors_open_memory(ctx, m.b, m.n, &g))) {
             const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, 0);
-            T_TRUE(t && t->type == row[i].type && t->bytes == 6 * row[i].bytes && t->rank == 6 && t->dim[2] == 3 && t->dim[4] == 2);
+            T_TRUE(t && t->type == row[i].type && t->bytes == 6 * row[i].bytes && t->rank == 6 && t->dim[2] == 3 &&
+                   t->dim[4] == 2);
             T_EQ_TEXT(tllm_type_name(row[i].type), row[i].name);
             tllm_gguf_close(ctx, g);
         }
@@ -93,7 +108,8 @@ static void test_cut_and_flipped(void)
     for (n = 0; n < m.n; n++) {
         tllm_gguf *g = NULL;
         memcpy(at + m.n - n, m.b, n);
-        if (tllm_safetensors_open_memory(ctx, at + m.n - n, n, &g) != TINY_E_FORMAT || g) t_fail(__FILE__, __LINE__, "cut at %lu: %s", (unsigned long)n, tiny_ctx_message(ctx));
+        if (tllm_safetensors_open_memory(ctx, at + m.n - n, n, &g) != TINY_E_FORMAT || g)
+            t_fail(__FILE__, __LINE__, "cut at %lu: %s", (unsigned long)n, tiny_ctx_message(ctx));
     }
     for (n = 0; n < 8 * m.n; n++) {
         tllm_gguf *g = NULL;
@@ -103,7 +119,8 @@ static void test_cut_and_flipped(void)
             const char *wrong = kit_walk(g);
             if (wrong) t_fail(__FILE__, __LINE__, "bit %lu flipped: %s", (unsigned long)n, wrong);
             n_open++;
-        } else if (!*tiny_ctx_message(ctx) || g) t_fail(__FILE__, __LINE__, "bit %lu flipped: refused without a sentence", (unsigned long)n);
+        } else if (!*tiny_ctx_message(ctx) || g)
+            t_fail(__FILE__, __LINE__, "bit %lu flipped: refused without a sentence", (unsigned long)n);
         tllm_gguf_close(ctx, g);
     }
     T_TRUE(n_open >= 36 * 8);
@@ -114,44 +131,68 @@ static void test_cut_and_flipped(void)
 
 #define T1(members) "{\"t\":{" members "}}"
 #define F32_8 "\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]"
-static const struct { const char *file, *json; size_t n_data; tiny_status status; const char *says; } hostile[] = {
-    { "dims-product-wraps", T1("\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]"), 0, TINY_E_FORMAT, "tensor t: the product of its dimensions 0 to 1 is above 2^63" },
-    { "bytes-wrap", T1("\"dtype\":\"F64\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]"), 0, TINY_E_OVERFLOW, "values of type F64 are more bytes" },
-    { "dim-2e63", T1("\"dtype\":\"F32\",\"shape\":[9223372036854775808],\"data_offsets\":[0,0]"), 0, TINY_E_FORMAT, "where a number below 2^63 should stand" },
-    { "dim-negative", T1("\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,0]"), 0, TINY_E_FORMAT, "where a whole number should stand" },
-    { "dim-fraction", T1("\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]"), 8, TINY_E_FORMAT, "where , or ] should stand" },
-    { "dim-leading-zero", T1("\"dtype\":\"F32\",\"shape\":[02],\"data_offsets\":[0,8]"), 8, TINY_E_FORMAT, "where a number without leading zeros should stand" },
-    { "rank-7", T1("\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,2],\"data_offsets\":[0,8]"), 8, TINY_E_UNSUPPORTED, "a list of more than 6 numbers" },
-    { "offsets-past-end", T1("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]"), 7, TINY_E_FORMAT, "tensor t: data_offsets 0 to 8 of 7 bytes of data" },
-    { "offsets-turned", T1("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]"), 8, TINY_E_FORMAT, "tensor t: data_offsets 8 to 0 of 8 bytes" },
-    { "offsets-other-size", T1("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]"), 4, TINY_E_FORMAT, "tensor t: its shape and dtype make 8 bytes, its data_offsets 4" },
-    { "offsets-one", T1("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]"), 8, TINY_E_FORMAT, "tensor t: data_offsets are 1 numbers, not 2" },
-    { "offsets-three", T1("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]"), 8, TINY_E_UNSUPPORTED, "a list of more than 2 numbers" },
+static const struct { const char *file, *json; size_t n_data; tiny_status status; const char *says;
+} hostile[] = {
+    { "dims-product-wraps", T1("\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]"), 0,
+      TINY_E_FORMAT, "tensor t: the product of its dimensions 0 to 1 is above 2^63" },
+    { "bytes-wrap", T1("\"dtype\":\"F64\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]"), 0, TINY_E_OVERFLOW,
+      "values of type F64 are more bytes" },
+    { "dim-2e63", T1("\"dtype\":\"F32\",\"shape\":[9223372036854775808],\"data_offsets\":[0,0]"), 0, TINY_E_FORMAT,
+      "where a number below 2^63 should stand" },
+    { "dim-negative", T1("\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,0]"), 0, TINY_E_FORMAT,
+      "where a whole number should stand" },
+    { "dim-fraction", T1("\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]"), 8, TINY_E_FORMAT,
+      "where , or ] should stand" },
+    { "dim-leading-zero", T1("\"dtype\":\"F32\",\"shape\":[02],\"data_offsets\":[0,8]"), 8, TINY_E_FORMAT,
+      "where a number without leading zeros should stand" },
+    { "rank-7", T1("\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,2],\"data_offsets\":[0,8]"), 8, TINY_E_UNSUPPORTED,
+      "a list of more than 6 numbers" },
+    { "offsets-past-end", T1("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]"), 7, TINY_E_FORMAT,
+      "tensor t: data_offsets 0 to 8 of 7 bytes of data" },
+    { "offsets-turned", T1("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]"), 8, TINY_E_FORMAT,
+      "tensor t: data_offsets 8 to 0 of 8 bytes" },
+    { "offsets-other-size", T1("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]"), 4, TINY_E_FORMAT,
+      "tensor t: its shape and dtype make 8 bytes, its data_offsets 4" },
+    { "offsets-one", T1("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]"), 8, TINY_E_FORMAT,
+      "tensor t: data_offsets are 1 numbers, not 2" },
+    { "offsets-three", T1("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]"), 8, TINY_E_UNSUPPORTED,
+      "a list of more than 2 numbers" },
     { "data-left-over", T1(F32_8), 12, TINY_E_FORMAT, "the tensors are 8 bytes, the data behind the header 12" },
-    { "tensors-overlap", "{\"t\":{" F32_8 "},\"u\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 16, TINY_E_FORMAT, "tensors t and u overlap" },
-    { "tensor-twice", "{\"t\":{" F32_8 "},\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}", 16, TINY_E_FORMAT, "tensor t stands there twice" },
-    { "tensor-twice-escaped", "{\"t\":{" F32_8 "},\"\\u0074\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}", 16, TINY_E_FORMAT, "tensor t stands there twice" },
+    { "tensors-overlap", "{\"t\":{" F32_8 "},\"u\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 16,
+      TINY_E_FORMAT, "tensors t and u overlap" },
+    { "tensor-twice", "{\"t\":{" F32_8 "},\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}", 16,
+      TINY_E_FORMAT, "tensor t stands there twice" },
+    { "tensor-twice-escaped",
+      "{\"t\":{" F32_8 "},\"\\u0074\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}", 16, TINY_E_FORMAT,
+      "tensor t stands there twice" },
     { "member-twice", T1("\"dtype\":\"F32\"," F32_8), 8, TINY_E_FORMAT, "tensor t: dtype stands there twice" },
     { "member-unknown", T1("\"stride\":[1]," F32_8), 8, TINY_E_FORMAT, "tensor t: stride is no member of a tensor" },
     { "dtype-missing", T1("\"shape\":[2],\"data_offsets\":[0,8]"), 8, TINY_E_FORMAT, "tensor t has no dtype" },
     { "shape-missing", T1("\"dtype\":\"F32\",\"data_offsets\":[0,8]"), 8, TINY_E_FORMAT, "tensor t has no shape" },
     { "offsets-missing", T1("\"dtype\":\"F32\",\"shape\":[2]"), 8, TINY_E_FORMAT, "tensor t has no data_offsets" },
-    { "dtype-unknown", T1("\"dtype\":\"F4\",\"shape\":[2],\"data_offsets\":[0,8]"), 8, TINY_E_UNSUPPORTED, "tensor t has dtype F4, which is not known here" },
+    { "dtype-unknown", T1("\"dtype\":\"F4\",\"shape\":[2],\"data_offsets\":[0,8]"), 8, TINY_E_UNSUPPORTED,
+      "tensor t has dtype F4, which is not known here" },
     { "name-empty", "{\"\":{" F32_8 "}}", 8, TINY_E_FORMAT, "tensor 0 has an empty name" },
-    { "metadata-number", "{\"__metadata__\":{\"a\":1}}", 0, TINY_E_FORMAT, "where a text in quotes (all values of __metadata__ are texts) should stand" },
-    { "metadata-twice", "{\"__metadata__\":{},\"__metadata__\":{}}", 0, TINY_E_FORMAT, "__metadata__ stands there twice" },
-    { "metadata-key-twice", "{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, TINY_E_FORMAT, "key a stands there twice" },
+    { "metadata-number", "{\"__metadata__\":{\"a\":1}}", 0, TINY_E_FORMAT,
+      "where a text in quotes (all values of __metadata__ are texts) should stand" },
+    { "metadata-twice", "{\"__metadata__\":{},\"__metadata__\":{}}", 0, TINY_E_FORMAT,
+      "__metadata__ stands there twice" },
+    { "metadata-key-twice", "{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, TINY_E_FORMAT,
+      "key a stands there twice" },
     { "no-object", "[]", 0, TINY_E_FORMAT, "byte 0 of the header is 0x5b where { should stand" },
     { "object-not-closed", "{\"t\":{" F32_8 "}", 8, TINY_E_FORMAT, "the header ends where , or } should stand" },
     { "comma-at-end", "{\"t\":{" F32_8 "},}", 8, TINY_E_FORMAT, "where the name of a tensor in quotes should stand" },
     { "more-behind", "{\"t\":{" F32_8 "}} x", 8, TINY_E_FORMAT, "where nothing more should stand" },
     { "control-in-text", "{\"t\n\":{" F32_8 "}}", 8, TINY_E_FORMAT, "where a character of a text should stand" },
     { "utf8-broken", "{\"t\xc3\":{" F32_8 "}}", 8, TINY_E_FORMAT, "is 0xc3 where a character in UTF-8 should stand" },
-    { "utf8-long-form", "{\"t\xc0\x80\":{" F32_8 "}}", 8, TINY_E_FORMAT, "is 0xc0 where a character in UTF-8 should stand" },
+    { "utf8-long-form", "{\"t\xc0\x80\":{" F32_8 "}}", 8, TINY_E_FORMAT,
+      "is 0xc0 where a character in UTF-8 should stand" },
     { "escape-unknown", "{\"t\\x41\":{" F32_8 "}}", 8, TINY_E_FORMAT, "where an escape should stand" },
     { "escape-cut", "{\"t\\u12\":{" F32_8 "}}", 8, TINY_E_FORMAT, "where four hexadecimal digits should stand" },
-    { "surrogate-alone", "{\"t\\ud83d\":{" F32_8 "}}", 8, TINY_E_FORMAT, "where the second half of a pair of surrogates should stand" },
-    { "surrogate-second-first", "{\"t\\ude00\":{" F32_8 "}}", 8, TINY_E_FORMAT, "where a first half of a pair of surrogates should stand" }
+    { "surrogate-alone", "{\"t\\ud83d\":{" F32_8 "}}", 8, TINY_E_FORMAT,
+      "where the second half of a pair of surrogates should stand" },
+    { "surrogate-second-first", "{\"t\\ude00\":{" F32_8 "}}", 8, TINY_E_FORMAT,
+      "where a first half of a pair of surrogates should stand" }
 };
 
 static void test_hostile(void)
@@ -165,17 +206,22 @@ static void test_hostile(void)
     char path[300];
     for (i = 0; i < T_COUNT(hostile); i++) {
         kit_safetensors(&m, hostile[i].json, hostile[i].n_data);
-        if (t_status(tllm_safetensors_open_memory(ctx, m.b, m.n, &g), hostile[i].status, hostile[i].says, __FILE__, __LINE__, hostile[i].file) && !g) n_refused++;
+        if (t_status(tllm_safetensors_open_memory(ctx, m.b, m.n, &g), hostile[i].status, hostile[i].says, __FILE__,
+                     __LINE__, hostile[i].file) &&
+            !g)
+            n_refused++;
         (void)snprintf(path, sizeof path, "%s/safetensors/%s.safetensors", corpus ? corpus : "", hostile[i].file);
         if (corpus) T_OK(tiny_file_write(ctx, path, m.b, m.n));
         kit_free(&m);
     }
-    printf("hostile safetensors files: %u of %u refused, each with its sentence\n", n_refused, (unsigned)T_COUNT(hostile));
+    printf("hostile safetensors files: %u of %u refused, each with its sentence\n", n_refused,
+           (unsigned)T_COUNT(hostile));
     kit_safetensors(&m, good, 36);
     (void)snprintf(path, sizeof path, "%s/safetensors/good.safetensors", corpus ? corpus : "");
     if (corpus) T_OK(tiny_file_write(ctx, path, m.b, m.n));
     memset(m.b, 0xff, 8);
-    T_STATUS(tllm_safetensors_open_memory(ctx, m.b, m.n, &g), TINY_E_FORMAT, "says its header has 18446744073709551615 bytes");
+    T_STATUS(tllm_safetensors_open_memory(ctx, m.b, m.n, &g), TINY_E_FORMAT,
+             "says its header has 18446744073709551615 bytes");
     (void)snprintf(path, sizeof path, "%s/safetensors/header-2e64.safetensors", corpus ? corpus : "");
     if (corpus) T_OK(tiny_file_write(ctx, path, m.b, m.n));
     kit_free(&m);
@@ -199,9 +245,13 @@ static void test_crowded(void)
         kit_bytes(&m, "{", 1);
         if (kind) kit_bytes(&m, "\"__metadata__\":{", 16);
         for (i = 0; i < n; i++) {
-            if (!kind) (void)snprintf(one, sizeof one, "%s\"%x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? "," : "", i);
+            if (!kind)
+                (void)snprintf(one, sizeof one, "%s\"%x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
+                               i ? "," : "", i);
             else if (kind == 1) (void)snprintf(one, sizeof one, "%s\"%x\":\"\"", i ? "," : "", i);
-            else (void)snprintf(one, sizeof one, "%s\"\\u%04x\\u0041\":\"\\u6587\"", i ? "," : "", 0x4e00 + i % 20000 + (i >= 20000 ? 0x6000 : 0));
+            else
+                (void)snprintf(one, sizeof one, "%s\"\\u%04x\\u0041\":\"\\u6587\"", i ? "," : "",
+                               0x4e00 + i % 20000 + (i >= 20000 ? 0x6000 : 0));
             if (kind == 2 && i == 19999) i = n;
             kit_bytes(&m, one, strlen(one));
         }
@@ -216,7 +266,8 @@ static void test_crowded(void)
         else T_OK(st);
         if (g) T_TRUE(kit_walk(g) == NULL);
         T_TRUE(most <= 2 * m.n + (1u << 20) && ms < 10000);
-        printf("safetensors header of %lu bytes: most taken %lu, %.1f ms\n", (unsigned long)m.n, (unsigned long)most, ms);
+        printf("safetensors header of %lu bytes: most taken %lu, %.1f ms\n", (unsigned long)m.n, (unsigned long)most,
+               ms);
         tllm_gguf_close(ctx, g);
         kit_free(&m);
         t_close(ctx);
@@ -244,7 +295,9 @@ static void test_each_allocation(void)
 /* the kind of a file by its first bytes */
 static void test_looks(void)
 {
-    static const unsigned char st[10] = { 2, 0, 0, 0, 0, 0, 0, 0, '{', '}' }, far_off[10] = { 3, 0, 0, 0, 0, 0, 0, 0, '{', '}' }, none[10] = { 1, 0, 0, 0, 0, 0, 0, 0, '{', '}' },
+    static const unsigned char st[10] = { 2, 0, 0, 0, 0, 0, 0, 0, '{', '}' },
+                               far_off[10] = { 3, 0, 0, 0, 0, 0, 0, 0, '{', '}' },
+                               none[10] = { 1, 0, 0, 0, 0, 0, 0, 0, '{', '}' },
                                list[10] = { 2, 0, 0, 0, 0, 0, 0, 0, '[', ']' };
     T_EQ_INT(tllm_file_looks(st, 10), TLLM_FILE_SAFETENSORS);
     T_EQ_INT(tllm_file_looks(st, 9), -1);               /* its header is not all there */

@@ -1,9 +1,9 @@
 /* tests/llm/model/adapter.c - LoRA adapters and control vectors on small models of the oracle
  *
- * The judge is a second model: its weights W + weight * alpha / r * B A are computed here, in double, by four plain loops, and
- * written as a GGUF file; an adapter on the first model must give the logits of the second.
+ * The judge is a second model: its weights W + weight * alpha / r * B A are computed here, in double, by four plain
+ * loops, and written as a GGUF file; an adapter on the first model must give the logits of the second.
  *
- * Refused files stand in tests/fuzz/corpus/adapter too; T_CORPUS=folder in the environment writes them again.          */
+ * Refused files stand in tests/fuzz/corpus/adapter too; T_CORPUS=folder in the environment writes them again. */
 #include "t.h"
 
 enum { MOST = 400, TOKENS = 20 };
@@ -50,7 +50,8 @@ static void kit_patch(kit *k, const char *name, uint64_t r, float size)
     k->n++;
 }
 
-static void put_tensor(tiny_ctx *ctx, tllm_writer *w, const char *name, const char *end, uint64_t d0, uint64_t d1, uint64_t d2, const void *data)
+static void put_tensor(tiny_ctx *ctx, tllm_writer *w, const char *name, const char *end, uint64_t d0, uint64_t d1,
+                       uint64_t d2, const void *data)
 {
     char full[120];
     tllm_text text;
@@ -92,7 +93,8 @@ static tllm_gguf *kit_adapter(kit *k, const char *arch, float alpha, int first, 
     return g;
 }
 
-/* The second model. With a tied output the embedding is patched and the output is not: it is written out as one of its own. */
+/* The second model. With a tied output the embedding is patched and the output is not: it is written out as one of its
+ * own. */
 static tllm_gguf *kit_merged(kit *k, double scale, tllm_writer **w)
 {
     tllm_gguf *g = NULL;
@@ -101,7 +103,8 @@ static tllm_gguf *kit_merged(kit *k, double scale, tllm_writer **w)
     const void *bytes;
     size_t n_bytes, i;
     if (tllm_writer_open(k->ctx, NULL, w)) return NULL;
-    for (i = 0; i < tllm_gguf_n_meta(k->file); i++) (void)tllm_writer_put_meta(k->ctx, *w, tllm_gguf_meta_at(k->file, i));
+    for (i = 0; i < tllm_gguf_n_meta(k->file); i++)
+        (void)tllm_writer_put_meta(k->ctx, *w, tllm_gguf_meta_at(k->file, i));
     for (i = 0; i < tllm_gguf_n_tensors(k->file); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(k->file, i);
         const patch *p = NULL;
@@ -120,7 +123,8 @@ static tllm_gguf *kit_merged(kit *k, double scale, tllm_writer **w)
                         for (q = 0; q < R; q++)
                             s += p->embd ? (double)p->a[r * R + q] * (double)p->b[c * R + q]
                                          : (double)p->b[(e * n_out + r) * R + q] * (double)p->a[(e * R + q) * n_in + c];
-                        v[(e * n_out + r) * n_in + c] = (float)((double)v[(e * n_out + r) * n_in + c] + scale / (double)R * s);
+                        v[(e * n_out + r) * n_in + c] =
+                            (float)((double)v[(e * n_out + r) * n_in + c] + scale / (double)R * s);
                     }
             (void)tllm_writer_put_tensor(k->ctx, *w, t->name, TLLM_FORMAT_F32, t->rank, t->dim, v);
         }
@@ -137,10 +141,13 @@ static tllm_gguf *kit_merged(kit *k, double scale, tllm_writer **w)
     return g;
 }
 
-static const int32_t text_of[TOKENS] = { 1, 17, 5, 99, 200, 3, 42, 77, 130, 9, 250, 61, 18, 5, 5, 180, 11, 222, 64, 31 };
+static const int32_t text_of[TOKENS] = {
+    1, 17, 5, 99, 200, 3, 42, 77, 130, 9, 250, 61, 18, 5, 5, 180, 11, 222, 64, 31
+};
 
 /* logits (TOKENS, n_out); chunk: tokens a call */
-static tiny_status logits_of(tiny_ctx *ctx, const tllm_model *model, const tllm_adapter *const *a, const float *weight, int n, int chunk, float *out)
+static tiny_status logits_of(tiny_ctx *ctx, const tllm_model *model, const tllm_adapter *const *a, const float *weight,
+                             int n, int chunk, float *out)
 {
     tllm_state_desc d;
     tllm_state *s = NULL;
@@ -153,7 +160,9 @@ static tiny_status logits_of(tiny_ctx *ctx, const tllm_model *model, const tllm_
     st = tllm_state_open(ctx, model, &d, &s);
     for (i = 0; i < n && !st; i++) st = tllm_state_attach(s, a[i], weight[i]);
     if (!st && about.is_encoder) st = tllm_forward_all(s, text_of, TOKENS, out);
-    else for (i = 0; i < TOKENS && !st; i += chunk) st = tllm_forward(s, text_of + i, chunk, i, chunk, out + (size_t)i * (size_t)about.n_out);
+    else
+        for (i = 0; i < TOKENS && !st; i += chunk)
+            st = tllm_forward(s, text_of + i, chunk, i, chunk, out + (size_t)i * (size_t)about.n_out);
     tllm_state_close(ctx, s);
     return st;
 }
@@ -165,18 +174,21 @@ static size_t n_logits(const tllm_model *m)
     return (size_t)TOKENS * (size_t)about.n_out;
 }
 
-/* The mark of tests/llm/model/oracle.c for the reference against another program: sums in another order, rounded elsewhere. */
+/* The mark of tests/llm/model/oracle.c for the reference against another program: sums in another order, rounded
+ * elsewhere. */
 static void near_to(const float *got, const float *want, size_t n)
 {
     double ss = 0.0, mark;
     size_t i, at = 0;
     for (i = 0; i < n; i++) ss += (double)want[i] * (double)want[i];
     mark = 2e-4 * (1.0 + sqrt(ss / (double)n));
-    for (i = 0; i < n; i++) if (fabs((double)got[i] - (double)want[i]) > fabs((double)got[at] - (double)want[at]) || got[i] != got[i]) at = i;
+    for (i = 0; i < n; i++)
+        if (fabs((double)got[i] - (double)want[i]) > fabs((double)got[at] - (double)want[at]) || got[i] != got[i])
+            at = i;
     T_CLOSE(got[at], want[at], mark);
 }
-/* The same for block formats on a SIMD target, whose products round the activations too: the mark of the oracle's README, 1.2 of the
- * relative RMS distance that its index states for llama-q8_0. */
+/* The same for block formats on a SIMD target, whose products round the activations too: the mark of the oracle's
+ * README, 1.2 of the relative RMS distance that its index states for llama-q8_0. */
 static void near_to_rounded(const float *got, const float *want, size_t n)
 {
     double ss = 0.0, dd = 0.0;
@@ -195,8 +207,11 @@ static double distance(const float *x, const float *y, size_t n)
     return most;
 }
 
-static const char *const each_layer[] = { "attn_q", "attn_k", "attn_v", "attn_qkv", "attn_kv_b", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "ffn_gate_inp",
-    "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "ffn_gate_up_exps", "attn_q_a", "attn_q_b", "attn_kv_a_mqa", "ssm_in", "ssm_out", "ssm_x" };
+static const char *const each_layer[] = { "attn_q",        "attn_k",           "attn_v",        "attn_qkv",
+                                          "attn_kv_b",     "attn_output",      "ffn_gate",      "ffn_up",
+                                          "ffn_down",      "ffn_gate_inp",     "ffn_gate_exps", "ffn_up_exps",
+                                          "ffn_down_exps", "ffn_gate_up_exps", "attn_q_a",      "attn_q_b",
+                                          "attn_kv_a_mqa", "ssm_in",           "ssm_out",       "ssm_x" };
 
 static void patch_all(kit *k, float size)
 {
@@ -217,7 +232,8 @@ static void against_merged(tiny_target target, const char *name)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
     /* only the model of the file has blocks: merged ones have f32 in their place */
-    void (*const near)(const float *, const float *, size_t) = target != TINY_TARGET_REFERENCE && !strcmp(name, "llama-q8_0") ? near_to_rounded : near_to;
+    void (*const near)(const float *, const float *, size_t) =
+        target != TINY_TARGET_REFERENCE && !strcmp(name, "llama-q8_0") ? near_to_rounded : near_to;
     kit *k = (kit *)t_keep(sizeof *k);
     if (kit_open(k, ctx, name)) {
         const size_t n = n_logits(k->model);
@@ -229,7 +245,8 @@ static void against_merged(tiny_target target, const char *name)
         tllm_about model;
         const float one = 1.0f;
         tllm_model_about(k->model, &model);
-        if (!strcmp(name, "plm")) T_OK(tllm_model_sparse(ctx, k->model, -1, NULL));     /* beside an adapter the list is read too; merging ends the copy */
+        /* beside an adapter the list is read too; merging ends the copy */
+        if (!strcmp(name, "plm")) T_OK(tllm_model_sparse(ctx, k->model, -1, NULL));
         patch_all(k, 0.15f);
         T_TRUE(k->n > 5);
         ga = kit_adapter(k, model.arch, 3.0f, 0, k->n, &wa);
@@ -250,7 +267,8 @@ static void against_merged(tiny_target target, const char *name)
             T_OK(logits_of(ctx, k->model, NULL, NULL, 0, TOKENS, got));
             /* the same weights as in the file, up to the rounding of alpha / r to a float */
             near_to(got, want, n);
-            T_OK(logits_of(ctx, k->model, NULL, NULL, 0, 1, again));       /* one by one, where lists of neurons would be read */
+            /* one by one, where lists of neurons would be read */
+            T_OK(logits_of(ctx, k->model, NULL, NULL, 0, 1, again));
             near(again, want, n);
             T_OK(tllm_adapter_merge(ctx, k->model, a, -1.0f, TINY_F32));
             T_OK(logits_of(ctx, k->model, NULL, NULL, 0, TOKENS, got));
@@ -269,7 +287,8 @@ static void against_merged(tiny_target target, const char *name)
 static void test_llama(tiny_target target) { against_merged(target, "llama"); }
 static void test_llama_q8_0(tiny_target target) { against_merged(target, "llama-q8_0"); }
 static void test_deepseek2(tiny_target target) { against_merged(target, "deepseek2"); }
-static void test_plm(tiny_target target) { against_merged(target, "plm"); }      /* the parts of attn_kv_b, each by itself */
+/* the parts of attn_kv_b, each by itself */
+static void test_plm(tiny_target target) { against_merged(target, "plm"); }
 static void test_gpt2(tiny_target target) { against_merged(target, "gpt2"); }
 static void test_bert(tiny_target target) { against_merged(target, "bert"); }
 static void test_mamba(tiny_target target) { against_merged(target, "mamba"); }
@@ -278,7 +297,8 @@ static void test_experts(void)
     against_merged(TINY_TARGET_AUTO, "llama4-b");       /* one of four experts for each token */
     if (t_one_of("oracle/llm/mixtral.gguf")) against_merged(TINY_TARGET_AUTO, "mixtral");
 }
-static void test_nanbeige(tiny_target target) { against_merged(target, "nanbeige-skip"); }      /* a layer that is run three times */
+/* a layer that is run three times */
+static void test_nanbeige(tiny_target target) { against_merged(target, "nanbeige-skip"); }
 static void test_reference(void)
 {
     against_merged(TINY_TARGET_REFERENCE, "llama");
@@ -362,7 +382,8 @@ static void test_saved(void)
         tllm_adapter *a[2] = { NULL, NULL };
         tllm_state *s = NULL;
         tllm_state_desc d;
-        void *bytes[5] = { NULL };              /* computed without; with a[0]; with both; with a[0] at one half; with a[0] merged */
+        /* computed without; with a[0]; with both; with a[0] at one half; with a[0] merged */
+        void *bytes[5] = { NULL };
         size_t n[5];
         int i, now = 0;
         memset(&d, 0, sizeof d);
@@ -425,12 +446,14 @@ static void test_weights(tiny_target target)
         memset(&d, 0, sizeof d);
         d.n_ctx = 32;
         kit_patch(k, "blk.0.attn_q.weight", 3, 0.2f);
-        kit_patch(k, "blk.1.ffn_down.weight", 70, 0.1f);    /* more than the width of one vector, and than the rows at once */
+        /* more than the width of one vector, and than the rows at once */
+        kit_patch(k, "blk.1.ffn_down.weight", 70, 0.1f);
         g0 = kit_adapter(k, "llama", 2.0f, 0, 1, &w0);
         g1 = kit_adapter(k, "llama", 2.0f, 1, 1, &w1);
         gm = kit_merged(k, 2.0, &wm);
-        if (g0 && g1 && gm && T_OK(tllm_model_open(ctx, gm, &merged)) && T_OK(tllm_adapter_open(ctx, k->model, g0, &a[0])) &&
-            T_OK(tllm_adapter_open(ctx, k->model, g1, &a[1])) && T_OK(tllm_state_open(ctx, k->model, &d, &s))) {
+        if (g0 && g1 && gm && T_OK(tllm_model_open(ctx, gm, &merged)) &&
+            T_OK(tllm_adapter_open(ctx, k->model, g0, &a[0])) && T_OK(tllm_adapter_open(ctx, k->model, g1, &a[1])) &&
+            T_OK(tllm_state_open(ctx, k->model, &d, &s))) {
             T_OK(logits_of(ctx, k->model, NULL, NULL, 0, TOKENS, plain));
             T_OK(logits_of(ctx, merged, NULL, NULL, 0, TOKENS, want));
             T_OK(logits_of(ctx, k->model, (const tllm_adapter *const *)a, w2, 2, TOKENS, got));
@@ -454,8 +477,10 @@ static void test_weights(tiny_target target)
             T_STATUS(tllm_state_attach(s, NULL, 1.0f), TINY_E_ARGUMENT, "there is no adapter");
             tllm_state_close(ctx, s);
             s = NULL;
-            if (T_OK(tllm_state_open(ctx, merged, &d, &s))) T_STATUS(tllm_state_attach(s, a[0], 1.0f), TINY_E_ARGUMENT, "opened for another model");
-            T_STATUS(tllm_adapter_merge(ctx, merged, a[0], 1.0f, TINY_F32), TINY_E_ARGUMENT, "opened for another model");
+            if (T_OK(tllm_state_open(ctx, merged, &d, &s)))
+                T_STATUS(tllm_state_attach(s, a[0], 1.0f), TINY_E_ARGUMENT, "opened for another model");
+            T_STATUS(tllm_adapter_merge(ctx, merged, a[0], 1.0f, TINY_F32), TINY_E_ARGUMENT,
+                     "opened for another model");
             T_STATUS(tllm_adapter_merge(ctx, k->model, a[0], 1.0f, TINY_BF16), TINY_E_DTYPE, "f32 or f16, not bf16");
             T_OK(tllm_adapter_merge(ctx, k->model, a[0], 1.0f, TINY_F16));
             T_OK(tllm_adapter_merge(ctx, k->model, a[1], 1.0f, TINY_F16));
@@ -504,7 +529,8 @@ static void test_long(tiny_target target)
             if (T_OK(tllm_state_open(ctx, merged, &d, &s))) T_OK(tllm_forward(s, tokens, LONG, 0, LONG, want));
             tllm_state_close(ctx, s);
             s = NULL;
-            if (T_OK(tllm_state_open(ctx, k->model, &d, &s)) && T_OK(tllm_state_attach(s, a, 1.0f))) T_OK(tllm_forward(s, tokens, LONG, 0, LONG, got));
+            if (T_OK(tllm_state_open(ctx, k->model, &d, &s)) && T_OK(tllm_state_attach(s, a, 1.0f)))
+                T_OK(tllm_forward(s, tokens, LONG, 0, LONG, got));
             near_to(got, want, n);
         }
         tllm_state_close(ctx, s);
@@ -521,7 +547,8 @@ static void test_long(tiny_target target)
 
 /* ---- control vectors --------------------------------------------------------------------------------------------- */
 
-static tllm_gguf *vector_file(tiny_ctx *ctx, const char *const *name, const uint64_t *width, float *const *v, int n, tllm_writer **w)
+static tllm_gguf *vector_file(tiny_ctx *ctx, const char *const *name, const uint64_t *width, float *const *v, int n,
+                              tllm_writer **w)
 {
     tllm_gguf *g = NULL;
     const void *bytes;
@@ -542,21 +569,24 @@ static tllm_gguf *vector_file(tiny_ctx *ctx, const char *const *name, const uint
     return T_OK(tllm_gguf_open_memory(ctx, bytes, n_bytes, &g)) ? g : NULL;
 }
 
-/* A model of two layers has its stream after the last one before the final norm and the output: these two are computed here, from
- * logits without a vector no stream can be had, so the model gets an output of the identity and no weights in its norm. Then
- * rms-normed rows come out, and x + w v can be judged: for a v much larger than x the row is w v / rms(w v) in the limit. */
+/* A model of two layers has its stream after the last one before the final norm and the output: these two are computed
+ * here, from logits without a vector no stream can be had, so the model gets an output of the identity and no weights
+ * in its norm. Then rms-normed rows come out, and x + w v can be judged: for a v much larger than x the row is w v /
+ * rms(w v) in the limit. */
 static void vector_by_hand(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
     kit *k = (kit *)t_keep(sizeof *k);
     if (kit_open(k, ctx, "llama")) {
         tllm_about about;
-        const tllm_gguf_tensor *out_w = tllm_gguf_tensor_find(k->file, "output.weight"), *norm_w = tllm_gguf_tensor_find(k->file, "output_norm.weight");
+        const tllm_gguf_tensor *out_w = tllm_gguf_tensor_find(k->file, "output.weight"),
+                               *norm_w = tllm_gguf_tensor_find(k->file, "output_norm.weight");
         const size_t n = n_logits(k->model), row = n / TOKENS;
         tllm_model_about(k->model, &about);
         if (T_TRUE(out_w && norm_w && about.n_layer == 2)) {
             const size_t D = (size_t)about.n_embd;
-            float *v[2], *x = t_guarded((size_t)TOKENS * row), *W = (float *)t_keep(D * row * sizeof *W), *g = (float *)t_keep(D * sizeof *g);
+            float *v[2], *x = t_guarded((size_t)TOKENS * row), *W = (float *)t_keep(D * row * sizeof *W),
+                         *g = (float *)t_keep(D * sizeof *g);
             const char *name = "direction.1";
             const uint64_t width = D;
             tllm_writer *w[2] = { NULL, NULL };
@@ -570,7 +600,8 @@ static void vector_by_hand(tiny_target target)
             f[1] = vector_file(ctx, &name, &width, &v[1], 1, &w[1]);
             tllm_format_of(out_w->type)->unpack(out_w->data, W, D * row);
             tllm_format_of(norm_w->type)->unpack(norm_w->data, g, D);
-            if (f[0] && f[1] && T_OK(tllm_adapter_open(ctx, k->model, f[0], &a[0])) && T_OK(tllm_adapter_open(ctx, k->model, f[1], &a[1]))) {
+            if (f[0] && f[1] && T_OK(tllm_adapter_open(ctx, k->model, f[0], &a[0])) &&
+                T_OK(tllm_adapter_open(ctx, k->model, f[1], &a[1]))) {
                 double ss = 0.0, size = 0.0;
                 T_OK(logits_of(ctx, k->model, (const tllm_adapter *const *)a, weight, 2, TOKENS, x));
                 for (j = 0; j < D; j++) {
@@ -580,7 +611,8 @@ static void vector_by_hand(tiny_target target)
                 for (i = 0; i < row; i++) {
                     double y = 0.0;
                     for (j = 0; j < D; j++)
-                        y += (double)W[i * D + j] * (double)g[j] * (3000.0 * (double)v[0][j] - 1000.0 * (double)v[1][j]) / sqrt(ss / (double)D);
+                        y += (double)W[i * D + j] * (double)g[j] *
+                             (3000.0 * (double)v[0][j] - 1000.0 * (double)v[1][j]) / sqrt(ss / (double)D);
                     size += y * y / (double)row;
                     /* the stream itself is a few units beside thousands: a part in a few hundred */
                     for (t = 0; t < TOKENS; t++) T_CLOSE(x[t * row + i], y, 0.02 * (1.0 + fabs(y)));
@@ -600,7 +632,8 @@ static void vector_by_hand(tiny_target target)
 static void test_vector(tiny_target target) { vector_by_hand(target); }
 static void test_vector_reference(void) { vector_by_hand(TINY_TARGET_REFERENCE); }
 
-/* Exactly: a bias of the last product of layer 1 is a row added to the stream after layer 1. gpt2 has one, ffn_down.bias. */
+/* Exactly: a bias of the last product of layer 1 is a row added to the stream after layer 1. gpt2 has one,
+ * ffn_down.bias. */
 static void vector_as_bias(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -611,7 +644,8 @@ static void vector_as_bias(tiny_target target)
         tllm_model_about(k->model, &about);
         if (T_TRUE(bias && bias->type == TLLM_FORMAT_F32 && about.n_layer >= 2)) {
             const size_t n = n_logits(k->model), D = (size_t)about.n_embd;
-            float *v[2], *want = t_guarded(n), *got = t_guarded(n), *plain = t_guarded(n), *b = (float *)t_keep(D * sizeof *b);
+            float *v[2], *want = t_guarded(n), *got = t_guarded(n), *plain = t_guarded(n),
+                         *b = (float *)t_keep(D * sizeof *b);
             static const char *const name[2] = { "direction.1", "direction.2" };
             const uint64_t width[2] = { D, D };
             const int n_dir = about.n_layer > 2 ? 2 : 1;
@@ -631,14 +665,17 @@ static void vector_as_bias(tiny_target target)
             memcpy(b, bias->data, D * sizeof *b);
             for (i = 0; i < D; i++) b[i] += 0.75f * v[0][i];
             T_OK(tllm_writer_open(ctx, NULL, &wm));
-            for (i = 0; i < tllm_gguf_n_meta(k->file); i++) (void)tllm_writer_put_meta(ctx, wm, tllm_gguf_meta_at(k->file, i));
+            for (i = 0; i < tllm_gguf_n_meta(k->file); i++)
+                (void)tllm_writer_put_meta(ctx, wm, tllm_gguf_meta_at(k->file, i));
             for (i = 0; i < tllm_gguf_n_tensors(k->file); i++) {
                 const tllm_gguf_tensor *t = tllm_gguf_tensor_at(k->file, i);
-                (void)tllm_writer_put_tensor(ctx, wm, t->name, t->type, t->rank, t->dim, t == bias ? (const void *)b : t->data);
+                (void)tllm_writer_put_tensor(ctx, wm, t->name, t->type, t->rank, t->dim,
+                                             t == bias ? (const void *)b : t->data);
             }
             T_OK(tllm_writer_finish(ctx, wm));
             bytes = tllm_writer_memory(wm, &n_bytes);
-            if (f && T_OK(tllm_gguf_open_memory(ctx, bytes, n_bytes, &gm)) && T_OK(tllm_model_open(ctx, gm, &moved)) && T_OK(tllm_adapter_open(ctx, k->model, f, &a))) {
+            if (f && T_OK(tllm_gguf_open_memory(ctx, bytes, n_bytes, &gm)) && T_OK(tllm_model_open(ctx, gm, &moved)) &&
+                T_OK(tllm_adapter_open(ctx, k->model, f, &a))) {
                 T_OK(tllm_adapter_layers(ctx, a, 1, 1));
                 list = a;
                 T_OK(logits_of(ctx, k->model, NULL, NULL, 0, TOKENS, plain));
@@ -648,11 +685,14 @@ static void vector_as_bias(tiny_target target)
                 near_to(got, want, n);
                 T_OK(logits_of(ctx, k->model, &list, &weight, 1, 1, got));
                 near_to(got, want, n);
-                if (T_OK(tllm_state_open(ctx, k->model, NULL, &s)) && T_OK(tllm_state_attach(s, a, weight)) && T_OK(tllm_forward(s, text_of, 2, 0, 0, NULL)) &&
-                    T_OK(tllm_state_pack(s, 0, NULL, 0, &saved, &n_saved))) {   /* a saved state knows its layers */
+                if (T_OK(tllm_state_open(ctx, k->model, NULL, &s)) && T_OK(tllm_state_attach(s, a, weight)) &&
+                    T_OK(tllm_forward(s, text_of, 2, 0, 0, NULL)) &&
+                    T_OK(tllm_state_pack(s, 0, NULL, 0, &saved, &n_saved))) { /* a saved state knows its layers */
                     T_OK(tllm_state_unpack(s, 0, saved, n_saved, NULL, 0, NULL));
                     T_OK(tllm_adapter_layers(ctx, a, 1, about.n_layer - 1));
-                    if (about.n_layer > 2) T_STATUS(tllm_state_unpack(s, 0, saved, n_saved, NULL, 0, NULL), TINY_E_FORMAT, "other adapters");
+                    if (about.n_layer > 2)
+                        T_STATUS(tllm_state_unpack(s, 0, saved, n_saved, NULL, 0, NULL), TINY_E_FORMAT,
+                                 "other adapters");
                     T_OK(tllm_state_attach(s, a, 0.0f));
                     T_STATUS(tllm_state_unpack(s, 0, saved, n_saved, NULL, 0, NULL), TINY_E_FORMAT, "other adapters");
                 }
@@ -676,7 +716,7 @@ static void vector_as_bias(tiny_target target)
 static void test_vector_bias(tiny_target target) { vector_as_bias(target); }
 static void test_vector_bias_reference(void) { vector_as_bias(TINY_TARGET_REFERENCE); }
 
-/* ---- what is refused ------------------------------------------------------------------------------------------------ */
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 typedef struct lie { const char *what; tiny_status status; const char *says; } lie;
 static const lie lies[] = {
@@ -694,11 +734,13 @@ static const lie lies[] = {
     { "alone a", TINY_E_FORMAT, "tensor blk.0.attn_q.weight.lora_a has no lora_b beside it" },
     { "alone b", TINY_E_FORMAT, "tensor blk.0.attn_q.weight.lora_b has no lora_a beside it" },
     { "norm", TINY_E_UNSUPPORTED, "tensor blk.0.attn_norm.weight of the model is no matrix" },
-    { "rank", TINY_E_SHAPE, "tensor blk.0.attn_q.weight: lora_a is 64x4 and lora_b 3x64; 64 x rank and rank x 64 are wanted" },
+    { "rank", TINY_E_SHAPE,
+      "tensor blk.0.attn_q.weight: lora_a is 64x4 and lora_b 3x64; 64 x rank and rank x 64 are wanted" },
     { "width", TINY_E_SHAPE, "lora_a is 32x4 and lora_b 4x64" },
     { "height", TINY_E_SHAPE, "lora_a is 64x4 and lora_b 4x32" },
     { "turned", TINY_E_SHAPE, "lora_a is 4x64 and lora_b 64x4" },
-    { "embd", TINY_E_SHAPE, "tensor token_embd.weight: lora_a is 64x4 and lora_b 4x320; rank x 320 and rank x 64 are wanted" },
+    { "embd", TINY_E_SHAPE,
+      "tensor token_embd.weight: lora_a is 64x4 and lora_b 4x320; rank x 320 and rank x 64 are wanted" },
     { "direction 0", TINY_E_FORMAT, "tensor direction.0 is no direction.N with N from 1" },
     { "direction x", TINY_E_FORMAT, "tensor direction.x is no direction.N" },
     { "direction 01", TINY_E_FORMAT, "tensor direction.01 is no direction.N" },
@@ -726,23 +768,51 @@ static void test_lies(void)
 #define IS(name) (!strcmp(what, name))
             T_OK(tllm_writer_open(ctx, NULL, &w));
             if (!IS("no type")) (void)tllm_writer_put_text(ctx, w, "general.type", IS("type") ? "model" : "adapter");
-            (void)tllm_writer_put_text(ctx, w, "general.architecture", vector ? "controlvector" : IS("arch") ? "qwen3" : "llama");
+            (void)tllm_writer_put_text(ctx, w, "general.architecture",
+                                       vector       ? "controlvector"
+                                       : IS("arch") ? "qwen3"
+                                                    : "llama");
             (void)tllm_writer_put_text(ctx, w, "adapter.type", IS("kind") ? "loha" : "lora");
             if (IS("alpha text")) (void)tllm_writer_put_text(ctx, w, "adapter.lora.alpha", "16");
-            else (void)tllm_writer_put_f32(ctx, w, "adapter.lora.alpha", IS("alpha nan") ? NAN : IS("alpha inf") ? INFINITY : 8.0f);
+            else
+                (void)tllm_writer_put_f32(ctx, w, "adapter.lora.alpha",
+                                          IS("alpha nan")   ? NAN
+                                          : IS("alpha inf") ? INFINITY
+                                                            : 8.0f);
             if (IS("alora")) (void)tllm_writer_put_u32(ctx, w, "adapter.alora.invocation_tokens", 3);
             if (vector) {
                 tllm_text text;
                 uint64_t d = IS("direction wide") ? 65 : 64;
-                text.at = IS("direction 0") ? "direction.0" : IS("direction x") ? "direction.x" : IS("direction 01") ? "direction.01" : IS("direction 2") ? "direction.2" : "direction.1";
+                text.at = IS("direction 0")    ? "direction.0"
+                          : IS("direction x")  ? "direction.x"
+                          : IS("direction 01") ? "direction.01"
+                          : IS("direction 2")  ? "direction.2"
+                                               : "direction.1";
                 text.n = strlen(text.at);
                 if (!IS("direction none")) (void)tllm_writer_put_tensor(ctx, w, text, TLLM_FORMAT_F32, 1, &d, zeros);
             } else if (!IS("empty")) {
-                const char *name = IS("unknown") ? "blk.7.attn_q.weight" : IS("norm") ? "blk.0.attn_norm.weight" : IS("embd") ? "token_embd.weight" : "blk.0.attn_q.weight";
+                const char *name = IS("unknown") ? "blk.7.attn_q.weight"
+                                   : IS("norm")  ? "blk.0.attn_norm.weight"
+                                   : IS("embd")  ? "token_embd.weight"
+                                                 : "blk.0.attn_q.weight";
                 if (IS("suffix")) put_tensor(ctx, w, name, "", 64, 4, 1, zeros);
                 else {
-                    if (!IS("alone b")) put_tensor(ctx, w, name, ".lora_a", IS("width") ? 32 : IS("turned") ? 4 : 64, IS("turned") ? 64 : 4, 1, zeros);
-                    if (!IS("alone a")) put_tensor(ctx, w, name, ".lora_b", IS("rank") ? 3 : IS("turned") ? 64 : 4, IS("turned") ? 4 : IS("height") ? 32 : IS("embd") ? 320 : 64, 1, zeros);
+                    if (!IS("alone b"))
+                        put_tensor(ctx, w, name, ".lora_a",
+                                   IS("width")    ? 32
+                                   : IS("turned") ? 4
+                                                  : 64,
+                                   IS("turned") ? 64 : 4, 1, zeros);
+                    if (!IS("alone a"))
+                        put_tensor(ctx, w, name, ".lora_b",
+                                   IS("rank")     ? 3
+                                   : IS("turned") ? 64
+                                                  : 4,
+                                   IS("turned")   ? 4
+                                   : IS("height") ? 32
+                                   : IS("embd")   ? 320
+                                                  : 64,
+                                   1, zeros);
                 }
             }
             T_OK(tllm_writer_finish(ctx, w));
@@ -755,7 +825,8 @@ static void test_lies(void)
                 T_OK(tiny_file_write(ctx, path, bytes, n_bytes));
             }
             if (T_OK(tllm_gguf_open_memory(ctx, bytes, n_bytes, &g))) {
-                if (!T_STATUS(tllm_adapter_open(ctx, k->model, g, &a), lies[i].status, lies[i].says)) printf("    in %s\n", what);
+                if (!T_STATUS(tllm_adapter_open(ctx, k->model, g, &a), lies[i].status, lies[i].says))
+                    printf("    in %s\n", what);
                 T_TRUE(a == NULL);
                 tllm_adapter_close(ctx, a);
             }
@@ -793,9 +864,11 @@ static void test_each_allocation(void)
             memset(&room, 0, sizeof room);
             room.n_ctx = 8;
             if (!tiny_ctx_open(&d, &ctx)) {
-                if (!tllm_gguf_open(ctx, full, &file) && !tllm_model_open(ctx, file, &model) && !tllm_gguf_open_memory(ctx, bytes, n_bytes, &made)) {
+                if (!tllm_gguf_open(ctx, full, &file) && !tllm_model_open(ctx, file, &model) &&
+                    !tllm_gguf_open_memory(ctx, bytes, n_bytes, &made)) {
                     if (tllm_adapter_open(ctx, model, made, &a)) T_TRUE(a == NULL);
-                    else if (!tllm_state_open(ctx, model, &room, &s) && !tllm_state_attach(s, a, 1.0f)) (void)tllm_adapter_merge(ctx, model, a, 1.0f, TINY_F32);
+                    else if (!tllm_state_open(ctx, model, &room, &s) && !tllm_state_attach(s, a, 1.0f))
+                        (void)tllm_adapter_merge(ctx, model, a, 1.0f, TINY_F32);
                 }
                 tllm_state_close(ctx, s);
                 tllm_adapter_close(ctx, a);

@@ -52,7 +52,10 @@ T_FN void drop(tiny_ctx *ctx, made *m)
 }
 
 /* of a layer */
-T_FN int is_matrix(const tllm_gguf_tensor *t) { return t->rank == 2 && t->dim[1] > 1 && t->name.n > 4 && !memcmp(t->name.at, "blk.", 4); }
+T_FN int is_matrix(const tllm_gguf_tensor *t)
+{
+    return t->rank == 2 && t->dim[1] > 1 && t->name.n > 4 && !memcmp(t->name.at, "blk.", 4);
+}
 
 /* the file with the matrices of its layers in a format; in floats the embedding too: then nothing rounds */
 T_FN int packed(tiny_ctx *ctx, const tllm_gguf *g, int format, made *m)
@@ -65,7 +68,8 @@ T_FN int packed(tiny_ctx *ctx, const tllm_gguf *g, int format, made *m)
     for (i = 0; i < tllm_gguf_n_meta(g); i++) T_OK(tllm_writer_put_meta(ctx, m->w, tllm_gguf_meta_at(g, i)));
     for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
-        T_OK(tllm_writer_put_tensor(ctx, m->w, t->name, is_matrix(t) || (all && t->rank == 2) ? format : t->type, t->rank, t->dim, NULL));
+        T_OK(tllm_writer_put_tensor(ctx, m->w, t->name, is_matrix(t) || (all && t->rank == 2) ? format : t->type,
+                                    t->rank, t->dim, NULL));
     }
     for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
@@ -119,7 +123,8 @@ T_FN int each_model(model_fn fn, void *arg)
     const char *index = t_shared("oracle/llm/index.tsv");
     static char line[65536], seen[256][80];
     int n = 0, n_seen = 0, k, i;
-    for (k = 0; k < 2 && index; k++) {      /* the whole oracle where it is, then those of tests/golden that it has not */
+    /* the whole oracle where it is, then those of tests/golden that it has not */
+    for (k = 0; k < 2 && index; k++) {
         FILE *in = fopen(k ? "tests/golden/oracle/llm/index.tsv" : index, "r");
         while (in && fgets(line, sizeof line, in) && n_seen < 256) {
             char *name = seen[n_seen], path[120];

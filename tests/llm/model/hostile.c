@@ -1,7 +1,7 @@
 /* tests/llm/model/hostile.c - models that lie about themselves: each lie its own sentence, and no lie does harm
  *
- * Files of ../shared/oracle/llm are changed in memory: a number, a name, a shape. Then thousands of changed bytes in the
- * descriptions of all of them: whatever still opens must run a token, whatever does not must have said why.            */
+ * Files of ../shared/oracle/llm are changed in memory: a number, a name, a shape. Then thousands of changed bytes in
+ * the descriptions of all of them: whatever still opens must run a token, whatever does not must have said why. */
 #include "t.h"
 
 static unsigned char *slurp(const char *name, size_t *n)
@@ -31,7 +31,8 @@ static unsigned char *find(unsigned char *b, size_t n, const char *text)
     const size_t m = strlen(text);
     size_t i;
     for (i = 8; i + m < n; i++)
-        if (b[i] == (unsigned char)text[0] && !memcmp(b + i, text, m) && b[i - 8] == (unsigned char)m && !b[i - 7]) return b + i;
+        if (b[i] == (unsigned char)text[0] && !memcmp(b + i, text, m) && b[i - 8] == (unsigned char)m && !b[i - 7])
+            return b + i;
     return NULL;
 }
 
@@ -41,8 +42,8 @@ static void put(unsigned char *p, uint64_t v, int bytes)
     for (i = 0; i < bytes; i++) p[i] = (unsigned char)(v >> 8 * i);
 }
 
-/* what: a key whose value of 4 bytes becomes v; a key or name that becomes another ("-" first: its last letter changes); or a
- * tensor whose first dimensions become v, and what is left of their product */
+/* what: a key whose value of 4 bytes becomes v; a key or name that becomes another ("-" first: its last letter
+ * changes); or a tensor whose first dimensions become v, and what is left of their product */
 typedef struct lie { const char *model, *what; uint32_t v; const char *says; } lie;
 enum { SHAPE = 1, NUMBER = 2, NAME = 3 };
 
@@ -72,7 +73,9 @@ static int tell(const lie *l, int kind)
             put(p + m + 4, l->v, 8);
             put(p + m + 12, a * c / l->v, 8);
         }
-        if (!T_STATUS(open_bytes(ctx, b, n, &file, &model), kind == NAME && strstr(l->says, "not known") ? TINY_E_UNSUPPORTED : TINY_E_FORMAT, l->says)) printf("  %s: %s\n", l->model, l->what);
+        if (!T_STATUS(open_bytes(ctx, b, n, &file, &model),
+                      kind == NAME && strstr(l->says, "not known") ? TINY_E_UNSUPPORTED : TINY_E_FORMAT, l->says))
+            printf("  %s: %s\n", l->model, l->what);
         T_TRUE(model == NULL);
     }
     tllm_model_close(ctx, model);
@@ -113,7 +116,8 @@ static void test_numbers(void)
         { "llama", "llama.rope.freq_base", 0x7fc00000u, "finite" },
         { "llama", "llama.attention.layer_norm_rms_epsilon", 0x7f800000u, "finite" },
         { "llama", "llama.attention.layer_norm_rms_epsilon", 0xbf800000u, "not in 0..1" },
-        { "qwen3", "qwen3.attention.key_length", 1 << 26, "heads that rotate 67108864 numbers cannot lie in a file of" },
+        { "qwen3", "qwen3.attention.key_length", 1 << 26,
+          "heads that rotate 67108864 numbers cannot lie in a file of" },
         { "rwkv7-b", "rwkv7.feed_forward_length", 1 << 27, "not in 1..67108864" },
         { "kimi-linear", "kimi-linear.kda.head_dim", 1 << 26, "more than a row may have" },
         { "mixtral", "llama.expert_count", 0, "not in 0..0" },
@@ -142,7 +146,8 @@ static void test_numbers(void)
         { "gemma4", "gemma4.attention.shared_kv_layers", 5, "no keys of its own" },
         { "gemma3n", "gemma3n.altup.num_inputs", 5, "not in 4..4" },
         { "gemma3n", "gemma3n.embedding_length_per_layer_input", 0, "not in 1..67108864" },
-        { "gemma3n", "gemma3n.embedding_length_per_layer_input", 255, "per_layer_token_embd.weight is 6400x16, not 6375x16" },
+        { "gemma3n", "gemma3n.embedding_length_per_layer_input", 255,
+          "per_layer_token_embd.weight is 6400x16, not 6375x16" },
         { "t5", "t5.attention.relative_buckets_count", 2, "not in 4..65536" },
         { "t5", "t5.attention.relative_buckets_count", 16, "attn_rel_b.weight is 4x8" },
         { "minimax-m3", "minimax-m3.attention.indexer.head_count", 3, "a head for each key head" },
@@ -160,7 +165,8 @@ static void test_numbers(void)
         { "deepseek4", "deepseek4.hyper_connection.count", 3, "output_hc_fn.weight is 32x4, not 24x3" },
         { "deepseek4", "deepseek4.hyper_connection.sinkhorn_iterations", 0, "sinkhorn_iterations is 0" },
         { "deepseek4", "deepseek4.hyper_connection.epsilon", 0xbf800000u, "missing or not in 0..1" },
-        { "deepseek4", "deepseek4.attention.output_group_count", 3, "no multiple of attention.output_group_count: 4 and 3" },
+        { "deepseek4", "deepseek4.attention.output_group_count", 3,
+          "no multiple of attention.output_group_count: 4 and 3" },
         { "deepseek4", "deepseek4.attention.sliding_window", 0, "sliding_window is 0" },
         { "deepseek4", "deepseek4.attention.compress_rope_freq_base", 0, "missing or not above 0" },
         { "deepseek4", "deepseek4.attention.indexer.key_length", 2, "the numbers of them that are rotated: 2 and 4" },
@@ -174,18 +180,20 @@ static void test_numbers(void)
 /* Heads of one number that do not rotate are heads: what is wrong is the tensor, which has others. */
 static void test_heads_of_one(void)
 {
-    static const struct { const char *model, *key, *turned, *says; uint32_t n; } row[] = {
-        { "qwen3", "qwen3.attention.key_length", NULL, "rope.dimension_count is 1: pairs need an even number", 1 },
-        { "qwen3", "qwen3.attention.key_length", NULL, "key_length is 0, not in 1..67108864", 0 },
-        { "gemma4", "gemma4.attention.key_length_swa", NULL, "rope.dimension_count_swa is 16, not in 0..1", 1 },
-        { "gemma4", "gemma4.attention.key_length_swa", NULL, "key_length_swa is 0, not in 1..67108864", 0 },
-        { "gemma4", "gemma4.attention.key_length_swa", "gemma4.rope.dimension_count_swa", "blk.0.attn_q.weight is 64x64, not 64x4", 1 }
-    };
+    static const struct { const char *model, *key, *turned, *says; uint32_t n;
+    } row[] = { { "qwen3", "qwen3.attention.key_length", NULL, "rope.dimension_count is 1: pairs need an even number",
+                  1 },
+                { "qwen3", "qwen3.attention.key_length", NULL, "key_length is 0, not in 1..67108864", 0 },
+                { "gemma4", "gemma4.attention.key_length_swa", NULL, "rope.dimension_count_swa is 16, not in 0..1", 1 },
+                { "gemma4", "gemma4.attention.key_length_swa", NULL, "key_length_swa is 0, not in 1..67108864", 0 },
+                { "gemma4", "gemma4.attention.key_length_swa", "gemma4.rope.dimension_count_swa",
+                  "blk.0.attn_q.weight is 64x64, not 64x4", 1 } };
     size_t i, n;
     int told = 0;
     for (i = 0; i < T_COUNT(row); i++) {
         tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
-        unsigned char *b = slurp(row[i].model, &n), *p = b ? find(b, n, row[i].key) : NULL, *q = b && row[i].turned ? find(b, n, row[i].turned) : NULL;
+        unsigned char *b = slurp(row[i].model, &n), *p = b ? find(b, n, row[i].key) : NULL,
+                      *q = b && row[i].turned ? find(b, n, row[i].turned) : NULL;
         tllm_gguf *file = NULL;
         tllm_model *model = NULL;
         if (b && T_TRUE(p && !row[i].turned == !q)) {
@@ -263,12 +271,61 @@ static void test_shapes(void)
 /* every model with changed bytes in its description */
 static void test_changed_bytes(void)
 {
-    static const char *const names[] = {
-        "llama", "llama-q4_k", "mixtral", "qwen3moe", "gemma2", "gemma3n", "gemma4", "gemma4-moe", "phi3", "gpt2", "falcon-40b", "bloom", "deepseek2-v3",
-        "deepseek32", "kimi-linear", "plm", "gemma-embedding", "gemma3-b", "bert", "jina-bert-v2", "modern-bert", "t5", "t5encoder", "mamba", "mamba2-b", "jamba", "plamo2", "rwkv6",
-        "rwkv7-b", "lfm2moe", "qwen35moe", "qwen3next", "granitehybrid-moe", "nemotron_h_moe", "falcon-h1", "llama4-b", "gpt-oss-mxfp4", "qwen3-rerank",
-        "apertus", "smallthinker", "cohere2", "exaone4", "granite_swa", "nanbeige", "plamo3", "mellum", "afmoe", "mimo2", "step35", "laguna", "hy_v3", "minimax-m3", "bailingmoe3", "kimi-k3", "deepseek4"
-    };
+    static const char *const names[] = { "llama",
+                                         "llama-q4_k",
+                                         "mixtral",
+                                         "qwen3moe",
+                                         "gemma2",
+                                         "gemma3n",
+                                         "gemma4",
+                                         "gemma4-moe",
+                                         "phi3",
+                                         "gpt2",
+                                         "falcon-40b",
+                                         "bloom",
+                                         "deepseek2-v3",
+                                         "deepseek32",
+                                         "kimi-linear",
+                                         "plm",
+                                         "gemma-embedding",
+                                         "gemma3-b",
+                                         "bert",
+                                         "jina-bert-v2",
+                                         "modern-bert",
+                                         "t5",
+                                         "t5encoder",
+                                         "mamba",
+                                         "mamba2-b",
+                                         "jamba",
+                                         "plamo2",
+                                         "rwkv6",
+                                         "rwkv7-b",
+                                         "lfm2moe",
+                                         "qwen35moe",
+                                         "qwen3next",
+                                         "granitehybrid-moe",
+                                         "nemotron_h_moe",
+                                         "falcon-h1",
+                                         "llama4-b",
+                                         "gpt-oss-mxfp4",
+                                         "qwen3-rerank",
+                                         "apertus",
+                                         "smallthinker",
+                                         "cohere2",
+                                         "exaone4",
+                                         "granite_swa",
+                                         "nanbeige",
+                                         "plamo3",
+                                         "mellum",
+                                         "afmoe",
+                                         "mimo2",
+                                         "step35",
+                                         "laguna",
+                                         "hy_v3",
+                                         "minimax-m3",
+                                         "bailingmoe3",
+                                         "kimi-k3",
+                                         "deepseek4" };
     const char *times = getenv("T_TIMES");
     const int each = times ? atoi(times) : 40;
     size_t i;
@@ -299,7 +356,8 @@ static void test_changed_bytes(void)
             memcpy(copy, b, n);
             for (c = 1 + (int)t_rand_below(2); c > 0; c--) {
                 j = t_rand_below((uint32_t)head);
-                copy[j] = (unsigned char)(t_rand_below(2) ? t_rand_u64() & 255u : (uint64_t)copy[j] ^ (uint64_t)1 << t_rand_below(8));
+                copy[j] = (unsigned char)(t_rand_below(2) ? t_rand_u64() & 255u
+                                                          : (uint64_t)copy[j] ^ (uint64_t)1 << t_rand_below(8));
             }
             if (!T_OK(tiny_ctx_open(&d, &ctx))) return;
             before = t_alloc.live_bytes;
@@ -309,12 +367,16 @@ static void test_changed_bytes(void)
             } else {
                 opened++;
                 tllm_model_about(model, &about);
-                if (!T_TRUE(t_alloc.most_bytes - before <= 2 * n + 1000000)) printf("  %s: %lu bytes for a file of %lu\n", names[i], (unsigned long)(t_alloc.most_bytes - before), (unsigned long)n);
-                if (about.n_vocab > 2 && about.n_out < 100000 && !tllm_state_memory(ctx, model, &sd, &bytes) && !tllm_state_open(ctx, model, &sd, &state)) {
+                if (!T_TRUE(t_alloc.most_bytes - before <= 2 * n + 1000000))
+                    printf("  %s: %lu bytes for a file of %lu\n", names[i],
+                           (unsigned long)(t_alloc.most_bytes - before), (unsigned long)n);
+                if (about.n_vocab > 2 && about.n_out < 100000 && !tllm_state_memory(ctx, model, &sd, &bytes) &&
+                    !tllm_state_open(ctx, model, &sd, &state)) {
                     float *out = (float *)malloc((size_t)about.n_out * 3 * sizeof *out);
                     tiny_status st;
                     if (!out) { puts("the test itself has no memory"); exit(2); }
-                    if (about.is_encoder || about.has_decoder || about.output != TLLM_LOGITS) st = tllm_forward_all(state, tokens, 3, about.has_decoder ? NULL : out);
+                    if (about.is_encoder || about.has_decoder || about.output != TLLM_LOGITS)
+                        st = tllm_forward_all(state, tokens, 3, about.has_decoder ? NULL : out);
                     else st = tllm_forward(state, tokens, 3, 0, 3, out);
                     if (!st && about.has_decoder) st = tllm_forward(state, tokens, 2, 0, 2, out);
                     ran += !st;
@@ -384,7 +446,8 @@ static void test_tables(void)
             t = tllm_gguf_tensor_find(file, all[i].tensor);
             if (T_TRUE(t && t->bytes >= 4 * all[i].at + 4)) put(b + (t->data - b) + 4 * all[i].at, all[i].v, 4);
             tllm_gguf_close(ctx, file);
-        } else if (b && T_TRUE(p != NULL)) put(p + strlen(all[i].key) + (p[strlen(all[i].key)] == 9 ? 16 : 4) + 4 * all[i].at, all[i].v, 4);
+        } else if (b && T_TRUE(p != NULL))
+            put(p + strlen(all[i].key) + (p[strlen(all[i].key)] == 9 ? 16 : 4) + 4 * all[i].at, all[i].v, 4);
         file = NULL;
         if (b) T_STATUS(open_bytes(ctx, b, n, &file, &model), all[i].st, all[i].says);
         tllm_model_close(ctx, model);

@@ -1,10 +1,13 @@
-/* tests/llm/model/latent.c - models with latent attention and squared ReLU: what they keep, and that the ways through them agree
+/* tests/llm/model/latent.c - models with latent attention and squared ReLU: what they keep, and that the ways through
+ * them agree
  *
- * Truth    one token at a time (absorbed) against a whole prompt (expanded behind the turn); positions that are all shifted; bytes counted by
- *          hand; whole products against lists of neurons. Golden logits of these architectures: tests/llm/model/oracle.c.      */
+ * Truth    one token at a time (absorbed) against a whole prompt (expanded behind the turn); positions that are all
+ *          shifted; bytes counted by hand; whole products against lists of neurons. Golden logits of these
+ *          architectures: tests/llm/model/oracle.c. */
 #include "t.h"
 
-static const char story[] = "examples/models/story-latent.gguf";        /* 4 layers, 4 heads of 32 + 16, values of 32, latents of 64, Q8_0 */
+/* 4 layers, 4 heads of 32 + 16, values of 32, latents of 64, Q8_0 */
+static const char story[] = "examples/models/story-latent.gguf";
 enum { N = 200 };
 
 typedef struct opened { tiny_ctx *ctx; tllm_gguf *file; tllm_model *model; tllm_about about; } opened;
@@ -12,7 +15,8 @@ static int open_at(opened *o, tiny_target target, const char *path)
 {
     memset(o, 0, sizeof *o);
     o->ctx = t_ctx(target, 2);
-    if (!path || !T_OK(tllm_gguf_open(o->ctx, path, &o->file)) || !T_OK(tllm_model_open(o->ctx, o->file, &o->model))) return 0;
+    if (!path || !T_OK(tllm_gguf_open(o->ctx, path, &o->file)) || !T_OK(tllm_model_open(o->ctx, o->file, &o->model)))
+        return 0;
     tllm_model_about(o->model, &o->about);
     return 1;
 }
@@ -43,7 +47,8 @@ static float *through(opened *o, int n, tiny_idx n_batch, int64_t pos0, tllm_spa
         before = tiny_ctx_bytes(o->ctx);
         t_alloc.n_calls = 0;
         T_OK(tllm_forward(s, token, n, pos0, n, out));
-        T_TRUE(t_alloc.n_calls == 0 && tiny_ctx_bytes(o->ctx) == before);       /* what was told at the start was enough */
+        /* what was told at the start was enough */
+        T_TRUE(t_alloc.n_calls == 0 && tiny_ctx_bytes(o->ctx) == before);
         if (seen) tllm_state_sparsity(s, seen);
         tllm_state_close(o->ctx, s);
     }
@@ -69,10 +74,12 @@ static void ways(tiny_target target, const char *path, double bound)
     opened o;
     if (open_at(&o, target, path)) {
         const size_t n = N * (size_t)o.about.n_out;
-        const float *one = through(&o, N, 1, 0, NULL), *all = through(&o, N, N, 0, NULL), *some = through(&o, N, 50, 0, NULL), *later = through(&o, N, N, 40, NULL);
+        const float *one = through(&o, N, 1, 0, NULL), *all = through(&o, N, N, 0, NULL),
+                    *some = through(&o, N, 50, 0, NULL), *later = through(&o, N, N, 40, NULL);
         T_CLOSE(apart(all, one, n), 0.0, bound);
         T_CLOSE(apart(some, one, n), 0.0, bound);
-        T_CLOSE(apart(later, one, n), 0.0, bound);      /* only distances matter: keys were rotated before they were kept */
+        /* only distances matter: keys were rotated before they were kept */
+        T_CLOSE(apart(later, one, n), 0.0, bound);
     }
     close_at(&o);
 }
@@ -85,10 +92,14 @@ static void test_ways(tiny_target target)
 }
 static void test_reference(void) { test_ways(TINY_TARGET_REFERENCE); }
 
-/* A token more costs its latent row and its rotated key in each layer: 4 (64 + 16) numbers. Keys and values of all heads would be 4 x 4 x 80. */
+/* A token more costs its latent row and its rotated key in each layer: 4 (64 + 16) numbers. Keys and values of all
+ * heads would be 4 x 4 x 80. */
 static void test_memory(void)
 {
-    static const struct { int type; double each; } kind[3] = { { TLLM_FORMAT_F32, 4.0 }, { TLLM_FORMAT_F16, 2.0 }, { TLLM_FORMAT_Q4_0, 0.0 } };
+    static const struct {
+        int type;
+        double each;
+    } kind[3] = { { TLLM_FORMAT_F32, 4.0 }, { TLLM_FORMAT_F16, 2.0 }, { TLLM_FORMAT_Q4_0, 0.0 } };
     opened o;
     int k;
     if (open_at(&o, TINY_TARGET_AUTO, story))
@@ -101,7 +112,8 @@ static void test_memory(void)
             d.n_batch = 16;
             d.n_ctx = 1024;
             if (kind[k].each == 0.0) {      /* rows of 80 are no whole blocks of 32 */
-                T_STATUS(tllm_state_memory(o.ctx, o.model, &d, &small), TINY_E_UNSUPPORTED, "its heads are no whole blocks");
+                T_STATUS(tllm_state_memory(o.ctx, o.model, &d, &small), TINY_E_UNSUPPORTED,
+                         "its heads are no whole blocks");
                 continue;
             }
             T_OK(tllm_state_memory(o.ctx, o.model, &d, &small));
@@ -109,7 +121,8 @@ static void test_memory(void)
             d.n_ctx = 2048;
             T_OK(tllm_state_memory(o.ctx, o.model, &d, &large));
             each = (double)(large - small) / 1024.0;
-            T_TRUE(each >= 4 * 80 * kind[k].each && each < 4 * 80 * kind[k].each + 64);      /* and a position, and its share of tables */
+            /* and a position, and its share of tables */
+            T_TRUE(each >= 4 * 80 * kind[k].each && each < 4 * 80 * kind[k].each + 64);
             T_OK(tllm_session_memory(o.ctx, story, &d, &large));
             T_TRUE((double)(large - session) / 1024.0 < 4 * 80 * kind[k].each + 64);
         }
@@ -131,7 +144,8 @@ static void test_sparse(tiny_target target)
         T_OK(tllm_model_sparse(o.ctx, o.model, TLLM_FORMAT_F32, &bytes));
         T_TRUE(bytes == 2 * 64 * 128 * 4 && tiny_ctx_bytes(o.ctx) == before);
         listed = through(&o, N, 1, 0, &seen);
-        T_TRUE(seen.n_products == 2 * N && seen.n_sparse > 0 && seen.n_sparse < 2 * N);      /* where at most half fired */
+        /* where at most half fired */
+        T_TRUE(seen.n_products == 2 * N && seen.n_sparse > 0 && seen.n_sparse < 2 * N);
         T_CLOSE(apart(listed, whole, n), 0.0, 1e-5);
         listed = through(&o, N, 2, 0, &seen);              /* two tokens: neurons that fired for either */
         T_EQ_INT(seen.n_products, N);
@@ -155,7 +169,8 @@ static void test_refused(void)
     size_t bytes = 7;
     if (open_at(&o, TINY_TARGET_AUTO, "examples/models/story.gguf")) {
         tllm_sparsity seen;
-        T_STATUS(tllm_model_sparse(o.ctx, o.model, -1, &bytes), TINY_E_UNSUPPORTED, "llama has no plain network with squared ReLU");
+        T_STATUS(tllm_model_sparse(o.ctx, o.model, -1, &bytes), TINY_E_UNSUPPORTED,
+                 "llama has no plain network with squared ReLU");
         T_EQ_INT(bytes, 0);
         (void)through(&o, 3, 1, 0, &seen);
         T_TRUE(seen.n_products == 0 && seen.fired == 0.0);
@@ -165,20 +180,18 @@ static void test_refused(void)
     }
     close_at(&o);
     if (open_at(&o, TINY_TARGET_AUTO, t_shared("oracle/llm/plm.gguf"))) {
-        T_STATUS(tllm_model_sparse(o.ctx, o.model, TLLM_FORMAT_Q4_K, NULL), TINY_E_UNSUPPORTED, "columns of 64 numbers cannot be kept as Q4_K");
+        T_STATUS(tllm_model_sparse(o.ctx, o.model, TLLM_FORMAT_Q4_K, NULL), TINY_E_UNSUPPORTED,
+                 "columns of 64 numbers cannot be kept as Q4_K");
         T_STATUS(tllm_model_sparse(o.ctx, o.model, 999, NULL), TINY_E_UNSUPPORTED, "(format 999)");
     }
     close_at(&o);
-    T_EACH_ALLOCATION(
-        tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 1);
-        memset(&o, 0, sizeof o);
-        if (!tiny_ctx_open(&d, &o.ctx) && !tllm_gguf_open(o.ctx, story, &o.file) && !tllm_model_open(o.ctx, o.file, &o.model)) {
-            const tiny_status st = tllm_model_sparse(o.ctx, o.model, -1, NULL);
-            T_TRUE(!st || st == TINY_E_MEMORY);
-        }
-        tllm_model_close(o.ctx, o.model);
-        tllm_gguf_close(o.ctx, o.file);
-        tiny_ctx_close(o.ctx);)
+    T_EACH_ALLOCATION(tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 1); memset(&o, 0, sizeof o);
+                      if (!tiny_ctx_open(&d, &o.ctx) && !tllm_gguf_open(o.ctx, story, &o.file) &&
+                          !tllm_model_open(o.ctx, o.file, &o.model)) {
+                          const tiny_status st = tllm_model_sparse(o.ctx, o.model, -1, NULL);
+                          T_TRUE(!st || st == TINY_E_MEMORY);
+                      } tllm_model_close(o.ctx, o.model);
+                      tllm_gguf_close(o.ctx, o.file); tiny_ctx_close(o.ctx);)
 }
 
 int main(void)

@@ -1,9 +1,9 @@
 /* tests/llm/model/oracle.c - every model of ../shared/oracle/llm and tests/golden/oracle/llm against its golden numbers
  *
- * Pass marks are those of the oracle's README: F32 models max |difference| <= 2e-4 (1 + rms); others no farther (relative
- * RMS) from the same model in float32 than 1.2 of what is stated; and the same best token wherever the two best of the
- * golden row are farther apart than the mark. Each on the reference and on every SIMD target of this machine, in one
- * piece; then in pieces of 3 and token by token, which must give the same numbers.                                      */
+ * Pass marks are those of the oracle's README: F32 models max |difference| <= 2e-4 (1 + rms); others no farther
+ * (relative RMS) from the same model in float32 than 1.2 of what is stated; and the same best token wherever the two
+ * best of the golden row are farther apart than the mark. Each on the reference and on every SIMD target of this
+ * machine, in one piece; then in pieces of 3 and token by token, which must give the same numbers. */
 #include "t.h"
 
 typedef struct row {
@@ -52,7 +52,8 @@ static float *read_floats(const char *path, size_t n)
     size_t i;
     int ok = f && b && fread(b, 4, n, f) == n && fgetc(f) == EOF;
     for (i = 0; ok && i < n; i++) {
-        uint32_t u = (uint32_t)b[4 * i] | (uint32_t)b[4 * i + 1] << 8 | (uint32_t)b[4 * i + 2] << 16 | (uint32_t)b[4 * i + 3] << 24;
+        uint32_t u = (uint32_t)b[4 * i] | (uint32_t)b[4 * i + 1] << 8 | (uint32_t)b[4 * i + 2] << 16 |
+                     (uint32_t)b[4 * i + 3] << 24;
         memcpy(&x[i], &u, 4);
     }
     if (f) (void)fclose(f);
@@ -146,7 +147,8 @@ static int one_model(tiny_target target, const row *r, int forms)
 {
     static const int chunk[3] = { 0, 3, 1 };
     char path[256];
-    tiny_ctx *alone = t_ctx(target, 1), *ctx = t_ctx(target, (r - rows) % 4 ? 1 : 2);     /* all at once, every fourth model on two threads; pieces on one */
+    /* all at once, every fourth model on two threads; pieces on one */
+    tiny_ctx *alone = t_ctx(target, 1), *ctx = t_ctx(target, (r - rows) % 4 ? 1 : 2);
     tllm_gguf *file = NULL;
     tllm_model *model = NULL;
     const size_t n = (size_t)r->n_rows * (size_t)r->n_out;
@@ -163,13 +165,15 @@ static int one_model(tiny_target target, const row *r, int forms)
         for (form = 0, ok = 1; form < forms && ok; form++) {
             memset(got, 0, n * sizeof *got);
             if (!run(form ? alone : ctx, model, r, chunk[form], got, 0)) {
-                printf("  %s [%s], pieces of %d: %s\n", r->name, tiny_target_name(target), chunk[form], tiny_ctx_message(form ? alone : ctx));
+                printf("  %s [%s], pieces of %d: %s\n", r->name, tiny_target_name(target), chunk[form],
+                       tiny_ctx_message(form ? alone : ctx));
                 ok = 0;
                 break;
             }
             far = judge(r, got, want, &wrong);
             if (far > 1.0 || wrong) {
-                printf("  %s [%s], pieces of %d: %.3g marks away, %d rows with another best\n", r->name, tiny_target_name(target), chunk[form], far, wrong);
+                printf("  %s [%s], pieces of %d: %.3g marks away, %d rows with another best\n", r->name,
+                       tiny_target_name(target), chunk[form], far, wrong);
                 ok = 0;
             }
         }
@@ -207,9 +211,11 @@ static void test_far_positions(tiny_target target)
     int i, j, chunk;
     if (!path || !read_index()) { t_close(ctx); return; }
     for (i = 0; i < n_rows_of_index && strcmp(rows[i].name, "llama4-b"); i++) {}
-    if (T_TRUE(i < n_rows_of_index) && T_OK(tllm_gguf_open(ctx, path, &file)) && T_OK(tllm_model_open(ctx, file, &model))) {
+    if (T_TRUE(i < n_rows_of_index) && T_OK(tllm_gguf_open(ctx, path, &file)) &&
+        T_OK(tllm_model_open(ctx, file, &model))) {
         const size_t n = (size_t)rows[i].n_rows * (size_t)rows[i].n_out;
-        float *want = read_floats(t_shared("oracle/llm/llama4-b.pos8180.logits"), n), *got = (float *)t_keep(n * sizeof *got);
+        float *want = read_floats(t_shared("oracle/llm/llama4-b.pos8180.logits"), n),
+              *got = (float *)t_keep(n * sizeof *got);
         for (chunk = 0; T_TRUE(want) && chunk < 8; chunk += 5) {
             T_TRUE(run(ctx, model, &rows[i], chunk, got, 8180));
             for (j = 0; j < (int)n; j++)
@@ -221,8 +227,8 @@ static void test_far_positions(tiny_target target)
     t_close(ctx);
 }
 
-/* The model that comes with the library, in 8 bits: the reference keeps activations in floats, and tests/golden/story.py has passed the same
- * tokens in double. The mark is the one of models in floats. */
+/* The model that comes with the library, in 8 bits: the reference keeps activations in floats, and
+ * tests/golden/story.py has passed the same tokens in double. The mark is the one of models in floats. */
 static void test_own_story(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
@@ -233,7 +239,8 @@ static void test_own_story(void)
     char line[200];
     FILE *f = fopen("tests/golden/story.tsv", "r");
     int n = 0;
-    if (T_TRUE(f != NULL) && T_OK(tllm_gguf_open(ctx, "examples/models/story.gguf", &file)) && T_OK(tllm_model_open(ctx, file, &model)) && T_OK(tllm_state_open(ctx, model, NULL, &state)))
+    if (T_TRUE(f != NULL) && T_OK(tllm_gguf_open(ctx, "examples/models/story.gguf", &file)) &&
+        T_OK(tllm_model_open(ctx, file, &model)) && T_OK(tllm_state_open(ctx, model, NULL, &state)))
         while (fgets(line, sizeof line, f)) {
             int token, best, second, top = 0, j;
             double want, next, rms;
@@ -254,9 +261,9 @@ static void test_own_story(void)
     t_close(ctx);
 }
 
-/* a real small model: greedy tokens from the first on, and their logits, from each of its files. In the file of half floats
- * each weight is off by up to 2^-11 of itself, the golden logits are of the float32 weights: the errors of many weights
- * average out, so that the logits are nearer than that (relative RMS). */
+/* a real small model: greedy tokens from the first on, and their logits, from each of its files. In the file of half
+ * floats each weight is off by up to 2^-11 of itself, the golden logits are of the float32 weights: the errors of many
+ * weights average out, so that the logits are nearer than that (relative RMS). */
 static void stories(tiny_target target, const char *name, int half)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
@@ -286,7 +293,8 @@ static void stories(tiny_target target, const char *name, int half)
             p = end;
         }
         want = read_floats(t_shared("data/tinystories/stories260K.logits"), n * 512);
-        if (T_TRUE(want && n == 60) && T_OK(tllm_file_open(ctx, path, &file)) && T_OK(tllm_model_open(ctx, file, &model)) && T_OK(tllm_state_open(ctx, model, &desc, &state))) {
+        if (T_TRUE(want && n == 60) && T_OK(tllm_file_open(ctx, path, &file)) &&
+            T_OK(tllm_model_open(ctx, file, &model)) && T_OK(tllm_state_open(ctx, model, &desc, &state))) {
             int32_t token = ids[0];
             for (i = 0; i < n; i++) {
                 int best = 0;
@@ -304,7 +312,9 @@ static void stories(tiny_target target, const char *name, int half)
             T_RAN_ON(ctx, t_vectors(target));     /* tiles are not for float32 vectors */
             if (half) T_CLOSE(sqrt(ss / (double)(n * 512)) / rms, 0.0, 1.0 / 2048);
             else T_CLOSE(top, 0.0, 2e-4 * (1.0 + rms));
-            if (getenv("T_VERBOSE")) printf("  %s [%s]: %.3g away, rms %.3g of %.3g\n", name, tiny_target_name(target), top, sqrt(ss / (double)(n * 512)), rms);
+            if (getenv("T_VERBOSE"))
+                printf("  %s [%s]: %.3g away, rms %.3g of %.3g\n", name, tiny_target_name(target), top,
+                       sqrt(ss / (double)(n * 512)), rms);
         }
     }
     tllm_state_close(ctx, state);
@@ -315,8 +325,10 @@ static void stories(tiny_target target, const char *name, int half)
 /* whichever of its three files are here; the weights as another program wrote them, so nothing takes their place */
 static void test_stories(tiny_target target)
 {
-    static const struct { const char *name; int half; } each[3] = {
-        { "data/tinystories/stories260K-f32.gguf", 0 }, { "data/tinystories/stories260K-f16.gguf", 1 }, { "data/tinystories/stories260K.bin", 0 } };
+    static const struct { const char *name; int half;
+    } each[3] = { { "data/tinystories/stories260K-f32.gguf", 0 },
+                  { "data/tinystories/stories260K-f16.gguf", 1 },
+                  { "data/tinystories/stories260K.bin", 0 } };
     int i, n = 0;
     for (i = 0; i < 3; i++)
         if (t_one_of(each[i].name)) {
@@ -329,7 +341,8 @@ static void test_stories(tiny_target target)
 /* what a state was said to need is what it takes; a failing allocator leaves nothing behind */
 static void test_memory(void)
 {
-    const char *path = t_find("oracle/llm/jamba.gguf");       /* state spaces and attention; without it, state spaces alone */
+    /* state spaces and attention; without it, state spaces alone */
+    const char *path = t_find("oracle/llm/jamba.gguf");
     if (!path) path = t_shared("oracle/llm/mamba.gguf");
     if (!path) return;
     T_EACH_ALLOCATION({

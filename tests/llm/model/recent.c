@@ -1,7 +1,8 @@
 /* tests/llm/model/recent.c - what came with granite_swa, nanbeige, plamo3, mellum, afmoe, mimo2, step35 and laguna
  *
- * Their numbers are held against another program's by oracle.c, with tests/golden/oracle/llm. Here: layers that are run several times
- * over ranks, repacked, on routes and folded; gates over ranks; and files that leave out or shorten what these rows need.            */
+ * Their numbers are held against another program's by oracle.c, with tests/golden/oracle/llm. Here: layers that are run
+ * several times over ranks, repacked, on routes and folded; gates over ranks; and files that leave out or shorten what
+ * these rows need. */
 #include "llm/model/apart.h"
 #include "llm/dist/rank.h"
 
@@ -15,7 +16,14 @@ static const char *golden(const char *name)
 /* ---- over ranks: the same numbers as whole ---- */
 
 enum { RANKS = 2 };
-typedef struct run { const char *path; int world; tiny_local *local; float *y[RANKS]; tiny_status st[RANKS]; char says[RANKS][300]; } run;
+typedef struct run {
+    const char *path;
+    int world;
+    tiny_local *local;
+    float *y[RANKS];
+    tiny_status st[RANKS];
+    char says[RANKS][300];
+} run;
 
 static void on_rank(int rank, void *arg)
 {
@@ -65,9 +73,11 @@ static void cut(const char *name, const char *refused)
     if (!k) return;
     for (k = 0; k < RANKS; k++) {
         if (refused) {
-            if (!T_TRUE(r.st[k] != TINY_OK && strstr(r.says[k], refused) != NULL)) printf("  %s: %s\n", name, r.says[k]);
+            if (!T_TRUE(r.st[k] != TINY_OK && strstr(r.says[k], refused) != NULL))
+                printf("  %s: %s\n", name, r.says[k]);
         } else if (!T_EQ_INT(r.st[k], TINY_OK)) printf("  %s: %s\n", name, r.says[k]);
-        else if (!T_TRUE(apart(whole.y[0], r.y[k], n) <= 5e-6)) printf("  %s over ranks: %g apart\n", name, apart(whole.y[0], r.y[k], n));
+        else if (!T_TRUE(apart(whole.y[0], r.y[k], n) <= 5e-6))
+            printf("  %s over ranks: %g apart\n", name, apart(whole.y[0], r.y[k], n));
     }
 }
 static void test_cut(void)
@@ -95,12 +105,15 @@ static void test_again(tiny_target target)
     if (T_OK(tllm_model_open(ctx, g, &model))) {
         tllm_model_about(model, &about);
         T_EQ_INT(about.n_layer, 4);         /* 2 in the file */
-        T_TRUE(about.n_params == 64 * 32 + 32 + 2 * (2 * 32 + 32 * 32 + 2 * 32 * 16 + 32 * 32 + 3 * 32 * 32));     /* each once */
+        /* each once */
+        T_TRUE(about.n_params == 64 * 32 + 32 + 2 * (2 * 32 + 32 * 32 + 2 * 32 * 16 + 32 * 32 + 3 * 32 * 32));
         T_STATUS(tllm_model_routes(ctx, model, route, 8), TINY_E_UNSUPPORTED, "standard is its only route");
         tllm_model_close(ctx, model);
     }
-    T_STATUS(tllm_folds_open(ctx, g, &folds), TINY_E_UNSUPPORTED, "run several times with the same weights; its folds are not known");
-    if (packed(ctx, g, TLLM_FORMAT_Q8_0, &q)) {         /* 7 matrices in each of the two layers: each is repacked once, and both times are as before */
+    T_STATUS(tllm_folds_open(ctx, g, &folds), TINY_E_UNSUPPORTED,
+             "run several times with the same weights; its folds are not known");
+    /* 7 matrices in each of the two layers: each is repacked once, and both times are as before */
+    if (packed(ctx, g, TLLM_FORMAT_Q8_0, &q)) {
         size_t n = 0;
         float *plain = results(ctx, q.file, &n), *y;
         tllm_state *s = NULL;
@@ -128,7 +141,8 @@ static void test_again(tiny_target target)
 
 /* ---- files with another key or tensor ---- */
 
-/* how: g gone, l less by an item, n one number, e a list that says yes to v layers, a one number more, s shape by its first dimension */
+/* how: g gone, l less by an item, n one number, e a list that says yes to v layers, a one number more, s shape by its
+ * first dimension */
 typedef struct wrong { const char *model, *key; char how; uint32_t v; const char *says; } wrong;
 
 static tllm_gguf *rewritten(tiny_ctx *ctx, const tllm_gguf *g, const wrong *w, tllm_writer **out)
@@ -171,12 +185,15 @@ static tllm_gguf *rewritten(tiny_ctx *ctx, const tllm_gguf *g, const wrong *w, t
 /* the same said in two ways, and what is passed over: the same bits */
 static void test_said_otherwise(void)
 {
-    static const wrong pairs[][2] = {
-        { { "plamo3", "plamo3.attention.sliding_window_pattern", 'n', 0, NULL }, { "plamo3", "plamo3.attention.sliding_window_pattern", 'e', 3, NULL } },
-        { { "plamo3", "plamo3.rope.dimension_count_swa", 'a', 4, NULL }, { "plamo3", "plamo3.rope.dimension_count", 'a', 4, NULL } },
-        { { "mimo2", "mimo2.rope.dimension_count_swa", 'a', 2, NULL }, { "mimo2", "mimo2.expert_weights_scale", 'a', 5, NULL } },
-        { { "smallthinker", "smallthinker.attention.sliding_window_pattern", 'a', 2, NULL }, { "smallthinker", "smallthinker.nobody.reads.this", 'a', 2, NULL } }
-    };
+    static const wrong pairs[][2] = { { { "plamo3", "plamo3.attention.sliding_window_pattern", 'n', 0, NULL },
+                                        { "plamo3", "plamo3.attention.sliding_window_pattern", 'e', 3, NULL } },
+                                      { { "plamo3", "plamo3.rope.dimension_count_swa", 'a', 4, NULL },
+                                        { "plamo3", "plamo3.rope.dimension_count", 'a', 4, NULL } },
+                                      { { "mimo2", "mimo2.rope.dimension_count_swa", 'a', 2, NULL },
+                                        { "mimo2", "mimo2.expert_weights_scale", 'a', 5, NULL } },
+                                      { { "smallthinker", "smallthinker.attention.sliding_window_pattern", 'a', 2,
+                                          NULL },
+                                        { "smallthinker", "smallthinker.nobody.reads.this", 'a', 2, NULL } } };
     size_t i, n = 0;
     for (i = 0; i < T_COUNT(pairs); i++) {
         float *y[2] = { NULL, NULL };
@@ -207,7 +224,8 @@ static void tell(const wrong *w)
     tllm_model *model = NULL;
     tllm_writer *out = NULL;
     if (path && T_OK(tllm_gguf_open(ctx, path, &g)) && (again = rewritten(ctx, g, w, &out)) != NULL) {
-        if (!T_STATUS(tllm_model_open(ctx, again, &model), TINY_E_FORMAT, w->says)) printf("  %s: %s: %s\n", w->model, w->key, tiny_ctx_message(ctx));
+        if (!T_STATUS(tllm_model_open(ctx, again, &model), TINY_E_FORMAT, w->says))
+            printf("  %s: %s: %s\n", w->model, w->key, tiny_ctx_message(ctx));
         T_TRUE(model == NULL);
     }
     tllm_model_close(ctx, model);
@@ -219,23 +237,28 @@ static void tell(const wrong *w)
 static void test_wrong(void)
 {
     static const wrong all[] = {
-        { "granite_swa", "granite_swa.attention.sliding_window_pattern", 'g', 0, "granite_swa.attention.sliding_window_pattern is missing" },
-        { "granite_swa", "granite_swa.attention.sliding_window_pattern", 'l', 0, "sliding_window_pattern has 2 items, none for layer 2" },
+        { "granite_swa", "granite_swa.attention.sliding_window_pattern", 'g', 0,
+          "granite_swa.attention.sliding_window_pattern is missing" },
+        { "granite_swa", "granite_swa.attention.sliding_window_pattern", 'l', 0,
+          "sliding_window_pattern has 2 items, none for layer 2" },
         { "granite_swa", "granite_swa.attention.sliding_window_pattern", 'n', 1, "sliding_window_pattern is no list" },
         { "granite_swa", "granite_swa.attention.rope_pattern", 'l', 0, "rope_pattern has 2 items, none for layer 2" },
         { "granite_swa", "granite_swa.attention.rope_pattern", 'n', 1, "rope_pattern is no list" },
-        { "granite_swa", "granite_swa.attention.sliding_window", 'g', 0, "granite_swa.attention.sliding_window is missing" },
+        { "granite_swa", "granite_swa.attention.sliding_window", 'g', 0,
+          "granite_swa.attention.sliding_window is missing" },
         { "granite_swa", "granite_swa.attention.sliding_window", 'n', 0, "sliding_window is 0, not in 1" },
         { "granite_swa-moe", "blk.1.ffn_up_shexp.weight", 's', 32, "blk.1.ffn_up_shexp.weight is 32x8, not" },
         { "nanbeige", "nanbeige.num_loops", 'n', 0, "num_loops is 0, not in 1..4096" },
         { "nanbeige", "nanbeige.num_loops", 'n', 2049, "2 layers, each run 2049 times, are more than 4096" },
         { "nanbeige", "blk.1.ffn_down.weight", 'g', 0, "blk.1.ffn_down.weight is missing" },
         { "plamo3", "blk.2.attn_qkv.weight", 'g', 0, "blk.2.attn_q.weight is missing" },
-        { "mellum", "mellum.attention.sliding_window_pattern", 'l', 0, "sliding_window_pattern has 2 items, none for layer 2" },
+        { "mellum", "mellum.attention.sliding_window_pattern", 'l', 0,
+          "sliding_window_pattern has 2 items, none for layer 2" },
         { "mellum", "blk.1.ffn_gate_inp.weight", 'g', 0, "blk.1.ffn_gate.weight is missing" },
         { "afmoe", "blk.3.attn_gate.weight", 'g', 0, "blk.3.attn_gate.weight is missing" },
         { "afmoe", "blk.3.attn_gate.weight", 's', 8, "blk.3.attn_gate.weight is 8x32, not 16x16" },
-        { "mimo2", "mimo2.attention.sliding_window_pattern", 'g', 0, "mimo2.attention.sliding_window_pattern is missing" },
+        { "mimo2", "mimo2.attention.sliding_window_pattern", 'g', 0,
+          "mimo2.attention.sliding_window_pattern is missing" },
         { "mimo2", "mimo2.attention.head_count_kv", 'l', 0, "head_count_kv has 2 items, none for layer 2" },
         { "mimo2", "blk.1.attn_sinks.weight", 's', 2, "blk.1.attn_sinks.weight is" },
         { "step35", "step35.swiglu_clamp_exp", 'l', 0, "swiglu_clamp_exp has 2 items, none for layer 2" },

@@ -1,12 +1,13 @@
 /* tests/llm/model/relatives.c - near relatives of the architectures of the oracle, for which it has no files
  *
- * Where a relative does the same as a model of the oracle, or the same once its specials are switched off, the file of that
- * model is written again under the relative's name, and must give that model's golden logits. Where there is no such file,
- * the same model is described in two ways, which must agree. More than names change: keys are added, and other rows of the
- * table, other defaults and other paths are taken.                                                                       */
+ * Where a relative does the same as a model of the oracle, or the same once its specials are switched off, the file of
+ * that model is written again under the relative's name, and must give that model's golden logits. Where there is no
+ * such file, the same model is described in two ways, which must agree. More than names change: keys are added, and
+ * other rows of the table, other defaults and other paths are taken. */
 #include "t.h"
 
-typedef struct extra { const char *key; char type; double v; } extra;   /* type: u, f, b (u32, f32, bool), - (not written); key without the architecture */
+/* type: u, f, b (u32, f32, bool), - (not written); key without the architecture */
+typedef struct extra { const char *key; char type; double v; } extra;
 typedef struct relative {
     const char *source, *arch, *to;         /* the oracle's file, its architecture, the relative */
     extra more[6];
@@ -20,7 +21,8 @@ static int same_key(tllm_text key, const char *arch, const char *rest)
 }
 
 /* the file again, in memory; factors: another tensor of so many floats of one value */
-static tllm_writer *rewrite(tiny_ctx *ctx, const tllm_gguf *g, const relative *r, const char *tensor, uint64_t n_factors, const float *factors)
+static tllm_writer *rewrite(tiny_ctx *ctx, const tllm_gguf *g, const relative *r, const char *tensor,
+                            uint64_t n_factors, const float *factors)
 {
     tllm_writer *w = NULL;
     tllm_writer_desc desc;
@@ -33,7 +35,10 @@ static tllm_writer *rewrite(tiny_ctx *ctx, const tllm_gguf *g, const relative *r
         tllm_meta m = *tllm_gguf_meta_at(g, i);
         const size_t a = strlen(r->arch);
         int replaced = 0;
-        if (tllm_text_is(m.key, "general.architecture")) { st = tllm_writer_put_text(ctx, w, "general.architecture", r->to); continue; }
+        if (tllm_text_is(m.key, "general.architecture")) {
+            st = tllm_writer_put_text(ctx, w, "general.architecture", r->to);
+            continue;
+        }
         for (k = 0; k < T_COUNT(r->more) && r->more[k].key; k++) replaced |= same_key(m.key, r->arch, r->more[k].key);
         if (replaced) continue;
         if (m.key.n > a && !memcmp(m.key.at, r->arch, a) && m.key.at[a] == '.') {
@@ -65,7 +70,12 @@ static tllm_writer *rewrite(tiny_ctx *ctx, const tllm_gguf *g, const relative *r
         st = tllm_writer_put_tensor(ctx, w, name, TLLM_FORMAT_F32, 1, &n_factors, factors);
     }
     if (!st) st = tllm_writer_finish(ctx, w);
-    if (st) { T_TRUE(!"the file could not be written"); printf("  %s\n", tiny_ctx_message(ctx)); tllm_writer_close(ctx, w); return NULL; }
+    if (st) {
+        T_TRUE(!"the file could not be written");
+        printf("  %s\n", tiny_ctx_message(ctx));
+        tllm_writer_close(ctx, w);
+        return NULL;
+    }
     return w;
 }
 
@@ -91,7 +101,8 @@ static int tokens_of(const char *model, int32_t *tokens)
 }
 
 /* logits of the relative; NULL: it failed and said so */
-static float *run(tiny_ctx *ctx, const relative *r, const int32_t *tokens, int n, tiny_idx n_ctx, const char *tensor, uint64_t n_factors, const float *factors, tiny_idx *n_out)
+static float *run(tiny_ctx *ctx, const relative *r, const int32_t *tokens, int n, tiny_idx n_ctx, const char *tensor,
+                  uint64_t n_factors, const float *factors, tiny_idx *n_out)
 {
     char path[256];
     const char *full;
@@ -120,7 +131,11 @@ static float *run(tiny_ctx *ctx, const relative *r, const int32_t *tokens, int n
             if (about.is_encoder) st = tllm_forward_all(state, tokens, n, out);
             else st = tllm_forward(state, tokens, n, 0, n, out);
         }
-        if (st) { T_TRUE(!"the relative failed"); printf("  %s from %s: %s\n", r->to, r->source, tiny_ctx_message(ctx)); out = NULL; }
+        if (st) {
+            T_TRUE(!"the relative failed");
+            printf("  %s from %s: %s\n", r->to, r->source, tiny_ctx_message(ctx));
+            out = NULL;
+        }
     }
     tllm_state_close(ctx, state);
     tllm_model_close(ctx, model);
@@ -169,8 +184,22 @@ static void test_same_as_golden(tiny_target target)
     static const relative all[] = {
         { "llama", "llama", "mistral3", { { NULL, 0, 0 } }, NULL, NULL },
         { "llama", "llama", "granite", { { NULL, 0, 0 } }, NULL, NULL },
-        { "llama", "llama", "granite", { { "embedding_scale", 'f', 1 }, { "residual_scale", 'f', 1 }, { "logit_scale", 'f', 1 }, { "attention.scale", 'f', 0.25 }, { NULL, 0, 0 } }, NULL, NULL },
-        { "llama", "llama", "minicpm", { { "embedding_scale", 'f', 1 }, { "residual_scale", 'f', 1 }, { "logit_scale", 'f', 1 }, { NULL, 0, 0 } }, NULL, NULL },
+        { "llama",
+          "llama",
+          "granite",
+          { { "embedding_scale", 'f', 1 },
+            { "residual_scale", 'f', 1 },
+            { "logit_scale", 'f', 1 },
+            { "attention.scale", 'f', 0.25 },
+            { NULL, 0, 0 } },
+          NULL,
+          NULL },
+        { "llama",
+          "llama",
+          "minicpm",
+          { { "embedding_scale", 'f', 1 }, { "residual_scale", 'f', 1 }, { "logit_scale", 'f', 1 }, { NULL, 0, 0 } },
+          NULL,
+          NULL },
         { "llama", "llama", "ernie4_5", { { NULL, 0, 0 } }, NULL, NULL },
         { "llama", "llama", "smollm3", { { NULL, 0, 0 } }, NULL, NULL },
         { "llama-linear-rope", "llama", "internlm2", { { NULL, 0, 0 } }, NULL, NULL },
@@ -194,13 +223,59 @@ static void test_same_as_golden(tiny_target target)
         { "gptneox-seq", "gptneox", "codeshell", { { NULL, 0, 0 } }, NULL, NULL },
         { "mixtral", "llama", "bailingmoe", { { "expert_weights_norm", 'b', 1 }, { NULL, 0, 0 } }, NULL, NULL },
         /* numbers of other architectures are passed over */
-        { "mixtral", "llama", "llama", { { "expert_gating_func", 'u', 2 }, { "expert_weights_norm", 'b', 0 }, { "expert_weights_scale", 'f', 2.5 }, { "embedding_scale", 'f', 3 }, { "attention.scale", 'f', 0.1 }, { NULL, 0, 0 } }, NULL, NULL },
-        { "olmoe", "olmoe", "qwen2moe", { { "expert_weights_norm", 'b', 1 }, { "residual_scale", 'f', 0.5 }, { "logit_scale", 'f', 0.5 }, { "final_logit_softcapping", 'f', 1 }, { "attn_logit_softcapping", 'f', 1 }, { NULL, 0, 0 } }, NULL, NULL },
-        { "llama", "llama", "mistral3", { { "attention.clamp_kqv", 'f', 0.01 }, { "final_logit_softcapping", 'f', 1 }, { "logit_scale", 'f', 2 }, { NULL, 0, 0 } }, NULL, NULL },
-        { "llama", "llama", "llama", { { "attention.temperature_scale", 'f', 1 }, { "attention.temperature_length", 'u', 4 }, { "attn_logit_softcapping", 'f', 1 }, { NULL, 0, 0 } }, NULL, NULL },
+        { "mixtral",
+          "llama",
+          "llama",
+          { { "expert_gating_func", 'u', 2 },
+            { "expert_weights_norm", 'b', 0 },
+            { "expert_weights_scale", 'f', 2.5 },
+            { "embedding_scale", 'f', 3 },
+            { "attention.scale", 'f', 0.1 },
+            { NULL, 0, 0 } },
+          NULL,
+          NULL },
+        { "olmoe",
+          "olmoe",
+          "qwen2moe",
+          { { "expert_weights_norm", 'b', 1 },
+            { "residual_scale", 'f', 0.5 },
+            { "logit_scale", 'f', 0.5 },
+            { "final_logit_softcapping", 'f', 1 },
+            { "attn_logit_softcapping", 'f', 1 },
+            { NULL, 0, 0 } },
+          NULL,
+          NULL },
+        { "llama",
+          "llama",
+          "mistral3",
+          { { "attention.clamp_kqv", 'f', 0.01 },
+            { "final_logit_softcapping", 'f', 1 },
+            { "logit_scale", 'f', 2 },
+            { NULL, 0, 0 } },
+          NULL,
+          NULL },
+        { "llama",
+          "llama",
+          "llama",
+          { { "attention.temperature_scale", 'f', 1 },
+            { "attention.temperature_length", 'u', 4 },
+            { "attn_logit_softcapping", 'f', 1 },
+            { NULL, 0, 0 } },
+          NULL,
+          NULL },
         { "gpt2", "gpt2", "starcoder", { { NULL, 0, 0 } }, NULL, NULL },
-        { "phi3", "phi3", "phi3", { { "rope.scaling.attn_factor", 'f', 1 }, { "attention.sliding_window", 'u', 4 }, { NULL, 0, 0 } }, "rope.scaling.type", "longrope" },
-        { "llama", "llama", "llama", { { "rope.scaling.factor", 'f', 1 }, { "rope.scaling.original_context_length", 'u', 64 }, { NULL, 0, 0 } }, "rope.scaling.type", "yarn" }
+        { "phi3",
+          "phi3",
+          "phi3",
+          { { "rope.scaling.attn_factor", 'f', 1 }, { "attention.sliding_window", 'u', 4 }, { NULL, 0, 0 } },
+          "rope.scaling.type",
+          "longrope" },
+        { "llama",
+          "llama",
+          "llama",
+          { { "rope.scaling.factor", 'f', 1 }, { "rope.scaling.original_context_length", 'u', 64 }, { NULL, 0, 0 } },
+          "rope.scaling.type",
+          "yarn" }
     };
     tiny_ctx *ctx = t_ctx(target, 1);
     size_t i;
@@ -220,7 +295,8 @@ static void test_same_as_golden(tiny_target target)
     t_close(ctx);
 }
 
-/* A file without the number of a row's flag does the same as one that names it, bit for bit, and another than one that names another. */
+/* A file without the number of a row's flag does the same as one that names it, bit for bit, and another than one that
+ * names another. */
 static void test_without_the_number(void)
 {
     static const struct { const char *source, *arch, *to, *key; char type; double same, other; int n; } all[] = {
@@ -260,7 +336,10 @@ static void test_without_the_number(void)
         other = run(ctx, &r, tokens, all[i].n, all[i].n, NULL, 0, NULL, &n_out);
         bytes = (size_t)all[i].n * (size_t)n_out * sizeof *same;
         if (!T_TRUE(without && same && other && !memcmp(without, same, bytes) && memcmp(same, other, bytes)))
-            printf("  %s without %s (%s)\n", r.to, all[i].key, !without || !same || !other ? "failed" : memcmp(without, same, bytes) ? "another number" : "the number changes nothing");
+            printf("  %s without %s (%s)\n", r.to, all[i].key,
+                   !without || !same || !other    ? "failed"
+                   : memcmp(without, same, bytes) ? "another number"
+                                                  : "the number changes nothing");
         t_free_blocks();
     }
     T_SOME(ran);
@@ -271,8 +350,10 @@ static void test_without_the_number(void)
 static void test_long_rope(tiny_target target)
 {
     const char *const source = t_find("oracle/llm/phi3.gguf") ? "phi3" : "llama";
-    relative linear = { NULL, NULL, NULL, { { "rope.scaling.factor", 'f', 4 }, { NULL, 0, 0 } }, "rope.scaling.type", "linear" };
-    relative twice = { NULL, NULL, NULL, { { "rope.scaling.original_context_length", 'u', 32 }, { NULL, 0, 0 } }, NULL, NULL };
+    relative linear = { NULL,    NULL, NULL, { { "rope.scaling.factor", 'f', 4 }, { NULL, 0, 0 } }, "rope.scaling.type",
+                        "linear" };
+    relative twice = { NULL, NULL, NULL, { { "rope.scaling.original_context_length", 'u', 32 }, { NULL, 0, 0 } },
+                       NULL, NULL };
     tiny_ctx *ctx = t_ctx(target, 1);
     float four[8], *want, *got, *plain;
     int32_t tokens[128];
@@ -294,16 +375,19 @@ static void test_long_rope(tiny_target target)
     t_close(ctx);
 }
 
-/* a window in every layer of lfm2 that has attention: nothing is hidden from the first tokens, something from the last */
+/* a window in every layer of lfm2 that has attention: nothing is hidden from the first tokens, something from the
+ * last */
 static void test_window_of_lfm2(tiny_target target)
 {
-    static const relative narrow = { "lfm2", "lfm2", "lfm2", { { "attention.sliding_window", 'u', 5 }, { NULL, 0, 0 } }, NULL, NULL };
+    static const relative narrow = { "lfm2", "lfm2", "lfm2", { { "attention.sliding_window", 'u', 5 }, { NULL, 0, 0 } },
+                                     NULL,   NULL };
     tiny_ctx *ctx = t_ctx(target, 1);
     int32_t tokens[128];
     const int n = tokens_of("lfm2", tokens);
     tiny_idx n_out = 0;
     if (n > 12) {
-        const float *got = run(ctx, &narrow, tokens, n, 64, NULL, 0, NULL, &n_out), *want = golden("lfm2", (size_t)n * (size_t)n_out);
+        const float *got = run(ctx, &narrow, tokens, n, 64, NULL, 0, NULL, &n_out),
+                    *want = golden("lfm2", (size_t)n * (size_t)n_out);
         compare(&narrow, got, want, 5 * (size_t)n_out);
         if (got && want) T_TRUE(fabs((double)got[(n - 1) * n_out] - (double)want[(n - 1) * n_out]) > 1e-2);
     }
@@ -316,44 +400,120 @@ static void test_two_ways(tiny_target target)
 {
     static const relative pairs[][2] = {
         /* an indexer that keeps everything is none, whichever way it rotates */
-        { { "deepseek32", "deepseek32", "glm-dsa", { { "attention.indexer.top_k", 'u', 64 }, { NULL, 0, 0 } }, NULL, NULL },
+        { { "deepseek32",
+            "deepseek32",
+            "glm-dsa",
+            { { "attention.indexer.top_k", 'u', 64 }, { NULL, 0, 0 } },
+            NULL,
+            NULL },
           { "deepseek32", "deepseek32", "deepseek2", { { NULL, 0, 0 } }, NULL, NULL } },
         /* the first deepseek takes the weights of the chosen as they are, whatever the file says, and scales them */
-        { { "mixtral", "llama", "deepseek", { { "expert_weights_norm", 'b', 1 }, { "expert_weights_scale", 'f', 1.5 }, { NULL, 0, 0 } }, NULL, NULL },
+        { { "mixtral",
+            "llama",
+            "deepseek",
+            { { "expert_weights_norm", 'b', 1 }, { "expert_weights_scale", 'f', 1.5 }, { NULL, 0, 0 } },
+            NULL,
+            NULL },
           { "mixtral", "llama", "bailingmoe", { { "expert_weights_scale", 'f', 1.5 }, { NULL, 0, 0 } }, NULL, NULL } },
         /* scalings of granite, given to minicpm */
-        { { "llama", "llama", "minicpm", { { "embedding_scale", 'f', 3 }, { "residual_scale", 'f', 0.5 }, { "logit_scale", 'f', 2 }, { NULL, 0, 0 } }, NULL, NULL },
-          { "llama", "llama", "granite", { { "embedding_scale", 'f', 3 }, { "residual_scale", 'f', 0.5 }, { "logit_scale", 'f', 2 }, { NULL, 0, 0 } }, NULL, NULL } },
+        { { "llama",
+            "llama",
+            "minicpm",
+            { { "embedding_scale", 'f', 3 },
+              { "residual_scale", 'f', 0.5 },
+              { "logit_scale", 'f', 2 },
+              { NULL, 0, 0 } },
+            NULL,
+            NULL },
+          { "llama",
+            "llama",
+            "granite",
+            { { "embedding_scale", 'f', 3 },
+              { "residual_scale", 'f', 0.5 },
+              { "logit_scale", 'f', 2 },
+              { NULL, 0, 0 } },
+            NULL,
+            NULL } },
         /* the scale of its scores minicpm passes over */
         { { "granitemoe", "granitemoe", "minicpm", { { NULL, 0, 0 } }, NULL, NULL },
           { "granitemoe", "granitemoe", "granite", { { "attention.scale", 'f', 0 }, { NULL, 0, 0 } }, NULL, NULL } },
         /* defaults of minicpm, and the same said aloud: 1.4 / sqrt(2 layers) */
         { { "llama", "llama", "minicpm", { { NULL, 0, 0 } }, NULL, NULL },
-          { "llama", "llama", "minicpm", { { "embedding_scale", 'f', 12 }, { "residual_scale", 'f', 0.98994949366 }, { "logit_scale", 'f', 4 }, { NULL, 0, 0 } }, NULL, NULL } },
+          { "llama",
+            "llama",
+            "minicpm",
+            { { "embedding_scale", 'f', 12 },
+              { "residual_scale", 'f', 0.98994949366 },
+              { "logit_scale", 'f', 4 },
+              { NULL, 0, 0 } },
+            NULL,
+            NULL } },
         /* granite without rotation is llama with pairs that do not turn: a factor so large that every angle is 0 */
         { { "llama", "llama", "granite", { { "rope.scaling.finetuned", 'b', 0 }, { NULL, 0, 0 } }, NULL, NULL },
           { "llama", "llama", "llama", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL } },
         /* mistral3: a multiplier of 1 takes the size of YaRN out of cos and sin again */
-        { { "llama", "llama", "mistral3", { { "rope.scaling.factor", 'f', 4 }, { "rope.scaling.original_context_length", 'u', 16 }, { "rope.scaling.yarn_log_multiplier", 'f', 1 }, { NULL, 0, 0 } }, "rope.scaling.type", "yarn" },
-          { "llama", "llama", "llama", { { "rope.scaling.factor", 'f', 4 }, { "rope.scaling.original_context_length", 'u', 16 }, { "rope.scaling.attn_factor", 'f', 0.87824738 }, { NULL, 0, 0 } }, "rope.scaling.type", "yarn" } },
+        { { "llama",
+            "llama",
+            "mistral3",
+            { { "rope.scaling.factor", 'f', 4 },
+              { "rope.scaling.original_context_length", 'u', 16 },
+              { "rope.scaling.yarn_log_multiplier", 'f', 1 },
+              { NULL, 0, 0 } },
+            "rope.scaling.type",
+            "yarn" },
+          { "llama",
+            "llama",
+            "llama",
+            { { "rope.scaling.factor", 'f', 4 },
+              { "rope.scaling.original_context_length", 'u', 16 },
+              { "rope.scaling.attn_factor", 'f', 0.87824738 },
+              { NULL, 0, 0 } },
+            "rope.scaling.type",
+            "yarn" } },
         /* a window as large as the context hides nothing */
         { { "gemma3-b", "gemma3", "gemma3", { { "attention.sliding_window", 'u', 64 }, { NULL, 0, 0 } }, NULL, NULL },
           { "gemma3-b", "gemma3", "gemma3", { { "attention.sliding_window", 'u', 24 }, { NULL, 0, 0 } }, NULL, NULL } },
         /* command-r is cohere2 with all layers rotated and none with a window that hides */
-        { { "cohere2", "cohere2", "cohere2", { { "attention.sliding_window", 'u', 64 }, { "attention.sliding_window_pattern", 'u', 5 }, { NULL, 0, 0 } }, NULL, NULL },
+        { { "cohere2",
+            "cohere2",
+            "cohere2",
+            { { "attention.sliding_window", 'u', 64 }, { "attention.sliding_window_pattern", 'u', 5 }, { NULL, 0, 0 } },
+            NULL,
+            NULL },
           { "cohere2", "cohere2", "command-r", { { NULL, 0, 0 } }, NULL, NULL } },
-        /* stablelm without a second norm is side by side too; the rotation differs, and its logits are not scaled, whatever the file says */
+        /* stablelm without a second norm is side by side too; the rotation differs, and its logits are not scaled,
+         * whatever the file says */
         { { "cohere2", "cohere2", "stablelm", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL },
-          { "cohere2", "cohere2", "command-r", { { "rope.scaling.factor", 'f', 1e12 }, { "logit_scale", 'f', 1 }, { NULL, 0, 0 } }, NULL, NULL } },
+          { "cohere2",
+            "cohere2",
+            "command-r",
+            { { "rope.scaling.factor", 'f', 1e12 }, { "logit_scale", 'f', 1 }, { NULL, 0, 0 } },
+            NULL,
+            NULL } },
         /* a decoder whose file says that it looks ahead; hidden states, as of the encoder */
-        { { "llama", "llama", "llama", { { "attention.causal", 'b', 0 }, { "pooling_type", 'u', 1 }, { NULL, 0, 0 } }, NULL, NULL },
+        { { "llama",
+            "llama",
+            "llama",
+            { { "attention.causal", 'b', 0 }, { "pooling_type", 'u', 1 }, { NULL, 0, 0 } },
+            NULL,
+            NULL },
           { "llama", "llama", "llama-embed", { { NULL, 0, 0 } }, NULL, NULL } },
         /* encoders of one kind, without rotation */
         { { "llama", "llama", "eurobert", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL },
           { "llama", "llama", "llama-embed", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL } },
         /* jina-bert-v3 is bert without positions in a table; rotation switched off by a factor */
-        { { "jina-bert-v2", "jina-bert-v2", "jina-bert-v2", { { "attention.max_alibi_bias", 'f', 0 }, { NULL, 0, 0 } }, NULL, NULL },
-          { "jina-bert-v2", "jina-bert-v2", "jina-bert-v3", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL } }
+        { { "jina-bert-v2",
+            "jina-bert-v2",
+            "jina-bert-v2",
+            { { "attention.max_alibi_bias", 'f', 0 }, { NULL, 0, 0 } },
+            NULL,
+            NULL },
+          { "jina-bert-v2",
+            "jina-bert-v2",
+            "jina-bert-v3",
+            { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } },
+            NULL,
+            NULL } }
     };
     tiny_ctx *ctx = t_ctx(target, 1);
     size_t i;
@@ -376,8 +536,14 @@ static void test_two_ways(tiny_target target)
 
 /* ---- the same weights in other tensors ----------------------------------------------------------------------- */
 
-/* The file again, without the tensors whose names end in one of drop, and with those that make adds; under another architecture, or NULL. */
-typedef struct remade { const char *source; const char *drop[4]; void (*make)(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g); const char *to; } remade;
+/* The file again, without the tensors whose names end in one of drop, and with those that make adds; under another
+ * architecture, or NULL. */
+typedef struct remade {
+    const char *source;
+    const char *drop[4];
+    void (*make)(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g);
+    const char *to;
+} remade;
 
 static const float *floats_of(const tllm_gguf *g, const char *name)
 {
@@ -417,7 +583,8 @@ static void make_kv_b(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
         for (h = 0; h < HEADS; h++)
             for (j = 0; j < RANK; j++) {
                 for (i = 0; i < NOPE; i++) kv[(h * (NOPE + VALUE) + i) * RANK + j] = k[(h * RANK + j) * NOPE + i];
-                for (i = 0; i < VALUE; i++) kv[(h * (NOPE + VALUE) + NOPE + i) * RANK + j] = v[(h * VALUE + i) * RANK + j];
+                for (i = 0; i < VALUE; i++)
+                    kv[(h * (NOPE + VALUE) + NOPE + i) * RANK + j] = v[(h * VALUE + i) * RANK + j];
             }
         (void)snprintf(name[layer], sizeof name[0], "blk.%d.attn_kv_b.weight", layer);
         add_tensor(ctx, w, name[layer], RANK, HEADS * (NOPE + VALUE), kv);
@@ -452,17 +619,21 @@ static void make_ssm_in(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
     }
 }
 
-/* mpt is bloom without a norm after the embedding: the rows of the embedding are normed here, the output keeps the old ones */
+/* mpt is bloom without a norm after the embedding: the rows of the embedding are normed here, the output keeps the old
+ * ones */
 static void make_mpt(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
 {
-    const float *embd = floats_of(g, "token_embd.weight"), *gain = floats_of(g, "token_embd_norm.weight"), *shift = floats_of(g, "token_embd_norm.bias");
+    const float *embd = floats_of(g, "token_embd.weight"), *gain = floats_of(g, "token_embd_norm.weight"),
+                *shift = floats_of(g, "token_embd_norm.bias");
     float *normed = (float *)t_keep(sizeof *normed * 320 * 64);
     int i, j;
     for (i = 0; i < 320; i++) {
         double mean = 0.0, ss = 0.0;
         for (j = 0; j < 64; j++) mean += (double)embd[i * 64 + j] / 64;
         for (j = 0; j < 64; j++) ss += ((double)embd[i * 64 + j] - mean) * ((double)embd[i * 64 + j] - mean);
-        for (j = 0; j < 64; j++) normed[i * 64 + j] = (float)(((double)embd[i * 64 + j] - mean) / sqrt(ss / 64 + 1e-5) * (double)gain[j] + (double)shift[j]);
+        for (j = 0; j < 64; j++)
+            normed[i * 64 + j] =
+                (float)(((double)embd[i * 64 + j] - mean) / sqrt(ss / 64 + 1e-5) * (double)gain[j] + (double)shift[j]);
     }
     add_tensor(ctx, w, "token_embd.weight", 64, 320, normed);
     add_tensor(ctx, w, "output.weight", 64, 320, embd);
@@ -507,8 +678,12 @@ static float *run_remade(tiny_ctx *ctx, const remade *r, const int32_t *tokens, 
             tllm_meta m = *tllm_gguf_meta_at(g, i);
             char key[256];
             const char *dot = (const char *)memchr(m.key.at, '.', m.key.n);
-            if (r->to && tllm_text_is(m.key, "general.architecture")) { T_OK(tllm_writer_put_text(ctx, w, "general.architecture", r->to)); continue; }
-            if (r->to && dot && (size_t)(dot - m.key.at) == strlen(r->source) && !memcmp(m.key.at, r->source, strlen(r->source))) {
+            if (r->to && tllm_text_is(m.key, "general.architecture")) {
+                T_OK(tllm_writer_put_text(ctx, w, "general.architecture", r->to));
+                continue;
+            }
+            if (r->to && dot && (size_t)(dot - m.key.at) == strlen(r->source) &&
+                !memcmp(m.key.at, r->source, strlen(r->source))) {
                 (void)snprintf(key, sizeof key, "%s%.*s", r->to, (int)(m.key.n - strlen(r->source)), dot);
                 m.key.at = key;
                 m.key.n = strlen(key);
@@ -523,7 +698,8 @@ static float *run_remade(tiny_ctx *ctx, const remade *r, const int32_t *tokens, 
         r->make(ctx, w, g);
         T_OK(tllm_writer_finish(ctx, w));
         full = (const char *)tllm_writer_memory(w, &bytes);
-        if (T_OK(tllm_gguf_open_memory(ctx, full, bytes, &again)) && T_OK(tllm_model_open(ctx, again, &model)) && T_OK(tllm_state_open(ctx, model, NULL, &state))) {
+        if (T_OK(tllm_gguf_open_memory(ctx, full, bytes, &again)) && T_OK(tllm_model_open(ctx, again, &model)) &&
+            T_OK(tllm_state_open(ctx, model, NULL, &state))) {
             tllm_model_about(model, &about);
             *n_out = about.n_out;
             out = (float *)t_keep((size_t)n * (size_t)about.n_out * sizeof *out);
@@ -542,7 +718,10 @@ static void test_other_tensors(tiny_target target)
 {
     static const remade all[] = {
         { "deepseek2", { "attn_k_b.weight", "attn_v_b.weight", NULL, NULL }, make_kv_b, NULL },
-        { "qwen3next", { "attn_gate.weight", "0.attn_qkv.weight", "1.attn_qkv.weight", "2.attn_qkv.weight" }, make_ssm_in, NULL },
+        { "qwen3next",
+          { "attn_gate.weight", "0.attn_qkv.weight", "1.attn_qkv.weight", "2.attn_qkv.weight" },
+          make_ssm_in,
+          NULL },
         { "qwen35", { NULL, NULL, NULL, NULL }, make_list, NULL },
         { "bloom", { "token_embd.weight", "token_embd_norm.weight", "token_embd_norm.bias", NULL }, make_mpt, "mpt" }
     };
@@ -567,9 +746,10 @@ static void test_other_tensors(tiny_target target)
 
 /* ---- routers that cannot decide ------------------------------------------------------------------------------- */
 
-/* llama with random experts instead of its network. A router of zeros gives every expert the same p, to the bit: the first of equals are taken, each with weight 1 / n.
- * That is one dense network as wide as they are together, its gates and ups below one another, the downs side by side and
- * divided by n. A bias that says (0 1 1 1) leaves ties among those with 1, and no trace in the weights. */
+/* llama with random experts instead of its network. A router of zeros gives every expert the same p, to the bit: the
+ * first of equals are taken, each with weight 1 / n.
+ * That is one dense network as wide as they are together, its gates and ups below one another, the downs side by side
+ * and divided by n. A bias that says (0 1 1 1) leaves ties among those with 1, and no trace in the weights. */
 enum { MOE_D = 64, MOE_FF = 80, MOE_E = 4 };
 static float moe_weights[2][3][MOE_E * MOE_FF * MOE_D];      /* gates, ups, downs of two layers */
 
@@ -609,24 +789,32 @@ static void make_moe(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
             for (e = 0; e < n; e++) {
                 const float *one = x + (moe.first + e) * MOE_FF * MOE_D;
                 if (k < 2) memcpy(y + e * MOE_FF * MOE_D, one, sizeof *y * MOE_FF * MOE_D);
-                else for (i = 0; i < MOE_D; i++) for (j = 0; j < MOE_FF; j++) y[(i * n + e) * MOE_FF + j] = one[i * MOE_FF + j] / (float)n;
+                else
+                    for (i = 0; i < MOE_D; i++)
+                        for (j = 0; j < MOE_FF; j++) y[(i * n + e) * MOE_FF + j] = one[i * MOE_FF + j] / (float)n;
             }
             (void)snprintf(name[layer][k], sizeof name[0][0], "blk.%d.ffn_%s.weight", layer, kind[k]);
-            add_tensor(ctx, w, name[layer][k], k < 2 ? MOE_D : (uint64_t)(n * MOE_FF), k < 2 ? (uint64_t)(n * MOE_FF) : MOE_D, y);
+            add_tensor(ctx, w, name[layer][k], k < 2 ? MOE_D : (uint64_t)(n * MOE_FF),
+                       k < 2 ? (uint64_t)(n * MOE_FF) : MOE_D, y);
         }
     }
 }
 
 static void test_router_ties(tiny_target target)
 {
-    static const remade routed = { "llama", { "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight", NULL }, make_moe, NULL },
+    static const remade
+        routed = { "llama", { "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight", NULL }, make_moe, NULL },
         dense = { "llama", { "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight", NULL }, make_moe, NULL };
-    static const struct { int used, biased, first; } row[] = { { 1, 0, 0 }, { 2, 0, 0 }, { 3, 0, 0 }, { MOE_E, 0, 0 }, { 1, 1, 1 }, { 2, 1, 1 }, { 3, 1, 1 }, { MOE_E, 1, 0 } };
+    static const struct {
+        int used, biased, first;
+    } row[] = { { 1, 0, 0 }, { 2, 0, 0 }, { 3, 0, 0 }, { MOE_E, 0, 0 },
+                { 1, 1, 1 }, { 2, 1, 1 }, { 3, 1, 1 }, { MOE_E, 1, 0 } };
     tiny_ctx *ctx = t_ctx(target, 2);
     int32_t tokens[128];
     const int n = tokens_of("llama", tokens);
     size_t i, e;
-    for (i = 0; i < 6; i++) for (e = 0; e < T_COUNT(moe_weights[0][0]); e++) moe_weights[i / 3][i % 3][e] = t_rand_float(-0.3f, 0.3f);
+    for (i = 0; i < 6; i++)
+        for (e = 0; e < T_COUNT(moe_weights[0][0]); e++) moe_weights[i / 3][i % 3][e] = t_rand_float(-0.3f, 0.3f);
     for (i = 0; i < T_COUNT(row) && n; i++) {
         const float *got, *want, *other;
         relative r;
@@ -655,9 +843,10 @@ static void test_router_ties(tiny_target target)
 }
 
 /* what an encoder cannot do is refused */
-/* Gated linear attention whose keys and values are those of one head for `group` others: the first heads of a model that is here, as they are, or each as
- * often as it is used. Rows are copied, in whatever format they lie. */
-static float *run_shared(tiny_ctx *ctx, const tllm_gguf *g, int group, int often, const int32_t *tokens, int n, tiny_idx *n_out)
+/* Gated linear attention whose keys and values are those of one head for `group` others: the first heads of a model
+ * that is here, as they are, or each as often as it is used. Rows are copied, in whatever format they lie. */
+static float *run_shared(tiny_ctx *ctx, const tllm_gguf *g, int group, int often, const int32_t *tokens, int n,
+                         tiny_idx *n_out)
 {
     float *out = NULL;
     int64_t width = 0, S = 0;
@@ -666,7 +855,9 @@ static float *run_shared(tiny_ctx *ctx, const tllm_gguf *g, int group, int often
     tllm_model *model = NULL;
     tllm_state *state = NULL;
     tllm_writer *w = NULL;
-    if (!T_TRUE(tllm_meta_i64(tllm_gguf_find(g, "rwkv6qwen2.embedding_length"), 0, &width) && tllm_meta_i64(tllm_gguf_find(g, "rwkv6qwen2.wkv.head_size"), 0, &S))) return NULL;
+    if (!T_TRUE(tllm_meta_i64(tllm_gguf_find(g, "rwkv6qwen2.embedding_length"), 0, &width) &&
+                tllm_meta_i64(tllm_gguf_find(g, "rwkv6qwen2.wkv.head_size"), 0, &S)))
+        return NULL;
     if (!T_TRUE(width % (S * group) == 0) || !T_OK(tllm_writer_open(ctx, NULL, &w))) return NULL;
     for (i = 0; i < tllm_gguf_n_meta(g); i++) T_OK(tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(g, i)));
     for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
@@ -678,14 +869,16 @@ static float *run_shared(tiny_ctx *ctx, const tllm_gguf *g, int group, int often
             int64_t r;
             dim[0] = t->dim[0];
             dim[1] = (uint64_t)(often ? width : width / group);
-            for (r = 0; r < (int64_t)dim[1]; r++) memcpy(rows + (size_t)r * each, t->data + (size_t)(often ? r / S / group * S + r % S : r) * each, each);
+            for (r = 0; r < (int64_t)dim[1]; r++)
+                memcpy(rows + (size_t)r * each, t->data + (size_t)(often ? r / S / group * S + r % S : r) * each, each);
             T_OK(tllm_writer_put_tensor(ctx, w, t->name, t->type, 2, dim, rows));
         } else T_OK(tllm_writer_put_tensor(ctx, w, t->name, t->type, t->rank, t->dim, t->data));
     }
     T_OK(tllm_writer_finish(ctx, w));
     {
         const void *file = tllm_writer_memory(w, &bytes);
-        if (T_OK(tllm_gguf_open_memory(ctx, file, bytes, &again)) && T_OK(tllm_model_open(ctx, again, &model)) && T_OK(tllm_state_open(ctx, model, NULL, &state))) {
+        if (T_OK(tllm_gguf_open_memory(ctx, file, bytes, &again)) && T_OK(tllm_model_open(ctx, again, &model)) &&
+            T_OK(tllm_state_open(ctx, model, NULL, &state))) {
             tllm_about about;
             tllm_model_about(model, &about);
             *n_out = about.n_out;
@@ -712,12 +905,15 @@ static void test_shared_heads(tiny_target target)
     if (T_OK(tllm_gguf_open(ctx, "examples/models/story-gla.gguf", &g)))
         for (group = 1; group <= 4; group *= 2) {
             tiny_idx n_out = 0, k;
-            const float *few = run_shared(ctx, g, group, 0, tokens, N, &n_out), *all = run_shared(ctx, g, group, 1, tokens, N, &n_out);
+            const float *few = run_shared(ctx, g, group, 0, tokens, N, &n_out),
+                        *all = run_shared(ctx, g, group, 1, tokens, N, &n_out);
             double most = 0, off = 0;
             if (!few || !all) continue;
             for (k = 0; k < N * n_out; k++) {
                 most = fabs((double)all[k]) > most ? fabs((double)all[k]) : most;
-                off = fabs((double)all[k] - (double)few[k]) > off || few[k] != few[k] ? fabs((double)all[k] - (double)few[k]) : off;
+                off = fabs((double)all[k] - (double)few[k]) > off || few[k] != few[k]
+                          ? fabs((double)all[k] - (double)few[k])
+                          : off;
             }
             T_TRUE(most > 1);
             T_CLOSE(off, 0, 1e-5 * most);
@@ -729,10 +925,30 @@ static void test_shared_heads(tiny_target target)
 static void test_refused(void)
 {
     static const relative all[] = {
-        { "gemma-embedding", "gemma-embedding", "gemma-embedding", { { "attention.shared_kv_layers", 'u', 3 }, { NULL, 0, 0 } }, "no keys of its own", NULL },
-        { "gemma4", "gemma4", "gemma4", { { "attention.causal", 'b', 0 }, { NULL, 0, 0 } }, "no keys of its own", NULL },
-        { "deepseek2", "deepseek2", "deepseek2", { { "attention.causal", 'b', 0 }, { NULL, 0, 0 } }, "look ahead", NULL },
-        { "deepseek2", "deepseek2", "deepseek2", { { "attention.shared_kv_layers", 'u', 1 }, { NULL, 0, 0 } }, "no keys of its own", NULL },
+        { "gemma-embedding",
+          "gemma-embedding",
+          "gemma-embedding",
+          { { "attention.shared_kv_layers", 'u', 3 }, { NULL, 0, 0 } },
+          "no keys of its own",
+          NULL },
+        { "gemma4",
+          "gemma4",
+          "gemma4",
+          { { "attention.causal", 'b', 0 }, { NULL, 0, 0 } },
+          "no keys of its own",
+          NULL },
+        { "deepseek2",
+          "deepseek2",
+          "deepseek2",
+          { { "attention.causal", 'b', 0 }, { NULL, 0, 0 } },
+          "look ahead",
+          NULL },
+        { "deepseek2",
+          "deepseek2",
+          "deepseek2",
+          { { "attention.shared_kv_layers", 'u', 1 }, { NULL, 0, 0 } },
+          "no keys of its own",
+          NULL },
         { "jamba", "jamba", "jamba", { { "attention.causal", 'b', 0 }, { NULL, 0, 0 } }, "look ahead", NULL }
     };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
@@ -753,7 +969,9 @@ static void test_refused(void)
         if (T_OK(tllm_gguf_open(ctx, full, &g)) && (w = rewrite(ctx, g, &r, NULL, 0, NULL)) != NULL) {
             full = (const char *)tllm_writer_memory(w, &bytes);
             T_OK(tllm_gguf_open_memory(ctx, full, bytes, &again));
-            if (!T_TRUE(tllm_model_open(ctx, again, &model) != TINY_OK && strstr(tiny_ctx_message(ctx), all[i].text_key))) printf("  %s: %s\n", r.source, tiny_ctx_message(ctx));
+            if (!T_TRUE(tllm_model_open(ctx, again, &model) != TINY_OK &&
+                        strstr(tiny_ctx_message(ctx), all[i].text_key)))
+                printf("  %s: %s\n", r.source, tiny_ctx_message(ctx));
         }
         tllm_model_close(ctx, model);
         tllm_gguf_close(ctx, again);

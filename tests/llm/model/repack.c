@@ -1,4 +1,5 @@
-/* tests/llm/model/repack.c - models with repacked matrices: the logits that they have in place, every thread count, the form in a file, and what is refused */
+/* tests/llm/model/repack.c - models with repacked matrices: the logits that they have in place, every thread count, the
+ * form in a file, and what is refused */
 #include "t.h"
 #include "llm/file/kit.h"
 
@@ -7,8 +8,15 @@
 
 typedef struct opened { tiny_ctx *ctx; tllm_gguf *file; tllm_model *model; tllm_about about; } opened;
 
-static const char *const models[] = { "oracle/llm/llama-q4_0.gguf", "oracle/llm/llama-q8_0.gguf", "oracle/llm/llama-q4_k.gguf", "oracle/llm/llama-q4_k_m.gguf" };
-static const struct { const char *path; int format; } experts[] = { { "oracle/llm/llama4-b.gguf", TLLM_FORMAT_Q4_0 }, { "oracle/llm/olmoe.gguf", TLLM_FORMAT_Q4_0 }, { "oracle/llm/qwen3moe.gguf", TLLM_FORMAT_Q8_0 }, { "oracle/llm/olmoe.gguf", TLLM_FORMAT_Q5_1 } };
+static const char *const models[] = { "oracle/llm/llama-q4_0.gguf", "oracle/llm/llama-q8_0.gguf",
+                                      "oracle/llm/llama-q4_k.gguf", "oracle/llm/llama-q4_k_m.gguf" };
+static const struct {
+    const char *path;
+    int format;
+} experts[] = { { "oracle/llm/llama4-b.gguf", TLLM_FORMAT_Q4_0 },
+                { "oracle/llm/olmoe.gguf", TLLM_FORMAT_Q4_0 },
+                { "oracle/llm/qwen3moe.gguf", TLLM_FORMAT_Q8_0 },
+                { "oracle/llm/olmoe.gguf", TLLM_FORMAT_Q5_1 } };
 static const char kept[] = "build/repacked.tmp";
 
 static int open_file(opened *o, const char *path, const void *bytes, size_t n_bytes, tiny_target target, int threads)
@@ -16,13 +24,17 @@ static int open_file(opened *o, const char *path, const void *bytes, size_t n_by
     memset(o, 0, sizeof *o);
     if (!path && !bytes) return 0;
     o->ctx = t_ctx(target, threads);
-    if (!T_OK(bytes ? tllm_gguf_open_memory(o->ctx, bytes, n_bytes, &o->file) : tllm_gguf_open(o->ctx, path, &o->file)) ||
+    if (!T_OK(bytes ? tllm_gguf_open_memory(o->ctx, bytes, n_bytes, &o->file)
+                    : tllm_gguf_open(o->ctx, path, &o->file)) ||
         !T_OK(tllm_model_open(o->ctx, o->file, &o->model)))
         return 0;
     tllm_model_about(o->model, &o->about);
     return 1;
 }
-static int open_one(opened *o, const char *path, tiny_target target, int threads) { return open_file(o, path, NULL, 0, target, threads); }
+static int open_one(opened *o, const char *path, tiny_target target, int threads)
+{
+    return open_file(o, path, NULL, 0, target, threads);
+}
 static void close_one(opened *o)
 {
     tllm_model_close(o->ctx, o->model);
@@ -46,7 +58,8 @@ static float *logits(opened *o)
     memset(x, 0, (size_t)(ROWS * o->about.n_out) * sizeof *x);
     if (!T_OK(tllm_state_open(o->ctx, o->model, &d, &s))) return x;
     T_OK(tllm_forward(s, token, PROMPT, 0, PROMPT, x));
-    for (i = 0; i < STEPS; i++) T_OK(tllm_forward(s, token + PROMPT + i, 1, PROMPT + i, 1, x + (PROMPT + i) * o->about.n_out));
+    for (i = 0; i < STEPS; i++)
+        T_OK(tllm_forward(s, token + PROMPT + i, 1, PROMPT + i, 1, x + (PROMPT + i) * o->about.n_out));
     for (i = 0; i < 3; i++) {
         items[i].token = token[i];
         items[i].seq = i;
@@ -91,7 +104,8 @@ static void both_forms(const char *name, const char *path, const void *bytes, si
         else T_TRUE(about.n == 0 && about.bytes == 0 && about.left > 0);
         x = logits(&o);
         if (!T_TRUE(nmse(x, want, n) <= 1.5 * nmse(plain, want, n) + 1e-7) || !T_TRUE(nmse(x, plain, n) < 1e-3))
-            printf("  %s, %d threads: %g and in place %g from the reference, %g apart\n", name, threads, nmse(x, want, n), nmse(plain, want, n), nmse(x, plain, n));
+            printf("  %s, %d threads: %g and in place %g from the reference, %g apart\n", name, threads,
+                   nmse(x, want, n), nmse(plain, want, n), nmse(x, plain, n));
         if (about.n == 0 && threads == 1) T_SAME(x, plain, n);
         close_one(&o);
     }
@@ -128,7 +142,8 @@ static void *in_blocks(const char *path, int format, size_t *n_bytes)
     for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
         const void *data = t->data;
-        const int packs = t->rank >= 2 && t->type == TLLM_FORMAT_F32 && t->dim[0] % (uint64_t)f->values == 0 && !chooses(t->name);
+        const int packs =
+            t->rank >= 2 && t->type == TLLM_FORMAT_F32 && t->dim[0] % (uint64_t)f->values == 0 && !chooses(t->name);
         if (packs) {
             void *blocks = t_keep(tllm_format_bytes(f, t->bytes / 4)), *x = t_keep(t->bytes);
             memcpy(x, t->data, t->bytes);
@@ -218,7 +233,10 @@ static void put(const char *path, const unsigned char *p, size_t n)
 }
 /* a header with its checksum made right again, so that what follows it is what is found */
 enum { BODY = 192 };                        /* of the box: the front of core/box/box_inside.h stands before it */
-static void seal(unsigned char *p, size_t n_matrices) { kit_put_le(p + BODY + 20 + 56 * n_matrices, kit_xxh64(p + BODY, 20 + 56 * n_matrices), 8); }
+static void seal(unsigned char *p, size_t n_matrices)
+{
+    kit_put_le(p + BODY + 20 + 56 * n_matrices, kit_xxh64(p + BODY, 20 + 56 * n_matrices), 8);
+}
 
 /* nothing reads what fills up to multiples of 64, nor the checksum of the box */
 static int is_read(const unsigned char *good, size_t n_matrices, size_t at, size_t n)
@@ -248,7 +266,11 @@ static void test_file(void)
     d.path = kept;
     (void)remove(kept);
     if (!path || !another || !open_one(&o, path, WITH_KERNELS, 2)) return;
-    if (tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) < 2) { T_SKIP("no kernels for repacked matrices on this target"); close_one(&o); return; }
+    if (tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) < 2) {
+        T_SKIP("no kernels for repacked matrices on this target");
+        close_one(&o);
+        return;
+    }
     T_OK(tllm_model_repack(o.ctx, o.model, &d, &about));
     T_TRUE(about.n > 0 && !about.from_file);
     matrices = (size_t)about.n;
@@ -283,7 +305,8 @@ static void test_file(void)
     BAD(n, "that are no repacked model", bad[0] ^= 1;)
     BAD(n, "matrices, the model has", bad[BODY + 4] ^= 1;)
     BAD(n, "and says", bad[BODY + 12] ^= 1;)
-    BAD(n, "the checksum of its first", bad[BODY + 20 + 40] ^= 1;)        /* checksums are not compared with anything but the whole */
+    BAD(n, "the checksum of its first",
+        bad[BODY + 20 + 40] ^= 1;) /* checksums are not compared with anything but the whole */
     BAD(n, "as tensor", bad[BODY + 20] ^= 1; seal(bad, matrices);)         /* format */
     BAD(n, "as tensor", bad[BODY + 24] ^= 2; seal(bad, matrices);)         /* matrices in it */
     BAD(n, "as tensor", bad[BODY + 20 + 56 + 8] ^= 32; seal(bad, matrices);)
@@ -296,7 +319,8 @@ static void test_file(void)
     memcpy(bad, good, n);
     bad[91] = '3';                          /* "eight-rows 3" */
     put(kept, bad, n);
-    T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_VERSION, "this is \"eight-rows 3\", version 2 is read here");
+    T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_VERSION,
+             "this is \"eight-rows 3\", version 2 is read here");
     memcpy(bad, good, n);
     bad[BODY] = 16;
     put(kept, bad, n);
@@ -345,7 +369,8 @@ static void test_file(void)
     if (T_EQ_INT(m, n) && bad) T_SAME(bad, good, n);
     /* of another model, whose matrices have other formats */
     d.refuse = 1;
-    if (open_one(&o, another, WITH_KERNELS, 2)) T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_FORMAT, NULL);
+    if (open_one(&o, another, WITH_KERNELS, 2))
+        T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_FORMAT, NULL);
     close_one(&o);
     /* nowhere to write: refused, or in memory alone */
     d.path = "build/no-such-folder/repacked.tmp";
@@ -354,7 +379,8 @@ static void test_file(void)
         T_EQ_INT(about.n, 0);
         d.refuse = 0;
         T_OK(tllm_model_repack(o.ctx, o.model, &d, &about));
-        T_TRUE(about.n == (tiny_idx)matrices && !about.written && !about.from_file && strstr(tiny_ctx_message(o.ctx), "no-such-folder") != NULL);
+        T_TRUE(about.n == (tiny_idx)matrices && !about.written && !about.from_file &&
+               strstr(tiny_ctx_message(o.ctx), "no-such-folder") != NULL);
     }
     close_one(&o);
     (void)remove(kept);
@@ -363,7 +389,11 @@ static void test_file(void)
 
 static int asked, told;
 static int stop_third(void *user) { (void)user; return ++asked > 3; }
-static void hear(void *user, const char *what, double done) { (void)user; told += !strcmp(what, "repacking") && done > 0 && done <= 1; }
+static void hear(void *user, const char *what, double done)
+{
+    (void)user;
+    told += !strcmp(what, "repacking") && done > 0 && done <= 1;
+}
 
 static void test_refused(void)
 {
@@ -383,7 +413,8 @@ static void test_refused(void)
     desc.progress = hear;
     asked = told = 0;
     T_OK(tiny_ctx_open(&desc, &o.ctx));
-    if (T_OK(tllm_gguf_open(o.ctx, path, &o.file)) && T_OK(tllm_model_open(o.ctx, o.file, &o.model)) && tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) == 2) {
+    if (T_OK(tllm_gguf_open(o.ctx, path, &o.file)) && T_OK(tllm_model_open(o.ctx, o.file, &o.model)) &&
+        tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) == 2) {
         T_TRUE(tllm_model_repack(o.ctx, o.model, NULL, &about) == TINY_E_CANCELLED);
         T_EQ_INT(about.n, 0);
         asked = -100000;
@@ -393,7 +424,8 @@ static void test_refused(void)
         told = 0;
         T_OK(tllm_model_repack(o.ctx, o.model, NULL, &about));
         T_TRUE(told == (int)about.n && about.n > 3);
-        T_TRUE(tllm_model_cut(o.ctx, o.model, 0, 2) == TINY_E_UNSUPPORTED && strstr(tiny_ctx_message(o.ctx), "it is cut before that") != NULL);
+        T_TRUE(tllm_model_cut(o.ctx, o.model, 0, 2) == TINY_E_UNSUPPORTED &&
+               strstr(tiny_ctx_message(o.ctx), "it is cut before that") != NULL);
         T_TRUE(tllm_model_sparse(o.ctx, o.model, -1, NULL) == TINY_E_UNSUPPORTED);
     }
     tllm_model_close(o.ctx, o.model);
@@ -403,18 +435,15 @@ static void test_refused(void)
     d.path = kept;
     (void)remove(kept);
     for (asked = 0; asked < 2; asked++) {   /* without the file, then with it */
-        T_EACH_ALLOCATION(
-            tiny_ctx_desc each = t_desc(WITH_KERNELS, 1);
-            memset(&o, 0, sizeof o);
-            if (asked == 0) (void)remove(kept);
-            if (!tiny_ctx_open(&each, &o.ctx) && !tllm_gguf_open(o.ctx, path, &o.file) && !tllm_model_open(o.ctx, o.file, &o.model)) {
-                const tiny_status st = tllm_model_repack(o.ctx, o.model, &d, &about);
-                T_TRUE(!st || st == TINY_E_MEMORY);
-                T_TRUE((about.n > 0) == !st || tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) < 2);
-            }
-            tllm_model_close(o.ctx, o.model);
-            tllm_gguf_close(o.ctx, o.file);
-            tiny_ctx_close(o.ctx);)
+        T_EACH_ALLOCATION(tiny_ctx_desc each = t_desc(WITH_KERNELS, 1); memset(&o, 0, sizeof o);
+                          if (asked == 0)(void) remove(kept);
+                          if (!tiny_ctx_open(&each, &o.ctx) && !tllm_gguf_open(o.ctx, path, &o.file) &&
+                              !tllm_model_open(o.ctx, o.file, &o.model)) {
+                              const tiny_status st = tllm_model_repack(o.ctx, o.model, &d, &about);
+                              T_TRUE(!st || st == TINY_E_MEMORY);
+                              T_TRUE((about.n > 0) == !st || tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) < 2);
+                          } tllm_model_close(o.ctx, o.model);
+                          tllm_gguf_close(o.ctx, o.file); tiny_ctx_close(o.ctx);)
     }
     (void)remove(kept);
     t_free_blocks();

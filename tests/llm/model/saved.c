@@ -1,4 +1,5 @@
-/* tests/llm/model/saved.c - a state in a file and back: the same logits; what is cut, changed or foreign changes nothing */
+/* tests/llm/model/saved.c - a state in a file and back: the same logits; what is cut, changed or foreign changes
+ * nothing */
 #include "t.h"
 #include "llm/file/kit.h"
 #include "older.h"
@@ -19,7 +20,9 @@ static int open_one(opened *o, const char *name, tiny_idx n_ctx, tiny_idx n_seq,
     d.n_seq = n_seq;
     d.n_page = 4;
     d.type_k = d.type_v = type;
-    if (!T_OK(tllm_gguf_open(o->ctx, path, &o->file)) || !T_OK(tllm_model_open(o->ctx, o->file, &o->model)) || !T_OK(tllm_state_open(o->ctx, o->model, &d, &o->s))) return 0;
+    if (!T_OK(tllm_gguf_open(o->ctx, path, &o->file)) || !T_OK(tllm_model_open(o->ctx, o->file, &o->model)) ||
+        !T_OK(tllm_state_open(o->ctx, o->model, &d, &o->s)))
+        return 0;
     tllm_model_about(o->model, &o->about);
     return 1;
 }
@@ -44,17 +47,35 @@ static void feed(opened *o, int seq, int n, int from, float *out)
 }
 static const char *temp_path(void) { return "build/saved-state.tmp"; }
 
-/* every kind of layer: attention, windows, latent keys with an indexer, state spaces, delta nets, rwkv, an encoder beside */
+/* every kind of layer: attention, windows, latent keys with an indexer, state spaces, delta nets, rwkv, an encoder
+ * beside */
 static void test_same_logits(void)
 {
-    static const struct { const char *model; int type; } each[] = {
-        { story, TLLM_FORMAT_F32 }, { story, TLLM_FORMAT_F16 }, { story, TLLM_FORMAT_Q8_0 }, { story, TLLM_FORMAT_Q4_0 },
-        { "oracle/llm/llama.gguf", TLLM_FORMAT_Q4_0 }, { "oracle/llm/gpt2.gguf", 0 }, { "oracle/llm/plm.gguf", 0 }, { "oracle/llm/llama4-b.gguf", 0 },
-        { "oracle/llm/deepseek2.gguf", 0 }, { "oracle/llm/deepseek32.gguf", 0 }, { "oracle/llm/mamba.gguf", 0 }, { "oracle/llm/qwen3next.gguf", 0 },
-        { "oracle/llm/rwkv7-b.gguf", 0 }, { "oracle/llm/jamba.gguf", 0 }, { "oracle/llm/gemma3n.gguf", 0 }, { "oracle/llm/t5.gguf", 0 },
-        { "oracle/llm/nanbeige.gguf", 0 }, { "oracle/llm/afmoe.gguf", TLLM_FORMAT_F16 }, { "oracle/llm/laguna.gguf", 0 }, { "oracle/llm/mimo2.gguf", 0 },
-        { "oracle/llm/minimax-m3.gguf", 0 }, { "oracle/llm/bailingmoe3.gguf", 0 }, { "oracle/llm/kimi-k3.gguf", 0 }, { "oracle/llm/deepseek4.gguf", 0 }
-    };
+    static const struct { const char *model; int type;
+    } each[] = { { story, TLLM_FORMAT_F32 },
+                 { story, TLLM_FORMAT_F16 },
+                 { story, TLLM_FORMAT_Q8_0 },
+                 { story, TLLM_FORMAT_Q4_0 },
+                 { "oracle/llm/llama.gguf", TLLM_FORMAT_Q4_0 },
+                 { "oracle/llm/gpt2.gguf", 0 },
+                 { "oracle/llm/plm.gguf", 0 },
+                 { "oracle/llm/llama4-b.gguf", 0 },
+                 { "oracle/llm/deepseek2.gguf", 0 },
+                 { "oracle/llm/deepseek32.gguf", 0 },
+                 { "oracle/llm/mamba.gguf", 0 },
+                 { "oracle/llm/qwen3next.gguf", 0 },
+                 { "oracle/llm/rwkv7-b.gguf", 0 },
+                 { "oracle/llm/jamba.gguf", 0 },
+                 { "oracle/llm/gemma3n.gguf", 0 },
+                 { "oracle/llm/t5.gguf", 0 },
+                 { "oracle/llm/nanbeige.gguf", 0 },
+                 { "oracle/llm/afmoe.gguf", TLLM_FORMAT_F16 },
+                 { "oracle/llm/laguna.gguf", 0 },
+                 { "oracle/llm/mimo2.gguf", 0 },
+                 { "oracle/llm/minimax-m3.gguf", 0 },
+                 { "oracle/llm/bailingmoe3.gguf", 0 },
+                 { "oracle/llm/kimi-k3.gguf", 0 },
+                 { "oracle/llm/deepseek4.gguf", 0 } };
     size_t k;
     int n = 0;
     for (k = 0; k < T_COUNT(each); k++) {
@@ -100,18 +121,29 @@ static void test_same_logits(void)
 
 static void reseal(unsigned char *p, size_t n) { kit_put_le(p + n - 8, kit_xxh64(p, n - 8), 8); }
 
-/* Each fault has its sentence; the state goes on as if nobody had tried. With reseal the checksum agrees, as a hostile writer would do. */
+/* Each fault has its sentence; the state goes on as if nobody had tried. With reseal the checksum agrees, as a hostile
+ * writer would do. */
 static void test_refused(void)
 {
-    static const struct { size_t at; unsigned char value; int seal; tiny_status st; const char *says; } fault[] = {
-        { 0, 'x', 1, TINY_E_FORMAT, "no saved state" }, { 8, 1, 1, TINY_E_VERSION, "version 1 of the older form, version 2 is read here" }, { 12, 1, 1, TINY_E_FORMAT, "holds all sequences, asked for is one" },
-        { 12, 7, 1, TINY_E_FORMAT, "holds all sequences" }, { 16, 99, 1, TINY_E_FORMAT, "another model" }, { 24, 8, 1, TINY_E_FORMAT, "keys of format 8 and values of format 0, this one F32 and F32" },
-        { 36, 1, 1, TINY_E_FORMAT, "turned its keys for long contexts" }, { 40, 1, 1, TINY_E_FORMAT, "another model" }, { 48, 2, 1, TINY_E_FORMAT, "has 2 sequences, this one has room for 1" },
-        { 52, 1, 1, TINY_E_FORMAT, "looks at 1 tokens of an encoder" }, { 63, 1, 1, TINY_E_FORMAT, "tokens beside, more than" }, { 56, 250, 1, TINY_E_FORMAT, "tokens beside, more than" },
-        { 64, 200, 1, TINY_E_FORMAT, "more cells than its bytes" }, { 71, 255, 1, TINY_E_FORMAT, "more cells than its bytes" }, { 64, 4, 1, TINY_E_FORMAT, "bytes behind its cells, not 0" },
-        { 76, 0, 1, TINY_E_FORMAT, "cell 1 of sequence 0 of the saved state has position 0, behind 0" }, { 79, 255, 1, TINY_E_FORMAT, "cell 1 of sequence 0" },
-        { 300, 77, 0, TINY_E_FORMAT, "damaged or cut" }
-    };
+    static const struct { size_t at; unsigned char value; int seal; tiny_status st; const char *says;
+    } fault[] = { { 0, 'x', 1, TINY_E_FORMAT, "no saved state" },
+                  { 8, 1, 1, TINY_E_VERSION, "version 1 of the older form, version 2 is read here" },
+                  { 12, 1, 1, TINY_E_FORMAT, "holds all sequences, asked for is one" },
+                  { 12, 7, 1, TINY_E_FORMAT, "holds all sequences" },
+                  { 16, 99, 1, TINY_E_FORMAT, "another model" },
+                  { 24, 8, 1, TINY_E_FORMAT, "keys of format 8 and values of format 0, this one F32 and F32" },
+                  { 36, 1, 1, TINY_E_FORMAT, "turned its keys for long contexts" },
+                  { 40, 1, 1, TINY_E_FORMAT, "another model" },
+                  { 48, 2, 1, TINY_E_FORMAT, "has 2 sequences, this one has room for 1" },
+                  { 52, 1, 1, TINY_E_FORMAT, "looks at 1 tokens of an encoder" },
+                  { 63, 1, 1, TINY_E_FORMAT, "tokens beside, more than" },
+                  { 56, 250, 1, TINY_E_FORMAT, "tokens beside, more than" },
+                  { 64, 200, 1, TINY_E_FORMAT, "more cells than its bytes" },
+                  { 71, 255, 1, TINY_E_FORMAT, "more cells than its bytes" },
+                  { 64, 4, 1, TINY_E_FORMAT, "bytes behind its cells, not 0" },
+                  { 76, 0, 1, TINY_E_FORMAT, "cell 1 of sequence 0 of the saved state has position 0, behind 0" },
+                  { 79, 255, 1, TINY_E_FORMAT, "cell 1 of sequence 0" },
+                  { 300, 77, 0, TINY_E_FORMAT, "damaged or cut" } };
     opened o;
     unsigned char *good, *bad;
     void *bytes = NULL;
@@ -131,7 +163,8 @@ static void test_refused(void)
         memcpy(bad, good, n);
         bad[fault[k].at] = (unsigned char)(bad[fault[k].at] == fault[k].value ? fault[k].value + 1 : fault[k].value);
         if (fault[k].seal) reseal(bad, n);
-        if (!T_STATUS(tllm_state_unpack(o.s, 0, bad, n, NULL, 0, NULL), fault[k].st, fault[k].says)) printf("  fault %d\n", (int)k);
+        if (!T_STATUS(tllm_state_unpack(o.s, 0, bad, n, NULL, 0, NULL), fault[k].st, fault[k].says))
+            printf("  fault %d\n", (int)k);
     }
     for (cut = 0; cut < n; cut += cut < 200 ? 1 : 97) {
         unsigned char *p = (unsigned char *)t_guarded_bytes(cut);
@@ -166,7 +199,8 @@ static void test_refused(void)
         feed(&a, 1, 30, 2, NULL);
         T_OK(tllm_state_pack(a.s, -1, NULL, 0, &bytes, &n));
         T_OK(tllm_state_open(a.ctx, a.model, &d, &small));
-        T_STATUS(tllm_state_unpack(small, -1, bytes, n, NULL, 0, NULL), TINY_E_WORKSPACE, "wants 16 pages of 4 tokens, there are 11");
+        T_STATUS(tllm_state_unpack(small, -1, bytes, n, NULL, 0, NULL), TINY_E_WORKSPACE,
+                 "wants 16 pages of 4 tokens, there are 11");
         tiny_free(a.ctx, bytes);
         tllm_state_close(a.ctx, small);
         close_one(&a);

@@ -1,10 +1,11 @@
 /* tests/llm/model/sequences.c - many sequences in one state
  *
- * Truth    a sequence alone in a state of its own; positions of rotary models that only matter as differences; for caches of fewer bits a
- *          pass in double that rounds keys and values itself.                                                              */
+ * Truth    a sequence alone in a state of its own; positions of rotary models that only matter as differences; for
+ *          caches of fewer bits a pass in double that rounds keys and values itself. */
 #include "t.h"
 
-static const char story[] = "examples/models/story.gguf";       /* llama, 8 heads of 32, 2 key heads, Q8_0, 544 tokens */
+/* llama, 8 heads of 32, 2 key heads, Q8_0, 544 tokens */
+static const char story[] = "examples/models/story.gguf";
 enum { STORY_VOCAB = 544 };
 
 typedef struct model_at { tiny_ctx *ctx; tllm_gguf *file; tllm_model *model; tllm_about about; } model_at;
@@ -50,13 +51,15 @@ static int32_t token_of(const model_at *m, int i) { return (int32_t)(1 + (i * 37
 
 enum { SEQ = 3, LEN = 9 };
 
-/* Three sequences of different lengths, in pieces that interleave them, then a fork of each: as if each were alone, bit for bit. */
+/* Three sequences of different lengths, in pieces that interleave them, then a fork of each: as if each were alone, bit
+ * for bit. */
 static void alone_and_together(model_at *m, const char *name)
 {
     const size_t V = (size_t)m->about.n_out;
     const int32_t source[3] = { 3, 1, 2 };
     tllm_state *all = open_state(m, 24, SEQ + 2, 4, 0, 0), *one = open_state(m, 24, 1, 0, 0, 0);
-    float *want = (float *)t_keep(SEQ * LEN * V * sizeof *want), *got = (float *)t_keep(SEQ * LEN * V * sizeof *got), *last = (float *)t_keep(2 * V * sizeof *last);
+    float *want = (float *)t_keep(SEQ * LEN * V * sizeof *want), *got = (float *)t_keep(SEQ * LEN * V * sizeof *got),
+          *last = (float *)t_keep(2 * V * sizeof *last);
     tllm_item batch[SEQ * LEN];
     int s, i, n = 0, k = 0, length[SEQ] = { LEN, LEN - 2, LEN - 5 }, bad = 0;
     if (!all || !one) return;
@@ -82,7 +85,8 @@ static void alone_and_together(model_at *m, const char *name)
         }
     T_OK(tllm_forward_batch(all, batch, n, got));
     for (i = 0; i < n; i++, k++)
-        bad += memcmp(got + (size_t)k * V, want + (size_t)(batch[i].seq * LEN + batch[i].pos) * V, V * sizeof *got) != 0;
+        bad +=
+            memcmp(got + (size_t)k * V, want + (size_t)(batch[i].seq * LEN + batch[i].pos) * V, V * sizeof *got) != 0;
     for (s = 0; s < SEQ; s++) bad += tllm_seq_length(all, s) != length[s];
     /* forks go on as their parent would have, and the parent knows nothing of it */
     T_OK(tllm_seq_fork(all, 0, 3));
@@ -103,7 +107,10 @@ static void alone_and_together(model_at *m, const char *name)
         T_OK(tllm_forward(one, &two[1].token, 1, LEN, 1, last));
         bad += memcmp(last, got + V, V * sizeof *got) != 0;
     }
-    if (bad) { t_fail(__FILE__, __LINE__, "a sequence is the same among others and alone"); printf("  %s: %d differ\n", name, bad); }
+    if (bad) {
+        t_fail(__FILE__, __LINE__, "a sequence is the same among others and alone");
+        printf("  %s: %d differ\n", name, bad);
+    }
     tllm_state_close(m->ctx, all);
     tllm_state_close(m->ctx, one);
 }
@@ -113,7 +120,8 @@ static void test_every_architecture(void)
     const char *path = t_shared("oracle/llm/index.tsv");
     char *line = (char *)t_keep(65536), *names = (char *)t_keep(256 * 64), full[300];
     int n = 0, skipped = 0, give_text = 0, n_name = 0, k, i;
-    for (k = 0; k < 2; k++) {               /* the whole oracle where it is, then those of tests/golden that it has not */
+    /* the whole oracle where it is, then those of tests/golden that it has not */
+    for (k = 0; k < 2; k++) {
         FILE *f = k ? fopen("tests/golden/oracle/llm/index.tsv", "r") : path ? fopen(path, "r") : NULL;
         while (f && fgets(line, 65536, f) && n_name < 256) {
             model_at m;
@@ -142,7 +150,8 @@ static void test_every_architecture(void)
     }
 }
 
-/* Cut inside a block of keys and gone on with: as if the tokens that were cut had never been there. Blocks of deepseek4 are made of neighbours. */
+/* Cut inside a block of keys and gone on with: as if the tokens that were cut had never been there. Blocks of deepseek4
+ * are made of neighbours. */
 static void test_blocks(void)
 {
     static const char *const path[2] = { "oracle/llm/minimax-m3.gguf", "oracle/llm/deepseek4.gguf" };
@@ -227,8 +236,9 @@ static int move_one(const char *path, int want_ok)
 }
 static void test_copy_and_move(void)
 {
-    static const char *const moves[] = { "oracle/llm/llama.gguf", "oracle/llm/qwen3.gguf", "oracle/llm/gemma2.gguf", "oracle/llm/gptneox-seq.gguf",
-                                         "oracle/llm/bloom.gguf", "oracle/llm/deepseek2.gguf" };
+    static const char *const moves[] = { "oracle/llm/llama.gguf",  "oracle/llm/qwen3.gguf",
+                                         "oracle/llm/gemma2.gguf", "oracle/llm/gptneox-seq.gguf",
+                                         "oracle/llm/bloom.gguf",  "oracle/llm/deepseek2.gguf" };
     size_t i;
     int n = 0;
     for (i = 0; i < T_COUNT(moves); i++) n += move_one(moves[i], 1);
@@ -274,11 +284,23 @@ static void test_share(void)
     close_at(&m);
 }
 
-/* ---- caches of fewer bits, against a pass in double that rounds keys and values itself ---------------------------------- */
+/* ---- caches of fewer bits, against a pass in double that rounds keys and values itself --------------------------- */
 
-enum { WIDTH = 64, HEADS = 4, KV_HEADS = 2, HEAD = 16, ROW = KV_HEADS * HEAD, FF = 128, LAYERS = 2, VOCAB = 320, TEXT = 24 };   /* llama.gguf, all F32 */
+/* llama.gguf, all F32 */
+enum {
+    WIDTH = 64,
+    HEADS = 4,
+    KV_HEADS = 2,
+    HEAD = 16,
+    ROW = KV_HEADS * HEAD,
+    FF = 128,
+    LAYERS = 2,
+    VOCAB = 320,
+    TEXT = 24
+};
 
-static double pass_margin;                  /* how near a number came to where it is rounded to another code, in steps */
+/* how near a number came to where it is rounded to another code, in steps */
+static double pass_margin;
 
 /* a double as the nearest half float, ties to even, no denormals and none too large: scales of blocks are neither */
 static double as_half(double x)
@@ -293,7 +315,8 @@ static double code_of(double x, double lo, double hi)
     if (x > lo && x < hi && off < pass_margin) pass_margin = off;
     return below < lo ? lo : below > hi ? hi : below;
 }
-/* A row of 32 numbers as the format says: Q8_0 has a scale of the largest of them over 127, Q4_0 the one of largest size over -8 */
+/* A row of 32 numbers as the format says: Q8_0 has a scale of the largest of them over 127, Q4_0 the one of largest
+ * size over -8 */
 static void as_kept(double *x, int type)
 {
     double top = 0.0, d;
@@ -302,7 +325,9 @@ static void as_kept(double *x, int type)
     for (i = 0; i < ROW; i++) if (fabs(x[i]) > fabs(top)) top = x[i];
     if (type == TLLM_FORMAT_F16) { for (i = 0; i < ROW; i++) x[i] = as_half(x[i]); return; }
     d = type == TLLM_FORMAT_Q8_0 ? fabs(top) / 127.0 : top / -8.0;
-    for (i = 0; i < ROW; i++) x[i] = as_half(d) * (type == TLLM_FORMAT_Q8_0 ? code_of(x[i] / d, -127.0, 127.0) : code_of(x[i] / d, -8.0, 7.0));
+    for (i = 0; i < ROW; i++)
+        x[i] =
+            as_half(d) * (type == TLLM_FORMAT_Q8_0 ? code_of(x[i] / d, -127.0, 127.0) : code_of(x[i] / d, -8.0, 7.0));
 }
 
 static const float *weights(const model_at *m, int layer, const char *name)
@@ -312,7 +337,10 @@ static const float *weights(const model_at *m, int layer, const char *name)
     if (layer < 0) (void)snprintf(full, sizeof full, "%s.weight", name);
     else (void)snprintf(full, sizeof full, "blk.%d.%s.weight", layer, name);
     t = tllm_gguf_tensor_find(m->file, full);
-    if (!t || t->type != TLLM_FORMAT_F32) { t_fail(__FILE__, __LINE__, "%s is not there in floats", full); return NULL; }
+    if (!t || t->type != TLLM_FORMAT_F32) {
+        t_fail(__FILE__, __LINE__, "%s is not there in floats", full);
+        return NULL;
+    }
     return (const float *)(const void *)t->data;
 }
 static void times(const float *w, const double *x, double *y, int n_in, int n_out)
@@ -349,8 +377,10 @@ static double number_of(const model_at *m, const char *key)
 static int pass(const model_at *m, const int32_t *token, int type_k, int type_v, double *out)
 {
     static double k[LAYERS][TEXT][ROW], v[LAYERS][TEXT][ROW];
-    const double base = number_of(m, "llama.rope.freq_base"), eps = number_of(m, "llama.attention.layer_norm_rms_epsilon");
-    const float *gain[LAYERS + 1], *net[LAYERS], *wq[LAYERS], *wk[LAYERS], *wv[LAYERS], *wo[LAYERS], *gate[LAYERS], *up[LAYERS], *down[LAYERS], *embd = weights(m, -1, "token_embd"), *last = weights(m, -1, "output");
+    const double base = number_of(m, "llama.rope.freq_base"),
+                 eps = number_of(m, "llama.attention.layer_norm_rms_epsilon");
+    const float *gain[LAYERS + 1], *net[LAYERS], *wq[LAYERS], *wk[LAYERS], *wv[LAYERS], *wo[LAYERS], *gate[LAYERS],
+        *up[LAYERS], *down[LAYERS], *embd = weights(m, -1, "token_embd"), *last = weights(m, -1, "output");
     int l, p, i, j, h;
     gain[LAYERS] = weights(m, -1, "output_norm");
     for (l = 0; l < LAYERS; l++) {
@@ -381,11 +411,13 @@ static int pass(const model_at *m, const int32_t *token, int type_k, int type_v,
                 const int from = h / (HEADS / KV_HEADS) * HEAD;
                 double w[TEXT], top = -1e300, z = 0.0;
                 for (j = 0; j <= p; j++) {
-                    for (w[j] = 0.0, i = 0; i < HEAD; i++) w[j] += q[h * HEAD + i] * k[l][j][from + i] / sqrt((double)HEAD);
+                    for (w[j] = 0.0, i = 0; i < HEAD; i++)
+                        w[j] += q[h * HEAD + i] * k[l][j][from + i] / sqrt((double)HEAD);
                     top = w[j] > top ? w[j] : top;
                 }
                 for (j = 0; j <= p; j++) z += w[j] = exp(w[j] - top);
-                for (i = 0; i < HEAD; i++) for (sum[h * HEAD + i] = 0.0, j = 0; j <= p; j++) sum[h * HEAD + i] += w[j] / z * v[l][j][from + i];
+                for (i = 0; i < HEAD; i++)
+                    for (sum[h * HEAD + i] = 0.0, j = 0; j <= p; j++) sum[h * HEAD + i] += w[j] / z * v[l][j][from + i];
             }
             times(wo[l], sum, y, WIDTH, WIDTH);
             for (i = 0; i < WIDTH; i++) x[i] += y[i];
@@ -409,17 +441,20 @@ static double farthest(const double *a, const double *b)
     return off;
 }
 
-/* Logits with a cache of fewer bits are those of the pass that rounds the same keys and values, within the mark of the oracle's models in
- * floats: 2e-4 (1 + rms). That holds while both round alike, so the text is one in which no number lies within MARGIN steps of where
- * the code changes: floats put a key or value off by a few 1e-7 of the largest of its block, which is 127 steps of Q8_0 and 8 of
- * Q4_0. Half floats have steps too fine for that. One in a thousand of their numbers goes the other way, which costs a root of a
- * thousandth of what rounding all of them costs: an eighth of a quarter of it. */
+/* Logits with a cache of fewer bits are those of the pass that rounds the same keys and values, within the mark of the
+ * oracle's models in floats: 2e-4 (1 + rms). That holds while both round alike, so the text is one in which no number
+ * lies within MARGIN steps of where the code changes: floats put a key or value off by a few 1e-7 of the largest of its
+ * block, which is 127 steps of Q8_0 and 8 of Q4_0. Half floats have steps too fine for that. One in a thousand of their
+ * numbers goes the other way, which costs a root of a thousandth of what rounding all of them costs: an eighth of a
+ * quarter of it. */
 static void test_fewer_bits(tiny_target target)
 {
-    static const struct { int k, v; double margin; } kind[] = {
-        { TLLM_FORMAT_F16, TLLM_FORMAT_F16, 0.0 }, { TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q8_0, 3e-4 }, { TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, 0.0 },
-        { TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0, 2e-4 }, { TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q4_0, 2e-5 }
-    };
+    static const struct { int k, v; double margin;
+    } kind[] = { { TLLM_FORMAT_F16, TLLM_FORMAT_F16, 0.0 },
+                 { TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q8_0, 3e-4 },
+                 { TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, 0.0 },
+                 { TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0, 2e-4 },
+                 { TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q4_0, 2e-5 } };
     double *full, *want, *have;
     float *got;
     model_at m;
@@ -450,7 +485,8 @@ static void test_fewer_bits(tiny_target target)
         off = farthest(have, want);
         cost = farthest(full, want);
         if (target == TINY_TARGET_SCALAR)
-            printf("keys %s, values %s: logits off by %.2g of a mark of %.2g, the rounding costs %.2g (text %d)\n", tllm_format_of(kind[n].k)->name, tllm_format_of(kind[n].v)->name, off, mark, cost, seed);
+            printf("keys %s, values %s: logits off by %.2g of a mark of %.2g, the rounding costs %.2g (text %d)\n",
+                   tllm_format_of(kind[n].k)->name, tllm_format_of(kind[n].v)->name, off, mark, cost, seed);
         T_TRUE(cost > 2.0 * mark || kind[n].margin == 0.0);      /* it really was another cache */
         T_CLOSE(off, 0.0, kind[n].margin > 0.0 ? mark : cost / 4);
     }
@@ -484,7 +520,8 @@ static void test_memory(void)
         t_alloc.n_calls = 0;
         for (i = 0; i < 40; i++) x[i] = item(token_of(&m, i), i % 5, -1, 0);
         for (i = 0; i < 12; i++) T_OK(tllm_forward_batch(s, x, 40, NULL));
-        for (i = 0; i < 5; i++) T_OK(tllm_forward_batch(s, x + i, 1, NULL));         /* token by token, and so with logits */
+        /* token by token, and so with logits */
+        for (i = 0; i < 5; i++) T_OK(tllm_forward_batch(s, x + i, 1, NULL));
         x[0].want = 1;
         for (i = 0; i < 5; i++) T_OK(tllm_forward_batch(s, x, 1, logits));
         T_OK(tllm_seq_fork(s, 0, 1));
@@ -495,25 +532,17 @@ static void test_memory(void)
         close_at(&m);
     }
     if (!open_at(&m, TINY_TARGET_AUTO, story)) return;
-    T_EACH_ALLOCATION(
-        tiny_ctx_desc cd = t_desc(TINY_TARGET_AUTO, 1);
-        tiny_ctx *ctx = NULL;
-        tllm_gguf *file = NULL;
-        tllm_model *model = NULL;
-        tllm_state *s = NULL;
-        tllm_state_desc d;
-        tllm_item x = item(3, 1, 0, 0);
-        memset(&d, 0, sizeof d);
-        d.n_ctx = 32;
-        d.n_seq = 2;
-        if (!tiny_ctx_open(&cd, &ctx)) {
-            if (!tllm_gguf_open(ctx, story, &file) && !tllm_model_open(ctx, file, &model) && !tllm_state_open(ctx, model, &d, &s))
-                (void)tllm_forward_batch(s, &x, 1, NULL);
-            tllm_state_close(ctx, s);
-            tllm_model_close(ctx, model);
-            tllm_gguf_close(ctx, file);
-            tiny_ctx_close(ctx);
-        })
+    T_EACH_ALLOCATION(tiny_ctx_desc cd = t_desc(TINY_TARGET_AUTO, 1); tiny_ctx *ctx = NULL; tllm_gguf *file = NULL;
+                      tllm_model *model = NULL; tllm_state *s = NULL; tllm_state_desc d; tllm_item x = item(3, 1, 0, 0);
+                      memset(&d, 0, sizeof d); d.n_ctx = 32; d.n_seq = 2; if (!tiny_ctx_open(&cd, &ctx)) {
+                          if (!tllm_gguf_open(ctx, story, &file) && !tllm_model_open(ctx, file, &model) &&
+                              !tllm_state_open(ctx, model, &d, &s))
+                              (void)tllm_forward_batch(s, &x, 1, NULL);
+                          tllm_state_close(ctx, s);
+                          tllm_model_close(ctx, model);
+                          tllm_gguf_close(ctx, file);
+                          tiny_ctx_close(ctx);
+                      })
     close_at(&m);
 }
 
@@ -530,7 +559,8 @@ static void *filled(void *user, void *old, size_t old_bytes, size_t n_bytes)
 }
 static void test_unused_cells(tiny_target target)
 {
-    static const char *const path[4] = { story, "oracle/llm/llama.gguf", "oracle/llm/gemma2.gguf", "oracle/llm/deepseek2.gguf" };
+    static const char *const path[4] = { story, "oracle/llm/llama.gguf", "oracle/llm/gemma2.gguf",
+                                         "oracle/llm/deepseek2.gguf" };
     static const int types[2] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16 };
     int i, j, k, at;
     for (i = 0; i < 8; i++) {
@@ -650,16 +680,19 @@ static void test_bad_input(void)
     x[0] = item(3, 0, 4, 1);
     x[2] = item(3, 0, 4, 0);
     T_STATUS(tllm_forward_batch(s, x, 2, NULL), TINY_E_ARGUMENT, "no room for them");
-    T_STATUS(tllm_forward_batch(s, x, 3, out), TINY_E_ARGUMENT, "position 4 does not come after those that are held by sequence 0");
+    T_STATUS(tllm_forward_batch(s, x, 3, out), TINY_E_ARGUMENT,
+             "position 4 does not come after those that are held by sequence 0");
     T_STATUS(tllm_forward_batch(s, x, 0, out), TINY_E_ARGUMENT, "at least one token");
     x[0] = item(3, 0, 0, 1);
     x[2] = item(3, 0, -1, 0);
     T_OK(tllm_forward_batch(s, x, 1, out));
-    T_STATUS(tllm_forward_batch(s, x + 1, 63, NULL), TINY_E_WORKSPACE, "11 are free");      /* 44 cells: the second sequence finds none */
+    /* 44 cells: the second sequence finds none */
+    T_STATUS(tllm_forward_batch(s, x + 1, 63, NULL), TINY_E_WORKSPACE, "11 are free");
     T_EQ_INT(tllm_seq_length(s, 0), 1);
     T_EQ_INT(tllm_seq_length(s, 1), 0);
     for (i = 0; i < 64; i++) x[i] = item(3, 0, -1, 0);
-    T_STATUS(tllm_forward_batch(s, x, 64, NULL), TINY_E_ARGUMENT, "40 tokens after 1 of sequence 0 are more than the 40 of this state");
+    T_STATUS(tllm_forward_batch(s, x, 64, NULL), TINY_E_ARGUMENT,
+             "40 tokens after 1 of sequence 0 are more than the 40 of this state");
     tllm_seq_clear(s, 0);
     x[0] = item(3, 0, 0, 1);
     T_OK(tllm_forward_batch(s, x, 1, again));

@@ -4,7 +4,10 @@
 #include "t.h"
 #include <math.h>
 
-static int level_of(const tllm_cascade *c, const tllm_cascade_analysis *a, const char *tensor) { return a->level[c->tensor[tllm_cascade_find(c, tensor)].made_by]; }
+static int level_of(const tllm_cascade *c, const tllm_cascade_analysis *a, const char *tensor)
+{
+    return a->level[c->tensor[tllm_cascade_find(c, tensor)].made_by];
+}
 
 static void sized(tiny_ctx *ctx, int which, tllm_cascade *c, tiny_idx n, tiny_idx m0)
 {
@@ -28,7 +31,8 @@ static void test_passes(tiny_target target)
     T_OK(tllm_cascade_analyse(ctx, &c, "m", &a));
     for (i = 0; i < 6; i++) T_EQ_INT(level_of(&c, &a, three[i]), level[i]);
     T_EQ_INT(a.passes, 3);
-    T_TRUE(a.kept[tllm_cascade_find(&c, "QK")] && a.kept[tllm_cascade_find(&c, "SN")] && !a.kept[tllm_cascade_find(&c, "A")]);
+    T_TRUE(a.kept[tllm_cascade_find(&c, "QK")] && a.kept[tllm_cascade_find(&c, "SN")] &&
+           !a.kept[tllm_cascade_find(&c, "A")]);
     T_CLOSE(a.live[tllm_cascade_find(&c, "QK")], 1048576, 0);
     T_CLOSE(a.live[tllm_cascade_find(&c, "A")], 1024, 0);
     T_CLOSE(a.ops.divides, 1048576, 0);
@@ -40,7 +44,8 @@ static void test_passes(tiny_target target)
     sized(ctx, TLLM_FUSEMAX_2_PASS, &c, 1024, 256);
     T_OK(tllm_cascade_analyse(ctx, &c, "m1 m0", &a));
     T_EQ_INT(a.passes, 2);
-    for (i = 0; i < c.n_einsum; i++) T_TRUE(!a.reads_fiber[i] || a.level[i] == 1 || a.level[i] == 3);     /* not 2: that one runs over chunks only */
+    /* not 2: that one runs over chunks only */
+    for (i = 0; i < c.n_einsum; i++) T_TRUE(!a.reads_fiber[i] || a.level[i] == 1 || a.level[i] == 3);
     T_EQ_INT(level_of(&c, &a, "PLM"), 2);
     T_EQ_INT(level_of(&c, &a, "AV"), 3);
     sized(ctx, TLLM_FUSEMAX_1_PASS, &c, 1024, 256);
@@ -62,8 +67,10 @@ static void test_passes_are_derived(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 1);
     static const struct { const char *text; int passes; } more[] = {
         { "input X[i]\nS[] = sum i: X[i]\n", 1 },
-        { "input X[i]\nM[] = sum i: X[i]\nD[i] = X[i] / M[]\n", 2 },                                                        /* to the sum 1 */
-        { "input X[i] Y[i]\nD[] = sum i: X[i] * Y[i]\nZ[i] = X[i] * D[]\nE[] = max i: Z[i]\nW[i] = Y[i] * E[]\n", 3 },        /* reads Y thrice */
+        /* to the sum 1 */
+        { "input X[i]\nM[] = sum i: X[i]\nD[i] = X[i] / M[]\n", 2 },
+        /* reads Y thrice */
+        { "input X[i] Y[i]\nD[] = sum i: X[i] * Y[i]\nZ[i] = X[i] * D[]\nE[] = max i: Z[i]\nW[i] = Y[i] * E[]\n", 3 },
         { "input X[i] Y[j]\nS[j] = sum i: X[i] * Y[j]\n# done\n", 1 },
         { "input X[i]\nstate R[i] = 0\nR[i+1] = R[i] + X[i]\nB[] = R[last] / R[last]\n", 1 },
         { "input X[i]\nA[i] = exp(X[i] - X[i])\nB[i] = max(A[i], X[i])\nC[] = max i: B[i]\nD[] = C[] + C[]\n", 1 }
@@ -79,7 +86,8 @@ static void test_passes_are_derived(tiny_target target)
         T_EQ_INT(a.passes, more[i].passes);
     }
     /* what follows the traversal has a level of it, though no input has the rank */
-    T_OK(tllm_cascade_parse(ctx, "input X[j]\nstate R[i,j] = 0\nR[i+1,j] = R[i,j] + X[j]\nA[j] = R[last,j] * X[j]\n", &c));
+    T_OK(tllm_cascade_parse(ctx, "input X[j]\nstate R[i,j] = 0\nR[i+1,j] = R[i,j] + X[j]\nA[j] = R[last,j] * X[j]\n",
+                            &c));
     T_OK(tllm_cascade_size(ctx, &c, "i", 7));
     T_OK(tllm_cascade_size(ctx, &c, "j", 5));
     T_OK(tllm_cascade_analyse(ctx, &c, "i", &a));
@@ -95,7 +103,10 @@ static void test_run_by_hand(tiny_target target)
     tllm_cascade_ops ops;
     tllm_cascade c;
     /* five numbers in chunks of two: the last chunk has one */
-    T_OK(tllm_cascade_parse(ctx, "split i i1 i0\ninput X[i1,i0]\nstate R[i1] = -inf\nL[i1] = max i0: X[i1,i0]\nR[i1+1] = max(R[i1], L[i1])\nS[] = sum i1 i0: X[i1,i0]\n", &c));
+    T_OK(tllm_cascade_parse(ctx,
+                            "split i i1 i0\ninput X[i1,i0]\nstate R[i1] = -inf\nL[i1] = max i0: X[i1,i0]\nR[i1+1] = "
+                            "max(R[i1], L[i1])\nS[] = sum i1 i0: X[i1,i0]\n",
+                            &c));
     T_OK(tllm_cascade_size(ctx, &c, "i", 5));
     T_OK(tllm_cascade_size(ctx, &c, "i0", 2));
     data[tllm_cascade_find(&c, "X")] = x;
@@ -114,7 +125,8 @@ static void test_run_by_hand(tiny_target target)
 static void test_bad_descriptions(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
-    static const struct { const char *text; tiny_status st; const char *says; } bad[] = {
+    static const struct { const char *text; tiny_status st; const char *says;
+    } bad[] = {
         { "", TINY_E_FORMAT, "no Einsum" },
         { "A[m] = B[m]\n", TINY_E_FORMAT, "line 1: unknown tensor B" },
         { "input X[m]\nA[m] = X[m] * B[m]\nB[m] = A[m]\n", TINY_E_FORMAT, "line 2: unknown tensor B" },
@@ -128,13 +140,17 @@ static void test_bad_descriptions(tiny_target target)
         { "input X[m,m]\n", TINY_E_FORMAT, "rank m twice" },
         { "input X[m]\nA[m] = X[m] ^ X[m]\n", TINY_E_FORMAT, "the end of the line before '^'" },
         { "input X[m]\nA[m] = exp(X[m]\n", TINY_E_FORMAT, "- before the end of the line" },
-        { "input X[m]\nstate R[m] = 0\nA[m] = R[m+1] * X[m]\nR[m+1] = R[m] + A[m]\n", TINY_E_FORMAT, "made by line 4: the description is cyclic" },
-        { "input X[m]\nstate R[m] = 0\nG[] = sum m: R[m]\nR[m+1] = X[m] * G[]\n", TINY_E_FORMAT, "wants all of m inside of the loop" },
-        { "input X[m]\nstate R[m] = 0\nA[] = R[last] * R[last]\nR[m+1] = R[m] + X[m]\n", TINY_E_FORMAT, "cyclic, or out of order" },
+        { "input X[m]\nstate R[m] = 0\nA[m] = R[m+1] * X[m]\nR[m+1] = R[m] + A[m]\n", TINY_E_FORMAT,
+          "made by line 4: the description is cyclic" },
+        { "input X[m]\nstate R[m] = 0\nG[] = sum m: R[m]\nR[m+1] = X[m] * G[]\n", TINY_E_FORMAT,
+          "wants all of m inside of the loop" },
+        { "input X[m]\nstate R[m] = 0\nA[] = R[last] * R[last]\nR[m+1] = R[m] + X[m]\n", TINY_E_FORMAT,
+          "cyclic, or out of order" },
         { "input X[m]\nstate R[m] = 0\nA[m] = X[m]\n", TINY_E_FORMAT, "no line makes R[m+1" },
         { "input X[m]\nstate R[m] = zero\n", TINY_E_FORMAT, "a number before 'z'" },
         { "input X[m]\nA[m+1] = X[m]\n", TINY_E_FORMAT, "+1 after the first rank of a state" },
-        { "input X[m]\nstate R[m] = 0\ninput R[m]\nA[m] = X[m]\n", TINY_E_FORMAT, "R is a state, it cannot be an input" },
+        { "input X[m]\nstate R[m] = 0\ninput R[m]\nA[m] = X[m]\n", TINY_E_FORMAT,
+          "R is a state, it cannot be an input" },
         { "input X[a,b,c,d,e,f,g,h,i]\n", TINY_E_UNSUPPORTED, "rank i is one more than 8" },
         { "input AVeryLongNameIndeed[m]\n", TINY_E_FORMAT, "longer than 15 bytes" },
         { "split m m m0\ninput X[m]\nA[m] = X[m]\n", TINY_E_FORMAT, "cut into itself" },
@@ -184,7 +200,8 @@ static void test_hostile_text(void)
             T_TRUE(strncmp(tiny_ctx_message(ctx), "cascade", 7) == 0);
             continue;
         }
-        for (n = 0; n < c.n_rank; n++) if (c.split[0] < 0 || n != c.split[1]) T_OK(tllm_cascade_size(ctx, &c, c.rank[n], 3));
+        for (n = 0; n < c.n_rank; n++)
+            if (c.split[0] < 0 || n != c.split[1]) T_OK(tllm_cascade_size(ctx, &c, c.rank[n], 3));
         T_OK(tllm_cascade_analyse(ctx, &c, c.rank[c.einsum[0].ranks & 1 ? 0 : 1], &a));
         good++;
     }

@@ -1,7 +1,7 @@
 /* tests/llm/round/awq.c - AWQ: factors of the inputs, and ranges that are cut
  *
- * Truth    a layer of two inputs worked by hand; the whole search once more in double, with rounding and loss written out; outputs computed from the
- *          weights before and after, which factors and clips must bring nearer                                                         */
+ * Truth    a layer of two inputs worked by hand; the whole search once more in double, with rounding and loss written
+ *          out; outputs computed from the weights before and after, which factors and clips must bring nearer */
 #include "t.h"
 #include <math.h>
 
@@ -15,8 +15,8 @@ static float half_near(double v)
     return y;
 }
 
-/* W = (1, 0.3) in S1 of 2 bits, codes -2 to 1; inputs (1, 4) and (1, -4). alpha 0: (1, 0), loss 2 (4 0.3)^2 = 2.88. alpha 0.5: s = (1, 2) / sqrt 2,
- * W s = 0.7071 (1, 0.6), both codes 1: W' = (1, 0.5), loss 2 (4 0.2)^2 = 1.28 */
+/* W = (1, 0.3) in S1 of 2 bits, codes -2 to 1; inputs (1, 4) and (1, -4). alpha 0: (1, 0), loss 2 (4 0.3)^2 = 2.88.
+ * alpha 0.5: s = (1, 2) / sqrt 2, W s = 0.7071 (1, 0.6), both codes 1: W' = (1, 0.5), loss 2 (4 0.2)^2 = 1.28 */
 static void test_by_hand(tiny_target target)
 {
     static const float w[2] = { 1, 0.3f }, x[4] = { 1, 4, 1, -4 }, mean[2] = { 1, 4 };
@@ -69,7 +69,8 @@ static layer make(void)
         const float size = (float)exp2((double)t_rand_float(-3, 3)) * (i % 24 == 5 ? 20.0f : 1.0f);
         l.mean[i] = 0;
         for (t = 0; t < TOKENS; t++) {
-            l.x[t * N + i] *= i == 40 ? 0.0f : i == 50 ? 1e-30f : size;         /* dead; and so small that its factor is the least that there is */
+            /* dead; and so small that its factor is the least that there is */
+            l.x[t * N + i] *= i == 40 ? 0.0f : i == 50 ? 1e-30f : size;
             l.mean[i] += fabsf(l.x[t * N + i]) / TOKENS;
         }
     }
@@ -128,7 +129,8 @@ static void test_search(tiny_target target)
     }
     for (threads = 1; threads <= 4; threads++) {
         tiny_ctx *ctx = t_ctx(target, threads);
-        T_OK(tllm_awq_scale(ctx, &d, m, 2, N, l.mean, l.x, TOKENS, threads == 1 ? s : other, threads == 1 ? &about : &again));
+        T_OK(tllm_awq_scale(ctx, &d, m, 2, N, l.mean, l.x, TOKENS, threads == 1 ? s : other,
+                            threads == 1 ? &about : &again));
         if (threads > 1) {
             T_SAME(s, other, N);
             T_TRUE(about.alpha == again.alpha && about.loss == again.loss && about.plain == again.plain);
@@ -141,7 +143,9 @@ static void test_search(tiny_target target)
     T_TRUE(about.loss < about.plain && about.alpha > 0);
     for (j = 0; j < N; j++) T_TRUE(s[j] > 0 && s[j] >= s[40]);
     T_WALLS(s, N);
-    if (getenv("T_SAY")) printf("%s: alpha %.2f, loss %.4g, without factors %.4g\n", tiny_target_name(target), about.alpha, about.loss, about.plain);
+    if (getenv("T_SAY"))
+        printf("%s: alpha %.2f, loss %.4g, without factors %.4g\n", tiny_target_name(target), about.alpha, about.loss,
+               about.plain);
 }
 
 /* blocks of model files, each matrix its own; the reference gives the same */
@@ -149,8 +153,10 @@ static void test_blocks(tiny_target target)
 {
     enum { WIDE = 256 };
     tiny_ctx *ctx = t_ctx(target, 2), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
-    float *w = t_rand(12 * WIDE, -1, 1), *x = t_rand(40 * WIDE, -1, 1), mean[WIDE], *s = t_guarded(WIDE), *ref = t_guarded(WIDE), *v = t_guarded(12 * WIDE);
-    static const int formats[] = { TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q5_1, TLLM_FORMAT_Q4_K, TLLM_FORMAT_IQ4_NL, TLLM_FORMAT_MXFP4 };
+    float *w = t_rand(12 * WIDE, -1, 1), *x = t_rand(40 * WIDE, -1, 1), mean[WIDE], *s = t_guarded(WIDE),
+          *ref = t_guarded(WIDE), *v = t_guarded(12 * WIDE);
+    static const int formats[] = { TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q8_0,   TLLM_FORMAT_Q5_1,
+                                   TLLM_FORMAT_Q4_K, TLLM_FORMAT_IQ4_NL, TLLM_FORMAT_MXFP4 };
     size_t k;
     int i, t, r;
     t_use(ctx);
@@ -194,7 +200,8 @@ static void test_blocks(tiny_target target)
         for (t = 0; t < 40; t++)
             for (r = 0; r < 12; r++) {
                 double y = 0;
-                for (i = 0; i < WIDE; i++) y += ((double)w[r * WIDE + i] - (double)v[r * WIDE + i]) * (double)x[t * WIDE + i];
+                for (i = 0; i < WIDE; i++)
+                    y += ((double)w[r * WIDE + i] - (double)v[r * WIDE + i]) * (double)x[t * WIDE + i];
                 sum += y * y;
             }
         T_CLOSE(loss, sum, 1e-9 * sum);
@@ -232,7 +239,8 @@ static void test_clip(tiny_target target)
                     for (i = 0; i < n; i++) most = fmax(most, fabs((double)w[i]));
                     for (p = 0; p <= 20; p++) {
                         double held[N], to[N], loss = 0;
-                        for (i = 0; i < n; i++) held[i] = fmax(-most * (1 - p / 40.0), fmin(most * (1 - p / 40.0), (double)w[i]));
+                        for (i = 0; i < n; i++)
+                            held[i] = fmax(-most * (1 - p / 40.0), fmin(most * (1 - p / 40.0), (double)w[i]));
                         rounded(held, n, 3, to);
                         for (t = 0; t < tokens; t++) {
                             double y = 0;
@@ -300,36 +308,46 @@ static void test_refused(void)
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT, "-1 powers to try");
     d.steps = 0;
     d.clips = 256;
-    T_STATUS(tllm_awq_clip(ctx, &d, 0, l.w, ROWS, N, l.x, TOKENS, step), TINY_E_ARGUMENT, "256 ranges to try; 1 to 255");
+    T_STATUS(tllm_awq_clip(ctx, &d, 0, l.w, ROWS, N, l.x, TOKENS, step), TINY_E_ARGUMENT,
+             "256 ranges to try; 1 to 255");
     d.clips = 0;
     d.grid.bits = 9;
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT, "codes of 9 bits");
     d.grid.bits = 0;
     d.grid.group = TLLM_PLAIN_TENSOR;
-    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_UNSUPPORTED, "not one for the tensor");
+    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_UNSUPPORTED,
+             "not one for the tensor");
     d.grid.group = GROUP;
     m.format = TLLM_FORMAT_Q4_0;
-    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT, "rows of 72 numbers are no whole blocks of Q4_0");
+    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT,
+             "rows of 72 numbers are no whole blocks of Q4_0");
     m.format = TLLM_FORMAT_IQ2_XS;
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_UNSUPPORTED,
              "IQ2_XS (format 17) is no format of blocks that is packed without an importance");
     m.format = 999;
-    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_UNSUPPORTED, "no such format (format 999)");
+    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_UNSUPPORTED,
+             "no such format (format 999)");
     m.format = 0;
     l.mean[3] = -1;
-    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_NUMERIC, "the mean magnitude of input 3 is -1");
+    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_NUMERIC,
+             "the mean magnitude of input 3 is -1");
     l.mean[3] = NAN;
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_NUMERIC, "of input 3 is nan");
     l.mean[3] = 1;
     l.x[2 * N + 7] = INFINITY;
-    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_NUMERIC, "input 7 of token 2 is inf");
+    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_NUMERIC,
+             "input 7 of token 2 is inf");
     l.x[2 * N + 7] = 1;
     l.w[5 * N + 1] = NAN;
-    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_NUMERIC, "the weight in row 5, input 1 is nan");
-    T_STATUS(tllm_awq_clip(ctx, &d, 0, l.w, ROWS, N, l.x, TOKENS, step), TINY_E_NUMERIC, "the weight in row 5, input 1 is nan");
+    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_NUMERIC,
+             "the weight in row 5, input 1 is nan");
+    T_STATUS(tllm_awq_clip(ctx, &d, 0, l.w, ROWS, N, l.x, TOKENS, step), TINY_E_NUMERIC,
+             "the weight in row 5, input 1 is nan");
     l.w[5 * N + 1] = 1e30f;                 /* no half is its scale, whatever the factor */
-    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_NUMERIC, "no factor leaves their scales finite");
-    T_STATUS(tllm_awq_clip(ctx, &d, 0, l.w, ROWS, N, l.x, TOKENS, step), TINY_E_NUMERIC, "row 5: a group of its weights is so large");
+    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_NUMERIC,
+             "no factor leaves their scales finite");
+    T_STATUS(tllm_awq_clip(ctx, &d, 0, l.w, ROWS, N, l.x, TOKENS, step), TINY_E_NUMERIC,
+             "row 5: a group of its weights is so large");
     l.w[5 * N + 1] = 0.5f;
     T_STATUS(tllm_awq_clip(ctx, &d, 0, l.w, ROWS, N, l.x, TOKENS, NULL), TINY_E_ARGUMENT, "no place for them");
     T_STATUS(tllm_awq_cut(ctx, &d, 0, l.w, ROWS, N, NULL), TINY_E_ARGUMENT, "their steps are wanted");
@@ -338,14 +356,16 @@ static void test_refused(void)
     T_STATUS(tllm_awq_cut(ctx, &d, 0, l.w, ROWS, N, step), TINY_E_ARGUMENT, "step 21 of group 4; there are 20");
     T_STATUS(tllm_awq_loss(ctx, l.w, NULL, ROWS, N, l.x, TOKENS, NULL), TINY_E_ARGUMENT, "no place for the loss");
     v[4 * N + 2] = NAN;
-    T_STATUS(tllm_awq_loss(ctx, l.w, v, ROWS, N, l.x, TOKENS, &loss), TINY_E_NUMERIC, "the other weight in row 4, input 2 is nan");
+    T_STATUS(tllm_awq_loss(ctx, l.w, v, ROWS, N, l.x, TOKENS, &loss), TINY_E_NUMERIC,
+             "the other weight in row 4, input 2 is nan");
     T_OK(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, &about));
     memset(l.mean, 0, sizeof l.mean);       /* nothing ever came: nothing is scaled */
     T_OK(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, &about));
     T_TRUE(s[0] == 1.0f && s[N - 1] == 1.0f && about.alpha == 0);
     {
         float *wide = t_rand(20 * 256, -1, 1);
-        T_STATUS(tllm_awq_clip(ctx, &d, TLLM_FORMAT_Q4_K, wide, 4, 256, wide, 16, step), TINY_E_UNSUPPORTED, "blocks of 256 numbers search their own scales");
+        T_STATUS(tllm_awq_clip(ctx, &d, TLLM_FORMAT_Q4_K, wide, 4, 256, wide, 16, step), TINY_E_UNSUPPORTED,
+                 "blocks of 256 numbers search their own scales");
     }
     cd.cancel = stop_now;
     T_OK(tiny_ctx_open(&cd, &stopped));

@@ -1,6 +1,7 @@
 /* tests/llm/round/calib.c - statistics of the inputs of a layer
  *
- * Truth    the specification's worked H; sums in long double; the reference, whose bits do not depend on how the tokens are cut into batches    */
+ * Truth    the specification's worked H; sums in long double; the reference, whose bits do not depend on how the tokens
+ *          are cut into batches */
 #include "t.h"
 #include <math.h>
 #define U 5.9604645e-8
@@ -45,7 +46,8 @@ static void test_sums(tiny_target target)
     size_t k, b;
     for (k = 0; k < T_COUNT(widths); k++) {
         const tiny_idx n = widths[k], ld = n + 3, tokens = widths[k] > 300 ? 60 : 1161;
-        float *x = t_rand((size_t)(MOST * ld), -1, 1), *diagonal = t_guarded((size_t)n), *mean = t_guarded((size_t)n), *largest = t_guarded((size_t)n);
+        float *x = t_rand((size_t)(MOST * ld), -1, 1), *diagonal = t_guarded((size_t)n), *mean = t_guarded((size_t)n),
+              *largest = t_guarded((size_t)n);
         tllm_calib *c;
         const double *s;
         tiny_idx at = 0, i, j, t;
@@ -163,7 +165,8 @@ static void test_refused(tiny_target target)
     tllm_calib *c;
     T_STATUS(tllm_calib_open(ctx, 0, 0, &c), TINY_E_ARGUMENT, "statistics of 0 inputs");
     T_TRUE(c == NULL);
-    T_STATUS(tllm_calib_open(ctx, TINY_IDX_MAX / 8, TLLM_CALIB_PRODUCTS, &c), TINY_E_ARGUMENT, "as many as this machine can count");
+    T_STATUS(tllm_calib_open(ctx, TINY_IDX_MAX / 8, TLLM_CALIB_PRODUCTS, &c), TINY_E_ARGUMENT,
+             "as many as this machine can count");
     T_EQ_INT(tllm_calib_memory(TINY_IDX_MAX / 8, TLLM_CALIB_PRODUCTS), 0);
     T_STATUS(tllm_calib_open(ctx, 3, 0, NULL), TINY_E_ARGUMENT, "no place");
     T_OK(tllm_calib_open(ctx, 3, TLLM_CALIB_PRODUCTS, &c));
@@ -221,7 +224,8 @@ static void test_allocations(void)
         if (tiny_ctx_open(&desc, &ctx)) continue;
         if (!tllm_calib_open(ctx, 300, TLLM_CALIB_PRODUCTS, &c) && tllm_calib_add(ctx, c, x, 70, 300)) {
             T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY);
-            T_TRUE(tllm_calib_add(ctx, c, x, 70, 300) == TINY_OK || t_alloc.for_ever || tiny_ctx_status(ctx) == TINY_E_ARGUMENT);
+            T_TRUE(tllm_calib_add(ctx, c, x, 70, 300) == TINY_OK || t_alloc.for_ever ||
+                   tiny_ctx_status(ctx) == TINY_E_ARGUMENT);
         }
         tllm_calib_close(ctx, c);
         tiny_ctx_close(ctx);

@@ -1,7 +1,8 @@
 /* tests/llm/round/fold.c - folds: a model scaled inside stays the same function
  *
- * Truth    logits of the same model without a fold, in floats, over all models of ../shared/oracle/llm; what a producer and its consumers must hold,
- *          computed here from the file; the list of a few architectures, written down by hand from their descriptions                     */
+ * Truth    logits of the same model without a fold, in floats, over all models of ../shared/oracle/llm; what a producer
+ *          and its consumers must hold, computed here from the file; the list of a few architectures, written down by
+ *          hand from their descriptions */
 #include "llm/model/apart.h"
 #include <math.h>
 
@@ -24,7 +25,8 @@ static void compare(tiny_ctx *ctx, tllm_folds *f, const char *name, int *gains)
                 for (k = 0; k < fold->n; k++) s[k] = (float)exp2((double)s[k]);
                 T_OK(tllm_fold_scale(ctx, f, i, s));
             } else if (!fold->from_norm) T_STATUS(tllm_fold_gain(ctx, f, i), TINY_E_ARGUMENT, "is no norm");
-            else if (fold->n_from > 1) T_STATUS(tllm_fold_gain(ctx, f, i), TINY_E_UNSUPPORTED, "is added behind the gain");
+            else if (fold->n_from > 1)
+                T_STATUS(tllm_fold_gain(ctx, f, i), TINY_E_UNSUPPORTED, "is added behind the gain");
             else {
                 float *g = t_guarded((size_t)fold->n);
                 tiny_idx k;
@@ -53,7 +55,8 @@ static void one_model(tiny_ctx *ctx, const tllm_gguf *g, const char *name, void 
     if (st) {
         T_EQ_INT(st, TINY_E_UNSUPPORTED);
         T_TRUE(f == NULL && strstr(tiny_ctx_message(ctx), "its folds are not known") != NULL);
-        T_TRUE(!strncmp(name, "t5", 2) || !strncmp(name, "rwkv", 4) || !strcmp(name, "gemma3n") || !strncmp(name, "nanbeige", 8));
+        T_TRUE(!strncmp(name, "t5", 2) || !strncmp(name, "rwkv", 4) || !strcmp(name, "gemma3n") ||
+               !strncmp(name, "nanbeige", 8));
         t->refused++;
     } else {
         t->folds += (int)tllm_folds_n(f);
@@ -102,19 +105,33 @@ static const char *list_of(tiny_ctx *ctx, const char *name, char text[400])
 }
 static void test_lists(void)
 {
-    /* by hand, from what the oracle says of each: grouped heads have no V, networks without a gate no D, post norms no M and F, tied outputs no O */
-    static const struct { const char *name, *folds; } want[] = {
-        { "llama", "MFD MFD O" },           /* grouped heads */
-        { "qwen2", "MFD MFD O" }, { "gemma", "MFD MFD" }, { "phi3", "MVFD MVFD O" }, { "gpt2", "MVF MVF" }, { "phi2", "MV MV O" }, { "olmo2", "D D O" },
-        { "bert", "V V" }, { "jina-bert-v2", "VD VD" }, { "mixtral", "MFDDDD MFDDDD O" }, { "falcon-40b", "MF MF O" }, { "bitnet", "MVFD MVFD" }, { "arcee", "MF MF" },
-        { "gpt-oss-b", "MF MF O" }, { "mamba", "" }, { "deepseek2", "FD FDDDDD O" } };
+    /* by hand, from what the oracle says of each: grouped heads have no V, networks without a gate no D, post norms no
+     * M and F, tied outputs no O */
+    static const struct { const char *name, *folds;
+    } want[] = { { "llama", "MFD MFD O" }, /* grouped heads */
+                 { "qwen2", "MFD MFD O" },
+                 { "gemma", "MFD MFD" },
+                 { "phi3", "MVFD MVFD O" },
+                 { "gpt2", "MVF MVF" },
+                 { "phi2", "MV MV O" },
+                 { "olmo2", "D D O" },
+                 { "bert", "V V" },
+                 { "jina-bert-v2", "VD VD" },
+                 { "mixtral", "MFDDDD MFDDDD O" },
+                 { "falcon-40b", "MF MF O" },
+                 { "bitnet", "MVFD MVFD" },
+                 { "arcee", "MF MF" },
+                 { "gpt-oss-b", "MF MF O" },
+                 { "mamba", "" },
+                 { "deepseek2", "FD FDDDDD O" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     char text[400];
     size_t i;
     int n = 0;
     for (i = 0; i < T_COUNT(want); i++) {
         const char *got = list_of(ctx, want[i].name, text);
-        if (got && strcmp(got, want[i].folds)) t_fail(__FILE__, __LINE__, "%s has the folds \"%s\", not \"%s\"", want[i].name, got, want[i].folds);
+        if (got && strcmp(got, want[i].folds))
+            t_fail(__FILE__, __LINE__, "%s has the folds \"%s\", not \"%s\"", want[i].name, got, want[i].folds);
         n += got != NULL;
     }
     T_SOME(n);
@@ -145,7 +162,8 @@ static void numbers_of(const char *path)
             int t;
             T_TRUE(fold->from[0].t == norm && fold->n_from == 1 && fold->n_to == 3 && fold->from_norm);
             T_OK(tllm_folds_floats(ctx, f, norm, 0, fold->n, now));
-            for (k = 0; k < fold->n; k++) T_CLOSE(now[k], (double)was[k] / ((double)s[k] * (double)again[k]), 1e-7 * fabs((double)now[k]));
+            for (k = 0; k < fold->n; k++)
+                T_CLOSE(now[k], (double)was[k] / ((double)s[k] * (double)again[k]), 1e-7 * fabs((double)now[k]));
             for (t = 0; t < 3; t++) {
                 const tllm_gguf_tensor *w = fold->to[t].t;
                 const double *column = tllm_folds_columns(f, w, 0);
@@ -153,7 +171,9 @@ static void numbers_of(const char *path)
                 was = (const float *)(const void *)w->data;
                 for (r = 0; r < (tiny_idx)w->dim[1]; r += 5) {
                     T_OK(tllm_folds_floats(ctx, f, w, r, 1, now));
-                    for (k = 0; k < fold->n; k++) T_CLOSE(now[k], (double)was[r * fold->n + k] * (double)s[k] * (double)again[k], 1e-7 * fabs((double)now[k]));
+                    for (k = 0; k < fold->n; k++)
+                        T_CLOSE(now[k], (double)was[r * fold->n + k] * (double)s[k] * (double)again[k],
+                                1e-7 * fabs((double)now[k]));
                 }
                 for (k = 0; k < fold->n; k++) T_CLOSE(column[k], (double)s[k] * (double)again[k], 1e-12);
                 T_TRUE(tllm_folds_columns(f, w, 1) == NULL && tllm_folds_columns(f, w, -1) == NULL);
@@ -162,7 +182,8 @@ static void numbers_of(const char *path)
     }
     T_TRUE(!tllm_folds_touch(f, tllm_gguf_tensor_find(g, "token_embd.weight")) && tllm_folds_file(f) == g);
     T_TRUE(strstr(tllm_fold_why(f, 0, TLLM_FOLD_VALUE), "several heads share a value head") != NULL);
-    T_TRUE(strstr(tllm_fold_why(f, 0, TLLM_FOLD_OUTPUT), "belongs to no layer") != NULL && strstr(tllm_fold_why(f, 99, 0), "no such layer") != NULL);
+    T_TRUE(strstr(tllm_fold_why(f, 0, TLLM_FOLD_OUTPUT), "belongs to no layer") != NULL &&
+           strstr(tllm_fold_why(f, 99, 0), "no such layer") != NULL);
     tllm_folds_close(ctx, f);
     tllm_gguf_close(ctx, g);
     t_close(ctx);
@@ -216,7 +237,8 @@ static void test_zero_gain(void)
     t_close(ctx);
 }
 
-/* Some files give a norm a second axis of length 1. It is a vector all the same, the first one of the file too: factors go in, and logits stay. */
+/* Some files give a norm a second axis of length 1. It is a vector all the same, the first one of the file too: factors
+ * go in, and logits stay. */
 static void test_norms_of_two_axes(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -227,12 +249,16 @@ static void test_norms_of_two_axes(void)
     size_t numbers = 0, i, k;
     int norms = 0;
     memset(&wide, 0, sizeof wide);
-    if (!T_OK(tllm_gguf_open(ctx, "examples/models/story.gguf", &g)) || !T_OK(tllm_writer_open(ctx, NULL, &wide.w))) { t_close(ctx); return; }
+    if (!T_OK(tllm_gguf_open(ctx, "examples/models/story.gguf", &g)) || !T_OK(tllm_writer_open(ctx, NULL, &wide.w))) {
+        t_close(ctx);
+        return;
+    }
     for (i = 0; i < tllm_gguf_n_meta(g); i++) T_OK(tllm_writer_put_meta(ctx, wide.w, tllm_gguf_meta_at(g, i)));
     for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
         norms += t->rank == 1;
-        T_OK(tllm_writer_put_tensor(ctx, wide.w, t->name, t->type, t->rank == 1 ? 2 : t->rank, t->dim, t->data));       /* dim goes on with ones */
+        /* dim goes on with ones */
+        T_OK(tllm_writer_put_tensor(ctx, wide.w, t->name, t->type, t->rank == 1 ? 2 : t->rank, t->dim, t->data));
     }
     T_TRUE(norms > 2);
     if (made_end(ctx, &wide) && T_OK(tllm_folds_open(ctx, wide.file, &f))) {
@@ -279,7 +305,8 @@ static void test_refused(void)
     T_STATUS(tllm_fold_scale(ctx, f, 999, s), TINY_E_ARGUMENT, "number 999 of");
     T_STATUS(tllm_fold_scale(ctx, f, 0, NULL), TINY_E_ARGUMENT, "there are no factors");
     s[3] = 0.0f;
-    T_STATUS(tllm_fold_scale(ctx, f, 0, s), TINY_E_NUMERIC, "the factor of channel 3 of blk.0.attn_norm.weight is 0; it must be above 0");
+    T_STATUS(tllm_fold_scale(ctx, f, 0, s), TINY_E_NUMERIC,
+             "the factor of channel 3 of blk.0.attn_norm.weight is 0; it must be above 0");
     s[3] = -1.0f;
     T_STATUS(tllm_fold_scale(ctx, f, 0, s), TINY_E_NUMERIC, "is -1");
     s[3] = NAN;
@@ -287,13 +314,16 @@ static void test_refused(void)
     s[3] = INFINITY;
     T_STATUS(tllm_fold_scale(ctx, f, 0, s), TINY_E_NUMERIC, "is inf");
     T_TRUE(!tllm_folds_touch(f, norm));                     /* none was taken */
-    s[3] = 1e-38f;                          /* a factor that the gain over it does not survive is told when it is read */
+    /* a factor that the gain over it does not survive is told when it is read */
+    s[3] = 1e-38f;
     T_OK(tllm_fold_scale(ctx, f, 0, s));
     s[3] = 1e-10f;
     T_OK(tllm_fold_scale(ctx, f, 0, s));
-    T_STATUS(tllm_folds_floats(ctx, f, norm, 0, (tiny_idx)norm->dim[0], x), TINY_E_NUMERIC, "row 3 of blk.0.attn_norm.weight has numbers that are too large");
+    T_STATUS(tllm_folds_floats(ctx, f, norm, 0, (tiny_idx)norm->dim[0], x), TINY_E_NUMERIC,
+             "row 3 of blk.0.attn_norm.weight has numbers that are too large");
     T_STATUS(tllm_folds_floats(ctx, f, norm, 1, 3, x), TINY_E_ARGUMENT, "is wanted as a whole");
-    T_STATUS(tllm_folds_floats(ctx, f, norm, 0, 1000, x), TINY_E_ARGUMENT, "1000 rows from row 0 on: blk.0.attn_norm.weight has");
+    T_STATUS(tllm_folds_floats(ctx, f, norm, 0, 1000, x), TINY_E_ARGUMENT,
+             "1000 rows from row 0 on: blk.0.attn_norm.weight has");
     T_STATUS(tllm_folds_floats(ctx, f, NULL, 0, 1, x), TINY_E_ARGUMENT, "a tensor of the file");
     T_OK(tllm_writer_open(ctx, NULL, &w));
     T_STATUS(tllm_folds_put(ctx, f, w, NULL), TINY_E_NUMERIC, "too large once they are multiplied");
@@ -310,7 +340,8 @@ static void test_refused(void)
     tllm_folds_close(stopped, f);
     tiny_ctx_close(stopped);
     t_use(ctx);
-    T_TRUE(tllm_folds_n(NULL) == 0 && tllm_fold_at(NULL, 0) == NULL && tllm_folds_file(NULL) == NULL && !tllm_folds_touch(NULL, norm));
+    T_TRUE(tllm_folds_n(NULL) == 0 && tllm_fold_at(NULL, 0) == NULL && tllm_folds_file(NULL) == NULL &&
+           !tllm_folds_touch(NULL, norm));
     tllm_folds_close(ctx, NULL);
     tllm_gguf_close(ctx, g);
     t_close(ctx);

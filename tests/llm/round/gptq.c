@@ -1,8 +1,9 @@
 /* tests/llm/round/gptq.c - GPTQ
  *
- * Truth    the specification's worked layer; for every column the weights that are left, solved anew by least squares given the codes so far (the
- *          normal equations, without U); U^T U H = I; the loss as a sum over all pairs of inputs, and as the squared error of the outputs; plain
- *          rounding where H is the identity; blocks that read back as the same grid                                                        */
+ * Truth    the specification's worked layer; for every column the weights that are left, solved anew by least squares
+ *          given the codes so far (the normal equations, without U); U^T U H = I; the loss as a sum over all pairs of
+ *          inputs, and as the squared error of the outputs; plain rounding where H is the identity; blocks that read
+ *          back as the same grid */
 #include "t.h"
 #include <math.h>
 
@@ -48,7 +49,8 @@ static double output_error(const layer *l, const float *v)
     for (t = 0; t < l->tokens; t++)
         for (r = 0; r < l->rows; r++) {
             double y = 0;
-            for (i = 0; i < l->n; i++) y += ((double)l->w[r * l->n + i] - (v ? (double)v[r * l->n + i] : 0)) * (double)l->x[t * l->n + i];
+            for (i = 0; i < l->n; i++)
+                y += ((double)l->w[r * l->n + i] - (v ? (double)v[r * l->n + i] : 0)) * (double)l->x[t * l->n + i];
             sum += y * y;
         }
     return sum;
@@ -61,7 +63,8 @@ static float half_of(uint16_t h)
     return x;
 }
 
-/* X rows (1,.9),(.9,1),(1,1); the integer grid is ASYM of 2 bits with scale 1: a row that reaches from -1 to 2 has it */
+/* X rows (1,.9),(.9,1),(1,1); the integer grid is ASYM of 2 bits with scale 1: a row that reaches from -1 to 2 has
+ * it */
 static void test_by_hand(tiny_target target)
 {
     static double h[4] = { 5.62, 5.60, 5.60, 5.62 }, none[4] = { 1, 0, 0, 1 };
@@ -93,7 +96,8 @@ static void test_by_hand(tiny_target target)
     T_TRUE(back[0] == 0.0f && back[1] == 1.0f && back[2] == -1.0f && back[3] == 2.0f);
     T_OK(tllm_gptq_loss(ctx, w, back, 1, 2, &th, &loss));
     T_CLOSE(loss, 0.2344, 1e-6);
-    T_CLOSE(about.loss, 0.2344 + 0.01 * 5.62 * (0.16 + 0.36), 1e-5);    /* with the damping, and nothing from the row that is exact */
+    /* with the damping, and nothing from the row that is exact */
+    T_CLOSE(about.loss, 0.2344 + 0.01 * 5.62 * (0.16 + 0.36), 1e-5);
     T_CLOSE(about.damp, 0.01, 1e-9);
     T_OK(tllm_plain_round(ctx, &d.grid, w, 2, 2, NULL, &q));
     T_OK(tllm_plain_expand(ctx, &d.grid, &q, 2, 2, back));
@@ -108,9 +112,10 @@ static void test_by_hand(tiny_target target)
     T_PROOF("quantization 0", "RTN gives (0,0) with J=3.5904, GPTQ gives (0,1) with J=0.2344");
 }
 
-/* Two inputs, the second with a hundred times the energy of the first; the integer grid -1 .. 2 of the layer above. In order, the first is rounded and the
- * second cannot make up for it: (0, 0), J = .16 (1 + 2 9.5 + 100). Largest first, the second is rounded to 0 and what that costs carries the first to
- * the end of the grid: (2, 0), J = 1.6^2 - 2 1.6 .4 9.5 + .16 100. With the inputs the other way round, both orders are the second. */
+/* Two inputs, the second with a hundred times the energy of the first; the integer grid -1 .. 2 of the layer above. In
+ * order, the first is rounded and the second cannot make up for it: (0, 0), J = .16 (1 + 2 9.5 + 100). Largest first,
+ * the second is rounded to 0 and what that costs carries the first to the end of the grid: (2, 0), J = 1.6^2 - 2 1.6 .4
+ * 9.5 + .16 100. With the inputs the other way round, both orders are the second. */
 static void test_act_order(tiny_target target)
 {
     static double h[4] = { 1, 9.5, 9.5, 100 }, turned[4] = { 100, 9.5, 9.5, 1 };
@@ -137,7 +142,8 @@ static void test_act_order(tiny_target target)
             d.act_order = first;
             T_OK(tllm_gptq(ctx, &d, w, 2, 2, &th, &q, NULL));
             T_OK(tllm_plain_expand(ctx, &d.grid, &q, 2, 2, back));
-            T_TRUE(back[large] == 0.0f && back[1 - large] == (carried ? 2.0f : 0.0f) && back[2] == -1.0f && back[3] == 2.0f);
+            T_TRUE(back[large] == 0.0f && back[1 - large] == (carried ? 2.0f : 0.0f) && back[2] == -1.0f &&
+                   back[3] == 2.0f);
             T_OK(tllm_gptq_loss(ctx, w, back, 1, 2, &th, &loss));
             T_CLOSE(loss, carried ? 6.4 : 19.2, 1e-5);
         }
@@ -164,7 +170,8 @@ static void test_triangle(tiny_target target)
                 double sum = 0;
                 for (k = i; k < n; k++)
                     for (m = j; m < n; m++)
-                        sum += (double)u[i * n + k] * (double)u[j * n + m] * ((k <= m ? h[k * n + m] : h[m * n + k]) + (k == m ? 0.01 * mean : 0));
+                        sum += (double)u[i * n + k] * (double)u[j * n + m] *
+                               ((k <= m ? h[k * n + m] : h[m * n + k]) + (k == m ? 0.01 * mean : 0));
                 T_CLOSE(sum, i == j, 1e-3);
                 if (j < i) T_TRUE(u[i * n + j] == 0.0f);
             }
@@ -176,14 +183,16 @@ static void test_triangle(tiny_target target)
     t_close(ctx);
 }
 
-/* after codes 0 .. i - 1 of a row the other weights are those of least J: H_FF (w_F - v) = -H_FS (w_S - q_S), solved by elimination */
+/* after codes 0 .. i - 1 of a row the other weights are those of least J: H_FF (w_F - v) = -H_FS (w_S - q_S), solved by
+ * elimination */
 static void least(const double *h, tiny_idx n, double mean, tiny_idx i, const double *off, double *v)
 {
     const tiny_idx m = n - i;
     double a[24][25];
     tiny_idx r, c, k;
     for (r = 0; r < m; r++) {
-        for (c = 0; c < m; c++) a[r][c] = (r <= c ? h[(i + r) * n + i + c] : h[(i + c) * n + i + r]) + (r == c ? 0.01 * mean : 0);
+        for (c = 0; c < m; c++)
+            a[r][c] = (r <= c ? h[(i + r) * n + i + c] : h[(i + c) * n + i + r]) + (r == c ? 0.01 * mean : 0);
         a[r][m] = 0;
         for (k = 0; k < i; k++) a[r][m] += h[k * n + i + r] * off[k];
     }
@@ -230,7 +239,8 @@ static void test_least_squares(tiny_target target)
                 off[i] = (double)l.w[r * N + i] - s * (q.code[r * N + i] - z);
             }
             for (i = 0; i < N; i++)
-                for (k = 0; k < N; k++) loss += off[i] * off[k] * ((i <= k ? h[i * N + k] : h[k * N + i]) + (i == k ? 0.01 * mean : 0));
+                for (k = 0; k < N; k++)
+                    loss += off[i] * off[k] * ((i <= k ? h[i * N + k] : h[k * N + i]) + (i == k ? 0.01 * mean : 0));
         }
         T_CLOSE(about.loss, loss, 1e-4 * loss);             /* the sum of e^2 is tr(D (H + damping) D^T) */
         T_EQ_INT(about.dead + about.doubled + about.rounded, 0);
@@ -275,7 +285,8 @@ static void test_headline(tiny_target target)
             tllm_calib_close(ctx, l.calib);
             t_free_blocks();
         }
-        T_TRUE(ratio > 1.8);                /* 1.9 to 2.0 in the specification, whose inputs depend on each other less; here 2.4 to 2.7 */
+        /* 1.9 to 2.0 in the specification, whose inputs depend on each other less; here 2.4 to 2.7 */
+        T_TRUE(ratio > 1.8);
         if (getenv("T_SAY")) printf("%s, %d bits: J(RTN) / J(GPTQ) = %.3f\n", tiny_target_name(target), bits, ratio);
     }
     t_close(ctx);
@@ -328,13 +339,23 @@ static void test_identity(tiny_target target)
     T_PROOF("quantization 0", "GPTQ with H = I equals RTN");
 }
 
-/* Blocks of any size, groups inside them and around them, orders and searches: what comes out is a grid whose J is that of the reference; codes
- * differ where rounding decides. Fitting on the updated weights is what the group's own least squares shows: see test_updated. */
+/* Blocks of any size, groups inside them and around them, orders and searches: what comes out is a grid whose J is that
+ * of the reference; codes differ where rounding decides. Fitting on the updated weights is what the group's own least
+ * squares shows: see test_updated. */
 static void test_blocks(tiny_target target)
 {
-    static const struct { tiny_idx group, block; int order, fixed, clip; } way[] = {
-        { TLLM_PLAIN_ROW, 1, 0, 0, 0 }, { TLLM_PLAIN_ROW, 128, 0, 0, 0 }, { TLLM_PLAIN_ROW, 37, 1, 0, 0 }, { 32, 1, 0, 0, 0 }, { 32, 128, 0, 0, 0 }, { 32, 100, 0, 0, 10 }, { 48, 128, 0, 0, 0 },
-        { 100, 32, 0, 0, 0 }, { 100, 512, 0, 0, 0 }, { 32, 128, 1, 0, 0 }, { 32, 64, 0, 1, 5 } };
+    static const struct { tiny_idx group, block; int order, fixed, clip;
+    } way[] = { { TLLM_PLAIN_ROW, 1, 0, 0, 0 },
+                { TLLM_PLAIN_ROW, 128, 0, 0, 0 },
+                { TLLM_PLAIN_ROW, 37, 1, 0, 0 },
+                { 32, 1, 0, 0, 0 },
+                { 32, 128, 0, 0, 0 },
+                { 32, 100, 0, 0, 10 },
+                { 48, 128, 0, 0, 0 },
+                { 100, 32, 0, 0, 0 },
+                { 100, 512, 0, 0, 0 },
+                { 32, 128, 1, 0, 0 },
+                { 32, 64, 0, 1, 5 } };
     enum { ROWS = 131, N = 250 };
     tiny_ctx *ctx = t_ctx(target, 3), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
     layer l = make(ctx, ROWS, N, 500, 1.0f);
@@ -374,10 +395,14 @@ static void test_blocks(tiny_target target)
                 steps += a.scale[i] != first.scale[i];
                 T_TRUE(abs((int)a.scale[i] - (int)first.scale[i]) <= 1);
             }
-            if (getenv("T_SAY")) printf("%s, way %d: %d of %d codes, %d of %d scales are others with B = 1\n", tiny_target_name(target), (int)k, off, ROWS * N, steps, (int)size.scales);
+            if (getenv("T_SAY"))
+                printf("%s, way %d: %d of %d codes, %d of %d scales are others with B = 1\n", tiny_target_name(target),
+                       (int)k, off, ROWS * N, steps, (int)size.scales);
             T_TRUE(off * 500 <= ROWS * N);
             if (k == 1) T_EQ_INT(steps, 0);
-            else T_TRUE(steps * 100 <= (int)size.scales);   /* fitted on weights that differ by rounding: one between two halves may take the other */
+            else
+                T_TRUE(steps * 100 <= (int)size.scales); /* fitted on weights that differ by rounding: one between two
+                                                            halves may take the other */
         }
         T_WALLS(a.code, 0);
         T_WALLS(a.scale, 0);
@@ -388,7 +413,8 @@ static void test_blocks(tiny_target target)
     T_PROOF("quantization 0", "with B=1 and B=128 identical up to rounding");
 }
 
-/* Scales of the second group are those of the weights after the first one's errors were carried on: least squares tells what these are. */
+/* Scales of the second group are those of the weights after the first one's errors were carried on: least squares tells
+ * what these are. */
 static void test_updated(tiny_target target)
 {
     enum { ROWS = 9, N = 20, G = 10 };
@@ -409,7 +435,8 @@ static void test_updated(tiny_target target)
         T_OK(tllm_gptq(ctx, &d, l.w, ROWS, N, &l.h, &q, NULL));
         for (r = 0; r < ROWS; r++) {
             double off[N], v[N], most = 0, plain = 0;
-            for (i = 0; i < G; i++) off[i] = (double)l.w[r * N + i] - (double)half_of(q.scale[2 * r]) * (q.code[r * N + i] - 4.0);
+            for (i = 0; i < G; i++)
+                off[i] = (double)l.w[r * N + i] - (double)half_of(q.scale[2 * r]) * (q.code[r * N + i] - 4.0);
             least(h, N, mean, G, off, v);
             for (i = 0; i < G; i++) {
                 most = fmax(most, fabs((double)l.w[r * N + G + i] + v[i]));
@@ -435,8 +462,8 @@ static double under(const float *w, const double *h, int n, double s)
     }
     return sum;
 }
-/* An uneven diagonal and nothing beside it: no error is carried on, and the range of each group is the one of least error among 21, weighed by the
- * group's own part of the diagonal. */
+/* An uneven diagonal and nothing beside it: no error is carried on, and the range of each group is the one of least
+ * error among 21, weighed by the group's own part of the diagonal. */
 static void test_importance(tiny_target target)
 {
     enum { ROWS = 40, N = 112, G = 32, GROUPS = 4, CLIP = 20 };
@@ -480,7 +507,8 @@ static void test_importance(tiny_target target)
                         with_first = mine;
                     }
                 }
-                T_CLOSE(under(w, diagonal + g * G, n, (double)half_of(q.scale[r * GROUPS + g])), least, 5e-3 * least);      /* a half more or less */
+                /* a half more or less */
+                T_CLOSE(under(w, diagonal + g * G, n, (double)half_of(q.scale[r * GROUPS + g])), least, 5e-3 * least);
                 other += with_first > 1.05 * least;
             }
     }
@@ -488,7 +516,8 @@ static void test_importance(tiny_target target)
     t_close(ctx);
 }
 
-/* The damping is a share of the mean of the inputs that are not dead. And units of h do not matter, not even such as are no floats. */
+/* The damping is a share of the mean of the inputs that are not dead. And units of h do not matter, not even such as
+ * are no floats. */
 static void test_mean(tiny_target target)
 {
     enum { ROWS = 8, N = 12, DEAD = 3 };
@@ -524,7 +553,8 @@ static void test_mean(tiny_target target)
             for (r = 0; r < ROWS; r++)
                 for (i = 0; i < N; i++)
                     for (j = 0; j < N; j++) {
-                        const double di = i % 4 == 1 ? 0 : (double)l.w[r * N + i] - (double)back[r * N + i], dj = j % 4 == 1 ? 0 : (double)l.w[r * N + j] - (double)back[r * N + j];
+                        const double di = i % 4 == 1 ? 0 : (double)l.w[r * N + i] - (double)back[r * N + i],
+                                     dj = j % 4 == 1 ? 0 : (double)l.w[r * N + j] - (double)back[r * N + j];
                         loss += di * dj * ((i <= j ? h[i * N + j] : h[j * N + i]) + (i == j ? 0.5 * mean : 0));
                     }
             T_CLOSE(about.loss / mean, loss / mean, 1e-4 * loss / mean);
@@ -535,10 +565,13 @@ static void test_mean(tiny_target target)
     t_close(ctx);
 }
 
-/* every block format: numbers on its grid, less J than its own packer with and without importance, and the same layer by the reference */
+/* every block format: numbers on its grid, less J than its own packer with and without importance, and the same layer
+ * by the reference */
 static void test_formats(tiny_target target)
 {
-    static const short formats[] = { TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q4_1, TLLM_FORMAT_Q5_0, TLLM_FORMAT_Q5_1, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q2_K, TLLM_FORMAT_Q3_K, TLLM_FORMAT_Q4_K, TLLM_FORMAT_Q5_K, TLLM_FORMAT_Q6_K };
+    static const short formats[] = { TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q4_1, TLLM_FORMAT_Q5_0, TLLM_FORMAT_Q5_1,
+                                     TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q2_K, TLLM_FORMAT_Q3_K, TLLM_FORMAT_Q4_K,
+                                     TLLM_FORMAT_Q5_K, TLLM_FORMAT_Q6_K };
     enum { ROWS = 7, N = T_SLOW ? 256 : 512 };
     tiny_ctx *ctx = t_ctx(target, 2), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
     layer l = make(ctx, ROWS, N, 900, 2.0f);
@@ -568,9 +601,12 @@ static void test_formats(tiny_target target)
             T_OK(tllm_gptq_blocks(ctx, &d, f->id, l.w, ROWS, N, &l.h, to, &about));
             f->unpack(to, back, ROWS * N);
             T_OK(tllm_gptq_loss(ctx, l.w, back, ROWS, N, &l.h, &j));
-            T_TRUE(j < about.loss && j > 0.3 * about.loss);         /* the damping is what is between them: the bytes hold the codes that were meant */
+            /* the damping is what is between them: the bytes hold the codes that were meant */
+            T_TRUE(j < about.loss && j > 0.3 * about.loss);
             T_TRUE(j < formula && j < searched);
-            if (getenv("T_SAY")) printf("%s %s%s: J %.4g, packed %.4g, with importance %.4g\n", tiny_target_name(target), f->name, way ? ", ordered" : "", j, formula, searched);
+            if (getenv("T_SAY"))
+                printf("%s %s%s: J %.4g, packed %.4g, with importance %.4g\n", tiny_target_name(target), f->name,
+                       way ? ", ordered" : "", j, formula, searched);
             T_OK(tllm_gptq_blocks(plain, &d, f->id, l.w, ROWS, N, &l.h, other, &slow));
             f->unpack(other, ref, ROWS * N);
             T_CLOSE(about.loss, slow.loss, 0.05 * slow.loss);
@@ -679,7 +715,8 @@ static void test_tall(tiny_target target)
     int r, i, j, again;
     for (r = 0; r < ROWS; r++)
         for (i = 0; i < N; i++)
-            for (j = 0; j < N; j++) want += (double)l.w[r * N + i] * (double)l.w[r * N + j] * (i <= j ? h[i * N + j] : h[j * N + i]);
+            for (j = 0; j < N; j++)
+                want += (double)l.w[r * N + i] * (double)l.w[r * N + j] * (i <= j ? h[i * N + j] : h[j * N + i]);
     for (again = 0; again < 200; again++) {
         T_OK(tllm_gptq_loss(ctx, l.w, NULL, ROWS, N, &l.h, &got));
         if (!T_CLOSE(got, want, 1e-9 * want)) break;
@@ -709,7 +746,8 @@ static void test_refused(void)
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, NULL, NULL), TINY_E_ARGUMENT, "a place for one is missing");
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &none, NULL), TINY_E_ARGUMENT, "a place for one is missing");
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, NULL, &q, NULL), TINY_E_ARGUMENT, "the products of the inputs, is missing");
-    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &narrow, &q, NULL), TINY_E_SHAPE, "h is f64 of rank 2, 63 x 63; of 64 inputs it must be f32 or f64, 64 x 64");
+    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &narrow, &q, NULL), TINY_E_SHAPE,
+             "h is f64 of rank 2, 63 x 63; of 64 inputs it must be f32 or f64, 64 x 64");
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &whole, &q, NULL), TINY_E_SHAPE, "h is i32");
     T_STATUS(tllm_gptq(ctx, &d, l.w, 0, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "0 rows of 64 inputs");
     d.grid.bits = 9;
@@ -731,9 +769,11 @@ static void test_refused(void)
     l.w[70] = NAN;
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "the weight in row 1, input 6 is nan");
     l.w[70] = 1e30f;
-    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "row 1: a group of its weights wants a scale above 65504");
+    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC,
+             "row 1: a group of its weights wants a scale above 65504");
     l.w[200] = 1e30f;
-    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "row 1: a group");     /* the first, not the last that was told */
+    /* the first, not the last that was told */
+    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "row 1: a group");
     d.static_groups = 1;
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "row 1: a group");
     d.static_groups = 0;
@@ -744,18 +784,25 @@ static void test_refused(void)
     d.grid.group = 0;
     l.w[70] = l.w[200] = 0.5f;
     h[5 * 64 + 9] = NAN;
-    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "h has a NaN or an infinity for inputs 5 and 9");
-    T_STATUS(tllm_gptq_loss(ctx, l.w, NULL, 4, 64, &l.h, &j), TINY_E_NUMERIC, "a NaN or an infinity at row 5, column 9");
+    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC,
+             "h has a NaN or an infinity for inputs 5 and 9");
+    T_STATUS(tllm_gptq_loss(ctx, l.w, NULL, 4, 64, &l.h, &j), TINY_E_NUMERIC,
+             "a NaN or an infinity at row 5, column 9");
     h[5 * 64 + 9] = 0.0;
     h[5 * 64 + 5] = -1.0;
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "h has -1 on its diagonal at input 5");
     h[5 * 64 + 5] = 100.0;
-    T_STATUS(tllm_gptq_loss(ctx, NULL, NULL, 4, 64, &l.h, &j), TINY_E_ARGUMENT, "weights, h and a place for it are wanted");
+    T_STATUS(tllm_gptq_loss(ctx, NULL, NULL, 4, 64, &l.h, &j), TINY_E_ARGUMENT,
+             "weights, h and a place for it are wanted");
     T_STATUS(tllm_gptq_loss(ctx, l.w, NULL, 4, 64, &narrow, &j), TINY_E_SHAPE, "h is 63 x 63, it must be 64 x 64");
-    T_STATUS(tllm_gptq_blocks(ctx, &d, TLLM_FORMAT_IQ4_NL, l.w, 4, 64, &l.h, to, NULL), TINY_E_UNSUPPORTED, "IQ4_NL (format 20) is no grid of whole steps");
-    T_STATUS(tllm_gptq_blocks(ctx, &d, 999, l.w, 4, 64, &l.h, to, NULL), TINY_E_UNSUPPORTED, "no such format (format 999)");
-    T_STATUS(tllm_gptq_blocks(ctx, &d, TLLM_FORMAT_Q4_K, l.w, 4, 64, &l.h, to, NULL), TINY_E_ARGUMENT, "rows of 64 numbers are no whole blocks of Q4_K, which has 256");
-    T_STATUS(tllm_gptq_blocks(ctx, &d, TLLM_FORMAT_Q4_0, l.w, 4, 64, &l.h, NULL, NULL), TINY_E_ARGUMENT, "no place for the blocks");
+    T_STATUS(tllm_gptq_blocks(ctx, &d, TLLM_FORMAT_IQ4_NL, l.w, 4, 64, &l.h, to, NULL), TINY_E_UNSUPPORTED,
+             "IQ4_NL (format 20) is no grid of whole steps");
+    T_STATUS(tllm_gptq_blocks(ctx, &d, 999, l.w, 4, 64, &l.h, to, NULL), TINY_E_UNSUPPORTED,
+             "no such format (format 999)");
+    T_STATUS(tllm_gptq_blocks(ctx, &d, TLLM_FORMAT_Q4_K, l.w, 4, 64, &l.h, to, NULL), TINY_E_ARGUMENT,
+             "rows of 64 numbers are no whole blocks of Q4_K, which has 256");
+    T_STATUS(tllm_gptq_blocks(ctx, &d, TLLM_FORMAT_Q4_0, l.w, 4, 64, &l.h, NULL, NULL), TINY_E_ARGUMENT,
+             "no place for the blocks");
     T_OK(tllm_gptq_blocks(ctx, &d, TLLM_FORMAT_Q4_0, l.w, 4, 64, &l.h, to, NULL));
     tllm_calib_close(ctx, l.calib);
     t_close(ctx);
@@ -778,16 +825,14 @@ static void test_allocations(void)
     q = room(one, &d.grid, &l);
     tllm_calib_close(one, l.calib);
     t_close(one);
-    T_EACH_ALLOCATION(
-        tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 2);
-        tiny_ctx *ctx = NULL;
-        double j;
-        if (tiny_ctx_open(&desc, &ctx)) continue;
-        if (tllm_gptq(ctx, &d, l.w, 70, 160, &th, &q, NULL)) T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY);
-        if (tllm_gptq_blocks(ctx, NULL, TLLM_FORMAT_Q4_0, l.w, 70, 160, &th, to, NULL)) T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY);
-        if (tllm_gptq_loss(ctx, l.w, NULL, 70, 160, &th, &j)) T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY);
-        tiny_ctx_close(ctx);
-    )
+    T_EACH_ALLOCATION(tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 2); tiny_ctx *ctx = NULL; double j;
+                      if (tiny_ctx_open(&desc, &ctx)) continue; if (tllm_gptq(ctx, &d, l.w, 70, 160, &th, &q, NULL))
+                          T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY);
+                      if (tllm_gptq_blocks(ctx, NULL, TLLM_FORMAT_Q4_0, l.w, 70, 160, &th, to, NULL))
+                          T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY);
+                      if (tllm_gptq_loss(ctx, l.w, NULL, 70, 160, &th, &j))
+                          T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY);
+                      tiny_ctx_close(ctx);)
 }
 
 int main(void)

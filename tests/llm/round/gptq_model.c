@@ -1,14 +1,21 @@
 /* tests/llm/round/gptq_model.c - the inputs of a model's matrices, and GPTQ of all of them
  *
- * Truth    the first layer's inputs, computed here from the embedding: norm, and its gain; logits of the model without a watch; squared errors of
- *          logits on a text that was not read, beside plain rounding                                                               */
+ * Truth    the first layer's inputs, computed here from the embedding: norm, and its gain; logits of the model without
+ *          a watch; squared errors of logits on a text that was not read, beside plain rounding */
 #include "t.h"
 #include <math.h>
 
 static const char path[] = "examples/models/story-small.gguf";          /* rows of 128, Q8_0 */
 
 /* the watch has its context, the model another one */
-typedef struct opened { tiny_ctx *ctx, *run; tllm_gguf *file; tllm_watch *watch; tllm_model *model; tllm_state *state; tllm_about about; } opened;
+typedef struct opened {
+    tiny_ctx *ctx, *run;
+    tllm_gguf *file;
+    tllm_watch *watch;
+    tllm_model *model;
+    tllm_state *state;
+    tllm_about about;
+} opened;
 static int open_it(opened *o, tiny_target target, int watched)
 {
     tiny_ctx_desc desc = t_desc(target, 1);
@@ -71,7 +78,9 @@ static void read_text(opened *o, const int32_t *token, int n, float *logits)
 static void test_inputs(tiny_target target)
 {
     enum { N = 100 };
-    static const char *const wanted[] = { "blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight", "blk.0.attn_output.weight", "blk.1.ffn_gate.weight", "blk.1.ffn_up.weight", "blk.1.ffn_down.weight" };
+    static const char *const wanted[] = { "blk.0.attn_q.weight",      "blk.0.attn_k.weight",   "blk.0.attn_v.weight",
+                                          "blk.0.attn_output.weight", "blk.1.ffn_gate.weight", "blk.1.ffn_up.weight",
+                                          "blk.1.ffn_down.weight" };
     const tllm_gguf_tensor *t[7];
     const tllm_calib *c;
     opened o;
@@ -129,11 +138,13 @@ static void test_inputs(tiny_target target)
     }
     T_TRUE(tllm_watch_of(o.watch, t[1], 0) == c && tllm_watch_of(o.watch, t[2], 0) == c);   /* they read the same */
     T_TRUE(tllm_watch_of(o.watch, t[3], 0) != c && tllm_watch_of(o.watch, t[3], 0) != NULL);
-    T_TRUE(tllm_watch_of(o.watch, t[4], 0) == tllm_watch_of(o.watch, t[5], 0) && tllm_watch_of(o.watch, t[4], 0) != NULL);
+    T_TRUE(tllm_watch_of(o.watch, t[4], 0) == tllm_watch_of(o.watch, t[5], 0) &&
+           tllm_watch_of(o.watch, t[4], 0) != NULL);
     T_EQ_INT(tllm_calib_n(tllm_watch_of(o.watch, t[6], 0)), (int)t[6]->dim[0]);
     T_EQ_INT(tllm_calib_tokens(tllm_watch_of(o.watch, t[5], 0)), N);
     T_TRUE(tllm_watch_of(o.watch, named(&o, "blk.2.ffn_up.weight"), 0) == NULL);            /* not picked */
-    T_TRUE(tllm_watch_of(o.watch, t[0], 1) == NULL && tllm_watch_of(o.watch, t[0], -1) == NULL && tllm_watch_of(o.watch, NULL, 0) == NULL);
+    T_TRUE(tllm_watch_of(o.watch, t[0], 1) == NULL && tllm_watch_of(o.watch, t[0], -1) == NULL &&
+           tllm_watch_of(o.watch, NULL, 0) == NULL);
     read_text(&o, token, N, NULL);
     T_EQ_INT(tllm_calib_tokens(c), 2 * N);
     tllm_watch_forget(o.watch);
@@ -220,24 +231,29 @@ static void test_replaced(tiny_target target)
     T_SAME(a, b, n);
     T_STATUS(tllm_watch_replace(o.watch, t, TLLM_FORMAT_F16, other), TINY_E_ARGUMENT, "no whole blocks of F16");
     T_STATUS(tllm_watch_replace(o.watch, t, 999, other), TINY_E_ARGUMENT, "no whole blocks of any format");
-    T_STATUS(tllm_watch_replace(o.watch, named(&p, "blk.1.ffn_down.weight"), TLLM_FORMAT_Q8_0, other), TINY_E_ARGUMENT, "no matrix of this file");
+    T_STATUS(tllm_watch_replace(o.watch, named(&p, "blk.1.ffn_down.weight"), TLLM_FORMAT_Q8_0, other), TINY_E_ARGUMENT,
+             "no matrix of this file");
     T_STATUS(tllm_watch_pick(o.watch, NULL, 0), TINY_E_ARGUMENT, "no matrix of this file");
-    T_STATUS(tllm_watch_pick(o.watch, named(&o, "output_norm.weight"), 0), TINY_E_ARGUMENT, "output_norm.weight is no matrix");
+    T_STATUS(tllm_watch_pick(o.watch, named(&o, "output_norm.weight"), 0), TINY_E_ARGUMENT,
+             "output_norm.weight is no matrix");
     T_TRUE(tllm_watch_open(NULL, o.file, &none) == TINY_E_ARGUMENT && none == NULL);
     T_STATUS(tllm_watch_open(o.ctx, NULL, &none), TINY_E_ARGUMENT, "a file and a place for the watch");
-    T_TRUE(tllm_watch_pick(NULL, t, 0) == TINY_E_ARGUMENT && tllm_watch_status(NULL) == TINY_E_ARGUMENT && tllm_watch_hook(NULL) == NULL);
+    T_TRUE(tllm_watch_pick(NULL, t, 0) == TINY_E_ARGUMENT && tllm_watch_status(NULL) == TINY_E_ARGUMENT &&
+           tllm_watch_hook(NULL) == NULL);
     close_it(&p);
     close_it(&o);
 }
 
 /* squared error of the logits of another text, with the tensors of the list in their new form */
-static double off(opened *o, const tllm_gptq_tensor *list, size_t n, const float *want, const int32_t *token, int n_token, float *logits)
+static double off(opened *o, const tllm_gptq_tensor *list, size_t n, const float *want, const int32_t *token,
+                  int n_token, float *logits)
 {
     double sum = 0;
     size_t i;
     for (i = 0; i < n; i++) T_OK(tllm_watch_replace(o->watch, list[i].t, list[i].format, list[i].to));
     read_text(o, token, n_token, logits);
-    for (i = 0; i < (size_t)(n_token * o->about.n_out); i++) sum += ((double)logits[i] - (double)want[i]) * ((double)logits[i] - (double)want[i]);
+    for (i = 0; i < (size_t)(n_token * o->about.n_out); i++)
+        sum += ((double)logits[i] - (double)want[i]) * ((double)logits[i] - (double)want[i]);
     for (i = 0; i < n; i++) T_OK(tllm_watch_replace(o->watch, list[i].t, 0, NULL));
     return sum;
 }
@@ -270,7 +286,8 @@ static void test_model(void)
         double rtn, gptq;
         for (i = 0; i < n; i++) {
             list[i].format = formats[f];
-            tllm_format_of(formats[f])->pack(numbers(list[i].t), list[i].to, (size_t)(list[i].t->dim[0] * list[i].t->dim[1]), NULL);
+            tllm_format_of(formats[f])
+                ->pack(numbers(list[i].t), list[i].to, (size_t)(list[i].t->dim[0] * list[i].t->dim[1]), NULL);
         }
         rtn = off(&o, list, n, want, other, JUDGED, logits);
         for (way = 0; way < 3; way++) {
@@ -287,7 +304,9 @@ static void test_model(void)
             }
             gptq = off(&o, list, n, want, other, JUDGED, logits);
             T_TRUE(gptq < 0.7 * rtn);
-            if (getenv("T_SAY")) printf("%s, way %d: squared error of logits %.4g, rounded %.4g\n", tllm_format_of(formats[f])->name, (int)way, gptq, rtn);
+            if (getenv("T_SAY"))
+                printf("%s, way %d: squared error of logits %.4g, rounded %.4g\n", tllm_format_of(formats[f])->name,
+                       (int)way, gptq, rtn);
         }
     }
     close_it(&o);
@@ -315,18 +334,23 @@ static void test_refused(void)
     T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT, "windows of -1 tokens");
     d.window = 0;
     token[33] = 100000;
-    T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT, "token 33 of the text is 100000, the model has");
+    T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT,
+             "token 33 of the text is 100000, the model has");
     token[33] = 3;
     list[0].format = TLLM_FORMAT_IQ4_NL;
-    T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_UNSUPPORTED, "blk.0.attn_q.weight has rows of 128 numbers; IQ4_NL cannot be made of them so");
+    T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_UNSUPPORTED,
+             "blk.0.attn_q.weight has rows of 128 numbers; IQ4_NL cannot be made of them so");
     list[0].format = TLLM_FORMAT_Q4_K;
-    T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_UNSUPPORTED, "Q4_K cannot be made of them so");
+    T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_UNSUPPORTED,
+             "Q4_K cannot be made of them so");
     list[0].format = TLLM_FORMAT_Q4_0;
     list[0].to = NULL;
-    T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT, "entry 0 of the list has no tensor, or no place");
+    T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT,
+             "entry 0 of the list has no tensor, or no place");
     list[0].to = to;
     list[0].t = named(&o, "output_norm.weight");
-    T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT, "output_norm.weight is no matrix that can be read");
+    T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT,
+             "output_norm.weight is no matrix that can be read");
     list[0].t = named(&o, "blk.0.attn_q.weight");
     d.gptq.damp = -1.0f;
     T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT, "damping by -1");

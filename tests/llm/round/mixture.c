@@ -1,7 +1,8 @@
 /* tests/llm/round/mixture.c - which tensor becomes what
  *
- * tests/golden/mixtures.tsv is what examples/quantize.c chose before the choice moved into the library: every mixture, each kind of tensor, 26 layers.
- * A few rows are worked by hand from the rules beside it.                                                               */
+ * tests/golden/mixtures.tsv is what examples/quantize.c chose before the choice moved into the library: every mixture,
+ * each kind of tensor, 26 layers.
+ * A few rows are worked by hand from the rules beside it. */
 #include "t.h"
 
 static tllm_gguf_tensor tensor(const char *name, int type)
@@ -26,7 +27,9 @@ static void test_golden(void)
         const tllm_mixture *m;
         char *p;
         int layer = 0;
-        if (!strncmp(line, "mixture\t", 8) || sscanf(line, "%31s %d %63s %d%n", mixture, &type, kind, &tied, &used) != 4) continue;
+        if (!strncmp(line, "mixture\t", 8) ||
+            sscanf(line, "%31s %d %63s %d%n", mixture, &type, kind, &tied, &used) != 4)
+            continue;
         m = tllm_mixture_by_name(mixture);
         if (!T_TRUE(m != NULL)) break;
         T_EQ_TEXT(m->name, mixture);
@@ -38,11 +41,13 @@ static void test_golden(void)
             for (k = 0; k < n; k++, layer++) {
                 tllm_gguf_tensor t;
                 const tllm_format *to;
-                if (!strncmp(kind, "output", 6) || !strncmp(kind, "token", 5)) (void)snprintf(name, sizeof name, "%s", kind);
+                if (!strncmp(kind, "output", 6) || !strncmp(kind, "token", 5))
+                    (void)snprintf(name, sizeof name, "%s", kind);
                 else (void)snprintf(name, sizeof name, "blk.%d.%s", layer, kind);
                 t = tensor(name, TLLM_FORMAT_F32);
                 to = tllm_mixture_format(m, &t, 26, tied);
-                if (!T_TRUE(to && !strcmp(to->name, format))) printf("  %s: %s as %s, not %s\n", mixture, name, to ? to->name : "nothing", format);
+                if (!T_TRUE(to && !strcmp(to->name, format)))
+                    printf("  %s: %s as %s, not %s\n", mixture, name, to ? to->name : "nothing", format);
             }
             p += step;
         }
@@ -60,7 +65,8 @@ static int format_of(const char *mixture, const char *name, int n_layer, int tie
     return f ? f->id : -1;
 }
 
-/* Q4_K_M: values and down matrices as Q6_K in the first and last eighth of the layers, and in every third of the others */
+/* Q4_K_M: values and down matrices as Q6_K in the first and last eighth of the layers, and in every third of the
+ * others */
 static void test_by_hand(void)
 {
     int i, n = 0;
@@ -68,7 +74,8 @@ static void test_by_hand(void)
         char name[64];
         (void)snprintf(name, sizeof name, "blk.%d.attn_v.weight", i);
         n += format_of("q4_k_m", name, 32, 0) == TLLM_FORMAT_Q6_K;
-        T_EQ_INT(format_of("Q4_K", name, 32, 0), i < 4 || i >= 28 || i % 3 == 0 ? TLLM_FORMAT_Q6_K : TLLM_FORMAT_Q4_K);     /* (i - 4) % 3 == 2 */
+        /* (i - 4) % 3 == 2 */
+        T_EQ_INT(format_of("Q4_K", name, 32, 0), i < 4 || i >= 28 || i % 3 == 0 ? TLLM_FORMAT_Q6_K : TLLM_FORMAT_Q4_K);
     }
     T_EQ_INT(n, 4 + 4 + 8);
     T_EQ_INT(format_of("Q3_K_M", "blk.3.attn_v.weight", 32, 0), TLLM_FORMAT_Q5_K);
@@ -83,11 +90,17 @@ static void test_by_hand(void)
 
 static void test_which(void)
 {
-    static const struct { const char *name; int type, takes; } all[] = {
-        { "blk.0.attn_q.weight", TLLM_FORMAT_F32, 1 }, { "token_embd.weight", TLLM_FORMAT_F16, 1 }, { "blk.0.ffn_down_exps.weight", TLLM_FORMAT_Q8_0, 1 },
-        { "blk.0.attn_norm.weight", TLLM_FORMAT_F32, 0 }, { "blk.0.attn_q.bias", TLLM_FORMAT_F32, 0 }, { "blk.0.ffn_gate_inp.weight", TLLM_FORMAT_F32, 0 },
-        { "ffn_gate_tid2eid.weight", TLLM_FORMAT_I32, 0 }, { "position_embd.weight", TLLM_FORMAT_F32, 0 }, { "eight", TLLM_FORMAT_F32, 0 }, { "blk.0.attn_q.weight", -1, 0 }
-    };
+    static const struct { const char *name; int type, takes;
+    } all[] = { { "blk.0.attn_q.weight", TLLM_FORMAT_F32, 1 },
+                { "token_embd.weight", TLLM_FORMAT_F16, 1 },
+                { "blk.0.ffn_down_exps.weight", TLLM_FORMAT_Q8_0, 1 },
+                { "blk.0.attn_norm.weight", TLLM_FORMAT_F32, 0 },
+                { "blk.0.attn_q.bias", TLLM_FORMAT_F32, 0 },
+                { "blk.0.ffn_gate_inp.weight", TLLM_FORMAT_F32, 0 },
+                { "ffn_gate_tid2eid.weight", TLLM_FORMAT_I32, 0 },
+                { "position_embd.weight", TLLM_FORMAT_F32, 0 },
+                { "eight", TLLM_FORMAT_F32, 0 },
+                { "blk.0.attn_q.weight", -1, 0 } };
     tllm_gguf_tensor t;
     size_t i;
     for (i = 0; i < T_COUNT(all); i++) {
@@ -123,8 +136,10 @@ static void test_list(void)
         T_TRUE(tllm_format_of(tllm_mixture_at(i)->base) && tllm_format_of(tllm_mixture_at(i)->base)->pack);
     }
     T_EQ_INT(i, 32);
-    T_TRUE(!tllm_mixture_at(SIZE_MAX) && !tllm_mixture_by_name(NULL) && !tllm_mixture_by_name("") && !tllm_mixture_by_name("Q4_K_") && !tllm_mixture_takes(NULL));
-    T_TRUE(!tllm_mixture_format(NULL, &t, 1, 0) && !tllm_mixture_format(tllm_mixture_at(0), NULL, 1, 0) && !tllm_format_for_rows(NULL, 32));
+    T_TRUE(!tllm_mixture_at(SIZE_MAX) && !tllm_mixture_by_name(NULL) && !tllm_mixture_by_name("") &&
+           !tllm_mixture_by_name("Q4_K_") && !tllm_mixture_takes(NULL));
+    T_TRUE(!tllm_mixture_format(NULL, &t, 1, 0) && !tllm_mixture_format(tllm_mixture_at(0), NULL, 1, 0) &&
+           !tllm_format_for_rows(NULL, 32));
 }
 
 int main(void)

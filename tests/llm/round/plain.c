@@ -1,7 +1,8 @@
 /* tests/llm/round/plain.c - plain rounding of weights
  *
- * Truth    the worked examples of the specification; the formulas of the three conventions in double, by libm's nearbyint; a search of ranges
- *          against all of its ranges one by one, each as a layer of its own; int8 products whose integers are exact                     */
+ * Truth    the worked examples of the specification; the formulas of the three conventions in double, by libm's
+ *          nearbyint; a search of ranges against all of its ranges one by one, each as a layer of its own; int8
+ *          products whose integers are exact */
 #include "t.h"
 #include <math.h>
 
@@ -36,7 +37,8 @@ static void test_by_hand(tiny_target target)
 {
     static const float w[4] = { 0.9f, -0.31f, 0.12f, -1.5f };
     static const int s1[4] = { 4, -1, 1, -7 }, asym[4] = { 15, 7, 10, 0 };
-    static const double s1_back[4] = { 0.857143, -0.214286, 0.214286, -1.5 }, asym_back[4] = { 0.96, -0.32, 0.16, -1.44 };
+    static const double s1_back[4] = { 0.857143, -0.214286, 0.214286, -1.5 },
+                        asym_back[4] = { 0.96, -0.32, 0.16, -1.44 };
     tiny_ctx *ctx = t_ctx(target, 2);
     tllm_plain_desc d;
     float back[4];
@@ -81,7 +83,9 @@ static void by_formula(const tllm_plain_desc *d, const float *w, tiny_idx n, dou
     if (d->kind == TLLM_PLAIN_ASYM && lo == 0 && hi == 0) { lo = -1; hi = 1; }
     lo *= p;
     hi *= p;
-    s = d->kind == TLLM_PLAIN_S1 ? fmax(hi, -lo) / (double)((1 << (d->bits - 1)) - 1) : d->kind == TLLM_PLAIN_S2 ? 2 * fmax(hi, -lo) / top : (hi - lo) / top;
+    s = d->kind == TLLM_PLAIN_S1   ? fmax(hi, -lo) / (double)((1 << (d->bits - 1)) - 1)
+        : d->kind == TLLM_PLAIN_S2 ? 2 * fmax(hi, -lo) / top
+                                   : (hi - lo) / top;
     *scale = to_half(s + 0.0);              /* a maximum of 0 may be -0 */
     *zero = 1 << (d->bits - 1);
     if (!*scale) *scale = to_half(1);
@@ -116,24 +120,29 @@ static void test_formulas(tiny_target target)
                 T_OK(tllm_plain_expand(ctx, &d, &h.q, ROWS, N, back));
                 for (r = 0; r < ROWS; r++)
                     for (i = 0; i < N; i++) {
-                        const size_t at = groups[g] == TLLM_PLAIN_TENSOR ? 0 : (size_t)(r * h.size.groups + i / h.size.group);
+                        const size_t at =
+                            groups[g] == TLLM_PLAIN_TENSOR ? 0 : (size_t)(r * h.size.groups + i / h.size.group);
                         const tiny_idx first = i / h.size.group * h.size.group;
                         uint16_t scale;
                         double s, v;
                         int zero, code;
                         if (groups[g] == TLLM_PLAIN_TENSOR) by_formula(&d, w, ROWS * N, 1, &scale, &zero);
-                        else by_formula(&d, w + r * N + first, first + h.size.group > N ? N - first : h.size.group, 1, &scale, &zero);
+                        else
+                            by_formula(&d, w + r * N + first, first + h.size.group > N ? N - first : h.size.group, 1,
+                                       &scale, &zero);
                         T_EQ_INT(h.q.scale[at], scale);
                         T_EQ_INT(h.q.zero[at], zero);
                         s = (double)half_of(scale);
                         v = (double)w[r * N + i] / s;
                         code = (int)fmax(0, fmin(nearbyint(v) + zero, (1 << bits) - 1));
                         all++;
-                        if (h.q.code[r * N + i] != code) {      /* only where the division in float lands on the other side of a middle */
+                        /* only where the division in float lands on the other side of a middle */
+                        if (h.q.code[r * N + i] != code) {
                             far++;
                             T_CLOSE(fabs(v - floor(v)), 0.5, 1e-5);
                         }
-                        T_CLOSE(back[r * N + i], s * (h.q.code[r * N + i] - zero), 1e-6 * fabs((double)back[r * N + i]));
+                        T_CLOSE(back[r * N + i], s * (h.q.code[r * N + i] - zero),
+                                1e-6 * fabs((double)back[r * N + i]));
                         if (r < 1 || (r == 1 && groups[g] != TLLM_PLAIN_TENSOR)) T_EQ_INT(h.q.code[r * N + i], zero);
                     }
                 T_WALLS(h.q.code, 0);
@@ -149,7 +158,8 @@ static void test_formulas(tiny_target target)
     T_PROOF("quantization 0", "zero rows");
 }
 
-/* 8.5e-8 is between the two smallest halves and becomes the smaller, 2^-24: the code of 0 would be 364 of 255, and is held */
+/* 8.5e-8 is between the two smallest halves and becomes the smaller, 2^-24: the code of 0 would be 364 of 255, and is
+ * held */
 static void test_least_scale(tiny_target target)
 {
     static const float w[4] = { -255 * 8.5e-8f, 0.0f, -1e-6f, -5e-6f };
@@ -185,7 +195,8 @@ static void test_clip(tiny_target target)
     int kind, weighted;
     for (kind = 0; kind < TLLM_PLAIN_KINDS; kind++)
         for (weighted = 0; weighted < 2; weighted++) {
-            float *w = t_rand(ROWS * N, -1, 1), *h = t_rand(N, 0, 1), *back = t_guarded(ROWS * N), *plain = t_guarded(ROWS * N);
+            float *w = t_rand(ROWS * N, -1, 1), *h = t_rand(N, 0, 1), *back = t_guarded(ROWS * N),
+                  *plain = t_guarded(ROWS * N);
             tllm_plain_desc d;
             held q, whole;
             tiny_idx r, i;
@@ -285,18 +296,21 @@ static void test_refused(void)
     d.kind = TLLM_PLAIN_S1;
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "S1 with 1 bit has no level beside 0");
     d.kind = 3;
-    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "convention 3; there are S2 (0), S1 (1) and ASYM (2)");
+    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT,
+             "convention 3; there are S2 (0), S1 (1) and ASYM (2)");
     d.kind = TLLM_PLAIN_S2;
     d.bits = 4;
     d.group = -3;
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "groups of -3 inputs; at least 1");
     d.group = 16;
     d.clip = 100;
-    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "100 ranges of a hundredth less each; 0 to 99");
+    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT,
+             "100 ranges of a hundredth less each; 0 to 99");
     d.clip = 0;
     T_STATUS(tllm_plain_round(ctx, &d, w, 0, 32, NULL, &q.q), TINY_E_ARGUMENT, "a layer of 0 rows of 32 inputs");
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 0, NULL, &q.q), TINY_E_ARGUMENT, "a layer of 2 rows of 0 inputs");
-    T_STATUS(tllm_plain_size(ctx, &d, TINY_IDX_MAX / 2, 4, &size), TINY_E_OVERFLOW, "more than this machine can address");
+    T_STATUS(tllm_plain_size(ctx, &d, TINY_IDX_MAX / 2, 4, &size), TINY_E_OVERFLOW,
+             "more than this machine can address");
     T_STATUS(tllm_plain_size(ctx, &d, 2, 4, NULL), TINY_E_ARGUMENT, "no place for the sizes");
     T_STATUS(tllm_plain_round(ctx, &d, NULL, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "one is missing");
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, NULL), TINY_E_ARGUMENT, "one is missing");
@@ -306,9 +320,11 @@ static void test_refused(void)
     w[40] = -INFINITY;
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_NUMERIC, "the weight in row 1, input 8 is -inf");
     w[40] = 1e7f;
-    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_NUMERIC, "row 1, inputs 0 to 15: a magnitude of 1e+07 in 4 bits (S2) wants a scale above 65504, the largest half");
+    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_NUMERIC,
+             "row 1, inputs 0 to 15: a magnitude of 1e+07 in 4 bits (S2) wants a scale above 65504, the largest half");
     d.group = TLLM_PLAIN_TENSOR;
-    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_NUMERIC, "row 1, inputs 0 to 31: a magnitude of 1e+07");
+    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_NUMERIC,
+             "row 1, inputs 0 to 31: a magnitude of 1e+07");
     d.clip = 3;
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, h, &q.q), TINY_E_UNSUPPORTED, "wants a scale for a row or a group");
     w[40] = 40.0f;
@@ -320,7 +336,8 @@ static void test_refused(void)
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, h, &q.q), TINY_E_NUMERIC, "input 31 is nan");
     T_OK(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q));
     q.q.code[33] = 16;
-    T_STATUS(tllm_plain_expand(ctx, &d, &q.q, 2, 32, back), TINY_E_FORMAT, "code 16 in row 1, input 1; with 4 bits the largest is 15");
+    T_STATUS(tllm_plain_expand(ctx, &d, &q.q, 2, 32, back), TINY_E_FORMAT,
+             "code 16 in row 1, input 1; with 4 bits the largest is 15");
     t_close(ctx);
     T_PROOF("quantization 0", "NaN/Inf weights");
     T_PROOF("quantization 0", "b outside 1..8");

@@ -1,4 +1,5 @@
-/* tests/llm/round/program.c - build/quantize as a user runs it: standard input and output, mixtures, patterns, importance, refusals */
+/* tests/llm/round/program.c - build/quantize as a user runs it: standard input and output, mixtures, patterns,
+ * importance, refusals */
 #include "t.h"
 
 #if defined __unix__ || defined __APPLE__
@@ -31,7 +32,11 @@ TINYI_PRINTF(1, 2) static int run(const char *format, ...)
     if (f) (void)fclose(f);
     return status == -1 || !WIFEXITED(status) ? -1 : WEXITSTATUS(status);
 }
-#define SAYS(part) do { if (!strstr(last_words, part)) t_fail(__FILE__, __LINE__, "it says \"%.300s\", without \"%s\"", last_words, part); } while (0)
+#define SAYS(part)                                                                              \
+    do {                                                                                        \
+        if (!strstr(last_words, part))                                                          \
+            t_fail(__FILE__, __LINE__, "it says \"%.300s\", without \"%s\"", last_words, part); \
+    } while (0)
 
 static void put(const char *name, const void *bytes, size_t n)
 {
@@ -138,11 +143,12 @@ static void test_pipes(void)
 }
 
 enum { LAYERS = 8 };
-static const struct { const char *name; uint64_t cols, rows; } made[] = {
-    { "token_embd.weight", 256, 4 }, { "output.weight", 256, 4 }, { "output_norm.weight", 256, 0 }, { "blk.%d.attn_v.weight", 256, 2 },
-    { "blk.%d.attn_q.weight", 256, 2 }, { "blk.%d.ffn_down.weight", 512, 2 }, { "blk.%d.ffn_up.weight", 96, 2 }, { "blk.%d.ffn_gate.weight", 40, 2 },
-    { "blk.%d.ffn_gate_inp.weight", 256, 2 }, { "blk.%d.attn_q.bias", 256, 0 }
-};
+static const struct { const char *name; uint64_t cols, rows;
+} made[] = { { "token_embd.weight", 256, 4 },          { "output.weight", 256, 4 },
+             { "output_norm.weight", 256, 0 },         { "blk.%d.attn_v.weight", 256, 2 },
+             { "blk.%d.attn_q.weight", 256, 2 },       { "blk.%d.ffn_down.weight", 512, 2 },
+             { "blk.%d.ffn_up.weight", 96, 2 },        { "blk.%d.ffn_gate.weight", 40, 2 },
+             { "blk.%d.ffn_gate_inp.weight", 256, 2 }, { "blk.%d.attn_q.bias", 256, 0 } };
 
 /* A small model of random numbers, F32; the numbers of a tensor follow from its place. */
 static void make_model(tiny_ctx *ctx)
@@ -172,7 +178,10 @@ static void make_model(tiny_ctx *ctx)
                 (void)snprintf(name, sizeof name, made[i].name, layer);
                 t.at = name;
                 t.n = strlen(name);
-                if (!pass) { T_OK(tllm_writer_put_tensor(ctx, w, t, TLLM_FORMAT_F32, made[i].rows ? 2 : 1, dim, NULL)); continue; }
+                if (!pass) {
+                    T_OK(tllm_writer_put_tensor(ctx, w, t, TLLM_FORMAT_F32, made[i].rows ? 2 : 1, dim, NULL));
+                    continue;
+                }
                 for (k = 0; k < n; k++) x[k] = t_rand_float(-1.0f, 1.0f);
                 tllm_format_of(TLLM_FORMAT_F32)->pack(x, bytes, n, NULL);
                 T_OK(tllm_writer_data(ctx, w, bytes, n * 4));
@@ -192,7 +201,8 @@ static tllm_gguf *open_model(tiny_ctx *ctx, const char *name)
 static void type_is(const tllm_gguf *g, const char *name, const char *type, int line)
 {
     const tllm_gguf_tensor *t = g ? tllm_gguf_tensor_find(g, name) : NULL;
-    if (!t || strcmp(tllm_type_name(t->type), type)) t_fail(__FILE__, line, "%s is %s, not %s", name, t ? tllm_type_name(t->type) : "not there", type);
+    if (!t || strcmp(tllm_type_name(t->type), type))
+        t_fail(__FILE__, line, "%s is %s, not %s", name, t ? tllm_type_name(t->type) : "not there", type);
 }
 #define TYPE_IS(g, name, type) type_is(g, name, type, __LINE__)
 
@@ -225,7 +235,8 @@ static void test_files(void)
     in = open_model(ctx, "in.gguf");
     T_EQ_INT(run("%s/in.gguf %s/o.gguf Q4_K_M", folder, folder), 0);
     SAYS("ffn_up.weight (rows of 96)");
-    T_TRUE(!strchr(last_words, '\r') && !strstr(last_words, "59]"));    /* the line that is written over is for terminals */
+    /* the line that is written over is for terminals */
+    T_TRUE(!strchr(last_words, '\r') && !strstr(last_words, "59]"));
     g = open_model(ctx, "o.gguf");
     if (in && g) {
         T_EQ_INT(tllm_gguf_n_tensors(g), tllm_gguf_n_tensors(in));
@@ -234,7 +245,8 @@ static void test_files(void)
         TYPE_IS(g, "token_embd.weight", "Q4_K");
         TYPE_IS(g, "output.weight", "Q6_K");
         TYPE_IS(g, "output_norm.weight", "F32");
-        TYPE_IS(g, "blk.0.attn_v.weight", "Q6_K");              /* the first eighth, then every third, then the last eighth */
+        /* the first eighth, then every third, then the last eighth */
+        TYPE_IS(g, "blk.0.attn_v.weight", "Q6_K");
         TYPE_IS(g, "blk.1.attn_v.weight", "Q4_K");
         TYPE_IS(g, "blk.3.ffn_down.weight", "Q6_K");
         TYPE_IS(g, "blk.7.ffn_down.weight", "Q6_K");
@@ -255,7 +267,10 @@ static void test_files(void)
         T_TRUE(s && t && s->bytes == t->bytes && !memcmp(s->data, t->data, t->bytes));
     }
     tllm_gguf_close(ctx, g);
-    T_EQ_INT(run("%s/in.gguf %s/o.gguf Q4_K_M --pure --threads 2 --tensor-type '^blk\\.[0-2]\\.(attn_(q|x)|ffn_d[a-z]+n)\\.=Q8_0' --tensor-type 'output?|x=bf16'", folder, folder), 0);
+    T_EQ_INT(run("%s/in.gguf %s/o.gguf Q4_K_M --pure --threads 2 --tensor-type "
+                 "'^blk\\.[0-2]\\.(attn_(q|x)|ffn_d[a-z]+n)\\.=Q8_0' --tensor-type 'output?|x=bf16'",
+                 folder, folder),
+             0);
     g = open_model(ctx, "o.gguf");
     if (g) {
         TYPE_IS(g, "output.weight", "BF16");
@@ -343,7 +358,8 @@ static void test_gptq(void)
     ctx = t_ctx(TINY_TARGET_AUTO, 1);
     for (s = tllm_story_start(3); n < sizeof text - 100;) {
         const int32_t t = tllm_story_draw(&s, NULL, NULL);
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", t == TLLM_STORY_END ? "<eos>" : tllm_story_word(t), t == TLLM_STORY_END ? "\n" : " ");
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", t == TLLM_STORY_END ? "<eos>" : tllm_story_word(t),
+                              t == TLLM_STORY_END ? "\n" : " ");
     }
     put("x", text, n);
     T_EQ_INT(run("%s %s/p.gguf Q4_0", model, folder), 0);
@@ -383,18 +399,22 @@ static void test_gptq(void)
     memcpy(q, "\1\0\0\0\23\0\0\0blk.0.attn_q.weight\1\0\0\0\200\0\0\0", 35);
     for (i = 0; i < 128; i++) memcpy(q + 35 + 4 * i, "\0\0\200\77", 4);
     put("im", q, 35 + 512);
-    T_EQ_INT(run("%s %s/o.gguf Q4_0 --gptq --text %s/x --tokens 500 --imatrix %s/im", model, folder, folder, folder), 0);
+    T_EQ_INT(run("%s %s/o.gguf Q4_0 --gptq --text %s/x --tokens 500 --imatrix %s/im", model, folder, folder, folder),
+             0);
     SAYS("--imatrix does not count for those");
     t_close(ctx);
 }
 
-/* --awq and --smooth: the file has the types of plain rounding, other norms and other codes; nothing lies beside it afterwards */
+/* --awq and --smooth: the file has the types of plain rounding, other norms and other codes; nothing lies beside it
+ * afterwards */
 static void test_scaled(void)
 {
     static const char model[] = "examples/models/story-small.gguf";
-    static const struct { const char *how, *says, *norm; } way[] = {
-        { "Q4_0 --awq", "AWQ over 700 tokens: ", "blk.1.ffn_norm.weight" }, { "Q8_0 --smooth 0.5", "SmoothQuant over 700 tokens: 8 folds", "blk.1.attn_norm.weight" },
-        { "Q4_0 --awq --gptq", "GPTQ over 700 tokens: ", "blk.1.ffn_norm.weight" }, { "F32 --smooth 1", "SmoothQuant over 700 tokens: 8 folds", "blk.1.attn_norm.weight" } };
+    static const struct { const char *how, *says, *norm;
+    } way[] = { { "Q4_0 --awq", "AWQ over 700 tokens: ", "blk.1.ffn_norm.weight" },
+                { "Q8_0 --smooth 0.5", "SmoothQuant over 700 tokens: 8 folds", "blk.1.attn_norm.weight" },
+                { "Q4_0 --awq --gptq", "GPTQ over 700 tokens: ", "blk.1.ffn_norm.weight" },
+                { "F32 --smooth 1", "SmoothQuant over 700 tokens: 8 folds", "blk.1.attn_norm.weight" } };
     char name[400];
     unsigned char q[8];
     tiny_ctx *ctx;
@@ -416,7 +436,8 @@ static void test_scaled(void)
         T_TRUE(a->type == TLLM_FORMAT_F32 && b->type == TLLM_FORMAT_F32 && memcmp(a->data, b->data, a->bytes) != 0);
         b = tllm_gguf_tensor_find(is, "blk.0.ffn_up.weight");
         T_EQ_INT(b->type, k == 1 ? TLLM_FORMAT_Q8_0 : k == 3 ? TLLM_FORMAT_F32 : TLLM_FORMAT_Q4_0);
-        for (i = 0; i < tllm_gguf_n_tensors(is); i++) T_TRUE(tllm_gguf_tensor_at(is, i)->name.n == tllm_gguf_tensor_at(was, i)->name.n);
+        for (i = 0; i < tllm_gguf_n_tensors(is); i++)
+            T_TRUE(tllm_gguf_tensor_at(is, i)->name.n == tllm_gguf_tensor_at(was, i)->name.n);
         tllm_gguf_close(ctx, is);
     }
     SAYS("SmoothQuant over");
@@ -452,9 +473,11 @@ static void test_scaled(void)
     T_EQ_INT(get("y.gguf.scaled", q, 8), 4);
     (void)snprintf(name, sizeof name, "%s/y.gguf.scaled", folder);
     T_EQ_INT(remove(name), 0);
-    (void)snprintf(name, sizeof name, "& p=$!; while ! test -f %s/y.gguf.part; do sleep 0.1; done; kill -TERM $p; wait $p", folder);
+    (void)snprintf(name, sizeof name,
+                   "& p=$!; while ! test -f %s/y.gguf.part; do sleep 0.1; done; kill -TERM $p; wait $p", folder);
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq --text %s/x 2>%s/q %s", model, folder, folder, folder, name), 128 + 15);
-    T_TRUE(get("q", last_words, sizeof last_words) > 0 && strstr(last_words, "quantize: stopped; nothing was written") != NULL);
+    T_TRUE(get("q", last_words, sizeof last_words) > 0 &&
+           strstr(last_words, "quantize: stopped; nothing was written") != NULL);
     T_EQ_INT(get("y.gguf", q, 1), 0);
     T_EQ_INT(get("y.gguf.part", q, 1), 0);
     T_EQ_INT(get("y.gguf.scaled", q, 1), 0);
@@ -466,8 +489,8 @@ static void test_scaled(void)
 
 static tiny_rng draws;
 
-/* A random pattern, with brackets so deep; nothing that POSIX leaves open (no empty side, no repeat of a repeat or of an anchor), and no anchor
- * within a bracket: glibc takes the second a of (^a)+ wherever it stands. */
+/* A random pattern, with brackets so deep; nothing that POSIX leaves open (no empty side, no repeat of a repeat or of
+ * an anchor), and no anchor within a bracket: glibc takes the second a of (^a)+ wherever it stands. */
 enum { DEEPEST = 3 };
 static size_t make_pattern(char *to, int depth)
 {
@@ -496,9 +519,16 @@ static size_t make_pattern(char *to, int depth)
 static void test_patterns(void)
 {
     enum { NAMES = 150, PATTERNS = 120 };
-    static const struct { const char *pattern, *sentence; } bad[] = {
-        { "(a", "a bracket is not closed" }, { "a)", "a bracket is closed that was never opened" }, { "[a", "a bracket is not closed" }, { "[]", "a bracket is not closed" }, { "a\\", "nothing stands behind its last" },
-        { "*a", "nothing stands before" }, { "(|+)", "nothing stands before" }, { "a**", "nothing stands before" }, { "^*", "nothing stands before" } };
+    static const struct { const char *pattern, *sentence;
+    } bad[] = { { "(a", "a bracket is not closed" },
+                { "a)", "a bracket is closed that was never opened" },
+                { "[a", "a bracket is not closed" },
+                { "[]", "a bracket is not closed" },
+                { "a\\", "nothing stands behind its last" },
+                { "*a", "nothing stands before" },
+                { "(|+)", "nothing stands before" },
+                { "a**", "nothing stands before" },
+                { "^*", "nothing stands before" } };
     static char name[NAMES][40], pattern[9000], line[10000];
     static const unsigned char zeros[16] = { 0 };
     tiny_ctx *ctx;
@@ -563,7 +593,9 @@ static void test_patterns(void)
     pattern[1401] = 0;
     T_EQ_INT(run("%s/in.gguf %s/no.gguf F32 --tensor-type '%s=F16'", folder, folder, pattern), 2);
     SAYS("its brackets stand too deep within each other");
-    T_EQ_INT(run("%s/in.gguf %s/o.gguf F32 --tensor-type '%.150s%s%.150s=F16'", folder, folder, pattern, "a", pattern + 701), 0);
+    T_EQ_INT(
+        run("%s/in.gguf %s/o.gguf F32 --tensor-type '%.150s%s%.150s=F16'", folder, folder, pattern, "a", pattern + 701),
+        0);
     T_TRUE((double)(clock() - began) / CLOCKS_PER_SEC < 20);
     T_EQ_INT(run("%s/in.gguf %s/o.gguf F32 --tensor-type '%s=F16'", folder, folder, "nothing\\.like\\.this"), 0);
     SAYS("quantize: --tensor-type nothing\\.like\\.this=F16 fits none of the matrices");

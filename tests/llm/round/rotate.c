@@ -1,7 +1,8 @@
 /* tests/llm/round/rotate.c - rotated models are the same function; what is turned while they run; inputs in few bits
  *
- * Truth    logits of the model before, over all models of ../shared/oracle/llm; numbers of the file turned by a rotation that is written down here (one
- *          channel for another, signs); the figures of the specification for outliers and for the rounding of four numbers             */
+ * Truth    logits of the model before, over all models of ../shared/oracle/llm; numbers of the file turned by a
+ *          rotation that is written down here (one channel for another, signs); the figures of the specification for
+ *          outliers and for the rounding of four numbers */
 #include "llm/model/apart.h"
 #include <math.h>
 
@@ -59,17 +60,24 @@ typedef struct tally { int refused, parts; } tally;
 static void one_model(tiny_ctx *ctx, const tllm_gguf *g, const char *name, void *arg)
 {
     /* what cannot be rotated, by hand, from what the oracle says of each */
-    static const struct { const char *name, *why; } refused[] = {
-        { "bert", "gives no logits" }, { "gpt2", "layer norms" }, { "gemma2", "a norm stands behind a half" }, { "olmo2", "a norm stands behind a half" }, { "bloom", "layer norms" },
-        { "deepseek2", "more than attention" }, { "t5", "its folds are not known" }, { "phi2", "layer norms" },
-        { "gemma4-moe", "dense network and experts stand side by side" } };
+    static const struct { const char *name, *why;
+    } refused[] = { { "bert", "gives no logits" },
+                    { "gpt2", "layer norms" },
+                    { "gemma2", "a norm stands behind a half" },
+                    { "olmo2", "a norm stands behind a half" },
+                    { "bloom", "layer norms" },
+                    { "deepseek2", "more than attention" },
+                    { "t5", "its folds are not known" },
+                    { "phi2", "layer norms" },
+                    { "gemma4-moe", "dense network and experts stand side by side" } };
     tally *t = (tally *)arg;
     tllm_rotated *r = NULL;
     size_t i;
     for (i = 0; i < T_COUNT(refused) && strcmp(name, refused[i].name); i++) {}
     if (tllm_rotated_open(ctx, g, NULL, &r)) {
         T_TRUE(r == NULL && tiny_ctx_status(ctx) == TINY_E_UNSUPPORTED);
-        if (i < T_COUNT(refused) && !T_TRUE(strstr(tiny_ctx_message(ctx), refused[i].why) != NULL)) printf("  %s\n", tiny_ctx_message(ctx));
+        if (i < T_COUNT(refused) && !T_TRUE(strstr(tiny_ctx_message(ctx), refused[i].why) != NULL))
+            printf("  %s\n", tiny_ctx_message(ctx));
         if (getenv("T_SAY")) printf("%-20s %s\n", name, tiny_ctx_message(ctx));
         t->refused++;
         return;
@@ -89,7 +97,8 @@ static void test_models(void)
     T_PROOF("quantization 0", "rotated float model = original");
 }
 
-/* One channel for another and a sign: what the stream is then can be written down. Gains first, as they go into what reads them. */
+/* One channel for another and a sign: what the stream is then can be written down. Gains first, as they go into what
+ * reads them. */
 static void test_by_hand(void)
 {
     const char *path = t_shared("oracle/llm/llama.gguf");
@@ -104,17 +113,21 @@ static void test_by_hand(void)
     n = (tiny_idx)tllm_gguf_tensor_find(g, "token_embd.weight")->dim[0];
     q = t_guarded((size_t)(n * n));
     memset(q, 0, (size_t)(n * n) * sizeof *q);
-    for (i = 0; i < n; i++) q[i * n + (5 * i + 3) % n] = i % 3 ? 1.0f : -1.0f;     /* channel i goes to (5 i + 3) mod n: n is a power of two */
+    /* channel i goes to (5 i + 3) mod n: n is a power of two */
+    for (i = 0; i < n; i++) q[i * n + (5 * i + 3) % n] = i % 3 ? 1.0f : -1.0f;
     memset(&d, 0, sizeof d);
     d.q = q;
     d.no_heads = 1;
     if (rotated(ctx, g, &d, &m)) {
-        static const char *const reads[] = { "token_embd.weight", "blk.1.attn_q.weight", "blk.1.attn_v.weight", "blk.0.ffn_up.weight", "output.weight" };
-        static const char *const gains[] = { NULL, "blk.1.attn_norm.weight", "blk.1.attn_norm.weight", "blk.0.ffn_norm.weight", "output_norm.weight" };
+        static const char *const reads[] = { "token_embd.weight", "blk.1.attn_q.weight", "blk.1.attn_v.weight",
+                                             "blk.0.ffn_up.weight", "output.weight" };
+        static const char *const gains[] = { NULL, "blk.1.attn_norm.weight", "blk.1.attn_norm.weight",
+                                             "blk.0.ffn_norm.weight", "output_norm.weight" };
         static const char *const writes[] = { "blk.0.attn_output.weight", "blk.1.ffn_down.weight" };
         int t;
         for (t = 0; t < 5; t++) {
-            const tllm_gguf_tensor *was = tllm_gguf_tensor_find(g, reads[t]), *now = tllm_gguf_tensor_find(m.file, reads[t]);
+            const tllm_gguf_tensor *was = tllm_gguf_tensor_find(g, reads[t]),
+                                   *now = tllm_gguf_tensor_find(m.file, reads[t]);
             const float *a = (const float *)(const void *)was->data, *b = (const float *)(const void *)now->data;
             const float *gain = gains[t] ? (const float *)(const void *)tllm_gguf_tensor_find(g, gains[t])->data : NULL;
             T_TRUE(now->type == TLLM_FORMAT_F32 && was->dim[1] == now->dim[1]);
@@ -125,14 +138,17 @@ static void test_by_hand(void)
                 }
         }
         for (t = 0; t < 2; t++) {
-            const tllm_gguf_tensor *was = tllm_gguf_tensor_find(g, writes[t]), *now = tllm_gguf_tensor_find(m.file, writes[t]);
+            const tllm_gguf_tensor *was = tllm_gguf_tensor_find(g, writes[t]),
+                                   *now = tllm_gguf_tensor_find(m.file, writes[t]);
             const tiny_idx wide = (tiny_idx)was->dim[0];
             const float *a = (const float *)(const void *)was->data, *b = (const float *)(const void *)now->data;
             for (i = 0; i < n; i++)
                 for (k = 0; k < wide; k++)
                     if (!T_TRUE(b[(5 * i + 3) % n * wide + k] == (i % 3 ? 1.0f : -1.0f) * a[i * wide + k])) return;
         }
-        for (i = 0; i < n; i++) T_TRUE(((const float *)(const void *)tllm_gguf_tensor_find(m.file, "blk.1.ffn_norm.weight")->data)[i] == 1.0f);
+        for (i = 0; i < n; i++)
+            T_TRUE(((const float *)(const void *)tllm_gguf_tensor_find(m.file, "blk.1.ffn_norm.weight")->data)[i] ==
+                   1.0f);
         drop(ctx, &m);
     }
     q[7] += 0.5f;
@@ -172,7 +188,8 @@ static void test_round(tiny_target target)
         t_use(ctx);
     }
     for (i = 0; i < 4; i++) x[i] = w[i];
-    T_OK(tllm_round_rows(ctx, x, 1, 4, 4, 4, 0.5f));        /* s = 0.75 / 7: the codes are 8.4, -2.9, 1.1, -14 before they are clamped */
+    /* s = 0.75 / 7: the codes are 8.4, -2.9, 1.1, -14 before they are clamped */
+    T_OK(tllm_round_rows(ctx, x, 1, 4, 4, 4, 0.5f));
     T_CLOSE(x[0], 0.75, 1e-6);
     T_CLOSE(x[1], -3 * 0.75 / 7, 1e-6);
     T_CLOSE(x[2], 0.75 / 7, 1e-6);
@@ -190,8 +207,9 @@ static void test_round(tiny_target target)
     t_close(ctx);
 }
 
-/* Two channels of 128 that are 30 and 20 times as large as the others, inputs to 4 bits a token: their squared error, relative, which is that of the outputs of
- * random matrices on average. The specification has 0.060 plain and 0.0055 rotated for one such matrix; numpy 0.0632 and 0.0059 over 24000 tokens. */
+/* Two channels of 128 that are 30 and 20 times as large as the others, inputs to 4 bits a token: their squared error,
+ * relative, which is that of the outputs of random matrices on average. The specification has 0.060 plain and 0.0055
+ * rotated for one such matrix; numpy 0.0632 and 0.0059 over 24000 tokens. */
 static void test_outliers(void)
 {
     enum { N = 128, T = 6000 };
@@ -222,7 +240,8 @@ static void test_outliers(void)
         }
         error[way] = off / size;
     }
-    printf("  4-bit inputs with two outliers among 128: %.4f plain, %.4f rotated, %.1f times less\n", error[0], error[1], error[0] / error[1]);
+    printf("  4-bit inputs with two outliers among 128: %.4f plain, %.4f rotated, %.1f times less\n", error[0],
+           error[1], error[0] / error[1]);
     T_CLOSE(error[0], 0.0632, 0.003);
     T_CLOSE(error[1], 0.0059, 0.0003);
     T_PROOF("quantization 0", "relative squared output error 0.060 -> 0.0055 with a random Hadamard, about 11x");
@@ -244,7 +263,8 @@ static double divergence(tiny_ctx *ctx, const tllm_gguf *base, const tllm_gguf *
     s.x_bits = few ? 4 : 0;
     s.type_k = s.type_v = few ? TLLM_FORMAT_Q4_0 : TLLM_FORMAT_F32;
     memset(&j, 0, sizeof j);
-    if (T_OK(tllm_model_open(ctx, base, &model[0])) && T_OK(tllm_model_open(ctx, file, &model[1]))) T_OK(tllm_judge(ctx, model[1], model[0], &d, &j));
+    if (T_OK(tllm_model_open(ctx, base, &model[0])) && T_OK(tllm_model_open(ctx, file, &model[1])))
+        T_OK(tllm_judge(ctx, model[1], model[0], &d, &j));
     tllm_model_close(ctx, model[0]);
     tllm_model_close(ctx, model[1]);
     return j.kl;
@@ -263,8 +283,9 @@ static void walsh(double *x, int n, int m)
             }
     for (i = 0; i < n; i++) x[i] /= sqrt((double)m);
 }
-/* The signs of the library, got back from the rows of the embedding by a Hadamard matrix written here: the same for all rows, about half of them -1, others
- * with another seed. And what they are for: a token along (1, 1 .. 1), which the matrix alone would turn into one channel that has it all, is spread. */
+/* The signs of the library, got back from the rows of the embedding by a Hadamard matrix written here: the same for all
+ * rows, about half of them -1, others with another seed. And what they are for: a token along (1, 1 .. 1), which the
+ * matrix alone would turn into one channel that has it all, is spread. */
 static void test_signs(void)
 {
     enum { MOST = 1024, ROWS = 40, ONES = 7, SEEDS = 3 };
@@ -289,7 +310,8 @@ static void test_signs(void)
             d.seed = (uint64_t)seed;
             if (!rotated(ctx, before.file, &d, &after)) break;
             {
-                const float *y = (const float *)(const void *)tllm_gguf_tensor_find(after.file, "token_embd.weight")->data;
+                const float *y =
+                    (const float *)(const void *)tllm_gguf_tensor_find(after.file, "token_embd.weight")->data;
                 double back[MOST], most = 0;
                 int n_minus = 0;
                 memset(sign[seed], 0, sizeof sign[seed]);
@@ -310,7 +332,9 @@ static void test_signs(void)
                 }
                 T_TRUE(fabs(n_minus - n / 2.0) < 2.5 * sqrt((double)n));    /* five standard deviations */
                 T_TRUE(most < 5.0);         /* of root mean square 1: sqrt(m) with the matrix alone */
-                printf("  seed %d: %d of %d signs are -1; (1, 1 .. 1) has %.2f as its largest number, %.2f without signs\n", seed, n_minus, n, most, sqrt((double)m));
+                printf("  seed %d: %d of %d signs are -1; (1, 1 .. 1) has %.2f as its largest number, %.2f without "
+                       "signs\n",
+                       seed, n_minus, n, most, sqrt((double)m));
             }
             drop(ctx, &after);
         }
@@ -326,7 +350,8 @@ static void test_signs(void)
     t_close(ctx);
 }
 
-/* everything in four bits: weights Q4_0, inputs S1 a token, keys and values Q4_0; where channels stand out, and where none does */
+/* everything in four bits: weights Q4_0, inputs S1 a token, keys and values Q4_0; where channels stand out, and where
+ * none does */
 static void test_four_bits(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -344,11 +369,15 @@ static void test_four_bits(void)
             double lost, lost_rotated;
             d.axes = 0;
             d.online = TLLM_ROTATE_ALL;
-            if (!packed(ctx, of, TLLM_FORMAT_Q4_0, &plain) || !rotated(ctx, of, &d, &turned) || !packed(ctx, turned.file, TLLM_FORMAT_Q4_0, &small)) break;
+            if (!packed(ctx, of, TLLM_FORMAT_Q4_0, &plain) || !rotated(ctx, of, &d, &turned) ||
+                !packed(ctx, turned.file, TLLM_FORMAT_Q4_0, &small))
+                break;
             lost = divergence(ctx, of, plain.file, 1);
             lost_rotated = divergence(ctx, of, small.file, 1);
-            printf("  story.gguf%s, all in 4 bits: divergence %.4f bits a token, rotated %.4f\n", way ? " in the axes of its embedding" : "", lost, lost_rotated);
-            T_TRUE(divergence(ctx, of, turned.file, 0) < (way ? 1e-6 : 1e-3));      /* of the file's own blocks the inputs are rounded */
+            printf("  story.gguf%s, all in 4 bits: divergence %.4f bits a token, rotated %.4f\n",
+                   way ? " in the axes of its embedding" : "", lost, lost_rotated);
+            /* of the file's own blocks the inputs are rounded */
+            T_TRUE(divergence(ctx, of, turned.file, 0) < (way ? 1e-6 : 1e-3));
             T_TRUE(lost_rotated > 0 && lost_rotated < (way ? 0.7 : 1.0) * lost);
             drop(ctx, &small);
             drop(ctx, &turned);
@@ -371,7 +400,8 @@ static int different(const float *x, tiny_idx n)
     return found;
 }
 
-/* What each matrix of a layer is multiplied with, seen from outside: with inputs of 3 bits, one of 8 numbers; without, many. */
+/* What each matrix of a layer is multiplied with, seen from outside: with inputs of 3 bits, one of 8 numbers; without,
+ * many. */
 static void watch_inputs(const tllm_gguf *g, int bits, const char *what)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1), *run = NULL;
@@ -387,11 +417,13 @@ static void watch_inputs(const tllm_gguf *g, int bits, const char *what)
     cd.accel = tllm_watch_hook(watch);
     T_OK(tiny_ctx_open(&cd, &run));
     for (i = 0; i < tllm_gguf_n_tensors(g); i++)
-        if (!memcmp(tllm_gguf_tensor_at(g, i)->name.at, "blk.", 4) && tllm_gguf_tensor_at(g, i)->rank >= 2) T_OK(tllm_watch_pick(watch, tllm_gguf_tensor_at(g, i), TLLM_CALIB_SAMPLES));
+        if (!memcmp(tllm_gguf_tensor_at(g, i)->name.at, "blk.", 4) && tllm_gguf_tensor_at(g, i)->rank >= 2)
+            T_OK(tllm_watch_pick(watch, tllm_gguf_tensor_at(g, i), TLLM_CALIB_SAMPLES));
     memset(&sd, 0, sizeof sd);
     sd.n_ctx = 16;
     sd.x_bits = bits;
-    if (T_OK(tllm_model_open(run, g, &model)) && T_OK(tllm_state_open(run, model, &sd, &state))) T_OK(tllm_forward(state, token, 8, 0, 0, NULL));
+    if (T_OK(tllm_model_open(run, g, &model)) && T_OK(tllm_state_open(run, model, &sd, &state)))
+        T_OK(tllm_forward(state, token, 8, 0, 0, NULL));
     T_OK(tllm_watch_status(watch));
     for (i = 0; i < tllm_gguf_n_tensors(g); i++)
         for (mat = 0; mat < (tiny_idx)tllm_gguf_tensor_at(g, i)->dim[2]; mat++) {
@@ -401,7 +433,8 @@ static void watch_inputs(const tllm_gguf *g, int bits, const char *what)
             const tiny_idx rows = c ? tllm_calib_samples(c, &x) : 0, n = c ? tllm_calib_n(c) : 0;
             for (k = 0; k < rows; k++) {
                 const int found = different(x + k * n, n);
-                if (!T_TRUE(bits ? found <= 1 << bits : found > n / 2)) printf("  %s: %.*s reads %d different numbers\n", what, (int)t->name.n, t->name.at, found);
+                if (!T_TRUE(bits ? found <= 1 << bits : found > n / 2))
+                    printf("  %s: %.*s reads %d different numbers\n", what, (int)t->name.n, t->name.at, found);
             }
             n_seen += rows > 0;
         }
@@ -414,7 +447,8 @@ static void watch_inputs(const tllm_gguf *g, int bits, const char *what)
 }
 static void test_inputs(void)
 {
-    static const char *const name[] = { "examples/models/story-small.gguf", "oracle/llm/mixtral.gguf", "oracle/llm/phi3.gguf" };
+    static const char *const name[] = { "examples/models/story-small.gguf", "oracle/llm/mixtral.gguf",
+                                        "oracle/llm/phi3.gguf" };
     tllm_rotated_desc d;
     size_t i;
     memset(&d, 0, sizeof d);
@@ -479,7 +513,8 @@ static void test_bits_refused(void)
     d.n_ctx = 16;
     d.x_bits = 4;
     if (path && T_OK(tllm_gguf_open(ctx, path, &g)) && T_OK(tllm_model_open(ctx, g, &model)))
-        T_STATUS(tllm_state_open(ctx, model, &d, &state), TINY_E_UNSUPPORTED, "layer 0 is no attention and network behind norms");
+        T_STATUS(tllm_state_open(ctx, model, &d, &state), TINY_E_UNSUPPORTED,
+                 "layer 0 is no attention and network behind norms");
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, g);
     t_close(ctx);
@@ -547,7 +582,8 @@ static void test_refused(void)
     T_OK(tllm_state_pack(state, 0, NULL, 0, &bytes, &n_bytes));
     T_OK(tllm_model_open(ctx, plain.file, &other));
     T_OK(tllm_state_open(ctx, other, &sd, &from));
-    T_TRUE(tllm_state_unpack(from, 0, bytes, n_bytes, NULL, 0, NULL) != TINY_OK);   /* what one keeps is not what the other reads */
+    /* what one keeps is not what the other reads */
+    T_TRUE(tllm_state_unpack(from, 0, bytes, n_bytes, NULL, 0, NULL) != TINY_OK);
     T_OK(tllm_state_unpack(state, 0, bytes, n_bytes, NULL, 0, NULL));
     tiny_free(ctx, bytes);
     tllm_state_close(ctx, from);

@@ -1,7 +1,8 @@
 /* tests/llm/round/scaled.c - a model scaled by AWQ and by SmoothQuant over a text
  *
- * Truth    logits of the model as it came, for what must not change; for the rest the squared error of logits on a text that was not read, beside plain
- *          rounding; the largest inputs and weights of a layer, computed here before and after                                          */
+ * Truth    logits of the model as it came, for what must not change; for the rest the squared error of logits on a text
+ *          that was not read, beside plain rounding; the largest inputs and weights of a layer, computed here before
+ *          and after */
 #include "llm/model/apart.h"
 #include <math.h>
 
@@ -53,7 +54,8 @@ static int open_model(tiny_ctx *ctx, tllm_gguf **g)
     T_SKIP("the story model is not here");
     return 0;
 }
-static int scaled(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled_desc *d, const int32_t *token, int n, int format, made *m, tllm_scaled_about *about)
+static int scaled(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled_desc *d, const int32_t *token, int n, int format,
+                  made *m, tllm_scaled_about *about)
 {
     tllm_scaled_tensor list[MOST];
     tllm_scaled *s = NULL;
@@ -93,7 +95,8 @@ static size_t groups_of(const tllm_gguf *g)
     size_t i, n = 0;
     for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
-        if (is_listed(t) && memcmp(t->name.at + 6, "attn_q", 6) && memcmp(t->name.at + 6, "attn_k", 6)) n += (size_t)(t->dim[0] / 32 * t->dim[1]);
+        if (is_listed(t) && memcmp(t->name.at + 6, "attn_q", 6) && memcmp(t->name.at + 6, "attn_k", 6))
+            n += (size_t)(t->dim[0] / 32 * t->dim[1]);
     }
     return n;
 }
@@ -123,7 +126,8 @@ static void test_awq(void)
     y = logits_of(ctx, same.file, other, &n);
     T_TRUE(apart(want, y, n) <= 1e-5);
     T_TRUE(about.folds >= 6 && about.unknown == 0 && about.groups == 0 && about.loss < about.plain && about.alpha > 0);
-    d.room = 1;                             /* a reading for each layer: the model is the same, and so is what comes out */
+    /* a reading for each layer: the model is the same, and so is what comes out */
+    d.room = 1;
     T_TRUE(scaled(ctx, floats.file, &d, token, TEXT, TLLM_FORMAT_Q4_0, &q, NULL));
     T_TRUE(sum_of(&same) == sum_of(&q));
     drop(ctx, &q);
@@ -138,16 +142,19 @@ static void test_awq(void)
     d.awq.steps = STEPS;
     T_TRUE(scaled(ctx, floats.file, &d, token, TEXT, TLLM_FORMAT_Q4_0, &same, &about));
     T_EQ_INT(about.groups, groups_of(g));
-    T_TRUE(other_numbers(same.file, apart_cut.file) <= 2e-4);       /* both at once: ranges are those of the inputs over the factors */
-    if (getenv("T_SAY")) printf("%.4f of all weights are others when ranges are cut in a second turn\n", other_numbers(same.file, apart_cut.file));
+    /* both at once: ranges are those of the inputs over the factors */
+    T_TRUE(other_numbers(same.file, apart_cut.file) <= 2e-4);
+    if (getenv("T_SAY"))
+        printf("%.4f of all weights are others when ranges are cut in a second turn\n",
+               other_numbers(same.file, apart_cut.file));
     drop(ctx, &apart_cut);
     T_TRUE(packed(ctx, same.file, TLLM_FORMAT_Q4_0, &q));
     y = logits_of(ctx, q.file, other, &n);
     T_TRUE(T_SLOW || apart(want, y, n) < rtn);  /* which wants the longer text */
     T_TRUE(about.cut > 0 && about.cut < about.groups);
     if (getenv("T_SAY"))
-        printf("Q4_0: %.4g apart, rounded %.4g; loss %.3f, mean power %.2f, %d of %d cut\n", apart(want, y, n), rtn, about.loss / about.plain, about.alpha,
-               (int)about.cut, (int)about.groups);
+        printf("Q4_0: %.4g apart, rounded %.4g; loss %.3f, mean power %.2f, %d of %d cut\n", apart(want, y, n), rtn,
+               about.loss / about.plain, about.alpha, (int)about.cut, (int)about.groups);
     drop(ctx, &q);
     drop(ctx, &same);
     for (k = 0; k < (T_SLOW ? 2 : 4); k++) {                 /* any number of threads: the same bytes */
@@ -168,7 +175,8 @@ static void test_awq(void)
     t_close(ctx);
 }
 
-/* After SmoothQuant with alpha 0.5 the largest of each input is that of its weights: x / s = w s = sqrt(x w), over the text itself. */
+/* After SmoothQuant with alpha 0.5 the largest of each input is that of its weights: x / s = w s = sqrt(x w), over the
+ * text itself. */
 static void largest(tiny_ctx *ctx, const tllm_gguf *g, const int32_t *token, const char *name, float *x, float *w)
 {
     static const char *const reads[] = { "blk.1.attn_q.weight", "blk.1.attn_k.weight", "blk.1.attn_v.weight" };
@@ -290,14 +298,17 @@ static void test_refused(void)
              "nowhere to be scaled; of its first layer: its folds are of other kinds");
     d.kinds = 0;
     token[30] = 70000;
-    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "awq: token 30 of the text is 70000");
+    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT,
+             "awq: token 30 of the text is 70000");
     token[30] = 3;
     list[1].format = TLLM_FORMAT_Q4_K;
-    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "has rows of 128 numbers, which are no whole blocks of Q4_K");
+    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT,
+             "has rows of 128 numbers, which are no whole blocks of Q4_K");
     list[1].format = TLLM_FORMAT_IQ2_XS;
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "no whole blocks of IQ2_XS");
     list[1].format = TLLM_FORMAT_F16;
-    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_UNSUPPORTED, "F16 (format 1) is no format of blocks");
+    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_UNSUPPORTED,
+             "F16 (format 1) is no format of blocks");
     list[1].format = TLLM_FORMAT_Q4_0;
     list[2].t = tllm_gguf_tensor_find(g, "output_norm.weight");
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "entry 2 of the list is no matrix");

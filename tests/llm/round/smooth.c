@@ -1,7 +1,7 @@
 /* tests/llm/round/smooth.c - SmoothQuant, and linear layers of 8-bit weights and inputs
  *
- * Truth    the specification's worked factor; eq. 4 by the C library's pow; sums of codes in 64 bits, and codes by their formula in double; outputs of
- *          the layer in double, with outliers in two channels                                                                        */
+ * Truth    the specification's worked factor; eq. 4 by the C library's pow; sums of codes in 64 bits, and codes by
+ *          their formula in double; outputs of the layer in double, with outliers in two channels */
 #include "t.h"
 #include <math.h>
 
@@ -49,7 +49,8 @@ static void test_factors(void)
     for (a = 0; a < T_COUNT(alphas); a++) {
         T_OK(tllm_smooth_factors(ctx, alphas[a], x, w, N, s));
         for (j = 0; j < N; j++) {
-            const double want = pow((double)x[j], (double)alphas[a]) / pow(fmax((double)w[j], 1e-5), 1 - (double)alphas[a]);
+            const double want =
+                pow((double)x[j], (double)alphas[a]) / pow(fmax((double)w[j], 1e-5), 1 - (double)alphas[a]);
             if (j == 4 || j == 9 || j == 11) T_TRUE(s[j] == 1.0f);      /* dead: on either side */
             else T_CLOSE(s[j], fmax(want, 1e-5), 1e-6 * fmax(want, 1e-5));
         }
@@ -62,13 +63,15 @@ static void test_factors(void)
 /* codes by their formula, products by sums in 64 bits: the same bits on every target and with any number of threads */
 static void test_product(tiny_target target)
 {
-    static const struct { tiny_idx tokens, rows, n; } size[] = { { 1, 1, 1 }, { 3, 5, 17 }, { 1, 40, 128 }, { 13, 33, 200 }, { 50, 64, 96 }, { 20, 300, 1000 } };
+    static const struct {
+        tiny_idx tokens, rows, n;
+    } size[] = { { 1, 1, 1 }, { 3, 5, 17 }, { 1, 40, 128 }, { 13, 33, 200 }, { 50, 64, 96 }, { 20, 300, 1000 } };
     size_t k;
     int way, threads;
     for (k = 0; k < T_COUNT(size); k++) {
         const tiny_idx tokens = size[k].tokens, rows = size[k].rows, n = size[k].n, ld = rows + 3;
-        float *x = t_rand((size_t)(tokens * n), -2, 2), *w = t_rand((size_t)(rows * n), -0.3f, 0.3f), *bias = t_rand((size_t)rows, -1,
-                1), *y = t_guarded((size_t)(tokens * ld));
+        float *x = t_rand((size_t)(tokens * n), -2, 2), *w = t_rand((size_t)(rows * n), -0.3f, 0.3f),
+              *bias = t_rand((size_t)rows, -1, 1), *y = t_guarded((size_t)(tokens * ld));
         tllm_w8a8 xq, wq;
         tiny_idx t, r, i;
         xq.code = (int8_t *)t_guarded_bytes((size_t)(tokens * n));
@@ -88,23 +91,31 @@ static void test_product(tiny_target target)
                     for (i = 0; i < n; i++) most = fmaxf(most, fabsf(x[t * n + i]));
                     if (way == 1) most = 1.5f;
                     T_TRUE(xq.scale[t] == most / 127.0f);
-                    for (i = 0; i < n; i++) T_EQ_INT(xq.code[t * n + i], (int)fmax(-128, fmin(127, nearbyint((double)(x[t * n + i] / xq.scale[t])))));
+                    for (i = 0; i < n; i++)
+                        T_EQ_INT(xq.code[t * n + i],
+                                 (int)fmax(-128, fmin(127, nearbyint((double)(x[t * n + i] / xq.scale[t])))));
                     for (r = 0; r < rows; r++) {
                         int64_t sum = 0;
                         float want;
                         for (i = 0; i < n; i++) sum += (int64_t)xq.code[t * n + i] * wq.code[r * n + i];
                         want = (float)sum * xq.scale[t];
                         want = want * wq.scale[r];
-                        if (way == 2) T_CLOSE(y[t * ld + r], (double)want + (double)bias[r], 2e-7 * (fabs((double)want) + fabs((double)bias[r])));
-                        else if (target == TINY_TARGET_REFERENCE) T_CLOSE(y[t * ld + r], (double)sum * (double)xq.scale[t] * (double)wq.scale[r], 6e-8 * fabs((double)want));
-                        else if (!T_TRUE(y[t * ld + r] == want)) printf("  %.9g, not %.9g\n", (double)y[t * ld + r], (double)want);
+                        if (way == 2)
+                            T_CLOSE(y[t * ld + r], (double)want + (double)bias[r],
+                                    2e-7 * (fabs((double)want) + fabs((double)bias[r])));
+                        else if (target == TINY_TARGET_REFERENCE)
+                            T_CLOSE(y[t * ld + r], (double)sum * (double)xq.scale[t] * (double)wq.scale[r],
+                                    6e-8 * fabs((double)want));
+                        else if (!T_TRUE(y[t * ld + r] == want))
+                            printf("  %.9g, not %.9g\n", (double)y[t * ld + r], (double)want);
                     }
                 }
                 for (r = 0; r < rows; r++) {
                     float most = 0;
                     for (i = 0; i < n; i++) most = fmaxf(most, fabsf(w[r * n + i]));
                     T_TRUE(wq.scale[r] == (most > 0 ? most / 127.0f : 1.0f));
-                    for (i = 0; i < n; i++) T_EQ_INT(wq.code[r * n + i], (int)nearbyint((double)(w[r * n + i] / wq.scale[r])));
+                    for (i = 0; i < n; i++)
+                        T_EQ_INT(wq.code[r * n + i], (int)nearbyint((double)(w[r * n + i] / wq.scale[r])));
                 }
                 T_WALLS(xq.code, 0);
                 T_WALLS(wq.code, 0);
@@ -139,17 +150,20 @@ static void test_most(void)
     w.scale = &sb;
     T_OK(tllm_w8a8_product(ctx, &q, 1, &w, 1, n, NULL, &y, 1));
     T_TRUE(y == (float)(16384.0 * TLLM_W8A8_MOST));
-    T_STATUS(tllm_w8a8_product(ctx, &q, 1, &w, 1, n + 1, NULL, &y, 1), TINY_E_OVERFLOW, "rows of 131072 inputs; with more than 131071");
+    T_STATUS(tllm_w8a8_product(ctx, &q, 1, &w, 1, n + 1, NULL, &y, 1), TINY_E_OVERFLOW,
+             "rows of 131072 inputs; with more than 131071");
     T_STATUS(tllm_w8a8_weights(ctx, x, 1, n + 1, &w), TINY_E_OVERFLOW, "rows of 131072 weights");
     t_close(ctx);
 }
 
-/* Two outlier channels, x30 and x20, among 128: what W8A8 loses, relative squared error of the outputs, with and without smoothing. */
+/* Two outlier channels, x30 and x20, among 128: what W8A8 loses, relative squared error of the outputs, with and
+ * without smoothing. */
 static void test_outliers(tiny_target target)
 {
     enum { N = 128, ROWS = 64, TOKENS = 200 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    float *x = t_rand(TOKENS * N, -1, 1), *w = t_rand(ROWS * N, -1, 1), *y = t_guarded(TOKENS * ROWS), s[N], x_most[N] = { 0 }, w_most[N] = { 0 };
+    float *x = t_rand(TOKENS * N, -1, 1), *w = t_rand(ROWS * N, -1, 1), *y = t_guarded(TOKENS * ROWS), s[N],
+          x_most[N] = { 0 }, w_most[N] = { 0 };
     double *want = (double *)t_keep(TOKENS * ROWS * sizeof *want), lost[2][2], most = 0;
     tllm_w8a8 xq, wq;
     int t, r, i, way, smooth;
@@ -186,8 +200,9 @@ static void test_outliers(tiny_target target)
         }
     }
     T_TRUE(lost[1][0] * 2.5 < lost[0][0] && lost[1][1] * 5 < lost[0][1]);
-    if (getenv("T_SAY")) printf("%s: per token %.3g, smoothed %.3g; static %.3g, smoothed %.3g\n", tiny_target_name(target), lost[0][0], lost[1][0],
-                                lost[0][1], lost[1][1]);
+    if (getenv("T_SAY"))
+        printf("%s: per token %.3g, smoothed %.3g; static %.3g, smoothed %.3g\n", tiny_target_name(target), lost[0][0],
+               lost[1][0], lost[0][1], lost[1][1]);
     t_close(ctx);
 }
 
@@ -206,10 +221,12 @@ static void test_refused(void)
     none = q;
     none.scale = NULL;
     T_STATUS(tllm_smooth_factors(NULL, 0.5f, ones, ones, N, s), TINY_E_ARGUMENT, NULL);
-    T_STATUS(tllm_smooth_factors(ctx, 1.01f, ones, ones, N, s), TINY_E_ARGUMENT, "alpha is 1.01; it is a share, from 0 to 1");
+    T_STATUS(tllm_smooth_factors(ctx, 1.01f, ones, ones, N, s), TINY_E_ARGUMENT,
+             "alpha is 1.01; it is a share, from 0 to 1");
     T_STATUS(tllm_smooth_factors(ctx, -0.1f, ones, ones, N, s), TINY_E_ARGUMENT, "alpha is -0.1");
     T_STATUS(tllm_smooth_factors(ctx, NAN, ones, ones, N, s), TINY_E_ARGUMENT, "alpha is nan");
-    T_STATUS(tllm_smooth_factors(ctx, 0.5f, NULL, ones, N, s), TINY_E_ARGUMENT, "their largest, those of the weights and a place");
+    T_STATUS(tllm_smooth_factors(ctx, 0.5f, NULL, ones, N, s), TINY_E_ARGUMENT,
+             "their largest, those of the weights and a place");
     T_STATUS(tllm_smooth_factors(ctx, 0.5f, ones, ones, 0, s), TINY_E_ARGUMENT, "factors of 0 inputs");
     ones[5] = INFINITY;
     T_STATUS(tllm_smooth_factors(ctx, 0.5f, ones, most, N, s), TINY_E_NUMERIC, "input 5: the largest are inf and 0");
@@ -223,7 +240,8 @@ static void test_refused(void)
     T_STATUS(tllm_w8a8_inputs(ctx, w, 2, N, N, -1, &q), TINY_E_ARGUMENT, "the calibrated maximum is -1");
     T_STATUS(tllm_w8a8_inputs(ctx, w, 2, N, N, NAN, &q), TINY_E_ARGUMENT, "the calibrated maximum is nan");
     T_STATUS(tllm_w8a8_product(ctx, &q, 2, &none, 2, N, NULL, y, 2), TINY_E_ARGUMENT, "one is missing");
-    T_STATUS(tllm_w8a8_product(ctx, &q, 2, &q, 2, N, NULL, y, 1), TINY_E_ARGUMENT, "2 tokens of 64 inputs to 2 outputs, 1 apart");
+    T_STATUS(tllm_w8a8_product(ctx, &q, 2, &q, 2, N, NULL, y, 1), TINY_E_ARGUMENT,
+             "2 tokens of 64 inputs to 2 outputs, 1 apart");
     w[290 * N + 3] = NAN;
     w[299 * N] = INFINITY;
     T_STATUS(tllm_w8a8_weights(ctx, w, ROWS, N, &q), TINY_E_NUMERIC, "number 3 in row 290 of the weights is nan");

@@ -1,4 +1,5 @@
-/* tests/llm/sample/grammar.c - grammars: texts that follow and texts that do not, cut into all pieces, and grammars that hurt */
+/* tests/llm/sample/grammar.c - grammars: texts that follow and texts that do not, cut into all pieces, and grammars
+ * that hurt */
 #include "t.h"
 
 static tllm_grammar *grammar(tiny_ctx *ctx, const char *text)
@@ -55,11 +56,37 @@ static const char json[] =
 
 static void test_json(void)
 {
-    static const struct { const char *text; int want; } row[] = {
-        { "{}", 1 }, { "[1, 2.5e-3, -0, \"a\\u00e9\\n\", {\"k\": [null, true]}]", 1 }, { "  {\"a\" : \"\xc3\xa9\xf0\x9f\x99\x82\"}\n", 1 }, { "", 0 }, { "[", 0 }, { "[1", 0 }, { "12", 1 }, { "-", 0 },
-        { "01", -1 }, { "[1,]", -1 }, { "{\"a\"}", -1 }, { "{a:1}", -1 }, { "[1 2]", -1 }, { "tru", 0 }, { "true", 1 }, { "truex", -1 }, { "\"\\x\"", -1 }, { "\"a\nb\"", -1 }, { "1.", 0 }, { "1.e", -1 },
-        { "[[[[]]]]", 1 }, { "[[[[]]]", 0 }, { "[[[[]]]]]", -1 }, { "\"\xc3\"", -1 }, { "\"\xff", -1 }, { "\"\xed\xa0\x80\"", -1 }, { "\"\xc0\x80\"", -1 }, { "\"\xe2\x82", 0 }, { "{\"a\":1,\"b\":{\"c\":[]}}", 1 }, { "{\"a\":1,}", -1 }
-    };
+    static const struct { const char *text; int want;
+    } row[] = { { "{}", 1 },
+                { "[1, 2.5e-3, -0, \"a\\u00e9\\n\", {\"k\": [null, true]}]", 1 },
+                { "  {\"a\" : \"\xc3\xa9\xf0\x9f\x99\x82\"}\n", 1 },
+                { "", 0 },
+                { "[", 0 },
+                { "[1", 0 },
+                { "12", 1 },
+                { "-", 0 },
+                { "01", -1 },
+                { "[1,]", -1 },
+                { "{\"a\"}", -1 },
+                { "{a:1}", -1 },
+                { "[1 2]", -1 },
+                { "tru", 0 },
+                { "true", 1 },
+                { "truex", -1 },
+                { "\"\\x\"", -1 },
+                { "\"a\nb\"", -1 },
+                { "1.", 0 },
+                { "1.e", -1 },
+                { "[[[[]]]]", 1 },
+                { "[[[[]]]", 0 },
+                { "[[[[]]]]]", -1 },
+                { "\"\xc3\"", -1 },
+                { "\"\xff", -1 },
+                { "\"\xed\xa0\x80\"", -1 },
+                { "\"\xc0\x80\"", -1 },
+                { "\"\xe2\x82", 0 },
+                { "{\"a\":1,\"b\":{\"c\":[]}}", 1 },
+                { "{\"a\":1,}", -1 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_grammar *g = grammar(ctx, json);
     size_t i;
@@ -74,35 +101,56 @@ static void test_json(void)
 
 static void test_forms(void)
 {
-    static const struct { const char *grammar; const char *whole[4], *part[3], *wrong[4]; } row[] = {
-        { "root ::= \"yes\" | \"no\" [.!]{1,3}", { "yes", "no.", "no.!." }, { "", "no", "ye" }, { "no....", "yes.", "x" } },
-        { "root ::= \"ab\"{2}", { "abab" }, { "ab", "aba" }, { "ababa", "abb" } },
-        { "root ::= \"a\"{2,}", { "aa", "aaaa" }, { "a" }, { "b", "aab" } },
-        { "root ::= \"a\"{0,2} \"b\"", { "b", "ab", "aab" }, { "a", "aa" }, { "aaa", "bb" } },
-        { "root ::= \"x\" \"a\"{0} \"b\"", { "xb" }, { "x" }, { "xa" } },
-        { "root ::= (\"a\" | \"b\")+ \"c\"?", { "a", "abab", "bac" }, { "" }, { "c", "acc" } },
-        { "root ::= (\"a\"? \"b\"?)* \"c\"", { "c", "abbac" }, { "", "ab" }, { "cc" } },
-        { "root ::= ((\"a\"*)*)* \"b\"", { "b", "aab" }, { "aaa" }, { "ba" } },
-        { "root ::= [^a-c\\]x-]+", { "d", "\xe4\xb8\xad" }, { "" }, { "a", "]", "-", "x" } },
-        { "root ::= [\\u4e00-\\u9fff] .", { "\xe4\xb8\xad\n", "\xe4\xb8\xad\xf0\x9f\x99\x82" }, { "\xe4", "\xe4\xb8", "\xe4\xb8\xad\xf0" }, { "a", "\xc3", "\xea", "\xe3\x80" } },
-        { "root ::= \"a\" root \"b\" | \"\"", { "", "ab", "aabb" }, { "aab", "a" }, { "b", "abab", "abb" } },
-        { "root ::= a a\na ::= \"x\" |\n \"y\"\n", { "xx", "xy", "yx" }, { "x" }, { "xxx", "z" } },
-        { "root ::= a\n | b\na ::= \"x\"\nb ::= \"y\"", { "x", "y" }, { "" }, { "xy" } },
-        { "root ::= s \"!\"\ns ::= \"a\" s | \"a\" s s | \"b\"", { "b!", "ab!", "abb!" }, { "aab", "b" }, { "bb", "!" } },
-        { "root ::= list\nlist ::= item | item \",\" list\nitem ::= \"i\" opt\nopt ::= \"o\" | \"\"", { "i", "io,i", "i,i,io" }, { "i," , "" }, { "o", "i,,", "ioo" } },
-        { "root ::= e\ne ::= t ((\"+\" | \"-\") t)*\nt ::= [0-9]+ | \"(\" e \")\"", { "1+2", "(1-(2+3))-4" }, { "(1", "1+", "((" }, { "+", "1)", "()" } },
-        { "root ::= \"\\x41\\U0001F642\\t\\\\\\\"\"", { "A\xf0\x9f\x99\x82\t\\\"" }, { "A\xf0\x9f" }, { "A\xf0\x9e", "B" } }
-    };
+    static const struct { const char *grammar; const char *whole[4], *part[3], *wrong[4];
+    } row[] = { { "root ::= \"yes\" | \"no\" [.!]{1,3}",
+                  { "yes", "no.", "no.!." },
+                  { "", "no", "ye" },
+                  { "no....", "yes.", "x" } },
+                { "root ::= \"ab\"{2}", { "abab" }, { "ab", "aba" }, { "ababa", "abb" } },
+                { "root ::= \"a\"{2,}", { "aa", "aaaa" }, { "a" }, { "b", "aab" } },
+                { "root ::= \"a\"{0,2} \"b\"", { "b", "ab", "aab" }, { "a", "aa" }, { "aaa", "bb" } },
+                { "root ::= \"x\" \"a\"{0} \"b\"", { "xb" }, { "x" }, { "xa" } },
+                { "root ::= (\"a\" | \"b\")+ \"c\"?", { "a", "abab", "bac" }, { "" }, { "c", "acc" } },
+                { "root ::= (\"a\"? \"b\"?)* \"c\"", { "c", "abbac" }, { "", "ab" }, { "cc" } },
+                { "root ::= ((\"a\"*)*)* \"b\"", { "b", "aab" }, { "aaa" }, { "ba" } },
+                { "root ::= [^a-c\\]x-]+", { "d", "\xe4\xb8\xad" }, { "" }, { "a", "]", "-", "x" } },
+                { "root ::= [\\u4e00-\\u9fff] .",
+                  { "\xe4\xb8\xad\n", "\xe4\xb8\xad\xf0\x9f\x99\x82" },
+                  { "\xe4", "\xe4\xb8", "\xe4\xb8\xad\xf0" },
+                  { "a", "\xc3", "\xea", "\xe3\x80" } },
+                { "root ::= \"a\" root \"b\" | \"\"", { "", "ab", "aabb" }, { "aab", "a" }, { "b", "abab", "abb" } },
+                { "root ::= a a\na ::= \"x\" |\n \"y\"\n", { "xx", "xy", "yx" }, { "x" }, { "xxx", "z" } },
+                { "root ::= a\n | b\na ::= \"x\"\nb ::= \"y\"", { "x", "y" }, { "" }, { "xy" } },
+                { "root ::= s \"!\"\ns ::= \"a\" s | \"a\" s s | \"b\"",
+                  { "b!", "ab!", "abb!" },
+                  { "aab", "b" },
+                  { "bb", "!" } },
+                { "root ::= list\nlist ::= item | item \",\" list\nitem ::= \"i\" opt\nopt ::= \"o\" | \"\"",
+                  { "i", "io,i", "i,i,io" },
+                  { "i,", "" },
+                  { "o", "i,,", "ioo" } },
+                { "root ::= e\ne ::= t ((\"+\" | \"-\") t)*\nt ::= [0-9]+ | \"(\" e \")\"",
+                  { "1+2", "(1-(2+3))-4" },
+                  { "(1", "1+", "((" },
+                  { "+", "1)", "()" } },
+                { "root ::= \"\\x41\\U0001F642\\t\\\\\\\"\"",
+                  { "A\xf0\x9f\x99\x82\t\\\"" },
+                  { "A\xf0\x9f" },
+                  { "A\xf0\x9e", "B" } } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     size_t i, k;
     for (i = 0; i < T_COUNT(row); i++) {
         tllm_grammar *g = grammar(ctx, row[i].grammar);
         for (k = 0; g && k < 4 && (row[i].whole[k]); k++)
-            if (follows(ctx, g, row[i].whole[k]) != 1) t_fail(__FILE__, __LINE__, "%s\ndoes not take %s", row[i].grammar, row[i].whole[k]);
+            if (follows(ctx, g, row[i].whole[k]) != 1)
+                t_fail(__FILE__, __LINE__, "%s\ndoes not take %s", row[i].grammar, row[i].whole[k]);
         for (k = 0; g && k < 3 && row[i].part[k]; k++)
-            if (follows(ctx, g, row[i].part[k]) != 0) t_fail(__FILE__, __LINE__, "%s\nfinds no beginning in %s: %d", row[i].grammar, row[i].part[k], follows(ctx, g, row[i].part[k]));
+            if (follows(ctx, g, row[i].part[k]) != 0)
+                t_fail(__FILE__, __LINE__, "%s\nfinds no beginning in %s: %d", row[i].grammar, row[i].part[k],
+                       follows(ctx, g, row[i].part[k]));
         for (k = 0; g && k < 4 && row[i].wrong[k]; k++)
-            if (follows(ctx, g, row[i].wrong[k]) != -1) t_fail(__FILE__, __LINE__, "%s\ntakes %s", row[i].grammar, row[i].wrong[k]);
+            if (follows(ctx, g, row[i].wrong[k]) != -1)
+                t_fail(__FILE__, __LINE__, "%s\ntakes %s", row[i].grammar, row[i].wrong[k]);
         tllm_grammar_close(ctx, g);
     }
     t_close(ctx);
@@ -111,13 +159,17 @@ static void test_forms(void)
 /* One character that more than one place takes: all ways go on, whether they stay in their rule or not. */
 static void test_more_than_one_way(void)
 {
-    static const struct { const char *grammar, *text; int want; } row[] = {
-        { "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "abx", 1 }, { "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "aby", 1 },
-        { "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "abcaz", 1 }, { "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "abcx", -1 },
-        { "root ::= [a-c]* \"b\" \"c\"", "abbc", 1 }, { "root ::= [a-c]* \"b\" \"c\"", "abcb", 0 },
-        { "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"", "aab", 1 }, { "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"", "aacd", 1 },
-        { "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"", "aaaab", 1 }, { "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"", "aabd", 1 }
-    };
+    static const struct { const char *grammar, *text; int want;
+    } row[] = { { "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "abx", 1 },
+                { "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "aby", 1 },
+                { "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "abcaz", 1 },
+                { "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "abcx", -1 },
+                { "root ::= [a-c]* \"b\" \"c\"", "abbc", 1 },
+                { "root ::= [a-c]* \"b\" \"c\"", "abcb", 0 },
+                { "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"", "aab", 1 },
+                { "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"", "aacd", 1 },
+                { "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"", "aaaab", 1 },
+                { "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"", "aabd", 1 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     size_t i;
     for (i = 0; i < T_COUNT(row); i++) {
@@ -128,20 +180,23 @@ static void test_more_than_one_way(void)
     t_close(ctx);
 }
 
-/* A rule called at the end of another one returns to all places that called the other, those found later in the same step too: a calls b there
- * before c calls a. */
+/* A rule called at the end of another one returns to all places that called the other, those found later in the same
+ * step too: a calls b there before c calls a. */
 static void test_late_callers(void)
 {
-    static const struct { const char *grammar, *text; int want; } row[] = {
-        { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1x", 1 }, { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1y", 1 },
-        { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1z", -1 }, { "root ::= c | a \"x\"\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1x", 1 },
-        { "root ::= c | a \"x\"\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1y", 1 },
-        /* two tail calls in a row, three callers */
-        { "root ::= a \"x\" | c\nc ::= a \"y\" | d\nd ::= a \"z\"\na ::= b\nb ::= e\ne ::= \"1\"+", "11z", 1 }, { "root ::= a \"x\" | c\nc ::= a \"y\" | d\nd ::= a \"z\"\na ::= b\nb ::= e\ne ::= \"1\"+", "1y", 1 },
-        { "root ::= a \"x\" | c\nc ::= a \"y\" | d\nd ::= a \"z\"\na ::= b\nb ::= e\ne ::= \"1\"+", "1", 0 },
-        /* the rule called at the end may be empty: it has returned before the later caller comes */
-        { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\" | \"\"", "y", 1 }, { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\" | \"\"", "x", 1 }
-    };
+    static const struct { const char *grammar, *text; int want;
+    } row[] = { { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1x", 1 },
+                { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1y", 1 },
+                { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1z", -1 },
+                { "root ::= c | a \"x\"\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1x", 1 },
+                { "root ::= c | a \"x\"\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1y", 1 },
+                /* two tail calls in a row, three callers */
+                { "root ::= a \"x\" | c\nc ::= a \"y\" | d\nd ::= a \"z\"\na ::= b\nb ::= e\ne ::= \"1\"+", "11z", 1 },
+                { "root ::= a \"x\" | c\nc ::= a \"y\" | d\nd ::= a \"z\"\na ::= b\nb ::= e\ne ::= \"1\"+", "1y", 1 },
+                { "root ::= a \"x\" | c\nc ::= a \"y\" | d\nd ::= a \"z\"\na ::= b\nb ::= e\ne ::= \"1\"+", "1", 0 },
+                /* the rule called at the end may be empty: it has returned before the later caller comes */
+                { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\" | \"\"", "y", 1 },
+                { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\" | \"\"", "x", 1 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     size_t i;
     for (i = 0; i < T_COUNT(row); i++) {
@@ -152,25 +207,47 @@ static void test_late_callers(void)
     t_close(ctx);
 }
 
-/* The beginning of a character is taken only if some character of the grammar begins so. [^a] takes every character but one: what it refuses
- * is the beginning of none at all (table 3-7 of the Unicode standard). */
+/* The beginning of a character is taken only if some character of the grammar begins so. [^a] takes every character but
+ * one: what it refuses is the beginning of none at all (table 3-7 of the Unicode standard). */
 static void test_partial_characters(void)
 {
-    static const struct { const char *grammar, *text; int want; } row[] = {
-        { "root ::= [^a]", "\xc2", 0 }, { "root ::= [^a]", "\xc1", -1 }, { "root ::= [^a]", "\xf4", 0 }, { "root ::= [^a]", "\xf5", -1 }, { "root ::= [^a]", "\x80", -1 },
-        { "root ::= [^a]", "\xe0\x80", -1 }, { "root ::= [^a]", "\xe0\x9f", -1 }, { "root ::= [^a]", "\xe0\xa0", 0 },      /* below U+0800: overlong */
-        { "root ::= [^a]", "\xf0\x80", -1 }, { "root ::= [^a]", "\xf0\x8f", -1 }, { "root ::= [^a]", "\xf0\x90", 0 },      /* below U+10000 */
-        { "root ::= [^a]", "\xf4\x90", -1 }, { "root ::= [^a]", "\xf4\x8f", 0 }, { "root ::= [^a]", "\xf4\x90\x80", -1 },  /* beyond U+10FFFF */
-        { "root ::= [^a]", "\xed\xa0", -1 }, { "root ::= [^a]", "\xed\xbf", -1 }, { "root ::= [^a]", "\xed\x9f", 0 }, { "root ::= [^a]", "\xee\x80", 0 },   /* surrogates */
-        { "root ::= [\\u0800-\\u0fff]", "\xe0", 0 }, { "root ::= [\\u0800-\\u083f]", "\xe0\xa1", -1 }, { "root ::= [\\u0800-\\u083f]", "\xe0\xa0", 0 },
-        { "root ::= [^\\u0800-\\u083f]", "\xe0\xa0", -1 }, { "root ::= [^\\u0800-\\u083e]", "\xe0\xa0", 0 },
-        { "root ::= [\\U00010000-\\U0010FFFF]", "\xf4\x8f\xbf", 0 }, { "root ::= [\\U0010FFFF]", "\xf4\x8f\xbf\xbf", 1 }, { "root ::= [^\\U00010000-\\U0010FFFF]", "\xf4", -1 }
-    };
+    static const struct { const char *grammar, *text; int want;
+    } row[] = { { "root ::= [^a]", "\xc2", 0 },
+                { "root ::= [^a]", "\xc1", -1 },
+                { "root ::= [^a]", "\xf4", 0 },
+                { "root ::= [^a]", "\xf5", -1 },
+                { "root ::= [^a]", "\x80", -1 },
+                /* below U+0800: overlong */
+                { "root ::= [^a]", "\xe0\x80", -1 },
+                { "root ::= [^a]", "\xe0\x9f", -1 },
+                { "root ::= [^a]", "\xe0\xa0", 0 },
+                /* below U+10000 */
+                { "root ::= [^a]", "\xf0\x80", -1 },
+                { "root ::= [^a]", "\xf0\x8f", -1 },
+                { "root ::= [^a]", "\xf0\x90", 0 },
+                /* beyond U+10FFFF */
+                { "root ::= [^a]", "\xf4\x90", -1 },
+                { "root ::= [^a]", "\xf4\x8f", 0 },
+                { "root ::= [^a]", "\xf4\x90\x80", -1 },
+                /* surrogates */
+                { "root ::= [^a]", "\xed\xa0", -1 },
+                { "root ::= [^a]", "\xed\xbf", -1 },
+                { "root ::= [^a]", "\xed\x9f", 0 },
+                { "root ::= [^a]", "\xee\x80", 0 },
+                { "root ::= [\\u0800-\\u0fff]", "\xe0", 0 },
+                { "root ::= [\\u0800-\\u083f]", "\xe0\xa1", -1 },
+                { "root ::= [\\u0800-\\u083f]", "\xe0\xa0", 0 },
+                { "root ::= [^\\u0800-\\u083f]", "\xe0\xa0", -1 },
+                { "root ::= [^\\u0800-\\u083e]", "\xe0\xa0", 0 },
+                { "root ::= [\\U00010000-\\U0010FFFF]", "\xf4\x8f\xbf", 0 },
+                { "root ::= [\\U0010FFFF]", "\xf4\x8f\xbf\xbf", 1 },
+                { "root ::= [^\\U00010000-\\U0010FFFF]", "\xf4", -1 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     size_t i;
     for (i = 0; i < T_COUNT(row); i++) {
         tllm_grammar *g = grammar(ctx, row[i].grammar);
-        if (!T_EQ_INT(follows(ctx, g, row[i].text), row[i].want)) printf("    row %lu: %s\n", (unsigned long)i, row[i].grammar);
+        if (!T_EQ_INT(follows(ctx, g, row[i].text), row[i].want))
+            printf("    row %lu: %s\n", (unsigned long)i, row[i].grammar);
         tllm_grammar_close(ctx, g);
     }
     t_close(ctx);
@@ -178,16 +255,33 @@ static void test_partial_characters(void)
 
 static void test_refused(void)
 {
-    static const struct { const char *grammar, *says; } row[] = {
-        { "", "the grammar has no rule root" }, { "a ::= \"x\"", "the grammar has no rule root" }, { "root ::= b", "line 1, column 10: rule b is not defined" }, { "root = \"x\"", "::= should stand here" },
-        { "root ::= root \"a\" | \"b\"", "rule root comes back to itself before it takes a character (left recursion)" },
-        { "root ::= a\na ::= b \"x\"\nb ::= c a\nc ::= \"\" | \"q\"", "comes back to itself" }, { "root ::= (\"x\"? root)", "rule root comes back" }, { "root ::= \"a\nb\"", "the line ends inside of a literal" },
-        { "root ::= \"a", "without its closing quote" }, { "root ::= [a", "a class without its ]" }, { "root ::= [z-a]", "a range of a class runs backwards" }, { "root ::= (\"a\"", "the grammar ends inside of a group" },
-        { "root ::= \"a\")", "a ) without its (" }, { "root ::= *", "a repetition of nothing" }, { "root ::= \"a\"{2", "a repetition is {m}, {m,} or {m,n}" }, { "root ::= \"a\"{3,2}", "a maximum below its minimum" },
-        { "root ::= \"\\q\"", "an unknown escape" }, { "root ::= \"\\x4\"", "too few hexadecimal digits" }, { "root ::= \"\\ud800\"", "an escape of what is no character" }, { "root ::= \"a\"\nroot ::= \"b\"", "rule root is defined a second time" },
-        { "root ::= \"a\" %", "a character that means nothing here" }, { "root ::= \"a\"{1000}{1000}", "grows past 200000 operations" }, { "root ::= \"a\"{99999999999999999999}", "grows past 200000 operations" }, { "root ::= \"\xff\"", "a byte that is no UTF-8" },
-        { "::= \"a\"", "the name of a rule should stand here" }
-    };
+    static const struct { const char *grammar, *says;
+    } row[] = { { "", "the grammar has no rule root" },
+                { "a ::= \"x\"", "the grammar has no rule root" },
+                { "root ::= b", "line 1, column 10: rule b is not defined" },
+                { "root = \"x\"", "::= should stand here" },
+                { "root ::= root \"a\" | \"b\"",
+                  "rule root comes back to itself before it takes a character (left recursion)" },
+                { "root ::= a\na ::= b \"x\"\nb ::= c a\nc ::= \"\" | \"q\"", "comes back to itself" },
+                { "root ::= (\"x\"? root)", "rule root comes back" },
+                { "root ::= \"a\nb\"", "the line ends inside of a literal" },
+                { "root ::= \"a", "without its closing quote" },
+                { "root ::= [a", "a class without its ]" },
+                { "root ::= [z-a]", "a range of a class runs backwards" },
+                { "root ::= (\"a\"", "the grammar ends inside of a group" },
+                { "root ::= \"a\")", "a ) without its (" },
+                { "root ::= *", "a repetition of nothing" },
+                { "root ::= \"a\"{2", "a repetition is {m}, {m,} or {m,n}" },
+                { "root ::= \"a\"{3,2}", "a maximum below its minimum" },
+                { "root ::= \"\\q\"", "an unknown escape" },
+                { "root ::= \"\\x4\"", "too few hexadecimal digits" },
+                { "root ::= \"\\ud800\"", "an escape of what is no character" },
+                { "root ::= \"a\"\nroot ::= \"b\"", "rule root is defined a second time" },
+                { "root ::= \"a\" %", "a character that means nothing here" },
+                { "root ::= \"a\"{1000}{1000}", "grows past 200000 operations" },
+                { "root ::= \"a\"{99999999999999999999}", "grows past 200000 operations" },
+                { "root ::= \"\xff\"", "a byte that is no UTF-8" },
+                { "::= \"a\"", "the name of a rule should stand here" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_grammar *g;
     tllm_grammar_state *s;
@@ -195,13 +289,15 @@ static void test_refused(void)
     size_t i;
     int yes;
     for (i = 0; i < T_COUNT(row); i++) {
-        T_STATUS(tllm_grammar_open(ctx, row[i].grammar, strlen(row[i].grammar), "root", &g), TINY_E_FORMAT, row[i].says);
+        T_STATUS(tllm_grammar_open(ctx, row[i].grammar, strlen(row[i].grammar), "root", &g), TINY_E_FORMAT,
+                 row[i].says);
         T_TRUE(g == NULL);
     }
     memset(deep, '(', 100000);
     memcpy(deep, "root ::= ", 9);
     T_STATUS(tllm_grammar_open(ctx, deep, 100000, "root", &g), TINY_E_FORMAT, "groups nested more than 200 deep");
-    T_STATUS(tllm_grammar_open(ctx, deep, TLLM_GRAMMAR_MAX_BYTES + 1, "root", &g), TINY_E_UNSUPPORTED, "the longest has 1048576");
+    T_STATUS(tllm_grammar_open(ctx, deep, TLLM_GRAMMAR_MAX_BYTES + 1, "root", &g), TINY_E_UNSUPPORTED,
+             "the longest has 1048576");
     T_STATUS(tllm_grammar_open(ctx, NULL, 3, "root", &g), TINY_E_ARGUMENT, "wants its text");
     T_STATUS(tllm_grammar_begin(ctx, NULL, &s), TINY_E_ARGUMENT, "wants its grammar");
     T_STATUS(tllm_grammar_accepts(ctx, NULL, "a", 1, &yes), TINY_E_ARGUMENT, "without state");
@@ -209,8 +305,8 @@ static void test_refused(void)
     t_close(ctx);
 }
 
-/* Grammars of a few lines that would keep a processor busy for long: refused by the number of their steps, and those that are only large
- * are not. */
+/* Grammars of a few lines that would keep a processor busy for long: refused by the number of their steps, and those
+ * that are only large are not. */
 static void test_steps_are_counted(void)
 {
     static const char taken_away[] = "\"x\"{190000}{0} ";
@@ -243,12 +339,14 @@ static void test_steps_are_counted(void)
     tllm_grammar_free(ctx, s);
     tllm_grammar_close(ctx, g);
     /* written out and taken away again, over and over: nothing is left of it but the work */
-    for (n = (size_t)sprintf(text, "root ::= "), i = 0; i < 200; i++, n += sizeof taken_away - 1) memcpy(text + n, taken_away, sizeof taken_away);
+    for (n = (size_t)sprintf(text, "root ::= "), i = 0; i < 200; i++, n += sizeof taken_away - 1)
+        memcpy(text + n, taken_away, sizeof taken_away);
     T_STATUS(tllm_grammar_open(ctx, text, n, "root", &g), TINY_E_FORMAT, "write more than 12800000 operations");
     for (n = (size_t)sprintf(text, "root ::= \"x\""), i = 0; i < 100000; i++) text[n++] = '*';
     T_STATUS(tllm_grammar_open(ctx, text, n, "root", &g), TINY_E_FORMAT, "operations");
     /* large, and harmless: 10000 words, and 2000 rules of which each may be left out */
-    for (n = (size_t)sprintf(text, "root ::= \"w0\""), i = 1; i < 10000; i++) n += (size_t)sprintf(text + n, " | \"w%d\"", (int)i);
+    for (n = (size_t)sprintf(text, "root ::= \"w0\""), i = 1; i < 10000; i++)
+        n += (size_t)sprintf(text + n, " | \"w%d\"", (int)i);
     g = grammar(ctx, text);
     T_OK(tllm_grammar_begin(ctx, g, &s));
     for (i = 0; i < 3; i++) {
@@ -260,7 +358,8 @@ static void test_steps_are_counted(void)
     tllm_grammar_free(ctx, s);
     tllm_grammar_close(ctx, g);
     for (n = (size_t)sprintf(text, "root ::= s0\n"), i = 0; i < 2000; i++)
-        n += (size_t)sprintf(text + n, "s%d ::= v%d? s%d\nv%d ::= \"%c\" [0-9]+ \",\"\n", (int)i, (int)i, (int)i + 1, (int)i, 'a' + (int)(i % 26));
+        n += (size_t)sprintf(text + n, "s%d ::= v%d? s%d\nv%d ::= \"%c\" [0-9]+ \",\"\n", (int)i, (int)i, (int)i + 1,
+                             (int)i, 'a' + (int)(i % 26));
     (void)sprintf(text + n, "s2000 ::= \".\"\n");
     g = grammar(ctx, text);
     T_OK(tllm_grammar_begin(ctx, g, &s));
@@ -276,13 +375,17 @@ static void test_steps_are_counted(void)
     t_close(ctx);
 }
 
-/* Long texts: the work for a character does not grow with what came before, and neither does the memory where nothing is open. */
+/* Long texts: the work for a character does not grow with what came before, and neither does the memory where nothing
+ * is open. */
 static void test_long(void)
 {
-    static const struct { const char *grammar, *unit; size_t most_bytes; } row[] = {
-        { "root ::= [a-z]*", "abc", 20000 }, { "root ::= \"a\" root | \"\"", "a", 20000 }, { "root ::= list\nlist ::= item (\",\" list)?\nitem ::= [0-9]+", "12,", 20000 },
-        { "root ::= ws \"x\" root | ws\nws ::= \" \" ws | \"\"", "   x", 20000 }, { "root ::= (a | b)*\na ::= \"x\" c\nb ::= \"x\" c c\nc ::= \"y\" | \"\"", "xyx", 40000 }, { "root ::= \"(\" root \")\" | \"x\"", "(", 60000000 }
-    };
+    static const struct { const char *grammar, *unit; size_t most_bytes;
+    } row[] = { { "root ::= [a-z]*", "abc", 20000 },
+                { "root ::= \"a\" root | \"\"", "a", 20000 },
+                { "root ::= list\nlist ::= item (\",\" list)?\nitem ::= [0-9]+", "12,", 20000 },
+                { "root ::= ws \"x\" root | ws\nws ::= \" \" ws | \"\"", "   x", 20000 },
+                { "root ::= (a | b)*\na ::= \"x\" c\nb ::= \"x\" c c\nc ::= \"y\" | \"\"", "xyx", 40000 },
+                { "root ::= \"(\" root \")\" | \"x\"", "(", 60000000 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     size_t i, k, n = 300000;
     for (i = 0; i < T_COUNT(row); i++) {
@@ -292,7 +395,9 @@ static void test_long(void)
         if (!g || !T_OK(tllm_grammar_begin(ctx, g, &s))) break;
         for (k = 0; k < n / unit; k++)
             if (!T_OK(tllm_grammar_advance(ctx, s, row[i].unit, unit))) break;
-        if (tiny_ctx_bytes(ctx) - base > row[i].most_bytes) t_fail(__FILE__, __LINE__, "%s: %lu bytes after %lu", row[i].grammar, (unsigned long)(tiny_ctx_bytes(ctx) - base), (unsigned long)n);
+        if (tiny_ctx_bytes(ctx) - base > row[i].most_bytes)
+            t_fail(__FILE__, __LINE__, "%s: %lu bytes after %lu", row[i].grammar,
+                   (unsigned long)(tiny_ctx_bytes(ctx) - base), (unsigned long)n);
         T_OK(tllm_grammar_clone(ctx, s, &c));
         T_EQ_INT(tllm_grammar_may_end(c), tllm_grammar_may_end(s));
         T_EQ_INT(tllm_grammar_advance(ctx, c, row[i].unit, unit), TINY_OK);
@@ -355,7 +460,9 @@ static void test_no_memory(void)
         int yes;
         if (!tiny_ctx_open(&desc, &ctx)) {
             if (!tllm_grammar_open(ctx, json, sizeof json - 1, "root", &g)) {
-                if (!tllm_grammar_begin(ctx, g, &s) && !tllm_grammar_advance(ctx, s, "[1, {", 5) && !tllm_grammar_clone(ctx, s, &c) && !tllm_grammar_accepts(ctx, c, "}]", 2, &yes)) T_EQ_INT(yes, 1);
+                if (!tllm_grammar_begin(ctx, g, &s) && !tllm_grammar_advance(ctx, s, "[1, {", 5) &&
+                    !tllm_grammar_clone(ctx, s, &c) && !tllm_grammar_accepts(ctx, c, "}]", 2, &yes))
+                    T_EQ_INT(yes, 1);
                 tllm_grammar_free(ctx, s);
                 tllm_grammar_free(ctx, c);
                 tllm_grammar_close(ctx, g);

@@ -17,10 +17,10 @@ static uint32_t start_of(const list *l, size_t i) { return i ? l->end[i - 1] : 0
 static void test_by_hand(void)
 {
     static const char rules[] = "root ::= \"yes\" | \"no\" [.!]{1,3}";
-    static const struct { const char *piece; int at_first, behind_n; } row[] = {
-        { "y", 1, 0 }, { "yes", 1, 0 }, { "yesterday", 0, 0 }, { "n", 1, 0 }, { "no", 1, 0 }, { "no.", 1, 0 }, { "no.!.", 1, 0 }, { "no.!..", 0, 0 }, { "", 0, 0 }, { "o", 0, 1 },
-        { "o!", 0, 1 }, { "o!x", 0, 0 }, { "yes", 1, 0 }, { "\xff", 0, 0 }, { "ye", 1, 0 }
-    };
+    static const struct { const char *piece; int at_first, behind_n;
+    } row[] = { { "y", 1, 0 },   { "yes", 1, 0 },   { "yesterday", 0, 0 }, { "n", 1, 0 },    { "no", 1, 0 },
+                { "no.", 1, 0 }, { "no.!.", 1, 0 }, { "no.!..", 0, 0 },    { "", 0, 0 },     { "o", 0, 1 },
+                { "o!", 0, 1 },  { "o!x", 0, 0 },   { "yes", 1, 0 },       { "\xff", 0, 0 }, { "ye", 1, 0 } };
     static list l;
     unsigned char may[T_COUNT(row)];
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -29,13 +29,16 @@ static void test_by_hand(void)
     tllm_pieces *p = NULL;
     size_t i;
     for (i = 0; i < T_COUNT(row); i++) add(&l, row[i].piece, strlen(row[i].piece));
-    if (T_OK(tllm_pieces_open(ctx, l.bytes, l.end, l.n, &p)) && T_OK(tllm_grammar_open(ctx, rules, sizeof rules - 1, "root", &g)) && T_OK(tllm_grammar_begin(ctx, g, &s))) {
+    if (T_OK(tllm_pieces_open(ctx, l.bytes, l.end, l.n, &p)) &&
+        T_OK(tllm_grammar_open(ctx, rules, sizeof rules - 1, "root", &g)) && T_OK(tllm_grammar_begin(ctx, g, &s))) {
         T_EQ_INT(tllm_pieces_count(p), T_COUNT(row));
         T_OK(tllm_grammar_mask(ctx, s, p, may));
-        for (i = 0; i < T_COUNT(row); i++) if (may[i] != row[i].at_first) t_fail(__FILE__, __LINE__, "\"%s\" at first: %d", row[i].piece, may[i]);
+        for (i = 0; i < T_COUNT(row); i++)
+            if (may[i] != row[i].at_first) t_fail(__FILE__, __LINE__, "\"%s\" at first: %d", row[i].piece, may[i]);
         T_OK(tllm_grammar_advance(ctx, s, "n", 1));
         T_OK(tllm_grammar_mask(ctx, s, p, may));
-        for (i = 0; i < T_COUNT(row); i++) if (may[i] != row[i].behind_n) t_fail(__FILE__, __LINE__, "\"%s\" behind n: %d", row[i].piece, may[i]);
+        for (i = 0; i < T_COUNT(row); i++)
+            if (may[i] != row[i].behind_n) t_fail(__FILE__, __LINE__, "\"%s\" behind n: %d", row[i].piece, may[i]);
         T_OK(tllm_grammar_advance(ctx, s, "o.", 2));
         T_EQ_INT(tllm_grammar_may_end(s), 1);
         T_OK(tllm_grammar_mask(ctx, s, p, may));
@@ -82,10 +85,14 @@ static void fill(list *l, const char *const *text, size_t n_text)
 
 static void test_as_asked(void)
 {
-    static const char *const rules[] = { json, "root ::= [a-c]* \"b\" \"c\"", "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"",
+    static const char *const rules[] = { json, "root ::= [a-c]* \"b\" \"c\"",
+                                         "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"",
+                                         "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"",
                                          "root ::= (\"\xc3\xa9\" | \"\xe2\x82\xac\" | [^a-z])+" };
-    static const char *const text[] = { "{\"key\": [1, 2.5e-3, {\"a\\u00e9\": \"\xc3\xa9\xf0\x9f\x99\x82 \xe2\x82\xac, quoted \\\"x\\\"\"}], \"other\": [[null, true], false]}", "abbcabcaaabbc",
-                                        "abcabcabz", "aaaaaaab", "\xc3\xa9\xe2\x82\xac\xc3\xa9 A\xe2\x82\xac!" };
+    static const char *const text[] = { "{\"key\": [1, 2.5e-3, {\"a\\u00e9\": \"\xc3\xa9\xf0\x9f\x99\x82 \xe2\x82\xac, "
+                                        "quoted \\\"x\\\"\"}], \"other\": [[null, true], false]}",
+                                        "abbcabcaaabbc", "abcabcabz", "aaaaaaab",
+                                        "\xc3\xa9\xe2\x82\xac\xc3\xa9 A\xe2\x82\xac!" };
     static list l;
     static unsigned char may[MOST];
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -109,7 +116,8 @@ static void test_as_asked(void)
                 n_asked++;
                 n_yes += (size_t)yes;
                 if (may[i] == yes) continue;
-                t_fail(__FILE__, __LINE__, "grammar %d, behind byte %d: piece %d of %d bytes: %d, asked by itself %d", (int)k, (int)at, (int)i, (int)n, may[i], yes);
+                t_fail(__FILE__, __LINE__, "grammar %d, behind byte %d: piece %d of %d bytes: %d, asked by itself %d",
+                       (int)k, (int)at, (int)i, (int)n, may[i], yes);
                 i = l.n;
             }
             for (i = 0; i < 40 && at == 7; i++) {           /* nothing of a walk stays behind */
@@ -123,7 +131,8 @@ static void test_as_asked(void)
         tllm_grammar_free(ctx, s);
         tllm_grammar_close(ctx, g);
     }
-    printf("masks of %lu pieces: %lu answers are those of each asked by itself, %lu of them yes\n", (unsigned long)l.n, (unsigned long)n_asked, (unsigned long)n_yes);
+    printf("masks of %lu pieces: %lu answers are those of each asked by itself, %lu of them yes\n", (unsigned long)l.n,
+           (unsigned long)n_asked, (unsigned long)n_yes);
     T_TRUE(n_yes > 1000);
     tllm_pieces_close(ctx, p);
     t_close(ctx);
@@ -147,7 +156,8 @@ static void test_alike(void)
         bytes[i * LONG + LONG - 1] = (char)('a' + i % 3);       /* the c comes too late for 40 of them */
         end[i] = (uint32_t)((i + 1) * LONG);
     }
-    if (T_OK(tllm_pieces_open(ctx, bytes, end, N, &p)) && T_OK(tllm_grammar_open(ctx, rules, sizeof rules - 1, "root", &g)) && T_OK(tllm_grammar_begin(ctx, g, &s))) {
+    if (T_OK(tllm_pieces_open(ctx, bytes, end, N, &p)) &&
+        T_OK(tllm_grammar_open(ctx, rules, sizeof rules - 1, "root", &g)) && T_OK(tllm_grammar_begin(ctx, g, &s))) {
         T_OK(tllm_grammar_mask(ctx, s, p, may));
         for (i = 0; i < N; i++) n += may[i];
         T_EQ_INT(n, N);                     /* 39 of a, then [ab]: 40 characters; or 38, [ab], c */
@@ -165,7 +175,8 @@ static void test_refused(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_pieces *p = NULL;
     unsigned char may[2];
-    T_STATUS(tllm_pieces_open(ctx, "abc", falling, 2, &p), TINY_E_ARGUMENT, "piece 1 ends at 1, before the one before it");
+    T_STATUS(tllm_pieces_open(ctx, "abc", falling, 2, &p), TINY_E_ARGUMENT,
+             "piece 1 ends at 1, before the one before it");
     T_TRUE(!p);
     T_STATUS(tllm_pieces_open(ctx, NULL, falling, 1, &p), TINY_E_ARGUMENT, "pieces of 3 bytes want these bytes");
     T_STATUS(tllm_pieces_open(ctx, "abc", NULL, 2, &p), TINY_E_ARGUMENT, "the places where they end");
@@ -183,8 +194,10 @@ static void test_refused(void)
         if (!tiny_ctx_open(&desc, &ctx)) {
             if (!tllm_grammar_open(ctx, json, sizeof json - 1, "root", &g)) {
                 if (!tllm_pieces_open(ctx, bytes, end, 3, &p)) {
-                    if (!tllm_grammar_begin(ctx, g, &s) && !tllm_grammar_mask(ctx, s, p, yes)) T_TRUE(!yes[0] && !yes[1] && yes[2]);
-                    if (s && !tllm_grammar_advance(ctx, s, "[1]", 3)) T_EQ_INT(tllm_grammar_may_end(s), 1);    /* a failure left it as it was */
+                    if (!tllm_grammar_begin(ctx, g, &s) && !tllm_grammar_mask(ctx, s, p, yes))
+                        T_TRUE(!yes[0] && !yes[1] && yes[2]);
+                    /* a failure left it as it was */
+                    if (s && !tllm_grammar_advance(ctx, s, "[1]", 3)) T_EQ_INT(tllm_grammar_may_end(s), 1);
                     tllm_grammar_free(ctx, s);
                 } else T_TRUE(!p);
                 tllm_pieces_close(ctx, p);

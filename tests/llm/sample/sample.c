@@ -1,4 +1,5 @@
-/* tests/llm/sample/sample.c - each step against its definition worked by hand or by a slower way, and draws against their odds */
+/* tests/llm/sample/sample.c - each step against its definition worked by hand or by a slower way, and draws against
+ * their odds */
 #include "t.h"
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +8,8 @@
 static float logit_of(double p) { return p > 0.0 ? (float)log(p) : -INFINITY; }
 
 /* what is left of probabilities p after one step: compared with want (most probable first) */
-static void leaves(tllm_step step, const double *p, int n, const int32_t *text, int n_text, const double *want, int n_want)
+static void leaves(tllm_step step, const double *p, int n, const int32_t *text, int n_text, const double *want,
+                   int n_want)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_sampler *s;
@@ -28,9 +30,12 @@ static void leaves(tllm_step step, const double *p, int n, const int32_t *text, 
 
 static void test_by_hand(void)
 {
-    static const double four[4] = { 0.1, 0.2, 0.3, 0.4 }, peak[4] = { 0.97, 0.01, 0.01, 0.01 }, flat[4] = { 0.4, 0.2, 0.2, 0.2 };
-    static const double third[2] = { 4.0 / 7, 3.0 / 7 }, three[3] = { 4.0 / 9, 3.0 / 9, 2.0 / 9 }, all[4] = { 0.4, 0.3, 0.2, 0.1 };
-    static const double one[1] = { 1.0 }, sixth[3] = { 1.0 / 3, 1.0 / 3, 1.0 / 3 }, five[5] = { 0.2, 0.2, 0.2, 0.2, 0.2 };
+    static const double four[4] = { 0.1, 0.2, 0.3, 0.4 }, peak[4] = { 0.97, 0.01, 0.01, 0.01 },
+                        flat[4] = { 0.4, 0.2, 0.2, 0.2 };
+    static const double third[2] = { 4.0 / 7, 3.0 / 7 }, three[3] = { 4.0 / 9, 3.0 / 9, 2.0 / 9 },
+                        all[4] = { 0.4, 0.3, 0.2, 0.1 };
+    static const double one[1] = { 1.0 }, sixth[3] = { 1.0 / 3, 1.0 / 3, 1.0 / 3 },
+                        five[5] = { 0.2, 0.2, 0.2, 0.2, 0.2 };
     static const double cool[4] = { 0.16 / 0.3, 0.09 / 0.3, 0.04 / 0.3, 0.01 / 0.3 };
     static const double fourth[4] = { 0.25, 0.25, 0.25, 0.25 }, rest[2] = { 2.0 / 3, 1.0 / 3 };
     static const int32_t zero[1] = { 0 };
@@ -80,8 +85,8 @@ static void test_by_hand(void)
     leaves(tllm_step_bias(ban, 1), five, 5, NULL, 0, fourth, 4);
 }
 
-/* Probabilities that reach the share exactly: eight alike weigh 1 each, and k of them are k / 8. The fewest that reach it are k, the first k;
- * the least more takes one more. */
+/* Probabilities that reach the share exactly: eight alike weigh 1 each, and k of them are k / 8. The fewest that reach
+ * it are k, the first k; the least more takes one more. */
 static void test_reached_exactly(void)
 {
     int form, k, more, i;
@@ -130,7 +135,8 @@ static void test_dry(void)
     tiny_rng r = tiny_rng_make(5, 0);
     int round, i, n_hit = 0;
     for (round = 0; round < 300; round++) {
-        const int n_vocab = 2 + round % 5, n = 1 + (int)tiny_rng_below(&r, 60), window = round % 3 ? -1 : 20, used = window < 0 || n < window ? n : window;
+        const int n_vocab = 2 + round % 5, n = 1 + (int)tiny_rng_below(&r, 60), window = round % 3 ? -1 : 20,
+                  used = window < 0 || n < window ? n : window;
         int32_t text[64], token, breaker[1];
         float logits[8];
         double p, want[8], total = 0.0;
@@ -150,7 +156,8 @@ static void test_dry(void)
             total += exp(want[i]);
         }
         for (i = 0; tllm_sampler_left(s, (size_t)i, &token, &p); i++)
-            if (!T_TRUE(fabs(p - exp(want[token]) / total) < 1e-5)) printf("    round %d token %d\n", round, (int)token);
+            if (!T_TRUE(fabs(p - exp(want[token]) / total) < 1e-5))
+                printf("    round %d token %d\n", round, (int)token);
         T_EQ_INT(i, n_vocab);
         tllm_sampler_close(s);
         if (t_now.checks_failed) break;
@@ -159,7 +166,8 @@ static void test_dry(void)
     t_close(ctx);
 }
 
-/* Frequencies of many draws against the probabilities: chi square with 7 degrees of freedom stays below 24.3 with odds 0.999. */
+/* Frequencies of many draws against the probabilities: chi square with 7 degrees of freedom stays below 24.3 with odds
+ * 0.999. */
 static void test_draws(void)
 {
     static const double p[8] = { 0.3, 0.2, 0.15, 0.12, 0.1, 0.07, 0.05, 0.01 };
@@ -225,8 +233,9 @@ static void test_mirostat(void)
     t_close(ctx);
 }
 
-/* Typical may take the most probable away; what a later step calls surprise is of those that are left. Of 0.3 and 64 alike, one of
- * them a little more, typical keeps 46 of the 64, 5.5 bits each: mu of 2 bits leaves the largest, mu of 6 bits all. */
+/* Typical may take the most probable away; what a later step calls surprise is of those that are left. Of 0.3 and 64
+ * alike, one of them a little more, typical keeps 46 of the 64, 5.5 bits each: mu of 2 bits leaves the largest, mu of 6
+ * bits all. */
 static void test_mirostat_behind_typical(void)
 {
     int wide;
@@ -255,8 +264,9 @@ static void test_mirostat_behind_typical(void)
 }
 
 static int not_seven(void *user, int32_t token) { (void)user; return token != 7; }
-/* After a filter and after xtc the largest is another, too. Of 0.6 for token 7 and 40 of 0.01 each, one of them a little more, the filter
- * leaves the 40, 5.3 bits each; xtc takes 7 away where 8 is above its threshold too, and leaves 8 with p = 0.2 / 0.59, 1.6 bits, and 39. */
+/* After a filter and after xtc the largest is another, too. Of 0.6 for token 7 and 40 of 0.01 each, one of them a
+ * little more, the filter leaves the 40, 5.3 bits each; xtc takes 7 away where 8 is above its threshold too, and leaves
+ * 8 with p = 0.2 / 0.59, 1.6 bits, and 39. */
 static void test_mirostat_without_the_largest(void)
 {
     int way;
@@ -397,7 +407,8 @@ static int slow_cut(int by_distance, double p, int n_most, char *kept)
     for (i = 0; i < N_LARGE; i++) top = large_x[i] > top ? (double)large_x[i] : top;
     for (i = 0; i < N_LARGE; i++) total += exp((double)large_x[i] - top);
     for (i = 0; i < N_LARGE; i++)
-        if (large_x[i] > -INFINITY) entropy -= exp((double)large_x[i] - top) / total * ((double)large_x[i] - top - log(total));
+        if (large_x[i] > -INFINITY)
+            entropy -= exp((double)large_x[i] - top) / total * ((double)large_x[i] - top - log(total));
     for (i = 0; i < N_LARGE; i++) {
         order[i] = i;
         large_key[i] = by_distance ? fabs(top + log(total) - (double)large_x[i] - entropy) : -(double)large_x[i];
@@ -437,7 +448,8 @@ static void test_large(tiny_target target)
     char kept[N_LARGE];
     int round, i, n;
     for (round = 0; round < 6; round++) {
-        /* flat, usual and steep ones, far from 0 too, where a float holds few digits; on a grid, so that many are equal */
+        /* flat, usual and steep ones, far from 0 too, where a float holds few digits; on a grid, so that many are
+         * equal */
         const double spread = round % 3 == 0 ? 0.05 : round % 3 == 1 ? 2.6 : 30.0, offset = 500.0 * (round / 2 - 1);
         double sum = 0.0, square = 0.0, top = -1e30;
         tiny_rng r = tiny_rng_make((uint64_t)round, 0);
@@ -478,7 +490,8 @@ static void test_large(tiny_target target)
         {
             double mean = sum / square, deviation = 0.0;
             for (i = 0; i < N_LARGE; i++)
-                if (large_x[i] > -INFINITY) deviation += ((double)large_x[i] - mean) * ((double)large_x[i] - mean) / square;
+                if (large_x[i] > -INFINITY)
+                    deviation += ((double)large_x[i] - mean) * ((double)large_x[i] - mean) / square;
             for (n = i = 0; i < N_LARGE; i++) n += kept[i] = (double)large_x[i] >= top - 1.5 * sqrt(deviation);
             large_step(target, tllm_step_top_n_sigma(1.5f), kept, n, 4, round);
         }
@@ -500,7 +513,12 @@ static void test_same_everywhere(tiny_target target)
         int32_t token;
         chain[0] = tllm_step_penalties(64, 1.2f, 0.1f, 0.1f);
         chain[1] = c % 2 ? tllm_step_temperature(0.9f) : tllm_step_bias(bias, 3);
-        chain[2] = c == 1 ? tllm_step_top_k(40) : c == 2 ? tllm_step_top_p(0.9f) : c == 3 ? tllm_step_typical(0.9f) : c == 4 ? tllm_step_xtc(0.7f, 0.002f) : c == 5 ? tllm_step_mirostat_1(4.0f, 0.2f) : tllm_step_mirostat_2(4.0f, 0.2f);
+        chain[2] = c == 1   ? tllm_step_top_k(40)
+                   : c == 2 ? tllm_step_top_p(0.9f)
+                   : c == 3 ? tllm_step_typical(0.9f)
+                   : c == 4 ? tllm_step_xtc(0.7f, 0.002f)
+                   : c == 5 ? tllm_step_mirostat_1(4.0f, 0.2f)
+                            : tllm_step_mirostat_2(4.0f, 0.2f);
         T_OK(tllm_sampler_open(ctx, chain, c ? 3 : 2, N_LARGE, 77, &s));
         for (i = 0; i < 20; i++) {
             for (j = 0; j < N_LARGE; j++) large_x[j] = 2.0f * tiny_rng_normal(&r);
@@ -626,9 +644,11 @@ static void test_memory_fails(void)
 static void test_stop(void)
 {
     static const char *const strings[3] = { "</s>", "abab!", "b!x" };
-    static const struct { const char *text, *want; int stopped; } c[7] = {
-        { "hello", "hello", 0 }, { "hello</s>more", "hello", 1 }, { "a < b </ s", "a < b </ s", 0 }, { "</</s>", "</", 1 },
-        { "abaabababab!", "abaabab", 2 }, { "xb!", "xb!", 0 }, { "xb!x", "x", 3 },
+    static const struct { const char *text, *want; int stopped;
+    } c[7] = {
+        { "hello", "hello", 0 }, { "hello</s>more", "hello", 1 },  { "a < b </ s", "a < b </ s", 0 },
+        { "</</s>", "</", 1 },   { "abaabababab!", "abaabab", 2 }, { "xb!", "xb!", 0 },
+        { "xb!x", "x", 3 },
     };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_stop *stop;
@@ -655,7 +675,8 @@ static void test_stop(void)
                 n += got;
             }
             T_EQ_INT(stopped, c[i].stopped);
-            if (!T_TRUE(n == strlen(c[i].want) && !memcmp(out, c[i].want, n))) printf("    %s gives %.*s\n", c[i].text, (int)n, out);
+            if (!T_TRUE(n == strlen(c[i].want) && !memcmp(out, c[i].want, n)))
+                printf("    %s gives %.*s\n", c[i].text, (int)n, out);
             if (t_now.checks_failed) break;
         }
     tllm_stop_close(stop);

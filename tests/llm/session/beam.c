@@ -1,5 +1,5 @@
-/* tests/llm/session/beam.c - beam search and texts drawn side by side, against the same done one by one without forks; sessions in files,
- * and a stop from another thread                                                                                        */
+/* tests/llm/session/beam.c - beam search and texts drawn side by side, against the same done one by one without forks;
+ * sessions in files, and a stop from another thread */
 #include "t.h"
 
 static const char story[] = "examples/models/story-small.gguf"; /* llama, 544 tokens, a context of 256 */
@@ -16,12 +16,26 @@ static tllm_session *open_story(tiny_ctx *ctx, tiny_idx n_ctx, tiny_idx n_seq)
     return s;
 }
 
-/* ---- the same search, the plain way: every kept text is computed from its first token on, all longer texts are sorted ---- */
+/* ---- the same search, the plain way: every kept text is computed from its first token on, all longer texts are sorted
+ */
 typedef struct text { int32_t token[24]; int n, ended; double logp, score; } text;
-static int by_logp(const void *a, const void *b) { return ((const text *)a)->logp < ((const text *)b)->logp ? 1 : ((const text *)a)->logp > ((const text *)b)->logp ? -1 : 0; }
-static int by_score(const void *a, const void *b) { return ((const text *)a)->score < ((const text *)b)->score ? 1 : ((const text *)a)->score > ((const text *)b)->score ? -1 : 0; }
+static int by_logp(const void *a, const void *b)
+{
+    return ((const text *)a)->logp < ((const text *)b)->logp   ? 1
+           : ((const text *)a)->logp > ((const text *)b)->logp ? -1
+                                                               : 0;
+}
+static int by_score(const void *a, const void *b)
+{
+    return ((const text *)a)->score < ((const text *)b)->score   ? 1
+           : ((const text *)a)->score > ((const text *)b)->score ? -1
+                                                                 : 0;
+}
 
-static double score_of(double logp, int n, double penalty) { return penalty == 0.0 ? logp : logp / pow((double)n, penalty); }
+static double score_of(double logp, int n, double penalty)
+{
+    return penalty == 0.0 ? logp : logp / pow((double)n, penalty);
+}
 
 static int plain_beam(tllm_session *s, const int32_t *prompt, int n, int width, int n_most, double penalty, text *best)
 {
@@ -69,9 +83,12 @@ static int plain_beam(tllm_session *s, const int32_t *prompt, int n, int width, 
 
 static void test_beam(void)
 {
-    static const struct { int width, n_most; double penalty; const char *prompt; } each[] = {
-        { 1, 12, 0.0, "Once upon a time" }, { 4, 10, 0.0, "Once upon a time" }, { 3, 9, 1.0, "Lily" }, { 5, 6, -0.5, "The" }, { 4, 14, 2.0, "Mia had five pens and Ben had two pens . they went home" }
-    };
+    static const struct { int width, n_most; double penalty; const char *prompt;
+    } each[] = { { 1, 12, 0.0, "Once upon a time" },
+                 { 4, 10, 0.0, "Once upon a time" },
+                 { 3, 9, 1.0, "Lily" },
+                 { 5, 6, -0.5, "The" },
+                 { 4, 14, 2.0, "Mia had five pens and Ben had two pens . they went home" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
     tllm_session *s = open_story(ctx, 64, 5), *alone = open_story(ctx, 64, 1);
     size_t k;
@@ -200,7 +217,8 @@ static void test_save_and_load(void)
 }
 
 #if T_PTHREAD
-/* The callback reads a flag that another thread sets: the text ends, and the session goes on as if it had been cut there. */
+/* The callback reads a flag that another thread sets: the text ends, and the session goes on as if it had been cut
+ * there. */
 static pthread_mutex_t flag_lock = PTHREAD_MUTEX_INITIALIZER;
 static int flag, seen;
 static int flag_is_set(void *user)
@@ -301,7 +319,8 @@ static void test_bad_input(void)
     memset(&p, 0, sizeof p);
     b.width = 3;
     b.n_most = 4;
-    T_STATUS(tllm_beam(s, prompt, 3, &b, out, &n), TINY_E_ARGUMENT, "3 texts at once, the session was opened for 2 sequences");
+    T_STATUS(tllm_beam(s, prompt, 3, &b, out, &n), TINY_E_ARGUMENT,
+             "3 texts at once, the session was opened for 2 sequences");
     b.width = 2;
     b.n_best = 3;
     T_STATUS(tllm_beam(s, prompt, 3, &b, out, &n), TINY_E_ARGUMENT, "width 2, the best 3");
@@ -310,7 +329,8 @@ static void test_bad_input(void)
     T_STATUS(tllm_beam(s, prompt, 3, &b, out, &n), TINY_E_ARGUMENT, "length penalty");
     b.length_penalty = 0.0;
     b.n_most = 30;
-    T_STATUS(tllm_beam(s, prompt, 3, &b, out, &n), TINY_E_WORKSPACE, "a prompt of 3 tokens and 30 more do not fit into a context of 32");
+    T_STATUS(tllm_beam(s, prompt, 3, &b, out, &n), TINY_E_WORKSPACE,
+             "a prompt of 3 tokens and 30 more do not fit into a context of 32");
     b.n_most = 4;
     T_STATUS(tllm_beam(s, prompt, 0, &b, out, &n), TINY_E_ARGUMENT, "no tokens");
     prompt[1] = V;
@@ -336,7 +356,8 @@ static void test_bad_input(void)
                 p.n_texts = 2;
                 if (!tllm_parallel(s, prompt, 3, &p, out)) tllm_continuations_free(c, out, 2);
                 (void)tllm_session_feed(s, prompt, 3, NULL);
-                if (!tllm_session_save(s, "build/saved-failing.tmp")) (void)tllm_session_load(s, "build/saved-failing.tmp");
+                if (!tllm_session_save(s, "build/saved-failing.tmp"))
+                    (void)tllm_session_load(s, "build/saved-failing.tmp");
                 tllm_session_close(s);
             }
             tiny_ctx_close(c);

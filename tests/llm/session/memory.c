@@ -1,19 +1,29 @@
 /* tests/llm/session/memory.c - what tllm_session_memory tells is what a session takes, by the count of the allocator
  *
- * Told in one context, taken in another: the most bytes that are held at once while a session opens, reads a prompt of several
- * pieces, writes and goes on with other sequences, over models of many kinds, each form of the cache, one sequence and many. The weights
- * stay in the file's mapping and are not counted. 5 % is the promise. */
+ * Told in one context, taken in another: the most bytes that are held at once while a session opens, reads a prompt of
+ * several pieces, writes and goes on with other sequences, over models of many kinds, each form of the cache, one
+ * sequence and many. The weights stay in the file's mapping and are not counted. 5 % is the promise. */
 #include "t.h"
 #include <string.h>
 
 enum { PROMPT = 70, ROUNDS = 6 };
 
 static const char story[] = "examples/models/story.gguf";
-static const char *const files[] = {
-    story, "data/tinystories/stories260K-f32.gguf", "data/tinystories/stories260K-f16.gguf", "data/tinystories/stories260K.bin", "oracle/llm/llama.gguf",
-    "oracle/llm/llama-q8_0.gguf", "oracle/llm/qwen3.gguf", "oracle/llm/gemma3n.gguf", "oracle/llm/deepseek2.gguf", "oracle/llm/mixtral.gguf", "oracle/llm/mamba.gguf", "oracle/llm/rwkv7-b.gguf",
-    "oracle/llm/jamba.gguf", "oracle/llm/qwen3next.gguf", "oracle/llm/gpt-oss-mxfp4.gguf"
-};
+static const char *const files[] = { story,
+                                     "data/tinystories/stories260K-f32.gguf",
+                                     "data/tinystories/stories260K-f16.gguf",
+                                     "data/tinystories/stories260K.bin",
+                                     "oracle/llm/llama.gguf",
+                                     "oracle/llm/llama-q8_0.gguf",
+                                     "oracle/llm/qwen3.gguf",
+                                     "oracle/llm/gemma3n.gguf",
+                                     "oracle/llm/deepseek2.gguf",
+                                     "oracle/llm/mixtral.gguf",
+                                     "oracle/llm/mamba.gguf",
+                                     "oracle/llm/rwkv7-b.gguf",
+                                     "oracle/llm/jamba.gguf",
+                                     "oracle/llm/qwen3next.gguf",
+                                     "oracle/llm/gpt-oss-mxfp4.gguf" };
 
 /* a prompt and tokens one by one for sequence 0, and a token of each other sequence in a batch */
 static tiny_status use(tllm_session *s, tiny_idx n_seq)
@@ -46,7 +56,8 @@ static void one(const char *path, const tllm_state_desc *d, double *worst, int *
     long blocks = t_alloc.live_blocks;
     asking = t_ctx(TINY_TARGET_AUTO, 2);
     before = tiny_ctx_bytes(asking);
-    if (T_OK(tllm_session_memory(asking, path, d, &told))) T_TRUE(tiny_ctx_bytes(asking) == before);    /* asking leaves nothing behind */
+    /* asking leaves nothing behind */
+    if (T_OK(tllm_session_memory(asking, path, d, &told))) T_TRUE(tiny_ctx_bytes(asking) == before);
     t_close(asking);
     ctx = t_ctx(TINY_TARGET_AUTO, 2);
     t_alloc.most_bytes = before = t_alloc.live_bytes;
@@ -58,11 +69,14 @@ static void one(const char *path, const tllm_state_desc *d, double *worst, int *
     most = t_alloc.most_bytes - before;
     if (most) {
         const double off = ((double)most - (double)told) / (double)told;
-        /* closer than promised: the context asks the allocator for at most 96 bytes more than each block, and a piece of work takes no other */
+        /* closer than promised: the context asks the allocator for at most 96 bytes more than each block, and a piece
+         * of work takes no other */
         const int exact = held + 64 >= told && held <= told + 96 * (size_t)blocks && most <= held + 512;
         if (!T_TRUE(off <= 0.05 && off >= -0.05 && exact) || getenv("T_VERBOSE"))
-            printf("  %s, %d sequences, keys of format %d, values of %d: told %lu, held %lu in %ld blocks, most %lu: %+.1f %%\n", path, (int)d->n_seq, d->type_k, d->type_v,
-                   (unsigned long)told, (unsigned long)held, blocks, (unsigned long)most, 100 * off);
+            printf("  %s, %d sequences, keys of format %d, values of %d: told %lu, held %lu in %ld blocks, most %lu: "
+                   "%+.1f %%\n",
+                   path, (int)d->n_seq, d->type_k, d->type_v, (unsigned long)told, (unsigned long)held, blocks,
+                   (unsigned long)most, 100 * off);
         if (off > *worst) *worst = off;
         if (-off > *worst) *worst = -off;
         ++*n;
@@ -83,7 +97,8 @@ static void test_told_is_taken(void)
             tllm_state_desc d;
             if (!path) break;
             memset(&d, 0, sizeof d);
-            if (k >= 2 && i >= 7) break;                        /* without keys and values, or with rows no block divides */
+            /* without keys and values, or with rows no block divides */
+            if (k >= 2 && i >= 7) break;
             if (k) {
                 d.n_ctx = 200;
                 d.n_seq = k == 1 ? 1 : 5;
@@ -109,8 +124,8 @@ static tiny_status put(tiny_ctx *ctx, tllm_writer *w, const char *name, int form
     return tllm_writer_put_tensor(ctx, w, text, format, n_out > 1 ? 2 : 1, dim, memset(t_keep(bytes), 0, bytes));
 }
 
-/* one layer whose three products of one row have formats of their own: what one of them shares and another keeps for each thread
- * is held together while they run as a list */
+/* one layer whose three products of one row have formats of their own: what one of them shares and another keeps for
+ * each thread is held together while they run as a list */
 static void test_mixed_formats(void)
 {
     enum { D = 128, KV = 32, FF = 32 };
@@ -129,30 +144,42 @@ static void test_mixed_formats(void)
             memset(&desc, 0, sizeof desc);
             desc.path = path;
             bad = tllm_writer_open(ctx, &desc, &w) != TINY_OK;
-            bad = bad || tllm_writer_put_text(ctx, w, "general.architecture", "llama") || tllm_writer_put_u32(ctx, w, "llama.embedding_length", D) ||
-                  tllm_writer_put_u32(ctx, w, "llama.block_count", 1) || tllm_writer_put_u32(ctx, w, "llama.context_length", 128) ||
-                  tllm_writer_put_u32(ctx, w, "llama.feed_forward_length", FF) || tllm_writer_put_u32(ctx, w, "llama.attention.head_count", 4) || tllm_writer_put_u32(ctx, w, "llama.attention.head_count_kv", 1) ||
-                  tllm_writer_put_u32(ctx, w, "llama.vocab_size", 64) || tllm_writer_put_f32(ctx, w, "llama.attention.layer_norm_rms_epsilon", 1e-5f) ||
+            bad = bad || tllm_writer_put_text(ctx, w, "general.architecture", "llama") ||
+                  tllm_writer_put_u32(ctx, w, "llama.embedding_length", D) ||
+                  tllm_writer_put_u32(ctx, w, "llama.block_count", 1) ||
+                  tllm_writer_put_u32(ctx, w, "llama.context_length", 128) ||
+                  tllm_writer_put_u32(ctx, w, "llama.feed_forward_length", FF) ||
+                  tllm_writer_put_u32(ctx, w, "llama.attention.head_count", 4) ||
+                  tllm_writer_put_u32(ctx, w, "llama.attention.head_count_kv", 1) ||
+                  tllm_writer_put_u32(ctx, w, "llama.vocab_size", 64) ||
+                  tllm_writer_put_f32(ctx, w, "llama.attention.layer_norm_rms_epsilon", 1e-5f) ||
                   tllm_writer_put_text(ctx, w, "tokenizer.ggml.model", "no_vocab");
-            bad = bad || put(ctx, w, "token_embd.weight", TLLM_FORMAT_F16, D, 64) || put(ctx, w, "output_norm.weight", TLLM_FORMAT_F32, D, 1) ||
-                  put(ctx, w, "blk.0.attn_norm.weight", TLLM_FORMAT_F32, D, 1) || put(ctx, w, "blk.0.ffn_norm.weight", TLLM_FORMAT_F32, D, 1) ||
-                  put(ctx, w, "blk.0.attn_q.weight", formats[i], D, D) || put(ctx, w, "blk.0.attn_k.weight", formats[k], D, KV) || put(ctx, w, "blk.0.attn_v.weight", formats[k], D, KV) ||
-                  put(ctx, w, "blk.0.attn_output.weight", TLLM_FORMAT_F32, D, D) || put(ctx, w, "blk.0.ffn_gate.weight", formats[i], D, FF) ||
-                  put(ctx, w, "blk.0.ffn_up.weight", formats[k], D, FF) || put(ctx, w, "blk.0.ffn_down.weight", TLLM_FORMAT_F32, FF, D);
+            bad = bad || put(ctx, w, "token_embd.weight", TLLM_FORMAT_F16, D, 64) ||
+                  put(ctx, w, "output_norm.weight", TLLM_FORMAT_F32, D, 1) ||
+                  put(ctx, w, "blk.0.attn_norm.weight", TLLM_FORMAT_F32, D, 1) ||
+                  put(ctx, w, "blk.0.ffn_norm.weight", TLLM_FORMAT_F32, D, 1) ||
+                  put(ctx, w, "blk.0.attn_q.weight", formats[i], D, D) ||
+                  put(ctx, w, "blk.0.attn_k.weight", formats[k], D, KV) ||
+                  put(ctx, w, "blk.0.attn_v.weight", formats[k], D, KV) ||
+                  put(ctx, w, "blk.0.attn_output.weight", TLLM_FORMAT_F32, D, D) ||
+                  put(ctx, w, "blk.0.ffn_gate.weight", formats[i], D, FF) ||
+                  put(ctx, w, "blk.0.ffn_up.weight", formats[k], D, FF) ||
+                  put(ctx, w, "blk.0.ffn_down.weight", TLLM_FORMAT_F32, FF, D);
             bad = bad || tllm_writer_finish(ctx, w);
             if (!T_TRUE(!bad)) puts(tiny_ctx_message(ctx));
             tllm_writer_close(ctx, w);
             t_close(ctx);
             memset(&d, 0, sizeof d);
             d.n_ctx = 150;
-            for (d.n_batch = 1; d.n_batch < 200 && !bad; d.n_batch = d.n_batch == 1 ? 12 : 3 * d.n_batch) one(path, &d, &worst, &n);
+            for (d.n_batch = 1; d.n_batch < 200 && !bad; d.n_batch = d.n_batch == 1 ? 12 : 3 * d.n_batch)
+                one(path, &d, &worst, &n);
         }
     remove(path);
     printf("products of mixed formats: %d sessions, at most %.2f %% apart\n", n, 100 * worst);
 }
 
-/* A session for a context of 100 000 tokens is resident with what its first tokens wrote, not with a large page for each layer: the keys
- * and values of this model would take 8 of 2 MB. */
+/* A session for a context of 100 000 tokens is resident with what its first tokens wrote, not with a large page for
+ * each layer: the keys and values of this model would take 8 of 2 MB. */
 static void test_resident(void)
 {
     const char *path = story;
@@ -178,7 +205,9 @@ static void test_resident(void)
         T_OK(use(s, 1));
         after = t_resident();
         T_TRUE(told > (size_t)60 << 20 && after - before < 8192);
-        if (getenv("T_VERBOSE")) printf("  told %lu KB, resident after %d tokens %lu KB\n", (unsigned long)(told >> 10), PROMPT + ROUNDS, after - before);
+        if (getenv("T_VERBOSE"))
+            printf("  told %lu KB, resident after %d tokens %lu KB\n", (unsigned long)(told >> 10), PROMPT + ROUNDS,
+                   after - before);
     }
     tllm_session_close(s);
     t_close(ctx);

@@ -1,11 +1,14 @@
 /* tests/llm/session/pooling.c - decoders that give embeddings: no call takes their hidden states for logits
  *
- * One key, llama.pooling_type, makes an embedding model of any decoder: its rows have n_embd numbers, fewer than the vocabulary has tokens.
- * The key is put into the bytes of a model, and what wants a text is refused: the address sanitizer sees who reads on all the same. */
+ * One key, llama.pooling_type, makes an embedding model of any decoder: its rows have n_embd numbers, fewer than the
+ * vocabulary has tokens.
+ * The key is put into the bytes of a model, and what wants a text is refused: the address sanitizer sees who reads on
+ * all the same. */
 #include "t.h"
 #include "llm/file/kit.h"
 
-/* the file of name with llama.pooling_type = type in front of its keys, and as many bytes more as keep the data where it is aligned */
+/* the file of name with llama.pooling_type = type in front of its keys, and as many bytes more as keep the data where
+ * it is aligned */
 static kit_image with_pooling(const char *name, uint32_t type)
 {
     kit_image keys, m;
@@ -69,7 +72,8 @@ static void test_no_text(void)
             b.width = p.n_texts = 2;
             b.n_most = p.n_most = 4;
             tllm_model_about(tllm_session_model(s), &about);
-            T_TRUE(about.output == TLLM_HIDDEN && !about.is_encoder && about.n_out == about.n_embd && about.n_out < about.n_vocab);
+            T_TRUE(about.output == TLLM_HIDDEN && !about.is_encoder && about.n_out == about.n_embd &&
+                   about.n_out < about.n_vocab);
             T_STATUS(tllm_generate(s, "ab", 2, &g, &r), TINY_E_UNSUPPORTED, says);
             T_STATUS(tllm_generate_tokens(s, token, 3, &g, &r), TINY_E_UNSUPPORTED, says);
             T_EQ_INT(n_heard, 0);
@@ -104,7 +108,8 @@ static void test_memory(void)
     const size_t before = tiny_ctx_bytes(ctx);
     size_t told = 0;
     tllm_session *s = NULL;
-    if (T_OK(tiny_file_write(ctx, file, m.b, m.n)) && T_OK(tllm_session_memory(ctx, file, NULL, &told)) && T_OK(tllm_session_open(ctx, file, NULL, &s)))
+    if (T_OK(tiny_file_write(ctx, file, m.b, m.n)) && T_OK(tllm_session_memory(ctx, file, NULL, &told)) &&
+        T_OK(tllm_session_open(ctx, file, NULL, &s)))
         T_EQ_INT(tiny_ctx_bytes(ctx) - before, told);
     tllm_session_close(s);
     (void)remove(file);

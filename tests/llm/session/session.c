@@ -1,11 +1,13 @@
 /* tests/llm/session/session.c - stories260K tells the golden story; what a session reuses, forgets and refuses
  *
- * The model that comes with the library tells, greedily, what a plain pass in double over its weights gave (tests/golden/story.py). */
+ * The model that comes with the library tells, greedily, what a plain pass in double over its weights gave
+ * (tests/golden/story.py). */
 #include "t.h"
 #include <math.h>
 
 static const char story[] = "examples/models/story.gguf";       /* llama, 544 tokens, a context of 256 */
-static const char *const files[3] = { "data/tinystories/stories260K.bin", "data/tinystories/stories260K-f32.gguf", "data/tinystories/stories260K-f16.gguf" };
+static const char *const files[3] = { "data/tinystories/stories260K.bin", "data/tinystories/stories260K-f32.gguf",
+                                      "data/tinystories/stories260K-f16.gguf" };
 
 typedef struct heard { char text[8192]; size_t n; int calls, stop_after; } heard;
 static int hear(void *user, const char *text, size_t n)
@@ -59,8 +61,8 @@ static void test_golden_story(tiny_target target)
     }
 }
 
-/* The text of tests/golden/story.tsv: the prompt stands in its first line, then the tokens. Its best tokens lead by 0.017 at least, a float
- * pass is off by some 1e-5; targets round activations to 8 bits, so this is the reference's. */
+/* The text of tests/golden/story.tsv: the prompt stands in its first line, then the tokens. Its best tokens lead by
+ * 0.017 at least, a float pass is off by some 1e-5; targets round activations to 8 bits, so this is the reference's. */
 static void test_own_story(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 2);
@@ -75,7 +77,8 @@ static void test_own_story(void)
     int token;
     memset(&d, 0, sizeof d);
     if (!T_TRUE(f && s && fgets(prompt, sizeof prompt, f) && prompt[0] == '#')) return;
-    while (n < T_COUNT(want) && fgets(line, sizeof line, f)) if (sscanf(line, "%d", &token) == 1) want[n++] = (int32_t)token;
+    while (n < T_COUNT(want) && fgets(line, sizeof line, f))
+        if (sscanf(line, "%d", &token) == 1) want[n++] = (int32_t)token;
     (void)fclose(f);
     d.n_most = 40;
     d.past_end = 1;
@@ -208,7 +211,11 @@ static void test_grammar(void)
         T_OK(tllm_generate(s, "Once upon a time", 16, &d, &r));
         T_TRUE(r.end == TLLM_END_TOKEN || r.end == TLLM_END_GRAMMAR);
         T_EQ_INT(h.n, 9);
-        for (i = 0; i < 9; i++) T_TRUE(i == 0 ? h.text[i] == '[' : i == 8 ? h.text[i] == ']' : i % 2 ? h.text[i] >= '0' && h.text[i] <= '9' : h.text[i] == ',');
+        for (i = 0; i < 9; i++)
+            T_TRUE(i == 0   ? h.text[i] == '['
+                   : i == 8 ? h.text[i] == ']'
+                   : i % 2  ? h.text[i] >= '0' && h.text[i] <= '9'
+                            : h.text[i] == ',');
         d.user = &again;
         T_OK(tllm_generate(s, "Once upon a time", 16, &d, &r));
         T_TRUE(again.n == h.n && !memcmp(again.text, h.text, h.n));
@@ -269,7 +276,8 @@ static void test_bad_input(void)
     T_TRUE(s == NULL);
     s = open_story(ctx, story, 32);
     if (!s) { t_close(ctx); return; }
-    T_STATUS(tllm_session_feed(s, token, 40, &x), TINY_E_WORKSPACE, "0 tokens are held and 40 more do not fit into a context of 32");
+    T_STATUS(tllm_session_feed(s, token, 40, &x), TINY_E_WORKSPACE,
+             "0 tokens are held and 40 more do not fit into a context of 32");
     T_STATUS(tllm_session_feed(s, NULL, 4, &x), TINY_E_ARGUMENT, "no tokens");
     token[1] = TLLM_STORY_VOCAB;
     T_STATUS(tllm_session_feed(s, token, 3, &x), TINY_E_ARGUMENT, "544");
@@ -290,7 +298,8 @@ static void test_bad_input(void)
     t_close(ctx);
 }
 
-/* The second sequence of the state is the caller's: a text that has nothing in common with the one before empties the first only. */
+/* The second sequence of the state is the caller's: a text that has nothing in common with the one before empties the
+ * first only. */
 static void test_other_sequences(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

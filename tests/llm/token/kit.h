@@ -34,7 +34,12 @@ T_FN tllm_vocab *open_vocab(tiny_ctx *ctx, const char *path, tllm_gguf **g)
 T_FN int have_oracle(void) { return t_find(ORACLE "/README.md") != NULL; }
 
 enum { MOST = 400 };
-typedef struct made { tllm_text text[MOST]; float score[MOST]; int32_t type[MOST], special[TLLM_SPECIAL_COUNT]; tllm_vocab_desc d; } made;
+typedef struct made {
+    tllm_text text[MOST];
+    float score[MOST];
+    int32_t type[MOST], special[TLLM_SPECIAL_COUNT];
+    tllm_vocab_desc d;
+} made;
 
 T_FN void start(made *m, const char *model, const char *pre)
 {

@@ -36,13 +36,16 @@ static int compare(tiny_ctx *ctx, const tllm_vocab *v, const char *inputs, const
             if (stop == p) { good = 0; break; }
             p = stop;
             if (i >= t.n || t.id[i] != id) {
-                if (good) t_fail(__FILE__, __LINE__, "%s, text %lu, token %lu is %ld, not %ld", wanted, (unsigned long)line, (unsigned long)i,
-                                 i < t.n ? (long)t.id[i] : -1L, id);
+                if (good)
+                    t_fail(__FILE__, __LINE__, "%s, text %lu, token %lu is %ld, not %ld", wanted, (unsigned long)line,
+                           (unsigned long)i, i < t.n ? (long)t.id[i] : -1L, id);
                 good = 0;
             }
         }
         if (i != t.n) {
-            if (good) t_fail(__FILE__, __LINE__, "%s, text %lu gives %lu tokens, not %lu", wanted, (unsigned long)line, (unsigned long)t.n, (unsigned long)i);
+            if (good)
+                t_fail(__FILE__, __LINE__, "%s, text %lu gives %lu tokens, not %lu", wanted, (unsigned long)line,
+                       (unsigned long)t.n, (unsigned long)i);
             good = 0;
         }
         if (*p) p++;
@@ -55,7 +58,8 @@ static int compare(tiny_ctx *ctx, const tllm_vocab *v, const char *inputs, const
 }
 
 /* NAME.gguf with its texts and ids; what has no file of inputs of its own takes the one given */
-static void one_file(const char *path, const char *inp, const char *out, const char *extra_inp, const char *extra, const char *special)
+static void one_file(const char *path, const char *inp, const char *out, const char *extra_inp, const char *extra,
+                     const char *special)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_gguf *g = NULL;
@@ -123,7 +127,8 @@ static void test_oracle(void)
     }
 }
 
-/* Texts and ids whose vocabulary is too large for the oracle: pre/ holds small ones of the same kinds, but of these nothing was run. */
+/* Texts and ids whose vocabulary is too large for the oracle: pre/ holds small ones of the same kinds, but of these
+ * nothing was run. */
 static void test_texts_without_vocabulary(void)
 {
     static char name[200][64];
@@ -138,9 +143,9 @@ static void test_texts_without_vocabulary(void)
     if (lacking) T_SKIP(why);
 }
 
-/* Small vocabularies that the SentencePiece library (0.2.3) trained, and the ids that it gives: lines of text, tab, ids. The
- * first has a character map of nine rules, the second falls back to bytes, the third has a map of a part of NFKC, byte tokens and user-defined
- * symbols, and texts that are no UTF-8 (tests/llm/token/peer_sentencepiece.py). */
+/* Small vocabularies that the SentencePiece library (0.2.3) trained, and the ids that it gives: lines of text, tab,
+ * ids. The first has a character map of nine rules, the second falls back to bytes, the third has a map of a part of
+ * NFKC, byte tokens and user-defined symbols, and texts that are no UTF-8 (tests/llm/token/peer_sentencepiece.py). */
 static void golden(const char *name, tllm_vocab_kind kind, size_t n_lines)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -167,7 +172,8 @@ static void golden(const char *name, tllm_vocab_kind kind, size_t n_lines)
                 if (i >= t.n || t.id[i] != id) same = 0;
                 while (*p == ' ') p++;
             }
-            if (!same || i != t.n) t_fail(__FILE__, __LINE__, "%s, line %lu: other tokens", path, (unsigned long)line + 1);
+            if (!same || i != t.n)
+                t_fail(__FILE__, __LINE__, "%s, line %lu: other tokens", path, (unsigned long)line + 1);
             p = end + 1;
         }
     T_EQ_INT(line, n_lines);
@@ -187,10 +193,16 @@ static void test_sentencepiece(void)
 /* ---- there and back -------------------------------------------------------------------------------------------- */
 
 static const char *const passage =
-    "The quick brown fox doesn't jump over 13 lazy dogs, it's 3.14159 too late; \xe2\x80\x9cwhy?\xe2\x80\x9d she asked.\n"
-    "\xd0\xa1\xd1\x8a\xd0\xb5\xd1\x88\xd1\x8c \xd0\xb5\xd1\x89\xd1\x91 \xd1\x8d\xd1\x82\xd0\xb8\xd1\x85 \xd0\xb1\xd1\x83\xd0\xbb\xd0\xbe\xd0\xba, \xe4\xbd\xa0\xe5\xa5\xbd\xef\xbc\x8c\xe4\xb8\x96\xe7\x95\x8c\xef\xbc\x81\n"
-    "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d \xd9\x85\xd8\xb1\xd8\xad\xd8\xa8\xd8\xa7 \xed\x95\x9c\xea\xb5\xad\xec\x96\xb4 \xe3\x81\x93\xe3\x82\x93\xe3\x81\xab\xe3\x81\xa1\xe3\x81\xaf \xe0\xb8\xaa\xe0\xb8\xa7\xe0\xb8\xb1\xe0\xb8\xaa\xe0\xb8\x94\xe0\xb8\xb5\n"
-    "\xf0\x9f\x91\xa8\xe2\x80\x8d\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7 \xf0\x9f\xa6\x99 na\xc3\xafve co\xc3\xb6perate \xe1\xba\xbe\xcc\x81 for (i = 0; i < n; ++i) { a[i] *= 2; }\t\t  \r\n   \n";
+    "The quick brown fox doesn't jump over 13 lazy dogs, it's 3.14159 too late; \xe2\x80\x9cwhy?\xe2\x80\x9d she "
+    "asked.\n"
+    "\xd0\xa1\xd1\x8a\xd0\xb5\xd1\x88\xd1\x8c \xd0\xb5\xd1\x89\xd1\x91 \xd1\x8d\xd1\x82\xd0\xb8\xd1\x85 "
+    "\xd0\xb1\xd1\x83\xd0\xbb\xd0\xbe\xd0\xba, "
+    "\xe4\xbd\xa0\xe5\xa5\xbd\xef\xbc\x8c\xe4\xb8\x96\xe7\x95\x8c\xef\xbc\x81\n"
+    "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d \xd9\x85\xd8\xb1\xd8\xad\xd8\xa8\xd8\xa7 \xed\x95\x9c\xea\xb5\xad\xec\x96\xb4 "
+    "\xe3\x81\x93\xe3\x82\x93\xe3\x81\xab\xe3\x81\xa1\xe3\x81\xaf "
+    "\xe0\xb8\xaa\xe0\xb8\xa7\xe0\xb8\xb1\xe0\xb8\xaa\xe0\xb8\x94\xe0\xb8\xb5\n"
+    "\xf0\x9f\x91\xa8\xe2\x80\x8d\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7 \xf0\x9f\xa6\x99 na\xc3\xafve "
+    "co\xc3\xb6perate \xe1\xba\xbe\xcc\x81 for (i = 0; i < n; ++i) { a[i] *= 2; }\t\t  \r\n   \n";
 
 static char *mixed(size_t n)
 {
@@ -221,7 +233,8 @@ static void round_trip(const char *path, size_t n, unsigned flags)
         if (b.n == n) T_SAME(b.at, text, n);
         T_TRUE(t.n < n);
         /* short texts remember no words; up to the last few tokens the answer must be the same */
-        if (T_OK(tllm_encode(ctx, v, text, 4000, flags, &one)) && T_TRUE(one.n > 500 && one.n < t.n)) T_SAME(one.id, t.id, one.n - 100);
+        if (T_OK(tllm_encode(ctx, v, text, 4000, flags, &one)) && T_TRUE(one.n > 500 && one.n < t.n))
+            T_SAME(one.id, t.id, one.n - 100);
     }
     tllm_tokens_free(ctx, &t);
     tllm_tokens_free(ctx, &one);
@@ -264,7 +277,8 @@ static void stream(const char *path)
             T_OK(tllm_stream_next(ctx, &s, t.id[i], &b));
             held += s.n_held > 0;
             T_TRUE(b.n <= n && (!b.n || !memcmp(b.at, passage, b.n)));
-            T_TRUE(b.n == n || ((unsigned char)passage[b.n] & 0xc0) != 0x80);   /* ends before the first byte of a character */
+            /* ends before the first byte of a character */
+            T_TRUE(b.n == n || ((unsigned char)passage[b.n] & 0xc0) != 0x80);
         }
         T_OK(tllm_stream_end(ctx, &s, &b));
         T_EQ_INT(b.n, n);
@@ -303,9 +317,16 @@ static void test_stream(void)
 static void test_runs(void)
 {
     static const char *const what[] = { "a", " ", "\n", "7", "\xf0\x9f\xa6\x99", "\xff", "'", "\xc3\xa9", "A\xcc\x81" };
-    static const char *const path[] = { "tests/golden/token-spm.gguf", "tests/golden/token-unigram.gguf", "tests/golden/token-unigram-bytes.gguf", "examples/models/story.gguf",
-        ORACLE "/ggml-vocab-llama-spm.gguf", ORACLE "/ggml-vocab-bert-bge.gguf", ORACLE "/ggml-vocab-gpt-neox.gguf",
-        ORACLE "/pre/jais-2.gguf", ORACLE "/pre/tiny_aya.gguf", ORACLE "/pre/deepseek-llm.gguf" };
+    static const char *const path[] = { "tests/golden/token-spm.gguf",
+                                        "tests/golden/token-unigram.gguf",
+                                        "tests/golden/token-unigram-bytes.gguf",
+                                        "examples/models/story.gguf",
+                                        ORACLE "/ggml-vocab-llama-spm.gguf",
+                                        ORACLE "/ggml-vocab-bert-bge.gguf",
+                                        ORACLE "/ggml-vocab-gpt-neox.gguf",
+                                        ORACLE "/pre/jais-2.gguf",
+                                        ORACLE "/pre/tiny_aya.gguf",
+                                        ORACLE "/pre/deepseek-llm.gguf" };
     const size_t n = T_ASAN ? 50000 : 1000000;
     size_t i, p, k;
     for (p = 0; p < T_COUNT(path); p++) {
@@ -322,7 +343,9 @@ static void test_runs(void)
             t.n = 0;
             T_OK(tllm_encode(ctx, v, text, n, TLLM_ENCODE_SPECIAL, &t));
             seconds = t_seconds() - seconds;
-            if (seconds > 20) t_fail(__FILE__, __LINE__, "%s: %lu bytes of '%s' take %.1f s", path[p], (unsigned long)n, what[i], seconds);
+            if (seconds > 20)
+                t_fail(__FILE__, __LINE__, "%s: %lu bytes of '%s' take %.1f s", path[p], (unsigned long)n, what[i],
+                       seconds);
         }
         tllm_tokens_free(ctx, &t);
         tllm_vocab_close(ctx, v);
@@ -331,7 +354,8 @@ static void test_runs(void)
     }
 }
 
-/* What Unicode says of bytes that are no UTF-8: each that can begin or continue no character is U+FFFD. to has room for 3 n. */
+/* What Unicode says of bytes that are no UTF-8: each that can begin or continue no character is U+FFFD. to has room for
+ * 3 n. */
 static size_t repaired(char *to, const char *from, size_t n)
 {
     const unsigned char *p = (const unsigned char *)from;
@@ -345,14 +369,16 @@ static size_t repaired(char *to, const char *from, size_t n)
     return m;
 }
 
-/* n bytes of the texts of the oracle in all its languages, characters of all planes, and bytes that are no characters. No U+2581:
- * SentencePiece writes blanks with it, and gives blanks back. No U+FEFF: PLaMo leaves one out that begins a text. No form longer
- * than it need be: vocabularies that read characters give the short one. */
+/* n bytes of the texts of the oracle in all its languages, characters of all planes, and bytes that are no characters.
+ * No U+2581:
+ * SentencePiece writes blanks with it, and gives blanks back. No U+FEFF: PLaMo leaves one out that begins a text. No
+ * form longer than it need be: vocabularies that read characters give the short one. */
 static char *everything(size_t n)
 {
-    static const char *const all[2][4] = {
-        { "tests/golden/chat-templates.txt", "tests/golden/token-unigram.tsv", "tests/golden/token-unigram-bytes.tsv", "tests/golden/token-spm.tsv" },
-        { ORACLE "/extra.inp", ORACLE "/pre/text.inp", ORACLE "/pre/extra.inp", ORACLE "/ggml-vocab-llama-bpe.gguf.inp" } };
+    static const char *const all[2][4] = { { "tests/golden/chat-templates.txt", "tests/golden/token-unigram.tsv",
+                                             "tests/golden/token-unigram-bytes.tsv", "tests/golden/token-spm.tsv" },
+                                           { ORACLE "/extra.inp", ORACLE "/pre/text.inp", ORACLE "/pre/extra.inp",
+                                             ORACLE "/ggml-vocab-llama-bpe.gguf.inp" } };
     const char *const *files = all[have_oracle()];
     char *text = (char *)t_keep(n + 8), *part[4];
     size_t size[4], m = 0, k, i;
@@ -365,18 +391,30 @@ static char *everything(size_t n)
             k = t_rand_below(4);
             from = t_rand_below((uint32_t)size[k]);
             len = t_rand_below(400);
-            for (i = from; i < from + len && i < size[k] && m < n; i++) text[m++] = part[k][i];      /* cut anywhere, in characters too */
+            /* cut anywhere, in characters too */
+            for (i = from; i < from + len && i < size[k] && m < n; i++) text[m++] = part[k][i];
         } else if (turn == 3) {
             for (i = 0; i < strlen(passage) && m < n; i++) text[m++] = passage[i];
         } else if (turn < 7) {
             size_t left = t_rand_below(60);
             while (left-- && m + 4 <= n) {
-                const uint32_t plane = t_rand_below(4), u = plane == 0 ? t_rand_below(0x80) : plane == 1 ? 0x80 + t_rand_below(0x3000) : plane == 2 ? t_rand_below(0x10000) : t_rand_below(0x110000);
+                const uint32_t plane = t_rand_below(4), u = plane == 0   ? t_rand_below(0x80)
+                                                            : plane == 1 ? 0x80 + t_rand_below(0x3000)
+                                                            : plane == 2 ? t_rand_below(0x10000)
+                                                                         : t_rand_below(0x110000);
                 if ((u >= 0xd800 && u < 0xe000) || u == 0x2581 || u == 0xfeff) continue;
                 if (u < 0x80) text[m++] = (char)u;
-                else if (u < 0x800) { text[m++] = (char)(0xc0 | u >> 6); text[m++] = (char)(0x80 | (u & 63)); }
-                else if (u < 0x10000) { text[m++] = (char)(0xe0 | u >> 12); text[m++] = (char)(0x80 | (u >> 6 & 63)); text[m++] = (char)(0x80 | (u & 63)); }
-                else { text[m++] = (char)(0xf0 | u >> 18); text[m++] = (char)(0x80 | (u >> 12 & 63)); text[m++] = (char)(0x80 | (u >> 6 & 63)); text[m++] = (char)(0x80 | (u & 63)); }
+                else if (u < 0x800) { text[m++] = (char)(0xc0 | u >> 6); text[m++] = (char)(0x80 | (u & 63));
+                } else if (u < 0x10000) {
+                    text[m++] = (char)(0xe0 | u >> 12);
+                    text[m++] = (char)(0x80 | (u >> 6 & 63));
+                    text[m++] = (char)(0x80 | (u & 63));
+                } else {
+                    text[m++] = (char)(0xf0 | u >> 18);
+                    text[m++] = (char)(0x80 | (u >> 12 & 63));
+                    text[m++] = (char)(0x80 | (u >> 6 & 63));
+                    text[m++] = (char)(0x80 | (u & 63));
+                }
             }
         } else {
             size_t left = t_rand_below(6);
@@ -386,17 +424,21 @@ static char *everything(size_t n)
             memcpy(c, text + i, 3);
             if (!memcmp(c, "\xe2\x96\x81", 3) || !memcmp(c, "\xef\xbb\xbf", 3)) text[i] = 'u';
         }
-        for (i = m < 500 ? 0 : m - 500; i < m; i++) {   /* leads of long forms, surrogates and what lies past the last plane */
+        /* leads of long forms, surrogates and what lies past the last plane */
+        for (i = m < 500 ? 0 : m - 500; i < m; i++) {
             const unsigned char lead = (unsigned char)text[i], next = i + 1 < m ? (unsigned char)text[i + 1] : 0;
-            if ((lead & 0xfe) == 0xc0 || (lead == 0xe0 && next < 0xa0) || (lead == 0xed && next >= 0xa0) || (lead == 0xf0 && next < 0x90) || (lead == 0xf4 && next >= 0x90)) text[i] = '.';
+            if ((lead & 0xfe) == 0xc0 || (lead == 0xe0 && next < 0xa0) || (lead == 0xed && next >= 0xa0) ||
+                (lead == 0xf0 && next < 0x90) || (lead == 0xf4 && next >= 0x90))
+                text[i] = '.';
         }
     }
     return text;
 }
 
-/* There and back by one call, and token by token. bytes: the kind keeps bytes that are no characters; the others, and the stream in
- * any case, give U+FFFD for each of them. */
-static void there_and_back(tiny_ctx *ctx, const tllm_vocab *v, const char *what, const char *text, size_t n, unsigned flags, int bytes)
+/* There and back by one call, and token by token. bytes: the kind keeps bytes that are no characters; the others, and
+ * the stream in any case, give U+FFFD for each of them. */
+static void there_and_back(tiny_ctx *ctx, const tllm_vocab *v, const char *what, const char *text, size_t n,
+                           unsigned flags, int bytes)
 {
     char *good = (char *)t_keep(3 * n + 1);
     const size_t n_good = repaired(good, text, n);
@@ -412,7 +454,8 @@ static void there_and_back(tiny_ctx *ctx, const tllm_vocab *v, const char *what,
         if (T_EQ_INT(b.n, bytes ? n : n_good)) T_SAME(b.at, want, b.n);
         else {
             for (i = 0; i < b.n && i < n && b.at[i] == want[i]; i++) {}
-            printf("  %s differs first at %lu: \"%.20s\", not \"%.20s\"\n", what, (unsigned long)i, b.at + (i < 10 ? 0 : i - 10), want + (i < 10 ? 0 : i - 10));
+            printf("  %s differs first at %lu: \"%.20s\", not \"%.20s\"\n", what, (unsigned long)i,
+                   b.at + (i < 10 ? 0 : i - 10), want + (i < 10 ? 0 : i - 10));
         }
         b.n = 0;
         for (i = 0; i < t.n; i++) {
@@ -428,7 +471,8 @@ static void there_and_back(tiny_ctx *ctx, const tllm_vocab *v, const char *what,
             printf("  %s as a stream differs first at %lu\n", what, (unsigned long)i);
         }
     }
-    printf("  %-22s %8lu bytes, %8lu tokens, there and back twice in %.2f s\n", what, (unsigned long)n, (unsigned long)t.n, (double)(tiny_now_ns() - start) * 1e-9);
+    printf("  %-22s %8lu bytes, %8lu tokens, there and back twice in %.2f s\n", what, (unsigned long)n,
+           (unsigned long)t.n, (double)(tiny_now_ns() - start) * 1e-9);
     tllm_tokens_free(ctx, &t);
     tllm_bytes_free(ctx, &b);
 }
@@ -436,12 +480,17 @@ static void there_and_back(tiny_ctx *ctx, const tllm_vocab *v, const char *what,
 /* every kind that promises it; T_LONG=1 in the environment: 10 MB for each */
 static void test_everything(void)
 {
-    static const struct { const char *path, *what; int bytes; } row[] = {
-        { "tests/golden/token-spm.gguf", "SentencePiece, small", 1 }, { "examples/models/story.gguf", "RWKV, stories", 1 },
-        { ORACLE "/ggml-vocab-llama-spm.gguf", "SentencePiece, llama", 1 }, { ORACLE "/ggml-vocab-phi-3.gguf", "SentencePiece, phi-3", 1 },
-        { ORACLE "/ggml-vocab-gpt-2.gguf", "BPE, gpt-2", 0 }, { ORACLE "/ggml-vocab-gpt-neox.gguf", "BPE, gpt-neox", 0 }, { ORACLE "/pre/llama3.gguf", "BPE, llama3", 0 },
-        { ORACLE "/pre/qwen2.gguf", "BPE, qwen2", 0 }, { ORACLE "/pre/tiny_aya.gguf", "BPE, tiny_aya", 0 }, { ORACLE "/pre/deepseek-llm.gguf", "BPE, deepseek-llm", 0 }
-    };
+    static const struct { const char *path, *what; int bytes;
+    } row[] = { { "tests/golden/token-spm.gguf", "SentencePiece, small", 1 },
+                { "examples/models/story.gguf", "RWKV, stories", 1 },
+                { ORACLE "/ggml-vocab-llama-spm.gguf", "SentencePiece, llama", 1 },
+                { ORACLE "/ggml-vocab-phi-3.gguf", "SentencePiece, phi-3", 1 },
+                { ORACLE "/ggml-vocab-gpt-2.gguf", "BPE, gpt-2", 0 },
+                { ORACLE "/ggml-vocab-gpt-neox.gguf", "BPE, gpt-neox", 0 },
+                { ORACLE "/pre/llama3.gguf", "BPE, llama3", 0 },
+                { ORACLE "/pre/qwen2.gguf", "BPE, qwen2", 0 },
+                { ORACLE "/pre/tiny_aya.gguf", "BPE, tiny_aya", 0 },
+                { ORACLE "/pre/deepseek-llm.gguf", "BPE, deepseek-llm", 0 } };
     static char piece[256][12];
     static made m;
     const size_t n = getenv("T_LONG") ? 10 * 1000 * 1000 : T_SLOW ? 100000 : 1000000;
@@ -453,13 +502,18 @@ static void test_everything(void)
     text = everything(n);
     for (i = 0; i < T_COUNT(row); i++) {
         tllm_gguf *g = NULL;
-        tllm_vocab *v = !strncmp(row[i].path, ORACLE, sizeof ORACLE - 1) && !t_one_of(row[i].path) ? NULL : open_vocab(ctx, row[i].path, &g);
+        tllm_vocab *v = !strncmp(row[i].path, ORACLE, sizeof ORACLE - 1) && !t_one_of(row[i].path)
+                            ? NULL
+                            : open_vocab(ctx, row[i].path, &g);
         if (v) there_and_back(ctx, v, row[i].what, text, n, 0, row[i].bytes);
         tllm_vocab_close(ctx, v);
         tllm_gguf_close(ctx, g);
     }
     for (k = 0; k < 2; k++) {               /* RWKV and PLaMo 2: all bytes, and a few words */
-        static const char *const words[] = { "the", " the", "ing", "\xd0\xb0", "\xe4\xbd\xa0\xe5\xa5\xbd", "  ", "\n\n", "\xf0\x9f\xa6\x99", "quick brown" };
+        static const char *const words[] = {
+            "the",        " the", "ing", "\xd0\xb0", "\xe4\xbd\xa0\xe5\xa5\xbd", "  ", "\n\n", "\xf0\x9f\xa6\x99",
+            "quick brown"
+        };
         tllm_vocab *v = NULL;
         start(&m, k ? "plamo2" : "rwkv", NULL);
         if (!k) token(&m, "<end>", 0, TLLM_TOKEN_CONTROL);

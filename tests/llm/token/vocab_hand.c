@@ -1,11 +1,13 @@
 /* tests/llm/token/vocab_hand.c - small vocabularies worked by hand, and bad ones
  *
- * What is worked by hand says how; the merges of long words are compared with a quadratic search that is written here. */
+ * What is worked by hand says how; the merges of long words are compared with a quadratic search that is written
+ * here. */
 #include "t.h"
 #include "llm/token/kit.h"
 
 /* "1 2 3" */
-static void encodes_n(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, const char *want, int line)
+static void encodes_n(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, const char *want,
+                      int line)
 {
     char got[1000];
     tllm_tokens t;
@@ -13,13 +15,15 @@ static void encodes_n(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size
     memset(&t, 0, sizeof t);
     got[0] = 0;
     if (T_OK(tllm_encode(ctx, v, text, n, flags, &t)))
-        for (i = 0; i < t.n && at < sizeof got - 20; i++) at += (size_t)snprintf(got + at, sizeof got - at, i ? " %ld" : "%ld", (long)t.id[i]);
+        for (i = 0; i < t.n && at < sizeof got - 20; i++)
+            at += (size_t)snprintf(got + at, sizeof got - at, i ? " %ld" : "%ld", (long)t.id[i]);
     if (strcmp(got, want)) t_fail(__FILE__, line, "\"%s\" gives %s, not %s", text, got, want);
     tllm_tokens_free(ctx, &t);
 }
 #define ENCODES(v, text, flags, want) encodes_n(ctx, v, text, strlen(text), flags, want, __LINE__)
 
-static void decodes(tiny_ctx *ctx, const tllm_vocab *v, int32_t a, int32_t b, int32_t c, unsigned flags, const char *want, int line)
+static void decodes(tiny_ctx *ctx, const tllm_vocab *v, int32_t a, int32_t b, int32_t c, unsigned flags,
+                    const char *want, int line)
 {
     int32_t id[3];
     tllm_bytes t;
@@ -28,7 +32,8 @@ static void decodes(tiny_ctx *ctx, const tllm_vocab *v, int32_t a, int32_t b, in
     id[2] = c;
     memset(&t, 0, sizeof t);
     if (T_OK(tllm_decode(ctx, v, id, 3, flags, &t)) && (t.n != strlen(want) || memcmp(t.at ? t.at : "", want, t.n)))
-        t_fail(__FILE__, line, "%ld %ld %ld is \"%.*s\", not \"%s\"", (long)a, (long)b, (long)c, (int)t.n, t.at ? t.at : "", want);
+        t_fail(__FILE__, line, "%ld %ld %ld is \"%.*s\", not \"%s\"", (long)a, (long)b, (long)c, (int)t.n,
+               t.at ? t.at : "", want);
     tllm_bytes_free(ctx, &t);
 }
 #define DECODES(v, a, b, c, flags, want) decodes(ctx, v, a, b, c, flags, want, __LINE__)
@@ -70,7 +75,8 @@ static void test_spm_by_hand(void)
         DECODES(v, 1, 10, 2, 0, "a");
         DECODES(v, 1, 10, 2, TLLM_DECODE_SPECIAL, "<s>a</s>");
         DECODES(v, 4, 10, 10, 0, "\xc3 a a");
-        T_TRUE(tllm_vocab_is_end(v, 2) && !tllm_vocab_is_end(v, 1) && !tllm_vocab_is_end(v, -1) && !tllm_vocab_is_end(v, 12));
+        T_TRUE(tllm_vocab_is_end(v, 2) && !tllm_vocab_is_end(v, 1) && !tllm_vocab_is_end(v, -1) &&
+               !tllm_vocab_is_end(v, 12));
         T_EQ_INT(tllm_vocab_find(v, "aba", 3), 11);
         T_EQ_INT(tllm_vocab_find(v, "abab", 4), -1);
         T_CLOSE(tllm_vocab_score(v, 9), -1, 0);
@@ -193,16 +199,22 @@ static size_t put_utf8(char *to, uint32_t c)
     return n;
 }
 
-/* Small letters of the capitals of many scripts, by the charts of Unicode: first, last, and where the small one of the first stands. */
+/* Small letters of the capitals of many scripts, by the charts of Unicode: first, last, and where the small one of the
+ * first stands. */
 static void test_capitals(void)
 {
-    static const struct { uint32_t first, last, small; } row[] = {
-        { 0x41, 0x5a, 0x61 }, { 0xc0, 0xd6, 0xe0 }, { 0xd8, 0xde, 0xf8 }, { 0x178, 0x178, 0xff }, { 0x391, 0x3a1, 0x3b1 }, { 0x3a3, 0x3ab, 0x3c3 },
-        { 0x400, 0x40f, 0x450 }, { 0x410, 0x42f, 0x430 }, { 0x4c0, 0x4c0, 0x4cf }, { 0x531, 0x556, 0x561 }, { 0x10a0, 0x10c5, 0x2d00 }, { 0x13a0, 0x13ef, 0xab70 },
-        { 0x13f0, 0x13f5, 0x13f8 }, { 0x1c90, 0x1cba, 0x10d0 }, { 0x1e9e, 0x1e9e, 0xdf }, { 0x1f08, 0x1f0f, 0x1f00 }, { 0x2126, 0x2126, 0x3c9 }, { 0x212a, 0x212a, 0x6b },
-        { 0x212b, 0x212b, 0xe5 }, { 0x2132, 0x2132, 0x214e }, { 0x2160, 0x216f, 0x2170 }, { 0x2183, 0x2183, 0x2184 }, { 0x24b6, 0x24cf, 0x24d0 }, { 0x2c00, 0x2c2f, 0x2c30 }, { 0xff21, 0xff3a, 0xff41 },
-        { 0x10400, 0x10427, 0x10428 }, { 0x104b0, 0x104d3, 0x104d8 }, { 0x10c80, 0x10cb2, 0x10cc0 }, { 0x118a0, 0x118bf, 0x118c0 }, { 0x16e40, 0x16e5f, 0x16e60 },
-        { 0x1e900, 0x1e921, 0x1e922 } };
+    static const struct { uint32_t first, last, small;
+    } row[] = { { 0x41, 0x5a, 0x61 },          { 0xc0, 0xd6, 0xe0 },          { 0xd8, 0xde, 0xf8 },
+                { 0x178, 0x178, 0xff },        { 0x391, 0x3a1, 0x3b1 },       { 0x3a3, 0x3ab, 0x3c3 },
+                { 0x400, 0x40f, 0x450 },       { 0x410, 0x42f, 0x430 },       { 0x4c0, 0x4c0, 0x4cf },
+                { 0x531, 0x556, 0x561 },       { 0x10a0, 0x10c5, 0x2d00 },    { 0x13a0, 0x13ef, 0xab70 },
+                { 0x13f0, 0x13f5, 0x13f8 },    { 0x1c90, 0x1cba, 0x10d0 },    { 0x1e9e, 0x1e9e, 0xdf },
+                { 0x1f08, 0x1f0f, 0x1f00 },    { 0x2126, 0x2126, 0x3c9 },     { 0x212a, 0x212a, 0x6b },
+                { 0x212b, 0x212b, 0xe5 },      { 0x2132, 0x2132, 0x214e },    { 0x2160, 0x216f, 0x2170 },
+                { 0x2183, 0x2183, 0x2184 },    { 0x24b6, 0x24cf, 0x24d0 },    { 0x2c00, 0x2c2f, 0x2c30 },
+                { 0xff21, 0xff3a, 0xff41 },    { 0x10400, 0x10427, 0x10428 }, { 0x104b0, 0x104d3, 0x104d8 },
+                { 0x10c80, 0x10cb2, 0x10cc0 }, { 0x118a0, 0x118bf, 0x118c0 }, { 0x16e40, 0x16e5f, 0x16e60 },
+                { 0x1e900, 0x1e921, 0x1e922 } };
     static char small[2 * T_COUNT(row)][8];
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     static made m;
@@ -226,7 +238,8 @@ static void test_capitals(void)
     t_close(ctx);
 }
 
-/* Vocabularies of gemma4: a run of line ends that is a token is taken whole, without merging; any other word is merged, token or not. */
+/* Vocabularies of gemma4: a run of line ends that is a token is taken whole, without merging; any other word is merged,
+ * token or not. */
 static void test_bpe_lines(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -261,14 +274,34 @@ static void test_bpe_lines(void)
     t_close(ctx);
 }
 
-/* A stream gives text by the standard: each byte that belongs to no character is U+FFFD, whether it came alone or in one token with others. */
+/* A stream gives text by the standard: each byte that belongs to no character is U+FFFD, whether it came alone or in
+ * one token with others. */
 static void test_stream_characters(void)
 {
-    static const struct { const char *bytes; int n_bad; } row[] = {     /* n_bad 0: a character, passed as it is */
-        { "\xc2\x80", 0 }, { "\xe0\xa0\x80", 0 }, { "\xed\x9f\xbf", 0 }, { "\xee\x80\x80", 0 }, { "\xf0\x90\x80\x80", 0 }, { "\xf4\x8f\xbf\xbf", 0 },
-        { "\xed\xa0\x80", 3 }, { "\xed\xbf\xbf", 3 }, { "\xed\xa0\xbd\xed\xb8\x80", 6 },       /* surrogates, a pair of them too */
-        { "\xc0\x80", 2 }, { "\xc1\xbf", 2 }, { "\xe0\x80\x80", 3 }, { "\xe0\x9f\xbf", 3 }, { "\xf0\x80\x80\x80", 4 }, { "\xf0\x8f\xbf\xbf", 4 },   /* overlong */
-        { "\xf4\x90\x80\x80", 4 }, { "\xf5\x80\x80\x80", 4 }, { "\xff", 1 }, { "\x80", 1 }, { "\xfe\xbf", 2 }
+    static const struct { const char *bytes; int n_bad;
+    } row[] = { /* n_bad 0: a character, passed as it is */
+                { "\xc2\x80", 0 },
+                { "\xe0\xa0\x80", 0 },
+                { "\xed\x9f\xbf", 0 },
+                { "\xee\x80\x80", 0 },
+                { "\xf0\x90\x80\x80", 0 },
+                { "\xf4\x8f\xbf\xbf", 0 },
+                /* surrogates, a pair of them too */
+                { "\xed\xa0\x80", 3 },
+                { "\xed\xbf\xbf", 3 },
+                { "\xed\xa0\xbd\xed\xb8\x80", 6 },
+                /* overlong */
+                { "\xc0\x80", 2 },
+                { "\xc1\xbf", 2 },
+                { "\xe0\x80\x80", 3 },
+                { "\xe0\x9f\xbf", 3 },
+                { "\xf0\x80\x80\x80", 4 },
+                { "\xf0\x8f\xbf\xbf", 4 },
+                { "\xf4\x90\x80\x80", 4 },
+                { "\xf5\x80\x80\x80", 4 },
+                { "\xff", 1 },
+                { "\x80", 1 },
+                { "\xfe\xbf", 2 }
     };
     static char text[256][8], whole[T_COUNT(row)][32];
     static made m;
@@ -282,7 +315,9 @@ static void test_stream_characters(void)
         token(&m, text[i], 0, 1);
     }
     for (i = 0; i < T_COUNT(row); i++) {
-        for (n = k = 0; row[i].bytes[k]; k++) n += (size_t)snprintf(whole[i] + n, sizeof whole[i] - n, "\\x%02x", (unsigned)(unsigned char)row[i].bytes[k]);
+        for (n = k = 0; row[i].bytes[k]; k++)
+            n += (size_t)snprintf(whole[i] + n, sizeof whole[i] - n, "\\x%02x",
+                                  (unsigned)(unsigned char)row[i].bytes[k]);
         (void)snprintf(whole[i] + n, sizeof whole[i] - n, "x");
         token(&m, whole[i], 0, 1);
     }
@@ -304,7 +339,9 @@ static void test_stream_characters(void)
                 }
                 if (way == 1) T_OK(tllm_stream_next(ctx, &s, 'x', &b));
                 T_OK(tllm_stream_end(ctx, &s, &b));
-                if (b.n != strlen(want) || memcmp(b.at, want, b.n)) t_fail(__FILE__, __LINE__, "row %lu, way %d: %lu bytes, not %lu", (unsigned long)i, way, (unsigned long)b.n, (unsigned long)strlen(want));
+                if (b.n != strlen(want) || memcmp(b.at, want, b.n))
+                    t_fail(__FILE__, __LINE__, "row %lu, way %d: %lu bytes, not %lu", (unsigned long)i, way,
+                           (unsigned long)b.n, (unsigned long)strlen(want));
                 tllm_bytes_free(ctx, &b);
             }
     tllm_vocab_close(ctx, v);
@@ -379,7 +416,8 @@ static void test_unigram_by_hand(void)
     token(&m, "<user>", 0, TLLM_TOKEN_USER);/* 9 */
     m.d.add_space_prefix = 1;
     m.d.merge_spaces = 1;
-    /* node 0 has base 128, so its child for 'X' (88) is 128 ^ 88 = 216: label 88, leaf, base 1; its value is at 216 ^ 1 = 217 */
+    /* node 0 has base 128, so its child for 'X' (88) is 128 ^ 88 = 216: label 88, leaf, base 1; its value is at 216 ^ 1
+     * = 217 */
     memset(map, 0, sizeof map);
     map[0] = 0x00;
     map[1] = 0x04;                          /* 1024 bytes of units */
@@ -394,8 +432,8 @@ static void test_unigram_by_hand(void)
     m.d.charsmap = map;
     m.d.n_charsmap = 4 + 1024 + 3;
     if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
-        /* _ab: _ + ab = -7, _a + b = -7, the first found stays: _ + a + b = -10; ends are reached in the order of their starts,
-         * and _a + b is tried after _ + ab */
+        /* _ab: _ + ab = -7, _a + b = -7, the first found stays: _ + a + b = -10; ends are reached in the order of their
+         * starts, and _a + b is tried after _ + ab */
         ENCODES(v, "ab", 0, "3 6");
         ENCODES(v, "X", 0, "3 6");          /* by the map */
         ENCODES(v, "a", TLLM_ENCODE_ENDS, "7 1");
@@ -406,7 +444,8 @@ static void test_unigram_by_hand(void)
         DECODES(v, 3, 6, 7, 0, "ab a");
     }
     tllm_vocab_close(ctx, v);
-    /* no blank in front: one that stands there is stripped, those between words still count, also behind a special token */
+    /* no blank in front: one that stands there is stripped, those between words still count, also behind a special
+     * token */
     v = NULL;
     m.d.add_space_prefix = -1;
     if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
@@ -414,7 +453,8 @@ static void test_unigram_by_hand(void)
         ENCODES(v, "a<user> b<user>a", 0, "4 9 3 5 9 4");
     }
     tllm_vocab_close(ctx, v);
-    /* blanks stay, with one in front of every text that is not empty, of blanks only too (SentencePiece 0.2.3 gives these) */
+    /* blanks stay, with one in front of every text that is not empty, of blanks only too (SentencePiece 0.2.3 gives
+     * these) */
     v = NULL;
     m.d.add_space_prefix = 1;
     m.d.merge_spaces = -1;
@@ -519,7 +559,11 @@ static size_t naive(const made *m, const tllm_text *merge, size_t n_merges, int 
             double c = 1e300;
             (void)snprintf(pair, sizeof pair, by_score ? "%.39s%.39s" : "%.39s %.39s", sym[i], sym[i + 1]);
             if (by_score) {
-                for (k = 0; k < m->d.n_tokens; k++) if (!strcmp(m->text[k].at, pair)) { c = -(double)m->score[k]; break; }
+                for (k = 0; k < m->d.n_tokens; k++)
+                    if (!strcmp(m->text[k].at, pair)) {
+                        c = -(double)m->score[k];
+                        break;
+                    }
             } else {
                 for (k = 0; k < n_merges; k++) if (!strcmp(merge[k].at, pair)) { c = (double)k; break; }
             }
@@ -640,15 +684,37 @@ static void test_special_tokens(void)
 
 /* ---- bad files -------------------------------------------------------------------------------------------------- */
 
-enum { BAD_NONE, BAD_MODEL, BAD_NO_MODEL, BAD_PRE, BAD_NO_TOKENS, BAD_TOKENS_TYPE, BAD_ZERO_TOKENS, BAD_SCORES_FEW, BAD_SCORES_TYPE, BAD_TYPES_FEW, BAD_TYPES_TYPE,
-       BAD_NO_MERGES, BAD_MERGES_TYPE, BAD_IDS, BAD_NARROW_TYPES, BAD_TWINS, BAD_MAP_SHORT, BAD_MAP_1, BAD_MAP_2, BAD_MAP_TYPE, BAD_WHITESPACE };
+enum {
+    BAD_NONE,
+    BAD_MODEL,
+    BAD_NO_MODEL,
+    BAD_PRE,
+    BAD_NO_TOKENS,
+    BAD_TOKENS_TYPE,
+    BAD_ZERO_TOKENS,
+    BAD_SCORES_FEW,
+    BAD_SCORES_TYPE,
+    BAD_TYPES_FEW,
+    BAD_TYPES_TYPE,
+    BAD_NO_MERGES,
+    BAD_MERGES_TYPE,
+    BAD_IDS,
+    BAD_NARROW_TYPES,
+    BAD_TWINS,
+    BAD_MAP_SHORT,
+    BAD_MAP_1,
+    BAD_MAP_2,
+    BAD_MAP_TYPE,
+    BAD_WHITESPACE
+};
 
 #define CORPUS "tests/fuzz/corpus"
 
 /* The files stand in CORPUS/gguf under their names; T_CORPUS=folder in the environment writes them again. */
 static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want, const char *says)
 {
-    static const char *const words[] = { "<unk>", "<s>", "</s>", "<0x-1>", "<0xZZ>", "<0x41>", "<0x414>", "<0x", "a", "b", "ab", "\xe2\x96\x81" };
+    static const char *const words[] = { "<unk>",   "<s>", "</s>", "<0x-1>", "<0xZZ>", "<0x41>",
+                                         "<0x414>", "<0x", "a",    "b",      "ab",     "\xe2\x96\x81" };
     static const char *const twins[] = { "a", "a", "a", "", "", "b", "b", "ab", "ab", "ab", "ab", "ab" };
     static const int32_t types[] = { 2, 3, 3, 6, 6, 6, 6, 6, 1, 1, 1, 77 };
     static const unsigned char narrow[] = { 2, 3, 3, 6, 6, 6, 6, 6, 1, 1, 1, 200 };
@@ -676,20 +742,36 @@ static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want,
     merge[0] = merge[1] = merge[2] = text[8];
     T_OK(tllm_writer_open(ctx, &d, &w));
     T_OK(tllm_writer_put_text(ctx, w, "general.architecture", "llama"));
-    if (how != BAD_NO_MODEL) T_OK(tllm_writer_put_text(ctx, w, "tokenizer.ggml.model", how == BAD_MODEL ? "lama" : bpe ? "gpt2" : map ? "t5" : "llama"));
+    if (how != BAD_NO_MODEL)
+        T_OK(tllm_writer_put_text(ctx, w, "tokenizer.ggml.model",
+                                  how == BAD_MODEL ? "lama"
+                                  : bpe            ? "gpt2"
+                                  : map            ? "t5"
+                                                   : "llama"));
     if (how == BAD_PRE) T_OK(tllm_writer_put_text(ctx, w, "tokenizer.ggml.pre", "lama-4711"));
     if (how == BAD_WHITESPACE) T_OK(tllm_writer_put_text(ctx, w, "tokenizer.ggml.pre", "whitespace"));
     if (how == BAD_TOKENS_TYPE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.tokens", TLLM_I32, types, N));
-    else if (how != BAD_NO_TOKENS) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.tokens", TLLM_STRING, text, how == BAD_ZERO_TOKENS ? 0 : N));
+    else if (how != BAD_NO_TOKENS)
+        T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.tokens", TLLM_STRING, text, how == BAD_ZERO_TOKENS ? 0 : N));
     if (how == BAD_SCORES_TYPE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.scores", TLLM_U8, narrow, N));
-    else T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.scores", TLLM_F32, scores, how == BAD_SCORES_FEW ? N - 1 : N));
+    else
+        T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.scores", TLLM_F32, scores,
+                                   how == BAD_SCORES_FEW ? N - 1 : N));
     if (how == BAD_TYPES_TYPE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.token_type", TLLM_F32, scores, N));
-    else if (how == BAD_NARROW_TYPES) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.token_type", TLLM_U8, narrow, N));
-    else T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.token_type", TLLM_I32, types, how == BAD_TYPES_FEW ? 3 : N));
+    else if (how == BAD_NARROW_TYPES)
+        T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.token_type", TLLM_U8, narrow, N));
+    else
+        T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.token_type", TLLM_I32, types, how == BAD_TYPES_FEW ? 3 : N));
     if (how == BAD_MERGES_TYPE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.merges", TLLM_I32, types, N));
-    if (how == BAD_PRE || how == BAD_WHITESPACE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.merges", TLLM_STRING, merge, 3));
-    if (map) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.precompiled_charsmap", how == BAD_MAP_TYPE ? TLLM_F32 : TLLM_U8,
-                                        how == BAD_MAP_TYPE ? (const void *)scores : (const void *)narrow, how == BAD_MAP_1 ? 1 : how == BAD_MAP_2 ? 2 : 3));
+    if (how == BAD_PRE || how == BAD_WHITESPACE)
+        T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.merges", TLLM_STRING, merge, 3));
+    if (map)
+        T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.precompiled_charsmap",
+                                   how == BAD_MAP_TYPE ? TLLM_F32 : TLLM_U8,
+                                   how == BAD_MAP_TYPE ? (const void *)scores : (const void *)narrow,
+                                   how == BAD_MAP_1   ? 1
+                                   : how == BAD_MAP_2 ? 2
+                                                      : 3));
     if (how == BAD_IDS) {
         T_OK(tllm_writer_put_u32(ctx, w, "tokenizer.ggml.bos_token_id", N));
         T_OK(tllm_writer_put_u32(ctx, w, "tokenizer.ggml.eos_token_id", 0xffffffffu));
@@ -711,7 +793,8 @@ static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want,
             size_t k;
             T_OK(tllm_encode(ctx, v, "ab\xff<0x41> b <s> A", 17, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, &t));
             for (i = 0; i < t.n; i++) T_TRUE(t.id[i] >= 0 && t.id[i] < N);
-            for (k = 0; k < 3; k++) for (i = 0; i < N + 2; i++) (void)tllm_piece(v, (int32_t)i - 1, (unsigned)k, NULL, 0);
+            for (k = 0; k < 3; k++)
+                for (i = 0; i < N + 2; i++) (void)tllm_piece(v, (int32_t)i - 1, (unsigned)k, NULL, 0);
             if (how == BAD_IDS) {
                 T_EQ_INT(tllm_vocab_special(v, TLLM_BOS), 1);       /* as if the file had not said it */
                 T_EQ_INT(tllm_vocab_special(v, TLLM_EOS), 2);
@@ -852,9 +935,22 @@ static void test_allocations(void)
 /* ---- the tables ------------------------------------------------------------------------------------------------ */
 
 /* the names with notes 1, 2 and 3 in docs/tokenizers.md */
-static const char *const pre_whole[] = { "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano", "minicpm5", "youtu", "tekken",
-                                         "granite-embed-multi-97m", NULL };
-static const char *const pre_bos[] = { "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano", "tekken", "chameleon", NULL };
+static const char *const pre_whole[] = { "llama3",
+                                         "llama-v3",
+                                         "llama-bpe",
+                                         "falcon3",
+                                         "falcon-h1",
+                                         "pixtral",
+                                         "midm-2.0",
+                                         "lfm2",
+                                         "jina-v5-nano",
+                                         "minicpm5",
+                                         "youtu",
+                                         "tekken",
+                                         "granite-embed-multi-97m",
+                                         NULL };
+static const char *const pre_bos[] = { "llama3",   "llama-v3", "llama-bpe",    "falcon3", "falcon-h1", "pixtral",
+                                       "midm-2.0", "lfm2",     "jina-v5-nano", "tekken",  "chameleon", NULL };
 static const char *const pre_raw[] = { "gemma4", "granite-embed-multi-311m", "sarvam-moe", "whitespace", NULL };
 static int pre_in(const char *const *list, const char *name)
 {
@@ -870,8 +966,10 @@ static void test_tables(void)
         const tllm_pre *p = tllm_pre_at(i);
         T_TRUE(tllm_pre_find(p->name, strlen(p->name)) == p);   /* no name twice */
         T_TRUE(p->rule[0] != 0);
-        if (!T_TRUE(!(p->flags & TLLM_PRE_WHOLE) == !pre_in(pre_whole, p->name) && !(p->flags & TLLM_PRE_BOS) == !pre_in(pre_bos, p->name) &&
-                    !(p->flags & TLLM_PRE_RAW) == !pre_in(pre_raw, p->name))) printf("  %s\n", p->name);
+        if (!T_TRUE(!(p->flags & TLLM_PRE_WHOLE) == !pre_in(pre_whole, p->name) &&
+                    !(p->flags & TLLM_PRE_BOS) == !pre_in(pre_bos, p->name) &&
+                    !(p->flags & TLLM_PRE_RAW) == !pre_in(pre_raw, p->name)))
+            printf("  %s\n", p->name);
         for (k = 0; p->rule[k]; k++) T_TRUE(p->rule[k] != ' ' || (p->rule[k + 1] && p->rule[k + 1] != ' '));
     }
     T_TRUE(i > 80);

@@ -1,10 +1,32 @@
-/* tests/llm/train/gated.c - the gated form of the trainer: its gradient against central differences of a forward pass written again in double
+/* tests/llm/train/gated.c - the gated form of the trainer: its gradient against central differences of a forward pass
+ * written again in double
  *
- * The twin walks token by token and head by head, from the formulas of the paper: it has no chunks, no kept halves, no matrices of all tokens. */
+ * The twin walks token by token and head by head, from the formulas of the paper: it has no chunks, no kept halves, no
+ * matrices of all tokens. */
 #include "t.h"
 #include "llm/train/kit.h"
 
-enum { EMBD, NORM1, LERP, Q, K, V, SIDE, DECAY, DECAY_A, DECAY_B, O, NORM2, GATE, UP, DOWN, EACH = 14, VOCAB = 544, WIDE = 24, D = 16 };
+enum {
+    EMBD,
+    NORM1,
+    LERP,
+    Q,
+    K,
+    V,
+    SIDE,
+    DECAY,
+    DECAY_A,
+    DECAY_B,
+    O,
+    NORM2,
+    GATE,
+    UP,
+    DOWN,
+    EACH = 14,
+    VOCAB = 544,
+    WIDE = 24,
+    D = 16
+};
 typedef struct twin { const tllm_train_desc *d; double *w[2 + EACH * 2]; } twin;
 
 static void norm(const double *x, const double *g, double *y)
@@ -25,7 +47,8 @@ static void apply(const double *w, int rows, int cols, const double *x, double *
 static void layer(const twin *m, double *const *w, double *x, int n)
 {
     const int heads = m->d->heads, s = D / heads, rank = m->d->rank, hidden = m->d->hidden;
-    double state[D * D], before[D], h[D], in[5][D], low[D], q[D], k[D], v[D], side[D], left[D], o[D], y[D], a[WIDE], b[WIDE];
+    double state[D * D], before[D], h[D], in[5][D], low[D], q[D], k[D], v[D], side[D], left[D], o[D], y[D], a[WIDE],
+        b[WIDE];
     int t, i, j, c;
     memset(state, 0, sizeof state);
     memset(before, 0, sizeof before);
@@ -86,8 +109,8 @@ static double twin_loss(const twin *m, const int32_t *tokens)
     return sum / (m->d->sequences * n);
 }
 
-/* Every tensor: along a random direction, and in two single numbers. 70 tokens are more than the recurrent form takes, so that forward is
- * chunked. strong: gates that forget within a token or two. */
+/* Every tensor: along a random direction, and in two single numbers. 70 tokens are more than the recurrent form takes,
+ * so that forward is chunked. strong: gates that forget within a token or two. */
 static void check(int strong)
 {
     tllm_train_desc d = form_desc(TLLM_TRAIN_GATED);
@@ -161,7 +184,9 @@ static void check(int strong)
             }
             if (!T_CLOSE(got, want[i], 1e-5 * sqrt(size))) printf("    in %s\n", name);
             for (k = 0; k < POINTS; k++)
-                if (!T_CLOSE(x[i ? (k + 1) * 7919 % n : (size_t)tokens[3 * k + 1] * D + k], point[i][k], 1e-5 * largest)) printf("    in %s\n", name);
+                if (!T_CLOSE(x[i ? (k + 1) * 7919 % n : (size_t)tokens[3 * k + 1] * D + k], point[i][k],
+                             1e-5 * largest))
+                    printf("    in %s\n", name);
         }
         tllm_trainer_close(other);
         t_close(ctx);

@@ -1,15 +1,20 @@
-/* tests/llm/train/gradient.c - the trainer's gradient against central differences of a forward pass written again in double, and
- * against the tape */
+/* tests/llm/train/gradient.c - the trainer's gradient against central differences of a forward pass written again in
+ * double, and against the tape */
 #include "t.h"
 #include "llm/train/kit.h"
 
-/* ---- the model once more: plain loops in double, from the formulas of the papers ---------------------------------------------- */
+/* ---- the model once more: plain loops in double, from the formulas of the papers --------------------------------- */
 
 enum {
     EMBD, NORM1, Q, K, V, O, NORM2, GATE, UP, DOWN,
-    KV_A = K, KV_NORM, KV_B, LATENT_O, LATENT_NORM2, LATENT_UP, LATENT_DOWN             /* the latent form, from its third on */
+    /* the latent form, from its third on */
+    KV_A = K, KV_NORM, KV_B, LATENT_O, LATENT_NORM2, LATENT_UP, LATENT_DOWN
 };
-typedef struct twin { int d, layers, heads, kv, hidden, context, sequences, latent, rotary, exact; double *w[2 + 9 * 4]; double *room; } twin;
+typedef struct twin {
+    int d, layers, heads, kv, hidden, context, sequences, latent, rotary, exact;
+    double *w[2 + 9 * 4];
+    double *room;
+} twin;
 
 static void norm_of(int n, const double *x, const double *g, double *y)
 {
@@ -34,11 +39,13 @@ static void rotate(double *x, int n, int place)
         x[i + 1] = a * sin(angle) + b * cos(angle);
     }
 }
-/* A layer of the latent form, on all tokens of a sequence: the keys of a head are what is made of c, then the rotated key of all heads. */
+/* A layer of the latent form, on all tokens of a sequence: the keys of a head are what is made of c, then the rotated
+ * key of all heads. */
 static void twin_latent(const twin *m, double *const *w, double *x)
 {
     enum { MOST = 128 };
-    static double h[MOST], q[MOST][MOST], c[MOST], a[MOST], made[MOST][MOST], shared[MOST][MOST], o[MOST], y[MOST], wide[MOST], p[MOST];
+    static double h[MOST], q[MOST][MOST], c[MOST], a[MOST], made[MOST][MOST], shared[MOST][MOST], o[MOST], y[MOST],
+        wide[MOST], p[MOST];
     const int d = m->d, dh = d / m->heads, key = dh + m->rotary, n = m->context;
     int t, u, i, j;
     for (t = 0; t < n; t++) {
@@ -72,7 +79,8 @@ static void twin_latent(const twin *m, double *const *w, double *x)
         for (i = 0; i < d; i++) x[t * d + i] += y[i];
     }
 }
-/* -ln p of what came; in exact training the mean of that over all that could have come, what is seldom asked three times */
+/* -ln p of what came; in exact training the mean of that over all that could have come, what is seldom asked three
+ * times */
 static double twin_target(const twin *m, tllm_story *story, int32_t next, const double *p, double log_z)
 {
     tllm_story_items items;
@@ -82,14 +90,18 @@ static double twin_target(const twin *m, tllm_story *story, int32_t next, const 
     T_TRUE(tllm_story_take(story, next, NULL, &tag));
     if (!m->exact) return log_z - p[next];
     for (i = 0; i < items.n; i++) mean += (double)items.weight[i] / (double)items.total * (log_z - p[items.token[i]]);
-    return mean * (tag == TLLM_STORY_PLACE || tag == TLLM_STORY_YES || tag == TLLM_STORY_COMPARE || tag == TLLM_STORY_COLOUR ? 3 : 1);
+    return mean *
+           (tag == TLLM_STORY_PLACE || tag == TLLM_STORY_YES || tag == TLLM_STORY_COMPARE || tag == TLLM_STORY_COLOUR
+                ? 3
+                : 1);
 }
 
 /* its mean over the tokens of all sequences */
 static double twin_loss(const twin *m, const int32_t *tokens)
 {
     const int d = m->d, dh = d / m->heads, kvd = m->kv * dh, n = m->context;
-    double *x = m->room, *h = x + n * d, *q = h + d, *k = q + d, *v = k + n * kvd, *o = v + n * kvd, *a = o + d, *b = a + m->hidden, *y = b + m->hidden, *p = y + d;
+    double *x = m->room, *h = x + n * d, *q = h + d, *k = q + d, *v = k + n * kvd, *o = v + n * kvd, *a = o + d,
+           *b = a + m->hidden, *y = b + m->hidden, *p = y + d;
     double *all_q = p + 544 + n, sum = 0;
     int s, t, l, i, j, u;
     for (s = 0; s < m->sequences; s++, tokens += n + 1) {
@@ -143,8 +155,8 @@ static double twin_loss(const twin *m, const int32_t *tokens)
     return sum / (m->sequences * n);
 }
 
-/* Every tensor, along a random direction (all of its numbers enter) and in single numbers. The context is longer than a block of
- * queries; one token stands often, most never. */
+/* Every tensor, along a random direction (all of its numbers enter) and in single numbers. The context is longer than a
+ * block of queries; one token stands often, most never. */
 static void check_gradient(int form, int exact)
 {
     tllm_train_desc d = form_desc(form);
@@ -236,7 +248,9 @@ static void check_gradient(int form, int exact)
             /* float: some hundred roundings of 6e-8 a number, of random sign */
             if (!T_CLOSE(got, want[i], 1e-5 * sqrt(size))) printf("    in %s\n", name);
             for (k = 0; k < POINTS; k++)
-                if (!T_CLOSE(x[i ? k * 7919 % n : (size_t)tokens[3 * k + 1] * 16 + k], point_want[i * POINTS + k], 1e-5 * largest)) printf("    in %s\n", name);
+                if (!T_CLOSE(x[i ? k * 7919 % n : (size_t)tokens[3 * k + 1] * 16 + k], point_want[i * POINTS + k],
+                             1e-5 * largest))
+                    printf("    in %s\n", name);
         }
         tllm_trainer_close(other);
         t_close(ctx);
@@ -249,8 +263,8 @@ static void test_gradient(void) { check_gradient(TLLM_TRAIN_GROUPED, 0); }
 static void test_gradient_exact(void) { check_gradient(TLLM_TRAIN_GROUPED, 1); }
 static void test_gradient_latent(void) { check_gradient(TLLM_TRAIN_LATENT, 0); }
 
-/* Stress without exact targets: the gradient is linear in it, so those of 2, 3 and 4 lie on a line, apart from each other. Where a text
- * is no story, exact targets are what came, and nothing is stressed. */
+/* Stress without exact targets: the gradient is linear in it, so those of 2, 3 and 4 lie on a line, apart from each
+ * other. Where a text is no story, exact targets are what came, and nothing is stressed. */
 static void gradient_of(tllm_train_desc d, int exact, double stress, const int32_t *tokens, double *g)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -294,7 +308,7 @@ static void test_stress_and_no_story(void)
     T_TRUE(!apart(one, two, MOST_WEIGHTS) && apart(one, three, MOST_WEIGHTS) > 0);
 }
 
-/* ---- and once more, of the rows of the table: the gradient that the tape finds ---------------------------------------------------- */
+/* ---- and once more, of the rows of the table: the gradient that the tape finds ----------------------------------- */
 
 static tiny_tensor columns(const tiny_tensor *x, int axis, tiny_idx at, tiny_idx n)     /* a part of an axis: a view */
 {
@@ -319,7 +333,8 @@ static tiny_tensor attention_of(tiny_tape *t, const tllm_train_desc *d, const ti
     tiny_tensor q = tiny_tape_linear(t, h, &w[Q].value, NULL, TINY_ACT_NONE), k, v, part[2], o;
     q = heads_of(t, &q, d->heads);
     if (d->form == TLLM_TRAIN_LATENT) {
-        tiny_tensor a = tiny_tape_linear(t, h, &w[KV_A].value, NULL, TINY_ACT_NONE), c = columns(&a, 1, 0, d->latent), shared = columns(&a, 1, d->latent, d->rotary), made;
+        tiny_tensor a = tiny_tape_linear(t, h, &w[KV_A].value, NULL, TINY_ACT_NONE), c = columns(&a, 1, 0, d->latent),
+                    shared = columns(&a, 1, d->latent, d->rotary), made;
         part[0] = columns(&q, 2, 0, dh);
         part[1] = columns(&q, 2, dh, d->rotary);
         part[1] = tiny_tape_call(t, TINY_OP_ROPE, &part[1], NULL, NULL, NULL, &turn);
@@ -345,7 +360,8 @@ static tiny_tensor attention_of(tiny_tape *t, const tllm_train_desc *d, const ti
     o = tiny_tape_call(t, TINY_OP_ATTENTION, &q, &k, &v, NULL, &causal);
     return tiny_tape_reshape(t, &o, 2, dim);
 }
-static tiny_tensor decoder_of(tiny_tape *t, const tllm_train_desc *d, const tiny_param *p, const tiny_tensor *tokens, const tiny_tensor *next)
+static tiny_tensor decoder_of(tiny_tape *t, const tllm_train_desc *d, const tiny_param *p, const tiny_tensor *tokens,
+                              const tiny_tensor *next)
 {
     const int latent = d->form == TLLM_TRAIN_LATENT;
     tiny_tensor x = tiny_tape_call(t, TINY_OP_GATHER, &p[EMBD].value, tokens, NULL, NULL, NULL), h, u, g;
@@ -402,7 +418,8 @@ static void check_tape(int form)
     tiny_tape_zero(tape);
     for (s = 0; s < d.sequences; s++, tokens += d.context + 1) {
         const tiny_tape_mark mark = tiny_tape_now(tape);
-        tiny_tensor from = tiny_tensor_1d((void *)(uintptr_t)tokens, TINY_I32, d.context), next = tiny_tensor_1d((void *)(uintptr_t)(tokens + 1), TINY_I32, d.context);
+        tiny_tensor from = tiny_tensor_1d((void *)(uintptr_t)tokens, TINY_I32, d.context),
+                    next = tiny_tensor_1d((void *)(uintptr_t)(tokens + 1), TINY_I32, d.context);
         tiny_tensor loss = decoder_of(tape, &d, p, &from, &next);
         if (!T_OK(tiny_tape_backward(tape, &loss, NULL))) break;
         sum += (double)*(float *)loss.data;

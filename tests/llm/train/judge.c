@@ -1,8 +1,9 @@
 /* tests/llm/train/judge.c - the judge on a model that knows nothing, and on the one that comes with the library */
 #include "t.h"
 
-static const char path[] = "tests-judge.gguf", committed[] = "examples/models/story.gguf", small[] = "examples/models/story-small.gguf",
-                  latent[] = "examples/models/story-latent.gguf", gated[] = "examples/models/story-gla.gguf";
+static const char path[] = "tests-judge.gguf", committed[] = "examples/models/story.gguf",
+                  small[] = "examples/models/story-small.gguf", latent[] = "examples/models/story-latent.gguf",
+                  gated[] = "examples/models/story-gla.gguf";
 
 typedef struct loaded { tllm_gguf *file; tllm_model *model; } loaded;
 static int load(tiny_ctx *ctx, const char *from, loaded *l)
@@ -36,7 +37,8 @@ static int write_random(tiny_ctx *ctx, uint64_t seed)
     return ok;
 }
 
-/* Counts and floor are those of the stories; a model beside itself diverges by nothing; whoever knows nothing tells nothing valid. */
+/* Counts and floor are those of the stories; a model beside itself diverges by nothing; whoever knows nothing tells
+ * nothing valid. */
 static void test_random_model(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -75,13 +77,15 @@ static void test_random_model(void)
         T_TRUE(j.has_base && j.base_bits == j.bits && fabs(j.kl) < 1e-12 && j.agree == 1.0);
         T_TRUE(j.lost_low == 0.0 && j.lost_high == 0.0 && fabs(j.kl_low) < 1e-12 && fabs(j.kl_high) < 1e-12);
         T_EQ_INT(j.sums, 155);
-        T_TRUE(j.drawn.n == 5 && j.greedy.n == 5 && j.drawn.valid == 0 && j.greedy.valid == 0 && j.drawn.unfinished == 0);
+        T_TRUE(j.drawn.n == 5 && j.greedy.n == 5 && j.drawn.valid == 0 && j.greedy.valid == 0 &&
+               j.drawn.unfinished == 0);
         for (sum = i = 0; i < TLLM_STORY_TAGS; i++) sum += j.drawn.fault[i];
         T_EQ_INT(sum, 5);
         T_OK(tllm_judge(ctx, a.model, a.model, &d, &k));
         T_TRUE(!memcmp(&j, &k, sizeof j));
     }
-    /* of two that know different nothings: the divergence is positive, and cross-entropy minus entropy on the stories' side holds */
+    /* of two that know different nothings: the divergence is positive, and cross-entropy minus entropy on the stories'
+     * side holds */
     if (write_random(ctx, 2) && load(ctx, path, &b)) {
         T_OK(tllm_judge(ctx, b.model, a.model, &d, &k));
         T_TRUE(k.kl > 0.1 && k.base_bits == j.bits && k.bits != j.bits);
@@ -108,16 +112,22 @@ static void test_other_vocabulary(void)
     tllm_judgement j;
     loaded a;
     if (other && load(ctx, other, &a)) {
-        T_STATUS(tllm_judge(ctx, a.model, NULL, NULL, &j), TINY_E_UNSUPPORTED, "a llama model of 320 tokens does not read stories, whose vocabulary has 544");
+        T_STATUS(tllm_judge(ctx, a.model, NULL, NULL, &j), TINY_E_UNSUPPORTED,
+                 "a llama model of 320 tokens does not read stories, whose vocabulary has 544");
         unload(ctx, &a);
     }
     t_close(ctx);
 }
 
-/* The files in examples/models are what docs/story-model.md says; bounds with room for the choice of stories and the target. */
+/* The files in examples/models are what docs/story-model.md says; bounds with room for the choice of stories and the
+ * target. */
 static void test_committed(void)
 {
-    static const struct { const char *path; double excess; size_t sums; } file[] = { { committed, 0.075, 153 }, { small, 0.13, 100 }, { latent, 0.105, 85 }, { gated, 0.075, 153 } };
+    static const struct {
+        const char *path;
+        double excess;
+        size_t sums;
+    } file[] = { { committed, 0.075, 153 }, { small, 0.13, 100 }, { latent, 0.105, 85 }, { gated, 0.075, 153 } };
     size_t f;
     for (f = 0; f < T_COUNT(file); f += 1 + T_SLOW) {
         tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

@@ -1,11 +1,15 @@
-/* tests/llm/train/story.c - the stories of the specification, word by word; probabilities that sum to one; what cannot be told */
+/* tests/llm/train/story.c - the stories of the specification, word by word; probabilities that sum to one; what cannot
+ * be told */
 #include "t.h"
 
-static const char first[] =
-    " on a warm evening , Ella was in the barn . she had seven white flowers . her friend Leo had three stones . suddenly Leo was scared , so he called for help"
-    " . then Leo found four more stones under the tree . now Leo had seven stones . Ella asked , \" how many stones do you have ? \" Leo said , \" i have seven . \""
-    " at school , the teacher asked , \" what is one minus one ? \" Leo said , \" zero . \" suddenly Ella was cold , so she put on a coat . Leo said , \" look , the"
-    " clean hens behind the doors dance ! \" in the end , Ella had seven flowers and Leo had seven stones . they went home .";
+static const char first[] = " on a warm evening , Ella was in the barn . she had seven white flowers . her friend Leo "
+                            "had three stones . suddenly Leo was scared , so he called for help"
+                            " . then Leo found four more stones under the tree . now Leo had seven stones . Ella asked "
+                            ", \" how many stones do you have ? \" Leo said , \" i have seven . \""
+                            " at school , the teacher asked , \" what is one minus one ? \" Leo said , \" zero . \" "
+                            "suddenly Ella was cold , so she put on a coat . Leo said , \" look , the"
+                            " clean hens behind the doors dance ! \" in the end , Ella had seven flowers and Leo had "
+                            "seven stones . they went home .";
 
 static uint32_t crc(uint32_t c, const char *s, size_t n)
 {
@@ -58,8 +62,8 @@ static void test_thousand_stories(void)
     T_EQ_INT(c ^ 0xffffffffu, 0x1929428f);
 }
 
-/* At each step of many stories: what may follow sums to one and names no token twice; a reader beside the teller agrees about the
- * probability; the floor and its share of choices are those of the specification. */
+/* At each step of many stories: what may follow sums to one and names no token twice; a reader beside the teller agrees
+ * about the probability; the floor and its share of choices are those of the specification. */
 static void test_distribution(void)
 {
     enum { STORIES = T_SLOW ? 1000 : 10000 };
@@ -76,12 +80,16 @@ static void test_distribution(void)
         tllm_story_next(&s, &q);
         for (i = 0; i < q.n; i++) {
             total += q.weight[i];
-            if (q.token[i] < 0 || q.token[i] >= TLLM_STORY_VOCAB || !q.weight[i] || seen[q.token[i]]++) { T_TRUE(!"an item stands twice or is none"); return; }
+            if (q.token[i] < 0 || q.token[i] >= TLLM_STORY_VOCAB || !q.weight[i] || seen[q.token[i]]++) {
+                T_TRUE(!"an item stands twice or is none");
+                return;
+            }
         }
         t = tllm_story_draw(&s, &b, &tag);
         for (i = 0; i < q.n; i++)
             if (q.token[i] == t) found = fabs(b + log2((double)q.weight[i] / q.total)) < 1e-12;
-        if (total != q.total || !found || !tllm_story_take(&reader, t, &rb, &rtag) || rb != b || rtag != tag || (tag == TLLM_STORY_CHOICE) != (b > 0)) {
+        if (total != q.total || !found || !tllm_story_take(&reader, t, &rb, &rtag) || rb != b || rtag != tag ||
+            (tag == TLLM_STORY_CHOICE) != (b > 0)) {
             T_TRUE(!"weights, probability and tag agree");
             return;
         }
@@ -112,7 +120,11 @@ static void test_refuses(void)
             const int32_t was = token[i];
             if (bits[i] > 0) continue;
             for (k = 0; k < 6; k++) {
-                other = k == 0 ? TLLM_STORY_END : k == 1 ? TLLM_STORY_BYTE + 65 : k == 2 ? -1 : k == 3 ? TLLM_STORY_VOCAB : TLLM_STORY_WORD + (int32_t)t_rand_below(284);
+                other = k == 0   ? TLLM_STORY_END
+                        : k == 1 ? TLLM_STORY_BYTE + 65
+                        : k == 2 ? -1
+                        : k == 3 ? TLLM_STORY_VOCAB
+                                 : TLLM_STORY_WORD + (int32_t)t_rand_below(284);
                 if (other == was) continue;
                 token[i] = other;
                 tried++;
@@ -200,7 +212,8 @@ static void test_vocabulary(void)
         size_t at = 0;
         for (n = 0; n == 0 || want[n - 1] != TLLM_STORY_END; n++) {
             want[n] = tllm_story_draw(&s, NULL, NULL);
-            if (want[n] != TLLM_STORY_END) at += (size_t)snprintf(text + at, sizeof text - at, " %s", tllm_story_word(want[n]));
+            if (want[n] != TLLM_STORY_END)
+                at += (size_t)snprintf(text + at, sizeof text - at, " %s", tllm_story_word(want[n]));
         }
         t.n = 0;
         T_OK(tllm_encode(ctx, v, text, at, 0, &t));
@@ -208,7 +221,8 @@ static void test_vocabulary(void)
         T_SAME(t.id, want, n - 1);
     }
     for (round = 0; round < 50; round++) {
-        for (i = 0; i < sizeof noise; i++) noise[i] = (char)(round & 1 ? t_rand_below(256) : (uint32_t)text[t_rand_below(200)]);
+        for (i = 0; i < sizeof noise; i++)
+            noise[i] = (char)(round & 1 ? t_rand_below(256) : (uint32_t)text[t_rand_below(200)]);
         t.n = back.n = 0;
         T_OK(tllm_encode(ctx, v, noise, sizeof noise, 0, &t));
         T_OK(tllm_decode(ctx, v, t.id, t.n, 0, &back));

@@ -1,4 +1,5 @@
-/* tests/llm/train/trainer.c - a run that is killed, and one that is not; threads; model files; what a trainer refuses */
+/* tests/llm/train/trainer.c - a run that is killed, and one that is not; threads; model files; what a trainer
+ * refuses */
 #include "t.h"
 #include "llm/train/kit.h"
 #if T_PAGES
@@ -15,7 +16,8 @@ static void remove_files(void)
     (void)remove("tests-trainer.ckpt.part");
 }
 
-/* A model of 110 thousand weights learns four sequences of 64 tokens by heart; the size of the recipe would take minutes. */
+/* A model of 110 thousand weights learns four sequences of 64 tokens by heart; the size of the recipe would take
+ * minutes. */
 static void test_overfit(void)
 {
     enum { steps = T_SLOW ? 40 : 300 };
@@ -36,7 +38,8 @@ static void test_overfit(void)
             if (!T_OK(tllm_trainer_step_on(t, tokens, &r))) break;
     T_EQ_INT(r.step, steps);
     T_TRUE(T_SLOW || r.bits < 0.05);
-    T_STATUS(tllm_trainer_step_on(t, tokens, &r), TINY_E_ARGUMENT, T_SLOW ? "all 40 steps are made" : "all 300 steps are made");
+    T_STATUS(tllm_trainer_step_on(t, tokens, &r), TINY_E_ARGUMENT,
+             T_SLOW ? "all 40 steps are made" : "all 300 steps are made");
     tllm_trainer_close(t);
     t_close(ctx);
 }
@@ -45,7 +48,8 @@ static void weights_of(const tllm_trainer *t, float *to)
 {
     tiny_tensor v;
     size_t i;
-    for (i = 0; tllm_trainer_tensor(t, i, NULL, &v, NULL); i++, to += tiny_tensor_count(&v)) memcpy(to, v.data, (size_t)tiny_tensor_count(&v) * sizeof *to);
+    for (i = 0; tllm_trainer_tensor(t, i, NULL, &v, NULL); i++, to += tiny_tensor_count(&v))
+        memcpy(to, v.data, (size_t)tiny_tensor_count(&v) * sizeof *to);
 }
 static void run_to(tllm_trainer *t, int64_t step)
 {
@@ -194,7 +198,8 @@ static void test_not_a_number(void)
         T_EQ_TEXT(name, "blk.0.ffn_gate.weight");
         w = (float *)v.data;
         w[18] = NAN;
-        T_STATUS(tllm_trainer_step(t, NULL), TINY_E_NUMERIC, "step 4: the weight of blk.0.ffn_gate.weight is nan at row 1, column 2; nothing was changed");
+        T_STATUS(tllm_trainer_step(t, NULL), TINY_E_NUMERIC,
+                 "step 4: the weight of blk.0.ffn_gate.weight is nan at row 1, column 2; nothing was changed");
         T_EQ_INT(tllm_trainer_at(t), 3);
         w[18] = INFINITY;
         T_STATUS(tllm_trainer_step(t, NULL), TINY_E_NUMERIC, "blk.0.ffn_gate.weight is inf");
@@ -233,7 +238,8 @@ static void test_refused(void)
         { "seed = 0", "seed is \"0\", it must be a whole number" },
         { "seed = 1.5", "seed is \"1.5\"" }
     };
-    static const char good[] = "# sizes\r\n embedding = 32 # wide\n\nheads=2\nrate = 2.5e-3\nseed = 12345678901\noptimizer = adamw";
+    static const char good[] =
+        "# sizes\r\n embedding = 32 # wide\n\nheads=2\nrate = 2.5e-3\nseed = 12345678901\noptimizer = adamw";
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_train_desc d, was;
     tllm_trainer *t = NULL, *u = NULL;
@@ -245,9 +251,16 @@ static void test_refused(void)
         T_TRUE(!memcmp(&d, &was, sizeof d));
     }
     T_OK(tllm_train_config(ctx, "story.cfg", good, strlen(good), &d));
-    T_TRUE(d.embedding == 32 && d.heads == 2 && d.rate == 2.5e-3 && d.seed == 12345678901u && d.optimizer == TLLM_TRAIN_ADAMW && d.layers == 0);
+    T_TRUE(d.embedding == 32 && d.heads == 2 && d.rate == 2.5e-3 && d.seed == 12345678901u &&
+           d.optimizer == TLLM_TRAIN_ADAMW && d.layers == 0);
 
-#define REFUSED(change, says) do { d = small_desc(); change; T_STATUS(tllm_trainer_open(ctx, &d, &t), TINY_E_ARGUMENT, says); T_TRUE(!t); } while (0)
+#define REFUSED(change, says)                                            \
+    do {                                                                 \
+        d = small_desc();                                                \
+        change;                                                          \
+        T_STATUS(tllm_trainer_open(ctx, &d, &t), TINY_E_ARGUMENT, says); \
+        T_TRUE(!t);                                                      \
+    } while (0)
     REFUSED(d.heads = 3, "an embedding of 16 numbers cannot be shared by 3 heads");
     REFUSED((d.heads = d.kv_heads = 16), "heads of 1 numbers (embedding 16, heads 16) cannot be turned in pairs");
     REFUSED(d.kv_heads = 3, "4 heads are no multiple of kv_heads, 3");
@@ -261,12 +274,14 @@ static void test_refused(void)
     REFUSED(d.form = 3, "form is 3");
     REFUSED(d.latent = 8, "latent is 8 and rotary 0; only the form latent has them");
     REFUSED(d.form = TLLM_TRAIN_LATENT, "the latent form makes keys for each of the 4 heads; kv_heads is 2");
-    REFUSED((d = form_desc(TLLM_TRAIN_LATENT), d.latent = 17), "latent 17 and rotary 6 must be at most the embedding, 16, and rotary even");
+    REFUSED((d = form_desc(TLLM_TRAIN_LATENT), d.latent = 17),
+            "latent 17 and rotary 6 must be at most the embedding, 16, and rotary even");
     REFUSED((d = form_desc(TLLM_TRAIN_LATENT), d.rotary = 5), "latent 10 and rotary 5");
     REFUSED(d.rank = 4, "rank is 4; only the form gated has one");
     REFUSED(d.form = TLLM_TRAIN_GATED, "the gated form makes keys for each of the 4 heads; kv_heads is 2");
     REFUSED((d = form_desc(TLLM_TRAIN_GATED), d.rank = 17), "rank 17 must be at most the embedding, 16");
-    REFUSED((d = form_desc(TLLM_TRAIN_GATED), d.embedding = 2048, d.heads = 1), "heads of 2048 numbers; the gated form takes 1024 at most");
+    REFUSED((d = form_desc(TLLM_TRAIN_GATED), d.embedding = 2048, d.heads = 1),
+            "heads of 2048 numbers; the gated form takes 1024 at most");
 
     d = small_desc();
     remove_files();
@@ -280,13 +295,15 @@ static void test_refused(void)
         T_STATUS(tllm_trainer_gradient(t, tokens, NULL), TINY_E_ARGUMENT, "token 5 is -1");
         T_STATUS(tllm_trainer_load(t, "no-such-file"), TINY_E_IO, "no-such-file");
         T_STATUS(tllm_trainer_model(t, model_path, "Q5_9"), TINY_E_ARGUMENT, "no format \"Q5_9\"");
-        T_STATUS(tllm_trainer_model(t, model_path, "Q4_K"), TINY_E_SHAPE, "rows of token_embd.weight have 16 numbers, no whole blocks of Q4_K, which are 256");
+        T_STATUS(tllm_trainer_model(t, model_path, "Q4_K"), TINY_E_SHAPE,
+                 "rows of token_embd.weight have 16 numbers, no whole blocks of Q4_K, which are 256");
         T_STATUS(tllm_trainer_model(t, "no-such-folder/x.gguf", "F32"), TINY_E_IO, "no-such-folder/x.gguf");
         T_STATUS(tllm_trainer_save(t, "no-such-folder/x"), TINY_E_IO, "no-such-folder/x");
         /* of another form, of another description */
         d = form_desc(TLLM_TRAIN_LATENT);
         T_OK(tllm_trainer_open(ctx, &d, &u));
-        T_STATUS(tllm_trainer_load(u, path), TINY_E_FORMAT, "a checkpoint of \"story trainer 1\", not of \"story trainer 1, latent\"");
+        T_STATUS(tllm_trainer_load(u, path), TINY_E_FORMAT,
+                 "a checkpoint of \"story trainer 1\", not of \"story trainer 1, latent\"");
         tllm_trainer_close(u);
         d = small_desc();
         d.hidden = 32;
@@ -327,10 +344,16 @@ static void copy_without(tiny_ctx *ctx, const char *from, const char *to, const 
             uint64_t n = 0;
             const char *text = NULL;
             if (!strcmp(e->name, without) || !strcmp(e->name, and_without)) continue;
-            if (e->kind == TINY_CHECKPOINT_F64) T_TRUE(!tiny_checkpoint_get_f64(ctx, c, e->name, &x) && !tiny_checkpoint_put_f64(ctx, w, e->name, x));
-            else if (e->kind == TINY_CHECKPOINT_U64) T_TRUE(!tiny_checkpoint_get_u64(ctx, c, e->name, &n) && !tiny_checkpoint_put_u64(ctx, w, e->name, n));
-            else if (e->kind == TINY_CHECKPOINT_TEXT) T_TRUE(!tiny_checkpoint_get_text(ctx, c, e->name, &text) && !tiny_checkpoint_put_text(ctx, w, e->name, text));
-            else T_TRUE(!tiny_checkpoint_put_begin(ctx, w, e->name, e->dtype, e->rank, e->dim) && !tiny_checkpoint_put_values(ctx, w, e->at, e->n_bytes / 4));
+            if (e->kind == TINY_CHECKPOINT_F64)
+                T_TRUE(!tiny_checkpoint_get_f64(ctx, c, e->name, &x) && !tiny_checkpoint_put_f64(ctx, w, e->name, x));
+            else if (e->kind == TINY_CHECKPOINT_U64)
+                T_TRUE(!tiny_checkpoint_get_u64(ctx, c, e->name, &n) && !tiny_checkpoint_put_u64(ctx, w, e->name, n));
+            else if (e->kind == TINY_CHECKPOINT_TEXT)
+                T_TRUE(!tiny_checkpoint_get_text(ctx, c, e->name, &text) &&
+                       !tiny_checkpoint_put_text(ctx, w, e->name, text));
+            else
+                T_TRUE(!tiny_checkpoint_put_begin(ctx, w, e->name, e->dtype, e->rank, e->dim) &&
+                       !tiny_checkpoint_put_values(ctx, w, e->at, e->n_bytes / 4));
         }
         T_OK(tiny_checkpoint_finish(ctx, w));
     }
@@ -354,11 +377,13 @@ static void test_older_checkpoint(void)
         T_STATUS(tllm_trainer_load(t, old), TINY_E_ARGUMENT, "there is no entry clip");
         copy_without(ctx, path, old, "exact", "stress");
         d.exact = 1;
-        if (T_OK(tllm_trainer_open(ctx, &d, &u))) T_STATUS(tllm_trainer_load(u, old), TINY_E_ARGUMENT, "made with exact = 0, this run has 1");
+        if (T_OK(tllm_trainer_open(ctx, &d, &u)))
+            T_STATUS(tllm_trainer_load(u, old), TINY_E_ARGUMENT, "made with exact = 0, this run has 1");
         tllm_trainer_close(u);
         d.exact = 0;
         d.stress = 2;
-        if (T_OK(tllm_trainer_open(ctx, &d, &u))) T_STATUS(tllm_trainer_load(u, old), TINY_E_ARGUMENT, "made with stress = 1, this run has 2");
+        if (T_OK(tllm_trainer_open(ctx, &d, &u)))
+            T_STATUS(tllm_trainer_load(u, old), TINY_E_ARGUMENT, "made with stress = 1, this run has 2");
         tllm_trainer_close(u);
     }
     tllm_trainer_close(t);
@@ -396,9 +421,11 @@ static void test_other_length(void)
     remove_files();
 }
 
-/* The file that it writes, read by the library's own engine: the same loss, from a forward pass that shares no line with it. */
-/* The text once in one piece, then in pieces of 1, 5 and 20 tokens in turn, as a session goes on: the same numbers. With blocks
- * some targets round what few rows read, and not what many do: both are then off from floats by so much, and from each other by no more than both together. */
+/* The file that it writes, read by the library's own engine: the same loss, from a forward pass that shares no line
+ * with it. */
+/* The text once in one piece, then in pieces of 1, 5 and 20 tokens in turn, as a session goes on: the same numbers.
+ * With blocks some targets round what few rows read, and not what many do: both are then off from floats by so much,
+ * and from each other by no more than both together. */
 static void pieces(tllm_state *state, const int32_t *tokens, int n, float *whole, const float *in_floats)
 {
     float *part = t_guarded((size_t)n * 544);
@@ -452,10 +479,12 @@ static void check_model_file(int form)
         double sum = 0;
         float *logits = t_guarded((size_t)d.context * 544);
         T_OK(tllm_trainer_model(t, model_path, format[f]));
-        if (T_OK(tllm_gguf_open(ctx, model_path, &g)) && T_OK(tllm_model_open(ctx, g, &model)) && T_OK(tllm_state_open(ctx, model, NULL, &state))) {
+        if (T_OK(tllm_gguf_open(ctx, model_path, &g)) && T_OK(tllm_model_open(ctx, g, &model)) &&
+            T_OK(tllm_state_open(ctx, model, NULL, &state))) {
             tllm_model_about(model, &about);
             T_TRUE(about.n_vocab == 544 && about.n_layer == 2 && about.n_context == 70);
-            if (form != TLLM_TRAIN_GATED) T_TRUE(about.n_params == (double)tllm_trainer_params(t));     /* that file has its head apart, and shares that are all zero */
+            /* that file has its head apart, and shares that are all zero */
+            if (form != TLLM_TRAIN_GATED) T_TRUE(about.n_params == (double)tllm_trainer_params(t));
             for (s = 0; s < d.sequences; s++) {
                 const int32_t *at = tokens + s * (d.context + 1);
                 tllm_state_clear(state);
@@ -487,10 +516,14 @@ static void test_model_file(void)
     check_model_file(TLLM_TRAIN_GATED);
 }
 
-/* general.file_type names what the matrices are by the numbers of the GGUF description: 0 all F32, 1 mostly F16, 7 mostly Q8_0; where none of these fits it is left out */
+/* general.file_type names what the matrices are by the numbers of the GGUF description: 0 all F32, 1 mostly F16, 7
+ * mostly Q8_0; where none of these fits it is left out */
 static void test_file_type(void)
 {
-    static const struct { const char *format; int type; } row[] = { { "F32", 0 }, { "F16", 1 }, { "Q8_0", 7 }, { "BF16", -1 }, { "Q4_0", -1 } };
+    static const struct {
+        const char *format;
+        int type;
+    } row[] = { { "F32", 0 }, { "F16", 1 }, { "Q8_0", 7 }, { "BF16", -1 }, { "Q4_0", -1 } };
     tllm_train_desc d = form_desc(TLLM_TRAIN_GROUPED);
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_trainer *t = NULL;
@@ -502,7 +535,8 @@ static void test_file_type(void)
         for (i = 0; i < T_COUNT(row); i++) {
             tllm_gguf *g = NULL;
             int64_t type = -1;
-            if (!T_OK(tllm_trainer_model(t, model_path, row[i].format)) || !T_OK(tllm_gguf_open(ctx, model_path, &g))) continue;
+            if (!T_OK(tllm_trainer_model(t, model_path, row[i].format)) || !T_OK(tllm_gguf_open(ctx, model_path, &g)))
+                continue;
             T_EQ_INT(tllm_meta_i64(tllm_gguf_find(g, "general.file_type"), 0, &type), row[i].type >= 0);
             T_EQ_INT(type, row[i].type);
             T_TRUE(!strcmp(tllm_type_name(tllm_gguf_tensor_find(g, "blk.0.ffn_up.weight")->type), row[i].format));
@@ -527,7 +561,8 @@ static void test_held_out(void)
         T_OK(tllm_trainer_heldout(t, 999, 3, &again, &floor));
         T_TRUE(again == bits);
         T_OK(tllm_trainer_step(t, &r));
-        T_TRUE(r.step == 1 && r.factor == 1.0 / 5 && r.tokens == 80 && r.length > 0 && r.floor > 0.5 && fabs(r.bits - log2(544.0)) < 2);
+        T_TRUE(r.step == 1 && r.factor == 1.0 / 5 && r.tokens == 80 && r.length > 0 && r.floor > 0.5 &&
+               fabs(r.bits - log2(544.0)) < 2);
         T_STATUS(tllm_trainer_heldout(t, 999, 0, &bits, &floor), TINY_E_ARGUMENT, "0 batches");
     }
     tllm_trainer_close(t);

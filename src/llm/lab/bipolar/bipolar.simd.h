@@ -1,15 +1,18 @@
 /* src/llm/lab/bipolar/bipolar.simd.h - products of bit planes and codes of activations, compiled once per target
  *
- * A lane is a row of weights, 32 numbers of which are one plane's part of it, and x has the same 32 numbers in all lanes: no sum over lanes is
- * ever made. For each 32 numbers all pairs of a block of P planes of w and Q planes of x meet, and pairs of equal weight 2^(i+j) share one of
- * P + Q - 1 accumulators, which stay in registers. How the bits are counted:
+ * A lane is a row of weights, 32 numbers of which are one plane's part of it, and x has the same 32 numbers in all
+ * lanes: no sum over lanes is ever made. For each 32 numbers all pairs of a block of P planes of w and Q planes of x
+ * meet, and pairs of equal weight 2^(i+j) share one of P + Q - 1 accumulators, which stay in registers. How the bits
+ *   are counted:
  *   vpopcntd  AVX-512 with VPOPCNTDQ: exclusive or, count, add, in 32 bits
  *   cnt       NEON: the same in bytes, which are emptied before they reach 256
- *   pshufb    nibbles of w and of x are taken apart before they meet, x when it is packed, w once for all planes and rows of x: a pair is two
- *             exclusive ors, two look-ups in a table of 16 and two additions of bytes. Harley and Seal's adders (a full adder of five
- *             operations for each vector, and the exclusive or) would take as many.
+ *   pshufb    nibbles of w and of x are taken apart before they meet, x when it is packed, w once for all planes and
+ *             rows of x: a pair is two exclusive ors, two look-ups in a table of 16 and two additions of bytes. Harley
+ *             and Seal's adders (a full adder of five operations for each vector, and the exclusive or) would take as
+ *             many.
  *   plain C   64 bits, two rows, by halving
- * A byte counts at most 8 of a pair, so min(P, Q) pairs of each accumulator for 31 / min(P, Q) steps of 32 numbers fit. */
+ * A byte counts at most 8 of a pair, so min(P, Q) pairs of each accumulator for 31 / min(P, Q) steps of 32 numbers
+ * fit. */
 
 #if V_SCALAR
 #define TINYI_BIP_V uint64_t
@@ -27,8 +30,8 @@
 #define TINYI_BIP_PARTS 2
 #define TINYI_BIP_PASS "pshufb"
 #endif
-/* A sum stays where it is, and x is loaded again for each plane of w: gcc makes partial sums of all pairs else, and loads all of x before, for
- * which there are no registers. */
+/* A sum stays where it is, and x is loaded again for each plane of w: gcc makes partial sums of all pairs else, and
+ * loads all of x before, for which there are no registers. */
 #if !(TINYI_GCC || TINYI_CLANG) || V_SCALAR || TINYI_W128_SIMDE
 #define TINYI_BIP_HERE(v) ((void)0)
 #elif V_NEON
@@ -70,7 +73,8 @@ TINYI_FORCE_INLINE TINYI_BIP_V TINY_FN(tinyi_bip_x)(const unsigned char *p)
 #endif
 }
 /* acc and the bits in which a and b differ, byte by byte */
-TINYI_FORCE_INLINE TINYI_BIP_V TINY_FN(tinyi_bip_count)(TINYI_BIP_V acc, const TINYI_BIP_V a[TINYI_BIP_PARTS], const TINYI_BIP_V b[TINYI_BIP_PARTS])
+TINYI_FORCE_INLINE TINYI_BIP_V TINY_FN(tinyi_bip_count)(TINYI_BIP_V acc, const TINYI_BIP_V a[TINYI_BIP_PARTS],
+                                                        const TINYI_BIP_V b[TINYI_BIP_PARTS])
 {
 #if V_SCALAR
     uint64_t w = a[0] ^ b[0];
@@ -121,8 +125,9 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_bip_sum)(int32_t *sum, v_i32 t, int shift)
 #endif
 
 /* sum[r][16] += 2^shift sum_ij 2^(i+j) popcount(w_i xor x_rj) for M rows of x; units of 32 numbers */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_bip_block)(int32_t *sum, const unsigned char *w, size_t w_unit, const unsigned char *x, size_t x_unit, size_t x_row, size_t units, int shift,
-                                                 const int P, const int Q, const int M)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_bip_block)(int32_t *sum, const unsigned char *w, size_t w_unit,
+                                                 const unsigned char *x, size_t x_unit, size_t x_row, size_t units,
+                                                 int shift, const int P, const int Q, const int M)
 {
     const size_t fits = (size_t)(31 / (P < Q ? P : Q));
     size_t n;
@@ -150,7 +155,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_bip_block)(int32_t *sum, const unsigned ch
                         for (j = 0; j < Q; j++) {
                             const unsigned char *at = xp + (size_t)r * x_row + 4 * TINYI_BIP_PARTS * j;
                             b[0] = TINY_FN(tinyi_bip_x)(at);
-                            if (TINYI_BIP_PARTS > 1) b[TINYI_BIP_PARTS - 1] = TINY_FN(tinyi_bip_x)(at + 4 * (TINYI_BIP_PARTS - 1));
+                            if (TINYI_BIP_PARTS > 1)
+                                b[TINYI_BIP_PARTS - 1] = TINY_FN(tinyi_bip_x)(at + 4 * (TINYI_BIP_PARTS - 1));
                             acc[r][i + j] = TINY_FN(tinyi_bip_count)(acc[r][i + j], a, b);
                             TINYI_BIP_HERE(acc[r][i + j]);
                         }
@@ -175,8 +181,10 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_bip_block)(int32_t *sum, const unsigned ch
 #if V_AVX512
 #define TINYI_BIP_NATIVE TINYI_ATTR(TINYI_LIST_AVX512 ",avx512vpopcntdq")
 /* the same where bits of 32 are counted by one instruction: nothing to empty, Horner at the end */
-TINYI_FORCE_INLINE TINYI_BIP_NATIVE void TINY_FN(tinyi_bip_native)(int32_t *sum, const unsigned char *w, size_t w_unit, const unsigned char *x, size_t x_unit, size_t x_row, size_t units,
-                                                                   int shift, const int P, const int Q, const int M)
+TINYI_FORCE_INLINE TINYI_BIP_NATIVE void TINY_FN(tinyi_bip_native)(int32_t *sum, const unsigned char *w, size_t w_unit,
+                                                                   const unsigned char *x, size_t x_unit, size_t x_row,
+                                                                   size_t units, int shift, const int P, const int Q,
+                                                                   const int M)
 {
     __m512i acc[4][7];
     int r, i, j;
@@ -195,7 +203,8 @@ TINYI_FORCE_INLINE TINYI_BIP_NATIVE void TINY_FN(tinyi_bip_native)(int32_t *sum,
                 for (j = 0; j < Q; j++) {
                     int32_t b;
                     memcpy(&b, x + (size_t)r * x_row + 4 * j, 4);
-                    acc[r][i + j] = _mm512_add_epi32(acc[r][i + j], _mm512_popcnt_epi32(_mm512_xor_si512(a, _mm512_set1_epi32(b))));
+                    acc[r][i + j] =
+                        _mm512_add_epi32(acc[r][i + j], _mm512_popcnt_epi32(_mm512_xor_si512(a, _mm512_set1_epi32(b))));
                 }
             }
         }
@@ -212,21 +221,35 @@ TINYI_FORCE_INLINE TINYI_BIP_NATIVE void TINY_FN(tinyi_bip_native)(int32_t *sum,
 #endif
 
 /* a tile of one row of x, and one of as many as pay (TINYI_BIP_SHAPES); 16 shapes of a block */
-#if V_SCALAR || V_W128 || V_AVX512          /* avx512 without VPOPCNTDQ is one generation of servers: not worth the code */
+#if V_SCALAR || V_W128 || V_AVX512 /* avx512 without VPOPCNTDQ is one generation of servers: not worth the code */
 #define TINYI_BIP_TILES(S) TINYI_BIP_ALONE(S)
 #else
 #define TINYI_BIP_TILES(S) TINYI_BIP_SHAPES(S)
 #endif
-#define TINYI_BIP_PARAMS (int32_t *sum, const unsigned char *w, size_t w_unit, const unsigned char *x, size_t x_unit, size_t x_row, size_t units, int shift)
-#define TINYI_BIP_KERNEL(P, Q, M)                                                                                                          \
-    static void TINY_FN(tinyi_bip_one_##P##Q) TINYI_BIP_PARAMS { TINY_FN(tinyi_bip_block)(sum, w, w_unit, x, x_unit, x_row, units, shift, P, Q, 1); } \
-    static void TINY_FN(tinyi_bip_few_##P##Q) TINYI_BIP_PARAMS { TINY_FN(tinyi_bip_block)(sum, w, w_unit, x, x_unit, x_row, units, shift, P, Q, M); }
+#define TINYI_BIP_PARAMS                                                                                        \
+    (int32_t * sum, const unsigned char *w, size_t w_unit, const unsigned char *x, size_t x_unit, size_t x_row, \
+     size_t units, int shift)
+#define TINYI_BIP_KERNEL(P, Q, M)                                                          \
+    static void TINY_FN(tinyi_bip_one_##P##Q) TINYI_BIP_PARAMS                             \
+    {                                                                                      \
+        TINY_FN(tinyi_bip_block)(sum, w, w_unit, x, x_unit, x_row, units, shift, P, Q, 1); \
+    }                                                                                      \
+    static void TINY_FN(tinyi_bip_few_##P##Q) TINYI_BIP_PARAMS                             \
+    {                                                                                      \
+        TINY_FN(tinyi_bip_block)(sum, w, w_unit, x, x_unit, x_row, units, shift, P, Q, M); \
+    }
 TINYI_BIP_TILES(TINYI_BIP_KERNEL)
 #undef TINYI_BIP_KERNEL
 #if V_AVX512
-#define TINYI_BIP_KERNEL(P, Q, M)                                                                                                          \
-    static TINYI_BIP_NATIVE void TINY_FN(tinyi_bip_one_native_##P##Q) TINYI_BIP_PARAMS { TINY_FN(tinyi_bip_native)(sum, w, w_unit, x, x_unit, x_row, units, shift, P, Q, 1); } \
-    static TINYI_BIP_NATIVE void TINY_FN(tinyi_bip_few_native_##P##Q) TINYI_BIP_PARAMS { TINY_FN(tinyi_bip_native)(sum, w, w_unit, x, x_unit, x_row, units, shift, P, Q, M); }
+#define TINYI_BIP_KERNEL(P, Q, M)                                                           \
+    static TINYI_BIP_NATIVE void TINY_FN(tinyi_bip_one_native_##P##Q) TINYI_BIP_PARAMS      \
+    {                                                                                       \
+        TINY_FN(tinyi_bip_native)(sum, w, w_unit, x, x_unit, x_row, units, shift, P, Q, 1); \
+    }                                                                                       \
+    static TINYI_BIP_NATIVE void TINY_FN(tinyi_bip_few_native_##P##Q) TINYI_BIP_PARAMS      \
+    {                                                                                       \
+        TINY_FN(tinyi_bip_native)(sum, w, w_unit, x, x_unit, x_row, units, shift, P, Q, M); \
+    }
 TINYI_BIP_SHAPES(TINYI_BIP_KERNEL)
 #undef TINYI_BIP_KERNEL
 #endif
@@ -265,8 +288,8 @@ static void TINY_FN(tinyi_bip_codes)(uint8_t *code, const float *x, size_t n, fl
     }
 }
 
-/* Codes of a row of x to planes, 32 numbers at a time; two parts: as nibbles. x86 has the bits of a plane as the signs of bytes, others turn
- * eight codes round at a time. */
+/* Codes of a row of x to planes, 32 numbers at a time; two parts: as nibbles. x86 has the bits of a plane as the signs
+ * of bytes, others turn eight codes round at a time. */
 static void TINY_FN(tinyi_bip_lay_row)(unsigned char *to, const uint8_t *code, size_t units, int bits, int parts)
 {
     for (; units; units--, code += 32, to += 4 * parts * bits) {
@@ -277,9 +300,11 @@ static void TINY_FN(tinyi_bip_lay_row)(unsigned char *to, const uint8_t *code, s
             const __m128i up = _mm_cvtsi32_si128(7 - j);
             uint32_t m, low;
 #if V_W128
-            m = (uint32_t)_mm_movemask_epi8(_mm_sll_epi16(vb_load(code), up)) | (uint32_t)_mm_movemask_epi8(_mm_sll_epi16(vb_load(code + 16), up)) << 16;
+            m = (uint32_t)_mm_movemask_epi8(_mm_sll_epi16(vb_load(code), up)) |
+                (uint32_t)_mm_movemask_epi8(_mm_sll_epi16(vb_load(code + 16), up)) << 16;
 #else
-            m = (uint32_t)_mm256_movemask_epi8(_mm256_sll_epi16(_mm256_loadu_si256((const __m256i *)(const void *)code), up));
+            m = (uint32_t)_mm256_movemask_epi8(
+                _mm256_sll_epi16(_mm256_loadu_si256((const __m256i *)(const void *)code), up));
 #endif
             low = parts > 1 ? m & 0x0f0f0f0fu : m;
             memcpy(at, &low, 4);
@@ -303,7 +328,8 @@ static void TINY_FN(tinyi_bip_values)(int32_t *v, const int32_t *sum, int32_t c,
         vi_store(v + i, vi_sra(t, halves));
     }
 }
-/* y[r] = v[r] scale[r] factor, or y[r] += that; by the smaller of both first: beyond f32, or below it, only where the product is */
+/* y[r] = v[r] scale[r] factor, or y[r] += that; by the smaller of both first: beyond f32, or below it, only where the
+ * product is */
 static void TINY_FN(tinyi_bip_floats)(float *y, const int32_t *v, const float *scale, float factor, int add)
 {
     int i;
@@ -321,23 +347,38 @@ static void TINY_FN(tinyi_bip_floats)(float *y, const int32_t *v, const float *s
 #define TINYI_BIP_ROWS(P, Q, M) M,
 #define TINYI_BIP_ONE(P, Q, M) TINY_FN(tinyi_bip_one_##P##Q),
 #define TINYI_BIP_FEW(P, Q, M) TINY_FN(tinyi_bip_few_##P##Q),
-static const tinyi_bip_kernels TINY_FN(tinyi_bip_table) = {
-    TINYI_PASS_TARGET, TINYI_BIP_PARTS, TINYI_BIP_PASS, { TINYI_BIP_TILES(TINYI_BIP_ROWS) }, { TINYI_BIP_TILES(TINYI_BIP_ONE) }, { TINYI_BIP_TILES(TINYI_BIP_FEW) },
-    TINY_FN(tinyi_bip_largest), TINY_FN(tinyi_bip_codes), TINY_FN(tinyi_bip_lay_row), TINY_FN(tinyi_bip_values), TINY_FN(tinyi_bip_floats)
-};
+static const tinyi_bip_kernels TINY_FN(tinyi_bip_table) = { TINYI_PASS_TARGET,
+                                                            TINYI_BIP_PARTS,
+                                                            TINYI_BIP_PASS,
+                                                            { TINYI_BIP_TILES(TINYI_BIP_ROWS) },
+                                                            { TINYI_BIP_TILES(TINYI_BIP_ONE) },
+                                                            { TINYI_BIP_TILES(TINYI_BIP_FEW) },
+                                                            TINY_FN(tinyi_bip_largest),
+                                                            TINY_FN(tinyi_bip_codes),
+                                                            TINY_FN(tinyi_bip_lay_row),
+                                                            TINY_FN(tinyi_bip_values),
+                                                            TINY_FN(tinyi_bip_floats) };
 #undef TINYI_BIP_ONE
 #undef TINYI_BIP_FEW
 #if V_AVX512
 #define TINYI_BIP_ONE(P, Q, M) TINY_FN(tinyi_bip_one_native_##P##Q),
 #define TINYI_BIP_FEW(P, Q, M) TINY_FN(tinyi_bip_few_native_##P##Q),
-static const tinyi_bip_kernels TINY_FN(tinyi_bip_table_native) = {
-    TINYI_PASS_TARGET, 1, "vpopcntd", { TINYI_BIP_SHAPES(TINYI_BIP_ROWS) }, { TINYI_BIP_SHAPES(TINYI_BIP_ONE) }, { TINYI_BIP_SHAPES(TINYI_BIP_FEW) },
-    TINY_FN(tinyi_bip_largest), TINY_FN(tinyi_bip_codes), TINY_FN(tinyi_bip_lay_row), TINY_FN(tinyi_bip_values), TINY_FN(tinyi_bip_floats)
-};
+static const tinyi_bip_kernels TINY_FN(tinyi_bip_table_native) = { TINYI_PASS_TARGET,
+                                                                   1,
+                                                                   "vpopcntd",
+                                                                   { TINYI_BIP_SHAPES(TINYI_BIP_ROWS) },
+                                                                   { TINYI_BIP_SHAPES(TINYI_BIP_ONE) },
+                                                                   { TINYI_BIP_SHAPES(TINYI_BIP_FEW) },
+                                                                   TINY_FN(tinyi_bip_largest),
+                                                                   TINY_FN(tinyi_bip_codes),
+                                                                   TINY_FN(tinyi_bip_lay_row),
+                                                                   TINY_FN(tinyi_bip_values),
+                                                                   TINY_FN(tinyi_bip_floats) };
 #undef TINYI_BIP_ONE
 #undef TINYI_BIP_FEW
 #undef TINYI_BIP_NATIVE
-TINYI_TABLE(tinyi_bip_kernels, tinyi_bip_kernels, *(cpu & TINY_CPU_AVX512POPCNT ? &TINY_FN(tinyi_bip_table_native) : &TINY_FN(tinyi_bip_table)))
+TINYI_TABLE(tinyi_bip_kernels, tinyi_bip_kernels,
+            *(cpu &TINY_CPU_AVX512POPCNT ? &TINY_FN(tinyi_bip_table_native) : &TINY_FN(tinyi_bip_table)))
 #else
 TINYI_TABLE(tinyi_bip_kernels, tinyi_bip_kernels, TINY_FN(tinyi_bip_table))
 #endif

@@ -6,9 +6,10 @@
 #include "math/table_inside.h"
 TINYI_C_BEGIN
 
-/* Shapes of a block, P Q M: planes of w, planes of x, rows of x that share what is loaded of w. Measured with avx2 on Zen 3, nanoseconds for a
- * pair of vectors with M = 1, 2, 4: 1 x 1 1.00, 0.8, 0.63; 2 x 2 0.73, 0.65, 0.59; 3 x 3 0.67, 0.62, 0.58; 4 x 4 0.66, 0.61, 0.59, where four rows
- * are twice the code and leave the registers. Scalars have nothing to share. */
+/* Shapes of a block, P Q M: planes of w, planes of x, rows of x that share what is loaded of w. Measured with avx2 on
+ * Zen 3, nanoseconds for a pair of vectors with M = 1, 2, 4: 1 x 1 1.00, 0.8, 0.63; 2 x 2 0.73, 0.65, 0.59; 3 x 3 0.67,
+ * 0.62, 0.58; 4 x 4 0.66, 0.61, 0.59, where four rows are twice the code and leave the registers. Scalars have nothing
+ * to share. */
 #define TINYI_BIP_SHAPES(S) \
     S(1, 1, 4) S(1, 2, 4) S(1, 3, 4) S(1, 4, 4) S(2, 1, 4) S(2, 2, 4) S(2, 3, 4) S(2, 4, 4) \
     S(3, 1, 4) S(3, 2, 4) S(3, 3, 4) S(3, 4, 2) S(4, 1, 4) S(4, 2, 4) S(4, 3, 2) S(4, 4, 2)
@@ -16,8 +17,10 @@ TINYI_C_BEGIN
     S(1, 1, 1) S(1, 2, 1) S(1, 3, 1) S(1, 4, 1) S(2, 1, 1) S(2, 2, 1) S(2, 3, 1) S(2, 4, 1) \
     S(3, 1, 1) S(3, 2, 1) S(3, 3, 1) S(3, 4, 1) S(4, 1, 1) S(4, 2, 1) S(4, 3, 1) S(4, 4, 1)
 
-/* sum[r][16] += 2^shift sum_ij 2^(i+j) popcount(w_i xor x_rj); a step of 32 numbers is w_unit bytes of w and x_unit of x */
-typedef void (*tinyi_bip_fn)(int32_t *sum, const unsigned char *w, size_t w_unit, const unsigned char *x, size_t x_unit, size_t x_row, size_t units, int shift);
+/* sum[r][16] += 2^shift sum_ij 2^(i+j) popcount(w_i xor x_rj); a step of 32 numbers is w_unit bytes of w and x_unit of
+ * x */
+typedef void (*tinyi_bip_fn)(int32_t *sum, const unsigned char *w, size_t w_unit, const unsigned char *x, size_t x_unit,
+                             size_t x_row, size_t units, int shift);
 typedef struct tinyi_bip_kernels {
     tiny_target from;
     int parts;                              /* x has so many times four bytes for 32 bits: 2 as nibbles apart */

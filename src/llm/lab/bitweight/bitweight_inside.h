@@ -20,7 +20,8 @@ typedef struct tinyi_bw_plan {
 typedef struct tinyi_bw_table { uint16_t code[256]; uint8_t nonzero[256]; } tinyi_bw_table;
 TINYI_FN int tinyi_bw_fused(const tllm_bw_design *d);
 TINYI_FN void tinyi_bw_table_fill(tinyi_bw_table *t, int encoder);
-TINYI_FN tiny_status tinyi_bw_plan_make(tiny_ctx *ctx, const tllm_bw_design *d, tiny_idx m, tiny_idx n, tiny_idx k, tinyi_bw_plan *p);
+TINYI_FN tiny_status tinyi_bw_plan_make(tiny_ctx *ctx, const tllm_bw_design *d, tiny_idx m, tiny_idx n, tiny_idx k,
+                                        tinyi_bw_plan *p);
 
 TINYI_C_END
 #endif

@@ -1,14 +1,18 @@
-/* src/llm/lab/bitweight/bitweight_sim.c - int8 products through digits and carry-save adders, as the nest of a design says, and the cycles they take
+/* src/llm/lab/bitweight/bitweight_sim.c - int8 products through digits and carry-save adders, as the nest of a design
+ * says, and the cycles they take
  * Paper    as src/llm/lab/bitweight/bitweight.c
- * Formula  map selects -2B .. 2B; compress(x, y, z): s = x ^ y ^ z, c = maj(x, y, z) << 1, all modulo 2^width; C = S + C at add. Time of a loop
- *          in time is the sum of its turns, of a parallel one that of the longest; a turn with all digits at once is one cycle.
+ * Formula  map selects -2B .. 2B; compress(x, y, z): s = x ^ y ^ z, c = maj(x, y, z) << 1, all modulo 2^width; C = S +
+ *          C at add. Time of a loop in time is the sum of its turns, of a parallel one that of the longest; a turn with
+ *          all digits at once is one cycle.
  * Reference walks through the nest loop by loop, each primitive where it stands.
- * Fast     one row of A and the PEs of a tile of n at a time, 16 lanes of plain C that compilers turn into vectors; threads take tiles. No digit is
- *          skipped that the design does not skip, nothing is multiplied, and cycles are those of the steps that ran.
- * Cost     a digit of a product: about 12 operations of 32 bits in each of the lanes. Own memory: a tile of B as 32-bit words, and a byte for each
- *          step of a tile of A.
- * Counts   half_reduce of all four products with (S, C) is four 3:2 compressions; with S alone, where the sum is added up at every k, three; of one
- *          product one; of the four sums of OPT2 two, three where a sum so far is there.                                            */
+ * Fast     one row of A and the PEs of a tile of n at a time, 16 lanes of plain C that compilers turn into vectors;
+ *          threads take tiles. No digit is skipped that the design does not skip, nothing is multiplied, and cycles are
+ *          those of the steps that ran.
+ * Cost     a digit of a product: about 12 operations of 32 bits in each of the lanes. Own memory: a tile of B as 32-bit
+ *          words, and a byte for each step of a tile of A.
+ * Counts   half_reduce of all four products with (S, C) is four 3:2 compressions; with S alone, where the sum is added
+ *          up at every k, three; of one product one; of the four sums of OPT2 two, three where a sum so far is
+ *          there. */
 #include "llm/lab/bitweight/bitweight_inside.h"
 #include "core/thread.h"
 #include "math/table_inside.h"
@@ -33,7 +37,8 @@ TINYI_FORCE_INLINE uint32_t tinyi_bw_map(int32_t b, tinyi_bw_pick p)
     return ((x ^ p.minus) - p.minus) & p.on;
 }
 /* (s, c) of x + y + z; under audit 1 where the sum became another */
-TINYI_FORCE_INLINE uint32_t tinyi_bw_csa(uint32_t x, uint32_t y, uint32_t z, uint32_t mask, uint32_t *s, uint32_t *c, int audit)
+TINYI_FORCE_INLINE uint32_t tinyi_bw_csa(uint32_t x, uint32_t y, uint32_t z, uint32_t mask, uint32_t *s, uint32_t *c,
+                                         int audit)
 {
     const uint32_t sum = x ^ y ^ z, carry = ((x & y) | (z & (x | y))) << 1 & mask;
     *s = sum;
@@ -119,7 +124,8 @@ static void tinyi_bw_walk_encode(tinyi_bw_walk *w, int depth)
 static void tinyi_bw_walk_map(tinyi_bw_walk *w)
 {
     const tinyi_bw_run *r = w->r;
-    const tiny_idx m = w->index[TLLM_BW_M], n = w->index[TLLM_BW_N], k = w->index[TLLM_BW_K], mn = m * r->p.size[TLLM_BW_N] + n;
+    const tiny_idx m = w->index[TLLM_BW_M], n = w->index[TLLM_BW_N], k = w->index[TLLM_BW_K],
+                   mn = m * r->p.size[TLLM_BW_N] + n;
     const unsigned wires = (unsigned)w->code[m * r->p.size[TLLM_BW_K] + k] >> 3 * w->bw & 7u;
     const int32_t b = r->b[k * r->b_k + n * r->b_n];
     const int32_t x = wires == 4u ? -2 * b : wires == 5u ? b : wires == 6u ? 2 * b : wires == 7u ? -b : 0;
@@ -156,7 +162,8 @@ static void tinyi_bw_walk_shift(tinyi_bw_walk *w, tiny_idx mn)
 {
     const tinyi_bw_run *r = w->r;
     const tiny_idx at = 4 * mn + w->bw;
-    w->shifted[at] = (uint32_t)tinyi_bw_signed((w->s[at] + w->c[at]) & r->p.narrow_mask, r->p.narrow) << 2 * w->bw & r->p.mask;
+    w->shifted[at] =
+        (uint32_t)tinyi_bw_signed((w->s[at] + w->c[at]) & r->p.narrow_mask, r->p.narrow) << 2 * w->bw & r->p.mask;
     w->s[at] = w->c[at] = 0;
     w->st->shifts++;
     w->st->narrow_adds++;
@@ -184,7 +191,8 @@ static void tinyi_bw_walk_outputs(tinyi_bw_walk *w, int depth, void (*what)(tiny
 {
     const tiny_idx m1 = tinyi_bw_walk_end(w, TLLM_BW_M, depth), n1 = tinyi_bw_walk_end(w, TLLM_BW_N, depth);
     tiny_idx m, n;
-    for (m = w->index[TLLM_BW_M]; m < m1; m++) for (n = w->index[TLLM_BW_N]; n < n1; n++) what(w, m * w->r->p.size[TLLM_BW_N] + n);
+    for (m = w->index[TLLM_BW_M]; m < m1; m++)
+        for (n = w->index[TLLM_BW_N]; n < n1; n++) what(w, m * w->r->p.size[TLLM_BW_N] + n);
 }
 
 static uint64_t tinyi_bw_walk_nest(tinyi_bw_walk *w, int depth)
@@ -203,7 +211,9 @@ static uint64_t tinyi_bw_walk_nest(tinyi_bw_walk *w, int depth)
             uint64_t turn = 0;
             if (l->dim == TLLM_BW_BW) {
                 w->bw = (int)i;
-                if (!l->sparse || (unsigned)w->code[w->index[TLLM_BW_M] * r->p.size[TLLM_BW_K] + w->index[TLLM_BW_K]] >> 3 * i & 4u) turn = tinyi_bw_walk_nest(w, depth + 1);
+                if (!l->sparse ||
+                    (unsigned)w->code[w->index[TLLM_BW_M] * r->p.size[TLLM_BW_K] + w->index[TLLM_BW_K]] >> 3 * i & 4u)
+                    turn = tinyi_bw_walk_nest(w, depth + 1);
             } else {
                 w->index[l->dim] += i * r->p.stride[depth];
                 if (w->index[l->dim] < r->p.size[l->dim]) turn = tinyi_bw_walk_nest(w, depth + 1);
@@ -227,8 +237,10 @@ static tiny_status tinyi_bw_reference(tiny_ctx *ctx, const tinyi_bw_run *r)
     size_t mn, mk, words;
     tiny_idx i, j;
     memset(&w, 0, sizeof w);
-    if (!tinyi_size_mul((size_t)m, (size_t)n, &mn) || !tinyi_size_mul(mn, 13, &words) || !tinyi_size_mul((size_t)m, (size_t)k, &mk))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "bit weights: %td x %td outputs are more than this machine can address", m, n);
+    if (!tinyi_size_mul((size_t)m, (size_t)n, &mn) || !tinyi_size_mul(mn, 13, &words) ||
+        !tinyi_size_mul((size_t)m, (size_t)k, &mk))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "bit weights: %td x %td outputs are more than this machine can address",
+                          m, n);
     w.r = r;
     w.st = r->stats;
     w.s = (uint32_t *)tinyi_alloc(ctx, words, sizeof *w.s);
@@ -245,7 +257,9 @@ static tiny_status tinyi_bw_reference(tiny_ctx *ctx, const tinyi_bw_run *r)
     w.st->cycles = tinyi_bw_walk_nest(&w, 0);
     *r->busy = w.busy;
     for (i = 0; i < m; i++)
-        for (j = 0; j < n; j++) r->c[i * r->c_m + j * r->c_n] = tinyi_bw_signed(r->p.late ? w.sum[i * n + j] : w.s[4 * (i * n + j)], r->p.width);
+        for (j = 0; j < n; j++)
+            r->c[i * r->c_m + j * r->c_n] =
+                tinyi_bw_signed(r->p.late ? w.sum[i * n + j] : w.s[4 * (i * n + j)], r->p.width);
     tiny_free(ctx, w.s);
     tiny_free(ctx, w.code);
     return TINY_OK;
@@ -259,14 +273,17 @@ static tiny_status tinyi_bw_reference(tiny_ctx *ctx, const tinyi_bw_run *r)
 typedef struct tinyi_bw_row { uint32_t *s, *c; const int32_t *b; tiny_idx n; uint32_t mask; } tinyi_bw_row;
 
 /* all digits of a k with (S, C) */
-TINYI_FORCE_INLINE uint32_t tinyi_bw_all(uint32_t *TINYI_RESTRICT s, uint32_t *TINYI_RESTRICT c, const int32_t *TINYI_RESTRICT b, const tinyi_bw_pick *p, uint32_t mask, int audit)
+TINYI_FORCE_INLINE uint32_t tinyi_bw_all(uint32_t *TINYI_RESTRICT s, uint32_t *TINYI_RESTRICT c,
+                                         const int32_t *TINYI_RESTRICT b, const tinyi_bw_pick *p, uint32_t mask,
+                                         int audit)
 {
     const tinyi_bw_pick p0 = p[0], p1 = p[1], p2 = p[2], p3 = p[3];
     uint32_t bad = 0;
     int j;
     for (j = 0; j < TINYI_BW_LANES; j++) {
         uint32_t s1, c1, s2, c2;
-        bad += tinyi_bw_csa(tinyi_bw_map(b[j], p0) & mask, tinyi_bw_map(b[j], p1) << 2 & mask, tinyi_bw_map(b[j], p2) << 4 & mask, mask, &s1, &c1, audit);
+        bad += tinyi_bw_csa(tinyi_bw_map(b[j], p0) & mask, tinyi_bw_map(b[j], p1) << 2 & mask,
+                            tinyi_bw_map(b[j], p2) << 4 & mask, mask, &s1, &c1, audit);
         bad += tinyi_bw_csa(tinyi_bw_map(b[j], p3) << 6 & mask, s[j], c[j], mask, &s2, &c2, audit);
         bad += tinyi_bw_csa(s1, c1, s2, mask, &s1, &c1, audit);
         bad += tinyi_bw_csa(s1, c1, c2, mask, &s[j], &c[j], audit);
@@ -274,7 +291,9 @@ TINYI_FORCE_INLINE uint32_t tinyi_bw_all(uint32_t *TINYI_RESTRICT s, uint32_t *T
     return bad;
 }
 /* all digits of a k with S, and the add */
-TINYI_FORCE_INLINE uint32_t tinyi_bw_all_and_add(uint32_t *TINYI_RESTRICT s, uint32_t *TINYI_RESTRICT c, const int32_t *TINYI_RESTRICT b, const tinyi_bw_pick *p, uint32_t mask, int audit)
+TINYI_FORCE_INLINE uint32_t tinyi_bw_all_and_add(uint32_t *TINYI_RESTRICT s, uint32_t *TINYI_RESTRICT c,
+                                                 const int32_t *TINYI_RESTRICT b, const tinyi_bw_pick *p, uint32_t mask,
+                                                 int audit)
 {
     const tinyi_bw_pick p0 = p[0], p1 = p[1], p2 = p[2], p3 = p[3];
     uint32_t bad = 0;
@@ -282,7 +301,8 @@ TINYI_FORCE_INLINE uint32_t tinyi_bw_all_and_add(uint32_t *TINYI_RESTRICT s, uin
     (void)c;
     for (j = 0; j < TINYI_BW_LANES; j++) {
         uint32_t s1, c1, s2, c2;
-        bad += tinyi_bw_csa(tinyi_bw_map(b[j], p0) & mask, tinyi_bw_map(b[j], p1) << 2 & mask, tinyi_bw_map(b[j], p2) << 4 & mask, mask, &s1, &c1, audit);
+        bad += tinyi_bw_csa(tinyi_bw_map(b[j], p0) & mask, tinyi_bw_map(b[j], p1) << 2 & mask,
+                            tinyi_bw_map(b[j], p2) << 4 & mask, mask, &s1, &c1, audit);
         bad += tinyi_bw_csa(tinyi_bw_map(b[j], p3) << 6 & mask, s[j], s1, mask, &s2, &c2, audit);
         bad += tinyi_bw_csa(c1, s2, c2, mask, &s1, &c1, audit);
         s[j] = (s1 + c1) & mask;
@@ -290,11 +310,14 @@ TINYI_FORCE_INLINE uint32_t tinyi_bw_all_and_add(uint32_t *TINYI_RESTRICT s, uin
     return bad;
 }
 /* one digit with a pair; by: the bits that it is shifted */
-TINYI_FORCE_INLINE uint32_t tinyi_bw_one(uint32_t *TINYI_RESTRICT s, uint32_t *TINYI_RESTRICT c, const int32_t *TINYI_RESTRICT b, tinyi_bw_pick p, int by, uint32_t mask, int audit)
+TINYI_FORCE_INLINE uint32_t tinyi_bw_one(uint32_t *TINYI_RESTRICT s, uint32_t *TINYI_RESTRICT c,
+                                         const int32_t *TINYI_RESTRICT b, tinyi_bw_pick p, int by, uint32_t mask,
+                                         int audit)
 {
     uint32_t bad = 0;
     int j;
-    for (j = 0; j < TINYI_BW_LANES; j++) bad += tinyi_bw_csa(tinyi_bw_map(b[j], p) << by & mask, s[j], c[j], mask, &s[j], &c[j], audit);
+    for (j = 0; j < TINYI_BW_LANES; j++)
+        bad += tinyi_bw_csa(tinyi_bw_map(b[j], p) << by & mask, s[j], c[j], mask, &s[j], &c[j], audit);
     return bad;
 }
 
@@ -304,18 +327,31 @@ TINYI_FORCE_INLINE uint32_t tinyi_bw_lanes(int kind, tinyi_bw_row w, const tinyi
     uint32_t bad = 0;
     tiny_idx j;
     for (j = 0; j < w.n; j += TINYI_BW_LANES)
-        bad += kind == TINYI_BW_ALL ? tinyi_bw_all(w.s + j, w.c + j, w.b + j, p, w.mask, audit) : kind == TINYI_BW_FUSED ? tinyi_bw_all_and_add(w.s + j, w.c + j, w.b + j, p, w.mask, audit) :
-               tinyi_bw_one(w.s + j, w.c + j, w.b + j, *p, by, w.mask, audit);
+        bad += kind == TINYI_BW_ALL     ? tinyi_bw_all(w.s + j, w.c + j, w.b + j, p, w.mask, audit)
+               : kind == TINYI_BW_FUSED ? tinyi_bw_all_and_add(w.s + j, w.c + j, w.b + j, p, w.mask, audit)
+                                        : tinyi_bw_one(w.s + j, w.c + j, w.b + j, *p, by, w.mask, audit);
     return bad;
 }
-static TINYI_NOINLINE uint32_t tinyi_bw_lanes_all(tinyi_bw_row w, const tinyi_bw_pick *p) { return tinyi_bw_lanes(TINYI_BW_ALL, w, p, 0, 0); }
-static TINYI_NOINLINE uint32_t tinyi_bw_lanes_fused(tinyi_bw_row w, const tinyi_bw_pick *p) { return tinyi_bw_lanes(TINYI_BW_FUSED, w, p, 0, 0); }
-static TINYI_NOINLINE uint32_t tinyi_bw_lanes_one(tinyi_bw_row w, const tinyi_bw_pick *p, int by) { return tinyi_bw_lanes(TINYI_BW_ONE, w, p, by, 0); }
+static TINYI_NOINLINE uint32_t tinyi_bw_lanes_all(tinyi_bw_row w, const tinyi_bw_pick *p)
+{
+    return tinyi_bw_lanes(TINYI_BW_ALL, w, p, 0, 0);
+}
+static TINYI_NOINLINE uint32_t tinyi_bw_lanes_fused(tinyi_bw_row w, const tinyi_bw_pick *p)
+{
+    return tinyi_bw_lanes(TINYI_BW_FUSED, w, p, 0, 0);
+}
+static TINYI_NOINLINE uint32_t tinyi_bw_lanes_one(tinyi_bw_row w, const tinyi_bw_pick *p, int by)
+{
+    return tinyi_bw_lanes(TINYI_BW_ONE, w, p, by, 0);
+}
 static TINYI_NOINLINE uint32_t tinyi_bw_lanes_audit(int kind, tinyi_bw_row w, const tinyi_bw_pick *p, int by)
 {
-    return kind == TINYI_BW_ALL ? tinyi_bw_lanes(TINYI_BW_ALL, w, p, by, 1) : kind == TINYI_BW_FUSED ? tinyi_bw_lanes(TINYI_BW_FUSED, w, p, by, 1) : tinyi_bw_lanes(TINYI_BW_ONE, w, p, by, 1);
+    return kind == TINYI_BW_ALL     ? tinyi_bw_lanes(TINYI_BW_ALL, w, p, by, 1)
+           : kind == TINYI_BW_FUSED ? tinyi_bw_lanes(TINYI_BW_FUSED, w, p, by, 1)
+                                    : tinyi_bw_lanes(TINYI_BW_ONE, w, p, by, 1);
 }
-static void tinyi_bw_reduce(tllm_bw_stats *st, int kind, const tinyi_bw_row *w, const tinyi_bw_pick *p, int by, int audit)
+static void tinyi_bw_reduce(tllm_bw_stats *st, int kind, const tinyi_bw_row *w, const tinyi_bw_pick *p, int by,
+                            int audit)
 {
     if (audit) st->broken += tinyi_bw_lanes_audit(kind, *w, p, by);
     else if (kind == TINYI_BW_ALL) (void)tinyi_bw_lanes_all(*w, p);
@@ -326,11 +362,15 @@ static void tinyi_bw_reduce(tllm_bw_stats *st, int kind, const tinyi_bw_row *w, 
 /* one thread's memory: B of a tile (k, wide) as words, four pairs of rows, sums, steps of a tile (m, k) */
 typedef struct tinyi_bw_own { int32_t *b; uint32_t *s, *c, *sum; unsigned char *steps; tiny_idx wide; } tinyi_bw_own;
 
-static tiny_idx tinyi_bw_wide(const tinyi_bw_plan *p) { return (TINYI_MIN(p->lanes[TLLM_BW_N], p->size[TLLM_BW_N]) + TINYI_BW_LANES - 1) / TINYI_BW_LANES * TINYI_BW_LANES; }
+static tiny_idx tinyi_bw_wide(const tinyi_bw_plan *p)
+{
+    return (TINYI_MIN(p->lanes[TLLM_BW_N], p->size[TLLM_BW_N]) + TINYI_BW_LANES - 1) / TINYI_BW_LANES * TINYI_BW_LANES;
+}
 
 static int tinyi_bw_own_bytes(const tinyi_bw_plan *p, int product, size_t *bytes)
 {
-    const size_t wide = (size_t)tinyi_bw_wide(p), k = (size_t)p->size[TLLM_BW_K], m = (size_t)TINYI_MIN(p->lanes[TLLM_BW_M], p->size[TLLM_BW_M]);
+    const size_t wide = (size_t)tinyi_bw_wide(p), k = (size_t)p->size[TLLM_BW_K],
+                 m = (size_t)TINYI_MIN(p->lanes[TLLM_BW_M], p->size[TLLM_BW_M]);
     size_t words = 0, steps;
     if (!tinyi_size_mul(m, k, &steps)) return 0;
     if (product && (!tinyi_size_mul(k + 9, wide, &words) || !tinyi_size_mul(words, 4, &words))) return 0;
@@ -338,16 +378,20 @@ static int tinyi_bw_own_bytes(const tinyi_bw_plan *p, int product, size_t *bytes
 }
 
 /* time of a tile from its steps; order: m lanes 0, k lanes 1, k in time 2, the outermost first */
-static uint64_t tinyi_bw_fold(const tinyi_bw_plan *p, const unsigned char *steps, tiny_idx n_m, const int *order, int level, tiny_idx m, tiny_idx k)
+static uint64_t tinyi_bw_fold(const tinyi_bw_plan *p, const unsigned char *steps, tiny_idx n_m, const int *order,
+                              int level, tiny_idx m, tiny_idx k)
 {
     const int what = order[level], is_m = what == 0;
-    const tiny_idx trips = what == 2 ? p->turns[TLLM_BW_K] : p->lanes[is_m ? TLLM_BW_M : TLLM_BW_K], step = is_m ? 1 : p->stride[what == 1 ? p->par[TLLM_BW_K] : p->time[TLLM_BW_K]];
+    const tiny_idx trips = what == 2 ? p->turns[TLLM_BW_K] : p->lanes[is_m ? TLLM_BW_M : TLLM_BW_K],
+                   step = is_m ? 1 : p->stride[what == 1 ? p->par[TLLM_BW_K] : p->time[TLLM_BW_K]];
     const tiny_idx left = is_m ? n_m - m : (p->size[TLLM_BW_K] - k + step - 1) / step, n = TINYI_MIN(trips, left);
     uint64_t time = 0;
     tiny_idx i;
     for (i = 0; i < n; i++) {
         const tiny_idx mi = is_m ? m + i : m, ki = is_m ? k : k + i * step;
-        const uint64_t turn = level == 2 || order[level + 1] < 0 ? steps[mi * p->size[TLLM_BW_K] + ki] : tinyi_bw_fold(p, steps, n_m, order, level + 1, mi, ki);
+        const uint64_t turn = level == 2 || order[level + 1] < 0
+                                  ? steps[mi * p->size[TLLM_BW_K] + ki]
+                                  : tinyi_bw_fold(p, steps, n_m, order, level + 1, mi, ki);
         time = what == 2 ? time + turn : turn > time ? turn : time;
     }
     return time;
@@ -366,7 +410,8 @@ static void tinyi_bw_order(const tinyi_bw_plan *p, int order[3])
 }
 
 /* steps of A[m][k], and what is counted of its digits whoever computes: for n PEs */
-TINYI_INLINE unsigned tinyi_bw_steps(const tinyi_bw_run *r, unsigned value, uint64_t n, tllm_bw_stats *st, uint64_t *busy)
+TINYI_INLINE unsigned tinyi_bw_steps(const tinyi_bw_run *r, unsigned value, uint64_t n, tllm_bw_stats *st,
+                                     uint64_t *busy)
 {
     const unsigned code = r->table.code[value], nonzero = r->table.nonzero[value];
     int i;
@@ -383,7 +428,8 @@ TINYI_INLINE unsigned tinyi_bw_steps(const tinyi_bw_run *r, unsigned value, uint
 }
 
 /* row m of a tile: n PEs, from column n0 on */
-static void tinyi_bw_row_run(const tinyi_bw_run *r, tinyi_bw_own *o, tllm_bw_stats *st, uint64_t *busy, tiny_idx m, tiny_idx n0, tiny_idx n, unsigned char *steps)
+static void tinyi_bw_row_run(const tinyi_bw_run *r, tinyi_bw_own *o, tllm_bw_stats *st, uint64_t *busy, tiny_idx m,
+                             tiny_idx n0, tiny_idx n, unsigned char *steps)
 {
     const tinyi_bw_plan *p = &r->p;
     const uint64_t pes = (uint64_t)n, width = (uint64_t)p->width;
@@ -430,7 +476,10 @@ static void tinyi_bw_row_run(const tinyi_bw_run *r, tinyi_bw_own *o, tllm_bw_sta
             for (j = 0; j < n; j++) {
                 uint32_t x[TLLM_BW_DIGITS], s, c;
                 for (i = 0; i < TLLM_BW_DIGITS; i++)
-                    x[i] = (uint32_t)tinyi_bw_signed((o->s[i * o->wide + j] + o->c[i * o->wide + j]) & p->narrow_mask, p->narrow) << 2 * i & p->mask;
+                    x[i] = (uint32_t)tinyi_bw_signed((o->s[i * o->wide + j] + o->c[i * o->wide + j]) & p->narrow_mask,
+                                                     p->narrow)
+                               << 2 * i &
+                           p->mask;
                 st->broken += tinyi_bw_csa(x[0], x[1], x[2], p->mask, &s, &c, r->d->audit);
                 st->broken += tinyi_bw_csa(x[3], s, c, p->mask, &s, &c, r->d->audit);
                 if (p->carried) st->broken += tinyi_bw_csa(o->sum[j], s, c, p->mask, &s, &c, r->d->audit);
@@ -447,14 +496,16 @@ static void tinyi_bw_row_run(const tinyi_bw_run *r, tinyi_bw_own *o, tllm_bw_sta
                 o->c[j] = 0;
             }
     }
-    for (j = 0; j < n; j++) r->c[m * r->c_m + (n0 + j) * r->c_n] = tinyi_bw_signed(p->late ? o->sum[j] : o->s[j], p->width);
+    for (j = 0; j < n; j++)
+        r->c[m * r->c_m + (n0 + j) * r->c_n] = tinyi_bw_signed(p->late ? o->sum[j] : o->s[j], p->width);
 }
 
 static void tinyi_bw_team(tiny_team *team, void *arg)
 {
     const tinyi_bw_run *r = (const tinyi_bw_run *)arg;
     const tinyi_bw_plan *p = &r->p;
-    const tiny_idx m_turns = p->turns[TLLM_BW_M], lanes_m = p->lanes[TLLM_BW_M], lanes_n = p->lanes[TLLM_BW_N], k_all = p->size[TLLM_BW_K];
+    const tiny_idx m_turns = p->turns[TLLM_BW_M], lanes_m = p->lanes[TLLM_BW_M], lanes_n = p->lanes[TLLM_BW_N],
+                   k_all = p->size[TLLM_BW_K];
     tllm_bw_stats *st = &r->stats[team->i];
     tiny_idx tile, end, packed = -1, m, k, j;
     tinyi_bw_own o;
@@ -466,16 +517,21 @@ static void tinyi_bw_team(tiny_team *team, void *arg)
     o.c = o.s + 4 * o.wide;
     o.sum = o.c + 4 * o.wide;
     o.steps = (unsigned char *)(o.sum + o.wide);
-    while (tiny_take(team, m_turns * p->turns[TLLM_BW_N], lanes_m >= 32 ? 1 : 32 / lanes_m, &tile, &end)) for (; tile < end; tile++) {
-        const tiny_idx n0 = tile / m_turns * lanes_n, m0 = tile % m_turns * lanes_m, n = TINYI_MIN(lanes_n, p->size[TLLM_BW_N] - n0), n_m = TINYI_MIN(lanes_m, p->size[TLLM_BW_M] - m0);
-        if (packed != n0) {
-            memset(o.b, 0, (size_t)(k_all * o.wide) * sizeof *o.b);
-            for (k = 0; k < k_all; k++) for (j = 0; j < n; j++) o.b[k * o.wide + j] = r->b[k * r->b_k + (n0 + j) * r->b_n];
-            packed = n0;
+    while (tiny_take(team, m_turns * p->turns[TLLM_BW_N], lanes_m >= 32 ? 1 : 32 / lanes_m, &tile, &end))
+        for (; tile < end; tile++) {
+            const tiny_idx n0 = tile / m_turns * lanes_n, m0 = tile % m_turns * lanes_m,
+                           n = TINYI_MIN(lanes_n, p->size[TLLM_BW_N] - n0),
+                           n_m = TINYI_MIN(lanes_m, p->size[TLLM_BW_M] - m0);
+            if (packed != n0) {
+                memset(o.b, 0, (size_t)(k_all * o.wide) * sizeof *o.b);
+                for (k = 0; k < k_all; k++)
+                    for (j = 0; j < n; j++) o.b[k * o.wide + j] = r->b[k * r->b_k + (n0 + j) * r->b_n];
+                packed = n0;
+            }
+            for (m = 0; m < n_m; m++)
+                tinyi_bw_row_run(r, &o, st, &r->busy[team->i], m0 + m, n0, n, o.steps + m * k_all);
+            st->cycles += tinyi_bw_fold(p, o.steps, n_m, order, 0, 0, 0);
         }
-        for (m = 0; m < n_m; m++) tinyi_bw_row_run(r, &o, st, &r->busy[team->i], m0 + m, n0, n, o.steps + m * k_all);
-        st->cycles += tinyi_bw_fold(p, o.steps, n_m, order, 0, 0, 0);
-    }
 }
 
 static void tinyi_bw_cycles_team(tiny_team *team, void *arg)
@@ -492,7 +548,9 @@ static void tinyi_bw_cycles_team(tiny_team *team, void *arg)
     while (tiny_take(team, p->turns[TLLM_BW_M], lanes >= 32 ? 1 : 32 / lanes, &tile, &end)) for (; tile < end; tile++) {
         const tiny_idx m0 = tile * lanes, n_m = TINYI_MIN(lanes, p->size[TLLM_BW_M] - m0);
         for (m = 0; m < n_m; m++)
-            for (k = 0; k < k_all; k++) steps[m * k_all + k] = (unsigned char)tinyi_bw_steps(r, (unsigned char)r->a[(m0 + m) * r->a_m + k * r->a_k], n, st, &r->busy[team->i]);
+            for (k = 0; k < k_all; k++)
+                steps[m * k_all + k] = (unsigned char)tinyi_bw_steps(
+                    r, (unsigned char)r->a[(m0 + m) * r->a_m + k * r->a_k], n, st, &r->busy[team->i]);
         st->cycles += (uint64_t)p->turns[TLLM_BW_N] * tinyi_bw_fold(p, steps, n_m, order, 0, 0, 0);
     }
 }
@@ -501,10 +559,15 @@ static void tinyi_bw_cycles_team(tiny_team *team, void *arg)
 static void tinyi_bw_follow(const tinyi_bw_run *r, tllm_bw_stats *st)
 {
     const tinyi_bw_plan *p = &r->p;
-    const uint64_t mn = (uint64_t)p->size[TLLM_BW_M] * (uint64_t)p->size[TLLM_BW_N], mk = (uint64_t)p->size[TLLM_BW_M] * (uint64_t)p->size[TLLM_BW_K];
-    const uint64_t runs = (uint64_t)((p->size[TLLM_BW_K] - 1) / p->run + 1), mapped = st->maps[0] + st->maps[1] + st->maps[2] + st->maps[3] + st->maps[4];
-    const uint64_t early = p->late || !p->bw_parallel ? mapped : mapped / TLLM_BW_DIGITS * (r->fused ? 3 : 4), late = p->late ? mn * runs * (p->carried ? 3 : 2) : 0;
-    st->encodes = mk * (r->encode_each ? (uint64_t)p->size[TLLM_BW_N] : r->encode_tile ? (uint64_t)p->turns[TLLM_BW_N] : 1);
+    const uint64_t mn = (uint64_t)p->size[TLLM_BW_M] * (uint64_t)p->size[TLLM_BW_N],
+                   mk = (uint64_t)p->size[TLLM_BW_M] * (uint64_t)p->size[TLLM_BW_K];
+    const uint64_t runs = (uint64_t)((p->size[TLLM_BW_K] - 1) / p->run + 1),
+                   mapped = st->maps[0] + st->maps[1] + st->maps[2] + st->maps[3] + st->maps[4];
+    const uint64_t early = p->late || !p->bw_parallel ? mapped : mapped / TLLM_BW_DIGITS * (r->fused ? 3 : 4),
+                   late = p->late ? mn * runs * (p->carried ? 3 : 2) : 0;
+    st->encodes = mk * (r->encode_each   ? (uint64_t)p->size[TLLM_BW_N]
+                        : r->encode_tile ? (uint64_t)p->turns[TLLM_BW_N]
+                                         : 1);
     st->shifts = p->late ? TLLM_BW_DIGITS * mn * runs : mapped;
     st->adds = mn * runs;
     st->narrow_adds = p->late ? TLLM_BW_DIGITS * mn * runs : 0;
@@ -525,12 +588,16 @@ static tiny_status tinyi_bw_start(tiny_ctx *ctx, tinyi_bw_run *r, int product, t
     r->fused = tinyi_bw_fused(r->d);
     r->encode_tile = r->d->place[TLLM_BW_ENCODE] > r->p.time[TLLM_BW_N];
     r->encode_each = r->p.par[TLLM_BW_N] >= 0 && r->d->place[TLLM_BW_ENCODE] > r->p.par[TLLM_BW_N];
-    if (!tinyi_bw_own_bytes(&r->p, product, &own)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "bit weights: a tile of %td x %td x %td is more than this machine can address", r->p.lanes[0], r->p.lanes[1], r->p.size[2]);
+    if (!tinyi_bw_own_bytes(&r->p, product, &own))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "bit weights: a tile of %td x %td x %td is more than this machine can address", r->p.lanes[0],
+                          r->p.lanes[1], r->p.size[2]);
     r->stats = (tllm_bw_stats *)tinyi_alloc(ctx, (size_t)threads, sizeof *r->stats + sizeof *r->busy);
     if (!r->stats) return tiny_ctx_status(ctx);
     memset(r->stats, 0, (size_t)threads * (sizeof *r->stats + sizeof *r->busy));
     r->busy = (uint64_t *)(void *)(r->stats + threads);
-    st = reference ? tinyi_bw_reference(ctx, r) : tiny_parallel(ctx, threads, 0, own, product ? tinyi_bw_team : tinyi_bw_cycles_team, r);
+    st = reference ? tinyi_bw_reference(ctx, r)
+                   : tiny_parallel(ctx, threads, 0, own, product ? tinyi_bw_team : tinyi_bw_cycles_team, r);
     memset(&all, 0, sizeof all);
     for (i = 0; i < threads; i++) {
         const tllm_bw_stats *t = &r->stats[i];
@@ -556,17 +623,21 @@ static tiny_status tinyi_bw_start(tiny_ctx *ctx, tinyi_bw_run *r, int product, t
     return TINY_OK;
 }
 
-static tiny_status tinyi_bw_tensor(tiny_ctx *ctx, const tiny_tensor *t, const char *name, tiny_dtype dtype, uintptr_t *first, uintptr_t *end)
+static tiny_status tinyi_bw_tensor(tiny_ctx *ctx, const tiny_tensor *t, const char *name, tiny_dtype dtype,
+                                   uintptr_t *first, uintptr_t *end)
 {
     char text[96];
     tiny_status st = t ? tinyi_tensor_reach(t, first, end) : TINY_E_ARGUMENT;
     if (!t) return tinyi_fail(ctx, st, "bit weights: there is no %s", name);
     if (st) return tinyi_fail(ctx, st, "bit weights: %s: %s", name, tiny_status_text(st));
-    if (t->rank != 2 || t->dtype != dtype) return tinyi_fail(ctx, t->rank != 2 ? TINY_E_SHAPE : TINY_E_DTYPE, "bit weights: %s is %s, not a matrix of %s", name, tinyi_shape_text(t, text), tiny_dtype_name(dtype));
+    if (t->rank != 2 || t->dtype != dtype)
+        return tinyi_fail(ctx, t->rank != 2 ? TINY_E_SHAPE : TINY_E_DTYPE, "bit weights: %s is %s, not a matrix of %s",
+                          name, tinyi_shape_text(t, text), tiny_dtype_name(dtype));
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_bw_gemm(tiny_ctx *ctx, const tllm_bw_design *design, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, tllm_bw_stats *stats)
+TINY_API tiny_status tllm_bw_gemm(tiny_ctx *ctx, const tllm_bw_design *design, const tiny_tensor *a,
+                                  const tiny_tensor *b, const tiny_tensor *c, tllm_bw_stats *stats)
 {
     uintptr_t first[3], end[3];
     tinyi_bw_run r;
@@ -577,8 +648,10 @@ TINY_API tiny_status tllm_bw_gemm(tiny_ctx *ctx, const tllm_bw_design *design, c
     if (!st) st = tinyi_bw_tensor(ctx, c, "c", TINY_I32, &first[2], &end[2]);
     if (st) return st;
     if (a->dim[1] != b->dim[0] || c->dim[0] != a->dim[0] || c->dim[1] != b->dim[1])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "bit weights: %td x %td times %td x %td is no %td x %td", a->dim[0], a->dim[1], b->dim[0], b->dim[1], c->dim[0], c->dim[1]);
-    if ((first[2] < end[0] && first[0] < end[2]) || (first[2] < end[1] && first[1] < end[2])) return tinyi_fail(ctx, TINY_E_ALIAS, "bit weights: c overlaps a or b");
+        return tinyi_fail(ctx, TINY_E_SHAPE, "bit weights: %td x %td times %td x %td is no %td x %td", a->dim[0],
+                          a->dim[1], b->dim[0], b->dim[1], c->dim[0], c->dim[1]);
+    if ((first[2] < end[0] && first[0] < end[2]) || (first[2] < end[1] && first[1] < end[2]))
+        return tinyi_fail(ctx, TINY_E_ALIAS, "bit weights: c overlaps a or b");
     memset(&r, 0, sizeof r);
     st = tinyi_bw_plan_make(ctx, design, a->dim[0], b->dim[1], a->dim[1], &r.p);
     if (st) return st;
@@ -595,7 +668,8 @@ TINY_API tiny_status tllm_bw_gemm(tiny_ctx *ctx, const tllm_bw_design *design, c
     return tinyi_bw_start(ctx, &r, 1, stats);
 }
 
-TINY_API tiny_status tllm_bw_cycles(tiny_ctx *ctx, const tllm_bw_design *design, const tiny_tensor *a, tiny_idx n, tllm_bw_stats *stats)
+TINY_API tiny_status tllm_bw_cycles(tiny_ctx *ctx, const tllm_bw_design *design, const tiny_tensor *a, tiny_idx n,
+                                    tllm_bw_stats *stats)
 {
     uintptr_t first, end;
     tinyi_bw_run r;

@@ -1,11 +1,13 @@
 /* src/llm/lab/flashllm/csl.c - Tiled-CSL: making, reading and checking it
- * Paper    H. Xia et al., "Flash-LLM: Enabling Cost-Effective and Highly-Efficient Large Generative Model Inference with Unstructured
- *          Sparsity", VLDB 2024 (arXiv 2309.10285), section 4.1 and the authors' program for the order of items.
+ * Paper    H. Xia et al., "Flash-LLM: Enabling Cost-Effective and Highly-Efficient Large Generative Model Inference
+ *          with Unstructured Sparsity", VLDB 2024 (arXiv 2309.10285), section 4.1 and the authors' program for the
+ *          order of items.
  * Format   see the head of csl.h.
- * Published order: bank = (stored column / 2) % 32. For each block of 32 lanes times 4 items (the last with as many lanes as are left):
- *          for the first to the fourth item of a lane, lane by lane, the next one of the fullest bank (of equal ones the lowest).
+ * Published order: bank = (stored column / 2) % 32. For each block of 32 lanes times 4 items (the last with as many
+ *          lanes as are left): for the first to the fourth item of a lane, lane by lane, the next one of the fullest
+ *          bank (of equal ones the lowest).
  * Cost     making: two passes over the matrix, one that counts; reading: one over the items.
- * Left out i8 values with a scale for each tile: they halve nothing, since an item has 32 bits anyway.                             */
+ * Left out i8 values with a scale for each tile: they halve nothing, since an item has 32 bits anyway. */
 #include <string.h>
 #include "llm/lab/flashllm/csl.h"
 #include "llm/lab/flashllm/flash_inside.h"
@@ -23,10 +25,16 @@ static const tinyi_box_kind tinyi_csl_box = { "csl", "matrix of tiles", 2, "TINY
 static tiny_idx tinyi_csl_high(int profile) { return profile == TLLM_CSL_PUBLISHED ? 128 : 64; }
 
 /* columns are stored turned, which is undone by turning them again */
-static unsigned tinyi_csl_turned(int profile, unsigned row, unsigned column) { return profile == TLLM_CSL_PUBLISHED ? column ^ (row % 8) << 3 : column; }
+static unsigned tinyi_csl_turned(int profile, unsigned row, unsigned column)
+{
+    return profile == TLLM_CSL_PUBLISHED ? column ^ (row % 8) << 3 : column;
+}
 
 /* where an item stands in its tile; those of woven ones carry something else above */
-static unsigned tinyi_csl_place(int profile, uint32_t item) { return item >> 16 & (profile == TLLM_CSL_WOVEN ? 0xfffu : 0xffffu); }
+static unsigned tinyi_csl_place(int profile, uint32_t item)
+{
+    return item >> 16 & (profile == TLLM_CSL_WOVEN ? 0xfffu : 0xffffu);
+}
 
 TINY_API size_t tllm_csl_bytes(const tllm_csl *a)
 {
@@ -48,15 +56,19 @@ TINY_API void tllm_csl_free(tiny_ctx *ctx, tllm_csl *a)
 /* ---- checks ----------------------------------------------------------------------------------------------------- */
 
 /* sizes that a matrix may have, and its tiles */
-static tiny_status tinyi_csl_tiles(tiny_ctx *ctx, const char *where, int profile, uint64_t n_out, uint64_t k, tllm_csl *a)
+static tiny_status tinyi_csl_tiles(tiny_ctx *ctx, const char *where, int profile, uint64_t n_out, uint64_t k,
+                                   tllm_csl *a)
 {
     uint64_t down, across;
     if (!n_out || !k || n_out > INT32_MAX || k > INT32_MAX)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %llu rows of %llu numbers; there must be some, and below 2^31 of each", where, (unsigned long long)n_out, (unsigned long long)k);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "%s: %llu rows of %llu numbers; there must be some, and below 2^31 of each", where,
+                          (unsigned long long)n_out, (unsigned long long)k);
     down = (n_out + (uint64_t)tinyi_csl_high(profile) - 1) / (uint64_t)tinyi_csl_high(profile);
     across = (k + TLLM_CSL_WIDE - 1) / TLLM_CSL_WIDE;
     if (down * across > (uint64_t)TINYI_MIN((size_t)INT32_MAX, SIZE_MAX / 16) - 2)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu by %llu tiles are more than offsets can name", where, (unsigned long long)down, (unsigned long long)across);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu by %llu tiles are more than offsets can name", where,
+                          (unsigned long long)down, (unsigned long long)across);
     a->profile = profile;
     a->n_out = (tiny_idx)n_out;
     a->k = (tiny_idx)k;
@@ -65,31 +77,45 @@ static tiny_status tinyi_csl_tiles(tiny_ctx *ctx, const char *where, int profile
     return TINY_OK;
 }
 
-static tiny_status tinyi_csl_check_tile(tiny_ctx *ctx, const char *where, const tllm_csl *a, tiny_idx tile, uint64_t *n_nonzero)
+static tiny_status tinyi_csl_check_tile(tiny_ctx *ctx, const char *where, const tllm_csl *a, tiny_idx tile,
+                                        uint64_t *n_nonzero)
 {
     const uint32_t *item = a->item + 4 * (size_t)a->offset[tile];
     const size_t n = 4 * (size_t)(a->offset[tile + 1] - a->offset[tile]);
     const unsigned places = (unsigned)tinyi_csl_high(a->profile) * TLLM_CSL_WIDE;
     uint32_t seen[TINYI_CSL_MOST / 32];
-    const size_t fours = a->profile == TLLM_CSL_WOVEN && n ? (size_t)(item[0] >> 28 | item[1] >> 28 << 4 | item[2] >> 28 << 8) : 0;
+    const size_t fours =
+        a->profile == TLLM_CSL_WOVEN && n ? (size_t)(item[0] >> 28 | item[1] >> 28 << 4 | item[2] >> 28 << 8) : 0;
     size_t i;
-    if (fours > n / 4) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: %zu fours of %zu items", where, tile, fours, n);
+    if (fours > n / 4)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: %zu fours of %zu items", where, tile, fours, n);
     memset(seen, 0, sizeof seen);
     for (i = 0; i < n; i++) {
-        const unsigned at = tinyi_csl_place(a->profile, item[i]), row = at / TLLM_CSL_WIDE, column = tinyi_csl_turned(a->profile, row, at % TLLM_CSL_WIDE);
-        if (at >= places) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: item %zu is at place %u of %u", where, tile, i, at, places);
-        if (seen[at / 32] >> at % 32 & 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: two items are at place %u", where, tile, at);
+        const unsigned at = tinyi_csl_place(a->profile, item[i]), row = at / TLLM_CSL_WIDE,
+                       column = tinyi_csl_turned(a->profile, row, at % TLLM_CSL_WIDE);
+        if (at >= places)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: item %zu is at place %u of %u", where, tile, i, at,
+                              places);
+        if (seen[at / 32] >> at % 32 & 1)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: two items are at place %u", where, tile, at);
         if (a->profile == TLLM_CSL_ORDERED && i && at < item[i - 1] >> 16)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: item %zu at place %u comes after place %u", where, tile, i, at, (unsigned)(item[i - 1] >> 16));
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: item %zu at place %u comes after place %u", where,
+                              tile, i, at, (unsigned)(item[i - 1] >> 16));
         if (a->profile == TLLM_CSL_WOVEN && i > 2 && item[i] >> 28)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: item %zu is at place %u of %u", where, tile, i, (unsigned)(item[i] >> 16), places);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: item %zu is at place %u of %u", where, tile, i,
+                              (unsigned)(item[i] >> 16), places);
         if (i < 4 * fours && i % 4 && row != tinyi_csl_place(a->profile, item[i - 1]) / TLLM_CSL_WIDE)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: item %zu of %zu fours is in another row than the one before", where, tile, i, fours);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: tile %td: item %zu of %zu fours is in another row than the one before", where, tile,
+                              i, fours);
         seen[at / 32] |= (uint32_t)1 << at % 32;
         if (!(item[i] & 0x7fffu)) continue;
         ++*n_nonzero;
-        if (tile / a->across * tinyi_csl_high(a->profile) + (tiny_idx)row >= a->n_out || tile % a->across * TLLM_CSL_WIDE + (tiny_idx)column >= a->k)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: place %u holds a value and is outside of %td by %td numbers", where, tile, at, a->n_out, a->k);
+        if (tile / a->across * tinyi_csl_high(a->profile) + (tiny_idx)row >= a->n_out ||
+            tile % a->across * TLLM_CSL_WIDE + (tiny_idx)column >= a->k)
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: tile %td: place %u holds a value and is outside of %td by %td numbers", where, tile,
+                              at, a->n_out, a->k);
     }
     return TINY_OK;
 }
@@ -100,31 +126,41 @@ static tiny_status tinyi_csl_check(tiny_ctx *ctx, const char *where, const tllm_
     uint64_t n_nonzero = 0;
     tiny_idx t, tiles;
     tiny_status st;
-    if (!a || !a->offset || (!a->item && a->n_item)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a matrix with its offsets and items is needed", where);
+    if (!a || !a->offset || (!a->item && a->n_item))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a matrix with its offsets and items is needed", where);
     if (a->profile < 0 || a->profile >= TLLM_CSL_PROFILES || a->bf16 < 0 || a->bf16 > 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: profile %d, values %d; there are %d profiles, and values 0 and 1", where, a->profile, a->bf16, (int)TLLM_CSL_PROFILES);
-    if (a->n_out < 0 || a->k < 0) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %td rows of %td numbers", where, a->n_out, a->k);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: profile %d, values %d; there are %d profiles, and values 0 and 1",
+                          where, a->profile, a->bf16, (int)TLLM_CSL_PROFILES);
+    if (a->n_out < 0 || a->k < 0)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %td rows of %td numbers", where, a->n_out, a->k);
     memset(&sizes, 0, sizeof sizes);
     st = tinyi_csl_tiles(ctx, where, a->profile, (uint64_t)a->n_out, (uint64_t)a->k, &sizes);
     if (st) return st;
     if (a->down != sizes.down || a->across != sizes.across)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td by %td tiles for %td by %td numbers", where, a->down, a->across, a->n_out, a->k);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td by %td tiles for %td by %td numbers", where, a->down, a->across,
+                          a->n_out, a->k);
     tiles = a->down * a->across;
-    if (a->offset[0] != 0) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the first offset is %d, not 0", where, (int)a->offset[0]);
+    if (a->offset[0] != 0)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the first offset is %d, not 0", where, (int)a->offset[0]);
     for (t = 0; t < tiles; t++) {
         if (a->offset[t + 1] < a->offset[t])
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: offset %td falls from %d to %d", where, t + 1, (int)a->offset[t], (int)a->offset[t + 1]);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: offset %td falls from %d to %d", where, t + 1, (int)a->offset[t],
+                              (int)a->offset[t + 1]);
         if (a->offset[t + 1] - a->offset[t] > tinyi_csl_high(a->profile) * TLLM_CSL_WIDE / 4)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td has %lld items, there are %td places", where, t, 4LL * (a->offset[t + 1] - a->offset[t]), tinyi_csl_high(a->profile) * TLLM_CSL_WIDE);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td has %lld items, there are %td places", where, t,
+                              4LL * (a->offset[t + 1] - a->offset[t]), tinyi_csl_high(a->profile) * TLLM_CSL_WIDE);
     }
     if (a->offset[tiles + 1] != a->offset[tiles])
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the last offset is %d, it must repeat %d", where, (int)a->offset[tiles + 1], (int)a->offset[tiles]);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the last offset is %d, it must repeat %d", where,
+                          (int)a->offset[tiles + 1], (int)a->offset[tiles]);
     if (a->n_item % 4 || a->n_item / 4 != (size_t)a->offset[tiles])
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: offsets end at %lld items, there are %zu", where, 4LL * a->offset[tiles], a->n_item);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: offsets end at %lld items, there are %zu", where,
+                          4LL * a->offset[tiles], a->n_item);
     for (t = 0; t < tiles; t++)
         if ((st = tinyi_csl_check_tile(ctx, where, a, t, &n_nonzero)) != TINY_OK) return st;
     if (n_nonzero != a->n_nonzero)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu values are not 0, the head says %llu", where, (unsigned long long)n_nonzero, (unsigned long long)a->n_nonzero);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu values are not 0, the head says %llu", where,
+                          (unsigned long long)n_nonzero, (unsigned long long)a->n_nonzero);
     return TINY_OK;
 }
 
@@ -149,7 +185,8 @@ typedef struct tinyi_csl_job {
 /* one number in 16 bits; 0: it is too large */
 static int tinyi_csl_number(const tinyi_csl_job *j, tiny_idx r, tiny_idx c, uint16_t *to)
 {
-    const unsigned char *at = (const unsigned char *)j->w->data + (r * j->w->stride[0] + c * j->w->stride[1]) * (tiny_idx)tiny_dtype_bytes(j->w->dtype);
+    const unsigned char *at = (const unsigned char *)j->w->data +
+                              (r * j->w->stride[0] + c * j->w->stride[1]) * (tiny_idx)tiny_dtype_bytes(j->w->dtype);
     const uint16_t infinite = j->bf16 ? 0x7f80u : 0x7c00u;
     uint16_t h = 0;
     float x;
@@ -174,13 +211,15 @@ static int tinyi_csl_number(const tinyi_csl_job *j, tiny_idx r, tiny_idx c, uint
 /* the places of tile (i, t) as they stand in the matrix, whatever is read */
 static void tinyi_csl_fill(const tinyi_csl_job *j, uint16_t *tile, tiny_idx i, tiny_idx t)
 {
-    const tiny_idx high = tinyi_csl_high(j->to->profile), r0 = i * high, c0 = t * TLLM_CSL_WIDE, rows = TINYI_MIN(high, j->to->n_out - r0), n = TINYI_MIN(TLLM_CSL_WIDE, j->to->k - c0);
+    const tiny_idx high = tinyi_csl_high(j->to->profile), r0 = i * high, c0 = t * TLLM_CSL_WIDE,
+                   rows = TINYI_MIN(high, j->to->n_out - r0), n = TINYI_MIN(TLLM_CSL_WIDE, j->to->k - c0);
     tiny_idx r, c, s;
     memset(tile, 0, (size_t)(high * TLLM_CSL_WIDE) * sizeof *tile);
     if (j->w) {
         for (r = 0; r < rows; r++)
             for (c = 0; c < n; c++)
-                if (!tinyi_csl_number(j, r0 + r, c0 + c, &tile[r * TLLM_CSL_WIDE + c]) && j->fault[i] < 0) j->fault[i] = (int64_t)(r0 + r) * j->to->k + (c0 + c);
+                if (!tinyi_csl_number(j, r0 + r, c0 + c, &tile[r * TLLM_CSL_WIDE + c]) && j->fault[i] < 0)
+                    j->fault[i] = (int64_t)(r0 + r) * j->to->k + (c0 + c);
         return;
     }
     for (s = r0 / tinyi_csl_high(j->from->profile); s * tinyi_csl_high(j->from->profile) < r0 + rows; s++) {
@@ -190,12 +229,15 @@ static void tinyi_csl_fill(const tinyi_csl_job *j, uint16_t *tile, tiny_idx i, t
         for (q = 4 * (size_t)o[0]; q < 4 * (size_t)o[1]; q++) {
             const unsigned at = tinyi_csl_place(j->from->profile, j->from->item[q]), row = at / TLLM_CSL_WIDE;
             r = above + (tiny_idx)row;
-            if (r >= 0 && r < rows) tile[r * TLLM_CSL_WIDE + (tiny_idx)tinyi_csl_turned(j->from->profile, row, at % TLLM_CSL_WIDE)] = (uint16_t)j->from->item[q];
+            if (r >= 0 && r < rows)
+                tile[r * TLLM_CSL_WIDE + (tiny_idx)tinyi_csl_turned(j->from->profile, row, at % TLLM_CSL_WIDE)] =
+                    (uint16_t)j->from->item[q];
         }
     }
 }
 
-/* Items of a tile in the order of places, padded: zeros at the first places that are 0. How many; to NULL: only that. */
+/* Items of a tile in the order of places, padded: zeros at the first places that are 0. How many; to NULL: only
+ * that. */
 static size_t tinyi_csl_items(const uint16_t *tile, size_t places, uint32_t *to, int64_t *n_nonzero)
 {
     size_t i, n = 0, pad;
@@ -221,8 +263,11 @@ static void tinyi_csl_lanes(uint32_t *item, size_t n, uint32_t *bank)
     memset(had, 0, sizeof had);
     memset(gone, 0, sizeof gone);
     for (i = 0; i < n; i++) {
-        const unsigned at = item[i] >> 16, row = at / TLLM_CSL_WIDE, column = tinyi_csl_turned(TLLM_CSL_PUBLISHED, row, at % TLLM_CSL_WIDE), b = column / 2 % TINYI_CSL_BANKS;
-        bank[b * (TINYI_CSL_MOST / TINYI_CSL_BANKS) + had[b]++] = (uint32_t)(row * TLLM_CSL_WIDE + column) << 16 | (item[i] & 0xffffu);
+        const unsigned at = item[i] >> 16, row = at / TLLM_CSL_WIDE,
+                       column = tinyi_csl_turned(TLLM_CSL_PUBLISHED, row, at % TLLM_CSL_WIDE),
+                       b = column / 2 % TINYI_CSL_BANKS;
+        bank[b * (TINYI_CSL_MOST / TINYI_CSL_BANKS) + had[b]++] =
+            (uint32_t)(row * TLLM_CSL_WIDE + column) << 16 | (item[i] & 0xffffu);
     }
     for (i = 0; i < n; i += 4 * lanes) {
         lanes = TINYI_MIN((n - i) / 4, 32);
@@ -247,7 +292,8 @@ static void tinyi_csl_weave(uint32_t *item, size_t n, uint32_t *room)
         first[room[i] >> 22] = i;
         left[room[i] >> 22]++;
     }
-    for (i = 0; i < TLLM_CSL_WIDE; i += 4)  /* neighbours are in different rows, so that no sum waits for the one before */
+    /* neighbours are in different rows, so that no sum waits for the one before */
+    for (i = 0; i < TLLM_CSL_WIDE; i += 4)
         for (j = 0; j < TLLM_CSL_WIDE; j++) {
             if (left[j] < 4) continue;
             memcpy(to, room + first[j], 4 * sizeof *to);
@@ -298,7 +344,10 @@ static int tinyi_csl_sum(int32_t *offset, tiny_idx tiles)
     return 1;
 }
 
-static size_t tinyi_csl_offsets(const tllm_csl *a) { return (((size_t)(a->down * a->across) + 2) * sizeof(int32_t) + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
+static size_t tinyi_csl_offsets(const tllm_csl *a)
+{
+    return (((size_t)(a->down * a->across) + 2) * sizeof(int32_t) + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
+}
 
 /* j->to has its sizes; only: no further than its counts */
 static tiny_status tinyi_csl_make(tiny_ctx *ctx, const char *call, tinyi_csl_job *j, int only)
@@ -326,11 +375,13 @@ static tiny_status tinyi_csl_make(tiny_ctx *ctx, const char *call, tinyi_csl_job
     for (i = 0; !st && i < a->down; i++) {
         a->n_nonzero += (uint64_t)j->n_nonzero[i];
         if (j->fault[i] >= 0)
-            st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the number in row %lld, column %lld is too large for %s", call, (long long)(j->fault[i] / a->k), (long long)(j->fault[i] % a->k),
-                            j->bf16 ? "bf16" : "f16");
+            st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the number in row %lld, column %lld is too large for %s", call,
+                            (long long)(j->fault[i] / a->k), (long long)(j->fault[i] % a->k), j->bf16 ? "bf16" : "f16");
     }
     if (!st && !tinyi_csl_sum(offset, tiles))
-        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu numbers that are not 0 are more than offsets of 31 bits can name", call, (unsigned long long)a->n_nonzero);
+        st = tinyi_fail(ctx, TINY_E_OVERFLOW,
+                        "%s: %llu numbers that are not 0 are more than offsets of 31 bits can name", call,
+                        (unsigned long long)a->n_nonzero);
     if (!st) a->n_item = 4 * (size_t)offset[tiles];
     if (!st && !only) {
         block = (unsigned char *)tinyi_alloc(ctx, tinyi_csl_offsets(a) + a->n_item * sizeof(uint32_t), 1);
@@ -349,16 +400,20 @@ static tiny_status tinyi_csl_make(tiny_ctx *ctx, const char *call, tinyi_csl_job
     return st;
 }
 
-static tiny_status tinyi_csl_from(tiny_ctx *ctx, const char *call, const tiny_tensor *w, const tllm_csl_desc *desc, tllm_csl *out, int only)
+static tiny_status tinyi_csl_from(tiny_ctx *ctx, const char *call, const tiny_tensor *w, const tllm_csl_desc *desc,
+                                  tllm_csl *out, int only)
 {
     tinyi_csl_job j;
     tllm_csl_desc d;
     tiny_status st;
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
-    if (!w || tiny_tensor_check(w) || w->rank != 2 || (w->dtype != TINY_F32 && w->dtype != TINY_F16 && w->dtype != TINY_BF16))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a matrix of f32, f16 or bf16 and a place for the result are needed", call);
-    if (d.profile < 0 || d.profile >= TLLM_CSL_PROFILES) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no profile %d", call, d.profile);
+    if (!w || tiny_tensor_check(w) || w->rank != 2 ||
+        (w->dtype != TINY_F32 && w->dtype != TINY_F16 && w->dtype != TINY_BF16))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: a matrix of f32, f16 or bf16 and a place for the result are needed", call);
+    if (d.profile < 0 || d.profile >= TLLM_CSL_PROFILES)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no profile %d", call, d.profile);
     st = tinyi_csl_tiles(ctx, call, d.profile, (uint64_t)w->dim[0], (uint64_t)w->dim[1], out);
     memset(&j, 0, sizeof j);
     j.w = w;
@@ -373,13 +428,16 @@ TINY_API tiny_status tllm_csl_build(tiny_ctx *ctx, const tiny_tensor *w, const t
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_build: a matrix of f32, f16 or bf16 and a place for the result are needed");
+    if (!out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "csl_build: a matrix of f32, f16 or bf16 and a place for the result are needed");
     st = tinyi_csl_from(ctx, "csl_build", w, desc, out, 0);
     if (st) tllm_csl_free(ctx, out);
     return st;
 }
 
-TINY_API tiny_status tllm_csl_size(tiny_ctx *ctx, const tiny_tensor *w, const tllm_csl_desc *desc, size_t *n_item, size_t *bytes)
+TINY_API tiny_status tllm_csl_size(tiny_ctx *ctx, const tiny_tensor *w, const tllm_csl_desc *desc, size_t *n_item,
+                                   size_t *bytes)
 {
     tllm_csl a;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -401,10 +459,13 @@ TINY_API tiny_status tllm_csl_convert(tiny_ctx *ctx, const tllm_csl *a, int prof
     memset(&to, 0, sizeof to);
     if (out && out != a) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!out || out == a) return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_convert: a place for the result, other than the matrix itself, is needed");
+    if (!out || out == a)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "csl_convert: a place for the result, other than the matrix itself, is needed");
     st = tinyi_csl_check(ctx, "csl_convert", a);
     if (st) return st;
-    if (profile < 0 || profile >= TLLM_CSL_PROFILES) return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_convert: there is no profile %d", profile);
+    if (profile < 0 || profile >= TLLM_CSL_PROFILES)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_convert: there is no profile %d", profile);
     st = tinyi_csl_tiles(ctx, "csl_convert", profile, (uint64_t)a->n_out, (uint64_t)a->k, &to);
     memset(&j, 0, sizeof j);
     j.from = a;
@@ -436,7 +497,9 @@ static void tinyi_csl_out_team(tiny_team *team, void *arg)
                 for (q = 4 * (size_t)s[0]; q < 4 * (size_t)s[1]; q++) {
                     const unsigned at = tinyi_csl_place(a->profile, a->item[q]), row = at / TLLM_CSL_WIDE;
                     c = t * TLLM_CSL_WIDE + (tiny_idx)tinyi_csl_turned(a->profile, row, at % TLLM_CSL_WIDE);
-                    if (a->item[q] & 0x7fffu) y[(tiny_idx)row * o->y->stride[0] + c * o->y->stride[1]] = tinyi_flash_value(a->bf16, a->item[q]);
+                    if (a->item[q] & 0x7fffu)
+                        y[(tiny_idx)row * o->y->stride[0] + c * o->y->stride[1]] =
+                            tinyi_flash_value(a->bf16, a->item[q]);
                 }
             }
         }
@@ -448,7 +511,8 @@ TINY_API tiny_status tllm_csl_decode(tiny_ctx *ctx, const tllm_csl *a, const tin
     tiny_status st = tinyi_ctx_check(ctx);
     if (!st) st = tinyi_csl_check(ctx, "csl_decode", a);
     if (st) return st;
-    if (!y || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || y->dim[0] != a->n_out || y->dim[1] != a->k)
+    if (!y || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || y->dim[0] != a->n_out ||
+        y->dim[1] != a->k)
         return tinyi_fail(ctx, TINY_E_SHAPE, "csl_decode: y must be %td by %td numbers of f32", a->n_out, a->k);
     o.a = a;
     o.y = y;
@@ -468,12 +532,18 @@ TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **byte
     if (n) *n = 0;
     if (!st) st = tinyi_csl_check(ctx, "csl_pack", a);
     if (st) return st;
-    if (!bytes || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_pack: a place for the bytes and one for their number are needed");
+    if (!bytes || !n)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_pack: a place for the bytes and one for their number are needed");
     box = (unsigned char *)tinyi_alloc(ctx, TINYI_BOX_BYTES(TINYI_CSL_HEAD + tllm_csl_bytes(a)), 1);
     if (!box) return tiny_ctx_status(ctx);
     w.at = box + TINYI_BOX_FRONT;
     w.n = 0;
-    tinyi_wr(&w, (a->profile == TLLM_CSL_PUBLISHED ? 1u : a->profile == TLLM_CSL_WOVEN ? 4u : 0u) | (a->bf16 ? 2u : 0u), 4);
+    tinyi_wr(&w,
+             (a->profile == TLLM_CSL_PUBLISHED ? 1u
+              : a->profile == TLLM_CSL_WOVEN   ? 4u
+                                               : 0u) |
+                 (a->bf16 ? 2u : 0u),
+             4);
     tinyi_wr(&w, (uint64_t)a->n_out, 8);
     tinyi_wr(&w, (uint64_t)a->k, 8);
     tinyi_wr(&w, a->n_nonzero, 8);
@@ -498,15 +568,25 @@ static tiny_status tinyi_csl_read(tiny_ctx *ctx, const char *where, const void *
     int old;
     tiny_status st = tinyi_box_body(ctx, where, &tinyi_csl_box, bytes, n, 0, &c, &old);
     if (st) return st;
-    (void)(tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &n_out) && tinyi_rd_u64(&c, &k) && tinyi_rd_u64(&c, &n_nonzero) && tinyi_rd_u64(&c, &n_item));
-    if (flags > 7 || (flags & 5) == 5) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: flags %u; those up to 7, and not both 1 and 4, are known", where, (unsigned)flags);
+    (void)(tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &n_out) && tinyi_rd_u64(&c, &k) &&
+           tinyi_rd_u64(&c, &n_nonzero) && tinyi_rd_u64(&c, &n_item));
+    if (flags > 7 || (flags & 5) == 5)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: flags %u; those up to 7, and not both 1 and 4, are known", where,
+                          (unsigned)flags);
     memset(&a, 0, sizeof a);
-    st = tinyi_csl_tiles(ctx, where, flags & 1 ? TLLM_CSL_PUBLISHED : flags & 4 ? TLLM_CSL_WOVEN : TLLM_CSL_ORDERED, n_out, k, &a);
+    st = tinyi_csl_tiles(ctx, where,
+                         flags & 1   ? TLLM_CSL_PUBLISHED
+                         : flags & 4 ? TLLM_CSL_WOVEN
+                                     : TLLM_CSL_ORDERED,
+                         n_out, k, &a);
     if (st) return st;
     tiles = (uint64_t)(a.down * a.across);
-    if (n_item % 4 || n_item / 4 > INT32_MAX || n_nonzero > n_item || c.left % 4 || c.left / 4 != tiles + 2 + n_item)     /* no sum wraps: each is below 2^34 */
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu tiles with %llu items, %llu of them values, are not the %zu bytes that follow", where, (unsigned long long)tiles, (unsigned long long)n_item,
-                       (unsigned long long)n_nonzero, c.left);
+    /* no sum wraps: each is below 2^34 */
+    if (n_item % 4 || n_item / 4 > INT32_MAX || n_nonzero > n_item || c.left % 4 || c.left / 4 != tiles + 2 + n_item)
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: %llu tiles with %llu items, %llu of them values, are not the %zu bytes that follow",
+                          where, (unsigned long long)tiles, (unsigned long long)n_item, (unsigned long long)n_nonzero,
+                          c.left);
     a.bf16 = flags >> 1 & 1;
     a.n_nonzero = n_nonzero;
     a.n_item = (size_t)n_item;
@@ -556,7 +636,8 @@ TINY_API tiny_status tllm_csl_load(tiny_ctx *ctx, const char *path, tllm_csl *ou
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_load: a path and a place for the matrix are needed");
+    if (!path || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_load: a path and a place for the matrix are needed");
     st = tiny_file_open(ctx, path, &f);     /* all of it is copied, and what was copied is checked */
     if (!st) st = tinyi_csl_read(ctx, path, f.bytes, f.n_bytes, out);
     tiny_file_close(ctx, &f);

@@ -1,22 +1,29 @@
-/* src/llm/lab/flashllm/csl.h - matrices with many zeros in tiles of compressed lists (Tiled-CSL, the format of Flash-LLM)
+/* src/llm/lab/flashllm/csl.h - matrices with many zeros in tiles of compressed lists (Tiled-CSL, the format of
+ * Flash-LLM)
  *
  *   tllm_csl a;
- *   tllm_csl_build(ctx, &w, &desc, &a);                    w (n_out, k): f32, f16 or bf16; what is exactly 0 is left out
+ *   tllm_csl_build(ctx, &w, &desc, &a);                    w (n_out, k): f32, f16 or bf16; what is exactly 0 is left
+ *                                                          out
  *   tllm_flash_matmul(ctx, &x, &a, &y);                    llm/lab/flashllm/flashllm.h
  *   tllm_csl_save(ctx, &a, "down.csl");                    and tllm_csl_load
  *   tllm_csl_free(ctx, &a);
  *
- * A number that is not 0 is an item of 32 bits: its value below, f16 or bf16, and above its position in its tile, row * 64 + column.
- * Tiles stand row by row; each is padded with zeros, at places that are 0, to a multiple of 4 items, and offset[t] .. offset[t + 1] are its
- * items in units of 4. One more offset at the end repeats the last: a tile of nothing, for who looks ahead.
+ * A number that is not 0 is an item of 32 bits: its value below, f16 or bf16, and above its position in its tile, row *
+ * 64 + column.
+ * Tiles stand row by row; each is padded with zeros, at places that are 0, to a multiple of 4 items, and offset[t] ..
+ * offset[t + 1] are its items in units of 4. One more offset at the end repeats the last: a tile of nothing, for who
+ * looks ahead.
  *
  *   ORDERED    the default: tiles of 64 x 64, items by position
- *   WOVEN      the same tiles, for faster products: first fours of items of one row, the first four of each row, the second, and so on; then what is
- *              left, the first of each row, the second, the third. The number of fours stands in the highest 4 bits of the first three items, lowest bits first.
- *   PUBLISHED  the authors': tiles of 128 x 64, the column stored as column ^ (row % 8) * 8, items in the order in which 32 lanes take
- *              four each without meeting in one of 32 banks. To keep and to exchange; products do not take it.
+ *   WOVEN      the same tiles, for faster products: first fours of items of one row, the first four of each row, the
+ *              second, and so on; then what is left, the first of each row, the second, the third. The number of fours
+ *              stands in the highest 4 bits of the first three items, lowest bits first.
+ *   PUBLISHED  the authors': tiles of 128 x 64, the column stored as column ^ (row % 8) * 8, items in the order in
+ *              which 32 lanes take four each without meeting in one of 32 banks. To keep and to exchange; products do
+ *              not take it.
  *
- * Memory: 4 bytes for each number that is not 0, and 4 for each tile: less than f16 from 50 % zeros on, and 5 times less at 90 %. */
+ * Memory: 4 bytes for each number that is not 0, and 4 for each tile: less than f16 from 50 % zeros on, and 5 times
+ * less at 90 %. */
 #ifndef TINYI_CSL_H
 #define TINYI_CSL_H
 #include "core/ctx.h"
@@ -25,7 +32,12 @@ TINYI_C_BEGIN
 
 #define TLLM_CSL_WIDE 64                    /* columns of a tile, and rows of an ordered one */
 
-typedef enum tllm_csl_profile { TLLM_CSL_ORDERED, TLLM_CSL_PUBLISHED, TLLM_CSL_WOVEN, TLLM_CSL_PROFILES } tllm_csl_profile;
+typedef enum tllm_csl_profile {
+    TLLM_CSL_ORDERED,
+    TLLM_CSL_PUBLISHED,
+    TLLM_CSL_WOVEN,
+    TLLM_CSL_PROFILES
+} tllm_csl_profile;
 
 typedef struct tllm_csl_desc {              /* all zero: ordered, f16, a value beyond 65504 is refused */
     int profile;
@@ -44,21 +56,25 @@ typedef struct tllm_csl {
     void *block;                            /* of the context that made it; NULL: item and offset are the caller's */
 } tllm_csl;
 
-/* -0 counts as 0, and so does what rounds to 0 in 16 bits; NaN and infinities are kept. w: any strides. After a failure out is all zero. */
+/* -0 counts as 0, and so does what rounds to 0 in 16 bits; NaN and infinities are kept. w: any strides. After a failure
+ * out is all zero. */
 TINY_API tiny_status tllm_csl_build(tiny_ctx *ctx, const tiny_tensor *w, const tllm_csl_desc *desc, tllm_csl *out);
 /* what tllm_csl_build would take: items with padding, and bytes as tllm_csl_bytes */
-TINY_API tiny_status tllm_csl_size(tiny_ctx *ctx, const tiny_tensor *w, const tllm_csl_desc *desc, size_t *n_item, size_t *bytes);
+TINY_API tiny_status tllm_csl_size(tiny_ctx *ctx, const tiny_tensor *w, const tllm_csl_desc *desc, size_t *n_item,
+                                   size_t *bytes);
 TINY_API size_t tllm_csl_bytes(const tllm_csl *a);          /* of items and offsets; SIZE_MAX for sizes that none has */
 TINY_API tiny_status tllm_csl_decode(tiny_ctx *ctx, const tllm_csl *a, const tiny_tensor *y);  /* y (n_out, k) f32 */
 TINY_API tiny_status tllm_csl_convert(tiny_ctx *ctx, const tllm_csl *a, int profile, tllm_csl *out);
 TINY_API void tllm_csl_free(tiny_ctx *ctx, tllm_csl *a);    /* takes NULL, and one that could not be made */
-/* Everything: sizes, offsets, every position, that no place is named twice, that values stand inside the matrix. The calls above and
- * below do it by themselves, a product does not: it never reads or writes elsewhere, whatever positions say. */
+/* Everything: sizes, offsets, every position, that no place is named twice, that values stand inside the matrix. The
+ * calls above and below do it by themselves, a product does not: it never reads or writes elsewhere, whatever positions
+ * say. */
 TINY_API tiny_status tllm_csl_check(tiny_ctx *ctx, const tllm_csl *a);
 
 /* The same as bytes, little-endian:
- *   a box "csl 2" (core/box/checkpoint.h reads it too) whose body is u32 flags (1: published, 2: bf16, 4: woven), u64 n_out, k, n_nonzero, n_item,
- *   then the offsets and the items; older: "TINYCSL\0", u32 version 1, the same, and a CRC-32 of everything before it, which is still read. */
+ *   a box "csl 2" (core/box/checkpoint.h reads it too) whose body is u32 flags (1: published, 2: bf16, 4: woven), u64
+ *   n_out, k, n_nonzero, n_item, then the offsets and the items; older: "TINYCSL\0", u32 version 1, the same, and a
+ *   CRC-32 of everything before it, which is still read. */
 TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **bytes, size_t *n);     /* for tiny_free */
 TINY_API tiny_status tllm_csl_open(tiny_ctx *ctx, const void *bytes, size_t n, tllm_csl *out);     /* copies */
 TINY_API tiny_status tllm_csl_save(tiny_ctx *ctx, const tllm_csl *a, const char *path);

@@ -1,21 +1,24 @@
 /* src/llm/lab/flashllm/flashllm.c - products with pruned matrices in tiles of compressed lists
  * Paper    H. Xia et al., "Flash-LLM", VLDB 2024 (arXiv 2309.10285): load as sparse, compute as dense.
- * Formula  y[t][r] = sum of x[t][c] a[r][c] over the stored numbers of row r; stored zeros (padding) count as not stored
- * Work     x is packed once, tile column by tile column; then threads take rows of 64 outputs and go along their tiles, items in the order
- *          of memory, the next tile's on their way while one is computed. 64 rows of x at a time. Where there are fewer than 32 rows of
- *          tiles, k is cut too, by the shape alone, and parts are added in their order.
- * IMAGE    zeros over 16 KB, then the items; the product of math/gemm_inside.h on panels of rows: 64 deep, 12 or 6 rows of x at a time.
- *          One image: what two of them would overlap here, the processor overlaps by itself. It is cleared whole: to undo the items of the tile
- *          before costs a store an item where 8 (avx2) zeros are one, no gain from 12 % on.
- * DIRECT   see flashllm.simd.h; fours of a row, which woven tiles begin with, read and write the sums of their row once. Its work falls with the
- *          items, that of IMAGE hardly does: a graphics processor multiplies dense tiles sixteen times faster than anything else, the vectors
- *          here do it twice as fast as item by item.
- * Not finite: a number of x that is infinite or NaN would meet zeros of an image and of the padding. While x is packed it is looked for; such
- *          products are made item by item by a plain loop.
+ * Formula  y[t][r] = sum of x[t][c] a[r][c] over the stored numbers of row r; stored zeros (padding) count as not
+ *          stored
+ * Work     x is packed once, tile column by tile column; then threads take rows of 64 outputs and go along their tiles,
+ *          items in the order of memory, the next tile's on their way while one is computed. 64 rows of x at a time.
+ *          Where there are fewer than 32 rows of tiles, k is cut too, by the shape alone, and parts are added in their
+ *          order.
+ * IMAGE    zeros over 16 KB, then the items; the product of math/gemm_inside.h on panels of rows: 64 deep, 12 or 6 rows
+ *          of x at a time.
+ *          One image: what two of them would overlap here, the processor overlaps by itself. It is cleared whole: to
+ *          undo the items of the tile before costs a store an item where 8 (avx2) zeros are one, no gain from 12 % on.
+ * DIRECT   see flashllm.simd.h; fours of a row, which woven tiles begin with, read and write the sums of their row
+ *          once. Its work falls with the items, that of IMAGE hardly does: a graphics processor multiplies dense tiles
+ *          sixteen times faster than anything else, the vectors here do it twice as fast as item by item.
+ * Not finite: a number of x that is infinite or NaN would meet zeros of an image and of the padding. While x is packed
+ *          it is looked for; such products are made item by item by a plain loop.
  * Cost     4 bytes an item; n operations an item (DIRECT), or for each place of a tile (IMAGE).
  * Error    a sum of at most k products in some order: LINEAR, k + 2 units.
- * Left out products with the published profile (convert once); tiles of AMX, where IMAGE would be what it is in the paper: no such
- *          machine was at hand.                                                                                                        */
+ * Left out products with the published profile (convert once); tiles of AMX, where IMAGE would be what it is in the
+ *          paper: no such machine was at hand. */
 #include <string.h>
 #include "llm/ops.h"
 #include "llm/lab/flashllm/flashllm.h"
@@ -39,7 +42,8 @@ typedef struct tinyi_flash {
     const uint32_t *item;
     const int32_t *offset;
     tiny_idx n, k, n_out, x_row, x_k, y_row, y_n, n_item;
-    tiny_idx down, across, parts, tokens, wide;     /* tokens: rows of x at most at a time; wide: floats of a packed column */
+    /* tokens: rows of x at most at a time; wide: floats of a packed column */
+    tiny_idx down, across, parts, tokens, wide;
     size_t x_bytes, flag_bytes, part_bytes, acc_bytes;
     tllm_flash_params p;
 } tinyi_flash;
@@ -57,7 +61,8 @@ static void tinyi_flash_read(const tiny_op *op, tinyi_flash *f)
     if (op->params) f->p = *(const tllm_flash_params *)op->params;
     f->x = (const float *)x->data;
     f->offset = (const int32_t *)op->in[2]->data;
-    f->item = op->in[1]->data ? (const uint32_t *)op->in[1]->data : (const uint32_t *)(const void *)f->offset;  /* of none: nothing is read */
+    /* of none: nothing is read */
+    f->item = op->in[1]->data ? (const uint32_t *)op->in[1]->data : (const uint32_t *)(const void *)f->offset;
     f->n = x->dim[0];
     f->k = x->dim[1];
     f->n_out = f->p.n_out;
@@ -93,28 +98,32 @@ static void tinyi_flash_ref(const tiny_op *op)
             for (r = 0; r < TLLM_CSL_WIDE; r++) sum[r] = 0.0;
             for (j = 0; j < f.across; j++) {
                 tiny_idx q;
-                for (q = 4 * (tiny_idx)f.offset[i * f.across + j]; q < 4 * (tiny_idx)f.offset[i * f.across + j + 1]; q++) {
-                    const tiny_idx row = (tiny_idx)(f.item[q] >> 22 & 63u), c = j * TLLM_CSL_WIDE + (tiny_idx)(f.item[q] >> 16 & 63u);
+                for (q = 4 * (tiny_idx)f.offset[i * f.across + j]; q < 4 * (tiny_idx)f.offset[i * f.across + j + 1];
+                     q++) {
+                    const tiny_idx row = (tiny_idx)(f.item[q] >> 22 & 63u),
+                                   c = j * TLLM_CSL_WIDE + (tiny_idx)(f.item[q] >> 16 & 63u);
                     double v;
                     if (!(f.item[q] & 0x7fffu) || c >= f.k) continue;
                     v = (double)tinyi_flash_value(f.p.bf16, f.item[q]) * (double)f.x[t * f.x_row + c * f.x_k];
                     sum[row] += f.p.magnitude && v < 0.0 ? -v : v;
                 }
             }
-            for (r = 0; r < TLLM_CSL_WIDE && i * TLLM_CSL_WIDE + r < f.n_out; r++) f.y[t * f.y_row + (i * TLLM_CSL_WIDE + r) * f.y_n] = tinyi_round_f32(sum[r]);
+            for (r = 0; r < TLLM_CSL_WIDE && i * TLLM_CSL_WIDE + r < f.n_out; r++)
+                f.y[t * f.y_row + (i * TLLM_CSL_WIDE + r) * f.y_n] = tinyi_round_f32(sum[r]);
         }
 }
 TINY_REF_END
 
 /* ---- fast ------------------------------------------------------------------------------------------------------- */
 
-/* Cycles of an average tile with avx2, measured: DIRECT from its items, for a list and for each vector of sums; IMAGE from its zeros, its items,
- * and two multiply-adds a cycle. */
+/* Cycles of an average tile with avx2, measured: DIRECT from its items, for a list and for each vector of sums; IMAGE
+ * from its zeros, its items, and two multiply-adds a cycle. */
 static tllm_flash_form tinyi_flash_choose(tiny_idx n_item, tiny_idx tiles, tiny_idx n, int lanes, int woven)
 {
     const double items = (double)n_item / (double)TINYI_MAX(tiles, 1), vectors = (double)((n + lanes - 1) / lanes);
     const double direct = items * (woven ? 1.25 + 0.85 * vectors : 1.0 + 1.85 * vectors);
-    const double image = TINYI_FLASH_PLACES / (double)lanes + 2.4 * items + 1.1 * TINYI_FLASH_PLACES * (double)tinyi_gemm_up(n, 2) / (2.0 * (double)lanes);
+    const double image = TINYI_FLASH_PLACES / (double)lanes + 2.4 * items +
+                         1.1 * TINYI_FLASH_PLACES * (double)tinyi_gemm_up(n, 2) / (2.0 * (double)lanes);
     return direct <= image ? TLLM_FLASH_DIRECT : TLLM_FLASH_IMAGE;
 }
 
@@ -125,7 +134,8 @@ typedef struct tinyi_flash_job {            /* of one thread, for up to 64 rows 
     tinyi_gemm_shape shape;
     tllm_flash_form form;
     int plain;                              /* x is not finite somewhere */
-    tiny_idx t0, tokens, wide;              /* wide: vectors of sums in floats (DIRECT), or heights of all tiles (IMAGE) */
+    /* wide: vectors of sums in floats (DIRECT), or heights of all tiles (IMAGE) */
+    tiny_idx t0, tokens, wide;
     float *x, *part;                        /* shared */
     unsigned char *flag;
     float *image, *value, *acc;             /* own */
@@ -169,7 +179,8 @@ static void tinyi_flash_plain(const tinyi_flash *f, const tinyi_flash_job *b, ti
 {
     tiny_idx q, t;
     for (q = 4 * (tiny_idx)f->offset[i * f->across + j]; q < 4 * (tiny_idx)f->offset[i * f->across + j + 1]; q++) {
-        const tiny_idx row = (tiny_idx)(f->item[q] >> 22 & 63u), c = j * TLLM_CSL_WIDE + (tiny_idx)(f->item[q] >> 16 & 63u);
+        const tiny_idx row = (tiny_idx)(f->item[q] >> 22 & 63u),
+                       c = j * TLLM_CSL_WIDE + (tiny_idx)(f->item[q] >> 16 & 63u);
         const float v = tinyi_flash_value(f->p.bf16, f->item[q]);
         if (!(f->item[q] & 0x7fffu) || c >= f->k) continue;
         for (t = 0; t < b->tokens; t++) b->acc[row * b->wide + t] += v * f->x[(b->t0 + t) * f->x_row + c * f->x_k];
@@ -177,7 +188,8 @@ static void tinyi_flash_plain(const tinyi_flash *f, const tinyi_flash_job *b, ti
 }
 
 /* acc (tokens, 64) += the image times x */
-static void tinyi_flash_multiply(const tinyi_flash *f, const tinyi_flash_job *b, tiny_idx i, tiny_idx j, const uint32_t *next, tiny_idx n_next)
+static void tinyi_flash_multiply(const tinyi_flash *f, const tinyi_flash_job *b, tiny_idx i, tiny_idx j,
+                                 const uint32_t *next, tiny_idx n_next)
 {
     const tiny_idx used = TINYI_MIN(f->n_out - i * TLLM_CSL_WIDE, TLLM_CSL_WIDE);
     const float *s = b->x + j * TLLM_CSL_WIDE * b->wide;
@@ -186,10 +198,12 @@ static void tinyi_flash_multiply(const tinyi_flash *f, const tinyi_flash_job *b,
     for (t = 0; t < b->tokens; t += rows) {
         rows = tinyi_gemm_next(b->shape.mr, b->tokens - t);
         for (p = 0; p < used; p += b->shape.nr) {           /* a line with each two steps of 64: 512 items */
-            ahead.a = ahead.b = (const unsigned char *)(fetched < n_next ? next + fetched : (const uint32_t *)(const void *)b->value);
+            ahead.a = ahead.b =
+                (const unsigned char *)(fetched < n_next ? next + fetched : (const uint32_t *)(const void *)b->value);
             ahead.step = fetched < n_next ? 64 : 0;
             fetched += 512;
-            b->tile(b->acc + t * TLLM_CSL_WIDE + p, TLLM_CSL_WIDE, s, b->image + p * TLLM_CSL_WIDE, TLLM_CSL_WIDE, (int)rows, b->shape.nr, 1, &ahead);
+            b->tile(b->acc + t * TLLM_CSL_WIDE + p, TLLM_CSL_WIDE, s, b->image + p * TLLM_CSL_WIDE, TLLM_CSL_WIDE,
+                    (int)rows, b->shape.nr, 1, &ahead);
         }
         s += TLLM_CSL_WIDE * tinyi_gemm_height(b->shape.mr, rows);
     }
@@ -198,7 +212,8 @@ static void tinyi_flash_multiply(const tinyi_flash *f, const tinyi_flash_job *b,
 /* 64 outputs, tiles j0 .. j1 of their row */
 static void tinyi_flash_piece(const tinyi_flash *f, const tinyi_flash_job *b, tiny_idx i, tiny_idx part)
 {
-    const tiny_idx j0 = f->across * part / f->parts, j1 = f->across * (part + 1) / f->parts, rows = TINYI_MIN(f->n_out - i * TLLM_CSL_WIDE, TLLM_CSL_WIDE);
+    const tiny_idx j0 = f->across * part / f->parts, j1 = f->across * (part + 1) / f->parts,
+                   rows = TINYI_MIN(f->n_out - i * TLLM_CSL_WIDE, TLLM_CSL_WIDE);
     const int image = b->form == TLLM_FLASH_IMAGE && !b->plain;
     const tiny_idx acc_row = image ? 1 : b->wide, acc_t = image ? TLLM_CSL_WIDE : 1;
     tiny_idx j, r, t, to_row = f->y_n, to_t = f->y_row;
@@ -207,7 +222,8 @@ static void tinyi_flash_piece(const tinyi_flash *f, const tinyi_flash_job *b, ti
     for (j = j0; j < j1; j++) {
         const int32_t *o = f->offset + i * f->across + j;
         const uint32_t *item = f->item + 4 * (tiny_idx)o[0], *next = f->item + 4 * (tiny_idx)o[1];
-        const tiny_idx n = 4 * (tiny_idx)(o[1] - o[0]), n_next = 4 * (tiny_idx)(o[2] - o[1]);     /* o[2] of the last tile: the offset behind all */
+        /* o[2] of the last tile: the offset behind all */
+        const tiny_idx n = 4 * (tiny_idx)(o[1] - o[0]), n_next = 4 * (tiny_idx)(o[2] - o[1]);
         if (b->plain) tinyi_flash_plain(f, b, i, j);
         else if (!n) continue;
         else if (image) {
@@ -216,7 +232,8 @@ static void tinyi_flash_piece(const tinyi_flash *f, const tinyi_flash_job *b, ti
         } else {
             const tiny_idx fours = f->p.woven ? (tiny_idx)(item[0] >> 28 | item[1] >> 28 << 4 | item[2] >> 28 << 8) : 0;
             b->csl->list(b->value, b->at, item, (size_t)n, f->p.bf16, (int)b->wide);
-            b->csl->add(b->acc, b->x + j * TLLM_CSL_WIDE * b->wide, b->value, b->at, (size_t)n, (size_t)TINYI_MIN(fours, n / 4), (int)(b->wide / b->csl->lanes), next);
+            b->csl->add(b->acc, b->x + j * TLLM_CSL_WIDE * b->wide, b->value, b->at, (size_t)n,
+                        (size_t)TINYI_MIN(fours, n / 4), (int)(b->wide / b->csl->lanes), next);
         }
     }
     if (f->parts > 1) {
@@ -261,7 +278,8 @@ static void tinyi_flash_fast(tiny_team *team, const tiny_op *op)
     b.tile = TINYI_K(team, gemm_f32_tile);
     TINYI_OF(team->k, gemm_f32_shape)(&b.shape);
     b.csl = tinyi_csl_kernels_of(team->k);
-    b.form = f.p.form == TLLM_FLASH_AUTO ? tinyi_flash_choose(f.n_item, f.down * f.across, f.n, b.csl->lanes, f.p.woven) : (tllm_flash_form)f.p.form;
+    b.form = f.p.form == TLLM_FLASH_AUTO ? tinyi_flash_choose(f.n_item, f.down * f.across, f.n, b.csl->lanes, f.p.woven)
+                                         : (tllm_flash_form)f.p.form;
     b.x = (float *)team->shared;
     b.flag = (unsigned char *)team->shared + f.x_bytes;
     b.part = (float *)(void *)(b.flag + f.flag_bytes);
@@ -301,29 +319,42 @@ static tiny_status tinyi_flash_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
     const tllm_flash_params *p = (const tllm_flash_params *)op->params;
     tiny_idx dim[2], tiles, t, down, across;
     char text[96];
-    if (x->dtype != TINY_F32 || x->rank != 2) return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: x is %s, it must have 2 axes of f32", tinyi_shape_text(x, text));
+    if (x->dtype != TINY_F32 || x->rank != 2)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: x is %s, it must have 2 axes of f32",
+                          tinyi_shape_text(x, text));
     if (item->dtype != TINY_I32 || item->rank != 1 || !tiny_tensor_is_dense(item))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: items are %s, they must be dense i32 of one axis", tinyi_shape_text(item, text));
+        return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: items are %s, they must be dense i32 of one axis",
+                          tinyi_shape_text(item, text));
     if (offset->dtype != TINY_I32 || offset->rank != 1 || !tiny_tensor_is_dense(offset))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: offsets are %s, they must be dense i32 of one axis", tinyi_shape_text(offset, text));
-    if (!p || p->n_out < 1 || p->bf16 < 0 || p->bf16 > 1 || p->woven < 0 || p->woven > 1 || p->form < 0 || p->form >= TLLM_FLASH_FORMS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: %td outputs, values %d, form %d: there must be outputs, 2 kinds of values and %d forms are known", p ? p->n_out : 0, p ? p->bf16 : 0,
-                          p ? p->form : 0, (int)TLLM_FLASH_FORMS);
-    if (x->dim[1] < 1 || x->dim[1] > TINY_IDX_MAX / 65536 || p->n_out > INT32_MAX) return tinyi_fail(ctx, TINY_E_OVERFLOW, "flash_matmul: %td outputs of %td numbers", p->n_out, x->dim[1]);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: offsets are %s, they must be dense i32 of one axis",
+                          tinyi_shape_text(offset, text));
+    if (!p || p->n_out < 1 || p->bf16 < 0 || p->bf16 > 1 || p->woven < 0 || p->woven > 1 || p->form < 0 ||
+        p->form >= TLLM_FLASH_FORMS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "flash_matmul: %td outputs, values %d, form %d: there must be outputs, 2 kinds of values and "
+                          "%d forms are known",
+                          p ? p->n_out : 0, p ? p->bf16 : 0, p ? p->form : 0, (int)TLLM_FLASH_FORMS);
+    if (x->dim[1] < 1 || x->dim[1] > TINY_IDX_MAX / 65536 || p->n_out > INT32_MAX)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "flash_matmul: %td outputs of %td numbers", p->n_out, x->dim[1]);
     down = (p->n_out + TLLM_CSL_WIDE - 1) / TLLM_CSL_WIDE;
     across = (x->dim[1] + TLLM_CSL_WIDE - 1) / TLLM_CSL_WIDE;
     if (offset->dim[0] < 2 || (offset->dim[0] - 2) % down || (offset->dim[0] - 2) / down != across)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: %td offsets for %td by %td tiles, there must be two more than tiles", offset->dim[0], down, across);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "flash_matmul: %td offsets for %td by %td tiles, there must be two more than tiles",
+                          offset->dim[0], down, across);
     tiles = down * across;
     for (t = 0; offset->data && t < tiles; t++) {       /* data, but it leads to memory */
         const int32_t *o = (const int32_t *)offset->data + t;
         if ((t == 0 && o[0] != 0) || o[1] < o[0] || o[1] - o[0] > TINYI_FLASH_PLACES / 4)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: tile %td of %td places goes from offset %d to %d", t, (tiny_idx)TINYI_FLASH_PLACES, (int)o[0], (int)o[1]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: tile %td of %td places goes from offset %d to %d", t,
+                              (tiny_idx)TINYI_FLASH_PLACES, (int)o[0], (int)o[1]);
     }
     if (offset->data) {
         const int32_t *o = (const int32_t *)offset->data + tiles;
         if (o[0] != o[1] || (tiny_idx)o[0] != item->dim[0] / 4 || item->dim[0] % 4)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: offsets end at %d and %d, in units of 4, for %td items", (int)o[0], (int)o[1], item->dim[0]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "flash_matmul: offsets end at %d and %d, in units of 4, for %td items", (int)o[0],
+                              (int)o[1], item->dim[0]);
     }
     dim[0] = x->dim[0];
     dim[1] = p->n_out;
@@ -344,7 +375,8 @@ static double tinyi_flash_terms(const tiny_op *op) { return (double)op->in[0]->d
 /* Tile t of a case, always the same: items with padding to NULL or 4096 places; how many. */
 static tiny_idx tinyi_flash_case_tile(const tiny_case *c, tiny_idx t, uint32_t *to)
 {
-    static const unsigned shares[] = { 0, 655, 6554, 19661, 32768, 65536 };    /* of 65536: none, .01, .1, .3, .5, all */
+    /* of 65536: none, .01, .1, .3, .5, all */
+    static const unsigned shares[] = { 0, 655, 6554, 19661, 32768, 65536 };
     tllm_flash_params p;
     const tiny_idx across = (c->in[0].dim[1] + TLLM_CSL_WIDE - 1) / TLLM_CSL_WIDE;
     tiny_idx at, n = 0;
@@ -353,14 +385,16 @@ static tiny_idx tinyi_flash_case_tile(const tiny_case *c, tiny_idx t, uint32_t *
     memcpy(&p, c->params.bytes, sizeof p);
     share = shares[(size_t)(c->index / 2) % TINYI_COUNT(shares)];
     for (at = 0; at < TINYI_FLASH_PLACES; at++) {
-        const tiny_idx r = t / across * TLLM_CSL_WIDE + at / TLLM_CSL_WIDE, column = t % across * TLLM_CSL_WIDE + at % TLLM_CSL_WIDE;
+        const tiny_idx r = t / across * TLLM_CSL_WIDE + at / TLLM_CSL_WIDE,
+                       column = t % across * TLLM_CSL_WIDE + at % TLLM_CSL_WIDE;
         const uint32_t draw = tiny_rng_u32(&rng);
         const float v = (float)(int)(draw >> 16) / 16384.0f - 1.9999f;
         if (r >= p.n_out || column >= c->in[0].dim[1] || (draw & 65535u) >= share) continue;
         if (to) to[n] = (uint32_t)at << 16 | (p.bf16 ? tinyi_f32_to_bf16(v) : tinyi_f32_to_f16(v));
         n++;
     }
-    for (at = TINYI_FLASH_PLACES - 1; n % 4; at--) {     /* behind all others, or where there is none: the order of items is nobody's business */
+    /* behind all others, or where there is none: the order of items is nobody's business */
+    for (at = TINYI_FLASH_PLACES - 1; n % 4; at--) {
         tiny_idx i;
         for (i = 0; to && i < n && (to[i] >> 16) != (uint32_t)at; i++) {}
         if (to && i < n) continue;
@@ -443,9 +477,13 @@ static const tiny_op_row tinyi_row_flash = TINYI_ROW_OF("flash_matmul", TLLM_OP_
 TINY_API const tiny_op_row *tllm_flash_row(void) { return &tinyi_row_flash; }
 
 /* whether its tiles and what they need can be counted: the sizes are the caller's */
-static int tinyi_flash_counts(const tllm_csl *a) { return a->down >= 1 && a->across >= 1 && a->down <= (TINY_IDX_MAX - 2) / a->across; }
+static int tinyi_flash_counts(const tllm_csl *a)
+{
+    return a->down >= 1 && a->across >= 1 && a->down <= (TINY_IDX_MAX - 2) / a->across;
+}
 
-TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, tllm_flash_form form, const tiny_tensor *y)
+TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, tllm_flash_form form,
+                                          const tiny_tensor *y)
 {
     tllm_flash_params p;
     tiny_tensor item, offset;
@@ -454,17 +492,25 @@ TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, c
     if (st) return st;
     if (!a || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: there is no matrix");
     if (a->profile != TLLM_CSL_ORDERED && a->profile != TLLM_CSL_WOVEN)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "flash_matmul: the matrix has profile %d: tllm_csl_convert makes it ordered (%d) or woven (%d)", a->profile,
-                          (int)TLLM_CSL_ORDERED, (int)TLLM_CSL_WOVEN);
+        return tinyi_fail(
+            ctx, TINY_E_UNSUPPORTED,
+            "flash_matmul: the matrix has profile %d: tllm_csl_convert makes it ordered (%d) or woven (%d)", a->profile,
+            (int)TLLM_CSL_ORDERED, (int)TLLM_CSL_WOVEN);
     memset(&op, 0, sizeof op);
     memset(&p, 0, sizeof p);
     p.n_out = a->n_out;
     p.bf16 = a->bf16;
     p.form = (int)form;
     p.woven = a->profile == TLLM_CSL_WOVEN;
-    if (x && x->rank == 2 && x->dim[1] != a->k) return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: rows of x have %td numbers, those of the matrix %td", x->dim[1], a->k);
-    if (!tinyi_flash_counts(a)) return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: %td by %td tiles; there must be some, and as many as can be counted", a->down, a->across);
-    if (a->n_item > (size_t)TINY_IDX_MAX / sizeof *a->item) return tinyi_fail(ctx, TINY_E_OVERFLOW, "flash_matmul: %zu items are more than memory can hold", a->n_item);
+    if (x && x->rank == 2 && x->dim[1] != a->k)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: rows of x have %td numbers, those of the matrix %td",
+                          x->dim[1], a->k);
+    if (!tinyi_flash_counts(a))
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "flash_matmul: %td by %td tiles; there must be some, and as many as can be counted", a->down,
+                          a->across);
+    if (a->n_item > (size_t)TINY_IDX_MAX / sizeof *a->item)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "flash_matmul: %zu items are more than memory can hold", a->n_item);
     item = tiny_tensor_1d((void *)(uintptr_t)a->item, TINY_I32, (tiny_idx)a->n_item);
     offset = tiny_tensor_1d((void *)(uintptr_t)a->offset, TINY_I32, a->down * a->across + 2);
     op.kind = TLLM_OP_FLASH_MATMUL;
@@ -477,12 +523,17 @@ TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, c
     return tiny_run(ctx, &op);
 }
 
-TINY_API tiny_status tllm_flash_matmul(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, const tiny_tensor *y) { return tllm_flash_matmul_as(ctx, x, a, TLLM_FLASH_AUTO, y); }
+TINY_API tiny_status tllm_flash_matmul(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, const tiny_tensor *y)
+{
+    return tllm_flash_matmul_as(ctx, x, a, TLLM_FLASH_AUTO, y);
+}
 
 TINY_API tllm_flash_form tllm_flash_form_of(const tiny_ctx *ctx, const tllm_csl *a, tiny_idx n)
 {
-    if (tinyi_ctx_check(ctx) || !a || !tinyi_flash_counts(a) || ctx->target == TINY_TARGET_REFERENCE) return TLLM_FLASH_AUTO;
-    return tinyi_flash_choose((tiny_idx)TINYI_MIN(a->n_item, (size_t)TINY_IDX_MAX), a->down * a->across, TINYI_MIN(n, TINY_IDX_MAX - TINYI_FLASH_TOKENS),
-                               tinyi_csl_kernels_of(ctx->k)->lanes, a->profile == TLLM_CSL_WOVEN);
+    if (tinyi_ctx_check(ctx) || !a || !tinyi_flash_counts(a) || ctx->target == TINY_TARGET_REFERENCE)
+        return TLLM_FLASH_AUTO;
+    return tinyi_flash_choose((tiny_idx)TINYI_MIN(a->n_item, (size_t)TINY_IDX_MAX), a->down * a->across,
+                              TINYI_MIN(n, TINY_IDX_MAX - TINYI_FLASH_TOKENS), tinyi_csl_kernels_of(ctx->k)->lanes,
+                              a->profile == TLLM_CSL_WOVEN);
 }
 

@@ -9,13 +9,14 @@
  *
  * Two forms with one result, within rounding:
  *
- *   IMAGE      that of the paper: a tile is expanded to 64 x 64 floats in the first-level cache, zeros and all, and multiplied there by the
- *              same tile kernel as any product ("load as sparse, compute as dense")
- *   DIRECT     each item is multiplied where it is: y[row] += value x[column] for all rows of x at once, y and x of the tile in that cache
+ *   IMAGE      that of the paper: a tile is expanded to 64 x 64 floats in the first-level cache, zeros and all, and
+ *              multiplied there by the same tile kernel as any product ("load as sparse, compute as dense")
+ *   DIRECT     each item is multiplied where it is: y[row] += value x[column] for all rows of x at once, y and x of the
+ *              tile in that cache
  *
- * AUTO takes what is expected to be faster, by the share of zeros, the rows of x and the vectors of the processor; from about one half
- * zeros on that is DIRECT. A number that is not stored is not multiplied: where x is infinite or NaN and the matrix 0, y does not
- * become NaN. Equal calls give equal bits, whatever the number of threads. */
+ * AUTO takes what is expected to be faster, by the share of zeros, the rows of x and the vectors of the processor; from
+ * about one half zeros on that is DIRECT. A number that is not stored is not multiplied: where x is infinite or NaN and
+ * the matrix 0, y does not become NaN. Equal calls give equal bits, whatever the number of threads. */
 #ifndef TINYI_FLASHLLM_H
 #define TINYI_FLASHLLM_H
 #include "core/op.h"
@@ -29,16 +30,20 @@ typedef struct tllm_flash_params {
     int bf16;
     int form;
     int woven;                              /* the profile; 0: ordered */
-    int magnitude;                          /* nonzero: the reference adds up absolute values, which its bound is made of */
+    /* nonzero: the reference adds up absolute values, which its bound is made of */
+    int magnitude;
 } tllm_flash_params;
 
 /* x (n, k), y (n, n_out) f32, any strides. */
 TINY_API tiny_status tllm_flash_matmul(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, const tiny_tensor *y);
-TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, tllm_flash_form form, const tiny_tensor *y);
+TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, tllm_flash_form form,
+                                          const tiny_tensor *y);
 /* what AUTO takes for n rows of x */
 TINY_API tllm_flash_form tllm_flash_form_of(const tiny_ctx *ctx, const tllm_csl *a, tiny_idx n);
-/* The row of the operation. Inputs: x (n, k) f32; items (dense, i32, their 32 bits) and offsets (dense, i32) of an ordered or woven matrix.
- * Offsets are checked with each call. Positions are not: of a matrix that tllm_csl_check refuses y is any numbers, and nothing else happens. */
+/* The row of the operation. Inputs: x (n, k) f32; items (dense, i32, their 32 bits) and offsets (dense, i32) of an
+ * ordered or woven matrix.
+ * Offsets are checked with each call. Positions are not: of a matrix that tllm_csl_check refuses y is any numbers, and
+ * nothing else happens. */
 TINY_API const tiny_op_row *tllm_flash_row(void);
 
 TINYI_C_END

@@ -1,8 +1,10 @@
 /* src/llm/lab/flashllm/flashllm.simd.h - lists of items to floats, to tiles, and into sums, compiled once per target
  *
- * Positions and values are taken apart by whole vectors into two short lists, which stay in the first-level cache; then they go one by one,
- * since no target scatters faster than it stores. Every position is cut to 12 bits: what it says leads nowhere else.                    */
-#define TINYI_CSL_SHIFT (V_LANES == 1 ? 1 : V_LANES == 4 ? 3 : V_LANES == 8 ? 4 : 5)       /* of 2 V_LANES, the rows of a panel */
+ * Positions and values are taken apart by whole vectors into two short lists, which stay in the first-level cache; then
+ * they go one by one, since no target scatters faster than it stores. Every position is cut to 12 bits: what it says
+ * leads nowhere else. */
+#define TINYI_CSL_SHIFT \
+    (V_LANES == 1 ? 1 : V_LANES == 4 ? 3 : V_LANES == 8 ? 4 : 5) /* of 2 V_LANES, the rows of a panel */
 
 /* values of V_LANES items */
 #if V_AVX2
@@ -14,13 +16,25 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a)
 #elif V_AVX512
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
 #elif V_NEON
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a) { return TINY_FN(tinyi_f16_up)(vmovn_u32(vreinterpretq_u32_s32(a))); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a)
+{
+    return TINY_FN(tinyi_f16_up)(vmovn_u32(vreinterpretq_u32_s32(a)));
+}
 #elif V_SCALAR
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a) { return tinyi_f16_to_f32((uint16_t)((uint32_t)a & 0xffffu)); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a)
+{
+    return tinyi_f16_to_f32((uint16_t)((uint32_t)a & 0xffffu));
+}
 #else
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a) { return TINY_FN(tinyi_f16_up)(a); }     /* it takes the lower halves by itself */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a)
+{
+    return TINY_FN(tinyi_f16_up)(a);
+} /* it takes the lower halves by itself */
 #endif
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_values)(v_i32 a, int bf16) { return bf16 ? v_float(vi_shl(a, 16)) : TINY_FN(tinyi_csl_halves)(a); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_values)(v_i32 a, int bf16)
+{
+    return bf16 ? v_float(vi_shl(a, 16)) : TINY_FN(tinyi_csl_halves)(a);
+}
 
 /* what is left of a list beyond whole vectors */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_csl_load)(const uint32_t *item, size_t n)
@@ -36,19 +50,24 @@ static void TINY_FN(tinyi_csl_list)(float *value, uint32_t *at, const uint32_t *
     for (i = 0; i < n; i += V_LANES) {
         const v_i32 a = TINY_FN(tinyi_csl_load)(item + i, n - i);
         v_store(value + i, TINY_FN(tinyi_csl_values)(a, bf16));
-        vi_store((int32_t *)(void *)(at + i), vi_mul(vi_or(vi_and(vi_shr(a, 6), row), vi_and(vi_shr(a, 16), column)), width));
+        vi_store((int32_t *)(void *)(at + i),
+                 vi_mul(vi_or(vi_and(vi_shr(a, 6), row), vi_and(vi_shr(a, 16), column)), width));
     }
 }
 
-static void TINY_FN(tinyi_csl_expand)(float *image, float *value, uint32_t *at, const uint32_t *item, size_t n, int bf16)
+static void TINY_FN(tinyi_csl_expand)(float *image, float *value, uint32_t *at, const uint32_t *item, size_t n,
+                                      int bf16)
 {
-    const v_i32 panel = vi_set(0xfff & ~((64 << TINYI_CSL_SHIFT) - 1)), column = vi_set(63), row = vi_set(2 * V_LANES - 1);
+    const v_i32 panel = vi_set(0xfff & ~((64 << TINYI_CSL_SHIFT) - 1)), column = vi_set(63),
+                row = vi_set(2 * V_LANES - 1);
     size_t i;
     for (i = 0; i < 4096; i += V_LANES) v_store(image + i, v_zero());
     for (i = 0; i < n; i += V_LANES) {
         const v_i32 a = TINY_FN(tinyi_csl_load)(item + i, n - i), place = vi_shr(a, 16);
         v_store(value + i, TINY_FN(tinyi_csl_values)(a, bf16));
-        vi_store((int32_t *)(void *)(at + i), vi_or(vi_and(place, panel), vi_or(vi_shl(vi_and(place, column), TINYI_CSL_SHIFT), vi_and(vi_shr(place, 6), row))));
+        vi_store((int32_t *)(void *)(at + i),
+                 vi_or(vi_and(place, panel),
+                       vi_or(vi_shl(vi_and(place, column), TINYI_CSL_SHIFT), vi_and(vi_shr(place, 6), row))));
     }
     for (i = 0; i < n; i += 4) {
         image[at[i]] = value[i];
@@ -58,17 +77,19 @@ static void TINY_FN(tinyi_csl_expand)(float *image, float *value, uint32_t *at, 
     }
 }
 
-/* Fours of one row load and store its sums once. What is left goes one by one, where sums of one row wait for each other, a store and a load each: so
- * eight parts of the list (four, where rows are wide) take turns, which are in different rows nearly always. Where they meet, the order of the
- * program is that of the sum. */
+/* Fours of one row load and store its sums once. What is left goes one by one, where sums of one row wait for each
+ * other, a store and a load each: so eight parts of the list (four, where rows are wide) take turns, which are in
+ * different rows nearly always. Where they meet, the order of the program is that of the sum. */
 #define TINYI_CSL_V1(X) X(0)
 #define TINYI_CSL_V2(X) X(0) X(1)
 #define TINYI_CSL_V3(X) X(0) X(1) X(2)
 #define TINYI_CSL_V4(X) X(0) X(1) X(2) X(3)
-#define TINYI_CSL_SUM(v) v_store(to + (v) * V_LANES, v_fma(w, v_load(from + (v) * V_LANES), v_load(to + (v) * V_LANES)));
-#define TINYI_CSL_SUM4(v)                                                                                                          \
-    v_store(to + (v) * V_LANES, v_fma(w3, v_load(from3 + (v) * V_LANES), v_fma(w2, v_load(from2 + (v) * V_LANES),                   \
-                                v_fma(w1, v_load(from1 + (v) * V_LANES), v_fma(w, v_load(from + (v) * V_LANES), v_load(to + (v) * V_LANES))))));
+#define TINYI_CSL_SUM(v) v_store(to + (v)*V_LANES, v_fma(w, v_load(from + (v)*V_LANES), v_load(to + (v)*V_LANES)));
+#define TINYI_CSL_SUM4(v)                                                        \
+    v_store(to + (v)*V_LANES, v_fma(w3, v_load(from3 + (v)*V_LANES),             \
+                                    v_fma(w2, v_load(from2 + (v)*V_LANES),       \
+                                          v_fma(w1, v_load(from1 + (v)*V_LANES), \
+                                                v_fma(w, v_load(from + (v)*V_LANES), v_load(to + (v)*V_LANES))))));
 #define TINYI_CSL_ITEM(i, LIST)                         \
     {                                                   \
         const uint32_t place = at[i];                   \
@@ -77,42 +98,47 @@ static void TINY_FN(tinyi_csl_expand)(float *image, float *value, uint32_t *at, 
         float *to = y + (place >> 16);                  \
         LIST(TINYI_CSL_SUM)                             \
     }
-#define TINYI_CSL_ADD(name, LIST, PARTS)                                                                                            \
-    static void TINY_FN(name)(float *y, const float *x, const float *value, const uint32_t *at, size_t n, size_t fours, const uint32_t *ahead) \
-    {                                                                                                                               \
-        size_t i, part;                                                                                                             \
-        for (i = 0; i < fours; i++, value += 4, at += 4, ahead += 4) {                                                              \
-            const v_f32 w = v_set(value[0]), w1 = v_set(value[1]), w2 = v_set(value[2]), w3 = v_set(value[3]);                      \
-            const float *from = x + (at[0] & 65535u), *from1 = x + (at[1] & 65535u), *from2 = x + (at[2] & 65535u), *from3 = x + (at[3] & 65535u); \
-            float *to = y + (at[0] >> 16);                                                                                          \
-            if (i % 4 == 0) TINYI_PREFETCH(ahead);          /* a line */                                                            \
-            LIST(TINYI_CSL_SUM4)                                                                                                    \
-        }                                                                                                                           \
-        n -= 4 * fours;                                                                                                             \
-        part = n / PARTS;                                                                                                           \
-        for (i = 0; i < part; i++) {                                                                                                \
-            if (PARTS * i % 16 == 0) TINYI_PREFETCH(ahead + PARTS * i);                                                             \
-            TINYI_CSL_ITEM(i, LIST)                                                                                                 \
-            TINYI_CSL_ITEM(part + i, LIST)                                                                                          \
-            TINYI_CSL_ITEM(2 * part + i, LIST)                                                                                      \
-            TINYI_CSL_ITEM(3 * part + i, LIST)                                                                                      \
-            if (PARTS == 8) {                                                                                                       \
-                TINYI_CSL_ITEM(4 * part + i, LIST)                                                                                  \
-                TINYI_CSL_ITEM(5 * part + i, LIST)                                                                                  \
-                TINYI_CSL_ITEM(6 * part + i, LIST)                                                                                  \
-                TINYI_CSL_ITEM(7 * part + i, LIST)                                                                                  \
-            }                                                                                                                       \
-        }                                                                                                                           \
-        for (i = PARTS * part; i < n; i++) TINYI_CSL_ITEM(i, LIST)                                                                  \
+#define TINYI_CSL_ADD(name, LIST, PARTS)                                                                            \
+    static void TINY_FN(name)(float *y, const float *x, const float *value, const uint32_t *at, size_t n,           \
+                              size_t fours, const uint32_t *ahead)                                                  \
+    {                                                                                                               \
+        size_t i, part;                                                                                             \
+        for (i = 0; i < fours; i++, value += 4, at += 4, ahead += 4) {                                              \
+            const v_f32 w = v_set(value[0]), w1 = v_set(value[1]), w2 = v_set(value[2]), w3 = v_set(value[3]);      \
+            const float *from = x + (at[0] & 65535u), *from1 = x + (at[1] & 65535u), *from2 = x + (at[2] & 65535u), \
+                        *from3 = x + (at[3] & 65535u);                                                              \
+            float *to = y + (at[0] >> 16);                                                                          \
+            /* a line */                                                                                            \
+            if (i % 4 == 0) TINYI_PREFETCH(ahead);                                                                  \
+            LIST(TINYI_CSL_SUM4)                                                                                    \
+        }                                                                                                           \
+        n -= 4 * fours;                                                                                             \
+        part = n / PARTS;                                                                                           \
+        for (i = 0; i < part; i++) {                                                                                \
+            if (PARTS * i % 16 == 0) TINYI_PREFETCH(ahead + PARTS * i);                                             \
+            TINYI_CSL_ITEM(i, LIST)                                                                                 \
+            TINYI_CSL_ITEM(part + i, LIST)                                                                          \
+            TINYI_CSL_ITEM(2 * part + i, LIST)                                                                      \
+            TINYI_CSL_ITEM(3 * part + i, LIST)                                                                      \
+            if (PARTS == 8) {                                                                                       \
+                TINYI_CSL_ITEM(4 * part + i, LIST)                                                                  \
+                TINYI_CSL_ITEM(5 * part + i, LIST)                                                                  \
+                TINYI_CSL_ITEM(6 * part + i, LIST)                                                                  \
+                TINYI_CSL_ITEM(7 * part + i, LIST)                                                                  \
+            }                                                                                                       \
+        }                                                                                                           \
+        for (i = PARTS * part; i < n; i++) TINYI_CSL_ITEM(i, LIST)                                                  \
     }
 TINYI_CSL_ADD(tinyi_csl_add1, TINYI_CSL_V1, 8)
 TINYI_CSL_ADD(tinyi_csl_add2, TINYI_CSL_V2, 8)
 TINYI_CSL_ADD(tinyi_csl_add3, TINYI_CSL_V3, 4)
 TINYI_CSL_ADD(tinyi_csl_add4, TINYI_CSL_V4, 4)
 
-static void TINY_FN(tinyi_csl_add)(float *y, const float *x, const float *value, const uint32_t *at, size_t n, size_t fours, int vectors, const uint32_t *ahead)
+static void TINY_FN(tinyi_csl_add)(float *y, const float *x, const float *value, const uint32_t *at, size_t n,
+                                   size_t fours, int vectors, const uint32_t *ahead)
 {
-    for (; vectors > 4; vectors -= 4, y += 4 * V_LANES, x += 4 * V_LANES) TINY_FN(tinyi_csl_add4)(y, x, value, at, n, fours, ahead);
+    for (; vectors > 4; vectors -= 4, y += 4 * V_LANES, x += 4 * V_LANES)
+        TINY_FN(tinyi_csl_add4)(y, x, value, at, n, fours, ahead);
     switch (vectors) {
     case 1: TINY_FN(tinyi_csl_add1)(y, x, value, at, n, fours, ahead); break;
     case 2: TINY_FN(tinyi_csl_add2)(y, x, value, at, n, fours, ahead); break;
@@ -121,7 +147,8 @@ static void TINY_FN(tinyi_csl_add)(float *y, const float *x, const float *value,
     }
 }
 
-static const tinyi_csl_kernels TINY_FN(tinyi_csl_table) = { TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_csl_list), TINY_FN(tinyi_csl_expand), TINY_FN(tinyi_csl_add) };
+static const tinyi_csl_kernels TINY_FN(tinyi_csl_table) = { TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_csl_list),
+                                                            TINY_FN(tinyi_csl_expand), TINY_FN(tinyi_csl_add) };
 TINYI_TABLE(tinyi_csl_kernels, tinyi_csl_kernels, TINY_FN(tinyi_csl_table))
 #undef TINYI_CSL_SHIFT
 #undef TINYI_CSL_V1

@@ -1,13 +1,15 @@
 /* src/llm/lab/fusemax/fusemax.c - attention by 3, 2 and 1 passes over the keys
- * Paper    N. Nayak et al., "FuseMax", 2024 (arXiv 2406.10491), cascades 4 to 6 and section 5; the 1-pass one is that of T. Dao et al.,
- *          2022 (arXiv 2205.14135).
- * Method   One task is p0 queries of one head. Four drivers on the same steps (product, maximum, exp and sum, scaling), one a cascade; they
- *          differ in what they keep and when they correct. The one that users want, 1-pass without a tile of their own, is tiny_attention.
+ * Paper    N. Nayak et al., "FuseMax", 2024 (arXiv 2406.10491), cascades 4 to 6 and section 5; the 1-pass one is that
+ *          of T. Dao et al., 2022 (arXiv 2205.14135).
+ * Method   One task is p0 queries of one head. Four drivers on the same steps (product, maximum, exp and sum, scaling),
+ *          one a cascade; they differ in what they keep and when they correct. The one that users want, 1-pass without
+ *          a tile of their own, is tiny_attention.
  * Cost     as tllm_fusemax_predict says; a task keeps p0 x m floats (1-pass: p0 x m0).
- * Error    scores by (e + 3) u sum|q||k| scale, sums by m u: 2e-5 max|v| for unit variance and e <= 128, as tiny_attention.
+ * Error    scores by (e + 3) u sum|q||k| scale, sums by m u: 2e-5 max|v| for unit variance and e <= 128, as
+ *          tiny_attention.
  * Model    cycles = sum over Einsums of points * cost / PEs. One pass, arrays side by side:
  *          max(QK + LM, RD + RNV + AV) + RM + max(SLN + SLD, PRM + SPD) + max(SLNV, SPNV). Other cascades: the sum.
- * Left out masks, bias and soft-cap (tiny_attention has them); the array itself: there is no such machine.                        */
+ * Left out masks, bias and soft-cap (tiny_attention has them); the array itself: there is no such machine. */
 #include <string.h>
 #include "llm/lab/fusemax/fusemax.h"
 #include "math/attention.h"
@@ -64,11 +66,18 @@ static const struct { const char *name, *fiber, *text; } tinyi_fusemax[TLLM_FUSE
       "AV[p,f] = sum m: A[p,m] * V[m,f]\n" }
 };
 
-TINY_API const char *tllm_fusemax_name(int cascade) { return cascade >= 0 && cascade < TLLM_FUSEMAX_CASCADES ? tinyi_fusemax[cascade].name : NULL; }
-TINY_API const char *tllm_fusemax_text(int cascade) { return cascade >= 0 && cascade < TLLM_FUSEMAX_CASCADES ? tinyi_fusemax[cascade].text : NULL; }
+TINY_API const char *tllm_fusemax_name(int cascade)
+{
+    return cascade >= 0 && cascade < TLLM_FUSEMAX_CASCADES ? tinyi_fusemax[cascade].name : NULL;
+}
+TINY_API const char *tllm_fusemax_text(int cascade)
+{
+    return cascade >= 0 && cascade < TLLM_FUSEMAX_CASCADES ? tinyi_fusemax[cascade].text : NULL;
+}
 
 /* sizes of the ranks that the text has */
-static tiny_status tinyi_fusemax_parse(tiny_ctx *ctx, int cascade, const tllm_fusemax_shape *s, tiny_idx m0, tllm_cascade *c)
+static tiny_status tinyi_fusemax_parse(tiny_ctx *ctx, int cascade, const tllm_fusemax_shape *s, tiny_idx m0,
+                                       tllm_cascade *c)
 {
     static const char name[5][3] = { "e", "f", "m", "p", "m0" };
     const tiny_idx size[5] = { s->e, s->f, s->m, s->p, TINYI_MIN(m0, s->m) };
@@ -87,29 +96,43 @@ static tiny_status tinyi_fusemax_parse(tiny_ctx *ctx, int cascade, const tllm_fu
 #define TINYI_FUSEMAX_MOST ((tiny_idx)1 << 24)
 
 typedef struct tinyi_fusemax_tile {
-    tiny_idx p0, m0, m1, wide, kept;        /* chunks; floats of a row of a tile and of a kept row (0: nothing is kept) */
+    /* chunks; floats of a row of a tile and of a kept row (0: nothing is kept) */
+    tiny_idx p0, m0, m1, wide, kept;
     size_t floats, buffer;
     int k_near, v_near, kept_near;          /* read once, or not at all, from far memory */
 } tinyi_fusemax_tile;
 
-static tiny_idx tinyi_fusemax_up(tiny_idx n) { return (n + TINYI_FUSEMAX_PAD - 1) / TINYI_FUSEMAX_PAD * TINYI_FUSEMAX_PAD; }
+static tiny_idx tinyi_fusemax_up(tiny_idx n)
+{
+    return (n + TINYI_FUSEMAX_PAD - 1) / TINYI_FUSEMAX_PAD * TINYI_FUSEMAX_PAD;
+}
 
 /* floats of one chunk's tile: queries, scores, sums and rows of the running state; keys turned round, values */
 static double tinyi_fusemax_near(const tllm_fusemax_shape *s, tiny_idx p0, tiny_idx m0)
 {
-    return (double)p0 * (double)(s->e + s->f + tinyi_fusemax_up(m0) + 4) + (double)tinyi_fusemax_up(m0) * (double)(s->e + s->f);
+    return (double)p0 * (double)(s->e + s->f + tinyi_fusemax_up(m0) + 4) +
+           (double)tinyi_fusemax_up(m0) * (double)(s->e + s->f);
 }
 
 /* anyway: the tile is not judged, an array of processors keeps its scores in itself */
-static tiny_status tinyi_fusemax_fit(tiny_ctx *ctx, const tllm_fusemax_desc *d, const tllm_fusemax_shape *s, int anyway, tinyi_fusemax_tile *t)
+static tiny_status tinyi_fusemax_fit(tiny_ctx *ctx, const tllm_fusemax_desc *d, const tllm_fusemax_shape *s, int anyway,
+                                     tinyi_fusemax_tile *t)
 {
     double floats;
     memset(t, 0, sizeof *t);
-    if (d->cascade < 0 || d->cascade >= TLLM_FUSEMAX_CASCADES) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no cascade %d", d->cascade);
+    if (d->cascade < 0 || d->cascade >= TLLM_FUSEMAX_CASCADES)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no cascade %d", d->cascade);
     if (s->e < 1 || s->f < 1 || s->m < 1 || s->p < 1 || s->heads < 1)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %td queries and %td keys of %td heads with %td and %td numbers: each must be at least 1", s->p, s->m, s->heads, s->e, s->f);
-    if (d->p0 < 0 || d->m0 < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: a tile of %td queries and %td keys, there must be at least 1 of each", d->p0, d->m0);
-    if (s->e > TINYI_FUSEMAX_MOST || s->f > TINYI_FUSEMAX_MOST || s->m > TINYI_FUSEMAX_MOST || s->p > TINYI_FUSEMAX_MOST || s->heads > TINYI_FUSEMAX_MOST)
+        return tinyi_fail(
+            ctx, TINY_E_SHAPE,
+            "fusemax: %td queries and %td keys of %td heads with %td and %td numbers: each must be at least 1", s->p,
+            s->m, s->heads, s->e, s->f);
+    if (d->p0 < 0 || d->m0 < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "fusemax: a tile of %td queries and %td keys, there must be at least 1 of each", d->p0,
+                          d->m0);
+    if (s->e > TINYI_FUSEMAX_MOST || s->f > TINYI_FUSEMAX_MOST || s->m > TINYI_FUSEMAX_MOST ||
+        s->p > TINYI_FUSEMAX_MOST || s->heads > TINYI_FUSEMAX_MOST)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "fusemax: no size may be larger than %td", TINYI_FUSEMAX_MOST);
     t->buffer = d->buffer_bytes ? d->buffer_bytes : ctx->k->cache[2] ? ctx->k->cache[2] : (size_t)256 << 10;
     t->p0 = TINYI_MIN(d->p0 ? d->p0 : TINYI_FUSEMAX_P0, s->p);
@@ -117,15 +140,20 @@ static tiny_status tinyi_fusemax_fit(tiny_ctx *ctx, const tllm_fusemax_desc *d, 
     while (!anyway && 4.0 * tinyi_fusemax_near(s, t->p0, t->m0) > (double)t->buffer) {
         if (!d->m0 && t->m0 > 1 && (t->m0 >= t->p0 || d->p0 || t->p0 == 1)) t->m0 /= 2;
         else if (!d->p0 && t->p0 > 1) t->p0 /= 2;
-        else return tinyi_fail(ctx, TINY_E_WORKSPACE, "fusemax: a tile of %td queries and %td keys needs %.0f bytes, the buffer has %.0f", t->p0, t->m0, 4.0 * tinyi_fusemax_near(s, t->p0, t->m0), (double)t->buffer);
+        else
+            return tinyi_fail(ctx, TINY_E_WORKSPACE,
+                              "fusemax: a tile of %td queries and %td keys needs %.0f bytes, the buffer has %.0f",
+                              t->p0, t->m0, 4.0 * tinyi_fusemax_near(s, t->p0, t->m0), (double)t->buffer);
     }
     t->m1 = (s->m - 1) / t->m0 + 1;
     t->wide = tinyi_fusemax_up(t->m0);
     if (d->cascade != TLLM_FUSEMAX_1_PASS) t->kept = tinyi_fusemax_up(s->m);
     floats = tinyi_fusemax_near(s, t->p0, t->m0) + (double)t->p0 * ((double)t->kept + 3.0 * (double)t->m1);
-    if (floats > (double)(TINY_IDX_MAX / 8)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "fusemax: the rows of a tile are more than this machine can address");
+    if (floats > (double)(TINY_IDX_MAX / 8))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "fusemax: the rows of a tile are more than this machine can address");
     /* the state of a row is 4 numbers; the corrections of the 2-pass cascade are 2 a chunk */
-    t->floats = (size_t)(t->p0 * (s->e + s->f + t->wide + 4) + t->wide * s->e + t->p0 * t->kept) + (d->cascade == TLLM_FUSEMAX_2_PASS ? (size_t)(2 * t->p0 * t->m1) : 0);
+    t->floats = (size_t)(t->p0 * (s->e + s->f + t->wide + 4) + t->wide * s->e + t->p0 * t->kept) +
+                (d->cascade == TLLM_FUSEMAX_2_PASS ? (size_t)(2 * t->p0 * t->m1) : 0);
     t->k_near = 4.0 * (double)s->m * (double)s->e <= (double)t->buffer;
     t->v_near = 4.0 * (double)s->m * (double)s->f <= (double)t->buffer;
     t->kept_near = 4.0 * (double)t->p0 * (double)s->m <= (double)t->buffer;
@@ -137,7 +165,8 @@ static void tinyi_fusemax_scale_ops(tllm_cascade_ops *o, double by)
     o->exps *= by; o->multiplies *= by; o->divides *= by; o->adds *= by; o->maxima *= by; o->rescales *= by;
 }
 
-static tiny_status tinyi_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tllm_fusemax_shape *shape, tiny_idx heads_kv, int anyway, tllm_fusemax_counts *counts)
+static tiny_status tinyi_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tllm_fusemax_shape *shape,
+                                         tiny_idx heads_kv, int anyway, tllm_fusemax_counts *counts)
 {
     const tllm_fusemax_desc plain = { 0, 0, 0, 0.0f, 0 }, *d = desc ? desc : &plain;
     tllm_cascade_analysis a;
@@ -148,10 +177,13 @@ static tiny_status tinyi_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc 
     tiny_status st = tinyi_ctx_check(ctx);
     int i;
     if (st) return st;
-    if (!shape || !counts) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the counts");
+    if (!shape || !counts)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the counts");
     s = *shape;
     if (!s.heads) s.heads = 1;
-    if (heads_kv < 1 || s.heads % heads_kv) return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %td query heads are not a multiple of %td key heads", s.heads, heads_kv);
+    if (heads_kv < 1 || s.heads % heads_kv)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %td query heads are not a multiple of %td key heads", s.heads,
+                          heads_kv);
     st = tinyi_fusemax_fit(ctx, d, &s, anyway, &t);
     if (!st) st = tinyi_fusemax_parse(ctx, d->cascade, &s, t.m0, &c);
     if (!st) st = tllm_cascade_analyse(ctx, &c, tinyi_fusemax[d->cascade].fiber, &a);
@@ -163,8 +195,10 @@ static tiny_status tinyi_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc 
     tinyi_fusemax_scale_ops(&counts->ops, heads);
     counts->read_q = heads * (double)s.p * (double)s.e;
     counts->written_o = heads * (double)s.p * (double)s.f;
-    counts->read_k = (t.k_near ? (double)heads_kv : heads * blocks) * (double)s.m * (double)s.e * a.reads[tllm_cascade_find(&c, "K")];
-    counts->read_v = (t.v_near ? (double)heads_kv : heads * blocks) * (double)s.m * (double)s.f * a.reads[tllm_cascade_find(&c, "V")];
+    counts->read_k = (t.k_near ? (double)heads_kv : heads * blocks) * (double)s.m * (double)s.e *
+                     a.reads[tllm_cascade_find(&c, "K")];
+    counts->read_v = (t.v_near ? (double)heads_kv : heads * blocks) * (double)s.m * (double)s.f *
+                     a.reads[tllm_cascade_find(&c, "V")];
     for (i = 0; i < c.n_tensor; i++) {      /* what is kept for all keys, where the rows of a tile do not fit */
         const double n = tinyi_cascade_points(&c, c.tensor[i].ranks);
         if (c.tensor[i].is_input || !a.kept[i] || t.kept_near || n < (double)s.p * (double)s.m) continue;
@@ -175,7 +209,8 @@ static tiny_status tinyi_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc 
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tllm_fusemax_shape *shape, tiny_idx heads_kv, tllm_fusemax_counts *counts)
+TINY_API tiny_status tllm_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tllm_fusemax_shape *shape,
+                                          tiny_idx heads_kv, tllm_fusemax_counts *counts)
 {
     return tinyi_fusemax_predict(ctx, desc, shape, heads_kv, 0, counts);
 }
@@ -198,19 +233,23 @@ typedef struct tinyi_fusemax_task {
     const tinyi_kernels *kn;
     tinyi_gemm_shape shape;
     const float *k, *v;
-    float *q, *kt, *tile, *acc, *kept, *chunk, *top, *sum, *old;     /* chunk: maxima and sums of all chunks, (2, m1, p0) */
+    /* chunk: maxima and sums of all chunks, (2, m1, p0) */
+    float *q, *kt, *tile, *acc, *kept, *chunk, *top, *sum, *old;
     tiny_idx n;
     int new_k, new_v;                       /* these keys and values come from far memory */
     tllm_fusemax_counts *c;
 } tinyi_fusemax_task;
 
 /* y (m, n) = or += s (m, k) v (k, n), all rows where they lie */
-static void tinyi_fusemax_product(const tinyi_fusemax_task *t, float *y, tiny_idx y_row, const float *s, tiny_idx s_row, const float *v, tiny_idx v_row, tiny_idx m, tiny_idx n, tiny_idx k, int add)
+static void tinyi_fusemax_product(const tinyi_fusemax_task *t, float *y, tiny_idx y_row, const float *s, tiny_idx s_row,
+                                  const float *v, tiny_idx v_row, tiny_idx m, tiny_idx n, tiny_idx k, int add)
 {
     tiny_idx i, j;
     for (j = 0; j < n; j += t->shape.nr)
         for (i = 0; i < m; i += t->shape.mr)
-            TINYI_OF(t->kn, gemm_f32_rows)(y + i * y_row + j, y_row, s + i * s_row, s_row, v + j, v_row, (size_t)k, (int)TINYI_MIN(m - i, t->shape.mr), (int)TINYI_MIN(n - j, t->shape.nr), add);
+            TINYI_OF(t->kn, gemm_f32_rows)
+            (y + i * y_row + j, y_row, s + i * s_row, s_row, v + j, v_row, (size_t)k,
+             (int)TINYI_MIN(m - i, t->shape.mr), (int)TINYI_MIN(n - j, t->shape.nr), add);
     t->c->ops.multiplies += (double)m * (double)n * (double)k;
     t->c->ops.adds += (double)m * (double)n * (double)k;
 }
@@ -226,7 +265,8 @@ static void tinyi_fusemax_scores(const tinyi_fusemax_task *t, float *y, tiny_idx
 }
 
 /* acc (n, f) = or += w (n, n_c) times the values at c0 */
-static void tinyi_fusemax_mix(const tinyi_fusemax_task *t, const float *w, tiny_idx w_row, tiny_idx c0, tiny_idx n_c, int add)
+static void tinyi_fusemax_mix(const tinyi_fusemax_task *t, const float *w, tiny_idx w_row, tiny_idx c0, tiny_idx n_c,
+                              int add)
 {
     const tinyi_fusemax_job *job = t->job;
     const tiny_idx step = job->v->stride[0];
@@ -267,8 +307,14 @@ static void tinyi_fusemax_divide(const tinyi_fusemax_task *t, float *y, const fl
     TINYI_OF(t->kn, binary_f32)(TINYI_BINARY_DIV, y, x, &by, (size_t)n, 1, 0);
 }
 
-static void tinyi_fusemax_wrote(const tinyi_fusemax_task *t, tiny_idx n) { if (!t->job->t.kept_near) t->c->written_kept += (double)n; }
-static void tinyi_fusemax_read(const tinyi_fusemax_task *t, tiny_idx n) { if (!t->job->t.kept_near) t->c->read_kept += (double)n; }
+static void tinyi_fusemax_wrote(const tinyi_fusemax_task *t, tiny_idx n)
+{
+    if (!t->job->t.kept_near) t->c->written_kept += (double)n;
+}
+static void tinyi_fusemax_read(const tinyi_fusemax_task *t, tiny_idx n)
+{
+    if (!t->job->t.kept_near) t->c->read_kept += (double)n;
+}
 
 static void tinyi_fusemax_put(const tinyi_fusemax_task *t, float *o, int divide)
 {
@@ -311,7 +357,8 @@ static void tinyi_fusemax_3_pass(const tinyi_fusemax_task *t, float *o)
     }
     for (c0 = 0; c0 < m; c0 += tile->m0) {
         const tiny_idx n_c = TINYI_MIN(tile->m0, m - c0);
-        for (r = 0; r < t->n; r++) tinyi_fusemax_divide(t, t->tile + r * tile->wide, t->kept + r * tile->kept + c0, n_c, t->sum[r]);
+        for (r = 0; r < t->n; r++)
+            tinyi_fusemax_divide(t, t->tile + r * tile->wide, t->kept + r * tile->kept + c0, n_c, t->sum[r]);
         tinyi_fusemax_read(t, t->n * n_c);
         tinyi_fusemax_mix(t, t->tile, tile->wide, c0, n_c, c0 > 0);
     }
@@ -327,7 +374,8 @@ static void tinyi_fusemax_deferred(const tinyi_fusemax_task *t, float *o)
     for (c0 = 0; c0 < m; c0 += tile->m0) {
         const tiny_idx n_c = TINYI_MIN(tile->m0, m - c0);
         for (r = 0; r < t->n; r++) {
-            const float sum = tinyi_fusemax_exp(t, t->tile + r * tile->wide, t->kept + r * tile->kept + c0, n_c, t->top[r]);
+            const float sum =
+                tinyi_fusemax_exp(t, t->tile + r * tile->wide, t->kept + r * tile->kept + c0, n_c, t->top[r]);
             t->sum[r] = c0 ? t->sum[r] + sum : sum;
         }
         tinyi_fusemax_read(t, t->n * n_c);
@@ -369,7 +417,8 @@ static void tinyi_fusemax_2_pass(const tinyi_fusemax_task *t, float *o)
     t->c->ops.divides += (double)(t->n * tile->m1);
     for (c0 = 0, j = 0; c0 < m; c0 += tile->m0, j++) {
         const tiny_idx n_c = TINYI_MIN(tile->m0, m - c0);
-        for (r = 0; r < t->n; r++) tinyi_fusemax_rescale(t, t->tile + r * tile->wide, t->kept + r * tile->kept + c0, n_c, top[j * p0 + r]);
+        for (r = 0; r < t->n; r++)
+            tinyi_fusemax_rescale(t, t->tile + r * tile->wide, t->kept + r * tile->kept + c0, n_c, top[j * p0 + r]);
         tinyi_fusemax_read(t, t->n * n_c);
         tinyi_fusemax_mix(t, t->tile, tile->wide, c0, n_c, c0 > 0);
     }
@@ -462,7 +511,8 @@ static void tinyi_fusemax_team(tiny_team *team, void *arg)
 static tiny_status tinyi_fusemax_ref(tiny_ctx *ctx, const tinyi_fusemax_job *job, tllm_cascade_ops *ops)
 {
     const tllm_fusemax_shape *s = &job->s;
-    const size_t n_q = (size_t)(s->p * s->e), n_k = (size_t)(s->m * s->e), n_v = (size_t)(s->m * s->f), n_o = (size_t)(s->p * s->f);
+    const size_t n_q = (size_t)(s->p * s->e), n_k = (size_t)(s->m * s->e), n_v = (size_t)(s->m * s->f),
+                 n_o = (size_t)(s->p * s->f);
     double *data[TLLM_CASCADE_TENSORS] = { NULL }, *x;
     tllm_cascade c;
     tllm_cascade_ops one;
@@ -477,14 +527,20 @@ static tiny_status tinyi_fusemax_ref(tiny_ctx *ctx, const tinyi_fusemax_job *job
     data[tllm_cascade_find(&c, "AV")] = x + n_q + n_k + n_v;
     memset(ops, 0, sizeof *ops);
     for (h = 0; h < s->heads && !st; h++) {
-        const float *q = (const float *)job->q->data + h * job->q->stride[1], *k = (const float *)job->k->data + h / job->group * job->k->stride[1];
+        const float *q = (const float *)job->q->data + h * job->q->stride[1],
+                    *k = (const float *)job->k->data + h / job->group * job->k->stride[1];
         const float *v = (const float *)job->v->data + h / job->group * job->v->stride[1];
         float *o = (float *)job->o->data + h * job->o->stride[1];
-        for (i = 0; i < s->p; i++) for (j = 0; j < s->e; j++) x[i * s->e + j] = (double)q[i * job->q->stride[0] + j] * (double)job->scale;
-        for (i = 0; i < s->m; i++) for (j = 0; j < s->e; j++) x[(tiny_idx)n_q + i * s->e + j] = (double)k[i * job->k->stride[0] + j];
-        for (i = 0; i < s->m; i++) for (j = 0; j < s->f; j++) x[(tiny_idx)(n_q + n_k) + i * s->f + j] = (double)v[i * job->v->stride[0] + j];
+        for (i = 0; i < s->p; i++)
+            for (j = 0; j < s->e; j++) x[i * s->e + j] = (double)q[i * job->q->stride[0] + j] * (double)job->scale;
+        for (i = 0; i < s->m; i++)
+            for (j = 0; j < s->e; j++) x[(tiny_idx)n_q + i * s->e + j] = (double)k[i * job->k->stride[0] + j];
+        for (i = 0; i < s->m; i++)
+            for (j = 0; j < s->f; j++) x[(tiny_idx)(n_q + n_k) + i * s->f + j] = (double)v[i * job->v->stride[0] + j];
         st = tllm_cascade_run(ctx, &c, data, &one);
-        for (i = 0; i < s->p && !st; i++) for (j = 0; j < s->f; j++) o[i * job->o->stride[0] + j] = (float)x[(tiny_idx)(n_q + n_k + n_v) + i * s->f + j];
+        for (i = 0; i < s->p && !st; i++)
+            for (j = 0; j < s->f; j++)
+                o[i * job->o->stride[0] + j] = (float)x[(tiny_idx)(n_q + n_k + n_v) + i * s->f + j];
     }
     if (!st) {
         *ops = one;
@@ -494,7 +550,8 @@ static tiny_status tinyi_fusemax_ref(tiny_ctx *ctx, const tinyi_fusemax_job *job
     return st;
 }
 
-static tiny_status tinyi_fusemax_look(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *o, tinyi_fusemax_job *job)
+static tiny_status tinyi_fusemax_look(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v,
+                                      const tiny_tensor *o, tinyi_fusemax_job *job)
 {
     const tiny_tensor *all[4];
     static const char name[4][2] = { "q", "k", "v", "o" };
@@ -504,15 +561,25 @@ static tiny_status tinyi_fusemax_look(tiny_ctx *ctx, const tiny_tensor *q, const
     for (i = 0; i < 4; i++) {
         tiny_status st = all[i] ? tiny_tensor_check(all[i]) : TINY_E_ARGUMENT;
         if (st) return tinyi_fail(ctx, st, "fusemax: %s is missing, or no tensor that can be addressed", name[i]);
-        if (all[i]->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "fusemax: %s is %s, it must be f32", name[i], tiny_dtype_name(all[i]->dtype));
-        if (all[i]->rank != 3 || (all[i]->dim[2] > 1 && all[i]->stride[2] != 1)) return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %s must have three axes, the last one without gaps", name[i]);
+        if (all[i]->dtype != TINY_F32)
+            return tinyi_fail(ctx, TINY_E_DTYPE, "fusemax: %s is %s, it must be f32", name[i],
+                              tiny_dtype_name(all[i]->dtype));
+        if (all[i]->rank != 3 || (all[i]->dim[2] > 1 && all[i]->stride[2] != 1))
+            return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %s must have three axes, the last one without gaps",
+                              name[i]);
         tiny_tensor_span(all[i], &low[i], &end[i]);
     }
-    if (k->dim[0] != v->dim[0] || k->dim[1] != v->dim[1] || q->dim[2] != k->dim[2] || o->dim[0] != q->dim[0] || o->dim[1] != q->dim[1] || o->dim[2] != v->dim[2])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: q, k, v and o must be (queries, heads, e), (keys, key heads, e), (keys, key heads, f), (queries, heads, f)");
-    if (k->dim[1] < 1 || q->dim[1] % k->dim[1]) return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %td query heads are not a multiple of %td key heads", q->dim[1], k->dim[1]);
+    if (k->dim[0] != v->dim[0] || k->dim[1] != v->dim[1] || q->dim[2] != k->dim[2] || o->dim[0] != q->dim[0] ||
+        o->dim[1] != q->dim[1] || o->dim[2] != v->dim[2])
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "fusemax: q, k, v and o must be (queries, heads, e), (keys, key heads, e), (keys, key heads, "
+                          "f), (queries, heads, f)");
+    if (k->dim[1] < 1 || q->dim[1] % k->dim[1])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %td query heads are not a multiple of %td key heads", q->dim[1],
+                          k->dim[1]);
     for (i = 0; i < 3; i++)
-        if ((const char *)all[i]->data + low[i] < (const char *)o->data + end[3] && (const char *)o->data + low[3] < (const char *)all[i]->data + end[i])
+        if ((const char *)all[i]->data + low[i] < (const char *)o->data + end[3] &&
+            (const char *)o->data + low[3] < (const char *)all[i]->data + end[i])
             return tinyi_fail(ctx, TINY_E_ALIAS, "fusemax: o overlaps %s", name[i]);
     job->q = q; job->k = k; job->v = v; job->o = o;
     job->s.e = q->dim[2]; job->s.f = v->dim[2]; job->s.m = k->dim[0]; job->s.p = q->dim[0]; job->s.heads = q->dim[1];
@@ -528,8 +595,9 @@ static void tinyi_fusemax_gather(tllm_fusemax_counts *sum, const tllm_fusemax_co
     sum->read_kept += c->read_kept; sum->written_kept += c->written_kept; sum->written_o += c->written_o;
 }
 
-TINY_API tiny_status tllm_fusemax(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v,
-                                  const tiny_tensor *o, tllm_fusemax_counts *counts)
+TINY_API tiny_status tllm_fusemax(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tiny_tensor *q,
+                                  const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *o,
+                                  tllm_fusemax_counts *counts)
 {
     const tllm_fusemax_desc plain = { 0, 0, 0, 0.0f, 0 }, *d = desc ? desc : &plain;
     tinyi_fusemax_job job;
@@ -539,7 +607,8 @@ TINY_API tiny_status tllm_fusemax(tiny_ctx *ctx, const tllm_fusemax_desc *desc, 
     memset(&job, 0, sizeof job);
     st = tinyi_fusemax_look(ctx, q, k, v, o, &job);
     if (st) return st;
-    if (!(d->scale > -INFINITY && d->scale < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: scale %g must be finite", (double)d->scale);
+    if (!(d->scale > -INFINITY && d->scale < INFINITY))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: scale %g must be finite", (double)d->scale);
     job.cascade = d->cascade;
     st = tinyi_fusemax_fit(ctx, d, &job.s, 0, &job.t);
     if (st) return st;
@@ -578,7 +647,10 @@ TINY_API tllm_machine tllm_machine_of(const tiny_ctx *ctx, double hertz, double 
     memset(&m, 0, sizeof m);
     if (!tinyi_ctx_check(ctx)) {
         const tiny_target t = ctx->target;
-        const double lanes = t >= TINY_TARGET_AVX512 ? 16.0 : t == TINY_TARGET_AVX2 ? 8.0 : t >= TINY_TARGET_W128 ? 4.0 : 1.0;
+        const double lanes = t >= TINY_TARGET_AVX512 ? 16.0
+                             : t == TINY_TARGET_AVX2 ? 8.0
+                             : t >= TINY_TARGET_W128 ? 4.0
+                                                     : 1.0;
         m.pe2d = lanes * 2.0 * ctx->n_threads;
         m.pe1d = 4.0 * ctx->n_threads;
         m.buffer_bytes = (double)(ctx->k->cache[2] ? ctx->k->cache[2] : (size_t)256 << 10);
@@ -605,12 +677,13 @@ static tllm_machine tinyi_fusemax_machine(const tllm_machine *given)
     return m;
 }
 
-/* Queries of a tile: P1 * edge, P1 the largest factor of P / edge for which queries, running maxima and sums, and outputs fit beside
- * one chunk of keys and values. 0: not even one. */
+/* Queries of a tile: P1 * edge, P1 the largest factor of P / edge for which queries, running maxima and sums, and
+ * outputs fit beside one chunk of keys and values. 0: not even one. */
 static tiny_idx tinyi_fusemax_queries(const tllm_machine *m, const tllm_fusemax_shape *s)
 {
     const tiny_idx all = (s->p - 1) / m->edge + 1;
-    const double e = m->edge, row = (double)s->e + 1.0 + 1.0 + (double)s->f, left = m->buffer_bytes - e * 2.0 * (double)(s->e + s->f);
+    const double e = m->edge, row = (double)s->e + 1.0 + 1.0 + (double)s->f,
+                 left = m->buffer_bytes - e * 2.0 * (double)(s->e + s->f);
     tiny_idx p1, best = 0;
     for (p1 = 1; p1 <= all; p1++) if (all % p1 == 0 && (double)p1 * e * row * m->element_bytes <= left) best = p1;
     return best * m->edge;
@@ -637,14 +710,16 @@ static double tinyi_fusemax_cycles(const tllm_machine *m, const tllm_cascade *c,
 static double tinyi_fusemax_side_by_side(const tllm_machine *m, const tllm_cascade *c, double *on_2d)
 {
 #define TINYI_CYCLES(tensor) tinyi_fusemax_cycles(m, c, tensor, on_2d)
-    const double qk = TINYI_CYCLES("BQK") + TINYI_CYCLES("LM"), out = TINYI_CYCLES("RD") + TINYI_CYCLES("RNV") + TINYI_CYCLES("AV"), rm = TINYI_CYCLES("RM");
+    const double qk = TINYI_CYCLES("BQK") + TINYI_CYCLES("LM"),
+                 out = TINYI_CYCLES("RD") + TINYI_CYCLES("RNV") + TINYI_CYCLES("AV"), rm = TINYI_CYCLES("RM");
     const double sln = TINYI_CYCLES("SLN") + TINYI_CYCLES("SLD"), prm = TINYI_CYCLES("PRM") + TINYI_CYCLES("SPD");
     const double slnv = TINYI_CYCLES("SLNV"), spnv = TINYI_CYCLES("SPNV");
 #undef TINYI_CYCLES
     return TINYI_MAX(qk, out) + rm + TINYI_MAX(sln, prm) + TINYI_MAX(slnv, spnv);
 }
 
-TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape, tllm_fusemax_plan *plan)
+TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape,
+                                        tllm_fusemax_plan *plan)
 {
     const tllm_machine m = tinyi_fusemax_machine(machine);
     tllm_fusemax_shape s;
@@ -655,8 +730,10 @@ TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machi
     tiny_status st = tinyi_ctx_check(ctx);
     int i;
     if (st) return st;
-    if (!shape || !plan) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the plan");
-    if (m.edge < 1 || !(m.pe2d > 0.0) || !(m.pe1d > 0.0) || !(m.buffer_bytes > 0.0 && m.buffer_bytes < 9e15) || !(m.hertz > 0.0) || !(m.bytes_per_s >= 0.0) || m.element_bytes < 1)
+    if (!shape || !plan)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the plan");
+    if (m.edge < 1 || !(m.pe2d > 0.0) || !(m.pe1d > 0.0) || !(m.buffer_bytes > 0.0 && m.buffer_bytes < 9e15) ||
+        !(m.hertz > 0.0) || !(m.bytes_per_s >= 0.0) || m.element_bytes < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: the machine must have arrays, a buffer and a clock above 0");
     s = *shape;
     if (!s.heads) s.heads = 1;
@@ -666,7 +743,11 @@ TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machi
     d.p0 = plan->p0;
     if (!d.p0 && s.p > 0 && s.e > 0 && s.f > 0) {
         d.p0 = tinyi_fusemax_queries(&m, &s);
-        if (!d.p0) return tinyi_fail(ctx, TINY_E_WORKSPACE, "fusemax: a buffer of %.0f bytes does not hold one tile of %d queries with %td and %td numbers", m.buffer_bytes, m.edge, s.e, s.f);
+        if (!d.p0)
+            return tinyi_fail(
+                ctx, TINY_E_WORKSPACE,
+                "fusemax: a buffer of %.0f bytes does not hold one tile of %d queries with %td and %td numbers",
+                m.buffer_bytes, m.edge, s.e, s.f);
     }
     /* as many floats in the buffer as the machine has elements in its own */
     d.buffer_bytes = (size_t)(m.buffer_bytes * 4.0 / m.element_bytes);
@@ -676,7 +757,8 @@ TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machi
     heads = (double)s.heads;
     if (!m.serial && d.cascade == TLLM_FUSEMAX_1_PASS) cycles = tinyi_fusemax_side_by_side(&m, &c, &on_2d);
     else for (i = 0; i < c.n_tensor; i++) cycles += tinyi_fusemax_cycles(&m, &c, c.tensor[i].name, &on_2d);
-    if (m.serial) cycles += (double)((s.p - 1) / TINYI_MIN(d.p0, s.p) + 1) * (double)s.m * (double)s.e / m.pe1d;    /* keys turned round, once a tile of queries */
+    /* keys turned round, once a tile of queries */
+    if (m.serial) cycles += (double)((s.p - 1) / TINYI_MIN(d.p0, s.p) + 1) * (double)s.m * (double)s.e / m.pe1d;
     plan->p0 = TINYI_MIN(d.p0, s.p);
     plan->m0 = TINYI_MIN(d.m0, s.m);
     plan->cycles = heads * cycles;
@@ -689,14 +771,16 @@ TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machi
 }
 TINY_REF_END
 
-TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape, tllm_fusemax_plan *plan)
+TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape,
+                                       tllm_fusemax_plan *plan)
 {
     tiny_status st = tinyi_ctx_check(ctx), last = TINY_OK;
     tllm_fusemax_plan p;
     tiny_idx p0, m0;
     int cascade, found = 0;
     if (st) return st;
-    if (!shape || !plan) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the plan");
+    if (!shape || !plan)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the plan");
     for (cascade = 0; cascade < TLLM_FUSEMAX_CASCADES; cascade++)
         for (p0 = 4096; p0 >= 4; p0 /= 2)
             for (m0 = 4096; m0 >= 16; m0 /= 2) {
@@ -707,7 +791,9 @@ TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machin
                 st = tllm_fusemax_model(ctx, machine, shape, &p);
                 if (st == TINY_E_WORKSPACE) last = st;
                 else if (st) return st;
-                if (st || (found && (p.seconds > plan->seconds || (p.seconds >= plan->seconds && p.bytes >= plan->bytes)))) continue;
+                if (st ||
+                    (found && (p.seconds > plan->seconds || (p.seconds >= plan->seconds && p.bytes >= plan->bytes))))
+                    continue;
                 *plan = p;
                 found = 1;
             }

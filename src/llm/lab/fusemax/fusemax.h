@@ -7,24 +7,34 @@
  * 3_PASS      scores; their maximum; exp and its sum; division; times v        keeps scores and weights of all keys
  * DEFERRED    the division comes last: f divisions a query, not one a key      keeps the scores of all keys
  * 2_PASS      exp under the maximum of a chunk of keys, corrected afterwards   keeps the weights of all keys
- * 1_PASS      exp under a running maximum: what tiny_attention does            keeps one chunk, however many keys there are
+ * 1_PASS      exp under a running maximum: what tiny_attention does            keeps one chunk, however many keys there
+ *                                                                              are
  *
- * The texts of tllm_fusemax_text define the passes: the reference runs them, the counts follow from them (llm/plan/cascade.h). */
+ * The texts of tllm_fusemax_text define the passes: the reference runs them, the counts follow from them
+ * (llm/plan/cascade.h). */
 #ifndef TINYI_FUSEMAX_H
 #define TINYI_FUSEMAX_H
 #include "llm/plan/cascade.h"
 TINYI_C_BEGIN
 
-typedef enum tllm_fusemax_cascade { TLLM_FUSEMAX_1_PASS, TLLM_FUSEMAX_2_PASS, TLLM_FUSEMAX_DEFERRED, TLLM_FUSEMAX_3_PASS, TLLM_FUSEMAX_CASCADES } tllm_fusemax_cascade;
+typedef enum tllm_fusemax_cascade {
+    TLLM_FUSEMAX_1_PASS,
+    TLLM_FUSEMAX_2_PASS,
+    TLLM_FUSEMAX_DEFERRED,
+    TLLM_FUSEMAX_3_PASS,
+    TLLM_FUSEMAX_CASCADES
+} tllm_fusemax_cascade;
 
 typedef struct tllm_fusemax_desc {          /* all zero: one pass, by tiny_attention */
     int cascade;
-    tiny_idx p0, m0;                        /* queries and keys of a tile; 0: 64 and 128, less where a tile does not fit in the buffer */
+    /* queries and keys of a tile; 0: 64 and 128, less where a tile does not fit in the buffer */
+    tiny_idx p0, m0;
     float scale;                            /* 0: 1 / sqrt(d) */
     size_t buffer_bytes;                    /* what is larger counts as far memory; 0: the second-level cache */
 } tllm_fusemax_desc;
 
-typedef struct tllm_fusemax_shape { tiny_idx e, f, m, p, heads; } tllm_fusemax_shape;     /* key and value numbers, keys, queries; heads 0: 1 */
+/* key and value numbers, keys, queries; heads 0: 1 */
+typedef struct tllm_fusemax_shape { tiny_idx e, f, m, p, heads; } tllm_fusemax_shape;
 
 typedef struct tllm_fusemax_counts {
     tllm_cascade_ops ops;
@@ -35,16 +45,20 @@ typedef struct tllm_fusemax_counts {
 TINY_API const char *tllm_fusemax_name(int cascade);       /* "1-pass"; NULL for an unknown one */
 TINY_API const char *tllm_fusemax_text(int cascade);       /* its description; NULL for an unknown one */
 
-/* q (p, heads, e), k (m, heads_kv, e), v (m, heads_kv, f), o (p, heads, f), f32, the last axis of each without gaps, finite numbers, no
- * mask. counts may be NULL. One pass without tiles and counts is tiny_attention; otherwise the tiles run as asked. What a tile needs
- * must fit in the buffer (TINY_E_WORKSPACE). A context whose target is REFERENCE runs the text in double; of counts it fills ops only. */
-TINY_API tiny_status tllm_fusemax(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v,
-                                  const tiny_tensor *o, tllm_fusemax_counts *counts);
+/* q (p, heads, e), k (m, heads_kv, e), v (m, heads_kv, f), o (p, heads, f), f32, the last axis of each without gaps,
+ * finite numbers, no mask. counts may be NULL. One pass without tiles and counts is tiny_attention; otherwise the tiles
+ * run as asked. What a tile needs must fit in the buffer (TINY_E_WORKSPACE). A context whose target is REFERENCE runs
+ * the text in double; of counts it fills ops only. */
+TINY_API tiny_status tllm_fusemax(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tiny_tensor *q,
+                                  const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *o,
+                                  tllm_fusemax_counts *counts);
 /* What tllm_fusemax will count, from the description alone. heads_kv divides heads. */
-TINY_API tiny_status tllm_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tllm_fusemax_shape *shape, tiny_idx heads_kv, tllm_fusemax_counts *counts);
+TINY_API tiny_status tllm_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tllm_fusemax_shape *shape,
+                                          tiny_idx heads_kv, tllm_fusemax_counts *counts);
 
 /* ---- where the Einsums of a cascade run, and how long they take
- * Einsums over single keys run on the 2-D array, the others on the 1-D one; exp takes 7 operations, everything else 1. */
+ * Einsums over single keys run on the 2-D array, the others on the 1-D one; exp takes 7 operations, everything else
+ * 1. */
 typedef struct tllm_machine {               /* all zero: the accelerator of the paper */
     int edge;                               /* the 2-D array is edge x edge; 0: 256 */
     double pe2d, pe1d;                      /* operations a cycle; 0: edge^2, edge */
@@ -52,21 +66,26 @@ typedef struct tllm_machine {               /* all zero: the accelerator of the 
     double bytes_per_s;                     /* of far memory; 0: no limit */
     double hertz;                           /* 0: 940 MHz */
     int element_bytes;                      /* 0: 2 */
-    int serial;                             /* the arrays are parts of one core: times add up, and keys are turned round by 1-D work */
+    /* the arrays are parts of one core: times add up, and keys are turned round by 1-D work */
+    int serial;
 } tllm_machine;
 
 typedef struct tllm_fusemax_plan {
     int cascade;
     tiny_idx p0, m0;                        /* queries and keys of a tile */
-    double cycles, use_2d, bytes, seconds;  /* compute; share of it in which the 2-D array works; far memory; the larger of both */
+    /* compute; share of it in which the 2-D array works; far memory; the larger of both */
+    double cycles, use_2d, bytes, seconds;
 } tllm_fusemax_plan;
 
 /* a processor as such a machine: lanes x 2 x threads and 4 x threads; hertz as given, 0: 3 GHz */
 TINY_API tllm_machine tllm_machine_of(const tiny_ctx *ctx, double hertz, double bytes_per_s);
-/* Fills plan for the cascade and the tile in it; p0, m0 of 0: m0 is the edge, p0 the largest part of the queries that fits. */
-TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape, tllm_fusemax_plan *plan);
+/* Fills plan for the cascade and the tile in it; p0, m0 of 0: m0 is the edge, p0 the largest part of the queries that
+ * fits. */
+TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape,
+                                        tllm_fusemax_plan *plan);
 /* The fastest cascade and tile by the model; among equals the one that moves fewer bytes. */
-TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape, tllm_fusemax_plan *plan);
+TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape,
+                                       tllm_fusemax_plan *plan);
 
 TINYI_C_END
 #endif

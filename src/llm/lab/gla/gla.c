@@ -1,7 +1,8 @@
 /* src/llm/lab/gla/gla.c - the layer of gated linear attention
- * Paper    S. Yang et al., 2023 (arXiv 2312.06635), 4.4 and 5.1; the convolutions are those of later layers of the same authors.
+ * Paper    S. Yang et al., 2023 (arXiv 2312.06635), 4.4 and 5.1; the convolutions are those of later layers of the same
+ *          authors.
  * Formula  see llm/lab/gla/gla.h. logsigmoid(z) = min(z, 0) - log(1 + e^-|z|): no z is too large for it.
- * Left out convolutions that go on from one piece of a text to the next: the tape sees whole texts.                      */
+ * Left out convolutions that go on from one piece of a text to the next: the tape sees whole texts. */
 #include "llm/lab/gla/gla.h"
 #include "math/grad_inside.h"
 #include "math/layer.h"
@@ -17,10 +18,14 @@ static tiny_tensor tinyi_gla_layer_bad(tiny_tape *tape, const char *text)
     return none;
 }
 
-static tiny_tensor tinyi_gla_layer_one(tiny_tape *tape, int kind, const tiny_tensor *x) { return tiny_tape_call(tape, kind, x, NULL, NULL, NULL, NULL); }
+static tiny_tensor tinyi_gla_layer_one(tiny_tape *tape, int kind, const tiny_tensor *x)
+{
+    return tiny_tape_call(tape, kind, x, NULL, NULL, NULL, NULL);
+}
 
 /* x w', through the convolution where there is one, as (T, heads, numbers), each head for `group` heads */
-static tiny_tensor tinyi_gla_layer_heads(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *conv, tiny_idx heads, tiny_idx group)
+static tiny_tensor tinyi_gla_layer_heads(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *conv, tiny_idx heads,
+                                         tiny_idx group)
 {
     tiny_tensor x = *y;
     tiny_idx dim[4];
@@ -59,7 +64,8 @@ static tiny_tensor tinyi_gla_layer_heads(tiny_tape *tape, const tiny_tensor *y, 
 /* logsigmoid(z) / divide, at least floor */
 static tiny_tensor tinyi_gla_layer_gate(tiny_tape *tape, const tiny_tensor *z, double divide, double floor)
 {
-    tiny_tensor low = tiny_tape_clamp(tape, z, -(double)INFINITY, 0.0), rest = tinyi_gla_layer_one(tape, TINY_OP_ABS, z), g;
+    tiny_tensor low = tiny_tape_clamp(tape, z, -(double)INFINITY, 0.0),
+                rest = tinyi_gla_layer_one(tape, TINY_OP_ABS, z), g;
     rest = tinyi_gla_layer_one(tape, TINY_OP_NEG, &rest);
     rest = tinyi_gla_layer_one(tape, TINY_OP_EXP, &rest);
     rest = tiny_tape_scale(tape, &rest, 1.0, 1.0);
@@ -69,27 +75,36 @@ static tiny_tensor tinyi_gla_layer_gate(tiny_tape *tape, const tiny_tensor *z, d
     return floor < 0.0 ? tiny_tape_clamp(tape, &g, floor, 0.0) : g;
 }
 
-static const char *tinyi_gla_layer_fault(const tiny_tensor *x, const tllm_gla_layer_weights *w, const tllm_gla_layer_params *p, tiny_idx heads, tiny_idx kv)
+static const char *tinyi_gla_layer_fault(const tiny_tensor *x, const tllm_gla_layer_weights *w,
+                                         const tllm_gla_layer_params *p, tiny_idx heads, tiny_idx kv)
 {
     const tiny_tensor *m[7];
     int i;
     m[0] = w->q; m[1] = w->k; m[2] = w->v; m[3] = w->gate_a; m[4] = w->gate_b; m[5] = w->side; m[6] = w->out;
-    for (i = 0; i < 7; i++) if (!m[i] || m[i]->rank != 2) return "gla layer: q, k, v, gate_a, gate_b, side and out must be matrices (out, in)";
+    for (i = 0; i < 7; i++)
+        if (!m[i] || m[i]->rank != 2)
+            return "gla layer: q, k, v, gate_a, gate_b, side and out must be matrices (out, in)";
     if (!w->gate_bias || !w->norm) return "gla layer: gate_bias and norm are needed";
     if (x->rank != 2) return "gla layer: x must be (tokens, numbers)";
-    if (heads < 1 || kv < 1 || heads % kv) return "gla layer: n_head must be a multiple of n_head_kv, and both at least 1";
-    if (w->q->dim[0] % heads || w->k->dim[0] % kv || w->v->dim[0] % kv || w->q->dim[0] / heads != w->k->dim[0] / kv || w->gate_b->dim[0] != w->k->dim[0])
+    if (heads < 1 || kv < 1 || heads % kv)
+        return "gla layer: n_head must be a multiple of n_head_kv, and both at least 1";
+    if (w->q->dim[0] % heads || w->k->dim[0] % kv || w->v->dim[0] % kv || w->q->dim[0] / heads != w->k->dim[0] / kv ||
+        w->gate_b->dim[0] != w->k->dim[0])
         return "gla layer: rows of q, k, v and gate_b do not divide into their heads, or into heads of different sizes";
-    if (w->side->dim[0] != w->v->dim[0] / kv * heads || w->out->dim[1] != w->side->dim[0]) return "gla layer: rows of side and columns of out must be n_head heads of values";
+    if (w->side->dim[0] != w->v->dim[0] / kv * heads || w->out->dim[1] != w->side->dim[0])
+        return "gla layer: rows of side and columns of out must be n_head heads of values";
     for (i = 0; i < 3; i++) {
         const tiny_tensor *c = i == 0 ? w->conv_q : i == 1 ? w->conv_k : w->conv_v;
-        if (c && (c->rank != 3 || c->dim[0] != m[i]->dim[0] || c->dim[1] != 1 || c->dim[2] < 1 || c->dim[2] > 32767)) return "gla layer: a convolution must be (rows of its matrix, 1, width)";
+        if (c && (c->rank != 3 || c->dim[0] != m[i]->dim[0] || c->dim[1] != 1 || c->dim[2] < 1 || c->dim[2] > 32767))
+            return "gla layer: a convolution must be (rows of its matrix, 1, width)";
     }
-    if (!(p->divide >= 0.0f && p->divide < INFINITY) || !(p->floor <= 0.0f) || !(p->eps >= 0.0f)) return "gla layer: divide and eps must not be negative, floor not above 0";
+    if (!(p->divide >= 0.0f && p->divide < INFINITY) || !(p->floor <= 0.0f) || !(p->eps >= 0.0f))
+        return "gla layer: divide and eps must not be negative, floor not above 0";
     return NULL;
 }
 
-TINY_API tiny_tensor tllm_gla_layer(tiny_tape *tape, const tiny_tensor *x, const tllm_gla_layer_weights *w, const tllm_gla_layer_params *params, const tiny_tensor *state,
+TINY_API tiny_tensor tllm_gla_layer(tiny_tape *tape, const tiny_tensor *x, const tllm_gla_layer_weights *w,
+                                    const tllm_gla_layer_params *params, const tiny_tensor *state,
                                     tiny_tensor *state_out)
 {
     static const tllm_gla_layer_params none = { 0, 0, 0, 0, 0, 0 };
@@ -120,7 +135,8 @@ TINY_API tiny_tensor tllm_gla_layer(tiny_tape *tape, const tiny_tensor *x, const
     else {
         dim[0] = heads; dim[1] = q.dim[2]; dim[2] = v.dim[2];
         s = tiny_tape_new(tape, x->dtype, 3, dim);
-        if (s.data && !tiny_tape_dry(tape)) memset(s.data, 0, (size_t)tiny_tensor_count(&s) * tiny_dtype_bytes(s.dtype));
+        if (s.data && !tiny_tape_dry(tape))
+            memset(s.data, 0, (size_t)tiny_tensor_count(&s) * tiny_dtype_bytes(s.dtype));
     }
     memset(&core, 0, sizeof core);
     core.form = p->form;

@@ -5,9 +5,10 @@
  *     y = tllm_gla_layer(tape, &x, &w, &p, NULL, NULL);            x and y (T, d)
  *
  * q = x Wq, k = x Wk, v = x Wv;  g = logsigmoid(x Wa Wb + bias) / 16;  o = gated linear attention of the heads;
- * y = (rms norm of each head of o, times silu(x Wg)) Wo. The paper has keys of d / 2 and values of d numbers, and gates through 16.
- * The same tape trains it, and without gradients (tiny_tape_desc.no_grad) it computes. Sessions run this form of mixing in files of
- * architecture "rwkv6qwen2", whose gates and way out are others (docs/attention.md).                                          */
+ * y = (rms norm of each head of o, times silu(x Wg)) Wo. The paper has keys of d / 2 and values of d numbers, and gates
+ * through 16.
+ * The same tape trains it, and without gradients (tiny_tape_desc.no_grad) it computes. Sessions run this form of mixing
+ * in files of architecture "rwkv6qwen2", whose gates and way out are others (docs/attention.md). */
 #ifndef TINYI_LLM_GLA_H
 #define TINYI_LLM_GLA_H
 #include "math/tape.h"
@@ -18,19 +19,23 @@ typedef struct tllm_gla_layer_weights {     /* matrices (out, in) */
     const tiny_tensor *q, *k, *v;           /* (H K, d), (Hkv K, d), (Hkv V, d) */
     const tiny_tensor *gate_a, *gate_b, *gate_bias;     /* (r, d), (Hkv K, r), (Hkv K) */
     const tiny_tensor *side, *norm, *out;   /* (H V, d), (V), (d, H V) */
-    const tiny_tensor *conv_q, *conv_k, *conv_v;        /* (rows of q, k, v; 1; width): a causal convolution of each channel, then silu; or NULL */
+    /* (rows of q, k, v; 1; width): a causal convolution of each channel, then silu; or NULL */
+    const tiny_tensor *conv_q, *conv_k, *conv_v;
 } tllm_gla_layer_weights;
 
 typedef struct tllm_gla_layer_params {      /* zero: the value in brackets */
-    int n_head, n_head_kv;                  /* query heads; those of keys, values and gates, of which it is a multiple [n_head] */
+    /* query heads; those of keys, values and gates, of which it is a multiple [n_head] */
+    int n_head, n_head_kv;
     float divide;                           /* of the logarithm of a gate [16] */
     float floor;                            /* least logarithm, below 0 [none] */
     float eps;                              /* of the norm [1e-5] */
     int form;                               /* tiny_gla_form */
 } tllm_gla_layer_params;
 
-/* state (H, K, V), or NULL for zeros; state_out, where given, takes the state behind the last token. A failure stays in the tape. */
-TINY_API tiny_tensor tllm_gla_layer(tiny_tape *tape, const tiny_tensor *x, const tllm_gla_layer_weights *w, const tllm_gla_layer_params *params, const tiny_tensor *state,
+/* state (H, K, V), or NULL for zeros; state_out, where given, takes the state behind the last token. A failure stays in
+ * the tape. */
+TINY_API tiny_tensor tllm_gla_layer(tiny_tape *tape, const tiny_tensor *x, const tllm_gla_layer_weights *w,
+                                    const tllm_gla_layer_params *params, const tiny_tensor *state,
                                     tiny_tensor *state_out);
 
 TINYI_C_END

@@ -1,15 +1,16 @@
 /* src/llm/lab/kvcodec/arith.c - arithmetic coding with 32-bit bounds and 16-bit models
- * Paper    I. Witten, R. Neal, J. Cleary, "Arithmetic coding for data compression", CACM 30(6), 1987; as the KV codec of CacheGen
- *          (Y. Liu et al., 2024, arXiv 2310.07240) uses it: one static model a channel.
- * Formula  span = high - low + 1; high = low - 1 + floor(span c_hi / 2^16); low += floor(span c_lo / 2^16). Then, while it can: both below
- *          2^31: a 0 comes out; both above: a 1; low in the second and high in the third quarter: the bit is not known yet, only that the
- *          next one will be its opposite (pending). Decoder: count = floor(((value - low + 1) 2^16 - 1) / span) lies in the slot of the
- *          symbol.
- * Fast     The shifts come in two runs: n1 equal leading bits of low and high, then n3 places where low has 1 and high 0. Both double
- *          (range, value - low) alike, so the decoder keeps these two, counts zeros twice and shifts once. The symbol is found from a
- *          table of the upper 8 bits of count; where slots end inside such a piece, by the next steps. Eight streams take turns.
+ * Paper    I. Witten, R. Neal, J. Cleary, "Arithmetic coding for data compression", CACM 30(6), 1987; as the KV codec
+ *          of CacheGen (Y. Liu et al., 2024, arXiv 2310.07240) uses it: one static model a channel.
+ * Formula  span = high - low + 1; high = low - 1 + floor(span c_hi / 2^16); low += floor(span c_lo / 2^16). Then, while
+ *          it can: both below 2^31: a 0 comes out; both above: a 1; low in the second and high in the third quarter:
+ *          the bit is not known yet, only that the next one will be its opposite (pending). Decoder: count =
+ *          floor(((value - low + 1) 2^16 - 1) / span) lies in the slot of the symbol.
+ * Fast     The shifts come in two runs: n1 equal leading bits of low and high, then n3 places where low has 1 and high
+ *          0. Both double (range, value - low) alike, so the decoder keeps these two, counts zeros twice and shifts
+ *          once. The symbol is found from a table of the upper 8 bits of count; where slots end inside such a piece, by
+ *          the next steps. Eight streams take turns.
  * Cost     a symbol: one division 64/64 (decoder), three products, two counts of zeros; the plain form a loop over bits
- * Error    none: the same bits and symbols as the plain form                                                                */
+ * Error    none: the same bits and symbols as the plain form */
 #include "llm/lab/kvcodec/arith_inside.h"
 #include <string.h>
 
@@ -22,7 +23,8 @@ TINYI_FN void tinyi_arith_table(uint16_t *cdf, const uint32_t *count, int n)
     int i;
     for (i = 0; i < n; i++) total += count[i];
     for (i = 0; i <= n; i++) {
-        cdf[i] = (uint16_t)((uint64_t)(65535 - n) * (total ? sum : (uint64_t)i) / (total ? total : (uint64_t)n) + (uint64_t)i);
+        cdf[i] = (uint16_t)((uint64_t)(65535 - n) * (total ? sum : (uint64_t)i) / (total ? total : (uint64_t)n) +
+                            (uint64_t)i);
         if (i < n) sum += count[i];
     }
 }
@@ -51,8 +53,9 @@ static void tinyi_arith_emit(tinyi_arith_bits *b, int bit, size_t *pending)
 
 TINYI_INLINE uint32_t tinyi_arith_hi(const uint16_t *cdf, int n, int s) { return s + 1 == n ? 65536u : cdf[s + 1]; }
 
-TINYI_FN size_t tinyi_arith_encode_ref(const uint16_t *const cdf[2], const int n_symbol[2], size_t period, const unsigned char *symbol, size_t step, size_t n,
-                                       unsigned char *bytes, size_t room)
+TINYI_FN size_t tinyi_arith_encode_ref(const uint16_t *const cdf[2], const int n_symbol[2], size_t period,
+                                       const unsigned char *symbol, size_t step, size_t n, unsigned char *bytes,
+                                       size_t room)
 {
     uint32_t low = 0, high = 0xffffffffu;
     size_t pending = 0, i;
@@ -89,8 +92,9 @@ static uint32_t tinyi_arith_next(const unsigned char *bytes, size_t n_bytes, siz
     return i / 8 < n_bytes ? (uint32_t)bytes[i / 8] >> (7 - i % 8) & 1u : 0;
 }
 
-TINYI_FN void tinyi_arith_decode_ref(const uint16_t *const cdf[2], const int n_symbol[2], size_t period, unsigned char *symbol, size_t step, size_t n,
-                                     const unsigned char *bytes, size_t n_bytes)
+TINYI_FN void tinyi_arith_decode_ref(const uint16_t *const cdf[2], const int n_symbol[2], size_t period,
+                                     unsigned char *symbol, size_t step, size_t n, const unsigned char *bytes,
+                                     size_t n_bytes)
 {
     uint32_t low = 0, high = 0xffffffffu, value = 0;
     size_t i, bit = 0;
@@ -135,7 +139,8 @@ TINYI_FORCE_INLINE unsigned tinyi_arith_zeros(uint32_t x)
 #endif
 }
 
-typedef struct tinyi_arith_out { unsigned char *at; uint64_t held; unsigned n_held; } tinyi_arith_out;  /* n_held < 8 bits wait, at the lower end */
+/* n_held < 8 bits wait, at the lower end */
+typedef struct tinyi_arith_out { unsigned char *at; uint64_t held; unsigned n_held; } tinyi_arith_out;
 /* n <= 32 bits */
 TINYI_FORCE_INLINE void tinyi_arith_put(tinyi_arith_out *o, uint32_t bits, unsigned n)
 {
@@ -150,7 +155,8 @@ static void tinyi_arith_put_pending(tinyi_arith_out *o, uint32_t bit, size_t *pe
     *pending = 0;
 }
 
-TINYI_FN size_t tinyi_arith_encode(const uint16_t *const cdf[2], size_t period, const unsigned char *symbol, size_t step, size_t n, unsigned char *bytes)
+TINYI_FN size_t tinyi_arith_encode(const uint16_t *const cdf[2], size_t period, const unsigned char *symbol,
+                                   size_t step, size_t n, unsigned char *bytes)
 {
     uint32_t low = 0, high = 0xffffffffu;
     size_t pending = 0, i, turn = 0;
@@ -166,7 +172,8 @@ TINYI_FN size_t tinyi_arith_encode(const uint16_t *const cdf[2], size_t period, 
         if (++turn == period) turn = 0;
         high = low - 1 + (uint32_t)(span * top >> 16);
         low = low + (uint32_t)(span * c[0] >> 16);
-        n1 = tinyi_arith_zeros(low ^ high);                         /* below 19: a slot is at least 2^-16 of more than 2^30 */
+        /* below 19: a slot is at least 2^-16 of more than 2^30 */
+        n1 = tinyi_arith_zeros(low ^ high);
         if (n1) {
             tinyi_arith_put_pending(&o, low >> 31, &pending);
             tinyi_arith_put(&o, (uint32_t)((uint64_t)(low << 1) >> (33 - n1)), n1 - 1);
@@ -202,7 +209,8 @@ TINYI_FORCE_INLINE uint64_t tinyi_arith_window(const tinyi_arith_in *in)
     uint64_t w = 0;
     if (at + 8 <= in->n_bytes) {
         const unsigned char *p = in->bytes + at;
-        w = (uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 | (uint64_t)p[3] << 32 | (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 | (uint64_t)p[6] << 8 | p[7];
+        w = (uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 | (uint64_t)p[3] << 32 |
+            (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 | (uint64_t)p[6] << 8 | p[7];
     } else {
         size_t i;
         for (i = at; i < in->n_bytes; i++) w |= (uint64_t)in->bytes[i] << (56 - 8 * (i - at));
@@ -229,7 +237,8 @@ TINYI_FORCE_INLINE unsigned char tinyi_arith_symbol(tinyi_arith_in *in, const ti
     return (unsigned char)s;
 }
 
-TINYI_FN void tinyi_arith_decode(tinyi_arith_in *in, int n_in, size_t period, unsigned char *symbol, size_t step, size_t n)
+TINYI_FN void tinyi_arith_decode(tinyi_arith_in *in, int n_in, size_t period, unsigned char *symbol, size_t step,
+                                 size_t n)
 {
     size_t i, turn = 0;
     int j;
@@ -243,7 +252,8 @@ TINYI_FN void tinyi_arith_decode(tinyi_arith_in *in, int n_in, size_t period, un
     for (i = 0; i < n; i++, symbol += step) {
         const int m = turn != 0;
         if (++turn == period) turn = 0;
-        if (n_in == TINYI_ARITH_LANES) for (j = 0; j < TINYI_ARITH_LANES; j++) symbol[j] = tinyi_arith_symbol(&in[j], in[j].model[m]);
+        if (n_in == TINYI_ARITH_LANES)
+            for (j = 0; j < TINYI_ARITH_LANES; j++) symbol[j] = tinyi_arith_symbol(&in[j], in[j].model[m]);
         else for (j = 0; j < n_in; j++) symbol[j] = tinyi_arith_symbol(&in[j], in[j].model[m]);
     }
 }

@@ -1,20 +1,24 @@
-/* src/llm/lab/kvcodec/kvcodec.c - CacheGen: keys and values as differences to anchors, quantized by rows, coded by channels
- * Paper    Y. Liu et al., "CacheGen: KV cache compression and streaming for fast large language model serving", SIGCOMM 2024 (arXiv
- *          2310.07240), 5.1 and 5.2.
- * Formula  groups of 10 tokens, the first is the anchor. A row x (a token, a layer, keys or values) becomes q = round(x / s), s = mx / M,
- *          M = bins / 2 - 1, x^ = q s; mx is the largest |x| as a half rounded up, so that nothing is cut off. Anchors: 256 bins of the row
- *          itself; the others: bins of the level, of the difference to the DECODED anchor. Symbols q + M of a channel, token by token, are
- *          one stream of llm/lab/kvcodec/arith_inside.h under the channel's own tables, one for anchors and one for differences.
+/* src/llm/lab/kvcodec/kvcodec.c - CacheGen: keys and values as differences to anchors, quantized by rows, coded by
+ * channels
+ * Paper    Y. Liu et al., "CacheGen: KV cache compression and streaming for fast large language model serving", SIGCOMM
+ *          2024 (arXiv 2310.07240), 5.1 and 5.2.
+ * Formula  groups of 10 tokens, the first is the anchor. A row x (a token, a layer, keys or values) becomes q = round(x
+ *          / s), s = mx / M, M = bins / 2 - 1, x^ = q s; mx is the largest |x| as a half rounded up, so that nothing is
+ *          cut off. Anchors: 256 bins of the row itself; the others: bins of the level, of the difference to the
+ *          DECODED anchor. Symbols q + M of a channel, token by token, are one stream of llm/lab/kvcodec/arith_inside.h
+ *          under the channel's own tables, one for anchors and one for differences.
  * Layout   of a chunk, all little endian
  *          0   8 bytes "tinykvch"; u32 version (1); u32 flags: 1 lengths have 32 bits, 2 tables are inside
  *          16  u32 level; u32 number; u64 first token; u32 tokens; u32 layers
  *          40  u64 id of the tables; u64 bytes of the tables inside; u32 width of each part of each layer
  *          then the tables; a half for each part and token; the bytes of each stream, u16 or u32; the streams
  *          end u32 CRC-32 of all bytes before it
- * Cost     reading: a symbol one step of the coder, one product and one sum; threads take eight channels at a time, then tokens
- * Error    |x - x^| <= s / 2 and 4 units of x: anchors directly, others on top of the decoded anchor. Every step is one correctly rounded
- *          operation, so all targets write the same bytes and read the same numbers.
- * Left out the choice of bins by width in the paper's units (0.5, 1, 1.5), which it does not define: bins are counts, as in its code. */
+ * Cost     reading: a symbol one step of the coder, one product and one sum; threads take eight channels at a time,
+ *          then tokens
+ * Error    |x - x^| <= s / 2 and 4 units of x: anchors directly, others on top of the decoded anchor. Every step is one
+ *          correctly rounded operation, so all targets write the same bytes and read the same numbers.
+ * Left out the choice of bins by width in the paper's units (0.5, 1, 1.5), which it does not define: bins are counts,
+ * as in its code. */
 #include "llm/lab/kvcodec/kv_inside.h"
 #include "core/half_inside.h"
 #include "math/table_inside.h"
@@ -89,13 +93,15 @@ static uint16_t tinyi_kvc_half_up(float x)
     return (uint16_t)(h < 0x7c00u && tinyi_f16_to_f32(h) < x ? h + 1u : h);
 }
 
-static void tinyi_kvc_combine(tiny_team *team, float *y, const float *a, const float *b, tiny_idx n, int minus, int plain)
+static void tinyi_kvc_combine(tiny_team *team, float *y, const float *a, const float *b, tiny_idx n, int minus,
+                              int plain)
 {
     if (plain) tinyi_kvc_combine_ref(y, a, b, n, minus);
     else TINYI_K(team, binary_f32)(minus ? TINYI_BINARY_SUB : TINYI_BINARY_ADD, y, a, b, (size_t)n, 1, 1);
 }
 
-static void tinyi_kvc_dequantize(tiny_team *team, float *y, const int8_t *q, tiny_idx n, uint16_t scale, int bins, int plain)
+static void tinyi_kvc_dequantize(tiny_team *team, float *y, const int8_t *q, tiny_idx n, uint16_t scale, int bins,
+                                 int plain)
 {
     const float step = tinyi_kvc_step(scale, bins);
     if (plain) tinyi_kvc_dequantize_ref(y, q, n, step);
@@ -103,7 +109,8 @@ static void tinyi_kvc_dequantize(tiny_team *team, float *y, const int8_t *q, tin
 }
 
 /* 0: the row cannot be told */
-static int tinyi_kvc_quantize(tiny_team *team, int8_t *q, const float *x, tiny_idx n, uint16_t *scale, int bins, int plain)
+static int tinyi_kvc_quantize(tiny_team *team, int8_t *q, const float *x, tiny_idx n, uint16_t *scale, int bins,
+                              int plain)
 {
     const uint16_t h = tinyi_kvc_half_up(tinyi_kvc_largest(team, x, n, plain));
     if (h >= 0x7c00u) return 0;
@@ -162,12 +169,16 @@ static void tinyi_kvc_group_in(tiny_team *team, const tinyi_kvc_job *j, tiny_idx
         if (rest) tinyi_kvc_combine(team, x, x, anchor, j->width, 1, j->plain);
         if (!tinyi_kvc_quantize(team, q, x, j->width, &j->scale[t], j->bins[rest], j->plain)) {
             char says[200];
-            (void)snprintf(says, sizeof says, "cache codec: layer %td: the %s of token %td has a number that is not finite, or beyond 65504, or that far from its anchor", j->layer, tinyi_kvc_part_name[j->part], j->first + t);
+            (void)snprintf(says, sizeof says,
+                           "cache codec: layer %td: the %s of token %td has a number that is not finite, or beyond "
+                           "65504, or that far from its anchor",
+                           j->layer, tinyi_kvc_part_name[j->part], j->first + t);
             tiny_team_fail(team, TINY_E_NUMERIC, says);
             memset(q, 0, (size_t)j->width);
             j->scale[t] = 0;
         }
-        for (c = 0; c < j->width; c++) tinyi_kvc_symbol(j, c)[t * TINYI_ARITH_LANES] = (unsigned char)(q[c] + j->bins[rest] / 2 - 1);
+        for (c = 0; c < j->width; c++)
+            tinyi_kvc_symbol(j, c)[t * TINYI_ARITH_LANES] = (unsigned char)(q[c] + j->bins[rest] / 2 - 1);
         if (!rest && j->period > 1) tinyi_kvc_dequantize(team, anchor, q, j->width, j->scale[t], j->bins[0], j->plain);
     }
 }
@@ -182,7 +193,8 @@ static void tinyi_kvc_channel_in(const tinyi_kvc_job *j, tiny_idx c)
         tinyi_kvc_channel(j, c, cdf);
         if (j->plain) {
             memset(stream, 0, j->room);
-            j->length[c] = tinyi_arith_encode_ref(cdf, j->bins, j->period, symbol, TINYI_ARITH_LANES, (size_t)j->n, stream, j->room);
+            j->length[c] = tinyi_arith_encode_ref(cdf, j->bins, j->period, symbol, TINYI_ARITH_LANES, (size_t)j->n,
+                                                  stream, j->room);
         } else j->length[c] = tinyi_arith_encode(cdf, j->period, symbol, TINYI_ARITH_LANES, (size_t)j->n, stream);
     }
     for (t = 0; t < j->n && (j->count[0] || j->count[1]); t++) {
@@ -210,11 +222,14 @@ static void tinyi_kvc_group_out(tiny_team *team, const tinyi_kvc_job *j, tiny_id
     for (t = t0; t < t1; t++) {
         const int rest = t % (tiny_idx)j->period != 0, m = j->bins[rest] / 2 - 1;
         float *y = rest ? x : anchor;
-        for (c = 0; c < j->width; c++) q[c] = (int8_t)(TINYI_MIN((int)tinyi_kvc_symbol(j, c)[t * TINYI_ARITH_LANES], 2 * m) - m);      /* tables have one slot more than rows use */
+        /* tables have one slot more than rows use */
+        for (c = 0; c < j->width; c++)
+            q[c] = (int8_t)(TINYI_MIN((int)tinyi_kvc_symbol(j, c)[t * TINYI_ARITH_LANES], 2 * m) - m);
         tinyi_kvc_dequantize(team, y, q, j->width, j->scale[t], j->bins[rest], j->plain);
         if (rest) {
             tinyi_kvc_combine(team, x, x, anchor, j->width, 0, j->plain);
-            for (c = 0; c < j->width; c++) x[c] = TINYI_MIN(TINYI_MAX(x[c], -65504.0f), 65504.0f);     /* so was every number that was told; a half holds no more */
+            /* so was every number that was told; a half holds no more */
+            for (c = 0; c < j->width; c++) x[c] = TINYI_MIN(TINYI_MAX(x[c], -65504.0f), 65504.0f);
         }
         j->kv->write(j->kv->user, j->layer, j->part, j->first + t, y);
     }
@@ -232,7 +247,9 @@ static void tinyi_kvc_channels_out(const tinyi_kvc_job *j, tinyi_arith_model *mo
         in[i].model[0] = model;
         in[i].model[1] = model + (j->period > 1);
         tinyi_kvc_channel(j, c + i, cdf);
-        if (j->plain) tinyi_arith_decode_ref(cdf, j->bins, j->period, tinyi_kvc_symbol(j, c + i), TINYI_ARITH_LANES, (size_t)j->n, in[i].bytes, in[i].n_bytes);
+        if (j->plain)
+            tinyi_arith_decode_ref(cdf, j->bins, j->period, tinyi_kvc_symbol(j, c + i), TINYI_ARITH_LANES, (size_t)j->n,
+                                   in[i].bytes, in[i].n_bytes);
         else {
             tinyi_arith_model_set(model, cdf[0], j->bins[0]);
             if (j->period > 1) tinyi_arith_model_set(model + 1, cdf[1], j->bins[1]);
@@ -247,7 +264,9 @@ static void tinyi_kvc_read_member(tiny_team *team, void *arg)
     const tiny_idx lanes = TINYI_ARITH_LANES;
     tiny_idx i0, i1;
     while (tiny_take(team, (j->width + lanes - 1) / lanes, 1, &i0, &i1))
-        for (; i0 < i1; i0++) tinyi_kvc_channels_out(j, (tinyi_arith_model *)team->own, i0 * lanes, TINYI_MIN(j->width - i0 * lanes, lanes));
+        for (; i0 < i1; i0++)
+            tinyi_kvc_channels_out(j, (tinyi_arith_model *)team->own, i0 * lanes,
+                                   TINYI_MIN(j->width - i0 * lanes, lanes));
     tiny_barrier(team);
     while (tiny_take(team, (j->n + TINYI_KVC_GROUP - 1) / TINYI_KVC_GROUP, 1, &i0, &i1))
         tinyi_kvc_group_out(team, j, i0 * TINYI_KVC_GROUP, TINYI_MIN(i1 * TINYI_KVC_GROUP, j->n));
@@ -259,8 +278,14 @@ static tiny_status tinyi_kvc_run(tiny_ctx *ctx, tinyi_kvc_job *j, tiny_team_fn f
     j->plain = ctx->target == TINY_TARGET_REFERENCE;
     return tiny_parallel(ctx, j->plain || j->n * j->width < 4096 ? 1 : ctx->n_threads, 0, tinyi_kvc_own(j), fn, j);
 }
-TINYI_FN tiny_status tinyi_kvc_write_part(tiny_ctx *ctx, tinyi_kvc_job *j) { return tinyi_kvc_run(ctx, j, tinyi_kvc_write_member); }
-TINYI_FN tiny_status tinyi_kvc_read_part(tiny_ctx *ctx, tinyi_kvc_job *j) { return tinyi_kvc_run(ctx, j, tinyi_kvc_read_member); }
+TINYI_FN tiny_status tinyi_kvc_write_part(tiny_ctx *ctx, tinyi_kvc_job *j)
+{
+    return tinyi_kvc_run(ctx, j, tinyi_kvc_write_member);
+}
+TINYI_FN tiny_status tinyi_kvc_read_part(tiny_ctx *ctx, tinyi_kvc_job *j)
+{
+    return tinyi_kvc_run(ctx, j, tinyi_kvc_read_member);
+}
 
 /* ---- chunks ----------------------------------------------------------------------------------------------------- */
 
@@ -293,8 +318,11 @@ static tiny_status tinyi_kvc_pen_open(tiny_ctx *ctx, tinyi_kvc_pen *p, const tin
     size_t a, b, c;
     memset(p, 0, sizeof *p);
     p->room = tinyi_arith_most(n);
-    if (!tinyi_size_mul(tinyi_kvc_lanes(s->widest), n, &a) || !tinyi_size_mul(s->widest, p->room, &b) || !tinyi_size_mul(s->n_part, n, &c))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "cache codec: %zu tokens with rows of %zu numbers are more than this machine can address", n, s->widest);
+    if (!tinyi_size_mul(tinyi_kvc_lanes(s->widest), n, &a) || !tinyi_size_mul(s->widest, p->room, &b) ||
+        !tinyi_size_mul(s->n_part, n, &c))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "cache codec: %zu tokens with rows of %zu numbers are more than this machine can address", n,
+                          s->widest);
     p->symbol = (unsigned char *)tiny_alloc(ctx, a);
     p->stream = (unsigned char *)tiny_alloc(ctx, b);
     p->scale = (uint16_t *)tinyi_alloc(ctx, c, sizeof *p->scale);
@@ -313,7 +341,8 @@ static void tinyi_kvc_pen_close(tiny_ctx *ctx, tinyi_kvc_pen *p)
 }
 
 /* all parts to scales, lengths and payload; *wide: some length needs 32 bits */
-static tiny_status tinyi_kvc_streams(tiny_ctx *ctx, const tllm_kvcodec_tables *t, const tllm_kv *kv, const tllm_kvcodec_desc *d, int level, tinyi_kvc_pen *p, int *wide)
+static tiny_status tinyi_kvc_streams(tiny_ctx *ctx, const tllm_kvcodec_tables *t, const tllm_kv *kv,
+                                     const tllm_kvcodec_desc *d, int level, tinyi_kvc_pen *p, int *wide)
 {
     size_t at_part = 0, at_stream = 0;
     tinyi_kvc_job job;
@@ -347,15 +376,16 @@ static tiny_status tinyi_kvc_streams(tiny_ctx *ctx, const tllm_kvcodec_tables *t
 }
 
 /* tables of these tokens alone, for one level */
-static tiny_status tinyi_kvc_tables_alone(tiny_ctx *ctx, const tllm_kvcodec_tables *like, const tllm_kv *kv, const tllm_kvcodec_desc *d, int level, tllm_kvcodec_tables **out)
+static tiny_status tinyi_kvc_tables_alone(tiny_ctx *ctx, const tllm_kvcodec_tables *like, const tllm_kv *kv,
+                                          const tllm_kvcodec_desc *d, int level, tllm_kvcodec_tables **out)
 {
     tllm_kvcodec_profile p;
     void *count = NULL;
     tiny_status st;
     memset(&p, 0, sizeof p);
     p.ctx = ctx;
-    st = tinyi_kvc_shape_open(ctx, kv->n_layer, kv->width, like ? like->shape.bins + kv->n_layer * TLLM_KV_PARTS : NULL, level < TINYI_KVC_PLAIN ? 1u << level : 0u,
-                              sizeof *p.count, &p.shape, &count);
+    st = tinyi_kvc_shape_open(ctx, kv->n_layer, kv->width, like ? like->shape.bins + kv->n_layer * TLLM_KV_PARTS : NULL,
+                              level < TINYI_KVC_PLAIN ? 1u << level : 0u, sizeof *p.count, &p.shape, &count);
     p.count = (uint32_t *)count;
     if (!st) st = tinyi_kvc_count(&p, kv, d->first, d->n_token, level == TINYI_KVC_PLAIN);
     if (!st) st = tinyi_kvc_tables_of(ctx, &p.shape, p.count, out);
@@ -366,12 +396,14 @@ static tiny_status tinyi_kvc_tables_alone(tiny_ctx *ctx, const tllm_kvcodec_tabl
 
 static tiny_status tinyi_kvc_level_check(tiny_ctx *ctx, const tllm_kvcodec_tables *t, int level)
 {
-    if (level < TINYI_KVC_PLAIN && !(t->shape.levels >> level & 1)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the tables have no level %d", level);
+    if (level < TINYI_KVC_PLAIN && !(t->shape.levels >> level & 1))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the tables have no level %d", level);
     return TINY_OK;
 }
 
-static void tinyi_kvc_put(tinyi_writer *w, const tllm_kv *kv, const tllm_kvcodec_desc *d, int level, uint64_t id, const void *inside, size_t n_inside, const tinyi_kvc_pen *p,
-                          const tinyi_kvc_size *s, int wide)
+static void tinyi_kvc_put(tinyi_writer *w, const tllm_kv *kv, const tllm_kvcodec_desc *d, int level, uint64_t id,
+                          const void *inside, size_t n_inside, const tinyi_kvc_pen *p, const tinyi_kvc_size *s,
+                          int wide)
 {
     size_t i;
     tinyi_wr_bytes(w, tinyi_kvc_magic, 8);
@@ -391,7 +423,8 @@ static void tinyi_kvc_put(tinyi_writer *w, const tllm_kv *kv, const tllm_kvcodec
     tinyi_wr_bytes(w, p->payload.at, p->payload.n);
 }
 
-TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const tllm_kv *kv, const tllm_kvcodec_desc *desc, void **bytes, size_t *n)
+TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const tllm_kv *kv,
+                                         const tllm_kvcodec_desc *desc, void **bytes, size_t *n)
 {
     tllm_kvcodec_tables *own = NULL;
     tinyi_kvc_size size;
@@ -403,15 +436,24 @@ TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_table
     tiny_status st = tinyi_ctx_check(ctx);
     if (bytes) *bytes = NULL;
     if (st) return st;
-    if (!bytes || !n || !desc) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a description, a place for the bytes and their count are needed");
+    if (!bytes || !n || !desc)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "cache codec: a description, a place for the bytes and their count are needed");
     *n = 0;
     level = desc->level ? desc->level : 2;
     st = tinyi_kvc_kv_check(ctx, kv);
     if (st) return st;
-    if (level < 1 || level > TLLM_KVCODEC_LEVELS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: level %d: they go from 1 to %d", desc->level, TLLM_KVCODEC_LEVELS);
-    if (desc->n_token < 1 || desc->n_token > TINYI_KVC_MOST_TOKENS || desc->first < 0 || desc->first > TINY_IDX_MAX / 2 - TINYI_KVC_MOST_TOKENS || !kv->read)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: %td tokens from number %td on, and a function that reads them: a chunk has 1 to %d", desc->n_token, desc->first, TINYI_KVC_MOST_TOKENS);
-    if (!tables && !desc->alone) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a chunk that does not bring its tables along needs some");
+    if (level < 1 || level > TLLM_KVCODEC_LEVELS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: level %d: they go from 1 to %d", desc->level,
+                          TLLM_KVCODEC_LEVELS);
+    if (desc->n_token < 1 || desc->n_token > TINYI_KVC_MOST_TOKENS || desc->first < 0 ||
+        desc->first > TINY_IDX_MAX / 2 - TINYI_KVC_MOST_TOKENS || !kv->read)
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "cache codec: %td tokens from number %td on, and a function that reads them: a chunk has 1 to %d",
+            desc->n_token, desc->first, TINYI_KVC_MOST_TOKENS);
+    if (!tables && !desc->alone)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a chunk that does not bring its tables along needs some");
     if (tables) st = tinyi_kvc_width_check(ctx, &tables->shape, kv->n_layer, kv->width);
     if (!st && tables) st = tinyi_kvc_level_check(ctx, tables, level);
     if (st) return st;
@@ -473,57 +515,74 @@ static tiny_status tinyi_kvc_look(tiny_ctx *ctx, const void *bytes, size_t n_byt
     memset(o, 0, sizeof *o);
     if (!bytes || n_bytes < TINYI_KVC_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_kvc_magic, 8))
         return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %zu bytes that are no chunk", bytes ? n_bytes : 0);
-    (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u32(&c, &level) && tinyi_rd_u32(&c, &a->chunk) && tinyi_rd_u64(&c, &first) &&
-           tinyi_rd_u32(&c, &tokens) && tinyi_rd_u32(&c, &layers) && tinyi_rd_u64(&c, &a->tables) && tinyi_rd_u64(&c, &inside));
+    (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u32(&c, &level) &&
+           tinyi_rd_u32(&c, &a->chunk) && tinyi_rd_u64(&c, &first) && tinyi_rd_u32(&c, &tokens) &&
+           tinyi_rd_u32(&c, &layers) && tinyi_rd_u64(&c, &a->tables) && tinyi_rd_u64(&c, &inside));
     if (version != TINYI_KVC_VERSION)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of version %u, this header knows version %d", (unsigned)version, TINYI_KVC_VERSION);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of version %u, this header knows version %d",
+                          (unsigned)version, TINYI_KVC_VERSION);
     end = tinyi_cursor_make((const unsigned char *)bytes + n_bytes - 4, 4);
     (void)tinyi_rd_u32(&end, &sum);
     if (sum != tinyi_crc32(0, (const unsigned char *)bytes, n_bytes - 4))
         return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the chunk is damaged or cut: its CRC-32 does not agree");
     c.left -= 4;
-    if (flags & ~(TINYI_KVC_WIDE | TINYI_KVC_ALONE)) return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk with flags %x", (unsigned)flags);
+    if (flags & ~(TINYI_KVC_WIDE | TINYI_KVC_ALONE))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk with flags %x", (unsigned)flags);
     if (level < 1 || level > TLLM_KVCODEC_LEVELS)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of level %u: they go from 1 to %d", (unsigned)level, TLLM_KVCODEC_LEVELS);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of level %u: they go from 1 to %d", (unsigned)level,
+                          TLLM_KVCODEC_LEVELS);
     if (tokens < 1 || tokens > TINYI_KVC_MOST_TOKENS || first > (uint64_t)(PTRDIFF_MAX / 2 - TINYI_KVC_MOST_TOKENS))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of %u tokens from number %llu on: it has 1 to %d", (unsigned)tokens, (unsigned long long)first, TINYI_KVC_MOST_TOKENS);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of %u tokens from number %llu on: it has 1 to %d",
+                          (unsigned)tokens, (unsigned long long)first, TINYI_KVC_MOST_TOKENS);
     if (layers < 1 || layers > TINYI_KVC_MOST_LAYERS)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of %u layers: it has 1 to %d", (unsigned)layers, TINYI_KVC_MOST_LAYERS);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of %u layers: it has 1 to %d", (unsigned)layers,
+                          TINYI_KVC_MOST_LAYERS);
     o->width = c;
-    if (!tinyi_rd_bytes(&c, (size_t)layers * TLLM_KV_PARTS * 4, &p)) return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the chunk ends within its widths");
+    if (!tinyi_rd_bytes(&c, (size_t)layers * TLLM_KV_PARTS * 4, &p))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the chunk ends within its widths");
     at = o->width;
     for (i = 0; i < (uint64_t)layers * TLLM_KV_PARTS; i++) {
         (void)tinyi_rd_u32(&at, &v);
         if (v > TINYI_KVC_MOST_WIDTH)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: layer %u of the chunk has rows of %lu numbers", (unsigned)(i / TLLM_KV_PARTS), (unsigned long)v);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: layer %u of the chunk has rows of %lu numbers",
+                              (unsigned)(i / TLLM_KV_PARTS), (unsigned long)v);
         channels += v;
         parts += v > 0;
     }
     if (inside > c.left || (inside > 0) != ((flags & TINYI_KVC_ALONE) != 0))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %llu bytes of tables in a chunk of %zu", (unsigned long long)inside, n_bytes);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %llu bytes of tables in a chunk of %zu",
+                          (unsigned long long)inside, n_bytes);
     o->tables = tinyi_cursor_make(c.at, (size_t)inside);
     (void)tinyi_rd_bytes(&c, (size_t)inside, &p);
     need = parts * tokens * 2;              /* below 2^14 2^20 2 */
     if (!parts || !tinyi_count_fits(&c, need, 1))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the scales of %llu parts and %u tokens take more than the %zu bytes that are left", (unsigned long long)parts, (unsigned)tokens, c.left);
+        return tinyi_fail(
+            ctx, TINY_E_FORMAT,
+            "cache codec: the scales of %llu parts and %u tokens take more than the %zu bytes that are left",
+            (unsigned long long)parts, (unsigned)tokens, c.left);
     o->scale = c;
     (void)tinyi_rd_bytes(&c, (size_t)need, &p);
     o->wide = (flags & TINYI_KVC_WIDE) != 0;
     if (!tinyi_count_fits(&c, channels, o->wide ? 4 : 2))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the lengths of %llu streams take more than the %zu bytes that are left", (unsigned long long)channels, c.left);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "cache codec: the lengths of %llu streams take more than the %zu bytes that are left",
+                          (unsigned long long)channels, c.left);
     o->length = c;
     (void)tinyi_rd_bytes(&c, (size_t)channels * (o->wide ? 4 : 2), &p);
     o->stream = c.at;
     at = o->length;
     for (i = 0; i < channels; i++) total += tinyi_kvc_length(&at, o->wide);
     if (total != c.left)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the streams of a chunk take %llu bytes, there are %zu", (unsigned long long)total, c.left);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the streams of a chunk take %llu bytes, there are %zu",
+                          (unsigned long long)total, c.left);
     at = o->scale;
     for (i = 0; i < need / 2; i++) {
         uint16_t u = 0;
         (void)tinyi_rd_u16(&at, &u);
         if (u >= 0x7c00u)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: scale %llu of the chunk is %04x: no finite number from zero on", (unsigned long long)i, u);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "cache codec: scale %llu of the chunk is %04x: no finite number from zero on",
+                              (unsigned long long)i, u);
     }
     a->level = (int)level;
     a->alone = inside > 0;
@@ -551,43 +610,58 @@ TINY_API tiny_status tllm_kvcodec_tell(tiny_ctx *ctx, const void *bytes, size_t 
 }
 
 /* the chunk against the tables and the place it is to be written to */
-static tiny_status tinyi_kvc_match(tiny_ctx *ctx, const tllm_kvcodec_tables *t, const tinyi_kvc_open *o, const tllm_kv *kv)
+static tiny_status tinyi_kvc_match(tiny_ctx *ctx, const tllm_kvcodec_tables *t, const tinyi_kvc_open *o,
+                                   const tllm_kv *kv)
 {
     tinyi_cursor c = o->width;
     tiny_status st = tinyi_kvc_width_check(ctx, &t->shape, kv->n_layer, kv->width);
     tiny_idx i;
     if (st) return st;
-    if (o->about.n_layer != kv->n_layer) return tinyi_fail(ctx, TINY_E_SHAPE, "cache codec: a chunk of %td layers for a cache of %td", o->about.n_layer, kv->n_layer);
+    if (o->about.n_layer != kv->n_layer)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "cache codec: a chunk of %td layers for a cache of %td", o->about.n_layer,
+                          kv->n_layer);
     for (i = 0; i < kv->n_layer * TLLM_KV_PARTS; i++) {
         uint32_t v = 0;
         (void)tinyi_rd_u32(&c, &v);
         if (v != (uint32_t)kv->width[i])
-            return tinyi_fail(ctx, TINY_E_SHAPE, "cache codec: layer %td of the chunk has a %s of %lu numbers, the cache %ld", i / TLLM_KV_PARTS, tinyi_kvc_part_name[i % TLLM_KV_PARTS], (unsigned long)v, (long)kv->width[i]);
+            return tinyi_fail(
+                ctx, TINY_E_SHAPE, "cache codec: layer %td of the chunk has a %s of %lu numbers, the cache %ld",
+                i / TLLM_KV_PARTS, tinyi_kvc_part_name[i % TLLM_KV_PARTS], (unsigned long)v, (long)kv->width[i]);
     }
     if (t->id != o->about.tables)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the chunk was coded with tables %016llx, these are %016llx", (unsigned long long)o->about.tables, (unsigned long long)t->id);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "cache codec: the chunk was coded with tables %016llx, these are %016llx",
+                          (unsigned long long)o->about.tables, (unsigned long long)t->id);
     return tinyi_kvc_level_check(ctx, t, o->about.level);
 }
 
 /* Everything is looked at, nothing is touched; *own: tables that the chunk brought along, which become *tables. */
-static tiny_status tinyi_kvc_ready(tiny_ctx *ctx, const tllm_kvcodec_tables **tables, const void *bytes, size_t n, const tllm_kv *kv, tinyi_kvc_open *o, tllm_kvcodec_tables **own)
+static tiny_status tinyi_kvc_ready(tiny_ctx *ctx, const tllm_kvcodec_tables **tables, const void *bytes, size_t n,
+                                   const tllm_kv *kv, tinyi_kvc_open *o, tllm_kvcodec_tables **own)
 {
     tiny_status st = tinyi_kvc_kv_check(ctx, kv);
     *own = NULL;
     if (!st && !kv->write) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no function that writes rows");
     if (!st) st = tinyi_kvc_look(ctx, bytes, n, o);
     if (!st && kv->n_token && (o->about.first > kv->n_token || o->about.n_token > kv->n_token - o->about.first))
-        st = tinyi_fail(ctx, TINY_E_WORKSPACE, "cache codec: the chunk has %td tokens from number %td on, there is room for %td", o->about.n_token, o->about.first, kv->n_token);
+        st = tinyi_fail(ctx, TINY_E_WORKSPACE,
+                        "cache codec: the chunk has %td tokens from number %td on, there is room for %td",
+                        o->about.n_token, o->about.first, kv->n_token);
     if (st) return st;
     if (o->about.alone) {
         st = tinyi_kvc_tables_read(ctx, "cache codec", &o->tables, own);
-        if (!st && o->tables.left) st = tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %zu bytes follow the tables in a chunk", o->tables.left);
+        if (!st && o->tables.left)
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %zu bytes follow the tables in a chunk", o->tables.left);
         *tables = *own;
-    } else if (!*tables) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the chunk was coded with tables %016llx, and there are none", (unsigned long long)o->about.tables);
+    } else if (!*tables)
+        st =
+            tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the chunk was coded with tables %016llx, and there are none",
+                       (unsigned long long)o->about.tables);
     return st ? st : tinyi_kvc_match(ctx, *tables, o, kv);
 }
 
-TINYI_FN tiny_status tinyi_kvc_check(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const void *bytes, size_t n, const tllm_kv *kv, tllm_kvcodec_about *about)
+TINYI_FN tiny_status tinyi_kvc_check(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const void *bytes, size_t n,
+                                     const tllm_kv *kv, tllm_kvcodec_about *about)
 {
     tllm_kvcodec_tables *own;
     tinyi_kvc_open o;
@@ -597,7 +671,8 @@ TINYI_FN tiny_status tinyi_kvc_check(tiny_ctx *ctx, const tllm_kvcodec_tables *t
     return st;
 }
 
-TINY_API tiny_status tllm_kvcodec_decode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const void *bytes, size_t n, const tllm_kv *kv)
+TINY_API tiny_status tllm_kvcodec_decode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const void *bytes, size_t n,
+                                         const tllm_kv *kv)
 {
     tllm_kvcodec_tables *own = NULL;
     tinyi_kvc_open o;
@@ -637,7 +712,10 @@ TINY_API tiny_status tllm_kvcodec_decode(tiny_ctx *ctx, const tllm_kvcodec_table
 
 /* ---- the coder by itself ---------------------------------------------------------------------------------------- */
 
-TINY_API void tllm_kvcodec_cdf(uint16_t *cdf, const uint32_t *count, int n) { if (cdf && count && n >= 2 && n <= TINYI_ARITH_SYMBOLS) tinyi_arith_table(cdf, count, n); }
+TINY_API void tllm_kvcodec_cdf(uint16_t *cdf, const uint32_t *count, int n)
+{
+    if (cdf && count && n >= 2 && n <= TINYI_ARITH_SYMBOLS) tinyi_arith_table(cdf, count, n);
+}
 
 static tiny_status tinyi_kvc_coder_check(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, int given)
 {
@@ -645,11 +723,14 @@ static tiny_status tinyi_kvc_coder_check(tiny_ctx *ctx, const uint16_t *cdf, int
     if (st) return st;
     if (!cdf || !given) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a table, symbols and bytes are needed");
     if (n_symbol < 2 || !tinyi_arith_valid(cdf, n_symbol))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the table of %d symbols does not rise from 0 to 65535: every symbol needs a slot", n_symbol);
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "cache codec: the table of %d symbols does not rise from 0 to 65535: every symbol needs a slot", n_symbol);
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_kvcodec_code(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, const unsigned char *symbol, size_t n, unsigned char *bytes, size_t *n_bytes)
+TINY_API tiny_status tllm_kvcodec_code(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, const unsigned char *symbol,
+                                       size_t n, unsigned char *bytes, size_t *n_bytes)
 {
     const uint16_t *both[2];
     int n_both[2];
@@ -657,7 +738,9 @@ TINY_API tiny_status tllm_kvcodec_code(tiny_ctx *ctx, const uint16_t *cdf, int n
     tiny_status st = tinyi_kvc_coder_check(ctx, cdf, n_symbol, symbol && bytes && n_bytes);
     if (st) return st;
     for (i = 0; i < n; i++)
-        if (symbol[i] >= n_symbol) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: symbol %zu is %d, the table has %d", i, symbol[i], n_symbol);
+        if (symbol[i] >= n_symbol)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: symbol %zu is %d, the table has %d", i, symbol[i],
+                              n_symbol);
     both[0] = both[1] = cdf;
     n_both[0] = n_both[1] = n_symbol;
     if (ctx->target == TINY_TARGET_REFERENCE) {
@@ -667,7 +750,8 @@ TINY_API tiny_status tllm_kvcodec_code(tiny_ctx *ctx, const uint16_t *cdf, int n
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_kvcodec_uncode(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, const unsigned char *bytes, size_t n_bytes, unsigned char *symbol, size_t n)
+TINY_API tiny_status tllm_kvcodec_uncode(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, const unsigned char *bytes,
+                                         size_t n_bytes, unsigned char *symbol, size_t n)
 {
     const uint16_t *both[2];
     int n_both[2];

@@ -2,9 +2,10 @@
  *
  * Body     of a box "kept-cache 2" (core/box/box_inside.h), all little endian
  *          0   u32 chunks; u64 fingerprint of the model; u64 tokens; u32 rope of long contexts (0, 1); u32 zero
- *          28  i32 for each token; u64 bytes of each chunk; then the chunks, one behind the other, which cover the tokens in order
+ *          28  i32 for each token; u64 bytes of each chunk; then the chunks, one behind the other, which cover the
+ *              tokens in order
  * Older    8 bytes "tinykvse", u32 1, the same body with a u32 CRC-32 of all before it in front of the chunks
- * Every chunk is looked through before the first is written.                                                            */
+ * Every chunk is looked through before the first is written. */
 #include "llm/lab/kvcodec/kv_inside.h"
 #include "llm/session/session_inside.h"
 #include "llm/model/model_inside.h"
@@ -14,7 +15,7 @@
 #define TINYI_KVS_HEAD 28
 static const tinyi_box_kind tinyi_kvs_box = { "kept-cache", "kept cache", 2, "tinykvse", 1, 12, 0, TINYI_KVS_HEAD };
 
-/* ---- a sequence of a state as keys and values ---------------------------------------------------------------------- */
+/* ---- a sequence of a state as keys and values -------------------------------------------------------------------- */
 
 typedef struct tinyi_kvs_view { const tllm_state *state; tiny_idx seq; } tinyi_kvs_view;
 static void tinyi_kvs_read(void *user, tiny_idx layer, int part, tiny_idx token, float *row)
@@ -38,7 +39,10 @@ static tiny_status tinyi_kvs_view_of(tllm_session *s, tinyi_kvs_view *v, tllm_kv
     tiny_idx i;
     *width = NULL;
     if (s->about.is_encoder || s->about.has_decoder || state->m->recurrent || state->n_kept || n < 1)
-        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: the cache codec takes keys and values of tokens; encoders and recurrent layers keep others", state->m->path);
+        return tinyi_fail(
+            s->ctx, TINY_E_UNSUPPORTED,
+            "%s: the cache codec takes keys and values of tokens; encoders and recurrent layers keep others",
+            state->m->path);
     if (tinyi_lm_pages_home(state)) return tiny_ctx_status(s->ctx);
     *width = (int32_t *)tinyi_alloc(s->ctx, (size_t)n * TLLM_KV_PARTS, sizeof **width);
     if (!*width) return tiny_ctx_status(s->ctx);
@@ -62,8 +66,10 @@ static tiny_status tinyi_kvs_held(const tllm_session *s)
 {
     if (!s->n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: the session holds no tokens");
     if ((tiny_idx)s->n != tllm_seq_length(s->state, 0) || (int64_t)s->n != tllm_seq_next(s->state, 0))
-        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "cache codec: the session holds %zu tokens, its state %td up to position %lld: they must go together", s->n, tllm_seq_length(s->state, 0),
-                          (long long)tllm_seq_next(s->state, 0) - 1);
+        return tinyi_fail(
+            s->ctx, TINY_E_UNSUPPORTED,
+            "cache codec: the session holds %zu tokens, its state %td up to position %lld: they must go together", s->n,
+            tllm_seq_length(s->state, 0), (long long)tllm_seq_next(s->state, 0) - 1);
     return TINY_OK;
 }
 
@@ -116,7 +122,8 @@ static void tinyi_kvs_head(tinyi_writer *w, const tllm_session *s, const tinyi_k
     for (i = 0; i < n_chunk; i++) tinyi_wr(w, c[i].n, 8);
 }
 
-static tiny_status tinyi_kvs_write_file(const tllm_session *s, const tinyi_kvs_chunk *c, size_t n_chunk, const char *path)
+static tiny_status tinyi_kvs_write_file(const tllm_session *s, const tinyi_kvs_chunk *c, size_t n_chunk,
+                                        const char *path)
 {
     tinyi_writer w;
     tinyi_box box;
@@ -138,7 +145,8 @@ static tiny_status tinyi_kvs_write_file(const tllm_session *s, const tinyi_kvs_c
     return st;
 }
 
-TINY_API tiny_status tllm_kvcodec_save(tllm_session *s, const tllm_kvcodec_tables *tables, const tllm_kvcodec_desc *desc, const char *path)
+TINY_API tiny_status tllm_kvcodec_save(tllm_session *s, const tllm_kvcodec_tables *tables,
+                                       const tllm_kvcodec_desc *desc, const char *path)
 {
     tllm_kvcodec_desc d;
     tinyi_kvs_chunk *c = NULL;
@@ -151,8 +159,12 @@ TINY_API tiny_status tllm_kvcodec_save(tllm_session *s, const tllm_kvcodec_table
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     if (!path) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: there is no path");
-    if (d.first) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: a session is kept from its first token on, not from number %td", d.first);
-    if (d.n_token < 0 || d.n_token > TINYI_KVC_MOST_TOKENS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: chunks of %td tokens: 1 to %d they may have", d.n_token, TINYI_KVC_MOST_TOKENS);
+    if (d.first)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                          "cache codec: a session is kept from its first token on, not from number %td", d.first);
+    if (d.n_token < 0 || d.n_token > TINYI_KVC_MOST_TOKENS)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: chunks of %td tokens: 1 to %d they may have",
+                          d.n_token, TINYI_KVC_MOST_TOKENS);
     each = d.n_token ? (size_t)d.n_token : TINYI_KVC_CHUNK;
     st = tinyi_kvs_held(s);
     if (!st) st = tinyi_kvs_view_of(s, &v, &kv, &width);
@@ -177,7 +189,12 @@ TINY_API tiny_status tllm_kvcodec_save(tllm_session *s, const tllm_kvcodec_table
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
-typedef struct tinyi_kvs_file { uint64_t print; uint32_t rope; size_t n_token, n_chunk; tinyi_cursor token, size, chunk; } tinyi_kvs_file;
+typedef struct tinyi_kvs_file {
+    uint64_t print;
+    uint32_t rope;
+    size_t n_token, n_chunk;
+    tinyi_cursor token, size, chunk;
+} tinyi_kvs_file;
 
 static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_file *f, tinyi_kvs_file *o)
 {
@@ -190,26 +207,33 @@ static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_fi
     const tiny_status st = tinyi_box_body(ctx, path, &tinyi_kvs_box, f->bytes, f->n_bytes, 0, &c, &old);
     memset(o, 0, sizeof *o);
     if (st) return st;
-    (void)(tinyi_rd_u32(&c, &n_chunk) && tinyi_rd_u64(&c, &o->print) && tinyi_rd_u64(&c, &n_token) && tinyi_rd_u32(&c, &o->rope) && tinyi_rd_u32(&c, &zero));
+    (void)(tinyi_rd_u32(&c, &n_chunk) && tinyi_rd_u64(&c, &o->print) && tinyi_rd_u64(&c, &n_token) &&
+           tinyi_rd_u32(&c, &o->rope) && tinyi_rd_u32(&c, &zero));
     if (!n_token || !tinyi_count_fits(&c, n_token, 4))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu tokens cannot stand in %zu bytes", path, (unsigned long long)n_token, c.left);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu tokens cannot stand in %zu bytes", path,
+                          (unsigned long long)n_token, c.left);
     o->token = c;
     (void)tinyi_rd_bytes(&c, (size_t)n_token * 4, &p);
     if (!n_chunk || n_chunk > n_token || !tinyi_count_fits(&c, n_chunk, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %u chunks of %llu tokens cannot stand in %zu bytes", path, (unsigned)n_chunk, (unsigned long long)n_token, c.left);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %u chunks of %llu tokens cannot stand in %zu bytes", path,
+                          (unsigned)n_chunk, (unsigned long long)n_token, c.left);
     o->size = at = c;
     (void)tinyi_rd_bytes(&c, (size_t)n_chunk * 8, &p);
     i = (size_t)(c.at - f->bytes);
     if (old && (!tinyi_rd_u32(&c, &sum) || sum != tinyi_crc32(0, f->bytes, i)))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the head of the kept cache is damaged or cut: its CRC-32 does not agree", path);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: the head of the kept cache is damaged or cut: its CRC-32 does not agree", path);
     if (zero || o->rope > 1)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a kept cache with %lx and %lx where 0, and 0 or 1, stand", path, (unsigned long)zero, (unsigned long)o->rope);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a kept cache with %lx and %lx where 0, and 0 or 1, stand", path,
+                          (unsigned long)zero, (unsigned long)o->rope);
     for (i = 0, left = c.left; i < n_chunk; i++, left -= size) {
         (void)tinyi_rd_u64(&at, &size);
         if (size > left)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: chunk %zu has %llu bytes, %llu are left", path, i, (unsigned long long)size, (unsigned long long)left);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: chunk %zu has %llu bytes, %llu are left", path, i,
+                              (unsigned long long)size, (unsigned long long)left);
     }
-    if (left) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu bytes follow the last chunk", path, (unsigned long long)left);
+    if (left)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu bytes follow the last chunk", path, (unsigned long long)left);
     o->n_token = (size_t)n_token;
     o->n_chunk = (size_t)n_chunk;
     o->chunk = c;
@@ -217,13 +241,19 @@ static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_fi
 }
 
 /* chunk i, and which place in the text it says it has */
-static tiny_status tinyi_kvs_next(tiny_ctx *ctx, const char *path, size_t i, size_t first, const tinyi_kvs_file *o, const tllm_kvcodec_about *a)
+static tiny_status tinyi_kvs_next(tiny_ctx *ctx, const char *path, size_t i, size_t first, const tinyi_kvs_file *o,
+                                  const tllm_kvcodec_about *a)
 {
-    if ((size_t)a->first == first && a->chunk == (uint32_t)i && (size_t)a->n_token <= o->n_token - first) return TINY_OK;
-    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: chunk %zu has number %lu and %td tokens from number %td on, it should begin with number %zu of %zu", path, i, (unsigned long)a->chunk, a->n_token, a->first, first, o->n_token);
+    if ((size_t)a->first == first && a->chunk == (uint32_t)i && (size_t)a->n_token <= o->n_token - first)
+        return TINY_OK;
+    return tinyi_fail(
+        ctx, TINY_E_FORMAT,
+        "%s: chunk %zu has number %lu and %td tokens from number %td on, it should begin with number %zu of %zu", path,
+        i, (unsigned long)a->chunk, a->n_token, a->first, first, o->n_token);
 }
 
-static tiny_status tinyi_kvs_accept(tllm_session *s, const tllm_kvcodec_tables *tables, const char *path, const tinyi_kvs_file *o, const tllm_kv *kv)
+static tiny_status tinyi_kvs_accept(tllm_session *s, const tllm_kvcodec_tables *tables, const char *path,
+                                    const tinyi_kvs_file *o, const tllm_kv *kv)
 {
     tiny_ctx *ctx = s->ctx;
     const tllm_state *state = s->state;
@@ -234,17 +264,24 @@ static tiny_status tinyi_kvs_accept(tllm_session *s, const tllm_kvcodec_tables *
     uint64_t n = 0;
     size_t i, first = 0;
     if (o->print != tinyi_lm_fingerprint(state))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the kept cache belongs to another model, or to other adapters than those of now", path);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: the kept cache belongs to another model, or to other adapters than those of now", path);
     if (o->rope != (uint32_t)tinyi_lm_long_rope(state))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the kept cache turned its keys for %s contexts, this session has room for %td tokens", path, o->rope ? "long" : "short", s->n_ctx);
-    if (o->n_token > (size_t)s->n_ctx) return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache has %zu tokens, this session has room for %td", path, o->n_token, s->n_ctx);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: the kept cache turned its keys for %s contexts, this session has room for %td tokens",
+                          path, o->rope ? "long" : "short", s->n_ctx);
+    if (o->n_token > (size_t)s->n_ctx)
+        return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache has %zu tokens, this session has room for %td",
+                          path, o->n_token, s->n_ctx);
     if (blocks > tinyi_lm_seq_room(state, 0))
-        return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache wants %td pages of %td tokens, there are %td", path, blocks, state->pages.block, tinyi_lm_seq_room(state, 0));
+        return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache wants %td pages of %td tokens, there are %td",
+                          path, blocks, state->pages.block, tinyi_lm_seq_room(state, 0));
     for (i = 0; i < o->n_token; i++) {
         uint32_t v = 0;
         (void)tinyi_rd_u32(&token, &v);
         if (v >= (uint32_t)s->about.n_vocab)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %zu is %lu, the vocabulary has %td", path, i, (unsigned long)v, s->about.n_vocab);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %zu is %lu, the vocabulary has %td", path, i,
+                              (unsigned long)v, s->about.n_vocab);
         s->spare[i] = (int32_t)v;
     }
     for (i = 0; i < o->n_chunk; i++) {
@@ -256,7 +293,8 @@ static tiny_status tinyi_kvs_accept(tllm_session *s, const tllm_kvcodec_tables *
         if (st) return st;
         first += (size_t)a.n_token;
     }
-    if (first != o->n_token) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the chunks have %zu tokens, the text %zu", path, first, o->n_token);
+    if (first != o->n_token)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the chunks have %zu tokens, the text %zu", path, first, o->n_token);
     return TINY_OK;
 }
 
@@ -278,7 +316,8 @@ TINY_API tiny_status tllm_kvcodec_load(tllm_session *s, const tllm_kvcodec_table
     if (!st) st = tinyi_kvs_accept(s, tables, path, &o, &kv);
     if (!st) {
         tllm_seq_clear(s->state, 0);
-        st = tllm_pages_append(&s->state->pages, 0, (tiny_idx)o.n_token, &copy);      /* that there is room was seen before */
+        /* that there is room was seen before */
+        st = tllm_pages_append(&s->state->pages, 0, (tiny_idx)o.n_token, &copy);
         for (i = 0; i < o.n_token && !st; i++) s->state->pos[i] = (int32_t)i;
         for (i = 0; i < o.n_chunk && !st; i++) {
             const unsigned char *p = NULL;
@@ -296,7 +335,7 @@ TINY_API tiny_status tllm_kvcodec_load(tllm_session *s, const tllm_kvcodec_table
     return st;
 }
 
-/* ---- looking into a file without its model -------------------------------------------------------------------------- */
+/* ---- looking into a file without its model ----------------------------------------------------------------------- */
 
 TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tllm_kvcodec_file *out)
 {
@@ -308,14 +347,17 @@ TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tll
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path and a place for what stands there are needed");
+    if (!path || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path and a place for what stands there are needed");
     st = tiny_file_copy(ctx, path, &f);
     if (!st) st = tinyi_kvs_look(ctx, path, &f, &o);
     if (!st) {
         size_t a, b;
         /* both were counted against the bytes of the file */
-        if (!tinyi_size_mul(o.n_chunk, sizeof *about, &a) || !tinyi_size_mul(o.n_token, sizeof *token, &b) || !tinyi_size_add(a, b, &a))
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu chunks are more than this machine can address", path, o.n_chunk);
+        if (!tinyi_size_mul(o.n_chunk, sizeof *about, &a) || !tinyi_size_mul(o.n_token, sizeof *token, &b) ||
+            !tinyi_size_add(a, b, &a))
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu chunks are more than this machine can address", path,
+                            o.n_chunk);
         else if (!(out->block = tiny_alloc(ctx, a))) st = tiny_ctx_status(ctx);
     }
     if (!st) {
@@ -324,7 +366,8 @@ TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tll
         for (i = 0; i < o.n_token; i++) {
             uint32_t v = 0;
             (void)tinyi_rd_u32(&o.token, &v);
-            if (v > INT32_MAX && !st) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %zu is %lu: no token", path, i, (unsigned long)v);
+            if (v > INT32_MAX && !st)
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %zu is %lu: no token", path, i, (unsigned long)v);
             token[i] = (int32_t)(v & INT32_MAX);
         }
         for (i = 0; i < o.n_chunk && !st; i++) {
@@ -336,7 +379,8 @@ TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tll
             if (!st) st = tinyi_kvs_next(ctx, path, i, first, &o, &about[i]);
             if (!st) first += (size_t)about[i].n_token;
         }
-        if (!st && first != o.n_token) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the chunks have %zu tokens, the text %zu", path, first, o.n_token);
+        if (!st && first != o.n_token)
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the chunks have %zu tokens, the text %zu", path, first, o.n_token);
         out->n_token = (tiny_idx)o.n_token;
         out->n_chunk = (tiny_idx)o.n_chunk;
         out->token = token;

@@ -1,12 +1,16 @@
 /* src/llm/lab/kvcodec/kvstream.c - the controller of CacheGen, and a link that is only counted
- * Paper    Y. Liu et al., 2024 (arXiv 2310.07240), 5.3 and algorithm 1; the budget policy is that of the released simulation.
- * Formula  REST, before chunk i, left = deadline - now, B the speed of the last chunk that was sent (first: believed, or the middle level):
- *          recompute(i..end) <= left: text; else the best L with sum_{j >= i} size[j][L] / B <= left; else the quicker of the lowest level
- *          and text. BUDGET: the best L with size[i][L] / B <= deadline / n, else text.
- * Model    one after the other: a chunk that is sent takes size / B; one that is computed begins when all before it are decoded and takes its
- *          seconds; a decode begins when its chunk is there and the one before is decoded, while the next is already sent.
- * Property with B constant and believed, and decodes that take no time, REST meets the deadline whenever any choice of levels and texts
- *          does: the quicker of both keeps the least time of the rest what it was, and the other two rules go on to fit.           */
+ * Paper    Y. Liu et al., 2024 (arXiv 2310.07240), 5.3 and algorithm 1; the budget policy is that of the released
+ *          simulation.
+ * Formula  REST, before chunk i, left = deadline - now, B the speed of the last chunk that was sent (first: believed,
+ *          or the middle level): recompute(i..end) <= left: text; else the best L with sum_{j >= i} size[j][L] / B <=
+ *          left; else the quicker of the lowest level and text. BUDGET: the best L with size[i][L] / B <= deadline / n,
+ *          else text.
+ * Model    one after the other: a chunk that is sent takes size / B; one that is computed begins when all before it are
+ *          decoded and takes its seconds; a decode begins when its chunk is there and the one before is decoded, while
+ *          the next is already sent.
+ * Property with B constant and believed, and decodes that take no time, REST meets the deadline whenever any choice of
+ *          levels and texts does: the quicker of both keeps the least time of the rest what it was, and the other two
+ *          rules go on to fit. */
 #include "llm/lab/kvcodec/kvstream.h"
 #include "core/state_inside.h"
 #include <math.h>                           /* INFINITY; no function of it is called */
@@ -18,24 +22,36 @@ static tiny_status tinyi_kvstream_check(tiny_ctx *ctx, const tllm_kvstream_desc 
     int l;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!d || d->n_chunk < 1 || !d->bytes || !d->recompute) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunks, their sizes and the time to compute each are needed");
+    if (!d || d->n_chunk < 1 || !d->bytes || !d->recompute)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "cache stream: chunks, their sizes and the time to compute each are needed");
     *n_level = d->n_level ? d->n_level : 3;
     if (*n_level < 1 || *n_level > TLLM_KVCODEC_LEVELS || d->level < 0 || d->level > *n_level)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: level %d of %d: there are 1 to %d", d->level, *n_level, TLLM_KVCODEC_LEVELS);
-    if ((int)d->policy < 0 || d->policy > TLLM_KVSTREAM_FIXED) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: there is no policy %d", (int)d->policy);
-    if (!(d->deadline > 0) || !(d->deadline < INFINITY) || !(d->bits_per_second >= 0) || !(d->bits_per_second < INFINITY))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: a deadline of %g s over a link of %g bit/s", d->deadline, d->bits_per_second);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: level %d of %d: there are 1 to %d", d->level, *n_level,
+                          TLLM_KVCODEC_LEVELS);
+    if ((int)d->policy < 0 || d->policy > TLLM_KVSTREAM_FIXED)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: there is no policy %d", (int)d->policy);
+    if (!(d->deadline > 0) || !(d->deadline < INFINITY) || !(d->bits_per_second >= 0) ||
+        !(d->bits_per_second < INFINITY))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: a deadline of %g s over a link of %g bit/s", d->deadline,
+                          d->bits_per_second);
     for (i = 0; i < d->n_chunk; i++) {
-        if (!(d->recompute[i] >= 0) || !(d->recompute[i] < INFINITY) || (d->decode && (!(d->decode[i] >= 0) || !(d->decode[i] < INFINITY))))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td takes %g s to compute and %g s to decode", i, d->recompute[i], d->decode ? d->decode[i] : 0);
+        if (!(d->recompute[i] >= 0) || !(d->recompute[i] < INFINITY) ||
+            (d->decode && (!(d->decode[i] >= 0) || !(d->decode[i] < INFINITY))))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td takes %g s to compute and %g s to decode",
+                              i, d->recompute[i], d->decode ? d->decode[i] : 0);
         for (l = 0; l < *n_level; l++)
             if (!(d->bytes[i * TLLM_KVCODEC_LEVELS + l] > 0) || !(d->bytes[i * TLLM_KVCODEC_LEVELS + l] < INFINITY))
-                return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td has %g bytes at level %d", i, d->bytes[i * TLLM_KVCODEC_LEVELS + l], l + 1);
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td has %g bytes at level %d", i,
+                                  d->bytes[i * TLLM_KVCODEC_LEVELS + l], l + 1);
     }
     return TINY_OK;
 }
 
-static double tinyi_kvstream_size(const tllm_kvstream_desc *d, tiny_idx i, int level) { return d->bytes[i * TLLM_KVCODEC_LEVELS + level - 1]; }
+static double tinyi_kvstream_size(const tllm_kvstream_desc *d, tiny_idx i, int level)
+{
+    return d->bytes[i * TLLM_KVCODEC_LEVELS + level - 1];
+}
 
 static int tinyi_kvstream_rest(const tllm_kvstream_desc *d, tiny_idx i, double left, double speed, int n_level)
 {
@@ -58,22 +74,28 @@ static int tinyi_kvstream_next(const tllm_kvstream_desc *d, tiny_idx i, double e
     if (d->policy == TLLM_KVSTREAM_FIXED) return d->level;
     if (!(speed > 0)) return d->level ? d->level : (n_level + 1) / 2;
     if (d->policy == TLLM_KVSTREAM_REST) return tinyi_kvstream_rest(d, i, d->deadline - elapsed, speed, n_level);
-    for (l = n_level; l >= 1; l--) if (8 * tinyi_kvstream_size(d, i, l) / speed <= d->deadline / (double)d->n_chunk) return l;
+    for (l = n_level; l >= 1; l--)
+        if (8 * tinyi_kvstream_size(d, i, l) / speed <= d->deadline / (double)d->n_chunk) return l;
     return TLLM_KVSTREAM_TEXT;
 }
 
-TINY_API tiny_status tllm_kvstream_choose(tiny_ctx *ctx, const tllm_kvstream_desc *d, tiny_idx i, double elapsed, double bits_per_second, int *choice)
+TINY_API tiny_status tllm_kvstream_choose(tiny_ctx *ctx, const tllm_kvstream_desc *d, tiny_idx i, double elapsed,
+                                          double bits_per_second, int *choice)
 {
     int n_level;
     tiny_status st = tinyi_kvstream_check(ctx, d, &n_level);
     if (st) return st;
     if (!choice || i < 0 || i >= d->n_chunk || !(elapsed >= 0) || !(bits_per_second >= 0))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td of %td after %g s over a link of %g bit/s, and a place for the choice", i, d->n_chunk, elapsed, bits_per_second);
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "cache stream: chunk %td of %td after %g s over a link of %g bit/s, and a place for the choice", i,
+            d->n_chunk, elapsed, bits_per_second);
     *choice = tinyi_kvstream_next(d, i, elapsed, bits_per_second, n_level);
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_kvstream_run(tiny_ctx *ctx, const tllm_kvstream_desc *d, const tllm_kvstream_transport *transport, tllm_kvstream_result *result)
+TINY_API tiny_status tllm_kvstream_run(tiny_ctx *ctx, const tllm_kvstream_desc *d,
+                                       const tllm_kvstream_transport *transport, tllm_kvstream_result *result)
 {
     double now = 0, decoded = 0, speed;
     tllm_kvstream_result r;
@@ -81,7 +103,9 @@ TINY_API tiny_status tllm_kvstream_run(tiny_ctx *ctx, const tllm_kvstream_desc *
     int n_level;
     tiny_status st = tinyi_kvstream_check(ctx, d, &n_level);
     if (st) return st;
-    if (!transport || !transport->send || !d->choice) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: a function that sends and a place for the choices are needed");
+    if (!transport || !transport->send || !d->choice)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "cache stream: a function that sends and a place for the choices are needed");
     memset(&r, 0, sizeof r);
     speed = d->bits_per_second;
     for (i = 0; i < d->n_chunk; i++) {
@@ -89,7 +113,8 @@ TINY_API tiny_status tllm_kvstream_run(tiny_ctx *ctx, const tllm_kvstream_desc *
         d->choice[i] = tinyi_kvstream_next(d, i, now, speed, n_level);
         st = transport->send(transport->user, i, d->choice[i], &bytes, &seconds);
         if (st) return tinyi_fail(ctx, st, "cache stream: chunk %td of %td could not be brought", i, d->n_chunk);
-        if (!(seconds >= 0) || !(bytes >= 0)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td was %g bytes in %g s", i, bytes, seconds);
+        if (!(seconds >= 0) || !(bytes >= 0))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td was %g bytes in %g s", i, bytes, seconds);
         if (d->choice[i] == TLLM_KVSTREAM_TEXT) {
             now = decoded = TINYI_MAX(now, decoded) + seconds;
             r.n_text++;
@@ -120,7 +145,8 @@ static tiny_status tinyi_kvstream_count(void *user, tiny_idx i, int choice, doub
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_kvstream_plan(tiny_ctx *ctx, const tllm_kvstream_desc *d, const double *bits_per_second, tllm_kvstream_result *result)
+TINY_API tiny_status tllm_kvstream_plan(tiny_ctx *ctx, const tllm_kvstream_desc *d, const double *bits_per_second,
+                                        tllm_kvstream_result *result)
 {
     tllm_kvstream_transport t;
     tinyi_kvstream_link l;
@@ -130,7 +156,9 @@ TINY_API tiny_status tllm_kvstream_plan(tiny_ctx *ctx, const tllm_kvstream_desc 
     if (st) return st;
     if (!bits_per_second) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: there is no trace of the link");
     for (i = 0; i < d->n_chunk; i++)
-        if (!(bits_per_second[i] > 0) || !(bits_per_second[i] < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: the link has %g bit/s at chunk %td", bits_per_second[i], i);
+        if (!(bits_per_second[i] > 0) || !(bits_per_second[i] < INFINITY))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: the link has %g bit/s at chunk %td",
+                              bits_per_second[i], i);
     l.d = d;
     l.bits_per_second = bits_per_second;
     t.send = tinyi_kvstream_count;

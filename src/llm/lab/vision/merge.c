@@ -1,5 +1,6 @@
 /* src/llm/lab/vision/merge.c - merging with re-activation, and its gradient: two rows of operations
- * Paper    Y. Xiong et al., 2024 (arXiv 2403.09192), the authors' code; merging: D. Bolya et al., 2022 (arXiv 2210.09461).
+ * Paper    Y. Xiong et al., 2024 (arXiv 2403.09192), the authors' code; merging: D. Bolya et al., 2022 (arXiv
+ *          2210.09461).
  * Formula  of one image, pairs i = 1 .. r with tokens src_i and dst_i, s the sizes:
  *            e_i = s x (src_i) + s x (dst_i);  h_i = (e_i - mean) / sqrt(var + eps);  Z_i = g h_i + b
  *            w1 = 2 sigmoid(sum_i pa_i Z_i);  w2_i = 2 sigmoid(Z_i . pb) - 1
@@ -10,12 +11,14 @@
  *            dh = g dZ_i;  de_i = (dh - mean dh - h_i mean(dh h_i)) / sqrt(var + eps)
  *            dx[src_i] = s (G_i (1 + w1 w2_i) + de_i);  dx[dst_i] += s de_i;  dx[from_o] += s G
  *          The match has no gradient, sizes neither.
- * Threads  the weights of an image are one task, then each output is one; back an image is one task. Sums over images go in their order.
+ * Threads  the weights of an image are one task, then each output is one; back an image is one task. Sums over images
+ *          go in their order.
  * Cost     4 t d numbers moved, 10 r d flops for the weights, 30 r d back: thousandths of a block.
- * Error    a sum of at most 20 terms of the cases is off by 20 u of its largest term. u_j, with |pa| <= 4 and |Z| <= 5, by (20 + 12) u sum |pa Z| < 1100 u in the
- *          worst case and 100 u where signs mix; w1 by half of that, and it is multiplied by a w2 below 1 and a share of y: SCALE 400 u.
+ * Error    a sum of at most 20 terms of the cases is off by 20 u of its largest term. u_j, with |pa| <= 4 and |Z| <= 5,
+ *          by (20 + 12) u sum |pa Z| < 1100 u in the worst case and 100 u where signs mix; w1 by half of that, and it
+ *          is multiplied by a w2 below 1 and a share of y: SCALE 400 u.
  *          Back the same numbers are summed again over r and d: 2000 u of the largest number of each output.
- * Left out gradients of sizes: they count tokens.                                                                            */
+ * Left out gradients of sizes: they count tokens. */
 #include "llm/ops.h"
 #include "llm/lab/vision/merge.h"
 #include "math/table_inside.h"
@@ -55,29 +58,51 @@ static int tinyi_tmerge_read(const tiny_op *op, int back, tinyi_tmerge *a)
 static tiny_status tinyi_tmerge_check(tiny_ctx *ctx, const tiny_op *op, int back, tinyi_tmerge *a)
 {
     const char *name = back ? "merge_backward" : "merge";
-    const tiny_tensor *x = op->in[TINYI_TMERGE_X], *size = op->in[TINYI_TMERGE_SIZE], *match = op->in[TINYI_TMERGE_MATCH];
+    const tiny_tensor *x = op->in[TINYI_TMERGE_X], *size = op->in[TINYI_TMERGE_SIZE],
+                      *match = op->in[TINYI_TMERGE_MATCH];
     const tllm_merge_params *p = (const tllm_merge_params *)op->params;
     char have[96], room[96];
     size_t count;
     int i, given = 0;
-    if (!tinyi_is_real(x) || x->rank != 3) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must be (tokens, batch, numbers) of f32 or f64", name, tinyi_shape_text(x, have));
-    if (size->dtype != x->dtype || size->rank != 2 || size->dim[0] != x->dim[0] || size->dim[1] != x->dim[1] || !tiny_tensor_is_dense(size))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: sizes are %s, they must be dense (tokens, batch) of the type of x, %s", name, tinyi_shape_text(size, have), tinyi_shape_text(x, room));
+    if (!tinyi_is_real(x) || x->rank != 3)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must be (tokens, batch, numbers) of f32 or f64", name,
+                          tinyi_shape_text(x, have));
+    if (size->dtype != x->dtype || size->rank != 2 || size->dim[0] != x->dim[0] || size->dim[1] != x->dim[1] ||
+        !tiny_tensor_is_dense(size))
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "%s: sizes are %s, they must be dense (tokens, batch) of the type of x, %s", name,
+                          tinyi_shape_text(size, have), tinyi_shape_text(x, room));
     if (!tinyi_tmerge_read(op, back, a))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the match is %s, it must be dense i32, %td + r x %td, with r at most half of %td tokens (%d at most)", name, tinyi_shape_text(match, have),
-                          2 * x->dim[0], x->dim[1], x->dim[0], TLLM_TOME_TOKENS);
+        return tinyi_fail(
+            ctx, TINY_E_SHAPE,
+            "%s: the match is %s, it must be dense i32, %td + r x %td, with r at most half of %td tokens (%d at most)",
+            name, tinyi_shape_text(match, have), 2 * x->dim[0], x->dim[1], x->dim[0], TLLM_TOME_TOKENS);
     for (i = 0; i < 4; i++) given += a->w[i] != NULL;
-    if (given != 0 && given != 4) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pa, pb, norm_g and norm_b go together", name);
+    if (given != 0 && given != 4)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pa, pb, norm_g and norm_b go together", name);
     for (i = 0; i < given; i++)
-        if (a->w[i]->dtype != x->dtype || a->w[i]->rank != 1 || a->w[i]->dim[0] != (i == TINYI_TMERGE_PA ? a->r : a->d) || !tiny_tensor_is_dense(a->w[i]))
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must be dense, %td numbers of the type of x%s", name, i == 0 ? "pa" : i == 1 ? "pb" : i == 2 ? "norm_g" : "norm_b",
-                              tinyi_shape_text(a->w[i], have), i == TINYI_TMERGE_PA ? a->r : a->d, i == TINYI_TMERGE_PA ? ": it was learnt for that many merges" : "");
-    if (given && a->r > TLLM_PYRA_PAIRS) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %td pairs with weights, %d at most", name, a->r, TLLM_PYRA_PAIRS);
-    if (p && !(p->eps >= 0.0f && p->eps < 1.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: eps %g is not between 0 and 1", name, (double)p->eps);
-    /* workspace: rows of d for each pair of an image, and some for each image; views of stride 0 may be longer than any memory */
-    if (!tinyi_size_mul((size_t)a->r + 16, (size_t)a->d + 16, &count) || !tinyi_size_mul(count, 4, &count) || !tinyi_size_add((size_t)a->d, (size_t)a->r + 16, &count) ||
-        !tinyi_size_mul(count, (size_t)a->batch, &count) || count > SIZE_MAX / 64)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td images with rows of %td numbers are more than can be addressed", name, a->batch, a->d);
+        if (a->w[i]->dtype != x->dtype || a->w[i]->rank != 1 ||
+            a->w[i]->dim[0] != (i == TINYI_TMERGE_PA ? a->r : a->d) || !tiny_tensor_is_dense(a->w[i]))
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must be dense, %td numbers of the type of x%s", name,
+                              i == 0   ? "pa"
+                              : i == 1 ? "pb"
+                              : i == 2 ? "norm_g"
+                                       : "norm_b",
+                              tinyi_shape_text(a->w[i], have), i == TINYI_TMERGE_PA ? a->r : a->d,
+                              i == TINYI_TMERGE_PA ? ": it was learnt for that many merges" : "");
+    if (given && a->r > TLLM_PYRA_PAIRS)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %td pairs with weights, %d at most", name, a->r,
+                          TLLM_PYRA_PAIRS);
+    if (p && !(p->eps >= 0.0f && p->eps < 1.0f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: eps %g is not between 0 and 1", name, (double)p->eps);
+    /* workspace: rows of d for each pair of an image, and some for each image; views of stride 0 may be longer than any
+     * memory */
+    if (!tinyi_size_mul((size_t)a->r + 16, (size_t)a->d + 16, &count) || !tinyi_size_mul(count, 4, &count) ||
+        !tinyi_size_add((size_t)a->d, (size_t)a->r + 16, &count) || !tinyi_size_mul(count, (size_t)a->batch, &count) ||
+        count > SIZE_MAX / 64)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "%s: %td images with rows of %td numbers are more than can be addressed", name, a->batch,
+                          a->d);
     /* data, but it leads to memory; not there while only shapes are asked for */
     return op->out[0] && match->data ? tinyi_tome_check(ctx, name, &a->m) : TINY_OK;
 }
@@ -100,8 +125,10 @@ static tiny_status tinyi_tmerge_backward_shape(tiny_ctx *ctx, const tiny_op *op,
     char have[96];
     const tiny_status st = tinyi_tmerge_check(ctx, op, 1, &a);
     if (st) return st;
-    if (a.dy->dtype != a.type || a.dy->rank != 3 || a.dy->dim[0] != a.t - a.r || a.dy->dim[1] != a.batch || a.dy->dim[2] != a.d)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "merge_backward: dy is %s, it must be (%td, %td, %td) of the type of x", tinyi_shape_text(a.dy, have), a.t - a.r, a.batch, a.d);
+    if (a.dy->dtype != a.type || a.dy->rank != 3 || a.dy->dim[0] != a.t - a.r || a.dy->dim[1] != a.batch ||
+        a.dy->dim[2] != a.d)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "merge_backward: dy is %s, it must be (%td, %td, %td) of the type of x",
+                          tinyi_shape_text(a.dy, have), a.t - a.r, a.batch, a.d);
     dim[0] = 3; dim[1] = a.d;
     tinyi_want(&want[0], a.type, 3, a.x->dim);
     tinyi_want(&want[1], a.type, 1, &a.r);
@@ -112,13 +139,28 @@ static tiny_status tinyi_tmerge_backward_shape(tiny_ctx *ctx, const tiny_op *op,
 /* ---- reference: every number out of the formula when it is asked for */
 
 TINY_REF_BEGIN
-static double tinyi_tmerge_at(const tiny_tensor *x, tiny_idx t, tiny_idx b, tiny_idx j) { return tinyi_real(x->data, x->dtype, t * x->stride[0] + b * x->stride[1] + j * x->stride[2]); }
-static double tinyi_tmerge_size(const tinyi_tmerge *a, tiny_idx t, tiny_idx b) { return tinyi_real(a->size->data, a->type, t * a->batch + b); }
-static double tinyi_tmerge_w(const tinyi_tmerge *a, int which, tiny_idx i) { return tinyi_real(a->w[which]->data, a->type, i); }
+static double tinyi_tmerge_at(const tiny_tensor *x, tiny_idx t, tiny_idx b, tiny_idx j)
+{
+    return tinyi_real(x->data, x->dtype, t * x->stride[0] + b * x->stride[1] + j * x->stride[2]);
+}
+static double tinyi_tmerge_size(const tinyi_tmerge *a, tiny_idx t, tiny_idx b)
+{
+    return tinyi_real(a->size->data, a->type, t * a->batch + b);
+}
+static double tinyi_tmerge_w(const tinyi_tmerge *a, int which, tiny_idx i)
+{
+    return tinyi_real(a->w[which]->data, a->type, i);
+}
 static tiny_idx tinyi_tmerge_src(const tinyi_tmerge *a, tiny_idx i, tiny_idx b) { return a->m.src[i * a->batch + b]; }
 static tiny_idx tinyi_tmerge_dst(const tinyi_tmerge *a, tiny_idx i, tiny_idx b) { return a->m.dst[i * a->batch + b]; }
-static tiny_idx tinyi_tmerge_goes(const tinyi_tmerge *a, tiny_idx i, tiny_idx b) { return a->m.to[tinyi_tmerge_src(a, i, b) * a->batch + b]; }
-static double tinyi_tmerge_source(const tinyi_tmerge *a, tiny_idx i, tiny_idx b, tiny_idx j) { return tinyi_tmerge_size(a, tinyi_tmerge_src(a, i, b), b) * tinyi_tmerge_at(a->x, tinyi_tmerge_src(a, i, b), b, j); }
+static tiny_idx tinyi_tmerge_goes(const tinyi_tmerge *a, tiny_idx i, tiny_idx b)
+{
+    return a->m.to[tinyi_tmerge_src(a, i, b) * a->batch + b];
+}
+static double tinyi_tmerge_source(const tinyi_tmerge *a, tiny_idx i, tiny_idx b, tiny_idx j)
+{
+    return tinyi_tmerge_size(a, tinyi_tmerge_src(a, i, b), b) * tinyi_tmerge_at(a->x, tinyi_tmerge_src(a, i, b), b, j);
+}
 /* the size of an output, and whether anything merges into it */
 static double tinyi_tmerge_sum(const tinyi_tmerge *a, tiny_idx o, tiny_idx b, int *merged)
 {
@@ -140,10 +182,17 @@ typedef struct tinyi_tmerge_ref {            /* of one image */
 
 static double tinyi_tmerge_e(const tinyi_tmerge *a, tiny_idx i, tiny_idx b, tiny_idx j)
 {
-    return tinyi_tmerge_source(a, i, b, j) + tinyi_tmerge_size(a, tinyi_tmerge_dst(a, i, b), b) * tinyi_tmerge_at(a->x, tinyi_tmerge_dst(a, i, b), b, j);
+    return tinyi_tmerge_source(a, i, b, j) +
+           tinyi_tmerge_size(a, tinyi_tmerge_dst(a, i, b), b) * tinyi_tmerge_at(a->x, tinyi_tmerge_dst(a, i, b), b, j);
 }
-static double tinyi_tmerge_h(const tinyi_tmerge_ref *f, tiny_idx i, tiny_idx j) { return (tinyi_tmerge_e(f->a, i, f->b, j) - f->mean[i]) * f->r[i]; }
-static double tinyi_tmerge_z(const tinyi_tmerge_ref *f, tiny_idx i, tiny_idx j) { return tinyi_tmerge_w(f->a, TINYI_TMERGE_G, j) * tinyi_tmerge_h(f, i, j) + tinyi_tmerge_w(f->a, TINYI_TMERGE_B, j); }
+static double tinyi_tmerge_h(const tinyi_tmerge_ref *f, tiny_idx i, tiny_idx j)
+{
+    return (tinyi_tmerge_e(f->a, i, f->b, j) - f->mean[i]) * f->r[i];
+}
+static double tinyi_tmerge_z(const tinyi_tmerge_ref *f, tiny_idx i, tiny_idx j)
+{
+    return tinyi_tmerge_w(f->a, TINYI_TMERGE_G, j) * tinyi_tmerge_h(f, i, j) + tinyi_tmerge_w(f->a, TINYI_TMERGE_B, j);
+}
 static double tinyi_tmerge_twice_sigmoid(double x) { return 2.0 / (1.0 + tinyi_exp64(-x)); }
 static double tinyi_tmerge_w1(const tinyi_tmerge_ref *f, tiny_idx j)
 {
@@ -188,8 +237,11 @@ static void tinyi_tmerge_ref_run(const tiny_op *op)
             for (j = 0; j < a.d; j++) {
                 double sum = tinyi_tmerge_size(&a, from, b) * tinyi_tmerge_at(a.x, from, b, j);
                 for (i = 0; i < a.r; i++)
-                    if (tinyi_tmerge_goes(&a, i, b) == o) sum += tinyi_tmerge_source(&a, i, b, j) * (a.w[0] ? 1.0 + tinyi_tmerge_w1(&f, j) * f.w2[i] : 1.0);
-                tinyi_real_set(y->data, a.type, o * y->stride[0] + b * y->stride[1] + j * y->stride[2], merged ? sum / s : tinyi_tmerge_at(a.x, from, b, j));
+                    if (tinyi_tmerge_goes(&a, i, b) == o)
+                        sum +=
+                            tinyi_tmerge_source(&a, i, b, j) * (a.w[0] ? 1.0 + tinyi_tmerge_w1(&f, j) * f.w2[i] : 1.0);
+                tinyi_real_set(y->data, a.type, o * y->stride[0] + b * y->stride[1] + j * y->stride[2],
+                               merged ? sum / s : tinyi_tmerge_at(a.x, from, b, j));
             }
         }
     }
@@ -207,15 +259,20 @@ static double tinyi_tmerge_du(const tinyi_tmerge_ref *f, tiny_idx j)
     const double w1 = tinyi_tmerge_w1(f, j);
     double sum = 0.0;
     tiny_idx i;
-    for (i = 0; i < f->a->r; i++) sum += tinyi_tmerge_given(f->a, i, f->b, j) * tinyi_tmerge_source(f->a, i, f->b, j) * f->w2[i];
+    for (i = 0; i < f->a->r; i++)
+        sum += tinyi_tmerge_given(f->a, i, f->b, j) * tinyi_tmerge_source(f->a, i, f->b, j) * f->w2[i];
     return sum * w1 * (1.0 - 0.5 * w1);
 }
-static void tinyi_tmerge_more(const tiny_tensor *y, tiny_idx at, double x) { tinyi_real_set(y->data, y->dtype, at, tinyi_real(y->data, y->dtype, at) + x); }
+static void tinyi_tmerge_more(const tiny_tensor *y, tiny_idx at, double x)
+{
+    tinyi_real_set(y->data, y->dtype, at, tinyi_real(y->data, y->dtype, at) + x);
+}
 static void tinyi_tmerge_clear(const tiny_tensor *y)
 {
     tiny_idx i, j;
     for (i = 0; i < tinyi_row_count(y); i++)
-        for (j = 0; j < tinyi_row_length(y); j++) tinyi_real_set(y->data, y->dtype, tinyi_row_at(y, i) + j * tinyi_row_step(y), 0.0);
+        for (j = 0; j < tinyi_row_length(y); j++)
+            tinyi_real_set(y->data, y->dtype, tinyi_row_at(y, i) + j * tinyi_row_step(y), 0.0);
 }
 
 /* Sums over images, and those into a target of several sources, are rounded at each addend. */
@@ -223,14 +280,18 @@ static void tinyi_tmerge_ref_pair(const tinyi_tmerge_ref *f, const tiny_op *op, 
 {
     const tinyi_tmerge *a = f->a;
     const tiny_tensor *dx = op->out[0], *dn = op->out[2];
-    const tiny_idx b = f->b, src = tinyi_tmerge_src(a, i, b) * dx->stride[0] + b * dx->stride[1], dst = tinyi_tmerge_dst(a, i, b) * dx->stride[0] + b * dx->stride[1];
-    const double s = tinyi_tmerge_size(a, tinyi_tmerge_src(a, i, b), b), s_dst = tinyi_tmerge_size(a, tinyi_tmerge_dst(a, i, b), b);
+    const tiny_idx b = f->b, src = tinyi_tmerge_src(a, i, b) * dx->stride[0] + b * dx->stride[1],
+                   dst = tinyi_tmerge_dst(a, i, b) * dx->stride[0] + b * dx->stride[1];
+    const double s = tinyi_tmerge_size(a, tinyi_tmerge_src(a, i, b), b),
+                 s_dst = tinyi_tmerge_size(a, tinyi_tmerge_dst(a, i, b), b);
     double dv = 0.0, d_pa = 0.0, mean = 0.0, slope = 0.0;
     tiny_idx j;
-    for (j = 0; j < a->d; j++) dv += tinyi_tmerge_given(a, i, b, j) * tinyi_tmerge_source(a, i, b, j) * tinyi_tmerge_w1(f, j);
+    for (j = 0; j < a->d; j++)
+        dv += tinyi_tmerge_given(a, i, b, j) * tinyi_tmerge_source(a, i, b, j) * tinyi_tmerge_w1(f, j);
     dv *= 0.5 * (1.0 - f->w2[i] * f->w2[i]);
     for (j = 0; j < a->d; j++) {
-        const double du = tinyi_tmerge_du(f, j), z = tinyi_tmerge_z(f, i, j), h = tinyi_tmerge_h(f, i, j), dz = tinyi_tmerge_w(a, TINYI_TMERGE_PA, i) * du + dv * tinyi_tmerge_w(a, TINYI_TMERGE_PB, j);
+        const double du = tinyi_tmerge_du(f, j), z = tinyi_tmerge_z(f, i, j), h = tinyi_tmerge_h(f, i, j),
+                     dz = tinyi_tmerge_w(a, TINYI_TMERGE_PA, i) * du + dv * tinyi_tmerge_w(a, TINYI_TMERGE_PB, j);
         d_pa += z * du;
         tinyi_tmerge_more(dn, j * dn->stride[1], dv * z);
         tinyi_tmerge_more(dn, dn->stride[0] + j * dn->stride[1], dz * h);
@@ -240,9 +301,12 @@ static void tinyi_tmerge_ref_pair(const tinyi_tmerge_ref *f, const tiny_op *op, 
     }
     tinyi_tmerge_more(op->out[1], i * op->out[1]->stride[0], d_pa);
     for (j = 0; j < a->d; j++) {
-        const double dz = tinyi_tmerge_w(a, TINYI_TMERGE_PA, i) * tinyi_tmerge_du(f, j) + dv * tinyi_tmerge_w(a, TINYI_TMERGE_PB, j);
-        const double de = f->r[i] * (tinyi_tmerge_w(a, TINYI_TMERGE_G, j) * dz - mean / (double)a->d - tinyi_tmerge_h(f, i, j) * slope / (double)a->d);
-        tinyi_real_set(dx->data, a->type, src + j * dx->stride[2], s * (tinyi_tmerge_given(a, i, b, j) * (1.0 + tinyi_tmerge_w1(f, j) * f->w2[i]) + de));
+        const double dz =
+            tinyi_tmerge_w(a, TINYI_TMERGE_PA, i) * tinyi_tmerge_du(f, j) + dv * tinyi_tmerge_w(a, TINYI_TMERGE_PB, j);
+        const double de = f->r[i] * (tinyi_tmerge_w(a, TINYI_TMERGE_G, j) * dz - mean / (double)a->d -
+                                     tinyi_tmerge_h(f, i, j) * slope / (double)a->d);
+        tinyi_real_set(dx->data, a->type, src + j * dx->stride[2],
+                       s * (tinyi_tmerge_given(a, i, b, j) * (1.0 + tinyi_tmerge_w1(f, j) * f->w2[i]) + de));
         tinyi_tmerge_more(dx, dst + j * dx->stride[2], s_dst * de);
     }
 }
@@ -261,14 +325,18 @@ static void tinyi_tmerge_ref_back(const tiny_op *op)
         for (o = 0; o < a.t - a.r; o++) {
             const tiny_idx from = a.m.from[o * a.batch + b];
             int merged;
-            const double s = tinyi_tmerge_sum(&a, o, b, &merged), share = merged ? tinyi_tmerge_size(&a, from, b) / s : 1.0;
-            for (j = 0; j < a.d; j++) tinyi_real_set(dx->data, a.type, from * dx->stride[0] + b * dx->stride[1] + j * dx->stride[2], share * tinyi_tmerge_at(a.dy, o, b, j));
+            const double s = tinyi_tmerge_sum(&a, o, b, &merged),
+                         share = merged ? tinyi_tmerge_size(&a, from, b) / s : 1.0;
+            for (j = 0; j < a.d; j++)
+                tinyi_real_set(dx->data, a.type, from * dx->stride[0] + b * dx->stride[1] + j * dx->stride[2],
+                               share * tinyi_tmerge_at(a.dy, o, b, j));
         }
         for (i = 0; i < a.r; i++) {
             const tiny_idx src = tinyi_tmerge_src(&a, i, b);
             if (a.w[0]) tinyi_tmerge_ref_pair(&f, op, i);
             else for (j = 0; j < a.d; j++)
-                tinyi_real_set(dx->data, a.type, src * dx->stride[0] + b * dx->stride[1] + j * dx->stride[2], tinyi_tmerge_size(&a, src, b) * tinyi_tmerge_given(&a, i, b, j));
+                    tinyi_real_set(dx->data, a.type, src * dx->stride[0] + b * dx->stride[1] + j * dx->stride[2],
+                                   tinyi_tmerge_size(&a, src, b) * tinyi_tmerge_given(&a, i, b, j));
         }
     }
 }
@@ -304,10 +372,19 @@ static void tinyi_tmerge_work_of(const tiny_op *op, int back, size_t *shared_byt
     d = tinyi_tmerge_round((size_t)a.d);
     r = (size_t)a.r;
     *own_bytes = (6 * d + (back && a.w[0] ? r * d + r : 0)) * sizeof(float);
-    if (a.w[0]) *shared_bytes = ((size_t)a.batch * (d + r) + (back ? (size_t)a.batch * (r + 3 * d) : 0)) * sizeof(float);
+    if (a.w[0])
+        *shared_bytes = ((size_t)a.batch * (d + r) + (back ? (size_t)a.batch * (r + 3 * d) : 0)) * sizeof(float);
 }
-static void tinyi_tmerge_work(const tiny_op *op, int n, size_t *shared_bytes, size_t *own_bytes) { (void)n; tinyi_tmerge_work_of(op, 0, shared_bytes, own_bytes); }
-static void tinyi_tmerge_backward_work(const tiny_op *op, int n, size_t *shared_bytes, size_t *own_bytes) { (void)n; tinyi_tmerge_work_of(op, 1, shared_bytes, own_bytes); }
+static void tinyi_tmerge_work(const tiny_op *op, int n, size_t *shared_bytes, size_t *own_bytes)
+{
+    (void)n;
+    tinyi_tmerge_work_of(op, 0, shared_bytes, own_bytes);
+}
+static void tinyi_tmerge_backward_work(const tiny_op *op, int n, size_t *shared_bytes, size_t *own_bytes)
+{
+    (void)n;
+    tinyi_tmerge_work_of(op, 1, shared_bytes, own_bytes);
+}
 
 static int tinyi_tmerge_fast_open(tiny_team *team, const tiny_op *op, int back, tinyi_tmerge_fast *f)
 {
@@ -344,14 +421,18 @@ static const float *tinyi_tmerge_row(const tiny_tensor *x, tiny_idx t, tiny_idx 
     tinyi_row_gather(room, at, x->dim[2], x->stride[2]);
     return room;
 }
-static void tinyi_tmerge_store(const tinyi_tmerge_fast *f, const tiny_tensor *y, tiny_idx t, tiny_idx b, const float *row)
+static void tinyi_tmerge_store(const tinyi_tmerge_fast *f, const tiny_tensor *y, tiny_idx t, tiny_idx b,
+                               const float *row)
 {
     float *at = (float *)y->data + t * y->stride[0] + b * y->stride[1];
     if (y->dim[2] <= 1 || y->stride[2] == 1) {
         if (at != row) memcpy(at, row, f->n * sizeof *row);
     } else tinyi_row_scatter(at, row, y->dim[2], y->stride[2]);
 }
-static float tinyi_tmerge_size_f32(const tinyi_tmerge *a, tiny_idx t, tiny_idx b) { return ((const float *)a->size->data)[t * a->batch + b]; }
+static float tinyi_tmerge_size_f32(const tinyi_tmerge *a, tiny_idx t, tiny_idx b)
+{
+    return ((const float *)a->size->data)[t * a->batch + b];
+}
 static float tinyi_tmerge_sum_f32(const tinyi_tmerge *a, tiny_idx o, tiny_idx b, int *merged)
 {
     float s = tinyi_tmerge_size_f32(a, a->m.from[o * a->batch + b], b);
@@ -435,7 +516,8 @@ static void tinyi_tmerge_fast_run(tiny_team *team, const tiny_op *op)
 }
 
 /* y[at of token t] += alpha row */
-static void tinyi_tmerge_to(const tinyi_tmerge_fast *f, const tiny_tensor *y, tiny_idx t, tiny_idx b, const float *row, float alpha)
+static void tinyi_tmerge_to(const tinyi_tmerge_fast *f, const tiny_tensor *y, tiny_idx t, tiny_idx b, const float *row,
+                            float alpha)
 {
     float *at = (float *)y->data + t * y->stride[0] + b * y->stride[1];
     tiny_idx j;
@@ -473,7 +555,8 @@ static void tinyi_tmerge_image_back(const tinyi_tmerge_fast *f, const tiny_op *o
     const tinyi_tmerge *a = &f->a;
     const size_t n = f->n, d = tinyi_tmerge_round(n);
     const float *w1 = f->w1 + (size_t)b * d, *w2 = f->w2 + b * a->r;
-    float *d_pa = f->sums + (size_t)b * ((size_t)a->r + 3 * d), *d_pb = d_pa + a->r, *dg = d_pb + d, *db = dg + d, *spread = f->h + (size_t)a->r * d, *du = f->row[4], half = -0.5f;
+    float *d_pa = f->sums + (size_t)b * ((size_t)a->r + 3 * d), *d_pb = d_pa + a->r, *dg = d_pb + d, *db = dg + d,
+          *spread = f->h + (size_t)a->r * d, *du = f->row[4], half = -0.5f;
     tiny_idx i;
     tinyi_tmerge_weights(f, b);
     memset(d_pa, 0, ((size_t)a->r + 3 * d) * sizeof *d_pa);
@@ -529,7 +612,8 @@ static void tinyi_tmerge_fast_back(tiny_team *team, const tiny_op *op)
                 const tiny_idx from = f.a.m.from[i * f.a.batch + b];
                 int merged;
                 const float s = tinyi_tmerge_sum_f32(&f.a, i, b, &merged);
-                f.scale(f.row[0], tinyi_tmerge_row(f.a.dy, i, b, f.row[5]), f.n, merged ? tinyi_tmerge_size_f32(&f.a, from, b) / s : 1.0f, 0.0f);
+                f.scale(f.row[0], tinyi_tmerge_row(f.a.dy, i, b, f.row[5]), f.n,
+                        merged ? tinyi_tmerge_size_f32(&f.a, from, b) / s : 1.0f, 0.0f);
                 tinyi_tmerge_store(&f, op->out[0], from, b, f.row[0]);
             }
             if (f.a.w[0]) tinyi_tmerge_image_back(&f, op, b);
@@ -547,7 +631,9 @@ static void tinyi_tmerge_fast_back(tiny_team *team, const tiny_op *op)
         const size_t d = tinyi_tmerge_round(f.n);
         const float *sums = f.sums + (size_t)b * ((size_t)f.a.r + 3 * d);
         for (i = 0; i < f.a.r; i++) ((float *)op->out[1]->data)[i * op->out[1]->stride[0]] += sums[i];
-        for (i = 0; i < 3 * f.a.d; i++) ((float *)op->out[2]->data)[i / f.a.d * op->out[2]->stride[0] + i % f.a.d * op->out[2]->stride[1]] += sums[f.a.r + i / f.a.d * (tiny_idx)d + i % f.a.d];
+        for (i = 0; i < 3 * f.a.d; i++)
+            ((float *)op->out[2]->data)[i / f.a.d * op->out[2]->stride[0] + i % f.a.d * op->out[2]->stride[1]] +=
+                sums[f.a.r + i / f.a.d * (tiny_idx)d + i % f.a.d];
     }
 }
 
@@ -569,7 +655,8 @@ static void tinyi_tmerge_fill(tiny_case *c, int i_input, void *data)
         for (i = 0; i < t * batch; i++) ((float *)data)[i] = (float)(1 + tiny_case_pick(c, 4));
         return;
     }
-    for (b = 0; b < batch; b++) {           /* sources: the first r even tokens from a drawn one on; targets: any odd ones */
+    /* sources: the first r even tokens from a drawn one on; targets: any odd ones */
+    for (b = 0; b < batch; b++) {
         const tiny_idx first = r ? tiny_case_pick(c, (int)((t + 1) / 2 - r + 1)) : 0;
         for (i = k = 0; i < t; i++)
             if (i % 2 || i / 2 < first || i / 2 >= first + r) {
@@ -592,7 +679,8 @@ static void tinyi_tmerge_cases_of(tiny_case *c, int back)
     memset(&p, 0, sizeof p);
     dim[0] = tiny_case_dim(c, 40);
     dim[1] = 1 + tiny_case_pick(c, 3);
-    dim[2] = 1 + tiny_case_dim(c, 90);      /* one number alone is its own mean: what the norm divides then is rounding */
+    /* one number alone is its own mean: what the norm divides then is rounding */
+    dim[2] = 1 + tiny_case_dim(c, 90);
     r = tiny_case_pick(c, (int)(dim[0] / 2) + 1);
     m[0] = 2 * dim[0] + r; m[1] = dim[1];
     c->in[TINYI_TMERGE_X] = tiny_tensor_nd(NULL, TINY_F32, 3, dim);
@@ -618,7 +706,10 @@ static void tinyi_tmerge_cases(tiny_case *c) { tinyi_tmerge_cases_of(c, 0); }
 static void tinyi_tmerge_backward_cases(tiny_case *c) { tinyi_tmerge_cases_of(c, 1); }
 
 static tiny_status tinyi_grad_merge(tiny_grad *g, const tiny_op *op);
-static const short tinyi_tmerge_kernels[] = { TINYI_K_axpy_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_layernorm_f32, TINYI_K_dot_f32, TINYI_K_sum_f32, TINYI_K_sigmoid_f32, -1 };
+static const short tinyi_tmerge_kernels[] = { TINYI_K_axpy_f32,    TINYI_K_scale_f32,
+                                              TINYI_K_binary_f32,  TINYI_K_layernorm_f32,
+                                              TINYI_K_dot_f32,     TINYI_K_sum_f32,
+                                              TINYI_K_sigmoid_f32, -1 };
 static const tiny_op_row tinyi_row_merge = TINYI_ROW_OF("tome_merge", TLLM_OP_TOME_MERGE, TAKES(7, 3), GIVES(1),
     PARAMS(tllm_merge_params), FLAGS(TINY_OP_F64 | TINY_OP_LOOSE),
     SHAPE(tinyi_tmerge_shape), REFERENCE(tinyi_tmerge_ref_run), FAST(tinyi_tmerge_fast_run, tinyi_tmerge_work),
@@ -634,7 +725,8 @@ static const tiny_op_row tinyi_row_merge_backward = TINYI_ROW_OF("tome_merge_bac
 TINY_API const tiny_op_row *tllm_tome_merge_row(void) { return &tinyi_row_merge; }
 TINY_API const tiny_op_row *tllm_tome_merge_backward_row(void) { return &tinyi_row_merge_backward; }
 
-TINYI_FN void tinyi_tmerge_op(tiny_op *op, int back, const tiny_tensor *x, const tiny_tensor *size, const tiny_tensor *match, const tllm_pyra_weights *w)
+TINYI_FN void tinyi_tmerge_op(tiny_op *op, int back, const tiny_tensor *x, const tiny_tensor *size,
+                              const tiny_tensor *match, const tllm_pyra_weights *w)
 {
     memset(op, 0, sizeof *op);
     op->row = back ? &tinyi_row_merge_backward : &tinyi_row_merge;
@@ -649,7 +741,8 @@ TINYI_FN void tinyi_tmerge_op(tiny_op *op, int back, const tiny_tensor *x, const
     op->in[TINYI_TMERGE_W + back + 3] = w->norm_b;
 }
 
-TINY_API tiny_status tllm_tome_merge(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *size, const tiny_tensor *match, const tllm_pyra_weights *w, const tiny_tensor *y)
+TINY_API tiny_status tllm_tome_merge(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *size,
+                                     const tiny_tensor *match, const tllm_pyra_weights *w, const tiny_tensor *y)
 {
     tiny_op op;
     tinyi_tmerge_op(&op, 0, x, size, match, w);
@@ -657,8 +750,10 @@ TINY_API tiny_status tllm_tome_merge(tiny_ctx *ctx, const tiny_tensor *x, const 
     return tiny_run(ctx, &op);
 }
 
-TINY_API tiny_status tllm_tome_merge_backward(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *size, const tiny_tensor *match, const tllm_pyra_weights *w, const tiny_tensor *dy,
-                                              const tiny_tensor *dx, const tiny_tensor *d_pa, const tiny_tensor *d_pbn)
+TINY_API tiny_status tllm_tome_merge_backward(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *size,
+                                              const tiny_tensor *match, const tllm_pyra_weights *w,
+                                              const tiny_tensor *dy, const tiny_tensor *dx, const tiny_tensor *d_pa,
+                                              const tiny_tensor *d_pbn)
 {
     tiny_op op;
     tinyi_tmerge_op(&op, 1, x, size, match, w);
@@ -696,7 +791,8 @@ static tiny_status tinyi_grad_merge(tiny_grad *g, const tiny_op *op)
     if (!st && tiny_grad_wants(g, TINYI_TMERGE_X)) st = tiny_grad_add(g, TINYI_TMERGE_X, &dx);
     if (!st && w.pa && tiny_grad_wants(g, TINYI_TMERGE_W)) st = tiny_grad_add(g, TINYI_TMERGE_W, &d_pa);
     for (i = 0; i < 3 && !st && w.pa; i++) {
-        part = tiny_tensor_1d((unsigned char *)rest.data + (size_t)(i * rest.stride[0]) * tiny_dtype_bytes(rest.dtype), rest.dtype, rest.dim[1]);
+        part = tiny_tensor_1d((unsigned char *)rest.data + (size_t)(i * rest.stride[0]) * tiny_dtype_bytes(rest.dtype),
+                              rest.dtype, rest.dim[1]);
         if (tiny_grad_wants(g, TINYI_TMERGE_W + 1 + i)) st = tiny_grad_add(g, TINYI_TMERGE_W + 1 + i, &part);
     }
     return st;

@@ -23,13 +23,15 @@ static tiny_status tinyi_params_fill(tinyi_params *p, const tiny_tensor *t, tiny
     case TINYI_FIRST_XAVIER: return tiny_init_xavier(p->ctx, &p->rng, t);
     case TINYI_FIRST_SMALL: return tiny_init_normal(p->ctx, &p->rng, t, 0.02);
     case TINYI_FIRST_UNIFORM:
-        for (i = 0; i < tiny_tensor_count(t); i++) tinyi_real_set(t->data, t->dtype, i, 2.0 * tiny_rng_uniform64(&p->rng) - 1.0);
+        for (i = 0; i < tiny_tensor_count(t); i++)
+            tinyi_real_set(t->data, t->dtype, i, 2.0 * tiny_rng_uniform64(&p->rng) - 1.0);
         return TINY_OK;
     default: return tiny_init_constant(p->ctx, t, first == TINYI_FIRST_ONE ? 1.0 : 0.0);
     }
 }
 
-TINYI_FN void tinyi_params_add(tinyi_params *p, tiny_tensor *t, tinyi_first first, int group, int rank, const tiny_idx *dim, const char *name, ...)
+TINYI_FN void tinyi_params_add(tinyi_params *p, tiny_tensor *t, tinyi_first first, int group, int rank,
+                               const tiny_idx *dim, const char *name, ...)
 {
     size_t count = 1;
     int i;
@@ -54,7 +56,8 @@ TINYI_FN void tinyi_params_add(tinyi_params *p, tiny_tensor *t, tinyi_first firs
 TINYI_FN tiny_status tinyi_params_place(tinyi_params *p, const char *who)
 {
     const size_t es = tiny_dtype_bytes(p->dtype);
-    if (!p->fits || p->at > SIZE_MAX / 16) return tinyi_fail(p->ctx, TINY_E_OVERFLOW, "%s: the weights are more than can be addressed", who);
+    if (!p->fits || p->at > SIZE_MAX / 16)
+        return tinyi_fail(p->ctx, TINY_E_OVERFLOW, "%s: the weights are more than can be addressed", who);
     p->param = (tiny_param *)tinyi_alloc(p->ctx, p->n, sizeof *p->param);
     if (p->param) p->name = (char (*)[56])tinyi_alloc(p->ctx, p->n, sizeof *p->name);
     if (p->name) p->numbers = tinyi_alloc(p->ctx, 2 * p->at, es);

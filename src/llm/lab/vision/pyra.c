@@ -1,9 +1,11 @@
 /* src/llm/lab/vision/pyra.c - the hooks of a vision transformer whose tokens merge
- * Paper    Y. Xiong et al., 2024 (arXiv 2403.09192), the authors' code; the logarithm of sizes: D. Bolya et al., 2022, eq. 1.
- * Formula  behind attention of block l: match of the keys, merge (llm/lab/vision/merge.c), sizes summed; attention of later blocks has ln size added
- *          to the scores of a key, once something has merged.
+ * Paper    Y. Xiong et al., 2024 (arXiv 2403.09192), the authors' code; the logarithm of sizes: D. Bolya et al., 2022,
+ *          eq. 1.
+ * Formula  behind attention of block l: match of the keys, merge (llm/lab/vision/merge.c), sizes summed; attention of
+ *          later blocks has ln size added to the scores of a key, once something has merged.
  * Data     sizes, matches and places lie on the tape of the run.
- * Left out LoRA on q, k and v, which the authors train beside it: what is frozen and what is not is the trainer's list of parameters. */
+ * Left out LoRA on q, k and v, which the authors train beside it: what is frozen and what is not is the trainer's list
+ * of parameters. */
 #include "llm/lab/vision/pyra.h"
 #include "llm/lab/vision/params_inside.h"
 #include "math/grad_inside.h"
@@ -41,7 +43,8 @@ static tiny_tensor tinyi_pyra_failed(tiny_tape *tape, const tllm_pyra *p, tiny_s
     return tinyi_pyra_bad(tape, st, says);
 }
 
-static tiny_tensor tinyi_pyra_mix(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v)
+static tiny_tensor tinyi_pyra_mix(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q,
+                                  const tiny_tensor *k, const tiny_tensor *v)
 {
     tllm_pyra *p = (tllm_pyra *)user;
     tiny_tensor bias;
@@ -53,14 +56,17 @@ static tiny_tensor tinyi_pyra_mix(tiny_tape *tape, void *user, const tllm_vit_at
     bias = tiny_tape_new(tape, q->dtype, 2, dim);
     if (!bias.data) return bias;
     for (h = 0; h < dim[0] && !tiny_tape_dry(tape); h++)
-        for (t = 0; t < dim[1]; t++) tinyi_real_set(bias.data, bias.dtype, h * dim[1] + t, tinyi_log64(tinyi_real(p->size.data, p->size.dtype, t * at->batch + h / at->n_head)));
+        for (t = 0; t < dim[1]; t++)
+            tinyi_real_set(bias.data, bias.dtype, h * dim[1] + t,
+                           tinyi_log64(tinyi_real(p->size.data, p->size.dtype, t * at->batch + h / at->n_head)));
     bias.rank = 3;                          /* the same for all queries */
     bias.dim[1] = q->dim[0]; bias.dim[2] = dim[1];
     bias.stride[1] = 0; bias.stride[2] = 1;
     return tiny_tape_call(tape, TINY_OP_ATTENTION, q, k, v, &bias, NULL);
 }
 
-static tiny_tensor tinyi_pyra_between(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *x, const tiny_tensor *k)
+static tiny_tensor tinyi_pyra_between(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *x,
+                                      const tiny_tensor *k)
 {
     tllm_pyra *p = (tllm_pyra *)user;
     tiny_tensor match, next, y[TINY_OP_MAX_OUT];
@@ -70,7 +76,8 @@ static tiny_tensor tinyi_pyra_between(tiny_tape *tape, void *user, const tllm_vi
     const int dry = tiny_tape_dry(tape);
     const tiny_idx r = at->i_block < p->n_block ? p->r[at->i_block] : 0, t = x->dim[0];
     tiny_status st = TINY_OK;
-    if (at->i_block >= p->n_block || t != tllm_pyra_tokens(p, at->i_block - 1)) return tinyi_pyra_bad(tape, TINY_E_SHAPE, "pyra: a block or a number of tokens that it was not opened for");
+    if (at->i_block >= p->n_block || t != tllm_pyra_tokens(p, at->i_block - 1))
+        return tinyi_pyra_bad(tape, TINY_E_SHAPE, "pyra: a block or a number of tokens that it was not opened for");
     if (!at->i_block) {                     /* all stand for themselves */
         dim[0] = t; dim[1] = at->batch;
         p->size = tiny_tape_new(tape, x->dtype, 2, dim);
@@ -89,7 +96,10 @@ static tiny_tensor tinyi_pyra_between(tiny_tape *tape, void *user, const tllm_vi
     if (!dry && !st) st = tllm_tome_sizes(p->ctx, &p->size, &match, &next);
     if (!dry && !st) st = tllm_tome_track(p->ctx, &p->place, &match, t);
     if (st) return tinyi_pyra_failed(tape, p, st);
-    w.pa = &p->w[at->i_block][0]; w.pb = &p->w[at->i_block][1]; w.norm_g = &p->w[at->i_block][2]; w.norm_b = &p->w[at->i_block][3];
+    w.pa = &p->w[at->i_block][0];
+    w.pb = &p->w[at->i_block][1];
+    w.norm_g = &p->w[at->i_block][2];
+    w.norm_b = &p->w[at->i_block][3];
     tinyi_tmerge_op(&op, 0, x, &p->size, &match, w.pa->data ? &w : NULL);
     if (tiny_tape_op(tape, &op, y)) return *x;
     p->size = next;
@@ -104,7 +114,8 @@ static void tinyi_pyra_lay(tllm_pyra *p)
     tiny_idx i;
     int k;
     for (i = 0; i < p->n_block; i++)
-        for (k = 0; k < 4 && p->r[i] && !p->plain; k++) tinyi_params_add(&p->p, &p->w[i][k], first[k], 2, 1, k ? &p->d : &p->r[i], "pyra.%d.%s", (int)i, name[k]);
+        for (k = 0; k < 4 && p->r[i] && !p->plain; k++)
+            tinyi_params_add(&p->p, &p->w[i][k], first[k], 2, 1, k ? &p->d : &p->r[i], "pyra.%d.%s", (int)i, name[k]);
 }
 
 TINY_API tiny_status tllm_pyra_open(tiny_ctx *ctx, const tllm_vit *vit, const tllm_pyra_desc *desc, tllm_pyra **out)
@@ -115,10 +126,15 @@ TINY_API tiny_status tllm_pyra_open(tiny_ctx *ctx, const tllm_vit *vit, const tl
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out || !is || !desc || !desc->r) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: a network, how many merge in each block, and a place for the result are needed");
-    if (desc->n_block != is->n_block) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: numbers for %td blocks, the network has %td", desc->n_block, is->n_block);
+    if (!out || !is || !desc || !desc->r)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "pyra: a network, how many merge in each block, and a place for the result are needed");
+    if (desc->n_block != is->n_block)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: numbers for %td blocks, the network has %td", desc->n_block,
+                          is->n_block);
     t = tllm_vit_tokens(vit);
-    if (t > TLLM_TOME_TOKENS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: %td tokens, %d at most", t, TLLM_TOME_TOKENS);
+    if (t > TLLM_TOME_TOKENS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: %td tokens, %d at most", t, TLLM_TOME_TOKENS);
     for (i = 0; i < desc->n_block; i++)
         if (desc->r[i] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: %td merges in block %td", desc->r[i], i);
     p = (tllm_pyra *)tiny_alloc(ctx, sizeof *p);
@@ -136,7 +152,9 @@ TINY_API tiny_status tllm_pyra_open(tiny_ctx *ctx, const tllm_vit *vit, const tl
     for (i = 0; i < p->n_block; i++) {
         p->r[i] = tllm_tome_count(t, desc->r[i], TLLM_TOME_CLASS);
         t -= p->r[i];
-        if (!p->plain && p->r[i] > TLLM_PYRA_PAIRS) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "pyra: %td merges with weights in block %td, %d at most", p->r[i], i, TLLM_PYRA_PAIRS);
+        if (!p->plain && p->r[i] > TLLM_PYRA_PAIRS)
+            st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "pyra: %td merges with weights in block %td, %d at most", p->r[i],
+                            i, TLLM_PYRA_PAIRS);
     }
     tinyi_params_begin(&p->p, ctx, is->dtype, tiny_rng_make(desc->seed, 0x70797261));
     tinyi_pyra_lay(p);

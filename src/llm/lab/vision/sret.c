@@ -1,12 +1,14 @@
 /* src/llm/lab/vision/sret.c - a sliced recursive transformer
  * Paper    Z. Shen, Z. Liu, E. Xing, 2022 (arXiv 2111.05297), and the authors' code.
- * Formula  stage: for r < R, for l < L / R: x = c0 x + c1 GSA(norm x), x = c2 x + c3 W2 gelu(W1 norm x) with block r; then with layer r L / R + l, its
- *          own: x = c2 x + c3 W2 gelu(W1 norm x). All c are learnt and begin as 1. GSA: attention inside slices of N / G tokens.
- *          network: stem of 3 x 3 convolutions of stride 2 with batch norm and ReLU, positions, stages, between them a depthwise 3 x 3 convolution
- *          of stride 2 to twice the channels; mean of all tokens, norm, head.
- * Data     tokens (N, B, d) as in llm/lab/vision/vit.h: a slice of all images and heads is a view, and writes into a part of the result.
+ * Formula  stage: for r < R, for l < L / R: x = c0 x + c1 GSA(norm x), x = c2 x + c3 W2 gelu(W1 norm x) with block r;
+ *          then with layer r L / R + l, its own: x = c2 x + c3 W2 gelu(W1 norm x). All c are learnt and begin as 1.
+ *          GSA: attention inside slices of N / G tokens. network: stem of 3 x 3 convolutions of stride 2 with batch
+ *          norm and ReLU, positions, stages, between them a depthwise 3 x 3 convolution of stride 2 to twice the
+ *          channels; mean of all tokens, norm, head.
+ * Data     tokens (N, B, d) as in llm/lab/vision/vit.h: a slice of all images and heads is a view, and writes into a
+ *          part of the result.
  * Cost     of a run: (4 d^2 + 2 d hidden) N + 2 N^2 d / G multiply-adds an image, 2 d^2 nll_ratio N of the small layer.
- * Left out training by a teacher's probabilities: tiny_tape_kl_distill does that for any network.                              */
+ * Left out training by a teacher's probabilities: tiny_tape_kl_distill does that for any network. */
 #include "llm/lab/vision/sret.h"
 #include "llm/lab/vision/params_inside.h"
 #include "math/grad_inside.h"
@@ -27,7 +29,8 @@ struct tllm_sret {
     tiny_ctx *ctx;
     tllm_sret_desc is;
     tinyi_sret_stage stage[TLLM_SRET_STAGES];
-    tiny_tensor stem_w[TINYI_SRET_STEMS], stem_g[TINYI_SRET_STEMS], stem_b[TINYI_SRET_STEMS], mean[TINYI_SRET_STEMS], var[TINYI_SRET_STEMS];
+    tiny_tensor stem_w[TINYI_SRET_STEMS], stem_g[TINYI_SRET_STEMS], stem_b[TINYI_SRET_STEMS], mean[TINYI_SRET_STEMS],
+        var[TINYI_SRET_STEMS];
     tiny_tensor pos, norm_g, norm_b, head_w, head_b;
     tinyi_params p;
     tllm_vit_block *blocks;
@@ -44,7 +47,8 @@ static tiny_tensor tinyi_sret_bad(tiny_tape *tape, tiny_status st, const char *t
     return none;
 }
 
-static tiny_tensor tinyi_sret_as(tiny_tape *tape, const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d)
+static tiny_tensor tinyi_sret_as(tiny_tape *tape, const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c,
+                                 tiny_idx d)
 {
     tiny_idx dim[4];
     dim[0] = a; dim[1] = b; dim[2] = c; dim[3] = d;
@@ -73,7 +77,9 @@ static int tinyi_sret_turn(const int32_t *order, tiny_idx n, int32_t *back)
     return 1;
 }
 
-TINY_API tiny_tensor tllm_sliced_attention(tiny_tape *tape, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, tiny_idx slices, int shuffled, const tiny_tensor *order)
+TINY_API tiny_tensor tllm_sliced_attention(tiny_tape *tape, const tiny_tensor *q, const tiny_tensor *k,
+                                           const tiny_tensor *v, tiny_idx slices, int shuffled,
+                                           const tiny_tensor *order)
 {
     tiny_tensor x[3], o, back, out[TINY_OP_MAX_OUT];
     tiny_idx n, i;
@@ -81,13 +87,19 @@ TINY_API tiny_tensor tllm_sliced_attention(tiny_tape *tape, const tiny_tensor *q
     memset(&o, 0, sizeof o);
     memset(&back, 0, sizeof back);
     if (!tape || tiny_tape_status(tape)) return o;
-    if (!q || !k || !v || q->rank != 3 || k->rank != 3 || v->rank != 3 || k->dim[0] != q->dim[0] || v->dim[0] != q->dim[0])
-        return tinyi_sret_bad(tape, TINY_E_SHAPE, "sliced attention: q, k and v must be (tokens, heads, numbers) of the same tokens");
+    if (!q || !k || !v || q->rank != 3 || k->rank != 3 || v->rank != 3 || k->dim[0] != q->dim[0] ||
+        v->dim[0] != q->dim[0])
+        return tinyi_sret_bad(tape, TINY_E_SHAPE,
+                              "sliced attention: q, k and v must be (tokens, heads, numbers) of the same tokens");
     n = q->dim[0];
-    if (slices < 1 || n % slices) return tinyi_sret_bad(tape, TINY_E_SHAPE, "sliced attention: the slices do not divide the tokens");
-    if (shuffled && slices > 1 && !order) return tinyi_sret_bad(tape, TINY_E_ARGUMENT, "sliced attention: a further run needs an order of the tokens");
-    if (order && (tiny_tensor_check(order) || order->dtype != TINY_I32 || order->rank != 1 || order->dim[0] != n || !tiny_tensor_is_dense(order)))
-        return tinyi_sret_bad(tape, TINY_E_SHAPE, "sliced attention: an order must be dense i32, one number for each token");
+    if (slices < 1 || n % slices)
+        return tinyi_sret_bad(tape, TINY_E_SHAPE, "sliced attention: the slices do not divide the tokens");
+    if (shuffled && slices > 1 && !order)
+        return tinyi_sret_bad(tape, TINY_E_ARGUMENT, "sliced attention: a further run needs an order of the tokens");
+    if (order && (tiny_tensor_check(order) || order->dtype != TINY_I32 || order->rank != 1 || order->dim[0] != n ||
+                  !tiny_tensor_is_dense(order)))
+        return tinyi_sret_bad(tape, TINY_E_SHAPE,
+                              "sliced attention: an order must be dense i32, one number for each token");
     if (slices == 1) return tiny_tape_call(tape, TINY_OP_ATTENTION, q, k, v, NULL, NULL);
     x[0] = *q; x[1] = *k; x[2] = *v;
     if (order) {
@@ -201,24 +213,43 @@ static tiny_status tinyi_sret_read(tiny_ctx *ctx, const tllm_sret_desc *desc, tl
     if (!is->n_stage) is->stage[is->n_stage++] = plain;
     if (!is->n_class) is->n_class = 10;
     if (is->eps == 0.0) is->eps = 1e-6;
-    if (is->image < 1 || is->image > 32767 || is->channels < 1 || is->channels > 65536 || is->n_stem < 1 || is->n_stem > TINYI_SRET_STEMS || is->n_class < 1 || is->n_class > 1 << 20)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: images of %td pixels and %td colours, %td convolutions (1 to %d), %td classes", is->image, is->channels, is->n_stem, TINYI_SRET_STEMS, is->n_class);
-    if (is->d < 2 || is->d % 2 || is->d > 65536 || !(is->ratio * (double)is->d >= 1.0 && is->ratio <= 64.0) || !(is->nll_ratio * (double)is->d >= 1.0 && is->nll_ratio <= 64.0) || !(is->eps > 0.0 && is->eps < 1.0))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: %td numbers of a token (even, at most 65536), wide layers %g and %g times that (at most 64), eps %g", is->d, is->ratio, is->nll_ratio, is->eps);
-    if (is->n_stage < 1 || is->n_stage > TLLM_SRET_STAGES) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: %td stages, there may be 1 to %d", is->n_stage, TLLM_SRET_STAGES);
-    if (is->dtype != TINY_F32 && is->dtype != TINY_F64) return tinyi_fail(ctx, TINY_E_DTYPE, "sret: weights must be f32 or f64");
+    if (is->image < 1 || is->image > 32767 || is->channels < 1 || is->channels > 65536 || is->n_stem < 1 ||
+        is->n_stem > TINYI_SRET_STEMS || is->n_class < 1 || is->n_class > 1 << 20)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "sret: images of %td pixels and %td colours, %td convolutions (1 to %d), %td classes",
+                          is->image, is->channels, is->n_stem, TINYI_SRET_STEMS, is->n_class);
+    if (is->d < 2 || is->d % 2 || is->d > 65536 || !(is->ratio * (double)is->d >= 1.0 && is->ratio <= 64.0) ||
+        !(is->nll_ratio * (double)is->d >= 1.0 && is->nll_ratio <= 64.0) || !(is->eps > 0.0 && is->eps < 1.0))
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "sret: %td numbers of a token (even, at most 65536), wide layers %g and %g times that (at most 64), eps %g",
+            is->d, is->ratio, is->nll_ratio, is->eps);
+    if (is->n_stage < 1 || is->n_stage > TLLM_SRET_STAGES)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: %td stages, there may be 1 to %d", is->n_stage,
+                          TLLM_SRET_STAGES);
+    if (is->dtype != TINY_F32 && is->dtype != TINY_F64)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "sret: weights must be f32 or f64");
     for (i = 0, side = is->image; i < is->n_stem; i++, side /= 2)
-        if (side % 2) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: %td pixels cannot be halved %td times", is->image, is->n_stem);
+        if (side % 2)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: %td pixels cannot be halved %td times", is->image,
+                              is->n_stem);
     for (i = 0, d = is->d; i < is->n_stage; i++, d *= 2) {
         const tllm_sret_stage *t = &is->stage[i];
         if (t->depth < 1 || t->depth > TLLM_SRET_DEPTH || t->distinct < 1 || t->depth % t->distinct)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: stage %td: a depth of %td (1 to %d) is not a multiple of %td blocks", i, t->depth, TLLM_SRET_DEPTH, t->distinct);
-        if (t->n_head < 1 || d % t->n_head) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: stage %td: %td heads do not divide %td numbers", i, t->n_head, d);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "sret: stage %td: a depth of %td (1 to %d) is not a multiple of %td blocks", i, t->depth,
+                              TLLM_SRET_DEPTH, t->distinct);
+        if (t->n_head < 1 || d % t->n_head)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: stage %td: %td heads do not divide %td numbers", i,
+                              t->n_head, d);
         if (t->first < 1 || t->again < 1 || side * side % t->first || side * side % t->again)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: stage %td: %td and %td slices do not divide %td tokens", i, t->first, t->again, side * side);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: stage %td: %td and %td slices do not divide %td tokens", i,
+                              t->first, t->again, side * side);
         s->stage[i].d = d;
         s->stage[i].side = side;
-        if (i + 1 < is->n_stage && side % 2) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: stage %td: %td x %td tokens cannot be halved", i, side, side);
+        if (i + 1 < is->n_stage && side % 2)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: stage %td: %td x %td tokens cannot be halved", i, side,
+                              side);
         side /= 2;
     }
     return TINY_OK;
@@ -290,7 +321,10 @@ TINY_API void tllm_sret_close(tllm_sret *s)
 }
 
 TINY_API const tllm_sret_desc *tllm_sret_is(const tllm_sret *s) { return s ? &s->is : NULL; }
-TINY_API tiny_idx tllm_sret_tokens(const tllm_sret *s, tiny_idx i) { return s && i >= 0 && i < s->is.n_stage ? s->stage[i].side * s->stage[i].side : 0; }
+TINY_API tiny_idx tllm_sret_tokens(const tllm_sret *s, tiny_idx i)
+{
+    return s && i >= 0 && i < s->is.n_stage ? s->stage[i].side * s->stage[i].side : 0;
+}
 TINY_API void tllm_sret_training(tllm_sret *s, int on) { if (s) s->training = on; }
 TINY_API const tiny_param *tllm_sret_params(const tllm_sret *s, size_t *n)
 {
@@ -302,7 +336,8 @@ TINY_API const tiny_param *tllm_sret_params(const tllm_sret *s, size_t *n)
 
 typedef struct tinyi_sret_mix { tiny_idx slices; const tiny_tensor *order; } tinyi_sret_mix;
 
-static tiny_tensor tinyi_sret_mixed(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v)
+static tiny_tensor tinyi_sret_mixed(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q,
+                                    const tiny_tensor *k, const tiny_tensor *v)
 {
     const tinyi_sret_mix *m = (const tinyi_sret_mix *)user;
     (void)at;
@@ -310,10 +345,12 @@ static tiny_tensor tinyi_sret_mixed(tiny_tape *tape, void *user, const tllm_vit_
 }
 
 /* the order of run l of block r: drawn by number, so that it is the same whenever it is asked for */
-static tiny_tensor tinyi_sret_order(tiny_tape *tape, const tllm_sret *s, tiny_idx i_stage, tiny_idx r, tiny_idx l, tiny_idx n)
+static tiny_tensor tinyi_sret_order(tiny_tape *tape, const tllm_sret *s, tiny_idx i_stage, tiny_idx r, tiny_idx l,
+                                    tiny_idx n)
 {
     tiny_tensor t = tiny_tape_new(tape, TINY_I32, 1, &n);
-    tiny_rng rng = tiny_rng_make(s->is.seed + (s->is.fresh ? s->calls * UINT64_C(0x9e3779b97f4a7c15) : 0), (uint64_t)i_stage << 32 | (uint64_t)r << 16 | (uint64_t)l);
+    tiny_rng rng = tiny_rng_make(s->is.seed + (s->is.fresh ? s->calls * UINT64_C(0x9e3779b97f4a7c15) : 0),
+                                 (uint64_t)i_stage << 32 | (uint64_t)r << 16 | (uint64_t)l);
     if (t.data && !tiny_tape_dry(tape)) tiny_rng_permutation(&rng, (uint32_t *)t.data, (uint32_t)n);
     return t;
 }
@@ -329,7 +366,8 @@ TINY_API tiny_tensor tllm_sret_stage_run(tiny_tape *tape, tllm_sret *s, tiny_idx
     tiny_idx r, l, loops;
     memset(&y, 0, sizeof y);
     if (!tape || !s || !x || tiny_tape_status(tape)) return y;
-    if (i_stage < 0 || i_stage >= s->is.n_stage || x->rank != 3 || x->dim[2] != s->stage[i_stage].d || x->dim[0] < 1 || x->dim[0] > 0x7fffffff)
+    if (i_stage < 0 || i_stage >= s->is.n_stage || x->rank != 3 || x->dim[2] != s->stage[i_stage].d || x->dim[0] < 1 ||
+        x->dim[0] > 0x7fffffff)
         return tinyi_sret_bad(tape, TINY_E_SHAPE, "sret: x must be (tokens, batch, numbers of the stage)");
     is = &s->is.stage[i_stage];
     t = &s->stage[i_stage];
@@ -383,9 +421,11 @@ TINY_API tiny_tensor tllm_sret_logits(tiny_tape *tape, void *net, const tiny_ten
     tiny_idx i;
     memset(&x, 0, sizeof x);
     if (!tape || tiny_tape_status(tape)) return x;
-    if (!s || !images || tiny_tensor_check(images) || images->rank != 4 || images->dim[0] < 1 || images->dim[1] != s->is.channels || images->dim[2] != s->is.image || images->dim[3] != s->is.image ||
+    if (!s || !images || tiny_tensor_check(images) || images->rank != 4 || images->dim[0] < 1 ||
+        images->dim[1] != s->is.channels || images->dim[2] != s->is.image || images->dim[3] != s->is.image ||
         images->dtype != s->is.dtype)
-        return tinyi_sret_bad(tape, TINY_E_SHAPE, "sret: images must be (at least 1, channels, size, size), of the type of the weights");
+        return tinyi_sret_bad(tape, TINY_E_SHAPE,
+                              "sret: images must be (at least 1, channels, size, size), of the type of the weights");
     memset(&bn, 0, sizeof bn);
     memset(&conv, 0, sizeof conv);
     memset(&norm, 0, sizeof norm);

@@ -1,15 +1,19 @@
-/* src/llm/lab/vision/sret.h - a sliced recursive transformer: blocks that run more than once, attention inside slices of the tokens
+/* src/llm/lab/vision/sret.h - a sliced recursive transformer: blocks that run more than once, attention inside slices
+ * of the tokens
  *
- *     tllm_sret_desc d = { 0 };                           images of 32 x 32 x 3: 64 tokens of 64 numbers, 2 blocks run twice, 4 slices and then 2
+ *     tllm_sret_desc d = { 0 };                           images of 32 x 32 x 3: 64 tokens of 64 numbers, 2 blocks run
+ *                                                         twice, 4 slices and then 2
  *     tllm_sret_open(ctx, &d, &sret);
- *     task.other = tllm_sret_logits;  task.net = sret;    tllm_vit_task: the loss and the count of right answers are those of llm/lab/vision/vit.h
+ *     task.other = tllm_sret_logits;  task.net = sret;    tllm_vit_task: the loss and the count of right answers are
+ *                                                         those of llm/lab/vision/vit.h
  *     tllm_sret_training(sret, 1);                        batch norms of the stem by the batch; 0 before it is judged
  *
- * A stage of depth L has R blocks, each of which runs L / R times in a row with the same weights; behind every run stands a small layer of its
- * own (norm and two matrices) that is not shared. Attention sees N / G tokens that follow each other: G slices in the first run of a block,
- * others in further ones, for which tokens are shuffled before and brought back after. Shuffles are functions of the seed, the layer and the
- * run, the same in every call; or new ones in each call.
- * Z. Shen, Z. Liu, E. Xing, "Sliced Recursive Transformer", ECCV 2022 (arXiv 2111.05297).                                            */
+ * A stage of depth L has R blocks, each of which runs L / R times in a row with the same weights; behind every run
+ * stands a small layer of its own (norm and two matrices) that is not shared. Attention sees N / G tokens that follow
+ * each other: G slices in the first run of a block, others in further ones, for which tokens are shuffled before and
+ * brought back after. Shuffles are functions of the seed, the layer and the run, the same in every call; or new ones in
+ * each call.
+ * Z. Shen, Z. Liu, E. Xing, "Sliced Recursive Transformer", ECCV 2022 (arXiv 2111.05297). */
 #ifndef TINYI_LLM_SRET_H
 #define TINYI_LLM_SRET_H
 #include "llm/lab/vision/vit.h"
@@ -20,12 +24,15 @@ TINYI_C_BEGIN
 
 typedef struct tllm_sret_stage {
     tiny_idx n_head, depth, distinct;       /* depth is a multiple of distinct */
-    tiny_idx first, again;                  /* slices of the first run of a block, of further ones; they divide the tokens */
+    /* slices of the first run of a block, of further ones; they divide the tokens */
+    tiny_idx first, again;
 } tllm_sret_stage;
 
 typedef struct tllm_sret_desc {             /* zero: the value in brackets */
-    tiny_idx image, channels, n_stem;       /* side, colours, convolutions of stride 2 before the first stage [32, 3, 2] */
-    tiny_idx d;                             /* numbers of a token in the first stage; each further stage has twice as many, and a quarter of the tokens [64] */
+    /* side, colours, convolutions of stride 2 before the first stage [32, 3, 2] */
+    tiny_idx image, channels, n_stem;
+    /* numbers of a token in the first stage; each further stage has twice as many, and a quarter of the tokens [64] */
+    tiny_idx d;
     double ratio, nll_ratio;                /* of the wide layers, and of the small ones between runs [3.6, 1] */
     tiny_idx n_stage;                       /* [one: 2 heads, depth 4, 2 distinct, 4 slices, then 2] */
     tllm_sret_stage stage[TLLM_SRET_STAGES];
@@ -38,7 +45,8 @@ typedef struct tllm_sret_desc {             /* zero: the value in brackets */
 
 typedef struct tllm_sret tllm_sret;
 
-TINY_API void tllm_sret_tiny(tllm_sret_desc *desc);         /* SReT-T of the paper: 224 x 224, 784, 196 and 49 tokens, 1000 classes */
+/* SReT-T of the paper: 224 x 224, 784, 196 and 49 tokens, 1000 classes */
+TINY_API void tllm_sret_tiny(tllm_sret_desc *desc);
 TINY_API tiny_status tllm_sret_open(tiny_ctx *ctx, const tllm_sret_desc *desc, tllm_sret **out);
 TINY_API void tllm_sret_close(tllm_sret *s);                /* takes NULL */
 TINY_API const tllm_sret_desc *tllm_sret_is(const tllm_sret *s);
@@ -51,9 +59,12 @@ TINY_API tiny_tensor tllm_sret_logits(tiny_tape *tape, void *net, const tiny_ten
 /* One stage; x and the result (tokens, batch, numbers of the stage), of any number of tokens that its slices divide. */
 TINY_API tiny_tensor tllm_sret_stage_run(tiny_tape *tape, tllm_sret *s, tiny_idx i_stage, const tiny_tensor *x);
 
-/* Attention inside `slices` pieces of the tokens; q, k, v and the result (tokens, heads, numbers). order: NULL, or (tokens) i32 dense, a permutation by
- * which tokens are taken into the slices; the result is in the old order. shuffled: it must be there, unless there is one slice. */
-TINY_API tiny_tensor tllm_sliced_attention(tiny_tape *tape, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, tiny_idx slices, int shuffled, const tiny_tensor *order);
+/* Attention inside `slices` pieces of the tokens; q, k, v and the result (tokens, heads, numbers). order: NULL, or
+ * (tokens) i32 dense, a permutation by which tokens are taken into the slices; the result is in the old order.
+ * shuffled: it must be there, unless there is one slice. */
+TINY_API tiny_tensor tllm_sliced_attention(tiny_tape *tape, const tiny_tensor *q, const tiny_tensor *k,
+                                           const tiny_tensor *v, tiny_idx slices, int shuffled,
+                                           const tiny_tensor *order);
 
 TINYI_C_END
 #endif

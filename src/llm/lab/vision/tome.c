@@ -1,12 +1,17 @@
 /* src/llm/lab/vision/tome.c - merging tokens: matching, sizes, tracking, schedules
- * Papers   D. Bolya et al., 2022 (arXiv 2210.09461), appendix D; schedules: Y. Xiong et al., 2024 (arXiv 2403.09192), the authors' code.
+ * Papers   D. Bolya et al., 2022 (arXiv 2210.09461), appendix D; schedules: Y. Xiong et al., 2024 (arXiv 2403.09192),
+ *          the authors' code.
  * Formula  m[t] = sum over heads of the keys of t (their mean has the same direction), u[t] = m[t] / |m[t]|;
  *          score[a] = max over odd b of u[a] . u[b];  the r largest scores, the first of equals, are the pairs.
- * Data     a match is one block of i32: t places, t - r origins, r sources and r targets for each image, images side by side.
- * Cost     t^2 d / 4 multiply-adds an image, by dot products of rows: every pair by the same instructions, so that equal tokens are equal.
- * Error    a score of the fast form is off by at most (d + 8) u: pairs whose scores are that near may be taken in the other order.
+ * Data     a match is one block of i32: t places, t - r origins, r sources and r targets for each image, images side by
+ *          side.
+ * Cost     t^2 d / 4 multiply-adds an image, by dot products of rows: every pair by the same instructions, so that
+ *          equal tokens are equal.
+ * Error    a score of the fast form is off by at most (d + 8) u: pairs whose scores are that near may be taken in the
+ *          other order.
  *          The order is a matter of these scores only: sorted stably as integers.
- * Left out random partition of A and B, and matching by other metrics: the authors compare them and stay with this one.       */
+ * Left out random partition of A and B, and matching by other metrics: the authors compare them and stay with this
+ * one. */
 #include "llm/lab/vision/tome.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -22,7 +27,9 @@ TINY_API tiny_idx tllm_tome_count(tiny_idx t, tiny_idx r, unsigned flags)
 
 TINYI_FN int tinyi_tome_read(const tiny_tensor *match, tiny_idx t, tiny_idx batch, tinyi_tome *m)
 {
-    if (t < 0 || t > TLLM_TOME_TOKENS || match->dtype != TINY_I32 || match->rank != 2 || match->dim[1] != batch || match->dim[0] < 2 * t || match->dim[0] > 2 * t + t / 2 || !tiny_tensor_is_dense(match)) return 0;
+    if (t < 0 || t > TLLM_TOME_TOKENS || match->dtype != TINY_I32 || match->rank != 2 || match->dim[1] != batch ||
+        match->dim[0] < 2 * t || match->dim[0] > 2 * t + t / 2 || !tiny_tensor_is_dense(match))
+        return 0;
     m->t = t;
     m->batch = batch;
     m->r = match->dim[0] - 2 * t;
@@ -39,18 +46,25 @@ TINYI_FN tiny_status tinyi_tome_check(tiny_ctx *ctx, const char *name, const tin
     tiny_idx i;
     for (i = 0; i < all; i++) {
         const tiny_idx most = i < m->t * m->batch ? left : m->t;
-        if (m->to[i] < 0 || m->to[i] >= most) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: number %td of the match is %ld, it must be below %td", name, i, (long)m->to[i], most);
+        if (m->to[i] < 0 || m->to[i] >= most)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: number %td of the match is %ld, it must be below %td", name, i,
+                              (long)m->to[i], most);
     }
     for (i = 0; i < left * m->batch; i++)
         if (m->to[m->from[i] * m->batch + i % m->batch] != i / m->batch)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %td of image %td comes from token %ld, which goes elsewhere", name, i / m->batch, i % m->batch, (long)m->from[i]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: output %td of image %td comes from token %ld, which goes elsewhere", name,
+                              i / m->batch, i % m->batch, (long)m->from[i]);
     for (i = 0; i < m->r * m->batch; i++) {
         const tiny_idx b = i % m->batch;
         tiny_idx k;
         if (m->src[i] == m->dst[i] || m->from[m->to[m->src[i] * m->batch + b] * m->batch + b] != m->dst[i])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pair %td of image %td, tokens %ld and %ld, does not meet", name, i / m->batch, b, (long)m->src[i], (long)m->dst[i]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pair %td of image %td, tokens %ld and %ld, does not meet",
+                              name, i / m->batch, b, (long)m->src[i], (long)m->dst[i]);
         for (k = b; k < i; k += m->batch)
-            if (m->src[k] == m->src[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: token %ld of image %td merges twice", name, (long)m->src[i], b);
+            if (m->src[k] == m->src[i])
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: token %ld of image %td merges twice", name,
+                                  (long)m->src[i], b);
     }
     return TINY_OK;
 }
@@ -63,7 +77,11 @@ TINY_API tiny_tensor tllm_tome_part(const tiny_tensor *match, tiny_idx t, tllm_t
     if (!match || !tinyi_tome_read(match, t, match->rank == 2 ? match->dim[1] : 0, &m)) return y;
     y = *match;
     y.dim[0] = part == TLLM_TOME_TO ? t : part == TLLM_TOME_FROM ? t - m.r : m.r;
-    y.data = (int32_t *)match->data + (part == TLLM_TOME_TO ? 0 : part == TLLM_TOME_FROM ? t : part == TLLM_TOME_SOURCE ? 2 * t - m.r : 2 * t) * m.batch;
+    y.data = (int32_t *)match->data + (part == TLLM_TOME_TO       ? 0
+                                       : part == TLLM_TOME_FROM   ? t
+                                       : part == TLLM_TOME_SOURCE ? 2 * t - m.r
+                                                                  : 2 * t) *
+                                          m.batch;
     return y;
 }
 
@@ -82,7 +100,10 @@ typedef struct tinyi_tome_job {
     uint64_t *item;                         /* (batch, 2 n_a) */
 } tinyi_tome_job;
 
-static tiny_idx tinyi_tome_key(const tinyi_tome_job *j, tiny_idx t, tiny_idx b, tiny_idx head) { return t * j->keys->stride[0] + (b * j->heads + head) * j->keys->stride[1]; }
+static tiny_idx tinyi_tome_key(const tinyi_tome_job *j, tiny_idx t, tiny_idx b, tiny_idx head)
+{
+    return t * j->keys->stride[0] + (b * j->heads + head) * j->keys->stride[1];
+}
 
 TINY_REF_BEGIN
 static void tinyi_tome_scores_ref(const tinyi_tome_job *j, tiny_idx b)
@@ -91,7 +112,8 @@ static void tinyi_tome_scores_ref(const tinyi_tome_job *j, tiny_idx b)
     for (t = 0; t < j->t; t++) {
         double *m = j->metric + t * j->d, square = 0.0, r;
         for (i = 0; i < j->d; i++) {
-            for (m[i] = 0.0, h = 0; h < j->heads; h++) m[i] += tinyi_real(j->keys->data, j->keys->dtype, tinyi_tome_key(j, t, b, h) + i * j->keys->stride[2]);
+            for (m[i] = 0.0, h = 0; h < j->heads; h++)
+                m[i] += tinyi_real(j->keys->data, j->keys->dtype, tinyi_tome_key(j, t, b, h) + i * j->keys->stride[2]);
             square += m[i] * m[i];
         }
         r = square > 0.0 && square < (double)INFINITY ? 1.0 / tinyi_sqrt64(square) : 0.0;
@@ -188,7 +210,8 @@ static void tinyi_tome_choose(const tinyi_tome_job *j, tiny_idx b)
         j->to[token * batch + b] = (int32_t)at;
     }
     for (k = 0; k < j->r; k++) {
-        const tiny_idx source = (tiny_idx)(item[k] & 0xffffffffu), target = 2 * (tiny_idx)j->with[b * j->n_a + source] + 1;
+        const tiny_idx source = (tiny_idx)(item[k] & 0xffffffffu),
+                       target = 2 * (tiny_idx)j->with[b * j->n_a + source] + 1;
         j->src[k * batch + b] = (int32_t)(2 * source);
         j->dst[k * batch + b] = (int32_t)target;
         j->to[2 * source * batch + b] = j->to[target * batch + b];
@@ -211,7 +234,8 @@ static void tinyi_tome_team(tiny_team *team, void *arg)
     while (tiny_take(team, j->batch, 1, &i, &end)) for (; i < end; i++) tinyi_tome_choose(j, i);
 }
 
-TINY_API tiny_status tllm_tome_match(tiny_ctx *ctx, const tiny_tensor *keys, tiny_idx batch, unsigned flags, const tiny_tensor *match)
+TINY_API tiny_status tllm_tome_match(tiny_ctx *ctx, const tiny_tensor *keys, tiny_idx batch, unsigned flags,
+                                     const tiny_tensor *match)
 {
     tinyi_tome_job j;
     tinyi_tome m;
@@ -221,16 +245,21 @@ TINY_API tiny_status tllm_tome_match(tiny_ctx *ctx, const tiny_tensor *keys, tin
     tiny_idx b;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!keys || !match || tiny_tensor_check(keys) || tiny_tensor_check(match)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: keys and a match are needed");
+    if (!keys || !match || tiny_tensor_check(keys) || tiny_tensor_check(match))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: keys and a match are needed");
     if (flags & ~3u) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: flags %u are unknown", flags);
     if (keys->rank != 3 || !tinyi_is_real(keys) || batch < 1 || keys->dim[1] % batch || !keys->dim[1])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "tome: keys are %s, they must be (tokens, %td images of some heads, numbers) of f32 or f64", tinyi_shape_text(keys, have), batch);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "tome: keys are %s, they must be (tokens, %td images of some heads, numbers) of f32 or f64",
+                          tinyi_shape_text(keys, have), batch);
     memset(&j, 0, sizeof j);
     j.t = keys->dim[0];
-    if (j.t < 1 || j.t > TLLM_TOME_TOKENS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: %td tokens, there may be 1 to %d", j.t, TLLM_TOME_TOKENS);
+    if (j.t < 1 || j.t > TLLM_TOME_TOKENS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: %td tokens, there may be 1 to %d", j.t, TLLM_TOME_TOKENS);
     if (!tinyi_tome_read(match, j.t, batch, &m) || m.r > tllm_tome_count(j.t, m.r, flags))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "tome: the match is %s, it must be dense i32, %td x %td for r merges of at most %td", tinyi_shape_text(match, have), 2 * j.t, batch,
-                          tllm_tome_count(j.t, j.t, flags));
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "tome: the match is %s, it must be dense i32, %td x %td for r merges of at most %td",
+                          tinyi_shape_text(match, have), 2 * j.t, batch, tllm_tome_count(j.t, j.t, flags));
     j.keys = keys;
     j.r = m.r;
     j.batch = batch;
@@ -245,10 +274,14 @@ TINY_API tiny_status tllm_tome_match(tiny_ctx *ctx, const tiny_tensor *keys, tin
     j.dst = j.src + j.r * batch;
     j.plain = tiny_ctx_target(ctx) == TINY_TARGET_REFERENCE || keys->dtype == TINY_F64;
     /* items, then scores, then the unit rows: each piece keeps the alignment of the next */
-    if (!tinyi_size_mul((size_t)batch, (size_t)j.n_a, &scores) || !tinyi_size_mul((size_t)j.t, (size_t)j.d, &floats) || (!j.plain && !tinyi_size_mul(floats, (size_t)batch, &floats)) ||
-        floats > SIZE_MAX / 32 || scores > SIZE_MAX / 64)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "tome: %td images of %td tokens of %td numbers are more than can be addressed", batch, j.t, j.d);
-    bytes = scores * (2 * sizeof(uint64_t) + sizeof(float) + sizeof(int32_t)) + floats * (j.plain ? sizeof(double) : sizeof(float));
+    if (!tinyi_size_mul((size_t)batch, (size_t)j.n_a, &scores) || !tinyi_size_mul((size_t)j.t, (size_t)j.d, &floats) ||
+        (!j.plain && !tinyi_size_mul(floats, (size_t)batch, &floats)) || floats > SIZE_MAX / 32 ||
+        scores > SIZE_MAX / 64)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "tome: %td images of %td tokens of %td numbers are more than can be addressed", batch, j.t,
+                          j.d);
+    bytes = scores * (2 * sizeof(uint64_t) + sizeof(float) + sizeof(int32_t)) +
+            floats * (j.plain ? sizeof(double) : sizeof(float));
     room = (unsigned char *)tiny_alloc(ctx, bytes);
     if (!room) return tiny_ctx_status(ctx);
     j.item = (uint64_t *)(void *)room;
@@ -268,22 +301,31 @@ TINY_API tiny_status tllm_tome_match(tiny_ctx *ctx, const tiny_tensor *keys, tin
 /* ---- what follows a match */
 
 TINY_REF_BEGIN
-TINY_API tiny_status tllm_tome_sizes(tiny_ctx *ctx, const tiny_tensor *size, const tiny_tensor *match, const tiny_tensor *next)
+TINY_API tiny_status tllm_tome_sizes(tiny_ctx *ctx, const tiny_tensor *size, const tiny_tensor *match,
+                                     const tiny_tensor *next)
 {
     tinyi_tome m;
     tiny_idx i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!size || !match || !next || tiny_tensor_check(size) || tiny_tensor_check(match) || tiny_tensor_check(next)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: sizes before and after, and a match, are needed");
-    if (size->rank != 2 || !tinyi_is_real(size) || !tiny_tensor_is_dense(size) || !tinyi_tome_read(match, size->dim[0], size->dim[1], &m) || next->dtype != size->dtype || next->rank != 2 ||
+    if (!size || !match || !next || tiny_tensor_check(size) || tiny_tensor_check(match) || tiny_tensor_check(next))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: sizes before and after, and a match, are needed");
+    if (size->rank != 2 || !tinyi_is_real(size) || !tiny_tensor_is_dense(size) ||
+        !tinyi_tome_read(match, size->dim[0], size->dim[1], &m) || next->dtype != size->dtype || next->rank != 2 ||
         !tiny_tensor_is_dense(next) || next->dim[0] != m.t - m.r || next->dim[1] != m.batch)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "tome: sizes must be dense (t, batch) and (t - r, batch) of one type, the match (2 t + r, batch)");
+        return tinyi_fail(
+            ctx, TINY_E_SHAPE,
+            "tome: sizes must be dense (t, batch) and (t - r, batch) of one type, the match (2 t + r, batch)");
     st = tinyi_tome_check(ctx, "tome", &m);
     if (st) return st;
-    for (i = 0; i < (m.t - m.r) * m.batch; i++) tinyi_real_set(next->data, next->dtype, i, tinyi_real(size->data, size->dtype, m.from[i] * m.batch + i % m.batch));
+    for (i = 0; i < (m.t - m.r) * m.batch; i++)
+        tinyi_real_set(next->data, next->dtype, i,
+                       tinyi_real(size->data, size->dtype, m.from[i] * m.batch + i % m.batch));
     for (i = 0; i < m.r * m.batch; i++) {
         const tiny_idx to = m.to[m.src[i] * m.batch + i % m.batch] * m.batch + i % m.batch;
-        tinyi_real_set(next->data, next->dtype, to, tinyi_real(next->data, next->dtype, to) + tinyi_real(size->data, size->dtype, m.src[i] * m.batch + i % m.batch));
+        tinyi_real_set(next->data, next->dtype, to,
+                       tinyi_real(next->data, next->dtype, to) +
+                           tinyi_real(size->data, size->dtype, m.src[i] * m.batch + i % m.batch));
     }
     return TINY_OK;
 }
@@ -295,18 +337,27 @@ TINY_API tiny_status tllm_tome_unmerge(tiny_ctx *ctx, const tiny_tensor *y, cons
     size_t es;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!y || !to || !x || tiny_tensor_check(y) || tiny_tensor_check(to) || tiny_tensor_check(x)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: merged tokens, where each went, and a place for all are needed");
-    if (y->rank != 3 || x->rank != 3 || to->rank != 2 || to->dtype != TINY_I32 || x->dtype != y->dtype || x->dim[0] != to->dim[0] || x->dim[1] != to->dim[1] || y->dim[1] != x->dim[1] ||
-        x->dim[2] != y->dim[2] || !tiny_tensor_is_dense(x) || !tiny_tensor_is_dense(y) || !tiny_tensor_is_dense(to))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "tome: x must be (t, batch, d) and y (fewer, batch, d) of one type, to (t, batch) i32, all dense");
+    if (!y || !to || !x || tiny_tensor_check(y) || tiny_tensor_check(to) || tiny_tensor_check(x))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: merged tokens, where each went, and a place for all are needed");
+    if (y->rank != 3 || x->rank != 3 || to->rank != 2 || to->dtype != TINY_I32 || x->dtype != y->dtype ||
+        x->dim[0] != to->dim[0] || x->dim[1] != to->dim[1] || y->dim[1] != x->dim[1] || x->dim[2] != y->dim[2] ||
+        !tiny_tensor_is_dense(x) || !tiny_tensor_is_dense(y) || !tiny_tensor_is_dense(to))
+        return tinyi_fail(
+            ctx, TINY_E_SHAPE,
+            "tome: x must be (t, batch, d) and y (fewer, batch, d) of one type, to (t, batch) i32, all dense");
     es = (size_t)x->dim[2] * tiny_dtype_bytes(x->dtype);
     for (k = 0; k < x->dim[0] * x->dim[1]; k++) {
         const int32_t at = ((const int32_t *)to->data)[k];
-        if (at < 0 || at >= y->dim[0]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td went to %ld, there are %td", k / x->dim[1], (long)at, y->dim[0]);
+        if (at < 0 || at >= y->dim[0])
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td went to %ld, there are %td", k / x->dim[1],
+                              (long)at, y->dim[0]);
     }
     for (k = 0; k < x->dim[0] && es; k++)
         for (b = 0; b < x->dim[1]; b++)
-            memcpy((unsigned char *)x->data + (size_t)(k * x->dim[1] + b) * es, (const unsigned char *)y->data + (size_t)(((const int32_t *)to->data)[k * x->dim[1] + b] * x->dim[1] + b) * es, es);
+            memcpy((unsigned char *)x->data + (size_t)(k * x->dim[1] + b) * es,
+                   (const unsigned char *)y->data +
+                       (size_t)(((const int32_t *)to->data)[k * x->dim[1] + b] * x->dim[1] + b) * es,
+                   es);
     return TINY_OK;
 }
 
@@ -317,13 +368,18 @@ TINY_API tiny_status tllm_tome_track(tiny_ctx *ctx, const tiny_tensor *place, co
     tiny_idx i, n;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!place || tiny_tensor_check(place) || place->dtype != TINY_I32 || place->rank != 2 || !tiny_tensor_is_dense(place) || place->dim[0] > TLLM_TOME_TOKENS)
+    if (!place || tiny_tensor_check(place) || place->dtype != TINY_I32 || place->rank != 2 ||
+        !tiny_tensor_is_dense(place) || place->dim[0] > TLLM_TOME_TOKENS)
         return tinyi_fail(ctx, TINY_E_SHAPE, "tome: places must be dense i32 (tokens, batch)");
-    if (match && (tiny_tensor_check(match) || !tinyi_tome_read(match, t, place->dim[1], &m))) return tinyi_fail(ctx, TINY_E_SHAPE, "tome: the match is not one of %td tokens of %td images", t, place->dim[1]);
+    if (match && (tiny_tensor_check(match) || !tinyi_tome_read(match, t, place->dim[1], &m)))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "tome: the match is not one of %td tokens of %td images", t,
+                          place->dim[1]);
     at = (int32_t *)place->data;
     n = tiny_tensor_count(place);
     for (i = 0; i < n && match; i++)
-        if (at[i] < 0 || at[i] >= t) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td stands at %ld of %td", i / m.batch, (long)at[i], t);
+        if (at[i] < 0 || at[i] >= t)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td stands at %ld of %td", i / m.batch, (long)at[i],
+                              t);
     for (i = 0; i < n; i++) at[i] = match ? m.to[at[i] * m.batch + i % m.batch] : (int32_t)(i / place->dim[1]);
     return TINY_OK;
 }
@@ -332,12 +388,18 @@ TINY_API tiny_status tllm_tome_track(tiny_ctx *ctx, const tiny_tensor *place, co
 
 TINY_API const tiny_idx *tllm_tome_scheduled(tllm_tome_schedule schedule, tiny_idx *n_block)
 {
-    static const tiny_idx base_low[] = { 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 10 }, base_high[] = { 40, 34, 30, 24, 18, 14, 10, 8, 4, 4, 3, 3 };
+    static const tiny_idx base_low[] = { 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 10 },
+                          base_high[] = { 40, 34, 30, 24, 18, 14, 10, 8, 4, 4, 3, 3 };
     static const tiny_idx large_low[] = { 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 6 };
-    static const tiny_idx large_high[] = { 20, 19, 18, 17, 15, 13, 13, 12, 10, 9, 8, 6, 6, 4, 4, 4, 3, 3, 2, 2, 1, 1, 1, 1 };
+    static const tiny_idx large_high[] = { 20, 19, 18, 17, 15, 13, 13, 12, 10, 9, 8, 6,
+                                           6,  4,  4,  4,  3,  3,  2,  2,  1,  1, 1, 1 };
     const int is = (int)schedule;
     if (n_block) *n_block = is < 0 || is >= TLLM_TOME_SCHEDULES ? 0 : is < TLLM_TOME_LARGE_LOW ? 12 : 24;
-    return is == TLLM_TOME_BASE_LOW ? base_low : is == TLLM_TOME_BASE_HIGH ? base_high : is == TLLM_TOME_LARGE_LOW ? large_low : is == TLLM_TOME_LARGE_HIGH ? large_high : NULL;
+    return is == TLLM_TOME_BASE_LOW     ? base_low
+           : is == TLLM_TOME_BASE_HIGH  ? base_high
+           : is == TLLM_TOME_LARGE_LOW  ? large_low
+           : is == TLLM_TOME_LARGE_HIGH ? large_high
+                                        : NULL;
 }
 
 TINY_REF_BEGIN
@@ -348,7 +410,10 @@ TINY_API tiny_status tllm_tome_inflected(tiny_ctx *ctx, tiny_idx r, double f, ti
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (r < 0 || r > TLLM_TOME_TOKENS || !(f >= -1.0 && f <= 1.0) || n_block < 1 || !each)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: %td merges in each of %td blocks with the inflection %g: it must be -1 to 1, and there must be blocks", r, n_block, f);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "tome: %td merges in each of %td blocks with the inflection %g: it must be -1 to 1, and "
+                          "there must be blocks",
+                          r, n_block, f);
     low = (tiny_idx)((double)r * (1.0 - f));
     step = n_block > 1 ? (double)(2 * (r - low)) / (double)(n_block - 1) : 0.0;
     for (i = 0; i < n_block; i++) each[i] = (tiny_idx)((double)low + step * (double)i);

@@ -1,10 +1,12 @@
 /* src/llm/lab/vision/vit.c - a small vision transformer
- * Paper    A. Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020 (arXiv 2010.11929), eq. 1 to 4; GELU in its erf form.
- * Formula  z = [class; pieces E + e] + positions;  per block z += W_o att(q, k, v of norm z), z += W_2 gelu(W_1 norm z);
- *          logits = W norm(z of the class token).
- * Data     tokens (T, B, d) dense: seen as (T, B n_head, d / n_head) they are the heads of one attention over the whole batch.
+ * Paper    A. Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020 (arXiv 2010.11929), eq. 1 to 4; GELU in its erf
+ *          form.
+ * Formula  z = [class; pieces E + e] + positions;  per block z += W_o att(q, k, v of norm z), z += W_2 gelu(W_1 norm
+ *          z); logits = W norm(z of the class token).
+ * Data     tokens (T, B, d) dense: seen as (T, B n_head, d / n_head) they are the heads of one attention over the whole
+ *          batch.
  * Cost     of a block and image, in multiply-adds: (4 d^2 + 2 d hidden) T + 2 T^2 d.
- * Left out dropout, stochastic depth, a distillation token: what small networks here were trained without.                */
+ * Left out dropout, stochastic depth, a distillation token: what small networks here were trained without. */
 #include "llm/lab/vision/vit.h"
 #include "llm/lab/vision/params_inside.h"
 #include "math/grad_inside.h"
@@ -24,11 +26,13 @@ struct tllm_vit {
 
 /* ---- its weights */
 
-TINYI_FN void tinyi_vit_vector(tinyi_params *p, tiny_tensor *t, tinyi_first first, tiny_idx n, const char *prefix, const char *name)
+TINYI_FN void tinyi_vit_vector(tinyi_params *p, tiny_tensor *t, tinyi_first first, tiny_idx n, const char *prefix,
+                               const char *name)
 {
     tinyi_params_add(p, t, first, 1, 1, &n, "%s%s", prefix, name);
 }
-TINYI_FN void tinyi_vit_matrix(tinyi_params *p, tiny_tensor *t, tiny_idx rows, tiny_idx cols, const char *prefix, const char *name)
+TINYI_FN void tinyi_vit_matrix(tinyi_params *p, tiny_tensor *t, tiny_idx rows, tiny_idx cols, const char *prefix,
+                               const char *name)
 {
     tiny_idx dim[2];
     dim[0] = rows; dim[1] = cols;
@@ -93,14 +97,24 @@ static tiny_status tinyi_vit_read(tiny_ctx *ctx, const tllm_vit_desc *desc, tllm
     if (!is->n_class) is->n_class = 10;
     if (is->eps == 0.0) is->eps = 1e-6;
     if (is->image < 1 || is->image > 32767 || is->patch < 1 || is->patch > is->image || is->image % is->patch)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: pieces of %td pixels do not divide an image of %td (at most 32767)", is->patch, is->image);
-    if (is->d < 1 || is->d > most || is->n_head < 1 || is->d % is->n_head) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: %td heads do not divide %td numbers of a token", is->n_head, is->d);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "vit: pieces of %td pixels do not divide an image of %td (at most 32767)", is->patch,
+                          is->image);
+    if (is->d < 1 || is->d > most || is->n_head < 1 || is->d % is->n_head)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: %td heads do not divide %td numbers of a token", is->n_head,
+                          is->d);
     if (!is->hidden) is->hidden = 4 * is->d;
-    if (is->channels < 1 || is->channels > most || is->hidden < 1 || is->hidden > 4 * most || is->n_class < 1 || is->n_class > most)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: %td colours, %td hidden numbers, %td classes: each must be 1 to %td", is->channels, is->hidden, is->n_class, most);
-    if (is->n_block < 1 || is->n_block > TLLM_VIT_BLOCKS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: %td blocks, there may be 1 to %d", is->n_block, TLLM_VIT_BLOCKS);
-    if (!(is->eps > 0.0 && is->eps < 1.0)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: eps %g of the norms is not between 0 and 1", is->eps);
-    if (is->dtype != TINY_F32 && is->dtype != TINY_F64) return tinyi_fail(ctx, TINY_E_DTYPE, "vit: weights must be f32 or f64");
+    if (is->channels < 1 || is->channels > most || is->hidden < 1 || is->hidden > 4 * most || is->n_class < 1 ||
+        is->n_class > most)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "vit: %td colours, %td hidden numbers, %td classes: each must be 1 to %td", is->channels,
+                          is->hidden, is->n_class, most);
+    if (is->n_block < 1 || is->n_block > TLLM_VIT_BLOCKS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: %td blocks, there may be 1 to %d", is->n_block, TLLM_VIT_BLOCKS);
+    if (!(is->eps > 0.0 && is->eps < 1.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: eps %g of the norms is not between 0 and 1", is->eps);
+    if (is->dtype != TINY_F32 && is->dtype != TINY_F64)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "vit: weights must be f32 or f64");
     return TINY_OK;
 }
 
@@ -146,7 +160,10 @@ TINY_API void tllm_vit_close(tllm_vit *v)
 
 TINY_API const tllm_vit_desc *tllm_vit_is(const tllm_vit *v) { return v ? &v->is : NULL; }
 TINY_API tiny_idx tllm_vit_tokens(const tllm_vit *v) { return v ? v->pos.dim[0] : 0; }
-TINY_API const tllm_vit_block *tllm_vit_block_of(const tllm_vit *v, tiny_idx i) { return v && i >= 0 && i < v->is.n_block ? &v->block[i] : NULL; }
+TINY_API const tllm_vit_block *tllm_vit_block_of(const tllm_vit *v, tiny_idx i)
+{
+    return v && i >= 0 && i < v->is.n_block ? &v->block[i] : NULL;
+}
 
 TINY_API const tiny_param *tllm_vit_params(const tllm_vit *v, size_t *n)
 {
@@ -179,7 +196,8 @@ static tiny_tensor tinyi_vit_as(tiny_tape *tape, const tiny_tensor *x, int rank,
     return tiny_tape_reshape(tape, x, rank, dim);
 }
 
-static tiny_tensor tinyi_vit_norm(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, double eps)
+static tiny_tensor tinyi_vit_norm(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b,
+                                  double eps)
 {
     tiny_norm_params p;
     memset(&p, 0, sizeof p);
@@ -197,7 +215,8 @@ static tiny_tensor tinyi_vit_third(const tiny_tensor *t, int i)
 }
 
 /* c x + e y; a scalar without data is 1 */
-static tiny_tensor tinyi_vit_join(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *c, const tiny_tensor *y, const tiny_tensor *e)
+static tiny_tensor tinyi_vit_join(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *c, const tiny_tensor *y,
+                                  const tiny_tensor *e)
 {
     tiny_tensor a = *x, b = *y;
     if (c->data) a = tiny_tape_mul(tape, x, c);
@@ -205,14 +224,16 @@ static tiny_tensor tinyi_vit_join(tiny_tape *tape, const tiny_tensor *x, const t
     return tiny_tape_add(tape, &a, &b);
 }
 
-TINY_API tiny_tensor tllm_vit_attend(tiny_tape *tape, const tllm_vit_block *w, const tllm_vit_at *at, const tiny_tensor *x, const tllm_vit_hooks *hooks, tiny_tensor *keys)
+TINY_API tiny_tensor tllm_vit_attend(tiny_tape *tape, const tllm_vit_block *w, const tllm_vit_at *at,
+                                     const tiny_tensor *x, const tllm_vit_hooks *hooks, tiny_tensor *keys)
 {
     tiny_tensor y, part[3], o, none;
     tiny_idx t, rows, d;
     int i;
     memset(&none, 0, sizeof none);
     if (!tape || !w || !at || !x || tiny_tape_status(tape)) return none;
-    if (x->rank != 3 || x->dim[1] != at->batch || at->n_head < 1 || x->dim[2] % at->n_head) return tinyi_vit_bad(tape, "vit: x must be (tokens, batch, numbers of whole heads)");
+    if (x->rank != 3 || x->dim[1] != at->batch || at->n_head < 1 || x->dim[2] % at->n_head)
+        return tinyi_vit_bad(tape, "vit: x must be (tokens, batch, numbers of whole heads)");
     t = x->dim[0];
     d = x->dim[2];
     rows = t * at->batch;
@@ -224,7 +245,8 @@ TINY_API tiny_tensor tllm_vit_attend(tiny_tape *tape, const tllm_vit_block *w, c
         part[i] = tinyi_vit_as(tape, &part[i], 3, t, at->batch * at->n_head, d / at->n_head);
     }
     if (keys) *keys = part[1];
-    if (hooks && hooks->mix && !tiny_tape_status(tape)) o = hooks->mix(tape, hooks->user, at, &part[0], &part[1], &part[2]);
+    if (hooks && hooks->mix && !tiny_tape_status(tape))
+        o = hooks->mix(tape, hooks->user, at, &part[0], &part[1], &part[2]);
     else o = tiny_tape_call(tape, TINY_OP_ATTENTION, &part[0], &part[1], &part[2], NULL, NULL);
     o = tinyi_vit_as(tape, &o, 2, rows, d, 1);
     o = tiny_tape_linear(tape, &o, &w->out_w, &w->out_b, TINY_ACT_NONE);
@@ -232,7 +254,8 @@ TINY_API tiny_tensor tllm_vit_attend(tiny_tape *tape, const tllm_vit_block *w, c
     return tinyi_vit_join(tape, x, &w->c[0], &o, &w->c[1]);
 }
 
-TINY_API tiny_tensor tllm_vit_wide(tiny_tape *tape, const tllm_vit_block *w, const tllm_vit_at *at, const tiny_tensor *x)
+TINY_API tiny_tensor tllm_vit_wide(tiny_tape *tape, const tllm_vit_block *w, const tllm_vit_at *at,
+                                   const tiny_tensor *x)
 {
     tiny_tensor y, none;
     memset(&none, 0, sizeof none);
@@ -241,7 +264,8 @@ TINY_API tiny_tensor tllm_vit_wide(tiny_tape *tape, const tllm_vit_block *w, con
     y = tinyi_vit_norm(tape, x, &w->norm2_g, &w->norm2_b, at->eps);
     y = tinyi_vit_as(tape, &y, 2, x->dim[0] * x->dim[1], x->dim[2], 1);
     y = tiny_tape_linear(tape, &y, &w->up_w, &w->up_b, TINY_ACT_NONE);
-    y = tiny_tape_call(tape, TINY_OP_GELU, &y, NULL, NULL, NULL, NULL);     /* by itself: its slope does not need the product again */
+    /* by itself: its slope does not need the product again */
+    y = tiny_tape_call(tape, TINY_OP_GELU, &y, NULL, NULL, NULL, NULL);
     y = tiny_tape_linear(tape, &y, &w->down_w, &w->down_b, TINY_ACT_NONE);
     y = tinyi_vit_as(tape, &y, 3, x->dim[0], x->dim[1], x->dim[2]);
     return tinyi_vit_join(tape, x, &w->c[2], &y, &w->c[3]);
@@ -277,16 +301,19 @@ static tiny_tensor tinyi_vit_embed(tiny_tape *tape, const tllm_vit *v, const tin
     return tiny_tape_add(tape, &x[0], &pos);
 }
 
-TINY_API tiny_tensor tllm_vit_run(tiny_tape *tape, const tllm_vit *v, const tiny_tensor *images, const tllm_vit_hooks *hooks)
+TINY_API tiny_tensor tllm_vit_run(tiny_tape *tape, const tllm_vit *v, const tiny_tensor *images,
+                                  const tllm_vit_hooks *hooks)
 {
     tiny_tensor x, keys;
     tllm_vit_at at;
     tiny_idx i;
     memset(&x, 0, sizeof x);
     if (!tape || tiny_tape_status(tape)) return x;
-    if (!v || !images || tiny_tensor_check(images) || images->rank != 4 || images->dim[0] < 1 || images->dim[1] != v->is.channels || images->dim[2] != v->is.image ||
-        images->dim[3] != v->is.image || images->dtype != v->is.dtype)
-        return tinyi_vit_bad(tape, "vit: images must be (at least 1, channels, size, size), of the type of the weights");
+    if (!v || !images || tiny_tensor_check(images) || images->rank != 4 || images->dim[0] < 1 ||
+        images->dim[1] != v->is.channels || images->dim[2] != v->is.image || images->dim[3] != v->is.image ||
+        images->dtype != v->is.dtype)
+        return tinyi_vit_bad(tape,
+                             "vit: images must be (at least 1, channels, size, size), of the type of the weights");
     x = tinyi_vit_embed(tape, v, images);
     memset(&at, 0, sizeof at);
     at.batch = images->dim[0];
@@ -337,12 +364,14 @@ static void tinyi_vit_count(const tiny_tensor *logits, const int32_t *label, tin
         const tiny_idx row = i * logits->stride[0];
         tiny_idx best = 0;
         for (k = 1; k < logits->dim[1]; k++)
-            if (tinyi_real(logits->data, logits->dtype, row + k) > tinyi_real(logits->data, logits->dtype, row + best)) best = k;
+            if (tinyi_real(logits->data, logits->dtype, row + k) > tinyi_real(logits->data, logits->dtype, row + best))
+                best = k;
         *right += best == (tiny_idx)label[i * step];
     }
 }
 
-TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, tiny_idx first, tiny_idx n, tiny_idx *right)
+TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, tiny_idx first, tiny_idx n,
+                                    tiny_idx *right)
 {
     tiny_tape_desc td;
     tiny_tape *tape = NULL;
@@ -352,12 +381,15 @@ TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, ti
     int turn;
     if (right) *right = 0;
     if (st) return st;
-    if (!task || (!task->vit && !task->other) || !task->images || !task->labels || !right) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: a network, images, labels and a place for the result are needed");
-    if (tiny_tensor_check(task->images) || task->images->rank != 4 || tiny_tensor_check(task->labels) || task->labels->rank != 1 || task->labels->dtype != TINY_I32 ||
-        task->labels->dim[0] != task->images->dim[0])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "vit: there must be an i32 label for each image (n, channels, size, size)");
+    if (!task || (!task->vit && !task->other) || !task->images || !task->labels || !right)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: a network, images, labels and a place for the result are needed");
+    if (tiny_tensor_check(task->images) || task->images->rank != 4 || tiny_tensor_check(task->labels) ||
+        task->labels->rank != 1 || task->labels->dtype != TINY_I32 || task->labels->dim[0] != task->images->dim[0])
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "vit: there must be an i32 label for each image (n, channels, size, size)");
     if (first < 0 || n < 0 || first > task->images->dim[0] || n > task->images->dim[0] - first)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: images %td to %td of %td", first, first + n, task->images->dim[0]);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: images %td to %td of %td", first, first + n,
+                          task->images->dim[0]);
     memset(&td, 0, sizeof td);
     td.no_grad = 1;
     for (turn = 0; !st && turn < 2 && n; turn++) {  /* how much memory, and then in earnest */
@@ -370,8 +402,11 @@ TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, ti
             x.data = (unsigned char *)x.data + (size_t)((first + i) * x.stride[0]) * tiny_dtype_bytes(x.dtype);
             y = tinyi_vit_logits(tape, task, &x);
             st = tiny_tape_status(tape);
-            if (!st && (y.rank != 2 || y.dim[0] != x.dim[0])) st = tinyi_fail(ctx, TINY_E_SHAPE, "vit: a network must leave logits (images, classes)");
-            if (!st && turn) tinyi_vit_count(&y, (const int32_t *)task->labels->data + (first + i) * task->labels->stride[0], task->labels->stride[0], &sum);
+            if (!st && (y.rank != 2 || y.dim[0] != x.dim[0]))
+                st = tinyi_fail(ctx, TINY_E_SHAPE, "vit: a network must leave logits (images, classes)");
+            if (!st && turn)
+                tinyi_vit_count(&y, (const int32_t *)task->labels->data + (first + i) * task->labels->stride[0],
+                                task->labels->stride[0], &sum);
             if (!turn) break;
             tiny_tape_release(tape, mark);
         }

@@ -1,6 +1,7 @@
 /* src/llm/lab/vision/vit.h - a small vision transformer, on a tape: it computes, and is trained, by recorded operations
  *
- *     tllm_vit_desc d = { 0 };                            images of 32 x 32 x 3, pieces of 4 x 4, 64 numbers, 4 heads, 4 blocks, 10 classes
+ *     tllm_vit_desc d = { 0 };                            images of 32 x 32 x 3, pieces of 4 x 4, 64 numbers, 4 heads,
+ *                                                         4 blocks, 10 classes
  *     tllm_vit_open(ctx, &d, &vit);
  *     tllm_vit_task task = { vit, &images, &labels };     images (n, channels, size, size) f32, labels (n) i32
  *     train.params = tllm_vit_params(vit, &train.n_params);
@@ -8,12 +9,13 @@
  *     tiny_train(ctx, &train, NULL);
  *     tllm_vit_right(ctx, &task, 0, n, &right);           how many of n images are told right
  *
- * Tokens are (token, image of the batch, number), so that the heads of all images of a batch are the heads of one attention, without
- * a copy. Token 0 is the class token. Names of parameters are those of the timm library. Their group of the optimiser is 0 for
- * matrices, and 1 for what is not to be decayed: norms, biases, the class token, positions.
+ * Tokens are (token, image of the batch, number), so that the heads of all images of a batch are the heads of one
+ * attention, without a copy. Token 0 is the class token. Names of parameters are those of the timm library. Their group
+ * of the optimiser is 0 for matrices, and 1 for what is not to be decayed: norms, biases, the class token, positions.
  *
- * Other forms of a block come in through hooks: `mix` stands for softmax attention, `between` may change the tokens between attention
- * and the wide layer (merging: llm/lab/vision/tome.h). What they learn is theirs: a trainer takes tllm_vit_params and theirs in one list. */
+ * Other forms of a block come in through hooks: `mix` stands for softmax attention, `between` may change the tokens
+ * between attention and the wide layer (merging: llm/lab/vision/tome.h). What they learn is theirs: a trainer takes
+ * tllm_vit_params and theirs in one list. */
 #ifndef TINYI_LLM_VIT_H
 #define TINYI_LLM_VIT_H
 #include "math/layer.h"
@@ -27,7 +29,8 @@ typedef struct tllm_vit_desc {              /* zero: the value in brackets */
     tiny_idx d, hidden;                     /* numbers of a token, of the wide layer [64, 4 d] */
     tiny_idx n_head, n_block, n_class;      /* [4, 4, 10]; heads divide d */
     double eps;                             /* of the norms [1e-6] */
-    uint64_t seed;                          /* of the first weights: uniform within sqrt(6 / (in + out)), positions and class token N(0, 0.02) */
+    /* of the first weights: uniform within sqrt(6 / (in + out)), positions and class token N(0, 0.02) */
+    uint64_t seed;
     tiny_dtype dtype;                       /* TINY_F64: to check gradients with; slow [TINY_F32] */
 } tllm_vit_desc;
 
@@ -46,26 +49,32 @@ typedef struct tllm_vit_at { tiny_idx i_block, batch, n_head; double eps; } tllm
 typedef struct tllm_vit_hooks {
     void *user;
     /* o of the shape of q; q, k, v (tokens, batch n_head, d / n_head), image by image */
-    tiny_tensor (*mix)(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v);
+    tiny_tensor (*mix)(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k,
+                       const tiny_tensor *v);
     /* the tokens to go on with, at least the first one; x (tokens, batch, d), k as above */
-    tiny_tensor (*between)(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *x, const tiny_tensor *k);
+    tiny_tensor (*between)(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *x,
+                           const tiny_tensor *k);
 } tllm_vit_hooks;
 
 TINY_API tiny_status tllm_vit_open(tiny_ctx *ctx, const tllm_vit_desc *desc, tllm_vit **out);
 TINY_API void tllm_vit_close(tllm_vit *vit);                /* takes NULL */
 TINY_API const tllm_vit_desc *tllm_vit_is(const tllm_vit *vit);     /* with the defaults put in */
 TINY_API const tiny_param *tllm_vit_params(const tllm_vit *vit, size_t *n);    /* n may be NULL */
-TINY_API const tiny_param *tllm_vit_param(const tllm_vit *vit, const char *name);  /* "blocks.0.attn.qkv.weight"; NULL: there is none */
+/* "blocks.0.attn.qkv.weight"; NULL: there is none */
+TINY_API const tiny_param *tllm_vit_param(const tllm_vit *vit, const char *name);
 TINY_API tiny_idx tllm_vit_tokens(const tllm_vit *vit);     /* of an image, with the class token */
 
 /* Logits (n, n_class) of images (n, channels, size, size). hooks may be NULL. */
-TINY_API tiny_tensor tllm_vit_run(tiny_tape *tape, const tllm_vit *vit, const tiny_tensor *images, const tllm_vit_hooks *hooks);
+TINY_API tiny_tensor tllm_vit_run(tiny_tape *tape, const tllm_vit *vit, const tiny_tensor *images,
+                                  const tllm_vit_hooks *hooks);
 
 /* Parts of it, for other networks. x and the result (tokens, batch, d).
  * attend   c0 x + c1 W_out mix(q, k, v) of the norm of x; keys, where given, takes k
- * wide     c2 x + c3 W_down gelu(W_up norm(x))                                                                                  */
-TINY_API tiny_tensor tllm_vit_attend(tiny_tape *tape, const tllm_vit_block *block, const tllm_vit_at *at, const tiny_tensor *x, const tllm_vit_hooks *hooks, tiny_tensor *keys);
-TINY_API tiny_tensor tllm_vit_wide(tiny_tape *tape, const tllm_vit_block *block, const tllm_vit_at *at, const tiny_tensor *x);
+ * wide     c2 x + c3 W_down gelu(W_up norm(x)) */
+TINY_API tiny_tensor tllm_vit_attend(tiny_tape *tape, const tllm_vit_block *block, const tllm_vit_at *at,
+                                     const tiny_tensor *x, const tllm_vit_hooks *hooks, tiny_tensor *keys);
+TINY_API tiny_tensor tllm_vit_wide(tiny_tape *tape, const tllm_vit_block *block, const tllm_vit_at *at,
+                                   const tiny_tensor *x);
 TINY_API const tllm_vit_block *tllm_vit_block_of(const tllm_vit *vit, tiny_idx i_block);  /* NULL: there is none */
 
 typedef struct tllm_vit_task {
@@ -73,14 +82,16 @@ typedef struct tllm_vit_task {
     const tiny_tensor *images, *labels;
     const tllm_vit_hooks *hooks;            /* NULL: plain */
     double smoothing;                       /* of the cross-entropy */
-    tiny_tensor (*other)(tiny_tape *tape, void *net, const tiny_tensor *images);    /* another network in its place (llm/lab/vision/sret.h); NULL: vit */
+    /* another network in its place (llm/lab/vision/sret.h); NULL: vit */
+    tiny_tensor (*other)(tiny_tape *tape, void *net, const tiny_tensor *images);
     void *net;
 } tllm_vit_task;
 
 /* A tiny_model_fn; user is a tllm_vit_task, or a struct that begins with one. */
 TINY_API tiny_tensor tllm_vit_loss(tiny_tape *tape, void *task, const uint32_t *sample, tiny_idx n);
 /* Of images first .. first + n, 64 at a time: those whose largest logit, the first of equals, stands at the label. */
-TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, tiny_idx first, tiny_idx n, tiny_idx *right);
+TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, tiny_idx first, tiny_idx n,
+                                    tiny_idx *right);
 
 TINYI_C_END
 #endif

@@ -1,14 +1,17 @@
 /* src/llm/lab/vptq/kmeans.c - weighted k-means
  *
- * Formula  each vector to its nearest centre, each centre to the weighted mean of its vectors, until the centres move by no more than tol times
- *          their length (both as the root of the sum of squares over all centres) or iters is reached
- * Begin    different vectors in the order of a permutation (Philox, stream 0 of the seed); fewer than k different ones: these, and copies of the last
- * Empty    a centre without vectors that have weight takes the vector with the largest weight |x - centre|^2, the next such centre the next one that
- *          differs from the one taken before; where no error is left it stays where it is
- * Order    distances are floats summed in the order of the numbers, means and errors doubles in the order of the vectors: threads share the search for
- *          the nearest only, so nothing depends on them
+ * Formula  each vector to its nearest centre, each centre to the weighted mean of its vectors, until the centres move
+ *          by no more than tol times their length (both as the root of the sum of squares over all centres) or iters is
+ *          reached
+ * Begin    different vectors in the order of a permutation (Philox, stream 0 of the seed); fewer than k different ones:
+ *          these, and copies of the last
+ * Empty    a centre without vectors that have weight takes the vector with the largest weight |x - centre|^2, the next
+ *          such centre the next one that differs from the one taken before; where no error is left it stays where it is
+ * Order    distances are floats summed in the order of the numbers, means and errors doubles in the order of the
+ *          vectors: threads share the search for the nearest only, so nothing depends on them
  * Cost     n k v times a difference, a product and a sum for each round
- * Left out k-means++: it reads all vectors for each centre, and random beginnings of 256 and more centres end as well in the papers that use them   */
+ * Left out k-means++: it reads all vectors for each centre, and random beginnings of 256 and more centres end as well
+ * in the papers that use them */
 #include <float.h>
 #include <string.h>
 #include "core/half_inside.h"
@@ -19,7 +22,7 @@
 #include "math/sort.h"
 #include "math/table_inside.h"
 
-/* ---- the nearest ------------------------------------------------------------------------------------------------------- */
+/* ---- the nearest ------------------------------------------------------------------------------------------------- */
 
 TINYI_FN size_t tinyi_nearest_floats(tiny_idx k, tiny_idx v) { return (size_t)((k + 15) / 16 * 16 * v); }
 
@@ -31,7 +34,8 @@ TINYI_FN void tinyi_nearest_lay(float *to, const float *centre, tiny_idx k, tiny
 }
 
 TINY_REF_BEGIN
-static void tinyi_nearest_ref(uint32_t *code, float *distance, const float *x, size_t n, size_t v, const float *laid, size_t n_centre)
+static void tinyi_nearest_ref(uint32_t *code, float *distance, const float *x, size_t n, size_t v, const float *laid,
+                              size_t n_centre)
 {
     size_t j, k, i;
     for (j = 0; j < n; j++, x += v) {
@@ -57,15 +61,17 @@ TINY_REF_END
 TINYI_TABLE_CHOICE(tinyi_nearest_kernels, tinyi_nearest_kernels)
 TINYI_FN tinyi_nearest_fn tinyi_nearest_of(const tiny_ctx *ctx)
 {
-    const tinyi_nearest_kernels *kernels = ctx->target == TINY_TARGET_REFERENCE ? NULL : tinyi_nearest_kernels_of(ctx->k);
+    const tinyi_nearest_kernels *kernels =
+        ctx->target == TINY_TARGET_REFERENCE ? NULL : tinyi_nearest_kernels_of(ctx->k);
     return kernels ? kernels->nearest : tinyi_nearest_ref;
 }
 TINYI_FN tiny_target tinyi_nearest_from(const tiny_ctx *ctx)
 {
-    return ctx->target == TINY_TARGET_REFERENCE ? TINY_TARGET_REFERENCE : (tiny_target)ctx->k->from[TINYI_K_gemm_f32_tile];
+    return ctx->target == TINY_TARGET_REFERENCE ? TINY_TARGET_REFERENCE
+                                                : (tiny_target)ctx->k->from[TINYI_K_gemm_f32_tile];
 }
 
-/* ---- k-means ------------------------------------------------------------------------------------------------------------ */
+/* ---- k-means ----------------------------------------------------------------------------------------------------- */
 
 typedef struct tinyi_kmeans {
     const float *x, *weight;                /* (n, v), (n) or NULL */
@@ -81,7 +87,9 @@ static void tinyi_kmeans_team(tiny_team *team, void *arg)
     const tinyi_kmeans *m = (const tinyi_kmeans *)arg;
     tiny_idx i, i1;
     team->ran_on = m->from;
-    while (tiny_take(team, m->n, 64, &i, &i1)) m->nearest(m->code + i, m->distance + i, m->x + i * m->v, (size_t)(i1 - i), (size_t)m->v, m->laid, (size_t)((m->k + 15) / 16 * 16));
+    while (tiny_take(team, m->n, 64, &i, &i1))
+        m->nearest(m->code + i, m->distance + i, m->x + i * m->v, (size_t)(i1 - i), (size_t)m->v, m->laid,
+                   (size_t)((m->k + 15) / 16 * 16));
 }
 
 TINY_REF_BEGIN
@@ -99,7 +107,8 @@ static double tinyi_kmeans_errors(const tinyi_kmeans *m)
     return sum;
 }
 
-/* weighted means; how many centres have no weight, which stay as they are; the last of mean, (k, v + 1), is the weight */
+/* weighted means; how many centres have no weight, which stay as they are; the last of mean, (k, v + 1), is the
+ * weight */
 static tiny_idx tinyi_kmeans_means(const tinyi_kmeans *m, float *centre, double *mean, double *moved, double *length)
 {
     tiny_idx i, j, c, empty = 0;
@@ -131,7 +140,8 @@ static tiny_idx tinyi_kmeans_reseed(const tinyi_kmeans *m, const uint32_t *worst
     tiny_idx c, at = 0, n = 0;
     for (c = 0; c < m->k; c++) {
         if (mean[c * (m->v + 1) + m->v] > 0.0) continue;
-        while (at < m->n && taken && !memcmp(taken, m->x + (tiny_idx)worst[at] * m->v, (size_t)m->v * sizeof *taken)) at++;
+        while (at < m->n && taken && !memcmp(taken, m->x + (tiny_idx)worst[at] * m->v, (size_t)m->v * sizeof *taken))
+            at++;
         if (at == m->n || !(m->distance[worst[at]] > 0.0f)) break;
         taken = m->x + (tiny_idx)worst[at] * m->v;
         memcpy(centre + c * m->v, taken, (size_t)m->v * sizeof *taken);
@@ -141,8 +151,10 @@ static tiny_idx tinyi_kmeans_reseed(const tinyi_kmeans *m, const uint32_t *worst
 }
 TINY_REF_END
 
-/* The first k different vectors in the order of a permutation; how many there are. slot: a power of two, above twice k */
-static tiny_idx tinyi_kmeans_draw(const float *x, tiny_idx n, tiny_idx v, tiny_idx k, const uint32_t *order, uint32_t *slot, size_t slots, float *centre)
+/* The first k different vectors in the order of a permutation; how many there are. slot: a power of two, above twice
+ * k */
+static tiny_idx tinyi_kmeans_draw(const float *x, tiny_idx n, tiny_idx v, tiny_idx k, const uint32_t *order,
+                                  uint32_t *slot, size_t slots, float *centre)
 {
     tiny_idx i, j, found = 0;
     memset(slot, 0, slots * sizeof *slot);
@@ -151,7 +163,8 @@ static tiny_idx tinyi_kmeans_draw(const float *x, tiny_idx n, tiny_idx v, tiny_i
         uint64_t hash = UINT64_C(0xcbf29ce484222325);
         size_t s;
         for (j = 0; j < v; j++) {
-            hash = (hash ^ tinyi_f32_bits(at[j] == 0.0f ? 0.0f : at[j])) * UINT64_C(0x9e3779b97f4a7c15);        /* -0 is 0 */
+            /* -0 is 0 */
+            hash = (hash ^ tinyi_f32_bits(at[j] == 0.0f ? 0.0f : at[j])) * UINT64_C(0x9e3779b97f4a7c15);
             hash ^= hash >> 29;
         }
         for (s = (size_t)(hash >> 20) & (slots - 1); slot[s]; s = (s + 1) & (slots - 1)) {
@@ -166,7 +179,8 @@ static tiny_idx tinyi_kmeans_draw(const float *x, tiny_idx n, tiny_idx v, tiny_i
     return found;
 }
 
-static tiny_status tinyi_kmeans_rounds(tiny_ctx *ctx, const tllm_kmeans_desc *d, tinyi_kmeans *m, float *centre, double *mean, tllm_kmeans_about *a)
+static tiny_status tinyi_kmeans_rounds(tiny_ctx *ctx, const tllm_kmeans_desc *d, tinyi_kmeans *m, float *centre,
+                                       double *mean, tllm_kmeans_about *a)
 {
     uint32_t *worst = NULL;
     tiny_status st = TINY_OK;
@@ -179,7 +193,8 @@ static tiny_status tinyi_kmeans_rounds(tiny_ctx *ctx, const tllm_kmeans_desc *d,
         (void)tinyi_kmeans_errors(m);
         empty = tinyi_kmeans_means(m, centre, mean, &moved, &length);
         if (empty) {
-            if (!worst && !(worst = (uint32_t *)tinyi_alloc(ctx, (size_t)m->n, sizeof *worst))) st = tiny_ctx_status(ctx);
+            if (!worst && !(worst = (uint32_t *)tinyi_alloc(ctx, (size_t)m->n, sizeof *worst)))
+                st = tiny_ctx_status(ctx);
             if (!st) st = tiny_argsort_f32(ctx, m->distance, worst, (size_t)m->n, TINY_SORT_DESCENDING);
             if (!st) filled = tinyi_kmeans_reseed(m, worst, mean, centre);
             a->reseeded += filled;
@@ -192,7 +207,8 @@ static tiny_status tinyi_kmeans_rounds(tiny_ctx *ctx, const tllm_kmeans_desc *d,
     return st;
 }
 
-static tiny_status tinyi_kmeans_check(tiny_ctx *ctx, const tllm_kmeans_desc *desc, tllm_kmeans_desc *d, const float *x, tiny_idx n, tiny_idx v, const float **weight, const float *centre)
+static tiny_status tinyi_kmeans_check(tiny_ctx *ctx, const tllm_kmeans_desc *desc, tllm_kmeans_desc *d, const float *x,
+                                      tiny_idx n, tiny_idx v, const float **weight, const float *centre)
 {
     tiny_idx i, heavy = 0;
     memset(d, 0, sizeof *d);
@@ -201,15 +217,28 @@ static tiny_status tinyi_kmeans_check(tiny_ctx *ctx, const tllm_kmeans_desc *des
     if (!d->iters) d->iters = 100;
     if (d->tol == 0.0) d->tol = 1e-5;
     if (!d->sample) d->sample = 256;
-    if (!x || !centre) return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: vectors, and a place for the centres, are wanted");
-    if (v < 1 || v > TLLM_KMEANS_MOST_V) return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: vectors of %td numbers; 1 to %d", v, TLLM_KMEANS_MOST_V);
-    if (n < 1 || (uint64_t)n >= UINT32_MAX || n > TINY_IDX_MAX / (tiny_idx)sizeof(float) / v) return tinyi_fail(ctx, TINY_E_OVERFLOW, "kmeans: %td vectors; 1 to 2^32 - 2, as memory can hold them", n);
-    if (d->k < 1 || d->k > TLLM_KMEANS_MOST_K || d->k > n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: %td centres of %td vectors; at most as many, and %td", d->k, n, TLLM_KMEANS_MOST_K);
-    if (d->iters < 1 || !(d->tol >= 0.0) || d->sample < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: %d rounds, until centres move by %g, %td vectors a centre; at least 1, 0 and 1", d->iters, d->tol, d->sample);
+    if (!x || !centre)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: vectors, and a place for the centres, are wanted");
+    if (v < 1 || v > TLLM_KMEANS_MOST_V)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: vectors of %td numbers; 1 to %d", v, TLLM_KMEANS_MOST_V);
+    if (n < 1 || (uint64_t)n >= UINT32_MAX || n > TINY_IDX_MAX / (tiny_idx)sizeof(float) / v)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "kmeans: %td vectors; 1 to 2^32 - 2, as memory can hold them", n);
+    if (d->k < 1 || d->k > TLLM_KMEANS_MOST_K || d->k > n)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: %td centres of %td vectors; at most as many, and %td", d->k, n,
+                          TLLM_KMEANS_MOST_K);
+    if (d->iters < 1 || !(d->tol >= 0.0) || d->sample < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "kmeans: %d rounds, until centres move by %g, %td vectors a centre; at least 1, 0 and 1",
+                          d->iters, d->tol, d->sample);
     for (i = 0; i < n * v; i++)
-        if (!(x[i] - x[i] == 0.0f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "kmeans: number %td of vector %td is %g", i % v, i / v, (double)x[i]);
+        if (!(x[i] - x[i] == 0.0f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "kmeans: number %td of vector %td is %g", i % v, i / v,
+                              (double)x[i]);
     for (i = 0; *weight && i < n; i++) {
-        if (!((*weight)[i] >= 0.0f && (*weight)[i] <= FLT_MAX)) return tinyi_fail(ctx, TINY_E_NUMERIC, "kmeans: vector %td has weight %g; a weight is finite and not below 0", i, (double)(*weight)[i]);
+        if (!((*weight)[i] >= 0.0f && (*weight)[i] <= FLT_MAX))
+            return tinyi_fail(ctx, TINY_E_NUMERIC,
+                              "kmeans: vector %td has weight %g; a weight is finite and not below 0", i,
+                              (double)(*weight)[i]);
         heavy += (*weight)[i] > 0.0f;
     }
     if (!heavy) *weight = NULL;
@@ -217,7 +246,8 @@ static tiny_status tinyi_kmeans_check(tiny_ctx *ctx, const tllm_kmeans_desc *des
 }
 
 /* What is drawn from: all vectors, or as many as desc.sample says, copied in the order of the draw. */
-static tiny_status tinyi_kmeans_run(tiny_ctx *ctx, const tllm_kmeans_desc *d, tinyi_kmeans *m, float *centre, tllm_kmeans_about *a)
+static tiny_status tinyi_kmeans_run(tiny_ctx *ctx, const tllm_kmeans_desc *d, tinyi_kmeans *m, float *centre,
+                                    tllm_kmeans_about *a)
 {
     const tiny_idx n = m->n, most = d->sample > n / d->k ? n : d->sample * d->k;
     const float *x = m->x, *weight = m->weight;
@@ -236,7 +266,8 @@ static tiny_status tinyi_kmeans_run(tiny_ctx *ctx, const tllm_kmeans_desc *d, ti
         tiny_rng rng = tiny_rng_make(d->seed, 0);
         tiny_rng_permutation(&rng, order, (uint32_t)n);
         found = tinyi_kmeans_draw(x, n, m->v, d->k, order, slot, slots, centre);
-        for (i = found; i < d->k; i++) memcpy(centre + i * m->v, centre + (found - 1) * m->v, (size_t)m->v * sizeof *centre);
+        for (i = found; i < d->k; i++)
+            memcpy(centre + i * m->v, centre + (found - 1) * m->v, (size_t)m->v * sizeof *centre);
     }
     if (!st && found == d->k && most < n) {
         few = (float *)tinyi_alloc(ctx, (size_t)most, (size_t)(m->v + 1) * sizeof *few);
@@ -265,7 +296,8 @@ static tiny_status tinyi_kmeans_run(tiny_ctx *ctx, const tllm_kmeans_desc *d, ti
     return st;
 }
 
-TINY_API tiny_status tllm_kmeans(tiny_ctx *ctx, const tllm_kmeans_desc *desc, const float *x, tiny_idx n, tiny_idx v, const float *weight, float *centre, uint32_t *code, tllm_kmeans_about *about)
+TINY_API tiny_status tllm_kmeans(tiny_ctx *ctx, const tllm_kmeans_desc *desc, const float *x, tiny_idx n, tiny_idx v,
+                                 const float *weight, float *centre, uint32_t *code, tllm_kmeans_about *about)
 {
     tllm_kmeans_desc d;
     tllm_kmeans_about a;

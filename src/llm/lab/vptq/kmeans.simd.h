@@ -1,9 +1,15 @@
 /* src/llm/lab/vptq/kmeans.simd.h - the nearest of many centres, compiled once per target
  *
- * Lanes are centres. Four vectors share what is loaded of them. A difference, a product and a sum for each number, none of them fused: the bits are
- * those of the plain form. (|c|^2 / 2 - x c would be a third of the work, and takes the wrong one of two centres that are close to each other.) */
+ * Lanes are centres. Four vectors share what is loaded of them. A difference, a product and a sum for each number, none
+ * of them fused: the bits are those of the plain form. (|c|^2 / 2 - x c would be a third of the work, and takes the
+ * wrong one of two centres that are close to each other.) */
 #define TINYI_NEAREST_STEP(j) { const v_f32 t = v_sub(c, v_set(x[(j) * v + i])); d##j = v_add(d##j, v_mul(t, t)); }
-#define TINYI_NEAREST_KEEP(j) { const v_mask m = v_lt(d##j, best##j); best##j = v_select(m, d##j, best##j); at##j = vi_select(m, here, at##j); }
+#define TINYI_NEAREST_KEEP(j)                 \
+    {                                         \
+        const v_mask m = v_lt(d##j, best##j); \
+        best##j = v_select(m, d##j, best##j); \
+        at##j = vi_select(m, here, at##j);    \
+    }
 
 /* the least over the lanes; of equal ones the lowest centre */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_nearest_least)(uint32_t *code, float *distance, v_f32 best, v_i32 at)
@@ -19,7 +25,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_nearest_least)(uint32_t *code, float *dist
     *distance = b[least];
 }
 
-static void TINY_FN(tinyi_nearest)(uint32_t *code, float *distance, const float *x, size_t n, size_t v, const float *laid, size_t n_centre)
+static void TINY_FN(tinyi_nearest)(uint32_t *code, float *distance, const float *x, size_t n, size_t v,
+                                   const float *laid, size_t n_centre)
 {
     const v_f32 most = v_set(FLT_MAX);
     size_t k, i, s;

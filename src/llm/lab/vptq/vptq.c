@@ -1,11 +1,14 @@
 /* src/llm/lab/vptq/vptq.c - VPTQ: the bytes of a matrix, made, read and believed of nothing
  *
- * Paper    Y. Liu et al., "VPTQ: extreme low-bit vector post-training quantization for large language models", 2024 (arXiv 2409.17066)
- * Format   see tllm_vptq_open in vptq.h. Codes run along the inputs of one row of vectors, so that a product reads them from the first byte to the last.
+ * Paper    Y. Liu et al., "VPTQ: extreme low-bit vector post-training quantization for large language models", 2024
+ *          (arXiv 2409.17066)
+ * Format   see tllm_vptq_open in vptq.h. Codes run along the inputs of one row of vectors, so that a product reads them
+ *          from the first byte to the last.
  *          With one group and no inputs set apart the order of coding is undone in the codes; else it is stored.
- * Rate     bits = b(k)/v + b(k2)/v over the inputs of groups, b(k0)/v0 over those set apart, b = log2 rounded up; 16 bits for each number of a book, each input
- *          that is permuted (32 from 65537 inputs on), and twice for each that is normalized; over rows n
- * Left out books as bf16: their numbers are rounded to 11 bits as halves and to 8 as bf16, in the same room                                    */
+ * Rate     bits = b(k)/v + b(k2)/v over the inputs of groups, b(k0)/v0 over those set apart, b = log2 rounded up; 16
+ *          bits for each number of a book, each input that is permuted (32 from 65537 inputs on), and twice for each
+ *          that is normalized; over rows n
+ * Left out books as bf16: their numbers are rounded to 11 bits as halves and to 8 as bf16, in the same room */
 #include <string.h>
 #include "core/box/box_inside.h"
 #include "core/state_inside.h"
@@ -15,7 +18,7 @@
 
 static const unsigned char tinyi_vptq_magic[8] = { 'T', 'I', 'N', 'Y', 'V', 'P', 'Q', 0 };
 
-/* ---- sizes -------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 TINYI_FN int tinyi_vptq_bits(tiny_idx k)
 {
@@ -39,16 +42,23 @@ TINYI_FN tiny_idx tinyi_vptq_unit(const tllm_vptq *q)
 
 static size_t tinyi_vptq_row_bytes(tiny_idx n, int bits) { return ((size_t)n * (size_t)bits + 31) / 32 * 4; }
 static size_t tinyi_vptq_four(size_t n) { return (n + 3) / 4 * 4; }
-TINYI_FN size_t tinyi_vptq_scales(const tllm_vptq *q) { return TINYI_VPTQ_HEAD + (q->permuted ? (size_t)q->n * (q->n > 65536 ? 4 : 2) : 0); }
+TINYI_FN size_t tinyi_vptq_scales(const tllm_vptq *q)
+{
+    return TINYI_VPTQ_HEAD + (q->permuted ? (size_t)q->n * (q->n > 65536 ? 4 : 2) : 0);
+}
 
 TINYI_FN void tinyi_vptq_part_of(const tllm_vptq *q, tiny_idx p, tinyi_vptq_part *part)
 {
     const tiny_idx apart = q->outliers > 0, g = p - apart, wide = (q->n - q->outliers) / q->groups;
     const int bits = tinyi_vptq_bits(q->k), bits2 = q->k2 ? tinyi_vptq_bits(q->k2) : 0;
-    const size_t rows = (size_t)((q->rows + q->v - 1) / q->v), row = tinyi_vptq_row_bytes(wide, bits + bits2), books = 2 * (size_t)q->v * (size_t)(q->k + q->k2);
-    const size_t rows0 = apart ? (size_t)((q->rows + q->v0 - 1) / q->v0) : 0, row0 = apart ? tinyi_vptq_row_bytes(q->outliers, tinyi_vptq_bits(q->k0)) : 0;
-    const size_t index = tinyi_vptq_four(tinyi_vptq_scales(q) + (q->normalized ? 4 * (size_t)q->n : 0)), book = index + rows0 * row0 + (size_t)q->groups * rows * row;
-    const size_t entries0 = apart ? (size_t)1 << tinyi_vptq_bits(q->k0) : 0, entries = ((size_t)1 << bits) + (bits2 ? (size_t)1 << bits2 : 0);
+    const size_t rows = (size_t)((q->rows + q->v - 1) / q->v), row = tinyi_vptq_row_bytes(wide, bits + bits2),
+                 books = 2 * (size_t)q->v * (size_t)(q->k + q->k2);
+    const size_t rows0 = apart ? (size_t)((q->rows + q->v0 - 1) / q->v0) : 0,
+                 row0 = apart ? tinyi_vptq_row_bytes(q->outliers, tinyi_vptq_bits(q->k0)) : 0;
+    const size_t index = tinyi_vptq_four(tinyi_vptq_scales(q) + (q->normalized ? 4 * (size_t)q->n : 0)),
+                 book = index + rows0 * row0 + (size_t)q->groups * rows * row;
+    const size_t entries0 = apart ? (size_t)1 << tinyi_vptq_bits(q->k0) : 0,
+                 entries = ((size_t)1 << bits) + (bits2 ? (size_t)1 << bits2 : 0);
     memset(part, 0, sizeof *part);
     if (g < 0) {
         part->n = q->outliers;
@@ -90,12 +100,17 @@ TINYI_FN size_t tinyi_vptq_bytes(const tllm_vptq *q)
     const uint64_t bits = (uint64_t)(tinyi_vptq_bits(q->k) + (q->k2 ? tinyi_vptq_bits(q->k2) : 0));
     const uint64_t bits0 = q->outliers ? (uint64_t)q->outliers * (uint64_t)tinyi_vptq_bits(q->k0) : 0;
     uint64_t sum = TINYI_VPTQ_HEAD;
-    if (wide * bits > SIZE_MAX - 31 || bits0 > SIZE_MAX - 31) return 0;         /* places of codes are counted in bits */
+    /* places of codes are counted in bits */
+    if (wide * bits > SIZE_MAX - 31 || bits0 > SIZE_MAX - 31) return 0;
     if (!tinyi_vptq_count(&sum, n, (q->permuted ? n > 65536 ? 4u : 2u : 0u) + (q->normalized ? 4u : 0u))) return 0;
     sum = (sum + 3) / 4 * 4;
-    if (q->outliers && (!tinyi_vptq_count(&sum, (rows + (uint64_t)q->v0 - 1) / (uint64_t)q->v0, (bits0 + 31) / 32 * 4) ||
-                        !tinyi_vptq_count(&sum, (uint64_t)q->k0, 2 * (uint64_t)q->v0))) return 0;
-    if (!tinyi_vptq_count(&sum, (rows + (uint64_t)q->v - 1) / (uint64_t)q->v * (uint64_t)q->groups, (wide * bits + 31) / 32 * 4)) return 0;
+    if (q->outliers &&
+        (!tinyi_vptq_count(&sum, (rows + (uint64_t)q->v0 - 1) / (uint64_t)q->v0, (bits0 + 31) / 32 * 4) ||
+         !tinyi_vptq_count(&sum, (uint64_t)q->k0, 2 * (uint64_t)q->v0)))
+        return 0;
+    if (!tinyi_vptq_count(&sum, (rows + (uint64_t)q->v - 1) / (uint64_t)q->v * (uint64_t)q->groups,
+                          (wide * bits + 31) / 32 * 4))
+        return 0;
     if (!tinyi_vptq_count(&sum, (uint64_t)(q->k + q->k2) * (uint64_t)q->v, 2 * (uint64_t)q->groups)) return 0;
     if (sum > (uint64_t)TINY_IDX_MAX - 64 || sum > SIZE_MAX - 64) return 0;
     return (size_t)((sum + 3) / 4 * 4 + TINYI_VPTQ_TAIL);
@@ -104,26 +119,49 @@ TINYI_FN size_t tinyi_vptq_bytes(const tllm_vptq *q)
 /* sizes that a matrix may have, whoever says so */
 static tiny_status tinyi_vptq_shape(tiny_ctx *ctx, const char *where, tiny_status as, const tllm_vptq *q)
 {
-    if (q->rows < 1 || q->n < 1 || q->rows > INT32_MAX || q->n > INT32_MAX) return tinyi_fail(ctx, as, "%s: %td rows of %td inputs; there must be some, and below 2^31 of each", where, q->rows, q->n);
-    if (q->v < 1 || q->v > TLLM_VPTQ_MOST_V || q->v > q->rows) return tinyi_fail(ctx, as, "%s: vectors of %td outputs of %td; 1 to %d, and no more than there are", where, q->v, q->rows, TLLM_VPTQ_MOST_V);
-    if (q->k < 2 || q->k > TLLM_KMEANS_MOST_K) return tinyi_fail(ctx, as, "%s: a book of %td vectors; 2 to %td", where, q->k, TLLM_KMEANS_MOST_K);
-    if (q->k2 && (q->k2 < 2 || q->k2 > TLLM_KMEANS_MOST_K)) return tinyi_fail(ctx, as, "%s: a second book of %td vectors; none, or 2 to %td", where, q->k2, TLLM_KMEANS_MOST_K);
+    if (q->rows < 1 || q->n < 1 || q->rows > INT32_MAX || q->n > INT32_MAX)
+        return tinyi_fail(ctx, as, "%s: %td rows of %td inputs; there must be some, and below 2^31 of each", where,
+                          q->rows, q->n);
+    if (q->v < 1 || q->v > TLLM_VPTQ_MOST_V || q->v > q->rows)
+        return tinyi_fail(ctx, as, "%s: vectors of %td outputs of %td; 1 to %d, and no more than there are", where,
+                          q->v, q->rows, TLLM_VPTQ_MOST_V);
+    if (q->k < 2 || q->k > TLLM_KMEANS_MOST_K)
+        return tinyi_fail(ctx, as, "%s: a book of %td vectors; 2 to %td", where, q->k, TLLM_KMEANS_MOST_K);
+    if (q->k2 && (q->k2 < 2 || q->k2 > TLLM_KMEANS_MOST_K))
+        return tinyi_fail(ctx, as, "%s: a second book of %td vectors; none, or 2 to %td", where, q->k2,
+                          TLLM_KMEANS_MOST_K);
     if (q->k2 && tinyi_vptq_bits(q->k) + tinyi_vptq_bits(q->k2) > 32)
-        return tinyi_fail(ctx, as, "%s: codes of %d and %d bits are more than 32", where, tinyi_vptq_bits(q->k), tinyi_vptq_bits(q->k2));
-    if (q->groups < 1 || q->outliers < 0 || q->outliers > q->n - 1 || q->groups > q->n - q->outliers || (q->n - q->outliers) % q->groups)
-        return tinyi_fail(ctx, as, "%s: %td inputs, of which %td are set apart, cannot be cut into %td groups", where, q->n, q->outliers, q->groups);
-    if (q->outliers && (q->v0 < 1 || q->v0 > TLLM_VPTQ_MOST_V || q->v0 > q->rows || q->k0 < 2 || q->k0 > TLLM_KMEANS_MOST_K))
-        return tinyi_fail(ctx, as, "%s: inputs set apart have a book of %td vectors of %td outputs; 2 to %td, and 1 to %d outputs of the %td", where, q->k0, q->v0, TLLM_KMEANS_MOST_K,
-                          TLLM_VPTQ_MOST_V, q->rows);
+        return tinyi_fail(ctx, as, "%s: codes of %d and %d bits are more than 32", where, tinyi_vptq_bits(q->k),
+                          tinyi_vptq_bits(q->k2));
+    if (q->groups < 1 || q->outliers < 0 || q->outliers > q->n - 1 || q->groups > q->n - q->outliers ||
+        (q->n - q->outliers) % q->groups)
+        return tinyi_fail(ctx, as, "%s: %td inputs, of which %td are set apart, cannot be cut into %td groups", where,
+                          q->n, q->outliers, q->groups);
+    if (q->outliers &&
+        (q->v0 < 1 || q->v0 > TLLM_VPTQ_MOST_V || q->v0 > q->rows || q->k0 < 2 || q->k0 > TLLM_KMEANS_MOST_K))
+        return tinyi_fail(
+            ctx, as,
+            "%s: inputs set apart have a book of %td vectors of %td outputs; 2 to %td, and 1 to %d outputs of the %td",
+            where, q->k0, q->v0, TLLM_KMEANS_MOST_K, TLLM_VPTQ_MOST_V, q->rows);
     if (q->outliers && tinyi_vptq_unit(q) > 64)
-        return tinyi_fail(ctx, as, "%s: vectors of %td and of %td outputs meet at every %td-th row only; every 64th at least is wanted", where, q->v, q->v0, tinyi_vptq_unit(q));
-    if (!q->outliers && (q->v0 || q->k0)) return tinyi_fail(ctx, as, "%s: no input is set apart, but there is a book of %td vectors of %td outputs for them", where, q->k0, q->v0);
-    if (q->permuted && q->groups == 1 && !q->outliers) return tinyi_fail(ctx, as, "%s: one group of inputs stands in its own order, but another one is stored", where);
-    if (!tinyi_vptq_bytes(q)) return tinyi_fail(ctx, as == TINY_E_FORMAT ? as : TINY_E_OVERFLOW, "%s: %td rows of %td inputs are more than this machine can address", where, q->rows, q->n);
+        return tinyi_fail(
+            ctx, as,
+            "%s: vectors of %td and of %td outputs meet at every %td-th row only; every 64th at least is wanted", where,
+            q->v, q->v0, tinyi_vptq_unit(q));
+    if (!q->outliers && (q->v0 || q->k0))
+        return tinyi_fail(ctx, as,
+                          "%s: no input is set apart, but there is a book of %td vectors of %td outputs for them",
+                          where, q->k0, q->v0);
+    if (q->permuted && q->groups == 1 && !q->outliers)
+        return tinyi_fail(ctx, as, "%s: one group of inputs stands in its own order, but another one is stored", where);
+    if (!tinyi_vptq_bytes(q))
+        return tinyi_fail(ctx, as == TINY_E_FORMAT ? as : TINY_E_OVERFLOW,
+                          "%s: %td rows of %td inputs are more than this machine can address", where, q->rows, q->n);
     return TINY_OK;
 }
 
-TINYI_FN tiny_status tinyi_vptq_sizes(tiny_ctx *ctx, const char *where, const tllm_vptq_desc *desc, tllm_vptq_desc *whole, tiny_idx rows, tiny_idx n, tllm_vptq *q)
+TINYI_FN tiny_status tinyi_vptq_sizes(tiny_ctx *ctx, const char *where, const tllm_vptq_desc *desc,
+                                      tllm_vptq_desc *whole, tiny_idx rows, tiny_idx n, tllm_vptq *q)
 {
     double apart;
     memset(q, 0, sizeof *q);
@@ -136,9 +174,14 @@ TINYI_FN tiny_status tinyi_vptq_sizes(tiny_ctx *ctx, const char *where, const tl
     if (!whole->groups) whole->groups = 1;
     if (whole->damp == 0.0f) whole->damp = 0.01f;
     if (!whole->block) whole->block = 128;
-    if (!(whole->outliers >= 0.0f && whole->outliers < 100.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %g percent of the inputs set apart; at least 0 and below 100", where, (double)whole->outliers);
-    if (rows < 1 || n < 1 || n > INT32_MAX || rows > INT32_MAX) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td rows of %td inputs; there must be some, and below 2^31 of each", where, rows, n);
-    if (whole->groups < 1 || whole->groups > n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td groups of %td inputs", where, whole->groups, n);
+    if (!(whole->outliers >= 0.0f && whole->outliers < 100.0f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %g percent of the inputs set apart; at least 0 and below 100",
+                          where, (double)whole->outliers);
+    if (rows < 1 || n < 1 || n > INT32_MAX || rows > INT32_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: %td rows of %td inputs; there must be some, and below 2^31 of each", where, rows, n);
+    if (whole->groups < 1 || whole->groups > n)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td groups of %td inputs", where, whole->groups, n);
     q->rows = rows;
     q->n = n;
     q->v = whole->v;
@@ -158,7 +201,8 @@ TINYI_FN tiny_status tinyi_vptq_sizes(tiny_ctx *ctx, const char *where, const tl
     return tinyi_vptq_shape(ctx, where, TINY_E_ARGUMENT, q);
 }
 
-TINY_API tiny_status tllm_vptq_rate(tiny_ctx *ctx, const tllm_vptq_desc *desc, tiny_idx rows, tiny_idx n, double *bits, size_t *bytes)
+TINY_API tiny_status tllm_vptq_rate(tiny_ctx *ctx, const tllm_vptq_desc *desc, tiny_idx rows, tiny_idx n, double *bits,
+                                    size_t *bytes)
 {
     tllm_vptq_desc d;
     tllm_vptq q;
@@ -167,15 +211,18 @@ TINY_API tiny_status tllm_vptq_rate(tiny_ctx *ctx, const tllm_vptq_desc *desc, t
     if (!st) st = tinyi_vptq_sizes(ctx, "vptq_rate", desc, &d, rows, n, &q);
     if (st) return st;
     inside = (double)(n - q.outliers);
-    sum = (double)rows * inside * (double)(tinyi_vptq_bits(q.k) + (q.k2 ? tinyi_vptq_bits(q.k2) : 0)) / (double)q.v + 16.0 * (double)q.v * (double)(q.k + q.k2) * (double)q.groups;
-    if (q.outliers) sum += (double)rows * (double)q.outliers * (double)tinyi_vptq_bits(q.k0) / (double)q.v0 + 16.0 * (double)q.v0 * (double)q.k0;
+    sum = (double)rows * inside * (double)(tinyi_vptq_bits(q.k) + (q.k2 ? tinyi_vptq_bits(q.k2) : 0)) / (double)q.v +
+          16.0 * (double)q.v * (double)(q.k + q.k2) * (double)q.groups;
+    if (q.outliers)
+        sum += (double)rows * (double)q.outliers * (double)tinyi_vptq_bits(q.k0) / (double)q.v0 +
+               16.0 * (double)q.v0 * (double)q.k0;
     sum += (double)n * ((q.permuted ? n > 65536 ? 32.0 : 16.0 : 0.0) + (q.normalized ? 32.0 : 0.0));
     if (bits) *bits = sum / ((double)rows * (double)n);
     if (bytes) *bytes = tinyi_vptq_bytes(&q);
     return TINY_OK;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 TINYI_FN void tinyi_vptq_write_head(const tllm_vptq *q, unsigned char *to)
 {
@@ -233,26 +280,33 @@ TINYI_FN void tinyi_vptq_fill(const tllm_vptq *q, unsigned char *to, tiny_rng *r
     tinyi_vptq_part part;
     tiny_idx p, r, i;
     tinyi_vptq_write_head(q, to);
-    for (i = 0; q->permuted && i < q->n; i++) {         /* a permutation in its place: each takes that of one before it, or its own */
+    /* a permutation in its place: each takes that of one before it, or its own */
+    for (i = 0; q->permuted && i < q->n; i++) {
         const tiny_idx j = (tiny_idx)tiny_rng_below(rng, (uint32_t)i + 1);
         unsigned char *a = to + TINYI_VPTQ_HEAD + (size_t)i * wide, *b = to + TINYI_VPTQ_HEAD + (size_t)j * wide;
         memcpy(a, b, wide);
         tinyi_put_le(b, (uint64_t)i, wide);
     }
-    for (i = 0; q->normalized && i < 2 * q->n; i++) tinyi_vptq_put_half(to + tinyi_vptq_scales(q) + 2 * (size_t)i, tiny_rng_uniform(rng) + (i < q->n ? 0.5f : -0.5f));
+    for (i = 0; q->normalized && i < 2 * q->n; i++)
+        tinyi_vptq_put_half(to + tinyi_vptq_scales(q) + 2 * (size_t)i,
+                            tiny_rng_uniform(rng) + (i < q->n ? 0.5f : -0.5f));
     for (p = 0; p < tinyi_vptq_parts(q); p++) {
         tinyi_vptq_part_of(q, p, &part);
         for (r = 0; r < part.rows; r++)
             for (i = 0; i < part.n; i++) {
-                const uint32_t c1 = tiny_rng_below(rng, (uint32_t)part.k), c2 = part.k2 ? tiny_rng_below(rng, (uint32_t)part.k2) : 0;
-                tinyi_vptq_put(to + part.index + (size_t)r * part.row_bytes, i, part.bits + part.bits2, part.k2 ? c2 << part.bits | c1 : c1);
+                const uint32_t c1 = tiny_rng_below(rng, (uint32_t)part.k),
+                               c2 = part.k2 ? tiny_rng_below(rng, (uint32_t)part.k2) : 0;
+                tinyi_vptq_put(to + part.index + (size_t)r * part.row_bytes, i, part.bits + part.bits2,
+                               part.k2 ? c2 << part.bits | c1 : c1);
             }
-        for (i = 0; i < part.v * (part.k + part.k2); i++) tinyi_vptq_put_half(to + part.book + 2 * (size_t)i, tiny_rng_normal(rng));
+        for (i = 0; i < part.v * (part.k + part.k2); i++)
+            tinyi_vptq_put_half(to + part.book + 2 * (size_t)i, tiny_rng_normal(rng));
     }
     tinyi_vptq_seal(to, tinyi_vptq_bytes(q));
 }
 
-TINY_API tiny_status tllm_vptq_random(tiny_ctx *ctx, const tllm_vptq_desc *desc, tiny_idx rows, tiny_idx n, uint64_t seed, tllm_vptq *out)
+TINY_API tiny_status tllm_vptq_random(tiny_ctx *ctx, const tllm_vptq_desc *desc, tiny_idx rows, tiny_idx n,
+                                      uint64_t seed, tllm_vptq *out)
 {
     tllm_vptq_desc d;
     tllm_vptq q;
@@ -276,9 +330,10 @@ TINY_API void tllm_vptq_close(tiny_ctx *ctx, tllm_vptq *q)
     memset(q, 0, sizeof *q);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-TINYI_FN tiny_status tinyi_vptq_head(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, tllm_vptq *q)
+TINYI_FN tiny_status tinyi_vptq_head(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes,
+                                     tllm_vptq *q)
 {
     tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes);
     const unsigned char *p = NULL;
@@ -287,14 +342,22 @@ TINYI_FN tiny_status tinyi_vptq_head(tiny_ctx *ctx, const char *where, const uns
     tiny_idx i;
     tiny_status st;
     memset(q, 0, sizeof *q);
-    if (!bytes || n_bytes < TINYI_VPTQ_HEAD + TINYI_VPTQ_TAIL || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_vptq_magic, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no matrix of vectors", where, bytes ? n_bytes : 0);
-    (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &rows) && tinyi_rd_u64(&c, &n) && tinyi_rd_u32(&c, &v) && tinyi_rd_u32(&c, &k) && tinyi_rd_u32(&c, &k2) &&
-           tinyi_rd_u32(&c, &groups) && tinyi_rd_u32(&c, &v0) && tinyi_rd_u32(&c, &k0) && tinyi_rd_u64(&c, &outliers) && tinyi_rd_u64(&c, &all) && tinyi_rd_u64(&c, &none));
+    if (!bytes || n_bytes < TINYI_VPTQ_HEAD + TINYI_VPTQ_TAIL || !tinyi_rd_bytes(&c, 8, &p) ||
+        memcmp(p, tinyi_vptq_magic, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no matrix of vectors", where,
+                          bytes ? n_bytes : 0);
+    (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &rows) && tinyi_rd_u64(&c, &n) &&
+           tinyi_rd_u32(&c, &v) && tinyi_rd_u32(&c, &k) && tinyi_rd_u32(&c, &k2) && tinyi_rd_u32(&c, &groups) &&
+           tinyi_rd_u32(&c, &v0) && tinyi_rd_u32(&c, &k0) && tinyi_rd_u64(&c, &outliers) && tinyi_rd_u64(&c, &all) &&
+           tinyi_rd_u64(&c, &none));
     if (version != 1 || flags > 3 || none)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: version %u with flags %u; version 1 with flags up to 3 is known", where, (unsigned)version, (unsigned)flags);
-    if (rows > INT32_MAX || n > INT32_MAX || outliers > INT32_MAX || v > INT32_MAX || k > INT32_MAX || k2 > INT32_MAX || groups > INT32_MAX || v0 > INT32_MAX || k0 > INT32_MAX)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu rows of %llu inputs with books of %u, %u and %u: all sizes are below 2^31", where, (unsigned long long)rows, (unsigned long long)n, (unsigned)k, (unsigned)k2, (unsigned)k0);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: version %u with flags %u; version 1 with flags up to 3 is known",
+                          where, (unsigned)version, (unsigned)flags);
+    if (rows > INT32_MAX || n > INT32_MAX || outliers > INT32_MAX || v > INT32_MAX || k > INT32_MAX || k2 > INT32_MAX ||
+        groups > INT32_MAX || v0 > INT32_MAX || k0 > INT32_MAX)
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: %llu rows of %llu inputs with books of %u, %u and %u: all sizes are below 2^31", where,
+                          (unsigned long long)rows, (unsigned long long)n, (unsigned)k, (unsigned)k2, (unsigned)k0);
     q->rows = (tiny_idx)rows;
     q->n = (tiny_idx)n;
     q->v = (tiny_idx)v;
@@ -309,12 +372,15 @@ TINYI_FN tiny_status tinyi_vptq_head(tiny_ctx *ctx, const char *where, const uns
     st = tinyi_vptq_shape(ctx, where, TINY_E_FORMAT, q);
     if (st) return st;
     if (all != n_bytes || tinyi_vptq_bytes(q) != n_bytes)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td rows of %td inputs are %zu bytes, the head says %llu, there are %zu", where, q->rows, q->n, tinyi_vptq_bytes(q), (unsigned long long)all, n_bytes);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: %td rows of %td inputs are %zu bytes, the head says %llu, there are %zu", where, q->rows,
+                          q->n, tinyi_vptq_bytes(q), (unsigned long long)all, n_bytes);
     q->bytes = bytes;
     q->n_bytes = n_bytes;
     for (i = 0; q->permuted && i < q->n; i++)
         if (tinyi_vptq_input(q, i) >= q->n || tinyi_vptq_input(q, i) < 0)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: place %td is input %td of %td", where, i, tinyi_vptq_input(q, i), q->n);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: place %td is input %td of %td", where, i, tinyi_vptq_input(q, i),
+                              q->n);
     return TINY_OK;
 }
 
@@ -332,36 +398,47 @@ static tiny_status tinyi_vptq_order(tiny_ctx *ctx, const char *where, const tllm
         seen[o / 8] = (unsigned char)(seen[o / 8] | 1 << o % 8);
     }
     tiny_free(ctx, seen);
-    if (twice >= 0) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: place %td is input %td, which stands before", where, twice, tinyi_vptq_input(q, twice));
+    if (twice >= 0)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: place %td is input %td, which stands before", where, twice,
+                          tinyi_vptq_input(q, twice));
     return TINY_OK;
 }
 
 static tiny_status tinyi_vptq_codes(tiny_ctx *ctx, const char *where, const tllm_vptq *q, const tinyi_vptq_part *part)
 {
-    const unsigned width = (unsigned)(part->bits + part->bits2), spare = (unsigned)(8 * part->row_bytes - (size_t)part->n * width);
+    const unsigned width = (unsigned)(part->bits + part->bits2),
+                   spare = (unsigned)(8 * part->row_bytes - (size_t)part->n * width);
     const uint32_t low = tinyi_vptq_mask(part->bits);
-    const int all = part->k == (tiny_idx)1 << part->bits && (!part->k2 || part->k2 == (tiny_idx)1 << part->bits2);     /* every word is a code */
+    /* every word is a code */
+    const int all = part->k == (tiny_idx)1 << part->bits && (!part->k2 || part->k2 == (tiny_idx)1 << part->bits2);
     tiny_idx r, i;
     for (r = 0; r < part->rows; r++) {
         const unsigned char *row = q->bytes + part->index + (size_t)r * part->row_bytes;
         if (spare && tinyi_le32(row + part->row_bytes - 4) >> (32 - spare))
             return tinyi_fail(ctx, TINY_E_FORMAT, "%s: bits are set behind the codes of row %td of vectors", where, r);
         for (i = 0; i < part->n && !all; i++) {
-            const uint32_t word = tinyi_vptq_word(row, (size_t)i, width, tinyi_vptq_mask((int)width)), c1 = word & low, c2 = part->k2 ? word >> part->bits : 0;
+            const uint32_t word = tinyi_vptq_word(row, (size_t)i, width, tinyi_vptq_mask((int)width)), c1 = word & low,
+                           c2 = part->k2 ? word >> part->bits : 0;
             if ((tiny_idx)c1 >= part->k || (part->k2 && (tiny_idx)c2 >= part->k2))
-                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the code in row %td of vectors, place %td is %u, %u of books of %td and %td", where, r, part->at + i, (unsigned)c1, (unsigned)c2, part->k, part->k2);
+                return tinyi_fail(ctx, TINY_E_FORMAT,
+                                  "%s: the code in row %td of vectors, place %td is %u, %u of books of %td and %td",
+                                  where, r, part->at + i, (unsigned)c1, (unsigned)c2, part->k, part->k2);
         }
     }
     for (i = 0; i < part->v * (part->k + part->k2); i++)
         if ((q->bytes[part->book + 2 * (size_t)i + 1] & 0x7cu) == 0x7cu)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %td of the books for place %td on is not finite", where, i, part->at);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %td of the books for place %td on is not finite", where,
+                              i, part->at);
     return TINY_OK;
 }
 
 /* What an operation takes, or a file, which is a box around that. */
-static const tinyi_box_kind tinyi_vptq_box = { "vptq", "matrix of vectors", 2, "TINYVPQ", 0, 0, 0, TINYI_VPTQ_HEAD + TINYI_VPTQ_TAIL };
+static const tinyi_box_kind tinyi_vptq_box = {
+    "vptq", "matrix of vectors", 2, "TINYVPQ", 0, 0, 0, TINYI_VPTQ_HEAD + TINYI_VPTQ_TAIL
+};
 
-static tiny_status tinyi_vptq_read(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, tllm_vptq *q)
+static tiny_status tinyi_vptq_read(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes,
+                                   tllm_vptq *q)
 {
     tinyi_vptq_part part;
     tinyi_cursor body;
@@ -379,7 +456,8 @@ static tiny_status tinyi_vptq_read(tiny_ctx *ctx, const char *where, const unsig
     st = tinyi_vptq_order(ctx, where, q);
     for (i = 0; !st && q->normalized && i < 2 * q->n; i++)
         if ((bytes[tinyi_vptq_scales(q) + 2 * (size_t)i + 1] & 0x7cu) == 0x7cu)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the %s of place %td is not finite", where, i < q->n ? "scale" : "bias", i % q->n);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the %s of place %td is not finite", where,
+                              i < q->n ? "scale" : "bias", i % q->n);
     for (p = 0; !st && p < tinyi_vptq_parts(q); p++) {
         tinyi_vptq_part_of(q, p, &part);
         st = tinyi_vptq_codes(ctx, where, q, &part);
@@ -415,7 +493,8 @@ TINY_API tiny_status tllm_vptq_load(tiny_ctx *ctx, const char *path, tllm_vptq *
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_load: a path and a place for the matrix are wanted");
+    if (!path || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_load: a path and a place for the matrix are wanted");
     st = tiny_file_open(ctx, path, &f);     /* all of it is copied, and what was copied is checked */
     if (!st && !(block = tinyi_alloc(ctx, f.n_bytes, 1))) st = tiny_ctx_status(ctx);
     if (!st && f.n_bytes) memcpy(block, f.bytes, f.n_bytes);
@@ -435,7 +514,9 @@ static tiny_status tinyi_vptq_given(tiny_ctx *ctx, const char *where, const tllm
     tiny_status st;
     if (!q || !q->bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no matrix", where);
     st = tinyi_vptq_shape(ctx, where, TINY_E_ARGUMENT, q);
-    if (!st && tinyi_vptq_bytes(q) != q->n_bytes) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td rows of %td inputs are %zu bytes, not %zu", where, q->rows, q->n, tinyi_vptq_bytes(q), q->n_bytes);
+    if (!st && tinyi_vptq_bytes(q) != q->n_bytes)
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td rows of %td inputs are %zu bytes, not %zu", where, q->rows, q->n,
+                        tinyi_vptq_bytes(q), q->n_bytes);
     return st;
 }
 
@@ -451,7 +532,7 @@ TINY_API tiny_status tllm_vptq_save(tiny_ctx *ctx, const tllm_vptq *q, const cha
     return tinyi_box_done(ctx, &box, st);
 }
 
-/* ---- back to numbers ----------------------------------------------------------------------------------------------------- */
+/* ---- back to numbers --------------------------------------------------------------------------------------------- */
 
 TINY_API uint32_t tllm_vptq_code(const tllm_vptq *q, tiny_idx row, tiny_idx input)
 {
@@ -461,14 +542,17 @@ TINY_API uint32_t tllm_vptq_code(const tllm_vptq *q, tiny_idx row, tiny_idx inpu
     while (at < q->n - 1 && tinyi_vptq_input(q, at) != input) at++;
     p = at < q->outliers ? 0 : (at - q->outliers) / ((q->n - q->outliers) / q->groups) + (q->outliers > 0);
     tinyi_vptq_part_of(q, p, &part);
-    return tinyi_vptq_word(q->bytes + part.index + (size_t)(row / part.v) * part.row_bytes, (size_t)(at - part.at), (unsigned)(part.bits + part.bits2), tinyi_vptq_mask(part.bits + part.bits2));
+    return tinyi_vptq_word(q->bytes + part.index + (size_t)(row / part.v) * part.row_bytes, (size_t)(at - part.at),
+                           (unsigned)(part.bits + part.bits2), tinyi_vptq_mask(part.bits + part.bits2));
 }
 
 TINY_API size_t tllm_vptq_book(const tllm_vptq *q, tiny_idx group, int second, float *to)
 {
     tinyi_vptq_part part;
     size_t n, i, at;
-    if (!q || !q->bytes || group < -1 || group >= q->groups || (group < 0 && (!q->outliers || second)) || second < 0 || second > 1) return 0;
+    if (!q || !q->bytes || group < -1 || group >= q->groups || (group < 0 && (!q->outliers || second)) || second < 0 ||
+        second > 1)
+        return 0;
     tinyi_vptq_part_of(q, group + (q->outliers > 0), &part);
     n = (size_t)part.v * (size_t)(second ? part.k2 : part.k);
     at = second ? part.book2 : part.book;
@@ -490,7 +574,8 @@ static void tinyi_vptq_expand_row(const tinyi_vptq_out *o, const tinyi_vptq_part
 {
     const unsigned char *row = o->q->bytes + part->index + (size_t)s * part->row_bytes;
     const unsigned width = (unsigned)(part->bits + part->bits2);
-    const float *c = o->book + (part->book - o->first) / 2, *d = part->k2 ? o->book + (part->book2 - o->first) / 2 : NULL;
+    const float *c = o->book + (part->book - o->first) / 2,
+                *d = part->k2 ? o->book + (part->book2 - o->first) / 2 : NULL;
     const tiny_idx j0 = TINYI_MAX(o->row0 - s * part->v, 0), j1 = TINYI_MIN(o->row0 + o->rows - s * part->v, part->v);
     tiny_idx i, j;
     for (i = 0; i < part->n; i++) {
@@ -522,11 +607,13 @@ static void tinyi_vptq_expand_team(tiny_team *team, void *arg)
             for (p = 0; p < tinyi_vptq_parts(o->q); p++) {
                 tinyi_vptq_part_of(o->q, p, &part);
                 for (s = (first + u) * unit / part.v; s < (first + u + 1) * unit / part.v && s < part.rows; s++)
-                    if (s * part.v < o->row0 + o->rows && (s + 1) * part.v > o->row0) tinyi_vptq_expand_row(o, &part, s);
+                    if (s * part.v < o->row0 + o->rows && (s + 1) * part.v > o->row0)
+                        tinyi_vptq_expand_row(o, &part, s);
             }
 }
 
-TINY_API tiny_status tllm_vptq_expand(tiny_ctx *ctx, const tllm_vptq *q, tiny_idx row0, tiny_idx rows, float *to, tiny_idx ld)
+TINY_API tiny_status tllm_vptq_expand(tiny_ctx *ctx, const tllm_vptq *q, tiny_idx row0, tiny_idx rows, float *to,
+                                      tiny_idx ld)
 {
     tinyi_vptq_out o;
     tinyi_vptq_part part;
@@ -536,7 +623,10 @@ TINY_API tiny_status tllm_vptq_expand(tiny_ctx *ctx, const tllm_vptq *q, tiny_id
     if (!st) st = tinyi_vptq_given(ctx, "vptq_expand", q);
     if (st) return st;
     if (!to || row0 < 0 || rows < 0 || rows > q->rows - row0 || ld < q->n)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_expand: rows %td to %td of %td, %td apart: they must be there, and a place of at least %td numbers for each", row0, row0 + rows, q->rows, ld, q->n);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "vptq_expand: rows %td to %td of %td, %td apart: they must be there, and a place of at least "
+                          "%td numbers for each",
+                          row0, row0 + rows, q->rows, ld, q->n);
     if (!rows) return TINY_OK;
     tinyi_vptq_part_of(q, 0, &part);
     o.first = part.book;

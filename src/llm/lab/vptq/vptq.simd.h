@@ -1,8 +1,10 @@
 /* src/llm/lab/vptq/vptq.simd.h - sums over a row of codes, compiled once per target
  *
- * A vector of a book is one to four vectors of the machine, so sums of v outputs grow side by side and no sum over lanes is made. Eight codes are as many bytes as
- * a code has bits: of the usual widths all places are constants. Even and odd inputs have sums of their own, since one multiply-add waits four cycles for the one before. */
-/* Books: halves where the machine takes them as they are, so that twice as many vectors stay in a cache; else floats. */
+ * A vector of a book is one to four vectors of the machine, so sums of v outputs grow side by side and no sum over
+ * lanes is made. Eight codes are as many bytes as a code has bits: of the usual widths all places are constants. Even
+ * and odd inputs have sums of their own, since one multiply-add waits four cycles for the one before. */
+/* Books: halves where the machine takes them as they are, so that twice as many vectors stay in a cache; else
+ * floats. */
 #if V_AVX2 || V_AVX512 || V_NEON
 #define TINYI_VQ_HALF 1
 #define TINYI_VQ_NUMBER uint16_t
@@ -24,7 +26,8 @@ static void TINY_FN(tinyi_vptq_gather)(float *y, const tinyi_vptq_run *r, int pa
     for (i = 0; i < pad; i++) y[i] = 0.0f;
     for (j = 0; j < r->n; j++) {
         const uint32_t word = tinyi_vptq_word(r->at, j, width, mask);
-        const float *c = TINYI_VQ_C + (size_t)(word & low) * (size_t)pad, *d = r->d ? TINYI_VQ_D + (size_t)(word >> r->bits) * (size_t)pad : NULL, x = r->x[j];
+        const float *c = TINYI_VQ_C + (size_t)(word & low) * (size_t)pad,
+                    *d = r->d ? TINYI_VQ_D + (size_t)(word >> r->bits) * (size_t)pad : NULL, x = r->x[j];
         for (i = 0; i < pad; i++) y[i] += x * (d ? c[i] + d[i] : c[i]);
     }
 }
@@ -36,19 +39,21 @@ static void TINY_FN(tinyi_vptq_gather)(float *y, const tinyi_vptq_run *r, int pa
 #define TINYI_VQ_ZERO(s, i) v_f32 y##s##_##i = v_zero();
 #define TINYI_VQ_KEEP(s, i) v_store(y + (i) * V_LANES, v_add(y##s##_##i, y1_##i));
 #define TINYI_VQ_FMA1(s, i) y##s##_##i = v_fma(xx, TINYI_VQ_LOAD(c + (i) * V_LANES), y##s##_##i);
-#define TINYI_VQ_FMA2(s, i) y##s##_##i = v_fma(xx, v_add(TINYI_VQ_LOAD(c + (i) * V_LANES), TINYI_VQ_LOAD(d + (i) * V_LANES)), y##s##_##i);
+#define TINYI_VQ_FMA2(s, i) \
+    y##s##_##i = v_fma(xx, v_add(TINYI_VQ_LOAD(c + (i)*V_LANES), TINYI_VQ_LOAD(d + (i)*V_LANES)), y##s##_##i);
 #define TINYI_VQ_ONE(LIST, VECS, s, j)                                                                              \
     {                                                                                                               \
         const TINYI_VQ_NUMBER *c = book + (size_t)tinyi_vptq_word(at, j, width, mask) * ((VECS) * V_LANES);         \
         const v_f32 xx = v_set(x[j]);                                                                               \
         LIST(TINYI_VQ_FMA1, s)                                                                                      \
     }
-#define TINYI_VQ_TWO(LIST, VECS, s, j)                                                                              \
-    {                                                                                                               \
-        const uint32_t word = tinyi_vptq_word(at, j, width, mask);                                                  \
-        const TINYI_VQ_NUMBER *c = book + (size_t)(word & low) * ((VECS) * V_LANES), *d = TINYI_VQ_D + (size_t)(word >> bits) * ((VECS) * V_LANES); \
-        const v_f32 xx = v_set(x[j]);                                                                               \
-        LIST(TINYI_VQ_FMA2, s)                                                                                      \
+#define TINYI_VQ_TWO(LIST, VECS, s, j)                                                     \
+    {                                                                                      \
+        const uint32_t word = tinyi_vptq_word(at, j, width, mask);                         \
+        const TINYI_VQ_NUMBER *c = book + (size_t)(word & low) * ((VECS)*V_LANES),         \
+                              *d = TINYI_VQ_D + (size_t)(word >> bits) * ((VECS)*V_LANES); \
+        const v_f32 xx = v_set(x[j]);                                                      \
+        LIST(TINYI_VQ_FMA2, s)                                                             \
     }
 #define TINYI_VQ_GATHER(name, LIST, VECS, COLUMN, WIDTH)                                                            \
     static void TINY_FN(name)(float *y, const tinyi_vptq_run *r)                                                    \
@@ -121,7 +126,12 @@ static void TINY_FN(tinyi_vptq_gather)(float *y, const tinyi_vptq_run *r, int pa
 
 /* a[code] += x; two books have two lists */
 #define TINYI_VQ_ADD1(j) a[tinyi_vptq_word(at, j, width, mask)] += x[j];
-#define TINYI_VQ_ADD2(j) { const uint32_t word = tinyi_vptq_word(at, j, width, mask); a[word & low] += x[j]; b[word >> bits] += x[j]; }
+#define TINYI_VQ_ADD2(j)                                           \
+    {                                                              \
+        const uint32_t word = tinyi_vptq_word(at, j, width, mask); \
+        a[word & low] += x[j];                                     \
+        b[word >> bits] += x[j];                                   \
+    }
 #define TINYI_VQ_BUCKET(name, ADD, WIDTH)                                                       \
     static void TINY_FN(name)(const tinyi_vptq_run *r)                                          \
     {                                                                                           \
@@ -175,12 +185,17 @@ static void TINY_FN(tinyi_vptq_tile)(float *to, size_t step, const tinyi_vptq_ru
     int i;
     for (j = 0; j < r->n; j++, to += step) {
         const uint32_t word = tinyi_vptq_word(r->at, j, width, mask);
-        const TINYI_VQ_NUMBER *c = TINYI_VQ_C + (size_t)(word & low) * (size_t)pad, *d = r->d ? TINYI_VQ_D + (size_t)(word >> r->bits) * (size_t)pad : NULL;
-        for (i = 0; i < pad; i += V_LANES) v_store(to + i, d ? v_add(TINYI_VQ_LOAD(c + i), TINYI_VQ_LOAD(d + i)) : TINYI_VQ_LOAD(c + i));
+        const TINYI_VQ_NUMBER *c = TINYI_VQ_C + (size_t)(word & low) * (size_t)pad,
+                              *d = r->d ? TINYI_VQ_D + (size_t)(word >> r->bits) * (size_t)pad : NULL;
+        for (i = 0; i < pad; i += V_LANES)
+            v_store(to + i, d ? v_add(TINYI_VQ_LOAD(c + i), TINYI_VQ_LOAD(d + i)) : TINYI_VQ_LOAD(c + i));
     }
 }
 
-static const tinyi_vptq_kernels TINY_FN(tinyi_vptq_table) = { TINYI_PASS_TARGET, V_LANES, TINYI_VQ_HALF, TINY_FN(tinyi_vptq_gather), TINY_FN(tinyi_vptq_bucket), TINY_FN(tinyi_vptq_tile) };
+static const tinyi_vptq_kernels TINY_FN(tinyi_vptq_table) = {
+    TINYI_PASS_TARGET,       V_LANES, TINYI_VQ_HALF, TINY_FN(tinyi_vptq_gather), TINY_FN(tinyi_vptq_bucket),
+    TINY_FN(tinyi_vptq_tile)
+};
 TINYI_TABLE(tinyi_vptq_kernels, tinyi_vptq_kernels, TINY_FN(tinyi_vptq_table))
 #undef TINYI_VQ_LIST1
 #undef TINYI_VQ_LIST2

@@ -1,16 +1,24 @@
 /* src/llm/lab/vptq/vptq_matmul.c - products with weights that are vectors of code books
  *
- * Formula  y[t][r] = sum over inputs i of x[t][i] w'[r][i], w'[s v + j][i] = scale_i (C[c1][j] + D[c2][j]) + bias_i for the codes c1, c2 of row s of vectors
- * Work     first all books are laid out anew, a vector padded to whole vectors of the machine (as halves, where it takes halves; else as floats), and x stands in the order of the codes, times the scales; x times the biases is
- *          one number for each row of x. Then threads take rows of vectors. 64 rows of x at a time. Nothing depends on the number of threads.
- * GATHER   y[s] += x_i C[c]: v multiply-adds a code, in one to four vectors of the machine; a book of 4096 x 8 halves is 64 KB, of the second-level cache
+ * Formula  y[t][r] = sum over inputs i of x[t][i] w'[r][i], w'[s v + j][i] = scale_i (C[c1][j] + D[c2][j]) + bias_i for
+ *          the codes c1, c2 of row s of vectors
+ * Work     first all books are laid out anew, a vector padded to whole vectors of the machine (as halves, where it
+ *          takes halves; else as floats), and x stands in the order of the codes, times the scales; x times the biases
+ *          is one number for each row of x. Then threads take rows of vectors. 64 rows of x at a time. Nothing depends
+ *          on the number of threads.
+ * GATHER   y[s] += x_i C[c]: v multiply-adds a code, in one to four vectors of the machine; a book of 4096 x 8 halves
+ *          is 64 KB, of the second-level cache
  * BUCKET   a[c] += x_i, then y[s] = sum of a[c] C[c]: an addition a code and v multiply-adds a vector of the book
- * EXPAND   64 inputs of up to 64 outputs become panels of floats, and the tile kernel of math/gemm_inside.h multiplies them with up to 64 rows of x
- * Not finite: an infinity times the sum of two vectors is not the sum of two infinities; rows of x with one are made by the plain loop. So are rows with a number from 2^100 on, which times
- *          a scale, or in a bucket, may become one where the sum is none.
+ * EXPAND   64 inputs of up to 64 outputs become panels of floats, and the tile kernel of math/gemm_inside.h multiplies
+ *          them with up to 64 rows of x
+ * Not finite: an infinity times the sum of two vectors is not the sum of two infinities; rows of x with one are made by
+ *          the plain loop. So are rows with a number from 2^100 on, which times a scale, or in a bucket, may become one
+ *          where the sum is none.
  * Cost     bits / 8 bytes a weight and the books; the books are read and written once a call
- * Error    a sum of at most n products (in buckets n + k) in some order, each of three factors, with C + D rounded: LINEAR, n + k + 8 units
- * Left out books that stay laid out between two calls: 64 to 128 KB would come from memory where 48 KB do, for each matrix of a model            */
+ * Error    a sum of at most n products (in buckets n + k) in some order, each of three factors, with C + D rounded:
+ *          LINEAR, n + k + 8 units
+ * Left out books that stay laid out between two calls: 64 to 128 KB would come from memory where 48 KB do, for each
+ * matrix of a model */
 #include <string.h>
 #include "core/conform.h"
 #include "core/state_inside.h"
@@ -27,7 +35,7 @@
 
 TINYI_TABLE_CHOICE(tinyi_vptq_kernels, tinyi_vptq_kernels)
 
-/* ---- what a call is ------------------------------------------------------------------------------------------------------ */
+/* ---- what a call is ---------------------------------------------------------------------------------------------- */
 
 typedef struct tinyi_vptq_call {
     tllm_vptq q;
@@ -45,7 +53,8 @@ static void tinyi_vptq_look(const tiny_op *op, tinyi_vptq_call *f)
     tinyi_vptq_part part;
     memset(f, 0, sizeof *f);
     if (op->params) f->p = *(const tllm_vptq_params *)op->params;
-    (void)tinyi_vptq_head(NULL, "", (const unsigned char *)op->in[1]->data, (size_t)op->in[1]->dim[0], &f->q);     /* was checked by the shape rule */
+    /* was checked by the shape rule */
+    (void)tinyi_vptq_head(NULL, "", (const unsigned char *)op->in[1]->data, (size_t)op->in[1]->dim[0], &f->q);
     f->x = (const float *)x->data;
     f->n = x->dim[0];
     f->x_row = x->stride[0];
@@ -66,17 +75,22 @@ static void tinyi_vptq_look(const tiny_op *op, tinyi_vptq_call *f)
     f->entries = part.entries + ((size_t)1 << part.bits) + (part.k2 ? (size_t)1 << part.bits2 : 0);
 }
 
-/* ---- reference ----------------------------------------------------------------------------------------------------------- */
+/* ---- reference --------------------------------------------------------------------------------------------------- */
 
 TINY_REF_BEGIN
 /* number j of the vector in row s of place i; magnitude: with absolute values all the way */
-static float tinyi_vptq_weight(const tinyi_vptq_call *f, const tinyi_vptq_part *part, tiny_idx s, tiny_idx i, tiny_idx j)
+static float tinyi_vptq_weight(const tinyi_vptq_call *f, const tinyi_vptq_part *part, tiny_idx s, tiny_idx i,
+                               tiny_idx j)
 {
     const unsigned width = (unsigned)(part->bits + part->bits2);
-    const uint32_t word = tinyi_vptq_word(f->q.bytes + part->index + (size_t)s * part->row_bytes, (size_t)i, width, tinyi_vptq_mask((int)width));
-    const tiny_idx c1 = (tiny_idx)(word & tinyi_vptq_mask(part->bits)), c2 = part->k2 ? (tiny_idx)(word >> part->bits) : 0;
-    float c = c1 < part->k ? tinyi_f16_to_f32(tinyi_le16(f->q.bytes + part->book + 2 * (size_t)(c1 * part->v + j))) : 0.0f;
-    float d = c2 < part->k2 ? tinyi_f16_to_f32(tinyi_le16(f->q.bytes + part->book2 + 2 * (size_t)(c2 * part->v + j))) : 0.0f;
+    const uint32_t word = tinyi_vptq_word(f->q.bytes + part->index + (size_t)s * part->row_bytes, (size_t)i, width,
+                                          tinyi_vptq_mask((int)width));
+    const tiny_idx c1 = (tiny_idx)(word & tinyi_vptq_mask(part->bits)),
+                   c2 = part->k2 ? (tiny_idx)(word >> part->bits) : 0;
+    float c =
+        c1 < part->k ? tinyi_f16_to_f32(tinyi_le16(f->q.bytes + part->book + 2 * (size_t)(c1 * part->v + j))) : 0.0f;
+    float d =
+        c2 < part->k2 ? tinyi_f16_to_f32(tinyi_le16(f->q.bytes + part->book2 + 2 * (size_t)(c2 * part->v + j))) : 0.0f;
     float scale = tinyi_vptq_scale(&f->q, part->at + i), bias = tinyi_vptq_bias(&f->q, part->at + i);
     if (f->p.magnitude) {
         c = c < 0.0f ? -c : c;
@@ -99,7 +113,8 @@ static float tinyi_vptq_sum(const tinyi_vptq_call *f, tiny_idx t, tiny_idx r)
         tinyi_vptq_part_of(&f->q, p, &part);
         for (i = 0; i < part.n; i++) {
             const double x = (double)f->x[t * f->x_row + tinyi_vptq_input(&f->q, part.at + i) * f->x_k];
-            sum += (f->p.magnitude && x < 0.0 ? -x : x) * (double)tinyi_vptq_weight(f, &part, r / part.v, i, r % part.v);
+            sum +=
+                (f->p.magnitude && x < 0.0 ? -x : x) * (double)tinyi_vptq_weight(f, &part, r / part.v, i, r % part.v);
         }
     }
     return tinyi_round_f32(sum);
@@ -115,15 +130,17 @@ static void tinyi_vptq_ref(const tiny_op *op)
 }
 TINY_REF_END
 
-/* ---- fast ---------------------------------------------------------------------------------------------------------------- */
+/* ---- fast -------------------------------------------------------------------------------------------------------- */
 
-/* With vectors of the machine (avx2, 1024 and 4096 inputs) buckets took 0.9 to 1.3 times the time of gathering for 256 vectors, and 1.5 times for 16 and 64, where one
- * addition waits for the one before it: they are left to who asks. One number at a time they took a tenth to half of it wherever a row has as many codes as the book has
- * vectors. From eight rows of x on a tile made once is worth its making. docs/vptq.md has the figures. */
+/* With vectors of the machine (avx2, 1024 and 4096 inputs) buckets took 0.9 to 1.3 times the time of gathering for 256
+ * vectors, and 1.5 times for 16 and 64, where one addition waits for the one before it: they are left to who asks. One
+ * number at a time they took a tenth to half of it wherever a row has as many codes as the book has vectors. From eight
+ * rows of x on a tile made once is worth its making. docs/vptq.md has the figures. */
 static tllm_vptq_form tinyi_vptq_choose(const tllm_vptq *q, tiny_idx n, int lanes)
 {
     const tiny_idx wide = (q->n - q->outliers) / q->groups;
-    const tiny_idx entries = ((tiny_idx)1 << tinyi_vptq_bits(q->k)) + (q->k2 ? (tiny_idx)1 << tinyi_vptq_bits(q->k2) : 0);
+    const tiny_idx entries =
+        ((tiny_idx)1 << tinyi_vptq_bits(q->k)) + (q->k2 ? (tiny_idx)1 << tinyi_vptq_bits(q->k2) : 0);
     if (lanes == 1 && entries <= wide) return TLLM_VPTQ_BUCKET;
     return n >= 8 ? TLLM_VPTQ_EXPAND : TLLM_VPTQ_GATHER;
 }
@@ -139,15 +156,23 @@ typedef struct tinyi_vptq_job {             /* of one thread, for up to 64 rows 
     unsigned char *table;                   /* shared: books, a number every b->number bytes; */
     size_t number;
     float *x, *bias;                        /* x as the form wants it; x times the biases (tokens), */
-    float *strange;                         /* and 1 for each row of x with an infinity, a NaN, or a number from 2^100 on */
+    /* and 1 for each row of x with an infinity, a NaN, or a number from 2^100 on */
+    float *strange;
     float *acc, *image, *vector, *bucket;   /* own */
 } tinyi_vptq_job;
 
-static int tinyi_vptq_pad(const tinyi_vptq_job *b, tiny_idx v) { return (int)(v + b->k->lanes - 1) / b->k->lanes * b->k->lanes; }
-static tiny_idx tinyi_vptq_chunks(int bits) { return (((tiny_idx)1 << bits) + TINYI_VPTQ_CHUNK - 1) / TINYI_VPTQ_CHUNK; }
+static int tinyi_vptq_pad(const tinyi_vptq_job *b, tiny_idx v)
+{
+    return (int)(v + b->k->lanes - 1) / b->k->lanes * b->k->lanes;
+}
+static tiny_idx tinyi_vptq_chunks(int bits)
+{
+    return (((tiny_idx)1 << bits) + TINYI_VPTQ_CHUNK - 1) / TINYI_VPTQ_CHUNK;
+}
 
 /* vectors e0 .. e1 of a book, of which k are there */
-static void tinyi_vptq_numbers(const tinyi_vptq_job *b, unsigned char *table, const unsigned char *book, tiny_idx v, tiny_idx k, tiny_idx e0, tiny_idx e1)
+static void tinyi_vptq_numbers(const tinyi_vptq_job *b, unsigned char *table, const unsigned char *book, tiny_idx v,
+                               tiny_idx k, tiny_idx e0, tiny_idx e1)
 {
     const tiny_idx pad = tinyi_vptq_pad(b, v), n = TINYI_MAX(TINYI_MIN(e1, k) - e0, 0) * v;
     uint16_t half[TINYI_VPTQ_CHUNK * TLLM_VPTQ_MOST_V];
@@ -187,25 +212,30 @@ static void tinyi_vptq_chunk(const tinyi_vptq_call *f, const tinyi_vptq_job *b, 
     }
     second = c >= first;
     e0 = (second ? c - first : c) * TINYI_VPTQ_CHUNK;
-    tinyi_vptq_numbers(b, b->table + (part.entries + (second ? (size_t)1 << part.bits : 0)) * TINYI_VPTQ_PAD * b->number, f->q.bytes + (second ? part.book2 : part.book), part.v,
-                      second ? part.k2 : part.k, e0, TINYI_MIN(e0 + TINYI_VPTQ_CHUNK, (tiny_idx)1 << (second ? part.bits2 : part.bits)));
+    tinyi_vptq_numbers(b,
+                       b->table + (part.entries + (second ? (size_t)1 << part.bits : 0)) * TINYI_VPTQ_PAD * b->number,
+                       f->q.bytes + (second ? part.book2 : part.book), part.v, second ? part.k2 : part.k, e0,
+                       TINYI_MIN(e0 + TINYI_VPTQ_CHUNK, (tiny_idx)1 << (second ? part.bits2 : part.bits)));
 }
 static tiny_idx tinyi_vptq_all_chunks(const tinyi_vptq_call *f)
 {
     tinyi_vptq_part first, last;
     tinyi_vptq_part_of(&f->q, 0, &first);
     tinyi_vptq_part_of(&f->q, f->parts - 1, &last);
-    return (f->q.outliers ? tinyi_vptq_chunks(first.bits) : 0) + f->q.groups * (tinyi_vptq_chunks(last.bits) + (last.k2 ? tinyi_vptq_chunks(last.bits2) : 0));
+    return (f->q.outliers ? tinyi_vptq_chunks(first.bits) : 0) +
+           f->q.groups * (tinyi_vptq_chunks(last.bits) + (last.k2 ? tinyi_vptq_chunks(last.bits2) : 0));
 }
 
 /* blocks of 64 inputs or fewer, none in two parts */
 static tiny_idx tinyi_vptq_blocks(const tinyi_vptq_call *f)
 {
-    return (f->q.outliers + TINYI_VPTQ_WIDE - 1) / TINYI_VPTQ_WIDE + f->q.groups * (((f->q.n - f->q.outliers) / f->q.groups + TINYI_VPTQ_WIDE - 1) / TINYI_VPTQ_WIDE);
+    return (f->q.outliers + TINYI_VPTQ_WIDE - 1) / TINYI_VPTQ_WIDE +
+           f->q.groups * (((f->q.n - f->q.outliers) / f->q.groups + TINYI_VPTQ_WIDE - 1) / TINYI_VPTQ_WIDE);
 }
 static tiny_idx tinyi_vptq_block_at(const tinyi_vptq_call *f, tiny_idx block, tiny_idx *n)
 {
-    const tiny_idx apart = (f->q.outliers + TINYI_VPTQ_WIDE - 1) / TINYI_VPTQ_WIDE, wide = (f->q.n - f->q.outliers) / f->q.groups, each = (wide + TINYI_VPTQ_WIDE - 1) / TINYI_VPTQ_WIDE;
+    const tiny_idx apart = (f->q.outliers + TINYI_VPTQ_WIDE - 1) / TINYI_VPTQ_WIDE,
+                   wide = (f->q.n - f->q.outliers) / f->q.groups, each = (wide + TINYI_VPTQ_WIDE - 1) / TINYI_VPTQ_WIDE;
     tiny_idx in;
     if (block < apart) {
         *n = TINYI_MIN(f->q.outliers - block * TINYI_VPTQ_WIDE, TINYI_VPTQ_WIDE);
@@ -231,8 +261,10 @@ static void tinyi_vptq_biases(const tinyi_vptq_call *f, const tinyi_vptq_job *b,
     double sum = 0.0;
     int strange = 0;
     tiny_idx i;
-    for (i = 0; i < f->q.n; i++) strange |= (tinyi_f32_bits(x[i * f->x_k]) & 0x7fffffffu) >= 0x71800000u;       /* 2^100 and above, an infinity, a NaN */
-    for (i = 0; f->q.normalized && i < f->q.n; i++) sum += (double)x[tinyi_vptq_input(&f->q, i) * f->x_k] * (double)tinyi_vptq_bias(&f->q, i);
+    /* 2^100 and above, an infinity, a NaN */
+    for (i = 0; i < f->q.n; i++) strange |= (tinyi_f32_bits(x[i * f->x_k]) & 0x7fffffffu) >= 0x71800000u;
+    for (i = 0; f->q.normalized && i < f->q.n; i++)
+        sum += (double)x[tinyi_vptq_input(&f->q, i) * f->x_k] * (double)tinyi_vptq_bias(&f->q, i);
     b->bias[t] = (float)sum;
     b->strange[t] = strange ? 1.0f : 0.0f;
 }
@@ -252,7 +284,8 @@ static void tinyi_vptq_panels(const tinyi_vptq_call *f, const tinyi_vptq_job *b,
     }
 }
 
-static void tinyi_vptq_run_of(const tinyi_vptq_call *f, const tinyi_vptq_job *b, const tinyi_vptq_part *part, tinyi_vptq_run *r)
+static void tinyi_vptq_run_of(const tinyi_vptq_call *f, const tinyi_vptq_job *b, const tinyi_vptq_part *part,
+                              tinyi_vptq_run *r)
 {
     r->c = b->table + part->entries * TINYI_VPTQ_PAD * b->number;
     r->d = part->k2 ? b->table + (part->entries + ((size_t)1 << part->bits)) * TINYI_VPTQ_PAD * b->number : NULL;
@@ -304,7 +337,9 @@ static void tinyi_vptq_tiles(const tinyi_vptq_call *f, const tinyi_vptq_job *b, 
         pad = tinyi_vptq_pad(b, part.v);
         for (s = r0 / part.v; s * part.v < r0 + rows; s++) {
             const tiny_idx row = s * part.v - r0, off = row % nr;
-            run.at = f->q.bytes + part.index + (size_t)s * part.row_bytes + (size_t)((at - part.at) / 8 * (part.bits + part.bits2));      /* blocks begin at whole bytes */
+            /* blocks begin at whole bytes */
+            run.at = f->q.bytes + part.index + (size_t)s * part.row_bytes +
+                     (size_t)((at - part.at) / 8 * (part.bits + part.bits2));
             if (off + pad <= nr) {          /* what it writes behind its v rows, the next one writes again */
                 b->k->expand(b->image + row / nr * nr * TINYI_VPTQ_WIDE + off, (size_t)nr, &run, pad);
                 continue;
@@ -318,7 +353,9 @@ static void tinyi_vptq_tiles(const tinyi_vptq_call *f, const tinyi_vptq_job *b, 
         }
         for (t = 0; t < b->tokens; t += next) {
             next = tinyi_gemm_next(b->shape.mr, b->tokens - t);
-            for (j = 0; j < rows; j += nr) b->tile(b->acc + t * TINYI_VPTQ_WIDE + j, TINYI_VPTQ_WIDE, x, b->image + j * TINYI_VPTQ_WIDE, (size_t)n, (int)next, (int)nr, 1, &ahead);
+            for (j = 0; j < rows; j += nr)
+                b->tile(b->acc + t * TINYI_VPTQ_WIDE + j, TINYI_VPTQ_WIDE, x, b->image + j * TINYI_VPTQ_WIDE, (size_t)n,
+                        (int)next, (int)nr, 1, &ahead);
             x += TINYI_VPTQ_WIDE * tinyi_gemm_height(b->shape.mr, next);
         }
     }
@@ -338,7 +375,8 @@ static void tinyi_vptq_piece(const tinyi_vptq_call *f, const tinyi_vptq_job *b, 
 
 static size_t tinyi_vptq_x_floats(const tinyi_vptq_call *f)
 {
-    const size_t rows = (size_t)(f->tokens * f->q.n), panels = (size_t)(tinyi_vptq_blocks(f) * TINYI_VPTQ_WIDE) * (size_t)(tinyi_gemm_up(f->tokens, 16) + 16);
+    const size_t rows = (size_t)(f->tokens * f->q.n), panels = (size_t)(tinyi_vptq_blocks(f) * TINYI_VPTQ_WIDE) *
+                                                               (size_t)(tinyi_gemm_up(f->tokens, 16) + 16);
     return (TINYI_MAX(rows, panels) + 15) / 16 * 16;
 }
 
@@ -350,7 +388,9 @@ static void tinyi_vptq_work(const tiny_op *op, int n_threads, size_t *shared_byt
     *shared_bytes = *own_bytes = 0;
     if (!f.q.bytes) return;
     *shared_bytes = (f.entries * TINYI_VPTQ_PAD + tinyi_vptq_x_floats(&f) + 2 * TINYI_VPTQ_TOKENS) * sizeof(float);
-    *own_bytes = ((TINYI_VPTQ_TOKENS + TINYI_VPTQ_PAD + TINYI_VPTQ_WIDE) * TINYI_VPTQ_WIDE + TINYI_VPTQ_PAD + f.buckets) * sizeof(float);
+    *own_bytes =
+        ((TINYI_VPTQ_TOKENS + TINYI_VPTQ_PAD + TINYI_VPTQ_WIDE) * TINYI_VPTQ_WIDE + TINYI_VPTQ_PAD + f.buckets) *
+        sizeof(float);
 }
 
 static void tinyi_vptq_fast(tiny_team *team, const tiny_op *op)
@@ -399,14 +439,15 @@ static void tinyi_vptq_fast(tiny_team *team, const tiny_op *op)
     }
 }
 
-/* ---- the row ------------------------------------------------------------------------------------------------------------- */
+/* ---- the row ----------------------------------------------------------------------------------------------------- */
 
 /* bytes that the product takes, at most: books of bytes that nobody made can be laid out 64 times as large */
 static double tinyi_vptq_room(const tllm_vptq *q)
 {
     tinyi_vptq_part last;
     tinyi_vptq_part_of(q, tinyi_vptq_parts(q) - 1, &last);
-    return 4.0 * TINYI_VPTQ_PAD * ((double)last.entries + 2.0 * 1048576.0) + 4.0 * (TINYI_VPTQ_TOKENS + 32.0) * ((double)q->n + TINYI_VPTQ_WIDE * ((double)q->groups + 2.0));
+    return 4.0 * TINYI_VPTQ_PAD * ((double)last.entries + 2.0 * 1048576.0) +
+           4.0 * (TINYI_VPTQ_TOKENS + 32.0) * ((double)q->n + TINYI_VPTQ_WIDE * ((double)q->groups + 2.0));
 }
 
 static tiny_status tinyi_vptq_shape_rule(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
@@ -416,18 +457,29 @@ static tiny_status tinyi_vptq_shape_rule(tiny_ctx *ctx, const tiny_op *op, tiny_
     tiny_idx dim[2];
     tllm_vptq q;
     char text[96];
-    if (x->dtype != TINY_F32 || x->rank != 2) return tinyi_fail(ctx, TINY_E_SHAPE, "vptq_matmul: x is %s, it must have 2 axes of f32", tinyi_shape_text(x, text));
+    if (x->dtype != TINY_F32 || x->rank != 2)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "vptq_matmul: x is %s, it must have 2 axes of f32",
+                          tinyi_shape_text(x, text));
     if (bytes->dtype != TINY_U8 || bytes->rank != 1 || !tiny_tensor_is_dense(bytes))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "vptq_matmul: the matrix is %s, it must be dense u8 of one axis", tinyi_shape_text(bytes, text));
-    if (!p || p->form < 0 || p->form >= TLLM_VPTQ_FORMS || p->rows < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_matmul: form %d, %td outputs: there are %d forms, and must be outputs",
-                                                                                          p ? p->form : 0, p ? p->rows : 0, (int)TLLM_VPTQ_FORMS);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "vptq_matmul: the matrix is %s, it must be dense u8 of one axis",
+                          tinyi_shape_text(bytes, text));
+    if (!p || p->form < 0 || p->form >= TLLM_VPTQ_FORMS || p->rows < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "vptq_matmul: form %d, %td outputs: there are %d forms, and must be outputs", p ? p->form : 0,
+                          p ? p->rows : 0, (int)TLLM_VPTQ_FORMS);
     if (bytes->data) {                      /* data, but it leads to memory */
-        const tiny_status st = tinyi_vptq_head(ctx, "vptq_matmul", (const unsigned char *)bytes->data, (size_t)bytes->dim[0], &q);
+        const tiny_status st =
+            tinyi_vptq_head(ctx, "vptq_matmul", (const unsigned char *)bytes->data, (size_t)bytes->dim[0], &q);
         if (st) return st;
         if (q.n != x->dim[1] || q.rows != p->rows)
-            return tinyi_fail(ctx, TINY_E_SHAPE, "vptq_matmul: %td outputs of rows of %td numbers; the matrix has %td outputs of %td", p->rows, x->dim[1], q.rows, q.n);
+            return tinyi_fail(ctx, TINY_E_SHAPE,
+                              "vptq_matmul: %td outputs of rows of %td numbers; the matrix has %td outputs of %td",
+                              p->rows, x->dim[1], q.rows, q.n);
         if (tinyi_vptq_room(&q) > (double)(SIZE_MAX / 4))
-            return tinyi_fail(ctx, TINY_E_OVERFLOW, "vptq_matmul: books of %td vectors for each of %td groups, laid out for %td inputs, are more than this machine can address", q.k + q.k2, q.groups, q.n);
+            return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                              "vptq_matmul: books of %td vectors for each of %td groups, laid out for %td inputs, are "
+                              "more than this machine can address",
+                              q.k + q.k2, q.groups, q.n);
     }
     dim[0] = x->dim[0];
     dim[1] = p->rows;
@@ -437,7 +489,8 @@ static tiny_status tinyi_vptq_shape_rule(tiny_ctx *ctx, const tiny_op *op, tiny_
 
 static void tinyi_vptq_cost(const tiny_op *op, tiny_cost *c)
 {
-    const double n = (double)op->in[0]->dim[0], k = (double)op->in[0]->dim[1], rows = op->params ? (double)((const tllm_vptq_params *)op->params)->rows : 0.0;
+    const double n = (double)op->in[0]->dim[0], k = (double)op->in[0]->dim[1],
+                 rows = op->params ? (double)((const tllm_vptq_params *)op->params)->rows : 0.0;
     c->flops = 2.0 * n * k * rows;
     c->bytes = (double)op->in[1]->dim[0] + 4.0 * n * (k + rows);
 }
@@ -446,7 +499,8 @@ static double tinyi_vptq_terms(const tiny_op *op)
 {
     tinyi_vptq_call f;
     tinyi_vptq_look(op, &f);
-    return (double)op->in[0]->dim[1] + (f.p.form == TLLM_VPTQ_AUTO || f.p.form == TLLM_VPTQ_BUCKET ? (double)f.buckets : 0.0);
+    return (double)op->in[0]->dim[1] +
+           (f.p.form == TLLM_VPTQ_AUTO || f.p.form == TLLM_VPTQ_BUCKET ? (double)f.buckets : 0.0);
 }
 
 /* sizes of a case, always the same for its number; 0: it cannot be one */
@@ -508,23 +562,27 @@ static void tinyi_vptq_cases(tiny_case *c)
     c->fill_table = tinyi_vptq_case_fill;
 }
 
-static const short tinyi_vptq_slots[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_shape, TINYI_K_gemm_f32_turn, TINYI_K_f16_to_f32, -1 };
-static const tiny_op_row tinyi_row_vptq = TINYI_ROW_OF("vptq_matmul", TLLM_OP_VPTQ_MATMUL, TAKES(2, 2), GIVES(1),
-    PARAMS(tllm_vptq_params), FLAGS(TINY_OP_LOOSE),
+static const short tinyi_vptq_slots[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_shape, TINYI_K_gemm_f32_turn,
+                                          TINYI_K_f16_to_f32, -1 };
+static const tiny_op_row tinyi_row_vptq = TINYI_ROW_OF(
+    "vptq_matmul", TLLM_OP_VPTQ_MATMUL, TAKES(2, 2), GIVES(1), PARAMS(tllm_vptq_params), FLAGS(TINY_OP_LOOSE),
     SHAPE(tinyi_vptq_shape_rule), REFERENCE(tinyi_vptq_ref), FAST(tinyi_vptq_fast, tinyi_vptq_work),
     COST(tinyi_vptq_cost), CASES(tinyi_vptq_cases), BOUND(TINY_BOUND_LINEAR, 8.0, 1.01), TERMS(tinyi_vptq_terms),
     GRADIENT(NULL), KERNELS(tinyi_vptq_slots),
-    SAYS("y[t][s v + j] = sum over inputs of x[t][i] (scale_i (C[c1(s, i)][j] + D[c2(s, i)][j]) + bias_i), C and D books of vectors of v"));
+    SAYS("y[t][s v + j] = sum over inputs of x[t][i] (scale_i (C[c1(s, i)][j] + D[c2(s, i)][j]) + bias_i), C and D "
+         "books of vectors of v"));
 TINY_API const tiny_op_row *tllm_vptq_row(void) { return &tinyi_row_vptq; }
 
-TINY_API tiny_status tllm_vptq_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, const tllm_vptq *q, tllm_vptq_form form, const tiny_tensor *y)
+TINY_API tiny_status tllm_vptq_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, const tllm_vptq *q, tllm_vptq_form form,
+                                         const tiny_tensor *y)
 {
     tllm_vptq_params p;
     tiny_tensor bytes;
     tiny_op op;
     const tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!q || !q->bytes || q->n_bytes > (size_t)TINY_IDX_MAX) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_matmul: there is no matrix");
+    if (!q || !q->bytes || q->n_bytes > (size_t)TINY_IDX_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_matmul: there is no matrix");
     memset(&op, 0, sizeof op);
     memset(&p, 0, sizeof p);
     p.rows = q->rows;
@@ -539,7 +597,10 @@ TINY_API tiny_status tllm_vptq_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, co
     return tiny_run(ctx, &op);
 }
 
-TINY_API tiny_status tllm_vptq_matmul(tiny_ctx *ctx, const tiny_tensor *x, const tllm_vptq *q, const tiny_tensor *y) { return tllm_vptq_matmul_as(ctx, x, q, TLLM_VPTQ_AUTO, y); }
+TINY_API tiny_status tllm_vptq_matmul(tiny_ctx *ctx, const tiny_tensor *x, const tllm_vptq *q, const tiny_tensor *y)
+{
+    return tllm_vptq_matmul_as(ctx, x, q, TLLM_VPTQ_AUTO, y);
+}
 
 TINY_API tllm_vptq_form tllm_vptq_form_of(const tiny_ctx *ctx, const tllm_vptq *q, tiny_idx tokens)
 {

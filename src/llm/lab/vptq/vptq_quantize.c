@@ -1,16 +1,24 @@
-/* src/llm/lab/vptq/vptq_quantize.c - VPTQ: books by weighted k-means, inputs coded one after the other with their errors carried on
+/* src/llm/lab/vptq/vptq_quantize.c - VPTQ: books by weighted k-means, inputs coded one after the other with their
+ * errors carried on
  *
- * Paper    Y. Liu et al., "VPTQ", 2024 (arXiv 2409.17066), algorithm 1; residual and outlier books of sections 3.2 and 3.3
- * Formula  H_ii = 0: the weights of input i become 0. H += damp mean(diag H) I, H^-1 = U^T U. Inputs by falling H_ii; the first ones are set apart, the others cut in groups.
- *          Books: k-means over the vectors of a group's inputs, a vector weighed by H_ii of its input; rounded to halves before anything is coded.
- *          Code of a vector x: argmin |x - C_c|. With a second book: the loop runs once with the first book alone and keeps what is left, x - C_c; k-means of that, weighed
- *          as before, is the second book; then the loop runs again from the weights as they came, c2 = argmin |x - C_c1 - D_c2|.
- *          The loop over inputs, q = code(w), e = (w - q) / U_ii, w_j -= e U_ij: llm/round/columns.c. One input has one factor 1 / U_ii^2 for all candidates, so the nearest
- *          vector is the best one.
- *          Normalized: the books are of (w - bias) / scale, with bias = min and scale = max - min of the input, as halves; vectors are weighed by H_ii scale^2, and
- *          errors are carried on as errors of w. (With H unchanged for scaled weights the loop would make another J small.)
- * Cost     rows n k times a difference, a product and a sum for a pass, and as much for a round of k-means of all vectors; n^3 in double for U
- * Left out statistics with a mean taken off: tllm_calib keeps them whole. Training of books and norms after the pass.                              */
+ * Paper    Y. Liu et al., "VPTQ", 2024 (arXiv 2409.17066), algorithm 1; residual and outlier books of sections 3.2 and
+ *          3.3
+ * Formula  H_ii = 0: the weights of input i become 0. H += damp mean(diag H) I, H^-1 = U^T U. Inputs by falling H_ii;
+ *          the first ones are set apart, the others cut in groups.
+ *          Books: k-means over the vectors of a group's inputs, a vector weighed by H_ii of its input; rounded to
+ *          halves before anything is coded.
+ *          Code of a vector x: argmin |x - C_c|. With a second book: the loop runs once with the first book alone and
+ *          keeps what is left, x - C_c; k-means of that, weighed as before, is the second book; then the loop runs
+ *          again from the weights as they came, c2 = argmin |x - C_c1 - D_c2|.
+ *          The loop over inputs, q = code(w), e = (w - q) / U_ii, w_j -= e U_ij: llm/round/columns.c. One input has one
+ *          factor 1 / U_ii^2 for all candidates, so the nearest vector is the best one.
+ *          Normalized: the books are of (w - bias) / scale, with bias = min and scale = max - min of the input, as
+ *          halves; vectors are weighed by H_ii scale^2, and errors are carried on as errors of w. (With H unchanged for
+ *          scaled weights the loop would make another J small.)
+ * Cost     rows n k times a difference, a product and a sum for a pass, and as much for a round of k-means of all
+ *          vectors; n^3 in double for U
+ * Left out statistics with a mean taken off: tllm_calib keeps them whole. Training of books and norms after the
+ * pass. */
 #include <string.h>
 #include "core/half_inside.h"
 #include "core/state_inside.h"
@@ -26,21 +34,28 @@ typedef struct tinyi_vptq {
     tllm_vptq q;
     const float *w;
     uint32_t *order;                        /* (n): which input is coded when */
-    float *importance, *weight;             /* (n): the diagonal over its mean, of the inputs as they are; and of the places, times scale^2 */
+    /* (n): the diagonal over its mean, of the inputs as they are; and of the places, times scale^2 */
+    float *importance, *weight;
     float *copy, *u;                        /* (rows, n) in the order of coding; (n, n) */
     float *scale, *bias;                    /* (n), of places; NULL where not normalized */
     float *book;                            /* all books as floats, as they lie in the bytes; */
-    float *laid;                            /* and laid for the search, each at 16 / v of its place, see tinyi_vptq_laid */
+    /* and laid for the search, each at 16 / v of its place, see tinyi_vptq_laid */
+    float *laid;
     size_t book_floats, laid_floats;
     uint32_t *code;                         /* of each part (rows of vectors, inputs) */
-    float *left;                            /* of each group (rows of vectors, inputs, v): what the first pass leaves; or NULL */
+    /* of each group (rows of vectors, inputs, v): what the first pass leaves; or NULL */
+    float *left;
     tinyi_nearest_fn nearest;
     int pass;                               /* 0: the first book alone, and what is left is kept */
     tiny_idx clamped;
 } tinyi_vptq;
 
 /* where the books of a part lie */
-typedef struct tinyi_vptq_books { tinyi_vptq_part part; float *book, *book2, *laid, *laid2, *left; uint32_t *code; } tinyi_vptq_books;
+typedef struct tinyi_vptq_books {
+    tinyi_vptq_part part;
+    float *book, *book2, *laid, *laid2, *left;
+    uint32_t *code;
+} tinyi_vptq_books;
 
 static void tinyi_vptq_books_of(const tinyi_vptq *p, tiny_idx i, tinyi_vptq_books *b)
 {
@@ -56,11 +71,14 @@ static void tinyi_vptq_books_of(const tinyi_vptq *p, tiny_idx i, tinyi_vptq_book
     laid2 = p->q.k2 ? tinyi_nearest_floats(p->q.k2, p->q.v) : 0;
     b->laid = p->laid + (g < 0 ? 0 : laid0 + (size_t)g * (laid + laid2));
     b->laid2 = b->laid + laid;
-    b->code = p->code + (g < 0 ? 0 : (apart ? (size_t)first.rows * (size_t)first.n : 0) + (size_t)g * (size_t)b->part.rows * (size_t)b->part.n);
-    b->left = p->left && g >= 0 ? p->left + (size_t)g * (size_t)b->part.rows * (size_t)b->part.n * (size_t)b->part.v : NULL;
+    b->code = p->code + (g < 0 ? 0
+                               : (apart ? (size_t)first.rows * (size_t)first.n : 0) +
+                                     (size_t)g * (size_t)b->part.rows * (size_t)b->part.n);
+    b->left =
+        p->left && g >= 0 ? p->left + (size_t)g * (size_t)b->part.rows * (size_t)b->part.n * (size_t)b->part.v : NULL;
 }
 
-/* ---- coding -------------------------------------------------------------------------------------------------------------- */
+/* ---- coding ------------------------------------------------------------------------------------------------------ */
 
 TINY_REF_BEGIN
 static void tinyi_vptq_code_column(void *user, tiny_idx i, tiny_idx row0, tiny_idx rows, const float *x, float *q)
@@ -79,7 +97,8 @@ static void tinyi_vptq_code_column(void *user, tiny_idx i, tiny_idx row0, tiny_i
     at = row0 / v * b.part.n + i - b.part.at;
     for (s = 0; s < n; s++)
         for (j = 0; j < v; j++) t[s * v + j] -= b.book[(tiny_idx)c1[s] * v + j];
-    if (p->pass && b.part.k2) p->nearest(c2, distance, t, (size_t)n, (size_t)v, b.laid2, (size_t)((b.part.k2 + 15) / 16 * 16));
+    if (p->pass && b.part.k2)
+        p->nearest(c2, distance, t, (size_t)n, (size_t)v, b.laid2, (size_t)((b.part.k2 + 15) / 16 * 16));
     for (s = 0; s < n; s++) {
         const tiny_idx to = at + s * b.part.n;
         const int both = p->pass && b.part.k2;
@@ -98,7 +117,7 @@ static void tinyi_vptq_code_column(void *user, tiny_idx i, tiny_idx row0, tiny_i
 }
 TINY_REF_END
 
-/* ---- before it ----------------------------------------------------------------------------------------------------------- */
+/* ---- before it --------------------------------------------------------------------------------------------------- */
 
 static void tinyi_vptq_copy_team(tiny_team *team, void *arg)
 {
@@ -106,7 +125,9 @@ static void tinyi_vptq_copy_team(tiny_team *team, void *arg)
     tiny_idx r, r1, i;
     while (tiny_take(team, p->q.rows, 1 + 16384 / p->q.n, &r, &r1))
         for (; r < r1; r++)
-            for (i = 0; i < p->q.n; i++) p->copy[r * p->q.n + i] = p->importance[p->order[i]] > 0.0f ? p->w[r * p->q.n + (tiny_idx)p->order[i]] : 0.0f;
+            for (i = 0; i < p->q.n; i++)
+                p->copy[r * p->q.n + i] =
+                    p->importance[p->order[i]] > 0.0f ? p->w[r * p->q.n + (tiny_idx)p->order[i]] : 0.0f;
 }
 
 TINY_REF_BEGIN
@@ -130,7 +151,8 @@ static void tinyi_vptq_normal(tinyi_vptq *p)
 static void tinyi_vptq_weigh(tinyi_vptq *p)
 {
     tiny_idx i;
-    for (i = 0; i < p->q.n; i++) p->weight[i] = p->importance[p->order[i]] * (p->scale ? p->scale[i] * p->scale[i] : 1.0f);
+    for (i = 0; i < p->q.n; i++)
+        p->weight[i] = p->importance[p->order[i]] * (p->scale ? p->scale[i] * p->scale[i] : 1.0f);
 }
 TINY_REF_END
 
@@ -153,12 +175,15 @@ static void tinyi_vptq_vectors(const tinyi_vptq *p, const tinyi_vptq_part *part,
         for (i = 0; i < part->n; i++, to += part->v)
             for (j = 0; j < part->v; j++) {
                 const tiny_idx r = s * part->v + j, at = part->at + i;
-                to[j] = r >= p->q.rows ? 0.0f : p->scale ? (p->copy[r * p->q.n + at] - p->bias[at]) / p->scale[at] : p->copy[r * p->q.n + at];
+                to[j] = r >= p->q.rows ? 0.0f
+                        : p->scale     ? (p->copy[r * p->q.n + at] - p->bias[at]) / p->scale[at]
+                                       : p->copy[r * p->q.n + at];
             }
 }
 
 /* one book: x NULL, the vectors of the part */
-static tiny_status tinyi_vptq_make(tiny_ctx *ctx, tinyi_vptq *p, tiny_idx i, int second, const float *x, const float *given)
+static tiny_status tinyi_vptq_make(tiny_ctx *ctx, tinyi_vptq *p, tiny_idx i, int second, const float *x,
+                                   const float *given)
 {
     tinyi_vptq_books b;
     tllm_kmeans_desc d;
@@ -177,7 +202,9 @@ static tiny_status tinyi_vptq_make(tiny_ctx *ctx, tinyi_vptq *p, tiny_idx i, int
         d.tol = p->d.tol;
         d.seed = p->d.seed + 2 * (uint64_t)i + (uint64_t)second;
         d.sample = p->d.sample;
-        if (k > n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: a book of %td vectors for the %td that there are in %td inputs", k, n, b.part.n);
+        if (k > n)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "vptq: a book of %td vectors for the %td that there are in %td inputs", k, n, b.part.n);
         weight = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *weight);
         if (weight && !x) x = mine = (float *)tinyi_alloc(ctx, (size_t)n * (size_t)b.part.v, sizeof *mine);
         if (!weight || !x) st = tiny_ctx_status(ctx);
@@ -190,12 +217,13 @@ static tiny_status tinyi_vptq_make(tiny_ctx *ctx, tinyi_vptq *p, tiny_idx i, int
     }
     tinyi_vptq_round(p, to, (size_t)(k * b.part.v));
     for (c = 0; c < k * b.part.v; c++)
-        if (!(to[c] - to[c] == 0.0f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "vptq: number %td of a given book is %g", c, (double)to[c]);
+        if (!(to[c] - to[c] == 0.0f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "vptq: number %td of a given book is %g", c, (double)to[c]);
     tinyi_nearest_lay(second ? b.laid2 : b.laid, to, k, b.part.v);
     return TINY_OK;
 }
 
-/* ---- after it ------------------------------------------------------------------------------------------------------------ */
+/* ---- after it ---------------------------------------------------------------------------------------------------- */
 
 static tiny_status tinyi_vptq_pack(tiny_ctx *ctx, tinyi_vptq *p)
 {
@@ -218,14 +246,19 @@ static tiny_status tinyi_vptq_pack(tiny_ctx *ctx, tinyi_vptq *p)
         tinyi_vptq_books_of(p, g, &b);
         for (s = 0; s < b.part.rows; s++)
             for (i = 0; i < b.part.n; i++)
-                tinyi_vptq_put(to + b.part.index + (size_t)s * b.part.row_bytes, stored ? i : tinyi_vptq_parts(&p->q) == 1 ? (tiny_idx)p->order[i] : i, b.part.bits + b.part.bits2, b.code[s * b.part.n + i]);
-        for (k = 0; k < (size_t)(b.part.v * (b.part.k + b.part.k2)); k++) tinyi_put_le16(to + b.part.book + 2 * k, tinyi_f32_to_f16(b.book[k]));
+                tinyi_vptq_put(to + b.part.index + (size_t)s * b.part.row_bytes,
+                               stored                         ? i
+                               : tinyi_vptq_parts(&p->q) == 1 ? (tiny_idx)p->order[i]
+                                                              : i,
+                               b.part.bits + b.part.bits2, b.code[s * b.part.n + i]);
+        for (k = 0; k < (size_t)(b.part.v * (b.part.k + b.part.k2)); k++)
+            tinyi_put_le16(to + b.part.book + 2 * k, tinyi_f32_to_f16(b.book[k]));
     }
     tinyi_vptq_seal(to, p->q.n_bytes);
     return TINY_OK;
 }
 
-/* ---- a layer ------------------------------------------------------------------------------------------------------------- */
+/* ---- a layer ----------------------------------------------------------------------------------------------------- */
 
 static tiny_status tinyi_vptq_layer(tiny_ctx *ctx, tinyi_vptq *p, const tiny_tensor *h, tllm_vptq_about *about)
 {
@@ -238,7 +271,8 @@ static tiny_status tinyi_vptq_layer(tiny_ctx *ctx, tinyi_vptq *p, const tiny_ten
     tiny_idx i;
     tiny_status st = tinyi_factor_diagonal(ctx, h, p->q.n, p->importance);
     memset(&f, 0, sizeof f);
-    if (!st && !p->d.in_order) st = tiny_argsort_f32(ctx, p->importance, p->order, (size_t)p->q.n, TINY_SORT_DESCENDING);
+    if (!st && !p->d.in_order)
+        st = tiny_argsort_f32(ctx, p->importance, p->order, (size_t)p->q.n, TINY_SORT_DESCENDING);
     for (i = 0; p->d.in_order && i < p->q.n; i++) p->order[i] = (uint32_t)i;
     if (!st) st = tinyi_factor_of(ctx, h, p->order, (double)p->d.damp, p->u, &f);
     if (!st) st = tiny_parallel_loose(ctx, p->q.rows * p->q.n < 16384 ? 1 : 0, 0, 0, tinyi_vptq_copy_team, p);
@@ -265,7 +299,8 @@ static tiny_status tinyi_vptq_layer(tiny_ctx *ctx, tinyi_vptq *p, const tiny_ten
         }
         if (!st) st = tiny_parallel_loose(ctx, p->q.rows * p->q.n < 16384 ? 1 : 0, 0, 0, tinyi_vptq_copy_team, p);
     } else
-        for (i = apart; !st && p->q.k2 && i < parts; i++) st = tinyi_vptq_make(ctx, p, i, 1, NULL, p->d.book2 + (size_t)(i - apart) * per2);
+        for (i = apart; !st && p->q.k2 && i < parts; i++)
+            st = tinyi_vptq_make(ctx, p, i, 1, NULL, p->d.book2 + (size_t)(i - apart) * per2);
     p->pass = 1;
     if (!st) st = tinyi_columns_run(ctx, &c, &loss);
     if (!st) st = tinyi_vptq_pack(ctx, p);
@@ -290,7 +325,8 @@ static tiny_status tinyi_vptq_whole(tiny_ctx *ctx, tinyi_vptq *p, const tiny_ten
     tinyi_vptq_part_of(&p->q, parts - 1, &last);
     p->book_floats = (last.book2 - first.book) / 2 + (size_t)(last.v * last.k2);
     p->laid_floats = (p->q.outliers ? tinyi_nearest_floats(p->q.k0, p->q.v0) : 0) +
-                     (size_t)p->q.groups * (tinyi_nearest_floats(p->q.k, p->q.v) + (p->q.k2 ? tinyi_nearest_floats(p->q.k2, p->q.v) : 0));
+                     (size_t)p->q.groups *
+                         (tinyi_nearest_floats(p->q.k, p->q.v) + (p->q.k2 ? tinyi_nearest_floats(p->q.k2, p->q.v) : 0));
     left = (size_t)last.rows * (size_t)(p->q.n - p->q.outliers);
     codes = left + (p->q.outliers ? (size_t)first.rows * (size_t)first.n : 0);
     p->importance = (float *)tinyi_alloc(ctx, n, 2 * sizeof(float));
@@ -301,8 +337,10 @@ static tiny_status tinyi_vptq_whole(tiny_ctx *ctx, tinyi_vptq *p, const tiny_ten
     if (p->book) p->laid = (float *)tinyi_alloc(ctx, p->laid_floats, sizeof(float));
     if (p->laid) p->code = (uint32_t *)tinyi_alloc(ctx, codes, sizeof(uint32_t));
     st = p->code ? TINY_OK : tiny_ctx_status(ctx);
-    if (!st && p->q.normalized && !(p->scale = (float *)tinyi_alloc(ctx, n, 2 * sizeof(float)))) st = tiny_ctx_status(ctx);
-    if (!st && p->q.k2 && !p->d.book2 && !(p->left = (float *)tinyi_alloc(ctx, left, (size_t)p->q.v * sizeof(float)))) st = tiny_ctx_status(ctx);
+    if (!st && p->q.normalized && !(p->scale = (float *)tinyi_alloc(ctx, n, 2 * sizeof(float))))
+        st = tiny_ctx_status(ctx);
+    if (!st && p->q.k2 && !p->d.book2 && !(p->left = (float *)tinyi_alloc(ctx, left, (size_t)p->q.v * sizeof(float))))
+        st = tiny_ctx_status(ctx);
     if (!st) {
         p->weight = p->importance + n;
         p->bias = p->scale ? p->scale + n : NULL;
@@ -321,7 +359,8 @@ static tiny_status tinyi_vptq_whole(tiny_ctx *ctx, tinyi_vptq *p, const tiny_ten
     return st;
 }
 
-TINY_API tiny_status tllm_vptq_quantize(tiny_ctx *ctx, const tllm_vptq_desc *desc, const float *w, tiny_idx rows, tiny_idx n, const tiny_tensor *h, tllm_vptq *out, tllm_vptq_about *about)
+TINY_API tiny_status tllm_vptq_quantize(tiny_ctx *ctx, const tllm_vptq_desc *desc, const float *w, tiny_idx rows,
+                                        tiny_idx n, const tiny_tensor *h, tllm_vptq *out, tllm_vptq_about *about)
 {
     tinyi_vptq p;
     tiny_idx r;
@@ -330,16 +369,24 @@ TINY_API tiny_status tllm_vptq_quantize(tiny_ctx *ctx, const tllm_vptq_desc *des
     if (about) memset(about, 0, sizeof *about);
     if (st) return st;
     memset(&p, 0, sizeof p);
-    if (!w || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: weights, and a place for what they become, are wanted");
+    if (!w || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: weights, and a place for what they become, are wanted");
     st = tinyi_vptq_sizes(ctx, "vptq", desc, &p.d, rows, n, &p.q);
     if (st) return st;
-    if (!(p.d.damp > 0.0f && p.d.damp <= 1000.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: damping by %g of the mean diagonal; above 0 and at most 1000", (double)p.d.damp);
+    if (!(p.d.damp > 0.0f && p.d.damp <= 1000.0f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: damping by %g of the mean diagonal; above 0 and at most 1000",
+                          (double)p.d.damp);
     if (p.d.block < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: blocks of %td inputs; at least 1", p.d.block);
-    if ((size_t)n > (size_t)TINY_IDX_MAX / sizeof(double) / (size_t)n || n > TINY_IDX_MAX / (tiny_idx)sizeof(double) / (rows + TLLM_VPTQ_MOST_V))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "vptq: products of %td inputs, or %td rows of them, are more than this machine can address", n, rows);
+    if ((size_t)n > (size_t)TINY_IDX_MAX / sizeof(double) / (size_t)n ||
+        n > TINY_IDX_MAX / (tiny_idx)sizeof(double) / (rows + TLLM_VPTQ_MOST_V))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "vptq: products of %td inputs, or %td rows of them, are more than this machine can address",
+                          n, rows);
     for (r = 0; r < rows * n; r++)
         if (!(w[r] >= -65504.0f && w[r] <= 65504.0f))
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "vptq: the weight in row %td, input %td is %g; books hold halves, up to 65504", r / n, r % n, (double)w[r]);
+            return tinyi_fail(ctx, TINY_E_NUMERIC,
+                              "vptq: the weight in row %td, input %td is %g; books hold halves, up to 65504", r / n,
+                              r % n, (double)w[r]);
     p.w = w;
     st = tinyi_vptq_whole(ctx, &p, h, about);
     if (st) tllm_vptq_close(ctx, &p.q);

@@ -1,29 +1,36 @@
 /* src/llm/lab/weave/weave.c - MLWeaving: a data set stored by the weight of its bits, and read at any precision
- * Paper    Z. Wang et al., "Accelerating generalized linear models with MLWeaving: a one-size-fits-all system for any-precision learning", VLDB 2019
- *          (arXiv 1903.03404), section 3; the layout is that of the authors' code.
- * Formula  code = floor((2^32 - 1) (x - low) / (high - low)), 0 where high = low; x_s = sum over k < s of bit k of the code (0 the uppermost) times 2^-(k + 1).
+ * Paper    Z. Wang et al., "Accelerating generalized linear models with MLWeaving: a one-size-fits-all system for
+ *          any-precision learning", VLDB 2019 (arXiv 1903.03404), section 3; the layout is that of the authors' code.
+ * Formula  code = floor((2^32 - 1) (x - low) / (high - low)), 0 where high = low; x_s = sum over k < s of bit k of the
+ *          code (0 the uppermost) times 2^-(k + 1).
  *          0.25 has the code 3fffffff, so its x_2 is 0: the cut is towards 0.
- * Layout   samples by 8, features by 64; a block of 8 x 64 codes is 32 lines of 64 bytes, line k has bit k of all of them:
+ * Layout   samples by 8, features by 64; a block of 8 x 64 codes is 32 lines of 64 bytes, line k has bit k of all of
+ *          them:
  *
  *          byte ((i / 8) C + j / 64) 2048 + 64 k + 8 (i % 8) + j % 64 / 8, bit j % 8          C = ceil(n_feature / 64)
  *
  *              line 0   | sample 0: 64 bits | sample 1 | ... | sample 7 |      the uppermost bits
  *              line 1   |                   |          |     |          |
- *              ...                                                              s bits: the first s lines of each block, 64 s bytes in a row
+ *              ...                                                              s bits: the first s lines of each
+ *                                                                               block, 64 s bytes in a row
  *              line 31
  *
- *          As 32-bit words that is the formula of the paper. Short last groups and chunks are zeros. The same bytes on every machine.
- * Products w . x_s = sum over k < s of 2^-(k + 1) times the sum of the w_j whose bit is set, in three ways that TLLM_WEAVE_ names:
+ *          As 32-bit words that is the formula of the paper. Short last groups and chunks are zeros. The same bytes on
+ *          every machine.
+ * Products w . x_s = sum over k < s of 2^-(k + 1) times the sum of the w_j whose bit is set, in three ways that
+ *          TLLM_WEAVE_ names:
  *          masked   bits decide over lanes of w, s additions for 64 features, from the lowest bit up (Horner)
- *          turned   codes are rebuilt, eight or so bits at a time, by transposes of bits between registers (weave.simd.h), then one product. It costs about
- *                   the same for any s up to 8, and the numbers are there for a second use: the gradient
+ *          turned   codes are rebuilt, eight or so bits at a time, by transposes of bits between registers
+ *                   (weave.simd.h), then one product. It costs about the same for any s up to 8, and the numbers are
+ *                   there for a second use: the gradient
  *          shifted  code by code, plain C
- *          Measured with 512 features at 1, 4 and 8 bits, ns a sample: avx2 masked 110, 377, 728, turned 60, 73, 89, shifted 1560 and more; w128 213, 827, 1625
- *          and 128, 218, 320; scalar 2270, 16500, 38300 and 437, 621, 682, shifted 1373, 2954, 3302. So turned everywhere, but for one bit on avx512, whose
- *          masks are the words themselves: counted, not measured.
+ *          Measured with 512 features at 1, 4 and 8 bits, ns a sample: avx2 masked 110, 377, 728, turned 60, 73, 89,
+ *          shifted 1560 and more; w128 213, 827, 1625 and 128, 218, 320; scalar 2270, 16500, 38300 and 437, 621, 682,
+ *          shifted 1373, 2954, 3302. So turned everywhere, but for one bit on avx512, whose masks are the words
+ *          themselves: counted, not measured.
  * Cost     writing: a division and about 20 operations a number, once. Reading s bits: n C 64 s bytes.
  * Error    of products: |fast - ref| <= (n_feature / V + 40) 2^-24 sum |x_j w_j|; s > 24: x is rounded to 24 bits.
- * Left out reading 16 bits at once in turned products (pieces of 8: only epochs at more than 8 bits would gain).                       */
+ * Left out reading 16 bits at once in turned products (pieces of 8: only epochs at more than 8 bits would gain). */
 #include <string.h>
 #include "llm/lab/weave/weave_inside.h"
 #include "core/state_inside.h"
@@ -39,7 +46,9 @@ TINY_API size_t tllm_weave_bytes(tiny_idx n, tiny_idx n_feature)
 {
     size_t bytes;
     if (n < 1 || n_feature < 1 || n > TINY_IDX_MAX - 8 || n_feature > TINY_IDX_MAX / 256) return 0;
-    if (!tinyi_size_mul(((size_t)n + 7) / 8, tinyi_weave_chunks(n_feature), &bytes) || !tinyi_size_mul(bytes, TINYI_WEAVE_BLOCK, &bytes) || bytes > (size_t)TINY_IDX_MAX) return 0;
+    if (!tinyi_size_mul(((size_t)n + 7) / 8, tinyi_weave_chunks(n_feature), &bytes) ||
+        !tinyi_size_mul(bytes, TINYI_WEAVE_BLOCK, &bytes) || bytes > (size_t)TINY_IDX_MAX)
+        return 0;
     return bytes;
 }
 
@@ -48,27 +57,39 @@ TINYI_FN tiny_status tinyi_weave_check(tiny_ctx *ctx, const tllm_weave *data, co
     size_t need;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!data || !data->lines || !data->low || !data->high) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no store: it was not opened, or is closed", what);
+    if (!data || !data->lines || !data->low || !data->high)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no store: it was not opened, or is closed", what);
     need = tllm_weave_bytes(data->n, data->n_feature);
-    if (!need) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a store of %td samples of %td features is none that this machine can hold", what, data->n, data->n_feature);
-    if (data->n_bytes < need) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the lines have %zu bytes, %td samples of %td features have %zu", what, data->n_bytes, data->n, data->n_feature, need);
+    if (!need)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: a store of %td samples of %td features is none that this machine can hold", what,
+                          data->n, data->n_feature);
+    if (data->n_bytes < need)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the lines have %zu bytes, %td samples of %td features have %zu",
+                          what, data->n_bytes, data->n, data->n_feature, need);
     return TINY_OK;
 }
 TINYI_FN tiny_status tinyi_weave_check_bits(tiny_ctx *ctx, const char *what, int bits)
 {
-    return bits >= 1 && bits <= 32 ? TINY_OK : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a code has 1 to 32 bits, not %d", what, bits);
+    return bits >= 1 && bits <= 32
+               ? TINY_OK
+               : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a code has 1 to 32 bits, not %d", what, bits);
 }
-static tiny_status tinyi_weave_check_rows(tiny_ctx *ctx, const tllm_weave *data, const char *what, tiny_idx first, tiny_idx m)
+static tiny_status tinyi_weave_check_rows(tiny_ctx *ctx, const tllm_weave *data, const char *what, tiny_idx first,
+                                          tiny_idx m)
 {
     if (first >= 0 && m >= 0 && first <= data->n && m <= data->n - first) return TINY_OK;
-    return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td samples from number %td on are asked for, the store has %td", what, m, first, data->n);
+    return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td samples from number %td on are asked for, the store has %td", what,
+                      m, first, data->n);
 }
 /* x (m, n_feature) in memory, of one of these types */
 static tiny_status tinyi_weave_check_rows_of(tiny_ctx *ctx, const tiny_tensor *x, const char *what, tiny_idx n_feature)
 {
     char shape[96];
     if (!x || tiny_tensor_check(x)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the rows are no tensor", what);
-    if (x->rank != 2 || (n_feature && x->dim[1] != n_feature)) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: rows of %s are given, (samples, %td) are wanted", what, tinyi_shape_text(x, shape), n_feature);
+    if (x->rank != 2 || (n_feature && x->dim[1] != n_feature))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: rows of %s are given, (samples, %td) are wanted", what,
+                          tinyi_shape_text(x, shape), n_feature);
     return TINY_OK;
 }
 
@@ -101,7 +122,8 @@ static float tinyi_weave_dot_ref(const tllm_weave *data, tiny_idx i, int bits, c
 {
     double sum = 0.0;
     tiny_idx j;
-    for (j = 0; j < data->n_feature; j++) sum += (double)tinyi_weave_code(data, i, j, bits) * tinyi_weave_unit(bits) * (double)v[j];
+    for (j = 0; j < data->n_feature; j++)
+        sum += (double)tinyi_weave_code(data, i, j, bits) * tinyi_weave_unit(bits) * (double)v[j];
     return tinyi_round_f32(sum);
 }
 TINY_REF_END
@@ -133,13 +155,22 @@ TINY_API tiny_status tllm_weave_range(tiny_ctx *ctx, const tiny_tensor *x, int m
     if (st) return st;
     st = tinyi_weave_check_rows_of(ctx, x, "weave", 0);
     if (st) return st;
-    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "weave: x is %s, it must be f32", tiny_dtype_name(x->dtype));
-    if (!low || !high || x->dim[1] < 1 || (!more && x->dim[0] < 1)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave: %td samples of %td features have no least and largest numbers, or there is no place for them", x->dim[0], x->dim[1]);
+    if (x->dtype != TINY_F32)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "weave: x is %s, it must be f32", tiny_dtype_name(x->dtype));
+    if (!low || !high || x->dim[1] < 1 || (!more && x->dim[0] < 1))
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "weave: %td samples of %td features have no least and largest numbers, or there is no place for them",
+            x->dim[0], x->dim[1]);
     for (i = 0; i < x->dim[0]; i++) {
         const float *row = (const float *)x->data + i * x->stride[0];
         for (j = 0; j < x->dim[1]; j++) {
             const float v = row[j * x->stride[1]];
-            if (!tinyi_weave_finite(v)) return tinyi_fail(ctx, TINY_E_NUMERIC, "weave: feature %td of sample %td is %g: only finite numbers have a least and a largest", j, i, (double)v);
+            if (!tinyi_weave_finite(v))
+                return tinyi_fail(
+                    ctx, TINY_E_NUMERIC,
+                    "weave: feature %td of sample %td is %g: only finite numbers have a least and a largest", j, i,
+                    (double)v);
             if ((!more && i == 0) || v < low[j]) low[j] = v;
             if ((!more && i == 0) || v > high[j]) high[j] = v;
         }
@@ -148,11 +179,15 @@ TINY_API tiny_status tllm_weave_range(tiny_ctx *ctx, const tiny_tensor *x, int m
 }
 
 /* low and high, room for label where there is some, behind each other in one block */
-static tiny_status tinyi_weave_begin(tiny_ctx *ctx, tiny_idx n, tiny_idx n_feature, int lines, int label, tllm_weave *out, float **low, float **high, float **labels)
+static tiny_status tinyi_weave_begin(tiny_ctx *ctx, tiny_idx n, tiny_idx n_feature, int lines, int label,
+                                     tllm_weave *out, float **low, float **high, float **labels)
 {
     size_t bytes = tllm_weave_bytes(n, n_feature), head = ((size_t)n_feature * 8 + 63) / 64 * 64;
     unsigned char *p;
-    if (!bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave: a store of %td samples of %td features is none that this machine can hold", n, n_feature);
+    if (!bytes)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "weave: a store of %td samples of %td features is none that this machine can hold", n,
+                          n_feature);
     out->n = n;
     out->n_feature = n_feature;
     out->n_bytes = bytes;
@@ -175,23 +210,31 @@ static tiny_status tinyi_weave_begin(tiny_ctx *ctx, tiny_idx n, tiny_idx n_featu
     return TINY_OK;
 }
 
-static tiny_status tinyi_weave_check_range(tiny_ctx *ctx, const char *what, const float *low, const float *high, tiny_idx n_feature)
+static tiny_status tinyi_weave_check_range(tiny_ctx *ctx, const char *what, const float *low, const float *high,
+                                           tiny_idx n_feature)
 {
     tiny_idx j;
     for (j = 0; j < n_feature; j++)
         if (!tinyi_weave_finite(low[j]) || !tinyi_weave_finite(high[j]) || low[j] > high[j])
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: feature %td goes from %g to %g, which is no range", what, j, (double)low[j], (double)high[j]);
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: feature %td goes from %g to %g, which is no range", what, j,
+                              (double)low[j], (double)high[j]);
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_weave_open(tiny_ctx *ctx, tiny_idx n, tiny_idx n_feature, const float *low, const float *high, tllm_weave *out)
+TINY_API tiny_status tllm_weave_open(tiny_ctx *ctx, tiny_idx n, tiny_idx n_feature, const float *low, const float *high,
+                                     tllm_weave *out)
 {
     float *l = NULL, *h = NULL, *none = NULL;
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!out || !low || !high) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave: ranges and a place for the store are wanted, and one is missing");
-    if (!tllm_weave_bytes(n, n_feature)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave: a store of %td samples of %td features is none that this machine can hold", n, n_feature);
+    if (!out || !low || !high)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "weave: ranges and a place for the store are wanted, and one is missing");
+    if (!tllm_weave_bytes(n, n_feature))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "weave: a store of %td samples of %td features is none that this machine can hold", n,
+                          n_feature);
     st = tinyi_weave_check_range(ctx, "weave", low, high, n_feature);
     if (!st) st = tinyi_weave_begin(ctx, n, n_feature, 1, 0, out, &l, &h, &none);
     if (st) {
@@ -203,13 +246,19 @@ TINY_API tiny_status tllm_weave_open(tiny_ctx *ctx, tiny_idx n, tiny_idx n_featu
     return TINY_OK;
 }
 
-typedef struct tinyi_weave_put_job { const tllm_weave *data; unsigned char *lines; const tiny_tensor *x; tiny_idx first; } tinyi_weave_put_job;
+typedef struct tinyi_weave_put_job {
+    const tllm_weave *data;
+    unsigned char *lines;
+    const tiny_tensor *x;
+    tiny_idx first;
+} tinyi_weave_put_job;
 
 /* two samples at once: 32 bits of each fill the 64 rows of a transpose, row by row one feature */
 static void tinyi_weave_put_pair(const tinyi_weave_put_job *job, tiny_idx i, int two)
 {
     const tllm_weave *d = job->data;
-    unsigned char *group = job->lines + (size_t)((job->first + i) / 8) * tinyi_weave_chunks(d->n_feature) * TINYI_WEAVE_BLOCK;
+    unsigned char *group =
+        job->lines + (size_t)((job->first + i) / 8) * tinyi_weave_chunks(d->n_feature) * TINYI_WEAVE_BLOCK;
     const float *row = (const float *)job->x->data + i * job->x->stride[0];
     const tiny_idx step = job->x->stride[1], below = two ? job->x->stride[0] : 0;
     tiny_idx j0, j;
@@ -238,7 +287,8 @@ static void tinyi_weave_put_team(tiny_team *team, void *arg)
     tiny_idx g, g1;
     while (tiny_take(team, groups, 4, &g, &g1))
         for (; g < g1; g++) {
-            tiny_idx i = TINYI_MAX((from + g) * 8 - job->first, 0), end = TINYI_MIN((from + g + 1) * 8 - job->first, job->x->dim[0]);
+            tiny_idx i = TINYI_MAX((from + g) * 8 - job->first, 0),
+                     end = TINYI_MIN((from + g + 1) * 8 - job->first, job->x->dim[0]);
             while (i < end) {
                 const int two = end - i > 1;
                 tinyi_weave_put_pair(job, i, two);
@@ -255,7 +305,8 @@ static tiny_status tinyi_weave_fill(tiny_ctx *ctx, tllm_weave *data, tiny_idx fi
     job.lines = (unsigned char *)(uintptr_t)data->lines;
     job.x = x;
     job.first = first;
-    return tiny_parallel_loose(ctx, (double)x->dim[0] * (double)x->dim[1] < 20000 ? 1 : 0, 0, 0, tinyi_weave_put_team, &job);
+    return tiny_parallel_loose(ctx, (double)x->dim[0] * (double)x->dim[1] < 20000 ? 1 : 0, 0, 0, tinyi_weave_put_team,
+                               &job);
 }
 
 TINY_API tiny_status tllm_weave_put(tiny_ctx *ctx, tllm_weave *data, tiny_idx first, const tiny_tensor *x)
@@ -263,15 +314,19 @@ TINY_API tiny_status tllm_weave_put(tiny_ctx *ctx, tllm_weave *data, tiny_idx fi
     tiny_idx i, j;
     tiny_status st = tinyi_weave_check(ctx, data, "weave");
     if (st) return st;
-    if (!data->block || data->file) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave: this store is read only: its lines are the caller's or a file's");
+    if (!data->block || data->file)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "weave: this store is read only: its lines are the caller's or a file's");
     st = tinyi_weave_check_rows_of(ctx, x, "weave", data->n_feature);
-    if (!st && x->dtype != TINY_F32) st = tinyi_fail(ctx, TINY_E_DTYPE, "weave: x is %s, it must be f32", tiny_dtype_name(x->dtype));
+    if (!st && x->dtype != TINY_F32)
+        st = tinyi_fail(ctx, TINY_E_DTYPE, "weave: x is %s, it must be f32", tiny_dtype_name(x->dtype));
     if (!st) st = tinyi_weave_check_rows(ctx, data, "weave", first, x->dim[0]);
     if (st) return st;
     for (i = 0; i < x->dim[0]; i++)
         for (j = 0; j < x->dim[1]; j++)
             if (!tinyi_weave_finite(((const float *)x->data)[i * x->stride[0] + j * x->stride[1]]))
-                return tinyi_fail(ctx, TINY_E_NUMERIC, "weave: feature %td of sample %td is %g: it has no code", j, first + i, (double)((const float *)x->data)[i * x->stride[0] + j * x->stride[1]]);
+                return tinyi_fail(ctx, TINY_E_NUMERIC, "weave: feature %td of sample %td is %g: it has no code", j,
+                                  first + i, (double)((const float *)x->data)[i * x->stride[0] + j * x->stride[1]]);
     return tinyi_weave_fill(ctx, data, first, x);
 }
 
@@ -283,7 +338,11 @@ TINY_API tiny_status tllm_weave_make(tiny_ctx *ctx, const tiny_tensor *x, tllm_w
     if (st) return st;
     st = tinyi_weave_check_rows_of(ctx, x, "weave", 0);
     if (st) return st;
-    if (!out || !tllm_weave_bytes(x->dim[0], x->dim[1])) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave: a store of %td samples of %td features is none that this machine can hold, or there is no place for it", x->dim[0], x->dim[1]);
+    if (!out || !tllm_weave_bytes(x->dim[0], x->dim[1]))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "weave: a store of %td samples of %td features is none that this machine can hold, or there "
+                          "is no place for it",
+                          x->dim[0], x->dim[1]);
     low = (float *)tinyi_alloc(ctx, (size_t)x->dim[1], 2 * sizeof *low);
     if (!low) return tiny_ctx_status(ctx);
     st = tllm_weave_range(ctx, x, 0, low, low + x->dim[1]);
@@ -304,7 +363,12 @@ TINY_API void tllm_weave_close(tiny_ctx *ctx, tllm_weave *data)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-typedef struct tinyi_weave_read_job { const tllm_weave *data; const tiny_tensor *out; tiny_idx first; int bits, plain; } tinyi_weave_read_job;
+typedef struct tinyi_weave_read_job {
+    const tllm_weave *data;
+    const tiny_tensor *out;
+    tiny_idx first;
+    int bits, plain;
+} tinyi_weave_read_job;
 
 TINY_REF_BEGIN
 static void tinyi_weave_read_one(const tiny_tensor *out, tiny_idx i, tiny_idx j, uint32_t code, double unit)
@@ -332,12 +396,15 @@ static void tinyi_weave_read_team(tiny_team *team, void *arg)
                 uint32_t code[64];
                 if (!job->plain) tinyi_weave_codes(code, block, (size_t)((job->first + i) % 8), job->bits);
                 for (j = j0; j < TINYI_MIN(d->n_feature, j0 + 64); j++)
-                    tinyi_weave_read_one(job->out, i, j, job->plain ? tinyi_weave_code(d, job->first + i, j, job->bits) : code[j - j0], unit);
+                    tinyi_weave_read_one(job->out, i, j,
+                                         job->plain ? tinyi_weave_code(d, job->first + i, j, job->bits) : code[j - j0],
+                                         unit);
             }
         }
 }
 
-TINY_API tiny_status tllm_weave_read(tiny_ctx *ctx, const tllm_weave *data, tiny_idx first, int bits, const tiny_tensor *out)
+TINY_API tiny_status tllm_weave_read(tiny_ctx *ctx, const tllm_weave *data, tiny_idx first, int bits,
+                                     const tiny_tensor *out)
 {
     tinyi_weave_read_job job;
     tiny_status st = tinyi_weave_check(ctx, data, "weave read");
@@ -346,8 +413,13 @@ TINY_API tiny_status tllm_weave_read(tiny_ctx *ctx, const tllm_weave *data, tiny
     st = tinyi_weave_check_bits(ctx, "weave read", bits);
     if (!st) st = tinyi_weave_check_rows_of(ctx, out, "weave read", data->n_feature);
     if (st) return st;
-    fits = out->dtype == TINY_F32 || out->dtype == TINY_I32 ? 32 : out->dtype == TINY_I16 ? 16 : out->dtype == TINY_U8 ? 8 : 0;
-    if (bits > fits) return tinyi_fail(ctx, TINY_E_DTYPE, "weave read: %d bits do not go into %s", bits, tiny_dtype_name(out->dtype));
+    fits = out->dtype == TINY_F32 || out->dtype == TINY_I32 ? 32
+           : out->dtype == TINY_I16                         ? 16
+           : out->dtype == TINY_U8                          ? 8
+                                                            : 0;
+    if (bits > fits)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "weave read: %d bits do not go into %s", bits,
+                          tiny_dtype_name(out->dtype));
     st = tinyi_weave_check_rows(ctx, data, "weave read", first, out->dim[0]);
     if (st || !out->dim[0]) return st;
     job.data = data;
@@ -355,7 +427,8 @@ TINY_API tiny_status tllm_weave_read(tiny_ctx *ctx, const tllm_weave *data, tiny
     job.first = first;
     job.bits = bits;
     job.plain = ctx->target == TINY_TARGET_REFERENCE;
-    return tiny_parallel_loose(ctx, job.plain || (double)out->dim[0] * (double)out->dim[1] < 20000 ? 1 : 0, 0, 0, tinyi_weave_read_team, &job);
+    return tiny_parallel_loose(ctx, job.plain || (double)out->dim[0] * (double)out->dim[1] < 20000 ? 1 : 0, 0, 0,
+                               tinyi_weave_read_team, &job);
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
@@ -388,7 +461,13 @@ TINYI_FN void tinyi_weave_gather(float *x, const float *part, tiny_idx n_feature
     }
 }
 
-typedef struct tinyi_weave_dot_job { const tllm_weave *data; tiny_idx first, m; int bits, form; const float *v; float *y; } tinyi_weave_dot_job;
+typedef struct tinyi_weave_dot_job {
+    const tllm_weave *data;
+    tiny_idx first, m;
+    int bits, form;
+    const float *v;
+    float *y;
+} tinyi_weave_dot_job;
 
 /* code by code; v (64 chunks) */
 static float tinyi_weave_shifted(const unsigned char *group, size_t sample, size_t chunks, int bits, const float *v)
@@ -426,11 +505,14 @@ static void tinyi_weave_dot_team(tiny_team *team, void *arg)
     while (tiny_take(team, groups, 4, &g, &g1))
         for (; g < g1; g++) {
             const unsigned char *group = tinyi_weave_group_of(d, 8 * (from + g));
-            const tiny_idx i0 = TINYI_MAX(8 * (from + g), job->first), i1 = TINYI_MIN(8 * (from + g + 1), job->first + job->m);
+            const tiny_idx i0 = TINYI_MAX(8 * (from + g), job->first),
+                           i1 = TINYI_MIN(8 * (from + g + 1), job->first + job->m);
             float *y = job->y + (i0 - job->first);
             if (job->form != TLLM_WEAVE_TURNED) {
                 for (i = i0; i < i1; i++, y++)
-                    *y = job->form == TLLM_WEAVE_MASKED ? k->masked(group, (size_t)(i % 8), chunks, job->bits, job->v) : tinyi_weave_shifted(group, (size_t)(i % 8), chunks, job->bits, job->v);
+                    *y = job->form == TLLM_WEAVE_MASKED
+                             ? k->masked(group, (size_t)(i % 8), chunks, job->bits, job->v)
+                             : tinyi_weave_shifted(group, (size_t)(i % 8), chunks, job->bits, job->v);
                 continue;
             }
             k->take(planes, group, chunks, 0, parts, job->bits, g + 1 < groups ? chunks * TINYI_WEAVE_BLOCK : 0);
@@ -441,7 +523,8 @@ static void tinyi_weave_dot_team(tiny_team *team, void *arg)
         }
 }
 
-TINY_API tiny_status tllm_weave_dot(tiny_ctx *ctx, const tllm_weave *data, tiny_idx first, tiny_idx m, int bits, int form, const float *v, float *y)
+TINY_API tiny_status tllm_weave_dot(tiny_ctx *ctx, const tllm_weave *data, tiny_idx first, tiny_idx m, int bits,
+                                    int form, const float *v, float *y)
 {
     tinyi_weave_dot_job job;
     const tinyi_weave_kernels *k;
@@ -453,9 +536,12 @@ TINY_API tiny_status tllm_weave_dot(tiny_ctx *ctx, const tllm_weave *data, tiny_
     st = tinyi_weave_check_bits(ctx, "weave dot", bits);
     if (!st) st = tinyi_weave_check_rows(ctx, data, "weave dot", first, m);
     if (st) return st;
-    if (form < TLLM_WEAVE_AUTO || form > TLLM_WEAVE_SHIFTED) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave dot: there is no form %d", form);
+    if (form < TLLM_WEAVE_AUTO || form > TLLM_WEAVE_SHIFTED)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave dot: there is no form %d", form);
     if (!m) return TINY_OK;
-    if (!v || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave dot: numbers and a place for the products are wanted, and one is missing");
+    if (!v || !y)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "weave dot: numbers and a place for the products are wanted, and one is missing");
     if (ctx->target == TINY_TARGET_REFERENCE) {
         for (i = 0; i < m; i++) y[i] = tinyi_weave_dot_ref(data, first + i, bits, v);
         ctx->ran_on = TINY_TARGET_REFERENCE;
@@ -479,7 +565,10 @@ TINY_API tiny_status tllm_weave_dot(tiny_ctx *ctx, const tllm_weave *data, tiny_
         memset(all + data->n_feature, 0, (64 * chunks - (size_t)data->n_feature) * sizeof *all);
     }
     job.v = all;
-    st = tiny_parallel_loose(ctx, (double)m * (double)data->n_feature < 40000 ? 1 : 0, 0, job.form == TLLM_WEAVE_TURNED ? tinyi_weave_rows_bytes(numbers / 32 / (size_t)k->lanes, k->lanes, bits) : 0, tinyi_weave_dot_team, &job);
+    st = tiny_parallel_loose(
+        ctx, (double)m * (double)data->n_feature < 40000 ? 1 : 0, 0,
+        job.form == TLLM_WEAVE_TURNED ? tinyi_weave_rows_bytes(numbers / 32 / (size_t)k->lanes, k->lanes, bits) : 0,
+        tinyi_weave_dot_team, &job);
     tiny_free(ctx, all);
     return st;
 }
@@ -532,11 +621,18 @@ static tiny_status tinyi_weave_load(tiny_ctx *ctx, const tiny_checkpoint_desc *d
     tiny_status st = tiny_checkpoint_open(ctx, desc, &c);
     if (st) return st;
     st = tiny_checkpoint_get_text(ctx, c, "what", &what);
-    if (!st && strcmp(what, "weave 1")) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is a checkpoint, but no store of bits that this version knows", name);
+    if (!st && strcmp(what, "weave 1"))
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is a checkpoint, but no store of bits that this version knows",
+                        name);
     if (!st) st = tiny_checkpoint_get_u64(ctx, c, "samples", &n);
     if (!st) st = tiny_checkpoint_get_u64(ctx, c, "features", &n_feature);
-    bytes = !st && n <= (uint64_t)TINY_IDX_MAX && n_feature <= (uint64_t)TINY_IDX_MAX ? tllm_weave_bytes((tiny_idx)n, (tiny_idx)n_feature) : 0;
-    if (!st && !bytes) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: a store of %llu samples of %llu features is none that this machine can hold", name, (unsigned long long)n, (unsigned long long)n_feature);
+    bytes = !st && n <= (uint64_t)TINY_IDX_MAX && n_feature <= (uint64_t)TINY_IDX_MAX
+                ? tllm_weave_bytes((tiny_idx)n, (tiny_idx)n_feature)
+                : 0;
+    if (!st && !bytes)
+        st = tinyi_fail(ctx, TINY_E_FORMAT,
+                        "%s: a store of %llu samples of %llu features is none that this machine can hold", name,
+                        (unsigned long long)n, (unsigned long long)n_feature);
     has = !st && tiny_checkpoint_find(c, "label");
     for (i = 0; i < 4; i++) t[i] = tiny_tensor_1d(NULL, TINY_F32, i < 2 ? (tiny_idx)n_feature : (tiny_idx)n);
     t[3] = tiny_tensor_1d(NULL, TINY_U8, (tiny_idx)bytes);
@@ -556,7 +652,8 @@ static tiny_status tinyi_weave_load(tiny_ctx *ctx, const tiny_checkpoint_desc *d
     }
     if (!st) st = tinyi_weave_check_range(ctx, name, low, high, (tiny_idx)n_feature);
     for (i = 0; !st && has && i < (tiny_idx)n; i++)
-        if (!tinyi_weave_finite(label[i])) st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the label of sample %td is %g", name, i, (double)label[i]);
+        if (!tinyi_weave_finite(label[i]))
+            st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the label of sample %td is %g", name, i, (double)label[i]);
     out->file = c;
     if (st) tllm_weave_close(ctx, out);
     return st;
@@ -567,7 +664,9 @@ TINY_API tiny_status tllm_weave_load(tiny_ctx *ctx, const char *path, tllm_weave
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave load: the name of a file and a place for the store are wanted, and one is missing");
+    if (!path || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "weave load: the name of a file and a place for the store are wanted, and one is missing");
     memset(&desc, 0, sizeof desc);
     desc.path = path;
     return tinyi_weave_load(ctx, &desc, out);
@@ -578,7 +677,9 @@ TINY_API tiny_status tllm_weave_load_bytes(tiny_ctx *ctx, const void *bytes, siz
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!bytes || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave load: the bytes of a file and a place for the store are wanted, and one is missing");
+    if (!bytes || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "weave load: the bytes of a file and a place for the store are wanted, and one is missing");
     memset(&desc, 0, sizeof desc);
     desc.bytes = bytes;
     desc.n_bytes = n_bytes;

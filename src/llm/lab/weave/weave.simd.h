@@ -1,29 +1,43 @@
 /* src/llm/lab/weave/weave.simd.h - bit-weaved data in vectors, compiled once per target
  *
- * A word holds one bit of 32 features, so s words hold 32 codes of s bits. Turned round between registers, not within them: where bit m of
- * register r and bit r of register m change places, for fields of 2, 4 or 8 bits, register r holds in each field the code of one feature. That is the
- * 8 x 8 transpose of math/bits_inside.h in all lanes at once, without a byte having to be next to another, and the features keep their places because the
- * model is stored as they come. A field becomes a float by one `and` and one conversion: where it stands in the word is a power of two, which the
- * model's numbers have in them already.                                                                                           */
+ * A word holds one bit of 32 features, so s words hold 32 codes of s bits. Turned round between registers, not within
+ * them: where bit m of register r and bit r of register m change places, for fields of 2, 4 or 8 bits, register r holds
+ * in each field the code of one feature. That is the 8 x 8 transpose of math/bits_inside.h in all lanes at once,
+ * without a byte having to be next to another, and the features keep their places because the model is stored as they
+ * come. A field becomes a float by one `and` and one conversion: where it stands in the word is a power of two, which
+ * the model's numbers have in them already. */
 
 /* x and y exchange the bits of places with h and those of places without */
-#define TINYI_WEAVE_TURN(x, y, h, places) do { const v_i32 t_ = vi_and(vi_xor(vi_shr(x, h), y), vi_set(places)); y = vi_xor(y, t_); x = vi_xor(x, vi_shl(t_, h)); } while (0)
+#define TINYI_WEAVE_TURN(x, y, h, places)                                 \
+    do {                                                                  \
+        const v_i32 t_ = vi_and(vi_xor(vi_shr(x, h), y), vi_set(places)); \
+        y = vi_xor(y, t_);                                                \
+        x = vi_xor(x, vi_shl(t_, h));                                     \
+    } while (0)
 /* plane of bit m of a field of f bits, of which the upper s are there */
-#define TINYI_WEAVE_PLANE(m) if (f > (m) && (m) >= f - s) b[m] = vi_load((const int32_t *)(const void *)(plane + (size_t)(f - 1 - (m)) * V_LANES))
-/* number p of 32: field p / f of register p % f. The uppermost field goes down: converted where it stands it would have a sign. */
-#define TINYI_WEAVE_ONE(p) do {                                                                                                        \
-        const v_i32 c_ = (p) / f == 32 / f - 1 ? vi_shr(b[(p) % f], 32 - f) : vi_and(b[(p) % f], vi_set((int32_t)(ones << (p) / f * f)));   \
-        v_f32 x_ = v_from_i32(c_);                                                                                                     \
-        if (more) x_ = v_fma(x_, v_set(scale), v_load(x + (p) * V_LANES));                                                             \
-        v_store(x + (p) * V_LANES, x_);                                                                                                \
-        sum[(p) & (f < 8 ? 7 : 3)] = v_fma(x_, v_load(w + (p) * V_LANES), sum[(p) & (f < 8 ? 7 : 3)]);                                 \
+#define TINYI_WEAVE_PLANE(m)     \
+    if (f > (m) && (m) >= f - s) \
+    b[m] = vi_load((const int32_t *)(const void *)(plane + (size_t)(f - 1 - (m)) * V_LANES))
+/* number p of 32: field p / f of register p % f. The uppermost field goes down: converted where it stands it would have
+ * a sign. */
+#define TINYI_WEAVE_ONE(p)                                                                                   \
+    do {                                                                                                     \
+        const v_i32 c_ = (p) / f == 32 / f - 1 ? vi_shr(b[(p) % f], 32 - f)                                  \
+                                               : vi_and(b[(p) % f], vi_set((int32_t)(ones << (p) / f * f))); \
+        v_f32 x_ = v_from_i32(c_);                                                                           \
+        if (more) x_ = v_fma(x_, v_set(scale), v_load(x + (p)*V_LANES));                                     \
+        v_store(x + (p)*V_LANES, x_);                                                                        \
+        sum[(p) & (f < 8 ? 7 : 3)] = v_fma(x_, v_load(w + (p)*V_LANES), sum[(p) & (f < 8 ? 7 : 3)]);         \
     } while (0)
 
-/* One part: s planes to 32 vectors of numbers, and their products with w added up by lanes. more: times scale on top of what is in x. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_weave_part)(float *x, float *lanes, const uint32_t *plane, const float *w, const int f, int s, const int more, float scale)
+/* One part: s planes to 32 vectors of numbers, and their products with w added up by lanes. more: times scale on top of
+ * what is in x. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_weave_part)(float *x, float *lanes, const uint32_t *plane, const float *w,
+                                                  const int f, int s, const int more, float scale)
 {
     const uint32_t ones = (1u << f) - 1;
-    v_f32 sum[8];                           /* an addition takes four cycles and two begin in each: eight, where there are registers for them */
+    /* an addition takes four cycles and two begin in each: eight, where there are registers for them */
+    v_f32 sum[8];
     v_i32 b[8];
     int q;
     b[0] = b[1] = b[2] = b[3] = b[4] = b[5] = b[6] = b[7] = vi_zero();
@@ -57,20 +71,25 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_weave_part)(float *x, float *lanes, const 
         TINYI_WEAVE_ONE(2 * q);
         TINYI_WEAVE_ONE(2 * q + 1);
     }
-    v_store(lanes, v_add(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])), v_add(v_add(sum[4], sum[5]), v_add(sum[6], sum[7]))));
+    v_store(lanes, v_add(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])),
+                         v_add(v_add(sum[4], sum[5]), v_add(sum[6], sum[7]))));
 }
 
-/* Each form by itself: beside another one, compilers take up what both have in common and keep 32 vectors of it on the stack. All samples of a
- * group at once, because a form begins with up to 32 masks. */
-#define TINYI_WEAVE_PARTS(name, f, more)                                                                                               \
-    static TINYI_NOINLINE void TINY_FN(name)(const tinyi_weave_rows *r, const uint32_t *planes, const float *w, int s, float scale)     \
-    {                                                                                                                                  \
-        size_t i, v;                                                                                                                   \
-        for (i = 0; i < r->m; i++) {                                                                                                   \
-            const uint32_t *plane = planes + i * r->n * r->step;                                                                       \
-            float *x = r->x + i * r->x_step, *sum = r->sum + i * r->n * V_LANES;                                                       \
-            for (v = 0; v < r->n; v++) TINY_FN(tinyi_weave_part)(x + v * 32 * V_LANES, sum + v * V_LANES, plane + v * r->step, w + v * 32 * V_LANES, f, s, more, scale);     \
-        }                                                                                                                              \
+/* Each form by itself: beside another one, compilers take up what both have in common and keep 32 vectors of it on the
+ * stack. All samples of a group at once, because a form begins with up to 32 masks. */
+#define TINYI_WEAVE_PARTS(name, f, more)                                                                               \
+    static TINYI_NOINLINE void TINY_FN(name)(const tinyi_weave_rows *r, const uint32_t *planes, const float *w, int s, \
+                                             float scale)                                                              \
+    {                                                                                                                  \
+        size_t i, v;                                                                                                   \
+        for (i = 0; i < r->m; i++) {                                                                                   \
+            const uint32_t *plane = planes + i * r->n * r->step;                                                       \
+            float *x = r->x + i * r->x_step, *sum = r->sum + i * r->n * V_LANES;                                       \
+            for (v = 0; v < r->n; v++)                                                                                 \
+                TINY_FN(tinyi_weave_part)                                                                              \
+                (x + v * 32 * V_LANES, sum + v * V_LANES, plane + v * r->step, w + v * 32 * V_LANES, f, s, more,       \
+                 scale);                                                                                               \
+        }                                                                                                              \
     }
 TINYI_WEAVE_PARTS(tinyi_weave_parts1, 1, 0)
 TINYI_WEAVE_PARTS(tinyi_weave_parts2, 2, 0)
@@ -88,10 +107,12 @@ static void TINY_FN(tinyi_weave_expand)(const tinyi_weave_rows *r, const float *
     else if (bits <= 4) TINY_FN(tinyi_weave_parts4)(r, r->planes, w, bits, 1.0f);
     else if (bits <= 8) TINY_FN(tinyi_weave_parts8)(r, r->planes, w, bits, 1.0f);
     if (bits <= 8) return;
-    for (one.m = 1, i = 0; i < r->m; i++, one.planes += one.n * one.step, one.x += one.x_step, one.sum += one.n * V_LANES) {
+    for (one.m = 1, i = 0; i < r->m;
+         i++, one.planes += one.n * one.step, one.x += one.x_step, one.sum += one.n * V_LANES) {
         float scale = 1.0f / 256.0f;
         TINY_FN(tinyi_weave_parts8)(&one, one.planes, w, 8, 1.0f);
-        for (k = 8; k < bits; k += 8, scale *= 1.0f / 256.0f)   /* pieces of eight bits; the product with the last one is of all */
+        /* pieces of eight bits; the product with the last one is of all */
+        for (k = 8; k < bits; k += 8, scale *= 1.0f / 256.0f)
             TINY_FN(tinyi_weave_pieces)(&one, one.planes + (size_t)k * V_LANES, w, bits - k < 8 ? bits - k : 8, scale);
     }
 }
@@ -100,8 +121,10 @@ static void TINY_FN(tinyi_weave_expand)(const tinyi_weave_rows *r, const float *
 #undef TINYI_WEAVE_ONE
 #undef TINYI_WEAVE_PARTS
 
-/* The words of a group, sample by sample: those of one sample lie 2048 bytes apart in pairs, those of the eight samples side by side. */
-static void TINY_FN(tinyi_weave_take)(uint32_t *planes, const unsigned char *group, size_t chunks, size_t first, size_t n, int bits, size_t ahead)
+/* The words of a group, sample by sample: those of one sample lie 2048 bytes apart in pairs, those of the eight samples
+ * side by side. */
+static void TINY_FN(tinyi_weave_take)(uint32_t *planes, const unsigned char *group, size_t chunks, size_t first,
+                                      size_t n, int bits, size_t ahead)
 {
     const size_t one = n * (size_t)bits * V_LANES;
     size_t v, i, l;
@@ -117,8 +140,10 @@ static void TINY_FN(tinyi_weave_take)(uint32_t *planes, const unsigned char *gro
             for (l = 0; ahead && l < TINYI_MIN(there, 4); l++) TINYI_WEAVE_AHEAD(at + ahead + l * TINYI_WEAVE_BLOCK);
             for (i = 0; i < 8; i += 4, at += 32, to += 4 * one) {
                 const __m256i a0 = vb_load(at), a1 = there > 1 ? vb_load(at + TINYI_WEAVE_BLOCK) : none;
-                const __m256i a2 = there > 2 ? vb_load(at + 2 * TINYI_WEAVE_BLOCK) : none, a3 = there > 3 ? vb_load(at + 3 * TINYI_WEAVE_BLOCK) : none;
-                const __m256i t0 = _mm256_unpacklo_epi64(a0, a1), t1 = _mm256_unpackhi_epi64(a0, a1), t2 = _mm256_unpacklo_epi64(a2, a3), t3 = _mm256_unpackhi_epi64(a2, a3);
+                const __m256i a2 = there > 2 ? vb_load(at + 2 * TINYI_WEAVE_BLOCK) : none,
+                              a3 = there > 3 ? vb_load(at + 3 * TINYI_WEAVE_BLOCK) : none;
+                const __m256i t0 = _mm256_unpacklo_epi64(a0, a1), t1 = _mm256_unpackhi_epi64(a0, a1),
+                              t2 = _mm256_unpacklo_epi64(a2, a3), t3 = _mm256_unpackhi_epi64(a2, a3);
                 vb_store(to, _mm256_permute2x128_si256(t0, t2, 0x20));
                 vb_store(to + one, _mm256_permute2x128_si256(t1, t3, 0x20));
                 vb_store(to + 2 * one, _mm256_permute2x128_si256(t0, t2, 0x31));
@@ -127,7 +152,8 @@ static void TINY_FN(tinyi_weave_take)(uint32_t *planes, const unsigned char *gro
 #else
             for (l = 0; l < V_LANES; l++) {
                 const int there = word + l < 2 * chunks;
-                if (there && ahead && !(l & 1)) TINYI_WEAVE_AHEAD(group + ahead + (word + l) / 2 * TINYI_WEAVE_BLOCK + 64 * (size_t)k);
+                if (there && ahead && !(l & 1))
+                    TINYI_WEAVE_AHEAD(group + ahead + (word + l) / 2 * TINYI_WEAVE_BLOCK + 64 * (size_t)k);
                 for (i = 0; i < 8; i++) to[i * one + l] = there ? tinyi_weave_word(group, word + l, i, k) : 0;
             }
 #endif
@@ -148,7 +174,8 @@ static void TINY_FN(tinyi_weave_products)(float *sum, const float *a, const floa
     }
 }
 
-/* lanes of all parts, one part after the other, then those of a sample: a sum across lanes for each part would take as long as its products */
+/* lanes of all parts, one part after the other, then those of a sample: a sum across lanes for each part would take as
+ * long as its products */
 static void TINY_FN(tinyi_weave_collect)(float *lanes, const float *sum, size_t m, size_t n, int first)
 {
     size_t i, v;
@@ -165,7 +192,8 @@ static void TINY_FN(tinyi_weave_across)(float *z, const float *lanes, size_t m)
 }
 
 /* m samples at once, so that g is read and written once for all of them; always in their order */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_weave_add_m)(float *g, const float *const *x, const float *d, const int m, size_t n, int first)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_weave_add_m)(float *g, const float *const *x, const float *d, const int m,
+                                                   size_t n, int first)
 {
     const float *row[8];                    /* in registers: x would be read anew for every vector */
     v_f32 by[8];
@@ -206,7 +234,8 @@ static void TINY_FN(tinyi_weave_step)(float *w, const float *g, const float *sca
 }
 
 /* Each bit of a word decides over one number of w: added up for the lowest bit, halved, the next one on top of it. */
-static float TINY_FN(tinyi_weave_masked)(const unsigned char *group, size_t sample, size_t chunks, int bits, const float *w)
+static float TINY_FN(tinyi_weave_masked)(const unsigned char *group, size_t sample, size_t chunks, int bits,
+                                         const float *w)
 {
     v_f32 sum = v_zero();
     size_t c, h, p;
@@ -248,7 +277,15 @@ static float TINY_FN(tinyi_weave_masked)(const unsigned char *group, size_t samp
     return v_sum(sum);
 }
 
-static const tinyi_weave_kernels TINY_FN(tinyi_weave_table) = {
-    TINYI_PASS_TARGET, V_LANES, V_AVX512 ? 1 : 0, TINY_FN(tinyi_weave_take), TINY_FN(tinyi_weave_expand), TINY_FN(tinyi_weave_products), TINY_FN(tinyi_weave_collect), TINY_FN(tinyi_weave_across), TINY_FN(tinyi_weave_add), TINY_FN(tinyi_weave_step),
-    TINY_FN(tinyi_weave_masked) };
+static const tinyi_weave_kernels TINY_FN(tinyi_weave_table) = { TINYI_PASS_TARGET,
+                                                                V_LANES,
+                                                                V_AVX512 ? 1 : 0,
+                                                                TINY_FN(tinyi_weave_take),
+                                                                TINY_FN(tinyi_weave_expand),
+                                                                TINY_FN(tinyi_weave_products),
+                                                                TINY_FN(tinyi_weave_collect),
+                                                                TINY_FN(tinyi_weave_across),
+                                                                TINY_FN(tinyi_weave_add),
+                                                                TINY_FN(tinyi_weave_step),
+                                                                TINY_FN(tinyi_weave_masked) };
 TINYI_TABLE(tinyi_weave_kernels, tinyi_weave_kernels, TINY_FN(tinyi_weave_table))

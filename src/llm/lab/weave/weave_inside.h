@@ -1,8 +1,9 @@
 /* src/llm/lab/weave/weave_inside.h - what the store of bits, its kernels and the trainer know of each other
  *
- * A word is 32 features of one sample and one bit. V words, V the lanes of the target, are a part: 32 V features. Within a part the numbers of
- * a vector are those at one bit of its words, so a model that the kernels read lies part by part, bit by bit: number p V + l of a part is feature
- * 32 l + p of it. Kernels make number c 2^t of a code c, t being where it stood in its word; what they multiply it with holds 2^-t.        */
+ * A word is 32 features of one sample and one bit. V words, V the lanes of the target, are a part: 32 V features.
+ * Within a part the numbers of a vector are those at one bit of its words, so a model that the kernels read lies part
+ * by part, bit by bit: number p V + l of a part is feature 32 l + p of it. Kernels make number c 2^t of a code c, t
+ * being where it stood in its word; what they multiply it with holds 2^-t. */
 #ifndef TINYI_WEAVE_INSIDE_H
 #define TINYI_WEAVE_INSIDE_H
 #include "core/bytes.h"
@@ -13,7 +14,8 @@ TINYI_C_BEGIN
 #define TINYI_WEAVE_GROUP 8                 /* samples whose bits stand side by side */
 #define TINYI_WEAVE_BLOCK 2048              /* bytes of 64 features of a group: 32 lines of 64 */
 
-/* parts first, first + 1, ... first + n of a group; chunks: of 64 features that there are; planes: of each sample (n, bits, V) words */
+/* parts first, first + 1, ... first + n of a group; chunks: of 64 features that there are; planes: of each sample (n,
+ * bits, V) words */
 typedef struct tinyi_weave_step { float by, shrink; int fixed; } tinyi_weave_step;
 typedef struct tinyi_weave_rows {           /* m samples of a group, n parts of each */
     size_t m, n;
@@ -27,14 +29,21 @@ typedef struct tinyi_weave_kernels {
     tiny_target from;
     int lanes;
     int masked_bits;                        /* up to here products by masks are faster than by turning */
-    void (*take)(uint32_t *planes, const unsigned char *group, size_t chunks, size_t first, size_t n, int bits, size_t ahead);
+    void (*take)(uint32_t *planes, const unsigned char *group, size_t chunks, size_t first, size_t n, int bits,
+                 size_t ahead);
     void (*expand)(const tinyi_weave_rows *r, const float *w, int bits);
-    void (*products)(float *sum, const float *a, const float *b, size_t n);                            /* sum (n, V) of numbers that are there */
-    void (*collect)(float *lanes, const float *sum, size_t m, size_t n, int first);                     /* lanes (m, V) = sums (m, n, V) over the parts in their order; without first on top */
-    void (*across)(float *z, const float *lanes, size_t m);                                            /* z (m): over the lanes */
-    void (*add)(float *g, const float *const *x, const float *d, int m, size_t n, int first);           /* g = sum of d[i] x[i], i < m; without first on top of g */
-    void (*step)(float *w, const float *g, const float *scale, size_t n, const tinyi_weave_step *s);    /* scale[32]: of each bit, as tinyi_weave_scale */
-    float (*masked)(const unsigned char *group, size_t sample, size_t chunks, int bits, const float *w);    /* w: 64 chunks features in their order, zeros behind the last */
+    /* sum (n, V) of numbers that are there */
+    void (*products)(float *sum, const float *a, const float *b, size_t n);
+    /* lanes (m, V) = sums (m, n, V) over the parts in their order; without first on top */
+    void (*collect)(float *lanes, const float *sum, size_t m, size_t n, int first);
+    /* z (m): over the lanes */
+    void (*across)(float *z, const float *lanes, size_t m);
+    /* g = sum of d[i] x[i], i < m; without first on top of g */
+    void (*add)(float *g, const float *const *x, const float *d, int m, size_t n, int first);
+    /* scale[32]: of each bit, as tinyi_weave_scale */
+    void (*step)(float *w, const float *g, const float *scale, size_t n, const tinyi_weave_step *s);
+    /* w: 64 chunks features in their order, zeros behind the last */
+    float (*masked)(const unsigned char *group, size_t sample, size_t chunks, int bits, const float *w);
 } tinyi_weave_kernels;
 TINYI_TABLES(tinyi_weave_kernels, tinyi_weave_kernels)
 
@@ -46,11 +55,21 @@ TINYI_TABLES(tinyi_weave_kernels, tinyi_weave_kernels)
 #endif
 
 TINYI_INLINE size_t tinyi_weave_chunks(tiny_idx n_feature) { return ((size_t)n_feature + 63) / 64; }
-TINYI_INLINE size_t tinyi_weave_parts(tiny_idx n_feature, int lanes) { return (2 * tinyi_weave_chunks(n_feature) + (size_t)lanes - 1) / (size_t)lanes; }
-TINYI_INLINE const unsigned char *tinyi_weave_group_of(const tllm_weave *d, tiny_idx sample) { return d->lines + (size_t)(sample / TINYI_WEAVE_GROUP) * tinyi_weave_chunks(d->n_feature) * TINYI_WEAVE_BLOCK; }
+TINYI_INLINE size_t tinyi_weave_parts(tiny_idx n_feature, int lanes)
+{
+    return (2 * tinyi_weave_chunks(n_feature) + (size_t)lanes - 1) / (size_t)lanes;
+}
+TINYI_INLINE const unsigned char *tinyi_weave_group_of(const tllm_weave *d, tiny_idx sample)
+{
+    return d->lines + (size_t)(sample / TINYI_WEAVE_GROUP) * tinyi_weave_chunks(d->n_feature) * TINYI_WEAVE_BLOCK;
+}
 /* a word of sample i (0 .. 7) of a group: 32 features of bit k */
-TINYI_INLINE uint32_t tinyi_weave_word(const unsigned char *group, size_t word, size_t i, int k) { return tinyi_le32(group + word / 2 * TINYI_WEAVE_BLOCK + 64 * (size_t)k + 8 * i + word % 2 * 4); }
-/* bits of a field that a code of so many has in a word: a power of two; codes of more than eight are made of pieces of eight */
+TINYI_INLINE uint32_t tinyi_weave_word(const unsigned char *group, size_t word, size_t i, int k)
+{
+    return tinyi_le32(group + word / 2 * TINYI_WEAVE_BLOCK + 64 * (size_t)k + 8 * i + word % 2 * 4);
+}
+/* bits of a field that a code of so many has in a word: a power of two; codes of more than eight are made of pieces of
+ * eight */
 TINYI_INLINE int tinyi_weave_field(int bits) { return bits > 4 ? 8 : bits > 2 ? 4 : bits; }
 /* scale[p]: what a number of bit p of a word is to be multiplied with */
 TINYI_FN void tinyi_weave_scale(float scale[32], int bits);
@@ -60,7 +79,10 @@ TINYI_FN void tinyi_weave_gather(float *x, const float *part, tiny_idx n_feature
 
 #define TINYI_WEAVE_LANES 16                /* the most that a target has */
 /* scratch of a thread for a group whose products alone are wanted: its numbers take turns in one row */
-TINYI_INLINE size_t tinyi_weave_rows_bytes(size_t parts, int lanes, int bits) { return (parts * 32 + 8 * parts + 8 * parts * (size_t)bits) * (size_t)lanes * 4; }
+TINYI_INLINE size_t tinyi_weave_rows_bytes(size_t parts, int lanes, int bits)
+{
+    return (parts * 32 + 8 * parts + 8 * parts * (size_t)bits) * (size_t)lanes * 4;
+}
 TINYI_INLINE uint32_t *tinyi_weave_rows_own(tinyi_weave_rows *r, void *own, size_t parts, int lanes, int bits)
 {
     uint32_t *planes;

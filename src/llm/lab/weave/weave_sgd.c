@@ -1,18 +1,24 @@
 /* src/llm/lab/weave/weave_sgd.c - stochastic gradient descent on bit-weaved data
- * Paper    Z. Wang et al., "Accelerating generalized linear models with MLWeaving", VLDB 2019 (arXiv 1903.03404), section 4
- * Formula  for a batch of B samples, x of s bits in both places:  z_i = w . x_i;  d_i = z_i - y_i, sigmoid(z_i) - y_i, or -y_i where y_i z_i < 1, else 0;
- *          w -= lr_e (sum_i d_i x_i / B + l2 w),  lr_e = lr decay^sqrt(e + 1).  Loss: always on 32 bits.
- *          midpoint: x_s + 2^-(s + 1) where a feature varies, that is z += 2^-(s + 1) sum w, gradient += 2^-(s + 1) sum d: once a batch, nothing a sample.
- * Order    batches in the order of the store. Eight samples at a time are rebuilt as numbers (16 KB for 512 features: they stay in the first cache),
- *          multiplied with w and added to the gradient.
- * Threads  one model: threads share its parts of 32 V features. Each multiplies its parts of up to 64 samples, all wait, all sum up all parts in their order and
- *          correct their own ones: one barrier for 64 samples, and the same bits for any number of threads. It pays from 64 x 512 numbers on.
- *          average: models of their own on samples of their own, no barrier; the mean after each epoch. It pays always, and is another algorithm.
- * Fixed    shift: the model stays on multiples of 2^-23, as the authors' 32-bit words with 23 fraction bits; exact while |w| < 2, where a float has as many.
+ * Paper    Z. Wang et al., "Accelerating generalized linear models with MLWeaving", VLDB 2019 (arXiv 1903.03404),
+ *          section 4
+ * Formula  for a batch of B samples, x of s bits in both places:  z_i = w . x_i;  d_i = z_i - y_i, sigmoid(z_i) - y_i,
+ *          or -y_i where y_i z_i < 1, else 0; w -= lr_e (sum_i d_i x_i / B + l2 w),  lr_e = lr decay^sqrt(e + 1).
+ *          Loss: always on 32 bits. midpoint: x_s + 2^-(s + 1) where a feature varies, that is z += 2^-(s + 1) sum w,
+ *          gradient += 2^-(s + 1) sum d: once a batch, nothing a sample.
+ * Order    batches in the order of the store. Eight samples at a time are rebuilt as numbers (16 KB for 512 features:
+ *          they stay in the first cache), multiplied with w and added to the gradient.
+ * Threads  one model: threads share its parts of 32 V features. Each multiplies its parts of up to 64 samples, all
+ *          wait, all sum up all parts in their order and correct their own ones: one barrier for 64 samples, and the
+ *          same bits for any number of threads. It pays from 64 x 512 numbers on. average: models of their own on
+ *          samples of their own, no barrier; the mean after each epoch. It pays always, and is another algorithm.
+ * Fixed    shift: the model stays on multiples of 2^-23, as the authors' 32-bit words with 23 fraction bits; exact
+ *          while |w| < 2, where a float has as many.
  * Cost     512 features on Zen 3: see docs/weave.md
- * Error    fast against ref: each step rounds to float, relative 2^-24 and that of the products; descent forgets it. Measured after an epoch: below 1e-5.
- * Left out Hogwild (all threads write one model without locks): plain stores of floats that others read are races, which C does not define and the thread
- *          sanitizer names; the relaxed atomics that it would take move one float at a time, and the vectors that this is about are gone.      */
+ * Error    fast against ref: each step rounds to float, relative 2^-24 and that of the products; descent forgets it.
+ *          Measured after an epoch: below 1e-5.
+ * Left out Hogwild (all threads write one model without locks): plain stores of floats that others read are races,
+ *          which C does not define and the thread sanitizer names; the relaxed atomics that it would take move one
+ *          float at a time, and the vectors that this is about are gone. */
 #include <string.h>
 #include "llm/lab/weave/weave_sgd.h"
 #include "llm/lab/weave/weave_inside.h"
@@ -25,7 +31,8 @@
 typedef struct tinyi_sgd_model {            /* one that learns, and its scratch */
     float *w, *g;                           /* parts of numbers, w times scale */
     float *x;                               /* (slice, numbers) */
-    float *sum[2];                          /* (slice + 1, parts, V), thread by thread: products of the samples; the last: with mid */
+    /* (slice + 1, parts, V), thread by thread: products of the samples; the last: with mid */
+    float *sum[2];
     uint32_t *planes;
     float bias;
     tiny_idx first, end;                    /* samples */
@@ -48,41 +55,62 @@ typedef struct tinyi_sgd {
 
 /* ---- checks and settings ----------------------------------------------------------------------------------------- */
 
-static tiny_status tinyi_sgd_check(tiny_ctx *ctx, const tllm_weave *data, const float *label, const tllm_weave_sgd_desc *d, const float *model, const char *what)
+static tiny_status tinyi_sgd_check(tiny_ctx *ctx, const tllm_weave *data, const float *label,
+                                   const tllm_weave_sgd_desc *d, const float *model, const char *what)
 {
     static const char *const task[3] = { "linear", "logistic", "svm" };
     tiny_idx i, n;
     tiny_status st = tinyi_weave_check(ctx, data, what);
     if (st) return st;
-    if (!label || !d || !model) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: labels, a description and a model are wanted, and one is missing", what);
-    if (d->task < TLLM_WEAVE_LINEAR || d->task > TLLM_WEAVE_SVM) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no task %d", what, d->task);
-    if (!(d->l2 >= 0.0 && d->l2 <= 1e30)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: l2 is %g, it must be 0 or more", what, d->l2);
+    if (!label || !d || !model)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: labels, a description and a model are wanted, and one is missing",
+                          what);
+    if (d->task < TLLM_WEAVE_LINEAR || d->task > TLLM_WEAVE_SVM)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no task %d", what, d->task);
+    if (!(d->l2 >= 0.0 && d->l2 <= 1e30))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: l2 is %g, it must be 0 or more", what, d->l2);
     for (i = 0; i < data->n; i++) {
         const float y = label[i];
-        if (!(y - y == 0.0f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the label of sample %td is %g", what, i, (double)y);
+        if (!(y - y == 0.0f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the label of sample %td is %g", what, i, (double)y);
         if (d->task && y != 1.0f && y != (d->task == TLLM_WEAVE_LOGISTIC ? 0.0f : -1.0f))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the label of sample %td is %g, the task %s takes %s and 1", what, i, (double)y, task[d->task], d->task == TLLM_WEAVE_LOGISTIC ? "0" : "-1");
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the label of sample %td is %g, the task %s takes %s and 1",
+                              what, i, (double)y, task[d->task], d->task == TLLM_WEAVE_LOGISTIC ? "0" : "-1");
     }
     n = data->n_feature + (d->intercept != 0);
     for (i = 0; i < n; i++)
-        if (!(model[i] - model[i] == 0.0f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: number %td of the model is %g", what, i, (double)model[i]);
+        if (!(model[i] - model[i] == 0.0f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: number %td of the model is %g", what, i, (double)model[i]);
     return TINY_OK;
 }
 
-static tiny_status tinyi_sgd_check_epoch(tiny_ctx *ctx, const tllm_weave *data, const tllm_weave_sgd_desc *d, const tllm_weave_state *s)
+static tiny_status tinyi_sgd_check_epoch(tiny_ctx *ctx, const tllm_weave *data, const tllm_weave_sgd_desc *d,
+                                         const tllm_weave_state *s)
 {
     const int first = d->bits_first ? d->bits_first : 2, most = d->bits_most ? d->bits_most : 8;
-    if (!s || s->epoch < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a state is wanted, all zero at the start");
-    if (d->bits < 0 || d->bits > 32) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a code has 1 to 32 bits, not %d", d->bits);
+    if (!s || s->epoch < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a state is wanted, all zero at the start");
+    if (d->bits < 0 || d->bits > 32)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a code has 1 to 32 bits, not %d", d->bits);
     if (!d->bits && (first < 1 || most > 32 || first > most || (s->epoch && (s->bits < 1 || s->bits > 32))))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a schedule of %d to %d bits, now at %d: 1 to 32 are there", first, most, s->bits);
-    if (!(d->gain >= 0.0 && d->gain <= 1.0)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: gain is %g, it is a share of 0 to 1", d->gain);
-    if (!(d->lr >= 0.0 && d->lr <= 1e30)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: lr is %g, it must be above 0, or 0 for the default", d->lr);
-    if (!(d->decay >= 0.0 && d->decay <= 1.0)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: decay is %g, it must be above 0 and not above 1, or 0 for none", d->decay);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "weave epoch: a schedule of %d to %d bits, now at %d: 1 to 32 are there", first, most,
+                          s->bits);
+    if (!(d->gain >= 0.0 && d->gain <= 1.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: gain is %g, it is a share of 0 to 1", d->gain);
+    if (!(d->lr >= 0.0 && d->lr <= 1e30))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: lr is %g, it must be above 0, or 0 for the default",
+                          d->lr);
+    if (!(d->decay >= 0.0 && d->decay <= 1.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "weave epoch: decay is %g, it must be above 0 and not above 1, or 0 for none", d->decay);
     if (d->batch < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a batch of %td samples", d->batch);
-    if (d->shift < 0 || d->shift > 60) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a shift by %d; 1 to 60 are there, 0 is none", d->shift);
+    if (d->shift < 0 || d->shift > 60)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a shift by %d; 1 to 60 are there, 0 is none", d->shift);
     if (d->average < 0 || d->average > TINY_MAX_THREADS || (tiny_idx)d->average > (data->n + 7) / 8)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: the mean of %d models; up to %d are there, and one for each 8 of %td samples", d->average, TINY_MAX_THREADS, data->n);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "weave epoch: the mean of %d models; up to %d are there, and one for each 8 of %td samples",
+                          d->average, TINY_MAX_THREADS, data->n);
     return TINY_OK;
 }
 
@@ -100,8 +128,14 @@ static double tinyi_sgd_power(int shift)    /* 2^-shift */
     return x;
 }
 /* what a gradient of n samples is multiplied with */
-static double tinyi_sgd_by(const tllm_weave_sgd_desc *d, double lr, tiny_idx n) { return d->shift ? tinyi_sgd_power(d->shift) : lr / (double)n; }
-static double tinyi_sgd_shrink(const tllm_weave_sgd_desc *d, double lr, tiny_idx batch) { return 1.0 - d->l2 * (d->shift ? tinyi_sgd_power(d->shift) * (double)batch : lr); }
+static double tinyi_sgd_by(const tllm_weave_sgd_desc *d, double lr, tiny_idx n)
+{
+    return d->shift ? tinyi_sgd_power(d->shift) : lr / (double)n;
+}
+static double tinyi_sgd_shrink(const tllm_weave_sgd_desc *d, double lr, tiny_idx batch)
+{
+    return 1.0 - d->l2 * (d->shift ? tinyi_sgd_power(d->shift) * (double)batch : lr);
+}
 static double tinyi_sgd_floor(double x)
 {
     double y;
@@ -116,7 +150,7 @@ static double tinyi_sgd_loss_of(int task, double z, double y)
     return (z > 0.0 ? z : 0.0) - y * z + tinyi_log64(1.0 + tinyi_exp64(z > 0.0 ? -z : z));
 }
 
-/* ---- the reference: an epoch by the formula, in double, w rounded to float at each step --------------------------- */
+/* ---- the reference: an epoch by the formula, in double, w rounded to float at each step -------------------------- */
 
 static void tinyi_sgd_row_ref(const tllm_weave *data, tiny_idx i, int bits, int midpoint, double *x)
 {
@@ -155,13 +189,15 @@ static void tinyi_sgd_ref(const tinyi_sgd *s, float *w, double *x, double *g, ti
         if (s->d->intercept) w[n] = tinyi_sgd_step_ref(w[n], gb, by, 1.0, s->d->shift);
     }
 }
-static double tinyi_sgd_loss_ref(const tllm_weave *data, const float *label, const tllm_weave_sgd_desc *d, const float *w)
+static double tinyi_sgd_loss_ref(const tllm_weave *data, const float *label, const tllm_weave_sgd_desc *d,
+                                 const float *w)
 {
     double sum = 0.0;
     tiny_idx i, j;
     for (i = 0; i < data->n; i++) {
         double z = d->intercept ? (double)w[data->n_feature] : 0.0;
-        for (j = 0; j < data->n_feature; j++) z += (double)tinyi_weave_code(data, i, j, 32) * (1.0 / 4294967296.0) * (double)w[j];
+        for (j = 0; j < data->n_feature; j++)
+            z += (double)tinyi_weave_code(data, i, j, 32) * (1.0 / 4294967296.0) * (double)w[j];
         sum += tinyi_sgd_loss_of(d->task, z, (double)label[i]);
     }
     return sum / (double)data->n;
@@ -176,7 +212,10 @@ static double tinyi_sgd_square(const float *w, tiny_idx n)
 TINY_REF_END
 
 /* where samples of models begin: in whole groups */
-static tiny_idx tinyi_sgd_cut(tiny_idx n, int i, int models) { return TINYI_MIN(n, ((n + 7) / 8 / models * i + TINYI_MIN((n + 7) / 8 % models, (tiny_idx)i)) * 8); }
+static tiny_idx tinyi_sgd_cut(tiny_idx n, int i, int models)
+{
+    return TINYI_MIN(n, ((n + 7) / 8 / models * i + TINYI_MIN((n + 7) / 8 % models, (tiny_idx)i)) * 8);
+}
 
 /* out (n + 1): the mean of all models (n + 1) */
 static void tinyi_sgd_mean(float *out, const float *all, tiny_idx n, int models)
@@ -198,7 +237,8 @@ static tiny_status tinyi_sgd_epoch_ref(const tinyi_sgd *s, const float *model, f
     int m;
     for (m = 0; all && m < s->n_models; m++) {
         memcpy(all + m * numbers, model, (size_t)numbers * sizeof *all);
-        tinyi_sgd_ref(s, all + m * numbers, x, x + n, tinyi_sgd_cut(s->data->n, m, s->n_models), tinyi_sgd_cut(s->data->n, m + 1, s->n_models));
+        tinyi_sgd_ref(s, all + m * numbers, x, x + n, tinyi_sgd_cut(s->data->n, m, s->n_models),
+                      tinyi_sgd_cut(s->data->n, m + 1, s->n_models));
     }
     if (all) tinyi_sgd_mean(out, all, numbers, s->n_models);
     tiny_free(s->ctx, x);
@@ -209,9 +249,13 @@ static tiny_status tinyi_sgd_epoch_ref(const tinyi_sgd *s, const float *model, f
 /* ---- fast -------------------------------------------------------------------------------------------------------- */
 
 /* parts of thread t of n begin here */
-static size_t tinyi_sgd_part(size_t parts, int t, int n) { return parts / (size_t)n * (size_t)t + TINYI_MIN(parts % (size_t)n, (size_t)t); }
+static size_t tinyi_sgd_part(size_t parts, int t, int n)
+{
+    return parts / (size_t)n * (size_t)t + TINYI_MIN(parts % (size_t)n, (size_t)t);
+}
 
-/* the products of m samples of a slice from number first on, over all parts in their order; those of a thread lie together */
+/* the products of m samples of a slice from number first on, over all parts in their order; those of a thread lie
+ * together */
 static void tinyi_sgd_totals(const tinyi_sgd *s, const float *sum, tiny_idx first, tiny_idx m, int n, float *z)
 {
     const size_t lanes = (size_t)s->k->lanes;
@@ -219,13 +263,15 @@ static void tinyi_sgd_totals(const tinyi_sgd *s, const float *sum, tiny_idx firs
     int t;
     for (t = 0; t < n; t++) {
         const size_t v0 = tinyi_sgd_part(s->parts, t, n), own = tinyi_sgd_part(s->parts, t + 1, n) - v0;
-        s->k->collect(by_lane, sum + (v0 * (size_t)(s->slice + 1) + (size_t)first * own) * lanes, (size_t)m, own, t == 0);
+        s->k->collect(by_lane, sum + (v0 * (size_t)(s->slice + 1) + (size_t)first * own) * lanes, (size_t)m, own,
+                      t == 0);
     }
     s->k->across(z, by_lane, (size_t)m);
 }
 
 /* z becomes d; those that are not 0 are listed with their numbers */
-static int tinyi_sgd_slopes(const tinyi_sgd *s, const tinyi_kernels *k, float *z, const float **row, const float *x, tiny_idx first, tiny_idx n, float *total)
+static int tinyi_sgd_slopes(const tinyi_sgd *s, const tinyi_kernels *k, float *z, const float **row, const float *x,
+                            tiny_idx first, tiny_idx n, float *total)
 {
     int i, m = 0;
     if (s->d->task == TLLM_WEAVE_LOGISTIC) TINYI_OF(k, sigmoid_f32)(z, z, (size_t)n);
@@ -239,7 +285,8 @@ static int tinyi_sgd_slopes(const tinyi_sgd *s, const tinyi_kernels *k, float *z
     return m;
 }
 
-/* Lines of a caller or a file may have bits behind the last feature: they are no feature's, so their numbers of the model stay 0. Of parts v0 .. v1. */
+/* Lines of a caller or a file may have bits behind the last feature: they are no feature's, so their numbers of the
+ * model stay 0. Of parts v0 .. v1. */
 static void tinyi_sgd_only_features(float *g, tiny_idx n_feature, size_t lanes, size_t v0, size_t v1)
 {
     size_t j;
@@ -253,7 +300,8 @@ static void tinyi_sgd_only_features(float *g, tiny_idx n_feature, size_t lanes, 
 static void tinyi_sgd_pass(tinyi_sgd *s, tiny_team *team, tinyi_sgd_model *m, int t, int n)
 {
     const tinyi_weave_kernels *k = s->k;
-    const size_t lanes = (size_t)k->lanes, v0 = tinyi_sgd_part(s->parts, t, n), v1 = tinyi_sgd_part(s->parts, t + 1, n), at = v0 * 32 * lanes;
+    const size_t lanes = (size_t)k->lanes, v0 = tinyi_sgd_part(s->parts, t, n), v1 = tinyi_sgd_part(s->parts, t + 1, n),
+                 at = v0 * 32 * lanes;
     const size_t row_bytes = s->chunks * TINYI_WEAVE_BLOCK;
     uint32_t *planes = m->planes + 8 * v0 * (size_t)s->bits * lanes;
     float *w = m->w + at, *g = m->g + at;
@@ -277,7 +325,8 @@ static void tinyi_sgd_pass(tinyi_sgd *s, tiny_team *team, tinyi_sgd_model *m, in
             int found;
             i1 = TINYI_MIN(b1, i0 / s->slice * s->slice + s->slice);
             for (i = i0; i < i1; i += (tiny_idx)r.m) {
-                k->take(planes, tinyi_weave_group_of(s->data, i), s->chunks, v0, v1 - v0, s->bits, i / 8 + 2 < (m->end + 7) / 8 ? 2 * row_bytes : 0);
+                k->take(planes, tinyi_weave_group_of(s->data, i), s->chunks, v0, v1 - v0, s->bits,
+                        i / 8 + 2 < (m->end + 7) / 8 ? 2 * row_bytes : 0);
                 r.m = (size_t)TINYI_MIN(i1 - i, 8 - i % 8);
                 r.planes = planes + (size_t)(i % 8) * r.n * r.step;
                 r.x = m->x + (size_t)(i - i0) * s->numbers + at;
@@ -289,7 +338,9 @@ static void tinyi_sgd_pass(tinyi_sgd *s, tiny_team *team, tinyi_sgd_model *m, in
                 if (n > 1) s->stop[turn] = 0;
                 if (asked++ % 256 == 0) {
                     if (s->ctx->desc.cancel && s->ctx->desc.cancel(s->ctx->desc.user)) s->stop[n > 1 ? turn : 0] = 1;
-                    if (s->ctx->desc.progress) s->ctx->desc.progress(s->ctx->desc.user, "weave", (double)(b - m->first) / (double)(m->end - m->first));
+                    if (s->ctx->desc.progress)
+                        s->ctx->desc.progress(s->ctx->desc.user, "weave",
+                                              (double)(b - m->first) / (double)(m->end - m->first));
                 }
             }
             if (n > 1) tiny_barrier(team);
@@ -304,7 +355,9 @@ static void tinyi_sgd_pass(tinyi_sgd *s, tiny_team *team, tinyi_sgd_model *m, in
         tinyi_sgd_only_features(m->g, s->data->n_feature, lanes, v0, v1);
         step.by = (float)tinyi_sgd_by(s->d, s->lr, b1 - b);
         k->step(w, g, s->scale, v1 - v0, &step);
-        if (s->d->intercept) bias -= step.fixed ? (float)(tinyi_sgd_floor((double)(step.by * total) * 8388608.0) / 8388608.0) : step.by * total;
+        if (s->d->intercept)
+            bias -= step.fixed ? (float)(tinyi_sgd_floor((double)(step.by * total) * 8388608.0) / 8388608.0)
+                               : step.by * total;
     }
     if (t == 0) m->bias = bias;             /* all threads have the same; the others do not read it again */
 }
@@ -331,13 +384,16 @@ static void tinyi_sgd_average_team(tiny_team *team, void *arg)
 /* one block: descriptions, mid, then model by model what the struct names */
 static tiny_status tinyi_sgd_room(tinyi_sgd *s, void **block)
 {
-    const size_t lanes = (size_t)s->k->lanes, slots = (size_t)(s->slice + 1) * s->parts * lanes, words = 8 * s->parts * (size_t)s->bits * lanes;
+    const size_t lanes = (size_t)s->k->lanes, slots = (size_t)(s->slice + 1) * s->parts * lanes,
+                 words = 8 * s->parts * (size_t)s->bits * lanes;
     const size_t head = ((size_t)s->n_models * sizeof *s->model + 63) / 64 * 64;
     size_t each = 0, bytes;
     unsigned char *p;
     int m;
-    if (!tinyi_size_mul(s->numbers, (size_t)(s->slice + 2), &each) || !tinyi_size_add(each, 2 * slots + words, &each) || !tinyi_size_mul(each, (size_t)s->n_models, &bytes) ||
-        !tinyi_size_add(bytes, s->numbers, &bytes) || !tinyi_size_mul(bytes, 4, &bytes) || !tinyi_size_add(bytes, head, &bytes)) bytes = SIZE_MAX;
+    if (!tinyi_size_mul(s->numbers, (size_t)(s->slice + 2), &each) || !tinyi_size_add(each, 2 * slots + words, &each) ||
+        !tinyi_size_mul(each, (size_t)s->n_models, &bytes) || !tinyi_size_add(bytes, s->numbers, &bytes) ||
+        !tinyi_size_mul(bytes, 4, &bytes) || !tinyi_size_add(bytes, head, &bytes))
+        bytes = SIZE_MAX;
     *block = p = (unsigned char *)tinyi_alloc(s->ctx, bytes, 1);
     if (!p) return tiny_ctx_status(s->ctx);
     s->model = (tinyi_sgd_model *)(void *)p;
@@ -368,7 +424,8 @@ static tiny_status tinyi_sgd_epoch(tinyi_sgd *s, const float *model, float *out)
     s->numbers = s->parts * 32 * (size_t)s->k->lanes;
     s->stop[0] = s->stop[1] = 0;
     tinyi_weave_scale(s->scale, s->bits);
-    if (!s->d->average && (double)TINYI_MIN(s->batch, TINYI_SGD_SLICE) * (double)s->numbers >= 32768.0) threads = (int)TINYI_MIN((size_t)tiny_ctx_threads(s->ctx), s->parts);
+    if (!s->d->average && (double)TINYI_MIN(s->batch, TINYI_SGD_SLICE) * (double)s->numbers >= 32768.0)
+        threads = (int)TINYI_MIN((size_t)tiny_ctx_threads(s->ctx), s->parts);
     s->slice = threads > 1 ? TINYI_SGD_SLICE : 8;
     st = tinyi_sgd_room(s, &block);
     if (st) return st;
@@ -388,7 +445,9 @@ static tiny_status tinyi_sgd_epoch(tinyi_sgd *s, const float *model, float *out)
         o->first = tinyi_sgd_cut(s->data->n, m, s->n_models);
         o->end = tinyi_sgd_cut(s->data->n, m + 1, s->n_models);
     }
-    if (!st) st = s->d->average ? tiny_parallel(s->ctx, 0, 0, 0, tinyi_sgd_average_team, s) : tiny_parallel(s->ctx, threads, 0, 0, tinyi_sgd_one_team, s);
+    if (!st)
+        st = s->d->average ? tiny_parallel(s->ctx, 0, 0, 0, tinyi_sgd_average_team, s)
+                           : tiny_parallel(s->ctx, threads, 0, 0, tinyi_sgd_one_team, s);
     if (!st && (s->stop[0] || s->stop[1])) st = tinyi_fail(s->ctx, TINY_E_CANCELLED, "weave epoch: cancelled");
     for (m = 0; !st && m < s->n_models; m++) {
         tinyi_weave_gather(all + m * numbers, s->model[m].w, n, s->k->lanes, s->scale);
@@ -402,15 +461,23 @@ static tiny_status tinyi_sgd_epoch(tinyi_sgd *s, const float *model, float *out)
 
 /* ---- the loss ---------------------------------------------------------------------------------------------------- */
 
-#define TINYI_SGD_BLOCK 512                 /* samples whose losses are one sum: the same sums for any number of threads */
+#define TINYI_SGD_BLOCK 512 /* samples whose losses are one sum: the same sums for any number of threads */
 
-typedef struct tinyi_sgd_loss { const tllm_weave *data; const float *label, *w; const tllm_weave_sgd_desc *d; const tinyi_weave_kernels *k; double *sum; float bias; } tinyi_sgd_loss;
+typedef struct tinyi_sgd_loss {
+    const tllm_weave *data;
+    const float *label, *w;
+    const tllm_weave_sgd_desc *d;
+    const tinyi_weave_kernels *k;
+    double *sum;
+    float bias;
+} tinyi_sgd_loss;
 
 static void tinyi_sgd_loss_team(tiny_team *team, void *arg)
 {
     const tinyi_sgd_loss *job = (const tinyi_sgd_loss *)arg;
     const tinyi_weave_kernels *k = job->k;
-    const size_t chunks = tinyi_weave_chunks(job->data->n_feature), parts = tinyi_weave_parts(job->data->n_feature, k->lanes);
+    const size_t chunks = tinyi_weave_chunks(job->data->n_feature),
+                 parts = tinyi_weave_parts(job->data->n_feature, k->lanes);
     uint32_t *planes;
     tinyi_weave_rows r;
     float z[8];
@@ -419,19 +486,25 @@ static void tinyi_sgd_loss_team(tiny_team *team, void *arg)
     team->ran_on = k->from;
     while (tiny_take(team, (job->data->n + TINYI_SGD_BLOCK - 1) / TINYI_SGD_BLOCK, 1, &b, &b1))
         for (; b < b1; b++)
-            for (job->sum[b] = 0.0, i = b * TINYI_SGD_BLOCK; i < TINYI_MIN(job->data->n, (b + 1) * TINYI_SGD_BLOCK); i += 8) {
-                k->take(planes, tinyi_weave_group_of(job->data, i), chunks, 0, parts, 32, i + 8 < job->data->n ? chunks * TINYI_WEAVE_BLOCK : 0);
+            for (job->sum[b] = 0.0, i = b * TINYI_SGD_BLOCK; i < TINYI_MIN(job->data->n, (b + 1) * TINYI_SGD_BLOCK);
+                 i += 8) {
+                k->take(planes, tinyi_weave_group_of(job->data, i), chunks, 0, parts, 32,
+                        i + 8 < job->data->n ? chunks * TINYI_WEAVE_BLOCK : 0);
                 r.m = (size_t)TINYI_MIN(8, job->data->n - i);
                 k->expand(&r, job->w, 32);
                 tinyi_weave_rows_products(k, &r, z);
-                for (t = 0; t < (tiny_idx)r.m; t++) job->sum[b] += tinyi_sgd_loss_of(job->d->task, (double)z[t] + (double)job->bias, (double)job->label[i + t]);
+                for (t = 0; t < (tiny_idx)r.m; t++)
+                    job->sum[b] +=
+                        tinyi_sgd_loss_of(job->d->task, (double)z[t] + (double)job->bias, (double)job->label[i + t]);
             }
 }
 
-static tiny_status tinyi_sgd_loss_fast(tiny_ctx *ctx, const tllm_weave *data, const float *label, const tllm_weave_sgd_desc *d, const float *model, double *loss)
+static tiny_status tinyi_sgd_loss_fast(tiny_ctx *ctx, const tllm_weave *data, const float *label,
+                                       const tllm_weave_sgd_desc *d, const float *model, double *loss)
 {
     const tinyi_weave_kernels *k = tinyi_weave_kernels_of(ctx->k);
-    const size_t parts = tinyi_weave_parts(data->n_feature, k->lanes), numbers = parts * 32 * (size_t)k->lanes, blocks = ((size_t)data->n + TINYI_SGD_BLOCK - 1) / TINYI_SGD_BLOCK;
+    const size_t parts = tinyi_weave_parts(data->n_feature, k->lanes), numbers = parts * 32 * (size_t)k->lanes,
+                 blocks = ((size_t)data->n + TINYI_SGD_BLOCK - 1) / TINYI_SGD_BLOCK;
     double *sum = (double *)tinyi_alloc(ctx, blocks + numbers, sizeof *sum), total = 0.0;
     float scale[32], *w;
     tinyi_sgd_loss job;
@@ -448,7 +521,8 @@ static tiny_status tinyi_sgd_loss_fast(tiny_ctx *ctx, const tllm_weave *data, co
     job.k = k;
     job.sum = sum;
     job.bias = d->intercept ? model[data->n_feature] : 0.0f;
-    st = tiny_parallel_loose(ctx, blocks < 2 ? 1 : 0, 0, tinyi_weave_rows_bytes(parts, k->lanes, 32), tinyi_sgd_loss_team, &job);
+    st = tiny_parallel_loose(ctx, blocks < 2 ? 1 : 0, 0, tinyi_weave_rows_bytes(parts, k->lanes, 32),
+                             tinyi_sgd_loss_team, &job);
     for (b = 0; !st && b < blocks; b++) total += sum[b];
     tiny_free(ctx, sum);
     *loss = total / (double)data->n;
@@ -456,7 +530,8 @@ static tiny_status tinyi_sgd_loss_fast(tiny_ctx *ctx, const tllm_weave *data, co
 }
 
 /* of a model that was checked */
-static tiny_status tinyi_sgd_measure(tiny_ctx *ctx, const tllm_weave *data, const float *label, const tllm_weave_sgd_desc *d, const float *model, double *loss)
+static tiny_status tinyi_sgd_measure(tiny_ctx *ctx, const tllm_weave *data, const float *label,
+                                     const tllm_weave_sgd_desc *d, const float *model, double *loss)
 {
     tiny_status st = TINY_OK;
     if (ctx->target == TINY_TARGET_REFERENCE) {
@@ -469,7 +544,8 @@ static tiny_status tinyi_sgd_measure(tiny_ctx *ctx, const tllm_weave *data, cons
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-TINY_API tiny_status tllm_weave_loss(tiny_ctx *ctx, const tllm_weave *data, const float *label, const tllm_weave_sgd_desc *desc, const float *model, double *loss)
+TINY_API tiny_status tllm_weave_loss(tiny_ctx *ctx, const tllm_weave *data, const float *label,
+                                     const tllm_weave_sgd_desc *desc, const float *model, double *loss)
 {
     double l;
     tiny_status st = tinyi_sgd_check(ctx, data, label, desc, model, "weave loss");
@@ -480,7 +556,8 @@ TINY_API tiny_status tllm_weave_loss(tiny_ctx *ctx, const tllm_weave *data, cons
     return st;
 }
 
-TINY_API tiny_status tllm_weave_epoch(tiny_ctx *ctx, const tllm_weave *data, const float *label, const tllm_weave_sgd_desc *desc, tllm_weave_state *state, float *model)
+TINY_API tiny_status tllm_weave_epoch(tiny_ctx *ctx, const tllm_weave *data, const float *label,
+                                      const tllm_weave_sgd_desc *desc, tllm_weave_state *state, float *model)
 {
     tllm_weave_state next;
     tinyi_sgd s;
@@ -510,7 +587,10 @@ TINY_API tiny_status tllm_weave_epoch(tiny_ctx *ctx, const tllm_weave *data, con
         if (!st) ctx->ran_on = TINY_TARGET_REFERENCE;
     } else st = tinyi_sgd_epoch(&s, model, out);
     for (j = 0; !st && j < numbers; j++)
-        if (!(out[j] - out[j] == 0.0f)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "weave epoch: number %td of the model became %g with steps of %g: lr is too large", j, (double)out[j], s.lr);
+        if (!(out[j] - out[j] == 0.0f))
+            st = tinyi_fail(ctx, TINY_E_NUMERIC,
+                            "weave epoch: number %td of the model became %g with steps of %g: lr is too large", j,
+                            (double)out[j], s.lr);
     next.epoch++;
     next.bytes += (uint64_t)s.bits * (uint64_t)(tllm_weave_bytes(data->n, data->n_feature) / 32);
     if (!st && (desc->loss || (!desc->bits && !desc->schedule))) {
@@ -521,9 +601,14 @@ TINY_API tiny_status tllm_weave_epoch(tiny_ctx *ctx, const tllm_weave *data, con
     if (!st && !desc->bits) {
         if (desc->schedule) {
             const int bits = desc->schedule(desc->user, &next);
-            if (bits < 1 || bits > 32) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: the schedule asks for %d bits, 1 to 32 are there", bits);
+            if (bits < 1 || bits > 32)
+                st = tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: the schedule asks for %d bits, 1 to 32 are there",
+                                bits);
             next.bits = bits;
-        } else if (next.epoch > 1 && next.loss_before - next.loss < (desc->gain > 0.0 ? desc->gain : 0.01) * next.loss_before && next.bits < (desc->bits_most ? desc->bits_most : 8)) next.bits++;
+        } else if (next.epoch > 1 &&
+                   next.loss_before - next.loss < (desc->gain > 0.0 ? desc->gain : 0.01) * next.loss_before &&
+                   next.bits < (desc->bits_most ? desc->bits_most : 8))
+            next.bits++;
     }
     if (!st) {
         memcpy(model, out, (size_t)numbers * sizeof *out);
@@ -533,15 +618,19 @@ TINY_API tiny_status tllm_weave_epoch(tiny_ctx *ctx, const tllm_weave *data, con
     return st;
 }
 
-TINY_API tiny_status tllm_weave_plain_model(tiny_ctx *ctx, const tllm_weave *data, const float *model, int intercept, float *weight, float *bias)
+TINY_API tiny_status tllm_weave_plain_model(tiny_ctx *ctx, const tllm_weave *data, const float *model, int intercept,
+                                            float *weight, float *bias)
 {
     double sum = 0.0;
     tiny_idx j;
     tiny_status st = tinyi_weave_check(ctx, data, "weave model");
     if (st) return st;
-    if (!model || !weight || !bias) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave model: a model and places for weights and bias are wanted, and one is missing");
+    if (!model || !weight || !bias)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "weave model: a model and places for weights and bias are wanted, and one is missing");
     for (j = 0; j < data->n_feature; j++) {
-        const double range = (double)data->high[j] - (double)data->low[j], w = range > 0.0 ? (double)model[j] / range : 0.0;
+        const double range = (double)data->high[j] - (double)data->low[j],
+                     w = range > 0.0 ? (double)model[j] / range : 0.0;
         sum -= w * (double)data->low[j];
         weight[j] = (float)w;
     }

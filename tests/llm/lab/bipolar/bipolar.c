@@ -1,4 +1,5 @@
-/* tests/llm/lab/bipolar/bipolar.c - bit planes: the numbers of the specification, sums of 64-bit integers, what the format promises, bad input */
+/* tests/llm/lab/bipolar/bipolar.c - bit planes: the numbers of the specification, sums of 64-bit integers, what the
+ * format promises, bad input */
 #include "t.h"
 
 #define U (1.0 / 16777216.0)
@@ -13,9 +14,13 @@ static uint8_t *codes(size_t n, int bits)
     return c;
 }
 
-static tiny_tensor table(void *data, tiny_dtype dtype, tiny_idx rows, tiny_idx columns) { return tiny_tensor_2d(data, dtype, rows, columns); }
+static tiny_tensor table(void *data, tiny_dtype dtype, tiny_idx rows, tiny_idx columns)
+{
+    return tiny_tensor_2d(data, dtype, rows, columns);
+}
 
-/* v = 2 c - (2^n - 1): column 0 of the product with a code that stands for 1; and the planes of all codes say the same */
+/* v = 2 c - (2^n - 1): column 0 of the product with a code that stands for 1; and the planes of all codes say the
+ * same */
 static void test_codes(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -49,7 +54,8 @@ static void test_by_hand(tiny_target target)
     static uint8_t a[8] = { 3, 0, 2, 1, 3, 3, 0, 1 }, o[8] = { 1, 1, 0, 1, 0, 0, 1, 1 };
     static int8_t q[4] = { -2, 1, 0, -1 }, p[4] = { 1, 1, -2, 0 };
     tiny_ctx *ctx = t_ctx(target, 1);
-    tiny_tensor ta = table(a, TINY_U8, 1, 8), to = table(o, TINY_U8, 1, 8), tq = table(q, TINY_I8, 1, 4), tp = table(p, TINY_I8, 1, 4), ty;
+    tiny_tensor ta = table(a, TINY_U8, 1, 8), to = table(o, TINY_U8, 1, 8), tq = table(q, TINY_I8, 1, 4),
+                tp = table(p, TINY_I8, 1, 4), ty;
     tllm_bipolar wa, wo, wq;
     int32_t y = 0;
     int i, pop[2] = { 0, 0 };
@@ -73,7 +79,8 @@ static void test_by_hand(tiny_target target)
     T_OK(tllm_bipolar_make(ctx, &tq, NULL, 2, 0, &wq));
     T_EQ_INT(tllm_bipolar_code(&wq, 0, 0), 0);
     T_EQ_INT(tllm_bipolar_code(&wq, 0, 1), 3);
-    T_TRUE(tllm_bipolar_code(&wq, 1, 0) == -1 && tllm_bipolar_code(&wq, 0, 4) == -1 && tllm_bipolar_code(&wq, -1, 0) == -1 && tllm_bipolar_code(&wq, 0, -1) == -1);
+    T_TRUE(tllm_bipolar_code(&wq, 1, 0) == -1 && tllm_bipolar_code(&wq, 0, 4) == -1 &&
+           tllm_bipolar_code(&wq, -1, 0) == -1 && tllm_bipolar_code(&wq, 0, -1) == -1);
     T_OK(tllm_bipolar_matmul(ctx, &wq, &tp, 2, NULL, &ty));
     T_EQ_INT(y, -1);
     tllm_bipolar_free(ctx, &wa);
@@ -117,7 +124,8 @@ static void test_lengths(tiny_target target)
 
 static void test_shapes(tiny_target target)
 {
-    static const short ns[] = { 1, 15, 16, 17, 40 }, ms[] = { 1, 2, 3, 4, 5, 9, 67 }, ks[] = { 1, 63, 64, 65, 333, 1030 };
+    static const short ns[] = { 1, 15, 16, 17, 40 }, ms[] = { 1, 2, 3, 4, 5, 9, 67 },
+                       ks[] = { 1, 63, 64, 65, 333, 1030 };
     tiny_ctx *ctx = t_ctx(target, 3);
     int p, q, turn = 0;
     for (p = 1; p <= 8; p++)
@@ -125,7 +133,8 @@ static void test_shapes(tiny_target target)
             const int n = ns[turn % (int)T_COUNT(ns)], m = ms[turn % (int)T_COUNT(ms)], k = ks[turn % (int)T_COUNT(ks)];
             uint8_t *cw = codes((size_t)(n * k), p), *cx = codes((size_t)(m * k), q);
             int32_t *y = (int32_t *)t_guarded_bytes((size_t)(m * n) * 4);
-            tiny_tensor tw = table(cw, TINY_U8, n, k), tx = table(cx, TINY_U8, m, k), ty = table(y, TINY_I32, m, n), turned;
+            tiny_tensor tw = table(cw, TINY_U8, n, k), tx = table(cx, TINY_U8, m, k), ty = table(y, TINY_I32, m, n),
+                        turned;
             tllm_bipolar w;
             int i, j, t;
             T_OK(tllm_bipolar_make(ctx, &tw, NULL, p, 0, &w));
@@ -137,13 +146,15 @@ static void test_shapes(tiny_target target)
                     for (i = 0; i < k; i++) want += value(cw[j * k + i], p) * value(cx[t * k + i], q);
                     if (y[t * n + j] != want) T_EQ_INT(y[t * n + j], want);
                 }
-            for (i = 0; i < n * k; i += 7) T_EQ_INT(tllm_bipolar_code(&w, i / k, i % k), cw[i]);      /* nothing was lost */
+            /* nothing was lost */
+            for (i = 0; i < n * k; i += 7) T_EQ_INT(tllm_bipolar_code(&w, i / k, i % k), cw[i]);
             /* y column by column */
             turned = tiny_tensor_swap(table(t_guarded_bytes((size_t)(m * n) * 4), TINY_I32, n, m), 0, 1);
             T_OK(tllm_bipolar_matmul(ctx, &w, &tx, q, NULL, &turned));
             for (t = 0; t < m; t++)
                 for (j = 0; j < n; j++)
-                    if (((int32_t *)turned.data)[j * m + t] != y[t * n + j]) T_EQ_INT(((int32_t *)turned.data)[j * m + t], y[t * n + j]);
+                    if (((int32_t *)turned.data)[j * m + t] != y[t * n + j])
+                        T_EQ_INT(((int32_t *)turned.data)[j * m + t], y[t * n + j]);
             tllm_bipolar_free(ctx, &w);
         }
     t_close(ctx);
@@ -161,7 +172,8 @@ static void test_planes(tiny_target target)
             uint8_t *cw = codes(N * K, p), *cx = codes(M * K, p), one[N * K], *split = side ? cx : cw;
             int32_t y[M * N], z[M * N], sum[M * N] = { 0 };
             const int size = side ? M * K : N * K;
-            tiny_tensor tw = table(cw, TINY_U8, N, K), tx = table(cx, TINY_U8, M, K), ty = table(y, TINY_I32, M, N), tz = table(z, TINY_I32, M, N);
+            tiny_tensor tw = table(cw, TINY_U8, N, K), tx = table(cx, TINY_U8, M, K), ty = table(y, TINY_I32, M, N),
+                        tz = table(z, TINY_I32, M, N);
             tllm_bipolar w;
             T_OK(tllm_bipolar_make(ctx, &tw, NULL, p, 0, &w));
             T_OK(tllm_bipolar_matmul(ctx, &w, &tx, p, NULL, &ty));
@@ -195,7 +207,8 @@ static void test_signed(tiny_target target)
             int8_t *sw = (int8_t *)t_guarded_bytes(N * K), *sx = (int8_t *)t_guarded_bytes(M * K);
             int32_t *y = (int32_t *)t_guarded_bytes(M * N * 4);
             float *f = t_guarded(M * N), *scale = t_rand(N * 6, 0.1f, 2.0f), *scale_x = t_rand(M * 6, -2.0f, 2.0f);
-            tiny_tensor tw = table(sw, TINY_I8, N, K), tx = table(sx, TINY_I8, M, K), ty = table(y, TINY_I32, M, N), tf = table(f, TINY_F32, M, N), ts, tsx;
+            tiny_tensor tw = table(sw, TINY_I8, N, K), tx = table(sx, TINY_I8, M, K), ty = table(y, TINY_I32, M, N),
+                        tf = table(f, TINY_F32, M, N), ts, tsx;
             tllm_bipolar w;
             const int group = q % 2 ? 64 : 0, groups = group ? 6 : 1;
             for (i = 0; i < N * K; i++) sw[i] = (int8_t)((int)t_rand_below(1u << p) - (1 << (p - 1)));
@@ -220,7 +233,8 @@ static void test_signed(tiny_target target)
                     int g;
                     for (g = 0; g < groups; g++) {
                         int64_t sum = 0;
-                        for (i = g * 64; i < (group && g * 64 + 64 < K ? g * 64 + 64 : K); i++) sum += (int64_t)sw[j * K + i] * sx[t * K + i];
+                        for (i = g * 64; i < (group && g * 64 + 64 < K ? g * 64 + 64 : K); i++)
+                            sum += (int64_t)sw[j * K + i] * sx[t * K + i];
                         want += (double)sum * (double)scale[j * groups + g] * (double)scale_x[t * groups + g];
                         size += fabs((double)sum * (double)scale[j * groups + g] * (double)scale_x[t * groups + g]);
                     }
@@ -231,7 +245,8 @@ static void test_signed(tiny_target target)
     t_close(ctx);
 }
 
-/* floats: codes are the nearest of their grid, the same on every target, and the product is that of what they stand for */
+/* floats: codes are the nearest of their grid, the same on every target, and the product is that of what they stand
+ * for */
 static void test_floats(tiny_target target)
 {
     enum { N = 35, M = 6, K = 500 };
@@ -240,11 +255,15 @@ static void test_floats(tiny_target target)
     int p, q, i, j, t;
     for (p = 1; p <= 8; p++) {
         const int group = groups_of[p % 5], g_of = group && group < K ? group : K, groups = (K + g_of - 1) / g_of;
-        float *fw = t_rand(N * K, -1.3f, 1.0f), *fx = t_rand(M * K * 2, -3.0f, 4.0f), *scale = t_guarded((size_t)(N * groups)), *s2 = t_guarded((size_t)(N * groups)), *y = t_guarded(M * N);
+        float *fw = t_rand(N * K, -1.3f, 1.0f), *fx = t_rand(M * K * 2, -3.0f, 4.0f),
+              *scale = t_guarded((size_t)(N * groups)), *s2 = t_guarded((size_t)(N * groups)), *y = t_guarded(M * N);
         float *sx = t_guarded((size_t)(M * groups));
-        uint8_t *code = (uint8_t *)t_guarded_bytes(N * K), *c2 = (uint8_t *)t_guarded_bytes(N * K), *cx = (uint8_t *)t_guarded_bytes(M * K);
-        tiny_tensor tw = table(fw, TINY_F32, N, K), tx = table(fx, TINY_F32, M, K), tc = table(code, TINY_U8, N, K), tc2 = table(c2, TINY_U8, N, K), ts = table(scale, TINY_F32, N, groups),
-                    ts2 = table(s2, TINY_F32, N, groups), ty = table(y, TINY_F32, M, N), tcx = table(cx, TINY_U8, M, K), tsx = table(sx, TINY_F32, M, groups);
+        uint8_t *code = (uint8_t *)t_guarded_bytes(N * K), *c2 = (uint8_t *)t_guarded_bytes(N * K),
+                *cx = (uint8_t *)t_guarded_bytes(M * K);
+        tiny_tensor tw = table(fw, TINY_F32, N, K), tx = table(fx, TINY_F32, M, K), tc = table(code, TINY_U8, N, K),
+                    tc2 = table(c2, TINY_U8, N, K), ts = table(scale, TINY_F32, N, groups),
+                    ts2 = table(s2, TINY_F32, N, groups), ty = table(y, TINY_F32, M, N), tcx = table(cx, TINY_U8, M, K),
+                    tsx = table(sx, TINY_F32, M, groups);
         tllm_bipolar w;
         q = 1 + (p * 3) % 8;
         memset(fw + 3 * K, 0, 70 * sizeof *fw);                     /* a group of zeros, or a part of a row */
@@ -274,7 +293,8 @@ static void test_floats(tiny_target target)
                 for (g = 0; g < groups; g++) {
                     int64_t sum = 0;
                     double one;
-                    for (i = g * g_of; i < K && i < (g + 1) * g_of; i++) sum += value(code[j * K + i], p) * value(cx[t * K + i], q);
+                    for (i = g * g_of; i < K && i < (g + 1) * g_of; i++)
+                        sum += value(code[j * K + i], p) * value(cx[t * K + i], q);
                     one = (double)sum * (double)scale[j * groups + g] * (double)sx[t * groups + g];
                     want += one;
                     size += fabs(one);
@@ -322,18 +342,22 @@ static void test_ties(tiny_target target)
     t_close(ctx);
 }
 
-/* scales whose product with the sum is beyond f32 before the other scale makes it small: a finite product is a number */
+/* scales whose product with the sum is beyond f32 before the other scale makes it small: a finite product is a
+ * number */
 static void test_extremes(tiny_target target)
 {
     static const int ks[3] = { 256, 256, 33100 }, of[3] = { 0, 64, 0 };     /* 33100: sums in 64 bits */
-    static const float w_most[3] = { 1e38f, 1e-12f, 1e-44f }, x_most[3] = { 0.0f, 1e-12f, 1e38f };      /* 1e-44 has no scale */
+    /* 1e-44 has no scale */
+    static const float w_most[3] = { 1e38f, 1e-12f, 1e-44f }, x_most[3] = { 0.0f, 1e-12f, 1e38f };
     tiny_ctx *ctx = t_ctx(target, 1);
     int turn, i, j, t, g;
     for (turn = 0; turn < 3; turn++) {
         const int k = ks[turn], groups = of[turn] ? k / of[turn] : 1, group = k / groups;
-        float *fw = t_guarded((size_t)(3 * k)), *fx = t_guarded((size_t)(3 * k)), *sx = t_guarded((size_t)(3 * groups)), *y = t_guarded(9);
+        float *fw = t_guarded((size_t)(3 * k)), *fx = t_guarded((size_t)(3 * k)), *sx = t_guarded((size_t)(3 * groups)),
+              *y = t_guarded(9);
         uint8_t *cx = (uint8_t *)t_guarded_bytes((size_t)(3 * k));
-        tiny_tensor tw = table(fw, TINY_F32, 3, k), tx = table(fx, TINY_F32, 3, k), tc = table(cx, TINY_U8, 3, k), ts = table(sx, TINY_F32, 3, groups), ty = table(y, TINY_F32, 3, 3);
+        tiny_tensor tw = table(fw, TINY_F32, 3, k), tx = table(fx, TINY_F32, 3, k), tc = table(cx, TINY_U8, 3, k),
+                    ts = table(sx, TINY_F32, 3, groups), ty = table(y, TINY_F32, 3, 3);
         tllm_bipolar w;
         for (i = 0; i < 3 * k; i++) {
             fw[i] = w_most[i / k] * (i % 5 ? 1.0f : -0.25f);
@@ -349,7 +373,8 @@ static void test_extremes(tiny_target target)
                 for (g = 0; g < groups; g++) {
                     int64_t sum = 0;
                     double one;
-                    for (i = g * group; i < (g + 1) * group; i++) sum += value(tllm_bipolar_code(&w, j, i), 8) * value(cx[t * k + i], 8);
+                    for (i = g * group; i < (g + 1) * group; i++)
+                        sum += value(tllm_bipolar_code(&w, j, i), 8) * value(cx[t * k + i], 8);
                     one = (double)sum * (double)w.scale[j * groups + g] * (double)sx[t * groups + g];
                     want += one;
                     size += fabs(one);
@@ -376,7 +401,8 @@ static void test_long(tiny_target target)
     float scale[2] = { 1.0f, 0.5f }, y[2];
     int32_t sums[2];
     int64_t want[2] = { 0, 0 };
-    tiny_tensor tw = table(cw, TINY_U8, 2, K), tx = table(cx, TINY_U8, 1, K), ts = table(scale, TINY_F32, 2, 1), ty = table(y, TINY_F32, 1, 2), ti = table(sums, TINY_I32, 1, 2);
+    tiny_tensor tw = table(cw, TINY_U8, 2, K), tx = table(cx, TINY_U8, 1, K), ts = table(scale, TINY_F32, 2, 1),
+                ty = table(y, TINY_F32, 1, 2), ti = table(sums, TINY_I32, 1, 2);
     tllm_bipolar w;
     int i, j;
     for (i = 0; i < K; i++) cw[i] = cx[i] = 255;                /* 70001 * 255 * 255, more than 2^32 */
@@ -410,14 +436,17 @@ static void test_long(tiny_target target)
 static void test_long_groups(tiny_target target)
 {
     enum { K = 100100, GROUP = 33024, GROUPS = 4 };
-    const int n = T_SLOW || target == TINY_TARGET_REFERENCE ? 3 : 18, m = T_SLOW || target == TINY_TARGET_REFERENCE ? 2 : 5;
+    const int n = T_SLOW || target == TINY_TARGET_REFERENCE ? 3 : 18,
+              m = T_SLOW || target == TINY_TARGET_REFERENCE ? 2 : 5;
     tiny_ctx *ctx = t_ctx(target, 2);
     int is_signed, i, j, t, g;
     for (is_signed = 0; is_signed < 2; is_signed++) {
         const tiny_dtype type = is_signed ? TINY_I8 : TINY_U8;
         uint8_t *cw = codes((size_t)n * K, 8), *cx = codes((size_t)m * K, 8);
-        float *scale = t_rand((size_t)(n * GROUPS), 0.1f, 2.0f), *scale_x = t_rand((size_t)(m * GROUPS), -2.0f, 2.0f), *y = t_guarded((size_t)(m * n));
-        tiny_tensor tw = table(cw, type, n, K), tx = table(cx, type, m, K), ts = table(scale, TINY_F32, n, GROUPS), tsx = table(scale_x, TINY_F32, m, GROUPS), ty = table(y, TINY_F32, m, n);
+        float *scale = t_rand((size_t)(n * GROUPS), 0.1f, 2.0f), *scale_x = t_rand((size_t)(m * GROUPS), -2.0f, 2.0f),
+              *y = t_guarded((size_t)(m * n));
+        tiny_tensor tw = table(cw, type, n, K), tx = table(cx, type, m, K), ts = table(scale, TINY_F32, n, GROUPS),
+                    tsx = table(scale_x, TINY_F32, m, GROUPS), ty = table(y, TINY_F32, m, n);
         tllm_bipolar w;
         T_OK(tllm_bipolar_make(ctx, &tw, &ts, 8, GROUP, &w));
         T_OK(tllm_bipolar_matmul(ctx, &w, &tx, 8, &tsx, &ty));
@@ -452,7 +481,8 @@ static void test_bad_input(tiny_target target)
     float *f = t_rand(N * K, -1, 1), *y = t_guarded(4 * N), *scale = t_rand(N * 3, 0.5f, 1), old = f[77];
     uint8_t *c = codes(N * K, 3), *big = codes(N * K, 2);
     int8_t *s = (int8_t *)t_guarded_bytes(N * K);
-    tiny_tensor tf = table(f, TINY_F32, N, K), tc = table(c, TINY_U8, N, K), ts = table(s, TINY_I8, N, K), ty = table(y, TINY_F32, 4, N);
+    tiny_tensor tf = table(f, TINY_F32, N, K), tc = table(c, TINY_U8, N, K), ts = table(s, TINY_I8, N, K),
+                ty = table(y, TINY_F32, 4, N);
     tiny_tensor tx = table(f, TINY_F32, 4, K), tsc = table(scale, TINY_F32, N, 3), b, planes;
     tllm_bipolar w, v;
     tllm_bipolar_params p;
@@ -489,17 +519,21 @@ static void test_bad_input(tiny_target target)
     b = table(big, TINY_U8, N, K);
     T_STATUS(tllm_bipolar_make(ctx, &b, NULL, 2, 0, &w), TINY_E_ARGUMENT, "number 5 of row 1 is 4; 2 bits hold 0 to 3");
     s[2 * K] = -5;
-    T_STATUS(tllm_bipolar_make(ctx, &ts, NULL, 3, 0, &w), TINY_E_ARGUMENT, "number 0 of row 2 is -5; 3 bits hold -4 to 3");
+    T_STATUS(tllm_bipolar_make(ctx, &ts, NULL, 3, 0, &w), TINY_E_ARGUMENT,
+             "number 0 of row 2 is -5; 3 bits hold -4 to 3");
     s[2 * K] = 0;
     T_STATUS(tllm_bipolar_quantize(ctx, &tc, 3, 0, &tc, &tsc), TINY_E_DTYPE, "must be f32, not u8");
     T_STATUS(tllm_bipolar_quantize(ctx, &tf, 3, 0, &tc, &tsc), TINY_E_SHAPE, "scales 20 x 1 f32");
-    T_TRUE(tllm_bipolar_bytes(16, 64, 0) == SIZE_MAX && tllm_bipolar_bytes(16, 64, 9) == SIZE_MAX && tllm_bipolar_bytes(16, 0, 1) == SIZE_MAX && tllm_bipolar_bytes(-1, 64, 1) == SIZE_MAX &&
-           tllm_bipolar_bytes(TINY_IDX_MAX / 2, TINY_IDX_MAX / 2, 8) == SIZE_MAX && tllm_bipolar_bytes(16, 64, 1) == 128);
+    T_TRUE(tllm_bipolar_bytes(16, 64, 0) == SIZE_MAX && tllm_bipolar_bytes(16, 64, 9) == SIZE_MAX &&
+           tllm_bipolar_bytes(16, 0, 1) == SIZE_MAX && tllm_bipolar_bytes(-1, 64, 1) == SIZE_MAX &&
+           tllm_bipolar_bytes(TINY_IDX_MAX / 2, TINY_IDX_MAX / 2, 8) == SIZE_MAX &&
+           tllm_bipolar_bytes(16, 64, 1) == 128);
     T_OK(tllm_bipolar_make(ctx, &tc, NULL, 3, 64, &w));
     T_OK(tllm_bipolar_make(ctx, &ts, NULL, 3, 64, &v));
     T_OK(tllm_bipolar_matmul(ctx, &w, &tx, 4, NULL, &ty));
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 0, NULL, &ty), TINY_E_ARGUMENT, "activations of 0");
-    T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 9, NULL, &ty), TINY_E_ARGUMENT, "weights of 3 bits and activations of 9");
+    T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 9, NULL, &ty), TINY_E_ARGUMENT,
+             "weights of 3 bits and activations of 9");
     T_STATUS(tllm_bipolar_matmul(ctx, NULL, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there are no weights");
     T_STATUS(tllm_bipolar_matmul(ctx, &w, NULL, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there is no x");
     T_TRUE(tllm_bipolar_code(NULL, 0, 0) == -1);

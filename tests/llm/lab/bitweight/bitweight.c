@@ -1,5 +1,6 @@
-/* tests/llm/lab/bitweight/bitweight.c - digits of all 256 values and of normal ones, products of every design against plain int32 sums, counts against closed forms, the walk
- * through the nest against rows of PEs, nests as text, what is refused                                                               */
+/* tests/llm/lab/bitweight/bitweight.c - digits of all 256 values and of normal ones, products of every design against
+ * plain int32 sums, counts against closed forms, the walk through the nest against rows of PEs, nests as text, what is
+ * refused */
 #include "t.h"
 
 #ifdef TINYLLM_NO_BITWEIGHT
@@ -10,9 +11,14 @@ int main(void) { return t_done(); }
 
 static void test_encoders(void)
 {
-    static const struct { int value; int8_t ent[4]; } worked[5] = {
-        { 11, { -1, -1, 1, 0 } }, { 91, { -1, -1, 2, 1 } }, { 127, { -1, 0, 0, 2 } }, { -128, { 0, 0, 0, -2 } }, { -3, { 1, -1, 0, 0 } } };
-    static const uint64_t ent_has[9] = { 1, 15, 60, 108, 72, 0, 0, 0, 0 }, booth_has[9] = { 1, 12, 54, 108, 81, 0, 0, 0, 0 };
+    static const struct { int value; int8_t ent[4];
+    } worked[5] = { { 11, { -1, -1, 1, 0 } },
+                    { 91, { -1, -1, 2, 1 } },
+                    { 127, { -1, 0, 0, 2 } },
+                    { -128, { 0, 0, 0, -2 } },
+                    { -3, { 1, -1, 0, 0 } } };
+    static const uint64_t ent_has[9] = { 1, 15, 60, 108, 72, 0, 0, 0, 0 },
+                          booth_has[9] = { 1, 12, 54, 108, 81, 0, 0, 0, 0 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     uint64_t each[256];
     tllm_bw_digits d;
@@ -23,10 +29,12 @@ static void test_encoders(void)
         int a[4];
         tllm_bw_encode(TLLM_BW_BOOTH, (int8_t)v, booth);
         tllm_bw_encode(TLLM_BW_ENT, (int8_t)v, ent);
-        bad += booth[0] + 4 * booth[1] + 16 * booth[2] + 64 * booth[3] != v || ent[0] + 4 * ent[1] + 16 * ent[2] + 64 * ent[3] != v;
+        bad += booth[0] + 4 * booth[1] + 16 * booth[2] + 64 * booth[3] != v ||
+               ent[0] + 4 * ent[1] + 16 * ent[2] + 64 * ent[3] != v;
         /* Booth: pairs of the signed binary digits e_i = b_(i-1) - b_i */
         for (i = 0; i < 4; i++) {
-            const unsigned u = (unsigned)v & 0xffu, e0 = i ? u >> (2 * i - 1) & 1u : 0u, e1 = u >> 2 * i & 1u, e2 = u >> (2 * i + 1) & 1u;
+            const unsigned u = (unsigned)v & 0xffu, e0 = i ? u >> (2 * i - 1) & 1u : 0u, e1 = u >> 2 * i & 1u,
+                           e2 = u >> (2 * i + 1) & 1u;
             bad += booth[i] != (int)e0 - (int)e1 + 2 * ((int)e1 - (int)e2);
         }
         /* EN-T: -1, 0, 1, 2 are a complete residue system, so |v| has one such row of digits; it is looked for */
@@ -68,7 +76,8 @@ static void test_encoders(void)
     T_CLOSE(d.mean, 3.504, 5e-4);
     T_CLOSE(d.mean, 897.0 / 256, 1e-12);    /* 128 seven-bit numbers twice, without 0 once, and 128: 448 + 448 + 1 */
     t_close(ctx);
-    T_PROOF("quantization 4", "both encoders exact for all 256 values, the five worked ones, histograms and means 2.918, 3.000, 3.504");
+    T_PROOF("quantization 4",
+            "both encoders exact for all 256 values, the five worked ones, histograms and means 2.918, 3.000, 3.504");
 }
 
 static double below(double x, double sigma) { return 0.5 * erfc(-x / sigma / sqrt(2.0)); }
@@ -76,8 +85,11 @@ static double below(double x, double sigma) { return 0.5 * erfc(-x / sigma / sqr
 /* normal numbers, truncated towards zero and cut: by the probabilities of the 256 values, and drawn */
 static void test_normal(void)
 {
-    static const double ours[5][2] = { { 1.675, 1.755 }, { 2.064, 2.104 }, { 2.295, 2.322 }, { 2.458, 2.478 }, { 2.571, 2.587 } };
-    static const double published[5] = { 1.75, 2.10, 2.32, 2.48, 2.60 }, low[5] = { 1.71, 2.05, 2.27, 2.45, 2.57 }, high[5] = { 1.75, 2.10, 2.32, 2.48, 2.60 };
+    static const double ours[5][2] = {
+        { 1.675, 1.755 }, { 2.064, 2.104 }, { 2.295, 2.322 }, { 2.458, 2.478 }, { 2.571, 2.587 }
+    };
+    static const double published[5] = { 1.75, 2.10, 2.32, 2.48, 2.60 }, low[5] = { 1.71, 2.05, 2.27, 2.45, 2.57 },
+                        high[5] = { 1.75, 2.10, 2.32, 2.48, 2.60 };
     enum { DRAWN = 400000 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     int8_t *w = (int8_t *)t_keep(DRAWN);
@@ -89,7 +101,13 @@ static void test_normal(void)
         uint64_t count[256];
         tllm_bw_digits d;
         for (v = -128; v < 128; v++) {
-            const double from = v > 0 ? v : v == -128 ? -1e9 : v - 1, to = v < 0 ? v : v == 127 ? 1e9 : v + 1, p = below(to, sigma) - below(from, sigma);
+            const double from = v > 0       ? v
+                                : v == -128 ? -1e9
+                                            : v - 1,
+                         to = v < 0      ? v
+                              : v == 127 ? 1e9
+                                         : v + 1,
+                         p = below(to, sigma) - below(from, sigma);
             int8_t digit[4];
             int n = 0;
             tllm_bw_encode(TLLM_BW_ENT, (int8_t)v, digit);
@@ -165,7 +183,9 @@ static void test_rows(tiny_target target)
         for (r = 0; r < ROWS; r++) {
             if (r == 5) memset(x + r * K, 0, K * sizeof *x);
             if (form->pack) form->pack(x + r * K, w + (size_t)r * row, K, NULL);
-            else for (k = 0; k < K; k++) w[(size_t)r * row + (size_t)k] = (unsigned char)(r == 5 ? 0 : t_rand_below(256));
+            else
+                for (k = 0; k < K; k++)
+                    w[(size_t)r * row + (size_t)k] = (unsigned char)(r == 5 ? 0 : t_rand_below(256));
         }
         T_OK(tllm_bw_count_rows(ctx, form->id, w, ROWS, K, count, codes));
         T_OK(tllm_bw_count_rows(ctx, form->id, w, ROWS, K, again, NULL));
@@ -193,21 +213,27 @@ static void test_rows(tiny_target target)
         memset(count, 0, sizeof count);
         one[2] = NAN;
         floats->pack(one, bytes, 4, NULL);
-        T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 2, 2, count, NULL), TINY_E_NUMERIC, "row 1 has a weight that is not finite");
+        T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 2, 2, count, NULL), TINY_E_NUMERIC,
+                 "row 1 has a weight that is not finite");
         one[2] = -INFINITY;
         floats->pack(one, bytes, 4, NULL);
-        T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 2, 2, count, NULL), TINY_E_NUMERIC, "row 1 has a weight that is not finite");
+        T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 2, 2, count, NULL), TINY_E_NUMERIC,
+                 "row 1 has a weight that is not finite");
         for (k = 0; k < 256; k++) T_EQ_INT(count[k], 0);
         one[2] = 1e-45f;                    /* whose 127th part is none */
         one[3] = 0;
         floats->pack(one, bytes, 4, NULL);
         T_OK(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 2, 2, count, codes));
         T_TRUE(codes[0] == 64 && codes[1] == 127 && codes[2] == 1 && codes[3] == 0);
-        T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_Q8_0, bytes, 1, 33, count, NULL), TINY_E_SHAPE, "33 weights are no whole blocks of Q8_0");
+        T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_Q8_0, bytes, 1, 33, count, NULL), TINY_E_SHAPE,
+                 "33 weights are no whole blocks of Q8_0");
         T_STATUS(tllm_bw_count_rows(ctx, 63, bytes, 1, 1, count, NULL), TINY_E_UNSUPPORTED, "there is no format 63");
-        T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 0, 4, count, NULL), TINY_E_SHAPE, "0 rows of 4 weights");
-        T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, TINY_IDX_MAX / 2, 1 << 20, count, NULL), TINY_E_OVERFLOW, "more than this machine can address");
-        T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, NULL, 1, 4, count, NULL), TINY_E_ARGUMENT, "there are no weights");
+        T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 0, 4, count, NULL), TINY_E_SHAPE,
+                 "0 rows of 4 weights");
+        T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, TINY_IDX_MAX / 2, 1 << 20, count, NULL),
+                 TINY_E_OVERFLOW, "more than this machine can address");
+        T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, NULL, 1, 4, count, NULL), TINY_E_ARGUMENT,
+                 "there are no weights");
         T_STATUS(tllm_bw_count(ctx, NULL, 3, count), TINY_E_ARGUMENT, "there are no weights");
         t_close(ctx);
     }
@@ -223,9 +249,11 @@ static void test_compress(void)
         for (i = 0; i < 4000; i++) {
             uint32_t in[3], out[2];
             int j;
-            for (j = 0; j < 3; j++) in[j] = (uint32_t)(i % 7 ? t_rand_u64() : i % 2 ? 0 : 0xffffffffu) & (uint32_t)(wrap - 1);
+            for (j = 0; j < 3; j++)
+                in[j] = (uint32_t)(i % 7 ? t_rand_u64() : i % 2 ? 0 : 0xffffffffu) & (uint32_t)(wrap - 1);
             tllm_bw_compress(in, width, out);
-            bad += ((uint64_t)out[0] + out[1]) % wrap != ((uint64_t)in[0] + in[1] + in[2]) % wrap || out[0] >= wrap || out[1] >= wrap;
+            bad += ((uint64_t)out[0] + out[1]) % wrap != ((uint64_t)in[0] + in[1] + in[2]) % wrap || out[0] >= wrap ||
+                   out[1] >= wrap;
         }
     }
     T_EQ_INT(bad, 0);
@@ -248,7 +276,8 @@ static matrices make(int m, int n, int k, int extreme)
     x.c = (int32_t *)t_guarded_bytes((size_t)(m * n) * 4);
     x.want = (int32_t *)t_guarded_bytes((size_t)(m * n) * 4);
     for (i = 0; i < m * k; i++) x.a[i] = (int8_t)(extreme ? -128 : (int)t_rand_below(256) - 128);
-    for (i = 0; i < k * n; i++) x.b[i] = (int8_t)(extreme ? (extreme > 1 && i % n == 1 ? 127 : -128) : (int)t_rand_below(256) - 128);
+    for (i = 0; i < k * n; i++)
+        x.b[i] = (int8_t)(extreme ? (extreme > 1 && i % n == 1 ? 127 : -128) : (int)t_rand_below(256) - 128);
     for (i = 0; i < m; i++)
         for (j = 0; j < n; j++) {
             int32_t sum = 0;
@@ -261,9 +290,13 @@ static matrices make(int m, int n, int k, int extreme)
     return x;
 }
 
-static uint64_t mapped(const tllm_bw_stats *s) { return s->maps[0] + s->maps[1] + s->maps[2] + s->maps[3] + s->maps[4]; }
+static uint64_t mapped(const tllm_bw_stats *s)
+{
+    return s->maps[0] + s->maps[1] + s->maps[2] + s->maps[3] + s->maps[4];
+}
 
-/* every design by the nest and by rows of PEs, on one and several threads: the same numbers, and the same counts four times */
+/* every design by the nest and by rows of PEs, on one and several threads: the same numbers, and the same counts four
+ * times */
 static void check_design(const tllm_bw_design *design, matrices *x, tiny_target target)
 {
     tllm_bw_design d = *design;
@@ -328,7 +361,8 @@ static void test_extremes(tiny_target target)
     size_t i, w;
     for (w = 0; w < T_COUNT(widths); w++)
         for (i = 0; (u = tllm_bw_unit_at(i)) != NULL; i++) {
-            const int most = ((1 << (widths[w] - 2)) - 1 + (1 << (widths[w] - 2))) >> 14, k = widths[w] == 32 ? 4099 : most;
+            const int most = ((1 << (widths[w] - 2)) - 1 + (1 << (widths[w] - 2))) >> 14,
+                      k = widths[w] == 32 ? 4099 : most;
             matrices x = make(2, 3, k, 2);
             tllm_bw_design d;
             t_use(ctx);
@@ -350,12 +384,22 @@ static void test_extremes(tiny_target target)
 /* designs that no name has: the transformations one after the other, on nests with other orders */
 static void test_transforms(tiny_target target)
 {
-    static const struct { const char *from; int apply[4]; } way[] = {
-        { "mac", { 0, -1, -1, -1 } }, { "mac", { TLLM_BW_OPT1, TLLM_BW_OPT2, -1, -1 } }, { "mac-ws", { TLLM_BW_OPT1, TLLM_BW_OPT2, -1, -1 } }, { "mac-cube", { TLLM_BW_OPT1, TLLM_BW_OPT2, -1, -1 } },
-        { "mac", { TLLM_BW_OPT3, -1, -1, -1 } }, { "mac", { TLLM_BW_OPT4, -1, -1, -1 } }, { "mac-cube", { TLLM_BW_OPT1, TLLM_BW_OPT3, TLLM_BW_OPT4, -1 } },
-        { "mac-cube", { TLLM_BW_OPT3, -1, -1, -1 } }, { "opt4c-32", { TLLM_BW_SYNC_K, -1, -1, -1 } }, { "opt4e", { TLLM_BW_SYNC_K, -1, -1, -1 } },
-        { "opt3", { TLLM_BW_GROUP, TLLM_BW_SYNC_K, -1, -1 } }, { "opt3", { TLLM_BW_SYNC_K, TLLM_BW_OPT4, TLLM_BW_GROUP, -1 } }, { "opt1-pe", { TLLM_BW_OPT2, -1, -1, -1 } },
-        { "opt4c", { TLLM_BW_SYNC_K, -1, -1, -1 } }, { "mac-pe", { TLLM_BW_OPT3, -1, -1, -1 } } };
+    static const struct { const char *from; int apply[4];
+    } way[] = { { "mac", { 0, -1, -1, -1 } },
+                { "mac", { TLLM_BW_OPT1, TLLM_BW_OPT2, -1, -1 } },
+                { "mac-ws", { TLLM_BW_OPT1, TLLM_BW_OPT2, -1, -1 } },
+                { "mac-cube", { TLLM_BW_OPT1, TLLM_BW_OPT2, -1, -1 } },
+                { "mac", { TLLM_BW_OPT3, -1, -1, -1 } },
+                { "mac", { TLLM_BW_OPT4, -1, -1, -1 } },
+                { "mac-cube", { TLLM_BW_OPT1, TLLM_BW_OPT3, TLLM_BW_OPT4, -1 } },
+                { "mac-cube", { TLLM_BW_OPT3, -1, -1, -1 } },
+                { "opt4c-32", { TLLM_BW_SYNC_K, -1, -1, -1 } },
+                { "opt4e", { TLLM_BW_SYNC_K, -1, -1, -1 } },
+                { "opt3", { TLLM_BW_GROUP, TLLM_BW_SYNC_K, -1, -1 } },
+                { "opt3", { TLLM_BW_SYNC_K, TLLM_BW_OPT4, TLLM_BW_GROUP, -1 } },
+                { "opt1-pe", { TLLM_BW_OPT2, -1, -1, -1 } },
+                { "opt4c", { TLLM_BW_SYNC_K, -1, -1, -1 } },
+                { "mac-pe", { TLLM_BW_OPT3, -1, -1, -1 } } };
     tiny_ctx *ctx = t_ctx(target, 1);
     size_t i;
     int j, zero;
@@ -548,7 +592,9 @@ static void test_views(tiny_target target)
     for (i = 0; i < 12; i++) for (j = 0; j < 10; j++) at[j * 12 + i] = x.a[i * 10 + j];
     for (i = 0; i < 10; i++) for (j = 0; j < 18; j++) bt[j * 10 + i] = x.b[i * 18 + j];
     {
-        tiny_tensor a = tiny_tensor_swap(tiny_tensor_2d(at, TINY_I8, 10, 12), 0, 1), b = tiny_tensor_swap(tiny_tensor_2d(bt, TINY_I8, 18, 10), 0, 1), c = tiny_tensor_swap(tiny_tensor_2d(ct, TINY_I32, 18, 12), 0, 1);
+        tiny_tensor a = tiny_tensor_swap(tiny_tensor_2d(at, TINY_I8, 10, 12), 0, 1),
+                    b = tiny_tensor_swap(tiny_tensor_2d(bt, TINY_I8, 18, 10), 0, 1),
+                    c = tiny_tensor_swap(tiny_tensor_2d(ct, TINY_I32, 18, 12), 0, 1);
         T_OK(tllm_bw_design_of(ctx, "opt2", &d));
         T_OK(tllm_bw_gemm(ctx, &d, &a, &b, &c, NULL));
         for (i = 0; i < 12; i++) for (j = 0; j < 18; j++) T_EQ_INT(ct[j * 12 + i], x.want[i * 18 + j]);
@@ -598,7 +644,9 @@ static void test_text(void)
         "            half_reduce into (S, C)\n"
         "      sync\n"
         "    add S + C for all m, n\n";
-    static const struct { const char *name, *want; } known[3] = { { "mac", mac }, { "opt2", opt2 }, { "opt4c-32", sync_k } };
+    static const struct {
+        const char *name, *want;
+    } known[3] = { { "mac", mac }, { "opt2", opt2 }, { "opt4c-32", sync_k } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     char text[1024], little[20];
     const tllm_bw_unit *u;
@@ -612,9 +660,11 @@ static void test_text(void)
     }
     for (i = 0; (u = tllm_bw_unit_at(i)) != NULL; i++) {
         T_OK(tllm_bw_design_of(ctx, u->name, &d));
-        T_TRUE(tllm_bw_text(&d, text, sizeof text) == strlen(text) + 1 && strstr(text, "encode") && strstr(text, "add"));
+        T_TRUE(tllm_bw_text(&d, text, sizeof text) == strlen(text) + 1 && strstr(text, "encode") &&
+               strstr(text, "add"));
     }
-    T_TRUE(tllm_bw_text(&d, little, sizeof little) == strlen(text) + 1 && strlen(little) == 19 && !strncmp(text, little, 19));
+    T_TRUE(tllm_bw_text(&d, little, sizeof little) == strlen(text) + 1 && strlen(little) == 19 &&
+           !strncmp(text, little, 19));
     T_TRUE(tllm_bw_text(&d, NULL, 0) == strlen(text) + 1);
     d.n_loops = 0;
     T_TRUE(tllm_bw_text(&d, text, sizeof text) == 1 && !*text);
@@ -671,12 +721,17 @@ static void test_refused(void)
     tllm_bw_digits digits;
     t_use(ctx);
     T_OK(tllm_bw_design_of(ctx, "mac", &good));
-#define BAD(change, status, says) d = good; change; T_STATUS(tllm_bw_gemm(ctx, &d, &x.ta, &x.tb, &x.tc, &s), status, says); T_STATUS(tllm_bw_cycles(ctx, &d, &x.ta, 4, &s), status, says)
+#define BAD(change, status, says)                                           \
+    d = good;                                                               \
+    change;                                                                 \
+    T_STATUS(tllm_bw_gemm(ctx, &d, &x.ta, &x.tb, &x.tc, &s), status, says); \
+    T_STATUS(tllm_bw_cycles(ctx, &d, &x.ta, 4, &s), status, says)
     BAD(d.loop[2].dim = 4, TINY_E_ARGUMENT, "loop 2 runs over dimension 4; there are m, n, k and bw");
     BAD(d.loop[2].dim = -1, TINY_E_ARGUMENT, "loop 2 runs over dimension -1");
     BAD(d.loop[2].size = 0, TINY_E_ARGUMENT, "loop 2, parallel over m, has size 0; it takes 1 to 65536");
     BAD(d.loop[3].size = 65537, TINY_E_ARGUMENT, "has size 65537");
-    BAD(d.loop[0].size = 4, TINY_E_ARGUMENT, "loop 0, in time over m, has size 4; in time there are as many turns as it takes");
+    BAD(d.loop[0].size = 4, TINY_E_ARGUMENT,
+        "loop 0, in time over m, has size 4; in time there are as many turns as it takes");
     BAD(d.loop[5].size = 3, TINY_E_ARGUMENT, "there are 4 digits");
     BAD(d.n_loops = 0, TINY_E_ARGUMENT, "a nest of 0 loops");
     BAD(d.n_loops = 9, TINY_E_ARGUMENT, "a nest of 9 loops");
@@ -693,14 +748,17 @@ static void test_refused(void)
     BAD(d.place[TLLM_BW_ADD] = 6, TINY_E_ARGUMENT, "add and accumulate stand outside of the loop over bw");
     BAD(d.place[TLLM_BW_HALF_REDUCE] = 6, TINY_E_ARGUMENT, "half_reduce takes all four products at once");
     BAD(d.place[TLLM_BW_SHIFT] = 5, TINY_E_ARGUMENT, "shift behind the sum stands inside of a parallel loop over bw");
-    BAD(d.place[TLLM_BW_SYNC] = 4, TINY_E_ARGUMENT, "sync stands inside of 4 loops; lanes that part at loop 2 meet there");
+    BAD(d.place[TLLM_BW_SYNC] = 4, TINY_E_ARGUMENT,
+        "sync stands inside of 4 loops; lanes that part at loop 2 meet there");
     BAD(d.encoder = 2, TINY_E_ARGUMENT, "there is no encoder 2 that makes four digits");
     BAD(d.width = 15, TINY_E_ARGUMENT, "an accumulator of 15 bits");
     BAD(d.width = 33, TINY_E_ARGUMENT, "an accumulator of 33 bits");
     BAD(d.width = 16, TINY_E_OVERFLOW, "sums of 4 products reach 4 * 2^14, an accumulator of 16 bits holds those of 1");
     BAD(d.pipeline = -1, TINY_E_ARGUMENT, "a pipeline of -1 cycles");
-    BAD(d.loop[2] = good.loop[1]; d.loop[1] = good.loop[2], TINY_E_ARGUMENT, "m and n in time stand outside of all parallel ones");
-    BAD(d.loop[4] = good.loop[5]; d.loop[5] = good.loop[4]; d.place[TLLM_BW_ENCODE] = 4, TINY_E_ARGUMENT, "wants the loop over bw innermost");
+    BAD(d.loop[2] = good.loop[1];
+        d.loop[1] = good.loop[2], TINY_E_ARGUMENT, "m and n in time stand outside of all parallel ones");
+    BAD(d.loop[4] = good.loop[5]; d.loop[5] = good.loop[4];
+        d.place[TLLM_BW_ENCODE] = 4, TINY_E_ARGUMENT, "wants the loop over bw innermost");
 #undef BAD
     T_OK(tllm_bw_design_of(ctx, "opt3", &d));
     d.place[TLLM_BW_SYNC] = -1;
@@ -708,32 +766,44 @@ static void test_refused(void)
     T_STATUS(tllm_bw_check(ctx, NULL, 0), TINY_E_ARGUMENT, "there is no design");
     T_STATUS(tllm_bw_design_of(ctx, "opt5", &d), TINY_E_UNSUPPORTED, "there is no design opt5");
     d = good;
-    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT2, 0), TINY_E_UNSUPPORTED, "OPT2: add must stand outside of the loop over k first");
-    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_GROUP, 4), TINY_E_UNSUPPORTED, "GROUP: the loop over bw must be sparse first");
-    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_SYNC_K, 4), TINY_E_UNSUPPORTED, "SYNC: the loop over bw must be sparse first");
+    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT2, 0), TINY_E_UNSUPPORTED,
+             "OPT2: add must stand outside of the loop over k first");
+    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_GROUP, 4), TINY_E_UNSUPPORTED,
+             "GROUP: the loop over bw must be sparse first");
+    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_SYNC_K, 4), TINY_E_UNSUPPORTED,
+             "SYNC: the loop over bw must be sparse first");
     T_STATUS(tllm_bw_transform(ctx, &d, 6, 4), TINY_E_ARGUMENT, "there is no transformation 6");
     T_TRUE(!memcmp(&d, &good, sizeof d));
     T_OK(tllm_bw_transform(ctx, &d, TLLM_BW_OPT1, 0));
-    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT1, 0), TINY_E_UNSUPPORTED, "OPT1: add stands outside of the loop over k already");
+    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT1, 0), TINY_E_UNSUPPORTED,
+             "OPT1: add stands outside of the loop over k already");
     T_OK(tllm_bw_transform(ctx, &d, TLLM_BW_OPT3, 0));
-    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT3, 0), TINY_E_UNSUPPORTED, "OPT3: the loop over bw must be innermost and parallel");
-    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT2, 0), TINY_E_UNSUPPORTED, "OPT2: the loop over bw must be innermost and parallel");
+    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT3, 0), TINY_E_UNSUPPORTED,
+             "OPT3: the loop over bw must be innermost and parallel");
+    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT2, 0), TINY_E_UNSUPPORTED,
+             "OPT2: the loop over bw must be innermost and parallel");
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_GROUP, 1), TINY_E_UNSUPPORTED, "GROUP: it takes 2 to 65536 lanes");
     T_OK(tllm_bw_transform(ctx, &d, TLLM_BW_OPT4, 0));
-    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT4, 0), TINY_E_UNSUPPORTED, "OPT4: the encoder stands outside of the loop over n already");
+    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT4, 0), TINY_E_UNSUPPORTED,
+             "OPT4: the encoder stands outside of the loop over n already");
     T_OK(tllm_bw_transform(ctx, &d, TLLM_BW_SYNC_K, 0));
-    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_SYNC_K, 0), TINY_E_UNSUPPORTED, "SYNC: the lanes wait at every k already");
+    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_SYNC_K, 0), TINY_E_UNSUPPORTED,
+             "SYNC: the lanes wait at every k already");
     T_OK(tllm_bw_transform(ctx, &d, TLLM_BW_GROUP, 4));
-    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_GROUP, 4), TINY_E_UNSUPPORTED, "GROUP: there is a parallel loop over k already");
+    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_GROUP, 4), TINY_E_UNSUPPORTED,
+             "GROUP: there is a parallel loop over k already");
     T_OK(tllm_bw_design_of(ctx, "mac-ws", &d));
-    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT3, 0), TINY_E_UNSUPPORTED, "OPT3: the loop over k in time must stand inside of those over m and n");
+    T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT3, 0), TINY_E_UNSUPPORTED,
+             "OPT3: the loop over k in time must stand inside of those over m and n");
     T_OK(tllm_bw_design_of(ctx, "mac-pe", &d));
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT4, 0), TINY_E_UNSUPPORTED, "OPT4: there is no parallel loop over n");
     none = tiny_tensor_2d(x.a, TINY_I8, 4, 0);
     one = tiny_tensor_2d(x.b, TINY_I8, 0, 4);
-    T_STATUS(tllm_bw_gemm(ctx, &good, &none, &one, &x.tc, NULL), TINY_E_SHAPE, "a product of 4 x 0 by 0 x 4: each must be at least 1");
+    T_STATUS(tllm_bw_gemm(ctx, &good, &none, &one, &x.tc, NULL), TINY_E_SHAPE,
+             "a product of 4 x 0 by 0 x 4: each must be at least 1");
     T_STATUS(tllm_bw_cycles(ctx, &good, &x.ta, 0, &s), TINY_E_SHAPE, "each must be at least 1");
-    T_STATUS(tllm_bw_cycles(ctx, &good, &x.ta, TINY_IDX_MAX, &s), TINY_E_OVERFLOW, "more than the counters are made for");
+    T_STATUS(tllm_bw_cycles(ctx, &good, &x.ta, TINY_IDX_MAX, &s), TINY_E_OVERFLOW,
+             "more than the counters are made for");
     one = tiny_tensor_2d(x.b, TINY_I8, 3, 4);
     T_STATUS(tllm_bw_gemm(ctx, &good, &x.ta, &one, &x.tc, NULL), TINY_E_SHAPE, "4 x 4 times 3 x 4 is no 4 x 4");
     T_STATUS(tllm_bw_gemm(ctx, &good, &x.ta, &x.tc, &x.tc, NULL), TINY_E_DTYPE, "b is 4x4 i32, not a matrix of i8");
@@ -762,17 +832,12 @@ static void test_memory(void)
     int asked = 0, reference;
     for (reference = 0; reference < 2; reference++) {
         T_EACH_ALLOCATION(
-            tiny_ctx_desc e = t_desc(reference ? TINY_TARGET_REFERENCE : TINY_TARGET_AUTO, 1);
-            tiny_ctx *ctx = NULL;
-            uint64_t count[256] = { 0 };
-            tllm_bw_design d;
-            tllm_bw_stats s;
-            if (!tiny_ctx_open(&e, &ctx)) {
-                if (!tllm_bw_design_of(ctx, "opt2", &d) && !tllm_bw_gemm(ctx, &d, &x.ta, &x.tb, &x.tc, &s) && !tllm_bw_cycles(ctx, &d, &x.ta, 5, &s) && !tllm_bw_count(ctx, x.a, 400, count))
+            tiny_ctx_desc e = t_desc(reference ? TINY_TARGET_REFERENCE : TINY_TARGET_AUTO, 1); tiny_ctx *ctx = NULL;
+            uint64_t count[256] = { 0 }; tllm_bw_design d; tllm_bw_stats s; if (!tiny_ctx_open(&e, &ctx)) {
+                if (!tllm_bw_design_of(ctx, "opt2", &d) && !tllm_bw_gemm(ctx, &d, &x.ta, &x.tb, &x.tc, &s) &&
+                    !tllm_bw_cycles(ctx, &d, &x.ta, 5, &s) && !tllm_bw_count(ctx, x.a, 400, count))
                     (void)tllm_bw_count_rows(ctx, TLLM_FORMAT_I8, x.a, 20, 20, count, NULL);
-            }
-            tiny_ctx_close(ctx);
-        )
+            } tiny_ctx_close(ctx);)
     }
     desc = t_desc(TINY_TARGET_AUTO, 1);
     desc.cancel = stop_now;

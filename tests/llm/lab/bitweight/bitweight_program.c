@@ -1,4 +1,5 @@
-/* tests/llm/lab/bitweight/bitweight_program.c - examples/bitweight as a user runs it: a model, a nest, the list, and what is refused */
+/* tests/llm/lab/bitweight/bitweight_program.c - examples/bitweight as a user runs it: a model, a nest, the list, and
+ * what is refused */
 #include "t.h"
 
 #if defined __unix__ && !defined TINYLLM_NO_BITWEIGHT
@@ -21,7 +22,10 @@ static int run(const char *line)
     status = f ? pclose(f) : -1;
     return status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) == 127 ? -1 : WEXITSTATUS(status);
 }
-static void says(const char *part, int line) { if (!strstr(said, part)) t_fail(__FILE__, line, "\"%.300s\" is without \"%s\"", said, part); }
+static void says(const char *part, int line)
+{
+    if (!strstr(said, part)) t_fail(__FILE__, line, "\"%.300s\" is without \"%s\"", said, part);
+}
 #define SAYS(part) says(part, __LINE__)
 
 static void test_program(void)

@@ -1,8 +1,9 @@
 /* tests/llm/lab/flashllm/flashllm.c - pruned matrices in tiles of compressed lists, and their products
  *
- * Truth    places and orders of items worked by hand from the description of the format; the bytes that the specification computes; the
- *          dense product in double, for every share of zeros and every number of rows up to 65, in both forms; values in 16 bits that
- *          come back bit for bit; and memory with walls, for items that lie about their places. */
+ * Truth    places and orders of items worked by hand from the description of the format; the bytes that the
+ *          specification computes; the dense product in double, for every share of zeros and every number of rows up to
+ *          65, in both forms; values in 16 bits that come back bit for bit; and memory with walls, for items that lie
+ *          about their places. */
 #include "t.h"
 #include "older.h"
 #define U 5.9604645e-8
@@ -18,7 +19,10 @@ static float *sparse_matrix(size_t n, double share)
     }
     return w;
 }
-static uint32_t at(unsigned row, unsigned column, unsigned value) { return (uint32_t)(row * 64 + column) << 16 | value; }
+static uint32_t at(unsigned row, unsigned column, unsigned value)
+{
+    return (uint32_t)(row * 64 + column) << 16 | value;
+}
 
 /* ---- the format */
 
@@ -42,14 +46,18 @@ static void test_by_hand(void)
     T_EQ_INT(bytes, 4 * 8 + 4 * (6 + 2));
     T_OK(tllm_csl_build(ctx, &t, NULL, &a));
     T_TRUE(a.n_item == 8 && a.n_nonzero == 4 && a.down == 2 && a.across == 3 && tllm_csl_bytes(&a) == bytes);
-    T_TRUE(a.item[0] == at(0, 0, 0x3c00) && a.item[1] == at(0, 1, 0) && a.item[2] == at(3, 5, 0xc100) && a.item[3] == at(63, 63, 0x3c00));
-    T_TRUE(a.item[4] == at(0, 0, 0) && a.item[5] == at(0, 1, 0x3c00) && a.item[6] == at(0, 2, 0) && a.item[7] == at(0, 3, 0));
+    T_TRUE(a.item[0] == at(0, 0, 0x3c00) && a.item[1] == at(0, 1, 0) && a.item[2] == at(3, 5, 0xc100) &&
+           a.item[3] == at(63, 63, 0x3c00));
+    T_TRUE(a.item[4] == at(0, 0, 0) && a.item[5] == at(0, 1, 0x3c00) && a.item[6] == at(0, 2, 0) &&
+           a.item[7] == at(0, 3, 0));
     {
         static const int32_t offset[] = { 0, 1, 1, 1, 1, 1, 2, 2 };    /* units of 4 items, the last one repeated */
         T_SAME(a.offset, offset, 8);
     }
-    T_OK(tllm_csl_convert(ctx, &a, TLLM_CSL_PUBLISHED, &b));            /* one row of tiles; column 5 of row 3 is 5 ^ 24 */
-    T_TRUE(b.down == 1 && b.across == 3 && b.n_nonzero == 4 && b.offset[1] == 1 && b.offset[2] == 1 && b.offset[3] == 2);
+    /* one row of tiles; column 5 of row 3 is 5 ^ 24 */
+    T_OK(tllm_csl_convert(ctx, &a, TLLM_CSL_PUBLISHED, &b));
+    T_TRUE(b.down == 1 && b.across == 3 && b.n_nonzero == 4 && b.offset[1] == 1 && b.offset[2] == 1 &&
+           b.offset[3] == 2);
     for (i = 0; i < 4 && b.item[i] != at(3, 29, 0xc100); i++) {}
     T_TRUE(i < 4);
     for (i = 4; i < 8 && b.item[i] != at(64, 1, 0x3c00); i++) {}
@@ -57,12 +65,14 @@ static void test_by_hand(void)
     tllm_csl_free(ctx, &b);
     tllm_csl_free(ctx, &a);
     T_OK(tllm_csl_build(ctx, &t, NULL, &a));
-    T_OK(tllm_csl_convert(ctx, &a, TLLM_CSL_WOVEN, &b));                /* no fours: the first of each row, the second */
+    /* no fours: the first of each row, the second */
+    T_OK(tllm_csl_convert(ctx, &a, TLLM_CSL_WOVEN, &b));
     T_TRUE(b.item[0] == a.item[0] && b.item[1] == a.item[2] && b.item[2] == a.item[3] && b.item[3] == a.item[1]);
     T_TRUE(b.item[4] == (at(0, 0, 0) | 0x10000000u) && b.item[5] == a.item[5]);     /* row 0 of tile 5: one four */
     tllm_csl_free(ctx, &b);
     tllm_csl_free(ctx, &a);
-    /* row 0 full: two items in each bank, so 16 lanes take columns 0 2 4 .. 30, then 32 34 .., then 1 3 .., then 33 35 .. */
+    /* row 0 full: two items in each bank, so 16 lanes take columns 0 2 4 .. 30, then 32 34 .., then 1 3 .., then 33 35
+     * .. */
     memset(w, 0, 128 * 130 * sizeof *w);
     for (i = 0; i < 64; i++) w[i] = 1.0f;
     d.profile = TLLM_CSL_PUBLISHED;
@@ -77,7 +87,8 @@ static void test_by_hand(void)
     t_close(ctx);
 }
 
-/* 4 (items + tiles + 2) bytes; the specification: even with f16 at 50 % zeros, 1.67, 2.50 and 4.99 times smaller at 70, 80 and 90 % */
+/* 4 (items + tiles + 2) bytes; the specification: even with f16 at 50 % zeros, 1.67, 2.50 and 4.99 times smaller at 70,
+ * 80 and 90 % */
 static void test_bytes(void)
 {
     static const double zeros[] = { 0.5, 0.7, 0.8, 0.9 }, smaller[] = { 1.0, 1.67, 2.5, 4.99 };
@@ -95,10 +106,12 @@ static void test_bytes(void)
         T_CLOSE(2.0 * N * N / (double)bytes, smaller[c], 0.02 * smaller[c]);
     }
     t_close(ctx);
-    T_PROOF("quantization 8", "bytes: 4 nnz padded + 4 (tiles + 2); 1.67, 2.50, 4.99 times smaller than f16 at 70, 80, 90 % zeros");
+    T_PROOF("quantization 8",
+            "bytes: 4 nnz padded + 4 (tiles + 2); 1.67, 2.50, 4.99 times smaller than f16 at 70, 80, 90 % zeros");
 }
 
-/* any 16 bits, but -0 and the quiet bit of NaN, through both profiles and through bytes; tiles that are empty, full, cut at the edges */
+/* any 16 bits, but -0 and the quiet bit of NaN, through both profiles and through bytes; tiles that are empty, full,
+ * cut at the edges */
 static void test_identity(tiny_target target)
 {
     static const short sizes[][2] = { { 1, 1 }, { 64, 64 }, { 63, 65 }, { 128, 64 }, { 129, 200 }, { 300, 70 } };
@@ -112,7 +125,8 @@ static void test_identity(tiny_target target)
                 const size_t n = (size_t)(m * k);
                 uint16_t *h = (uint16_t *)t_guarded_bytes(2 * n);
                 float *want = t_guarded(n), *got = t_guarded(n);
-                tiny_tensor t = tiny_tensor_2d(h, bf16 ? TINY_BF16 : TINY_F16, m, k), y = tiny_tensor_2d(got, TINY_F32, m, k);
+                tiny_tensor t = tiny_tensor_2d(h, bf16 ? TINY_BF16 : TINY_F16, m, k),
+                            y = tiny_tensor_2d(got, TINY_F32, m, k);
                 tllm_csl_desc d;
                 tllm_csl a, b, e, back, woven;
                 void *bytes;
@@ -127,14 +141,17 @@ static void test_identity(tiny_target target)
                     nonzero += (h[q] & 0x7fffu) != 0;
                     low[0] = (unsigned char)h[q];
                     low[1] = (unsigned char)(h[q] >> 8);
-                    tllm_format_of(bf16 ? TLLM_FORMAT_BF16 : TLLM_FORMAT_F16)->unpack(low, &want[q], 1);    /* of a file: the low byte first */
+                    /* of a file: the low byte first */
+                    tllm_format_of(bf16 ? TLLM_FORMAT_BF16 : TLLM_FORMAT_F16)->unpack(low, &want[q], 1);
                     if (want[q] == 0.0f) want[q] = 0.0f;        /* and -0 is one of them */
                 }
                 T_OK(tllm_csl_build(ctx, &t, &d, &a));
-                T_TRUE(a.n_nonzero == nonzero && a.n_item % 4 == 0 && a.n_item >= nonzero && a.n_item <= nonzero + 3 * (size_t)(a.down * a.across));
+                T_TRUE(a.n_nonzero == nonzero && a.n_item % 4 == 0 && a.n_item >= nonzero &&
+                       a.n_item <= nonzero + 3 * (size_t)(a.down * a.across));
                 T_OK(tllm_csl_check(ctx, &a));
                 T_OK(tllm_csl_decode(ctx, &a, &y));
-                for (q = 0; q < n; q++) if (want[q] != want[q] && got[q] != got[q]) got[q] = want[q];  /* a NaN is a NaN */
+                /* a NaN is a NaN */
+                for (q = 0; q < n; q++) if (want[q] != want[q] && got[q] != got[q]) got[q] = want[q];
                 for (q = 0; q < n; q++) if (want[q] == 0.0f) want[q] = got[q] == 0.0f ? got[q] : want[q];
                 T_SAME(got, want, n);
                 T_WALLS(got, n);
@@ -162,7 +179,8 @@ static void test_identity(tiny_target target)
                     T_OK(tllm_csl_pack(ctx, from, &bytes, &n_bytes));
                     T_EQ_INT(n_bytes, BOX_FRONT + (36 + tllm_csl_bytes(from) + 7) / 8 * 8 + BOX_END);
                     T_OK(tllm_csl_open(ctx, bytes, n_bytes, &e));
-                    T_TRUE(e.n_out == m && e.k == k && e.profile == from->profile && e.bf16 == bf16 && e.n_nonzero == nonzero && e.n_item == from->n_item);
+                    T_TRUE(e.n_out == m && e.k == k && e.profile == from->profile && e.bf16 == bf16 &&
+                           e.n_nonzero == nonzero && e.n_item == from->n_item);
                     T_SAME(e.item, from->item, from->n_item);
                     T_SAME(e.offset, from->offset, from->down * from->across + 2);
                     tiny_free(ctx, bytes);
@@ -178,7 +196,9 @@ static void test_identity(tiny_target target)
                 t_free_blocks();
             }
     t_close(ctx);
-    T_PROOF("quantization 8", "build + decode = identity, with -0.0, denormals, empty tiles, full tiles (8192 items), the last padded tile");
+    T_PROOF(
+        "quantization 8",
+        "build + decode = identity, with -0.0, denormals, empty tiles, full tiles (8192 items), the last padded tile");
     T_PROOF("quantization 8", "offsets monotone");
     T_PROOF("quantization 8", "bad input: NaN value kept");
 }
@@ -188,7 +208,8 @@ static void test_rounding(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     float w[6] = { 1e-8f, 1.0f, -70000.0f, 65519.0f, -INFINITY, NAN }, y[6];
-    tiny_tensor t = tiny_tensor_2d(w, TINY_F32, 2, 3), out = tiny_tensor_2d(y, TINY_F32, 2, 3), turned = tiny_tensor_swap(t, 0, 1), back = tiny_tensor_swap(out, 0, 1);
+    tiny_tensor t = tiny_tensor_2d(w, TINY_F32, 2, 3), out = tiny_tensor_2d(y, TINY_F32, 2, 3),
+                turned = tiny_tensor_swap(t, 0, 1), back = tiny_tensor_swap(out, 0, 1);
     tllm_csl_desc d;
     tllm_csl a;
     memset(&d, 0, sizeof d);
@@ -226,7 +247,8 @@ static void products_of(tiny_target target, tiny_idx m, tiny_idx k, int bf16, do
     tiny_ctx *ctx = t_ctx(target, 3), *alone = t_ctx(target, 1);
     const float *w = sparse_matrix((size_t)(m * k), share);
     float *x = t_rand((size_t)(N * k), -1, 1), *y = t_guarded((size_t)(N * m)), *z = t_guarded((size_t)(N * m));
-    double *want = (double *)t_keep((size_t)(N * m) * sizeof *want), *size = (double *)t_keep((size_t)(N * m) * sizeof *size);
+    double *want = (double *)t_keep((size_t)(N * m) * sizeof *want),
+           *size = (double *)t_keep((size_t)(N * m) * sizeof *size);
     tiny_tensor tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_F32, m, k);
     tllm_csl_desc d;
     tllm_csl a;
@@ -245,13 +267,15 @@ static void products_of(tiny_target target, tiny_idx m, tiny_idx k, int bf16, do
             }
     for (n = 1; n <= N; n += T_SLOW && n > 2 ? 7 : 1)
         for (form = TLLM_FLASH_AUTO; form < TLLM_FLASH_FORMS; form++) {
-            const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), ty = tiny_tensor_2d(y, TINY_F32, n, m), tz = tiny_tensor_2d(z, TINY_F32, n, m);
+            const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), ty = tiny_tensor_2d(y, TINY_F32, n, m),
+                              tz = tiny_tensor_2d(z, TINY_F32, n, m);
             memset(y, 0x77, (size_t)(n * m) * sizeof *y);
             T_OK(tllm_flash_matmul_as(ctx, &tx, &a, (tllm_flash_form)form, &ty));
             T_RAN_ON(ctx, t_vectors(target));
             for (i = 0; i < n * m; i++) T_CLOSE(y[i], want[i], TINYI_MIN(((double)k + 2.0) * U, 1e-5) * size[i]);
             if (n % 9 != 1) continue;
-            T_OK(tllm_flash_matmul_as(alone, &tx, &a, (tllm_flash_form)form, &tz));     /* the same bits from one thread, */
+            /* the same bits from one thread, */
+            T_OK(tllm_flash_matmul_as(alone, &tx, &a, (tllm_flash_form)form, &tz));
             T_SAME(z, y, n * m);
             T_OK(tllm_flash_matmul_as(ctx, &tx, &a, (tllm_flash_form)form, &tz));       /* and again */
             T_SAME(z, y, n * m);
@@ -280,7 +304,8 @@ static void test_products(tiny_target target)
     products(target, 3, 1500, 1, 0.4);      /* k in parts */
     products(target, 70, 1100, 0, 0.2);
     T_PROOF("quantization 8", "spmm = dense reference to 1e-5 for densities 0, .01, .1, .3, .5, 1 and N = 1..65");
-    T_PROOF("quantization 8", "padding items never change the image");     /* .01: most tiles are padded, and IMAGE is one of the forms */
+    /* .01: most tiles are padded, and IMAGE is one of the forms */
+    T_PROOF("quantization 8", "padding items never change the image");
 }
 
 /* x and y with strides, and y in columns */
@@ -290,7 +315,8 @@ static void test_strides(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 2);
     const float *w = sparse_matrix(M * K, 0.3);
     float *x = t_rand(N * K, -1, 1), *xt = t_guarded(K * N), *y = t_guarded(N * M), *yt = t_guarded(M * N * 2);
-    tiny_tensor tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_F32, M, K), tx = tiny_tensor_2d(x, TINY_F32, N, K), ty = tiny_tensor_2d(y, TINY_F32, N, M), sx, sy;
+    tiny_tensor tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_F32, M, K), tx = tiny_tensor_2d(x, TINY_F32, N, K),
+                ty = tiny_tensor_2d(y, TINY_F32, N, M), sx, sy;
     tllm_csl a;
     int form, i, j;
     for (i = 0; i < N; i++) for (j = 0; j < K; j++) xt[j * N + i] = x[i * K + j];
@@ -308,13 +334,15 @@ static void test_strides(tiny_target target)
     t_close(ctx);
 }
 
-/* Only what is stored is multiplied: infinite and NaN where the matrix is 0, also at places that padding names, stay outside. */
+/* Only what is stored is multiplied: infinite and NaN where the matrix is 0, also at places that padding names, stay
+ * outside. */
 static void test_not_finite(tiny_target target)
 {
     enum { M = 70, K = 90, N = 3 };
     tiny_ctx *ctx = t_ctx(target, 2);
     float *w = (float *)t_keep(M * K * sizeof *w), *x = t_rand(N * K, -1, 1), y[N * M];
-    tiny_tensor tw = tiny_tensor_2d(w, TINY_F32, M, K), tx = tiny_tensor_2d(x, TINY_F32, N, K), ty = tiny_tensor_2d(y, TINY_F32, N, M);
+    tiny_tensor tw = tiny_tensor_2d(w, TINY_F32, M, K), tx = tiny_tensor_2d(x, TINY_F32, N, K),
+                ty = tiny_tensor_2d(y, TINY_F32, N, M);
     tllm_csl a;
     int form, i;
     w[0 * K + 2] = 1.0f;                    /* the tile is padded at places 0, 1, 3 */
@@ -342,13 +370,15 @@ static void test_not_finite(tiny_target target)
     t_close(ctx);
 }
 
-/* The same beyond 64 rows of x, which are made 64 at a time, and with k in parts: few rows of tiles, and tiles enough to cut. */
+/* The same beyond 64 rows of x, which are made 64 at a time, and with k in parts: few rows of tiles, and tiles enough
+ * to cut. */
 static void not_finite_at(tiny_target target, tiny_idx m, tiny_idx k, tiny_idx n, int profile)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
     const float *w = sparse_matrix((size_t)(m * k), 0.2);
     float *x = t_rand((size_t)(n * k), -1, 1), *y = t_guarded((size_t)(n * m));
-    tiny_tensor tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_F32, m, k), tx = tiny_tensor_2d(x, TINY_F32, n, k), ty = tiny_tensor_2d(y, TINY_F32, n, m);
+    tiny_tensor tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_F32, m, k), tx = tiny_tensor_2d(x, TINY_F32, n, k),
+                ty = tiny_tensor_2d(y, TINY_F32, n, m);
     tllm_csl_desc d;
     tllm_csl a;
     tiny_idx i, r, c;
@@ -408,7 +438,8 @@ static void test_hostile_items(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 2);
     int32_t *item = (int32_t *)t_guarded_bytes(ITEMS * 4), *offset = (int32_t *)t_guarded_bytes((TILES + 2) * 4);
     float *x = t_rand(N * K, -1, 1), *y = t_guarded(N * M);
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, K), ti = tiny_tensor_1d(item, TINY_I32, ITEMS), to = tiny_tensor_1d(offset, TINY_I32, TILES + 2), ty = tiny_tensor_2d(y, TINY_F32, N, M), bad;
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, K), ti = tiny_tensor_1d(item, TINY_I32, ITEMS),
+                to = tiny_tensor_1d(offset, TINY_I32, TILES + 2), ty = tiny_tensor_2d(y, TINY_F32, N, M), bad;
     tllm_flash_params p;
     tiny_op op;
     int i;
@@ -438,7 +469,8 @@ static void test_hostile_items(tiny_target target)
     BAD(offset[3] = 400, offset[3] = 750, TINY_E_ARGUMENT, "tile 2 of 4096 places goes from offset 500 to 400");
     BAD(offset[0] = -1, offset[0] = 0, TINY_E_ARGUMENT, "tile 0 of 4096 places goes from offset -1");
     BAD(offset[TILES + 1] = 7, offset[TILES + 1] = 1500, TINY_E_ARGUMENT, "offsets end at 1500 and 7");
-    BAD((offset[TILES] = offset[TILES + 1] = 1501), (offset[TILES] = offset[TILES + 1] = 1500), TINY_E_ARGUMENT, "for 6000 items");
+    BAD((offset[TILES] = offset[TILES + 1] = 1501), (offset[TILES] = offset[TILES + 1] = 1500), TINY_E_ARGUMENT,
+        "for 6000 items");
     BAD(p.n_out = 0, p.n_out = M, TINY_E_ARGUMENT, "0 outputs");
     BAD(p.form = 9, p.form = 0, TINY_E_ARGUMENT, "form 9");
     BAD(p.bf16 = 2, p.bf16 = 0, TINY_E_ARGUMENT, "values 2");
@@ -467,7 +499,8 @@ static void test_bad_matrices(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     const float *w = sparse_matrix(130 * 70, 0.2);
     float y[130];
-    tiny_tensor tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_F32, 130, 70), t, tx, ty = tiny_tensor_2d(y, TINY_F32, 1, 130);
+    tiny_tensor tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_F32, 130, 70), t, tx,
+                ty = tiny_tensor_2d(y, TINY_F32, 1, 130);
     tllm_csl_desc d;
     tllm_csl a, b, e, p;
     uint32_t *item, fours;
@@ -488,7 +521,8 @@ static void test_bad_matrices(void)
     BAD(&b, item[2] |= 0xffff0000u, item[2] = a.item[2], TINY_E_FORMAT, "tile 0: item 2 is at place 65535 of 4096");
     BAD(&b, item[2] = 4096u << 16, item[2] = a.item[2], TINY_E_FORMAT, "item 2 is at place 4096 of 4096");
     BAD(&b, item[3] = item[2], item[3] = a.item[3], TINY_E_FORMAT, "two items are at place");
-    BAD(&b, (item[3] = a.item[2], item[2] = a.item[3]), (item[2] = a.item[2], item[3] = a.item[3]), TINY_E_FORMAT, "comes after place");
+    BAD(&b, (item[3] = a.item[2], item[2] = a.item[3]), (item[2] = a.item[2], item[3] = a.item[3]), TINY_E_FORMAT,
+        "comes after place");
     BAD(&b, offset[2] = offset[1] - 1, offset[2] = a.offset[2], TINY_E_FORMAT, "offset 2 falls from");
     BAD(&b, offset[0] = 1, offset[0] = 0, TINY_E_FORMAT, "the first offset is 1, not 0");
     BAD(&b, offset[3] += 2000, offset[3] = a.offset[3], TINY_E_FORMAT, "there are 4096 places");
@@ -551,7 +585,8 @@ static void test_bad_matrices(void)
     T_STATUS(tllm_flash_matmul(ctx, &tx, NULL, &ty), TINY_E_ARGUMENT, "there is no matrix");
     tx.dim[1] = 70;
     for (i = 0; i < 5; i++) {               /* sizes that somebody changed: nothing is counted beyond what can be */
-        static const tiny_idx down[] = { TINY_IDX_MAX, TINY_IDX_MAX / 2, 0, -1, 3 }, across[] = { TINY_IDX_MAX, 2, 2, 2, -TINY_IDX_MAX };
+        static const tiny_idx down[] = { TINY_IDX_MAX, TINY_IDX_MAX / 2, 0, -1, 3 },
+                              across[] = { TINY_IDX_MAX, 2, 2, 2, -TINY_IDX_MAX };
         e = a;
         e.down = down[i];
         e.across = across[i];
@@ -609,7 +644,9 @@ static void test_bad_bytes(void)
         work[i] = (unsigned char)(work[i] ^ 1u << i % 8);
         T_TRUE(tllm_csl_open(ctx, work, n, &b) != TINY_OK && *tiny_ctx_message(ctx));
     }
-#define BAD(at, v, width, status, part) (memcpy(work, bytes, n), put(work + (at), v, width), put(work + n - 4, crc(work, n - 4), 4), T_STATUS(tllm_csl_open(ctx, work, n, &b), status, part))
+#define BAD(at, v, width, status, part)                                                          \
+    (memcpy(work, bytes, n), put(work + (at), v, width), put(work + n - 4, crc(work, n - 4), 4), \
+     T_STATUS(tllm_csl_open(ctx, work, n, &b), status, part))
     BAD(0, 'X', 1, TINY_E_FORMAT, "no matrix of tiles");
     BAD(8, 2, 4, TINY_E_VERSION, "version 2");
     BAD(12, 8, 4, TINY_E_FORMAT, "flags 8");
@@ -652,7 +689,8 @@ static void test_files(void)
     char path[400];
     tllm_csl a, b;
     const char *folder = getenv("TMPDIR");
-    (void)snprintf(path, sizeof path, "%s/tiny-flashllm-%ld.csl", folder ? folder : "/tmp", (long)t_rand_below(1000000));
+    (void)snprintf(path, sizeof path, "%s/tiny-flashllm-%ld.csl", folder ? folder : "/tmp",
+                   (long)t_rand_below(1000000));
     T_OK(tllm_csl_build(ctx, &tw, NULL, &a));
     T_OK(tllm_csl_save(ctx, &a, path));
     T_OK(tllm_csl_load(ctx, path, &b));
@@ -671,7 +709,8 @@ static void test_memory(tiny_target target)
 {
     const float *w = sparse_matrix(200 * 140, 0.3);
     float *x = t_rand(5 * 140, -1, 1), *y = t_guarded(5 * 200);
-    tiny_tensor tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_F32, 200, 140), tx = tiny_tensor_2d(x, TINY_F32, 5, 140), ty = tiny_tensor_2d(y, TINY_F32, 5, 200);
+    tiny_tensor tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_F32, 200, 140), tx = tiny_tensor_2d(x, TINY_F32, 5, 140),
+                ty = tiny_tensor_2d(y, TINY_F32, 5, 200);
     T_EACH_ALLOCATION(
         tiny_ctx_desc cd = t_desc(target, 2);
         tiny_ctx *ctx = NULL;

@@ -1,7 +1,9 @@
-/* tests/llm/lab/fusemax/fusemax.c - the four attention cascades, their counts, the mapping model; the language: tests/llm/plan/cascade.c
+/* tests/llm/lab/fusemax/fusemax.c - the four attention cascades, their counts, the mapping model; the language:
+ * tests/llm/plan/cascade.c
  *
- * Truth    the passes, levels, counts and cycles that the specification works out; attention by its formula in double, written
- *          here; and three ways to a count that must agree: from the description, by running the description, by running the kernels. */
+ * Truth    the passes, levels, counts and cycles that the specification works out; attention by its formula in double,
+ *          written here; and three ways to a count that must agree: from the description, by running the description,
+ *          by running the kernels. */
 #include "t.h"
 #include <math.h>
 
@@ -11,7 +13,8 @@ typedef struct made { tiny_tensor q, k, v, o; float *out, *want, *ref; tllm_fuse
 
 static void make(made *d, tiny_idx p, tiny_idx m, tiny_idx heads, tiny_idx kv, tiny_idx e, tiny_idx f)
 {
-    float *q = t_rand((size_t)(p * heads * e), -1.7f, 1.7f), *k = t_rand((size_t)(m * kv * e), -1.7f, 1.7f), *v = t_rand((size_t)(m * kv * f), -1.7f, 1.7f);
+    float *q = t_rand((size_t)(p * heads * e), -1.7f, 1.7f), *k = t_rand((size_t)(m * kv * e), -1.7f, 1.7f),
+          *v = t_rand((size_t)(m * kv * f), -1.7f, 1.7f);
     double *s = (double *)t_keep((size_t)m * sizeof *s);
     tiny_idx h, i, j, c;
     d->s.e = e; d->s.f = f; d->s.m = m; d->s.p = p; d->s.heads = heads;
@@ -28,7 +31,8 @@ static void make(made *d, tiny_idx p, tiny_idx m, tiny_idx heads, tiny_idx kv, t
             double sum = 0;
             for (c = 0; c < m; c++) {
                 s[c] = 0;
-                for (j = 0; j < e; j++) s[c] += (double)q[(i * heads + h) * e + j] * (double)k[(c * kv + h / (heads / kv)) * e + j];
+                for (j = 0; j < e; j++)
+                    s[c] += (double)q[(i * heads + h) * e + j] * (double)k[(c * kv + h / (heads / kv)) * e + j];
                 s[c] = exp(s[c] / sqrt((double)e));
                 sum += s[c];
             }
@@ -53,7 +57,9 @@ static void same_ops(const tllm_cascade_ops *a, const tllm_cascade_ops *b)
 /* agreement with double, and counts that are exact, over tiles and buffers, the last chunk short */
 static void test_cascades(tiny_target target)
 {
-    static const tiny_idx shape[][6] = { { 1, 1, 1, 1, 1, 1 }, { 5, 7, 1, 1, 3, 2 }, { 33, 70, 2, 1, 64, 33 }, { 40, 130, 4, 2, 17, 64 }, { 6, 257, 3, 3, 128, 128 }, { 40, 600, 2, 1, 8, 4 } };
+    static const tiny_idx shape[][6] = { { 1, 1, 1, 1, 1, 1 },       { 5, 7, 1, 1, 3, 2 },
+                                         { 33, 70, 2, 1, 64, 33 },   { 40, 130, 4, 2, 17, 64 },
+                                         { 6, 257, 3, 3, 128, 128 }, { 40, 600, 2, 1, 8, 4 } };
     static const tiny_idx tile[][2] = { { 0, 0 }, { 4, 16 }, { 7, 33 }, { 32, 64 }, { 64, 1000 } };
     static const size_t buffer[] = { 0, (size_t)1 << 20, (size_t)1 << 30 };
     tiny_ctx *ctx = t_ctx(target, 2), *ref = t_ctx(TINY_TARGET_REFERENCE, 1);
@@ -72,7 +78,8 @@ static void test_cascades(tiny_target target)
                 how.m0 = tile[t][1];
                 how.buffer_bytes = t ? buffer[1 + t % 2] : 0;
                 if (t == 1) how.buffer_bytes = (size_t)160 << 10;
-                if (s == 5 && t < 4) how.buffer_bytes = (size_t)(t ? 16 : 8) << 10;     /* what is kept does not fit, nor do all keys; the values do */
+                /* what is kept does not fit, nor do all keys; the values do */
+                if (s == 5 && t < 4) how.buffer_bytes = (size_t)(t ? 16 : 8) << 10;
                 t_use(ctx);
                 T_OK(tllm_fusemax(ctx, &how, &d.q, &d.k, &d.v, &d.o, &got));
                 T_RAN_ON(ctx, t_vectors(target));
@@ -87,7 +94,8 @@ static void test_cascades(tiny_target target)
                 T_CLOSE(got.written_kept, want.written_kept, 0);
                 T_CLOSE(got.written_o, want.written_o, 0);
                 T_EQ_INT(got.live_bytes, want.live_bytes);
-                if (s == 5 && t == 3) T_TRUE((got.written_kept > 0) == (which != TLLM_FUSEMAX_1_PASS) && got.read_k > got.read_v * 2);
+                if (s == 5 && t == 3)
+                    T_TRUE((got.written_kept > 0) == (which != TLLM_FUSEMAX_1_PASS) && got.read_k > got.read_v * 2);
                 if (t > 2 || s > 3) continue;                               /* the text itself, slowly */
                 d.o.data = d.ref;
                 t_use(ref);
@@ -113,7 +121,8 @@ static void test_large_scores(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
     float q[2] = { 100, -100 }, k[6] = { 1, 3, -3, 2, 3, 2 }, v[6] = { 1, 2, 3, 4, 5, 6 }, o[2];
-    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, 2, 1, 1), tk = tiny_tensor_3d(k, TINY_F32, 6, 1, 1), tv = tiny_tensor_3d(v, TINY_F32, 6, 1, 1), to = tiny_tensor_3d(o, TINY_F32, 2, 1, 1);
+    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, 2, 1, 1), tk = tiny_tensor_3d(k, TINY_F32, 6, 1, 1),
+                tv = tiny_tensor_3d(v, TINY_F32, 6, 1, 1), to = tiny_tensor_3d(o, TINY_F32, 2, 1, 1);
     tllm_fusemax_desc how = { 0, 0, 2, 1.0f, 0 };
     for (how.cascade = 0; how.cascade < TLLM_FUSEMAX_CASCADES; how.cascade++) {
         T_OK(tllm_fusemax(ctx, &how, &tq, &tk, &tv, &to, NULL));
@@ -141,7 +150,11 @@ static void test_counts_of_the_paper(tiny_target target)
         how.m0 = 128;
         how.p0 = 64;
         T_OK(tllm_fusemax_predict(ctx, &how, &s, 1, &n));
-        T_CLOSE(n.ops.divides, how.cascade == TLLM_FUSEMAX_3_PASS ? 1048576 : how.cascade == TLLM_FUSEMAX_2_PASS ? 8 * 1024 : 65536, 0);
+        T_CLOSE(n.ops.divides,
+                how.cascade == TLLM_FUSEMAX_3_PASS   ? 1048576
+                : how.cascade == TLLM_FUSEMAX_2_PASS ? 8 * 1024
+                                                     : 65536,
+                0);
         T_CLOSE(n.written_kept, 0, 0);              /* 64 x 1024 floats are the buffer */
         s.m = 2048;
         T_OK(tllm_fusemax_predict(ctx, &how, &s, 1, &more));
@@ -157,7 +170,10 @@ static void test_counts_of_the_paper(tiny_target target)
 static void test_mapping_model(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
-    static const struct { tiny_idx n; double cycles, use; } worked[] = { { 1024, 2464, 0.890 }, { 4096, 36352, 0.965 }, { 16384, 569344, 0.986 } };
+    static const struct {
+        tiny_idx n;
+        double cycles, use;
+    } worked[] = { { 1024, 2464, 0.890 }, { 4096, 36352, 0.965 }, { 16384, 569344, 0.986 } };
     tllm_fusemax_shape s = { 64, 64, 0, 0, 1 };
     tllm_machine cpu;
     tllm_fusemax_plan p;
@@ -219,7 +235,11 @@ static void test_bad_input(tiny_target target)
     t = d.k; t.dim[0] = 7;
     T_STATUS(tllm_fusemax(ctx, NULL, &d.q, &t, &d.v, &d.o, NULL), TINY_E_SHAPE, "(queries, heads, e)");
     t = d.k; t.dim[0] = 0;
-    { tiny_tensor v = d.v; v.dim[0] = 0; T_STATUS(tllm_fusemax(ctx, NULL, &d.q, &t, &v, &d.o, NULL), TINY_E_SHAPE, "must be at least 1"); }
+    {
+        tiny_tensor v = d.v;
+        v.dim[0] = 0;
+        T_STATUS(tllm_fusemax(ctx, NULL, &d.q, &t, &v, &d.o, NULL), TINY_E_SHAPE, "must be at least 1");
+    }
     T_STATUS(tllm_fusemax(ctx, NULL, &d.q, &d.k, &d.v, &d.q, NULL), TINY_E_ALIAS, "o overlaps q");
     how.cascade = 4;
     T_STATUS(tllm_fusemax(ctx, &how, &d.q, &d.k, &d.v, &d.o, NULL), TINY_E_ARGUMENT, "no cascade 4");
@@ -259,7 +279,9 @@ static void test_memory(void)
             tiny_ctx *ctx = NULL;
             if (!tiny_ctx_open(&desc, &ctx)) {
                 float o[8];
-                tiny_tensor q = tiny_tensor_3d(x, TINY_F32, 2, 1, 4); tiny_tensor k = tiny_tensor_3d(x + 8, TINY_F32, 5, 1, 4); tiny_tensor to = tiny_tensor_3d(o, TINY_F32, 2, 1, 4);
+                tiny_tensor q = tiny_tensor_3d(x, TINY_F32, 2, 1, 4);
+                tiny_tensor k = tiny_tensor_3d(x + 8, TINY_F32, 5, 1, 4);
+                tiny_tensor to = tiny_tensor_3d(o, TINY_F32, 2, 1, 4);
                 tllm_fusemax_desc how = { TLLM_FUSEMAX_2_PASS, 0, 2, 0.0f, 0 };
                 tllm_fusemax_counts n;
                 tiny_status st = tllm_fusemax(ctx, &how, &q, &k, &k, &to, &n);

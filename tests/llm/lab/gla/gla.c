@@ -1,4 +1,5 @@
-/* tests/llm/lab/gla/gla.c - the layer of gated linear attention: against plain loops, and every gradient against central differences */
+/* tests/llm/lab/gla/gla.c - the layer of gated linear attention: against plain loops, and every gradient against
+ * central differences */
 #include "t.h"
 
 #ifdef TINY_NO_TRAIN
@@ -7,11 +8,22 @@ int main(void) { return t_done(); }
 
 enum { N = 9, D = 6, HEADS = 4, KV = 2, KEY = 3, VALUE = 5, RANK = 2, WIDTH = 4, PARTS = 14 };
 enum { X, WQ, WK, WV, WA, WB, BIAS, SIDE, GAIN, OUT, CQ, CK, CV, STATE };
-static const tiny_idx dims[PARTS][4] = {
-    { 2, N, D }, { 2, HEADS * KEY, D }, { 2, KV * KEY, D }, { 2, KV * VALUE, D }, { 2, RANK, D }, { 2, KV * KEY, RANK }, { 1, KV * KEY }, { 2, HEADS * VALUE, D }, { 1, VALUE },
-    { 2, D, HEADS * VALUE }, { 3, HEADS * KEY, 1, WIDTH }, { 3, KV * KEY, 1, WIDTH }, { 3, KV * VALUE, 1, WIDTH }, { 3, HEADS, KEY, VALUE }
-};
-static const char *const names[PARTS] = { "x", "q", "k", "v", "gate_a", "gate_b", "gate_bias", "side", "norm", "out", "conv_q", "conv_k", "conv_v", "state" };
+static const tiny_idx dims[PARTS][4] = { { 2, N, D },
+                                         { 2, HEADS *KEY, D },
+                                         { 2, KV *KEY, D },
+                                         { 2, KV *VALUE, D },
+                                         { 2, RANK, D },
+                                         { 2, KV *KEY, RANK },
+                                         { 1, KV *KEY },
+                                         { 2, HEADS *VALUE, D },
+                                         { 1, VALUE },
+                                         { 2, D, HEADS *VALUE },
+                                         { 3, HEADS *KEY, 1, WIDTH },
+                                         { 3, KV *KEY, 1, WIDTH },
+                                         { 3, KV *VALUE, 1, WIDTH },
+                                         { 3, HEADS, KEY, VALUE } };
+static const char *const names[PARTS] = { "x",    "q",    "k",   "v",      "gate_a", "gate_b", "gate_bias",
+                                          "side", "norm", "out", "conv_q", "conv_k", "conv_v", "state" };
 
 typedef struct set { tiny_param p[PARTS]; } set;
 static double *data(set *s, int i) { return (double *)s->p[i].value.data; }
@@ -54,7 +66,13 @@ static void plain(set *s, int conv, double divide, double floor, double *y)
         }
     }
     for (t = N - 1; t >= 0 && conv; t--) {
-#define CONV(a, n, c) for (i = 0; i < (n); i++) { double sum = 0; for (w = 0; w < WIDTH; w++) if (t - WIDTH + 1 + w >= 0) sum += data(s, c)[i * WIDTH + w] * a[t - WIDTH + 1 + w][i]; a[t][i] = sum / (1 + exp(-sum)); }
+#define CONV(a, n, c)                                                                               \
+    for (i = 0; i < (n); i++) {                                                                     \
+        double sum = 0;                                                                             \
+        for (w = 0; w < WIDTH; w++)                                                                 \
+            if (t - WIDTH + 1 + w >= 0) sum += data(s, c)[i * WIDTH + w] * a[t - WIDTH + 1 + w][i]; \
+        a[t][i] = sum / (1 + exp(-sum));                                                            \
+    }
         CONV(q, HEADS * KEY, CQ)
         CONV(k, KV * KEY, CK)
         CONV(v, KV * VALUE, CV)
@@ -67,7 +85,8 @@ static void plain(set *s, int conv, double divide, double floor, double *y)
             for (j = 0; j < VALUE; j++) {
                 double sum = 0;
                 for (i = 0; i < KEY; i++) {
-                    state[h][i][j] = exp(g[t][hk * KEY + i]) * state[h][i][j] + k[t][hk * KEY + i] * v[t][hk * VALUE + j];
+                    state[h][i][j] =
+                        exp(g[t][hk * KEY + i]) * state[h][i][j] + k[t][hk * KEY + i] * v[t][hk * VALUE + j];
                     sum += q[t][h * KEY + i] * state[h][i][j] / sqrt((double)KEY);
                 }
                 o[h * VALUE + j] = sum;
@@ -80,14 +99,25 @@ static void plain(set *s, int conv, double divide, double floor, double *y)
             }
         }
         for (i = 0; i < D; i++)
-            for (y[t * D + i] = 0, j = 0; j < HEADS * VALUE; j++) y[t * D + i] += data(s, OUT)[i * HEADS * VALUE + j] * o[j];
+            for (y[t * D + i] = 0, j = 0; j < HEADS * VALUE; j++)
+                y[t * D + i] += data(s, OUT)[i * HEADS * VALUE + j] * o[j];
     }
 }
 
 static tiny_tensor layer(tiny_tape *tape, set *s, int conv, const tllm_gla_layer_params *p, tiny_tensor *state)
 {
-    const tllm_gla_layer_weights w = { &s->p[WQ].value, &s->p[WK].value, &s->p[WV].value, &s->p[WA].value, &s->p[WB].value, &s->p[BIAS].value, &s->p[SIDE].value, &s->p[GAIN].value,
-                                       &s->p[OUT].value, conv ? &s->p[CQ].value : NULL, conv ? &s->p[CK].value : NULL, conv ? &s->p[CV].value : NULL };
+    const tllm_gla_layer_weights w = { &s->p[WQ].value,
+                                       &s->p[WK].value,
+                                       &s->p[WV].value,
+                                       &s->p[WA].value,
+                                       &s->p[WB].value,
+                                       &s->p[BIAS].value,
+                                       &s->p[SIDE].value,
+                                       &s->p[GAIN].value,
+                                       &s->p[OUT].value,
+                                       conv ? &s->p[CQ].value : NULL,
+                                       conv ? &s->p[CK].value : NULL,
+                                       conv ? &s->p[CV].value : NULL };
     return tllm_gla_layer(tape, &s->p[X].value, &w, p, &s->p[STATE].value, state);
 }
 
@@ -120,7 +150,8 @@ static void check(int conv, float divide, float floor, float eps)
             const tiny_idx n = tiny_tensor_count(&s.p[i].value);
             double most = 1e-3;
             if (!conv && i >= CQ && i <= CV) continue;
-            for (j = 0; j < n; j++) most = fabs(((double *)s.p[i].grad.data)[j]) > most ? fabs(((double *)s.p[i].grad.data)[j]) : most;
+            for (j = 0; j < n; j++)
+                most = fabs(((double *)s.p[i].grad.data)[j]) > most ? fabs(((double *)s.p[i].grad.data)[j]) : most;
             for (j = 0; j < n; j += 1 + (int)n / 12) {
                 double *at = data(&s, i) + j, was = *at, up = 0, down = 0;
                 int k;
@@ -131,7 +162,8 @@ static void check(int conv, float divide, float floor, float eps)
                 plain(&s, conv, divide > 0 ? (double)divide : 16, (double)floor, want);
                 for (k = 0; k < N * D; k++) down += by[k] * want[k] / (N * D);
                 *at = was;
-                if (!T_CLOSE(((double *)s.p[i].grad.data)[j], (up - down) / 2e-5, 1e-6 * most)) printf("    in %s\n", names[i]);
+                if (!T_CLOSE(((double *)s.p[i].grad.data)[j], (up - down) / 2e-5, 1e-6 * most))
+                    printf("    in %s\n", names[i]);
             }
         }
     }
@@ -175,7 +207,8 @@ static void test_pieces(tiny_target target)
         s.p[STATE].value = state;
         b = layer(tape, &s, 0, &p, &state);
         if (T_OK(tiny_tape_status(tape))) {
-            for (i = 0; i < N * D; i++) T_CLOSE(i < 4 * D ? ((float *)a.data)[i] : ((float *)b.data)[i - 4 * D], ((float *)all.data)[i], 2e-5);
+            for (i = 0; i < N * D; i++)
+                T_CLOSE(i < 4 * D ? ((float *)a.data)[i] : ((float *)b.data)[i - 4 * D], ((float *)all.data)[i], 2e-5);
             for (i = 0; i < HEADS * KEY * VALUE; i++) T_CLOSE(((float *)state.data)[i], ((float *)whole.data)[i], 2e-5);
         }
     }
@@ -185,10 +218,11 @@ static void test_pieces(tiny_target target)
 
 static void test_refused(void)
 {
-    static const struct { int part; tiny_idx rows, cols; const char *says; } bad[] = {
-        { WQ, HEADS * KEY + 1, D, "rows of q, k, v and gate_b do not divide into their heads" }, { WB, KV * KEY + 1, RANK, "rows of q, k, v and gate_b" },
-        { SIDE, HEADS * VALUE - 1, D, "rows of side and columns of out must be n_head heads of values" }, { OUT, D, 3, "rows of side and columns of out" }
-    };
+    static const struct { int part; tiny_idx rows, cols; const char *says;
+    } bad[] = { { WQ, HEADS * KEY + 1, D, "rows of q, k, v and gate_b do not divide into their heads" },
+                { WB, KV * KEY + 1, RANK, "rows of q, k, v and gate_b" },
+                { SIDE, HEADS * VALUE - 1, D, "rows of side and columns of out must be n_head heads of values" },
+                { OUT, D, 3, "rows of side and columns of out" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tiny_tape *tape = NULL;
     tllm_gla_layer_params p = { HEADS, KV, 0, 0, 0, 0 };

@@ -5,7 +5,8 @@
 #include "older.h"
 #include <math.h>
 
-static const char story[] = "examples/models/story.gguf", small[] = "examples/models/story-small.gguf", latent[] = "examples/models/story-latent.gguf", gated[] = "examples/models/story-gla.gguf";
+static const char story[] = "examples/models/story.gguf", small[] = "examples/models/story-small.gguf",
+                  latent[] = "examples/models/story-latent.gguf", gated[] = "examples/models/story-gla.gguf";
 static const char path[] = "tests-kvsession.kv";
 
 static tllm_session *open_at(tiny_ctx *ctx, const char *model, tiny_idx n_ctx, int type)
@@ -77,9 +78,9 @@ static double lead(const float *x, size_t n)
     return (double)x[k] - (double)x[j];
 }
 
-/* Keys and values of 96 tokens of the story model, told to a file and read by a fresh session, which goes on. The grammar of these stories
- * draws names and things with equal chances, so greedy texts part where two are as likely: at level 4 nowhere else. What the true rest of
- * the story costs is nearly the same at all levels. */
+/* Keys and values of 96 tokens of the story model, told to a file and read by a fresh session, which goes on. The
+ * grammar of these stories draws names and things with equal chances, so greedy texts part where two are as likely: at
+ * level 4 nowhere else. What the true rest of the story costs is nearly the same at all levels. */
 static void test_story(tiny_target target)
 {
     enum { PROMPT = 96, REST = 32, STORIES = 6 };
@@ -105,7 +106,8 @@ static void test_story(tiny_target target)
                 T_SAME(tllm_session_tokens(fresh, &n), token, PROMPT);
                 T_EQ_INT(n, PROMPT);
                 T_OK(tllm_kvcodec_file_open(ctx, path, &f));
-                T_TRUE(f.n_chunk == 1 && f.n_token == PROMPT && !memcmp(f.token, token, sizeof *token * PROMPT) && f.chunk[0].level == level);
+                T_TRUE(f.n_chunk == 1 && f.n_token == PROMPT && !memcmp(f.token, token, sizeof *token * PROMPT) &&
+                       f.chunk[0].level == level);
                 bits[level] += 8.0 * (double)f.chunk[0].n_bytes / (double)f.chunk[0].n_element / stories;
                 tllm_kvcodec_file_close(ctx, &f);
             }
@@ -139,9 +141,11 @@ static void test_story(tiny_target target)
         }
     }
     for (level = 0; level <= 4 && getenv("T_SAY"); level++)
-        printf("level %d: %.2f bits an element, the rest of the story %.4f bits a token, likeliest tokens the same %d of %d, greedy until they part %d\n", level, bits[level], cost[level],
-               likely[level], stories * REST, same[level]);
-    T_TRUE(fabs(cost[4] - cost[0]) < 0.01 && fabs(cost[2] - cost[0]) < 0.05 && bits[4] > bits[3] && bits[3] > bits[2] && bits[2] >= bits[1]);
+        printf("level %d: %.2f bits an element, the rest of the story %.4f bits a token, likeliest tokens the same %d "
+               "of %d, greedy until they part %d\n",
+               level, bits[level], cost[level], likely[level], stories * REST, same[level]);
+    T_TRUE(fabs(cost[4] - cost[0]) < 0.01 && fabs(cost[2] - cost[0]) < 0.05 && bits[4] > bits[3] && bits[3] > bits[2] &&
+           bits[2] >= bits[1]);
     tllm_kvcodec_tables_close(ctx, t);
     tllm_session_close(s);
     tllm_session_close(fresh);
@@ -163,7 +167,8 @@ static void test_golden(tiny_target target)
     int level;
     memset(&d, 0, sizeof d);
     d.n_most = PROMPT + REST;
-    if (s && fresh && T_OK(tllm_generate(s, "Once upon a time", 16, &d, &r)) && T_TRUE(tllm_session_tokens(s, &n) && n >= PROMPT + REST)) {
+    if (s && fresh && T_OK(tllm_generate(s, "Once upon a time", 16, &d, &r)) &&
+        T_TRUE(tllm_session_tokens(s, &n) && n >= PROMPT + REST)) {
         memcpy(token, tllm_session_tokens(s, &n), sizeof token);
         for (level = 4; level >= 1; level--) {
             T_OK(tllm_session_set(s, token, PROMPT, NULL, NULL));
@@ -174,7 +179,8 @@ static void test_golden(tiny_target target)
             T_OK(tllm_generate_tokens(fresh, token, PROMPT, &d, &r));
             T_EQ_INT(r.n_reused, PROMPT - 1);
             for (i = PROMPT; i < PROMPT + REST && tllm_session_tokens(fresh, &n)[i] == token[i]; i++) {}
-            if (getenv("T_SAY")) printf("stories260K, level %d: the same for %d tokens of %d\n", level, (int)i - PROMPT, REST);
+            if (getenv("T_SAY"))
+                printf("stories260K, level %d: the same for %d tokens of %d\n", level, (int)i - PROMPT, REST);
             if (level == 4) T_EQ_INT(i, PROMPT + REST);
         }
     }
@@ -184,16 +190,24 @@ static void test_golden(tiny_target target)
     t_close(ctx);
 }
 
-/* Chunks of 30 tokens with and without their tables, into caches of other formats, from latent rows; and a session that goes on saves again. */
+/* Chunks of 30 tokens with and without their tables, into caches of other formats, from latent rows; and a session that
+ * goes on saves again. */
 static void test_ways(void)
 {
-    static const struct { const char *model; int from, to; } way[4] = { { small, 0, TLLM_FORMAT_F16 }, { small, TLLM_FORMAT_Q8_0, 0 }, { latent, 0, 0 }, { small, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0 } };
+    static const struct {
+        const char *model;
+        int from, to;
+    } way[4] = { { small, 0, TLLM_FORMAT_F16 },
+                 { small, TLLM_FORMAT_Q8_0, 0 },
+                 { latent, 0, 0 },
+                 { small, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0 } };
     size_t w;
     int alone;
     for (w = 0; w < 4; w++)
         for (alone = 0; alone < 2; alone++) {
             tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
-            tllm_session *a = open_at(ctx, way[w].model, 128, way[w].from), *b = open_at(ctx, way[w].model, 128, way[w].to);
+            tllm_session *a = open_at(ctx, way[w].model, 128, way[w].from),
+                         *b = open_at(ctx, way[w].model, 128, way[w].to);
             tllm_kvcodec_tables *t = a && !alone ? tables_of(a, 3, 64) : NULL;
             tllm_kvcodec_file f;
             int32_t token[80];
@@ -209,7 +223,8 @@ static void test_ways(void)
             T_OK(tllm_session_set(b, token, 3, NULL, NULL));        /* what it held is given back */
             T_OK(tllm_kvcodec_load(b, t, path));
             T_OK(tllm_kvcodec_file_open(ctx, path, &f));
-            T_TRUE(f.n_chunk == 3 && f.chunk[2].first == 60 && f.chunk[2].n_token == 10 && f.chunk[1].chunk == 1 && f.chunk[1].alone == alone);
+            T_TRUE(f.n_chunk == 3 && f.chunk[2].first == 60 && f.chunk[2].n_token == 10 && f.chunk[1].chunk == 1 &&
+                   f.chunk[1].alone == alone);
             tllm_kvcodec_file_close(ctx, &f);
             T_OK(tllm_session_set(b, token, 70, &y, &n));
             T_EQ_INT(n, 69);
@@ -264,7 +279,8 @@ static void test_refused(void)
 {
     enum { N = 40, HEAD = 40 + 4 * N + 8 * 2 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    tllm_session *a = open_at(ctx, small, 64, 0), *b = open_at(ctx, small, 64, 0), *tight = open_at(ctx, small, 39, 0), *other = open_at(ctx, story, 64, 0), *recurrent = open_at(ctx, gated, 64, 0);
+    tllm_session *a = open_at(ctx, small, 64, 0), *b = open_at(ctx, small, 64, 0), *tight = open_at(ctx, small, 39, 0),
+                 *other = open_at(ctx, story, 64, 0), *recurrent = open_at(ctx, gated, 64, 0);
     tllm_kvcodec_tables *t = a ? tables_of(a, 2, 64) : NULL, *u = b ? tables_of(b, 3, 64) : NULL;
     tllm_kvcodec_profile *p = NULL;
     tllm_kvcodec_desc d;
@@ -277,7 +293,8 @@ static void test_refused(void)
     if (!a || !b || !tight || !other || !recurrent || !t || !u) { t_close(ctx); return; }
     draw(5, token, N);
     T_OK(tllm_session_set(b, token, 20, NULL, NULL));
-    T_OK(tllm_session_set(b, token, 20, &x, &n));   /* the last token alone, as below: beside others its attention adds in another order */
+    /* the last token alone, as below: beside others its attention adds in another order */
+    T_OK(tllm_session_set(b, token, 20, &x, &n));
     T_EQ_INT(n, 19);
     memcpy(before, x, sizeof before);
     T_OK(tllm_session_set(a, NULL, 0, NULL, NULL));
@@ -319,7 +336,11 @@ static void test_refused(void)
         if (!T_STATUS(tllm_kvcodec_load(b, t, path), i >= 8 && i < 12 ? TINY_E_VERSION : TINY_E_FORMAT, NULL)) break;
     }
 #define CHANGED(at, byte, part) \
-    memcpy(bad, good, n); bad[at] = byte; seal(bad, HEAD); spill(bad, n); T_STATUS(tllm_kvcodec_load(b, t, path), TINY_E_FORMAT, part)
+    memcpy(bad, good, n);       \
+    bad[at] = byte;             \
+    seal(bad, HEAD);            \
+    spill(bad, n);              \
+    T_STATUS(tllm_kvcodec_load(b, t, path), TINY_E_FORMAT, part)
     CHANGED(12, 0, "0 chunks");
     CHANGED(12, 41, "41 chunks");
     CHANGED(15, 255, "chunks");
@@ -332,7 +353,8 @@ static void test_refused(void)
     CHANGED(40 + 4 * N + 8, (unsigned char)(good[40 + 4 * N + 8] - 1), "1 bytes follow");
     /* the chunks the other way round */
     {
-        const size_t n0 = (size_t)good[40 + 4 * N] | (size_t)good[41 + 4 * N] << 8 | (size_t)good[42 + 4 * N] << 16, n1 = n - HEAD - 4 - n0;
+        const size_t n0 = (size_t)good[40 + 4 * N] | (size_t)good[41 + 4 * N] << 8 | (size_t)good[42 + 4 * N] << 16,
+                     n1 = n - HEAD - 4 - n0;
         memcpy(bad, good, HEAD);
         for (i = 0; i < 8; i++) {
             bad[40 + 4 * N + i] = good[48 + 4 * N + i];
@@ -381,7 +403,8 @@ static void test_allocations(void)
         T_OK(tllm_kvcodec_load(s, t, path));
         T_EACH_ALLOCATION(
             tllm_kvcodec_file f;
-            tiny_status st = tllm_session_set(s, token, 12, NULL, NULL);       /* a load without memory leaves it empty */
+            /* a load without memory leaves it empty */
+            tiny_status st = tllm_session_set(s, token, 12, NULL, NULL);
             if (!st) st = save(s, t, 1, 5, 0);
             if (!st) st = tllm_kvcodec_load(s, t, path);
             if (!st) st = tllm_kvcodec_file_open(ctx, path, &f);

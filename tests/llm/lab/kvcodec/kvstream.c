@@ -1,10 +1,15 @@
-/* tests/llm/lab/kvcodec/kvstream.c - the controller against all schedules there are, over links by hand and by traces */
+/* tests/llm/lab/kvcodec/kvstream.c - the controller against all schedules there are, over links by hand and by
+ * traces */
 #include "t.h"
 #include <math.h>
 
 enum { MOST = 8 };
 
-typedef struct stream { tllm_kvstream_desc d; double bytes[MOST * TLLM_KVCODEC_LEVELS], recompute[MOST], decode[MOST], done[MOST]; int choice[MOST]; } stream;
+typedef struct stream {
+    tllm_kvstream_desc d;
+    double bytes[MOST * TLLM_KVCODEC_LEVELS], recompute[MOST], decode[MOST], done[MOST];
+    int choice[MOST];
+} stream;
 
 static void stream_open(stream *s, tiny_idx n, double deadline)
 {
@@ -22,7 +27,9 @@ static void stream_draw(stream *s)
     int l;
     for (i = 0; i < s->d.n_chunk; i++) {
         s->recompute[i] = (double)t_rand_float(0.1f, 3.0f);
-        for (l = 0; l < TLLM_KVCODEC_LEVELS; l++) s->bytes[i * TLLM_KVCODEC_LEVELS + l] = (l ? s->bytes[i * TLLM_KVCODEC_LEVELS + l - 1] : 0) + (double)t_rand_float(1e5f, 1e6f);
+        for (l = 0; l < TLLM_KVCODEC_LEVELS; l++)
+            s->bytes[i * TLLM_KVCODEC_LEVELS + l] =
+                (l ? s->bytes[i * TLLM_KVCODEC_LEVELS + l - 1] : 0) + (double)t_rand_float(1e5f, 1e6f);
     }
 }
 
@@ -30,7 +37,8 @@ static void stream_draw(stream *s)
 static double uniform(const stream *s, tiny_idx i, int level, double speed)
 {
     double t = 0;
-    for (; i < s->d.n_chunk; i++) t += level ? 8 * s->bytes[i * TLLM_KVCODEC_LEVELS + level - 1] / speed : s->recompute[i];
+    for (; i < s->d.n_chunk; i++)
+        t += level ? 8 * s->bytes[i * TLLM_KVCODEC_LEVELS + level - 1] / speed : s->recompute[i];
     return t;
 }
 
@@ -52,7 +60,8 @@ static void test_best_level(tiny_target target)
         elapsed = (double)t_rand_float(0.0f, 1.0f) * s.d.deadline;
         left = s.d.deadline - elapsed;
         for (level = 0; level <= n_level; level++) {
-            const double t = uniform(&s, i, level, speed), good = level ? level : 100;      /* text is the best of all: it loses nothing */
+            /* text is the best of all: it loses nothing */
+            const double t = uniform(&s, i, level, speed), good = level ? level : 100;
             if (t <= left && good > best) {
                 best = good;
                 want = level;
@@ -85,11 +94,13 @@ static void test_never_missed(tiny_target target)
         for (i = 0; i < n; i++, all *= 4) trace[i] = speed;
         for (code = 0; code < all; code++) {
             double t = 0;
-            for (i = 0, k = code; i < n; i++, k /= 4) t += k % 4 ? 8 * s.bytes[i * TLLM_KVCODEC_LEVELS + k % 4 - 1] / speed : s.recompute[i];
+            for (i = 0, k = code; i < n; i++, k /= 4)
+                t += k % 4 ? 8 * s.bytes[i * TLLM_KVCODEC_LEVELS + k % 4 - 1] / speed : s.recompute[i];
             if (t < least) least = t;
         }
         for (level = 0; level <= 3; level++) only = fmin(only, uniform(&s, 0, level, speed));
-        s.d.deadline = (t_rand_below(2) ? least : only) * (1 + (double)t_rand_float(1e-6f, 0.3f)) * (t_rand_below(5) ? 1.0 : 0.8);
+        s.d.deadline =
+            (t_rand_below(2) ? least : only) * (1 + (double)t_rand_float(1e-6f, 0.3f)) * (t_rand_below(5) ? 1.0 : 0.8);
         s.d.bits_per_second = speed;
         if (!T_OK(tllm_kvstream_plan(ctx, &s.d, trace, &r))) break;
         T_EQ_INT(r.missed, r.seconds > s.d.deadline);
@@ -130,7 +141,8 @@ static void expect(tiny_ctx *ctx, const stream *s, const double *trace, int a, i
 }
 static void test_by_hand(void)
 {
-    static const double steady[3] = { 1e6, 1e6, 1e6 }, falls[3] = { 4e6, 0.5e6, 0.5e6 }, slow[3] = { 0.1e6, 0.1e6, 0.1e6 };
+    static const double steady[3] = { 1e6, 1e6, 1e6 }, falls[3] = { 4e6, 0.5e6, 0.5e6 },
+                        slow[3] = { 0.1e6, 0.1e6, 0.1e6 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_kvstream_result r;
     stream s;
@@ -145,7 +157,8 @@ static void test_by_hand(void)
     expect(ctx, &s, steady, 1, 1, 1, 3, 1);     /* nothing makes it: the quickest */
     s.d.bits_per_second = 0;
     expect(ctx, &s, slow, 2, 0, 0, 30, 1);      /* 20 s gone: 10 s a chunk at the lowest level against 5 */
-    /* 0.5 s; 4 Mbit/s and 9.5 s: two texts (10 s) no, level 3 (2 s) yes, which takes 8 s on 0.5 Mbit/s; 1.5 s left: level 1 takes 2 */
+    /* 0.5 s; 4 Mbit/s and 9.5 s: two texts (10 s) no, level 3 (2 s) yes, which takes 8 s on 0.5 Mbit/s; 1.5 s left:
+     * level 1 takes 2 */
     s.d.deadline = 10;
     expect(ctx, &s, falls, 2, 3, 1, 10.5, 1);
     s.d.level = 1;                              /* of the first chunk */
@@ -206,8 +219,8 @@ static void test_no_future(tiny_target target)
     T_PROOF("attention 10", "controller does not know the future bandwidth");
 }
 
-/* 20 traces of 0.1 to 10 Gbit/s: a context of 9000 tokens of a 7 B model with 8 heads of keys (65536 numbers a token), at the bits that the
- * codec needs on the synthetic cache; 0.9 s to compute a chunk. */
+/* 20 traces of 0.1 to 10 Gbit/s: a context of 9000 tokens of a 7 B model with 8 heads of keys (65536 numbers a token),
+ * at the bits that the codec needs on the synthetic cache; 0.9 s to compute a chunk. */
 static void test_traces(void)
 {
     static const double bits[4] = { 2.15, 2.54, 3.47, 6.25 };
@@ -236,17 +249,38 @@ static void test_traces(void)
             seconds[k] += r.seconds / 20;
         }
     }
-    if (getenv("T_SAY")) printf("20 traces, deadline 1 s: rest %d missed, %.2f s; budget %d, %.2f; level 2 %d, %.2f; text %d, %.2f\n", missed[0], seconds[0], missed[1], seconds[1], missed[2], seconds[2], missed[3], seconds[3]);
+    if (getenv("T_SAY"))
+        printf("20 traces, deadline 1 s: rest %d missed, %.2f s; budget %d, %.2f; level 2 %d, %.2f; text %d, %.2f\n",
+               missed[0], seconds[0], missed[1], seconds[1], missed[2], seconds[2], missed[3], seconds[3]);
     T_TRUE(missed[0] <= missed[2] && missed[0] < missed[3] && missed[3] == 20);
     t_close(ctx);
 }
 
-/* ---- a transport that brings real chunks --------------------------------------------------------------------------- */
+/* ---- a transport that brings real chunks ------------------------------------------------------------------------- */
 
 enum { WIDTH = 24, TOKENS = 120, EACH = 40 };
-typedef struct place { tllm_kv kv; tiny_ctx *ctx; const tllm_kvcodec_tables *t; const float *text; float x[TOKENS * WIDTH]; void *chunk[3][3]; size_t n[3][3]; int fail_at; } place;
-static void place_read(void *user, tiny_idx layer, int part, tiny_idx token, float *row) { (void)layer; (void)part; memcpy(row, ((place *)user)->x + token * WIDTH, sizeof(float) * WIDTH); }
-static void place_write(void *user, tiny_idx layer, int part, tiny_idx token, const float *row) { (void)layer; (void)part; memcpy(((place *)user)->x + token * WIDTH, row, sizeof(float) * WIDTH); }
+typedef struct place {
+    tllm_kv kv;
+    tiny_ctx *ctx;
+    const tllm_kvcodec_tables *t;
+    const float *text;
+    float x[TOKENS * WIDTH];
+    void *chunk[3][3];
+    size_t n[3][3];
+    int fail_at;
+} place;
+static void place_read(void *user, tiny_idx layer, int part, tiny_idx token, float *row)
+{
+    (void)layer;
+    (void)part;
+    memcpy(row, ((place *)user)->x + token * WIDTH, sizeof(float) * WIDTH);
+}
+static void place_write(void *user, tiny_idx layer, int part, tiny_idx token, const float *row)
+{
+    (void)layer;
+    (void)part;
+    memcpy(((place *)user)->x + token * WIDTH, row, sizeof(float) * WIDTH);
+}
 static tiny_status bring(void *user, tiny_idx i, int choice, double *bytes, double *seconds)
 {
     place *p = (place *)user;
@@ -321,7 +355,10 @@ static void test_bad(void)
     tllm_kvstream_result r;
     stream s;
     int choice;
-#define BAD(field, value, part) by_hand(&s, 8, TLLM_KVSTREAM_REST); s.field = value; T_STATUS(tllm_kvstream_plan(ctx, &s.d, steady, &r), TINY_E_ARGUMENT, part)
+#define BAD(field, value, part)         \
+    by_hand(&s, 8, TLLM_KVSTREAM_REST); \
+    s.field = value;                    \
+    T_STATUS(tllm_kvstream_plan(ctx, &s.d, steady, &r), TINY_E_ARGUMENT, part)
     BAD(d.n_chunk, 0, "are needed");
     BAD(d.bytes, NULL, "are needed");
     BAD(d.recompute, NULL, "are needed");

@@ -1,8 +1,13 @@
-/* tests/llm/lab/vision/merge.c - merging with re-activation: against plain loops, as plain merging where pb is 0, gradients, bad input */
+/* tests/llm/lab/vision/merge.c - merging with re-activation: against plain loops, as plain merging where pb is 0,
+ * gradients, bad input */
 #include "t.h"
 
 /* one image: y, and the whole of PYRA, as the text has it; pairs in the order of the match */
-typedef struct image { int t, r, d; const double *x, *size, *pa, *pb, *g, *b; const int32_t *src, *dst, *to, *from; } image;
+typedef struct image {
+    int t, r, d;
+    const double *x, *size, *pa, *pb, *g, *b;
+    const int32_t *src, *dst, *to, *from;
+} image;
 static void plain(const image *m, double eps, double *y)
 {
     static double z[16][16], src[16][16];
@@ -44,7 +49,8 @@ static void plain(const image *m, double eps, double *y)
 enum { T = 17, B = 2, D = 11, R = 6 };
 
 typedef struct set {
-    double x[T * B * D], size[T * B], w[4][D > R ? D : R], y[(T - R) * B * D], dy[(T - R) * B * D], dx[T * B * D], d_pa[R], d_pbn[3 * D];
+    double x[T * B * D], size[T * B], w[4][D > R ? D : R], y[(T - R) * B * D], dy[(T - R) * B * D], dx[T * B * D],
+        d_pa[R], d_pbn[3 * D];
     int32_t m[(2 * T + R) * B];
     tiny_tensor tx, ts, tm, tw[4], ty, tdy, tdx, tpa, tpbn;
     tllm_pyra_weights weights;
@@ -57,7 +63,9 @@ static void make(set *s, tiny_ctx *ctx)
     for (i = 0; i < T * B * D; i++) s->x[i] = (double)t_rand_float(-1, 1);
     for (i = 0; i < T * B; i++) s->size[i] = (double)(1 + t_rand_below(4));
     for (i = 0; i < (T - R) * B * D; i++) s->dy[i] = (double)t_rand_float(-1, 1);
-    for (k = 0; k < 4; k++) for (i = 0; i < D; i++) if (i < (int)T_COUNT(s->w[k])) s->w[k][i] = (double)t_rand_float(-1, 1) + (k == 2);
+    for (k = 0; k < 4; k++)
+        for (i = 0; i < D; i++)
+            if (i < (int)T_COUNT(s->w[k])) s->w[k][i] = (double)t_rand_float(-1, 1) + (k == 2);
     s->tx = tiny_tensor_3d(s->x, TINY_F64, T, B, D);
     s->ts = tiny_tensor_2d(s->size, TINY_F64, T, B);
     s->tm = tiny_tensor_2d(s->m, TINY_I32, 2 * T + R, B);
@@ -122,7 +130,8 @@ static void test_plain_and_gradient(tiny_target target)
         T_OK(tllm_tome_merge(ctx, &s->tx, &s->ts, &s->tm, k ? &s->weights : NULL, &s->ty));
         (void)total(s, k, want);
         for (i = 0; i < (T - R) * B * D; i++) T_CLOSE(s->y[i], want[i], 1e-12);
-        T_OK(tllm_tome_merge_backward(ctx, &s->tx, &s->ts, &s->tm, k ? &s->weights : NULL, &s->tdy, &s->tdx, &s->tpa, &s->tpbn));
+        T_OK(tllm_tome_merge_backward(ctx, &s->tx, &s->ts, &s->tm, k ? &s->weights : NULL, &s->tdy, &s->tdx, &s->tpa,
+                                      &s->tpbn));
         differences(s, k, s->x, s->dx, T * B * D);
         for (i = 0; i < R && !k; i++) T_TRUE(s->d_pa[i] == 0);
         for (i = 0; i < 3 * D && !k; i++) T_TRUE(s->d_pbn[i] == 0);
@@ -139,11 +148,16 @@ static void test_same_bits(tiny_target target)
 {
     enum { TT = 31, BB = 2, DD = 37, RR = 11 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    float *x = t_rand(TT * BB * DD, -3, 3), *size = t_rand(TT * BB, 1, 1), *pa = t_rand(RR, -1, 1), *g = t_rand(DD, 1, 1), *zero = t_rand(DD, 0, 0), *y = t_guarded((TT - RR) * BB * DD), *z = t_guarded((TT - RR) * BB * DD);
+    float *x = t_rand(TT * BB * DD, -3, 3), *size = t_rand(TT * BB, 1, 1), *pa = t_rand(RR, -1, 1),
+          *g = t_rand(DD, 1, 1), *zero = t_rand(DD, 0, 0), *y = t_guarded((TT - RR) * BB * DD),
+          *z = t_guarded((TT - RR) * BB * DD);
     float *back = t_guarded(TT * BB * DD);
     int32_t *m = (int32_t *)t_guarded_bytes((2 * TT + RR) * BB * 4);
-    tiny_tensor tx = tiny_tensor_3d(x, TINY_F32, TT, BB, DD), ts = tiny_tensor_2d(size, TINY_F32, TT, BB), tm = tiny_tensor_2d(m, TINY_I32, 2 * TT + RR, BB), ty = tiny_tensor_3d(y, TINY_F32, TT - RR, BB, DD);
-    tiny_tensor tz = tiny_tensor_3d(z, TINY_F32, TT - RR, BB, DD), tb = tiny_tensor_3d(back, TINY_F32, TT, BB, DD), tpa = tiny_tensor_1d(pa, TINY_F32, RR), tg = tiny_tensor_1d(g, TINY_F32, DD), t0 = tiny_tensor_1d(zero, TINY_F32, DD);
+    tiny_tensor tx = tiny_tensor_3d(x, TINY_F32, TT, BB, DD), ts = tiny_tensor_2d(size, TINY_F32, TT, BB),
+                tm = tiny_tensor_2d(m, TINY_I32, 2 * TT + RR, BB), ty = tiny_tensor_3d(y, TINY_F32, TT - RR, BB, DD);
+    tiny_tensor tz = tiny_tensor_3d(z, TINY_F32, TT - RR, BB, DD), tb = tiny_tensor_3d(back, TINY_F32, TT, BB, DD),
+                tpa = tiny_tensor_1d(pa, TINY_F32, RR), tg = tiny_tensor_1d(g, TINY_F32, DD),
+                t0 = tiny_tensor_1d(zero, TINY_F32, DD);
     tiny_tensor to;
     tllm_pyra_weights w;
     int i;
@@ -155,7 +169,8 @@ static void test_same_bits(tiny_target target)
     T_OK(tllm_tome_merge(ctx, &tx, &ts, &tm, &w, &tz));
     T_SAME(y, z, (TT - RR) * BB * DD);
     T_WALLS(y, (TT - RR) * BB * DD);
-    for (i = 0; i < TT * BB * DD; i++) x[i] = (float)(i % DD) * 0.37f - 5.1f;       /* equal tokens: matched in order, and unchanged */
+    /* equal tokens: matched in order, and unchanged */
+    for (i = 0; i < TT * BB * DD; i++) x[i] = (float)(i % DD) * 0.37f - 5.1f;
     T_OK(tllm_tome_match(ctx, &tx, BB, TLLM_TOME_CLASS, &tm));
     T_OK(tllm_tome_merge(ctx, &tx, &ts, &tm, NULL, &ty));
     to = tllm_tome_part(&tm, TT, TLLM_TOME_TO);
@@ -195,7 +210,8 @@ static void test_bad(tiny_target target)
     wrong = s->tw[0];
     wrong.dim[0] = R - 1;
     w.pa = &wrong;
-    T_STATUS(tllm_tome_merge(ctx, &s->tx, &s->ts, &s->tm, &w, &s->ty), TINY_E_SHAPE, "it was learnt for that many merges");
+    T_STATUS(tllm_tome_merge(ctx, &s->tx, &s->ts, &s->tm, &w, &s->ty), TINY_E_SHAPE,
+             "it was learnt for that many merges");
     w.pa = NULL;
     T_STATUS(tllm_tome_merge(ctx, &s->tx, &s->ts, &s->tm, &w, &s->ty), TINY_E_ARGUMENT, "go together");
     w = s->weights;
@@ -211,9 +227,11 @@ static void test_bad(tiny_target target)
     T_STATUS(tllm_tome_merge(ctx, &s->tx, &s->ts, &wrong, NULL, &s->ty), TINY_E_SHAPE, "the match is");
     wrong = s->tdy;
     wrong.dim[0]--;
-    T_STATUS(tllm_tome_merge_backward(ctx, &s->tx, &s->ts, &s->tm, NULL, &wrong, &s->tdx, &s->tpa, &s->tpbn), TINY_E_SHAPE, "dy is");
+    T_STATUS(tllm_tome_merge_backward(ctx, &s->tx, &s->ts, &s->tm, NULL, &wrong, &s->tdx, &s->tpa, &s->tpbn),
+             TINY_E_SHAPE, "dy is");
     s->m[0] = T;
-    T_STATUS(tllm_tome_merge_backward(ctx, &s->tx, &s->ts, &s->tm, NULL, &s->tdy, &s->tdx, &s->tpa, &s->tpbn), TINY_E_ARGUMENT, "number 0 of the match is 17");
+    T_STATUS(tllm_tome_merge_backward(ctx, &s->tx, &s->ts, &s->tm, NULL, &s->tdy, &s->tdx, &s->tpa, &s->tpbn),
+             TINY_E_ARGUMENT, "number 0 of the match is 17");
     t_close(ctx);
     T_PROOF("attention 9", "bad input: r mismatch with pa");
 }

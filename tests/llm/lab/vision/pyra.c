@@ -1,4 +1,5 @@
-/* tests/llm/lab/vision/pyra.c - a network whose tokens merge: its gradient, sizes in attention, that it begins as plain merging, bad input */
+/* tests/llm/lab/vision/pyra.c - a network whose tokens merge: its gradient, sizes in attention, that it begins as plain
+ * merging, bad input */
 #include "t.h"
 
 #ifdef TINY_NO_TRAIN
@@ -21,7 +22,8 @@ static tllm_vit *network(tiny_ctx *ctx, tiny_dtype dtype)
     return v;
 }
 
-static double loss_of(tiny_tape *tape, tllm_vit *v, const tiny_tensor *images, const tllm_vit_hooks *hooks, const tiny_tensor *by, int back)
+static double loss_of(tiny_tape *tape, tllm_vit *v, const tiny_tensor *images, const tllm_vit_hooks *hooks,
+                      const tiny_tensor *by, int back)
 {
     const tiny_tape_mark mark = tiny_tape_now(tape);
     tiny_tensor y = tllm_vit_run(tape, v, images, hooks);
@@ -42,7 +44,8 @@ static void test_network_gradient(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     double *pixels = (double *)t_keep(IMAGES * SIZE * SIZE * 8), *by = (double *)t_keep(IMAGES * CLASSES * 8);
-    tiny_tensor images = tiny_tensor_4d(pixels, TINY_F64, IMAGES, COLOURS, SIZE, SIZE), weight = tiny_tensor_2d(by, TINY_F64, IMAGES, CLASSES);
+    tiny_tensor images = tiny_tensor_4d(pixels, TINY_F64, IMAGES, COLOURS, SIZE, SIZE),
+                weight = tiny_tensor_2d(by, TINY_F64, IMAGES, CLASSES);
     tllm_vit *v = network(ctx, TINY_F64);
     tllm_pyra_desc pd;
     tllm_pyra *p = NULL;
@@ -68,7 +71,8 @@ static void test_network_gradient(void)
         for (i = 0; i < 2; i++)
             for (k = 0; k < n[i]; k++) {
                 tiny_idx q;
-                for (q = 0; q < tiny_tensor_count(&list[i][k].value); q++) ((double *)list[i][k].value.data)[q] += (double)t_rand_float(-0.3f, 0.3f);
+                for (q = 0; q < tiny_tensor_count(&list[i][k].value); q++)
+                    ((double *)list[i][k].value.data)[q] += (double)t_rand_float(-0.3f, 0.3f);
                 T_OK(tiny_tape_param(tape, &list[i][k]));
             }
         (void)loss_of(tape, v, &images, tllm_pyra_hooks(p), &weight, 1);
@@ -88,7 +92,8 @@ static void test_network_gradient(void)
                     seen += fabs(g[j]);
                     if (!T_CLOSE(g[j], (up - down) / 2e-6, 2e-6 * most)) printf("    in %s\n", list[i][k].name);
                 }
-                T_TRUE(!i || (seen > 0) == (k < 4 * (BLOCKS - 1)));      /* behind the last attention only the class token counts, and nothing merges into it */
+                /* behind the last attention only the class token counts, and nothing merges into it */
+                T_TRUE(!i || (seen > 0) == (k < 4 * (BLOCKS - 1)));
             }
     }
     tiny_tape_close(tape);
@@ -97,8 +102,8 @@ static void test_network_gradient(void)
     t_close(ctx);
 }
 
-/* what attention does with sizes: tokens that stand for n count like n tokens. All pieces of an image are equal, so that merging
- * changes nothing - unless sizes are forgotten. */
+/* what attention does with sizes: tokens that stand for n count like n tokens. All pieces of an image are equal, so
+ * that merging changes nothing - unless sizes are forgotten. */
 static void test_sizes_in_attention(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
@@ -115,8 +120,10 @@ static void test_sizes_in_attention(tiny_target target)
     td.no_grad = 1;
     pd.r = merges;
     pd.n_block = BLOCKS;
-    for (i = 0; i < 2 * SIZE * SIZE; i++) pixels[i] = pixels[i / (SIZE * SIZE) * SIZE * SIZE + i / SIZE % PATCH * SIZE + i % PATCH];
-    for (i = WIDE; pos && i < 17 * WIDE; i++) ((float *)pos->value.data)[i] = ((float *)pos->value.data)[WIDE + i % WIDE];
+    for (i = 0; i < 2 * SIZE * SIZE; i++)
+        pixels[i] = pixels[i / (SIZE * SIZE) * SIZE * SIZE + i / SIZE % PATCH * SIZE + i % PATCH];
+    for (i = WIDE; pos && i < 17 * WIDE; i++)
+        ((float *)pos->value.data)[i] = ((float *)pos->value.data)[WIDE + i % WIDE];
     for (k = 0; k < 3 && v; k++) {
         tllm_pyra *p = NULL;
         tiny_tape *tape = NULL;
@@ -126,7 +133,8 @@ static void test_sizes_in_attention(tiny_target target)
             if (T_OK(tiny_tape_status(tape))) memcpy(logits[k], y.data, sizeof logits[k]);
             place = tllm_pyra_place(p);
             T_TRUE(!k == !place.data);
-            for (i = 0; k && place.data && i < 17 * 2; i++) T_TRUE(((int32_t *)place.data)[i] >= 0 && ((int32_t *)place.data)[i] < 7);
+            for (i = 0; k && place.data && i < 17 * 2; i++)
+                T_TRUE(((int32_t *)place.data)[i] >= 0 && ((int32_t *)place.data)[i] < 7);
         }
         tiny_tape_close(tape);
         tllm_pyra_close(p);
@@ -146,7 +154,9 @@ static void test_begins_as_merging(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     float *pixels = t_rand(32 * SIZE * SIZE, -1, 1), logits[2][4 * CLASSES];
     int32_t label[32];
-    tiny_tensor images = tiny_tensor_4d(pixels, TINY_F32, 4, COLOURS, SIZE, SIZE), all = tiny_tensor_4d(pixels, TINY_F32, 32, COLOURS, SIZE, SIZE), labels = tiny_tensor_1d(label, TINY_I32, 32), y;
+    tiny_tensor images = tiny_tensor_4d(pixels, TINY_F32, 4, COLOURS, SIZE, SIZE),
+                all = tiny_tensor_4d(pixels, TINY_F32, 32, COLOURS, SIZE, SIZE),
+                labels = tiny_tensor_1d(label, TINY_I32, 32), y;
     tllm_vit *v = network(ctx, TINY_F32);
     tllm_pyra *p[2] = { NULL, NULL };
     tllm_pyra_desc pd;
@@ -244,7 +254,8 @@ static void test_bad(void)
     pd.n_block = 2;
     T_STATUS(tllm_pyra_open(ctx, v, &pd, &p), TINY_E_ARGUMENT, "2 blocks, the network has 3");
     T_TRUE(!p);
-    pd.n_block = BLOCKS;                    /* more than there can be: of an even number of tokens not half, since the class token stays */
+    /* more than there can be: of an even number of tokens not half, since the class token stays */
+    pd.n_block = BLOCKS;
     pd.r = many;
     if (T_OK(tllm_pyra_open(ctx, v, &pd, &p))) {
         static const tiny_idx left[1 + BLOCKS] = { 17, 16, 9, 5 };

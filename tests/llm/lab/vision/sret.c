@@ -1,4 +1,5 @@
-/* tests/llm/lab/vision/sret.c - sliced attention against masks, a recursive stage against plain loops, gradients through shared weights, the figures of SReT-T, bad input */
+/* tests/llm/lab/vision/sret.c - sliced attention against masks, a recursive stage against plain loops, gradients
+ * through shared weights, the figures of SReT-T, bad input */
 #include "t.h"
 
 #ifdef TINY_NO_TRAIN
@@ -39,14 +40,17 @@ static void test_slices(tiny_target target)
             int place[N];
             for (i = 0; i < N; i++) place[with ? order[i] : i] = i;
             /* the mask of blocks, seen from the old order */
-            for (i = 0; i < N; i++) for (j = 0; j < N; j++) bias[i * N + j] = place[i] / each == place[j] / each ? 0.0f : -INFINITY;
+            for (i = 0; i < N; i++)
+                for (j = 0; j < N; j++) bias[i * N + j] = place[i] / each == place[j] / each ? 0.0f : -INFINITY;
             T_OK(tiny_attention(ctx, &t[0], &t[1], &t[2], slices[k] > 1 ? &b : NULL, NULL, &w));
             o = tllm_sliced_attention(tape, &t[0], &t[1], &t[2], slices[k], with, with ? &p : NULL);
             if (!T_OK(tiny_tape_status(tape))) break;
-            if (slices[k] == 1) T_SAME((float *)o.data, want, N * H * D);       /* no slices: plain attention, bit for bit */
+            /* no slices: plain attention, bit for bit */
+            if (slices[k] == 1) T_SAME((float *)o.data, want, N * H * D);
             for (i = 0; i < N * H * D; i++) {
                 T_CLOSE(((float *)o.data)[i], want[i], 2e-6);
-                if (slices[k] == N) T_CLOSE(((float *)o.data)[i], in[2][i], 1e-7);      /* each token alone: its value, in its old place */
+                /* each token alone: its value, in its old place */
+                if (slices[k] == N) T_CLOSE(((float *)o.data)[i], in[2][i], 1e-7);
             }
         }
     T_RAN_ON(ctx, t_vectors(target));
@@ -58,7 +62,8 @@ static void test_slices(tiny_target target)
     T_PROOF("attention 6", "G > 1 with a permutation equals a block mask in permuted order");
 }
 
-static void refuse(const tiny_tensor *q, const tiny_tensor *k, tiny_idx slices, int shuffled, const tiny_tensor *order, tiny_status st, const char *says)
+static void refuse(const tiny_tensor *q, const tiny_tensor *k, tiny_idx slices, int shuffled, const tiny_tensor *order,
+                   tiny_status st, const char *says)
 {
     tiny_ctx *ctx = t_ctx(t_now.target, 1);
     tiny_tape_desc td;
@@ -86,7 +91,11 @@ static tllm_sret_desc small_desc(tiny_dtype dtype)
     d.image = 2 * SIDE; d.channels = 2; d.n_stem = 1;
     d.d = D; d.ratio = 1.5; d.nll_ratio = 1.0;
     d.n_stage = 1;
-    d.stage[0].n_head = HEADS; d.stage[0].depth = LOOPS; d.stage[0].distinct = 1; d.stage[0].first = 2; d.stage[0].again = 4;
+    d.stage[0].n_head = HEADS;
+    d.stage[0].depth = LOOPS;
+    d.stage[0].distinct = 1;
+    d.stage[0].first = 2;
+    d.stage[0].again = 4;
     d.n_class = 3;
     d.seed = 11;
     d.dtype = dtype;
@@ -121,7 +130,8 @@ static void wide(const tllm_sret *s, const char *prefix, int hidden, double x[D]
     norm(weight(s, prefix, "norm2.weight"), weight(s, prefix, "norm2.bias"), x, y);
     for (i = 0; i < D; i++) add[i] = weight(s, prefix, "mlp.fc2.bias")[i];
     for (j = 0; j < hidden; j++) {
-        for (up = weight(s, prefix, "mlp.fc1.bias")[j], i = 0; i < D; i++) up += weight(s, prefix, "mlp.fc1.weight")[j * D + i] * y[i];
+        for (up = weight(s, prefix, "mlp.fc1.bias")[j], i = 0; i < D; i++)
+            up += weight(s, prefix, "mlp.fc1.weight")[j * D + i] * y[i];
         up *= 0.5 * (1 + erf(up / sqrt(2.0)));
         for (i = 0; i < D; i++) add[i] += weight(s, prefix, "mlp.fc2.weight")[i * hidden + j] * up;
     }
@@ -141,21 +151,29 @@ static void plain(const tllm_sret *s, const uint32_t *order, double x[N][D])
         for (t = 0; t < N; t++) place[l ? order[t] : (uint32_t)t] = t;
         for (t = 0; t < N; t++) {
             norm(weight(s, block, "norm1.weight"), weight(s, block, "norm1.bias"), x[t], y);
-            for (i = 0; i < 3 * D; i++) for (q[t][i] = weight(s, block, "attn.qkv.bias")[i], j = 0; j < D; j++) q[t][i] += weight(s, block, "attn.qkv.weight")[i * D + j] * y[j];
+            for (i = 0; i < 3 * D; i++)
+                for (q[t][i] = weight(s, block, "attn.qkv.bias")[i], j = 0; j < D; j++)
+                    q[t][i] += weight(s, block, "attn.qkv.weight")[i * D + j] * y[j];
         }
         for (t = 0; t < N; t++)
             for (h = 0; h < HEADS; h++) {
                 double sum = 0;
                 for (u = 0; u < N; u++) {
-                    for (a[u] = 0, i = 0; i < w; i++) a[u] += q[t][h * w + i] * q[u][D + h * w + i] * (double)(float)(1 / sqrt((double)w));
+                    for (a[u] = 0, i = 0; i < w; i++)
+                        a[u] += q[t][h * w + i] * q[u][D + h * w + i] * (double)(float)(1 / sqrt((double)w));
                     a[u] = place[t] / each == place[u] / each ? exp(a[u]) : 0;
                     sum += a[u];
                 }
-                for (i = 0; i < w; i++) for (o[t][h * w + i] = 0, u = 0; u < N; u++) o[t][h * w + i] += a[u] / sum * q[u][2 * D + h * w + i];
+                for (i = 0; i < w; i++)
+                    for (o[t][h * w + i] = 0, u = 0; u < N; u++)
+                        o[t][h * w + i] += a[u] / sum * q[u][2 * D + h * w + i];
             }
         for (t = 0; t < N; t++) {
-            for (i = 0; i < D; i++) for (y[i] = weight(s, block, "attn.proj.bias")[i], j = 0; j < D; j++) y[i] += weight(s, block, "attn.proj.weight")[i * D + j] * o[t][j];
-            for (i = 0; i < D; i++) x[t][i] = weight(s, block, "scale.0")[0] * x[t][i] + weight(s, block, "scale.1")[0] * y[i];
+            for (i = 0; i < D; i++)
+                for (y[i] = weight(s, block, "attn.proj.bias")[i], j = 0; j < D; j++)
+                    y[i] += weight(s, block, "attn.proj.weight")[i * D + j] * o[t][j];
+            for (i = 0; i < D; i++)
+                x[t][i] = weight(s, block, "scale.0")[0] * x[t][i] + weight(s, block, "scale.1")[0] * y[i];
             wide(s, block, HIDDEN, x[t]);
             (void)snprintf(prefix, sizeof prefix, "stages.0.nll.%d.", l);
             wide(s, prefix, SMALL, x[t]);
@@ -183,8 +201,10 @@ static void test_stage_and_gradient(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
     const tllm_sret_desc d = small_desc(TINY_F64);
-    double *from = (double *)t_keep(N * IMAGES * D * 8), *by = (double *)t_keep(N * IMAGES * D * 8), want[N * IMAGES * D];
-    tiny_tensor x = tiny_tensor_3d(from, TINY_F64, N, IMAGES, D), w = tiny_tensor_3d(by, TINY_F64, N, IMAGES, D), y, loss;
+    double *from = (double *)t_keep(N * IMAGES * D * 8), *by = (double *)t_keep(N * IMAGES * D * 8),
+           want[N * IMAGES * D];
+    tiny_tensor x = tiny_tensor_3d(from, TINY_F64, N, IMAGES, D), w = tiny_tensor_3d(by, TINY_F64, N, IMAGES, D), y,
+                loss;
     uint32_t order[N];
     tiny_rng rng = tiny_rng_make(d.seed, 1);        /* stage 0, block 0, run 1 */
     tiny_tape_desc td;
@@ -202,7 +222,9 @@ static void test_stage_and_gradient(tiny_target target)
         by[i] = (double)t_rand_float(-1, 1);
     }
     p = tllm_sret_params(s, &n);
-    for (k = 0; k < n; k++) for (i = 0; i < tiny_tensor_count(&p[k].value); i++) ((double *)p[k].value.data)[i] += (double)t_rand_float(-0.3f, 0.3f);
+    for (k = 0; k < n; k++)
+        for (i = 0; i < tiny_tensor_count(&p[k].value); i++)
+            ((double *)p[k].value.data)[i] += (double)t_rand_float(-0.3f, 0.3f);
     if (T_OK(tiny_tape_open(ctx, &td, &tape))) {
         for (k = 0; k < n; k++) T_OK(tiny_tape_param(tape, &p[k]));
         y = tllm_sret_stage_run(tape, s, 0, &x);
@@ -241,9 +263,11 @@ static void test_stage_and_gradient(tiny_target target)
     T_PROOF("attention 6", "loops share one weight copy");
 }
 
-/* ---- the network: its gradient with stem, pooling and head; the same call, the same numbers, unless fresh ones are asked for */
+/* ---- the network: its gradient with stem, pooling and head; the same call, the same numbers, unless fresh ones are
+ * asked for */
 
-static double logits_of(tiny_tape *tape, tllm_sret *s, const tiny_tensor *images, const tiny_tensor *by, int back, double *keep)
+static double logits_of(tiny_tape *tape, tllm_sret *s, const tiny_tensor *images, const tiny_tensor *by, int back,
+                        double *keep)
 {
     const tiny_tape_mark mark = tiny_tape_now(tape);
     tiny_tensor y = tllm_sret_logits(tape, s, images), loss = tiny_tape_mul(tape, &y, by);
@@ -287,7 +311,8 @@ static void test_network(void)
         T_EQ_INT(tllm_sret_tokens(s, 2), 0);
         p = tllm_sret_params(s, &n);
         for (k = 0; k < n; k++) {
-            for (i = 0; i < tiny_tensor_count(&p[k].value); i++) ((double *)p[k].value.data)[i] += (double)t_rand_float(-0.2f, 0.2f);
+            for (i = 0; i < tiny_tensor_count(&p[k].value); i++)
+                ((double *)p[k].value.data)[i] += (double)t_rand_float(-0.2f, 0.2f);
             T_OK(tiny_tape_param(tape, &p[k]));
         }
         tllm_sret_training(s, 1);
@@ -340,7 +365,8 @@ static void test_figures(tiny_target target)
     if (!T_OK(tllm_sret_open(ctx, &d, &s))) { t_close(ctx); return; }
     for (i = 0; i < d.n_stage; i++) {
         const tllm_sret_stage *t = &d.stage[i];
-        const double c = 64.0 * (double)(1 << i), tokens = (double)tllm_sret_tokens(s, i), block = 4 * c * c + 2 * 3.6 * c * c, nll = 2 * c * c;
+        const double c = 64.0 * (double)(1 << i), tokens = (double)tllm_sret_tokens(s, i),
+                     block = 4 * c * c + 2 * 3.6 * c * c, nll = 2 * c * c;
         for (l = 0; l < t->depth; l++) {
             const tiny_idx g = l % (t->depth / t->distinct) ? t->again : t->first;
             whole += (block + nll) * tokens + 2 * tokens * tokens * c;
@@ -357,7 +383,9 @@ static void test_figures(tiny_target target)
     T_CLOSE(weights * 1e-6, 4.36, 0.005);
     T_CLOSE(apart * 1e-6, 6.42, 0.005);
     p = tllm_sret_params(s, &n);            /* and ours: the same but for 3.6 d rounded down */
-    for (k = 0; k < n; k++) if (!strncmp(p[k].name, "stages.", 7) && !p[k].group && p[k].value.rank == 2) made += (double)tiny_tensor_count(&p[k].value);
+    for (k = 0; k < n; k++)
+        if (!strncmp(p[k].name, "stages.", 7) && !p[k].group && p[k].value.rank == 2)
+            made += (double)tiny_tensor_count(&p[k].value);
     T_CLOSE(made / weights, 1, 0.002);
     T_TRUE(made <= weights);
     tllm_sret_close(s);
@@ -373,7 +401,8 @@ static void test_learns(void)
     const tllm_sret_desc d = small_desc(TINY_F32);
     float *pixels = t_rand(MANY * 128, -1, 1);
     int32_t *label = (int32_t *)t_keep(MANY * sizeof *label);
-    tiny_tensor images = tiny_tensor_4d(pixels, TINY_F32, MANY, 2, 8, 8), labels = tiny_tensor_1d(label, TINY_I32, MANY);
+    tiny_tensor images = tiny_tensor_4d(pixels, TINY_F32, MANY, 2, 8, 8),
+                labels = tiny_tensor_1d(label, TINY_I32, MANY);
     tllm_sret *s;
     tllm_vit_task task;
     tiny_train_desc td;
@@ -422,7 +451,8 @@ static void test_bad(tiny_target target)
 {
     float *x = t_rand(12 * 4, -1, 1);
     int32_t order[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10 };
-    tiny_tensor q = tiny_tensor_3d(x, TINY_F32, 12, 2, 2), fewer = tiny_tensor_3d(x, TINY_F32, 11, 2, 2), p = tiny_tensor_1d(order, TINY_I32, 12);
+    tiny_tensor q = tiny_tensor_3d(x, TINY_F32, 12, 2, 2), fewer = tiny_tensor_3d(x, TINY_F32, 11, 2, 2),
+                p = tiny_tensor_1d(order, TINY_I32, 12);
     tllm_sret_desc d;
     refuse(&q, &q, 5, 0, NULL, TINY_E_SHAPE, "do not divide the tokens");
     refuse(&q, &q, 0, 0, NULL, TINY_E_SHAPE, "do not divide the tokens");
@@ -438,7 +468,12 @@ static void test_bad(tiny_target target)
     d = small_desc(TINY_F32); d.stage[0].distinct = 0; bad(&d, "not a multiple of 0");
     d = small_desc(TINY_F32); d.stage[0].n_head = 3; bad(&d, "3 heads do not divide 4");
     d = small_desc(TINY_F32); d.image = 9; bad(&d, "9 pixels cannot be halved 1 times");
-    d = small_desc(TINY_F32); d.image = 6; d.n_stage = 2; d.stage[0].first = d.stage[0].again = 1; d.stage[1] = d.stage[0]; bad(&d, "3 x 3 tokens cannot be halved");
+    d = small_desc(TINY_F32);
+    d.image = 6;
+    d.n_stage = 2;
+    d.stage[0].first = d.stage[0].again = 1;
+    d.stage[1] = d.stage[0];
+    bad(&d, "3 x 3 tokens cannot be halved");
     d = small_desc(TINY_F32); d.n_stage = 5; bad(&d, "5 stages");
     d = small_desc(TINY_F32); d.ratio = (double)NAN; bad(&d, "wide layers");
     d = small_desc(TINY_F32); d.d = 5; bad(&d, "5 numbers of a token");

@@ -1,4 +1,5 @@
-/* tests/llm/lab/vision/tome.c - matching of tokens: by hand, against plain loops, ties, what has no length, sizes, tracking, the way back, schedules */
+/* tests/llm/lab/vision/tome.c - matching of tokens: by hand, against plain loops, ties, what has no length, sizes,
+ * tracking, the way back, schedules */
 #include "t.h"
 
 enum { MOST = 40 };
@@ -19,13 +20,16 @@ static void test_by_hand(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 2);
     int32_t m[13];
     float size[6] = { 1, 1, 1, 1, 1, 1 }, next[5], y[10], back[12];
-    tiny_tensor keys = tiny_tensor_3d(x, TINY_F32, 6, 1, 2), match = tiny_tensor_2d(m, TINY_I32, 13, 1), sizes = tiny_tensor_2d(size, TINY_F32, 6, 1), nexts = tiny_tensor_2d(next, TINY_F32, 5, 1);
+    tiny_tensor keys = tiny_tensor_3d(x, TINY_F32, 6, 1, 2), match = tiny_tensor_2d(m, TINY_I32, 13, 1),
+                sizes = tiny_tensor_2d(size, TINY_F32, 6, 1), nexts = tiny_tensor_2d(next, TINY_F32, 5, 1);
     tiny_tensor out = tiny_tensor_3d(y, TINY_F32, 5, 1, 2), all = tiny_tensor_3d(back, TINY_F32, 6, 1, 2), places;
     int i, j;
     for (i = 0; i < 2; i++)                 /* the scores of tokens 2 and 4 to 1, 3 and 5, as angles */
         for (j = 0; j < 3; j++) {
             const float *a = x[2 + 2 * i], *b = x[1 + 2 * j];
-            T_CLOSE((double)(a[0] * b[0] + a[1] * b[1]) / sqrt((double)((a[0] * a[0] + a[1] * a[1]) * (b[0] * b[0] + b[1] * b[1]))), scores[i][j], 5e-5);
+            T_CLOSE((double)(a[0] * b[0] + a[1] * b[1]) /
+                        sqrt((double)((a[0] * a[0] + a[1] * a[1]) * (b[0] * b[0] + b[1] * b[1]))),
+                    scores[i][j], 5e-5);
         }
     T_OK(tllm_tome_match(ctx, &keys, 1, TLLM_TOME_CLASS, &match));
     T_RAN_ON(ctx, t_vectors(target));
@@ -54,7 +58,8 @@ static void plain(const float *keys, int t, int batch, int heads, int d, int b, 
     for (i = 0; i < t; i++) {
         double square = 0;
         for (j = 0; j < d; j++) {
-            for (m[i][j] = 0, h = 0; h < heads; h++) m[i][j] += (double)keys[(i * batch * heads + b * heads + h) * d + j] / heads;
+            for (m[i][j] = 0, h = 0; h < heads; h++)
+                m[i][j] += (double)keys[(i * batch * heads + b * heads + h) * d + j] / heads;
             square += m[i][j] * m[i][j];
         }
         for (j = 0; j < d; j++) m[i][j] /= sqrt(square);
@@ -74,19 +79,25 @@ static void plain(const float *keys, int t, int batch, int heads, int d, int b, 
     p->n_left = n_a - r;
     for (i = 0; i < p->n_left; i++) p->left[i] = 2 * order[r + i];
     for (i = 1; i < p->n_left && (flags & TLLM_TOME_CLASS); i++)
-        for (j = i; j > 0 && p->left[j - 1] > p->left[j]; j--) { k = p->left[j]; p->left[j] = p->left[j - 1]; p->left[j - 1] = k; }
+        for (j = i; j > 0 && p->left[j - 1] > p->left[j]; j--) {
+            k = p->left[j];
+            p->left[j] = p->left[j - 1];
+            p->left[j - 1] = k;
+        }
 }
 
 static void check_match(tiny_ctx *ctx, int t, int batch, int heads, int d, unsigned flags, int r, int turned)
 {
     float *keys = t_rand((size_t)(t * batch * heads * d), -1, 1), *given = keys;
     int32_t *m = (int32_t *)t_guarded_bytes((size_t)((2 * t + r) * batch) * 4);
-    tiny_tensor k = tiny_tensor_3d(keys, TINY_F32, t, batch * heads, d), match = tiny_tensor_2d(m, TINY_I32, 2 * t + r, batch);
+    tiny_tensor k = tiny_tensor_3d(keys, TINY_F32, t, batch * heads, d),
+                match = tiny_tensor_2d(m, TINY_I32, 2 * t + r, batch);
     pairs p;
     int b, i, j;
     if (turned) {                           /* numbers of a row apart */
         given = t_guarded((size_t)(t * batch * heads * d));
-        for (i = 0; i < t * batch * heads; i++) for (j = 0; j < d; j++) given[j * t * batch * heads + i] = keys[i * d + j];
+        for (i = 0; i < t * batch * heads; i++)
+            for (j = 0; j < d; j++) given[j * t * batch * heads + i] = keys[i * d + j];
         k.data = given;
         k.stride[0] = batch * heads; k.stride[1] = 1; k.stride[2] = t * batch * heads;
     }
@@ -107,7 +118,8 @@ static void check_match(tiny_ctx *ctx, int t, int batch, int heads, int d, unsig
             if (flags & TLLM_TOME_DISTILL && i == 1) T_EQ_INT(part(&match, t, TLLM_TOME_FROM, out++, b), 1);
             T_EQ_INT(part(&match, t, TLLM_TOME_FROM, out, b), p.left[i]);
         }
-        for (i = flags & TLLM_TOME_DISTILL && p.n_left > 1; i < t / 2; i++, out++) T_EQ_INT(part(&match, t, TLLM_TOME_FROM, out, b), 2 * i + 1);
+        for (i = flags & TLLM_TOME_DISTILL && p.n_left > 1; i < t / 2; i++, out++)
+            T_EQ_INT(part(&match, t, TLLM_TOME_FROM, out, b), 2 * i + 1);
         T_EQ_INT(out, t - r);
         if (flags & TLLM_TOME_CLASS) T_EQ_INT(part(&match, t, TLLM_TOME_FROM, 0, b), 0);
         for (i = 0; i < t - r; i++) {
@@ -127,12 +139,15 @@ static void test_random(tiny_target target)
     for (i = 0; i < T_COUNT(tokens); i++)
         for (j = i % 2; j < T_COUNT(widths); j += T_SLOW ? 4 : 2) {
             const unsigned flags = (unsigned)(i + j / 2) % 4;
-            const int most = (int)tllm_tome_count(tokens[i], 1000, flags), d = tokens[i] > 5 && widths[j] == 1 ? 2 : widths[j];     /* of one number: signs, all ties */
+            /* of one number: signs, all ties */
+            const int most = (int)tllm_tome_count(tokens[i], 1000, flags),
+                      d = tokens[i] > 5 && widths[j] == 1 ? 2 : widths[j];
             if (d > 1) {
                 check_match(ctx, tokens[i], 1 + (int)(j % 3), 1 + (int)(i % 3), d, flags, most, (i + j) % 3 == 0);
                 check_match(ctx, tokens[i], 2, 2, d, flags, most / 2, 0);
             }
-            check_match(ctx, tokens[i], 2, 1, (d > 2 ? d : 2), 3 - flags, (int)tllm_tome_count(tokens[i], 1, 3 - flags), 0);
+            check_match(ctx, tokens[i], 2, 1, (d > 2 ? d : 2), 3 - flags, (int)tllm_tome_count(tokens[i], 1, 3 - flags),
+                        0);
         }
     t_close(ctx);
     T_PROOF("attention 9", "class token never merged");
@@ -162,7 +177,8 @@ static void test_ties_and_odd(tiny_target target)
         T_EQ_INT(part(&match, 33, TLLM_TOME_TARGET, 14, 0), 1);
     }
     for (k = 0; k < 2; k++) {               /* squares beyond float, on both sides: the direction counts */
-        for (i = 0; i < 33 * 13; i++) x[i] = ((float)(i % 13) - 5.3f + (i / 13 == 8 ? (float)(i % 5) : 0.0f)) * (k ? 1e-30f : 1e30f);
+        for (i = 0; i < 33 * 13; i++)
+            x[i] = ((float)(i % 13) - 5.3f + (i / 13 == 8 ? (float)(i % 5) : 0.0f)) * (k ? 1e-30f : 1e30f);
         T_OK(tllm_tome_match(ctx, &keys, 1, TLLM_TOME_CLASS, &match));
         T_EQ_INT(part(&match, 33, TLLM_TOME_SOURCE, 15, 0), 8);
     }
@@ -175,7 +191,8 @@ static void test_chain(tiny_target target)
 {
     enum { T = 37, B = 3, D = 5, BLOCKS = 6 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    float *x = t_rand(T * B * D, -1, 1), *first = t_rand(T * B * D, 0, 0), *y = t_guarded(T * B * D), *size = t_rand(T * B, 1, 1), *next = t_guarded(T * B);
+    float *x = t_rand(T * B * D, -1, 1), *first = t_rand(T * B * D, 0, 0), *y = t_guarded(T * B * D),
+          *size = t_rand(T * B, 1, 1), *next = t_guarded(T * B);
     int32_t *m = (int32_t *)t_keep(3 * T * B * 4), *at = (int32_t *)t_keep(T * B * 4);
     tiny_tensor place = tiny_tensor_2d(at, TINY_I32, T, B), match, sx, sn, tx, ty;
     tiny_idx t = T, r, i, j, k;
@@ -195,11 +212,13 @@ static void test_chain(tiny_target target)
         t -= r;
         memcpy(x, y, (size_t)(t * B * D) * sizeof *x);
         memcpy(size, next, (size_t)(t * B) * sizeof *x);
-        for (i = 0; i < B; i++) {           /* sum of sizes, weighted sum of tokens, and the means that each stands for */
+        /* sum of sizes, weighted sum of tokens, and the means that each stands for */
+        for (i = 0; i < B; i++) {
             double n = 0, sum[D] = { 0 };
             for (j = 0; j < t; j++) n += (double)size[j * B + i];
             T_TRUE(n == T);
-            for (j = 0; j < t * D; j++) sum[j % D] += (double)size[j / D * B + i] * (double)x[(j / D * B + i) * D + j % D];
+            for (j = 0; j < t * D; j++)
+                sum[j % D] += (double)size[j / D * B + i] * (double)x[(j / D * B + i) * D + j % D];
             for (j = 0; j < T * D; j++) sum[j % D] -= (double)first[(j / D * B + i) * D + j % D];
             for (j = 0; j < D; j++) T_CLOSE(sum[j], 0, 1e-5);
             T_EQ_INT(at[i], 0);
@@ -234,7 +253,8 @@ static void test_schedules(tiny_target target)
         const double d = k < 2 ? 768 : 1024;
         double some = 0, all = 0, match = 0;
         T_EQ_INT(n, k < 2 ? 12 : 24);
-        for (i = 0, t = 197; i < n; i++) {  /* multiply-adds of a block: q, k, v and out, attention, and the wide layer behind the merge */
+        /* multiply-adds of a block: q, k, v and out, attention, and the wide layer behind the merge */
+        for (i = 0, t = 197; i < n; i++) {
             all += 12 * d * d * 197 + 2.0 * 197 * 197 * d;
             some += 4 * d * d * (double)t + 2.0 * (double)(t * t) * d;
             match += (double)((t + 1) / 2 * (t / 2)) * 64;
@@ -275,8 +295,10 @@ static void test_bad(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     float *x = t_rand(6 * 4, -1, 1), size[6] = { 1, 1, 1, 1, 1, 1 }, next[6];
     int32_t m[16], at[6] = { 0, 1, 2, 3, 4, 5 };
-    tiny_tensor keys = tiny_tensor_3d(x, TINY_F32, 6, 2, 2), match = tiny_tensor_2d(m, TINY_I32, 13, 1), wide = tiny_tensor_2d(m, TINY_I32, 15, 1), sx = tiny_tensor_2d(size, TINY_F32, 6, 1);
-    tiny_tensor sn = tiny_tensor_2d(next, TINY_F32, 5, 1), place = tiny_tensor_2d(at, TINY_I32, 6, 1), y = tiny_tensor_3d(x, TINY_F32, 5, 1, 2), all = tiny_tensor_3d(x + 10, TINY_F32, 6, 1, 2), part_of;
+    tiny_tensor keys = tiny_tensor_3d(x, TINY_F32, 6, 2, 2), match = tiny_tensor_2d(m, TINY_I32, 13, 1),
+                wide = tiny_tensor_2d(m, TINY_I32, 15, 1), sx = tiny_tensor_2d(size, TINY_F32, 6, 1);
+    tiny_tensor sn = tiny_tensor_2d(next, TINY_F32, 5, 1), place = tiny_tensor_2d(at, TINY_I32, 6, 1),
+                y = tiny_tensor_3d(x, TINY_F32, 5, 1, 2), all = tiny_tensor_3d(x + 10, TINY_F32, 6, 1, 2), part_of;
     T_STATUS(tllm_tome_match(ctx, NULL, 1, 0, &match), TINY_E_ARGUMENT, "are needed");
     T_STATUS(tllm_tome_match(ctx, &keys, 1, 8, &match), TINY_E_ARGUMENT, "flags 8");
     T_STATUS(tllm_tome_match(ctx, &keys, 1, 4, &match), TINY_E_ARGUMENT, "flags 4");

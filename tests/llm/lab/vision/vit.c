@@ -1,11 +1,24 @@
-/* tests/llm/lab/vision/vit.c - the vision transformer: against plain loops, every gradient against central differences, its hooks, and that it learns */
+/* tests/llm/lab/vision/vit.c - the vision transformer: against plain loops, every gradient against central differences,
+ * its hooks, and that it learns */
 #include "t.h"
 
 #ifdef TINY_NO_TRAIN
 int main(void) { return t_done(); }
 #else
 
-enum { SIZE = 6, PATCH = 3, COLOURS = 2, D = 8, HIDDEN = 12, HEADS = 2, BLOCKS = 2, CLASSES = 3, BATCH = 3, T = 1 + (SIZE / PATCH) * (SIZE / PATCH), PIXELS = COLOURS * SIZE * SIZE };
+enum {
+    SIZE = 6,
+    PATCH = 3,
+    COLOURS = 2,
+    D = 8,
+    HIDDEN = 12,
+    HEADS = 2,
+    BLOCKS = 2,
+    CLASSES = 3,
+    BATCH = 3,
+    T = 1 + (SIZE / PATCH) * (SIZE / PATCH),
+    PIXELS = COLOURS * SIZE * SIZE
+};
 
 static tllm_vit_desc small_desc(tiny_dtype dtype)
 {
@@ -18,7 +31,10 @@ static tllm_vit_desc small_desc(tiny_dtype dtype)
     return d;
 }
 
-static double num(const tiny_tensor *t, tiny_idx i) { return t->dtype == TINY_F64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i]; }
+static double num(const tiny_tensor *t, tiny_idx i)
+{
+    return t->dtype == TINY_F64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
+}
 static double weight(const tllm_vit *v, int block, const char *name, tiny_idx i)
 {
     char full[64];
@@ -39,7 +55,8 @@ static void norm(const tllm_vit *v, int block, const char *name, const double *x
     (void)snprintf(b, sizeof b, "%s.bias", name);
     for (i = 0; i < D; i++) mean += x[i] / D;
     for (i = 0; i < D; i++) var += (x[i] - mean) * (x[i] - mean) / D;
-    for (i = 0; i < D; i++) y[i] = weight(v, block, w, i) * (x[i] - mean) / sqrt(var + (double)1e-6f) + weight(v, block, b, i);
+    for (i = 0; i < D; i++)
+        y[i] = weight(v, block, w, i) * (x[i] - mean) / sqrt(var + (double)1e-6f) + weight(v, block, b, i);
 }
 
 /* one image through the network, in plain loops; times: what the output of attention is multiplied by */
@@ -56,36 +73,50 @@ static void plain(const tllm_vit *v, const double *image, double times, double *
             for (c = 0; c < COLOURS; c++)
                 for (r = 0; r < PATCH; r++)
                     for (s = 0; s < PATCH; s++)
-                        x[t][i] += weight(v, -1, "patch_embed.proj.weight", ((i * COLOURS + c) * PATCH + r) * PATCH + s) * image[(c * SIZE + pr * PATCH + r) * SIZE + pc * PATCH + s];
+                        x[t][i] +=
+                            weight(v, -1, "patch_embed.proj.weight", ((i * COLOURS + c) * PATCH + r) * PATCH + s) *
+                            image[(c * SIZE + pr * PATCH + r) * SIZE + pc * PATCH + s];
         }
     for (t = 0; t < T; t++) for (i = 0; i < D; i++) x[t][i] += weight(v, -1, "pos_embed", t * D + i);
     for (b = 0; b < BLOCKS; b++) {
         for (t = 0; t < T; t++) {
             norm(v, b, "norm1", x[t], y[t]);
-            for (i = 0; i < 3 * D; i++) for (q[t][i] = weight(v, b, "attn.qkv.bias", i), j = 0; j < D; j++) q[t][i] += weight(v, b, "attn.qkv.weight", i * D + j) * y[t][j];
+            for (i = 0; i < 3 * D; i++)
+                for (q[t][i] = weight(v, b, "attn.qkv.bias", i), j = 0; j < D; j++)
+                    q[t][i] += weight(v, b, "attn.qkv.weight", i * D + j) * y[t][j];
         }
         for (t = 0; t < T; t++)
             for (h = 0; h < HEADS; h++) {
                 const int w = D / HEADS;
                 double sum = 0;
                 for (u = 0; u < T; u++) {
-                    for (a[u] = 0, i = 0; i < w; i++) a[u] += q[t][h * w + i] * q[u][D + h * w + i] * (double)(float)(1 / sqrt((double)w));
+                    for (a[u] = 0, i = 0; i < w; i++)
+                        a[u] += q[t][h * w + i] * q[u][D + h * w + i] * (double)(float)(1 / sqrt((double)w));
                     sum += a[u] = exp(a[u]);
                 }
-                for (i = 0; i < w; i++) for (o[t][h * w + i] = 0, u = 0; u < T; u++) o[t][h * w + i] += times * a[u] / sum * q[u][2 * D + h * w + i];
+                for (i = 0; i < w; i++)
+                    for (o[t][h * w + i] = 0, u = 0; u < T; u++)
+                        o[t][h * w + i] += times * a[u] / sum * q[u][2 * D + h * w + i];
             }
         for (t = 0; t < T; t++) {
-            for (i = 0; i < D; i++) for (x[t][i] += weight(v, b, "attn.proj.bias", i), j = 0; j < D; j++) x[t][i] += weight(v, b, "attn.proj.weight", i * D + j) * o[t][j];
+            for (i = 0; i < D; i++)
+                for (x[t][i] += weight(v, b, "attn.proj.bias", i), j = 0; j < D; j++)
+                    x[t][i] += weight(v, b, "attn.proj.weight", i * D + j) * o[t][j];
             norm(v, b, "norm2", x[t], y[t]);
             for (i = 0; i < HIDDEN; i++) {
-                for (up[i] = weight(v, b, "mlp.fc1.bias", i), j = 0; j < D; j++) up[i] += weight(v, b, "mlp.fc1.weight", i * D + j) * y[t][j];
+                for (up[i] = weight(v, b, "mlp.fc1.bias", i), j = 0; j < D; j++)
+                    up[i] += weight(v, b, "mlp.fc1.weight", i * D + j) * y[t][j];
                 up[i] *= 0.5 * (1 + erf(up[i] / sqrt(2.0)));
             }
-            for (i = 0; i < D; i++) for (x[t][i] += weight(v, b, "mlp.fc2.bias", i), j = 0; j < HIDDEN; j++) x[t][i] += weight(v, b, "mlp.fc2.weight", i * HIDDEN + j) * up[j];
+            for (i = 0; i < D; i++)
+                for (x[t][i] += weight(v, b, "mlp.fc2.bias", i), j = 0; j < HIDDEN; j++)
+                    x[t][i] += weight(v, b, "mlp.fc2.weight", i * HIDDEN + j) * up[j];
         }
     }
     norm(v, -1, "norm", x[0], y[0]);
-    for (i = 0; i < CLASSES; i++) for (logits[i] = weight(v, -1, "head.bias", i), j = 0; j < D; j++) logits[i] += weight(v, -1, "head.weight", i * D + j) * y[0][j];
+    for (i = 0; i < CLASSES; i++)
+        for (logits[i] = weight(v, -1, "head.bias", i), j = 0; j < D; j++)
+            logits[i] += weight(v, -1, "head.weight", i * D + j) * y[0][j];
 }
 
 static void shake(tllm_vit *v)              /* so that no weight is special */
@@ -94,27 +125,31 @@ static void shake(tllm_vit *v)              /* so that no weight is special */
     const tiny_param *p = tllm_vit_params(v, &n);
     for (k = 0; k < n; k++) {
         tiny_idx i;
-        for (i = 0; i < tiny_tensor_count(&p[k].value); i++) ((double *)p[k].value.data)[i] += (double)t_rand_float(-0.3f, 0.3f);
+        for (i = 0; i < tiny_tensor_count(&p[k].value); i++)
+            ((double *)p[k].value.data)[i] += (double)t_rand_float(-0.3f, 0.3f);
     }
 }
 
 /* a mixer that doubles what attention says */
 typedef struct doubler { int mixed, between; tiny_idx tokens; } doubler;
-static tiny_tensor twice(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v)
+static tiny_tensor twice(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k,
+                         const tiny_tensor *v)
 {
     tiny_tensor o = tiny_tape_call(tape, TINY_OP_ATTENTION, q, k, v, NULL, NULL);
     ((doubler *)user)->mixed++;
     T_EQ_INT(at->batch * at->n_head, q->dim[1]);
     return tiny_tape_scale(tape, &o, 2.0, 0.0);
 }
-static tiny_tensor first_only(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *x, const tiny_tensor *k)
+static tiny_tensor first_only(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *x,
+                              const tiny_tensor *k)
 {
     tiny_tensor y = *x;
     (void)tape;
     ((doubler *)user)->between++;
     ((doubler *)user)->tokens = x->dim[0];
     T_EQ_INT(k->dim[0], x->dim[0]);
-    if (at->i_block == BLOCKS - 1) y.dim[0] = 1;        /* what is behind the last attention needs the class token only */
+    /* what is behind the last attention needs the class token only */
+    if (at->i_block == BLOCKS - 1) y.dim[0] = 1;
     return y;
 }
 
@@ -123,7 +158,8 @@ static void test_plain_and_gradient(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     const tllm_vit_desc d = small_desc(TINY_F64);
     double *pixels = (double *)t_keep(BATCH * PIXELS * 8), *by = (double *)t_keep(BATCH * CLASSES * 8), want[CLASSES];
-    tiny_tensor images = tiny_tensor_4d(pixels, TINY_F64, BATCH, COLOURS, SIZE, SIZE), w = tiny_tensor_2d(by, TINY_F64, BATCH, CLASSES), y, loss;
+    tiny_tensor images = tiny_tensor_4d(pixels, TINY_F64, BATCH, COLOURS, SIZE, SIZE),
+                w = tiny_tensor_2d(by, TINY_F64, BATCH, CLASSES), y, loss;
     tiny_tape_desc td;
     tiny_tape *tape;
     tllm_vit *v;
@@ -156,7 +192,8 @@ static void test_plain_and_gradient(void)
         if (!T_OK(tiny_tape_backward(tape, &loss, NULL))) { tiny_tape_close(tape); break; }
         for (i = 0; i < BATCH; i++) {
             plain(v, pixels + i * PIXELS, turn ? 2 : 1, want);
-            for (c = 0; c < CLASSES; c++) T_CLOSE(((double *)y.data)[i * CLASSES + c], want[c], 1e-12 * (1 + fabs(want[c])));
+            for (c = 0; c < CLASSES; c++)
+                T_CLOSE(((double *)y.data)[i * CLASSES + c], want[c], 1e-12 * (1 + fabs(want[c])));
         }
         for (k = 0; k < n; k++) {
             const tiny_idx count = tiny_tensor_count(&p[k].value);
@@ -166,9 +203,13 @@ static void test_plain_and_gradient(void)
             for (j = 0; j < count; j += 1 + count / 7) {
                 double *at = (double *)p[k].value.data + j, was = *at, up = 0, down = 0;
                 *at = was + 1e-5;
-                for (i = 0; i < BATCH; i++) for (plain(v, pixels + i * PIXELS, turn ? 2 : 1, want), c = 0; c < CLASSES; c++) up += by[i * CLASSES + c] * want[c] / (BATCH * CLASSES);
+                for (i = 0; i < BATCH; i++)
+                    for (plain(v, pixels + i * PIXELS, turn ? 2 : 1, want), c = 0; c < CLASSES; c++)
+                        up += by[i * CLASSES + c] * want[c] / (BATCH * CLASSES);
                 *at = was - 1e-5;
-                for (i = 0; i < BATCH; i++) for (plain(v, pixels + i * PIXELS, turn ? 2 : 1, want), c = 0; c < CLASSES; c++) down += by[i * CLASSES + c] * want[c] / (BATCH * CLASSES);
+                for (i = 0; i < BATCH; i++)
+                    for (plain(v, pixels + i * PIXELS, turn ? 2 : 1, want), c = 0; c < CLASSES; c++)
+                        down += by[i * CLASSES + c] * want[c] / (BATCH * CLASSES);
                 *at = was;
                 if (!T_CLOSE(num(&p[k].grad, j), (up - down) / 2e-5, 1e-6 * most)) printf("    in %s\n", p[k].name);
             }
@@ -219,7 +260,8 @@ static void test_targets(tiny_target target)
     t_close(ctx);
 }
 
-static tiny_tensor nothing_left(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *x, const tiny_tensor *k)
+static tiny_tensor nothing_left(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *x,
+                                const tiny_tensor *k)
 {
     tiny_tensor y = *x;
     (void)tape; (void)user; (void)at; (void)k;
@@ -230,16 +272,20 @@ static tiny_tensor nothing_left(tiny_tape *tape, void *user, const tllm_vit_at *
 static void test_bad(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    static const struct { tllm_vit_desc d; tiny_status st; const char *says; } bad[] = {
-        { { 32, 5, 0, 0, 0, 0, 0, 0, 0, 0, TINY_F32 }, TINY_E_ARGUMENT, "5 pixels do not divide" }, { { -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, TINY_F32 }, TINY_E_ARGUMENT, "do not divide" },
-        { { 65536, 1, 0, 0, 0, 0, 0, 0, 0, 0, TINY_F32 }, TINY_E_ARGUMENT, "32767" }, { { 0, 0, 0, 10, 0, 4, 0, 0, 0, 0, TINY_F32 }, TINY_E_ARGUMENT, "4 heads do not divide 10" },
-        { { 0, 0, -3, 0, 0, 0, 0, 0, 0, 0, TINY_F32 }, TINY_E_ARGUMENT, "-3 colours" }, { { 0, 0, 0, 0, 0, 0, 257, 0, 0, 0, TINY_F32 }, TINY_E_ARGUMENT, "257 blocks" },
-        { { 0, 0, 0, 0, 0, 0, 0, 0, -1.0, 0, TINY_F32 }, TINY_E_ARGUMENT, "eps" }, { { 0, 0, 0, 0, 0, 0, 0, 0, (double)NAN, 0, TINY_F32 }, TINY_E_ARGUMENT, "eps" },
-        { { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, TINY_F16 }, TINY_E_DTYPE, "f32 or f64" }
-    };
+    static const struct { tllm_vit_desc d; tiny_status st; const char *says;
+    } bad[] = { { { 32, 5, 0, 0, 0, 0, 0, 0, 0, 0, TINY_F32 }, TINY_E_ARGUMENT, "5 pixels do not divide" },
+                { { -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, TINY_F32 }, TINY_E_ARGUMENT, "do not divide" },
+                { { 65536, 1, 0, 0, 0, 0, 0, 0, 0, 0, TINY_F32 }, TINY_E_ARGUMENT, "32767" },
+                { { 0, 0, 0, 10, 0, 4, 0, 0, 0, 0, TINY_F32 }, TINY_E_ARGUMENT, "4 heads do not divide 10" },
+                { { 0, 0, -3, 0, 0, 0, 0, 0, 0, 0, TINY_F32 }, TINY_E_ARGUMENT, "-3 colours" },
+                { { 0, 0, 0, 0, 0, 0, 257, 0, 0, 0, TINY_F32 }, TINY_E_ARGUMENT, "257 blocks" },
+                { { 0, 0, 0, 0, 0, 0, 0, 0, -1.0, 0, TINY_F32 }, TINY_E_ARGUMENT, "eps" },
+                { { 0, 0, 0, 0, 0, 0, 0, 0, (double)NAN, 0, TINY_F32 }, TINY_E_ARGUMENT, "eps" },
+                { { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, TINY_F16 }, TINY_E_DTYPE, "f32 or f64" } };
     float *pixels = t_rand(2 * PIXELS, -1, 1);
     int32_t label[2] = { 0, 1 };
-    tiny_tensor images = tiny_tensor_4d(pixels, TINY_F32, 2, COLOURS, SIZE, SIZE), labels = tiny_tensor_1d(label, TINY_I32, 2), wrong = images, y;
+    tiny_tensor images = tiny_tensor_4d(pixels, TINY_F32, 2, COLOURS, SIZE, SIZE),
+                labels = tiny_tensor_1d(label, TINY_I32, 2), wrong = images, y;
     tllm_vit_desc d = small_desc(TINY_F32);
     tllm_vit_task task;
     tllm_vit_hooks hooks;
@@ -269,7 +315,8 @@ static void test_bad(void)
         tiny_tape_release(tape, start);
         hooks.between = nothing_left;
         y = tllm_vit_run(tape, v, &images, &hooks);
-        T_TRUE(!y.data && tiny_tape_status(tape) == TINY_E_SHAPE && strstr(tiny_ctx_message(ctx), "a hook must leave tokens"));
+        T_TRUE(!y.data && tiny_tape_status(tape) == TINY_E_SHAPE &&
+               strstr(tiny_ctx_message(ctx), "a hook must leave tokens"));
         tiny_tape_close(tape);
         T_TRUE(!tllm_vit_param(v, "head") && !tllm_vit_block_of(v, BLOCKS) && tllm_vit_is(v)->hidden == HIDDEN);
         T_STATUS(tllm_vit_right(ctx, &task, 0, 1, &right), TINY_E_ARGUMENT, "are needed");
@@ -295,7 +342,8 @@ static void test_memory(void)
         const tllm_vit_desc d = small_desc(TINY_F32);
         float pixels[PIXELS];
         int32_t label[1] = { 0 };
-        tiny_tensor images = tiny_tensor_4d(pixels, TINY_F32, 1, COLOURS, SIZE, SIZE), labels = tiny_tensor_1d(label, TINY_I32, 1);
+        tiny_tensor images = tiny_tensor_4d(pixels, TINY_F32, 1, COLOURS, SIZE, SIZE),
+                    labels = tiny_tensor_1d(label, TINY_I32, 1);
         tllm_vit_task task;
         tllm_vit *v = NULL;
         tiny_idx right;
@@ -322,13 +370,15 @@ static void test_learns(void)
     const tllm_vit_desc d = small_desc(TINY_F32);
     float *pixels = t_rand(N * PIXELS, -1, 1);
     int32_t *label = (int32_t *)t_keep(N * sizeof *label);
-    tiny_tensor images = tiny_tensor_4d(pixels, TINY_F32, N, COLOURS, SIZE, SIZE), labels = tiny_tensor_1d(label, TINY_I32, N);
+    tiny_tensor images = tiny_tensor_4d(pixels, TINY_F32, N, COLOURS, SIZE, SIZE),
+                labels = tiny_tensor_1d(label, TINY_I32, N);
     tiny_train_state last[2];
     tiny_idx right = 0, i, j;
     int turn;
     for (i = 0; i < N; i++) {
         label[i] = (int32_t)(i % CLASSES);
-        for (j = 0; j < PIXELS && label[i] < 2; j++) if ((j % SIZE < SIZE / 2) == (label[i] == 0)) pixels[i * PIXELS + j] += 1.0f;
+        for (j = 0; j < PIXELS && label[i] < 2; j++)
+            if ((j % SIZE < SIZE / 2) == (label[i] == 0)) pixels[i * PIXELS + j] += 1.0f;
     }
     for (turn = 0; turn < 2; turn++) {
         tllm_vit *v;

@@ -21,7 +21,8 @@ static void test_kmeans(tiny_target target)
     for (s = 0; s < T_COUNT(vs); s++) {
         tiny_ctx *ctx = t_ctx(target, 1), *two = t_ctx(target, 2), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
         const tiny_idx v = vs[s], k = ks[s];
-        float *x = t_rand((size_t)(N * v), -1, 1), *weight = t_rand(N, 0.01f, 3), *c = t_guarded((size_t)(k * v)), *other = t_guarded((size_t)(k * v));
+        float *x = t_rand((size_t)(N * v), -1, 1), *weight = t_rand(N, 0.01f, 3), *c = t_guarded((size_t)(k * v)),
+              *other = t_guarded((size_t)(k * v));
         uint32_t *code = (uint32_t *)t_guarded_bytes(N * 4), *code2 = (uint32_t *)t_guarded_bytes(N * 4);
         double *mean = (double *)t_keep((size_t)(k * (v + 1)) * sizeof *mean), error = 0, again;
         tllm_kmeans_desc d;
@@ -93,9 +94,11 @@ static void test_kmeans_edges(tiny_target target)
         d.k = k;
         T_OK(tllm_kmeans(ctx, &d, x, N, 2, NULL, c, code, &about));
         T_TRUE(about.error == 0 && (about.iters == 0) == (k > 5));
-        for (i = 0; i < N; i++) T_TRUE(code[i] < 5 && c[2 * code[i]] == x[2 * i] && c[2 * code[i] + 1] == x[2 * i + 1]);     /* of equal centres the lowest */
+        /* of equal centres the lowest */
+        for (i = 0; i < N; i++) T_TRUE(code[i] < 5 && c[2 * code[i]] == x[2 * i] && c[2 * code[i] + 1] == x[2 * i + 1]);
     }
-    for (i = 0; i < N; i++) {               /* ninety that count for nothing draw most centres, ten that count lie elsewhere */
+    /* ninety that count for nothing draw most centres, ten that count lie elsewhere */
+    for (i = 0; i < N; i++) {
         x[2 * i] = i < 90 ? (float)i * 0.001f : (float)(1000 + 17 * i);
         x[2 * i + 1] = (float)(i * i % 31);
         weight[i] = i < 90 ? 0.0f : 1.0f;
@@ -106,12 +109,14 @@ static void test_kmeans_edges(tiny_target target)
     T_TRUE(about.error == 0);
     d.k = 2;
     d.tol = 1e-9;
-    T_OK(tllm_kmeans(ctx, &d, one, 3, 1, w3, c, code, &about));     /* 0 | 3, 4, wherever it begins: from 3 and 4 the middle of 0 and 3 is further from 3 than 4 is */
+    /* 0 | 3, 4, wherever it begins: from 3 and 4 the middle of 0 and 3 is further from 3 than 4 is */
+    T_OK(tllm_kmeans(ctx, &d, one, 3, 1, w3, c, code, &about));
     T_TRUE(code[0] != code[1] && code[1] == code[2]);
     T_CLOSE(c[code[1]], 11.0 / 3.0, 1e-6);
     d.k = 3;
     d.sample = 1;
-    for (i = 0; i < N; i++) x[i] = (float)(i % 3) + (float)i * 1e-6f;           /* three vectors are looked at: codes and error are of all */
+    /* three vectors are looked at: codes and error are of all */
+    for (i = 0; i < N; i++) x[i] = (float)(i % 3) + (float)i * 1e-6f;
     T_OK(tllm_kmeans(ctx, &d, x, N, 1, NULL, c, code, &about));
     for (i = 0; i < N; i++) {
         double best = fabs((double)x[i] - (double)c[code[i]]);
@@ -124,11 +129,14 @@ static void test_kmeans_edges(tiny_target target)
     T_STATUS(tllm_kmeans(ctx, &d, one, 3, 1, NULL, c, code, NULL), TINY_E_ARGUMENT, "-1 centres");
     d.k = 2;
     T_STATUS(tllm_kmeans(ctx, &d, one, 0, 1, NULL, c, code, NULL), TINY_E_OVERFLOW, "0 vectors");
-    T_STATUS(tllm_kmeans(ctx, &d, one, TINY_IDX_MAX, 1, NULL, c, code, NULL), TINY_E_OVERFLOW, "vectors; 1 to 2^32 - 2");
+    T_STATUS(tllm_kmeans(ctx, &d, one, TINY_IDX_MAX, 1, NULL, c, code, NULL), TINY_E_OVERFLOW,
+             "vectors; 1 to 2^32 - 2");
     T_STATUS(tllm_kmeans(ctx, &d, one, 3, 0, NULL, c, code, NULL), TINY_E_ARGUMENT, "vectors of 0 numbers");
     T_STATUS(tllm_kmeans(ctx, &d, one, 3, 65, NULL, c, code, NULL), TINY_E_ARGUMENT, "vectors of 65 numbers; 1 to 64");
-    T_STATUS(tllm_kmeans(ctx, &d, NULL, 3, 1, NULL, c, code, NULL), TINY_E_ARGUMENT, "vectors, and a place for the centres");
-    T_STATUS(tllm_kmeans(ctx, &d, one, 3, 1, NULL, NULL, code, NULL), TINY_E_ARGUMENT, "vectors, and a place for the centres");
+    T_STATUS(tllm_kmeans(ctx, &d, NULL, 3, 1, NULL, c, code, NULL), TINY_E_ARGUMENT,
+             "vectors, and a place for the centres");
+    T_STATUS(tllm_kmeans(ctx, &d, one, 3, 1, NULL, NULL, code, NULL), TINY_E_ARGUMENT,
+             "vectors, and a place for the centres");
     T_STATUS(tllm_kmeans(NULL, &d, one, 3, 1, NULL, c, code, NULL), TINY_E_ARGUMENT, NULL);
     d.iters = -1;
     T_STATUS(tllm_kmeans(ctx, &d, one, 3, 1, NULL, c, code, NULL), TINY_E_ARGUMENT, "-1 rounds");
@@ -145,7 +153,8 @@ static void test_kmeans_edges(tiny_target target)
     t_close(ctx);
 }
 
-/* Numbers at the end of what floats hold: squares of their differences are infinite, and every code is still one of a centre that is there. */
+/* Numbers at the end of what floats hold: squares of their differences are infinite, and every code is still one of a
+ * centre that is there. */
 static void test_kmeans_far(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);

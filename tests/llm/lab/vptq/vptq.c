@@ -1,8 +1,10 @@
 /* tests/llm/lab/vptq/vptq.c - weights as vectors of code books
  *
- * Truth    the specification's worked layer; the bytes of a matrix read bit by bit by a second reader, written here from the text of vptq.h; every code of a pass searched
- *          anew in double, on weights that are updated in double with U of tllm_gptq_triangle; GPTQ itself where a book is its grid; brute force for the nearest, and
- *          means of clusters in double; the loss as a sum over all pairs of inputs; products in double of what the second reader says                     */
+ * Truth    the specification's worked layer; the bytes of a matrix read bit by bit by a second reader, written here
+ *          from the text of vptq.h; every code of a pass searched anew in double, on weights that are updated in double
+ *          with U of tllm_gptq_triangle; GPTQ itself where a book is its grid; brute force for the nearest, and means
+ *          of clusters in double; the loss as a sum over all pairs of inputs; products in double of what the second
+ *          reader says */
 #include "llm/lab/vptq/vptq.h"
 
 /* the layer of the specification; the damping is a millionth */
@@ -34,7 +36,9 @@ static void test_worked(tiny_target target)
     T_TRUE(back[0] == 0 && back[1] == 1 && back[2] == 0 && back[3] == 1);
     T_OK(tllm_gptq_loss(ctx, w, back, 2, 2, &th, &loss));
     T_CLOSE(loss, 1.23, 1e-5);
-    T_CLOSE(about.loss, 1.5 * (0.4 * 0.4 + 0.45 * 0.45) + 2 * ((0.55 - 1) * (0.55 - 1) + (0.625 - 1) * (0.625 - 1)), 1e-5);      /* 1.23: column 1 was (.55, .625) when its turn came */
+    /* 1.23: column 1 was (.55, .625) when its turn came */
+    T_CLOSE(about.loss, 1.5 * (0.4 * 0.4 + 0.45 * 0.45) + 2 * ((0.55 - 1) * (0.55 - 1) + (0.625 - 1) * (0.625 - 1)),
+            1e-5);
     tllm_vptq_close(ctx, &q);
     T_OK(tllm_vptq_quantize(ctx, &d, w, 2, 2, &ti, &q, NULL));
     T_EQ_INT(tllm_vptq_code(&q, 0, 0), 0);
@@ -44,7 +48,8 @@ static void test_worked(tiny_target target)
     T_CLOSE(loss, 1.93, 1e-5);
     tllm_vptq_close(ctx, &q);
     t_close(ctx);
-    T_PROOF("quantization 1", "worked: column 0 -> code 0, updated column 1 = (.55,.625) -> code 1 (plain coding gives 0)");
+    T_PROOF("quantization 1",
+            "worked: column 0 -> code 0, updated column 1 = (.55,.625) -> code 1 (plain coding gives 0)");
     T_PROOF("quantization 1", "worked: J = 1.23 against 1.93");
 }
 
@@ -131,7 +136,8 @@ static void test_identity(tiny_target target)
     static const float twice[8] = { 1, 1, -1, -1, 1, 1, -1, -1 };
     tiny_ctx *ctx = t_ctx(target, 2);
     float *w = t_rand(ROWS * N, -1, 1), none[2 * 2] = { 0, 0.5f, 0, 0.5f };
-    const tiny_tensor one = tiny_tensor_2d(diagonal_h(N, 5.0), TINY_F64, N, N), two = tiny_tensor_2d(diagonal_h(2, 1.0), TINY_F64, 2, 2);
+    const tiny_tensor one = tiny_tensor_2d(diagonal_h(N, 5.0), TINY_F64, N, N),
+                      two = tiny_tensor_2d(diagonal_h(2, 1.0), TINY_F64, 2, 2);
     tllm_vptq_desc d;
     tllm_vptq q;
     int v, r, i, j, k;
@@ -173,20 +179,22 @@ static void test_identity(tiny_target target)
     T_PROOF("quantization 1", "M not multiple of v");
 }
 
-/* Every code anew: weights updated in double, input by input, in the order of coding; groups, inputs set apart, second books, normalized. */
+/* Every code anew: weights updated in double, input by input, in the order of coding; groups, inputs set apart, second
+ * books, normalized. */
 static void test_pass(tiny_target target)
 {
     enum { ROWS = 27, N = 60 };
-    static const struct { int v, k, k2, v0, k0, groups, in_order, normalize; float outliers; } ways[] = {
-        { 3, 16, 0, 0, 0, 1, 1, 0, 0 }, { 4, 19, 0, 0, 0, 1, 0, 0, 0 }, { 6, 16, 8, 0, 0, 1, 0, 0, 0 }, { 8, 32, 5, 4, 16, 2, 0, 0, 5 },
-        { 5, 16, 0, 0, 0, 1, 0, 1, 0 }, { 4, 16, 8, 2, 32, 3, 0, 1, 2 }, { 4, 8, 0, 0, 0, 4, 1, 0, 0 }, { 12, 16, 16, 4, 16, 7, 0, 1, 0 }
-    };
+    static const struct { int v, k, k2, v0, k0, groups, in_order, normalize; float outliers;
+    } ways[] = { { 3, 16, 0, 0, 0, 1, 1, 0, 0 },  { 4, 19, 0, 0, 0, 1, 0, 0, 0 },   { 6, 16, 8, 0, 0, 1, 0, 0, 0 },
+                 { 8, 32, 5, 4, 16, 2, 0, 0, 5 }, { 5, 16, 0, 0, 0, 1, 0, 1, 0 },   { 4, 16, 8, 2, 32, 3, 0, 1, 2 },
+                 { 4, 8, 0, 0, 0, 4, 1, 0, 0 },   { 12, 16, 16, 4, 16, 7, 0, 1, 0 } };
     tiny_ctx *ctx = t_ctx(target, 2);
     layer l = make(ctx, ROWS, N, 200, 0.7f, 2.0f);
     size_t way;
     for (way = 0; way < T_COUNT(ways); way++) {
         float *u = t_guarded(N * N);
-        double *hp = (double *)t_keep(N * N * sizeof *hp), *w = (double *)t_keep(ROWS * N * sizeof *w), sum = 0, worst = 0;
+        double *hp = (double *)t_keep(N * N * sizeof *hp), *w = (double *)t_keep(ROWS * N * sizeof *w), sum = 0,
+               worst = 0;
         tiny_tensor th = tiny_tensor_2d(hp, TINY_F64, N, N);
         tllm_vptq_desc d;
         tllm_vptq_about about;
@@ -208,13 +216,18 @@ static void test_pass(tiny_target target)
         T_OK(tllm_vptq_quantize(ctx, &d, l.w, ROWS, N, &l.h, &q, &about));
         r = read_head(q.bytes);
         T_EQ_INT(r.bytes, q.n_bytes);
-        T_EQ_INT(r.apart, way == 3 ? 4 : way == 5 ? 3 : way == 7 ? 4 : 0);     /* 5 % of 60 and one, 2 % and one, four are left over */
+        /* 5 % of 60 and one, 2 % and one, four are left over */
+        T_EQ_INT(r.apart, way == 3 ? 4 : way == 5 ? 3 : way == 7 ? 4 : 0);
         back = expanded(ctx, &q);
         for (place = 0; place < N; place++) order[place] = place;
         if (!d.in_order)                    /* by falling diagonal; no two are equal here */
             for (place = 0; place < N; place++)
                 for (i = place + 1; i < N; i++)
-                    if (h_at(&l, order[i], order[i]) > h_at(&l, order[place], order[place])) { k = order[i]; order[i] = order[place]; order[place] = k; }
+                    if (h_at(&l, order[i], order[i]) > h_at(&l, order[place], order[place])) {
+                        k = order[i];
+                        order[i] = order[place];
+                        order[place] = k;
+                    }
         for (place = 0; place < N && (r.flags & 1); place++) T_EQ_INT(input_at(&r, place), order[place]);
         for (i = 0; i < N; i++)
             for (j = i; j < N; j++) hp[i * N + j] = h_at(&l, order[i], order[j]);
@@ -222,22 +235,29 @@ static void test_pass(tiny_target target)
         for (row = 0; row < ROWS; row++)
             for (i = 0; i < N; i++) w[row * N + i] = (double)l.w[row * N + order[i]];
         for (i = 0; i < N; i++) {
-            const int stored = r.flags & 1 ? i : order[i], v = i < r.apart ? (int)r.v0 : (int)r.v;      /* one group: the codes are back in the order of the inputs */
+            /* one group: the codes are back in the order of the inputs */
+            const int stored = r.flags & 1 ? i : order[i], v = i < r.apart ? (int)r.v0 : (int)r.v;
             const unsigned char *s = r.p + 80 + order_bytes(&r);
-            const double scale = r.flags & 2 ? half_at(s + 2 * stored) : 1, bias = r.flags & 2 ? half_at(s + 2 * (N + stored)) : 0;
+            const double scale = r.flags & 2 ? half_at(s + 2 * stored) : 1,
+                         bias = r.flags & 2 ? half_at(s + 2 * (N + stored)) : 0;
             const int g = i < r.apart ? -1 : (int)((i - r.apart) / r.wide);
-            const size_t kk = tllm_vptq_book(&q, g, 0, NULL) / (size_t)v, kk2 = g < 0 ? 0 : tllm_vptq_book(&q, g, 1, NULL) / (size_t)v;
+            const size_t kk = tllm_vptq_book(&q, g, 0, NULL) / (size_t)v,
+                         kk2 = g < 0 ? 0 : tllm_vptq_book(&q, g, 1, NULL) / (size_t)v;
             float *c = t_guarded(kk * (size_t)v), *c2 = t_guarded(kk2 * (size_t)v + 1);
             (void)tllm_vptq_book(&q, g, 0, c);
             (void)tllm_vptq_book(&q, g, 1, c2);
             if (r.flags & 2) {              /* from the least weight to the largest */
                 double low = 1e9, high = -1e9;
-                for (row = 0; row < ROWS; row++) { low = fmin(low, (double)l.w[row * N + order[i]]); high = fmax(high, (double)l.w[row * N + order[i]]); }
+                for (row = 0; row < ROWS; row++) {
+                    low = fmin(low, (double)l.w[row * N + order[i]]);
+                    high = fmax(high, (double)l.w[row * N + order[i]]);
+                }
                 T_CLOSE(bias, low, 1e-3);
                 T_CLOSE(scale, high - low, 2e-3);
             }
             for (row = 0; row < ROWS; row += v) {
-                const uint32_t word = word_at(&r, row, stored), one = kk2 ? word & ((1u << r.bits) - 1u) : word, two = kk2 ? word >> r.bits : 0;
+                const uint32_t word = word_at(&r, row, stored), one = kk2 ? word & ((1u << r.bits) - 1u) : word,
+                               two = kk2 ? word >> r.bits : 0;
                 double x[16], best = 1e30, mine = 0, best2 = 1e30, mine2 = 0;
                 for (j = 0; j < v; j++) x[j] = row + j < ROWS ? (w[(row + j) * N + i] - bias) / scale : 0.0;
                 for (k = 0; k < (int)kk; k++) {
@@ -253,7 +273,8 @@ static void test_pass(tiny_target target)
                     best2 = fmin(best2, e);
                     if ((uint32_t)k == two) mine2 = e;
                 }
-                /* the weights that the library coded are within the rounding of floats of these, about 1e-6 of |x| = 4, and so are distances */
+                /* the weights that the library coded are within the rounding of floats of these, about 1e-6 of |x| = 4,
+                 * and so are distances */
                 worst = fmax(worst, mine - best);
                 if (kk2) worst = fmax(worst, mine2 - best2);
                 not_nearest += mine - best > 4e-5 || (kk2 && mine2 - best2 > 4e-5);
@@ -267,7 +288,8 @@ static void test_pass(tiny_target target)
         T_EQ_INT(not_nearest, 0);
         T_CLOSE(about.loss, sum, 1e-3 * sum);
         T_CLOSE(about.loss, loss_of(&l, back, 0.01), 1e-3 * about.loss);
-        if (getenv("T_SAY")) printf("%s way %d: J %.4g, worst choice %.3g\n", tiny_target_name(target), (int)way, about.loss, worst);
+        if (getenv("T_SAY"))
+            printf("%s way %d: J %.4g, worst choice %.3g\n", tiny_target_name(target), (int)way, about.loss, worst);
         tllm_vptq_close(ctx, &q);
     }
     tllm_calib_close(ctx, l.calib);
@@ -282,7 +304,8 @@ static void normal(float *x, size_t n, uint64_t seed)
     for (i = 0; i < n; i++) x[i] = tiny_rng_normal(&draw);
 }
 
-/* v inputs at once: vectors along the inputs of a row, in the metric of the block, errors carried on behind it (GPTVQ), in double */
+/* v inputs at once: vectors along the inputs of a row, in the metric of the block, errors carried on behind it (GPTVQ),
+ * in double */
 static void together(const layer *l, const float *u, const float *book, float *back)
 {
     double w[G_N];
@@ -318,7 +341,8 @@ static void test_guide(void)
     double mean[8] = { 0 };
     int seed, i, t;
     for (seed = 0; seed < SEEDS; seed++) {
-        float *x = t_guarded(G_TOKENS * G_N), *z = t_guarded(G_TOKENS * G_N), *mix = t_guarded(G_N * G_N), *u = t_guarded(G_N * G_N), *back = t_guarded(G_ROWS * G_N), *book = t_guarded(G_K * G_V),
+        float *x = t_guarded(G_TOKENS * G_N), *z = t_guarded(G_TOKENS * G_N), *mix = t_guarded(G_N * G_N),
+              *u = t_guarded(G_N * G_N), *back = t_guarded(G_ROWS * G_N), *book = t_guarded(G_K * G_V),
               *vectors = t_guarded(G_ROWS * G_N), weight[G_ROWS * G_N / G_V];
         uint8_t *code = (uint8_t *)t_guarded_bytes(G_ROWS * G_N), zero[G_ROWS];
         uint16_t scale[G_ROWS];
@@ -369,7 +393,8 @@ static void test_guide(void)
         d.v = G_V;
         d.in_order = 1;
         T_OK(tllm_gptq_triangle(ctx, &l.h, 0, u));
-        T_OK(tllm_kmeans(ctx, &kd, l.w, G_ROWS * G_N / G_V, G_V, NULL, book, NULL, NULL));      /* for v inputs at once: vectors along them */
+        /* for v inputs at once: vectors along them */
+        T_OK(tllm_kmeans(ctx, &kd, l.w, G_ROWS * G_N / G_V, G_V, NULL, book, NULL, NULL));
         together(&l, u, book, back);
         T_OK(tllm_gptq_loss(ctx, l.w, back, G_ROWS, G_N, &l.h, &j[4]));
         for (t = 0; t < G_ROWS / G_V; t++)
@@ -398,7 +423,8 @@ static void test_guide(void)
         T_OK(tllm_vptq_quantize(ctx, &d, l.w, G_ROWS, G_N, &l.h, &q, NULL));
         T_OK(tllm_gptq_loss(ctx, l.w, expanded(ctx, &q), G_ROWS, G_N, &l.h, &j[7]));
         tllm_vptq_close(ctx, &q);
-        /* normalized: inputs with weights of sizes 1/8 to 8, each moved and scaled to 0 .. 1 here; an error there counts by the scale squared */
+        /* normalized: inputs with weights of sizes 1/8 to 8, each moved and scaled to 0 .. 1 here; an error there
+         * counts by the scale squared */
         d.in_order = d.normalize = 1;
         for (i = 0; i < G_N; i++) {
             const double size = exp2((i * 13 % G_N) * 6.0 / G_N - 3.0);
@@ -409,10 +435,12 @@ static void test_guide(void)
                 low = *at < low ? *at : low;
                 high = *at > high ? *at : high;
             }
-            for (t = 0; t < G_ROWS; t++) vectors[(t / G_V * G_N + i) * G_V + t % G_V] = (l.w[t * G_N + i] - low) / (high - low);
+            for (t = 0; t < G_ROWS; t++)
+                vectors[(t / G_V * G_N + i) * G_V + t % G_V] = (l.w[t * G_N + i] - low) / (high - low);
             for (t = 0; t < G_ROWS / G_V; t++) weight[t * G_N + i] = diagonal[i] * (high - low) * (high - low);
         }
-        for (i = 0; i < 3; i++) {           /* a book weighted by H and scales, the library's own, one weighted by H alone */
+        /* a book weighted by H and scales, the library's own, one weighted by H alone */
+        for (i = 0; i < 3; i++) {
             if (i == 2) for (t = 0; t < G_ROWS * G_N / G_V; t++) weight[t] = diagonal[t % G_N];
             if (i != 1) T_OK(tllm_kmeans(ctx, &kd, vectors, G_ROWS * G_N / G_V, G_V, weight, book, NULL, NULL));
             d.book = i == 1 ? NULL : book;
@@ -423,17 +451,24 @@ static void test_guide(void)
         T_CLOSE(normalized[1], normalized[0], 0.02 * normalized[0]);
         T_TRUE(normalized[2] > 1.1 * normalized[0]);       /* it matters */
         for (i = 0; i < 8; i++) mean[i] += j[i] / whole / SEEDS;
-        if (getenv("T_SAY")) printf("seed %d: RTN2 %.4f, k-means %.4f, GPTQ2 with clip %.4f, weighted k-means %.4f, v inputs at once %.4f, plain book %.4f, weighted book %.4f, largest first %.4f\n", seed,
-                                    j[0] / whole, j[1] / whole, j[2] / whole, j[3] / whole, j[4] / whole, j[5] / whole, j[6] / whole, j[7] / whole);
+        if (getenv("T_SAY"))
+            printf("seed %d: RTN2 %.4f, k-means %.4f, GPTQ2 with clip %.4f, weighted k-means %.4f, v inputs at once "
+                   "%.4f, plain book %.4f, weighted book %.4f, largest first %.4f\n",
+                   seed, j[0] / whole, j[1] / whole, j[2] / whole, j[3] / whole, j[4] / whole, j[5] / whole,
+                   j[6] / whole, j[7] / whole);
         tllm_calib_close(ctx, l.calib);
         t_free_blocks();
     }
     t_close(ctx);
-    for (i = 0; i < 7; i++)                 /* v inputs at once is not asserted: searched in its whole metric, as above, it loses less than VPTQ does on layers like this one */
+    /* v inputs at once is not asserted: searched in its whole metric, as above, it loses less than VPTQ does on layers
+     * like this one */
+    for (i = 0; i < 7; i++)
         if (i != 3 && i != 4) T_TRUE(mean[i + 1] < mean[i]);
     T_TRUE(mean[5] < mean[3]);
-    T_PROOF("quantization 1", "J after the pass <= J of plain coding with the same book (statistically, on every test seed)");
-    T_PROOF("quantization 1", "measured guide: RTN2 > k-means > GPTQ2 > weighted k-means > VPTQ on plain book > VPTQ on weighted book > with the permutation");
+    T_PROOF("quantization 1",
+            "J after the pass <= J of plain coding with the same book (statistically, on every test seed)");
+    T_PROOF("quantization 1", "measured guide: RTN2 > k-means > GPTQ2 > weighted k-means > VPTQ on plain book > VPTQ "
+                              "on weighted book > with the permutation");
 }
 
 static void test_rate(void)
@@ -459,12 +494,15 @@ static void test_rate(void)
     d.outliers = 1;
     d.groups = 4;
     T_OK(tllm_vptq_rate(ctx, &d, 4096, 4096, &bits, NULL));     /* 41 inputs are one per cent; 4055 leave three over */
-    T_CLOSE(bits, (4052 * 2.0 + 44 * 13 / 4.0) / 4096 + (16.0 * 12 * 8192 * 4 + 16.0 * 4 * 8192) / 16777216 + 16.0 / 4096, 1e-9);
+    T_CLOSE(bits,
+            (4052 * 2.0 + 44 * 13 / 4.0) / 4096 + (16.0 * 12 * 8192 * 4 + 16.0 * 4 * 8192) / 16777216 + 16.0 / 4096,
+            1e-9);
     t_close(ctx);
     T_PROOF("quantization 1", "rate example 4096x4096, v=8, k=256: 1.001953 bits, ratio 15.97");
 }
 
-/* what AUTO takes: by rows of x, and buckets where one number is added at a time and a row has as many codes as the book has vectors */
+/* what AUTO takes: by rows of x, and buckets where one number is added at a time and a row has as many codes as the
+ * book has vectors */
 static void test_choice(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -492,7 +530,8 @@ static void test_refused(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     layer l = make(ctx, 8, 64, 100, 1.0f, 1.0f);
     double *h = (double *)l.h.data, bits;
-    tiny_tensor narrow = tiny_tensor_2d(h, TINY_F64, 63, 63), x = tiny_tensor_2d(l.w, TINY_F32, 1, 64), y = tiny_tensor_2d(t_keep(64), TINY_F32, 1, 8), bad;
+    tiny_tensor narrow = tiny_tensor_2d(h, TINY_F64, 63, 63), x = tiny_tensor_2d(l.w, TINY_F32, 1, 64),
+                y = tiny_tensor_2d(t_keep(64), TINY_F32, 1, 8), bad;
     float book[16 * 4];
     tllm_vptq_about about;
     tllm_vptq_desc d;
@@ -501,11 +540,14 @@ static void test_refused(void)
     memset(&d, 0, sizeof d);
     d.v = 4;
     d.k = 16;
-#define REFUSED(status, part) T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &l.h, &q, &about), status, part); T_TRUE(!q.bytes && !q.block && !q.rows)
+#define REFUSED(status, part)                                                          \
+    T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &l.h, &q, &about), status, part); \
+    T_TRUE(!q.bytes && !q.block && !q.rows)
     T_STATUS(tllm_vptq_quantize(NULL, &d, l.w, 8, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, NULL);
     T_STATUS(tllm_vptq_quantize(ctx, &d, NULL, 8, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "weights, and a place");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &l.h, NULL, NULL), TINY_E_ARGUMENT, "weights, and a place");
-    T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, NULL, &q, NULL), TINY_E_ARGUMENT, "the products of the inputs, is missing");
+    T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, NULL, &q, NULL), TINY_E_ARGUMENT,
+             "the products of the inputs, is missing");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &narrow, &q, NULL), TINY_E_SHAPE, "of 64 inputs it must be");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 0, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "0 rows of 64 inputs");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, -1, &l.h, &q, NULL), TINY_E_ARGUMENT, "8 rows of -1 inputs");
@@ -590,11 +632,13 @@ static void test_refused(void)
     T_STATUS(tllm_vptq_matmul(ctx, &x, NULL, &y), TINY_E_ARGUMENT, "there is no matrix");
     bad = x;
     bad.dim[1] = 63;
-    T_STATUS(tllm_vptq_matmul(ctx, &bad, &q, &y), TINY_E_SHAPE, "8 outputs of rows of 63 numbers; the matrix has 8 outputs of 64");
+    T_STATUS(tllm_vptq_matmul(ctx, &bad, &q, &y), TINY_E_SHAPE,
+             "8 outputs of rows of 63 numbers; the matrix has 8 outputs of 64");
     bad = y;
     bad.dim[1] = 7;
     T_STATUS(tllm_vptq_matmul(ctx, &x, &q, &bad), TINY_E_SHAPE, NULL);
-    T_STATUS(tllm_vptq_matmul_as(ctx, &x, &q, TLLM_VPTQ_FORMS, &y), TINY_E_ARGUMENT, "form 4, 8 outputs: there are 4 forms");
+    T_STATUS(tllm_vptq_matmul_as(ctx, &x, &q, TLLM_VPTQ_FORMS, &y), TINY_E_ARGUMENT,
+             "form 4, 8 outputs: there are 4 forms");
     bad = x;
     bad.dtype = TINY_I32;
     T_STATUS(tllm_vptq_matmul(ctx, &bad, &q, &y), TINY_E_SHAPE, "it must have 2 axes of f32");
@@ -610,7 +654,8 @@ static void test_refused(void)
     T_STATUS(tllm_vptq_load(ctx, NULL, &odd), TINY_E_ARGUMENT, "a path and a place");
     T_STATUS(tllm_vptq_save(ctx, &q, NULL), TINY_E_ARGUMENT, "a path is wanted");
     T_STATUS(tllm_vptq_random(ctx, &d, 8, 64, 0, NULL), TINY_E_ARGUMENT, "a place for the matrix");
-    T_STATUS(tllm_vptq_rate(ctx, &d, INT32_MAX, INT32_MAX, &bits, NULL), sizeof(void *) == 4 ? TINY_E_OVERFLOW : TINY_OK, NULL);
+    T_STATUS(tllm_vptq_rate(ctx, &d, INT32_MAX, INT32_MAX, &bits, NULL),
+             sizeof(void *) == 4 ? TINY_E_OVERFLOW : TINY_OK, NULL);
     tllm_vptq_close(ctx, &q);
     tllm_vptq_close(ctx, NULL);
     d.book = NULL;
@@ -670,7 +715,9 @@ static void test_allocations(void)
     tiny_ctx *one = t_ctx(TINY_TARGET_AUTO, 1);
     layer l = make(one, 12, 45, 60, 1.0f, 2.0f);
     double *h = (double *)t_keep(45 * 45 * sizeof *h);
-    const tiny_tensor th = tiny_tensor_2d(h, TINY_F64, 45, 45), x = tiny_tensor_2d(t_rand(3 * 45, -1, 1), TINY_F32, 3, 45), y = tiny_tensor_2d(t_guarded(36), TINY_F32, 3, 12);
+    const tiny_tensor th = tiny_tensor_2d(h, TINY_F64, 45, 45),
+                      x = tiny_tensor_2d(t_rand(3 * 45, -1, 1), TINY_F32, 3, 45),
+                      y = tiny_tensor_2d(t_guarded(36), TINY_F32, 3, 12);
     float *to = t_guarded(12 * 45), *c = t_guarded(8 * 3);
     unsigned char *b;
     size_t n;
@@ -696,23 +743,18 @@ static void test_allocations(void)
     tllm_calib_close(one, l.calib);
     t_close(one);
     T_EACH_ALLOCATION(
-        tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 2);
-        tiny_ctx *ctx = NULL;
-        if (tiny_ctx_open(&desc, &ctx)) continue;
-        if (tllm_vptq_quantize(ctx, &d, l.w, 12, 45, &th, &q, NULL)) T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY && !q.block);
-        else T_SAME(q.bytes, b, n);
-        tllm_vptq_close(ctx, &q);
+        tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 2); tiny_ctx *ctx = NULL;
+        if (tiny_ctx_open(&desc, &ctx)) continue; if (tllm_vptq_quantize(ctx, &d, l.w, 12, 45, &th, &q, NULL))
+            T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY && !q.block);
+        else T_SAME(q.bytes, b, n); tllm_vptq_close(ctx, &q);
         if (tllm_kmeans(ctx, &kd, l.w, 100, 3, NULL, c, NULL, NULL)) T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY);
         if (tllm_vptq_random(ctx, &d, 12, 45, 1, &q)) T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY && !q.block);
         tllm_vptq_close(ctx, &q);
-        if (tllm_vptq_open(ctx, b, n, &q)) T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY && !q.bytes);
-        else {
+        if (tllm_vptq_open(ctx, b, n, &q)) T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY && !q.bytes); else {
             if (tllm_vptq_expand(ctx, &q, 0, 12, to, 45)) T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY);
             if (tllm_vptq_matmul(ctx, &x, &q, &y)) T_TRUE(tiny_ctx_status(ctx) == TINY_E_MEMORY);
-        }
-        tllm_vptq_close(ctx, &q);
-        tiny_ctx_close(ctx);
-    )
+        } tllm_vptq_close(ctx, &q);
+        tiny_ctx_close(ctx);)
 }
 
 /* stopped after so many questions, wherever that is: the status, and nothing left */

@@ -1,20 +1,23 @@
-/* tests/llm/lab/vptq/vptq.h - layers for the tests of VPTQ, and a second reader of its bytes, written from the text of src/llm/lab/vptq/vptq.h */
+/* tests/llm/lab/vptq/vptq.h - layers for the tests of VPTQ, and a second reader of its bytes, written from the text of
+ * src/llm/lab/vptq/vptq.h */
 #ifndef T_VPTQ_H
 #define T_VPTQ_H
 #include "t.h"
 #include <float.h>
 #include <math.h>
 
-/* ---- layers -------------------------------------------------------------------------------------------------------------- */
+/* ---- layers ------------------------------------------------------------------------------------------------------ */
 
 typedef struct layer { tiny_idx rows, n; float *w; tllm_calib *calib; tiny_tensor h; } layer;
 
-/* inputs that depend on each other, of sizes that differ: a mixture of a fourth as many causes, and noise; one in five is `strong` times as large */
+/* inputs that depend on each other, of sizes that differ: a mixture of a fourth as many causes, and noise; one in five
+ * is `strong` times as large */
 T_FN layer make(tiny_ctx *ctx, tiny_idx rows, tiny_idx n, tiny_idx tokens, float noise, float strong)
 {
     layer l;
     const tiny_idx causes = n / 4 + 1;
-    float *mix = t_rand((size_t)(causes * n), -1, 1), *x = t_rand((size_t)(tokens * n), -noise, noise), *z = t_rand((size_t)(tokens * causes), -1, 1);
+    float *mix = t_rand((size_t)(causes * n), -1, 1), *x = t_rand((size_t)(tokens * n), -noise, noise),
+          *z = t_rand((size_t)(tokens * causes), -1, 1);
     tiny_idx t, i, k;
     memset(&l, 0, sizeof l);
     l.rows = rows;
@@ -30,7 +33,10 @@ T_FN layer make(tiny_ctx *ctx, tiny_idx rows, tiny_idx n, tiny_idx tokens, float
     l.h = tllm_calib_products(l.calib);
     return l;
 }
-T_FN double h_at(const layer *l, tiny_idx i, tiny_idx j) { return ((const double *)l->h.data)[i <= j ? i * l->n + j : j * l->n + i]; }
+T_FN double h_at(const layer *l, tiny_idx i, tiny_idx j)
+{
+    return ((const double *)l->h.data)[i <= j ? i * l->n + j : j * l->n + i];
+}
 T_FN double loss_of(const layer *l, const float *v, double add)
 {
     double sum = 0, mean = 0;
@@ -39,7 +45,9 @@ T_FN double loss_of(const layer *l, const float *v, double add)
     for (r = 0; r < l->rows; r++)
         for (i = 0; i < l->n; i++)
             for (j = 0; j < l->n; j++)
-                sum += ((double)l->w[r * l->n + i] - (double)v[r * l->n + i]) * ((double)l->w[r * l->n + j] - (double)v[r * l->n + j]) * (h_at(l, i, j) + (i == j ? add * mean : 0));
+                sum += ((double)l->w[r * l->n + i] - (double)v[r * l->n + i]) *
+                       ((double)l->w[r * l->n + j] - (double)v[r * l->n + j]) *
+                       (h_at(l, i, j) + (i == j ? add * mean : 0));
     return sum;
 }
 T_FN float *expanded(tiny_ctx *ctx, const tllm_vptq *q)
@@ -57,7 +65,7 @@ T_FN double *diagonal_h(tiny_idx n, double one)
     return h;
 }
 
-/* ---- the second reader --------------------------------------------------------------------------------------------------- */
+/* ---- the second reader ------------------------------------------------------------------------------------------- */
 
 typedef struct reader {
     const unsigned char *p;
@@ -118,26 +126,33 @@ T_FN reader read_head(const unsigned char *p)
 T_FN uint32_t word_at(const reader *r, tiny_idx row, tiny_idx place)
 {
     const tiny_idx g = (place - r->apart) / r->wide, high = (r->rows + r->v - 1) / r->v;
-    if (place < r->apart) return bits_at(r->p + r->index0 + (size_t)(row / r->v0) * r->row0, (size_t)place * r->width0, r->width0);
-    return bits_at(r->p + r->index + (size_t)(g * high + row / r->v) * r->row, (size_t)((place - r->apart) % r->wide) * r->width, r->width);
+    if (place < r->apart)
+        return bits_at(r->p + r->index0 + (size_t)(row / r->v0) * r->row0, (size_t)place * r->width0, r->width0);
+    return bits_at(r->p + r->index + (size_t)(g * high + row / r->v) * r->row,
+                   (size_t)((place - r->apart) % r->wide) * r->width, r->width);
 }
 T_FN tiny_idx input_at(const reader *r, tiny_idx place)
 {
     const int each = r->n > 65536 ? 4 : 2;
     return r->flags & 1 ? (tiny_idx)number_at(r->p + 80 + (size_t)(place * each), each) : place;
 }
-/* w' as the text of the format says, C + D and the rest in float, as the fast form and the reference may not differ in it */
+/* w' as the text of the format says, C + D and the rest in float, as the fast form and the reference may not differ in
+ * it */
 T_FN float weight_at(const reader *r, tiny_idx row, tiny_idx place)
 {
     const uint32_t word = word_at(r, row, place);
     const size_t group = r->book + 2 * (size_t)(r->k0 * r->v0);
     float x;
-    if (place < r->apart) x = (float)half_at(r->p + r->book + 2 * ((size_t)word * (size_t)r->v0 + (size_t)(row % r->v0)));
+    if (place < r->apart)
+        x = (float)half_at(r->p + r->book + 2 * ((size_t)word * (size_t)r->v0 + (size_t)(row % r->v0)));
     else {
-        const size_t at = group + 2 * (size_t)((place - r->apart) / r->wide * r->v * (r->k + r->k2)), j = (size_t)(row % r->v);
+        const size_t at = group + 2 * (size_t)((place - r->apart) / r->wide * r->v * (r->k + r->k2)),
+                     j = (size_t)(row % r->v);
         const uint32_t c1 = r->k2 ? word & ((1u << r->bits) - 1u) : word, c2 = r->k2 ? word >> r->bits : 0;
         x = (float)half_at(r->p + at + 2 * ((size_t)c1 * (size_t)r->v + j));
-        if (r->k2) x = (float)((double)x + half_at(r->p + at + 2 * (size_t)(r->k * r->v) + 2 * ((size_t)c2 * (size_t)r->v + j)));
+        if (r->k2)
+            x = (float)((double)x +
+                        half_at(r->p + at + 2 * (size_t)(r->k * r->v) + 2 * ((size_t)c2 * (size_t)r->v + j)));
     }
     if (r->flags & 2) {
         const unsigned char *s = r->p + 80 + order_bytes(r);

@@ -1,6 +1,7 @@
 /* tests/llm/lab/vptq/vptq_file.c - matrices of VPTQ as bytes, and products with them
  *
- * Truth    the bytes read bit by bit by a second reader, written from the text of vptq.h; products in double of what that reader says */
+ * Truth    the bytes read bit by bit by a second reader, written from the text of vptq.h; products in double of what
+ *          that reader says */
 #include "llm/lab/vptq/vptq.h"
 
 static void test_widths(tiny_target target)
@@ -8,7 +9,12 @@ static void test_widths(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 2);
     int width;
     for (width = 1; width <= 32; width++) {
-        const int first = width == 1 ? 1 : width == 2 ? 2 : width % 2 ? width / 2 + 1 : width > 8 ? width / 2 : width, rest = width - first;
+        const int first = width == 1   ? 1
+                          : width == 2 ? 2
+                          : width % 2  ? width / 2 + 1
+                          : width > 8  ? width / 2
+                                       : width,
+                  rest = width - first;
         const tiny_idx n = 1 + (tiny_idx)t_rand_below(70), rows = 1 + (tiny_idx)t_rand_below(5);
         tllm_vptq_desc d;
         tllm_vptq q, again;
@@ -25,7 +31,8 @@ static void test_widths(tiny_target target)
         r = read_head(q.bytes);
         T_EQ_INT(r.bytes, q.n_bytes);
         T_EQ_INT(r.width, width);
-        copy = (unsigned char *)t_guarded_bytes(q.n_bytes);         /* as far from an aligned place as may be, and nothing behind it */
+        /* as far from an aligned place as may be, and nothing behind it */
+        copy = (unsigned char *)t_guarded_bytes(q.n_bytes);
         memcpy(copy, q.bytes, q.n_bytes);
         T_OK(tllm_vptq_open(ctx, copy, q.n_bytes, &again));
         T_TRUE(again.bytes == copy && !again.block);
@@ -43,7 +50,8 @@ static void test_widths(tiny_target target)
     T_PROOF("quantization 1", "packed round trip for code widths 1..32");
 }
 
-/* sizes of all kinds: what is packed is what the text of the format says, and rows by themselves are those of the whole */
+/* sizes of all kinds: what is packed is what the text of the format says, and rows by themselves are those of the
+ * whole */
 static tllm_vptq_desc any_desc(int s, tiny_idx *rows, tiny_idx *n)
 {
     tllm_vptq_desc d;
@@ -85,15 +93,20 @@ static void test_format(tiny_target target)
         T_OK(tllm_vptq_expand(ctx, &q, row0, some, part, n));
         T_SAME(part, back + row0 * n, some * n);
         T_WALLS(part, 0);
-        /* bits by the formula are the bytes, but for head, tail, and what rows of codes and vectors are filled up with */
+        /* bits by the formula are the bytes, but for head, tail, and what rows of codes and vectors are filled up
+         * with */
         T_OK(tllm_vptq_rate(ctx, &d, rows, n, &bits, &bytes));
         T_EQ_INT(bytes, q.n_bytes);
         {
-            const double all = 8.0 * (double)bytes, rowsv = ceil((double)rows / (double)r.v), rows0 = r.apart ? ceil((double)rows / (double)r.v0) : 0;
+            const double all = 8.0 * (double)bytes, rowsv = ceil((double)rows / (double)r.v),
+                         rows0 = r.apart ? ceil((double)rows / (double)r.v0) : 0;
             const double codes = 8.0 * (rowsv * (double)r.groups * (double)r.row + rows0 * (double)r.row0);
-            const double exact = (double)rows * ((double)(r.wide * r.groups) * r.width / (double)r.v + (r.apart ? (double)r.apart * r.width0 / (double)r.v0 : 0));
-            T_TRUE(codes >= exact - 1e-6 && codes < exact + 32 * (rowsv * (double)r.groups + rows0) + 16.0 * (double)n * (r.width + r.width0));
-            T_TRUE(fabs(all - codes + exact - bits * (double)(rows * n) - 8 * 88) <= 2 * 24);           /* filled up to fours twice */
+            const double exact = (double)rows * ((double)(r.wide * r.groups) * r.width / (double)r.v +
+                                                 (r.apart ? (double)r.apart * r.width0 / (double)r.v0 : 0));
+            T_TRUE(codes >= exact - 1e-6 &&
+                   codes < exact + 32 * (rowsv * (double)r.groups + rows0) + 16.0 * (double)n * (r.width + r.width0));
+            /* filled up to fours twice */
+            T_TRUE(fabs(all - codes + exact - bits * (double)(rows * n) - 8 * 88) <= 2 * 24);
         }
         T_OK(tllm_vptq_expand(ctx, &q, rows, 0, part, n));
         T_STATUS(tllm_vptq_expand(ctx, &q, 0, rows + 1, part, n), TINY_E_ARGUMENT, "they must be there");
@@ -135,7 +148,8 @@ static void test_product(tiny_target target)
                         sum += (double)x[t * far + i] * (double)v[r * n + i];
                         size += fabs((double)x[t * far + i] * (double)v[r * n + i]);
                     }
-                    T_CLOSE(y[t * rows + r], sum, 1e-5 * size + (d.normalize ? 2e-5 * (double)n : 0));      /* scaled by hand: bias and the rest may cancel */
+                    /* scaled by hand: bias and the rest may cancel */
+                    T_CLOSE(y[t * rows + r], sum, 1e-5 * size + (d.normalize ? 2e-5 * (double)n : 0));
                 }
             T_WALLS(y, 0);
             ty.data = z;
@@ -153,13 +167,16 @@ static void test_product(tiny_target target)
     T_PROOF("quantization 1", "GEMV equals dequant + dense to 1e-5");
 }
 
-/* Numbers of x that become infinite times a scale, or where two of them meet in a bucket, in sums that are finite: every form says what the plain one says. */
+/* Numbers of x that become infinite times a scale, or where two of them meet in a bucket, in sums that are finite:
+ * every form says what the plain one says. */
 static void test_large(tiny_target target)
 {
     enum { ROWS = 8, N = 30 };
     tiny_ctx *ctx = t_ctx(target, 1), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
-    float *x = t_guarded(2 * N), *y = t_guarded(2 * ROWS), *z = t_guarded(2 * ROWS), *w = t_rand(ROWS * N, -1e-5f, 1e-5f);
-    const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, N), ty = tiny_tensor_2d(y, TINY_F32, 2, ROWS), tz = tiny_tensor_2d(z, TINY_F32, 2, ROWS);
+    float *x = t_guarded(2 * N), *y = t_guarded(2 * ROWS), *z = t_guarded(2 * ROWS),
+          *w = t_rand(ROWS * N, -1e-5f, 1e-5f);
+    const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, N), ty = tiny_tensor_2d(y, TINY_F32, 2, ROWS),
+                      tz = tiny_tensor_2d(z, TINY_F32, 2, ROWS);
     const tiny_tensor h = tiny_tensor_2d(diagonal_h(N, 1.0), TINY_F64, N, N);
     tllm_vptq_desc d;
     tllm_vptq q;
@@ -169,14 +186,18 @@ static void test_large(tiny_target target)
     d.k = 8;
     for (way = 0; way < 2; way++) {
         d.normalize = way;
-        for (i = 0; i < ROWS * N; i++) w[i] = way ? (float)(i / N % 4) * 20000.0f : w[i];       /* normalized: scales of 60000, books of 0 to 1 */
+        /* normalized: scales of 60000, books of 0 to 1 */
+        for (i = 0; i < ROWS * N; i++) w[i] = way ? (float)(i / N % 4) * 20000.0f : w[i];
         for (i = 0; i < 2 * N; i++) x[i] = i >= N ? 1.0f : way ? (i % 2 ? 1e34f : -1e34f) : i < 4 ? 1.5e38f : 0.0f;
         t_use(ctx);
         T_OK(tllm_vptq_quantize(ctx, &d, w, ROWS, N, &h, &q, NULL));
         T_OK(tllm_vptq_matmul(plain, &tx, &q, &tz));
         for (form = 0; form < TLLM_VPTQ_FORMS; form++) {
             T_OK(tllm_vptq_matmul_as(ctx, &tx, &q, (tllm_vptq_form)form, &ty));
-            for (i = 0; i < 2 * ROWS; i++) T_TRUE(z[i] - z[i] == 0.0f && fabs((double)y[i] - (double)z[i]) <= (i < ROWS ? 1e-6 * fabs((double)z[i]) : 1e-5 * N * (way ? 60000.0 : 1e-5)));
+            for (i = 0; i < 2 * ROWS; i++)
+                T_TRUE(z[i] - z[i] == 0.0f &&
+                       fabs((double)y[i] - (double)z[i]) <=
+                           (i < ROWS ? 1e-6 * fabs((double)z[i]) : 1e-5 * N * (way ? 60000.0 : 1e-5)));
         }
         tllm_vptq_close(ctx, &q);
     }
@@ -230,7 +251,8 @@ static void test_hostile(void)
     t_free_blocks();
     x = t_rand(64, -1, 1);
     b = (unsigned char *)t_guarded_bytes(n);
-    for (i = 0; i < n; i++)                 /* every byte, in three ways: the checksum sees it; without it the head does, or nothing is touched outside */
+    /* every byte, in three ways: the checksum sees it; without it the head does, or nothing is touched outside */
+    for (i = 0; i < n; i++)
         for (flip = 0; flip < 3; flip++) {
             const unsigned char mask = flip == 0 ? 0xff : flip == 1 ? 1 : 0x80;
             tiny_status st;
@@ -244,9 +266,11 @@ static void test_hostile(void)
             else if (i >= n - 4) T_EQ_INT(st, TINY_OK);     /* the checksum itself, made good again */
             taken += st == TINY_OK;
             if (!st && got.n <= 64 && got.rows <= 64) {
-                const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, got.n), ty = tiny_tensor_2d(y, TINY_F32, 1, got.rows);
+                const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, got.n),
+                                  ty = tiny_tensor_2d(y, TINY_F32, 1, got.rows);
                 int form;
-                for (form = 0; form < TLLM_VPTQ_FORMS; form++) T_OK(tllm_vptq_matmul_as(ctx, &tx, &got, (tllm_vptq_form)form, &ty));
+                for (form = 0; form < TLLM_VPTQ_FORMS; form++)
+                    T_OK(tllm_vptq_matmul_as(ctx, &tx, &got, (tllm_vptq_form)form, &ty));
                 (void)expanded(ctx, &got);
             }
         }
@@ -288,7 +312,8 @@ static void test_hostile(void)
     SPOILT(r.book + 1, 0x7c, "number 0 of the books for place 0 on is not finite");
     SPOILT(n - 8, 1, "which fills up, is not 0");
     tllm_vptq_close(ctx, &q);
-    d.groups = 1;                           /* one group that says it stands in another order; books for inputs that nobody set apart */
+    /* one group that says it stands in another order; books for inputs that nobody set apart */
+    d.groups = 1;
     d.outliers = 0;
     d.normalize = 0;
     T_OK(tllm_vptq_random(ctx, &d, 10, 21, 5, &q));
@@ -304,14 +329,16 @@ static void test_hostile(void)
     T_PROOF("quantization 1", "bad input: k not a power of two (round bits up), index out of range in a file");
 }
 
-/* codes that a book has not, through the door of the operation, which does not look at them: zeros, and nothing outside */
+/* codes that a book has not, through the door of the operation, which does not look at them: zeros, and nothing
+ * outside */
 static void test_codes_unchecked(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
     tllm_vptq_desc d;
     tllm_vptq q;
     float *x = t_rand(3 * 50, -1, 1), *y = t_guarded(3 * 20), *z = t_guarded(3 * 20);
-    const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, 50), ty = tiny_tensor_2d(y, TINY_F32, 3, 20), tz = tiny_tensor_2d(z, TINY_F32, 3, 20);
+    const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, 50), ty = tiny_tensor_2d(y, TINY_F32, 3, 20),
+                      tz = tiny_tensor_2d(z, TINY_F32, 3, 20);
     unsigned char *b;
     reader r;
     int form, i;
@@ -351,7 +378,8 @@ static void test_file(void)
     tllm_vptq q, back;
     FILE *f;
     memset(&d, 0, sizeof d);
-    (void)snprintf(path, sizeof path, "%s/tiny-vptq-%ld-%ld.vptq", folder ? folder : "/tmp", (long)time(NULL), (long)t_rand_below(1000000));
+    (void)snprintf(path, sizeof path, "%s/tiny-vptq-%ld-%ld.vptq", folder ? folder : "/tmp", (long)time(NULL),
+                   (long)t_rand_below(1000000));
     T_OK(tllm_vptq_random(ctx, &d, 30, 40, 9, &q));
     T_OK(tllm_vptq_save(ctx, &q, path));
     T_OK(tllm_vptq_load(ctx, path, &back));

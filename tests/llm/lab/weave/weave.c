@@ -1,4 +1,5 @@
-/* tests/llm/lab/weave/weave.c - data sets stored by the weight of their bits: the layout word by word, any precision of one copy, products in three ways */
+/* tests/llm/lab/weave/weave.c - data sets stored by the weight of their bits: the layout word by word, any precision of
+ * one copy, products in three ways */
 #include "t.h"
 
 static const tiny_idx sizes_n[] = { 1, 7, 8, 9, 17 }, sizes_f[] = { 1, 63, 64, 65, 130, 300 };
@@ -16,12 +17,16 @@ static float *numbers(tiny_idx n, tiny_idx f)
     return x;
 }
 /* floor(x (2^32 - 1)) of a multiple of 2^-24, without a product: x 2^32 is whole, and x itself is less than one off */
-static uint32_t code_of(float x) { return x == 1.0f ? 0xffffffffu : x > 0.0f ? (uint32_t)((double)x * 4294967296.0) - 1u : 0u; }
+static uint32_t code_of(float x)
+{
+    return x == 1.0f ? 0xffffffffu : x > 0.0f ? (uint32_t)((double)x * 4294967296.0) - 1u : 0u;
+}
 
 /* the specification's address: a 32-bit word, and a bit of it */
 static int bit_at(const unsigned char *lines, tiny_idx f, tiny_idx i, tiny_idx j, int k)
 {
-    const size_t word = (size_t)((i / 8) * ((f + 63) / 64) + j / 64) * 512 + (size_t)(16 * k + 2 * (i % 8) + j % 64 / 32);
+    const size_t word =
+        (size_t)((i / 8) * ((f + 63) / 64) + j / 64) * 512 + (size_t)(16 * k + 2 * (i % 8) + j % 64 / 32);
     return lines[4 * word + (size_t)(j % 32 / 8)] >> (j % 8) & 1;
 }
 
@@ -44,7 +49,8 @@ static void test_layout(tiny_target target)
                 for (j = 0; j < full_f; j++)
                     for (k = 0; k < 32; k++) {
                         const int inside = i < n && j < f && n > 1;       /* of one sample every feature is constant */
-                        wrong += bit_at(w.lines, f, i, j, k) != (inside ? (int)(code_of(x[i * f + j]) >> (31 - k) & 1u) : 0);
+                        wrong +=
+                            bit_at(w.lines, f, i, j, k) != (inside ? (int)(code_of(x[i * f + j]) >> (31 - k) & 1u) : 0);
                     }
             T_EQ_INT(wrong, 0);
             tllm_weave_close(ctx, &w);
@@ -80,7 +86,8 @@ static void test_read(tiny_target target)
                 if (s <= 8) T_OK(tllm_weave_read(ctx, &w, first, s, &out));
                 for (i = 0; i < (n - first) * f; i++) {
                     const uint32_t want = (n > 1 ? code_of(x[first * f + i]) : 0) >> (32 - s);
-                    wrong += got[i] != want || values[i] != (float)ldexp((double)want, -s) || (s <= 16 && half[i] != want) || (s <= 8 && byte[i] != want);
+                    wrong += got[i] != want || values[i] != (float)ldexp((double)want, -s) ||
+                             (s <= 16 && half[i] != want) || (s <= 8 && byte[i] != want);
                 }
             }
             T_EQ_INT(wrong, 0);
@@ -103,7 +110,8 @@ static void test_worked(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     float rows[15], got[15];
     int32_t codes[15];
-    tiny_tensor t = tiny_tensor_2d(rows, TINY_F32, 5, 3), out = tiny_tensor_2d(codes, TINY_I32, 5, 3), v = tiny_tensor_2d(got, TINY_F32, 5, 3);
+    tiny_tensor t = tiny_tensor_2d(rows, TINY_F32, 5, 3), out = tiny_tensor_2d(codes, TINY_I32, 5, 3),
+                v = tiny_tensor_2d(got, TINY_F32, 5, 3);
     tllm_weave w;
     int i;
     for (i = 0; i < 5; i++) {
@@ -129,7 +137,8 @@ static void test_put(tiny_target target)    /* in pieces, strided, backwards, be
 {
     tiny_ctx *ctx = t_ctx(target, 2);
     const tiny_idx n = 37, f = 70;
-    float *x = t_rand((size_t)(n * f), -2.0f, 3.0f), *low = t_guarded((size_t)f), *high = t_guarded((size_t)f), *turned = t_guarded((size_t)(n * f));
+    float *x = t_rand((size_t)(n * f), -2.0f, 3.0f), *low = t_guarded((size_t)f), *high = t_guarded((size_t)f),
+          *turned = t_guarded((size_t)(n * f));
     tiny_tensor whole = tiny_tensor_2d(x, TINY_F32, n, f), part;
     tllm_weave a, b;
     tiny_idx i, j;
@@ -183,7 +192,9 @@ static void test_dot(tiny_target target)
                     for (i = 0; i < m; i++) {
                         double want = 0.0, size = 1e-30;
                         for (j = 0; j < f; j++) {
-                            const double p = ldexp((double)((n > 1 ? code_of(x[(first + i) * f + j]) : 0) >> (32 - s)), -s) * (double)v[j];
+                            const double p =
+                                ldexp((double)((n > 1 ? code_of(x[(first + i) * f + j]) : 0) >> (32 - s)), -s) *
+                                (double)v[j];
                             want += p;
                             size += fabs(p);
                         }
@@ -248,7 +259,8 @@ static void test_file(tiny_target target)
 }
 
 /* checkpoints with a good checksum that are no store */
-static void put_file(tiny_ctx *ctx, const char *path, const char *what, uint64_t n, uint64_t f, tiny_idx low, tiny_idx lines, float top)
+static void put_file(tiny_ctx *ctx, const char *path, const char *what, uint64_t n, uint64_t f, tiny_idx low,
+                     tiny_idx lines, float top)
 {
     tiny_checkpoint_writer_desc d;
     tiny_checkpoint_writer *w;
@@ -354,7 +366,8 @@ static void test_bad_input(void)
     T_OK(tllm_weave_dot(ctx, &w, 2, 0, 8, 0, v, y));
     short_one = w;
     short_one.n_bytes--;                    /* a buffer that ends before the last line does */
-    T_STATUS(tllm_weave_dot(ctx, &short_one, 0, 2, 8, 0, v, y), TINY_E_ARGUMENT, "the lines have 2047 bytes, 2 samples of 3 features have 2048");
+    T_STATUS(tllm_weave_dot(ctx, &short_one, 0, 2, 8, 0, v, y), TINY_E_ARGUMENT,
+             "the lines have 2047 bytes, 2 samples of 3 features have 2048");
     T_STATUS(tllm_weave_save(ctx, &short_one, NULL, "x.weave"), TINY_E_ARGUMENT, "2047");
     tllm_weave_close(ctx, &w);
     tllm_weave_close(ctx, &w);
@@ -368,20 +381,16 @@ static void test_memory(void)
     float x[30], v[3] = { 1, 2, 3 }, y[10];
     int i;
     for (i = 0; i < 30; i++) x[i] = (float)(i * i % 7);
-    T_EACH_ALLOCATION(
-        tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 1);
-        tiny_tensor t = tiny_tensor_2d(x, TINY_F32, 10, 3);
-        tiny_ctx *ctx = NULL;
-        tllm_weave w;
-        if (!tiny_ctx_open(&desc, &ctx)) {
-            if (!tllm_weave_make(ctx, &t, &w) && !tllm_weave_dot(ctx, &w, 0, 10, 5, 0, v, y) && !tllm_weave_save(ctx, &w, y, "weave-memory.weave")) {
-                tllm_weave b;
-                if (!tllm_weave_load(ctx, "weave-memory.weave", &b)) tllm_weave_close(ctx, &b);
-            }
-            tllm_weave_close(ctx, &w);
-        }
-        tiny_ctx_close(ctx);
-    )
+    T_EACH_ALLOCATION(tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 1);
+                      tiny_tensor t = tiny_tensor_2d(x, TINY_F32, 10, 3); tiny_ctx *ctx = NULL; tllm_weave w;
+                      if (!tiny_ctx_open(&desc, &ctx)) {
+                          if (!tllm_weave_make(ctx, &t, &w) && !tllm_weave_dot(ctx, &w, 0, 10, 5, 0, v, y) &&
+                              !tllm_weave_save(ctx, &w, y, "weave-memory.weave")) {
+                              tllm_weave b;
+                              if (!tllm_weave_load(ctx, "weave-memory.weave", &b)) tllm_weave_close(ctx, &b);
+                          }
+                          tllm_weave_close(ctx, &w);
+                      } tiny_ctx_close(ctx);)
     (void)remove("weave-memory.weave");
 }
 

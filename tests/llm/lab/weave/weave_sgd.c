@@ -1,4 +1,5 @@
-/* tests/llm/lab/weave/weave_sgd.c - linear models on bit-weaved data: against plain descent, the reference, and the figures of the specification's run */
+/* tests/llm/lab/weave/weave_sgd.c - linear models on bit-weaved data: against plain descent, the reference, and the
+ * figures of the specification's run */
 #include "t.h"
 
 /* samples in [0, 1] with the ends of every range in them, labels of a line */
@@ -136,9 +137,12 @@ static void test_reference(tiny_target target)
                     T_OK(tllm_weave_epoch(plain, &s.w, s.y[d.task], &d, &st_plain, slow));
                     T_OK(tllm_weave_epoch(ctx, &s.w, s.y[d.task], &d, &st, fast));
                 }
-                /* a sum that falls on the other side of a whole number moves a fixed model by 2^-23 at a step; at a hinge a sample counts or not */
+                /* a sum that falls on the other side of a whole number moves a fixed model by 2^-23 at a step; at a
+                 * hinge a sample counts or not */
                 for (k = 0; k < (int)f[a] + d.intercept; k++)
-                    if (!T_CLOSE(fast[k], slow[k], 1e-5 + (d.shift ? 2.0 * 155 / (double)d.batch / 8388608.0 : 0.0))) printf("  bits %d batch %td task %d midpoint %d average %d shift %d\n", d.bits, d.batch, d.task, d.midpoint, d.average, d.shift);
+                    if (!T_CLOSE(fast[k], slow[k], 1e-5 + (d.shift ? 2.0 * 155 / (double)d.batch / 8388608.0 : 0.0)))
+                        printf("  bits %d batch %td task %d midpoint %d average %d shift %d\n", d.bits, d.batch, d.task,
+                               d.midpoint, d.average, d.shift);
                 T_CLOSE(st.loss, st_plain.loss, 1e-5 * (1.0 + st.loss));
                 T_WALLS(fast, f[a] + 1);
             }
@@ -179,7 +183,8 @@ static void test_threads(tiny_target target)    /* one model by one, two and thr
     for (i = 0; i < 3; i++) t_close(ctx[i]);
 }
 
-/* one feature, all samples a step: what an epoch moves is lr decay^sqrt(e + 1) times the slope, here in double by pow and sqrt of C */
+/* one feature, all samples a step: what an epoch moves is lr decay^sqrt(e + 1) times the slope, here in double by pow
+ * and sqrt of C */
 static void test_rate(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -206,7 +211,8 @@ static void test_rate(tiny_target target)
     t_close(ctx);
 }
 
-/* Bits behind the last feature and samples behind the last one, all set, as lines of the caller or a file with a good checksum may have them: the same bits of model, loss and products. */
+/* Bits behind the last feature and samples behind the last one, all set, as lines of the caller or a file with a good
+ * checksum may have them: the same bits of model, loss and products. */
 static void set_padding(unsigned char *lines, tiny_idx n, tiny_idx f)
 {
     const tiny_idx chunks = (f + 63) / 64;
@@ -214,7 +220,9 @@ static void set_padding(unsigned char *lines, tiny_idx n, tiny_idx f)
     int k;
     for (i = 0; i < (n + 7) / 8 * 8; i++)
         for (j = i < n ? f : 0; j < 64 * chunks; j++)
-            for (k = 0; k < 32; k++) lines[(i / 8 * chunks + j / 64) * 2048 + 64 * k + 8 * (i % 8) + j % 64 / 8] |= (unsigned char)(1 << j % 8);
+            for (k = 0; k < 32; k++)
+                lines[(i / 8 * chunks + j / 64) * 2048 + 64 * k + 8 * (i % 8) + j % 64 / 8] |=
+                    (unsigned char)(1 << j % 8);
 }
 static void test_padding(tiny_target target)
 {
@@ -262,7 +270,8 @@ static void test_padding(tiny_target target)
                         d.average = average;
                         d.loss = 1;
                         for (k = 0; k <= (int)f[a]; k++) model[j][k] = 0.125f;
-                        for (e = 0; e < 3; e++) T_OK(tllm_weave_epoch(ctx[i], store[j], s.y[d.task], &d, &st, model[j]));
+                        for (e = 0; e < 3; e++)
+                            T_OK(tllm_weave_epoch(ctx[i], store[j], s.y[d.task], &d, &st, model[j]));
                         loss[j] = st.loss;
                         T_SAME(model[0], model[j], f[a] + 1);
                         T_SAME(&loss[0], &loss[j], 1);
@@ -313,8 +322,9 @@ static void test_checked_run(tiny_target target)
         else middle[i - 7] = st.loss;
         if (getenv("T_SHOW")) printf("%d bits%s: %.4f\n", d.bits, d.midpoint ? ", midpoint" : "", st.loss);
     }
-    /* A model of one bit, whose numbers are half as large, answers twice the mean label p too much: p^2 / 2 on top. Its last steps leave p within 0.5 +- 0.055
-     * (noise of a batch of 16 at lr N / 4 = 0.64), and the loss within 0.13 to 0.2: the figure of one draw says no more. From 2 bits on it does. */
+    /* A model of one bit, whose numbers are half as large, answers twice the mean label p too much: p^2 / 2 on top. Its
+     * last steps leave p within 0.5 +- 0.055 (noise of a batch of 16 at lr N / 4 = 0.64), and the loss within 0.13 to
+     * 0.2: the figure of one draw says no more. From 2 bits on it does. */
     for (i = 0; i < 7; i++) {
         T_TRUE(!i || loss[i] < loss[i - 1] + 1e-4);
         T_CLOSE(loss[i], published[i], i ? 0.1 * published[i] : 0.045);
@@ -411,7 +421,10 @@ static void test_bad_input(void)
     memset(&st, 0, sizeof st);
     memset(model, 0, sizeof model);
     memcpy(before, model, sizeof model);
-#define BAD(field, value, status, part) d = good; d.field = value; T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[0], &d, &st, model), status, part)
+#define BAD(field, value, status, part) \
+    d = good;                           \
+    d.field = value;                    \
+    T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[0], &d, &st, model), status, part)
     BAD(bits, 33, TINY_E_ARGUMENT, "not 33");
     BAD(bits, -1, TINY_E_ARGUMENT, "not -1");
     BAD(bits_first, 9, TINY_E_ARGUMENT, "a schedule of 9 to 8");
@@ -428,7 +441,8 @@ static void test_bad_input(void)
     BAD(task, TLLM_WEAVE_SVM, TINY_E_ARGUMENT, "the task svm takes -1 and 1");
     d = good;
     d.task = TLLM_WEAVE_LOGISTIC;
-    T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[2], &d, &st, model), TINY_E_ARGUMENT, "is -1, the task logistic takes 0 and 1");
+    T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[2], &d, &st, model), TINY_E_ARGUMENT,
+             "is -1, the task logistic takes 0 and 1");
     T_STATUS(tllm_weave_loss(ctx, &s.w, s.y[2], &d, model, &loss), TINY_E_ARGUMENT, "the task logistic takes 0 and 1");
     T_CLOSE(loss, 3.0, 0);
     T_STATUS(tllm_weave_epoch(ctx, &s.w, NULL, &good, &st, model), TINY_E_ARGUMENT, "one is missing");
