@@ -63,7 +63,7 @@ retrain: $(BUILD)/train-story $(BUILD)/judge  ## trains the story model anew (mi
 retrain-check: $(BUILD)/train-story  ## the first 30 steps of that: each loss within 0.01 bits of the recorded course
 	$(BUILD)/train-story --config examples/story-gla.cfg --seed 1 --out $(BUILD)/story-check.gguf --stop 30 --quiet
 	@awk '!/^#/ { d = $$2 - want[$$1]; if (FNR == NR) want[$$1] = $$2; else if ($$1 in want) { n++; if (d < 0) d = -d; if (d > worst) worst = d } } \
-	  END { printf "%d steps compared, largest difference %.5f bits\n", n, worst; exit !(n == 30 && worst < 0.01) }' docs/story-gla.tsv $(BUILD)/story-check.gguf.tsv
+	  END { printf "%d steps compared, largest difference %.5f bits\n", n, worst; exit !(n == 30 && worst < 0.01) }' docs/dev/story-gla.tsv $(BUILD)/story-check.gguf.tsv
 
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
@@ -107,10 +107,10 @@ programs: $(PROGRAMS) $(EXAMPLES) $(BUILD)/checksums $(BUILD)/conformance
 conformance: $(BUILD)/conformance  ## the conformance kit over all operations and targets; build/conformance --help
 	$(BUILD)/conformance
 
-bench: $(BUILD)/bench              ## measures every row against this machine's limits, writes docs/bench.md and .tsv
+bench: $(BUILD)/bench              ## measures every row against this machine's limits, writes docs/dev/bench.md and .tsv
 	$(BUILD)/bench
 
-bench-compile: $(BUILD)/stitch     ## what each tier and feature costs to compile, into docs/options.tsv; BASE=FOLDER: older headers beside; half an hour
+bench-compile: $(BUILD)/stitch     ## what each tier and feature costs to compile, into docs/dev/options.tsv; BASE=FOLDER: older headers beside; half an hour
 	BUILD=$(BUILD) INC=$(INC) CC='$(CC)' BASE='$(BASE)' sh bench/compile.sh
 
 bench-quick: $(BUILD)/bench        ## the same in under a minute, printed only
@@ -154,18 +154,18 @@ stitch-check: $(BUILD)/stitch  ## fails when tinyllm.h or tinygnn.h is not what 
 	@for h in tinyllm tinygnn; do \
 	  $(BUILD)/stitch src $$h $(BUILD)/check/$$h.h && cmp -s $(BUILD)/check/$$h.h $(INC)/$$h.h || \
 	  { echo "$$h.h is not what src/ gives: run make stitch"; exit 1; }; done
-	@$(BUILD)/stitch src options $(BUILD)/check/options && sed -n '/^<!-- features -->/,/^<!-- end of features -->/p' docs/options.md | sed '1d;$$d' | cmp -s - $(BUILD)/check/options || \
-	  { echo "docs/options.md is not what src/features.txt gives: run make docs"; exit 1; }
+	@$(BUILD)/stitch src options $(BUILD)/check/options && sed -n '/^<!-- features -->/,/^<!-- end of features -->/p' docs/guide/options.md | sed '1d;$$d' | cmp -s - $(BUILD)/check/options || \
+	  { echo "docs/guide/options.md is not what src/features.txt gives: run make docs"; exit 1; }
 
-docs: $(BUILD)/docs/catalogue $(BUILD)/stitch  ## docs/catalogue.md from the head comments and the table of operations, the table of docs/options.md from src/features.txt
+docs: $(BUILD)/docs/papers/catalogue $(BUILD)/stitch  ## docs/papers/catalogue.md from the head comments and the table of operations, the table of docs/guide/options.md from src/features.txt
 	$(BUILD)/stitch src options $(BUILD)/options.part
-	awk -v part=$(BUILD)/options.part '/^<!-- features -->/ { print; while ((getline line < part) > 0) print line; skip = 1 } /^<!-- end of features -->/ { skip = 0 } !skip && !/^<!-- features -->/ { print }' docs/options.md > $(BUILD)/options.page
-	mv $(BUILD)/options.page docs/options.md
-	$(BUILD)/docs/catalogue > $(BUILD)/catalogue.part
-	mv $(BUILD)/catalogue.part docs/catalogue.md
+	awk -v part=$(BUILD)/options.part '/^<!-- features -->/ { print; while ((getline line < part) > 0) print line; skip = 1 } /^<!-- end of features -->/ { skip = 0 } !skip && !/^<!-- features -->/ { print }' docs/guide/options.md > $(BUILD)/options.page
+	mv $(BUILD)/options.page docs/guide/options.md
+	$(BUILD)/docs/papers/catalogue > $(BUILD)/catalogue.part
+	mv $(BUILD)/catalogue.part docs/papers/catalogue.md
 
 style-check:     ## no line of src, tests, examples, bench, ports wider than 120 columns, but tables marked "wide table" on the line before
-	@git ls-files -- Makefile .ci src tests examples bench ports docs/catalogue.c tinyllm.h tinygnn.h | grep -E '(Makefile|run|[.](c|h|cpp|sh|py|js|html))$$' | grep -v '/corpus/' | \
+	@git ls-files -- Makefile .ci src tests examples bench ports docs/papers/catalogue.c tinyllm.h tinygnn.h | grep -E '(Makefile|run|[.](c|h|cpp|sh|py|js|html))$$' | grep -v '/corpus/' | \
 	    xargs awk 'FNR == 1 { table = 0 } /wide table/ { table = 1 } /^$$/ { table = 0 } length($$0) > 120 && !table { n++; print FILENAME ":" FNR ": " length($$0) " columns" } \
 	    END { print n + 0 " wide lines"; exit n > 0 }'
 

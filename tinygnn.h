@@ -72,14 +72,14 @@
  *    4881  gnn/layer/net.h
  *    4997  gnn/layer/pool.h
  *    5038  gnn/train/train.h
- *    5153  gnn/quant/bits.h
- *    5181  gnn/quant/a2q.h
- *    5254  gnn/quant/a2q_net.h
- *    5338  gnn/quant/packed.h
- *    5402  gnn/quant/quant.h
- *    5464  gnn/embed/fastrp.h
- *    5507  gnn/train/data.h
- *    5544  gnn/tinygnn.h
+ *    5154  gnn/quant/bits.h
+ *    5182  gnn/quant/a2q.h
+ *    5255  gnn/quant/a2q_net.h
+ *    5339  gnn/quant/packed.h
+ *    5403  gnn/quant/quant.h
+ *    5465  gnn/embed/fastrp.h
+ *    5508  gnn/train/data.h
+ *    5545  gnn/tinygnn.h
  *    6271  internal functions
  *    7115  core/status.c
  *    7169  core/atomic_inside.h
@@ -280,14 +280,14 @@
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                        these targets, and those that stand on them; see docs/limits.md for what each costs
+ *                        these targets, and those that stand on them; see docs/guide/limits.md for what each costs
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_HUGE_PAGES  large blocks of the default allocator are not asked for in pages of 2 MB (Linux)
  *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
- * Features (docs/options.md)
+ * Features (docs/guide/options.md)
  *     What reads graphs and runs layers and nets over them is on by default. TINYGNN_TOOLS adds what trains, cuts and
  *     converts, TINYGNN_LAB the published systems, TINYGNN_ALL both. One by one: TINYGNN_WITH_X adds X and what it
  *     needs, TINYGNN_NO_X leaves X out and what needs it. Everything is declared whatever is chosen; a call of what is
@@ -1266,7 +1266,7 @@ its switches before the first of the two headers is included"
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                      these targets, and those that stand on them; see docs/limits.md for what each costs
+ *                      these targets, and those that stand on them; see docs/guide/limits.md for what each costs
  *   TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; nothing is
  *                      chosen when the program runs, and a processor without it is refused by tiny_ctx_open;
  *                      TINY_NO_CONFORM goes with it
@@ -2022,7 +2022,7 @@ TINYI_C_END
  * i64 of n.
  *
  * One writer or reader serves one caller at a time; any number of threads may read one tiny_checkpoint, each with a
- * context of its own. docs/checkpoints.md has the bytes. */
+ * context of its own. docs/guide/checkpoints.md has the bytes. */
 #ifndef TINYI_CHECKPOINT_H
 #define TINYI_CHECKPOINT_H
 TINYI_C_BEGIN
@@ -5050,7 +5050,8 @@ TINYI_C_END
  *   tgnn_net_write(ctx, "model.safetensors", net);
  *
  * Training goes on from the weights that the net has. Every draw (dropout, orders, pairs) depends on the seed and the
- * step alone, and no sum on the number of threads where the operations of the net have none that does (docs/graphs.md).
+ * step alone, and no sum on the number of threads where the operations of the net have none that does
+ * (docs/guide/graphs.md).
  * The optimiser is Adam with coupled decay (the decay is added to the gradient), as the papers have it.
  *
  * Early stopping: with patience p the loss of the validation part is looked at after each epoch; when p epochs have not
@@ -5554,8 +5555,7 @@ TINYI_C_END
 #pragma GCC push_options
 #pragma GCC optimize("no-fast-math")
 #endif
-/* gcc -Wall would say that it stops comparing indentations,
-    since the passes are more text than it counts columns for; behind a
+/* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
 #line 0005562
@@ -8529,8 +8529,8 @@ typedef struct tinyi_mem_head {
     size_t raw_bytes, bytes;
 } tinyi_mem_head;
 
-/* A block of 4 MB is written for the first time in 0.2 ms so, in small pages in 2.1 (docs/speed.md). From there on at
- * least half of a block can lie in large pages wherever it ends, and what is smaller malloc mostly has in its own
+/* A block of 4 MB is written for the first time in 0.2 ms so, in small pages in 2.1 (docs/dev/speed.md). From there on
+ * at least half of a block can lie in large pages wherever it ends, and what is smaller malloc mostly has in its own
  * store, where pages were written before. */
 #define TINYI_HUGE_PAGE ((size_t)2 << 20)
 #define TINYI_HUGE_FROM ((size_t)4 << 20)
@@ -17049,7 +17049,7 @@ TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
     }
 }
 
-/* Where the second exp costs less than reading and writing the row once more (measured, see docs/bench.md): nowhere
+/* Where the second exp costs less than reading and writing the row once more (measured, see docs/dev/bench.md): nowhere
  * with one lane; beyond the last cache with 4, and with 8 where the processor has no AVX-512, whose last cache is close
  * by (Zen 3: 0.8 of the time up to 16 MB); from the second cache on otherwise. */
 static size_t tinyi_softmax_near(const tinyi_kernels *k)
@@ -24805,7 +24805,7 @@ TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tin
  * Error    as the recurrent form (math/gla.c), with T tokens back too: SCALE 200 u of the largest number of each
  *          output; cases have T <= 100.
  * Left out matrix products over chunks: they would save the reading of states, not arithmetic, see
- * docs/attention.md. */
+ * docs/papers/attention.md. */
 #include <string.h>
 
 /* inputs: state, q, k, v, d_o; gates, d_state_out */
@@ -40036,7 +40036,7 @@ TINYI_C_END
  * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through
  *          the checks of tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes between
  *          calls cannot lead one outside its arrays: they look at the numbers that they use. One that changes within a
- *          call: docs/limits.md.
+ *          call: docs/guide/limits.md.
  * Left out Matrix Market arrays and complex or skew-symmetric matrices: they are no graphs. */
 #include <stdio.h>
 #include <string.h>

@@ -216,7 +216,7 @@ void b_svg(const char *name, const char *title, const char *x_label, const char 
     FILE *f;
     int c, i;
     if (!b_keep) return;
-    (void)snprintf(path, sizeof path, "docs/%s.svg", name);
+    (void)snprintf(path, sizeof path, "docs/img/%s.svg", name);
     f = fopen(path, "w");
     if (!f) { b_note("%s could not be written", path); return; }
     for (c = 0; c < n_curves; c++)
@@ -265,7 +265,7 @@ void b_svg(const char *name, const char *title, const char *x_label, const char 
     }
     fprintf(f, "</svg>\n");
     (void)fclose(f);
-    b_note("curve: docs/%s.svg", name);
+    b_note("curve: docs/img/%s.svg", name);
 }
 
 /* ---- the program */
@@ -347,12 +347,11 @@ static void b_page(const char *dir, const char *page)
     free(text);
 }
 
-#define B_SECTIONS(S)                                                                                              \
-    S(limits)                                                                                                      \
-    S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft)         \
-        S(attention) S(twist) S(edges) S(graph) S(embed) S(gnn_train) S(a2q) S(train) S(token) S(format) S(repack) \
-            S(gptq) S(smooth) S(rotate) S(vptq) S(flashllm) S(bipolar) S(sample) S(template) S(paged) S(latent)    \
-                S(sparse) S(bitweight) S(tree) S(gla) S(vision) S(fusemax) S(ladder) S(kvcodec) S(weave) S(neighbour)
+#define B_SECTIONS(S) \
+    S(limits) S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft) \
+    S(attention) S(twist) S(edges) S(graph) S(embed) S(gnn_train) S(a2q) S(train) S(token) S(format) S(repack) \
+    S(gptq) S(smooth) S(rotate) S(vptq) S(flashllm) S(bipolar) S(sample) S(template) S(paged) S(latent) S(sparse) \
+    S(bitweight) S(tree) S(gla) S(vision) S(fusemax) S(ladder) S(kvcodec) S(weave) S(neighbour)
 #define B_DECLARE(name) void bench_##name(void);
 B_SECTIONS(B_DECLARE)
 
@@ -383,9 +382,10 @@ int main(int argc, char **argv)
             printf("usage: build/bench [--quick] [--only SECTION] [--threads N] [--no-save | --keep NAME] [--pages "
                    "DIR]\nsections:");
             for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) printf(" %s", b_sections[i].name);
-            printf("\nA whole run writes docs/bench.tsv, docs/bench.md and docs/*.svg; a quick one, or one of a "
-                   "section, only with --keep NAME: docs/NAME.*.\n"
-                   "The papers' headlines go into attention.md, graphs.md and the pages of other systems of docs/ "
+            printf("\nA whole run writes docs/dev/bench.tsv, docs/dev/bench.md and docs/img/*.svg; a quick one, or one "
+                   "of a "
+                   "section, only with --keep NAME: docs/dev/NAME.*.\n"
+                   "The papers' headlines go into attention.md, graphs.md and the other pages of docs/papers "
                    "after a whole run, of DIR with --pages DIR.\n");
             return strcmp(argv[a], "--help") != 0;
         }
@@ -398,13 +398,13 @@ int main(int argc, char **argv)
     tiny_ctx_close(ctx);
     if (!name && !only && !b_quick) name = "bench";
     b_keep = keep && name;
-    if (b_keep && !only && !b_quick && !pages) pages = "docs";
+    if (b_keep && !only && !b_quick && !pages) pages = "docs/papers";
     if (b_keep) {
-        (void)snprintf(path, sizeof path, "docs/%s.tsv", name);
+        (void)snprintf(path, sizeof path, "docs/dev/%s.tsv", name);
         b_tsv = fopen(path, "w");
-        (void)snprintf(path, sizeof path, "docs/%s.md", name);
+        (void)snprintf(path, sizeof path, "docs/dev/%s.md", name);
         b_md = fopen(path, "w");
-        if (!b_tsv || !b_md) printf("docs/%s.* cannot be written here: the table is only printed\n", name);
+        if (!b_tsv || !b_md) printf("docs/dev/%s.* cannot be written here: the table is only printed\n", name);
         if (b_tsv)
             fprintf(b_tsv, "contest\twhat\tshape\tby\tthreads\tmedian_us\tgb_per_s\tgop_per_s\tof_limit\trounds\n");
         if (b_md)

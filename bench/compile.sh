@@ -1,6 +1,6 @@
 #!/bin/sh
 # What the headers cost to compile: processor seconds and KB of object code at -O2, of each tier and of each feature on top of RUN.
-#   compile.sh                  writes docs/options.tsv, which `make docs` prints into docs/options.md; half an hour
+#   compile.sh                  writes docs/dev/options.tsv, which `make docs` prints into docs/guide/options.md; half an hour
 #   compile.sh tiers            the tiers only, printed; RUNS=3 takes the least of three runs
 #   BASE=FOLDER compile.sh ...  the headers in FOLDER beside them, whole, in turns with these
 BUILD=${BUILD:-build} INC=${INC:-.} CC=${CC:-cc} RUNS=${RUNS:-1} FLAGS=${FLAGS:--O2 -std=c99 -fopenmp}
@@ -50,4 +50,4 @@ done <"$dir/features" >>"$dir/options.tsv"
 {
     echo "# header	what	processor seconds	KB; a feature: on top of RUN, with what it needs. $FLAGS, $($CC --version | head -n 1), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
     cat "$dir/options.tsv"
-} >docs/options.tsv
+} >docs/dev/options.tsv

@@ -6,9 +6,9 @@
  *                                         with (A2Q)
  *     gnn infer --model m [FOLDER]        what it says, beside what is right; of a quantized net in whole numbers
  *
- * FOLDER holds edges.tsv, labels.txt, splits.txt, features.coo ... (docs/graphs.md). Without one a graph of 1500 nodes
- * in 5 classes is made; with --rings 200 rings with chords, few or many. --net takes the layers from a description
- * (src/gnn/layer/net.h). */
+ * FOLDER holds edges.tsv, labels.txt, splits.txt, features.coo ... (docs/guide/graphs.md). Without one a graph of 1500
+ * nodes in 5 classes is made; with --rings 200 rings with chords, few or many. --net takes the layers from a
+ * description (src/gnn/layer/net.h). */
 #define TINYGNN_LAB
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"

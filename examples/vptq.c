@@ -7,7 +7,7 @@
  * small with what it saw; then the last quarter is foreseen by the model with what the small matrices stand for. Bits
  * count everything: codes, scales, zeros, books. Of one matrix (--tensor) or of all in the layers.
  * The story model with --v 4 --k 256 (2.2 bits a weight): 0.014 bits a token lost; GPTQ in 2.3 bits 0.026, rounded
- * 0.072, GPTQ in 3.3 bits 0.003 (docs/vptq.md). */
+ * 0.072, GPTQ in 3.3 bits 0.003 (docs/papers/vptq.md). */
 #define TINYLLM_ALL
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

@@ -1,7 +1,7 @@
 /* src/stitch.c - puts the files of src/ together into one header
  *
  *     stitch SRCDIR tinyllm|tinygnn OUT
- *     stitch SRCDIR options OUT           the table of features, as docs/options.md has it
+ *     stitch SRCDIR options OUT           the table of features, as docs/guide/options.md has it
  *     stitch SRCDIR features OUT          their names: wing, tier, name, needs, a line each
  *
  * Starts at llm/tinyllm.h (gnn/tinygnn.h) and follows #include "..." depth first, so that what a file needs stands
@@ -1018,7 +1018,7 @@ static unsigned long hash_shared(void)                  /* FNV-1a of what both h
     return h;
 }
 
-/* What docs/options.tsv says of a tier or feature: "seconds KB", or nothing. */
+/* What docs/dev/options.tsv says of a tier or feature: "seconds KB", or nothing. */
 static const char *figures, *figures_path;
 static void figure(text *t, const char *header, const char *what)
 {
@@ -1033,7 +1033,7 @@ static void figure(text *t, const char *header, const char *what)
     put(t, " %.*s |", *at == '\t' ? (int)strcspn(at + 1, "\n") : 0, at + 1);
 }
 
-/* A line for each feature: for tests, or as the table of docs/options.md. */
+/* A line for each feature: for tests, or as the table of docs/guide/options.md. */
 static text list_features(int table)
 {
     static const char *const rows[] = { "DECLARATIONS", "RUN", "TOOLS", "LAB", "ALL", "BASE" };
@@ -1170,13 +1170,14 @@ static text fold(const text *t)
     while (*s) {
         const char *end = strchr(s, '\n'), *cut;
         const int directive = *s == '#', literal = !strncmp(s, "#error", 6), comment = *s == ' ' && s[1] == '*';
+        const int ours = directive || comment || !strncmp(s, "TINY_API ", 9);    /* all else stands in src/ as it is */
         const char *const more = literal     ? "\\\n"
                                  : directive ? "\\\n    "
                                  : comment   ? "\n *                                 "
                                              : "\n    ";
         size_t at = 0, lead = 0;
         for (; next < n_contents && contents[next].at <= (size_t)(s - t->s); next++) contents[next].at = to.n;
-        for (; lead + (size_t)(end - s) > 120; lead = strlen(more) - 1) {
+        for (; ours && lead + (size_t)(end - s) > 120; lead = strlen(more) - 1) {
             for (cut = s + 118 - lead;
                  cut > s && (cut[-1] != ' ' || (!directive && !comment && !strchr(",)", cut[-2]))); cut--) {}
             if (cut == s) break;
@@ -1357,7 +1358,7 @@ int main(int argc, char **argv)
     if (argc != 4) die("usage: stitch SRCDIR tinyllm|tinygnn|options|features OUT");
     src_dir = argv[1];
     read_features();
-    snprintf(path, sizeof path, "%s/../docs/options.tsv", src_dir);
+    snprintf(path, sizeof path, "%s/../docs/dev/options.tsv", src_dir);
     figures_path = path;
     if (!strcmp(argv[2], "options") || !strcmp(argv[2], "features")) {
         out = list_features(argv[2][0] == 'o');

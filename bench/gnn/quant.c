@@ -5,8 +5,8 @@
  * of an accelerator.
  * Here: what the packed rows take, without their steps and bits and with them, and what the processor makes of them.
  * The rivals are the float operations of this library, the same rows on the same threads. The bits are those of the net
- * whose accuracy docs/graphs.md quotes (`build/gnn quantize` on Cora, lambda 10, 2.04 bits on average): 3 of 2708 rows
- * take 1 bit, 2605 take 2, 100 take 3, signs not stored. */
+ * whose accuracy docs/guide/graphs.md quotes (`build/gnn quantize` on Cora, lambda 10, 2.04 bits on average): 3 of 2708
+ * rows take 1 bit, 2605 take 2, 100 take 3, signs not stored. */
 #include "../bench.h"
 #include "tinygnn.h"
 #include <stdio.h>

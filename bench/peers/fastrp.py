@@ -2,7 +2,7 @@
 """bench/peers/fastrp.py - FastRP beside the published algorithm written with scipy, and what a classifier makes of both
 
     python3 -m venv venv && venv/bin/pip install numpy scipy
-    venv/bin/python bench/peers/fastrp.py [--build build] [--data ../shared/data/graphs/blogcatalog] [--seeds 3] [--shuffles 5] [--C 0.1] [--page docs/fastrp.md]
+    venv/bin/python bench/peers/fastrp.py [--build build] [--data ../shared/data/graphs/blogcatalog] [--seeds 3] [--shuffles 5] [--C 0.1] [--page docs/papers/fastrp.md]
 
 BlogCatalog, d = 512, the settings in the authors' notebook for it (github.com/GTmac/FastRP, fast-random-projection-blogcatalog.ipynb): the
 mean over neighbours, four powers with the weights 1, 1, 7.81, 45.28, alpha (our beta) -0.628, s = sqrt(nodes), columns with mean 0 and
@@ -141,7 +141,7 @@ def made(folder, n):
 def both_ways(path):
     """a .tgraph as build/fastrp reads it: both directions, each once"""
     raw = np.memmap(path, mode='r')
-    raw = raw[192:]                        # the body of its box (docs/checkpoints.md)
+    raw = raw[192:]                        # the body of its box (docs/guide/checkpoints.md)
     n, _, m = (int(v) for v in raw[16:40].view('<i8'))
     at = 64 + (8 * (n + 1) + 63) // 64 * 64
     g = sp.csr_matrix((np.ones(m), raw[at:at + 4 * m].view('<i4').copy(), raw[64:64 + 8 * (n + 1)].view('<i8').astype('i4')), shape=(n, n))

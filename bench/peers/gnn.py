@@ -2,7 +2,7 @@
 """bench/peers/gnn.py - Cora by build/gnn beside PyTorch Geometric, in turns
 
     python3 -m venv venv && venv/bin/pip install numpy torch torch_geometric
-    venv/bin/python bench/peers/gnn.py [--build build] [--data ../shared/data/graphs/cora] [--layers gcn,gat] [--rounds 3] [--threads 2] [--page docs/graphs.md]
+    venv/bin/python bench/peers/gnn.py [--build build] [--data ../shared/data/graphs/cora] [--layers gcn,gat] [--rounds 3] [--threads 2] [--page docs/papers/graphs.md]
 
 Public split, rows of x divided by their sums, Adam with coupled decay of 5e-4, a seed for each round. gcn: 1433 - 16 - 7, dropout 0.5, rate
 0.01, decay of the first layer, 200 epochs, the last one counts, none is judged before it. gat: 8 heads of 8, one of 7, ELU, dropout 0.6 of

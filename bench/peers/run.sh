@@ -30,14 +30,14 @@ venv() {
     echo "$peers/$name/bin/python"
 }
 has() { "$1" -c "import $2" >/dev/null 2>&1; }
-pages=docs
+pages=docs/papers
 if [ -n "$check" ]; then
     if [ ! -d "$peers/check" ]; then
         python3 -m venv "$peers/check" >/dev/null 2>&1 && "$peers/check/bin/pip" -q install numpy scipy gguf safetensors xllamacpp >/dev/null 2>&1 || echo "peers: the small Python packages could not be installed"
     fi
     pages=$peers/pages
     mkdir -p "$pages"
-    cp docs/*.md docs/*.tsv "$pages"
+    cp docs/*/*.md docs/dev/*.tsv "$pages"
     if [ ! -x "$peers/check/bin/python" ]; then
         echo 'peers: python3 with venv is not here, and nothing was tried'
         echo '0 passed, 0 failed, 1 skipped'
@@ -97,7 +97,7 @@ elif has "$python" llama_cpp; then
         "$BUILD/make-model" --shape "$1" --type "$2" "$file" || return
         name="$1 $2"
         shift 2
-        run "models $name" "$python" bench/peers/models.py --build "$BUILD" --rows docs/speed.tsv $plain "$@" "$file"
+        run "models $name" "$python" bench/peers/models.py --build "$BUILD" --rows docs/dev/speed.tsv $plain "$@" "$file"
         rm -f "$file"
     }
     for type in Q4_0 Q4_K_M Q8_0 Q5_0 Q6_K F16 F32; do compare 110M $type; done
@@ -110,12 +110,12 @@ elif has "$python" llama_cpp; then
     QUANTCPP_LIB=$PWD/$peers/libquant.so
     export QUANTCPP_LIB
     if [ -n "$header" ] && printf '#define QUANT_IMPLEMENTATION\n#include "%s"\n' "$PWD/$header" | ${CC:-cc} -O3 -march=native -w -shared -fPIC -x c - -o "$QUANTCPP_LIB" -lm -lpthread; then
-        "$BUILD/make-model" --shape 110M --type Q4_0 "$peers/110M-Q4_0.gguf" && run quantcpp "$other" bench/peers/models.py --build "$BUILD" --rows docs/speed.tsv --quantcpp "$peers/110M-Q4_0.gguf"
+        "$BUILD/make-model" --shape 110M --type Q4_0 "$peers/110M-Q4_0.gguf" && run quantcpp "$other" bench/peers/models.py --build "$BUILD" --rows docs/dev/speed.tsv --quantcpp "$peers/110M-Q4_0.gguf"
         rm -f "$peers/110M-Q4_0.gguf"
     else
         skip 'quantcpp is not here and has no rows'
     fi
-    run 'models, page' "$python" bench/peers/models.py --rows docs/speed.tsv --page docs/speed.md --curve docs/batch.svg
+    run 'models, page' "$python" bench/peers/models.py --rows docs/dev/speed.tsv --page docs/dev/speed.md --curve docs/img/batch.svg
 else
     skip 'llama-cpp-python is not here and has no rows'
 fi
@@ -157,7 +157,7 @@ if has "$python" 'numpy, scipy'; then
         run 'fastrp, speed' "$python" bench/peers/fastrp.py --build "$BUILD" --speed 4096 --seeds 1
         run gnn "$python" bench/peers/gnn.py --build "$BUILD" --data /nowhere --alone --rounds 1 --most 3 --page "$pages/graphs.md"
     elif has "$python" torch_geometric; then
-        run gnn "$python" -W ignore bench/peers/gnn.py --build "$BUILD" --page docs/graphs.md
+        run gnn "$python" -W ignore bench/peers/gnn.py --build "$BUILD" --page docs/papers/graphs.md
     else
         skip 'torch_geometric is not here and has no rows'
     fi

@@ -13,7 +13,7 @@ except ImportError as e:
 threads = int(sys.argv[2]) if len(sys.argv) > 2 else 2
 torch.set_num_threads(threads)
 raw = numpy.memmap(sys.argv[1], mode="r")
-raw = raw[192:]                        # the body of its box (docs/checkpoints.md)
+raw = raw[192:]                        # the body of its box (docs/guide/checkpoints.md)
 n, _, m = (int(x) for x in raw[16:40].view("<i8"))
 at = 64 + (8 * (n + 1) + 63) // 64 * 64
 offset = torch.from_numpy(raw[64:64 + 8 * (n + 1)].view("<i8").copy())

@@ -2,7 +2,7 @@
 """bench/peers/spmm.py - sums over edges beside those of other libraries, in turns
 
     python3 -m venv venv && venv/bin/pip install numpy scipy torch dgl python-graphblas 'suitesparse-graphblas<10'
-    venv/bin/python bench/peers/spmm.py [--build build] [--graphs rmat,uniform] [--f 16,64,256] [--nodes 1048576] [--seconds 30] [--page docs/graphs.md]
+    venv/bin/python bench/peers/spmm.py [--build build] [--graphs rmat,uniform] [--f 16,64,256] [--nodes 1048576] [--seconds 30] [--page docs/papers/graphs.md]
 
 y[r] = the sum of w x[col] over the edges of row r, float32, and the same without w, on a power-law graph (R-MAT) and on one whose edges go
 anywhere. Everything runs in one process on the same arrays, one call of each in turn; a call makes a new y, ours too ("y kept": ours into
@@ -61,7 +61,7 @@ def graph(build, kind, nodes):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         subprocess.run([build + '/graph', 'make', 'rmat' if kind == 'rmat' else 'planted', path, '--nodes', str(nodes), '--degree', '16', '--seed', '1'] + ([] if kind == 'rmat' else ['--classes', '1']), check=True, stdout=subprocess.DEVNULL)
     raw = np.memmap(path, mode='r')
-    raw = raw[192:]                        # the body of its box (docs/checkpoints.md)
+    raw = raw[192:]                        # the body of its box (docs/guide/checkpoints.md)
     n, _, m = (int(v) for v in raw[16:40].view('<i8'))
     at = 64 + (8 * (n + 1) + 63) // 64 * 64
     return n, m, raw[64:64 + 8 * (n + 1)].view('<i8').copy(), raw[at:at + 4 * m].view('<i4').copy()

@@ -8,7 +8,7 @@
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                      these targets, and those that stand on them; see docs/limits.md for what each costs
+ *                      these targets, and those that stand on them; see docs/guide/limits.md for what each costs
  *   TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; nothing is
  *                      chosen when the program runs, and a processor without it is refused by tiny_ctx_open;
  *                      TINY_NO_CONFORM goes with it

@@ -26,8 +26,8 @@ typedef struct tinyi_mem_head {
     size_t raw_bytes, bytes;
 } tinyi_mem_head;
 
-/* A block of 4 MB is written for the first time in 0.2 ms so, in small pages in 2.1 (docs/speed.md). From there on at
- * least half of a block can lie in large pages wherever it ends, and what is smaller malloc mostly has in its own
+/* A block of 4 MB is written for the first time in 0.2 ms so, in small pages in 2.1 (docs/dev/speed.md). From there on
+ * at least half of a block can lie in large pages wherever it ends, and what is smaller malloc mostly has in its own
  * store, where pages were written before. */
 #define TINYI_HUGE_PAGE ((size_t)2 << 20)
 #define TINYI_HUGE_FROM ((size_t)4 << 20)

@@ -46,7 +46,7 @@
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                        these targets, and those that stand on them; see docs/limits.md for what each costs
+ *                        these targets, and those that stand on them; see docs/guide/limits.md for what each costs
  *     TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2;
  *                        TINY_NO_CONFORM goes with it
  *     TINY_NO_VNNI       no second form of avx2 for processors with VNNI but without AVX-512
@@ -56,14 +56,14 @@
  *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
  *     TINYLLM_FEW_FORMATS  the block formats Q8_0, Q4_0, Q4_K and Q6_K only, beside plain numbers
  *     TINYLLM_ONLY_ARCH  models of this architecture and no other: -DTINYLLM_ONLY_ARCH=llama, a name of
- *                        docs/architectures.md with _ for - and .
+ *                        docs/guide/architectures.md with _ for - and .
  *     TINYLLM_ONLY_TOKENIZER  vocabularies of this kind and no other: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
  *     TINYLLM_ONLY_CHAT  what continues a text: sessions, sampling, GGUF files. Grammars, adapters, encoders, repacked
  *                        weights, other ranks, other files of models and tiny_run of operations by their kind are
  *                        refused; nothing of TINYLLM_TOOLS and TINYLLM_LAB goes with it
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
- * Features (docs/options.md)
+ * Features (docs/guide/options.md)
  *     What runs a model file is on by default. TINYLLM_TOOLS adds what makes or changes models, TINYLLM_LAB the
  *     published systems, TINYLLM_ALL both. One by one: TINYLLM_WITH_X adds X and what it needs, TINYLLM_NO_X leaves X
  *     out and what needs it. Everything is declared whatever is chosen; a call of what is left out does not link. Only
@@ -88,12 +88,13 @@
  *
  * Formats and limits
  *     Model files: GGUF 2 and 3, also split; safetensors are read by tensor; the .bin files of llama2.c. Architectures
- *     and tokenizers are listed in docs/architectures.md and docs/tokenizers.md, block formats in docs/formats.md.
+ *     and tokenizers are listed in docs/guide/architectures.md and docs/guide/tokenizers.md, block formats in
+ *     docs/guide/formats.md.
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
  *     Integer kernels for NVFP4, Q1_0 and Q2_0: their rows are unpacked to floats. Images and sound as input of models.
- *     A server: see examples/ for programs. docs/limits.md has the rest.
+ *     A server: see examples/ for programs. docs/guide/limits.md has the rest.
  *
  * Changes
  *     0.1.0  the first version; CHANGELOG.md lists what it has

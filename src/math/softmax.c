@@ -302,7 +302,7 @@ TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
     }
 }
 
-/* Where the second exp costs less than reading and writing the row once more (measured, see docs/bench.md): nowhere
+/* Where the second exp costs less than reading and writing the row once more (measured, see docs/dev/bench.md): nowhere
  * with one lane; beyond the last cache with 4, and with 8 where the processor has no AVX-512, whose last cache is close
  * by (Zen 3: 0.8 of the time up to 16 MB); from the second cache on otherwise. */
 static size_t tinyi_softmax_near(const tinyi_kernels *k)

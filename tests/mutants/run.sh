@@ -1,9 +1,9 @@
 #!/bin/sh
 # Breaks src/ on purpose, one fault at a time, and looks for a test that turns red. What stays green is printed, with
-# its reason where explained.tsv has one, and the table goes into docs/proofs.md. The exit status is 1 when more than
+# its reason where explained.tsv has one, and the table goes into docs/dev/proofs.md. The exit status is 1 when more than
 # 3 % stay green without a reason.
 #   SEED=1 N=100      how many faults faults.c draws by this seed, in addition to those of listed.tsv
-#   ONLY=llm/model    faults in files whose path contains that; docs/proofs.md is then left as it is
+#   ONLY=llm/model    faults in files whose path contains that; docs/dev/proofs.md is then left as it is
 #   JOBS=2            faults at the same time
 #   KEEP=1            after more tests were written: keeps the times and the red verdicts of the last run, and sets only
 #                     the other faults
@@ -154,8 +154,8 @@ done <"$dir/chosen" | awk -F '\t' -v seed="$SEED" '
   }' $here/explained.tsv "$dir/faults" - >"$dir/table"
 status=$?
 cat "$dir/table"
-if [ -z "$ONLY" ] && grep -q '<!-- mutants -->' docs/proofs.md; then
-    awk -v table="$dir/table" '/<!-- mutants -->/ { print; while ((getline line < table) > 0) print line; skip = 1; next } /<!-- end of mutants -->/ { skip = 0 } !skip' docs/proofs.md >"$dir/proofs.md" &&
-        cat "$dir/proofs.md" >docs/proofs.md
+if [ -z "$ONLY" ] && grep -q '<!-- mutants -->' docs/dev/proofs.md; then
+    awk -v table="$dir/table" '/<!-- mutants -->/ { print; while ((getline line < table) > 0) print line; skip = 1; next } /<!-- end of mutants -->/ { skip = 0 } !skip' docs/dev/proofs.md >"$dir/proofs.md" &&
+        cat "$dir/proofs.md" >docs/dev/proofs.md
 fi
 exit $status

@@ -168,14 +168,14 @@ refused 'there is no '
 tree; sed '/@features/d' "$dir/src/llm/tinyllm.h" >"$dir/x"; mv "$dir/x" "$dir/src/llm/tinyllm.h"
 refused 'the manual has no line @features'
 
-# the walk of docs/house.md: each `file` followed by `function`s, which it must define
+# the walk of docs/dev/house.md: each `file` followed by `function`s, which it must define
 walked=0
-for pair in $(sed -n '/^## From a file to logits/,/^## An operation/p' docs/house.md | grep -o '`[^`]*`' | tr -d '`' | awk '/^src\// { file = $0; next } /^t[a-z]*_[a-z0-9_]*$/ && file { print file ":" $0 }'); do
+for pair in $(sed -n '/^## From a file to logits/,/^## An operation/p' docs/dev/house.md | grep -o '`[^`]*`' | tr -d '`' | awk '/^src\// { file = $0; next } /^t[a-z]*_[a-z0-9_]*$/ && file { print file ":" $0 }'); do
     file=${pair%%:*} name=${pair##*:} walked=$((walked + 1))
     [ -f "$file" ] && grep -qE "^[A-Za-z].*[ *]$name\(" "$file" && continue
-    failed=$((failed + 1)); echo "docs/house.md: $file does not define $name"
+    failed=$((failed + 1)); echo "docs/dev/house.md: $file does not define $name"
 done
-if [ $walked -ge 15 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "docs/house.md: the walk has $walked steps"; fi
+if [ $walked -ge 15 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "docs/dev/house.md: the walk has $walked steps"; fi
 
 [ $failed -ne 0 ] || rm -rf "$dir"
 echo "$passed passed, $failed failed"

@@ -23,7 +23,7 @@
  * i64 of n.
  *
  * One writer or reader serves one caller at a time; any number of threads may read one tiny_checkpoint, each with a
- * context of its own. docs/checkpoints.md has the bytes. */
+ * context of its own. docs/guide/checkpoints.md has the bytes. */
 #ifndef TINYI_CHECKPOINT_H
 #define TINYI_CHECKPOINT_H
 #include "core/ctx.h"

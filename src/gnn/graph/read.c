@@ -11,7 +11,7 @@
  * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through
  *          the checks of tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes between
  *          calls cannot lead one outside its arrays: they look at the numbers that they use. One that changes within a
- *          call: docs/limits.md.
+ *          call: docs/guide/limits.md.
  * Left out Matrix Market arrays and complex or skew-symmetric matrices: they are no graphs. */
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,8 @@
  *   tgnn_net_write(ctx, "model.safetensors", net);
  *
  * Training goes on from the weights that the net has. Every draw (dropout, orders, pairs) depends on the seed and the
- * step alone, and no sum on the number of threads where the operations of the net have none that does (docs/graphs.md).
+ * step alone, and no sum on the number of threads where the operations of the net have none that does
+ * (docs/guide/graphs.md).
  * The optimiser is Adam with coupled decay (the decay is added to the gradient), as the papers have it.
  *
  * Early stopping: with patience p the loss of the validation part is looked at after each epoch; when p epochs have not

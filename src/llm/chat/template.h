@@ -15,8 +15,8 @@
  *   tllm_template_close(ctx, t);
  *
  * Templates are written in Jinja, with the settings that model files are made for: trim_blocks, lstrip_blocks, tojson
- * that keeps < and non-ASCII letters, raise_exception and strftime_now. docs/chat.md lists what of the language is
- * there.
+ * that keeps < and non-ASCII letters, raise_exception and strftime_now. docs/guide/chat.md lists what of the language
+ * is there.
  *
  * A template comes from a file and is not trusted. It reads nothing but its values, and its steps, its memory and its
  * text are limited; neither reading nor running one recurses. Each refusal names line and column. */

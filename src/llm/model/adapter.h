@@ -15,7 +15,7 @@
  * Vector the row direction.N times its weight is added to what layer N (the first is 0) gives on.
  *
  * An adapter is read only; any number of states of the model it was opened for may use it. What a state holds already
- * was computed with the weights of its time: clear the state where that matters. docs/adapters.md has more. */
+ * was computed with the weights of its time: clear the state where that matters. docs/guide/adapters.md has more. */
 #ifndef TINYI_ADAPTER_H
 #define TINYI_ADAPTER_H
 #include "llm/model/model.h"

@@ -174,7 +174,7 @@ typedef struct tinyi_lm_arch {
     unsigned ffn, top, keys;
 } tinyi_lm_arch;
 
-/* ---- the table; docs/architectures.md says in words what is special in each ---- */
+/* ---- the table; docs/guide/architectures.md says in words what is special in each ---- */
 
 #define RMS TINYI_LM_RMS
 #define LN TINYI_LM_LAYERNORM

@@ -67,8 +67,8 @@ TINY_API const char *tllm_arch_name(size_t i);
 /* Networks with squared ReLU write with few of their neurons at a time. Their last matrices are kept a second time,
  * column by column, in memory of the model: *bytes of it (bytes may be NULL). format: TLLM_FORMAT_..., -1: as the file
  * has them where it is F32, F16 or BF16, and F16 for blocks. From then on steps of up to 8 tokens read the columns of
- * the neurons that fired, wherever these are few enough (the rule is in docs/attention.md). No state may be computing
- * meanwhile. TINY_E_UNSUPPORTED: there is no such network in this model. */
+ * the neurons that fired, wherever these are few enough (the rule is in docs/papers/attention.md). No state may be
+ * computing meanwhile. TINY_E_UNSUPPORTED: there is no such network in this model. */
 TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *model, int format, size_t *bytes);
 
 /* Matrices in block formats with eight rows side by side, as the processor likes them for decoding (llm/block/eight.h):
@@ -96,7 +96,7 @@ typedef struct tllm_repacked {
 TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *model, const tllm_repack_desc *desc,
                                        tllm_repacked *about);
 
-/* ---- one model over several ranks (docs/ladder.md) ----
+/* ---- one model over several ranks (docs/papers/ladder.md) ----
  * Rank r of `world` keeps its share of the heads and of the columns of each network, as views of the file: nothing is
  * copied, other ranks' weights are never read. Embedding, norms and output are everywhere. Attention of grouped heads
  * with dense networks, the norm in front; everything else, and what does not divide (key heads, network, blocks of the

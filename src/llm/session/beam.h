@@ -44,7 +44,7 @@ typedef struct tllm_parallel_desc {
 /* Texts drawn independently of each other: text i is drawn with seed + i, as tllm_generate_tokens draws it alone. It is
  * the same text on the reference, whose logits do not depend on what is computed beside them. Elsewhere sums are taken
  * in another order, and in block formats activations may be rounded to 8 bits for few rows and not for many
- * (docs/limits.md has figures): where two tokens stand close, a text may part from that one. */
+ * (docs/guide/limits.md has figures): where two tokens stand close, a text may part from that one. */
 TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_t n, const tllm_parallel_desc *desc,
                                    tllm_continuation *out);
 

@@ -616,10 +616,11 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
         else if (!pre.n) v->pre = tllm_pre_find("default", 7);
         else v->pre = tllm_pre_find(pre.at, pre.n);
         if (!v->pre)
-            return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
-                              "%s: tokenizer.ggml.pre is \"%.*s\", a rule that is not known here; docs/tokenizers.md "
-                              "lists those that are",
-                              s->name, (int)TINYI_MIN(pre.n, (size_t)100), pre.at);
+            return tinyi_fail(
+                s->ctx, TINY_E_UNSUPPORTED,
+                "%s: tokenizer.ggml.pre is \"%.*s\", a rule that is not known here; docs/guide/tokenizers.md "
+                "lists those that are",
+                s->name, (int)TINYI_MIN(pre.n, (size_t)100), pre.at);
         v->pre_flags = v->pre->flags;
         if (v->pre_flags & TLLM_PRE_BOS) v->add_bos = 1;
         if (v->pre_flags & TLLM_PRE_NO_BOS_ID) v->special[TLLM_BOS] = -1;

@@ -1,7 +1,7 @@
 /* src/llm/train/story.c
  *
- * Source   the grammar of our own "tiny language" (docs/story-model.md prints it whole); S. Vigna's splitmix64 for the
- *          numbers.
+ * Source   the grammar of our own "tiny language" (docs/dev/story-model.md prints it whole); S. Vigna's splitmix64 for
+ *          the numbers.
  * Form     An automaton: a short list of tokens that are forced, and behind them one choice. Taking an item of the
  *          choice changes the state and writes the next list. A choice of weights w_0 .. w_n, W their sum, takes one
  *          number z: u = ((z >> 32) W) >> 32, the item at which the cumulative weights pass u. Three choices have two

@@ -1,7 +1,7 @@
 /* src/llm/train/trainer.h - trains a small decoder on stories
  *
  *   tllm_train_desc d;
- *   memset(&d, 0, sizeof d);                           all zero: the recipe of docs/story-model.md
+ *   memset(&d, 0, sizeof d);                           all zero: the recipe of docs/dev/story-model.md
  *   if (tllm_trainer_open(ctx, &d, &t)) ...
  *   while (tllm_trainer_at(t) < d.steps) { st = tllm_trainer_step(t, &report); ... }
  *   tllm_trainer_save(t, "run.ckpt");                  all that is needed to go on: the file grows beside its place

@@ -174,7 +174,7 @@ def golden(folder, where):
     """tests/golden/token-unigram-bytes: a small vocabulary whose map is the part of NFKC that these characters need, and the ids of 120 texts"""
     r = random.Random(9)
     at = lambda *names: [line.rstrip('\n') for name in names for line in open(os.path.join(ROOT, name), encoding='utf-8') if line.strip()]
-    plain = at('docs/tokenizers.md', 'docs/files.md', 'docs/house.md')
+    plain = at('docs/guide/tokenizers.md', 'docs/guide/files.md', 'docs/dev/house.md')
     plain += ['na\u00efve caf\u00e9 d\u00e9j\u00e0 vu \u00fcber Stra\u00dfe', '\u30ab\u30bf\u30ab\u30ca \u304b\u304d\u304f \u30d7\u30ed\u30b0\u30e9\u30e0'] * 20
     chars = [c for lo, hi in ((0xa0, 0x180), (0x2000, 0x2010), (0x2460, 0x2480), (0x3300, 0x3320), (0xfb00, 0xfb07), (0xff01, 0xffa0)) for c in map(chr, range(lo, hi))]
     rules = {c: unicodedata.normalize('NFKC', c) for c in chars if unicodedata.normalize('NFKC', c) != c}

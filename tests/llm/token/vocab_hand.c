@@ -934,7 +934,7 @@ static void test_allocations(void)
 
 /* ---- the tables ------------------------------------------------------------------------------------------------ */
 
-/* the names with notes 1, 2 and 3 in docs/tokenizers.md */
+/* the names with notes 1, 2 and 3 in docs/guide/tokenizers.md */
 static const char *const pre_whole[] = { "llama3",
                                          "llama-v3",
                                          "llama-bpe",

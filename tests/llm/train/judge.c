@@ -119,8 +119,8 @@ static void test_other_vocabulary(void)
     t_close(ctx);
 }
 
-/* The files in examples/models are what docs/story-model.md says; bounds with room for the choice of stories and the
- * target. */
+/* The files in examples/models are what docs/dev/story-model.md says; bounds with room for the choice of stories and
+ * the target. */
 static void test_committed(void)
 {
     static const struct {

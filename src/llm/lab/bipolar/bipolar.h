@@ -12,7 +12,7 @@
  * multiplied alike: K - 2 times the bits in which they differ. Signed integers go in without loss: q is (v - 1) / 2 of
  * the code q + 2^(b-1).
  *
- * Integers are exact and the same on every target. It is the feature BIPOLAR of docs/options.md. */
+ * Integers are exact and the same on every target. It is the feature BIPOLAR of docs/guide/options.md. */
 #ifndef TINYI_BIPOLAR_H
 #define TINYI_BIPOLAR_H
 #include "core/op.h"

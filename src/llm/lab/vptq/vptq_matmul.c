@@ -135,7 +135,7 @@ TINY_REF_END
 /* With vectors of the machine (avx2, 1024 and 4096 inputs) buckets took 0.9 to 1.3 times the time of gathering for 256
  * vectors, and 1.5 times for 16 and 64, where one addition waits for the one before it: they are left to who asks. One
  * number at a time they took a tenth to half of it wherever a row has as many codes as the book has vectors. From eight
- * rows of x on a tile made once is worth its making. docs/vptq.md has the figures. */
+ * rows of x on a tile made once is worth its making. docs/papers/vptq.md has the figures. */
 static tllm_vptq_form tinyi_vptq_choose(const tllm_vptq *q, tiny_idx n, int lanes)
 {
     const tiny_idx wide = (q->n - q->outliers) / q->groups;

@@ -13,7 +13,7 @@
  *          samples of their own, no barrier; the mean after each epoch. It pays always, and is another algorithm.
  * Fixed    shift: the model stays on multiples of 2^-23, as the authors' 32-bit words with 23 fraction bits; exact
  *          while |w| < 2, where a float has as many.
- * Cost     512 features on Zen 3: see docs/weave.md
+ * Cost     512 features on Zen 3: see docs/papers/weave.md
  * Error    fast against ref: each step rounds to float, relative 2^-24 and that of the products; descent forgets it.
  *          Measured after an epoch: below 1e-5.
  * Left out Hogwild (all threads write one model without locks): plain stores of floats that others read are races,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/story-model.svg from the courses of the trainings: python3 docs/story-curve.py"""
+"""docs/img/story-model.svg from the courses of the trainings: python3 docs/dev/story-curve.py"""
 import math
 import os
 

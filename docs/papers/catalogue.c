@@ -1,8 +1,8 @@
-/* docs/catalogue.c - prints docs/catalogue.md: the systems of the plan with what is here of each, and the table of
- * operations
+/* docs/papers/catalogue.c - prints docs/papers/catalogue.md: the systems of the plan with what is here of each, and the
+ * table of operations
  *
  * A system counts as here when its pair of files stands in src/ and its test in tests/. The names, papers and headlines
- * come from docs/systems.tsv, the operations from the tables of both headers. */
+ * come from docs/papers/systems.tsv, the operations from the tables of both headers. */
 #include "tinygnn.h"
 #include "tinyllm.h"                        /* last: tiny_op_at is its own */
 #include <stdio.h>
@@ -45,12 +45,13 @@ static void print_row(const tiny_op_row *row)
 int main(void)
 {
     static char line[2000], family[64];
-    FILE *f = fopen("docs/systems.tsv", "r");
+    FILE *f = fopen("docs/papers/systems.tsv", "r");
     const tiny_op_row *row;
     size_t i;
     int n = 0, here = 0;
-    if (!f) { fprintf(stderr, "docs/systems.tsv cannot be opened: run this from the top folder\n"); return 1; }
-    printf("# Catalogue\n\nPrinted by `make docs` from the table of operations and docs/systems.tsv. \"here\" means: "
+    if (!f) { fprintf(stderr, "docs/papers/systems.tsv cannot be opened: run this from the top folder\n"); return 1; }
+    printf("# Catalogue\n\nPrinted by `make docs` from the table of operations and docs/papers/systems.tsv. \"here\" "
+           "means: "
            "the files stand in src/ and their test in tests/.\n\n## Systems\n");
     while (fgets(line, sizeof line, f)) {
         char *field[6], *p = line;
@@ -63,7 +64,7 @@ int main(void)
         }
         if (!strcmp(field[0], "family")) continue;
         if (!field[3][0] || strncmp(field[3], "src/", 4) != 0) {
-            fprintf(stderr, "docs/systems.tsv: %s has no file\n", field[1]);
+            fprintf(stderr, "docs/papers/systems.tsv: %s has no file\n", field[1]);
             return 1;
         }
         if (strcmp(family, field[0]) != 0) {
