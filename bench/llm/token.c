@@ -86,15 +86,11 @@ static void bt_make(bt_arg *a, const char *model)
 
 void bench_token(void)
 {
-    static const char *const prose[] = { "README.md",
-                                         "docs/dev/house.md",
-                                         "docs/guide/accelerators.md",
-                                         "docs/guide/getting-started.md",
-                                         "docs/guide/limits.md",
-                                         "docs/dev/portability.md",
-                                         "docs/guide/files.md",
-                                         "docs/guide/sampling.md",
-                                         "docs/guide/tokenizers.md" };
+    static const char *const prose[] = {
+        "README.md", "docs/dev/house.md", "docs/guide/accelerators.md", "docs/guide/getting-started.md",
+        "docs/guide/limits.md", "docs/dev/portability.md", "docs/guide/files.md", "docs/guide/sampling.md",
+        "docs/guide/tokenizers.md"
+    };
     static const struct { const char *file, *what;
     } vocab[] = {
         { "ggml-vocab-llama-spm", "SentencePiece, llama" },

@@ -37,7 +37,7 @@ if [ -n "$check" ]; then
     fi
     pages=$peers/pages
     mkdir -p "$pages"
-    cp docs/*/*.md docs/dev/*.tsv "$pages"
+    cp docs/papers/*.md docs/dev/*.md docs/dev/*.tsv "$pages"
     if [ ! -x "$peers/check/bin/python" ]; then
         echo 'peers: python3 with venv is not here, and nothing was tried'
         echo '0 passed, 0 failed, 1 skipped'
