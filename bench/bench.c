@@ -1,4 +1,4 @@
-/* bench/bench.c - the frame: turns, medians, tables, curves, the papers' headlines in three pages of docs/ */
+/* bench/bench.c - the frame: turns, medians, tables, curves, the papers' headlines in the pages of docs/papers */
 #include "bench.h"
 #include <math.h>
 #include <stdarg.h>
@@ -385,8 +385,7 @@ int main(int argc, char **argv)
             printf("\nA whole run writes docs/dev/bench.tsv, docs/dev/bench.md and docs/img/*.svg; a quick one, or one "
                    "of a "
                    "section, only with --keep NAME: docs/dev/NAME.*.\n"
-                   "The papers' headlines go into attention.md, graphs.md and the other pages of docs/papers "
-                   "after a whole run, of DIR with --pages DIR.\n");
+                   "The papers' headlines go into the pages of docs/papers after a whole run, of DIR with --pages DIR.\n");
             return strcmp(argv[a], "--help") != 0;
         }
     }
@@ -435,15 +434,11 @@ int main(int argc, char **argv)
     if (b_tsv) (void)fclose(b_tsv);
     if (b_md) (void)fclose(b_md);
     if (pages) {
-        b_page(pages, "attention");
-        b_page(pages, "graphs");
-        b_page(pages, "bipolar");
-        b_page(pages, "bitweight");
-        b_page(pages, "flashllm");
-        b_page(pages, "weave");
-        b_page(pages, "gptq");
-        b_page(pages, "awq");
-        b_page(pages, "quarot");
+        for (a = 0; a < b_n_lines; a++) {
+            int first = 0;
+            while (strcmp(b_lines[first].page, b_lines[a].page) != 0) first++;
+            if (first == a) b_page(pages, b_lines[a].page);
+        }
     }
     if (!ran) printf("there is no section %s\n", only);
     return ran ? 0 : 1;

@@ -37,9 +37,9 @@ void b_contest(const char *title, b_row *rows, int n_rows);
 /* One line under the contest, and in the table: a ratio that we or the paper promise. */
 void b_verdict(const char *what, double measured, const char *relation, double wanted);
 void b_note(const char *format, ...);
-/* A row of the table "paper's headline | what we measured | on what" of docs/PAGE.md. A whole run, or one with --pages,
- * puts it in the place of the row with that headline, with its day and machine; rows of which nothing was measured stay
- * as they are. No cell is empty or has a bar in it. */
+/* A row of the table "paper's headline | what we measured | on what" of docs/papers/PAGE.md. A whole run, or one with
+ * --pages, puts it in the place of the row with that headline, with its day and machine; rows of which nothing was
+ * measured stay as they are. No cell is empty or has a bar in it. */
 void b_headline(const char *page, const char *headline, const char *on, const char *format, ...);
 void b_shape(b_row *row, const char *format, ...);
 

@@ -216,7 +216,7 @@ static void bg_reorder(tiny_ctx *ctx)
         b_shape(&rows[i], "%td nodes, %lld M edges, %td", n, (long long)(tgnn_graph_edges(a[2].g) / 1000000), f);
     }
     b_contest("Sums over the edges of a shuffled community graph", rows, 3);
-    b_headline("graphs", "0 plain family: a shuffled community graph in a new order, 1.2 to 2 times",
+    b_headline("graphs", "a shuffled community graph in a new order, 1.2 to 2 times",
                "planted communities of 1000, 16 edges a node",
                "one sum %.2f times as fast; 20 sums and the order itself %.2f", rows[0].median_ns / rows[1].median_ns,
                20 * rows[0].median_ns / (20 * rows[1].median_ns + rows[2].median_ns));
@@ -490,7 +490,7 @@ static void bg_deepwalk(tiny_ctx *ctx)
             "(`bench/gnn/deepwalk.c`): 1/%.0f of its 80 walks of 40 from each node, times %.0f; both with %d threads",
             there ? "BlogCatalog" : "planted classes", tgnn_graph_nodes(a[0].g),
             (long long)(tgnn_graph_edges(a[0].g) / 2), 1.0 / share, 1.0 / share, b_threads);
-        b_headline("graphs", "7 FastRP: over 4000 times faster than DeepWalk", on,
+        b_headline("fastrp", "FastRP: over 4000 times faster than DeepWalk", on,
                    "%.0f times: %.3f s, DeepWalk %.1f s", ratio, rows[0].median_ns * 1e-9,
                    rows[1].median_ns / share * 1e-9);
     }
@@ -519,11 +519,11 @@ static void bg_fastrp(tiny_ctx *ctx)
         "R-MAT, 2^%d nodes, %.1f M edges in both directions, d = 128, three powers; DeepWalk: 1/%.0f of its walks",
         scale, (double)tgnn_graph_edges(a[0].g) / 1e6, 1.0 / share);
     if (rows[2].run)
-        b_headline("graphs", "7 FastRP: embeds a million nodes in seconds", on,
+        b_headline("fastrp", "FastRP: embeds a million nodes in seconds", on,
                    "%.2f s; 32 columns at a time %.2f s; DeepWalk would take %.0f s, %.0f times as long",
                    rows[0].median_ns * 1e-9, rows[1].median_ns * 1e-9, rows[2].median_ns / share * 1e-9, ratio);
     else
-        b_headline("graphs", "7 FastRP: embeds a million nodes in seconds", on, "%.2f s; 32 columns at a time %.2f s",
+        b_headline("fastrp", "FastRP: embeds a million nodes in seconds", on, "%.2f s; 32 columns at a time %.2f s",
                    rows[0].median_ns * 1e-9, rows[1].median_ns * 1e-9);
     tgnn_graph_close(ctx, a[0].g);
     b_free(a[0].y.data);

@@ -88,7 +88,7 @@ static void bgt_epoch(tiny_ctx *ctx, const tgnn_data *d, int gat)
     (void)snprintf(says, sizeof says, "Training %s on a planted graph", name);
     b_contest(says, rows, 3);
     epoch = (rows[1].median_ns - rows[0].median_ns) / 10;
-    (void)snprintf(says, sizeof says, "0 plain family: training, an epoch of %s, all nodes in each step", name);
+    (void)snprintf(says, sizeof says, "training, an epoch of %s, all nodes in each step", name);
     (void)snprintf(on, sizeof on, "planted classes, %td nodes, %.1f M edges, %td features, %d classes; %s", a->n_rows,
                    (double)a->n / 1e6, d->x.dim[1], (int)d->n_class, gat ? "8 heads of 8, then one" : "16 hidden");
     if (epoch > 0)

@@ -147,7 +147,7 @@ void bench_fusemax(void)
                        "beyond the cache",
                        BF_QUERIES, last, BF_DIM);
         b_headline(
-            "attention", "FuseMax: attention 6.7 times faster than FLAT (on its accelerator)", on,
+            "fusemax", "FuseMax: attention 6.7 times faster than FLAT (on its accelerator)", on,
             "3-pass / 1-pass %.2f in time, deferred division / 1-pass %.2f, best of the others / tiny_attention %.2f; "
             "%.0f MB beyond the buffer by 3 passes, %.0f by one; the model's ranking of 20 tiles: Spearman %.2f",
             times[0], times[1], best, bytes[0], bytes[1], bf_spearman(model, measured, BF_TILES));

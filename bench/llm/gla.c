@@ -151,16 +151,16 @@ void bench_gla(void)
     }
     b_contest("Gated linear attention, states of 512 KB", r, 2);
     b_verdict("T=1024, heads of 256 x 512: token by token / chunks", r[1].median_ns / r[0].median_ns, ">", 2.0);
-    b_headline("attention", "GLA: a layer faster than FlashAttention-2 from 1K to 4K tokens on",
+    b_headline("gla", "GLA: a layer faster than FlashAttention-2 from 1K to 4K tokens on",
                "attention by tiles of equal width / chunks; 4 heads, keys of 64, values of 128, f32",
                "%.1f times as fast at 512 tokens, %.1f at 1024, %.1f at 4096, %.1f at %d", over[0], over[1], over[3],
                over[n_length - 1], (int)length[n_length - 1]);
-    b_headline("attention", "GLA: matrix products instead of outer products",
+    b_headline("gla", "GLA: matrix products instead of outer products",
                "token by token / chunks; 4 heads, keys of 64, values of 128, f32; 2 is wanted at 4096",
                "%.2f at 512 tokens, %.2f at 4096; heads of 256 x 512: %.2f at 1024", steps[0], steps[3],
                r[1].median_ns / r[0].median_ns);
     b_headline(
-        "attention", "GLA: a state of constant size", "a token more; 4 heads, keys of 64, values of 128, f32",
+        "gla", "GLA: a state of constant size", "a token more; 4 heads, keys of 64, values of 128, f32",
         "128 KB at any length, a step %.1f us; attention's step with 48 MB of keys and values of 16384 tokens %.0f us",
         step[0], step[1]);
     bg_close(&most);

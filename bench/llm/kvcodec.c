@@ -191,7 +191,7 @@ static void bk_curves(tiny_ctx *ctx, float *x, float *y, double sigma, double rh
                 b_verdict("12 bins: plain quantization of equal error, any number of bins / bytes written",
                           (log2(2 * m + 1) + 16.0 / CHANNELS) / b[0][i], ">", 2.2);
             if (sigma < 0.9)
-                b_headline("attention", "CacheGen: 3.5 to 4.3 times smaller than the quantization baseline",
+                b_headline("cache", "CacheGen: 3.5 to 4.3 times smaller than the quantization baseline",
                            "synthetic keys: 256 channels, scales of sigma 0.63, rho 0.96, 1500 tokens, tables of other "
                            "texts; error 11.5 % there",
                            "12 bins: %.3f bits an element, error %.1f %%; %.2f times smaller than 8 bits, %.2f than "
@@ -369,7 +369,7 @@ void bench_kvcodec(void)
               ">", 20);
     b_verdict("8 bits: million symbols a second on one thread", n / r[3].median_ns * 1e3, ">", 20);
     b_verdict("plain form / fast form", r[5].median_ns / r[1].median_ns, ">", 1);
-    b_headline("attention", "CacheGen: decoding keeps up with the link",
+    b_headline("cache", "CacheGen: decoding keeps up with the link",
                "1500 x 256 symbols on one thread, with CRC-32 and rows written; 20 M a second are wanted",
                "million symbols a second: 12 bins %.0f, 16 bins %.0f, 32 bins %.0f, 8 bits %.0f",
                n / r[0].median_ns * 1e3, n / r[1].median_ns * 1e3, n / r[2].median_ns * 1e3, n / r[3].median_ns * 1e3);

@@ -267,7 +267,7 @@ void bench_ladder(void)
         tllm_writer_close(p.team, w);
         tiny_ctx_close(p.team);
     }
-    b_headline("attention", "Ladder-residual: 29 % less time from end to end (70 B, 8 GPUs)",
+    b_headline("ladder", "Ladder-residual: 29 % less time from end to end (70 B, 8 GPUs)",
                "2 ranks of one thread, 8 layers, f16, a line of 1 Gbit/s in memory; the ladder is another function of "
                "the same weights",
                "standard / ladder, a token at d 512 behind 0.2, 0.5, 1, 2 ms: %.2f, %.2f, %.2f, %.2f; at d 1024: %.2f, "

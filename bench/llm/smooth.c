@@ -245,7 +245,7 @@ void bench_smooth(void)
     bs_speed(b_threads, n, 1, one);
     b_verdict("W8A8 / f32 weights, speed, many tokens", many[0], ">", 1.56);
     b_verdict("W8A8 / f16 weights, speed, many tokens", many[1], ">", 1.56);
-    b_headline("awq", "SmoothQuant: W8A8 up to 1.56 times the speed of f16, half its memory",
+    b_headline("smoothquant", "SmoothQuant: W8A8 up to 1.56 times the speed of f16, half its memory",
                "a layer of 4096 x 4096, 512 tokens, inputs made bytes each time; two threads",
                "%.2f times the product with f16 weights (f32 weights: %.2f, Q8_0: %.2f), half the memory; one token: "
                "%.2f times; 128 tokens on one thread: %.2f",
@@ -259,7 +259,7 @@ void bench_smooth(void)
            plain[0], smooth[0], bs_lost(ctx, 0.75, 0), bs_lost(ctx, 0.85, 0), plain[1], smooth[1],
            bs_lost(ctx, 0.75, 1), bs_lost(ctx, 0.85, 1));
     b_verdict("outliers, W8A8 by tokens: lost / lost with alpha 0.5", plain[0] / smooth[0], ">", 2);
-    b_headline("awq", "SmoothQuant: 8 bits without loss where outliers stand",
+    b_headline("smoothquant", "SmoothQuant: 8 bits without loss where outliers stand",
                "two channels x30 and x20 among 128, 128 outputs, 512 tokens; relative squared error of the outputs",
                "a scale for each token %.2g, with alpha 0.5 %.2g; one calibrated for all %.2g, with alpha 0.5 %.2g",
                plain[0], smooth[0], plain[1], smooth[1]);

@@ -151,12 +151,12 @@ void bench_tree(void)
         curve[e].n = 3;
     }
     b_svg("tree", "Attention of leaves behind a prompt of 4096, 8 key heads of 64, f16", "leaves", "us", curve, 2);
-    b_headline("attention", "DeFT: 73 to 99 % fewer bytes of keys and values",
+    b_headline("deft", "DeFT: 73 to 99 % fewer bytes of keys and values",
                "prompt of 4096, 100 tokens a leaf, 8 key heads of 64, f16 pages of 16; the counter is the cells that "
                "the kernels take out of pages",
                "%.1f %% (8 leaves), %.1f %% (20), %.1f %% (50), %.1f %% (64 draft tokens)", fewer[0], fewer[1],
                fewer[2], fewer[4]);
-    b_headline("attention", "DeFT: attention up to 3.59 times faster",
+    b_headline("deft", "DeFT: attention up to 3.59 times faster",
                "against each leaf by itself on the same pages, blocks of 256",
                "8 leaves %.2f, 20 %.2f, 50 %.2f; 20 with groups of 4 heads %.2f; 64 draft tokens %.2f", faster[0],
                faster[1], faster[2], faster[3], faster[4]);

@@ -203,13 +203,13 @@ void bench_edges(void)
         char on[120];
         (void)snprintf(on, sizeof on, "R-MAT, %d k nodes, %lld M edges, sums with weights, gathered rows",
                        (int)(n >> 10), (long long)(m >> 20));
-        b_headline("graphs", "0 plain family: sums along edges near the rate of memory", on,
+        b_headline("graphs", "sums along edges near the rate of memory", on,
                    "F = 16, 64, 256: %.1f, %.1f, %.1f GB/s, %.2f, %.2f, %.2f of reading",
                    rows[0].bytes / rows[0].median_ns, rows[2].bytes / rows[2].median_ns,
                    rows[4].bytes / rows[4].median_ns, rows[0].bytes / rows[0].median_ns * 1e9 / b_max[1].read,
                    rows[2].bytes / rows[2].median_ns * 1e9 / b_max[1].read,
                    rows[4].bytes / rows[4].median_ns * 1e9 / b_max[1].read);
-        b_headline("graphs", "0 plain family: attention over edges in one pass against three",
+        b_headline("graphs", "attention over edges in one pass against three",
                    "the graph of the sums along edges, one head of 64; 1.3 to 2 is wanted", "%.2f",
                    rows[7].median_ns / rows[6].median_ns);
     }

@@ -90,7 +90,7 @@ static void bs_sweep(tiny_target target, int threads, float *x, float *y, const 
                    threads);
     b_verdict(what, worst, ">", 0.9);
     b_headline(
-        "attention",
+        "softmax",
         threads > 1 ? "Two-Pass Softmax: up to 1.18 times the three-pass forms (AVX2), 1.28 (AVX-512): all threads"
         : target == TINY_TARGET_AUTO
             ? "Two-Pass Softmax: up to 1.18 times the three-pass forms (AVX2), 1.28 (AVX-512): one thread"
