@@ -193,7 +193,7 @@ static void bk_curves(tiny_ctx *ctx, float *x, float *y, double sigma, double rh
             if (sigma < 0.9)
                 b_headline("cache", "CacheGen: 3.5 to 4.3 times smaller than the quantization baseline",
                            "synthetic keys: 256 channels, scales of sigma 0.63, rho 0.96, 1500 tokens, tables of other "
-                           "texts; error 11.5 % there",
+                           "texts; an error of 11.5 % was expected",
                            "12 bins: %.3f bits an element, error %.1f %%; %.2f times smaller than 8 bits, %.2f than "
                            "whole-bit quantization of no larger error, %.2f than any number of bins of equal error",
                            b[0][i], e[0][i], (8 + 16.0 / CHANNELS) / b[0][i],
