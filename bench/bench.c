@@ -385,7 +385,8 @@ int main(int argc, char **argv)
             printf("\nA whole run writes docs/dev/bench.tsv, docs/dev/bench.md and docs/img/*.svg; a quick one, or one "
                    "of a "
                    "section, only with --keep NAME: docs/dev/NAME.*.\n"
-                   "The papers' headlines go into the pages of docs/papers after a whole run, of DIR with --pages DIR.\n");
+                   "The papers' headlines go into the pages of docs/papers after a whole run, into those of DIR "
+                   "with --pages DIR.\n");
             return strcmp(argv[a], "--help") != 0;
         }
     }
