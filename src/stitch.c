@@ -955,8 +955,8 @@ static void emit_kernels(text *t)
  * one program. */
 static void emit_part_names(text *t)
 {
-    static const char *const suffix[] = { "scalar", "w128",     "neon",   "neondot", "neonmm",
-                                          "avx2",   "avx2vnni", "avx512", "amx" };
+    static const char *const suffix[] = { "scalar", "w128",     "neon",   "neondot",    "neonmm",
+                                          "avx2",   "avx2vnni", "avx512", "avx512half", "amx" };
     const char *s, *e, *b;
     int i, j;
     for (i = 0; i < n_files; i++) {
@@ -969,7 +969,7 @@ static void emit_part_names(text *t)
             if (!memchr(b, '#', (size_t)(e - b)))
                 put(t, "#define %.*s %s_%.*s\n", (int)(e - b), b, low, (int)(e - b), b);
             else if (*b != 'x' && e[-7] == '#')
-                for (j = 0; j < 9; j++)
+                for (j = 0; j < (int)(sizeof suffix / sizeof *suffix); j++)
                     put(t, "#define %.*s%s %s_%.*s%s\n", (int)(e - b) - 8, b, suffix[j], low, (int)(e - b) - 8, b,
                         suffix[j]);
         }

@@ -43,6 +43,9 @@ static const pass passes[] = {
 #if TINYI_HAVE_AVX512
     { "avx512", 16, TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI, apply_avx512 },
 #endif
+#if TINYI_HAVE_AVX512HALF
+    { "avx512half", 8, TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI, apply_avx512half },
+#endif
 #if TINYI_HAVE_AMX
     { "amx", 16, TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16, apply_amx },
 #endif

@@ -71,8 +71,10 @@ static double bound_of(tiny_target target, int i_format, tiny_idx n)
 {
     if (target == TINY_TARGET_AMX && meant(target, i_format, n) == TINY_TARGET_AMX) return 131400.0;
     if (i_format >= FIRST_BOOK && n > 8) return 4.0;
-    /* avx2: integers for any number of rows */
-    return i_format < N_INTEGER && (target == TINY_TARGET_AVX2 || n < 32 || n % 32) ? 66100.0 : 4.0;
+    /* avx2 and avx512: integers for any number of rows */
+    return i_format < N_INTEGER && (target == TINY_TARGET_AVX2 || target == TINY_TARGET_AVX512 || n < 32 || n % 32)
+               ? 66100.0
+               : 4.0;
 }
 
 static void one_shape(tiny_ctx *ctx, tiny_target target, int i_format, tiny_idx n, tiny_idx n_out, tiny_idx k,

@@ -45,6 +45,7 @@ static const char *best(tiny_target target)
 #ifndef TINY_NO_VNNI
     case TINY_TARGET_AVX2: return MAKES(11, 12) && has("avxvnni") ? "avx2vnni" : "avx2";
 #endif
+    case TINY_TARGET_AVX512: return "avx512half";
     case TINY_TARGET_NEON: return has("dotprod") ? MAKES(10, 12) && has("i8mm") ? "neonmm" : "neondot" : "neon";
     default: break;
     }
