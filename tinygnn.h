@@ -51973,8 +51973,8 @@ TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_d
 /* src/math/kernels.h - every kernel of math for one target (included once per pass, see core/target.h)
  *
  * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes what gains from it only: the
- * int8 product, which is built on v_dot and has a tile form; V_HALF takes nothing. In a program of one target there
- *                                 is no second form. */
+ * int8 product, which is built on v_dot and has a tile form; V_HALF takes nothing. In a program of one target there is
+ * no second form. */
 #if !V_HALF
 
 #if !V_EXTRA && !V_AMX

@@ -6,9 +6,9 @@
  *                   16 (formats of code books: up to 8 rows, each block taken apart once for all of them)
  *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as
  *                   floats
- *          INTEGERS 8 (codes with a sign: 13) or more rows of x, avx2 and avx512: quantized as for VECTORS and laid side by side;
- *                   rows of w are expanded to bytes, and both are multiplied as integers, several times as fast as
- *                   float32 there
+ *          INTEGERS 8 (codes with a sign: 13) or more rows of x, avx2 and avx512: quantized as for VECTORS and laid
+ *                   side by side; rows of w are expanded to bytes, and both are multiplied as integers, several times
+ *                   as fast as float32 there
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
  *                   cache, a block of 256 of k at a time, and led past all columns. With AMX both are rounded to
  *                   bfloat16.
