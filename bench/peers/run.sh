@@ -95,8 +95,8 @@ if [ -n "$check" ]; then
     make -s --no-print-directory "$BUILD/make-model" "$BUILD/bench-model" || exit 1
     skip 'llama-cpp-python and quantcpp are not part of --check'
     alone() {
-        run "$1" "$python" bench/peers/models.py --build "$BUILD" --rows "$pages/speed.tsv" --alone --rounds 1 -n 4 -t 1 \
-            "$2" "$3" examples/models/story-small.gguf
+        run "$1" "$python" bench/peers/models.py --build "$BUILD" --rows "$pages/speed.tsv" --alone --rounds 1 -n 4 \
+            -t 1 "$2" "$3" examples/models/story-small.gguf
     }
     alone models -p 16
     alone 'models, batches' --batch 1,2
@@ -150,7 +150,8 @@ fi
 python=$(venv torch numpy torch)
 make -s --no-print-directory "$BUILD/train-story" || exit 1
 if [ -n "$check" ]; then
-    run train "$python" bench/peers/train.py --build "$BUILD" --alone --rounds 1 --steps 1 --config examples/story-small.cfg
+    run train "$python" bench/peers/train.py --build "$BUILD" --alone --rounds 1 --steps 1 \
+        --config examples/story-small.cfg
 elif has "$python" torch; then
     run train "$python" bench/peers/train.py --build "$BUILD"
 else
@@ -159,7 +160,8 @@ fi
 # graphs: sums over edges, Cora, FastRP. DGL's last package for this Python runs without its graphbolt; torch_sparse is
 # compiled here (a quarter of an hour)
 if [ -z "$check" ] && [ ! -d "$peers/graphs" ]; then
-    venv graphs numpy scipy torch torch_geometric python-graphblas 'suitesparse-graphblas<10' wheel setuptools >/dev/null
+    venv graphs numpy scipy torch torch_geometric python-graphblas 'suitesparse-graphblas<10' wheel \
+        setuptools >/dev/null
     "$peers/graphs/bin/pip" -q install dgl pandas pyyaml pydantic >/dev/null 2>&1 ||
         echo "peers: dgl could not be installed from PyPI"
     "$peers/graphs/bin/pip" -q install --no-deps --no-build-isolation torch_sparse >/dev/null 2>&1 ||
@@ -178,7 +180,8 @@ if has "$python" 'numpy, scipy'; then
     run fastrp "$python" bench/peers/fastrp.py --build "$BUILD" --page "$pages/fastrp.md" $(size '' "$small")
     if [ -n "$check" ]; then
         # shellcheck disable=SC2086
-        run 'fastrp, deepwalk' "$python" bench/peers/fastrp.py --build "$BUILD" --page "$pages/fastrp.md" --deepwalk $small
+        run 'fastrp, deepwalk' "$python" bench/peers/fastrp.py --build "$BUILD" --page "$pages/fastrp.md" \
+            --deepwalk $small
         run 'fastrp, speed' "$python" bench/peers/fastrp.py --build "$BUILD" --speed 4096 --seeds 1
         run gnn "$python" bench/peers/gnn.py --build "$BUILD" --data /nowhere --alone --rounds 1 --most 3 \
             --page "$pages/graphs.md"
