@@ -1,7 +1,7 @@
-/* bench/llm/gptq.c - weights in few bits: how much less is lost, and what it costs
+/* bench/llm/gptq.c - weights in few bits: how much loss is saved, and its cost
  *
- * GPTQ (arXiv 2210.17323): the loss of a layer beside plain rounding on a synthetic layer; the story model with its
- * matrices on plain grids, judged; and the time of one large layer, beside the products of matrices that it is made
+ * GPTQ (arXiv 2210.17323): the loss of a layer compared with plain rounding on a synthetic layer; the story model with
+ * its matrices on plain grids, judged; and the time of one large layer, next to the matrix products that it consists
  * of. */
 #include "grids.h"
 #include <math.h>
@@ -89,7 +89,7 @@ int32_t *bg_stories(size_t n)
     return token;
 }
 
-/* statistics of all matrices over stories that the judge does not ask */
+/* statistics of all matrices over stories that the judge does not use */
 tllm_watch *bg_watch(tiny_ctx *ctx, const tllm_gguf *g)
 {
     int32_t *token = bg_stories(BG_TOKENS);

@@ -1,11 +1,11 @@
-/* bench/llm/ladder.c - layers over two ranks behind a slow line: waiting for each sum, against the ladder
+/* bench/llm/ladder.c - layers over two ranks with a slow line: waiting for each sum, compared with the ladder
  *
  * Ladder-residual (arXiv 2501.06589) reports 29 % less time from end to end for 70 billion weights over 8 GPUs, more
  * without fast links.
  * Here: 8 layers, f16, over two threads of one core each; between them a delay line of 0.2 to 2 ms and 50 Mbit/s to 1
- * Gbit/s in each direction. A step is a token behind 64 others, 16 sums of d numbers; a prompt is 64 tokens at once.
- * Both sides have the same weights, sums and line, and the same wait for them; the ladder is another function of these
- *   weights, which a model must be trained for.
+ * Gbit/s in each direction. A step is a token after 64 others, 16 sums of d numbers; a prompt is 64 tokens at once.
+ * Both sides have the same weights, sums and line, and the same wait for them. The ladder is another function of these
+ * weights; a model must be trained for it.
  *   t     the arithmetic of a half of a layer, on average over both ranks; c a sum alone, both measured in the same
  *         contest
  *   may   what the order allows: (t + c) / max(t, (t + c) / 2, w), w the time on the wire: two sums are in the air at
@@ -166,7 +166,7 @@ static tllm_writer *bl_model(tiny_ctx *ctx, int d, const void **at, size_t *n)
 
 typedef struct bl_figure { double t, c, speed, may, hidden; } bl_figure;
 
-/* standard and ladder behind one line, and the sums alone */
+/* standard and ladder over one line, and the sums alone */
 static bl_figure bl_contest(bl_pair *p, int prompt, double ms, double mbit)
 {
     bl_job job[3];

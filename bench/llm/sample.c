@@ -1,9 +1,9 @@
-/* bench/llm/sample.c - how long does the choice of a token take, and how fast is a text held against a grammar?
+/* bench/llm/sample.c - the time to choose a token, and the speed of matching a text with a grammar
  *
  * Sampling: one call over 128 256 logits (the vocabulary of Llama 3), hills of random heights as models give them,
- * beside one plain pass that finds the largest. Grammars: a JSON text in pieces of four bytes, as tokens are, each
- * first asked for (accepts), then taken (advance), beside a plain loop over the bytes that only counts brackets and
- * quotes. Masks: which of 128000 pieces may come next, asked one by one and at once. */
+ * compared with one plain pass that finds the largest. Grammars: a JSON text in pieces of four bytes, as tokens are,
+ * each first tested (accepts), then consumed (advance), compared with a plain loop over the bytes that only counts
+ * brackets and quotes. Masks: which of 128000 pieces may come next, tested one by one and all at once. */
 #include "../bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,7 +194,7 @@ static void bs_at_once(void *arg)
     b_must(a->ctx, tllm_grammar_mask(a->ctx, a->s, a->p, a->may));
 }
 
-/* words of one to four syllables, half of them behind a blank, and what JSON is made of */
+/* words of one to four syllables, half of them after a blank, and the tokens of JSON */
 static void bs_masks(void)
 {
     enum { N = 128000 };

@@ -1,8 +1,8 @@
-/* bench/llm/smooth.c - SmoothQuant and AWQ: linear layers of bytes, outliers, and what story models lose
+/* bench/llm/smooth.c - SmoothQuant and AWQ: linear layers of bytes, outliers, and the loss of story models
  *
  * SmoothQuant (arXiv 2211.10438) reports up to 1.56 times the speed of f16 and half the memory; AWQ (arXiv 2306.00978)
- * less loss than plain rounding. Here: the product of bytes beside those of floats, halves and Q8_0; the loss of a
- * layer with two outlier channels; and the story models on plain grids, as
+ * less loss than plain rounding. Here: the product of bytes compared with those of floats, halves and Q8_0; the loss of
+ * a layer with two outlier channels; and the story models on plain grids, as
  * bench/llm/gptq.c has them. */
 #include "grids.h"
 #include <math.h>
@@ -105,7 +105,7 @@ static void bs_speed(int threads, tiny_idx n, tiny_idx tokens, double *faster)
 /* ---- two outlier channels, x30 and x20, among 128 ---------------------------------------------------------------- */
 
 enum { BS_N = 128, BS_ROWS = 128, BS_TOKENS = 512 };
-/* relative squared error of the outputs; alpha below 0: as they are */
+/* relative squared error of the outputs; alpha below 0: without smoothing */
 static double bs_lost(tiny_ctx *ctx, double alpha, int fixed)
 {
     static float x[BS_TOKENS * BS_N], w[BS_ROWS * BS_N], y[BS_TOKENS * BS_ROWS], want[BS_TOKENS * BS_ROWS];
@@ -178,7 +178,7 @@ static tllm_gguf *bs_scaled(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled
     return made;
 }
 
-/* RTN and AWQ in 4 and in 3 bits, GPTQ in 4, and which of them can be told apart: bench/llm/gptq.c has the rest */
+/* RTN and AWQ in 4 and in 3 bits, GPTQ in 4, and which differences are significant: bench/llm/gptq.c has the rest */
 static void bs_story(tiny_ctx *ctx, const char *path)
 {
     tllm_scaled_desc d;

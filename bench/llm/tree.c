@@ -1,9 +1,9 @@
-/* bench/llm/tree.c - attention over a tree of sequences: against each leaf by itself on the same pages, whose keys are
- * split
+/* bench/llm/tree.c - attention over a tree of sequences: compared with each leaf alone on the same pages, whose keys
+ * are split
  *
  * DeFT (arXiv 2404.00242) reports 73 to 99 % fewer bytes of keys and values and up to 3.59 times faster attention.
  * Here: a prompt of 4096, b leaves of 100 private tokens, 8 key heads of 64 numbers; and a tree of 64 draft tokens
- * behind 4096: one query each. */
+ * after 4096: one query each. */
 #include "../bench.h"
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void bt_plan(void *arg)
     b_must(s->ctx, tllm_tree_plan_set(s->plan, &s->rows, &s->table, PAGE));
 }
 
-/* n leaves behind the prompt, each with `own` tokens; or, own 0, a binary tree of n draft tokens, each a query that
+/* n leaves after the prompt, each with `own` tokens; or, own 0, a binary tree of n draft tokens, each a query that
  * sees its path */
 static tiny_idx bt_grow(tiny_ctx *ctx, tllm_pages *p, int32_t *rows, tiny_idx n, tiny_idx own)
 {
@@ -33,7 +33,7 @@ static tiny_idx bt_grow(tiny_ctx *ctx, tllm_pages *p, int32_t *rows, tiny_idx n,
     b_must(ctx, tllm_pages_append(p, 0, PROMPT, &copy));
     for (i = n; i-- > 0; ) if (i) b_must(ctx, tllm_pages_fork(p, 0, i));
     for (i = 0; i < n; i++) {
-        if (!own && i) {                    /* behind its parent's path */
+        if (!own && i) {                    /* after its parent's path */
             b_must(ctx, tllm_pages_fork(p, (i - 1) / 2, i));
             b_must(ctx, tllm_pages_trim(p, i, PROMPT + depth[(i - 1) / 2]));
         }

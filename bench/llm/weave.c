@@ -1,11 +1,11 @@
-/* bench/llm/weave.c - bit-weaved data: what an epoch at s bits takes beside one on floats and one on stored bytes, and
- * what the losses are
+/* bench/llm/weave.c - bit-weaved data: an epoch at s bits compared with one on floats and one on stored bytes, and the
+ * losses
  *
- * The rivals are what somebody would write who knows the precision beforehand: the same batches, eight samples at a
+ * The rivals are written for a precision that is known in advance: the same batches, eight samples at a
  * time multiplied and added to the gradient while they are in the first cache, AVX2 by hand where the compiler knows
  * it. Bytes become floats once for both uses.
- * With two threads everybody learns two models on halves of the samples (average = 2): a barrier a batch would measure
- * barriers. */
+ * With two threads each side trains two models on halves of the samples (average = 2): with a barrier for each batch
+ * the barriers would be measured. */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -177,7 +177,7 @@ static void bw_weave_run(void *arg)
 
 /* ---- the set ----------------------------------------------------------------------------------------------------- */
 
-/* uniform features, labels 0 and 1 by the side of a plane, one in twenty turned round: what any linear model loses */
+/* uniform features, labels 0 and 1 by the side of a plane, one in twenty flipped: a loss that any linear model has */
 static void bw_open(bw_set *s, tiny_ctx *ctx, tiny_idx n)
 {
     tiny_rng r = tiny_rng_make(11, 1);

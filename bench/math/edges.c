@@ -1,11 +1,11 @@
-/* bench/math/edges.c - sums over the edges of a graph whose rows lie all over the memory, and attention in one pass or
- * three
+/* bench/math/edges.c - sums over the edges of a graph whose rows are scattered over the memory, and attention in one
+ * pass or three
  *
  * A power-law graph (R-MAT .57 .19 .19 .05, numbers shuffled by a multiplication): 1 M nodes and 16 M edges, --quick
  * 128 k and 2 M.
- * The way back of both: gradients of all inputs through a tape, the turned rows made anew each time, beside the way
- * forward.
- * Bytes: a row of x an edge, the edge itself, and y; rows that stay in the caches make a rate above that of memory. */
+ * The backward pass of both: gradients of all inputs through a tape, the transposed rows made new each time, next to
+ * the forward pass. Bytes: a row of x an edge, the edge itself, and y; rows that stay in the caches make a rate above
+ * that of memory. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>
@@ -97,7 +97,7 @@ static tiny_tape *be_tape(be_arg *a, size_t bytes)
     return tape;
 }
 
-/* what is run forward once, before the backward pass is measured; dy is y */
+/* runs forward once, before the backward pass is measured; dy is y */
 static void be_record(be_arg *a)
 {
     static const char *const names[3] = { "x", "w", "q" };

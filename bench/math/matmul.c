@@ -1,4 +1,4 @@
-/* bench/math/matmul.c - f32 products against the f32 peak, and beside the rivals that bench/peers names */
+/* bench/math/matmul.c - f32 products compared with the f32 peak and with the libraries of bench/peers */
 #include "../bench.h"
 #include "../peers/peers.h"
 #include <stdio.h>

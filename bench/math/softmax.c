@@ -2,7 +2,7 @@
  *
  * Paper: "The Two-Pass Softmax Algorithm" (arXiv 2001.04438) reports up to 1.28x (AVX-512) and 1.18x (AVX2) over the
  * better three-pass form beyond the last cache. All forms here share one exp and are vectorised alike; those that write
- * a long row in their last pass all store past the caches. */
+ * a long row in their last pass use non-temporal stores. */
 #include "../bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +110,7 @@ static void bs_sweep(tiny_target target, int threads, float *x, float *y, const 
     tiny_ctx_close(ctx);
 }
 
-/* what callers have: logits of one token, rows of attention, gates of experts */
+/* the usual sizes: logits of one token, rows of attention, gates of experts */
 static void bs_shapes(float *x, float *y)
 {
     static const tiny_idx shapes[][2] = { { 1, 32000 }, { 1, 151936 }, { 4096, 1024 }, { 4096, 64 }, { 16, 4194304 } };

@@ -1,8 +1,8 @@
-/* bench/math/twist.c - suppressed trivial attention: what it costs behind a softmax over rows, and inside the tiles
+/* bench/math/twist.c - suppressed trivial attention: its cost after a softmax over rows, and inside the tiles
  *
  * Scores of unit variance, t 0.1: about one weight in seven is not trivial among 2048, so that neither kind is rare.
  * Rows: S = Q K^T, softmax, O = P V for a head after the other, with our products, and the same with the row form
- * between softmax and product: what a user would write. Tiles: tiny_attention with and without its option. */
+ * between softmax and product, the straightforward way. Tiles: tiny_attention with and without its option. */
 #include "../bench.h"
 #include <math.h>
 #include <string.h>
