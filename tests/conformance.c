@@ -4,7 +4,7 @@
  *                       N] [--all] [--list]
  *
  * Prints a row an operation. Without --target and --backend: every target of this machine in turn. The exit status is 0
- * when every case passed, 1 when one failed, 2 when it could not be asked.                                           */
+ * when every case passed, 1 when one failed, 2 when it could not run.                                           */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #endif
 
 typedef struct tally {
-    int brief;                              /* leave out the rows a back end declined altogether */
+    int brief;                              /* skip the rows that a back end declined entirely */
     int n_rows, n_cases, n_failed, n_declined;
 } tally;
 

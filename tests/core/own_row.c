@@ -1,4 +1,4 @@
-/* tests/core/own_row.c - an operation that the house does not know: its row comes with the call */
+/* tests/core/own_row.c - an operation outside the table: its row comes with the call */
 #include "t.h"
 
 static tiny_status triple_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
@@ -96,8 +96,8 @@ static void test_run_and_record(void)
     t_close(ctx);
 }
 
-/* A row from outside says how much is indexed and copied; one of the house wants its kind with it, since families ask
- * the kind. */
+/* A row from outside states how much is indexed and copied. A row of the table needs its kind as well, since families
+ * test the kind. */
 static void test_refused(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);

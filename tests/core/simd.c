@@ -146,7 +146,7 @@ static float fused(float x, float y, float z)
     return (float)s;
 }
 
-/* what a lane must hold; two answers where fusing is left open */
+/* the expected value of a lane; two where fusing is optional */
 static void expect(int op, uint32_t a, uint32_t b, uint32_t c, uint32_t want[2])
 {
     const float x = flt(a), y = flt(b), z = flt(c);

@@ -1,11 +1,11 @@
-/* tests/fuzz/model.c - a good model of each family with its numbers, names, types and shapes changed: it is refused
- * with a sentence, or it runs a few tokens, by itself and in a session
+/* tests/fuzz/model.c - a valid model of each family with its numbers, names, types and shapes changed: it is refused
+ * with a sentence, or it runs a few tokens, alone and in a session
  *
  * The first byte chooses the model, those that tests/place.h finds and those of examples/models. The others are
  * changes: what (a number of a key, one of its items, a dimension, a type, a name, any byte before the data, bytes of
  * the data, the end), where, and to what.
- * So the pass of each architecture is reached from the first input on, and what it trusts in a file is what the engine
- * looks for. */
+ * So the first input already reaches the pass of each architecture, and the engine searches for values that a pass
+ * trusts. */
 #include "tinyllm.h"
 #include "place.h"
 #include "llm/file/kit.h"
@@ -101,7 +101,7 @@ static int load(sample *s, const char *name)
         if (tiny_file_open(keeper, path, &f)) continue;
         s->n = f.n_bytes;
         s->good = (unsigned char *)malloc(s->n);
-        s->bytes = (unsigned char *)malloc(s->n);       /* of its own size: the sanitizer sees the byte behind */
+        s->bytes = (unsigned char *)malloc(s->n);       /* of its own size: the sanitizer sees the byte after it */
         if (!s->good || !s->bytes) exit(2);
         memcpy(s->good, f.bytes, s->n);
         memcpy(s->bytes, f.bytes, s->n);

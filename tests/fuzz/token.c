@@ -1,4 +1,4 @@
-/* tests/fuzz/token.c - a vocabulary from bytes, and a text: whatever it is made of, tokens are tokens, and text comes
+/* tests/fuzz/token.c - a vocabulary from bytes, and a text: every id is a token of the vocabulary, and the text comes
  * back
  *
  * The bytes choose the model, the split rule, switches and special ids, then give tokens (length, type, score, text),

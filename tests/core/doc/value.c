@@ -49,7 +49,7 @@ static void test_there_and_back(void)
                  { "[ ]", "[]" },
                  { "{ }", "{}" },
                  { "[1, [2, {\"a\" : []}], \"x\"]", "[1,[2,{\"a\":[]}],\"x\"]" },
-                 /* a key that comes twice keeps its place and has the last value */
+                 /* a repeated key keeps its place and has the last value */
                  { "{\"b\": 1, \"a\": {\"c\": null}, \"b\": 2}", "{\"b\":2,\"a\":{\"c\":null}}" },
                  { "\"\\u00fc\\ud83d\\ude00\\n\\u0001\\/\"", "\"\xc3\xbc\xf0\x9f\x98\x80\\n\\u0001/\"" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);

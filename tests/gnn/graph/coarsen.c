@@ -80,7 +80,7 @@ static void test_levels(void)
     }
 }
 
-/* weights are rounded to 1/1048576 of the heaviest; what is not 0 stays above 0 */
+/* weights are rounded to 1/1048576 of the heaviest; a weight above 0 stays above 0 */
 static void test_weights(void)
 {
     static const int32_t src[5] = { 0, 1, 2, 3, 1 }, dst[5] = { 1, 2, 3, 0, 0 };

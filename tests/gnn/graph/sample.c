@@ -1,5 +1,5 @@
 /* tests/gnn/graph/sample.c - sampled edges are edges, none twice, as many as promised; every set of edges equally
- * often; the same for every target and number of threads, whoever else is in the batch. Limits of chi-square:
+ * often; the same for every target, number of threads and rest of the batch. Limits of chi-square:
  * scipy.stats.chi2.isf(1e-6, degrees of freedom), so a right sampler with other random numbers fails a test once in a
  * million. */
 #define T_GNN
@@ -354,7 +354,7 @@ static void test_no_memory(void)
     })
 }
 
-/* thousands of edges of one node: the table of what was drawn is as large as that asks for */
+/* thousands of edges of one node: the table of drawn edges grows to match */
 static void test_hub(tiny_target target)
 {
     static const int32_t seed = 0, fans[] = { 63, 64, 65, 300, 5000, 11999, 12000 };

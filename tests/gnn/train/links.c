@@ -1,4 +1,4 @@
-/* tests/gnn/train/links.c - links: what a split holds, areas worked on paper and against counting, training, bad input;
+/* tests/gnn/train/links.c - links: the contents of a split, areas worked on paper and by counting, training, bad input;
  * and data and planes that programs are given */
 #define T_GNN
 #include "t.h"

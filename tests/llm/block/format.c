@@ -1,10 +1,10 @@
 /* tests/llm/block/format.c - every block format against recorded bytes of another implementation, blocks worked by
- * hand, what the formulas promise, strange numbers, bad sizes */
+ * hand, the bounds of the formulas, unusual numbers, invalid sizes */
 #include "t.h"
 
 enum { ROWS = 12, COLS = 256, ALL = ROWS * COLS };
 
-/* A file of the oracle: the one next to the repository, or the copy in it. The caller frees it. */
+/* A file of the oracle: the large one, or the copy in tests/golden. The caller frees it. */
 static unsigned char *oracle(const char *name, size_t *n)
 {
     char path[2][200];
@@ -179,7 +179,8 @@ static void test_by_hand(void)
     T_WALLS(y, 256);
 }
 
-/* What a packer wrote, unpacked and packed again, is the same bytes: the largest code stands for the largest value. */
+/* The output of a packer, unpacked and packed again, is the same bytes: the largest code belongs to the largest
+ * value. */
 static void test_again(void)
 {
     static const char *const name[] = { "F32",  "F16",  "BF16",  "F64",   "Q8_0",  "Q8_1", "Q8_K",
@@ -366,7 +367,7 @@ static void test_table(void)
     T_EQ_INT(tllm_format_bytes(tllm_format_of(2), (uint64_t)1 << 62), sizeof(size_t) > 4 ? ((int64_t)1 << 57) * 18 : 0);
 }
 
-/* The same bytes on every machine: FNV-1a of what all packers make of numbers that are hashes. */
+/* The same bytes on every machine: FNV-1a of the output of all packers for hashed numbers. */
 static void test_same_everywhere(void)
 {
     const size_t n = 2048;

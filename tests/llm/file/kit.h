@@ -64,7 +64,7 @@ KIT_FN void kit_free(kit_image *m)
     memset(m, 0, sizeof *m);
 }
 
-/* XXH64 with seed 0, written from its specification for whoever must put the checksum of a changed state right */
+/* XXH64 with seed 0, written from its description, for tests that correct the checksum of a changed state */
 KIT_FN uint64_t kit_rotl(uint64_t x, int n) { return x << n | x >> (64 - n); }
 KIT_FN uint64_t kit_xxh64(const unsigned char *p, size_t n)
 {
@@ -174,9 +174,9 @@ KIT_FN void kit_llama2c_tokens(kit_image *m, uint32_t longest, int n)
     }
 }
 
-/* ---- the walk: every value by every call, every tensor to its last byte; what is wrong, or NULL ------------------ */
+/* ---- the walk: every value by every call, every tensor to its last byte; the fault, or NULL ------------------- */
 
-static volatile unsigned kit_sink;          /* so that no read is left out */
+static volatile unsigned kit_sink;          /* so that no read is skipped */
 
 KIT_FN const char *kit_walk(const tllm_gguf *g)
 {
@@ -237,11 +237,12 @@ KIT_FN const char *kit_walk(const tllm_gguf *g)
     return NULL;
 }
 
-/* ---- use: walked, then its vocabulary takes and gives a text, then, if it is a model, one token is run ----------- */
+/* ---- use: read in full, then its vocabulary encodes and decodes a text, then a model runs one token ----------- */
 
-typedef struct kit_used { tiny_status model; int ran; } kit_used;   /* what tllm_model_open said; 1: a token was run */
+/* the status of tllm_model_open; 1: a token was run */
+typedef struct kit_used { tiny_status model; int ran; } kit_used;
 
-/* what is wrong, or NULL; the sentence of a model that is refused is left in ctx */
+/* the fault, or NULL; the sentence of a refused model stays in ctx */
 KIT_FN const char *kit_use(tiny_ctx *ctx, const tllm_gguf *g, kit_used *used)
 {
     static const char text[] = "ab \xe2\x96\x81<s> a\xff 12\n.";

@@ -1,6 +1,5 @@
-/* tests/llm/file/safetensors.c - safetensors: a good file by hand, every type, cut, flipped, and headers that lie
- *
- * The refused ones stand in tests/fuzz/corpus/safetensors too; T_CORPUS=folder in the environment writes them again. */
+/* tests/llm/file/safetensors.c - safetensors: a good file by hand, every type, cut, flipped, and false headers * The
+ * refused ones are in tests/fuzz/corpus/safetensors too; T_CORPUS=folder in the environment writes them again. */
 #include "t.h"
 #include "llm/file/kit.h"
 
@@ -39,7 +38,7 @@ static void test_by_hand(void)
         T_TRUE(t && t->type == 28 && t->rank == 3 && t->bytes == 0 && t->dim[0] == 2 && t->dim[1] == 0);
         tllm_gguf_close(ctx, g);
     }
-    if (T_OK(tllm_file_open_memory(ctx, m.b, m.n, &g))) {       /* told by its bytes */
+    if (T_OK(tllm_file_open_memory(ctx, m.b, m.n, &g))) {       /* recognised by its bytes */
         T_EQ_TEXT(tllm_file_kind_name(g), "safetensors");
         tllm_gguf_close(ctx, g);
     }

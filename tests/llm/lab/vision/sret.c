@@ -336,7 +336,7 @@ static void test_network(void)
                 if (!T_CLOSE(g[j], (up - down) / 2e-6, 2e-6 * most)) printf("    in %s\n", p[k].name);
             }
         }
-        /* judged by running values: an image alone has the logits that it has beside others */
+        /* judged by running values: an image alone has the same logits as among others */
         tllm_sret_training(s, 0);
         if (!fresh) {
             tiny_tensor one = images, w1 = w;
@@ -382,7 +382,7 @@ static void test_figures(tiny_target target)
     T_CLOSE(once * 1e-6, 569.9, 0.05);
     T_CLOSE(weights * 1e-6, 4.36, 0.005);
     T_CLOSE(apart * 1e-6, 6.42, 0.005);
-    p = tllm_sret_params(s, &n);            /* and ours: the same but for 3.6 d rounded down */
+    p = tllm_sret_params(s, &n);            /* and ours: the same, except for 3.6 d rounded down */
     for (k = 0; k < n; k++)
         if (!strncmp(p[k].name, "stages.", 7) && !p[k].group && p[k].value.rank == 2)
             made += (double)tiny_tensor_count(&p[k].value);
