@@ -1,9 +1,8 @@
-/* tests/llm/model/oracle.c - every model of ../shared/oracle/llm and tests/golden/oracle/llm against its golden numbers
- *
- * Pass marks are those of the oracle's README: F32 models max |difference| <= 2e-4 (1 + rms); others no farther
- * (relative RMS) from the same model in float32 than 1.2 of what is stated; and the same best token wherever the two
- * best of the golden row are farther apart than the mark. Each on the reference and on every SIMD target of this
- * machine, in one piece; then in pieces of 3 and token by token, which must give the same numbers. */
+/* tests/llm/model/oracle.c - every model of the large oracle and of tests/golden/oracle/llm against its golden numbers
+ * * Tolerances: F32 models max |difference| <= 2e-4 (1 + rms); others no farther (relative RMS) from the same model in
+ * float32 than 1.2 of the distance that the index states; and the same best token wherever the two best of the golden
+ * row are farther apart than the tolerance. Each on the reference and on every SIMD target of this machine, in one
+ * piece; then in pieces of 3 and token by token, which must give the same numbers. */
 #include "t.h"
 
 typedef struct row {
@@ -92,7 +91,7 @@ static int run(tiny_ctx *ctx, const tllm_model *model, const row *r, int chunk, 
     return st == TINY_OK;
 }
 
-/* the distance, in marks: above 1 is a failure. *wrong: rows with another best value */
+/* the distance, in tolerances: above 1 is a failure. *wrong: rows with another best value */
 static double judge(const row *r, const float *got, const float *want, int *wrong)
 {
     const size_t n = (size_t)r->n_rows * (size_t)r->n_out;
@@ -123,7 +122,7 @@ static double judge(const row *r, const float *got, const float *want, int *wron
 static row rows[256];
 static int n_rows_of_index;
 
-/* the whole oracle where it is, then those of tests/golden that it has not */
+/* the large oracle if present, then the models that only tests/golden has */
 static int read_index(void)
 {
     const char *path = t_shared("oracle/llm/index.tsv");
@@ -228,7 +227,7 @@ static void test_far_positions(tiny_target target)
 }
 
 /* The model that comes with the library, in 8 bits: the reference keeps activations in floats, and
- * tests/golden/story.py has passed the same tokens in double. The mark is the one of models in floats. */
+ * tests/golden/story.py ran the same tokens in double. The tolerance is the one of models in floats. */
 static void test_own_story(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
@@ -338,7 +337,7 @@ static void test_stories(tiny_target target)
     T_SOME(n);
 }
 
-/* what a state was said to need is what it takes; a failing allocator leaves nothing behind */
+/* a state takes its reported size; a failing allocator leaves no memory */
 static void test_memory(void)
 {
     /* state spaces and attention; without it, state spaces alone */

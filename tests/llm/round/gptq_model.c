@@ -1,7 +1,7 @@
 /* tests/llm/round/gptq_model.c - the inputs of a model's matrices, and GPTQ of all of them
  *
  * Truth    the first layer's inputs, computed here from the embedding: norm, and its gain; logits of the model without
- *          a watch; squared errors of logits on a text that was not read, beside plain rounding */
+ *          a watch; squared errors of logits on another text, compared with plain rounding */
 #include "t.h"
 #include <math.h>
 
@@ -224,7 +224,7 @@ static void test_replaced(tiny_target target)
     memset(other, 0, tllm_format_bytes(q8, t->dim[0] * t->dim[1]));
     read_text(&o, token, N, b);
     for (k = 0; k < n && fabsf(a[k] - b[k]) < 0.5f; k++) {}
-    T_TRUE(k < n);                          /* without that matrix the model says something else */
+    T_TRUE(k < n);                          /* without that matrix the model gives other logits */
     T_OK(tllm_watch_status(o.watch));
     T_OK(tllm_watch_replace(o.watch, t, 0, NULL));
     read_text(&o, token, N, b);

@@ -1,8 +1,6 @@
-/* tests/llm/round/mixture.c - which tensor becomes what
- *
- * tests/golden/mixtures.tsv is what examples/quantize.c chose before the choice moved into the library: every mixture,
- * each kind of tensor, 26 layers.
- * A few rows are worked by hand from the rules beside it. */
+/* tests/llm/round/mixture.c - the format of each tensor * tests/golden/mixtures.tsv holds the choices of
+ * examples/quantize.c before the choice moved into the library: every mixture, each kind of tensor, 26 layers.
+ * A few more rows are worked by hand from the rules. */
 #include "t.h"
 
 static tllm_gguf_tensor tensor(const char *name, int type)

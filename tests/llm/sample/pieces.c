@@ -1,4 +1,4 @@
-/* tests/llm/sample/pieces.c - the mask of a whole vocabulary against each piece asked by itself, and by hand */
+/* tests/llm/sample/pieces.c - the mask of a whole vocabulary against a test of each piece alone, and by hand */
 #include "t.h"
 
 enum { MOST = 6000, ROOM = 100000 };
@@ -58,7 +58,7 @@ static const char json[] =
     "string ::= \"\\\"\" ( [^\"\\\\\\x00-\\x1f] | \"\\\\\" ( [\"\\\\/bfnrt] | \"u\" [0-9a-fA-F]{4} ) )* \"\\\"\"\n"
     "number ::= \"-\"? (\"0\" | [1-9] [0-9]*) (\".\" [0-9]+)? ([eE] [-+]? [0-9]+)?\nws ::= [ \\t\\n\\r]*\n";
 
-/* all pieces of the texts, what differs from them in a byte, random bytes, doubles */
+/* all pieces of the texts, the same with one other byte, random bytes, duplicates */
 static void fill(list *l, const char *const *text, size_t n_text)
 {
     static const char odd[] = "\"\\{}[],:.-+eE019ultrf\x80\xc3\xa9\xe2\x82\xf0\x9f\xff \n\t\x01";
@@ -120,7 +120,7 @@ static void test_as_asked(void)
                        (int)k, (int)at, (int)i, (int)n, may[i], yes);
                 i = l.n;
             }
-            for (i = 0; i < 40 && at == 7; i++) {           /* nothing of a walk stays behind */
+            for (i = 0; i < 40 && at == 7; i++) {           /* a walk leaves nothing */
                 T_OK(tllm_grammar_mask(ctx, s, p, may));
                 if (i == 1) held = t_alloc.live_bytes;
                 else if (i) T_EQ_INT(t_alloc.live_bytes, held);

@@ -1,8 +1,7 @@
-/* tests/llm/session/memory.c - what tllm_session_memory tells is what a session takes, by the count of the allocator
- *
- * Told in one context, taken in another: the most bytes that are held at once while a session opens, reads a prompt of
- * several pieces, writes and goes on with other sequences, over models of many kinds, each form of the cache, one
- * sequence and many. The weights stay in the file's mapping and are not counted. 5 % is the promise. */
+/* tests/llm/session/memory.c - tllm_session_memory reports the memory of a session, by the count of the allocator *
+ * Reported in one context, allocated in another: the peak while a session opens, reads a prompt of several pieces,
+ * writes and continues with other sequences, over models of many kinds, each form of the cache, one sequence and many.
+ * The weights stay in the file's mapping and are not counted. 5 % is the promise. */
 #include "t.h"
 #include <string.h>
 
@@ -56,7 +55,7 @@ static void one(const char *path, const tllm_state_desc *d, double *worst, int *
     long blocks = t_alloc.live_blocks;
     asking = t_ctx(TINY_TARGET_AUTO, 2);
     before = tiny_ctx_bytes(asking);
-    /* asking leaves nothing behind */
+    /* the query leaves no memory */
     if (T_OK(tllm_session_memory(asking, path, d, &told))) T_TRUE(tiny_ctx_bytes(asking) == before);
     t_close(asking);
     ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -69,8 +68,8 @@ static void one(const char *path, const tllm_state_desc *d, double *worst, int *
     most = t_alloc.most_bytes - before;
     if (most) {
         const double off = ((double)most - (double)told) / (double)told;
-        /* closer than promised: the context asks the allocator for at most 96 bytes more than each block, and a piece
-         * of work takes no other */
+        /* closer than promised: the context requests at most 96 bytes more than each block, and the work allocates
+         * nothing else */
         const int exact = held + 64 >= told && held <= told + 96 * (size_t)blocks && most <= held + 512;
         if (!T_TRUE(off <= 0.05 && off >= -0.05 && exact) || getenv("T_VERBOSE"))
             printf("  %s, %d sequences, keys of format %d, values of %d: told %lu, held %lu in %ld blocks, most %lu: "
@@ -124,7 +123,7 @@ static tiny_status put(tiny_ctx *ctx, tllm_writer *w, const char *name, int form
     return tllm_writer_put_tensor(ctx, w, text, format, n_out > 1 ? 2 : 1, dim, memset(t_keep(bytes), 0, bytes));
 }
 
-/* one layer whose three products of one row have formats of their own: what one of them shares and another keeps for
+/* one layer whose three products of one row have formats of their own: memory that one shares and another keeps for
  * each thread is held together while they run as a list */
 static void test_mixed_formats(void)
 {
@@ -178,8 +177,8 @@ static void test_mixed_formats(void)
     printf("products of mixed formats: %d sessions, at most %.2f %% apart\n", n, 100 * worst);
 }
 
-/* A session for a context of 100 000 tokens is resident with what its first tokens wrote, not with a large page for
- * each layer: the keys and values of this model would take 8 of 2 MB. */
+/* A session for a context of 100 000 tokens is resident only with the pages that its first tokens wrote, not with a
+ * large page for each layer: the keys and values of this model would take 8 of 2 MB. */
 static void test_resident(void)
 {
     const char *path = story;

@@ -1,4 +1,4 @@
-/* tests/llm/train/judge.c - the judge on a model that knows nothing, and on the one that comes with the library */
+/* tests/llm/train/judge.c - the judge on an untrained model, and on the committed one */
 #include "t.h"
 
 static const char path[] = "tests-judge.gguf", committed[] = "examples/models/story.gguf",
@@ -37,8 +37,8 @@ static int write_random(tiny_ctx *ctx, uint64_t seed)
     return ok;
 }
 
-/* Counts and floor are those of the stories; a model beside itself diverges by nothing; whoever knows nothing tells
- * nothing valid. */
+/* Counts and floor are those of the stories; a model has no divergence from itself; an untrained model writes nothing
+ * valid. */
 static void test_random_model(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -84,7 +84,7 @@ static void test_random_model(void)
         T_OK(tllm_judge(ctx, a.model, a.model, &d, &k));
         T_TRUE(!memcmp(&j, &k, sizeof j));
     }
-    /* of two that know different nothings: the divergence is positive, and cross-entropy minus entropy on the stories'
+    /* of two different untrained models: the divergence is positive, and cross-entropy minus entropy on the stories'
      * side holds */
     if (write_random(ctx, 2) && load(ctx, path, &b)) {
         T_OK(tllm_judge(ctx, b.model, a.model, &d, &k));
@@ -119,7 +119,7 @@ static void test_other_vocabulary(void)
     t_close(ctx);
 }
 
-/* The files in examples/models are what docs/story-model.md says; bounds with room for the choice of stories and the
+/* The files in examples/models match docs/story-model.md; bounds with room for the choice of stories and the
  * target. */
 static void test_committed(void)
 {
