@@ -141,7 +141,7 @@ static tllm_kvcodec_tables *bk_tables(tiny_ctx *ctx, float *x, const int *three,
     return t;
 }
 
-/* ---- bits against error ---------------------------------------------------------------------------------------- */
+/* ---- bits against error ------------------------------------------------------------------------------------------ */
 
 static void bk_curves(tiny_ctx *ctx, float *x, float *y, double sigma, double rho)
 {
@@ -218,7 +218,7 @@ static void bk_curves(tiny_ctx *ctx, float *x, float *y, double sigma, double rh
         b_svg(rho > 0.95 ? "kvcodec" : "kvcodec-09", text, "error, % of the norm", "bits an element", curve, 4);
 }
 
-/* ---- the story model ------------------------------------------------------------------------------------------- */
+/* ---- the story model --------------------------------------------------------------------------------------------- */
 
 enum { STORY = 250 };
 /* stories one after the other, as the model was trained */
@@ -299,7 +299,7 @@ static void bk_real(tiny_ctx *ctx, const char *path)
     tllm_session_close(back);
 }
 
-/* ---- speed ------------------------------------------------------------------------------------------------------ */
+/* ---- speed ------------------------------------------------------------------------------------------------------- */
 
 static void bk_decode(void *arg)
 {

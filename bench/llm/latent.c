@@ -191,7 +191,7 @@ void bench_latent(void)
     tiny_ctx_close(ctx);
 }
 
-/* ---- networks --------------------------------------------------------------------------------------------------- */
+/* ---- networks ---------------------------------------------------------------------------------------------------- */
 
 enum { D = 2048, FF = 8192 };
 typedef struct bs_arg { tiny_ctx *ctx; tllm_relu2_ffn_desc f; const void *file; float *x, *y, *h; void *work; } bs_arg;

@@ -1,4 +1,4 @@
-/* tests/math/train.c - the training loop: it learns, stops, saves, goes on to the same bits after a stop, and fails
+/* tests/math/train.c - the training loop: it learns, stops, saves, continues to the same bits after a stop, and fails
  * with a sentence */
 #include "t.h"
 

@@ -3,7 +3,7 @@
 #define T_INTERNALS
 #include "t.h"
 
-/* ---- a file in memory, written by the writer or by hand -------------------------------------------------------- */
+/* ---- a file in memory, written by the writer or by hand ---------------------------------------------------------- */
 
 typedef struct image { unsigned char b[16384]; size_t n, most; } image;
 
@@ -101,7 +101,7 @@ static void by_hand(image *m)
     end(m, 5);
 }
 
-/* ---- the checksum: vectors of the test of XXH64, made by other implementations ------------------------ */
+/* ---- the checksum: vectors of the test of XXH64, made by other implementations ----------------------------------- */
 
 static void test_hash(void)
 {

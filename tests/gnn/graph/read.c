@@ -358,7 +358,7 @@ static void test_features_of_zeros(void)
     t_close(ctx);
 }
 
-/* ---- gzip of many members --------------------------------------------------------------------------------------- */
+/* ---- gzip of many members ---------------------------------------------------------------------------------------- */
 
 static size_t asked_bytes;                  /* of all calls together: copies of growing blocks are no more than that */
 static void *ask(void *user, void *old, size_t old_bytes, size_t n_bytes)

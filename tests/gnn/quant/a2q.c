@@ -291,7 +291,7 @@ static void test_nearest(tiny_target target)
     T_PROOF("graphs 1", "binary search equals linear search, 10^5 values with ties");
 }
 
-/* ---- what is refused */
+/* ---- refused arguments */
 
 static void test_bad(tiny_target target)
 {

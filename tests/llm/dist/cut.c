@@ -6,7 +6,7 @@
 
 enum { MOST = 4 };
 
-/* ---- the model, in a file of this test's making --------------------------------------------------------------- */
+/* ---- the model, in a file of this test's making ------------------------------------------------------------------ */
 
 enum { D = 64, H = 8, KV = 4, DK = 8, FF = 96, L = 4, V = 50, TOKENS = 9 };
 

@@ -12,7 +12,7 @@
 #define KIT_FN static
 #endif
 
-/* ---- bytes, little endian ------------------------------------------------------------------------------------- */
+/* ---- bytes, little endian ---------------------------------------------------------------------------------------- */
 
 typedef struct kit_image { unsigned char *b; size_t n, room; } kit_image;
 
@@ -94,7 +94,7 @@ KIT_FN uint64_t kit_xxh64(const unsigned char *p, size_t n)
     return h ^ h >> 32;
 }
 
-/* ---- GGUF ------------------------------------------------------------------------------------------------------- */
+/* ---- GGUF -------------------------------------------------------------------------------------------------------- */
 
 KIT_FN void kit_head(kit_image *m, uint32_t version, uint64_t n_tensors, uint64_t n_keys)
 {
@@ -174,7 +174,7 @@ KIT_FN void kit_llama2c_tokens(kit_image *m, uint32_t longest, int n)
     }
 }
 
-/* ---- the walk: every value by every call, every tensor to its last byte; the fault, or NULL ------------------- */
+/* ---- the walk: every value by every call, every tensor to its last byte; the fault, or NULL ---------------------- */
 
 static volatile unsigned kit_sink;          /* so that no read is skipped */
 
@@ -237,7 +237,7 @@ KIT_FN const char *kit_walk(const tllm_gguf *g)
     return NULL;
 }
 
-/* ---- use: read in full, then its vocabulary encodes and decodes a text, then a model runs one token ----------- */
+/* ---- use: read in full, then its vocabulary encodes and decodes a text, then a model runs one token -------------- */
 
 /* the status of tllm_model_open; 1: a token was run */
 typedef struct kit_used { tiny_status model; int ran; } kit_used;

@@ -717,7 +717,7 @@ static void vector_as_bias(tiny_target target)
 static void test_vector_bias(tiny_target target) { vector_as_bias(target); }
 static void test_vector_bias_reference(void) { vector_as_bias(TINY_TARGET_REFERENCE); }
 
-/* ---- refused files ---------------------------------------------------------------------------------------------- */
+/* ---- refused files ----------------------------------------------------------------------------------------------- */
 
 typedef struct lie { const char *what; tiny_status status; const char *says; } lie;
 static const lie lies[] = {

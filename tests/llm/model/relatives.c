@@ -534,7 +534,7 @@ static void test_two_ways(tiny_target target)
     t_close(ctx);
 }
 
-/* ---- the same weights in other tensors ----------------------------------------------------------------------- */
+/* ---- the same weights in other tensors --------------------------------------------------------------------------- */
 
 /* The file again, without the tensors whose names end in one of drop, and with those that `make` adds; under another
  * architecture, or NULL. */
@@ -744,7 +744,7 @@ static void test_other_tensors(tiny_target target)
     t_close(ctx);
 }
 
-/* ---- routers that cannot decide ------------------------------------------------------------------------------- */
+/* ---- routers that cannot decide ---------------------------------------------------------------------------------- */
 
 /* llama with random experts instead of its network. A router of zeros gives every expert the same p, to the bit: the
  * first of equals are taken, each with weight 1 / n. That equals one dense network of their total width, its gates and

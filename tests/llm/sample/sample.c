@@ -388,7 +388,7 @@ static void test_order(void)
     t_close(ctx);
 }
 
-/* ---- a whole vocabulary, where no step sorts it: the same sets as by sorting, with many equal logits ---- */
+/* ---- a whole vocabulary, where no step sorts it: the same sets as by sorting, with many equal logits ------------- */
 
 enum { N_LARGE = 3001 };
 static float large_x[N_LARGE];

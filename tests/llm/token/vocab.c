@@ -11,7 +11,7 @@
 
 static int n_vocab, n_vocab_good;
 
-/* ---- the oracle ------------------------------------------------------------------------------------------------ */
+/* ---- the oracle -------------------------------------------------------------------------------------------------- */
 
 /* one line of ids for each text, texts between lines __ggml_vocab_test__: 0 when one differs */
 static int compare(tiny_ctx *ctx, const tllm_vocab *v, const char *inputs, const char *wanted, unsigned flags)
@@ -192,7 +192,7 @@ static void test_sentencepiece(void)
     golden("token-unigram-bytes", TLLM_VOCAB_UNIGRAM, 120);
 }
 
-/* ---- there and back -------------------------------------------------------------------------------------------- */
+/* ---- there and back ---------------------------------------------------------------------------------------------- */
 
 static const char *const passage =
     "The quick brown fox doesn't jump over 13 lazy dogs, it's 3.14159 too late; \xe2\x80\x9cwhy?\xe2\x80\x9d she "

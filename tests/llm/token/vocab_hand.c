@@ -543,7 +543,7 @@ static void test_plamo_by_hand(void)
     t_close(ctx);
 }
 
-/* ---- a quadratic second opinion ------------------------------------------------------------------------------- */
+/* ---- a quadratic second opinion ---------------------------------------------------------------------------------- */
 
 /* the symbols of a word, joined one pair at a time, each time the best of all */
 static size_t naive(const made *m, const tllm_text *merge, size_t n_merges, int by_score, char sym[][40], size_t n)
@@ -630,7 +630,7 @@ static void test_merges_at_random(void)
     t_close(ctx);
 }
 
-/* ---- special tokens -------------------------------------------------------------------------------------------- */
+/* ---- special tokens ---------------------------------------------------------------------------------------------- */
 
 static void test_special_tokens(void)
 {
@@ -679,7 +679,7 @@ static void test_special_tokens(void)
     t_close(ctx);
 }
 
-/* ---- bad files -------------------------------------------------------------------------------------------------- */
+/* ---- bad files --------------------------------------------------------------------------------------------------- */
 
 enum {
     BAD_NONE,
@@ -929,7 +929,7 @@ static void test_allocations(void)
     }
 }
 
-/* ---- the tables ------------------------------------------------------------------------------------------------ */
+/* ---- the tables -------------------------------------------------------------------------------------------------- */
 
 /* the names with notes 1, 2 and 3 in docs/tokenizers.md */
 static const char *const pre_whole[] = { "llama3",

@@ -3,7 +3,7 @@
 #include "t.h"
 #include <math.h>
 
-/* ---- the coder -------------------------------------------------------------------------------------------------- */
+/* ---- the coder --------------------------------------------------------------------------------------------------- */
 
 /* Ten symbols worked by hand: table, bytes, and back. */
 static void test_worked(tiny_target target)
