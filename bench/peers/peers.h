@@ -4,7 +4,7 @@
  *
  * None of them is needed to build or to run the bench. A library that is not named, or does not load, has no rows.
  * PyTorch's own matrix products on x86 call MKL.
- * */
+ */
 #ifndef BENCH_PEERS_H
 #define BENCH_PEERS_H
 #include <stdint.h>

@@ -213,7 +213,7 @@ static void test_integers(void)
 
 /* A fetch that fails: in a chain the results are lost, and the call says so; of an operation alone the processor
  * answers. */
-static void test_lost(void)
+static void test_failed_fetch(void)
 {
     device *d = dev_open(TINY_TARGET_AUTO);
     tiny_ctx *ctx = dev_ctx(d, TINY_TARGET_AUTO);
@@ -237,7 +237,7 @@ static void test_lost(void)
 }
 
 /* forget discards, upload takes the host's values */
-static void test_given_up(void)
+static void test_forget_and_upload(void)
 {
     device *d = dev_open(TINY_TARGET_AUTO);
     tiny_ctx *ctx = dev_ctx(d, TINY_TARGET_AUTO);
@@ -325,8 +325,8 @@ int main(void)
     T_RUN(test_overwritten);
     T_RUN(test_views);
     T_RUN(test_integers);
-    T_RUN(test_lost);
-    T_RUN(test_given_up);
+    T_RUN(test_failed_fetch);
+    T_RUN(test_forget_and_upload);
     T_RUN(test_version_1);
     T_RUN_TARGETS(test_conformance);
     return t_done();

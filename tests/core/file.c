@@ -107,7 +107,7 @@ static void test_full_disk(void)
 }
 
 /* A link stands under the name of the part: its target stays unchanged, and is not created. */
-static void test_link_beside(void)
+static void test_link_as_part(void)
 {
 #if T_PAGES
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -197,7 +197,7 @@ static void test_two_writers(void)
 
 /* A link to a device counts as the device: as root the device itself would be deleted. */
 /* an endless device is refused, and not read until memory is exhausted */
-static void test_no_end(void)
+static void test_endless_device(void)
 {
 #if T_PAGES
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -360,10 +360,10 @@ int main(void)
     T_RUN(test_count_rule);
     T_RUN(test_files);
     T_RUN(test_full_disk);
-    T_RUN(test_link_beside);
+    T_RUN(test_link_as_part);
     T_RUN(test_last_descriptor);
     T_RUN(test_two_writers);
-    T_RUN(test_no_end);
+    T_RUN(test_endless_device);
     T_RUN(test_device);
     T_RUN(test_pipe_in_place);
     T_RUN(test_link_in_place);

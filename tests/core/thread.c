@@ -123,7 +123,7 @@ static void late_member(tiny_team *team, void *arg)
 
 /* The caller finishes the first phase before a worker is woken or created: the worker still enters, unless two phases
  * are over. */
-static void test_helpers_come_late(void)
+static void test_late_workers(void)
 {
     int round;
     for (round = 0; round < 30; round++) {
@@ -206,7 +206,7 @@ static void slow_fast(tiny_team *team, const tiny_op *op)
     } else if ((int)team->from - first > slow_latest) slow_latest = (int)team->from - first;
 }
 
-static void test_helpers_and_lists(void)
+static void test_workers_and_lists(void)
 {
     tiny_op_row peek, poke, pass, slow;
     float x[65], y[65], z[65];
@@ -279,7 +279,7 @@ static void idle_member(tiny_team *team, void *arg)
 }
 
 /* A helper without a processor is left alone for a while, and is called again after it. */
-static void test_helpers_rest(void)
+static void test_idle_workers(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     uint64_t end = tiny_now_ns() + 30000000000u;
@@ -485,9 +485,9 @@ int main(void)
     T_RUN(test_every_piece_once);
     T_RUN(test_loose);
 #if TINYI_HAVE_HELPERS
-    T_RUN(test_helpers_come_late);
-    T_RUN(test_helpers_and_lists);
-    T_RUN(test_helpers_rest);
+    T_RUN(test_late_workers);
+    T_RUN(test_workers_and_lists);
+    T_RUN(test_idle_workers);
 #endif
 #if T_PTHREAD && !defined __SANITIZE_THREAD__
     T_RUN(test_fork);

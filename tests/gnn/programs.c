@@ -1,6 +1,8 @@
 /* tests/gnn/programs.c - graph, gnn and fastrp as a user runs them: refused arguments, outputs that cannot be written,
- * Ctrl-C. Exit status 0: done. 1: failed, with a sentence on standard error. 2: an invalid argument, which is named.
- * 130: Ctrl-C. Nothing here needs data: graphs are made. */
+ * Ctrl-C
+ *
+ * Exit status 0: done. 1: failed, with a sentence on standard error. 2: an invalid argument, which is named. 130:
+ * Ctrl-C. The tests need no data: they make their graphs. */
 #define T_GNN
 #include "t.h"
 
@@ -84,7 +86,7 @@ static int is_there(void)
 }
 
 /* each line is refused before anything is done, and the sentence names the invalid argument */
-static void test_words(void)
+static void test_invalid_arguments(void)
 {
     static const struct { const char *line, *complaint;
     } bad[] = { { "graph", "graph info FILE" },
@@ -379,7 +381,7 @@ static void test_folder(void)
 }
 
 /* infer judges the part that training held out, with the line that train prints */
-static void test_kept(void)
+static void test_infer_judges_held_out(void)
 {
     static const char *const what[] = { "--rings --fold 3", "--links --seed 7", "--seeds 2" };
     char line[600], *cut, verdict[300];
@@ -524,14 +526,14 @@ static void tidy(void)
 
 int main(void)
 {
-    T_RUN(test_words);
+    T_RUN(test_invalid_arguments);
     T_RUN(test_graph);
     T_RUN(test_two_sets);
     T_RUN(test_target);
     T_RUN(test_outputs);
     T_RUN(test_many_nodes);
     T_RUN(test_folder);
-    T_RUN(test_kept);
+    T_RUN(test_infer_judges_held_out);
     T_RUN(test_rows);
     T_RUN(test_stopped_training);
     T_RUN(test_stopped_convert);

@@ -175,7 +175,7 @@ static void test_help(void)
 }
 
 /* an endless input is refused with the bound that it passed */
-static void test_no_end(void)
+static void test_endless_input(void)
 {
     const char *m = t_shared("oracle/llm/llama.gguf");
     if (!m || access("/dev/zero", R_OK) || !is_there()) return;
@@ -208,7 +208,7 @@ static void test_no_end(void)
 }
 
 /* no program overwrites its input */
-static void test_input_stays(void)
+static void test_input_not_overwritten(void)
 {
     static const char *const lines[] = { "rotate %s %s",
                                          "rotate %s %s.gguf",
@@ -253,7 +253,7 @@ static void test_input_stays(void)
 }
 
 /* The terminal is closed: the partial output is deleted. A program under nohup is not stopped. */
-static void test_hang_up(void)
+static void test_terminal_closed(void)
 {
     const char *build = getenv("BUILD");
     char program[300], out[300], part[310];
@@ -282,7 +282,7 @@ static void test_hang_up(void)
 }
 
 /* The reader of the messages exits: the file is written all the same. */
-static void test_reader_goes(void)
+static void test_reader_exits(void)
 {
     struct stat s;
     char out[300];
@@ -732,7 +732,7 @@ static void test_interrupted(void)
 }
 
 /* unusual uses: numbers out of range, full disks as outputs, devices in place of files */
-static void test_strangers(void)
+static void test_unusual_arguments(void)
 {
     const char *m = t_shared("oracle/llm/llama.gguf");
     const int full = !access("/dev/full", W_OK);
@@ -1291,10 +1291,10 @@ int main(void)
 {
     T_RUN(test_usage);
     T_RUN(test_help);
-    T_RUN(test_no_end);
-    T_RUN(test_input_stays);
-    T_RUN(test_hang_up);
-    T_RUN(test_reader_goes);
+    T_RUN(test_endless_input);
+    T_RUN(test_input_not_overwritten);
+    T_RUN(test_terminal_closed);
+    T_RUN(test_reader_exits);
     T_RUN(test_template_fails);
     T_RUN(test_missing);
     T_RUN(test_resume);
@@ -1309,7 +1309,7 @@ int main(void)
     T_RUN(test_inspect_hostile_names);
     T_RUN(test_chat);
     T_RUN(test_interrupted);
-    T_RUN(test_strangers);
+    T_RUN(test_unusual_arguments);
     T_RUN(test_stories);
     T_RUN(test_cache);
     T_RUN(test_pooled);

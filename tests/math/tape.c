@@ -419,7 +419,7 @@ static void test_twice_doubles(void)
     t_close(ctx);
 }
 
-static void test_memory_told_beforehand(void)
+static void test_memory_reported_beforehand(void)
 {
     static const model models[3] = { transformer, conv, layers };
     int m, segment;
@@ -817,7 +817,7 @@ int main(void)
     T_RUN(test_distillation);
     T_RUN_TARGETS(test_cross_entropy_by_hand);
     T_RUN(test_twice_doubles);
-    T_RUN(test_memory_told_beforehand);
+    T_RUN(test_memory_reported_beforehand);
     T_RUN(test_segments_save_memory);
     T_RUN_TARGETS(test_threads);
     T_RUN(test_many_steps);

@@ -9,7 +9,7 @@
  * the reference: FNV-1a, 64 bits, over the elements in index order as little-endian bytes, every NaN as the same one.
  * Functions outside the table that promise the same bits (random numbers; weights rounded, packed and trained) have
  * lines of their own.
- * */
+ */
 #ifdef PORT_IMPLEMENTATION
 #define TINYLLM_ALL
 #define TINYLLM_IMPLEMENTATION

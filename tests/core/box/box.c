@@ -180,7 +180,7 @@ static void test_bad(void)
     t_close(ctx);
 }
 
-static void test_older(void)
+static void test_older_form(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
     unsigned char b[25];
@@ -222,6 +222,6 @@ int main(void)
     T_RUN(test_by_hand);
     T_RUN(test_lengths);
     T_RUN(test_bad);
-    T_RUN(test_older);
+    T_RUN(test_older_form);
     return t_done();
 }

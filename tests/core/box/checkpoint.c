@@ -1,5 +1,6 @@
 /* tests/core/box/checkpoint.c - checkpoints: the bytes by hand, every type there and back, and every fault
- * The refused ones stand in tests/fuzz/corpus/checkpoint too; T_CORPUS=folder in the environment writes them again. */
+ *
+ * The refused ones are in tests/fuzz/corpus/checkpoint too; T_CORPUS=folder in the environment writes them again. */
 #define T_INTERNALS
 #include "t.h"
 
@@ -283,7 +284,7 @@ static void test_numbers(void)
 }
 
 /* The bytes of a machine with the other byte order. */
-static void test_turned(void)
+static void test_other_byte_order(void)
 {
     static const unsigned char in[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, by2[8] = { 2, 1, 4, 3, 6, 5, 8, 7 },
                                by4[8] = { 4, 3, 2, 1, 8, 7, 6, 5 }, by8[8] = { 8, 7, 6, 5, 4, 3, 2, 1 };
@@ -547,7 +548,7 @@ static void lie(image *m, const char *file)
     seal(m);
 }
 
-static void test_lies(void)
+static void test_false_descriptions(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     const char *folder = getenv("T_CORPUS");
@@ -681,12 +682,12 @@ int main(void)
     T_RUN(test_by_hand);
     T_RUN(test_every_type);
     T_RUN(test_numbers);
-    T_RUN(test_turned);
+    T_RUN(test_other_byte_order);
     T_RUN(test_many);
     T_RUN(test_writer_refuses);
     T_RUN(test_every_cut);
     T_RUN(test_every_bit);
-    T_RUN(test_lies);
+    T_RUN(test_false_descriptions);
     T_RUN(test_each_allocation);
     T_RUN(test_full_disk);
     return t_done();

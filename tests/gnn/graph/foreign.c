@@ -311,7 +311,7 @@ static void test_text_in_any_locale(void)
 }
 
 /* Only %%MatrixMarket marks a matrix: another comment may begin with two percent signs, as those of Octave do. */
-static void test_remarks_of_two_marks(void)
+static void test_comments_of_two_signs(void)
 {
     static const char remark[] = "%% a graph of three nodes\n%%\n0 1\n1 2\n",
                       matrix[] = "%%matrixMARKET matrix coordinate pattern general\n3 3 1\n1 3\n";
@@ -361,7 +361,7 @@ static void test_most_nodes(void)
 }
 
 /* Windows editors put a byte order mark before a text: only there it is skipped. */
-static void test_mark_of_utf8(void)
+static void test_byte_order_mark(void)
 {
     static const char edges[] = "\xef\xbb\xbf"
                                 "0 1\n1 2\n",
@@ -635,7 +635,7 @@ static void folder_remove(const part *p, size_t n)
 }
 
 /* a few bytes that promise much */
-static void test_folders_that_promise(void)
+static void test_small_folders_large_counts(void)
 {
     static const struct { part file[4]; const char *says;
     } bad[] = {
@@ -734,12 +734,12 @@ int main(void)
     T_RUN(test_text_keeps_its_nodes);
     T_RUN(test_text_of_a_file_that_changes);
     T_RUN(test_text_in_any_locale);
-    T_RUN(test_remarks_of_two_marks);
+    T_RUN(test_comments_of_two_signs);
     T_RUN(test_most_nodes);
-    T_RUN(test_mark_of_utf8);
+    T_RUN(test_byte_order_mark);
     T_RUN(test_scipy);
 #if T_PAGES
-    T_RUN(test_folders_that_promise);
+    T_RUN(test_small_folders_large_counts);
     T_RUN(test_folder_cut_and_flipped);
 #endif
     return t_done();

@@ -591,7 +591,7 @@ static void test_worked(void)
 }
 
 /* the networks that need no description */
-static void test_usual(void)
+static void test_default_networks(void)
 {
     static const struct { tgnn_layer_kind kind; int readout; tiny_idx width, weights; int act;
     } of[] = { { TGNN_LAYER_GCN, 0, 16, 5 * 16 + 16 + 16 * 3 + 3, TGNN_ACT_RELU },
@@ -787,7 +787,7 @@ static void test_bad_description(void)
 }
 
 /* Numbers at their bounds are stored as floats, which round past the bounds: the reader refused our own file. */
-static void test_bounds_come_back(void)
+static void test_bounds_round_trip(void)
 {
     static const char *const json[] = {
         NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2,\"dropout\":0.999}"),
@@ -933,10 +933,10 @@ int main(void)
     T_RUN_FORMS(test_readouts_relabelled);
     T_RUN(test_root_weight);
     T_RUN(test_worked);
-    T_RUN(test_usual);
+    T_RUN(test_default_networks);
     T_RUN(test_cut_and_flipped);
     T_RUN(test_bad_description);
-    T_RUN(test_bounds_come_back);
+    T_RUN(test_bounds_round_trip);
     T_RUN(test_bad_weights);
     T_RUN(test_no_memory);
     return t_done();

@@ -345,7 +345,7 @@ static void test_positions(tiny_target target)
 
 /* AUTO went by the number of queries alone: pieces of a prompt shorter than the turn, with nothing before them, were
  * absorbed at 1.7 times the time. Which form ran shows in the last bits. */
-static void test_auto_counts_what_stands_before(tiny_target target)
+static void test_auto_counts_earlier_tokens(tiny_target target)
 {
     static const struct { int cells, queries, form;
     } c[] = { { 16, 16, TLLM_LATENT_EXPANDED },
@@ -535,7 +535,7 @@ int main(void)
     T_RUN_FORMS(test_hidden);
     T_RUN_FORMS(test_gaps);
     T_RUN_FORMS(test_plan);
-    T_RUN_TARGETS(test_auto_counts_what_stands_before);
+    T_RUN_TARGETS(test_auto_counts_earlier_tokens);
     T_RUN_TARGETS(test_conformance);
     T_RUN_TARGETS(test_bad_input);
     return t_done();

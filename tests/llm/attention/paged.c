@@ -476,7 +476,7 @@ static void test_bad_input(tiny_target target)
 
 /* Three queries with windows of every kind, one entry of the table that leads nowhere: refused exactly if a window of
  * any query includes a cell of that page, whatever the queries before it read. */
-static void test_each_page_is_looked_at(tiny_target target)
+static void test_each_page_is_checked(tiny_target target)
 {
     enum { D = 4, BLOCK = 4, PAGES = 4, Q = 3 };
     static const int window[][2] = { { 0, 4 }, { 2, 6 }, { 0, 16 }, { 8, 12 }, { 5, 5 }, { 12, 16 }, { 7, 13 } };
@@ -637,7 +637,7 @@ int main(void)
     T_RUN_TARGETS(test_conformance);
     T_RUN_TARGETS(test_far_positions);
     T_RUN_TARGETS(test_each_cell_is_read_once);
-    T_RUN_FORMS(test_each_page_is_looked_at);
+    T_RUN_FORMS(test_each_page_is_checked);
     T_RUN_TARGETS(test_bad_input);
     return t_done();
 }

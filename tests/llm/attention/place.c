@@ -3,7 +3,7 @@
 #include "t.h"
 #include <math.h>
 
-static void test_turn(tiny_target target)
+static void test_rotation(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
     float x[2 * 6] = { 3, 4, 1, 0, 9, 9, 1, 2, 3, 4, 5, 6 }, y[12];
@@ -99,7 +99,7 @@ static void test_conformance(tiny_target target)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_turn);
+    T_RUN_TARGETS(test_rotation);
     T_RUN_TARGETS(test_put);
     T_RUN_TARGETS(test_conformance);
     return t_done();

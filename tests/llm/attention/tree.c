@@ -483,7 +483,7 @@ static void test_proof_3_each_cell_is_read_once(tiny_target target)
 /* Random tries of pages, queries with windows anywhere in them, some empty, entries outside all windows without a page:
  * n_tree and n_path are the cells that a call takes out of pages with the plan and without, as the kernels report them,
  * against a plain count over windows and tables. */
-static void test_counts_are_what_is_loaded(tiny_target target)
+static void test_counts_match_loads(tiny_target target)
 {
     enum { SEQ = 6, TAB = 9, Q = 14, BLOCK = 9, D = 8, ROUNDS = T_SLOW ? 60 : 400, POOL = SEQ * TAB };
     tiny_ctx *ctx = t_ctx(target, 1), *ref = t_ctx(TINY_TARGET_REFERENCE, 1);
@@ -736,7 +736,7 @@ static tiny_status never(void *user, const tiny_op *op, const tiny_op_row *row, 
 }
 
 /* Eight texts behind one prompt of 200 tokens: the steps go through the tree, and the logits are those without it. */
-static void test_sessions_go_through_it(void)
+static void test_session_uses_the_tree(void)
 {
     enum { N = 200, TEXTS = 8, STEPS = 3 };
     enum { VOCAB = 320 };
@@ -807,9 +807,9 @@ int main(void)
     T_RUN_TARGETS(test_proof_3_plan_in_double);
     T_RUN_TARGETS(test_proof_3_attention);
     T_RUN_TARGETS(test_proof_3_each_cell_is_read_once);
-    T_RUN_TARGETS(test_counts_are_what_is_loaded);
+    T_RUN_TARGETS(test_counts_match_loads);
     T_RUN_TARGETS(test_proof_3_counts_conserved);
     T_RUN_TARGETS(test_proof_3_bad_input);
-    T_RUN(test_sessions_go_through_it);
+    T_RUN(test_session_uses_the_tree);
     return t_done();
 }

@@ -291,7 +291,7 @@ static void test_importance(void)
     T_EQ_INT(n_weighted, 18);
 }
 
-static void test_strange(void)
+static void test_special_numbers(void)
 {
     const size_t n = 512;
     float *x = t_guarded(n), *y = t_guarded(n), *z = t_guarded(n);
@@ -399,7 +399,7 @@ int main(void)
     T_RUN(test_closed_form);
     T_RUN(test_order);
     T_RUN(test_importance);
-    T_RUN(test_strange);
+    T_RUN(test_special_numbers);
     T_RUN(test_table);
     T_RUN(test_same_everywhere);
     return t_done();

@@ -309,7 +309,7 @@ static void test_by_hand(tiny_target target)
 
 /* of many rows two hold an infinity, one of them beyond whole groups of 8: their results are infinite, and the others
  * are unaffected */
-static void test_strange_among_many(tiny_target target)
+static void test_special_rows_among_many(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
     unsigned char w[3 * 18];
@@ -330,7 +330,7 @@ static void test_strange_among_many(tiny_target target)
 
 /* One special row after whole panels, where the remaining rows are an odd number of a few blocks each: their flags come
  * after codes that are rounded up to pairs of rows. */
-static void test_strange_row_left_over(tiny_target target)
+static void test_special_row_after_panels(tiny_target target)
 {
     static const struct {
         tiny_idx n, k;
@@ -360,7 +360,7 @@ static void test_strange_row_left_over(tiny_target target)
 
 /* One special row alone, each of them in turn, for numbers of rows around whole groups of 8: the rows beyond the groups
  * have flags of their own. */
-static void test_one_strange_row(tiny_target target)
+static void test_one_special_row(tiny_target target)
 {
     static const char *const some[] = { "Q4_0", "Q8_0", "Q4_K", "Q6_K", "Q5_0" };
     enum { K = 256, OUT = 11, MOST = 27 };
@@ -556,7 +556,7 @@ static void test_rows_alone(tiny_target target)
 
 /* Workers join a product at any time, before its first barrier or after it. Whichever threads take part, the bits are
  * those of one thread. */
-static void test_late_helpers(tiny_target target)
+static void test_late_workers(tiny_target target)
 {
     static const tiny_idx rows[] = { 8, 9, 16, 40 };
     tiny_ctx *ctx = t_ctx(target, 1), *many = t_ctx(target, 3);
@@ -654,15 +654,15 @@ static void test_memory(void)
 int main(void)
 {
     T_RUN_TARGETS(test_by_hand);
-    T_RUN_TARGETS(test_strange_among_many);
-    T_RUN_TARGETS(test_one_strange_row);
-    T_RUN_TARGETS(test_strange_row_left_over);
+    T_RUN_TARGETS(test_special_rows_among_many);
+    T_RUN_TARGETS(test_one_special_row);
+    T_RUN_TARGETS(test_special_row_after_panels);
     T_RUN_TARGETS(test_integers);
     T_RUN_TARGETS(test_largest);
     T_RUN_TARGETS(test_scale_of_zero);
     T_RUN_TARGETS(test_against_reference);
     T_RUN_EVERY_TARGET(test_rows_alone);
-    T_RUN_TARGETS(test_late_helpers);
+    T_RUN_TARGETS(test_late_workers);
     T_RUN_TARGETS(test_together);
     T_RUN_TARGETS(test_conformance);
     T_RUN(test_one_region);

@@ -611,7 +611,7 @@ static void test_session(void)
 }
 
 /* the sums of a pass follow the routes: 4 layers on a line with latency only send 8 in a row, or 4 */
-static void test_travel(void)
+static void test_sums_in_flight(void)
 {
     static const unsigned char standard[2 * L] = { 0 }, ladder[2 * L] = { 1, 1, 1, 1, 1, 1, 1, 1 };
     static const tiny_local_desc line = { 0, 0, 1000000, 0.0, 1 };
@@ -900,7 +900,7 @@ int main(void)
     T_RUN_TARGETS(test_formats);
     T_RUN_TARGETS(test_repacked);
     T_RUN(test_session);
-    T_RUN(test_travel);
+    T_RUN(test_sums_in_flight);
     T_RUN_TARGETS(test_death);
     T_RUN_TARGETS(test_mismatch);
     T_RUN(test_differ);

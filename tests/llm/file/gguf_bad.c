@@ -1,6 +1,7 @@
-/* tests/llm/file/gguf_bad.c - GGUF: files cut and flipped, hostile, large and crowded ones * The hostile files are in
- * tests/fuzz/corpus/gguf too, one for each row below; T_CORPUS=folder in the environment writes
- * them again.                                                                                                       */
+/* tests/llm/file/gguf_bad.c - GGUF: files cut and flipped, hostile, large and crowded ones
+ *
+ * The hostile files are in tests/fuzz/corpus/gguf too, one for each row below; T_CORPUS=folder in the environment
+ * writes them again. */
 #include "t.h"
 #include "llm/file/kit.h"
 

@@ -112,7 +112,7 @@ static void test_by_hand(void)
     t_close(ctx);
 }
 
-static void test_beside(void)
+static void test_tokenizer_beside_model(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     kit_image m, k;
@@ -301,7 +301,7 @@ int main(void)
 {
     T_RUN(test_stories);
     T_RUN(test_by_hand);
-    T_RUN(test_beside);
+    T_RUN(test_tokenizer_beside_model);
     T_RUN(test_hostile);
     T_RUN(test_cut_and_flipped);
     T_RUN(test_each_allocation);

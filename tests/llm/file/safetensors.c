@@ -1,5 +1,6 @@
-/* tests/llm/file/safetensors.c - safetensors: a good file by hand, every type, cut, flipped, and false headers * The
- * refused ones are in tests/fuzz/corpus/safetensors too; T_CORPUS=folder in the environment writes them again. */
+/* tests/llm/file/safetensors.c - safetensors: a good file by hand, every type, cut, flipped, and false headers
+ *
+ * The refused ones are in tests/fuzz/corpus/safetensors too; T_CORPUS=folder in the environment writes them again. */
 #include "t.h"
 #include "llm/file/kit.h"
 
@@ -292,7 +293,7 @@ static void test_each_allocation(void)
 }
 
 /* the kind of a file by its first bytes */
-static void test_looks(void)
+static void test_file_kinds(void)
 {
     static const unsigned char st[10] = { 2, 0, 0, 0, 0, 0, 0, 0, '{', '}' },
                                far_off[10] = { 3, 0, 0, 0, 0, 0, 0, 0, '{', '}' },
@@ -313,7 +314,7 @@ static void test_looks(void)
 int main(void)
 {
     T_RUN(test_by_hand);
-    T_RUN(test_looks);
+    T_RUN(test_file_kinds);
     T_RUN(test_types);
     T_RUN(test_cut_and_flipped);
     T_RUN(test_hostile);

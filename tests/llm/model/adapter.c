@@ -750,7 +750,7 @@ static const lie lies[] = {
     { "direction none", TINY_E_FORMAT, "the control vector has no tensors" }
 };
 
-static void test_lies(void)
+static void test_false_descriptions(void)
 {
     static const float zeros[4096] = { 0 };
     const char *folder = getenv("T_CORPUS");
@@ -906,7 +906,7 @@ int main(void)
     T_RUN(test_vector_reference);
     T_RUN_TARGETS(test_vector_bias);
     T_RUN(test_vector_bias_reference);
-    T_RUN(test_lies);
+    T_RUN(test_false_descriptions);
     T_RUN(test_each_allocation);
     return t_done();
 }

@@ -1,8 +1,9 @@
-/* tests/llm/model/corpus.c - a small model written by hand, and false statements in its file * A row for each false
- * statement, a file for each in tests/fuzz/corpus/gguf (T_CORPUS=folder writes them again), and the sentence that
- * refuses it, or the numbers that it gives. Then the model, one as a .bin of llama2.c with its tokenizer, and a
- * safetensors file, each with every bit flipped and cut at every byte: a file that still opens is read in full, its
- * vocabulary read and written, and one token run; no call holds more than twice the file and 1 MB. */
+/* tests/llm/model/corpus.c - a small model written by hand, and false statements in its file
+ *
+ * A row for each false statement, a file for each in tests/fuzz/corpus/gguf (T_CORPUS=folder writes them again), and
+ * the sentence that refuses it, or the numbers that it gives. Then the model, one as a .bin of llama2.c with its
+ * tokenizer, and a safetensors file, each with every bit flipped and cut at every byte: a file that still opens is read
+ * in full, its vocabulary read and written, and one token run; no call holds more than twice the file and 1 MB. */
 #include "t.h"
 #include "llm/file/kit.h"
 
@@ -151,7 +152,7 @@ static tllm_writer *build(tiny_ctx *ctx, const lie *l)
     return w;
 }
 
-static void test_lies(void)
+static void test_false_descriptions(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     const char *corpus = getenv("T_CORPUS");
@@ -337,7 +338,7 @@ static void test_safetensors_flipped_and_cut(void)
 
 int main(void)
 {
-    T_RUN(test_lies);
+    T_RUN(test_false_descriptions);
     T_RUN_TARGETS(test_head_size);
     T_RUN(test_flipped_and_cut);
     T_RUN(test_bin_flipped_and_cut);

@@ -1,4 +1,5 @@
-/* tests/llm/model/hostile.c - models with false descriptions: each fault has its own sentence, and none does harm *
+/* tests/llm/model/hostile.c - models with false descriptions: each fault has its own sentence, and none does harm
+ *
  * Files of the large oracle are changed in memory: a number, a name, a shape. Then thousands of changed bytes in the
  * descriptions of all of them: a model that still opens must run a token, a refused one must give a sentence. */
 #include "t.h"

@@ -82,14 +82,14 @@ static void ways(tiny_target target, const char *path, double bound)
     }
     close_at(&o);
 }
-static void test_ways(tiny_target target)
+static void test_forms_agree(tiny_target target)
 {
     ways(target, t_shared("oracle/llm/plm.gguf"), 2e-5);
     ways(target, t_shared("oracle/llm/deepseek2.gguf"), 2e-5);     /* of several ranks for queries, with experts */
     /* of blocks only where nothing is rounded to 8 bits, which turns any difference into steps of a hundredth */
     if (target == TINY_TARGET_REFERENCE) ways(target, story, 2e-5);
 }
-static void test_reference(void) { test_ways(TINY_TARGET_REFERENCE); }
+static void test_reference(void) { test_forms_agree(TINY_TARGET_REFERENCE); }
 
 /* A token more costs its latent row and its rotated key in each layer: 4 (64 + 16) numbers. Keys and values of all
  * heads would be 4 x 4 x 80. */
@@ -196,7 +196,7 @@ static void test_refused(void)
 int main(void)
 {
     T_RUN(test_reference);
-    T_RUN_TARGETS(test_ways);
+    T_RUN_TARGETS(test_forms_agree);
     T_RUN(test_memory);
     T_RUN(test_sparse_reference);
     T_RUN_TARGETS(test_sparse);

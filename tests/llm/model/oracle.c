@@ -1,5 +1,6 @@
 /* tests/llm/model/oracle.c - every model of the large oracle and of tests/golden/oracle/llm against its golden numbers
- * * Tolerances: F32 models max |difference| <= 2e-4 (1 + rms); others no farther (relative RMS) from the same model in
+ *
+ * Tolerances: F32 models max |difference| <= 2e-4 (1 + rms); others no farther (relative RMS) from the same model in
  * float32 than 1.2 of the distance that the index states; and the same best token wherever the two best of the golden
  * row are farther apart than the tolerance. Each on the reference and on every SIMD target of this machine, in one
  * piece; then in pieces of 3 and token by token, which must give the same numbers. */
@@ -228,7 +229,7 @@ static void test_far_positions(tiny_target target)
 
 /* The model that comes with the library, in 8 bits: the reference keeps activations in floats, and
  * tests/golden/story.py ran the same tokens in double. The tolerance is the one of models in floats. */
-static void test_own_story(void)
+static void test_committed_story(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
     tllm_gguf *file = NULL;
@@ -384,7 +385,7 @@ int main(void)
 {
     T_RUN(test_reference);
     T_RUN_TARGETS(test_target);
-    T_RUN(test_own_story);
+    T_RUN(test_committed_story);
     T_RUN_TARGETS(test_far_positions);
     T_RUN_TARGETS(test_stories);
     T_RUN(test_memory);

@@ -183,7 +183,7 @@ static tllm_gguf *rewritten(tiny_ctx *ctx, const tllm_gguf *g, const wrong *w, t
 }
 
 /* the same in two forms, and ignored keys: the same bits */
-static void test_said_otherwise(void)
+static void test_equivalent_descriptions(void)
 {
     static const wrong pairs[][2] = { { { "plamo3", "plamo3.attention.sliding_window_pattern", 'n', 0, NULL },
                                         { "plamo3", "plamo3.attention.sliding_window_pattern", 'e', 3, NULL } },
@@ -234,7 +234,7 @@ static void tell(const wrong *w)
     tllm_gguf_close(ctx, g);
     t_close(ctx);
 }
-static void test_wrong(void)
+static void test_invalid_files(void)
 {
     static const wrong all[] = {
         { "granite_swa", "granite_swa.attention.sliding_window_pattern", 'g', 0,
@@ -276,7 +276,7 @@ int main(void)
 {
     T_RUN(test_cut);
     T_RUN_TARGETS(test_again);
-    T_RUN(test_said_otherwise);
-    T_RUN(test_wrong);
+    T_RUN(test_equivalent_descriptions);
+    T_RUN(test_invalid_files);
     return t_done();
 }

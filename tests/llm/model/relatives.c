@@ -1,8 +1,9 @@
-/* tests/llm/model/relatives.c - near relatives of the architectures of the oracle, which has no files of them * Where a
- * relative computes the same as a model of the oracle, or the same once its special features are switched off, the file
- * of that model is written again under the relative's name, and must give that model's golden logits. Where there is no
- * such file, the same model is described in two ways, which must agree. More than names change: keys are added, and
- * other rows of the table, other defaults and other paths are taken. */
+/* tests/llm/model/relatives.c - near relatives of the architectures of the oracle, which has no files of them
+ *
+ * Where a relative computes the same as a model of the oracle, or the same once its special features are switched off,
+ * the file of that model is written again under the relative's name, and must give that model's golden logits. Where
+ * there is no such file, the same model is described in two ways, which must agree. More than names change: keys are
+ * added, and other rows of the table, other defaults and other paths are taken. */
 #include "t.h"
 
 /* type: u, f, b (u32, f32, bool), - (not written); key without the architecture */

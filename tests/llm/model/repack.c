@@ -177,7 +177,7 @@ static void test_experts(tiny_target target)
 }
 
 /* A model that was repacked on one context runs on others, the reference among them. */
-static void test_elsewhere(void)
+static void test_other_contexts(void)
 {
     static const tiny_target other[] = { TINY_TARGET_REFERENCE, TINY_TARGET_SCALAR, TINY_TARGET_W128 };
     size_t k, j;
@@ -453,7 +453,7 @@ int main(void)
 {
     T_RUN_TARGETS(test_logits);
     T_RUN_TARGETS(test_experts);
-    T_RUN(test_elsewhere);
+    T_RUN(test_other_contexts);
     T_RUN(test_file);
     T_RUN(test_refused);
     return t_done();

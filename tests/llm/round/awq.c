@@ -1,6 +1,7 @@
-/* tests/llm/round/awq.c - AWQ: factors of the inputs, and clipped ranges * Truth a layer of two inputs worked by hand;
- *          the whole search once more in double, with rounding and loss written out; outputs computed from the weights
- *          before and after, which factors and clips must bring nearer */
+/* tests/llm/round/awq.c - AWQ: factors of the inputs, and clipped ranges
+ *
+ * Truth    a layer of two inputs worked by hand; the whole search once more in double, with rounding and loss written
+ *          out; outputs computed from the weights before and after, which factors and clips must bring nearer */
 #include "t.h"
 #include <math.h>
 

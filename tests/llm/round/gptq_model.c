@@ -157,7 +157,7 @@ static void test_inputs(tiny_target target)
 }
 
 /* A matrix that is met late does not take the sums of one that has seen more, though both read the same this time. */
-static void test_late(void)
+static void test_late_matrix(void)
 {
     static const char *const names[] = { "blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.1.attn_q.weight" };
     const tllm_gguf_tensor *t[3];
@@ -399,7 +399,7 @@ static void test_allocations(void)
 int main(void)
 {
     T_RUN_TARGETS(test_inputs);
-    T_RUN(test_late);
+    T_RUN(test_late_matrix);
     T_RUN_TARGETS(test_replaced);
     T_RUN(test_model);
     T_RUN(test_refused);

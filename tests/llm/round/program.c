@@ -603,7 +603,7 @@ static void test_patterns(void)
 }
 
 /* The input is not overwritten: by the same name, a link, or the name under which the output grows. */
-static void test_input_stays(void)
+static void test_input_not_overwritten(void)
 {
     static const char *const to[] = { "in.gguf", "hard.gguf", "soft.gguf", "im" };
     static unsigned char was[20000], is[20000];
@@ -668,7 +668,7 @@ int main(void)
     T_RUN(test_gptq);
     T_RUN(test_scaled);
     T_RUN(test_patterns);
-    T_RUN(test_input_stays);
+    T_RUN(test_input_not_overwritten);
     T_RUN(test_sweep);
     return t_done();
 }

@@ -472,7 +472,7 @@ static void test_inputs(void)
 }
 
 /* each query head has a value head of its own there: values to output were a fold, until heads are turned in between */
-static void test_folds_behind(void)
+static void test_folds_after_rotation(void)
 {
     const char *path = t_shared("oracle/llm/phi3.gguf");
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -641,7 +641,7 @@ int main(void)
     T_RUN(test_signs);
     T_RUN(test_four_bits);
     T_RUN(test_inputs);
-    T_RUN(test_folds_behind);
+    T_RUN(test_folds_after_rotation);
     T_RUN(test_bits_refused);
     T_RUN(test_refused);
     T_RUN(test_memory);

@@ -131,7 +131,7 @@ static void test_product(tiny_target target)
 }
 
 /* the largest sum that there is, and one step more */
-static void test_most(void)
+static void test_largest_sum(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     const tiny_idx n = TLLM_W8A8_MOST;
@@ -293,7 +293,7 @@ int main(void)
 
     T_RUN(test_factors);
     T_RUN_FORMS(test_product);
-    T_RUN(test_most);
+    T_RUN(test_largest_sum);
     T_RUN_FORMS(test_outliers);
     T_RUN(test_refused);
     T_RUN(test_memory);

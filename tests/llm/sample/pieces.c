@@ -83,7 +83,7 @@ static void fill(list *l, const char *const *text, size_t n_text)
     }
 }
 
-static void test_as_asked(void)
+static void test_mask_equals_single_tests(void)
 {
     static const char *const rules[] = { json, "root ::= [a-c]* \"b\" \"c\"",
                                          "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"",
@@ -139,7 +139,7 @@ static void test_as_asked(void)
 }
 
 /* thousands that are the same, or the same for long: no time that grows with the square of their number */
-static void test_alike(void)
+static void test_thousands_alike(void)
 {
     enum { N = 100000, LONG = 40 };
     char *bytes = (char *)t_keep((size_t)N * LONG);
@@ -210,8 +210,8 @@ static void test_refused(void)
 int main(void)
 {
     T_RUN(test_by_hand);
-    T_RUN(test_as_asked);
-    T_RUN(test_alike);
+    T_RUN(test_mask_equals_single_tests);
+    T_RUN(test_thousands_alike);
     T_RUN(test_refused);
     return t_done();
 }

@@ -344,7 +344,7 @@ static void test_far_below(void)
 }
 
 /* Quotients beyond floats: greedy, whichever side of 0 the logits are. */
-static void test_cold(void)
+static void test_tiny_temperature(void)
 {
     static const float t[3] = { 1e-30f, 1e-38f, 1.4e-45f }, far[4] = { 1e10f, 3e38f, -1e10f, -3e38f };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -711,7 +711,7 @@ int main(void)
     T_RUN(test_mirostat_without_the_largest);
     T_RUN(test_penalties_behind_a_cut);
     T_RUN(test_far_below);
-    T_RUN(test_cold);
+    T_RUN(test_tiny_temperature);
     T_RUN(test_order);
     T_RUN_TARGETS(test_large);
     T_RUN_TARGETS(test_same_everywhere);

@@ -1,4 +1,5 @@
-/* tests/llm/session/memory.c - tllm_session_memory reports the memory of a session, by the count of the allocator *
+/* tests/llm/session/memory.c - tllm_session_memory reports the memory of a session, by the count of the allocator
+ *
  * Reported in one context, allocated in another: the peak while a session opens, reads a prompt of several pieces,
  * writes and continues with other sequences, over models of many kinds, each form of the cache, one sequence and many.
  * The weights stay in the file's mapping and are not counted. 5 % is the promise. */
@@ -84,7 +85,7 @@ static void one(const char *path, const tllm_state_desc *d, double *worst, int *
     t_close(ctx);
 }
 
-static void test_told_is_taken(void)
+static void test_reported_memory_is_allocated(void)
 {
     static const int types[4] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
     double worst = 0;
@@ -239,7 +240,7 @@ static void test_refused(void)
 
 int main(void)
 {
-    T_RUN(test_told_is_taken);
+    T_RUN(test_reported_memory_is_allocated);
     T_RUN(test_mixed_formats);
     T_RUN(test_resident);
     T_RUN(test_refused);

@@ -1,5 +1,7 @@
-/* tests/llm/session/session.c - stories260K writes the golden story; reuse, cuts and refusals of a session * The greedy
- * text of the committed model equals that of a plain pass in double over its weights (tests/golden/story.py). */
+/* tests/llm/session/session.c - stories260K writes the golden story; reuse, cuts and refusals of a session
+ *
+ * The greedy text of the committed model equals that of a plain pass in double over its weights
+ * (tests/golden/story.py). */
 #include "t.h"
 #include <math.h>
 
@@ -61,7 +63,7 @@ static void test_golden_story(tiny_target target)
 
 /* The text of tests/golden/story.tsv: the prompt is in its first line, then the tokens. Its best tokens lead by
  * 0.017 at least, a float pass is off by some 1e-5; targets round activations to 8 bits, so this is the reference's. */
-static void test_own_story(void)
+static void test_committed_story(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 2);
     tllm_session *s = open_story(ctx, story, 0);
@@ -370,7 +372,7 @@ static void test_stopped_caller(void)
 int main(void)
 {
     T_RUN_TARGETS(test_golden_story);
-    T_RUN(test_own_story);
+    T_RUN(test_committed_story);
     T_RUN(test_reuse);
     T_RUN(test_ends);
     T_RUN(test_other_sequences);

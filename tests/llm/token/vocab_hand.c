@@ -1,5 +1,7 @@
-/* tests/llm/token/vocab_hand.c - small vocabularies worked by hand, and invalid ones * Comments show the work by hand;
- * the merges of long words are compared with a quadratic search that is written here. */
+/* tests/llm/token/vocab_hand.c - small vocabularies worked by hand, and invalid ones
+ *
+ * Comments show the work by hand; the merges of long words are compared with a quadratic search that is written here.
+ */
 #include "t.h"
 #include "llm/token/kit.h"
 

@@ -192,7 +192,7 @@ static void test_golden(tiny_target target)
 
 /* Chunks of 30 tokens with and without their tables, into caches of other formats, from latent rows; and a session that
  * continued saves again. */
-static void test_ways(void)
+static void test_chunk_forms(void)
 {
     static const struct {
         const char *model;
@@ -422,7 +422,7 @@ int main(void)
 {
     T_RUN_TARGETS(test_story);
     T_RUN_TARGETS(test_golden);
-    T_RUN(test_ways);
+    T_RUN(test_chunk_forms);
     T_RUN(test_refused);
     T_RUN(test_allocations);
     return t_done();

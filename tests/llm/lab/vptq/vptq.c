@@ -334,7 +334,7 @@ static void together(const layer *l, const float *u, const float *book, float *b
 }
 
 /* measured guide: 2 bits of index, losses relative to that of a zero matrix */
-static void test_guide(void)
+static void test_measured_losses(void)
 {
     enum { SEEDS = 3 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -837,7 +837,7 @@ int main(void)
     T_RUN_FORMS(test_gptq);
     T_RUN_FORMS(test_identity);
     T_RUN_FORMS(test_pass);
-    T_RUN(test_guide);
+    T_RUN(test_measured_losses);
     T_RUN(test_rate);
     T_RUN_FORMS(test_choice);
     T_RUN(test_refused);
