@@ -419,7 +419,7 @@ int main(int argc, char **argv)
         /* a quick run must end within a minute; the base rows come first */
         if (!only && b_quick && b_now() - begun > 40.0) {
             printf("%s %s",
-                   left++ ? "" : "\n40 seconds are over, left out (--only NAME runs one):", b_sections[i].name);
+                   left++ ? "" : "\n40 seconds are over, skipped (--only NAME runs one):", b_sections[i].name);
             continue;
         }
         b_sections[i].run();

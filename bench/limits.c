@@ -1,6 +1,6 @@
 /* bench/limits.c - the limits of this machine: read, copy, multiply-add in f32 and int8
  *
- * The loops are what the vendor's manual calls ideal: independent accumulators in registers, streams without
+ * The loops follow the vendor's manual: independent accumulators in registers, streams without
  * arithmetic. int8 is the best of the instructions that this processor has (AMX if the system permits it). */
 #define _DEFAULT_SOURCE                     /* syscall */
 #include "bench.h"
@@ -140,7 +140,7 @@ __attribute__((target("avx2"))) static float b_read_some(const float *p, size_t 
     return out[0] + out[7];
 }
 /* the same as four streams, each prefetched well ahead: more pages are open at once than one stream keeps open. An odd
- * number of lines lies between them: a power of two would send all four to the same sets of the caches */
+ * number of lines is between them: a power of two would send all four to the same sets of the caches */
 __attribute__((target("avx2"))) static float b_read_four(const float *p, size_t n)
 {
     __m256 s0 = _mm256_setzero_ps(), s1 = s0, s2 = s0, s3 = s0;
@@ -247,7 +247,7 @@ void b_limits_measure(void)
         f32.run = b_fma_512; f32.ops_each = 12 * 32; f32.n = 4000000;
         i8.run = b_vnni_512; i8.ops_each = 12 * 128; i8.n = 4000000;
     }
-    /* asking for the target also asks the system for the tiles */
+    /* requesting the target also requests the tiles from the system */
     if (tiny_target_runs_here(TINY_TARGET_AMX) && syscall(SYS_arch_prctl, 0x1023, 18) == 0) {
         i8.run = b_amx;
         i8.ops_each = 4 * 16 * 16 * 64 * 2;

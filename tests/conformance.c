@@ -115,7 +115,7 @@ static int usage(const char *about, const char *value)
     FILE *to = about ? stderr : stdout;
     int t;
     if (about) {
-        fprintf(to, "conformance: %s%s%s\nconformance --help tells more\n", about, value ? ": " : "",
+        fprintf(to, "conformance: %s%s%s\nconformance --help lists the options\n", about, value ? ": " : "",
                 value ? value : "");
         return 2;
     }
@@ -163,7 +163,7 @@ int main(int argc, char **argv)
         if (strcmp(a, "--target") && strcmp(a, "--backend") && strcmp(a, "--op") && strcmp(a, "--seed") &&
             strcmp(a, "--cases") && strcmp(a, "--case") && strcmp(a, "--threads"))
             return usage("unknown option", a);
-        if (!v) return usage("a value is missing behind", a);
+        if (!v) return usage("a value is missing after", a);
         if (!strcmp(a, "--target")) target = v;
         else if (!strcmp(a, "--backend")) backend = v;
         else if (!strcmp(a, "--op")) wish.op = v;

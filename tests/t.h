@@ -647,7 +647,7 @@ T_FN const char *t_shared(const char *path)
 {
     const char *full = t_find(path);
     char why[200];
-    (void)snprintf(why, sizeof why, "no ../shared/%.150s", path);
+    (void)snprintf(why, sizeof why, "no large oracle file %.150s", path);
     if (!full) t_skip(why);
     return full;
 }

@@ -29,7 +29,7 @@ static void bg_attention(void *arg)
     b_must(a->ctx, tiny_attention(a->ctx, &a->q, &a->k, &a->v, NULL, &causal, &a->o));
 }
 
-/* n tokens on the memory of m; the state begins at zero, and what its gates keep bounds it */
+/* n tokens on the memory of m; the state begins at zero, and its gates bound it */
 static void bg_sizes(bg_arg *a, const bg_arg *m, tiny_idx n_query, tiny_idx n)
 {
     *a = *m;

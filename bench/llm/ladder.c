@@ -270,8 +270,8 @@ void bench_ladder(void)
     b_headline("attention", "Ladder-residual: 29 % less time from end to end (70 B, 8 GPUs)",
                "2 ranks of one thread, 8 layers, f16, a line of 1 Gbit/s in memory; the ladder is another function of "
                "the same weights",
-               "standard / ladder, a token at d 512 behind 0.2, 0.5, 1, 2 ms: %.2f, %.2f, %.2f, %.2f; at d 1024: %.2f, "
-               "%.2f, %.2f, %.2f; without a delay %.2f and %.2f; 64 tokens behind 0.2 ms %.2f and %.2f",
+               "standard / ladder, a token at d 512 with 0.2, 0.5, 1, 2 ms: %.2f, %.2f, %.2f, %.2f; at d 1024: %.2f, "
+               "%.2f, %.2f, %.2f; without a delay %.2f and %.2f; 64 tokens with 0.2 ms %.2f and %.2f",
                token[0][0], token[0][1], token[0][2], token[0][3], token[2][0], token[2][1], token[2][2], token[2][3],
                all[0][0], all[2][0], all[0][1], all[2][1]);
     for (i = k = 0; i < 6; i++) {

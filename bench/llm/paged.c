@@ -1,11 +1,11 @@
 /* bench/llm/paged.c - attention over pages: compared with contiguous keys, with heads one by one, and with fewer bits
  *
  * One token after 4096 (32 heads, 8 key heads, of 128 numbers): 32 MB of keys and values in f32, more than the
- * second-level cache holds. The pages lie in the pool in no order. Rivals: tiny_attention on keys that lie one after
- * the other, for the group of heads at once and head by head (the order that reads each key four times), and the scalar
- * reference. Then eight sequences at once.
+ * second-level cache holds. The pages have no order in the pool. Rivals: tiny_attention on contiguous keys, for the
+ * group of heads at once and head by head (the order that reads each key four times), and the scalar reference. Then
+ * eight sequences at once.
  *
- * A second contest asks for the share of the read bandwidth, in turns with a plain stream through the same pages: 4096
+ * A second contest measures the share of the read bandwidth, in turns with a plain stream through the same pages: 4096
  * cells, one sequence after the other of eight, as the layers of a model come one after the other and no cache holds
  * them, and one of 32768; heads of 128 and 64, groups and heads alone. */
 #include "../bench.h"

@@ -213,8 +213,8 @@ void bench_rotate(void)
     share[1] = br_share(11008, 4096, 1);
     share[2] = br_share(14336, 4096, 1);
     share[3] = br_share(14336, 4096, b_quick ? 32 : 128);
-    b_verdict("the transform beside the product behind it, one token, 14336", share[2], "<", 0.07);
-    b_verdict("the transform beside the product behind it, 128 tokens, 14336", share[3], "<", 0.07);
+    b_verdict("the transform compared with its product, one token, 14336", share[2], "<", 0.07);
+    b_verdict("the transform compared with its product, 128 tokens, 14336", share[3], "<", 0.07);
     b_headline("quarot", "QuaRot: transforms take at most 7 % of a layer",
                "the last matrix of a network in Q4_0 (5632 to 2048, 11008 to 4096, 14336 to 4096), two threads",
                "one token: %.1f, %.1f and %.1f %% of that product; 128 tokens: %.1f %%", 100 * share[0], 100 * share[1],

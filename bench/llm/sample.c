@@ -159,7 +159,7 @@ static void bs_grammars(void)
         b_shape(&rows[k], "%lu KB of JSON", (unsigned long)(n / 1000));
     }
     b_contest("Grammars, a text in pieces of 4 bytes", rows, 4);
-    b_note("MB/s: %.1f JSON asked and taken, %.1f only taken, %.1f by a schema",
+    b_note("MB/s: %.1f JSON tested and taken, %.1f only taken, %.1f by a schema",
            rows[1].bytes / rows[1].median_ns * 1e3, rows[2].bytes / rows[2].median_ns * 1e3,
            rows[3].bytes / rows[3].median_ns * 1e3);
     for (k = 0; k < 4; k++) tllm_grammar_close(ctx, a[k].g);
@@ -239,7 +239,7 @@ static void bs_masks(void)
             b_must(ctx, tllm_grammar_advance(ctx, m->s, text[k / 2], strlen(text[k / 2])));
         }
         rows[k].what = k / 2 ? "inside of a text" : "a value comes";
-        rows[k].target = k % 2 ? "mask" : "each by itself";
+        rows[k].target = k % 2 ? "mask" : "each alone";
         rows[k].threads = 1;
         rows[k].bytes = (double)at;
         rows[k].run = k % 2 ? bs_at_once : bs_each;

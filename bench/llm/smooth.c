@@ -183,7 +183,7 @@ static void bs_story(tiny_ctx *ctx, const char *path)
 {
     tllm_scaled_desc d;
     tllm_scaled_about about;
-    static const char *const apart_text[3] = { "better than", "not told apart from", "worse than" };
+    static const char *const apart_text[3] = { "better than", "not significantly different from", "worse than" };
     double full, gptq, rtn[2], awq[2];
     bg_made by_gptq, by_rtn[2], by_awq[2];
     tllm_gguf *g;
@@ -213,20 +213,20 @@ static void bs_story(tiny_ctx *ctx, const char *path)
                path, 4 - b, full, rtn[b], awq[b], about.loss / about.plain, about.alpha,
                100.0 * (double)about.cut / (double)about.groups);
     }
-    more[0] = bg_worse(ctx, "AWQ4 beside GPTQ4", by_awq[0].file, by_gptq.file);
-    more[1] = bg_worse(ctx, "RTN4 beside AWQ4", by_rtn[0].file, by_awq[0].file);
-    more[2] = bg_worse(ctx, "RTN3 beside AWQ3", by_rtn[1].file, by_awq[1].file);
+    more[0] = bg_worse(ctx, "AWQ4 compared with GPTQ4", by_awq[0].file, by_gptq.file);
+    more[1] = bg_worse(ctx, "RTN4 compared with AWQ4", by_rtn[0].file, by_awq[0].file);
+    more[2] = bg_worse(ctx, "RTN3 compared with AWQ3", by_rtn[1].file, by_awq[1].file);
     bg_drop(ctx, &by_gptq);
     for (b = 0; b < 2; b++) {
         bg_drop(ctx, &by_rtn[b]);
         bg_drop(ctx, &by_awq[b]);
     }
-    b_verdict("story model: RTN3 loses more than AWQ3 (1), not told apart (0)", more[2], ">", 0);
+    b_verdict("story model: RTN3 loses more than AWQ3 (1), not significant (0)", more[2], ">", 0);
     b_verdict("story model, bits above the floor: RTN3 lost / RTN4 lost", (rtn[1] - full) / (rtn[0] - full), ">", 2);
     b_headline(
         "awq", "order of perplexity: FP < GPTQ4 <= AWQ4 < RTN4 << RTN3",
         "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories "
-        "read; bits a token above the floor of the language; told apart: 95 of 100 samples of the stories agree",
+        "read; bits a token above the floor of the language; significant: 95 of 100 samples of the stories agree",
         "as it is %.4f, GPTQ4 %.4f, AWQ4 %.4f, RTN4 %.4f, RTN3 %.4f; AWQ3 %.4f; AWQ4 is %s GPTQ4, RTN4 %s AWQ4, RTN3 "
         "%s AWQ3",
         full, gptq, awq[0], rtn[0], rtn[1], awq[1], apart_text[more[0] + 1], apart_text[more[1] + 1],

@@ -287,7 +287,7 @@ static void bw_losses(const bw_set *s, tiny_ctx *ctx, double *last, double *mean
         last[i] = st.loss;
         if (!bits[i]) *mean_bits = 32.0 * (double)st.bytes / (double)s->weave.n_bytes / BW_EPOCHS;
         if (bits[i]) (void)snprintf(name[i], sizeof name[i], "%d bit%s", bits[i], bits[i] > 1 ? "s" : "");
-        else (void)snprintf(name[i], sizeof name[i], "2 to 8, as asked for");
+        else (void)snprintf(name[i], sizeof name[i], "2 to 8, as requested");
         b_note("%s: loss %.4f after %d epochs, %.0f MB read", name[i], st.loss, BW_EPOCHS, mb[i][BW_EPOCHS - 1]);
         curve[i].name = name[i];
         curve[i].x = mb[i];
@@ -312,7 +312,7 @@ void bench_weave(void)
     if (b_threads > 1) bw_times(&s, all, ns[1]);
     else memcpy(ns[1], ns[0], sizeof ns[0]);
     bw_losses(&s, all, last, &bits);
-    (void)snprintf(on, sizeof on, "an epoch of %td samples of %d features beside floats, by hand, on 1 and %d threads",
+    (void)snprintf(on, sizeof on, "an epoch of %td samples of %d features against floats, by hand, on 1 and %d threads",
                    s.n, BW_FEATURES, b_threads);
     b_headline("weave", "up to 16 times faster convergence than low-precision CPU methods (on an FPGA)", on,
                "1 bit %.1f and %.1f times, 2 bits %.1f and %.1f, 4 bits %.1f and %.1f, 8 bits %.1f and %.1f, 32 bits "
@@ -320,7 +320,7 @@ void bench_weave(void)
                ns[0][0] / ns[0][2], ns[1][0] / ns[1][2], ns[0][0] / ns[0][3], ns[1][0] / ns[1][3], ns[0][0] / ns[0][5],
                ns[1][0] / ns[1][5], ns[0][0] / ns[0][9], ns[1][0] / ns[1][9], ns[0][0] / ns[0][10],
                ns[1][0] / ns[1][10]);
-    (void)snprintf(on, sizeof on, "%d epochs, the loss on all bits; 1, 2, 3, 4, 8 and 32 bits, and 2 to 8 as asked for",
+    (void)snprintf(on, sizeof on, "%d epochs, the loss on all bits; 1, 2, 3, 4, 8 and 32 bits, and 2 to 8 as requested",
                    BW_EPOCHS);
     b_headline("weave", "few bits are enough: the same loss from 4 bits on, within 3 in a hundred", on,
                "%.4f, %.4f, %.4f, %.4f, %.4f and %.4f; %.4f at %.1f bits", last[0], last[1], last[2], last[3], last[5],

@@ -194,8 +194,8 @@ void bench_edges(void)
     b_contest("Attention over edges", rows + 6, 2);
     for (i = 9; i < 12; i += 2) {           /* one tape at a time */
         be_record(&args[i]);
-        b_contest(i == 9 ? "The gradient of a weighted sum beside the sum"
-                         : "The gradient of attention beside attention",
+        b_contest(i == 9 ? "The gradient of a weighted sum, compared with the sum"
+                         : "The gradient of attention, compared with attention",
                   rows + i - 1, 2);
         be_forget(&args[i]);
     }
@@ -210,7 +210,7 @@ void bench_edges(void)
                    rows[2].bytes / rows[2].median_ns * 1e9 / b_max[1].read,
                    rows[4].bytes / rows[4].median_ns * 1e9 / b_max[1].read);
         b_headline("graphs", "0 plain family: attention over edges in one pass against three",
-                   "the graph of the sums along edges, one head of 64; 1.3 to 2 is wanted", "%.2f",
+                   "the graph of the sums along edges, one head of 64; goal: 1.3 to 2", "%.2f",
                    rows[7].median_ns / rows[6].median_ns);
     }
     b_verdict("attention in one pass against three", rows[7].median_ns / rows[6].median_ns, ">=", 1.3);

@@ -137,7 +137,7 @@ void bench_twist(void)
                "tiles with / without: 65 keys %.2f, 197 %.2f, 2048 %.2f, 2048 causal %.2f", tiles[0], tiles[1],
                tiles[2], tiles[3]);
     b_headline("attention", "SATA, TWIST: nearly no cost, behind a softmax over rows",
-               "beside S = Q K^T, softmax, O = P V; at most 1.05 is wanted",
+               "compared with S = Q K^T, softmax, O = P V; goal: at most 1.05",
                "rows with / without: 65 keys %.2f, 197 %.2f, 2048 %.2f", by_rows[0], by_rows[1], by_rows[2]);
     b_free(x);
     b_free(s);

@@ -44,7 +44,7 @@
 #define TINY_OPENCL_FN static
 #endif
 
-#ifdef TLLM_MAX_RANK                        /* tinyllm.h is there, and its operations */
+#ifdef TLLM_MAX_RANK                        /* tinyllm.h is included, with its operations */
 #define TINY_OPENCL_LLM
 #endif
 
@@ -827,7 +827,7 @@ static tiny_status tiny_opencl_fetch(void *user, const tiny_tensor *out, char *s
     cl->status = TINY_OK;
     tiny_opencl_range(out, &low, &end);
     c = tiny_tensor_is_dense(out) ? tiny_opencl_away(cl, low, end) : NULL;
-    if (!c) return TINY_OK;                 /* it has gaps, and is there */
+    if (!c) return TINY_OK;                 /* it has gaps, and is on the device */
     tiny_opencl_bring(cl, c->mem, (size_t)(end - low), out->data);
     tiny_opencl_let_go(cl, c);
     if (!cl->status) tiny_opencl_in_step(cl, low, end);

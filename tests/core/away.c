@@ -49,7 +49,7 @@ static void test_chain(tiny_target target)
     tiny_stay_counts(ctx, &kept, &fetched);
     T_EQ_INT(kept, 4);
     T_EQ_INT(fetched, 2);
-    T_OK(unary(ctx, TINY_OP_NEG, x, w, N));                 /* without tiny_stay it comes back at once */
+    T_OK(unary(ctx, TINY_OP_NEG, x, w, N));                 /* without tiny_stay it is fetched at once */
     for (i = 0; i < N; i++) T_CLOSE(w[i], -(i + 1), 0);
     t_close(ctx);
     T_EQ_INT(d->n_discard, 1);

@@ -106,7 +106,7 @@ static void test_full_disk(void)
     t_close(ctx);
 }
 
-/* A link stands under the name of the part: its target stays unchanged, and is not created. */
+/* The name of the part is a link: its target stays unchanged, and is not created. */
 static void test_link_as_part(void)
 {
 #if T_PAGES

@@ -129,7 +129,7 @@ static void test_resident(void)
     unsigned long start = t_resident(), sparse, whole;
     size_t i;
     if (!start) {
-        T_SKIP("nobody tells what is resident");
+        T_SKIP("the system does not report resident memory");
         t_close(ctx);
         return;
     }

@@ -12,7 +12,7 @@ static const char *const op_name[OP_COUNT] = { ALL_OPS(OP_NAME) };
 typedef struct pass {
     const char *name;
     int lanes;
-    unsigned cpu;                           /* what it needs */
+    unsigned cpu;                           /* its needs */
     void (*apply)(int op, void *y, const void *a, const void *b, const void *c, size_t n);
 } pass;
 

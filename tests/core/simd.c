@@ -504,7 +504,7 @@ static void test_tails(void)
                         memcpy(&h, few + 2 * i, 2);
                         want = op == OP_STORE_F16_N ? tinyi_f32_to_f16(x) : tinyi_f32_to_bf16(x);
                         if (size == 4 ? memcmp(few + 4 * i, full + 4 * i, 4) != 0 : h != want)
-                            t_fail(__FILE__, __LINE__, "%s, %s of %d: lane %d is wrong", p->name, op_name[op], n, i);
+                            t_fail(__FILE__, __LINE__, "%s, %s of %d: lane %d differs", p->name, op_name[op], n, i);
                     }
                 }
                 T_WALLS(few, n);

@@ -2,7 +2,7 @@
  * every file that one of these accepts
  *
  * The first byte chooses: bit 0 the checksum is corrected first, bits 1 and 2 the reader of one body. The rest is the
- * file. The corpus is a file of each kind, of tests/golden/boxes and of what is written today. */
+ * file. The corpus is a file of each kind, of tests/golden/boxes and of the current writers. */
 #define FUZZ_EXTRA ((size_t)32 << 20)        /* tables of the cache codec are wider in memory than in a file */
 #include "tinyllm.h"
 #include "boxed.h"

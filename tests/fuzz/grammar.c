@@ -1,7 +1,7 @@
 /* tests/fuzz/grammar.c - any bytes as a grammar, and a text: a state accepts a text in one piece as another does byte
  * by byte, and a mask agrees with each piece alone
  *
- * The grammar ends at the first byte 0; what follows is the text. */
+ * The grammar ends at the first byte 0; the rest is the text. */
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void mask(tiny_ctx *ctx, tllm_grammar_state *s, const char *text, size_t 
             const size_t from = i ? end[i - 1] : 0;
             int yes = 0;
             if (end[i] > from && tllm_grammar_accepts(ctx, s, bytes + from, end[i] - from, &yes)) break;
-            must(may[i] == yes, "a mask and a piece asked by itself do not agree");
+            must(may[i] == yes, "a mask and a test of the piece alone disagree");
         }
     tllm_pieces_close(ctx, p);
 }

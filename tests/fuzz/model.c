@@ -2,10 +2,9 @@
  * with a sentence, or it runs a few tokens, alone and in a session
  *
  * The first byte chooses the model, those that tests/place.h finds and those of examples/models. The others are
- * changes: what (a number of a key, one of its items, a dimension, a type, a name, any byte before the data, bytes of
- * the data, the end), where, and to what.
- * So the first input already reaches the pass of each architecture, and the engine searches for values that a pass
- * trusts. */
+ * changes: an object (a number of a key, one of its items, a dimension, a type, a name, any byte before the data, bytes
+ * of the data, the end), its place, and the new value. So the first input already reaches the pass of each
+ * architecture, and the engine searches for values that a pass trusts. */
 #include "tinyllm.h"
 #include "place.h"
 #include "llm/file/kit.h"
@@ -247,7 +246,7 @@ static void talk(tiny_ctx *ctx, const unsigned char *bytes, size_t n, unsigned h
     if (about.n_out <= 1 << 16 && about.n_vocab <= 1 << 20) {
         if (!tllm_generate(s, "an a", 4, &g, NULL)) n_said++;
         else if (!*tiny_ctx_message(ctx)) abort();
-        /* it is there */
+        /* the file exists */
         if (!tllm_session_feed(s, NULL, 0, &logits) && logits && about.n_vocab) last = logits[about.n_vocab - 1];
         out = (float *)malloc((size_t)about.n_out * sizeof *out + 1);
         if (!out) exit(2);

@@ -499,7 +499,7 @@ static void test_stopped_convert(void)
     word[2] = at("pipe");
     word[3] = at("c.tgraph");
     child = start(word);
-    (void)alarm(120);                                       /* nobody may read */
+    (void)alarm(120);                                       /* unreadable */
     to = open(at("pipe"), O_WRONLY);
     T_TRUE(child > 0 && to >= 0 && write(to, text, n) > 0 && wait_for("c.tgraph.runs0.part", 0) &&
            !kill(child, SIGINT));

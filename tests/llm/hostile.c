@@ -39,7 +39,7 @@ static void refused(tiny_ctx *ctx, const char *what, tiny_status st, const char 
     const char *says = tiny_ctx_message(ctx), *at = one_line(says);
     if (!st) t_fail(__FILE__, __LINE__, "%s is not refused", what);
     else if (at)
-        t_fail(__FILE__, __LINE__, "%s: byte %02x stands raw in the sentence, behind \"%.*s\"", what,
+        t_fail(__FILE__, __LINE__, "%s: byte %02x is raw in the sentence, after \"%.*s\"", what,
                *(const unsigned char *)at, (int)(at - says), says);
     else if (!strstr(says, shown)) t_fail(__FILE__, __LINE__, "%s: no \"%s\" in \"%s\"", what, shown, says);
 }
@@ -171,7 +171,7 @@ static void test_gguf(void)
 
 static void test_safetensors(void)
 {
-    /* JSON has no raw control characters: C1 and marks of direction may stand there */
+    /* JSON has no raw control characters: C1 and marks of direction are allowed there */
     static const struct { const char *json, *shown;
     } row[] = { { "{\"a\xc2\x9b\xe2\x80\xae\": {\"x\": 1}}", "\\xc2\\x9b\\xe2\\x80\\xae" },
                 { "{\"a\": {\"dtype\": \"\xc2\x9b"

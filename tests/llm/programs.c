@@ -1066,7 +1066,7 @@ static void test_numbers(void)
     if (!is_there()) return;
     for (i = 0; i < T_COUNT(helps); i++) {
         const int status = run("", "%s --help", helps[i]);
-        if (status == 127) { t_skip("not all of the programs are there"); return; }
+        if (status == 127) { t_skip("not all of the programs are built"); return; }
         T_EQ_INT(status, 0);
         SAYS(helps[i]);
         T_EQ_TEXT(errors, "");
@@ -1157,7 +1157,7 @@ static void test_bin(void)
     SAYS("Once upon a time, there was");
 }
 
-/* A decoder whose file asks for pooling gives no text: generate once read past its hidden states. */
+/* A decoder whose file requests pooling gives no text: an earlier generate read past its hidden states. */
 static void test_pooled(void)
 {
     static const char *const texts[] = { "generate %s a", "generate %s a --beams 2", "generate %s a --parallel 2",
@@ -1212,7 +1212,7 @@ static void test_conformance(void)
                 { "--threads 257", "from 1 to 256: 257" },
                 { "--threads 0", "from 1 to 256: 0" },
                 { "--cases 1x", "1x" },
-                { "--op", "a value is missing behind: --op" },
+                { "--op", "a value is missing after: --op" },
                 { "--what 1", "unknown option: --what" },
                 { "--op nothing", "no such operation, --list names them: nothing" },
                 { "--target z80", "z80" } };

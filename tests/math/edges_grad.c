@@ -24,7 +24,7 @@ typedef struct problem {
     tiny_dtype type;
 } problem;
 
-/* row 1 has no edge, one edge stands twice, row n - 1 comes from row 0 only; hub: row 2 has half of all edges */
+/* row 1 has no edge, one edge occurs twice, row n - 1 comes from row 0 only; hub: row 2 has half of all edges */
 static graph make_graph(tiny_idx n, tiny_idx n_x, tiny_idx m, int hub)
 {
     graph g;

@@ -480,7 +480,7 @@ static void test_strides(tiny_target target)
     tx.stride[0] = 3 * C;
     tx.stride[1] = 3;
     tx.data = x + 1;
-    tz = tiny_tensor_swap(tz, 0, 1);        /* z lies transposed */
+    tz = tiny_tensor_swap(tz, 0, 1);        /* z is transposed */
     T_OK(tiny_tanh(ctx, &tx, &tz));
     for (i = 0; i < R; i++)
         for (j = 0; j < C; j++) T_CLOSE(z[j * R + i], tinyi_tanh_ref(x[3 * (i * C + j) + 1]), 2.5 * 0x1p-24);

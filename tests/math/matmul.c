@@ -16,7 +16,7 @@ typedef struct matrix {
     tiny_dtype dtype;
 } matrix;
 
-/* DENSE, TURNED (columns lie dense), GAPS (rows apart), STEP (every third element), DOWN (last row first) */
+/* DENSE, TURNED (dense columns), GAPS (rows apart), STEP (every third element), DOWN (last row first) */
 enum { DENSE, TURNED, GAPS, STEP, DOWN, LAYOUTS };
 
 static matrix make(int layout, tiny_dtype dtype, size_t rows, size_t cols)

@@ -204,7 +204,7 @@ static void test_range(tiny_target target)
     for (i = 0; i < N; i++) T_CLOSE(y[i], 0, 0);
     T_OK(tiny_layernorm(ctx, &tx, NULL, NULL, 0.0f, &ty));
     for (i = 0; i < N; i++) T_CLOSE(y[i], 0, 0);
-    for (i = 0; i < N; i++) x[i] = 1e-40f;                  /* denormal, beside eps */
+    for (i = 0; i < N; i++) x[i] = 1e-40f;                  /* denormal, with eps */
     T_OK(tiny_rmsnorm(ctx, &tx, NULL, 0.0f, &ty));
     for (i = 0; i < N; i++) T_CLOSE(y[i], (double)x[i] / sqrt(1e-5), 1e-44);
     x[3] = 1e15f;                                           /* one outlier dominates */

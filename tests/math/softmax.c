@@ -94,7 +94,7 @@ static void test_extended(tiny_target target)
     T_PROOF("attention 1", "worked rows: p, n and sums");
 }
 
-/* A row dealt out to A accumulators, each summed by itself, the sums added by the rule of extended numbers: A = 1 to 4
+/* A row dealt out to A accumulators, each summed alone, the sums added by the rule of extended numbers: A = 1 to 4
  * give the same to 1e-6. Rows whose exponents are far apart and far from 0, so that a sum that forgets a lane's
  * exponent, or keeps it as an int, shows. */
 static void test_accumulators(tiny_target target)

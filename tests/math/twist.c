@@ -114,7 +114,7 @@ static void test_proof_5_worked(tiny_target target)
 /* dL/da and dL/ds of L = g . y by differences of five points, in double */
 static double loss(tiny_ctx *ctx, double *a, double *s, double *y)
 {
-    const tiny_twist_params p = with(.3, 7);            /* the tensor stands for params.s */
+    const tiny_twist_params p = with(.3, 7);            /* the tensor replaces params.s */
     tiny_tensor ta = tiny_tensor_1d(a, TINY_F64, 8), ts = tiny_tensor_1d(s, TINY_F64, 1),
                 ty = tiny_tensor_1d(y, TINY_F64, 8);
     double sum = 0.0;

@@ -199,7 +199,7 @@ static void set(const char *src, const char *line, const char *out)
     text = read_whole(path);
     place = strstr(text, field[2]);
     if (!place || strstr(place + 1, field[2]))
-        die(place ? "stands more than once in the file" : "does not stand in the file", field[2]);
+        die(place ? "occurs more than once in the file" : "does not occur in the file", field[2]);
     f = fopen(out, "wb");
     if (!f || fwrite(text, 1, (size_t)(place - text), f) != (size_t)(place - text) || fputs(field[3], f) < 0 ||
         fputs(place + strlen(field[2]), f) < 0 || fclose(f))

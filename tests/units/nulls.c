@@ -18,7 +18,7 @@ typedef struct t_public { const char *name; void (*call)(void); int n_pointers, 
 typedef struct t_opener { const char *type; void *(*open)(void); } t_opener;
 
 enum { T_NONE = -1, T_ONLY_FIRST = -2 };
-/* which pointer is NULL, or T_NONE: all, T_ONLY_FIRST: all but the first; what numbers are */
+/* which pointer is NULL, or T_NONE: all, T_ONLY_FIRST: all but the first; the value of numbers */
 static int t_left, t_number, t_has_ctx;
 static tiny_ctx *t_ctx;
 static const char *t_wrong;
@@ -200,7 +200,7 @@ static int t_child(const t_public *f, int from, int to, int tells)
     if (tells && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM && t_long(f->name)) return 0;
     if (tells && status && !(WIFEXITED(status) && WEXITSTATUS(status) == 3))
         printf("    %s %s: %s\n", f->name,
-               WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "does not come back" : "crashes",
+               WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "does not return" : "crashes",
                t_text(text, sizeof text, f, from));
     fflush(stdout);
     return status;

@@ -76,7 +76,7 @@ static void test_there_and_back(void)
                   "{\n  \"z\":[\n    1,\n    2\n  ],\n  \"a\":\"\xc3\xbc\xf0\x9f\x98\x80\"\n}");
         T_TRUE(tinyi_tv_read_json(&m, "it", "{\"a\": \"\xc3\xbc\xf0\x9f\x98\x80\", \"z\": [1, 2.0]}",
                                   strlen("{\"a\": \"\xc3\xbc\xf0\x9f\x98\x80\", \"z\": [1, 2.0]}"), &w));
-        T_TRUE(tinyi_tv_equal(&m, &v, &w));     /* whatever the order of keys, and 2 is 2.0 */
+        T_TRUE(tinyi_tv_equal(&m, &v, &w));     /* for any order of keys, and 2 equals 2.0 */
         T_TRUE(tinyi_map_set(&m, w.u.map, tinyi_tv_view("z", 1), tinyi_tv_int(3)) && !tinyi_tv_equal(&m, &v, &w));
         tinyi_doc_end(&m);
     }

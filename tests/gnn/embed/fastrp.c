@@ -288,7 +288,7 @@ static void test_random(void)
 
 /* E[R R'] / d = I, each entry of the matrix alone: isolated nodes with a loop have the rows of R / sqrt(d) as their
  * embedding, so y y' is R R' / d, and its mean over the seeds is I. An entry of one seed has the variance (s - 1) / d
- * on the diagonal, where the squares are s or 0, and 1 / d beside it; of 496 entries the farthest stays within 4.5
+ * on the diagonal, where the squares are s or 0, and 1 / d elsewhere; of 496 entries the farthest stays within 4.5
  * standard deviations but once in 300 such tests. */
 static void test_identity(tiny_target target)
 {
@@ -375,7 +375,7 @@ static void test_bad(tiny_target target)
         T_STATUS(tgnn_fastrp(ctx, h, &f, &ty), TINY_E_NUMERIC, "edge 0 weighs -1");
         tgnn_graph_close(ctx, h);
     }
-    g = graph_of(ctx, 3, 0, NULL, NULL, 0);   /* nobody knows anybody */
+    g = graph_of(ctx, 3, 0, NULL, NULL, 0);   /* no node has a neighbour */
     f.standardize = 1;
     T_OK(tgnn_fastrp(ctx, g, &f, &ty));
     for (i = 0; i < 12; i++) T_TRUE(y[i] == 0);

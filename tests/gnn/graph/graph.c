@@ -321,7 +321,7 @@ static void test_synthetic(void)
             T_TRUE(a->col[p] != r);
             inside += a->col[p] % 7 == r % 7;
         }
-    T_CLOSE((double)a->n / 3000, 6.0, 0.1); /* doubles are merged: a few less */
+    T_CLOSE((double)a->n / 3000, 6.0, 0.1); /* duplicates are merged: a few less */
     /* 0.8 and a seventh of the rest; 9000 draws: standard deviation 0.004 */
     T_CLOSE((double)inside / (double)a->n, 0.8 + 0.2 / 7, 0.02);
     T_OK(tgnn_planted(ctx, 3000, 7, 6.0, 0.8, 42, &h));

@@ -226,7 +226,7 @@ static void test_same_everywhere(void)
     }
 }
 
-/* heavy edges stay whole; loops, doubles and directions do not confuse it */
+/* heavy edges are not cut; loops, duplicates and directions do not matter */
 static void test_edges(void)
 {
     static const int32_t s[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 1, 3, 5, 7 }, t[12] = { 1, 0, 3, 2, 5, 4, 7, 6, 2, 4, 6, 0 };

@@ -310,7 +310,7 @@ static void test_written_and_read(void)
 
 static void test_numbers(void)
 {
-    /* the nearest float of each, from IEEE 754; the last two lie halfway and one decimal digit beyond */
+    /* the nearest float of each, from IEEE 754; the last two are halfway and one decimal digit beyond */
     static const struct { const char *text; float v;
     } good[] = { { "0 0 1", 1.0f },
                  { "0 0 -0.1", -0.1f },
@@ -416,7 +416,7 @@ static void test_gzip_members(void)
         tiny_ctx_close(ctx);
     }
     if (!T_TRUE(asked[1] < 3 * asked[0]))
-        printf("  %lu bytes asked for 3000 members, %lu for 6000\n", (unsigned long)asked[0], (unsigned long)asked[1]);
+        printf("  %lu bytes held for 3000 members, %lu for 6000\n", (unsigned long)asked[0], (unsigned long)asked[1]);
 }
 
 static void test_folders(void)

@@ -95,7 +95,7 @@ static void test_promises(tiny_target target)
     tgnn_graph *g;
     size_t f;
     int i, replace;
-    T_OK(tgnn_rmat(ctx, 11, 30000, 9, &g));             /* doubles, loops, hubs, isolated nodes */
+    T_OK(tgnn_rmat(ctx, 11, 30000, 9, &g));             /* duplicates, loops, hubs, isolated nodes */
     for (f = 0; f < T_COUNT(fans); f++)
         for (replace = 0; replace < 2; replace++) {
             tgnn_sampler *s;
@@ -316,7 +316,7 @@ static void test_bad(tiny_target target)
     T_STATUS(tgnn_sampler_draw(s, 1, negative, 1, &o), TINY_E_ARGUMENT, "seed 0 is node -1");
     T_STATUS(tgnn_sampler_draw(s, 1, ok, 5, &o), TINY_E_ARGUMENT, "5 seeds, but 4 nodes");
     T_STATUS(tgnn_sampler_draw(s, 1, NULL, 2, &o), TINY_E_ARGUMENT, "there are no seeds");
-    T_OK(tgnn_sampler_draw(s, 1, ok, 2, &o));           /* and it goes on; an isolated node has no edges */
+    T_OK(tgnn_sampler_draw(s, 1, ok, 2, &o));           /* and it continues; an isolated node has no edges */
     T_TRUE(o.block[0].offset[1] == 2 && o.block[0].offset[2] == 2);
     tgnn_sampler_close(s);
     tgnn_sampler_close(NULL);

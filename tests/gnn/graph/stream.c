@@ -67,7 +67,7 @@ static int same(tiny_ctx *ctx, const char *in, const tgnn_graph_desc *d, size_t 
     return ok;
 }
 
-/* edges with doubles and loops; the last node is known from them */
+/* edges with duplicates and loops; the last node follows from them */
 static void write_edges(int nodes, long edges, int weights, uint64_t seed)
 {
     FILE *f = fopen(in_path, "wb");

@@ -33,7 +33,7 @@ static int agrees(const tllm_pages *p, const plain *want)
         if (tllm_pages_holders(p, i) != named[i]) return 0;
         held += named[i] > 0;
     }
-    return held + tllm_pages_free(p) == BLOCKS;     /* none is lost, none is there twice */
+    return held + tllm_pages_free(p) == BLOCKS;     /* none is lost, none occurs twice */
 }
 
 static tllm_pages *open_pages(tiny_ctx *ctx)
@@ -165,7 +165,7 @@ static void test_prefix(void)
     T_OK(tllm_pages_trim(p, 2, 0));
     T_OK(tllm_pages_trim(p, 0, 0));
     T_OK(tllm_pages_trim(p, 1, 0));
-    T_OK(tllm_pages_trim(p, 3, 7));                 /* written anew from cell 7 on */
+    T_OK(tllm_pages_trim(p, 3, 7));                 /* rewritten from cell 7 on */
     T_OK(tllm_pages_append(p, 3, 5, &c));
     T_OK(tllm_pages_share(p, 2, tokens, 20, &n));
     T_TRUE(n <= 4);

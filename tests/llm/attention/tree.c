@@ -735,7 +735,7 @@ static tiny_status never(void *user, const tiny_op *op, const tiny_op_row *row, 
     return TINY_E_UNSUPPORTED;
 }
 
-/* Eight texts behind one prompt of 200 tokens: the steps go through the tree, and the logits are those without it. */
+/* Eight texts after one prompt of 200 tokens: the steps go through the tree, and the logits are those without it. */
 static void test_session_uses_the_tree(void)
 {
     enum { N = 200, TEXTS = 8, STEPS = 3 };

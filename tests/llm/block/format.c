@@ -22,7 +22,7 @@ static unsigned char *oracle(const char *name, size_t *n)
         if (b) b[*n] = 0;
         return b;
     }
-    t_fail(__FILE__, __LINE__, "%s is neither in ../shared nor in tests/golden", name);
+    t_fail(__FILE__, __LINE__, "%s is neither a large oracle file nor in tests/golden", name);
     return NULL;
 }
 static unsigned char *oracle_of(const char *type, const char *kind, size_t want)
@@ -324,7 +324,7 @@ static void test_special_numbers(void)
         for (i = 3; i < n; i += 41) { x[i] = NAN; z[i] = 0.0f; }
         f->pack(x, a, n, NULL);
         f->pack(z, b, n, NULL);
-        if (memcmp(a, b, n_q)) t_fail(__FILE__, __LINE__, "%s: what is not a number is not taken for 0", f->name);
+        if (memcmp(a, b, n_q)) t_fail(__FILE__, __LINE__, "%s: NaN is not treated as 0", f->name);
         for (i = 0; i < n; i += 50) { x[i] = i % 100 ? INFINITY : -INFINITY; x[i + 1] = 3e38f; x[i + 2] = -FLT_MAX; }
         f->pack(x, a, n, x);
         f->unpack(a, y, n);

@@ -482,7 +482,7 @@ static void together(tiny_ctx *ctx, int i_format, int other, tiny_idx n, tiny_id
     T_OK(tllm_matmul_together(ctx, &tx, 3, format, pw, pb, py));
     for (i = 0; i < 3; i++) {
         if (!T_SAME(y[i], alone[i], n * n_out[i]))
-            printf("  %s beside %s, %d rows, matrix %d\n", formats[i_format], formats[other], (int)n, i);
+            printf("  %s with %s, %d rows, matrix %d\n", formats[i_format], formats[other], (int)n, i);
         T_WALLS(y[i], (size_t)(n * n_out[i]));
     }
     t_free_blocks();

@@ -196,7 +196,7 @@ static void test_network(tiny_target target)
     T_PROOF("attention 7", "bad input: NaN activation");
 }
 
-/* blocks: rows of neurons packed along what they write */
+/* blocks: rows of neurons packed along their outputs */
 static void test_blocks(tiny_target target)
 {
     enum { D = 256, FF = 512 };

@@ -220,7 +220,7 @@ KIT_FN const char *kit_walk(const tllm_gguf *g)
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
         size_t at = tllm_gguf_offset(g, t);
         if (!t || t->rank < 0 || t->rank > TLLM_MAX_RANK) return "a tensor is missing or has no rank";
-        if (t->part >= tllm_gguf_n_parts(g)) return "a tensor lies in no part";
+        if (t->part >= tllm_gguf_n_parts(g)) return "a tensor is in no part";
         if (at > tllm_gguf_bytes(g, t->part) || t->bytes > tllm_gguf_bytes(g, t->part) - at)
             return "a tensor is not inside its file";
         if (t->bytes) sum += t->data[0] + (unsigned)t->data[t->bytes / 2] + t->data[t->bytes - 1];

@@ -185,7 +185,7 @@ static void test_false_descriptions(void)
         tllm_gguf_close(ctx, g);
         tllm_writer_close(ctx, w);
     }
-    printf("models that lie: %lu of %lu as they should, each refused with its sentence; %lu of the files lie in the "
+    printf("false descriptions: %lu of %lu as expected, each refused with its sentence; %lu of the files are in the "
            "corpus\n",
            (unsigned long)n_right, (unsigned long)T_COUNT(lies), (unsigned long)n_files);
     t_close(ctx);                           /* checks that everything was freed */

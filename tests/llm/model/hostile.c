@@ -42,7 +42,7 @@ static void put(unsigned char *p, uint64_t v, int bytes)
     for (i = 0; i < bytes; i++) p[i] = (unsigned char)(v >> 8 * i);
 }
 
-/* what: a key whose value of 4 bytes becomes v; a key or name that becomes another ("-" first: its last letter
+/* the change: a key whose value of 4 bytes becomes v; a key or name that becomes another ("-" first: its last letter
  * changes); or a tensor whose first dimensions become v, and the rest of their product */
 typedef struct lie { const char *model, *what; uint32_t v; const char *says; } lie;
 enum { SHAPE = 1, NUMBER = 2, NAME = 3 };

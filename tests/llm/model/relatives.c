@@ -482,8 +482,8 @@ static void test_two_ways(tiny_target target)
             NULL,
             NULL },
           { "cohere2", "cohere2", "command-r", { { NULL, 0, 0 } }, NULL, NULL } },
-        /* stablelm without a second norm is side by side too; the rotation differs, and its logits are not scaled,
-         * whatever the file says */
+        /* stablelm without a second norm also runs attention and network in parallel; the rotation differs, and its
+         * logits are not scaled, whatever the file says */
         { { "cohere2", "cohere2", "stablelm", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL },
           { "cohere2",
             "cohere2",

@@ -121,7 +121,7 @@ static void test_same_logits(void)
 
 static void reseal(unsigned char *p, size_t n) { kit_put_le(p + n - 8, kit_xxh64(p, n - 8), 8); }
 
-/* Each fault has its sentence; the state goes on as if nothing had been loaded. With reseal the checksum agrees, as
+/* Each fault has its sentence; the state continues as if nothing had been loaded. With reseal the checksum agrees, as
  * from a hostile writer. */
 static void test_refused(void)
 {

@@ -338,7 +338,7 @@ static const float *weights(const model_at *m, int layer, const char *name)
     else (void)snprintf(full, sizeof full, "blk.%d.%s.weight", layer, name);
     t = tllm_gguf_tensor_find(m->file, full);
     if (!t || t->type != TLLM_FORMAT_F32) {
-        t_fail(__FILE__, __LINE__, "%s is not there in floats", full);
+        t_fail(__FILE__, __LINE__, "no %s in floats", full);
         return NULL;
     }
     return (const float *)(const void *)t->data;
@@ -442,10 +442,10 @@ static double farthest(const double *a, const double *b)
 }
 
 /* Logits with a cache of fewer bits are those of the pass that rounds the same keys and values, within the tolerance of
- * models in floats: 2e-4 (1 + rms). That holds while both round alike, so the text is one in which no number lies
- * within MARGIN steps of where the code changes: floats put a key or value off by a few 1e-7 of the largest of its
- * block, which is 127 steps of Q8_0 and 8 of Q4_0. Half floats have steps too fine for that. One in a thousand of their
- * numbers goes the other way, which costs the root of a thousandth of the rounding of all of them, about 1/32. */
+ * models in floats: 2e-4 (1 + rms). That holds while both round alike, so no number of the text is within MARGIN steps
+ * of a place where the code changes: floats put a key or value off by a few 1e-7 of the largest of its block, which is
+ * 127 steps of Q8_0 and 8 of Q4_0. Half floats have steps too fine for that. One in a thousand of their numbers goes
+ * the other way, which costs the root of a thousandth of the rounding of all of them, about 1/32. */
 static void test_fewer_bits(tiny_target target)
 {
     static const struct { int k, v; double margin;

@@ -1,6 +1,6 @@
 /* tests/llm/round/gptq.c - GPTQ
  *
- * Truth    a layer worked by hand; for every column the weights that are left, solved anew by least squares
+ * Truth    a layer worked by hand; for every column the remaining weights, solved again by least squares
  *          given the codes so far (the normal equations, without U); U^T U H = I; the loss as a sum over all pairs of
  *          inputs, and as the squared error of the outputs; plain rounding where H is the identity; blocks that read
  *          back as the same grid */

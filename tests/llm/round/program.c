@@ -488,8 +488,8 @@ static void test_scaled(void)
 
 static tiny_rng draws;
 
-/* A random pattern, with brackets so deep; nothing that POSIX leaves undefined (no empty side, no repeat of a repeat or
- * of an anchor), and no anchor within a bracket: glibc takes the second a of (^a)+ wherever it stands. */
+/* A random pattern, with brackets of that depth; nothing that POSIX leaves undefined (no empty side, no repeat of a
+ * repeat or of an anchor), and no anchor within a bracket: glibc takes the second a of (^a)+ at any place. */
 enum { DEEPEST = 3 };
 static size_t make_pattern(char *to, int depth)
 {

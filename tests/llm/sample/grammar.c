@@ -156,7 +156,7 @@ static void test_forms(void)
     t_close(ctx);
 }
 
-/* One character that more than one place takes: all ways go on, whether they stay in their rule or not. */
+/* One character that more than one place accepts: all paths continue, whether they stay in their rule or not. */
 static void test_more_than_one_way(void)
 {
     static const struct { const char *grammar, *text; int want;

@@ -38,7 +38,7 @@ static void test_by_hand(void)
         T_OK(tllm_grammar_advance(ctx, s, "n", 1));
         T_OK(tllm_grammar_mask(ctx, s, p, may));
         for (i = 0; i < T_COUNT(row); i++)
-            if (may[i] != row[i].behind_n) t_fail(__FILE__, __LINE__, "\"%s\" behind n: %d", row[i].piece, may[i]);
+            if (may[i] != row[i].behind_n) t_fail(__FILE__, __LINE__, "\"%s\" after n: %d", row[i].piece, may[i]);
         T_OK(tllm_grammar_advance(ctx, s, "o.", 2));
         T_EQ_INT(tllm_grammar_may_end(s), 1);
         T_OK(tllm_grammar_mask(ctx, s, p, may));
@@ -116,7 +116,7 @@ static void test_mask_equals_single_tests(void)
                 n_asked++;
                 n_yes += (size_t)yes;
                 if (may[i] == yes) continue;
-                t_fail(__FILE__, __LINE__, "grammar %d, behind byte %d: piece %d of %d bytes: %d, asked by itself %d",
+                t_fail(__FILE__, __LINE__, "grammar %d, after byte %d: piece %d of %d bytes: %d, tested alone %d",
                        (int)k, (int)at, (int)i, (int)n, may[i], yes);
                 i = l.n;
             }
@@ -131,7 +131,7 @@ static void test_mask_equals_single_tests(void)
         tllm_grammar_free(ctx, s);
         tllm_grammar_close(ctx, g);
     }
-    printf("masks of %lu pieces: %lu answers are those of each asked by itself, %lu of them yes\n", (unsigned long)l.n,
+    printf("masks of %lu pieces: %lu answers equal those of each tested alone, %lu of them yes\n", (unsigned long)l.n,
            (unsigned long)n_asked, (unsigned long)n_yes);
     T_TRUE(n_yes > 1000);
     tllm_pieces_close(ctx, p);

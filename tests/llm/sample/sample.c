@@ -56,7 +56,7 @@ static void test_by_hand(void)
     leaves(tllm_step_min_p(0.26f), four, 4, NULL, 0, three, 3);
     leaves(tllm_step_min_p(0.51f), four, 4, NULL, 0, third, 2);
     leaves(tllm_step_min_p(0.76f), four, 4, NULL, 0, one, 1);
-    /* entropy of flat is 1.3322: 0.2 (1.6094) lies nearer to it than 0.4 (0.9163) */
+    /* entropy of flat is 1.3322: 0.2 (1.6094) is nearer to it than 0.4 (0.9163) */
     leaves(tllm_step_typical(0.5f), peak, 4, NULL, 0, one, 1);
     leaves(tllm_step_typical(0.5f), flat, 4, NULL, 0, sixth, 3);
     /* logits -2.303 -1.609 -1.204 -0.916: mean -1.508, deviation 0.5207 */
@@ -321,7 +321,7 @@ static void test_penalties_behind_a_cut(void)
     t_close(ctx);
 }
 
-/* Weights that are denormal or 0: e^-720 and e^-1000 beside 1. */
+/* Weights that are denormal or 0: e^-720 and e^-1000 next to 1. */
 static void test_far_below(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

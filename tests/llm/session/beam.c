@@ -289,7 +289,7 @@ static void test_cancel_from_another_thread(void)
     memset(&bd, 0, sizeof bd);
     bd.width = 2;
     bd.n_most = 5;
-    T_STATUS(tllm_beam(s, copy, 4, &bd, out, &n_found), TINY_E_CANCELLED, NULL);     /* the flag stands */
+    T_STATUS(tllm_beam(s, copy, 4, &bd, out, &n_found), TINY_E_CANCELLED, NULL);     /* the flag is set */
     T_EQ_INT(n_found, 0);
     flag = 0;
     T_OK(tllm_session_set(s, copy, n, NULL, NULL));

@@ -73,8 +73,8 @@ static void one(const char *path, const tllm_state_desc *d, double *worst, int *
          * nothing else */
         const int exact = held + 64 >= told && held <= told + 96 * (size_t)blocks && most <= held + 512;
         if (!T_TRUE(off <= 0.05 && off >= -0.05 && exact) || getenv("T_VERBOSE"))
-            printf("  %s, %d sequences, keys of format %d, values of %d: told %lu, held %lu in %ld blocks, most %lu: "
-                   "%+.1f %%\n",
+            printf("  %s, %d sequences, keys of format %d, values of %d: reported %lu, held %lu in %ld blocks, "
+                   "most %lu: %+.1f %%\n",
                    path, (int)d->n_seq, d->type_k, d->type_v, (unsigned long)told, (unsigned long)held, blocks,
                    (unsigned long)most, 100 * off);
         if (off > *worst) *worst = off;
@@ -110,7 +110,7 @@ static void test_reported_memory_is_allocated(void)
             one(path, &d, &worst, &n);
         }
     T_TRUE(n >= 6);
-    printf("memory told and taken: %d sessions, at most %.2f %% apart\n", n, 100 * worst);
+    printf("memory reported and allocated: %d sessions, at most %.2f %% apart\n", n, 100 * worst);
 }
 
 static tiny_status put(tiny_ctx *ctx, tllm_writer *w, const char *name, int format, uint64_t n_in, uint64_t n_out)
@@ -190,7 +190,7 @@ static void test_resident(void)
     size_t told = 0;
     unsigned long before, after;
     if (!t_resident()) {
-        T_SKIP("nobody tells what is resident");
+        T_SKIP("the system does not report resident memory");
         return;
     }
     memset(&cd, 0, sizeof cd);              /* the default allocator: the one of t_ctx is a user's */
@@ -206,7 +206,7 @@ static void test_resident(void)
         after = t_resident();
         T_TRUE(told > (size_t)60 << 20 && after - before < 8192);
         if (getenv("T_VERBOSE"))
-            printf("  told %lu KB, resident after %d tokens %lu KB\n", (unsigned long)(told >> 10), PROMPT + ROUNDS,
+            printf("  reported %lu KB, resident after %d tokens %lu KB\n", (unsigned long)(told >> 10), PROMPT + ROUNDS,
                    after - before);
     }
     tllm_session_close(s);

@@ -594,7 +594,7 @@ static void test_merges_at_random(void)
                 text[i][1] = 0;
                 token(&m, text[i], -100, 1);
             }
-            while (n < 60) {                /* join two that are there */
+            while (n < 60) {                /* join two existing tokens */
                 size_t a = t_rand_below((uint32_t)n), b = t_rand_below((uint32_t)n);
                 char both[40];
                 (void)snprintf(both, sizeof both, "%.19s%.19s", text[a], text[b]);
@@ -653,7 +653,7 @@ static void test_special_tokens(void)
         token(&m, line[i], 0, TLLM_TOKEN_USER);         /* 4 + i */
     }
     if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
-        /* the longest is found first at any place: <ab><ab>x at 4, and only then what is left */
+        /* the longest is found first at any place: <ab><ab>x at 4, and only then the rest */
         ENCODES(v, "<ab><ab><ab>x", TLLM_ENCODE_SPECIAL, "1 2");
         /* without control tokens b>< is found, and of the rest only a is a token */
         ENCODES(v, "<ab><ab>x", 0, "0 3 0");

@@ -179,7 +179,7 @@ static tllm_vocab *open_vocab(tiny_ctx *ctx, tllm_writer **w, tllm_gguf **g)
     return v;
 }
 
-/* The library's own reader of files finds the tokens in a generated text; any bytes come back. */
+/* The library's own reader of files finds the tokens in a generated text; any bytes round-trip. */
 static void test_vocabulary(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

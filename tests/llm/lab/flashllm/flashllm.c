@@ -2,7 +2,7 @@
  *
  * Truth    places and orders of items worked by hand from the description of the format; the sizes by the formula of
  *          the format; the dense product in double, for every share of zeros and every number of rows up to 65, in both
- *          forms; values in 16 bits that come back bit for bit; and memory with walls, for items with false places. */
+ *          forms; values in 16 bits that are kept bit for bit; and memory with walls, for items with false places. */
 #include "t.h"
 #include "older.h"
 #define U 5.9604645e-8

@@ -30,8 +30,8 @@ static void test_worked(tiny_target target)
 }
 
 /* 2000 symbols from a two-sided exponential over 31 values: the worked example has 6010 bits for 6008.1 of entropy, for
- * other draws. The bytes of ours may be as far from the entropy: 2 bits to end, what 16-bit slots and the padding
- * take. */
+ * other draws. The bytes of ours may be as far from the entropy: 2 bits to end, plus the loss of 16-bit slots and the
+ * padding. */
 static void test_exponential(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
@@ -656,7 +656,7 @@ static void test_synthetic(tiny_target target)
                    at[k].sigma, at[k].rho, plain_error(a, 127), plain_error(a, 15), bits[1], error[1], bits[2],
                    error[2], bits[3], error[3], bits[4], error[4], any, any / bits[1], whole / bits[1], coded);
         if (k == 0) {
-            T_CLOSE(plain_error(a, 127), 0.013, 0.001);     /* the specification's run */
+            T_CLOSE(plain_error(a, 127), 0.013, 0.001);     /* the recorded run */
             T_CLOSE(plain_error(a, 15), 0.111, 0.005);
             T_CLOSE(bits[1], 2.14, 0.06);
             T_TRUE(whole / bits[1] >= 2.2 && any / bits[1] >= 1.9);

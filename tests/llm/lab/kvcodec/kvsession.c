@@ -111,7 +111,7 @@ static void test_story(tiny_target target)
                 bits[level] += 8.0 * (double)f.chunk[0].n_bytes / (double)f.chunk[0].n_element / stories;
                 tllm_kvcodec_file_close(ctx, &f);
             }
-            T_OK(tllm_session_set(from, token, PROMPT, &x, &n));    /* the last token is computed on what was loaded */
+            T_OK(tllm_session_set(from, token, PROMPT, &x, &n));    /* the last token is computed on the loaded cache */
             if (level) T_EQ_INT(n, PROMPT - 1);
             for (i = 0; i < REST; i++) {
                 const int32_t next = (int32_t)best_of(x, TLLM_STORY_VOCAB);

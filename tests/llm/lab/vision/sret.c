@@ -263,8 +263,8 @@ static void test_stage_and_gradient(tiny_target target)
     T_PROOF("attention 6", "loops share one weight copy");
 }
 
-/* ---- the network: its gradient with stem, pooling and head; the same call, the same numbers, unless fresh ones are
- * asked for */
+/* ---- the network: its gradient with stem, pooling and head; the same call gives the same numbers, unless fresh ones
+ * are requested */
 
 static double logits_of(tiny_tape *tape, tllm_sret *s, const tiny_tensor *images, const tiny_tensor *by, int back,
                         double *keep)
