@@ -1,4 +1,4 @@
-# tinyllm.h and tinygnn.h: `make help` lists what can be made. Needs a C compiler and make, and uses what else is there.
+# tinyllm.h and tinygnn.h: `make help` lists the targets. Needs a C compiler and make; other tools are used if present.
 
 ifeq ($(origin CC),default)
 CC := $(shell command -v gcc || command -v clang || echo cc)
@@ -19,14 +19,14 @@ JOBS ?= 1
 
 comma := ,
 hash := \#
-# $(call accepts,headers,call,flags): the flags, when a program with these headers and this call compiles and links;
-# into a file of its own, since a compiler run by root may put its program in the place of /dev/null
+# $(call accepts,headers,call,flags): the flags, if a program with these headers and this call compiles and links. The
+# output is a temporary file, since a compiler run by root may replace /dev/null with its program.
 accepts = $(shell out=$$(mktemp) && { for h in $(1); do echo "$(hash)include <$$h>"; done; \
     echo 'int main(void) { $(2); return 0; }'; } | \
     $(CC) -x c - -o $$out $(3) >/dev/null 2>&1 && echo '$(3)'; rm -f $$out)
 DL := $(call accepts,dlfcn.h,dlopen(0$(comma) 1),-ldl)
 OPENMP := $(call accepts,omp.h,omp_get_max_threads(),-fopenmp)
-# the first library that has a CBLAS; asked for only when something is linked with it
+# the first library that has a CBLAS; searched only when something is linked with it
 CBLAS_CALL = cblas_sscal(1$(comma) 0$(comma) 0$(comma) 1)
 BLAS = $(addprefix -DHAVE_BLAS ,$(firstword $(foreach l,-lopenblas -lblas -lcblas, \
     $(call accepts,cblas.h,$(CBLAS_CALL),$(l)))))
@@ -61,7 +61,7 @@ machine: $(BUILD)/demo $(BUILD)/conformance  ## this machine's targets, a few op
 	$(BUILD)/demo
 	$(BUILD)/conformance --cases 12
 
-retrain: $(BUILD)/train-story $(BUILD)/judge  ## trains the story model anew (minutes), judges it and the committed one
+retrain: $(BUILD)/train-story $(BUILD)/judge  ## trains the story model again (minutes), judges it and the committed one
 	$(BUILD)/train-story --config examples/story-gla.cfg --seed 1 --out $(BUILD)/story-gla.gguf
 	$(BUILD)/judge examples/models/story-gla.gguf
 	$(BUILD)/judge $(BUILD)/story-gla.gguf
@@ -151,10 +151,10 @@ test-ports:      ## other processors and systems, emulated: a table with a row f
 fuzz: $(HEADERS) ## hostile inputs for each target of tests/fuzz, a minute each
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh
 
-# AVX2 without AVX-VNNI, whose kernels have a text of their own; what this processor cannot run would only be compiled
-# for the sanitizers; and one form of tinygnn.h, whose inner functions are in the open, does for both kinds of tests
-# LESS: further flags; -DTINY_NO_W128 saves a third of the time, and the pages that no one may touch behind arrays
-# (tests/t.h) watch those kernels in make test
+# AVX2 without AVX-VNNI, whose kernels are separate source; no code that this processor cannot run; and one build of
+# tinygnn.h, with its internal functions exported, for both kinds of tests.
+# LESS: further flags; -DTINY_NO_W128 saves a third of the time. In make test the inaccessible pages after arrays
+# (tests/t.h) check those kernels.
 LESS ?=
 SANITIZED = ONE_FORM=1 CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer \
     $(call lacks,avx512f,-DTINY_NO_AVX512) -DTINY_NO_VNNI $(LESS)
@@ -171,15 +171,15 @@ stitch: $(BUILD)/stitch  ## makes tinyllm.h and tinygnn.h from src/
 	$(BUILD)/stitch src tinyllm $(INC)/tinyllm.h
 	$(BUILD)/stitch src tinygnn $(INC)/tinygnn.h
 
-stitch-check: $(BUILD)/stitch  ## fails when tinyllm.h or tinygnn.h is not what src/ gives
+stitch-check: $(BUILD)/stitch  ## fails when tinyllm.h or tinygnn.h differs from the stitched src/
 	@mkdir -p $(BUILD)/check
 	@for h in tinyllm tinygnn; do \
 	  $(BUILD)/stitch src $$h $(BUILD)/check/$$h.h && cmp -s $(BUILD)/check/$$h.h $(INC)/$$h.h || \
-	  { echo "$$h.h is not what src/ gives: run make stitch"; exit 1; }; done
+	  { echo "$$h.h differs from src/: run make stitch"; exit 1; }; done
 	@$(BUILD)/stitch src options $(BUILD)/check/options && \
 	  sed -n '/^<!-- features -->/,/^<!-- end of features -->/p' docs/options.md | sed '1d;$$d' | \
 	  cmp -s - $(BUILD)/check/options || \
-	  { echo "docs/options.md is not what src/features.txt gives: run make docs"; exit 1; }
+	  { echo "docs/options.md differs from src/features.txt: run make docs"; exit 1; }
 
 docs: $(BUILD)/docs/catalogue $(BUILD)/stitch  ## writes docs/catalogue.md and the table of docs/options.md
 	$(BUILD)/stitch src options $(BUILD)/options.part
@@ -200,7 +200,7 @@ style-check:     ## no line of code wider than 120 columns, except in tables und
 	    length($$0) > 120 && !table { n++; print FILENAME ":" FNR ": " length($$0) " columns" } \
 	    END { print n + 0 " wide lines"; exit n > 0 }'
 
-setup:           ## as root on Debian or Ubuntu installs what the tests want; elsewhere prints the one line that does
+setup:           ## as root on Debian or Ubuntu installs the packages of the tests; elsewhere prints the command
 	@sh tests/setup.sh test
 
 examples: $(EXAMPLES)    ## builds every program of examples/
@@ -212,15 +212,15 @@ $(BUILD)/stitch: src/stitch.c
 	@mkdir -p $(@D)
 	$(CC) -O1 -std=c99 $(WARNINGS) $< -o $@
 
-# where INC is a folder of its own, its headers are made when src/ changes; those of the repository only by make stitch
+# headers in another folder INC are made when src/ changes; those of the repository only by make stitch
 ifneq ($(INC),.)
 $(HEADERS): $(INC)/%.h: $(BUILD)/stitch $(SOURCES)
 	@mkdir -p $(@D)
 	$(BUILD)/stitch src $* $@
 endif
 
-# one copy of the implementation for every test that needs only the public face, in parts that compile side by side;
-# an archive: a program with an implementation of its own takes nothing from it
+# one copy of the implementation for every test that needs only the public functions, in parts that compile in parallel;
+# an archive, so that a program with its own implementation links nothing from it
 PARTS = 1 2 3 4
 define PART
 $$(BUILD)/tinyllm-$(1).o $$(BUILD)/tinygnn-$(1).o: $$(BUILD)/%-$(1).o: $$(INC)/%.h
@@ -241,8 +241,8 @@ endif
 	rm -f $@
 	ar rcs $@ $^
 
-# tests of internal functions: of core and math, which both headers hold; the shorter one is compiled with them in the
-# open, without what this processor cannot run
+# tests of internal functions of core and math, which both headers contain: the shorter header is compiled with these
+# functions exported, without code that this processor cannot run
 INNER_CODE = $(call lacks,avx512f,-DTINY_NO_AVX512)
 INNER := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'define T_INTERNALS' $(TESTS)))
 $(BUILD)/open/tinygnn.o: $(INC)/tinygnn.h
@@ -261,8 +261,8 @@ $(BUILD)/tests/%: tests/%.c tests/t.h tests/place.h $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
-# counts the basic blocks that run, in an implementation of its own without vectors, where the compiler can call a
-# counter; the sanitizers have no use for a second implementation
+# counts the executed basic blocks in its own implementation without vectors, if the compiler can call a counter; not
+# needed under the sanitizers
 STEPS = $(if $(ONE_FORM),,$(filter-out -c,$(call accepts,stdint.h,,-fsanitize-coverage=trace-pc -c)))
 $(BUILD)/tests/llm/growth: tests/llm/growth.c tests/llm/file/kit.h tests/t.h tests/place.h $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
@@ -282,7 +282,7 @@ $(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) 
 $(BUILD)/checksums: $(wildcard tests/ports/*.[ch]) $(HEADERS) $(BUILD)/libtinyllm.a
 	$(COMPILE) $(filter %.c,$^) -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
-# examples/x.c is build/x; each would compile alone too, but one copy of the bodies is enough here
+# examples/x.c is build/x; each compiles alone too, but one copy of the bodies is enough here
 $(filter-out $(GNN_EXAMPLES),$(EXAMPLES)): $(BUILD)/%: examples/%.c examples/options.h $(HEADERS) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(COMPILE) -DTINYLLM_LINKED $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
@@ -291,7 +291,7 @@ $(GNN_EXAMPLES): $(BUILD)/%: examples/%.c examples/options.h $(HEADERS) $(BUILD)
 	@mkdir -p $(@D)
 	$(COMPILE) $(if $(ONE_FORM),-DTINYI_OPEN) -DTINYGNN_LINKED $< -o $@ $(BUILD)/libtinygnn.a -pthread -lm
 
-# compiled for a short wait: the targets and formats that most machines and models have, in two parts side by side
+# compiled in a short time: the targets and formats of most machines and models, in two parts in parallel
 DEMO = $(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI \
     -DTINYLLM_FEW_FORMATS -DTINYLLM_WITH_JUDGE= -DTINY_WITH_CONFORM= $(OPENMP) -I$(INC)
 $(BUILD)/demo-%.o: $(INC)/tinyllm.h

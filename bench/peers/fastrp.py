@@ -238,7 +238,7 @@ def timed(command, cpus):
         return float(out.read().split('embedded in ')[1].split()[0]), used.ru_maxrss / 1e6
 
 
-def beside(o):
+def published(o):
     """the published program and ours, in turns"""
     cpus = sorted(os.sched_getaffinity(0))
     sides = [('the published program', 1), ('ours, 1 thread', 1)] + ([('ours, %d threads' % len(cpus), len(cpus))]
@@ -308,7 +308,7 @@ def main():
     a.add_argument('--alpha', type=float, help=argparse.SUPPRESS)
     a.add_argument('--one', help=argparse.SUPPRESS)
     a.add_argument('--deepwalk', action='store_true')
-    a.add_argument('--library', help='what bench/gnn/deepwalk.c is linked with; BUILD/libtinygnn.a')
+    a.add_argument('--library', help='library that bench/gnn/deepwalk.c is linked with; BUILD/libtinygnn.a')
     a.add_argument('--page')
     o = a.parse_args()
     o.shares = numbers(o.shares)
@@ -316,8 +316,9 @@ def main():
     o.library = o.library or o.build + '/libtinygnn.a'
     if o.one: return one(o)
     if o.made: o.data = made(o.build + '/peers/made', o.made)
-    if not o.speed and not o.published and not os.path.exists(o.data): return print('fastrp: %s is not here' % o.data)
-    lines = beside(o) if o.published else speed(o) if o.speed else classify(o)
+    if not o.speed and not o.published and not os.path.exists(o.data):
+        return print('fastrp: no BlogCatalog data; --data FOLDER names them')
+    lines = published(o) if o.published else speed(o) if o.speed else classify(o)
     lines[-1] += ' `bench/peers/fastrp.py`, %s.' % where()
     print('\n'.join(lines))
     if o.page:

@@ -164,7 +164,7 @@ def main():
     if o.serve: return serve(o)
     keep = o.keep or tempfile.NamedTemporaryFile(delete=False).name
     if o.layers:
-        if not os.path.exists(o.data) and not o.alone: return print('gnn: %s is not here' % o.data)
+        if not os.path.exists(o.data) and not o.alone: return print('gnn: no Cora data; --data FOLDER names them')
         command = [sys.executable, __file__, '--serve', '--data', o.data, '--threads', str(o.threads)]
         pipe, say = None, 'no peer'
         if not o.alone:

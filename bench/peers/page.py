@@ -1,6 +1,6 @@
 """bench/peers/page.py - the tables of the scripts here, between their marks in a page of docs/
 
-A page has `<!-- table: NAME -->` and `<!-- end of table -->`; what stands between them is replaced."""
+A page has `<!-- table: NAME -->` and `<!-- end of table -->`; the lines between them are replaced."""
 import os, platform, time
 
 

@@ -40,15 +40,14 @@ def torch_sparse_version():
     try:
         return importlib.metadata.version('torch_sparse')
     except importlib.metadata.PackageNotFoundError:
-        return '(its version is not told)'
+        return '(version unknown)'
 
 
 def ours(build, threads):
     path, source = os.path.abspath(build + '/peers/ours-spmm.so'), build + '/peers/ours-spmm.c'
     os.makedirs(build + '/peers', exist_ok=True)
     with open(source, 'w') as f: f.write(OURS)
-    # the code of the archive stands at any address, as that of most systems' programs does, and is bound within the
-    # library
+    # the code of the archive is position-independent, as most systems compile it, and is bound within the library
     subprocess.run([os.environ.get('CC', 'cc'), '-O2', '-std=c99', '-fopenmp', '-shared', '-fPIC', '-DTINYGNN_LINKED',
                     '-I' + os.environ.get('INC', '.'), source, build + '/libtinygnn.a', '-o', path, '-Wl,-Bsymbolic',
                     '-pthread', '-lm'], check=True)
@@ -147,7 +146,7 @@ def peers(n, offset, col, w, threads, missing):
 
 
 def timed(f):
-    time.sleep(0.02)                        # whoever ran before lets its threads sleep
+    time.sleep(0.02)                        # the threads of the call before go to sleep
     t = time.perf_counter()
     y = f()
     return time.perf_counter() - t, y
@@ -175,7 +174,7 @@ def measure(o, kind):
             for name, call in list(run.items()):
                 t[name], y = timed(call)
                 if name in shape and not np.allclose(shape[name](y)[::97], kept[::97], rtol=1e-3, atol=1e-3):
-                    print('spmm: %s says something else' % name, flush=True)
+                    print('spmm: %s gives another result' % name, flush=True)
                 t[name] = [t[name]] if t[name] > 4 else []
                 if t[name]: del run[name]
                 del y

@@ -148,7 +148,7 @@ def main():
     tokens, speed, first, version = o.steps * c['sequences'] * c['context'], {}, {}, ''
     for _ in range(o.rounds):
         seconds, bits = ours(o.build, o.config, o.steps, o.threads, o.processor)
-        speed.setdefault('ours', []).append(tokens / max(seconds, 1e-3))     # as fine as the file tells time
+        speed.setdefault('ours', []).append(tokens / max(seconds, 1e-3))     # the resolution of the times in the file
         print('  ours %.0f tokens/s' % speed['ours'][-1], file=sys.stderr, flush=True)
         first['ours'] = bits
         for way in [] if o.alone else ['eager', 'compile'][:1 + o.compile]:

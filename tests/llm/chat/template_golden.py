@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/chat-templates.txt: what Python's jinja2 makes of the templates below.
+"""Writes tests/golden/chat-templates.txt: the output of Python's jinja2 for the templates below.
 
     python3 -m venv build/jinja && build/jinja/bin/pip install jinja2
     build/jinja/bin/python tests/llm/chat/template_golden.py > tests/golden/chat-templates.txt

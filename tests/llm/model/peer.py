@@ -116,7 +116,7 @@ def text(s):
     return struct.pack('<Q', len(s)) + s
 
 def value(v):
-    """ its GGUF type is told by its Python type """
+    """ the Python type determines the GGUF type """
     if isinstance(v, bool): return 7, struct.pack('<?', v)
     if isinstance(v, int): return (4, struct.pack('<I', v)) if v >= 0 else (5, struct.pack('<i', v))
     if isinstance(v, float): return 6, struct.pack('<f', v)
@@ -179,7 +179,7 @@ class Model:
         self.peer, self.path, self.meta, self.n_layer = peer, path, meta, n_layer
         self.tensors = dict(first)
     def fit(self):
-        """ what the engine misses, in the shape that it wants, until it loads; else its words """
+        """ adds each tensor that the engine misses, in its shape, until the file loads; returns its error otherwise """
         for _ in range(4000):
             write(self.path, self.meta, self.tensors, None)
             m, why = self.peer.load(self.path)
@@ -215,7 +215,7 @@ class Model:
         if why: self.tensors = old
         return not why
     def runs(self):
-        """ some of what it takes it cannot use, and aborts: tried in a process of its own """
+        """ the engine accepts some tensors that make it abort later: tried in a process of its own """
         sys.stdout.flush()
         child = os.fork()
         if not child:
@@ -237,7 +237,7 @@ MLA_2 = {**MOE, **MLA, 'leading_dense_block_count': 1, 'expert_shared_count': 2,
 W = 'attention.sliding_window'
 WP = 'attention.sliding_window_pattern'
 RP = 'attention.rope_pattern'
-def experts_of(n, first_with, shared):          # what the other engine takes as it finds it
+def experts_of(n, first_with, shared):          # tensors that the other engine takes if present
     plain = ['ffn_gate.weight', 'ffn_up.weight', 'ffn_down.weight']
     routed = ['ffn_gate_inp.weight', 'ffn_gate_exps.weight', 'ffn_up_exps.weight', 'ffn_down_exps.weight',
               'exp_probs_b.bias']
@@ -698,7 +698,7 @@ SMALL_MLA = {**SMALL, 'attention.kv_lora_rank': 12, 'attention.key_length': 16, 
 SMALL_16 = {**SMALL, 'embedding_length': 16, 'feed_forward_length': 16, 'attention.key_length': 8,
             'attention.value_length': 8, 'expert_feed_forward_length': 6}
 def gates_of16(*width): return {k: [16, d[1]] for k, d in gates_of(*width).items()}
-# name: kind, numbers of its own, what it has, tensors that the other engine does not ask for, tensors with their shapes
+# name: kind, numbers of its own, features, tensors that the other engine does not require, tensors with their shapes
 GOLDEN = {
     'hy_v3': ('hy_v3', {**SMALL, 'block_count': 2, 'expert_shared_feed_forward_length': 8, 'attention.head_count': 4,
                         'attention.head_count_kv': 2},
@@ -847,7 +847,7 @@ def main():
     for name in wanted:
         r, w = os.pipe()
         sys.stdout.flush()
-        child = os.fork()                       # a process for each: the other engine aborts on what it does not like
+        child = os.fork()                       # a process for each: the other engine may abort
         if not child:
             os.close(r)
             n, b = one(Peer(), name, a)

@@ -66,7 +66,7 @@ def folder(name):
     return os.path.dirname(found.origin) if found else None
 
 def report(what, mine, theirs, given, sums=False):
-    """sums: the same tokens in another order have the same sum of scores, and rounding chooses: told apart"""
+    """sums: the same tokens in another order have the same sum of scores, and rounding chooses: counted separately"""
     equal = sum(a == b for a, b in zip(mine, theirs))
     ties = sum(a != b and sorted(a) == sorted(b) for a, b in zip(mine, theirs)) if sums else 0
     print('%s: %d of %d texts equal%s, %d bytes, %d tokens' % (what, equal, len(theirs),
@@ -98,12 +98,12 @@ def rwkv(program, n_bytes, where):
     # bytes that are no text
     given += [bytes(r.randrange(1, 256) for _ in range(r.randrange(1, 200))) for _ in range(1000)]
     mine = ours(program, path, given)
-    good = report('RWKV, %d tokens, beside rwkv' % n, mine, [peer.encodeBytes(t) for t in given], given)
+    good = report('RWKV, %d tokens, compared with rwkv' % n, mine, [peer.encodeBytes(t) for t in given], given)
     if importlib.util.find_spec('pyrwkv_tokenizer'):
         import pyrwkv_tokenizer
         other = pyrwkv_tokenizer.RWKVTokenizer()
         given = given[:-1000]
-        good &= report('RWKV, %d tokens, beside pyrwkv-tokenizer' % n, mine[:-1000],
+        good &= report('RWKV, %d tokens, compared with pyrwkv-tokenizer' % n, mine[:-1000],
                        [other.encode(t.decode()) for t in given], given)
     return good
 
@@ -124,13 +124,14 @@ def unigram(program, n_bytes, where):
          [key_u32('tokenizer.ggml.unknown_token_id', model['unk_id']), key_bool('tokenizer.ggml.add_space_prefix', 1),
           key_bool('tokenizer.ggml.remove_extra_whitespaces', 0)])
     given = texts(n_bytes, 3, True)
-    # a character that is no token is one unknown here, and its bytes there: texts with one are left out, and counted
+    # a character that is no token is one unknown here, and its bytes there: texts with one are skipped and counted
     single = {t for t in names if len(t) == 1}
     kept = [t for t in given if all(c == ' ' or c in single for c in t)]
     print('unigram: %d of %d texts are spelt by the vocabulary' % (len(kept), len(given)))
     theirs = [peer.encode(t, add_special_tokens=False).ids for t in kept]
     kept = [t.encode() for t in kept]
-    return report('unigram, %d tokens, beside tokenizers' % len(names), ours(program, path, kept), theirs, kept, True)
+    return report('unigram, %d tokens, compared with tokenizers' % len(names), ours(program, path, kept), theirs,
+                  kept, True)
 
 if __name__ == '__main__':
     if len(sys.argv) < 2: sys.exit(__doc__)

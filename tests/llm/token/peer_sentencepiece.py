@@ -75,7 +75,7 @@ def strange(r, plain):
     return ''.join(out)
 
 def broken(r, plain):
-    """bytes that are no UTF-8: a text with bytes changed, taken out, put in, and what no encoder writes"""
+    """invalid UTF-8: a text with bytes changed, removed, inserted, and sequences that no encoder writes"""
     b = bytearray(strange(r, plain).encode('utf-8', 'replace'))
     for _ in range(r.randrange(1, 6)):
         at = r.randrange(len(b) + 1)
@@ -131,10 +131,10 @@ def write(path, sp, tokens, normal, unigram):
     gguf(path, b't5' if unigram else b'llama', [t for t, _, _ in tokens], [k for _, _, k in tokens],
          [s for _, s, _ in tokens], more)
 
-# ---- beside each other --------------------------------------------------------------------------------------------
+# ---- the comparison -----------------------------------------------------------------------------------------------
 
 MODELS = [
-    # name, what the trainer is told
+    # name, options of the trainer
     ('unigram nmt_nfkc', dict(model_type='unigram', normalization_rule_name='nmt_nfkc')),
     ('unigram nmt_nfkc user symbols', dict(model_type='unigram', normalization_rule_name='nmt_nfkc',
                                            user_defined_symbols=USER)),
