@@ -751,7 +751,7 @@ static void tiny_opencl_arg_out_from(tiny_opencl *cl, int j, const tiny_tensor *
             cl->travelled.n_send++;
             cl->travelled.send_bytes += bytes;
             tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, mem, CL_TRUE, 0, bytes, p, 0, NULL, NULL),
-                              "sending what an operation adds to");
+                              "sending the old values of an output");
         }
     }
     tiny_opencl_arg(cl, sizeof mem, &mem);
@@ -790,7 +790,7 @@ static void tiny_opencl_in_step(tiny_opencl *cl, uintptr_t low, uintptr_t end)
                               clEnqueueWriteBuffer(cl->queue, cl->copies[i].mem, CL_TRUE,
                                                    (size_t)(a - cl->copies[i].low), (size_t)(b - a), (const void *)a, 0,
                                                    NULL, NULL),
-                              "keeping an uploaded tensor in step");
+                              "updating an uploaded tensor");
     }
 }
 
@@ -799,7 +799,7 @@ static void tiny_opencl_bring(tiny_opencl *cl, cl_mem mem, size_t bytes, void *t
     cl->travelled.n_wait++;
     cl->travelled.wait_bytes += bytes;
     tiny_opencl_check(cl, clEnqueueReadBuffer(cl->queue, mem, CL_TRUE, 0, bytes, to, 0, NULL, NULL),
-                      "bringing a result back");
+                      "fetching a result");
 }
 
 /* An output with gaps goes to the host at once. */
@@ -1179,7 +1179,7 @@ static tiny_status tiny_opencl_download(void *user, const tiny_tensor *host, cha
         tiny_opencl_check(cl,
                           clEnqueueReadBuffer(cl->queue, c->mem, CL_TRUE, (size_t)(low - c->low), (size_t)(end - low),
                                               (void *)low, 0, NULL, NULL),
-                          "bringing a tensor back");
+                          "fetching a tensor");
     return cl->status;
 }
 
@@ -1289,7 +1289,7 @@ TINY_OPENCL_FN tiny_status tiny_opencl_open(tiny_opencl **out, char *says)
     cl->device = tiny_opencl_choose(wish);
     if (!cl->device) {
         (void)snprintf(says, 256,
-                       wish && *wish ? "opencl: there is no device like TINY_OPENCL_DEVICE=%.100s"
+                       wish && *wish ? "opencl: no device matches TINY_OPENCL_DEVICE=%.100s"
                                      : "opencl: this machine has no device%.1s",
                        wish ? wish : "");
         free(cl);
