@@ -69,7 +69,7 @@ static int examine(tiny_ctx_desc *desc, const tiny_conform_desc *wish, const cha
     tiny_ctx_close(ctx);
     if (st) return 2;
     if (desc->accel && t.n_cases == 0) {
-        printf("the back end answered no case at all\n\n");
+        printf("the back end ran no case\n\n");
         return 1;
     }
     printf("%s %s: %d operations, %d cases passed, %d failed", what, name, t.n_rows, t.n_cases - n_failed, n_failed);

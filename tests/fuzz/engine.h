@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     before = 0;
 #endif
     if (fuzz_held != before) {
-        fprintf(stderr, FUZZ_NAME ": %lu bytes were not given back\n", (unsigned long)(fuzz_held - before));
+        fprintf(stderr, FUZZ_NAME ": %lu bytes were not freed\n", (unsigned long)(fuzz_held - before));
         abort();
     }
     return 0;

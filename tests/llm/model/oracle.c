@@ -172,12 +172,12 @@ static int one_model(tiny_target target, const row *r, int forms)
             }
             far = judge(r, got, want, &wrong);
             if (far > 1.0 || wrong) {
-                printf("  %s [%s], pieces of %d: %.3g marks away, %d rows with another best\n", r->name,
+                printf("  %s [%s], pieces of %d: %.3g tolerances away, %d rows with another best\n", r->name,
                        tiny_target_name(target), chunk[form], far, wrong);
                 ok = 0;
             }
         }
-        if (getenv("T_VERBOSE")) printf("  %s [%s]: %.3g marks\n", r->name, tiny_target_name(target), far);
+        if (getenv("T_VERBOSE")) printf("  %s [%s]: %.3g tolerances\n", r->name, tiny_target_name(target), far);
     } else printf("  %s [%s]: %s\n", r->name, tiny_target_name(target), tiny_ctx_message(ctx));
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, file);
