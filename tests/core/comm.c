@@ -466,7 +466,7 @@ static void test_differ(tiny_target target)
                 if (kind == 2 || kind == 4) T_EQ_INT(protocol, world);
                 close_group(&g);
             }
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
     T_PROOF("attention 8", "bad input: tag mismatch");
 }
 

@@ -80,7 +80,7 @@ static void test_loose(void)
             a.phases = round % 20;
             memset(a.hit, 0, 100 * 20 * sizeof(int));
             memset(a.members, 0, sizeof a.members);
-            /* teams of other sizes and strict ones between: a helper that is late for one must not disturb the next */
+            /* teams of other sizes and strict ones between: a worker that is late for one must not disturb the next */
             if (round % 7 == 6) T_OK(tiny_parallel(ctx, 0, 10, 100, sum_member, &a));
             else T_OK(tiny_parallel_loose(ctx, round % 3, 10, 100, sum_member, &a));
             if (a.wrong) break;
@@ -278,7 +278,7 @@ static void idle_member(tiny_team *team, void *arg)
     (void)usleep(50000);                    /* no processor for the worker, as if another program had it */
 }
 
-/* A helper without a processor is left alone for a while, and is called again after it. */
+/* A worker without a processor is left alone for a while, and is called again after it. */
 static void test_idle_workers(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);

@@ -522,7 +522,7 @@ static void test_layers(tiny_target target)
     check_layer("gcn", gcn, 2, 1);
     check_layer("gat", gat, 4, HEADS);
     check_layer("deviation", variance, 2, 1);
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
     T_PROOF("graphs 0", "finite differences through GCN and GAT layers");
 }
 

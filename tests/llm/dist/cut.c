@@ -479,7 +479,7 @@ static void test_same_bits(tiny_target target)
     unmake(&with);
     T_PROOF("attention 8", "a delay never changes results");
     T_PROOF("attention 8", "immediate waits equal async");
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
 }
 
 /* weights in two bytes and in blocks: a cut row is a part of a row of the file */
@@ -757,7 +757,7 @@ static void test_mismatch(tiny_target target)
     forget(&r);
     unmake(&file);
     T_PROOF("attention 8", "bad input: rank mismatch, H or FFN not divisible");
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
 }
 
 /* routes that differ between the ranks, found when the states open */

@@ -130,7 +130,7 @@ static void test_worked(tiny_target target)
             T_SAME(&t.x[r], &t.x[0], 1);
         }
     }
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
     T_PROOF("attention 8", "scalars: standard 17.888, ladder 16.8");
 }
 
@@ -187,7 +187,7 @@ static void test_patterns(tiny_target target)
                 if (!c) T_CLOSE(t.x[0], x, 1e-5);
             }
         }
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
     T_PROOF("attention 8", "border handling in every pattern of 4 layers");
 }
 

@@ -478,7 +478,7 @@ static void test_bad(tiny_target target)
     d = small_desc(TINY_F32); d.ratio = (double)NAN; bad(&d, "wide layers");
     d = small_desc(TINY_F32); d.d = 5; bad(&d, "5 numbers of a token");
     tllm_sret_close(NULL);
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
     T_PROOF("attention 6", "bad input: N % G, L % R, odd sizes after pooling, null permutation");
 }
 
