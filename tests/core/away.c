@@ -123,7 +123,8 @@ static void test_overwritten(void)
     T_OK(unary(ctx, TINY_OP_NEG, m + 2, m + 2, 4));
     T_OK(home(ctx, m, N));
     for (i = 0; i < N; i++) T_CLOSE(m[i], i >= 2 && i < 6 ? i + 1 : -(i + 1), 0);
-    {                                                       /* in place in other axes, as heads of a row are turned */
+    /* in place in other axes, as in the rotation of the heads of a row */
+    {
         tiny_tensor t = tiny_tensor_2d(m, TINY_F32, 3, 4);
         tiny_op op;
         memset(&op, 0, sizeof op);
@@ -211,8 +212,8 @@ static void test_integers(void)
     dev_close(d);
 }
 
-/* A fetch that fails: in a chain the results are lost, and the call says so; of an operation alone the processor
- * answers. */
+/* A fetch that fails: in a chain the results are lost, and the call says so; for a single operation the processor runs
+ * it. */
 static void test_failed_fetch(void)
 {
     device *d = dev_open(TINY_TARGET_AUTO);

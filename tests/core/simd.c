@@ -232,7 +232,7 @@ static void test_floats(void)
         uint32_t a[16], b[16], c[16], i, k, at = 0;
         int op;
         for (i = 0; i < N_SPECIAL + 40; i++)
-            for (k = 0; k < N_SPECIAL + 40; k++) {      /* every pair meets; the third operand wanders */
+            for (k = 0; k < N_SPECIAL + 40; k++) {      /* every pair of operands; the third one varies */
                 a[at] = number(i);
                 b[at] = number(k);
                 c[at] = number((i * 7 + k * 3) % (N_SPECIAL + 40));

@@ -48,7 +48,8 @@ static void spill(const char *name, const char *text)
     if (f) (void)fclose(f);
 }
 
-/* Runs BUILD/line, leaves said and errors, returns the exit status. A line with its own > keeps its standard output. */
+/* Runs BUILD/line, fills `said` and `errors`, returns the exit status. A line with its own > keeps its standard
+ * output. */
 TINYI_PRINTF(1, 2) static int run(const char *format, ...)
 {
     const char *build = getenv("BUILD");
@@ -484,7 +485,8 @@ static void test_stopped_training(void)
     T_EQ_INT(run("gnn infer --model %s", at("m")), 0);
 }
 
-/* Ctrl-C while edges are sorted in pieces: no part is left. The edges come through a pipe, so the time is ours. */
+/* Ctrl-C while edges are sorted in pieces: no part is left. The edges come through a pipe, so the test controls the
+ * time. */
 static void test_stopped_convert(void)
 {
     const char *word[] = { "graph", "convert", NULL, NULL, "--memory", "256K", NULL };

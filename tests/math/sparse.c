@@ -3,7 +3,7 @@
 
 static const tiny_sparse_form forms[] = { TINY_COO, TINY_CSR, TINY_CSC, TINY_ELL, TINY_BSR, TINY_BITMAP };
 
-/* a heap-free COO matrix of n random entries; dup: few places, so that many meet */
+/* a heap-free COO matrix of n random entries; dup: few places, so that many coincide */
 typedef struct coo { tiny_sparse a; float *dense; } coo;
 
 static coo make_coo(tiny_idx rows, tiny_idx cols, int64_t n, int with_value, int hub)
@@ -203,7 +203,7 @@ static void test_large(void)
                 T_SAME(b.col, one.col, b.n);
                 T_SAME(b.value, one.value, b.n);
                 T_SAME(b.source, one.source, b.n);
-                /* and turned over twice it is itself again */
+                /* and transposed twice it is unchanged */
                 d = desc_of(TINY_CSC);
                 T_OK(tiny_sparse_convert(ctx, &b, &d, &t));
                 tiny_sparse_free(ctx, &b);

@@ -751,7 +751,7 @@ static void test_bad_input(void)
     dim[1] = 1000;
     (void)tiny_tape_new(t, TINY_F32, 2, dim);
     AGAIN(TINY_E_WORKSPACE, "do not fit");
-    /* NaN: the sentence says where it came from */
+    /* NaN: the sentence names its origin */
     y = tiny_tape_scale(t, &p.value, 0.0, 0.0);
     z = tiny_tape_call(t, TINY_OP_DIV, &p.value, &y, NULL, NULL, NULL);
     z = tiny_tape_sub(t, &z, &z);

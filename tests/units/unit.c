@@ -129,7 +129,7 @@ int UNIT(void)
     if (!bad && tiny_run(ctx, &op) == TINY_OK) bad = 6;
     if (!bad && !*tiny_ctx_message(ctx)) bad = 7;
     /* an omitted part is not found, is refused, and does not end the loop over the rest; a unit without the
-     * implementation does not know the choice of the other one */
+     * implementation does not depend on the choice of the other one */
 #if !defined UNIT_ALL && !defined UNIT_MORE && (defined SHAPE_L || defined SHAPE_G)
     op.kind = TINY_OP_FFT;
     if (!bad && (tiny_op_find("fft") || tiny_op_row_of(TINY_OP_FFT) || tiny_run(ctx, &op) == TINY_OK)) bad = 8;

@@ -145,7 +145,7 @@ static void test_bad(void)
         T_TRUE(tinyi_box_body(ctx, "here", &kind, p, i, 0, &body, &old) == TINY_E_FORMAT || i == N);
     }
     t_free_blocks();
-    /* any bit turned; with a right checksum only those of the body are a body */
+    /* any bit flipped; with a valid checksum only the body may differ */
     for (i = 0; i < N; i++)
         for (bit = 0; bit < 8; bit++)
             for (sealed = 0; sealed < 2; sealed++) {

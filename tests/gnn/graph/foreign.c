@@ -512,7 +512,7 @@ static void test_scipy(void)
         T_CLOSE(tgnn_graph_in(g)->value[1], (float)of[i].v[0], 0);
         tgnn_graph_close(ctx, g);
     }
-    /* the same letters as unicode, in both orders of bytes: a csc that is not heard would be turned over */
+    /* the same letters as unicode, in both orders of bytes: an ignored csc would be read transposed */
     for (i = 0; i < 4; i++) {
         const char *letters = i & 1 ? "csc" : "csr";
         unsigned char wide[12];

@@ -55,7 +55,7 @@ static void test_options(tiny_target target)
     tgnn_graph_close(ctx, g);
     d.duplicates = TINY_DUPLICATES_SUM;
     T_OK(tgnn_graph_make(ctx, &e, &d, &g));
-    T_CLOSE(weight_of(g, 0, 1, &n), 3, 0);  /* 0 -> 1 twice, and 1 -> 0 turned round */
+    T_CLOSE(weight_of(g, 0, 1, &n), 3, 0);  /* 0 -> 1 twice, and 1 -> 0 reversed */
     tgnn_graph_close(ctx, g);
     memset(&d, 0, sizeof d);
     d.add_loops = 1;                        /* 0 1 2 4 get one, 3 has its own */

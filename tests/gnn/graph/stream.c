@@ -218,7 +218,7 @@ static void test_arrays(void)
     t_close(ctx);
 }
 
-/* the sentences of the reader of whole files, from the same bad ones */
+/* the sentences of the reader of whole files, from the same invalid ones */
 static void test_bad(void)
 {
     static const char *const bad[] = { "bad-negative.tsv",     "bad-word.tsv",

@@ -237,7 +237,7 @@ static int compare_losses(void *user, const tgnn_epoch *e)
 }
 
 /* Dropout comes before the quantized products as before the others: with rates so small that nothing moves, the loss
- * of an epoch is always the same without it, and seldom with it. */
+ * of an epoch is always the same without dropout, and rarely with it. */
 static void test_dropout(void)
 {
     static const char *const layers[2] = { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}",

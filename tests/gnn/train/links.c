@@ -132,7 +132,7 @@ static const char json[] = "{\"format\":\"tgnn-net "
                            "1\",\"layers\":[{\"kind\":\"gcn\",\"name\":\"a\",\"in\":8,\"out\":16,\"act\":\"relu\"},{"
                            "\"kind\":\"gcn\",\"name\":\"b\",\"out\":8}]}";
 
-/* nodes of a planted graph that know their class with some noise: links are within classes */
+/* nodes of a planted graph with noisy features of their class: links are within classes */
 static float learn(tiny_target target, int threads, uint64_t seed, double *test)
 {
     enum { N = 400, K = 8 };

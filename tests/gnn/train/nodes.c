@@ -234,7 +234,7 @@ static void test_dropout(void)
         for (k = 0; k < 18; k++) ((float *)net->stage[0].layer.w[0].data)[k] *= 0.2f;
         memset(net->stage[0].layer.w[i == 1 ? 1 : 3].data, 0, 12);
         base = loss_of(ctx, net, b, 'r');
-        T_TRUE(base < log(3.0) - 0.03);     /* so much would be lost, were all dropped */
+        T_TRUE(base < log(3.0) - 0.03);     /* the loss if all were dropped */
         net->stage[0].dropout_edges = i == 0 ? 0.5f : i == 3 ? 2e-5f : 0.0f;    /* one number of 65536: hardly any */
         net->stage[0].dropout = i ? 0.5f : 0.0f;
         for (k = 0; i > 1 && k < 3; k++) {
@@ -298,7 +298,7 @@ static void test_stopping(void)
     T_TRUE(c.n < 400);
     T_EQ_INT(c.n, c.best + 15);
     T_EQ_INT(e.epoch, c.best);
-    T_CLOSE(e.val_loss, c.least, 1e-12);    /* the weights of that epoch came back */
+    T_CLOSE(e.val_loss, c.least, 1e-12);    /* the weights of that epoch are restored */
     T_CLOSE(e.loss, c.loss, 0);             /* and its loss, not that of the last one */
     T_CLOSE(loss_of(ctx, net, b, 'v'), c.least, 1e-5);
     tgnn_net_free(ctx, net);

@@ -49,7 +49,7 @@ static tllm_pages *open_pages(tiny_ctx *ctx)
     return p;
 }
 
-/* 10^5 operations; tokens are few, so that prefixes meet often */
+/* 10^5 operations; tokens are few, so that common prefixes are frequent */
 static void test_random_operations(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);

@@ -357,7 +357,7 @@ static void test_proof_0_frequencies(tiny_target target)
     T_PROOF("attention 0", "bad input: odd d, base <= 1, factor <= 0");
 }
 
-/* Scores of turned queries and keys depend on the distance alone, and turning keeps norms: both layouts of pairs. */
+/* Scores of rotated queries and keys depend on the distance alone, and rotation keeps norms: both layouts of pairs. */
 static void test_proof_0_rotation(tiny_target target)
 {
     enum { D = 32, N = 5 };

@@ -571,7 +571,7 @@ static tllm_gguf *vector_file(tiny_ctx *ctx, const char *const *name, const uint
 }
 
 /* A model of two layers has its stream after the last one before the final norm and the output: these two are computed
- * here, the stream cannot be recovered from logits without a vector, so the model gets an output of the identity and no
+ * here. The stream cannot be recovered from logits without a vector, so the model gets an output of the identity and no
  * weights in its norm. Then rms-normed rows come out, and x + w v can be judged: for a v much larger than x the row is
  * w v / rms(w v) in the limit. */
 static void vector_by_hand(tiny_target target)

@@ -61,7 +61,7 @@ static void test_passes(tiny_target target)
     T_PROOF("attention 2", "divisions, exps and extra multiplies at E = F = 64, M = P = 1024");
 }
 
-/* the same cascades in other words, so that nothing can come from a table; and others */
+/* the same cascades with other names, so that no result can come from a table; and others */
 static void test_passes_are_derived(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);

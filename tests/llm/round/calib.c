@@ -124,7 +124,7 @@ static void test_batches(void)
     t_close(ctx);
 }
 
-/* samples: tokens 0, e, 2 e ..., however they come, and at least half the room once it was full */
+/* samples: tokens 0, e, 2 e ..., in batches of any size, and at least half the room once it was full */
 static void test_samples(tiny_target target)
 {
     enum { N = 5, ALL = 5000, ROOM = TLLM_CALIB_MOST_SAMPLES };

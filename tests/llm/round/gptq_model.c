@@ -156,7 +156,8 @@ static void test_inputs(tiny_target target)
     close_it(&o);
 }
 
-/* A matrix that is met late does not take the sums of one that has seen more, though both read the same this time. */
+/* A matrix that is first used late does not share the sums of one with more rows, though both have the same input this
+ * time. */
 static void test_late_matrix(void)
 {
     static const char *const names[] = { "blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.1.attn_q.weight" };

@@ -471,7 +471,8 @@ static void test_inputs(void)
     }
 }
 
-/* each query head has a value head of its own there: values to output were a fold, until heads are turned in between */
+/* each query head has a value head of its own there: values to output were a fold, until heads are rotated in
+ * between */
 static void test_folds_after_rotation(void)
 {
     const char *path = t_shared("oracle/llm/phi3.gguf");

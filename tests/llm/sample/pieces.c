@@ -153,7 +153,7 @@ static void test_thousands_alike(void)
     size_t i, n = 0;
     memset(bytes, 'a', (size_t)N * LONG);
     for (i = 0; i < N; i++) {
-        bytes[i * LONG + LONG - 1] = (char)('a' + i % 3);       /* the c comes too late for 40 of them */
+        bytes[i * LONG + LONG - 1] = (char)('a' + i % 3);       /* for 40 of them the c is too late */
         end[i] = (uint32_t)((i + 1) * LONG);
     }
     if (T_OK(tllm_pieces_open(ctx, bytes, end, N, &p)) &&

@@ -324,7 +324,7 @@ static void test_bad(void)
     T_OK(tllm_tome_match(ctx, &keys, 1, 0, &match));
     m[11] = m[12];
     T_STATUS(tllm_tome_sizes(ctx, &sx, &match, &sn), TINY_E_ARGUMENT, "does not meet");
-    {                                       /* each pair meets, but token 2 goes in twice, and 3 nowhere */
+    {                                       /* each pair is used, but token 2 is merged twice, and 3 never */
         static const int32_t lost[8] = { 0, 1, 2, 2, 0, 1, 2, 2 };
         memcpy(m, lost, sizeof lost);
         m[8] = 3;

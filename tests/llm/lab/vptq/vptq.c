@@ -622,7 +622,7 @@ static void test_refused(void)
     book[7] = 1e9f;
     T_OK(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &l.h, &q, &about));
     T_EQ_INT(about.clamped, 1);
-    /* two widths of vectors that meet too seldom */
+    /* two widths of vectors whose common multiple is too large */
     odd = q;
     odd.v = 7;
     T_STATUS(tllm_vptq_expand(ctx, &odd, 0, 1, book, 64), TINY_E_ARGUMENT, "bytes, not");
