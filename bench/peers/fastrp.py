@@ -238,7 +238,7 @@ def timed(command, cpus):
         return float(out.read().split('embedded in ')[1].split()[0]), used.ru_maxrss / 1e6
 
 
-def published(o):
+def in_turns(o):
     """the published program and ours, in turns"""
     cpus = sorted(os.sched_getaffinity(0))
     sides = [('the published program', 1), ('ours, 1 thread', 1)] + ([('ours, %d threads' % len(cpus), len(cpus))]
@@ -318,7 +318,7 @@ def main():
     if o.made: o.data = made(o.build + '/peers/made', o.made)
     if not o.speed and not o.published and not os.path.exists(o.data):
         return print('fastrp: no BlogCatalog data; --data FOLDER names them')
-    lines = published(o) if o.published else speed(o) if o.speed else classify(o)
+    lines = in_turns(o) if o.published else speed(o) if o.speed else classify(o)
     lines[-1] += ' `bench/peers/fastrp.py`, %s.' % where()
     print('\n'.join(lines))
     if o.page:
