@@ -80,152 +80,152 @@
  *    5465  gnn/embed/fastrp.h
  *    5508  gnn/train/data.h
  *    5545  gnn/tinygnn.h
- *    6272  internal functions
- *    7116  core/status.c
- *    7170  core/atomic_inside.h
- *    7236  core/state_inside.h
- *    7444  core/tensor.c
- *    7611  core/cpu_inside.h
- *    7655  core/half_inside.h
- *    7708  core/target.h
- *    8214  core/ctx.c
- *    8513  core/mem.c
- *    8658  core/thread.c
- *    9291  core/rng.c
- *    9381  core/op.c
- *    9860  core/record.c
- *    9963  core/accel.c
- *   10255  core/bytes.c
- *   10408  core/doc/json.c
- *   10702  core/safetensors.c
- *   10977  core/file.c
- *   11475  core/forget.c
- *   11512  core/hash_inside.h
- *   11536  core/box/box_inside.h
- *   11630  core/box/checkpoint.c
- *   12280  core/time.c
- *   12334  core/net.c
- *   12634  core/comm.c
- *   13163  core/conform.c
- *   13964  math/grad_inside.h
- *   14026  math/table_inside.h
- *   14200  math/rows_inside.h
- *   14271  math/walk_inside.h
- *   14395  math/binary.c
- *   14760  math/elem.c
- *   15641  math/convert.c
- *   16161  math/reduce.c
- *   16767  math/softmax.c
- *   17176  math/norm.c
- *   17745  math/gemm_inside.h
- *   17841  math/gemm_i8_inside.h
- *   17872  math/matmul.c
- *   18291  math/layout.c
- *   19097  math/conv.c
- *   19692  math/sort.c
- *   20627  math/linalg_block_inside.h
- *   20789  math/linalg_lu.c
- *   21157  math/linalg_qr.c
- *   21532  math/linalg_eig.c
- *   22054  math/linalg_svd.c
- *   22466  math/linalg.c
- *   22747  math/fft_way_inside.h
- *   22818  math/fft.c
- *   23338  math/hadamard_inside.h
- *   23367  math/fwht.c
- *   23567  math/attention.c
- *   24232  math/gla.c
- *   24804  math/gla_grad.c
- *   25205  math/twist.c
- *   25573  math/slope.c
- *   25780  math/loss.c
- *   25963  math/rope.c
- *   26128  math/patch.c
- *   26481  math/bits_inside.h
- *   26523  math/sparse_lines_inside.h
- *   26553  math/sparse_forms_inside.h
- *   26578  math/sparse.c
- *   26936  math/edges_inside.h
- *   26978  math/edges.c
- *   27490  math/edges_score.c
- *   27979  math/ops.c
- *   28084  math/init.c
- *   28150  math/optim.c
- *   28760  math/tape.c
- *   29707  math/layer.c
- *   30221  math/train.c
- *   30431  core/doc/value_inside.h
- *   30565  core/doc/value_text.c
- *   30802  math/edges_grad.c
- *   31302  math/normal.c
- *   31323  math/targets.c
- *   31391  math/all.c
- *   31398  core/cpu.c
- *   31663  core/hash.c
- *   31774  core/box/box.c
- *   32029  math/grad.c
- *   32866  math/matvec_inside.h
- *   32877  math/gemm.c
- *   33537  math/gemm_i8.c
- *   33828  math/linalg_block.c
- *   34386  math/fft_way.c
- *   34814  math/hadamard.c
- *   34904  math/bits.c
- *   34924  math/sparse_lines.c
- *   35415  math/sparse_forms.c
- *   35642  core/doc/value.c
- *   36189  math/matvec.c
- *   36250  the shared functions forwarded, where the other header has their bodies
- *   37054  internal functions of this header
- *   37157  gnn/ops.c
- *   37176  gnn/graph/graph_inside.h
- *   37234  gnn/graph/graph.c
- *   38060  gnn/graph/community.c
- *   38290  gnn/graph/coarsen_inside.h
- *   38321  gnn/graph/refine_inside.h
- *   38368  gnn/graph/partition.c
- *   38782  gnn/graph/halo.c
- *   38952  gnn/graph/sample.c
- *   39350  gnn/graph/inflate_inside.h
- *   39382  gnn/graph/words_inside.h
- *   39430  gnn/graph/npy.c
- *   39999  gnn/graph/form_inside.h
- *   40041  gnn/graph/read.c
- *   40980  gnn/graph/stream.c
- *   41746  gnn/layer/layer.c
- *   42345  gnn/layer/net_file_inside.h
- *   42371  gnn/layer/net.c
- *   43025  gnn/layer/pool.c
- *   43184  gnn/quant/bits.c
- *   43311  gnn/quant/a2q.c
- *   43826  gnn/train/pass_inside.h
- *   43929  gnn/quant/a2q_net.c
- *   44534  gnn/quant/nibble_inside.h
- *   44564  gnn/quant/packed.c
- *   45056  gnn/quant/quant.c
- *   45372  gnn/embed/fastrp.c
- *   45936  gnn/train/data.c
- *   46146  gnn/graph/coarsen.c
- *   46574  gnn/graph/refine.c
- *   46955  gnn/graph/inflate.c
- *   47326  gnn/graph/words.c
- *   47545  gnn/layer/net_file.c
- *   48025  gnn/train/pass.c
- *   48660  gnn/quant/nibble.c
- *   48668  gnn/train/kit_inside.h
- *   48703  gnn/train/kit.c
- *   48827  gnn/train/nodes.c
- *   49003  gnn/train/graphs.c
- *   49307  gnn/train/links.c
- *   49615  gnn/train/tape_pool.c
- *   49643  gnn/quant/quant_file.c
- *   50010  gnn/targets.c
- *   50014  gnn/tinygnn.c
- *   50020  the kernels of each target: this header again
- *   50187  core/simd.h, the vectors of one target
- *   51972  math/kernels.h
- *   58394  gnn/kernels.h
- *   58682  the licence
+ *    6271  internal functions
+ *    7115  core/status.c
+ *    7169  core/atomic_inside.h
+ *    7235  core/state_inside.h
+ *    7443  core/tensor.c
+ *    7610  core/cpu_inside.h
+ *    7654  core/half_inside.h
+ *    7707  core/target.h
+ *    8213  core/ctx.c
+ *    8512  core/mem.c
+ *    8657  core/thread.c
+ *    9290  core/rng.c
+ *    9380  core/op.c
+ *    9859  core/record.c
+ *    9962  core/accel.c
+ *   10254  core/bytes.c
+ *   10407  core/doc/json.c
+ *   10701  core/safetensors.c
+ *   10976  core/file.c
+ *   11474  core/forget.c
+ *   11511  core/hash_inside.h
+ *   11535  core/box/box_inside.h
+ *   11629  core/box/checkpoint.c
+ *   12279  core/time.c
+ *   12333  core/net.c
+ *   12633  core/comm.c
+ *   13162  core/conform.c
+ *   13963  math/grad_inside.h
+ *   14025  math/table_inside.h
+ *   14199  math/rows_inside.h
+ *   14270  math/walk_inside.h
+ *   14394  math/binary.c
+ *   14759  math/elem.c
+ *   15640  math/convert.c
+ *   16160  math/reduce.c
+ *   16766  math/softmax.c
+ *   17175  math/norm.c
+ *   17744  math/gemm_inside.h
+ *   17840  math/gemm_i8_inside.h
+ *   17871  math/matmul.c
+ *   18290  math/layout.c
+ *   19096  math/conv.c
+ *   19691  math/sort.c
+ *   20626  math/linalg_block_inside.h
+ *   20788  math/linalg_lu.c
+ *   21156  math/linalg_qr.c
+ *   21531  math/linalg_eig.c
+ *   22053  math/linalg_svd.c
+ *   22465  math/linalg.c
+ *   22746  math/fft_way_inside.h
+ *   22817  math/fft.c
+ *   23337  math/hadamard_inside.h
+ *   23366  math/fwht.c
+ *   23566  math/attention.c
+ *   24231  math/gla.c
+ *   24803  math/gla_grad.c
+ *   25204  math/twist.c
+ *   25572  math/slope.c
+ *   25779  math/loss.c
+ *   25962  math/rope.c
+ *   26127  math/patch.c
+ *   26480  math/bits_inside.h
+ *   26522  math/sparse_lines_inside.h
+ *   26552  math/sparse_forms_inside.h
+ *   26577  math/sparse.c
+ *   26935  math/edges_inside.h
+ *   26977  math/edges.c
+ *   27489  math/edges_score.c
+ *   27978  math/ops.c
+ *   28083  math/init.c
+ *   28149  math/optim.c
+ *   28759  math/tape.c
+ *   29706  math/layer.c
+ *   30220  math/train.c
+ *   30430  core/doc/value_inside.h
+ *   30564  core/doc/value_text.c
+ *   30801  math/edges_grad.c
+ *   31301  math/normal.c
+ *   31322  math/targets.c
+ *   31390  math/all.c
+ *   31397  core/cpu.c
+ *   31662  core/hash.c
+ *   31773  core/box/box.c
+ *   32028  math/grad.c
+ *   32865  math/matvec_inside.h
+ *   32876  math/gemm.c
+ *   33536  math/gemm_i8.c
+ *   33827  math/linalg_block.c
+ *   34385  math/fft_way.c
+ *   34813  math/hadamard.c
+ *   34903  math/bits.c
+ *   34923  math/sparse_lines.c
+ *   35414  math/sparse_forms.c
+ *   35641  core/doc/value.c
+ *   36188  math/matvec.c
+ *   36249  the shared functions forwarded, where the other header has their bodies
+ *   37053  internal functions of this header
+ *   37156  gnn/ops.c
+ *   37175  gnn/graph/graph_inside.h
+ *   37233  gnn/graph/graph.c
+ *   38059  gnn/graph/community.c
+ *   38289  gnn/graph/coarsen_inside.h
+ *   38320  gnn/graph/refine_inside.h
+ *   38367  gnn/graph/partition.c
+ *   38781  gnn/graph/halo.c
+ *   38951  gnn/graph/sample.c
+ *   39349  gnn/graph/inflate_inside.h
+ *   39381  gnn/graph/words_inside.h
+ *   39429  gnn/graph/npy.c
+ *   39998  gnn/graph/form_inside.h
+ *   40040  gnn/graph/read.c
+ *   40979  gnn/graph/stream.c
+ *   41745  gnn/layer/layer.c
+ *   42344  gnn/layer/net_file_inside.h
+ *   42370  gnn/layer/net.c
+ *   43024  gnn/layer/pool.c
+ *   43183  gnn/quant/bits.c
+ *   43310  gnn/quant/a2q.c
+ *   43825  gnn/train/pass_inside.h
+ *   43928  gnn/quant/a2q_net.c
+ *   44533  gnn/quant/nibble_inside.h
+ *   44563  gnn/quant/packed.c
+ *   45055  gnn/quant/quant.c
+ *   45371  gnn/embed/fastrp.c
+ *   45935  gnn/train/data.c
+ *   46145  gnn/graph/coarsen.c
+ *   46573  gnn/graph/refine.c
+ *   46954  gnn/graph/inflate.c
+ *   47325  gnn/graph/words.c
+ *   47544  gnn/layer/net_file.c
+ *   48024  gnn/train/pass.c
+ *   48659  gnn/quant/nibble.c
+ *   48667  gnn/train/kit_inside.h
+ *   48702  gnn/train/kit.c
+ *   48826  gnn/train/nodes.c
+ *   49002  gnn/train/graphs.c
+ *   49306  gnn/train/links.c
+ *   49614  gnn/train/tape_pool.c
+ *   49642  gnn/quant/quant_file.c
+ *   50009  gnn/targets.c
+ *   50013  gnn/tinygnn.c
+ *   50019  the kernels of each target: this header again
+ *   50186  core/simd.h, the vectors of one target
+ *   51971  math/kernels.h
+ *   58393  gnn/kernels.h
+ *   58681  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -5555,10 +5555,9 @@ TINYI_C_END
 #pragma GCC push_options
 #pragma GCC optimize("no-fast-math")
 #endif
-/* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
- * #line, though it only tells the truth, it does not begin to */
+/* gcc -Wall reports that it stops comparing indentations in a text of this length; after a #line it does not */
 #if defined __GNUC__ && !defined __clang__
-#line 0005562
+#line 0005561
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach

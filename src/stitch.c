@@ -1278,10 +1278,8 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "/* gcc under -ffast-math: off for all bodies, and for the intrinsics that they include */\n");
     put(&t, "#if defined __GNUC__ && !defined __clang__ && defined __FAST_MATH__\n#define TINYI_FAST_MATH_OFF 1\n");
     put(&t, "#pragma GCC push_options\n#pragma GCC optimize(\"no-fast-math\")\n#endif\n");
-    put(&t, "/* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it "
-            "counts columns for; behind a\n"
-            " * #line, though it only tells the truth, it does not begin to */\n#if defined __GNUC__ && !defined "
-            "__clang__\n" LINE_TO_COME "#endif\n");
+    put(&t, "/* gcc -Wall reports that it stops comparing indentations in a text of this length; after a #line it does "
+            "not */\n#if defined __GNUC__ && !defined __clang__\n" LINE_TO_COME "#endif\n");
     put(&t, "#if TINYI_PARTED\n");
     emit_part_names(&t);
     put(&t, "#endif\n");

@@ -6,16 +6,14 @@
  * Orders: communities found, nodes ordered by them, the graph and the features rewritten; then sums over the edges, 20
  * times, against 20 sums as the graph was. Planted classes of 1000 nodes, shuffled, 16 edges a node, 80 % of them
  * inside.
- * Sums: over the edges of a power-law graph (R-MAT) and of one whose edges go anywhere, beside the reads alone: every
- * line of the same rows in the same order, asked for ahead. That is the limit of sums in any order of rows that is
- * given: memory answers rows at random places at a third to a half of the rate of a stream, which the fraction column
- * compares with.
- * Samples: 1024 seeds, fanouts 15, 10, 5, without replacement, on a power-law graph; the limit is what the same reads
- * cost alone: one word of the edges and one of a table of nodes for each edge, at random places that are known long
- * before.
- * Embeddings: FastRP beside DeepWalk (deepwalk.c), of which a part of the walks is taken and the time of all of them
- * reckoned.
- * Files: an edge list becomes a .tgraph file in bounded memory, against the same with the whole graph in memory. */
+ * Sums: over the edges of a power-law graph (R-MAT) and of one with random edges, compared with the reads alone: every
+ * line of the same rows in the same order, prefetched. That is the limit for any given order of rows: memory reads rows
+ * at random places at a third to a half of the rate of a stream, the rate that the fraction column divides by.
+ * Samples: 1024 seeds, fanouts 15, 10, 5, without replacement, on a power-law graph; the limit is the same reads alone:
+ * one word of the edges and one of a table of nodes for each edge, at random places that are known in advance.
+ * Embeddings: FastRP compared with DeepWalk (deepwalk.c), of which a part of the walks is run; the time of all of them
+ * is extrapolated.
+ * Files: an edge list becomes a .tgraph file in bounded memory, compared with the whole graph in memory. */
 #include "../bench.h"
 #include "../peers/peers.h"
 #include "deepwalk.h"
@@ -64,7 +62,7 @@ static tgnn_graph *bg_grid(tiny_ctx *ctx, int side)
     return g;
 }
 
-/* both directions, no loops, no doubles: what METIS takes */
+/* both directions, no loops, no duplicates: the input of METIS */
 static tgnn_graph *bg_simple(tiny_ctx *ctx, tgnn_graph *g)
 {
     const tiny_sparse *a = tgnn_graph_in(g);
@@ -206,7 +204,7 @@ static void bg_reorder(tiny_ctx *ctx)
         a[i] = a[2];
         a[i].step = i;
     }
-    a[2].near = NULL;                       /* its own, made anew each time */
+    a[2].near = NULL;                       /* its own, made new each time */
     for (i = 0; i < 3; i++) {
         rows[i].what = names[i];
         rows[i].target = tiny_target_name(tiny_ctx_target(ctx));
@@ -453,8 +451,8 @@ static double bg_embed_contest(const char *title, bg_embed *a, b_row *rows, int 
     return rows[n - 1].median_ns / share / rows[0].median_ns;
 }
 
-/* The settings of the authors of both for BlogCatalog; where it is not there, planted classes with as many edges.
- * bench/peers/fastrp.py --deepwalk judges what the two embeddings are worth. */
+/* The settings of the authors of both for BlogCatalog; without that file, planted classes with the same number of
+ * edges. bench/peers/fastrp.py --deepwalk judges the two embeddings. */
 static void bg_deepwalk(tiny_ctx *ctx)
 {
     static const float weight[4] = { 1.0f, 1.0f, 7.81f, 45.28f };
@@ -555,7 +553,7 @@ static void bg_file_run(void *arg)
     }
 }
 
-/* the memory of the whole graph against bounds of it: what an edge costs in pieces */
+/* the memory of the whole graph compared with limits below it: the cost of an edge in pieces */
 static void bg_files(tiny_ctx *ctx)
 {
     static const size_t memory[3] = { 0, (size_t)64 << 20, (size_t)4 << 20 };

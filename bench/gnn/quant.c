@@ -3,7 +3,7 @@
  *
  * A2Q (Z. Zhu et al., 2023) stores features 18.6 times smaller than floats, at 1.70 bits on average; its speed is that
  * of an accelerator.
- * Here: what the packed rows take, without their steps and bits and with them, and what the processor makes of them.
+ * Here: the size of the packed rows, with and without their steps and bits, and their speed on the processor.
  * The rivals are the float operations of this library, the same rows on the same threads. The bits are those of the net
  * whose accuracy docs/papers/a2q.md quotes (`build/gnn quantize` on Cora, lambda 10, 2.04 bits on average): 3 of 2708
  * rows take 1 bit, 2605 take 2, 100 take 3, signs not stored. */

@@ -1,10 +1,10 @@
-/* bench/gnn/train.c - what an epoch of training a network on a graph takes
+/* bench/gnn/train.c - the time of an epoch of training on a graph
  *
  * Classes of nodes of a planted graph, all nodes in each step: a GCN of two layers (16 hidden) and a GAT (8 heads of 8,
  * then one), as papers have them, with dropout and Adam, nothing judged between the steps. An epoch is the difference
  * of calls of eleven epochs and of one: the norms of the graph, the search for zeros in x and the judgement at the end
- * are in both. Beside it the sums over edges that such an epoch holds, called alone: two layers, forth and back. The
- * rest is products, the turning of rows for the way back, dropout and Adam. */
+ * are in both. Next to it are the sums over edges of such an epoch alone: two layers, forward and backward. The rest is
+ * products, the transposed rows of the backward pass, dropout and Adam. */
 #include "../bench.h"
 #include "tinygnn.h"
 #include <stdio.h>

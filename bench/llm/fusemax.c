@@ -1,9 +1,9 @@
 /* bench/llm/fusemax.c - attention by 3, 2 and 1 passes over the keys: time, bytes that leave the buffer, and the
  * model's ranking of tiles
  *
- * One head, 64 numbers, 1024 queries (tiles of queries know nothing of each other: more of them only take longer), not
- * causal. All four cascades run on the same steps (the house's products and exp) with the same tile; "tiny_attention"
- * is what a user of the 1-pass cascade gets. One thread: rows of a panel and not threads are compared. */
+ * One head, 64 numbers, 1024 queries (tiles of queries are independent: more of them only take longer), not
+ * causal. All four cascades run on the same steps (our products and exp) with the same tile; "tiny_attention" is the
+ * public call of the 1-pass cascade. One thread: rows of a panel and not threads are compared. */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  *
  * GLA (arXiv 2312.06635) reports a layer faster than FlashAttention-2 from texts of one to four thousand tokens on.
  * Here: 4 heads with keys of 64 and values of 128 numbers, attention of equal width by tiles, causal, as the other way;
- * and the heads of the paper's model of 1.3 billion weights, 256 and 512, whose states no second-level cache holds. A
- * step of a text that goes on, with its state and with a cache of keys. */
+ * and the heads of the paper's model of 1.3 billion weights, 256 and 512, whose states no second-level cache holds. And
+ * one more token of a text, with the state and with a cache of keys. */
 #include "../bench.h"
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void bg_attention(void *arg)
     b_must(a->ctx, tiny_attention(a->ctx, &a->q, &a->k, &a->v, NULL, &causal, &a->o));
 }
 
-/* n tokens on the memory of m; the state begins at zero, and what its gates keep bounds it */
+/* n tokens on the memory of m; the state begins at zero, and its gates bound it */
 static void bg_sizes(bg_arg *a, const bg_arg *m, tiny_idx n_query, tiny_idx n)
 {
     *a = *m;
@@ -124,7 +124,7 @@ void bench_gla(void)
         curve[j].n = n_length;
     }
     b_svg("gla", "Gated linear attention, 4 heads of 64 and 128 numbers", "tokens", "us a token", curve, 3);
-    /* a token more: a state, or keys and values of all that came before */
+    /* one more token: a state, or the keys and values of all tokens before */
     for (j = 0; j < 4; j++) bg_sizes(&a[j], &most, 1, j == 0 ? 1 : length[j]);
     a[3].k.dim[0] = a[3].v.dim[0] = LONGEST;
     bg_row(&r[0], &a[0], "a step with a state", bg_run, target, HEADS * 6.0 * 64 * 128, 8.0 * HEADS * 64 * 128);
@@ -139,7 +139,7 @@ void bench_gla(void)
     step[1] = r[3].median_ns * 1e-3;
     b_note("the state is 4 x 64 x 128 numbers, 128 KB, at any length; keys and values in f32 are 3 KB a token");
     bg_close(&most);
-    /* heads of the paper's larger model, and the way back */
+    /* heads of the paper's larger model, and the backward pass */
     bg_open(&most, ctx, 1024, 256, 512, 0);
     for (j = 0; j < 2; j++) {
         bg_sizes(&a[j], &most, 1024, 1024);

@@ -2,8 +2,8 @@
  *
  * CacheGen (arXiv 2310.07240) reports caches 3.5 to 4.3 times smaller than 8-bit ones at equal quality. Here: a
  * synthetic cache (256 channels, log-normal scales, AR(1) over 1500 tokens; tables from four other texts, bytes really
- * written) and the cache of examples/models/story.gguf. The other way: rows quantized by themselves, in bins of any
- * number or of whole bits; and these coded by channels without differences, under tables of the text itself. */
+ * written) and the cache of examples/models/story.gguf. The alternatives: each row quantized alone, in any number of
+ * bins or in whole bits; and these coded by channels without differences, with tables of the text itself. */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -141,7 +141,7 @@ static tllm_kvcodec_tables *bk_tables(tiny_ctx *ctx, float *x, const int *three,
     return t;
 }
 
-/* ---- bits against error ---------------------------------------------------------------------------------------- */
+/* ---- bits against error ------------------------------------------------------------------------------------------ */
 
 static void bk_curves(tiny_ctx *ctx, float *x, float *y, double sigma, double rho)
 {
@@ -218,10 +218,10 @@ static void bk_curves(tiny_ctx *ctx, float *x, float *y, double sigma, double rh
         b_svg(rho > 0.95 ? "kvcodec" : "kvcodec-09", text, "error, % of the norm", "bits an element", curve, 4);
 }
 
-/* ---- the story model ------------------------------------------------------------------------------------------- */
+/* ---- the story model --------------------------------------------------------------------------------------------- */
 
 enum { STORY = 250 };
-/* stories one behind the other, as the model was trained */
+/* stories one after the other, as the model was trained */
 static void bk_stories(int32_t *token, uint64_t seed)
 {
     tllm_story s = tllm_story_start(seed);
@@ -299,7 +299,7 @@ static void bk_real(tiny_ctx *ctx, const char *path)
     tllm_session_close(back);
 }
 
-/* ---- speed ------------------------------------------------------------------------------------------------------ */
+/* ---- speed ------------------------------------------------------------------------------------------------------- */
 
 static void bk_decode(void *arg)
 {
@@ -314,7 +314,7 @@ static void bk_encode(void *arg)
     b_must(a->ctx, tllm_kvcodec_encode(a->ctx, a->t, &a->kv, &a->d, &bytes, &n));
     tiny_free(a->ctx, bytes);
 }
-static void bk_bytes(void *arg)             /* what 8 bits without a coder cost to read */
+static void bk_bytes(void *arg)             /* the time to read 8 bits without a coder */
 {
     bk_arg *a = (bk_arg *)arg;
     const tiny_idx dim[2] = { TOKENS, CHANNELS };

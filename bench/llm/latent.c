@@ -2,9 +2,9 @@
  * lists of neurons
  *
  * One layer of the shape of PLM 1.8B: 16 heads of 128 + 64, values of 128, latents of 512; network 2048 - 8192 - 2048.
- * One token after 256 to 8192: the expanded row makes the token's own keys and values and meets what is kept of all
- * others, the absorbed one takes its query to the latents and the answer back. Wrong on purpose: heads one by one, each
- * of which reads all latents. Then 512 queries of a prompt both ways. */
+ * One token after 256 to 8192: the expanded row makes the token's own keys and values and reads the stored ones of all
+ * others; the absorbed row moves its query into the latent space and the result back. A slow form for comparison: heads
+ * one by one, each of which reads all latents. Then 512 queries of a prompt both ways. */
 #include "../bench.h"
 #include <string.h>
 
@@ -191,7 +191,7 @@ void bench_latent(void)
     tiny_ctx_close(ctx);
 }
 
-/* ---- networks --------------------------------------------------------------------------------------------------- */
+/* ---- networks ---------------------------------------------------------------------------------------------------- */
 
 enum { D = 2048, FF = 8192 };
 typedef struct bs_arg { tiny_ctx *ctx; tllm_relu2_ffn_desc f; const void *file; float *x, *y, *h; void *work; } bs_arg;
@@ -296,7 +296,7 @@ void bench_sparse(void)
             b_shape(&r[k], "1x%d-%d-%d", D, FF, D);
         }
         b_contest(title[i], r, 6);
-        /* columns of q8_0 are f16: behind the rule */
+        /* columns of q8_0 are f16, after the rule */
         if (i < 2) b_verdict("50 of 100 silent: whole / list", r[5].median_ns / r[1].median_ns, ">", 1.0);
         b_verdict("75 of 100 silent: whole / list", r[5].median_ns / r[2].median_ns, ">", i < 2 ? 1.3 : 1.2);
         b_verdict("90 of 100 silent: whole / list", r[5].median_ns / r[3].median_ns, ">", 1.6);

@@ -1,9 +1,9 @@
 /* bench/llm/vision.c - a vision transformer of the size of ViT-B, plain, with merged tokens, and with PYRA; a recursive
  * stage, sliced and whole
  *
- * ToMe and PYRA (arXiv 2210.09461, 2403.09192) take multiply-adds away: 2.02 times by the schedule "base low" (197
+ * ToMe and PYRA (arXiv 2210.09461, 2403.09192) save multiply-adds: 2.02 times by the schedule "base low" (197
  * tokens end as 11), 3.52 times by "base high" (5). Here: 12 blocks of 768 numbers and 12 heads with random weights,
- * one image, on a tape that records nothing; and what matching and merging cost by themselves. SReT (2111.05297): the
+ * one image, on a tape that records nothing; and the cost of matching and merging alone. SReT (2111.05297): the
  * first stage of SReT-T, 784 tokens of 64 numbers, 2 blocks run twice. */
 #include "../bench.h"
 #include <string.h>
