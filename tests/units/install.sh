@@ -120,16 +120,13 @@ finds() {
         grep -qx -- "-- in $prefix/include" "$dir/found"
 }
 if there cmake; then
-    programs='llm gnn' project find_package -DCMAKE_PREFIX_PATH="$prefix" <<X
+    programs=gnn project find_package -DCMAKE_PREFIX_PATH="$prefix" <<X
 project(by_find_package C)
 find_package(tinyllm $major.$minor REQUIRED)
 find_package(tinygnn REQUIRED)
-foreach(name llm gnn)
-  string(TOUPPER \${name} NAME)
-  add_executable(\${name} \${CONSUMER})
-  target_compile_definitions(\${name} PRIVATE CONSUMES_\${NAME})
-  target_link_libraries(\${name} PRIVATE tinyllm::tiny\${name})
-endforeach()
+add_executable(gnn \${CONSUMER})
+target_compile_definitions(gnn PRIVATE CONSUMES_GNN)
+target_link_libraries(gnn PRIVATE tinyllm::tinygnn)
 X
     # in C++, from the sources, by another folder than that of the program
     if there g++; then
