@@ -1348,8 +1348,8 @@ static text make_header(const char *dir, const char *name, const char *licence)
     }
 
     t = fold(&t);
-    put(&out, "/* %s.h %s - made from src/ by src/stitch.c: change src/ and run make stitch, never this file\n *\n", name,
-        version);
+    put(&out, "/* %s.h %s - made from src/ by src/stitch.c: change src/ and run make stitch, never this file\n *\n",
+        name, version);
     line = 4 + (size_t)n_contents; /* these two lines, one for each entry, the end and an empty one */
     for (i = 0, at = 0; i < n_contents; i++) {
         for (; at < contents[i].at; at++) line += t.s[at] == '\n';
