@@ -77,8 +77,9 @@ retrain-check: $(BUILD)/train-story  ## the first 30 steps of that: each loss wi
 
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
-	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh units-compilers units-shapes \
-	  units-nulls stitch-check stitch checksums $(TESTS) $(wildcard examples/*.c)
+	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh \
+	    units-compilers units-shapes units-nulls units-install stitch-check stitch checksums \
+	    $(TESTS) $(wildcard examples/*.c)
 
 # these tests read oracles and data that are too large for the repository (tests/place.h)
 READERS = $(shell grep -lE 't_(shared|find|one_of|place)|apart[.]h|token/kit[.]h' $(TESTS))
@@ -318,3 +319,71 @@ $(BUILD)/bench: $(BENCH) bench/bench.h bench/llm/grids.h bench/gnn/deepwalk.h be
 $(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a -pthread
+
+# ---- packages. PREFIX, INCLUDEDIR and LIBDIR are the places, DESTDIR a folder to put in front of them. SHARED=1 adds
+# libtinyllm.so and libtinygnn.so, which the .pc files and the CMake targets then link; run ldconfig where it is needed.
+VERSION := $(shell sed -n 's/^.define TINY_VERSION_[MP].* //p' src/core/config.h | paste -s -d . -)
+SO_VERSION = 0
+PREFIX ?= /usr/local
+INCLUDEDIR ?= $(PREFIX)/include
+LIBDIR ?= $(PREFIX)/lib
+SHARED ?=
+BOTH = tinyllm tinygnn
+.PHONY: install uninstall shared dist
+
+# $(call fill,template): with the values for the header $$n
+below_prefix = $(patsubst $(PREFIX)/%,\$${prefix}/%,$(1))
+fill = sed -e "s|@NAME@|$$n|g; s|@VERSION@|$(VERSION)|g; s|@PREFIX@|$(PREFIX)|g" \
+    -e "s|@INCLUDEDIR@|$(call below_prefix,$(INCLUDEDIR))|g; s|@LIBDIR@|$(call below_prefix,$(LIBDIR))|g" \
+    -e "s|@CFLAGS@|-DTINY_PTHREAD -pthread$(if $(SHARED), -D$${up}_LINKED)|g" \
+    -e "s|@LIBS@|$(if $(SHARED),-L\$${libdir} -l$$n,-pthread -lm)|g" \
+    -e "s|tinyllm_shared 0|tinyllm_shared $(if $(SHARED),1,0)|g" $(1)
+install: $(HEADERS) $(if $(SHARED),shared)  ## into PREFIX (and DESTDIR): headers, .pc files, CMake packages; SHARED=1
+	@set -e; umask 022; include='$(DESTDIR)$(INCLUDEDIR)'; lib='$(DESTDIR)$(LIBDIR)'; \
+	mkdir -p "$$include" "$$lib/pkgconfig"; \
+	install -m 644 $(HEADERS) "$$include"; \
+	for n in $(BOTH); do \
+	    up=$$(echo $$n | tr a-z A-Z); \
+	    mkdir -p "$$lib/cmake/$$n"; \
+	    $(call fill,ports/cmake/package.pc.in) >"$$lib/pkgconfig/$$n.pc"; \
+	    $(call fill,ports/cmake/version.cmake.in) >"$$lib/cmake/$$n/$$n-config-version.cmake"; \
+	    $(call fill,ports/cmake/tinyllm-config.cmake) >"$$lib/cmake/$$n/$$n-config.cmake"; \
+	    $(if $(SHARED),cp -RPf $(BUILD)/shared/lib$$n.so* "$$lib"; chmod 644 "$$lib/lib$$n.so.$(VERSION)";) \
+	done
+	@echo "installed $(VERSION) into $(DESTDIR)$(PREFIX)"
+
+uninstall:       ## removes what make install has put into PREFIX
+	@include='$(DESTDIR)$(INCLUDEDIR)'; lib='$(DESTDIR)$(LIBDIR)'; \
+	for n in $(BOTH); do \
+	    rm -f "$$include/$$n.h" "$$lib/pkgconfig/$$n.pc" "$$lib/lib$$n.so" "$$lib/lib$$n.so.$(SO_VERSION)" \
+	        "$$lib/lib$$n.so.$(VERSION)" "$$lib/cmake/$$n/$$n-config.cmake" "$$lib/cmake/$$n/$$n-config-version.cmake"; \
+	    rmdir "$$lib/cmake/$$n" 2>/dev/null; \
+	done; true
+
+# Everything of each header, compiled in the parts of the tests' libraries. Only public functions are exported, each
+# with the minor version: before 1.0 the next one may have changed them, and then a program is refused when it starts.
+SO_FLAGS = $(CFLAGS) -fPIC -pthread -DTINY_PTHREAD
+SO_OBJECTS = $(PARTS:%=$(BUILD)/shared/$*-%.o)
+HAVE_ELF = $(call accepts,stdio.h,,-shared -fPIC -Wl$(comma)-soname$(comma)libx.so.0)
+shared: $(BOTH:%=$(BUILD)/shared/lib%.so.$(VERSION))  ## libtinyllm.so and libtinygnn.so in build/shared
+$(BUILD)/shared/lib%.so.$(VERSION): $(INC)/%.h src/core/config.h
+	@[ -n '$(HAVE_ELF)' ] || { echo "shared libraries need a linker for ELF (Linux, BSD)"; exit 1; }
+	@$(MAKE) -s --no-print-directory $(SO_OBJECTS) BUILD=$(BUILD)/shared CFLAGS='$(SO_FLAGS)' OPENMP=
+	@{  echo "$$(echo $* | tr a-z A-Z)_$(basename $(VERSION)) {"; echo 'global:'; \
+	    nm -g $(SO_OBJECTS) | awk '$$2 ~ /[TD]/ && $$3 ~ /^t(iny)?(llm|gnn)_/ { print "    " $$3 ";" }' | \
+	        grep -v '_tinyi_\|_part_[0-9]'; \
+	    echo 'local: *;'; echo '};'; } >$(@D)/$*.map
+	$(CC) $(SO_FLAGS) -shared -Wl,-soname,lib$*.so.$(SO_VERSION) -Wl,--version-script=$(@D)/$*.map $(LDFLAGS) \
+	    $(SO_OBJECTS) -o $@ -pthread -lm
+	@ln -sf lib$*.so.$(VERSION) $(@D)/lib$*.so.$(SO_VERSION) && ln -sf lib$*.so.$(SO_VERSION) $(@D)/lib$*.so
+
+DIST = tinyllm-$(VERSION)
+TAR ?= tar
+SHA256 = $(shell command -v sha256sum || echo shasum -a 256)
+dist: stitch-check  ## build/dist/tinyllm-VERSION and its .tar.gz, the same bytes each time; needs GNU tar
+	@rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist/$(DIST)
+	@cp $(HEADERS) LICENSE CHANGELOG.md $(BUILD)/dist/$(DIST)
+	@cd $(BUILD)/dist/$(DIST) && $(SHA256) CHANGELOG.md LICENSE tinygnn.h tinyllm.h >SHA256SUMS
+	@cd $(BUILD)/dist && LC_ALL=C $(TAR) --sort=name --mtime='1980-01-01 00:00:00Z' --owner=0 --group=0 --numeric-owner \
+	    --mode=u=rwX,go=rX --format=ustar -cf $(DIST).tar $(DIST) && gzip -9nf $(DIST).tar
+	@cd $(BUILD)/dist && $(SHA256) $(DIST).tar.gz

@@ -1,234 +1,235 @@
-/* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
+/* tinygnn.h 0.2.0 - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
  *     231  the manual
- *     346  options and names
- *     383  what is chosen
- *    1259  core/config.h
- *    1423  core/status.h
- *    1466  core/tensor.h
- *    1519  core/ctx.h
- *    1598  core/mem.h
- *    1625  core/thread.h
- *    1680  core/rng.h
- *    1706  core/op.h
- *    1819  core/record.h
- *    1841  core/accel.h
- *    1900  core/bytes.h
- *    1912  core/doc/json.h
- *    1930  core/safetensors.h
- *    1947  core/file.h
- *    1988  core/forget.h
- *    1996  core/box/checkpoint.h
- *    2130  core/time.h
- *    2140  core/net.h
- *    2214  core/comm.h
- *    2287  core/conform.h
- *    2385  math/binary.h
- *    2416  math/elem.h
- *    2454  math/convert.h
- *    2489  math/reduce.h
- *    2531  math/softmax.h
- *    2567  math/norm.h
- *    2604  math/matmul.h
- *    2641  math/layout.h
- *    2680  math/conv.h
- *    2728  math/sort.h
- *    2770  math/linalg_lu.h
- *    2797  math/linalg_qr.h
- *    2823  math/linalg_eig.h
- *    2845  math/linalg_svd.h
- *    2868  math/linalg.h
- *    2924  math/fft.h
- *    2997  math/fwht.h
- *    3037  math/attention.h
- *    3063  math/gla.h
- *    3107  math/gla_grad.h
- *    3134  math/twist.h
- *    3184  math/slope.h
- *    3212  math/loss.h
- *    3242  math/rope.h
- *    3264  math/patch.h
- *    3306  math/sparse.h
- *    3411  math/edges.h
- *    3463  math/edges_score.h
- *    3509  math/ops.h
- *    3533  math/init.h
- *    3548  math/optim.h
- *    3659  math/tape.h
- *    3775  math/layer.h
- *    3850  math/train.h
- *    3917  math/all.h
- *    3923  the shared functions again, where the other header came first
- *    4326  gnn/ops.h
- *    4343  gnn/graph/graph.h
- *    4449  gnn/graph/community.h
- *    4489  gnn/graph/partition.h
- *    4551  gnn/graph/halo.h
- *    4592  gnn/graph/sample.h
- *    4655  gnn/graph/npy.h
- *    4690  gnn/graph/read.h
- *    4743  gnn/graph/stream.h
- *    4792  gnn/layer/layer.h
- *    4881  gnn/layer/net.h
- *    4997  gnn/layer/pool.h
- *    5038  gnn/train/train.h
- *    5154  gnn/quant/bits.h
- *    5182  gnn/quant/a2q.h
- *    5255  gnn/quant/a2q_net.h
- *    5339  gnn/quant/packed.h
- *    5403  gnn/quant/quant.h
- *    5465  gnn/embed/fastrp.h
- *    5508  gnn/train/data.h
- *    5545  gnn/tinygnn.h
- *    6271  internal functions
- *    7115  core/status.c
- *    7169  core/atomic_inside.h
- *    7235  core/state_inside.h
- *    7443  core/tensor.c
- *    7610  core/cpu_inside.h
- *    7654  core/half_inside.h
- *    7707  core/target.h
- *    8213  core/ctx.c
- *    8512  core/mem.c
- *    8657  core/thread.c
- *    9290  core/rng.c
- *    9380  core/op.c
- *    9859  core/record.c
- *    9962  core/accel.c
- *   10254  core/bytes.c
- *   10407  core/doc/json.c
- *   10701  core/safetensors.c
- *   10976  core/file.c
- *   11474  core/forget.c
- *   11511  core/hash_inside.h
- *   11535  core/box/box_inside.h
- *   11629  core/box/checkpoint.c
- *   12279  core/time.c
- *   12333  core/net.c
- *   12633  core/comm.c
- *   13162  core/conform.c
- *   13963  math/grad_inside.h
- *   14025  math/table_inside.h
- *   14199  math/rows_inside.h
- *   14270  math/walk_inside.h
- *   14394  math/binary.c
- *   14759  math/elem.c
- *   15640  math/convert.c
- *   16160  math/reduce.c
- *   16766  math/softmax.c
- *   17175  math/norm.c
- *   17744  math/gemm_inside.h
- *   17840  math/gemm_i8_inside.h
- *   17871  math/matmul.c
- *   18290  math/layout.c
- *   19096  math/conv.c
- *   19691  math/sort.c
- *   20626  math/linalg_block_inside.h
- *   20788  math/linalg_lu.c
- *   21156  math/linalg_qr.c
- *   21531  math/linalg_eig.c
- *   22053  math/linalg_svd.c
- *   22465  math/linalg.c
- *   22746  math/fft_way_inside.h
- *   22817  math/fft.c
- *   23337  math/hadamard_inside.h
- *   23366  math/fwht.c
- *   23566  math/attention.c
- *   24231  math/gla.c
- *   24803  math/gla_grad.c
- *   25204  math/twist.c
- *   25572  math/slope.c
- *   25779  math/loss.c
- *   25962  math/rope.c
- *   26127  math/patch.c
- *   26480  math/bits_inside.h
- *   26522  math/sparse_lines_inside.h
- *   26552  math/sparse_forms_inside.h
- *   26577  math/sparse.c
- *   26935  math/edges_inside.h
- *   26977  math/edges.c
- *   27489  math/edges_score.c
- *   27978  math/ops.c
- *   28083  math/init.c
- *   28149  math/optim.c
- *   28759  math/tape.c
- *   29706  math/layer.c
- *   30220  math/train.c
- *   30430  core/doc/value_inside.h
- *   30564  core/doc/value_text.c
- *   30801  math/edges_grad.c
- *   31301  math/normal.c
- *   31322  math/targets.c
- *   31390  math/all.c
- *   31397  core/cpu.c
- *   31662  core/hash.c
- *   31773  core/box/box.c
- *   32028  math/grad.c
- *   32865  math/matvec_inside.h
- *   32876  math/gemm.c
- *   33536  math/gemm_i8.c
- *   33827  math/linalg_block.c
- *   34385  math/fft_way.c
- *   34813  math/hadamard.c
- *   34903  math/bits.c
- *   34923  math/sparse_lines.c
- *   35414  math/sparse_forms.c
- *   35641  core/doc/value.c
- *   36188  math/matvec.c
- *   36249  the shared functions forwarded, where the other header has their bodies
- *   37053  internal functions of this header
- *   37156  gnn/ops.c
- *   37175  gnn/graph/graph_inside.h
- *   37233  gnn/graph/graph.c
- *   38059  gnn/graph/community.c
- *   38289  gnn/graph/coarsen_inside.h
- *   38320  gnn/graph/refine_inside.h
- *   38367  gnn/graph/partition.c
- *   38781  gnn/graph/halo.c
- *   38951  gnn/graph/sample.c
- *   39349  gnn/graph/inflate_inside.h
- *   39381  gnn/graph/words_inside.h
- *   39429  gnn/graph/npy.c
- *   39998  gnn/graph/form_inside.h
- *   40040  gnn/graph/read.c
- *   40979  gnn/graph/stream.c
- *   41745  gnn/layer/layer.c
- *   42344  gnn/layer/net_file_inside.h
- *   42370  gnn/layer/net.c
- *   43024  gnn/layer/pool.c
- *   43183  gnn/quant/bits.c
- *   43310  gnn/quant/a2q.c
- *   43825  gnn/train/pass_inside.h
- *   43928  gnn/quant/a2q_net.c
- *   44533  gnn/quant/nibble_inside.h
- *   44563  gnn/quant/packed.c
- *   45055  gnn/quant/quant.c
- *   45371  gnn/embed/fastrp.c
- *   45935  gnn/train/data.c
- *   46145  gnn/graph/coarsen.c
- *   46573  gnn/graph/refine.c
- *   46954  gnn/graph/inflate.c
- *   47325  gnn/graph/words.c
- *   47544  gnn/layer/net_file.c
- *   48024  gnn/train/pass.c
- *   48659  gnn/quant/nibble.c
- *   48667  gnn/train/kit_inside.h
- *   48702  gnn/train/kit.c
- *   48826  gnn/train/nodes.c
- *   49002  gnn/train/graphs.c
- *   49306  gnn/train/links.c
- *   49614  gnn/train/tape_pool.c
- *   49642  gnn/quant/quant_file.c
- *   50009  gnn/targets.c
- *   50013  gnn/tinygnn.c
- *   50019  the kernels of each target: this header again
- *   50186  core/simd.h, the vectors of one target
- *   51971  math/kernels.h
- *   58393  gnn/kernels.h
- *   58681  the licence
+ *     348  options and names
+ *     385  what is chosen
+ *    1261  core/config.h
+ *    1426  core/status.h
+ *    1469  core/tensor.h
+ *    1522  core/ctx.h
+ *    1601  core/mem.h
+ *    1628  core/thread.h
+ *    1683  core/rng.h
+ *    1709  core/op.h
+ *    1822  core/record.h
+ *    1844  core/accel.h
+ *    1903  core/bytes.h
+ *    1915  core/doc/json.h
+ *    1933  core/safetensors.h
+ *    1950  core/file.h
+ *    1991  core/forget.h
+ *    1999  core/box/checkpoint.h
+ *    2133  core/time.h
+ *    2143  core/net.h
+ *    2217  core/comm.h
+ *    2290  core/conform.h
+ *    2388  math/binary.h
+ *    2419  math/elem.h
+ *    2457  math/convert.h
+ *    2492  math/reduce.h
+ *    2534  math/softmax.h
+ *    2570  math/norm.h
+ *    2607  math/matmul.h
+ *    2644  math/layout.h
+ *    2683  math/conv.h
+ *    2731  math/sort.h
+ *    2773  math/linalg_lu.h
+ *    2800  math/linalg_qr.h
+ *    2826  math/linalg_eig.h
+ *    2848  math/linalg_svd.h
+ *    2871  math/linalg.h
+ *    2927  math/fft.h
+ *    3000  math/fwht.h
+ *    3040  math/attention.h
+ *    3066  math/gla.h
+ *    3110  math/gla_grad.h
+ *    3137  math/twist.h
+ *    3187  math/slope.h
+ *    3215  math/loss.h
+ *    3245  math/rope.h
+ *    3267  math/patch.h
+ *    3309  math/sparse.h
+ *    3414  math/edges.h
+ *    3466  math/edges_score.h
+ *    3512  math/ops.h
+ *    3536  math/init.h
+ *    3551  math/optim.h
+ *    3662  math/tape.h
+ *    3778  math/layer.h
+ *    3853  math/train.h
+ *    3920  math/all.h
+ *    3926  the shared functions again, where the other header came first
+ *    4329  gnn/ops.h
+ *    4346  gnn/graph/graph.h
+ *    4452  gnn/graph/community.h
+ *    4492  gnn/graph/partition.h
+ *    4554  gnn/graph/halo.h
+ *    4595  gnn/graph/sample.h
+ *    4658  gnn/graph/npy.h
+ *    4693  gnn/graph/read.h
+ *    4746  gnn/graph/stream.h
+ *    4795  gnn/layer/layer.h
+ *    4884  gnn/layer/net.h
+ *    5000  gnn/layer/pool.h
+ *    5041  gnn/train/train.h
+ *    5157  gnn/quant/bits.h
+ *    5185  gnn/quant/a2q.h
+ *    5258  gnn/quant/a2q_net.h
+ *    5342  gnn/quant/packed.h
+ *    5406  gnn/quant/quant.h
+ *    5468  gnn/embed/fastrp.h
+ *    5511  gnn/train/data.h
+ *    5548  gnn/tinygnn.h
+ *    6274  internal functions
+ *    7118  core/status.c
+ *    7172  core/atomic_inside.h
+ *    7238  core/state_inside.h
+ *    7446  core/tensor.c
+ *    7613  core/cpu_inside.h
+ *    7657  core/half_inside.h
+ *    7710  core/target.h
+ *    8216  core/ctx.c
+ *    8515  core/mem.c
+ *    8660  core/thread.c
+ *    9293  core/rng.c
+ *    9383  core/op.c
+ *    9862  core/record.c
+ *    9965  core/accel.c
+ *   10257  core/bytes.c
+ *   10410  core/doc/json.c
+ *   10704  core/safetensors.c
+ *   10979  core/file.c
+ *   11477  core/forget.c
+ *   11514  core/hash_inside.h
+ *   11538  core/box/box_inside.h
+ *   11632  core/box/checkpoint.c
+ *   12282  core/time.c
+ *   12336  core/net.c
+ *   12636  core/comm.c
+ *   13165  core/conform.c
+ *   13966  math/grad_inside.h
+ *   14028  math/table_inside.h
+ *   14202  math/rows_inside.h
+ *   14273  math/walk_inside.h
+ *   14397  math/binary.c
+ *   14762  math/elem.c
+ *   15643  math/convert.c
+ *   16163  math/reduce.c
+ *   16769  math/softmax.c
+ *   17178  math/norm.c
+ *   17747  math/gemm_inside.h
+ *   17843  math/gemm_i8_inside.h
+ *   17874  math/matmul.c
+ *   18293  math/layout.c
+ *   19099  math/conv.c
+ *   19694  math/sort.c
+ *   20629  math/linalg_block_inside.h
+ *   20791  math/linalg_lu.c
+ *   21159  math/linalg_qr.c
+ *   21534  math/linalg_eig.c
+ *   22056  math/linalg_svd.c
+ *   22468  math/linalg.c
+ *   22749  math/fft_way_inside.h
+ *   22820  math/fft.c
+ *   23340  math/hadamard_inside.h
+ *   23369  math/fwht.c
+ *   23569  math/attention.c
+ *   24234  math/gla.c
+ *   24806  math/gla_grad.c
+ *   25207  math/twist.c
+ *   25575  math/slope.c
+ *   25782  math/loss.c
+ *   25965  math/rope.c
+ *   26130  math/patch.c
+ *   26483  math/bits_inside.h
+ *   26525  math/sparse_lines_inside.h
+ *   26555  math/sparse_forms_inside.h
+ *   26580  math/sparse.c
+ *   26938  math/edges_inside.h
+ *   26980  math/edges.c
+ *   27492  math/edges_score.c
+ *   27981  math/ops.c
+ *   28086  math/init.c
+ *   28152  math/optim.c
+ *   28762  math/tape.c
+ *   29709  math/layer.c
+ *   30223  math/train.c
+ *   30433  core/doc/value_inside.h
+ *   30567  core/doc/value_text.c
+ *   30804  math/edges_grad.c
+ *   31304  math/normal.c
+ *   31325  math/targets.c
+ *   31393  math/all.c
+ *   31400  core/cpu.c
+ *   31665  core/hash.c
+ *   31776  core/box/box.c
+ *   32031  math/grad.c
+ *   32868  math/matvec_inside.h
+ *   32879  math/gemm.c
+ *   33539  math/gemm_i8.c
+ *   33830  math/linalg_block.c
+ *   34388  math/fft_way.c
+ *   34816  math/hadamard.c
+ *   34906  math/bits.c
+ *   34926  math/sparse_lines.c
+ *   35417  math/sparse_forms.c
+ *   35644  core/doc/value.c
+ *   36191  math/matvec.c
+ *   36252  the shared functions forwarded, where the other header has their bodies
+ *   37056  internal functions of this header
+ *   37159  gnn/ops.c
+ *   37178  gnn/graph/graph_inside.h
+ *   37236  gnn/graph/graph.c
+ *   38062  gnn/graph/community.c
+ *   38292  gnn/graph/coarsen_inside.h
+ *   38323  gnn/graph/refine_inside.h
+ *   38370  gnn/graph/partition.c
+ *   38784  gnn/graph/halo.c
+ *   38954  gnn/graph/sample.c
+ *   39352  gnn/graph/inflate_inside.h
+ *   39384  gnn/graph/words_inside.h
+ *   39432  gnn/graph/npy.c
+ *   40001  gnn/graph/form_inside.h
+ *   40043  gnn/graph/read.c
+ *   40982  gnn/graph/stream.c
+ *   41748  gnn/layer/layer.c
+ *   42347  gnn/layer/net_file_inside.h
+ *   42373  gnn/layer/net.c
+ *   43027  gnn/layer/pool.c
+ *   43186  gnn/quant/bits.c
+ *   43313  gnn/quant/a2q.c
+ *   43828  gnn/train/pass_inside.h
+ *   43931  gnn/quant/a2q_net.c
+ *   44536  gnn/quant/nibble_inside.h
+ *   44566  gnn/quant/packed.c
+ *   45058  gnn/quant/quant.c
+ *   45374  gnn/embed/fastrp.c
+ *   45938  gnn/train/data.c
+ *   46148  gnn/graph/coarsen.c
+ *   46576  gnn/graph/refine.c
+ *   46957  gnn/graph/inflate.c
+ *   47328  gnn/graph/words.c
+ *   47547  gnn/layer/net_file.c
+ *   48027  gnn/train/pass.c
+ *   48662  gnn/quant/nibble.c
+ *   48670  gnn/train/kit_inside.h
+ *   48705  gnn/train/kit.c
+ *   48829  gnn/train/nodes.c
+ *   49005  gnn/train/graphs.c
+ *   49309  gnn/train/links.c
+ *   49617  gnn/train/tape_pool.c
+ *   49645  gnn/quant/quant_file.c
+ *   50012  gnn/targets.c
+ *   50016  gnn/tinygnn.c
+ *   50022  the kernels of each target: this header again
+ *   50189  core/simd.h, the vectors of one target
+ *   51974  math/kernels.h
+ *   58396  gnn/kernels.h
+ *   58684  the licence
  */
 
-/* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
+/* tinygnn.h - graph networks in one C header, version 0.2.0: every algorithm as a readable reference and as a fast
+ * form
  *
  * The shortest program that works
  *
@@ -336,7 +337,8 @@
  *     quantization of attention.
  *
  * Changes
- *     0.1.0  the first version; CHANGELOG.md lists what it has
+ *     0.2.0  a program chooses its features; packages; see CHANGELOG.md
+ *     0.1.0  the first version
  *
  * Licence
  *     MIT, at the end of this file.
@@ -645,7 +647,7 @@ its switches before the first of the two headers is included"
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xaabf44dc
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x80161557
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -1254,7 +1256,7 @@ its switches before the first of the two headers is included"
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xaabf44dc
+#define TINYI_SHARED_DECLARED 0x80161557
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -1299,8 +1301,9 @@ its switches before the first of the two headers is included"
 #include <stdint.h>
 #include <limits.h>
 
+/* the one place that has the version: headers, packages and make dist take it from here */
 #define TINY_VERSION_MAJOR 0
-#define TINY_VERSION_MINOR 1
+#define TINY_VERSION_MINOR 2
 #define TINY_VERSION_PATCH 0
 #define TINY_VERSION (TINY_VERSION_MAJOR * 10000 + TINY_VERSION_MINOR * 100 + TINY_VERSION_PATCH)
 
@@ -5557,7 +5560,7 @@ TINYI_C_END
 #endif
 /* gcc -Wall reports that it stops comparing indentations in a text of this length; after a #line it does not */
 #if defined __GNUC__ && !defined __clang__
-#line 0005561
+#line 0005564
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach

@@ -18,9 +18,11 @@ test)
     want clang has clang
     want libomp-dev sh -c 'ls /usr/lib/llvm-*/lib/libomp.so || ls /usr/lib*/libomp.so* || ls /opt/homebrew/opt/libomp'
     want tcc has tcc
-    dnf='dnf install gcc-c++ clang libomp-devel simde-devel tcc'
-    pacman='pacman -S gcc clang openmp simde tcc'
-    brew='brew install simde libomp'
+    want cmake has cmake
+    want pkgconf has pkg-config
+    dnf='dnf install gcc-c++ clang libomp-devel simde-devel tcc cmake pkgconf'
+    pacman='pacman -S gcc clang openmp simde tcc cmake pkgconf'
+    brew='brew install simde libomp cmake pkgconf'
     ;;
 ports)
     want libsimde-dev test -e /usr/include/simde/x86/sse4.1.h

@@ -17,6 +17,9 @@ tree() { # a small valid tree
 TINY_API int tiny_a(int (*f)(void *user, int i), void *user,
                     const int list[3]);
 TINY_API void tiny_nothing(void);
+#define TINY_VERSION_MAJOR 3
+#define TINY_VERSION_MINOR 4
+#define TINY_VERSION_PATCH 5
 #ifndef TINY_NO_STDIO
 TINY_API const char *tiny_text(const char *s);
 #endif
@@ -66,7 +69,7 @@ X
     printf '/* passes */\n#include TINYI_PASS_FILE\n#undef TINYI_PASS_FILE\n' >core/each_target.h
     printf 'static float tinyi_k(float x) { return x; }\n' >math/one.simd.h
     for w in llm gnn; do
-        printf '/* manual of %s\n@features\n */\n#ifndef %s_H\n#define %s_H\n' $w $w $w >$w/tiny$w.h
+        printf '/* manual of %s @version\n@features\n */\n#ifndef %s_H\n#define %s_H\n' $w $w $w >$w/tiny$w.h
         printf '#include "math/b.h"\n#endif\n' >>$w/tiny$w.h
         printf '/* %s */\n#include "%s/tiny%s.h"\n' $w $w $w >$w/tiny$w.c
     done
@@ -91,6 +94,8 @@ refused() { # the tree is refused with this sentence, and no file is left
 }
 
 tree
+ok tinyllm '/* tinyllm.h 3.4.5 - made from src/'
+ok tinyllm '/* manual of llm 3.4.5'
 ok tinyllm '#define tiny_nothing tinyllm_nothing'
 ok tinygnn 'TINY_API void tinygnn_nothing(void) { tinyllm_nothing(); }'
 a='int (*f)(void *user, int i), void *user, const int list[3]'
@@ -213,6 +218,10 @@ tree; rm "$dir/src/features.txt"
 refused 'there is no '
 tree; sed '/@features/d' "$dir/src/llm/tinyllm.h" >"$dir/x"; mv "$dir/x" "$dir/src/llm/tinyllm.h"
 refused 'the manual has no line @features'
+tree; sed 's/ @version//' "$dir/src/llm/tinyllm.h" >"$dir/x"; mv "$dir/x" "$dir/src/llm/tinyllm.h"
+refused 'the manual does not say @version before @features'
+tree; sed '/VERSION_MINOR/d' "$dir/src/core/a.h" >"$dir/x"; mv "$dir/x" "$dir/src/core/a.h"
+refused 'no file of src/ has the line #define TINY_VERSION_MINOR N'
 
 # the walk of docs/dev/house.md: each `file` followed by `function`s, which it must define
 walked=0
