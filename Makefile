@@ -40,7 +40,7 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 GNN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(shell grep -l '"tinygnn.h"' examples/*.c))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
-.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples style-check clean
+.PHONY: help all picture try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples style-check clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -118,6 +118,9 @@ bench-quick: $(BUILD)/bench        ## the same in under a minute, printed only
 
 bench-peers:     ## products beside OpenBLAS, oneDNN and MKL, models beside llama.cpp, graphs beside PyG and DGL, installed under build/ or as packages
 	BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh
+
+picture:         ## docs/img/speed.svg, the picture of README.md, from the rows of docs/dev/speed.tsv
+	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
 
 check-scripts:   ## every script of bench/peers, tests/ports and tests/fuzz in its shortest form; what is not here is skipped
 	@BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh --check
