@@ -67,7 +67,7 @@ retrain-check: $(BUILD)/train-story  ## the first 30 steps of that: each loss wi
 
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
-	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh units-compilers units-shapes units-nulls stitch-check stitch checksums $(TESTS) $(wildcard examples/*.c)
+	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh units-compilers units-shapes units-nulls units-docs stitch-check stitch checksums $(TESTS) $(wildcard examples/*.c)
 
 # these tests read oracles and data that are too large for the repository (tests/place.h)
 READERS = $(shell grep -lE 't_(shared|find|one_of|place)|apart[.]h|token/kit[.]h' $(TESTS))
