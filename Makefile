@@ -45,7 +45,7 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 GNN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(shell grep -l '"tinygnn.h"' examples/*.c))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
-.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick \
+.PHONY: help all picture try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick \
     bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check \
     docs setup examples style-check clean
 .DELETE_ON_ERROR:
@@ -78,7 +78,7 @@ retrain-check: $(BUILD)/train-story  ## the first 30 steps of that: each loss wi
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
 	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh \
-	    units-compilers units-shapes units-nulls units-install stitch-check stitch checksums \
+	    units-compilers units-shapes units-nulls units-install units-docs stitch-check stitch checksums \
 	    $(TESTS) $(wildcard examples/*.c)
 
 # these tests read oracles and data that are too large for the repository (tests/place.h)
@@ -135,6 +135,9 @@ bench-quick: $(BUILD)/bench        ## the same in under a minute, printed only
 
 bench-peers:     ## compares with OpenBLAS, oneDNN, MKL, llama.cpp, PyG and DGL, installed under build/ or as packages
 	BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh
+
+picture:         ## docs/img/speed.svg, the picture of README.md, from the rows of docs/dev/speed.tsv
+	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
 
 check-scripts:   ## the scripts of bench/peers, tests/ports and tests/fuzz in their shortest form
 	@BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh --check

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the named tests, JOBS at a time, one line for each; the last line is: N passed, N failed. The exit status is 0
 # when none failed.
-#   stitch-check, stitch, units-shapes, units-compilers, units-nulls, units-install and checksums are steps of their
+#   stitch-check, stitch, units-shapes, units-compilers, units-nulls, units-install, units-docs and checksums are steps of their
 #   own; examples/x.c only has to compile; anything else is a test source whose program stands in $BUILD.
 # A program that is missing or older than what it is made of (it did not compile), crashes or runs for more than ten
 # minutes is one failure. Before the last line stands one for each entry of the specifications whose Proof these tests
@@ -96,6 +96,7 @@ stitch-check) name=$test; set -- make -s --no-print-directory stitch-check BUILD
 stitch) name=tests/units/stitch; set -- sh tests/units/stitch.sh ;;
 units-nulls) name=tests/units/nulls; set -- sh tests/units/nulls.sh ;;
 units-install) name=tests/units/install; set -- sh tests/units/install.sh ;;
+units-docs) name=tests/units/docs; set -- sh tests/units/docs.sh ;;
 units-*) name=tests/units/${test#units-}; set -- sh tests/units/run.sh "${test#units-}" ;;
 checksums) name=tests/golden; set -- sh tests/ports/here.sh ;;
 *) name=${test%.c}; set -- $limit "$BUILD/$name" ;;

@@ -132,7 +132,8 @@ TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int m
 static void tinyi_lm_name(char full[128], const tinyi_lm_load *ld, const tinyi_lm_layer *l, int t, const char *suffix)
 {
     if (l->i < 0) (void)snprintf(full, 128, "%s%s%s", ld->part, tinyi_lm_names[t], suffix);
-    else (void)snprintf(full, 128, "%sblk.%td.%s%s", ld->part, l->i, tinyi_lm_names[t], suffix);
+    /* not %td, which the printf of small C libraries (newlib) does not know */
+    else (void)snprintf(full, 128, "%sblk.%ld.%s%s", ld->part, (long)l->i, tinyi_lm_names[t], suffix);
 }
 
 TINYI_FN const tllm_gguf_tensor *tinyi_lm_find(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t, const char *suffix)
