@@ -45,9 +45,9 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 GNN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(shell grep -l '"tinygnn.h"' examples/*.c))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
-.PHONY: help all picture try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick \
-    bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check \
-    docs setup examples style-check clean
+.PHONY: help all picture try demo machine retrain retrain-check test test-clone sweep run-tests programs bench \
+    bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch \
+    stitch-check docs setup examples style-check clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
 

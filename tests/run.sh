@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs the named tests, JOBS at a time, one line for each; the last line is: N passed, N failed. The exit status is 0
 # when none failed.
-#   stitch-check, stitch, units-shapes, units-compilers, units-nulls, units-install, units-docs and checksums are steps of their
-#   own; examples/x.c only has to compile; anything else is a test source whose program stands in $BUILD.
+#   stitch-check, stitch, units-shapes, units-compilers, units-nulls, units-install, units-docs and checksums are steps
+#   of their own; examples/x.c only has to compile; anything else is a test source whose program stands in $BUILD.
 # A program that is missing or older than what it is made of (it did not compile), crashes or runs for more than ten
 # minutes is one failure. Before the last line stands one for each entry of the specifications whose Proof these tests
 # show, item by item (T_PROOF of tests/t.h), and on which targets:
