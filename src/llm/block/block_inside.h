@@ -130,9 +130,9 @@ typedef struct tinyi_blk_kernels {
     int side;                                   /* 8 or 16 */
     void (*turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group);
     /* a block of 256 numbers of `rows` expanded rows (a multiple of 8, at most TINYI_BLK_LOW; 256 codes, 16 s, 16 m,
-     * TINYI_BLK_PANEL bytes apart) times `count` times `side` rows of x: y[group of x][TINYI_BLK_LOW][side] += */
+     * TINYI_BLK_PANEL bytes apart) times n rows of x, in groups of `side`: y[group of x][TINYI_BLK_LOW][side] += */
     void (*panel)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x,
-                  ptrdiff_t x_group, size_t count);
+                  ptrdiff_t x_group, size_t n);
     /* the same block times 1 to TINYI_BLK_REST rows of x that fill no group: block b of them, paired where groups
      * are coarse; acc[row][row of x][8] +=, whose totals are what is wanted */
     void (*rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x, size_t b, size_t n);

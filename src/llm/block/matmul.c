@@ -693,7 +693,7 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                     for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
                         kn->panel(sums + j * TINYI_BLK_LOW * side, panel, kn->traits[p->blk],
                                   (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * x_panel, x_group,
-                                  (size_t)TINYI_MIN(groups - j, TINYI_BLK_GROUPS));
+                                  (size_t)TINYI_MIN(rows - rest - j * side, TINYI_BLK_GROUPS * side));
                     if (rest) kn->rest(acc, panel, kn->traits[p->blk], (size_t)(r1 - r0), &x, (size_t)at, (size_t)rest);
                 }
                 for (j = 0; j < groups; j++)
@@ -724,8 +724,11 @@ static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan
     if (p->n < TINYI_BLK_GROUP) return 0;
     if (p->n <= TINYI_BLK_FEW && p->eight >= 0 && kn->eight) return 0;
     if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
-    if (tinyi_blk_is_integers(p, kn))
-        return kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS ? 0 : p->n;
+    if (tinyi_blk_is_integers(p, kn)) {
+        if (kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS) return 0;
+        /* half of a group of 16 would be empty, and eight rows take half a vector */
+        return kn->side > 8 && p->n > TINYI_BLK_FEW && p->n < TINYI_BLK_FEW + TINYI_BLK_REST ? 0 : p->n;
+    }
     if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
     TINYI_OF(k, gemm_f32_shape)(&shape);
     return p->n >= TINYI_BLK_MANY ? p->n / shape.nr * shape.nr : 0;

@@ -35,12 +35,12 @@
 #define TINYI_TREE_IN_ORDER(v) ((void)0)
 #define TINYI_TREE_HERE(v) ((void)0)
 #endif
-/* Q4_K is PAIRED by halves of groups: low nibbles of 32 bytes are one group, high ones the next. VNNI wants codes
- * without sign. */
+/* Q4_K is PAIRED by halves of groups: low nibbles of 32 bytes are one group, high ones the next. Not where VNNI of AVX2
+ * folds so little that the halves cost more than they save. VNNI wants codes without sign. */
+#define TINYI_TREE_Q4_K_PAIRED (!V_VNNI || V_HALF)
 #define TINYI_TREE_TRAITS(name, traits) \
-    (V_VNNI                                ? (traits) & ~TINYI_BLK_HAS_SIGN \
-     : TINYI_BLK_##name == TINYI_BLK_Q4_K ? (traits) | TINYI_BLK_PAIRED     \
-                                          : (traits))
+    ((V_VNNI ? (traits) & ~TINYI_BLK_HAS_SIGN : (traits)) | \
+     (TINYI_BLK_##name == TINYI_BLK_Q4_K && TINYI_TREE_Q4_K_PAIRED ? TINYI_BLK_PAIRED : 0))
 #define TINYI_TREE_SIGNED(traits) (((traits) & TINYI_BLK_HAS_SIGN) && !V_VNNI)
 
 /* ---- sums */
@@ -342,7 +342,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q3_K)(v_i8 *c, v_f32 *s, v_f32 *
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
 {
     int i;
-    if (V_VNNI) TINY_FN(tinyi_tree_fours)(c, b + 16);
+    if (!TINYI_TREE_Q4_K_PAIRED) TINY_FN(tinyi_tree_fours)(c, b + 16);
     else
         TINYI_BLK_EACH(i, 8)
             c[i] = vb_and(
@@ -744,8 +744,11 @@ static void TINY_FN(tinyi_tree_total)(float *y, const float *acc, size_t n)
 
 /* ---- many rows of activations */
 
-#if !V_HALF
-/* Eight rows side by side: for each 256 numbers and each 32 of them, eight vectors of four numbers of each row, then d,
+/* rows of activations side by side, and what 32 numbers of them take */
+#define TINYI_TREE_SIDE (V_HALF ? 16 : 8)
+#define TINYI_TREE_PANEL (TINYI_TREE_SIDE / 8 * TINYI_BLK_PANEL)
+
+/* Rows side by side: for each 256 numbers and each 32 of them, eight vectors of four numbers of each row, then d,
  * sums of 32, sums of the first 16 and of the other 16, times d. block, group: bytes from one to the next. */
 static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
 {
@@ -754,16 +757,17 @@ static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_
     for (b = 0; b < x->blocks; b++, to += block)
         for (g = 0; g < 8; g++) {
             unsigned char *p = to + g * group;
-            float *f = (float *)(void *)(p + 256);
-            if (n < 8) memset(p, 0, TINYI_BLK_PANEL);
+            float *f = (float *)(void *)(p + 32 * TINYI_TREE_SIDE);
+            if (n < TINYI_TREE_SIDE) memset(p, 0, TINYI_TREE_PANEL);
             for (r = 0; r < n; r++) {
                 const size_t at = r * x->blocks + b;
                 const float *halves = x->sum + 16 * at + g / 4 * 8 + g % 4, d = x->d[16 * at + (size_t)g];
-                for (i = 0; i < 8; i++) memcpy(p + 32 * i + 4 * r, x->code + 256 * at + 32 * g + 4 * i, 4);
+                for (i = 0; i < 8; i++)
+                    memcpy(p + 4 * TINYI_TREE_SIDE * i + 4 * r, x->code + 256 * at + 32 * g + 4 * i, 4);
                 f[r] = d;
-                f[8 + r] = d * x->d[16 * at + 8 + (size_t)g];
-                f[16 + r] = d * halves[0];
-                f[24 + r] = d * halves[4];
+                f[TINYI_TREE_SIDE + r] = d * x->d[16 * at + 8 + (size_t)g];
+                f[2 * TINYI_TREE_SIDE + r] = d * halves[0];
+                f[3 * TINYI_TREE_SIDE + r] = d * halves[4];
             }
         }
 }
@@ -778,7 +782,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_sums)(v_i32 *sum, const unsigned char
     int i, r, c;
     TINYI_BLK_EACH(i, steps) {
         v_i8 q[2];
-        TINYI_BLK_EACH(c, wide) q[c] = vb_load(x + c * TINYI_BLK_PANEL + 32 * i);
+        TINYI_BLK_EACH(c, wide) q[c] = vb_load(x + c * TINYI_TREE_PANEL + 4 * TINYI_TREE_SIDE * i);
         TINYI_BLK_EACH(r, high) {
             const v_i8 k = vb_set4(w + r * TINYI_BLK_PANEL + 4 * i);
             TINYI_BLK_EACH(c, wide) {
@@ -813,13 +817,13 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_piece)(float *y, const unsigned char 
     TINY_FN(tinyi_tree_sums)(sum, w, x, steps, high, wide, traits);
     /* before the first number is stored: it might be one of these, as far as a compiler knows */
     TINYI_BLK_EACH(c, wide) {
-        each[c] = v_load(d + c * (TINYI_BLK_PANEL / 4));
-        if (traits & TINYI_BLK_MINIMA) more[c] = v_load(offset + c * (TINYI_BLK_PANEL / 4));
+        each[c] = v_load(d + c * (TINYI_TREE_PANEL / 4));
+        if (traits & TINYI_BLK_MINIMA) more[c] = v_load(offset + c * (TINYI_TREE_PANEL / 4));
     }
     TINYI_BLK_EACH(r, high) {
         const v_f32 scale = v_set(s[r * (TINYI_BLK_PANEL / 4)]), low = v_set(s[r * (TINYI_BLK_PANEL / 4) + 16]);
         TINYI_BLK_EACH(c, wide) {
-            float *to = y + 8 * r + c * 8 * TINYI_BLK_LOW;
+            float *to = y + TINYI_TREE_SIDE * r + c * TINYI_TREE_SIDE * TINYI_BLK_LOW;
             v_f32 t = v_load(to);
             if (traits & TINYI_BLK_MINIMA) t = v_fma(low, more[c], t);
             v_store(to, v_fma(v_mul(scale, each[c]), v_from_i32(sum[r * wide + c]), t));
@@ -829,15 +833,16 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_piece)(float *y, const unsigned char 
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_column)(float *y, const unsigned char *code, size_t rows,
                                                    const unsigned char *x, int g, int high, int wide, int traits)
 {
-    const float *d = (const float *)(const void *)(x + 256);
+    const float *d = (const float *)(const void *)(x + 32 * TINYI_TREE_SIDE);
     size_t r;
-    for (r = 0; r < rows; r += (size_t)high, code += high * TINYI_BLK_PANEL, y += high * 8) {
+    for (r = 0; r < rows; r += (size_t)high, code += high * TINYI_BLK_PANEL, y += high * TINYI_TREE_SIDE) {
         const float *s = (const float *)(const void *)(code + 256);
         if (traits & TINYI_BLK_FINE) {
             const int at = g / 4 * 8 + g % 4;
-            TINY_FN(tinyi_tree_piece)(y, code + 32 * g, s + at, x, d, d + 16, 4, high, wide, traits);
-            TINY_FN(tinyi_tree_piece)(y, code + 32 * g + 16, s + at + 4, x + 128, d, d + 24, 4, high, wide, traits);
-        } else TINY_FN(tinyi_tree_piece)(y, code + 32 * g, s + g, x, d, d + 8, 8, high, wide, traits);
+            TINY_FN(tinyi_tree_piece)(y, code + 32 * g, s + at, x, d, d + 2 * TINYI_TREE_SIDE, 4, high, wide, traits);
+            TINY_FN(tinyi_tree_piece)(y, code + 32 * g + 16, s + at + 4, x + 16 * TINYI_TREE_SIDE, d,
+                                      d + 3 * TINYI_TREE_SIDE, 4, high, wide, traits);
+        } else TINY_FN(tinyi_tree_piece)(y, code + 32 * g, s + g, x, d, d + TINYI_TREE_SIDE, 8, high, wide, traits);
     }
 }
 
@@ -851,15 +856,17 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_panel)(float *y, const unsigned char 
     for (g = 0; g < 8; g++, x += x_group) {
         for (j = 0; j + 2 <= count; j += 2)
             TINY_FN(tinyi_tree_column)
-            (y + j * 8 * TINYI_BLK_LOW, code, rows, x + j * TINYI_BLK_PANEL, g, one_sum ? 4 : 2, 2, traits);
+        (y + j * TINYI_TREE_SIDE * TINYI_BLK_LOW, code, rows, x + j * TINYI_TREE_PANEL, g, one_sum ? 4 : 2, 2, traits);
         if (j < count)
             TINY_FN(tinyi_tree_column)
-            (y + j * 8 * TINYI_BLK_LOW, code, rows, x + j * TINYI_BLK_PANEL, g, one_sum ? 8 : 4, 1, traits);
+        (y + j * TINYI_TREE_SIDE * TINYI_BLK_LOW, code, rows, x + j * TINYI_TREE_PANEL, g, one_sum ? 8 : 4, 1, traits);
     }
 }
+#if !V_HALF
 static void TINY_FN(tinyi_tree_all)(float *y, const unsigned char *code, int traits, size_t rows,
-                                    const unsigned char *x, ptrdiff_t x_group, size_t count)
+                                    const unsigned char *x, ptrdiff_t x_group, size_t n)
 {
+    const size_t count = (n + 7) / 8;
     if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SIX);
     else if (!V_VNNI && (traits & TINYI_BLK_HAS_SIGN))
         TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_BYTES);
@@ -918,9 +925,9 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 
 #if V_HALF
 #include "llm/block/wide.simd.h"
-#define TINYI_TREE_MANY TINYI_WIDE, TINY_FN(tinyi_wide_turn), TINY_FN(tinyi_wide_panel)
+#define TINYI_TREE_MANY TINYI_TREE_SIDE, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_wide_panel)
 #else
-#define TINYI_TREE_MANY 8, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all)
+#define TINYI_TREE_MANY TINYI_TREE_SIDE, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all)
 #endif
 #ifdef TINYI_NO_REPACK
 #define TINYI_TREE_EIGHT NULL               /* repacked weights are left out */
@@ -957,11 +964,12 @@ TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_tree_table))
 #undef TINYI_BLK_TABLE_BOOK
 #undef TINYI_TREE_EIGHT
 #undef TINYI_TREE_MANY
-#undef TINYI_WIDE
-#undef TINYI_WIDE_PANEL
+#undef TINYI_TREE_SIDE
+#undef TINYI_TREE_PANEL
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_BY_FEW
 #undef TINYI_TREE_SIGNED
+#undef TINYI_TREE_Q4_K_PAIRED
 #undef TINYI_TREE_TRAITS
 #undef TINYI_ORDER_HAS
 #undef TINYI_ORDER_Q5_0

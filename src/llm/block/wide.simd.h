@@ -3,33 +3,7 @@
  * Sixteen rows of activations lie side by side, four numbers of each in a vector of 64 bytes, and four numbers of a row
  * of weights are spread over a vector: a lane is a row of activations. Four rows of weights meet 32 rows of
  * activations. Their sums of a group are eight registers, and so are the floats that these are added to for all groups
- * of a block. */
-
-#define TINYI_WIDE 16
-#define TINYI_WIDE_PANEL (2 * TINYI_BLK_PANEL)
-
-/* For each 256 numbers and each 32 of them, eight vectors of four numbers of each row, then d, sums of 32, sums of the
- * first 16 and of the other 16, times d. block, group: bytes from one to the next. */
-static void TINY_FN(tinyi_wide_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
-{
-    size_t b, r;
-    int g, i;
-    for (b = 0; b < x->blocks; b++, to += block)
-        for (g = 0; g < 8; g++) {
-            unsigned char *p = to + g * group;
-            float *f = (float *)(void *)(p + 32 * TINYI_WIDE);
-            if (n < TINYI_WIDE) memset(p, 0, TINYI_WIDE_PANEL);
-            for (r = 0; r < n; r++) {
-                const size_t at = r * x->blocks + b;
-                const float *halves = x->sum + 16 * at + g / 4 * 8 + g % 4, d = x->d[16 * at + (size_t)g];
-                for (i = 0; i < 8; i++) memcpy(p + 4 * TINYI_WIDE * i + 4 * r, x->code + 256 * at + 32 * g + 4 * i, 4);
-                f[r] = d;
-                f[TINYI_WIDE + r] = d * x->d[16 * at + 8 + (size_t)g];
-                f[2 * TINYI_WIDE + r] = d * halves[0];
-                f[3 * TINYI_WIDE + r] = d * halves[4];
-            }
-        }
-}
+ * of a block. Up to eight rows of activations beyond whole groups take vectors of 32 bytes. */
 
 TINYI_FORCE_INLINE __m512i TINY_FN(tinyi_wide_four)(const unsigned char *p)
 {
@@ -49,7 +23,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_wide_piece)(__m512 *acc, const unsigned ch
     TINYI_BLK_EACH(i, steps) {
         __m512i q[2];
         TINYI_BLK_EACH(c, wide)
-            q[c] = _mm512_loadu_si512((const void *)(x + c * TINYI_WIDE_PANEL + 4 * TINYI_WIDE * i));
+            q[c] = _mm512_loadu_si512((const void *)(x + c * TINYI_TREE_PANEL + 4 * TINYI_TREE_SIDE * i));
         TINYI_BLK_EACH(r, high) {
             const __m512i k = TINY_FN(tinyi_wide_four)(w + r * TINYI_BLK_PANEL + 4 * i);
             TINYI_BLK_EACH(c, wide) {
@@ -59,8 +33,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_wide_piece)(__m512 *acc, const unsigned ch
         }
     }
     TINYI_BLK_EACH(c, wide) {
-        each[c] = _mm512_loadu_ps(d + c * (TINYI_WIDE_PANEL / 4));
-        more[c] = _mm512_loadu_ps(offset + c * (TINYI_WIDE_PANEL / 4));
+        each[c] = _mm512_loadu_ps(d + c * (TINYI_TREE_PANEL / 4));
+        more[c] = _mm512_loadu_ps(offset + c * (TINYI_TREE_PANEL / 4));
     }
     TINYI_BLK_EACH(r, high) {
         const __m512 scale = _mm512_set1_ps(s[r * (TINYI_BLK_PANEL / 4)]),
@@ -80,36 +54,44 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_wide_tile)(float *y, const unsigned char *
     int g, r, c;
     TINYI_BLK_EACH(r, high)
         TINYI_BLK_EACH(c, wide)
-            acc[r * wide + c] = _mm512_loadu_ps(y + TINYI_WIDE * r + c * TINYI_WIDE * TINYI_BLK_LOW);
+            acc[r * wide + c] = _mm512_loadu_ps(y + TINYI_TREE_SIDE * r + c * TINYI_TREE_SIDE * TINYI_BLK_LOW);
     for (g = 0; g < 8; g++, x += x_group, code += 32) {
-        const float *d = (const float *)(const void *)(x + 32 * TINYI_WIDE);
+        const float *d = (const float *)(const void *)(x + 32 * TINYI_TREE_SIDE);
         if (fine) {
             const int at = g / 4 * 8 + g % 4;
-            TINY_FN(tinyi_wide_piece)(acc, code, s + at, x, d, d + 2 * TINYI_WIDE, 4, high, wide);
+            TINY_FN(tinyi_wide_piece)(acc, code, s + at, x, d, d + 2 * TINYI_TREE_SIDE, 4, high, wide);
             TINY_FN(tinyi_wide_piece)
-            (acc, code + 16, s + at + 4, x + 16 * TINYI_WIDE, d, d + 3 * TINYI_WIDE, 4, high, wide);
-        } else TINY_FN(tinyi_wide_piece)(acc, code, s + g, x, d, d + TINYI_WIDE, 8, high, wide);
+            (acc, code + 16, s + at + 4, x + 16 * TINYI_TREE_SIDE, d, d + 3 * TINYI_TREE_SIDE, 4, high, wide);
+        } else TINY_FN(tinyi_wide_piece)(acc, code, s + g, x, d, d + TINYI_TREE_SIDE, 8, high, wide);
     }
     TINYI_BLK_EACH(r, high)
         TINYI_BLK_EACH(c, wide)
-            _mm512_storeu_ps(y + TINYI_WIDE * r + c * TINYI_WIDE * TINYI_BLK_LOW, acc[r * wide + c]);
+            _mm512_storeu_ps(y + TINYI_TREE_SIDE * r + c * TINYI_TREE_SIDE * TINYI_BLK_LOW, acc[r * wide + c]);
 }
+/* 16 times `count` rows, and up to 8 rows more, for which half a vector does */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_wide_tiles)(float *y, const unsigned char *code, size_t rows,
-                                                  const unsigned char *x, ptrdiff_t x_group, size_t count, int fine)
+                                                  const unsigned char *x, ptrdiff_t x_group, size_t count, int more,
+                                                  int traits)
 {
-    size_t r, j;
-    for (j = 0; j < count; j += 2, x += 2 * TINYI_WIDE_PANEL, y += 2 * TINYI_WIDE * TINYI_BLK_LOW)
-        for (r = 0; r < rows; r += 4) {
-            float *to = y + TINYI_WIDE * r;
-            if (j + 1 < count)
-                TINY_FN(tinyi_wide_tile)(to, code + r * TINYI_BLK_PANEL, x, x_group, 4, 2, fine);
-            else if (r % 8 == 0)
-                TINY_FN(tinyi_wide_tile)(to, code + r * TINYI_BLK_PANEL, x, x_group, 8, 1, fine);
-        }
+    const int fine = (traits & TINYI_BLK_FINE) != 0;
+    size_t r;
+    int g;
+    for (; count > 1; count -= 2, x += 2 * TINYI_TREE_PANEL, y += 2 * TINYI_TREE_SIDE * TINYI_BLK_LOW)
+        for (r = 0; r < rows; r += 4)
+            TINY_FN(tinyi_wide_tile)
+            (y + TINYI_TREE_SIDE * r, code + r * TINYI_BLK_PANEL, x, x_group, 4, 2, fine);
+    for (; count; count--, x += TINYI_TREE_PANEL, y += TINYI_TREE_SIDE * TINYI_BLK_LOW)
+        for (r = 0; r < rows; r += 8)
+            TINY_FN(tinyi_wide_tile)
+            (y + TINYI_TREE_SIDE * r, code + r * TINYI_BLK_PANEL, x, x_group, 8, 1, fine);
+    for (g = 0; more && g < 8; g++, x += x_group) TINY_FN(tinyi_tree_column)(y, code, rows, x, g, 8, 1, traits);
 }
 static void TINY_FN(tinyi_wide_panel)(float *y, const unsigned char *code, int traits, size_t rows,
-                                      const unsigned char *x, ptrdiff_t x_group, size_t count)
+                                      const unsigned char *x, ptrdiff_t x_group, size_t n)
 {
-    if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_wide_tiles)(y, code, rows, x, x_group, count, 1);
-    else TINY_FN(tinyi_wide_tiles)(y, code, rows, x, x_group, count, 0);
+    const int more = n % 16 >= 1 && n % 16 <= 8;
+    const size_t count = more ? n / 16 : (n + 15) / 16;
+    if (traits & TINYI_BLK_FINE)
+        TINY_FN(tinyi_wide_tiles)(y, code, rows, x, x_group, count, more, TINYI_TREE_SIX);
+    else TINY_FN(tinyi_wide_tiles)(y, code, rows, x, x_group, count, more, TINYI_TREE_SMALL);
 }
