@@ -40,7 +40,7 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 GNN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(shell grep -l '"tinygnn.h"' examples/*.c))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
-.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples style-check clean
+.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports test-python fuzz asan tsan stitch stitch-check docs setup examples style-check clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -130,6 +130,9 @@ mutants:         ## breaks src/ on purpose, one fault at a time, and prints whic
 test-ports:      ## other processors and systems, emulated: a table with a row for each, never "passed" without a run
 	@sh tests/setup.sh ports
 	@BUILD=$(BUILD) INC=$(INC) sh tests/ports/run.sh
+
+test-python:     ## the Python package: its wheel is built and installed under build/, then its tests run
+	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh ports/python/test.sh
 
 fuzz: $(HEADERS) ## hostile inputs for each target of tests/fuzz, a minute each
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh
