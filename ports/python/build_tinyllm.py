@@ -26,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PARTS = {"TINYLLM": 4, "TINYGNN": 2}
 # Every operation of the table and the conformance kit. The rest of TINYLLM_TOOLS, what makes models, is left out.
 FEATURES = ["TINYLLM_LAB", "TINYGNN_LAB", "TINY_WITH_CONFORM", "TINY_WITH_TRANSFORM"]
-FLAGS = ["-std=c99", "-O1", "-fPIC", "-pthread", "-DTINY_PTHREAD", "-Wno-psabi"]
+FLAGS = ["-std=c99", "-O1", "-fPIC", "-pthread", "-DTINY_PTHREAD"]
 LINK = ["-shared", "-pthread", "-lm"]
 
 

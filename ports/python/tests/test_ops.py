@@ -36,10 +36,13 @@ def test_softmax(rng, target):
 
 def test_targets_are_what_was_asked_for(rng):
     x = rng.standard_normal((7, 33), np.float32)
+    edges = np.array([0, 1], np.int64), np.ones((3, 2), np.float32), np.array([2], np.int32)
     for name in tinyllm.targets():
         with tinyllm.Context(target=name) as ctx:
             run("softmax", x, ctx=ctx)
             assert ctx.target == name and ctx.ran_on == name
+            run("convert", x, to="f64", ctx=ctx)
+            assert np.array_equal(run("spmm", *edges, ctx=ctx), [[1, 1]]) and ctx.ran_on == name
 
 
 def test_layernorm(rng, target):
@@ -195,6 +198,10 @@ def test_closed_context():
         run("softmax", [1.0], ctx=ctx)
     with pytest.raises(tinyllm.Error, match="closed"):
         ctx.target
+    with pytest.raises(tinyllm.Error, match="closed"):
+        run("spmm", [0], [[1.0]], ctx=ctx)
+    with pytest.raises(tinyllm.Error, match="not a tinyllm.Backend"):
+        tinyllm.Context(accel=np.exp)
 
 
 def test_errors_travel():

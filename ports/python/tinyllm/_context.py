@@ -74,7 +74,10 @@ class Context:
     """
 
     def __init__(self, target=None, threads=0, accel=None, max_bytes=0, wing="tinyllm"):
+        if accel is not None and not hasattr(accel, "_struct"):
+            raise argument(f"accel is a {type(accel).__name__}, not a tinyllm.Backend")
         hold = _Hold(wing)
+        self._settings, self._other, self._used = (target, threads, accel, max_bytes), None, hold
         desc = c.tiny_ctx_desc(n_threads=threads, max_bytes=max_bytes)
         desc.target = target_number(target or "auto")
         fields = dict(desc._fields_)
@@ -94,12 +97,23 @@ class Context:
 
     def close(self):
         self._finalizer()
+        if self._other:
+            self._other.close()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *unused):
         self.close()
+
+    def of(self, wing):
+        """This context, or one like it that belongs to the other copy of core and math: "tinyllm" or "tinygnn"."""
+        self.handle
+        found = self
+        if wing != self._hold.wing:
+            found = self._other = self._other or Context(*self._settings, wing=wing)
+        self._used = found._hold
+        return found
 
     @property
     def handle(self):
@@ -149,8 +163,9 @@ class Context:
 
     @property
     def ran_on(self):
-        """the target of the kernel that ran last"""
-        return c.tinyllm_target_name(getattr(c, self._hold.wing + "_ctx_ran_on")(self.handle)).decode()
+        """the target of the kernel that run() used last"""
+        self.handle
+        return c.tinyllm_target_name(getattr(c, self._used.wing + "_ctx_ran_on")(self._used.handle)).decode()
 
     @property
     def bytes(self):

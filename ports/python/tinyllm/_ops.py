@@ -115,7 +115,7 @@ def run(name, *inputs, out=None, ctx=None, target=None, threads=0, **params):
     wing, row = row_of(name)
     if len(inputs) > row.n_in:
         raise argument(f"{name}: {len(inputs)} inputs are given, it takes {row.n_in} at most")
-    ctx = ctx or shared(wing, target, threads)
+    ctx = ctx.of(wing) if ctx else shared(wing, target, threads)
     op, keep = c.tiny_op(kind=row.kind), []
     for i, x in enumerate(inputs):
         if x is not None:
