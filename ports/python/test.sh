@@ -1,6 +1,6 @@
 #!/bin/sh
-# What make test-python runs: the wheel, built and installed in an environment under $BUILD, and its tests. What cannot
-# be had here is skipped with one line.
+# make test-python: builds the wheel, installs it in an environment under $BUILD, runs its tests. Where Python, venv or
+# a package is missing it says so in one line and skips all.
 BUILD=${BUILD:-build} INC=${INC:-.}
 here=$(dirname "$0")
 skip() { echo "test-python: $1: nothing was tried"; echo '0 passed, 0 failed, 1 skipped'; exit 0; }

@@ -1,4 +1,4 @@
-"""Runs the tests beside this file; the last line is: N passed, N failed, N skipped."""
+"""Runs the tests in this folder. The last line is: N passed, N failed, N skipped."""
 import pathlib
 import sys
 

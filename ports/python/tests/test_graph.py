@@ -1,4 +1,4 @@
-"""Graphs, layers and FastRP beside numpy and scipy."""
+"""Graphs, layers and FastRP compared with numpy, scipy and PyTorch Geometric."""
 import numpy as np
 import pytest
 

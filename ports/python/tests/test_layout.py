@@ -1,4 +1,4 @@
-"""What Python believes about the structs and constants of C is what the C compiler says."""
+"""Structs and constants have the layout and the values that the C compiler gave them."""
 import ctypes
 
 import pytest

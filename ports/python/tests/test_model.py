@@ -1,4 +1,4 @@
-"""Models: text beside the program in C, logits, tokens, embeddings, and what is refused."""
+"""Models: text compared with the program in C, logits, tokens, embeddings; invalid calls."""
 import gc
 import json
 import os
@@ -100,6 +100,19 @@ def test_a_text_ends_when_the_model_is_asked_for_something_else(model):
     assert list(text) == [] or text.end == "caller"
     assert text.end == "caller"
     assert np.abs(model.logits(PROMPT) - before).max() < 1e-3
+
+
+def test_freed_while_a_call_runs():
+    """the garbage collector comes at any moment, a context serves one caller at a time"""
+    t = tinyllm.Template("a")
+    hold = t.context._hold
+    hold.busy.acquire()                                     # as a call in another thread does
+    t.close()
+    assert len(hold.late) == 1 and hold.handle
+    t.context.close()
+    assert len(hold.late) == 2
+    hold.leave()
+    assert not hold.late and not hold.handle
 
 
 def test_a_loop_may_be_left(model):
@@ -318,7 +331,7 @@ def encoder(tmp_path, rng):
     return tmp_path / "bert.gguf", rows
 
 
-def test_embeddings_beside_numpy(encoder):
+def test_embeddings_equal_numpy(encoder):
     path, rows = encoder
     with tinyllm.Model(path) as m:
         assert m.about["is_encoder"] and m.about["output"] == "hidden"

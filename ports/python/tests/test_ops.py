@@ -1,4 +1,4 @@
-"""Operations beside numpy, scipy and PyTorch, and what run() refuses."""
+"""Operations compared with numpy, scipy and PyTorch; invalid calls."""
 import numpy as np
 import pytest
 
@@ -124,7 +124,7 @@ def test_fft(rng, target):
     close(got.reshape(3, -1), np.fft.rfft(x.astype(np.float64)).view(np.float64), 256)
 
 
-def test_beside_torch(rng, target):
+def test_equal_torch(rng, target):
     torch = pytest.importorskip("torch")
     f = torch.nn.functional
     x, w = torch.randn(2, 6, 9, 11), torch.randn(4, 3, 3, 3)

@@ -12,7 +12,7 @@ from ._context import Context, argument
 from ._ops import read_params, row_of
 
 Call = collections.namedtuple("Call", "name inputs outputs params")
-Call.__doc__ = "What a back end is asked: arrays (None for an input that is left out), and a dictionary of parameters."
+Call.__doc__ = """One call of an operation: arrays (None for an input that is left out), a dictionary of parameters."""
 
 
 class Backend:
@@ -207,7 +207,7 @@ def backend(operation=None, **options):
 # ---- the kit
 
 class Verdict(collections.namedtuple("Verdict", "op cases failed declined worst_of_bound worst_ulp failure case")):
-    """What the kit says about one operation. failure describes the first case that failed ("" when none did), case is
+    """The result of the kit for one operation. failure describes the first case that failed ("" when none did), case is
     its number. worst_of_bound above 1 is a failure."""
 
     @property

@@ -1,4 +1,5 @@
 """Contexts: where operations run, and how the library's failures become exceptions."""
+import collections
 import ctypes
 import logging
 import os
@@ -41,12 +42,13 @@ def target_number(name):
 
 
 class _Hold:
-    """What belongs to one C context. It outlives the Python object: callbacks and flag are in use until it closes."""
+    """The parts of one C context. It outlives the Python object: C uses callbacks and flag until the context closes."""
 
     def __init__(self, wing):
         self.wing, self.handle, self.children, self.said = wing, None, {}, ""
         self.stop = ctypes.c_int(0)                         # nonzero: the cancel callback asks to stop
-        self.busy = threading.Lock()
+        self.busy = threading.Lock()                        # held by the call that is running
+        self.late = collections.deque()                     # what waits for the end of that call
         self.quiet, self.keep = False, []
 
     def hear(self, user, level, sentence):
@@ -56,13 +58,30 @@ class _Hold:
         elif not self.quiet:
             log.log(_LEVELS.get(level, logging.INFO), "%s", text)
 
+    def when_idle(self, action):
+        """Frees something: now, or when the running call is over. The garbage collector asks at any moment."""
+        self.late.append(action)
+        self.drain()
+
+    def drain(self):
+        while self.late and self.busy.acquire(blocking=False):
+            try:
+                while self.late:
+                    self.late.popleft()()
+            finally:
+                self.busy.release()
+
+    def leave(self):
+        self.busy.release()
+        self.drain()
+
     def close(self):
         children, self.children = list(self.children.values()), {}
-        for close in reversed(children):
-            close()
+        for release in reversed(children):
+            release()
         handle, self.handle = self.handle, None
         if handle:
-            getattr(c, self.wing + "_ctx_close")(handle)
+            self.when_idle(lambda: getattr(c, self.wing + "_ctx_close")(handle))
 
 
 class Context:
@@ -142,16 +161,7 @@ class Context:
                 said = getattr(c, hold.wing + "_ctx_message")(handle) or c.tinyllm_status_text(status)
                 raise Error(status, said.decode("utf-8", "replace"))
         finally:
-            hold.busy.release()
-
-    def own(self, close):
-        """close() is called before the context closes, unless disown() came first; returns what disown takes"""
-        key = object()
-        self._hold.children[key] = close
-        return key
-
-    def disown(self, key):
-        self._hold.children.pop(key, None)
+            hold.leave()
 
     @property
     def target(self):
@@ -192,7 +202,7 @@ def _interruptible(hold, function, arguments):
         done.wait()
     except BaseException:
         hold.stop.value = 1
-        while not done.is_set():                            # a second Ctrl-C must not leave C running behind
+        while not done.is_set():                            # a second Ctrl-C must not leave C running
             try:
                 done.wait()
             except KeyboardInterrupt:
@@ -210,25 +220,20 @@ class Owned:
     context, whichever comes first. A call on a closed one raises Error."""
     _what = "object"
 
-    def _adopt(self, context, handle, close):
-        """close(context address, handle)"""
-        self.context = context
-        hold, state = context._hold, {"handle": handle}
+    def _adopt(self, context, handle, close, before=None):
+        """close(context address, handle) frees it, when no call runs on the context; before() is called at once"""
+        hold, address, key, state = context._hold, context.handle, object(), {"handle": handle}
 
         def release():
+            hold.children.pop(key, None)
             handle, state["handle"] = state["handle"], None
-            if handle and hold.handle:
-                close(hold.handle, handle)
+            if handle:
+                if before:
+                    before()
+                hold.when_idle(lambda: close(address, handle))
 
-        key = context.own(release)
-        self._state = state
-        children = hold.children
-
-        def finish():
-            children.pop(key, None)
-            release()
-
-        self._finalizer = weakref.finalize(self, finish)
+        hold.children[key] = release
+        self.context, self._state, self._finalizer = context, state, weakref.finalize(self, release)
 
     @property
     def handle(self):

@@ -243,7 +243,7 @@ def _net(address):
 
 
 class Net(Owned):
-    """A network of graph layers: Net.read("model.safetensors") with model.json beside it, Net.make(description) with
+    """A network of graph layers: Net.read("model.safetensors") with model.json next to it, Net.make(description) with
     weights drawn, Net.usual("gcn", n_in, n_out) as in the papers."""
     _what = "net"
 
@@ -307,7 +307,7 @@ class Net(Owned):
         return found
 
     def __call__(self, graph, x, edge=None, relation=None, graph_at=None):
-        """y (nodes, n_out); behind a readout (graphs, n_out), graph_at says where the nodes of each graph begin."""
+        """y (nodes, n_out); after a readout (graphs, n_out). graph_at says where the nodes of each graph begin."""
         xt, _kept_x = _floats(x, "x", 2)
         given = c.tgnn_net_input(graph=graph.handle, x=ctypes.pointer(xt))
         rows = graph.n_nodes

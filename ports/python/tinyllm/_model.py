@@ -52,7 +52,11 @@ class Model(Owned):
         else:
             ctx.call("tllm_session_open", path_bytes(path), desc, ctypes.byref(handle), interruptible=True)
         self._texts = texts = []
-        self._adopt(ctx, handle.value, lambda context, session, keep=keep: _close(texts, session))
+
+        def close(context, session, keep=keep):             # keep: the bytes of the file, in use until here
+            c.tllm_session_close(session)
+
+        self._adopt(ctx, handle.value, close, before=lambda: _end(texts))
         self._about = c.tllm_about()
         c.tllm_model_about(c.tllm_session_model(self.handle), self._about)
 
@@ -64,7 +68,7 @@ class Model(Owned):
 
     @property
     def about(self):
-        """What the model is: arch, output ("logits", "hidden" or "rank"), n_vocab, n_embd, n_layer, n_out ..."""
+        """Facts about the model: arch, output ("logits", "hidden" or "rank"), n_vocab, n_embd, n_layer, n_out ..."""
         self.handle
         read = {name: getattr(self._about, name) for name, _ in self._about._fields_}
         read["arch"] = read["arch"].decode()
@@ -138,8 +142,8 @@ class Model(Owned):
     # ---- what the model computes
 
     def logits(self, text, all=False):
-        """The n_vocab logits after a text (or tokens), float32; all: a row after each of its tokens. What the text has
-        in common with the one before is not computed again, unless all."""
+        """The n_vocab logits after a text (or tokens), float32; all: a row after each of its tokens. The
+        beginning that the text shares with the last one is not computed again, unless all."""
         ids = self.encode(text) if isinstance(text, (str, bytes)) else _tokens(text)
         if not all:
             at = ctypes.c_void_p()
@@ -222,11 +226,6 @@ class Model(Owned):
         names = {"bos_token": self.special("bos"), "eos_token": self.special("eos")}
         given = {n: self.piece(t).decode("utf-8", "replace") for n, t in names.items() if t is not None}
         return Template(template).render(messages, tools, add_generation_prompt, **{**given, **values})
-
-
-def _close(texts, session):
-    _end(texts)
-    c.tllm_session_close(session)
 
 
 def _end(texts):
@@ -319,10 +318,10 @@ class _Writer:
             self.status = function(*arguments, self.desc, self.result)
             if self.status:
                 self.said = c.tinyllm_ctx_message(self.hold.handle)
-        self.done = True
         self.hold.stop.value = 0
-        self.hold.busy.release()
-        self.keep = None
+        self.keep = self.call = None
+        self.done = True
+        self.hold.leave()
         self.answer.release()
 
     def close(self):

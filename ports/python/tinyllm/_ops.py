@@ -15,7 +15,7 @@ inputs counts the optional ones too, needed does not; params maps the name of ea
 holds some of "inplace" (the first output may be the first input), "inplace_1" (the second) and "accumulates" (the
 output is added to)."""
 
-# what a text given for a parameter is looked up behind, where the header declares the member as int
+# a text given for a parameter becomes the constant of this prefix, where the header declares the member as int
 _PREFIXES = {
     "act": "TINY_ACT_", "reduce": "TINY_EDGE_", "of": "TINY_OP_", "format": "TLLM_FORMAT_", "format_k": "TLLM_FORMAT_",
     "format_v": "TLLM_FORMAT_", "format_w": "TLLM_FORMAT_",
