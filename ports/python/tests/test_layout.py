@@ -77,3 +77,11 @@ def test_functions_are_there_or_say_so():
         assert name not in missing
     with pytest.raises(AttributeError, match="declare no"):
         c.tiny_nothing
+
+
+def test_texts_with_a_length_are_addresses():
+    """as c_char_p ctypes would read on to a 0 that is not there"""
+    assert dict(c.tllm_text._fields_)["at"] is ctypes.c_void_p
+    callback = dict(c.tllm_generate_desc._fields_)["text"]
+    assert callback._argtypes_ == (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+    assert c.tinyllm_status_text(0) == b"done"

@@ -32,7 +32,7 @@ _NUMBERS = {
 def _kind(text):
     """the ctypes type of a type of C; None is void"""
     if isinstance(text, tuple):                             # (result, arguments): a pointer to a function
-        return ctypes.CFUNCTYPE(_result(text[0]), *(_kind(a) for a in text[1]))
+        return ctypes.CFUNCTYPE(_result(text[0]), *(_address(a) for a in text[1]))
     plain = " ".join(text.replace("const", " ").replace("struct ", " ").replace("*", " * ").split())
     if plain.endswith("*"):
         base = plain[:-1].strip()
@@ -50,6 +50,12 @@ def _kind(text):
     return _struct(plain)
 
 
+def _address(text):
+    """The same, but texts are addresses: ctypes would look for the 0 at the end of a text that has a length instead."""
+    kind = _kind(text)
+    return ctypes.c_void_p if kind is ctypes.c_char_p else kind
+
+
 def _result(text):
     """what ctypes lets a callback return: no structs; such callbacks can be handed on, not written in Python"""
     kind = _kind(text)
@@ -63,8 +69,8 @@ def _struct(name):
     if name not in _structs:
         base = ctypes.Union if name in _declared.unions else ctypes.Structure
         made = _structs[name] = type(name, (base,), {})     # first the name: members may point back
-        made._fields_ = [(f + "_" * keyword.iskeyword(f), _kind(t) * n if n else _kind(t))
-                         for f, t, n in _declared.structs[name]]            # "in" is in_ here
+        fields = [(f, (_address if f == "at" else _kind)(t), n) for f, t, n in _declared.structs[name]]
+        made._fields_ = [(f + "_" * keyword.iskeyword(f), kind * n if n else kind) for f, kind, n in fields]    # in_
     return _structs[name]
 
 

@@ -52,7 +52,7 @@ class _Hold:
         self.quiet, self.keep = False, []
 
     def hear(self, user, level, sentence):
-        text = sentence.decode("utf-8", "replace")
+        text = ctypes.string_at(sentence).decode("utf-8", "replace")
         if level == c.TINY_LOG_ERROR:                       # becomes an exception
             self.said = text
         elif not self.quiet:
