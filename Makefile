@@ -46,8 +46,8 @@ GNN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(shell grep -l '"tinygnn.h"'
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
 .PHONY: help all picture try demo machine retrain retrain-check test test-clone sweep run-tests programs bench \
-    bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch \
-    stitch-check docs setup examples style-check clean install uninstall shared dist
+    bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports test-python fuzz asan tsan \
+    stitch stitch-check docs setup examples style-check clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -151,6 +151,9 @@ mutants:         ## an hour: breaks src/, fault by fault, prints those no test s
 test-ports:      ## other processors and systems, emulated: a table with a row for each, never "passed" without a run
 	@sh tests/setup.sh ports
 	@BUILD=$(BUILD) INC=$(INC) sh tests/ports/run.sh
+
+test-python:     ## the Python package: its wheel is built and installed under build/, then its tests run
+	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh ports/python/test.sh
 
 fuzz: $(HEADERS) ## hostile inputs for each target of tests/fuzz, a minute each
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh

@@ -11,221 +11,221 @@
  *    1628  core/thread.h
  *    1683  core/rng.h
  *    1709  core/op.h
- *    1822  core/record.h
- *    1844  core/accel.h
- *    1903  core/bytes.h
- *    1915  core/doc/json.h
- *    1933  core/safetensors.h
- *    1950  core/file.h
- *    1991  core/forget.h
- *    1999  core/box/checkpoint.h
- *    2133  core/time.h
- *    2143  core/net.h
- *    2217  core/comm.h
- *    2290  core/conform.h
- *    2388  math/binary.h
- *    2419  math/elem.h
- *    2457  math/convert.h
- *    2492  math/reduce.h
- *    2534  math/softmax.h
- *    2570  math/norm.h
- *    2607  math/matmul.h
- *    2644  math/layout.h
- *    2683  math/conv.h
- *    2731  math/sort.h
- *    2773  math/linalg_lu.h
- *    2800  math/linalg_qr.h
- *    2826  math/linalg_eig.h
- *    2848  math/linalg_svd.h
- *    2871  math/linalg.h
- *    2927  math/fft.h
- *    3000  math/fwht.h
- *    3040  math/attention.h
- *    3066  math/gla.h
- *    3110  math/gla_grad.h
- *    3137  math/twist.h
- *    3187  math/slope.h
- *    3215  math/loss.h
- *    3245  math/rope.h
- *    3267  math/patch.h
- *    3309  math/sparse.h
- *    3414  math/edges.h
- *    3466  math/edges_score.h
- *    3512  math/ops.h
- *    3536  math/init.h
- *    3551  math/optim.h
- *    3662  math/tape.h
- *    3778  math/layer.h
- *    3853  math/train.h
- *    3920  math/all.h
- *    3926  the shared functions again, where the other header came first
- *    4329  gnn/ops.h
- *    4346  gnn/graph/graph.h
- *    4452  gnn/graph/community.h
- *    4492  gnn/graph/partition.h
- *    4554  gnn/graph/halo.h
- *    4595  gnn/graph/sample.h
- *    4658  gnn/graph/npy.h
- *    4693  gnn/graph/read.h
- *    4746  gnn/graph/stream.h
- *    4795  gnn/layer/layer.h
- *    4884  gnn/layer/net.h
- *    5000  gnn/layer/pool.h
- *    5041  gnn/train/train.h
- *    5157  gnn/quant/bits.h
- *    5185  gnn/quant/a2q.h
- *    5258  gnn/quant/a2q_net.h
- *    5342  gnn/quant/packed.h
- *    5406  gnn/quant/quant.h
- *    5468  gnn/embed/fastrp.h
- *    5511  gnn/train/data.h
- *    5548  gnn/tinygnn.h
- *    6274  internal functions
- *    7118  core/status.c
- *    7172  core/atomic_inside.h
- *    7238  core/state_inside.h
- *    7446  core/tensor.c
- *    7613  core/cpu_inside.h
- *    7657  core/half_inside.h
- *    7710  core/target.h
- *    8216  core/ctx.c
- *    8515  core/mem.c
- *    8660  core/thread.c
- *    9293  core/rng.c
- *    9383  core/op.c
- *    9862  core/record.c
- *    9965  core/accel.c
- *   10257  core/bytes.c
- *   10410  core/doc/json.c
- *   10704  core/safetensors.c
- *   10979  core/file.c
- *   11477  core/forget.c
- *   11514  core/hash_inside.h
- *   11538  core/box/box_inside.h
- *   11632  core/box/checkpoint.c
- *   12282  core/time.c
- *   12336  core/net.c
- *   12636  core/comm.c
- *   13165  core/conform.c
- *   13966  math/grad_inside.h
- *   14028  math/table_inside.h
- *   14202  math/rows_inside.h
- *   14273  math/walk_inside.h
- *   14397  math/binary.c
- *   14762  math/elem.c
- *   15643  math/convert.c
- *   16163  math/reduce.c
- *   16769  math/softmax.c
- *   17178  math/norm.c
- *   17747  math/gemm_inside.h
- *   17843  math/gemm_i8_inside.h
- *   17874  math/matmul.c
- *   18293  math/layout.c
- *   19099  math/conv.c
- *   19694  math/sort.c
- *   20629  math/linalg_block_inside.h
- *   20791  math/linalg_lu.c
- *   21159  math/linalg_qr.c
- *   21534  math/linalg_eig.c
- *   22056  math/linalg_svd.c
- *   22468  math/linalg.c
- *   22749  math/fft_way_inside.h
- *   22820  math/fft.c
- *   23340  math/hadamard_inside.h
- *   23369  math/fwht.c
- *   23569  math/attention.c
- *   24234  math/gla.c
- *   24806  math/gla_grad.c
- *   25207  math/twist.c
- *   25575  math/slope.c
- *   25782  math/loss.c
- *   25965  math/rope.c
- *   26130  math/patch.c
- *   26483  math/bits_inside.h
- *   26525  math/sparse_lines_inside.h
- *   26555  math/sparse_forms_inside.h
- *   26580  math/sparse.c
- *   26938  math/edges_inside.h
- *   26980  math/edges.c
- *   27492  math/edges_score.c
- *   27981  math/ops.c
- *   28086  math/init.c
- *   28152  math/optim.c
- *   28762  math/tape.c
- *   29709  math/layer.c
- *   30223  math/train.c
- *   30433  core/doc/value_inside.h
- *   30567  core/doc/value_text.c
- *   30804  math/edges_grad.c
- *   31304  math/normal.c
- *   31325  math/targets.c
- *   31393  math/all.c
- *   31400  core/cpu.c
- *   31665  core/hash.c
- *   31776  core/box/box.c
- *   32031  math/grad.c
- *   32868  math/matvec_inside.h
- *   32879  math/gemm.c
- *   33539  math/gemm_i8.c
- *   33830  math/linalg_block.c
- *   34388  math/fft_way.c
- *   34816  math/hadamard.c
- *   34906  math/bits.c
- *   34926  math/sparse_lines.c
- *   35417  math/sparse_forms.c
- *   35644  core/doc/value.c
- *   36191  math/matvec.c
- *   36252  the shared functions forwarded, where the other header has their bodies
- *   37056  internal functions of this header
- *   37159  gnn/ops.c
- *   37178  gnn/graph/graph_inside.h
- *   37236  gnn/graph/graph.c
- *   38062  gnn/graph/community.c
- *   38292  gnn/graph/coarsen_inside.h
- *   38323  gnn/graph/refine_inside.h
- *   38370  gnn/graph/partition.c
- *   38784  gnn/graph/halo.c
- *   38954  gnn/graph/sample.c
- *   39352  gnn/graph/inflate_inside.h
- *   39384  gnn/graph/words_inside.h
- *   39432  gnn/graph/npy.c
- *   40001  gnn/graph/form_inside.h
- *   40043  gnn/graph/read.c
- *   40982  gnn/graph/stream.c
- *   41748  gnn/layer/layer.c
- *   42347  gnn/layer/net_file_inside.h
- *   42373  gnn/layer/net.c
- *   43027  gnn/layer/pool.c
- *   43186  gnn/quant/bits.c
- *   43313  gnn/quant/a2q.c
- *   43828  gnn/train/pass_inside.h
- *   43931  gnn/quant/a2q_net.c
- *   44536  gnn/quant/nibble_inside.h
- *   44566  gnn/quant/packed.c
- *   45058  gnn/quant/quant.c
- *   45374  gnn/embed/fastrp.c
- *   45938  gnn/train/data.c
- *   46148  gnn/graph/coarsen.c
- *   46576  gnn/graph/refine.c
- *   46957  gnn/graph/inflate.c
- *   47328  gnn/graph/words.c
- *   47547  gnn/layer/net_file.c
- *   48027  gnn/train/pass.c
- *   48662  gnn/quant/nibble.c
- *   48670  gnn/train/kit_inside.h
- *   48705  gnn/train/kit.c
- *   48829  gnn/train/nodes.c
- *   49005  gnn/train/graphs.c
- *   49309  gnn/train/links.c
- *   49617  gnn/train/tape_pool.c
- *   49645  gnn/quant/quant_file.c
- *   50012  gnn/targets.c
- *   50016  gnn/tinygnn.c
- *   50022  the kernels of each target: this header again
- *   50189  core/simd.h, the vectors of one target
- *   51974  math/kernels.h
- *   58396  gnn/kernels.h
- *   58684  the licence
+ *    1823  core/record.h
+ *    1845  core/accel.h
+ *    1904  core/bytes.h
+ *    1916  core/doc/json.h
+ *    1934  core/safetensors.h
+ *    1951  core/file.h
+ *    1992  core/forget.h
+ *    2000  core/box/checkpoint.h
+ *    2134  core/time.h
+ *    2144  core/net.h
+ *    2218  core/comm.h
+ *    2291  core/conform.h
+ *    2389  math/binary.h
+ *    2420  math/elem.h
+ *    2458  math/convert.h
+ *    2493  math/reduce.h
+ *    2535  math/softmax.h
+ *    2571  math/norm.h
+ *    2608  math/matmul.h
+ *    2645  math/layout.h
+ *    2684  math/conv.h
+ *    2732  math/sort.h
+ *    2774  math/linalg_lu.h
+ *    2801  math/linalg_qr.h
+ *    2827  math/linalg_eig.h
+ *    2849  math/linalg_svd.h
+ *    2872  math/linalg.h
+ *    2928  math/fft.h
+ *    3001  math/fwht.h
+ *    3041  math/attention.h
+ *    3067  math/gla.h
+ *    3111  math/gla_grad.h
+ *    3138  math/twist.h
+ *    3188  math/slope.h
+ *    3216  math/loss.h
+ *    3246  math/rope.h
+ *    3268  math/patch.h
+ *    3310  math/sparse.h
+ *    3415  math/edges.h
+ *    3467  math/edges_score.h
+ *    3513  math/ops.h
+ *    3537  math/init.h
+ *    3552  math/optim.h
+ *    3663  math/tape.h
+ *    3779  math/layer.h
+ *    3854  math/train.h
+ *    3921  math/all.h
+ *    3927  the shared functions again, where the other header came first
+ *    4330  gnn/ops.h
+ *    4347  gnn/graph/graph.h
+ *    4453  gnn/graph/community.h
+ *    4493  gnn/graph/partition.h
+ *    4555  gnn/graph/halo.h
+ *    4596  gnn/graph/sample.h
+ *    4659  gnn/graph/npy.h
+ *    4694  gnn/graph/read.h
+ *    4747  gnn/graph/stream.h
+ *    4796  gnn/layer/layer.h
+ *    4885  gnn/layer/net.h
+ *    5001  gnn/layer/pool.h
+ *    5042  gnn/train/train.h
+ *    5158  gnn/quant/bits.h
+ *    5186  gnn/quant/a2q.h
+ *    5259  gnn/quant/a2q_net.h
+ *    5343  gnn/quant/packed.h
+ *    5407  gnn/quant/quant.h
+ *    5469  gnn/embed/fastrp.h
+ *    5512  gnn/train/data.h
+ *    5549  gnn/tinygnn.h
+ *    6275  internal functions
+ *    7119  core/status.c
+ *    7173  core/atomic_inside.h
+ *    7239  core/state_inside.h
+ *    7450  core/tensor.c
+ *    7617  core/cpu_inside.h
+ *    7661  core/half_inside.h
+ *    7714  core/target.h
+ *    8220  core/ctx.c
+ *    8519  core/mem.c
+ *    8664  core/thread.c
+ *    9297  core/rng.c
+ *    9387  core/op.c
+ *    9866  core/record.c
+ *    9969  core/accel.c
+ *   10261  core/bytes.c
+ *   10414  core/doc/json.c
+ *   10708  core/safetensors.c
+ *   10983  core/file.c
+ *   11481  core/forget.c
+ *   11518  core/hash_inside.h
+ *   11542  core/box/box_inside.h
+ *   11636  core/box/checkpoint.c
+ *   12286  core/time.c
+ *   12340  core/net.c
+ *   12640  core/comm.c
+ *   13169  core/conform.c
+ *   13970  math/grad_inside.h
+ *   14032  math/table_inside.h
+ *   14206  math/rows_inside.h
+ *   14277  math/walk_inside.h
+ *   14401  math/binary.c
+ *   14766  math/elem.c
+ *   15647  math/convert.c
+ *   16167  math/reduce.c
+ *   16773  math/softmax.c
+ *   17182  math/norm.c
+ *   17751  math/gemm_inside.h
+ *   17847  math/gemm_i8_inside.h
+ *   17878  math/matmul.c
+ *   18297  math/layout.c
+ *   19103  math/conv.c
+ *   19698  math/sort.c
+ *   20633  math/linalg_block_inside.h
+ *   20795  math/linalg_lu.c
+ *   21163  math/linalg_qr.c
+ *   21538  math/linalg_eig.c
+ *   22060  math/linalg_svd.c
+ *   22472  math/linalg.c
+ *   22753  math/fft_way_inside.h
+ *   22824  math/fft.c
+ *   23344  math/hadamard_inside.h
+ *   23373  math/fwht.c
+ *   23573  math/attention.c
+ *   24238  math/gla.c
+ *   24810  math/gla_grad.c
+ *   25211  math/twist.c
+ *   25579  math/slope.c
+ *   25786  math/loss.c
+ *   25969  math/rope.c
+ *   26134  math/patch.c
+ *   26487  math/bits_inside.h
+ *   26529  math/sparse_lines_inside.h
+ *   26559  math/sparse_forms_inside.h
+ *   26584  math/sparse.c
+ *   26942  math/edges_inside.h
+ *   26984  math/edges.c
+ *   27496  math/edges_score.c
+ *   27985  math/ops.c
+ *   28090  math/init.c
+ *   28156  math/optim.c
+ *   28766  math/tape.c
+ *   29713  math/layer.c
+ *   30227  math/train.c
+ *   30437  core/doc/value_inside.h
+ *   30571  core/doc/value_text.c
+ *   30808  math/edges_grad.c
+ *   31308  math/normal.c
+ *   31329  math/targets.c
+ *   31397  math/all.c
+ *   31404  core/cpu.c
+ *   31669  core/hash.c
+ *   31780  core/box/box.c
+ *   32035  math/grad.c
+ *   32872  math/matvec_inside.h
+ *   32883  math/gemm.c
+ *   33543  math/gemm_i8.c
+ *   33834  math/linalg_block.c
+ *   34392  math/fft_way.c
+ *   34820  math/hadamard.c
+ *   34910  math/bits.c
+ *   34930  math/sparse_lines.c
+ *   35421  math/sparse_forms.c
+ *   35648  core/doc/value.c
+ *   36195  math/matvec.c
+ *   36256  the shared functions forwarded, where the other header has their bodies
+ *   37060  internal functions of this header
+ *   37163  gnn/ops.c
+ *   37182  gnn/graph/graph_inside.h
+ *   37240  gnn/graph/graph.c
+ *   38066  gnn/graph/community.c
+ *   38296  gnn/graph/coarsen_inside.h
+ *   38327  gnn/graph/refine_inside.h
+ *   38374  gnn/graph/partition.c
+ *   38788  gnn/graph/halo.c
+ *   38958  gnn/graph/sample.c
+ *   39356  gnn/graph/inflate_inside.h
+ *   39388  gnn/graph/words_inside.h
+ *   39436  gnn/graph/npy.c
+ *   40005  gnn/graph/form_inside.h
+ *   40047  gnn/graph/read.c
+ *   40986  gnn/graph/stream.c
+ *   41752  gnn/layer/layer.c
+ *   42351  gnn/layer/net_file_inside.h
+ *   42377  gnn/layer/net.c
+ *   43031  gnn/layer/pool.c
+ *   43190  gnn/quant/bits.c
+ *   43317  gnn/quant/a2q.c
+ *   43832  gnn/train/pass_inside.h
+ *   43935  gnn/quant/a2q_net.c
+ *   44540  gnn/quant/nibble_inside.h
+ *   44570  gnn/quant/packed.c
+ *   45062  gnn/quant/quant.c
+ *   45378  gnn/embed/fastrp.c
+ *   45942  gnn/train/data.c
+ *   46152  gnn/graph/coarsen.c
+ *   46580  gnn/graph/refine.c
+ *   46961  gnn/graph/inflate.c
+ *   47332  gnn/graph/words.c
+ *   47551  gnn/layer/net_file.c
+ *   48031  gnn/train/pass.c
+ *   48666  gnn/quant/nibble.c
+ *   48674  gnn/train/kit_inside.h
+ *   48709  gnn/train/kit.c
+ *   48833  gnn/train/nodes.c
+ *   49009  gnn/train/graphs.c
+ *   49313  gnn/train/links.c
+ *   49621  gnn/train/tape_pool.c
+ *   49649  gnn/quant/quant_file.c
+ *   50016  gnn/targets.c
+ *   50020  gnn/tinygnn.c
+ *   50026  the kernels of each target: this header again
+ *   50193  core/simd.h, the vectors of one target
+ *   51978  math/kernels.h
+ *   58400  gnn/kernels.h
+ *   58688  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0: every algorithm as a readable reference and as a fast
@@ -647,7 +647,7 @@ its switches before the first of the two headers is included"
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x80161557
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xc138ffe9
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -1256,7 +1256,7 @@ its switches before the first of the two headers is included"
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x80161557
+#define TINYI_SHARED_DECLARED 0xc138ffe9
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -1779,6 +1779,7 @@ struct tiny_op_row {
     const void *relevance;
     const short *kernels;                   /* slots it uses, ended by -1 */
     const char *formula;                    /* one line for the catalogue */
+    const char *params_name;                /* "tiny_softmax_params"; NULL: no params, or a row that does not say */
 };
 
 enum {
@@ -5560,7 +5561,7 @@ TINYI_C_END
 #endif
 /* gcc -Wall reports that it stops comparing indentations in a text of this length; after a #line it does not */
 #if defined __GNUC__ && !defined __clang__
-#line 0005564
+#line 0005565
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -7264,11 +7265,14 @@ TINYI_C_BEGIN
                      gradient, kernels, says)                                                                          \
     { name, kind, TINYI_PART_##takes, TINYI_PART_##gives, TINYI_PART_##params, TINYI_PART_##flags, TINYI_PART_##shape, \
       TINYI_PART_##reference, TINYI_PART_##fast, TINYI_PART_##cost, TINYI_PART_##cases, TINYI_PART_##bound,            \
-      TINYI_PART_##terms, TINYI_PART_##gradient, NULL /* relevance */, TINYI_PART_##kernels, TINYI_PART_##says }
+      TINYI_PART_##terms, TINYI_PART_##gradient, NULL /* relevance */, TINYI_PART_##kernels, TINYI_PART_##says,       \
+      TINYI_NAME_##params }
 #define TINYI_PART_TAKES(n_in, n_in_needed) n_in, n_in_needed
 #define TINYI_PART_GIVES(n_out) n_out
 #define TINYI_PART_PARAMS(type) sizeof(type)
 #define TINYI_PART_NO_PARAMS 0
+#define TINYI_NAME_PARAMS(type) #type
+#define TINYI_NAME_NO_PARAMS NULL
 #define TINYI_PART_FLAGS(flags) flags
 #define TINYI_PART_FAST(function, work) function, work
 #define TINYI_PART_COST(function) function

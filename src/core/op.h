@@ -73,6 +73,7 @@ struct tiny_op_row {
     const void *relevance;
     const short *kernels;                   /* slots it uses, ended by -1 */
     const char *formula;                    /* one line for the catalogue */
+    const char *params_name;                /* "tiny_softmax_params"; NULL: no params, or a row that does not say */
 };
 
 enum {

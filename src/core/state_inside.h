@@ -30,11 +30,14 @@ TINYI_C_BEGIN
                      gradient, kernels, says)                                                                          \
     { name, kind, TINYI_PART_##takes, TINYI_PART_##gives, TINYI_PART_##params, TINYI_PART_##flags, TINYI_PART_##shape, \
       TINYI_PART_##reference, TINYI_PART_##fast, TINYI_PART_##cost, TINYI_PART_##cases, TINYI_PART_##bound,            \
-      TINYI_PART_##terms, TINYI_PART_##gradient, NULL /* relevance */, TINYI_PART_##kernels, TINYI_PART_##says }
+      TINYI_PART_##terms, TINYI_PART_##gradient, NULL /* relevance */, TINYI_PART_##kernels, TINYI_PART_##says,       \
+      TINYI_NAME_##params }
 #define TINYI_PART_TAKES(n_in, n_in_needed) n_in, n_in_needed
 #define TINYI_PART_GIVES(n_out) n_out
 #define TINYI_PART_PARAMS(type) sizeof(type)
 #define TINYI_PART_NO_PARAMS 0
+#define TINYI_NAME_PARAMS(type) #type
+#define TINYI_NAME_NO_PARAMS NULL
 #define TINYI_PART_FLAGS(flags) flags
 #define TINYI_PART_FAST(function, work) function, work
 #define TINYI_PART_COST(function) function

@@ -271,11 +271,12 @@ static void test_table(void)
         T_TRUE(row->shape && row->ref && row->fast && row->cost && row->cases && row->formula && row->formula[0]);
         T_TRUE(row->n_in_needed <= row->n_in && row->n_in <= TINY_OP_MAX_IN && row->n_out >= 1 &&
                row->n_out <= TINY_OP_MAX_OUT);
-        T_TRUE(row->params_size <= TINY_OP_MAX_PARAMS);
+        T_TRUE(row->params_size <= TINY_OP_MAX_PARAMS && !row->params_size == !row->params_name);
         for (j = 0; j < i; j++) T_TRUE(strcmp(tiny_op_at(j)->name, row->name) != 0 && tiny_op_at(j)->kind != row->kind);
         if (t_now.checks_failed) { printf("    at row %s\n", row->name); break; }
     }
     T_EQ_INT(shared, TINY_OP_COUNT - 1);    /* the others: tests/llm/ops.c, tests/gnn/ops.c */
+    T_TRUE(!strcmp(tiny_op_find("softmax")->params_name, "tiny_softmax_params"));
     T_TRUE(tiny_op_find("no such") == NULL && tiny_op_find(NULL) == NULL && tiny_op_row_of(0) == NULL &&
            tiny_op_row_of(-1) == NULL);
 }
