@@ -70,8 +70,8 @@ def picture(table):
     when = " to ".join(dict.fromkeys((days[0], days[-1])))
     first = (f"{one('processor')}, {target}; {THREADS} threads; {when}; medians, the two in turn; a "
              "virtual machine with shared memory")
-    second = ("Shape of TinyLlama, random weights. Both with their defaults: llama.cpp repacks Q4_0 and Q4_K when it opens a "
-              "file, tinyllm.h on request only.")
+    second = ("Shape of TinyLlama, random weights. Both with their defaults: llama.cpp repacks Q4_0 and Q4_K "
+              "when it opens a file, tinyllm.h on request only.")
     foot = [text(20, height - 34, first, 12, QUIET), text(20, height - 14, second, 12, QUIET), "</svg>"]
     return "\n".join(head + body + foot) + "\n"
 
