@@ -47,7 +47,8 @@ static tiny_status tinyi_quantize_read(tinyi_quantize *q, tinyi_pattern *p)
     if (!q->mix || d->pure) {
         q->pure = f ? f : tllm_format_of(q->mix->base);
         if (!q->pure)
-            return tinyi_fail(q->ctx, TINY_E_UNSUPPORTED, "quantize: the format of %s is left out of this program", type);
+            return tinyi_fail(q->ctx, TINY_E_UNSUPPORTED, "quantize: the format of %s is left out of this program",
+                              type);
     }
     if (d->n_rules > TLLM_QUANTIZE_RULES || (d->n_rules && !d->rule))
         return tinyi_fail(q->ctx, TINY_E_ARGUMENT, "quantize: %lu rules; at most %d, and a list of them, are needed",
@@ -57,7 +58,8 @@ static tiny_status tinyi_quantize_read(tinyi_quantize *q, tinyi_pattern *p)
             return tinyi_fail(q->ctx, TINY_E_ARGUMENT, "quantize: %s is not REGEX=FORMAT with a known format",
                               d->rule[i] ? d->rule[i] : "NULL");
         wrong = tinyi_pattern_compile(p, d->rule[i], end);
-        if (wrong) return tinyi_fail(q->ctx, TINY_E_ARGUMENT, "quantize: this rule is invalid, %s: %s", wrong, d->rule[i]);
+        if (wrong)
+            return tinyi_fail(q->ctx, TINY_E_ARGUMENT, "quantize: this rule is invalid, %s: %s", wrong, d->rule[i]);
     }
     return TINY_OK;
 }
@@ -162,8 +164,9 @@ static tiny_status tinyi_quantize_choose(tinyi_quantize *q, tinyi_pattern *rules
         }
         to = tllm_format_for_rows(wanted, t->dim[0]);
         if (!tinyi_quantize_packs(to))
-            return tinyi_fail(q->ctx, TINY_E_UNSUPPORTED, "%s: the format that %.*s would get is left out of this program",
-                              q->from, (int)t->name.n, t->name.at);
+            return tinyi_fail(q->ctx, TINY_E_UNSUPPORTED,
+                              "%s: the format that %.*s would get is left out of this program", q->from,
+                              (int)t->name.n, t->name.at);
         if (to != wanted) tinyi_quantize_noted(&notes, wanted, to, t);
         if ((to->flags & TLLM_FORMAT_WANTS_IMPORTANCE) && !q->desc->importance && !warned++)
             tinyi_log(q->ctx, TINY_LOG_WARNING, "%.*s: %s without importances loses much", (int)t->name.n, t->name.at,
@@ -332,8 +335,9 @@ static tiny_status tinyi_quantize_write(tinyi_quantize *q, tllm_writer *w)
     for (i = 0; !st && i < q->n; i++) {
         const tllm_gguf_tensor *was = tllm_gguf_tensor_at(q->file, i);
         if (!tinyi_quantize_fits(&q->list[i], was))
-            return tinyi_fail(q->ctx, TINY_E_ARGUMENT, "quantize: the prepare callback changed tensor %.*s to another one",
-                              (int)was->name.n, was->name.at);
+            return tinyi_fail(q->ctx, TINY_E_ARGUMENT,
+                              "quantize: the prepare callback changed tensor %.*s to another one", (int)was->name.n,
+                              was->name.at);
         st = tinyi_quantize_tensor(q, w, &q->list[i]);
         q->about.bytes_after += tinyi_quantize_bytes(&q->list[i]);
         q->about.n_packed += q->list[i].from != q->list[i].to;
