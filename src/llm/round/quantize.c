@@ -371,7 +371,7 @@ TINY_API tiny_status tllm_quantize_file(tiny_ctx *ctx, const char *from, const c
     if (!st) st = tllm_file_open(ctx, from, &q.file);
     if (!st && tllm_file_kind(q.file) == TLLM_FILE_SAFETENSORS)
         st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                        "%s: a safetensors file does not say how its model is built; a GGUF file or a .bin of llama2.c "
+                        "%s: a safetensors file has no keys that describe its model; a GGUF file or a .bin of llama2.c "
                         "is needed",
                         from);
     if (!st && q.desc->importance) st = tinyi_importance_open(ctx, q.desc->importance, &q.importance);
