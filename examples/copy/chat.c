@@ -23,12 +23,11 @@ static int print(void *user, const char *text, size_t n)    /* the answer is sho
 static tiny_status add(tllm_chat_message *m, const char *role, const char *text, size_t n)
 {
     char *copy = (char *)malloc(n + 1);
+    const tllm_chat_message one = { role, copy, n };
     if (!copy) return TINY_E_MEMORY;
     memcpy(copy, text, n);
     copy[n] = 0;
-    m->role = role;
-    m->content = copy;
-    m->content_bytes = n;
+    *m = one;
     return TINY_OK;
 }
 
@@ -50,10 +49,8 @@ int main(int argc, char **argv)
     st = tiny_ctx_open(NULL, &ctx);
     if (!st) st = tllm_session_open(ctx, argv[1], NULL, &session);
     /* the file says how its model was taught to chat: a template that turns messages into one text */
-    if (!st && !tllm_meta_text(tllm_gguf_find(tllm_session_file(session), "tokenizer.chat_template"), 0, &source)) {
-        why = "the model file has no chat template";
-        st = TINY_E_UNSUPPORTED;
-    }
+    if (!st && !tllm_meta_text(tllm_gguf_find(tllm_session_file(session), "tokenizer.chat_template"), 0, &source))
+        st = TINY_E_UNSUPPORTED, why = "the model file has no chat template";
     if (!st) st = tllm_template_open(ctx, source.at, source.n, &form);
     if (!st) vocab = tllm_session_vocab(session);
     (void)tllm_piece(vocab, tllm_vocab_special(vocab, TLLM_BOS), TLLM_DECODE_SPECIAL, begin, sizeof begin - 1);

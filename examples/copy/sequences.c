@@ -20,7 +20,6 @@ static int32_t best(const float *logits, tiny_idx n)
 int main(int argc, char **argv)
 {
     const int n_seq = argc - 2;
-    const char *why;
     tllm_state_desc room = { 0 };
     tllm_session *session = NULL;
     const tllm_vocab *vocab = NULL;
@@ -70,8 +69,9 @@ int main(int argc, char **argv)
         n_items = (size_t)(n = k);
     }
     for (i = 0; !st && i < n_seq; i++) printf("%s%.*s\n", argv[i + 2], (int)text[i].n, text[i].at ? text[i].at : "");
-    why = ctx && *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st);
-    if (st) fprintf(stderr, "sequences: %s\n", why);
+    if (st)
+        fprintf(stderr, "sequences: %s\n",
+                ctx && *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
     for (i = 0; i < n_seq; i++) tllm_bytes_free(ctx, &text[i]);
     tllm_tokens_free(ctx, &prompt);
     free(logits);

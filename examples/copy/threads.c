@@ -6,13 +6,13 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum { HELPERS = 2 };
+enum { HELPERS = 2, N = 300 };
 typedef struct pool {
     pthread_mutex_t lock;
-    pthread_cond_t wake, done;
+    pthread_cond_t change;
     void (*task)(void *arg, int i);
     void *arg;
-    int n, next, running, jobs, quit;       /* next: the number that the next thread takes */
+    int next, running, jobs, quit;          /* next: the number that the next thread takes, downwards */
 } pool;
 
 static void *helper(void *user)
@@ -21,12 +21,12 @@ static void *helper(void *user)
     pthread_mutex_lock(&p->lock);
     while (!p->quit) {
         const int i = p->next;
-        if (i >= p->n) { pthread_cond_wait(&p->wake, &p->lock); continue; }
-        p->next++;
+        if (!i) { pthread_cond_wait(&p->change, &p->lock); continue; }
+        p->next--;
         pthread_mutex_unlock(&p->lock);
         p->task(p->arg, i);
         pthread_mutex_lock(&p->lock);
-        if (!--p->running) pthread_cond_signal(&p->done);
+        if (!--p->running) pthread_cond_broadcast(&p->change);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -40,25 +40,21 @@ static int run(void *user, int n, void (*task)(void *arg, int i), void *arg)
     pthread_mutex_lock(&p->lock);
     p->task = task;
     p->arg = arg;
-    p->n = n;
-    p->next = 1;                            /* 0 is the caller */
-    p->running = n - 1;
+    p->next = p->running = n - 1;           /* 0 is the caller */
     p->jobs++;
-    pthread_cond_broadcast(&p->wake);
+    pthread_cond_broadcast(&p->change);
     pthread_mutex_unlock(&p->lock);
     task(arg, 0);
     pthread_mutex_lock(&p->lock);
-    while (p->running) pthread_cond_wait(&p->done, &p->lock);
+    while (p->running) pthread_cond_wait(&p->change, &p->lock);
     pthread_mutex_unlock(&p->lock);
     return 0;
 }
 
 int main(void)
 {
-    enum { N = 300 };
     static float x[N * N], y[N * N];
-    static pool p = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
-                      NULL, NULL, 0, 0, 0, 0, 0 };
+    static pool p = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, NULL, 0, 0, 0, 0 };
     const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, N), ty = tiny_tensor_2d(y, TINY_F32, N, N);
     tiny_ctx_desc desc = { 0 };
     pthread_t thread[HELPERS];
@@ -78,7 +74,7 @@ int main(void)
     tiny_ctx_close(ctx);
     pthread_mutex_lock(&p.lock);
     p.quit = 1;
-    pthread_cond_broadcast(&p.wake);
+    pthread_cond_broadcast(&p.change);
     pthread_mutex_unlock(&p.lock);
     for (i = 0; i < HELPERS; i++) pthread_join(thread[i], NULL);
     return st != TINY_OK;

@@ -1328,6 +1328,22 @@ static void test_copy_model(void)
     T_EQ_INT(run("", "copy/linked one two"), 2);
 }
 
+/* A context that cannot be opened: every program says so and gives back what it has. */
+static void test_copy_no_context(void)
+{
+    static const char *const lines[] = { "copy/chat m",   "copy/sequences m a",    "copy/json m a",
+                                         "copy/linked",   "copy/search m a",       "copy/accelerator",
+                                         "copy/threads",  "copy/quantize m o F16", "copy/memory m a 64" };
+    size_t i;
+    if (!is_there()) return;
+    (void)setenv("TINY_TARGET", "z80", 1);
+    for (i = 0; i < T_COUNT(lines); i++) {
+        T_EQ_INT(run("", "%s", lines[i]), 1);
+        T_TRUE(*errors && !strstr(errors, "Sanitizer"));
+    }
+    (void)unsetenv("TINY_TARGET");
+}
+
 /* 300 products of 0.5 and 0.5 are 75, by the pool of the program; a device's 1 + 3, 2 + 3, 4 + 6, 5 + 6, and the kit */
 static void test_copy_hooks(void)
 {
@@ -1584,6 +1600,7 @@ int main(void)
     T_RUN(test_conformance);
     T_RUN(test_target_of_the_environment);
     T_RUN(test_copy_model);
+    T_RUN(test_copy_no_context);
     T_RUN(test_copy_hooks);
     T_RUN(test_copy_sequences);
     T_RUN(test_copy_json);
