@@ -19,23 +19,11 @@ static double product(const float *a, const float *b)
     return sum;
 }
 
-/* the node that is most like `node`, among those whose cosine is below `below` */
-static tiny_idx nearest(const float *y, tiny_idx n, tiny_idx node, double below, double *cosine)
+/* The cosine with its sign, squared: the order is the same, and no root is needed. -1 for an isolated node. */
+static double likeness(const float *a, const float *b)
 {
-    const float *a = y + node * COLUMNS;
-    const double own = product(a, a);
-    tiny_idx i, best = -1;
-    *cosine = -2;
-    for (i = 0; i < n; i++) {
-        const float *b = y + i * COLUMNS;
-        const double square = own * product(b, b), dot = product(a, b);
-        /* the cosine with its sign, squared: the order is the same, and no root is needed */
-        const double c = square > 0 ? (dot < 0 ? -dot * dot : dot * dot) / square : -1;
-        if (i == node || c >= below || c <= *cosine) continue;
-        *cosine = c;
-        best = i;
-    }
-    return best;
+    const double dot = product(a, b), squares = product(a, a) * product(b, b);
+    return squares > 0 ? (dot < 0 ? -dot : dot) * dot / squares : -1;
 }
 
 int main(int argc, char **argv)
@@ -44,9 +32,9 @@ int main(int argc, char **argv)
     tgnn_graph *graph = NULL;
     tiny_tensor y = { 0 };
     tiny_ctx *ctx = NULL;
-    tiny_idx node = argc > 1 ? (tiny_idx)strtol(argv[1], NULL, 10) : -1, n = 0, next;
-    double below = 2, cosine;
-    int k;
+    tiny_idx node = argc > 1 ? (tiny_idx)strtol(argv[1], NULL, 10) : -1, n = 0, i, best[SHOWN + 1];
+    double like[SHOWN + 1];
+    int k, n_best = 0;
     tiny_status st;
     if (argc < 2 || argc > 3) return fputs("fastrp NODE [EDGES]\n", stderr), 2;
     both.symmetrize = 1;                    /* messages go along each edge in both directions */
@@ -61,10 +49,15 @@ int main(int argc, char **argv)
         fprintf(stderr, "fastrp: the nodes are 0 to %ld\n", (long)n - 1);
         st = TINY_E_ARGUMENT;
     }
-    for (k = 0; !st && k < SHOWN && (next = nearest((const float *)y.data, n, node, below, &cosine)) >= 0; k++) {
-        printf("%ld  %.3f\n", (long)next, cosine);
-        below = cosine;
+    for (i = 0; !st && i < n; i++) {        /* the nodes that are most like this one, in order */
+        const double c = likeness((const float *)y.data + node * COLUMNS, (const float *)y.data + i * COLUMNS);
+        if (i == node) continue;
+        for (k = n_best; k > 0 && like[k - 1] < c; k--) { like[k] = like[k - 1]; best[k] = best[k - 1]; }
+        like[k] = c;
+        best[k] = i;
+        if (n_best < SHOWN) n_best++;
     }
+    for (k = 0; !st && k < n_best; k++) printf("%ld  %.3f\n", (long)best[k], like[k]);
     tiny_free(ctx, y.data);
     tgnn_graph_close(ctx, graph);
     tiny_ctx_close(ctx);

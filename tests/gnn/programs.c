@@ -575,12 +575,12 @@ static void test_copy_fastrp(void)
 {
     static const int node[] = { 7, 100, 1001, 1998 };
     int same_class = 0, all = 0, first = 0, second = 0;
-    double third = 1;
+    double third = 1, cosine = 0;
     size_t k;
     if (!is_there()) return;
     for (k = 0; k < T_COUNT(node); k++) {
         const char *line = said;
-        double before = 1.0, cosine;
+        double before = 1.0;
         int n = 0, other;
         T_EQ_INT(run("copy/fastrp %d", node[k]), 0);
         T_EQ_TEXT(errors, "");
@@ -598,6 +598,11 @@ static void test_copy_fastrp(void)
     T_EQ_INT(run("copy/fastrp 4 %s", at("edges.tsv")), 0);
     T_TRUE(sscanf(said, "%d %*f\n%d %*f\n%*d %lf", &first, &second, &third) == 3);
     T_TRUE(first + second == 8 && first * second == 15 && third < 0.5);
+    /* two stars whose edges lead outwards: the leaves of one have the same neighbour, seen in both directions only */
+    spill("edges.tsv", "0 1\n0 2\n3 4\n3 5\n");
+    T_EQ_INT(run("copy/fastrp 1 %s", at("edges.tsv")), 0);
+    T_TRUE(sscanf(said, "%d %lf\n%d %*f\n%*d %lf", &first, &cosine, &second, &third) == 4);
+    T_TRUE(first + second == 2 && first * second == 0 && cosine > 0.999 && third < 0.5);
     T_EQ_INT(run("copy/fastrp 6 %s", at("edges.tsv")), 1);
     COMPLAINS("fastrp: the nodes are 0 to 5");
     T_EQ_INT(run("copy/fastrp"), 2);

@@ -130,6 +130,49 @@ static void test_rules(void)
     t_close(ctx);
 }
 
+/* wide: small tensors in F16 become F32 with the same numbers; without it they stay as they are */
+static void test_wide(void)
+{
+    static const tllm_text names[2] = { { "a.weight", 8 }, { "a_norm.weight", 13 } };
+    const uint64_t dim[2][2] = { { 32, 2 }, { 32, 1 } };
+    float x[64], y[32], z[32];
+    unsigned char f32[256], f16[64];
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_writer_desc wd;
+    tllm_quantize_desc d;
+    tllm_writer *w = NULL;
+    int wide, i;
+    for (i = 0; i < 64; i++) x[i] = (float)(i * 37 % 61 - 30) / 8.0f;
+    tllm_format_of(TLLM_FORMAT_F32)->pack(x, f32, 64, NULL);
+    tllm_format_of(TLLM_FORMAT_F16)->pack(x, f16, 32, NULL);
+    memset(&wd, 0, sizeof wd);
+    memset(&d, 0, sizeof d);
+    wd.path = at("im");
+    T_OK(tllm_writer_open(ctx, &wd, &w));
+    T_OK(tllm_writer_put_tensor(ctx, w, names[0], TLLM_FORMAT_F32, 2, dim[0], f32));
+    T_OK(tllm_writer_put_tensor(ctx, w, names[1], TLLM_FORMAT_F16, 1, dim[1], f16));
+    T_OK(tllm_writer_finish(ctx, w));
+    tllm_writer_close(ctx, w);
+    d.type = "Q8_0";
+    for (wide = 0; wide < 2; wide++) {
+        tllm_gguf *g = NULL;
+        const tllm_gguf_tensor *t;
+        d.wide = wide;
+        T_OK(tllm_quantize_file(ctx, at("im"), at("o.gguf"), &d, NULL));
+        T_OK(tllm_gguf_open(ctx, at("o.gguf"), &g));
+        t = tllm_gguf_tensor_find(g, "a_norm.weight");
+        if (T_TRUE(t && t->type == (wide ? TLLM_FORMAT_F32 : TLLM_FORMAT_F16))) {
+            tllm_format_of(t->type)->unpack(t->data, y, 32);
+            tllm_format_of(TLLM_FORMAT_F16)->unpack(f16, z, 32);
+            T_SAME(y, z, 32);
+        }
+        t = tllm_gguf_tensor_find(g, "a.weight");
+        T_TRUE(t && t->type == TLLM_FORMAT_Q8_0 && t->bytes == 68);
+        tllm_gguf_close(ctx, g);
+    }
+    t_close(ctx);
+}
+
 /* ---- prepare */
 
 typedef struct hook { int how, calls; unsigned char *blocks; const tllm_gguf_tensor *other; int part; } hook;
@@ -322,6 +365,7 @@ int main(void)
     if (!mkdtemp(folder)) return 1;
     T_RUN(test_blocks);
     T_RUN(test_rules);
+    T_RUN(test_wide);
     T_RUN(test_prepare);
     T_RUN(test_bad);
     T_RUN(test_memory);
