@@ -297,7 +297,7 @@ int main(int argc, char **argv)
     o.traces = 20;
     READ_OPTIONS(argc, argv, usage, table);
     if (o.arg.n < command[c].least || o.arg.n > command[c].most)
-        return wrong(argv[1], "its arguments are not as many as it takes");
+        return wrong(argv[1], "wrong number of arguments");
     if (command[c].out && !o.out) return wrong("-o", "a value is missing");
     for (i = 0; i < o.arg.n && command[c].out; i++)
         if ((i == 0 || command[c].run == profile) && must_not_write(o.out, 2, o.arg.at[i], o.tables)) return 2;

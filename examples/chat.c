@@ -268,7 +268,7 @@ int main(int argc, char **argv)
         memset(&r, 0, sizeof r);
         fputs("> ", stdout);
         if (fflush(stdout) || ferror(stdout)) {
-            fputs("chat: standard output takes no more\n", stderr);
+            fputs("chat: standard output cannot be written\n", stderr);
             st = TINY_E_IO;
             break;
         }

@@ -14,12 +14,12 @@
 #include "options.h"
 
 static const char usage[] =
-    "fusemax FILE|1-pass|2-pass|deferred|3-pass [RANK=SIZE ...] [options]     passes, live data and operations of a "
-    "cascade of Einsums\n"
+    "fusemax FILE|1-pass|2-pass|deferred|3-pass [RANK=SIZE ...] [options]\n"
+    "    passes, live data and operations of a cascade of Einsums\n"
     "fusemax --plan E F KEYS QUERIES [HEADS]\n"
     "  --fiber RANKS    the ranks whose passes are counted; default: \"m1 m0\" if the text splits a rank so, else m\n"
-    "  --plan           the best cascade and tile for this processor, by the model of the paper; E and F: sizes of a "
-    "key and of a value\n";
+    "  --plan           the best cascade and tile for this processor, by the model of the paper; E and F: sizes of a\n"
+    "                   key and of a value\n";
 
 static int failed(const tiny_ctx *ctx) { return say(tiny_ctx_message(ctx)), 1; }
 
@@ -28,7 +28,7 @@ static tiny_idx size_of(const char *what, const char *text)
 {
     uint64_t n;
     if (is_whole(text, 1, 1e9, &n)) return (tiny_idx)n;
-    return fprintf(stderr, "fusemax: %s: a whole number from 1 to 1000000000 is wanted, not %s\n", what, text), 0;
+    return fprintf(stderr, "fusemax: %s: a whole number from 1 to 1000000000 is needed, not %s\n", what, text), 0;
 }
 
 static int plan(tiny_ctx *ctx, const word_list *size)

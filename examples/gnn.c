@@ -45,18 +45,17 @@ typedef struct job {
 
 static const char usage[] =
     "gnn train [FOLDER] [options]      learns classes of nodes, or of graphs if the folder has graphs (in folds)\n"
-    "gnn quantize [FOLDER] [options]   the same with weights of 4 bits, and features of few bits, as each node needs "
-    "(A2Q)\n"
+    "gnn quantize [FOLDER] [options]   the same with weights of 4 bits, and features of few bits, as each node needs\n"
+    "                                  (A2Q)\n"
     "gnn infer --model MODEL [FOLDER]  runs a network that --save wrote\n"
-    "  Without FOLDER a graph of 1500 nodes in 5 classes is made. Ctrl-C ends training after the epoch and writes the "
-    "network,\n"
-    "  except with --quiet and neither --log nor --curve.\n"
+    "  Without FOLDER a graph of 1500 nodes in 5 classes is made. Ctrl-C ends training after the epoch and writes the\n"
+    "  network, except with --quiet and neither --log nor --curve.\n"
     "train and quantize:\n"
-    "  --layers KIND    gcn, sage, gat, gatv2, gin or transformer, for quantize gcn or gin; default: gin for graphs, "
-    "else gcn\n"
+    "  --layers KIND    gcn, sage, gat, gatv2, gin or transformer, for quantize gcn or gin; default: gin for graphs,\n"
+    "                   else gcn\n"
     "  --net FILE.json  read the layers from a description instead\n"
-    "  --hidden N       numbers of a node, or of a head, between layers; default: 16, of a head 8, graphs and links "
-    "32\n"
+    "  --hidden N       numbers of a node, or of a head, between layers; default: 16, of a head 8, graphs and links\n"
+    "                   32\n"
     "  --heads N        heads of attention of gat, gatv2 and transformer; default: 8\n"
     "  --depth N        layers; default: 2, graphs 4\n"
     "  --dropout P      share of the inputs of a layer that is dropped; default: 0.5, gat and gatv2 0.6, links 0\n"
@@ -66,13 +65,13 @@ static const char usage[] =
     "  --decay X        weight decay; default: 0.0005, graphs and links 0\n"
     "  --halve N        halve the step every N epochs; default: 50 for graphs, never for nodes\n"
     "  --batch N        graphs at once, 1 to 256\n"
-    "  --area           two classes of nodes, measured by the area under the ROC curve; with --patience the best "
-    "epoch of the validation part\n"
+    "  --area           two classes of nodes, measured by the area under the ROC curve; with --patience the best\n"
+    "                   epoch of the validation part\n"
     "  --seeds N        runs with different seeds; default: 1\n"
     "  --splits N       N splits from --split on, with different seeds\n"
     "  --folds N        folds of the graphs, at most 10; default: 10\n"
-    "  --rows           divide each row of features by its sum; default for features of nodes in FOLDER if none is "
-    "below 0\n"
+    "  --rows           divide each row of features by its sum; default for features of nodes in FOLDER if none is\n"
+    "                   below 0\n"
     "  --no-rows        do not divide the rows\n"
     "  --quiet          print no line for each epoch\n"
     "  --save MODEL     write the network to MODEL.safetensors and MODEL.json\n"
@@ -81,8 +80,8 @@ static const char usage[] =
     "quantize alone:\n"
     "  --bits X         average bits of a stored feature; default: 2\n"
     "  --lambda X       weight of that goal in the loss; default: 2.5\n"
-    "  --groups N       steps for N groups of nodes, which fit other graphs too (1000 for many graphs); default: "
-    "steps for each node\n"
+    "  --groups N       steps for N groups of nodes, which fit other graphs too (1000 for many graphs); default:\n"
+    "                   steps for each node\n"
     "  --uniform N      one step and N bits for all nodes, for comparison\n"
     "  --task           learn steps and bits from the loss, for comparison\n"
     "all three:\n"
@@ -745,7 +744,7 @@ int main(int argc, char **argv)
     if (j.splits > 1 && j.seeds > 1) return wrong("--splits", "each split has a seed of its own; there is --seeds too");
     if (j.links && (j.splits > 1 || j.split >= 0 || j.area || j.fold > 0 || j.batch > 0))
         return wrong("--links", "there are no splits, folds, batches or --area of links");
-    if (j.net && j.layers) return wrong("--layers", "the layers stand in the file of --net");
+    if (j.net && j.layers) return wrong("--layers", "the file of --net has the layers");
     if ((j.rows || j.no_rows) && (j.net || (j.rows && j.no_rows)))
         return wrong("--rows", j.net ? "with --net the description says it" : "and --no-rows");
     if (outputs_apart(&j)) return 2;

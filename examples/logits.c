@@ -140,7 +140,7 @@ static int run(tiny_ctx *ctx, const char *path, adapting *with, const int32_t *t
         fail(tiny_ctx_message(ctx));
         goto done;
     }
-    if (!write_floats(out, (size_t)rows * (size_t)about.n_out)) { fail("standard output takes no more"); goto done; }
+    if (!write_floats(out, (size_t)rows * (size_t)about.n_out)) { fail("standard output failed"); goto done; }
     result = 0;
 done:
     tllm_state_close(ctx, state);

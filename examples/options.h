@@ -335,7 +335,7 @@ static inline int read_value(const option *o, const char *name, char *value)
     if (!value || (!*value && o->kind != OPTION_ANY_TEXT)) return wrong(name, "a value is missing");
     if (o->kind == OPTION_TEXT || o->kind == OPTION_ANY_TEXT) return *(const char **)o->to = value, 0;
     if (o->kind == OPTION_LIST && list->n < (int)o->most) return list->at[list->n++] = value, 0;
-    if (o->kind == OPTION_LIST) return wrong(name, "there are as many as it takes already");
+    if (o->kind == OPTION_LIST) return wrong(name, "too many of these options");
     if (o->kind == OPTION_NUMBER && is_number(value, o->least, o->most, &x)) return *(double *)o->to = x, 0;
     if (o->kind == OPTION_WHOLE && is_whole(value, o->least, o->most, &n)) return *(int *)o->to = (int)n, 0;
     if (o->kind == OPTION_SEED && is_whole(value, o->least, o->most, &n)) return *(uint64_t *)o->to = n, 0;

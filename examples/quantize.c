@@ -21,35 +21,33 @@
 #include <io.h>
 #endif
 
-static const char usage[] = "quantize IN OUT.gguf TYPE [options]        writes IN, a GGUF file or a .bin of llama2.c, "
-                            "with its matrices as TYPE\n"
-                            "quantize --blocks TYPE                     raw little-endian float32 on standard input to "
-                            "blocks on standard output\n"
-                            "quantize --unblocks TYPE                   the other way\n"
-                            "  --imatrix FILE            importance of the columns of each matrix (.gguf or the older "
-                            ".dat); with --blocks raw\n"
-                            "                            float32, one for each value of a row, and the floats are "
-                            "taken as rows of that length\n"
-                            "  --pure                    TYPE for all matrices, no mixture\n"
-                            "  --tensor-type REGEX=TYPE  the type of the matrices whose name contains a match; may be "
-                            "repeated, the first match counts\n"
-                            "  --gptq                    GPTQ: the model reads --text, and codes are chosen so that "
-                            "the outputs of each matrix change least;\n"
-                            "                            for Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K; other types are "
-                            "packed as usual, with --imatrix\n"
-                            "  --awq                     AWQ: the model reads --text, and important inputs get finer "
-                            "steps: their weights are multiplied by factors, and the\n"
-                            "                            layer before them is divided by the same; ranges of weights "
-                            "are clipped where that helps, but not with --gptq\n"
-                            "  --smooth ALPHA            SmoothQuant: the model reads --text, and outliers of the "
-                            "inputs move into the weights, from 0 (not) to 1; for Q8_0,\n"
-                            "                            whose products round the inputs too; also with --gptq\n"
-                            "  --text FILE               the text that the model reads; it should resemble its use\n"
-                            "  --tokens N                at most this many tokens of the text; default: 32768\n"
-                            "  --each-layer              read the text once for each layer, with the layers before it "
-                            "rounded; default: as rarely as fits into 1 GB\n"
-                            "  --threads N               default: one per processor\n"
-                            "  --list                    print the types\n";
+static const char usage[] =
+    "quantize IN OUT.gguf TYPE [options]        writes IN, a GGUF file or a .bin of llama2.c, with its matrices as\n"
+    "                                           TYPE\n"
+    "quantize --blocks TYPE                     raw little-endian float32 on standard input to blocks on standard\n"
+    "                                           output\n"
+    "quantize --unblocks TYPE                   the other way\n"
+    "  --imatrix FILE            importance of the columns of each matrix (.gguf or the older .dat); with --blocks\n"
+    "                            raw float32, one for each value of a row, and the floats are taken as rows of that\n"
+    "                            length\n"
+    "  --pure                    TYPE for all matrices, no mixture\n"
+    "  --tensor-type REGEX=TYPE  the type of the matrices whose name contains a match; may be repeated, the first\n"
+    "                            match counts\n"
+    "  --gptq                    GPTQ: the model reads --text, and codes are chosen so that the outputs of each\n"
+    "                            matrix change least; for Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K; other types are packed\n"
+    "                            as usual, with --imatrix\n"
+    "  --awq                     AWQ: the model reads --text, and important inputs get finer steps: their weights are\n"
+    "                            multiplied by factors, and the layer before them is divided by the same; ranges of\n"
+    "                            weights are clipped where that helps, but not with --gptq\n"
+    "  --smooth ALPHA            SmoothQuant: the model reads --text, and outliers of the inputs move into the\n"
+    "                            weights, from 0 (not) to 1; for Q8_0, whose products round the inputs too; also with\n"
+    "                            --gptq\n"
+    "  --text FILE               the text that the model reads; it should resemble its use\n"
+    "  --tokens N                at most this many tokens of the text; default: 32768\n"
+    "  --each-layer              read the text once for each layer, with the layers before it rounded; default: as\n"
+    "                            rarely as fits into 1 GB\n"
+    "  --threads N               default: one per processor\n"
+    "  --list                    print the types\n";
 
 enum { RULES = TLLM_QUANTIZE_RULES };
 
@@ -330,7 +328,7 @@ static int pipe_blocks(const tllm_format *f, int back)
             f->pack(x, out, values, NULL);
         }
         if (fwrite(out, 1, n_out, stdout) != n_out) {
-            fprintf(stderr, "quantize: standard output takes no more\n");
+            fprintf(stderr, "quantize: standard output cannot be written\n");
             return 1;
         }
         if (n % block) {
@@ -382,7 +380,7 @@ static int pipe_weighted(tiny_ctx *ctx, const tllm_format *f, const char *path)
         f32->unpack(in, x, values);
         f->pack(x, out, values, f->flags & TLLM_FORMAT_IMPORTANCE ? x + n_row : NULL);
         if (fwrite(out, 1, n_out, stdout) != n_out) {
-            fprintf(stderr, "quantize: standard output takes no more\n");
+            fprintf(stderr, "quantize: standard output cannot be written\n");
             goto out;
         }
         if (n != 4 * values) {

@@ -11,15 +11,14 @@
 #include "options.h"
 
 static const char usage[] =
-    "rotate IN OUT.gguf [options]      writes IN, a GGUF file or a .bin of llama2.c, rotated; its matrices that change "
-    "as floats\n"
-    "  --online         also rotate at run time: inputs of the last matrix of each network, outputs of the "
-    "attention across its\n"
-    "                   heads, keys. Only this library runs that; the architecture is then named rotated-...\n"
+    "rotate IN OUT.gguf [options]      writes IN, a GGUF file or a .bin of llama2.c, rotated; its matrices that\n"
+    "                                  change as floats\n"
+    "  --online         also rotate at run time: inputs of the last matrix of each network, outputs of the attention\n"
+    "                   across its heads, keys. Only this library runs that; the architecture is then named\n"
+    "                   rotated-...\n"
     "  --parts LIST     only some of these: feed, heads, keys, separated by commas\n"
-    "  --axes           the principal axes of the embedding instead of a Hadamard matrix: then a few channels of the "
-    "stream are far larger than the\n"
-    "                   others, as in large models\n"
+    "  --axes           the principal axes of the embedding instead of a Hadamard matrix: then a few channels of the\n"
+    "                   stream are far larger than the others, as in large models\n"
     "  --plain-heads    value heads stay as they are\n"
     "  --type TYPE      F32, F16 or BF16 for matrices that change; default: F32\n"
     "  --seed N         seed of the random signs; default: 0\n"
@@ -73,7 +72,7 @@ int main(int argc, char **argv)
     memset(&d, 0, sizeof d);
     memset(&wd, 0, sizeof wd);
     READ_OPTIONS(argc, argv, usage, options);
-    if (!out) return wrong("OUT.gguf", "a name for the rotated model is wanted");
+    if (!out) return wrong("OUT.gguf", "a name for the rotated model is needed");
     if (must_not_write(out, 1, in)) return 2;
     if (list && (parts = parts_of(list)) < 0) return wrong("--parts", list);
     if (type) {

@@ -19,8 +19,8 @@ static const char usage[] =
     "vptq MODEL --text FILE [options]      MODEL: a GGUF file; FILE: text that resembles its use\n"
     "  --text FILE       the text that the model reads, for statistics of its inputs\n"
     "  --tensor NAME     this matrix, as blk.0.ffn_up.weight; default: all matrices of the layers\n"
-    "  --v N             outputs of a vector, 1 to 16     (without --v and --k three settings are tried: 8 and 256, 4 "
-    "and 256, 4 and 256 + 256)\n"
+    "  --v N             outputs of a vector, 1 to 16     (without --v and --k three settings are tried: 8 and 256, 4\n"
+    "                    and 256, 4 and 256 + 256)\n"
     "  --k N             vectors of the code book, at least 2\n"
     "  --k2 N            vectors of a second code book, for the errors of the first\n"
     "  --outliers P      percent of the inputs, the largest ones, in their own code book\n"
@@ -117,7 +117,7 @@ static tiny_status watch_text(work *w, tllm_watch **watch)
         if (w->list[i].calib) w->list[kept++] = w->list[i];
     }
     if (!st && kept < w->n)
-        fprintf(stderr, "vptq: %lu matrices stay as they are: nothing is multiplied with them as a whole\n",
+        fprintf(stderr, "vptq: %lu matrices stay as they are: the model multiplies nothing by the whole matrix\n",
                 (unsigned long)(w->n - kept));
     if (!st) w->n = kept;
     return st;
@@ -329,7 +329,7 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
         if (i < w->text.n) w->half = i;     /* a story is read, or judged */
         w->bos = tllm_vocab_adds_bos(vocab) ? tllm_vocab_special(vocab, TLLM_BOS) : -1;
         if (w->text.n < 64) {
-            fprintf(stderr, "vptq: %s has %lu tokens; 64 are the least, some thousands are wanted\n", text_path,
+            fprintf(stderr, "vptq: %s has %lu tokens; at least 64 are needed, some thousands are better\n", text_path,
                     (unsigned long)w->text.n);
             said = 1;
             st = TINY_E_ARGUMENT;
@@ -337,7 +337,7 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
     }
     if (!st) st = watch_text(w, &watch);
     if (!st && !w->n) {
-        fprintf(stderr, "vptq: nothing is multiplied with %s as a whole\n", tensor ? tensor : "any of them");
+        fprintf(stderr, "vptq: the model multiplies nothing by the whole of %s\n", tensor ? tensor : "any of them");
         said = 1;
         st = TINY_E_ARGUMENT;
     }
@@ -379,7 +379,7 @@ int main(int argc, char **argv)
                                A_WHOLE("--tokens", &n_tokens, 64, 1e8),
                                A_WHOLE("--threads", &w.desc.n_threads, 1, TINY_MAX_THREADS) };
     READ_OPTIONS(argc, argv, usage, options);
-    if (!text) return wrong("--text", "a text is wanted, which the model reads");
+    if (!text) return wrong("--text", "a text for the model is needed");
     if (w.save && !tensor) return wrong("--save", "it wants --tensor, the matrix that is kept");
     memset(set, 0, sizeof set);
     for (i = 0; i < 3; i++) {

@@ -18,11 +18,11 @@
 #include "options.h"
 
 static const char usage[] =
-    "weave [FILE] [options]      FILE: a table of numbers, lines of libsvm, or a .weave that --save wrote; without it "
-    "20 000 samples are generated\n"
+    "weave [FILE] [options]      FILE: a table of numbers, lines of libsvm, or a .weave that --save wrote; without it\n"
+    "                            20 000 samples are generated\n"
     "  --task TASK      linear, logistic or svm; default: linear\n"
-    "  --bits N         bits of each number that are read, 1 to 32; default: 0, 2 bits at first and one more when the "
-    "loss falls by less than 1 %\n"
+    "  --bits N         bits of each number that are read, 1 to 32; default: 0, 2 bits at first and one more when the\n"
+    "                   loss falls by less than 1 %\n"
     "  --midpoint       a truncated number stands for the middle of its range\n"
     "  --epochs N       times that all samples are read; default: 20\n"
     "  --lr X           size of a step; default: 1 / features\n"

@@ -950,7 +950,7 @@ static void test_cache(void)
     T_EQ_INT(run("", "cache save %s text", model), 2);
     COMPLAINS("-o");
     T_EQ_INT(run("", "cache save %s -o x", model), 2);
-    COMPLAINS("as many as it takes");
+    COMPLAINS("wrong number of arguments");
     T_EQ_INT(run("", "cache save %s text -o x --level 5", model), 2);
     COMPLAINS("--level takes a whole number from 1 to 4, not 5");
     T_EQ_INT(run("", "cache save %s text -o x --level 2.5", model), 2);
