@@ -1,4 +1,4 @@
-# tinyllm.h and tinygnn.h: `make help` lists what can be made. Needs a C compiler and make, and uses what else is there.
+# tinyllm.h and tinygnn.h: `make help` lists the targets. Needs a C compiler and make; other tools are used if present.
 
 ifeq ($(origin CC),default)
 CC := $(shell command -v gcc || command -v clang || echo cc)
@@ -9,7 +9,8 @@ endif
 WARNINGS = -Wall -Wextra -Wpedantic -Wconversion -Wshadow
 CFLAGS ?= -O2 -std=c99 $(WARNINGS)
 BUILD ?= build
-# where tinyllm.h and tinygnn.h are taken from; make test INC=build/mine tests headers that `make stitch INC=build/mine` wrote
+# where tinyllm.h and tinygnn.h are taken from; make test INC=build/mine tests headers that
+# `make stitch INC=build/mine` wrote
 INC ?= .
 # make test ONLY=math/norm runs the tests whose path contains that
 ONLY ?=
@@ -18,14 +19,17 @@ JOBS ?= 1
 
 comma := ,
 hash := \#
-# $(call accepts,headers,call,flags): the flags, when a program with these headers and this call compiles and links; into a file
-# of its own, since a compiler run by root may put its program in the place of /dev/null
-accepts = $(shell out=$$(mktemp) && { for h in $(1); do echo "$(hash)include <$$h>"; done; echo 'int main(void) { $(2); return 0; }'; } | \
+# $(call accepts,headers,call,flags): the flags, if a program with these headers and this call compiles and links. The
+# output is a temporary file, since a compiler run by root may replace /dev/null with its program.
+accepts = $(shell out=$$(mktemp) && { for h in $(1); do echo "$(hash)include <$$h>"; done; \
+    echo 'int main(void) { $(2); return 0; }'; } | \
     $(CC) -x c - -o $$out $(3) >/dev/null 2>&1 && echo '$(3)'; rm -f $$out)
 DL := $(call accepts,dlfcn.h,dlopen(0$(comma) 1),-ldl)
 OPENMP := $(call accepts,omp.h,omp_get_max_threads(),-fopenmp)
-# the first library that has a CBLAS; asked for only when something is linked with it
-BLAS = $(addprefix -DHAVE_BLAS ,$(firstword $(foreach l,-lopenblas -lblas -lcblas,$(call accepts,cblas.h,cblas_sscal(1$(comma) 0$(comma) 0$(comma) 1),$(l)))))
+# the first library that has a CBLAS; searched only when something is linked with it
+CBLAS_CALL = cblas_sscal(1$(comma) 0$(comma) 0$(comma) 1)
+BLAS = $(addprefix -DHAVE_BLAS ,$(firstword $(foreach l,-lopenblas -lblas -lcblas, \
+    $(call accepts,cblas.h,$(CBLAS_CALL),$(l)))))
 OPENCL = $(if $(call accepts,CL/cl.h,clFinish(0),-lOpenCL),-DHAVE_OPENCL -lOpenCL)
 
 # $(call lacks,avx512f,flags): the flags, on a processor that is known not to have it
@@ -35,7 +39,8 @@ has = $(shell test -r /proc/cpuinfo && grep -q '$(1)' /proc/cpuinfo && echo $(2)
 
 SOURCES := $(sort $(shell find src -name '*.[ch]')) src/features.txt
 HEADERS := $(INC)/tinyllm.h $(INC)/tinygnn.h
-TESTS := $(filter-out tests/conformance.c tests/fuzz/% tests/mutants/% tests/ports/% tests/units/%,$(sort $(shell find tests -name '*.c')))
+NOT_TESTS = tests/conformance.c tests/fuzz/% tests/mutants/% tests/ports/% tests/units/%
+TESTS := $(filter-out $(NOT_TESTS),$(sort $(shell find tests -name '*.c')))
 TESTS := $(foreach f,$(TESTS),$(if $(or $(if $(ONLY),,all),$(findstring $(ONLY),$(f))),$(f)))
 PROGRAMS := $(TESTS:%.c=$(BUILD)/%)
 # examples/x.c becomes build/x, examples/copy/x.c build/copy/x
@@ -46,45 +51,54 @@ EXAMPLES := $(SAMPLES:examples/%.c=$(BUILD)/%)
 RUN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(filter-out $(TOOL_SAMPLES),$(SAMPLES)))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
-.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone style-check clean
+.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick \
+    bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check \
+    docs setup examples examples-all examples-alone style-check clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1@/p' Makefile | awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-demo: $(BUILD)/story-demo       ## the model that comes with the library tells a story, at speed; this machine's targets, each checked
+demo: $(BUILD)/story-demo       ## the committed model writes a story, at speed; checks each target of this machine
 	@$(BUILD)/story-demo examples/models/story-gla.gguf --machine
 
-machine: $(BUILD)/demo $(BUILD)/conformance  ## this machine's targets, a few operations, and the verdict of the conformance kit
+machine: $(BUILD)/demo $(BUILD)/conformance  ## this machine's targets, a few operations, and a short conformance run
 	$(BUILD)/demo
 	$(BUILD)/conformance --cases 12
 
-retrain: $(BUILD)/train-story $(BUILD)/judge  ## trains the story model anew (minutes), and judges it beside the committed one
+retrain: $(BUILD)/train-story $(BUILD)/judge  ## trains the story model again (minutes), judges it and the committed one
 	$(BUILD)/train-story --config examples/story-gla.cfg --seed 1 --out $(BUILD)/story-gla.gguf
 	$(BUILD)/judge examples/models/story-gla.gguf
 	$(BUILD)/judge $(BUILD)/story-gla.gguf
-	@cmp examples/models/story-gla.gguf $(BUILD)/story-gla.gguf && echo "the same bytes" || echo "other bytes: another SIMD target adds in another order; compare the tables"
+	@cmp examples/models/story-gla.gguf $(BUILD)/story-gla.gguf && echo "the same bytes" || \
+	  echo "other bytes: another SIMD target adds in another order; compare the tables"
 
 retrain-check: $(BUILD)/train-story  ## the first 30 steps of that: each loss within 0.01 bits of the recorded course
 	$(BUILD)/train-story --config examples/story-gla.cfg --seed 1 --out $(BUILD)/story-check.gguf --stop 30 --quiet
-	@awk '!/^#/ { d = $$2 - want[$$1]; if (FNR == NR) want[$$1] = $$2; else if ($$1 in want) { n++; if (d < 0) d = -d; if (d > worst) worst = d } } \
-	  END { printf "%d steps compared, largest difference %.5f bits\n", n, worst; exit !(n == 30 && worst < 0.01) }' docs/dev/story-gla.tsv $(BUILD)/story-check.gguf.tsv
+	@awk '!/^#/ { d = $$2 - want[$$1]; if (FNR == NR) want[$$1] = $$2; \
+	    else if ($$1 in want) { n++; if (d < 0) d = -d; if (d > worst) worst = d } } \
+	  END { printf "%d steps compared, largest difference %.5f bits\n", n, worst; exit !(n == 30 && worst < 0.01) }' \
+	  docs/dev/story-gla.tsv $(BUILD)/story-check.gguf.tsv
 
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
-	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh units-compilers units-shapes units-nulls stitch-check stitch checksums $(TESTS) $(wildcard examples/*.c)
+	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh \
+	    units-compilers units-shapes units-nulls units-install stitch-check stitch checksums \
+	    $(TESTS) $(wildcard examples/*.c)
 
 # these tests read oracles and data that are too large for the repository (tests/place.h)
 READERS = $(shell grep -lE 't_(shared|find|one_of|place)|apart[.]h|token/kit[.]h' $(TESTS))
-test-clone:      ## after make test: what it gives without the files that a clone lacks, and whether at most 40 tests are skipped
-	@T_SHARED=none AGAIN=1 MOST_SKIPPED=40 BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh checksums $(READERS)
+test-clone:      ## after make test: the same without the files that a clone lacks; at most 40 tests may be skipped
+	@T_SHARED=none AGAIN=1 MOST_SKIPPED=40 BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) \
+	  sh tests/run.sh checksums $(READERS)
 
 SWEEP ?= exp log tanh erf sigmoid sin cos rsqrt
 PARTS ?= 64
-sweep: $(BUILD)/tests/math/elem    ## the functions of one argument over all 2^32 floats, on every target; hours. SWEEP="exp" PARTS=64 choose
+sweep: $(BUILD)/tests/math/elem  ## hours: functions of one argument over all 2^32 floats. SWEEP="exp" PARTS=64 choose
 	@for f in $(SWEEP); do i=0; while [ $$i -lt $(PARTS) ]; do i=$$((i + 1)); \
-	  printf '%s/%s ' $$i $(PARTS); T_ONLY=test_sweep T_SWEEP=$$f T_EXHAUSTIVE=$$i/$(PARTS) nice $< | grep -v passed,.0.failed || true; done; done
+	  printf '%s/%s ' $$i $(PARTS); \
+	  T_ONLY=test_sweep T_SWEEP=$$f T_EXHAUSTIVE=$$i/$(PARTS) nice $< | grep -v passed,.0.failed || true; done; done
 
 run-tests:
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
@@ -92,7 +106,8 @@ run-tests:
 
 # each file of src by itself, so that a change compiles one file; a test of both kinds links with these
 TRY = $(BUILD)/try
-TRY_OBJECTS := $(patsubst src/%.c,$(TRY)/%.o,$(filter-out src/stitch.c src/math/all.c src/llm/tinyllm.c src/gnn/tinygnn.c,$(filter %.c,$(SOURCES))))
+NOT_TRIED = src/stitch.c src/math/all.c src/llm/tinyllm.c src/gnn/tinygnn.c
+TRY_OBJECTS := $(patsubst src/%.c,$(TRY)/%.o,$(filter-out $(NOT_TRIED),$(filter %.c,$(SOURCES))))
 $(TRY)/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(OPENMP) -Isrc -MMD -c $< -o $@
@@ -103,35 +118,38 @@ $(TRY)/libtinygnn.a: $(filter-out $(TRY)/llm/%,$(TRY_OBJECTS))
 	ar rcs $@ $?
 try:             ## the developer's loop: the tests named by ONLY=llm/sample/grammar, over each file of src by itself
 	@$(MAKE) -s --no-print-directory stitch INC=$(TRY)
-	@$(MAKE) -s --no-print-directory -j$(shell getconf _NPROCESSORS_ONLN || echo 1) $(TRY)/libtinyllm.a $(TRY)/libtinygnn.a INC=$(TRY) ONLY=
+	@$(MAKE) -s --no-print-directory -j$(shell getconf _NPROCESSORS_ONLN || echo 1) \
+	  $(TRY)/libtinyllm.a $(TRY)/libtinygnn.a INC=$(TRY) ONLY=
 	@for t in $(PROGRAMS:$(BUILD)/%=%); do \
 	    mkdir -p $(TRY)/$$(dirname $$t); lib=tinyllm; case $$t in tests/gnn/*) lib=tinygnn ;; esac; \
-	    $(CC) $(CFLAGS) $(OPENMP) -I$(TRY) -I. -Isrc -Itests -DTINYI_OPEN $$t.c -o $(TRY)/$$t $(TRY)/lib$$lib.a -pthread -lm && echo $$t && $(TRY)/$$t || exit 1; done
+	    $(CC) $(CFLAGS) $(OPENMP) -I$(TRY) -I. -Isrc -Itests -DTINYI_OPEN $$t.c -o $(TRY)/$$t \
+	        $(TRY)/lib$$lib.a -pthread -lm && echo $$t && $(TRY)/$$t || exit 1; done
 
 programs: $(PROGRAMS) $(EXAMPLES) $(BUILD)/checksums $(BUILD)/conformance
 
 conformance: $(BUILD)/conformance  ## the conformance kit over all operations and targets; build/conformance --help
 	$(BUILD)/conformance
 
-bench: $(BUILD)/bench              ## measures every row against this machine's limits, writes docs/dev/bench.md and .tsv
+bench: $(BUILD)/bench              ## measures every row against this machine's limits, writes docs/dev/bench.*
 	$(BUILD)/bench
 
-bench-compile: $(BUILD)/stitch     ## what each tier and feature costs to compile, into docs/dev/options.tsv; BASE=FOLDER: older headers beside; half an hour
+bench-compile: $(BUILD)/stitch     ## half an hour: compile cost of tiers and features; BASE=FOLDER: older headers too
 	BUILD=$(BUILD) INC=$(INC) CC='$(CC)' BASE='$(BASE)' sh bench/compile.sh
 
 bench-quick: $(BUILD)/bench        ## the same in under a minute, printed only
 	$(BUILD)/bench --quick
 
-bench-peers:     ## products beside OpenBLAS, oneDNN and MKL, models beside llama.cpp, graphs beside PyG and DGL, installed under build/ or as packages
+bench-peers:     ## compares with OpenBLAS, oneDNN, MKL, llama.cpp, PyG and DGL, installed under build/ or as packages
 	BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh
 
-check-scripts:   ## every script of bench/peers, tests/ports and tests/fuzz in its shortest form; what is not here is skipped
+check-scripts:   ## the scripts of bench/peers, tests/ports and tests/fuzz in their shortest form
 	@BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh --check
 	@BUILD=$(BUILD) INC=$(INC) sh tests/ports/run.sh --check
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh --check
 
-mutants:         ## breaks src/ on purpose, one fault at a time, and prints which no test saw; SEED=1 N=100 ONLY=llm/model choose. An hour
-	@BUILD=$(BUILD) CC='$(CC)' JOBS=$(if $(filter 1,$(JOBS)),2,$(JOBS)) SEED=$(or $(SEED),1) N=$(or $(N),100) ONLY='$(ONLY)' sh tests/mutants/run.sh
+mutants:         ## an hour: breaks src/, fault by fault, prints those no test saw; SEED=1 N=100 ONLY=llm/model choose
+	@BUILD=$(BUILD) CC='$(CC)' JOBS=$(if $(filter 1,$(JOBS)),2,$(JOBS)) SEED=$(or $(SEED),1) N=$(or $(N),100) \
+	  ONLY='$(ONLY)' sh tests/mutants/run.sh
 
 test-ports:      ## other processors and systems, emulated: a table with a row for each, never "passed" without a run
 	@sh tests/setup.sh ports
@@ -140,42 +158,56 @@ test-ports:      ## other processors and systems, emulated: a table with a row f
 fuzz: $(HEADERS) ## hostile inputs for each target of tests/fuzz, a minute each
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh
 
-# AVX2 without AVX-VNNI, whose kernels have a text of their own; what this processor cannot run would only be compiled for the sanitizers; and one form of tinygnn.h, whose inner functions are in the open, does for both kinds of tests
-# LESS: further flags; -DTINY_NO_W128 saves a third of the time, and the pages that no one may touch behind arrays (tests/t.h) watch those kernels in make test
+# AVX2 without AVX-VNNI, whose kernels are separate source; no code that this processor cannot run; and one build of
+# tinygnn.h, with its internal functions exported, for both kinds of tests.
+# LESS: further flags; -DTINY_NO_W128 saves a third of the time. In make test the inaccessible pages after arrays
+# (tests/t.h) check those kernels.
 LESS ?=
-SANITIZED = ONE_FORM=1 CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer $(call lacks,avx512f,-DTINY_NO_AVX512) -DTINY_NO_VNNI $(LESS)
+SANITIZED = ONE_FORM=1 CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer \
+    $(call lacks,avx512f,-DTINY_NO_AVX512) -DTINY_NO_VNNI $(LESS)
 asan:            ## the tests under the address and undefined behaviour sanitizers
-	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/asan $(SANITIZED) -fsanitize=address,undefined -fno-sanitize-recover=undefined'
+	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/asan $(SANITIZED) \
+	  -fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
 tsan:            ## the tests under the thread sanitizer, with threads of our own instead of OpenMP
-	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/tsan OPENMP= $(SANITIZED) -fsanitize=thread -DTINY_PTHREAD'
+	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/tsan OPENMP= $(SANITIZED) \
+	  -fsanitize=thread -DTINY_PTHREAD'
 
 stitch: $(BUILD)/stitch  ## makes tinyllm.h and tinygnn.h from src/
 	@mkdir -p $(INC)
 	$(BUILD)/stitch src tinyllm $(INC)/tinyllm.h
 	$(BUILD)/stitch src tinygnn $(INC)/tinygnn.h
 
-stitch-check: $(BUILD)/stitch  ## fails when tinyllm.h or tinygnn.h is not what src/ gives
+stitch-check: $(BUILD)/stitch  ## fails when tinyllm.h or tinygnn.h differs from the stitched src/
 	@mkdir -p $(BUILD)/check
 	@for h in tinyllm tinygnn; do \
 	  $(BUILD)/stitch src $$h $(BUILD)/check/$$h.h && cmp -s $(BUILD)/check/$$h.h $(INC)/$$h.h || \
-	  { echo "$$h.h is not what src/ gives: run make stitch"; exit 1; }; done
-	@$(BUILD)/stitch src options $(BUILD)/check/options && sed -n '/^<!-- features -->/,/^<!-- end of features -->/p' docs/guide/options.md | sed '1d;$$d' | cmp -s - $(BUILD)/check/options || \
-	  { echo "docs/guide/options.md is not what src/features.txt gives: run make docs"; exit 1; }
+	  { echo "$$h.h differs from src/: run make stitch"; exit 1; }; done
+	@$(BUILD)/stitch src options $(BUILD)/check/options && \
+	  sed -n '/^<!-- features -->/,/^<!-- end of features -->/p' docs/guide/options.md | sed '1d;$$d' | \
+	  cmp -s - $(BUILD)/check/options || \
+	  { echo "docs/guide/options.md differs from src/features.txt: run make docs"; exit 1; }
 
-docs: $(BUILD)/docs/papers/catalogue $(BUILD)/stitch  ## docs/papers/catalogue.md from the head comments and the table of operations, the table of docs/guide/options.md from src/features.txt
+docs: $(BUILD)/docs/papers/catalogue $(BUILD)/stitch  ## writes the catalogue and the table of docs/guide/options.md
 	$(BUILD)/stitch src options $(BUILD)/options.part
-	awk -v part=$(BUILD)/options.part '/^<!-- features -->/ { print; while ((getline line < part) > 0) print line; skip = 1 } /^<!-- end of features -->/ { skip = 0 } !skip && !/^<!-- features -->/ { print }' docs/guide/options.md > $(BUILD)/options.page
+	awk -v part=$(BUILD)/options.part \
+	  '/^<!-- features -->/ { print; while ((getline line < part) > 0) print line; skip = 1 } \
+	  /^<!-- end of features -->/ { skip = 0 } \
+	  !skip && !/^<!-- features -->/ { print }' docs/guide/options.md > $(BUILD)/options.page
 	mv $(BUILD)/options.page docs/guide/options.md
 	$(BUILD)/docs/papers/catalogue > $(BUILD)/catalogue.part
 	mv $(BUILD)/catalogue.part docs/papers/catalogue.md
 
-style-check:     ## no line of src, tests, examples, bench, ports wider than 120 columns, but tables marked "wide table" on the line before
-	@git ls-files -- Makefile .ci src tests examples bench ports docs/papers/catalogue.c tinyllm.h tinygnn.h | grep -E '(Makefile|run|[.](c|h|cpp|sh|py|js|html))$$' | grep -v '/corpus/' | \
-	    xargs awk 'FNR == 1 { table = 0 } /wide table/ { table = 1 } /^$$/ { table = 0 } length($$0) > 120 && !table { n++; print FILENAME ":" FNR ": " length($$0) " columns" } \
+CODE = Makefile .ci src tests examples bench ports docs/papers/catalogue.c tinyllm.h tinygnn.h
+style-check:     ## no line of code wider than 120 columns, except in tables under a comment with "wide table"
+	@{ git ls-files -- $(CODE) 2>/dev/null | grep . || find $(CODE) -type f; } | grep -v '/corpus/' | \
+	  grep -E '(Makefile|run|[.](c|h|cpp|sh|py|js|html))$$' | xargs awk '\
+	    FNR == 1 || /^$$/ { table = 0 } \
+	    /wide table/ { table = 1 } \
+	    length($$0) > 120 && !table { n++; print FILENAME ":" FNR ": " length($$0) " columns" } \
 	    END { print n + 0 " wide lines"; exit n > 0 }'
 
-setup:           ## as root on Debian or Ubuntu installs what the tests want; elsewhere prints the one line that does
+setup:           ## as root on Debian or Ubuntu installs the packages of the tests; elsewhere prints the command
 	@sh tests/setup.sh test
 
 examples: $(RUN_EXAMPLES)  ## builds the programs of examples/ that run models and graphs, and those to copy
@@ -197,21 +229,22 @@ $(BUILD)/stitch: src/stitch.c
 	@mkdir -p $(@D)
 	$(CC) -O1 -std=c99 $(WARNINGS) $< -o $@
 
-# where INC is a folder of its own, its headers are made when src/ changes; those of the repository only by make stitch
+# headers in another folder INC are made when src/ changes; those of the repository only by make stitch
 ifneq ($(INC),.)
 $(HEADERS): $(INC)/%.h: $(BUILD)/stitch $(SOURCES)
 	@mkdir -p $(@D)
 	$(BUILD)/stitch src $* $@
 endif
 
-# one copy of the implementation for every test that needs only the public face, in parts that compile side by side; an archive: a
-# program with an implementation of its own takes nothing from it
+# one copy of the implementation for every test that needs only the public functions, in parts that compile in parallel;
+# an archive, so that a program with its own implementation links nothing from it
 PARTS = 1 2 3 4
 define PART
 $$(BUILD)/tinyllm-$(1).o $$(BUILD)/tinygnn-$(1).o: $$(BUILD)/%-$(1).o: $$(INC)/%.h
 	@mkdir -p $$(@D)
-	up=$$$$(echo $$* | tr a-z A-Z); printf "#define $$$${up}_ALL\n#define $$$${up}_IMPLEMENTATION\n#define $$$${up}_PARTS $(lastword $(PARTS))\n#define $$$${up}_PART $(1)\n#include <$$*.h>\n" | \
-	    $$(COMPILE) -x c -c - -o $$@
+	up=$$$$(echo $$* | tr a-z A-Z); \
+	{ printf "#define $$$${up}_%s\n" ALL IMPLEMENTATION "PARTS $(lastword $(PARTS))" "PART $(1)"; \
+	  echo "#include <$$*.h>"; } | $$(COMPILE) -x c -c - -o $$@
 endef
 $(foreach k,$(PARTS),$(eval $(call PART,$(k))))
 $(BUILD)/libtinyllm.a: $(PARTS:%=$(BUILD)/tinyllm-%.o)
@@ -225,13 +258,14 @@ endif
 	rm -f $@
 	ar rcs $@ $^
 
-# tests of internal functions: of core and math, which both headers hold; the shorter one is compiled with them in the open, without
-# what this processor cannot run
+# tests of internal functions of core and math, which both headers contain: the shorter header is compiled with these
+# functions exported, without code that this processor cannot run
 INNER_CODE = $(call lacks,avx512f,-DTINY_NO_AVX512)
 INNER := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'define T_INTERNALS' $(TESTS)))
 $(BUILD)/open/tinygnn.o: $(INC)/tinygnn.h
 	@mkdir -p $(@D)
-	printf '#define TINYGNN_ALL\n#define TINYGNN_IMPLEMENTATION\n#include <tinygnn.h>\n' | $(COMPILE) $(INNER_CODE) -DTINYI_OPEN -x c -c - -o $@
+	printf '#define TINYGNN_ALL\n#define TINYGNN_IMPLEMENTATION\n#include <tinygnn.h>\n' | \
+	    $(COMPILE) $(INNER_CODE) -DTINYI_OPEN -x c -c - -o $@
 $(INNER): $(BUILD)/tests/%: tests/%.c tests/t.h tests/place.h $(BUILD)/open/tinygnn.o $(SOURCES)
 	@mkdir -p $(@D)
 	$(COMPILE) $(INNER_CODE) -Isrc -Itests $< -o $@ $(BUILD)/open/tinygnn.o -pthread -lm
@@ -244,14 +278,17 @@ $(BUILD)/tests/%: tests/%.c tests/t.h tests/place.h $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
-# counts the basic blocks that run, in an implementation of its own without vectors, where the compiler can call a counter; the sanitizers have no use for a second implementation
+# counts the executed basic blocks in its own implementation without vectors, if the compiler can call a counter; not
+# needed under the sanitizers
 STEPS = $(if $(ONE_FORM),,$(filter-out -c,$(call accepts,stdint.h,,-fsanitize-coverage=trace-pc -c)))
 $(BUILD)/tests/llm/growth: tests/llm/growth.c tests/llm/file/kit.h tests/t.h tests/place.h $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
-	printf 'void __sanitizer_cov_trace_pc(void);\nvolatile unsigned long long t_steps;\nvoid __sanitizer_cov_trace_pc(void) { t_steps++; }\n' | $(COMPILE) -x c -c - -o $@.o
+	printf '%s\n' 'void __sanitizer_cov_trace_pc(void);' 'volatile unsigned long long t_steps;' \
+	    'void __sanitizer_cov_trace_pc(void) { t_steps++; }' | $(COMPILE) -x c -c - -o $@.o
 	$(COMPILE) -O0 -Itests $(addprefix -DT_STEPS ,$(STEPS)) $< $@.o -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
-$(BUILD)/tests/backends: tests/backends.c tests/t.h tests/place.h $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtinyllm.a
+$(BUILD)/tests/backends: tests/backends.c tests/t.h tests/place.h $(HEADERS) $(wildcard ports/*/*.[ch]) \
+    $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtinyllm.a $(BLAS) $(OPENCL) -pthread -lm
 
@@ -287,11 +324,13 @@ $(filter-out $(BUILD)/bytes,$(EXAMPLES)): $(BUILD)/%: \
 	    -DTINYLLM_LINKED -DTINYGNN_LINKED $< -o $@ $(filter %.a %.o,$^) -pthread -lm
 $(BUILD)/copy/linked: $(BUILD)/story-model.h
 
-# compiled for a short wait: the targets and formats that most machines and models have, in two parts side by side
-DEMO = $(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI -DTINYLLM_FEW_FORMATS -DTINYLLM_WITH_JUDGE= -DTINY_WITH_CONFORM= $(OPENMP) -I$(INC)
+# compiled in a short time: the targets and formats of most machines and models, in two parts in parallel
+DEMO = $(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI \
+    -DTINYLLM_FEW_FORMATS -DTINYLLM_WITH_JUDGE= -DTINY_WITH_CONFORM= $(OPENMP) -I$(INC)
 $(BUILD)/demo-%.o: $(INC)/tinyllm.h
 	@mkdir -p $(@D)
-	printf '#define TINYLLM_IMPLEMENTATION\n#include <tinyllm.h>\n' | $(DEMO) -DTINYLLM_PARTS=2 -DTINYLLM_PART=$* -x c -c - -o $@
+	printf '#define TINYLLM_IMPLEMENTATION\n#include <tinyllm.h>\n' | \
+	    $(DEMO) -DTINYLLM_PARTS=2 -DTINYLLM_PART=$* -x c -c - -o $@
 $(BUILD)/story-demo: examples/story.c examples/options.h $(HEADERS)
 	@$(MAKE) -s --no-print-directory -j2 $(BUILD)/demo-1.o $(BUILD)/demo-2.o
 	$(DEMO) -DTINYLLM_LINKED $< $(BUILD)/demo-1.o $(BUILD)/demo-2.o -o $@ -pthread -lm
@@ -304,10 +343,79 @@ $(BUILD)/story-linked: examples/story.c examples/options.h $(BUILD)/story-model.
 	$(COMPILE) -I$(BUILD) -DTINYLLM_LINKED -DSTORY_LINKED $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 BENCH := $(sort $(shell find bench -name '*.c'))
-$(BUILD)/bench: $(BENCH) bench/bench.h bench/llm/grids.h bench/gnn/deepwalk.h bench/peers/peers.h $(HEADERS) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a
+$(BUILD)/bench: $(BENCH) bench/bench.h bench/llm/grids.h bench/gnn/deepwalk.h bench/peers/peers.h $(HEADERS) \
+    $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
 	$(COMPILE) -Ibench $(BENCH) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a -o $@ -pthread -lm $(DL)
 
 $(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a -pthread
+
+# ---- packages. PREFIX, INCLUDEDIR and LIBDIR are the places, DESTDIR a folder to put in front of them. SHARED=1 adds
+# libtinyllm.so and libtinygnn.so, which the .pc files and the CMake targets then link; run ldconfig where it is needed.
+VERSION := $(shell sed -n 's/^.define TINY_VERSION_[MP].* //p' src/core/config.h | paste -s -d . -)
+SO_VERSION = 0
+PREFIX ?= /usr/local
+INCLUDEDIR ?= $(PREFIX)/include
+LIBDIR ?= $(PREFIX)/lib
+SHARED ?=
+BOTH = tinyllm tinygnn
+.PHONY: install uninstall shared dist
+
+# $(call fill,template): with the values for the header $$n
+below_prefix = $(patsubst $(PREFIX)/%,\$${prefix}/%,$(1))
+fill = sed -e "s|@NAME@|$$n|g; s|@VERSION@|$(VERSION)|g; s|@PREFIX@|$(PREFIX)|g" \
+    -e "s|@INCLUDEDIR@|$(call below_prefix,$(INCLUDEDIR))|g; s|@LIBDIR@|$(call below_prefix,$(LIBDIR))|g" \
+    -e "s|@CFLAGS@|-DTINY_PTHREAD -pthread$(if $(SHARED), -D$${up}_LINKED)|g" \
+    -e "s|@LIBS@|$(if $(SHARED),-L\$${libdir} -l$$n,-pthread -lm)|g" \
+    -e "s|tinyllm_shared 0|tinyllm_shared $(if $(SHARED),1,0)|g" $(1)
+install: $(HEADERS) $(if $(SHARED),shared)  ## into PREFIX (and DESTDIR): headers, .pc files, CMake packages; SHARED=1
+	@set -e; umask 022; include='$(DESTDIR)$(INCLUDEDIR)'; lib='$(DESTDIR)$(LIBDIR)'; \
+	mkdir -p "$$include" "$$lib/pkgconfig"; \
+	install -m 644 $(HEADERS) "$$include"; \
+	for n in $(BOTH); do \
+	    up=$$(echo $$n | tr a-z A-Z); \
+	    mkdir -p "$$lib/cmake/$$n"; \
+	    $(call fill,ports/cmake/package.pc.in) >"$$lib/pkgconfig/$$n.pc"; \
+	    $(call fill,ports/cmake/version.cmake.in) >"$$lib/cmake/$$n/$$n-config-version.cmake"; \
+	    $(call fill,ports/cmake/tinyllm-config.cmake) >"$$lib/cmake/$$n/$$n-config.cmake"; \
+	    $(if $(SHARED),cp -RPf $(BUILD)/shared/lib$$n.so* "$$lib"; chmod 644 "$$lib/lib$$n.so.$(VERSION)";) \
+	done
+	@echo "installed $(VERSION) into $(DESTDIR)$(PREFIX)"
+
+uninstall:       ## removes what make install has put into PREFIX
+	@include='$(DESTDIR)$(INCLUDEDIR)'; lib='$(DESTDIR)$(LIBDIR)'; \
+	for n in $(BOTH); do \
+	    rm -f "$$include/$$n.h" "$$lib/pkgconfig/$$n.pc" "$$lib/lib$$n.so" "$$lib/lib$$n.so.$(SO_VERSION)" \
+	        "$$lib/lib$$n.so.$(VERSION)" "$$lib/cmake/$$n/$$n-config.cmake" "$$lib/cmake/$$n/$$n-config-version.cmake"; \
+	    rmdir "$$lib/cmake/$$n" 2>/dev/null; \
+	done; true
+
+# Everything of each header, compiled in the parts of the tests' libraries. Only public functions are exported, each
+# with the minor version: before 1.0 the next one may have changed them, and then a program is refused when it starts.
+SO_FLAGS = $(CFLAGS) -fPIC -pthread -DTINY_PTHREAD
+SO_OBJECTS = $(PARTS:%=$(BUILD)/shared/$*-%.o)
+HAVE_ELF = $(call accepts,stdio.h,,-shared -fPIC -Wl$(comma)-soname$(comma)libx.so.0)
+shared: $(BOTH:%=$(BUILD)/shared/lib%.so.$(VERSION))  ## libtinyllm.so and libtinygnn.so in build/shared
+$(BUILD)/shared/lib%.so.$(VERSION): $(INC)/%.h src/core/config.h
+	@[ -n '$(HAVE_ELF)' ] || { echo "shared libraries need a linker for ELF (Linux, BSD)"; exit 1; }
+	@$(MAKE) -s --no-print-directory $(SO_OBJECTS) BUILD=$(BUILD)/shared CFLAGS='$(SO_FLAGS)' OPENMP=
+	@{  echo "$$(echo $* | tr a-z A-Z)_$(basename $(VERSION)) {"; echo 'global:'; \
+	    nm -g $(SO_OBJECTS) | awk '$$2 ~ /[TD]/ && $$3 ~ /^t(iny)?(llm|gnn)_/ { print "    " $$3 ";" }' | \
+	        grep -v '_tinyi_\|_part_[0-9]'; \
+	    echo 'local: *;'; echo '};'; } >$(@D)/$*.map
+	$(CC) $(SO_FLAGS) -shared -Wl,-soname,lib$*.so.$(SO_VERSION) -Wl,--version-script=$(@D)/$*.map $(LDFLAGS) \
+	    $(SO_OBJECTS) -o $@ -pthread -lm
+	@ln -sf lib$*.so.$(VERSION) $(@D)/lib$*.so.$(SO_VERSION) && ln -sf lib$*.so.$(SO_VERSION) $(@D)/lib$*.so
+
+DIST = tinyllm-$(VERSION)
+TAR ?= tar
+SHA256 = $(shell command -v sha256sum || echo shasum -a 256)
+dist: stitch-check  ## build/dist/tinyllm-VERSION and its .tar.gz, the same bytes each time; needs GNU tar
+	@rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist/$(DIST)
+	@cp $(HEADERS) LICENSE CHANGELOG.md $(BUILD)/dist/$(DIST)
+	@cd $(BUILD)/dist/$(DIST) && $(SHA256) CHANGELOG.md LICENSE tinygnn.h tinyllm.h >SHA256SUMS
+	@cd $(BUILD)/dist && LC_ALL=C $(TAR) --sort=name --mtime='1980-01-01 00:00:00Z' --owner=0 --group=0 --numeric-owner \
+	    --mode=u=rwX,go=rX --format=ustar -cf $(DIST).tar $(DIST) && gzip -9nf $(DIST).tar
+	@cd $(BUILD)/dist && $(SHA256) $(DIST).tar.gz

@@ -1,234 +1,235 @@
-/* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
+/* tinygnn.h 0.2.0 - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
  *     231  the manual
- *     346  options and names
- *     383  what is chosen
- *    1259  core/config.h
- *    1423  core/status.h
- *    1466  core/tensor.h
- *    1519  core/ctx.h
- *    1598  core/mem.h
- *    1625  core/thread.h
- *    1680  core/rng.h
- *    1706  core/op.h
- *    1819  core/record.h
- *    1841  core/accel.h
- *    1900  core/bytes.h
- *    1912  core/doc/json.h
- *    1930  core/safetensors.h
- *    1947  core/file.h
- *    1988  core/forget.h
- *    1996  core/box/checkpoint.h
- *    2130  core/time.h
- *    2140  core/net.h
- *    2214  core/comm.h
- *    2287  core/conform.h
- *    2385  math/binary.h
- *    2416  math/elem.h
- *    2454  math/convert.h
- *    2489  math/reduce.h
- *    2531  math/softmax.h
- *    2567  math/norm.h
- *    2604  math/matmul.h
- *    2641  math/layout.h
- *    2680  math/conv.h
- *    2728  math/sort.h
- *    2770  math/linalg_lu.h
- *    2797  math/linalg_qr.h
- *    2823  math/linalg_eig.h
- *    2845  math/linalg_svd.h
- *    2868  math/linalg.h
- *    2924  math/fft.h
- *    2997  math/fwht.h
- *    3037  math/attention.h
- *    3063  math/gla.h
- *    3107  math/gla_grad.h
- *    3134  math/twist.h
- *    3184  math/slope.h
- *    3212  math/loss.h
- *    3242  math/rope.h
- *    3264  math/patch.h
- *    3306  math/sparse.h
- *    3411  math/edges.h
- *    3463  math/edges_score.h
- *    3509  math/ops.h
- *    3533  math/init.h
- *    3548  math/optim.h
- *    3659  math/tape.h
- *    3775  math/layer.h
- *    3850  math/train.h
- *    3917  math/all.h
- *    3923  the shared functions again, where the other header came first
- *    4326  gnn/ops.h
- *    4343  gnn/graph/graph.h
- *    4449  gnn/graph/community.h
- *    4489  gnn/graph/partition.h
- *    4551  gnn/graph/halo.h
- *    4592  gnn/graph/sample.h
- *    4655  gnn/graph/npy.h
- *    4690  gnn/graph/read.h
- *    4743  gnn/graph/stream.h
- *    4792  gnn/layer/layer.h
- *    4881  gnn/layer/net.h
- *    4997  gnn/layer/pool.h
- *    5038  gnn/train/train.h
- *    5154  gnn/quant/bits.h
- *    5182  gnn/quant/a2q.h
- *    5255  gnn/quant/a2q_net.h
- *    5339  gnn/quant/packed.h
- *    5403  gnn/quant/quant.h
- *    5465  gnn/embed/fastrp.h
- *    5508  gnn/train/data.h
- *    5545  gnn/tinygnn.h
- *    6271  internal functions
- *    7115  core/status.c
- *    7169  core/atomic_inside.h
- *    7235  core/state_inside.h
- *    7443  core/tensor.c
- *    7610  core/cpu_inside.h
- *    7654  core/half_inside.h
- *    7707  core/target.h
- *    8205  core/ctx.c
- *    8504  core/mem.c
- *    8649  core/thread.c
- *    9282  core/rng.c
- *    9372  core/op.c
- *    9851  core/record.c
- *    9954  core/accel.c
- *   10246  core/bytes.c
- *   10399  core/doc/json.c
- *   10693  core/safetensors.c
- *   10968  core/file.c
- *   11466  core/forget.c
- *   11503  core/hash_inside.h
- *   11527  core/box/box_inside.h
- *   11621  core/box/checkpoint.c
- *   12271  core/time.c
- *   12325  core/net.c
- *   12625  core/comm.c
- *   13154  core/conform.c
- *   13955  math/grad_inside.h
- *   14017  math/table_inside.h
- *   14184  math/rows_inside.h
- *   14255  math/walk_inside.h
- *   14379  math/binary.c
- *   14744  math/elem.c
- *   15625  math/convert.c
- *   16145  math/reduce.c
- *   16751  math/softmax.c
- *   17160  math/norm.c
- *   17729  math/gemm_inside.h
- *   17825  math/gemm_i8_inside.h
- *   17856  math/matmul.c
- *   18275  math/layout.c
- *   19081  math/conv.c
- *   19676  math/sort.c
- *   20611  math/linalg_block_inside.h
- *   20773  math/linalg_lu.c
- *   21141  math/linalg_qr.c
- *   21516  math/linalg_eig.c
- *   22038  math/linalg_svd.c
- *   22450  math/linalg.c
- *   22731  math/fft_way_inside.h
- *   22802  math/fft.c
- *   23322  math/hadamard_inside.h
- *   23351  math/fwht.c
- *   23551  math/attention.c
- *   24216  math/gla.c
- *   24788  math/gla_grad.c
- *   25189  math/twist.c
- *   25557  math/slope.c
- *   25764  math/loss.c
- *   25947  math/rope.c
- *   26112  math/patch.c
- *   26465  math/bits_inside.h
- *   26507  math/sparse_lines_inside.h
- *   26537  math/sparse_forms_inside.h
- *   26562  math/sparse.c
- *   26920  math/edges_inside.h
- *   26962  math/edges.c
- *   27474  math/edges_score.c
- *   27963  math/ops.c
- *   28068  math/init.c
- *   28134  math/optim.c
- *   28744  math/tape.c
- *   29691  math/layer.c
- *   30205  math/train.c
- *   30415  core/doc/value_inside.h
- *   30549  core/doc/value_text.c
- *   30786  math/edges_grad.c
- *   31286  math/normal.c
- *   31307  math/targets.c
- *   31375  math/all.c
- *   31382  core/cpu.c
- *   31647  core/hash.c
- *   31758  core/box/box.c
- *   32013  math/grad.c
- *   32850  math/matvec_inside.h
- *   32861  math/gemm.c
- *   33521  math/gemm_i8.c
- *   33812  math/linalg_block.c
- *   34370  math/fft_way.c
- *   34798  math/hadamard.c
- *   34888  math/bits.c
- *   34908  math/sparse_lines.c
- *   35399  math/sparse_forms.c
- *   35626  core/doc/value.c
- *   36173  math/matvec.c
- *   36234  the shared functions forwarded, where the other header has their bodies
- *   37038  internal functions of this header
- *   37141  gnn/ops.c
- *   37160  gnn/graph/graph_inside.h
- *   37218  gnn/graph/graph.c
- *   38044  gnn/graph/community.c
- *   38274  gnn/graph/coarsen_inside.h
- *   38305  gnn/graph/refine_inside.h
- *   38352  gnn/graph/partition.c
- *   38766  gnn/graph/halo.c
- *   38936  gnn/graph/sample.c
- *   39334  gnn/graph/inflate_inside.h
- *   39366  gnn/graph/words_inside.h
- *   39414  gnn/graph/npy.c
- *   39983  gnn/graph/form_inside.h
- *   40025  gnn/graph/read.c
- *   40964  gnn/graph/stream.c
- *   41730  gnn/layer/layer.c
- *   42329  gnn/layer/net_file_inside.h
- *   42355  gnn/layer/net.c
- *   43009  gnn/layer/pool.c
- *   43168  gnn/quant/bits.c
- *   43295  gnn/quant/a2q.c
- *   43810  gnn/train/pass_inside.h
- *   43913  gnn/quant/a2q_net.c
- *   44518  gnn/quant/nibble_inside.h
- *   44548  gnn/quant/packed.c
- *   45040  gnn/quant/quant.c
- *   45356  gnn/embed/fastrp.c
- *   45920  gnn/train/data.c
- *   46130  gnn/graph/coarsen.c
- *   46558  gnn/graph/refine.c
- *   46939  gnn/graph/inflate.c
- *   47310  gnn/graph/words.c
- *   47529  gnn/layer/net_file.c
- *   48009  gnn/train/pass.c
- *   48644  gnn/quant/nibble.c
- *   48652  gnn/train/kit_inside.h
- *   48687  gnn/train/kit.c
- *   48811  gnn/train/nodes.c
- *   48987  gnn/train/graphs.c
- *   49291  gnn/train/links.c
- *   49599  gnn/train/tape_pool.c
- *   49627  gnn/quant/quant_file.c
- *   49994  gnn/targets.c
- *   49998  gnn/tinygnn.c
- *   50004  the kernels of each target: this header again
- *   50164  core/simd.h, the vectors of one target
- *   51928  math/kernels.h
- *   58347  gnn/kernels.h
- *   58634  the licence
+ *     348  options and names
+ *     385  what is chosen
+ *    1261  core/config.h
+ *    1426  core/status.h
+ *    1469  core/tensor.h
+ *    1522  core/ctx.h
+ *    1601  core/mem.h
+ *    1628  core/thread.h
+ *    1683  core/rng.h
+ *    1709  core/op.h
+ *    1822  core/record.h
+ *    1844  core/accel.h
+ *    1903  core/bytes.h
+ *    1915  core/doc/json.h
+ *    1933  core/safetensors.h
+ *    1950  core/file.h
+ *    1991  core/forget.h
+ *    1999  core/box/checkpoint.h
+ *    2133  core/time.h
+ *    2143  core/net.h
+ *    2217  core/comm.h
+ *    2290  core/conform.h
+ *    2388  math/binary.h
+ *    2419  math/elem.h
+ *    2457  math/convert.h
+ *    2492  math/reduce.h
+ *    2534  math/softmax.h
+ *    2570  math/norm.h
+ *    2607  math/matmul.h
+ *    2644  math/layout.h
+ *    2683  math/conv.h
+ *    2731  math/sort.h
+ *    2773  math/linalg_lu.h
+ *    2800  math/linalg_qr.h
+ *    2826  math/linalg_eig.h
+ *    2848  math/linalg_svd.h
+ *    2871  math/linalg.h
+ *    2927  math/fft.h
+ *    3000  math/fwht.h
+ *    3040  math/attention.h
+ *    3066  math/gla.h
+ *    3110  math/gla_grad.h
+ *    3137  math/twist.h
+ *    3187  math/slope.h
+ *    3215  math/loss.h
+ *    3245  math/rope.h
+ *    3267  math/patch.h
+ *    3309  math/sparse.h
+ *    3414  math/edges.h
+ *    3466  math/edges_score.h
+ *    3512  math/ops.h
+ *    3536  math/init.h
+ *    3551  math/optim.h
+ *    3662  math/tape.h
+ *    3778  math/layer.h
+ *    3853  math/train.h
+ *    3920  math/all.h
+ *    3926  the shared functions again, where the other header came first
+ *    4329  gnn/ops.h
+ *    4346  gnn/graph/graph.h
+ *    4452  gnn/graph/community.h
+ *    4492  gnn/graph/partition.h
+ *    4554  gnn/graph/halo.h
+ *    4595  gnn/graph/sample.h
+ *    4658  gnn/graph/npy.h
+ *    4693  gnn/graph/read.h
+ *    4746  gnn/graph/stream.h
+ *    4795  gnn/layer/layer.h
+ *    4884  gnn/layer/net.h
+ *    5000  gnn/layer/pool.h
+ *    5041  gnn/train/train.h
+ *    5157  gnn/quant/bits.h
+ *    5185  gnn/quant/a2q.h
+ *    5258  gnn/quant/a2q_net.h
+ *    5342  gnn/quant/packed.h
+ *    5406  gnn/quant/quant.h
+ *    5468  gnn/embed/fastrp.h
+ *    5511  gnn/train/data.h
+ *    5548  gnn/tinygnn.h
+ *    6274  internal functions
+ *    7118  core/status.c
+ *    7172  core/atomic_inside.h
+ *    7238  core/state_inside.h
+ *    7446  core/tensor.c
+ *    7613  core/cpu_inside.h
+ *    7657  core/half_inside.h
+ *    7710  core/target.h
+ *    8216  core/ctx.c
+ *    8515  core/mem.c
+ *    8660  core/thread.c
+ *    9293  core/rng.c
+ *    9383  core/op.c
+ *    9862  core/record.c
+ *    9965  core/accel.c
+ *   10257  core/bytes.c
+ *   10410  core/doc/json.c
+ *   10704  core/safetensors.c
+ *   10979  core/file.c
+ *   11477  core/forget.c
+ *   11514  core/hash_inside.h
+ *   11538  core/box/box_inside.h
+ *   11632  core/box/checkpoint.c
+ *   12282  core/time.c
+ *   12336  core/net.c
+ *   12636  core/comm.c
+ *   13165  core/conform.c
+ *   13966  math/grad_inside.h
+ *   14028  math/table_inside.h
+ *   14202  math/rows_inside.h
+ *   14273  math/walk_inside.h
+ *   14397  math/binary.c
+ *   14762  math/elem.c
+ *   15643  math/convert.c
+ *   16163  math/reduce.c
+ *   16769  math/softmax.c
+ *   17178  math/norm.c
+ *   17747  math/gemm_inside.h
+ *   17843  math/gemm_i8_inside.h
+ *   17874  math/matmul.c
+ *   18293  math/layout.c
+ *   19099  math/conv.c
+ *   19694  math/sort.c
+ *   20629  math/linalg_block_inside.h
+ *   20791  math/linalg_lu.c
+ *   21159  math/linalg_qr.c
+ *   21534  math/linalg_eig.c
+ *   22056  math/linalg_svd.c
+ *   22468  math/linalg.c
+ *   22749  math/fft_way_inside.h
+ *   22820  math/fft.c
+ *   23340  math/hadamard_inside.h
+ *   23369  math/fwht.c
+ *   23569  math/attention.c
+ *   24234  math/gla.c
+ *   24806  math/gla_grad.c
+ *   25207  math/twist.c
+ *   25575  math/slope.c
+ *   25782  math/loss.c
+ *   25965  math/rope.c
+ *   26130  math/patch.c
+ *   26483  math/bits_inside.h
+ *   26525  math/sparse_lines_inside.h
+ *   26555  math/sparse_forms_inside.h
+ *   26580  math/sparse.c
+ *   26938  math/edges_inside.h
+ *   26980  math/edges.c
+ *   27492  math/edges_score.c
+ *   27981  math/ops.c
+ *   28086  math/init.c
+ *   28152  math/optim.c
+ *   28762  math/tape.c
+ *   29709  math/layer.c
+ *   30223  math/train.c
+ *   30433  core/doc/value_inside.h
+ *   30567  core/doc/value_text.c
+ *   30804  math/edges_grad.c
+ *   31304  math/normal.c
+ *   31325  math/targets.c
+ *   31393  math/all.c
+ *   31400  core/cpu.c
+ *   31665  core/hash.c
+ *   31776  core/box/box.c
+ *   32031  math/grad.c
+ *   32868  math/matvec_inside.h
+ *   32879  math/gemm.c
+ *   33539  math/gemm_i8.c
+ *   33830  math/linalg_block.c
+ *   34388  math/fft_way.c
+ *   34816  math/hadamard.c
+ *   34906  math/bits.c
+ *   34926  math/sparse_lines.c
+ *   35417  math/sparse_forms.c
+ *   35644  core/doc/value.c
+ *   36191  math/matvec.c
+ *   36252  the shared functions forwarded, where the other header has their bodies
+ *   37056  internal functions of this header
+ *   37159  gnn/ops.c
+ *   37178  gnn/graph/graph_inside.h
+ *   37236  gnn/graph/graph.c
+ *   38062  gnn/graph/community.c
+ *   38292  gnn/graph/coarsen_inside.h
+ *   38323  gnn/graph/refine_inside.h
+ *   38370  gnn/graph/partition.c
+ *   38784  gnn/graph/halo.c
+ *   38954  gnn/graph/sample.c
+ *   39352  gnn/graph/inflate_inside.h
+ *   39384  gnn/graph/words_inside.h
+ *   39432  gnn/graph/npy.c
+ *   40001  gnn/graph/form_inside.h
+ *   40043  gnn/graph/read.c
+ *   40982  gnn/graph/stream.c
+ *   41748  gnn/layer/layer.c
+ *   42347  gnn/layer/net_file_inside.h
+ *   42373  gnn/layer/net.c
+ *   43027  gnn/layer/pool.c
+ *   43186  gnn/quant/bits.c
+ *   43313  gnn/quant/a2q.c
+ *   43828  gnn/train/pass_inside.h
+ *   43931  gnn/quant/a2q_net.c
+ *   44536  gnn/quant/nibble_inside.h
+ *   44566  gnn/quant/packed.c
+ *   45058  gnn/quant/quant.c
+ *   45374  gnn/embed/fastrp.c
+ *   45938  gnn/train/data.c
+ *   46148  gnn/graph/coarsen.c
+ *   46576  gnn/graph/refine.c
+ *   46957  gnn/graph/inflate.c
+ *   47328  gnn/graph/words.c
+ *   47547  gnn/layer/net_file.c
+ *   48027  gnn/train/pass.c
+ *   48662  gnn/quant/nibble.c
+ *   48670  gnn/train/kit_inside.h
+ *   48705  gnn/train/kit.c
+ *   48829  gnn/train/nodes.c
+ *   49005  gnn/train/graphs.c
+ *   49309  gnn/train/links.c
+ *   49617  gnn/train/tape_pool.c
+ *   49645  gnn/quant/quant_file.c
+ *   50012  gnn/targets.c
+ *   50016  gnn/tinygnn.c
+ *   50022  the kernels of each target: this header again
+ *   50189  core/simd.h, the vectors of one target
+ *   51974  math/kernels.h
+ *   58396  gnn/kernels.h
+ *   58684  the licence
  */
 
-/* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
+/* tinygnn.h - graph networks in one C header, version 0.2.0: every algorithm as a readable reference and as a fast
+ * form
  *
  * The shortest program that works
  *
@@ -336,7 +337,8 @@
  *     quantization of attention.
  *
  * Changes
- *     0.1.0  the first version; CHANGELOG.md lists what it has
+ *     0.2.0  a program chooses its features; packages; see CHANGELOG.md
+ *     0.1.0  the first version
  *
  * Licence
  *     MIT, at the end of this file.
@@ -645,7 +647,7 @@ its switches before the first of the two headers is included"
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xaabf44dc
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x80161557
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -1254,7 +1256,7 @@ its switches before the first of the two headers is included"
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xaabf44dc
+#define TINYI_SHARED_DECLARED 0x80161557
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -1299,8 +1301,9 @@ its switches before the first of the two headers is included"
 #include <stdint.h>
 #include <limits.h>
 
+/* the one place that has the version: headers, packages and make dist take it from here */
 #define TINY_VERSION_MAJOR 0
-#define TINY_VERSION_MINOR 1
+#define TINY_VERSION_MINOR 2
 #define TINY_VERSION_PATCH 0
 #define TINY_VERSION (TINY_VERSION_MAJOR * 10000 + TINY_VERSION_MINOR * 100 + TINY_VERSION_PATCH)
 
@@ -5555,10 +5558,9 @@ TINYI_C_END
 #pragma GCC push_options
 #pragma GCC optimize("no-fast-math")
 #endif
-/* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
- * #line, though it only tells the truth, it does not begin to */
+/* gcc -Wall reports that it stops comparing indentations in a text of this length; after a #line it does not */
 #if defined __GNUC__ && !defined __clang__
-#line 0005562
+#line 0005564
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -6257,6 +6259,7 @@ TINYI_C_END
 #define tinyi_use_all_avx2 tinygnn_tinyi_use_all_avx2
 #define tinyi_use_all_avx2vnni tinygnn_tinyi_use_all_avx2vnni
 #define tinyi_use_all_avx512 tinygnn_tinyi_use_all_avx512
+#define tinyi_use_all_avx512half tinygnn_tinyi_use_all_avx512half
 #define tinyi_use_all_amx tinygnn_tinyi_use_all_amx
 #define tinyi_target_available tinygnn_tinyi_target_available
 #define tinyi_kernels_fill tinygnn_tinyi_kernels_fill
@@ -7724,10 +7727,12 @@ TINYI_C_END
  *   AVX2       8      AVX2, FMA, F16C                              avx2
  *   AVX2VNNI   8      the same and AVX-VNNI                        avx2
  *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
+ *   AVX512HALF 8      the same                                     avx512
  *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
  *
  * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and
- * AVX2VNNI compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows.
+ * AVX2VNNI compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows, AVX512HALF
+ * those that are fastest in vectors of half the width: their text is that of AVX2VNNI.
  * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same
  * bits. */
 #ifndef TINYI_TARGET_H
@@ -7742,6 +7747,7 @@ TINYI_C_END
 #define TINYI_PASS_AVX2 6
 #define TINYI_PASS_AVX2VNNI 7
 #define TINYI_PASS_AVX512 9
+#define TINYI_PASS_AVX512HALF 10
 #define TINYI_PASS_AMX 8
 #if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
 #define TINYI_X86 1
@@ -7933,6 +7939,7 @@ TINYI_C_END
 #undef TINYI_ONLY_PASS
 #define TINYI_ONLY_PASS 0
 #endif
+#define TINYI_HAVE_AVX512HALF TINYI_HAVE_AVX512
 /* kernels by name: needs all bodies in one unit */
 #if TINYI_ONLY_PASS && TINYI_WHOLE && !defined TINYI_OPEN
 #define TINYI_BY_NAME 1
@@ -8072,6 +8079,8 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_TARGET_END_AVX2VNNI TINYI_TARGET_END
 #define TINYI_TARGET_BEGIN_AVX512 TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AVX512)
 #define TINYI_TARGET_END_AVX512 TINYI_TARGET_END TINYI_QUIET_END
+#define TINYI_TARGET_BEGIN_AVX512HALF TINYI_TARGET_BEGIN_AVX512
+#define TINYI_TARGET_END_AVX512HALF TINYI_TARGET_END_AVX512
 #define TINYI_TARGET_BEGIN_AMX TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AMX)
 #define TINYI_TARGET_END_AMX TINYI_TARGET_END TINYI_QUIET_END
 #define TINYI_TARGET_BEGIN_NEON TINYI_TARGET_BEGIN_SCALAR
@@ -8186,8 +8195,10 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #endif
 #if TINYI_HAVE_AVX512
 #define TINYI_FOR_AVX512(X, a, b) X(AVX512, avx512, a, b)
+#define TINYI_FOR_AVX512HALF(X, a, b) X(AVX512HALF, avx512half, a, b)
 #else
 #define TINYI_FOR_AVX512(X, a, b)
+#define TINYI_FOR_AVX512HALF(X, a, b)
 #endif
 #if TINYI_HAVE_AMX
 #define TINYI_FOR_AMX(X, a, b) X(AMX, amx, a, b)
@@ -10965,7 +10976,7 @@ unsigned char *tinyi_st_end(tinyi_st_head *h)
 }
 
 #endif
-#if TINYI_SLICE(0)
+#if TINYI_SLICE(1)
 /* src/core/file.c */
 #include <string.h>
 #ifndef TINY_NO_STDIO
@@ -14132,7 +14143,7 @@ TINYI_ONLY_END
 /* A family of llm or gnn gives its kernels as a table for each target. Its header declares the tables with
  * TINYI_TABLES(type, x), its kernels make them with TINYI_TABLE(type, x, table), and one .c file makes x_of, which
  * chooses by the target, with TINYI_TABLE_CHOICE(type, x). The _EXTRA forms have a table for each further pass of avx2
- * and neon. */
+ * and neon, and that of half vectors for avx512. */
 #define TINYI_TEXT_OF(x) #x
 #define TINYI_TEXT(x) TINYI_TEXT_OF(x)
 #define TINYI_PASS_NAME &TINYI_TEXT(TINYI_SUFFIX)[1]     /* of a pass, in its kernels: without the underscore */
@@ -14140,11 +14151,16 @@ TINYI_ONLY_END
     TINYI_AHEAD(PASS, TINYI_FN const type *x##_##suffix(unsigned cpu);)
 #define TINYI_TABLES(type, x) \
     TINYI_FOR_PLAIN(TINYI_TABLE_DECLARE, type, x) TINYI_FN const type *x##_of(const tinyi_kernels *k);
-#define TINYI_TABLES_EXTRA(type, x) TINYI_TABLES(type, x) TINYI_FOR_EXTRA(TINYI_TABLE_DECLARE, type, x)
+#define TINYI_TABLES_EXTRA(type, x)                                                              \
+    TINYI_FOR_SCALAR(TINYI_TABLE_DECLARE, type, x) TINYI_FOR_W128(TINYI_TABLE_DECLARE, type, x)  \
+    TINYI_FOR_NEON(TINYI_TABLE_DECLARE, type, x) TINYI_FOR_AVX2(TINYI_TABLE_DECLARE, type, x)    \
+    TINYI_FOR_AVX512HALF(TINYI_TABLE_DECLARE, type, x) TINYI_FOR_EXTRA(TINYI_TABLE_DECLARE, type, x) \
+    TINYI_FN const type *x##_of(const tinyi_kernels *k);
 #define TINYI_TABLE(type, x, table) TINYI_FN const type *TINY_FN(x)(unsigned cpu) { (void)cpu; return &(table); }
 
 #define TINYI_TABLE_CASE(PASS, suffix, type, x) case TINY_TARGET_##PASS: return x##_##suffix(k->cpu);
-#define TINYI_TABLE_TILES(PASS, suffix, type, x) case TINY_TARGET_AMX: TINYI_TABLE_CASE(PASS, suffix, type, x)
+#define TINYI_TABLE_TILES(PASS, suffix, type, x) \
+    case TINY_TARGET_AMX: case TINY_TARGET_AVX512: return x##_##suffix(k->cpu);
 #define TINYI_TABLE_REST(PASS, suffix, type, x) return x##_##suffix(k->cpu);
 #define TINYI_TABLE_WITH_DOT(PASS, suffix, type, x) if (k->cpu & TINY_CPU_DOTPROD) return x##_##suffix(k->cpu);
 #define TINYI_TABLE_WITH_MM(PASS, suffix, type, x) \
@@ -14157,14 +14173,14 @@ TINYI_ONLY_END
         return x##_##suffix(k->cpu);
 #define TINYI_TABLE_AVX2(PASS, suffix, type, x) \
     case TINY_TARGET_AVX2: TINYI_FOR_AVX2VNNI(TINYI_TABLE_WITH_VNNI, type, x) return x##_##suffix(k->cpu);
-#define TINYI_TABLE_CHOOSE(type, x, NEON, AVX2)                                                 \
+#define TINYI_TABLE_CHOOSE(type, x, NEON, AVX2, AVX512)                                               \
     TINYI_FN const type *x##_of(const tinyi_kernels *k)                                         \
     {                                                                                           \
         switch (k->target) {                                                                    \
         TINYI_FOR_W128(TINYI_TABLE_CASE, type, x)                                               \
         TINYI_FOR_NEON(NEON, type, x)                                                           \
         TINYI_FOR_AVX2(AVX2, type, x)                                                           \
-        TINYI_FOR_AVX512(TINYI_TABLE_TILES, type, x)                                            \
+        AVX512(TINYI_TABLE_TILES, type, x)                                                      \
         default: break;                                                                         \
         }                                                                                       \
         TINYI_FOR_SCALAR(TINYI_TABLE_REST, type, x)                                             \
@@ -14175,8 +14191,10 @@ TINYI_ONLY_END
 #else
 #define TINYI_TABLE_NONE return NULL;       /* no kernels come from it */
 #endif
-#define TINYI_TABLE_CHOICE(type, x) TINYI_TABLE_CHOOSE(type, x, TINYI_TABLE_CASE, TINYI_TABLE_CASE)
-#define TINYI_TABLE_CHOICE_EXTRA(type, x) TINYI_TABLE_CHOOSE(type, x, TINYI_TABLE_NEON, TINYI_TABLE_AVX2)
+#define TINYI_TABLE_CHOICE(type, x) \
+    TINYI_TABLE_CHOOSE(type, x, TINYI_TABLE_CASE, TINYI_TABLE_CASE, TINYI_FOR_AVX512)
+#define TINYI_TABLE_CHOICE_EXTRA(type, x) \
+    TINYI_TABLE_CHOOSE(type, x, TINYI_TABLE_NEON, TINYI_TABLE_AVX2, TINYI_FOR_AVX512HALF)
 
 TINYI_C_END
 #endif
@@ -24805,7 +24823,7 @@ TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tin
  * Error    as the recurrent form (math/gla.c), with T tokens back too: SCALE 200 u of the largest number of each
  *          output; cases have T <= 100.
  * Left out matrix products over chunks: they would save the reading of states, not arithmetic, see
- * docs/papers/attention.md. */
+ * docs/papers/gla.md. */
 #include <string.h>
 
 /* inputs: state, q, k, v, d_o; gates, d_state_out */
@@ -50060,6 +50078,13 @@ TINYI_TARGET_BEGIN_AVX512
 TINYI_TARGET_END_AVX512
 #undef TINYI_PASS
 #endif
+#if TINYI_HAVE_AVX512HALF && TINYI_PASS_HERE(TINYI_PASS_AVX512HALF)
+#define TINYI_PASS TINYI_PASS_AVX512HALF
+TINYI_TARGET_BEGIN_AVX512HALF
+#include TINYI_PASS_FILE
+TINYI_TARGET_END_AVX512HALF
+#undef TINYI_PASS
+#endif
 #if TINYI_HAVE_AMX && TINYI_PASS_HERE(TINYI_PASS_AMX)
 #define TINYI_PASS TINYI_PASS_AMX
 TINYI_TARGET_BEGIN_AMX
@@ -50166,7 +50191,7 @@ TINYI_C_END
  * V_LANES floats or 32-bit integers a vector, 4 * V_LANES bytes. Macros of a pass, 0 or 1: V_SCALAR V_W128 V_NEON
  * V_AVX2 V_AVX512 V_AMX (with V_AVX512: an amx pass has the avx512 vectors), V_VNNI (v_dot is one instruction on x86),
  * V_DOTPROD (the same on ARM), V_I8MM (ARM multiplies two rows by two), V_EXTRA (a second pass of avx2 or neon for one
- * more instruction).
+ * more instruction, or of avx512), V_HALF (with V_AVX2 and V_EXTRA: AVX-512 in vectors of 32 bytes).
  *
  *   v_load v_store            any alignment; the _n forms touch the first n <= V_LANES lanes only, other lanes are read
  *                             as 0
@@ -50288,6 +50313,18 @@ TINYI_C_END
 #define TINYI_SIMD_AVX512 1
 #define TINYI_SIMD_NEW 1
 #endif
+#elif TINYI_PASS == TINYI_PASS_AVX512HALF
+#define TINYI_SUFFIX _avx512half
+#define TINYI_PASS_TARGET TINY_TARGET_AVX512
+#define V_LANES 8
+#define V_AVX2 1
+#define V_VNNI 1
+#define V_HALF 1
+#define V_EXTRA 1
+#ifndef TINYI_SIMD_AVX512HALF
+#define TINYI_SIMD_AVX512HALF 1
+#define TINYI_SIMD_NEW 1
+#endif
 #elif TINYI_PASS == TINYI_PASS_AMX
 #define TINYI_SUFFIX _amx
 #define TINYI_PASS_TARGET TINY_TARGET_AMX
@@ -50326,6 +50363,9 @@ TINYI_C_END
 #endif
 #ifndef V_I8MM
 #define V_I8MM 0
+#endif
+#ifndef V_HALF
+#define V_HALF 0
 #endif
 #ifndef V_EXTRA
 #define V_EXTRA 0
@@ -51659,20 +51699,26 @@ TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return _mm256_add_epi16(a, b); 
 TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return _mm256_madd_epi16(a, b); }
 
 #if V_VNNI
+#if V_HALF
+#define TINYI_DPBUSD _mm256_dpbusd_epi32
+#else
+#define TINYI_DPBUSD _mm256_dpbusd_avx_epi32
+#endif
 /* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter
  * once. */
-TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return TINYI_DPBUSD(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
     const __m256i top = _mm256_set1_epi8((char)-128);
-    const __m256i back = _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), top, b);
-    return _mm256_sub_epi32(_mm256_dpbusd_avx_epi32(acc, _mm256_xor_si256(a, top), b), back);
+    const __m256i back = TINYI_DPBUSD(_mm256_setzero_si256(), top, b);
+    return _mm256_sub_epi32(TINYI_DPBUSD(acc, _mm256_xor_si256(a, top), b), back);
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b)
 {
-    return _mm256_dpbusd_avx_epi32(acc, _mm256_sign_epi8(a, a), _mm256_sign_epi8(b, a));
+    return TINYI_DPBUSD(acc, _mm256_sign_epi8(a, a), _mm256_sign_epi8(b, a));
 }
-TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return TINYI_DPBUSD(acc, a, b); }
+#undef TINYI_DPBUSD
 #else
 /* even and odd bytes as 16-bit lanes: pmaddwd adds bytes 4j and 4j+2, then 4j+1 and 4j+3, and nothing is shuffled */
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
@@ -51929,7 +51975,9 @@ TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_d
 /* src/math/kernels.h - every kernel of math for one target (included once per pass, see core/target.h)
  *
  * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes what gains from it only: the
- * int8 product, which is built on v_dot and has a tile form. In a program of one target there is no second form. */
+ * int8 product, which is built on v_dot and has a tile form; V_HALF takes nothing. In a program of one target there is
+ * no second form. */
+#if !V_HALF
 
 #if !V_EXTRA && !V_AMX
 /* src/math/elem.simd.h - elementary functions of vectors, for the kernels below and for those of other files
@@ -58341,6 +58389,7 @@ TINYI_FN void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     (void)k;
 #endif
 }
+#endif
 
 #endif
 
@@ -58623,6 +58672,7 @@ static TINYI_UNUSED void TINY_FN(tinyi_pass_of_tinygnn)(void) {}        /* clang
 #undef V_AVX512
 #undef V_AMX
 #undef V_VNNI
+#undef V_HALF
 #undef V_DOTPROD
 #undef V_I8MM
 #undef V_EXTRA

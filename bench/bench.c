@@ -1,4 +1,4 @@
-/* bench/bench.c - the frame: turns, medians, tables, curves, the papers' headlines in three pages of docs/ */
+/* bench/bench.c - the frame: turns, medians, tables, curves, the papers' headlines in the pages of docs/papers */
 #include "bench.h"
 #include <math.h>
 #include <stdarg.h>
@@ -75,7 +75,7 @@ static int b_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* enough calls for the clock: at least 200 us a sample; and what one of them takes */
+/* enough calls for the clock: at least 200 us a sample; and the time of one call */
 static int b_calls(const b_row *r, double *seconds)
 {
     int calls = 1;
@@ -109,7 +109,7 @@ void b_contest(const char *title, b_row *rows, int n_rows)
     for (i = 0; i < n_rows; i++) {
         if (!rows[i].run) continue;
         calls[i] = b_calls(&rows[i], &seconds);
-        /* what another row left in the caches, and threads asleep, are not its own */
+        /* the row must not pay for caches that another row filled, nor for threads that sleep */
         again[i] = n_rows > 1 && seconds < 0.02;
     }
     start = b_now();
@@ -270,7 +270,7 @@ void b_svg(const char *name, const char *title, const char *x_label, const char 
 
 /* ---- the program */
 
-/* what the system calls its processor */
+/* the system's name of its processor */
 static const char *b_machine(void)
 {
     static char line[200];
@@ -297,7 +297,7 @@ static void b_line_write(FILE *f, b_line *l)
     l->written = 1;
 }
 
-/* DIR/PAGE.md with the rows of this run between its two marks; written beside it and renamed */
+/* DIR/PAGE.md with the rows of this run between its two marks; written next to it and renamed */
 static void b_page(const char *dir, const char *page)
 {
     static const char first[] = "<!-- rows: make bench -->", last[] = "<!-- end of rows -->";
@@ -370,7 +370,7 @@ int main(int argc, char **argv)
     tiny_ctx *ctx;
     size_t i, ran = 0;
     int a, keep = 1;
-    (void)setvbuf(stdout, NULL, _IOLBF, 1 << 12);       /* a run that dies has said all it knew */
+    (void)setvbuf(stdout, NULL, _IOLBF, 1 << 12);       /* a run that dies has printed all that it measured */
     for (a = 1; a < argc; a++) {
         if (!strcmp(argv[a], "--quick")) b_quick = 1;
         else if (!strcmp(argv[a], "--no-save")) keep = 0;
@@ -385,8 +385,8 @@ int main(int argc, char **argv)
             printf("\nA whole run writes docs/dev/bench.tsv, docs/dev/bench.md and docs/img/*.svg; a quick one, or one "
                    "of a "
                    "section, only with --keep NAME: docs/dev/NAME.*.\n"
-                   "The papers' headlines go into attention.md, graphs.md and the other pages of docs/papers "
-                   "after a whole run, of DIR with --pages DIR.\n");
+                   "The papers' headlines go into the pages of docs/papers after a whole run, into those of DIR "
+                   "with --pages DIR.\n");
             return strcmp(argv[a], "--help") != 0;
         }
     }
@@ -416,17 +416,17 @@ int main(int argc, char **argv)
     b_limits_measure();
     for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) {
         if (only && strcmp(only, b_sections[i].name) != 0) continue;
-        /* a quick run is to be done within a minute: what comes first is what all others stand on */
+        /* a quick run must end within a minute; the base rows come first */
         if (!only && b_quick && b_now() - begun > 40.0) {
             printf("%s %s",
-                   left++ ? "" : "\n40 seconds are over, left out (--only NAME runs one):", b_sections[i].name);
+                   left++ ? "" : "\n40 seconds are over, skipped (--only NAME runs one):", b_sections[i].name);
             continue;
         }
         b_sections[i].run();
         ran++;
     }
     if (left) printf("\n");
-    /* a neighbour at the beginning would have made every share of a limit look good */
+    /* other load at the beginning would have improved every share of a limit */
     if (!only && !left) {
         b_limits_measure();
         b_note("Again, at the end of the run:");
@@ -435,15 +435,11 @@ int main(int argc, char **argv)
     if (b_tsv) (void)fclose(b_tsv);
     if (b_md) (void)fclose(b_md);
     if (pages) {
-        b_page(pages, "attention");
-        b_page(pages, "graphs");
-        b_page(pages, "bipolar");
-        b_page(pages, "bitweight");
-        b_page(pages, "flashllm");
-        b_page(pages, "weave");
-        b_page(pages, "gptq");
-        b_page(pages, "awq");
-        b_page(pages, "quarot");
+        for (a = 0; a < b_n_lines; a++) {
+            int first = 0;
+            while (strcmp(b_lines[first].page, b_lines[a].page) != 0) first++;
+            if (first == a) b_page(pages, b_lines[a].page);
+        }
     }
     if (!ran) printf("there is no section %s\n", only);
     return ran ? 0 : 1;

@@ -1,12 +1,12 @@
 /* bench/bench.h - contests between rows, in one run
  *
  * A figure alone says little on a shared machine. So the rows of a contest take turns, round after round, and each gets
- * the median of its rounds; beside it stands what this machine could do at most, measured in the same run. */
+ * the median of its rounds; next to it is the limit of this machine, measured in the same run. */
 #ifndef BENCH_H
 #define BENCH_H
 #include "tinyllm.h"
 
-/* What bounds a row: the fraction column is its rate over this limit. */
+/* The limit of a row: the fraction column is its rate over this limit. */
 typedef enum b_limit { B_NONE, B_READ, B_COPY, B_F32, B_I8 } b_limit;
 
 typedef struct b_row {
@@ -37,9 +37,9 @@ void b_contest(const char *title, b_row *rows, int n_rows);
 /* One line under the contest, and in the table: a ratio that we or the paper promise. */
 void b_verdict(const char *what, double measured, const char *relation, double wanted);
 void b_note(const char *format, ...);
-/* A row of the table "paper's headline | what we measured | on what" of docs/PAGE.md. A whole run, or one with --pages,
- * puts it in the place of the row with that headline, with its day and machine; rows of which nothing was measured stay
- * as they are. No cell is empty or has a bar in it. */
+/* A row of the table "paper's headline | measured here | conditions" of docs/papers/PAGE.md. A whole run, or one with
+ * --pages, replaces the row with that headline, with its day and machine; rows that were not measured stay as they are.
+ * No cell is empty or contains a bar. */
 void b_headline(const char *page, const char *headline, const char *on, const char *format, ...);
 void b_shape(b_row *row, const char *format, ...);
 
@@ -50,7 +50,7 @@ void b_svg(const char *name, const char *title, const char *x_label, const char 
 
 tiny_ctx *b_ctx(tiny_target target, int threads);   /* never NULL: the bench ends with the sentence */
 void *b_alloc(size_t bytes);        /* 64-byte aligned, filled with small numbers as floats; never NULL */
-void b_free(void *p);               /* what b_alloc gave, or NULL */
+void b_free(void *p);               /* a result of b_alloc, or NULL */
 tiny_tensor b_head(const tiny_tensor *x, tiny_idx h);   /* (tokens, numbers) of head h of x (tokens, heads, numbers) */
 void b_must(tiny_ctx *ctx, tiny_status status);
 double b_now(void);                 /* seconds */

@@ -1,7 +1,7 @@
-/* bench/limits.c - what this machine could do at most: read, copy, multiply-add in f32 and int8
+/* bench/limits.c - the limits of this machine: read, copy, multiply-add in f32 and int8
  *
- * The loops are what the vendor's manual calls ideal: independent accumulators in registers, streams without
- * arithmetic. int8 is the best of the instructions that this processor has (AMX where the system lets us). */
+ * The loops follow the vendor's manual: independent accumulators in registers, streams without
+ * arithmetic. int8 is the best of the instructions that this processor has (AMX if the system permits it). */
 #define _DEFAULT_SOURCE                     /* syscall */
 #include "bench.h"
 #include <stdio.h>
@@ -139,8 +139,8 @@ __attribute__((target("avx2"))) static float b_read_some(const float *p, size_t 
     _mm256_storeu_ps(out, _mm256_add_ps(_mm256_add_ps(s0, s1), _mm256_add_ps(s2, s3)));
     return out[0] + out[7];
 }
-/* the same as four streams, each asked for well ahead: more pages are open at once than one stream keeps open. An odd
- * number of lines lies between them: a power of two would send all four to the same sets of the caches */
+/* the same as four streams, each prefetched well ahead: more pages are open at once than one stream keeps open. An odd
+ * number of lines is between them: a power of two would send all four to the same sets of the caches */
 __attribute__((target("avx2"))) static float b_read_four(const float *p, size_t n)
 {
     __m256 s0 = _mm256_setzero_ps(), s1 = s0, s2 = s0, s3 = s0;
@@ -160,7 +160,7 @@ __attribute__((target("avx2"))) static float b_read_four(const float *p, size_t 
     _mm256_storeu_ps(out, _mm256_add_ps(_mm256_add_ps(s0, s1), _mm256_add_ps(s2, s3)));
     return out[0] + out[7] + b_read_some(p + 4 * q, n - 4 * q);
 }
-/* stores past the caches: what is written is not read first */
+/* non-temporal stores: the written lines are not read first */
 __attribute__((target("avx2"))) static void b_copy_past(float *to, const float *from, size_t n)
 {
     size_t i;
@@ -195,7 +195,7 @@ static void b_stream_part(tiny_team *team, void *arg)
 #endif
     b_sink = b_read_some(p, n);
 }
-/* by threads of the house: those of OpenMP would go on spinning beside the next row */
+/* by our own threads: those of OpenMP would go on spinning during the next row */
 void b_stream(tiny_ctx *ctx, const void *from, size_t bytes)
 {
     b_part a;
@@ -247,7 +247,7 @@ void b_limits_measure(void)
         f32.run = b_fma_512; f32.ops_each = 12 * 32; f32.n = 4000000;
         i8.run = b_vnni_512; i8.ops_each = 12 * 128; i8.n = 4000000;
     }
-    /* asking for the target also asks the system for the tiles */
+    /* requesting the target also requests the tiles from the system */
     if (tiny_target_runs_here(TINY_TARGET_AMX) && syscall(SYS_arch_prctl, 0x1023, 18) == 0) {
         i8.run = b_amx;
         i8.ops_each = 4 * 16 * 16 * 64 * 2;

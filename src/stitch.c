@@ -955,8 +955,8 @@ static void emit_kernels(text *t)
  * one program. */
 static void emit_part_names(text *t)
 {
-    static const char *const suffix[] = { "scalar", "w128",     "neon",   "neondot", "neonmm",
-                                          "avx2",   "avx2vnni", "avx512", "amx" };
+    static const char *const suffix[] = { "scalar", "w128",     "neon",   "neondot",    "neonmm",
+                                          "avx2",   "avx2vnni", "avx512", "avx512half", "amx" };
     const char *s, *e, *b;
     int i, j;
     for (i = 0; i < n_files; i++) {
@@ -969,7 +969,7 @@ static void emit_part_names(text *t)
             if (!memchr(b, '#', (size_t)(e - b)))
                 put(t, "#define %.*s %s_%.*s\n", (int)(e - b), b, low, (int)(e - b), b);
             else if (*b != 'x' && e[-7] == '#')
-                for (j = 0; j < 9; j++)
+                for (j = 0; j < (int)(sizeof suffix / sizeof *suffix); j++)
                     put(t, "#define %.*s%s %s_%.*s%s\n", (int)(e - b) - 8, b, suffix[j], low, (int)(e - b) - 8, b,
                         suffix[j]);
         }
@@ -1192,10 +1192,28 @@ static text fold(const text *t)
     return to;
 }
 
+/* "0.2.0", from TINY_VERSION_MAJOR, _MINOR and _PATCH in src/core/config.h */
+static const char *version_of_src(void)
+{
+    static const char *const parts[] = { "MAJOR", "MINOR", "PATCH" };
+    static char version[40];
+    char name[40];
+    size_t n = 0;
+    int i, k;
+    for (k = 0; k < 3; k++) {
+        const char *at = NULL;
+        snprintf(name, sizeof name, "#define TINY_VERSION_%s ", parts[k]);
+        for (i = 0; i < n_files && !at; i++) at = strstr(files[i].raw, name);
+        if (!at) die("no file of src/ has the line %sN", name);
+        n += (size_t)snprintf(version + n, sizeof version - n, "%s%d", k ? "." : "", atoi(at + strlen(name)));
+    }
+    return version;
+}
+
 static text make_header(const char *dir, const char *name, const char *licence)
 {
     text t = { 0, 0, 0 }, out = { 0, 0, 0 };
-    const char *other = strcmp(name, "tinyllm") ? "tinyllm" : "tinygnn";
+    const char *other = strcmp(name, "tinyllm") ? "tinyllm" : "tinygnn", *version = version_of_src();
     char root[200];
     const source *f;
     size_t skip, at, line;
@@ -1212,7 +1230,12 @@ static text make_header(const char *dir, const char *name, const char *licence)
     {
         const char *mark = strstr(f->raw, "@features\n");
         if (!mark || mark > f->raw + skip) die("src/%s: the manual has no line @features", root);
-        put_n(&t, f->raw, (size_t)(mark - f->raw));
+        const char *here = strstr(f->raw, "@version");
+        if (!here || here > mark) die("src/%s: the manual does not say @version before @features", root);
+        put_n(&t, f->raw, (size_t)(here - f->raw));
+        put(&t, "%s", version);
+        here += strlen("@version");
+        put_n(&t, here, (size_t)(mark - here));
         manual_features(&t, layer(root));
         mark = line_end(mark);
         put_n(&t, mark, (size_t)(f->raw + skip - mark));
@@ -1278,10 +1301,8 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "/* gcc under -ffast-math: off for all bodies, and for the intrinsics that they include */\n");
     put(&t, "#if defined __GNUC__ && !defined __clang__ && defined __FAST_MATH__\n#define TINYI_FAST_MATH_OFF 1\n");
     put(&t, "#pragma GCC push_options\n#pragma GCC optimize(\"no-fast-math\")\n#endif\n");
-    put(&t, "/* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it "
-            "counts columns for; behind a\n"
-            " * #line, though it only tells the truth, it does not begin to */\n#if defined __GNUC__ && !defined "
-            "__clang__\n" LINE_TO_COME "#endif\n");
+    put(&t, "/* gcc -Wall reports that it stops comparing indentations in a text of this length; after a #line it does "
+            "not */\n#if defined __GNUC__ && !defined __clang__\n" LINE_TO_COME "#endif\n");
     put(&t, "#if TINYI_PARTED\n");
     emit_part_names(&t);
     put(&t, "#endif\n");
@@ -1325,7 +1346,8 @@ static text make_header(const char *dir, const char *name, const char *licence)
     }
 
     t = fold(&t);
-    put(&out, "/* %s.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file\n *\n", name);
+    put(&out, "/* %s.h %s - made from src/ by src/stitch.c: change src/ and run make stitch, never this file\n *\n",
+        name, version);
     line = 4 + (size_t)n_contents; /* these two lines, one for each entry, the end and an empty one */
     for (i = 0, at = 0; i < n_contents; i++) {
         for (; at < contents[i].at; at++) line += t.s[at] == '\n';

@@ -1,7 +1,7 @@
-/* tests/backends.c - the back ends of ports/, where this machine has what they need
+/* tests/backends.c - the back ends of ports/ that this machine can run
  *
- * build/conformance --backend NAME is the thorough form; here a few cases of each operation, and what the kit does not
- * see: devices that are not there, and views into uploaded memory.                                                   */
+ * build/conformance --backend NAME is the thorough form; here a few cases of each operation, and two things outside the
+ * kit: missing devices, and views into uploaded memory.                                                   */
 #include "t.h"
 
 #if defined __SANITIZE_THREAD__
@@ -161,7 +161,7 @@ static void test_opencl_uploads(void)
     product(ctx, w, 0, 4);
     product(ctx, w + 12, 0, 8);
     product(ctx, w + 24, 1, 12);
-    T_OK(tiny_upload(ctx, &part));              /* a part of what is there */
+    T_OK(tiny_upload(ctx, &part));              /* a part of the uploaded memory */
     product(ctx, w + 12, 1, 400);
     product(ctx, w + 24, 0, 12);
     T_OK(tiny_download(ctx, &stack));
@@ -240,7 +240,7 @@ static void counted_forget(void *user, const tiny_tensor *t)
     c->in->forget(c->in->user, t);
 }
 
-/* What the model tells after the prompt, greedily. */
+/* The greedy text of the model after the prompt. */
 static int tell(tiny_ctx *ctx, const char *path, heard *h)
 {
     tllm_generate_desc gd;
@@ -355,8 +355,8 @@ static void test_opencl_model(void)
     whole_model(TINY_TARGET_AUTO, "examples/models/story.gguf", TLLM_FORMAT_F32, 1);    /* Q8_0 */
     whole_model(TINY_TARGET_AUTO, "examples/models/story.gguf", TLLM_FORMAT_F16, 0);
     whole_model(TINY_TARGET_AUTO, "tests/golden/oracle/llm/llama.gguf", TLLM_FORMAT_F16, 0);
-    /* weights drawn by chance, whose best tokens lead by little: against the reference, which does not round
-     * activations to 8 bits as the processor's products with blocks do, and as the device does not */
+    /* random weights, whose best tokens lead by little: compared with the reference. Like the device it does not round
+     * activations to 8 bits; the processor's products with blocks do. */
     whole_model(TINY_TARGET_REFERENCE, "tests/golden/oracle/llm/llama-q4_0.gguf", TLLM_FORMAT_F32, 0);
 }
 #else

@@ -4,7 +4,7 @@
  *                       N] [--all] [--list]
  *
  * Prints a row an operation. Without --target and --backend: every target of this machine in turn. The exit status is 0
- * when every case passed, 1 when one failed, 2 when it could not be asked.                                           */
+ * when every case passed, 1 when one failed, 2 when it could not run.                                           */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #endif
 
 typedef struct tally {
-    int brief;                              /* leave out the rows a back end declined altogether */
+    int brief;                              /* skip the rows that a back end declined entirely */
     int n_rows, n_cases, n_failed, n_declined;
 } tally;
 
@@ -69,7 +69,7 @@ static int examine(tiny_ctx_desc *desc, const tiny_conform_desc *wish, const cha
     tiny_ctx_close(ctx);
     if (st) return 2;
     if (desc->accel && t.n_cases == 0) {
-        printf("the back end answered no case at all\n\n");
+        printf("the back end ran no case\n\n");
         return 1;
     }
     printf("%s %s: %d operations, %d cases passed, %d failed", what, name, t.n_rows, t.n_cases - n_failed, n_failed);
@@ -115,7 +115,7 @@ static int usage(const char *about, const char *value)
     FILE *to = about ? stderr : stdout;
     int t;
     if (about) {
-        fprintf(to, "conformance: %s%s%s\nconformance --help tells more\n", about, value ? ": " : "",
+        fprintf(to, "conformance: %s%s%s\nconformance --help lists the options\n", about, value ? ": " : "",
                 value ? value : "");
         return 2;
     }
@@ -163,7 +163,7 @@ int main(int argc, char **argv)
         if (strcmp(a, "--target") && strcmp(a, "--backend") && strcmp(a, "--op") && strcmp(a, "--seed") &&
             strcmp(a, "--cases") && strcmp(a, "--case") && strcmp(a, "--threads"))
             return usage("unknown option", a);
-        if (!v) return usage("a value is missing behind", a);
+        if (!v) return usage("a value is missing after", a);
         if (!strcmp(a, "--target")) target = v;
         else if (!strcmp(a, "--backend")) backend = v;
         else if (!strcmp(a, "--op")) wish.op = v;

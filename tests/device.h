@@ -1,8 +1,8 @@
-/* tests/device.h - a device of the tests: memory of its own in this process, every operation of the house
+/* tests/device.h - the test device: memory of its own in this process, every operation of the table
  *
  * Uploaded inputs and outputs that stay are copies; an operation runs on the copies alone, through a context of the
  * device's own. The host's memory of an output is filled with NaN when its operation is done, until it is fetched: a
- * read that comes too early reads NaN. Inputs that the device has no copy of are sent, and counted. */
+ * read before the fetch reads NaN. Inputs that the device has no copy of are sent, and counted. */
 #ifndef TESTS_DEVICE_H
 #define TESTS_DEVICE_H
 #include "t.h"
@@ -10,11 +10,12 @@
 typedef struct dev_copy { uintptr_t low, end; unsigned char *mem; int uploaded; } dev_copy;
 typedef struct device {
     tiny_accel accel;
-    tiny_ctx *ctx;                          /* runs what it is asked for */
+    tiny_ctx *ctx;                          /* runs the requested operation */
     dev_copy copy[4096];
     int n_copies;
     int declines, fails, breaks;            /* kinds that it declines, or fails at; breaks: fetch fails */
-    int n_run, n_fetch, n_discard, n_upload, n_again, n_forget;     /* again: an upload of what is there */
+    /* again: an upload of memory that is already there */
+    int n_run, n_fetch, n_discard, n_upload, n_again, n_forget;
     size_t sent;                            /* bytes of inputs that were on the host only */
     int asked[TINY_OP_BASE_YOURS], ran[TINY_OP_BASE_YOURS];         /* by kind */
 } device;
@@ -29,7 +30,7 @@ TINYI_UNUSED static void dev_range(const tiny_tensor *t, uintptr_t *low, uintptr
 static dev_copy *dev_find(device *d, uintptr_t low, uintptr_t end)
 {
     int i;
-    for (i = 0; i < d->n_copies; i++)       /* what is away comes before what was uploaded */
+    for (i = 0; i < d->n_copies; i++)       /* an output on the device takes precedence over uploaded memory */
         if (!d->copy[i].uploaded && d->copy[i].low <= low && end <= d->copy[i].end) return &d->copy[i];
     for (i = 0; i < d->n_copies; i++)
         if (d->copy[i].low <= low && end <= d->copy[i].end) return &d->copy[i];
@@ -140,7 +141,7 @@ static void dev_give_back(device *d, const tiny_tensor *out, int wanted)
     uintptr_t low, end;
     dev_range(out, &low, &end);
     for (c = d->copy; c < d->copy + d->n_copies && (c->uploaded || c->low != low || c->end != end); c++) {}
-    if (!T_TRUE(c < d->copy + d->n_copies)) return;         /* the door asks only for what it was given */
+    if (!T_TRUE(c < d->copy + d->n_copies)) return;         /* tiny_run only passes its own arguments */
     if (wanted) dev_walk(out, c->mem + ((uintptr_t)out->data - low), 0);
     dev_drop(d, c);
 }

@@ -1,5 +1,4 @@
-/* tests/one_line.h - is a sentence fit for a terminal? For tests and fuzz targets; nothing of it is taken from the
- * library */
+/* tests/one_line.h - is a sentence fit for a terminal? For tests and fuzz targets; independent of the library */
 #ifndef ONE_LINE_H
 #define ONE_LINE_H
 

@@ -1,15 +1,16 @@
 #!/bin/sh
-# Runs the named tests, JOBS at a time, one line for each; the last line is: N passed, N failed. The exit status is 0 when none failed.
-#   stitch-check, stitch, units-shapes, units-compilers, units-nulls and checksums are steps of their own; examples/x.c only has to compile; anything else is a test source
-#   whose program stands in $BUILD.
+# Runs the named tests, JOBS at a time, one line for each; the last line is: N passed, N failed. The exit status is 0
+# when none failed.
+#   stitch-check, stitch, units-shapes, units-compilers, units-nulls, units-install and checksums are steps of their
+#   own; examples/x.c only has to compile; anything else is a test source whose program stands in $BUILD.
 # A program that is missing or older than what it is made of (it did not compile), crashes or runs for more than ten
-# minutes is one failure. Before the last line stands one for each entry of the specifications whose Proof these tests show, item by
-# item (T_PROOF of tests/t.h), and on which targets:
+# minutes is one failure. Before the last line stands one for each entry of the specifications whose Proof these tests
+# show, item by item (T_PROOF of tests/t.h), and on which targets:
 #   attention 3 (DeFT): 14 proofs on scalar w128 avx2
 #   graphs 1 (A2Q): 13 proofs: 12 on scalar w128 avx2, 1 once; not shown: "worked row"
 # What a program with a failure claims is not shown, whichever of its tests failed.
-# AGAIN=1: these tests once more, after a run of all; the last lines count all, those that did not run again as they were, and
-# proofs are not listed again. MOST_SKIPPED=n: more skipped tests are a failure.
+# AGAIN=1: these tests once more, after a run of all; the last lines count all, those that did not run again as they
+# were, and proofs are not listed again. MOST_SKIPPED=n: more skipped tests are a failure.
 claims() { sed -n 's/.*T_PROOF("\([^"]*\)", "\([^"]*\)").*/\1: \2/p' "$1"; }
 entries='attention 0 (plain family)
 attention 1 (Two-Pass Softmax)
@@ -56,13 +57,19 @@ if [ "$1" != --one ]; then
             if (index(item[i], entry[e] ": ") != 1) continue
             text = substr(item[i], length(entry[e]) + 3)
             if (!(item[i] in on) && (item[i], "once") in seen) on[item[i]] = " once"
-            if (item[i] in broken || !(item[i] in on)) { which = which (lacking++ ? ", " : "") "\"" text "\""; continue }
+            if (item[i] in broken || !(item[i] in on)) {
+              which = which (lacking++ ? ", " : "") "\"" text "\""
+              continue
+            }
             sum++
             if (!count[on[item[i]]]++) set[++sets] = on[item[i]]
           }
           if (!sum && !lacking) continue
           line = name[entry[e]] ": " sum " proofs"
-          for (i = 1; i <= sets; i++) line = line (sets == 1 ? "" : (i == 1 ? ": " : ", ") count[set[i]]) (set[i] == " once" ? "" : " on") set[i]
+          for (i = 1; i <= sets; i++) {
+            line = line (sets == 1 ? "" : (i == 1 ? ": " : ", ") count[set[i]])
+            line = line (set[i] == " once" ? "" : " on") set[i]
+          }
           print line (lacking ? "; not shown: " which : "")
         }
       }'
@@ -88,6 +95,7 @@ case $test in
 stitch-check) name=$test; set -- make -s --no-print-directory stitch-check BUILD="$BUILD" INC="$INC" CC="$CC" ;;
 stitch) name=tests/units/stitch; set -- sh tests/units/stitch.sh ;;
 units-nulls) name=tests/units/nulls; set -- sh tests/units/nulls.sh ;;
+units-install) name=tests/units/install; set -- sh tests/units/install.sh ;;
 units-*) name=tests/units/${test#units-}; set -- sh tests/units/run.sh "${test#units-}" ;;
 checksums) name=tests/golden; set -- sh tests/ports/here.sh ;;
 *) name=${test%.c}; set -- $limit "$BUILD/$name" ;;
@@ -129,7 +137,11 @@ cat "$log.says"
 case $test in
 *.c)
     {
-        if [ $status -eq 0 ] && [ "${f:-0}" -eq 0 ] && [ "${p:-0}" -gt 0 ]; then grep '^proof: ' "$log"; else claims "$test" | sed 's/^/broken: /'; fi
+        if [ $status -eq 0 ] && [ "${f:-0}" -eq 0 ] && [ "${p:-0}" -gt 0 ]; then
+            grep '^proof: ' "$log"
+        else
+            claims "$test" | sed 's/^/broken: /'
+        fi
     } >"$results/.proofs.$(echo "$name" | tr / .)" ;;
 esac
 rm -f "$log" "$log.says"

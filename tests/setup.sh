@@ -1,7 +1,7 @@
 #!/bin/sh
-# setup.sh test|ports|accel: what the tests, the emulated ports or the accelerator ports want beyond a C compiler and make.
-# As root on Debian or Ubuntu installs what is missing; elsewhere says which line would. Nothing here is needed: what is
-# missing is skipped by name.
+# setup.sh test|ports|accel: what the tests, the emulated ports or the accelerator ports want beyond a C compiler and
+# make. As root on Debian or Ubuntu installs what is missing; elsewhere says which line would. Nothing here is needed:
+# what is missing is skipped by name.
 what=${1:-test}
 missing=
 want() { # package, then a test that it is there
@@ -13,21 +13,24 @@ has() { command -v "$1"; }
 
 case $what in
 test)
-    want libsimde-dev test -e /usr/include/simde/x86/sse4.1.h -o -e /usr/local/include/simde/x86/sse4.1.h -o -e /opt/homebrew/include/simde/x86/sse4.1.h
+    want libsimde-dev sh -c 'for p in /usr /usr/local /opt/homebrew; do ls $p/include/simde/x86/sse4.1.h; done | grep .'
     want g++ has g++
     want clang has clang
     want libomp-dev sh -c 'ls /usr/lib/llvm-*/lib/libomp.so || ls /usr/lib*/libomp.so* || ls /opt/homebrew/opt/libomp'
     want tcc has tcc
-    dnf='dnf install gcc-c++ clang libomp-devel simde-devel tcc'
-    pacman='pacman -S gcc clang openmp simde tcc'
-    brew='brew install simde libomp'
+    want cmake has cmake
+    want pkgconf has pkg-config
+    dnf='dnf install gcc-c++ clang libomp-devel simde-devel tcc cmake pkgconf'
+    pacman='pacman -S gcc clang openmp simde tcc cmake pkgconf'
+    brew='brew install simde libomp cmake pkgconf'
     ;;
 ports)
     want libsimde-dev test -e /usr/include/simde/x86/sse4.1.h
     want clang has clang
     want tcc has tcc
     want qemu-user-static has qemu-aarch64-static
-    for pair in aarch64-linux-gnu:arm64 arm-linux-gnueabihf:armhf i686-linux-gnu:i386 riscv64-linux-gnu:riscv64 s390x-linux-gnu:s390x; do
+    for pair in aarch64-linux-gnu:arm64 arm-linux-gnueabihf:armhf i686-linux-gnu:i386 riscv64-linux-gnu:riscv64 \
+        s390x-linux-gnu:s390x; do
         cpu=${pair%:*}
         [ "$(uname -m)-linux-gnu" != "$cpu" ] || continue
         want "gcc-$cpu" has "$cpu-gcc"
@@ -37,8 +40,10 @@ ports)
     want wine64 sh -c 'command -v wine64 || command -v wine || ls /usr/lib/wine/wine64'
     want emscripten has emcc
     want nodejs has node
-    dnf='dnf install clang simde-devel qemu-user-static gcc-aarch64-linux-gnu gcc-riscv64-linux-gnu gcc-s390x-linux-gnu mingw64-gcc wine nodejs'
-    pacman='pacman -S clang simde qemu-user-static aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc mingw-w64-gcc wine emscripten nodejs'
+    dnf='dnf install clang simde-devel qemu-user-static gcc-aarch64-linux-gnu gcc-riscv64-linux-gnu gcc-s390x-linux-gnu'
+    dnf="$dnf mingw64-gcc wine nodejs"
+    pacman='pacman -S clang simde qemu-user-static aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc mingw-w64-gcc wine'
+    pacman="$pacman emscripten nodejs"
     brew='brew install simde qemu mingw-w64 emscripten node'
     ;;
 accel)
@@ -65,7 +70,8 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     if apt-get update -q >/dev/null 2>&1; then
         # one by one: a package that this release does not have must not stop the others
         for package in $missing; do
-            apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 || echo "could not install $package"
+            apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 ||
+                echo "could not install $package"
         done
         exit 0
     fi

@@ -13,9 +13,9 @@
  *     }
  *     int main(void) { T_RUN(test_by_hand); T_RUN_TARGETS(test_sum); return t_done(); }
  *
- * A test is a function (and a target); it fails when one of its checks does. Whatever t_rand, t_guarded and t_keep gave
- * is freed when it returns. Numbers are the same in every run. T_ONLY=name in the environment runs the tests with name
- * in their name. Define T_GNN before the include to test tinygnn.h, T_INTERNALS to reach its tinyi_ functions: then the
+ * A test is a function (and a target); it fails when one of its checks does. Memory of t_rand, t_guarded and t_keep is
+ * freed when it returns. Numbers are the same in every run. T_ONLY=name in the environment runs the tests with name in
+ * their name. Define T_GNN before the include to test tinygnn.h, T_INTERNALS to reach its tinyi_ functions: then the
  * declarations are those of src/, and the bodies still the stitched ones, compiled with TINYI_OPEN. */
 #ifndef T_H
 #define T_H
@@ -83,23 +83,23 @@
 #define T_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static struct {
-    const char *test;                       /* the one that runs */
+    const char *test;                       /* the running one */
     tiny_target target;                     /* 0 when it runs once */
     int passed, failed, skipped;            /* tests */
     int checks_failed, was_skipped;         /* in this one */
-    const char *proof[24];                  /* what it shows, if it passes */
+    const char *proof[24];                  /* the proofs that it shows, if it passes */
     size_t n_proof;
     tiny_ctx *ctx;                          /* opened last */
     uint64_t rand_at;
     struct t_block *blocks;
 } t_now;
 
-/* ---- checks ------------------------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 TINYI_PRINTF(3, 4) T_FN void t_fail(const char *file, int line, const char *format, ...)
 {
     va_list args;
-    if (t_now.checks_failed++ >= 8) return; /* the first few tell enough */
+    if (t_now.checks_failed++ >= 8) return; /* the first few are enough */
     printf("%s:%d: %s%s%s%s: ", file, line, t_now.test ? t_now.test : "main", t_now.target ? " [" : "",
            t_now.target ? tiny_target_name(t_now.target) : "", t_now.target ? "]" : "");
     va_start(args, format);
@@ -170,13 +170,13 @@ T_FN int t_status(tiny_status got, tiny_status want, const char *part, const cha
 /* the sentence of the context that t_ctx opened last (or t_use named) must hold part; NULL: any */
 #define T_STATUS(call, want, part) t_status(call, want, part, __FILE__, __LINE__, #call)
 #define T_OK(call) T_STATUS(call, TINY_OK, NULL)
-/* whose kernels a context of this target takes for all but products: tiles multiply and do nothing else */
+/* the target whose kernels a context takes for all but products: AMX only multiplies */
 #define t_vectors(target) ((target) == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : (target))
 #define T_RAN_ON(ctx, target) t_ran_on(ctx, target, __FILE__, __LINE__)
 #define T_SKIP(why) t_skip(why)
-/* The test has come to its end and shows an item of a Proof of the specifications, so many words of it:
+/* At the end of a test: it proves a claim of the entry, in these words:
  * T_PROOF("attention 3", "KV bytes counted are N_tree"). One line of the source; tests/run.sh counts them for each
- * entry, and none of a program with a failure. */
+ * entry, and ignores those of a program with a failure. */
 #define T_PROOF(entry, item) t_proof(entry ": " item, __FILE__, __LINE__)
 
 T_FN void t_use(tiny_ctx *ctx) { t_now.ctx = ctx; }
@@ -200,7 +200,7 @@ T_FN void t_proof(const char *what, const char *file, int line)
     else t_now.proof[t_now.n_proof++] = what;
 }
 
-/* ---- memory that lives as long as the test ------------------------------------------------------------------ */
+/* ---- memory that lives as long as the test ----------------------------------------------------------------------- */
 
 struct t_block { struct t_block *next; unsigned char *base, *data; size_t base_bytes, bytes; int paged; };
 #define T_WALL_BYTES 4096
@@ -208,7 +208,7 @@ struct t_block { struct t_block *next; unsigned char *base, *data; size_t base_b
 
 T_FN void *t_out_of_memory(void) { puts("the test itself has no memory"); exit(2); }
 
-/* bytes of memory; the byte before is a wall that T_WALLS looks at, the byte after faults where there are pages */
+/* bytes of memory; the byte before is a wall that T_WALLS checks; the byte after faults where pages can be protected */
 T_FN void *t_guarded_bytes(size_t bytes)
 {
     struct t_block *b = (struct t_block *)calloc(1, sizeof *b);
@@ -286,7 +286,7 @@ T_FN void t_free_blocks(void)
     }
 }
 
-/* ---- numbers: number i of a test is a hash of i (splitmix64) ------------------------------------------------- */
+/* ---- numbers: number i of a test is a hash of i (splitmix64) ----------------------------------------------------- */
 
 T_FN uint64_t t_rand_u64(void)
 {
@@ -297,8 +297,8 @@ T_FN uint64_t t_rand_u64(void)
 }
 T_FN uint32_t t_rand_below(uint32_t n) { return n ? (uint32_t)((t_rand_u64() >> 32) * n >> 32) : 0; }
 T_FN float t_rand_float(float lo, float hi) { return lo + (hi - lo) * ((float)(t_rand_u64() >> 40) / 16777216.0f); }
-/* processor time of this program: what is too slow by an order takes it, a machine with other work does not add to
- * it */
+/* processor time of this program: it grows with work that is too slow by an order, and not with other load on the
+ * machine */
 T_FN double t_seconds(void) { return (double)clock() / (double)CLOCKS_PER_SEC; }
 T_FN float *t_rand(size_t n, float lo, float hi)
 {
@@ -308,10 +308,10 @@ T_FN float *t_rand(size_t n, float lo, float hi)
     return x;
 }
 
-/* ---- an allocator that counts, and fails when told ------------------------------------------------------------ */
+/* ---- an allocator that counts, and fails on request -------------------------------------------------------------- */
 
 static struct {
-    long n_calls;                           /* that wanted memory, since t_each_next or the start of the test */
+    long n_calls;                           /* allocations since t_each_next or the start of the test */
     long live_blocks;
     size_t live_bytes, most_bytes;
     long fail_at;                           /* the fail_at-th fails; 0: none */
@@ -344,7 +344,7 @@ T_FN void *t_alloc_realloc(void *user, void *old, size_t old_bytes, size_t n_byt
         t_alloc.hit = 1;
         return NULL;
     }
-    /* what malloc would answer; the address sanitizer ends the program instead */
+    /* as malloc does; the address sanitizer ends the program instead */
     if (n_bytes > SIZE_MAX - sizeof *h || n_bytes / 1048576 > 524288) return NULL;
     fresh = (t_alloc_head *)malloc(sizeof *h + n_bytes);   /* always another place: a stale pointer shows */
     if (!fresh) return NULL;
@@ -392,7 +392,7 @@ T_FN int t_each_next(const char *file, int line)
     return 1;
 }
 
-/* ---- threads without OpenMP ------------------------------------------------------------------------------------ */
+/* ---- threads without OpenMP -------------------------------------------------------------------------------------- */
 
 #if T_PTHREAD
 typedef struct t_pool_job { void (*task)(void *arg, int i); void *arg; int i; } t_pool_job;
@@ -465,9 +465,8 @@ T_FN void t_close(tiny_ctx *ctx)
     if (t_now.ctx == ctx) t_now.ctx = NULL;
 }
 
-/* KB of this process in memory that are no file's; 0 where nobody tells, or where they say nothing of how large the
- * pages are that were asked for: not Linux, under a sanitizer, and where the system gives large pages to whoever does
- * not ask. */
+/* Resident anonymous KB of this process; 0 where the system does not report them, or where they do not show the
+ * requested page size: not Linux, under a sanitizer, and where the system gives large pages without a request. */
 T_FN unsigned long t_resident(void)
 {
     unsigned long kb = 0;
@@ -483,8 +482,8 @@ T_FN unsigned long t_resident(void)
     return kb;
 }
 
-/* fn(0, arg) ... fn(world - 1, arg), each in a thread, all at the same time. The checks of T_ are not for them: they
- * leave what they found in arg, and take contexts of t_rank_ctx. 0 and a skipped test where there are no threads. */
+/* fn(0, arg) ... fn(world - 1, arg), each in a thread, all at the same time. They must not use the checks T_...: they
+ * store their findings in arg, and take contexts of t_rank_ctx. 0 and a skipped test where there are no threads. */
 typedef struct t_ranks_of { void (*fn)(int rank, void *arg); void *arg; int world, ran; } t_ranks_of;
 T_FN void t_ranks_team(tiny_team *team, void *p)
 {
@@ -517,7 +516,7 @@ T_FN tiny_ctx *t_rank_ctx(tiny_target target)
     return ctx;
 }
 
-/* the conformance kit over a row that the table does not hold */
+/* the conformance kit over a row outside the table */
 #ifndef TINY_NO_CONFORM
 T_FN void t_conform_row(void *user, const tiny_conform_row *row)
 {
@@ -621,12 +620,12 @@ T_FN void t_run_from(const char *name, void (*test)(tiny_target target), int tar
 }
 #define T_RUN(test) t_run(#test, test)
 #define T_RUN_TARGETS(test) t_run_from(#test, test, TINY_TARGET_SCALAR, 0)
-/* AVX2 beside AVX-512 under the sanitizers too: for kernels that have another text there */
+/* AVX2 in addition to AVX-512 under the sanitizers too: for kernels with another source there */
 #define T_RUN_EVERY_TARGET(test) t_run_from(#test, test, TINY_TARGET_SCALAR, 1)
-/* the same with the reference first: for procedures, whose reference no conformance kit runs */
+/* the same with the reference first: for procedures, since the conformance kit does not run their reference */
 #define T_RUN_FORMS(test) t_run_from(#test, test, TINY_TARGET_REFERENCE, 0)
 
-/* The path of a file of the folders of tests/place.h, NULL where it is not; good until 32 more were asked for */
+/* The path of a file of the folders of tests/place.h, NULL if it is missing; valid until 32 more requests */
 T_FN const char *t_find(const char *path)
 {
     static char full[32][600];
@@ -648,12 +647,12 @@ T_FN const char *t_shared(const char *path)
 {
     const char *full = t_find(path);
     char why[200];
-    (void)snprintf(why, sizeof why, "no ../shared/%.150s", path);
+    (void)snprintf(why, sizeof why, "no large oracle file %.150s", path);
     if (!full) t_skip(why);
     return full;
 }
 
-/* For a test that runs as many files as there are: NULL and a line that tests/run.sh passes on. T_SOME(n) at its end:
+/* For a test that runs all files that are present: NULL and a line that tests/run.sh passes on. T_SOME(n) at its end:
  * the test is skipped when none of them ran. */
 T_FN const char *t_one_of(const char *path)
 {
@@ -663,7 +662,7 @@ T_FN const char *t_one_of(const char *path)
 }
 #define T_SOME(n) do { if (!((n) > 0)) t_skip("none of its files is here"); } while (0)
 
-/* a file of ../shared that must have so many bytes; NULL and a skipped test where it is not there */
+/* a large oracle file that must have that many bytes; NULL and a skipped test if it is missing */
 T_FN void *t_shared_bytes(const char *path, size_t bytes)
 {
     const char *full = t_shared(path);

@@ -1,4 +1,4 @@
-/* bench/core/door.c - what the door costs: tiny_run on an addition of 16 floats */
+/* bench/core/door.c - the cost of a call: tiny_run on an addition of 16 floats */
 #include "../bench.h"
 
 typedef struct door_arg { tiny_ctx *ctx; tiny_op op; tiny_tensor a, b, y; float fa[16], fb[16], fy[16]; } door_arg;

@@ -1,6 +1,6 @@
-/* bench/core/neighbour.c - a program that shares its processors: what is lost, and what an idle context costs
+/* bench/core/neighbour.c - a program that shares its processors: the loss, and the cost of an idle context
  *
- * A child process that does nothing but count takes one processor. Fair sharing leaves us half of that one. Quiet and
+ * A child process in a busy loop takes one processor. Fair scheduling leaves us half of it. Quiet and
  * disturbed rounds take turns in the same run.                                                                     */
 #define _DEFAULT_SOURCE
 #include "../bench.h"

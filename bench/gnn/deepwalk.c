@@ -10,7 +10,7 @@
  *          All pairs of one window share the 5 nodes of noise (S. Ji et al., "Parallelizing Word2Vec in Shared and
  *          Distributed Memory", 2016), so that each number of in[x] is loaded once for 6 products: no later word2vec of
  *          one machine is much faster.
- *          Threads write the same rows without locks, as word2vec does (Hogwild); what they lose is not noticed.
+ *          Threads write the same rows without locks, as word2vec does (Hogwild); the lost updates do not show.
  * Left out storing the walks (each is used as soon as it is drawn), and the counts of visits: a long walk visits a node
  *          in proportion to its degree.
  *
@@ -115,7 +115,7 @@ static inline uint32_t bd_draw(uint64_t *state, uint32_t below)
     return (uint32_t)((*state >> 32) * below >> 32);
 }
 
-/* the rows of one node and its noise, asked for while the window before it is at work */
+/* the rows of one node and its noise, prefetched while the window before it is computed */
 static void bd_outs(const b_deepwalk *w, uint64_t *state, uint32_t node, float **o)
 {
     const uint32_t n = (uint32_t)w->a->n_rows;

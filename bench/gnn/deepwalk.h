@@ -11,8 +11,8 @@ typedef struct b_deepwalk b_deepwalk;
 /* NULL where this compiler has no vectors of GNU C. d is a multiple of 8. The rows are made here, before any clock
  * runs. */
 b_deepwalk *b_deepwalk_open(tiny_ctx *ctx, const tgnn_graph *g, tiny_idx d, uint64_t seed);
-/* The share of all walks that comes next, 0 to 1; goes on at the beginning after the last one, the rate of learning
- * too. */
+/* The next share of all walks, 0 to 1. After the last walk it starts again at the first, with the first learning
+ * rate. */
 void b_deepwalk_run(b_deepwalk *w, double share);
 const float *b_deepwalk_rows(const b_deepwalk *w);                  /* (nodes, d) */
 void b_deepwalk_close(b_deepwalk *w);

@@ -6,16 +6,14 @@
  * Orders: communities found, nodes ordered by them, the graph and the features rewritten; then sums over the edges, 20
  * times, against 20 sums as the graph was. Planted classes of 1000 nodes, shuffled, 16 edges a node, 80 % of them
  * inside.
- * Sums: over the edges of a power-law graph (R-MAT) and of one whose edges go anywhere, beside the reads alone: every
- * line of the same rows in the same order, asked for ahead. That is the limit of sums in any order of rows that is
- * given: memory answers rows at random places at a third to a half of the rate of a stream, which the fraction column
- * compares with.
- * Samples: 1024 seeds, fanouts 15, 10, 5, without replacement, on a power-law graph; the limit is what the same reads
- * cost alone: one word of the edges and one of a table of nodes for each edge, at random places that are known long
- * before.
- * Embeddings: FastRP beside DeepWalk (deepwalk.c), of which a part of the walks is taken and the time of all of them
- * reckoned.
- * Files: an edge list becomes a .tgraph file in bounded memory, against the same with the whole graph in memory. */
+ * Sums: over the edges of a power-law graph (R-MAT) and of one with random edges, compared with the reads alone: every
+ * line of the same rows in the same order, prefetched. That is the limit for any given order of rows: memory reads rows
+ * at random places at a third to a half of the rate of a stream, the rate that the fraction column divides by.
+ * Samples: 1024 seeds, fanouts 15, 10, 5, without replacement, on a power-law graph; the limit is the same reads alone:
+ * one word of the edges and one of a table of nodes for each edge, at random places that are known in advance.
+ * Embeddings: FastRP compared with DeepWalk (deepwalk.c), of which a part of the walks is run; the time of all of them
+ * is extrapolated.
+ * Files: an edge list becomes a .tgraph file in bounded memory, compared with the whole graph in memory. */
 #include "../bench.h"
 #include "../peers/peers.h"
 #include "deepwalk.h"
@@ -64,7 +62,7 @@ static tgnn_graph *bg_grid(tiny_ctx *ctx, int side)
     return g;
 }
 
-/* both directions, no loops, no doubles: what METIS takes */
+/* both directions, no loops, no duplicates: the input of METIS */
 static tgnn_graph *bg_simple(tiny_ctx *ctx, tgnn_graph *g)
 {
     const tiny_sparse *a = tgnn_graph_in(g);
@@ -206,7 +204,7 @@ static void bg_reorder(tiny_ctx *ctx)
         a[i] = a[2];
         a[i].step = i;
     }
-    a[2].near = NULL;                       /* its own, made anew each time */
+    a[2].near = NULL;                       /* its own, made new each time */
     for (i = 0; i < 3; i++) {
         rows[i].what = names[i];
         rows[i].target = tiny_target_name(tiny_ctx_target(ctx));
@@ -216,7 +214,7 @@ static void bg_reorder(tiny_ctx *ctx)
         b_shape(&rows[i], "%td nodes, %lld M edges, %td", n, (long long)(tgnn_graph_edges(a[2].g) / 1000000), f);
     }
     b_contest("Sums over the edges of a shuffled community graph", rows, 3);
-    b_headline("graphs", "0 plain family: a shuffled community graph in a new order, 1.2 to 2 times",
+    b_headline("graphs", "a shuffled community graph in a new order, 1.2 to 2 times",
                "planted communities of 1000, 16 edges a node",
                "one sum %.2f times as fast; 20 sums and the order itself %.2f", rows[0].median_ns / rows[1].median_ns,
                20 * rows[0].median_ns / (20 * rows[1].median_ns + rows[2].median_ns));
@@ -453,8 +451,8 @@ static double bg_embed_contest(const char *title, bg_embed *a, b_row *rows, int 
     return rows[n - 1].median_ns / share / rows[0].median_ns;
 }
 
-/* The settings of the authors of both for BlogCatalog; where it is not there, planted classes with as many edges.
- * bench/peers/fastrp.py --deepwalk judges what the two embeddings are worth. */
+/* The settings of the authors of both for BlogCatalog; without that file, planted classes with the same number of
+ * edges. bench/peers/fastrp.py --deepwalk judges the two embeddings. */
 static void bg_deepwalk(tiny_ctx *ctx)
 {
     static const float weight[4] = { 1.0f, 1.0f, 7.81f, 45.28f };
@@ -490,7 +488,7 @@ static void bg_deepwalk(tiny_ctx *ctx)
             "(`bench/gnn/deepwalk.c`): 1/%.0f of its 80 walks of 40 from each node, times %.0f; both with %d threads",
             there ? "BlogCatalog" : "planted classes", tgnn_graph_nodes(a[0].g),
             (long long)(tgnn_graph_edges(a[0].g) / 2), 1.0 / share, 1.0 / share, b_threads);
-        b_headline("graphs", "7 FastRP: over 4000 times faster than DeepWalk", on,
+        b_headline("fastrp", "FastRP: over 4000 times faster than DeepWalk", on,
                    "%.0f times: %.3f s, DeepWalk %.1f s", ratio, rows[0].median_ns * 1e-9,
                    rows[1].median_ns / share * 1e-9);
     }
@@ -519,11 +517,11 @@ static void bg_fastrp(tiny_ctx *ctx)
         "R-MAT, 2^%d nodes, %.1f M edges in both directions, d = 128, three powers; DeepWalk: 1/%.0f of its walks",
         scale, (double)tgnn_graph_edges(a[0].g) / 1e6, 1.0 / share);
     if (rows[2].run)
-        b_headline("graphs", "7 FastRP: embeds a million nodes in seconds", on,
+        b_headline("fastrp", "FastRP: embeds a million nodes in seconds", on,
                    "%.2f s; 32 columns at a time %.2f s; DeepWalk would take %.0f s, %.0f times as long",
                    rows[0].median_ns * 1e-9, rows[1].median_ns * 1e-9, rows[2].median_ns / share * 1e-9, ratio);
     else
-        b_headline("graphs", "7 FastRP: embeds a million nodes in seconds", on, "%.2f s; 32 columns at a time %.2f s",
+        b_headline("fastrp", "FastRP: embeds a million nodes in seconds", on, "%.2f s; 32 columns at a time %.2f s",
                    rows[0].median_ns * 1e-9, rows[1].median_ns * 1e-9);
     tgnn_graph_close(ctx, a[0].g);
     b_free(a[0].y.data);
@@ -555,7 +553,7 @@ static void bg_file_run(void *arg)
     }
 }
 
-/* the memory of the whole graph against bounds of it: what an edge costs in pieces */
+/* the memory of the whole graph compared with limits below it: the cost of an edge in pieces */
 static void bg_files(tiny_ctx *ctx)
 {
     static const size_t memory[3] = { 0, (size_t)64 << 20, (size_t)4 << 20 };

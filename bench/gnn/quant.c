@@ -3,9 +3,9 @@
  *
  * A2Q (Z. Zhu et al., 2023) stores features 18.6 times smaller than floats, at 1.70 bits on average; its speed is that
  * of an accelerator.
- * Here: what the packed rows take, without their steps and bits and with them, and what the processor makes of them.
+ * Here: the size of the packed rows, with and without their steps and bits, and their speed on the processor.
  * The rivals are the float operations of this library, the same rows on the same threads. The bits are those of the net
- * whose accuracy docs/guide/graphs.md quotes (`build/gnn quantize` on Cora, lambda 10, 2.04 bits on average): 3 of 2708
+ * whose accuracy docs/papers/a2q.md quotes (`build/gnn quantize` on Cora, lambda 10, 2.04 bits on average): 3 of 2708
  * rows take 1 bit, 2605 take 2, 100 take 3, signs not stored. */
 #include "../bench.h"
 #include "tinygnn.h"
@@ -93,11 +93,11 @@ static void bq_product(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tiny_idx out)
         static char headline[2][100];       /* lives on in the table */
         char *h = headline[f == 128];
         char on[100];
-        (void)snprintf(h, sizeof headline[0], "1 A2Q: 18.6 times smaller features at 1.70 bits, %td features", f);
+        (void)snprintf(h, sizeof headline[0], "A2Q: 18.6 times smaller features at 1.70 bits, %td features", f);
         (void)snprintf(on, sizeof on,
                        "%td rows, times weights of 4 bits, %td outputs; the bits of the net with 80.8 %% on Cora", n,
                        out);
-        b_headline("graphs", h, on,
+        b_headline("a2q", h, on,
                    "%.1f times smaller, %.1f with steps and bits, at %.2f bits; product of floats / of packed rows "
                    "%.2f in time",
                    float_bytes / (double)a[0].packed.n_bytes, float_bytes / all,
@@ -195,7 +195,7 @@ static void bq_whole(tiny_ctx *ctx, tiny_idx n)
     }
     b_contest("A net of two layers, its graph made ready each time", rows, 2);
     b_verdict("time of floats against whole numbers", rows[0].median_ns / rows[1].median_ns, ">=", 1.0);
-    b_headline("graphs", "1 A2Q: speed (on its accelerator)",
+    b_headline("a2q", "A2Q: speed (on its accelerator)",
                "planted graph, 16 edges a node, 64 features; the net: 64 - 64 - 10 on a quarter of the nodes, its "
                "graph made ready each time",
                "floats / whole numbers in time: sum along edges %.2f, a GCN of two layers %.2f", bq_sums,

@@ -1,10 +1,10 @@
-/* bench/gnn/train.c - what an epoch of training a network on a graph takes
+/* bench/gnn/train.c - the time of an epoch of training on a graph
  *
  * Classes of nodes of a planted graph, all nodes in each step: a GCN of two layers (16 hidden) and a GAT (8 heads of 8,
  * then one), as papers have them, with dropout and Adam, nothing judged between the steps. An epoch is the difference
  * of calls of eleven epochs and of one: the norms of the graph, the search for zeros in x and the judgement at the end
- * are in both. Beside it the sums over edges that such an epoch holds, called alone: two layers, forth and back. The
- * rest is products, the turning of rows for the way back, dropout and Adam. */
+ * are in both. Next to it are the sums over edges of such an epoch alone: two layers, forward and backward. The rest is
+ * products, the transposed rows of the backward pass, dropout and Adam. */
 #include "../bench.h"
 #include "tinygnn.h"
 #include <stdio.h>
@@ -88,7 +88,7 @@ static void bgt_epoch(tiny_ctx *ctx, const tgnn_data *d, int gat)
     (void)snprintf(says, sizeof says, "Training %s on a planted graph", name);
     b_contest(says, rows, 3);
     epoch = (rows[1].median_ns - rows[0].median_ns) / 10;
-    (void)snprintf(says, sizeof says, "0 plain family: training, an epoch of %s, all nodes in each step", name);
+    (void)snprintf(says, sizeof says, "training, an epoch of %s, all nodes in each step", name);
     (void)snprintf(on, sizeof on, "planted classes, %td nodes, %.1f M edges, %td features, %d classes; %s", a->n_rows,
                    (double)a->n / 1e6, d->x.dim[1], (int)d->n_class, gat ? "8 heads of 8, then one" : "16 hidden");
     if (epoch > 0)

@@ -1,9 +1,9 @@
 /* bench/llm/bipolar.c - bit planes against the other products: 4096 x 4096 weights, 1, 8 and 64 rows of activations
  *
- * What a user would take instead: our f32 product, our int8 product (its activations are int8 already: it is given what
- * the others must make in their time) and our products with Q8_0 and Q4_0 blocks. Rows of bit planes quantize and pack
- * their activations in their time. All rows of a contest take turns; whoever fits in the last cache finds its weights
- * there, as it would not behind a whole model. */
+ * The alternatives: our f32 product, our int8 product (its activations are int8 already; the others quantize theirs in
+ * their time) and our products with Q8_0 and Q4_0 blocks. Rows of bit planes quantize and pack their activations in
+ * their time. All rows of a contest take turns. A matrix that fits in the last-level cache is read from there, which
+ * would not happen in a whole model. */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -43,8 +43,8 @@ static void bb_blocks(void *arg)
     b_must(a->ctx, tllm_matmul(a->ctx, &a->x, a->format, &a->planes, NULL, &a->y));
 }
 
-/* relative error of the product, in percent: what so few bits cost on normal weights and activations, beside what they
- * save */
+/* relative error of the product, in percent: the cost of so few bits on normal weights and activations, next to their
+ * saving */
 static double bb_error(const float *y, const float *want, size_t n)
 {
     double d = 0, s = 0;

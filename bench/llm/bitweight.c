@@ -1,9 +1,9 @@
-/* bench/llm/bitweight.c - digits of a model's weights, how fast they are counted, how fast arrays are imitated, what
- * the paper's designs need
+/* bench/llm/bitweight.c - digits of a model's weights: how fast they are counted and arrays simulated, and the cycles
+ * of the paper's designs
  *
  * The paper (arXiv 2503.06342) reports area efficiency of 1.27, 1.28, 1.56 and 1.44 times and energy efficiency of
  * 1.04, 1.56, 1.49 and 1.20 times for a systolic array, a cube, a tree of multipliers and a 2-D matrix. Areas and
- * frequencies are the authors' synthesis (32 nm), taken from their tables; energy was not measured by anybody here.
+ * frequencies are the authors' synthesis (32 nm), taken from their tables; energy was not measured here.
  * Cycles are counted, on the weights of examples/models/story.gguf. */
 #include "../bench.h"
 #include <math.h>
@@ -28,7 +28,7 @@ static void bw_count(void *arg)
     bw_arg *x = (bw_arg *)arg;
     b_must(x->ctx, tllm_bw_count(x->ctx, (const int8_t *)x->w, x->n, x->count));
 }
-static void bw_plain(void *arg)             /* what one writes first */
+static void bw_plain(void *arg)             /* the straightforward form */
 {
     bw_arg *x = (bw_arg *)arg;
     const unsigned char *w = (const unsigned char *)x->w;
@@ -162,7 +162,7 @@ static void bw_imitate(tiny_ctx *one, tiny_ctx *all)
     tiny_ctx_close(walk);
 }
 
-/* the matrices of a model, one behind the other */
+/* the matrices of a model, one after the other */
 typedef struct bw_model {
     double cycles[16], lanes[16], products, mean[2], slot;
     double wait[2][BW_COLUMNS], plain;

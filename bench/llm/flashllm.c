@@ -1,9 +1,10 @@
-/* bench/llm/flashllm.c - pruned matrices: the product with tiles of compressed lists beside dense ones, 8 bits and CSR
+/* bench/llm/flashllm.c - pruned matrices: the product with tiles of compressed lists compared with dense ones, 8 bits
+ * and CSR
  *
  * Flash-LLM (arXiv 2309.10285) reports 1.4, 1.7 and 2.1 times the speed of dense products at 70, 80 and 90 % zeros, on
- * tensor cores. Here: 4096 x 4096, 1 to 32 rows of x, 50 to 90 % zeros. Every matrix goes round a ring of copies larger
- * than the last-level cache of this machine, as the layers of a model do; without it the smaller ones would be read
- * from that cache and the dense ones from memory. CSR gets x in the order that it wants, for nothing. */
+ * tensor cores. Here: 4096 x 4096, 1 to 32 rows of x, 50 to 90 % zeros. Every matrix cycles through copies larger than
+ * the last-level cache of this machine, as the layers of a model do; without it the smaller ones would be read from
+ * that cache and the dense ones from memory. CSR gets x in its own order at no cost. */
 #include "../bench.h"
 #include "../peers/peers.h"
 #include <stdio.h>
@@ -36,7 +37,7 @@ typedef struct bf_arg {
     float *x, *xt, *y;
 } bf_arg;
 
-/* numbers of 1 / 64, so that each kind of matrix holds the same; in every row the zeros are drawn anew */
+/* numbers of 1 / 64, so that each kind of matrix holds the same; each row draws its own zeros */
 static void bf_make(float *w, int zeros)
 {
     tiny_rng rng = tiny_rng_make(7, (uint64_t)zeros);

@@ -1,8 +1,8 @@
-/* bench/llm/format.c - how fast are numbers packed into blocks, taken out again, and multiplied where they lie?
+/* bench/llm/format.c - how fast are numbers packed into blocks, unpacked, and multiplied in place?
  *
- * One thread. A row counts the floats, four bytes each, beside the speed at which this machine copies; the numbers lie
- * in the second-level cache, as they do where a product unpacks its rows. Products: one row of activations and 64 rows
- * of weights in each format, beside what a user would write: unpack a row, multiply floats. */
+ * One thread. A row counts the floats, four bytes each, next to the copy speed of this machine. The numbers are in the
+ * second-level cache, as when a product unpacks its rows. Products: one row of activations and 64 rows of weights in
+ * each format, compared with a plain loop: unpack a row, multiply floats. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>

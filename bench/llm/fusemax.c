@@ -1,9 +1,9 @@
 /* bench/llm/fusemax.c - attention by 3, 2 and 1 passes over the keys: time, bytes that leave the buffer, and the
  * model's ranking of tiles
  *
- * One head, 64 numbers, 1024 queries (tiles of queries know nothing of each other: more of them only take longer), not
- * causal. All four cascades run on the same steps (the house's products and exp) with the same tile; "tiny_attention"
- * is what a user of the 1-pass cascade gets. One thread: rows of a panel and not threads are compared. */
+ * One head, 64 numbers, 1024 queries (tiles of queries are independent: more of them only take longer), not
+ * causal. All four cascades run on the same steps (our products and exp) with the same tile; "tiny_attention" is the
+ * public call of the 1-pass cascade. One thread: rows of a panel and not threads are compared. */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -147,7 +147,7 @@ void bench_fusemax(void)
                        "beyond the cache",
                        BF_QUERIES, last, BF_DIM);
         b_headline(
-            "attention", "FuseMax: attention 6.7 times faster than FLAT (on its accelerator)", on,
+            "fusemax", "FuseMax: attention 6.7 times faster than FLAT (on its accelerator)", on,
             "3-pass / 1-pass %.2f in time, deferred division / 1-pass %.2f, best of the others / tiny_attention %.2f; "
             "%.0f MB beyond the buffer by 3 passes, %.0f by one; the model's ranking of 20 tiles: Spearman %.2f",
             times[0], times[1], best, bytes[0], bytes[1], bf_spearman(model, measured, BF_TILES));

@@ -2,8 +2,8 @@
  *
  * GLA (arXiv 2312.06635) reports a layer faster than FlashAttention-2 from texts of one to four thousand tokens on.
  * Here: 4 heads with keys of 64 and values of 128 numbers, attention of equal width by tiles, causal, as the other way;
- * and the heads of the paper's model of 1.3 billion weights, 256 and 512, whose states no second-level cache holds. A
- * step of a text that goes on, with its state and with a cache of keys. */
+ * and the heads of the paper's model of 1.3 billion weights, 256 and 512, whose states no second-level cache holds. And
+ * one more token of a text, with the state and with a cache of keys. */
 #include "../bench.h"
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void bg_attention(void *arg)
     b_must(a->ctx, tiny_attention(a->ctx, &a->q, &a->k, &a->v, NULL, &causal, &a->o));
 }
 
-/* n tokens on the memory of m; the state begins at zero, and what its gates keep bounds it */
+/* n tokens on the memory of m; the state begins at zero, and its gates bound it */
 static void bg_sizes(bg_arg *a, const bg_arg *m, tiny_idx n_query, tiny_idx n)
 {
     *a = *m;
@@ -124,7 +124,7 @@ void bench_gla(void)
         curve[j].n = n_length;
     }
     b_svg("gla", "Gated linear attention, 4 heads of 64 and 128 numbers", "tokens", "us a token", curve, 3);
-    /* a token more: a state, or keys and values of all that came before */
+    /* one more token: a state, or the keys and values of all tokens before */
     for (j = 0; j < 4; j++) bg_sizes(&a[j], &most, 1, j == 0 ? 1 : length[j]);
     a[3].k.dim[0] = a[3].v.dim[0] = LONGEST;
     bg_row(&r[0], &a[0], "a step with a state", bg_run, target, HEADS * 6.0 * 64 * 128, 8.0 * HEADS * 64 * 128);
@@ -139,7 +139,7 @@ void bench_gla(void)
     step[1] = r[3].median_ns * 1e-3;
     b_note("the state is 4 x 64 x 128 numbers, 128 KB, at any length; keys and values in f32 are 3 KB a token");
     bg_close(&most);
-    /* heads of the paper's larger model, and the way back */
+    /* heads of the paper's larger model, and the backward pass */
     bg_open(&most, ctx, 1024, 256, 512, 0);
     for (j = 0; j < 2; j++) {
         bg_sizes(&a[j], &most, 1024, 1024);
@@ -151,16 +151,16 @@ void bench_gla(void)
     }
     b_contest("Gated linear attention, states of 512 KB", r, 2);
     b_verdict("T=1024, heads of 256 x 512: token by token / chunks", r[1].median_ns / r[0].median_ns, ">", 2.0);
-    b_headline("attention", "GLA: a layer faster than FlashAttention-2 from 1K to 4K tokens on",
+    b_headline("gla", "GLA: a layer faster than FlashAttention-2 from 1K to 4K tokens on",
                "attention by tiles of equal width / chunks; 4 heads, keys of 64, values of 128, f32",
                "%.1f times as fast at 512 tokens, %.1f at 1024, %.1f at 4096, %.1f at %d", over[0], over[1], over[3],
                over[n_length - 1], (int)length[n_length - 1]);
-    b_headline("attention", "GLA: matrix products instead of outer products",
+    b_headline("gla", "GLA: matrix products instead of outer products",
                "token by token / chunks; 4 heads, keys of 64, values of 128, f32; 2 is wanted at 4096",
                "%.2f at 512 tokens, %.2f at 4096; heads of 256 x 512: %.2f at 1024", steps[0], steps[3],
                r[1].median_ns / r[0].median_ns);
     b_headline(
-        "attention", "GLA: a state of constant size", "a token more; 4 heads, keys of 64, values of 128, f32",
+        "gla", "GLA: a state of constant size", "a token more; 4 heads, keys of 64, values of 128, f32",
         "128 KB at any length, a step %.1f us; attention's step with 48 MB of keys and values of 16384 tokens %.0f us",
         step[0], step[1]);
     bg_close(&most);

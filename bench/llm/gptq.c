@@ -1,7 +1,7 @@
-/* bench/llm/gptq.c - weights in few bits: how much less is lost, and what it costs
+/* bench/llm/gptq.c - weights in few bits: how much loss is saved, and its cost
  *
- * GPTQ (arXiv 2210.17323): the loss of a layer beside plain rounding on a synthetic layer; the story model with its
- * matrices on plain grids, judged; and the time of one large layer, beside the products of matrices that it is made
+ * GPTQ (arXiv 2210.17323): the loss of a layer compared with plain rounding on a synthetic layer; the story model with
+ * its matrices on plain grids, judged; and the time of one large layer, next to the matrix products that it consists
  * of. */
 #include "grids.h"
 #include <math.h>
@@ -89,7 +89,7 @@ int32_t *bg_stories(size_t n)
     return token;
 }
 
-/* statistics of all matrices over stories that the judge does not ask */
+/* statistics of all matrices over stories that the judge does not use */
 tllm_watch *bg_watch(tiny_ctx *ctx, const tllm_gguf *g)
 {
     int32_t *token = bg_stories(BG_TOKENS);
@@ -148,7 +148,7 @@ int bg_worse(tiny_ctx *ctx, const char *what, const tllm_gguf *g, const tllm_ggu
 {
     const tllm_judgement j = bg_judge(ctx, g, base);
     b_note("%s: %.4f bits a token more, 95 of 100 samples of the stories %.4f to %.4f%s", what, j.bits - j.base_bits,
-           j.lost_low, j.lost_high, j.lost_low > 0.0 || j.lost_high < 0.0 ? "" : ": not told apart");
+           j.lost_low, j.lost_high, j.lost_low > 0.0 || j.lost_high < 0.0 ? "" : ": not significant");
     return j.lost_low > 0.0 ? 1 : j.lost_high < 0.0 ? -1 : 0;
 }
 void bg_drop(tiny_ctx *ctx, bg_made *m)
@@ -231,23 +231,23 @@ static void bg_story(tiny_ctx *ctx, const char *path)
     }
     b_note("%s, bits a token above the floor: as it is %.4f, 4 bits GPTQ %.4f, RTN %.4f, 3 bits GPTQ %.4f, RTN %.4f",
            path, full, gptq[1], rtn[1], gptq[0], rtn[0]);
-    apart[0] = bg_worse(ctx, "GPTQ4 beside the model as it is", by_gptq[1].file, g);
-    apart[1] = bg_worse(ctx, "RTN4 beside GPTQ4", by_rtn[1].file, by_gptq[1].file);
-    apart[2] = bg_worse(ctx, "RTN3 beside GPTQ3", by_rtn[0].file, by_gptq[0].file);
+    apart[0] = bg_worse(ctx, "GPTQ4 compared with the original", by_gptq[1].file, g);
+    apart[1] = bg_worse(ctx, "RTN4 compared with GPTQ4", by_rtn[1].file, by_gptq[1].file);
+    apart[2] = bg_worse(ctx, "RTN3 compared with GPTQ3", by_rtn[0].file, by_gptq[0].file);
     for (bits = 0; bits < 2; bits++) {
         bg_drop(ctx, &by_gptq[bits]);
         bg_drop(ctx, &by_rtn[bits]);
     }
     tllm_gguf_close(ctx, g);
-    b_verdict("story model: RTN4 loses more than GPTQ4 (1), not told apart (0)", apart[1], ">", 0);
+    b_verdict("story model: RTN4 loses more than GPTQ4 (1), not significant (0)", apart[1], ">", 0);
     b_verdict("story model, bits above the floor: RTN3 lost / RTN4 lost", (rtn[0] - full) / (rtn[1] - full), ">", 2);
     if (strstr(path, "story.gguf"))
         b_headline(
             "gptq", "order of perplexity: FP < GPTQ4 < RTN4 << RTN3",
             "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories "
-            "read; bits a token above the floor of the language; told apart: 95 of 100 samples of the stories agree",
-            "as it is %.4f, GPTQ4 %.4f, RTN4 %.4f, GPTQ3 %.4f, RTN3 %.4f; GPTQ4 from as it is %stold apart, RTN4 from "
-            "GPTQ4 %stold apart, RTN3 from GPTQ3 %stold apart",
+            "read; bits a token above the floor of the language; significant: 95 of 100 samples of the stories agree",
+            "as it is %.4f, GPTQ4 %.4f, RTN4 %.4f, GPTQ3 %.4f, RTN3 %.4f; GPTQ4 against as it is %ssignificant, RTN4 "
+            "against GPTQ4 %ssignificant, RTN3 against GPTQ3 %ssignificant",
             full, gptq[1], rtn[1], gptq[0], rtn[0], apart[0] ? "" : "not ", apart[1] ? "" : "not ",
             apart[2] ? "" : "not ");
 }

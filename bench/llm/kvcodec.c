@@ -2,8 +2,8 @@
  *
  * CacheGen (arXiv 2310.07240) reports caches 3.5 to 4.3 times smaller than 8-bit ones at equal quality. Here: a
  * synthetic cache (256 channels, log-normal scales, AR(1) over 1500 tokens; tables from four other texts, bytes really
- * written) and the cache of examples/models/story.gguf. The other way: rows quantized by themselves, in bins of any
- * number or of whole bits; and these coded by channels without differences, under tables of the text itself. */
+ * written) and the cache of examples/models/story.gguf. The alternatives: each row quantized alone, in any number of
+ * bins or in whole bits; and these coded by channels without differences, with tables of the text itself. */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -141,7 +141,7 @@ static tllm_kvcodec_tables *bk_tables(tiny_ctx *ctx, float *x, const int *three,
     return t;
 }
 
-/* ---- bits against error ---------------------------------------------------------------------------------------- */
+/* ---- bits against error ------------------------------------------------------------------------------------------ */
 
 static void bk_curves(tiny_ctx *ctx, float *x, float *y, double sigma, double rho)
 {
@@ -191,9 +191,9 @@ static void bk_curves(tiny_ctx *ctx, float *x, float *y, double sigma, double rh
                 b_verdict("12 bins: plain quantization of equal error, any number of bins / bytes written",
                           (log2(2 * m + 1) + 16.0 / CHANNELS) / b[0][i], ">", 2.2);
             if (sigma < 0.9)
-                b_headline("attention", "CacheGen: 3.5 to 4.3 times smaller than the quantization baseline",
+                b_headline("cache", "CacheGen: 3.5 to 4.3 times smaller than the quantization baseline",
                            "synthetic keys: 256 channels, scales of sigma 0.63, rho 0.96, 1500 tokens, tables of other "
-                           "texts; error 11.5 % there",
+                           "texts; an error of 11.5 % was expected",
                            "12 bins: %.3f bits an element, error %.1f %%; %.2f times smaller than 8 bits, %.2f than "
                            "whole-bit quantization of no larger error, %.2f than any number of bins of equal error",
                            b[0][i], e[0][i], (8 + 16.0 / CHANNELS) / b[0][i],
@@ -218,10 +218,10 @@ static void bk_curves(tiny_ctx *ctx, float *x, float *y, double sigma, double rh
         b_svg(rho > 0.95 ? "kvcodec" : "kvcodec-09", text, "error, % of the norm", "bits an element", curve, 4);
 }
 
-/* ---- the story model ------------------------------------------------------------------------------------------- */
+/* ---- the story model --------------------------------------------------------------------------------------------- */
 
 enum { STORY = 250 };
-/* stories one behind the other, as the model was trained */
+/* stories one after the other, as the model was trained */
 static void bk_stories(int32_t *token, uint64_t seed)
 {
     tllm_story s = tllm_story_start(seed);
@@ -299,7 +299,7 @@ static void bk_real(tiny_ctx *ctx, const char *path)
     tllm_session_close(back);
 }
 
-/* ---- speed ------------------------------------------------------------------------------------------------------ */
+/* ---- speed ------------------------------------------------------------------------------------------------------- */
 
 static void bk_decode(void *arg)
 {
@@ -314,7 +314,7 @@ static void bk_encode(void *arg)
     b_must(a->ctx, tllm_kvcodec_encode(a->ctx, a->t, &a->kv, &a->d, &bytes, &n));
     tiny_free(a->ctx, bytes);
 }
-static void bk_bytes(void *arg)             /* what 8 bits without a coder cost to read */
+static void bk_bytes(void *arg)             /* the time to read 8 bits without a coder */
 {
     bk_arg *a = (bk_arg *)arg;
     const tiny_idx dim[2] = { TOKENS, CHANNELS };
@@ -369,7 +369,7 @@ void bench_kvcodec(void)
               ">", 20);
     b_verdict("8 bits: million symbols a second on one thread", n / r[3].median_ns * 1e3, ">", 20);
     b_verdict("plain form / fast form", r[5].median_ns / r[1].median_ns, ">", 1);
-    b_headline("attention", "CacheGen: decoding keeps up with the link",
+    b_headline("cache", "CacheGen: decoding keeps up with the link",
                "1500 x 256 symbols on one thread, with CRC-32 and rows written; 20 M a second are wanted",
                "million symbols a second: 12 bins %.0f, 16 bins %.0f, 32 bins %.0f, 8 bits %.0f",
                n / r[0].median_ns * 1e3, n / r[1].median_ns * 1e3, n / r[2].median_ns * 1e3, n / r[3].median_ns * 1e3);

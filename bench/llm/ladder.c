@@ -1,11 +1,11 @@
-/* bench/llm/ladder.c - layers over two ranks behind a slow line: waiting for each sum, against the ladder
+/* bench/llm/ladder.c - layers over two ranks with a slow line: waiting for each sum, compared with the ladder
  *
  * Ladder-residual (arXiv 2501.06589) reports 29 % less time from end to end for 70 billion weights over 8 GPUs, more
  * without fast links.
  * Here: 8 layers, f16, over two threads of one core each; between them a delay line of 0.2 to 2 ms and 50 Mbit/s to 1
- * Gbit/s in each direction. A step is a token behind 64 others, 16 sums of d numbers; a prompt is 64 tokens at once.
- * Both sides have the same weights, sums and line, and the same wait for them; the ladder is another function of these
- *   weights, which a model must be trained for.
+ * Gbit/s in each direction. A step is a token after 64 others, 16 sums of d numbers; a prompt is 64 tokens at once.
+ * Both sides have the same weights, sums and line, and the same wait for them. The ladder is another function of these
+ * weights; a model must be trained for it.
  *   t     the arithmetic of a half of a layer, on average over both ranks; c a sum alone, both measured in the same
  *         contest
  *   may   what the order allows: (t + c) / max(t, (t + c) / 2, w), w the time on the wire: two sums are in the air at
@@ -166,7 +166,7 @@ static tllm_writer *bl_model(tiny_ctx *ctx, int d, const void **at, size_t *n)
 
 typedef struct bl_figure { double t, c, speed, may, hidden; } bl_figure;
 
-/* standard and ladder behind one line, and the sums alone */
+/* standard and ladder over one line, and the sums alone */
 static bl_figure bl_contest(bl_pair *p, int prompt, double ms, double mbit)
 {
     bl_job job[3];
@@ -267,11 +267,11 @@ void bench_ladder(void)
         tllm_writer_close(p.team, w);
         tiny_ctx_close(p.team);
     }
-    b_headline("attention", "Ladder-residual: 29 % less time from end to end (70 B, 8 GPUs)",
+    b_headline("ladder", "Ladder-residual: 29 % less time from end to end (70 B, 8 GPUs)",
                "2 ranks of one thread, 8 layers, f16, a line of 1 Gbit/s in memory; the ladder is another function of "
                "the same weights",
-               "standard / ladder, a token at d 512 behind 0.2, 0.5, 1, 2 ms: %.2f, %.2f, %.2f, %.2f; at d 1024: %.2f, "
-               "%.2f, %.2f, %.2f; without a delay %.2f and %.2f; 64 tokens behind 0.2 ms %.2f and %.2f",
+               "standard / ladder, a token at d 512 with 0.2, 0.5, 1, 2 ms: %.2f, %.2f, %.2f, %.2f; at d 1024: %.2f, "
+               "%.2f, %.2f, %.2f; without a delay %.2f and %.2f; 64 tokens with 0.2 ms %.2f and %.2f",
                token[0][0], token[0][1], token[0][2], token[0][3], token[2][0], token[2][1], token[2][2], token[2][3],
                all[0][0], all[2][0], all[0][1], all[2][1]);
     for (i = k = 0; i < 6; i++) {

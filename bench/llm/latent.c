@@ -2,9 +2,9 @@
  * lists of neurons
  *
  * One layer of the shape of PLM 1.8B: 16 heads of 128 + 64, values of 128, latents of 512; network 2048 - 8192 - 2048.
- * One token after 256 to 8192: the expanded row makes the token's own keys and values and meets what is kept of all
- * others, the absorbed one takes its query to the latents and the answer back. Wrong on purpose: heads one by one, each
- * of which reads all latents. Then 512 queries of a prompt both ways. */
+ * One token after 256 to 8192: the expanded row makes the token's own keys and values and reads the stored ones of all
+ * others; the absorbed row moves its query into the latent space and the result back. A slow form for comparison: heads
+ * one by one, each of which reads all latents. Then 512 queries of a prompt both ways. */
 #include "../bench.h"
 #include <string.h>
 
@@ -170,12 +170,12 @@ void bench_latent(void)
     b_verdict("128 queries: absorbed / expanded by pieces", r[2].median_ns / r[3].median_ns, "<", 1.2);
     prompts[0] = r[0].median_ns / r[1].median_ns;
     prompts[1] = r[2].median_ns / r[3].median_ns;
-    b_headline("attention", "PLM: smallest cache and latency of its class on phones and boards",
+    b_headline("plm", "PLM: smallest cache and latency of its class on phones and boards",
                "one token, 16 heads of 128 + 64, latents of 512, w in f16; expanded makes its own token too",
                "expanded / absorbed after 4096 %.2f (f32 pages), %.2f (f16); after 8192 %.2f, %.2f; heads one by one / "
                "together %.2f; cache 8.9 times smaller",
                y[0][2] / y[2][2], y[1][2] / y[3][2], y[0][3] / y[2][3], y[1][3] / y[3][3], by_head);
-    b_headline("attention", "PLM: prompts, the cheaper of two forms",
+    b_headline("plm", "PLM: prompts, the cheaper of two forms",
                "2048 tokens, 16 heads of 128 + 64, latents of 512; AUTO turns at 170 queries",
                "absorbed / expanded by pieces: 512 queries %.2f, 128 queries %.2f", prompts[0], prompts[1]);
     for (half = 0; half < 2; half++) {
@@ -191,7 +191,7 @@ void bench_latent(void)
     tiny_ctx_close(ctx);
 }
 
-/* ---- networks --------------------------------------------------------------------------------------------------- */
+/* ---- networks ---------------------------------------------------------------------------------------------------- */
 
 enum { D = 2048, FF = 8192 };
 typedef struct bs_arg { tiny_ctx *ctx; tllm_relu2_ffn_desc f; const void *file; float *x, *y, *h; void *work; } bs_arg;
@@ -296,7 +296,7 @@ void bench_sparse(void)
             b_shape(&r[k], "1x%d-%d-%d", D, FF, D);
         }
         b_contest(title[i], r, 6);
-        /* columns of q8_0 are f16: behind the rule */
+        /* columns of q8_0 are f16, after the rule */
         if (i < 2) b_verdict("50 of 100 silent: whole / list", r[5].median_ns / r[1].median_ns, ">", 1.0);
         b_verdict("75 of 100 silent: whole / list", r[5].median_ns / r[2].median_ns, ">", i < 2 ? 1.3 : 1.2);
         b_verdict("90 of 100 silent: whole / list", r[5].median_ns / r[3].median_ns, ">", 1.6);
@@ -311,7 +311,7 @@ void bench_sparse(void)
         b_free(file);
         b_free(turned);
     }
-    b_headline("attention", "PLM: 90.9 % of the neurons silent, a quarter of the parameters not read",
+    b_headline("plm", "PLM: 90.9 % of the neurons silent, a quarter of the parameters not read",
                "2048 - 8192 - 2048, one token, synthetic shares; 1 / (0.5 + 0.5 fired) would be 1.33, 1.6, 1.82, 1.9",
                "whole matrices / list at 50, 75, 90, 95 %% silent: f32 %.2f, %.2f, %.2f, %.2f; f16 %.2f, %.2f, %.2f, "
                "%.2f; q8_0 with columns in f16 %.2f (the rule does not take it), %.2f, %.2f, %.2f",

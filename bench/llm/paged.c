@@ -1,12 +1,11 @@
-/* bench/llm/paged.c - attention over pages: against the same keys one after the other, against heads one by one, and
- * what fewer bits bring
+/* bench/llm/paged.c - attention over pages: compared with contiguous keys, with heads one by one, and with fewer bits
  *
  * One token after 4096 (32 heads, 8 key heads, of 128 numbers): 32 MB of keys and values in f32, more than the
- * second-level cache holds. The pages lie in the pool in no order. Rivals: tiny_attention on keys that lie one after
- * the other, for the group of heads at once and head by head (the order that reads each key four times), and the scalar
- * reference. Then eight sequences at once.
+ * second-level cache holds. The pages have no order in the pool. Rivals: tiny_attention on contiguous keys, for the
+ * group of heads at once and head by head (the order that reads each key four times), and the scalar reference. Then
+ * eight sequences at once.
  *
- * A second contest asks for the share of the read bandwidth, in turns with a plain stream through the same pages: 4096
+ * A second contest measures the share of the read bandwidth, in turns with a plain stream through the same pages: 4096
  * cells, one sequence after the other of eight, as the layers of a model come one after the other and no cache holds
  * them, and one of 32768; heads of 128 and 64, groups and heads alone. */
 #include "../bench.h"
@@ -43,7 +42,7 @@ static void bp_by_head(void *arg)
     }
 }
 
-/* one row of a part is DIM numbers: packed as its format says, or as this machine has them */
+/* one row of a part is DIM numbers: packed in its format, or as floats of this machine */
 static tiny_tensor bp_pages(const float *x, int format, tiny_idx blocks)
 {
     const tllm_format *f = tllm_format_of(format);
@@ -63,7 +62,7 @@ enum { LONG = 8 * KEYS };
 /* bytes: of the keys of a sequence */
 typedef struct bp_long { bp_arg a; int32_t row[4]; unsigned char *k, *v; size_t bytes; int n_seq; } bp_long;
 
-/* the next sequence: what it reads is in no cache */
+/* the next sequence: its pages are in no cache */
 static void bp_turn(bp_long *l) { l->row[0] = (l->row[0] + 1) % l->n_seq; }
 static void bp_decode(void *arg)
 {

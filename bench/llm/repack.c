@@ -1,9 +1,9 @@
-/* bench/llm/repack.c - how fast does one row of activations meet weights that lie in memory, in the blocks of each
- * format and with eight rows side by side?
+/* bench/llm/repack.c - one row of activations times weights in memory, in the blocks of each format and with eight rows
+ * interleaved
  *
  * Decoding reads every weight once for a token, so the limit is how fast the machine reads. Each matrix is larger than
- * the last-level cache; beside it, in turn with the products, a plain stream over the same bytes from several places at
- * once, whose rate of the same rounds is what the verdicts divide by. */
+ * the last-level cache; next to it, in turn with the products, a plain stream reads the same bytes from several places
+ * at once. The verdicts divide by its rate in the same rounds. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>

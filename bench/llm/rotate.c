@@ -1,10 +1,10 @@
-/* bench/llm/rotate.c - QuaRot: what is turned while a model runs, beside the products it stands before; and a story
+/* bench/llm/rotate.c - QuaRot: the rotations while a model runs, compared with the products after them; and a story
  * model with everything in four bits
  *
  * QuaRot (arXiv 2404.00456) reports a 70B model with weights, inputs and cache in 4 bits at no more than 0.47
  * perplexity lost, and transforms that cost at most 7 % of a layer. Its models have channels of the stream that are far
- * larger than the others; ours have none, so they are judged in the principal axes of their embedding too, where some
- * are. */
+ * larger than the others; ours have none, so they are also judged in the principal axes of their embedding, where some
+ * channels are larger. */
 #include "grids.h"
 #include <math.h>
 #include <stdio.h>
@@ -152,9 +152,8 @@ static br_made br_packed(tiny_ctx *ctx, const tllm_gguf *g, const int32_t *token
     return m;
 }
 
-/* what is lost with inputs in 4 bits, keys and values as Q4_0: divergence from base, and bits a token more than it
- * needs */
-/* and where 95 of 100 samples of the stories lie */
+/* the loss with inputs in 4 bits, keys and values as Q4_0: divergence from base, and additional bits per token */
+/* and the interval of 95 of 100 samples of the stories */
 typedef struct br_lost { double kl, bits, kl_low, kl_high, low, high; } br_lost;
 static br_lost br_judged(tiny_ctx *ctx, const tllm_gguf *base, const tllm_gguf *g)
 {
@@ -184,7 +183,7 @@ static br_lost br_judged(tiny_ctx *ctx, const tllm_gguf *base, const tllm_gguf *
     return lost;
 }
 
-/* lost[]: everything in 4 bits: rounded as it is, by GPTQ; stream and values rotated before; all of QuaRot; and with
+/* lost[]: everything in 4 bits: rounded plainly, by GPTQ; stream and values rotated before; all of QuaRot; and with
  * GPTQ */
 enum { BR_ROUNDED, BR_GPTQ, BR_BEFORE, BR_QUAROT, BR_BOTH, BR_WAYS };
 static void br_story(tiny_ctx *ctx, const tllm_gguf *g, const int32_t *token, br_lost lost[BR_WAYS])
@@ -214,8 +213,8 @@ void bench_rotate(void)
     share[1] = br_share(11008, 4096, 1);
     share[2] = br_share(14336, 4096, 1);
     share[3] = br_share(14336, 4096, b_quick ? 32 : 128);
-    b_verdict("the transform beside the product behind it, one token, 14336", share[2], "<", 0.07);
-    b_verdict("the transform beside the product behind it, 128 tokens, 14336", share[3], "<", 0.07);
+    b_verdict("the transform compared with its product, one token, 14336", share[2], "<", 0.07);
+    b_verdict("the transform compared with its product, 128 tokens, 14336", share[3], "<", 0.07);
     b_headline("quarot", "QuaRot: transforms take at most 7 % of a layer",
                "the last matrix of a network in Q4_0 (5632 to 2048, 11008 to 4096, 14336 to 4096), two threads",
                "one token: %.1f, %.1f and %.1f %% of that product; 128 tokens: %.1f %%", 100 * share[0], 100 * share[1],

@@ -1,9 +1,9 @@
-/* bench/llm/sample.c - how long does the choice of a token take, and how fast is a text held against a grammar?
+/* bench/llm/sample.c - the time to choose a token, and the speed of matching a text with a grammar
  *
  * Sampling: one call over 128 256 logits (the vocabulary of Llama 3), hills of random heights as models give them,
- * beside one plain pass that finds the largest. Grammars: a JSON text in pieces of four bytes, as tokens are, each
- * first asked for (accepts), then taken (advance), beside a plain loop over the bytes that only counts brackets and
- * quotes. Masks: which of 128000 pieces may come next, asked one by one and at once. */
+ * compared with one plain pass that finds the largest. Grammars: a JSON text in pieces of four bytes, as tokens are,
+ * each first tested (accepts), then consumed (advance), compared with a plain loop over the bytes that only counts
+ * brackets and quotes. Masks: which of 128000 pieces may come next, tested one by one and all at once. */
 #include "../bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,7 +159,7 @@ static void bs_grammars(void)
         b_shape(&rows[k], "%lu KB of JSON", (unsigned long)(n / 1000));
     }
     b_contest("Grammars, a text in pieces of 4 bytes", rows, 4);
-    b_note("MB/s: %.1f JSON asked and taken, %.1f only taken, %.1f by a schema",
+    b_note("MB/s: %.1f JSON tested and taken, %.1f only taken, %.1f by a schema",
            rows[1].bytes / rows[1].median_ns * 1e3, rows[2].bytes / rows[2].median_ns * 1e3,
            rows[3].bytes / rows[3].median_ns * 1e3);
     for (k = 0; k < 4; k++) tllm_grammar_close(ctx, a[k].g);
@@ -194,7 +194,7 @@ static void bs_at_once(void *arg)
     b_must(a->ctx, tllm_grammar_mask(a->ctx, a->s, a->p, a->may));
 }
 
-/* words of one to four syllables, half of them behind a blank, and what JSON is made of */
+/* words of one to four syllables, half of them after a blank, and the tokens of JSON */
 static void bs_masks(void)
 {
     enum { N = 128000 };
@@ -239,7 +239,7 @@ static void bs_masks(void)
             b_must(ctx, tllm_grammar_advance(ctx, m->s, text[k / 2], strlen(text[k / 2])));
         }
         rows[k].what = k / 2 ? "inside of a text" : "a value comes";
-        rows[k].target = k % 2 ? "mask" : "each by itself";
+        rows[k].target = k % 2 ? "mask" : "each alone";
         rows[k].threads = 1;
         rows[k].bytes = (double)at;
         rows[k].run = k % 2 ? bs_at_once : bs_each;

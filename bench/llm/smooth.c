@@ -1,8 +1,8 @@
-/* bench/llm/smooth.c - SmoothQuant and AWQ: linear layers of bytes, outliers, and what story models lose
+/* bench/llm/smooth.c - SmoothQuant and AWQ: linear layers of bytes, outliers, and the loss of story models
  *
  * SmoothQuant (arXiv 2211.10438) reports up to 1.56 times the speed of f16 and half the memory; AWQ (arXiv 2306.00978)
- * less loss than plain rounding. Here: the product of bytes beside those of floats, halves and Q8_0; the loss of a
- * layer with two outlier channels; and the story models on plain grids, as
+ * less loss than plain rounding. Here: the product of bytes compared with those of floats, halves and Q8_0; the loss of
+ * a layer with two outlier channels; and the story models on plain grids, as
  * bench/llm/gptq.c has them. */
 #include "grids.h"
 #include <math.h>
@@ -105,7 +105,7 @@ static void bs_speed(int threads, tiny_idx n, tiny_idx tokens, double *faster)
 /* ---- two outlier channels, x30 and x20, among 128 ---------------------------------------------------------------- */
 
 enum { BS_N = 128, BS_ROWS = 128, BS_TOKENS = 512 };
-/* relative squared error of the outputs; alpha below 0: as they are */
+/* relative squared error of the outputs; alpha below 0: without smoothing */
 static double bs_lost(tiny_ctx *ctx, double alpha, int fixed)
 {
     static float x[BS_TOKENS * BS_N], w[BS_ROWS * BS_N], y[BS_TOKENS * BS_ROWS], want[BS_TOKENS * BS_ROWS];
@@ -178,12 +178,12 @@ static tllm_gguf *bs_scaled(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled
     return made;
 }
 
-/* RTN and AWQ in 4 and in 3 bits, GPTQ in 4, and which of them can be told apart: bench/llm/gptq.c has the rest */
+/* RTN and AWQ in 4 and in 3 bits, GPTQ in 4, and which differences are significant: bench/llm/gptq.c has the rest */
 static void bs_story(tiny_ctx *ctx, const char *path)
 {
     tllm_scaled_desc d;
     tllm_scaled_about about;
-    static const char *const apart_text[3] = { "better than", "not told apart from", "worse than" };
+    static const char *const apart_text[3] = { "better than", "not significantly different from", "worse than" };
     double full, gptq, rtn[2], awq[2];
     bg_made by_gptq, by_rtn[2], by_awq[2];
     tllm_gguf *g;
@@ -213,20 +213,20 @@ static void bs_story(tiny_ctx *ctx, const char *path)
                path, 4 - b, full, rtn[b], awq[b], about.loss / about.plain, about.alpha,
                100.0 * (double)about.cut / (double)about.groups);
     }
-    more[0] = bg_worse(ctx, "AWQ4 beside GPTQ4", by_awq[0].file, by_gptq.file);
-    more[1] = bg_worse(ctx, "RTN4 beside AWQ4", by_rtn[0].file, by_awq[0].file);
-    more[2] = bg_worse(ctx, "RTN3 beside AWQ3", by_rtn[1].file, by_awq[1].file);
+    more[0] = bg_worse(ctx, "AWQ4 compared with GPTQ4", by_awq[0].file, by_gptq.file);
+    more[1] = bg_worse(ctx, "RTN4 compared with AWQ4", by_rtn[0].file, by_awq[0].file);
+    more[2] = bg_worse(ctx, "RTN3 compared with AWQ3", by_rtn[1].file, by_awq[1].file);
     bg_drop(ctx, &by_gptq);
     for (b = 0; b < 2; b++) {
         bg_drop(ctx, &by_rtn[b]);
         bg_drop(ctx, &by_awq[b]);
     }
-    b_verdict("story model: RTN3 loses more than AWQ3 (1), not told apart (0)", more[2], ">", 0);
+    b_verdict("story model: RTN3 loses more than AWQ3 (1), not significant (0)", more[2], ">", 0);
     b_verdict("story model, bits above the floor: RTN3 lost / RTN4 lost", (rtn[1] - full) / (rtn[0] - full), ">", 2);
     b_headline(
         "awq", "order of perplexity: FP < GPTQ4 <= AWQ4 < RTN4 << RTN3",
         "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories "
-        "read; bits a token above the floor of the language; told apart: 95 of 100 samples of the stories agree",
+        "read; bits a token above the floor of the language; significant: 95 of 100 samples of the stories agree",
         "as it is %.4f, GPTQ4 %.4f, AWQ4 %.4f, RTN4 %.4f, RTN3 %.4f; AWQ3 %.4f; AWQ4 is %s GPTQ4, RTN4 %s AWQ4, RTN3 "
         "%s AWQ3",
         full, gptq, awq[0], rtn[0], rtn[1], awq[1], apart_text[more[0] + 1], apart_text[more[1] + 1],
@@ -245,7 +245,7 @@ void bench_smooth(void)
     bs_speed(b_threads, n, 1, one);
     b_verdict("W8A8 / f32 weights, speed, many tokens", many[0], ">", 1.56);
     b_verdict("W8A8 / f16 weights, speed, many tokens", many[1], ">", 1.56);
-    b_headline("awq", "SmoothQuant: W8A8 up to 1.56 times the speed of f16, half its memory",
+    b_headline("smoothquant", "SmoothQuant: W8A8 up to 1.56 times the speed of f16, half its memory",
                "a layer of 4096 x 4096, 512 tokens, inputs made bytes each time; two threads",
                "%.2f times the product with f16 weights (f32 weights: %.2f, Q8_0: %.2f), half the memory; one token: "
                "%.2f times; 128 tokens on one thread: %.2f",
@@ -259,7 +259,7 @@ void bench_smooth(void)
            plain[0], smooth[0], bs_lost(ctx, 0.75, 0), bs_lost(ctx, 0.85, 0), plain[1], smooth[1],
            bs_lost(ctx, 0.75, 1), bs_lost(ctx, 0.85, 1));
     b_verdict("outliers, W8A8 by tokens: lost / lost with alpha 0.5", plain[0] / smooth[0], ">", 2);
-    b_headline("awq", "SmoothQuant: 8 bits without loss where outliers stand",
+    b_headline("smoothquant", "SmoothQuant: 8 bits without loss where outliers stand",
                "two channels x30 and x20 among 128, 128 outputs, 512 tokens; relative squared error of the outputs",
                "a scale for each token %.2g, with alpha 0.5 %.2g; one calibrated for all %.2g, with alpha 0.5 %.2g",
                plain[0], smooth[0], plain[1], smooth[1]);

@@ -1,8 +1,7 @@
-/* bench/llm/template.c - how long does it take to write a conversation as the model's template wants it?
+/* bench/llm/template.c - the time to write a conversation in the form of the model's template
  *
- * Templates by ourselves, of the two usual forms: a short loop over the messages (ChatML), and one with a macro, a
- * namespace, conditions and tool calls as JSON. Beside them the same text put together by plain C that knows the
- * form. */
+ * Our own templates, of the two usual forms: a short loop over the messages (ChatML), and one with a macro, a
+ * namespace, conditions and tool calls as JSON. For comparison, plain C code that writes the same text. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>

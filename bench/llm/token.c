@@ -1,8 +1,8 @@
-/* bench/llm/token.c - how fast is text made into tokens, and back?
+/* bench/llm/token.c - the speed of text to tokens and back
  *
- * English prose is what stands in README.md and docs/, about a tenth of a megabyte; the vocabularies are those of
- * ../shared/oracle/tokenizer, and for kinds without a file there a small one each. One thread: a call is serial, and
- * two calls on two contexts do not meet. The goal is 5 MB/s. */
+ * The English prose is README.md and docs/, about a tenth of a megabyte. The vocabularies are the large oracle files of
+ * tokenizers, and a small one for each kind without such a file. One thread: a call is serial, and two calls on two
+ * contexts share nothing. The goal is 5 MB/s. */
 #include "../bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static size_t bt_read(char *text, size_t room, const char *path)
     return n;
 }
 
-/* for kinds of which no file lies here: all bytes, and each word of the text with its blank before it */
+/* for kinds without a file: all bytes, and each word of the text with its blank before it */
 static void bt_make(bt_arg *a, const char *model)
 {
     enum { MOST = 20000 };
@@ -71,7 +71,7 @@ static void bt_make(bt_arg *a, const char *model)
     a->made.score = score;
     a->made.type = type;
     a->made.n_tokens = 256;
-    /* a word that comes again is passed over by the vocabulary */
+    /* a repeated word is skipped by the vocabulary */
     for (i = 0; i < a->n && a->made.n_tokens < MOST; i = k) {
         for (k = i + 1; k < a->n && a->text[k] > ' '; k++) {}
         if (memchr(a->text + i, '\\', k - i)) continue;           /* RWKV reads escapes */

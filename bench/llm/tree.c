@@ -1,9 +1,9 @@
-/* bench/llm/tree.c - attention over a tree of sequences: against each leaf by itself on the same pages, whose keys are
- * split
+/* bench/llm/tree.c - attention over a tree of sequences: compared with each leaf alone on the same pages, whose keys
+ * are split
  *
  * DeFT (arXiv 2404.00242) reports 73 to 99 % fewer bytes of keys and values and up to 3.59 times faster attention.
  * Here: a prompt of 4096, b leaves of 100 private tokens, 8 key heads of 64 numbers; and a tree of 64 draft tokens
- * behind 4096: one query each. */
+ * after 4096: one query each. */
 #include "../bench.h"
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void bt_plan(void *arg)
     b_must(s->ctx, tllm_tree_plan_set(s->plan, &s->rows, &s->table, PAGE));
 }
 
-/* n leaves behind the prompt, each with `own` tokens; or, own 0, a binary tree of n draft tokens, each a query that
+/* n leaves after the prompt, each with `own` tokens; or, own 0, a binary tree of n draft tokens, each a query that
  * sees its path */
 static tiny_idx bt_grow(tiny_ctx *ctx, tllm_pages *p, int32_t *rows, tiny_idx n, tiny_idx own)
 {
@@ -33,7 +33,7 @@ static tiny_idx bt_grow(tiny_ctx *ctx, tllm_pages *p, int32_t *rows, tiny_idx n,
     b_must(ctx, tllm_pages_append(p, 0, PROMPT, &copy));
     for (i = n; i-- > 0; ) if (i) b_must(ctx, tllm_pages_fork(p, 0, i));
     for (i = 0; i < n; i++) {
-        if (!own && i) {                    /* behind its parent's path */
+        if (!own && i) {                    /* after its parent's path */
             b_must(ctx, tllm_pages_fork(p, (i - 1) / 2, i));
             b_must(ctx, tllm_pages_trim(p, i, PROMPT + depth[(i - 1) / 2]));
         }
@@ -114,7 +114,7 @@ void bench_tree(void)
             load[i] /= KV;
             r[i].run = bt_run;
             r[i].arg = &a[i];
-            r[i].what = i ? "each leaf by itself" : "over the tree";
+            r[i].what = i ? "each leaf alone" : "over the tree";
             r[i].bytes = 4.0 * KV * DIM * (double)load[i];
         }
         r[2].run = bt_plan;
@@ -132,7 +132,7 @@ void bench_tree(void)
                each[e].what, load[0], load[1], 100.0 * (1.0 - (double)load[0] / (double)load[1]), c.n_part,
                c.n_pair - c.n_needed, c.n_pair);
         if (n == 20 && H == 8)
-            b_verdict("b=20, prompt 4096: each leaf by itself / tree", r[1].median_ns / r[0].median_ns, ">", 2.0);
+            b_verdict("b=20, prompt 4096: each leaf alone / tree", r[1].median_ns / r[0].median_ns, ">", 2.0);
         if (!each[e].own)
             b_verdict("64 draft tokens, prompt 4096: one by one / tree", r[1].median_ns / r[0].median_ns, ">", 3.0);
         fewer[e] = 100.0 * (1.0 - (double)load[0] / (double)load[1]);
@@ -145,19 +145,19 @@ void bench_tree(void)
         tllm_pages_close(ctx, pages);
     }
     for (e = 0; e < 2; e++) {
-        curve[e].name = e ? "each leaf by itself" : "over the tree";
+        curve[e].name = e ? "each leaf alone" : "over the tree";
         curve[e].x = leaves;
         curve[e].y = us[e];
         curve[e].n = 3;
     }
-    b_svg("tree", "Attention of leaves behind a prompt of 4096, 8 key heads of 64, f16", "leaves", "us", curve, 2);
-    b_headline("attention", "DeFT: 73 to 99 % fewer bytes of keys and values",
+    b_svg("tree", "Attention of leaves after a prompt of 4096, 8 key heads of 64, f16", "leaves", "us", curve, 2);
+    b_headline("deft", "DeFT: 73 to 99 % fewer bytes of keys and values",
                "prompt of 4096, 100 tokens a leaf, 8 key heads of 64, f16 pages of 16; the counter is the cells that "
                "the kernels take out of pages",
                "%.1f %% (8 leaves), %.1f %% (20), %.1f %% (50), %.1f %% (64 draft tokens)", fewer[0], fewer[1],
                fewer[2], fewer[4]);
-    b_headline("attention", "DeFT: attention up to 3.59 times faster",
-               "against each leaf by itself on the same pages, blocks of 256",
+    b_headline("deft", "DeFT: attention up to 3.59 times faster",
+               "against each leaf alone on the same pages, blocks of 256",
                "8 leaves %.2f, 20 %.2f, 50 %.2f; 20 with groups of 4 heads %.2f; 64 draft tokens %.2f", faster[0],
                faster[1], faster[2], faster[3], faster[4]);
     tiny_ctx_close(ctx);

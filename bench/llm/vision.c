@@ -1,9 +1,9 @@
 /* bench/llm/vision.c - a vision transformer of the size of ViT-B, plain, with merged tokens, and with PYRA; a recursive
  * stage, sliced and whole
  *
- * ToMe and PYRA (arXiv 2210.09461, 2403.09192) take multiply-adds away: 2.02 times by the schedule "base low" (197
+ * ToMe and PYRA (arXiv 2210.09461, 2403.09192) save multiply-adds: 2.02 times by the schedule "base low" (197
  * tokens end as 11), 3.52 times by "base high" (5). Here: 12 blocks of 768 numbers and 12 heads with random weights,
- * one image, on a tape that records nothing; and what matching and merging cost by themselves. SReT (2111.05297): the
+ * one image, on a tape that records nothing; and the cost of matching and merging alone. SReT (2111.05297): the
  * first stage of SReT-T, 784 tokens of 64 numbers, 2 blocks run twice. */
 #include "../bench.h"
 #include <string.h>
@@ -127,7 +127,7 @@ static void bv_stages(tiny_ctx *ctx)
     b_verdict("stage: sliced / whole (multiply-adds: 0.55)", r[1].median_ns / r[0].median_ns, "<", 0.85);
     b_verdict("attention: 8 slices / whole", r[4].median_ns / r[2].median_ns, "<", 1.3 / 8);
     b_verdict("attention: 2 slices / whole", r[3].median_ns / r[2].median_ns, "<", 1.3 / 2);
-    b_headline("attention", "SReT: 10 to 30 % of the cost saved by slicing",
+    b_headline("sret", "SReT: 10 to 30 % of the cost saved by slicing",
                "first stage of SReT-T, 784 tokens of 64 numbers, 2 blocks run twice; multiply-adds 0.55, attention 1/2 "
                "and 1/8",
                "sliced / whole: stage %.2f; attention alone in 2 slices %.2f, in 8 slices %.2f",
@@ -193,7 +193,7 @@ void bench_vision(void)
     b_verdict("plain / PYRA, high", r[0].median_ns / r[3].median_ns, ">", 2.7);
     b_verdict("matching and merging, part of merged low", r[4].median_ns / r[1].median_ns, "<", 0.05);
     b_headline(
-        "attention", "PYRA, ToMe: 2.02 and 3.52 times fewer multiply-adds; matching 0.03 % of them",
+        "pyra", "PYRA, ToMe: 2.02 and 3.52 times fewer multiply-adds; matching 0.03 % of them",
         "12 blocks of ViT-B, one image of 224 x 224, random weights, schedules base low and base high",
         "plain / merged %.2f and %.2f in time, %.2f with PYRA's weights; matching and merging %.2f %% of the time",
         r[0].median_ns / r[1].median_ns, r[0].median_ns / r[2].median_ns, r[0].median_ns / r[3].median_ns,

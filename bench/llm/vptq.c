@@ -1,9 +1,9 @@
-/* bench/llm/vptq.c - weights as vectors of code books: the product beside dense ones and block formats, and what 2 bits
- * lose
+/* bench/llm/vptq.c - weights as vectors of code books: the product compared with dense ones and block formats, and the
+ * loss of 2 bits
  *
- * VPTQ (arXiv 2409.17066) reports 39.9 tokens a second for a 7B model in 2 bits beside 38.3 in f16, a perplexity of
- * 6.13 beside 5.12, and 50.75 for GPTQ at 2.125 bits. Here: one row of x times matrices of 4096 x 4096, whose books and
- * codes are random (a code costs what it costs, whichever it is); every matrix goes round a ring of copies larger than
+ * VPTQ (arXiv 2409.17066) reports 39.9 tokens a second for a 7B model in 2 bits (38.3 in f16), a perplexity of 6.13
+ * (5.12 in f16), and 50.75 for GPTQ at 2.125 bits. Here: one row of x times matrices of 4096 x 4096, whose books and
+ * codes are random (the time does not depend on the value of a code); every matrix cycles through copies larger than
  * the last-level cache, as the layers of a model do. And the story model with its matrices in about two bits. */
 #include "grids.h"
 #include <stdio.h>
@@ -277,7 +277,7 @@ void bench_vptq(void)
             b_note("%s, 4096 x 4096: %.4f bits a weight by the formula, %.4f by its %lu bytes", bv_kinds[i].what,
                    square[i].bits, 8.0 * (double)square[i].bytes / 16777216.0, (unsigned long)square[i].bytes);
     }
-    square[BV_KINDS] = square[BV_V8];       /* what AUTO does not take there */
+    square[BV_KINDS] = square[BV_V8];       /* forms that AUTO does not choose there */
     square[BV_KINDS].form = TLLM_VPTQ_BUCKET;
     list[BV_KINDS] = &square[BV_KINDS];
     bv_contest("Vectors of code books, 4096 x 4096, one row of x", list, rows, BV_KINDS + 1, 1, b_threads, x, y);

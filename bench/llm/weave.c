@@ -1,11 +1,11 @@
-/* bench/llm/weave.c - bit-weaved data: what an epoch at s bits takes beside one on floats and one on stored bytes, and
- * what the losses are
+/* bench/llm/weave.c - bit-weaved data: an epoch at s bits compared with one on floats and one on stored bytes, and the
+ * losses
  *
- * The rivals are what somebody would write who knows the precision beforehand: the same batches, eight samples at a
+ * The rivals are written for a precision that is known in advance: the same batches, eight samples at a
  * time multiplied and added to the gradient while they are in the first cache, AVX2 by hand where the compiler knows
  * it. Bytes become floats once for both uses.
- * With two threads everybody learns two models on halves of the samples (average = 2): a barrier a batch would measure
- * barriers. */
+ * With two threads each side trains two models on halves of the samples (average = 2): with a barrier for each batch
+ * the barriers would be measured. */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -177,7 +177,7 @@ static void bw_weave_run(void *arg)
 
 /* ---- the set ----------------------------------------------------------------------------------------------------- */
 
-/* uniform features, labels 0 and 1 by the side of a plane, one in twenty turned round: what any linear model loses */
+/* uniform features, labels 0 and 1 by the side of a plane, one in twenty flipped: a loss that any linear model has */
 static void bw_open(bw_set *s, tiny_ctx *ctx, tiny_idx n)
 {
     tiny_rng r = tiny_rng_make(11, 1);
@@ -287,7 +287,7 @@ static void bw_losses(const bw_set *s, tiny_ctx *ctx, double *last, double *mean
         last[i] = st.loss;
         if (!bits[i]) *mean_bits = 32.0 * (double)st.bytes / (double)s->weave.n_bytes / BW_EPOCHS;
         if (bits[i]) (void)snprintf(name[i], sizeof name[i], "%d bit%s", bits[i], bits[i] > 1 ? "s" : "");
-        else (void)snprintf(name[i], sizeof name[i], "2 to 8, as asked for");
+        else (void)snprintf(name[i], sizeof name[i], "2 to 8, as requested");
         b_note("%s: loss %.4f after %d epochs, %.0f MB read", name[i], st.loss, BW_EPOCHS, mb[i][BW_EPOCHS - 1]);
         curve[i].name = name[i];
         curve[i].x = mb[i];
@@ -312,7 +312,7 @@ void bench_weave(void)
     if (b_threads > 1) bw_times(&s, all, ns[1]);
     else memcpy(ns[1], ns[0], sizeof ns[0]);
     bw_losses(&s, all, last, &bits);
-    (void)snprintf(on, sizeof on, "an epoch of %td samples of %d features beside floats, by hand, on 1 and %d threads",
+    (void)snprintf(on, sizeof on, "an epoch of %td samples of %d features against floats, by hand, on 1 and %d threads",
                    s.n, BW_FEATURES, b_threads);
     b_headline("weave", "up to 16 times faster convergence than low-precision CPU methods (on an FPGA)", on,
                "1 bit %.1f and %.1f times, 2 bits %.1f and %.1f, 4 bits %.1f and %.1f, 8 bits %.1f and %.1f, 32 bits "
@@ -320,7 +320,7 @@ void bench_weave(void)
                ns[0][0] / ns[0][2], ns[1][0] / ns[1][2], ns[0][0] / ns[0][3], ns[1][0] / ns[1][3], ns[0][0] / ns[0][5],
                ns[1][0] / ns[1][5], ns[0][0] / ns[0][9], ns[1][0] / ns[1][9], ns[0][0] / ns[0][10],
                ns[1][0] / ns[1][10]);
-    (void)snprintf(on, sizeof on, "%d epochs, the loss on all bits; 1, 2, 3, 4, 8 and 32 bits, and 2 to 8 as asked for",
+    (void)snprintf(on, sizeof on, "%d epochs, the loss on all bits; 1, 2, 3, 4, 8 and 32 bits, and 2 to 8 as requested",
                    BW_EPOCHS);
     b_headline("weave", "few bits are enough: the same loss from 4 bits on, within 3 in a hundred", on,
                "%.4f, %.4f, %.4f, %.4f, %.4f and %.4f; %.4f at %.1f bits", last[0], last[1], last[2], last[3], last[5],

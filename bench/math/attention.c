@@ -1,7 +1,7 @@
-/* bench/math/attention.c - plain attention by tiles against the f32 peak, and against the naive form that keeps all
+/* bench/math/attention.c - plain attention by tiles compared with the f32 peak and with the naive form that keeps all
  * scores
  *
- * Naive is what a user would write with our own products: S = Q K^T for a head, softmax over rows with a mask for the
+ * Naive is the straightforward form with our own products: S = Q K^T for a head, softmax over rows with a mask for the
  * causal triangle, O = P V: n_query n_key floats of scores, written and read again. */
 #include "../bench.h"
 #include <math.h>

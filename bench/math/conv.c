@@ -1,5 +1,5 @@
-/* bench/math/conv.c - direct convolution against the f32 peak, and against im2col with our own product (what a user
- * would build) */
+/* bench/math/conv.c - direct convolution against the f32 peak, and im2col with our own product (the straightforward
+ * form) */
 #include "../bench.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
-/* bench/math/edges.c - sums over the edges of a graph whose rows lie all over the memory, and attention in one pass or
- * three
+/* bench/math/edges.c - sums over the edges of a graph whose rows are scattered over the memory, and attention in one
+ * pass or three
  *
  * A power-law graph (R-MAT .57 .19 .19 .05, numbers shuffled by a multiplication): 1 M nodes and 16 M edges, --quick
  * 128 k and 2 M.
- * The way back of both: gradients of all inputs through a tape, the turned rows made anew each time, beside the way
- * forward.
- * Bytes: a row of x an edge, the edge itself, and y; rows that stay in the caches make a rate above that of memory. */
+ * The backward pass of both: gradients of all inputs through a tape, the transposed rows made new each time, next to
+ * the forward pass. Bytes: a row of x an edge, the edge itself, and y; rows that stay in the caches make a rate above
+ * that of memory. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>
@@ -97,7 +97,7 @@ static tiny_tape *be_tape(be_arg *a, size_t bytes)
     return tape;
 }
 
-/* what is run forward once, before the backward pass is measured; dy is y */
+/* runs forward once, before the backward pass is measured; dy is y */
 static void be_record(be_arg *a)
 {
     static const char *const names[3] = { "x", "w", "q" };
@@ -194,8 +194,8 @@ void bench_edges(void)
     b_contest("Attention over edges", rows + 6, 2);
     for (i = 9; i < 12; i += 2) {           /* one tape at a time */
         be_record(&args[i]);
-        b_contest(i == 9 ? "The gradient of a weighted sum beside the sum"
-                         : "The gradient of attention beside attention",
+        b_contest(i == 9 ? "The gradient of a weighted sum, compared with the sum"
+                         : "The gradient of attention, compared with attention",
                   rows + i - 1, 2);
         be_forget(&args[i]);
     }
@@ -203,14 +203,14 @@ void bench_edges(void)
         char on[120];
         (void)snprintf(on, sizeof on, "R-MAT, %d k nodes, %lld M edges, sums with weights, gathered rows",
                        (int)(n >> 10), (long long)(m >> 20));
-        b_headline("graphs", "0 plain family: sums along edges near the rate of memory", on,
+        b_headline("graphs", "sums along edges near the rate of memory", on,
                    "F = 16, 64, 256: %.1f, %.1f, %.1f GB/s, %.2f, %.2f, %.2f of reading",
                    rows[0].bytes / rows[0].median_ns, rows[2].bytes / rows[2].median_ns,
                    rows[4].bytes / rows[4].median_ns, rows[0].bytes / rows[0].median_ns * 1e9 / b_max[1].read,
                    rows[2].bytes / rows[2].median_ns * 1e9 / b_max[1].read,
                    rows[4].bytes / rows[4].median_ns * 1e9 / b_max[1].read);
-        b_headline("graphs", "0 plain family: attention over edges in one pass against three",
-                   "the graph of the sums along edges, one head of 64; 1.3 to 2 is wanted", "%.2f",
+        b_headline("graphs", "attention over edges in one pass against three",
+                   "the graph of the sums along edges, one head of 64; goal: 1.3 to 2", "%.2f",
                    rows[7].median_ns / rows[6].median_ns);
     }
     b_verdict("attention in one pass against three", rows[7].median_ns / rows[6].median_ns, ">=", 1.3);

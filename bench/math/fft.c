@@ -1,4 +1,5 @@
-/* bench/math/fft.c - transforms with a plan, beside the textbook's recursive one of radix 2 and the making of tables */
+/* bench/math/fft.c - transforms with a plan, compared with the textbook's recursive one of radix 2; and the making of
+ * tables */
 #include "../bench.h"
 #include <math.h>
 #include <string.h>

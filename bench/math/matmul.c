@@ -1,4 +1,4 @@
-/* bench/math/matmul.c - f32 products against the f32 peak, and beside the rivals that bench/peers names */
+/* bench/math/matmul.c - f32 products compared with the f32 peak and with the libraries of bench/peers */
 #include "../bench.h"
 #include "../peers/peers.h"
 #include <stdio.h>
@@ -17,7 +17,7 @@ static void bm_ours(void *arg)
     bm_arg *g = (bm_arg *)arg;
     b_must(g->ctx, tiny_matmul(g->ctx, &g->a, &g->b, NULL, TINY_ACT_NONE, &g->y));
 }
-/* row-major 101, as it stands 111, transposed 112: b lies as (n, k), as weights do */
+/* row-major 101, not transposed 111, transposed 112: b is (n, k), as weights are */
 static void bm_openblas(void *arg)
 {
     bm_arg *g = (bm_arg *)arg;

@@ -1,4 +1,4 @@
-/* bench/math/matmul_i8.c - int8 products against the int8 peak, and beside oneDNN */
+/* bench/math/matmul_i8.c - int8 products compared with the int8 peak and with oneDNN */
 #include "../bench.h"
 #include "../peers/peers.h"
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* bench/math/matvec.c - one row times a matrix: f32, f16, bf16 and int8 weights against the read bandwidth of the same
  * run
  *
- * The weights of a row go round a ring of copies that no cache holds, as the layers of a model do; where the last-level
- * cache is shared and huge, "read" is what a plain stream gets from the same kind of memory. */
+ * The weights of a row cycle through copies that no cache holds, as the layers of a model do; where the last-level
+ * cache is shared and huge, "read" is the rate of a plain stream from the same kind of memory. */
 #include "../bench.h"
 #include "../peers/peers.h"
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* bench/math/norm.c - norms over rows: they should cost what reading and writing the rows costs */
+/* bench/math/norm.c - norms over rows: the limit is reading and writing the rows */
 #include "../bench.h"
 #include <string.h>
 

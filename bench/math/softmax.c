@@ -2,7 +2,7 @@
  *
  * Paper: "The Two-Pass Softmax Algorithm" (arXiv 2001.04438) reports up to 1.28x (AVX-512) and 1.18x (AVX2) over the
  * better three-pass form beyond the last cache. All forms here share one exp and are vectorised alike; those that write
- * a long row in their last pass all store past the caches. */
+ * a long row in their last pass use non-temporal stores. */
 #include "../bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,11 +90,11 @@ static void bs_sweep(tiny_target target, int threads, float *x, float *y, const 
                    threads);
     b_verdict(what, worst, ">", 0.9);
     b_headline(
-        "attention",
+        "softmax",
         threads > 1 ? "Two-Pass Softmax: up to 1.18 times the three-pass forms (AVX2), 1.28 (AVX-512): all threads"
         : target == TINY_TARGET_AUTO
             ? "Two-Pass Softmax: up to 1.18 times the three-pass forms (AVX2), 1.28 (AVX-512): one thread"
-            : "Two-Pass Softmax: the same on AVX2 where AVX-512 is there",
+            : "Two-Pass Softmax: the same on AVX2 with AVX-512 present",
         "one row of 2^10 to 2^26 values, against the better of two vectorised three-pass forms; 0.85 to 1 was expected "
         "in the caches, 1.1 to 1.3 beyond",
         "%s: %.2f at 2^26; the least from 2^13 on %.2f, below %.2f; the library's choice / the best form %.2f at least",
@@ -110,7 +110,7 @@ static void bs_sweep(tiny_target target, int threads, float *x, float *y, const 
     tiny_ctx_close(ctx);
 }
 
-/* what callers have: logits of one token, rows of attention, gates of experts */
+/* the usual sizes: logits of one token, rows of attention, gates of experts */
 static void bs_shapes(float *x, float *y)
 {
     static const tiny_idx shapes[][2] = { { 1, 32000 }, { 1, 151936 }, { 4096, 1024 }, { 4096, 64 }, { 16, 4194304 } };

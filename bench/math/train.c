@@ -219,6 +219,12 @@ void bench_train(void)
     b_contest("Training steps (forward, backward, AdamW)", rows, 5);
     b_verdict("MLP step: tape over plain loops, one thread", rows[1].median_ns / rows[0].median_ns, "<=", 1.3);
     b_verdict("conv net: images per second, all threads", BT_B / (rows[4].median_ns * 1e-9), ">=", 2000.0);
+    b_headline("tape", "a step within 1.3 times of a hand-written loop",
+               "forward, backward, AdamW of 100 samples: MLP 32-128-128-10 on one thread, conv net on 1 x 16 x 16",
+               "%.2f of the time of plain loops (%.0f us, %.0f us); a conv net of 50688 weights %.0f images a second "
+               "on all threads",
+               rows[1].median_ns / rows[0].median_ns, rows[1].median_ns * 1e-3, rows[0].median_ns * 1e-3,
+               BT_B / (rows[4].median_ns * 1e-9));
     for (i = 0; i < 4; i++) {
         tiny_optim_close(net[i].optim);
         tiny_tape_close(net[i].tape);

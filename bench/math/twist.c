@@ -1,8 +1,8 @@
-/* bench/math/twist.c - suppressed trivial attention: what it costs behind a softmax over rows, and inside the tiles
+/* bench/math/twist.c - suppressed trivial attention: its cost after a softmax over rows, and inside the tiles
  *
  * Scores of unit variance, t 0.1: about one weight in seven is not trivial among 2048, so that neither kind is rare.
  * Rows: S = Q K^T, softmax, O = P V for a head after the other, with our products, and the same with the row form
- * between softmax and product: what a user would write. Tiles: tiny_attention with and without its option. */
+ * between softmax and product, the straightforward way. Tiles: tiny_attention with and without its option. */
 #include "../bench.h"
 #include <math.h>
 #include <string.h>
@@ -132,12 +132,12 @@ void bench_twist(void)
         }
         b_contest("The row form and its gradient", r, 2);
     }
-    b_headline("attention", "SATA, TWIST: nearly no cost, inside tiles",
+    b_headline("twist", "SATA, TWIST: nearly no cost, inside tiles",
                "t 0.1, scores of unit variance, heads of 64; 1.3 to 1.5 was expected",
                "tiles with / without: 65 keys %.2f, 197 %.2f, 2048 %.2f, 2048 causal %.2f", tiles[0], tiles[1],
                tiles[2], tiles[3]);
-    b_headline("attention", "SATA, TWIST: nearly no cost, behind a softmax over rows",
-               "beside S = Q K^T, softmax, O = P V; at most 1.05 is wanted",
+    b_headline("twist", "SATA, TWIST: nearly no cost, behind a softmax over rows",
+               "compared with S = Q K^T, softmax, O = P V; goal: at most 1.05",
                "rows with / without: 65 keys %.2f, 197 %.2f, 2048 %.2f", by_rows[0], by_rows[1], by_rows[2]);
     b_free(x);
     b_free(s);

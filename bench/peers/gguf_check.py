@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The gguf and safetensors packages of PyPI read what we write, and we read what they write.
+"""The gguf and safetensors packages of PyPI read the files that we write, and we read theirs.
 
-    gguf_check.py BUILD        needs BUILD/inspect and BUILD/libtinyllm.a, and tinyllm.h in the folder it runs in (or INC)
+    gguf_check.py BUILD     needs BUILD/inspect, BUILD/libtinyllm.a, and tinyllm.h in the current folder (or in INC)
 
-Prints a line for each direction and ends with status 1 when something differs."""
+Prints a line for each direction. The exit status is 1 when something differs."""
 import importlib.metadata
 import json
 import os
@@ -101,21 +101,25 @@ def we_write(folder):
     program = os.path.join(folder, "write")
     with open(source, "w") as f:
         f.write(WRITER)
-    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fopenmp", "-I" + inc, source, os.path.join(build, "libtinyllm.a"), "-o", program, "-lm", "-pthread"], check=True)
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fopenmp", "-I" + inc, source,
+                    os.path.join(build, "libtinyllm.a"), "-o", program, "-lm", "-pthread"], check=True)
     n = 0
     for arguments in (["3"], ["2"], ["3", "64"]):
         path = os.path.join(folder, "ours-%s.gguf" % "-".join(arguments))
         subprocess.run([program, path] + arguments, check=True)
         reader = gguf.GGUFReader(path)
-        want = {"v.u8": 200, "v.i8": -5, "v.u16": 60000, "v.i16": -3000, "v.u32": 4000000000, "v.i32": -7, "v.f32": 0.5, "v.bool": True,
-                "v.u64": 2**64 - 1, "v.i64": -(2**60), "v.f64": 0.1, "a.i32": [1, -2, 2147483647], "a.f64": [0.1, -1e300], "a.bool": [True, False, True],
+        want = {"v.u8": 200, "v.i8": -5, "v.u16": 60000, "v.i16": -3000, "v.u32": 4000000000, "v.i32": -7, "v.f32": 0.5,
+                "v.bool": True,
+                "v.u64": 2**64 - 1, "v.i64": -(2**60), "v.f64": 0.1, "a.i32": [1, -2, 2147483647],
+                "a.f64": [0.1, -1e300], "a.bool": [True, False, True],
                 "a.text": ["" if i == 5 else "w%d" % i for i in range(12)], "general.architecture": "llama"}
         for key, value in want.items():
             check(field(reader, key) == value, "%s: %s is %r, not %r" % (path, key, field(reader, key), value))
             n += 1
         tensors = {t.name: t for t in reader.tensors}
         check(sorted(tensors) == ["f32", "i32", "q8"], path + ": names")
-        check(list(tensors["f32"].shape) == [4, 3] and tensors["f32"].data.flatten().tolist()[:3] == [0.5, -1.25, 3.0], path + ": f32")
+        check(list(tensors["f32"].shape) == [4, 3] and tensors["f32"].data.flatten().tolist()[:3] == [0.5, -1.25, 3.0],
+              path + ": f32")
         check(tensors["i32"].data.tolist() == [1, -2, 2147483647], path + ": i32")
         q8 = gguf.quants.dequantize(tensors["q8"].data, gguf.GGMLQuantizationType.Q8_0).flatten()
         check(q8[:4].tolist() == [1.0, 2.0, 3.0, -1.0] and q8.size == 64, path + ": q8")
@@ -144,23 +148,29 @@ def they_write(folder):
         path = os.path.join(folder, "theirs%d.gguf" % split)
         w = gguf.GGUFWriter(path, "llama", split_max_tensors=split)
         words = ["", "a", "\u2581the", "\U0001f600", 'quote " and \\', "line\nbreak"] * 3
-        keys = {"k.u8": 255, "k.i8": -128, "k.u16": 65535, "k.i16": -32768, "k.u32": 2**32 - 1, "k.i32": -(2**31), "k.u64": 2**64 - 1, "k.i64": -(2**63),
+        keys = {"k.u8": 255, "k.i8": -128, "k.u16": 65535, "k.i16": -32768, "k.u32": 2**32 - 1, "k.i32": -(2**31),
+                "k.u64": 2**64 - 1, "k.i64": -(2**63),
                 "k.f32": 0.25, "k.f64": 0.1, "k.bool": True, "k.text": words[2]}
-        adds = {"u8": w.add_uint8, "i8": w.add_int8, "u16": w.add_uint16, "i16": w.add_int16, "u32": w.add_uint32, "i32": w.add_int32, "u64": w.add_uint64,
-                "i64": w.add_int64, "f32": w.add_float32, "f64": w.add_float64, "bool": w.add_bool, "text": w.add_string}
+        adds = {"u8": w.add_uint8, "i8": w.add_int8, "u16": w.add_uint16, "i16": w.add_int16, "u32": w.add_uint32,
+                "i32": w.add_int32, "u64": w.add_uint64,
+                "i64": w.add_int64, "f32": w.add_float32, "f64": w.add_float64, "bool": w.add_bool,
+                "text": w.add_string}
         for key, value in keys.items():
             adds[key[2:]](key, value)
         arrays = {"a.int": [1, -2, 3], "a.float": [0.5, -2.0], "a.text": words, "a.bool": [True, False]}
         for key, value in arrays.items():
             w.add_array(key, value)
         made = {}
-        for name, type_, shape in (("f32", gguf.GGMLQuantizationType.F32, (3, 64)), ("f16", gguf.GGMLQuantizationType.F16, (2, 3, 4)),
-                                   ("q8", gguf.GGMLQuantizationType.Q8_0, (5, 64)), ("q4", gguf.GGMLQuantizationType.Q4_0, (2, 32)),
+        for name, type_, shape in (("f32", gguf.GGMLQuantizationType.F32, (3, 64)),
+                                   ("f16", gguf.GGMLQuantizationType.F16, (2, 3, 4)),
+                                   ("q8", gguf.GGMLQuantizationType.Q8_0, (5, 64)),
+                                   ("q4", gguf.GGMLQuantizationType.Q4_0, (2, 32)),
                                    ("bf16", gguf.GGMLQuantizationType.BF16, (1, 7))):
             x = rng.standard_normal(shape).astype(np.float32)
             q = gguf.quants.quantize(x, type_)
             made[name] = (type_.name, list(reversed(shape)), q.tobytes())
-            w.add_tensor(name, q, raw_dtype=type_ if type_ not in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16) else None)
+            w.add_tensor(name, q, raw_dtype=type_ if type_ not in (gguf.GGMLQuantizationType.F32,
+                                                                   gguf.GGMLQuantizationType.F16) else None)
         w.write_header_to_file()
         w.write_kv_data_to_file()
         w.write_tensors_to_file()
@@ -177,13 +187,16 @@ def they_write(folder):
             type_, shape, data = made[t["name"]]
             with open(seen["parts"][t["part"] - 1]["path"], "rb") as f:
                 f.seek(t["offset"])
-                check(t["type"] == type_ and t["shape"] == shape and f.read(t["bytes"]) == data, "%s: tensor %s" % (path, t["name"]))
+                check(t["type"] == type_ and t["shape"] == shape and f.read(t["bytes"]) == data, "%s: tensor %s"
+                      % (path, t["name"]))
             n += 1
     print("we read the files of the gguf package: %d things compared" % n)
 
     path = os.path.join(folder, "theirs.safetensors")
-    arrays = {"a.weight": rng.standard_normal((3, 4)).astype(np.float32), "b": np.arange(5, dtype=np.int64), "h": np.ones((2, 2, 2), np.float16),
-              "u": np.arange(9, dtype=np.uint8).reshape(3, 3), "bool": np.array([True, False]), "scalar": np.array(2.5), "none": np.zeros((0, 3), np.float32)}
+    arrays = {"a.weight": rng.standard_normal((3, 4)).astype(np.float32), "b": np.arange(5, dtype=np.int64),
+              "h": np.ones((2, 2, 2), np.float16),
+              "u": np.arange(9, dtype=np.uint8).reshape(3, 3), "bool": np.array([True, False]), "scalar": np.array(2.5),
+              "none": np.zeros((0, 3), np.float32)}
     safetensors.numpy.save_file(arrays, path, metadata={"format": "np", "note": 'a "b" \u00e9'})
     seen = inspect(path)
     check({k["key"]: k["value"] for k in seen["keys"]} == {"format": "np", "note": 'a "b" \u00e9'}, path + ": metadata")
@@ -192,7 +205,8 @@ def they_write(folder):
         for t in seen["tensors"]:
             x = arrays[t["name"]]
             f.seek(t["offset"])
-            check(t["shape"] == list(reversed(x.shape)) and f.read(t["bytes"]) == x.tobytes(), "%s: tensor %s" % (path, t["name"]))
+            check(t["shape"] == list(reversed(x.shape)) and f.read(t["bytes"]) == x.tobytes(), "%s: tensor %s"
+                  % (path, t["name"]))
     print("we read a file of the safetensors package: %d tensors" % len(arrays))
 
 

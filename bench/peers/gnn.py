@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""bench/peers/gnn.py - Cora by build/gnn beside PyTorch Geometric, in turns
+"""bench/peers/gnn.py - Cora by build/gnn compared with PyTorch Geometric, in turns
 
     python3 -m venv venv && venv/bin/pip install numpy torch torch_geometric
-    venv/bin/python bench/peers/gnn.py [--build build] [--data ../shared/data/graphs/cora] [--layers gcn,gat] [--rounds 3] [--threads 2] [--page docs/papers/graphs.md]
+    venv/bin/python bench/peers/gnn.py [--build build] [--data FOLDER] [--layers gcn,gat] [--rounds 3] [--threads 2]
+                                       [--page docs/papers/graphs.md]
 
-Public split, rows of x divided by their sums, Adam with coupled decay of 5e-4, a seed for each round. gcn: 1433 - 16 - 7, dropout 0.5, rate
-0.01, decay of the first layer, 200 epochs, the last one counts, none is judged before it. gat: 8 heads of 8, one of 7, ELU, dropout 0.6 of
-features and attention, rate 0.005, decay of all, at most --most epochs, patience 100: after each epoch the validation loss is computed
-without dropout, and the weights of its least value come back. The same rule and the same work on both sides.
+Public split, rows of x divided by their sums, Adam with coupled decay of 5e-4, a seed for each round.
+gcn: 1433 - 16 - 7, dropout 0.5, rate 0.01, decay of the first layer, 200 epochs; the last epoch counts and no earlier
+one is judged. gat: 8 heads of 8, one of 7, ELU, dropout 0.6 of features and attention, rate 0.005, decay of all, at
+most --most epochs, patience 100. After each epoch the validation loss is computed without dropout, and the weights of
+its minimum are restored. Both sides follow the same rule and do the same work.
 
-PyTorch Geometric runs with edge_index and GCNConv(cached=True); the second peer (gcn) is its form with the adjacency as torch.sparse CSR, the
-third PyTorch by hand, where x is CSR as well and dropout draws for what is stored only, as ours does. They stay in one process, which
-waits on a pipe while ours runs. Seconds are of the training itself, by the clock, without reading the data
-and (theirs) without the first step of a net that is thrown away. Processor seconds are of the same span: theirs by the process' clock, ours
-the whole program less one of a single epoch. --whole adds a start of each program from nothing: imports, reading, training, one seed.
---alone: ours only; where the data are not there, on the planted graph of build/gnn."""
+PyTorch Geometric runs with edge_index and GCNConv(cached=True). The second peer (gcn) is its form with the adjacency as
+torch.sparse CSR. The third is PyTorch by hand, where x is CSR as well and dropout draws for stored values only, as in
+ours. They stay in one process, which waits on a pipe while ours runs. Seconds are wall-clock time of the training
+itself, without reading the data and (theirs) without the first step of a network that is discarded. Processor seconds
+are of the same span: theirs by the process clock, ours as the whole program minus a run of a single epoch. --whole adds
+a cold start of each program: imports, reading, training, one seed.
+--alone: ours only; without the data, on the planted graph of build/gnn."""
 import argparse, json, os, re, resource, statistics, subprocess, sys, tempfile, time
 
 
@@ -51,7 +54,8 @@ def net(kind, x, y, form):
     class GAT(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.conv1, self.conv2 = GATConv(x.shape[1], 8, heads=8, dropout=0.6), GATConv(64, classes, heads=1, concat=False, dropout=0.6)
+            self.conv1, self.conv2 = GATConv(x.shape[1], 8, heads=8,
+                                             dropout=0.6), GATConv(64, classes, heads=1, concat=False, dropout=0.6)
 
         def forward(self, x, e):
             x = F.elu(self.conv1(F.dropout(x, 0.6, self.training), e))
@@ -79,7 +83,8 @@ def train(kind, data, seed, epochs, form):
     x, y, e, part = data
     if form == 'csr':
         import torch_geometric.transforms, torch_geometric.data
-        d = torch_geometric.transforms.ToSparseTensor(layout=torch.sparse_csr)(torch_geometric.data.Data(x=x, edge_index=e, num_nodes=len(y)))
+        d = torch_geometric.data.Data(x=x, edge_index=e, num_nodes=len(y))
+        d = torch_geometric.transforms.ToSparseTensor(layout=torch.sparse_csr)(d)
         e = d.adj_t
     if form == 'hand':
         from torch_geometric.nn.conv.gcn_conv import gcn_norm
@@ -90,7 +95,9 @@ def train(kind, data, seed, epochs, form):
     model = net(kind, x, y, form)
     first = list(model.conv1.parameters())
     rate, decay = (0.01, 5e-4) if kind == 'gcn' else (0.005, 5e-4)
-    adam = torch.optim.Adam([dict(params=first, weight_decay=decay), dict(params=list(model.conv2.parameters()), weight_decay=decay if kind == 'gat' else 0)], lr=rate)
+    adam = torch.optim.Adam([dict(params=first, weight_decay=decay),
+                             dict(params=list(model.conv2.parameters()), weight_decay=decay if kind == 'gat' else 0)],
+                            lr=rate)
     best, kept, waited = float('inf'), None, 0
     for epoch in range(1, epochs + 1):
         model.train()
@@ -106,7 +113,8 @@ def train(kind, data, seed, epochs, form):
     if kept: model.load_state_dict(kept)
     model.eval()
     with torch.no_grad(): right = (model(x, e).argmax(1) == y)[part['te']].float().mean().item()
-    return dict(seconds=time.perf_counter() - start, processor=time.process_time() - cpu, epochs=epoch, test=100 * right)
+    return dict(seconds=time.perf_counter() - start, processor=time.process_time() - cpu, epochs=epoch,
+                test=100 * right)
 
 
 def serve(o):
@@ -115,7 +123,8 @@ def serve(o):
     import torch, torch_geometric
     torch.set_num_threads(o.threads)
     data, warm = read(o.data), set()
-    print(json.dumps(dict(say='PyTorch Geometric %s, PyTorch %s' % (torch_geometric.__version__, torch.__version__))), flush=True)
+    print(json.dumps(dict(say='PyTorch Geometric %s, PyTorch %s' % (torch_geometric.__version__, torch.__version__))),
+          flush=True)
     for line in sys.stdin:
         kind, seed, epochs, form = line.split()
         if (kind, form) not in warm: train(kind, data, 0, 1, form)
@@ -126,12 +135,15 @@ def serve(o):
 def ours(o, kind, seed, epochs):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    done = subprocess.run([o.build + '/gnn', 'train'] + [o.data] * os.path.exists(o.data) + ['--layers', kind, '--seed', str(seed), '--epochs', str(epochs), '--threads', str(o.threads), '--quiet'], capture_output=True, text=True)
+    done = subprocess.run([o.build + '/gnn', 'train'] + [o.data] * os.path.exists(o.data)
+                          + ['--layers', kind, '--seed', str(seed), '--epochs', str(epochs), '--threads',
+                             str(o.threads), '--quiet'], capture_output=True, text=True)
     whole = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     said = re.search(r'seed \d+: (\d+) epochs, .*test ([\d.]+) %, ([\d.]+) s', done.stdout)
     if done.returncode or not said: sys.exit('gnn: ours failed: ' + done.stderr)
-    return dict(seconds=float(said[3]), processor=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, epochs=int(said[1]), test=float(said[2]), whole=whole)
+    return dict(seconds=float(said[3]), processor=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+                epochs=int(said[1]), test=float(said[2]), whole=whole)
 
 
 def main():
@@ -152,11 +164,12 @@ def main():
     if o.serve: return serve(o)
     keep = o.keep or tempfile.NamedTemporaryFile(delete=False).name
     if o.layers:
-        if not os.path.exists(o.data) and not o.alone: return print('gnn: %s is not here' % o.data)
+        if not os.path.exists(o.data) and not o.alone: return print('gnn: no Cora data; --data FOLDER names them')
         command = [sys.executable, __file__, '--serve', '--data', o.data, '--threads', str(o.threads)]
         pipe, say = None, 'no peer'
         if not o.alone:
-            pipe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, OMP_NUM_THREADS=str(o.threads)))
+            pipe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                    env=dict(os.environ, OMP_NUM_THREADS=str(o.threads)))
             say = json.loads(pipe.stdout.readline())['say']
 
         def theirs(kind, seed, epochs, form, to=pipe):
@@ -168,12 +181,14 @@ def main():
             one = min(ours(o, kind, 0, 1)['processor'] for _ in range(3))
             rows = {}
             for seed in range(o.rounds):
-                for name in ['ours'] + [v for v in o.forms.split(',') if not o.alone and (kind == 'gcn' or v == 'edge_index')]:
+                for name in ['ours'] + [v for v in o.forms.split(',') if not o.alone
+                                        and (kind == 'gcn' or v == 'edge_index')]:
                     time.sleep(0.05)
                     r = ours(o, kind, seed, epochs) if name == 'ours' else theirs(kind, seed, epochs, name)
                     if name == 'ours': r['processor'] -= one
                     rows.setdefault(name, []).append(r)
-                    print('  %s %-10s seed %d: %d epochs, %.2f s, %.2f s of processors, test %.1f %%' % (kind, name, seed, r['epochs'], r['seconds'], r['processor'], r['test']), flush=True)
+                    print('  %s %-10s seed %d: %d epochs, %.2f s, %.2f s of processors, test %.1f %%'
+                          % (kind, name, seed, r['epochs'], r['seconds'], r['processor'], r['test']), flush=True)
             whole = None
             if o.whole and kind == 'gcn' and not o.alone:
                 t = time.perf_counter()
@@ -183,7 +198,9 @@ def main():
                 whole = [statistics.median(r['whole'] for r in rows['ours']), time.perf_counter() - t]
                 fresh.stdin.close()
                 fresh.wait()
-            with open(keep, 'a') as f: f.write(json.dumps(dict(kind=kind, rows=rows, say=say, threads=o.threads, whole=whole, most=epochs)) + '\n')
+            with open(keep, 'a') as f:
+                f.write(json.dumps(dict(kind=kind, rows=rows, say=say, threads=o.threads, whole=whole, most=epochs))
+                        + '\n')
         if pipe:
             pipe.stdin.close()
             pipe.wait()
@@ -196,19 +213,31 @@ def main():
             k['whole'] = k['whole'] or r['whole']
     if not o.keep: os.remove(keep)
     from page import put, times, where
-    lines = ['| Cora, public split | by | seconds | of processors | epochs | ms an epoch | test, mean | times as long as ours |', '|---|---|---|---|---|---|---|---|']
-    names = {'ours': 'ours', 'edge_index': 'PyTorch Geometric, edge_index', 'csr': 'PyTorch Geometric, torch.sparse CSR', 'hand': 'PyTorch by hand, all CSR'}
+    lines = ['| Cora, public split | by | seconds | of processors | epochs | ms an epoch | test, mean | '
+             'times as long as ours |', '|---|---|---|---|---|---|---|---|']
+    names = {'ours': 'ours', 'edge_index': 'PyTorch Geometric, edge_index',
+             'csr': 'PyTorch Geometric, torch.sparse CSR', 'hand': 'PyTorch by hand, all CSR'}
     for kind, r in kept.items():
         mid = lambda v, k: statistics.median(q[k] for q in v)
         each = {k: statistics.median(q['seconds'] / q['epochs'] for q in v) for k, v in r['rows'].items()}
         for k, v in r['rows'].items():
-            lines.append('| %s | %s | %.2f | %.2f | %.0f | %.2f | %.1f %% | %s |' % (kind.upper(), names[k], mid(v, 'seconds'), mid(v, 'processor'), mid(v, 'epochs'), 1e3 * each[k], statistics.mean(q['test'] for q in v),
-                         '1' if k == 'ours' else '%s (an epoch: %s)' % (times(mid(v, 'seconds'), mid(r['rows']['ours'], 'seconds'), '%.2f'), times(each[k], each['ours'], '%.2f'))))
-        if r['whole']: lines.append('| %s, the whole program | ours; PyTorch Geometric | %.2f; %.2f | not counted | %d | not counted | as above | %s |' % (kind.upper(), r['whole'][0], r['whole'][1], r['most'], times(r['whole'][1], r['whole'][0])))
+            lines.append('| %s | %s | %.2f | %.2f | %.0f | %.2f | %.1f %% | %s |'
+                         % (kind.upper(), names[k], mid(v, 'seconds'), mid(v, 'processor'), mid(v, 'epochs'),
+                            1e3 * each[k], statistics.mean(q['test'] for q in v),
+                            '1' if k == 'ours' else '%s (an epoch: %s)'
+                            % (times(mid(v, 'seconds'), mid(r['rows']['ours'], 'seconds'), '%.2f'),
+                               times(each[k], each['ours'], '%.2f'))))
+        if r['whole']:
+            lines.append('| %s, the whole program | ours; PyTorch Geometric | %.2f; %.2f | not counted | %d | '
+                         'not counted | as above | %s |'
+                         % (kind.upper(), *r['whole'][:2], r['most'], times(r['whole'][1], r['whole'][0])))
     any_ = next(iter(kept.values()))
     rounds = sorted({len(v) for r in kept.values() for v in r['rows'].values()})
-    lines += ['', 'Medians of %s rounds in turns, a seed each, %d threads; GAT of %d epochs at most; %s; `bench/peers/gnn.py`, %s.' % (' to '.join(str(v) for v in {rounds[0]: 0, rounds[-1]: 0}), any_['threads'],
-               max([r['most'] for k, r in kept.items() if k == 'gat'], default=o.most), any_['say'], where())]
+    lines += ['',
+              'Medians of %s rounds in turns, a seed each, %d threads; GAT of %d epochs at most; %s; '
+              '`bench/peers/gnn.py`, %s.'
+              % (' to '.join(str(v) for v in {rounds[0]: 0, rounds[-1]: 0}), any_['threads'],
+                 max([r['most'] for k, r in kept.items() if k == 'gat'], default=o.most), any_['say'], where())]
     print('\n'.join(lines))
     if o.page: put(o.page, 'bench/peers/gnn.py', lines)
 

@@ -1,6 +1,6 @@
 """bench/peers/page.py - the tables of the scripts here, between their marks in a page of docs/
 
-A page has `<!-- table: NAME -->` and `<!-- end of table -->`; what stands between them is replaced."""
+A page has `<!-- table: NAME -->` and `<!-- end of table -->`; the lines between them are replaced."""
 import os, platform, time
 
 
@@ -9,8 +9,10 @@ def put(page, name, lines):
     with open(page) as f: text = f.read()
     start = text.find(first)
     end = text.find(last, start)
-    if start < 0 or end < 0: raise SystemExit('%s: no place for the table (%s ... %s)' % (page, first.strip(), last.strip()))
-    with open(page + '.part', 'w') as f: f.write(text[:start] + first + ''.join(line + '\n' for line in lines) + text[end:])
+    if start < 0 or end < 0:
+        raise SystemExit('%s: no place for the table (%s ... %s)' % (page, first.strip(), last.strip()))
+    with open(page + '.part', 'w') as f:
+        f.write(text[:start] + first + ''.join(line + '\n' for line in lines) + text[end:])
     os.replace(page + '.part', page)
     print('%s: the table of %s' % (page, name))
 
@@ -21,5 +23,6 @@ def times(theirs, ours, form='%.1f'):
 
 
 def where():
-    name = next((line.split(':')[1].strip() for line in open('/proc/cpuinfo') if line.startswith('model name')), platform.machine()) if os.path.exists('/proc/cpuinfo') else platform.machine()
+    name = next((line.split(':')[1].strip() for line in open('/proc/cpuinfo') if line.startswith('model name')),
+                platform.machine()) if os.path.exists('/proc/cpuinfo') else platform.machine()
     return '%s, %s' % (name, time.strftime('%Y-%m-%d', time.gmtime()))

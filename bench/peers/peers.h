@@ -2,8 +2,9 @@
  *
  *   B_OPENBLAS, B_MKL, B_ONEDNN, B_METIS   paths of shared libraries; bench/peers/run.sh finds and sets them
  *
- * Nothing of them is needed to build or to run the bench: what is not named, or does not load, has no rows. MKL is what
- * PyTorch's own matrix products on x86 call.                                                                        */
+ * None of them is needed to build or to run the bench. A library that is not named, or does not load, has no rows.
+ * PyTorch's own matrix products on x86 call MKL.
+ */
 #ifndef BENCH_PEERS_H
 #define BENCH_PEERS_H
 #include <stdint.h>

@@ -1,8 +1,10 @@
 #!/bin/sh
-# make bench-peers: OpenBLAS, oneDNN, METIS (Debian's) and MKL (PyPI, the library under PyTorch's products), in turns with ours; then whole models, graphs and training.
-# Everything is installed into build/peers or as a system package; what cannot be had is skipped, and said so.
-#   run.sh --check    every command of this script in its smallest size, in a minute or two: nothing is installed but small Python packages, peers that are not
-#                     there are skipped, and no page of docs/ changes. The last line is: N passed, N failed, N skipped
+# make bench-peers: OpenBLAS, oneDNN, METIS (from Debian) and MKL (from PyPI, the library under PyTorch's products) in
+# turns with ours, then whole models, graphs and training.
+# Everything is installed into build/peers or as a system package. A missing peer is skipped with one line.
+#   run.sh --check    every command of this script in its smallest size, in a minute or two. Only small Python packages
+#                     are installed, missing peers are skipped, and no page of docs/ changes. The last line is:
+#                     N passed, N failed, N skipped
 set -u
 BUILD=${BUILD:-build}
 peers=$BUILD/peers
@@ -11,21 +13,22 @@ check=
 mkdir -p "$peers"
 passed=0 failed=0 skipped=0
 skip() { skipped=$((skipped + 1)); echo "peers: $*"; }
-# run NAME COMMAND...: a step; what fails is said, and the rest goes on
+# run NAME COMMAND...: a step; a failure is reported and the script goes on
 run() {
     name=$1
     shift
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "peers: $name FAILED: $*"; fi
 }
-# full and short options: the first where this is measured, the second where the script is tried
+# size FULL SHORT: the options for a measurement, or those for --check
 size() { if [ -n "$check" ]; then echo "$2"; else echo "$1"; fi; }
-# venv NAME PACKAGE...: its python; a check has one for all of them, with what is small
+# venv NAME PACKAGE...: installs the packages, prints its python; --check has one venv with the small packages
 venv() {
     if [ -n "$check" ]; then echo "$peers/check/bin/python"; return; fi
     name=$1
     shift
     if [ ! -d "$peers/$name" ]; then
-        python3 -m venv "$peers/$name" >/dev/null 2>&1 && "$peers/$name/bin/pip" -q install "$@" >/dev/null 2>&1 || echo "peers: $* could not be installed from PyPI" >&2
+        { python3 -m venv "$peers/$name" && "$peers/$name/bin/pip" -q install "$@"; } >/dev/null 2>&1 ||
+            echo "peers: $* could not be installed from PyPI" >&2
     fi
     echo "$peers/$name/bin/python"
 }
@@ -33,21 +36,25 @@ has() { "$1" -c "import $2" >/dev/null 2>&1; }
 pages=docs/papers
 if [ -n "$check" ]; then
     if [ ! -d "$peers/check" ]; then
-        python3 -m venv "$peers/check" >/dev/null 2>&1 && "$peers/check/bin/pip" -q install numpy scipy gguf safetensors xllamacpp >/dev/null 2>&1 || echo "peers: the small Python packages could not be installed"
+        { python3 -m venv "$peers/check" &&
+            "$peers/check/bin/pip" -q install numpy scipy gguf safetensors xllamacpp; } >/dev/null 2>&1 ||
+            echo "peers: the small Python packages could not be installed"
     fi
     pages=$peers/pages
     mkdir -p "$pages"
     cp docs/papers/*.md docs/dev/*.md docs/dev/*.tsv "$pages"
     if [ ! -x "$peers/check/bin/python" ]; then
-        echo 'peers: python3 with venv is not here, and nothing was tried'
+        echo 'peers: no python3 with venv, so nothing was run'
         echo '0 passed, 0 failed, 1 skipped'
         exit 0
     fi
     PYTHONPYCACHEPREFIX=$PWD/$peers/pycache
     export PYTHONPYCACHEPREFIX
-    run 'syntax of the scripts' "$peers/check/bin/python" -m py_compile bench/peers/*.py tests/llm/model/*.py tests/llm/token/*.py
+    run 'syntax of the scripts' "$peers/check/bin/python" -m py_compile bench/peers/*.py tests/llm/model/*.py \
+        tests/llm/token/*.py
 elif [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    apt-get install -y --no-install-recommends libopenblas0-pthread libdnnl2 libmetis5 python3-venv >/dev/null 2>&1 || echo "peers: apt-get could not install OpenBLAS, oneDNN and METIS"
+    apt-get install -y --no-install-recommends libopenblas0-pthread libdnnl2 libmetis5 python3-venv >/dev/null 2>&1 ||
+        echo "peers: apt-get could not install OpenBLAS, oneDNN and METIS"
 fi
 [ -n "$check" ] || venv venv mkl >/dev/null
 first() { for f in "$@"; do if [ -e "$f" ]; then echo "$f"; return; fi; done; }
@@ -60,88 +67,106 @@ LD_LIBRARY_PATH=$PWD/$peers/venv/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 for name in OPENBLAS ONEDNN MKL METIS; do
     eval "path=\$B_$name"
-    [ -n "$path" ] || skip "$name is not here and has no rows"
+    [ -n "$path" ] || skip "$name is not installed: no rows for it"
 done
 make -s --no-print-directory "$BUILD/bench" || exit 1
 for section in $(size 'matmul matvec matmul_i8 graph' matvec); do
     # shellcheck disable=SC2046
     run "bench $section" "$BUILD/bench" --only "$section" $(size "--keep peers-$section" '--quick --no-save')
 done
-# model files: what the gguf and safetensors packages of PyPI say about ours, and we about theirs
+# model files: the gguf and safetensors packages of PyPI read ours, and we read theirs
 python=$(venv gguf gguf safetensors)
 if has "$python" 'gguf, safetensors'; then
-    make -s --no-print-directory "$BUILD/inspect" "$BUILD/libtinyllm.a" && CC=${CC:-cc} run gguf_check "$python" bench/peers/gguf_check.py "$BUILD"
+    make -s --no-print-directory "$BUILD/inspect" "$BUILD/libtinyllm.a" &&
+        CC=${CC:-cc} run gguf_check "$python" bench/peers/gguf_check.py "$BUILD"
 else
-    skip 'gguf and safetensors are not here and say nothing'
+    skip 'gguf and safetensors are not installed: files are not compared'
 fi
-# whole models: llama.cpp by way of its Python package, compiled here for this processor (a quarter of an hour), on files of random weights
+# whole models: llama.cpp through its Python package, compiled here for this processor (a quarter of an hour), on files
+# of random weights
 if [ -z "$check" ] && [ ! -d "$peers/llama" ]; then
-    python3 -m venv "$peers/llama" >/dev/null 2>&1 && CMAKE_ARGS="-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF" "$peers/llama/bin/pip" -q install --no-binary llama-cpp-python llama-cpp-python >/dev/null 2>&1 ||
+    { python3 -m venv "$peers/llama" && CMAKE_ARGS="-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF" \
+        "$peers/llama/bin/pip" -q install --no-binary llama-cpp-python llama-cpp-python; } >/dev/null 2>&1 ||
         echo "peers: llama-cpp-python could not be built"
 fi
 python=$(size "$peers/llama/bin/python" "$peers/check/bin/python")
 if [ -n "$check" ]; then
-    # ours alone, and the table and the curve of the rows that are there
+    # ours alone, then the table and the curve of the rows in the file
     make -s --no-print-directory "$BUILD/make-model" "$BUILD/bench-model" || exit 1
-    skip 'llama-cpp-python and quantcpp are not asked for in a check'
-    run models "$python" bench/peers/models.py --build "$BUILD" --rows "$pages/speed.tsv" --alone --rounds 1 -p 16 -n 4 -t 1 examples/models/story-small.gguf
-    run 'models, batches' "$python" bench/peers/models.py --build "$BUILD" --rows "$pages/speed.tsv" --alone --rounds 1 --batch 1,2 -n 4 -t 1 examples/models/story-small.gguf
-    run 'models, page' "$python" bench/peers/models.py --rows "$pages/speed.tsv" --page "$pages/speed.md" --curve "$peers/batch.svg"
+    skip 'llama-cpp-python and quantcpp are not part of --check'
+    alone() {
+        run "$1" "$python" bench/peers/models.py --build "$BUILD" --rows "$pages/speed.tsv" --alone --rounds 1 -n 4 \
+            -t 1 "$2" "$3" examples/models/story-small.gguf
+    }
+    alone models -p 16
+    alone 'models, batches' --batch 1,2
+    run 'models, page' "$python" bench/peers/models.py --rows "$pages/speed.tsv" --page "$pages/speed.md" \
+        --curve "$peers/batch.svg"
 elif has "$python" llama_cpp; then
     make -s --no-print-directory "$BUILD/make-model" "$BUILD/bench-model" || exit 1
     plain=
-    grep -q amx_tile /proc/cpuinfo 2>/dev/null && plain=--plain     # compiled by gcc 12 its AMX buffers crash
-    # compare SHAPE TYPE OPTIONS: a file at a time, since those of 1.1B are large
+    grep -q amx_tile /proc/cpuinfo 2>/dev/null && plain=--plain     # its AMX buffers crash when gcc 12 compiles them
+    # compare SHAPE TYPE OPTIONS: one file at a time, since those of 1.1B are large
     compare() {
         file=$peers/$1-$2.gguf
         "$BUILD/make-model" --shape "$1" --type "$2" "$file" || return
         name="$1 $2"
         shift 2
-        run "models $name" "$python" bench/peers/models.py --build "$BUILD" --rows docs/dev/speed.tsv $plain "$@" "$file"
+        run "models $name" "$python" bench/peers/models.py --build "$BUILD" --rows docs/dev/speed.tsv \
+            $plain "$@" "$file"
         rm -f "$file"
     }
     for type in Q4_0 Q4_K_M Q8_0 Q5_0 Q6_K F16 F32; do compare 110M $type; done
     for type in Q4_0 Q4_K_M Q8_0 F16 F32; do compare 1.1B $type; done
-    for type in Q4_K Q5_0 Q6_K BF16; do compare 1.1B $type --alone -p 0; done          # their share of the bandwidth
+    for type in Q4_K Q5_0 Q6_K BF16; do compare 1.1B $type --alone -p 0; done          # share of the bandwidth only
     for type in Q4_0 Q4_K Q8_0 F16; do compare 110M $type --batch 1,2,4,8,16,32,64; done
     # the nearest single header: its library compiled for this processor, as ours is
     other=$(venv quantcpp quantcpp)
     header=$(first "$peers"/quantcpp/lib/python3*/site-packages/quantcpp/_quant.h)
     QUANTCPP_LIB=$PWD/$peers/libquant.so
     export QUANTCPP_LIB
-    if [ -n "$header" ] && printf '#define QUANT_IMPLEMENTATION\n#include "%s"\n' "$PWD/$header" | ${CC:-cc} -O3 -march=native -w -shared -fPIC -x c - -o "$QUANTCPP_LIB" -lm -lpthread; then
-        "$BUILD/make-model" --shape 110M --type Q4_0 "$peers/110M-Q4_0.gguf" && run quantcpp "$other" bench/peers/models.py --build "$BUILD" --rows docs/dev/speed.tsv --quantcpp "$peers/110M-Q4_0.gguf"
+    if [ -n "$header" ] && printf '#define QUANT_IMPLEMENTATION\n#include "%s"\n' "$PWD/$header" |
+        ${CC:-cc} -O3 -march=native -w -shared -fPIC -x c - -o "$QUANTCPP_LIB" -lm -lpthread; then
+        "$BUILD/make-model" --shape 110M --type Q4_0 "$peers/110M-Q4_0.gguf" &&
+            run quantcpp "$other" bench/peers/models.py --build "$BUILD" --rows docs/dev/speed.tsv --quantcpp \
+                "$peers/110M-Q4_0.gguf"
         rm -f "$peers/110M-Q4_0.gguf"
     else
-        skip 'quantcpp is not here and has no rows'
+        skip 'quantcpp is not installed: no rows for it'
     fi
-    run 'models, page' "$python" bench/peers/models.py --rows docs/dev/speed.tsv --page docs/dev/speed.md --curve docs/img/batch.svg
+    run 'models, page' "$python" bench/peers/models.py --rows docs/dev/speed.tsv --page docs/dev/speed.md \
+        --curve docs/img/batch.svg
 else
-    skip 'llama-cpp-python is not here and has no rows'
+    skip 'llama-cpp-python is not installed: no rows for it'
 fi
-# the story models: the same files on llama.cpp (xllamacpp), and their trainer beside PyTorch
+# the story models: the same files on llama.cpp (xllamacpp), and the trainer compared with PyTorch
 python=$(venv story numpy xllamacpp)
 if has "$python" 'numpy, xllamacpp'; then
     make -s --no-print-directory "$BUILD/story-gen" "$BUILD/tokenize" "$BUILD/logits" "$BUILD/quantize" || exit 1
     # shellcheck disable=SC2046
     run story "$python" bench/peers/story.py --build "$BUILD" $(size '' examples/models/story-small.gguf)
 else
-    skip 'xllamacpp is not here and says nothing of the story models'
+    skip 'xllamacpp is not installed: the story models are not compared'
 fi
 python=$(venv torch numpy torch)
 make -s --no-print-directory "$BUILD/train-story" || exit 1
 if [ -n "$check" ]; then
-    run train "$python" bench/peers/train.py --build "$BUILD" --alone --rounds 1 --steps 1 --config examples/story-small.cfg
+    run train "$python" bench/peers/train.py --build "$BUILD" --alone --rounds 1 --steps 1 \
+        --config examples/story-small.cfg
 elif has "$python" torch; then
     run train "$python" bench/peers/train.py --build "$BUILD"
 else
-    skip 'torch is not here and has no rows'
+    skip 'torch is not installed: no rows for it'
 fi
-# graphs: sums over edges, Cora, FastRP. DGL's last package for this Python runs without its graphbolt; torch_sparse is compiled here (a quarter of an hour)
+# graphs: sums over edges, Cora, FastRP. DGL's last package for this Python runs without its graphbolt; torch_sparse is
+# compiled here (a quarter of an hour)
 if [ -z "$check" ] && [ ! -d "$peers/graphs" ]; then
-    venv graphs numpy scipy torch torch_geometric python-graphblas 'suitesparse-graphblas<10' wheel setuptools >/dev/null
-    "$peers/graphs/bin/pip" -q install dgl pandas pyyaml pydantic >/dev/null 2>&1 || echo "peers: dgl could not be installed from PyPI"
-    "$peers/graphs/bin/pip" -q install --no-deps --no-build-isolation torch_sparse >/dev/null 2>&1 || echo "peers: torch_sparse could not be built"
+    venv graphs numpy scipy torch torch_geometric python-graphblas 'suitesparse-graphblas<10' wheel \
+        setuptools >/dev/null
+    "$peers/graphs/bin/pip" -q install dgl pandas pyyaml pydantic >/dev/null 2>&1 ||
+        echo "peers: dgl could not be installed from PyPI"
+    "$peers/graphs/bin/pip" -q install --no-deps --no-build-isolation torch_sparse >/dev/null 2>&1 ||
+        echo "peers: torch_sparse could not be built"
 fi
 python=$(size "$peers/graphs/bin/python" "$peers/check/bin/python")
 make -s --no-print-directory "$BUILD/gnn" "$BUILD/graph" "$BUILD/fastrp" "$BUILD/libtinygnn.a" || exit 1
@@ -149,26 +174,32 @@ if has "$python" 'numpy, scipy'; then
     INC=${INC:-.} CC=${CC:-cc}
     export INC CC
     # shellcheck disable=SC2046
-    run spmm "$python" -W ignore bench/peers/spmm.py --build "$BUILD" --page "$pages/graphs.md" $(size '' '--nodes 4096 --f 16 --seconds 0.2')
+    run spmm "$python" -W ignore bench/peers/spmm.py --build "$BUILD" --page "$pages/graphs.md" \
+        $(size '' '--nodes 4096 --f 16 --seconds 0.2')
+    small='--made 300 -d 32 --seeds 2 --shuffles 2'
     # shellcheck disable=SC2046
-    run fastrp "$python" bench/peers/fastrp.py --build "$BUILD" --page "$pages/fastrp.md" $(size '' '--made 300 -d 32 --seeds 2 --shuffles 2')
+    run fastrp "$python" bench/peers/fastrp.py --build "$BUILD" --page "$pages/fastrp.md" $(size '' "$small")
     if [ -n "$check" ]; then
-        run 'fastrp, deepwalk' "$python" bench/peers/fastrp.py --build "$BUILD" --page "$pages/fastrp.md" --deepwalk --made 300 -d 32 --seeds 2 --shuffles 2
+        # shellcheck disable=SC2086
+        run 'fastrp, deepwalk' "$python" bench/peers/fastrp.py --build "$BUILD" --page "$pages/fastrp.md" \
+            --deepwalk $small
         run 'fastrp, speed' "$python" bench/peers/fastrp.py --build "$BUILD" --speed 4096 --seeds 1
-        run gnn "$python" bench/peers/gnn.py --build "$BUILD" --data /nowhere --alone --rounds 1 --most 3 --page "$pages/graphs.md"
+        run gnn "$python" bench/peers/gnn.py --build "$BUILD" --data /nowhere --alone --rounds 1 --most 3 \
+            --page "$pages/graphs.md"
     elif has "$python" torch_geometric; then
         run gnn "$python" -W ignore bench/peers/gnn.py --build "$BUILD" --page docs/papers/graphs.md
     else
-        skip 'torch_geometric is not here and has no rows'
+        skip 'torch_geometric is not installed: no rows for it'
     fi
 else
-    skip 'numpy and scipy are not here: no rows of graphs'
+    skip 'numpy and scipy are not installed: no rows for graphs'
 fi
 if has "$python" 'numpy, torch, dgl'; then
-    "$BUILD/graph" make rmat "$peers/rmat.tgraph" --nodes "$(size 1048576 4096)" --degree 16 --seed 1 >/dev/null && run sample "$python" bench/peers/sample.py "$peers/rmat.tgraph"
+    "$BUILD/graph" make rmat "$peers/rmat.tgraph" --nodes "$(size 1048576 4096)" --degree 16 --seed 1 >/dev/null &&
+        run sample "$python" bench/peers/sample.py "$peers/rmat.tgraph"
     rm -f "$peers/rmat.tgraph"
 else
-    skip 'DGL is not here: no rates of its sampler'
+    skip 'DGL is not installed: its sampler is not measured'
 fi
 printf '%d passed, %d failed' $passed $failed
 [ $skipped -eq 0 ] || printf ', %d skipped' $skipped

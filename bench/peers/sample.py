@@ -1,4 +1,5 @@
-# Neighbour sampling of DGL beside ours: the graph that `build/bench --only graph` samples, the same seeds a batch and fanouts.
+# Neighbour sampling of DGL compared with ours: the graph that `build/bench --only graph` samples, the same seeds per
+# batch and fanouts.
 #
 #     build/graph make rmat rmat.tgraph --nodes 1048576 --degree 16 --seed 1
 #     python3 bench/peers/sample.py rmat.tgraph [THREADS]
@@ -28,4 +29,5 @@ for step in range(40):
     spent = time.perf_counter() - start
     if step >= 10:
         rates.append(sum(b.num_edges() for b in blocks) / spent / 1e6)
-print(f"DGL {dgl.__version__}, {threads} threads: {statistics.median(rates):.1f} M edges a second (median of {len(rates)})")
+print(f"DGL {dgl.__version__}, {threads} threads: {statistics.median(rates):.1f} M edges a second "
+      f"(median of {len(rates)})")

@@ -5,11 +5,11 @@
     venv/bin/python bench/peers/story.py [--build build] [MODEL.gguf ...]
 
 For each file:
-- the same stories (and other bytes) are the same tokens on both;
-- as floats (build/quantize MODEL OUT F32) the logits of 8 stories are the same within 2e-4 (1 + rms), and so is the story that the
-  likeliest tokens tell;
-- as it is, in Q8_0: both engines round activations to 8 bits before a product, each in its own way, so that their logits differ from
-  each other. Asked is that ours are no farther from those of the float form (root of the mean square over all logits).
+- the same stories (and other bytes) give the same tokens on both;
+- as floats (build/quantize MODEL OUT F32) the logits of 8 stories agree within 2e-4 (1 + rms), and so does the story
+  that the most likely tokens write;
+- as it is, in Q8_0: both engines round activations to 8 bits before a product, each in its own way, so their logits
+  differ. Ours must not be farther than theirs from those of the float form (root of the mean square over all logits).
 The other engine keeps float keys and values and has no flash attention. Exit status 1: something differs."""
 import argparse, ctypes as C, os, subprocess, sys, tempfile
 import numpy as np
@@ -27,7 +27,8 @@ def ours(command, text=None):
 
 
 def logits(build, path, tokens):
-    raw = ours([build + '/logits', path, '--threads', '1', '--context', str(CONTEXT), '--tokens', ','.join(map(str, tokens))])
+    raw = ours([build + '/logits', path, '--threads', '1', '--context', str(CONTEXT), '--tokens',
+                ','.join(map(str, tokens))])
     return np.frombuffer(raw, '<f4').reshape(len(tokens), -1)
 
 
@@ -42,7 +43,8 @@ def same_tokens(build, engine, model, path, stories):
     lines = ours([build + '/tokenize', path, '-0'], b'\0'.join(texts)).decode().splitlines()
     mine = [[int(t) for t in line.split()] for line in lines]
     wrong = [t for t, m in zip(texts, mine) if m != tokens_of(engine, model, t)]
-    print('  %d texts, %d tokens: %s' % (len(texts), sum(map(len, mine)), 'the same' if not wrong else 'DIFFER at %r' % wrong[0][:60]))
+    print('  %d texts, %d tokens: %s' % (len(texts), sum(map(len, mine)), 'the same' if not wrong else 'DIFFER at %r'
+                                         % wrong[0][:60]))
     return [[END] + m[:CONTEXT - 1] for m in mine[:len(stories)]], not wrong
 
 
@@ -66,7 +68,8 @@ def same_floats(build, engine, path, stories):
     engine.L.llama_model_free(model)
     ok = worst <= BOUND and mine == theirs
     print('  as floats, %d tokens: max |difference| / (1 + rms) %.1e; the likeliest story of %d tokens %s%s'
-          % (sum(map(len, stories)), worst, len(mine) - 1, 'is the same' if mine == theirs else 'is another', '' if ok else '   DIFFERS'))
+          % (sum(map(len, stories)), worst, len(mine) - 1, 'is the same' if mine == theirs else 'is another', '' if ok
+             else '   DIFFERS'))
     return exact, ok
 
 
@@ -78,7 +81,8 @@ def as_it_is(build, engine, model, path, stories, exact):
             same[k] += int(np.sum(got.argmax(1) == want.argmax(1)))
     n, all_logits = sum(map(len, stories)), sum(e.size for e in exact)
     far = [float(np.sqrt(f / all_logits)) for f in far]
-    print('  as it is, beside the float form: ours %.4f away (rms), theirs %.4f; the likeliest token is the same in %.2f and %.2f %%%s'
+    print('  as it is, compared with the float form: ours %.4f away (rms), theirs %.4f; the most likely token is the '
+          'same in %.2f and %.2f %%%s'
           % (*far, 100 * same[0] / n, 100 * same[1] / n, '' if far[0] <= far[1] else '   WORSE'))
     return far[0] <= far[1]
 

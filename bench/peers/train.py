@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""bench/peers/train.py - the trainer of the story model beside PyTorch on the same processor
+"""bench/peers/train.py - the trainer of the story model compared with PyTorch on the same processor
 
     python3 -m venv venv && venv/bin/pip install torch numpy
-    venv/bin/python bench/peers/train.py [--build build] [--config examples/story.cfg] [--steps 6] [--rounds 3] [--threads 2]
+    venv/bin/python bench/peers/train.py [--build build] [--config examples/story.cfg] [--steps 6] [--rounds 3]
+                                         [--threads 2]
 
-The same model (sizes of the configuration, form grouped), the same number of sequences and tokens, float32, the same optimiser (Muon
-for the matrices with 5 rounds of its iteration, fused AdamW for embedding and norms, gradient clipped), the same number of threads. A round is one of
-each in turn, each in a process of its own: 2 steps to warm up, then --steps. PyTorch runs eagerly, with its own fused attention;
---compile adds a third that went through torch.compile. The loss of the first step is printed: an untrained model of either knows
-nothing. Prints tokens a second, the median of the rounds and the range. --processor counts processor time instead of the clock's: on a
-machine that others use as well, with --threads 1 (threads that wait for each other would be counted as working)."""
+The same model (sizes of the configuration, form grouped), the same number of sequences and tokens, float32, the same
+optimiser (Muon for the matrices with 5 rounds of its iteration, fused AdamW for embedding and norms, gradient clipped),
+the same number of threads. A round is one run of each in turn, in a process of its own: 2 warm-up steps, then --steps.
+PyTorch runs eagerly, with its own fused attention; --compile adds a third run through torch.compile. The loss of the
+first step is printed: neither model is trained yet. Prints tokens per second, the median of the rounds and the range.
+--processor counts processor time instead of wall-clock time: for a machine with other load, with --threads 1 (threads
+that wait for each other would be counted as working)."""
 import argparse, json, os, resource, statistics, subprocess, sys, tempfile, time
 
 
 def config(path):
-    c = dict(embedding=256, layers=4, heads=8, kv_heads=2, hidden=512, context=256, sequences=16, matrix_rate=0.02, decay=0.01, rate=0.003, clip=1.0, spread=0.5, momentum=0.95)
+    c = dict(embedding=256, layers=4, heads=8, kv_heads=2, hidden=512, context=256, sequences=16, matrix_rate=0.02,
+             decay=0.01, rate=0.003, clip=1.0, spread=0.5, momentum=0.95)
     for line in open(path):
         line = line.split('#')[0].strip()
         if '=' in line:
@@ -44,7 +47,8 @@ def theirs(c, steps, threads, compiled, clock):
             self.g1, self.g2 = (torch.nn.Parameter(torch.ones(d)) for _ in range(2))
             self.q, self.k, self.v = matrix(d, d), matrix(K * dh, d), matrix(K * dh, d)
             less = (2.0 * c['layers']) ** -0.5
-            self.o, self.gate, self.up, self.down = matrix(d, d, less), matrix(hidden, d), matrix(hidden, d), matrix(d, hidden, less)
+            self.o, self.gate, self.up = matrix(d, d, less), matrix(hidden, d), matrix(hidden, d)
+            self.down = matrix(d, hidden, less)
 
         def forward(self, x):
             s = x.shape[0]
@@ -86,13 +90,15 @@ def theirs(c, steps, threads, compiled, clock):
                 a = x @ x.T
                 x = 3.4445 * x + torch.addmm(a, a, a, beta=-4.7750, alpha=2.0315) @ x
             if tall: x = x.T
-            p.mul_(1 - c['matrix_rate'] * c['decay']).add_(x, alpha=-c['matrix_rate'] * max(1, p.shape[0] / p.shape[1]) ** 0.5)
+            p.mul_(1 - c['matrix_rate'] * c['decay']).add_(x, alpha=-c['matrix_rate']
+                                                           * max(1, p.shape[0] / p.shape[1]) ** 0.5)
 
     run = torch.compile(model) if compiled else model
     first, start = None, 0.0
     for step in range(steps + 2):
         if step == 2: start = clock()
-        tokens = torch.randint(vocab, (c['sequences'], n + 1))      # fresh ones, as the trainer has; drawing ours is in its time too
+        # fresh ones, as the trainer has; drawing ours is in its time too
+        tokens = torch.randint(vocab, (c['sequences'], n + 1))
         loss = run(tokens)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), c['clip'], foreach=True)
@@ -101,14 +107,16 @@ def theirs(c, steps, threads, compiled, clock):
         model.zero_grad(set_to_none=True)
         if first is None: first = loss.item() * 1.4426950408889634
     seconds = clock() - start
-    print(json.dumps(dict(speed=steps * c['sequences'] * n / seconds, first=first, version='PyTorch ' + torch.__version__)))
+    print(json.dumps(dict(speed=steps * c['sequences'] * n / seconds, first=first, version='PyTorch '
+                          + torch.__version__)))
 
 
 def run_ours(build, path, steps, threads):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, 'm.gguf')
-        subprocess.run([build + '/train-story', '--config', path, '--seed', '1', '--out', out, '--stop', str(steps), '--save', '100000', '--threads', str(threads), '--quiet'],
+        subprocess.run([build + '/train-story', '--config', path, '--seed', '1', '--out', out, '--stop', str(steps),
+                        '--save', '100000', '--threads', str(threads), '--quiet'],
                        check=True, capture_output=True)
         rows = [line.split() for line in open(out + '.tsv') if not line.startswith('#')]
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -134,25 +142,32 @@ def main():
     a.add_argument('--theirs', choices=['eager', 'compile'], help=argparse.SUPPRESS)
     o = a.parse_args()
     c = config(o.config)
-    if o.theirs: return theirs(c, o.steps, o.threads, o.theirs == 'compile', time.process_time if o.processor else time.perf_counter)
+    if o.theirs:
+        return theirs(c, o.steps, o.threads, o.theirs == 'compile', time.process_time if o.processor
+                      else time.perf_counter)
     tokens, speed, first, version = o.steps * c['sequences'] * c['context'], {}, {}, ''
     for _ in range(o.rounds):
         seconds, bits = ours(o.build, o.config, o.steps, o.threads, o.processor)
-        speed.setdefault('ours', []).append(tokens / max(seconds, 1e-3))     # as fine as the file tells time
+        speed.setdefault('ours', []).append(tokens / max(seconds, 1e-3))     # the resolution of the times in the file
         print('  ours %.0f tokens/s' % speed['ours'][-1], file=sys.stderr, flush=True)
         first['ours'] = bits
         for way in [] if o.alone else ['eager', 'compile'][:1 + o.compile]:
-            done = subprocess.run([sys.executable, __file__, '--theirs', way, '--config', o.config, '--steps', str(o.steps), '--threads', str(o.threads)] + ['--processor'] * o.processor,
+            done = subprocess.run([sys.executable, __file__, '--theirs', way, '--config', o.config, '--steps',
+                                   str(o.steps), '--threads', str(o.threads)] + ['--processor'] * o.processor,
                                   capture_output=True, text=True)
             if done.returncode: sys.exit(done.stderr)
             said = json.loads(done.stdout.splitlines()[-1])
             speed.setdefault(way, []).append(said['speed'])
             print('  %s %.0f tokens/s' % (way, said['speed']), file=sys.stderr, flush=True)
             first[way], version = said['first'], said['version']
-    print('%s: %d tokens a step, float32, %d threads, %d rounds of %d steps, %s, %s' % (o.config, c['sequences'] * c['context'], o.threads, o.rounds, o.steps, version, 'processor time' if o.processor else 'by the clock'))
+    print('%s: %d tokens a step, float32, %d threads, %d rounds of %d steps, %s, %s'
+          % (o.config, c['sequences'] * c['context'], o.threads, o.rounds, o.steps, version, 'processor time'
+             if o.processor else 'by the clock'))
     for who, s in speed.items():
-        print('  %-8s %7.0f tokens/s   (%.0f to %.0f)   first loss %.2f bits   %s' % (who, statistics.median(s), min(s), max(s), first[who],
-              '' if who == 'ours' else 'ours is %.2f times as fast' % (statistics.median(speed['ours']) / statistics.median(s))))
+        print('  %-8s %7.0f tokens/s   (%.0f to %.0f)   first loss %.2f bits   %s'
+              % (who, statistics.median(s), min(s), max(s), first[who],
+              '' if who == 'ours' else 'ours is %.2f times as fast' % (statistics.median(speed['ours'])
+                                                                       / statistics.median(s))))
 
 
 main()

@@ -1,8 +1,9 @@
-/* docs/papers/catalogue.c - prints docs/papers/catalogue.md: the systems of the plan with what is here of each, and the
- * table of operations
+/* docs/papers/catalogue.c - prints docs/papers/catalogue.md: published systems, which of them are here, and the table
+ * of operations
  *
- * A system counts as here when its pair of files stands in src/ and its test in tests/. The names, papers and headlines
- * come from docs/papers/systems.tsv, the operations from the tables of both headers. */
+ * A system counts as here when its pair of files stands in src/ and its test in tests/; then it must have a page in
+ * docs/papers, which its name links to. Names, papers, pages and headlines come from docs/papers/systems.tsv, the
+ * operations from the tables of both headers. */
 #include "tinygnn.h"
 #include "tinyllm.h"                        /* last: tiny_op_at is its own */
 #include <stdio.h>
@@ -24,6 +25,13 @@ static int is_here(const char *file)
     char test[300];
     (void)snprintf(test, sizeof test, "tests%s", file + strlen("src"));
     return there(file, ".h") && there(file, ".c") && there(test, ".c");
+}
+
+static int has_page(const char *page)
+{
+    char path[300];
+    (void)snprintf(path, sizeof path, "docs/papers/%.200s", page);
+    return *page && there(path, ".md");
 }
 
 /* in a table of Markdown a bar ends the cell */
@@ -51,13 +59,13 @@ int main(void)
     int n = 0, here = 0;
     if (!f) { fprintf(stderr, "docs/papers/systems.tsv cannot be opened: run this from the top folder\n"); return 1; }
     printf("# Catalogue\n\nPrinted by `make docs` from the table of operations and docs/papers/systems.tsv. \"here\" "
-           "means: "
-           "the files stand in src/ and their test in tests/.\n\n## Systems\n");
+           "means: the files stand in\nsrc/ and their test in tests/; the name links to the page of the system.\n\n"
+           "## Systems\n");
     while (fgets(line, sizeof line, f)) {
-        char *field[6], *p = line;
+        char *field[7], *p = line;
         int k;
         line[strcspn(line, "\r\n")] = 0;
-        for (k = 0; k < 6; k++) {
+        for (k = 0; k < 7; k++) {
             field[k] = p;
             p += strcspn(p, "\t");
             if (*p) *p++ = 0;
@@ -74,8 +82,15 @@ int main(void)
                    family);
         }
         k = is_here(field[3]);
-        printf("| %s | %s | %s | %s | %s | %s |\n", field[1], field[2], field[3], k ? "**here**" : "not yet", field[4],
-               k ? field[5] : "");
+        if (k && !has_page(field[4])) {
+            fprintf(stderr, "docs/papers/systems.tsv: %s is here and has no page: docs/papers/%s.md\n", field[1],
+                    *field[4] ? field[4] : "?");
+            return 1;
+        }
+        if (k) printf("| [%s](%s.md) |", field[1], field[4]);
+        else printf("| %s |", field[1]);
+        printf(" %s | %s | %s | %s | %s |\n", field[2], field[3], k ? "**here**" : "not yet", field[5],
+               k ? field[6] : "");
         n++;
         here += k;
     }

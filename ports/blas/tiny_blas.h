@@ -1,4 +1,4 @@
-/* ports/blas/tiny_blas.h - matrix products through a CBLAS that the program has anyway
+/* ports/blas/tiny_blas.h - matrix products through a CBLAS that the program links anyway
  *
  *     #include "tinyllm.h"                     or tinygnn.h; before this one
  *     #include "ports/blas/tiny_blas.h"        in one file; link with -lopenblas, or another CBLAS
@@ -11,9 +11,10 @@
  * Runs      matmul (sgemm, or sgemv where one side is a vector) and dot (sdot), f32, where one stride of each matrix is
  *           1.
  *           A bias is added afterwards, and relu and relu2 applied. Everything else is declined: products with f16 and
- *           bf16 weights, which the processor path reads where they lie; other activations; axpy, whose result is exact
- *           to the bit while most libraries fuse.
- * Threads   The library's own: set OPENBLAS_NUM_THREADS or its like, and keep the sum of both in mind. */
+ *           bf16 weights, which the processor path reads in place; other activations; axpy, whose result is exact to
+ *           the bit while most libraries fuse multiply and add.
+ * Threads   The library's own: set OPENBLAS_NUM_THREADS or the equivalent. Its threads are in addition to those of the
+ *           context. */
 #ifndef TINY_BLAS_H
 #define TINY_BLAS_H
 
@@ -34,7 +35,7 @@ typedef struct tiny_blas {
 
 TINY_BLAS_FN const tiny_accel *tiny_blas_open(tiny_blas *blas);
 
-/* A matrix as BLAS sees it: where the stride is 1, and how far the rows (or columns) are apart. */
+/* A matrix in the form of BLAS: the axis of stride 1, and the distance of the rows (or columns). */
 typedef struct tiny_blas_matrix { int by_rows, ld; } tiny_blas_matrix;
 
 /* 0: not a matrix that BLAS can take. rows, cols: the lengths of the last two axes. */
@@ -116,7 +117,7 @@ static void tiny_blas_product(const tiny_op *op, const float *a, const float *b,
     (void)tiny_blas_see(ta, &ma);
     (void)tiny_blas_see(tb, &mb);
     (void)tiny_blas_see(ty, &my);
-    if (k == 0 || m == 1 || n == 1)         /* of nothing, sgemv leaves y as it is */
+    if (k == 0 || m == 1 || n == 1)         /* without columns sgemv leaves y unchanged */
         for (i = 0; i < m; i++) for (j = 0; j < n; j++) y[i * y_down + j * y_across] = 0.0f;
     if (k == 0) return;
     if (m == 1 && tiny_blas_steps(k, ta->stride[ta->rank - 1]))

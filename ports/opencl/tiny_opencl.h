@@ -5,22 +5,23 @@
  *
  *     char says[256];
  *     tiny_opencl *cl;
- *     if (tiny_opencl_open(&cl, says)) puts(says);            no device: a sentence, and the processor goes on alone
+ *     if (tiny_opencl_open(&cl, says)) puts(says);            no device: prints why, and the processor runs everything
  *     else desc.accel = tiny_opencl_accel(cl);                then tiny_ctx_open(&desc, &ctx)
  *     ...
  *     tiny_ctx_close(ctx);
  *     tiny_opencl_close(cl);
  *
- * Runs      what a llama-like model calls: matmul (f32; f32, f16, bf16 weights; int8) and matmul_blocks (Q8_0, Q4_0),
- * rmsnorm, layernorm, turn_pairs, put_rows and paged_attention (pages of f32 and f16), add, mul, swiglu; softmax and
- * attention. Declines the rest. Device    TINY_OPENCL_DEVICE in the environment: a number counted over all platforms,
- * or a part of a device's name. Without it the first GPU, else the first accelerator, else the first device. Memory
- * Inputs are sent for each operation, unless tiny_upload sent the memory they lie in before (views of it, also
- *           transposed ones, are then read from the device; upload again after the host changed it), or they are
- * outputs that stayed. Outputs without gaps stay until they are fetched; those with gaps go to the host at once. An
- * output in uploaded memory changes the uploaded copy when it is fetched. Threads   One tiny_opencl serves one context
- * at a time. Numbers   Denormals are kept where the device keeps them (CL_FP_DENORM), which the conformance kit asks
- * for.          */
+ * Runs      the operations of a llama-like model: matmul (f32; f32, f16, bf16 weights; int8) and matmul_blocks (Q8_0,
+ *           Q4_0), rmsnorm, layernorm, turn_pairs, put_rows and paged_attention (pages of f32 and f16), add, mul,
+ *           swiglu; softmax and attention. Declines the rest.
+ * Device    TINY_OPENCL_DEVICE in the environment: a number counted over all platforms, or a part of a device's name.
+ *           Without it the first GPU, else the first accelerator, else the first device.
+ * Memory    Inputs are sent for each operation, unless they are in memory that tiny_upload sent before, or are outputs
+ *           that stayed. (Views of uploaded memory, also transposed ones, are read from the device; upload again after
+ *           a change on the host.) Outputs without gaps stay until they are fetched; those with gaps go to the host at
+ *           once. An output in uploaded memory changes the uploaded copy when it is fetched.
+ * Threads   One tiny_opencl serves one context at a time.
+ * Numbers   Denormals are kept where the device keeps them (CL_FP_DENORM), as the conformance kit requires. */
 #ifndef TINY_OPENCL_H
 #define TINY_OPENCL_H
 
@@ -43,17 +44,17 @@
 #define TINY_OPENCL_FN static
 #endif
 
-#ifdef TLLM_MAX_RANK                        /* tinyllm.h is there, and its operations */
+#ifdef TLLM_MAX_RANK                        /* tinyllm.h is included, with its operations */
 #define TINY_OPENCL_LLM
 #endif
 
 typedef struct tiny_opencl tiny_opencl;
 
-/* On failure *out is NULL and says, 256 bytes, has a sentence: TINY_E_ACCEL, or TINY_E_MEMORY. */
+/* On failure *out is NULL and `says`, 256 bytes, holds a sentence: TINY_E_ACCEL, or TINY_E_MEMORY. */
 TINY_OPENCL_FN tiny_status tiny_opencl_open(tiny_opencl **out, char *says);
 TINY_OPENCL_FN const tiny_accel *tiny_opencl_accel(tiny_opencl *cl);    /* lives as long as cl */
 TINY_OPENCL_FN const char *tiny_opencl_device(const tiny_opencl *cl);   /* its name */
-/* What travelled since it was opened: tensors that were uploaded; inputs that were sent for one operation; waits for
+/* Transfers since it was opened: tensors that were uploaded; inputs that were sent for one operation; waits for
  * results. */
 typedef struct tiny_opencl_traffic {
     size_t n_upload, upload_bytes, n_send, send_bytes, n_wait, wait_bytes;
@@ -179,9 +180,9 @@ static const char tiny_opencl_softmax[] =
     "    }\n"
     "}\n";
 
-/* rmsnorm, and layernorm where centre is not 0. The row is brought to about 1 by a power of two first, so that squares
- * neither overflow nor vanish; the factor stays small enough for eps. The mean is taken twice: the second time of what
- * the first one left. */
+/* rmsnorm, and layernorm where centre is not 0. The row is first scaled to about 1 by a power of two, so that squares
+ * neither overflow nor vanish; the factor stays small enough for eps. The mean is subtracted twice: the second one is
+ * the mean of the remainder. */
 static const char tiny_opencl_norm[] =
     "kernel void norm(VIEW(float, x), VIEW(float, g), VIEW(float, b), global float *y, int d1, int d2, int n, float "
     "eps, int centre,\n"
@@ -262,7 +263,7 @@ static const char tiny_opencl_matmul[] =
     "#undef MATMUL\n#undef VECMAT\n#undef AT\n#undef BT\n#undef YT\n#undef ACC\n#undef LOAD_A\n#undef LOAD_B\n#undef "
     "STORE\n";
 
-/* What follows the sums of int8 products. */
+/* Scales and activation after the sums of int8 products. */
 static const char tiny_opencl_rescale[] = "kernel void rescale(global const int *sum, VIEW(float, u), VIEW(float, v), "
                                           "VIEW(float, bias), global float *y, int d1, int m, int n,\n"
                                           "    int k, int act, int has_u, int has_v, int has_bias)\n"
@@ -381,8 +382,8 @@ static const char tiny_opencl_paged[] =
     "        if (i < d_v) o[((long)t * n_head + h) * d_v + i] = l != 0.0f ? acc[j] / l : 0.0f;\n"
     "    }\n"
     "}\n"
-    /* one work item a number of a row of all parts, which goes through the tokens: of two for one place the later stays
-     */
+    /* one work item for each number of a row of all parts; it loops over the tokens: of two tokens for one place the
+     * later one stays */
     "kernel void PUT(VIEW(float, x), VIEW(int, place), global PT *out, int n, int n_part, int block, int wide)\n"
     "{\n"
     "    int at = (int)get_global_id(0), part = at / wide, i = at % wide, t;\n"
@@ -443,7 +444,7 @@ enum { TINY_OPENCL_SLOTS = TINY_OP_MAX_IN + TINY_OP_MAX_OUT };
 typedef struct tiny_opencl_copy {           /* bytes [low, end) of the host: uploaded, or an output that is away */
     uintptr_t low, end;
     cl_mem mem;
-    size_t bytes;                           /* of mem: outputs take one that is free */
+    size_t bytes;                           /* of mem: outputs take a free one */
     int away;
 } tiny_opencl_copy;
 
@@ -468,11 +469,11 @@ struct tiny_opencl {
     struct { cl_mem mem; size_t bytes; void *stage; size_t stage_bytes; } slot[TINY_OPENCL_SLOTS];
     char *says;                             /* of the call that runs */
     tiny_status status;
-    cl_kernel k;                            /* whose arguments are being set */
+    cl_kernel k;                            /* the kernel whose arguments are set */
     cl_uint n_arg;
 };
 
-/* The first failure of a call stays; the rest of it does nothing. */
+/* Keeps the first failure of a call; the rest of the call does nothing. */
 static void tiny_opencl_fail(tiny_opencl *cl, tiny_status status, const char *what, cl_int code)
 {
     if (cl->status) return;
@@ -545,7 +546,7 @@ static void tiny_opencl_range(const tiny_tensor *t, uintptr_t *low, uintptr_t *e
     *end = (uintptr_t)t->data + (uintptr_t)b;
 }
 
-/* The copy that holds these bytes: an output that is away before what was uploaded. */
+/* The copy that holds these bytes: an output on the device takes precedence over uploaded memory. */
 static tiny_opencl_copy *tiny_opencl_find(tiny_opencl *cl, uintptr_t low, uintptr_t end)
 {
     tiny_opencl_copy *up = NULL;
@@ -701,8 +702,8 @@ static void tiny_opencl_arg_view(tiny_opencl *cl, int slot, const tiny_tensor *t
     tiny_opencl_arg(cl, sizeof by, &by);
 }
 
-/* Output j: dense, in the buffer where it is away, in a new one that stays, or in the slot's where it has gaps. begin:
- * it starts with what in holds, in place or not. */
+/* Output j: dense, in the buffer that holds it on the device, in a new one that stays, or in the slot's buffer if it
+ * has gaps. begin: it starts with the contents of in, in place or not. */
 static void tiny_opencl_arg_out_from(tiny_opencl *cl, int j, const tiny_tensor *t, const tiny_tensor *in)
 {
     const size_t bytes = (size_t)tiny_tensor_count(t) * tiny_dtype_bytes(t->dtype);
@@ -750,7 +751,7 @@ static void tiny_opencl_arg_out_from(tiny_opencl *cl, int j, const tiny_tensor *
             cl->travelled.n_send++;
             cl->travelled.send_bytes += bytes;
             tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, mem, CL_TRUE, 0, bytes, p, 0, NULL, NULL),
-                              "sending what an operation adds to");
+                              "sending the old values of an output");
         }
     }
     tiny_opencl_arg(cl, sizeof mem, &mem);
@@ -761,7 +762,7 @@ static void tiny_opencl_arg_out(tiny_opencl *cl, int j, const tiny_tensor *t)
     tiny_opencl_arg_out_from(cl, j, t, NULL);
 }
 
-/* Sums that no one sees, of the size of an output. */
+/* Intermediate sums, of the size of an output. */
 static void tiny_opencl_arg_between(tiny_opencl *cl, const tiny_tensor *t)
 {
     cl_mem mem;
@@ -789,7 +790,7 @@ static void tiny_opencl_in_step(tiny_opencl *cl, uintptr_t low, uintptr_t end)
                               clEnqueueWriteBuffer(cl->queue, cl->copies[i].mem, CL_TRUE,
                                                    (size_t)(a - cl->copies[i].low), (size_t)(b - a), (const void *)a, 0,
                                                    NULL, NULL),
-                              "keeping an uploaded tensor in step");
+                              "updating an uploaded tensor");
     }
 }
 
@@ -798,7 +799,7 @@ static void tiny_opencl_bring(tiny_opencl *cl, cl_mem mem, size_t bytes, void *t
     cl->travelled.n_wait++;
     cl->travelled.wait_bytes += bytes;
     tiny_opencl_check(cl, clEnqueueReadBuffer(cl->queue, mem, CL_TRUE, 0, bytes, to, 0, NULL, NULL),
-                      "bringing a result back");
+                      "fetching a result");
 }
 
 /* An output with gaps goes to the host at once. */
@@ -826,7 +827,7 @@ static tiny_status tiny_opencl_fetch(void *user, const tiny_tensor *out, char *s
     cl->status = TINY_OK;
     tiny_opencl_range(out, &low, &end);
     c = tiny_tensor_is_dense(out) ? tiny_opencl_away(cl, low, end) : NULL;
-    if (!c) return TINY_OK;                 /* it has gaps, and is there */
+    if (!c) return TINY_OK;                 /* it has gaps, and is on the device */
     tiny_opencl_bring(cl, c->mem, (size_t)(end - low), out->data);
     tiny_opencl_let_go(cl, c);
     if (!cl->status) tiny_opencl_in_step(cl, low, end);
@@ -954,7 +955,7 @@ static void tiny_opencl_run_matmul(tiny_opencl *cl, const tiny_op *op)
     tiny_opencl_arg_view(cl, 0, a);
     tiny_opencl_arg_view(cl, 1, b);
     tiny_opencl_arg_view(cl, 2, bias);
-    if (scaled) tiny_opencl_arg_between(cl, y);     /* sums that are still to be scaled have a buffer of their own */
+    if (scaled) tiny_opencl_arg_between(cl, y);     /* sums before scaling have a buffer of their own */
     else tiny_opencl_arg_out(cl, 0, y);
     tiny_opencl_arg_int(cl, d1);
     tiny_opencl_arg_int(cl, m);
@@ -1126,7 +1127,8 @@ static tiny_status tiny_opencl_run(void *user, const tiny_op *op, const tiny_op_
     default: tiny_opencl_fail(cl, TINY_E_UNSUPPORTED, "it has no kernel for this operation", 0);
     }
     for (j = 0; j < row->n_out; j++) tiny_opencl_scatter(cl, j, op->out[j]);
-    while (cl->n_sent) (void)clReleaseMemObject(cl->sent[--cl->n_sent]);    /* the queue holds what it still reads */
+    /* the queue retains the buffers that it still reads */
+    while (cl->n_sent) (void)clReleaseMemObject(cl->sent[--cl->n_sent]);
     if (cl->status && cl->fresh) tiny_opencl_let_go(cl, &cl->copies[cl->n_copies - 1]);
     cl->says = NULL;
     return cl->status;
@@ -1177,7 +1179,7 @@ static tiny_status tiny_opencl_download(void *user, const tiny_tensor *host, cha
         tiny_opencl_check(cl,
                           clEnqueueReadBuffer(cl->queue, c->mem, CL_TRUE, (size_t)(low - c->low), (size_t)(end - low),
                                               (void *)low, 0, NULL, NULL),
-                          "bringing a tensor back");
+                          "fetching a tensor");
     return cl->status;
 }
 
@@ -1196,7 +1198,7 @@ static void tiny_opencl_forget(void *user, const tiny_tensor *host)
 
 /* ---- devices ---- */
 
-/* Device number wanted, or the first whose name has the wish in it, or the best kind. NULL: none. */
+/* Device number `wanted`, or the first whose name contains the given text, or the best kind. NULL: none. */
 static cl_device_id tiny_opencl_choose(const char *wish)
 {
     static const cl_device_type order[] = { CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL };
@@ -1287,7 +1289,7 @@ TINY_OPENCL_FN tiny_status tiny_opencl_open(tiny_opencl **out, char *says)
     cl->device = tiny_opencl_choose(wish);
     if (!cl->device) {
         (void)snprintf(says, 256,
-                       wish && *wish ? "opencl: there is no device like TINY_OPENCL_DEVICE=%.100s"
+                       wish && *wish ? "opencl: no device matches TINY_OPENCL_DEVICE=%.100s"
                                      : "opencl: this machine has no device%.1s",
                        wish ? wish : "");
         free(cl);

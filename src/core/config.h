@@ -41,8 +41,9 @@
 #include <stdint.h>
 #include <limits.h>
 
+/* the one place that has the version: headers, packages and make dist take it from here */
 #define TINY_VERSION_MAJOR 0
-#define TINY_VERSION_MINOR 1
+#define TINY_VERSION_MINOR 2
 #define TINY_VERSION_PATCH 0
 #define TINY_VERSION (TINY_VERSION_MAJOR * 10000 + TINY_VERSION_MINOR * 100 + TINY_VERSION_PATCH)
 

@@ -3,7 +3,7 @@
  * V_LANES floats or 32-bit integers a vector, 4 * V_LANES bytes. Macros of a pass, 0 or 1: V_SCALAR V_W128 V_NEON
  * V_AVX2 V_AVX512 V_AMX (with V_AVX512: an amx pass has the avx512 vectors), V_VNNI (v_dot is one instruction on x86),
  * V_DOTPROD (the same on ARM), V_I8MM (ARM multiplies two rows by two), V_EXTRA (a second pass of avx2 or neon for one
- * more instruction).
+ * more instruction, or of avx512), V_HALF (with V_AVX2 and V_EXTRA: AVX-512 in vectors of 32 bytes).
  *
  *   v_load v_store            any alignment; the _n forms touch the first n <= V_LANES lanes only, other lanes are read
  *                             as 0
@@ -125,6 +125,18 @@
 #define TINYI_SIMD_AVX512 1
 #define TINYI_SIMD_NEW 1
 #endif
+#elif TINYI_PASS == TINYI_PASS_AVX512HALF
+#define TINYI_SUFFIX _avx512half
+#define TINYI_PASS_TARGET TINY_TARGET_AVX512
+#define V_LANES 8
+#define V_AVX2 1
+#define V_VNNI 1
+#define V_HALF 1
+#define V_EXTRA 1
+#ifndef TINYI_SIMD_AVX512HALF
+#define TINYI_SIMD_AVX512HALF 1
+#define TINYI_SIMD_NEW 1
+#endif
 #elif TINYI_PASS == TINYI_PASS_AMX
 #define TINYI_SUFFIX _amx
 #define TINYI_PASS_TARGET TINY_TARGET_AMX
@@ -163,6 +175,9 @@
 #endif
 #ifndef V_I8MM
 #define V_I8MM 0
+#endif
+#ifndef V_HALF
+#define V_HALF 0
 #endif
 #ifndef V_EXTRA
 #define V_EXTRA 0

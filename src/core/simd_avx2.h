@@ -258,20 +258,26 @@ TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return _mm256_add_epi16(a, b); 
 TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return _mm256_madd_epi16(a, b); }
 
 #if V_VNNI
+#if V_HALF
+#define TINYI_DPBUSD _mm256_dpbusd_epi32
+#else
+#define TINYI_DPBUSD _mm256_dpbusd_avx_epi32
+#endif
 /* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter
  * once. */
-TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return TINYI_DPBUSD(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
     const __m256i top = _mm256_set1_epi8((char)-128);
-    const __m256i back = _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), top, b);
-    return _mm256_sub_epi32(_mm256_dpbusd_avx_epi32(acc, _mm256_xor_si256(a, top), b), back);
+    const __m256i back = TINYI_DPBUSD(_mm256_setzero_si256(), top, b);
+    return _mm256_sub_epi32(TINYI_DPBUSD(acc, _mm256_xor_si256(a, top), b), back);
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b)
 {
-    return _mm256_dpbusd_avx_epi32(acc, _mm256_sign_epi8(a, a), _mm256_sign_epi8(b, a));
+    return TINYI_DPBUSD(acc, _mm256_sign_epi8(a, a), _mm256_sign_epi8(b, a));
 }
-TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return TINYI_DPBUSD(acc, a, b); }
+#undef TINYI_DPBUSD
 #else
 /* even and odd bytes as 16-bit lanes: pmaddwd adds bytes 4j and 4j+2, then 4j+1 and 4j+3, and nothing is shuffled */
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)

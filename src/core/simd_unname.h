@@ -136,6 +136,7 @@
 #undef V_AVX512
 #undef V_AMX
 #undef V_VNNI
+#undef V_HALF
 #undef V_DOTPROD
 #undef V_I8MM
 #undef V_EXTRA

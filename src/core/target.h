@@ -18,10 +18,12 @@
  *   AVX2       8      AVX2, FMA, F16C                              avx2
  *   AVX2VNNI   8      the same and AVX-VNNI                        avx2
  *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
+ *   AVX512HALF 8      the same                                     avx512
  *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
  *
  * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and
- * AVX2VNNI compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows.
+ * AVX2VNNI compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows, AVX512HALF
+ * those that are fastest in vectors of half the width: their text is that of AVX2VNNI.
  * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same
  * bits. */
 #ifndef TINYI_TARGET_H
@@ -37,6 +39,7 @@
 #define TINYI_PASS_AVX2 6
 #define TINYI_PASS_AVX2VNNI 7
 #define TINYI_PASS_AVX512 9
+#define TINYI_PASS_AVX512HALF 10
 #define TINYI_PASS_AMX 8
 #if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
 #define TINYI_X86 1
@@ -228,6 +231,7 @@
 #undef TINYI_ONLY_PASS
 #define TINYI_ONLY_PASS 0
 #endif
+#define TINYI_HAVE_AVX512HALF TINYI_HAVE_AVX512
 /* kernels by name: needs all bodies in one unit */
 #if TINYI_ONLY_PASS && TINYI_WHOLE && !defined TINYI_OPEN
 #define TINYI_BY_NAME 1
@@ -367,6 +371,8 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_TARGET_END_AVX2VNNI TINYI_TARGET_END
 #define TINYI_TARGET_BEGIN_AVX512 TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AVX512)
 #define TINYI_TARGET_END_AVX512 TINYI_TARGET_END TINYI_QUIET_END
+#define TINYI_TARGET_BEGIN_AVX512HALF TINYI_TARGET_BEGIN_AVX512
+#define TINYI_TARGET_END_AVX512HALF TINYI_TARGET_END_AVX512
 #define TINYI_TARGET_BEGIN_AMX TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AMX)
 #define TINYI_TARGET_END_AMX TINYI_TARGET_END TINYI_QUIET_END
 #define TINYI_TARGET_BEGIN_NEON TINYI_TARGET_BEGIN_SCALAR
@@ -481,8 +487,10 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #endif
 #if TINYI_HAVE_AVX512
 #define TINYI_FOR_AVX512(X, a, b) X(AVX512, avx512, a, b)
+#define TINYI_FOR_AVX512HALF(X, a, b) X(AVX512HALF, avx512half, a, b)
 #else
 #define TINYI_FOR_AVX512(X, a, b)
+#define TINYI_FOR_AVX512HALF(X, a, b)
 #endif
 #if TINYI_HAVE_AMX
 #define TINYI_FOR_AMX(X, a, b) X(AMX, amx, a, b)

@@ -1,4 +1,5 @@
-/* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
+/* tinygnn.h - graph networks in one C header, version @version: every algorithm as a readable reference and as a fast
+ * form
  *
  * The shortest program that works
  *
@@ -92,7 +93,8 @@
  *     quantization of attention.
  *
  * Changes
- *     0.1.0  the first version; CHANGELOG.md lists what it has
+ *     0.2.0  a program chooses its features; packages; see CHANGELOG.md
+ *     0.1.0  the first version
  *
  * Licence
  *     MIT, at the end of this file.

@@ -6,7 +6,7 @@
 #include "llm/block/tree.simd.h"
 #elif V_NEON || V_W128
 #include "llm/block/quad.simd.h"
-#else
+#elif V_SCALAR
 #include "llm/block/block.simd.h"
 #endif
 #if !V_EXTRA && !V_AMX

@@ -1,4 +1,4 @@
-/* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast
+/* tinyllm.h - language models in one C header, version @version: every algorithm as a readable reference and as a fast
  * form
  *
  * The shortest program that works
@@ -97,7 +97,8 @@
  *     A server: see examples/ for programs. docs/guide/limits.md has the rest.
  *
  * Changes
- *     0.1.0  the first version; CHANGELOG.md lists what it has
+ *     0.2.0  a program chooses its features; packages; see CHANGELOG.md
+ *     0.1.0  the first version
  *
  * Licence
  *     MIT, at the end of this file.

@@ -16,7 +16,7 @@
  * Error    as the recurrent form (math/gla.c), with T tokens back too: SCALE 200 u of the largest number of each
  *          output; cases have T <= 100.
  * Left out matrix products over chunks: they would save the reading of states, not arithmetic, see
- * docs/papers/attention.md. */
+ * docs/papers/gla.md. */
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
 #include "math/elem.h"

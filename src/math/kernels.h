@@ -1,8 +1,10 @@
 /* src/math/kernels.h - every kernel of math for one target (included once per pass, see core/target.h)
  *
  * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes what gains from it only: the
- * int8 product, which is built on v_dot and has a tile form. In a program of one target there is no second form. */
+ * int8 product, which is built on v_dot and has a tile form; V_HALF takes nothing. In a program of one target there is
+ * no second form. */
 #include "core/simd.h"
+#if !V_HALF
 
 #if !V_EXTRA && !V_AMX
 #include "math/elem.simd.h"
@@ -71,4 +73,5 @@ TINYI_FN void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     (void)k;
 #endif
 }
+#endif
 #include "core/simd_unname.h"

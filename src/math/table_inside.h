@@ -123,7 +123,7 @@ TINYI_ONLY_END
 /* A family of llm or gnn gives its kernels as a table for each target. Its header declares the tables with
  * TINYI_TABLES(type, x), its kernels make them with TINYI_TABLE(type, x, table), and one .c file makes x_of, which
  * chooses by the target, with TINYI_TABLE_CHOICE(type, x). The _EXTRA forms have a table for each further pass of avx2
- * and neon. */
+ * and neon, and that of half vectors for avx512. */
 #define TINYI_TEXT_OF(x) #x
 #define TINYI_TEXT(x) TINYI_TEXT_OF(x)
 #define TINYI_PASS_NAME &TINYI_TEXT(TINYI_SUFFIX)[1]     /* of a pass, in its kernels: without the underscore */
@@ -131,11 +131,16 @@ TINYI_ONLY_END
     TINYI_AHEAD(PASS, TINYI_FN const type *x##_##suffix(unsigned cpu);)
 #define TINYI_TABLES(type, x) \
     TINYI_FOR_PLAIN(TINYI_TABLE_DECLARE, type, x) TINYI_FN const type *x##_of(const tinyi_kernels *k);
-#define TINYI_TABLES_EXTRA(type, x) TINYI_TABLES(type, x) TINYI_FOR_EXTRA(TINYI_TABLE_DECLARE, type, x)
+#define TINYI_TABLES_EXTRA(type, x)                                                              \
+    TINYI_FOR_SCALAR(TINYI_TABLE_DECLARE, type, x) TINYI_FOR_W128(TINYI_TABLE_DECLARE, type, x)  \
+    TINYI_FOR_NEON(TINYI_TABLE_DECLARE, type, x) TINYI_FOR_AVX2(TINYI_TABLE_DECLARE, type, x)    \
+    TINYI_FOR_AVX512HALF(TINYI_TABLE_DECLARE, type, x) TINYI_FOR_EXTRA(TINYI_TABLE_DECLARE, type, x) \
+    TINYI_FN const type *x##_of(const tinyi_kernels *k);
 #define TINYI_TABLE(type, x, table) TINYI_FN const type *TINY_FN(x)(unsigned cpu) { (void)cpu; return &(table); }
 
 #define TINYI_TABLE_CASE(PASS, suffix, type, x) case TINY_TARGET_##PASS: return x##_##suffix(k->cpu);
-#define TINYI_TABLE_TILES(PASS, suffix, type, x) case TINY_TARGET_AMX: TINYI_TABLE_CASE(PASS, suffix, type, x)
+#define TINYI_TABLE_TILES(PASS, suffix, type, x) \
+    case TINY_TARGET_AMX: case TINY_TARGET_AVX512: return x##_##suffix(k->cpu);
 #define TINYI_TABLE_REST(PASS, suffix, type, x) return x##_##suffix(k->cpu);
 #define TINYI_TABLE_WITH_DOT(PASS, suffix, type, x) if (k->cpu & TINY_CPU_DOTPROD) return x##_##suffix(k->cpu);
 #define TINYI_TABLE_WITH_MM(PASS, suffix, type, x) \
@@ -148,14 +153,14 @@ TINYI_ONLY_END
         return x##_##suffix(k->cpu);
 #define TINYI_TABLE_AVX2(PASS, suffix, type, x) \
     case TINY_TARGET_AVX2: TINYI_FOR_AVX2VNNI(TINYI_TABLE_WITH_VNNI, type, x) return x##_##suffix(k->cpu);
-#define TINYI_TABLE_CHOOSE(type, x, NEON, AVX2)                                                 \
+#define TINYI_TABLE_CHOOSE(type, x, NEON, AVX2, AVX512)                                               \
     TINYI_FN const type *x##_of(const tinyi_kernels *k)                                         \
     {                                                                                           \
         switch (k->target) {                                                                    \
         TINYI_FOR_W128(TINYI_TABLE_CASE, type, x)                                               \
         TINYI_FOR_NEON(NEON, type, x)                                                           \
         TINYI_FOR_AVX2(AVX2, type, x)                                                           \
-        TINYI_FOR_AVX512(TINYI_TABLE_TILES, type, x)                                            \
+        AVX512(TINYI_TABLE_TILES, type, x)                                                      \
         default: break;                                                                         \
         }                                                                                       \
         TINYI_FOR_SCALAR(TINYI_TABLE_REST, type, x)                                             \
@@ -166,8 +171,10 @@ TINYI_ONLY_END
 #else
 #define TINYI_TABLE_NONE return NULL;       /* no kernels come from it */
 #endif
-#define TINYI_TABLE_CHOICE(type, x) TINYI_TABLE_CHOOSE(type, x, TINYI_TABLE_CASE, TINYI_TABLE_CASE)
-#define TINYI_TABLE_CHOICE_EXTRA(type, x) TINYI_TABLE_CHOOSE(type, x, TINYI_TABLE_NEON, TINYI_TABLE_AVX2)
+#define TINYI_TABLE_CHOICE(type, x) \
+    TINYI_TABLE_CHOOSE(type, x, TINYI_TABLE_CASE, TINYI_TABLE_CASE, TINYI_FOR_AVX512)
+#define TINYI_TABLE_CHOICE_EXTRA(type, x) \
+    TINYI_TABLE_CHOOSE(type, x, TINYI_TABLE_NEON, TINYI_TABLE_AVX2, TINYI_FOR_AVX512HALF)
 
 TINYI_C_END
 #endif

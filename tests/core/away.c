@@ -1,4 +1,5 @@
-/* tests/core/away.c - outputs that stay on a device: the host gets what it needs, and waits for nothing else */
+/* tests/core/away.c - outputs that stay on a device: the host gets the results that it reads, and waits for nothing
+ * else */
 #include "device.h"
 
 enum { N = 12 };
@@ -19,7 +20,7 @@ static tiny_status home(tiny_ctx *ctx, float *x, tiny_idx n)
 }
 static void ramp(float *x, tiny_idx n) { tiny_idx i; for (i = 0; i < n; i++) x[i] = (float)(i + 1); }
 
-/* A chain on the device: one fetch, of what is asked for. The rest is given up with the context. */
+/* A chain on the device: one fetch, of the requested output. The rest is discarded with the context. */
 static void test_chain(tiny_target target)
 {
     device *d = dev_open(target);
@@ -33,7 +34,7 @@ static void test_chain(tiny_target target)
     T_TRUE(y[0] != y[0] && y[N - 1] != y[N - 1]);           /* the host has nothing */
     T_OK(unary(ctx, TINY_OP_ABS, y, z, N));
     T_OK(unary(ctx, TINY_OP_NEG, z, z, N));                 /* in place */
-    T_OK(unary(ctx, TINY_OP_NEG, y + 4, w, 4));             /* a part of what is there */
+    T_OK(unary(ctx, TINY_OP_NEG, y + 4, w, 4));             /* a part of the copy */
     tiny_stay(ctx, 0);
     T_EQ_INT(d->n_fetch, 0);
     T_EQ_INT(d->sent, sizeof x);
@@ -48,14 +49,15 @@ static void test_chain(tiny_target target)
     tiny_stay_counts(ctx, &kept, &fetched);
     T_EQ_INT(kept, 4);
     T_EQ_INT(fetched, 2);
-    T_OK(unary(ctx, TINY_OP_NEG, x, w, N));                 /* without tiny_stay it comes back at once */
+    T_OK(unary(ctx, TINY_OP_NEG, x, w, N));                 /* without tiny_stay it is fetched at once */
     for (i = 0; i < N; i++) T_CLOSE(w[i], -(i + 1), 0);
     t_close(ctx);
     T_EQ_INT(d->n_discard, 1);
     dev_close(d);
 }
 
-/* What the processor runs: a kind that is declined, one that fails, one that is asked of the reference, a wide one. */
+/* Operations that the processor runs: one that the device declines, one that fails there, one that needs the reference,
+ * a wide one. */
 static void test_processor(tiny_target target)
 {
     int way, i;
@@ -69,7 +71,7 @@ static void test_processor(tiny_target target)
         if (way == 1) d->fails = TINY_OP_ABS;
         tiny_stay(ctx, 1);
         T_OK(unary(ctx, TINY_OP_NEG, x, y, N));
-        T_OK(unary(ctx, TINY_OP_NEG, x, z, N));             /* what is to be overwritten is away too */
+        T_OK(unary(ctx, TINY_OP_NEG, x, z, N));             /* the overwritten memory is on the device too */
         if (way == 2) {
             tiny_tensor ty = tiny_tensor_1d(y, TINY_F32, N), tz = tiny_tensor_1d(z, TINY_F32, N);
             tiny_op op;
@@ -94,7 +96,7 @@ static void test_processor(tiny_target target)
     }
 }
 
-/* Outputs over what is away: the same place again, all of it, a part of it. */
+/* Outputs over outputs on the device: the same place again, all of it, a part of it. */
 static void test_overwritten(void)
 {
     device *d = dev_open(TINY_TARGET_AUTO);
@@ -107,20 +109,22 @@ static void test_overwritten(void)
     T_OK(unary(ctx, TINY_OP_ABS, x, m, N));                 /* the same place */
     T_EQ_INT(dev_away(d), 1);
     T_OK(unary(ctx, TINY_OP_NEG, x, m + N, 4));
-    T_OK(unary(ctx, TINY_OP_NEG, x, m + N, 8));             /* covers it: nobody fetches the four */
+    T_OK(unary(ctx, TINY_OP_NEG, x, m + N, 8));             /* covers it: the four are not fetched */
     T_EQ_INT(d->n_fetch, 0);
     T_EQ_INT(d->n_discard, 1);
-    T_OK(unary(ctx, TINY_OP_NEG, x, m + N + 6, 4));         /* lies across its end: the others of the eight come home */
+    T_OK(unary(ctx, TINY_OP_NEG, x, m + N + 6, 4));         /* crosses its end: the others of the eight are fetched */
     T_EQ_INT(d->n_fetch, 1);
     T_OK(home(ctx, m, 2 * N));
     for (i = 0; i < N; i++) T_CLOSE(m[i], i + 1, 0);
     for (i = 0; i < 6; i++) T_CLOSE(m[N + i], -(i + 1), 0);
     for (i = 0; i < 4; i++) T_CLOSE(m[N + 6 + i], -(i + 1), 0);
     T_OK(unary(ctx, TINY_OP_NEG, x, m, N));
-    T_OK(unary(ctx, TINY_OP_NEG, m + 2, m + 2, 4));         /* in place within what is away: only those four change */
+    /* in place within an output on the device: only those four change */
+    T_OK(unary(ctx, TINY_OP_NEG, m + 2, m + 2, 4));
     T_OK(home(ctx, m, N));
     for (i = 0; i < N; i++) T_CLOSE(m[i], i >= 2 && i < 6 ? i + 1 : -(i + 1), 0);
-    {                                                       /* in place in other axes, as heads of a row are turned */
+    /* in place in other axes, as in the rotation of the heads of a row */
+    {
         tiny_tensor t = tiny_tensor_2d(m, TINY_F32, 3, 4);
         tiny_op op;
         memset(&op, 0, sizeof op);
@@ -137,7 +141,8 @@ static void test_overwritten(void)
     dev_close(d);
 }
 
-/* Views with gaps: what lies between is the host's, and stays. An input that reaches past what is away. */
+/* Views with gaps: the elements between belong to the host and stay. And an input that reaches past an output on the
+ * device. */
 static void test_views(void)
 {
     device *d = dev_open(TINY_TARGET_AUTO);
@@ -162,7 +167,7 @@ static void test_views(void)
     T_OK(tiny_run(ctx, &op));                               /* the same view in place: stays */
     T_EQ_INT(d->n_fetch, 0);
     m[1] = 77.0f;                                           /* in a gap */
-    T_OK(unary(ctx, TINY_OP_NEG, m, y, 2 * N - 1));         /* reads across the gaps: it comes home */
+    T_OK(unary(ctx, TINY_OP_NEG, m, y, 2 * N - 1));         /* reads across the gaps: it is fetched */
     T_EQ_INT(d->n_fetch, 1);
     T_OK(home(ctx, y, 2 * N));
     for (i = 0; i < N; i++) T_CLOSE(y[2 * i], -(i + 1), 0);
@@ -207,9 +212,9 @@ static void test_integers(void)
     dev_close(d);
 }
 
-/* A fetch that fails: in a chain the results are lost, and the call says so; of an operation alone the processor
- * answers. */
-static void test_lost(void)
+/* A fetch that fails: in a chain the results are lost, and the call says so; for a single operation the processor runs
+ * it. */
+static void test_failed_fetch(void)
 {
     device *d = dev_open(TINY_TARGET_AUTO);
     tiny_ctx *ctx = dev_ctx(d, TINY_TARGET_AUTO);
@@ -227,13 +232,13 @@ static void test_lost(void)
     T_OK(unary(ctx, TINY_OP_NEG, x, y, N));
     tiny_stay(ctx, 0);
     T_STATUS(unary(ctx, TINY_OP_NEG, y, y, N), TINY_E_ACCEL,
-             "are lost"); /* computed from what was away: no second time */
+             "are lost"); /* computed from device memory: not a second time */
     t_close(ctx);
     dev_close(d);
 }
 
-/* forget gives up, upload takes what the host has */
-static void test_given_up(void)
+/* forget discards, upload takes the host's values */
+static void test_forget_and_upload(void)
 {
     device *d = dev_open(TINY_TARGET_AUTO);
     tiny_ctx *ctx = dev_ctx(d, TINY_TARGET_AUTO);
@@ -246,7 +251,7 @@ static void test_given_up(void)
     T_EQ_INT(d->n_fetch, 0);
     T_EQ_INT(dev_away(d), 0);
     T_OK(unary(ctx, TINY_OP_NEG, x, y, N));
-    T_OK(tiny_upload(ctx, &part));                          /* of what is away: it comes home first */
+    T_OK(tiny_upload(ctx, &part));                          /* of an output on the device: it is fetched first */
     T_CLOSE(y[2], -3, 0);
     T_OK(tiny_forget(ctx, &t));
     tiny_stay(ctx, 0);
@@ -321,8 +326,8 @@ int main(void)
     T_RUN(test_overwritten);
     T_RUN(test_views);
     T_RUN(test_integers);
-    T_RUN(test_lost);
-    T_RUN(test_given_up);
+    T_RUN(test_failed_fetch);
+    T_RUN(test_forget_and_upload);
     T_RUN(test_version_1);
     T_RUN_TARGETS(test_conformance);
     return t_done();

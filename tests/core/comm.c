@@ -1,8 +1,8 @@
 /* tests/core/comm.c - messages between ranks, and sums over them
  *
  * Truth    a serial sum; the order of additions that the head of core/comm.c promises; the table of costs of the
- *          textbooks, met by the virtual clock and by the counts of messages and bytes. Then peers that die, are late,
- *          or send something else: every rank gets an error. Nothing here looks at the time of day. */
+ *          textbooks, compared with the virtual clock and the counts of messages and bytes. Then peers that die, are
+ *          late, or send something else: every rank gets an error. No test reads the wall clock. */
 #include "t.h"
 
 enum { MOST = 16, FAR = 1000 };
@@ -17,7 +17,7 @@ typedef struct group {
     char says[MOST][200];
     uint64_t clock[MOST];
     tiny_net_count sent[MOST];
-    tiny_net *net[MOST];                    /* what the ranks use in place of their own, or NULL */
+    tiny_net *net[MOST];                    /* used by the ranks in place of their own, or NULL */
 } group;
 
 static int open_group(group *g, int world, const tiny_local_desc *like)
@@ -53,7 +53,7 @@ static tiny_comm *comm_of(group *g, int rank, tiny_ctx *ctx, size_t n_most)
     return c;
 }
 
-/* ---- sums ------------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 static void sum_rank(int rank, void *arg)
 {
@@ -177,7 +177,7 @@ static void test_delays(void)
         }
 }
 
-/* The clock says what the table says: direct and doubling a + n b a step, ring 2 (p - 1) (a + n/p b). */
+/* The clock agrees with the table: direct and doubling a + n b a step, ring 2 (p - 1) (a + n/p b). */
 static void test_clock(void)
 {
     static const tiny_local_desc line = { 0, 0, 1000000, 8e6, 1 };        /* 1 ms, 1 us a byte */
@@ -351,7 +351,7 @@ static void fault_rank(int rank, void *arg)
     tiny_ctx_close(ctx);
 }
 
-/* Rank 1 does wrong at each of its messages: all ranks hear of it (their waits are for ten minutes), and no later call
+/* Rank 1 fails at each of its messages: all ranks get an error (their waits are for ten minutes), and no later call
  * works. */
 static void test_faults(void)
 {
@@ -380,7 +380,7 @@ static void test_faults(void)
                 for (r = 0; r < world; r++) if (g.st[r]) T_TRUE(strlen(g.says[r]) > 5 && g.later[r] == g.st[r]);
                 close_group(&g);
                 t_free_blocks();
-                if (!hit) { T_TRUE(left >= 6); world++; left = -1; }      /* that message belongs to the call behind */
+                if (!hit) { T_TRUE(left >= 6); world++; left = -1; }      /* that message belongs to the next call */
             }
 }
 
@@ -408,7 +408,8 @@ static void test_silent(void)
         g.no_thread = way == TINY_COMM_RING;
         for (r = 0; r < 3; r++) g.x[r] = t_rand(8, -1.0f, 1.0f);
         if (!t_ranks(3, silent_rank, &g)) { close_group(&g); return; }
-        for (r = 0; r < 3; r += 2) {        /* who waited longest gives up, the other hears of it or gives up too */
+        /* the rank that waited longest gives up, the other is notified or gives up too */
+        for (r = 0; r < 3; r += 2) {
             T_TRUE(g.st[r] == TINY_E_TIMEOUT || g.st[r] == TINY_E_PEER);
             T_EQ_INT(g.later[r], g.st[r]);
         }
@@ -418,7 +419,7 @@ static void test_silent(void)
     }
 }
 
-/* what one rank starts is not what the others start */
+/* one rank starts another call than the others */
 static void differ_rank(int rank, void *arg)
 {
     group *g = (group *)arg;
@@ -461,11 +462,11 @@ static void test_differ(tiny_target target)
                         T_TRUE(strstr(g.says[r], "the model of rank") != NULL);
                 }
                 if (kind < 2) T_TRUE(protocol > 0);
-                /* every rank has the sums, none is told by another */
+                /* every rank has the sums, without notice from another */
                 if (kind == 2 || kind == 4) T_EQ_INT(protocol, world);
                 close_group(&g);
             }
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
     T_PROOF("attention 8", "bad input: tag mismatch");
 }
 

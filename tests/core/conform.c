@@ -1,4 +1,4 @@
-/* tests/core/conform.c - the conformance kit finds what is wrong, and the door survives a back end that fails */
+/* tests/core/conform.c - the conformance kit finds faults, and tiny_run survives a back end that fails */
 #include "t.h"
 #define TINYLLM_LINKED          /* the example would bring an implementation of its own */
 #define main own_backend_main
@@ -15,7 +15,7 @@ static void test_four_faults(void)
     T_TRUE(examine(ROWS) > 0);
 }
 
-/* ---- a back end for the op neg that can do wrong in more ways ---- */
+/* ---- a back end for the op neg that can fail in several ways ---- */
 
 typedef enum wrong {
     NOTHING_WRONG,

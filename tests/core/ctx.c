@@ -1,4 +1,4 @@
-/* tests/core/ctx.c - the context: what it refuses, what it says, two of them side by side */
+/* tests/core/ctx.c - the context: refused arguments, error sentences, two contexts side by side */
 #include "t.h"
 
 static char said[300];

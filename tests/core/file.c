@@ -106,8 +106,8 @@ static void test_full_disk(void)
     t_close(ctx);
 }
 
-/* Somebody else laid a link under the name of the part: what it leads to stays as it was, and is not made. */
-static void test_link_beside(void)
+/* The name of the part is a link: its target stays unchanged, and is not created. */
+static void test_link_as_part(void)
 {
 #if T_PAGES
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -133,7 +133,8 @@ static void test_link_beside(void)
 #endif
 }
 
-/* The last descriptor opens what a killed program left, none is there to empty it: refused, and nothing stays open. */
+/* The last descriptor opens the file of a killed program, and none is left to truncate it: refused, and nothing stays
+ * open. */
 static void test_last_descriptor(void)
 {
 #if T_PAGES && !defined __EMSCRIPTEN__
@@ -162,7 +163,7 @@ static void test_last_descriptor(void)
 #endif
 }
 
-/* Two that write one path: the second is refused and leaves the first one's part alone. */
+/* Two writers of one path: the second is refused and does not touch the first one's part. */
 static void test_two_writers(void)
 {
 #if T_PAGES
@@ -172,7 +173,7 @@ static void test_two_writers(void)
     FILE *left;
     int i;
     (void)remove("tiny-two");
-    /* of a program that was killed: no hindrance, and nothing of it stays */
+    /* of a killed program: it does not matter, and is removed */
     left = fopen("tiny-two.part", "wb");
     T_TRUE(left && fwrite("a long text of somebody who is dead", 1, 35, left) == 35 && !fclose(left));
     for (i = 0; i < 2; i++) {
@@ -194,9 +195,9 @@ static void test_two_writers(void)
 #endif
 }
 
-/* A link to a device stands for it: as root the device itself would be gone. */
-/* a device without an end is refused, and not read until there is no memory */
-static void test_no_end(void)
+/* A link to a device counts as the device: as root the device itself would be deleted. */
+/* an endless device is refused, and not read until memory is exhausted */
+static void test_endless_device(void)
 {
 #if T_PAGES
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -252,7 +253,7 @@ static void test_device(void)
 #endif
 }
 
-/* Somebody else moved another thing into the part's place while it was written: it does not become our file. */
+/* Another file is moved into the part's place while it is written: it does not become our file. */
 #if T_PAGES
 static void exchange(const char *other)
 {
@@ -265,7 +266,7 @@ static void exchange(const char *other)
     T_EQ_INT(rename(other, "tiny-exchanged.part"), 0);
     T_STATUS(tinyi_out_finish(ctx, &out), TINY_E_IO,
              "tiny-exchanged.part: is no plain file, and does not take the place of tiny-exchanged");
-    if (T_TRUE(!tinyi_file_special("tiny-exchanged"))) {    /* else nobody waits for the writer of a pipe */
+    if (T_TRUE(!tinyi_file_special("tiny-exchanged"))) {    /* otherwise no reader waits for the writer of a pipe */
         T_OK(tiny_file_open(ctx, "tiny-exchanged", &f));
         T_TRUE(f.n_bytes == 3 && !memcmp(f.bytes, "old", 3));
         tiny_file_close(ctx, &f);
@@ -304,7 +305,7 @@ static void test_device_in_place(void)
 #endif
 }
 
-/* pages of a mapped file leave and come back the same; nothing else is touched */
+/* pages of a mapped file are dropped and come back the same; nothing else is touched */
 static void test_forget(void)
 {
     enum { N = 40000 };
@@ -359,10 +360,10 @@ int main(void)
     T_RUN(test_count_rule);
     T_RUN(test_files);
     T_RUN(test_full_disk);
-    T_RUN(test_link_beside);
+    T_RUN(test_link_as_part);
     T_RUN(test_last_descriptor);
     T_RUN(test_two_writers);
-    T_RUN(test_no_end);
+    T_RUN(test_endless_device);
     T_RUN(test_device);
     T_RUN(test_pipe_in_place);
     T_RUN(test_link_in_place);

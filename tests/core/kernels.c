@@ -1,7 +1,7 @@
 /* tests/core/kernels.c - the table names the kernels that each operation uses
  *
  * Every slot that a row does not list is replaced by a trap, and the cases of the row are run in a process of their
- * own: what springs is missing in its list, and tiny_ctx_report would not say which target it was taken from. */
+ * own: a trap that is called is missing in the list, and tiny_ctx_report would not name its target. */
 #define T_INTERNALS
 #include "t.h"
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* tests/core/mem.c - sizes that must not wrap, arenas, and an allocator that fails, and what large blocks promise */
+/* tests/core/mem.c - sizes that must not wrap, arenas, an allocator that fails, and the promises of large blocks */
 #define T_INTERNALS
 #include "t.h"
 #include "core/bytes.h"
@@ -48,7 +48,7 @@ static tiny_ctx *plain(void)
     return ctx;
 }
 
-/* Linux tells of each mapping whether large pages were asked for: 1, 0, or -1 where that is not told */
+/* Linux reports for each mapping whether large pages were requested: 1, 0, or -1 where it does not */
 static int asked(const void *p)
 {
     int there = -1;
@@ -102,13 +102,14 @@ static void test_large_blocks(void)
     T_EQ_INT(tiny_ctx_bytes(ctx), held);
     T_TRUE(tinyi_reserve(ctx, SIZE_MAX) == NULL);
     T_EQ_INT(tiny_ctx_status(ctx), TINY_E_OVERFLOW);
-    T_TRUE(tiny_alloc(ctx, (size_t)TINY_IDX_MAX - 64) == NULL);     /* with the way to the next 2 MB it is too large */
+    /* with the padding to the next 2 MB it is too large */
+    T_TRUE(tiny_alloc(ctx, (size_t)TINY_IDX_MAX - 64) == NULL);
     T_EQ_INT(tiny_ctx_status(ctx), TINY_E_OVERFLOW);
     T_TRUE(tinyi_reserve(NULL, 4) == NULL);
     t_close(ctx);
 }
 
-/* the user's allocator is asked for the block and its head, and the block lies where it says */
+/* the user's allocator allocates the block and its head, and the block is at the address it returned */
 static void test_large_of_the_user(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -119,7 +120,7 @@ static void test_large_of_the_user(void)
     t_close(ctx);
 }
 
-/* what is reserved and hardly written is hardly resident; what is written whole takes what it holds */
+/* a reserved block that is hardly written is hardly resident; a fully written block takes its size */
 static void test_resident(void)
 {
     const size_t mb = (size_t)1 << 20;
@@ -128,7 +129,7 @@ static void test_resident(void)
     unsigned long start = t_resident(), sparse, whole;
     size_t i;
     if (!start) {
-        T_SKIP("nobody tells what is resident");
+        T_SKIP("the system does not report resident memory");
         t_close(ctx);
         return;
     }

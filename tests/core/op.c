@@ -1,4 +1,4 @@
-/* tests/core/op.c - the door: what it refuses before anything is touched, lists, recordings */
+/* tests/core/op.c - tiny_run: arguments that are refused before anything is touched, lists, recordings */
 #include "t.h"
 
 static tiny_op op_of(int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
@@ -67,7 +67,7 @@ static void test_aliasing(void)
                 y = tiny_tensor_2d(x + 1, TINY_F32, 4, 4);
     tiny_op op = op_of(TINY_OP_ADD, &a, &b, &y);
     T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "add: output 0 overlaps input 0");
-    y = tiny_tensor_2d(x + 15, TINY_F32, 4, 4);             /* one number in common, behind and before */
+    y = tiny_tensor_2d(x + 15, TINY_F32, 4, 4);             /* one number in common, at the end and at the beginning */
     T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "add: output 0 overlaps input 0");
     y = tiny_tensor_2d(x + 17, TINY_F32, 4, 4);
     T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "add: output 0 overlaps input 1");
@@ -139,7 +139,7 @@ static void test_list(tiny_target target)
     t_close(ctx);
 }
 
-/* Rows that fill the workspace they asked for: a list takes the most of each kind, wherever it stands. */
+/* Rows that fill their requested workspace: a list takes the maximum of each kind, in any position. */
 static tiny_status fill_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     (void)ctx;
@@ -216,7 +216,7 @@ static void test_recording(void)
         t.dim[0] = b.dim[0] = 1 + i % 4;
         T_OK(tiny_add(ctx, &t, &t, &b));
     }
-    T_EQ_INT(tiny_add(ctx, NULL, &a, &b), TINY_E_ARGUMENT); /* what failed was not run */
+    T_EQ_INT(tiny_add(ctx, NULL, &a, &b), TINY_E_ARGUMENT); /* the failed operation was not run */
     T_OK(tiny_record_stop(ctx));
     b = tiny_tensor_2d(y, TINY_F32, 4, 4);
     T_OK(tiny_add(ctx, &a, &a, &b));

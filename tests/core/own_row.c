@@ -1,4 +1,4 @@
-/* tests/core/own_row.c - an operation that the house does not know: its row comes with the call */
+/* tests/core/own_row.c - an operation outside the table: its row comes with the call */
 #include "t.h"
 
 static tiny_status triple_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
@@ -86,7 +86,7 @@ static void test_run_and_record(void)
     T_OK(tiny_run_reference(ctx, &next));
     T_OK(tiny_op_shape(ctx, &op, &want));
     T_TRUE(want.dim[1] == 3 && tiny_op_cost(&op).flops == 6.0);
-    op.kind = TINY_OP_RELU;                 /* a back end that knows relu would answer with it */
+    op.kind = TINY_OP_RELU;                 /* a back end that has relu would run it instead */
     T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "triple: its row is of kind 0, the operation says kind");
     op.kind = row.kind;
     op.out[0] = &small;
@@ -96,8 +96,8 @@ static void test_run_and_record(void)
     t_close(ctx);
 }
 
-/* A row from outside says how much is indexed and copied; one of the house wants its kind with it, since families ask
- * the kind. */
+/* A row from outside states how much is indexed and copied. A row of the table needs its kind as well, since families
+ * test the kind. */
 static void test_refused(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);

@@ -1,6 +1,6 @@
 /* tests/core/passes.h - the passes of this machine, for tests of the v_ layer
  *
- * A test lists its operations, ALL_OPS(OP) with OP(id, name, what it does with the operands), and names itself as
+ * A test lists its operations, ALL_OPS(OP) with OP(id, name, its expression over the operands), and names itself as
  * TINYI_PASS_FILE; it is then included once per pass, where APPLY makes a function that applies one operation to one
  * vector. All values travel as bits, so that -0, NaN and 2^31 count. */
 #ifndef TINYI_PASS
@@ -12,7 +12,7 @@ static const char *const op_name[OP_COUNT] = { ALL_OPS(OP_NAME) };
 typedef struct pass {
     const char *name;
     int lanes;
-    unsigned cpu;                           /* what it needs */
+    unsigned cpu;                           /* its needs */
     void (*apply)(int op, void *y, const void *a, const void *b, const void *c, size_t n);
 } pass;
 
@@ -43,6 +43,9 @@ static const pass passes[] = {
 #if TINYI_HAVE_AVX512
     { "avx512", 16, TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI, apply_avx512 },
 #endif
+#if TINYI_HAVE_AVX512HALF
+    { "avx512half", 8, TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI, apply_avx512half },
+#endif
 #if TINYI_HAVE_AMX
     { "amx", 16, TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16, apply_amx },
 #endif
@@ -54,7 +57,7 @@ T_FN float flt(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
 T_FN int is_nan(uint32_t u) { return (u & 0x7fffffffu) > 0x7f800000u; }
 T_FN int32_t wrap(uint32_t u) { int32_t i; memcpy(&i, &u, 4); return i; }
 
-#else /* ---- one pass: what stands for an operation's operands, and how its result is stored */
+#else /* ---- one pass: the operands of an operation, and how its result is stored */
 #ifndef FLOATS
 #define FLOATS(e) v_store(fy, e)
 #define INTS(e) vi_store(iy, e)

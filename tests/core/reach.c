@@ -1,7 +1,7 @@
-/* tests/core/reach.c - no kernel of the table stands untested
+/* tests/core/reach.c - no kernel of the table is untested
  *
  * For each kernel that a row names: take it away and let the conformance kit run the row in a child process. A child
- * that comes to its end never called the kernel. Of the rows that share a kernel one must call it. */
+ * that finishes never called the kernel. Of the rows that share a kernel one must call it. */
 #define T_INTERNALS
 #include "t.h"
 #if T_PAGES && !defined __EMSCRIPTEN__ && !defined __wasi__ && !defined __SANITIZE_THREAD__
@@ -17,7 +17,7 @@ static int too_large(const char *kernel)
     return 0;
 }
 
-/* 1: the row calls the kernel, 0: it does not, -1: it could not be asked */
+/* 1: the row calls the kernel, 0: it does not, -1: it could not run */
 static int reached(const tiny_op_row *row, int slot)
 {
     tiny_ctx_desc desc;
@@ -29,7 +29,7 @@ static int reached(const tiny_op_row *row, int slot)
     if (child > 0) return waitpid(child, &status, 0) == child ? !(WIFEXITED(status) && WEXITSTATUS(status) == 0) : -1;
     (void)signal(SIGSEGV, SIG_DFL);
     (void)signal(SIGBUS, SIG_DFL);
-    if (!freopen("/dev/null", "w", stderr)) _exit(0);       /* a sanitizer would tell of the fall */
+    if (!freopen("/dev/null", "w", stderr)) _exit(0);       /* a sanitizer would report the fault */
     memset(&desc, 0, sizeof desc);
     memset(&kit, 0, sizeof kit);
     desc.n_threads = 2;

@@ -1,4 +1,4 @@
-/* tests/core/rng.c - Philox against its authors' vectors, and what is made of it */
+/* tests/core/rng.c - Philox against its authors' vectors, and the functions built on it */
 #include "t.h"
 
 /* known answers published with the authors' Random123 (kat_vectors, philox4x32 10) */
@@ -34,7 +34,7 @@ static void test_streams(void)
     T_EQ_INT(tiny_rng_u64(&a), 0xe169c58d6627e8d5u);
 }
 
-/* Every bit of seed, stream and place counts, and they stand where the head of core/rng.h says: counter = (place / 4,
+/* Every bit of seed, stream and place counts, in the order that the head of core/rng.h describes: counter = (place / 4,
  * stream), key = seed. */
 static void test_all_bits(void)
 {

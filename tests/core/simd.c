@@ -146,7 +146,7 @@ static float fused(float x, float y, float z)
     return (float)s;
 }
 
-/* what a lane must hold; two answers where fusing is left open */
+/* the expected value of a lane; two where fusing is optional */
 static void expect(int op, uint32_t a, uint32_t b, uint32_t c, uint32_t want[2])
 {
     const float x = flt(a), y = flt(b), z = flt(c);
@@ -232,7 +232,7 @@ static void test_floats(void)
         uint32_t a[16], b[16], c[16], i, k, at = 0;
         int op;
         for (i = 0; i < N_SPECIAL + 40; i++)
-            for (k = 0; k < N_SPECIAL + 40; k++) {      /* every pair meets; the third operand wanders */
+            for (k = 0; k < N_SPECIAL + 40; k++) {      /* every pair of operands; the third one varies */
                 a[at] = number(i);
                 b[at] = number(k);
                 c[at] = number((i * 7 + k * 3) % (N_SPECIAL + 40));
@@ -504,7 +504,7 @@ static void test_tails(void)
                         memcpy(&h, few + 2 * i, 2);
                         want = op == OP_STORE_F16_N ? tinyi_f32_to_f16(x) : tinyi_f32_to_bf16(x);
                         if (size == 4 ? memcmp(few + 4 * i, full + 4 * i, 4) != 0 : h != want)
-                            t_fail(__FILE__, __LINE__, "%s, %s of %d: lane %d is wrong", p->name, op_name[op], n, i);
+                            t_fail(__FILE__, __LINE__, "%s, %s of %d: lane %d differs", p->name, op_name[op], n, i);
                     }
                 }
                 T_WALLS(few, n);

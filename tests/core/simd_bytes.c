@@ -1,5 +1,5 @@
-/* tests/core/simd_bytes.c - the v_ layer: every operation over bytes, the dot products, and what only targets of four
- * lanes have, in every pass of this machine, against plain C; see simd.c */
+/* tests/core/simd_bytes.c - the v_ layer: every operation over bytes, the dot products, and the operations that only
+ * targets of four lanes have, in every pass of this machine, against plain C; see simd.c */
 #ifndef TINYI_PASS
 #define T_INTERNALS
 #include "t.h"
@@ -177,7 +177,7 @@ static void test_wide_lanes(void)
     }
 }
 
-/* what only targets of four lanes have: the bytes of every vector are known beforehand */
+/* operations that only targets of four lanes have: the bytes of every vector are known in advance */
 static void test_four_lanes(void)
 {
     const pass *p;
@@ -294,7 +294,7 @@ APPLY(EACH_OPS(OP_CASE))
 #endif
 #if V_AMX
 
-/* y (16, 16) = a (16, 64) times b, whose four rows of a column stand together: b (16, 16, 4). The configuration and b
+/* y (16, 16) = a (16, 64) times b, whose four rows of a column are adjacent: b (16, 16, 4). The configuration and b
  * are written just before they are used: the compiler must not move these stores. */
 static void amx_product(int32_t *y, const int8_t *a, const int8_t *b)
 {

@@ -1,4 +1,4 @@
-/* tests/core/tensor.c - views: what they reach, and which are refused */
+/* tests/core/tensor.c - views: the bytes they cover, and the refused ones */
 #include "t.h"
 
 static void test_dense(void)
@@ -52,13 +52,13 @@ static void test_refused(void)
     T_EQ_INT(tiny_tensor_check(&u), TINY_E_OVERFLOW);
     u = t; u.dim[0] = TINY_IDX_MAX; u.stride[0] = 0;        /* the address fits, the count of bytes does not */
     T_EQ_INT(tiny_tensor_check(&u), TINY_E_OVERFLOW);
-    for (i = 0; i < 2; i++) {               /* each axis reaches nearly 2^63 bytes: three of them come round to less */
+    for (i = 0; i < 2; i++) {               /* each axis reaches nearly 2^63 bytes: three of them wrap to less */
         const tiny_idx far_off = i ? -(TINY_IDX_MAX / 4) : TINY_IDX_MAX / 4;
         u = tiny_tensor_3d(x, TINY_F32, 2, 2, 2);
         u.stride[0] = u.stride[1] = u.stride[2] = far_off;
         T_EQ_INT(tiny_tensor_check(&u), TINY_E_OVERFLOW);
     }
-    /* few numbers, but the fourth row lies further away than an index reaches; above, then below */
+    /* few numbers, but the fourth row is further away than an index can express; above, then below */
     u = t; u.dim[0] = 3; u.dim[1] = 1; u.stride[0] = TINY_IDX_MAX / 8;
     T_EQ_INT(tiny_tensor_check(&u), TINY_OK);
     u.dim[0] = 4;

@@ -11,7 +11,7 @@ typedef struct sum_arg {
     tiny_idx n, phases, grain;
     int wrong;                              /* a phase began before the one before had ended */
     int members[TINY_MAX_THREADS];
-    /* its way depends on no other thread: who comes late goes through what is over */
+    /* its path depends on no other thread: a late worker skips the finished phases */
     int late;
 } sum_arg;
 
@@ -61,8 +61,7 @@ static void test_every_piece_once(void)
     }
 }
 
-/* Threads come into a loose region as they find time: nothing is left out, nothing is done twice, however many were
- * there. */
+/* Threads enter a loose region at any time: nothing is skipped and nothing is done twice, for any number of threads. */
 static void test_loose(void)
 {
     static const int threads[] = { 1, 2, 3, 7 };
@@ -81,7 +80,7 @@ static void test_loose(void)
             a.phases = round % 20;
             memset(a.hit, 0, 100 * 20 * sizeof(int));
             memset(a.members, 0, sizeof a.members);
-            /* teams of other sizes and strict ones between: a helper that is late for one must not disturb the next */
+            /* teams of other sizes and strict ones between: a worker that is late for one must not disturb the next */
             if (round % 7 == 6) T_OK(tiny_parallel(ctx, 0, 10, 100, sum_member, &a));
             else T_OK(tiny_parallel_loose(ctx, round % 3, 10, 100, sum_member, &a));
             if (a.wrong) break;
@@ -97,9 +96,9 @@ static void test_loose(void)
 
 #if TINYI_HAVE_HELPERS
 typedef struct late_arg {
-    /* barriers before thread 0 begins to wait; what it says to tinyi_team_until, 0: nothing */
+    /* barriers before thread 0 begins to wait; its argument of tinyi_team_until, 0: no call */
     int phases, until;
-    int here, latest;                       /* helpers behind all barriers; the last phase in which one came in */
+    int here, latest;                       /* workers past all barriers; the last phase that one entered */
 } late_arg;
 
 static void wait_for(const int *flag, double seconds)
@@ -122,9 +121,9 @@ static void late_member(tiny_team *team, void *arg)
     __atomic_store_n(&a->here, 1, __ATOMIC_RELEASE);
 }
 
-/* The caller is through the first phase before a helper can be woken, or made: he still comes in, unless two are
- * over. */
-static void test_helpers_come_late(void)
+/* The caller finishes the first phase before a worker is woken or created: the worker still enters, unless two phases
+ * are over. */
+static void test_late_workers(void)
 {
     int round;
     for (round = 0; round < 30; round++) {
@@ -132,7 +131,7 @@ static void test_helpers_come_late(void)
         const uint64_t end = tiny_now_ns() + 20000000000u;
         late_arg a = { 1, 0, 0, 0 };
         do T_OK(tiny_parallel_loose(ctx, 0, 0, 0, late_member, &a));
-        /* who shared his processor with the caller rests for a moment */
+        /* a worker that shared the caller's processor sleeps for a moment */
         while (!a.here && tiny_now_ns() < end);
         T_EQ_INT(a.here, 1);
         T_TRUE(a.latest <= 1);
@@ -190,11 +189,11 @@ static void poke_fast(tiny_team *team, const tiny_op *op)
     if (team->i) __atomic_store_n(&poke_had_help, 1, __ATOMIC_RELEASE);
     else if (team->n > 1)
         wait_for(&poke_had_help,
-                 op->in[0]->dim[0] == 64 ? 0.002 : 0.2); /* who is let in too late has time to show it */
+                 op->in[0]->dim[0] == 64 ? 0.002 : 0.2); /* a worker that enters too late has time to show it */
 }
 
-/* three barriers: who comes in behind the second of them has read nothing that others still write, but must not be let
- * in by the list */
+/* three barriers: a worker that enters after the second one has read nothing that others still write, but the list must
+ * not admit it */
 static int slow_latest;
 static void slow_fast(tiny_team *team, const tiny_op *op)
 {
@@ -207,7 +206,7 @@ static void slow_fast(tiny_team *team, const tiny_op *op)
     } else if ((int)team->from - first > slow_latest) slow_latest = (int)team->from - first;
 }
 
-static void test_helpers_and_lists(void)
+static void test_workers_and_lists(void)
 {
     tiny_op_row peek, poke, pass, slow;
     float x[65], y[65], z[65];
@@ -250,7 +249,7 @@ static void test_helpers_and_lists(void)
         T_EQ_INT(peeked_wrong, 0);
         for (i = 0; i < 64 && x[i] == 2.0f && y[i] == 1.0f; i++) {}
         T_EQ_INT(i, 64);
-        /* nobody reads anything in the first one: helpers come into the second, long after the first */
+        /* the first one reads nothing: workers enter the second, long after the first */
         tx.dim[0] = ty.dim[0] = tz.dim[0] = 65;
         poke_had_help = 0;
         first.row = &pass;
@@ -276,11 +275,11 @@ static void idle_member(tiny_team *team, void *arg)
         return;
     }
     __atomic_store_n(came, 1, __ATOMIC_RELEASE);
-    (void)usleep(50000);                    /* no processor for him, as with a neighbour on it */
+    (void)usleep(50000);                    /* no processor for the worker, as if another program had it */
 }
 
-/* A helper without a processor is left alone for a while, and is called again after it. */
-static void test_helpers_rest(void)
+/* A worker without a processor is left alone for a while, and is called again after it. */
+static void test_idle_workers(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     uint64_t end = tiny_now_ns() + 30000000000u;
@@ -290,7 +289,7 @@ static void test_helpers_rest(void)
         T_OK(tiny_parallel_loose(ctx, 0, 0, 0, idle_member, &came));
         if (came) helped++;
         alone = came ? 0 : alone + 1;
-        if (helped > rests && alone == 3) rests++;          /* three times 10 ms: called, he would have come */
+        if (helped > rests && alone == 3) rests++;          /* three times 10 ms: a called worker would have entered */
     }
     if (ctx->n_cpus > 1 && tinyi_cpu_used(tinyi_cpu_thread())) T_EQ_INT(rests, 2);
     t_close(ctx);
@@ -342,7 +341,7 @@ static void count_member(tiny_team *team, void *arg)
     tiny_idx i0, i1;
     while (tiny_take(team, 1000000, 1, &i0, &i1)) {
         ((tiny_idx *)arg)[team->i * 64]++;
-#ifdef __GNUC__ /* the others must not be through before a busy machine lets the first one ask */
+#ifdef __GNUC__ /* the others must not finish before a busy machine schedules the first one */
         while (team->i && !__atomic_load_n(&cancel_said, __ATOMIC_SEQ_CST)) {}
 #endif
     }
@@ -421,7 +420,7 @@ static int pool_lies(void *user, int n, void (*task)(void *arg, int i), void *ar
     return 0;
 }
 
-/* A second thread on a context that is at work is refused, and told why. */
+/* A second thread on a context in use is refused with a sentence. */
 static tiny_status intruder_got;
 static void *intruder(void *ctx)
 {
@@ -486,9 +485,9 @@ int main(void)
     T_RUN(test_every_piece_once);
     T_RUN(test_loose);
 #if TINYI_HAVE_HELPERS
-    T_RUN(test_helpers_come_late);
-    T_RUN(test_helpers_and_lists);
-    T_RUN(test_helpers_rest);
+    T_RUN(test_late_workers);
+    T_RUN(test_workers_and_lists);
+    T_RUN(test_idle_workers);
 #endif
 #if T_PTHREAD && !defined __SANITIZE_THREAD__
     T_RUN(test_fork);

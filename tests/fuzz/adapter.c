@@ -1,5 +1,5 @@
-/* tests/fuzz/adapter.c - any bytes as a LoRA adapter or a control vector of a small model; what opens is attached and
- * used */
+/* tests/fuzz/adapter.c - any bytes as a LoRA adapter or a control vector of a small model; an adapter that opens is
+ * attached and used */
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>

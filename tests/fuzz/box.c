@@ -1,8 +1,8 @@
-/* tests/fuzz/box.c - any bytes as a box, to the reader of many sections and to those of one body: what one of these
- * takes, the first one takes too
+/* tests/fuzz/box.c - any bytes as a box, to the reader of many sections and to those of one body: the first one accepts
+ * every file that one of these accepts
  *
- * The first byte chooses: bit 0 the checksum is put right first, bits 1 and 2 the reader of one body. The rest is the
- * file. The corpus is a file of each kind, of tests/golden/boxes and of what is written today. */
+ * The first byte chooses: bit 0 the checksum is corrected first, bits 1 and 2 the reader of one body. The rest is the
+ * file. The corpus is a file of each kind, of tests/golden/boxes and of the current writers. */
 #define FUZZ_EXTRA ((size_t)32 << 20)        /* tables of the cache codec are wider in memory than in a file */
 #include "tinyllm.h"
 #include "boxed.h"

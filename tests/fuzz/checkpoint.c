@@ -1,5 +1,5 @@
-/* tests/fuzz/checkpoint.c - any bytes as a checkpoint; what opens is walked. Without the checksum too, so that changed
- * bytes come as far as the entries. */
+/* tests/fuzz/checkpoint.c - any bytes as a checkpoint; a checkpoint that opens is read in full. Without the checksum
+ * too, so that changed bytes reach the entries. */
 #include "tinyllm.h"
 #include <stdlib.h>
 #include <string.h>

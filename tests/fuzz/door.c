@@ -1,10 +1,9 @@
-/* tests/fuzz/door.c - any operation, any shapes, strides, types and params: the door answers, and nothing outside is
+/* tests/fuzz/door.c - any operation, any shapes, strides, types and params: tiny_run returns, and nothing outside is
  * touched
  *
  * The bytes choose a row, tensors and the params (as raw bytes: NaN, negative, huge). Each tensor that passes the check
  * gets memory of exactly its span, so that the address sanitizer sees the first byte beyond. Half of the time the
- * outputs are those that the shape rule asks for, so that operations really run; the other half they are as random as
- * the rest. */
+ * outputs are those of the shape rule, so that operations really run; the other half they are as random as the rest. */
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +49,7 @@ static int place(bytes *b, tiny_tensor *t, void **held)
     unsigned char *p, kind;
     static char anywhere;
     t->data = &anywhere;
-    if (tiny_tensor_check(t)) return 1;     /* the door must refuse it before looking at the data */
+    if (tiny_tensor_check(t)) return 1;     /* tiny_run must refuse it before it reads the data */
     if (tiny_tensor_count(t) > 40000) return 0;
     tiny_tensor_span(t, &lowest, &end);
     n = (size_t)(end - lowest);
@@ -101,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             /* small numbers are the likely ones */
             params.bytes[k] = (unsigned char)((i & 3) == 1 ? v : k % 4 == 0 ? v % 5 : 0);
         }
-        /* a plan is a promise of the caller's, not a number that can be wrong */
+        /* a plan is a promise of the caller, not a checked number */
         if (op.kind == TINY_OP_FFT || op.kind == TINY_OP_RFFT || op.kind == TINY_OP_IRFFT) params.fft.plan = NULL;
         op.params = params.bytes;
     }

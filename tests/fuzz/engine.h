@@ -1,18 +1,19 @@
 /* tests/fuzz/engine.h - the frame of a fuzz target that reads bytes: contexts whose memory is watched, and, where there
- * is no libFuzzer, an engine of our own that changes the files of the corpus; every sentence is looked at for control
+ * is no libFuzzer, an engine of our own that changes the files of the corpus; every sentence is searched for control
  * characters
  *
  *     static void target(tiny_ctx *ctx, const uint8_t *data, size_t size) { ... }
  *     #define FUZZ_NAME "gguf"
  *     #include "engine.h"      last
  *
- *     build/fuzz/gguf-random SECONDS SEED FILE ...     for that long; 25000x in place of seconds: so many inputs     */
+ *     build/fuzz/gguf-random SECONDS SEED FILE ...     for that long; 25000x in place of seconds: that many inputs
+ *     */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "one_line.h"
 #ifndef FUZZ_EXTRA
-#define FUZZ_EXTRA ((size_t)1 << 20)        /* may be taken beside twice the input */
+#define FUZZ_EXTRA ((size_t)1 << 20)        /* allowed in addition to twice the input */
 #endif
 
 static size_t fuzz_held, fuzz_most;
@@ -31,7 +32,7 @@ static void *fuzz_realloc(void *user, void *old, size_t old_bytes, size_t n_byte
     return NULL;
 }
 
-/* Whatever is refused, for whatever text: its sentence is one line without control characters. */
+/* The sentence of any refused input is one line without control characters. */
 static void fuzz_log(void *user, tiny_log_level level, const char *sentence)
 {
     (void)user;
@@ -65,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     before = 0;
 #endif
     if (fuzz_held != before) {
-        fprintf(stderr, FUZZ_NAME ": %lu bytes were not given back\n", (unsigned long)(fuzz_held - before));
+        fprintf(stderr, FUZZ_NAME ": %lu bytes were not freed\n", (unsigned long)(fuzz_held - before));
         abort();
     }
     return 0;
@@ -157,7 +158,8 @@ int main(int argc, char **argv)
         if (!work) return 2;
         if (size) memcpy(work, s->bytes, size);
         size = fuzz_change(&r, work, size, room);
-        exact = (unsigned char *)realloc(work, size ? size : 1);    /* so that the first byte behind is seen */
+        /* so that a read of the first byte after it is seen */
+        exact = (unsigned char *)realloc(work, size ? size : 1);
         if (!exact) return 2;
         (void)LLVMFuzzerTestOneInput(exact, size);
         free(exact);

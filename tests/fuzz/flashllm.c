@@ -1,7 +1,7 @@
-/* tests/fuzz/flashllm.c - any bytes as a pruned matrix; what was taken goes through the other profile and back, and
- * into a product
+/* tests/fuzz/flashllm.c - any bytes as a pruned matrix; an accepted matrix is converted to the other profile and back,
+ * and multiplied
  *
- * The first byte chooses: bit 0 the checksum is put right first, bit 1 the product is that of woven tiles. The rest is
+ * The first byte chooses: bit 0 the checksum is corrected first, bit 1 the product is that of woven tiles. The rest is
  * the file. After a change of the format the corpus is written anew:
  *
  *     cc -std=c99 -DFLASHLLM_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz
@@ -64,7 +64,7 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
         if (!*tiny_ctx_message(ctx) || a.block) abort();
         return;
     }
-    /* what follows takes more memory than twice the file: with contexts of its own */
+    /* the next steps take more memory than twice the file: with contexts of their own */
     tllm_csl_free(ctx, &a);
     if (!plain) {
         tiny_ctx_desc d;

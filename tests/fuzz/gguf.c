@@ -1,5 +1,5 @@
-/* tests/fuzz/gguf.c - any bytes as a GGUF file; what opens is walked, written again and read once more; its vocabulary
- * takes and gives a text, and if it is a model one token is run */
+/* tests/fuzz/gguf.c - any bytes as a GGUF file; a file that opens is read in full, written and read again; its
+ * vocabulary encodes and decodes a text, and a model runs one token */
 #include "tinyllm.h"
 #include "llm/file/kit.h"
 
@@ -43,5 +43,5 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
 #define FUZZ_NAME "gguf"
 #define FUZZ_CTX_EACH
 #define FUZZ_EXTRA \
-    ((size_t)1 << 22) /* scratch of a token; tests/llm/model/corpus.c holds what opening takes against its limit */
+    ((size_t)1 << 22) /* scratch of a token; tests/llm/model/corpus.c checks the memory of opening against its limit */
 #include "engine.h"

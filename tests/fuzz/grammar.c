@@ -1,14 +1,14 @@
-/* tests/fuzz/grammar.c - any bytes as a grammar, and a text: what one state takes in one piece another takes byte by
- * byte, and a mask says of its pieces what each says by itself
+/* tests/fuzz/grammar.c - any bytes as a grammar, and a text: a state accepts a text in one piece as another does byte
+ * by byte, and a mask agrees with each piece alone
  *
- * The grammar ends at the first byte 0; what follows is the text. */
+ * The grammar ends at the first byte 0; the rest is the text. */
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #define FUZZ_NAME "grammar"
-#define FUZZ_CTX_EACH                        /* what sorting pieces leaves in the workspace is not forgotten memory */
-#define FUZZ_EXTRA ((size_t)64 << 20)       /* repetitions are written out, and states grow with what stands open */
+#define FUZZ_CTX_EACH                        /* workspace kept by the sorting of pieces is not a leak */
+#define FUZZ_EXTRA ((size_t)64 << 20)       /* repetitions are written out, and states grow with the open rules */
 
 static void must(int ok, const char *what)
 {
@@ -18,7 +18,7 @@ static void must(int ok, const char *what)
     abort();
 }
 
-/* All beginnings and endings of the text as pieces: at once as each by itself. */
+/* All beginnings and endings of the text as pieces: all at once agrees with each alone. */
 static void mask(tiny_ctx *ctx, tllm_grammar_state *s, const char *text, size_t n)
 {
     char bytes[64 * 65];
@@ -38,7 +38,7 @@ static void mask(tiny_ctx *ctx, tllm_grammar_state *s, const char *text, size_t 
             const size_t from = i ? end[i - 1] : 0;
             int yes = 0;
             if (end[i] > from && tllm_grammar_accepts(ctx, s, bytes + from, end[i] - from, &yes)) break;
-            must(may[i] == yes, "a mask and a piece asked by itself do not agree");
+            must(may[i] == yes, "a mask and a test of the piece alone disagree");
         }
     tllm_pieces_close(ctx, p);
 }

@@ -1,4 +1,5 @@
-/* tests/fuzz/graph.c - any bytes as a graph in each of the forms, and as an array; what opens is checked and used */
+/* tests/fuzz/graph.c - any bytes as a graph in each of the forms, and as an array; a graph that opens is checked and
+ * used */
 #define FUZZ_EXTRA ((size_t)96 << 20)       /* packed forms may grow 64 times, with as much for the edges */
 #include "tinygnn.h"
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 static void *fuzz_realloc(void *user, void *old, size_t old_bytes, size_t n_bytes);
 static void fuzz_log(void *user, tiny_log_level level, const char *sentence);
 
-/* a context for each input: what sorting leaves in the workspace of one is not forgotten memory */
+/* a context for each input: workspace kept by sorting is not a leak */
 static void target(tiny_ctx *engine, const uint8_t *data, size_t size)
 {
     tiny_ctx_desc desc = { 0 };

@@ -1,7 +1,7 @@
-/* tests/fuzz/kvcodec.c - any bytes as tables or as a chunk of the cache codec; what was taken is read twice, by the
+/* tests/fuzz/kvcodec.c - any bytes as tables or as a chunk of the cache codec; an accepted chunk is read twice, by the
  * fast and the plain form
  *
- * The first byte chooses: bit 0 tables or a chunk, bit 1 the checksum is put right first. The rest is the file. The
+ * The first byte chooses: bit 0 tables or a chunk, bit 1 the checksum is corrected first. The rest is the file. The
  * tables that chunks are read with are made here. After a change of the format the corpus is written anew:
  *
  *     cc -std=c99 -DKVCODEC_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz tests/fuzz/kvcodec.c
@@ -34,7 +34,7 @@ static void set(void *user, tiny_idx layer, int part, tiny_idx token, const floa
     if (token < 2 * N) memcpy(((cache *)user)->x[i][token], row, (size_t)width[i] * sizeof *row);
 }
 
-static void open_all(void)                  /* once: what is opened here stays */
+static void open_all(void)                  /* once: stays open */
 {
     tllm_kvcodec_profile *p;
     tiny_ctx_desc desc;
@@ -124,7 +124,7 @@ static void target(tiny_ctx *outer, const uint8_t *data, size_t size)
             if (!*tiny_ctx_message(ctx) || t) abort();
             return;
         }
-        /* the same tables, though they may have been told at greater length */
+        /* the same tables, though their text may have been longer */
         if (tllm_kvcodec_tables_pack(ctx, t, &again, &m)) abort();
         tllm_kvcodec_tables_close(ctx, t);
         if (m > n || tllm_kvcodec_tables_open(ctx, again, m, &t)) abort();

@@ -1,5 +1,5 @@
 /* tests/fuzz/llama2c.c - any bytes as a .bin of llama2.c and its tokenizer: two bytes of length, the tokenizer, the
- * model; what opens is walked and runs one token */
+ * model; a model that opens is read in full and runs one token */
 #include "tinyllm.h"
 #include "llm/file/kit.h"
 

@@ -1,11 +1,10 @@
-/* tests/fuzz/model.c - a good model of each family with its numbers, names, types and shapes changed: it is refused
- * with a sentence, or it runs a few tokens, by itself and in a session
+/* tests/fuzz/model.c - a valid model of each family with its numbers, names, types and shapes changed: it is refused
+ * with a sentence, or it runs a few tokens, alone and in a session
  *
  * The first byte chooses the model, those that tests/place.h finds and those of examples/models. The others are
- * changes: what (a number of a key, one of its items, a dimension, a type, a name, any byte before the data, bytes of
- * the data, the end), where, and to what.
- * So the pass of each architecture is reached from the first input on, and what it trusts in a file is what the engine
- * looks for. */
+ * changes: an object (a number of a key, one of its items, a dimension, a type, a name, any byte before the data, bytes
+ * of the data, the end), its place, and the new value. So the first input already reaches the pass of each
+ * architecture, and the engine searches for values that a pass trusts. */
 #include "tinyllm.h"
 #include "place.h"
 #include "llm/file/kit.h"
@@ -101,7 +100,7 @@ static int load(sample *s, const char *name)
         if (tiny_file_open(keeper, path, &f)) continue;
         s->n = f.n_bytes;
         s->good = (unsigned char *)malloc(s->n);
-        s->bytes = (unsigned char *)malloc(s->n);       /* of its own size: the sanitizer sees the byte behind */
+        s->bytes = (unsigned char *)malloc(s->n);       /* of its own size: the sanitizer sees the byte after it */
         if (!s->good || !s->bytes) exit(2);
         memcpy(s->good, f.bytes, s->n);
         memcpy(s->bytes, f.bytes, s->n);
@@ -247,7 +246,7 @@ static void talk(tiny_ctx *ctx, const unsigned char *bytes, size_t n, unsigned h
     if (about.n_out <= 1 << 16 && about.n_vocab <= 1 << 20) {
         if (!tllm_generate(s, "an a", 4, &g, NULL)) n_said++;
         else if (!*tiny_ctx_message(ctx)) abort();
-        /* it is there */
+        /* the file exists */
         if (!tllm_session_feed(s, NULL, 0, &logits) && logits && about.n_vocab) last = logits[about.n_vocab - 1];
         out = (float *)malloc((size_t)about.n_out * sizeof *out + 1);
         if (!out) exit(2);

@@ -1,6 +1,6 @@
 /* tests/fuzz/net.c - a description and weights from any bytes: two bytes say how long the description is, the rest are
- * the weights; what opens, as a net or as one of whole numbers, is run on a small graph where its rows are narrow */
-#define FUZZ_EXTRA ((size_t)2 << 20)        /* a net of 32 layers, and what runs of 4 nodes take */
+ * the weights; a net that opens, in floats or in whole numbers, runs on a small graph if its rows are narrow */
+#define FUZZ_EXTRA ((size_t)2 << 20)        /* a net of 32 layers, and the memory of runs on 4 nodes */
 #include "tinygnn.h"
 #include <stdlib.h>
 #include <string.h>

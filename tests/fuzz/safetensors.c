@@ -1,4 +1,5 @@
-/* tests/fuzz/safetensors.c - any bytes as a safetensors file; what opens is walked, and a model runs one token */
+/* tests/fuzz/safetensors.c - any bytes as a safetensors file; a file that opens is read in full, and a model runs one
+ * token */
 #include "tinyllm.h"
 #include "llm/file/kit.h"
 

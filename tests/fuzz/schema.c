@@ -1,7 +1,7 @@
 /* tests/fuzz/schema.c - any bytes as a JSON schema: refused with a sentence, or a grammar that is itself taken or
  * refused
  *
- * What stands behind the first byte 0 is a value to try. */
+ * The bytes after the first byte 0 are a value to try. */
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>

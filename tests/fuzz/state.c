@@ -1,6 +1,6 @@
-/* tests/fuzz/state.c - any bytes as a saved state of a small model; what was taken must be able to go on
+/* tests/fuzz/state.c - any bytes as a saved state of a small model; an accepted state must be able to go on
  *
- * The first byte chooses: bit 0 all sequences or one, bit 1 the checksum is put right first, bits 2 and 3 the format of
+ * The first byte chooses: bit 0 all sequences or one, bit 1 the checksum is corrected first, bits 2 and 3 the format of
  * keys and values. The rest is the file. The model is made here, of one layer. After a change of the format the corpus
  * is written anew:
  *
@@ -59,7 +59,7 @@ static tllm_gguf *file;
 static tllm_model *model;
 static tllm_state *state[4];
 
-static void open_states(void)               /* once: what is opened here stays */
+static void open_states(void)               /* once: stays open */
 {
     tllm_state_desc d;
     int i;

@@ -1,6 +1,6 @@
 /* tests/fuzz/template.c - any bytes as a chat template: it is refused with its line, or it runs and ends
  *
- * The bytes are the template; what stands behind a byte 0xff is JSON for its messages. Steps, memory and text are
+ * The bytes are the template; the bytes after a byte 0xff are JSON for its messages. Steps, memory and text are
  * small, so that an endless template ends soon. */
 #include "tinyllm.h"
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
     static const tllm_chat_message talk[2] = { { "user", "Hello\n", 0 }, { "assistant", NULL, 0 } };
     const uint8_t *mark = (const uint8_t *)memchr(data, 0xff, size);
     size_t n_source = mark ? (size_t)(mark - data) : size, n = 0;
-    /* of its own size: the sanitizer sees the byte behind */
+    /* of its own size: the sanitizer sees the byte after it */
     char *source = (char *)malloc(n_source ? n_source : 1), *text = NULL;
     tllm_template_values v;
     tllm_template *t;

@@ -1,8 +1,8 @@
-/* tests/fuzz/token.c - a vocabulary from bytes, and a text: whatever it is made of, tokens are tokens, and text comes
+/* tests/fuzz/token.c - a vocabulary from bytes, and a text: every id is a token of the vocabulary, and the text comes
  * back
  *
  * The bytes choose the model, the split rule, switches and special ids, then give tokens (length, type, score, text),
- * merges (two tokens each, or any text), a character map, and what is left is the text. It is encoded with and without
+ * merges (two tokens each, or any text), a character map, and the rest is the text. It is encoded with and without
  * special tokens, decoded whole and token by token. */
 #include "tinyllm.h"
 #include <stdio.h>
@@ -68,10 +68,10 @@ static void there_and_back(tiny_ctx *ctx, const tllm_vocab *v, const char *text,
         for (i = 0; i < t.n; i++)
             must(t.id[i] >= 0 && (size_t)t.id[i] < tllm_vocab_size(v), "an id outside the vocabulary");
         must(t.n <= (mapped ? 32 : 4) * n + 8, "more tokens than bytes could give");
-        must(!tllm_decode(ctx, v, t.id, t.n, flags & 1, &whole), "what was encoded does not decode");
+        must(!tllm_decode(ctx, v, t.id, t.n, flags & 1, &whole), "an encoded text does not decode");
         for (i = 0; i < t.n; i++) {
             size_t from = parts.n;
-            must(!tllm_stream_next(ctx, &s, t.id[i], &parts), "what was encoded does not stream");
+            must(!tllm_stream_next(ctx, &s, t.id[i], &parts), "an encoded text does not stream");
             must(parts.n == from || valid((const unsigned char *)parts.at + from, parts.n - from),
                  "the stream gave no valid UTF-8");
         }

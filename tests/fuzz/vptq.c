@@ -1,9 +1,9 @@
-/* tests/fuzz/vptq.c - any bytes as a matrix of vectors of code books; what was taken is expanded, multiplied in every
- * form, and compared with the plain form
+/* tests/fuzz/vptq.c - any bytes as a matrix of vectors of code books; an accepted matrix is expanded, multiplied in
+ * every form, and compared with the plain form
  *
- * The first byte chooses: bit 0 the checksum is put right first, bit 1 the number of bytes in the head too, bits 2 and
- * 3 what is done with a matrix that was refused: through the door of the operation, which does not look at codes. The
- * rest is the file. After a change of the format the corpus is written anew:
+ * The first byte chooses: bit 0 the checksum is corrected first, bit 1 the number of bytes in the head too, bits 2 and
+ * 3 the use of a refused matrix: through tiny_run, which does not check codes. The rest is the file. After a change of
+ * the format the corpus is written anew:
  *
  *     cc -std=c99 -DVPTQ_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz tests/fuzz/vptq.c -o
  *     build/vptq-corpus -pthread -lm build/vptq-corpus tests/fuzz/corpus/vptq */
@@ -112,7 +112,7 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
     if (tllm_vptq_open(ctx, room, n, &q)) {
         if (!*tiny_ctx_message(ctx) || q.bytes || q.block) abort();
         if (!(data[0] & 12) || n < 88) return;
-        q.bytes = room;                     /* codes and books of nobody, with the head that they have */
+        q.bytes = room;                     /* random codes and books, with the head as it is */
         q.n_bytes = n;
         q.rows = (tiny_idx)(number_at(room + 16, 8) & 0x7fffffff);
         q.n = (tiny_idx)(number_at(room + 24, 8) & 0x7fffffff);

@@ -1,8 +1,8 @@
-/* tests/fuzz/weave.c - any bytes as a file of a weaved store, and any numbers as samples: what was taken is read by the
- * fast and the plain form
+/* tests/fuzz/weave.c - any bytes as a file of a weaved store, and any numbers as samples: an accepted store is read by
+ * the fast and the plain form
  *
- * The first byte chooses: 0 mod 3 the rest is the file; 1 the rest tells the entries of a checkpoint that is good by
- * itself; 2 it is samples. */
+ * The first byte chooses: 0 mod 3 the rest is the file; 1 the rest gives the entries of a valid checkpoint; 2 it is
+ * samples. */
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static float number(bytes_of *b)
     return x;
 }
 
-/* what no sample and no feature has becomes 0 */
+/* bits outside all samples and features become 0 */
 static void clear_padding(unsigned char *lines, const tllm_weave *w)
 {
     const tiny_idx chunks = (w->n_feature + 63) / 64;
@@ -41,7 +41,7 @@ static void clear_padding(unsigned char *lines, const tllm_weave *w)
                     (unsigned char)~(1 << j % 8);
 }
 
-/* every precision and form of what is there: plain and fast codes are the same, and nothing is touched outside */
+/* every precision and form of the store: plain and fast codes are the same, and nothing is touched outside */
 static void use(tiny_ctx *ctx, const tllm_weave *w, unsigned what)
 {
     const tiny_idx m = w->n < 12 ? w->n : 12, f = w->n_feature;

@@ -1,4 +1,4 @@
-/* tests/gnn/boxes.c - a .tgraph file of the form before there were boxes is still read, and what is written is a box
+/* tests/gnn/boxes.c - a .tgraph file of the older form is still read, and a box is written
  *
  * tests/golden/boxes/old.tgraph was written by the last program that wrote that form. */
 #define T_GNN

@@ -15,7 +15,7 @@ static void hear(void *user, tiny_log_level level, const char *sentence)
     (void)level;
     n_heard++;
     if (at)
-        t_fail(__FILE__, __LINE__, "the log hears byte %02x raw, behind \"%.*s\"", *(const unsigned char *)at,
+        t_fail(__FILE__, __LINE__, "the log gets byte %02x raw, after \"%.*s\"", *(const unsigned char *)at,
                (int)(at - sentence), sentence);
 }
 
@@ -35,7 +35,7 @@ static void refused(tiny_ctx *ctx, int i, tiny_status st, const char *shown)
     const char *says = tiny_ctx_message(ctx), *at = one_line(says);
     if (!st) t_fail(__FILE__, __LINE__, "case %d is not refused", i);
     else if (at)
-        t_fail(__FILE__, __LINE__, "case %d: byte %02x stands raw in the sentence, behind \"%.*s\"", i,
+        t_fail(__FILE__, __LINE__, "case %d: byte %02x is raw in the sentence, after \"%.*s\"", i,
                *(const unsigned char *)at, (int)(at - says), says);
     else if (!strstr(says, shown)) t_fail(__FILE__, __LINE__, "case %d: no \"%s\" in \"%s\"", i, shown, says);
 }

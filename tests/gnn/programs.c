@@ -1,9 +1,8 @@
-/* tests/gnn/programs.c - graph, gnn and fastrp as a user runs them: words that are refused, outputs that cannot be
- * written, Ctrl-C
+/* tests/gnn/programs.c - graph, gnn and fastrp as a user runs them: refused arguments, outputs that cannot be written,
+ * Ctrl-C
  *
- * 0: done. 1: it could not be done, and a sentence on standard error says why. 2: the words are wrong, and the one that
- * is is named.
- * 130: Ctrl-C. Nothing here needs data: graphs are made. */
+ * Exit status 0: done. 1: failed, with a sentence on standard error. 2: an invalid argument, which is named. 130:
+ * Ctrl-C. The tests need no data: they make their graphs. */
 #define T_GNN
 #include "t.h"
 
@@ -49,7 +48,8 @@ static void spill(const char *name, const char *text)
     if (f) (void)fclose(f);
 }
 
-/* Runs BUILD/line, leaves said and errors, returns the exit status. A line with its own > keeps its standard output. */
+/* Runs BUILD/line, fills `said` and `errors`, returns the exit status. A line with its own > keeps its standard
+ * output. */
 TINYI_PRINTF(1, 2) static int run(const char *format, ...)
 {
     const char *build = getenv("BUILD");
@@ -86,8 +86,8 @@ static int is_there(void)
     return there;
 }
 
-/* each line is refused before anything is done, and the wrong word stands in the sentence */
-static void test_words(void)
+/* each line is refused before anything is done, and the sentence names the invalid argument */
+static void test_invalid_arguments(void)
 {
     static const struct { const char *line, *complaint;
     } bad[] = { { "graph", "graph info FILE" },
@@ -195,8 +195,8 @@ static void test_graph(void)
     T_EQ_INT(size_of("x.npy"), 128 + 3 * 4 * 4);
 }
 
-/* A file of two sets of nodes, of which one is far larger: whoever refuses it, nothing is indexed by the wrong one.
- * convert knows them when it is told. */
+/* A file of two sets of nodes, of which one is far larger: a program that refuses it indexes nothing by the other set.
+ * convert reads both sets with an option. */
 static void test_two_sets(void)
 {
     static const int32_t src[2] = { 90000, 4 }, dst[2] = { 0, 1 };
@@ -254,7 +254,7 @@ static void test_target(void)
     T_TRUE(!unsetenv("TINY_TARGET"));
 }
 
-/* what cannot be written is told before the training, and what is cut is told */
+/* an output that cannot be written is reported before the training, and a cut one is reported */
 static void test_outputs(void)
 {
     static const char *const option[] = { "--save", "--svg", "--curve", "-o", "--log" };
@@ -277,7 +277,7 @@ static void test_outputs(void)
     T_EQ_TEXT(text, "as it was");
     T_TRUE(size_of("m.json.part") < 0 && size_of("m.json") < 0 && size_of("m.safetensors") < 0);
     (void)remove(at("m.safetensors.part"));
-    (void)mkdir(at("x.npy.part"), 0700);                    /* what grows there cannot grow */
+    (void)mkdir(at("x.npy.part"), 0700);                    /* the growing file cannot be created there */
     T_EQ_INT(run("gnn train --quiet --epochs 2 -o %s", at("x.npy")), 1);
     COMPLAINS("x.npy.part cannot be written");
     (void)rmdir(at("x.npy.part"));
@@ -304,7 +304,7 @@ static void test_outputs(void)
     COMPLAINS("standard output could not be written");
 }
 
-/* a number of nodes that no graph can have is refused, not taken for a remark; what is no number of nodes is one */
+/* an impossible number of nodes is refused, not taken for a comment; text that is no number of nodes is a comment */
 static void test_many_nodes(void)
 {
     static const struct { const char *head; int nodes;
@@ -338,8 +338,8 @@ static void test_many_nodes(void)
     (void)remove(at("w.tgraph"));
 }
 
-/* FastRP in the place of features is said, with the file that somebody may have taken for them; files of the folder are
- * not written over */
+/* FastRP in the place of features is reported, with the file that may have been meant; files of the folder are not
+ * overwritten */
 static void test_folder(void)
 {
     static const char *const bad[] = { "-o %s/labels.txt", "--log %s/splits.txt", "--svg %s/edges.tsv",
@@ -358,7 +358,7 @@ static void test_folder(void)
     (void)remove(at("features.csv"));
     T_EQ_INT(run("gnn train %s --epochs 20 --threads 1", folder), 0);
     COMPLAINS("has no features.coo and no features.npy: ");
-    T_TRUE(!strchr(errors, '\r') && !strchr(said, '\r'));   /* what is written over is for terminals */
+    T_TRUE(!strchr(errors, '\r') && !strchr(said, '\r'));   /* overwritten lines are for terminals only */
     (void)symlink("labels.txt", at("net.json"));
     for (i = 0; i < T_COUNT(bad); i++) {
         char option[300];
@@ -381,8 +381,8 @@ static void test_folder(void)
     T_TRUE(size_of("w.tgraph") < 0);
 }
 
-/* infer judges the part that training left out: the line that train prints does */
-static void test_kept(void)
+/* infer judges the part that training held out, with the line that train prints */
+static void test_infer_judges_held_out(void)
 {
     static const char *const what[] = { "--rings --fold 3", "--links --seed 7", "--seeds 2" };
     char line[600], *cut, verdict[300];
@@ -436,7 +436,7 @@ static void test_rows(void)
     t_close(ctx);
 }
 
-/* waits half a minute at most until there are so many bytes */
+/* waits half a minute at most until the file has that many bytes */
 static int wait_for(const char *name, long bytes)
 {
     int i;
@@ -449,7 +449,7 @@ static pid_t start(const char *const *word)
     char program[300];
     pid_t child = fork();
     if (child) return child;
-    (void)alarm(120);                                       /* whatever happens, it ends */
+    (void)alarm(120);                                       /* it ends in any case */
     (void)snprintf(program, sizeof program, "%s/%s", build ? build : "build", word[0]);
     if (!freopen("/dev/null", "r", stdin) || !freopen(at("out"), "w", stdout) || !freopen(at("err"), "w", stderr))
         _exit(127);
@@ -465,7 +465,7 @@ static int ended(pid_t child)
     return WEXITSTATUS(status);
 }
 
-/* Ctrl-C in training: the epochs that were are in --log, the net of the last one is kept and judged */
+/* Ctrl-C in training: finished epochs are in --log, the net of the last one is kept and judged */
 static void test_stopped_training(void)
 {
     const char *word[] = { "gnn",     "train",  "--epochs", "4000",  "--threads", "1",
@@ -485,7 +485,8 @@ static void test_stopped_training(void)
     T_EQ_INT(run("gnn infer --model %s", at("m")), 0);
 }
 
-/* Ctrl-C while edges are sorted in pieces: no part is left. The edges come through a pipe, so the time is ours. */
+/* Ctrl-C while edges are sorted in pieces: no part is left. The edges come through a pipe, so the test controls the
+ * time. */
 static void test_stopped_convert(void)
 {
     const char *word[] = { "graph", "convert", NULL, NULL, "--memory", "256K", NULL };
@@ -500,7 +501,7 @@ static void test_stopped_convert(void)
     word[2] = at("pipe");
     word[3] = at("c.tgraph");
     child = start(word);
-    (void)alarm(120);                                       /* nobody may read */
+    (void)alarm(120);                                       /* unreadable */
     to = open(at("pipe"), O_WRONLY);
     T_TRUE(child > 0 && to >= 0 && write(to, text, n) > 0 && wait_for("c.tgraph.runs0.part", 0) &&
            !kill(child, SIGINT));
@@ -621,14 +622,14 @@ static void tidy(void)
 
 int main(void)
 {
-    T_RUN(test_words);
+    T_RUN(test_invalid_arguments);
     T_RUN(test_graph);
     T_RUN(test_two_sets);
     T_RUN(test_target);
     T_RUN(test_outputs);
     T_RUN(test_many_nodes);
     T_RUN(test_folder);
-    T_RUN(test_kept);
+    T_RUN(test_infer_judges_held_out);
     T_RUN(test_rows);
     T_RUN(test_stopped_training);
     T_RUN(test_stopped_convert);

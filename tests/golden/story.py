@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The text that examples/models/story.gguf gives, by a plain pass in double over its weights: no library, no vectors, no cache of rounded
-numbers. Written from the formulas of the llama family (RMS norm, rotated pairs of neighbours, grouped heads, SwiGLU) and the layout of
-Q8_0 (a half float and 32 signed bytes).
+"""The text that examples/models/story.gguf gives, by a plain pass in double over its weights: no library, no vectors,
+no cache of rounded numbers. Written from the formulas of the llama family (RMS norm, rotated pairs of neighbours,
+grouped heads, SwiGLU) and the layout of Q8_0 (a half float and 32 signed bytes).
 
     tests/golden/story.py "Once upon a time" 40 > tests/golden/story.tsv
 
-A line for each position: the token there, and the logits after it: the best token and its logit, the second and its. From the end of the
-prompt on each token is the best of the line before."""
+A line for each position: the token there, and the logits after it: the best token and its logit, the second and its.
+From the end of the prompt on each token is the best of the line before."""
 import math
 import struct
 import sys
@@ -87,7 +87,8 @@ heads, kv, width = (meta['llama.' + k] for k in ('attention.head_count', 'attent
 layers, eps, theta = (meta['llama.' + k] for k in ('block_count', 'attention.layer_norm_rms_epsilon', 'rope.freq_base'))
 head = width // heads
 embd, last = load('token_embd.weight'), load('output_norm.weight')
-W = [{k: load('blk.%d.%s.weight' % (i, k)) for k in ('attn_norm', 'attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_norm', 'ffn_gate', 'ffn_up', 'ffn_down')}
+W = [{k: load('blk.%d.%s.weight' % (i, k))
+      for k in ('attn_norm', 'attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_norm', 'ffn_gate', 'ffn_up', 'ffn_down')}
      for i in range(layers)]
 keys, values = [[] for _ in W], [[] for _ in W]
 
@@ -102,7 +103,8 @@ def logits(token, pos):
         out = []
         for h in range(heads):
             f = h // (heads // kv) * head
-            s = [math.fsum(a * b for a, b in zip(q[h * head:h * head + head], k[f:f + head])) / math.sqrt(head) for k in keys[i]]
+            s = [math.fsum(a * b for a, b in zip(q[h * head:h * head + head], k[f:f + head])) / math.sqrt(head)
+                 for k in keys[i]]
             top = max(s)
             e = [math.exp(v - top) for v in s]
             z = math.fsum(e)
@@ -130,6 +132,7 @@ print('# tests/golden/story.py: token, and after it the best, its logit, the sec
 for i in range(n_prompt + int(sys.argv[2])):
     y = logits(tokens[i], i)
     order = sorted(range(len(y)), key=lambda t: -y[t])
-    print('%d\t%d\t%.7f\t%d\t%.7f\t%.7f' % (tokens[i], order[0], y[order[0]], order[1], y[order[1]], math.sqrt(math.fsum(v * v for v in y) / len(y))), flush=True)
+    print('%d\t%d\t%.7f\t%d\t%.7f\t%.7f' % (tokens[i], order[0], y[order[0]], order[1], y[order[1]],
+                                              math.sqrt(math.fsum(v * v for v in y) / len(y))), flush=True)
     if i + 1 == len(tokens):
         tokens.append(order[0])

@@ -1,17 +1,17 @@
-/* tests/llm/boxes.c - files of the forms before there were boxes are still read, and what is written is a box
+/* tests/llm/boxes.c - files of the older forms are still read, and boxes are written
  *
  * tests/golden/boxes holds a file of each older form, written by the last program that wrote them (T_RECORD=folder in
- * the environment writes those of today). Each is read, and compared with the same thing made anew. */
+ * the environment writes those of today). Each is read, and compared with the same object made new. */
 #include "t.h"
 
 #define OLD(name) "tests/golden/boxes/" name
 static const char temp[] = "build/boxes.tmp";
 
-/* ---- what the files hold, made anew ---- */
+/* ---- the contents of the files, made new ---- */
 
 enum { D = 32, V = 40 };
 
-/* a llama of one layer, its matrices in blocks, with a vocabulary: the file of a model, which is no format of ours */
+/* a llama of one layer, its matrices in blocks, with a vocabulary: the file of a model, which is not our own format */
 static tiny_status make_model(tiny_ctx *ctx, const char *path)
 {
     static const struct { const char *name; int rank; uint64_t dim[2];
@@ -188,7 +188,7 @@ static void record(const char *folder)
 
 /* ---- the tests ---- */
 
-/* the file is a box, and says so */
+/* the file is a box by its header */
 static void is_box(tiny_ctx *ctx, const char *path, const char *what)
 {
     tiny_checkpoint_desc d;

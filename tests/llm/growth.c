@@ -1,9 +1,9 @@
-/* tests/llm/growth.c - nothing that comes from outside takes quadratic time
+/* tests/llm/growth.c - no input takes quadratic time
  *
  * Each case makes its input at n, 2n and 4n and counts the work of the calls: every basic block of the implementation
- * that runs (the compiler calls a counter at each, see the Makefile), and every 16 bytes that the allocator gives or
- * moves. No clock. Work that grows with n log n is about 4.5 times as much at 4n; the limit is 6, quadratic work would
- * be 16. Where the compiler cannot count blocks, the allocator alone is counted. */
+ * that runs (the compiler calls a counter at each, see the Makefile), and every 16 bytes that the allocator hands out
+ * or moves. No clock. Work that grows with n log n is about 4.5 times as much at 4n; the limit is 6, quadratic work
+ * would be 16. Where the compiler cannot count blocks, the allocator alone is counted. */
 #ifdef T_STEPS
 #define TINYLLM_ALL
 #define TINYLLM_IMPLEMENTATION
@@ -85,7 +85,7 @@ static void gguf_tensors(tiny_ctx *ctx, size_t n)
     char name[40];
     size_t i;
     kit_head(&m, 3, n, 0);
-    for (i = 0; i < n; i++) {               /* from the back: the order by place must be made */
+    for (i = 0; i < n; i++) {               /* from the last to the first: the order by place must be made */
         (void)snprintf(name, sizeof name, "t%lu", (unsigned long)i);
         kit_tensor(&m, name, 1, 1, 0, 24, (uint64_t)(n - 1 - i) * 32);
     }
@@ -316,7 +316,7 @@ static void grammar_depth(tiny_ctx *ctx, size_t n)      /* brackets that stay op
     many(&t, "]", n);
     follow(ctx, &g, &t, 3);
 }
-/* pieces that begin alike: as many of one length, and one that is longer each time */
+/* pieces with a common beginning: all of one length, and one that is longer each time */
 static void mask(tiny_ctx *ctx, size_t n, int longer)
 {
     static const char rules[] = "root ::= \"a\"* [ab] \"c\"?";

@@ -1,8 +1,8 @@
 /* tests/llm/hostile.c - texts of files that would drive a terminal: in sentences and in the log they are written as
  * \xNN
  *
- * Each case puts control characters, bytes that are no UTF-8 and marks of the direction of writing where a reader
- * quotes what it refuses. The log hears each sentence as well. */
+ * Each case puts control characters, bytes that are no UTF-8 and marks of the writing direction in texts that a reader
+ * quotes when it refuses them. The log gets each sentence as well. */
 #include "t.h"
 #include "one_line.h"
 #include "llm/file/kit.h"
@@ -33,13 +33,13 @@ static tiny_ctx *listening(void)
     return ctx;
 }
 
-/* It was refused, the sentence has what is left of the text, and nothing of it is raw. */
+/* It was refused, the sentence has the rest of the text, and no raw control characters. */
 static void refused(tiny_ctx *ctx, const char *what, tiny_status st, const char *shown)
 {
     const char *says = tiny_ctx_message(ctx), *at = one_line(says);
     if (!st) t_fail(__FILE__, __LINE__, "%s is not refused", what);
     else if (at)
-        t_fail(__FILE__, __LINE__, "%s: byte %02x stands raw in the sentence, behind \"%.*s\"", what,
+        t_fail(__FILE__, __LINE__, "%s: byte %02x is raw in the sentence, after \"%.*s\"", what,
                *(const unsigned char *)at, (int)(at - says), says);
     else if (!strstr(says, shown)) t_fail(__FILE__, __LINE__, "%s: no \"%s\" in \"%s\"", what, shown, says);
 }
@@ -75,7 +75,7 @@ static void test_plain(void)
     T_EQ_TEXT(to, "a\\x00b");
     T_EQ_INT(tiny_plain(to, sizeof to, NULL, 5), 1);
     T_EQ_TEXT(to, "");
-    for (k = 0; k < 256; k++)               /* each byte by itself, and in front of one that goes on */
+    for (k = 0; k < 256; k++)               /* each byte alone, and before a continuation byte */
         for (i = 0; i < 2; i++) {
             char text[2];
             text[0] = (char)k;
@@ -171,7 +171,7 @@ static void test_gguf(void)
 
 static void test_safetensors(void)
 {
-    /* JSON has no raw control characters: C1 and marks of direction may stand there */
+    /* JSON has no raw control characters: C1 and marks of direction are allowed there */
     static const struct { const char *json, *shown;
     } row[] = { { "{\"a\xc2\x9b\xe2\x80\xae\": {\"x\": 1}}", "\\xc2\\x9b\\xe2\\x80\\xae" },
                 { "{\"a\": {\"dtype\": \"\xc2\x9b"
@@ -274,7 +274,7 @@ static void test_texts(void)
     t_close(ctx);
 }
 
-/* Nesting: a hundred thousand brackets are refused by the number of their depth, not by the end of the stack. */
+/* Nesting: a hundred thousand brackets are refused by their depth, not by a stack overflow. */
 static void test_nesting(void)
 {
     enum { N = 100000 };
@@ -299,7 +299,7 @@ static void test_nesting(void)
         for (k = 0; k < N && n + 40 < (size_t)256 << 10; k++, n += strlen(in)) memcpy(text + n, in, strlen(in));
         n += (size_t)sprintf(text + n, "%s", braces[i].close);
         memset(&v, 0, sizeof v);
-        /* either way it comes back */
+        /* it returns in any case */
         if (!tllm_template_open(ctx, text, n, &t)) (void)tllm_template_run(ctx, t, &v, &out, NULL);
         else T_TRUE(!one_line(tiny_ctx_message(ctx)));
         tiny_free(ctx, out);

@@ -5,7 +5,7 @@
 static const struct { int kind; const tiny_op_row *(*row)(void); } listed[] = { TINYI_OPS_LLM(KIND) };
 #undef KIND
 
-/* Numbers that programs were compiled with: one that moves is a fault. */
+/* Numbers that are compiled into programs: a changed one is a fault. */
 static void test_numbers(void)
 {
     T_EQ_INT(TLLM_OP_MATMUL_BLOCKS, 1001);

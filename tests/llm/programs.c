@@ -1,8 +1,8 @@
 /* tests/llm/programs.c - the programs of examples/ as a user runs them: arguments, standard input and output, exit
  * statuses
  *
- * 0: done. 1: it could not be done, and a sentence on standard error says why. 2: the arguments are wrong. The models
- * are those of the oracle, and stories260K where there is ../shared. */
+ * 0: done. 1: failed, with a sentence on standard error. 2: invalid arguments. The models are those of the oracle, and
+ * stories260K if the large files are present. */
 #include "t.h"
 #include "one_line.h"
 
@@ -37,7 +37,7 @@ static void spill(const char *name, const char *text)
     if (f) (void)fclose(f);
 }
 
-/* Runs BUILD/line; input: its standard input. Leaves said and errors, returns the exit status. */
+/* Runs BUILD/line; input: its standard input. Fills `said` and `errors`, returns the exit status. */
 TINYI_PRINTF(2, 3) static int run(const char *input, const char *format, ...)
 {
     const char *build = getenv("BUILD");
@@ -107,7 +107,7 @@ static void test_usage(void)
     }
 }
 
-/* a line that begins with the option, or with the name of the program and the option, and goes on */
+/* a line that begins with the option, or with the name of the program and the option, and has more text */
 static int is_explained(const char *name, const char *option)
 {
     const size_t n = strlen(option);
@@ -120,8 +120,7 @@ static int is_explained(const char *name, const char *option)
     return 0;
 }
 
-/* Every option that the table of a program has is explained in what --help prints, on standard output; a word that is
- * no option is refused. */
+/* --help explains every option of a program's table, on standard output; a word that is no option is refused. */
 static void test_help(void)
 {
     static const char *const kinds[] = { "A_FLAG(\"",  "A_TEXT(\"",   "ANY_TEXT(\"", "A_WHOLE(\"", "A_SEED(\"",
@@ -175,8 +174,8 @@ static void test_help(void)
     }
 }
 
-/* what never ends is refused with the bound that it passed */
-static void test_no_end(void)
+/* an endless input is refused with the bound that it passed */
+static void test_endless_input(void)
 {
     const char *m = t_shared("oracle/llm/llama.gguf");
     if (!m || access("/dev/zero", R_OK) || !is_there()) return;
@@ -208,8 +207,8 @@ static void test_no_end(void)
     COMPLAINS("it has more than 262144 bytes");
 }
 
-/* no program writes over what it reads */
-static void test_input_stays(void)
+/* no program overwrites its input */
+static void test_input_not_overwritten(void)
 {
     static const char *const lines[] = { "rotate %s %s",
                                          "rotate %s %s.gguf",
@@ -253,8 +252,8 @@ static void test_input_stays(void)
     (void)remove(to);
 }
 
-/* The terminal is closed: what grows beside its place goes. Who asked for that not to matter (nohup) is not stopped. */
-static void test_hang_up(void)
+/* The terminal is closed: the partial output is deleted. A program under nohup is not stopped. */
+static void test_terminal_closed(void)
 {
     const char *build = getenv("BUILD");
     char program[300], out[300], part[310];
@@ -282,21 +281,21 @@ static void test_hang_up(void)
     (void)remove(out);
 }
 
-/* Whoever reads the sentences goes: the file is written all the same. */
-static void test_reader_goes(void)
+/* The reader of the messages exits: the file is written all the same. */
+static void test_reader_exits(void)
 {
     struct stat s;
     char out[300];
     if (!is_there() || run("", "weave --help")) return;
     (void)snprintf(out, sizeof out, "%s/weights", folder);
     spill("rows.csv", "1,2,3\n4,5,9\n7,8,15\n2,2,4\n");
-    /* more lines than a pipe is given at once */
+    /* more lines than a pipe holds at once */
     T_TRUE(run("", "weave %s/rows.csv --epochs 10000 --threads 1 -o %s 2>%s/err2 | true", folder, out, folder) >= 0);
     T_TRUE(!stat(out, &s) && s.st_size > 10);
     (void)remove(out);
 }
 
-/* a template that never ran is a failure; one that ran sometimes is a talk */
+/* a template that never ran is a failure; one that ran sometimes is a chat */
 static void test_template_fails(void)
 {
     if (!is_there()) return;
@@ -311,8 +310,8 @@ static void test_template_fails(void)
     T_EQ_INT(run("", "chat examples/models/story-small.gguf --template %s/fails --n 2", folder), 0);
 }
 
-/* --resume with a checkpoint that is there and no good: refused, and left as it is; one that nobody can open is no
- * reason to begin anew */
+/* --resume with an invalid checkpoint: refused, and the file unchanged; one that cannot be opened is no reason to start
+ * again */
 static void test_resume(void)
 {
     char path[300], text[100];
@@ -353,7 +352,7 @@ static void test_missing(void)
     COMPLAINS("there/is/none.gguf: cannot be opened");
     T_EQ_INT(run("", "tokenize there/is/none.gguf"), 1);
     COMPLAINS("there/is/none.gguf: cannot be opened");
-    T_TRUE(!strstr(errors, "Sanitizer"));   /* what was opened before is closed */
+    T_TRUE(!strstr(errors, "Sanitizer"));   /* files that were opened before are closed */
     spill("not.gguf", "this is no model");
     T_EQ_INT(run("", "generate %s/not.gguf Once", folder), 1);
     COMPLAINS("not.gguf");
@@ -387,7 +386,8 @@ static void test_generate(void)
     COMPLAINS("a second prompt");
 }
 
-/* --beams and --parallel: they end where the context does, draw where they say so, and refuse what they would not do */
+/* --beams and --parallel: they end with the context, sample if requested, and refuse options that they do not
+ * support */
 static void test_generate_side_by_side(void)
 {
     static const char call[] = "generate examples/models/story-small.gguf 'one day , Ella was in the'";
@@ -431,12 +431,12 @@ static void test_generate_side_by_side(void)
     }
     T_EQ_INT(run("", "%s --save-session %s/no/such", call, folder), 1);
     COMPLAINS("--save-session");
-    T_EQ_TEXT(said, "");                                     /* told before a text is made */
+    T_EQ_TEXT(said, "");                                     /* reported before a text is made */
     T_EQ_INT(run("", "%s --n 3 --save-session %s/kept", call, folder), 0);
     T_EQ_INT(run("", "%s --n 3 --load-session %s/kept", call, folder), 0);
 }
 
-/* --sparse: the same story from the columns of the neurons that fired; a network that is never silent is refused */
+/* --sparse: the same story from the columns of the neurons that fired; a network without silent neurons is refused */
 static void test_sparse(void)
 {
     static char whole[4000];
@@ -468,7 +468,7 @@ static void test_repack(void)
     const char *m = t_shared("oracle/llm/llama-q4_k_m.gguf"), *plain = t_shared("oracle/llm/llama.gguf");
     int some;
     if (!is_there()) return;
-    /* floats have no such form: it is said, and no file is made */
+    /* floats have no such form: a message, and no file */
     if (plain) {
         T_EQ_INT(run("", "generate %s x --n 1 --repack-file %s/rows", plain, folder), 0);
         COMPLAINS("rows: nothing was written, as there is nothing to repack");
@@ -583,7 +583,7 @@ static void test_perplexity(void)
     T_EQ_INT(run("", "perplexity %s %s/none.txt", m, folder), 1);
     COMPLAINS("none.txt: cannot be opened");
     T_EQ_INT(run("Once upon a time there was a text.", "perplexity %s -", m), 0);
-    T_EQ_TEXT(errors, "");                  /* what is written over is for terminals */
+    T_EQ_TEXT(errors, "");                  /* overwritten lines are for terminals only */
 }
 
 static void test_embed(void)
@@ -599,7 +599,7 @@ static void test_embed(void)
     T_EQ_INT(run("one text\n", "embed %s --raw", m), 0);
     T_EQ_INT(slurp("out", said, sizeof said) % 4, 0);
     T_EQ_INT(run("one text\n", "embed %s --pooling most", m), 2);
-    /* a line that cannot be read is named; those before it are there, none behind it */
+    /* an unreadable line is named; the lines before it are done, none after it */
     T_EQ_INT(
         run("one\none text of more words than there is room for\nanother\n", "embed %s --context 6 --pooling mean", m),
         1);
@@ -629,8 +629,7 @@ static void test_inspect(void)
     SAYS("llama.block_count");
 }
 
-/* A file whose names and texts would drive the terminal: each line of what is printed is one line of plain
- * characters. */
+/* A file whose names and texts would drive the terminal: each printed line is one line of plain characters. */
 static void test_inspect_hostile_names(void)
 {
     static const char *const how[] = { "", "--json", "--all" };
@@ -665,13 +664,14 @@ static void test_chat(void)
     T_EQ_INT(run("Once\n", "chat %s --template %s/template --n 4 --temp 0", m, folder), 0);
     T_EQ_INT(run("", "chat %s --template %s/none", m, folder), 1);
     COMPLAINS("none");
-    /* a talk that outgrows the context goes on without its beginning; a question that alone is too long is told */
+    /* a chat that outgrows the context continues without its beginning; a question that alone is too long is
+     * reported */
     T_EQ_INT(run("Once\nupon\na time\n/show\n", "chat %s --template %s/template --n 30 --temp 0 --context 32", stories,
                  folder),
              0);
     COMPLAINS("chat: the talk is longer than the context: its first 2 messages are forgotten");
     T_TRUE(!strstr(errors, "the talk has"));
-    T_TRUE(strstr(said, "> upon") && !strstr(said, "> Once"));     /* what the model sees begins with a question */
+    T_TRUE(strstr(said, "> upon") && !strstr(said, "> Once"));     /* the prompt of the model begins with a question */
     T_EQ_INT(run("Once upon a time there was a girl who asked more than could be answered, and more, and yet more.\n",
                  "chat %s --template %s/template --context 16", m, folder),
              0);
@@ -692,7 +692,7 @@ static int hear_until(int from, size_t *held, const char *part)
     return 1;
 }
 
-/* Ctrl-C stops the answer and not the program. The model says one word again and again, without an end. */
+/* Ctrl-C stops the answer and not the program. The model repeats one word without end. */
 static void test_interrupted(void)
 {
     const char *m = t_shared("data/tinystories/stories260K-f32.gguf"), *build = getenv("BUILD");
@@ -704,7 +704,7 @@ static void test_interrupted(void)
     (void)snprintf(program, sizeof program, "%s/chat", build ? build : "build");
     child = fork();
     if (!child) {
-        (void)alarm(120);                   /* whatever happens, the pipe ends */
+        (void)alarm(120);                   /* the pipe ends in any case */
         (void)dup2(to[0], 0);
         (void)dup2(from[1], 1);
         (void)close(to[1]);
@@ -731,8 +731,8 @@ static void test_interrupted(void)
     (void)close(from[0]);
 }
 
-/* what strangers do: numbers out of range, outputs that are full, devices in the place of files */
-static void test_strangers(void)
+/* unusual uses: numbers out of range, full disks as outputs, devices in place of files */
+static void test_unusual_arguments(void)
 {
     const char *m = t_shared("oracle/llm/llama.gguf");
     const int full = !access("/dev/full", W_OK);
@@ -747,7 +747,7 @@ static void test_strangers(void)
     COMPLAINS("from 2 to");
     T_EQ_INT(run("", "perplexity %s %s", m, folder), 1);
     COMPLAINS("cannot be read");
-    T_EQ_INT(run("", "embed %s", m), 1);    /* told before a text is waited for */
+    T_EQ_INT(run("", "embed %s", m), 1);    /* reported before a text is read */
     COMPLAINS("no embedding model");
     T_EQ_INT(run("", "tokenize %s --what", m), 2);
     COMPLAINS("unknown option: --what");
@@ -784,7 +784,7 @@ static void test_strangers(void)
     SAYS("well again");
 }
 
-/* the story that other programs tell with this model, greedily */
+/* the greedy story of other programs with this model */
 static void test_stories(void)
 {
     const char *path = t_shared("data/tinystories/stories260K-f32.gguf");
@@ -856,8 +856,7 @@ static void spill_rings(const char *folds)
     spill("folds.txt", folds);
 }
 
-/* Splits and folds that have no part to test with: no averages of nothing, and no program that fails behind the
- * training. */
+/* Splits and folds that have no part to test with: no averages over nothing, and no failure after the training. */
 static void test_gnn_without_test_part(void)
 {
     static const char train[] = "gnn train --quiet --threads 1 --epochs 2";
@@ -938,7 +937,7 @@ static void test_vision(void)
     SAYS("2 seeds, 16 images");
 }
 
-/* tables, a text kept, what stands there, and a model that goes on */
+/* tables, a stored text, its listing, and a model that continues */
 static void test_cache(void)
 {
     static const char model[] = "examples/models/story-small.gguf";
@@ -985,7 +984,7 @@ static void test_cache(void)
     T_EQ_INT(run("", "cache stream --deadline 0"), 2);
 }
 
-/* every option is judged before anything is measured; the JSON is whole, whatever the file is called */
+/* every option is checked before anything is measured; the JSON is complete for any file name */
 static void test_bench_model(void)
 {
     static const struct { const char *options, *sentence;
@@ -1027,7 +1026,7 @@ static void test_bench_model(void)
     T_TRUE(strlen(said) > 4 && !strcmp(said + strlen(said) - 4, "]}]\n"));
 }
 
-/* numbers that are none, or are more than an option takes: what is wrong is named, and nothing is done */
+/* invalid numbers, or numbers beyond the range of an option: the fault is named, and nothing is done */
 static void test_numbers(void)
 {
     static const struct { const char *line, *sentence;
@@ -1067,7 +1066,7 @@ static void test_numbers(void)
     if (!is_there()) return;
     for (i = 0; i < T_COUNT(helps); i++) {
         const int status = run("", "%s --help", helps[i]);
-        if (status == 127) { t_skip("not all of the programs are there"); return; }
+        if (status == 127) { t_skip("not all of the programs are built"); return; }
         T_EQ_INT(status, 0);
         SAYS(helps[i]);
         T_EQ_TEXT(errors, "");
@@ -1081,8 +1080,8 @@ static void test_numbers(void)
     COMPLAINS("own_backend [right");
 }
 
-/* One reader for all programs: what is no number is refused by each of them, with the name of the option and what
- * stands in its place. */
+/* One reader for all programs: each of them refuses a value that is no number, with the name of the option and the
+ * value. */
 static void test_same_sentences(void)
 {
     static const struct { const char *call, *whole, *number;
@@ -1116,7 +1115,7 @@ static void test_same_sentences(void)
                        *value = k < T_COUNT(no_whole) ? no_whole[k] : no_number[k - T_COUNT(no_whole)];
             char want[100];
             const int status = option ? run("", "%s %s %s", take[i].call, option, value) : 127;
-            if (status == 127) continue;    /* not built here, or there is no such option */
+            if (status == 127) continue;    /* not built here, or no such option */
             T_EQ_INT(status, 2);
             T_EQ_TEXT(said, "");
             (void)snprintf(want, sizeof want, "%.*s: %s takes a ", (int)strcspn(take[i].call, " "), take[i].call,
@@ -1127,7 +1126,7 @@ static void test_same_sentences(void)
         }
 }
 
-/* a .bin of llama2.c for those that read a model or its vocabulary; safetensors do not tell what model they are */
+/* a .bin of llama2.c for those that read a model or its vocabulary; safetensors files do not describe their model */
 static void test_bin(void)
 {
     const char *bin = t_shared("data/tinystories/stories260K.bin"),
@@ -1158,7 +1157,7 @@ static void test_bin(void)
     SAYS("Once upon a time, there was");
 }
 
-/* A decoder whose file asks for pooling gives no text: generate once read past its hidden states. */
+/* A decoder whose file requests pooling gives no text: an earlier generate read past its hidden states. */
 static void test_pooled(void)
 {
     static const char *const texts[] = { "generate %s a", "generate %s a --beams 2", "generate %s a --parallel 2",
@@ -1188,7 +1187,7 @@ static void test_weave(void)
     spill("rows.svm", "1 1:3 2:4\n0 2:1\n");
     spill("none.csv", "");
     T_EQ_INT(run("", "weave %s/rows.csv --test %s/rows.csv --epochs 2 --threads 1 --quiet", folder, folder), 0);
-    SAYS("rows.csv: 3 samples, 2 features");     /* the mark of UTF-8 makes no line of names */
+    SAYS("rows.csv: 3 samples, 2 features");     /* a byte order mark is no line of names */
     SAYS("rows.csv: 3 samples, mean square error");
     T_EQ_INT(run("", "weave %s/rows.csv --test %s/none.csv --epochs 1 --threads 1 --quiet", folder, folder), 1);
     COMPLAINS("none.csv: no samples");
@@ -1203,8 +1202,7 @@ static void test_weave(void)
     SAYS("1 samples, 4194304 features");
 }
 
-/* Every row that a header of language models gives stands in the one list, and the options of the conformance program
- * are judged. */
+/* The list has every row of tinyllm.h, and the options of the conformance program are checked. */
 static void test_conformance(void)
 {
     static const struct { const char *options, *sentence;
@@ -1214,7 +1212,7 @@ static void test_conformance(void)
                 { "--threads 257", "from 1 to 256: 257" },
                 { "--threads 0", "from 1 to 256: 0" },
                 { "--cases 1x", "1x" },
-                { "--op", "a value is missing behind: --op" },
+                { "--op", "a value is missing after: --op" },
                 { "--what 1", "unknown option: --what" },
                 { "--op nothing", "no such operation, --list names them: nothing" },
                 { "--target z80", "z80" } };
@@ -1243,7 +1241,7 @@ static void test_conformance(void)
     SAYS("3 cases passed, 0 failed");
 }
 
-/* TINY_TARGET names what there is not: each program says the variable and its value, once */
+/* TINY_TARGET names a missing target: each program prints the variable and its value, once */
 static void test_target_of_the_environment(void)
 {
     static const char *const lines[] = { "generate m x",
@@ -1567,10 +1565,10 @@ int main(void)
 {
     T_RUN(test_usage);
     T_RUN(test_help);
-    T_RUN(test_no_end);
-    T_RUN(test_input_stays);
-    T_RUN(test_hang_up);
-    T_RUN(test_reader_goes);
+    T_RUN(test_endless_input);
+    T_RUN(test_input_not_overwritten);
+    T_RUN(test_terminal_closed);
+    T_RUN(test_reader_exits);
     T_RUN(test_template_fails);
     T_RUN(test_missing);
     T_RUN(test_resume);
@@ -1585,7 +1583,7 @@ int main(void)
     T_RUN(test_inspect_hostile_names);
     T_RUN(test_chat);
     T_RUN(test_interrupted);
-    T_RUN(test_strangers);
+    T_RUN(test_unusual_arguments);
     T_RUN(test_stories);
     T_RUN(test_cache);
     T_RUN(test_pooled);

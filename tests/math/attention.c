@@ -1,5 +1,4 @@
-/* tests/math/attention.c - the worked case of the specification, the reference on every target, and what must not
- * matter */
+/* tests/math/attention.c - a case worked by hand, the reference on every target, and invariants */
 #include "t.h"
 
 static tiny_status run(tiny_ctx *ctx, const float *q, const float *k, const float *v, float *o, tiny_idx t, tiny_idx s,
@@ -12,8 +11,7 @@ static tiny_status run(tiny_ctx *ctx, const float *q, const float *k, const floa
     return tiny_attention(ctx, &tq, &tk, &tv, bias, p, &to);
 }
 
-/* Q=[[1,0],[0,1],[1,1]], K=[[1,0],[0,2],[1,1]], V=[[1,2],[3,4],[5,6]], causal, scale 1/sqrt 2: figures of the
- * specification */
+/* Q=[[1,0],[0,1],[1,1]], K=[[1,0],[0,2],[1,1]], V=[[1,2],[3,4],[5,6]], causal, scale 1/sqrt 2: worked by hand */
 static void test_worked(tiny_target target)
 {
     static const float q[6] = { 1, 0, 0, 1, 1, 1 }, k[6] = { 1, 0, 0, 2, 1, 1 }, v[6] = { 1, 2, 3, 4, 5, 6 };
@@ -42,7 +40,7 @@ static void test_worked(tiny_target target)
     T_PROOF("attention 0", "worked case: row 2 with soft-cap 2");
 }
 
-/* the bound of the specification: 2e-5 max|v| for unit variance and d <= 128 */
+/* the bound: 2e-5 max|v| for unit variance and d <= 128 */
 static void test_against_reference(tiny_target target)
 {
     static const tiny_idx shape[][5] = { { 1, 1, 1, 1, 1 },      { 1, 65, 4, 2, 33 }, { 37, 37, 6, 2, 64 },
@@ -68,7 +66,7 @@ static void test_against_reference(tiny_target target)
     T_PROOF("attention 0", "the fast form is within 2e-5 max v of the reference");
 }
 
-/* one value for all keys is the answer whatever the scores; a query that sees nothing gives zeros; hidden keys may hold
+/* one value for all keys is the result for any scores; a query that sees nothing gives zeros; hidden keys may hold
  * anything */
 static void test_invariants(tiny_target target)
 {
@@ -82,7 +80,7 @@ static void test_invariants(tiny_target target)
     T_OK(run(ctx, q, k, v, o, 4, 6, 1, 1, 8, NULL, &p));
     for (i = 0; i < 32; i++) T_CLOSE(o[i], i % 8 - 3, 1e-6);
     p.causal = 1;
-    T_OK(run(ctx, q, k, v, o, 4, 2, 1, 1, 8, NULL, &p));    /* two queries stand before the first key */
+    T_OK(run(ctx, q, k, v, o, 4, 2, 1, 1, 8, NULL, &p));    /* two queries come before the first key */
     for (i = 0; i < 32; i++) T_CLOSE(o[i], i < 16 ? 0 : i % 8 - 3, 1e-6);
     for (i = 0; i < 48; i++) v[i] = t_rand_float(-1.0f, 1.0f);
     T_OK(run(ctx, q, k, v, o, 4, 6, 1, 1, 8, NULL, &p));
@@ -94,7 +92,7 @@ static void test_invariants(tiny_target target)
     T_PROOF("attention 0", "bad input: a row with every key masked gives zeros");
 }
 
-/* Views of stride 0 name more numbers than a workspace can hold: the sizes of a tile must not wrap. */
+/* Views of stride 0 have more numbers than a workspace can hold: the sizes of a tile must not wrap. */
 static void test_longer_than_memory(tiny_target target)
 {
     static const int shift[] = { 48, 55, 57, 58, 59 };
@@ -121,7 +119,7 @@ static void test_longer_than_memory(tiny_target target)
     T_PROOF("attention 0", "bad input: sizes that overflow size_t");
 }
 
-/* What is not finite: a hidden key, by bias or by order, does not matter whatever its value holds; one that is seen
+/* Values that are not finite: the value of a hidden key, by bias or by order, does not matter; that of a visible key
  * does, and a NaN in a score reaches every output of its row. The fast forms agree with the reference. */
 static void test_not_finite(tiny_target target)
 {

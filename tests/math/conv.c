@@ -106,7 +106,7 @@ static void test_definition(tiny_target target)
     }
 }
 
-/* whole numbers: no rounding anywhere, so the answer is exact; and every tensor lies strangely */
+/* whole numbers: no rounding anywhere, so the result is exact; and every tensor has unusual strides */
 static void test_exact_and_strides(tiny_target target)
 {
     int threads, round;
@@ -242,7 +242,7 @@ static void test_1d(tiny_target target)
         t_free_blocks();
     }
     {
-        /* causal: what comes after position i changes nothing up to i */
+        /* causal: inputs after position i change nothing up to i */
         float x[20], w[4] = { 0.5f, -1, 2, 3 }, y[20], z[20];
         tiny_tensor tx = tiny_tensor_3d(x, TINY_F32, 1, 1, 20), tw = tiny_tensor_3d(w, TINY_F32, 1, 1, 4),
                     ty = tiny_tensor_3d(y, TINY_F32, 1, 1, 20), tz = tiny_tensor_3d(z, TINY_F32, 1, 1, 20);

@@ -7,7 +7,7 @@
 
 static float from_bits(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
 
-/* ---- an oracle that knows nothing of bit tricks: the value of a half is a sum of powers of two, and the nearest half
+/* ---- an oracle without bit tricks: the value of a half is a sum of powers of two, and the nearest half
  * is found by bisection among all of them, since their order is that of their patterns */
 
 static double half_value(uint16_t h, int fraction, int bias)
@@ -26,7 +26,7 @@ static uint16_t half_nearest(double x, int fraction, int bias)
     uint16_t low = 0, high = (uint16_t)(inf - 1);
     double below, above;
     if (x != x) return (uint16_t)(inf | 1 << (fraction - 1));
-    /* infinity stands where the next number would */
+    /* infinity has the place of the next number */
     above = ldexp(1.0, half_value((uint16_t)(inf - 1), fraction, bias) > 1e30 ? 128 : 16);
     if (a >= (half_value((uint16_t)(inf - 1), fraction, bias) + above) / 2) return (uint16_t)(sign | inf);
     while (low < high) {                    /* the largest that is not above a */
@@ -145,10 +145,11 @@ static void test_by_hand(void)
     T_EQ_INT(tinyi_f32_to_bf16(from_bits(0x3f808000)), 0x3f80);
     T_EQ_INT(tinyi_f32_to_bf16(from_bits(0x3f818000)), 0x3f82);
     T_EQ_INT(tinyi_f32_to_bf16(3.4e38f), 0x7f80);
-    T_EQ_INT(tinyi_f32_to_bf16(from_bits(0x7f800001)), 0x7fc0);     /* a NaN whose payload lies below: not infinity */
+    /* a NaN whose payload is in the low bits: not infinity */
+    T_EQ_INT(tinyi_f32_to_bf16(from_bits(0x7f800001)), 0x7fc0);
 }
 
-/* ---- all pairs on chosen values. Each value is an integer or a double; what must come out is worked out in long long
+/* ---- all pairs on chosen values. Each value is an integer or a double; the expected value is computed in long long
  * and double with the C library's rounding. */
 
 static const double values[] = { 0.0,
@@ -297,7 +298,8 @@ static void put_whole(tiny_dtype t, void *p, int64_t v)
            tiny_dtype_bytes(t));
 }
 
-/* the nearest half of an integer that no double may hold: decided by comparing with its double, whose error is known */
+/* the nearest half of an integer that may exceed a double: decided by comparing with its double, whose error is
+ * known */
 static uint16_t half_of_whole(tiny_dtype t, int64_t v)
 {
     double d = (double)v, lost;             /* v = d + lost */
@@ -473,7 +475,7 @@ static void test_int8(tiny_target target)
     T_WALLS(back, R * C);
     for (i = 0; i < R; i++)
         for (j = 0; j < C; j++) T_TRUE(back[i * C + j] == (float)q[i * C + j] * s[i]);
-    /* what was quantized once stays as it is; and through a transposed view */
+    /* quantizing twice changes nothing; and through a transposed view */
     ty = tiny_tensor_2d(q2, TINY_I8, C, R);
     ty = tiny_tensor_swap(ty, 0, 1);
     T_OK(tiny_quantize_i8(ctx, &tz, &ts, &ty));

@@ -2,8 +2,8 @@
  * and each other */
 #include "t.h"
 
-/* ---- oracle/gnn of tests/golden: 17 nodes, 60 edges, 7 features; computed in double from the files. medium, of
- * ../shared: 120, 900, 33 */
+/* ---- oracle/gnn of tests/golden: 17 nodes, 60 edges, 7 features; computed in double from the files. medium, one of
+ * the large oracle files: 120, 900, 33 */
 
 typedef struct net { int n, f; int64_t m; int64_t *offset; int32_t *col, *edge; float *x, *w; } net;
 
@@ -76,7 +76,7 @@ static void test_oracle(tiny_target target)
             T_WALLS(out, g.n * g.f);
             files++;
         }
-        {                                   /* variance and deviation are made of means: mean x^2 - (mean x)^2 */
+        {                                   /* variance and deviation are computed from means: mean x^2 - (mean x)^2 */
             float *square = t_keep((size_t)g.n * (size_t)g.f * 4), *of_squares = t_guarded((size_t)g.n * (size_t)g.f);
             double *var = (double *)load(folders[which], "aggr/var.f64", (size_t)g.n * (size_t)g.f * 8),
                    *std = (double *)load(folders[which], "aggr/std.f64", (size_t)g.n * (size_t)g.f * 8);
@@ -231,7 +231,7 @@ static void test_hub(tiny_target target)
     T_PROOF("graphs 0", "hubs do not stall, and are reproducible for any number of threads");
 }
 
-/* scores, softmax and sum one after the other give what attention gives at once; rows of a softmax add up to 1 */
+/* scores, softmax and sum one after the other equal attention in one call; rows of a softmax add up to 1 */
 static void test_fused(tiny_target target)
 {
     enum { N = 90, M = 3000, H = 3, C = 11, D = 5 };
@@ -281,8 +281,8 @@ static void test_fused(tiny_target target)
     T_PROOF("graphs 0", "softmax rows sum to 1");
 }
 
-/* The loops that the formulas are, in double, on rows of 0 to 60 edges: every kernel is within 4 deg eps of the sum of
- * the sizes of what it adds. Scores of c numbers below 1 are off by c^2 eps, which weights feel twice. */
+/* The formulas as loops, in double, on rows of 0 to 60 edges: every kernel is within 4 deg eps of the sum of the
+ * magnitudes of its terms. Scores of c numbers below 1 are off by c^2 eps, which enters the weights twice. */
 static void test_triple_loop(tiny_target target)
 {
     enum { N = 61, S = 50, MOST = 60 * N };
@@ -393,8 +393,8 @@ static void test_triple_loop(tiny_target target)
     T_PROOF("graphs 0", "<A x, y> = <x, A^T y>");
 }
 
-/* a weight that is NaN spoils its row, and no other; rows of loops only are what they weigh; rows without edges are
- * 0 */
+/* a weight that is NaN spoils its row, and no other; rows with loops only are their weighted selves; rows without edges
+ * are 0 */
 static void test_odd_weights(tiny_target target)
 {
     enum { N = 40, F = 19 };
@@ -481,9 +481,9 @@ static void test_widths(tiny_target target)
     t_close(ctx);
 }
 
-/* Rows that overlap: from every second one on, all edges again. Each is refused, but the pieces of their hubs were
- * counted before and were more than the workspace has places for. A wall behind each block of memory shows who wrote
- * over its end. */
+/* Rows that overlap: from every second one on, all edges again. Each is refused, but an earlier version counted the
+ * pieces of their hubs first, more than the workspace has places for. A wall after each block of memory shows a write
+ * past its end. */
 enum { WALL = 1 << 16 };
 static int wall_broken;
 static void *walled(void *user, void *old, size_t old_bytes, size_t n_bytes)
@@ -538,7 +538,7 @@ static void test_bad(tiny_target target)
     int32_t from[3] = { 0, 1, 2 };
     float x[6] = { 0 }, y[9], w[4];
     int k;
-    for (k = 0; k < 2; k++) {               /* the reference looks before, the fast form while it runs */
+    for (k = 0; k < 2; k++) {               /* the reference checks first, the fast form while it runs */
         tiny_ctx *ctx = t_ctx(k ? TINY_TARGET_REFERENCE : target, 2);
         tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, 4), col = tiny_tensor_1d(from, TINY_I32, 3),
                     tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 3, 3);

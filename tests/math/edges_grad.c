@@ -24,7 +24,7 @@ typedef struct problem {
     tiny_dtype type;
 } problem;
 
-/* row 1 has no edge, one edge stands twice, row n - 1 comes from row 0 only; hub: row 2 has half of all edges */
+/* row 1 has no edge, one edge occurs twice, row n - 1 comes from row 0 only; hub: row 2 has half of all edges */
 static graph make_graph(tiny_idx n, tiny_idx n_x, tiny_idx m, int hub)
 {
     graph g;
@@ -238,7 +238,7 @@ static void test_scores(tiny_target target)
     T_PROOF("graphs 0", "finite differences for every backward");
 }
 
-/* only some of the inputs are asked for: the others' gradients stay as they were, the asked ones are the same */
+/* only some gradients are requested: the others stay unchanged, the requested ones are the same */
 static void test_some_inputs(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -270,7 +270,7 @@ static void test_some_inputs(void)
     t_close(ctx);
 }
 
-/* the same problem in float; gradients lie in grad */
+/* the same problem in float; gradients are in grad */
 static void narrow(const problem *wide, problem *p)
 {
     int i;
@@ -294,7 +294,7 @@ static void narrow(const problem *wide, problem *p)
 }
 
 /* A graph with a hub: 1, 2 and 4 threads give the same bits, which are near those of double.
- * Bound: a sum of n terms of order one, each after f + n roundings of what it is made of: (f + 2 n) u of the largest, n
+ * Bound: a sum of n terms of order one, each after f + n roundings of its terms: (f + 2 n) u of the largest, n
  * = 4000, f = 12: 5e-4. */
 static void test_fast(tiny_target target)
 {
@@ -437,7 +437,7 @@ static tiny_tensor gat(tiny_tape *t, net *s)
     return tiny_tape_call(t, TINY_OP_CROSS_ENTROPY, &h, &s->label, NULL, NULL, &skip);
 }
 
-/* variance over the edges, made of two means */
+/* variance over the edges, from two means */
 static tiny_tensor variance(tiny_tape *t, net *s)
 {
     tiny_tensor offset = tiny_tensor_1d(s->g.offset, TINY_I64, NODES + 1),
@@ -522,12 +522,11 @@ static void test_layers(tiny_target target)
     check_layer("gcn", gcn, 2, 1);
     check_layer("gat", gat, 4, HEADS);
     check_layer("deviation", variance, 2, 1);
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
     T_PROOF("graphs 0", "finite differences through GCN and GAT layers");
 }
 
-/* double goes the reference's way, which looks at all numbers before; types do not mix; nothing is asked of a graph
- * without edges */
+/* double runs the reference, which checks all numbers first; types do not mix; a graph without edges needs nothing */
 static void test_bad(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);

@@ -9,7 +9,7 @@
 static float from_bits(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
 static uint32_t bits_of(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
 
-/* ---- the functions, an oracle for each, and what math/elem.h promises */
+/* ---- the functions, an oracle for each, and the bounds of math/elem.h */
 
 static double want_sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 static double want_rsqrt(double x) { return 1.0 / sqrt(x); }
@@ -75,7 +75,7 @@ static double ulp_at(double x)
 
 typedef struct worst { double error; float at; } worst;
 
-/* got against the double want; where one of them is no finite float they must be the same */
+/* got against the double want; if one of them is no finite float they must be the same */
 static void measure(worst *w, const subject *s, const char *who, float x, float got, double want, int of_size)
 {
     const float rounded = (float)want;
@@ -179,10 +179,10 @@ static void test_by_hand(void)
     T_CLOSE(tinyi_gelu_ref(-10.0f) * 1e22, -0.76198530241605261, 1e-7);
     T_CLOSE(tinyi_gelu_tanh_ref(1.0f), 0.84119199060827676, 0x1p-25);
     T_CLOSE(tinyi_rsqrt_ref(0.25f), 2.0, 0);
-    /* 10^22 is a double and a hard case of argument reduction; its sine and cosine stand in many test suites */
+    /* 10^22 is a double and a hard case of argument reduction; its sine and cosine are in many test suites */
     T_CLOSE(tinyi_sin64(1e22), -0.85220084976718880, 1e-15);
     T_CLOSE(tinyi_cos64(1e22), 0.52321478539513895, 1e-15);
-    T_CLOSE(tinyi_sin64(3.14159265358979311600), 1.2246467991473532e-16, 1e-31);    /* what pi lacks as a double */
+    T_CLOSE(tinyi_sin64(3.14159265358979311600), 1.2246467991473532e-16, 1e-31);    /* pi minus its double */
     tinyi_cis64(1, 12, &c, &s);             /* 30 degrees */
     T_CLOSE(c, 0.86602540378443865, 2e-16);
     T_CLOSE(s, 0.5, 2e-16);
@@ -228,7 +228,7 @@ static void test_doubles(void)
     check64("cos64", tinyi_cos64, cos, -1, 1, 1000);
     check64("sin64", tinyi_sin64, sin, -10, 10, 0);
     check64("cos64", tinyi_cos64, cos, -10, 10, 0);
-    for (i = 0; i < 50000; i++) {           /* correctly rounded, whichever way it is made */
+    for (i = 0; i < 50000; i++) {           /* correctly rounded, in either form */
         const uint64_t u = t_rand_u64() >> 1 & (i % 3 ? ~(uint64_t)0 : ((uint64_t)1 << 52) - 1);
         const double x = tinyi_bits_f64(u), r = sqrt(x);
         if (x != x) continue;
@@ -454,7 +454,7 @@ static void test_lengths(tiny_target target)
             float *x = t_rand(n, 0.1f, 3.0f), *y = t_guarded(n), one[1];
             run_kind(ctx, kind, x, y, n);
             T_WALLS(y, n);
-            for (i = 0; i < n; i++) {       /* where it stands in the array makes no difference */
+            for (i = 0; i < n; i++) {       /* its place in the array makes no difference */
                 run_kind(ctx, kind, x + i, one, 1);
                 if (!T_TRUE(bits_of(one[0]) == bits_of(y[i])))
                     printf("%s, %d of %d\n", tiny_op_row_of(kind)->name, (int)i, (int)n);
@@ -480,7 +480,7 @@ static void test_strides(tiny_target target)
     tx.stride[0] = 3 * C;
     tx.stride[1] = 3;
     tx.data = x + 1;
-    tz = tiny_tensor_swap(tz, 0, 1);        /* z lies transposed */
+    tz = tiny_tensor_swap(tz, 0, 1);        /* z is transposed */
     T_OK(tiny_tanh(ctx, &tx, &tz));
     for (i = 0; i < R; i++)
         for (j = 0; j < C; j++) T_CLOSE(z[j * R + i], tinyi_tanh_ref(x[3 * (i * C + j) + 1]), 2.5 * 0x1p-24);

@@ -1,5 +1,5 @@
 /* tests/math/fft.c - against the sum in long double with the C library's sines, worked rows, impulses and tones,
- * Parseval, linearity, the way back, two axes, strides, plans, bad input, failing allocations */
+ * Parseval, linearity, the inverse, two axes, strides, plans, bad input, failing allocations */
 #define T_INTERNALS
 #include "t.h"
 
@@ -7,8 +7,8 @@
 
 static double log_2(double n) { return n > 1.0 ? log(n) / log(2.0) : 0.0; }
 
-/* What independent roundings leave, with a factor of about 4: transforms of n, three of up to 2.3 n + 64 for chirp; the
- * deterministic bound of the head comment has n^0.5 more. */
+/* The error of independent roundings, with a factor of about 4: transforms of n, three of up to 2.3 n + 64 for chirp;
+ * the deterministic bound of the head comment has n^0.5 more. */
 static double bound(size_t n, double size)
 {
     return (3.0 + 2.0 * log_2((double)n)) * size / 16777216.0;
@@ -232,7 +232,7 @@ static void test_lengths(tiny_target target)
     t_close(ctx);
 }
 
-/* long ones: what a tone and a shifted impulse give is known without a sum */
+/* long ones: the transforms of a tone and a shifted impulse are known without a sum */
 static void test_long(tiny_target target)
 {
     static const size_t len[] = { 65536, 100000, 65537, 30030, 131071 };
@@ -381,7 +381,7 @@ static void test_strides(tiny_target target)
         int form;
         T_OK(tiny_fft(ctx, &tx, NULL, &tw));
         for (form = 0; form < 4; form++) {
-            /* 0: columns that lie side by side, in and out; 1: out only; 2: parts apart and gaps; 3: backward */
+            /* 0: adjacent columns, in and out; 1: out only; 2: parts apart and gaps; 3: backward */
             s = tiny_tensor_4d(wide, TINY_F32, A, B, n, 2);
             if (form < 2) {
                 s.stride[0] = 2 * B * n;
@@ -411,7 +411,7 @@ static void test_strides(tiny_target target)
                         printf("  n %td, form %d\n", n, form);
                         break;
                     }
-            /* back to what x was, then out through the strides */
+            /* back to x, then out through the strides */
             for (i = 0; i < A; i++)
                 for (j = 0; j < B; j++)
                     for (k = 0; k < n; k++)

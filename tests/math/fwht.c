@@ -1,5 +1,5 @@
-/* tests/math/fwht.c - Walsh-Hadamard: matrices written down by hand and by their recursion, what the mathematics
- * promises, bad input */
+/* tests/math/fwht.c - Walsh-Hadamard: matrices written down by hand and by their recursion, mathematical identities,
+ * invalid input */
 #include "t.h"
 
 static tiny_status fwht(tiny_ctx *ctx, float *x, tiny_idx rows, tiny_idx n, tiny_idx block, float scale, float *y)
@@ -102,9 +102,9 @@ static void test_views(tiny_target target)
     t_close(ctx);
 }
 
-/* What a Hadamard matrix is: all entries 1 or -1, all rows orthogonal. Every order up to 256 that can be had, four
- * times and eight times an order too, and what transposed gives is the transpose. In a product of matrices each factor
- * is found again. */
+/* The definition of a Hadamard matrix: all entries 1 or -1, all rows orthogonal. Every available order up to 256, four
+ * times and eight times an order too, and the option transposed gives the transpose. In a product of matrices each
+ * factor is found again. */
 static void test_orders(tiny_target target)
 {
     enum { MOST = 376 };

@@ -48,7 +48,7 @@ static double normal(void)
     return s - 6.0;
 }
 
-/* what the function is smooth at */
+/* where the function is smooth */
 static double number(const tiny_op_row *row, int i, tiny_fill fill)
 {
     double x = normal();
@@ -275,7 +275,7 @@ static void test_round(void)
     t_close(ctx);
 }
 
-/* a row of our own whose gradient forgets a factor, has a sign wrong, leaves an input out: all are seen */
+/* a row of our own whose gradient lacks a factor, has a wrong sign, skips an input: all are found */
 static int wrong;
 static tiny_status wrong_grad(tiny_grad *g, const tiny_op *op)
 {

@@ -274,11 +274,11 @@ static void test_gather_refuses(tiny_target target)
     T_STATUS(tiny_gather(ctx, &tx, &deep, &ty), TINY_E_SHAPE, "gives rank 5");
     scalar.rank = 0;
     T_STATUS(tiny_gather(ctx, &scalar, &ti, &ty), TINY_E_SHAPE, "no rows to choose from");
-    index[2] = 0;                           /* the reference looks at indices before it compares shapes */
+    index[2] = 0;                           /* the reference checks indices before it compares shapes */
     T_STATUS(tiny_gather(ctx, &tx, &ti, &tx), TINY_E_SHAPE, "output 0 is 3x2 f32, it must be 4x2 f32");
     T_OK(tiny_gather(ctx, &tx, &ti, &ty));
     t_close(ctx);
-    plain = t_ctx(TINY_TARGET_REFERENCE, 1);        /* the reference looks before it starts */
+    plain = t_ctx(TINY_TARGET_REFERENCE, 1);        /* the reference checks before it starts */
     T_STATUS(tiny_gather(plain, &tx, &tf, &ty), TINY_E_ARGUMENT, "gather: index 1 is -1, but x has 3 rows");
     t_close(plain);
 }
@@ -348,7 +348,7 @@ static void test_scatter_add(tiny_target target)
     }
 }
 
-/* gather then scatter-add counts how often each row was taken; rows of rank 2 that do not lie dense */
+/* gather then scatter-add counts how often each row was taken; rows of rank 2 that are not dense */
 static void test_scatter_views(tiny_target target)
 {
     float x[4 * 2 * 3], y[3 * 3 * 2];
@@ -404,7 +404,7 @@ static void test_permute_refuses(void)
     t_close(ctx);
 }
 
-/* nothing is copied, whatever the other axis says: a loop over it would take centuries */
+/* nothing is copied for any other axis: a loop over it would take centuries */
 static void test_long_and_empty(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);

@@ -332,7 +332,7 @@ static void test_lstsq(tiny_target target)
         T_EQ_INT(rank, n);
         product(r, a, 0, x, 0, m, 3, n, 0);
         for (i = 0; i < m * 3; i++) r[i] -= b[i];
-        product(ar, a, 1, r, 0, n, 3, m, 0);        /* the residual stands upright on the columns */
+        product(ar, a, 1, r, 0, n, 3, m, 0);        /* the residual is orthogonal to the columns */
         T_CLOSE(norm(ar, n * 3), 0, 16.0 * (double)m * U * big * (big * norm(x, n * 3) + norm(b, m * 3)));
         if (n < 3) continue;
         for (i = 0; i < m; i++) a[i * n + 2] = a[i * n] - 2.0 * a[i * n + 1];      /* now one column too many */
@@ -363,7 +363,7 @@ static void test_lstsq(tiny_target target)
 
 static const double pi = 3.14159265358979323846;
 
-/* A V = V diag(w), V orthonormal, ascending, signs; by whom the values must be right within bound * norm */
+/* A V = V diag(w), V orthonormal, ascending, signs; the values must be right within bound * norm */
 static void check_eigh(tiny_ctx *ctx, tiny_target target, const double *a, size_t n, const double *want)
 {
     double *lower = mat(n, n), *w = mat(n, 1), *w2 = mat(n, 1), *v = mat(n, n), *av = mat(n, n), *vw = mat(n, n),
@@ -534,7 +534,7 @@ static void test_svd(tiny_target target)
     t_close(ctx);
 }
 
-/* ---- what holds for all */
+/* ---- properties of all */
 
 /* 2^-300 and 2^300 times the matrix: the same answers but for the factor */
 static void test_scale(tiny_target target)
@@ -661,7 +661,7 @@ static void prepare(size_t n)
     for (j = 0; j < n; j++) ((int32_t *)(void *)pool[6])[j] = (int32_t)j;
 }
 
-/* after a failure no output has changed; a NaN is told with its place */
+/* after a failure no output has changed; a NaN is reported with its place */
 static void test_not_finite(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);

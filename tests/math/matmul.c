@@ -6,17 +6,17 @@
 
 static tiny_target f32_on(tiny_target target) { return t_vectors(target); }
 
-/* ---- matrices in many layouts: element (i, j) of a rows x cols view lies at at + i * row + j * col */
+/* ---- matrices in many layouts: element (i, j) of a rows x cols view is at `at + i * row + j * col` */
 
 typedef struct matrix {
-    void *memory;                           /* with walls; a page behind it cannot be touched */
+    void *memory;                           /* with walls; the page after it is inaccessible */
     size_t count;                           /* elements of memory */
     ptrdiff_t at, row, col;
     size_t rows, cols;
     tiny_dtype dtype;
 } matrix;
 
-/* DENSE, TURNED (columns lie dense), GAPS (rows apart), STEP (every third element), DOWN (last row first) */
+/* DENSE, TURNED (dense columns), GAPS (rows apart), STEP (every third element), DOWN (last row first) */
 enum { DENSE, TURNED, GAPS, STEP, DOWN, LAYOUTS };
 
 static matrix make(int layout, tiny_dtype dtype, size_t rows, size_t cols)
@@ -247,7 +247,7 @@ static double activate(int act, double x)
     }
 }
 
-/* what the row promises: roundings times the product of magnitudes, passed through the activation */
+/* the bound of the row: roundings times the product of magnitudes, passed through the activation */
 static double allowed(int act, double magnitude, double roundings)
 {
     double u = 1.0 / 16777216.0;
@@ -339,8 +339,8 @@ static void test_batches(tiny_target target)
         }
 }
 
-/* More rows and more depth than are packed for all at once: whoever is early must not pack over what others still
- * read. */
+/* More rows and more depth than are packed for all at once: an early thread must not overwrite packed columns that
+ * others still read. */
 static void test_phases(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 3);
@@ -349,7 +349,7 @@ static void test_phases(tiny_target target)
     t_close(ctx);
 }
 
-/* What is not finite stays in its own row and column: nothing leaks through padding or neighbours. */
+/* Infinities and NaN stay in their own row and column: nothing leaks through padding or neighbours. */
 static void test_not_finite(tiny_target target)
 {
     static const size_t shape[][3] = {
@@ -536,7 +536,7 @@ static void test_i8_scales(tiny_target target)
     t_close(ctx);
 }
 
-/* ---- nothing to do, and what cannot be done */
+/* ---- nothing to do, and refused products */
 
 static void test_empty(tiny_target target)
 {

@@ -1,4 +1,5 @@
-# tests/math/muon.py - the numbers of test_muon in tests/math/optim.c, in numpy doubles: two steps on a wide and a tall matrix
+# tests/math/muon.py - the numbers of test_muon in tests/math/optim.c, in numpy doubles: two steps on a wide matrix and
+# two on a tall one
 import numpy as np
 
 

@@ -142,7 +142,7 @@ static void test_lengths(tiny_target target)
     t_close(ctx);
 }
 
-/* A large common offset must not enter: x and x + 2^k on a grid where the sum is exact give the same deviations. */
+/* A large common offset must not matter: x and x + 2^k on a grid where the sum is exact give the same deviations. */
 static void test_offset(tiny_target target)
 {
     enum { N = 1023 };
@@ -155,7 +155,7 @@ static void test_offset(tiny_target target)
     size_t c;
     int i, first;
     for (i = 0; i < N; i++) x[i] = (float)((int)t_rand_below(65) - 32) / 8.0f;
-    for (first = 0; first < 2; first++) {                   /* the second time the first value lies far off */
+    for (first = 0; first < 2; first++) {                   /* the second time the first value is an outlier */
         if (first) x[0] = 500.0f;
         oracle(want, LAYER, x, NULL, NULL, N, 1e-5);
         for (c = 0; c < T_COUNT(offset); c++) {
@@ -204,10 +204,10 @@ static void test_range(tiny_target target)
     for (i = 0; i < N; i++) T_CLOSE(y[i], 0, 0);
     T_OK(tiny_layernorm(ctx, &tx, NULL, NULL, 0.0f, &ty));
     for (i = 0; i < N; i++) T_CLOSE(y[i], 0, 0);
-    for (i = 0; i < N; i++) x[i] = 1e-40f;                  /* denormal, beside eps */
+    for (i = 0; i < N; i++) x[i] = 1e-40f;                  /* denormal, with eps */
     T_OK(tiny_rmsnorm(ctx, &tx, NULL, 0.0f, &ty));
     for (i = 0; i < N; i++) T_CLOSE(y[i], (double)x[i] / sqrt(1e-5), 1e-44);
-    x[3] = 1e15f;                                           /* one outlier takes it all */
+    x[3] = 1e15f;                                           /* one outlier dominates */
     T_OK(tiny_rmsnorm(ctx, &tx, NULL, 0.0f, &ty));
     T_CLOSE(y[3], 10, 2e-6);
     T_OK(tiny_layernorm(ctx, &tx, NULL, NULL, 0.0f, &ty));

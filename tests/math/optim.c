@@ -141,8 +141,8 @@ static void test_muon(tiny_target target)
     t_close(ctx);
 }
 
-/* A rate of 0 asks for the one of the manual: 1e-3 for Adam, 1e-2 for SGD, 0.02 for Muon. Two steps say the same as
- * with that rate spelled out. */
+/* A rate of 0 means the default of the manual: 1e-3 for Adam, 1e-2 for SGD, 0.02 for Muon. Two steps give the same as
+ * with the explicit rate. */
 static void test_usual_rates(void)
 {
     static const double rate[4] = { 1e-3, 1e-3, 1e-2, 0.02 };

@@ -13,7 +13,7 @@ static const struct { const char *name; call f; int kind;
             { "argmax", tiny_argmax, TINY_OP_ARGMAX },
             { "logsumexp", tiny_logsumexp, TINY_OP_LOGSUMEXP } };
 
-/* one result over n values that lie step apart; *magnitude: what the error is measured by */
+/* one result over n values with distance step; *magnitude: the unit of the error */
 static double oracle(int kind, const float *x, const float *b, size_t n, tiny_idx step, tiny_idx b_step,
                      double *magnitude)
 {

@@ -1,4 +1,4 @@
-/* tests/math/softmax.c - the worked numbers of the specification, the four forms against each other and against libm in
+/* tests/math/softmax.c - numbers worked by hand, the four forms against each other and against libm in
  * double, shifts, long rows on several threads, special values, strides, bad input */
 #define T_INTERNALS
 #include "t.h"
@@ -43,7 +43,7 @@ static float normal(void)               /* near enough: twelve uniforms */
     return s;
 }
 
-/* ---- numbers of the specification, entry 1 */
+/* ---- attention 1 (arXiv 2001.04438): numbers worked by hand */
 
 static void test_by_hand(tiny_target target)
 {
@@ -94,7 +94,7 @@ static void test_extended(tiny_target target)
     T_PROOF("attention 1", "worked rows: p, n and sums");
 }
 
-/* A row dealt out to A accumulators, each summed by itself, the sums added by the rule of extended numbers: A = 1 to 4
+/* A row dealt out to A accumulators, each summed alone, the sums added by the rule of extended numbers: A = 1 to 4
  * give the same to 1e-6. Rows whose exponents are far apart and far from 0, so that a sum that forgets a lane's
  * exponent, or keeps it as an int, shows. */
 static void test_accumulators(tiny_target target)
@@ -308,7 +308,7 @@ static void test_special(tiny_target target)
     T_PROOF("attention 1", "bad input: -inf only, one +inf, NaN, denormals");
 }
 
-/* Values far from zero: 2^n with n up to 2^22 in the two-pass form, and what lies beyond. */
+/* Values far from zero: 2^n with n up to 2^22 in the two-pass form, and beyond. */
 static void test_far(tiny_target target)
 {
     static const float base[] = { 9000.0f, 1e5f, 1e6f, 2.8e6f, 3.5e6f, 1e7f, 3e30f };
@@ -381,7 +381,7 @@ static void test_threads(tiny_target target)
     for (t = 0; t < 3; t++) t_close(ctx[t]);
 }
 
-/* A result of 32 MB and more is stored past the caches; y lies four bytes off a line. */
+/* A result of 32 MB and more takes non-temporal stores; y starts four bytes after a cache line. */
 static void test_stream(tiny_target target)
 {
     enum { N = 8 * 1024 * 1024 + 77 };
@@ -469,7 +469,7 @@ static void test_strides(tiny_target target)
     t_close(ctx);
 }
 
-/* ---- what is refused, and what is nothing */
+/* ---- refused arguments, and empty ones */
 
 static void test_bad(tiny_target target)
 {

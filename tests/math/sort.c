@@ -142,7 +142,7 @@ static void test_sort(void)
     }
 }
 
-/* -0 and 0 keep their order, NaN come last both ways, and every bit survives */
+/* -0 and 0 keep their order, NaN come last both ways, and every bit stays */
 static void test_sort_by_hand(void)
 {
     static const uint32_t in[8] = { 0x7fc00001u, 0x80000000u, 0x3f800000u, 0u,
@@ -362,7 +362,7 @@ static void test_topk(tiny_target target)
     }
 }
 
-/* A cancel between the pieces of one long row: winners that nobody chose must not be followed into the row. */
+/* A cancel between the pieces of one long row: undefined winners must not be used as indices into the row. */
 static int stop_in(void *user) { return --*(int *)user < 0; }
 
 static void test_topk_cancelled(tiny_target target)

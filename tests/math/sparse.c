@@ -3,7 +3,7 @@
 
 static const tiny_sparse_form forms[] = { TINY_COO, TINY_CSR, TINY_CSC, TINY_ELL, TINY_BSR, TINY_BITMAP };
 
-/* a heap-free COO matrix of n random entries; dup: few places, so that many meet */
+/* a heap-free COO matrix of n random entries; dup: few places, so that many coincide */
 typedef struct coo { tiny_sparse a; float *dense; } coo;
 
 static coo make_coo(tiny_idx rows, tiny_idx cols, int64_t n, int with_value, int hub)
@@ -203,7 +203,7 @@ static void test_large(void)
                 T_SAME(b.col, one.col, b.n);
                 T_SAME(b.value, one.value, b.n);
                 T_SAME(b.source, one.source, b.n);
-                /* and turned over twice it is itself again */
+                /* and transposed twice it is unchanged */
                 d = desc_of(TINY_CSC);
                 T_OK(tiny_sparse_convert(ctx, &b, &d, &t));
                 tiny_sparse_free(ctx, &b);
@@ -236,7 +236,7 @@ static void test_large(void)
     T_EQ_INT(t_alloc.live_blocks, 0);
 }
 
-/* a sum of duplicates is made in double and rounded once: 1 + 2^-24 + 2^-24 */
+/* a sum of duplicates is computed in double and rounded once: 1 + 2^-24 + 2^-24 */
 static void test_duplicate_sum(void)
 {
     int32_t row[3] = { 0, 0, 0 }, col[3] = { 0, 0, 0 };
@@ -453,7 +453,7 @@ static void test_refuses(void)
     t_close(ctx);
 }
 
-/* one number of a sound matrix is replaced by anything: it is refused, or it was sound all the same */
+/* one number of a valid matrix is replaced by any other: it is refused, or still valid */
 static void test_mutations(void)
 {
     int round, f;
@@ -472,7 +472,7 @@ static void test_mutations(void)
         if (f == 1 && room.row) a.row[t_rand_below((uint32_t)room.row)] = (int32_t)any;
         if (f == 2 && room.col) a.col[t_rand_below((uint32_t)room.col)] = (int32_t)any;
         if (f == 3 && room.bits) a.bits[t_rand_below((uint32_t)room.bits)] = (uint64_t)any;
-        /* a larger one, or more rows, only the owner of the arrays can know */
+        /* a larger one, or more rows, only the owner of the arrays can check */
         if (f == 4) a.n = TINYI_MIN(a.n, any);
         if (f == 5) a.n_cols = TINYI_MIN(a.n_cols, (tiny_idx)any);
         if (f == 6) a.n_rows = TINYI_MIN(a.n_rows, (tiny_idx)any);

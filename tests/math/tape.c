@@ -1,5 +1,5 @@
-/* tests/math/tape.c - whole networks against central differences in double; what the tape promises about memory,
- * threads, segments and repetition; layers that are made of rows; bad input */
+/* tests/math/tape.c - whole networks against central differences in double; the tape's promises about memory, threads,
+ * segments and repetition; layers composed of rows; invalid input */
 #include "t.h"
 
 #ifdef TINY_NO_TRAIN
@@ -174,7 +174,7 @@ static tiny_tensor conv(tiny_tape *t, net *w)
     return tiny_tape_cross_entropy(t, &h, &w->label, 0.0);
 }
 
-/* ---- layers made of rows: hashed weights, masks, concat, pad, upsampling, channel pools, transposed convolution,
+/* ---- layers composed of rows: hashed weights, masks, concat, pad, upsampling, channel pools, transposed convolution,
  * losses */
 
 static void make_layers(net *w, tiny_dtype type)
@@ -387,7 +387,7 @@ static void test_cross_entropy_by_hand(tiny_target target)
     t_close(ctx);
 }
 
-/* ---- what the tape promises */
+/* ---- promises of the tape */
 
 static void test_twice_doubles(void)
 {
@@ -419,7 +419,7 @@ static void test_twice_doubles(void)
     t_close(ctx);
 }
 
-static void test_memory_told_beforehand(void)
+static void test_memory_reported_beforehand(void)
 {
     static const model models[3] = { transformer, conv, layers };
     int m, segment;
@@ -514,7 +514,7 @@ static void test_threads(tiny_target target)
     T_SAME(g[0], g[1], 300 * 200);
 }
 
-/* ten thousand steps: neither the tape nor the context grows, and the last step gives what the first gave */
+/* ten thousand steps: neither the tape nor the context grows, and the last step gives the same as the first */
 static void test_many_steps(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -697,14 +697,15 @@ static void test_bad_input(void)
     y = tiny_tape_mul(t, &p.value, &p.value);
     z = tiny_tape_call(t, TINY_OP_ARGMAX, &y, NULL, NULL, NULL, NULL);
     y = tiny_tape_mean(t, &y);
-    T_OK(tiny_tape_backward(t, &y, NULL));  /* argmax beside the way of the loss does no harm */
+    T_OK(tiny_tape_backward(t, &y, NULL));  /* argmax outside the path of the loss does no harm */
     tiny_tape_release(t, m);
     y = tiny_tape_call(t, TINY_OP_CUMSUM, &p.value, NULL, NULL, NULL, NULL);
     y = tiny_tape_mean(t, &y);
     T_STATUS(tiny_tape_backward(t, &y, NULL), TINY_E_UNSUPPORTED,
              "cumsum has no gradient, and the result depends on a parameter through it");
     AGAIN(TINY_E_UNSUPPORTED, NULL);
-    memset(&op, 0, sizeof op);              /* in place, over what was read, into a parameter, into foreign memory */
+    /* in place, over a value that was read, into a parameter, into foreign memory */
+    memset(&op, 0, sizeof op);
     op.kind = TINY_OP_RELU;
     y = tiny_tape_mul(t, &p.value, &p.value);
     op.in[0] = op.out[0] = &y;
@@ -726,7 +727,7 @@ static void test_bad_input(void)
     op.out[0] = &c;
     (void)tiny_tape_op(t, &op, NULL);
     AGAIN(TINY_E_ARGUMENT, "outside of the tape");
-    y = tiny_tape_mul(t, &p.value, &p.value);       /* a segment that reads more than it was given */
+    y = tiny_tape_mul(t, &p.value, &p.value);       /* a segment that reads more than its inputs */
     s = tiny_tape_mul(t, &y, &c);
     T_OK(tiny_tape_segment(t, reads_behind, &y, 1, &s, 1, &z));
     z = tiny_tape_mean(t, &z);
@@ -750,7 +751,7 @@ static void test_bad_input(void)
     dim[1] = 1000;
     (void)tiny_tape_new(t, TINY_F32, 2, dim);
     AGAIN(TINY_E_WORKSPACE, "do not fit");
-    /* NaN: the sentence says where it came from */
+    /* NaN: the sentence names its origin */
     y = tiny_tape_scale(t, &p.value, 0.0, 0.0);
     z = tiny_tape_call(t, TINY_OP_DIV, &p.value, &y, NULL, NULL, NULL);
     z = tiny_tape_sub(t, &z, &z);
@@ -816,7 +817,7 @@ int main(void)
     T_RUN(test_distillation);
     T_RUN_TARGETS(test_cross_entropy_by_hand);
     T_RUN(test_twice_doubles);
-    T_RUN(test_memory_told_beforehand);
+    T_RUN(test_memory_reported_beforehand);
     T_RUN(test_segments_save_memory);
     T_RUN_TARGETS(test_threads);
     T_RUN(test_many_steps);

@@ -1,4 +1,4 @@
-/* tests/math/train.c - the training loop: it learns, stops, saves, goes on to the same bits after a stop, and fails
+/* tests/math/train.c - the training loop: it learns, stops, saves, continues to the same bits after a stop, and fails
  * with a sentence */
 #include "t.h"
 
@@ -100,7 +100,7 @@ static void test_learns(void)
     t_close(ctx);
 }
 
-static void test_goes_on(void)
+static void test_continues(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     char path[64];
@@ -191,7 +191,7 @@ static void test_memory(void)
 int main(void)
 {
     T_RUN(test_learns);
-    T_RUN(test_goes_on);
+    T_RUN(test_continues);
     T_RUN(test_bad_input);
     T_RUN(test_memory);
     return t_done();

@@ -1,11 +1,10 @@
-/* tests/math/twist.c - suppressed trivial weights: the specification's proofs of entry 5 (SATA / TWIST), rows and tiles
+/* tests/math/twist.c - suppressed trivial weights: the proofs of attention 5 (SATA / TWIST), rows and tiles
  *
- * Truth    the worked row of the specification, forward and back; its formula in double with the C library's exp;
- *          differences of five points; and what must not matter: an order, a shift of all scores, values of hidden
- *          keys. Thresholds are put into the widest gap between the ratios that occur, so that no answer hangs on a
- *          rounding.
- * Traps    that look alike are told from it by name: rows divided by their new sum, a threshold on scores, the k
- *          largest, no gradient of s. */
+ * Truth    a row worked by hand, forward and back; its formula in double with the C library's exp;
+ *          differences of five points; and invariants: an order, a shift of all scores, values of hidden keys.
+ *          Thresholds are put into the widest gap between the ratios that occur, so that no result depends on a
+ *          rounding. Similar but wrong formulas are excluded by name: rows divided by their new sum, a threshold on
+ *          scores, the k largest, no gradient of s. */
 #include "t.h"
 
 static tiny_twist_params with(double t, double s)
@@ -32,7 +31,7 @@ static tiny_status back(tiny_ctx *ctx, const float *a, const float *g, float *da
     return tiny_twist_backward(ctx, &ta, &tg, NULL, &p, &td, &ts);
 }
 
-/* the formula, as it stands in the specification */
+/* the formula */
 static void oracle(double *y, const double *a, tiny_idx n, double t, double s)
 {
     double m = 0.0, d = 1e-6;
@@ -115,7 +114,7 @@ static void test_proof_5_worked(tiny_target target)
 /* dL/da and dL/ds of L = g . y by differences of five points, in double */
 static double loss(tiny_ctx *ctx, double *a, double *s, double *y)
 {
-    const tiny_twist_params p = with(.3, 7);            /* the tensor stands for params.s */
+    const tiny_twist_params p = with(.3, 7);            /* the tensor replaces params.s */
     tiny_tensor ta = tiny_tensor_1d(a, TINY_F64, 8), ts = tiny_tensor_1d(s, TINY_F64, 1),
                 ty = tiny_tensor_1d(y, TINY_F64, 8);
     double sum = 0.0;
@@ -216,7 +215,7 @@ static void test_proof_5_gradient_of_s(tiny_target target)
     T_PROOF("attention 5", "gradient of s through rows and tiles");
 }
 
-/* ---- rows: what holds for all */
+/* ---- rows: properties of all */
 
 static void test_rows_against_double(tiny_target target)
 {
@@ -265,7 +264,7 @@ static void test_rows_against_double(tiny_target target)
     t_close(ctx);
 }
 
-/* Below the smallest ratio nothing is trivial; nor with t = 0; s = 0 switches all off, whatever t is. Bit for bit,
+/* Below the smallest ratio nothing is trivial; nor with t = 0; s = 0 switches all off, for any t. Bit for bit,
  * forward and back. */
 static void test_proof_5_identity(tiny_target target)
 {
@@ -313,8 +312,8 @@ static void test_proof_5_equal_weights(tiny_target target)
     T_PROOF("attention 5", "equal weights: trivial only from t = 1 on");
 }
 
-/* Of rows with the same weights in another order, the answers are in that order; a row sum is what the formula says,
- * and not 1. */
+/* Rows with the same weights in another order have their results in that order; a row sum follows the formula, and is
+ * not 1. */
 static void test_proof_5_order_and_sum(tiny_target target)
 {
     enum { N = 101 };
@@ -491,16 +490,16 @@ static const form forms[] = { { 1, 1, 1, 1, 1, 1, 0, 0, 0 },
                               { 1, 2000, 4, 4, 16, 16, 0, 0, 0 },
                               { 100, 1500, 1, 1, 8, 8, 1, 0, 0 },
                               { 40, 3000, 1, 1, 8, 8, 0, 0, 0 },
-                              /* whole tiles of rows and of keys: nothing is left over behind them */
+                              /* whole tiles of rows and of keys: no rest */
                               { 64, 64, 8, 1, 16, 16, 1, 0, 0 },
                               { 96, 128, 4, 1, 8, 8, 0, 0, 0 },
-                              /* from here on not all scores are kept: 32 rows and more, few rows */
+                              /* from here on not all scores are stored: 32 rows and more, few rows */
                               { 40, 4300, 1, 1, 8, 17, 0, 0, 0 },
                               { 130, 4300, 1, 1, 8, 8, 1, 0, 0 },
                               { 3, 8400, 2, 1, 8, 19, 0, 0, 0 },
                               { 33, 4200, 2, 2, 4, 4, 0, 2, 0 } };
 
-/* Tiles, rows and double agree to 1e-6, in every form of masks, groups, caps and sizes that attention knows. */
+/* Tiles, rows and double agree to 1e-6, in every form of masks, groups, caps and sizes of attention. */
 static void test_proof_5_tiles_are_rows(tiny_target target)
 {
     size_t c;
@@ -689,8 +688,8 @@ static void test_odd_rows(tiny_target target)
     T_PROOF("attention 5", "bad input: NaN row, n = 0, one element");
 }
 
-/* a query that sees nothing: zeros; hidden keys may hold anything; what is seen and infinite comes through from both
- * kinds of weights; a NaN in a score reaches its row and no other */
+/* a query that sees nothing: zeros; hidden keys may hold anything; a visible infinity passes through both kinds of
+ * weights; a NaN in a score reaches its row and no other */
 static void odd_tiles(tiny_ctx *ctx, int NQ, int NK)
 {
     enum { D = 3, DV = 19 };
@@ -737,7 +736,7 @@ static void test_odd_tiles(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 2);
     odd_tiles(ctx, 5, 70);
     odd_tiles(ctx, 40, 70);
-    odd_tiles(ctx, 40, 4200);               /* not all scores are kept */
+    odd_tiles(ctx, 40, 4200);               /* not all scores are stored */
     t_close(ctx);
     T_PROOF("attention 5", "bad input: all-masked row gives zeros");
 }

@@ -1,15 +1,14 @@
-/* tests/mutants/faults.c - chooses faults for src/, and sets one
+/* tests/mutants/faults.c - chooses faults for src/, and makes one
  *
  *     faults pick SEED N FILE...      the N faults of this seed, a line each
  *     faults set SRC LINE OUT         writes the file that the line names, with its fault, to OUT
  *
- * A line has six fields with tabs between them: name, file (under SRC), text, text with the fault, tests, what it is.
- * The text must stand exactly once in the file.
+ * A line has six fields with tabs between them: name, file (under SRC), text, text with the fault, tests, kind of
+ * fault. The text must occur exactly once in the file.
  *
  * A fault changes one place of one line inside a function: a sign, a comparison, a constant by one, a factor, a clamp
  * or check that is dropped. Every line has one fault for a seed; a hash of the seed and the line ranks them, so that a
- * change elsewhere in src/ leaves the choice as it is. Which of them the compiler refuses or removes is found out by
- * run.sh. */
+ * change elsewhere in src/ does not change the choice. run.sh finds the ones that the compiler refuses or removes. */
 #include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,7 +50,7 @@ static uint64_t hash(uint64_t h, const char *s)
     return h ^ h >> 29;
 }
 
-/* The code of a line: comments and what stands between quotes become '.', which no fault touches. */
+/* The code of a line: comments and quoted texts become '.', which no fault touches. */
 static void blank(char *code, int *in_comment)
 {
     char quote = 0;
@@ -200,7 +199,7 @@ static void set(const char *src, const char *line, const char *out)
     text = read_whole(path);
     place = strstr(text, field[2]);
     if (!place || strstr(place + 1, field[2]))
-        die(place ? "stands more than once in the file" : "does not stand in the file", field[2]);
+        die(place ? "occurs more than once in the file" : "does not occur in the file", field[2]);
     f = fopen(out, "wb");
     if (!f || fwrite(text, 1, (size_t)(place - text), f) != (size_t)(place - text) || fputs(field[3], f) < 0 ||
         fputs(place + strlen(field[2]), f) < 0 || fclose(f))

@@ -5,12 +5,11 @@
  *                                     the conformance kit over every SIMD target this machine has
  *     checksums --models FOLDER       no kit
  *
- * For each row of the table the conformance kit makes eight cases (shapes, values, specials) and hands out the answer
- * of the reference: FNV-1a, 64 bits, over the elements in index order as little-endian bytes, every NaN as one and the
- * same.
- * What is not in the table and promises the same bits (random numbers; weights rounded, packed and trained) has lines
- * of
- * its own.                                                                                                           */
+ * For each row of the table the conformance kit makes eight cases (shapes, values, specials) and returns the result of
+ * the reference: FNV-1a, 64 bits, over the elements in index order as little-endian bytes, every NaN as the same one.
+ * Functions outside the table that promise the same bits (random numbers; weights rounded, packed and trained) have
+ * lines of their own.
+ */
 #ifdef PORT_IMPLEMENTATION
 #define TINYLLM_ALL
 #define TINYLLM_IMPLEMENTATION

@@ -1,5 +1,6 @@
 #!/bin/sh
-# compare.sh OUTPUT GOLDEN: the lines of a checksums program against the recorded ones; the last line is N passed, N failed.
+# compare.sh OUTPUT GOLDEN: compares the lines of a checksums program with the recorded ones. The last line is:
+# N passed, N failed.
 awk '
     { sub(/\r$/, "") }
     NR == FNR { if (NF == 3 && $1 !~ /^#/) { want[$1 " " $2] = $3; n_want++ } next }
@@ -14,7 +15,7 @@ awk '
     NF >= 2 { failed++; print "not recorded: " $0 }
     END {
         for (k in want) if (!(k in seen)) { failed++; print "missing: " k }
-        if (!ended) { failed++; print "it did not come to its end" }
+        if (!ended) { failed++; print "the program did not finish" }
         printf "%d passed, %d failed\n", passed, failed
         exit failed != 0
     }' "$2" "$1"

@@ -1,4 +1,4 @@
-/* tests/ports/models.c - the same bits everywhere, for whole models: the reference's answers to the token rows of an
+/* tests/ports/models.c - the same bits everywhere, for whole models: the reference's outputs for the token rows of an
  * oracle */
 #include "tinyllm.h"
 #include "hash.h"
@@ -16,7 +16,7 @@ static int read_tokens(const char *text, int32_t *out, int most)
     return n;
 }
 
-/* rows * n_out numbers, or what an encoder says of each token */
+/* rows * n_out numbers, or the vectors of an encoder for each token */
 static tiny_status answer(tllm_state *state, const tllm_about *about, const int32_t *tokens, int n,
                           const int32_t *decoder, int n_decoder, float *out)
 {
@@ -78,7 +78,7 @@ static int is_in(const char *folder, const char *name)
     return f != NULL;
 }
 
-/* the models that the index of a folder names, but those that `done` has; how many, or -1 */
+/* the models in the index of a folder, except those in `done`; how many, or -1 */
 static int print_folder(tiny_ctx *ctx, const char *folder, const char *done)
 {
     static char line[65536];

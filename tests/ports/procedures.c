@@ -1,4 +1,4 @@
-/* tests/ports/procedures.c - the same bits everywhere, for what is no row of the table: weights rounded, packed and
+/* tests/ports/procedures.c - the same bits everywhere, for procedures outside the table: weights rounded, packed and
  * trained by the reference */
 #include "tinyllm.h"
 #include "hash.h"
@@ -150,7 +150,7 @@ static tiny_status packed(tiny_ctx *ctx, uint64_t seed, float *w, int *n)
     return st;
 }
 
-/* factors of AWQ and SmoothQuant, ranges that are cut, layers of bytes, inputs in few bits, means of vectors */
+/* factors of AWQ and SmoothQuant, clipped ranges, layers of bytes, inputs in few bits, means of vectors */
 static tiny_status eased(tiny_ctx *ctx, uint64_t seed, const float *w, const float *x, const tllm_calib *c, int *n)
 {
     static float mean[WIDE], x_most[WIDE], w_most[WIDE], s[WIDE], v[TOKENS * WIDE], scale[TOKENS], centre[16 * 8];

@@ -1,11 +1,11 @@
 #!/bin/sh
-# The same bits everywhere: builds tests/ports/checksums.c and what it calls for each platform, runs them there (emulated where
-# needed) and compares with tests/golden/*-checksums.txt; also runs the conformance kit over the SIMD targets of the platform,
-# and a program with both headers in two units. A platform whose tools are missing is "not run", never passed.
+# The same bits everywhere: builds tests/ports/checksums.c for each platform, runs it there (emulated if needed) and
+# compares the output with tests/golden/*-checksums.txt. Also runs the conformance kit over the SIMD targets of the
+# platform, and a program with both headers in two units. A platform whose tools are missing is "not run", never passed.
 #   run.sh [NAME...]    only the platforms whose name contains one of these
 #   run.sh record       writes the golden files from a build of this machine
-#   run.sh --check      only tcc's row, to see that this script works: seconds
-# JOBS platforms at a time (as many as there are processors). The table is printed and left in $BUILD/ports/table.md.
+#   run.sh --check      only the row of tcc, to see that this script works: seconds
+# JOBS platforms at a time (one for each processor). The table is printed and written to $BUILD/ports/table.md.
 BUILD=${BUILD:-build} INC=${INC:-.}
 dir=$BUILD/ports
 mkdir -p "$dir/simde-only"
@@ -16,14 +16,20 @@ case $BUILD in /*) full=$BUILD/ports ;; *) full=$here/$BUILD/ports ;; esac
 oracle=$(sh tests/place.sh oracle/llm/index.tsv)
 
 if [ "$1" = record ]; then
-    ${CC:-cc} -O1 -std=c99 -DPORT_IMPLEMENTATION -I"$INC" tests/ports/checksums.c tests/ports/models.c tests/ports/procedures.c -o "$dir/record" -lm || exit 1
+    ${CC:-cc} -O1 -std=c99 -DPORT_IMPLEMENTATION -I"$INC" tests/ports/checksums.c tests/ports/models.c \
+        tests/ports/procedures.c -o "$dir/record" -lm || exit 1
     "$dir/record" --models $oracle >"$dir/recorded" || exit 1
     put() { # file, first line, what
         { echo "$2"; cat; } >"$dir/golden" && mv "$dir/golden" "$1" && echo "recorded $(grep -vc '^#' "$1") checksums"
     }
-    grep -v '^OK \|^model:' "$dir/recorded" | put tests/golden/reference-checksums.txt '# operation, seed, checksum of the reference: see tests/ports/checksums.c'
-    if [ $oracle = tests/golden/oracle/llm ]; then echo 'model-checksums.txt stays: only with all models is it whole'; exit 0; fi
-    grep '^model:' "$dir/recorded" | put tests/golden/model-checksums.txt '# model of the oracle, 0, checksum of its logits by the reference: see tests/ports/models.c'
+    grep -v '^OK \|^model:' "$dir/recorded" | put tests/golden/reference-checksums.txt \
+        '# operation, seed, checksum of the reference: see tests/ports/checksums.c'
+    if [ $oracle = tests/golden/oracle/llm ]; then
+        echo 'model-checksums.txt is not written: not all of its models are here'
+        exit 0
+    fi
+    grep '^model:' "$dir/recorded" | put tests/golden/model-checksums.txt \
+        '# model of the oracle, 0, checksum of its logits by the reference: see tests/ports/models.c'
     exit 0
 fi
 [ "$1" != --check ] || set -- "$(uname -m) tcc"
@@ -33,10 +39,13 @@ sh tests/ports/golden.sh $oracle >"$golden"
 table=$dir/table.md
 passed=0 failed=0 notrun=0
 line() { printf '| %-26s | %-34s | %-22s | %-24s | %-10s |\n' "$@"; }
-{ line platform compiler 'reference bits' 'targets within bounds' 'two units'; line --- --- --- --- ---; } | tee "$table"
+{
+    line platform compiler 'reference bits' 'targets within bounds' 'two units'
+    line --- --- --- --- ---
+} | tee "$table"
 
 has() { command -v "$1" >/dev/null 2>&1; }
-wanted() { # name: does the command line ask for it?
+wanted() { # name: is it named on the command line?
     [ -n "$only" ] || return 0
     echo "$only" | while read -r o; do case $1 in *"$o"*) echo yes ;; esac; done | grep -q yes
 }
@@ -44,7 +53,7 @@ only=$(for o in "$@"; do echo "$o"; done)
 
 jobs=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
 queued=0 printed=0 two_done=
-drain() { # waits for what runs and prints it in the order it was asked for
+drain() { # waits for the running jobs and prints their rows in order
     wait
     while [ $printed -lt $queued ]; do
         printed=$((printed + 1))
@@ -57,8 +66,8 @@ drain() { # waits for what runs and prints it in the order it was asked for
         esac
     done
 }
-# platform NAME RUNNER COMPILER FLAGS: RUNNER is a command before the program's path, "" for this machine. Two units are tried
-# once for each platform, with its first compiler.
+# platform NAME RUNNER COMPILER FLAGS: RUNNER is a command before the program's path, "" for this machine. Two units are
+# tried once for each platform, with its first compiler.
 platform() {
     wanted "$1" || return 0
     with_units=yes
@@ -73,19 +82,23 @@ platform() {
 # JOB WITH_UNITS, then as platform: prints the row
 run_platform() {
     job=$1 with_units=$2 name=$3 runner=$4 cc=$5 flags=$6
-    shown="$(echo "$cc" | sed 's/.*\///') $(echo "$flags" | sed 's/-I[^ ]*//g; s/-static//; s/-std=c99//; s/-lm//; s/-DTINY_NO_AVX512 -DTINY_NO_VNNI//; s/  */ /g')"
+    shown="$(echo "$cc" | sed 's/.*\///') $(echo "$flags" |
+        sed 's/-I[^ ]*//g; s/-static//; s/-std=c99//; s/-lm//; s/-DTINY_NO_AVX512 -DTINY_NO_VNNI//; s/  */ /g')"
     row() { line "$name" "$shown" "$1" "$2" "$3"; echo "$4" >"$job.verdict"; }
     for tool in "${cc%% *}" "${runner%% *}"; do
         if [ -n "$tool" ] && ! has "$tool"; then row "not run: no $tool" - - 'not run'; return; fi
     done
     exe=$dir/$(echo "$name$flags" | tr -c 'a-zA-Z0-9\n' '_' | cut -c1-60)$suffix
-    # gcc links a start file with -ffast-math that flushes denormals in the whole process: compiled with it, linked without
+    # with -ffast-math gcc links a start file that flushes denormals in the whole process: compiled with it, linked
+    # without it
     # shellcheck disable=SC2086
     if ! { $cc $flags -I"$INC" -DPORT_IMPLEMENTATION -c tests/ports/checksums.c -o "$exe.o" &&
         $cc $flags -I"$INC" -c tests/ports/models.c -o "$exe.models.o" &&
         $cc $flags -I"$INC" -c tests/ports/procedures.c -o "$exe.procedures.o" &&
-        $cc $(echo "$flags" | sed 's/-ffast-math//') "$exe.o" "$exe.models.o" "$exe.procedures.o" -o "$exe" $libs; } >"$exe.log" 2>&1; then
-        if grep -q 'cannot find -l\|stdio.h.*o such file\|stdio.h.*not found\|libc-header-start.h\|cannot find crt\|unable to find library\|cannot open .*crt' "$exe.log"; then
+        $cc $(echo "$flags" | sed 's/-ffast-math//') "$exe.o" "$exe.models.o" "$exe.procedures.o" -o "$exe" \
+            $libs; } >"$exe.log" 2>&1; then
+        if grep -q -e 'cannot find -l' -e 'stdio.h.*o such file' -e 'stdio.h.*not found' -e 'libc-header-start.h' \
+            -e 'cannot find crt' -e 'unable to find library' -e 'cannot open .*crt' "$exe.log"; then
             row 'not run: no C library' - - 'not run'
         else
             row 'DOES NOT COMPILE' - - failed
@@ -96,15 +109,19 @@ run_platform() {
     # shellcheck disable=SC2086
     $limit $runner "$exe" --run $oracle >"$exe.out" 2>"$exe.err"
     status=$?
-    # a runner that cannot even say hello is a missing tool, not a wrong answer
-    if [ ! -s "$exe.out" ] && [ -n "$runner" ] && ! hello; then row "not run: ${runner%% *} fails" - - 'not run'; return; fi
+    # a runner that cannot print hello counts as a missing tool, not as a wrong result
+    if [ ! -s "$exe.out" ] && [ -n "$runner" ] && ! hello; then
+        row "not run: ${runner%% *} fails" - - 'not run'
+        return
+    fi
     verdict=passed
     grep -v '^target' "$exe.out" >"$exe.sums"
     if said=$(sh tests/ports/compare.sh "$exe.sums" "$golden"); then
         bits="same, $(echo "$said" | tail -n 1 | sed 's/ passed.*//')"
     elif ! float_products; then
-        row "not run: wrong emulator" - - 'not run'
-        echo "${runner%% *} multiplies two floats to a wrong double (MDEB of s390x under QEMU 7.2); QEMU_S390X=... names a newer one" >&2
+        row "not run: faulty emulator" - - 'not run'
+        echo "${runner%% *} multiplies two floats to an incorrect double (MDEB of s390x under QEMU 7.2);" \
+            "QEMU_S390X=... names a newer one" >&2
         return
     else
         bits=DIFFERENT verdict=failed
@@ -125,12 +142,13 @@ run_platform() {
 hello() {
     printf '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n' >"$job.c"
     # shellcheck disable=SC2086
-    $cc $flags "$job.c" -o "$job.hello$suffix" $libs >/dev/null 2>&1 && [ "$($runner "$job.hello$suffix" 2>/dev/null | tr -d '\r')" = hello ]
+    $cc $flags "$job.c" -o "$job.hello$suffix" $libs >/dev/null 2>&1 &&
+        [ "$($runner "$job.hello$suffix" 2>/dev/null | tr -d '\r')" = hello ]
 }
 
-# QEMU 7.2 takes the first of two floats that s390x multiplies to a double (MDEB, MDEBR) for a double: 1.5 * 3 is 0.375. clang
-# uses these instructions (in the scans of recurrent models, in flash_matmul, gptq and plain rounding), gcc does not; the same program
-# is right under QEMU 10. Asked only where bits differ.
+# QEMU 7.2 reads the first operand of MDEB and MDEBR of s390x (two floats multiplied to a double) as a double: 1.5 * 3
+# is 0.375. clang uses these instructions (in the scans of recurrent models, in flash_matmul, gptq and plain rounding),
+# gcc does not. The same program is right under QEMU 10. Called only where bits differ.
 float_products() {
     cat >"$job.c" <<'END'
 static double product(float a, float b) { return (double)a * (double)b; }
@@ -147,7 +165,8 @@ two_units() {
     $cc $flags -O0 -I"$INC" -DUNIT=u1 -DSHAPE_LG -DTINY_NO_SIMD -c tests/units/unit.c -o "$job.u1.o" >"$job.log" 2>&1 &&
         $cc $flags -O0 -I"$INC" -DUNIT=u2 -DSHAPE_gl -c tests/units/unit.c -o "$job.u2.o" >>"$job.log" 2>&1 &&
         $cc $flags '-DUNITS=X(u1) X(u2)' -c tests/units/main.c -o "$job.um.o" >>"$job.log" 2>&1 &&
-        $cc $flags "$job.um.o" "$job.u1.o" "$job.u2.o" -o "$job.u$suffix" $libs >>"$job.log" 2>&1 || { echo 'NO BUILD'; return; }
+        $cc $flags "$job.um.o" "$job.u1.o" "$job.u2.o" -o "$job.u$suffix" $libs >>"$job.log" 2>&1 ||
+        { echo 'NO BUILD'; return; }
     # shellcheck disable=SC2086
     if $limit $runner "$job.u$suffix" >/dev/null 2>&1; then echo passed; else echo FAILED; fi
 }
@@ -158,7 +177,7 @@ suffix= libs=-lm
 simde=-I$dir/simde-only
 
 machine=$(uname -m)
-# vector code that this processor cannot run is half of the compilers' work: all of it is compiled once, in the first row
+# vector code that this processor cannot run takes half of the compile time: only the first row compiles it
 few=
 if [ -r /proc/cpuinfo ] && ! grep -q avx512f /proc/cpuinfo; then few='-DTINY_NO_AVX512 -DTINY_NO_VNNI'; fi
 platform "$machine gcc" '' gcc '-std=c99 -O0'
@@ -181,15 +200,22 @@ cross 'i386 (32-bit)' i686-linux-gnu "$i386" "-msse2 -mfpmath=sse $few"
 cross riscv64 riscv64-linux-gnu qemu-riscv64-static
 cross 's390x (big-endian)' s390x-linux-gnu "${QEMU_S390X:-qemu-s390x-static}" '' -fexcess-precision=fast
 
-# WebAssembly: Debian's emscripten wants its node modules named, and node 18 or newer told not to bring its own fetch
-NODE_PATH=${NODE_PATH:-}$(for d in /usr/share/nodejs /usr/lib/nodejs /usr/lib/*/nodejs; do [ ! -d "$d" ] || printf ':%s' "$d"; done)
+# WebAssembly: Debian's emscripten needs the path of its node modules, and node 18 or newer without its own fetch
+NODE_PATH=${NODE_PATH:-}$(for d in /usr/share/nodejs /usr/lib/nodejs /usr/lib/*/nodejs; do
+    [ ! -d "$d" ] || printf ':%s' "$d"
+done)
 export NODE_PATH
 node=node
 ! node --no-experimental-fetch -e 0 >/dev/null 2>&1 || node='node --no-experimental-fetch'
 drain
 suffix=.js libs='-sALLOW_MEMORY_GROWTH=1 -sSTACK_SIZE=1048576 -sEXIT_RUNTIME=1 -sNODERAWFS=1'
-emcc_works() { printf 'int main(void) { return 0; }' >"$dir/hello.c"; emcc "$dir/hello.c" -sSTACK_SIZE=1048576 -o "$dir/hello.js" >/dev/null 2>&1; }
-if has emcc && ! emcc_works; then libs='-sALLOW_MEMORY_GROWTH=1 -sTOTAL_STACK=1048576 -sEXIT_RUNTIME=1 -sNODERAWFS=1'; fi
+emcc_works() {
+    printf 'int main(void) { return 0; }' >"$dir/hello.c"
+    emcc "$dir/hello.c" -sSTACK_SIZE=1048576 -o "$dir/hello.js" >/dev/null 2>&1
+}
+if has emcc && ! emcc_works; then
+    libs='-sALLOW_MEMORY_GROWTH=1 -sTOTAL_STACK=1048576 -sEXIT_RUNTIME=1 -sNODERAWFS=1'
+fi
 platform 'wasm, no SIMD' "$node" emcc "-std=c99 -O0 $simde"
 platform 'wasm' "$node" emcc "-std=c99 -O3 -msimd128 $simde"
 

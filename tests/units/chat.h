@@ -1,5 +1,5 @@
-/* tests/units/chat.h - what unit.c does under TINYLLM_ONLY_CHAT and TINYLLM_NO_TEMPLATES: a text is continued, talks
- * get their forms, and what is left out is refused */
+/* tests/units/chat.h - the part of unit.c for TINYLLM_ONLY_CHAT and TINYLLM_NO_TEMPLATES: a text is continued, chats
+ * get their forms, and omitted features are refused */
 static const char *unit_form(tiny_ctx *ctx, const char *source, size_t n_source, const tllm_chat_message *talk,
                              size_t n_talk, int prompt, char *room, size_t n_room)
 {
@@ -23,9 +23,9 @@ static const char *unit_form(tiny_ctx *ctx, const char *source, size_t n_source,
     return room;
 }
 
-/* The forms against what Python's jinja2 made of the templates themselves, tests/golden/chat-templates.txt: 1 where
+/* The forms compared with the output of Python's jinja2 for the templates, tests/golden/chat-templates.txt: 1 where
  * each known talk is equal and each template of another form is refused. Zephyr and names before lines have no template
- * there; they are written out by hand below. */
+ * there; they are written by hand below. */
 static int unit_golden(tiny_ctx *ctx)
 {
     static const tllm_chat_message one[] = { { "user", "Hello", 0 } },
@@ -57,7 +57,7 @@ static int unit_golden(tiny_ctx *ctx)
         { "phi3/one", NULL },
         { "phi3/system", NULL },
         { "phi3/turns", NULL },
-        /* these write a system message of their own in front, or a date into the one that is there */
+        /* these write a system message of their own in front, or a date into a given one */
         { "chatml/one", "<|im_start|>user" },
         { "chatml/turns", "<|im_start|>user" },
         { "qwen2.5/one", "<|im_start|>user" },
@@ -65,12 +65,12 @@ static int unit_golden(tiny_ctx *ctx)
         { "llama3/one", "<|start_header_id|>user" },
         { "llama3/system", "<|start_header_id|>user" },
         { "llama3/turns", "<|start_header_id|>user" },
-        { "gemma/system", "" }, /* refuses what Gemma 3 takes */
+        { "gemma/system", "" }, /* refuses messages that Gemma 3 accepts */
         { "qwen3/system", "" },
         { "qwen3/turns", "" }, /* take thoughts out of answers, and write empty ones */
         { "smollm3/one", "" },
         { "smollm3/system", "" },
-        { "smollm3/turns", "" } /* ask for no answer */
+        { "smollm3/turns", "" } /* request no answer */
     };
     static char golden[1 << 17];
     FILE *f = fopen("tests/golden/chat-templates.txt", "rb");
@@ -128,7 +128,7 @@ static int unit_hear(void *user, const char *text, size_t n)
 
 int UNIT(void)
 {
-    /* written out by hand, from what the publishers of these models say of their forms */
+    /* written by hand, from the publishers' descriptions of the forms */
     static const char *const forms[][2] = {
         { "<|im_start|>", "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n Hi "
                           "<|im_end|>\n<|im_start|>assistant\nYes?<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n<|im_"

@@ -1,10 +1,9 @@
 /* tests/units/nulls.c - calls every public function with NULL; nulls.sh writes the calls from the declarations
  *
- * A function is called with nothing at all, with nothing but its context, and with everything but one of its pointers;
- * numbers are 0, then 1. A pointer that is given points at zeros, or at a true object where the type is opaque and
- * t_handle can make one.
- * Each function runs in a process of its own, and when that dies, each of its calls again in one: what crashes is
- * named. */
+ * A function is called with no pointers at all, with its context only, and with all but one of its pointers; numbers
+ * are 0, then 1. A given pointer points at zeros, or at a real object if the type is opaque and t_handle can make one.
+ * Each function runs in a process of its own. When that dies, each of its calls runs again in one, so that the crashing
+ * call is named. */
 #define _DEFAULT_SOURCE 1
 #include T_HEADER
 #include <stdio.h>
@@ -19,7 +18,7 @@ typedef struct t_public { const char *name; void (*call)(void); int n_pointers, 
 typedef struct t_opener { const char *type; void *(*open)(void); } t_opener;
 
 enum { T_NONE = -1, T_ONLY_FIRST = -2 };
-/* which pointer is NULL, or T_NONE: all, T_ONLY_FIRST: all but the first; what numbers are */
+/* which pointer is NULL, or T_NONE: all, T_ONLY_FIRST: all but the first; the value of numbers */
 static int t_left, t_number, t_has_ctx;
 static tiny_ctx *t_ctx;
 static const char *t_wrong;
@@ -29,7 +28,7 @@ static int t_gives(int i) { return t_left == T_ONLY_FIRST ? i == 0 : t_left >= 0
 
 static void *t_zeros(int i)
 {
-    static char zeros[24][1 << 15];         /* each its own: what is written is no one else's input */
+    static char zeros[24][1 << 15];         /* each its own: an output is no other call's input */
     return memset(zeros[i], 0, sizeof zeros[i]);
 }
 
@@ -43,7 +42,7 @@ static void t_must(tiny_status st)
 
 static void *t_open(const char *type);
 
-/* a true object where one is made in a line or two, or by its own open from zeros; else NULL */
+/* a real object if one is made in a line or two, or by its own open from zeros; else NULL */
 static void *t_handle(const char *type)
 {
     if (!strcmp(type, "tiny_ctx")) return t_ctx;
@@ -107,7 +106,7 @@ static void *t_handle(const char *type)
     return t_open(type);
 }
 
-/* what a call that failed gives: NULL, whatever stood there */
+/* the output of a failed call: NULL */
 static tiny_status t_answer;
 static void t_result(const void *result)
 {
@@ -160,14 +159,14 @@ static const char *t_text(char *text, size_t n, const t_public *f, int way)
     return text;
 }
 
-/* What works for minutes when all but one of its pointers are given: a second of it is enough. */
+/* Functions that work for minutes when all but one of their pointers are given: a second is enough. */
 static int t_long(const char *name)
 {
     return !strcmp(name, "tiny_conform")        /* tests every operation */
         || !strcmp(name, "tllm_judge");         /* judges the model by 2000 stories */
 }
 
-/* in a child: these ways; its exit status is 0 when nothing was wrong, and how it ended is the answer */
+/* in a child: these ways; its exit status is 0 without a fault; returns how it ended */
 static int t_child(const t_public *f, int from, int to, int tells)
 {
     char text[128];
@@ -179,7 +178,7 @@ static int t_child(const t_public *f, int from, int to, int tells)
         memset(&d, 0, sizeof d);
         d.n_threads = 1;
         alarm(t_long(f->name) ? 1 : 20);
-        /* numbers are descriptors too: 0, 1 and 2 are nobody's */
+        /* numbers are descriptors too: 0, 1 and 2 must not be used */
         t_out = fdopen(dup(1), "w");
         if (!freopen("/dev/null", "r", stdin) || !freopen("/dev/null", "w", stdout) ||
             (!getenv("T_SAYS") && !freopen("/dev/null", "w", stderr)))
@@ -201,7 +200,7 @@ static int t_child(const t_public *f, int from, int to, int tells)
     if (tells && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM && t_long(f->name)) return 0;
     if (tells && status && !(WIFEXITED(status) && WEXITSTATUS(status) == 3))
         printf("    %s %s: %s\n", f->name,
-               WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "does not come back" : "crashes",
+               WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "does not return" : "crashes",
                t_text(text, sizeof text, f, from));
     fflush(stdout);
     return status;

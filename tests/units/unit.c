@@ -1,4 +1,4 @@
-/* tests/units/unit.c - one translation unit of a program, in every shape that a user may give it
+/* tests/units/unit.c - one translation unit of a program, in every shape that a user may choose
  *
  *   UNIT=name                       the function that this unit defines
  *   SHAPE_l SHAPE_L ...             which headers it includes, in this order: l and g declarations of tinyllm.h and
@@ -68,7 +68,7 @@ extern "C"
 #endif
 int UNIT(void);
 
-/* 0 when a few calls of different files do what they should. */
+/* 0 when a few calls of different files work. */
 #ifdef TINYLLM_ONLY_CHAT
 #include "chat.h"
 #else
@@ -128,8 +128,8 @@ int UNIT(void)
     ty.dim[0] = 4;
     if (!bad && tiny_run(ctx, &op) == TINY_OK) bad = 6;
     if (!bad && !*tiny_ctx_message(ctx)) bad = 7;
-    /* what an option leaves out is not found, is refused, and does not end the walk over the rest; a unit without the
-     * implementation does not know what the other one chose */
+    /* an omitted part is not found, is refused, and does not end the loop over the rest; a unit without the
+     * implementation does not depend on the choice of the other one */
 #if !defined UNIT_ALL && !defined UNIT_MORE && (defined SHAPE_L || defined SHAPE_G)
     op.kind = TINY_OP_FFT;
     if (!bad && (tiny_op_find("fft") || tiny_op_row_of(TINY_OP_FFT) || tiny_run(ctx, &op) == TINY_OK)) bad = 8;
@@ -139,8 +139,8 @@ int UNIT(void)
     for (i = 0; tiny_op_at((size_t)i); i++) {}
     if (!bad && (tiny_op_at((size_t)i - 1) == NULL || !tiny_op_find("rope") || !tiny_op_find("attention") || i < 30))
         bad = 9;
-        /* each header knows its own operations, and the second implementation of a unit those of both; the kind alone
-         * runs one. a2q is of the LAB: a graph program that did not ask for it does not have it */
+        /* each header has its own operations, and the second implementation of a unit those of both; the kind alone
+         * runs one. a2q is of the LAB: a graph program without that tier does not have it */
 #ifdef UNIT_ENDS_IN_LLM
     if (!bad && !unit_knows("mix_rows", TLLM_OP_MIX_ROWS)) bad = 12;
     if (!bad && !unit_mixes(ctx)) bad = 13;
@@ -171,7 +171,7 @@ int UNIT(void)
         bad = 10;
 #endif
 #if (defined UNIT_ALL || defined TINY_WITH_CONFORM) && \
-    !defined TINY_NO_CONFORM /* the kit asks for formats that are there only, and can be packed */
+    !defined TINY_NO_CONFORM /* the kit uses only formats that are present and can be packed */
     {
         const tiny_op_row *rows[2] = { NULL, NULL };
         tiny_conform_desc kit;

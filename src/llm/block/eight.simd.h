@@ -224,16 +224,16 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_step)(v_f32 *acc, const unsigned cha
             }
         }
         TINYI_BLK_EACH(r, rows)
-        acc[r] =
-            v_fnma(TINY_FN(tinyi_eight_halves)(w + 16), low[r], v_fma(TINY_FN(tinyi_eight_halves)(w), part[r], acc[r]));
+            acc[r] = v_fnma(TINY_FN(tinyi_eight_halves)(w + 16), low[r],
+                            v_fma(TINY_FN(tinyi_eight_halves)(w), part[r], acc[r]));
     }
 }
 
 /* ---- one row of activations: what its load spreads over a vector serves several groups of weights */
 
 #define TINYI_EIGHT_TOGETHER 4
-#define TINYI_EIGHT_MOST(blk) (TINY_FN(tinyi_eight_wide)(blk) || TINY_FN(tinyi_eight_five)(blk) ? 2 : 4) /* registers \
-                                                                                                          */
+/* as many as there are registers for */
+#define TINYI_EIGHT_MOST(blk) (TINY_FN(tinyi_eight_wide)(blk) || TINY_FN(tinyi_eight_five)(blk) ? 2 : 4)
 /* Codes of `many` groups, `place` bytes apart: n vectors times as many fours of q, `halves` times, the second time
  * (second numbers of bytes, or vectors behind) times those from q1 on. to[p][half]: sums, times scale[p][half] where
  * FITS does not allow n additions in 16 bits. Q6_K may run over: it ends within. */
@@ -355,7 +355,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_one)(v_f32 *acc, const unsigned char
             TINY_FN(tinyi_eight_ask)(w + g * bytes, place, halves * bytes, many);
             if (V_VNNI || fit < 8)
                 TINYI_BLK_EACH(p, many)
-                TINYI_BLK_EACH(h, halves) k[p][h] = TINY_FN(tinyi_eight_pairs)(scale[p] + 8 * (g + h), 0);
+                    TINYI_BLK_EACH(h, halves) k[p][h] = TINY_FN(tinyi_eight_pairs)(scale[p] + 8 * (g + h), 0);
             TINY_FN(tinyi_eight_meet)(t, at, place, q, q + 32, 8, halves, many, blk, traits, k);
             TINYI_BLK_EACH(h, halves)
                 TINYI_BLK_EACH(p, many) {
@@ -401,7 +401,10 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_groups)(float *y, ptrdiff_t y_row, p
     TINYI_BLK_EACH(p, places)
         TINYI_BLK_EACH(r, rows) {
             float *to = y + p * y_place + r * y_x, t[8];
-            if (y_row == 1) { v_store(to, acc[p * rows + r]); continue; }
+            if (y_row == 1) {
+                v_store(to, acc[p * rows + r]);
+                continue;
+            }
             v_store(t, acc[p * rows + r]);
             for (i = 0; i < 8; i++) to[i * y_row] = t[i];
         }

@@ -6,9 +6,9 @@
  *                   16 (formats of code books: up to 8 rows, each block taken apart once for all of them)
  *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as
  *                   floats
- *          INTEGERS 8 (codes with a sign: 13) or more rows of x, avx2: quantized as for VECTORS and laid side by side;
- *                   rows of w are expanded to bytes, and both are multiplied as integers, several times as fast as
- *                   float32 there
+ *          INTEGERS 8 (codes with a sign: 13) or more rows of x, avx2 and avx512: quantized as for VECTORS and laid
+ *                   side by side; rows of w are expanded to bytes, and both are multiplied as integers, several times
+ *                   as fast as float32 there
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
  *                   cache, a block of 256 of k at a time, and led past all columns. With AMX both are rounded to
  *                   bfloat16.
@@ -43,8 +43,9 @@
 #define TINYI_BLK_SIGNS 13                  /* of codes with a sign, which take three instructions a product there */
 #define TINYI_BLK_HIGH 256 /* most rows of w in a panel: columns come from the third level once for all of them */
 #define TINYI_BLK_DEEP 256 /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
-#define TINYI_BLK_GROUPS \
-    16 /* times 8 rows of x that an expanded block of INTEGERS meets: their sums lie in the first level */
+/* groups of rows of x that an expanded block of INTEGERS meets: their sums lie in the first level, or (16 rows in a
+ * group) in the second */
+#define TINYI_BLK_GROUPS 16
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
 #define TINYI_BLK_MOST 131072               /* bytes of w that a thread takes at once, */
 #define TINYI_BLK_LEAST 4096                /* at most and at least */
@@ -518,7 +519,7 @@ static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *k
           *t = tiles ? (float *)(void *)code : (float *)to;
     if (p->blk >= 0) {
         kn->expand[p->blk](code, s, m, w, (size_t)n, w == scratch ? 0 : ahead);
-        if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->traits[p->blk] & TINYI_BLK_HAS_SIGN, blocks);
+        if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->traits[p->blk], blocks);
         else kn->floats((float *)to, code, s, m, kn->traits[p->blk] & TINYI_BLK_HAS_SIGN, blocks);
         return;
     }
@@ -631,12 +632,13 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                                unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
     const tinyi_blk_plan *p = set->p;
-    const tiny_idx rows = i1 - i0, groups = rows > 8 && rows % 8 <= TINYI_BLK_REST ? rows / 8 : (rows + 7) / 8,
-                   rest = TINYI_MAX(rows - 8 * groups, 0);
-    const tiny_idx x_group = groups * TINYI_BLK_PANEL, x_block = 8 * x_group;
+    const tiny_idx rows = i1 - i0, side = kn->side, x_panel = side * (TINYI_BLK_PANEL / 8),
+                   groups = rows > side && rows % side <= TINYI_BLK_REST ? rows / side : (rows + side - 1) / side,
+                   rest = TINYI_MAX(rows - side * groups, 0);
+    const tiny_idx x_group = groups * x_panel, x_block = 8 * x_group;
     unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row;
     unsigned char *last = flags + tinyi_blk_up((size_t)rows);
-    float *sums = (float *)(void *)(panel + p->own_panel), *acc = sums + groups * TINYI_BLK_LOW * 8;
+    float *sums = (float *)(void *)(panel + p->own_panel), *acc = sums + groups * TINYI_BLK_LOW * side;
     tiny_idx q0, q1, r0, r1, r, at, i, j, n, t0, t1, high;
     int strange = 0, unit = 5;              /* TINYI_BLK_LOW rows, or fewer where there are few */
     tinyi_q8 x;
@@ -644,23 +646,23 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
     while (tiny_take(team, groups + (rest > 0), 1, &q0, &q1))
         for (; q0 < q1; q0++) {
             int8_t *code = (int8_t *)(q0 < groups ? own : last);
-            float *d = (float *)(void *)(code + 8 * 256 * p->blocks), *sum = d + 8 * 16 * p->blocks;
-            n = TINYI_MIN(rows - 8 * q0, 8);
+            float *d = (float *)(void *)(code + side * 256 * p->blocks), *sum = d + side * 16 * p->blocks;
+            n = TINYI_MIN(rows - side * q0, side);
             for (i = 0; i < n; i++)
-                flags[8 * q0 + i] =
+                flags[side * q0 + i] =
                     (unsigned char)kn->quantize(code + 256 * i * p->blocks, d + 16 * i * p->blocks,
-                                                sum + 16 * i * p->blocks, p->x + (i0 + 8 * q0 + i) * p->x_row,
+                                                sum + 16 * i * p->blocks, p->x + (i0 + side * q0 + i) * p->x_row,
                                                 (size_t)p->k, q0 == groups && !(kn->traits[p->blk] & TINYI_BLK_FINE));
             x.code = code;
             x.d = d;
             x.sum = sum;
-            if (q0 < groups) kn->turn(shared + q0 * TINYI_BLK_PANEL, &x, (size_t)n, x_block, x_group);
+            if (q0 < groups) kn->turn(shared + q0 * x_panel, &x, (size_t)n, x_block, x_group);
         }
     tiny_barrier(team);
     for (i = 0; i < rows; i++) strange |= !flags[i];
     x.code = (const int8_t *)last;
-    x.d = (const float *)(const void *)(last + 8 * 256 * p->blocks);
-    x.sum = x.d + 8 * 16 * p->blocks;
+    x.d = (const float *)(const void *)(last + side * 256 * p->blocks);
+    x.sum = x.d + side * 16 * p->blocks;
     while (unit > 3 && tinyi_blk_units_all(set, unit) < 4 * team->n) unit--;
     high = (tiny_idx)1 << unit;
     team->ran_on = kn->from;
@@ -670,7 +672,7 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
             for (; q0 < q1; q0++) {
                 r0 = q0 * high;
                 r1 = TINYI_MIN(r0 + high, p->n_out);
-                memset(sums, 0, (size_t)((groups + rest) * TINYI_BLK_LOW * 8) * sizeof *sums);
+                memset(sums, 0, (size_t)((groups * side + rest * 8) * TINYI_BLK_LOW) * sizeof *sums);
                 for (at = 0; at < p->blocks; at++) {
                     for (r = r0; r < r1; r++) {
                         unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
@@ -689,17 +691,17 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                     if ((r1 - r0) % 8)
                         memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(8 - (r1 - r0) % 8) * TINYI_BLK_PANEL);
                     for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
-                        kn->panel(sums + j * TINYI_BLK_LOW * 8, panel, kn->traits[p->blk],
-                                  (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
+                        kn->panel(sums + j * TINYI_BLK_LOW * side, panel, kn->traits[p->blk],
+                                  (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * x_panel, x_group,
                                   (size_t)TINYI_MIN(groups - j, TINYI_BLK_GROUPS));
                     if (rest) kn->rest(acc, panel, kn->traits[p->blk], (size_t)(r1 - r0), &x, (size_t)at, (size_t)rest);
                 }
                 for (j = 0; j < groups; j++)
-                    tinyi_blk_give(team->k, p, sums + j * TINYI_BLK_LOW * 8, 8, i0 + 8 * j, TINYI_MIN(rows - 8 * j, 8),
-                                   r0, r1);
+                    tinyi_blk_give(team->k, p, sums + j * TINYI_BLK_LOW * side, side, i0 + side * j,
+                                   TINYI_MIN(rows - side * j, side), r0, r1);
                 if (rest) {                 /* totals as columns of 8, like those of a group */
                     for (r = 0; r < r1 - r0; r++) kn->total(sums + 8 * r, acc + r * rest * 8, (size_t)rest);
-                    tinyi_blk_give(team->k, p, sums, 8, i0 + 8 * groups, rest, r0, r1);
+                    tinyi_blk_give(team->k, p, sums, 8, i0 + side * groups, rest, r0, r1);
                 }
                 if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
             }

@@ -34,7 +34,7 @@ TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, i
                                           const tiny_tensor *const *w, const tiny_tensor *const *bias,
                                           const tiny_tensor *const *y);
 /* Whose kernels such products run on, as finely as passes are compiled: "scalar", "w128", "neon", "neondot" and
- * "neonmm" (with dotprod, with i8mm too), "avx2", "avx2vnni", "avx512", "amx"; "reference" where the context has no
+ * "neonmm" (with dotprod, with i8mm too), "avx2", "avx2vnni", "avx512half", "amx"; "reference" where the context has no
  * kernels. */
 TINY_API const char *tllm_matmul_pass(const tiny_ctx *ctx);
 /* Its row: for tiny_op.row, recordings, tiny_conform_desc.rows. */

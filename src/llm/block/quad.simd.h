@@ -38,8 +38,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_sums)(v_i32 *p, const v_i8 *c, const 
         p[1] = vi_pairs(vi_pairs(t[1], t[3]), vi_pairs(t[5], t[7]));
     } else {
         TINYI_BLK_EACH(i, 4)
-        t[i] = TINY_FN(tinyi_quad_product)(TINY_FN(tinyi_quad_product)(vi_zero(), c[2 * i], q[2 * i], traits),
-                                           c[2 * i + 1], q[2 * i + 1], traits);
+            t[i] = TINY_FN(tinyi_quad_product)(TINY_FN(tinyi_quad_product)(vi_zero(), c[2 * i], q[2 * i], traits),
+                                               c[2 * i + 1], q[2 * i + 1], traits);
         p[0] = vi_pairs(vi_pairs(t[0], t[1]), vi_pairs(t[2], t[3]));
     }
 }
@@ -811,22 +811,16 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
 #define TINYI_QUAD_FLOATS TINY_FN(tinyi_quad_floats)
 #endif
-static const tinyi_blk_kernels
-    TINY_FN(tinyi_quad_table) = { TINYI_PASS_TARGET,
-                                  TINYI_PASS_NAME,
-                                  V_I8MM,
-                                  { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) },
-                                  TINY_FN(tinyi_quad_quantize),
-                                  { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-                                  { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
-                                  NULL,
-                                  TINYI_QUAD_FLOATS,
-                                  { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_FEW) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK_FEW) },
-                                  NULL,
-                                  NULL,
-                                  NULL,
-                                  NULL,
-                                  NULL };
+static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
+    TINYI_PASS_TARGET, TINYI_PASS_NAME, V_I8MM,
+    { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) },
+    TINY_FN(tinyi_quad_quantize),
+    { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
+    NULL, TINYI_QUAD_FLOATS,
+    { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_FEW) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK_FEW) },
+    0, NULL, NULL, NULL, NULL, NULL
+};
 TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_quad_table))
 
 #undef TINYI_BLK_EACH

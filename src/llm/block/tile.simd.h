@@ -65,18 +65,19 @@ static void TINY_FN(tinyi_blk_tile)(float *c, ptrdiff_t c_row, const unsigned ch
     if (low && wide) TINYI_AMX_STORE(3, c + 16 * c_row + 16, step);
 }
 
-/* an expanded row: one rounding to float32, one to bfloat16 */
+/* an expanded row as tree.simd.h leaves it: one rounding to float32, one to bfloat16 */
 static void TINY_FN(tinyi_blk_halves)(uint16_t *to, const unsigned char *code, const float *s, const float *m,
-                                      int is_signed, size_t blocks)
+                                      int traits, size_t blocks)
 {
-    size_t g;
-    for (g = 0; g < 16 * blocks; g += 2, code += 32, to += 32) {
-        const v_i32 c0 = is_signed ? vi_load_i8((const int8_t *)code) : vi_load_u8(code),
-                    c1 = is_signed ? vi_load_i8((const int8_t *)code + 16) : vi_load_u8(code + 16);
-        const v_f32 x0 = v_fma(v_set(s[g]), v_from_i32(c0), v_set(m[g])),
-                    x1 = v_fma(v_set(s[g + 1]), v_from_i32(c1), v_set(m[g + 1]));
-        _mm512_storeu_si512((void *)to, (__m512i)_mm512_cvtne2ps_pbh(x1, x0));
-    }
+    const int fine = (traits & TINYI_BLK_FINE) != 0;
+    int g;
+    for (; blocks; blocks--, s += 16, m += 16)
+        for (g = 0; g < 8; g++, code += 32, to += 32) {
+            const int at = fine ? g / 4 * 8 + g % 4 : g, next = fine ? at + 4 : at;
+            const v_f32 x0 = v_fma(v_set(s[at]), v_from_i32(vi_load_u8(code)), v_set(m[at])),
+                        x1 = v_fma(v_set(s[next]), v_from_i32(vi_load_u8(code + 16)), v_set(m[next]));
+            _mm512_storeu_si512((void *)to, (__m512i)_mm512_cvtne2ps_pbh(x1, x0));
+        }
 }
 
 static void TINY_FN(tinyi_blk_round)(uint16_t *to, const float *x, size_t n)

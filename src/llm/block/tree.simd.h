@@ -35,9 +35,12 @@
 #define TINYI_TREE_IN_ORDER(v) ((void)0)
 #define TINYI_TREE_HERE(v) ((void)0)
 #endif
-/* Q4_K is PAIRED by halves of groups: low nibbles of 32 bytes are one group, high ones the next */
+/* Q4_K is PAIRED by halves of groups: low nibbles of 32 bytes are one group, high ones the next. VNNI wants codes
+ * without sign. */
 #define TINYI_TREE_TRAITS(name, traits) \
-    (TINYI_BLK_##name == TINYI_BLK_Q4_K && !V_VNNI ? (traits) | TINYI_BLK_PAIRED : (traits))
+    (V_VNNI                                ? (traits) & ~TINYI_BLK_HAS_SIGN \
+     : TINYI_BLK_##name == TINYI_BLK_Q4_K ? (traits) | TINYI_BLK_PAIRED     \
+                                          : (traits))
 #define TINYI_TREE_SIGNED(traits) (((traits) & TINYI_BLK_HAS_SIGN) && !V_VNNI)
 
 /* ---- sums */
@@ -67,15 +70,15 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_pairs)(v_i32 *p, int n, int to, int t
 {
     int i;
     TINYI_BLK_EACH(i, n)
-    p[i] = TINY_FN(tinyi_tree_add)(_mm256_unpacklo_epi32(p[2 * i], p[2 * i + 1]),
-                                   _mm256_unpackhi_epi32(p[2 * i], p[2 * i + 1]), to, traits);
+        p[i] = TINY_FN(tinyi_tree_add)(_mm256_unpacklo_epi32(p[2 * i], p[2 * i + 1]),
+                                       _mm256_unpackhi_epi32(p[2 * i], p[2 * i + 1]), to, traits);
 }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_quads)(v_i32 *p, int n, int to, int traits)
 {
     int i;
     TINYI_BLK_EACH(i, n)
-    p[i] = TINY_FN(tinyi_tree_add)(_mm256_unpacklo_epi64(p[2 * i], p[2 * i + 1]),
-                                   _mm256_unpackhi_epi64(p[2 * i], p[2 * i + 1]), to, traits);
+        p[i] = TINY_FN(tinyi_tree_add)(_mm256_unpacklo_epi64(p[2 * i], p[2 * i + 1]),
+                                       _mm256_unpackhi_epi64(p[2 * i], p[2 * i + 1]), to, traits);
     TINY_FN(tinyi_tree_widen)(p, n, to, 1 << 20, traits);
 }
 /* the sums of 8 vectors of products: one vector, or two where groups have 16 numbers */
@@ -94,10 +97,10 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fold)(v_i32 *p, int traits, int paire
         else
             p[i] = TINY_FN(tinyi_tree_add)(_mm256_blend_epi32(p[i], p[i + 4], 0xf0),
                                            _mm256_permute2x128_si256(p[i], p[i + 4], 0x21), 2, traits);
-        TINY_FN(tinyi_tree_widen)(p, 4, 2, 4, traits);
-        TINY_FN(tinyi_tree_pairs)(p, 2, 4, traits);
-        TINY_FN(tinyi_tree_widen)(p, 2, 4, 8, traits);
-        TINY_FN(tinyi_tree_quads)(p, 1, 8, traits);
+    TINY_FN(tinyi_tree_widen)(p, 4, 2, 4, traits);
+    TINY_FN(tinyi_tree_pairs)(p, 2, 4, traits);
+    TINY_FN(tinyi_tree_widen)(p, 2, 4, 8, traits);
+    TINY_FN(tinyi_tree_quads)(p, 1, 8, traits);
 }
 
 /* One super-block times one row of activations: scales s, offsets m where a format has them, one offset `shared` by all
@@ -342,9 +345,9 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_K)(v_i8 *c, v_f32 *s, v_f32 *
     if (V_VNNI) TINY_FN(tinyi_tree_fours)(c, b + 16);
     else
         TINYI_BLK_EACH(i, 8)
-        c[i] =
-            vb_and(_mm256_srli_epi16(TINY_FN(tinyi_tree_blended)(b + 16 + i / 4 * 32 + i % 2 * 16, 64), i / 2 % 2 * 4),
-                   vb_set(15));
+            c[i] = vb_and(
+                _mm256_srli_epi16(TINY_FN(tinyi_tree_blended)(b + 16 + i / 4 * 32 + i % 2 * 16, 64), i / 2 % 2 * 4),
+                vb_set(15));
     TINY_FN(tinyi_tree_scales6)(s, m, b);
     return 0.0f;
 }
@@ -369,7 +372,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_iq4)(v_i8 *c)
 {
     int i;
     TINYI_BLK_EACH(i, 8)
-    c[i] = vb_table16(V_VNNI ? (const void *)tinyi_blk_iq4_128 : (const void *)tinyi_blk_iq4, c[i]);
+        c[i] = vb_table16(V_VNNI ? (const void *)tinyi_blk_iq4_128 : (const void *)tinyi_blk_iq4, c[i]);
     return V_VNNI ? -128.0f : 0.0f;
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_IQ4_NL)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
@@ -741,6 +744,7 @@ static void TINY_FN(tinyi_tree_total)(float *y, const float *acc, size_t n)
 
 /* ---- many rows of activations */
 
+#if !V_HALF
 /* Eight rows side by side: for each 256 numbers and each 32 of them, eight vectors of four numbers of each row, then d,
  * sums of 32, sums of the first 16 and of the other 16, times d. block, group: bytes from one to the next. */
 static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
@@ -863,6 +867,7 @@ static void TINY_FN(tinyi_tree_all)(float *y, const unsigned char *code, int tra
         TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_FIVE);
     else TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SMALL);
 }
+#endif
 
 /* ---- activations */
 
@@ -911,6 +916,12 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
     return v_sum(odd) == 0.0f;
 }
 
+#if V_HALF
+#include "llm/block/wide.simd.h"
+#define TINYI_TREE_MANY TINYI_WIDE, TINY_FN(tinyi_wide_turn), TINY_FN(tinyi_wide_panel)
+#else
+#define TINYI_TREE_MANY 8, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all)
+#endif
 #ifdef TINYI_NO_REPACK
 #define TINYI_TREE_EIGHT NULL               /* repacked weights are left out */
 #else
@@ -923,22 +934,16 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_tree_few_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
 #define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* nothing expands these */
-static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = { TINYI_PASS_TARGET,
-                                                             TINYI_PASS_NAME,
-                                                             0,
-                                                             { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) },
-                                                             TINY_FN(tinyi_tree_quantize),
-                                                             { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-                                                             { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND)
-                                                                   TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
-                                                             NULL,
-                                                             NULL,
-                                                             { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
-                                                             TINY_FN(tinyi_tree_turn),
-                                                             TINY_FN(tinyi_tree_all),
-                                                             TINY_FN(tinyi_tree_rest),
-                                                             TINY_FN(tinyi_tree_total),
-                                                             TINYI_TREE_EIGHT };
+static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
+    TINYI_PASS_TARGET, TINYI_PASS_NAME, 0,
+    { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) },
+    TINY_FN(tinyi_tree_quantize),
+    { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
+    NULL, NULL,
+    { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
+    TINYI_TREE_MANY, TINY_FN(tinyi_tree_rest), TINY_FN(tinyi_tree_total), TINYI_TREE_EIGHT
+};
 TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_tree_table))
 
 #undef TINYI_BLK_EACH
@@ -951,6 +956,9 @@ TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_tree_table))
 #undef TINYI_BLK_TABLE_EXPAND
 #undef TINYI_BLK_TABLE_BOOK
 #undef TINYI_TREE_EIGHT
+#undef TINYI_TREE_MANY
+#undef TINYI_WIDE
+#undef TINYI_WIDE_PANEL
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_BY_FEW
 #undef TINYI_TREE_SIGNED

@@ -67,7 +67,7 @@ TINY_API const char *tllm_arch_name(size_t i);
 /* Networks with squared ReLU write with few of their neurons at a time. Their last matrices are kept a second time,
  * column by column, in memory of the model: *bytes of it (bytes may be NULL). format: TLLM_FORMAT_..., -1: as the file
  * has them where it is F32, F16 or BF16, and F16 for blocks. From then on steps of up to 8 tokens read the columns of
- * the neurons that fired, wherever these are few enough (the rule is in docs/papers/attention.md). No state may be
+ * the neurons that fired, wherever these are few enough (the rule is in docs/papers/plm.md). No state may be
  * computing meanwhile. TINY_E_UNSUPPORTED: there is no such network in this model. */
 TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *model, int format, size_t *bytes);
 

@@ -3,7 +3,7 @@
  *          (llm/block/sparse.h)
  * Rule     for each layer and step the neurons that fired are counted, for all of its tokens together. The list is used
  *          if they are at most half, and their columns at most half of the bytes of W_down as the file has it; else,
- *          and for more than TINYI_LM_FIRED tokens, the product with the whole. docs/papers/attention.md has the times
+ *          and for more than TINYI_LM_FIRED tokens, the product with the whole. docs/papers/plm.md has the times
  *          on which the halves stand. */
 #include "llm/model/model_inside.h"
 #include "llm/block/sparse.h"

@@ -33,7 +33,7 @@ def lower(c):
 
 
 def rows(f, skip):
-    """runs of code points c with f(c) != c: (first, count, step, target), the target the same for all or moving with c"""
+    """runs of code points c with f(c) != c: (first, count, step, target); the target is fixed or moves with c"""
     out = []
     for c in range(0x110000):
         if skip(c) or f(c) == c:
@@ -75,7 +75,8 @@ def main():
 
     def pack(table):
         # first: 21 bits, count: 8 bits, step - 1: 1 bit, moves: 1 bit; then the target
-        return [n for f, count, step, t, moves in table for n in (f | count << 21 | (step - 1) << 29 | (1 if moves else 0) << 30, t)]
+        return [n for f, count, step, t, moves in table
+                for n in (f | count << 21 | (step - 1) << 29 | (1 if moves else 0) << 30, t)]
 
     text = f'#define TINYI_UNICODE_VERSION "{ucd.unidata_version}"\n'
     text += "/* where a class begins: code point * 16 + class, + 8 for white space */\n"

@@ -1,5 +1,4 @@
-/* tests/core/box/box.c - boxes of one body: the bytes by hand, and everything that goes wrong with them and with their
- * older form */
+/* tests/core/box/box.c - boxes of one body: the bytes by hand, and every fault in them and in their older form */
 #define T_INTERNALS
 #include "t.h"
 #include "core/box/box_inside.h"
@@ -140,13 +139,13 @@ static void test_bad(void)
                  : i < 48 ? "cut off"
                           : "damaged or cut");
         if (i < 48) continue;
-        memcpy(p + i - 32, "tinyend\n\2\0\0\0\0\0\0\0", 16);        /* by someone who knows the format */
+        memcpy(p + i - 32, "tinyend\n\2\0\0\0\0\0\0\0", 16);        /* by a forger of the format */
         le(p + i - 16, i, 8);
         reseal(p, i);
         T_TRUE(tinyi_box_body(ctx, "here", &kind, p, i, 0, &body, &old) == TINY_E_FORMAT || i == N);
     }
     t_free_blocks();
-    /* any bit turned; with a right checksum only those of the body are a body */
+    /* any bit flipped; with a valid checksum only the body may differ */
     for (i = 0; i < N; i++)
         for (bit = 0; bit < 8; bit++)
             for (sealed = 0; sealed < 2; sealed++) {
@@ -175,13 +174,13 @@ static void test_bad(void)
              "cut off: a body of 5 bytes; the shortest has 6");
     T_STATUS(tinyi_box_body(ctx, "here", &kind, NULL, 0, 0, &body, &old), TINY_E_FORMAT,
              "here: 0 bytes that are no thing of tests");
-    memcpy(bad, good, N);                   /* a checksum that nobody asks for */
+    memcpy(bad, good, N);                   /* a checksum that is not required */
     bad[192] = 'x';
     T_OK(tinyi_box_body(ctx, "here", &kind, bad, N, 1, &body, &old));
     t_close(ctx);
 }
 
-static void test_older(void)
+static void test_older_form(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
     unsigned char b[25];
@@ -223,6 +222,6 @@ int main(void)
     T_RUN(test_by_hand);
     T_RUN(test_lengths);
     T_RUN(test_bad);
-    T_RUN(test_older);
+    T_RUN(test_older_form);
     return t_done();
 }

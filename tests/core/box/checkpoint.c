@@ -1,11 +1,10 @@
-/* tests/core/box/checkpoint.c - checkpoints: the bytes by hand, every type there and back, and everything that goes
- * wrong
+/* tests/core/box/checkpoint.c - checkpoints: the bytes by hand, every type there and back, and every fault
  *
- * The refused ones stand in tests/fuzz/corpus/checkpoint too; T_CORPUS=folder in the environment writes them again. */
+ * The refused ones are in tests/fuzz/corpus/checkpoint too; T_CORPUS=folder in the environment writes them again. */
 #define T_INTERNALS
 #include "t.h"
 
-/* ---- a file in memory, written by the writer or by hand -------------------------------------------------------- */
+/* ---- a file in memory, written by the writer or by hand ---------------------------------------------------------- */
 
 typedef struct image { unsigned char b[16384]; size_t n, most; } image;
 
@@ -103,7 +102,7 @@ static void by_hand(image *m)
     end(m, 5);
 }
 
-/* ---- the checksum: vectors of its specification's own test, made by other implementations ------------------------ */
+/* ---- the checksum: vectors of the test of XXH64, made by other implementations ----------------------------------- */
 
 static void test_hash(void)
 {
@@ -164,7 +163,7 @@ static void test_by_hand(void)
         T_TRUE(e && (e->at - m->b) % 64 == 0);
         T_TRUE(!tiny_checkpoint_at(c, 5) && !tiny_checkpoint_find(c, "W") && !tiny_checkpoint_find(c, NULL) &&
                !tiny_checkpoint_at(NULL, 0));
-        /* what is not what was asked for */
+        /* a type or shape other than requested */
         u = 7; x[0] = 7;
         T_STATUS(tiny_checkpoint_get_u64(ctx, c, "steps", &u), TINY_E_ARGUMENT,
                  "memory: there is no entry steps among its 5");
@@ -275,7 +274,7 @@ static void test_every_type(void)
     t_close(ctx);
 }
 
-/* The numbers of the types are part of the format: another order in the list of types would read old files wrongly. */
+/* The numbers of the types are part of the format: another order in the list of types would misread old files. */
 static void test_numbers(void)
 {
     T_TRUE(TINY_F32 == 0 && TINY_F16 == 1 && TINY_BF16 == 2 && TINY_F64 == 3 && TINY_I8 == 4 && TINY_U8 == 5 &&
@@ -284,8 +283,8 @@ static void test_numbers(void)
            TINY_CHECKPOINT_TEXT == 3 && TINY_CHECKPOINT_BYTES == 4);
 }
 
-/* What a machine with the other byte order does, here. */
-static void test_turned(void)
+/* The bytes of a machine with the other byte order. */
+static void test_other_byte_order(void)
 {
     static const unsigned char in[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, by2[8] = { 2, 1, 4, 3, 6, 5, 8, 7 },
                                by4[8] = { 4, 3, 2, 1, 8, 7, 6, 5 }, by8[8] = { 8, 7, 6, 5, 4, 3, 2, 1 };
@@ -344,7 +343,8 @@ static void test_many(void)
     t_close(ctx);
 }
 
-/* ---- wrong calls ------------------------------------------------------------------------------------------------- */
+/* ---- invalid calls
+ * ------------------------------------------------------------------------------------------------- */
 
 static void test_writer_refuses(void)
 {
@@ -407,7 +407,8 @@ static void test_writer_refuses(void)
     t_close(ctx);
 }
 
-/* ---- wrong files ------------------------------------------------------------------------------------------------- */
+/* ---- invalid files
+ * ------------------------------------------------------------------------------------------------- */
 
 static void test_every_cut(void)
 {
@@ -417,7 +418,7 @@ static void test_every_cut(void)
     size_t n;
     by_hand(m);
     for (n = 0; n < m->n; n++) {
-        unsigned char *exact = (unsigned char *)t_guarded_bytes(n);      /* the byte behind faults */
+        unsigned char *exact = (unsigned char *)t_guarded_bytes(n);      /* the byte after it faults */
         tiny_checkpoint_desc d = { 0 };
         int fast;
         memcpy(exact, m->b, n);
@@ -453,7 +454,7 @@ static void test_every_bit(void)
     t_close(ctx);
 }
 
-/* With a checksum that is right, so that each lie reaches the check that is made for it. */
+/* With a valid checksum, so that each fault reaches its own check. */
 static const struct { const char *file; tiny_status status; const char *says; } lies[] = {
     { "empty", TINY_E_FORMAT, "no checkpoint: its 0 bytes" },
     { "foreign", TINY_E_FORMAT, "no checkpoint" },
@@ -547,7 +548,7 @@ static void lie(image *m, const char *file)
     seal(m);
 }
 
-static void test_lies(void)
+static void test_false_descriptions(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     const char *folder = getenv("T_CORPUS");
@@ -573,7 +574,7 @@ static void test_lies(void)
         (void)snprintf(path, sizeof path, "%s/good", folder);
         T_OK(tiny_file_write(ctx, path, m->b, m->n));
     }
-    /* without the checksum a changed value goes unseen, a changed structure does not */
+    /* without the checksum a changed value is not noticed, a changed structure is */
     {
         tiny_checkpoint_desc d = { 0 };
         d.bytes = m->b;
@@ -665,7 +666,7 @@ static void test_full_disk(void)
             if (symlink("/dev/full", "tiny-full.ckpt.part")) break;
             T_STATUS(write_state(ctx, "tiny-full.ckpt", n, 6), TINY_E_IO, "bytes could not be written");
             T_TRUE(fopen("tiny-full.ckpt.part", "rb") == NULL);
-            T_EQ_INT(step_of(ctx, "tiny-full.ckpt"), 5);    /* the old one stands */
+            T_EQ_INT(step_of(ctx, "tiny-full.ckpt"), 5);    /* the old one remains */
         }
         T_OK(write_state(ctx, "tiny-full.ckpt", 100, 7));
         T_EQ_INT(step_of(ctx, "tiny-full.ckpt"), 7);
@@ -681,12 +682,12 @@ int main(void)
     T_RUN(test_by_hand);
     T_RUN(test_every_type);
     T_RUN(test_numbers);
-    T_RUN(test_turned);
+    T_RUN(test_other_byte_order);
     T_RUN(test_many);
     T_RUN(test_writer_refuses);
     T_RUN(test_every_cut);
     T_RUN(test_every_bit);
-    T_RUN(test_lies);
+    T_RUN(test_false_descriptions);
     T_RUN(test_each_allocation);
     T_RUN(test_full_disk);
     return t_done();

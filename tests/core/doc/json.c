@@ -1,4 +1,4 @@
-/* tests/core/doc/json.c - JSON and safetensors through tinygnn.h: items in order, what is refused and with which words,
+/* tests/core/doc/json.c - JSON and safetensors through tinygnn.h: items in order, refused texts and their sentences,
  * depth and size */
 #define T_INTERNALS
 #include "t.h"
@@ -9,7 +9,7 @@ static tiny_status walk(tiny_ctx *ctx, const char *s, size_t n, char *line, size
     tinyi_json_walk w;
     tinyi_json_item it;
     size_t at = 0;
-    char *copy = (char *)t_keep(n ? n : 1);         /* of its own: a read behind the end is found by the sanitizer */
+    char *copy = (char *)t_keep(n ? n : 1);         /* of its own: the sanitizer finds a read past the end */
     tiny_status st;
     if (n) memcpy(copy, s, n);
     st = tinyi_json_begin(&w, ctx, "text", "the JSON", copy, n, 1u << 20);
@@ -127,7 +127,7 @@ static void take_tensor(void *arg, const tinyi_st_tensor *t)
     ((seen *)arg)->last = *t;
 }
 
-/* every cut of a good file is refused; whole, it tells what it holds (the form is tested further in
+/* every cut of a good file is refused; the whole file is read in full (the form is tested further in
  * tests/llm/file/safetensors.c) */
 static void test_safetensors(void)
 {

@@ -49,7 +49,7 @@ static void test_there_and_back(void)
                  { "[ ]", "[]" },
                  { "{ }", "{}" },
                  { "[1, [2, {\"a\" : []}], \"x\"]", "[1,[2,{\"a\":[]}],\"x\"]" },
-                 /* a key that comes twice keeps its place and has the last value */
+                 /* a repeated key keeps its place and has the last value */
                  { "{\"b\": 1, \"a\": {\"c\": null}, \"b\": 2}", "{\"b\":2,\"a\":{\"c\":null}}" },
                  { "\"\\u00fc\\ud83d\\ude00\\n\\u0001\\/\"", "\"\xc3\xbc\xf0\x9f\x98\x80\\n\\u0001/\"" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
@@ -76,7 +76,7 @@ static void test_there_and_back(void)
                   "{\n  \"z\":[\n    1,\n    2\n  ],\n  \"a\":\"\xc3\xbc\xf0\x9f\x98\x80\"\n}");
         T_TRUE(tinyi_tv_read_json(&m, "it", "{\"a\": \"\xc3\xbc\xf0\x9f\x98\x80\", \"z\": [1, 2.0]}",
                                   strlen("{\"a\": \"\xc3\xbc\xf0\x9f\x98\x80\", \"z\": [1, 2.0]}"), &w));
-        T_TRUE(tinyi_tv_equal(&m, &v, &w));     /* whatever the order of keys, and 2 is 2.0 */
+        T_TRUE(tinyi_tv_equal(&m, &v, &w));     /* for any order of keys, and 2 equals 2.0 */
         T_TRUE(tinyi_map_set(&m, w.u.map, tinyi_tv_view("z", 1), tinyi_tv_int(3)) && !tinyi_tv_equal(&m, &v, &w));
         tinyi_doc_end(&m);
     }

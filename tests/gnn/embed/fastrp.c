@@ -1,5 +1,5 @@
-/* tests/gnn/embed/fastrp.c - FastRP against recorded outputs, the worked example, its own reference, and what the
- * mathematics says */
+/* tests/gnn/embed/fastrp.c - FastRP against recorded outputs, the worked example, its own reference, and mathematical
+ * identities */
 #define T_GNN
 #include "t.h"
 
@@ -77,7 +77,7 @@ static void test_oracle(tiny_target target)
     T_PROOF("graphs 7", "outputs of the published code");
 }
 
-/* a triangle and a pendant node, of the specification */
+/* a triangle and a pendant node, worked by hand */
 static void test_worked(tiny_target target)
 {
     static const int32_t src[4] = { 0, 1, 0, 2 }, dst[4] = { 1, 2, 2, 3 };
@@ -114,8 +114,8 @@ static void test_worked(tiny_target target)
     T_PROOF("graphs 7", "worked triangle: U_1, U_2, sum");
 }
 
-/* P^k L R / sqrt d with dense matrices in double, on a weighted graph of 40 nodes, one of them alone: each power by
- * itself, and the sum of rows of length 1 */
+/* P^k L R / sqrt d with dense matrices in double, on a weighted graph of 40 nodes, one of them alone: each power alone,
+ * and the sum of rows of length 1 */
 static void test_dense(tiny_target target)
 {
     enum { N = 40, D = 24, M = 150 };
@@ -286,9 +286,9 @@ static void test_random(void)
     T_PROOF("graphs 7", "nonzero rate 1 / s, signs balanced");
 }
 
-/* E[R R'] / d = I, each entry of the matrix by itself: nodes that know only themselves have the rows of R / sqrt(d) for
- * their embedding, so y y' is R R' / d, and its mean over the seeds is I. An entry of one seed has the variance (s - 1)
- * / d on the diagonal, where the squares are s or 0, and 1 / d beside it; of 496 entries the farthest stays within 4.5
+/* E[R R'] / d = I, each entry of the matrix alone: isolated nodes with a loop have the rows of R / sqrt(d) as their
+ * embedding, so y y' is R R' / d, and its mean over the seeds is I. An entry of one seed has the variance (s - 1) / d
+ * on the diagonal, where the squares are s or 0, and 1 / d elsewhere; of 496 entries the farthest stays within 4.5
  * standard deviations but once in 300 such tests. */
 static void test_identity(tiny_target target)
 {
@@ -375,7 +375,7 @@ static void test_bad(tiny_target target)
         T_STATUS(tgnn_fastrp(ctx, h, &f, &ty), TINY_E_NUMERIC, "edge 0 weighs -1");
         tgnn_graph_close(ctx, h);
     }
-    g = graph_of(ctx, 3, 0, NULL, NULL, 0);   /* nobody knows anybody */
+    g = graph_of(ctx, 3, 0, NULL, NULL, 0);   /* no node has a neighbour */
     f.standardize = 1;
     T_OK(tgnn_fastrp(ctx, g, &f, &ty));
     for (i = 0; i < 12; i++) T_TRUE(y[i] == 0);
@@ -387,7 +387,7 @@ static void test_bad(tiny_target target)
 
 /* A star of 40 leaves with a tail: (degree / sum)^beta is 10^22 for beta = -10, and its squares were beyond f32: NaN,
  * and success.
- * Against U_k = P U_(k-1), U_1 = P L R with rows of length 1 (the specification), in long double, where a common factor
+ * Against U_k = P U_(k-1), U_1 = P L R with rows of length 1, in long double, where a common factor
  * of L does nothing. */
 static void test_far_factors(tiny_target target)
 {
@@ -463,8 +463,8 @@ static void test_far_factors(tiny_target target)
     t_close(ctx);
 }
 
-/* R is drawn into room for what is expected and four deviations: with a seed that draws more it grows, and is the same
- * R */
+/* R is drawn into room for the expected count and four deviations: with a seed that draws more it grows, and is the
+ * same R */
 static void test_more_than_expected(tiny_target target)
 {
     enum { N = 64, D = 16 };

@@ -1,8 +1,7 @@
 /* tests/gnn/graph/changed.c - a .tgraph file that another handle rewrites while a graph uses it in place
  *
- * Whatever the file has become, each call answers: a status and a sentence, or a result. That nothing outside is read
- * or written, the address sanitizer sees; without it, numbers far outside (2^40 edges, node 2147483632) end the program
- * by a fault of memory. */
+ * For any new content of the file each call returns: a status and a sentence, or a result. The address sanitizer sees
+ * reads and writes outside; without it, numbers far outside (2^40 edges, node 2147483632) crash the program. */
 #define T_GNN
 #include "t.h"
 
@@ -12,7 +11,7 @@
 enum { N = 3000, CLASSES = 4, PARTS = 4, WIDE = 16 };
 static const char path[] = "t-changed.tgraph", other[] = "t-changed-out.tgraph";
 
-/* what becomes of the file */
+/* the new content of the file */
 typedef enum change {
     COLUMNS,
     NEGATIVE_COLUMNS,
@@ -62,8 +61,8 @@ static tgnn_graph *mapped(tiny_ctx *ctx)
     return T_OK(tgnn_graph_read(ctx, path, NULL, &g)) ? g : NULL;
 }
 
-/* 0 and a skipped test where a .tgraph is copied, as on machines with the other order of bytes: what the file becomes
- * is nobody's business then */
+/* 0 and a skipped test where a .tgraph is copied, as on machines with the other byte order: then a change of the file
+ * has no effect */
 static int in_place(tiny_ctx *ctx)
 {
     tgnn_graph *g = mapped(ctx);
@@ -221,7 +220,7 @@ static void test_changed(tiny_target target)
             tgnn_graph *g;
             tiny_status st;
             if (T_SLOW && (how + what) % 2 == (target == TINY_TARGET_SCALAR)) continue;
-            /* it goes through a row for each edge of it */
+            /* it reads a row for each of its edges */
             if (target == TINY_TARGET_REFERENCE && what == 19 && how >= ALL_IN_ONE_ROW) continue;
             g = mapped(ctx);
             if (!g) return;
@@ -244,7 +243,7 @@ static void test_changed(tiny_target target)
     t_close(ctx);
 }
 
-/* Communities look at all columns before the first round; the file may change between two. */
+/* Communities read all columns before the first round; the file may change between two. */
 static int told;
 static void rewrite_on_progress(void *user, const char *stage, double done)
 {
@@ -268,7 +267,7 @@ static void test_changed_between_rounds(tiny_target target)
     if (!T_OK(tiny_ctx_open(&desc, &other_ctx))) return;
     t_use(other_ctx);
     part = (int32_t *)t_guarded(N);
-    told = 1;                               /* making and reading tell of their progress too */
+    told = 1;                               /* making and reading report progress too */
     g = mapped(other_ctx);
     if (g) {
         m = tgnn_graph_edges(g);

@@ -6,7 +6,7 @@
 
 enum { N = 90 };
 
-/* rows without loops and doubles, as a dense matrix */
+/* rows without loops and duplicates, as a dense matrix */
 static void dense(const tinyi_level *l, int64_t *m)
 {
     tiny_idx v;
@@ -34,7 +34,8 @@ static void test_levels(void)
         int pairs = 0, members[N] = { 0 };
         memset(&e, 0, sizeof e);
         memset(a, 0, N * N * 8);
-        for (i = 0; i < 400; i++) {                     /* loops, doubles, both directions; a star in the last runs */
+        /* loops, duplicates, both directions; a star in the last runs */
+        for (i = 0; i < 400; i++) {
             src[i] = (int32_t)t_rand_below(run < 4 ? 40 : N);
             dst[i] = run < 4 ? (int32_t)t_rand_below(40) : 7;
             if (src[i] != dst[i]) {
@@ -80,7 +81,7 @@ static void test_levels(void)
     }
 }
 
-/* weights are rounded to 1/1048576 of the heaviest; what is not 0 stays above 0 */
+/* weights are rounded to 1/1048576 of the heaviest; a weight above 0 stays above 0 */
 static void test_weights(void)
 {
     static const int32_t src[5] = { 0, 1, 2, 3, 1 }, dst[5] = { 1, 2, 3, 0, 0 };

@@ -138,7 +138,7 @@ static void test_order(void)
     edge *list[2];
     memset(&norm, 0, sizeof norm);
     norm.norm = TGNN_NORM_SYMMETRIC;
-    /* hubs: rows shorter and longer than what is sorted by insertion; doubles */
+    /* hubs: rows shorter and longer than the limit of insertion sort; duplicates */
     T_OK(tgnn_rmat(ctx, 10, 9000, 6, &plain));
     T_OK(tgnn_graph_normalize(ctx, plain, &norm, &g));
     for (i = 0; i < 1024; i++) part[i] = (int32_t)t_rand_below(5) * 2;      /* labels without nodes too */

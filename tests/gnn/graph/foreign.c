@@ -47,7 +47,7 @@ static size_t tgraph(unsigned char *b, uint64_t n_dst, uint64_t n_src, uint64_t 
     return at;
 }
 
-/* A program that has room for the nodes asks about the sources: two sets are read where they are asked for. */
+/* A program that has room for the nodes asks about the sources: two sets are read if requested. */
 static void test_two_sets(void)
 {
     static const int64_t offset[2] = { 0, 3 };
@@ -70,7 +70,7 @@ static void test_two_sets(void)
     t_close(ctx);
 }
 
-/* Calls look for links by halves: in rows that do not ascend they would not find them, and leak some of a test into
+/* Calls search links by bisection: in rows that do not ascend they would miss some, and leak part of the test into
  * training. */
 static void test_rows_ascend(void)
 {
@@ -94,8 +94,8 @@ static void test_rows_ascend(void)
     t_close(ctx);
 }
 
-/* Relations and features belong to edges by their numbers: whatever a .tgraph is asked for, they are those of the text
- * it came from. */
+/* Relations and features belong to edges by their numbers: in every form that is read from a .tgraph they are those of
+ * the original text. */
 static void test_edges_keep_their_numbers(void)
 {
     static const char text[] = "2 1 5\n0 2 4\n1 1 3\n0 1 2\n1 0 1\n0 1 7\n";
@@ -147,7 +147,7 @@ static void test_edges_keep_their_numbers(void)
 
 /* ---- text */
 
-/* The last nodes may have no edges: a remark that other programs skip says how many nodes there are. */
+/* The last nodes may have no edges: a comment that other programs skip gives the number of nodes. */
 static void test_text_keeps_its_nodes(void)
 {
     static const struct { tiny_idx n_src, n_dst; int64_t n; int bipartite; const char *first;
@@ -272,7 +272,7 @@ static void test_text_of_a_file_that_changes(void)
     t_close(ctx);
 }
 
-/* A locale with a comma for a point changes neither what is written nor what is read. */
+/* A locale with a decimal comma changes neither writing nor reading. */
 static void test_text_in_any_locale(void)
 {
     static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8",         "de_DE", "fr_FR.UTF-8", "fr_FR.utf8",
@@ -310,8 +310,8 @@ static void test_text_in_any_locale(void)
     t_close(ctx);
 }
 
-/* Only %%MatrixMarket tells a matrix: another remark may begin with two marks, as those of Octave do. */
-static void test_remarks_of_two_marks(void)
+/* Only %%MatrixMarket marks a matrix: another comment may begin with two percent signs, as those of Octave do. */
+static void test_comments_of_two_signs(void)
 {
     static const char remark[] = "%% a graph of three nodes\n%%\n0 1\n1 2\n",
                       matrix[] = "%%matrixMARKET matrix coordinate pattern general\n3 3 1\n1 3\n";
@@ -330,7 +330,7 @@ static void test_remarks_of_two_marks(void)
     t_close(ctx);
 }
 
-/* What a remark counts may cost what read.h promises, 512 times the file and 16 megabytes, and a node more is
+/* A count in a comment may cost the memory that read.h promises, 512 times the file and 16 megabytes; one node more is
  * refused. */
 static void test_most_nodes(void)
 {
@@ -360,8 +360,8 @@ static void test_most_nodes(void)
     t_close(ctx);
 }
 
-/* Editors of Windows put the mark of UTF-8 before a text: there only it is none of it. */
-static void test_mark_of_utf8(void)
+/* Windows editors put a byte order mark before a text: only there it is skipped. */
+static void test_byte_order_mark(void)
 {
     static const char edges[] = "\xef\xbb\xbf"
                                 "0 1\n1 2\n",
@@ -479,7 +479,7 @@ static void zip_end(zip *z)
     z->n = put(z->b, at, 0, 2);
 }
 
-/* Weights of whole numbers may be below 0, and above 2^31; formats that are not read are named as what they are. */
+/* Weights of whole numbers may be below 0, and above 2^31; formats that are not read are named. */
 static void test_scipy(void)
 {
     static const struct { const char *type; int bytes; int64_t v[2];
@@ -512,7 +512,7 @@ static void test_scipy(void)
         T_CLOSE(tgnn_graph_in(g)->value[1], (float)of[i].v[0], 0);
         tgnn_graph_close(ctx, g);
     }
-    /* the same letters as unicode, in both orders of bytes: a csc that is not heard would be turned over */
+    /* the same letters as unicode, in both orders of bytes: an ignored csc would be read transposed */
     for (i = 0; i < 4; i++) {
         const char *letters = i & 1 ? "csc" : "csr";
         unsigned char wide[12];
@@ -635,7 +635,7 @@ static void folder_remove(const part *p, size_t n)
 }
 
 /* a few bytes that promise much */
-static void test_folders_that_promise(void)
+static void test_small_folders_large_counts(void)
 {
     static const struct { part file[4]; const char *says;
     } bad[] = {
@@ -734,12 +734,12 @@ int main(void)
     T_RUN(test_text_keeps_its_nodes);
     T_RUN(test_text_of_a_file_that_changes);
     T_RUN(test_text_in_any_locale);
-    T_RUN(test_remarks_of_two_marks);
+    T_RUN(test_comments_of_two_signs);
     T_RUN(test_most_nodes);
-    T_RUN(test_mark_of_utf8);
+    T_RUN(test_byte_order_mark);
     T_RUN(test_scipy);
 #if T_PAGES
-    T_RUN(test_folders_that_promise);
+    T_RUN(test_small_folders_large_counts);
     T_RUN(test_folder_cut_and_flipped);
 #endif
     return t_done();

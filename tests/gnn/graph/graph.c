@@ -55,7 +55,7 @@ static void test_options(tiny_target target)
     tgnn_graph_close(ctx, g);
     d.duplicates = TINY_DUPLICATES_SUM;
     T_OK(tgnn_graph_make(ctx, &e, &d, &g));
-    T_CLOSE(weight_of(g, 0, 1, &n), 3, 0);  /* 0 -> 1 twice, and 1 -> 0 turned round */
+    T_CLOSE(weight_of(g, 0, 1, &n), 3, 0);  /* 0 -> 1 twice, and 1 -> 0 reversed */
     tgnn_graph_close(ctx, g);
     memset(&d, 0, sizeof d);
     d.add_loops = 1;                        /* 0 1 2 4 get one, 3 has its own */
@@ -174,7 +174,7 @@ static void test_norm(tiny_target target)
     T_PROOF("graphs 0", "S of a regular graph has row sums 1");
 }
 
-/* the rows of sources are the transpose, and know where each edge stands */
+/* the rows of sources are the transpose, and hold the place of each edge */
 static void test_out(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -240,7 +240,8 @@ static void test_orders(void)
     T_TRUE(bandwidth(mixed) > 300);
     for (kind = TGNN_ORDER_DEGREE; kind <= TGNN_ORDER_RCM; kind++) {
         T_OK(tgnn_graph_order(ctx, mixed, (tgnn_order_kind)kind, order));
-        if (!T_OK(tgnn_graph_permute(ctx, mixed, order, &h))) continue;     /* it would refuse what is no permutation */
+        /* it refuses an array that is no permutation */
+        if (!T_OK(tgnn_graph_permute(ctx, mixed, order, &h))) continue;
         /* an n x n grid has the bandwidth n; breadth first from a corner reaches it, up to the last diagonal */
         if (kind == TGNN_ORDER_RCM) T_TRUE(bandwidth(h) <= SIDE + 1);
         if (kind == TGNN_ORDER_DEGREE)
@@ -254,8 +255,7 @@ static void test_orders(void)
     t_close(ctx);
 }
 
-/* rows were looked up where a file said, after it was checked: one that changes under a mapping had them read
- * outside */
+/* rows were looked up by offsets of a file after its check: a file that changed under a mapping caused reads outside */
 static void test_permute_file_changed(void)
 {
     static const int32_t s[4] = { 1, 2, 0, 1 }, t[4] = { 0, 0, 1, 2 };
@@ -306,7 +306,7 @@ static void test_batch(tiny_target target)
     T_PROOF("graphs 0", "bad input: empty graph inside a batch");
 }
 
-/* what the generators promise: shares, degrees, both directions, the same for a seed with any number of threads */
+/* the promises of the generators: shares, degrees, both directions, the same for a seed with any number of threads */
 static void test_synthetic(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -321,7 +321,7 @@ static void test_synthetic(void)
             T_TRUE(a->col[p] != r);
             inside += a->col[p] % 7 == r % 7;
         }
-    T_CLOSE((double)a->n / 3000, 6.0, 0.1); /* doubles are merged: a few less */
+    T_CLOSE((double)a->n / 3000, 6.0, 0.1); /* duplicates are merged: a few less */
     /* 0.8 and a seventh of the rest; 9000 draws: standard deviation 0.004 */
     T_CLOSE((double)inside / (double)a->n, 0.8 + 0.2 / 7, 0.02);
     T_OK(tgnn_planted(ctx, 3000, 7, 6.0, 0.8, 42, &h));

@@ -73,11 +73,11 @@ static void test_against_edges(void)
             for (at = h.halo_at[t], v = 0; v < 1024; v++)
                 if (need[t * 1024 + v]) T_TRUE(at < h.halo_at[t + 1] && h.halo[at++] == v);
             T_EQ_INT(at, h.halo_at[t + 1]);
-            for (u = 0; u < k; u++) {                   /* what t sends to u is what u needs of t */
+            for (u = 0; u < k; u++) {                   /* t sends to u the nodes that u needs of t */
                 for (at = h.send_at[t * k + u], v = 0; v < 1024; v++)
                     if (part[v] == t && need[u * 1024 + v]) T_TRUE(at < h.send_at[t * k + u + 1] && h.send[at++] == v);
                 T_EQ_INT(at, h.send_at[t * k + u + 1]);
-                /* edges in both directions: who needs is needed */
+                /* edges in both directions: the needs are mutual */
                 if (kind == 2)
                     T_TRUE((h.send_at[t * k + u + 1] > h.send_at[t * k + u]) ==
                            (h.send_at[u * k + t + 1] > h.send_at[u * k + t]));

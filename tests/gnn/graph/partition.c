@@ -35,7 +35,7 @@ static tgnn_graph *grid(tiny_ctx *ctx, int side)
     return graph_of(ctx, (tiny_idx)side * side, n, s, d, NULL, 1);
 }
 
-/* what info says, counted in another way: edge by edge from the list */
+/* the values of info, counted in another way: edge by edge from the list */
 static void check(const tgnn_graph *g, int k, const tgnn_partition_desc *d, const int32_t *part,
                   const tgnn_partition_info *info)
 {
@@ -156,8 +156,8 @@ static void test_all_divisions(void)
     t_close(ctx);
 }
 
-/* against METIS 5.1.0 (METIS_PartGraphKway of Debian's libmetis5 with its defaults, run once on these very graphs by a
- * program that gave it rows in both directions with the weights of doubles): at most a tenth more, as the goal says */
+/* against METIS 5.1.0 (METIS_PartGraphKway of Debian's libmetis5 with its defaults, run once on these graphs with rows
+ * in both directions and summed weights of duplicates): at most a tenth more, as the goal says */
 static void test_against_metis(void)
 {
     static const struct {
@@ -226,7 +226,7 @@ static void test_same_everywhere(void)
     }
 }
 
-/* heavy edges stay whole; loops, doubles and directions do not confuse it */
+/* heavy edges are not cut; loops, duplicates and directions do not matter */
 static void test_edges(void)
 {
     static const int32_t s[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 1, 3, 5, 7 }, t[12] = { 1, 0, 3, 2, 5, 4, 7, 6, 2, 4, 6, 0 };
@@ -255,7 +255,7 @@ static void test_edges(void)
     t_close(ctx);
 }
 
-/* one look at each node: far below chance on planted classes that come one after the other */
+/* one pass over the nodes: far below chance on planted classes in consecutive order */
 static void test_stream(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

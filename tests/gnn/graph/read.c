@@ -1,4 +1,4 @@
-/* tests/gnn/graph/read.c - one small graph in every form that is read, and every way to be refused
+/* tests/gnn/graph/read.c - one small graph in every form that is read, and every kind of refusal
  *
  * The good files were written by NumPy, SciPy and Python's gzip, the .tgraph ones byte by byte from the description in
  * src/gnn/graph/read.c. All of them hold these eight edges, where a form has weights, with them. */
@@ -177,7 +177,7 @@ static size_t load(const char *name, unsigned char *b, size_t room)
     return n;
 }
 
-/* every prefix and every flipped bit: an answer or a sentence, within the memory that a file may make us take */
+/* every prefix and every flipped bit: a graph or a sentence, within the memory that a file may cost */
 static void test_cut_and_flipped(void)
 {
     static const char *const names[] = { "good.tsv",    "good.mtx",        "good-coo.npz", "good-index.npy",
@@ -268,7 +268,7 @@ static void test_written_and_read(void)
             m = fread(got, 1, 1024, f);
             (void)fclose(f);
         }
-        T_EQ_INT(m, 192 + n + 32);          /* the body of the box, byte for byte what the description says */
+        T_EQ_INT(m, 192 + n + 32);          /* the body of the box, byte for byte as the description says */
         if (m == 192 + n + 32) T_SAME(got + 192 + 12, want + 12, n - 12);
     }
     T_OK(tgnn_graph_read(ctx, "t-read.tgraph", NULL, &h));
@@ -310,7 +310,7 @@ static void test_written_and_read(void)
 
 static void test_numbers(void)
 {
-    /* the nearest float of each, from IEEE 754; the last two lie halfway and one decimal digit beyond */
+    /* the nearest float of each, from IEEE 754; the last two are halfway and one decimal digit beyond */
     static const struct { const char *text; float v;
     } good[] = { { "0 0 1", 1.0f },
                  { "0 0 -0.1", -0.1f },
@@ -338,7 +338,7 @@ static void test_numbers(void)
     t_close(ctx);
 }
 
-/* A few bytes may not ask for much: features of 585841 x 141, of which the file names one, took 330 MB. */
+/* A small file must not cost much: features of 585841 x 141, of which the file names one, took 330 MB. */
 static void test_features_of_zeros(void)
 {
     static const char big[] = "585841 141 1\n0 0 1\n", small[] = "1000 1000 1\n999 998 0.5\n";
@@ -358,9 +358,9 @@ static void test_features_of_zeros(void)
     t_close(ctx);
 }
 
-/* ---- gzip of many members --------------------------------------------------------------------------------------- */
+/* ---- gzip of many members ---------------------------------------------------------------------------------------- */
 
-static size_t asked_bytes;                  /* of all calls together: what is copied when a block grows is no more */
+static size_t asked_bytes;                  /* of all calls together: copies of growing blocks are no more than that */
 static void *ask(void *user, void *old, size_t old_bytes, size_t n_bytes)
 {
     asked_bytes += n_bytes;
@@ -397,7 +397,7 @@ static unsigned char *many_members(size_t n, size_t *n_bytes)
     return b;
 }
 
-/* Twice as many members are twice the work: once each of them copied all that stood before. */
+/* Twice as many members are twice the work: an earlier version copied all bytes before each of them. */
 static void test_gzip_members(void)
 {
     size_t i, n, asked[2];
@@ -416,7 +416,7 @@ static void test_gzip_members(void)
         tiny_ctx_close(ctx);
     }
     if (!T_TRUE(asked[1] < 3 * asked[0]))
-        printf("  %lu bytes asked for 3000 members, %lu for 6000\n", (unsigned long)asked[0], (unsigned long)asked[1]);
+        printf("  %lu bytes held for 3000 members, %lu for 6000\n", (unsigned long)asked[0], (unsigned long)asked[1]);
 }
 
 static void test_folders(void)

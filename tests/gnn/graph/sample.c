@@ -1,5 +1,5 @@
 /* tests/gnn/graph/sample.c - sampled edges are edges, none twice, as many as promised; every set of edges equally
- * often; the same for every target and number of threads, whoever else is in the batch. Limits of chi-square:
+ * often; the same for every target, number of threads and rest of the batch. Limits of chi-square:
  * scipy.stats.chi2.isf(1e-6, degrees of freedom), so a right sampler with other random numbers fails a test once in a
  * million. */
 #define T_GNN
@@ -95,7 +95,7 @@ static void test_promises(tiny_target target)
     tgnn_graph *g;
     size_t f;
     int i, replace;
-    T_OK(tgnn_rmat(ctx, 11, 30000, 9, &g));             /* doubles, loops, hubs, isolated nodes */
+    T_OK(tgnn_rmat(ctx, 11, 30000, 9, &g));             /* duplicates, loops, hubs, isolated nodes */
     for (f = 0; f < T_COUNT(fans); f++)
         for (replace = 0; replace < 2; replace++) {
             tgnn_sampler *s;
@@ -316,7 +316,7 @@ static void test_bad(tiny_target target)
     T_STATUS(tgnn_sampler_draw(s, 1, negative, 1, &o), TINY_E_ARGUMENT, "seed 0 is node -1");
     T_STATUS(tgnn_sampler_draw(s, 1, ok, 5, &o), TINY_E_ARGUMENT, "5 seeds, but 4 nodes");
     T_STATUS(tgnn_sampler_draw(s, 1, NULL, 2, &o), TINY_E_ARGUMENT, "there are no seeds");
-    T_OK(tgnn_sampler_draw(s, 1, ok, 2, &o));           /* and it goes on; an isolated node has no edges */
+    T_OK(tgnn_sampler_draw(s, 1, ok, 2, &o));           /* and it continues; an isolated node has no edges */
     T_TRUE(o.block[0].offset[1] == 2 && o.block[0].offset[2] == 2);
     tgnn_sampler_close(s);
     tgnn_sampler_close(NULL);
@@ -354,7 +354,7 @@ static void test_no_memory(void)
     })
 }
 
-/* thousands of edges of one node: the table of what was drawn is as large as that asks for */
+/* thousands of edges of one node: the table of drawn edges grows to match */
 static void test_hub(tiny_target target)
 {
     static const int32_t seed = 0, fans[] = { 63, 64, 65, 300, 5000, 11999, 12000 };

@@ -1,8 +1,7 @@
-/* tests/gnn/graph/stream.c - files made in pieces are those that are made in memory, in the memory that was allowed
+/* tests/gnn/graph/stream.c - files made in pieces equal those made in memory, within the memory limit
  *
- * What is compared with: tgnn_graph_read and tgnn_graph_write of the same input, byte by byte, and one file that was
- * put together by hand from the description in src/gnn/graph/read.c. The packed inputs were written by Python's
- * gzip. */
+ * The expected bytes: tgnn_graph_read and tgnn_graph_write of the same input, and one file written by hand from the
+ * description in src/gnn/graph/read.c. The packed inputs were written by Python's gzip. */
 #define T_GNN
 #include "t.h"
 
@@ -68,7 +67,7 @@ static int same(tiny_ctx *ctx, const char *in, const tgnn_graph_desc *d, size_t 
     return ok;
 }
 
-/* edges with doubles and loops; the last node is known from them */
+/* edges with duplicates and loops; the last node follows from them */
 static void write_edges(int nodes, long edges, int weights, uint64_t seed)
 {
     FILE *f = fopen(in_path, "wb");
@@ -152,7 +151,7 @@ static void test_many_runs(void)
     t_close(ctx);
 }
 
-/* every form that is read in pieces; the others say so */
+/* every form that is read in pieces; the others are refused with a sentence */
 static void test_forms(void)
 {
     static const char *const good[] = {
@@ -219,7 +218,7 @@ static void test_arrays(void)
     t_close(ctx);
 }
 
-/* the sentences of the reader of whole files, from the same bad ones */
+/* the sentences of the reader of whole files, from the same invalid ones */
 static void test_bad(void)
 {
     static const char *const bad[] = { "bad-negative.tsv",     "bad-word.tsv",
@@ -294,7 +293,7 @@ static void test_bad(void)
     t_close(ctx);
 }
 
-/* every prefix of a packed file and every flipped bit of it: a graph or a sentence, and nothing left behind */
+/* every prefix of a packed file and every flipped bit of it: a graph or a sentence, and no file is left */
 static void test_cut_and_flipped(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

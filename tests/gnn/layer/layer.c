@@ -58,7 +58,7 @@ static int open_net(tiny_ctx *ctx, net *s, const char *folder, int medium)
     return T_OK(tgnn_graph_make(ctx, &e, NULL, &s->g));
 }
 
-/* where edge p of row r stands in the files: edges without loops in their order, then a loop for each node */
+/* the place of edge p of row r in the files: edges without loops in their order, then a loop for each node */
 static int place_of(const net *s, const tiny_sparse *a, tiny_idx r, int64_t p, int loops)
 {
     int k, at = 0, all = 0;
@@ -223,7 +223,7 @@ static tgnn_graph *path(tiny_ctx *ctx)      /* 0-1-2-3, both directions */
     return g;
 }
 
-/* worked on paper, in the specification */
+/* worked on paper */
 static void test_worked(tiny_target target)
 {
     static float x[8] = { 1, 0, 0, 1, 1, 1, 2, -1 }, w[4] = { 1, 0, 2, 1 }, src[2] = { 0.5f, -0.25f },
@@ -254,7 +254,7 @@ static void test_worked(tiny_target target)
     T_CLOSE(y[2], 0.690755, 1e-6);
     T_CLOSE(y[3], 2.0, 1e-6);
     tgnn_graph_close(ctx, h);
-    /* GIN: 1.1 x_i + sum x_j through a network that gives it back, relu(v) - relu(-v) = v; eps as a tensor and as a
+    /* GIN: 1.1 x_i + sum x_j through a network that returns it, relu(v) - relu(-v) = v; eps as a tensor and as a
      * number */
     memset(&l, 0, sizeof l);
     l.kind = TGNN_LAYER_GIN;
@@ -350,11 +350,11 @@ static void test_bad(void)
     T_STATUS(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h), TINY_E_ARGUMENT,
              "rgcn: the relations of the edges are missing");
     T_OK(tgnn_layer_graph(ctx, &l, g, relation, 6, &h));
-    for (i = 0; i < 12; i++) y[i] = NAN;    /* without a root nothing of what y held may stay */
+    for (i = 0; i < 12; i++) y[i] = NAN;    /* without a root no old value of y may stay */
     T_OK(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL));
     for (i = 0; i < 12; i++) T_TRUE(y[i] == 0.0f);
     tgnn_graph_close(ctx, h);
-    l.kind = TGNN_LAYER_GAT;                /* weights of a file may say that there are no heads */
+    l.kind = TGNN_LAYER_GAT;                /* weights of a file may have no heads */
     l.average = 1;
     l.w[0] = tiny_tensor_2d(w, TINY_F32, 3, 2);
     l.w[1] = tiny_tensor_3d(w, TINY_F32, 1, 0, 3);
@@ -366,7 +366,7 @@ static void test_bad(void)
     relation[1] = 2;                        /* edges of the graph carry the numbers 0 .. 2 */
     T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, 6, &h), TINY_E_FORMAT, "rgcn: edge 1 has relation 2, there are 2");
     relation[1] = 1;
-    /* numbers of edges come from a file too: those beyond the relations were looked up all the same */
+    /* numbers of edges come from a file too: those beyond the relations were looked up without a check */
     {
         int32_t *few = (int32_t *)t_guarded(2);
         int64_t *number = (int64_t *)(uintptr_t)tgnn_graph_in(g)->source;

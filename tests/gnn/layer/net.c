@@ -1,6 +1,6 @@
 /* tests/gnn/layer/net.c - nets from a description and safetensors: the recorded outputs of a public library's formulas
- * under the names of its state_dict, chains against single layers, and files that are not what they should be. The
- * safetensors bytes are put together here, not by the library. */
+ * under the names of its state_dict, chains against single layers, and invalid files. The safetensors bytes are written
+ * here, not by the library. */
 #define T_GNN
 #include "t.h"
 
@@ -336,8 +336,8 @@ static void test_chain(tiny_target target)
     t_close(ctx);
 }
 
-/* TransformerConv(root_weight=False) saves lin_skip and does not use it: what it gives is what the whole layer gives
- * without x W' + b. */
+/* TransformerConv(root_weight=False) saves lin_skip and does not use it: its output is that of the whole layer without
+ * x W' + b. */
 static void test_root_weight(void)
 {
     enum { N = 30, F = 5, C = 3 };
@@ -414,9 +414,8 @@ static void test_root_weight(void)
     t_close(ctx);
 }
 
-/* A state_dict as PyTorch Geometric 2.8.1 (torch 2.15) writes it, by safetensors.torch.save_file, and what its model
- * answers in double:
- * GCNConv(3, 4), SAGEConv(4, 5), GATConv(5, 2, heads=3), GATv2Conv(6, 3, heads=2, concat=False),
+/* A state_dict as PyTorch Geometric 2.8.1 (torch 2.15) writes it, by safetensors.torch.save_file, and the outputs of
+ * its model in double: GCNConv(3, 4), SAGEConv(4, 5), GATConv(5, 2, heads=3), GATv2Conv(6, 3, heads=2, concat=False),
  * GINConv(Sequential(Linear(3, 6), ReLU(), Linear(6, 4)), eps=0.25), RGCNConv(4, 4, 2, num_bases=2), TransformerConv(4,
  * 2, heads=2), SGConv(4, 4, K=2), APPNP(3, 0.2), Linear(4, 2) with the activations of gnn-pyg.json, every weight
  * uniform in -1 .. 1. A ring of 8 nodes in both directions and the arcs 0 -> 3, 5 -> 2, 2 -> 2; edge k is of relation k
@@ -463,8 +462,7 @@ static void test_pyg(tiny_target target)
     t_close(ctx);
 }
 
-/* Nodes of two graphs under other numbers, each graph's among its own: sums, means and maxima over a graph are what
- * they were. */
+/* Nodes of two graphs renumbered, each graph's among its own: sums, means and maxima over a graph stay the same. */
 static void test_readouts_relabelled(tiny_target target)
 {
     enum { N = 60, CUT = 25, F = 7 };
@@ -593,7 +591,7 @@ static void test_worked(void)
 }
 
 /* the networks that need no description */
-static void test_usual(void)
+static void test_default_networks(void)
 {
     static const struct { tgnn_layer_kind kind; int readout; tiny_idx width, weights; int act;
     } of[] = { { TGNN_LAYER_GCN, 0, 16, 5 * 16 + 16 + 16 * 3 + 3, TGNN_ACT_RELU },
@@ -690,7 +688,7 @@ static void test_cut_and_flipped(void)
     if (!T_OK(tgnn_planted(ctx, 4, 2, 2, 0.5, 1, &g))) return;
     T_EQ_INT(small_try(ctx, g, small_json, n_json, p->file, p->n_file), 1);
     for (i = 0; i < p->n_file; i++) {
-        unsigned char *cut = (unsigned char *)t_guarded_bytes(i);      /* the byte behind it is a wall */
+        unsigned char *cut = (unsigned char *)t_guarded_bytes(i);      /* the byte after it is a wall */
         memcpy(cut, p->file, i);
         T_EQ_INT(small_try(ctx, g, small_json, n_json, cut, i), 0);
     }
@@ -704,7 +702,7 @@ static void test_cut_and_flipped(void)
         copy[i / 8] = (unsigned char)(copy[i / 8] ^ 1u << i % 8);
         opened += small_try(ctx, g, small_json, n_json, copy, p->n_file);
     }
-    T_TRUE(opened > 100 && opened <= (int)p->n_data * 8);  /* bits of numbers, but for those that make them infinite */
+    T_TRUE(opened > 100 && opened <= (int)p->n_data * 8);  /* any bits of a float, except those of infinities and NaN */
     for (i = 0, opened = 0; i < n_json * 8; i++) {
         memcpy(json, small_json, sizeof json);
         json[i / 8] = (char)((unsigned char)json[i / 8] ^ 1u << i % 8);
@@ -788,8 +786,8 @@ static void test_bad_description(void)
     t_close(ctx);
 }
 
-/* Numbers at their bounds are kept as floats, which lie beside the bounds: what was written was refused. */
-static void test_bounds_come_back(void)
+/* Numbers at their bounds are stored as floats, which round past the bounds: the reader refused our own file. */
+static void test_bounds_round_trip(void)
 {
     static const char *const json[] = {
         NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2,\"dropout\":0.999}"),
@@ -818,7 +816,7 @@ static void test_bounds_come_back(void)
     memset(&usual, 0, sizeof usual);
     usual.kind = TGNN_LAYER_GAT;
     usual.n_in = usual.n_out = 2;
-    usual.hidden = TINY_IDX_MAX / 2;        /* times the heads more than a number holds */
+    usual.hidden = TINY_IDX_MAX / 2;        /* times the heads more than the type holds */
     usual.heads = 8;
     T_STATUS(tgnn_net_usual(ctx, &usual, 1, &net), TINY_E_ARGUMENT, "hidden at most 1048576");
     usual.hidden = 4;
@@ -935,10 +933,10 @@ int main(void)
     T_RUN_FORMS(test_readouts_relabelled);
     T_RUN(test_root_weight);
     T_RUN(test_worked);
-    T_RUN(test_usual);
+    T_RUN(test_default_networks);
     T_RUN(test_cut_and_flipped);
     T_RUN(test_bad_description);
-    T_RUN(test_bounds_come_back);
+    T_RUN(test_bounds_round_trip);
     T_RUN(test_bad_weights);
     T_RUN(test_no_memory);
     return t_done();

@@ -1,4 +1,4 @@
-/* tests/gnn/layer/pool.c - top-k pooling: the path of the specification worked by hand, every choice against a plain
+/* tests/gnn/layer/pool.c - top-k pooling: the path graph worked by hand, every choice against a plain
  * search, gradients against central differences in double */
 #define T_GNN
 #include "t.h"
@@ -201,7 +201,7 @@ static void test_other_numbers(tiny_target target)
     t_close(ctx);
 }
 
-/* sum of w times what is kept, by x and p; the choice stays that of the first run */
+/* sum of w times the kept rows, by x and p; the choice stays that of the first run */
 static double loss(tiny_ctx *ctx, tiny_param *p, const tiny_tensor *w, const tgnn_pool *top, int backward)
 {
     tiny_tape_desc d;
@@ -273,7 +273,7 @@ static void test_gradients(void)
             worst = fmax(worst, fabs((up - down) / 2e-5 - grad[i]));
             if (!k && grad[i] == 0) out_of++;
         }
-    T_EQ_INT(out_of, (N - top.n) * F);      /* what is left out has no gradient */
+    T_EQ_INT(out_of, (N - top.n) * F);      /* dropped nodes have no gradient */
     T_TRUE(worst <= 1e-8);
     printf("    largest error of a gradient %.2g\n", worst);
     tgnn_pool_free(ctx, &top);
@@ -281,7 +281,7 @@ static void test_gradients(void)
     t_close(ctx);
 }
 
-/* the tape in floats gives what tgnn_pool_run gives, within the roundings of the score */
+/* the tape in floats agrees with tgnn_pool_run, within the roundings of the score */
 static void test_tape_and_run(tiny_target target)
 {
     enum { N = 60, F = 19 };

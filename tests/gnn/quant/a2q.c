@@ -1,5 +1,5 @@
-/* tests/gnn/quant/a2q.c - the quantizer: the numbers worked in the specification, its bound, its gradient on a tape,
- * the error it lowers, the nearest group against a look at all of them, and what is refused */
+/* tests/gnn/quant/a2q.c - the quantizer: numbers worked by hand, its bound, its gradient on a tape, the error it
+ * lowers, the nearest group compared with a search of all, and refused arguments */
 #define T_GNN
 #include "t.h"
 
@@ -34,7 +34,7 @@ static double error_of(const float *x, const float *q, int n)
     return sum / n;
 }
 
-/* every number of the specification's example */
+/* every number of the worked example */
 static void test_worked(tiny_target target)
 {
     static const float want[4] = { 0.75f, -0.25f, 0.0f, 0.75f };
@@ -74,7 +74,7 @@ static void test_worked(tiny_target target)
     T_PROOF("graphs 1", "worked row: q, xq, E, dE/da, dE/db");
 }
 
-/* inside the range the error is half a step at most, outside the largest code stands; one bit gives zeros, and so does
+/* inside the range the error is half a step at most, outside it is the largest code; one bit gives zeros, and so does
  * a row of zeros */
 static void test_bound(tiny_target target)
 {
@@ -110,7 +110,7 @@ static void test_bound(tiny_target target)
     T_PROOF("graphs 1", "bad input: all-zero row");
 }
 
-/* on a tape: steps and bits get the local gradient whatever the loss is, x that of the loss where it was in range;
+/* on a tape: steps and bits get the local gradient for any loss, x that of the loss where it was in range;
  * columns and groups sum */
 static void test_tape(void)
 {
@@ -291,7 +291,7 @@ static void test_nearest(tiny_target target)
     T_PROOF("graphs 1", "binary search equals linear search, 10^5 values with ties");
 }
 
-/* ---- what is refused */
+/* ---- refused arguments */
 
 static void test_bad(tiny_target target)
 {

@@ -1,5 +1,5 @@
-/* tests/gnn/quant/bits.c - packing of small numbers: back again for every width and length, and to the layout that the
- * head says, bit by bit */
+/* tests/gnn/quant/bits.c - packing of small numbers: there and back for every width and length, and the layout of the
+ * head comment, bit by bit */
 #define T_GNN
 #include "t.h"
 
@@ -14,7 +14,7 @@ static void test_there_and_back(void)
             unsigned char *packed = (unsigned char *)t_guarded_bytes(bytes);
             int bad = 0;
             T_EQ_INT(bytes, (n * (size_t)b + 7) / 8);
-            /* what stands above the bits is left out */
+            /* higher bits are ignored */
             for (i = 0; i < n; i++) code[i] = (uint8_t)t_rand_below(256);
             tgnn_bits_pack(packed, code, n, b);
             T_WALLS(packed, bytes);
@@ -45,7 +45,7 @@ static void test_by_hand(void)
     tgnn_bits_unpack(back, packed, 3, 0);
     T_TRUE(back[0] == 0 && back[1] == 0 && back[2] == 0);
     back[0] = back[1] = back[2] = 9;
-    tgnn_bits_unpack(back, packed, 3, 9);   /* no such width: zeros, and nothing is read */
+    tgnn_bits_unpack(back, packed, 3, 9);   /* an invalid width: zeros, and nothing is read */
     T_TRUE(back[0] == 0 && back[1] == 0 && back[2] == 0);
     T_EQ_INT(tgnn_bits_bytes(1000, 0), 0);
     T_TRUE(tgnn_bits_bytes(SIZE_MAX / 2, 8) == SIZE_MAX / 2 && tgnn_bits_bytes(SIZE_MAX, 8) == SIZE_MAX &&

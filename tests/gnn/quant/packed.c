@@ -19,7 +19,7 @@ static rows make_rows(tiny_idx n, tiny_idx f, int positive)
     return r;
 }
 
-/* of every width around eight and sixteen: what is unpacked is what the quantizer gives, and the bytes are those of the
+/* of every width around eight and sixteen: unpacked rows equal those of the quantizer, and the bytes are those of the
  * paper's measure */
 static void test_rows(tiny_target target)
 {

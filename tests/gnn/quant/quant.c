@@ -1,5 +1,5 @@
-/* tests/gnn/quant/quant.c - nets with learnt steps and bits: what training does to them, the net of whole numbers
- * against the same in floats, against an example worked by hand, its files and all that can be wrong with them */
+/* tests/gnn/quant/quant.c - nets with learnt steps and bits: their training, the net of whole numbers compared with the
+ * same in floats and with an example worked by hand, its files and every fault in them */
 #define T_GNN
 #include "t.h"
 
@@ -61,7 +61,7 @@ static const chain chains[] = {
     { "{\"kind\":\"gin\",\"name\":\"a\",\"in\":40,\"out\":8,\"act\":\"tanh\"},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":"
       "3,\"add_self_loops\":false}",
       2, 0 },
-    /* rows of codes that are longer than what an allocation may have to spare behind them */
+    /* rows of codes that are longer than the slack after an allocation */
     { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":40,\"out\":160,\"act\":\"relu\"},{\"kind\":\"gcn\",\"name\":\"b\","
       "\"out\":3}",
       2, 1 }
@@ -108,10 +108,10 @@ static void test_same(tiny_target target)
             T_OK(tgnn_quant_run(ctx, small, &in, &tz, NULL, &r));
             for (i = 0; i < N * K; i++) most = fmax(most, fabs((double)y[i]));
             T_TRUE(most > 0.01);
-            /* of each number; one that a sum has cancelled to nearly nothing keeps two roundings of the terms, which
-             * are as large as the largest */
+            /* of each number; a sum that cancels to nearly nothing keeps two roundings of its terms, which are as large
+             * as the largest */
             for (i = 0; i < N * K; i++) T_CLOSE(z[i], y[i], 1e-5 * fabs((double)y[i]) + 2 * FLT_EPSILON * most);
-            for (i = 0; i < N; i++) {       /* what training has judged is this net */
+            for (i = 0; i < N; i++) {       /* training judged this net */
                 int top = 0;
                 if (b->split[i] != 't' || b->label[i] < 0) continue;
                 for (k = 1; k < K; k++)
@@ -236,8 +236,8 @@ static int compare_losses(void *user, const tgnn_epoch *e)
     return 0;
 }
 
-/* Dropout stands before the quantized products as before the others: with rates so small that nothing moves, the loss
- * of an epoch is always the same without it, and seldom with it. */
+/* Dropout comes before the quantized products as before the others: with rates so small that nothing moves, the loss
+ * of an epoch is always the same without dropout, and rarely with it. */
 static void test_dropout(void)
 {
     static const char *const layers[2] = { "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}",
@@ -442,8 +442,8 @@ static void test_file(void)
     t_close(ctx);
 }
 
-/* every beginning of both files and every flipped bit: a sentence, or a net that runs. In guarded memory: what is read
- * behind the end stops the test */
+/* every beginning of both files and every flipped bit: a sentence, or a net that runs. In guarded memory: a read past
+ * the end stops the test */
 static void test_hostile(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);

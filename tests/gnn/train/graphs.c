@@ -1,5 +1,5 @@
 /* tests/gnn/train/graphs.c - training on graphs: the step's loss against the net without a tape, with batch norms
- * against loops in double, what folding leaves of them, batches, and two kinds of rings that must be told apart */
+ * against loops in double, the same after folding, batches, and two kinds of rings that must be distinguished */
 #define T_GNN
 #include "t.h"
 
@@ -206,7 +206,7 @@ static int keep_best(void *user, const tgnn_epoch *e)
     return 0;
 }
 
-/* Steps are so long that the loss of the validation part jumps about: what comes back is the best epoch, with the means
+/* Steps are so long that the loss of the validation part jumps about: the result is the best epoch, with the means
  * and variances that it had. */
 static void test_stopping(void)
 {

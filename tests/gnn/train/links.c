@@ -1,4 +1,4 @@
-/* tests/gnn/train/links.c - links: what a split holds, areas worked on paper and against counting, training, bad input;
+/* tests/gnn/train/links.c - links: the contents of a split, areas worked on paper and by counting, training, bad input;
  * and data and planes that programs are given */
 #define T_GNN
 #include "t.h"
@@ -132,7 +132,7 @@ static const char json[] = "{\"format\":\"tgnn-net "
                            "1\",\"layers\":[{\"kind\":\"gcn\",\"name\":\"a\",\"in\":8,\"out\":16,\"act\":\"relu\"},{"
                            "\"kind\":\"gcn\",\"name\":\"b\",\"out\":8}]}";
 
-/* nodes of a planted graph that know their class with some noise: links lie within classes */
+/* nodes of a planted graph with noisy features of their class: links are within classes */
 static float learn(tiny_target target, int threads, uint64_t seed, double *test)
 {
     enum { N = 400, K = 8 };

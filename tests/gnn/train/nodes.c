@@ -1,4 +1,4 @@
-/* tests/gnn/train/nodes.c - training of nodes: the step's loss against the net as it is run without a tape, the way of
+/* tests/gnn/train/nodes.c - training of nodes: the step's loss against the net as it is run without a tape, the step of
  * each weight against differences of that loss, early stopping, seeds, and the papers' accuracies on Cora */
 #define T_GNN
 #include "t.h"
@@ -102,8 +102,8 @@ static const char *const chains[] = {
 };
 
 /* One step of Adam moves a weight by lr against the sign of its gradient: the sign must be that of a difference of the
- * loss, and the loss of the step that of the net without a tape. Numbers of which the difference says nothing for sure
- * are left out. */
+ * loss, and the loss of the step that of the net without a tape. Weights whose difference is inconclusive are
+ * skipped. */
 static void test_steps(tiny_target target)
 {
     const double lr = 1e-4;
@@ -136,7 +136,7 @@ static void test_steps(tiny_target target)
                 const tiny_idx n = w ? tiny_tensor_count(&net->stage[i].layer.w[k]) : 0;
                 int tried, sure = 0;
                 if (!w) continue;
-                /* eps is given, not learnt */
+                /* eps is fixed, not learnt */
                 if (net->stage[i].kind == TGNN_STAGE_CONV && net->stage[i].layer.kind == TGNN_LAYER_GIN && k == 4) {
                     T_TRUE(m[0] == w[0]);
                     continue;
@@ -200,8 +200,8 @@ static void test_sparse(void)
     t_close(ctx);
 }
 
-/* ---- dropout: with weights that hardly move and small outputs, the loss is nearly linear in what is dropped, so its
- * mean over many steps is the loss without dropout, and the steps differ */
+/* ---- dropout: with weights that hardly move and small outputs, the loss is nearly linear in the dropped values, so
+ * its mean over many steps is the loss without dropout, and the steps differ */
 typedef struct spread { double sum, square; int n; } spread;
 
 static int gather(void *user, const tgnn_epoch *e)
@@ -221,7 +221,7 @@ static void test_dropout(void)
     bed *b = make_bed(ctx);
     double spreads[4];
     int i, k;
-    /* of alpha; of x, where alpha does not depend on it; of x before alpha; the same and what alpha sums */
+    /* of alpha; of x, where alpha does not depend on it; of x before alpha; the same, and the rows that alpha sums */
     for (i = 0; i < 4; i++) {
         tgnn_net *net = make_net(ctx, layers[i == 1], 1);
         tgnn_train_desc how;
@@ -234,7 +234,7 @@ static void test_dropout(void)
         for (k = 0; k < 18; k++) ((float *)net->stage[0].layer.w[0].data)[k] *= 0.2f;
         memset(net->stage[0].layer.w[i == 1 ? 1 : 3].data, 0, 12);
         base = loss_of(ctx, net, b, 'r');
-        T_TRUE(base < log(3.0) - 0.03);     /* so much would be lost, were all dropped */
+        T_TRUE(base < log(3.0) - 0.03);     /* the loss if all were dropped */
         net->stage[0].dropout_edges = i == 0 ? 0.5f : i == 3 ? 2e-5f : 0.0f;    /* one number of 65536: hardly any */
         net->stage[0].dropout = i ? 0.5f : 0.0f;
         for (k = 0; i > 1 && k < 3; k++) {
@@ -298,7 +298,7 @@ static void test_stopping(void)
     T_TRUE(c.n < 400);
     T_EQ_INT(c.n, c.best + 15);
     T_EQ_INT(e.epoch, c.best);
-    T_CLOSE(e.val_loss, c.least, 1e-12);    /* the weights of that epoch came back */
+    T_CLOSE(e.val_loss, c.least, 1e-12);    /* the weights of that epoch are restored */
     T_CLOSE(e.loss, c.loss, 0);             /* and its loss, not that of the last one */
     T_CLOSE(loss_of(ctx, net, b, 'v'), c.least, 1e-5);
     tgnn_net_free(ctx, net);
@@ -407,7 +407,7 @@ static void test_seeds(void)
     T_TRUE(memcmp(a, d, sizeof a) != 0);
 }
 
-/* ---- what cannot be trained */
+/* ---- nets that cannot be trained */
 
 static void test_bad(void)
 {

@@ -147,7 +147,7 @@ static void gradients(tiny_target target, int attends, int sparse)
             }
         if (T_OK(tinyi_pass_input_open(t.pass, g, NULL, 0, &tx, sparse, &t.in)) &&
             T_OK(tinyi_pass_tape(t.pass, taped, &t, 0, &tape))) {
-            T_EQ_INT(t.in.sparse.offset != NULL, sparse);    /* the way for rows that are mostly zeros */
+            T_EQ_INT(t.in.sparse.offset != NULL, sparse);    /* the path for rows that are mostly zeros */
             got = taped(tape, &t);
             tiny_tape_zero(tape);
             T_OK(tiny_tape_backward(tape, &got, NULL));

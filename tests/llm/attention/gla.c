@@ -1,6 +1,6 @@
-/* tests/llm/attention/gla.c - gated linear attention: the specification's proofs of entry 4 (GLA)
+/* tests/llm/attention/gla.c - gated linear attention: the proofs of attention 4 (GLA, arXiv 2312.06635)
  *
- * Truth    the worked case of the specification; figures of numpy's float64 matrices (the parallel form, tril of (Q
+ * Truth    a case worked by hand; figures of numpy's float64 matrices (the parallel form, tril of (Q
  *          e^b)(K e^-b)^T, and its gradient by sums of the same matrices, on inputs made of sines); the reference in
  *          double; differences of the loss; plain sums of outer products where no gate is. tests/math/grad.c has
  *          central differences too, the conformance kit generated cases. */
@@ -154,8 +154,8 @@ static void test_proof_4_forms_agree(tiny_target target)
     T_PROOF("attention 4", "three forms agree at T = 37: in double to 4e-15, chunks in float to 20 units");
 }
 
-/* What divides by e^b, be it for each chunk by itself, in float: passes where gates are mild, and is no number where
- * they are strong. */
+/* A form that divides by e^b in float, even for each chunk alone: it passes with mild gates, and gives NaN with strong
+ * ones. */
 static int divided_is_finite(const gla *a)
 {
     int t, u, d, bad = 0;
@@ -198,7 +198,7 @@ static void test_proof_4_strong_gates(tiny_target target)
                  "the parallel form needs exp of its opposite, at most e^80: take the chunked one");
         a.p.form = TINY_GLA_CHUNKED;
     }
-    /* one strong gate among mild ones: what comes after it is as exact as before */
+    /* one strong gate among mild ones: the tokens after it are as exact as those before */
     a = make(ctx, TINY_F32, LONG, 2, 33, 17, TINY_GLA_CHUNKED);
     fill(&a, 0.05);
     for (i = 0; i < 33; i++) put(&a.g, 70 * 66 + i, -3000.0 - i);
@@ -238,7 +238,7 @@ static void test_proof_4_no_gate_is_a_sum(tiny_target target)
     T_PROOF("attention 4", "g = 0 equals the cumulative sum of outer products");
 }
 
-/* -inf drops what was held, also what was not finite; nothing becomes NaN by 0 times infinity */
+/* -inf drops the state, also values that were not finite; nothing becomes NaN by 0 times infinity */
 static void test_proof_4_reset(tiny_target target)
 {
     int f;
@@ -325,7 +325,7 @@ static void test_proof_4_lengths_and_chunks(tiny_target target)
     T_PROOF("attention 4", "T no multiple of C");
 }
 
-/* what a token is changed to, numbers that are none included, is never felt before it */
+/* a changed token, NaN included, never affects the tokens before it */
 static void test_proof_4_causal(tiny_target target)
 {
     int f, change;
@@ -463,8 +463,8 @@ static void test_proof_4_gradient(tiny_target target)
     T_PROOF("attention 4", "gradients match differences to 4e-10");
 }
 
-/* every target against the reference in double, gates of all strengths, blocks of states of all sizes; a small dg by
- * itself, not beside large ones */
+/* every target against the reference in double, gates of all strengths, blocks of states of all sizes; a small dg
+ * alone, not among large ones */
 static void test_gradient_targets(tiny_target target)
 {
     static const tiny_idx length[] = { 1, 16, 40, 270, 1100 };

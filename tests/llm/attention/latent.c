@@ -1,9 +1,8 @@
-/* tests/llm/attention/latent.c - latent attention: absorbed, expanded, and what both stand for
+/* tests/llm/attention/latent.c - latent attention: absorbed, expanded, and the plain attention that both equal
  *
  * Truth    keys and values of all heads made in double, and plain attention over them, written out here; figures that
- *          numpy 2.4.6 gave once; the identity itself in double through tiny_matmul and tiny_attention; what must not
- *          matter: the page a cell lies in, a shift of all positions. And models: what they keep is counted in
- *          bytes. */
+ *          numpy 2.4.6 gave once; the identity itself in double through tiny_matmul and tiny_attention; invariants: the
+ *          page of a cell, a shift of all positions. And models: their cache is counted in bytes. */
 #include "t.h"
 
 enum { BLOCKS = 48, TABLE = 32 };
@@ -42,7 +41,7 @@ static tiny_tensor matrix(void *at, int format, int rows, int numbers)
         at, t, rows, t == TINY_U8 ? (tiny_idx)tllm_format_bytes(tllm_format_of(format), (uint64_t)numbers) : numbers);
 }
 
-/* one sequence in pages of any order, NaN where nobody wrote; the queries are its last tokens */
+/* one sequence in pages of any order, NaN in unwritten cells; the queries are its last tokens */
 static void make(made *m, const shape *s, uint32_t order)
 {
     const tllm_format *fk = tllm_format_of(s->format_k), *fw = tllm_format_of(s->format_w);
@@ -101,7 +100,7 @@ static tiny_status run(tiny_ctx *ctx, const made *m, int form)
     return tllm_latent_attention(ctx, &m->q, &m->k, &m->table, &m->rows, &m->w, &p, &m->o);
 }
 
-/* keys and values of every head, kept and met, in double */
+/* keys and values of every head, stored and attended, in double */
 static double expanded(const made *m, double *want)
 {
     const int H = m->s.heads, dn = m->s.nope, dr = m->s.rope, dv = m->s.v, dc = m->s.c, ld = dc + dr, n = m->s.cells;
@@ -152,7 +151,7 @@ static void check(tiny_ctx *ctx, tiny_target target, const made *m, int form)
         const double d = fabs((double)got[i] - want[i]);
         if (!(d <= off)) off = d;
     }
-    /* the reference sums in double; what it rounds are the scale, by half a unit of scores up to 6, and the answer */
+    /* the reference sums in double; it rounds the scale, by half a unit of scores up to 6, and the answer */
     if (!T_CLOSE(off, 0.0, (target == TINY_TARGET_REFERENCE ? 4.0 : 200.0) * U * top))
         printf("  %d cells, %d queries, form %d\n", m->s.cells, m->s.queries, form);
     T_WALLS(got, n);
@@ -315,8 +314,8 @@ static void turn(float *x, int n, double at)
     }
 }
 
-/* A rotated key goes into the row once, before it is kept: then only distances matter. Kept as it was and not turned
- * later, they do not. */
+/* A key is rotated once, before it is stored in the row: then only distances matter. Stored unrotated and never
+ * rotated, they do not. */
 static void test_positions(tiny_target target)
 {
     static const shape s = { 4, 16, 8, 16, 32, 50, 1, 16, TLLM_FORMAT_F32, TLLM_FORMAT_F32 };
@@ -346,7 +345,7 @@ static void test_positions(tiny_target target)
 
 /* AUTO went by the number of queries alone: pieces of a prompt shorter than the turn, with nothing before them, were
  * absorbed at 1.7 times the time. Which form ran shows in the last bits. */
-static void test_auto_counts_what_stands_before(tiny_target target)
+static void test_auto_counts_earlier_tokens(tiny_target target)
 {
     static const struct { int cells, queries, form;
     } c[] = { { 16, 16, TLLM_LATENT_EXPANDED },
@@ -445,8 +444,8 @@ static void test_hidden(tiny_target target)
 }
 
 /* Two windows of one sequence with a gap between them, upwards and downwards, and windows that only touch; queries that
- * see nothing beside others. The table has no pages for what nobody sees. The expanded form must not follow those
- * entries: it reads what lies between its rows. */
+ * see nothing among others. The table has no pages for cells that no query sees. The expanded form must not follow
+ * those entries, though it reads the cells between its rows. */
 static void test_gaps(tiny_target target)
 {
     static const shape s = { 2, 8, 4, 6, 12, 176, 70, 16, TLLM_FORMAT_F32, TLLM_FORMAT_F32 };
@@ -473,8 +472,8 @@ static void test_gaps(tiny_target target)
             }
             for (i = 0; i < TABLE; i++) if (!seen[i]) ((int32_t *)m.table.data)[i] = -900000;
             if (c < 4) check(ctx, target, &m, form);
-            else if (T_OK(run(ctx, &m, form))) { /* those that see nothing give zeros, the others what they give where
-                                                    all see the same */
+            /* those that see nothing give zeros, the others the same as if all saw the same cells */
+            else if (T_OK(run(ctx, &m, form))) {
                 const int half = s.queries / 2, none = window[c][0] == window[c][1] ? 0 : half, other = half - none;
                 float *first = (float *)t_keep((size_t)s.queries * 12 * sizeof *first);
                 for (i = 0; i < half * 12; i++) T_TRUE(o[none * 12 + i] == 0.0f);
@@ -488,7 +487,7 @@ static void test_gaps(tiny_target target)
     t_close(ctx);
 }
 
-/* Two sequences over the same pages, through a plan: all forms give the same answers, and what wants to be expanded is
+/* Two sequences over the same pages, through a plan: all forms give the same answers, and an expanded request runs
  * absorbed: the same bits. */
 static void test_plan(tiny_target target)
 {
@@ -536,7 +535,7 @@ int main(void)
     T_RUN_FORMS(test_hidden);
     T_RUN_FORMS(test_gaps);
     T_RUN_FORMS(test_plan);
-    T_RUN_TARGETS(test_auto_counts_what_stands_before);
+    T_RUN_TARGETS(test_auto_counts_earlier_tokens);
     T_RUN_TARGETS(test_conformance);
     T_RUN_TARGETS(test_bad_input);
     return t_done();

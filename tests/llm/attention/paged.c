@@ -1,8 +1,7 @@
-/* tests/llm/attention/paged.c - attention over pages against the plain operation, on pages strewn about the pool
+/* tests/llm/attention/paged.c - attention over pages against the plain operation, on pages scattered over the pool
  *
  * Truth    tiny_attention, which has its own oracles, on the same keys laid out one after the other; the worked case of
- *          the paper's formula; and what must not matter: which page a cell lies in, how a sequence is cut into
- *          calls. */
+ *          the paper's formula; and two invariants: the page of a cell, and the cut of a sequence into calls. */
 #include "t.h"
 
 enum { BLOCKS = 64, TABLE = 24, SEQS = 3 };
@@ -20,8 +19,8 @@ static const shape shapes[] = { { 1, 1, 1, 1, 1, TLLM_FORMAT_F32 },
                                 { 4, 2, 8, 8, 16, TLLM_FORMAT_Q8_0 },
                                 { 4, 3, 16, 8, 7, TLLM_FORMAT_Q4_0 },
                                 { 1, 2, 256, 256, 16, TLLM_FORMAT_Q4_0 },
-                                /* one token of these has 1 to 8 rows, which read pages as they lie: more and fewer
-                                 * numbers than whole vectors, pages that are no part of 64 cells and larger ones */
+                                /* one token of these has 1 to 8 rows, which read pages in place: more and fewer numbers
+                                 * than whole vectors, pages that do not divide 64 cells and larger ones */
                                 { 2, 1, 128, 128, 16, TLLM_FORMAT_F16 },
                                 { 1, 7, 64, 80, 16, TLLM_FORMAT_F16 },
                                 { 2, 2, 36, 100, 11, TLLM_FORMAT_F16 },
@@ -38,7 +37,7 @@ typedef struct made {                       /* the same keys in pages and one af
     int held[SEQS], n;
 } made;
 
-/* rows of one head group to a page in a format, and what comes out of it to the flat copy */
+/* rows of one head group to a page in a format, and the unpacked numbers to the flat copy */
 static void put(const shape *s, int d, int part, int heads, unsigned char *pool, int32_t page, int at, const float *x,
                 float *flat, int n_kv)
 {
@@ -74,7 +73,7 @@ static void make(made *m, const shape *s, uint32_t order, int n_each)
     int32_t free_page[BLOCKS];
     int i, j, n_free = BLOCKS, part, t = 0, q;
     memset(m, 0, sizeof *m);
-    memset(k, 0xff, BLOCKS * (size_t)parts * (size_t)s->block * bk);       /* NaN where nobody wrote */
+    memset(k, 0xff, BLOCKS * (size_t)parts * (size_t)s->block * bk);       /* NaN in unwritten cells */
     memset(v, 0xff, BLOCKS * (size_t)parts * (size_t)s->block * bv);
     for (i = 0; i < BLOCKS; i++) free_page[i] = (int32_t)i;
     for (i = BLOCKS - 1; i > 0; i--) {              /* the order in which pages are handed out */
@@ -131,7 +130,7 @@ static void make(made *m, const shape *s, uint32_t order, int n_each)
     m->p.d_v = s->d_v;
 }
 
-/* what the plain operation says, with window, slopes and sinks told by its bias and one more key */
+/* the result of the plain operation, with window, slopes and sinks expressed by its bias and one more key */
 static void plain(tiny_ctx *ctx, const shape *s, const made *m, int window, const float *slopes, const float *sinks,
                   float *want)
 {
@@ -308,7 +307,7 @@ static void test_latent_and_long(tiny_target target)
     t_close(ctx);
 }
 
-/* worked case of the specification: Q, K, V by hand, causal, scale 1 / sqrt 2; softcap 2; a sink of 0 */
+/* worked by hand: Q, K, V, causal, scale 1 / sqrt 2; softcap 2; a sink of 0 */
 static void test_by_hand(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -334,8 +333,8 @@ static void test_by_hand(tiny_target target)
     t_close(ctx);
 }
 
-/* Positions as far apart as they can be: the distance is 2^32 - 1, which was taken in 32 bits and came out as -1. With
- * slope 2^-31 and scores of 0 the second key, at distance 0, has the weight 1 / (1 + exp(-2)). In a tree too. */
+/* Positions as far apart as they can be: the distance is 2^32 - 1, which an earlier version computed in 32 bits as -1.
+ * With slope 2^-31 and scores of 0 the second key, at distance 0, has the weight 1 / (1 + exp(-2)). In a tree too. */
 static void test_far_positions(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -361,7 +360,7 @@ static void test_far_positions(tiny_target target)
     t_close(ctx);
 }
 
-/* The cells that the kernels take out of the pages: each once for all heads of a key head up to 96, with any number of
+/* The cells that the kernels read from the pages: each once for all heads of a key head up to 96, with any number of
  * threads where the split over keys gives them work: heads are not looped over outside the tile of keys. (33 heads read
  * everything twice, 128 four times.) A text too short for a split is read once for 32 heads on several threads. */
 static void test_each_cell_is_read_once(tiny_target target)
@@ -475,9 +474,9 @@ static void test_bad_input(tiny_target target)
     T_PROOF("attention 0", "bad input: position beyond capacity, table id out of range");
 }
 
-/* Three queries with windows of every kind, one entry of the table that leads nowhere: refused if a window shows a cell
- * of that page, whichever query has it and whatever those before it had looked at, and else not. */
-static void test_each_page_is_looked_at(tiny_target target)
+/* Three queries with windows of every kind, one entry of the table that leads nowhere: refused exactly if a window of
+ * any query includes a cell of that page, whatever the queries before it read. */
+static void test_each_page_is_checked(tiny_target target)
 {
     enum { D = 4, BLOCK = 4, PAGES = 4, Q = 3 };
     static const int window[][2] = { { 0, 4 }, { 2, 6 }, { 0, 16 }, { 8, 12 }, { 5, 5 }, { 12, 16 }, { 7, 13 } };
@@ -516,8 +515,8 @@ static void test_each_page_is_looked_at(tiny_target target)
     t_close(ctx);
 }
 
-/* Cells of neighbouring queries with a hole between them: the numbers of the pages in the hole are nobody's. The fast
- * form walked the hole, and followed them. */
+/* Cells of neighbouring queries with a hole between them: the page numbers in the hole are undefined. An earlier fast
+ * form walked the hole and followed them. */
 static void test_hole(tiny_target target)
 {
     enum { D = 32, BLOCK = 16, PAGES = 10 };
@@ -541,7 +540,7 @@ static void test_hole(tiny_target target)
     t_close(ctx);
 }
 
-/* What rounding in the pages may cost, from the step of a block. With m the largest number of a block, one number is
+/* The bound of the rounding in the pages, from the step of a block. With m the largest number of a block, one number is
  *   off by at most
  *   f16   |x| 2^-11 + 2^-25                 half a unit in the last place; denormals
  *   q8_0  m / 254 + m 2^-11                 half a step of m / 127, and 127 steps whose length is rounded to f16
@@ -638,7 +637,7 @@ int main(void)
     T_RUN_TARGETS(test_conformance);
     T_RUN_TARGETS(test_far_positions);
     T_RUN_TARGETS(test_each_cell_is_read_once);
-    T_RUN_FORMS(test_each_page_is_looked_at);
+    T_RUN_FORMS(test_each_page_is_checked);
     T_RUN_TARGETS(test_bad_input);
     return t_done();
 }

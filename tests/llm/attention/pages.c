@@ -1,12 +1,13 @@
-/* tests/llm/attention/pages.c - who holds which page: a model that keeps every cell by value is compared after every
- * step */
+/* tests/llm/attention/pages.c - the owner of each page: compared after every step with a model that keeps every cell by
+ * value */
 #include "t.h"
 
 enum { BLOCKS = 40, BLOCK = 4, SEQS = 7, MOST = 60 };
 
-typedef struct plain { int32_t cell[SEQS][MOST]; tiny_idx n[SEQS]; } plain;     /* what each sequence must hold */
+/* the expected cells of each sequence */
+typedef struct plain { int32_t cell[SEQS][MOST]; tiny_idx n[SEQS]; } plain;
 
-static int32_t stand[BLOCKS][BLOCK];        /* what stands in the blocks: the caller's part */
+static int32_t stand[BLOCKS][BLOCK];        /* the contents of the blocks: the caller's part */
 
 static void copy_block(const tllm_page_copy *c)
 {
@@ -32,7 +33,7 @@ static int agrees(const tllm_pages *p, const plain *want)
         if (tllm_pages_holders(p, i) != named[i]) return 0;
         held += named[i] > 0;
     }
-    return held + tllm_pages_free(p) == BLOCKS;     /* none is lost, none is there twice */
+    return held + tllm_pages_free(p) == BLOCKS;     /* none is lost, none occurs twice */
 }
 
 static tllm_pages *open_pages(tiny_ctx *ctx)
@@ -48,7 +49,7 @@ static tllm_pages *open_pages(tiny_ctx *ctx)
     return p;
 }
 
-/* 10^5 operations; tokens are few, so that prefixes meet often */
+/* 10^5 operations; tokens are few, so that common prefixes are frequent */
 static void test_random_operations(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -127,7 +128,7 @@ static void test_random_operations(tiny_target target)
     T_PROOF("attention 0", "block counts conserved over 10^5 random operations");
 }
 
-/* Whatever is told in order is found, by its full blocks and no further. */
+/* Every prefix that was reported in order is found, by its full blocks and no further. */
 static void test_prefix(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -147,7 +148,7 @@ static void test_prefix(void)
     T_OK(tllm_pages_trim(p, 1, 0));
     T_OK(tllm_pages_share(p, 1, tokens, 15, &n));
     T_EQ_INT(n, 12);
-    other[0] = 7;                                   /* the second block is the same, what lies before it is not */
+    other[0] = 7;                                   /* the second block is the same, the cells before it are not */
     T_OK(tllm_pages_share(p, 2, other, 20, &n));
     T_EQ_INT(n, 0);
     other[0] = tokens[0];
@@ -155,7 +156,8 @@ static void test_prefix(void)
     T_OK(tllm_pages_share(p, 2, other, 20, &n));
     T_EQ_INT(n, 4);
     T_OK(tllm_pages_trim(p, 2, 0));
-    /* two sequences that hold the same by themselves: either can be found, and what stands behind one of them too */
+    /* two sequences that hold the same tokens in pages of their own: either can be found, and the cells after one of
+     * them too */
     T_OK(tllm_pages_append(p, 3, 20, &c));
     tllm_pages_note(p, 3, 0, tokens, 20);
     T_OK(tllm_pages_share(p, 2, tokens, 20, &n));
@@ -163,7 +165,7 @@ static void test_prefix(void)
     T_OK(tllm_pages_trim(p, 2, 0));
     T_OK(tllm_pages_trim(p, 0, 0));
     T_OK(tllm_pages_trim(p, 1, 0));
-    T_OK(tllm_pages_trim(p, 3, 7));                 /* written anew from cell 7 on */
+    T_OK(tllm_pages_trim(p, 3, 7));                 /* rewritten from cell 7 on */
     T_OK(tllm_pages_append(p, 3, 5, &c));
     T_OK(tllm_pages_share(p, 2, tokens, 20, &n));
     T_TRUE(n <= 4);
@@ -171,8 +173,8 @@ static void test_prefix(void)
     t_close(ctx);
 }
 
-/* What was told before is forgotten, and what is told of the same cells again is not believed; a sequence that begins
- * anew is. */
+/* Earlier reports are forgotten, and new reports about the same cells are ignored; those of a sequence that starts
+ * again are accepted. */
 static void test_forget(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

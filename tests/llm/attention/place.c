@@ -1,9 +1,9 @@
-/* tests/llm/attention/place.c - rotary positions and rows of pages as operations: by hand, against what models did
- * before, and by the kit */
+/* tests/llm/attention/place.c - rotary positions and rows of pages as operations: by hand, against the older code of
+ * the models, and by the kit */
 #include "t.h"
 #include <math.h>
 
-static void test_turn(tiny_target target)
+static void test_rotation(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
     float x[2 * 6] = { 3, 4, 1, 0, 9, 9, 1, 2, 3, 4, 5, 6 }, y[12];
@@ -43,7 +43,7 @@ static void test_put(tiny_target target)
 {
     static const int formats[] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    int32_t place[8] = { 2, 1, 0, 3, 2, 1, 1, 0 };              /* the third goes where the first went */
+    int32_t place[8] = { 2, 1, 0, 3, 2, 1, 1, 0 };              /* the third goes to the place of the first */
     tiny_tensor tp = tiny_tensor_2d(place, TINY_I32, 4, 2);
     size_t k;
     for (k = 0; k < T_COUNT(formats); k++) {
@@ -99,7 +99,7 @@ static void test_conformance(tiny_target target)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_turn);
+    T_RUN_TARGETS(test_rotation);
     T_RUN_TARGETS(test_put);
     T_RUN_TARGETS(test_conformance);
     return t_done();

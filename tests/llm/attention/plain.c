@@ -1,4 +1,4 @@
-/* tests/llm/attention/plain.c - the specification's proofs of entry 0 (the plain family) that stand nowhere else
+/* tests/llm/attention/plain.c - the proofs of attention 0 (the plain family) that no other test has
  *
  * The worked case and its soft-cap: tests/math/attention.c and paged.c; tiles against the reference, hidden keys, rows
  * without keys, NaN: there too; pages in any order, forks and 10^5 random operations: paged.c, pages.c; softmax in four
@@ -30,7 +30,7 @@ static void test_proof_0_weights_and_sink(tiny_target target)
     T_PROOF("attention 0", "worked case: weights with a learned sink of 0");
 }
 
-/* row 2's keys {0, 1} | {2}: the parts, and what the merge rule makes of them: a plan with blocks of two keys */
+/* row 2's keys {0, 1} | {2}: the parts, and their merged result: a plan with blocks of two keys */
 static void test_proof_0_merge(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -48,7 +48,7 @@ static void test_proof_0_merge(tiny_target target)
     T_OK(tllm_paged_attention(ctx, &tq, &tk, &tv, &tt, &tr, NULL, NULL, NULL, &p, &to));
     T_CLOSE(o[0], 2.339523, 1e-6); T_CLOSE(o[1], 3.339523, 1e-6);
     T_OK(tllm_paged_attention(ctx, &tq, &tk, &t1, &tt, &tr, NULL, NULL, &ts, &p, &to));
-    /* beside a sink of 0 the weights sum to e^lse / (e^lse + 1) */
+    /* with a sink of 0 the weights sum to e^lse / (e^lse + 1) */
     T_CLOSE(log((double)o[0] / (1 - (double)o[0])), 1.815047, 2e-6);
     rows[1] = 2; rows[2] = 3;
     T_OK(tllm_paged_attention(ctx, &tq, &tk, &tv, &tt, &tr, NULL, NULL, NULL, &p, &to));
@@ -106,7 +106,7 @@ static void test_proof_0_tiles_and_splits(tiny_target target)
     for (c = 0; c < T_COUNT(shape); c++) {
         const tiny_idx n = shape[c][0], s = shape[c][1], H = shape[c][2], kv = shape[c][3], d = shape[c][4];
         const size_t out = (size_t)(n * H * d);
-        /* no mean of 0, in which a wrong weight drowns */
+        /* a mean away from 0, since a mean of 0 would hide a wrong weight */
         float *q = t_rand(out, -1.7f, 1.7f), *k = t_rand((size_t)(s * kv * d), -1.7f, 1.7f),
               *v = t_rand((size_t)(s * kv * d), 0.3f, 1.7f), *o = t_guarded(out);
         double *want = (double *)t_keep(out * sizeof *want);
@@ -128,7 +128,7 @@ static void test_proof_0_tiles_and_splits(tiny_target target)
             }
         for (at = 0; at < pages; at++) table[at] = (int32_t)at;
         for (at = 0; at < n; at++) rows[4 * at + 2] = (int32_t)(s - n + at + 1 > 0 ? s - n + at + 1 : 0);
-        for (causal = 1; causal >= 0; causal--) {       /* ends with what the tiles below compute */
+        for (causal = 1; causal >= 0; causal--) {       /* ends with the values that the tiles below compute */
             tiny_attention_params p;
             memset(&p, 0, sizeof p);
             p.causal = causal;
@@ -161,7 +161,7 @@ static void test_proof_0_tiles_and_splits(tiny_target target)
     T_PROOF("attention 0", "tiled equals naive for all Br, Bc, n_split");
 }
 
-/* grouped heads are the same as key heads that were repeated; keys in one piece or cut among threads; S = 0 gives
+/* grouped heads equal repeated key heads; keys in one piece or cut among threads; S = 0 gives
  * zeros */
 static void test_proof_0_groups_and_splits(tiny_target target)
 {
@@ -357,7 +357,7 @@ static void test_proof_0_frequencies(tiny_target target)
     T_PROOF("attention 0", "bad input: odd d, base <= 1, factor <= 0");
 }
 
-/* Scores of turned queries and keys depend on the distance alone, and turning keeps norms: both layouts of pairs. */
+/* Scores of rotated queries and keys depend on the distance alone, and rotation keeps norms: both layouts of pairs. */
 static void test_proof_0_rotation(tiny_target target)
 {
     enum { D = 32, N = 5 };
@@ -407,8 +407,8 @@ static void test_proof_0_rotation(tiny_target target)
     T_PROOF("attention 0", "bad input: d > D");
 }
 
-/* The workspace is the context's own, taken when an operation wants it: no room for it is a status, and nothing is left
- * over. */
+/* The workspace is the context's own, allocated when an operation needs it: a failure is a status, and nothing
+ * leaks. */
 static void test_proof_0_no_room(tiny_target target)
 {
     enum { T = 40, S = 700, D = 64 };

@@ -1,8 +1,7 @@
-/* tests/llm/attention/tree.c - attention over a tree of sequences: the specification's proofs of entry 3 (DeFT)
+/* tests/llm/attention/tree.c - attention over a tree of sequences: the proofs of attention 3 (DeFT, arXiv 2404.00242)
  *
- * Truth    the worked tree of the specification; a plan that is carried out here in double, against each path by
- *          itself; the reference of the operation, which knows no plan; what a list of nodes says that is kept here by
- *          itself. */
+ * Truth    a tree worked by hand; a plan that is carried out here in double, against each path alone; the reference of
+ *          the operation, which ignores plans; a list of nodes that the test keeps itself. */
 #include "t.h"
 
 enum { MOST = 20000 };
@@ -127,7 +126,7 @@ static void test_proof_3_worked_tree(tiny_target target)
     tr.dim[0] = 2;
     T_OK(tllm_tree_plan_set(plan, &tr, &tt, 1));
     c = tllm_tree_plan_counts(plan);
-    T_EQ_INT(c.n_tree, 11);                         /* B's two cells are nobody's */
+    T_EQ_INT(c.n_tree, 11);                         /* B's two cells belong to no leaf */
     tllm_tree_plan_close(ctx, plan);
     tllm_tree_close(ctx, tree);
     tllm_pages_close(ctx, pages);
@@ -197,8 +196,8 @@ static const struct { tiny_idx len; int q, mode;
               { 128, 1, TLLM_TREE_FLAT },  { 7, 5, TLLM_TREE_BREADTH }, { 128, 64, TLLM_TREE_NODE },
               { 1, 32, TLLM_TREE_FLAT },   { 7, 1, TLLM_TREE_FLAT },    { 128, 32, TLLM_TREE_BREADTH } };
 
-/* The plan carried out in double: partial results by items and masks, merged by query, are what each path gives by
- * itself. */
+/* The plan carried out in double: partial results by items and masks, merged by query, equal those of each path
+ * alone. */
 static void test_proof_3_plan_in_double(tiny_target target)
 {
     enum { D = 5 };
@@ -261,7 +260,8 @@ static void test_proof_3_plan_in_double(tiny_target target)
                 }
                 for (x = 0; x < D; x++) if (!T_CLOSE(sum[i][x] / sum[i][D], own[x] / own[D], 1e-14)) break;
             }
-            T_EQ_INT(once, g.cells);                                /* each cell of the tree once: what the nodes say */
+            /* each cell of the tree once: the count of the nodes */
+            T_EQ_INT(once, g.cells);
             T_EQ_INT(c.n_tree, g.cells);
             T_EQ_INT(c.n_path, paths);
             T_EQ_INT(c.n_needed, paths);
@@ -280,8 +280,8 @@ static void test_proof_3_plan_in_double(tiny_target target)
     T_PROOF("attention 3", "KV counted is N_tree exactly");
 }
 
-/* The operation with a plan against its reference, which knows none: pages of 1 and of 16, all forms, groups of heads,
- * slopes and sinks. */
+/* The operation with a plan against its reference, which ignores plans: pages of 1 and of 16, all forms, groups of
+ * heads, slopes and sinks. */
 static void attention(tiny_target target, int rounds)
 {
     static const struct { tiny_idx block, kv, group, d, d_v; int format, extra;
@@ -370,10 +370,10 @@ static void test_proof_3_attention(tiny_target target)
     T_PROOF("attention 3", "equals attention of each leaf on random trees");
 }
 
-/* Cells that the kernels take out of the pages, as they report them themselves, against the different cells of the
- * pages that the items name: each once, however many queries and heads share it, and whatever tiles they fill. (40
- * queries read all of it twice, in groups of 4 heads three times.) The bits are the same for any number of threads;
- * only where there are fewer than two blocks a thread may the groups of queries of a block be read apart. */
+/* Cells that the kernels read from the pages, by their own report, against the distinct cells of the pages that the
+ * items name: each once, however many queries and heads share it, and whatever tiles they fill. (40 queries read all of
+ * it twice, in groups of 4 heads three times.) The bits are the same for any number of threads; only where there are
+ * fewer than two blocks a thread may the groups of queries of a block be read apart. */
 static void test_proof_3_each_cell_is_read_once(tiny_target target)
 {
     enum { PAGE = 16, SHARED = 700, OWN = 5, LEAVES = 100, BLOCKS = SHARED / PAGE + 1 + LEAVES, THREADS = 4, D = 32 };
@@ -480,10 +480,10 @@ static void test_proof_3_each_cell_is_read_once(tiny_target target)
     T_PROOF("attention 3", "KV counted is N_tree exactly");
 }
 
-/* Random tries of pages, queries with windows anywhere in them, some empty, entries that no window wants left without a
- * page: n_tree and n_path are the cells that a call takes out of pages with the plan and without, as the kernels report
- * them, and what a plain count over windows and tables gives. */
-static void test_counts_are_what_is_loaded(tiny_target target)
+/* Random tries of pages, queries with windows anywhere in them, some empty, entries outside all windows without a page:
+ * n_tree and n_path are the cells that a call takes out of pages with the plan and without, as the kernels report them,
+ * against a plain count over windows and tables. */
+static void test_counts_match_loads(tiny_target target)
 {
     enum { SEQ = 6, TAB = 9, Q = 14, BLOCK = 9, D = 8, ROUNDS = T_SLOW ? 60 : 400, POOL = SEQ * TAB };
     tiny_ctx *ctx = t_ctx(target, 1), *ref = t_ctx(TINY_TARGET_REFERENCE, 1);
@@ -549,8 +549,8 @@ static void test_counts_are_what_is_loaded(tiny_target target)
                 n_tree += !cell[s][j];
                 cell[s][j] = 1;
             }
-        /* n_path: neighbours of one sequence read what they see together, as long as there is no gap; mine: cells of
-         * those so far, from 1 on */
+        /* n_path: neighbours of one sequence read their common cells together, as long as there is no gap; mine: cells
+         * of those so far, from 1 on */
         memset(mine, 0, sizeof mine);
         for (i = 0; i < n; i++) {
             const int32_t *r = rows + 4 * i;
@@ -602,7 +602,7 @@ static void test_counts_are_what_is_loaded(tiny_target target)
     t_close(ctx);
 }
 
-/* Random operations: leaves and cells are what a plain count says, and no page is lost. */
+/* Random operations: leaves and cells equal a plain count, and no page is lost. */
 static void test_proof_3_counts_conserved(tiny_target target)
 {
     enum { SEQS = 12, NODES = 400 };
@@ -706,7 +706,7 @@ static void test_proof_3_bad_input(tiny_target target)
     rows[4] = 1;
     T_STATUS(tllm_paged_attention(ctx, &q, &k, NULL, &tt, &tr, NULL, NULL, NULL, &p, &to), TINY_E_ARGUMENT,
              "the plan was set for 0 queries");
-    ((int32_t *)tt.data)[0] = 11;                   /* the plan knows no pool: the operation does */
+    ((int32_t *)tt.data)[0] = 11;                   /* the plan has no pool: the operation has */
     T_OK(tllm_tree_plan_set(plan, &tr, &tt, 4));
     ((int32_t *)tt.data)[0] = 1;
     T_STATUS(tllm_paged_attention(ctx, &q, &k, NULL, &tt, &tr, NULL, NULL, NULL, &p, &to), TINY_E_ARGUMENT,
@@ -735,8 +735,8 @@ static tiny_status never(void *user, const tiny_op *op, const tiny_op_row *row, 
     return TINY_E_UNSUPPORTED;
 }
 
-/* Eight texts behind one prompt of 200 tokens: the steps go through the tree, and the logits are those without it. */
-static void test_sessions_go_through_it(void)
+/* Eight texts after one prompt of 200 tokens: the steps go through the tree, and the logits are those without it. */
+static void test_session_uses_the_tree(void)
 {
     enum { N = 200, TEXTS = 8, STEPS = 3 };
     enum { VOCAB = 320 };
@@ -807,9 +807,9 @@ int main(void)
     T_RUN_TARGETS(test_proof_3_plan_in_double);
     T_RUN_TARGETS(test_proof_3_attention);
     T_RUN_TARGETS(test_proof_3_each_cell_is_read_once);
-    T_RUN_TARGETS(test_counts_are_what_is_loaded);
+    T_RUN_TARGETS(test_counts_match_loads);
     T_RUN_TARGETS(test_proof_3_counts_conserved);
     T_RUN_TARGETS(test_proof_3_bad_input);
-    T_RUN(test_sessions_go_through_it);
+    T_RUN(test_session_uses_the_tree);
     return t_done();
 }

@@ -1,10 +1,10 @@
 /* tests/llm/block/format.c - every block format against recorded bytes of another implementation, blocks worked by
- * hand, what the formulas promise, strange numbers, bad sizes */
+ * hand, the bounds of the formulas, unusual numbers, invalid sizes */
 #include "t.h"
 
 enum { ROWS = 12, COLS = 256, ALL = ROWS * COLS };
 
-/* A file of the oracle: the one next to the repository, or the copy in it. The caller frees it. */
+/* A file of the oracle: the large one, or the copy in tests/golden. The caller frees it. */
 static unsigned char *oracle(const char *name, size_t *n)
 {
     char path[2][200];
@@ -22,7 +22,7 @@ static unsigned char *oracle(const char *name, size_t *n)
         if (b) b[*n] = 0;
         return b;
     }
-    t_fail(__FILE__, __LINE__, "%s is neither in ../shared nor in tests/golden", name);
+    t_fail(__FILE__, __LINE__, "%s is neither a large oracle file nor in tests/golden", name);
     return NULL;
 }
 static unsigned char *oracle_of(const char *type, const char *kind, size_t want)
@@ -179,7 +179,8 @@ static void test_by_hand(void)
     T_WALLS(y, 256);
 }
 
-/* What a packer wrote, unpacked and packed again, is the same bytes: the largest code stands for the largest value. */
+/* The output of a packer, unpacked and packed again, is the same bytes: the largest code belongs to the largest
+ * value. */
 static void test_again(void)
 {
     static const char *const name[] = { "F32",  "F16",  "BF16",  "F64",   "Q8_0",  "Q8_1", "Q8_K",
@@ -290,7 +291,7 @@ static void test_importance(void)
     T_EQ_INT(n_weighted, 18);
 }
 
-static void test_strange(void)
+static void test_special_numbers(void)
 {
     const size_t n = 512;
     float *x = t_guarded(n), *y = t_guarded(n), *z = t_guarded(n);
@@ -323,7 +324,7 @@ static void test_strange(void)
         for (i = 3; i < n; i += 41) { x[i] = NAN; z[i] = 0.0f; }
         f->pack(x, a, n, NULL);
         f->pack(z, b, n, NULL);
-        if (memcmp(a, b, n_q)) t_fail(__FILE__, __LINE__, "%s: what is not a number is not taken for 0", f->name);
+        if (memcmp(a, b, n_q)) t_fail(__FILE__, __LINE__, "%s: NaN is not treated as 0", f->name);
         for (i = 0; i < n; i += 50) { x[i] = i % 100 ? INFINITY : -INFINITY; x[i + 1] = 3e38f; x[i + 2] = -FLT_MAX; }
         f->pack(x, a, n, x);
         f->unpack(a, y, n);
@@ -366,7 +367,7 @@ static void test_table(void)
     T_EQ_INT(tllm_format_bytes(tllm_format_of(2), (uint64_t)1 << 62), sizeof(size_t) > 4 ? ((int64_t)1 << 57) * 18 : 0);
 }
 
-/* The same bytes on every machine: FNV-1a of what all packers make of numbers that are hashes. */
+/* The same bytes on every machine: FNV-1a of the output of all packers for hashed numbers. */
 static void test_same_everywhere(void)
 {
     const size_t n = 2048;
@@ -398,7 +399,7 @@ int main(void)
     T_RUN(test_closed_form);
     T_RUN(test_order);
     T_RUN(test_importance);
-    T_RUN(test_strange);
+    T_RUN(test_special_numbers);
     T_RUN(test_table);
     T_RUN(test_same_everywhere);
     return t_done();

@@ -1,5 +1,5 @@
 /* tests/llm/block/matmul.c - products with block formats: every format, target and number of rows against the
- * reference, within the bound that the head of src/llm/block/matmul.c derives; integers exactly; what is refused; the
+ * reference, within the bound that the head of src/llm/block/matmul.c derives; integers exactly; refused arguments; the
  * conformance kit */
 #include "t.h"
 #include "llm/block/product.h"
@@ -11,7 +11,7 @@ static const char *const formats[] = { "Q8_0",  "Q4_0",    "Q4_1",   "Q5_0",   "
 #define N_INTEGER 22                        /* the first ones have integer kernels, */
 #define FIRST_BOOK 15                       /* and those from here on for up to 8 rows of activations */
 
-/* where the halves lie that scale a block; -1: none; MXFP4 has a power of two; -2: see below */
+/* the place of the halves that scale a block; -1: none; MXFP4 has a power of two; -2: see below */
 static const int scale_at[N_INTEGER][2] = { { 0, -1 },   { 0, -1 },  { 0, 2 },   { 0, -1 },   { 0, 2 },  { 80, 82 },
                                             { 108, -1 }, { 0, 2 },   { 0, 2 },   { 208, -1 }, { 0, -1 }, { 0, -1 },
                                             { -1, -1 },  { 64, -1 }, { 52, -1 }, { 0, -1 },   { 0, -1 }, { 0, -1 },
@@ -22,7 +22,7 @@ static const int scale_of_iq1m[4] = { 49, 51, 53, 55 };
 static uint32_t drawn = 1;
 static unsigned draw(void) { drawn = drawn * 1664525u + 1013904223u; return drawn >> 16; }
 
-/* Random bytes are blocks of every format; only their scales must be numbers of a size that one meets. */
+/* Random bytes are blocks of every format; only their scales must be numbers of a realistic size. */
 static unsigned char *weights(const tllm_format *f, tiny_idx n_out, tiny_idx k, int ones)
 {
     const size_t bytes = (size_t)n_out * tllm_format_bytes(f, (uint64_t)k), n = bytes / (size_t)f->bytes;
@@ -71,8 +71,10 @@ static double bound_of(tiny_target target, int i_format, tiny_idx n)
 {
     if (target == TINY_TARGET_AMX && meant(target, i_format, n) == TINY_TARGET_AMX) return 131400.0;
     if (i_format >= FIRST_BOOK && n > 8) return 4.0;
-    /* avx2: integers for any number of rows */
-    return i_format < N_INTEGER && (target == TINY_TARGET_AVX2 || n < 32 || n % 32) ? 66100.0 : 4.0;
+    /* avx2 and avx512: integers for any number of rows */
+    return i_format < N_INTEGER && (target == TINY_TARGET_AVX2 || target == TINY_TARGET_AVX512 || n < 32 || n % 32)
+               ? 66100.0
+               : 4.0;
 }
 
 static void one_shape(tiny_ctx *ctx, tiny_target target, int i_format, tiny_idx n, tiny_idx n_out, tiny_idx k,
@@ -91,7 +93,7 @@ static void one_shape(tiny_ctx *ctx, tiny_target target, int i_format, tiny_idx 
     tllm_matmul_params p = { 0, 0 };
     tiny_op op = op_of(&tx, &tw, with_bias ? &tb : NULL, &ty, &p);
     tiny_idx i;
-    x[0] = 9.0f;                            /* one that stands out */
+    x[0] = 9.0f;                            /* one outlier */
     p.format = f->id;
     T_OK(tiny_run_reference(ctx, &op));
     p.magnitude = 1;
@@ -135,7 +137,7 @@ static void test_against_reference(tiny_target target)
     t_close(ctx);
 }
 
-/* Scales of 1 and activations that 8 bits hold exactly: what comes out is an integer, the same on every target. */
+/* Scales of 1 and activations that 8 bits hold exactly: the result is an integer, the same on every target. */
 static void test_integers(tiny_target target)
 {
     static const tiny_idx rows[] = { 1, 2, 3, 4, 7, 8, 9, 11, 31, 40 };
@@ -226,7 +228,7 @@ static void test_largest(tiny_target target)
     t_close(ctx);
 }
 
-/* Blocks whose scale is 0 are nothing, whatever their codes are, beside blocks that are something. */
+/* Blocks whose scale is 0 add nothing, whatever their codes, next to blocks that do. */
 static void test_scale_of_zero(tiny_target target)
 {
     static const tiny_idx rows[] = { 1, 2, 5, 9 };
@@ -307,9 +309,9 @@ static void test_by_hand(tiny_target target)
     t_close(ctx);
 }
 
-/* of many rows two hold an infinity, one of them beyond whole groups of 8: they are infinite, and the others do not
- * notice */
-static void test_strange_among_many(tiny_target target)
+/* of many rows two hold an infinity, one of them beyond whole groups of 8: their results are infinite, and the others
+ * are unaffected */
+static void test_special_rows_among_many(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
     unsigned char w[3 * 18];
@@ -328,9 +330,9 @@ static void test_strange_among_many(tiny_target target)
     t_close(ctx);
 }
 
-/* One strange row behind whole panels, where the rows left over are an odd number of a few blocks each: their flags lie
- * behind codes that are rounded up to pairs of rows. */
-static void test_strange_row_left_over(tiny_target target)
+/* One special row after whole panels, where the remaining rows are an odd number of a few blocks each: their flags come
+ * after codes that are rounded up to pairs of rows. */
+static void test_special_row_after_panels(tiny_target target)
 {
     static const struct {
         tiny_idx n, k;
@@ -358,9 +360,9 @@ static void test_strange_row_left_over(tiny_target target)
     t_close(ctx);
 }
 
-/* One strange row alone, each of them in turn, for numbers of rows around whole groups of 8: what lies beyond the
- * groups has flags of its own. */
-static void test_one_strange_row(tiny_target target)
+/* One special row alone, each of them in turn, for numbers of rows around whole groups of 8: the rows beyond the groups
+ * have flags of their own. */
+static void test_one_special_row(tiny_target target)
 {
     static const char *const some[] = { "Q4_0", "Q8_0", "Q4_K", "Q6_K", "Q5_0" };
     enum { K = 256, OUT = 11, MOST = 27 };
@@ -454,8 +456,8 @@ static void test_conformance(tiny_target target)
     t_close(ctx);
 }
 
-/* Products of one x together have the bits that they have one by one: every format beside itself and beside another,
- * numbers of rows of all forms, a row with an infinity, a bias for one of them. */
+/* Products of one x together have the bits that they have one by one: every format together with itself and with
+ * another, numbers of rows of all forms, a row with an infinity, a bias for one of them. */
 static void together(tiny_ctx *ctx, int i_format, int other, tiny_idx n, tiny_idx k, int strange)
 {
     const tllm_format *f[3];
@@ -482,7 +484,7 @@ static void together(tiny_ctx *ctx, int i_format, int other, tiny_idx n, tiny_id
     T_OK(tllm_matmul_together(ctx, &tx, 3, format, pw, pb, py));
     for (i = 0; i < 3; i++) {
         if (!T_SAME(y[i], alone[i], n * n_out[i]))
-            printf("  %s beside %s, %d rows, matrix %d\n", formats[i_format], formats[other], (int)n, i);
+            printf("  %s with %s, %d rows, matrix %d\n", formats[i_format], formats[other], (int)n, i);
         T_WALLS(y[i], (size_t)(n * n_out[i]));
     }
     t_free_blocks();
@@ -505,8 +507,8 @@ static void test_together(tiny_target target)
     }
 }
 
-/* What a row of weights gives does not depend on the rows beside it, nor on where results go: kernels that take several
- * rows or blocks at once have the bits of one by one, for whole numbers of super-blocks and others. */
+/* The result of a row of weights does not depend on its neighbours, nor on the place of results: kernels that take
+ * several rows or blocks at once have the bits of one by one, for whole numbers of super-blocks and others. */
 static void test_rows_alone(tiny_target target)
 {
     static const tiny_idx depth[] = { 256, 512, 768, 1024, 1280, 2048, 1312, 4096 };
@@ -554,9 +556,9 @@ static void test_rows_alone(tiny_target target)
     t_close(ctx);
 }
 
-/* Helpers come to a product when they come: before its first barrier or after it. Whoever takes part, the bits are
+/* Workers join a product at any time, before its first barrier or after it. Whichever threads take part, the bits are
  * those of one thread. */
-static void test_late_helpers(tiny_target target)
+static void test_late_workers(tiny_target target)
 {
     static const tiny_idx rows[] = { 8, 9, 16, 40 };
     tiny_ctx *ctx = t_ctx(target, 1), *many = t_ctx(target, 3);
@@ -584,7 +586,7 @@ static void test_late_helpers(tiny_target target)
     t_close(ctx);
 }
 
-/* a pool that only counts how often it is asked; the caller then does the work alone */
+/* a pool that only counts its calls; the caller then does the work alone */
 static int asked;
 static int only_asked(void *user, int n, void (*task)(void *arg, int i), void *arg)
 {
@@ -654,15 +656,15 @@ static void test_memory(void)
 int main(void)
 {
     T_RUN_TARGETS(test_by_hand);
-    T_RUN_TARGETS(test_strange_among_many);
-    T_RUN_TARGETS(test_one_strange_row);
-    T_RUN_TARGETS(test_strange_row_left_over);
+    T_RUN_TARGETS(test_special_rows_among_many);
+    T_RUN_TARGETS(test_one_special_row);
+    T_RUN_TARGETS(test_special_row_after_panels);
     T_RUN_TARGETS(test_integers);
     T_RUN_TARGETS(test_largest);
     T_RUN_TARGETS(test_scale_of_zero);
     T_RUN_TARGETS(test_against_reference);
     T_RUN_EVERY_TARGET(test_rows_alone);
-    T_RUN_TARGETS(test_late_helpers);
+    T_RUN_TARGETS(test_late_workers);
     T_RUN_TARGETS(test_together);
     T_RUN_TARGETS(test_conformance);
     T_RUN(test_one_region);

@@ -1,8 +1,8 @@
 /* tests/llm/block/pass.c - products with block formats run on the best instructions of this processor, not on those of
  * a lesser pass
  *
- * Truth    what the compiler's own look at the processor says (x86), or the words of the kernel as its headers name
- *          them (ARM). A lesser pass would give the same numbers: only this test shows that the choice is right. */
+ * Truth    the compiler's own test of the processor (x86), or the capability words of the operating system (ARM). A
+ *          lesser pass would give the same numbers: only this test shows that the choice is right. */
 #include "t.h"
 #if (defined __x86_64__ || defined __i386__) && defined __GNUC__
 #include <cpuid.h>
@@ -29,7 +29,7 @@ static int has(const char *what)
 #define UNKNOWN 1
 #endif
 
-/* passes inside a target that this compiler makes */
+/* passes inside a target that this compiler builds */
 #if defined __clang__
 #define MAKES(gcc, clang) (__clang_major__ >= (clang))
 #elif defined __GNUC__
@@ -45,6 +45,7 @@ static const char *best(tiny_target target)
 #ifndef TINY_NO_VNNI
     case TINY_TARGET_AVX2: return MAKES(11, 12) && has("avxvnni") ? "avx2vnni" : "avx2";
 #endif
+    case TINY_TARGET_AVX512: return "avx512half";
     case TINY_TARGET_NEON: return has("dotprod") ? MAKES(10, 12) && has("i8mm") ? "neonmm" : "neondot" : "neon";
     default: break;
     }

@@ -1,8 +1,7 @@
 /* tests/llm/block/sparse.c - products with some rows of a matrix, and the feed-forward network with squared ReLU
  *
- * Truth    the worked network of the specification; the whole product in double, which a sparse one must equal for any
- *          share of zeros, 0 and 1 among them; and rows that are not in the list, which hold NaN here: whoever reads
- *          them shows. */
+ * Truth    a network worked by hand; the whole product in double, which a sparse one must equal for any share of zeros,
+ *          0 and 1 among them; and rows that are not in the list, which hold NaN here: a read of them shows. */
 #include "t.h"
 #define U 5.9604645e-8
 
@@ -18,7 +17,7 @@ static tiny_tensor matrix(void *at, int format, tiny_idx rows, tiny_idx numbers)
     return tiny_tensor_2d(
         at, t, rows, t == TINY_U8 ? (tiny_idx)tllm_format_bytes(tllm_format_of(format), (uint64_t)numbers) : numbers);
 }
-/* packed, and as it comes back */
+/* packed, and unpacked again */
 static void *packed(int format, const float *x, size_t n, float *back)
 {
     const tllm_format *f = tllm_format_of(format);
@@ -181,7 +180,7 @@ static void test_network(tiny_target target)
             T_OK(tllm_relu2_ffn(alone, &f, x, n, work, z, NULL));
             if (stats.sparse) T_SAME(z, y, n * D);
         }
-    x[3] = NAN;                             /* comes through, as it would in the whole product */
+    x[3] = NAN;                             /* is kept, as in the whole product */
     {
         tllm_relu2_ffn_desc f;
         void *work;
@@ -197,7 +196,7 @@ static void test_network(tiny_target target)
     T_PROOF("attention 7", "bad input: NaN activation");
 }
 
-/* blocks: rows of neurons packed along what they write */
+/* blocks: rows of neurons packed along their outputs */
 static void test_blocks(tiny_target target)
 {
     enum { D = 256, FF = 512 };
@@ -273,11 +272,11 @@ static void test_bad_input(tiny_target target)
     b = tl;
     b.dtype = TINY_F32;
     T_STATUS(tllm_mix_rows(ctx, &tx, 0, &tw, &b, &ty), TINY_E_SHAPE, "dense i32");
-    /* a matrix the wrong way round: the check of imports finds it */
+    /* a transposed matrix: the check of imports finds it */
     T_OK(tllm_turn_rows(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, turned));
     T_OK(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, turned));
     memcpy(round, turned, 64 * 96 * sizeof *round);
-    /* 91 rows go round: what columns counted came again after 7, and all of these passed */
+    /* 91 rows go round: an earlier count of columns wrapped after 7, and all of these passed */
     for (i = 7; i < 91; i += 7) {
         memcpy(round, turned + 64 * i, (size_t)(91 - i) * 64 * sizeof *round);
         memcpy(round + 64 * (91 - i), turned, (size_t)i * 64 * sizeof *round);

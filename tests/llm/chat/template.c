@@ -1,5 +1,4 @@
-/* tests/llm/chat/template.c - chat templates against what Python's jinja2 made of them, and templates that want to hurt
- * us
+/* tests/llm/chat/template.c - chat templates compared with the output of Python's jinja2, and hostile templates
  *
  * tests/golden/chat-templates.txt is written by template_golden.py. */
 #include "t.h"

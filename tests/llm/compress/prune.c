@@ -1,4 +1,4 @@
-/* tests/llm/compress/prune.c - one-shot pruning: rows worked by hand, and what is refused */
+/* tests/llm/compress/prune.c - one-shot pruning: rows worked by hand, and refused arguments */
 #include "t.h"
 
 static void test_prune(void)

@@ -6,7 +6,7 @@
 
 enum { MOST = 4 };
 
-/* ---- the model, in a file of this test's making --------------------------------------------------------------- */
+/* ---- the model, in a file of this test's making ------------------------------------------------------------------ */
 
 enum { D = 64, H = 8, KV = 4, DK = 8, FF = 96, L = 4, V = 50, TOKENS = 9 };
 
@@ -375,7 +375,7 @@ static void test_models(tiny_target target)
 static void test_reference(void) { patterns(TINY_TARGET_REFERENCE, 15, 0); }
 static void test_fused(void) { patterns(TINY_TARGET_AUTO, 5, 1); }
 
-/* a file that says of every layer that it is no ladder is the ordinary model, bit for bit, on one rank and on
+/* a file that marks every layer as no ladder is the ordinary model, bit for bit, on one rank and on
  * several */
 static void test_standard_flags(tiny_target target)
 {
@@ -404,7 +404,7 @@ static void test_standard_flags(tiny_target target)
     T_PROOF("attention 8", "standard flag on all layers equals the ordinary model");
 }
 
-/* Keys of the first layer, which sees the same whatever the rotation: under YaRN each is 1 + 0.1 ln factor times as
+/* Keys of the first layer, whose input does not depend on the rotation: under YaRN each is 1 + 0.1 ln factor times as
  * long as without. */
 static void test_yarn_lengths(tiny_target target)
 {
@@ -439,7 +439,7 @@ static void test_yarn_lengths(tiny_target target)
     T_PROOF("attention 0", "YaRN: rotated keys are mscale times as long");
 }
 
-/* what the file says is what tllm_model_routes says; delays, waits without a thread, other ways of summing: the same
+/* tllm_model_routes returns the routes of the file; delays, waits without a thread, other ways of summing: the same
  * bits, keys and values too */
 static void test_same_bits(tiny_target target)
 {
@@ -479,7 +479,7 @@ static void test_same_bits(tiny_target target)
     unmake(&with);
     T_PROOF("attention 8", "a delay never changes results");
     T_PROOF("attention 8", "immediate waits equal async");
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
 }
 
 /* weights in two bytes and in blocks: a cut row is a part of a row of the file */
@@ -514,7 +514,7 @@ static void test_formats(tiny_target target)
     }
 }
 
-/* rows of a rank may be repacked: what it keeps by columns stays in place */
+/* rows of a rank may be repacked: the part that it keeps by columns stays in place */
 static void test_repacked(tiny_target target)
 {
     weights *w = (weights *)t_keep(sizeof *w);
@@ -610,8 +610,8 @@ static void test_session(void)
     t_close(ctx);
 }
 
-/* the sums of a pass travel as the routes say: of 4 layers on a line with nothing but latency 8 in a row, or 4 */
-static void test_travel(void)
+/* the sums of a pass follow the routes: 4 layers on a line with latency only send 8 in a row, or 4 */
+static void test_sums_in_flight(void)
 {
     static const unsigned char standard[2 * L] = { 0 }, ladder[2 * L] = { 1, 1, 1, 1, 1, 1, 1, 1 };
     static const tiny_local_desc line = { 0, 0, 1000000, 0.0, 1 };
@@ -659,7 +659,8 @@ static void dying_pause(tiny_net *net, uint64_t seen, uint64_t until)
 }
 static void dying_wake(tiny_net *net) { ((dying *)net)->inner->wake(((dying *)net)->inner); }
 
-/* rank 1 dies at each of its messages in the middle of a pass, all routes ladder; nobody hangs, nobody gets numbers */
+/* rank 1 dies at each of its messages in the middle of a pass, all routes ladder; no rank hangs, no rank gets
+ * numbers */
 static void test_death(tiny_target target)
 {
     static const unsigned char route[2 * L] = { 1, 1, 1, 1, 1, 1, 1, 1 };
@@ -698,7 +699,7 @@ static void test_death(tiny_target target)
             else {
                 died = r.st[1] != TINY_OK;
                 for (i = 0; i < world; i++) {
-                    /* with its last message on the way, some others have all they need */
+                    /* with its last message on the way, some other ranks have all data */
                     if (died && left < (world == 2 ? 9 : 18) - 2) T_TRUE(r.st[i] == (i == 1 ? TINY_E_IO : TINY_E_PEER));
                     if (r.st[i]) T_TRUE(strstr(r.says[i], i == 1 ? "rank 1 lost its power" : "is gone") != NULL);
                 }
@@ -756,7 +757,7 @@ static void test_mismatch(tiny_target target)
     forget(&r);
     unmake(&file);
     T_PROOF("attention 8", "bad input: rank mismatch, H or FFN not divisible");
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
 }
 
 /* routes that differ between the ranks, found when the states open */
@@ -899,7 +900,7 @@ int main(void)
     T_RUN_TARGETS(test_formats);
     T_RUN_TARGETS(test_repacked);
     T_RUN(test_session);
-    T_RUN(test_travel);
+    T_RUN(test_sums_in_flight);
     T_RUN_TARGETS(test_death);
     T_RUN_TARGETS(test_mismatch);
     T_RUN(test_differ);

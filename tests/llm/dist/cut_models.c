@@ -1,9 +1,9 @@
-/* tests/llm/dist/cut_models.c - the models of ../shared/oracle/llm over 2 and 4 ranks: norms behind a half, fused
+/* tests/llm/dist/cut_models.c - the models of the large oracle over 2 and 4 ranks: norms after a half, fused
  * matrices, windows, biases, norms of heads
  *
- * Truth    the same model whole, on one rank, which oracle.c holds against its golden numbers. A model is the same cut,
- *          or refused in a sentence; those that must not be refused are named here, and looked for among those that the
- *          index lists. */
+ * Truth    the same model whole, on one rank, which oracle.c holds against its golden numbers. A cut model gives the
+ *          same, or is refused with a sentence. Models that must not be refused are named here, and must be in the
+ *          index. */
 #include "rank.h"
 
 enum { TOKENS = 11, MOST = 4 };
@@ -48,7 +48,7 @@ static void on_rank(int rank, void *arg)
     r->st[rank] = t_rank_leave(&m, r->says[rank], sizeof r->says[rank]);
 }
 
-/* 1: cut and the same. 0: refused, and said why, or wrong. */
+/* 1: cut and the same. 0: refused with a sentence, or a failure. */
 static int compare(const char *path, const char *name, const tllm_about *about, int world)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -117,7 +117,7 @@ static void test_models(void)
         (void)snprintf(last, sizeof last, "%s", name);
         (void)snprintf(path, sizeof path, "oracle/llm/%s.gguf", name);
         at = t_find(path);
-        if (!T_TRUE(at != NULL)) continue;      /* the index lists what stands next to it */
+        if (!T_TRUE(at != NULL)) continue;      /* the index lists the files next to it */
         (void)snprintf(listed + strlen(listed), sizeof listed - strlen(listed), " %s ", name);
         ctx = t_ctx(TINY_TARGET_AUTO, 1);
         T_OK(tllm_gguf_open(ctx, at, &g));

@@ -1,6 +1,6 @@
-/* tests/llm/dist/ladder.c - routes of layers: what waits for which sum
+/* tests/llm/dist/ladder.c - routes of layers: which half waits for which sum
  *
- * Truth    the worked numbers of the specification; the schedule written out in double for scalars, in every pattern of
+ * Truth    numbers worked by hand; the schedule written out in double for scalars, in every pattern of
  *          8 halves. Times come from a virtual clock. Models: tests/llm/dist/cut.c. */
 #include "t.h"
 
@@ -19,7 +19,7 @@ typedef struct toy {
     uint64_t clock[MOST];
 } toy;
 
-/* Rank r gives the part (r + 1) / (1 + ... + world) of the product, and the constant is the last rank's. */
+/* Rank r computes the part (r + 1) / (1 + ... + world) of the product, and the last rank adds the constant. */
 static double share(int half, double x, int r, int world)
 {
     const double part = (double)(r + 1) / (0.5 * world * (world + 1));
@@ -130,7 +130,7 @@ static void test_worked(tiny_target target)
             T_SAME(&t.x[r], &t.x[0], 1);
         }
     }
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
     T_PROOF("attention 8", "scalars: standard 17.888, ladder 16.8");
 }
 
@@ -187,14 +187,13 @@ static void test_patterns(tiny_target target)
                 if (!c) T_CLOSE(t.x[0], x, 1e-5);
             }
         }
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
     T_PROOF("attention 8", "border handling in every pattern of 4 layers");
 }
 
-/* 8 layers on a virtual clock, t of arithmetic and c of a sum for each half. Standard: 16 (t + c). Ladder: what the
- * recurrence below says, which is near 16 max(t, c) where sums follow each other on the line, and near 16 max(t, (t +
- * c) / 2) where they are in the air together. Both with the comm's thread and without: the order of the program
- * decides. */
+/* 8 layers on a virtual clock, t of arithmetic and c of a sum for each half. Standard: 16 (t + c). Ladder: the
+ * recurrence below, which is near 16 max(t, c) where sums follow each other on the line, and near 16 max(t, (t + c) /
+ * 2) where they are in flight together. Both with the comm's thread and without: the order of the program decides. */
 static void test_overlap(void)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* tests/llm/dist/rank.h - a model on one of the ranks that it is cut over, for functions of t_ranks
  *
- * Each call does nothing after a failure; t_rank_leave says what it was and gives everything back. */
+ * Each call does nothing after a failure; t_rank_leave reports it and frees everything. */
 #ifndef T_RANK_H
 #define T_RANK_H
 #include "t.h"

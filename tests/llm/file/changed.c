@@ -1,12 +1,12 @@
 /* tests/llm/file/changed.c - a file that another program writes into while it is opened
  *
  * A reader walks over the file twice: to count, and to fill tables of that size. Here the file becomes another one of
- * the same length at the first, second, third ... allocation: what opens is one of the two and stands as a whole, all
- * else is refused with its sentence. */
+ * the same length at the first, second, third ... allocation: the result is one of the two, complete, or a refusal with
+ * its sentence. */
 #include "t.h"
 #include "llm/file/kit.h"
 
-static kit_image now, later;                /* the bytes that are opened, and what they become */
+static kit_image now, later;                /* the bytes that are opened, and those that replace them */
 static int countdown;
 
 static void *changing_realloc(void *user, void *old, size_t old_bytes, size_t n_bytes)
@@ -31,7 +31,7 @@ static void one(const char *what, const kit_image *a, const kit_image *b, open_f
         tllm_gguf *g;
         tiny_status st;
         now.n = a->n;
-        now.b = (unsigned char *)malloc(a->n);      /* of its own: the sanitizer sees the byte behind */
+        now.b = (unsigned char *)malloc(a->n);      /* a block of its own: the sanitizer sees the byte after it */
         later = *b;
         if (!now.b) exit(2);
         memcpy(now.b, a->b, a->n);

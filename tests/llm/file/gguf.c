@@ -15,7 +15,7 @@
 #define CLOSE_FD(fd) _close(fd)
 #endif
 
-/* ---- good files ------------------------------------------------------------------------------------------------ */
+/* ---- good files -------------------------------------------------------------------------------------------------- */
 
 static void open_all(const char *folder, int *n_good, int *n_all)
 {
@@ -129,7 +129,7 @@ static void test_by_hand(void)
     t_close(ctx);
 }
 
-/* what converts without loss, type by type */
+/* conversions without loss, type by type */
 static void test_values(void)
 {
     static const struct { int type; uint64_t bits; int i64, u64, f64; int64_t as_i64; double as_f64; } row[] = {
@@ -174,7 +174,8 @@ static void test_values(void)
     t_close(ctx);
 }
 
-/* ---- the writer, and what it writes read again ------------------------------------------------------------------- */
+/* ---- the writer, and its files read again
+ * ------------------------------------------------------------------------- */
 
 /* keys of every type, scalars and arrays of many lengths, tensors of several types */
 static tiny_status write_much(tiny_ctx *ctx, const tllm_writer_desc *desc, int stream, tllm_writer **out)
@@ -444,7 +445,7 @@ static void test_writer_refuses(void)
         tllm_writer_close(ctx, w);
         T_TRUE(fopen("tiny-full.gguf", "rb") == NULL && fopen("tiny-full.gguf.part", "rb") == NULL);
     }
-    if (!symlink("tiny-victim.gguf", "tiny-full.gguf.part")) {     /* to what is not there: it is not made */
+    if (!symlink("tiny-victim.gguf", "tiny-full.gguf.part")) {     /* to a missing file: it is not created */
         d.path = "tiny-full.gguf";
         T_OK(tllm_writer_open(ctx, &d, &w));
         T_STATUS(tllm_writer_finish(ctx, w), TINY_E_IO, "tiny-full.gguf.part: is a symbolic link");
@@ -564,7 +565,7 @@ typedef struct pipe_bytes { const void *bytes; size_t n; } pipe_bytes;
 static void *write_pipe(void *given)
 {
     const pipe_bytes *b = (const pipe_bytes *)given;
-    FILE *f = fopen("tiny-pipe", "wb");         /* waits for who reads */
+    FILE *f = fopen("tiny-pipe", "wb");         /* waits for the reader */
     if (f) {
         (void)fwrite(b->bytes, 1, b->n, f);
         (void)fclose(f);
@@ -572,7 +573,7 @@ static void *write_pipe(void *given)
     return NULL;
 }
 
-/* what comes out of a pipe comes once: it is opened once, and only GGUF is taken from it */
+/* a pipe can be read once: it is opened once, and only GGUF is read from it */
 static void test_pipe(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -591,7 +592,7 @@ static void test_pipe(void)
         b.bytes = kind ? "\2\0\0\0\0\0\0\0{}" : tllm_writer_memory(w, &b.n);
         if (kind) b.n = 10;
         if (!b.bytes || pthread_create(&thread, NULL, write_pipe, &b)) { T_TRUE(!"no writer"); break; }
-        (void)alarm(60);                        /* a pipe that is opened twice waits for ever */
+        (void)alarm(60);                        /* a pipe that is opened twice blocks for ever */
         if (kind)
             T_STATUS(tllm_file_open(ctx, "tiny-pipe", &g), TINY_E_UNSUPPORTED,
                      "tiny-pipe: is a pipe; of model files only GGUF");

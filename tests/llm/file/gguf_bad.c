@@ -1,8 +1,7 @@
-/* tests/llm/file/gguf_bad.c - GGUF: files cut and flipped, those that want to hurt, large and crowded ones
+/* tests/llm/file/gguf_bad.c - GGUF: files cut and flipped, hostile, large and crowded ones
  *
- * The hostile files stand in tests/fuzz/corpus/gguf too, one for each row below; T_CORPUS=folder in the environment
- * writes
- * them again.                                                                                                       */
+ * The hostile files are in tests/fuzz/corpus/gguf too, one for each row below; T_CORPUS=folder in the environment
+ * writes them again. */
 #include "t.h"
 #include "llm/file/kit.h"
 
@@ -36,7 +35,7 @@ static void test_cut(void)
     kit_image m = { NULL, 0, 0 };
     unsigned char *wall;
     small_file(&m);
-    wall = (unsigned char *)t_guarded_bytes(m.n) + m.n;    /* the first byte behind a cut file faults */
+    wall = (unsigned char *)t_guarded_bytes(m.n) + m.n;    /* the first byte after a cut file faults */
     for (n = 0; n <= m.n; n++) {
         tllm_gguf *g = NULL;
         tiny_status st;
@@ -82,7 +81,7 @@ static void test_flipped(void)
     t_close(ctx);
 }
 
-/* ---- files that want to hurt: a row each ------------------------------------------------------------------------- */
+/* ---- hostile files: a row each ----------------------------------------------------------------------------------- */
 
 #define U64_MAX UINT64_C(0xffffffffffffffff)
 #define TWO(n) (UINT64_C(1) << (n))
@@ -356,7 +355,7 @@ static void test_hostile(void)
                      hostile[i].file) &&
             !g)
             n_refused++;
-        /* a file of a few bytes is refused for a few bytes */
+        /* a file of a few bytes is refused at the cost of a few bytes */
         T_TRUE(t_alloc.most_bytes - t_alloc.live_bytes < 4096);
         (void)snprintf(path, sizeof path, "%s/gguf/%s.gguf", corpus ? corpus : "tests/fuzz/corpus", hostile[i].file);
         if (corpus) T_OK(tiny_file_write(ctx, path, m.b ? m.b : (const unsigned char *)"", m.n));
@@ -401,7 +400,7 @@ static void test_nothing_inside(void)
 
 /* ---- large and crowded files ------------------------------------------------------------------------------------- */
 
-/* opens the bytes, looks at the most that was held meanwhile, and at the time */
+/* opens the bytes, checks the peak memory and the time */
 static void crowded(const char *what, const kit_image *m, tiny_status want, const char *says)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -415,7 +414,7 @@ static void crowded(const char *what, const kit_image *m, tiny_status want, cons
     if (most > 2 * m->n + (1u << 20))
         t_fail(__FILE__, __LINE__, "%s: %lu bytes taken for a file of %lu", what, (unsigned long)most,
                (unsigned long)m->n);
-    T_TRUE(ms < 10000);                     /* what is quadratic takes minutes */
+    T_TRUE(ms < 10000);                     /* quadratic work takes minutes */
     if (g) T_TRUE(kit_walk(g) == NULL);
     printf("%s: file %lu bytes, most taken %lu, %.1f ms\n", what, (unsigned long)m->n, (unsigned long)most, ms);
     tllm_gguf_close(ctx, g);
@@ -458,7 +457,7 @@ static void test_crowded(void)
     kit_head(&m, 3, 100000, 0);
     for (i = 0; i < 100000; i++) {
         (void)snprintf(name, sizeof name, "t%u", (unsigned)i);
-        /* from the back: the order by place must be made */
+        /* from the last to the first: the order by place must be made */
         kit_tensor(&m, name, 1, 1, 0, 24, (uint64_t)(99999 - i) * 32);
     }
     kit_pad(&m, 32);
@@ -483,7 +482,7 @@ static void test_crowded(void)
     kit_free(&m);
 }
 
-/* 100 MB on disk (a file with a hole): opening reads what stands before the data */
+/* 100 MB on disk (a file with a hole): opening reads the bytes before the data */
 static void test_large(void)
 {
 #if T_PAGES
@@ -538,7 +537,7 @@ static void test_large(void)
 #endif
 }
 
-/* the data of 100 tensors lies on pages that nobody may read: opening, finding and closing do not */
+/* the data of 100 tensors is on unreadable pages: opening, finding and closing do not */
 static void test_untouched(void)
 {
 #if T_PAGES

@@ -12,7 +12,7 @@
 #define KIT_FN static
 #endif
 
-/* ---- bytes, little endian ------------------------------------------------------------------------------------- */
+/* ---- bytes, little endian ---------------------------------------------------------------------------------------- */
 
 typedef struct kit_image { unsigned char *b; size_t n, room; } kit_image;
 
@@ -64,7 +64,7 @@ KIT_FN void kit_free(kit_image *m)
     memset(m, 0, sizeof *m);
 }
 
-/* XXH64 with seed 0, written from its specification for whoever must put the checksum of a changed state right */
+/* XXH64 with seed 0, written from its description, for tests that correct the checksum of a changed state */
 KIT_FN uint64_t kit_rotl(uint64_t x, int n) { return x << n | x >> (64 - n); }
 KIT_FN uint64_t kit_xxh64(const unsigned char *p, size_t n)
 {
@@ -94,7 +94,7 @@ KIT_FN uint64_t kit_xxh64(const unsigned char *p, size_t n)
     return h ^ h >> 32;
 }
 
-/* ---- GGUF ------------------------------------------------------------------------------------------------------- */
+/* ---- GGUF -------------------------------------------------------------------------------------------------------- */
 
 KIT_FN void kit_head(kit_image *m, uint32_t version, uint64_t n_tensors, uint64_t n_keys)
 {
@@ -174,9 +174,9 @@ KIT_FN void kit_llama2c_tokens(kit_image *m, uint32_t longest, int n)
     }
 }
 
-/* ---- the walk: every value by every call, every tensor to its last byte; what is wrong, or NULL ------------------ */
+/* ---- the walk: every value by every call, every tensor to its last byte; the fault, or NULL ---------------------- */
 
-static volatile unsigned kit_sink;          /* so that no read is left out */
+static volatile unsigned kit_sink;          /* so that no read is skipped */
 
 KIT_FN const char *kit_walk(const tllm_gguf *g)
 {
@@ -220,7 +220,7 @@ KIT_FN const char *kit_walk(const tllm_gguf *g)
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
         size_t at = tllm_gguf_offset(g, t);
         if (!t || t->rank < 0 || t->rank > TLLM_MAX_RANK) return "a tensor is missing or has no rank";
-        if (t->part >= tllm_gguf_n_parts(g)) return "a tensor lies in no part";
+        if (t->part >= tllm_gguf_n_parts(g)) return "a tensor is in no part";
         if (at > tllm_gguf_bytes(g, t->part) || t->bytes > tllm_gguf_bytes(g, t->part) - at)
             return "a tensor is not inside its file";
         if (t->bytes) sum += t->data[0] + (unsigned)t->data[t->bytes / 2] + t->data[t->bytes - 1];
@@ -237,11 +237,12 @@ KIT_FN const char *kit_walk(const tllm_gguf *g)
     return NULL;
 }
 
-/* ---- use: walked, then its vocabulary takes and gives a text, then, if it is a model, one token is run ----------- */
+/* ---- use: read in full, then its vocabulary encodes and decodes a text, then a model runs one token -------------- */
 
-typedef struct kit_used { tiny_status model; int ran; } kit_used;   /* what tllm_model_open said; 1: a token was run */
+/* the status of tllm_model_open; 1: a token was run */
+typedef struct kit_used { tiny_status model; int ran; } kit_used;
 
-/* what is wrong, or NULL; the sentence of a model that is refused is left in ctx */
+/* the fault, or NULL; the sentence of a refused model stays in ctx */
 KIT_FN const char *kit_use(tiny_ctx *ctx, const tllm_gguf *g, kit_used *used)
 {
     static const char text[] = "ab \xe2\x96\x81<s> a\xff 12\n.";

@@ -1,7 +1,7 @@
 /* tests/llm/file/llama2c.c - the first .bin layout of llama2.c: the same keys, tokens and weights as the GGUF file of
  * the model
  *
- * The refused ones stand in tests/fuzz/corpus/llama2c too; T_CORPUS=folder in the environment writes them again. */
+ * The refused ones are in tests/fuzz/corpus/llama2c too; T_CORPUS=folder in the environment writes them again. */
 #include "t.h"
 #include "llm/file/kit.h"
 
@@ -49,7 +49,7 @@ static void test_stories(void)
     }
     tllm_gguf_close(ctx, a);
     tllm_gguf_close(ctx, b);
-    if (bin && T_OK(tllm_file_open(ctx, bin, &a))) {           /* finds tok512.bin beside it */
+    if (bin && T_OK(tllm_file_open(ctx, bin, &a))) {           /* finds tok512.bin next to it */
         const tllm_meta *m = tllm_gguf_find(a, "tokenizer.ggml.tokens");
         T_TRUE(m && m->count == 512);
         tllm_gguf_close(ctx, a);
@@ -77,7 +77,7 @@ static void test_by_hand(void)
         T_TRUE(kit_walk(g) == NULL);
         T_EQ_INT(tllm_gguf_n_tensors(g), 2 + 2 * 9);
         T_TRUE(t && t->dim[0] == 6 && t->dim[1] == 8 && t->rank == 2);
-        if (t) {                            /* behind all gates, the down matrix of layer 0 */
+        if (t) {                            /* after all gates, the down matrix of layer 0 */
             bits = (uint32_t)t->data[0] | (uint32_t)t->data[1] << 8 | (uint32_t)t->data[2] << 16 |
                    (uint32_t)t->data[3] << 24;
             T_TRUE(bits == 0x3f000000u + 5 * 8 + 2 * (8 + 64 + 32 + 32 + 64 + 8) + 2 * 48 + 48);
@@ -94,7 +94,7 @@ static void test_by_hand(void)
         T_TRUE(!tllm_gguf_tensor_find(g, "output.weight"));
         tllm_gguf_close(ctx, g);
     }
-    if (T_OK(tllm_file_open_memory(ctx, m.b, m.n, &g))) {      /* told by its size, without a tokenizer */
+    if (T_OK(tllm_file_open_memory(ctx, m.b, m.n, &g))) {      /* recognised by its size, without a tokenizer */
         T_TRUE(!tllm_gguf_find(g, "tokenizer.ggml.tokens") && tllm_file_kind(g) == TLLM_FILE_LLAMA2C);
         tllm_gguf_close(ctx, g);
     }
@@ -112,7 +112,7 @@ static void test_by_hand(void)
     t_close(ctx);
 }
 
-static void test_beside(void)
+static void test_tokenizer_beside_model(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     kit_image m, k;
@@ -301,7 +301,7 @@ int main(void)
 {
     T_RUN(test_stories);
     T_RUN(test_by_hand);
-    T_RUN(test_beside);
+    T_RUN(test_tokenizer_beside_model);
     T_RUN(test_hostile);
     T_RUN(test_cut_and_flipped);
     T_RUN(test_each_allocation);

@@ -1,6 +1,6 @@
-/* tests/llm/file/safetensors.c - safetensors: a good file by hand, every type, cut, flipped, and headers that lie
+/* tests/llm/file/safetensors.c - safetensors: a good file by hand, every type, cut, flipped, and false headers
  *
- * The refused ones stand in tests/fuzz/corpus/safetensors too; T_CORPUS=folder in the environment writes them again. */
+ * The refused ones are in tests/fuzz/corpus/safetensors too; T_CORPUS=folder in the environment writes them again. */
 #include "t.h"
 #include "llm/file/kit.h"
 
@@ -39,7 +39,7 @@ static void test_by_hand(void)
         T_TRUE(t && t->type == 28 && t->rank == 3 && t->bytes == 0 && t->dim[0] == 2 && t->dim[1] == 0);
         tllm_gguf_close(ctx, g);
     }
-    if (T_OK(tllm_file_open_memory(ctx, m.b, m.n, &g))) {       /* told by its bytes */
+    if (T_OK(tllm_file_open_memory(ctx, m.b, m.n, &g))) {       /* recognised by its bytes */
         T_EQ_TEXT(tllm_file_kind_name(g), "safetensors");
         tllm_gguf_close(ctx, g);
     }
@@ -293,7 +293,7 @@ static void test_each_allocation(void)
 }
 
 /* the kind of a file by its first bytes */
-static void test_looks(void)
+static void test_file_kinds(void)
 {
     static const unsigned char st[10] = { 2, 0, 0, 0, 0, 0, 0, 0, '{', '}' },
                                far_off[10] = { 3, 0, 0, 0, 0, 0, 0, 0, '{', '}' },
@@ -314,7 +314,7 @@ static void test_looks(void)
 int main(void)
 {
     T_RUN(test_by_hand);
-    T_RUN(test_looks);
+    T_RUN(test_file_kinds);
     T_RUN(test_types);
     T_RUN(test_cut_and_flipped);
     T_RUN(test_hostile);

@@ -3,7 +3,7 @@
  * The judge is a second model: its weights W + weight * alpha / r * B A are computed here, in double, by four plain
  * loops, and written as a GGUF file; an adapter on the first model must give the logits of the second.
  *
- * Refused files stand in tests/fuzz/corpus/adapter too; T_CORPUS=folder in the environment writes them again. */
+ * Refused files are in tests/fuzz/corpus/adapter too; T_CORPUS=folder in the environment writes them again. */
 #include "t.h"
 
 enum { MOST = 400, TOKENS = 20 };
@@ -93,7 +93,7 @@ static tllm_gguf *kit_adapter(kit *k, const char *arch, float alpha, int first, 
     return g;
 }
 
-/* The second model. With a tied output the embedding is patched and the output is not: it is written out as one of its
+/* The second model. With a tied output the embedding is patched and the output is not: it is written as a tensor of its
  * own. */
 static tllm_gguf *kit_merged(kit *k, double scale, tllm_writer **w)
 {
@@ -174,8 +174,8 @@ static size_t n_logits(const tllm_model *m)
     return (size_t)TOKENS * (size_t)about.n_out;
 }
 
-/* The mark of tests/llm/model/oracle.c for the reference against another program: sums in another order, rounded
- * elsewhere. */
+/* The tolerance of tests/llm/model/oracle.c for the reference against another program: sums in another order, rounded
+ * at other places. */
 static void near_to(const float *got, const float *want, size_t n)
 {
     double ss = 0.0, mark;
@@ -187,8 +187,8 @@ static void near_to(const float *got, const float *want, size_t n)
             at = i;
     T_CLOSE(got[at], want[at], mark);
 }
-/* The same for block formats on a SIMD target, whose products round the activations too: the mark of the oracle's
- * README, 1.2 of the relative RMS distance that its index states for llama-q8_0. */
+/* The same for block formats on a SIMD target, whose products round the activations too: the tolerance of block
+ * formats, 1.2 of the relative RMS distance that its index states for llama-q8_0. */
 static void near_to_rounded(const float *got, const float *want, size_t n)
 {
     double ss = 0.0, dd = 0.0;
@@ -245,7 +245,7 @@ static void against_merged(tiny_target target, const char *name)
         tllm_about model;
         const float one = 1.0f;
         tllm_model_about(k->model, &model);
-        /* beside an adapter the list is read too; merging ends the copy */
+        /* next to an adapter the list is read too; merging ends the copy */
         if (!strcmp(name, "plm")) T_OK(tllm_model_sparse(ctx, k->model, -1, NULL));
         patch_all(k, 0.15f);
         T_TRUE(k->n > 5);
@@ -287,7 +287,7 @@ static void against_merged(tiny_target target, const char *name)
 static void test_llama(tiny_target target) { against_merged(target, "llama"); }
 static void test_llama_q8_0(tiny_target target) { against_merged(target, "llama-q8_0"); }
 static void test_deepseek2(tiny_target target) { against_merged(target, "deepseek2"); }
-/* the parts of attn_kv_b, each by itself */
+/* the parts of attn_kv_b, each alone */
 static void test_plm(tiny_target target) { against_merged(target, "plm"); }
 static void test_gpt2(tiny_target target) { against_merged(target, "gpt2"); }
 static void test_bert(tiny_target target) { against_merged(target, "bert"); }
@@ -340,7 +340,8 @@ static void test_share(void)
             T_EQ_INT(found(s), 16);
             T_OK(tllm_state_attach(s, a, 1.0f));
             T_EQ_INT(found(s), 0);
-            T_OK(tllm_forward(s, text_of + 18, 1, 18, 1, got));     /* goes on behind what is not found, nor is this */
+            /* continues after a name that is not found; this one is not found either */
+            T_OK(tllm_forward(s, text_of + 18, 1, 18, 1, got));
             T_EQ_INT(found(s), 0);
             tllm_state_clear(s);
             T_OK(tllm_forward(s, text_of, 18, 0, 1, got));
@@ -351,7 +352,7 @@ static void test_share(void)
             T_EQ_INT(found(s), 16);
             T_OK(tllm_state_attach(s, a, 0.5f));
             T_EQ_INT(found(s), 0);
-            T_OK(tllm_state_attach(s, a, 1.0f));                    /* what was forgotten stays so */
+            T_OK(tllm_state_attach(s, a, 1.0f));                    /* forgotten sequences stay forgotten */
             T_EQ_INT(found(s), 0);
             T_OK(tllm_state_attach(s, a, 0.0f));
             T_EQ_INT(found(s), 0);
@@ -370,7 +371,7 @@ static void test_share(void)
     t_close(ctx);
 }
 
-/* A saved state knows which adapters it was computed with. */
+/* A saved state records the adapters that it was computed with. */
 static void test_saved(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -570,9 +571,9 @@ static tllm_gguf *vector_file(tiny_ctx *ctx, const char *const *name, const uint
 }
 
 /* A model of two layers has its stream after the last one before the final norm and the output: these two are computed
- * here, from logits without a vector no stream can be had, so the model gets an output of the identity and no weights
- * in its norm. Then rms-normed rows come out, and x + w v can be judged: for a v much larger than x the row is w v /
- * rms(w v) in the limit. */
+ * here. The stream cannot be recovered from logits without a vector, so the model gets an output of the identity and no
+ * weights in its norm. Then rms-normed rows come out, and x + w v can be judged: for a v much larger than x the row is
+ * w v / rms(w v) in the limit. */
 static void vector_by_hand(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
@@ -614,7 +615,7 @@ static void vector_by_hand(tiny_target target)
                         y += (double)W[i * D + j] * (double)g[j] *
                              (3000.0 * (double)v[0][j] - 1000.0 * (double)v[1][j]) / sqrt(ss / (double)D);
                     size += y * y / (double)row;
-                    /* the stream itself is a few units beside thousands: a part in a few hundred */
+                    /* the stream itself is a few units among thousands: a part in a few hundred */
                     for (t = 0; t < TOKENS; t++) T_CLOSE(x[t * row + i], y, 0.02 * (1.0 + fabs(y)));
                 }
                 T_TRUE(size > 0.01);
@@ -687,7 +688,7 @@ static void vector_as_bias(tiny_target target)
                 near_to(got, want, n);
                 if (T_OK(tllm_state_open(ctx, k->model, NULL, &s)) && T_OK(tllm_state_attach(s, a, weight)) &&
                     T_OK(tllm_forward(s, text_of, 2, 0, 0, NULL)) &&
-                    T_OK(tllm_state_pack(s, 0, NULL, 0, &saved, &n_saved))) { /* a saved state knows its layers */
+                    T_OK(tllm_state_pack(s, 0, NULL, 0, &saved, &n_saved))) { /* a saved state records its layers */
                     T_OK(tllm_state_unpack(s, 0, saved, n_saved, NULL, 0, NULL));
                     T_OK(tllm_adapter_layers(ctx, a, 1, about.n_layer - 1));
                     if (about.n_layer > 2)
@@ -716,7 +717,7 @@ static void vector_as_bias(tiny_target target)
 static void test_vector_bias(tiny_target target) { vector_as_bias(target); }
 static void test_vector_bias_reference(void) { vector_as_bias(TINY_TARGET_REFERENCE); }
 
-/* ---- what is refused --------------------------------------------------------------------------------------------- */
+/* ---- refused files ----------------------------------------------------------------------------------------------- */
 
 typedef struct lie { const char *what; tiny_status status; const char *says; } lie;
 static const lie lies[] = {
@@ -749,7 +750,7 @@ static const lie lies[] = {
     { "direction none", TINY_E_FORMAT, "the control vector has no tensors" }
 };
 
-static void test_lies(void)
+static void test_false_descriptions(void)
 {
     static const float zeros[4096] = { 0 };
     const char *folder = getenv("T_CORPUS");
@@ -905,7 +906,7 @@ int main(void)
     T_RUN(test_vector_reference);
     T_RUN_TARGETS(test_vector_bias);
     T_RUN(test_vector_bias_reference);
-    T_RUN(test_lies);
+    T_RUN(test_false_descriptions);
     T_RUN(test_each_allocation);
     return t_done();
 }

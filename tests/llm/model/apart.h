@@ -36,7 +36,7 @@ T_FN int made_end(tiny_ctx *ctx, made *m)
     bytes = tllm_writer_memory(m->w, &n);
     return T_OK(tllm_gguf_open_memory(ctx, bytes, n, &m->file));
 }
-/* its folds as they are, and all matrices in floats */
+/* its folds unchanged, and all matrices in floats */
 T_FN int make(tiny_ctx *ctx, const tllm_folds *f, made *m)
 {
     tllm_folds_edit all;
@@ -116,14 +116,14 @@ T_FN float *results(tiny_ctx *ctx, const tllm_gguf *file, size_t *n)
     return y;
 }
 
-/* fn for each model of ../shared/oracle/llm, in a context of its own; how many there were */
+/* fn for each model of the large oracle and of tests/golden, in a context of its own; returns their number */
 typedef void (*model_fn)(tiny_ctx *ctx, const tllm_gguf *g, const char *name, void *arg);
 T_FN int each_model(model_fn fn, void *arg)
 {
     const char *index = t_shared("oracle/llm/index.tsv");
     static char line[65536], seen[256][80];
     int n = 0, n_seen = 0, k, i;
-    /* the whole oracle where it is, then those of tests/golden that it has not */
+    /* the large oracle if present, then the models that only tests/golden has */
     for (k = 0; k < 2 && index; k++) {
         FILE *in = fopen(k ? "tests/golden/oracle/llm/index.tsv" : index, "r");
         while (in && fgets(line, sizeof line, in) && n_seen < 256) {

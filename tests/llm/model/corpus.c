@@ -1,15 +1,15 @@
-/* tests/llm/model/corpus.c - a small model written by hand, and what becomes of it when its file lies
+/* tests/llm/model/corpus.c - a small model written by hand, and false statements in its file
  *
- * One row a lie, a file for each in tests/fuzz/corpus/gguf (T_CORPUS=folder writes them again), and the sentence that
- * refuses it, or the numbers that it gives. Then the model, one as a .bin of llama2.c with its tokenizer, and a
- * safetensors file, each with every bit flipped and cut at every byte: what still opens is walked, its vocabulary read
- * and written, and one token run; no call holds more than twice the file and 1 MB. */
+ * A row for each false statement, a file for each in tests/fuzz/corpus/gguf (T_CORPUS=folder writes them again), and
+ * the sentence that refuses it, or the numbers that it gives. Then the model, one as a .bin of llama2.c with its
+ * tokenizer, and a safetensors file, each with every bit flipped and cut at every byte: a file that still opens is read
+ * in full, its vocabulary read and written, and one token run; no call holds more than twice the file and 1 MB. */
 #include "t.h"
 #include "llm/file/kit.h"
 
 enum { D = 12, HEAD = 6, FF = 10, VOCAB = 12 };         /* heads of 6: no vector width divides them */
 
-/* a key that becomes another value; a tensor ("/" first) that goes (NONE), or takes a type or a first dimension */
+/* a key that gets another value; a tensor ("/" first) that is removed (NONE), or gets a type or a first dimension */
 typedef enum lie_kind { KEEP, U32, I32, F32, TEXT, NO_ITEMS, NONE, TYPE, DIM, TOKENS } lie_kind;
 typedef struct lie { const char *file, *what; lie_kind kind; double v; tiny_status status; const char *says; } lie;
 
@@ -63,7 +63,7 @@ static const lie lies[] = {
       "llama.expert_used_count is 2, not in 0..0" },
     { "key-length-2e26", "llama.attention.key_length", U32, 67108864.0, TINY_E_FORMAT,
       "heads that rotate 67108864 numbers cannot lie in a file of" },
-    /* hidden states: a session gives no text of it */
+    /* hidden states: a session gives no text */
     { "pooling-decoder", "llama.pooling_type", U32, 3, TINY_OK, NULL },
     { "nextn-all-layers", "llama.nextn_predict_layers", U32, 1, TINY_E_FORMAT,
       "llama.nextn_predict_layers is 1, not in 0..0" },
@@ -152,7 +152,7 @@ static tllm_writer *build(tiny_ctx *ctx, const lie *l)
     return w;
 }
 
-static void test_lies(void)
+static void test_false_descriptions(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     const char *corpus = getenv("T_CORPUS");
@@ -185,13 +185,13 @@ static void test_lies(void)
         tllm_gguf_close(ctx, g);
         tllm_writer_close(ctx, w);
     }
-    printf("models that lie: %lu of %lu as they should, each refused with its sentence; %lu of the files lie in the "
+    printf("false descriptions: %lu of %lu as expected, each refused with its sentence; %lu of the files are in the "
            "corpus\n",
            (unsigned long)n_right, (unsigned long)T_COUNT(lies), (unsigned long)n_files);
-    t_close(ctx);                           /* looks that everything was given back */
+    t_close(ctx);                           /* checks that everything was freed */
 }
 
-/* heads that no vector width divides: a known engine reads past them; here every target gives the numbers of the
+/* heads that no vector width divides: another engine reads past them; here every target gives the numbers of the
  * reference */
 static void test_head_size(tiny_target target)
 {
@@ -245,7 +245,7 @@ static tiny_status open_bin_tokens(tiny_ctx *ctx, const void *p, size_t n, tllm_
 
 typedef struct flipped { size_t n, opened, models, ran; } flipped;
 
-/* behind the first n_head bytes one byte is like the other: where programs run slowly, every seventh bit of them */
+/* after the first n_head bytes all bytes are alike: where programs run slowly, every seventh bit of them */
 static flipped flip_and_cut(const char *what, const unsigned char *good, size_t n, size_t n_head, size_t n_beside,
                             tiny_status (*open)(tiny_ctx *, const void *, size_t, tllm_gguf **))
 {
@@ -309,7 +309,7 @@ static void test_bin_flipped_and_cut(void)
     kit_llama2c(&bin_model, head, KIT_LLAMA2C_FLOATS);
     kit_llama2c_tokens(&bin_tokens, 6, 5);
     f = flip_and_cut("a .bin", bin_model.b, bin_model.n, 28, bin_tokens.n, open_bin);
-    /* all but the cuts and bits of the head: whatever a weight is, it is a weight */
+    /* all but the cuts and bits of the head: any bits are a weight */
     T_TRUE(f.opened >= f.n - bin_model.n - 8 * 28);
     T_TRUE(f.ran == f.models && f.models == f.opened);
     f = flip_and_cut("the tokenizer of a .bin", bin_tokens.b, bin_tokens.n, bin_tokens.n, bin_model.n, open_bin_tokens);
@@ -319,8 +319,8 @@ static void test_bin_flipped_and_cut(void)
     kit_free(&bin_tokens);
 }
 
-/* A safetensors file holds tensors and texts, no model: it opens, is walked, and is no model, in a sentence. This one
- * pretends. */
+/* A safetensors file holds tensors and texts, no model: it opens, is read in full, and is refused as a model with a
+ * sentence. This one pretends. */
 static void test_safetensors_flipped_and_cut(void)
 {
     static const char json[] = "{\"__metadata__\":{\"general.architecture\":\"llama\",\"llama.block_count\":\"1\","
@@ -338,7 +338,7 @@ static void test_safetensors_flipped_and_cut(void)
 
 int main(void)
 {
-    T_RUN(test_lies);
+    T_RUN(test_false_descriptions);
     T_RUN_TARGETS(test_head_size);
     T_RUN(test_flipped_and_cut);
     T_RUN(test_bin_flipped_and_cut);

@@ -1,6 +1,6 @@
 /* tests/llm/model/device.c - whole models on a device with memory of its own
  *
- * The device (tests/device.h) computes what the processor would, in its own memory, and fills the host's with NaN: the
+ * The device (tests/device.h) computes the same as the processor, in its own memory, and fills the host's with NaN: the
  * same bits must come out. Models that stay there wait for it once a pass, for the logits; weights are uploaded once.
  */
 #include "device.h"
@@ -13,7 +13,7 @@ typedef struct row { char name[64], path[512]; text t; } row;
 static row rows[256];
 static int n_rows;
 
-/* the models of the oracle, where it is, and those of tests/golden that it has not */
+/* the models of the large oracle if present, and those that only tests/golden has */
 static void read_rows(void)
 {
     static char line[65536];
@@ -48,7 +48,7 @@ static const row *row_of(const char *name)
 }
 
 typedef struct opened { tllm_gguf *file; tllm_model *model; tllm_state *state; tllm_about about; } opened;
-/* llama as mistral3, whose queries grow with their position: a step that is written out, between operations */
+/* llama as mistral3, whose queries grow with their position: a step in plain C between operations */
 static tiny_status growing(tiny_ctx *ctx, const char *path, tllm_gguf **out)
 {
     tllm_writer_desc wd;
@@ -275,7 +275,7 @@ static void test_hands(tiny_target target)
     t_close(here);
 }
 
-/* Weights that change their place: what was uploaded is forgotten, and the new place is not mistaken for it. */
+/* Weights that move: the uploaded copy is forgotten, and the new place is not mistaken for it. */
 static void test_moved(tiny_target target)
 {
     const row *r = row_of("llama-q8_0");

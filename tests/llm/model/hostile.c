@@ -1,7 +1,7 @@
-/* tests/llm/model/hostile.c - models that lie about themselves: each lie its own sentence, and no lie does harm
+/* tests/llm/model/hostile.c - models with false descriptions: each fault has its own sentence, and none does harm
  *
- * Files of ../shared/oracle/llm are changed in memory: a number, a name, a shape. Then thousands of changed bytes in
- * the descriptions of all of them: whatever still opens must run a token, whatever does not must have said why. */
+ * Files of the large oracle are changed in memory: a number, a name, a shape. Then thousands of changed bytes in the
+ * descriptions of all of them: a model that still opens must run a token, a refused one must give a sentence. */
 #include "t.h"
 
 static unsigned char *slurp(const char *name, size_t *n)
@@ -25,7 +25,7 @@ static unsigned char *slurp(const char *name, size_t *n)
     return b;
 }
 
-/* where the length and text of a key or a tensor's name stand; NULL: nowhere */
+/* the place of the length and text of a key or a tensor's name; NULL: not found */
 static unsigned char *find(unsigned char *b, size_t n, const char *text)
 {
     const size_t m = strlen(text);
@@ -42,8 +42,8 @@ static void put(unsigned char *p, uint64_t v, int bytes)
     for (i = 0; i < bytes; i++) p[i] = (unsigned char)(v >> 8 * i);
 }
 
-/* what: a key whose value of 4 bytes becomes v; a key or name that becomes another ("-" first: its last letter
- * changes); or a tensor whose first dimensions become v, and what is left of their product */
+/* the change: a key whose value of 4 bytes becomes v; a key or name that becomes another ("-" first: its last letter
+ * changes); or a tensor whose first dimensions become v, and the rest of their product */
 typedef struct lie { const char *model, *what; uint32_t v; const char *says; } lie;
 enum { SHAPE = 1, NUMBER = 2, NAME = 3 };
 
@@ -53,7 +53,7 @@ static tiny_status open_bytes(tiny_ctx *ctx, const unsigned char *b, size_t n, t
     return st ? st : tllm_model_open(ctx, *file, model);
 }
 
-/* how many of the lies were told: to models that are here */
+/* the number of faults that were tried, on the models that are present */
 static int tell(const lie *l, int kind)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
@@ -177,7 +177,7 @@ static void test_numbers(void)
     tell_all(lies, T_COUNT(lies), NUMBER);
 }
 
-/* Heads of one number that do not rotate are heads: what is wrong is the tensor, which has others. */
+/* Heads of one number that do not rotate are valid: the fault is the tensor, which has other heads. */
 static void test_heads_of_one(void)
 {
     static const struct { const char *model, *key, *turned, *says; uint32_t n;
@@ -394,7 +394,8 @@ static void test_changed_bytes(void)
     T_TRUE(ran > 0 || !n_models);
 }
 
-/* weights that are no numbers: a router still gives each token different experts (one twice wrote past their rows) */
+/* weights that are NaN: a router still gives each token different experts (an expert chosen twice once wrote past the
+ * rows) */
 static void test_router_of_nan(void)
 {
     static const char *const names[] = { "mixtral", "deepseek2-v3", "gpt-oss-b", "llama4-b" };
@@ -426,7 +427,7 @@ static void test_router_of_nan(void)
     T_SOME(n_models);
 }
 
-/* a table of experts that names some that are not there; blocks of keys of another size */
+/* a table that names missing experts; blocks of keys of another size */
 static void test_tables(void)
 {
     static const struct { const char *tensor, *key; size_t at; uint32_t v; tiny_status st; const char *says; } all[] = {

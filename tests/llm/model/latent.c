@@ -1,8 +1,7 @@
-/* tests/llm/model/latent.c - models with latent attention and squared ReLU: what they keep, and that the ways through
- * them agree
+/* tests/llm/model/latent.c - models with latent attention and squared ReLU: their cache, and the agreement of the forms
  *
- * Truth    one token at a time (absorbed) against a whole prompt (expanded behind the turn); positions that are all
- *          shifted; bytes counted by hand; whole products against lists of neurons. Golden logits of these
+ * Truth    one token at a time (absorbed) against a whole prompt (expanded after the turning point); positions that are
+ *          all shifted; bytes counted by hand; whole products against lists of neurons. Golden logits of these
  *          architectures: tests/llm/model/oracle.c. */
 #include "t.h"
 
@@ -47,7 +46,7 @@ static float *through(opened *o, int n, tiny_idx n_batch, int64_t pos0, tllm_spa
         before = tiny_ctx_bytes(o->ctx);
         t_alloc.n_calls = 0;
         T_OK(tllm_forward(s, token, n, pos0, n, out));
-        /* what was told at the start was enough */
+        /* the size reported at the start was enough */
         T_TRUE(t_alloc.n_calls == 0 && tiny_ctx_bytes(o->ctx) == before);
         if (seen) tllm_state_sparsity(s, seen);
         tllm_state_close(o->ctx, s);
@@ -68,7 +67,7 @@ static double apart(const float *a, const float *b, size_t n)
     return off / (1.0 + sqrt(rms / (double)n));
 }
 
-/* the turn of plm.gguf (latents of 32, keys and values of 16) is at 32 queries, the one of the story at 64 */
+/* the turning point of plm.gguf (latents of 32, keys and values of 16) is at 32 queries, the one of the story at 64 */
 static void ways(tiny_target target, const char *path, double bound)
 {
     opened o;
@@ -78,19 +77,19 @@ static void ways(tiny_target target, const char *path, double bound)
                     *some = through(&o, N, 50, 0, NULL), *later = through(&o, N, N, 40, NULL);
         T_CLOSE(apart(all, one, n), 0.0, bound);
         T_CLOSE(apart(some, one, n), 0.0, bound);
-        /* only distances matter: keys were rotated before they were kept */
+        /* only distances matter: keys are rotated before they are stored */
         T_CLOSE(apart(later, one, n), 0.0, bound);
     }
     close_at(&o);
 }
-static void test_ways(tiny_target target)
+static void test_forms_agree(tiny_target target)
 {
     ways(target, t_shared("oracle/llm/plm.gguf"), 2e-5);
     ways(target, t_shared("oracle/llm/deepseek2.gguf"), 2e-5);     /* of several ranks for queries, with experts */
-    /* of blocks only where nothing is rounded to 8 bits, which makes steps of a hundredth of any difference */
+    /* of blocks only where nothing is rounded to 8 bits, which turns any difference into steps of a hundredth */
     if (target == TINY_TARGET_REFERENCE) ways(target, story, 2e-5);
 }
-static void test_reference(void) { test_ways(TINY_TARGET_REFERENCE); }
+static void test_reference(void) { test_forms_agree(TINY_TARGET_REFERENCE); }
 
 /* A token more costs its latent row and its rotated key in each layer: 4 (64 + 16) numbers. Keys and values of all
  * heads would be 4 x 4 x 80. */
@@ -197,7 +196,7 @@ static void test_refused(void)
 int main(void)
 {
     T_RUN(test_reference);
-    T_RUN_TARGETS(test_ways);
+    T_RUN_TARGETS(test_forms_agree);
     T_RUN(test_memory);
     T_RUN(test_sparse_reference);
     T_RUN_TARGETS(test_sparse);

@@ -1,9 +1,9 @@
-/* tests/llm/model/oracle.c - every model of ../shared/oracle/llm and tests/golden/oracle/llm against its golden numbers
+/* tests/llm/model/oracle.c - every model of the large oracle and of tests/golden/oracle/llm against its golden numbers
  *
- * Pass marks are those of the oracle's README: F32 models max |difference| <= 2e-4 (1 + rms); others no farther
- * (relative RMS) from the same model in float32 than 1.2 of what is stated; and the same best token wherever the two
- * best of the golden row are farther apart than the mark. Each on the reference and on every SIMD target of this
- * machine, in one piece; then in pieces of 3 and token by token, which must give the same numbers. */
+ * Tolerances: F32 models max |difference| <= 2e-4 (1 + rms); others no farther (relative RMS) from the same model in
+ * float32 than 1.2 of the distance that the index states; and the same best token wherever the two best of the golden
+ * row are farther apart than the tolerance. Each on the reference and on every SIMD target of this machine, in one
+ * piece; then in pieces of 3 and token by token, which must give the same numbers. */
 #include "t.h"
 
 typedef struct row {
@@ -92,7 +92,7 @@ static int run(tiny_ctx *ctx, const tllm_model *model, const row *r, int chunk, 
     return st == TINY_OK;
 }
 
-/* the distance, in marks: above 1 is a failure. *wrong: rows with another best value */
+/* the distance, in tolerances: above 1 is a failure. *wrong: rows with another best value */
 static double judge(const row *r, const float *got, const float *want, int *wrong)
 {
     const size_t n = (size_t)r->n_rows * (size_t)r->n_out;
@@ -123,7 +123,7 @@ static double judge(const row *r, const float *got, const float *want, int *wron
 static row rows[256];
 static int n_rows_of_index;
 
-/* the whole oracle where it is, then those of tests/golden that it has not */
+/* the large oracle if present, then the models that only tests/golden has */
 static int read_index(void)
 {
     const char *path = t_shared("oracle/llm/index.tsv");
@@ -172,12 +172,12 @@ static int one_model(tiny_target target, const row *r, int forms)
             }
             far = judge(r, got, want, &wrong);
             if (far > 1.0 || wrong) {
-                printf("  %s [%s], pieces of %d: %.3g marks away, %d rows with another best\n", r->name,
+                printf("  %s [%s], pieces of %d: %.3g tolerances away, %d rows with another best\n", r->name,
                        tiny_target_name(target), chunk[form], far, wrong);
                 ok = 0;
             }
         }
-        if (getenv("T_VERBOSE")) printf("  %s [%s]: %.3g marks\n", r->name, tiny_target_name(target), far);
+        if (getenv("T_VERBOSE")) printf("  %s [%s]: %.3g tolerances\n", r->name, tiny_target_name(target), far);
     } else printf("  %s [%s]: %s\n", r->name, tiny_target_name(target), tiny_ctx_message(ctx));
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, file);
@@ -228,8 +228,8 @@ static void test_far_positions(tiny_target target)
 }
 
 /* The model that comes with the library, in 8 bits: the reference keeps activations in floats, and
- * tests/golden/story.py has passed the same tokens in double. The mark is the one of models in floats. */
-static void test_own_story(void)
+ * tests/golden/story.py ran the same tokens in double. The tolerance is the one of models in floats. */
+static void test_committed_story(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
     tllm_gguf *file = NULL;
@@ -338,7 +338,7 @@ static void test_stories(tiny_target target)
     T_SOME(n);
 }
 
-/* what a state was said to need is what it takes; a failing allocator leaves nothing behind */
+/* a state takes its reported size; a failing allocator leaves no memory */
 static void test_memory(void)
 {
     /* state spaces and attention; without it, state spaces alone */
@@ -385,7 +385,7 @@ int main(void)
 {
     T_RUN(test_reference);
     T_RUN_TARGETS(test_target);
-    T_RUN(test_own_story);
+    T_RUN(test_committed_story);
     T_RUN_TARGETS(test_far_positions);
     T_RUN_TARGETS(test_stories);
     T_RUN(test_memory);

@@ -1,8 +1,8 @@
-/* tests/llm/model/recent.c - what came with granite_swa, nanbeige, plamo3, mellum, afmoe, mimo2, step35 and laguna
+/* tests/llm/model/recent.c - the features of granite_swa, nanbeige, plamo3, mellum, afmoe, mimo2, step35 and laguna
  *
- * Their numbers are held against another program's by oracle.c, with tests/golden/oracle/llm. Here: layers that are run
- * several times over ranks, repacked, on routes and folded; gates over ranks; and files that leave out or shorten what
- * these rows need. */
+ * oracle.c compares their numbers with another program's, from tests/golden/oracle/llm. Here: layers that are run
+ * several times over ranks, repacked, on routes and folded; gates over ranks; and files that lack or shorten the keys
+ * that these rows need. */
 #include "llm/model/apart.h"
 #include "llm/dist/rank.h"
 
@@ -141,8 +141,8 @@ static void test_again(tiny_target target)
 
 /* ---- files with another key or tensor ---- */
 
-/* how: g gone, l less by an item, n one number, e a list that says yes to v layers, a one number more, s shape by its
- * first dimension */
+/* how: g removed, l less by an item, n one number, e a list that is true for v layers, a one number more, s shape by
+ * its first dimension */
 typedef struct wrong { const char *model, *key; char how; uint32_t v; const char *says; } wrong;
 
 static tllm_gguf *rewritten(tiny_ctx *ctx, const tllm_gguf *g, const wrong *w, tllm_writer **out)
@@ -182,8 +182,8 @@ static tllm_gguf *rewritten(tiny_ctx *ctx, const tllm_gguf *g, const wrong *w, t
     return again;
 }
 
-/* the same said in two ways, and what is passed over: the same bits */
-static void test_said_otherwise(void)
+/* the same in two forms, and ignored keys: the same bits */
+static void test_equivalent_descriptions(void)
 {
     static const wrong pairs[][2] = { { { "plamo3", "plamo3.attention.sliding_window_pattern", 'n', 0, NULL },
                                         { "plamo3", "plamo3.attention.sliding_window_pattern", 'e', 3, NULL } },
@@ -234,7 +234,7 @@ static void tell(const wrong *w)
     tllm_gguf_close(ctx, g);
     t_close(ctx);
 }
-static void test_wrong(void)
+static void test_invalid_files(void)
 {
     static const wrong all[] = {
         { "granite_swa", "granite_swa.attention.sliding_window_pattern", 'g', 0,
@@ -276,7 +276,7 @@ int main(void)
 {
     T_RUN(test_cut);
     T_RUN_TARGETS(test_again);
-    T_RUN(test_said_otherwise);
-    T_RUN(test_wrong);
+    T_RUN(test_equivalent_descriptions);
+    T_RUN(test_invalid_files);
     return t_done();
 }

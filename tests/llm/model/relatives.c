@@ -1,9 +1,9 @@
-/* tests/llm/model/relatives.c - near relatives of the architectures of the oracle, for which it has no files
+/* tests/llm/model/relatives.c - near relatives of the architectures of the oracle, which has no files of them
  *
- * Where a relative does the same as a model of the oracle, or the same once its specials are switched off, the file of
- * that model is written again under the relative's name, and must give that model's golden logits. Where there is no
- * such file, the same model is described in two ways, which must agree. More than names change: keys are added, and
- * other rows of the table, other defaults and other paths are taken. */
+ * Where a relative computes the same as a model of the oracle, or the same once its special features are switched off,
+ * the file of that model is written again under the relative's name, and must give that model's golden logits. Where
+ * there is no such file, the same model is described in two ways, which must agree. More than names change: keys are
+ * added, and other rows of the table, other defaults and other paths are taken. */
 #include "t.h"
 
 /* type: u, f, b (u32, f32, bool), - (not written); key without the architecture */
@@ -20,7 +20,7 @@ static int same_key(tllm_text key, const char *arch, const char *rest)
     return key.n == a + 1 + r && !memcmp(key.at, arch, a) && key.at[a] == '.' && !memcmp(key.at + a + 1, rest, r);
 }
 
-/* the file again, in memory; factors: another tensor of so many floats of one value */
+/* the file again, in memory; factors: another tensor of that many floats of one value */
 static tllm_writer *rewrite(tiny_ctx *ctx, const tllm_gguf *g, const relative *r, const char *tensor,
                             uint64_t n_factors, const float *factors)
 {
@@ -100,7 +100,7 @@ static int tokens_of(const char *model, int32_t *tokens)
     return n;
 }
 
-/* logits of the relative; NULL: it failed and said so */
+/* logits of the relative; NULL: it failed with a message */
 static float *run(tiny_ctx *ctx, const relative *r, const int32_t *tokens, int n, tiny_idx n_ctx, const char *tensor,
                   uint64_t n_factors, const float *factors, tiny_idx *n_out)
 {
@@ -295,8 +295,8 @@ static void test_same_as_golden(tiny_target target)
     t_close(ctx);
 }
 
-/* A file without the number of a row's flag does the same as one that names it, bit for bit, and another than one that
- * names another. */
+/* A file without the number of a row's flag gives the same as one that states it, bit for bit, and not the same as one
+ * that states another. */
 static void test_without_the_number(void)
 {
     static const struct { const char *source, *arch, *to, *key; char type; double same, other; int n; } all[] = {
@@ -346,7 +346,7 @@ static void test_without_the_number(void)
     t_close(ctx);
 }
 
-/* factors of 4 in the right one of two lists are a linear factor of 4; the list goes by the size of the context */
+/* factors of 4 in the selected list of the two equal a linear factor of 4; the size of the context selects the list */
 static void test_long_rope(tiny_target target)
 {
     const char *const source = t_find("oracle/llm/phi3.gguf") ? "phi3" : "llama";
@@ -399,7 +399,7 @@ static void test_window_of_lfm2(tiny_target target)
 static void test_two_ways(tiny_target target)
 {
     static const relative pairs[][2] = {
-        /* an indexer that keeps everything is none, whichever way it rotates */
+        /* an indexer that keeps everything equals none, for either rotation */
         { { "deepseek32",
             "deepseek32",
             "glm-dsa",
@@ -407,7 +407,8 @@ static void test_two_ways(tiny_target target)
             NULL,
             NULL },
           { "deepseek32", "deepseek32", "deepseek2", { { NULL, 0, 0 } }, NULL, NULL } },
-        /* the first deepseek takes the weights of the chosen as they are, whatever the file says, and scales them */
+        /* the first deepseek takes the weights of the chosen experts unnormalized, whatever the file says, and scales
+         * them */
         { { "mixtral",
             "llama",
             "deepseek",
@@ -437,7 +438,7 @@ static void test_two_ways(tiny_target target)
         /* the scale of its scores minicpm passes over */
         { { "granitemoe", "granitemoe", "minicpm", { { NULL, 0, 0 } }, NULL, NULL },
           { "granitemoe", "granitemoe", "granite", { { "attention.scale", 'f', 0 }, { NULL, 0, 0 } }, NULL, NULL } },
-        /* defaults of minicpm, and the same said aloud: 1.4 / sqrt(2 layers) */
+        /* defaults of minicpm, and the same values explicitly: 1.4 / sqrt(2 layers) */
         { { "llama", "llama", "minicpm", { { NULL, 0, 0 } }, NULL, NULL },
           { "llama",
             "llama",
@@ -481,8 +482,8 @@ static void test_two_ways(tiny_target target)
             NULL,
             NULL },
           { "cohere2", "cohere2", "command-r", { { NULL, 0, 0 } }, NULL, NULL } },
-        /* stablelm without a second norm is side by side too; the rotation differs, and its logits are not scaled,
-         * whatever the file says */
+        /* stablelm without a second norm also runs attention and network in parallel; the rotation differs, and its
+         * logits are not scaled, whatever the file says */
         { { "cohere2", "cohere2", "stablelm", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL },
           { "cohere2",
             "cohere2",
@@ -490,7 +491,7 @@ static void test_two_ways(tiny_target target)
             { { "rope.scaling.factor", 'f', 1e12 }, { "logit_scale", 'f', 1 }, { NULL, 0, 0 } },
             NULL,
             NULL } },
-        /* a decoder whose file says that it looks ahead; hidden states, as of the encoder */
+        /* a decoder whose file is marked non-causal; hidden states, as of the encoder */
         { { "llama",
             "llama",
             "llama",
@@ -534,9 +535,9 @@ static void test_two_ways(tiny_target target)
     t_close(ctx);
 }
 
-/* ---- the same weights in other tensors ----------------------------------------------------------------------- */
+/* ---- the same weights in other tensors --------------------------------------------------------------------------- */
 
-/* The file again, without the tensors whose names end in one of drop, and with those that make adds; under another
+/* The file again, without the tensors whose names end in one of drop, and with those that `make` adds; under another
  * architecture, or NULL. */
 typedef struct remade {
     const char *source;
@@ -656,7 +657,7 @@ static int ends_in(tllm_text name, const char *end)
     return name.n >= n && !memcmp(name.at + name.n - n, end, n);
 }
 
-/* numbers of the remade model; NULL: there is no file, or it failed and said so */
+/* numbers of the remade model; NULL: no file, or it failed with a message */
 static float *run_remade(tiny_ctx *ctx, const remade *r, const int32_t *tokens, int n, tiny_idx *n_out)
 {
     char path[256];
@@ -744,16 +745,16 @@ static void test_other_tensors(tiny_target target)
     t_close(ctx);
 }
 
-/* ---- routers that cannot decide ------------------------------------------------------------------------------- */
+/* ---- routers that cannot decide ---------------------------------------------------------------------------------- */
 
 /* llama with random experts instead of its network. A router of zeros gives every expert the same p, to the bit: the
- * first of equals are taken, each with weight 1 / n.
- * That is one dense network as wide as they are together, its gates and ups below one another, the downs side by side
- * and divided by n. A bias that says (0 1 1 1) leaves ties among those with 1, and no trace in the weights. */
+ * first of equals are taken, each with weight 1 / n. That equals one dense network of their total width, its gates and
+ * ups below one another, the downs side by side and divided by n. A bias of (0 1 1 1) leaves ties among those with 1,
+ * and no effect on the weights. */
 enum { MOE_D = 64, MOE_FF = 80, MOE_E = 4 };
 static float moe_weights[2][3][MOE_E * MOE_FF * MOE_D];      /* gates, ups, downs of two layers */
 
-static struct { int used, first, dense, biased; } moe;       /* what make_moe writes: the experts from first on */
+static struct { int used, first, dense, biased; } moe;       /* the output of make_moe: the experts from first on */
 
 static void make_moe(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
 {
@@ -830,7 +831,7 @@ static void test_router_ties(tiny_target target)
         want = run_remade(ctx, &dense, tokens, n, &n_out);
         if (!got || !want) break;
         compare(&r, got, want, (size_t)n * (size_t)n_out);
-        if (moe.used < MOE_E - moe.first) {     /* and the next experts would have been seen */
+        if (moe.used < MOE_E - moe.first) {     /* and the next experts would have been read */
             moe.first++;
             other = run_remade(ctx, &dense, tokens, n, &n_out);
             for (k = 0; other && k < n * n_out; k++) differ += fabs((double)got[k] - (double)other[k]) > 0.01;
@@ -842,9 +843,9 @@ static void test_router_ties(tiny_target target)
     t_close(ctx);
 }
 
-/* what an encoder cannot do is refused */
-/* Gated linear attention whose keys and values are those of one head for `group` others: the first heads of a model
- * that is here, as they are, or each as often as it is used. Rows are copied, in whatever format they lie. */
+/* calls that an encoder cannot do are refused */
+/* Gated linear attention whose keys and values are those of one head for `group` others: the first heads of a present
+ * model, once each, or each as often as it is used. Rows are copied in their format. */
 static float *run_shared(tiny_ctx *ctx, const tllm_gguf *g, int group, int often, const int32_t *tokens, int n,
                          tiny_idx *n_out)
 {
@@ -883,7 +884,7 @@ static float *run_shared(tiny_ctx *ctx, const tllm_gguf *g, int group, int often
             tllm_model_about(model, &about);
             *n_out = about.n_out;
             out = (float *)t_keep((size_t)n * (size_t)about.n_out * sizeof *out);
-            T_OK(tllm_forward(state, tokens, n - 1, 0, n - 1, out));           /* a piece, and one token by itself */
+            T_OK(tllm_forward(state, tokens, n - 1, 0, n - 1, out));           /* a piece, and one token alone */
             T_OK(tllm_forward(state, tokens + n - 1, 1, n - 1, 1, out + (size_t)(n - 1) * (size_t)about.n_out));
         }
     }
@@ -961,7 +962,7 @@ static void test_refused(void)
         tllm_gguf *g = NULL, *again = NULL;
         tllm_model *model = NULL;
         tllm_writer *w = NULL;
-        r.text_key = NULL;                  /* here it holds the words of the refusal */
+        r.text_key = NULL;                  /* here it holds the sentence of the refusal */
         (void)snprintf(path, sizeof path, "oracle/llm/%.60s.gguf", r.source);
         full = t_one_of(path);
         if (!full) continue;

@@ -1,5 +1,5 @@
-/* tests/llm/model/repack.c - models with repacked matrices: the logits that they have in place, every thread count, the
- * form in a file, and what is refused */
+/* tests/llm/model/repack.c - models with repacked matrices: the same logits as in place, every thread count, the form
+ * in a file, and refused files */
 #include "t.h"
 #include "llm/file/kit.h"
 
@@ -81,7 +81,7 @@ static double nmse(const float *x, const float *y, size_t n)
     return s > 0 ? d / s : d;
 }
 
-/* In both forms the logits are as near to the reference's: activations in 8 bits are what parts them. */
+/* In both forms the logits are as near to the reference's: the difference comes from activations in 8 bits. */
 static void both_forms(const char *name, const char *path, const void *bytes, size_t n_bytes, tiny_target target)
 {
     opened o;
@@ -128,7 +128,7 @@ static int chooses(tllm_text name)
     static const char end[] = "gate_inp.weight";
     return name.n >= sizeof end - 1 && !memcmp(name.at + name.n - (sizeof end - 1), end, sizeof end - 1);
 }
-/* A file in memory: its matrices in a block format, but those that choose experts. */
+/* A file in memory: its matrices in a block format, except the routers. */
 static void *in_blocks(const char *path, int format, size_t *n_bytes)
 {
     const tllm_format *f = tllm_format_of(format);
@@ -177,7 +177,7 @@ static void test_experts(tiny_target target)
 }
 
 /* A model that was repacked on one context runs on others, the reference among them. */
-static void test_elsewhere(void)
+static void test_other_contexts(void)
 {
     static const tiny_target other[] = { TINY_TARGET_REFERENCE, TINY_TARGET_SCALAR, TINY_TARGET_W128 };
     size_t k, j;
@@ -231,14 +231,14 @@ static void put(const char *path, const unsigned char *p, size_t n)
     T_TRUE(fwrite(p, 1, n, f) == n);
     (void)fclose(f);
 }
-/* a header with its checksum made right again, so that what follows it is what is found */
-enum { BODY = 192 };                        /* of the box: the front of core/box/box_inside.h stands before it */
+/* a header with its checksum corrected, so that the next check finds the fault */
+enum { BODY = 192 };                        /* of the box: the front of core/box/box_inside.h comes before it */
 static void seal(unsigned char *p, size_t n_matrices)
 {
     kit_put_le(p + BODY + 20 + 56 * n_matrices, kit_xxh64(p + BODY, 20 + 56 * n_matrices), 8);
 }
 
-/* nothing reads what fills up to multiples of 64, nor the checksum of the box */
+/* nothing reads the padding to multiples of 64, nor the checksum of the box */
 static int is_read(const unsigned char *good, size_t n_matrices, size_t at, size_t n)
 {
     size_t i, k;
@@ -287,7 +287,7 @@ static void test_file(void)
     x = logits(&o);
     T_SAME(x, want, (size_t)(ROWS * o.about.n_out));
     close_one(&o);
-    /* what is wrong with it is said, and the model is as it was */
+    /* its fault is reported, and the model is unchanged */
     if (!open_one(&o, path, WITH_KERNELS, 1)) return;
     x = logits(&o);
     bad = (unsigned char *)t_keep(n);
@@ -325,7 +325,7 @@ static void test_file(void)
     bad[BODY] = 16;
     put(kept, bad, n);
     T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_UNSUPPORTED, "a layout of 16 rows");
-    for (i = 0; i < 40; i++) {              /* any bytes that somebody reads */
+    for (i = 0; i < 40; i++) {              /* any bytes that are read */
         int n_read = 0;
         memcpy(bad, good, n);
         for (m = 0; m < 3; m++) {
@@ -353,7 +353,7 @@ static void test_file(void)
     d.path = kept;
     bad = (unsigned char *)t_keep(n);
     close_one(&o);
-    /* made again where that is allowed, and right afterwards */
+    /* made again if that is allowed, and valid afterwards */
     memcpy(bad, good, n);
     bad[n - 102] ^= 4;
     put(kept, bad, n);
@@ -453,7 +453,7 @@ int main(void)
 {
     T_RUN_TARGETS(test_logits);
     T_RUN_TARGETS(test_experts);
-    T_RUN(test_elsewhere);
+    T_RUN(test_other_contexts);
     T_RUN(test_file);
     T_RUN(test_refused);
     return t_done();

@@ -1,4 +1,4 @@
-/* tests/llm/model/saved.c - a state in a file and back: the same logits; what is cut, changed or foreign changes
+/* tests/llm/model/saved.c - a state in a file and back: the same logits; a cut, changed or foreign file changes
  * nothing */
 #include "t.h"
 #include "llm/file/kit.h"
@@ -48,7 +48,7 @@ static void feed(opened *o, int seq, int n, int from, float *out)
 static const char *temp_path(void) { return "build/saved-state.tmp"; }
 
 /* every kind of layer: attention, windows, latent keys with an indexer, state spaces, delta nets, rwkv, an encoder
- * beside */
+ * too */
 static void test_same_logits(void)
 {
     static const struct { const char *model; int type;
@@ -121,8 +121,8 @@ static void test_same_logits(void)
 
 static void reseal(unsigned char *p, size_t n) { kit_put_le(p + n - 8, kit_xxh64(p, n - 8), 8); }
 
-/* Each fault has its sentence; the state goes on as if nobody had tried. With reseal the checksum agrees, as a hostile
- * writer would do. */
+/* Each fault has its sentence; the state continues as if nothing had been loaded. With reseal the checksum agrees, as
+ * from a hostile writer. */
 static void test_refused(void)
 {
     static const struct { size_t at; unsigned char value; int seal; tiny_status st; const char *says;
@@ -184,7 +184,7 @@ static void test_refused(void)
     T_SAME(got, want, 544);
     tiny_free(o.ctx, bytes);
     close_one(&o);
-    /* pages that are not there: two sequences of 40 into a pool of 44 */
+    /* missing pages: two sequences of 40 into a pool of 44 */
     {
         opened a;
         tllm_state_desc d;

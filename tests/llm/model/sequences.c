@@ -1,6 +1,6 @@
 /* tests/llm/model/sequences.c - many sequences in one state
  *
- * Truth    a sequence alone in a state of its own; positions of rotary models that only matter as differences; for
+ * Truth    a sequence alone in a state of its own; positions of rotary models, of which only differences matter; for
  *          caches of fewer bits a pass in double that rounds keys and values itself. */
 #include "t.h"
 
@@ -88,7 +88,7 @@ static void alone_and_together(model_at *m, const char *name)
         bad +=
             memcmp(got + (size_t)k * V, want + (size_t)(batch[i].seq * LEN + batch[i].pos) * V, V * sizeof *got) != 0;
     for (s = 0; s < SEQ; s++) bad += tllm_seq_length(all, s) != length[s];
-    /* forks go on as their parent would have, and the parent knows nothing of it */
+    /* forks continue as their parent would have, and the parent is unaffected */
     T_OK(tllm_seq_fork(all, 0, 3));
     T_OK(tllm_seq_fork(all, 3, 4));
     {
@@ -120,7 +120,7 @@ static void test_every_architecture(void)
     const char *path = t_shared("oracle/llm/index.tsv");
     char *line = (char *)t_keep(65536), *names = (char *)t_keep(256 * 64), full[300];
     int n = 0, skipped = 0, give_text = 0, n_name = 0, k, i;
-    /* the whole oracle where it is, then those of tests/golden that it has not */
+    /* the large oracle if present, then the models that only tests/golden has */
     for (k = 0; k < 2; k++) {
         FILE *f = k ? fopen("tests/golden/oracle/llm/index.tsv", "r") : path ? fopen(path, "r") : NULL;
         while (f && fgets(line, 65536, f) && n_name < 256) {
@@ -132,7 +132,7 @@ static void test_every_architecture(void)
             for (i = 0; i < n_name && strcmp(names + i * 64, name); i++) {}
             if (i < n_name) continue;
             n_name++;
-            tab = strchr(tab + 1, '\t');        /* the third column is what it gives: lm and t5 are text */
+            tab = strchr(tab + 1, '\t');        /* the third column is the kind of output: lm and t5 are text */
             give_text += tab && (!strncmp(tab, "\tlm\t", 4) || !strncmp(tab, "\tt5\t", 4));
             (void)snprintf(full, sizeof full, "oracle/llm/%s.gguf", name);
             if (!open_at(&m, TINY_TARGET_REFERENCE, full)) continue;
@@ -150,7 +150,7 @@ static void test_every_architecture(void)
     }
 }
 
-/* Cut inside a block of keys and gone on with: as if the tokens that were cut had never been there. Blocks of deepseek4
+/* Cut inside a block of keys and continued: as if the cut tokens had never been there. Blocks of deepseek4
  * are made of neighbours. */
 static void test_blocks(void)
 {
@@ -189,7 +189,7 @@ static void test_blocks(void)
     }
 }
 
-/* Copied behind a stranger and moved back: what never saw the stranger is as if it had never been there. */
+/* Copied after a foreign sequence and moved back: tokens that never saw it are as if it had never been there. */
 static int move_one(const char *path, int want_ok)
 {
     model_at m;
@@ -246,7 +246,7 @@ static void test_copy_and_move(void)
     T_SOME(move_one("oracle/llm/gpt2.gguf", 0));
 }
 
-/* What sequences that begin alike share costs nothing and changes nothing. */
+/* A common beginning of sequences takes no memory twice and changes nothing. */
 static void test_share(void)
 {
     model_at m;
@@ -274,7 +274,7 @@ static void test_share(void)
     tokens[1]++;
     T_OK(tllm_seq_share(s, 2, tokens, 18, &n));
     T_EQ_INT(n, 0);
-    /* what was moved is not what it was computed as: it is not found any more */
+    /* moved cells have other positions than they were computed with: they are not found any more */
     tokens[1]--;
     T_OK(tllm_seq_shift(s, 0, 1, 3));
     tllm_seq_clear(s, 1);
@@ -299,7 +299,7 @@ enum {
     TEXT = 24
 };
 
-/* how near a number came to where it is rounded to another code, in steps */
+/* the smallest distance of a number from the next rounding boundary, in steps */
 static double pass_margin;
 
 /* a double as the nearest half float, ties to even, no denormals and none too large: scales of blocks are neither */
@@ -315,7 +315,7 @@ static double code_of(double x, double lo, double hi)
     if (x > lo && x < hi && off < pass_margin) pass_margin = off;
     return below < lo ? lo : below > hi ? hi : below;
 }
-/* A row of 32 numbers as the format says: Q8_0 has a scale of the largest of them over 127, Q4_0 the one of largest
+/* A row of 32 numbers by the format: Q8_0 has a scale of the largest of them over 127, Q4_0 the one of largest
  * size over -8 */
 static void as_kept(double *x, int type)
 {
@@ -338,7 +338,7 @@ static const float *weights(const model_at *m, int layer, const char *name)
     else (void)snprintf(full, sizeof full, "blk.%d.%s.weight", layer, name);
     t = tllm_gguf_tensor_find(m->file, full);
     if (!t || t->type != TLLM_FORMAT_F32) {
-        t_fail(__FILE__, __LINE__, "%s is not there in floats", full);
+        t_fail(__FILE__, __LINE__, "no %s in floats", full);
         return NULL;
     }
     return (const float *)(const void *)t->data;
@@ -373,7 +373,7 @@ static double number_of(const model_at *m, const char *key)
     T_TRUE(meta && tllm_meta_f64(meta, 0, &x));
     return x;
 }
-/* logits of a whole text: TEXT rows of VOCAB; 0: the model is another than this knows */
+/* logits of a whole text: TEXT rows of VOCAB; 0: a model of another form */
 static int pass(const model_at *m, const int32_t *token, int type_k, int type_v, double *out)
 {
     static double k[LAYERS][TEXT][ROW], v[LAYERS][TEXT][ROW];
@@ -441,12 +441,11 @@ static double farthest(const double *a, const double *b)
     return off;
 }
 
-/* Logits with a cache of fewer bits are those of the pass that rounds the same keys and values, within the mark of the
- * oracle's models in floats: 2e-4 (1 + rms). That holds while both round alike, so the text is one in which no number
- * lies within MARGIN steps of where the code changes: floats put a key or value off by a few 1e-7 of the largest of its
- * block, which is 127 steps of Q8_0 and 8 of Q4_0. Half floats have steps too fine for that. One in a thousand of their
- * numbers goes the other way, which costs a root of a thousandth of what rounding all of them costs: an eighth of a
- * quarter of it. */
+/* Logits with a cache of fewer bits are those of the pass that rounds the same keys and values, within the tolerance of
+ * models in floats: 2e-4 (1 + rms). That holds while both round alike, so no number of the text is within MARGIN steps
+ * of a place where the code changes: floats put a key or value off by a few 1e-7 of the largest of its block, which is
+ * 127 steps of Q8_0 and 8 of Q4_0. Half floats have steps too fine for that. One in a thousand of their numbers goes
+ * the other way, which costs the root of a thousandth of the rounding of all of them, about 1/32. */
 static void test_fewer_bits(tiny_target target)
 {
     static const struct { int k, v; double margin;
@@ -493,7 +492,7 @@ static void test_fewer_bits(tiny_target target)
     close_at(&m);
 }
 
-/* The memory that was told is what is taken, and nothing is taken after. */
+/* The reported memory is what is allocated, and nothing is allocated later. */
 static void test_memory(void)
 {
     static const int types[3] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0 };
@@ -584,7 +583,7 @@ static void test_unused_cells(tiny_target target)
             V = (size_t)m.about.n_out;
             out[k] = (float *)t_keep(8 * V * sizeof **out);
             s = open_state(&m, 40, 1, 16, types[i % 2], types[i % 2]);
-            for (j = at = 0; j < 8; at += j++ + 1) {        /* pieces of 1, 2, ... 8 tokens, behind each other */
+            for (j = at = 0; j < 8; at += j++ + 1) {        /* pieces of 1, 2, ... 8 tokens, one after the other */
                 int n;
                 for (n = 0; n <= j; n++) tokens[n] = token_of(&m, at + n);
                 T_OK(tllm_forward(s, tokens, n, at, 1, out[k] + (size_t)j * V));

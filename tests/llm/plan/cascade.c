@@ -1,6 +1,6 @@
-/* tests/llm/plan/cascade.c - cascades of Einsums: their passes, a run by hand, and what is refused
+/* tests/llm/plan/cascade.c - cascades of Einsums: their passes, a run by hand, and refused descriptions
  *
- * Truth    the passes and levels that the specification works out, for the cascades of attention and for others. */
+ * Truth    passes and levels worked out by hand, for the cascades of attention and for others. */
 #include "t.h"
 #include <math.h>
 
@@ -61,7 +61,7 @@ static void test_passes(tiny_target target)
     T_PROOF("attention 2", "divisions, exps and extra multiplies at E = F = 64, M = P = 1024");
 }
 
-/* the same cascades told otherwise, so that nothing can come from a table; and others */
+/* the same cascades with other names, so that no result can come from a table; and others */
 static void test_passes_are_derived(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -85,7 +85,7 @@ static void test_passes_are_derived(tiny_target target)
         T_OK(tllm_cascade_analyse(ctx, &c, "i", &a));
         T_EQ_INT(a.passes, more[i].passes);
     }
-    /* what follows the traversal has a level of it, though no input has the rank */
+    /* operations after the traversal have a level of it, though no input has the rank */
     T_OK(tllm_cascade_parse(ctx, "input X[j]\nstate R[i,j] = 0\nR[i+1,j] = R[i,j] + X[j]\nA[j] = R[last,j] * X[j]\n",
                             &c));
     T_OK(tllm_cascade_size(ctx, &c, "i", 7));
@@ -179,7 +179,7 @@ static void test_bad_descriptions(tiny_target target)
     T_PROOF("attention 2", "bad input: unknown tensor, rank missing, cyclic, zero sizes");
 }
 
-/* bytes of good descriptions changed, left out, doubled: refused with a sentence, or a cascade that can be analysed */
+/* bytes of valid descriptions changed, deleted, doubled: refused with a sentence, or a cascade that can be analysed */
 static void test_hostile_text(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

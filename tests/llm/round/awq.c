@@ -1,4 +1,4 @@
-/* tests/llm/round/awq.c - AWQ: factors of the inputs, and ranges that are cut
+/* tests/llm/round/awq.c - AWQ: factors of the inputs, and clipped ranges
  *
  * Truth    a layer of two inputs worked by hand; the whole search once more in double, with rounding and loss written
  *          out; outputs computed from the weights before and after, which factors and clips must bring nearer */
@@ -47,7 +47,7 @@ static void test_by_hand(tiny_target target)
     t_close(ctx);
 }
 
-/* S2 of one group, in double, and by what it comes to */
+/* the signed 4-bit grid of one group, in double, and its loss */
 static void rounded(const double *w, int n, int bits, double *to)
 {
     double most = 0, s;
@@ -186,7 +186,7 @@ static void test_blocks(tiny_target target)
         T_CLOSE(about.plain, slow.plain, 1e-4 * slow.plain);
         T_TRUE(about.alpha == slow.alpha && about.loss < about.plain);
         T_SAME(s, ref, WIDE);
-        for (r = 0; r < 12; r++) {          /* what was promised is what comes out */
+        for (r = 0; r < 12; r++) {          /* the reported loss is the loss of the output */
             const tllm_format *g = tllm_format_of(r < 7 ? m[0].format : m[1].format);
             float row[WIDE];
             for (i = 0; i < WIDE; i++) row[i] = w[r * WIDE + i] * s[i];
@@ -359,7 +359,7 @@ static void test_refused(void)
     T_STATUS(tllm_awq_loss(ctx, l.w, v, ROWS, N, l.x, TOKENS, &loss), TINY_E_NUMERIC,
              "the other weight in row 4, input 2 is nan");
     T_OK(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, &about));
-    memset(l.mean, 0, sizeof l.mean);       /* nothing ever came: nothing is scaled */
+    memset(l.mean, 0, sizeof l.mean);       /* no input ever: nothing is scaled */
     T_OK(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, &about));
     T_TRUE(s[0] == 1.0f && s[N - 1] == 1.0f && about.alpha == 0);
     {

@@ -1,6 +1,6 @@
 /* tests/llm/round/calib.c - statistics of the inputs of a layer
  *
- * Truth    the specification's worked H; sums in long double; the reference, whose bits do not depend on how the tokens
+ * Truth    an H worked by hand; sums in long double; the reference, whose bits do not depend on how the tokens
  *          are cut into batches */
 #include "t.h"
 #include <math.h>
@@ -52,7 +52,7 @@ static void test_sums(tiny_target target)
         const double *s;
         tiny_idx at = 0, i, j, t;
         for (i = 0; i < MOST; i++) {
-            x[i * ld + n] = NAN;            /* between the rows: nobody reads it */
+            x[i * ld + n] = NAN;            /* between the rows: never read */
             x[i * ld] *= 30.0f;
         }
         T_OK(tllm_calib_open(ctx, n, TLLM_CALIB_PRODUCTS, &c));
@@ -124,7 +124,7 @@ static void test_batches(void)
     t_close(ctx);
 }
 
-/* samples: tokens 0, e, 2 e ..., however they come, and at least half the room once it was full */
+/* samples: tokens 0, e, 2 e ..., in batches of any size, and at least half the room once it was full */
 static void test_samples(tiny_target target)
 {
     enum { N = 5, ALL = 5000, ROOM = TLLM_CALIB_MOST_SAMPLES };

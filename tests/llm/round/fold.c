@@ -1,12 +1,12 @@
 /* tests/llm/round/fold.c - folds: a model scaled inside stays the same function
  *
- * Truth    logits of the same model without a fold, in floats, over all models of ../shared/oracle/llm; what a producer
- *          and its consumers must hold, computed here from the file; the list of a few architectures, written down by
- *          hand from their descriptions */
+ * Truth    logits of the same model without a fold, in floats, over all models of the large oracle; the expected
+ *          weights of a producer and its consumers, computed here from the file; the list of a few architectures,
+ *          written by hand from their descriptions */
 #include "llm/model/apart.h"
 #include <math.h>
 
-/* all folds at once, by factors from 1/4 to 4; and then the gains of norms into what reads them */
+/* all folds at once, by factors from 1/4 to 4; and then the gains of norms into their consumers */
 static void compare(tiny_ctx *ctx, tllm_folds *f, const char *name, int *gains)
 {
     made before, after;
@@ -105,7 +105,7 @@ static const char *list_of(tiny_ctx *ctx, const char *name, char text[400])
 }
 static void test_lists(void)
 {
-    /* by hand, from what the oracle says of each: grouped heads have no V, networks without a gate no D, post norms no
+    /* by hand, from the architecture of each: grouped heads have no V, networks without a gate no D, post norms no
      * M and F, tied outputs no O */
     static const struct { const char *name, *folds;
     } want[] = { { "llama", "MFD MFD O" }, /* grouped heads */
@@ -257,7 +257,7 @@ static void test_norms_of_two_axes(void)
     for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
         norms += t->rank == 1;
-        /* dim goes on with ones */
+        /* dim continues with ones */
         T_OK(tllm_writer_put_tensor(ctx, wide.w, t->name, t->type, t->rank == 1 ? 2 : t->rank, t->dim, t->data));
     }
     T_TRUE(norms > 2);
@@ -314,7 +314,7 @@ static void test_refused(void)
     s[3] = INFINITY;
     T_STATUS(tllm_fold_scale(ctx, f, 0, s), TINY_E_NUMERIC, "is inf");
     T_TRUE(!tllm_folds_touch(f, norm));                     /* none was taken */
-    /* a factor that the gain over it does not survive is told when it is read */
+    /* a factor that makes its gain overflow or vanish is reported when it is read */
     s[3] = 1e-38f;
     T_OK(tllm_fold_scale(ctx, f, 0, s));
     s[3] = 1e-10f;

@@ -1,6 +1,6 @@
 /* tests/llm/round/gptq.c - GPTQ
  *
- * Truth    the specification's worked layer; for every column the weights that are left, solved anew by least squares
+ * Truth    a layer worked by hand; for every column the remaining weights, solved again by least squares
  *          given the codes so far (the normal equations, without U); U^T U H = I; the loss as a sum over all pairs of
  *          inputs, and as the squared error of the outputs; plain rounding where H is the identity; blocks that read
  *          back as the same grid */
@@ -9,7 +9,7 @@
 
 typedef struct layer { tiny_idx rows, n, tokens; float *w, *x; tllm_calib *calib; tiny_tensor h; } layer;
 
-/* inputs that depend on each other: a mixture of a fourth as many causes, and noise */
+/* inputs that depend on each other: a mixture of n / 4 sources, and noise */
 static layer make(tiny_ctx *ctx, tiny_idx rows, tiny_idx n, tiny_idx tokens, float noise)
 {
     layer l;
@@ -104,7 +104,7 @@ static void test_by_hand(tiny_target target)
     T_TRUE(back[0] == 0.0f && back[1] == 0.0f);
     T_OK(tllm_gptq_loss(ctx, w, back, 1, 2, &th, &loss));
     T_CLOSE(loss, 3.5904, 1e-6);
-    T_OK(tllm_gptq(ctx, &d, w, 2, 2, &ti, &q, NULL));       /* nothing to make good: RTN */
+    T_OK(tllm_gptq(ctx, &d, w, 2, 2, &ti, &q, NULL));       /* nothing to compensate: RTN */
     T_OK(tllm_plain_expand(ctx, &d.grid, &q, 2, 2, back));
     T_TRUE(back[0] == 0.0f && back[1] == 0.0f);
     t_close(ctx);
@@ -113,9 +113,9 @@ static void test_by_hand(tiny_target target)
 }
 
 /* Two inputs, the second with a hundred times the energy of the first; the integer grid -1 .. 2 of the layer above. In
- * order, the first is rounded and the second cannot make up for it: (0, 0), J = .16 (1 + 2 9.5 + 100). Largest first,
- * the second is rounded to 0 and what that costs carries the first to the end of the grid: (2, 0), J = 1.6^2 - 2 1.6 .4
- * 9.5 + .16 100. With the inputs the other way round, both orders are the second. */
+ * order, the first is rounded and the second cannot compensate it: (0, 0), J = .16 (1 + 2 9.5 + 100). Largest first,
+ * the second is rounded to 0, and its error carries the first to the end of the grid: (2, 0), J = 1.6^2 - 2 1.6 .4
+ * 9.5 + .16 100. With the inputs exchanged, both orders are the second. */
 static void test_act_order(tiny_target target)
 {
     static double h[4] = { 1, 9.5, 9.5, 100 }, turned[4] = { 100, 9.5, 9.5, 1 };
@@ -285,14 +285,14 @@ static void test_headline(tiny_target target)
             tllm_calib_close(ctx, l.calib);
             t_free_blocks();
         }
-        /* 1.9 to 2.0 in the specification, whose inputs depend on each other less; here 2.4 to 2.7 */
+        /* 1.9 to 2.0 for inputs that depend on each other less; here 2.4 to 2.7 */
         T_TRUE(ratio > 1.8);
         if (getenv("T_SAY")) printf("%s, %d bits: J(RTN) / J(GPTQ) = %.3f\n", tiny_target_name(target), bits, ratio);
     }
     t_close(ctx);
 }
 
-/* H = I: the codes of plain rounding, in every granularity; and B = 1 and B = 128 give the same but for rounding */
+/* H = I: the codes of plain rounding, in every granularity; and B = 1 and B = 128 give the same up to rounding */
 static void test_identity(tiny_target target)
 {
     static const tiny_idx groups[] = { 32, 50, 100, 300, TLLM_PLAIN_ROW, TLLM_PLAIN_TENSOR };
@@ -339,9 +339,9 @@ static void test_identity(tiny_target target)
     T_PROOF("quantization 0", "GPTQ with H = I equals RTN");
 }
 
-/* Blocks of any size, groups inside them and around them, orders and searches: what comes out is a grid whose J is that
- * of the reference; codes differ where rounding decides. Fitting on the updated weights is what the group's own least
- * squares shows: see test_updated. */
+/* Blocks of any size, groups inside them and around them, orders and searches: the result is a grid whose J is that of
+ * the reference; codes differ where rounding decides. The group's own least squares shows the fit on the updated
+ * weights: see test_updated. */
 static void test_blocks(tiny_target target)
 {
     static const struct { tiny_idx group, block; int order, fixed, clip;
@@ -413,8 +413,8 @@ static void test_blocks(tiny_target target)
     T_PROOF("quantization 0", "with B=1 and B=128 identical up to rounding");
 }
 
-/* Scales of the second group are those of the weights after the first one's errors were carried on: least squares tells
- * what these are. */
+/* Scales of the second group are those of the weights after the first one's errors were carried on: least squares gives
+ * these weights. */
 static void test_updated(tiny_target target)
 {
     enum { ROWS = 9, N = 20, G = 10 };
@@ -462,7 +462,7 @@ static double under(const float *w, const double *h, int n, double s)
     }
     return sum;
 }
-/* An uneven diagonal and nothing beside it: no error is carried on, and the range of each group is the one of least
+/* An uneven diagonal and zeros elsewhere: no error is carried on, and the range of each group is the one of least
  * error among 21, weighed by the group's own part of the diagonal. */
 static void test_importance(tiny_target target)
 {
@@ -516,8 +516,8 @@ static void test_importance(tiny_target target)
     t_close(ctx);
 }
 
-/* The damping is a share of the mean of the inputs that are not dead. And units of h do not matter, not even such as
- * are no floats. */
+/* The damping is a share of the mean of the inputs that are not dead. And the units of h do not matter, not even those
+ * beyond the range of floats. */
 static void test_mean(tiny_target target)
 {
     enum { ROWS = 8, N = 12, DEAD = 3 };
@@ -601,7 +601,7 @@ static void test_formats(tiny_target target)
             T_OK(tllm_gptq_blocks(ctx, &d, f->id, l.w, ROWS, N, &l.h, to, &about));
             f->unpack(to, back, ROWS * N);
             T_OK(tllm_gptq_loss(ctx, l.w, back, ROWS, N, &l.h, &j));
-            /* the damping is what is between them: the bytes hold the codes that were meant */
+            /* the damping is the difference: the bytes hold the codes that were meant */
             T_TRUE(j < about.loss && j > 0.3 * about.loss);
             T_TRUE(j < formula && j < searched);
             if (getenv("T_SAY"))
@@ -668,7 +668,7 @@ static void test_singular(tiny_target target)
     T_PROOF("quantization 0", "singular H");
 }
 
-/* a matrix that is no sum of squares: damped more and more, and at last plain rounding, which is told */
+/* a matrix that is no sum of squares: damped more and more, and at last plain rounding, which is reported */
 static void test_indefinite(tiny_target target)
 {
     double h[9] = { 4, 6, 0, 0, 4, 0, 0, 0, 4 }, loss = 0;
@@ -772,7 +772,7 @@ static void test_refused(void)
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC,
              "row 1: a group of its weights wants a scale above 65504");
     l.w[200] = 1e30f;
-    /* the first, not the last that was told */
+    /* the first, not the last that was reported */
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "row 1: a group");
     d.static_groups = 1;
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "row 1: a group");

@@ -1,7 +1,7 @@
 /* tests/llm/round/gptq_model.c - the inputs of a model's matrices, and GPTQ of all of them
  *
  * Truth    the first layer's inputs, computed here from the embedding: norm, and its gain; logits of the model without
- *          a watch; squared errors of logits on a text that was not read, beside plain rounding */
+ *          a watch; squared errors of logits on another text, compared with plain rounding */
 #include "t.h"
 #include <math.h>
 
@@ -156,8 +156,9 @@ static void test_inputs(tiny_target target)
     close_it(&o);
 }
 
-/* A matrix that is met late does not take the sums of one that has seen more, though both read the same this time. */
-static void test_late(void)
+/* A matrix that is first used late does not share the sums of one with more rows, though both have the same input this
+ * time. */
+static void test_late_matrix(void)
 {
     static const char *const names[] = { "blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.1.attn_q.weight" };
     const tllm_gguf_tensor *t[3];
@@ -224,7 +225,7 @@ static void test_replaced(tiny_target target)
     memset(other, 0, tllm_format_bytes(q8, t->dim[0] * t->dim[1]));
     read_text(&o, token, N, b);
     for (k = 0; k < n && fabsf(a[k] - b[k]) < 0.5f; k++) {}
-    T_TRUE(k < n);                          /* without that matrix the model says something else */
+    T_TRUE(k < n);                          /* without that matrix the model gives other logits */
     T_OK(tllm_watch_status(o.watch));
     T_OK(tllm_watch_replace(o.watch, t, 0, NULL));
     read_text(&o, token, N, b);
@@ -399,7 +400,7 @@ static void test_allocations(void)
 int main(void)
 {
     T_RUN_TARGETS(test_inputs);
-    T_RUN(test_late);
+    T_RUN(test_late_matrix);
     T_RUN_TARGETS(test_replaced);
     T_RUN(test_model);
     T_RUN(test_refused);

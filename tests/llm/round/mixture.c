@@ -1,8 +1,7 @@
-/* tests/llm/round/mixture.c - which tensor becomes what
+/* tests/llm/round/mixture.c - the format of each tensor
  *
- * tests/golden/mixtures.tsv is what examples/quantize.c chose before the choice moved into the library: every mixture,
- * each kind of tensor, 26 layers.
- * A few rows are worked by hand from the rules beside it. */
+ * tests/golden/mixtures.tsv holds the choices of examples/quantize.c before the choice moved into the library: every
+ * mixture, each kind of tensor, 26 layers. A few more rows are worked by hand from the rules. */
 #include "t.h"
 
 static tllm_gguf_tensor tensor(const char *name, int type)
@@ -88,7 +87,7 @@ static void test_by_hand(void)
     T_EQ_INT(format_of("Q4_K_M", "blk.0.ffn_down.weight", -1, 0), TLLM_FORMAT_Q6_K);
 }
 
-static void test_which(void)
+static void test_format_choice(void)
 {
     static const struct { const char *name; int type, takes;
     } all[] = { { "blk.0.attn_q.weight", TLLM_FORMAT_F32, 1 },
@@ -146,7 +145,7 @@ int main(void)
 {
     T_RUN(test_golden);
     T_RUN(test_by_hand);
-    T_RUN(test_which);
+    T_RUN(test_format_choice);
     T_RUN(test_rows);
     T_RUN(test_list);
     return t_done();

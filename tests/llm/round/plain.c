@@ -1,6 +1,6 @@
 /* tests/llm/round/plain.c - plain rounding of weights
  *
- * Truth    the worked examples of the specification; the formulas of the three conventions in double, by libm's
+ * Truth    examples worked by hand; the formulas of the three conventions in double, by libm's
  *          nearbyint; a search of ranges against all of its ranges one by one, each as a layer of its own; int8
  *          products whose integers are exact */
 #include "t.h"
@@ -32,7 +32,7 @@ static uint16_t to_half(double x)
     return (uint16_t)(b[0] | b[1] << 8);
 }
 
-/* the specification's numbers are of exact scales: those of halves are within half a unit of 2^-11 of them */
+/* the worked numbers have exact scales: those of halves are within half a unit of 2^-11 of them */
 static void test_by_hand(tiny_target target)
 {
     static const float w[4] = { 0.9f, -0.31f, 0.12f, -1.5f };
@@ -159,7 +159,7 @@ static void test_formulas(tiny_target target)
 }
 
 /* 8.5e-8 is between the two smallest halves and becomes the smaller, 2^-24: the code of 0 would be 364 of 255, and is
- * held */
+ * clamped */
 static void test_least_scale(tiny_target target)
 {
     static const float w[4] = { -255 * 8.5e-8f, 0.0f, -1e-6f, -5e-6f };

@@ -11,7 +11,7 @@
 
 static char folder[200], last_words[40000];
 
-/* Runs quantize with these arguments; what it says is kept. Returns the exit status. */
+/* Runs quantize with these arguments; its messages are stored. Returns the exit status. */
 TINYI_PRINTF(1, 2) static int run(const char *format, ...)
 {
     const char *build = getenv("BUILD");
@@ -405,8 +405,7 @@ static void test_gptq(void)
     t_close(ctx);
 }
 
-/* --awq and --smooth: the file has the types of plain rounding, other norms and other codes; nothing lies beside it
- * afterwards */
+/* --awq and --smooth: the file has the types of plain rounding, other norms and other codes; no other file is left */
 static void test_scaled(void)
 {
     static const char model[] = "examples/models/story-small.gguf";
@@ -485,12 +484,12 @@ static void test_scaled(void)
     t_close(ctx);
 }
 
-/* ---- --tensor-type: which tensors a pattern fits, beside regcomp and regexec of the system */
+/* ---- --tensor-type: the tensors that a pattern matches, compared with regcomp and regexec of the system */
 
 static tiny_rng draws;
 
-/* A random pattern, with brackets so deep; nothing that POSIX leaves open (no empty side, no repeat of a repeat or of
- * an anchor), and no anchor within a bracket: glibc takes the second a of (^a)+ wherever it stands. */
+/* A random pattern, with brackets of that depth; nothing that POSIX leaves undefined (no empty side, no repeat of a
+ * repeat or of an anchor), and no anchor within a bracket: glibc takes the second a of (^a)+ at any place. */
 enum { DEEPEST = 3 };
 static size_t make_pattern(char *to, int depth)
 {
@@ -603,8 +602,8 @@ static void test_patterns(void)
     t_close(ctx);
 }
 
-/* What is read is not written over: by the same name, a link, or the name under which the output grows. */
-static void test_input_stays(void)
+/* The input is not overwritten: by the same name, a link, or the name under which the output grows. */
+static void test_input_not_overwritten(void)
 {
     static const char *const to[] = { "in.gguf", "hard.gguf", "soft.gguf", "im" };
     static unsigned char was[20000], is[20000];
@@ -669,7 +668,7 @@ int main(void)
     T_RUN(test_gptq);
     T_RUN(test_scaled);
     T_RUN(test_patterns);
-    T_RUN(test_input_stays);
+    T_RUN(test_input_not_overwritten);
     T_RUN(test_sweep);
     return t_done();
 }

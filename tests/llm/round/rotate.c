@@ -1,8 +1,8 @@
-/* tests/llm/round/rotate.c - rotated models are the same function; what is turned while they run; inputs in few bits
+/* tests/llm/round/rotate.c - rotated models are the same function; rotations while they run; inputs in few bits
  *
- * Truth    logits of the model before, over all models of ../shared/oracle/llm; numbers of the file turned by a
- *          rotation that is written down here (one channel for another, signs); the figures of the specification for
- *          outliers and for the rounding of four numbers */
+ * Truth    logits of the model before, over all models of the large oracle; numbers of the file turned by a rotation
+ *          that is written here (a permutation of channels with signs); recorded figures for outliers and for the
+ *          rounding of four numbers */
 #include "llm/model/apart.h"
 #include <math.h>
 
@@ -17,7 +17,7 @@ static int rotated(tiny_ctx *ctx, const tllm_gguf *g, const tllm_rotated_desc *d
     return ok;
 }
 
-/* each part by itself and all together */
+/* each part alone and all together */
 static void compare(tiny_ctx *ctx, const tllm_gguf *g, const char *name, int *parts)
 {
     static const unsigned online[] = { 0, TLLM_ROTATE_FEED, TLLM_ROTATE_KEYS, TLLM_ROTATE_HEADS, TLLM_ROTATE_ALL };
@@ -59,7 +59,7 @@ static void compare(tiny_ctx *ctx, const tllm_gguf *g, const char *name, int *pa
 typedef struct tally { int refused, parts; } tally;
 static void one_model(tiny_ctx *ctx, const tllm_gguf *g, const char *name, void *arg)
 {
-    /* what cannot be rotated, by hand, from what the oracle says of each */
+    /* parts that cannot be rotated, by hand, from the architecture of each */
     static const struct { const char *name, *why;
     } refused[] = { { "bert", "gives no logits" },
                     { "gpt2", "layer norms" },
@@ -97,8 +97,8 @@ static void test_models(void)
     T_PROOF("quantization 0", "rotated float model = original");
 }
 
-/* One channel for another and a sign: what the stream is then can be written down. Gains first, as they go into what
- * reads them. */
+/* A permutation of channels with signs: the rotated stream can be written by hand. Gains first, since they go into
+ * their consumers. */
 static void test_by_hand(void)
 {
     const char *path = t_shared("oracle/llm/llama.gguf");
@@ -161,7 +161,7 @@ static void test_by_hand(void)
     t_close(ctx);
 }
 
-/* the specification's four numbers; what lies beyond the clip goes to the ends; rows that have no scale */
+/* four numbers worked by hand; numbers beyond the clip go to the ends; rows that have no scale */
 static void test_round(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
@@ -208,8 +208,8 @@ static void test_round(tiny_target target)
 }
 
 /* Two channels of 128 that are 30 and 20 times as large as the others, inputs to 4 bits a token: their squared error,
- * relative, which is that of the outputs of random matrices on average. The specification has 0.060 plain and 0.0055
- * rotated for one such matrix; numpy 0.0632 and 0.0059 over 24000 tokens. */
+ * relative, which is that of the outputs of random matrices on average. One recorded matrix has 0.060 plain and 0.0055
+ * rotated; numpy 0.0632 and 0.0059 over 24000 tokens. */
 static void test_outliers(void)
 {
     enum { N = 128, T = 6000 };
@@ -284,7 +284,7 @@ static void walsh(double *x, int n, int m)
     for (i = 0; i < n; i++) x[i] /= sqrt((double)m);
 }
 /* The signs of the library, got back from the rows of the embedding by a Hadamard matrix written here: the same for all
- * rows, about half of them -1, others with another seed. And what they are for: a token along (1, 1 .. 1), which the
+ * rows, about half of them -1, others with another seed. And their purpose: a token along (1, 1 .. 1), which the
  * matrix alone would turn into one channel that has it all, is spread. */
 static void test_signs(void)
 {
@@ -350,8 +350,7 @@ static void test_signs(void)
     t_close(ctx);
 }
 
-/* everything in four bits: weights Q4_0, inputs S1 a token, keys and values Q4_0; where channels stand out, and where
- * none does */
+/* everything in four bits: weights Q4_0, inputs S1 a token, keys and values Q4_0; with outlier channels, and without */
 static void test_four_bits(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -400,7 +399,7 @@ static int different(const float *x, tiny_idx n)
     return found;
 }
 
-/* What each matrix of a layer is multiplied with, seen from outside: with inputs of 3 bits, one of 8 numbers; without,
+/* The inputs of each matrix of a layer, seen from outside: with inputs of 3 bits, one of 8 numbers; without,
  * many. */
 static void watch_inputs(const tllm_gguf *g, int bits, const char *what)
 {
@@ -472,8 +471,9 @@ static void test_inputs(void)
     }
 }
 
-/* each query head has a value head of its own there: values to output were a fold, until heads are turned in between */
-static void test_folds_behind(void)
+/* each query head has a value head of its own there: values to output were a fold, until heads are rotated in
+ * between */
+static void test_folds_after_rotation(void)
 {
     const char *path = t_shared("oracle/llm/phi3.gguf");
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -500,7 +500,7 @@ static void test_folds_behind(void)
     t_close(ctx);
 }
 
-/* layers whose norms stand behind the sums have no inputs that could be rounded by the token */
+/* layers whose norms come after the sums have no inputs that could be rounded by the token */
 static void test_bits_refused(void)
 {
     const char *path = t_shared("oracle/llm/bert.gguf");
@@ -561,7 +561,7 @@ static void test_refused(void)
     if (!rotated(ctx, g, &d, &m)) return;
     d.online = TLLM_ROTATE_FEED | TLLM_ROTATE_HEADS;         /* the same tensors, and other keys */
     if (!rotated(ctx, g, &d, &plain)) return;
-    T_OK(tllm_folds_open(ctx, m.file, &folds));     /* what is turned in between lets no factor through */
+    T_OK(tllm_folds_open(ctx, m.file, &folds));     /* a rotation in between lets no factor through */
     T_TRUE(strstr(tllm_fold_why(folds, 0, TLLM_FOLD_DOWN), "networks are turned between") != NULL);
     T_TRUE(tllm_fold_why(folds, 0, TLLM_FOLD_MIX) == NULL);
     tllm_folds_close(ctx, folds);
@@ -582,7 +582,7 @@ static void test_refused(void)
     T_OK(tllm_state_pack(state, 0, NULL, 0, &bytes, &n_bytes));
     T_OK(tllm_model_open(ctx, plain.file, &other));
     T_OK(tllm_state_open(ctx, other, &sd, &from));
-    /* what one keeps is not what the other reads */
+    /* one stores another cache than the other reads */
     T_TRUE(tllm_state_unpack(from, 0, bytes, n_bytes, NULL, 0, NULL) != TINY_OK);
     T_OK(tllm_state_unpack(state, 0, bytes, n_bytes, NULL, 0, NULL));
     tiny_free(ctx, bytes);
@@ -642,7 +642,7 @@ int main(void)
     T_RUN(test_signs);
     T_RUN(test_four_bits);
     T_RUN(test_inputs);
-    T_RUN(test_folds_behind);
+    T_RUN(test_folds_after_rotation);
     T_RUN(test_bits_refused);
     T_RUN(test_refused);
     T_RUN(test_memory);

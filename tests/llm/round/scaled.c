@@ -1,8 +1,8 @@
 /* tests/llm/round/scaled.c - a model scaled by AWQ and by SmoothQuant over a text
  *
- * Truth    logits of the model as it came, for what must not change; for the rest the squared error of logits on a text
- *          that was not read, beside plain rounding; the largest inputs and weights of a layer, computed here before
- *          and after */
+ * Truth    logits of the original model, where they must not change; elsewhere the squared error of logits on another
+ *          text, compared with plain rounding; the largest inputs and weights of a layer, computed here before and
+ *          after */
 #include "llm/model/apart.h"
 #include <math.h>
 
@@ -69,7 +69,7 @@ static int scaled(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled_desc *d, 
     return ok;
 }
 
-/* share of the numbers of matrices that are further apart than rounding of floats brings */
+/* share of the numbers of matrices that differ by more than the rounding of floats */
 static double other_numbers(const tllm_gguf *a, const tllm_gguf *b)
 {
     size_t i, k, n, all = 0, off = 0;
@@ -126,7 +126,7 @@ static void test_awq(void)
     y = logits_of(ctx, same.file, other, &n);
     T_TRUE(apart(want, y, n) <= 1e-5);
     T_TRUE(about.folds >= 6 && about.unknown == 0 && about.groups == 0 && about.loss < about.plain && about.alpha > 0);
-    /* a reading for each layer: the model is the same, and so is what comes out */
+    /* a reading for each layer: the model is the same, and so is the output */
     d.room = 1;
     T_TRUE(scaled(ctx, floats.file, &d, token, TEXT, TLLM_FORMAT_Q4_0, &q, NULL));
     T_TRUE(sum_of(&same) == sum_of(&q));
@@ -150,7 +150,7 @@ static void test_awq(void)
     drop(ctx, &apart_cut);
     T_TRUE(packed(ctx, same.file, TLLM_FORMAT_Q4_0, &q));
     y = logits_of(ctx, q.file, other, &n);
-    T_TRUE(T_SLOW || apart(want, y, n) < rtn);  /* which wants the longer text */
+    T_TRUE(T_SLOW || apart(want, y, n) < rtn);  /* which needs the longer text */
     T_TRUE(about.cut > 0 && about.cut < about.groups);
     if (getenv("T_SAY"))
         printf("Q4_0: %.4g apart, rounded %.4g; loss %.3f, mean power %.2f, %d of %d cut\n", apart(want, y, n), rtn,

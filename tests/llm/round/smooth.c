@@ -1,6 +1,6 @@
 /* tests/llm/round/smooth.c - SmoothQuant, and linear layers of 8-bit weights and inputs
  *
- * Truth    the specification's worked factor; eq. 4 by the C library's pow; sums of codes in 64 bits, and codes by
+ * Truth    a factor worked by hand; eq. 4 by the C library's pow; sums of codes in 64 bits, and codes by
  *          their formula in double; outputs of the layer in double, with outliers in two channels */
 #include "t.h"
 #include <math.h>
@@ -24,7 +24,7 @@ static void test_by_hand(tiny_target target)
     T_CLOSE(w_most[0], 10, 1e-5);
     T_CLOSE(w_most[1], 1, 1e-6);
     T_CLOSE(x_most[0] / s[0], 10, 1e-5);
-    for (t = 0; t < 3; t++)                 /* and the outputs are what they were */
+    for (t = 0; t < 3; t++)                 /* and the outputs are unchanged */
         T_CLOSE((double)w[0] * (double)x[2 * t] / (double)s[0] + (double)w[1] * (double)x[2 * t + 1] / (double)s[1],
                 -(double)x[2 * t] + 0.5 * (double)x[2 * t + 1], 1e-5);
     t_close(ctx);
@@ -131,7 +131,7 @@ static void test_product(tiny_target target)
 }
 
 /* the largest sum that there is, and one step more */
-static void test_most(void)
+static void test_largest_sum(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     const tiny_idx n = TLLM_W8A8_MOST;
@@ -156,7 +156,7 @@ static void test_most(void)
     t_close(ctx);
 }
 
-/* Two outlier channels, x30 and x20, among 128: what W8A8 loses, relative squared error of the outputs, with and
+/* Two outlier channels, x30 and x20, among 128: the loss of W8A8, relative squared error of the outputs, with and
  * without smoothing. */
 static void test_outliers(tiny_target target)
 {
@@ -293,7 +293,7 @@ int main(void)
 
     T_RUN(test_factors);
     T_RUN_FORMS(test_product);
-    T_RUN(test_most);
+    T_RUN(test_largest_sum);
     T_RUN_FORMS(test_outliers);
     T_RUN(test_refused);
     T_RUN(test_memory);

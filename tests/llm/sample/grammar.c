@@ -156,7 +156,7 @@ static void test_forms(void)
     t_close(ctx);
 }
 
-/* One character that more than one place takes: all ways go on, whether they stay in their rule or not. */
+/* One character that more than one place accepts: all paths continue, whether they stay in their rule or not. */
 static void test_more_than_one_way(void)
 {
     static const struct { const char *grammar, *text; int want;
@@ -207,8 +207,8 @@ static void test_late_callers(void)
     t_close(ctx);
 }
 
-/* The beginning of a character is taken only if some character of the grammar begins so. [^a] takes every character but
- * one: what it refuses is the beginning of none at all (table 3-7 of the Unicode standard). */
+/* The first bytes of a character are accepted only if some character of the grammar begins with them. [^a] accepts
+ * every character but one: it refuses bytes that begin no character at all (table 3-7 of the Unicode standard). */
 static void test_partial_characters(void)
 {
     static const struct { const char *grammar, *text; int want;
@@ -306,7 +306,7 @@ static void test_refused(void)
 }
 
 /* Grammars of a few lines that would keep a processor busy for long: refused by the number of their steps, and those
- * that are only large are not. */
+ * that are only large are accepted. */
 static void test_steps_are_counted(void)
 {
     static const char taken_away[] = "\"x\"{190000}{0} ";
@@ -344,7 +344,7 @@ static void test_steps_are_counted(void)
     T_STATUS(tllm_grammar_open(ctx, text, n, "root", &g), TINY_E_FORMAT, "write more than 12800000 operations");
     for (n = (size_t)sprintf(text, "root ::= \"x\""), i = 0; i < 100000; i++) text[n++] = '*';
     T_STATUS(tllm_grammar_open(ctx, text, n, "root", &g), TINY_E_FORMAT, "operations");
-    /* large, and harmless: 10000 words, and 2000 rules of which each may be left out */
+    /* large, and harmless: 10000 words, and 2000 optional rules */
     for (n = (size_t)sprintf(text, "root ::= \"w0\""), i = 1; i < 10000; i++)
         n += (size_t)sprintf(text + n, " | \"w%d\"", (int)i);
     g = grammar(ctx, text);
@@ -375,7 +375,7 @@ static void test_steps_are_counted(void)
     t_close(ctx);
 }
 
-/* Long texts: the work for a character does not grow with what came before, and neither does the memory where nothing
+/* Long texts: the work for a character does not grow with the text before it, and neither does the memory while no rule
  * is open. */
 static void test_long(void)
 {

@@ -1,4 +1,4 @@
-/* tests/llm/sample/pieces.c - the mask of a whole vocabulary against each piece asked by itself, and by hand */
+/* tests/llm/sample/pieces.c - the mask of a whole vocabulary against a test of each piece alone, and by hand */
 #include "t.h"
 
 enum { MOST = 6000, ROOM = 100000 };
@@ -38,7 +38,7 @@ static void test_by_hand(void)
         T_OK(tllm_grammar_advance(ctx, s, "n", 1));
         T_OK(tllm_grammar_mask(ctx, s, p, may));
         for (i = 0; i < T_COUNT(row); i++)
-            if (may[i] != row[i].behind_n) t_fail(__FILE__, __LINE__, "\"%s\" behind n: %d", row[i].piece, may[i]);
+            if (may[i] != row[i].behind_n) t_fail(__FILE__, __LINE__, "\"%s\" after n: %d", row[i].piece, may[i]);
         T_OK(tllm_grammar_advance(ctx, s, "o.", 2));
         T_EQ_INT(tllm_grammar_may_end(s), 1);
         T_OK(tllm_grammar_mask(ctx, s, p, may));
@@ -58,7 +58,7 @@ static const char json[] =
     "string ::= \"\\\"\" ( [^\"\\\\\\x00-\\x1f] | \"\\\\\" ( [\"\\\\/bfnrt] | \"u\" [0-9a-fA-F]{4} ) )* \"\\\"\"\n"
     "number ::= \"-\"? (\"0\" | [1-9] [0-9]*) (\".\" [0-9]+)? ([eE] [-+]? [0-9]+)?\nws ::= [ \\t\\n\\r]*\n";
 
-/* all pieces of the texts, what differs from them in a byte, random bytes, doubles */
+/* all pieces of the texts, the same with one other byte, random bytes, duplicates */
 static void fill(list *l, const char *const *text, size_t n_text)
 {
     static const char odd[] = "\"\\{}[],:.-+eE019ultrf\x80\xc3\xa9\xe2\x82\xf0\x9f\xff \n\t\x01";
@@ -83,7 +83,7 @@ static void fill(list *l, const char *const *text, size_t n_text)
     }
 }
 
-static void test_as_asked(void)
+static void test_mask_equals_single_tests(void)
 {
     static const char *const rules[] = { json, "root ::= [a-c]* \"b\" \"c\"",
                                          "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"",
@@ -116,11 +116,11 @@ static void test_as_asked(void)
                 n_asked++;
                 n_yes += (size_t)yes;
                 if (may[i] == yes) continue;
-                t_fail(__FILE__, __LINE__, "grammar %d, behind byte %d: piece %d of %d bytes: %d, asked by itself %d",
+                t_fail(__FILE__, __LINE__, "grammar %d, after byte %d: piece %d of %d bytes: %d, tested alone %d",
                        (int)k, (int)at, (int)i, (int)n, may[i], yes);
                 i = l.n;
             }
-            for (i = 0; i < 40 && at == 7; i++) {           /* nothing of a walk stays behind */
+            for (i = 0; i < 40 && at == 7; i++) {           /* a walk leaves nothing */
                 T_OK(tllm_grammar_mask(ctx, s, p, may));
                 if (i == 1) held = t_alloc.live_bytes;
                 else if (i) T_EQ_INT(t_alloc.live_bytes, held);
@@ -131,7 +131,7 @@ static void test_as_asked(void)
         tllm_grammar_free(ctx, s);
         tllm_grammar_close(ctx, g);
     }
-    printf("masks of %lu pieces: %lu answers are those of each asked by itself, %lu of them yes\n", (unsigned long)l.n,
+    printf("masks of %lu pieces: %lu answers equal those of each tested alone, %lu of them yes\n", (unsigned long)l.n,
            (unsigned long)n_asked, (unsigned long)n_yes);
     T_TRUE(n_yes > 1000);
     tllm_pieces_close(ctx, p);
@@ -139,7 +139,7 @@ static void test_as_asked(void)
 }
 
 /* thousands that are the same, or the same for long: no time that grows with the square of their number */
-static void test_alike(void)
+static void test_thousands_alike(void)
 {
     enum { N = 100000, LONG = 40 };
     char *bytes = (char *)t_keep((size_t)N * LONG);
@@ -153,7 +153,7 @@ static void test_alike(void)
     size_t i, n = 0;
     memset(bytes, 'a', (size_t)N * LONG);
     for (i = 0; i < N; i++) {
-        bytes[i * LONG + LONG - 1] = (char)('a' + i % 3);       /* the c comes too late for 40 of them */
+        bytes[i * LONG + LONG - 1] = (char)('a' + i % 3);       /* for 40 of them the c is too late */
         end[i] = (uint32_t)((i + 1) * LONG);
     }
     if (T_OK(tllm_pieces_open(ctx, bytes, end, N, &p)) &&
@@ -210,8 +210,8 @@ static void test_refused(void)
 int main(void)
 {
     T_RUN(test_by_hand);
-    T_RUN(test_as_asked);
-    T_RUN(test_alike);
+    T_RUN(test_mask_equals_single_tests);
+    T_RUN(test_thousands_alike);
     T_RUN(test_refused);
     return t_done();
 }

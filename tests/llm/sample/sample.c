@@ -1,5 +1,5 @@
-/* tests/llm/sample/sample.c - each step against its definition worked by hand or by a slower way, and draws against
- * their odds */
+/* tests/llm/sample/sample.c - each step against its definition, by hand or in a slower form, and draws against their
+ * probabilities */
 #include "t.h"
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #define N_MAX 512
 static float logit_of(double p) { return p > 0.0 ? (float)log(p) : -INFINITY; }
 
-/* what is left of probabilities p after one step: compared with want (most probable first) */
+/* the probabilities p after one step: compared with want (most probable first) */
 static void leaves(tllm_step step, const double *p, int n, const int32_t *text, int n_text, const double *want,
                    int n_want)
 {
@@ -56,7 +56,7 @@ static void test_by_hand(void)
     leaves(tllm_step_min_p(0.26f), four, 4, NULL, 0, three, 3);
     leaves(tllm_step_min_p(0.51f), four, 4, NULL, 0, third, 2);
     leaves(tllm_step_min_p(0.76f), four, 4, NULL, 0, one, 1);
-    /* entropy of flat is 1.3322: 0.2 (1.6094) lies nearer to it than 0.4 (0.9163) */
+    /* entropy of flat is 1.3322: 0.2 (1.6094) is nearer to it than 0.4 (0.9163) */
     leaves(tllm_step_typical(0.5f), peak, 4, NULL, 0, one, 1);
     leaves(tllm_step_typical(0.5f), flat, 4, NULL, 0, sixth, 3);
     /* logits -2.303 -1.609 -1.204 -0.916: mean -1.508, deviation 0.5207 */
@@ -233,7 +233,7 @@ static void test_mirostat(void)
     t_close(ctx);
 }
 
-/* Typical may take the most probable away; what a later step calls surprise is of those that are left. Of 0.3 and 64
+/* Typical may remove the most probable token; a later step computes surprise over the remaining ones. Of 0.3 and 64
  * alike, one of them a little more, typical keeps 46 of the 64, 5.5 bits each: mu of 2 bits leaves the largest, mu of 6
  * bits all. */
 static void test_mirostat_behind_typical(void)
@@ -294,7 +294,7 @@ static void test_mirostat_without_the_largest(void)
     }
 }
 
-/* What a penalty counted for one draw is gone in the next, behind a step that took tokens away too. */
+/* The counts of a penalty for one draw are cleared before the next, also after a step that removed tokens. */
 static void test_penalties_behind_a_cut(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -321,7 +321,7 @@ static void test_penalties_behind_a_cut(void)
     t_close(ctx);
 }
 
-/* Weights that are denormal or none: e^-720 and e^-1000 beside 1. */
+/* Weights that are denormal or 0: e^-720 and e^-1000 next to 1. */
 static void test_far_below(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -343,8 +343,8 @@ static void test_far_below(void)
     t_close(ctx);
 }
 
-/* Quotients that no float holds: greedy, whichever side of 0 the logits are. */
-static void test_cold(void)
+/* Quotients beyond floats: greedy, whichever side of 0 the logits are. */
+static void test_tiny_temperature(void)
 {
     static const float t[3] = { 1e-30f, 1e-38f, 1.4e-45f }, far[4] = { 1e10f, 3e38f, -1e10f, -3e38f };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -363,7 +363,7 @@ static void test_cold(void)
     t_close(ctx);
 }
 
-/* The chain is applied in its order: a temperature before a cut by probability changes what is cut. */
+/* The chain is applied in its order: a temperature before a cut by probability changes the cut. */
 static void test_order(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -388,7 +388,7 @@ static void test_order(void)
     t_close(ctx);
 }
 
-/* ---- a whole vocabulary, where no step sorts it: the same sets as by sorting, with many equal logits ---- */
+/* ---- a whole vocabulary, where no step sorts it: the same sets as by sorting, with many equal logits ------------- */
 
 enum { N_LARGE = 3001 };
 static float large_x[N_LARGE];
@@ -398,7 +398,7 @@ static int by_key(const void *a, const void *b)
     const int i = *(const int *)a, j = *(const int *)b;
     return large_key[i] < large_key[j] ? -1 : large_key[i] > large_key[j] ? 1 : i - j;
 }
-/* which tokens a step keeps, by its definition: sorted by key, cut where the sum reaches p or after n */
+/* the tokens that a step keeps, by its definition: sorted by key, cut where the sum reaches p or after n */
 static int slow_cut(int by_distance, double p, int n_most, char *kept)
 {
     int order[N_LARGE], i, n = 0;
@@ -640,7 +640,7 @@ static void test_memory_fails(void)
     })
 }
 
-/* Every cut of a text into pieces gives the same output, and nothing of a stop string ever gets out. */
+/* Every cut of a text into pieces gives the same output, and no part of a stop string is ever output. */
 static void test_stop(void)
 {
     static const char *const strings[3] = { "</s>", "abab!", "b!x" };
@@ -680,7 +680,7 @@ static void test_stop(void)
             if (t_now.checks_failed) break;
         }
     tllm_stop_close(stop);
-    {                                       /* of two that end together the longer, whichever comes first in the list */
+    {                                       /* of two that end together the longer one, in any order of the list */
         static const char *const nested[3] = { "bc", "abc", "c!" };
         char out[8];
         size_t got;
@@ -711,7 +711,7 @@ int main(void)
     T_RUN(test_mirostat_without_the_largest);
     T_RUN(test_penalties_behind_a_cut);
     T_RUN(test_far_below);
-    T_RUN(test_cold);
+    T_RUN(test_tiny_temperature);
     T_RUN(test_order);
     T_RUN_TARGETS(test_large);
     T_RUN_TARGETS(test_same_everywhere);

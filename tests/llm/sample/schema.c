@@ -133,8 +133,7 @@ static void test_refused(void)
     t_close(ctx);
 }
 
-/* A $ref that leads back to itself, and nothing of a value on the way; where something stands, it is recursion and
- * welcome. */
+/* A $ref that leads back to itself without consuming a value; if it consumes one, it is recursion and accepted. */
 static void test_references_in_a_circle(void)
 {
     static const struct { const char *schema, *says;

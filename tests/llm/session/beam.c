@@ -16,7 +16,7 @@ static tllm_session *open_story(tiny_ctx *ctx, tiny_idx n_ctx, tiny_idx n_seq)
     return s;
 }
 
-/* ---- the same search, the plain way: every kept text is computed from its first token on, all longer texts are sorted
+/* ---- the same search in plain form: every kept text is computed from its first token on, all longer texts are sorted
  */
 typedef struct text { int32_t token[24]; int n, ended; double logp, score; } text;
 static int by_logp(const void *a, const void *b)
@@ -125,7 +125,7 @@ static void test_beam(void)
     t_close(ctx);
 }
 
-/* Text i is what a session alone draws with seed + i; all of them share the pages of the prompt. */
+/* Text i equals that of a single session with seed + i; all of them share the pages of the prompt. */
 static void test_parallel(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
@@ -192,7 +192,7 @@ static void test_save_and_load(void)
     T_OK(tllm_session_set(b, tokens, 23, &y, &reused));
     T_EQ_INT(reused, 20);
     T_SAME(want, y, V);
-    /* a file without the text, and one that is too long for this session: it goes on as it was */
+    /* a file without the text, and one that is too long for this session: it continues unchanged */
     T_OK(tllm_state_save(tllm_session_state(a), 0, path));
     T_STATUS(tllm_session_load(b, path), TINY_E_FORMAT, "0 tokens are kept beside a sequence of 23");
     for (i = 0; i < 2; i++) T_OK(tllm_session_feed(a, tokens, 18, NULL));
@@ -217,7 +217,7 @@ static void test_save_and_load(void)
 }
 
 #if T_PTHREAD
-/* The callback reads a flag that another thread sets: the text ends, and the session goes on as if it had been cut
+/* The callback reads a flag that another thread sets: the text ends, and the session continues as if it had been cut
  * there. */
 static pthread_mutex_t flag_lock = PTHREAD_MUTEX_INITIALIZER;
 static int flag, seen;
@@ -289,7 +289,7 @@ static void test_cancel_from_another_thread(void)
     memset(&bd, 0, sizeof bd);
     bd.width = 2;
     bd.n_most = 5;
-    T_STATUS(tllm_beam(s, copy, 4, &bd, out, &n_found), TINY_E_CANCELLED, NULL);     /* the flag stands */
+    T_STATUS(tllm_beam(s, copy, 4, &bd, out, &n_found), TINY_E_CANCELLED, NULL);     /* the flag is set */
     T_EQ_INT(n_found, 0);
     flag = 0;
     T_OK(tllm_session_set(s, copy, n, NULL, NULL));

@@ -1,8 +1,8 @@
-/* tests/llm/session/memory.c - what tllm_session_memory tells is what a session takes, by the count of the allocator
+/* tests/llm/session/memory.c - tllm_session_memory reports the memory of a session, by the count of the allocator
  *
- * Told in one context, taken in another: the most bytes that are held at once while a session opens, reads a prompt of
- * several pieces, writes and goes on with other sequences, over models of many kinds, each form of the cache, one
- * sequence and many. The weights stay in the file's mapping and are not counted. 5 % is the promise. */
+ * Reported in one context, allocated in another: the peak while a session opens, reads a prompt of several pieces,
+ * writes and continues with other sequences, over models of many kinds, each form of the cache, one sequence and many.
+ * The weights stay in the file's mapping and are not counted. 5 % is the promise. */
 #include "t.h"
 #include <string.h>
 
@@ -56,7 +56,7 @@ static void one(const char *path, const tllm_state_desc *d, double *worst, int *
     long blocks = t_alloc.live_blocks;
     asking = t_ctx(TINY_TARGET_AUTO, 2);
     before = tiny_ctx_bytes(asking);
-    /* asking leaves nothing behind */
+    /* the query leaves no memory */
     if (T_OK(tllm_session_memory(asking, path, d, &told))) T_TRUE(tiny_ctx_bytes(asking) == before);
     t_close(asking);
     ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -69,12 +69,12 @@ static void one(const char *path, const tllm_state_desc *d, double *worst, int *
     most = t_alloc.most_bytes - before;
     if (most) {
         const double off = ((double)most - (double)told) / (double)told;
-        /* closer than promised: the context asks the allocator for at most 96 bytes more than each block, and a piece
-         * of work takes no other */
+        /* closer than promised: the context requests at most 96 bytes more than each block, and the work allocates
+         * nothing else */
         const int exact = held + 64 >= told && held <= told + 96 * (size_t)blocks && most <= held + 512;
         if (!T_TRUE(off <= 0.05 && off >= -0.05 && exact) || getenv("T_VERBOSE"))
-            printf("  %s, %d sequences, keys of format %d, values of %d: told %lu, held %lu in %ld blocks, most %lu: "
-                   "%+.1f %%\n",
+            printf("  %s, %d sequences, keys of format %d, values of %d: reported %lu, held %lu in %ld blocks, "
+                   "most %lu: %+.1f %%\n",
                    path, (int)d->n_seq, d->type_k, d->type_v, (unsigned long)told, (unsigned long)held, blocks,
                    (unsigned long)most, 100 * off);
         if (off > *worst) *worst = off;
@@ -85,7 +85,7 @@ static void one(const char *path, const tllm_state_desc *d, double *worst, int *
     t_close(ctx);
 }
 
-static void test_told_is_taken(void)
+static void test_reported_memory_is_allocated(void)
 {
     static const int types[4] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
     double worst = 0;
@@ -110,7 +110,7 @@ static void test_told_is_taken(void)
             one(path, &d, &worst, &n);
         }
     T_TRUE(n >= 6);
-    printf("memory told and taken: %d sessions, at most %.2f %% apart\n", n, 100 * worst);
+    printf("memory reported and allocated: %d sessions, at most %.2f %% apart\n", n, 100 * worst);
 }
 
 static tiny_status put(tiny_ctx *ctx, tllm_writer *w, const char *name, int format, uint64_t n_in, uint64_t n_out)
@@ -124,7 +124,7 @@ static tiny_status put(tiny_ctx *ctx, tllm_writer *w, const char *name, int form
     return tllm_writer_put_tensor(ctx, w, text, format, n_out > 1 ? 2 : 1, dim, memset(t_keep(bytes), 0, bytes));
 }
 
-/* one layer whose three products of one row have formats of their own: what one of them shares and another keeps for
+/* one layer whose three products of one row have formats of their own: memory that one shares and another keeps for
  * each thread is held together while they run as a list */
 static void test_mixed_formats(void)
 {
@@ -178,8 +178,8 @@ static void test_mixed_formats(void)
     printf("products of mixed formats: %d sessions, at most %.2f %% apart\n", n, 100 * worst);
 }
 
-/* A session for a context of 100 000 tokens is resident with what its first tokens wrote, not with a large page for
- * each layer: the keys and values of this model would take 8 of 2 MB. */
+/* A session for a context of 100 000 tokens is resident only with the pages that its first tokens wrote, not with a
+ * large page for each layer: the keys and values of this model would take 8 of 2 MB. */
 static void test_resident(void)
 {
     const char *path = story;
@@ -190,7 +190,7 @@ static void test_resident(void)
     size_t told = 0;
     unsigned long before, after;
     if (!t_resident()) {
-        T_SKIP("nobody tells what is resident");
+        T_SKIP("the system does not report resident memory");
         return;
     }
     memset(&cd, 0, sizeof cd);              /* the default allocator: the one of t_ctx is a user's */
@@ -206,7 +206,7 @@ static void test_resident(void)
         after = t_resident();
         T_TRUE(told > (size_t)60 << 20 && after - before < 8192);
         if (getenv("T_VERBOSE"))
-            printf("  told %lu KB, resident after %d tokens %lu KB\n", (unsigned long)(told >> 10), PROMPT + ROUNDS,
+            printf("  reported %lu KB, resident after %d tokens %lu KB\n", (unsigned long)(told >> 10), PROMPT + ROUNDS,
                    after - before);
     }
     tllm_session_close(s);
@@ -240,7 +240,7 @@ static void test_refused(void)
 
 int main(void)
 {
-    T_RUN(test_told_is_taken);
+    T_RUN(test_reported_memory_is_allocated);
     T_RUN(test_mixed_formats);
     T_RUN(test_resident);
     T_RUN(test_refused);

@@ -1,14 +1,13 @@
-/* tests/llm/session/pooling.c - decoders that give embeddings: no call takes their hidden states for logits
+/* tests/llm/session/pooling.c - decoders that give embeddings: no call mistakes their hidden states for logits
  *
  * One key, llama.pooling_type, makes an embedding model of any decoder: its rows have n_embd numbers, fewer than the
  * vocabulary has tokens.
- * The key is put into the bytes of a model, and what wants a text is refused: the address sanitizer sees who reads on
- * all the same. */
+ * The key is put into the bytes of a model, and calls that need a text are refused: the address sanitizer sees a call
+ * that reads on all the same. */
 #include "t.h"
 #include "llm/file/kit.h"
 
-/* the file of name with llama.pooling_type = type in front of its keys, and as many bytes more as keep the data where
- * it is aligned */
+/* the file of name with llama.pooling_type = type in front of its keys, and padding that keeps the data aligned */
 static kit_image with_pooling(const char *name, uint32_t type)
 {
     kit_image keys, m;
@@ -85,7 +84,7 @@ static void test_no_text(void)
             T_STATUS(tllm_parallel(s, token, 3, &p, out), TINY_E_UNSUPPORTED, says);
             (void)tllm_session_tokens(s, &n);
             T_EQ_INT(n, 0);
-            /* what the model is for */
+            /* the purpose of the model */
             T_OK(tllm_session_feed(s, token, 3, NULL));
             T_OK(tllm_session_trim(s, 2));
             row = (float *)t_keep((size_t)about.n_embd * sizeof *row);
@@ -99,7 +98,7 @@ static void test_no_text(void)
     }
 }
 
-/* The bytes that tllm_session_memory tells are those that are taken: no room for logits that never come. */
+/* The bytes that tllm_session_memory reports are those that are allocated: no room for logits that never exist. */
 static void test_memory(void)
 {
     static const char *const file = "build/session-pooling.tmp";

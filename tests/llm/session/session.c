@@ -1,6 +1,6 @@
-/* tests/llm/session/session.c - stories260K tells the golden story; what a session reuses, forgets and refuses
+/* tests/llm/session/session.c - stories260K writes the golden story; reuse, cuts and refusals of a session
  *
- * The model that comes with the library tells, greedily, what a plain pass in double over its weights gave
+ * The greedy text of the committed model equals that of a plain pass in double over its weights
  * (tests/golden/story.py). */
 #include "t.h"
 #include <math.h>
@@ -61,9 +61,9 @@ static void test_golden_story(tiny_target target)
     }
 }
 
-/* The text of tests/golden/story.tsv: the prompt stands in its first line, then the tokens. Its best tokens lead by
+/* The text of tests/golden/story.tsv: the prompt is in its first line, then the tokens. Its best tokens lead by
  * 0.017 at least, a float pass is off by some 1e-5; targets round activations to 8 bits, so this is the reference's. */
-static void test_own_story(void)
+static void test_committed_story(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 2);
     tllm_session *s = open_story(ctx, story, 0);
@@ -92,7 +92,7 @@ static void test_own_story(void)
     t_close(ctx);
 }
 
-/* However a sequence came to be held, the logits after it are the same as from a fresh session. */
+/* In whatever way a sequence was built, the logits after it are the same as from a fresh session. */
 static void test_reuse(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
@@ -183,7 +183,7 @@ static void test_ends(void)
     t_close(ctx);
 }
 
-/* A text that follows a grammar to its end, whatever the model would rather say; the same seed, the same text. */
+/* A text that follows a grammar to its end, whatever the model prefers; the same seed, the same text. */
 static void test_grammar(void)
 {
     static const char rules[] = "root ::= \"[\" [0-9] (\",\" [0-9]){3} \"]\"";
@@ -225,7 +225,7 @@ static void test_grammar(void)
     t_close(ctx);
 }
 
-/* each allocation on the way to a masked token fails; the session goes on, and its next text is whole */
+/* each allocation on the way to a masked token fails; the session continues, and its next text is complete */
 static void test_grammar_no_memory(void)
 {
     static const char rules[] = "root ::= \"[\" [0-9] \"]\"";
@@ -298,8 +298,7 @@ static void test_bad_input(void)
     t_close(ctx);
 }
 
-/* The second sequence of the state is the caller's: a text that has nothing in common with the one before empties the
- * first only. */
+/* The second sequence of the state is the caller's: a text without a common beginning empties the first only. */
 static void test_other_sequences(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -320,7 +319,7 @@ static void test_other_sequences(void)
     t_close(ctx);
 }
 
-/* A state that was saved without its text is refused, and the session holds what it held. */
+/* A state that was saved without its text is refused, and the session is unchanged. */
 static void test_refused_load(void)
 {
     static const char *const file = "build/session-without-text.tmp";
@@ -341,7 +340,7 @@ static void test_refused_load(void)
     t_close(ctx);
 }
 
-/* Who asked to stop is not called again, whatever a stop text still holds back. */
+/* A callback that stopped the text is not called again, even if a stop text still holds bytes back. */
 static void test_stopped_caller(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -373,7 +372,7 @@ static void test_stopped_caller(void)
 int main(void)
 {
     T_RUN_TARGETS(test_golden_story);
-    T_RUN(test_own_story);
+    T_RUN(test_committed_story);
     T_RUN(test_reuse);
     T_RUN(test_ends);
     T_RUN(test_other_sequences);

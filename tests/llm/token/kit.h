@@ -1,10 +1,10 @@
-/* tests/llm/token/kit.h - for the tests of vocabularies: files of the oracle, and vocabularies put together by hand */
+/* tests/llm/token/kit.h - for the tests of vocabularies: files of the oracle, and vocabularies written by hand */
 #ifndef TOKEN_KIT_H
 #define TOKEN_KIT_H
 
 #define ORACLE "oracle/tokenizer"           /* under one of the folders of t_find */
 
-/* a file of the oracle where it is, any other path as it stands */
+/* a file of the oracle by its name, any other path unchanged */
 T_FN const char *here(const char *path)
 {
     const char *full = strncmp(path, "oracle/", 7) ? NULL : t_find(path);

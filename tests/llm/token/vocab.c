@@ -1,4 +1,5 @@
-/* tests/llm/token/vocab.c - every vocabulary of oracle/tokenizer, there and back, as a stream, in long runs
+/* tests/llm/token/vocab.c - every vocabulary of the large oracle of tokenizers, there and back, as a stream, in long
+ * runs
  *
  * The expected ids were recorded from another engine. Small vocabularies and bad ones: tests/llm/token/vocab_hand.c. */
 #define _FILE_OFFSET_BITS 64                /* readdir of 32-bit systems gives up on large inode numbers without it */
@@ -10,7 +11,7 @@
 
 static int n_vocab, n_vocab_good;
 
-/* ---- the oracle ------------------------------------------------------------------------------------------------ */
+/* ---- the oracle -------------------------------------------------------------------------------------------------- */
 
 /* one line of ids for each text, texts between lines __ggml_vocab_test__: 0 when one differs */
 static int compare(tiny_ctx *ctx, const tllm_vocab *v, const char *inputs, const char *wanted, unsigned flags)
@@ -57,7 +58,7 @@ static int compare(tiny_ctx *ctx, const tllm_vocab *v, const char *inputs, const
     return good;
 }
 
-/* NAME.gguf with its texts and ids; what has no file of inputs of its own takes the one given */
+/* NAME.gguf with its texts and ids; a vocabulary without its own inputs takes the given ones */
 static void one_file(const char *path, const char *inp, const char *out, const char *extra_inp, const char *extra,
                      const char *special)
 {
@@ -105,7 +106,7 @@ static void test_oracle(void)
     static char name[200][64];
     char path[6][160];
     int i, n;
-    if (!have_oracle()) { T_SKIP("no ../shared/" ORACLE); return; }
+    if (!have_oracle()) { T_SKIP("no large oracle files of tokenizers"); return; }
     n = list(ORACLE, ".gguf.out", name, 200);
     T_TRUE(n > 0);
     for (i = 0; i < n; i++) {
@@ -127,8 +128,8 @@ static void test_oracle(void)
     }
 }
 
-/* Texts and ids whose vocabulary is too large for the oracle: pre/ holds small ones of the same kinds, but of these
- * nothing was run. */
+/* Texts and ids whose vocabulary is too large for the oracle: pre/ holds small ones of the same kinds, without recorded
+ * ids. */
 static void test_texts_without_vocabulary(void)
 {
     static char name[200][64];
@@ -145,7 +146,8 @@ static void test_texts_without_vocabulary(void)
 
 /* Small vocabularies that the SentencePiece library (0.2.3) trained, and the ids that it gives: lines of text, tab,
  * ids. The first has a character map of nine rules, the second falls back to bytes, the third has a map of a part of
- * NFKC, byte tokens and user-defined symbols, and texts that are no UTF-8 (tests/llm/token/peer_sentencepiece.py). */
+ * NFKC, byte tokens and user-defined symbols, and texts that are not valid UTF-8
+ * (tests/llm/token/peer_sentencepiece.py). */
 static void golden(const char *name, tllm_vocab_kind kind, size_t n_lines)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -190,7 +192,7 @@ static void test_sentencepiece(void)
     golden("token-unigram-bytes", TLLM_VOCAB_UNIGRAM, 120);
 }
 
-/* ---- there and back -------------------------------------------------------------------------------------------- */
+/* ---- there and back ---------------------------------------------------------------------------------------------- */
 
 static const char *const passage =
     "The quick brown fox doesn't jump over 13 lazy dogs, it's 3.14159 too late; \xe2\x80\x9cwhy?\xe2\x80\x9d she "
@@ -283,7 +285,7 @@ static void stream(const char *path)
         T_OK(tllm_stream_end(ctx, &s, &b));
         T_EQ_INT(b.n, n);
         T_TRUE(held > 0);                   /* the text has characters in pieces, or this showed nothing */
-        /* cut anywhere: what was held becomes one U+FFFD */
+        /* cut anywhere: the bytes held back become one U+FFFD */
         for (i = 0; i < t.n; i++) {
             size_t k, before;
             s = tllm_stream_start(v, 0);
@@ -313,7 +315,7 @@ static void test_stream(void)
     stream(ORACLE "/pre/llama3.gguf");
 }
 
-/* a run of ten million equal characters costs what ten million others cost */
+/* a run of ten million equal characters costs the same as ten million others */
 static void test_runs(void)
 {
     static const char *const what[] = { "a", " ", "\n", "7", "\xf0\x9f\xa6\x99", "\xff", "'", "\xc3\xa9", "A\xcc\x81" };
@@ -354,8 +356,8 @@ static void test_runs(void)
     }
 }
 
-/* What Unicode says of bytes that are no UTF-8: each that can begin or continue no character is U+FFFD. to has room for
- * 3 n. */
+/* The rule of Unicode for invalid UTF-8: each byte that cannot begin or continue a character becomes U+FFFD. `to` has
+ * room for 3 n. */
 static size_t repaired(char *to, const char *from, size_t n)
 {
     const unsigned char *p = (const unsigned char *)from;
@@ -371,8 +373,8 @@ static size_t repaired(char *to, const char *from, size_t n)
 
 /* n bytes of the texts of the oracle in all its languages, characters of all planes, and bytes that are no characters.
  * No U+2581:
- * SentencePiece writes blanks with it, and gives blanks back. No U+FEFF: PLaMo leaves one out that begins a text. No
- * form longer than it need be: vocabularies that read characters give the short one. */
+ * SentencePiece writes blanks with it, and gives blanks back. No U+FEFF: PLaMo drops one at the beginning of a text. No
+ * overlong forms: vocabularies that read characters give the short one. */
 static char *everything(size_t n)
 {
     static const char *const all[2][4] = { { "tests/golden/chat-templates.txt", "tests/golden/token-unigram.tsv",
@@ -424,7 +426,7 @@ static char *everything(size_t n)
             memcpy(c, text + i, 3);
             if (!memcmp(c, "\xe2\x96\x81", 3) || !memcmp(c, "\xef\xbb\xbf", 3)) text[i] = 'u';
         }
-        /* leads of long forms, surrogates and what lies past the last plane */
+        /* lead bytes of overlong forms, surrogates and code points past the last plane */
         for (i = m < 500 ? 0 : m - 500; i < m; i++) {
             const unsigned char lead = (unsigned char)text[i], next = i + 1 < m ? (unsigned char)text[i + 1] : 0;
             if ((lead & 0xfe) == 0xc0 || (lead == 0xe0 && next < 0xa0) || (lead == 0xed && next >= 0xa0) ||

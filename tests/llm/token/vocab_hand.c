@@ -1,7 +1,7 @@
-/* tests/llm/token/vocab_hand.c - small vocabularies worked by hand, and bad ones
+/* tests/llm/token/vocab_hand.c - small vocabularies worked by hand, and invalid ones
  *
- * What is worked by hand says how; the merges of long words are compared with a quadratic search that is written
- * here. */
+ * Comments show the work by hand; the merges of long words are compared with a quadratic search that is written here.
+ */
 #include "t.h"
 #include "llm/token/kit.h"
 
@@ -126,7 +126,7 @@ static void test_bpe_by_hand(void)
         ENCODES(v, "lower", 0, "10");       /* l+o, lo+w, e+r, low+er */
         ENCODES(v, "low lower", 0, "7 9 8");/* _+low has a lower rank than low+er */
         ENCODES(v, "wol", 0, "2 1 0");
-        ENCODES(v, "lo?w", 0, "6 2");       /* '?' has no token: left out */
+        ENCODES(v, "lo?w", 0, "6 2");       /* '?' has no token: skipped */
         ENCODES(v, "low<|end|>!lo", 0, "7 12 6");   /* the user's own is found without asking */
         ENCODES(v, "low<|end|>lo", 0, "7 3 6");     /* of the seven between only e has a token */
         ENCODES(v, "low<|end|>lo", TLLM_ENCODE_SPECIAL, "7 11 6");
@@ -144,7 +144,7 @@ static void test_bpe_by_hand(void)
     t_close(ctx);
 }
 
-/* words between blanks, and the blanks left out; capitals are made small only where the vocabulary asks for it */
+/* words between blanks, and the blanks skipped; capitals become small letters only if the vocabulary requests it */
 static void test_whitespace_by_hand(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -199,8 +199,8 @@ static size_t put_utf8(char *to, uint32_t c)
     return n;
 }
 
-/* Small letters of the capitals of many scripts, by the charts of Unicode: first, last, and where the small one of the
- * first stands. */
+/* Small letters of the capitals of many scripts, by the charts of Unicode: first, last, and the small letter of the
+ * first. */
 static void test_capitals(void)
 {
     static const struct { uint32_t first, last, small;
@@ -274,12 +274,12 @@ static void test_bpe_lines(void)
     t_close(ctx);
 }
 
-/* A stream gives text by the standard: each byte that belongs to no character is U+FFFD, whether it came alone or in
- * one token with others. */
+/* A stream gives text by the standard: each byte that belongs to no character is U+FFFD, alone or in one token with
+ * others. */
 static void test_stream_characters(void)
 {
     static const struct { const char *bytes; int n_bad;
-    } row[] = { /* n_bad 0: a character, passed as it is */
+    } row[] = { /* n_bad 0: a character, passed unchanged */
                 { "\xc2\x80", 0 },
                 { "\xe0\xa0\x80", 0 },
                 { "\xed\x9f\xbf", 0 },
@@ -369,7 +369,7 @@ static void test_wordpiece_by_hand(void)
         ENCODES(v, "Played, PLAYING", 0, "3 6 7 5");
         ENCODES(v, "playest", 0, "0");      /* cannot be finished: the whole word is unknown */
         ENCODES(v, "\xc3\x89 e\xcc\x81 \xc3\xa9", TLLM_ENCODE_ENDS, "1 8 8 8 2");   /* accents fall off */
-        ENCODES(v, "\xe4\xbd\xa0\xe4\xbd\xa0", 0, "9 9");       /* Han characters stand alone */
+        ENCODES(v, "\xe4\xbd\xa0\xe4\xbd\xa0", 0, "9 9");       /* Han characters are words of their own */
         ENCODES(v, "play\x01ing\xff", 0, "5");      /* controls and bad bytes vanish */
         DECODES(v, 3, 6, 7, 0, "played ,");
     }
@@ -383,7 +383,7 @@ static void test_wordpiece_by_hand(void)
     }
     tllm_vocab_close(ctx, v);
     v = NULL;
-    m.d.strip_accents = 1;                  /* the two are asked for apart */
+    m.d.strip_accents = 1;                  /* the two are requested separately */
     if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) ENCODES(v, "e\xcc\x81 E", 0, "8 0");
     tllm_vocab_close(ctx, v);
     v = NULL;
@@ -444,8 +444,7 @@ static void test_unigram_by_hand(void)
         DECODES(v, 3, 6, 7, 0, "ab a");
     }
     tllm_vocab_close(ctx, v);
-    /* no blank in front: one that stands there is stripped, those between words still count, also behind a special
-     * token */
+    /* no blank in front: a leading blank is stripped, those between words still count, also after a special token */
     v = NULL;
     m.d.add_space_prefix = -1;
     if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
@@ -539,14 +538,14 @@ static void test_plamo_by_hand(void)
     if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
         ENCODES(v, "ab", 0, "256");
         ENCODES(v, "abc", 0, "257 259");    /* a + bc = 4, abc = 6, ab + a byte = 1001 */
-        ENCODES(v, "\xef\xbb\xbf" "ab\xc3\xa9", 0, "256 195 169");      /* the mark at the beginning goes */
+        ENCODES(v, "\xef\xbb\xbf" "ab\xc3\xa9", 0, "256 195 169");      /* the mark at the beginning is removed */
         DECODES(v, 256, 195, 169, 0, "ab\xc3\xa9");
     }
     tllm_vocab_close(ctx, v);
     t_close(ctx);
 }
 
-/* ---- a quadratic second opinion ------------------------------------------------------------------------------- */
+/* ---- a quadratic second opinion ---------------------------------------------------------------------------------- */
 
 /* the symbols of a word, joined one pair at a time, each time the best of all */
 static size_t naive(const made *m, const tllm_text *merge, size_t n_merges, int by_score, char sym[][40], size_t n)
@@ -595,7 +594,7 @@ static void test_merges_at_random(void)
                 text[i][1] = 0;
                 token(&m, text[i], -100, 1);
             }
-            while (n < 60) {                /* join two that are there */
+            while (n < 60) {                /* join two existing tokens */
                 size_t a = t_rand_below((uint32_t)n), b = t_rand_below((uint32_t)n);
                 char both[40];
                 (void)snprintf(both, sizeof both, "%.19s%.19s", text[a], text[b]);
@@ -633,7 +632,7 @@ static void test_merges_at_random(void)
     t_close(ctx);
 }
 
-/* ---- special tokens -------------------------------------------------------------------------------------------- */
+/* ---- special tokens ---------------------------------------------------------------------------------------------- */
 
 static void test_special_tokens(void)
 {
@@ -654,7 +653,7 @@ static void test_special_tokens(void)
         token(&m, line[i], 0, TLLM_TOKEN_USER);         /* 4 + i */
     }
     if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
-        /* the longest is found first wherever it stands: <ab><ab>x at 4, and only then what is left */
+        /* the longest is found first at any place: <ab><ab>x at 4, and only then the rest */
         ENCODES(v, "<ab><ab><ab>x", TLLM_ENCODE_SPECIAL, "1 2");
         /* without control tokens b>< is found, and of the rest only a is a token */
         ENCODES(v, "<ab><ab>x", 0, "0 3 0");
@@ -682,7 +681,7 @@ static void test_special_tokens(void)
     t_close(ctx);
 }
 
-/* ---- bad files -------------------------------------------------------------------------------------------------- */
+/* ---- bad files --------------------------------------------------------------------------------------------------- */
 
 enum {
     BAD_NONE,
@@ -710,7 +709,7 @@ enum {
 
 #define CORPUS "tests/fuzz/corpus"
 
-/* The files stand in CORPUS/gguf under their names; T_CORPUS=folder in the environment writes them again. */
+/* The files are in CORPUS/gguf under their names; T_CORPUS=folder in the environment writes them again. */
 static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want, const char *says)
 {
     static const char *const words[] = { "<unk>",   "<s>", "</s>", "<0x-1>", "<0xZZ>", "<0x41>",
@@ -796,7 +795,7 @@ static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want,
             for (k = 0; k < 3; k++)
                 for (i = 0; i < N + 2; i++) (void)tllm_piece(v, (int32_t)i - 1, (unsigned)k, NULL, 0);
             if (how == BAD_IDS) {
-                T_EQ_INT(tllm_vocab_special(v, TLLM_BOS), 1);       /* as if the file had not said it */
+                T_EQ_INT(tllm_vocab_special(v, TLLM_BOS), 1);       /* as if the file did not state it */
                 T_EQ_INT(tllm_vocab_special(v, TLLM_EOS), 2);
                 T_EQ_INT(tllm_vocab_special(v, TLLM_UNK), 0);
                 T_EQ_INT(tllm_vocab_special(v, TLLM_PAD), -1);
@@ -806,9 +805,9 @@ static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want,
                 T_EQ_INT(tllm_piece(v, 5, 0, p, sizeof p), 1);      /* <0x41> is A */
                 T_EQ_INT(p[0], 'A');
                 T_EQ_INT(tllm_piece(v, 3, 0, p, sizeof p), 6);      /* <0x-1> is its text */
-                T_EQ_INT(tllm_piece(v, 11, 0, p, sizeof p), 0);     /* a type that nobody knows shows nothing */
+                T_EQ_INT(tllm_piece(v, 11, 0, p, sizeof p), 0);     /* an unknown type prints nothing */
                 T_EQ_INT(tllm_vocab_type(v, 11), TLLM_TOKEN_UNDEFINED);
-                T_EQ_INT(tllm_piece(v, 3, 0, p, 2), 6);             /* too little room: what it needs */
+                T_EQ_INT(tllm_piece(v, 3, 0, p, 2), 6);             /* too little room: the needed size */
             }
             if (how == BAD_TWINS) {
                 T_EQ_INT(tllm_vocab_find(v, "a", 1), 0);
@@ -932,7 +931,7 @@ static void test_allocations(void)
     }
 }
 
-/* ---- the tables ------------------------------------------------------------------------------------------------ */
+/* ---- the tables -------------------------------------------------------------------------------------------------- */
 
 /* the names with notes 1, 2 and 3 in docs/guide/tokenizers.md */
 static const char *const pre_whole[] = { "llama3",

@@ -39,8 +39,8 @@ static void rotate(double *x, int n, int place)
         x[i + 1] = a * sin(angle) + b * cos(angle);
     }
 }
-/* A layer of the latent form, on all tokens of a sequence: the keys of a head are what is made of c, then the rotated
- * key of all heads. */
+/* A layer of the latent form, on all tokens of a sequence: the keys of a head are computed from c, then comes the
+ * rotated key of all heads. */
 static void twin_latent(const twin *m, double *const *w, double *x)
 {
     enum { MOST = 128 };
@@ -79,7 +79,7 @@ static void twin_latent(const twin *m, double *const *w, double *x)
         for (i = 0; i < d; i++) x[t * d + i] += y[i];
     }
 }
-/* -ln p of what came; in exact training the mean of that over all that could have come, what is seldom asked three
+/* -ln p of the actual token; in exact training the mean over all possible tokens, with rare ones weighted three
  * times */
 static double twin_target(const twin *m, tllm_story *story, int32_t next, const double *p, double log_z)
 {
@@ -155,8 +155,8 @@ static double twin_loss(const twin *m, const int32_t *tokens)
     return sum / (m->sequences * n);
 }
 
-/* Every tensor, along a random direction (all of its numbers enter) and in single numbers. The context is longer than a
- * block of queries; one token stands often, most never. */
+/* Every tensor, along a random direction (which uses all of its numbers) and in single numbers. The context is longer
+ * than a block of queries; one token is frequent, most never occur. */
 static void check_gradient(int form, int exact)
 {
     tllm_train_desc d = form_desc(form);
@@ -225,7 +225,7 @@ static void check_gradient(int form, int exact)
             *at = was;
         }
     }
-    m.exact = 0;                            /* what is reported is of what came */
+    m.exact = 0;                            /* the reported loss is of the actual tokens */
     loss = twin_loss(&m, tokens) / log(2.0);
     for (target = TINY_TARGET_REFERENCE; target < TINY_TARGET_COUNT; target++) {
         tiny_ctx *ctx;
@@ -263,8 +263,8 @@ static void test_gradient(void) { check_gradient(TLLM_TRAIN_GROUPED, 0); }
 static void test_gradient_exact(void) { check_gradient(TLLM_TRAIN_GROUPED, 1); }
 static void test_gradient_latent(void) { check_gradient(TLLM_TRAIN_LATENT, 0); }
 
-/* Stress without exact targets: the gradient is linear in it, so those of 2, 3 and 4 lie on a line, apart from each
- * other. Where a text is no story, exact targets are what came, and nothing is stressed. */
+/* Stress without exact targets: the gradient is linear in it, so those of 2, 3 and 4 are on a line, at distinct places.
+ * Where a text is no story, exact targets are the actual tokens, and nothing is stressed. */
 static void gradient_of(tllm_train_desc d, int exact, double stress, const int32_t *tokens, double *g)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -393,7 +393,7 @@ static void check_tape(int form)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_trainer *t = NULL;
     tiny_tape *tape = NULL;
-    tiny_param p[21];                       /* one more: where it is asked for a tensor that is not there */
+    tiny_param p[21];                       /* one more: a request for a missing tensor */
     tiny_tensor mine[21];
     char name[64];
     const int32_t *tokens = story_tokens(&d, 33);

@@ -38,7 +38,7 @@ T_FN tllm_train_desc form_desc(int form)
     tllm_train_desc d = small_desc();
     d.form = form;
     if (form == TLLM_TRAIN_LATENT) {
-        d.kv_heads = 0;                     /* as many as heads */
+        d.kv_heads = 0;                     /* one for each head */
         d.latent = 10;
         d.rotary = 6;
     }

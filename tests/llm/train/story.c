@@ -1,5 +1,5 @@
-/* tests/llm/train/story.c - the stories of the specification, word by word; probabilities that sum to one; what cannot
- * be told */
+/* tests/llm/train/story.c - the stories of the grammar, word by word; probabilities that sum to one; texts that are no
+ * stories */
 #include "t.h"
 
 static const char first[] = " on a warm evening , Ella was in the barn . she had seven white flowers . her friend Leo "
@@ -62,8 +62,8 @@ static void test_thousand_stories(void)
     T_EQ_INT(c ^ 0xffffffffu, 0x1929428f);
 }
 
-/* At each step of many stories: what may follow sums to one and names no token twice; a reader beside the teller agrees
- * about the probability; the floor and its share of choices are those of the specification. */
+/* At each step of many stories: the probabilities of the next token sum to one, with no token twice; a reader next to
+ * the generator computes the same probability; the floor and its share of choices equal the published ones. */
 static void test_distribution(void)
 {
     enum { STORIES = T_SLOW ? 1000 : 10000 };
@@ -105,7 +105,7 @@ static void test_distribution(void)
     T_CLOSE((double)tokens / (double)stories, 95.5, 1.0);
 }
 
-/* A forced token changed to anything else is found where it stands. */
+/* A forced token changed to anything else is found at its place. */
 static void test_refuses(void)
 {
     tllm_story s = tllm_story_start(5);
@@ -137,7 +137,7 @@ static void test_refuses(void)
     T_EQ_INT(tllm_story_score(NULL, 0, NULL, NULL), 0);
 }
 
-/* The weights of the grammar, by counting: the first number somebody has. */
+/* The weights of the grammar, by counting. */
 static void test_frequencies(void)
 {
     static const int weight[9] = { 2, 3, 3, 3, 2, 2, 1, 1, 1 };
@@ -179,7 +179,7 @@ static tllm_vocab *open_vocab(tiny_ctx *ctx, tllm_writer **w, tllm_gguf **g)
     return v;
 }
 
-/* The library's own reader of files finds the tokens in a text that the teller drew; any bytes come back. */
+/* The library's own reader of files finds the tokens in a generated text; any bytes round-trip. */
 static void test_vocabulary(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

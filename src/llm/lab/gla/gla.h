@@ -8,7 +8,7 @@
  * y = (rms norm of each head of o, times silu(x Wg)) Wo. The paper has keys of d / 2 and values of d numbers, and gates
  * through 16.
  * The same tape trains it, and without gradients (tiny_tape_desc.no_grad) it computes. Sessions run this form of mixing
- * in files of architecture "rwkv6qwen2", whose gates and way out are others (docs/papers/attention.md). */
+ * in files of architecture "rwkv6qwen2", whose gates and way out are others (docs/papers/gla.md). */
 #ifndef TINYI_LLM_GLA_H
 #define TINYI_LLM_GLA_H
 #include "math/tape.h"

@@ -1,5 +1,5 @@
-/* tests/llm/lab/bipolar/bipolar.c - bit planes: the numbers of the specification, sums of 64-bit integers, what the
- * format promises, bad input */
+/* tests/llm/lab/bipolar/bipolar.c - bit planes: numbers worked by hand, sums of 64-bit integers, the promises of the
+ * format, invalid input */
 #include "t.h"
 
 #define U (1.0 / 16777216.0)
@@ -19,8 +19,7 @@ static tiny_tensor table(void *data, tiny_dtype dtype, tiny_idx rows, tiny_idx c
     return tiny_tensor_2d(data, dtype, rows, columns);
 }
 
-/* v = 2 c - (2^n - 1): column 0 of the product with a code that stands for 1; and the planes of all codes say the
- * same */
+/* v = 2 c - (2^n - 1): column 0 of the product with the code of 1; and the planes of all codes agree */
 static void test_codes(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -245,8 +244,7 @@ static void test_signed(tiny_target target)
     t_close(ctx);
 }
 
-/* floats: codes are the nearest of their grid, the same on every target, and the product is that of what they stand
- * for */
+/* floats: codes are the nearest of their grid, the same on every target, and the product is that of their values */
 static void test_floats(tiny_target target)
 {
     enum { N = 35, M = 6, K = 500 };
@@ -312,7 +310,7 @@ static void test_floats(tiny_target target)
                     if (t == 2 || t == 4) T_TRUE(z[t * N + j] != z[t * N + j]);
                     else T_TRUE(z[t * N + j] == y[t * N + j]);
         }
-        if (p == 5) {                       /* a row of zeros gives zeros, whatever its codes are */
+        if (p == 5) {                       /* a row of zeros gives zeros, whatever its codes */
             memset(fx, 0, (size_t)(M * K * 2) * sizeof *fx);
             T_OK(tllm_bipolar_matmul(ctx, &w, &tx, q, NULL, &ty));
             for (i = 0; i < M * N; i++) T_TRUE(y[i] == 0.0f);
@@ -327,7 +325,7 @@ static void test_floats(tiny_target target)
     T_PROOF("quantization 3", "bad input: all-zero row, NaN");
 }
 
-/* exact halves of the way between two codes: of two the even one */
+/* values exactly halfway between two codes: the even code */
 static void test_ties(tiny_target target)
 {
     static float x[8] = { 3, 2, 0, -2, -3, 1, -1, 0.5f };       /* 2 bits: s = 1, grid -3 -1 1 3 */

@@ -1,6 +1,6 @@
 /* tests/llm/lab/bitweight/bitweight.c - digits of all 256 values and of normal ones, products of every design against
- * plain int32 sums, counts against closed forms, the walk through the nest against rows of PEs, nests as text, what is
- * refused */
+ * plain int32 sums, counts against closed forms, the walk through the nest against rows of PEs, nests as text, refused
+ * arguments */
 #include "t.h"
 
 #ifdef TINYLLM_NO_BITWEIGHT
@@ -37,7 +37,7 @@ static void test_encoders(void)
                            e2 = u >> (2 * i + 1) & 1u;
             bad += booth[i] != (int)e0 - (int)e1 + 2 * ((int)e1 - (int)e2);
         }
-        /* EN-T: -1, 0, 1, 2 are a complete residue system, so |v| has one such row of digits; it is looked for */
+        /* EN-T: -1, 0, 1, 2 are a complete residue system, so |v| has one such row of digits; the test searches it */
         matches = 0;
         for (i = 0; i < 256; i++) {
             a[0] = (i & 3) - 1;
@@ -147,7 +147,7 @@ static void test_count(void)
         for (i = 0; i < T_COUNT(lengths); i++) {
             int8_t *w = (int8_t *)t_guarded_bytes(lengths[i] + 1);
             uint64_t got[256], want[256];
-            for (j = 0; j < 256; j++) got[j] = want[j] = j;         /* they are added to what is there */
+            for (j = 0; j < 256; j++) got[j] = want[j] = j;         /* they are added to the old values */
             for (j = 0; j < lengths[i]; j++) {
                 w[j] = (int8_t)(t_rand_u64() >> 60 ? (int)(t_rand_u64() >> 56) - 128 : 5);
                 want[(unsigned char)w[j]]++;
@@ -160,7 +160,7 @@ static void test_count(void)
     }
 }
 
-/* rows of any format become what the specification's S1 says, worked out in double */
+/* rows of any format become 8-bit codes with one scale a row, computed here in double */
 static void test_rows(tiny_target target)
 {
     static const char *const formats[] = { "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K", "I8" };
@@ -220,7 +220,7 @@ static void test_rows(tiny_target target)
         T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 2, 2, count, NULL), TINY_E_NUMERIC,
                  "row 1 has a weight that is not finite");
         for (k = 0; k < 256; k++) T_EQ_INT(count[k], 0);
-        one[2] = 1e-45f;                    /* whose 127th part is none */
+        one[2] = 1e-45f;                    /* whose 127th part rounds to 0 */
         one[3] = 0;
         floats->pack(one, bytes, 4, NULL);
         T_OK(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 2, 2, count, codes));
@@ -532,7 +532,7 @@ static void test_counts(tiny_target target)
     T_EQ_INT(s.encodes, M * K * 3);         /* once for a column of 32 */
     T_EQ_INT(s.register_bits, 32 * 32 * 64);
     s = stats_of(ctx, "opt4c", &x, 0, 0);
-    T_EQ_INT(s.cycles, 3 * nonzero);        /* one column waits for nobody */
+    T_EQ_INT(s.cycles, 3 * nonzero);        /* one column never waits */
     s = stats_of(ctx, "opt4e", &x, 0, 0);
     T_EQ_INT(s.register_bits, 8 * 32 * 64); /* as many lanes as 32 columns, a quarter of the registers */
     T_EQ_INT(s.lanes, 1024);
@@ -551,7 +551,7 @@ static void test_counts(tiny_target target)
     T_PROOF("quantization 4", "cycles of every design by closed forms; of all-zero A under OPT3: 0");
 }
 
-/* 32 columns, K = 128, sigma 20: what waiting costs, at the end of K and at every k */
+/* 32 columns, K = 128, sigma 20: the cost of waiting, at the end of K and at every k */
 static void test_sync(void)
 {
     enum { M = 32 * 200, K = 128 };
@@ -681,7 +681,7 @@ static const tllm_bw_unit *unit(const char *name)
     return NULL;
 }
 
-/* the published table, by hand: 16 x 16 of 595737 um2 at 154 MHz and the others; products in so many cycles */
+/* the published table, by hand: 16 x 16 of 595737 um2 at 154 MHz and the others; products in that many cycles */
 static void test_rates(void)
 {
     double rate, area, base;

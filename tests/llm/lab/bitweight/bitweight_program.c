@@ -1,5 +1,5 @@
 /* tests/llm/lab/bitweight/bitweight_program.c - examples/bitweight as a user runs it: a model, a nest, the list, and
- * what is refused */
+ * refused arguments */
 #include "t.h"
 
 #if defined __unix__ && !defined TINYLLM_NO_BITWEIGHT
@@ -7,7 +7,7 @@
 
 static char said[20000];
 
-/* Runs BUILD/bitweight; both outputs are left in said. Its exit status; -1: it does not run here. */
+/* Runs BUILD/bitweight; both outputs are stored in `said`. Its exit status; -1: it does not run here. */
 static int run(const char *line)
 {
     const char *build = getenv("BUILD");

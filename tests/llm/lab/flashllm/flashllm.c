@@ -1,9 +1,8 @@
 /* tests/llm/lab/flashllm/flashllm.c - pruned matrices in tiles of compressed lists, and their products
  *
- * Truth    places and orders of items worked by hand from the description of the format; the bytes that the
- *          specification computes; the dense product in double, for every share of zeros and every number of rows up to
- *          65, in both forms; values in 16 bits that come back bit for bit; and memory with walls, for items that lie
- *          about their places. */
+ * Truth    places and orders of items worked by hand from the description of the format; the sizes by the formula of
+ *          the format; the dense product in double, for every share of zeros and every number of rows up to 65, in both
+ *          forms; values in 16 bits that are kept bit for bit; and memory with walls, for items with false places. */
 #include "t.h"
 #include "older.h"
 #define U 5.9604645e-8
@@ -87,7 +86,7 @@ static void test_by_hand(void)
     t_close(ctx);
 }
 
-/* 4 (items + tiles + 2) bytes; the specification: even with f16 at 50 % zeros, 1.67, 2.50 and 4.99 times smaller at 70,
+/* 4 (items + tiles + 2) bytes; as worked out: even with f16 at 50 % zeros, 1.67, 2.50 and 4.99 times smaller at 70,
  * 80 and 90 % */
 static void test_bytes(void)
 {
@@ -334,8 +333,8 @@ static void test_strides(tiny_target target)
     t_close(ctx);
 }
 
-/* Only what is stored is multiplied: infinite and NaN where the matrix is 0, also at places that padding names, stay
- * outside. */
+/* Only stored numbers are multiplied: infinities and NaN where the matrix is 0, also at places of the padding, have no
+ * effect. */
 static void test_not_finite(tiny_target target)
 {
     enum { M = 70, K = 90, N = 3 };
@@ -431,7 +430,7 @@ static void test_not_finite_in_parts(tiny_target target)
     }
 }
 
-/* items whose places are any bits: whatever comes out, it comes from the memory of the call and goes into y */
+/* items with any bits as places: every read stays in the memory of the call, every write in y */
 static void test_hostile_items(tiny_target target)
 {
     enum { M = 100, K = 140, N = 9, TILES = 6, ITEMS = TILES * 1000 };
@@ -556,7 +555,7 @@ static void test_bad_matrices(void)
     memcpy(item, a.item, a.n_item * 4);
     b.profile = TLLM_CSL_ORDERED;
     tllm_csl_free(ctx, &p);
-    item[2] = 4096u << 16;                  /* and every call that reads all of it says so */
+    item[2] = 4096u << 16;                  /* and every call that reads all of it reports it */
     T_STATUS(tllm_csl_convert(ctx, &b, 1, &p), TINY_E_FORMAT, "csl_convert: tile 0: item 2 is at place 4096");
     T_STATUS(tllm_csl_convert(ctx, &a, 3, &p), TINY_E_ARGUMENT, "no profile 3");
     T_STATUS(tllm_csl_convert(ctx, &a, 1, &a), TINY_E_ARGUMENT, "other than the matrix itself");
@@ -584,7 +583,7 @@ static void test_bad_matrices(void)
     T_STATUS(tllm_flash_matmul(ctx, NULL, &a, &ty), TINY_E_ARGUMENT, "input 0 is missing");
     T_STATUS(tllm_flash_matmul(ctx, &tx, NULL, &ty), TINY_E_ARGUMENT, "there is no matrix");
     tx.dim[1] = 70;
-    for (i = 0; i < 5; i++) {               /* sizes that somebody changed: nothing is counted beyond what can be */
+    for (i = 0; i < 5; i++) {               /* changed sizes: nothing is counted beyond the possible */
         static const tiny_idx down[] = { TINY_IDX_MAX, TINY_IDX_MAX / 2, 0, -1, 3 },
                               across[] = { TINY_IDX_MAX, 2, 2, 2, -TINY_IDX_MAX };
         e = a;
@@ -736,7 +735,7 @@ static void test_memory(tiny_target target)
 }
 
 /* |w| norm: 3 1 2 0.5 with norms 1 1 0.1 8 is 3 1 0.2 4; half of it goes */
-/* what AUTO takes: item by item where few are there, the image where most are and x has many rows */
+/* the choice of AUTO: item by item for few items, the image for many items and many rows of x */
 static void test_choice(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

@@ -1,7 +1,7 @@
 /* tests/llm/lab/fusemax/fusemax.c - the four attention cascades, their counts, the mapping model; the language:
  * tests/llm/plan/cascade.c
  *
- * Truth    the passes, levels, counts and cycles that the specification works out; attention by its formula in double,
+ * Truth    the passes, levels, counts and cycles worked out by hand; attention by its formula in double,
  *          written here; and three ways to a count that must agree: from the description, by running the description,
  *          by running the kernels. */
 #include "t.h"
@@ -78,7 +78,7 @@ static void test_cascades(tiny_target target)
                 how.m0 = tile[t][1];
                 how.buffer_bytes = t ? buffer[1 + t % 2] : 0;
                 if (t == 1) how.buffer_bytes = (size_t)160 << 10;
-                /* what is kept does not fit, nor do all keys; the values do */
+                /* the stored scores do not fit, nor do all keys; the values do */
                 if (s == 5 && t < 4) how.buffer_bytes = (size_t)(t ? 16 : 8) << 10;
                 t_use(ctx);
                 T_OK(tllm_fusemax(ctx, &how, &d.q, &d.k, &d.v, &d.o, &got));
@@ -106,7 +106,7 @@ static void test_cascades(tiny_target target)
                 if (t) same_ops(&got.ops, &want.ops);
             }
         t_use(ctx);
-        T_OK(tllm_fusemax(ctx, NULL, &d.q, &d.k, &d.v, &d.o, NULL));        /* what users call: tiny_attention */
+        T_OK(tllm_fusemax(ctx, NULL, &d.q, &d.k, &d.v, &d.o, NULL));        /* the public call: tiny_attention */
         T_RAN_ON(ctx, t_vectors(target));
         for (i = 0; i < n; i++) T_CLOSE(d.out[i], d.want[i], 2e-5 * 1.7);
     }
@@ -209,7 +209,7 @@ static void test_mapping_model(tiny_target target)
         T_OK(tllm_fusemax_model(ctx, &cpu, &s, &other));
         T_TRUE(other.seconds >= p.seconds);
     }
-    cpu.bytes_per_s = 1e8;                          /* where memory is slow, what stays near wins */
+    cpu.bytes_per_s = 1e8;                          /* with slow memory the form that keeps data in the buffer wins */
     T_OK(tllm_fusemax_best(ctx, &cpu, &s, &p));
     T_EQ_INT(p.cascade, TLLM_FUSEMAX_1_PASS);
     t_close(ctx);

@@ -1,11 +1,11 @@
-/* tests/llm/lab/kvcodec/kvcodec.c - the cache codec: the coder's worked numbers, what is promised of errors, a
- * synthetic cache, bad input */
+/* tests/llm/lab/kvcodec/kvcodec.c - the cache codec: the coder's worked numbers, the error bounds, a synthetic cache,
+ * invalid input */
 #include "t.h"
 #include <math.h>
 
-/* ---- the coder -------------------------------------------------------------------------------------------------- */
+/* ---- the coder --------------------------------------------------------------------------------------------------- */
 
-/* The specification's ten symbols: table, bytes, and back. */
+/* Ten symbols worked by hand: table, bytes, and back. */
 static void test_worked(tiny_target target)
 {
     static const unsigned char symbol[10] = { 1, 1, 0, 1, 2, 1, 1, 1, 0, 1 };
@@ -29,9 +29,9 @@ static void test_worked(tiny_target target)
     T_PROOF("attention 10", "ten symbols: cdf, bytes 6C A8, decoded exactly");
 }
 
-/* 2000 symbols from a two-sided exponential over 31 values: the specification wrote 6010 bits for 6008.1 of entropy.
- * Its draws are not known; for ours the bytes may be as far from the entropy: 2 bits to end, what 16-bit slots and the
- * padding take. */
+/* 2000 symbols from a two-sided exponential over 31 values: the worked example has 6010 bits for 6008.1 of entropy, for
+ * other draws. The bytes of ours may be as far from the entropy: 2 bits to end, plus the loss of 16-bit slots and the
+ * padding. */
 static void test_exponential(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
@@ -231,9 +231,9 @@ static float largest(const float *x, tiny_idx n)
     return most;
 }
 
-/* What comes back, from a quantizer of this file: the anchors and the level without differences bit for bit, every
- * number within half a step; on the reference target the same bytes and the same numbers. Widths around eight streams
- * and the vectors, chunks around a group. */
+/* The decoded numbers, against a quantizer of this file: the anchors and the level without differences bit for bit,
+ * every number within half a step; on the reference target the same bytes and the same numbers. Widths around eight
+ * streams and the vectors, chunks around a group. */
 static void test_round_trip(tiny_target target)
 {
     static const int32_t widths[3][MOST_LAYERS * TLLM_KV_PARTS] = { { 1, 7, 0, 8, 9, 3, 0, 0, 0 },
@@ -301,7 +301,7 @@ static void test_round_trip(tiny_target target)
     T_PROOF("attention 10", "8-bit-only path exact to its own quantizer");
 }
 
-/* Chunks of several levels, read last to first, and what a chunk tells; more bits, less error. */
+/* Chunks of several levels, read last to first, and the information of a chunk; more bits, less error. */
 static void test_chunks(tiny_target target)
 {
     static const int32_t width[2 * TLLM_KV_PARTS] = { 24, 24, 0, 24, 24, 0 };
@@ -401,8 +401,8 @@ static void put(unsigned char *p, uint64_t v, int bytes)
     for (i = 0; i < bytes; i++) p[i] = (unsigned char)(v >> 8 * i);
 }
 
-/* A difference that is rounded up carries the sum past its anchor's row: 65504 is the largest half, and what is read
- * back never lies beyond, since a cache of halves would make it infinite. */
+/* A difference that is rounded up carries the sum past its anchor's row: 65504 is the largest half, and decoded numbers
+ * never exceed it, since a cache of halves would make them infinite. */
 static void test_sums_within_halves(tiny_target target)
 {
     static const int32_t width[TLLM_KV_PARTS] = { 200, 0, 0 };
@@ -530,7 +530,8 @@ static void test_long_streams(tiny_target target)
     t_close(ctx);
 }
 
-/* ---- the specification's synthetic cache ------------------------------------------------------------------------- */
+/* ---- the synthetic cache
+ * ------------------------------------------------------------------------------------------ */
 
 enum { CHANNELS = 256, TOKENS = 1500, TEXTS = 4 };
 
@@ -599,12 +600,11 @@ static double plain_coded(tiny_ctx *ctx, const cache *c, int m)
     return 8.0 * (double)all / (CHANNELS * TOKENS);
 }
 
-/* Bytes really written, tables from four other texts. The specification does not say sigma. 0.63 gives its errors of
- * plain quantization (1.3 % with 8 bits, 11.1 % with 32 bins) and its 2.14 bits for differences with 12 bins; but these
- * have 17.8 % of error here, not 11.5 %.
- * So its 2.4 times (5.06 bits to 2.14) holds against bins in whole bits, which is what plain quantization writes, and
- * 2.0 against bins that may be any number. With scales of sigma 1 both are above 2.2. At rho 0.9 coding without
- * differences is as good: they stop paying. */
+/* Bytes really written, tables from four other texts. The example that the expected figures come from does not state
+ * sigma. 0.63 gives its errors of plain quantization (1.3 % with 8 bits, 11.1 % with 32 bins) and its 2.14 bits for
+ * differences with 12 bins; but these have 17.8 % of error here, not 11.5 %. So its 2.4 times (5.06 bits to 2.14) holds
+ * against bins in whole bits, as plain quantization writes, and 2.0 against bins that may be any number.
+ * With scales of sigma 1 both are above 2.2. At rho 0.9 coding without differences is as good: they stop paying. */
 static void test_synthetic(tiny_target target)
 {
     static const int32_t width[TLLM_KV_PARTS] = { CHANNELS, 0, 0 };
@@ -656,7 +656,7 @@ static void test_synthetic(tiny_target target)
                    at[k].sigma, at[k].rho, plain_error(a, 127), plain_error(a, 15), bits[1], error[1], bits[2],
                    error[2], bits[3], error[3], bits[4], error[4], any, any / bits[1], whole / bits[1], coded);
         if (k == 0) {
-            T_CLOSE(plain_error(a, 127), 0.013, 0.001);     /* the specification's run */
+            T_CLOSE(plain_error(a, 127), 0.013, 0.001);     /* the recorded run */
             T_CLOSE(plain_error(a, 15), 0.111, 0.005);
             T_CLOSE(bits[1], 2.14, 0.06);
             T_TRUE(whole / bits[1] >= 2.2 && any / bits[1] >= 1.9);
@@ -752,7 +752,7 @@ static void test_tables_bad(tiny_target target)
     T_PROOF("attention 10", "bad input: tables with equal neighbours");
 }
 
-/* Every refusal leaves what is there as it is. */
+/* Every refusal leaves the output unchanged. */
 static void test_chunks_bad(tiny_target target)
 {
     static const int32_t other[2 * TLLM_KV_PARTS] = { 5, 3, 0, 4, 0, 3 },
@@ -782,7 +782,7 @@ static void test_chunks_bad(tiny_target target)
         memcpy(cut, bytes, i);
         if (!T_STATUS(tllm_kvcodec_decode(ctx, t, cut, i, &b.kv), TINY_E_FORMAT, NULL)) break;
         if (i < 4 + 56) continue;
-        seal(cut, i);                       /* cut by someone who knows the format */
+        seal(cut, i);                       /* cut by a forger of the format */
         if (!T_STATUS(tllm_kvcodec_decode(ctx, t, cut, i, &b.kv), TINY_E_FORMAT, NULL)) break;
     }
     for (i = 0; i < 8 * n; i++) {

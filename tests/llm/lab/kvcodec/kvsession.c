@@ -1,4 +1,4 @@
-/* tests/llm/lab/kvcodec/kvsession.c - a session's cache in a file and back: what goes on from it, and what is refused
+/* tests/llm/lab/kvcodec/kvsession.c - a session's cache in a file and back: how it continues, and refused files
  *
  * The models are those of examples/models; the texts are drawn stories that neither the tables nor the training saw. */
 #include "t.h"
@@ -78,9 +78,9 @@ static double lead(const float *x, size_t n)
     return (double)x[k] - (double)x[j];
 }
 
-/* Keys and values of 96 tokens of the story model, told to a file and read by a fresh session, which goes on. The
+/* Keys and values of 96 tokens of the story model, written to a file and read by a fresh session, which continues. The
  * grammar of these stories draws names and things with equal chances, so greedy texts part where two are as likely: at
- * level 4 nowhere else. What the true rest of the story costs is nearly the same at all levels. */
+ * level 4 nowhere else. The cost of the true rest of the story is nearly the same at all levels. */
 static void test_story(tiny_target target)
 {
     enum { PROMPT = 96, REST = 32, STORIES = 6 };
@@ -111,7 +111,7 @@ static void test_story(tiny_target target)
                 bits[level] += 8.0 * (double)f.chunk[0].n_bytes / (double)f.chunk[0].n_element / stories;
                 tllm_kvcodec_file_close(ctx, &f);
             }
-            T_OK(tllm_session_set(from, token, PROMPT, &x, &n));    /* the last token is computed on what was loaded */
+            T_OK(tllm_session_set(from, token, PROMPT, &x, &n));    /* the last token is computed on the loaded cache */
             if (level) T_EQ_INT(n, PROMPT - 1);
             for (i = 0; i < REST; i++) {
                 const int32_t next = (int32_t)best_of(x, TLLM_STORY_VOCAB);
@@ -153,7 +153,7 @@ static void test_story(tiny_target target)
     t_close(ctx);
 }
 
-/* stories260K, which learned from text that people read: the golden story goes on the same from level 4. */
+/* stories260K, which was trained on natural text: the golden story continues the same from level 4. */
 static void test_golden(tiny_target target)
 {
     enum { PROMPT = 100, REST = 100 };
@@ -191,8 +191,8 @@ static void test_golden(tiny_target target)
 }
 
 /* Chunks of 30 tokens with and without their tables, into caches of other formats, from latent rows; and a session that
- * goes on saves again. */
-static void test_ways(void)
+ * continued saves again. */
+static void test_chunk_forms(void)
 {
     static const struct {
         const char *model;
@@ -220,7 +220,7 @@ static void test_ways(void)
             T_OK(tllm_session_set(a, token, 70, &x, NULL));
             memcpy(before, x, sizeof before);
             T_OK(save(a, t, 4, 30, alone));
-            T_OK(tllm_session_set(b, token, 3, NULL, NULL));        /* what it held is given back */
+            T_OK(tllm_session_set(b, token, 3, NULL, NULL));        /* its memory is freed */
             T_OK(tllm_kvcodec_load(b, t, path));
             T_OK(tllm_kvcodec_file_open(ctx, path, &f));
             T_TRUE(f.n_chunk == 3 && f.chunk[2].first == 60 && f.chunk[2].n_token == 10 && f.chunk[1].chunk == 1 &&
@@ -274,7 +274,7 @@ static void seal(unsigned char *p, size_t n)
     for (i = 0; i < 4; i++) p[n + i] = (unsigned char)(~c >> 8 * i);
 }
 
-/* Whatever is refused, the session holds what it held, and computes the same. */
+/* After every refusal the session holds the same and computes the same. */
 static void test_refused(void)
 {
     enum { N = 40, HEAD = 40 + 4 * N + 8 * 2 };
@@ -293,7 +293,7 @@ static void test_refused(void)
     if (!a || !b || !tight || !other || !recurrent || !t || !u) { t_close(ctx); return; }
     draw(5, token, N);
     T_OK(tllm_session_set(b, token, 20, NULL, NULL));
-    /* the last token alone, as below: beside others its attention adds in another order */
+    /* the last token alone, as below: among others its attention adds in another order */
     T_OK(tllm_session_set(b, token, 20, &x, &n));
     T_EQ_INT(n, 19);
     memcpy(before, x, sizeof before);
@@ -351,7 +351,7 @@ static void test_refused(void)
     CHANGED(43, 1, "token 0 is 16777217");
     CHANGED(40 + 4 * N + 7, 1, "chunk 0 has");
     CHANGED(40 + 4 * N + 8, (unsigned char)(good[40 + 4 * N + 8] - 1), "1 bytes follow");
-    /* the chunks the other way round */
+    /* the chunks in reverse order */
     {
         const size_t n0 = (size_t)good[40 + 4 * N] | (size_t)good[41 + 4 * N] << 8 | (size_t)good[42 + 4 * N] << 16,
                      n1 = n - HEAD - 4 - n0;
@@ -422,7 +422,7 @@ int main(void)
 {
     T_RUN_TARGETS(test_story);
     T_RUN_TARGETS(test_golden);
-    T_RUN(test_ways);
+    T_RUN(test_chunk_forms);
     T_RUN(test_refused);
     T_RUN(test_allocations);
     return t_done();

@@ -42,7 +42,7 @@ static double uniform(const stream *s, tiny_idx i, int level, double speed)
     return t;
 }
 
-/* At any chunk, time and speed: the choice that a search through all uniform ones makes. */
+/* At any chunk, time and speed: the choice equals that of a search through all uniform ones. */
 static void test_best_level(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -152,9 +152,9 @@ static void test_by_hand(void)
     s.d.bits_per_second = 1e6;
     expect(ctx, &s, steady, 2, 2, 3, 8, 0);     /* 3 of level 3 would take 12 */
     s.d.deadline = 15;
-    expect(ctx, &s, steady, 0, 0, 0, 15, 0);    /* the text makes it, and loses nothing */
+    expect(ctx, &s, steady, 0, 0, 0, 15, 0);    /* the text arrives in time, and loses nothing */
     s.d.deadline = 2;
-    expect(ctx, &s, steady, 1, 1, 1, 3, 1);     /* nothing makes it: the quickest */
+    expect(ctx, &s, steady, 1, 1, 1, 3, 1);     /* nothing arrives in time: the quickest */
     s.d.bits_per_second = 0;
     expect(ctx, &s, slow, 2, 0, 0, 30, 1);      /* 20 s gone: 10 s a chunk at the lowest level against 5 */
     /* 0.5 s; 4 Mbit/s and 9.5 s: two texts (10 s) no, level 3 (2 s) yes, which takes 8 s on 0.5 Mbit/s; 1.5 s left:
@@ -175,7 +175,7 @@ static void test_by_hand(void)
     expect(ctx, &s, steady, 2, 2, 2, 6, 0);
     s.d.level = 0;
     expect(ctx, &s, steady, 0, 0, 0, 15, 1);
-    /* decodes hide behind the next transfer; slow ones queue */
+    /* decodes overlap the next transfer; slow ones queue */
     s.d.level = 1;
     s.d.decode = s.decode;
     s.decode[0] = s.decode[1] = s.decode[2] = 0.6;
@@ -189,7 +189,7 @@ static void test_by_hand(void)
     t_close(ctx);
 }
 
-/* What the link does while a chunk is sent, and later, changes no choice up to that chunk. */
+/* The speed of the link while a chunk is sent, and later, changes no choice up to that chunk. */
 static void test_no_future(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -256,7 +256,7 @@ static void test_traces(void)
     t_close(ctx);
 }
 
-/* ---- a transport that brings real chunks ------------------------------------------------------------------------- */
+/* ---- a transport of real chunks ---------------------------------------------------------------------------------- */
 
 enum { WIDTH = 24, TOKENS = 120, EACH = 40 };
 typedef struct place {

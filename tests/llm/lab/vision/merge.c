@@ -143,7 +143,7 @@ static void test_plain_and_gradient(tiny_target target)
     T_PROOF("attention 9", "gradient check");
 }
 
-/* pb = 0: not one bit differs from plain merging; no merge: x itself; equal tokens stay what they are */
+/* pb = 0: bit for bit plain merging; no merge: x itself; equal tokens stay equal */
 static void test_same_bits(tiny_target target)
 {
     enum { TT = 31, BB = 2, DD = 37, RR = 11 };

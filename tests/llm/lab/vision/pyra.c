@@ -1,5 +1,5 @@
-/* tests/llm/lab/vision/pyra.c - a network whose tokens merge: its gradient, sizes in attention, that it begins as plain
- * merging, bad input */
+/* tests/llm/lab/vision/pyra.c - a network whose tokens merge: its gradient, sizes in attention, the start as plain
+ * merging, invalid input */
 #include "t.h"
 
 #ifdef TINY_NO_TRAIN
@@ -92,7 +92,7 @@ static void test_network_gradient(void)
                     seen += fabs(g[j]);
                     if (!T_CLOSE(g[j], (up - down) / 2e-6, 2e-6 * most)) printf("    in %s\n", list[i][k].name);
                 }
-                /* behind the last attention only the class token counts, and nothing merges into it */
+                /* after the last attention only the class token counts, and nothing merges into it */
                 T_TRUE(!i || (seen > 0) == (k < 4 * (BLOCKS - 1)));
             }
     }
@@ -102,7 +102,7 @@ static void test_network_gradient(void)
     t_close(ctx);
 }
 
-/* what attention does with sizes: tokens that stand for n count like n tokens. All pieces of an image are equal, so
+/* sizes in attention: a token of size n counts like n tokens. All pieces of an image are equal, so
  * that merging changes nothing - unless sizes are forgotten. */
 static void test_sizes_in_attention(tiny_target target)
 {

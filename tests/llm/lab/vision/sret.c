@@ -263,8 +263,8 @@ static void test_stage_and_gradient(tiny_target target)
     T_PROOF("attention 6", "loops share one weight copy");
 }
 
-/* ---- the network: its gradient with stem, pooling and head; the same call, the same numbers, unless fresh ones are
- * asked for */
+/* ---- the network: its gradient with stem, pooling and head; the same call gives the same numbers, unless fresh ones
+ * are requested */
 
 static double logits_of(tiny_tape *tape, tllm_sret *s, const tiny_tensor *images, const tiny_tensor *by, int back,
                         double *keep)
@@ -336,7 +336,7 @@ static void test_network(void)
                 if (!T_CLOSE(g[j], (up - down) / 2e-6, 2e-6 * most)) printf("    in %s\n", p[k].name);
             }
         }
-        /* judged by running values: an image alone has the logits that it has beside others */
+        /* judged by running values: an image alone has the same logits as among others */
         tllm_sret_training(s, 0);
         if (!fresh) {
             tiny_tensor one = images, w1 = w;
@@ -382,7 +382,7 @@ static void test_figures(tiny_target target)
     T_CLOSE(once * 1e-6, 569.9, 0.05);
     T_CLOSE(weights * 1e-6, 4.36, 0.005);
     T_CLOSE(apart * 1e-6, 6.42, 0.005);
-    p = tllm_sret_params(s, &n);            /* and ours: the same but for 3.6 d rounded down */
+    p = tllm_sret_params(s, &n);            /* and ours: the same, except for 3.6 d rounded down */
     for (k = 0; k < n; k++)
         if (!strncmp(p[k].name, "stages.", 7) && !p[k].group && p[k].value.rank == 2)
             made += (double)tiny_tensor_count(&p[k].value);
@@ -478,7 +478,7 @@ static void test_bad(tiny_target target)
     d = small_desc(TINY_F32); d.ratio = (double)NAN; bad(&d, "wide layers");
     d = small_desc(TINY_F32); d.d = 5; bad(&d, "5 numbers of a token");
     tllm_sret_close(NULL);
-    (void)target;                           /* the helpers read t_now */
+    (void)target;                           /* the workers read t_now */
     T_PROOF("attention 6", "bad input: N % G, L % R, odd sizes after pooling, null permutation");
 }
 

@@ -1,5 +1,5 @@
-/* tests/llm/lab/vision/tome.c - matching of tokens: by hand, against plain loops, ties, what has no length, sizes,
- * tracking, the way back, schedules */
+/* tests/llm/lab/vision/tome.c - matching of tokens: by hand, against plain loops, ties, tokens of length 0, sizes,
+ * tracking, the backward pass, schedules */
 #include "t.h"
 
 enum { MOST = 40 };
@@ -10,7 +10,7 @@ static int32_t part(const tiny_tensor *match, tiny_idx t, tllm_tome_parts which,
     return ((const int32_t *)p.data)[i * p.dim[1] + b];
 }
 
-/* the example of the specification: class token, five others, one merge */
+/* worked by hand: class token, five others, one merge */
 static void test_by_hand(tiny_target target)
 {
     static float x[6][2] = { { 9, 9 }, { 1, 0 }, { 0, 1 }, { 1, 0.1f }, { 0.1f, 1 }, { 1, 1 } };
@@ -48,7 +48,7 @@ static void test_by_hand(tiny_target target)
     T_PROOF("attention 9", "worked tokens: scores, source 4, destination 5, result rows");
 }
 
-/* once more, as the text says it: best of B for each of A, sorted by score */
+/* once more, by the definition: best of B for each of A, sorted by score */
 typedef struct pairs { int n_left, src[MOST], dst[MOST], left[MOST]; } pairs;
 static void plain(const float *keys, int t, int batch, int heads, int d, int b, int r, unsigned flags, pairs *p)
 {
@@ -212,7 +212,7 @@ static void test_chain(tiny_target target)
         t -= r;
         memcpy(x, y, (size_t)(t * B * D) * sizeof *x);
         memcpy(size, next, (size_t)(t * B) * sizeof *x);
-        /* sum of sizes, weighted sum of tokens, and the means that each stands for */
+        /* sum of sizes, weighted sum of tokens, and the mean of each */
         for (i = 0; i < B; i++) {
             double n = 0, sum[D] = { 0 };
             for (j = 0; j < t; j++) n += (double)size[j * B + i];
@@ -253,7 +253,7 @@ static void test_schedules(tiny_target target)
         const double d = k < 2 ? 768 : 1024;
         double some = 0, all = 0, match = 0;
         T_EQ_INT(n, k < 2 ? 12 : 24);
-        /* multiply-adds of a block: q, k, v and out, attention, and the wide layer behind the merge */
+        /* multiply-adds of a block: q, k, v and out, attention, and the wide layer after the merge */
         for (i = 0, t = 197; i < n; i++) {
             all += 12 * d * d * 197 + 2.0 * 197 * 197 * d;
             some += 4 * d * d * (double)t + 2.0 * (double)(t * t) * d;
@@ -278,7 +278,7 @@ static void test_schedules(tiny_target target)
     T_STATUS(tllm_tome_inflected(ctx, -1, 0, 5, each), TINY_E_ARGUMENT, "-1 merges");
     T_STATUS(tllm_tome_inflected(ctx, 1, (double)NAN, 5, each), TINY_E_ARGUMENT, "inflection");
     T_STATUS(tllm_tome_inflected(ctx, 1, 0, 0, each), TINY_E_ARGUMENT, "0 blocks");
-    /* no more than there are, nothing of one token, and never what must stay */
+    /* no more than exist, none of a single token, and never a protected token */
     T_EQ_INT(tllm_tome_count(197, 400, TLLM_TOME_CLASS), 98);
     T_EQ_INT(tllm_tome_count(197, 400, 0), 98);
     T_EQ_INT(tllm_tome_count(198, 400, TLLM_TOME_CLASS | TLLM_TOME_DISTILL), 98);
@@ -324,7 +324,7 @@ static void test_bad(void)
     T_OK(tllm_tome_match(ctx, &keys, 1, 0, &match));
     m[11] = m[12];
     T_STATUS(tllm_tome_sizes(ctx, &sx, &match, &sn), TINY_E_ARGUMENT, "does not meet");
-    {                                       /* each pair meets, but token 2 goes in twice, and 3 nowhere */
+    {                                       /* each pair is used, but token 2 is merged twice, and 3 never */
         static const int32_t lost[8] = { 0, 1, 2, 2, 0, 1, 2, 2 };
         memcpy(m, lost, sizeof lost);
         m[8] = 3;

@@ -59,7 +59,7 @@ static void norm(const tllm_vit *v, int block, const char *name, const double *x
         y[i] = weight(v, block, w, i) * (x[i] - mean) / sqrt(var + (double)1e-6f) + weight(v, block, b, i);
 }
 
-/* one image through the network, in plain loops; times: what the output of attention is multiplied by */
+/* one image through the network, in plain loops; times: the factor of the attention output */
 static void plain(const tllm_vit *v, const double *image, double times, double *logits)
 {
     static double x[T][D], y[T][D], q[T][3 * D], o[T][D];
@@ -130,7 +130,7 @@ static void shake(tllm_vit *v)              /* so that no weight is special */
     }
 }
 
-/* a mixer that doubles what attention says */
+/* a mixer that doubles the attention output */
 typedef struct doubler { int mixed, between; tiny_idx tokens; } doubler;
 static tiny_tensor twice(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k,
                          const tiny_tensor *v)
@@ -148,7 +148,7 @@ static tiny_tensor first_only(tiny_tape *tape, void *user, const tllm_vit_at *at
     ((doubler *)user)->between++;
     ((doubler *)user)->tokens = x->dim[0];
     T_EQ_INT(k->dim[0], x->dim[0]);
-    /* what is behind the last attention needs the class token only */
+    /* the layers after the last attention need the class token only */
     if (at->i_block == BLOCKS - 1) y.dim[0] = 1;
     return y;
 }

@@ -1,4 +1,4 @@
-/* tests/llm/lab/vptq/kmeans.c - a few vectors that stand for many
+/* tests/llm/lab/vptq/kmeans.c - a few centres for many vectors
  *
  * Truth    brute force for the nearest, and means of clusters in double */
 #include "t.h"
@@ -75,7 +75,7 @@ static void test_kmeans(tiny_target target)
     }
 }
 
-/* few different vectors; centres that nobody wants; two points and two weights */
+/* few different vectors; unused centres; two points and two weights */
 static void test_kmeans_edges(tiny_target target)
 {
     enum { N = 100 };
@@ -97,7 +97,7 @@ static void test_kmeans_edges(tiny_target target)
         /* of equal centres the lowest */
         for (i = 0; i < N; i++) T_TRUE(code[i] < 5 && c[2 * code[i]] == x[2 * i] && c[2 * code[i] + 1] == x[2 * i + 1]);
     }
-    /* ninety that count for nothing draw most centres, ten that count lie elsewhere */
+    /* ninety vectors of weight 0 draw most centres, ten with weight are elsewhere */
     for (i = 0; i < N; i++) {
         x[2 * i] = i < 90 ? (float)i * 0.001f : (float)(1000 + 17 * i);
         x[2 * i + 1] = (float)(i * i % 31);
@@ -153,8 +153,8 @@ static void test_kmeans_edges(tiny_target target)
     t_close(ctx);
 }
 
-/* Numbers at the end of what floats hold: squares of their differences are infinite, and every code is still one of a
- * centre that is there. */
+/* Numbers at the limit of floats: squares of their differences are infinite, and every code is still that of an
+ * existing centre. */
 static void test_kmeans_far(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);

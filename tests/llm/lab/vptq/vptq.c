@@ -1,13 +1,13 @@
 /* tests/llm/lab/vptq/vptq.c - weights as vectors of code books
  *
- * Truth    the specification's worked layer; the bytes of a matrix read bit by bit by a second reader, written here
- *          from the text of vptq.h; every code of a pass searched anew in double, on weights that are updated in double
- *          with U of tllm_gptq_triangle; GPTQ itself where a book is its grid; brute force for the nearest, and means
- *          of clusters in double; the loss as a sum over all pairs of inputs; products in double of what the second
- *          reader says */
+ * Truth    a layer worked by hand; the bytes of a matrix read bit by bit by a second reader, written here
+ *          from the text of vptq.h; every code of a pass searched again in double, on weights that are updated in
+ *          double with U of tllm_gptq_triangle; GPTQ itself where a book is its grid; brute force for the nearest, and
+ *          means of clusters in double; the loss as a sum over all pairs of inputs; products in double of the output of
+ *          the second reader */
 #include "llm/lab/vptq/vptq.h"
 
-/* the layer of the specification; the damping is a millionth */
+/* the layer worked by hand; the damping is a millionth */
 static void test_worked(tiny_target target)
 {
     static double h[4] = { 2, 1, 0, 2 }, none[4] = { 1, 0, 0, 1 };
@@ -53,7 +53,7 @@ static void test_worked(tiny_target target)
     T_PROOF("quantization 1", "worked: J = 1.23 against 1.93");
 }
 
-/* as many vectors in the book as there are different ones: the weights come back */
+/* a book of all distinct vectors: the weights come back */
 static void test_exact(tiny_target target)
 {
     enum { ROWS = 22, N = 40, V = 4 };
@@ -84,7 +84,7 @@ static void test_exact(tiny_target target)
     T_PROOF("quantization 1", "k >= number of distinct vectors gives exact reconstruction");
 }
 
-/* vectors of one, and the sixteen steps of S2 with scale 1/8 as their book */
+/* vectors of one, and the sixteen steps of the signed 4-bit grid with scale 1/8 as their book */
 static void test_gptq(tiny_target target)
 {
     enum { ROWS = 70, N = 200 };
@@ -129,7 +129,7 @@ static void test_gptq(tiny_target target)
     T_PROOF("quantization 1", "v=1 with an evenly spaced fixed book equals GPTQ");
 }
 
-/* H = I: each vector by itself, for every v, with rows that are no multiple of it; of equal centres the lowest */
+/* H = I: each vector alone, for every v, with rows that are no multiple of it; of equal centres the lowest */
 static void test_identity(tiny_target target)
 {
     enum { ROWS = 37, N = 90 };
@@ -179,7 +179,7 @@ static void test_identity(tiny_target target)
     T_PROOF("quantization 1", "M not multiple of v");
 }
 
-/* Every code anew: weights updated in double, input by input, in the order of coding; groups, inputs set apart, second
+/* Every code again: weights updated in double, input by input, in the order of coding; groups, inputs set apart, second
  * books, normalized. */
 static void test_pass(tiny_target target)
 {
@@ -304,7 +304,7 @@ static void normal(float *x, size_t n, uint64_t seed)
     for (i = 0; i < n; i++) x[i] = tiny_rng_normal(&draw);
 }
 
-/* v inputs at once: vectors along the inputs of a row, in the metric of the block, errors carried on behind it (GPTVQ),
+/* v inputs at once: vectors along the inputs of a row, in the metric of the block, errors carried on after it (GPTVQ),
  * in double */
 static void together(const layer *l, const float *u, const float *book, float *back)
 {
@@ -315,7 +315,7 @@ static void together(const layer *l, const float *u, const float *book, float *b
         for (i = 0; i < G_N; i += G_V) {
             double best = 1e300, e[G_V];
             int code = 0;
-            for (c = 0; c < G_K; c++) {     /* e with (w - c) = e U of the block: |e|^2 is what is lost */
+            for (c = 0; c < G_K; c++) {     /* e with (w - c) = e U of the block: |e|^2 is the loss */
                 double sum = 0, f[G_V];
                 for (j = 0; j < G_V; j++) {
                     double x = w[i + j] - (double)book[c * G_V + j];
@@ -333,8 +333,8 @@ static void together(const layer *l, const float *u, const float *book, float *b
     }
 }
 
-/* the specification's measured guide: 2 bits of index, losses over that of no weights at all */
-static void test_guide(void)
+/* measured guide: 2 bits of index, losses relative to that of a zero matrix */
+static void test_measured_losses(void)
 {
     enum { SEEDS = 3 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -501,8 +501,8 @@ static void test_rate(void)
     T_PROOF("quantization 1", "rate example 4096x4096, v=8, k=256: 1.001953 bits, ratio 15.97");
 }
 
-/* what AUTO takes: by rows of x, and buckets where one number is added at a time and a row has as many codes as the
- * book has vectors */
+/* the choice of AUTO: by rows of x, and buckets where one number is added at a time and a row has at least as many
+ * codes as the book has vectors */
 static void test_choice(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -622,7 +622,7 @@ static void test_refused(void)
     book[7] = 1e9f;
     T_OK(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &l.h, &q, &about));
     T_EQ_INT(about.clamped, 1);
-    /* two widths of vectors that meet too seldom */
+    /* two widths of vectors whose common multiple is too large */
     odd = q;
     odd.v = 7;
     T_STATUS(tllm_vptq_expand(ctx, &odd, 0, 1, book, 64), TINY_E_ARGUMENT, "bytes, not");
@@ -734,7 +734,7 @@ static void test_allocations(void)
     d.outliers = 5;
     d.normalize = 1;
     kd.k = 8;
-    kd.sample = 2;                          /* with all that k-means may take */
+    kd.sample = 2;                          /* with all the memory that k-means may take */
     T_OK(tllm_vptq_quantize(one, &d, l.w, 12, 45, &th, &q, NULL));
     n = q.n_bytes;
     b = (unsigned char *)t_guarded_bytes(n);
@@ -757,7 +757,7 @@ static void test_allocations(void)
         tiny_ctx_close(ctx);)
 }
 
-/* stopped after so many questions, wherever that is: the status, and nothing left */
+/* cancelled after that many polls, at any place: the status, and no memory left */
 static int countdown;
 static int stop_then(void *user) { (void)user; return --countdown < 0; }
 static void test_cancel(void)
@@ -837,7 +837,7 @@ int main(void)
     T_RUN_FORMS(test_gptq);
     T_RUN_FORMS(test_identity);
     T_RUN_FORMS(test_pass);
-    T_RUN(test_guide);
+    T_RUN(test_measured_losses);
     T_RUN(test_rate);
     T_RUN_FORMS(test_choice);
     T_RUN(test_refused);

@@ -10,8 +10,8 @@
 
 typedef struct layer { tiny_idx rows, n; float *w; tllm_calib *calib; tiny_tensor h; } layer;
 
-/* inputs that depend on each other, of sizes that differ: a mixture of a fourth as many causes, and noise; one in five
- * is `strong` times as large */
+/* inputs that depend on each other, of different sizes: a mixture of n / 4 sources, and noise; one in five is `strong`
+ * times as large */
 T_FN layer make(tiny_ctx *ctx, tiny_idx rows, tiny_idx n, tiny_idx tokens, float noise, float strong)
 {
     layer l;
@@ -136,8 +136,8 @@ T_FN tiny_idx input_at(const reader *r, tiny_idx place)
     const int each = r->n > 65536 ? 4 : 2;
     return r->flags & 1 ? (tiny_idx)number_at(r->p + 80 + (size_t)(place * each), each) : place;
 }
-/* w' as the text of the format says, C + D and the rest in float, as the fast form and the reference may not differ in
- * it */
+/* w' by the description of the format, C + D and the rest in float, since the fast form and the reference must not
+ * differ in it */
 T_FN float weight_at(const reader *r, tiny_idx row, tiny_idx place)
 {
     const uint32_t word = word_at(r, row, place);

@@ -1,7 +1,7 @@
 /* tests/llm/lab/vptq/vptq_file.c - matrices of VPTQ as bytes, and products with them
  *
- * Truth    the bytes read bit by bit by a second reader, written from the text of vptq.h; products in double of what
- *          that reader says */
+ * Truth    the bytes read bit by bit by a second reader, written from the text of vptq.h; products in double of that
+ *          reader's output */
 #include "llm/lab/vptq/vptq.h"
 
 static void test_widths(tiny_target target)
@@ -26,12 +26,12 @@ static void test_widths(tiny_target target)
         d.v = 1;
         d.k = (tiny_idx)1 << first;
         d.k2 = rest ? (tiny_idx)1 << rest : 0;
-        if (width % 5 == 3) d.k -= width % 2;       /* a code of so many bits for fewer vectors */
+        if (width % 5 == 3) d.k -= width % 2;       /* a code of that many bits for fewer vectors */
         T_OK(tllm_vptq_random(ctx, &d, rows, n, (uint64_t)width, &q));
         r = read_head(q.bytes);
         T_EQ_INT(r.bytes, q.n_bytes);
         T_EQ_INT(r.width, width);
-        /* as far from an aligned place as may be, and nothing behind it */
+        /* as unaligned as possible, and nothing after it */
         copy = (unsigned char *)t_guarded_bytes(q.n_bytes);
         memcpy(copy, q.bytes, q.n_bytes);
         T_OK(tllm_vptq_open(ctx, copy, q.n_bytes, &again));
@@ -50,8 +50,7 @@ static void test_widths(tiny_target target)
     T_PROOF("quantization 1", "packed round trip for code widths 1..32");
 }
 
-/* sizes of all kinds: what is packed is what the text of the format says, and rows by themselves are those of the
- * whole */
+/* sizes of all kinds: packed bytes follow the description of the format, and single rows equal those of the whole */
 static tllm_vptq_desc any_desc(int s, tiny_idx *rows, tiny_idx *n)
 {
     tllm_vptq_desc d;
@@ -93,8 +92,7 @@ static void test_format(tiny_target target)
         T_OK(tllm_vptq_expand(ctx, &q, row0, some, part, n));
         T_SAME(part, back + row0 * n, some * n);
         T_WALLS(part, 0);
-        /* bits by the formula are the bytes, but for head, tail, and what rows of codes and vectors are filled up
-         * with */
+        /* bits by the formula are the bytes, except for head, tail, and the padding of rows of codes and vectors */
         T_OK(tllm_vptq_rate(ctx, &d, rows, n, &bits, &bytes));
         T_EQ_INT(bytes, q.n_bytes);
         {
@@ -154,7 +152,7 @@ static void test_product(tiny_target target)
             T_WALLS(y, 0);
             ty.data = z;
             T_OK(tllm_vptq_matmul_as(one, &tx, &q, (tllm_vptq_form)form, &ty));
-            T_SAME(z, y, m * rows);         /* the number of threads is nobody's business */
+            T_SAME(z, y, m * rows);         /* the number of threads does not matter */
             if (form == TLLM_VPTQ_AUTO) first = y;
             else if (form == (int)tllm_vptq_form_of(ctx, &q, m)) T_SAME(y, first, m * rows);
         }
@@ -168,7 +166,7 @@ static void test_product(tiny_target target)
 }
 
 /* Numbers of x that become infinite times a scale, or where two of them meet in a bucket, in sums that are finite:
- * every form says what the plain one says. */
+ * every form agrees with the plain one. */
 static void test_large(tiny_target target)
 {
     enum { ROWS = 8, N = 30 };
@@ -237,7 +235,7 @@ static void test_hostile(void)
     T_OK(tllm_vptq_random(ctx, &d, 10, 21, 5, &q));
     r = read_head(q.bytes);
     n = q.n_bytes;
-    for (cut = 0; cut < n; cut++) {         /* every length: unmended, and with its head and checksum made good */
+    for (cut = 0; cut < n; cut++) {         /* every length: as it is, and with head and checksum corrected */
         b = (unsigned char *)t_guarded_bytes(cut);
         memcpy(b, q.bytes, cut);
         T_STATUS(tllm_vptq_open(ctx, b, cut, &got), TINY_E_FORMAT, NULL);
@@ -251,7 +249,7 @@ static void test_hostile(void)
     t_free_blocks();
     x = t_rand(64, -1, 1);
     b = (unsigned char *)t_guarded_bytes(n);
-    /* every byte, in three ways: the checksum sees it; without it the head does, or nothing is touched outside */
+    /* every byte, in three ways: the checksum sees it; without it the head shows it, or nothing is touched outside */
     for (i = 0; i < n; i++)
         for (flip = 0; flip < 3; flip++) {
             const unsigned char mask = flip == 0 ? 0xff : flip == 1 ? 1 : 0x80;
@@ -263,7 +261,7 @@ static void test_hostile(void)
             seal(b, n);
             st = tllm_vptq_open(ctx, b, n, &got);
             if (i < 80) T_EQ_INT(st, TINY_E_FORMAT);        /* nothing in the head is of no account */
-            else if (i >= n - 4) T_EQ_INT(st, TINY_OK);     /* the checksum itself, made good again */
+            else if (i >= n - 4) T_EQ_INT(st, TINY_OK);     /* the checksum itself, corrected */
             taken += st == TINY_OK;
             if (!st && got.n <= 64 && got.rows <= 64) {
                 const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, got.n),
@@ -312,7 +310,7 @@ static void test_hostile(void)
     SPOILT(r.book + 1, 0x7c, "number 0 of the books for place 0 on is not finite");
     SPOILT(n - 8, 1, "which fills up, is not 0");
     tllm_vptq_close(ctx, &q);
-    /* one group that says it stands in another order; books for inputs that nobody set apart */
+    /* one group with a false order; books for inputs that are not set apart */
     d.groups = 1;
     d.outliers = 0;
     d.normalize = 0;
@@ -329,7 +327,7 @@ static void test_hostile(void)
     T_PROOF("quantization 1", "bad input: k not a power of two (round bits up), index out of range in a file");
 }
 
-/* codes that a book has not, through the door of the operation, which does not look at them: zeros, and nothing
+/* codes outside a book, through tiny_run, which does not check them: zeros, and nothing
  * outside */
 static void test_codes_unchecked(tiny_target target)
 {

@@ -22,7 +22,7 @@ static uint32_t code_of(float x)
     return x == 1.0f ? 0xffffffffu : x > 0.0f ? (uint32_t)((double)x * 4294967296.0) - 1u : 0u;
 }
 
-/* the specification's address: a 32-bit word, and a bit of it */
+/* the address formula: a 32-bit word, and a bit of it */
 static int bit_at(const unsigned char *lines, tiny_idx f, tiny_idx i, tiny_idx j, int k)
 {
     const size_t word =

@@ -1,5 +1,5 @@
 /* tests/llm/lab/weave/weave_sgd.c - linear models on bit-weaved data: against plain descent, the reference, and the
- * figures of the specification's run */
+ * figures of a recorded run */
 #include "t.h"
 
 /* samples in [0, 1] with the ends of every range in them, labels of a line */
@@ -31,7 +31,7 @@ static set set_open(tiny_ctx *ctx, tiny_idx n, tiny_idx f, uint64_t seed)
     return s;
 }
 
-/* descent as everybody writes it, in double, on the numbers themselves; w (f + 1), the last the intercept */
+/* plain descent in double, on the numbers themselves; w (f + 1), the last the intercept */
 static void plain_epoch(const set *s, int task, double lr, double l2, int batch, int intercept, double *w)
 {
     double *g = (double *)calloc((size_t)s->f + 1, sizeof *g);
@@ -102,7 +102,7 @@ static void test_float(tiny_target target)
     t_close(ctx);
 }
 
-/* the fast form against the reference, whatever the description says */
+/* the fast form against the reference, for any description */
 static void test_reference(tiny_target target)
 {
     static const tiny_idx f[] = { 1, 31, 65, 300 };
@@ -183,7 +183,7 @@ static void test_threads(tiny_target target)    /* one model by one, two and thr
     for (i = 0; i < 3; i++) t_close(ctx[i]);
 }
 
-/* one feature, all samples a step: what an epoch moves is lr decay^sqrt(e + 1) times the slope, here in double by pow
+/* one feature, all samples a step: an epoch moves by lr decay^sqrt(e + 1) times the slope, here in double by pow
  * and sqrt of C */
 static void test_rate(tiny_target target)
 {
@@ -211,7 +211,7 @@ static void test_rate(tiny_target target)
     t_close(ctx);
 }
 
-/* Bits behind the last feature and samples behind the last one, all set, as lines of the caller or a file with a good
+/* Bits after the last feature and samples after the last one, all set, as lines of the caller or a file with a good
  * checksum may have them: the same bits of model, loss and products. */
 static void set_padding(unsigned char *lines, tiny_idx n, tiny_idx f)
 {
@@ -290,7 +290,7 @@ static void test_padding(tiny_target target)
     for (i = 0; i < 2; i++) t_close(ctx[i]);
 }
 
-/* The run of the specification, with a generator of our own of the same description. Its losses and ours: */
+/* The recorded run, with a generator of our own of the same description. Its losses and ours: */
 static void test_checked_run(tiny_target target)
 {
     static const int bits[7] = { 1, 2, 3, 4, 6, 8, 32 };
@@ -322,9 +322,9 @@ static void test_checked_run(tiny_target target)
         else middle[i - 7] = st.loss;
         if (getenv("T_SHOW")) printf("%d bits%s: %.4f\n", d.bits, d.midpoint ? ", midpoint" : "", st.loss);
     }
-    /* A model of one bit, whose numbers are half as large, answers twice the mean label p too much: p^2 / 2 on top. Its
-     * last steps leave p within 0.5 +- 0.055 (noise of a batch of 16 at lr N / 4 = 0.64), and the loss within 0.13 to
-     * 0.2: the figure of one draw says no more. From 2 bits on it does. */
+    /* A model of one bit, whose numbers are half as large, answers too much by twice the mean label p: an additional
+     * loss of p^2 / 2. Its last steps leave p within 0.5 +- 0.055 (noise of a batch of 16 at lr N / 4 = 0.64), and the
+     * loss within 0.13 to 0.2: the figure of one draw says no more. From 2 bits on it does. */
     for (i = 0; i < 7; i++) {
         T_TRUE(!i || loss[i] < loss[i - 1] + 1e-4);
         T_CLOSE(loss[i], published[i], i ? 0.1 * published[i] : 0.045);

@@ -1,0 +1,47 @@
+# The targets tinyllm::tinyllm and tinyllm::tinygnn. find_package(tinyllm) and find_package(tinygnn) read this file,
+# which is installed under both names; CMakeLists.txt reads it too. A context has threads of its own where the system
+# has POSIX threads. Set TINY_OPENMP to ON for OpenMP, which other systems need for more than one thread.
+set(tinyllm_shared 0) # make install SHARED=1 writes 1: the targets link libtinyllm.so and libtinygnn.so
+
+function(tinyllm_targets)
+  # the headers stand above this file: in PREFIX/include, or at the top of the sources
+  get_filename_component(here "${CMAKE_CURRENT_LIST_DIR}" REALPATH)
+  set(dir "${here}")
+  while(NOT EXISTS "${dir}/include/tinyllm.h" AND NOT EXISTS "${dir}/tinyllm.h")
+    set(below "${dir}")
+    get_filename_component(dir "${dir}" DIRECTORY)
+    if(dir STREQUAL below)
+      message(FATAL_ERROR "tinyllm: there is no include/tinyllm.h above ${here}")
+    endif()
+  endwhile()
+  if(EXISTS "${dir}/include/tinyllm.h")
+    set(dir "${dir}/include")
+  endif()
+
+  foreach(name tinyllm tinygnn)
+    if(NOT TARGET tinyllm::${name})
+      add_library(tinyllm::${name} INTERFACE IMPORTED GLOBAL)
+      target_include_directories(tinyllm::${name} INTERFACE "${dir}")
+      if(tinyllm_shared)
+        string(TOUPPER ${name} NAME)
+        target_compile_definitions(tinyllm::${name} INTERFACE ${NAME}_LINKED)
+        target_link_libraries(tinyllm::${name} INTERFACE "${here}/../../lib${name}.so")
+      endif()
+      if(UNIX AND NOT EMSCRIPTEN)
+        target_compile_definitions(tinyllm::${name} INTERFACE TINY_PTHREAD)
+        target_link_libraries(tinyllm::${name} INTERFACE -pthread m)
+      endif()
+      if(TINY_OPENMP)
+        find_package(OpenMP REQUIRED)
+        foreach(language C CXX)
+          if(OpenMP_${language}_FOUND)
+            target_compile_options(tinyllm::${name}
+              INTERFACE "$<$<COMPILE_LANGUAGE:${language}>:SHELL:${OpenMP_${language}_FLAGS}>")
+            target_link_libraries(tinyllm::${name} INTERFACE ${OpenMP_${language}_LIBRARIES})
+          endif()
+        endforeach()
+      endif()
+    endif()
+  endforeach()
+endfunction()
+tinyllm_targets()
