@@ -33,7 +33,9 @@ BLAS = $(addprefix -DHAVE_BLAS ,$(firstword $(foreach l,-lopenblas -lblas -lcbla
 OPENCL = $(if $(call accepts,CL/cl.h,clFinish(0),-lOpenCL),-DHAVE_OPENCL -lOpenCL)
 
 # $(call lacks,avx512f,flags): the flags, on a processor that is known not to have it
+# $(call has,avx2,flags): the flags, on one that is known to have it
 lacks = $(shell test -r /proc/cpuinfo && ! grep -q '$(1)' /proc/cpuinfo && echo $(2))
+has = $(shell test -r /proc/cpuinfo && grep -q '$(1)' /proc/cpuinfo && echo $(2))
 
 SOURCES := $(sort $(shell find src -name '*.[ch]')) src/features.txt
 HEADERS := $(INC)/tinyllm.h $(INC)/tinygnn.h
@@ -41,13 +43,18 @@ NOT_TESTS = tests/conformance.c tests/fuzz/% tests/mutants/% tests/ports/% tests
 TESTS := $(filter-out $(NOT_TESTS),$(sort $(shell find tests -name '*.c')))
 TESTS := $(foreach f,$(TESTS),$(if $(or $(if $(ONLY),,all),$(findstring $(ONLY),$(f))),$(f)))
 PROGRAMS := $(TESTS:%.c=$(BUILD)/%)
-EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
-GNN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(shell grep -l '"tinygnn.h"' examples/*.c))
+# examples/x.c becomes build/x, examples/copy/x.c build/copy/x
+SAMPLES := $(wildcard examples/*.c examples/copy/*.c)
+GNN_SAMPLES := $(shell grep -l '"tinygnn.h"' $(SAMPLES))
+TOOL_SAMPLES := $(shell grep -lE 'define TINY(LLM|GNN)_(TOOLS|LAB|ALL)' $(SAMPLES))
+EXAMPLES := $(SAMPLES:examples/%.c=$(BUILD)/%)
+RUN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(filter-out $(TOOL_SAMPLES),$(SAMPLES)))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
 .PHONY: help all picture try demo machine retrain retrain-check test test-clone sweep run-tests programs bench \
     bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports test-python fuzz asan tsan \
-    stitch stitch-check docs setup examples style-check clean install uninstall shared dist
+    stitch stitch-check docs setup examples examples-all examples-alone \
+    style-check clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -210,7 +217,17 @@ style-check:     ## no line of code wider than 120 columns, except in tables und
 setup:           ## as root on Debian or Ubuntu installs the packages of the tests; elsewhere prints the command
 	@sh tests/setup.sh test
 
-examples: $(EXAMPLES)    ## builds every program of examples/
+examples: $(RUN_EXAMPLES)  ## builds the programs of examples/ that run models and graphs, and those to copy
+
+examples-all: $(EXAMPLES)  ## builds every program of examples/
+
+# cc -O2 ... examples/copy/x.c ... -o x of each head comment becomes $(CC) -O0 -DTINY_NO_SIMD ... -o build/alone/x
+examples-alone: $(BUILD)/story-model.h $(HEADERS)  ## compiles each program to copy by itself, as its head comment says
+	@mkdir -p $(BUILD)/alone
+	@for f in examples/copy/*.c; do \
+	    line=$$(sed -n 's|^ \* *cc \(.*examples/copy/.* -o \)\([a-z_]*\).*|\1$(BUILD)/alone/\2|p' $$f); \
+	    line=$$(echo "$$line" | sed 's|-O2|-O0 -DTINY_NO_SIMD|; s|-I\.|-I$(INC) -I$(BUILD)|'); \
+	    echo "$(CC) $$line"; $(CC) $$line || exit 1; done
 
 clean:           ## removes build/
 	rm -rf $(BUILD)
@@ -289,14 +306,30 @@ $(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) 
 $(BUILD)/checksums: $(wildcard tests/ports/*.[ch]) $(HEADERS) $(BUILD)/libtinyllm.a
 	$(COMPILE) $(filter %.c,$^) -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
-# examples/x.c is build/x; each compiles alone too, but one copy of the bodies is enough here
-$(filter-out $(GNN_EXAMPLES),$(EXAMPLES)): $(BUILD)/%: examples/%.c examples/options.h $(HEADERS) $(BUILD)/libtinyllm.a
+# Each example would compile alone too, but one copy of the bodies is enough here. `make examples`, or one of its
+# programs by name, compiles what runs models and graphs, with the features that these examples name, for this
+# processor. Everything else links the libraries of the tests. A program is linked again when the kind changes.
+KIND := $(if $(filter examples $(RUN_EXAMPLES),$(MAKECMDGOALS)),run,all)
+RUN_CODE = $(INNER_CODE) $(call lacks,avx_vnni,-DTINY_NO_VNNI) $(call has,avx2,-DTINY_NO_W128)
+LIB_OF = $(if $(and $(filter run,$(KIND)),$(filter $(2),$(RUN_EXAMPLES))),$(BUILD)/run/$(1).o,$(BUILD)/lib$(1).a)
+$(BUILD)/examples.run $(BUILD)/examples.all:
+	@mkdir -p $(@D) && rm -f $(BUILD)/examples.* && touch $@
+$(BUILD)/run/%.o: $(INC)/%.h
 	@mkdir -p $(@D)
-	$(COMPILE) -DTINYLLM_LINKED $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
-
-$(GNN_EXAMPLES): $(BUILD)/%: examples/%.c examples/options.h $(HEADERS) $(BUILD)/libtinygnn.a
+	{ sed -n '/^#define TINY[A-Z]*_WITH_/p' $(filter-out $(TOOL_SAMPLES),$(SAMPLES)) | sort -u; \
+	    echo "#define $(shell echo $* | tr a-z A-Z)_IMPLEMENTATION"; echo "#include <$*.h>"; } | \
+	    $(COMPILE) $(RUN_CODE) -x c -c - -o $@
+$(BUILD)/bytes: examples/bytes.c $(HEADERS)
 	@mkdir -p $(@D)
-	$(COMPILE) $(if $(ONE_FORM),-DTINYI_OPEN) -DTINYGNN_LINKED $< -o $@ $(BUILD)/libtinygnn.a -pthread -lm
+	$(CC) $(CFLAGS) $< -o $@
+.SECONDEXPANSION:
+$(filter-out $(BUILD)/bytes,$(EXAMPLES)): $(BUILD)/%: \
+    examples/%.c examples/options.h $(HEADERS) $(BUILD)/examples.$(KIND) \
+    $$(call LIB_OF,$$(if $$(filter examples/$$*.c,$$(GNN_SAMPLES)),tinygnn,tinyllm),$$@)
+	@mkdir -p $(@D)
+	$(COMPILE) -I$(BUILD) $(if $(and $(ONE_FORM),$(filter $<,$(GNN_SAMPLES))),-DTINYI_OPEN) \
+	    -DTINYLLM_LINKED -DTINYGNN_LINKED $< -o $@ $(filter %.a %.o,$^) -pthread -lm
+$(BUILD)/copy/linked: $(BUILD)/story-model.h
 
 # compiled in a short time: the targets and formats of most machines and models, in two parts in parallel
 DEMO = $(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI \

@@ -1,13 +1,14 @@
-/* examples/bench-model.c - how fast is this model on this machine, and how far from what the machine can do?
+/* examples/bench-model.c - the speed of a model on this machine, and the limit of the machine
  *
  *     bench-model MODEL.gguf [-p 512] [-n 64] [-t 1,2] [-r 3] [--batch 1,2,4,8,16,32,64] [--target T] [--no-mixed]
  *     [--json]
  *
- * For each number of threads: prompts of -p tokens, -n tokens one by one, and both in turn (not with --no-mixed). Each
- * figure is the median of -r rounds. With --batch, so many sequences decode together, -n tokens in all and at least
- * four steps. Beside decode stands its share of the limit, which is the bandwidth of reading divided by the bytes of
- * weights that a token reads; beside prompts their share of the peak of float32. Both limits are measured in the same
- * rounds, on as many threads. (Tiles of bfloat16 are beyond the peak of float32: a share above 1 is no mistake.) */
+ * For each number of threads: prompts of -p tokens, -n decoded tokens, and both in turn (not with --no-mixed). Each
+ * figure is the median of -r rounds. With --batch that many sequences decode together, -n tokens in all and at least
+ * four steps. Next to the speed of decoding stands its share of the limit: read bandwidth divided by the bytes of
+ * weights that a token reads. Next to the speed of prompts stands their share of the peak of float32. Both limits are
+ * measured in the same rounds with the same number of threads. Tiles of bfloat16 can exceed the peak of float32, so a
+ * share above 1 is no error. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "bench-model"
@@ -79,7 +80,7 @@ static double fma_run(long n)
     return 64;
 }
 
-/* Four places at once, each asked for ahead of its turn: one alone does not keep the memory busy. */
+/* Four places at once, each prefetched: one alone does not keep the memory busy. */
 static void read_piece(tiny_team *team, void *arg)
 {
     enum { PIECE = 1 << 21, QUARTER = PIECE / 4, AHEAD = 1024 };
@@ -92,7 +93,7 @@ static void read_piece(tiny_team *team, void *arg)
             size_t i, k;
             for (i = 0; i < QUARTER; i += 64)
                 for (k = 0; k < 4;
-                     k++) { /* one number of each cache line would do; eight show that the loop is not what limits */
+                     k++) { /* one number of each cache line would do; with eight the loop is still not the limit */
                     const uint64_t *p = (const uint64_t *)(const void *)(from + k * QUARTER + i);
 #ifdef __GNUC__
                     __builtin_prefetch((const unsigned char *)p + AHEAD);
@@ -135,7 +136,7 @@ static tiny_status decode(tllm_state *state, int n, int64_t at, float *out)
     return st;
 }
 
-/* Sequences that decode together, in turns: each step reads the weights once for all of them. */
+/* Sequences that decode together: each step reads the weights once for all of them. */
 enum { SIZES = 16, SEQUENCES = 256 };
 typedef struct batch { int n, steps; tllm_state *state; double rate[ROUNDS]; } batch;
 static tllm_item items[SEQUENCES];
@@ -190,18 +191,18 @@ static tiny_status batches(tiny_ctx *ctx, const tllm_model *model, batch *b, int
 
 static const char usage[] =
     "bench-model MODEL.gguf [options]\n"
-    "  -p N         tokens of a prompt, at most 60000; 512 without this\n"
-    "  -n N         tokens one by one, at most 60000 with those of the prompt; 64 without this\n"
-    "  -t N,N...    numbers of threads, in turn; 1,2 without this\n"
-    "  -r N         rounds, at most 31: each figure is the median; 3 without this\n"
+    "  -p N         tokens of a prompt, at most 60000; default: 512\n"
+    "  -n N         tokens that are decoded, at most 60000 with those of the prompt; default: 64\n"
+    "  -t N,N...    numbers of threads, in turn; default: 1,2\n"
+    "  -r N         rounds, at most 31: each figure is the median; default: 3\n"
     "  --batch N,N...   numbers of sequences that decode together, up to 16 of them, each at most 256\n"
-    "  --target T   scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
-    "  --repack     weights with eight rows side by side (tllm_model_repack)\n"
-    "  --repack-file FILE   the same, kept in that file\n"
-    "  --no-mixed   without prompts and tokens in turn\n"
-    "  --json       one JSON array instead of the table\n";
+    "  --target T   scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
+    "  --repack     repack the weights, eight rows side by side (tllm_model_repack)\n"
+    "  --repack-file FILE   the same, and keep the result in this file\n"
+    "  --no-mixed   leave out the mixed runs of prompts and tokens\n"
+    "  --json       print one JSON array instead of the table\n";
 
-/* up to 16 whole numbers with commas between them; how many, or 0 with the sentence said */
+/* up to 16 whole numbers separated by commas; how many, or 0 after a message */
 static int read_numbers(const char *option_name, const char *s, int most, int *to)
 {
     int n = 0;
@@ -220,7 +221,7 @@ static int read_numbers(const char *option_name, const char *s, int most, int *t
     return n;
 }
 
-/* a text of any bytes between quotation marks; what is no UTF-8 is the caller's to judge */
+/* a text in quotes; the caller checks that it is UTF-8 */
 static void print_json_text(const char *s)
 {
     putchar('"');
@@ -298,15 +299,15 @@ int main(int argc, char **argv)
             for (i = 0; i < (size_t)(p + n); i++) tokens[i] = (int32_t)(i * 7919 % (size_t)about.n_vocab);
             for (i = 0; i < tllm_gguf_n_tensors(file); i++) {
                 const tllm_gguf_tensor *w = tllm_gguf_tensor_at(file, i);
-                /* looked up, or multiplied for the last token only: no work of a prompt */
+                /* looked up, or multiplied for the last token only: no work for the prompt */
                 if (tllm_text_is(w->name, "token_embd.weight") || tllm_text_is(w->name, "output.weight"))
                     rows += (double)w->dim[0] * (double)w->dim[1];
-                file_bytes += (double)w->bytes;     /* an embedding beside an output matrix is read by the row */
+                file_bytes += (double)w->bytes;     /* next to an output matrix the embedding is read by the row */
                 if (!tllm_text_is(w->name, "token_embd.weight") || !tllm_gguf_tensor_find(file, "output.weight"))
                     bytes += (double)w->bytes;
             }
         }
-        if (!st) st = decode(state, 2, 0, out);        /* pages come in, threads start */
+        if (!st) st = decode(state, 2, 0, out);        /* loads pages and starts threads */
         for (r = 0; r < rounds && !st; r++) {
             t = now();
             st = tiny_parallel(ctx, 0, 0, 0, read_piece, &s);

@@ -1,11 +1,11 @@
-/* examples/bipolar.c - what a product costs, and what is lost, with weights and activations of few bits
+/* examples/bipolar.c - time and error of products with weights and activations of few bits
  *
- *     bipolar [--size N] [--rows M] [--weights P] [--activations Q] [--group G] [--seed S] [--threads N] [--target
- *     NAME]
+ *     bipolar [--size N] [--rows M] [--weights P] [--activations Q] [--group G] [--seed S] [--threads N]
+ *             [--target NAME]
  *
- * Random weights N x N and M rows of activations, both normal. Without --weights and --activations all pairs of 1, 2,
- * 3, 4, 8 bits. Beside each: bytes of the weights, time of the product with its activations quantized and packed, and
- * how far it is from the product in f32. */
+ * Random weights N x N and M rows of activations, both normal. By default all pairs of 1, 2, 3, 4 and 8 bits. For each:
+ * bytes of the weights, time of the product including quantizing and packing its activations, and its error compared
+ * with the product in f32. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -15,14 +15,14 @@
 
 static const char usage[] =
     "bipolar [options]      products of few bits next to the product of floats: size, time, error\n"
-    "  --size N         inputs and outputs of the layer; 1024 without this\n"
-    "  --rows M         of inputs at once; 1 without this\n"
-    "  --weights P      bits of a weight, 1 to 8; without this 1, 2, 3, 4 and 8 are tried\n"
-    "  --activations Q  bits of an input, in the same way\n"
-    "  --group G        inputs that share a scale of the weights; a whole row without this\n"
-    "  --seed S         of weights and inputs; 1 without this\n"
-    "  --threads N      one per processor without this\n"
-    "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n";
+    "  --size N         inputs and outputs of the layer; default: 1024\n"
+    "  --rows M         rows of inputs at once; default: 1\n"
+    "  --weights P      bits of a weight, 1 to 8; default: 1, 2, 3, 4 and 8\n"
+    "  --activations Q  bits of an input, 1 to 8; default: the same\n"
+    "  --group G        inputs that share a scale of the weights; default: a whole row\n"
+    "  --seed S         seed of weights and inputs; default: 1\n"
+    "  --threads N      default: one per processor\n"
+    "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n";
 
 typedef struct product { tiny_ctx *ctx; const tllm_bipolar *w; tiny_tensor x, dense, y; int bits; } product;
 

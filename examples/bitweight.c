@@ -1,13 +1,13 @@
-/* examples/bitweight.c - how many cycles arrays that multiply digit by digit need on the weights of a model
+/* examples/bitweight.c - cycles of bit-serial multiplier arrays on the weights of a model
  *
  *     bitweight MODEL [--tokens N] [--encoder booth|ent] [--zero-slot] [--sync-k] [--quiet]
  *     bitweight --nest DESIGN          the loops of a design
  *     bitweight --list                 the designs
  *
- * MODEL is any file of weights that tinyllm.h reads. Its matrices become int8, row by row (the largest weight of a row
- * becomes 127). For each of them: the digits that are not 0 in a weight, of four, by Booth's and by the EN-T encoder,
- * and the bits of the magnitude. Then what each design needs to multiply all of them with N tokens (64): cycles are
- * counted here, frequencies and areas are the authors' synthesis (arXiv 2503.06342). */
+ * MODEL is any file of weights that tinyllm.h reads. Its matrices become int8, row by row; the largest weight of a row
+ * becomes 127. For each matrix: the average number of digits that are not 0, of four, with Booth's and with the EN-T
+ * encoder, and the bits of the magnitude. Then the cost of each design for the products with N tokens (64): cycles are
+ * counted here, frequencies and areas are from the authors' synthesis (arXiv 2503.06342). */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -18,13 +18,13 @@ static const char usage[] =
     "usage: bitweight MODEL [--tokens N] [--encoder booth|ent] [--zero-slot] [--sync-k] [--quiet] [--threads N]\n"
     "       bitweight --nest DESIGN | --list\n"
     "  --tokens N   columns of the other matrix (64)\n"
-    "  --encoder E  the same for all designs; else each has its own\n"
-    "  --zero-slot  a weight of 0 takes a cycle, too\n"
+    "  --encoder E  the same encoder for all designs; default: each its own\n"
+    "  --zero-slot  a weight of 0 takes a cycle too\n"
     "  --sync-k     lanes of sparse designs wait for each other at every k\n"
-    "  --quiet      the whole model only, not each matrix\n"
-    "  --threads N  one per processor without this\n"
-    "  --nest D     prints the loops of design D and what stands inside of them\n"
-    "  --list       prints the designs\n";
+    "  --quiet      print only the whole model, not each matrix\n"
+    "  --threads N  default: one per processor\n"
+    "  --nest D     print the loops of design D and their bodies\n"
+    "  --list       print the designs\n";
 
 enum { DESIGNS = 32 };
 typedef struct work {

@@ -1,6 +1,6 @@
-/* examples/bytes.c - a file as a C array, for programs that have no files: bytes FILE NAME > FILE.h
+/* examples/bytes.c - a file as a C array, for programs without files: bytes FILE NAME > FILE.h
  *
- * The array is NAME, unsigned char, aligned as its 64-bit head; above it stand the size and the CRC-32 of the file. */
+ * The array is static const unsigned char NAME[]. The comment before it has the size and the CRC-32 of the file. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,15 +1,12 @@
-/* examples/cache.c - keys and values of a text in a file of few bits, and a model that goes on from it
+/* examples/cache.c - keys and values of a text in a small file, and a model that continues from it
  *
- *     cache profile MODEL.gguf TEXT.txt ... -o TABLES           once for a model: what its keys and values look like on
- *                                                               texts
- *     cache save MODEL.gguf "text" -o FILE --tables TABLES      reads the text, keeps what the model computed of it
- *     cache load MODEL.gguf FILE --tables TABLES --n 40         goes on from there; nothing of the text is computed
- *                                                               again
+ *     cache profile MODEL.gguf TEXT.txt ... -o TABLES           once for a model: tables of its keys and values
+ *     cache save MODEL.gguf "text" -o FILE --tables TABLES      reads the text and writes its keys and values
+ *     cache load MODEL.gguf FILE --tables TABLES --n 40         continues the text without computing it again
  *     cache info FILE
- *     cache stream --deadline 1                                 policies of sending a long cache over links whose speed
- *                                                               changes
+ *     cache stream --deadline 1                                 policies for sending a long cache over changing links
  *
- * Without --tables the file brings its own along, which makes a short one larger. */
+ * Without --tables the file contains tables of its own, which makes a short file larger. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -17,26 +14,26 @@
 #include "options.h"
 
 static const char usage[] =
-    "cache profile MODEL TEXT ... -o TABLES         tables from the lines of text files; a line is a text of its own\n"
+    "cache profile MODEL TEXT ... -o TABLES         tables from text files; each line is a text\n"
     "cache save MODEL TEXT -o FILE [--tables TABLES] [--level L] [--chunk N]\n"
     "cache load MODEL FILE [--tables TABLES] [--n N]\n"
     "cache info FILE ...\n"
     "cache stream [--deadline S] [--tokens N] [--numbers N] [--recompute S] [--traces N] [--seed S]\n"
-    "  -o FILE          what is written: TABLES, or the cache\n"
-    "  --tables TABLES  that profile made; without this a file carries tables of its own\n"
-    "  --level L        1 few bits, 2 without this, 3 more; 4: 8 bits, no differences\n"
-    "  --chunk N        tokens of a chunk; 1500 without this\n"
-    "  --n N            tokens to go on for; 64 without this\n"
-    "  --context N      tokens that there is room for; as the file says, at most 4096, without this\n"
-    "  --threads N      one per processor without this\n"
-    "  --deadline S     seconds to the first token; 1 without this\n"
-    "  --tokens N       of the text that is sent; 9000 without this, in chunks of 1500\n"
-    "  --numbers N      that a token has in the cache; 65536 without this (32 layers, 8 heads of 128)\n"
-    "  --recompute S    seconds to compute a chunk from its text; 0.9 without this\n"
-    "  --traces N       links, each with speeds between 0.1 and 10 Gbit/s; 20 without this\n"
-    "  --seed S         of these speeds; 0 without this\n";
+    "  -o FILE          the file that is written: tables, or the cache\n"
+    "  --tables TABLES  tables of profile; default: the file contains its own\n"
+    "  --level L        1: few bits, 2: default, 3: more bits, 4: 8 bits without differences\n"
+    "  --chunk N        tokens of a chunk; default: 1500\n"
+    "  --n N            tokens that continue the text; default: 64\n"
+    "  --context N      tokens of the context; default: as the file says, at most 4096\n"
+    "  --threads N      default: one per processor\n"
+    "  --deadline S     seconds to the first token; default: 1\n"
+    "  --tokens N       tokens of the text that is sent; default: 9000, in chunks of 1500\n"
+    "  --numbers N      numbers of a token in the cache; default: 65536 (32 layers, 8 heads of 128)\n"
+    "  --recompute S    seconds to compute a chunk from its text; default: 0.9\n"
+    "  --traces N       links, each with speeds between 0.1 and 10 Gbit/s; default: 20\n"
+    "  --seed S         seed of these speeds; default: 0\n";
 
-static int failed(const tiny_ctx *ctx)      /* nothing is said twice */
+static int failed(const tiny_ctx *ctx)      /* no message twice */
 {
     if (*tiny_ctx_message(ctx)) say(tiny_ctx_message(ctx));
     return 1;
@@ -58,7 +55,7 @@ static tiny_status open_session(tiny_ctx *ctx, const options *o, tllm_session **
     return tllm_session_open(ctx, o->arg.at[0], &room, s);
 }
 
-/* the tokens of a text as tllm_generate reads it, without an end behind it */
+/* the tokens of a text as tllm_generate reads it, without an end token */
 static tiny_status hold_text(tiny_ctx *ctx, tllm_session *s, const char *text, size_t n, size_t *held)
 {
     tllm_tokens t;
@@ -124,7 +121,7 @@ static int save(tiny_ctx *ctx, const options *o)
     if (!st) st = hold_text(ctx, s, o->arg.at[1], strlen(o->arg.at[1]), &n);
     if (!st) st = tllm_kvcodec_save(s, t, &d, o->out);
     if (!st && n == (size_t)tllm_session_context(s))
-        fprintf(stderr, "cache: the context ends here, a longer text was cut: --context N makes room\n");
+        fprintf(stderr, "cache: the text is longer than the context and was cut: --context N makes room\n");
     tllm_kvcodec_tables_close(ctx, t);
     tllm_session_close(s);
     if (st) return failed(ctx);
@@ -154,7 +151,7 @@ static int load(tiny_ctx *ctx, const options *o)
     if (!st) st = tllm_kvcodec_load(s, t, o->arg.at[1]);
     if (!st) {
         const int32_t *held = tllm_session_tokens(s, &n);
-        token = (int32_t *)tiny_alloc(ctx, n * sizeof *token);     /* which says what it could not give */
+        token = (int32_t *)tiny_alloc(ctx, n * sizeof *token);     /* its message has the reason */
         if (!token) st = TINY_E_MEMORY;
         else memcpy(token, held, n * sizeof *token);
     }
@@ -300,11 +297,11 @@ int main(int argc, char **argv)
     o.traces = 20;
     READ_OPTIONS(argc, argv, usage, table);
     if (o.arg.n < command[c].least || o.arg.n > command[c].most)
-        return wrong(argv[1], "its arguments are not as many as it takes");
+        return wrong(argv[1], "wrong number of arguments");
     if (command[c].out && !o.out) return wrong("-o", "a value is missing");
     for (i = 0; i < o.arg.n && command[c].out; i++)
         if ((i == 0 || command[c].run == profile) && must_not_write(o.out, 2, o.arg.at[i], o.tables)) return 2;
-    desc.cancel = cancelled;                /* what grows beside its place goes then too */
+    desc.cancel = cancelled;                /* files that are not complete are removed then too */
     desc.log = hear;
     desc.user = &ctx;
     stop_on_signals_whole();

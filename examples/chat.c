@@ -1,4 +1,4 @@
-/* examples/chat.c - talk with a model file
+/* examples/chat.c - a chat with a model in the terminal
  *
  *     chat MODEL.gguf [--system "Be brief."] [--temp 0.8]
  *
@@ -12,30 +12,30 @@ static const char usage[] =
     "chat MODEL [options]\n"
     "  --system TEXT    the system message\n"
     "  --template FILE  a chat template instead of the file's own\n"
-    "  --temp T         temperature; 0.8 without this, 0: the most probable answer\n"
-    "  --min-p P        drop what is less probable than P times the best; 0.05 without this\n"
-    "  --seed S         of the draws; 0 without this\n"
-    "  --n N            tokens of an answer at most; 0, the default: no limit\n"
-    "  --context N      tokens that there is room for; as the file says, at most 4096, without this\n"
-    "  --repack         weights with eight rows side by side, as the processor likes them: once, at the start\n"
-    "  --repack-file F  the same, kept in that file, which the next start takes as it is\n"
-    "  --threads N      one per processor without this\n"
-    "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
-    "  --stats          tokens a second after each answer\n"
-    "In the talk:\n"
+    "  --temp T         temperature; default: 0.8; 0: always the most probable token\n"
+    "  --min-p P        drop tokens less probable than P times the best one; default: 0.05\n"
+    "  --seed S         seed of the random numbers; default: 0\n"
+    "  --n N            at most this many tokens of an answer; default: 0, no limit\n"
+    "  --context N      tokens of the context; default: as the file says, at most 4096\n"
+    "  --repack         repack the weights at the start, eight rows side by side: faster on this processor\n"
+    "  --repack-file F  the same, and keep the result in this file: the next start reads it\n"
+    "  --threads N      default: one per processor\n"
+    "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
+    "  --stats          print tokens per second after each answer\n"
+    "Commands:\n"
     "/help            this list\n"
-    "/system TEXT     another system message; the talk begins anew\n"
-    "/reset           the talk begins anew\n"
-    "/undo            forgets the last question and its answer\n"
-    "/again           answers the last question once more, with another seed\n"
+    "/system TEXT     replace the system message and start again\n"
+    "/reset           start again\n"
+    "/undo            forget the last question and its answer\n"
+    "/again           answer the last question again, with another seed\n"
     "/show            the prompt as the model sees it\n"
-    "/save FILE       writes the talk\n"
-    "/quit            ends; so does the end of the input\n";
+    "/save FILE       write the conversation to a file\n"
+    "/quit            end the program, as the end of the input does\n";
 
 typedef struct talk { tllm_chat_message *m; size_t n, room; } talk;
 typedef struct answer { char *text; size_t n, room; int failed; } answer;
 
-/* the answer is stopped, the talk goes on */
+/* stops the answer, not the conversation */
 static void on_interrupt(int number)
 {
     stopped_by = number;
@@ -92,14 +92,14 @@ static int take(void *user, const char *text, size_t n)
     return fwrite(text, 1, n, stdout) != n || fflush(stdout);
 }
 
-/* what could not be kept is told, and the talk ends: it is no longer the one that was led */
+/* Without this text the conversation would not be the same: it ends. */
 static tiny_status no_memory(const char *what)
 {
     fprintf(stderr, "chat: there is no memory for %s\n", what);
     return TINY_E_MEMORY;
 }
 
-/* The text of a special token with a 0 behind it; NULL: there is none. */
+/* The text of a special token, terminated by a 0; NULL: there is none. */
 static char *special_text(const tllm_vocab *v, tllm_special which)
 {
     const int32_t id = tllm_vocab_special(v, which);
@@ -113,7 +113,7 @@ typedef struct chat {
     tllm_template *template_;
     char *bos, *eos;
     talk talk;
-    int ran, failed;                        /* how often the template did, and did not */
+    int ran, failed;                        /* how often the template ran, and how often it failed */
 } chat;
 
 static tiny_status prompt_of(chat *c, char **text, size_t *n)
@@ -132,7 +132,7 @@ static tiny_status prompt_of(chat *c, char **text, size_t *n)
     return st;
 }
 
-/* the talk as the model sees it */
+/* the conversation as tokens */
 static tiny_status tokens_of(chat *c, tllm_tokens *t)
 {
     const tllm_vocab *vocab = tllm_session_vocab(c->session);
@@ -175,7 +175,7 @@ static tiny_status reply(chat *c, tllm_generate_desc *how, tllm_generate_result 
 
 int main(int argc, char **argv)
 {
-    /* what is said to a file that brings no template of its own */
+    /* the template for a file that has none */
     static const char plain[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
     const char *path = NULL, *template_path = NULL, *system_text = NULL;
     double temp = 0.8, min_p = 0.05;
@@ -228,7 +228,7 @@ int main(int argc, char **argv)
     how.shift = 1;
     st = tiny_ctx_open(&desc, &c.ctx);
     if (!st) st = tllm_session_open(c.ctx, path, &room, &c.session);
-    if (!st) st = tllm_session_feed(c.session, NULL, 0, &logits);      /* refused by a model that gives no text */
+    if (!st) st = tllm_session_feed(c.session, NULL, 0, &logits);      /* fails for a model that generates no text */
     if (keep.path) repack = 1;
     if (!st && repack) st = tllm_session_repack(c.session, &keep, &repacked);
     if (!st && keep.path && !repacked.n)
@@ -268,7 +268,7 @@ int main(int argc, char **argv)
         memset(&r, 0, sizeof r);
         fputs("> ", stdout);
         if (fflush(stdout) || ferror(stdout)) {
-            fputs("chat: standard output takes no more\n", stderr);
+            fputs("chat: standard output cannot be written\n", stderr);
             st = TINY_E_IO;
             break;
         }
@@ -321,7 +321,7 @@ int main(int argc, char **argv)
                 free(all);
             } else if (!strcmp(line, "/again")) fputs("chat: there is no answer yet to give once more\n", stderr);
             else if (!strcmp(line, "/save") || !strcmp(line, "/system"))
-                fprintf(stderr, "chat: %s wants %s behind it\n", line,
+                fprintf(stderr, "chat: %s wants %s after it\n", line,
                         line[2] == 'a' ? "the name of a file" : "the message");
             else fprintf(stderr, "chat: %s is no command; /help lists them\n", line);
         } else if (n && !(again = add(&c.talk, "user", line, n))) st = no_memory("this line");
@@ -329,7 +329,7 @@ int main(int argc, char **argv)
         if (!again) continue;
         stopped_by = 0;
         how.user = &a;
-        if (reply(&c, &how, &r)) cut(&c.talk, c.talk.n - 1);   /* the question is taken back, the talk goes on */
+        if (reply(&c, &how, &r)) cut(&c.talk, c.talk.n - 1);   /* the question is removed */
         else if (a.failed || !add(&c.talk, "assistant", a.text ? a.text : "", a.n)) st = no_memory("this answer");
         puts(r.end == TLLM_END_CALLER ? " ..." : "");
         if (stats)
@@ -349,5 +349,5 @@ int main(int argc, char **argv)
     }
     tiny_ctx_close(c.ctx);
     free(own);
-    return exit_status(st != TINY_OK || (c.failed && !c.ran));      /* a template that never ran is none */
+    return exit_status(st != TINY_OK || (c.failed && !c.ran));      /* a template that never ran is a failure */
 }

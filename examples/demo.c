@@ -1,4 +1,4 @@
-/* examples/demo.c - what this machine has, and a few operations on it
+/* examples/demo.c - the targets of this machine, and a few operations
  *
  *     cc -O2 -fopenmp examples/demo.c -I. -o demo && ./demo */
 #define TINYLLM_IMPLEMENTATION
@@ -36,7 +36,7 @@ static int look(tiny_ctx *ctx)
     return 0;
 }
 
-/* the same product on every target: how far are they from the reference? */
+/* the same product on every target, compared with the reference */
 static int compare(void)
 {
     enum { N = 300 };
@@ -71,7 +71,7 @@ static int compare(void)
     return 0;
 }
 
-/* why no context was opened; what comes later stands in its message */
+/* Prints why no context was opened. Later errors are in the message of the context. */
 static void say(void *user, tiny_log_level level, const char *sentence)
 {
     if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "demo: %s\n", sentence);

@@ -1,4 +1,4 @@
-/* examples/embed.c - texts as vectors, and how near they are to each other
+/* examples/embed.c - texts as vectors, and their cosines
  *
  *     embed MODEL.gguf < texts.txt               a line of numbers for each line of text
  *     embed MODEL.gguf --similar < texts.txt     the table of cosines instead */
@@ -9,12 +9,12 @@
 
 static const char usage[] =
     "embed MODEL [options] < TEXTS         one text a line\n"
-    "  --pooling P      mean, cls or last; what the file asks for without this\n"
-    "  --similar        the cosine of each text with each other, instead of the vectors\n"
+    "  --pooling P      mean, cls or last; default: what the file says\n"
+    "  --similar        print the cosine of each pair of texts instead of the vectors\n"
     "  --raw            little-endian float32 instead of text\n"
-    "  --context N      tokens that a text may have; as the file says, at most 4096, without this\n"
-    "  --threads N      one per processor without this\n"
-    "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n";
+    "  --context N      at most this many tokens of a text; default: as the file says, at most 4096\n"
+    "  --threads N      default: one per processor\n"
+    "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n";
 
 enum { MOST_SIMILAR = 65536 };              /* texts of a table */
 
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
     if (!st) {
         tllm_model_about(tllm_session_model(session), &about);
         d = (size_t)about.n_out;
-        if (about.output == TLLM_LOGITS) {  /* said before a text is waited for */
+        if (about.output == TLLM_LOGITS) {  /* before the first text is read */
             fprintf(stderr, "embed: %s: a %s model gives logits and no hidden states: it is no embedding model\n", path,
                     about.arch);
             tllm_session_close(session);

@@ -5,30 +5,30 @@
  *
  * EDGES: any form that tinygnn.h reads; without it, but with an option, a graph of 10 000 nodes in 8 planted classes.
  * Both directions of each edge are used unless --directed. Row i of OUT belongs to node i. --tile 32 takes a third of
- * the memory, and twice the time. What takes longer than two seconds shows how far it is, unless --quiet. */
+ * the memory and twice the time. After two seconds progress is shown, unless --quiet. */
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
 #define PROGRAM "fastrp"
 #include "options.h"
 
 static const char usage[] =
-    "fastrp [EDGES] [options]     EDGES: an edge list, Matrix Market, .npz, .npy or .tgraph; without it, but with an "
-    "option, a graph of 10 000 nodes is made\n"
-    "  -d COLUMNS       of the embedding; 128 without this\n"
-    "  -o OUT.npy       where it goes, row i for node i; embedding.npy without this\n"
-    "  --powers W,W...  weights of one step along the edges, of two, and so on; 0,1,1 without this, up to 16\n"
-    "  --beta B         columns of nodes with many edges weigh more above 0, less below it; 0 without this\n"
-    "  -s S             of the random projection, one number in S is not 0; the root of the nodes without this, 3 is a "
-    "denser choice\n"
-    "  --standardize    each column has mean 0 and deviation 1 at the end\n"
-    "  --directed       edges count in their own direction only; in both without this\n"
-    "  --tile T         columns at once, a multiple of 16: 32 takes a third of the memory, and twice the time; all of "
-    "them without this\n"
-    "  --seed N         of the projection; 0 without this\n"
-    "  --threads N      one per processor without this\n"
+    "fastrp [EDGES] [options]     EDGES: an edge list, Matrix Market, .npz, .npy or .tgraph; without it, but with an\n"
+    "                             option, a graph of 10 000 nodes is made\n"
+    "  -d COLUMNS       columns of the embedding; default: 128\n"
+    "  -o OUT.npy       the output, row i for node i; default: embedding.npy\n"
+    "  --powers W,W...  weights of one step along the edges, two steps ..., up to 16; default: 0,1,1\n"
+    "  --beta B         nodes with many edges weigh more above 0, less below 0; default: 0\n"
+    "  -s S             one number in S of the random projection is not 0; default: the square root of the number of\n"
+    "                   nodes; 3 is denser\n"
+    "  --standardize    scale each column to mean 0 and deviation 1 at the end\n"
+    "  --directed       use edges in their own direction only; default: both\n"
+    "  --tile T         columns at once, a multiple of 16; 32 takes a third of the memory and twice the time;\n"
+    "                   default: all\n"
+    "  --seed N         seed of the projection; default: 0\n"
+    "  --threads N      default: one per processor\n"
     "  --quiet          no progress\n";
 
-/* numbers between commas; 0: they are none */
+/* numbers separated by commas; 0: something else */
 static int weights(const char *text, tgnn_fastrp_desc *f)
 {
     char *end;

@@ -1,13 +1,12 @@
-/* examples/fusemax.c - how often an algorithm reads its data, and what it must keep, from its description
+/* examples/fusemax.c - passes over data and live data of an algorithm, from its description
  *
- *     fusemax FILE|1-pass|2-pass|deferred|3-pass [--fiber "m1 m0"] [RANK=SIZE ...]        prints passes, levels, live
- *                                                                                         data, operations
- *     fusemax --plan E F KEYS QUERIES [HEADS]                                            cascade and tile for this
- *                                                                                        processor, by the model
+ *     fusemax FILE|1-pass|2-pass|deferred|3-pass [--fiber "m1 m0"] [RANK=SIZE ...]
+ *     fusemax --plan E F KEYS QUERIES [HEADS]
  *
- * FILE: a cascade of Einsums as llm/plan/cascade.h says ("-": standard input). Ranks without a size get 64, m and p
- * 1024, m0 256.
- * Without --fiber it is "m1 m0" where the text cuts a rank so, else "m". */
+ * The first form prints passes, levels, live data and operations. FILE is a cascade of Einsums as llm/plan/cascade.h
+ * describes it; "-" is standard input. Sizes of ranks are 64 by default, of m and p 1024, of m0 256. The default of
+ * --fiber is "m1 m0" if the text splits a rank so, else "m". --plan prints the cascade and the tile for this processor,
+ * by the model of the paper. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -15,12 +14,12 @@
 #include "options.h"
 
 static const char usage[] =
-    "fusemax FILE|1-pass|2-pass|deferred|3-pass [RANK=SIZE ...] [options]     passes, live data and operations of a "
-    "cascade of Einsums\n"
+    "fusemax FILE|1-pass|2-pass|deferred|3-pass [RANK=SIZE ...] [options]\n"
+    "    passes, live data and operations of a cascade of Einsums\n"
     "fusemax --plan E F KEYS QUERIES [HEADS]\n"
-    "  --fiber RANKS    whose passes are counted; \"m1 m0\" without this where the text cuts a rank so, else m\n"
-    "  --plan           the best cascade and tile for this processor, by the model of the paper; E and F: numbers of a "
-    "key and of a value\n";
+    "  --fiber RANKS    the ranks whose passes are counted; default: \"m1 m0\" if the text splits a rank so, else m\n"
+    "  --plan           the best cascade and tile for this processor, by the model of the paper; E and F: sizes of a\n"
+    "                   key and of a value\n";
 
 static int failed(const tiny_ctx *ctx) { return say(tiny_ctx_message(ctx)), 1; }
 
@@ -29,7 +28,7 @@ static tiny_idx size_of(const char *what, const char *text)
 {
     uint64_t n;
     if (is_whole(text, 1, 1e9, &n)) return (tiny_idx)n;
-    return fprintf(stderr, "fusemax: %s: a whole number from 1 to 1000000000 is wanted, not %s\n", what, text), 0;
+    return fprintf(stderr, "fusemax: %s: a whole number from 1 to 1000000000 is needed, not %s\n", what, text), 0;
 }
 
 static int plan(tiny_ctx *ctx, const word_list *size)

@@ -1,48 +1,48 @@
-/* examples/generate.c - text from a model file
+/* examples/generate.c - continues a prompt with a model file
  *
  *     generate MODEL.gguf "Once upon a time" --n 200 --temp 0.8 --seed 1
  *
- * The text goes to standard output as it comes; the count of tokens and the speed to standard error with --stats. */
+ * The text goes to standard output as it is generated. --stats prints tokens and speed to standard error. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "generate"
 #include "options.h"
 
 static const char usage[] =
-    "generate MODEL [PROMPT | -] [options]          the prompt -: standard input; none: the model's own beginning\n"
-    "  --n N            tokens at most; 256 without this, 0: until the model or the context ends\n"
-    "  --temp T         temperature; 0, the default, takes the most probable token always\n"
-    "  --top-k K        draw from the K most probable\n"
-    "  --top-p P        draw from the fewest whose probabilities reach P\n"
-    "  --min-p P        drop what is less probable than P times the best; 0.05 when a temperature is given\n"
-    "  --repeat R       penalty on the last 64 tokens; 1: none\n"
-    "  --seed S         of the draws; 0 without this\n"
-    "  --stop TEXT      ends before this text; may be given up to 8 times\n"
-    "  --grammar FILE   the text follows this grammar (GBNF, its rule root)\n"
+    "generate MODEL [PROMPT | -] [options]          -: prompt from standard input; no prompt: the model begins\n"
+    "  --n N            at most this many tokens; default: 256; 0: until the model or the context ends\n"
+    "  --temp T         temperature; default: 0, always the most probable token\n"
+    "  --top-k K        draw from the K most probable tokens\n"
+    "  --top-p P        draw from the fewest tokens whose probabilities reach P\n"
+    "  --min-p P        drop tokens less probable than P times the best one; with --temp the default is 0.05\n"
+    "  --repeat R       penalty for repeating one of the last 64 tokens; 1: none\n"
+    "  --seed S         seed of the random numbers; default: 0\n"
+    "  --stop TEXT      stop before this text; up to 8 of them\n"
+    "  --grammar FILE   the text follows this grammar (GBNF, rule root)\n"
     "  --schema FILE    the text is JSON that follows this schema\n"
-    "  --context N      tokens that there is room for; as the file says, at most 4096, without this\n"
-    "  --beams N        instead of drawing: the most probable text that a search of N side by side finds\n"
-    "  --parallel N     N texts, drawn side by side, at temperature 0.8 without --temp; the prompt is read once\n"
-    "  --cache-type-k T keys are kept as f32, f16, q8_0 or q4_0; f32 without this\n"
-    "  --cache-type-v T the same for values\n"
-    "  --load-session F go on from a text that --save-session kept: the prompt stands behind it\n"
-    "  --save-session F keep the text, and what the model keeps of it, in a file\n"
-    "  --shift          forget the older half when the context is full, instead of ending\n"
+    "  --context N      tokens of the context; default: as the file says, at most 4096\n"
+    "  --beams N        search for the most probable text with N beams instead of drawing\n"
+    "  --parallel N     draw N texts at once; the prompt is read once; the default of --temp is 0.8\n"
+    "  --cache-type-k T format of the cached keys: f32, f16, q8_0 or q4_0; default: f32\n"
+    "  --cache-type-v T format of the cached values\n"
+    "  --load-session F continue a text that --save-session wrote; the prompt is added to it\n"
+    "  --save-session F write the text and the state of the model to a file\n"
+    "  --shift          forget the older half of the text when the context is full, instead of ending\n"
     "  --echo           print the prompt too\n"
-    "  --plain          nothing is added in front of the prompt\n"
-    "  --lora FILE[=S]  a LoRA adapter, times S (1 without); up to 8 of these and of control vectors\n"
-    "  --lora-merge     adapters are merged into the weights they touch, instead of computed beside them\n"
+    "  --plain          add nothing before the prompt\n"
+    "  --lora FILE[=S]  a LoRA adapter, times S (default 1); up to 8 adapters and control vectors\n"
+    "  --lora-merge     merge adapters into the weights; without this they are computed separately\n"
     "  --control-vector FILE[=S]   a control vector, times S\n"
-    "  --control-layers A-B        layers that control vectors change; all but the first without this\n"
-    "  --sparse         networks with squared ReLU read only what the neurons that fired write (a second copy of a "
+    "  --control-layers A-B        layers that control vectors change; default: all but the first\n"
+    "  --sparse         in networks with squared ReLU skip neurons that are zero (takes a second copy of a "
     "matrix a layer)\n"
-    "  --repack         weights with eight rows side by side, as the processor likes them: once, at the start\n"
-    "  --repack-file F  the same, kept in that file, which the next start takes as it is\n"
-    "  --threads N      one per processor without this\n"
-    "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
-    "  --stats          tokens and seconds, on standard error\n";
+    "  --repack         repack the weights at the start, eight rows side by side: faster on this processor\n"
+    "  --repack-file F  the same, and keep the result in this file: the next start reads it\n"
+    "  --threads N      default: one per processor\n"
+    "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
+    "  --stats          print tokens and speed to standard error\n";
 
-static char last_byte = '\n';               /* of the text: an error begins a line of its own */
+static char last_byte = '\n';               /* the text was begun: an error gets its own line */
 static int print(void *user, const char *text, size_t n)
 {
     (void)user;
@@ -73,7 +73,7 @@ static tiny_status adapt(tiny_ctx *ctx, tllm_session *s, adapting *with)
     return st;
 }
 
-/* The tokens to go on from: what the session holds, and the prompt behind it. */
+/* The tokens of the session, then those of the prompt. */
 static tiny_status tokens_of(tiny_ctx *ctx, tllm_session *s, const char *prompt, size_t n_prompt, int plain,
                              tllm_tokens *out)
 {
@@ -107,7 +107,7 @@ static tiny_status tokens_of(tiny_ctx *ctx, tllm_session *s, const char *prompt,
     return st;
 }
 
-/* Texts side by side: the best of a search, or n that were drawn. They end where the context does. */
+/* Several texts at once: beams, or n texts that are drawn. They end with the context. */
 static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_tokens *t, size_t beams, size_t texts,
                                 const tllm_generate_desc *how)
 {
@@ -120,7 +120,7 @@ static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_token
     tiny_status st;
     if (!out) return TINY_E_MEMORY;
     tllm_model_about(tllm_session_model(s), &about);
-    /* a decoder begins with one token; one too many: the search says it */
+    /* a decoder begins with one token; the search refuses one too many */
     most = about.has_decoder ? room - 1 : t->n < room ? room - t->n : 1;
     if (how->n_most && how->n_most < most) most = how->n_most;
     memset(&b, 0, sizeof b);
@@ -138,7 +138,7 @@ static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_token
         tllm_bytes text;
         memset(&text, 0, sizeof text);
         st = tllm_decode(ctx, tllm_session_vocab(s), out[i].token, out[i].n, 0, &text);
-        if (!st && !i && last_byte != '\n') putchar('\n');  /* behind --echo */
+        if (!st && !i && last_byte != '\n') putchar('\n');  /* after the prompt of --echo */
         if (!st && n > 1) printf("--- %zu of %zu\n", i + 1, n);
         if (!st) (void)print(NULL, text.at, text.n);
         if (!st && i + 1 < found) putchar('\n');
@@ -149,7 +149,7 @@ static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_token
     return st;
 }
 
-/* Can a file be made where --save-session wants it? Asked before a text is made, with another name: what stands there
+/* 1: --save-session can write its file. Tried with another name before a text is generated, so that an existing file
  * stays. */
 static tiny_status can_save(tiny_ctx *ctx, const char *path)
 {
@@ -157,13 +157,13 @@ static tiny_status can_save(tiny_ctx *ctx, const char *path)
     char *other;
     FILE *there;
     tiny_status st = TINY_OK;
-    /* a device or a pipe has no neighbours */
+    /* a device or a pipe is written directly */
     if (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6)) return TINY_OK;
     other = (char *)tiny_alloc(ctx, n + sizeof ".try");
     if (!other) return TINY_E_MEMORY;
     memcpy(other, path, n);
     memcpy(other + n, ".try", sizeof ".try");
-    there = fopen(other, "rb");             /* somebody's: nothing is tried */
+    there = fopen(other, "rb");             /* a file of another program: not tried */
     if (there) (void)fclose(there);
     else {
         st = tiny_file_write(ctx, other, "", 0);
@@ -246,7 +246,7 @@ int main(int argc, char **argv)
     for (i = 0; i < stops.n; i++) stop[i] = stops.at[i];
     if (beams && parallel) return wrong("--beams and --parallel", "one of them");
     if (rules && schema) return wrong("--grammar and --schema", "one of them");
-    if (beams || parallel) {                /* what is for a text that is drawn alone, or drawn at all */
+    if (beams || parallel) {                /* options for a single text */
         const char *search = beams ? "--beams" : "--parallel";
         const char *alone = save        ? "--save-session"
                             : rules     ? "--grammar"
@@ -255,7 +255,7 @@ int main(int argc, char **argv)
                             : how.shift ? "--shift"
                             : stats     ? "--stats"
                                         : NULL;
-        if (beams && !alone)                /* a search draws nothing */
+        if (beams && !alone)                /* a search does not draw */
             alone = temp >= 0         ? "--temp"
                     : top_k >= 0      ? "--top-k"
                     : top_p >= 0      ? "--top-p"

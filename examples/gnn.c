@@ -1,10 +1,10 @@
-/* examples/gnn.c - trains a graph network, makes it small, and runs it
+/* examples/gnn.c - trains, quantizes and runs a network on graphs
  *
- *     gnn train [FOLDER] --save m         classes of nodes; of graphs, where the folder has graphs, fold by fold;
- *                                         --links: links
- *     gnn quantize [FOLDER] --save m      the same with weights of 4 bits and features of as few as each node can do
- *                                         with (A2Q)
- *     gnn infer --model m [FOLDER]        what it says, beside what is right; of a quantized net in whole numbers
+ *     gnn train [FOLDER] --save m         learns classes of nodes, or of graphs if the folder has graphs; --links:
+ *                                         links
+ *     gnn quantize [FOLDER] --save m      the same with weights of 4 bits, and features of few bits, as each node
+ *                                         needs (A2Q)
+ *     gnn infer --model m [FOLDER]        its answers next to the labels; of a quantized network in whole numbers
  *
  * FOLDER holds edges.tsv, labels.txt, splits.txt, features.coo ... (docs/guide/graphs.md). Without one a graph of 1500
  * nodes in 5 classes is made; with --rings 200 rings with chords, few or many. --net takes the layers from a
@@ -27,9 +27,9 @@ typedef struct job {
     int groups, uniform;
     int quiet, links, rings, quantize, task, area, rows, no_rows;
     int judged;                             /* the split or fold whose test part is judged */
-    /* a signal ends the training after its epoch, not the operation in its midst */
+    /* a signal ends the training after the epoch */
     int ends_itself;
-    int shown;                              /* lines that are written over */
+    int shown;                              /* lines that are overwritten */
     FILE *log;                              /* --log: a line an epoch */
     tgnn_data d;
     tgnn_links pairs;
@@ -44,62 +44,61 @@ typedef struct job {
 } job;
 
 static const char usage[] =
-    "gnn train [FOLDER] [options]      classes of nodes; of graphs, where the folder has graphs, fold by fold\n"
-    "gnn quantize [FOLDER] [options]   the same with weights of 4 bits and features of as few as each node can do with "
-    "(A2Q)\n"
-    "gnn infer --model MODEL [FOLDER]  what a kept net says\n"
-    "  Without FOLDER a graph of 1500 nodes in 5 classes is made. Ctrl-C ends training after its epoch, and what was "
-    "learnt is kept;\n"
-    "  with --quiet and neither --log nor --curve it is not.\n"
+    "gnn train [FOLDER] [options]      learns classes of nodes, or of graphs if the folder has graphs (in folds)\n"
+    "gnn quantize [FOLDER] [options]   the same with weights of 4 bits, and features of few bits, as each node needs\n"
+    "                                  (A2Q)\n"
+    "gnn infer --model MODEL [FOLDER]  runs a network that --save wrote\n"
+    "  Without FOLDER a graph of 1500 nodes in 5 classes is made. Ctrl-C ends training after the epoch and writes the\n"
+    "  network, except with --quiet and neither --log nor --curve.\n"
     "train and quantize:\n"
-    "  --layers KIND    gcn, sage, gat, gatv2, gin or transformer, for quantize gcn or gin; gin for graphs, else gcn "
-    "without this\n"
-    "  --net FILE.json  takes the layers from a description instead\n"
-    "  --hidden N       numbers of a node, or of a head, between layers; 16, of a head 8, graphs and links 32 without "
-    "this\n"
-    "  --heads N        of attention, with gat, gatv2 and transformer; 8 without this\n"
-    "  --depth N        layers; 2, graphs 4 without this\n"
-    "  --dropout P      share of the inputs of a layer that is dropped; 0.5, gat and gatv2 0.6, links 0 without this\n"
-    "  --epochs N       at most; 200, gat and gatv2 1000, graphs 100 without this\n"
-    "  --patience N     epochs without a better validation part, after which it ends; 0: it does not look\n"
-    "  --lr X           size of a step; 0.01, gat and gatv2 0.005 without this\n"
-    "  --decay X        of weights; 0.0005, graphs and links 0 without this\n"
-    "  --halve N        the step is halved after each N epochs; 50 for graphs, never for nodes without this\n"
+    "  --layers KIND    gcn, sage, gat, gatv2, gin or transformer, for quantize gcn or gin; default: gin for graphs,\n"
+    "                   else gcn\n"
+    "  --net FILE.json  read the layers from a description instead\n"
+    "  --hidden N       numbers of a node, or of a head, between layers; default: 16, of a head 8, graphs and links\n"
+    "                   32\n"
+    "  --heads N        heads of attention of gat, gatv2 and transformer; default: 8\n"
+    "  --depth N        layers; default: 2, graphs 4\n"
+    "  --dropout P      share of the inputs of a layer that is dropped; default: 0.5, gat and gatv2 0.6, links 0\n"
+    "  --epochs N       at most this many; default: 200, gat and gatv2 1000, graphs 100\n"
+    "  --patience N     stop after this many epochs without a better validation loss; 0: never\n"
+    "  --lr X           size of a step; default: 0.01, gat and gatv2 0.005\n"
+    "  --decay X        weight decay; default: 0.0005, graphs and links 0\n"
+    "  --halve N        halve the step every N epochs; default: 50 for graphs, never for nodes\n"
     "  --batch N        graphs at once, 1 to 256\n"
-    "  --area           two classes of nodes, judged by the area under the ROC curve; with --patience the best epoch "
-    "of the validation part\n"
-    "  --seeds N        runs, each with a seed of its own; 1 without this\n"
-    "  --splits N       N splits from --split on, each with a seed of its own\n"
-    "  --folds N        of graphs, at most 10; 10 without this\n"
-    "  --rows           each row of features is divided by its sum; so it is with features of nodes from FOLDER of "
-    "which none is below 0\n"
-    "  --no-rows        but for this\n"
-    "  --quiet          no line for an epoch\n"
-    "  --save MODEL     keeps the net, in MODEL.safetensors and MODEL.json\n"
-    "  --log FILE.tsv   a line for each epoch\n"
-    "  --curve FILE.svg the course of the first run\n"
+    "  --area           two classes of nodes, measured by the area under the ROC curve; with --patience the best\n"
+    "                   epoch of the validation part\n"
+    "  --seeds N        runs with different seeds; default: 1\n"
+    "  --splits N       N splits from --split on, with different seeds\n"
+    "  --folds N        folds of the graphs, at most 10; default: 10\n"
+    "  --rows           divide each row of features by its sum; default for features of nodes in FOLDER if none is\n"
+    "                   below 0\n"
+    "  --no-rows        do not divide the rows\n"
+    "  --quiet          print no line for each epoch\n"
+    "  --save MODEL     write the network to MODEL.safetensors and MODEL.json\n"
+    "  --log FILE.tsv   write a line for each epoch\n"
+    "  --curve FILE.svg draw the losses of the first run\n"
     "quantize alone:\n"
-    "  --bits X         what a stored feature should take on average; 2 without this\n"
-    "  --lambda X       how hard it is pressed; 2.5 without this, try some by --seeds\n"
-    "  --groups N       steps for N groups of nodes, for graphs that come later (1000 where there are many graphs); "
-    "else for each node\n"
-    "  --uniform N      one step and N bits for all, to compare with\n"
-    "  --task           steps and bits learn from the loss, to compare with\n"
+    "  --bits X         average bits of a stored feature; default: 2\n"
+    "  --lambda X       weight of that goal in the loss; default: 2.5\n"
+    "  --groups N       steps for N groups of nodes, which fit other graphs too (1000 for many graphs); default:\n"
+    "                   steps for each node\n"
+    "  --uniform N      one step and N bits for all nodes, for comparison\n"
+    "  --task           learn steps and bits from the loss, for comparison\n"
     "all three:\n"
-    "  --model MODEL    for infer: what --save kept\n"
-    "  --links          train and infer: which pairs of nodes have an edge\n"
-    "  --rings          instead of FOLDER: 200 rings with chords, few or many\n"
-    "  --seed N         of the first run; of infer --links: the seed that the links were split by; 0 without this\n"
-    "  --split N        the split of the folder; 0 without this\n"
-    "  --fold N         this fold alone\n"
-    "  -o FILE.npy      the classes, one a node, graph or link\n"
-    "  --svg FILE.svg   where the last layer puts the nodes, coloured by their class\n"
-    "  --threads N      one per processor without this\n";
+    "  --model MODEL    for infer: what --save wrote\n"
+    "  --links          train and infer: predict which pairs of nodes have an edge\n"
+    "  --rings          use 200 rings with few or many chords instead of FOLDER\n"
+    "  --seed N         seed of the first run; for infer --links: the seed of the split; default: 0\n"
+    "  --split N        the split of the folder; default: 0\n"
+    "  --fold N         only this fold\n"
+    "  -o FILE.npy      write the classes, one for each node, graph or link\n"
+    "  --svg FILE.svg   draw the nodes as the last layer places them, coloured by class\n"
+    "  --threads N      default: one per processor\n";
 
-/* a signal ends an operation in its midst where the training does not end it behind its epoch */
+/* a signal ends an operation unless the training ends after its epoch */
 static int cut_short(void *user) { return stopped_by && !((const job *)user)->ends_itself; }
 
-/* 1: a file of this name can be written. What is there stays as it is, and what the trial made is gone again. */
+/* 1: a file of this name can be written. An existing file stays as it is; what the trial creates is removed. */
 static int tried(const char *name)
 {
     FILE *f;
@@ -170,7 +169,7 @@ static int folds_of(const job *j)
 
 static const char *data_name(const job *j) { return j->folder ? j->folder : j->rings ? "rings" : "planted"; }
 
-/* whether the options fit the data; the sentence is said */
+/* whether the options fit the data; prints a message if not */
 static int fits(const job *j, int infer, int graphs)
 {
     const char *name = data_name(j), *what = graphs ? "graph_labels.txt" : "labels.txt";
@@ -214,7 +213,7 @@ static void judge_by(job *j, int split_or_fold)
                                                      : 'r';
 }
 
-/* What stands in the folder and looks like features is named: somebody takes it for what is read. */
+/* Names files that look like features and are not read. */
 static void say_no_features(const char *folder, tiny_idx n)
 {
     static const char *const other[] = { "csv", "tsv", "txt", "npz", "mtx" };
@@ -468,7 +467,7 @@ static tiny_status steps_for(job *j, const tgnn_net *net, uint64_t seed, tgnn_a2
     return tgnn_a2q_net_open(j->ctx, net, &d, &j->d.x, out);
 }
 
-/* the classes of the packed net beside those of the same net in floats, and where the bits went */
+/* the classes of the packed network compared with those in floats, and its bits by layer */
 static tiny_status judge_small(job *j, const tgnn_net *net, const tgnn_a2q_net *q, const tgnn_quant *small)
 {
     const size_t n = (size_t)(j->n * net->n_out);
@@ -596,7 +595,7 @@ static tiny_status train(job *j)
         if (!st) st = train_once(j, net, &how, &e);
         cut = st == TINY_E_CANCELLED && stopped_by;
         if (st) break;
-        j->ends_itself = 1;                 /* what was learnt is judged and kept */
+        j->ends_itself = 1;                 /* the result is tested and written */
         ran++;
         if (j->shown) fputs("\r", stderr);
         printf("%s %llu: %d epochs, ", run_word(j), run_shown(j, j->run), e.epoch);
@@ -650,7 +649,7 @@ static tiny_status train(job *j)
     return st;
 }
 
-/* 2 and a sentence where something to be written is read */
+/* 2 and a message if an output is also an input */
 static int outputs_apart(const job *j)
 {
     static const char *const read[] = { "meta.txt",         "edges.tsv",  "features.coo",      "features.npy",
@@ -676,7 +675,7 @@ static int outputs_apart(const job *j)
     return bad;
 }
 
-/* everything that will be written, looked at before hours go into it */
+/* tries all outputs before hours of work */
 static int outputs_writable(const job *j)
 {
     return (!j->save || (replaceable(j->save, ".safetensors") && replaceable(j->save, ".json"))) &&
@@ -745,7 +744,7 @@ int main(int argc, char **argv)
     if (j.splits > 1 && j.seeds > 1) return wrong("--splits", "each split has a seed of its own; there is --seeds too");
     if (j.links && (j.splits > 1 || j.split >= 0 || j.area || j.fold > 0 || j.batch > 0))
         return wrong("--links", "there are no splits, folds, batches or --area of links");
-    if (j.net && j.layers) return wrong("--layers", "the layers stand in the file of --net");
+    if (j.net && j.layers) return wrong("--layers", "the file of --net has the layers");
     if ((j.rows || j.no_rows) && (j.net || (j.rows && j.no_rows)))
         return wrong("--rows", j.net ? "with --net the description says it" : "and --no-rows");
     if (outputs_apart(&j)) return 2;

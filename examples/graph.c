@@ -1,4 +1,4 @@
-/* examples/graph.c - looks at a graph, divides it, samples it, and turns it into another form or order
+/* examples/graph.c - prints, converts, partitions, reorders and samples graphs
  *
  *     graph info FILE                           nodes, edges, degrees, components
  *     graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--bipartite]        OUT ends with .tgraph (mapped,
@@ -9,8 +9,8 @@
  *     graph sample FILE OUT --fanout 15,10 [--seeds N | --nodes 3,17,5] [--replace]   neighbours of seeds, and theirs
  *     graph make planted|rmat OUT [--nodes N] [--degree D] [--classes K] [--seed S]
  *
- * FILE is an edge list, Matrix Market, .npz, .npy or .tgraph, each text also packed by gzip. What takes longer than two
- * seconds shows how far it is. */
+ * FILE is an edge list, Matrix Market, .npz, .npy or .tgraph, each text also packed by gzip. After two seconds
+ * progress is shown. */
 #define TINYGNN_TOOLS
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
@@ -21,37 +21,37 @@ static const char usage[] =
     "graph info FILE                                  nodes, edges, degrees, components\n"
     "graph convert FILE OUT                           OUT ends with .tgraph (mapped, fast), .tsv or .txt\n"
     "graph partition FILE K [PARTS.npy]               K parts with few edges between them\n"
-    "graph reorder FILE OUT degree|bfs|rcm|community|K   other numbers for the nodes; K: by the parts of a partition\n"
+    "graph reorder FILE OUT degree|bfs|rcm|community|K   new numbers for the nodes; K: by the parts of a partition\n"
     "graph sample FILE OUT --fanout 15,10             neighbours of some nodes, and theirs\n"
     "graph make planted|rmat OUT                      planted: edges within classes are more likely\n"
-    "FILE: edge list, Matrix Market, .npz, .npy or .tgraph, changed when it is read:\n"
+    "FILE: edge list, Matrix Market, .npz, .npy or .tgraph; options for reading:\n"
     "  --symmetrize     each edge in both directions\n"
-    "  --unique         of edges that stand there twice only the first\n"
-    "  --loops          an edge from each node to itself\n"
+    "  --unique         keep only the first of equal edges\n"
+    "  --loops          add an edge from each node to itself\n"
     "convert:\n"
-    "  --bipartite      edges lead from one set of nodes into another, each counted from 0; the other commands take "
-    "graphs of one set\n"
-    "  --nodes N        so many at least, also without edges\n"
-    "  --memory 64M     an edge list (also gzip) or .npy larger than memory becomes a .tgraph in pieces, with so much "
-    "of it\n"
+    "  --bipartite      edges lead from one set of nodes into another, each counted from 0; the other commands take\n"
+    "                   graphs of one set\n"
+    "  --nodes N        at least this many nodes, also without edges\n"
+    "  --memory 64M     an edge list (also gzip) or .npy larger than memory becomes a .tgraph in pieces, with this\n"
+    "                   much memory\n"
     "partition and reorder:\n"
-    "  --imbalance X    a part is heavier than the mean by this share at most; 0.03 without this\n"
+    "  --imbalance X    a part exceeds the mean by at most this share; default: 0.03\n"
     "  --weights        the weights of edges count\n"
     "  --stream         partition: each node is placed when it is read, and stays\n"
     "  --order FILE.npy reorder: the new numbers\n"
     "sample:\n"
     "  --fanout N,N     neighbours of a node, for each layer; -1: all\n"
-    "  --seeds N        nodes to begin with, drawn; 1024 without this\n"
+    "  --seeds N        random nodes to begin with; default: 1024\n"
     "  --nodes N,N      these nodes instead\n"
     "  --replace        a neighbour may be drawn twice\n"
     "make:\n"
-    "  --nodes N        10000 without this; rmat has a power of two of them\n"
-    "  --degree D       edges of a node on average; 8 without this\n"
-    "  --classes K      of planted; 8 without this\n"
+    "  --nodes N        default: 10000; rmat takes a power of two\n"
+    "  --degree D       average number of edges of a node; default: 8\n"
+    "  --classes K      classes of planted; default: 8\n"
     "partition, reorder, sample and make:\n"
-    "  --seed S         of the draws; 0 without this\n";
+    "  --seed S         seed of the random numbers; default: 0\n";
 
-/* whole numbers between commas; how many, or -1 */
+/* whole numbers separated by commas; how many, or -1 */
 static int numbers(const char *text, double least, int32_t *x, int room)
 {
     int n = 0;
@@ -66,7 +66,7 @@ static int numbers(const char *text, double least, int32_t *x, int room)
     return *text ? -1 : n;
 }
 
-/* 64M: bytes; 0: it is none */
+/* bytes of "64M"; 0: invalid */
 static size_t bytes_of(const char *text)
 {
     char *end;
@@ -80,7 +80,7 @@ static size_t bytes_of(const char *text)
     return (size_t)(v * times);
 }
 
-/* a graph is written as .tgraph, or as text where the name says so; a name with the ending of another form would lie */
+/* A graph is written as .tgraph, or as text if the name says so. The ending of another form is refused. */
 static int is_text(const char *path) { return has_end(path, ".tsv") || has_end(path, ".txt"); }
 static int has_form(const char *path)
 {
@@ -265,7 +265,7 @@ static tiny_status reorder(tiny_ctx *ctx, tgnn_graph *g, const char *out, const 
     return st;
 }
 
-/* the edges that a batch takes, each once, as a graph of the same nodes */
+/* the edges of a batch, each once, as a graph of the same nodes */
 static tiny_status sample_graph(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_sample *s, const char *out)
 {
     const tiny_sparse *a = tgnn_graph_in(g);
@@ -353,7 +353,7 @@ static const char *const words_of[COMMANDS] = { "FILE",
                                                 "FILE OUT --fanout N,N",
                                                 "planted|rmat OUT" };
 
-/* the words that are no options; 2: they are none of a command, which is said */
+/* the words that are not options; 2: they do not fit the command, after a message */
 static int check(int c, const char *command, char *const *word, int n, choice *o)
 {
     static const int least[COMMANDS] = { 1, 2, 2, 3, 2, 2 }, most[COMMANDS] = { 1, 2, 3, 3, 2, 2 };

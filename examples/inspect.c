@@ -1,9 +1,9 @@
-/* examples/inspect.c - what stands in a model file: GGUF, safetensors or a .bin of llama2.c
+/* examples/inspect.c - the contents of a model file: GGUF, safetensors or a .bin of llama2.c
  *
  *     inspect FILE [--json] [--keys] [--tensors] [--all]
  *
- * Prints the keys, the tensors and the totals; --keys or --tensors only these; --all long arrays and texts whole;
- * --json one JSON object with everything that was asked for. */
+ * Prints the keys, the tensors and the totals. --keys and --tensors print only these, --all prints long arrays and
+ * texts completely, --json prints one JSON object. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "inspect"
@@ -12,8 +12,8 @@
 
 static int whole;                           /* --all */
 
-/* A text in quotes. Bytes that are no UTF-8 become \ufffd, so that what is printed is always JSON; what would move a
- * cursor or turn the direction of writing is escaped. */
+/* A text in quotes. Bytes that are not UTF-8 become \ufffd, so that the output is always JSON. Characters that move the
+ * cursor or change the direction of writing are escaped. */
 static void print_text(tllm_text t, size_t most)
 {
     size_t i = 0, end = !whole && t.n > most ? most : t.n;
@@ -54,14 +54,14 @@ static void print_text(tllm_text t, size_t most)
     putchar('"');
 }
 
-/* a name for a column: shortened, and without bytes that would move the cursor */
+/* a name for a column: shortened, without bytes that move the cursor */
 static const char *name_text(tllm_text t, char text[64])
 {
     (void)tiny_plain(text, 61, t.at, t.n);
     return text;
 }
 
-/* with as many digits as it takes to read the same number again */
+/* with enough digits to read the same number again */
 static void print_number(double v, int is_float)
 {
     char text[40];
@@ -87,7 +87,7 @@ static void print_item(const tllm_meta *m, size_t i, int json)
     else if (tllm_meta_i64(m, i, &i64)) printf("%" PRId64, i64);
     else if (tllm_meta_u64(m, i, &u64)) printf("%" PRIu64, u64);
     else if (tllm_meta_f64(m, i, &f64)) {
-        if (json && (f64 != f64 || f64 - f64 != 0)) printf("null");    /* JSON has no other word for NaN and infinity */
+        if (json && (f64 != f64 || f64 - f64 != 0)) printf("null");    /* JSON has no NaN and no infinity */
         else print_number(f64, m->item_type == TLLM_F32);
     }
 }
@@ -227,11 +227,11 @@ static void print_json(const tllm_gguf *g, int keys, int tensors)
 
 static const char usage[] =
     "usage: inspect FILE [--json] [--keys] [--tensors] [--all]\n"
-    "  FILE       a GGUF, safetensors or llama2.c .bin file; of a split file any part\n"
-    "  --json     one JSON object instead of columns\n"
-    "  --keys     only the keys\n"
-    "  --tensors  only the tensors\n"
-    "  --all      long arrays and texts whole\n";
+    "  FILE       a GGUF, safetensors or llama2.c .bin file, or any part of a split file\n"
+    "  --json     print one JSON object instead of columns\n"
+    "  --keys     print only the keys\n"
+    "  --tensors  print only the tensors\n"
+    "  --all      print long arrays and texts completely\n";
 
 int main(int argc, char **argv)
 {

@@ -1,10 +1,10 @@
-/* examples/judge.c - what a story model knows, and what a smaller form of it lost
+/* examples/judge.c - the loss and the errors of a story model, also of a smaller form of it
  *
  *     judge MODEL.gguf
  *     judge MODEL-Q2_K.gguf --against MODEL-F32.gguf
  *
- * The language of the stories is generated: what each token costs at least is known, and the model is judged by the
- * bits that it needs above that, by the facts that it gets wrong, and by the stories that it tells. */
+ * The language of the stories is generated, so the smallest possible loss of each token is known. Reported are the bits
+ * above it, the facts that the model gets wrong, and how many of its stories are valid. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -13,19 +13,19 @@
 
 static const char usage[] =
     "judge MODEL.gguf [options]\n"
-    "  --against BASE.gguf   the model before it was compressed: adds the divergence from it\n"
-    "  --stories N           held-out stories that are read; 2000 without this\n"
-    "  --tell N              stories that the model tells, as often drawn as by its best guess; 1000 without this, 0: "
-    "none\n"
-    "  --seed S              of the held-out stories; 999 without this\n"
-    "  --cache-type-k T      keys are kept as f32, f16, q8_0 or q4_0; f32 without this\n"
-    "  --cache-type-v T      the same for values\n"
-    "  --input-bits N        what matrices of layers read is rounded to so many bits, one scale a token, 2 to 8; not "
-    "at all without this\n"
-    "  --input-clip S        of that scale: the share of the largest number; 0.9 without this\n"
-    "  --threads N           1 without this: so small a model gains nothing from more\n"
-    "  --target T            scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
-    "  --json                one JSON object instead of the table\n";
+    "  --against BASE.gguf   the model before it was compressed: reports the divergence\n"
+    "  --stories N           held-out stories to read; default: 2000\n"
+    "  --tell N              stories that the model tells, as often drawn as by its best guess; default: 1000, 0:\n"
+    "                        none\n"
+    "  --seed S              seed of the held-out stories; default: 999\n"
+    "  --cache-type-k T      format of the cached keys: f32, f16, q8_0 or q4_0; default: f32\n"
+    "  --cache-type-v T      format of the cached values\n"
+    "  --input-bits N        round the inputs of the matrices of layers to 2 to 8 bits, one scale per token; default:\n"
+    "                        no rounding\n"
+    "  --input-clip S        the scale is that of this share of the largest number; default: 0.9\n"
+    "  --threads N           default: 1; so small a model gains nothing from more\n"
+    "  --target T            scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
+    "  --json                print one JSON object instead of the table\n";
 
 /* what the best model of this size should reach, in hundredths of a per cent; of the tags that have no line there: 0 */
 static const int asked[TLLM_STORY_TAGS] = { 0,    9990, 9900, 9900, 9900, 9900, 9950, 9950,

@@ -1,4 +1,4 @@
-/* examples/logits.c - what a model makes of a list of tokens, as raw float32 on standard output
+/* examples/logits.c - the logits of a list of tokens, as raw float32 on standard output
  *
  *     logits MODEL.gguf --tokens 1,2,3 > logits.f32
  *
@@ -19,24 +19,24 @@
 static const char usage[] =
     "logits MODEL.gguf --tokens 1,2,3 [options]\n"
     "Writes raw little-endian float32: a row of logits for each token; hidden states where the model gives those.\n"
-    "  --tokens LIST          the tokens, commas between them\n"
+    "  --tokens LIST          the tokens, separated by commas\n"
     "  --decoder-tokens LIST  for models with an encoder (which reads --tokens) and a decoder\n"
     "  --ref                  plain scalar code: the same bits on every machine\n"
-    "  --target T             scalar, w128, neon, avx2, avx512, amx; the best one without this\n"
-    "  --threads N            one per processor without this\n"
-    "  --context N            tokens that the state has room for; 64, 256, 1024 ... as the list needs, without this\n"
-    "  --position N           of the first token; 0 without this\n"
-    "  --lora FILE[=S]        a LoRA adapter, times S (1 without); up to 8 of these and of control vectors\n"
-    "  --lora-merge           adapters are merged into the weights they touch, instead of computed beside them\n"
+    "  --target T             scalar, w128, neon, avx2, avx512 or amx; default: the best one here\n"
+    "  --threads N            default: one per processor\n"
+    "  --context N            tokens of the context; default: 64, 256, 1024 ... as the list needs\n"
+    "  --position N           position of the first token; default: 0\n"
+    "  --lora FILE[=S]        a LoRA adapter, times S (default 1); up to 8 adapters and control vectors\n"
+    "  --lora-merge           merge adapters into the weights; without this they are computed separately\n"
     "  --control-vector FILE[=S]   a control vector, times S\n"
-    "  --control-layers A-B        layers that control vectors change; all but the first without this\n";
+    "  --control-layers A-B        layers that control vectors change; default: all but the first\n";
 
 static int fail(const char *what)
 {
     fprintf(stderr, "logits: %s\n", what);
     return 1;
 }
-/* whole numbers from 0 with commas between them; NULL: something else, or no memory */
+/* whole numbers separated by commas; NULL: something else, or no memory */
 static int32_t *read_tokens(const char *text, tiny_idx *n)
 {
     int32_t *t = (int32_t *)malloc((strlen(text) / 2 + 1) * sizeof *t);
@@ -105,7 +105,7 @@ static int run(tiny_ctx *ctx, const char *path, adapting *with, const int32_t *t
         goto done;
     }
     if (!about.has_decoder && decoder) {
-        result = wrong(path, "this model has no decoder beside an encoder: --decoder-tokens says nothing to it");
+        result = wrong(path, "this model has no encoder and decoder: it takes no --decoder-tokens");
         goto done;
     }
     if (about.has_decoder) rows = n_decoder;
@@ -140,7 +140,7 @@ static int run(tiny_ctx *ctx, const char *path, adapting *with, const int32_t *t
         fail(tiny_ctx_message(ctx));
         goto done;
     }
-    if (!write_floats(out, (size_t)rows * (size_t)about.n_out)) { fail("standard output takes no more"); goto done; }
+    if (!write_floats(out, (size_t)rows * (size_t)about.n_out)) { fail("standard output failed"); goto done; }
     result = 0;
 done:
     tllm_state_close(ctx, state);

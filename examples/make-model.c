@@ -1,12 +1,11 @@
-/* examples/make-model.c - a model file with random weights, to measure with
+/* examples/make-model.c - a model file with random weights, for measurements
  *
  *     make-model --shape 15M|42M|110M|1.1B|7B --type TYPE [--seed N] OUT.gguf
  *
- * The shapes are those of llamas that people run (stories15M to 110M, TinyLlama, Llama 2); the text such a model makes
- * is noise.
+ * The shapes are those of stories15M to 110M, TinyLlama and Llama 2. The text of such a model is noise.
  * TYPE is a block format for all matrices (Q4_0, F16, ...), or Q4_K_M: Q4_K, with Q6_K for the output and half of
- * attn_v and ffn_down, as quantize mixes it. Blocks are drawn from a few thousand that are packed once, so that a file
- * is made as fast as it can be written. The vocabulary has 256 bytes, and made-up words up to the 32000 of these
+ * attn_v and ffn_down, as quantize mixes it. Blocks are drawn from a few thousand that are packed once, so that writing
+ * the file takes the time. The vocabulary has 256 bytes, and made-up words up to the 32000 of these
  * shapes. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
@@ -22,7 +21,7 @@ static const shape shapes[] = {
     { "1.1B", 2048, 22, 32, 4, 5632, 32000, 2048 },
     { "7B", 4096, 32, 32, 32, 11008, 32000, 4096 },
 };
-enum { POOL = 4096 };                       /* numbers of blocks that are drawn from: POOL * 256 / values */
+enum { POOL = 4096 };                       /* drawn from POOL * 256 / values blocks */
 
 typedef struct pool { const tllm_format *f; unsigned char *blocks; size_t n; } pool;
 static pool pools[4];
@@ -129,9 +128,9 @@ static tiny_status vocabulary(tiny_ctx *ctx, tllm_writer *w, size_t n)
 
 static const char usage[] =
     "make-model [options] OUT.gguf\n"
-    "  --shape S    15M, 42M, 110M, 1.1B or 7B; 110M without this\n"
-    "  --type TYPE  a block format (Q4_0, F16, ...), or Q4_K_M; Q4_0 without this\n"
-    "  --seed N     of the weights; 1 without this\n";
+    "  --shape S    15M, 42M, 110M, 1.1B or 7B; default: 110M\n"
+    "  --type TYPE  a block format (Q4_0, F16, ...), or Q4_K_M; default: Q4_0\n"
+    "  --seed N     seed of the weights; default: 1\n";
 
 int main(int argc, char **argv)
 {
@@ -185,7 +184,7 @@ int main(int argc, char **argv)
     memset(&desc, 0, sizeof desc);
     desc.path = path;
     memset(&ctx_desc, 0, sizeof ctx_desc);
-    ctx_desc.cancel = cancelled;            /* OUT.part goes then too */
+    ctx_desc.cancel = cancelled;            /* OUT.part is removed then too */
     ctx_desc.log = hear;
     stop_on_signals_whole();
     ctx_desc.user = &ctx;

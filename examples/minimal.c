@@ -1,4 +1,4 @@
-/* examples/minimal.c - a model file, a prompt, a text: minimal MODEL.gguf "Once upon a time" */
+/* examples/minimal.c - continues a prompt with a model file: minimal MODEL.gguf "Once upon a time" */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #include <stdio.h>
@@ -11,7 +11,7 @@ static int print(void *user, const char *text, size_t n)
     return fflush(stdout);
 }
 
-/* why no context was opened; what comes later stands in its message */
+/* Prints why no context was opened. Later errors are in the message of the context. */
 static void say(void *user, tiny_log_level level, const char *sentence)
 {
     if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "minimal: %s\n", sentence);

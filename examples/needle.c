@@ -1,12 +1,12 @@
 /* examples/needle.c - a small vision transformer on small data, with and without suppressed trivial attention
  * (math/twist.h)
  *
- * An image is 64 tokens of noise, N(0, I) in 16 dimensions; two of them, anywhere, have the sign of its class added to
- * them: one of 4 directions, of length --strength. 500 images to learn from, 2000 others to be judged by. The network:
- * 64 numbers a token, 2 blocks, 4 heads.
- * Each seed draws signs, images and first weights anew, the same for both forms; a line a seed, then means and spread.
+ *     needle [--seeds N] [--first K] [--epochs E] [--strength R] [--t T] [--s S] [--threads N]
  *
- *     needle [--seeds N] [--first K] [--epochs E] [--strength R] [--t T] [--s S] [--threads N] */
+ * An image is 64 tokens of noise, N(0, I) in 16 dimensions. The sign of its class is added to two of them: one of 4
+ * directions, of length --strength. There are 500 images for training and 2000 for the test. The network has 64 numbers
+ * a token, 2 blocks and 4 heads. Each seed draws signs, images and first weights, the same for both forms. Printed is a
+ * line for each seed, then means and spread. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -16,13 +16,13 @@
 
 static const char usage[] =
     "needle [options]      a small vision transformer on small data, with and without suppressed trivial attention\n"
-    "  --seeds N        runs of each form, 1 to 100; 5 without this\n"
-    "  --first K        the first of these seeds; 1 without this\n"
-    "  --epochs E       times that all images are seen; 20 without this\n"
-    "  --strength R     length of what two tokens of an image get added; 3.5 without this\n"
-    "  --t T            attention weights up to this share of the largest of their row are trivial; 0.1 without this\n"
-    "  --s S            the factor of trivial weights at the start, which is learnt; 0.5 without this\n"
-    "  --threads N      one per processor without this\n";
+    "  --seeds N        runs of each form, 1 to 100; default: 5\n"
+    "  --first K        the first seed; default: 1\n"
+    "  --epochs E       passes over all images; default: 20\n"
+    "  --strength R     length of the sign that two tokens of an image get; default: 3.5\n"
+    "  --t T            attention weights up to this share of the largest of their row are trivial; default: 0.1\n"
+    "  --s S            the factor of trivial weights at the start, which is learnt; default: 0.5\n"
+    "  --threads N      default: one per processor\n";
 
 enum { SIDE = 8, TOKENS = SIDE * SIDE, WIDE = 16, CLASSES = 4, BLOCKS = 2, TRAIN = 500, TEST = 2000, SEEDS = 100 };
 

@@ -1,7 +1,7 @@
-/* examples/options.h - how the programs beside this file read a command line, are stopped, and say what went wrong
+/* examples/options.h - how the programs of this folder read a command line, stop on a signal and report errors
  *
  *     #include "tinyllm.h"
- *     #define PROGRAM "judge"                              the name that stands in front of every sentence
+ *     #define PROGRAM "judge"                              the name before every message
  *     #include "options.h"
  *
  *     const option options[] = {
@@ -9,9 +9,9 @@
  *         A_TARGET("--target", &desc.target), A_FLAG("--json", &json) };
  *     READ_OPTIONS(argc, argv, usage, options);
  *
- * READ_OPTIONS comes back from a good command line only. It ends the program with 0 behind --help or -h, and with 2 and
- * a sentence at the first word that no row of the table takes: all of a number is a number and within its bounds, and
- * no value is missing. */
+ * READ_OPTIONS returns only if the command line is valid. It ends the program with status 0 after --help or -h, and
+ * with status 2 and a message at the first invalid word: an unknown option, a missing value, a number that is malformed
+ * or out of range. */
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -28,12 +28,12 @@
 
 /* ---- the table */
 
-/* Letters and a blank before the name of an option, as in "tq --epochs": only the commands that begin with one of them
- * take it. */
+/* Letters and a blank before the name of an option, as in "tq --epochs": only the commands that begin with one of
+ * these letters take it. */
 typedef struct option { const char *name; int kind; void *to; double least, most; } option;
 typedef struct word_list { char *at[64]; int n; } word_list;
 
-/* from OPTION_COMMAND on they are words that are no options */
+/* OPTION_COMMAND and later: words that are not options */
 enum {
     OPTION_FLAG,
     OPTION_TEXT,
@@ -50,7 +50,7 @@ enum {
 };
 
 #define OPTION_TO(type, to) \
-    (1 ? (to) : (type *)NULL) /* to; the compiler sees whether its type is the one of the kind */
+    (1 ? (to) : (type *)NULL) /* to; the compiler checks its type */
 
 #define A_FLAG(name, to)                            \
     {                                               \
@@ -59,7 +59,7 @@ enum {
 #define A_TEXT(name, to)                                     \
     {                                                        \
         name, OPTION_TEXT, OPTION_TO(const char *, to), 0, 0 \
-    } /* not the empty one */
+    } /* not empty */
 #define ANY_TEXT(name, to)               { name, OPTION_ANY_TEXT, OPTION_TO(const char *, to), 0, 0 }
 #define A_WHOLE(name, to, least, most)                      \
     {                                                       \
@@ -68,11 +68,11 @@ enum {
 #define A_SEED(name, to)                                    \
     {                                                       \
         name, OPTION_SEED, OPTION_TO(uint64_t, to), 0, 2e19 \
-    } /* the same, of all 64 bits */
+    } /* a whole number of 64 bits */
 #define A_COUNT(name, to)                                   \
     {                                                       \
         name, OPTION_SEED, OPTION_TO(uint64_t, to), 1, 2e19 \
-    } /* and not 0 */
+    } /* the same, at least 1 */
 #define A_NUMBER(name, to, least, most)  { name, OPTION_NUMBER, OPTION_TO(double, to), least, most }
 #define A_TARGET(name, to)                                    \
     {                                                         \
@@ -89,25 +89,25 @@ enum {
 #define THE_WORD(what, to)                                       \
     {                                                            \
         what, OPTION_THE_WORD, OPTION_TO(const char *, to), 0, 0 \
-    } /* without it the usage is said */
+    } /* required: without it the usage is printed */
 #define A_WORD(what, to)                                     \
     {                                                        \
         what, OPTION_WORD, OPTION_TO(const char *, to), 0, 0 \
-    } /* it may be missing */
+    } /* optional */
 #define WORDS(to, most)                                     \
     {                                                       \
         "", OPTION_WORDS, OPTION_TO(word_list, to), 0, most \
-    } /* all that are left */
+    } /* all other words */
 
-/* ---- sentences */
+/* ---- messages */
 
-/* Some sentences of the library begin with the name of what they are about: it is said once. */
+/* Some messages of the library begin with this name already: it is printed once. */
 static inline void say(const char *sentence)
 {
     fprintf(stderr, "%s%s\n", strncmp(sentence, PROGRAM ": ", sizeof PROGRAM + 1) ? PROGRAM ": " : "", sentence);
 }
 
-/* what is wrong with the command line: return refused(...) or wrong(...) from main */
+/* The command line is invalid: return refused(...) or wrong(...) from main. */
 static inline int refused(const char *format, ...)
 {
     va_list args;
@@ -120,14 +120,14 @@ static inline int refused(const char *format, ...)
 }
 static inline int wrong(const char *what, const char *why) { return refused("%s: %s", what, why); }
 
-/* The log of a context, whose address is desc.user: warnings, and why it was not opened. What else went wrong is its
- * message. */
+/* The log of a context, whose address is desc.user: prints warnings, and why no context was opened. Later errors are in
+ * its message. */
 static inline void hear(void *user, tiny_log_level level, const char *sentence)
 {
     if (level == TINY_LOG_WARNING || (level == TINY_LOG_ERROR && !*(tiny_ctx **)user)) say(sentence);
 }
 
-/* for the end of main: what was printed has to be written, too */
+/* For the end of main: fails if standard output could not be written. */
 static inline int exit_status(int status)
 {
     if (!fflush(stdout) && !ferror(stdout)) return status;
@@ -137,7 +137,7 @@ static inline int exit_status(int status)
 
 /* ---- reading */
 
-/* Whether all of a text is such a number: no blank, no nan, no 0x, nothing behind it. */
+/* 1: the whole text is a number in this range: no space, no nan, no 0x, nothing after it. */
 static inline int is_number(const char *text, double least, double most, double *x)
 {
     char *end;
@@ -170,11 +170,11 @@ static inline int is_range(const char *text, long most, long *first, long *last)
     return !text[strspn(text, "0123456789-")] && !*end && *first >= 1 && *first <= *last && *last <= most;
 }
 
-/* ---- texts that are read whole: each has a bound, because a pipe or a device may never end */
+/* ---- whole texts: each has a limit, because a pipe or a device may never end */
 
 #define MOST_TEXT     ((size_t)256 << 20)   /* bytes of a text */
 #define MOST_LINE     ((size_t)16 << 20)    /* of one line of it */
-#define MOST_SETTINGS ((size_t)1 << 20)     /* of a configuration, or the description of a net */
+#define MOST_SETTINGS ((size_t)1 << 20)     /* of a configuration or the description of a network */
 
 static inline char *no_text(const char *name, char *text, const char *why)
 {
@@ -183,15 +183,15 @@ static inline char *no_text(const char *name, char *text, const char *why)
     return NULL;
 }
 
-/* At most `most` bytes of a stream, followed by a 0 that *n does not count; the caller frees them. NULL: the reason was
- * printed. A longer stream is refused, or with `cut` read only that far. */
+/* At most `most` bytes of a stream, and a 0 that *n does not count; the caller frees them. NULL: the reason was
+ * printed. A longer stream is refused, or with `cut` read only up to there. */
 static inline char *read_stream(FILE *f, const char *name, size_t most, int cut, size_t *n)
 {
     size_t room = most < 65536 ? most + 1 : 65536;
     char *text = (char *)malloc(room + 1), *more;
     for (*n = 0; text; text = more) {
         *n += fread(text + *n, 1, room - *n, f);
-        if (ferror(f)) return no_text(name, text, "cannot be read");     /* a folder opens */
+        if (ferror(f)) return no_text(name, text, "cannot be read");     /* a folder can be opened, but not read */
         if (*n > most) break;
         if (*n < room) return text[*n] = 0, text;
         room = room > most / 2 ? most + 1 : 2 * room;
@@ -217,8 +217,8 @@ static inline char *read_text(const char *path, size_t most, int cut, size_t *n)
     return text;
 }
 
-/* The next line of standard input without its end, and with a 0 behind it. 0: there is one, or *line is NULL: the input
- * ends. 1: there is no memory for line number, it is longer than MOST_LINE, or it cannot be read, which was said. */
+/* The next line of standard input without its end, terminated by a 0. 0: *line is that line, or NULL at the end of the
+ * input. 1: the line is longer than MOST_LINE, or there is no memory for it; the reason was printed. */
 static inline int read_line(char **line, size_t *n, unsigned long number)
 {
     size_t room = 256;
@@ -247,9 +247,9 @@ static inline int read_line(char **line, size_t *n, unsigned long number)
     return 0;
 }
 
-/* ---- files that are written, beside files that are read */
+/* ---- files that are written, and must not be files that are read */
 
-/* one file by two names, through links too; where the system does not say, by the name alone */
+/* Two names of one file, also through links; on other systems only the names are compared. */
 static inline int same_file(const char *a, const char *b)
 {
 #ifdef OPTIONS_UNIX
@@ -279,8 +279,8 @@ static inline int has_end(const char *text, const char *end)
     return n >= m && !strcmp(text + n - m, end);
 }
 
-/* The same, where `to` may also be what is read with `from`: another part of a divided model (m-00001-of-00003.gguf),
- * or the tokenizer beside a .bin of llama2.c. */
+/* The same, or `to` is read together with `from`: another part of a split model (m-00001-of-00003.gguf), or the
+ * tokenizer next to a .bin of llama2.c. */
 static inline int is_part_of(const char *to, const char *from)
 {
     const char *slash = strrchr(from, '/');
@@ -302,9 +302,9 @@ static inline int is_part_of(const char *to, const char *from)
     return 0;
 }
 
-/* 0 when no input would change, otherwise 2 and a sentence. `to` is the file to be written, or NULL; after it come the
- * names of n files that are read, any of which may be NULL. Because a file grows as to.part, that name must not be an
- * input either. A device is written to directly, a folder never. */
+/* 0 if no input would be overwritten, else 2 and a message. `to` is the file to be written, or NULL; then come the
+ * names of n files that are read, any of which may be NULL. A file is written as to.part first, so that name must not
+ * be an input either. A device is written directly, a folder never. */
 static inline int must_not_write(const char *to, int n, ...)
 {
     va_list args;
@@ -325,7 +325,7 @@ static inline int must_not_write(const char *to, int n, ...)
     return bad;
 }
 
-/* 0, or 2 and a sentence, as wrong() */
+/* 0, or 2 and a message, as wrong() */
 static inline int read_value(const option *o, const char *name, char *value)
 {
     word_list *list = (word_list *)o->to;
@@ -335,7 +335,7 @@ static inline int read_value(const option *o, const char *name, char *value)
     if (!value || (!*value && o->kind != OPTION_ANY_TEXT)) return wrong(name, "a value is missing");
     if (o->kind == OPTION_TEXT || o->kind == OPTION_ANY_TEXT) return *(const char **)o->to = value, 0;
     if (o->kind == OPTION_LIST && list->n < (int)o->most) return list->at[list->n++] = value, 0;
-    if (o->kind == OPTION_LIST) return wrong(name, "there are as many as it takes already");
+    if (o->kind == OPTION_LIST) return wrong(name, "too many of these options");
     if (o->kind == OPTION_NUMBER && is_number(value, o->least, o->most, &x)) return *(double *)o->to = x, 0;
     if (o->kind == OPTION_WHOLE && is_whole(value, o->least, o->most, &n)) return *(int *)o->to = (int)n, 0;
     if (o->kind == OPTION_SEED && is_whole(value, o->least, o->most, &n)) return *(uint64_t *)o->to = n, 0;
@@ -347,7 +347,7 @@ static inline int read_value(const option *o, const char *name, char *value)
                    o->kind == OPTION_NUMBER ? "number" : "whole number", o->least, o->most, value);
 }
 
-/* a word that is no option goes to the first place that is free for one */
+/* A word that is not an option goes to the first free place. */
 static inline int read_word(const option *list, size_t n, char *word)
 {
     const char *last = NULL;
@@ -363,7 +363,7 @@ static inline int read_word(const option *list, size_t n, char *word)
     return last ? refused("a second %s: %s", last, word) : wrong(word, "one word too many");
 }
 
-/* the place of word in a list with blanks between, -1: it is not there */
+/* The index of a word in a list separated by spaces; -1: it is not there. */
 static inline int place_in(const char *list, const char *word)
 {
     const size_t n = strlen(word);
@@ -379,7 +379,7 @@ static inline int read_command(const option *o, const char *word)
     return *(int *)o->to >= 0 ? 0 : refused("%s: there is no such command; there are %s", word, o->name);
 }
 
-/* the row of an option; NULL where there is none, and with known where other commands than this one have it */
+/* The row of an option, or NULL; known: another command has this option. */
 static inline const option *row_of(const option *list, size_t n, const char *name, const char *command, int *known)
 {
     size_t k;
@@ -407,7 +407,7 @@ static inline void read_options(int argc, char **argv, const char *usage, const 
             bad = read_command(&list[0], a);
             command = a;
         } else if (o) {
-            bad = read_value(o, a, argv[i + 1]);    /* NULL behind the last one */
+            bad = read_value(o, a, argv[i + 1]);    /* NULL after the last one */
             i += o->kind != OPTION_FLAG;
         } else if (known) bad = refused("%s takes no %s", command, a);
         else bad = a[0] == '-' && a[1] ? wrong("unknown option", a) : read_word(list, n, a);
@@ -422,8 +422,8 @@ static inline void read_options(int argc, char **argv, const char *usage, const 
 }
 #define READ_OPTIONS(argc, argv, usage, table) read_options(argc, argv, usage, table, sizeof(table) / sizeof *(table))
 
-/* ---- a signal asks to stop: cancelled is for a context, stopped_by says which it was. The second one ends the program
- * at once. */
+/* ---- signals: cancelled is the callback of a context, stopped_by the signal. The second signal ends the program at
+ * once. */
 
 static volatile sig_atomic_t stopped_by;
 static inline void on_signal(int number)
@@ -437,11 +437,11 @@ static inline void stop_on_signals(void)
     (void)signal(SIGINT, on_signal);
     (void)signal(SIGTERM, on_signal);
 #ifdef SIGHUP
-    if (signal(SIGHUP, on_signal) == SIG_IGN) (void)signal(SIGHUP, SIG_IGN);    /* nohup: the terminal may go */
+    if (signal(SIGHUP, on_signal) == SIG_IGN) (void)signal(SIGHUP, SIG_IGN);    /* nohup: the terminal may close */
 #endif
 }
-/* The same, for programs that write files: when the reader of their messages goes away, only writing to it fails, and
- * the file is finished. */
+/* The same, for programs that write files: when the reader of their messages closes its pipe, only the messages are
+ * lost, and the file is completed. */
 static inline void stop_on_signals_whole(void)
 {
     stop_on_signals();
@@ -450,8 +450,8 @@ static inline void stop_on_signals_whole(void)
 #endif
 }
 
-/* ---- what takes longer than two seconds shows how far it is, for a context; end_progress wipes the line away. Only a
- * terminal is shown lines that are written over: in a file or a pipe they would all stay. */
+/* ---- progress: the callback of a context prints a percentage after two seconds, and end_progress erases the line.
+ * Only a terminal gets it: in a file or a pipe every such line would stay. */
 
 static inline int is_shown(void)
 {

@@ -1,9 +1,9 @@
-/* examples/own_backend.c - a back end of one's own, and the question whether it is right
+/* examples/own_backend.c - your own back end, and whether it is right
  *
  *     own_backend [right|tail|stride|flush|rows]
  *
- * The back end answers neg, abs and relu and leaves everything else to the processor. Four of its forms have a fault
- * that people really make; the conformance kit finds each of them, and the right form passes. */
+ * The back end computes neg, abs and relu and leaves everything else to the processor. Four of its five forms have a
+ * typical bug. The conformance kit finds each bug, and the right form passes. A shorter one: copy/accelerator.c. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -12,15 +12,15 @@
 
 typedef enum fault {
     RIGHT,
-    TAIL,       /* off by one: the last element of a row is not computed when the row is no multiple of eight */
-    STRIDE,     /* takes every input for dense */
-    FLUSH,      /* a processor mode that turns denormal numbers into zero */
-    ROWS,       /* writes rows 0 and 1, 2 and 3 ... the wrong way round */
+    TAIL,       /* off by one: the last element of a row is missing unless the row is a multiple of eight */
+    STRIDE,     /* treats every input as dense */
+    FLUSH,      /* denormal numbers become zero, as in some processor modes */
+    ROWS,       /* swaps rows 0 and 1, 2 and 3 ... */
     N_FAULTS
 } fault;
 static const char *const fault_name[N_FAULTS] = { "right", "tail", "stride", "flush", "rows" };
 
-/* Element i of a row; a row is what the last axis makes, counted over all axes before it. */
+/* Element i of a row. Rows run along the last axis and are counted over all other axes. */
 static float *element(const tiny_tensor *t, tiny_idx row, tiny_idx i)
 {
     tiny_idx at = t->rank ? i * t->stride[t->rank - 1] : 0;
@@ -67,7 +67,7 @@ static void print_row(void *user, const tiny_conform_row *r)
     if (r->n_cases) printf("%-8s %3d cases, %3d failed  %s\n", r->row->name, r->n_cases, r->n_failed, r->first_failure);
 }
 
-/* why no context was opened; what comes later stands in its message */
+/* Prints why no context was opened. Later errors are in the message of the context. */
 static void say(void *user, tiny_log_level level, const char *sentence)
 {
     if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "own_backend: %s\n", sentence);

@@ -1,10 +1,10 @@
-/* examples/perplexity.c - how well a model foresees a text
+/* examples/perplexity.c - how well a model predicts a text
  *
  *     perplexity MODEL.gguf TEXT [--context N]
  *
- * The text is cut into windows of the context; of each the tokens of its second half are judged, so that every judged
- * token has at least half a context before it (the first window is judged whole). Prints exp of the mean of -log p with
- * its standard error, and bits per token and per byte. */
+ * The text is cut into windows of the context. Only the second half of each window is scored, so that every scored
+ * token has at least half a context before it; the first window is scored completely. Prints exp of the mean of -log p
+ * with its standard error, and bits per token and per byte. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "perplexity"
@@ -13,25 +13,25 @@
 
 static const char usage[] =
     "perplexity MODEL TEXT [options]       TEXT: a file, or - for standard input\n"
-    "  --context N      tokens of a window; 512 without this, at most what the model was made for\n"
-    "  --windows N      at most so many windows\n"
-    "  --lora FILE[=S]  a LoRA adapter, times S (1 without); up to 8 of these and of control vectors\n"
-    "  --lora-merge     adapters are merged into the weights they touch, instead of computed beside them\n"
+    "  --context N      tokens of a window; default: 512, at most the context of the model\n"
+    "  --windows N      at most this many windows\n"
+    "  --lora FILE[=S]  a LoRA adapter, times S (default 1); up to 8 adapters and control vectors\n"
+    "  --lora-merge     merge adapters into the weights; without this they are computed separately\n"
     "  --control-vector FILE[=S]   a control vector, times S\n"
-    "  --control-layers A-B        layers that control vectors change; all but the first without this\n"
-    "  --cache-type-k T keys are kept as f32, f16, q8_0 or q4_0; f32 without this\n"
-    "  --cache-type-v T the same for values\n"
-    "  --input-bits N   what matrices of layers read is rounded to so many bits, one scale a token, 2 to 8; not at all "
-    "without this\n"
-    "  --input-clip S   of that scale: the share of the largest number; 0.9 without this\n"
-    "  --threads N      one per processor without this\n"
-    "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
-    "  --json           one JSON object instead of a line\n"
+    "  --control-layers A-B        layers that control vectors change; default: all but the first\n"
+    "  --cache-type-k T format of the cached keys: f32, f16, q8_0 or q4_0; default: f32\n"
+    "  --cache-type-v T format of the cached values\n"
+    "  --input-bits N   round the inputs of the matrices of layers to 2 to 8 bits, one scale per token; default: "
+    "no rounding\n"
+    "  --input-clip S   the scale is that of this share of the largest number; default: 0.9\n"
+    "  --threads N      default: one per processor\n"
+    "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
+    "  --json           print one JSON object instead of a line\n"
     "  --quiet          no progress\n";
 
 typedef struct sums { double n, nll, square; size_t n_windows; } sums;
 
-/* the judged tokens of one window: out[i] foresees token i + 1 */
+/* the scored tokens of one window: out[i] predicts token i + 1 */
 static tiny_status judge(tiny_ctx *ctx, tllm_state *state, const int32_t *token, tiny_idx n, tiny_idx from,
                          tiny_idx n_vocab, float *logits, sums *s)
 {
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
         room.x_bits = bits;
         room.x_clip = (float)clip;
         if (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder) {
-            fprintf(stderr, "perplexity: %s: a %s model does not foresee its text\n", path, about.arch);
+            fprintf(stderr, "perplexity: %s: a %s model does not predict its text\n", path, about.arch);
             st = TINY_E_UNSUPPORTED;
         } else if (t.n < 2) {
             fprintf(stderr, "perplexity: %s has %zu token%s, two are needed\n", text_path, t.n, t.n == 1 ? "" : "s");
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
         for (at = 0; !st && at + 1 < (tiny_idx)t.n && (!windows || (int)s.n_windows < windows); at += half) {
             const tiny_idx n = (tiny_idx)t.n - at < context ? (tiny_idx)t.n - at : context;
             const int32_t saved = t.id[at];
-            if (at && n <= context - half) break;       /* its second half was judged before */
+            if (at && n <= context - half) break;       /* this part was scored before */
             if (first >= 0) t.id[at] = first;           /* each window begins as a text does */
             st = judge(ctx, state, t.id + at, n, at ? context - half : 0, about.n_vocab, logits, &s);
             t.id[at] = saved;

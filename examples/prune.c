@@ -1,12 +1,10 @@
-/* examples/prune.c - a layer with most of its weights gone: a smaller file, and a faster product
+/* examples/prune.c - a layer without most of its weights: a smaller file and a faster product
  *
  *     prune [--zeros PERCENT] [--outputs N] [--inputs N] [-o FILE] [--seed S] [--threads N] [--target NAME]
  *
- * Default: 80 percent of 4096 x 4096.
- *
- * Takes random weights, of each row the share with the smallest |w| |x| away (|x|: how large that input was over a
- * hundred rows), makes a file of what is left (in memory, without -o), reads it back, and compares file, time and
- * answer with the dense layer in f16. */
+ * The weights are random, 4096 x 4096 by default. In each row the share (80 percent) with the smallest |w| |x| is
+ * removed; |x| is the size of that input over a hundred rows. The result is written to a file (in memory without -o)
+ * and read back. File, time and result are compared with the dense layer in f16. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -19,13 +17,13 @@ enum { ROWS = 100, TIMES = 31, TOGETHER = 32 };
 
 static const char usage[] = 
     "prune [options]       no model is read: the weights are random\n"
-    "  --zeros PERCENT  of the weights that go; 80 without this\n"
-    "  --outputs N      of the layer; 4096 without this\n"
-    "  --inputs N       the same\n"
-    "  -o FILE          what is left, in a file; in memory without this\n"
-    "  --seed S         of the weights and inputs; 1 without this\n"
-    "  --threads N      one per processor without this\n"
-    "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n";
+    "  --zeros PERCENT  weights that are removed; default: 80\n"
+    "  --outputs N      outputs of the layer; default: 4096\n"
+    "  --inputs N       inputs of the layer; default: 4096\n"
+    "  -o FILE          write the result to a file; default: in memory\n"
+    "  --seed S         seed of the weights and inputs; default: 1\n"
+    "  --threads N      default: one per processor\n"
+    "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n";
 
 static int order(const void *a, const void *b)
 {

@@ -1,25 +1,24 @@
 /* examples/ranks.c - one model over several ranks of this process, with a slow line between them
  *
- *     ranks MODEL.gguf --ranks 2 --ms 1                 every rank keeps its share of the heads and networks, and tells
- *                                                       the same text
- *     ranks MODEL.gguf --ranks 2 --ms 1 --ladder        as if it were a ladder model: faster, and another text: it was
- *                                                       not trained so
+ *     ranks MODEL.gguf --ranks 2 --ms 1
+ *     ranks MODEL.gguf --ranks 2 --ms 1 --ladder
  *
- * Over real machines only the transport would be another one. Build with -fopenmp, or with -DTINY_PTHREAD and
- * -pthread. */
+ * Each rank keeps its share of the heads and networks, and the text is the same as on one rank. With --ladder the model
+ * runs as a ladder model: faster, but with another text, because it was not trained as one. Several machines need only
+ * another transport. Build with -fopenmp, or with -DTINY_PTHREAD and -pthread. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "ranks"
 #include "options.h"
 
 static const char usage[] =
-    "ranks MODEL [options]      MODEL: a GGUF file, or a .bin of llama2.c beside its tokenizer\n"
-    "  --ranks N      threads that share the model; 2 without this\n"
-    "  --ms X         delay of a line between two ranks, in milliseconds; 0 without this\n"
-    "  --mbit X       megabits a second of a line; no limit without this\n"
-    "  --ladder       all layers on the ladder, whatever the file says\n"
-    "  --tokens N     tokens to tell; 40 without this\n"
-    "  --prompt TEXT  \"Once upon a time\" without this\n";
+    "ranks MODEL [options]      MODEL: a GGUF file, or a .bin of llama2.c next to its tokenizer\n"
+    "  --ranks N      ranks, a thread each; default: 2\n"
+    "  --ms X         delay of a line between two ranks, in milliseconds; default: 0\n"
+    "  --mbit X       megabits per second of a line; default: no limit\n"
+    "  --ladder       run all layers as ladder layers, whatever the file says\n"
+    "  --tokens N     tokens to generate; default: 40\n"
+    "  --prompt TEXT  default: \"Once upon a time\"\n";
 
 enum { MOST = 8, CONTEXT = 512 };
 static struct {
@@ -55,7 +54,7 @@ static tiny_status tell_story(tiny_ctx *ctx, const tllm_model *model, const tllm
     start = 1e-9 * (double)tiny_now_ns();
     waited = 1e-6 * (double)tiny_comm_waited(comm);
     for (; !st && made < run.tokens && (int)prompt.n + made < CONTEXT; made++) {
-        /* the same bits in all ranks: the same token */
+        /* the same bits in all ranks, so the same token */
         for (next = i = 0; i < about.n_out; i++) if (logits[i] > logits[next]) next = i;
         if (tllm_vocab_is_end(vocab, next)) break;
         if (!tiny_comm_rank(comm)) {
@@ -87,7 +86,7 @@ static void rank_main(tiny_team *team, void *arg)
     tllm_vocab *vocab = NULL;
     tllm_about about;
     unsigned char *route = NULL;
-    int foresees = 1;
+    int predicts = 1;
     tiny_status st;
     (void)arg;
     memset(&cd, 0, sizeof cd);
@@ -109,8 +108,8 @@ static void rank_main(tiny_team *team, void *arg)
     if (!st) st = tllm_model_open(ctx, file, &model);
     if (!st) tllm_model_about(model, &about);
     if (!st && (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder)) {
-        fprintf(stderr, "ranks: rank %d: a %s model does not foresee its text\n", team->i, about.arch);
-        foresees = 0;
+        fprintf(stderr, "ranks: rank %d: a %s model does not predict its text\n", team->i, about.arch);
+        predicts = 0;
         st = TINY_E_UNSUPPORTED;
     }
     if (!st && run.ladder) {
@@ -121,7 +120,7 @@ static void rank_main(tiny_team *team, void *arg)
     if (!st) st = tllm_model_cut(ctx, model, team->i, run.ranks);
     if (!st) st = tllm_vocab_open(ctx, file, &vocab);
     if (!st) st = tell_story(ctx, model, vocab, comm);
-    if (st && foresees) fprintf(stderr, "ranks: rank %d: %s\n", team->i, tiny_ctx_message(ctx));
+    if (st && predicts) fprintf(stderr, "ranks: rank %d: %s\n", team->i, tiny_ctx_message(ctx));
     run.failed[team->i] = st != TINY_OK;
     tiny_free(ctx, route);
     tllm_vocab_close(ctx, vocab);

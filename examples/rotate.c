@@ -1,7 +1,7 @@
-/* examples/rotate.c - a model rotated so that no channel stands out: easier to round to few bits (QuaRot)
+/* examples/rotate.c - a model rotated so that no channel is an outlier: easier to round to few bits (QuaRot)
  *
  *     rotate IN OUT.gguf                  the same function in another basis: any engine runs it
- *     rotate IN OUT.gguf --online         and what is turned while it runs: all of QuaRot, for this library
+ *     rotate IN OUT.gguf --online         and rotations at run time: all of QuaRot, for this library
  *     quantize OUT.gguf SMALL.gguf Q4_0 --gptq --text stories.txt
  *     perplexity SMALL.gguf stories.txt --input-bits 4 --cache-type-k q4_0 --cache-type-v q4_0 */
 #define TINYLLM_TOOLS
@@ -11,32 +11,31 @@
 #include "options.h"
 
 static const char usage[] =
-    "rotate IN OUT.gguf [options]      writes IN, a GGUF file or a .bin of llama2.c, rotated; its matrices that change "
-    "as floats\n"
-    "  --online         also what is turned while the model runs: inputs of the last matrix of each network, outputs "
-    "of the attention across its\n"
-    "                   heads, keys. Only this library runs that; the architecture is then named rotated-...\n"
-    "  --parts LIST     of these only some: feed, heads, keys, with commas between\n"
-    "  --axes           the principal axes of the embedding instead of a Hadamard matrix: a few channels of the stream "
-    "are far larger than the others\n"
-    "                   then, as in large models, and one can see what that does\n"
-    "  --plain-heads    heads of values stay as they are\n"
-    "  --type TYPE      F32, F16 or BF16 for matrices that change; F32 without this\n"
-    "  --seed N         of the random signs; 0 without this\n"
-    "  --threads N      one per processor without this\n";
+    "rotate IN OUT.gguf [options]      writes IN, a GGUF file or a .bin of llama2.c, rotated; its matrices that\n"
+    "                                  change as floats\n"
+    "  --online         also rotate at run time: inputs of the last matrix of each network, outputs of the attention\n"
+    "                   across its heads, keys. Only this library runs that; the architecture is then named\n"
+    "                   rotated-...\n"
+    "  --parts LIST     only some of these: feed, heads, keys, separated by commas\n"
+    "  --axes           the principal axes of the embedding instead of a Hadamard matrix: then a few channels of the\n"
+    "                   stream are far larger than the others, as in large models\n"
+    "  --plain-heads    value heads stay as they are\n"
+    "  --type TYPE      F32, F16 or BF16 for matrices that change; default: F32\n"
+    "  --seed N         seed of the random signs; default: 0\n"
+    "  --threads N      default: one per processor\n";
 
-static int told = -1;
+static int shown_percent = -1;
 static void tell_progress(void *user, const char *what, double done)
 {
     const int percent = (int)(100.0 * done);
     (void)user;
-    if (strcmp(what, "rotate") != 0 || percent == told || !is_shown()) return;
-    told = percent;
+    if (strcmp(what, "rotate") != 0 || percent == shown_percent || !is_shown()) return;
+    shown_percent = percent;
     fprintf(stderr, "\r%3d %%", percent);
     (void)fflush(stderr);
 }
 
-/* "feed,keys": 5; -1: a word that is none of them */
+/* "feed,keys": 5; -1: an unknown word */
 static int parts_of(const char *list)
 {
     static const char *const name[3] = { "feed", "heads", "keys" };
@@ -73,7 +72,7 @@ int main(int argc, char **argv)
     memset(&d, 0, sizeof d);
     memset(&wd, 0, sizeof wd);
     READ_OPTIONS(argc, argv, usage, options);
-    if (!out) return wrong("OUT.gguf", "a name for the rotated model is wanted");
+    if (!out) return wrong("OUT.gguf", "a name for the rotated model is needed");
     if (must_not_write(out, 1, in)) return 2;
     if (list && (parts = parts_of(list)) < 0) return wrong("--parts", list);
     if (type) {
@@ -85,7 +84,7 @@ int main(int argc, char **argv)
     d.no_heads = plain_heads;
     desc.log = hear;
     desc.progress = tell_progress;
-    desc.cancel = cancelled;                /* OUT.part goes then too */
+    desc.cancel = cancelled;                /* OUT.part is removed then too */
     desc.user = &ctx;
     stop_on_signals_whole();
     st = tiny_ctx_open(&desc, &ctx);
@@ -95,7 +94,7 @@ int main(int argc, char **argv)
     if (!st) st = tllm_writer_open(ctx, &wd, &w);
     if (!st) st = tllm_rotated_put(ctx, r, w);
     if (!st) st = tllm_writer_finish(ctx, w);
-    if (told >= 0) fprintf(stderr, "\r");
+    if (shown_percent >= 0) fprintf(stderr, "\r");
     if (!st) {
         a = tllm_rotated_what(r);
         printf("%s: %lu tensors in another basis; the stream of %ld in blocks of %ld", out, (unsigned long)a.tensors,

@@ -3,9 +3,7 @@
  *     story-gen --seed 1 --stories 3
  *     story-gen --seed 1 --tokens 100000 --stats
  *
- * One story a line. --stats prints instead how many tokens, how many bits each costs at least, and what the tokens ask
- * of a
- * reader. */
+ * One story a line. --stats prints counts and entropies instead. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -15,11 +13,11 @@
 
 static const char usage[] =
     "story-gen [options]      stories of a small language on standard output, one a line\n"
-    "  --seed S        which stories; 1 without this\n"
+    "  --seed S        seed of the stories; default: 1\n"
     "  --tokens N      whole stories until there are at least N tokens\n"
-    "  --stories N     N stories; 10 without either\n"
-    "  --stats         counts and entropies instead of the text\n"
-    "  --bits          behind each token that was chosen, the bits of its choice\n";
+    "  --stories N     N stories; default: 10\n"
+    "  --stats         print counts and entropies instead of the text\n"
+    "  --bits          print the bits of each choice after its token\n";
 
 int main(int argc, char **argv)
 {

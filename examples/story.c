@@ -1,12 +1,11 @@
-/* examples/story.c - the model that comes with the library tells a story
+/* examples/story.c - the committed model tells a story
  *
  *     story [MODEL.gguf] [--seed S] [--stories N] [--machine]
  *
- * --machine tells also what this machine has for it, and whether each target does here what the reference does.
+ * --machine also lists the targets of this machine, and checks each against the reference.
  *
- * With STORY_LINKED defined the model is part of the program: story-model.h, which `build/bytes` writes. The last line
- * says how fast it was, and how near the model comes to the floor: the text is of a generated language whose entropy is
- * known. */
+ * With STORY_LINKED defined the model is part of the program: story-model.h, written by `build/bytes`. The last line
+ * has the speed and the loss next to its floor: the text is of a generated language with a known entropy. */
 #define TINYLLM_WITH_JUDGE
 #define TINY_WITH_CONFORM
 #define TINYLLM_IMPLEMENTATION
@@ -20,11 +19,11 @@
 
 static const char usage[] =
     "story [MODEL.gguf] [options]      a model tells stories of a generated language\n"
-    "  --seed S         of the first story; of the clock without this\n"
-    "  --stories N      one without this\n"
-    "  --machine        the targets of this machine, each against the reference\n";
+    "  --seed S         seed of the first story; default: the time\n"
+    "  --stories N      default: one\n"
+    "  --machine        list the targets of this machine and check each against the reference\n";
 
-/* Words with blanks between them, printed as a book has them; and kept as they came. */
+/* Words separated by spaces, printed as in a book and kept as they came. */
 typedef struct printer {
     char word[64], said[4096];
     size_t n, n_said, column;
@@ -64,7 +63,7 @@ static int print(void *user, const char *text, size_t n)
     return 0;
 }
 
-static size_t score(const char *said, size_t *n)    /* tokens that the grammar can follow */
+static size_t score(const char *said, size_t *n)    /* tokens that follow the grammar */
 {
     int32_t token[TLLM_STORY_LONGEST];
     const char *w = said;
@@ -152,7 +151,7 @@ int main(int argc, char **argv)
     memset(&how, 0, sizeof how);
     memset(&jd, 0, sizeof jd);
     memset(&j, 0, sizeof j);
-    /* the model is small: threads would wait for each other longer than they work */
+    /* the model is small: threads would wait longer than they work */
     desc.n_threads = 1;
     chain[0] = tllm_step_temperature(1.0f);
     how.chain = chain;

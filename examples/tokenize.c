@@ -14,12 +14,12 @@
 
 static const char usage[] =
     "tokenize MODEL [--bos] [--special] [-0] [--decode]\n"
-    "MODEL is a GGUF file, or a .bin of llama2.c beside its tokenizer.\n"
-    "Reads text on standard input and prints its tokens, blanks between them, one line a text.\n"
-    "  --bos      add BOS and EOS as the vocabulary asks\n"
-    "  --special  the text of special tokens becomes special tokens; with --decode, they are written\n"
-    "  -0         the input is several texts with a NUL byte between them; with --decode, NUL between the texts\n"
-    "  --decode   lines of tokens on standard input, their texts on standard output\n";
+    "MODEL is a GGUF file, or a .bin of llama2.c next to its tokenizer.\n"
+    "Reads text from standard input and prints its tokens, separated by spaces, one line per text.\n"
+    "  --bos      add BOS and EOS as the vocabulary says\n"
+    "  --special  the text of a special token becomes that token; with --decode, special tokens are printed\n"
+    "  -0         the input is several texts separated by NUL bytes; with --decode, NUL separates the texts\n"
+    "  --decode   read lines of tokens and print their texts\n";
 
 static int fail(const char *what, const char *why)
 {
@@ -57,7 +57,7 @@ static int decode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n
     int bad = 0;
     memset(&t, 0, sizeof t);
     memset(&b, 0, sizeof b);
-    t.room = n / 2 + 1;                     /* a number and a blank */
+    t.room = n / 2 + 1;                     /* a number and a space */
     t.id = (int32_t *)tiny_alloc(ctx, t.room * sizeof *t.id);
     if (!t.id) return fail(tiny_ctx_message(ctx), "");
     while (at < n && !bad) {
@@ -107,7 +107,7 @@ int main(int argc, char **argv)
     if (tiny_ctx_open(&desc, &ctx)) return 1;
     if (tllm_file_open(ctx, path, &g) || tllm_vocab_open(ctx, g, &v)) bad = fail(tiny_ctx_message(ctx), "");
     else if ((text = read_text("-", MOST_TEXT, 0, &n)) == NULL) bad = 1;
-    else if (back) {                        /* strtol stops at the 0 behind it */
+    else if (back) {                        /* strtol stops at the final 0 */
         bad = decode(ctx, v, text, n, special ? TLLM_DECODE_SPECIAL : 0, nul);
     } else {
         bad = encode(ctx, v, text, n, (bos ? TLLM_ENCODE_ENDS : 0u) | (special ? TLLM_ENCODE_SPECIAL : 0u), nul);

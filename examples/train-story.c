@@ -2,8 +2,8 @@
  *
  *     train-story --config examples/story.cfg --seed 1 --out story.gguf
  *
- * Beside the model a checkpoint (story.gguf.ckpt) is kept, from which --resume goes on with the same result as a run
- * that was never stopped, and the course of the loss (story.gguf.tsv: step, bits a token, floor, seconds). */
+ * Two files are kept next to the model: a checkpoint (story.gguf.ckpt), from which --resume continues with the same
+ * result as a run without a stop, and the loss of each step (story.gguf.tsv: step, bits a token, floor, seconds). */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -12,18 +12,18 @@
 
 static const char usage[] =
     "train-story --out MODEL.gguf [options]\n"
-    "  --out MODEL.gguf  the model; its checkpoint is MODEL.gguf.ckpt, the course of its loss MODEL.gguf.tsv\n"
+    "  --out MODEL.gguf  the model; its checkpoint is MODEL.gguf.ckpt, its losses are in MODEL.gguf.tsv\n"
     "  --config FILE     sizes and rates, key = value; examples/story.cfg is one\n"
-    "  --seed S          first weights and stories; what the configuration says, or 1\n"
-    "  --format F        of the matrices in the model file; Q8_0 without this\n"
-    "  --resume          go on from MODEL.gguf.ckpt, if it is there\n"
-    "  --seconds N       stop after so long, with a checkpoint\n"
+    "  --seed S          seed of weights and stories; default: what the configuration says, or 1\n"
+    "  --format F        format format of the matrices in the model file; default: Q8_0\n"
+    "  --resume          continue from MODEL.gguf.ckpt if it exists\n"
+    "  --seconds N       stop after this time, with a checkpoint\n"
     "  --stop N          stop after step N, with a checkpoint\n"
-    "  --save N          seconds from one checkpoint to the next; 60 without this\n"
-    "  --threads N       one per processor without this, at most 4\n"
-    "  --target T        scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
+    "  --save N          seconds between checkpoints; default: 60\n"
+    "  --threads N       default: one per processor, at most 4\n"
+    "  --target T        scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
     "  --quiet           no progress\n"
-    "A stop by ^C keeps a checkpoint.\n";
+    "Ctrl-C writes a checkpoint before it stops.\n";
 
 static double seconds(void) { return (double)tiny_now_ns() * 1e-9; }
 

@@ -1,7 +1,6 @@
-/* examples/train.c - trains two small networks on data that it makes itself, and prints how well they do on data they
- * have not seen
+/* examples/train.c - trains two small networks on generated data and prints their accuracy on a test set
  *
- *     train mlp      M128 on MIX60: 32-128-128-10, ReLU, 21760 weights; expected are 96.97 % of the test set
+ *     train mlp      M128 on MIX60: 32-128-128-10, ReLU, 21760 weights; 96.97 % of the test set are expected
  *     train conv     conv 16, 32 + batch norm, dense 88, about 50 000 weights, on TEX16: 16 x 16 textures of 10 classes
  *     options: --seed S  --epochs E  --threads N  --save FILE  --resume */
 #define TINYLLM_TOOLS
@@ -189,11 +188,11 @@ static int progress(void *user, const tiny_train_state *s)
 
 static const char usage[] =
     "train mlp|conv [options]      mlp: three dense layers on points; conv: two convolutions on textures\n"
-    "  --seed S         of the data and the first weights; 1 without this\n"
-    "  --epochs E       times that all samples are seen; 25, with conv 5, without this\n"
-    "  --threads N      one per processor without this\n"
-    "  --save FILE      a checkpoint after each epoch\n"
-    "  --resume         go on from the checkpoint that --save names, if it is there\n";
+    "  --seed S         seed of the data and the first weights; default: 1\n"
+    "  --epochs E       passes over all samples; default: 25, conv 5,\n"
+    "  --threads N      default: one per processor\n"
+    "  --save FILE      write a checkpoint after each epoch\n"
+    "  --resume         continue from the checkpoint of --save if it exists\n";
 
 int main(int argc, char **argv)
 {

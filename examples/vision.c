@@ -1,16 +1,14 @@
-/* examples/vision.c - a small vision transformer learns ten textures, and is then made to do with fewer tokens
+/* examples/vision.c - a small vision transformer learns ten textures, then works with fewer tokens
  *
- *     vision                                       3 seeds: trained plain, merged (ToMe), merged and tuned, merged with
- *                                                  PYRA and tuned
- *     vision --merge 16,12,8,4 --random            other merges; a network of random features, of which only the head
- *                                                  is trained
- *     vision --recursive                           SReT: two blocks run twice, with sliced and with whole attention,
- *                                                  against blocks that run once
- *     vision --picture merged.pgm                  what the last network merged in eight images: above the images,
- *                                                  below the groups as their mean
+ *     vision                                three seeds: plain, merged (ToMe), merged and tuned, merged with PYRA and
+ *                                           tuned
+ *     vision --merge 16,12,8,4 --random     other merges; a network of random features with a trained head
+ *     vision --recursive                    SReT: two blocks run twice, with sliced and with whole attention, compared
+ *                                           with blocks that run once
+ *     vision --picture merged.pgm           eight images, and below them their merged tokens as means
  *
- * Images are made up: 32 x 32 grey pixels of stripes, checks, rings, dots, clouds, ramps and hatchings of any phase and
- * size, in noise. */
+ * The images are generated: 32 x 32 grey pixels of stripes, checks, rings, dots, clouds, ramps and hatchings of any
+ * phase and size, in noise. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -46,18 +44,18 @@ typedef struct run {
 
 static const char usage[] =
     "vision [options]      ten textures learnt by a small vision transformer, and again with fewer tokens\n"
-    "  --seeds N        networks that are trained; 3 without this\n"
-    "  --seed FIRST     the first of their seeds; 1 without this\n"
-    "  --train IMAGES   to learn from; 800 without this\n"
-    "  --test IMAGES    to be judged by; 500 without this\n"
-    "  --epochs N       times that all images are seen; 6 without this\n"
-    "  --tune EPOCHS    for what is tuned after the merge; 3 without this\n"
-    "  --noise X        deviation of the noise; 1 without this, pixels are about -1 to 1\n"
-    "  --merge A,B,C,D  pairs of tokens that each block merges; 28,16,9,5 without this\n"
-    "  --random         all but the head stays as it was drawn\n"
+    "  --seeds N        networks to train; default: 3\n"
+    "  --seed FIRST     the first seed; default: 1\n"
+    "  --train IMAGES   images for training; default: 800\n"
+    "  --test IMAGES    images for the test; default: 500\n"
+    "  --epochs N       passes over all images; default: 6\n"
+    "  --tune EPOCHS    passes of the tuning after the merge; default: 3\n"
+    "  --noise X        deviation of the noise; default: 1, pixels are about -1 to 1\n"
+    "  --merge A,B,C,D  pairs of tokens that each block merges; default: 28,16,9,5\n"
+    "  --random         train only the head\n"
     "  --recursive      blocks that run twice, with sliced and with whole attention, next to blocks that run once "
     "(SReT)\n"
-    "  --picture FILE   a .pgm of eight images, and below them what is left of their tokens\n";
+    "  --picture FILE   write a .pgm of eight images and their merged tokens\n";
 
 static double between(tiny_rng *r, double low, double high) { return low + (high - low) * tiny_rng_uniform64(r); }
 
@@ -266,8 +264,8 @@ static tiny_status one_seed(tiny_ctx *ctx, const choice *o, int seed, const tiny
     return st;
 }
 
-/* Two blocks: each run twice with a small layer behind every run; or once, with small layers of twice the width: as
- * many weights. */
+/* Two blocks: each runs twice, with a small layer after every run, or once, with small layers of twice the width. Both
+ * have the same number of weights. */
 static tiny_status one_seed_recursive(tiny_ctx *ctx, const choice *o, int seed, const tiny_tensor *images,
                                       const tiny_tensor *labels, double right[WAYS])
 {

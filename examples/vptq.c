@@ -1,11 +1,11 @@
-/* examples/vptq.c - matrices of a model as vectors of code books: what is lost, beside rounding and GPTQ
+/* examples/vptq.c - matrices of a model as vectors of code books: the loss, compared with rounding and GPTQ
  *
  *     vptq MODEL --text stories.txt [--tensor NAME] [--v N] [--k N] [--k2 N] [--outliers PERCENT] [--groups N]
  *     [--normalize] [--save FILE]
  *
- * The model reads three quarters of the text, story by story where it has ends of them, and each way makes its matrices
- * small with what it saw; then the last quarter is foreseen by the model with what the small matrices stand for. Bits
- * count everything: codes, scales, zeros, books. Of one matrix (--tensor) or of all in the layers.
+ * The model reads three quarters of the text, story by story if the text marks their ends. Each method packs its
+ * matrices with what was seen. Then the model with these matrices predicts the last quarter. Bits include everything:
+ * codes, scales, zeros, code books. One matrix (--tensor) or all matrices of the layers are packed.
  * The story model with --v 4 --k 256 (2.2 bits a weight): 0.014 bits a token lost; GPTQ in 2.3 bits 0.026, rounded
  * 0.072, GPTQ in 3.3 bits 0.003 (docs/papers/vptq.md). */
 #define TINYLLM_ALL
@@ -16,20 +16,20 @@
 #include <math.h>
 
 static const char usage[] =
-    "vptq MODEL --text FILE [options]      MODEL: a GGUF file; FILE: text as the model will see it\n"
-    "  --text FILE       what the model reads, to know its inputs\n"
-    "  --tensor NAME     this matrix, as blk.0.ffn_up.weight; all matrices of the layers without this\n"
-    "  --v N             outputs of a vector, 1 to 16     (without --v and --k three settings are tried: 8 and 256, 4 "
-    "and 256, 4 and 256 + 256)\n"
-    "  --k N             vectors of the book, from 2 on\n"
-    "  --k2 N            of a second book, for what the first one leaves\n"
-    "  --outliers P      percent of the inputs, the largest ones, in a book of their own\n"
-    "  --groups N        of inputs, each with books of its own\n"
-    "  --normalize       each input is moved and scaled to 0 .. 1 first\n"
-    "  --seed N          of k-means\n"
-    "  --save FILE       the matrix that --tensor names, as the last setting makes it (tllm_vptq_load reads it)\n"
-    "  --tokens N        of the text, at most; 32768 without this\n"
-    "  --threads N       one per processor without this\n";
+    "vptq MODEL --text FILE [options]      MODEL: a GGUF file; FILE: text that resembles its use\n"
+    "  --text FILE       the text that the model reads, for statistics of its inputs\n"
+    "  --tensor NAME     this matrix, as blk.0.ffn_up.weight; default: all matrices of the layers\n"
+    "  --v N             outputs of a vector, 1 to 16     (without --v and --k three settings are tried: 8 and 256, 4\n"
+    "                    and 256, 4 and 256 + 256)\n"
+    "  --k N             vectors of the code book, at least 2\n"
+    "  --k2 N            vectors of a second code book, for the errors of the first\n"
+    "  --outliers P      percent of the inputs, the largest ones, in their own code book\n"
+    "  --groups N        groups of inputs with their own code books\n"
+    "  --normalize       scale each input to 0 .. 1 first\n"
+    "  --seed N          seed of k-means\n"
+    "  --save FILE       write the matrix of --tensor with the last setting (tllm_vptq_load reads it)\n"
+    "  --tokens N        at most this many tokens of the text; default: 32768\n"
+    "  --threads N       default: one per processor\n";
 
 enum { WINDOW = 256 };
 typedef struct matrix { const tllm_gguf_tensor *t; const tllm_calib *calib; float *w, *made; double whole; } matrix;
@@ -55,8 +55,8 @@ static int is_layer_matrix(const tllm_gguf_tensor *t)
            !memcmp(t->name.at + t->name.n - 7, end, 7) && tllm_format_of(t->type);
 }
 
-/* The model over tokens from .. to, window by window, none over the end of a story: a model that never saw two in a row
- * foresees the second one badly, and then nothing is told apart. *bits: of a token, NULL: nobody wants to know */
+/* Runs the model over tokens from .. to, window by window, never across the end of a story: a model that was trained on
+ * single stories predicts a second one badly, which would hide the differences. *bits: per token; may be NULL */
 static tiny_status read_on(work *w, tiny_ctx *ctx, const tllm_gguf *g, size_t from, size_t to, const char *what,
                            double *bits)
 {
@@ -117,7 +117,7 @@ static tiny_status watch_text(work *w, tllm_watch **watch)
         if (w->list[i].calib) w->list[kept++] = w->list[i];
     }
     if (!st && kept < w->n)
-        fprintf(stderr, "vptq: %lu matrices stay as they are: nothing is multiplied with them as a whole\n",
+        fprintf(stderr, "vptq: %lu matrices stay as they are: the model multiplies nothing by the whole matrix\n",
                 (unsigned long)(w->n - kept));
     if (!st) w->n = kept;
     return st;
@@ -145,7 +145,7 @@ static tiny_status model_of(work *w, tllm_writer **out, tllm_gguf **g)
     return st ? st : tllm_gguf_open_memory(w->ctx, memory, bytes, g);
 }
 
-/* one matrix on a plain grid of so many bits, in groups of 64; how many it has in all */
+/* one matrix on a plain grid of `bits` bits, in groups of 64; returns all its bits */
 static tiny_status on_a_grid(work *w, matrix *m, int bits, int gptq, double *all)
 {
     const tiny_idx rows = (tiny_idx)m->t->dim[1], n = (tiny_idx)m->t->dim[0];
@@ -188,7 +188,7 @@ static tiny_status in_books(work *w, matrix *m, const tllm_vptq_desc *d, double 
     return st;
 }
 
-/* one line of the table. vptq NULL: a grid of so many bits; bits 0: as it is */
+/* one line of the table. vptq NULL: a grid of `bits` bits; bits 0: unchanged */
 static int line(work *w, const char *name, const tllm_vptq_desc *vptq, int bits, int gptq)
 {
     tllm_writer *out = NULL;
@@ -246,7 +246,7 @@ static int table(work *w, const tllm_vptq_desc *set, int n)
     return 0;
 }
 
-/* which matrices, and room for what they become */
+/* the matrices, and memory for their new forms */
 static tiny_status choose(work *w, const char *tensor)
 {
     size_t i;
@@ -307,7 +307,7 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
         w->window = about.n_context < WINDOW ? about.n_context : WINDOW;
         w->n_vocab = about.n_vocab;
         if (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder) {
-            fprintf(stderr, "vptq: %s: a %s model does not foresee its text\n", path, about.arch);
+            fprintf(stderr, "vptq: %s: a %s model does not predict its text\n", path, about.arch);
             said = 1;
             st = TINY_E_UNSUPPORTED;
         }
@@ -329,7 +329,7 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
         if (i < w->text.n) w->half = i;     /* a story is read, or judged */
         w->bos = tllm_vocab_adds_bos(vocab) ? tllm_vocab_special(vocab, TLLM_BOS) : -1;
         if (w->text.n < 64) {
-            fprintf(stderr, "vptq: %s has %lu tokens; 64 are the least, some thousands are wanted\n", text_path,
+            fprintf(stderr, "vptq: %s has %lu tokens; at least 64 are needed, some thousands are better\n", text_path,
                     (unsigned long)w->text.n);
             said = 1;
             st = TINY_E_ARGUMENT;
@@ -337,7 +337,7 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
     }
     if (!st) st = watch_text(w, &watch);
     if (!st && !w->n) {
-        fprintf(stderr, "vptq: nothing is multiplied with %s as a whole\n", tensor ? tensor : "any of them");
+        fprintf(stderr, "vptq: the model multiplies nothing by the whole of %s\n", tensor ? tensor : "any of them");
         said = 1;
         st = TINY_E_ARGUMENT;
     }
@@ -379,7 +379,7 @@ int main(int argc, char **argv)
                                A_WHOLE("--tokens", &n_tokens, 64, 1e8),
                                A_WHOLE("--threads", &w.desc.n_threads, 1, TINY_MAX_THREADS) };
     READ_OPTIONS(argc, argv, usage, options);
-    if (!text) return wrong("--text", "a text is wanted, which the model reads");
+    if (!text) return wrong("--text", "a text for the model is needed");
     if (w.save && !tensor) return wrong("--save", "it wants --tensor, the matrix that is kept");
     memset(set, 0, sizeof set);
     for (i = 0; i < 3; i++) {

@@ -4,12 +4,12 @@
  *           [--batch N] [--intercept] [--average N] [--label COLUMN] [--test FILE] [-o MODEL] [--save SET.weave]
  *           [--threads N] [--quiet]
  *
- * FILE: numbers with commas, semicolons, tabs or blanks between (a first line of names is skipped), lines of libsvm ("1
- * 3:0.5 7:2"), or what --save wrote; without it a set of 20 000 samples is made up. The label is the last column, or
- * the one that --label counts to. Logistic and svm take any two different labels.
- * --bits 0, the default, begins with 2 and takes one more where the loss falls by less than a hundredth. --test says
- * how well other samples are told. MODEL gets the intercept and a weight for each feature, for numbers as they stand in
- * FILE. */
+ * FILE has numbers separated by commas, semicolons, tabs or spaces (a first line of names is skipped), or lines of
+ * libsvm ("1 3:0.5 7:2"), or was written by --save. Without it 20 000 samples are generated. The label is the last
+ * column, or that of --label. Logistic and svm take any two different labels.
+ * --bits 0, the default, begins with 2 bits and takes one more when the loss falls by less than a hundredth. --test
+ * measures the model on other samples. MODEL gets the intercept and a weight for each feature, for numbers as they are
+ * in FILE. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -18,25 +18,25 @@
 #include "options.h"
 
 static const char usage[] =
-    "weave [FILE] [options]      FILE: a table of numbers, lines of libsvm, or a .weave that --save wrote; without it "
-    "20 000 samples are made up\n"
-    "  --task TASK      linear, logistic or svm; linear without this\n"
-    "  --bits N         of each number are read, 1 to 32; without this, or 0, 2 at first, and one more where the loss "
-    "falls by less than 1 %\n"
-    "  --midpoint       a number that was cut stands for the middle of what it may be\n"
-    "  --epochs N       times that all samples are read; 20 without this\n"
-    "  --lr X           size of a step; 1 / features without this\n"
-    "  --decay X        the step of epoch e is lr X^sqrt(e + 1), X up to 1; 1 without this\n"
-    "  --l2 X           adds X / 2 |weights|^2 to the loss; 0 without this\n"
-    "  --batch N        samples of a step; 16 without this\n"
-    "  --intercept      a weight of its own for a feature that is 1 always\n"
-    "  --average N      N models learn from a part of the samples each, and become their mean after each epoch\n"
-    "  --label COLUMN   of the label, counted from 1; the last one without this\n"
-    "  --test FILE      other samples, which the model is judged by at the end\n"
-    "  -o MODEL         a text: the intercept, and the weight of each feature, a line each\n"
-    "  --save SET.weave the samples as bits, which are read faster the next time\n"
-    "  --threads N      one per processor without this\n"
-    "  --quiet          no line for each epoch\n";
+    "weave [FILE] [options]      FILE: a table of numbers, lines of libsvm, or a .weave that --save wrote; without it\n"
+    "                            20 000 samples are generated\n"
+    "  --task TASK      linear, logistic or svm; default: linear\n"
+    "  --bits N         bits of each number that are read, 1 to 32; default: 0, 2 bits at first and one more when the\n"
+    "                   loss falls by less than 1 %\n"
+    "  --midpoint       a truncated number stands for the middle of its range\n"
+    "  --epochs N       times that all samples are read; default: 20\n"
+    "  --lr X           size of a step; default: 1 / features\n"
+    "  --decay X        the step of epoch e is lr X^sqrt(e + 1), X at most 1; default: 1\n"
+    "  --l2 X           adds X / 2 |weights|^2 to the loss; default: 0\n"
+    "  --batch N        samples of a step; default: 16\n"
+    "  --intercept      add a feature that is always 1\n"
+    "  --average N      N models learn from parts of the samples and are averaged after each epoch\n"
+    "  --label COLUMN   column of the label, counted from 1; default: the last one\n"
+    "  --test FILE      samples for the test at the end\n"
+    "  -o MODEL         write a text: the intercept and the weights, one per line\n"
+    "  --save SET.weave write the samples as bits, which can be read faster\n"
+    "  --threads N      default: one per processor\n"
+    "  --quiet          print no line for each epoch\n";
 
 /* rows that become bits at once, and their numbers unless one row has more */
 enum { MOST_FEATURES = 1 << 22, BLOCK = 256, BLOCK_NUMBERS = 1 << 20 };
@@ -219,7 +219,7 @@ static tiny_status read_table(tiny_ctx *ctx, const char *path, int label, tllm_w
     return st;
 }
 
-/* samples by the side of a plane, one in twenty told wrong */
+/* samples labelled by the side of a plane; one in twenty labels is wrong */
 static tiny_status make_up(tiny_ctx *ctx, tllm_weave *out, float **y)
 {
     enum { N = 20000, F = 100 };
@@ -280,7 +280,7 @@ static tiny_status test_on(tiny_ctx *ctx, const char *path, int label, int task,
         st = TINY_E_FORMAT;
     } else if (task == TLLM_WEAVE_LINEAR)
         printf("%s: %td samples, mean square error %.6g\n", path, t.n, square / (double)t.n);
-    else printf("%s: %td samples, %.2f %% told right\n", path, t.n, 100.0 * (1.0 - wrong / (double)t.n));
+    else printf("%s: %td samples, %.2f %% right\n", path, t.n, 100.0 * (1.0 - wrong / (double)t.n));
     tiny_file_close(ctx, &file);
     return st;
 }

@@ -127,6 +127,7 @@
 #include "llm/file/gguf.h"
 #include "llm/file/gguf_write.h"
 #include "llm/round/mixture.h"
+#include "llm/round/quantize.h"
 #include "llm/file/safetensors.h"
 #include "llm/file/llama2c.h"
 #include "llm/file/open.h"

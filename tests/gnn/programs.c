@@ -515,6 +515,100 @@ static void test_stopped_convert(void)
     (void)signal(SIGPIPE, SIG_DFL);
 }
 
+/* ---- examples/copy and minimal_gnn: short programs to copy */
+
+/* Four classes by chance are 0.25 of the nodes. A network that was written and is run by minimal_gnn on the same graph
+ * names as many test nodes rightly as the program that trained it said. */
+static void test_copy_classify(void)
+{
+    double share = 0, right = 0, all = 0;
+    tgnn_data data;
+    tiny_ctx *ctx;
+    FILE *f;
+    const char *line;
+    tiny_idx i;
+    if (!is_there()) return;
+    T_EQ_INT(run("copy/classify"), 0);
+    T_EQ_TEXT(errors, "");
+    line = strrchr(said, '\n') ? strstr(said, "epoch 200") : NULL;
+    T_TRUE(line && (line = strchr(line, '\n')) != NULL);
+    T_TRUE(line && sscanf(line, " %lf of the test nodes get the right one of 4 classes", &share) == 1);
+    T_TRUE(share > 0.5 && share <= 1);
+    ctx = t_ctx(TINY_TARGET_AUTO, 1);       /* the same nodes and edges as a folder */
+    T_OK(tgnn_data_planted(ctx, 1000, 4, 10.0, 0.9, 1, &data));
+    T_OK(tgnn_array_write(ctx, at("features.npy"), &data.x));
+    T_OK(tgnn_graph_write_text(ctx, at("edges.tsv"), data.graph));
+    f = fopen(at("labels.txt"), "w");
+    for (i = 0; f && i < data.n_nodes; i++) fprintf(f, "%d\n", (int)data.label[i]);
+    T_TRUE(f && !fclose(f));
+    f = fopen(at("splits.txt"), "w");
+    for (i = 0; f && i < data.n_nodes; i++) fprintf(f, "%c\n", data.split[i * data.n_split]);
+    T_TRUE(f && !fclose(f));
+    T_EQ_INT(run("copy/classify %s %s", folder, at("m.safetensors")), 0);
+    line = strstr(said, "epoch 200");
+    T_TRUE(line && (line = strchr(line, '\n')) != NULL);
+    T_TRUE(line && sscanf(line, " %lf of the test nodes get the right one of 4 classes", &share) == 1 && share > 0.5);
+    T_EQ_INT(run("minimal_gnn %s %s %s", at("m.safetensors"), at("edges.tsv"), at("features.npy")), 0);
+    for (i = 0, line = said; i < data.n_nodes && *line; i++, line += strcspn(line, "\n") + 1) {
+        T_TRUE(*line >= '0' && *line < '4' && line[1] == '\n');
+        if (data.split[i * data.n_split] != 't') continue;
+        all++;
+        right += *line - '0' == data.label[i];
+    }
+    T_TRUE(i == data.n_nodes && !*line && all > 100);
+    T_CLOSE(right / all, share, 0.00051);   /* printed with three digits */
+    tgnn_data_free(ctx, &data);
+    t_close(ctx);
+    (void)remove(at("labels.txt"));
+    T_EQ_INT(run("copy/classify %s %s", folder, at("m.safetensors")), 1);
+    COMPLAINS("classify: features.coo, labels.txt and splits.txt are needed");
+    T_EQ_INT(run("copy/classify there/is/none x"), 1);
+    COMPLAINS("there/is/none");
+    T_EQ_INT(run("minimal_gnn"), 0);        /* a ring of ten nodes and three classes */
+    T_TRUE(strlen(said) == 20 && strspn(said, "012\n") == 20);
+    T_EQ_INT(run("minimal_gnn there/is/none a b"), 1);
+    COMPLAINS("minimal_gnn: there/is/none");
+}
+
+/* Node i is in class i % 4 and most edges stay within a class, so most of its neighbours are of its class: of 20 that
+ * are drawn, 5 by chance. */
+static void test_copy_fastrp(void)
+{
+    static const int node[] = { 7, 100, 1001, 1998 };
+    int same_class = 0, all = 0, first = 0, second = 0;
+    double third = 1, cosine = 0;
+    size_t k;
+    if (!is_there()) return;
+    for (k = 0; k < T_COUNT(node); k++) {
+        const char *line = said;
+        double before = 1.0;
+        int n = 0, other;
+        T_EQ_INT(run("copy/fastrp %d", node[k]), 0);
+        T_EQ_TEXT(errors, "");
+        for (; sscanf(line, "%d %lf", &other, &cosine) == 2; line += strcspn(line, "\n") + 1, n++) {
+            T_TRUE(other != node[k] && cosine <= before);
+            before = cosine;
+            same_class += other % 4 == node[k] % 4;
+        }
+        T_EQ_INT(n, 5);
+        all += n;
+    }
+    T_TRUE(same_class * 4 >= all * 3);
+    /* two triangles: the nodes of one are like each other, and nothing like the others */
+    spill("edges.tsv", "0 1\n1 2\n2 0\n3 4\n4 5\n5 3\n");
+    T_EQ_INT(run("copy/fastrp 4 %s", at("edges.tsv")), 0);
+    T_TRUE(sscanf(said, "%d %*f\n%d %*f\n%*d %lf", &first, &second, &third) == 3);
+    T_TRUE(first + second == 8 && first * second == 15 && third < 0.5);
+    /* two stars whose edges lead outwards: the leaves of one have the same neighbour, seen in both directions only */
+    spill("edges.tsv", "0 1\n0 2\n3 4\n3 5\n");
+    T_EQ_INT(run("copy/fastrp 1 %s", at("edges.tsv")), 0);
+    T_TRUE(sscanf(said, "%d %lf\n%d %*f\n%*d %lf", &first, &cosine, &second, &third) == 4);
+    T_TRUE(first + second == 2 && first * second == 0 && cosine > 0.999 && third < 0.5);
+    T_EQ_INT(run("copy/fastrp 6 %s", at("edges.tsv")), 1);
+    COMPLAINS("fastrp: the nodes are 0 to 5");
+    T_EQ_INT(run("copy/fastrp"), 2);
+}
+
 static void tidy(void)
 {
     static const char *const names[] = { "out",        "err",        "g.tgraph",     "r.tgraph",      "w.tsv",
@@ -539,6 +633,8 @@ int main(void)
     T_RUN(test_rows);
     T_RUN(test_stopped_training);
     T_RUN(test_stopped_convert);
+    T_RUN(test_copy_classify);
+    T_RUN(test_copy_fastrp);
     tidy();
     return t_done();
 }

@@ -75,7 +75,8 @@ while read -r file where; do
     if [ "$file" = - ]; then bad "$where: a piece of C without a mark"; continue; fi
     # -DTINYLLM_LINKED: the bodies are not compiled here
     if $CC -std=c99 -Wall -Wextra -Wpedantic -Werror -Wno-unused -Wno-unused-parameter \
-        -DTINYLLM_LINKED -DTINYGNN_LINKED -I"$INC" -I. -fsyntax-only "$file" >"$dir/log" 2>&1; then passed=$((passed + 1))
+        -DTINYLLM_LINKED -DTINYGNN_LINKED -I"$INC" -I. -fsyntax-only "$file" >"$dir/log" 2>&1; then
+        passed=$((passed + 1))
     else bad "$where: this piece of C does not compile"; head -n 6 "$dir/log" | sed 's/^/    /'; fi
 done <"$dir/pieces"
 
