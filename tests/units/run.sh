@@ -208,7 +208,7 @@ features() {
     refuses "a graph without edges" 'cannot do without EDGES' G -DTINY_NO_EDGES
     refuses "chat and everything" 'choose one' L -DTINYLLM_ONLY_CHAT -DTINYLLM_ALL
     unit $first chat_more L -O0 $small -DTINYLLM_WITH_GRAMMAR -DTINYLLM_WITH_ADAPTERS -DTINY_WITH_OPS -fsyntax-only && good     # a chat program, and more
-    refuses "the old name of the default" 'is the default now' L -DTINY_ONLY_MODELS
+    refuses "the old name of the default" 'is the default: do not define it' L -DTINY_ONLY_MODELS
     refuses "a second header that finds too little" 'before the first of the two headers' Lg -DUNIT_LATE
     # each by itself: by tcc, which is quick; `run.sh all` has it from a compiler that warns
     one=tcc
