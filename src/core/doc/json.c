@@ -11,8 +11,8 @@
 tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted)
 {
     if (j->at == j->end)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: %s ends where %s should stand", j->path, j->what, wanted);
-    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s is 0x%02x where %s should stand", j->path,
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: %s ends, expected %s", j->path, j->what, wanted);
+    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s is 0x%02x, expected %s", j->path,
                       (size_t)(j->at - j->start), j->what, *j->at, wanted);
 }
 
@@ -284,11 +284,11 @@ tiny_status tinyi_json_next(tinyi_json_walk *w, tinyi_json_item *item)
             w->state = TINYI_JSON_AFTER;
             return TINY_OK;
         }
-        if (w->state == TINYI_JSON_AFTER) return tinyi_json_fail(j, in_map ? ", or }" : ", or ]");
+        if (w->state == TINYI_JSON_AFTER) return tinyi_json_fail(j, in_map ? "',' or '}'" : "',' or ']'");
     }
     if (in_map) {
         st = tinyi_json_string(j, &item->key, "a key in quotes");
-        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, "':'");
     }
     return st ? st : tinyi_json_value(w, item);
 }

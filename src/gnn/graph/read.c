@@ -141,7 +141,7 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
         for (k = 0; k < 2; k++)
             if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 1 || v[k] > size[k])
                 return tinyi_text_fail(
-                    &f, word, k ? "a column of the matrix, counted from 1," : "a row of the matrix, counted from 1,");
+                    &f, word, k ? "a column of the matrix, counted from 1" : "a row of the matrix, counted from 1");
         if (!pattern && (!tinyi_word_next(&line, &word) || !tinyi_word_float(word, &w)))
             return tinyi_text_fail(&f, word, "a number");
         if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");

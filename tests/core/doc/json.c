@@ -65,23 +65,23 @@ static void test_items(void)
 static void test_refused(void)
 {
     static const struct { const char *text, *why;
-    } row[] = { { "", "text: the JSON ends where a value should stand" },
-                { "[", "ends where a value should stand" },
-                { "[1,]", "byte 3 of the JSON is 0x5d where a value should stand" },
-                { "{\"a\" 1}", "where : should stand" },
-                { "{a:1}", "where a key in quotes should stand" },
-                { "[1 2]", "where , or ] should stand" },
-                { "{\"a\":1]", "where , or } should stand" },
-                { "[1}", "where , or ] should stand" },
-                { "1 1", "where the end should stand" },
-                { "[]]", "where the end should stand" },
-                { "01", "where a value should stand" },
-                { "1.", "ends where a digit should stand" },
-                { "1e+", "ends where a digit should stand" },
-                { "-", "where a value should stand" },
-                { "nul", "where a value should stand" },
-                { "9223372036854775808", "where a whole number of 64 bits should stand" },
-                { "-9223372036854775809", "where a whole number of 64 bits should stand" },
+    } row[] = { { "", "text: the JSON ends, expected a value" },
+                { "[", "ends, expected a value" },
+                { "[1,]", "byte 3 of the JSON is 0x5d, expected a value" },
+                { "{\"a\" 1}", "expected ':'" },
+                { "{a:1}", "expected a key in quotes" },
+                { "[1 2]", "expected ',' or ']'" },
+                { "{\"a\":1]", "expected ',' or '}'" },
+                { "[1}", "expected ',' or ']'" },
+                { "1 1", "expected the end" },
+                { "[]]", "expected the end" },
+                { "01", "expected a value" },
+                { "1.", "ends, expected a digit" },
+                { "1e+", "ends, expected a digit" },
+                { "-", "expected a value" },
+                { "nul", "expected a value" },
+                { "9223372036854775808", "expected a whole number of 64 bits" },
+                { "-9223372036854775809", "expected a whole number of 64 bits" },
                 /* overlong */
                 { "\"\xc1\xbf\"", "where a character in UTF-8" },
                 { "\"\xe0\x9f\xbf\"", "where a character in UTF-8" },
@@ -89,9 +89,9 @@ static void test_refused(void)
                 { "\"\xed\xa0\x80\"", "where a character in UTF-8" },
                 { "\"\xf4\x90\x80\x80\"", "where a character in UTF-8" },
                 { "\"\xf5\x80\x80\x80\"", "where a character in UTF-8" },
-                { "\"\xff\"", "where a character in UTF-8 should stand" },
+                { "\"\xff\"", "expected a character in UTF-8" },
                 { "\"\\ud800\"", "second half of a pair" },
-                { "NaN", "where a value should stand" } };
+                { "NaN", "expected a value" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     char line[600], *deep = (char *)t_keep(200000);
     tinyi_json_walk w;

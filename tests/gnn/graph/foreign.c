@@ -213,7 +213,7 @@ static void test_text_keeps_its_nodes(void)
             tgnn_graph_close(ctx, g);
         }
     T_STATUS(tgnn_graph_read_memory(ctx, "many", "# nodes 2147483648\n0 1\n", 23, NULL, &g), TINY_E_FORMAT,
-             "many: line 1: \"2147483648\" where a number of nodes");
+             "many: line 1: \"2147483648\", expected a number of nodes");
     T_STATUS(tgnn_graph_read_memory(ctx, "lies", "# nodes 2147483647\n0 1\n", 23, NULL, &g), TINY_E_OVERFLOW,
              "lies: it names node 2147483646, in 23 bytes; say n_nodes");
     memset(&d, 0, sizeof d);
@@ -409,7 +409,7 @@ static void test_mark_of_utf8(void)
     for (i = 1; i < 3; i++)
         T_TRUE(tgnn_graph_read_memory(ctx, "cut", edges + i, sizeof edges - 1 - i, NULL, &g) != TINY_OK);
     T_STATUS(tgnn_graph_read_memory(ctx, "later", later, sizeof later - 1, NULL, &g), TINY_E_FORMAT,
-             "later: line 2: \"\\xef\\xbb\\xbf1\" where the number of the source");
+             "later: line 2: \"\\xef\\xbb\\xbf1\", expected the number of the source");
     (void)remove("t-foreign.tsv");
     (void)remove("t-foreign.tgraph");
     t_close(ctx);
