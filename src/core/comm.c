@@ -324,14 +324,14 @@ TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, t
     if (out) *out = NULL;
     if (st) return st;
     if (!out || !desc || !desc->net)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_comm_open needs the net of a rank and a place for the comm");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_comm_open needs the net of a rank and an output pointer");
     if (desc->net->world < 1 || desc->net->world > TINY_NET_RANKS || desc->net->rank < 0 ||
         desc->net->rank >= desc->net->world)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "rank %d of %d: ranks are 0 to one below their number, which is at most %d", desc->net->rank,
+                          "rank %d of %d: ranks count from 0, and there may be at most %d", desc->net->rank,
                           desc->net->world, TINY_NET_RANKS);
     if (desc->way < 0 || desc->way >= TINY_COMM_WAYS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "way %d of summing is not one of the %d", desc->way, TINY_COMM_WAYS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "way %d must be below %d", desc->way, TINY_COMM_WAYS);
     c = (tiny_comm *)tinyi_alloc(ctx, 1, sizeof *c);
     if (!c) return tiny_ctx_status(ctx);
     memset(c, 0, sizeof *c);
@@ -413,15 +413,16 @@ TINY_API tiny_status tiny_allreduce_start(tiny_comm *c, float *x, size_t n, unsi
     int i;
     if (!c) return TINY_E_ARGUMENT;
     if (!handle || (!x && n))
-        return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tiny_allreduce_start needs numbers and a place for the handle");
+        return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tiny_allreduce_start needs numbers and a pointer for the handle");
     if (n > c->n_most)
-        return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a sum of %zu numbers: this comm was opened for %zu", n, c->n_most);
-    if (tag > 255) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tag %u: 0 to 255 are possible", tag);
+        return tinyi_fail(c->ctx, TINY_E_ARGUMENT,
+                          "a sum of %zu numbers; this comm was opened for at most %zu", n, c->n_most);
+    if (tag > 255) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tag %u, it must be 0 to 255", tag);
     tinyi_comm_lock(c);
     s = &c->sum[c->next % TINY_COMM_FLIGHTS];
     if (c->failed) st = tinyi_fail(c->ctx, c->failed, "%s", c->says);
     else if (c->used[c->next % TINY_COMM_FLIGHTS])
-        st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "%d sums are in flight, as many as can be: wait for one",
+        st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "%d sums are in flight, the most that are possible: wait for one",
                         TINY_COMM_FLIGHTS);
     else {
         s->x = x;
@@ -510,7 +511,7 @@ TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t va
     if (!c || !what) return TINY_E_ARGUMENT;
     if (c->n_most < 16)
         return tinyi_fail(c->ctx, TINY_E_ARGUMENT,
-                          "a comm for sums of %zu numbers cannot compare anything: 16 are needed", c->n_most);
+                          "a comm for sums of %zu numbers cannot compare values: open it for at least 16", c->n_most);
     for (i = 0; i < 8; i++) {
         x[i] = (float)(value >> 8 * i & 0xff);
         x[8 + i] = x[i] * x[i];

@@ -631,7 +631,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
         }
     }
     if (tiny_op_shape(t->ctx, &t->op, want)) {
-        tinyi_conform_refused(t, "the row refuses its own case: ");
+        tinyi_conform_refused(t, "the shape rule of the row rejects its own case: ");
         return TINY_OK;
     }
     ref_op = t->op;
@@ -663,7 +663,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
     got = (unsigned char *)tinyi_conform_take(t, most);
     if (!got) return tiny_ctx_status(t->ctx);
     if (tiny_run_reference(t->ctx, &ref_op)) {
-        tinyi_conform_refused(t, "the reference refuses the case: ");
+        tinyi_conform_refused(t, "the reference rejects the case: ");
         return TINY_OK;
     }
     if (desc->answer) desc->answer(desc->user, row, &ref_op);
@@ -778,7 +778,7 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
     if (d.op && !known) return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: there is no operation named %.64s", d.op);
     if (!n_failed || d.n_cases < 0 || d.only_case < 0)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "conformance: n_failed is needed, and numbers of cases are not negative");
+                          "conformance: n_failed must not be NULL, and numbers of cases must not be negative");
     if (d.only_case > 0 && d.n_cases < d.only_case) d.n_cases = d.only_case;
     t = (tinyi_conform *)tiny_alloc(ctx, sizeof *t);
     if (!t) return tiny_ctx_status(ctx);

@@ -173,7 +173,7 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = tiny_file_memory(NULL, 0);
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file needs a path and a place for its bytes");
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file needs a path and an output pointer");
     return TINY_OK;
 }
 
@@ -259,7 +259,7 @@ static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int 
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);   /* children have no part in it */
 #ifdef LOCK_EX
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return tinyi_fail(ctx, TINY_E_IO, "%s: somebody else is writing it", part);
+        return tinyi_fail(ctx, TINY_E_IO, "%s: another program is writing it", part);
 #endif
     if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) *ours = 1;
     if (!*ours) *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
@@ -306,7 +306,7 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
         if (!*file && there >= 0) (void)close(there);
         if (!*file)
             return tinyi_fail(ctx, TINY_E_IO,
-                              "%s: is a symbolic link that leads to no device: what it leads to is not written over",
+                              "%s: is a symbolic link that does not lead to a device; its target is not overwritten",
                               part);
     }
 #else
@@ -339,7 +339,7 @@ int tinyi_part_close(void *file, int special)
 tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
     if (tinyi_file_special(part))
-        return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
+        return tinyi_fail(ctx, TINY_E_IO, "%s: is not a regular file, and does not replace %s", part, path);
 #ifdef _WIN32
     if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
 #else
@@ -418,7 +418,7 @@ tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at)
 {
     if (out->special)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: it is no plain file, and cannot be written in pieces that are not in order", out->part);
+                          "%s: it is not a regular file, so it cannot be written out of order", out->part);
     if (!tinyi_file_seek((FILE *)out->file, at, SEEK_SET))
         return tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", out->part, (unsigned long long)at);
     return TINY_OK;

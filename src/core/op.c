@@ -90,7 +90,8 @@ static TINYI_NOINLINE tiny_status tinyi_op_check_all(tiny_ctx *ctx, const tiny_o
     }
     for (; i < TINY_OP_MAX_IN; i++)
         if (op->in[i])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i,
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: input %d is given, but the operation takes only %d", row->name, i,
                               row->n_in);
     for (i = 0; i < row->n_out; i++) {
         if (!op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is missing", row->name, i);
@@ -100,7 +101,8 @@ static TINYI_NOINLINE tiny_status tinyi_op_check_all(tiny_ctx *ctx, const tiny_o
     }
     for (; i < TINY_OP_MAX_OUT; i++)
         if (op->out[i])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is given, but it has only %d", row->name, i,
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: output %d is given, but the operation has only %d", row->name, i,
                               row->n_out);
     st = row->shape(ctx, op, want);
     if (st) return st;
@@ -272,14 +274,15 @@ static TINYI_NOINLINE tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op 
             "%.40s: a row has at most %d inputs, 1 to %d outputs and %d bytes of params, not %d, %d and %zu", r->name,
             TINY_OP_MAX_IN, TINY_OP_MAX_OUT, TINY_OP_MAX_PARAMS, r->n_in, r->n_out, r->params_size);
     if (op->kind != r->kind && (op->kind || r->kind < TINY_OP_BASE_LLM || r->kind >= TINY_OP_BASE_YOURS))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, the operation says kind %d", r->name,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, but the operation has kind %d", r->name,
                           r->kind, op->kind);
     return TINY_OK;
 }
 
 static tiny_status tinyi_op_left_out(tiny_ctx *ctx, const tiny_op_row *row)
 {
-    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program",
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                      "%s: single operations are not in this program: compile it with TINY_WITH_OPS",
                       row->name);
 }
 
@@ -408,7 +411,7 @@ tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = tinyi_op_row_in(ctx, op);
     if (!TINYI_HAS(OPS) && !row)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is not in this program", op->kind);
     return TINYI_HAS(OPS) && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op)
                                                                            : tinyi_op_fast(ctx, op, row);
 }
@@ -431,7 +434,7 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     row = op ? tinyi_op_row_in(ctx, op) : NULL;
     if (!row || !want)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "tiny_op_shape needs an operation of a known kind and a place for its shapes");
+                          "tiny_op_shape needs an operation of a known kind and an output");
     for (i = 0; i < row->n_in; i++) {
         if (!op->in[i] && i < row->n_in_needed)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);

@@ -128,7 +128,7 @@ static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json
         if (!member || (seen & member))
             return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown,
                               tinyi_show_bytes(word.at, word.n, shown_word),
-                              member ? "stands there twice" : "is no member of a tensor");
+                              member ? "occurs twice" : "is no member of a tensor");
         seen |= member;
         if (!tinyi_json_is(j, ':')) return tinyi_json_fail(j, "':'");
         if (member == DTYPE) st = tinyi_json_string(j, dtype, "the name of a type in quotes");
@@ -170,7 +170,7 @@ static tiny_status tinyi_st_one(tinyi_st_state *w, tinyi_json_text name)
     if (st) return st;
     for (i = 0; i < TINYI_COUNT(tinyi_st_row) && !tinyi_json_text_is(dtype, tinyi_st_row[i].name); i++) {}
     if (i == TINYI_COUNT(tinyi_st_row))
-        return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has dtype %s, which is not known here", j->path,
+        return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has dtype %s, which is unknown", j->path,
                           shown, tinyi_show_bytes(dtype.at, dtype.n, shown_type));
     t.type = (tinyi_st_type)i;
     st = tinyi_st_size(w, &t, shown);
@@ -202,7 +202,7 @@ static tiny_status tinyi_st_all(tinyi_st_state *w)
             if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, "':'");
             if (st) return st;
             if (!tinyi_json_text_is(name, "__metadata__")) st = tinyi_st_one(w, name);
-            else if (metadata++) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: __metadata__ stands there twice", j->path);
+            else if (metadata++) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: __metadata__ occurs twice", j->path);
             else st = tinyi_st_metadata(w);
             if (st) return st;
             if (tinyi_json_is(j, '}')) break;
@@ -214,7 +214,7 @@ static tiny_status tinyi_st_all(tinyi_st_state *w)
     if (w->sum != w->data_bytes)
         return tinyi_fail(
             j->ctx, TINY_E_FORMAT,
-            "%s: the tensors are %llu bytes, the data behind the header %zu: every byte belongs to one tensor", j->path,
+            "%s: the tensors are %llu bytes, the data after the header %zu: they must be equal", j->path,
             (unsigned long long)w->sum, w->data_bytes);
     return TINY_OK;
 }

@@ -52,9 +52,9 @@ tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wan
     t->escapes = 0;
     for (;;) {
         size_t n;
-        if (j->at == j->end) return tinyi_json_fail(j, "the end of a text");
+        if (j->at == j->end) return tinyi_json_fail(j, "the end of the string");
         if (*j->at == '"') break;
-        if (*j->at < 0x20) return tinyi_json_fail(j, "a character of a text");
+        if (*j->at < 0x20) return tinyi_json_fail(j, "a printable character");
         if (*j->at == '\\') {
             t->escapes = 1;
             j->at++;
@@ -63,18 +63,18 @@ tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wan
                 unsigned v, low;
                 if (!tinyi_json_hex(j->at, j->end, &v)) return tinyi_json_fail(j, "four hexadecimal digits");
                 j->at += 4;
-                if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "a first half of a pair of surrogates");
+                if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "the first half of a surrogate pair");
                 if (v >= 0xd800 && v <= 0xdbff) {
                     if (j->end - j->at < 6 || j->at[0] != '\\' || j->at[1] != 'u' ||
                         !tinyi_json_hex(j->at + 2, j->end, &low) || low < 0xdc00 || low > 0xdfff)
-                        return tinyi_json_fail(j, "the second half of a pair of surrogates");
+                        return tinyi_json_fail(j, "the second half of a surrogate pair");
                     j->at += 6;
                 }
             }
             continue;
         }
         n = tinyi_utf8_char(j->at, (size_t)(j->end - j->at));
-        if (!n) return tinyi_json_fail(j, "a character in UTF-8");
+        if (!n) return tinyi_json_fail(j, "valid UTF-8");
         j->at += n;
     }
     t->n = (size_t)(j->at - t->at);

@@ -81,7 +81,8 @@ static tiny_status tinyi_fastrp_check(tiny_ctx *ctx, const tgnn_graph *g, const 
     char text[96];
     if (!g || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: there is no graph, or no place for the embedding");
     if (g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "fastrp: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     if (tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) ||
         y->dim[0] != g->in.n_rows)
@@ -337,7 +338,7 @@ static void tinyi_fastrp_first_team(tiny_team *team, void *arg)
         }
     if (bad)
         tiny_team_fail(team, TINY_E_FORMAT,
-                       "fastrp: an edge comes from a node that is not there: the file of the graph changed");
+                       "fastrp: an edge comes from a node that is not there: the file of the graph has changed");
 }
 
 static double tinyi_fastrp_square(const float *u, tiny_idx n)

@@ -155,7 +155,8 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
     if (!g || !label || !n_label)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: there is no graph, or no place for its labels");
     if (g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "communities: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "communities: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     if (d->rounds < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: %d rounds", d->rounds);
     memset(&s, 0, sizeof s);

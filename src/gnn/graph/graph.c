@@ -45,7 +45,7 @@ tiny_status tinyi_rows_changed(tiny_ctx *ctx, const char *where, const tiny_spar
 {
     return tinyi_fail(
         ctx, TINY_E_FORMAT,
-        "%s: the rows no longer hold the %lld edges among %td nodes that were there: the file of the graph changed",
+        "%s: the rows no longer hold the %lld edges among %td nodes that were there: the file of the graph has changed",
         where, (long long)a->n, a->n_cols);
 }
 
@@ -187,7 +187,8 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     n_dst = edges->n_dst ? edges->n_dst : seen_dst;
     if (!d->bipartite) {
         if (edges->n_src && edges->n_dst && edges->n_src != edges->n_dst)
-            return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes",
+            return tinyi_fail(ctx, TINY_E_SHAPE,
+                              "graph: %td sources and %td destinations: the graph must not be bipartite",
                               edges->n_src, edges->n_dst);
         n_src = n_dst = edges->n_src ? edges->n_src : edges->n_dst ? edges->n_dst : TINYI_MAX(n_src, n_dst);
     }
@@ -415,7 +416,7 @@ TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, co
     if ((unsigned)d->norm > (unsigned)TGNN_NORM_ROW)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: norm %d is unknown", (int)d->norm);
     if ((d->norm == TGNN_NORM_SYMMETRIC || d->add_loops) && g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     st = d->add_loops || d->drop_loops ? tinyi_graph_loops(ctx, g, d, &h)
                                        : tinyi_graph_copy(ctx, g, d->ignore_weights, &h);
@@ -506,7 +507,8 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     a = &g->in;
     n = a->n_rows;
     if (n != a->n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order", a->n_cols,
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "graph: %td sources and %td destinations: the graph must not be bipartite", a->n_cols,
                           n);
     place = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *place);
     if (!place) return tiny_ctx_status(ctx);
@@ -537,7 +539,7 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
         const int64_t from = a->offset[order[r]], d = a->offset[order[r] + 1] - from;
         if (from < 0 || d < 0 || d > a->n || from > a->n - d)
             st = tinyi_fail(ctx, TINY_E_FORMAT,
-                            "graph: the edges of node %lu are not among the %lld there are: its file changed",
+                            "graph: the edges of node %lu are not among the %lld there are: its file has changed",
                             (unsigned long)order[r], (long long)a->n);
         else if (d > 0x7fffffff)
             st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, there may be 2147483647",
@@ -546,7 +548,7 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
         s.longest = TINYI_MAX(s.longest, d);
     }
     if (!st && b.offset[n] != a->n)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed",
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file has changed",
                         (long long)b.offset[n], (long long)a->n);
     if (!st) st = tiny_parallel(ctx, 0, 0, 2 * (size_t)s.longest * sizeof(uint64_t), tinyi_permute_team, &s);
     tiny_free(ctx, place);
@@ -571,7 +573,7 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
                           "graph: there is no graph, no list of nodes, or no place for the result");
     a = &g->in;
     if (a->n_rows != a->n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations: the graph must not be bipartite",
                           a->n_cols, a->n_rows);
     place = (int32_t *)tinyi_alloc(ctx, (size_t)a->n_rows, sizeof *place);
     if (!place) return tiny_ctx_status(ctx);
@@ -625,7 +627,7 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no place for its order, or no such order");
     n = g->in.n_rows;
     if (n != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, n);
     st = tgnn_graph_out(ctx, g, &unused);
     if (st) return st;

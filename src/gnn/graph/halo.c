@@ -71,7 +71,7 @@ TINY_API tiny_status tgnn_halo_make(tiny_ctx *ctx, tgnn_graph *g, int k, const i
     if (!g || !part || !out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: there is no graph, no parts, or no place for the lists");
     if (g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "halo: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "halo: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     if (k < 1 || k > TGNN_HALO_PARTS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: %d parts, there may be 1 to %d", k, TGNN_HALO_PARTS);

@@ -37,7 +37,8 @@ static tiny_status tinyi_partition_check(tiny_ctx *ctx, const tgnn_graph *g, int
     if (!g || !part) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: there is no graph, or no place for its parts");
     n = g->in.n_rows;
     if (n != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "partition: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "partition: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, n);
     if (k < 1 || ((tiny_idx)k > n && k > 1))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %td nodes in %d parts", n, k);

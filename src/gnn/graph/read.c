@@ -696,7 +696,7 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
             if (put++ == a->n || c < 0 || c >= a->n_cols) {
                 st = tinyi_fail(
                     ctx, TINY_E_FORMAT,
-                    "graph: edge %lld is not among the %lld there are, or comes from no node: its file changed",
+                    "graph: edge %lld is not among the %lld there are, or comes from no node: its file has changed",
                     (long long)p, (long long)a->n);
                 break;
             }
@@ -708,7 +708,7 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
             text[n++] = '\n';
         }
     if (!st && put != a->n)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed",
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file has changed",
                         (long long)put, (long long)a->n);
     n_head = 0;
     if (a->n_rows != a->n_cols && (last[0] + 1 < a->n_cols || last[1] + 1 < a->n_rows))

@@ -297,7 +297,8 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
     if (!g || !desc || !desc->fanout || !out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: there is no graph, no fanout, or no place for the sampler");
     if (g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "sample: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "sample: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     if (desc->n_layers < 1 || desc->n_layers > TGNN_SAMPLE_LAYERS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: %d layers, there must be 1 to %d", desc->n_layers,

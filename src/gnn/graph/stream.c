@@ -76,7 +76,7 @@ static tiny_status tinyi_bulk_heard(tinyi_bulk *c, double done)
 /* the runs lie in files, and files have other writers */
 static tiny_status tinyi_bulk_changed(const tinyi_bulk *c)
 {
-    return tinyi_fail(c->ctx, TINY_E_IO, "%s: it was changed while it was read", c->look.path);
+    return tinyi_fail(c->ctx, TINY_E_IO, "%s: the file changed while it was being read", c->look.path);
 }
 
 /* ---- runs */
@@ -737,7 +737,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
         st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it would be overwritten on the way to %s", in, out);
     if (!st && tinyi_file_special(out))
         st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                        "%s: it is no plain file, and cannot be written in pieces that are not in order", out);
+                        "%s: it is not a regular file, so it cannot be written out of order", out);
     if (st) return st;
     c.weighted = -1;
     c.seen[0] = c.seen[1] = -1;

@@ -205,7 +205,7 @@ static tiny_status tinyi_net_take(tinyi_net_read *r, const tinyi_json_item *it)
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: no layer has a member %s", r->path, number,
                           tinyi_show_bytes(it->key.at, it->key.n, shown));
     if (r->seen & TINYI_NET_B(k))
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s stands there twice", r->path, number, m[k].name);
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s occurs twice", r->path, number, m[k].name);
     r->seen |= TINYI_NET_B(k);
     if (it->type != m[k].type && !(m[k].type == TINYI_JSON_FLOAT && it->type == TINYI_JSON_INT))
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s must be %s", r->path, number, m[k].name,
@@ -278,7 +278,7 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     if (!tinyi_net_has(r, TINYI_NET_KIND))
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d has no kind", r->path, number);
     if (bit < 0)
-        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: the kind %s is not known here", r->path, number,
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: the kind %s is unknown", r->path, number,
                           tinyi_show_bytes(r->text[TINYI_NET_KIND].at, r->text[TINYI_NET_KIND].n, shown));
     for (k = 0; k < TINYI_NET_MEMBERS; k++)
         if (tinyi_net_has(r, k) && !(tinyi_net_member[k].kinds & TINYI_NET_B(bit)))
@@ -446,7 +446,7 @@ tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json
             } else if (tinyi_json_text_is(it.key, "layers") && !layers++) {
                 if (it.type != TINYI_JSON_LIST) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layers must be a list", path);
             } else
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is no member of a description, or stands there twice", path,
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is no member of a description, or occurs twice", path,
                                 tinyi_show_bytes(it.key.at, it.key.n, shown));
         } else if (it.depth == 2) {
             if (it.type != TINYI_JSON_MAP)

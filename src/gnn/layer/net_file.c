@@ -94,7 +94,7 @@ static void tinyi_net_take_tensor(void *arg, const tinyi_st_tensor *t)
         f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", f->path,
                            shown);
     else if (f->net->stage[i].layer.w[k].data)
-        f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", f->path, shown);
+        f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s occurs twice", f->path, shown);
     else if (t->type != TINYI_ST_F32)
         f->st = tinyi_fail(f->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type F32", f->path, shown);
     else if (!tinyi_net_fits(&w, t)) {

@@ -94,7 +94,7 @@ static void tinyi_quant_take(void *arg, const tinyi_st_tensor *t)
         p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", p->path,
                            shown);
     else if (at->data)
-        p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", p->path, shown);
+        p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s occurs twice", p->path, shown);
     else if (t->type != (at->byte ? TINYI_ST_U8 : TINYI_ST_F32))
         p->st = tinyi_fail(p->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type %s", p->path, shown,
                            at->byte ? "U8" : "F32");

@@ -83,14 +83,14 @@ static void test_refused(void)
                 { "9223372036854775808", "expected a whole number of 64 bits" },
                 { "-9223372036854775809", "expected a whole number of 64 bits" },
                 /* overlong */
-                { "\"\xc1\xbf\"", "where a character in UTF-8" },
-                { "\"\xe0\x9f\xbf\"", "where a character in UTF-8" },
-                { "\"\xf0\x8f\xbf\xbf\"", "where a character in UTF-8" },
-                { "\"\xed\xa0\x80\"", "where a character in UTF-8" },
-                { "\"\xf4\x90\x80\x80\"", "where a character in UTF-8" },
-                { "\"\xf5\x80\x80\x80\"", "where a character in UTF-8" },
-                { "\"\xff\"", "expected a character in UTF-8" },
-                { "\"\\ud800\"", "second half of a pair" },
+                { "\"\xc1\xbf\"", "where valid UTF-8" },
+                { "\"\xe0\x9f\xbf\"", "where valid UTF-8" },
+                { "\"\xf0\x8f\xbf\xbf\"", "where valid UTF-8" },
+                { "\"\xed\xa0\x80\"", "where valid UTF-8" },
+                { "\"\xf4\x90\x80\x80\"", "where valid UTF-8" },
+                { "\"\xf5\x80\x80\x80\"", "where valid UTF-8" },
+                { "\"\xff\"", "expected valid UTF-8" },
+                { "\"\\ud800\"", "second half of a surrogate pair" },
                 { "NaN", "expected a value" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     char line[600], *deep = (char *)t_keep(200000);

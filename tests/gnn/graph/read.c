@@ -142,8 +142,9 @@ static void test_bad(void)
         { "bad-version-2.tgraph", "version 2 of the older form" },
         { "bad-flags.tgraph", "flags 0x8 of the .tgraph format" },
         { "bad-one-byte-more.tgraph", "its head says 320, it has 321" },
-        { "bad-head.tgraph", "cut off: a body of 40 bytes" }, { "bad-box-cut.tgraph", "damaged or cut: its 400 bytes" },
-        { "bad-box-of-tiles.tgraph", "this is \"csl 2\" and no .tgraph file" }
+        { "bad-head.tgraph", "truncated: a body of 40 bytes" },
+        { "bad-box-cut.tgraph", "damaged or truncated: its 400 bytes" },
+        { "bad-box-of-tiles.tgraph", "this is \"csl 2\", not a .tgraph file" }
     };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tgnn_graph *g;

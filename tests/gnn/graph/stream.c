@@ -267,7 +267,7 @@ static void test_bad(void)
              "it would be overwritten on the way to x");
 #ifdef __unix__
     T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", "/dev/null", NULL, NULL), TINY_E_UNSUPPORTED,
-             "/dev/null: it is no plain file");
+             "/dev/null: it is not a regular file");
 #endif
     how.memory = 1000;
     T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT,

@@ -728,10 +728,10 @@ static void test_bad_description(void)
         { "{\"format\":\"tgnn-net 1\",\"layers\":{}}", TINY_E_FORMAT, "layers must be a list" },
         { "{\"format\":\"tgnn-net 1\",\"rows\":1,\"layers\":[]}", TINY_E_FORMAT, "rows must be true or false" },
         { "{\"format\":\"tgnn-net 1\",\"layers\":[],\"layers\":[]}", TINY_E_FORMAT,
-          "layers is no member of a description, or stands there twice" },
+          "layers is no member of a description, or occurs twice" },
         { NET("1"), TINY_E_FORMAT, "layer 1 is no map" },
         { NET("{\"name\":\"c\"}"), TINY_E_FORMAT, "layer 1 has no kind" },
-        { NET("{\"kind\":\"gnc\"}"), TINY_E_UNSUPPORTED, "the kind gnc is not known here" },
+        { NET("{\"kind\":\"gnc\"}"), TINY_E_UNSUPPORTED, "the kind gnc is unknown" },
         { NET("{\"kind\":\"gcn\",\"in\":2,\"out\":2}"), TINY_E_FORMAT, "layer 1 has no name" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"out\":2}"), TINY_E_FORMAT, "layer 1 has no in" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2}"), TINY_E_FORMAT, "layer 1 (c) has no out" },
@@ -740,7 +740,7 @@ static void test_bad_description(void)
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2,\"width\":2}"), TINY_E_FORMAT,
           "no layer has a member width" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"in\":2,\"out\":2}"), TINY_E_FORMAT,
-          "in stands there twice" },
+          "in occurs twice" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":0,\"out\":2}"), TINY_E_FORMAT, "in is 0, it must be 1 to" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":4294967296,\"out\":2}"), TINY_E_FORMAT, "in is 4.29497e+09" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":\"2\",\"out\":2}"), TINY_E_FORMAT, "in must be a whole number" },
@@ -871,7 +871,7 @@ static void test_bad_weights(void)
     pack_add(p, "c.lin.weight", w, 2, 2, 2, 0);
     pack_end(p);
     T_STATUS(tgnn_net_read_memory(ctx, "try", json, sizeof json - 1, p->file, p->n_file, &net), TINY_E_FORMAT,
-             "the tensor c.lin.weight stands there twice");
+             "the tensor c.lin.weight occurs twice");
     memset(p, 0, sizeof *p);
     pack_add(p, "c.lin.weight", w, 2, 2, 2, 0);
     /* c.bias from byte 8 on, inside of the matrix; the sum of all is the file */

@@ -265,12 +265,12 @@ static void test_values_refused(void)
                 { "[] []", "expected the end" },
                 { "[01]", "expected a value" },
                 { "[1.]", "expected a digit" },
-                { "[\"\\ud800\"]", "second half of a pair" },
-                { "[\"\xff\"]", "a character in UTF-8" },
+                { "[\"\\ud800\"]", "second half of a surrogate pair" },
+                { "[\"\xff\"]", "valid UTF-8" },
                 { "[99999999999999999999]", "a whole number of 64 bits" },
                 { "[nul]", "a value" },
                 { "{}", "messages: the JSON is a map; it must be a list" },
-                { "[\"\n\"]", "a character of a text" } };
+                { "[\"\n\"]", "a printable character" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_template_values v;
     tllm_template *t;
