@@ -177,8 +177,7 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     return TINY_OK;
 }
 
-/* A file has an end, a device (/dev/zero) need not have one, and whoever fills a pipe may never stop: it gets half of
- * the memory. */
+/* A device (/dev/zero) or the writer of a pipe may never end, so both have a limit; a pipe gets half of the memory. */
 TINYI_FN uint64_t tinyi_file_most(const char *path)
 {
 #if TINYI_HAVE_MMAP
@@ -228,7 +227,7 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     struct stat info;
     int fd;
     if (st) return st;
-    /* who writes into a pipe is gone when it was closed once */
+    /* the writer of a pipe is gone after the pipe was closed once */
     if (tinyi_file_special(path)) return tiny_file_copy(ctx, path, out);
     fd = open(path, O_RDONLY);
     if (fd < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
@@ -465,7 +464,7 @@ void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
 {
     if (out->file) (void)fclose((FILE *)out->file);
     if (out->path && !out->special) (void)remove(out->part);
-    tinyi_part_unlock(&out->lock);          /* last: whoever writes the path next makes a part of his own */
+    tinyi_part_unlock(&out->lock);          /* last: the next writer of the path makes its own part */
     tiny_free(ctx, out->path);
     memset(out, 0, sizeof *out);
 }

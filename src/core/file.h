@@ -48,9 +48,9 @@ typedef struct tinyi_out {
 } tinyi_out;
 TINYI_FN uint64_t tinyi_file_most(const char *path);   /* bytes that are read of it */
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
-/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes
- * arrived. Nobody else may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it
- * was renamed or removed. */
+/* The steps of a write, for a writer of several files. *file is a FILE. close returns 0, with errno set, if not all
+ * bytes were written. The part stays locked until its file is closed and *lock (may be NULL; 0: none) is given back,
+ * after it was renamed or removed. */
 TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock);
 TINYI_FN int tinyi_part_close(void *file, int special);
 TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);

@@ -4,8 +4,8 @@
  *          is a head (tag, bytes, when it arrives) and its bytes; a full ring takes the rest later, as a socket would.
  * Delay    of a message of n bytes sent at t over a link of latency a and b seconds a byte: it leaves from max(t, link
  *          free) on, the link is free n b later, it arrives a after that. Each direction of each pair is a link.
- * Sleep    each rank has one place where its threads sleep, and a count of changes: a message came, there is room
- *          again, a rank has closed. Who looked before the change does not fall asleep after it. */
+ * Sleep    each rank has one condition variable for its threads, and a count of changes: a message came, there is room
+ *          again, a rank has closed. A thread that read the count before a change does not fall asleep after it. */
 #include "core/net.h"
 #include "core/state_inside.h"
 #include "core/time.h"

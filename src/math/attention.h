@@ -60,7 +60,7 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
 enum { TINYI_ATT_F32, TINYI_ATT_F16, TINYI_ATT_Q8 };
 
 typedef struct tinyi_att_span {             /* n rows that follow each other */
-    const void *at, *ahead;                 /* ahead: where n rows lie that are wanted next; NULL: nobody knows */
+    const void *at, *ahead;                 /* ahead: the n rows that are needed next; NULL: unknown */
     tiny_idx n;
 } tinyi_att_span;
 

@@ -224,7 +224,7 @@ static void test_two_sets(void)
             char line[400];
             (void)snprintf(line, sizeof line, command[i], at("two.tgraph"));
             T_EQ_INT(run("graph %s", line), 1);
-            COMPLAINS(strstr(line, "--loops") ? "two sets of nodes have no loops" : "two.tgraph");
+            COMPLAINS(strstr(line, "--loops") ? "a bipartite graph has no loops" : "two.tgraph");
         }
         T_EQ_INT(run("graph convert %s %s --bipartite", at("two.tgraph"), at("two.tsv")), 0);
         SAYS("90001 sources, 5 destinations, 2 edges");
@@ -304,7 +304,7 @@ static void test_outputs(void)
     COMPLAINS("standard output could not be written");
 }
 
-/* a number of nodes that no graph can have is refused, not taken for a remark; what is no number of nodes is one */
+/* a number of nodes that no graph can have is refused, not taken for a remark; what is not a number of nodes is one */
 static void test_many_nodes(void)
 {
     static const struct { const char *head; int nodes;

@@ -54,7 +54,7 @@ static unsigned char *tinyi_ckpt_element(const tiny_tensor *t, size_t i)
     return (unsigned char *)t->data + at * (ptrdiff_t)tiny_dtype_bytes(t->dtype);
 }
 
-/* Shapes and dtypes as a caller gives them; data is looked at by nobody here. */
+/* Shapes and dtypes as a caller gives them; data is not read here. */
 static tiny_status tinyi_ckpt_shape(tiny_ctx *ctx, const char *path, const char *name, tiny_dtype dtype, int rank,
                                     const tiny_idx *dim, size_t *count)
 {
@@ -414,7 +414,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
         e->dtype = (tiny_dtype)dtype;
         e->rank = (int)rank;
         want = tiny_dtype_bytes(e->dtype);
-        /* without the empty axes the product fits, so that any part of it fits for everybody who computes it */
+        /* without the empty axes the product fits, so that no part of it can overflow later */
         for (a = 0; a < rank; a++) {
             if (!dim[a]) empty = 1;
             else if (dim[a] > (uint64_t)TINY_IDX_MAX || want > (uint64_t)TINY_IDX_MAX / dim[a])

@@ -248,7 +248,7 @@ static void test_text_of_a_file_that_changes(void)
         for (k = 0; k < 5; k++) {
             const int64_t old = offset[k];
             offset[k] = bad[i];
-            T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT, "its file has changed");
+            T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT, "graph has changed");
             offset[k] = old;
         }
     {                                       /* every row begins at 0 and has all of the edges */
@@ -256,14 +256,14 @@ static void test_text_of_a_file_that_changes(void)
         memcpy(old, offset, sizeof old);
         for (k = 0; k < 5; k += 2) offset[k] = 0;
         for (k = 1; k < 5; k += 2) offset[k] = 6;
-        T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT, "its file has changed");
+        T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT, "the file of the graph has changed");
         memcpy(offset, old, sizeof old);
     }
     for (i = 0; i < 2; i++) {
         const int32_t old = col[3];
         col[3] = i ? -1 : 4;
         T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT,
-                 "edge 3 is not among the 6 there are, or comes from no node: its file has changed");
+                 "edge 3 is not among its 6 edges, or its source is invalid: the file of the graph has changed");
         col[3] = old;
     }
     T_OK(tgnn_graph_write_text(ctx, "t-foreign.tsv", g));
