@@ -1,235 +1,234 @@
-/* tinygnn.h 0.2.0 - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
+/* tinygnn.h 0.2.0 - made from src/ by src/stitch.c. Do not edit it: change src/ and run make stitch
  *
  *     231  the manual
- *     348  options and names
- *     385  what is chosen
- *    1261  core/config.h
- *    1426  core/status.h
- *    1469  core/tensor.h
- *    1522  core/ctx.h
- *    1601  core/mem.h
- *    1628  core/thread.h
- *    1683  core/rng.h
- *    1709  core/op.h
- *    1823  core/record.h
- *    1845  core/accel.h
- *    1904  core/bytes.h
- *    1916  core/doc/json.h
- *    1934  core/safetensors.h
- *    1951  core/file.h
- *    1992  core/forget.h
- *    2000  core/box/checkpoint.h
- *    2134  core/time.h
- *    2144  core/net.h
- *    2218  core/comm.h
- *    2291  core/conform.h
- *    2389  math/binary.h
- *    2420  math/elem.h
- *    2458  math/convert.h
- *    2493  math/reduce.h
- *    2535  math/softmax.h
- *    2571  math/norm.h
- *    2608  math/matmul.h
- *    2645  math/layout.h
- *    2684  math/conv.h
- *    2732  math/sort.h
- *    2774  math/linalg_lu.h
- *    2801  math/linalg_qr.h
- *    2827  math/linalg_eig.h
- *    2849  math/linalg_svd.h
- *    2872  math/linalg.h
- *    2928  math/fft.h
- *    3001  math/fwht.h
- *    3041  math/attention.h
- *    3067  math/gla.h
- *    3111  math/gla_grad.h
- *    3138  math/twist.h
- *    3188  math/slope.h
- *    3216  math/loss.h
- *    3246  math/rope.h
- *    3268  math/patch.h
- *    3310  math/sparse.h
- *    3415  math/edges.h
- *    3467  math/edges_score.h
- *    3513  math/ops.h
- *    3537  math/init.h
- *    3552  math/optim.h
- *    3663  math/tape.h
- *    3779  math/layer.h
- *    3854  math/train.h
- *    3921  math/all.h
- *    3927  the shared functions again, where the other header came first
- *    4330  gnn/ops.h
- *    4347  gnn/graph/graph.h
- *    4453  gnn/graph/community.h
- *    4493  gnn/graph/partition.h
- *    4555  gnn/graph/halo.h
- *    4596  gnn/graph/sample.h
- *    4659  gnn/graph/npy.h
- *    4694  gnn/graph/read.h
- *    4747  gnn/graph/stream.h
- *    4796  gnn/layer/layer.h
- *    4885  gnn/layer/net.h
- *    5001  gnn/layer/pool.h
- *    5042  gnn/train/train.h
- *    5158  gnn/quant/bits.h
- *    5186  gnn/quant/a2q.h
- *    5259  gnn/quant/a2q_net.h
- *    5343  gnn/quant/packed.h
- *    5407  gnn/quant/quant.h
- *    5469  gnn/embed/fastrp.h
- *    5512  gnn/train/data.h
- *    5549  gnn/tinygnn.h
- *    6275  internal functions
- *    7119  core/status.c
- *    7173  core/atomic_inside.h
- *    7239  core/state_inside.h
- *    7450  core/tensor.c
- *    7617  core/cpu_inside.h
- *    7661  core/half_inside.h
- *    7714  core/target.h
- *    8220  core/ctx.c
- *    8519  core/mem.c
- *    8664  core/thread.c
- *    9297  core/rng.c
- *    9387  core/op.c
- *    9866  core/record.c
- *    9969  core/accel.c
- *   10261  core/bytes.c
- *   10414  core/doc/json.c
- *   10708  core/safetensors.c
- *   10983  core/file.c
- *   11481  core/forget.c
- *   11518  core/hash_inside.h
- *   11542  core/box/box_inside.h
- *   11636  core/box/checkpoint.c
- *   12286  core/time.c
- *   12340  core/net.c
- *   12640  core/comm.c
- *   13169  core/conform.c
- *   13970  math/grad_inside.h
- *   14032  math/table_inside.h
- *   14206  math/rows_inside.h
- *   14277  math/walk_inside.h
- *   14401  math/binary.c
- *   14766  math/elem.c
- *   15647  math/convert.c
- *   16167  math/reduce.c
- *   16773  math/softmax.c
- *   17182  math/norm.c
- *   17751  math/gemm_inside.h
- *   17847  math/gemm_i8_inside.h
- *   17878  math/matmul.c
- *   18297  math/layout.c
- *   19103  math/conv.c
- *   19698  math/sort.c
- *   20633  math/linalg_block_inside.h
- *   20795  math/linalg_lu.c
- *   21163  math/linalg_qr.c
- *   21538  math/linalg_eig.c
- *   22060  math/linalg_svd.c
- *   22472  math/linalg.c
- *   22753  math/fft_way_inside.h
- *   22824  math/fft.c
- *   23344  math/hadamard_inside.h
- *   23373  math/fwht.c
- *   23573  math/attention.c
- *   24238  math/gla.c
- *   24810  math/gla_grad.c
- *   25211  math/twist.c
- *   25579  math/slope.c
- *   25786  math/loss.c
- *   25969  math/rope.c
- *   26134  math/patch.c
- *   26487  math/bits_inside.h
- *   26529  math/sparse_lines_inside.h
- *   26559  math/sparse_forms_inside.h
- *   26584  math/sparse.c
- *   26942  math/edges_inside.h
- *   26984  math/edges.c
- *   27496  math/edges_score.c
- *   27985  math/ops.c
- *   28090  math/init.c
- *   28156  math/optim.c
- *   28766  math/tape.c
- *   29713  math/layer.c
- *   30227  math/train.c
- *   30437  core/doc/value_inside.h
- *   30571  core/doc/value_text.c
- *   30808  math/edges_grad.c
- *   31308  math/normal.c
- *   31329  math/targets.c
- *   31397  math/all.c
- *   31404  core/cpu.c
- *   31669  core/hash.c
- *   31780  core/box/box.c
- *   32035  math/grad.c
- *   32872  math/matvec_inside.h
- *   32883  math/gemm.c
- *   33543  math/gemm_i8.c
- *   33834  math/linalg_block.c
- *   34392  math/fft_way.c
- *   34820  math/hadamard.c
- *   34910  math/bits.c
- *   34930  math/sparse_lines.c
- *   35421  math/sparse_forms.c
- *   35648  core/doc/value.c
- *   36195  math/matvec.c
- *   36256  the shared functions forwarded, where the other header has their bodies
- *   37060  internal functions of this header
- *   37163  gnn/ops.c
- *   37182  gnn/graph/graph_inside.h
- *   37240  gnn/graph/graph.c
- *   38066  gnn/graph/community.c
- *   38296  gnn/graph/coarsen_inside.h
- *   38327  gnn/graph/refine_inside.h
- *   38374  gnn/graph/partition.c
- *   38788  gnn/graph/halo.c
- *   38958  gnn/graph/sample.c
- *   39356  gnn/graph/inflate_inside.h
- *   39388  gnn/graph/words_inside.h
- *   39436  gnn/graph/npy.c
- *   40005  gnn/graph/form_inside.h
- *   40047  gnn/graph/read.c
- *   40986  gnn/graph/stream.c
- *   41752  gnn/layer/layer.c
- *   42351  gnn/layer/net_file_inside.h
- *   42377  gnn/layer/net.c
- *   43031  gnn/layer/pool.c
- *   43190  gnn/quant/bits.c
- *   43317  gnn/quant/a2q.c
- *   43832  gnn/train/pass_inside.h
- *   43935  gnn/quant/a2q_net.c
- *   44540  gnn/quant/nibble_inside.h
- *   44570  gnn/quant/packed.c
- *   45062  gnn/quant/quant.c
- *   45378  gnn/embed/fastrp.c
- *   45942  gnn/train/data.c
- *   46152  gnn/graph/coarsen.c
- *   46580  gnn/graph/refine.c
- *   46961  gnn/graph/inflate.c
- *   47332  gnn/graph/words.c
- *   47551  gnn/layer/net_file.c
- *   48031  gnn/train/pass.c
- *   48666  gnn/quant/nibble.c
- *   48674  gnn/train/kit_inside.h
- *   48709  gnn/train/kit.c
- *   48833  gnn/train/nodes.c
- *   49009  gnn/train/graphs.c
- *   49313  gnn/train/links.c
- *   49621  gnn/train/tape_pool.c
- *   49649  gnn/quant/quant_file.c
- *   50016  gnn/targets.c
- *   50020  gnn/tinygnn.c
- *   50026  the kernels of each target: this header again
- *   50193  core/simd.h, the vectors of one target
- *   51978  math/kernels.h
- *   58400  gnn/kernels.h
- *   58688  the licence
+ *     345  options and names
+ *     382  the chosen features
+ *    1258  core/config.h
+ *    1420  core/status.h
+ *    1463  core/tensor.h
+ *    1516  core/ctx.h
+ *    1592  core/mem.h
+ *    1619  core/thread.h
+ *    1671  core/rng.h
+ *    1697  core/op.h
+ *    1806  core/record.h
+ *    1828  core/accel.h
+ *    1888  core/bytes.h
+ *    1899  core/doc/json.h
+ *    1917  core/safetensors.h
+ *    1934  core/file.h
+ *    1973  core/forget.h
+ *    1981  core/box/checkpoint.h
+ *    2115  core/time.h
+ *    2125  core/net.h
+ *    2198  core/comm.h
+ *    2270  core/conform.h
+ *    2369  math/binary.h
+ *    2400  math/elem.h
+ *    2438  math/convert.h
+ *    2472  math/reduce.h
+ *    2514  math/softmax.h
+ *    2551  math/norm.h
+ *    2587  math/matmul.h
+ *    2624  math/layout.h
+ *    2663  math/conv.h
+ *    2711  math/sort.h
+ *    2753  math/linalg_lu.h
+ *    2780  math/linalg_qr.h
+ *    2807  math/linalg_eig.h
+ *    2829  math/linalg_svd.h
+ *    2852  math/linalg.h
+ *    2908  math/fft.h
+ *    2980  math/fwht.h
+ *    3020  math/attention.h
+ *    3046  math/gla.h
+ *    3090  math/gla_grad.h
+ *    3117  math/twist.h
+ *    3164  math/slope.h
+ *    3192  math/loss.h
+ *    3222  math/rope.h
+ *    3245  math/patch.h
+ *    3287  math/sparse.h
+ *    3390  math/edges.h
+ *    3441  math/edges_score.h
+ *    3486  math/ops.h
+ *    3510  math/init.h
+ *    3525  math/optim.h
+ *    3638  math/tape.h
+ *    3754  math/layer.h
+ *    3829  math/train.h
+ *    3896  math/all.h
+ *    3902  declarations of the shared functions, if the other header came first
+ *    4305  gnn/ops.h
+ *    4322  gnn/graph/graph.h
+ *    4425  gnn/graph/community.h
+ *    4465  gnn/graph/partition.h
+ *    4527  gnn/graph/halo.h
+ *    4568  gnn/graph/sample.h
+ *    4629  gnn/graph/npy.h
+ *    4664  gnn/graph/read.h
+ *    4716  gnn/graph/stream.h
+ *    4764  gnn/layer/layer.h
+ *    4850  gnn/layer/net.h
+ *    4965  gnn/layer/pool.h
+ *    5006  gnn/train/train.h
+ *    5119  gnn/quant/bits.h
+ *    5146  gnn/quant/a2q.h
+ *    5220  gnn/quant/a2q_net.h
+ *    5306  gnn/quant/packed.h
+ *    5371  gnn/quant/quant.h
+ *    5433  gnn/embed/fastrp.h
+ *    5478  gnn/train/data.h
+ *    5514  gnn/tinygnn.h
+ *    6241  internal functions
+ *    7084  core/status.c
+ *    7138  core/atomic_inside.h
+ *    7204  core/state_inside.h
+ *    7415  core/tensor.c
+ *    7582  core/cpu_inside.h
+ *    7626  core/half_inside.h
+ *    7679  core/target.h
+ *    8183  core/ctx.c
+ *    8482  core/mem.c
+ *    8629  core/thread.c
+ *    9257  core/rng.c
+ *    9347  core/op.c
+ *    9830  core/record.c
+ *    9935  core/accel.c
+ *   10227  core/bytes.c
+ *   10380  core/doc/json.c
+ *   10674  core/safetensors.c
+ *   10949  core/file.c
+ *   11446  core/forget.c
+ *   11483  core/hash_inside.h
+ *   11507  core/box/box_inside.h
+ *   11601  core/box/checkpoint.c
+ *   12254  core/time.c
+ *   12308  core/net.c
+ *   12608  core/comm.c
+ *   13138  core/conform.c
+ *   13938  math/grad_inside.h
+ *   13999  math/table_inside.h
+ *   14173  math/rows_inside.h
+ *   14244  math/walk_inside.h
+ *   14368  math/binary.c
+ *   14733  math/elem.c
+ *   15614  math/convert.c
+ *   16134  math/reduce.c
+ *   16740  math/softmax.c
+ *   17150  math/norm.c
+ *   17720  math/gemm_inside.h
+ *   17816  math/gemm_i8_inside.h
+ *   17847  math/matmul.c
+ *   18266  math/layout.c
+ *   19072  math/conv.c
+ *   19667  math/sort.c
+ *   20602  math/linalg_block_inside.h
+ *   20764  math/linalg_lu.c
+ *   21132  math/linalg_qr.c
+ *   21507  math/linalg_eig.c
+ *   22029  math/linalg_svd.c
+ *   22441  math/linalg.c
+ *   22722  math/fft_way_inside.h
+ *   22793  math/fft.c
+ *   23314  math/hadamard_inside.h
+ *   23343  math/fwht.c
+ *   23543  math/attention.c
+ *   24208  math/gla.c
+ *   24781  math/gla_grad.c
+ *   25182  math/twist.c
+ *   25550  math/slope.c
+ *   25757  math/loss.c
+ *   25940  math/rope.c
+ *   26105  math/patch.c
+ *   26459  math/bits_inside.h
+ *   26501  math/sparse_lines_inside.h
+ *   26531  math/sparse_forms_inside.h
+ *   26556  math/sparse.c
+ *   26915  math/edges_inside.h
+ *   26957  math/edges.c
+ *   27470  math/edges_score.c
+ *   27961  math/ops.c
+ *   28066  math/init.c
+ *   28132  math/optim.c
+ *   28743  math/tape.c
+ *   29692  math/layer.c
+ *   30206  math/train.c
+ *   30416  core/doc/value_inside.h
+ *   30550  core/doc/value_text.c
+ *   30787  math/edges_grad.c
+ *   31287  math/normal.c
+ *   31308  math/targets.c
+ *   31376  math/all.c
+ *   31383  core/cpu.c
+ *   31648  core/hash.c
+ *   31759  core/box/box.c
+ *   32017  math/grad.c
+ *   32854  math/matvec_inside.h
+ *   32865  math/gemm.c
+ *   33525  math/gemm_i8.c
+ *   33816  math/linalg_block.c
+ *   34374  math/fft_way.c
+ *   34802  math/hadamard.c
+ *   34892  math/bits.c
+ *   34912  math/sparse_lines.c
+ *   35403  math/sparse_forms.c
+ *   35630  core/doc/value.c
+ *   36177  math/matvec.c
+ *   36238  the shared functions forward to the other header, if that has their bodies
+ *   37042  internal functions of this header
+ *   37145  gnn/ops.c
+ *   37164  gnn/graph/graph_inside.h
+ *   37222  gnn/graph/graph.c
+ *   38055  gnn/graph/community.c
+ *   38286  gnn/graph/coarsen_inside.h
+ *   38317  gnn/graph/refine_inside.h
+ *   38364  gnn/graph/partition.c
+ *   38780  gnn/graph/halo.c
+ *   38950  gnn/graph/sample.c
+ *   39351  gnn/graph/inflate_inside.h
+ *   39383  gnn/graph/words_inside.h
+ *   39431  gnn/graph/npy.c
+ *   40004  gnn/graph/form_inside.h
+ *   40046  gnn/graph/read.c
+ *   40987  gnn/graph/stream.c
+ *   41754  gnn/layer/layer.c
+ *   42355  gnn/layer/net_file_inside.h
+ *   42381  gnn/layer/net.c
+ *   43038  gnn/layer/pool.c
+ *   43197  gnn/quant/bits.c
+ *   43324  gnn/quant/a2q.c
+ *   43839  gnn/train/pass_inside.h
+ *   43942  gnn/quant/a2q_net.c
+ *   44547  gnn/quant/nibble_inside.h
+ *   44577  gnn/quant/packed.c
+ *   45069  gnn/quant/quant.c
+ *   45385  gnn/embed/fastrp.c
+ *   45950  gnn/train/data.c
+ *   46160  gnn/graph/coarsen.c
+ *   46589  gnn/graph/refine.c
+ *   46970  gnn/graph/inflate.c
+ *   47342  gnn/graph/words.c
+ *   47561  gnn/layer/net_file.c
+ *   48042  gnn/train/pass.c
+ *   48677  gnn/quant/nibble.c
+ *   48685  gnn/train/kit_inside.h
+ *   48720  gnn/train/kit.c
+ *   48844  gnn/train/nodes.c
+ *   49023  gnn/train/graphs.c
+ *   49329  gnn/train/links.c
+ *   49640  gnn/train/tape_pool.c
+ *   49668  gnn/quant/quant_file.c
+ *   50035  gnn/targets.c
+ *   50039  gnn/tinygnn.c
+ *   50045  the kernels of each target: this header again
+ *   50212  core/simd.h, the vectors of one target
+ *   51997  math/kernels.h
+ *   58419  gnn/kernels.h
+ *   58707  the licence
  */
 
-/* tinygnn.h - graph networks in one C header, version 0.2.0: every algorithm as a readable reference and as a fast
- * form
+/* tinygnn.h - graph networks in one C header, version 0.2.0
  *
  * The shortest program that works
  *
@@ -263,77 +262,75 @@
  *     }
  *
  * How to include it
- *     Define TINYGNN_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program; include it without
- *     in all others. C99 and later, C++11 and later. No library to link; -fopenmp gives threads without a pool of your
- *     own, and SIMDe on the include path gives vector code where there is no native form.
- *     tinyllm.h may stand beside it, in the same file or in another, before or after: the types are shared, and tiny_x
- *     calls the x of the header that was included last. Both must come from the same version.
- *     Under another file name, define TINYGNN_FILE to that name in quotes: the header includes itself.
+ *     Define TINYGNN_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program. Include the header
+ *     without it in all other files. C99 and later, C++11 and later. There is no library to link. -fopenmp gives
+ *     threads, and SIMDe on the include path gives vector code on processors without a native form.
+ *     A program may also include tinyllm.h, in the same file or in another, in any order. The types are shared, and
+ *     tiny_x calls the function of the header that was included last. Both headers must have the same version.
+ *     If you rename the header, define TINYGNN_FILE to the new name in quotes: the header includes itself.
  *
- * Options (each defined before the include, the same in all files of a program)
- *     TINY_STATIC        every function static: a private copy in each file that defines TINYGNN_IMPLEMENTATION
- *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION asks for nothing: the bodies are linked from elsewhere
- *     TINYGNN_PARTS      the bodies come in this many files of the program, 1 to 12, each with TINYGNN_IMPLEMENTATION
- *                        and its TINYGNN_PART, from 1 on, and the same other options: make -j compiles them side by
- *                        side
- *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
- *     TINY_NO_SIMD       the scalar target only
+ * Options (define them before the include, the same in all files of a program)
+ *     TINY_STATIC        every function is static: a private copy in each file that defines TINYGNN_IMPLEMENTATION
+ *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION has no effect: the bodies are linked from elsewhere
+ *     TINYGNN_PARTS      splits the bodies over this many files, 1 to 12, which make -j compiles in parallel. Each one
+ *                        defines TINYGNN_IMPLEMENTATION, its TINYGNN_PART from 1 on, and the same other options
+ *     TINY_NO_OPENMP     no OpenMP, even if the compiler offers it
+ *     TINY_NO_SIMD       only the scalar target
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
- *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
+ *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, although its vectors flush denormal numbers to zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                        these targets, and those that stand on them; see docs/guide/limits.md for what each costs
+ *                        without these targets and those that build on them; docs/guide/limits.md has the cost of each
  *     TINY_NO_STDIO      no files: bytes come from memory only
- *     TINY_NO_MALLOC     no default allocator: the context must be given one
- *     TINY_NO_HUGE_PAGES  large blocks of the default allocator are not asked for in pages of 2 MB (Linux)
- *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
- *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
+ *     TINY_NO_MALLOC     no default allocator: every context needs one from the program
+ *     TINY_NO_HUGE_PAGES  no pages of 2 MB for large blocks of the default allocator (Linux)
+ *     TINY_NO_MESSAGES   no specific error sentences: the message of a context is the text of its status
+ *     TINY_ASSERT(x)     checks the library's own invariants; empty unless defined
  *
  * Features (docs/guide/options.md)
- *     What reads graphs and runs layers and nets over them is on by default. TINYGNN_TOOLS adds what trains, cuts and
- *     converts, TINYGNN_LAB the published systems, TINYGNN_ALL both. One by one: TINYGNN_WITH_X adds X and what it
- *     needs, TINYGNN_NO_X leaves X out and what needs it. Everything is declared whatever is chosen; a call of what is
- *     left out does not link. Only the file with TINYGNN_IMPLEMENTATION reads these switches. A unit with both
+ *     The default is to read graphs and to run layers and nets. TINYGNN_TOOLS adds training, partitioning and
+ *     conversion, TINYGNN_LAB the published systems, TINYGNN_ALL both. TINYGNN_WITH_X adds feature X and those that it
+ *     needs. TINYGNN_NO_X removes X and the features that need it. All functions are always declared, but a call of a
+ *     removed one does not link. Only the file with TINYGNN_IMPLEMENTATION reads these switches. A file with both
  *     implementations defines both before the first include.
- *     TINY_WITH_OPS            RUN    operations one by one: tiny_run and the functions that fill it, references,
- *                                 accelerators, recordings
- *     TINY_WITH_CONFORM        TOOLS  the conformance kit: every form of every operation against its reference
- *     TINY_WITH_CHECKPOINT     TOOLS  states of training that are written whole or not at all
- *     TINY_WITH_DOC            TOOLS  trees of values, from JSON and as JSON
- *     TINY_WITH_LINALG         TOOLS  factorisations of matrices, linear systems, eigenvalues and singular values
+ *     TINY_WITH_OPS            RUN    single operations: tiny_run and its typed calls, references, accelerators, the
+ *                                 recorder
+ *     TINY_WITH_CONFORM        TOOLS  the conformance kit: tests every form of every operation against its reference
+ *     TINY_WITH_CHECKPOINT     TOOLS  checkpoints of training, written completely or not at all
+ *     TINY_WITH_DOC            TOOLS  JSON documents as trees of values, read and written
+ *     TINY_WITH_LINALG         TOOLS  matrix factorisations, linear systems, eigenvalues and singular values
  *     TINY_WITH_TRANSFORM      TOOLS  Fourier and Hadamard transforms
- *     TINY_WITH_CONV           TOOLS  convolutions and windows
- *     TINY_WITH_SPARSE         TOOLS  sparse matrices in their forms, and conversions between them
- *     TINY_WITH_EDGES          TOOLS  sums along the edges of graphs, scores of edges
- *     TINY_WITH_TRAIN          TOOLS  gradients, the tape, losses, optimisers, layers that learn
- *     TINYGNN_WITH_PARTITION   TOOLS  graphs cut into parts, communities
- *     TINYGNN_WITH_STREAM      TOOLS  graphs larger than memory written as files
- *     TINYGNN_WITH_FIT         TOOLS  nets of graphs that learn: nodes, edges, whole graphs
- *     TINYGNN_WITH_QUANT       LAB    nets of graphs in few bits
+ *     TINY_WITH_CONV           TOOLS  convolutions, pooling, im2col
+ *     TINY_WITH_SPARSE         TOOLS  sparse matrices in six forms, and conversions between them
+ *     TINY_WITH_EDGES          TOOLS  sums along the edges of graphs, scores of edges, attention over them
+ *     TINY_WITH_TRAIN          TOOLS  training: gradients, the tape, losses, optimisers, layers
+ *     TINYGNN_WITH_PARTITION   TOOLS  partitioning of graphs, communities, halos
+ *     TINYGNN_WITH_STREAM      TOOLS  conversion of edge files that are larger than memory
+ *     TINYGNN_WITH_FIT         TOOLS  training of graph nets: classes of nodes, links, classes of graphs
+ *     TINYGNN_WITH_QUANT       LAB    quantized graph nets: learnt bits, integer inference
  *
  * Memory
- *     All memory comes from the allocator of the context: realloc and free, unless you give one. Kernels never
- *     allocate.
- *     What you opened or read, you close or free before tiny_ctx_close.
+ *     All memory comes from the allocator of the context, by default realloc and free. Kernels never allocate. Close or
+ *     free every object before tiny_ctx_close.
  *
  * Threads
- *     One context serves one caller at a time. Two contexts share nothing. A context uses as many threads as its
- *     description says: its own where the system has POSIX threads, those of OpenMP elsewhere, or your pool. Compile
- *     with -fopenmp or define TINY_PTHREAD. Threads of the context sleep between calls and end in tiny_ctx_close.
+ *     Only one thread at a time may call with a context. Two contexts share nothing. A context uses as many threads as
+ *     its description says: its own POSIX threads, those of OpenMP on other systems, or your pool. Compile with
+ *     -fopenmp or define TINY_PTHREAD. The threads of a context sleep between calls and end in tiny_ctx_close.
  *
  * Errors
- *     Every call that can fail returns a tiny_status, 0 for success; tiny_ctx_message has the sentence. Nothing prints,
- *     exits or aborts. A call that failed leaves nothing behind.
+ *     Every call that can fail returns a tiny_status, 0 for success. tiny_ctx_message has the sentence. The library
+ *     never prints, exits or aborts. A call that fails frees everything that it allocated.
  *
  * Formats and limits
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
- *     Graphs come from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h), with up to 2^31 - 1
- *     nodes and more edges than that; edge lists larger than memory become .tgraph files in pieces
- *     (gnn/graph/stream.h); networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one
- *     layer from .npz.
+ *     Graphs are read from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h). They have up to
+ *     2^31 - 1 nodes, and may have more edges than that. Edge lists larger than memory are converted to .tgraph in
+ *     pieces (gnn/graph/stream.h). Networks are read from safetensors with a description in JSON (gnn/layer/net.h),
+ *     weights of one layer from .npz.
  *
  * What is not there
- *     Training and sampling of graphs that do not fit into the address space, training of features of edges,
+ *     Training on, and sampling of, graphs that do not fit into the address space; training of edge features;
  *     quantization of attention.
  *
  * Changes
@@ -344,11 +341,11 @@
  *     MIT, at the end of this file.
  */
 
-#ifndef TINYI_STITCH_PART      /* at its end, this header includes itself for the kernels of each SIMD target */
+#ifndef TINYI_STITCH_PART      /* else: this header includes itself for the kernels of a SIMD target */
 #ifndef TINYI_STITCHED
 #define TINYI_STITCHED 1
 #endif
-/* The bodies come from another file or an archive, whatever this file asks for. */
+/* The bodies are linked from another file or an archive. */
 #ifdef TINYGNN_LINKED
 #undef TINYGNN_IMPLEMENTATION
 #endif
@@ -356,13 +353,13 @@
 #ifndef TINYGNN_FILE
 #define TINYGNN_FILE "tinygnn.h"
 #endif
-/* TINYGNN_PARTS n: the bodies come in n units of the program, TINYGNN_PART 1 to n. */
+/* TINYGNN_PARTS n: the bodies are split over n units of the program, TINYGNN_PART 1 to n. */
 #if defined TINYGNN_PARTS && defined TINYGNN_IMPLEMENTATION && !defined TINYI_GNN_DECLARED
 #if !defined TINYGNN_PART || TINYGNN_PART < 1 || TINYGNN_PART > TINYGNN_PARTS || TINYGNN_PARTS > 12
-#error "tinygnn.h: with TINYGNN_PARTS, 1 to 12, TINYGNN_PART says which of them this unit is, 1 to TINYGNN_PARTS"
+#error "tinygnn.h: TINYGNN_PARTS must be 1 to 12, and TINYGNN_PART the number of this unit, 1 to TINYGNN_PARTS"
 #endif
 #if defined TINY_STATIC || defined TINYI_SHARED_DECLARED || defined TINYLLM_IMPLEMENTATION
-#error "tinygnn.h: with TINYGNN_PARTS a unit has one of the two headers, and no TINY_STATIC"
+#error "tinygnn.h: with TINYGNN_PARTS a unit must include only this header, without TINY_STATIC"
 #endif
 #define TINYI_PARTED 1
 #define TINYI_SLICE(i) ((i) * TINYGNN_PARTS / 12 == TINYGNN_PART - 1)
@@ -392,64 +389,64 @@
 #undef TINYI_CANT_OPS
 #define TINYI_CANT_OPS 1
 #ifdef TINY_WITH_OPS
-#error "tinygnn.h: TINY_WITH_OPS, and TINY_NO_OPS leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_OPS, and TINY_NO_OPS contradict each other: choose one"
 #endif
 #endif
 #if defined TINY_NO_CONFORM || defined TINYI_CANT_OPS
 #undef TINYI_CANT_CONFORM
 #define TINYI_CANT_CONFORM 1
 #ifdef TINY_WITH_CONFORM
-#error "tinygnn.h: TINY_WITH_CONFORM, and TINY_NO_CONFORM or TINY_NO_OPS leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_CONFORM, and TINY_NO_CONFORM or TINY_NO_OPS contradict each other: choose one"
 #endif
 #endif
 #if defined TINY_NO_CHECKPOINT
 #undef TINYI_CANT_CHECKPOINT
 #define TINYI_CANT_CHECKPOINT 1
 #ifdef TINY_WITH_CHECKPOINT
-#error "tinygnn.h: TINY_WITH_CHECKPOINT, and TINY_NO_CHECKPOINT leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_CHECKPOINT, and TINY_NO_CHECKPOINT contradict each other: choose one"
 #endif
 #endif
 #if defined TINY_NO_DOC
 #undef TINYI_CANT_DOC
 #define TINYI_CANT_DOC 1
 #ifdef TINY_WITH_DOC
-#error "tinygnn.h: TINY_WITH_DOC, and TINY_NO_DOC leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_DOC, and TINY_NO_DOC contradict each other: choose one"
 #endif
 #endif
 #if defined TINY_NO_LINALG
 #undef TINYI_CANT_LINALG
 #define TINYI_CANT_LINALG 1
 #ifdef TINY_WITH_LINALG
-#error "tinygnn.h: TINY_WITH_LINALG, and TINY_NO_LINALG leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_LINALG, and TINY_NO_LINALG contradict each other: choose one"
 #endif
 #endif
 #if defined TINY_NO_TRANSFORM || defined TINYI_CANT_OPS
 #undef TINYI_CANT_TRANSFORM
 #define TINYI_CANT_TRANSFORM 1
 #ifdef TINY_WITH_TRANSFORM
-#error "tinygnn.h: TINY_WITH_TRANSFORM, and TINY_NO_TRANSFORM or TINY_NO_OPS leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_TRANSFORM, and TINY_NO_TRANSFORM or TINY_NO_OPS contradict each other: choose one"
 #endif
 #endif
 #if defined TINY_NO_CONV || defined TINYI_CANT_OPS
 #undef TINYI_CANT_CONV
 #define TINYI_CANT_CONV 1
 #ifdef TINY_WITH_CONV
-#error "tinygnn.h: TINY_WITH_CONV, and TINY_NO_CONV or TINY_NO_OPS leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_CONV, and TINY_NO_CONV or TINY_NO_OPS contradict each other: choose one"
 #endif
 #endif
 #if defined TINY_NO_SPARSE
 #undef TINYI_CANT_SPARSE
 #define TINYI_CANT_SPARSE 1
 #ifdef TINY_WITH_SPARSE
-#error "tinygnn.h: TINY_WITH_SPARSE, and TINY_NO_SPARSE leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_SPARSE, and TINY_NO_SPARSE contradict each other: choose one"
 #endif
 #endif
 #if defined TINY_NO_EDGES || defined TINYI_CANT_OPS || defined TINYI_CANT_SPARSE
 #undef TINYI_CANT_EDGES
 #define TINYI_CANT_EDGES 1
 #ifdef TINY_WITH_EDGES
-#error "tinygnn.h: TINY_WITH_EDGES, and TINY_NO_EDGES or TINY_NO_OPS or TINY_NO_SPARSE leaves out what it needs: \
-choose one"
+#error "tinygnn.h: TINY_WITH_EDGES, and TINY_NO_EDGES or TINY_NO_OPS or TINY_NO_SPARSE contradict each other: choose \
+one"
 #endif
 #endif
 #if defined TINY_NO_TRAIN || defined TINYI_CANT_OPS || defined TINYI_CANT_LINALG || defined TINYI_CANT_CONV || \
@@ -458,27 +455,27 @@ choose one"
 #define TINYI_CANT_TRAIN 1
 #ifdef TINY_WITH_TRAIN
 #error "tinygnn.h: TINY_WITH_TRAIN, and TINY_NO_TRAIN or TINY_NO_OPS or TINY_NO_CHECKPOINT or TINY_NO_LINALG or \
-TINY_NO_CONV leaves out what it needs: choose one"
+TINY_NO_CONV contradict each other: choose one"
 #endif
 #endif
 #ifdef TINYI_CANT_OPS
-#error "tinygnn.h cannot do without OPS: leave TINY_NO_OPS and what it needs out"
+#error "tinygnn.h cannot do without OPS: do not define TINY_NO_OPS, or the same for a feature that it needs"
 #endif
 #ifdef TINYI_CANT_EDGES
-#error "tinygnn.h cannot do without EDGES: leave TINY_NO_EDGES and what it needs out"
+#error "tinygnn.h cannot do without EDGES: do not define TINY_NO_EDGES, or the same for a feature that it needs"
 #endif
 #if defined TINYGNN_NO_PARTITION
 #undef TINYI_CANT_PARTITION
 #define TINYI_CANT_PARTITION 1
 #ifdef TINYGNN_WITH_PARTITION
-#error "tinygnn.h: TINYGNN_WITH_PARTITION, and TINYGNN_NO_PARTITION leaves out what it needs: choose one"
+#error "tinygnn.h: TINYGNN_WITH_PARTITION, and TINYGNN_NO_PARTITION contradict each other: choose one"
 #endif
 #endif
 #if defined TINYGNN_NO_STREAM
 #undef TINYI_CANT_STREAM
 #define TINYI_CANT_STREAM 1
 #ifdef TINYGNN_WITH_STREAM
-#error "tinygnn.h: TINYGNN_WITH_STREAM, and TINYGNN_NO_STREAM leaves out what it needs: choose one"
+#error "tinygnn.h: TINYGNN_WITH_STREAM, and TINYGNN_NO_STREAM contradict each other: choose one"
 #endif
 #endif
 #if defined TINYGNN_NO_FIT || defined TINYI_CANT_TRAIN
@@ -486,7 +483,7 @@ TINY_NO_CONV leaves out what it needs: choose one"
 #define TINYI_CANT_FIT 1
 #ifdef TINYGNN_WITH_FIT
 #error "tinygnn.h: TINYGNN_WITH_FIT, and TINYGNN_NO_FIT or TINY_NO_OPS or TINY_NO_CHECKPOINT or TINY_NO_LINALG or \
-TINY_NO_CONV or TINY_NO_TRAIN leaves out what it needs: choose one"
+TINY_NO_CONV or TINY_NO_TRAIN contradict each other: choose one"
 #endif
 #endif
 #if defined TINYGNN_NO_QUANT || defined TINYI_CANT_FIT
@@ -494,7 +491,7 @@ TINY_NO_CONV or TINY_NO_TRAIN leaves out what it needs: choose one"
 #define TINYI_CANT_QUANT 1
 #ifdef TINYGNN_WITH_QUANT
 #error "tinygnn.h: TINYGNN_WITH_QUANT, and TINYGNN_NO_QUANT or TINY_NO_OPS or TINY_NO_CHECKPOINT or TINY_NO_LINALG or \
-TINY_NO_CONV or TINY_NO_TRAIN or TINYGNN_NO_FIT leaves out what it needs: choose one"
+TINY_NO_CONV or TINY_NO_TRAIN or TINYGNN_NO_FIT contradict each other: choose one"
 #endif
 #endif
 #undef TINYI_ON_QUANT
@@ -594,50 +591,50 @@ TINY_NO_CONV or TINY_NO_TRAIN or TINYGNN_NO_FIT leaves out what it needs: choose
 #endif
 #else
 #if defined TINYI_NO_OPS && (0 || 1)
-#error "tinygnn.h: OPS is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its \
-switches before the first of the two headers is included"
+#error "tinygnn.h: the implementation of the first header lacks OPS: define TINYGNN_IMPLEMENTATION and its switches \
+before the first of the two headers is included"
 #endif
 #if defined TINYI_NO_CONFORM && (0)
-#error "tinygnn.h: CONFORM is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and \
-its switches before the first of the two headers is included"
-#endif
-#if defined TINYI_NO_CHECKPOINT && (0)
-#error "tinygnn.h: CHECKPOINT is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION \
-and its switches before the first of the two headers is included"
-#endif
-#if defined TINYI_NO_DOC && (0)
-#error "tinygnn.h: DOC is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its \
+#error "tinygnn.h: the implementation of the first header lacks CONFORM: define TINYGNN_IMPLEMENTATION and its \
 switches before the first of the two headers is included"
 #endif
+#if defined TINYI_NO_CHECKPOINT && (0)
+#error "tinygnn.h: the implementation of the first header lacks CHECKPOINT: define TINYGNN_IMPLEMENTATION and its \
+switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_DOC && (0)
+#error "tinygnn.h: the implementation of the first header lacks DOC: define TINYGNN_IMPLEMENTATION and its switches \
+before the first of the two headers is included"
+#endif
 #if defined TINYI_NO_LINALG && (0)
-#error "tinygnn.h: LINALG is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and \
-its switches before the first of the two headers is included"
+#error "tinygnn.h: the implementation of the first header lacks LINALG: define TINYGNN_IMPLEMENTATION and its \
+switches before the first of the two headers is included"
 #endif
 #if defined TINYI_NO_TRANSFORM && (0)
-#error "tinygnn.h: TRANSFORM is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION \
-and its switches before the first of the two headers is included"
+#error "tinygnn.h: the implementation of the first header lacks TRANSFORM: define TINYGNN_IMPLEMENTATION and its \
+switches before the first of the two headers is included"
 #endif
 #if defined TINYI_NO_CONV && (0)
-#error "tinygnn.h: CONV is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and \
-its switches before the first of the two headers is included"
+#error "tinygnn.h: the implementation of the first header lacks CONV: define TINYGNN_IMPLEMENTATION and its switches \
+before the first of the two headers is included"
 #endif
 #if defined TINYI_NO_SPARSE && (0)
-#error "tinygnn.h: SPARSE is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and \
-its switches before the first of the two headers is included"
+#error "tinygnn.h: the implementation of the first header lacks SPARSE: define TINYGNN_IMPLEMENTATION and its \
+switches before the first of the two headers is included"
 #endif
 #if defined TINYI_NO_EDGES && (0 || 1)
-#error "tinygnn.h: EDGES is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and \
-its switches before the first of the two headers is included"
+#error "tinygnn.h: the implementation of the first header lacks EDGES: define TINYGNN_IMPLEMENTATION and its switches \
+before the first of the two headers is included"
 #endif
 #if defined TINYI_NO_TRAIN && (0 || defined TINYI_ON_FIT)
-#error "tinygnn.h: TRAIN is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and \
-its switches before the first of the two headers is included"
+#error "tinygnn.h: the implementation of the first header lacks TRAIN: define TINYGNN_IMPLEMENTATION and its switches \
+before the first of the two headers is included"
 #endif
 #endif
 
 #endif
 
-/* TINY_STATIC: static where the bodies are, so that a file with declarations only stays silent. */
+/* TINY_STATIC: functions are static only where the bodies are, so that other files compile without warnings. */
 #undef TINY_API
 #if defined TINY_STATIC && defined TINYGNN_IMPLEMENTATION
 #define TINY_API static TINYI_UNUSED
@@ -647,11 +644,11 @@ its switches before the first of the two headers is included"
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xc138ffe9
-#error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x210b4ad1
+#error "tinyllm.h and tinygnn.h have different versions: use two of the same version"
 #endif
 
-/* The shared functions have their own link names in each header; the header included last answers to tiny_x. */
+/* Shared functions have a link name of their own in each header. tiny_x is that of the header included last. */
 #ifndef TINYI_OPEN
 #undef tiny_status_text
 #define tiny_status_text tinygnn_status_text
@@ -1256,40 +1253,39 @@ its switches before the first of the two headers is included"
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xc138ffe9
+#define TINYI_SHARED_DECLARED 0x210b4ad1
 
-/* src/core/config.h - what the compiler is, and what the user may switch
+/* src/core/config.h - the options of the user, and the differences between compilers
  *
- * Options, each defined by the user before the include:
- *   TINY_STATIC        every function static: a private copy in one unit
- *   TINY_NO_OPENMP     no OpenMP even where the compiler offers it
- *   TINY_PTHREAD       threads where the compiler has no OpenMP but the system POSIX threads: link with -pthread
- *   TINY_NO_SIMD       the scalar target only
+ * Options. Define them before the include:
+ *   TINY_STATIC        every function is static: a private copy in one unit
+ *   TINY_NO_OPENMP     no OpenMP, even if the compiler offers it
+ *   TINY_PTHREAD       POSIX threads where the compiler has no OpenMP: link with -pthread
+ *   TINY_NO_SIMD       only the scalar target
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
- *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
+ *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, although its vectors flush denormal numbers to zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                      these targets, and those that stand on them; see docs/guide/limits.md for what each costs
- *   TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; nothing is
- *                      chosen when the program runs, and a processor without it is refused by tiny_ctx_open;
- *                      TINY_NO_CONFORM goes with it
+ *                      without these targets and those that build on them; docs/guide/limits.md has the cost of each
+ *   TINY_ONLY_TARGET   only this target (scalar, w128, neon, avx2, avx512): -DTINY_ONLY_TARGET=avx2. Nothing is chosen
+ *                      at run time, and tiny_ctx_open fails on a processor without it. Implies TINY_NO_CONFORM
  *   TINY_NO_VNNI       no second form of the avx2 target for processors with VNNI but without AVX-512
  *   TINY_NO_STDIO      no files: bytes come from memory only
- *   TINY_NO_MALLOC     no default allocator: the context must be given one
- *   TINY_NO_HUGE_PAGES large blocks of the default allocator are not asked for in pages of 2 MB (Linux; see core/mem.h)
- *   TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
- *   TINYLLM_ONLY_CHAT  (tinyllm.h) leaves what continues a text: see the manual of tinyllm.h
- *   TINY_ASSERT(x)     the check of our own promises; empty unless defined   */
+ *   TINY_NO_MALLOC     no default allocator: every context needs one from the program
+ *   TINY_NO_HUGE_PAGES no pages of 2 MB for large blocks of the default allocator (Linux; see core/mem.h)
+ *   TINY_NO_MESSAGES   no specific error sentences: the message of a context is the text of its status
+ *   TINYLLM_ONLY_CHAT  (tinyllm.h) only the functions that continue a text: see the manual of tinyllm.h
+ *   TINY_ASSERT(x)     checks the library's own invariants; empty unless defined */
 #ifndef TINYI_CONFIG_H
 #define TINYI_CONFIG_H
 
 #ifdef TINY_ONLY_MODELS
-#error "tiny: TINY_ONLY_MODELS is the default now, leave it out; TINYLLM_TOOLS, TINYLLM_LAB and TINYLLM_ALL bring more"
+#error "tiny: TINY_ONLY_MODELS is the default: do not define it; TINYLLM_TOOLS, TINYLLM_LAB, TINYLLM_ALL add features"
 #endif
 #if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
-#define TINY_NO_CONFORM                     /* the kit wants the scalar kernels beside those that it tests */
+#define TINY_NO_CONFORM                     /* the kit also needs the scalar kernels */
 #endif
-/* Is the feature X of src/features.txt in this program? 1 or 0, also for the preprocessor. A feature that is left out
- * has TINYI_NO_X, which is 1. */
+/* 1 if the feature X of src/features.txt is in this program, else 0; also for #if. A feature that is left out has
+ * TINYI_NO_X, which is 1. */
 #define TINYI_HAS(X) TINYI_HAS_1(TINYI_NO_##X)
 #define TINYI_HAS_1(no) TINYI_HAS_2(no)
 #define TINYI_HAS_2(no) TINYI_HAS_3(TINYI_LEFT_OUT_##no)
@@ -1332,9 +1328,8 @@ its switches before the first of the two headers is included"
 #define TINYI_FORCE_INLINE TINYI_INLINE
 #endif
 
-/* Internal functions shared by our files. In the stitched headers they are
- * private to the unit; in src/ each file is compiled alone and linked.
- * TINYI_OPEN: for tests of internal functions, which link with one unit. */
+/* Internal functions that several files share. In the stitched headers they are private to the unit; in src/ each file
+ * is compiled alone and linked. TINYI_OPEN makes them visible to tests of internal functions. */
 #ifndef TINYI_PARTED                        /* one unit has all bodies; see stitch.c */
 #define TINYI_PARTED 0
 #define TINYI_SLICE(i) 1
@@ -1367,8 +1362,8 @@ its switches before the first of the two headers is included"
 #define TINYI_C_END
 #endif
 
-/* A public function is declared with TINY_API at the start of its line: the
- * stitcher reads these declarations and gives each header its own link name. */
+/* The declaration of a public function begins its line with TINY_API: src/stitch.c reads these declarations and gives
+ * the function a link name for each header. */
 #ifndef TINY_API
 #ifdef TINY_STATIC
 #define TINY_API static TINYI_UNUSED
@@ -1377,17 +1372,16 @@ its switches before the first of the two headers is included"
 #endif
 #endif
 
-/* Stands behind TINY_API where each header has its own body of a shared function, for its answer depends on the
- * operations of that header: such a function is not forwarded. TINYI_DOORS (core/state_inside.h) makes the bodies. */
+/* Marks, after TINY_API, a shared function whose result depends on the operations of the header. Each header has its
+ * own body of it, made by TINYI_DOORS (core/state_inside.h), and does not forward it. */
 #define TINYI_EACH
 
 #ifndef TINY_ASSERT
 #define TINY_ASSERT(x) ((void)0)
 #endif
 
-/* The reference gives the same bits everywhere: no contraction to fma, no
- * reassociation, no excess precision. gcc takes the order for a function,
- * clang for a file scope region; what neither can obey is refused. */
+/* The reference gives the same bits everywhere: no contraction to fma, no reassociation, no excess precision. Compiler
+ * modes that cannot guarantee this are errors. */
 #if defined __FLT_EVAL_METHOD__ && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16 && \
     !defined TINY_ALLOW_EXCESS_PRECISION
 #error \
@@ -1412,7 +1406,7 @@ on s390x -fexcess-precision=fast or -std=gnu99"
 #define TINY_REF_END
 #endif
 
-typedef ptrdiff_t tiny_idx;                 /* a size or an index; a negative one is refused */
+typedef ptrdiff_t tiny_idx;                 /* a size or an index; negative values are errors */
 #define TINY_IDX_MAX PTRDIFF_MAX
 
 #define TINYI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -1423,7 +1417,7 @@ typedef ptrdiff_t tiny_idx;                 /* a size or an index; a negative on
 
 #endif
 
-/* src/core/status.h - what a call answers */
+/* src/core/status.h - the status that a call returns */
 #ifndef TINYI_STATUS_H
 #define TINYI_STATUS_H
 TINYI_C_BEGIN
@@ -1447,29 +1441,29 @@ TINYI_C_BEGIN
     S(E_VERSION, "the object was made by another version of this library")                  \
     S(E_TIMEOUT, "another rank did not answer in time")                                     \
     S(E_PEER, "another rank is gone")                                                       \
-    S(E_PROTOCOL, "another rank sent what was not awaited")
+    S(E_PROTOCOL, "another rank sent an unexpected message")
 
 #define TINYI_STATUS_ENUM(name, text) TINY_##name,
 typedef enum tiny_status { TINYI_STATUSES(TINYI_STATUS_ENUM) TINY_STATUS_COUNT } tiny_status;
 #undef TINYI_STATUS_ENUM
 
-/* One sentence for a status; never NULL. The context has the longer one. */
+/* One general sentence for a status, never NULL. tiny_ctx_message has the specific one. */
 TINY_API const char *tiny_status_text(tiny_status status);
 
-/* A text from outside, fit for a terminal or a log: its n bytes in one line of UTF-8. Control characters (those of
- * ASCII, U+0080 to U+009F, line separators, marks of the direction of writing, spaces without width) and bytes that are
- * no UTF-8 are written as \xNN. Returns the bytes that the whole text takes, with the final 0. Writes at most room
- * bytes, always terminated, with "..." where the text is cut. Every message of a context has passed through this
- * function; a program that prints a name or a value of a file should call it. */
+/* Makes n bytes of untrusted text safe for a terminal or a log: one line of UTF-8. Control characters (ASCII, U+0080 to
+ * U+009F, line separators, direction marks, zero-width spaces) and bytes that are not UTF-8 are written as \xNN.
+ * Returns the size of the whole text with its final 0. Writes at most room bytes, always terminated; a text that is cut
+ * ends with "...". Every message of a context has passed through this function. A program that prints names or values
+ * from a file should call it too. */
 TINY_API size_t tiny_plain(char *to, size_t room, const void *text, size_t n);
 
 TINYI_C_END
 #endif
 
-/* src/core/tensor.h - a view of numbers that somebody else owns
+/* src/core/tensor.h - a view of an array of numbers
  *
- * Rank 0 to 4, dim[0] outermost. Strides count elements and may be 0 (one
- * value for a whole axis) or negative. A view owns nothing.                  */
+ * Rank 0 to 4, dim[0] outermost. Strides count elements. They may be 0 (one value for the whole axis) or negative.
+ * A view owns nothing: the data stay with the caller. */
 #ifndef TINYI_TENSOR_H
 #define TINYI_TENSOR_H
 TINYI_C_BEGIN
@@ -1502,28 +1496,27 @@ TINY_API tiny_tensor tiny_tensor_3d(void *data, tiny_dtype dtype, tiny_idx a, ti
 TINY_API tiny_tensor tiny_tensor_4d(void *data, tiny_dtype dtype, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d);
 TINY_API tiny_tensor tiny_tensor_nd(void *data, tiny_dtype dtype, int rank, const tiny_idx *dim);
 
-/* Axes a and b exchanged: no data moves. */
+/* The same data with axes a and b exchanged. */
 TINY_API tiny_tensor tiny_tensor_swap(tiny_tensor t, int a, int b);
 
 TINY_API tiny_idx tiny_tensor_count(const tiny_tensor *t);  /* product of the dims; 1 for rank 0 */
 TINY_API int tiny_tensor_is_dense(const tiny_tensor *t);    /* row-major without gaps */
 
-/* Dims not negative, rank and dtype known, every byte addressable, data there
- * unless empty. */
+/* Checks that rank and dtype are valid, that no dimension is negative, that every byte can be addressed, and that data
+ * is not NULL unless the tensor is empty. */
 TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t);
 
-/* The bytes from the lowest to one past the highest that the view can touch,
- * as offsets from data. Only for a view that passed tiny_tensor_check. */
+/* The range of bytes that the view can touch, as offsets from data: the lowest, and one past the highest. The view must
+ * have passed tiny_tensor_check. */
 TINY_API void tiny_tensor_span(const tiny_tensor *t, ptrdiff_t *lowest, ptrdiff_t *end);
 
 TINYI_C_END
 #endif
 
-/* src/core/ctx.h - the context: the only carrier of policy
+/* src/core/ctx.h - the context: every choice that the library leaves to the program
  *
- * A context holds the allocator, the threads, the SIMD target, the accelerator
- * and the callbacks. Two contexts share nothing and may run on different
- * targets in one process. One context serves one caller at a time.           */
+ * A context holds the allocator, the threads, the SIMD target, the accelerator and the callbacks. Two contexts share
+ * nothing and may run on different targets in one process. Only one thread at a time may call with a context. */
 #ifndef TINYI_CTX_H
 #define TINYI_CTX_H
 TINYI_C_BEGIN
@@ -1532,8 +1525,7 @@ typedef struct tiny_ctx tiny_ctx;
 typedef struct tiny_accel tiny_accel;       /* core/accel.h */
 typedef struct tiny_recording tiny_recording; /* core/record.h */
 
-/* From the plainest to the most special. AUTO takes the best that runs here;
- * REFERENCE runs the reference of every operation. */
+/* AUTO takes the fastest target that runs on this processor. REFERENCE runs the reference of every operation. */
 #define TINYI_TARGETS(T) \
     T(REFERENCE, "reference") T(SCALAR, "scalar") T(W128, "w128") T(NEON, "neon") T(AVX2, "avx2") T(AVX512, "avx512") \
     T(AMX, "amx")
@@ -1541,16 +1533,16 @@ typedef struct tiny_recording tiny_recording; /* core/record.h */
 typedef enum tiny_target { TINY_TARGET_AUTO, TINYI_TARGETS(TINYI_TARGET_ENUM) TINY_TARGET_COUNT } tiny_target;
 #undef TINYI_TARGET_ENUM
 
-/* All three are called by one thread at a time. realloc_fn follows realloc: old NULL allocates, n_bytes 0
- * frees and returns NULL; old_bytes is what was asked for before. Memory must suit any scalar type; larger
- * alignments are made by us. */
+/* One thread at a time calls realloc_fn. It works like realloc: with old NULL it allocates; with n_bytes 0 it frees and
+ * returns NULL. old_bytes is the size that was requested for old. Memory must be aligned for any scalar type; the
+ * library makes larger alignments itself. */
 typedef struct tiny_allocator {
     void *(*realloc_fn)(void *user, void *old, size_t old_bytes, size_t n_bytes);
     void *user;
 } tiny_allocator;
 
-/* Runs task(arg, 0) ... task(arg, n - 1) on n threads AT THE SAME TIME (they wait for each other) and
- * returns when all have returned. Nonzero: it could not, and nothing was run; the work is then done by one thread. */
+/* run calls task(arg, 0) ... task(arg, n - 1) on n threads AT THE SAME TIME (they wait for each other) and returns when
+ * all have returned. It returns nonzero if it could not start them and ran none; one thread then does the work. */
 typedef struct tiny_pool {
     int (*run)(void *user, int n, void (*task)(void *arg, int i), void *arg);
     void *user;
@@ -1565,116 +1557,112 @@ typedef struct tiny_ctx_desc {              /* all zero: the sensible default */
     tiny_pool pool;
     int n_threads;                          /* 0: one per processor */
     tiny_target target;                     /* AUTO also reads TINY_TARGET from the environment */
-    const tiny_accel *accel;                /* asked first for every operation; may be NULL */
-    size_t max_bytes;                       /* most memory the context may hold; 0: no limit */
+    const tiny_accel *accel;                /* tried first for every operation; may be NULL */
+    size_t max_bytes;                       /* the most memory that the context may hold; 0: no limit */
     void (*log)(void *user, tiny_log_level level, const char *sentence);
-    void (*progress)(void *user, const char *what, double done);    /* done in 0..1 */
-    int (*cancel)(void *user);              /* nonzero stops; asked often, by one thread */
+    void (*progress)(void *user, const char *what, double done);    /* done: 0..1 */
+    int (*cancel)(void *user);              /* nonzero stops the call; one thread polls it often */
     void *user;
 } tiny_ctx_desc;
 
-/* desc may be NULL. On failure *out is NULL and, since there is no context to
- * keep the sentence, desc->log hears it. */
+/* desc may be NULL. On failure *out is NULL, and desc->log gets the sentence because no context exists to keep it. */
 TINY_API TINYI_EACH tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
 TINY_API void tiny_ctx_close(tiny_ctx *ctx);                /* takes NULL */
 
 TINY_API tiny_status tiny_ctx_status(const tiny_ctx *ctx);  /* of the last call that failed */
-TINY_API const char *tiny_ctx_message(const tiny_ctx *ctx); /* its sentence; "" when none failed */
+TINY_API const char *tiny_ctx_message(const tiny_ctx *ctx); /* its sentence; "" if no call has failed */
 TINY_API int tiny_ctx_threads(const tiny_ctx *ctx);
 TINY_API tiny_target tiny_ctx_target(const tiny_ctx *ctx);
-/* target of the kernel that ran last; REFERENCE for a reference */
+/* the target of the kernel that ran last; REFERENCE for a reference */
 TINY_API tiny_target tiny_ctx_ran_on(const tiny_ctx *ctx);
-TINY_API size_t tiny_ctx_bytes(const tiny_ctx *ctx);        /* held at this moment */
+TINY_API size_t tiny_ctx_bytes(const tiny_ctx *ctx);        /* memory that it holds at this moment */
 
 TINY_API const char *tiny_target_name(tiny_target target);
-TINY_API tiny_target tiny_target_by_name(const char *name); /* TINY_TARGET_COUNT when there is none */
-TINY_API int tiny_target_runs_here(tiny_target target);     /* compiled in, and the processor has it */
+TINY_API tiny_target tiny_target_by_name(const char *name); /* TINY_TARGET_COUNT for an unknown name */
+TINY_API int tiny_target_runs_here(tiny_target target);     /* compiled in, and supported by the processor */
 
-/* Which kernel of which target each operation uses, and which slower target
- * lends it where the chosen one has none of its own: a table as text. Returns
- * the bytes it needs with the final 0; writes at most n_bytes, always ended. */
+/* A table as text: the kernel and target that each operation uses, and the slower target that lends the kernel where
+ * the chosen one has none of its own. Returns the size of the whole text with its final 0. Writes at most n_bytes,
+ * always terminated. */
 TINY_API size_t tiny_ctx_report(const tiny_ctx *ctx, char *text, size_t n_bytes);
 
 TINYI_C_END
 #endif
 
-/* src/core/mem.h - sizes that cannot wrap, and memory through the user's allocator */
+/* src/core/mem.h - memory from the allocator of the context, and checked sizes */
 #ifndef TINYI_MEM_H
 #define TINYI_MEM_H
 TINYI_C_BEGIN
 
-/* Memory of the context's allocator, 64-byte aligned, not cleared. NULL: the context has the sentence.
- * 0 bytes give a pointer that may be freed. Everything is given back by hand before the context is closed.
- * On Linux, blocks of 4 MB and more of the default allocator begin at a multiple of 2 MB, and the system is asked for
- * pages of that size. A block that is written as a whole, or from its start on, takes no more memory so; one that is
- * written here and there may. The user's allocator is asked for what is needed, and decides itself. */
+/* Memory from the context's allocator, 64-byte aligned, not cleared. On failure the result is NULL and the context has
+ * the sentence. 0 bytes give a pointer that can be freed. Free every block before you close the context.
+ * On Linux, blocks of at least 4 MB from the default allocator begin at a multiple of 2 MB, and the system is asked for
+ * pages of that size. A block that is written sparsely may then use more memory; one that is written from its start on
+ * does not. An allocator of your own gets the plain request. */
 TINY_API void *tiny_alloc(tiny_ctx *ctx, size_t bytes);
 TINY_API void tiny_free(tiny_ctx *ctx, void *memory);      /* takes NULL */
-/* A block that is handed out from its start and given back at once: sessions take their memory so. */
+/* A block that is handed out piece by piece from its start and freed as a whole. */
 typedef struct tiny_arena {
     unsigned char *base;
-    size_t size, used, high;                /* high: the most that was ever used */
+    size_t size, used, high;                /* high: the largest value of used so far */
 } tiny_arena;
 
 TINY_API tiny_status tiny_arena_open(tiny_ctx *ctx, tiny_arena *arena, size_t bytes);
 TINY_API void tiny_arena_close(tiny_ctx *ctx, tiny_arena *arena);
-/* n * bytes_each, 64-byte aligned; NULL and TINY_E_WORKSPACE in the context when it does not fit. */
+/* n * bytes_each bytes, 64-byte aligned. If they do not fit: NULL, and TINY_E_WORKSPACE in the context. */
 TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_t bytes_each);
 TINY_API void tiny_arena_reset(tiny_arena *arena, size_t used);
 
 TINYI_C_END
 #endif
 
-/* src/core/thread.h - one region, many threads, barriers inside
+/* src/core/thread.h - parallel regions: a team of threads with barriers
  *
- * A team is the set of threads inside one parallel region. Every thread calls
- * the same function; work is handed out in small pieces by tiny_take, so that
- * a thread whose processor is shared with another program does less of it.
+ * A team is the set of threads inside one parallel region. Every thread calls the same function. tiny_take hands out
+ * work in small pieces, so that a thread whose processor is shared with another program does less of it.
  *
  *   while (tiny_take(team, n_rows, 16, &r0, &r1))
  *       for (r = r0; r < r1; r++) row(r);
- *   tiny_barrier(team);              before the next loop of takes, always
+ *   tiny_barrier(team);              always needed before the next loop of takes
  *
  * A barrier spins for a few microseconds, then sleeps.
  *
- * A function that shares all its work by tiny_take, and does by itself only
- * what stands under `if (team->i == 0)`, can run in a loose region: a thread
- * that has no processor when the region opens, because another program is on
- * it, comes in later or not at all, and nobody waits for it. It may come until
- * the second barrier is passed: then it does what stands before the first one,
- * without work from tiny_take, while others are behind it. So nothing there may
- * read what is written behind that barrier, other than in pieces that were taken.
- * Thread 0 is always there, from the start.                                  */
+ * Loose regions do not wait for threads that have no processor when the region opens, because another program is on it:
+ * such a thread joins later or not at all. A function may run in a loose region if it shares all its work by tiny_take,
+ * apart from code under `if (team->i == 0)`. A late thread may join until the team passes the second barrier. It then
+ * runs the code before the first barrier, without work from tiny_take, while the others are already past it. So that
+ * code must not read data that is written after the first barrier, except in pieces from tiny_take. Thread 0 is always
+ * there from the start. */
 #ifndef TINYI_THREAD_H
 #define TINYI_THREAD_H
 TINYI_C_BEGIN
 
 typedef struct tiny_team {
-    int i, n;                               /* this thread, of how many */
+    int i, n;                               /* number of this thread, 0..n-1, and of threads */
     void *shared;                           /* workspace of the whole team, 64-byte aligned */
     void *own;                              /* workspace of this thread, 64-byte aligned */
     const struct tiny_kernels *k;           /* of the context's target */
-    tiny_target ran_on;                     /* where the last kernel came from */
+    tiny_target ran_on;                     /* target of the last kernel */
     struct tiny_region *region;
-    tiny_idx phase, from;                   /* barriers passed; and how many there had been when this thread came in */
+    tiny_idx phase, from;                   /* barriers that were passed: by now; when this thread joined */
 } tiny_team;
 
 typedef void (*tiny_team_fn)(tiny_team *team, void *arg);
 
-/* Runs fn on the threads of the context and waits. shared_bytes and own_bytes of workspace are taken from the
- * context's arena before the region opens. Refused inside a region of this context; inside an OpenMP region of somebody
- * else it runs on one thread. */
+/* Runs fn on the threads of the context and waits. The context provides shared_bytes of workspace for the team and
+ * own_bytes for each thread before the region opens. Fails inside a region of this context. Inside an OpenMP region of
+ * the program it runs on one thread. */
 TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn,
                                    void *arg);
 
-/* The same, loose: see above. */
+/* The same as a loose region: see above. */
 TINY_API tiny_status tiny_parallel_loose(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes,
                                          tiny_team_fn fn, void *arg);
 
-/* The next piece [*i0, *i1) of 0..total, at most grain long. 0 when all is given out, or after a cancel. */
+/* The next piece [*i0, *i1) of 0..total, at most grain long. Returns 0 when no piece is left, or after a cancel. */
 TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1);
 TINY_API void tiny_barrier(tiny_team *team);
-/* First failure wins; the region goes on, its caller gets the status. */
+/* Reports a failure. The region goes on, and its caller gets the first failure that was reported. */
 TINY_API void tiny_team_fail(tiny_team *team, tiny_status status, const char *sentence);
 
 TINYI_C_END
@@ -1683,8 +1671,8 @@ TINYI_C_END
 /* src/core/rng.h - counter-based random numbers: Philox 4x32-10
  *
  * Paper   J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
- * Number i of a stream is a function of (seed, stream, i) only: any thread may
- * draw any of them, in any order, and every machine draws the same bits.     */
+ * Number i of a stream depends only on (seed, stream, i). So any thread may draw any number, in any order, and every
+ * machine draws the same bits. */
 #ifndef TINYI_RNG_H
 #define TINYI_RNG_H
 TINYI_C_BEGIN
@@ -1698,7 +1686,7 @@ TINY_API uint64_t tiny_rng_u64(tiny_rng *r);
 TINY_API uint32_t tiny_rng_below(tiny_rng *r, uint32_t n);  /* 0..n-1 without bias; 0 for n = 0 */
 TINY_API float tiny_rng_uniform(tiny_rng *r);               /* [0, 1), 24 bits */
 TINY_API double tiny_rng_uniform64(tiny_rng *r);            /* [0, 1), 53 bits */
-TINY_API float tiny_rng_normal(tiny_rng *r);                /* Box-Muller on our own log, sin, cos; draws two numbers */
+TINY_API float tiny_rng_normal(tiny_rng *r);                /* Box-Muller, uses up two numbers */
 TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n);
 TINY_API void tiny_rng_fill_uniform(tiny_rng *r, float *x, size_t n, float low, float high);
 TINY_API void tiny_rng_permutation(tiny_rng *r, uint32_t *p, uint32_t n);   /* Fisher-Yates */
@@ -1706,12 +1694,10 @@ TINY_API void tiny_rng_permutation(tiny_rng *r, uint32_t *p, uint32_t n);   /* F
 TINYI_C_END
 #endif
 
-/* src/core/op.h - one table of operations and the one door to them
+/* src/core/op.h - the table of operations, and tiny_run, which runs them
  *
- * An operation computes tensors from tensors. It is a row of the table; a call
- * of it is a tiny_op. Everything else that must know what a computation is
- * (accelerators, conformance kit, recorder, tape, planners, bench, catalogue)
- * reads the row.                                                             */
+ * An operation computes tensors from tensors. Each one is a row of the table (tiny_op_row), and a call of it is a
+ * tiny_op. Accelerators, the conformance kit, the recorder, the tape, the planners and the benchmarks read the row. */
 #ifndef TINYI_OP_H
 #define TINYI_OP_H
 TINYI_C_BEGIN
@@ -1726,19 +1712,19 @@ typedef struct tiny_op {
     const tiny_tensor *in[TINY_OP_MAX_IN];  /* NULL for an optional one that is not given */
     const tiny_tensor *out[TINY_OP_MAX_OUT];
     const void *params;                     /* the params struct of the kind; NULL: all zero, the default */
-    const tiny_op_row *row;                 /* an operation that is not in the house's table; NULL: the row of kind */
+    const tiny_op_row *row;                 /* an operation that is not in the table; NULL: the row of kind */
 } tiny_op;
 
-/* Kinds stay what they are, whatever else is added or left out. Core and math count from 1 (math/ops.h), each header
- * above a base of its own (llm/ops.h, gnn/ops.h). Rows of your own have kind 0, or one from TINY_OP_BASE_YOURS on. */
+/* The number of a kind never changes. Core and math count from 1 (math/ops.h), each header from a base of its own
+ * (llm/ops.h, gnn/ops.h). Rows of your own have kind 0, or a kind from TINY_OP_BASE_YOURS on. */
 enum { TINY_OP_BASE_LLM = 1000, TINY_OP_BASE_GNN = 2000, TINY_OP_BASE_YOURS = 10000 };
 
 typedef struct tiny_cost { double flops, bytes; } tiny_cost;
 
-/* How far a correct fast answer may be from the reference. u = 2^-24.
- *   EXACT    the same bits
+/* The largest allowed difference between a fast result and the reference. u = 2^-24.
+ *   EXACT    none: the same bits
  *   ULP      k ulp of the reference value, element by element, or k * 2^-149
- *   LINEAR   k * u * M, M the operation run on the absolute values of its inputs (the condition of a sum of products)
+ *   LINEAR   k * u * M, where M is the result of the operation on the absolute values of its inputs
  *   NORM     k * u * max |reference| over the output row (last axis)
  *   SCALE    k * u * max |reference| over the whole output                  */
 typedef enum tiny_bound_kind {
@@ -1748,15 +1734,14 @@ typedef enum tiny_bound_kind {
     TINY_BOUND_NORM,
     TINY_BOUND_SCALE
 } tiny_bound_kind;
-/* limit k + k_per_n * n, n = terms summed */
+/* the factor is k + k_per_n * n, n = the number of terms summed */
 typedef struct tiny_bound { tiny_bound_kind kind; double k, k_per_n; } tiny_bound;
 
 typedef struct tiny_case tiny_case;         /* core/conform.h */
 
-/* The gradient of an operation: g knows dL/d(outputs) and takes dL/d(inputs). op has the inputs as they were and the
- * outputs as they came out. math/tape.h says how one is written and what it may call; it runs further operations and
- * computes nothing by itself that one of them could. NULL in a row: no gradient goes through (the tape says so when one
- * would have to). */
+/* The gradient of an operation: g holds dL/d(outputs) and collects dL/d(inputs). op has the inputs and outputs of the
+ * forward call. A gradient runs further operations; math/tape.h says how to write one. NULL in a row: the operation has
+ * no gradient, and the tape fails if one is needed. */
 typedef struct tiny_grad tiny_grad;
 typedef tiny_status (*tiny_grad_fn)(tiny_grad *g, const tiny_op *op);
 
@@ -1766,18 +1751,18 @@ struct tiny_op_row {
     int n_in, n_in_needed, n_out;           /* n_in counts the optional ones too */
     size_t params_size;
     unsigned flags;                         /* TINY_OP_INPLACE ... */
-    /* Checks inputs and params, fills dtype, rank, dim of want[0..n_out): what the outputs must be. */
+    /* Checks inputs and params. Fills dtype, rank and dim of want[0..n_out) with those that the outputs must have. */
     tiny_status (*shape)(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
-    void (*ref)(const tiny_op *op);         /* plain scalar, any strides, same bits everywhere */
+    void (*ref)(const tiny_op *op);         /* plain scalar code, any strides, the same bits on every machine */
     void (*fast)(tiny_team *team, const tiny_op *op);   /* called by every thread of the team */
     void (*work)(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes);   /* NULL: none */
     void (*cost)(const tiny_op *op, tiny_cost *cost);
     void (*cases)(tiny_case *c);            /* shapes, params and fills of one generated case */
     tiny_bound bound;
-    double (*terms)(const tiny_op *op);     /* n of the bound; NULL: 1 */
+    double (*terms)(const tiny_op *op);     /* gives n of the bound; NULL: 1 */
     tiny_grad_fn grad;                      /* NULL: none */
     const void *relevance;
-    const short *kernels;                   /* slots it uses, ended by -1 */
+    const short *kernels;                   /* the kernel slots that it uses, ended by -1 */
     const char *formula;                    /* one line for the catalogue */
     const char *params_name;                /* "tiny_softmax_params"; NULL: no params, or a row that does not say */
 };
@@ -1786,55 +1771,53 @@ enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
     TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
-    /* fast shares all its work by tiny_take, as all in the house's table do: see thread.h */
+    /* fast shares all its work by tiny_take, as every row of the table does: see core/thread.h */
     TINY_OP_LOOSE = 16,
-    /* and its way depends on shapes and parameters alone, on nothing that it writes: helpers may come in at any
-     * barrier */
+    /* and its path depends only on shapes and parameters, on nothing that it writes: threads may join at any barrier */
     TINY_OP_LATE = 32,
-    /* the shape rule and the reference take f64 for f32 too; the door sends f64 to the reference */
+    /* shape and ref accept f64 in place of f32; tiny_run sends f64 to the reference */
     TINY_OP_F64 = 8
 };
 
-/* Checks, then runs: accelerator, fast path or reference, as the context says. */
+/* Checks op, then runs it: on the accelerator, the fast path or the reference, as the context says. */
 TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op);
-/* The same for a list, in one parallel region with a barrier after each. */
+/* The same for a list, in one parallel region with a barrier after each operation. */
 TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);
-/* The reference, whatever the context prefers. */
+/* Always runs the reference. */
 TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op);
 
-/* The table: the rows of core and math, then those of the header whose function this is. In a unit with both
- * implementations the header that was included last knows the rows of both, and so do contexts that were opened by
- * it. */
-TINY_API TINYI_EACH const tiny_op_row *tiny_op_find(const char *name);      /* NULL when there is none */
+/* The table holds the rows of core and math, then those of the header that the function belongs to. In a unit with both
+ * implementations, the functions of the header included last have the rows of both, and so have its contexts. */
+TINY_API TINYI_EACH const tiny_op_row *tiny_op_find(const char *name);      /* NULL for an unknown name */
 TINY_API TINYI_EACH const tiny_op_row *tiny_op_at(size_t i);                /* the i-th row; NULL past the end */
-/* NULL too when it was left out of this program */
+/* NULL for an unknown kind, and for one that was left out of this program */
 TINY_API TINYI_EACH const tiny_op_row *tiny_op_row_of(int kind);
 TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
 TINY_API TINYI_EACH tiny_cost tiny_op_cost(const tiny_op *op);
-TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind); /* where its first kernel comes from */
+TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind); /* the target of its first kernel */
 
-/* For cases functions: a length that a kernel author would forget. 1, 2, 3, 7, 8, 9, 15 ... up to limit. */
+/* For cases functions: a length that kernels often get wrong: 1, 2, 3, 7, 8, 9, 15 ... up to limit. */
 TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit);
 TINY_API int tiny_case_pick(tiny_case *c, int n);           /* 0..n-1 */
 
 TINYI_C_END
 #endif
 
-/* src/core/record.h - the recorder: which operations ran, with which shapes
+/* src/core/record.h - the recorder: lists the operations that ran, with their shapes
  *
  *   tiny_recording *rec;
  *   tiny_record_start(ctx, &rec);   ... run the model ...   tiny_record_stop(ctx);
  *   for (i = 0; (op = tiny_recording_at(rec, i)) != NULL; i++) ...
  *   tiny_recording_free(ctx, rec);
  *
- * Each recorded tiny_op has copies of its tensors' shapes, strides and data
- * addresses and of its params; the data itself is not copied.                */
+ * Each recorded tiny_op has copies of its params and of the shapes, strides and data addresses of its tensors. The data
+ * are not copied. */
 #ifndef TINYI_RECORD_H
 #define TINYI_RECORD_H
 TINYI_C_BEGIN
 
 TINY_API tiny_status tiny_record_start(tiny_ctx *ctx, tiny_recording **out);
-TINY_API tiny_status tiny_record_stop(tiny_ctx *ctx);      /* fails if something could not be recorded */
+TINY_API tiny_status tiny_record_stop(tiny_ctx *ctx);      /* fails if an operation could not be recorded */
 TINY_API size_t tiny_recording_count(const tiny_recording *recording);
 TINY_API const tiny_op *tiny_recording_at(const tiny_recording *recording, size_t i);   /* NULL past the end */
 TINY_API void tiny_recording_free(tiny_ctx *ctx, tiny_recording *recording);
@@ -1842,70 +1825,70 @@ TINY_API void tiny_recording_free(tiny_ctx *ctx, tiny_recording *recording);
 TINYI_C_END
 #endif
 
-/* src/core/accel.h - the hook for other processors
+/* src/core/accel.h - the interface for accelerators
  *
- * A back end is a struct of functions. The door asks can_run for each operation; when it says yes, run gets the
- * operation with host tensors. op->kind is that of the row, whatever the caller gave. A back end that declines, or
- * fails, costs nothing but time: the processor path answers and the context says so once.
+ * A back end is a struct of functions. tiny_run calls can_run for each operation; if that returns nonzero, run gets the
+ * operation with host tensors. op->kind is always the kind of the row. If a back end declines or fails, the processor
+ * computes the operation and the context logs it once.
  *
- * Back ends with memory of their own have two kinds of copies, both found again by the address on the host:
- *   uploaded   inputs that stay as they are, such as weights: tiny_upload once, and the host's bytes are the same
- *   away       outputs that were left on the device (version 2, between tiny_stay(ctx, 1) and tiny_stay(ctx, 0)). They
- *              belong to the device until they are fetched; the host neither reads nor writes those bytes before.
- * The door keeps the list of what is away. It fetches before the processor runs an operation on such memory;
- * code that touches it without an operation asks by tiny_download. */
+ * A back end with its own memory keeps two kinds of copies. The host address identifies both.
+ *   uploaded   inputs that do not change, such as weights. tiny_upload sends them once; the host keeps the same bytes.
+ *   away       outputs that were left on the device (version 2, between tiny_stay(ctx, 1) and tiny_stay(ctx, 0)). Until
+ *              they are fetched, the host must neither read nor write those bytes.
+ * The context keeps the list of outputs that are away. It fetches them before the processor runs an operation on their
+ * memory. Code that touches that memory in any other way calls tiny_download first. */
 #ifndef TINYI_ACCEL_H
 #define TINYI_ACCEL_H
 TINYI_C_BEGIN
 
-#define TINY_ACCEL_VERSION 2                /* 1 is taken as well: the members from fetch on are not read then */
+#define TINY_ACCEL_VERSION 2                /* 1 is accepted too: the members from fetch on are then not read */
 
 struct tiny_accel {
     int version;                            /* TINY_ACCEL_VERSION, or 1 */
     const char *name;
-    void *user;                             /* handed to every function */
+    void *user;                             /* passed to every function */
     int (*can_run)(void *user, const tiny_op *op, const tiny_op_row *row);      /* nonzero: yes */
-    /* Complete when it returns, or queued until synchronize if there is one. On failure the outputs may hold anything:
-     * they are computed again; but one that is read too (in place, or accumulated into) must be as it was.
-     * says points at 256 bytes for a sentence. */
+    /* The result is complete on return, or queued until synchronize if that is not NULL. After a failure the processor
+     * computes the outputs again, so they may hold anything. An output that is also read (in place, or accumulated
+     * into) must be unchanged. says: 256 bytes for a sentence. */
     tiny_status (*run)(void *user, const tiny_op *op, const tiny_op_row *row, char *says);
     tiny_status (*synchronize)(void *user, char *says);                         /* may be NULL */
     tiny_status (*upload)(void *user, const tiny_tensor *host, char *says);     /* keep a copy; may be NULL */
-    tiny_status (*download)(void *user, const tiny_tensor *host, char *says);   /* bring it back; may be NULL */
+    tiny_status (*download)(void *user, const tiny_tensor *host, char *says);   /* copy it back; may be NULL */
     void (*forget)(void *user, const tiny_tensor *host);                        /* drop the copy; may be NULL */
-    /* From version 2 on, both or neither. With them each output of run stays on the device, queued or complete, until
-     * the door fetches it or discards it: synchronize is not called then, fetch waits for what it needs. The tensor is
-     * the output as run got it. An output that has no gaps may be an input of further operations, whole or in part, and
-     * the whole of it an output again, or in place, also in other axes; one with gaps as the same view only. What other
-     * uses touch is fetched before run is called.
-     * fetch brings the numbers to the host and ends the stay; when it fails they are lost, and so is the call that
-     * needs them. A back end may also write an output to the host at once, and find nothing to do in fetch. */
+    /* From version 2 on; give both or neither. With them, each output of run stays on the device, queued or complete,
+     * until the context fetches or discards it. synchronize is then not called: fetch waits for what it needs. The
+     * tensor is the output as run got it. A dense output may be an input of later operations, whole or in part. The
+     * whole of it may also be an output again, in place or not, and with other axes. An output with gaps is reused only
+     * as the same view. Memory that is used in any other way is fetched before run is called.
+     * fetch copies the numbers to the host and ends the stay. If it fails, they are lost and the call that needs them
+     * fails. A back end may also write an output to the host at once and do nothing in fetch. */
     tiny_status (*fetch)(void *user, const tiny_tensor *out, char *says);
-    void (*discard)(void *user, const tiny_tensor *out);                        /* nobody wants the numbers any more */
+    void (*discard)(void *user, const tiny_tensor *out);                        /* the numbers are no longer needed */
 };
 
-/* Through the accelerator of the context; TINY_OK without one. Download also fetches all that is away of these bytes,
- * forget gives up what is newer on the device: before memory is freed that outputs were left in. */
+/* These call the accelerator of the context; without one they return TINY_OK. Download also fetches outputs that are
+ * away in these bytes. Forget drops results that exist only on the device: call it before you free memory that outputs
+ * were left in. */
 TINY_API tiny_status tiny_upload(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tiny_download(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tiny_forget(tiny_ctx *ctx, const tiny_tensor *host);
-/* With 1, outputs of the operations that follow may stay on the device, until the same call with 0; calls nest. They
- * are away until they are asked for: tiny_download before the host touches them. Without tiny_stay every output is
- * fetched when its operation is done. */
+/* Between tiny_stay(ctx, 1) and tiny_stay(ctx, 0), outputs of operations may stay on the device; calls nest. Call
+ * tiny_download before the host touches such an output. Without tiny_stay, every output is fetched when its operation
+ * is done. */
 TINY_API void tiny_stay(tiny_ctx *ctx, int on);
-/* Outputs that were left on the device, and those that were fetched from it: each fetch may wait for the device. */
+/* The numbers of outputs left on the device, and of outputs fetched from it. Each fetch may wait for the device. */
 TINY_API void tiny_stay_counts(const tiny_ctx *ctx, uint64_t *kept, uint64_t *fetched);
-/* How many operations the accelerator answered, and how many it declined or failed. */
+/* The number of operations that the accelerator ran, declined and failed. */
 TINY_API void tiny_accel_counts(const tiny_ctx *ctx, uint64_t *answered, uint64_t *declined, uint64_t *failed);
 
 TINYI_C_END
 #endif
 
-/* src/core/bytes.h - bytes that come from outside, and bytes for them
+/* src/core/bytes.h - reads and writes bytes of files and messages
  *
- * A cursor knows how many bytes are left and never reads past them. Each
- * reader answers 1, or 0 and leaves the cursor as it was. Little endian on
- * every machine.                                                             */
+ * A cursor knows how many bytes are left and never reads past them. Each reader returns 1, or it returns 0 and does not
+ * move the cursor. Little endian on every machine. */
 #ifndef TINYI_BYTES_H
 #define TINYI_BYTES_H
 TINYI_C_BEGIN
@@ -1913,11 +1896,11 @@ TINYI_C_BEGIN
 TINYI_C_END
 #endif
 
-/* src/core/doc/json.h - JSON from outside: its words for readers of one fixed form, and any document item by item
+/* src/core/doc/json.h - reads JSON: the tokens of a fixed form, or any document item by item
  *
- * Nothing here takes memory or calls itself: texts stay views of the bytes, and a walk keeps one byte for each of at
- * most TINYI_JSON_NEST open lists and maps. Texts are checked when they are taken (UTF-8, escapes, pairs of
- * surrogates), so that tinyi_json_plain cannot fail.
+ * It takes no memory and does not recurse: texts stay views of the bytes, and a walk keeps one byte for each of at most
+ * TINYI_JSON_NEST open lists and maps. UTF-8, escapes and surrogate pairs of a text are checked when it is read, so
+ * that tinyi_json_plain cannot fail.
  *
  *   tinyi_json_walk w;
  *   tinyi_json_item it;
@@ -1931,16 +1914,16 @@ TINYI_C_BEGIN
 TINYI_C_END
 #endif
 
-/* src/core/safetensors.h - safetensors files: their header, read strictly, and where each tensor lies
+/* src/core/safetensors.h - safetensors files: reads and writes their header
  *
  *   u64 n   n bytes of JSON   data
  *   { "__metadata__": { "key": "text", ... },
  *     "name": { "dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24] }, ... }
  *
- * A walk over the header tells a sink what stands there, in its order, and takes no memory: who wants tables walks
- * twice, to count and to fill. Everything is checked before it is told: types, shapes, sizes, offsets, and at the end
- * that the tensors are as many bytes as there are. Whether two names are the same, or two tensors overlap, is the
- * matter of who has a table. */
+ * A walk over the header reports each entry to a sink, in file order, and takes no memory. A reader that needs a table
+ * walks twice: to count and to fill. Types, shapes, sizes and offsets are checked before an entry is reported. At the
+ * end the walk checks that the sizes of all tensors add up to the size of the data. It does not check for equal names
+ * or overlapping tensors: that needs a table. */
 #ifndef TINYI_CORE_SAFETENSORS_H
 #define TINYI_CORE_SAFETENSORS_H
 TINYI_C_BEGIN
@@ -1948,17 +1931,16 @@ TINYI_C_BEGIN
 TINYI_C_END
 #endif
 
-/* src/core/file.h - whole files as bytes, and files that are never half written
+/* src/core/file.h - reads whole files, and writes files that are never half written
  *
  *   tiny_file f;
  *   if (tiny_file_open(ctx, "model.gguf", &f)) ... the sentence names the file ...
  *   ... f.bytes, f.n_bytes ...
  *   tiny_file_close(ctx, &f);
  *
- * The bytes are mapped where the system can, else read into the context's
- * memory. A mapped file that another program shortens would stop this one
- * with a signal when its lost pages are read: where files are not under your
- * own control, ask for a copy.                                               */
+ * tiny_file_open maps the file where the system can, and reads it into the context's memory elsewhere. If another
+ * program shortens a mapped file, reading its lost pages stops this program with a signal. Use tiny_file_copy for files
+ * that other programs may change. */
 #ifndef TINYI_FILE_H
 #define TINYI_FILE_H
 TINYI_C_BEGIN
@@ -1966,30 +1948,29 @@ TINYI_C_BEGIN
 typedef struct tiny_file {
     const unsigned char *bytes;
     size_t n_bytes;
-    void *mapped, *owned;                   /* ours: one of them, or neither for memory of the caller */
+    void *mapped, *owned;                   /* private: one of them, or neither for memory of the caller */
     size_t mapped_bytes;
 } tiny_file;
 
-/* Bytes that are there already: no copy, nothing to free. */
+/* A file whose bytes are already in memory: no copy, nothing to free. */
 TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes);
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out);
-/* Anything but a regular file may never end. At most this many bytes are read from a device (a terminal, /dev/zero) and
- * from a pipe, from a pipe no more than half of the machine's memory either; a longer one is refused. */
+/* The largest input from a device (a terminal, /dev/zero) and from a pipe, which may never end. A pipe may also fill at
+ * most half of the machine's memory. A longer input fails. */
 #define TINY_FILE_MOST_DEVICE ((uint64_t)64 << 20)
 #define TINY_FILE_MOST_PIPE   ((uint64_t)16 << 30)
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);   /* read, never mapped */
-TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one that failed to open */
+TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* also takes one that failed to open */
 
-/* Writes path.part, then renames it over path: readers see the old file or the
- * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
- * replaced. A symbolic link at path.part is not followed, unless it leads to a character device; a part that somebody
- * else is writing is refused (where the system has flock). */
+/* Writes path.part, then renames it over path. Readers see the old file or the new one, even after a full disk or a
+ * kill. A device or a pipe at path is written to, not replaced. A symbolic link at path.part is not followed unless it
+ * leads to a character device. Fails if another program is writing path.part (where the system has flock). */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
 
 TINYI_C_END
 #endif
 
-/* src/core/forget.h - pages of a mapped file that are not needed for now */
+/* src/core/forget.h - drops pages of a mapped file that are not needed for now */
 #ifndef TINYI_FORGET_H
 #define TINYI_FORGET_H
 TINYI_C_BEGIN
@@ -2001,7 +1982,7 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/core/box/checkpoint.h - named tensors, numbers and texts in one file: what a trainer must find again
+/* src/core/box/checkpoint.h - checkpoints: named tensors, numbers and texts in one file
  *
  *   tiny_checkpoint_writer_desc wd = { 0 };
  *   wd.path = "run.ckpt";
@@ -2018,36 +1999,36 @@ TINYI_C_END
  *   if (!st) st = tiny_checkpoint_get_tensor(ctx, c, "adam.m/w1", &m1);     dtype and shape must be those of m1
  *   tiny_checkpoint_close(ctx, c);
  *
- * Writing is a stream: the writer keeps names, no values. The file grows as path.part and takes its place when it is
- * whole; after a full disk or a kill the old file is what it was. The same entries in the same order make the same
- * bytes on every machine. Opening checks the checksum and every entry before anything is handed out.
+ * The writer streams: it keeps names, not values. It writes path.part and renames it to path when the file is complete.
+ * After a full disk or a kill the old file is unchanged. The same entries in the same order give the same bytes on
+ * every machine. Opening a file checks its checksum and every entry before anything is handed out.
  *
- * Generators: a tiny_rng is three u64. Numbers of other kinds are tensors: a step counter for each of n threads is an
- * i64 of n.
+ * Save a tiny_rng as three u64. Save other numbers as tensors: for example n step counters as an i64 tensor of n.
  *
- * One writer or reader serves one caller at a time; any number of threads may read one tiny_checkpoint, each with a
- * context of its own. docs/guide/checkpoints.md has the bytes. */
+ * Only one thread at a time may use a writer. Any number of threads may read one tiny_checkpoint, each with its own
+ * context. docs/guide/checkpoints.md describes the format. */
 #ifndef TINYI_CHECKPOINT_H
 #define TINYI_CHECKPOINT_H
 TINYI_C_BEGIN
 
 #define TINY_CHECKPOINT_VERSION 1           /* of the format */
-#define TINY_CHECKPOINT_MAX_NAME 1023       /* bytes of a name; at least 1, no 0 among them */
-#define TINY_CHECKPOINT_ALIGN 64            /* the values of a tensor begin at a multiple of it */
+#define TINY_CHECKPOINT_MAX_NAME 1023       /* bytes of a name; at least 1, none of them 0 */
+#define TINY_CHECKPOINT_ALIGN 64            /* the values of a tensor begin at a multiple of this */
 
 /* ---- writing -------------------------------------------------------------------------------------------------- */
 
 typedef struct tiny_checkpoint_writer tiny_checkpoint_writer;
 
 typedef struct tiny_checkpoint_writer_desc {
-    const char *path;                       /* of the file; or NULL, and */
-    int (*write)(void *user, const void *bytes, size_t n_bytes);   /* takes the next bytes; nonzero: it could not */
+    const char *path;                       /* of the file; NULL: write gets the bytes */
+    int (*write)(void *user, const void *bytes, size_t n_bytes);   /* nonzero: it failed */
     void *user;
 } tiny_checkpoint_writer_desc;
 
 TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc,
                                             tiny_checkpoint_writer **out);
-/* Names stand once. After a failure every further call answers it, so that only the last status must be looked at. */
+/* Each name may be used once. After a failure every later call returns that failure, so checking the last status is
+ * enough. */
 TINY_API tiny_status tiny_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v);
 TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v);
 TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
@@ -2057,14 +2038,14 @@ TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_wr
 /* any strides */
 TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
                                                 const tiny_tensor *t);
-/* A tensor whose values come later, in index order, in pieces of any size: all of them before the next entry. */
+/* A tensor whose values follow in index order, in pieces of any size. Put all of them before the next entry. */
 TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
                                                tiny_dtype dtype, int rank, const tiny_idx *dim);
 TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values,
                                                 size_t n_values);
-/* Writes the end, and the file takes its place. */
+/* Completes the file and renames it to path. */
 TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w);
-/* takes NULL; what is not finished is abandoned */
+/* Removes an unfinished file. Takes NULL. */
 TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w);
 
 /* ---- reading -------------------------------------------------------------------------------------------------- */
@@ -2072,11 +2053,11 @@ TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer
 typedef struct tiny_checkpoint tiny_checkpoint;
 
 typedef struct tiny_checkpoint_desc {
-    const char *path;                       /* of the file; or NULL, and */
-    const void *bytes;                      /* the whole of it in memory, which stays until the close */
+    const char *path;                       /* of the file; NULL: it is in memory */
+    const void *bytes;                      /* the whole file; must stay until the close */
     size_t n_bytes;
-    int copy;                               /* read the file into memory instead of mapping it */
-    /* open without reading every byte: changed values go unseen, the rest is checked as ever */
+    int copy;                               /* nonzero: read the file into memory instead of mapping it */
+    /* nonzero: do not read every byte. Damaged values are not detected; everything else is still checked. */
     int no_checksum;
 } tiny_checkpoint_desc;
 
@@ -2104,14 +2085,13 @@ TINY_API void tiny_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c);         
 TINY_API size_t tiny_checkpoint_count(const tiny_checkpoint *c);
 /* in the order of the file; NULL past the end */
 TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i);
-/* NULL: not there */
+/* NULL for an unknown name */
 TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint *c, const char *name);
 
-/* An entry that is not there, or is another than was asked for, is a failure, and nothing of the caller's is
- * changed. */
+/* These fail if there is no such entry or if it is of another kind, type or shape. The output is then unchanged. */
 TINY_API tiny_status tiny_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v);
 TINY_API tiny_status tiny_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v);
-/* until the close */
+/* *text and *bytes stay valid until the close. */
 TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
                                               const char **text);
 TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
@@ -2119,7 +2099,8 @@ TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpo
 /* any strides */
 TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
                                                 const tiny_tensor *into);
-/* The check of get_tensor alone (data may be NULL): ask for all, then read all, and nothing is half restored. */
+/* Only the check of get_tensor; data may be NULL. Check all tensors before you read the first: then a mismatch leaves
+ * nothing half restored. */
 TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
                                             const tiny_tensor *t);
 
@@ -2141,36 +2122,35 @@ TINY_API uint64_t tiny_now_ns(void);        /* nanoseconds since some moment; 0 
 TINYI_C_END
 #endif
 
-/* src/core/net.h - messages between ranks: one table of functions, whoever carries them
+/* src/core/net.h - messages between ranks: the interface of a transport, and one for threads
  *
- * A rank is one of `world` equal workers, each with a tiny_net of its own. A message has a tag and bytes; those from
- * one rank to another arrive in the order in which they were sent. The functions of the table never wait: each call
- * goes on with a message as far as it can, and pause sleeps until it can go further. So one thread can send and receive
- * at the same time, and no two ranks block each other by both sending first. tiny_comm (core/comm.h) is the caller; a
- * program rarely needs to be.
+ * A rank is one of `world` equal workers, each with its own tiny_net. A message has a tag and bytes. Messages from one
+ * rank to another arrive in the order in which they were sent. send and recv never wait: each call moves a message as
+ * far as it can, and pause sleeps until more is possible. So one thread can send and receive at the same time, and two
+ * ranks that both send first do not block each other. tiny_comm (core/comm.h) calls these functions; programs rarely
+ * need to.
  *
- * The transport that stands here carries messages between the threads of one process:
+ * tiny_local carries messages between the threads of one process:
  *
  *   tiny_local_desc d = { 0 };
- *   d.world = 2; d.latency_ns = 1000000; d.bits_per_second = 1e8;       a delay line: each link as slow as a network
+ *   d.world = 2; d.latency_ns = 1000000; d.bits_per_second = 1e8;       delays each link like a network
  *   tiny_local_open(ctx, &d, &local);
  *   tiny_net *net = tiny_local_net(local, rank);                        for the thread of that rank
  *
- * On a virtual clock nothing is delayed; what the delay line would have made of it is counted, the same in every
- * run. */
+ * With a virtual clock nothing is delayed. The delays are only counted, and the counts are the same in every run. */
 #ifndef TINYI_NET_H
 #define TINYI_NET_H
 TINYI_C_BEGIN
 
 #define TINY_NET_RANKS 64                   /* at most */
 
-typedef struct tiny_message {               /* one on its way; all zero but for what the caller sets */
-    uint64_t tag;                           /* sent; awaited: another one is a failure, and stands here then */
+typedef struct tiny_message {               /* one in flight; the caller sets tag, data and n, the rest is zero */
+    uint64_t tag;                           /* recv fails if another tag arrives, and stores that one here */
     void *data;
-    size_t n;                               /* bytes; awaited: exactly so many */
-    size_t done;                            /* of them, so far */
-    int begun, whole;                       /* whole: nothing is left to do */
-    /* nanoseconds. To send on a virtual clock: when it leaves. Awaited: when it arrives, 0 while that is not known */
+    size_t n;                               /* bytes; recv expects exactly this many */
+    size_t done;                            /* bytes moved so far */
+    int begun, whole;                       /* whole: the message is complete */
+    /* nanoseconds. send with a virtual clock: when it leaves. recv: when it arrives, 0 while that is not known */
     uint64_t at;
 } tiny_message;
 
@@ -2180,73 +2160,71 @@ typedef struct tiny_net tiny_net;
 struct tiny_net {
     int rank, world;
     int virtual_clock;
-    /* One thread at a time calls send, recv and close. A failure leaves its sentence in says; after it nothing but
+    /* One thread at a time calls send, recv and close. A failure leaves its sentence in says. After a failure only
      * close is called. */
     tiny_status (*send)(tiny_net *net, int to, tiny_message *m);
     tiny_status (*recv)(tiny_net *net, int from, tiny_message *m);
-    /* From here on peers that wait for this rank are told so, once they have what was sent before. */
+    /* Peers that wait for this rank then fail, after they have received everything that was sent before. */
     void (*close)(tiny_net *net);
-    /* Any threads: how often something has changed, and the sleep until it is no longer `seen`, or the clock
-     * (tiny_now_ns) says until. */
+    /* Any thread may call these. changes counts events. pause sleeps until that count differs from seen, or until the
+     * clock (tiny_now_ns) reaches until. */
     uint64_t (*changes)(tiny_net *net);
     void (*pause)(tiny_net *net, uint64_t seen, uint64_t until);
-    void (*wake)(tiny_net *net);            /* counts as a change */
-    tiny_net_count *count;                  /* (world): with each peer */
+    void (*wake)(tiny_net *net);            /* counts as an event */
+    tiny_net_count *count;                  /* (world): the traffic with each peer */
     char says[200];
 };
 
 typedef struct tiny_local tiny_local;
 typedef struct tiny_local_desc {            /* all zero: one rank */
     int world;                              /* 0: 1 */
-    /* that may be on their way from one rank to another before the sender must wait; 0: 1 MiB */
+    /* the bytes that fit in flight from one rank to another before the sender must wait; 0: 1 MiB */
     size_t queue_bytes;
-    uint64_t latency_ns;                    /* of each link, in each direction by itself */
+    uint64_t latency_ns;                    /* of each link and direction */
     double bits_per_second;                 /* 0: no limit */
     int virtual_clock;
 } tiny_local_desc;
 
 TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out);
-TINY_API tiny_net *tiny_local_net(tiny_local *local, int rank);    /* NULL: there is none */
-/* Another delay for what is sent from here on; while nobody sends. */
+TINY_API tiny_net *tiny_local_net(tiny_local *local, int rank);    /* NULL for an unknown rank */
+/* Changes the delay of later messages. Call it while no rank is sending. */
 TINY_API void tiny_local_delay(tiny_local *local, uint64_t latency_ns, double bits_per_second);
-/* takes NULL; after all its ranks have come to an end */
+/* Call it after all ranks are done. Takes NULL. */
 TINY_API void tiny_local_close(tiny_ctx *ctx, tiny_local *local);
 
 TINYI_C_END
 #endif
 
-/* src/core/comm.h - sums over all ranks that are computed while the caller computes something else
+/* src/core/comm.h - sums over all ranks, computed while the caller does other work
  *
  *   tiny_comm_desc d = { 0 };
- *   d.net = net; d.n_most = 4096;                                       each rank: the same numbers, its own net
+ *   d.net = net; d.n_most = 4096;                    the same values on each rank, except its own net
  *   tiny_comm_open(ctx, &d, &comm);
- *   tiny_allreduce_start(comm, x, n, tag, &handle);                     x (n) belongs to the sum from here on
- *   ...                                                                 other work
- *   tiny_allreduce_wait(comm, handle);                                  x holds the sum of all ranks, the same bits in
- *                                                                       each
+ *   tiny_allreduce_start(comm, x, n, tag, &handle);  leave x (n) alone from here on
+ *   ...                                              other work
+ *   tiny_allreduce_wait(comm, handle);               x holds the sum of all ranks, the same bits on each
  *
- * Every rank starts the same sums in the same order: the n-th of one meets the n-th of the others, and tag, a number
- * below 256 that the caller chooses, must agree (as must n). Sums are taken in an order that the ranks' numbers alone
- * decide, never in that of arrival.
+ * Every rank must start the same sums in the same order: the i-th sum of one rank is added to the i-th sum of the
+ * others. Their n must agree, and so must tag, a number below 256 that the caller chooses. The order of the additions
+ * depends only on the numbers of the ranks, never on the order of arrival.
  *
- * When a rank is gone, sends what is not awaited, or does not answer within the time-out of a wait, the whole group is
- * given up: this call and every later one answers that failure, with its sentence, on every rank. No partial sum is
+ * The whole group fails when a rank is gone, sends an unexpected message, or does not answer within the time-out of a
+ * wait. This call and every later one then returns that failure, with its sentence, on every rank. No partial sum is
  * ever handed out.
  *
- * One thread at a time calls these functions. A thread of the comm's own (where the library has threads at all: OpenMP
- * or TINY_PTHREAD) moves messages on while the caller computes; without it they move during the calls, and the sums are
- * the same. */
+ * Only one thread at a time may call these functions. A thread of the comm moves messages while the caller computes, if
+ * the library has threads (OpenMP or TINY_PTHREAD). Otherwise messages move during the calls. The sums are the same. */
 #ifndef TINYI_COMM_H
 #define TINYI_COMM_H
 TINYI_C_BEGIN
 
-#define TINY_COMM_FLIGHTS 8                 /* sums started and not waited for, at most */
+#define TINY_COMM_FLIGHTS 8                 /* the most sums that may be started and not yet waited for */
 
 typedef enum tiny_comm_way {
     TINY_COMM_AUTO,                         /* 2 ranks: direct; more: doubling up to n_short numbers, else the ring */
-    /* each rank sends its numbers to each other one: a latency, (p - 1) n numbers */
+    /* each rank sends its numbers to every other rank: 1 latency, (p - 1) n numbers sent */
     TINY_COMM_DIRECT,
-    /* partners at distances 1, 2, 4 ...: log2 p latencies, as many times n numbers */
+    /* partners at distances 1, 2, 4 ...: log2 p latencies, n log2 p numbers */
     TINY_COMM_DOUBLING,
     TINY_COMM_RING,                         /* 2 (p - 1) latencies, 2 (p - 1) / p n numbers */
     TINY_COMM_WAYS
@@ -2254,34 +2232,35 @@ typedef enum tiny_comm_way {
 
 typedef struct tiny_comm tiny_comm;
 typedef struct tiny_comm_desc {             /* all zero but net: the sensible default */
-    /* this rank's; stays the caller's, but is closed by tiny_comm_close and by a failure */
+    /* of this rank; the caller owns it, but tiny_comm_close and a failure close it */
     tiny_net *net;
-    size_t n_most;                          /* numbers of the longest sum; 0: 65536 */
+    size_t n_most;                          /* length of the longest sum; 0: 65536 */
     int way;                                /* tiny_comm_way */
     size_t n_short;                         /* 0: 8192 */
     uint64_t timeout_ns;                    /* of a wait; 0: 10 s */
-    int no_thread;                          /* nonzero: messages move during the calls only */
+    int no_thread;                          /* nonzero: messages move only during the calls */
 } tiny_comm_desc;
 
 TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out);
-/* takes NULL; before its context. What is in flight is given up. */
+/* Drops unfinished sums. Takes NULL. Call it before you close its context. */
 TINY_API void tiny_comm_close(tiny_comm *comm);
 TINY_API int tiny_comm_rank(const tiny_comm *comm);         /* 0 for NULL */
-TINY_API int tiny_comm_world(const tiny_comm *comm);        /* 1 for NULL */
-TINY_API size_t tiny_comm_most(const tiny_comm *comm);      /* numbers of the longest sum */
-TINY_API const tiny_net *tiny_comm_net(const tiny_comm *comm);      /* its counts, once nothing is in flight */
+TINY_API int tiny_comm_world(const tiny_comm *comm);        /* number of ranks; 1 for NULL */
+TINY_API size_t tiny_comm_most(const tiny_comm *comm);      /* length of the longest sum */
+TINY_API const tiny_net *tiny_comm_net(const tiny_comm *comm);      /* read its counts when no sum is in flight */
 
 TINY_API tiny_status tiny_allreduce_start(tiny_comm *comm, float *x, size_t n, unsigned tag, uint64_t *handle);
 TINY_API tiny_status tiny_allreduce_wait(tiny_comm *comm, uint64_t handle);     /* in any order, each once */
 TINY_API tiny_status tiny_allreduce(tiny_comm *comm, float *x, size_t n, unsigned tag);     /* start and wait */
-/* A number that must be the same on all ranks: what names it, "model". Refused on every rank where it is not. */
+/* Fails on every rank unless value is the same on all of them. what names it in the sentence, e.g. "model". */
 TINY_API tiny_status tiny_comm_agree(tiny_comm *comm, const char *what, uint64_t value);
-/* This rank cannot go on: nothing of the caller's is touched any more, the others are told. NULL: nothing to do. */
+/* Ends the group because this rank cannot go on. The caller's arrays are not touched after it, and the other ranks are
+ * notified. Takes NULL. */
 TINY_API void tiny_comm_abort(tiny_comm *comm);
 
-/* Nanoseconds that this rank has spent in waits; of real time. */
+/* Nanoseconds of real time that this rank has spent in waits. */
 TINY_API uint64_t tiny_comm_waited(const tiny_comm *comm);
-/* On a virtual clock: this rank has computed for ns; what its clock says. 0 on a real one. */
+/* For a virtual clock: adds ns of computing to the clock of this rank, and reads that clock (0 for a real one). */
 TINY_API void tiny_comm_spend(tiny_comm *comm, uint64_t ns);
 TINY_API uint64_t tiny_comm_clock(const tiny_comm *comm);
 
@@ -2292,24 +2271,25 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/core/conform.h - the conformance kit: is this back end right?
+/* src/core/conform.h - the conformance kit: checks a back end against the reference
  *
- * Walks the table of operations, makes cases (shapes 1, odd, around vector widths, large; strides; alignment; special
- * values), runs the reference and the candidate, and compares within the bound of the row.                          */
+ * For each row of the table the kit makes cases: lengths of 1, odd ones, lengths around vector widths, large ones;
+ * strides; alignments; special values. It runs the reference and the candidate on each case and compares the results
+ * within the bound of the row. */
 #ifndef TINYI_CONFORM_H
 #define TINYI_CONFORM_H
 TINYI_C_BEGIN
 
 /* How an input of a case is filled. Integer types: NORMAL draws from the whole range of 8 bits, else -1000..1000. */
 typedef enum tiny_fill {
-    /* N(0, 1); about every fourth case has special values strewn in unless the row forbids it */
+    /* N(0, 1); about every fourth case also has special values, unless the row forbids it */
     TINY_FILL_NORMAL,
     TINY_FILL_POSITIVE,     /* uniform in (0.1, 2); never special values */
     TINY_FILL_INDEX,        /* integers 0..limit-1 */
-    TINY_FILL_ANY,          /* any bits of the type that are no NaN: for conversions and moves */
-    /* normal times 2^(-20..20), 2^(-8..8) for f16: for functions of one argument; special values too */
+    TINY_FILL_ANY,          /* any bits of the type except NaN: for conversions and moves */
+    /* normal times 2^(-20..20), 2^(-8..8) for f16, and special values: for functions of one argument */
     TINY_FILL_WIDE,
-    TINY_FILL_TABLE         /* the case's own fill function does it */
+    TINY_FILL_TABLE         /* the fill function of the case */
 } tiny_fill;
 
 typedef union tiny_case_params {
@@ -2318,64 +2298,64 @@ typedef union tiny_case_params {
     void *align_p;
 } tiny_case_params;
 
-struct tiny_case {          /* the row's cases function sets what stands above the line; it gets all zero */
-    tiny_tensor in[TINY_OP_MAX_IN];         /* dtype, rank, dims; rank -1: this optional input is left out */
+struct tiny_case {          /* the row's cases function sets the members above the line; they start as zero */
+    tiny_tensor in[TINY_OP_MAX_IN];         /* dtype, rank, dims; rank -1: this optional input is not given */
     tiny_fill fill[TINY_OP_MAX_IN];
     tiny_idx limit[TINY_OP_MAX_IN];
     int dense[TINY_OP_MAX_IN];              /* nonzero: the kit must not give this input gaps or odd strides */
-    /* nonzero: no inf, NaN, denormals or outliers in this case; zeros come still */
+    /* nonzero: no inf, NaN, denormals or outliers in this case; zeros still occur */
     int no_specials;
-    int no_denormals;                       /* nonzero: no case of nothing but denormals (tile units flush bf16 ones) */
+    int no_denormals;                       /* nonzero: no case of denormals only (tile units flush bf16 ones) */
     void (*fill_table)(tiny_case *c, int i_input, void *data);  /* for TINY_FILL_TABLE: dense data of in[i] */
     tiny_case_params params;
-    /* For a LINEAR bound: params of the run on absolute values, where the plain ones would give no magnitude
-     * (a negative factor, an activation that saturates). Used when has_magnitude_params is not 0. */
+    /* For a LINEAR bound: the params of the run on absolute values, if the plain ones give no magnitude (a negative
+     * factor, an activation that saturates). Used if has_magnitude_params is not 0. */
     int has_magnitude_params;
     tiny_case_params magnitude_params;
-    /* ---- set by the kit before */
-    tiny_rng rng;                           /* draw from this only */
-    int index;                              /* number of the case: 0 should be the smallest */
+    /* ---- set by the kit before the call */
+    tiny_rng rng;                           /* draw from this one only */
+    int index;                              /* number of the case; make case 0 the smallest */
 };
 
 typedef struct tiny_conform_row {
     const tiny_op_row *row;
-    /* declined: the back end left it to the processor, not counted in n_cases */
+    /* n_declined: cases that the back end left to the processor; n_cases does not count them */
     int n_cases, n_failed, n_declined;
-    /* of the reference value; large where sums cancel, which a LINEAR bound allows for */
+    /* in ulp of the reference value; large where sums cancel, which a LINEAR bound allows */
     double worst_ulp;
     double worst_nmse;                      /* sum of squared errors / sum of squared references, of the worst case */
     double worst_of_bound;                  /* largest error / allowed error: above 1 is a failure */
-    char first_failure[512];                /* a command line and what differed; "" when none */
+    char first_failure[512];                /* a command line and the difference; "" if nothing failed */
 } tiny_conform_row;
 
 typedef struct tiny_conform_desc {
     const char *op;                         /* NULL: every row */
-    /* rows of your own, ended by NULL, instead of the house's table; may be NULL */
+    /* rows of your own instead of the table, ended by NULL; may be NULL */
     const tiny_op_row *const *rows;
-    int n_cases;                            /* 0: 40 */
+    int n_cases;                            /* of each row; 0: 40 */
     uint64_t seed;
     int only_case;                          /* 0: all; k: only the k-th, counted from 1 */
-    int include_declined;                   /* nonzero: cases that the back end declines count as cases too */
+    int include_declined;                   /* nonzero: cases that the back end declines count too */
     void (*row)(void *user, const tiny_conform_row *row);   /* called after each row; may be NULL */
-    /* called with the reference's answer of each case; may be NULL */
+    /* called with the reference's result of each case; may be NULL */
     void (*answer)(void *user, const tiny_op_row *row, const tiny_op *op);
     void *user;
 } tiny_conform_desc;
 
 /* The candidate is the context: its target, threads and accelerator. *n_failed counts failed cases; desc may be NULL.
- * The status tells whether the kit could do its work, not whether the candidate is right: memory, cancel, no such op.
+ * The status only says whether the kit could run: it reports lack of memory, a cancel, or an unknown operation.
  *
- * What a case demands, besides the bound of the row:
- *   - NaN where the reference has NaN, infinity of the same sign where it has infinity (one step beyond the largest
- *     finite number counts as that number's neighbour); anything where the absolute sums of a LINEAR row overflow
- *     although no input is infinite;
- *   - denormals are not flushed: the absolute part of every bound is k * the smallest denormal;
- *   - integers agree exactly; a 16-bit float output of a LINEAR, NORM or SCALE row may be one of its own ulp further;
- *     a 64-bit one has u = 2^-53;
- *   - inputs are left as they were, and nothing is written outside the outputs or into the gaps of their strides;
- *   - the same in place where the row allows it, and with inputs uploaded and outputs left on the device where the
- *     back end can.
- * The reference computes on dense copies; the candidate gets gaps, transposed, repeated and reversed axes. */
+ * Besides the bound of the row, a case requires:
+ *   - NaN where the reference has NaN, and infinity of the same sign where it has infinity. Infinity counts as the
+ *     neighbour of the largest finite number. If the absolute sums of a LINEAR row overflow although no input is
+ *     infinite, any result passes.
+ *   - denormals that are not flushed: the absolute part of every bound is k * the smallest denormal;
+ *   - equal integers. A 16-bit float output of a LINEAR, NORM or SCALE row may be off by one more ulp of its own type.
+ *     A 64-bit output has u = 2^-53.
+ *   - unchanged inputs, and no write outside the outputs or into the gaps between their strides;
+ *   - the same result in place, where the row allows that, and with inputs uploaded and outputs left on the device,
+ *     where the back end can.
+ * The reference computes on dense copies. The candidate gets gaps and transposed, repeated and reversed axes. */
 TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed);
 
 TINYI_C_END
@@ -2386,13 +2366,13 @@ TINYI_C_END
 #define TINY_API static TINYI_UNUSED
 #endif
 
-/* src/math/binary.h - element by element: two tensors to one, a line through one, one added to another */
+/* src/math/binary.h - element-wise arithmetic: add, sub, mul, div, minimum, maximum, scale, axpy */
 #ifndef TINYI_BINARY_H
 #define TINYI_BINARY_H
 TINYI_C_BEGIN
 
-/* y = a op b, all f32. Shapes are aligned at the last axis; a dimension of 1, or one that is not there, is repeated. y
- * may be exactly a or b. Without b (NULL) the number `value` of the params stands for it.
+/* y = a op b, all f32. Shapes are aligned at the last axis; a dimension that is 1 or missing is repeated. y may be
+ * exactly a or b. If the operation gets no b (NULL), `value` of the params replaces it.
  * minimum and maximum: NaN where a or b is NaN; of two zeros the second. */
 typedef struct tiny_binary_params { float value; } tiny_binary_params;
 
@@ -2403,8 +2383,8 @@ TINY_API tiny_status tiny_div(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
 TINY_API tiny_status tiny_minimum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 TINY_API tiny_status tiny_maximum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 
-/* scale: y = alpha * x + beta, y may be exactly x; axpy: y += alpha * x, x and y of one shape. Product and sum are
- * rounded one after the other. Both numbers are taken as they are: all zero makes zeros. */
+/* scale: y = alpha * x + beta, y may be exactly x. axpy: y += alpha * x, x and y of the same shape. Product and sum are
+ * rounded separately. Zeros in the params are not defaults: alpha = beta = 0 gives zeros. */
 typedef struct tiny_scale_params { float alpha, beta; } tiny_scale_params;
 
 TINY_API tiny_status tiny_scale(tiny_ctx *ctx, const tiny_tensor *x, float alpha, float beta, const tiny_tensor *y);
@@ -2440,7 +2420,7 @@ TINY_API tiny_status tiny_relu2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
 TINY_API tiny_status tiny_silu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 TINY_API tiny_status tiny_gelu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 TINY_API tiny_status tiny_gelu_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
-/* y = f(a) b, the gated forms: a, b, y of one shape; y may be a or b. */
+/* Gated forms, y = f(a) b: a, b and y of the same shape; y may be a or b. */
 TINY_API tiny_status tiny_swiglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 TINY_API tiny_status tiny_geglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 TINY_API tiny_status tiny_geglu_tanh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
@@ -2455,18 +2435,17 @@ TINY_API tiny_status tiny_reglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
 TINYI_C_END
 #endif
 
-/* src/math/convert.h - one data type to another, and int8 with a scale
+/* src/math/convert.h - conversions between data types, and int8 with a scale
  *
- * convert        Any of the nine types to any other, each value as if it were known exactly and rounded once:
- *                to a float type to the nearest, ties to even, too large becomes infinite, NaN stays NaN;
- *                to an integer type to the nearest, ties to even, too large or small becomes the largest or smallest,
- *                NaN becomes 0.
- * quantize_i8    y = round(x / scale) to the nearest, ties to even, held within -128 .. 127; NaN (so 0/0 too) gives 0
+ * convert        Any of the nine types to any other. Each value is rounded once, to the nearest, ties to even.
+ *                To a float type: a value that is too large becomes infinite, NaN stays NaN.
+ *                To an integer type: a value out of range becomes the largest or smallest integer, NaN becomes 0.
+ * quantize_i8    y = round(x / scale) to the nearest, ties to even, clamped to -128 .. 127; NaN (so 0/0 too) gives 0
  * dequantize_i8  y = x * scale
- *                scale: f32, either one value for all, or one for each row: the dims of x without the last axis.
+ *                scale: f32, one value for all, or one for each row: the dims of x without the last axis.
  *
- * Every result has the same bits on every target: each is one correctly rounded step.
- * Left out: stochastic rounding, and a zero point: symmetric int8 is what the int8 matrix product takes. */
+ * Every result has the same bits on every target, because it is one correctly rounded step.
+ * There is no stochastic rounding and no zero point: the int8 matrix product takes symmetric int8. */
 #ifndef TINYI_CONVERT_H
 #define TINYI_CONVERT_H
 TINYI_C_BEGIN
@@ -2475,7 +2454,7 @@ typedef struct tiny_convert_params {
     tiny_dtype to;                          /* type of the output; 0 is TINY_F32 */
 } tiny_convert_params;
 
-/* to the type of y; same shape, any strides, no overlap */
+/* Converts to the type of y. Same shape, any strides, no overlap. */
 TINY_API tiny_status tiny_convert(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 /* x f32, y i8 of the same shape */
 TINY_API tiny_status tiny_quantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale,
@@ -2490,7 +2469,7 @@ TINY_API tiny_status tiny_dequantize_i8(tiny_ctx *ctx, const tiny_tensor *x, con
 TINYI_C_END
 #endif
 
-/* src/math/reduce.h - many numbers to one: along an axis, or all of them */
+/* src/math/reduce.h - reductions over one axis or over all: sum, mean, norm2, max, min, argmax, logsumexp, dot */
 #ifndef TINYI_REDUCE_H
 #define TINYI_REDUCE_H
 TINYI_C_BEGIN
@@ -2498,15 +2477,15 @@ TINYI_C_BEGIN
 typedef struct tiny_reduce_params {
     int axis;                               /* counted from the last: 0 is the last axis, 1 the one before */
     int all;                                /* nonzero: over all axes */
-    int keep;                               /* nonzero: y keeps a reduced axis with the length 1; else it is left out */
+    int keep;                               /* nonzero: y keeps a reduced axis with the length 1; else no such axis */
 } tiny_reduce_params;
 
-/* x f32, y f32 (argmax: i32); params may be NULL: over the last axis. Of nothing: sum and norm2 0, mean NaN, max -inf,
+/* x f32, y f32 (argmax: i32). params NULL: over the last axis. Over an empty axis: sum and norm2 0, mean NaN, max -inf,
  * min +inf, argmax -1, logsumexp -inf.
  *   norm2       sum of squares
  *   max, min    NaN where one value is NaN
- *   argmax      the first of the largest values; the first NaN where there is one
- *   logsumexp   log sum exp(x); -inf of nothing but -inf, NaN where a value is NaN or +inf */
+ *   argmax      index of the first of the largest values; of the first NaN, if there is one
+ *   logsumexp   log sum exp(x); -inf where all values are -inf, NaN where a value is NaN or +inf */
 TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
                               const tiny_tensor *y);
 TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
@@ -2521,7 +2500,7 @@ TINY_API tiny_status tiny_argmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny
                                  const tiny_tensor *y);
 TINY_API tiny_status tiny_logsumexp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
                                     const tiny_tensor *y);
-/* sum a b along an axis; a and b of one shape */
+/* sum a b along an axis; a and b of the same shape */
 TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b,
                               const tiny_reduce_params *params, const tiny_tensor *y);
 
@@ -2534,16 +2513,17 @@ TINYI_C_END
 
 /* src/math/softmax.h - softmax over the last axis, in four forms, and its logarithm
  *
- *   y = exp(scale x - max) / sum exp(scale x - max), f32; y may be exactly x. -inf gives 0; a row of nothing but -inf
- *   gives zeros (logarithm: -inf); +inf or NaN anywhere in a row makes the whole row NaN.
- *   log_softmax: y = scale x - log sum exp(scale x). */
+ *   y = exp(scale x - max) / sum exp(scale x - max), f32; y may be exactly x.
+ *   log_softmax: y = scale x - log sum exp(scale x).
+ *   -inf gives 0. A row in which all values are -inf gives zeros (log_softmax: -inf). +inf or NaN in a row makes the
+ *   whole row NaN. */
 #ifndef TINYI_SOFTMAX_H
 #define TINYI_SOFTMAX_H
 TINYI_C_BEGIN
 
 typedef enum tiny_softmax_form {
     TINY_SOFTMAX_AUTO,                      /* the fastest for the length, the target and the caches */
-    /* max; store exp and sum; scale what was stored: reads 3n, writes 2n, n exp */
+    /* max; store exp and sum; scale the stored values: reads 3n, writes 2n, n exp */
     TINY_SOFTMAX_RELOAD,
     TINY_SOFTMAX_RECOMPUTE,                 /* max; sum of exp; exp again and scale: reads 3n, writes n, 2n exp */
     TINY_SOFTMAX_ONLINE,                    /* max and sum in one pass; exp and scale: reads 2n, writes n, 2n exp */
@@ -2552,8 +2532,8 @@ typedef enum tiny_softmax_form {
 
 typedef struct tiny_softmax_params {
     float scale;                            /* 0: 1 */
-    int form;                               /* tiny_softmax_form; log_softmax takes RELOAD as RECOMPUTE */
-    /* AUTO takes two passes where a row of x and y is larger; 0: the cache of this processor */
+    int form;                               /* tiny_softmax_form; log_softmax treats RELOAD as RECOMPUTE */
+    /* AUTO uses TWO_PASS if a row of x and y takes more bytes than this; 0: the cache size of this processor */
     size_t cache_bytes;
 } tiny_softmax_params;
 
@@ -2568,7 +2548,7 @@ TINY_API tiny_status tiny_log_softmax(tiny_ctx *ctx, const tiny_tensor *x, const
 TINYI_C_END
 #endif
 
-/* src/math/norm.h - rows, or groups of channels, brought to a common size */
+/* src/math/norm.h - normalisation of rows and of groups of channels */
 #ifndef TINYI_NORM_H
 #define TINYI_NORM_H
 TINYI_C_BEGIN
@@ -2578,13 +2558,12 @@ typedef struct tiny_norm_params {
     int groups;                             /* groupnorm only; 0: 1 */
 } tiny_norm_params;
 
-/* Over the last axis of n values, all f32; g and b have n values each, or are NULL for ones and zeros; y may be exactly
- *   x.
+/* Over the last axis of n values, all f32. g and b have n values each; NULL means ones and zeros. y may be exactly x.
  *   rmsnorm     y = g x / sqrt(mean x^2 + eps)
  *   layernorm   y = g (x - mean) / sqrt(variance + eps) + b
  *   l2norm      y = x / max(sqrt(sum x^2), eps); zeros for a row of zeros
- *   groupnorm   as layernorm over each group of channels of each image of x (image, channel, ...): g and b have a value
- *               for each channel; the channels are a multiple of the groups
+ *   groupnorm   as layernorm over each group of channels of each image of x (image, channel, ...); g and b have one
+ *               value for each channel; the number of channels is a multiple of groups
  *   add_rmsnorm, add_layernorm   s = x + r, then the norm of s; s may be exactly x */
 TINY_API tiny_status tiny_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, float eps,
                                   const tiny_tensor *y);
@@ -2607,10 +2586,10 @@ TINYI_C_END
 
 /* src/math/matmul.h - products of matrices, with bias and activation
  *
- *   a (..., m, k), b (..., k, n), y (..., m, n), rank 2 to 4. Any strides: weights that lie as (n, k) are the view
- *   tiny_tensor_swap(w, 0, 1). Leading axes are batches; a side that lacks one, or has 1 there, is used for all of
- *   them. bias (n) may be NULL. m of 1 to 12 rows, or n of 1 to 12 columns, is done as matrix times vectors. Results do
- *   not depend on the number of threads. */
+ *   a (..., m, k), b (..., k, n), y (..., m, n), rank 2 to 4. Any strides: pass weights stored as (n, k) as the view
+ *   tiny_tensor_swap(w, 0, 1). Leading axes are batches; an axis that is 1 or missing is repeated. bias (n) may be
+ *   NULL. With at most 12 rows m or columns n, a matrix-vector kernel runs. Results do not depend on the number of
+ *   threads. */
 #ifndef TINYI_MATMUL_H
 #define TINYI_MATMUL_H
 TINYI_C_BEGIN
@@ -2631,7 +2610,7 @@ typedef struct tiny_matmul_params { int act; } tiny_matmul_params;
 TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias,
                                  int act, const tiny_tensor *y);
 
-/* a i8 or u8, b i8. Without scales y is i32: the sum itself, modulo 2^32 (k below 65793 cannot reach 2^31).
+/* a i8 or u8, b i8. Without scales y is i32: the sum modulo 2^32 (with k below 65793 it does not overflow).
  * With scale_a (m), scale_b (n) or both, y is f32: act(scale_a[i] scale_b[j] sum + bias[j]). */
 TINY_API tiny_status tiny_matmul_i8(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b,
                                     const tiny_tensor *scale_a, const tiny_tensor *scale_b, const tiny_tensor *bias,
@@ -2642,16 +2621,16 @@ TINY_API tiny_status tiny_matmul_i8(tiny_ctx *ctx, const tiny_tensor *a, const t
 TINYI_C_END
 #endif
 
-/* src/math/layout.h - moving numbers without changing them: copy, permute, gather; and scatter-add
+/* src/math/layout.h - copy, permute, gather and scatter-add
  *
- * Any data type of any strides; a type is only the size of its elements, except in scatter-add, which adds f32.
- * Indices are i32 or i64 and count from 0. They are data: one that is out of range is found when its row is due, and
- * the call fails with a sentence that names it; its row is zeros in y of a gather, and is left out of a scatter-add. */
+ * Any data type and any strides, except that scatter-add takes f32. Indices are i32 or i64 and count from 0. They are
+ * checked while the operation runs. If one is out of range, the call fails with a sentence that names it; gather then
+ * writes a row of zeros for it, and scatter-add skips its row. */
 #ifndef TINYI_LAYOUT_H
 #define TINYI_LAYOUT_H
 TINYI_C_BEGIN
 
-/* y = x, same dims and type, any strides on both sides: this also makes a transposed or cut view dense. */
+/* y = x, same dims and type, any strides on both sides. It also makes a dense copy of a transposed or sliced view. */
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 
 /* y.dim[i] = x.dim[axes[i]]; all zero reverses the axes (the transpose of a matrix). */
@@ -2664,7 +2643,7 @@ TINY_API tiny_status tiny_transpose(tiny_ctx *ctx, const tiny_tensor *x, const t
 TINY_API tiny_status tiny_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y);
 
 /* y[index[p...], :] += x[p..., :]; y (n_rows, ...), x (dims of index, dims of y but the first), f32. Each number of y
- * takes its addends one by one in the order of p, each sum rounded to f32: the same bits for any number of threads. */
+ * gets its addends in the order of p, and each sum is rounded to f32: the same bits for any number of threads. */
 typedef struct tiny_scatter_params { tiny_idx n_rows; } tiny_scatter_params;
 TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index,
                                       const tiny_tensor *y);
@@ -2690,9 +2669,9 @@ TINYI_C_END
  *     y[n, k, i, j] = act(bias[k] + sum over c, r, s of w[k, c, r, s] * x[n, c', i * stride - pad + r * dilation, ...])
  *
  * x (N, C, H, W), w (K, C / groups, R, S), bias (K) or NULL, y (N, K, OH, OW), all f32, any strides. Group g of output
- * channels reads group g of input channels; groups == C is the depthwise form. Outside of x stand zeros, and they take
- * part: an infinite weight times such a zero is NaN. OH = (H + pad top + pad bottom - dilation * (R - 1) - 1) / stride
- * + 1.
+ * channels reads group g of input channels; groups == C is the depthwise form. Numbers outside x are zeros, and they
+ * are multiplied too: an infinite weight times such a zero is NaN.
+ * OH = (H + pad top + pad bottom - dilation * (R - 1) - 1) / stride + 1.
  * In one dimension: x (N, C, L), w (K, C / groups, S), y (N, K, OL); pad_left = dilation * (S - 1) alone makes it
  * causal. */
 #ifndef TINYI_CONV_H
@@ -2732,9 +2711,9 @@ TINYI_C_END
 /* src/math/sort.h - sorting, the k largest, prefix sums
  *
  * Operations   tiny_topk, tiny_cumsum.
- * Procedures   tiny_sort_*, tiny_argsort_*, tiny_prefix_*: arrays in, arrays out; they take scratch memory from the
- *              context and give it back. Nothing is changed when one of them fails.
- * Order of floats: ascending numbers with -0 equal to +0, then every NaN, also when the numbers descend. */
+ * Functions    tiny_sort_*, tiny_argsort_*, tiny_prefix_* work on arrays. They take scratch memory from the context and
+ *              free it. A function that fails changes nothing.
+ * Floats are sorted with -0 equal to +0. NaNs come last, in both directions. */
 #ifndef TINYI_SORT_H
 #define TINYI_SORT_H
 TINYI_C_BEGIN
@@ -2745,19 +2724,19 @@ enum { TINY_SORT_DESCENDING = 1 };          /* flags; equal keys keep their orde
 TINY_API tiny_status tiny_sort_u32(tiny_ctx *ctx, uint32_t *key, uint32_t *payload, size_t n, unsigned flags);
 TINY_API tiny_status tiny_sort_u64(tiny_ctx *ctx, uint64_t *key, uint32_t *payload, size_t n, unsigned flags);
 TINY_API tiny_status tiny_sort_f32(tiny_ctx *ctx, float *key, uint32_t *payload, size_t n, unsigned flags);
-/* order[i] is the number of the key that belongs at place i; n below 2^32. The keys stay as they are. */
+/* order[i] is the index of the key that belongs at place i; n below 2^32. The keys are not changed. */
 TINY_API tiny_status tiny_argsort_u32(tiny_ctx *ctx, const uint32_t *key, uint32_t *order, size_t n, unsigned flags);
 TINY_API tiny_status tiny_argsort_u64(tiny_ctx *ctx, const uint64_t *key, uint32_t *order, size_t n, unsigned flags);
 TINY_API tiny_status tiny_argsort_f32(tiny_ctx *ctx, const float *key, uint32_t *order, size_t n, unsigned flags);
 
 /* offset[i] = count[0] + ... + count[i-1] for i = 0..n: n + 1 values, offset[n] is the total. offset may be count.
- * A total that does not fit, or a negative count, is refused before anything is written. */
+ * A negative count, or a total that does not fit, fails before anything is written. */
 TINY_API tiny_status tiny_prefix_u32(tiny_ctx *ctx, const uint32_t *count, size_t n, uint32_t *offset);
 TINY_API tiny_status tiny_prefix_i64(tiny_ctx *ctx, const int64_t *count, size_t n, int64_t *offset);
 
-/* The k largest of each row (last axis), largest first; ties: the lower index first. -0 ties with +0; a NaN is
- * taken only when the row has fewer than k numbers, in order of index. x f32 (..., n); value f32 and index i32
- * (..., k); 1 <= k <= n < 2^31. Values are the bits of x. */
+/* The k largest of each row (last axis), largest first; of equal ones the lower index first. -0 equals +0. NaNs are
+ * used only if the row has fewer than k numbers, in order of index. x f32 (..., n); value f32 and index i32 (..., k);
+ * 1 <= k <= n < 2^31. Values have exactly the bits of x. */
 typedef struct tiny_topk_params { tiny_idx k; } tiny_topk_params;
 TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value,
                                const tiny_tensor *index);
@@ -2775,14 +2754,14 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/math/linalg_lu.h - LU with partial pivoting; see math/linalg.h for what holds for all */
+/* src/math/linalg_lu.h - LU with partial pivoting; math/linalg.h has the general rules */
 #ifndef TINYI_LINALG_LU_H
 #define TINYI_LINALG_LU_H
 TINYI_C_BEGIN
 
 /* LU with partial pivoting: P A = L U
- * a and lu (n, n): U with its diagonal, L below it without its ones. pivot: i32 (n); step k exchanged rows k and
- * pivot[k] >= k. A column without any pivot gives TINY_E_NUMERIC. */
+ * a and lu (n, n): lu holds U with its diagonal and, below it, L without its unit diagonal. pivot: i32 (n); step k
+ * exchanged rows k and pivot[k] >= k. A column without a pivot gives TINY_E_NUMERIC. */
 TINY_API tiny_status tiny_lu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *lu, const tiny_tensor *pivot);
 TINY_API tiny_status tiny_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const tiny_tensor *pivot, const tiny_tensor *b,
                                    const tiny_tensor *x);
@@ -2802,7 +2781,7 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/math/linalg_qr.h - QR and least squares; see math/linalg.h for what holds for all */
+/* src/math/linalg_qr.h - QR and least squares; math/linalg.h has the general rules */
 #ifndef TINYI_LINALG_QR_H
 #define TINYI_LINALG_QR_H
 TINYI_C_BEGIN
@@ -2810,9 +2789,10 @@ TINYI_C_BEGIN
 /* QR: A = Q R, k = min(m, n); a (m, n), q (m, k) with orthonormal columns, r (k, n) upper with a diagonal >= 0.
  * q or r may be NULL. */
 TINY_API tiny_status tiny_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *q, const tiny_tensor *r);
-/* min |A X - B| column by column; a (m, n) with m >= n, b (m, r) or (m), x (n, r) or (n). The rank is the number of
- * pivots of a column-pivoted QR above tolerance * the largest (0: m * 2^-52 for an f64 a, m * 2^-23 for an f32 a).
- * rank < n gives TINY_E_NUMERIC. *rank is set whenever the factorisation was made; rank may be NULL. */
+/* Minimises |A X - B| column by column; a (m, n) with m >= n, b (m, r) or (m), x (n, r) or (n). The rank is the number
+ * of pivots of a column-pivoted QR that are above tolerance times the largest one. tolerance 0: m * 2^-52 for an f64 a,
+ * m * 2^-23 for an f32 a. rank < n gives TINY_E_NUMERIC. *rank is set if the factorisation was made; rank may be
+ * NULL. */
 TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance,
                                 const tiny_tensor *x, tiny_idx *rank);
 
@@ -2828,14 +2808,14 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/math/linalg_eig.h - symmetric eigenvalues; see math/linalg.h for what holds for all */
+/* src/math/linalg_eig.h - symmetric eigenvalues; math/linalg.h has the general rules */
 #ifndef TINYI_LINALG_EIG_H
 #define TINYI_LINALG_EIG_H
 TINYI_C_BEGIN
 
 /* eigenvalues and vectors of a symmetric matrix: A V = V diag(w)
- * a (n, n), only its lower triangle is read; w (n) ascending; v (n, n) with the vectors as columns, orthonormal, the
- * largest component of each (the first of equals) positive. v may be NULL. */
+ * a (n, n), only its lower triangle is read; w (n) ascending; v (n, n), orthonormal, the vectors are its columns. The
+ * largest component of each vector (the first of equals) is positive. v may be NULL. */
 TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v);
 
 TINYI_C_END
@@ -2850,14 +2830,14 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/math/linalg_svd.h - singular values; see math/linalg.h for what holds for all */
+/* src/math/linalg_svd.h - singular values; math/linalg.h has the general rules */
 #ifndef TINYI_LINALG_SVD_H
 #define TINYI_LINALG_SVD_H
 TINYI_C_BEGIN
 
 /* singular values: A = U diag(s) Vt, k = min(m, n)
- * a (m, n), u (m, k), s (k) descending, vt (k, n); orthonormal columns of u and rows of vt, the largest component of
- * each row of vt positive. u and vt may be NULL. */
+ * a (m, n), u (m, k), s (k) descending, vt (k, n). The columns of u and the rows of vt are orthonormal; the largest
+ * component of each row of vt is positive. u and vt may be NULL. */
 TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *u, const tiny_tensor *s,
                               const tiny_tensor *vt);
 
@@ -2882,21 +2862,21 @@ TINYI_C_END
  *   tiny_tensor a = tiny_tensor_2d(h, TINY_F32, n, n), l = tiny_tensor_2d(factor, TINY_F32, n, n);
  *   if (tiny_cholesky(ctx, &a, &l)) puts(tiny_ctx_message(ctx));
  *
- * Inputs are copied into workspace of the context's allocator and outputs are written at the end. So an output may
- * overlap any input (not another output: TINY_E_ALIAS), and after a failure other than a cancel every output is as it
- * was. A NaN or an infinity in an input gives TINY_E_NUMERIC with its place. One context, one call at a time.
+ * Inputs are copied into workspace of the context's allocator, and outputs are written at the end. So an output may
+ * overlap any input, but not another output (TINY_E_ALIAS). After a failure other than a cancel, outputs are unchanged.
+ * A NaN or an infinity in an input gives TINY_E_NUMERIC and a sentence with its position.
  *
- * A context on target REFERENCE runs the plain forms: + - * / and square roots of double in a stated order, the same
- * bits on every machine. The others run blocked forms on the context's threads, see math/linalg_block_inside.h; their
- * results differ in rounding only. Cholesky and triangles stand here, the rest in math/linalg_lu.h, math/linalg_qr.h
- * (least squares too), math/linalg_eig.h and math/linalg_svd.h.                                                      */
+ * A context on target REFERENCE runs the plain forms: + - * / and square roots of double in a fixed order, the same
+ * bits on every machine. Other targets run blocked forms on the context's threads; their results differ only in
+ * rounding. Cholesky and triangles are here, LU, QR, least squares, eigenvalues and singular values in
+ * math/linalg_lu.h, math/linalg_qr.h, math/linalg_eig.h and math/linalg_svd.h. */
 #ifndef TINYI_LINALG_H
 #define TINYI_LINALG_H
 TINYI_C_BEGIN
 
 /* ---- Cholesky: A = L L^T, L lower with a positive diagonal
  * a (n, n), only its lower triangle is read; l (n, n), zeros above the diagonal. A pivot that is not positive gives
- * TINY_E_NUMERIC and a sentence with its number and value. */
+ * TINY_E_NUMERIC and a sentence with its index and value. */
 TINY_API tiny_status tiny_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *l);
 /* L L^T X = B; b and x (n, r) or (n). Only the lower triangle of l is read. */
 TINY_API tiny_status tiny_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b,
@@ -2905,7 +2885,7 @@ TINY_API tiny_status tiny_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, co
 TINY_API tiny_status tiny_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse);
 
 /* ---- triangles; the other triangle is never read */
-typedef struct tiny_tri_params {            /* all zero: lower, as it stands, with its own diagonal */
+typedef struct tiny_tri_params {            /* all zero: lower, not transposed, with its own diagonal */
     int upper;                              /* t is upper */
     int transposed;                         /* solve T^T X = B, invert T^T */
     int unit;                               /* the diagonal counts as ones and is not read */
@@ -2936,12 +2916,12 @@ TINYI_C_BEGIN
 
 typedef enum tiny_fft_kind { TINY_FFT_COMPLEX, TINY_FFT_REAL, TINY_FFT_REAL_INVERSE } tiny_fft_kind;
 
-/* Which way is multiplied by what. After both ways the values are back, with NONE n times as large. */
+/* The scale of each direction. Forward and then inverse gives the input again, with NONE n times as large. */
 typedef enum tiny_fft_norm {
-    TINY_FFT_NORM_INVERSE,                  /* the inverse by 1 / n */
-    TINY_FFT_NORM_BOTH,                     /* both by 1 / sqrt(n) */
+    TINY_FFT_NORM_INVERSE,                  /* inverse: 1 / n */
+    TINY_FFT_NORM_BOTH,                     /* both: 1 / sqrt(n) */
     TINY_FFT_NORM_NONE,
-    TINY_FFT_NORM_FORWARD,                  /* the forward one by 1 / n */
+    TINY_FFT_NORM_FORWARD,                  /* forward: 1 / n */
     TINY_FFT_NORM_COUNT
 } tiny_fft_norm;
 
@@ -2950,16 +2930,15 @@ typedef struct tiny_fft_plan tiny_fft_plan;
 typedef struct tiny_fft_params {
     int inverse;                            /* fft: nonzero for exp(+2 pi i j k / n) */
     tiny_fft_norm norm;
-    tiny_idx n;                             /* irfft: values of a row; 0: the even number, 2 (bins - 1) */
-    const tiny_fft_plan *plan;              /* NULL: the tables are made for this call, which costs more than one row */
+    tiny_idx n;                             /* irfft: length of a row; 0: the even one, 2 (bins - 1) */
+    const tiny_fft_plan *plan;              /* NULL: each call makes its tables, which costs more than one row */
 } tiny_fft_params;
 
-/* All f32, any strides and leading axes; complex values are a last axis of 2, real part first. params may be NULL; y
- * must not overlap x.
+/* All f32, any strides and leading axes. Complex values are a last axis of 2, real part first. params may be NULL. y
+ * must not overlap x. For another axis, swap it with tiny_tensor_swap: no data moves.
  *   fft     (..., n, 2) -> (..., n, 2)
- *   rfft    (..., n) -> (..., n/2 + 1, 2)      of real rows; bin n - k would be the conjugate of bin k
- *   irfft   (..., n/2 + 1, 2) -> (..., n)      imaginary parts of bin 0 and, n even, of bin n/2 count as 0
- * Another axis: bring it to its place with tiny_tensor_swap, no data moves. */
+ *   rfft    (..., n) -> (..., n/2 + 1, 2)      bins 0 .. n/2; bin n - k is the conjugate of bin k
+ *   irfft   (..., n/2 + 1, 2) -> (..., n)      ignores the imaginary part of bin 0 and, for even n, of bin n/2 */
 TINY_API tiny_status tiny_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
                                const tiny_tensor *y);
@@ -2967,7 +2946,7 @@ TINY_API tiny_status tiny_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
                                 const tiny_tensor *y);
 
 /* Over the last two axes, m rows of n: (..., m, n, 2), with (..., m, n) and (..., m, n/2 + 1, 2) for the real forms.
- * Each takes memory for one spectrum from the context and gives it back. A plan serves the axes that it fits. */
+ * Each call takes memory for one spectrum from the context and frees it. A plan is used for each axis that it fits. */
 TINY_API tiny_status tiny_fft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
                                const tiny_tensor *y);
 TINY_API tiny_status tiny_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
@@ -2975,16 +2954,16 @@ TINY_API tiny_status tiny_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
 TINY_API tiny_status tiny_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
                                  const tiny_tensor *y);
 
-/* The tables for rows of n values, in memory of the context and for its target. rows: how many a call will have, 0 when
- * that is not known. Nothing writes to a plan: threads may share it, and contexts of the same target. The context must
- * outlive it. On failure *out is NULL. */
+/* Makes the tables for rows of n values, in memory of the context and for its target. rows: the number of rows in a
+ * call, 0 if that is not known. A plan never changes: threads may share it, and so may contexts of the same target.
+ * Close it before its context. On failure *out is NULL. */
 TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows,
                                         tiny_fft_plan **out);
 TINY_API void tiny_fft_plan_close(tiny_ctx *ctx, tiny_fft_plan *plan);      /* takes NULL */
 TINY_API size_t tiny_fft_plan_bytes(const tiny_fft_plan *plan);            /* of workspace for one tiny_fft_plan_run */
-/* The rows of x into y on the calling thread, without a context. For a complex plan y may be exactly x. work: bytes as
- * told, aligned to 4, better to 64; each thread its own. Answers E_ARGUMENT, E_SHAPE or E_DTYPE when x, y and the plan
- * do not fit. */
+/* Transforms the rows of x into y on the calling thread, without a context. For a complex plan y may be exactly x.
+ * work: tiny_fft_plan_bytes, aligned to 4, better to 64; one for each thread. Returns E_ARGUMENT, E_SHAPE or E_DTYPE if
+ * x, y and the plan do not fit together. */
 TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm,
                                        const tiny_tensor *y, void *work);
 
@@ -3006,22 +2985,22 @@ TINYI_C_END
  *
  *   y[i] = scale * sum over j of (-1)^(number of bits that i and j share) x[j],  i, j < block
  *
- * The order of Sylvester's matrices (1 1; 1 -1) x (1 1; 1 -1) x ... A block that is no power of two is r times one, and
- * y = scale (H_r x H) x with a Hadamard matrix of order r before it: r is 4, 8, ... times its odd part, 256 at most,
- * and one of those that src/math/hadamard_inside.h makes. */
+ * The matrix is Sylvester's: (1 1; 1 -1) x (1 1; 1 -1) x ... For a block that is not a power of two but r times one,
+ * y = scale (H_r x H) x with a Hadamard matrix H_r: r is 4, 8, ... times the odd part of the block and at most 256, one
+ * of the orders that src/math/hadamard_inside.h makes. */
 #ifndef TINYI_FWHT_H
 #define TINYI_FWHT_H
 TINYI_C_BEGIN
 
-typedef struct tiny_fwht_params {           /* all zero: whole rows, orthonormal; of powers of two its own inverse */
-    /* rows are cut in blocks of so many, see tiny_fwht_block; 0: the whole row */
+typedef struct tiny_fwht_params {           /* all zero: whole rows, orthonormal; for powers of two its own inverse */
+    /* rows are cut into blocks of this length, see tiny_fwht_block; 0: the whole row */
     tiny_idx block;
     float scale;                            /* 0: 1 / sqrt(block) */
-    int transposed;                         /* the inverse, where it is orthonormal; of powers of two the same */
+    int transposed;                         /* the inverse, if orthonormal; for powers of two the same */
 } tiny_fwht_params;
 
-/* The largest block that rows of n can be cut in: n itself where there is a matrix of that order, else the largest
- * power of two in n. */
+/* The largest block for rows of n: n itself if there is a matrix of that order, else the largest power of two that
+ * divides n. */
 TINY_API tiny_idx tiny_fwht_block(tiny_idx n);
 
 /* x and y (..., n), f32, n a multiple of the block; y must not overlap x. params may be NULL. */
@@ -3038,7 +3017,7 @@ TINYI_C_END
 #define TINY_API static TINYI_UNUSED
 #endif
 
-/* src/math/attention.h - plain attention: the operation that every other form is compared with */
+/* src/math/attention.h - plain attention, the operation that every other form is compared with */
 #ifndef TINYI_ATTENTION_H
 #define TINYI_ATTENTION_H
 TINYI_C_BEGIN
@@ -3046,16 +3025,16 @@ TINYI_C_BEGIN
 typedef struct tiny_attention_params {
     float scale;                            /* 0: 1 / sqrt(d_head) */
     float softcap;                          /* > 0: s = softcap * tanh(s / softcap) */
-    int causal;                             /* the last query sees all keys, each one before it one key less */
-    /* twist_s not 0: weights of at most twist_t times their row's largest are suppressed (math/twist.h) */
+    int causal;                             /* the last query sees all keys, each earlier one sees one key less */
+    /* twist_s not 0: weights of at most twist_t times the largest of their row are suppressed (math/twist.h) */
     float twist_t, twist_s;
 } tiny_attention_params;
 
 /* q (n_query, n_head, d), k (n_key, n_head_kv, d), v (n_key, n_head_kv, d_v), o (n_query, n_head, d_v), all f32.
  * n_head is a multiple of n_head_kv: query head h reads key head h / (n_head / n_head_kv).
  * bias: NULL, or (n_query, n_key) or (n_head, n_query, n_key), added to the scores; -inf hides a key.
- * A fifth input of the operation, one number, stands for twist_s and takes a gradient: op.in[4], for those who train it
- * on a tape. */
+ * To train twist_s on a tape, give the operation a fifth input of one number: op.in[4] replaces twist_s and gets a
+ * gradient. */
 TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v,
                                     const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o);
 
@@ -3066,17 +3045,17 @@ TINYI_C_END
 
 /* src/math/gla.h - gated linear attention: a state instead of keys and values, in three forms
  *
- *     s = a K x V state a head, zero at the start
+ *     state: a K x V matrix for each head, zero at the start
  *     tiny_gla(ctx, &state, &q, &k, &v, &g, NULL, &state, &o);          a prompt
- *     tiny_gla(ctx, &state, &q1, &k1, &v1, &g1, NULL, &state, &o1);     and then a token, and another one ...
+ *     tiny_gla(ctx, &state, &q1, &k1, &v1, &g1, NULL, &state, &o1);     the next token, and so on
  *
  * S_t = diag(exp g_t) S_{t-1} + k_t v_t^T,  o_t = scale S_t^T q_t.  S. Yang et al., "Gated Linear Attention
  * Transformers with Hardware-Efficient Training", 2023 (arXiv 2312.06635).
  *
- * state (H, K, V), q and k (T, H, K), v (T, H, V), g (T, H, K), o (T, H, V); all f32. g holds logarithms, at most 0,
- * -inf drops what the channel held; NULL: nothing is forgotten (plain linear attention). What several heads share is a
- * view of stride 0: keys, values and gates of one head for all queries, or one gate for all channels of a head.
- * The states may be one tensor; else the first one stays. T may be 0. K is at most TINY_GLA_KEYS. */
+ * state (H, K, V), q and k (T, H, K), v (T, H, V), g (T, H, K), o (T, H, V); all f32. g holds logarithms, at most 0;
+ * -inf clears the channel. g NULL: nothing is forgotten (plain linear attention). Use a view of stride 0 to share keys,
+ * values and gates between heads, or one gate between the channels of a head.
+ * state_out may be state; otherwise state is not changed. T may be 0. K is at most TINY_GLA_KEYS. */
 #ifndef TINYI_GLA_H
 #define TINYI_GLA_H
 TINYI_C_BEGIN
@@ -3087,7 +3066,7 @@ typedef enum tiny_gla_form {
     TINY_GLA_AUTO,                          /* RECURRENT up to 64 tokens, else CHUNKED */
     TINY_GLA_RECURRENT,                     /* token by token */
     TINY_GLA_CHUNKED,                       /* matrix products over pieces of the text */
-    /* the formula without a state, in double: to compare with. At most 256 tokens; refused where exp(-sum g) leaves
+    /* the formula without a state, in double, to compare with. At most 256 tokens; fails where exp(-sum g) exceeds
      * e^80 */
     TINY_GLA_PARALLEL
 } tiny_gla_form;
@@ -3096,7 +3075,7 @@ typedef struct tiny_gla_params {
     int form;                               /* tiny_gla_form */
     /* tokens of a piece and of its parts, 1..256 and 1..chunk, sub divides chunk; 0: 64 and 16 */
     int chunk, sub;
-    int clamp;                              /* nonzero: gates above 0 count as 0; else they are refused */
+    int clamp;                              /* nonzero: gates above 0 count as 0; else they are errors */
 } tiny_gla_params;
 
 TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k,
@@ -3117,8 +3096,8 @@ TINYI_C_END
 #define TINYI_GLA_GRAD_H
 TINYI_C_BEGIN
 
-/* The gradient, for those who have no tape: d_o (T, H, V) of o and d_state_out (H, K, V), or NULL, of the last state go
- * in; d_qkg (3, T, H, K) of q, k and g, d_v (T, H, V) and d_state (H, K, V) of the first state come out. */
+/* The gradient without a tape. Inputs: d_o (T, H, V), the gradient of o, and d_state_out (H, K, V) or NULL, that of the
+ * last state. Outputs: d_qkg (3, T, H, K) for q, k and g, d_v (T, H, V), and d_state (H, K, V) for the first state. */
 TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q,
                                        const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o,
                                        const tiny_tensor *g, const tiny_tensor *d_state_out,
@@ -3139,38 +3118,35 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/math/twist.h - suppressing what many small attention weights add up to: TWIST, behind the softmax
+/* src/math/twist.h - TWIST: suppresses the sum of many small attention weights, after the softmax
  *
  *     tiny_twist_params p;
- *     p.t = 0.1f;                                          what is at most a tenth of its row's largest weight is
- *                                                          trivial
+ *     p.t = 0.1f;                             weights of at most a tenth of the largest in their row are trivial
  *     p.s = 0.5f;
  *     tiny_softmax(ctx, &scores, NULL, &a);
- *     tiny_twist(ctx, &a, NULL, &p, &a);                   a trivial weight becomes s a^2 / (sum of the trivial ones +
- *                                                          1e-6)
+ *     tiny_twist(ctx, &a, NULL, &p, &a);      a trivial weight becomes s a^2 / (sum of the trivial ones + 1e-6)
  *
- * The others stay, and a row is not divided by its new sum: it is less than 1. n equal trivial weights are divided by n
- * / s.
- * "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333). s = 0
- * switches it off: y = a.
+ * The other weights do not change. The row is not normalised again: its sum is less than 1. n equal trivial weights are
+ * divided by n / s. s = 0 switches it off: y = a.
+ * "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333).
  *
- * a (..., n) holds weights, at least 0. A row with a number that is not finite is NaN throughout. tiny_attention does
- * the same without a matrix of weights: its params twist_t and twist_s. */
+ * a (..., n) holds weights of at least 0. A number that is not finite makes its whole row NaN. tiny_attention does the
+ * same without a matrix of weights: see twist_t and twist_s of its params. */
 #ifndef TINYI_TWIST_H
 #define TINYI_TWIST_H
 TINYI_C_BEGIN
 
 typedef struct tiny_twist_params {
-    float t;                                /* at least 0; the authors took 0.1 (ViT) and 0.05 (PiT) */
-    /* they began with 0.5 and trained it, one a layer, with a rate of its own (1e-3 to 7e-5) */
+    float t;                                /* at least 0; the authors used 0.1 (ViT) and 0.05 (PiT) */
+    /* the authors started with 0.5 and trained one s for each layer, with its own learning rate (1e-3 to 7e-5) */
     float s;
 } tiny_twist_params;
 
-/* s: a tensor of one number that stands for params.s and takes a gradient, or NULL. y may be exactly a. */
+/* s: NULL, or a tensor of one number that replaces params.s and gets a gradient. y may be exactly a. */
 TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s,
                                 const tiny_twist_params *params, const tiny_tensor *y);
-/* The gradient, for those who have no tape: d_a as a; d_s (..., 1), a number for each row: dL/ds is their sum. Which
- * weights are trivial counts as constant. Switched off, d_a is dy and d_s is 0. */
+/* The gradient without a tape: d_a has the shape of a. d_s (..., 1) has one number for each row; dL/ds is their sum.
+ * The choice of trivial weights counts as constant. With s = 0, d_a is dy and d_s is 0. */
 TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy,
                                          const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *d_a,
                                          const tiny_tensor *d_s);
@@ -3196,8 +3172,8 @@ TINYI_C_BEGIN
 
 typedef struct tiny_slope_params { int of; } tiny_slope_params;     /* TINY_OP_EXP ... TINY_OP_GELU_TANH */
 
-/* dx = dy f'(x), x, dy, dx of one shape; dx may be dy. f' of relu and relu2 at 0 is 0, of abs too. round passes dy on
- * as it is (the straight-through estimate of Y. Bengio et al., 2013, arXiv 1308.3432). */
+/* dx = dy f'(x); x, dy and dx of the same shape; dx may be dy. f'(0) is 0 for relu, relu2 and abs. For round dx is dy
+ * (the straight-through estimate of Y. Bengio et al., 2013, arXiv 1308.3432). */
 TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy,
                                 const tiny_tensor *dx);
 /* y = x to the nearest integer, ties to even. */
@@ -3223,13 +3199,13 @@ TINYI_C_END
 TINYI_C_BEGIN
 
 typedef struct tiny_cross_entropy_params {
-    float smoothing;                        /* 0 <= e < 1: the target is 1 - e at the label and e / n everywhere */
-    int skip;                               /* nonzero: rows with the label -1 are left out */
+    float smoothing;                        /* 0 <= e < 1: the target is 1 - e at the label plus e / n everywhere */
+    int skip;                               /* nonzero: skips rows with the label -1 */
 } tiny_cross_entropy_params;
 
 /* y = mean over rows of log sum e^x - (1 - e) x[label] - e mean(x); x (..., n), label (...) i32 or i64 in 0..n-1, y of
- * rank 0;
- * 0 where no row is left. The labels must stand ready when the call is made. */
+ * rank 0. Without any row y is 0. The call checks the labels first, so they must not be outputs of the same
+ * tiny_run_list. */
 TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label,
                                         const tiny_cross_entropy_params *params, const tiny_tensor *y);
 
@@ -3243,19 +3219,20 @@ TINYI_C_END
 #define TINY_API static TINYI_UNUSED
 #endif
 
-/* src/math/rope.h - rotary positions */
+/* src/math/rope.h - rotary position embeddings */
 #ifndef TINYI_ROPE_H
 #define TINYI_ROPE_H
 TINYI_C_BEGIN
 
 typedef struct tiny_rope_params {
     float base, scale;                      /* 0: 10000 and 1 */
-    int n_rot;                              /* numbers of a head that turn, from its start, even; 0: all */
+    int n_rot;                              /* the first n_rot numbers of a head are rotated, even; 0: all */
     int interleaved;                        /* nonzero: pairs (2i, 2i + 1); else (i, i + n_rot / 2) */
-    int backward;                           /* nonzero: by minus the angle, which undoes it */
+    int backward;                           /* nonzero: rotates back, by minus the angle */
 } tiny_rope_params;
 
-/* Pair i of token t turns by angle = position[t] scale base^(-2i / n_rot): y0 = x0 cos - x1 sin, y1 = x0 sin + x1 cos.
+/* Rotates pair i of token t by angle = position[t] scale base^(-2i / n_rot): y0 = x0 cos - x1 sin,
+ * y1 = x0 sin + x1 cos.
  * x, y (token, head, d); position (token), i32 or i64, or NULL for 0, 1, 2 ... y may be x. */
 TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position,
                                const tiny_rope_params *params, const tiny_tensor *y);
@@ -3269,14 +3246,14 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/math/patch.h - windows over images: as columns, back from columns, and pooled
+/* src/math/patch.h - windows over images: im2col, col2im, pooling
  *
- * x (N, C, H, W); windows of size[0] x size[1] taps; OH = (H + pad top + bottom - dilation (size - 1) - 1) / stride +
- *   1.
+ * x (N, C, H, W); windows of size[0] x size[1] taps.
+ *   OH = (H + pad top + pad bottom - dilation (size - 1) - 1) / stride + 1
  *   im2col   y (C size0 size1, N OH OW): y[(c, r, s)][(n, i, j)] = x[n, c, i stride - top + r dilation, ...], 0 outside
- *   col2im   the adjoint: y (N, C, H, W) is the sum of all numbers of the columns that stand for a pixel; image says H
- *            and W
- *   max_pool, avg_pool   y (N, C, OH, OW): the largest number of each window; the mean, zeros outside included */
+ *   col2im   the adjoint: y (N, C, H, W), each pixel is the sum of the numbers that im2col would copy from it; the
+ *            params give H and W as image
+ *   max_pool, avg_pool   y (N, C, OH, OW): the largest number of each window; the mean, with zeros outside */
 #ifndef TINYI_PATCH_H
 #define TINYI_PATCH_H
 TINYI_C_BEGIN
@@ -3311,26 +3288,25 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/math/sparse.h - six forms of a sparse matrix, and the ways between them
+/* src/math/sparse.h - sparse matrices in six forms, and conversions between them
  *
- * One struct for all forms; unused members are NULL or 0. Row and column numbers have 32 bits, offsets 64: a graph may
- * have more than 2^31 edges. A tiny_sparse is a view: its arrays belong to you, or (owned) to the context that made
- * them.
+ * One struct holds all forms; unused members are NULL or 0. Row and column numbers have 32 bits, offsets 64: there may
+ * be more than 2^31 entries. A tiny_sparse is a view. Its arrays belong to you, or to the context that made them
+ * (owned).
  *
  *   COO     row[n], col[n], value[n]                            entries in any order
  *   CSR     offset[n_rows + 1], col[n], value[n]                entries of row r: offset[r] .. offset[r + 1]
  *   CSC     offset[n_cols + 1], row[n], value[n]                the same by columns
- *   ELL     col[n_rows * width], value[n_rows * width]          row r: slots r * width ..; col -1 ends it (padding)
+ *   ELL     col[n_rows * width], value[n_rows * width]          row r: from slot r * width on; col -1 ends it (padding)
  *   BSR     offset[block rows + 1], col[n], value[n * block_rows * block_cols]
  *                                                               n blocks, col counts blocks and ascends in a row; each
- *                                                               block row-major, zeros stored; blocks at the edge are
- *                                                               padded
+ *                                                               block row-major, zeros stored, padded at the edges
  *   BITMAP  bits[n_rows * words], offset[n_rows + 1], value[n]  words = (n_cols + 63) / 64; bit c % 64 of word c / 64
- *           says
- *                                                               that column c is there; values row by row, by column
+ *                                                               is set if column c has an entry; values in the order
+ *                                                               of rows, then columns
  *
- * value NULL: every entry is 1 (not in BSR). Every conversion checks what it is given, takes linear time, and leaves
- * nothing behind when it fails. A conversion through BSR drops entries that are 0, like one from a dense matrix. */
+ * value NULL: every entry is 1 (not in BSR). Every conversion checks its input, takes linear time, and frees its memory
+ * if it fails. A conversion through BSR drops entries that are 0, like one from a dense matrix. */
 #ifndef TINYI_SPARSE_H
 #define TINYI_SPARSE_H
 TINYI_C_BEGIN
@@ -3347,21 +3323,21 @@ typedef enum tiny_sparse_form {
 
 typedef struct tiny_sparse {
     tiny_sparse_form form;
-    int owned;                              /* tiny_sparse_free gives the arrays back */
+    int owned;                              /* tiny_sparse_free frees the arrays */
     tiny_idx n_rows, n_cols;                /* 0 .. 2147483647 */
     int64_t n;                              /* entries without padding; BSR: blocks */
     int64_t *offset;
     int32_t *row, *col;
     uint64_t *bits;
     float *value;
-    /* COO, CSR, CSC: entry p was number source[p] of what it was made from (with_source) */
+    /* COO, CSR, CSC: entry p was entry source[p] of the input of the conversion (with_source) */
     int64_t *source;
     tiny_idx width;                         /* ELL: slots of a row */
     int block_rows, block_cols;             /* BSR */
 } tiny_sparse;
 
-/* What becomes of several entries at one place, in their order. SUM adds in double and rounds once; MAX takes a NaN as
- * the largest. ELL, BSR and BITMAP add what KEEP would keep. */
+/* How several entries at one place are merged, in their order. SUM adds in double and rounds once; MAX takes a NaN as
+ * the largest. ELL, BSR and BITMAP treat KEEP as SUM. */
 typedef enum tiny_duplicates {
     TINY_DUPLICATES_KEEP,
     TINY_DUPLICATES_SUM,
@@ -3372,31 +3348,30 @@ typedef enum tiny_duplicates {
 typedef struct tiny_sparse_desc {           /* all zero: COO */
     tiny_sparse_form form;
     tiny_duplicates duplicates;
-    int keep_order;                         /* CSR, CSC: entries of a row keep their order; else they ascend (stable) */
-    /* COO, CSR, CSC: fill source; of merged entries the first's, with MAX the largest's */
+    int keep_order;                         /* CSR, CSC: entries of a row keep their order; else sorted (stable) */
+    /* COO, CSR, CSC: fill source. A merged entry gets the source of the first, with MAX of the largest. */
     int with_source;
-    int block_rows, block_cols;             /* BSR: needed */
-    tiny_idx width;                         /* ELL: 0 takes the longest row */
+    int block_rows, block_cols;             /* BSR: required */
+    tiny_idx width;                         /* ELL: 0 means the length of the longest row */
 } tiny_sparse_desc;
 
-/* How many elements each array of a result has; 0: the array is not used. */
+/* The number of elements in each array of a result; 0: the array is not used. */
 typedef struct tiny_sparse_room { size_t offset, row, col, bits, value, source; } tiny_sparse_room;
 
-/* Order and range of everything, with a sentence that names the first fault. */
+/* Checks the order and range of all numbers. The sentence names the first fault. */
 TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a);
 
-/* The arrays are taken from the context: give them back with tiny_sparse_free. out may not be a. */
+/* The context allocates the arrays: free them with tiny_sparse_free. out must not be a. */
 TINY_API tiny_status tiny_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc,
                                          tiny_sparse *out);
-/* The same into your arrays: out has those pointers, room says how long they are. What is needed, tiny_sparse_size
- * tells before (it does most of the work of the conversion, unless that is between COO, CSR and CSC with duplicates
- * kept). */
+/* The same into your own arrays: out has their pointers, room their lengths. tiny_sparse_size computes the lengths that
+ * are needed. It does most of the work of a conversion, except between COO, CSR and CSC with duplicates kept. */
 TINY_API tiny_status tiny_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc,
                                       tiny_sparse_room *room);
 TINY_API tiny_status tiny_sparse_convert_into(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc,
                                               const tiny_sparse_room *room, tiny_sparse *out);
 
-/* x and y: f32, rank 2, any strides. Entries are the numbers that are not 0 (NaN is one); duplicates are added. */
+/* x and y: f32, rank 2, any strides. Every number that is not 0 becomes an entry, NaN too. to_dense adds duplicates. */
 TINY_API tiny_status tiny_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor *x, const tiny_sparse_desc *desc,
                                             tiny_sparse *out);
 TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y);
@@ -3416,17 +3391,16 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/math/edges.h - what graphs compute: sums over the edges of a row; products along edges and attention are
- * edges_score.h's
+/* src/math/edges.h - sums over the edges of a graph; math/edges_score.h has products along edges and attention
  *
- * Rows are those of a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32); edge p of row r is one of
- * offset[r] <= p < offset[r + 1] and comes from row col[p] of a table. What edges carry stands in the same order, one
- * row of heads or features an edge. offset, col, w, e and att are dense; the other tensors have any strides. Where all
- * tensors of numbers are f64 instead of f32, the reference answers.
- * Numbers of edges and rows are data: one that is out of range, or an offset that falls, is found while the operation
- * runs, which then fails with a sentence; the row is zeros.
+ * A graph is a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32). The edges of row r are
+ * offset[r] <= p < offset[r + 1], and edge p comes from row col[p] of a table. Weights and features of edges are in the
+ * same order, one row for each edge. offset, col, w, e and att are dense; the other tensors have any strides. If all
+ * tensors of numbers are f64 instead of f32, the reference runs.
+ * Offsets and columns are checked while the operation runs. If a column is out of range or an offset decreases, the
+ * call fails with a sentence and that row is zeros.
  *
- * heads: a row of h * c features is h heads of c; an edge has a number for each head. */
+ * heads: a row of h * c features is h heads of c; an edge has one number for each head. */
 #ifndef TINYI_EDGES_H
 #define TINYI_EDGES_H
 TINYI_C_BEGIN
@@ -3439,22 +3413,22 @@ typedef enum tiny_edge_reduce {
     TINY_EDGE_REDUCE_COUNT
 } tiny_edge_reduce;
 
-/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]);  of no edges: 0. Mean: divided by the number
- *   of edges. x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments, x (m, f)).
- *   w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act is max(0, v), else nothing.
+/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]); 0 for a row without edges. The mean is divided
+ *   by the number of edges. x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments,
+ *   x (m, f)). w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act(v) is max(0, v), else v.
  *   max and min are NaN where one value is. */
 typedef struct tiny_spmm_params { int reduce, relu; } tiny_spmm_params;
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col,
                                const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params,
                                const tiny_tensor *y);
-/* The same for a matrix: a in CSR form; its values are the weights. */
+/* The same for a matrix a in CSR form. Its values are the weights. */
 TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce,
                                    const tiny_tensor *y);
 
 #define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm)
 
 #define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
-#define TINYI_EDGE_LANES 16                 /* of the widest target: buffers have so much room behind their ends */
+#define TINYI_EDGE_LANES 16                 /* of the widest target: the room that buffers have after their ends */
 
 TINYI_C_END
 #endif
@@ -3468,17 +3442,16 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/math/edges_score.h - products along edges, softmax over the edges of a row, attention; rows, edges and heads as
- * in math/edges.h */
+/* src/math/edges_score.h - scores of edges, softmax over the edges of a row, attention; rows, edges and heads as in
+ * math/edges.h */
 #ifndef TINYI_EDGES_SCORE_H
 #define TINYI_EDGES_SCORE_H
 TINYI_C_BEGIN
 
-/* A number for each edge and head, s (m, heads), from a row of a and a row of b: t = b[col[p]] + e[p], and for each
- *   head h
+/* A score for each edge and head, s (m, heads), from a row of a and a row of b. With t = b[col[p]] + e[p], head h gets
  *   DOT    scale * sum_c a[r][h c] t[h c]
- *   ADD    with att (f): sum_c att[h c] leaky(a[r][h c] + t[h c]), as in GATv2; without: f = heads and s =
- *          leaky(a[r][h] + t[h]), GAT
+ *   ADD    with att (f), as in GATv2: sum_c att[h c] leaky(a[r][h c] + t[h c])
+ *          without att, as in GAT: leaky(a[r][h] + t[h]), and f = heads
  * leaky(v) is v where v > 0 and slope * v elsewhere. a (n, f), b (n_b, f), e (m, f) or NULL. heads 0: 1. scale 0: 1. */
 typedef struct tiny_sddmm_params { int add, heads; float scale, slope; } tiny_sddmm_params;
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a,
@@ -3489,8 +3462,8 @@ TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const 
 TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s,
                                           const tiny_tensor *p);
 
-/* Scores, softmax and weighted sum in one pass over the edges: y[r] = sum_p softmax_p(s[p]) v[col[p]], s as tiny_sddmm
- * gives it (without e). v (n_b, g), y (n, g), g a multiple of heads. Nothing of the size of the edges is written. */
+/* Scores, softmax and weighted sum in one pass over the edges: y[r] = sum_p softmax_p(s[p]) v[col[p]], with s from
+ * tiny_sddmm without e. v (n_b, g), y (n, g), g a multiple of heads. It needs no memory in proportion to the edges. */
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col,
                                          const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
@@ -3498,7 +3471,7 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
 #define TINYI_OPS_EDGES_SCORE(ROW) \
     ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
 
-/* where the inputs stand */
+/* positions of the inputs */
 enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
 enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
 
@@ -3510,13 +3483,13 @@ TINYI_C_END
 #define TINY_API static TINYI_UNUSED
 #endif
 
-/* src/math/ops.h - the kinds of operations: every family of math, one after the other */
+/* src/math/ops.h - the kinds of operations of core and math */
 #ifndef TINYI_OPS_H
 #define TINYI_OPS_H
 TINYI_C_BEGIN
 
-/* ROW(KIND, name) of what is always there; CONV, TRANSFORM, TRAIN, EDGES of what those features bring: a kind is the
- * same number with and without */
+/* ROW(KIND, name) for operations that are always there; CONV, TRANSFORM, TRAIN and EDGES for those of these features.
+ * The number of a kind does not depend on the features. */
 #define TINYI_OPS_OF(ROW, CONV, TRANSFORM, TRAIN, EDGES)                                                              \
     TINYI_OPS_BINARY(ROW)                                                                                             \
     TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW) TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW)       \
@@ -3527,14 +3500,14 @@ TINYI_C_BEGIN
 #define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW, ROW, ROW, ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
-/* COUNT: of core and math; all rows are those of tiny_op_at */
+/* COUNT is for core and math only; tiny_op_at gives the rows of all operations */
 enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
 #undef TINYI_ROW_KIND
 
 TINYI_C_END
 #endif
 
-/* src/math/init.h - what weights are before they learn; tiny_init_orthogonal stands in math/optim.h */
+/* src/math/init.h - initial values of weights; tiny_init_orthogonal is in math/optim.h */
 #ifndef TINYI_INIT_H
 #define TINYI_INIT_H
 TINYI_C_BEGIN
@@ -3560,20 +3533,21 @@ TINYI_C_END
  *   d.clip = 1.0;
  *   tiny_optim_open(ctx, params, n_params, &d, &opt);
  *   for (step = 0; step < n; step++) {
- *       ... gradients into params[i].grad ...
+ *       ... compute the gradients in params[i].grad ...
  *       tiny_optim_step(opt, tiny_schedule_at(&schedule, step));
  *   }
  *   tiny_optim_close(opt);
  *
- * A step computes the length of all gradients first and fails, with nothing changed, where it is not a finite number;
- * the sentence names step and parameter. Results do not depend on the number of threads. Parameters may be f32 (the
- * fast path), f64 (plain loops) or f16 and bf16: those have f32 gradients, and the optimiser keeps an f32 master copy
- * that the step changes and rounds from. */
+ * A step first computes the norm of all gradients. If that is not finite, the step fails and changes nothing; the
+ * sentence names the step and the parameter. Results do not depend on the number of threads. Parameters are f32 (fast
+ * path), f64 (plain loops), f16 or bf16. The 16-bit ones have f32 gradients: the optimiser updates an f32 master copy
+ * and rounds the parameter from it. */
 #ifndef TINYI_OPTIM_H
 #define TINYI_OPTIM_H
 TINYI_C_BEGIN
 
-/* A tensor that is learnt. Both dense, of one shape; grad f32, or f64 for an f64 value. The memory is the caller's. */
+/* A trained tensor. value and grad are dense and of the same shape; grad is f64 for an f64 value, else f32. The memory
+ * belongs to the caller. */
 typedef struct tiny_param {
     const char *name;
     tiny_tensor value, grad;
@@ -3582,13 +3556,14 @@ typedef struct tiny_param {
 
 typedef enum tiny_optim_kind { TINY_OPTIM_ADAMW, TINY_OPTIM_ADAM, TINY_OPTIM_SGD, TINY_OPTIM_MUON } tiny_optim_kind;
 
-/* Zero stands for the default. t counts from 1, g is the gradient after clipping.
+/* Zero means the default. t counts from 1, g is the gradient after clipping.
  *   ADAMW  m += (1 - b1)(g - m); v += (1 - b2)(g^2 - v); w -= lr decay w; w -= lr m / (1 - b1^t) / (sqrt(v / (1 -
  *          b2^t)) + eps)
- *   ADAM   the same, decay w added to g instead
+ *   ADAM   the same, but decay w is added to g instead
  *   SGD    g += decay w; m = momentum m + g; w -= lr m (nesterov: lr (g + momentum m))
- *   MUON   matrices; others are taken as (dim[0], the rest). m = momentum m + g; u = g + momentum m; X = u / (||u|| +
- *          1e-7), turned where it is tall; five times A = X X', X = 3.4445 X + (-4.7750 A + 2.0315 A A) X;
+ *   MUON   for matrices; other tensors are used as (dim[0], the rest). m = momentum m + g; u = g + momentum m;
+ *          X = u / (||u|| + 1e-7), transposed if it has more rows than columns;
+ *          five times A = X X', X = 3.4445 X + (-4.7750 A + 2.0315 A A) X;
  *          w -= lr decay w; w -= lr sqrt(max(1, rows / columns)) X. K. Jordan, "Muon", 2024. */
 typedef struct tiny_optim_group {
     int kind;
@@ -3602,9 +3577,9 @@ typedef struct tiny_optim_group {
 #define TINY_OPTIM_GROUPS 8
 typedef struct tiny_optim_desc {
     tiny_optim_group group[TINY_OPTIM_GROUPS];
-    /* above 0: gradients are scaled so that their length together is at most this */
+    /* above 0: gradients are scaled so that the norm of all of them together is at most this */
     double clip;
-    /* above 0: a moving average of the parameters, e += (1 - ema)(w - e), is kept */
+    /* above 0: keeps a moving average of the parameters, e += (1 - ema)(w - e) */
     double ema;
 } tiny_optim_desc;
 
@@ -3616,18 +3591,17 @@ TINY_API void tiny_optim_close(tiny_optim *opt);           /* takes NULL */
 TINY_API tiny_status tiny_optim_step(tiny_optim *opt, double factor);
 TINY_API int64_t tiny_optim_steps(const tiny_optim *opt);   /* taken so far */
 TINY_API double tiny_optim_grad_norm(const tiny_optim *opt);    /* of the last step, before clipping */
-/* The averages into the parameters, and the parameters into the averages; called twice, all is as before. */
+/* Exchanges parameters and their moving averages; a second call restores both. */
 TINY_API tiny_status tiny_optim_ema_swap(tiny_optim *opt);
-/* What must be saved for going on later: state number i with its name ("adam.m.NAME"), 0 past the end; and the
- * steps. */
+/* For saving: state number i and its name ("adam.m.NAME"); returns 0 past the end. Save the number of steps too. */
 TINY_API int tiny_optim_state(const tiny_optim *opt, size_t i, char name[128], tiny_tensor *state);
-TINY_API tiny_status tiny_optim_resume(tiny_optim *opt, int64_t steps); /* after the states have been written over */
+TINY_API tiny_status tiny_optim_resume(tiny_optim *opt, int64_t steps); /* call it after you restored the states */
 
 /* ---- schedules: a factor of the lr */
 
 typedef enum tiny_schedule_kind {
     TINY_SCHEDULE_CONSTANT,
-    TINY_SCHEDULE_STEP,                     /* times gamma at each step of at[] */
+    TINY_SCHEDULE_STEP,                     /* multiplied by gamma at each step of at[] */
     TINY_SCHEDULE_COSINE,                   /* to floor at total: floor + (1 - floor) (1 + cos(pi p)) / 2 */
     TINY_SCHEDULE_LINEAR,                   /* to floor at total */
     TINY_SCHEDULE_WSD                       /* 1 until decay_at, then linear to floor at total */
@@ -3635,7 +3609,7 @@ typedef enum tiny_schedule_kind {
 
 typedef struct tiny_schedule {              /* all zero: always 1 */
     int kind;
-    int64_t warmup;                         /* (t + 1) / warmup for the first ones, in all kinds; p counts from there */
+    int64_t warmup;                         /* all kinds begin with (t + 1) / warmup; p counts from the end of that */
     int64_t total, decay_at;
     double floor, gamma;
     int64_t at[8];                          /* ascending; 0 ends */
@@ -3643,13 +3617,14 @@ typedef struct tiny_schedule {              /* all zero: always 1 */
 
 TINY_API double tiny_schedule_at(const tiny_schedule *s, int64_t step);     /* step counts from 0 */
 
-/* Times gamma (0: 0.1) after patience losses (0: 10) that were not below the best by a part of 1e-4. */
+/* Multiplies the factor by gamma (0: 0.1) after patience (0: 10) losses that did not improve the best one by a relative
+ * 1e-4. */
 typedef struct tiny_plateau { double gamma; int patience; double best, factor; int bad, begun; } tiny_plateau;
-TINY_API double tiny_plateau_next(tiny_plateau *p, double loss);            /* the factor from now on */
+TINY_API double tiny_plateau_next(tiny_plateau *p, double loss);            /* the factor for the next steps */
 
 /* ---- initial values of dense f32 or f64 tensors (out, in, ...): fan_in = in * the rest, fan_out = out * the rest */
 
-/* Rows (or columns, where there are more rows) orthonormal times gain: Q of the QR of a Gaussian matrix. */
+/* gain times orthonormal rows (columns, if there are more rows than columns): Q of the QR of a Gaussian matrix. */
 TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain);
 
 TINYI_C_END
@@ -3664,43 +3639,43 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/math/tape.h - gradients: a tape of operations that ran, walked from its end
+/* src/math/tape.h - gradients: a tape records the operations that run and walks them backwards
  *
  *     tiny_tape_desc d = { 0 };
- *     d.bytes = 1 << 24;                              or what a dry run has told: tiny_tape_high
+ *     d.bytes = 1 << 24;                              or the size from a dry run: tiny_tape_high
  *     tiny_tape_open(ctx, &d, &tape);
  *     tiny_tape_param(tape, &w); tiny_tape_param(tape, &b);                   tiny_param: math/optim.h
  *     for (;;) {
  *         tiny_tape_mark mark = tiny_tape_now(tape);
- *         h = tiny_tape_linear(tape, &x, &w.value, &b.value, TINY_ACT_RELU);  (math/layer.h) runs at once, and is
- *         recorded loss = tiny_tape_cross_entropy(tape, &h, &labels, 0.0f);
+ *         h = tiny_tape_linear(tape, &x, &w.value, &b.value, TINY_ACT_RELU);  math/layer.h: runs at once, is recorded
+ *         loss = tiny_tape_cross_entropy(tape, &h, &labels, 0.0f);
  *         tiny_tape_zero(tape);
  *         st = tiny_tape_backward(tape, &loss, NULL);                         the first failure of all calls above
  *         ... w.grad and b.grad hold the gradients: tiny_optim_step ...
  *         tiny_tape_release(tape, mark);
  *     }
  *
- * A value is a tiny_tensor in the memory of the tape; any view of it (a transpose, a slice, a reshape, an axis repeated
- * by stride 0) is the value too: its gradient is found by its address. What the tape does not know is a constant and
- * must stay as it is until the backward pass. Only what depends on a parameter is recorded and gets a gradient. A
- * tensor is written once; several operations may write different parts of it (that is how concat works), and axpy and
- * scatter_add may add to one that nobody has read.
+ * A value is a tiny_tensor in the memory of the tape. A view of it (a transpose, a slice, a reshape, an axis of stride
+ * 0) is the same value: gradients are found by address. Any other tensor is a constant and must not change until
+ * the backward pass. Only operations that depend on a parameter are recorded and get gradients. Write each tensor once.
+ * Several operations may write different parts of it (concat works so), and axpy and scatter_add may add to a tensor
+ * that no operation has read.
  *
- * The first failure stays: later calls answer it and do nothing, tensors come back empty, tiny_tape_status tells.
+ * The first failure stays: later calls return it and do nothing, tensors come back empty, and tiny_tape_status has it.
  *
- * Memory: one block, taken when the tape is opened, and a list of what ran, which is kept. In a dry run (desc.dry)
- * nothing is computed, parameters and inputs may hold anything, and tiny_tape_high tells the bytes that the same calls
- * will need. A model function should therefore read no data of the tape while tiny_tape_dry says so.
+ * Memory: one block that is taken when the tape is opened, and the list of recorded operations. A dry run (desc.dry)
+ * computes nothing; parameters and inputs may hold anything. Afterwards tiny_tape_high is the size that the same calls
+ * need. So a model function must not read data of the tape while tiny_tape_dry is nonzero.
  *
- * How the gradient of a row is written. Its function gets the operation as it ran and asks g:
+ * To write the gradient of a row, use the operation as it ran and these functions of g:
  *     tiny_grad_of(g, i)         dL/d(output i), of the output's shape and strides, or NULL when nothing flows into it
- *     tiny_grad_wants(g, i)      is dL/d(input i) wanted at all?
+ *     tiny_grad_wants(g, i)      nonzero if dL/d(input i) is needed
  *     tiny_grad_run(g, kind, a, b, params, &y)     runs an operation into new scratch memory y
- *     tiny_grad_add(g, i, &dx)   hands dL/d(input i) over: of the input's shape, or of one that the input was repeated
- *                                to
- *     tiny_grad_give(g, i, kind, a, b, params)     the last two in one, where it can without a copy
- * Scratch is given back when the function returns. In a dry run no data may be read: tiny_grad_dry(g). Example, y =
- *     e^x: static tiny_status grad_exp(tiny_grad *g, const tiny_op *op)
+ *     tiny_grad_add(g, i, &dx)   adds dx to dL/d(input i); dx has the shape of the input, or a shape that the input was
+ *                                repeated to
+ *     tiny_grad_give(g, i, kind, a, b, params)     both in one, without a copy where possible
+ * Scratch is freed when the function returns. In a dry run (tiny_grad_dry) it must not read data. Example, y = e^x:
+ *     static tiny_status grad_exp(tiny_grad *g, const tiny_op *op)
  *     {
  *         return tiny_grad_give(g, 0, TINY_OP_MUL, tiny_grad_of(g, 0), op->out[0], NULL);
  *     } */
@@ -3723,32 +3698,32 @@ TINY_API int tiny_tape_dry(const tiny_tape *tape);
 TINY_API size_t tiny_tape_high(const tiny_tape *tape);      /* the most bytes that were in use */
 TINY_API size_t tiny_tape_count(const tiny_tape *tape);     /* operations recorded */
 
-/* value and grad stay the caller's. A parameter that is given twice counts once. */
+/* The caller keeps value and grad. Adding a parameter twice has no effect. */
 TINY_API tiny_status tiny_tape_param(tiny_tape *tape, const tiny_param *param);
-/* Gradients of all parameters begin anew; without it, backward adds to what is there. */
+/* Sets the gradients of all parameters to zero; without it, backward adds to them. */
 TINY_API void tiny_tape_zero(tiny_tape *tape);
 
 typedef struct tiny_tape_mark { size_t nodes, values, used; } tiny_tape_mark;
 TINY_API tiny_tape_mark tiny_tape_now(const tiny_tape *tape);
-TINY_API void tiny_tape_release(tiny_tape *tape, tiny_tape_mark mark);  /* forgets what came after; clears a failure */
+TINY_API void tiny_tape_release(tiny_tape *tape, tiny_tape_mark mark);  /* drops all later records and any failure */
 
 /* A new tensor in the memory of the tape, not cleared. */
 TINY_API tiny_tensor tiny_tape_new(tiny_tape *tape, tiny_dtype dtype, int rank, const tiny_idx *dim);
-/* Runs and records. Outputs that are NULL are made; out[i] gets a copy of each output that the row has. */
+/* Runs and records op. An output that is NULL is made on the tape; out[i] gets a copy of each output's tensor. */
 TINY_API tiny_status tiny_tape_op(tiny_tape *tape, const tiny_op *op, tiny_tensor *out);
 /* The same for a row with one output. */
 TINY_API tiny_tensor tiny_tape_call(tiny_tape *tape, int kind, const tiny_tensor *a, const tiny_tensor *b,
                                     const tiny_tensor *c, const tiny_tensor *d, const void *params);
 
-/* dL/dy is dy, or 1 where dy is NULL and y a single number. A y that is not finite fails: the sentence names the
- * operation out of which the first such number came. */
+/* dL/dy is dy. dy may be NULL if y is a single number; dL/dy is then 1. Fails if y is not finite; the sentence names
+ * the operation that produced the first such number. */
 TINY_API tiny_status tiny_tape_backward(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *dy);
-/* After a backward pass: the gradient of a parameter, or of a part of one. NULL data: none. */
+/* After a backward pass: the gradient of a parameter, or of a part of one. Its data is NULL if there is none. */
 TINY_API tiny_tensor tiny_tape_grad(tiny_tape *tape, const tiny_tensor *x);
 
-/* A part of the model whose inner values are not kept: it is run again in the backward pass (T. Chen et al., "Training
- * Deep Nets with Sublinear Memory Cost", 2016, arXiv 1604.06174). fn may use its in[] and parameters, nothing else of
- * the tape, and must do the same both times. */
+/* A part of the model whose inner values are not kept: the backward pass runs it again (T. Chen et al., "Training Deep
+ * Nets with Sublinear Memory Cost", 2016, arXiv 1604.06174). fn may use only its in[] and parameters of the tape, and
+ * must do the same both times. */
 typedef tiny_status (*tiny_segment_fn)(tiny_tape *tape, void *user, const tiny_tensor *in, tiny_tensor *out);
 #define TINY_SEGMENT_MOST 4
 TINY_API tiny_status tiny_tape_segment(tiny_tape *tape, tiny_segment_fn fn, void *user, int n_in, const tiny_tensor *in,
@@ -3780,10 +3755,10 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/math/layer.h - layers and losses that are made of rows, on a tape; curvature
+/* src/math/layer.h - layers and losses on a tape; Hessian-vector products
  *
- * Each takes its tensors by address, runs and records, and gives a new tensor of the tape; a failure stays in the
- * tape. */
+ * Each function runs at once, records its operations and returns a new tensor of the tape. A failure stays in the tape:
+ * see tiny_tape_status. */
 #ifndef TINYI_LAYER_H
 #define TINYI_LAYER_H
 TINYI_C_BEGIN
@@ -3793,35 +3768,35 @@ TINY_API tiny_tensor tiny_tape_linear(tiny_tape *tape, const tiny_tensor *x, con
                                       const tiny_tensor *bias, int act);
 TINY_API tiny_tensor tiny_tape_add(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
 TINY_API tiny_tensor tiny_tape_sub(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
-/* with a mask: mask_mul */
+/* also applies a mask */
 TINY_API tiny_tensor tiny_tape_mul(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
 TINY_API tiny_tensor tiny_tape_scale(tiny_tape *tape, const tiny_tensor *x, double alpha, double beta);
 TINY_API tiny_tensor tiny_tape_clamp(tiny_tape *tape, const tiny_tensor *x, double low, double high);
 TINY_API tiny_tensor tiny_tape_leaky_relu(tiny_tape *tape, const tiny_tensor *x, double slope);
-/* of all numbers */
+/* over all numbers */
 TINY_API tiny_tensor tiny_tape_mean(tiny_tape *tape, const tiny_tensor *x);
-/* a copy without a gradient: stop_gradient */
+/* a copy through which no gradient flows */
 TINY_API tiny_tensor tiny_tape_constant(tiny_tape *tape, const tiny_tensor *x);
 /* a view where x is dense, else a copy */
 TINY_API tiny_tensor tiny_tape_reshape(tiny_tape *tape, const tiny_tensor *x, int rank, const tiny_idx *dim);
-/* all of one rank */
+/* n tensors of the same rank */
 TINY_API tiny_tensor tiny_tape_concat(tiny_tape *tape, int n, const tiny_tensor *x, int axis);
-/* zeros, for each axis */
+/* adds before[i] and after[i] zeros on axis i */
 TINY_API tiny_tensor tiny_tape_pad(tiny_tape *tape, const tiny_tensor *x, const tiny_idx *before,
                                    const tiny_idx *after);
-/* c[i] z[index[i]]; z (m) */
+/* y[i] = c[i] z[index[i]]; z (m) */
 TINY_API tiny_tensor tiny_tape_hash_gather(tiny_tape *tape, const tiny_tensor *z, const tiny_tensor *index,
                                            const tiny_tensor *c);
 /* (N, C, H, W), nearest */
 TINY_API tiny_tensor tiny_tape_upsample2x(tiny_tape *tape, const tiny_tensor *x);
 /* (N, C, ...): means of floor(o C / n) .. ceil((o + 1) C / n) */
 TINY_API tiny_tensor tiny_tape_channel_pool(tiny_tape *tape, const tiny_tensor *x, tiny_idx n_out);
-/* w (C in, C out, R, S), the adjoint of conv2d with the same params: y is the size that conv2d would have made x from
- * with no row left over */
+/* The adjoint of conv2d with the same params; w (C in, C out, R, S). y has the smallest size from which conv2d makes a
+ * tensor of the size of x. */
 TINY_API tiny_tensor tiny_tape_conv_transpose(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w,
                                               const tiny_tensor *bias, const tiny_conv2d_params *params);
-/* x (N, C, ...), g and b (C) or NULL. train: by the mean and variance of the batch; run_mean and run_var (C), where
- * given, take (1 - momentum) old + momentum new. Else by run_mean and run_var. */
+/* x (N, C, ...), g and b (C) or NULL. With train it uses the mean and variance of the batch, and sets run_mean and
+ * run_var (C), if given, to (1 - momentum) old + momentum new. Otherwise it uses run_mean and run_var. */
 typedef struct tiny_batch_norm_params { float eps, momentum; int train; } tiny_batch_norm_params;     /* 0: 1e-5, 0.1 */
 TINY_API tiny_tensor tiny_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *g,
                                           const tiny_tensor *b, const tiny_tensor *run_mean, const tiny_tensor *run_var,
@@ -3832,13 +3807,13 @@ TINY_API tiny_tensor tiny_tape_cross_entropy(tiny_tape *tape, const tiny_tensor 
 TINY_API tiny_tensor tiny_tape_mse(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target);
 /* mean of d^2/2, or delta (|d| - delta/2) */
 TINY_API tiny_tensor tiny_tape_huber(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target, double delta);
-/* T^2 mean over rows of KL(softmax(teacher / T) || softmax(student / T)); the teacher gets a gradient too unless it is
- * a constant */
+/* T^2 mean over rows of KL(softmax(teacher / T) || softmax(student / T)). The teacher gets a gradient too; use
+ * tiny_tape_constant to prevent that. */
 TINY_API tiny_tensor tiny_tape_kl_distill(tiny_tape *tape, const tiny_tensor *student, const tiny_tensor *teacher,
                                           double temperature);
 
-/* ---- second order: h = (g(w + e v) - g(w - e v)) / (2 e), e = 1e-3 |w| / |v|; f64 parameters. fn puts the gradients
- * at the present values into params[i].grad. Values are as before afterwards, gradients are not. */
+/* ---- Hessian-vector product: h = (g(w + e v) - g(w - e v)) / (2 e), e = 1e-3 |w| / |v|, for f64 parameters. fn stores
+ * the gradients at the current values in params[i].grad. Afterwards the values are restored, the gradients are not. */
 typedef tiny_status (*tiny_gradient_fn)(void *user);
 TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user,
                               const tiny_tensor *v, const tiny_tensor *h);
@@ -3857,23 +3832,23 @@ TINYI_C_END
 #endif
 /* src/math/train.h - a training loop, and parameters by name in a file
  *
- * tiny_train makes a dry run of the model, takes a tape of that size, and then for each step: the next batch of a
- * shuffled order, the model's loss, the gradients, a step of the optimiser, the callback. The order of an epoch depends
- * on the seed and its number only, so that a run that was resumed from a file goes the way of one that never
- * stopped. */
+ * tiny_train makes a dry run of the model and opens a tape of that size. Each step takes the next batch of a shuffled
+ * order, computes the loss and the gradients, runs a step of the optimiser and calls the callback. The order of an
+ * epoch depends only on the seed and the number of the epoch. So a run that was resumed from a file gives the same
+ * results as one that never stopped. */
 #ifndef TINYI_TRAIN_H
 #define TINYI_TRAIN_H
 TINYI_C_BEGIN
 
 typedef struct tiny_train_state {
     int64_t step, steps, epoch;             /* step counts from 1 after the first */
-    double loss, grad_norm, factor;         /* of this step; factor: of the schedule */
+    double loss, grad_norm, factor;         /* of this step; factor: from the schedule */
     tiny_optim *optim;
     size_t tape_bytes;
 } tiny_train_state;
 
-/* The loss of n samples, a single number on the tape. In the dry run sample holds 0, 1, 2 ... and nothing may be read
- * from the tape (tiny_tape_dry); tiny_tape_rows minds that by itself. */
+/* Returns the loss of n samples, a single number on the tape. In the dry run (tiny_tape_dry) sample holds 0, 1, 2 ...
+ * and the function must not read data of the tape; tiny_tape_rows works in both cases. */
 typedef tiny_tensor (*tiny_model_fn)(tiny_tape *tape, void *user, const uint32_t *sample, tiny_idx n);
 
 typedef struct tiny_train_desc {
@@ -3884,7 +3859,7 @@ typedef struct tiny_train_desc {
     int (*callback)(void *user, const tiny_train_state *state);
     void *user;
     uint32_t n_samples;
-    /* 0: 32, or all where there are fewer; what is left of an epoch is left out */
+    /* 0: 32, or all samples if there are fewer. An incomplete last batch of an epoch is skipped. */
     tiny_idx batch;
     int64_t epochs;                         /* 0: 1 */
     uint64_t seed;
@@ -3893,18 +3868,18 @@ typedef struct tiny_train_desc {
     tiny_schedule schedule;                 /* total 0: all steps */
     const char *save;                       /* file of parameters, optimiser and step; NULL: none */
     int64_t save_every;                     /* steps; 0: at the end only */
-    int resume;                             /* nonzero: begin with what is in save */
+    int resume;                             /* nonzero: continue from the file save */
 } tiny_train_desc;
 
-/* The sentence of a failure names the step. What is left then: the parameters after the last whole step. last may be
+/* The sentence of a failure names the step. The parameters are then those after the last complete step. last may be
  * NULL. */
 TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *desc, tiny_train_state *last);
 
-/* Rows sample[0..n) of dense data of any type, copied to the tape. */
+/* Copies the rows sample[0..n) of dense data of any type to the tape. */
 TINY_API tiny_tensor tiny_tape_rows(tiny_tape *tape, const tiny_tensor *data, const uint32_t *sample, tiny_idx n);
 
-/* Parameters by name, and the state of the optimiser where opt is not NULL (core/box/checkpoint.h). Loading wants every
- * parameter to be there, of the same type and shape. */
+/* Saves and loads parameters by name, and the state of the optimiser unless opt is NULL (core/box/checkpoint.h).
+ * Loading fails unless the file has every parameter with the same type and shape. */
 TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n,
                                       const tiny_optim *opt);
 TINY_API tiny_status tiny_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n,
@@ -3918,7 +3893,7 @@ TINYI_C_END
 #define TINY_API static TINYI_UNUSED
 #endif
 
-/* src/math/all.h - what both headers share: every public header of core and math */
+/* src/math/all.h - every public header of core and math: both stitched headers contain them */
 #ifndef TINYI_ALL_H
 #define TINYI_ALL_H
 #endif
@@ -4327,12 +4302,12 @@ TINYI_C_END
 #ifndef TINYI_GNN_DECLARED
 #define TINYI_GNN_DECLARED 1
 
-/* src/gnn/ops.h - the kinds of operations that tinygnn.h has beside those of core and math: see llm/ops.h */
+/* src/gnn/ops.h - the kinds of operations that tinygnn.h adds to those of core and math: see llm/ops.h */
 #ifndef TINYI_GNN_OPS_H
 #define TINYI_GNN_OPS_H
 TINYI_C_BEGIN
 
-/* ROW(kind, function that gives its row, 1 or 0: it is in this program); a new operation goes to the end */
+/* ROW(kind, function that returns its row, 1 if it is in this program, else 0); add new operations at the end */
 #define TINYI_OPS_GNN(ROW)                                                  \
     ROW(TGNN_OP_A2Q, tgnn_a2q_row, TINYI_HAS(QUANT))                                 \
     ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, TINYI_HAS(QUANT))
@@ -4344,16 +4319,15 @@ enum { TGNN_OP_NONE = TINY_OP_BASE_GNN, TINYI_OPS_GNN(TINYI_GNN_KIND) TGNN_OP_EN
 TINYI_C_END
 #endif
 
-/* src/gnn/graph/graph.h - a graph: edges by destination, by source, and what layers want of them
+/* src/gnn/graph/graph.h - graphs: edges by destination and by source, normalisation, orders, batches
  *
- * An edge s -> d carries a message from its source s to its destination d. The graph holds compressed rows of
- * destinations (tgnn_graph_in); the rows of sources are made when they are first asked for (tgnn_graph_out). Both are
- * plain tiny_sparse matrices, so everything of math/sparse.h and math/graph.h takes them as they are. Rows ascend;
- * edges at one place keep their order. What the edges carry (weights, features) stands in the order of the rows of
- * tgnn_graph_in: number source[p] of that matrix is the number of the edge as it was given, -1 for a loop that was
- * added.
+ * An edge s -> d carries a message from its source s to its destination d. The graph holds a row of edges for each
+ * destination (tgnn_graph_in). The first call of tgnn_graph_out makes the rows of the sources. Both are plain
+ * tiny_sparse matrices: all functions of math/sparse.h and math/edges.h take them. The columns of a row ascend; edges
+ * between the same two nodes keep their order. Weights and features of edges are in the order of tgnn_graph_in:
+ * source[p] of that matrix is the number of the edge in the input, -1 for an added loop.
  *
- * A graph belongs to the context that made it, and does not change. Two threads may read one graph when tgnn_graph_out
+ * A graph belongs to the context that made it, and does not change. Two threads may read one graph if tgnn_graph_out
  * was called before. */
 #ifndef TINYI_GRAPH_H
 #define TINYI_GRAPH_H
@@ -4362,7 +4336,7 @@ TINYI_C_BEGIN
 typedef struct tgnn_graph tgnn_graph;
 
 typedef struct tgnn_edges {                 /* a view: the arrays are yours */
-    /* 0: one more than the largest number; for one set of nodes give both the same */
+    /* 0: one more than the largest number; set both to the same value unless the graph is bipartite */
     tiny_idx n_src, n_dst;
     int64_t n;
     const int32_t *src, *dst;
@@ -4370,19 +4344,19 @@ typedef struct tgnn_edges {                 /* a view: the arrays are yours */
 } tgnn_edges;
 
 typedef struct tgnn_graph_desc {            /* all zero: the edges as they are, between one set of nodes */
-    tiny_idx n_nodes;                       /* at least so many; 0: as many as the edges name, or the file says */
-    tiny_duplicates duplicates;             /* several edges from s to d */
-    int symmetrize;                         /* each edge in both directions; both carry its number */
+    tiny_idx n_nodes;                       /* the least number of nodes; 0: from the edges or the file */
+    tiny_duplicates duplicates;             /* how several edges from s to d are merged */
+    int symmetrize;                         /* adds the opposite of each edge, with the same edge number */
     int drop_loops;
-    int add_loops;                          /* a loop of weight 1 for every node that has none */
-    /* sources and destinations are two sets of nodes: no symmetrize, no loops */
+    int add_loops;                          /* adds a loop of weight 1 to every node that has none */
+    /* sources and destinations are two sets of nodes; no symmetrize, no loops */
     int bipartite;
 } tgnn_graph_desc;
 
-/* Every number is checked. desc may be NULL. */
+/* Checks every number. desc may be NULL. */
 TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, const tgnn_graph_desc *desc,
                                      tgnn_graph **out);
-/* From a matrix of any form, rows = destinations; it is checked and copied. */
+/* From a matrix of any form, rows = destinations. Checks and copies it. */
 TINY_API tiny_status tgnn_graph_from_sparse(tiny_ctx *ctx, const tiny_sparse *a, tgnn_graph **out);
 TINY_API void tgnn_graph_close(tiny_ctx *ctx, tgnn_graph *g);      /* takes NULL */
 
@@ -4390,59 +4364,57 @@ TINY_API tiny_idx tgnn_graph_nodes(const tgnn_graph *g);           /* destinatio
 TINY_API tiny_idx tgnn_graph_sources(const tgnn_graph *g);
 TINY_API int64_t tgnn_graph_edges(const tgnn_graph *g);
 TINY_API const tiny_sparse *tgnn_graph_in(const tgnn_graph *g);    /* CSR: row d, columns its sources */
-/* CSR: row s, columns its destinations; source[q] is the place p of that edge in tgnn_graph_in. */
+/* CSR: row s, columns its destinations; source[q] is the position p of that edge in tgnn_graph_in. */
 TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_sparse **out);
 
-/* Sum of the weights of each row into degree[n]; by_source: of each source. counted: 1 for each edge, whatever it
- * weighs. */
+/* degree[n]: the sum of the weights of the edges of each destination, with by_source of each source. With counted every
+ * edge counts 1. */
 TINY_API tiny_status tgnn_graph_degrees(tiny_ctx *ctx, tgnn_graph *g, int by_source, int counted, float *degree);
 
-/* The weights that convolutions want, as a new graph.
+/* A new graph with the normalised weights that convolutions need.
  *   SYMMETRIC  w / sqrt(degree of the source) / sqrt(degree of the destination), both by destination as in GCN (eq. 2
  *              of Kipf and Welling); a degree of 0 gives 0
  *   ROW        w / degree of the destination: each row sums to 1 */
 typedef enum tgnn_norm { TGNN_NORM_NONE, TGNN_NORM_SYMMETRIC, TGNN_NORM_ROW } tgnn_norm;
 typedef struct tgnn_normalize_desc {
     tgnn_norm norm;
-    int ignore_weights;                     /* as if every edge weighed 1 */
-    /* before: every node gets exactly one loop, of weight 1 or of what its last one weighed */
+    int ignore_weights;                     /* every edge weighs 1 */
+    /* first gives every node exactly one loop, with the weight of its last loop, or 1 if it had none */
     int add_loops;
-    int drop_loops;                         /* before: none is left; with add_loops, each weighs 1 */
+    int drop_loops;                         /* first removes all loops; those of add_loops then weigh 1 */
 } tgnn_normalize_desc;
 TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_normalize_desc *desc,
                                           tgnn_graph **out);
 
-/* Node order[i] becomes node i, on both sides; order names every node once. Edge numbers stay those of the old graph's
- * edges. */
+/* Node order[i] becomes node i, as source and as destination. order holds every node once. Edges keep their numbers. */
 TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, const uint32_t *order, tgnn_graph **out);
 
-/* The nodes node[0 .. n - 1], each named once, and the edges among them (the induced subgraph): node[i] becomes i. Edge
- * numbers stay those of the old graph's edges. */
+/* The subgraph induced by node[0 .. n - 1], each of them once: node[i] becomes node i. Edges keep their numbers. */
 TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, const int32_t *node, tiny_idx n,
                                         tgnn_graph **out);
 
-/* An order of the nodes that brings neighbours together, or hubs to the front.
+/* An order of the nodes that puts neighbours close together, or hubs first.
  *   DEGREE  most edges first
  *   BFS     breadth first from the node of least degree of each component
- *   RCM     reverse Cuthill-McKee: breadth first, neighbours by ascending degree, the whole turned round
+ *   RCM     reverse Cuthill-McKee: breadth first, neighbours by ascending degree, then reversed
  *           (E. Cuthill, J. McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969; A. George, 1971)
  * Edges count in both directions. */
 typedef enum tgnn_order_kind { TGNN_ORDER_DEGREE, TGNN_ORDER_BFS, TGNN_ORDER_RCM } tgnn_order_kind;
 TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_kind kind, uint32_t *order);
 
-/* Several graphs as one: nodes and edges one after the other (the block-diagonal union of a batch). graph_at[n + 1]:
- * where the nodes of each begin; it is the offset array of a segment reduction over graphs. Empty graphs are allowed.
- * Edge numbers of a graph follow the highest of the graph before. */
+/* Joins several graphs into one (the block-diagonal union of a batch): nodes and edges follow one another. Graph i has
+ * the nodes graph_at[i] .. graph_at[i + 1] - 1; graph_at[n + 1] is also the offset array of a segment reduction over
+ * graphs. Graphs may be empty. Edge numbers of a graph follow the highest number of the previous one. */
 TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *graphs, tiny_idx n, int64_t *graph_at,
                                       tgnn_graph **out);
 
-/* Synthetic graphs, the same for a seed on every machine: in a clone without data they are what programs work on.
- *   planted  n nodes in k classes (class of node i: i % k), each with `degree` edges drawn on average, a share `inside`
- *            of them to its own class; the others to a class drawn from all k; both directions, loops and doubles left
- *            out
- *   rmat     2^scale nodes, n_edges edges by the recursive quadrants .57 .19 .19 .05 with 10% noise a level, numbers
- *            shuffled (D. Chakrabarti, Y. Zhan, C. Faloutsos, "R-MAT", 2004): degrees follow a power law; doubles
- *            stay */
+/* Synthetic graphs. The same seed gives the same graph on every machine.
+ *   planted  n nodes in k classes; node i has class i % k. On average `degree` edges are drawn for each node. A share
+ *            `inside` of them goes to its own class, the others go to a class drawn from all k. Both directions,
+ *            without loops and duplicates.
+ *   rmat     2^scale nodes, n_edges edges by the recursive quadrants .57 .19 .19 .05 with 10% noise on each level, node
+ *            numbers shuffled (D. Chakrabarti, Y. Zhan, C. Faloutsos, "R-MAT", 2004). Degrees follow a power law.
+ *            Duplicates are kept. */
 TINY_API tiny_status tgnn_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed,
                                   tgnn_graph **out);
 TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64_t seed, tgnn_graph **out);
@@ -4454,12 +4426,11 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/gnn/graph/community.h - communities of a graph, and the order of nodes that puts what belongs together near each
- * other
+/* src/gnn/graph/community.h - communities of a graph, and a node order that keeps each community together
  *
  *   tgnn_communities(ctx, graph, NULL, label, &n_label);
  *   tgnn_order_by_part(ctx, n, n_label, label, order);
- *   tgnn_graph_permute(ctx, graph, order, &near);          sums over the edges of `near` find their rows in the cache
+ *   tgnn_graph_permute(ctx, graph, order, &near);          sums over the edges of `near` use the cache better
  *   tiny_gather(ctx, &x, &order_as_tensor, &x_near);       features in the same order */
 #ifndef TINYI_COMMUNITY_H
 #define TINYI_COMMUNITY_H
@@ -4467,19 +4438,20 @@ TINYI_C_BEGIN
 
 typedef struct tgnn_communities_desc {      /* all zero: up to 6 rounds, communities of up to about 4096 nodes */
     int rounds;                             /* 0: 6 */
-    /* a community with so many takes nobody more, see below; 0: 4096; negative: no limit */
+    /* a community of this size accepts no more nodes, see below; 0: 4096; negative: no limit */
     tiny_idx most_nodes;
     uint64_t seed;                          /* decides between labels that are equally frequent */
 } tgnn_communities_desc;
 
-/* Label propagation: in each round a node takes the label that most of its edges come from, its own where that is one
- * of several, until no more than one node in fifty changes. Nodes go in 8 groups (64 neighbouring numbers at a time),
- * one after the other: those of one group do not see each other's change, so a community may pass most_nodes by what
- * one group adds, and of two nodes that are alone only the one with the larger number moves. label[v] is 0 .. *n_label
- * - 1, numbered by the first node of each. The same seed gives the same labels with any number of threads. */
+/* Label propagation: in each round a node takes the most frequent label among the sources of its edges. If its own
+ * label is one of several most frequent ones, it keeps that. The rounds end when at most one node in fifty changes.
+ * Nodes are updated in 8 groups, one after the other; 64 consecutive nodes are in the same group. Nodes of one group do
+ * not see each other's changes. So a community may exceed most_nodes by the nodes that one group adds. Of two single
+ * nodes only the one with the larger number moves. label[v] is 0 .. *n_label - 1, in the order of the first node of
+ * each label. The same seed gives the same labels with any number of threads. */
 TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_communities_desc *desc,
                                       int32_t *label, tiny_idx *n_label);
-/* Nodes by part or label (0 .. k - 1), in each by number: an order for tgnn_graph_permute. */
+/* Sorts the nodes by part or label (0 .. k - 1), then by number: an order for tgnn_graph_permute. */
 TINY_API tiny_status tgnn_order_by_part(tiny_ctx *ctx, tiny_idx n, tiny_idx k, const int32_t *part, uint32_t *order);
 
 TINYI_C_END
@@ -4494,53 +4466,53 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/gnn/graph/partition.h - a graph in k parts of one size, with few edges between them
+/* src/gnn/graph/partition.h - cuts a graph into k parts of about equal size with few edges between them
  *
  *   int32_t *part = ...;                                     one for each node
  *   tgnn_partition_info info;
  *   tgnn_partition(ctx, graph, 8, NULL, part, &info);        part[v] is 0 .. 7; info.cut edges cross
  *
- * Edges count in both directions, loops do not matter. The same seed gives the same parts on every machine with any
+ * Edges count in both directions, loops are ignored. The same seed gives the same parts on every machine with any
  * number of threads. */
 #ifndef TINYI_PARTITION_H
 #define TINYI_PARTITION_H
 TINYI_C_BEGIN
 
-typedef struct tgnn_partition_desc {        /* all zero: nodes and edges count 1, 3 % of room */
-    /* a part weighs at most (1 + imbalance) of the mean, see info.limit; 0: 0.03 */
+typedef struct tgnn_partition_desc {        /* all zero: nodes and edges count 1, imbalance 0.03 */
+    /* a part weighs at most (1 + imbalance) times the mean, see info.limit; 0: 0.03 */
     double imbalance;
-    const int32_t *node_weight;             /* of each node, 0 or more; NULL: ones. Together up to 2147483647 */
-    int edge_weights;                       /* edges count as much as they weigh (finite, not negative); else 1 */
-    /* first halves that are grown for each cut in two; 0: 8, or 2 where the graph did not get small */
+    const int32_t *node_weight;             /* of each node, at least 0; NULL: ones. Their sum: up to 2147483647 */
+    int edge_weights;                       /* use the weights of edges (finite, not negative); else each counts 1 */
+    /* initial halves that are tried for each bisection; 0: 8, or 2 if the graph could not be made small */
     int tries;
     int passes;                             /* of refinement on each level; 0: 8 */
     uint64_t seed;
 } tgnn_partition_desc;
 
 typedef struct tgnn_partition_info {
-    /* weight of the graph's edges between parts, counted anew on the graph as it is: an */
+    /* Weight and number of the edges between parts. If the graph has both directions of an edge, it counts twice. */
     double cut;
-    /*   undirected edge that stands there in both directions counts twice; and how many */
     int64_t cut_edges;
-    int64_t heaviest, lightest;             /* parts */
-    /* no part of tgnn_partition or tgnn_partition_stream is heavier: (1 + imbalance) of the mean, rounded */
+    int64_t heaviest, lightest;             /* weights of parts */
+    /* The largest weight that tgnn_partition and tgnn_partition_stream allow for a part. It is the larger of two
+     * numbers: (1 + imbalance) times the mean, rounded down; and the mean, rounded up, plus the heaviest node less
+     * 1. */
     int64_t limit;
-                                            /*   down, or the mean, rounded up, plus the heaviest node less 1, where
-                                             *   that is more */
-    int levels;                             /* graphs on the way down, the first included; 0: none was made */
+    int levels;                             /* number of coarsened graphs with the first; 0: none was made */
 } tgnn_partition_info;
 
-/* 1 <= k <= nodes (k = 1 also for none). Every part has a node. info may be NULL. Memory while it works: about 50 bytes
- * an edge of g and 150 a node. */
+/* 1 <= k <= nodes (k = 1 also for an empty graph). Every part has a node. info may be NULL. While it works it needs
+ * about 50 bytes for each edge of g and 150 for each node. */
 TINY_API tiny_status tgnn_partition(tiny_ctx *ctx, tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part,
                                     tgnn_partition_info *info);
-/* One look at each node, for graphs that are too large for that: node v goes where the most of its neighbours are
- * already, less the fuller the part is (I. Stanton, G. Kliot, "Streaming Graph Partitioning for Large Distributed
- * Graphs", 2012, linear deterministic greedy). Only edges into v are looked at. No part is heavier than the limit;
- * parts may be empty. edge_weights, tries, passes and seed mean nothing here. */
+/* One pass over the nodes, for graphs that are too large for tgnn_partition. Each node goes to the part that already
+ * has most of its neighbours; fuller parts score lower (I. Stanton, G. Kliot, "Streaming Graph Partitioning for Large
+ * Distributed Graphs", 2012, linear deterministic greedy). Only edges into the node count. No part is heavier than the
+ * limit; parts may be empty. edge_weights, tries, passes and seed are ignored. */
 TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc,
                                            int32_t *part, tgnn_partition_info *info);
-/* What parts from anywhere cut and weigh. desc: node_weight, edge_weights, imbalance; NULL: none. */
+/* Measures the cut and the weights of any partition. It uses node_weight, edge_weights and imbalance of desc, which may
+ * be NULL. */
 TINY_API tiny_status tgnn_partition_measure(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc,
                                             const int32_t *part, tgnn_partition_info *info);
 
@@ -4556,11 +4528,11 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/gnn/graph/halo.h - what each part of a graph needs of the others
+/* src/gnn/graph/halo.h - the nodes that each part of a graph needs from the other parts
  *
- * Part t computes its own nodes; for that it needs the features of its halo: the nodes outside that have an edge into
- * it. Before a layer each part u sends the rows send(u, t) to t, which puts them behind its own, in the order of the
- * halo; then the local graph of t gives the same sums as the whole one. */
+ * Part t computes its own nodes. For that it needs the features of its halo: the nodes outside of t that have an edge
+ * into t. Before a layer, each part u sends the rows send(u, t) to t. Part t appends them to its own rows, in the order
+ * of the halo. The local graph of t then gives the same sums as the whole graph. */
 #ifndef TINYI_HALO_H
 #define TINYI_HALO_H
 TINYI_C_BEGIN
@@ -4575,14 +4547,14 @@ typedef struct tgnn_halo {                  /* all lists ascend */
     int64_t *halo_at;                       /* (k + 1) */
     int32_t *halo;                          /* nodes outside t with an edge into t */
     int64_t *send_at;                       /* (k * k + 1) */
-    int32_t *send;                          /* those of part t that part u needs: from send_at[t * k + u] on */
+    int32_t *send;                          /* nodes of part t that part u needs: from send_at[t * k + u] on */
 } tgnn_halo;
 
-/* part: 0 .. k - 1 of each node, 1 <= k <= TGNN_HALO_PARTS; from tgnn_partition or anywhere. Parts may be empty. */
+/* part: 0 .. k - 1 for each node, from tgnn_partition or elsewhere; 1 <= k <= TGNN_HALO_PARTS. Parts may be empty. */
 TINY_API tiny_status tgnn_halo_make(tiny_ctx *ctx, tgnn_graph *g, int k, const int32_t *part, tgnn_halo *out);
 TINY_API void tgnn_halo_free(tiny_ctx *ctx, tgnn_halo *h);         /* takes NULL */
-/* The edges into part t as a graph of two sets of nodes: destination i is own node i of t; sources are its own nodes,
- * then its halo. Edge numbers stay those of g's edges. */
+/* The edges into part t as a bipartite graph: destination i is own node i of t; sources are its own nodes, then its
+ * halo. Edges keep the numbers that they have in g. */
 TINY_API tiny_status tgnn_halo_graph(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_halo *h, int t, tgnn_graph **out);
 
 TINYI_C_END
@@ -4593,8 +4565,7 @@ TINYI_C_END
 #define TINY_API static TINYI_UNUSED
 #endif
 
-/* src/gnn/graph/sample.h - some neighbours of some nodes, and of those, layer by layer: the batches that large graphs
- * are trained on
+/* src/gnn/graph/sample.h - neighbour sampling, layer by layer: batches for training on large graphs
  *
  *   static const int32_t fanout[2] = { 15, 10 };
  *   tgnn_sampler_desc d = { 0 };
@@ -4604,13 +4575,12 @@ TINYI_C_END
  *   d.fanout = fanout;
  *   tgnn_sampler_open(ctx, graph, &d, &s);
  *   tgnn_sampler_draw(s, epoch_and_step, seeds, n_seeds, &batch);
- *   x = rows batch.node[0 .. n_node) of the features (tiny_gather); the layer that reads them takes batch.block[1], the
- *   last one block[0]
+ *   x = rows batch.node[0 .. n_node) of the features (tiny_gather); the first layer uses batch.block[1], the last one
+ *   batch.block[0]
  *
- * Each block is a matrix of rows for tiny_spmm and tiny_edge_attention: offset, col. Its destinations are the first
- * n_dst nodes of the batch, its sources the first n_src; the seeds stand first of all. What is drawn for a node depends
- * on the seed of the call, the layer and the node alone: not on the threads, the machine, or who else is in the
- * batch. */
+ * Each block holds offset and col for tiny_spmm and tiny_edge_attention. Its destinations are the first n_dst nodes of
+ * the batch, its sources the first n_src; the seeds come first. The draw for a node depends only on the seed of the
+ * call, the layer and the node: not on threads, machine or the other nodes of the batch. */
 #ifndef TINYI_GRAPH_SAMPLE_H
 #define TINYI_GRAPH_SAMPLE_H
 TINYI_C_BEGIN
@@ -4620,116 +4590,115 @@ typedef struct tgnn_sampler tgnn_sampler;
 
 typedef struct tgnn_sampler_desc {
     int n_layers;                           /* 1 .. TGNN_SAMPLE_LAYERS */
-    /* (n_layers) edges into a node, of the seeds first; 0: none, -1: all of them */
+    /* (n_layers) number of edges into a node, for the seeds first; 0: none, -1: all */
     const int32_t *fanout;
-    /* each draw from all edges of the node; else a node with no more edges than the fanout has all of */
+    /* Nonzero: each draw is from all edges of the node. Zero: a node with more edges than the fanout gets that many
+     * different ones; another one gets all of them in their order. Duplicate edges are different edges. */
     int replace;
-                                            /*   them, in their order, and another one that many different ones. Doubles
-                                             *   are different edges */
 } tgnn_sampler_desc;
 
 typedef struct tgnn_block {
     tiny_idx n_dst, n_src;
     int64_t n;
     int64_t *offset;                        /* (n_dst + 1) */
-    int32_t *col;                           /* (n) places in node, below n_src */
-    /* (n) places in tgnn_graph_in(graph): weights and features of edges stand there */
+    int32_t *col;                           /* (n) positions in node, below n_src */
+    /* (n) positions in tgnn_graph_in(graph), for weights and features of edges */
     int64_t *edge;
 } tgnn_block;
 
-typedef struct tgnn_sample {                /* it lives in the sampler, until the next draw */
+typedef struct tgnn_sample {                /* the arrays belong to the sampler and stay valid until the next draw */
     int n_layers;
     tgnn_block block[TGNN_SAMPLE_LAYERS];   /* block[0]: edges into the seeds */
     tiny_idx n_node;
-    int32_t *node;                          /* (n_node) numbers in the graph, none twice */
+    int32_t *node;                          /* (n_node) numbers in the graph, all different */
 } tgnn_sample;
 
-/* The graph must stay; of one set of nodes. Takes 4 bytes a node, and memory for the largest batch so far. */
+/* The graph must not be bipartite, and must stay open. Takes 4 bytes for each node, and memory for the largest batch so
+ * far. */
 TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_sampler_desc *desc,
                                        tgnn_sampler **out);
 TINY_API void tgnn_sampler_close(tgnn_sampler *s);                 /* takes NULL */
-/* seeds: nodes, none twice. Another number `seed` for each batch and epoch, or the same edges are drawn again. After a
- * failure the sampler can be used on. */
+/* seeds: different nodes. Use another `seed` for each batch and epoch, or the same edges are drawn again. The sampler
+ * is still usable after a failure. */
 TINY_API tiny_status tgnn_sampler_draw(tgnn_sampler *s, uint64_t seed, const int32_t *seeds, tiny_idx n_seeds,
                                        tgnn_sample *out);
 
 TINYI_C_END
 #endif
 
-/* src/gnn/graph/npy.h - arrays in files: .npy and .npz of NumPy, and the features.coo of our data folders
+/* src/gnn/graph/npy.h - arrays in files: .npy and .npz of NumPy, and features.coo of a data folder
  *
  *   tgnn_array a;
  *   if (tgnn_array_read(ctx, "features.npy", NULL, &a)) ... the sentence names the file ...
  *   ... a.t is a tensor of the type and shape of the file ...
  *   tgnn_array_free(ctx, &a);
  *
- * Types: <f4 <f8 <f2 <i1 <i2 <i4 <i8 |u1 |b1, also in big-endian order; unsigned numbers of 2, 4 and 8 bytes become
- * i32, i64 and i64 (refused above 2^63). Rank 0 to 4; both C and Fortran order. Zip members may be stored or deflated,
- * in Zip64 too. */
+ * Types: <f4 <f8 <f2 <i1 <i2 <i4 <i8 |u1 |b1, also big-endian. Unsigned numbers of 2, 4 and 8 bytes become i32, i64 and
+ * i64; values above 2^63 are errors. Rank 0 to 4, C and Fortran order. Zip members may be stored or deflated, also in
+ * Zip64. */
 #ifndef TINYI_NPY_H
 #define TINYI_NPY_H
 TINYI_C_BEGIN
 
 typedef struct tgnn_array { tiny_tensor t; } tgnn_array;   /* dense; its data belongs to the context */
 
-/* member: the name inside a .npz, without .npy; NULL takes the only one. A file whose first line is "rows cols stored",
- * then "row col value" (features.coo), gives f32 with zeros where nothing stands. */
+/* member: the name inside a .npz, without .npy; NULL takes the only one. A features.coo file gives a dense f32 array:
+ * its first line is "rows cols stored", each further line "row col value"; all other numbers are 0. */
 TINY_API tiny_status tgnn_array_read(tiny_ctx *ctx, const char *path, const char *member, tgnn_array *out);
 TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes,
                                             const char *member, tgnn_array *out);
 TINY_API void tgnn_array_free(tiny_ctx *ctx, tgnn_array *a);       /* takes NULL */
-/* A .npy file of any dense or strided tensor but bf16, written as a whole or not at all. */
+/* Writes a .npy file of any dense or strided tensor but bf16, completely or not at all. */
 TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tiny_tensor *t);
-/* One integer a line (labels, graph numbers, orders); "-" and an empty list stand for -1. */
-/* tiny_free gives it back */
+/* Reads one integer from each line (labels, graph numbers, orders); "-" and an empty list mean -1. Free *out with
+ * tiny_free. */
 TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t **out, tiny_idx *n);
 
-/* A file may unpack to so many times its size, and this. */
+/* A file may unpack to at most TIMES its size plus EXTRA bytes. */
 #define TGNN_UNPACK_TIMES 64
 #define TGNN_UNPACK_EXTRA ((size_t)1 << 20)
 
 TINYI_C_END
 #endif
 
-/* src/gnn/graph/read.h - graphs from files, and into them
+/* src/gnn/graph/read.h - reads and writes files of graphs
  *
- *   edge list       "source destination [weight]" a line, numbers from 0, separated by spaces, tabs or commas; # and %
- *                   begin remarks, "# nodes N" says that there are N nodes at least, "# nodes N M" only where desc is
- *                   bipartite: N sources, M destinations
+ *   edge list       lines "source destination [weight]", numbers from 0, separated by spaces, tabs or commas. # and %
+ *                   begin comments. "# nodes N" means at least N nodes; if desc is bipartite, "# nodes N M" means N
+ *                   sources and M destinations
  *   Matrix Market   "%%MatrixMarket matrix coordinate pattern|real|integer general|symmetric", numbers from 1
  *   .npz            scipy.sparse.save_npz (csr, csc, coo), or an archive with an array `edges` (m, 2) or `edge_index`
  *                   (2, m)
  *   .npy            an integer array (2, m) or (m, 2)
- *   .tgraph         ours: little-endian, mapped and used in place (tgnn_graph_write)
- * each of the text forms also packed by gzip. Which one it is, the first bytes say, never the name.
+ *   .tgraph         the format of tgnn_graph_write: little-endian, mapped and used in place
+ * The text forms may be compressed by gzip. The first bytes decide which form a file has, not its name.
  *
- * Entry (i, j) of a matrix is an edge i -> j, as in scipy and SuiteSparse; a symmetric matrix gives both directions. */
+ * Entry (i, j) of a matrix is an edge i -> j, as in scipy and SuiteSparse. A symmetric matrix gives both directions. */
 #ifndef TINYI_GRAPH_READ_H
 #define TINYI_GRAPH_READ_H
 TINYI_C_BEGIN
 
-/* desc: what becomes of the edges; NULL: as they are. A .tgraph file is taken as it is where desc asks for nothing; one
- * of two sets of nodes is refused where desc is not bipartite. Its edges keep their numbers in either case. A file may
- * make the context take at most 512 times its size and 16 megabytes (dense features: 4096 times) (a packed one 64 times
- * that); weights must be finite. */
+/* desc NULL: the edges as they are. A .tgraph file is used as it is if desc is NULL or all zero. A bipartite file fails
+ * unless desc is bipartite. The edges of a .tgraph file always keep their numbers. Weights must be finite. Reading a
+ * file takes at most 512 times its size and 16 megabytes of memory (dense features: 4096 times; a compressed file: 64
+ * times that). */
 TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn_graph_desc *desc, tgnn_graph **out);
-/* name stands in the sentences. The bytes may go afterwards. */
+/* name is used in error sentences. The bytes are not needed after the call. */
 TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes,
                                             const tgnn_graph_desc *desc, tgnn_graph **out);
 
-/* Our binary form. */
+/* Writes a .tgraph file. */
 TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgnn_graph *g);
-/* An edge list, in the order of the destinations; weights with 9 digits, where there are any. Where the last nodes have
- * no edges, the first line is "# nodes N", of two sets "# nodes SOURCES DESTINATIONS": a remark to others, a least
- * number of nodes to tgnn_graph_read. */
+/* Writes an edge list in the order of the destinations; weights with 9 digits. If the last nodes have no edges, the
+ * first line is "# nodes N", for a bipartite graph "# nodes SOURCES DESTINATIONS". */
 TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, const tgnn_graph *g);
 
-/* ---- a folder with edges.tsv, and as much as there is of features.coo (or .npy), labels.txt, splits.txt, meta.txt,
- * graph_of_node.txt, graph_labels.txt, node_labels.txt, folds.txt */
+/* ---- a folder with edges.tsv and any of features.coo (or .npy), labels.txt, splits.txt, meta.txt, graph_of_node.txt,
+ * graph_labels.txt, node_labels.txt, folds.txt */
 typedef struct tgnn_data {
-    tgnn_graph *graph;                      /* "directed 0" in meta.txt, or no such line: both directions, no doubles */
+    tgnn_graph *graph;                      /* unless meta.txt has "directed 1": both directions, no duplicates */
     int directed;
-    /* n_graphs 0: node data. meta.txt may count at most 32 for each byte of the folder's files, and 262144 */
+    /* n_graphs 0: node data. The counts in meta.txt are at most 262144 and 32 for each byte of the folder's files */
     tiny_idx n_nodes, n_graphs;
     tiny_tensor x;                          /* (n_nodes, features) f32; data NULL: none */
     int32_t *label, n_class;                /* of each node; -1: none. NULL: no labels */
@@ -4748,19 +4717,18 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/gnn/graph/stream.h - a .tgraph file out of edges that are larger than memory
+/* src/gnn/graph/stream.h - converts edge files that are larger than memory to .tgraph
  *
  *   tgnn_convert_desc how = { 0 };
  *   how.graph.symmetrize = 1;
  *   how.memory = 64 << 20;
  *   tgnn_graph_convert(ctx, "edges.tsv.gz", "edges.tgraph", &how, NULL);
- *   tgnn_graph_read(ctx, "edges.tgraph", NULL, &g);            mapped: only what is used of it comes into memory
+ *   tgnn_graph_read(ctx, "edges.tgraph", NULL, &g);            mapped: only the pages that are used are loaded
  *
- * Read are edge lists, also packed by gzip, and .npy arrays of edges, each once and in pieces; the bytes written are
- * those that tgnn_graph_read and tgnn_graph_write give for the same desc. Other forms are refused: they are read as a
- * whole. Beside the file stand OUT.part and, while edges are sorted, OUT.runs0.part and OUT.runs1.part: 16 bytes an
- * edge (20 with weights), counted after symmetrize, in the second one only where one merge is not enough. None of them
- * is left, whether it succeeds, fails or is cancelled. */
+ * It reads edge lists, also compressed by gzip, and .npy arrays of edges, once and in pieces. Other forms fail. The
+ * output has the same bytes as tgnn_graph_read and tgnn_graph_write with the same desc. While it works it writes
+ * OUT.part, OUT.runs0.part and, if one merge is not enough, OUT.runs1.part. A runs file takes 16 bytes for each edge
+ * after symmetrize (20 with weights). All of them are removed at the end, also after a failure or a cancel. */
 #ifndef TINYI_GRAPH_STREAM_H
 #define TINYI_GRAPH_STREAM_H
 TINYI_C_BEGIN
@@ -4770,7 +4738,7 @@ TINYI_C_BEGIN
 
 typedef struct tgnn_convert_desc {          /* all zero: the edges as they are, 64 MB */
     tgnn_graph_desc graph;
-    /* of the context, at most, while it runs; 0: TGNN_CONVERT_USUAL; TGNN_CONVERT_LEAST at least */
+    /* the most memory of the context that it uses, at least TGNN_CONVERT_LEAST; 0: TGNN_CONVERT_USUAL */
     size_t memory;
 } tgnn_convert_desc;
 
@@ -4778,10 +4746,10 @@ typedef struct tgnn_convert_info {
     tiny_idx n_src, n_dst;
     int64_t n_given, n;                     /* edges in the file, and in the graph */
     int64_t n_runs;                         /* pieces that were sorted in memory */
-    int n_merges;                           /* times that all edges were read and written again, the last not counted */
+    int n_merges;                           /* merges over all edges, without the last one */
 } tgnn_convert_info;
 
-/* desc and info may be NULL. Progress of the context hears of every thousandth, cancel is asked in every piece. */
+/* desc and info may be NULL. It calls progress of the context for every thousandth, and cancel for every piece. */
 TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const char *out, const tgnn_convert_desc *desc,
                                         tgnn_convert_info *info);
 
@@ -4793,18 +4761,16 @@ TINYI_C_END
 #define TINY_API static TINYI_UNUSED
 #endif
 
-/* src/gnn/layer/layer.h - the convolutions people train, run with the weights that PyTorch Geometric gives them
+/* src/gnn/layer/layer.h - graph convolutions, with weights from PyTorch Geometric
  *
  *   tgnn_layer conv1;
  *   tgnn_layer_read(ctx, "model.npz", "conv1.", TGNN_LAYER_GCN, &conv1);          weights by their names
- *   tgnn_layer_graph(ctx, &conv1, g, NULL, 0, &s);                                once for a graph: loops, norms,
- *                                                                                 relations
+ *   tgnn_layer_graph(ctx, &conv1, g, NULL, 0, &s);                                once for each graph
  *   tgnn_layer_run(ctx, &conv1, s, &x, NULL, &y, NULL);
  *
- * Weight matrices are (out, in), as torch.nn.Linear keeps them, and bring y = x W' + b; those of R-GCN are (relations,
- * in, out).
- * Names are those of the state_dict of the layer; (1, heads, c) counts as (heads, c). What is not named has data NULL
- * and is left out of the sum. x_j: features of a source, x_i: of the destination; sums go over the edges j -> i.
+ * Weight matrices are (out, in), as in torch.nn.Linear: y = x W' + b. Those of R-GCN are (relations, in, out).
+ * Names are those of the state_dict of the layer; (1, heads, c) counts as (heads, c). A missing weight has data NULL
+ * and its term is skipped. x_j: features of a source, x_i: of the destination; sums go over the edges j -> i.
  *
  *   GCN          sum norm_ij x_j W' + b                                  lin.weight bias
  *   SAGE         aggr_j(x_j) W_l' + b_l + x_i W_r'                       lin_l.weight lin_l.bias lin_r.weight
@@ -4837,44 +4803,43 @@ typedef enum tgnn_layer_kind { TGNN_LAYERS(TGNN_LAYER_ENUM) TGNN_LAYER_COUNT } t
 #define TGNN_LAYER_WEIGHTS 9
 typedef struct tgnn_layer {
     tgnn_layer_kind kind;
-    int heads;                              /* attention: 0 is 1, or what att says */
-    int average;                            /* attention: the heads are averaged instead of standing side by side */
-    /* SAGE: a tiny_edge_reduce; all zero is the SUM, PyG's default is TINY_EDGE_MEAN */
+    int heads;                              /* attention: 0 means 1, or the number in the weight att */
+    int average;                            /* attention: average the heads; else concatenate them */
+    /* SAGE: a tiny_edge_reduce; 0 is TINY_EDGE_SUM; PyG's default is TINY_EDGE_MEAN */
     int aggr;
-    int normalize;                          /* SAGE: rows of y get the length 1 */
-    int no_loops;                           /* GCN, SGC, APPNP, GAT, GATV2: the graph gets no loops */
-    /* GCN, SGC, APPNP: with the weights of the graph; else every edge weighs 1 */
+    int normalize;                          /* SAGE: scale the rows of y to length 1 */
+    int no_loops;                           /* GCN, SGC, APPNP, GAT, GATV2: add no loops to the graph */
+    /* GCN, SGC, APPNP: use the weights of the graph; else every edge weighs 1 */
     int weighted;
-    int steps;                              /* SGC: 0 is 2; APPNP: 0 is 10 */
-    float alpha;                            /* APPNP: 0 is 0.1 */
-    float slope;                            /* GAT, GATV2: 0 is 0.2 */
-    float eps;                              /* GIN, GINE: used when there is no tensor eps */
+    int steps;                              /* SGC: 0 means 2; APPNP: 0 means 10 */
+    float alpha;                            /* APPNP: 0 means 0.1 */
+    float slope;                            /* GAT, GATV2: 0 means 0.2 */
+    float eps;                              /* GIN, GINE: used if there is no weight eps */
     tiny_tensor w[TGNN_LAYER_WEIGHTS];      /* f32, in the order of the names above; views */
-    void *owned[TGNN_LAYER_WEIGHTS];        /* what tgnn_layer_read took */
+    void *owned[TGNN_LAYER_WEIGHTS];        /* memory of tgnn_layer_read */
 } tgnn_layer;
 
 TINY_API const char *tgnn_layer_name(tgnn_layer_kind kind);        /* "gcn"; "?" for an unknown one */
-/* "lin.weight"; NULL: the kind has no such weight */
+/* the name of weight i, such as "lin.weight"; NULL: the kind has no such weight */
 TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i);
 
-/* The graph that the layer sums over, made once. relation: for RGCN the number of each edge's relation, in the order in
- * which the edges were given, 0 .. relations - 1 of the layer's weights; n_relation: of how many edges. Others pass
- * NULL, 0. */
+/* Makes the graph that the layer sums over: adds loops, normalises, splits relations. relation: for RGCN the relation
+ * of each edge in the order of the input, 0 .. relations - 1 of the layer's weights; n_relation: the number of edges.
+ * Other kinds pass NULL, 0. */
 TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g,
                                       const int32_t *relation, int64_t n_relation, tgnn_graph **out);
 
-/* y (nodes, out) from x (nodes, in); e (edges as they were given, features) for GINE and TRANSFORMER, which may go
- * without. alpha (edges of the layer's graph in its order, heads) receives the attention of GAT, GATV2 and TRANSFORMER,
- * or is NULL.
- * Memory for what lies between is taken from the context and given back. */
+/* y (nodes, out) from x (nodes, in). e (edges in the order of the input, features) is for GINE and TRANSFORMER, and may
+ * be NULL. alpha (edges of the layer's graph, heads) receives the attention of GAT, GATV2 and TRANSFORMER, or is NULL.
+ * Memory for intermediate results is taken from the context and freed. */
 TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const tiny_tensor *x,
                                     const tiny_tensor *e, const tiny_tensor *y, const tiny_tensor *alpha);
-/* How wide y is; 0: the weights do not fit together. */
+/* The width of y; 0: the weights do not fit together. */
 TINY_API tiny_idx tgnn_layer_width(const tgnn_layer *layer, tiny_idx n_in);
 
-/* Weights from a .npz file with the names prefix + name of the table above; numpy.savez(path, **{k: v.numpy() for k, v
- * in model.state_dict().items()}) writes it. Those that are not there stay out; kind and heads are set, the rest is
- * 0. */
+/* Reads weights with the names prefix + name of the table above from a .npz file. Python writes one with
+ * numpy.savez(path, **{k: v.numpy() for k, v in model.state_dict().items()}). Weights that the file does not have get
+ * data NULL. kind and heads are set, all other members are 0. */
 TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char *prefix, tgnn_layer_kind kind,
                                      tgnn_layer *out);
 TINY_API void tgnn_layer_free(tiny_ctx *ctx, tgnn_layer *layer);   /* takes NULL */
@@ -4885,46 +4850,44 @@ TINYI_C_END
 /* src/gnn/layer/net.h - a network of graph layers: a description in JSON, weights in safetensors
  *
  *   tgnn_net *net;
- *   tgnn_net_read(ctx, "model.safetensors", &net);         and model.json beside it
+ *   tgnn_net_read(ctx, "model.safetensors", &net);         also reads model.json next to it
  *   in.graph = g; in.x = &x;
  *   tgnn_net_run(ctx, net, &in, &y, NULL);
  *   tgnn_net_free(ctx, net);
  *
- * The weights are a state_dict as torch gives it, each tensor under the name of its layer, a point, and the name of the
- * table in gnn/layer/layer.h. The description says what a state_dict does not: which layers, in which order, how wide.
+ * The weights are a state_dict of torch. A tensor has the name of its layer, a point, and the name from the table in
+ * gnn/layer/layer.h. The description has the kinds, the order and the widths of the layers.
  *
  *   { "format": "tgnn-net 1",
- *     "rows": true,                         each row of x is divided by its sum first (a row that sums to 0 stays)
+ *     "rows": true,                         first divides each row of x by its sum (unless that is 0)
  *     "layers": [
  *       { "kind": "gat", "name": "conv1", "in": 1433, "out": 8, "heads": 8, "act": "elu" },
  *       { "kind": "gat", "name": "conv2", "out": 7, "concat": false } ] }
  *
  * The members of a layer are the arguments of its class in PyTorch Geometric, with their defaults:
- *   all          kind, name, act (none, relu, elu, tanh; what becomes of y), dropout (of x; only for training)
- *   all but appnp, readout: in (the first layer must have it; else what came before), out
- *   gcn, sgc, appnp: add_self_loops (true), edge_weight (false; true: the weights of the graph count); K (sgc: 1,
+ *   all          kind, name, act (none, relu, elu, tanh: the activation of y), dropout (of x; only for training)
+ *   all but appnp, readout: in (required for the first layer; default: the width of the layer before), out
+ *   gcn, sgc, appnp: add_self_loops (true), edge_weight (false; true: use the weights of the graph); K (sgc: 1,
  *   appnp: 10), alpha (appnp: 0.1)
  *   sage         aggr (mean; sum, add, max, min), normalize (false)
- *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha, and
- *                dropout once more of what it sums, as the authors' program has it; only for training)
- *   gin, gine    hidden (out: how many numbers lie between the two Linear), eps (0, where there is no tensor eps);
- *                gine: edge
+ *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha, only
+ *                for training; dropout then applies to the summed rows too, as in the authors' program)
+ *   gin, gine    hidden (out: the width between the two Linear), eps (0; used if there is no tensor eps); gine: edge
  *   rgcn         relations, bases (none)
- *   transformer  heads (1), concat (true), edge (features of an edge, none), root_weight (true; false: lin_skip, which
- *                the class saves all the same and does not use, may stand in the file and is left out)
+ *   transformer  heads (1), concat (true), edge (features of an edge, none), root_weight (true; false: ignores
+ *                lin_skip, which the class saves but does not use)
  *   linear       torch.nn.Linear: weight, bias
- *   readout      one row for each graph: aggr (sum), all (false; true: x and what each layer before has given stand
- *                side by side)
- * Biases, the second weight of sage, root, lin_skip and eps may be missing from the file; a tensor that no layer
- * claims, a shape that is another, a number that is not finite and a member that the kind does not have are refused,
- * each with its sentence. */
+ *   readout      one row for each graph: aggr (sum), all (false; true: concatenates x and the outputs of all layers
+ *                before)
+ * The file need not have biases, the second weight of sage, root, lin_skip and eps. It is an error if a tensor belongs
+ * to no layer, a shape does not match, a number is not finite, or a kind does not have a member. */
 #ifndef TINYI_GNN_NET_H
 #define TINYI_GNN_NET_H
 TINYI_C_BEGIN
 
 #define TGNN_NET_MOST 32                    /* layers */
 #define TGNN_NET_NAME 64                    /* bytes of a name, with the 0 */
-#define TGNN_NET_WIDTH ((tiny_idx)1 << 20)  /* of a row */
+#define TGNN_NET_WIDTH ((tiny_idx)1 << 20)  /* the longest row */
 
 typedef enum tgnn_stage_kind { TGNN_STAGE_CONV, TGNN_STAGE_LINEAR, TGNN_STAGE_READOUT } tgnn_stage_kind;
 typedef enum tgnn_act { TGNN_ACT_NONE, TGNN_ACT_RELU, TGNN_ACT_ELU, TGNN_ACT_TANH, TGNN_ACT_COUNT } tgnn_act;
@@ -4934,7 +4897,7 @@ typedef struct tgnn_stage {
     tgnn_layer layer;                       /* CONV; the weights of a LINEAR are w[0] and w[1] */
     char name[TGNN_NET_NAME];
     int act;
-    tiny_idx n_in, out, n_out;              /* out: as described; n_out: how wide its rows are */
+    tiny_idx n_in, out, n_out;              /* out: from the description; n_out: width of its rows */
     tiny_idx hidden, edge, relations, bases;
     int aggr, all;                          /* READOUT */
     int no_root;                            /* TRANSFORMER: no lin_skip */
@@ -4945,53 +4908,54 @@ typedef struct tgnn_net {
     int n_stages;
     tgnn_stage stage[TGNN_NET_MOST];
     int rows;                               /* rows of x are divided by their sums */
-    /* the description is that of a net of whole numbers: see gnn/quant/quant.h */
+    /* the description is one of a quantized net: see gnn/quant/quant.h */
     int quant;
     tiny_idx n_in, n_out;
 } tgnn_net;
 
-/* path: "model.safetensors", and the description in model.json beside it (or "model.json": the other way round). */
+/* path: "model.safetensors" with the description in model.json next to it, or "model.json" with the weights next to
+ * it. */
 TINY_API tiny_status tgnn_net_read(tiny_ctx *ctx, const char *path, tgnn_net **out);
-/* name stands in the sentences; the bytes may go afterwards. */
+/* name is used in error sentences. The bytes are not needed after the call. */
 TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json,
                                           const void *weights, size_t n_weights, tgnn_net **out);
-/* From the description alone: every weight there is, drawn as layers are before training (Glorot's uniform numbers for
- * matrices, 0 for biases and eps). The same for a seed on every machine. */
+/* Makes a net from a description and draws initial weights (Glorot's uniform distribution for matrices, 0 for biases
+ * and eps). The same seed gives the same weights on every machine. */
 TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed,
                                    tgnn_net **out);
-/* the same again, into the weights that are there */
+/* draws the weights of an existing net anew */
 TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed);
-/* The networks of the papers, without a description: depth layers of one kind (conv1, conv2 ...) with an activation
- * between them (elu behind gat and gatv2, else relu), the last without. readout: gin or another kind, the sums of x and
- * of what each layer gives, one linear layer ("lin") behind them. */
+/* The usual networks of the papers, without a description: depth layers of one kind (conv1, conv2 ...). Each but the
+ * last has an activation: elu for gat and gatv2, else relu. With readout, the sums of x and of the outputs of all
+ * layers go into one linear layer ("lin"). */
 typedef struct tgnn_net_desc {
     tgnn_layer_kind kind;                   /* gcn, sage, gat, gatv2, gin, transformer */
     tiny_idx n_in, n_out;
     tiny_idx hidden;                        /* of a head; 0: 16, with heads 8 */
-    int heads;                              /* gat, gatv2, transformer: 0 is 8; the last layer has one */
+    int heads;                              /* gat, gatv2, transformer: 0 means 8; the last layer has one */
     int depth;                              /* 0: 2, with a readout 4 */
     int readout, rows;
-    /* before each layer and of alpha; with a readout before the linear layer only */
+    /* before each layer and of alpha; with a readout only before the linear layer */
     float dropout;
 } tgnn_net_desc;
 TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *desc, uint64_t seed, tgnn_net **out);
-/* Both files, each written as a whole or not at all; PyTorch reads the weights by safetensors.torch.load_file. */
+/* Writes both files, each completely or not at all. PyTorch reads the weights with safetensors.torch.load_file. */
 TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_net *net);
 TINY_API void tgnn_net_free(tiny_ctx *ctx, tgnn_net *net);         /* takes NULL */
 
 typedef struct tgnn_net_input {
     const tgnn_graph *graph;
     const tiny_tensor *x;                   /* (nodes, n_in) */
-    const tiny_tensor *e;                   /* (edges as they were given, features): gine, transformer; NULL: none */
-    const int32_t *relation;                /* of each edge as it was given: rgcn */
-    int64_t n_relation;                     /* so many edges were given */
+    const tiny_tensor *e;                   /* (edges in input order, features): gine, transformer; NULL: none */
+    const int32_t *relation;                /* rgcn: of each edge in input order */
+    int64_t n_relation;                     /* number of edges in the input */
     /* readout: where the nodes of each graph begin, n_graphs + 1; NULL: all are one graph */
     const int64_t *graph_at;
     tiny_idx n_graphs;
 } tgnn_net_input;
 
-/* y (nodes, n_out), behind a readout (graphs, n_out). before: what the last layer is given (its n_in columns), or NULL:
- * a picture of the nodes is drawn from it. Two threads may run one net in two contexts. */
+/* y (nodes, n_out), with a readout (graphs, n_out). before: receives the input of the last layer (its n_in columns),
+ * for example to plot the nodes; may be NULL. Two threads may run one net in two contexts. */
 TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y,
                                   const tiny_tensor *before);
 
@@ -5002,34 +4966,34 @@ TINYI_C_END
  *
  *   tiny_tensor s = tiny_tensor_1d(room, TINY_F32, n);
  *   tgnn_pool top;
- *   tgnn_pool_score(ctx, &x, &p, &s);                              s = x p / |p|, with p what TopKPooling learns
- *   tgnn_pool_make(ctx, g, graph_at, n_graphs, &s, 0.5, &top);     half of each graph, and the edges among what is left
- *   tgnn_pool_run(ctx, &top, &x, &s, &y);                          y (top.n, features): rows that are kept, times tanh
- *                                                                  of their score
+ *   tgnn_pool_score(ctx, &x, &p, &s);                              s = x p / |p|, p: the weight of TopKPooling
+ *   tgnn_pool_make(ctx, g, graph_at, n_graphs, &s, 0.5, &top);     keeps half of each graph and the edges inside it
+ *   tgnn_pool_run(ctx, &top, &x, &s, &y);                          y (top.n, features): kept rows times tanh of their
+ *                                                                  score
  *   ... layers on top.graph with top.graph_at ...
  *   tgnn_pool_free(ctx, &top);
  *
- * Graph U-Nets (H. Gao, S. Ji, 2019, arXiv 1905.05178, eq. 2); the numbers are those of TopKPooling in PyTorch
- * Geometric with its defaults, p is its select.weight. Unpooling puts rows back: tiny_scatter_add with top.node. On a
- * tape the same with gradients for x and p: scores by tgnn_tape_pool_score, then tgnn_pool_make, then tgnn_tape_pool;
- * which nodes are kept has no gradient. */
+ * Graph U-Nets (H. Gao, S. Ji, 2019, arXiv 1905.05178, eq. 2). The results are those of TopKPooling in PyTorch
+ * Geometric with its defaults; p is its select.weight. To unpool, call tiny_scatter_add with top.node. On a tape use
+ * tgnn_tape_pool_score, tgnn_pool_make and tgnn_tape_pool: x and p get gradients, the choice of nodes has none. */
 #ifndef TINYI_GNN_POOL_H
 #define TINYI_GNN_POOL_H
 TINYI_C_BEGIN
 
 typedef struct tgnn_pool {
-    tiny_idx n, n_graphs;                   /* nodes that are kept */
-    /* their numbers before; of each graph the best first, of equal scores the lower number */
+    tiny_idx n, n_graphs;                   /* n: number of nodes that are kept */
+    /* their numbers in the old graph; for each graph the best first, of equal scores the lower number */
     int32_t *node;
     int64_t *graph_at;                      /* where each graph begins among them, n_graphs + 1 */
-    tgnn_graph *graph;                      /* node[i] is i; edge numbers stay those of the old graph */
+    tgnn_graph *graph;                      /* node[i] becomes node i; edges keep their numbers */
 } tgnn_pool;
 
 /* score (nodes) f32, x (nodes, f), p of f numbers, not all 0. */
 TINY_API tiny_status tgnn_pool_score(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *p,
                                      const tiny_tensor *score);
-/* ratio: 0 < ratio < 1 keeps ceil(ratio * nodes) of each graph, in floats as PyTorch does; from 1 on that many nodes,
- * or all there are. graph_at NULL: all are one graph. score: n numbers in any shape, none a NaN. */
+/* ratio: 0 < ratio < 1 keeps ceil(ratio * nodes) of each graph, computed in float as PyTorch does. A ratio of 1 or more
+ * keeps that many nodes, or all if there are fewer. graph_at NULL: all are one graph. score: n numbers in any shape, no
+ * NaN. */
 TINY_API tiny_status tgnn_pool_make(tiny_ctx *ctx, const tgnn_graph *g, const int64_t *graph_at, tiny_idx n_graphs,
                                     const tiny_tensor *score, double ratio, tgnn_pool *out);
 TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score,
@@ -5046,47 +5010,44 @@ TINYI_C_END
 /* src/gnn/train/train.h - trains nets on graphs: classes of nodes, links, classes of graphs
  *
  *   tgnn_nodes d = { 0 };
- *   d.graph = g; d.x = &x; d.label = label; d.split = split;           r train, v validation, t test, a character a
- *                                                                      node
+ *   d.graph = g; d.x = &x; d.label = label; d.split = split;           for each node: r train, v validation, t test
  *   tgnn_net_make(ctx, "gcn", json, n_json, seed, &net);               gnn/layer/net.h: the layers, with their dropout
  *   how.decay = 5e-4;
  *   tgnn_train_nodes(ctx, net, &d, &how, &last);
  *   tgnn_net_write(ctx, "model.safetensors", net);
  *
- * Training goes on from the weights that the net has. Every draw (dropout, orders, pairs) depends on the seed and the
- * step alone, and no sum on the number of threads where the operations of the net have none that does
- * (docs/guide/graphs.md).
- * The optimiser is Adam with coupled decay (the decay is added to the gradient), as the papers have it.
+ * Training starts from the current weights of the net. Every draw (dropout, orders, pairs) depends only on the seed and
+ * the step. docs/guide/graphs.md says which sums depend on the number of threads.
+ * The optimiser is Adam with coupled decay (added to the gradient), as in the papers.
  *
- * Early stopping: with patience p the loss of the validation part is looked at after each epoch; when p epochs have not
- * lowered it, the training ends, and the weights of the epoch with the lowest one come back. Without it the last epoch
- * counts. */
+ * Early stopping: with patience p, training ends when the validation loss has not improved for p epochs. The net then
+ * gets the weights of the epoch with the lowest one. Without patience the net keeps those of the last epoch. */
 #ifndef TINYI_GNN_TRAIN_H
 #define TINYI_GNN_TRAIN_H
 TINYI_C_BEGIN
 
 /* Links of an undirected graph in three parts. Pairs are n[k] sources, then their n[k] destinations. */
 typedef struct tgnn_links {
-    /* the links of the training part, in both directions: messages go along these only */
+    /* the links of the training part, in both directions: the only edges for messages */
     tgnn_graph *graph;
     tiny_idx n[3];                          /* training, validation, test */
-    /* none: as many pairs without an edge; of the training part NULL, they are drawn in each step */
+    /* none: the same number of pairs without an edge; NULL for the training part, where each step draws them */
     int32_t *link[3], *none[3];
 } tgnn_links;
-/* val, test: shares of all links. Edges in both directions, several ones and loops count as one link and none. */
+/* val, test: shares of all links. All edges between two nodes count as one link. Loops are ignored. */
 TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double val, double test, uint64_t seed,
                                       tgnn_links *out);
 TINY_API void tgnn_links_free(tiny_ctx *ctx, tgnn_links *links);   /* takes NULL */
-/* The area under the ROC curve of the products of rows of z: 1 where each link has a larger one than each pair that is
+/* The area under the ROC curve of the products of rows of z: 1 if every link has a larger product than every pair in
  * none. */
 TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const int32_t *link, const int32_t *none,
                                      tiny_idx n, double *area);
 
-/* accuracies are shares, 0 .. 1 (links: areas under the ROC curve); NaN: there is no such part */
+/* Accuracies are 0 .. 1 (links: areas under the ROC curve); NaN: there is no such part. */
 typedef struct tgnn_epoch {
     int epoch;                              /* from 1 */
     double loss, val_loss;                  /* loss: of the training step, with dropout */
-    double train, val, test;                /* as the net is, without dropout */
+    double train, val, test;                /* accuracies, without dropout */
 } tgnn_epoch;
 
 typedef struct tgnn_train_desc {            /* all zero: 200 epochs of Adam, 0.01, no decay */
@@ -5094,37 +5055,37 @@ typedef struct tgnn_train_desc {            /* all zero: 200 epochs of Adam, 0.0
     int epochs;                             /* 0: 200 */
     int patience;                           /* 0: none */
     double lr;                              /* 0: 0.01 */
-    double decay;                           /* of the weights of the first layer, as T. Kipf and M. Welling have it */
+    double decay;                           /* of the weights of the first layer, as in T. Kipf and M. Welling */
     int decay_all;                          /* nonzero: of all weights */
-    int halve_every;                        /* epochs after which lr is halved, again and again; 0: never */
+    int halve_every;                        /* halve lr every this many epochs; 0: never */
     int batch;                              /* graphs in a step; 0: 32 */
-    /* nodes of two classes: judged by the area under the ROC curve of class 1, as links are; see tgnn_train_nodes */
+    /* nodes of two classes: evaluate the area under the ROC curve of class 1, as for links; see tgnn_train_nodes */
     int area;
     int batch_norm;                         /* graphs: in gin layers; folded into the weights at the end */
     /* steps and bits that are learnt with the weights (gnn/quant/a2q_net.h); NULL: none */
     struct tgnn_a2q_net *a2q;
-    /* after each epoch, which is then judged; nonzero ends the training; may be NULL */
+    /* called after each epoch; every epoch is then evaluated. Nonzero ends the training. May be NULL */
     int (*callback)(void *user, const tgnn_epoch *epoch);
     void *user;
 } tgnn_train_desc;
 
 typedef struct tgnn_nodes {
     const tgnn_graph *graph;
-    /* (nodes, n_in) f32, dense; mostly zeros: they are found, and left out of the sums */
+    /* (nodes, n_in) f32, dense; if most numbers are zeros, the products skip them */
     const tiny_tensor *x;
-    const int32_t *relation;                /* rgcn: of each edge as it was given */
-    int64_t n_relation;                     /* so many edges were given */
+    const int32_t *relation;                /* rgcn: of each edge in input order */
+    int64_t n_relation;                     /* number of edges in the input */
     const int32_t *label;                   /* -1: none */
     const char *split;                      /* r, v, t or - of node i at split[i * split_step] */
     tiny_idx split_step;                    /* 0: 1 */
 } tgnn_nodes;
-/* last: how it stands for the weights that the net then has; may be NULL. With desc->area, train, val and test are
- * areas and val_loss is 1 - val: with patience the weights of the epoch with the largest one come back. */
+/* last: the results for the final weights of the net; may be NULL. With desc->area, train, val and test are areas and
+ * val_loss is 1 - val: with patience the net gets the weights of the epoch with the largest val. */
 TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_nodes *data, const tgnn_train_desc *desc,
                                       tgnn_epoch *last);
 
 typedef struct tgnn_graphs {
-    /* all of them, one after the other (tgnn_graph_batch); no edge leads from one into another */
+    /* all graphs in one (tgnn_graph_batch); no edge between two of them */
     const tgnn_graph *graph;
     const tiny_tensor *x;                   /* (nodes, n_in) f32, dense */
     const int64_t *graph_at;                /* where the nodes of each begin, n_graphs + 1 */
@@ -5133,16 +5094,16 @@ typedef struct tgnn_graphs {
     const char *split;                      /* of each graph, as above */
     tiny_idx split_step;
 } tgnn_graphs;
-/* The net has a readout. batch: 256 at most. last->train is told at the end only. */
+/* The net must have a readout. batch: 256 at most. train of an epoch is only computed at the end, for last. */
 TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_graphs *data,
                                        const tgnn_train_desc *desc, tgnn_epoch *last);
 
-/* The net gives each node a vector, of any width. val_loss is 1 - val, areas both. */
+/* The net gives each node a vector of any width. val is an area, and val_loss is 1 - val. */
 TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_links *data, const tiny_tensor *x,
                                       const tgnn_train_desc *desc, tgnn_epoch *last);
 
-/* Pooling (gnn/layer/pool.h) on the tape. p (1, f), as select.weight is; the score (nodes, 1). In a dry run any pool
- * with the right n does. */
+/* Pooling (gnn/layer/pool.h) on the tape. p (1, f), like select.weight; the score is (nodes, 1). In a dry run any pool
+ * with the right n will do. */
 TINY_API tiny_tensor tgnn_tape_pool_score(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *p);
 TINY_API tiny_tensor tgnn_tape_pool(tiny_tape *tape, const tgnn_pool *pool, const tiny_tensor *x,
                                     const tiny_tensor *score);
@@ -5159,19 +5120,18 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/gnn/quant/bits.h - whole numbers of 1 to 8 bits, one behind the other
+/* src/gnn/quant/bits.h - packed integers of 1 to 8 bits
  *
- * The lowest bit first: number i lies at the bits i * bits .. i * bits + bits - 1 of the stream, bit k of the stream at
- * bit k % 8 of byte k / 8. The bits behind the last number are 0. Eight numbers are always as many bytes as one has
- * bits. */
+ * The lowest bit comes first: number i has the bits i * bits .. i * bits + bits - 1 of the stream, and bit k of the
+ * stream is bit k % 8 of byte k / 8. The bits after the last number are 0. Eight numbers take `bits` bytes. */
 #ifndef TINYI_GNN_BITS_H
 #define TINYI_GNN_BITS_H
 TINYI_C_BEGIN
 
-/* The bytes of n numbers; SIZE_MAX where that is no size, or bits are not 0 .. 8. Numbers of 0 bits take no byte and
- * are 0. */
+/* The size of n numbers in bytes; SIZE_MAX if it overflows or if bits is not 0 .. 8. Numbers of 0 bits take no bytes
+ * and are 0. */
 TINY_API size_t tgnn_bits_bytes(size_t n, int bits);
-/* The lower `bits` bits of each code; what stands above them is left out. */
+/* Packs the lower `bits` bits of each code and ignores the others. */
 TINY_API void tgnn_bits_pack(unsigned char *to, const uint8_t *code, size_t n, int bits);
 TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t n, int bits);
 
@@ -5187,19 +5147,19 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/gnn/quant/a2q.h - quantization of graph features whose step and number of bits are learnt, node by node
+/* src/gnn/quant/a2q.h - quantization of graph features with a learnt step and number of bits for each node
  *
- * A row (a node) has a step a > 0 and a real number b that stands for its bits:
+ * A row (a node) has a step a > 0 and a real number b for its bits:
  *     Q = 2^(b - 1) - 1, b rounded;  z = min(|x| / a, Q);  q = sign(x) floor(z + 1/2);  xq = a q
- * One bit gives Q = 0: the row is zeros. Of numbers that are never below 0 the sign is not stored: such a row takes b -
- * 1 bits.
+ * One bit gives Q = 0: the row is zeros. If no number is negative, the sign is not stored: such a row takes b - 1 bits.
  * |a| and |b| are used, a at least 1e-8, b from 1 to 8.
  *
- * The operation tgnn_a2q_row has a gradient. For x it is the straight-through one: dL/dxq where |x| <= a Q, else 0. For
- * a and b it is the local one of the paper, whatever flows in: that of the node's own error E = mean_f |xq - x|,
+ * The operation tgnn_a2q_row has a gradient. For x it is the straight-through estimate: dL/dxq where |x| <= a Q, else
+ * 0. For a and b it is the local gradient of the paper, independent of dL/dxq: that of the node's own error
+ * E = mean_f |xq - x|,
  *     dE/da = mean_f sgn(xq - x) (in range: q - x / a; clipped: Q sgn(x))
  *     dE/db = mean_f sgn(xq - x) (in range: 0;         clipped: sgn(x) 2^(b - 1) ln 2 a)
- * or, with task, the same with dL/dxq in the place of sgn(xq - x) / f: for weights, and for classes of graphs. */
+ * With task, dL/dxq replaces sgn(xq - x) / f: for weights, and for classes of graphs. */
 #ifndef TINYI_GNN_A2Q_H
 #define TINYI_GNN_A2Q_H
 TINYI_C_BEGIN
@@ -5208,15 +5168,16 @@ TINYI_C_BEGIN
 #define TGNN_A2Q_STEP 1e-8f                 /* at least */
 
 typedef struct tgnn_a2q_params {
-    int by_column;                          /* a step for each column of x, not for each row */
-    int bits;                               /* of all, where there is no tensor of them */
+    int by_column;                          /* a step for each column of x instead of each row */
+    int bits;                               /* for all rows, if there is no tensor of bits */
     int task;                               /* steps and bits learn from the loss, not from their own error */
 } tgnn_a2q_params;
 
 /* in: x (n, f); step (n), by column (f), with an index (any number of groups); bits of each step, or NULL; index (n)
  * i32, the group of each row, or NULL. Out: xq (n, f). Everything but index is f32. */
 TINY_API const tiny_op_row *tgnn_a2q_row(void);
-/* in: the same, and dL/dxq. Out: dL/dx, and for each step and its bits the sums over what it scales. */
+/* in: the same, and dL/dxq. Out: dL/dx, and the gradients of each step and its bits, summed over the numbers that it
+ * scales. */
 TINY_API const tiny_op_row *tgnn_a2q_back_row(void);
 TINY_API tiny_status tgnn_a2q(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *step, const tiny_tensor *bits,
                               const tiny_tensor *index, const tgnn_a2q_params *params, const tiny_tensor *xq);
@@ -5224,21 +5185,21 @@ TINY_API tiny_status tgnn_a2q(tiny_ctx *ctx, const tiny_tensor *x, const tiny_te
 /* round(|b|), from 1 to 8; and 2^(b - 1) - 1 */
 TINY_API int tgnn_a2q_round(float bits);
 TINY_API int tgnn_a2q_limit(int bits);
-/* Steps that are not finite or 0, bits that are not finite or outside of 1 .. 8: the sentence names the first. what:
- * "conv1" */
+/* Fails if a step is 0 or not finite, or if bits are not finite or outside of 1 .. 8. The sentence names the first one
+ * and begins with what, e.g. "conv1". */
 TINY_API tiny_status tgnn_a2q_check(tiny_ctx *ctx, const char *what, const float *step, const float *bits, tiny_idx n);
-/* Kilobytes that n rows of f numbers take, by the paper's measure sum f |b| / 8192; positive: a bit less for each. With
- * whole bits it is what tgnn_packed_make takes, to the bit. */
+/* The size of n rows of f numbers in kilobytes, by the paper's measure sum f |b| / 8192; with positive one bit less for
+ * each number. For integer bits it is exactly the size in tgnn_packed_make. */
 TINY_API double tgnn_a2q_kilobytes(const float *bits, tiny_idx n, tiny_idx f, int positive);
 
-/* ---- groups: for graphs that were not there when the steps were learnt (the paper's Nearest Neighbour Strategy)
+/* ---- groups: for graphs that were not used in training (the paper's Nearest Neighbour Strategy)
  *
  * A row takes the group k whose largest number a_k (2^(b_k - 1) - 1) is nearest to the largest |x| of the row; of equal
- * distances the lowest k. published: by a_k 2^(b_k - 1), as the authors' program has it. */
+ * distances the lowest k. published: uses a_k 2^(b_k - 1), as the authors' program does. */
 typedef struct tgnn_nearest {
     tiny_idx n, m;                          /* groups, and different limits among them */
     float *limit;                           /* ascending */
-    int32_t *group;                         /* the lowest that has it */
+    int32_t *group;                         /* the lowest group with that limit */
 } tgnn_nearest;
 TINY_API tiny_status tgnn_nearest_make(tiny_ctx *ctx, const float *step, const float *bits, tiny_idx n, int published,
                                        tgnn_nearest *out);
@@ -5260,22 +5221,24 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/gnn/quant/a2q_net.h - steps and bits for a net, learnt with its weights
+/* src/gnn/quant/a2q_net.h - steps and bits of a net, learnt with its weights
  *
  *   tgnn_a2q_desc d = { 0 };
- *   d.bits = 2.0;                                          of a feature, on average
+ *   d.bits = 2.0;                                          average bits of a feature
  *   tgnn_a2q_net_open(ctx, net, &d, &x, &q);
  *   how.a2q = q;
  *   tgnn_train_nodes(ctx, net, &data, &how, &last);        gnn/train/train.h; last.test: of the quantized net
- *   tgnn_quant_make(ctx, net, q, &small);                  gnn/quant/quant.h: whole numbers only
+ *   tgnn_quant_make(ctx, net, q, &small);                  gnn/quant/quant.h: integers only
  *   tgnn_a2q_net_close(ctx, q);
  *
- * What is quantized: the features that go into each product with weights, with a step and bits for each node or group
- * (features of the input that are 0 or one number a row are left alone: they are whole numbers already); the weights, 4
- * bits, a step for each output; and what is summed along edges, 4 bits, a step for each column. gcn layers multiply row
- * j by 1 / sqrt(degree) before that, and row i after the sum, so that the sum is one of whole numbers; gin layers
- * multiply before they sum, which is the same. Dropout comes after quantization. Kinds of layers: gcn, gin, linear,
- * readout; weights of edges count 1. */
+ * These are quantized:
+ *   features   the input of each product with weights: a step and bits for each node or group. Input features are not
+ *              quantized if they are 0 or one positive number a row: they are integers times that number.
+ *   weights    4 bits, a step for each output
+ *   sums       the rows that are summed along edges: 4 bits, a step for each column
+ * gcn layers multiply row j by 1 / sqrt(degree) before they quantize it, and row i after the sum: so the sum is one of
+ * integers. gin layers apply the weights before they sum, which gives the same. Dropout comes after quantization.
+ * Layers may be gcn, gin, linear and readout. Every edge counts 1. */
 #ifndef TINYI_GNN_A2Q_NET_H
 #define TINYI_GNN_A2Q_NET_H
 TINYI_C_BEGIN
@@ -5285,19 +5248,19 @@ TINYI_C_BEGIN
 
 /* all zero: the paper's settings for a GCN on Cora, but for the target and the steps of weights */
 typedef struct tgnn_a2q_desc {
-    double bits;                            /* the target: of a stored feature on average, over all products; 0: 2 */
-    double kilobytes;                       /* the target by memory instead; 0: by bits */
+    double bits;                            /* target: average stored bits of a feature, over all products; 0: 2 */
+    double kilobytes;                       /* target as memory; 0: use bits */
     /* of the penalty lambda max(0, M - target)^2, M in kilobytes; 0: 2.5; below 0: none */
     double lambda;
-    double first_bits;                      /* at the start; 0: 4, and 5 where features are not below 0 */
-    /* steps for so many groups of rows, for graphs that come later; 0: for each node */
+    double first_bits;                      /* at the start; 0: 4, and 5 for features that are never negative */
+    /* number of groups of rows that have steps, so that other graphs can use them; 0: each node has a step */
     tiny_idx groups;
-    int published;                          /* groups are found as the authors' program finds them: see tgnn_nearest */
-    /* one step and this many stored bits for all rows, which is what others do; 0: not */
+    int published;                          /* choose groups as the authors' program does: see tgnn_nearest */
+    /* for comparison: one step and this many stored bits for all rows; 0: no */
     int uniform;
-    /* steps of weights start at |N(0.1, 0.2)| as the authors' do, not by the weights */
+    /* steps of weights start at |N(0.1, 0.2)|, as in the authors' program, instead of values that fit the weights */
     int drawn;
-    /* steps and bits of features learn from the loss, as classes of graphs want it */
+    /* steps and bits of features learn from the loss, which classes of graphs need */
     int task;
     /* 0: 0.1, 0.04 (features), 0.002 (weights; drawn: 0.02), 0.008 (sums) */
     double lr_bits, lr_step, lr_weight, lr_sum;
@@ -5306,8 +5269,8 @@ typedef struct tgnn_a2q_desc {
 
 typedef struct tgnn_a2q_map {               /* a product of features and weights */
     int stage, weight;                      /* w[weight] of that stage of the net */
-    int raw;                                /* features are left alone */
-    int positive;                           /* they are never below 0: a bit less is stored */
+    int raw;                                /* features are not quantized */
+    int positive;                           /* they are never negative: one bit less is stored */
     tiny_idx n_in, n_out, n_steps;          /* steps: nodes or groups; raw: none */
     float *step, *bits;                     /* of features, n_steps each */
     float *weight_step, *sum_step;          /* n_out each; sum_step NULL: the product is not summed along edges */
@@ -5322,13 +5285,13 @@ typedef struct tgnn_a2q_net {
     size_t n_values;
 } tgnn_a2q_net;
 
-/* x (nodes, n_in): what the net will be trained on. */
+/* x (nodes, n_in): the features that the net will be trained on. */
 TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_desc *desc,
                                        const tiny_tensor *x, tgnn_a2q_net **out);
 TINY_API void tgnn_a2q_net_close(tiny_ctx *ctx, tgnn_a2q_net *q);      /* takes NULL */
 
-/* The net with everything quantized, in floats: what training judges, and what gnn/quant/quant.h must give in whole
- * numbers. As tgnn_net_run. */
+/* Runs the quantized net in floats, like tgnn_net_run. Training evaluates this form; gnn/quant/quant.h gives the same
+ * results with integers. */
 TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q,
                                       const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
 
@@ -5344,11 +5307,11 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/gnn/quant/packed.h - rows of features in as many bits as each row has, and products and sums of whole numbers
+/* src/gnn/quant/packed.h - packed rows of features, each with its own number of bits; integer products and sums
  *
- * Rows of the same bits lie side by side, as one stream of numbers (gnn/quant/bits.h); streams begin at whole bytes. A
- * number is stored as q + Q in b bits, where no feature is below 0 as q in b - 1 bits: such a row of one bit takes
- * nothing. */
+ * Rows with the same number of bits are stored together, as one stream of numbers (gnn/quant/bits.h) that begins at a
+ * whole byte. A number is stored as q + Q in b bits. If no feature is negative, it is stored as q in b - 1 bits: a row
+ * of one bit then takes no space. */
 #ifndef TINYI_GNN_PACKED_H
 #define TINYI_GNN_PACKED_H
 TINYI_C_BEGIN
@@ -5363,36 +5326,37 @@ typedef struct tgnn_packed {
     size_t at[TGNN_A2Q_BITS + 2];           /* where the stream of each begins */
     unsigned char *data;
     size_t n_bytes;
-    uint64_t n_bits;                        /* of the numbers: what is more in n_bytes fills up bytes */
+    uint64_t n_bits;                        /* of the numbers; n_bytes also counts the padding to whole bytes */
 } tgnn_packed;
 
-/* x (n, f) f32. step, bits: m each; group (n): the one of each row, NULL: row i has number i. A NaN is refused, and
- * with positive a number below 0. */
+/* x (n, f) f32. step, bits: m each. group (n): the index of each row into them; NULL: row i has index i. A NaN is an
+ * error; with positive, so is a negative number. */
 TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const float *step, const float *bits,
                                       tiny_idx m, const int32_t *group, int positive, tgnn_packed *out);
 TINY_API void tgnn_packed_free(tiny_ctx *ctx, tgnn_packed *packed);    /* takes one that could not be made */
-/* y (n, f) f32, dense: what tgnn_a2q gives, but for the sign of 0 */
+/* y (n, f) f32, dense: the result of tgnn_a2q, except for the sign of 0 */
 TINY_API tiny_status tgnn_packed_get(tiny_ctx *ctx, const tgnn_packed *packed, const tiny_tensor *y);
 /* y[i][j] = step[i] scale[j] sum_k q[i][k] w[j][k]: w (n_out, f) i8, scale (n_out) f32, above 0, y (n, n_out) f32; both
- * dense. The sum is exact for w of -7 .. 7, for any other w up to 2^17 features; above 2^24 it is rounded to a
- * float. */
+ * dense. The integer sum is exact for w of -7 .. 7, and for any other w up to 2^17 features. A sum above 2^24 is
+ * rounded to a float. */
 TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *packed, const tiny_tensor *w,
                                          const tiny_tensor *scale, const tiny_tensor *y);
 
-/* ---- rows of whole numbers -7 .. 7, stored + 7, 16 in a group of 8 bytes, that are summed along edges: byte i has
- * number i in its lower half and number 8 + i in the upper, so that a vector of bytes and 15 in each are numbers side
- * by side, and 18 of them add up in bytes. */
+/* ---- rows of integers -7 .. 7 that are summed along edges. They are stored + 7, 16 in a group of 8 bytes: byte i has
+ * number i in its lower half and number 8 + i in its upper half. Masking a vector of bytes with 15 gives eight
+ * consecutive numbers, and up to 18 of them can be added in bytes. */
 typedef struct tgnn_nibbles { tiny_idx n, f, groups; unsigned char *data; } tgnn_nibbles;
-TINY_API tiny_status tgnn_nibbles_make(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tgnn_nibbles *out);  /* all are 0 */
+TINY_API tiny_status tgnn_nibbles_make(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tgnn_nibbles *out);  /* all zero */
 TINY_API void tgnn_nibbles_free(tiny_ctx *ctx, tgnn_nibbles *nibbles);
 TINY_API void tgnn_nibbles_put(const tgnn_nibbles *t, tiny_idx row, const int8_t *q);
 TINY_API void tgnn_nibbles_get(const tgnn_nibbles *t, tiny_idx row, int8_t *q);
-/* The codes of z (n, f) f32, dense, each row times factor (n, or NULL): steps by column, 4 bits, as tgnn_a2q rounds
- * them. */
+/* Quantizes z (n, f) f32, dense, each row times factor (n, or NULL), with steps by column and 4 bits, rounded like
+ * tgnn_a2q. */
 TINY_API tiny_status tgnn_nibbles_quantize(tiny_ctx *ctx, const tiny_tensor *z, const float *factor, const float *step,
                                            const tgnn_nibbles *t);
-/* y[r][j] = factor[r] step[j] (sum over the edges p of row r of q[col[p]][j] + own q[r][j]) + bias[j]: a in CSR form,
- * its values are not looked at; factor (rows), bias (f): or NULL. y (a's rows, f) f32, dense. Exact below 2^24. */
+/* y[r][j] = factor[r] step[j] (sum over the edges p of row r of q[col[p]][j] + own q[r][j]) + bias[j]. a is in CSR
+ * form; its values are ignored. factor (rows) and bias (f) may be NULL. y (rows of a, f) f32, dense. The sum is exact
+ * below 2^24. */
 TINY_API tiny_status tgnn_nibbles_sum(tiny_ctx *ctx, const tiny_sparse *a, const tgnn_nibbles *t, float own,
                                       const float *factor, const float *step, const float *bias, const tiny_tensor *y);
 
@@ -5408,54 +5372,54 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/gnn/quant/quant.h - a net of whole numbers: weights of 4 bits, features of 1 to 8
+/* src/gnn/quant/quant.h - integer nets: weights of 4 bits, features of 1 to 8
  *
- *   tgnn_quant_make(ctx, net, q, &small);                  from what gnn/quant/a2q_net.h has learnt
- *   tgnn_quant_write(ctx, "model.safetensors", small);     and model.json beside it
- *   tgnn_quant_run(ctx, small, &in, &y, NULL, NULL);       the classes that the trained net gave
+ *   tgnn_quant_make(ctx, net, q, &small);                  q: learnt steps and bits, see gnn/quant/a2q_net.h
+ *   tgnn_quant_write(ctx, "model.safetensors", small);     also writes model.json next to it
+ *   tgnn_quant_run(ctx, small, &in, &y, NULL, NULL);       gives the classes of the trained net
  *
- * Each product is one of bytes, each sum along edges one of nibbles; between them rows are scaled, and quantized again.
- * Features go packed from layer to layer.
+ * Products multiply bytes, and sums along edges add nibbles. Between them rows are scaled and quantized again. Features
+ * are packed from layer to layer.
  *
- * The files are those of a net (gnn/layer/net.h), with "quant": "a2q INPUT STEPS" in the description: INPUT is raw (0
- * or one number a row), positive or signed, STEPS nodes, groups or published (groups as in tgnn_nearest). Instead of a
- *   matrix NAME (out, in) stand
+ * The files are those of a net (gnn/layer/net.h). The description also has "quant": "a2q INPUT STEPS". INPUT is raw
+ * (0 or one positive number a row), positive or signed; STEPS is nodes, groups or published (groups as in
+ * tgnn_nearest). Instead of a matrix NAME (out, in) the file has
  *   NAME         U8 (out, (in + 1) / 2)     q + 7 of 4 bits, each row from its own byte on
  *   NAME.scale   F32 (out)                  step of each row
  *   NAME.step    F32 (nodes or groups)      of the features that go in, and
- *   NAME.bits    U8, as many                their bits, 1 to 8; both are missing where the input is raw
- *   NAME.sum     F32 (out)                  step of each column of the product, where it is summed along edges
- * With STEPS nodes the files belong to the graph that they were trained on: another number of nodes is refused. */
+ *   NAME.bits    U8, as many                their bits, 1 to 8; both are missing if the input is raw
+ *   NAME.sum     F32 (out)                  step of each column of the product, if it is summed along edges
+ * With STEPS nodes the net only fits the graph of the training: another number of nodes is an error. */
 #ifndef TINYI_GNN_QUANT_H
 #define TINYI_GNN_QUANT_H
 TINYI_C_BEGIN
 
 typedef struct tgnn_quant {
-    tgnn_net *net;                          /* its layers; of the weights only biases and eps */
-    tgnn_a2q_net *q;                        /* steps and bits, whole */
+    tgnn_net *net;                          /* its layers; the only weights are biases and eps */
+    tgnn_a2q_net *q;                        /* steps and rounded bits */
     int8_t *code[TGNN_A2Q_MAPS];            /* of each map, (n_out, n_in), -7 .. 7 */
-    tgnn_nibbles turned;                    /* code[0] by input, where the input is raw */
+    tgnn_nibbles turned;                    /* code[0] transposed, if the input is raw */
 } tgnn_quant;
 
 typedef struct tgnn_quant_report {          /* of the features that were packed in a run */
     uint64_t numbers, bits;
-    size_t bytes, step_bytes;               /* with the bytes filled up; a step of 4 bytes and 1 of bits for each row */
+    size_t bytes, step_bytes;               /* bytes: with padding; step_bytes: 5 for each row, step and bits */
 } tgnn_quant_report;
 
 TINY_API tiny_status tgnn_quant_make(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q, tgnn_quant **out);
 TINY_API void tgnn_quant_free(tiny_ctx *ctx, tgnn_quant *quant);   /* takes NULL */
-/* As tgnn_net_run; report may be NULL. */
+/* Like tgnn_net_run; report may be NULL. */
 TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *quant, const tgnn_net_input *in,
                                     const tiny_tensor *y, const tiny_tensor *before, tgnn_quant_report *report);
-/* Bytes of weights, steps and biases, as they are in the file. */
+/* Size of weights, steps and biases in the file, in bytes. */
 TINY_API size_t tgnn_quant_bytes(const tgnn_quant *quant);
 
-/* Both files, each written as a whole or not at all. */
+/* Writes both files, each completely or not at all. */
 TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgnn_quant *quant);
 TINY_API tiny_status tgnn_quant_read(tiny_ctx *ctx, const char *path, tgnn_quant **out);
 TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json,
                                             const void *weights, size_t n_weights, tgnn_quant **out);
-/* Whether the description beside path is one of a quantized net. */
+/* *is: 1 if the description next to path is one of a quantized net, else 0. */
 TINY_API tiny_status tgnn_quant_known(tiny_ctx *ctx, const char *path, int *is);
 
 TINYI_C_END
@@ -5472,9 +5436,9 @@ TINYI_C_END
  *   tiny_tensor t = tiny_tensor_2d(y, TINY_F32, n, 128);
  *   tgnn_fastrp(ctx, graph, NULL, &t);
  *
- * Each node gets the sum over k of weight[k - 1] U_k, U_1 = P L R / sqrt(d), U_k = P U_(k-1): P takes the mean over the
- * neighbours (the edges into a node: give undirected graphs both directions), R is a sparse random matrix of entries
- * +-sqrt(s), one in s of them, L = diag((degree / sum of degrees)^beta). The same seed gives the same numbers for any
+ * Each node gets the sum over k of weight[k - 1] U_k, with U_1 = P L R / sqrt(d) and U_k = P U_(k-1). P is the mean
+ * over the edges into a node; give undirected graphs both directions. R is a sparse random matrix: one entry in s is
+ * +-sqrt(s), the others are 0. L = diag((degree / sum of degrees)^beta). The same seed gives the same numbers for any
  * number of threads and any tile. */
 #ifndef TINYI_FASTRP_H
 #define TINYI_FASTRP_H
@@ -5486,24 +5450,26 @@ typedef struct tgnn_fastrp_desc {           /* all zero: powers 2 and 3, rows of
     int n_weights;                          /* powers; 0: three, with the weights 0, 1, 1 */
     float weight[TGNN_FASTRP_POWERS];
     double s;                               /* 0: sqrt(nodes); at least 1. 3 is the denser choice */
-    double beta; /* below 0 the hubs weigh less; the authors try -1 .. 1. Refused where factors leave 1e-30 .. 1e30
-                  * (of the largest, where rows are brought to the length 1) */
+    double beta; /* below 0 hubs weigh less; the authors try -1 .. 1. Fails if a factor is outside of 1e-30 .. 1e30
+                  * (relative to the largest, if rows are scaled to length 1) */
     int adjacency;                          /* P = A instead of the mean */
-    int no_l2;                              /* rows of each U_k are not brought to the length 1 */
+    int no_l2;                              /* do not scale the rows of each U_k to length 1 */
     int raw;                                /* without the factor 1 / sqrt(d) */
-    /* at last each column gets mean 0 and variance 1, as the authors' program does; a constant one 0 */
+    /* finally shift and scale each column to mean 0 and variance 1, as the authors' program does; a constant one is
+     * 0 */
     int standardize;
-    int tile; /* columns at a time, a multiple of 16; 0: all. With 16 or 32 hardly more memory than y is taken,
-               * for twice the time where rows are normalised */
+    int tile; /* columns at a time, a multiple of 16; 0: all. 16 or 32 needs little more memory than y, but twice the
+               * time if rows are normalised */
     uint64_t seed;
     const tiny_tensor *projection;          /* R itself (nodes, d), f32; NULL: drawn from seed */
 } tgnn_fastrp_desc;
 
-/* y (nodes, d) dense f32. Isolated nodes give zeros (before standardize). A context whose target is REFERENCE computes
- * everything in double by the formula; it holds two matrices of that size. Weights of edges must not be negative. */
+/* y (nodes, d) dense f32. Isolated nodes give zeros (before standardize). Edge weights must not be negative. A context
+ * on target REFERENCE computes the formula in double, and needs memory for two matrices of that size. */
 TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *desc,
                                  const tiny_tensor *y);
-/* Row j of R for d columns: up to d places, ascending, into col, their signs (1 or -1) into sign; returns how many. */
+/* Row j of R for d columns: writes up to d columns, ascending, to col and their signs (1 or -1) to sign. Returns their
+ * number. */
 TINY_API int tgnn_fastrp_row(uint64_t seed, uint64_t j, int d, double s, int32_t *col, int8_t *sign);
 
 TINYI_C_END
@@ -5513,29 +5479,28 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/gnn/train/data.h - data to train on where a folder has less than a net wants, or where there is no folder; nodes
- * in a plane */
+/* src/gnn/train/data.h - synthetic training data, missing features, and a projection of nodes to a plane */
 #ifndef TINYI_GNN_DATA_H
 #define TINYI_GNN_DATA_H
 TINYI_C_BEGIN
 
-/* A tgnn_data as if it had been read: a planted partition of n nodes in k classes (gnn/graph/graph.h), features of k
- * numbers and 11 more: normal noise of deviation 1, and 1 more at the class. Of each class 20 nodes are for training, a
- * quarter for validation, the rest for the test. The same for a seed on every machine. */
+/* A planted partition of n nodes in k classes (gnn/graph/graph.h) as a tgnn_data. Features are k + 11 numbers: normal
+ * noise of deviation 1, plus 1 at the number of the class. Of each class 20 nodes are for training, a quarter for
+ * validation and the rest for the test. The same seed gives the same data on every machine. */
 TINY_API tiny_status tgnn_data_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed,
                                        tgnn_data *out);
 /* n_graphs rings of 8 to 23 nodes, with a chord for every fourth node (class 0) or for every second (class 1); ten
  * folds. */
 TINY_API tiny_status tgnn_data_rings(tiny_ctx *ctx, tiny_idx n_graphs, uint64_t seed, tgnn_data *out);
 
-/* Features where there are none: of graphs node_label as one 1 of so many as there are labels, without labels the
- * degree in the same way, 0 .. 15 and more; of one graph 64 columns of gnn/embed/fastrp.h. */
+/* Makes features if data has none. Several graphs: the one-hot node_label or, without labels, the one-hot degree,
+ * 0 .. 15 and more. One graph: 64 columns of gnn/embed/fastrp.h. */
 TINY_API tiny_status tgnn_data_features(tiny_ctx *ctx, tgnn_data *data);
-/* graph_of_node as offsets: where the nodes of each graph begin, n_graphs + 1 numbers; tiny_free gives them back. */
+/* graph_of_node as offsets: where the nodes of each graph begin, n_graphs + 1 numbers. Free *out with tiny_free. */
 TINY_API tiny_status tgnn_data_graph_at(tiny_ctx *ctx, const tgnn_data *data, int64_t **out);
 
-/* The rows of x (n, f) in the plane in which they spread the most: their two first principal components, y (n, 2). The
- * sign of each direction is that which makes its largest component positive. f below 2: the second column is 0. */
+/* The first two principal components of the rows of x (n, f): y (n, 2), for example to plot them. The largest component
+ * of each direction is positive. With f below 2 the second column is 0. */
 TINY_API tiny_status tgnn_plane(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 
 TINYI_C_END
@@ -5553,15 +5518,16 @@ TINYI_C_END
 #endif
 
 #if defined TINYGNN_IMPLEMENTATION && !defined TINYI_GNN_IMPLEMENTED
-/* gcc under -ffast-math: off for all bodies, and for the intrinsics that they include */
+/* turns -ffast-math of gcc off for all bodies and for the intrinsics that they include */
 #if defined __GNUC__ && !defined __clang__ && defined __FAST_MATH__
 #define TINYI_FAST_MATH_OFF 1
 #pragma GCC push_options
 #pragma GCC optimize("no-fast-math")
 #endif
-/* gcc -Wall reports that it stops comparing indentations in a text of this length; after a #line it does not */
+/* The passes are more text than gcc can number columns for. gcc -Wall would then report that it stops
+ * checking indentation; a #line, although it changes nothing, prevents that. */
 #if defined __GNUC__ && !defined __clang__
-#line 0005565
+#line 0005531
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -6294,8 +6260,8 @@ TINYI_INLINE int tinyi_size_add(size_t a, size_t b, size_t *r)
 /* A caller that gets NULL returns tiny_ctx_status(ctx), the status of that sentence: TINY_E_MEMORY or
  * TINY_E_OVERFLOW. */
 TINYI_FN void *tinyi_alloc(tiny_ctx *ctx, size_t n, size_t bytes_each);
-/* In small pages: what is reserved for the most that may come and written in many places as it fills, like the keys and
- * values of all layers for a context of 100 000 tokens, is resident only where it was written. */
+/* The same in small pages, for a large block that fills slowly and in many places, like the keys and values of all
+ * layers: only the pages that were written are resident. */
 TINYI_FN void *tinyi_reserve(tiny_ctx *ctx, size_t bytes);
 
 /* core/bytes.h */
@@ -6502,9 +6468,9 @@ typedef struct tinyi_out {
 } tinyi_out;
 TINYI_FN uint64_t tinyi_file_most(const char *path);   /* bytes that are read of it */
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
-/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes
- * arrived. Nobody else may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it
- * was renamed or removed. */
+/* The steps of a write, for a writer of several files. *file is a FILE. close returns 0, with errno set, if not all
+ * bytes were written. The part stays locked until its file is closed and *lock (may be NULL; 0: none) is given back,
+ * after it was renamed or removed. */
 TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock);
 TINYI_FN int tinyi_part_close(void *file, int special);
 TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);
@@ -6532,9 +6498,8 @@ TINYI_FN tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
 
 /* core/forget.h */
 
-/* The whole pages of n bytes from `at` on, which lie in the file, leave the memory of this process; who reads them
- * again gets them from the file again. Nothing happens where the file is not mapped, or the system cannot. 1: they are
- * gone. */
+/* Drops the whole pages among the n bytes of the file at `at` from memory; a later read loads them again. Returns 1 if
+ * they were dropped. Does nothing if the file is not mapped or the system cannot drop pages. */
 TINYI_FN int tinyi_file_forget(const tiny_file *file, const unsigned char *at, size_t n);
 
 /* core/box/checkpoint.h */
@@ -6602,8 +6567,8 @@ TINYI_FN double tinyi_sqrt64(double x);         /* tinyi_sqrt */
 /* cos and sin of 2 pi k / n, 0 < n <= 2^60: exact zeros and ones, exact symmetries, 2e-16 off. */
 TINYI_FN void tinyi_cis64(uint64_t k, uint64_t n, double *c, double *s);
 
-/* The kernels below store pieces of at least so many elements past the caches, unless y is an input: results that large
- * are not found there by whoever reads them next. Shorter pieces are stored as usual. */
+/* The kernels below store pieces of at least this many elements past the caches, unless y is an input: results that
+ * large would be evicted before they are read. Shorter pieces are stored as usual. */
 #define TINYI_ELEM_LONG 65536
 
 #define TINYI_KERNELS_ELEM(K) \
@@ -6929,7 +6894,7 @@ TINYI_INLINE int tinyi_low_bit(uint64_t m)
 enum { TINYI_ATT_F32, TINYI_ATT_F16, TINYI_ATT_Q8 };
 
 typedef struct tinyi_att_span {             /* n rows that follow each other */
-    const void *at, *ahead;                 /* ahead: where n rows lie that are wanted next; NULL: nobody knows */
+    const void *at, *ahead;                 /* ahead: the n rows that are needed next; NULL: unknown */
     tiny_idx n;
 } tinyi_att_span;
 
@@ -7305,9 +7270,9 @@ TINYI_C_BEGIN
 
 typedef struct tinyi_helper tinyi_helper;   /* core/thread.c */
 
-/* The operations that a header brings beside those of core and math: kinds from first to before end, each with its row
- * or NULL when it is left out. Core cannot name them, so whoever is asked for a row gets the wings, a list ended by
- * NULL: the functions of TINYI_DOORS from their header, all others from the context. */
+/* The operations that a header adds to those of core and math: kinds from first to end - 1, each with its row, or NULL
+ * if it is left out. Core cannot name them. So a function that looks up rows gets a list of wings, ended by NULL: the
+ * functions of TINYI_DOORS from their header, all others from the context. */
 typedef struct tinyi_wing { int first, end; const tiny_op_row *(*row)(int kind); } tinyi_wing;
 
 struct tiny_ctx {
@@ -7339,7 +7304,7 @@ struct tiny_ctx {
     pthread_mutex_t lock;                   /* sleeping place of the barriers */
     pthread_cond_t wake;
 #endif
-    tiny_idx at_cpu, waker; /* where the caller of the region runs; the member who woke the last sleeper */
+    tiny_idx at_cpu, waker; /* processor of the region's caller; the thread that woke the last sleeper */
     /* when, under the lock; pages that this process had read from disk before the caller slept */
     uint64_t woke_at, faults;
 };
@@ -7410,7 +7375,7 @@ TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);
 TINYI_FN tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op);
 /* in one region, as tiny_run_list */
 TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);
-/* Somebody wants to see each operation as it is: the reference, an accelerator or a recording. */
+/* True if the reference, an accelerator or a recorder must see every operation. */
 TINYI_FN int tinyi_op_watched(const tiny_ctx *ctx);
 /* how many threads a cost keeps busy */
 TINYI_FN int tinyi_cost_threads(const tiny_ctx *ctx, const tiny_cost *c);
@@ -7431,9 +7396,9 @@ TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
  * sure by thread 0 only, which asks it. */
 TINYI_FN int tinyi_team_stopped(const tiny_team *team);
 
-/* By thread 0, before the barrier that the phase begins with: the last phase in which a helper may come into a loose
- * region (1, where nobody says otherwise). He goes through the phases that are over without work, so he must find his
- * way by the operation alone. */
+/* Called by thread 0 before the barrier that begins the phase: sets the last phase in which a helper may join a loose
+ * region (default 1). A late helper runs through the finished phases without work, so its path must depend only on the
+ * operation. */
 TINYI_FN void tinyi_team_until(tiny_team *team, tiny_idx phase);
 /* tiny_parallel, and with loose tiny_parallel_loose, for a context that was checked */
 TINYI_FN tiny_status tinyi_region_open(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes,
@@ -7555,8 +7520,8 @@ tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t
         if (t->dim[i] == 0) empty = 1;
     }
     for (i = 0; i < t->rank; i++) {
-        /* An empty axis counts as one of length 1: then any product of dims, and of strides and bytes, fits for
-         * everybody who computes it. 0 - x instead of -x: the least value has no positive twin. */
+        /* An empty axis counts as one of length 1: then no product of dims, or of strides and bytes, can overflow
+         * later. 0 - x instead of -x: the least value has no positive twin. */
         size_t step = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i],
                dim = t->dim[i] ? (size_t)t->dim[i] : 1, reach;
         if (!tinyi_size_mul(step, bytes, &step) || step > (size_t)TINY_IDX_MAX) return TINY_E_OVERFLOW;
@@ -7711,16 +7676,16 @@ TINYI_INLINE uint16_t tinyi_f32_to_bf16(float x)
 TINYI_C_END
 #endif
 
-/* src/core/target.h - which targets this compiler can make, and how to switch them on
+/* src/core/target.h - the targets that this compiler can make, and how they are switched on
  *
- * One binary holds every target of its architecture. A pass compiles a file of kernels for one target;
+ * One binary holds every target of its architecture. A pass compiles a file of kernels for one target.
  * core/each_target.h makes the passes of this program:
  *
  *     #define TINYI_PASS_FILE "math/kernels.h"             core/simd.h first, core/simd_unname.h last
  *     #include "core/each_target.h"
  *
- * math, llm and gnn each have one such file, kernels.h, and one targets.c that compiles it. In a stitched header they
- * are one text, which stands at its end and is read once for each pass.
+ * math, llm and gnn each have one such file, kernels.h, and one targets.c that compiles it. A stitched header holds all
+ * of them at its end and includes itself once for each pass.
  *
  *   pass       lanes  needs                                        target in reports
  *   SCALAR     1      nothing                                      scalar
@@ -7734,11 +7699,10 @@ TINYI_C_END
  *   AVX512HALF 8      the same                                     avx512
  *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
  *
- * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and
- * AVX2VNNI compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows, AVX512HALF
- * those that are fastest in vectors of half the width: their text is that of AVX2VNNI.
- * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same
- * bits. */
+ * A processor with AVX-512 but without its VNNI (Skylake-X) uses avx2. NEONDOT and AVX2VNNI compile only the kernels
+ * that gain from a faster v_dot, NEONMM those that multiply pairs of rows, AVX512HALF those that are fastest in vectors
+ * of half the width (their text is that of AVX2VNNI). In a pass the compiler may not fuse v_mul with v_add, and
+ * -ffast-math is off: so all compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
 
@@ -7764,8 +7728,8 @@ TINYI_C_END
 #define TINYI_ARM64 0
 #endif
 
-/* the major version of a compiler whose intrinsics and target switches are known, else 0; Apple counts its clang
- * otherwise, but each of its versions that is still in use has all that is asked for here */
+/* The major version of a compiler with known intrinsics and target switches, else 0. Apple numbers its clang
+ * differently, but every version in use is new enough for the tests below. */
 #if defined __clang__
 #define TINYI_CLANG __clang_major__
 #define TINYI_GCC 0
@@ -7859,8 +7823,8 @@ TINYI_C_END
 #define TINYI_HAVE_NEONMM 0
 #endif
 
-/* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with
- * it */
+/* Targets that the user leaves out for a faster compile and a smaller program. Targets that build on one of them go
+ * too. */
 #ifdef TINY_NO_W128
 #undef TINYI_HAVE_W128
 #define TINYI_HAVE_W128 0
@@ -7884,8 +7848,7 @@ TINYI_C_END
 #define TINYI_HAVE_AMX 0
 #endif
 
-/* TINY_ONLY_TARGET: one target, known when the file is compiled. Its kernels are then called by their names, so that
- * those that nothing calls are not there. */
+/* TINY_ONLY_TARGET: one target, known at compile time. Its kernels are called by name, so unused ones are dropped. */
 #ifdef TINY_ONLY_TARGET
 #define TINYI_ONLY_scalar TINYI_PASS_SCALAR
 #define TINYI_ONLY_w128 TINYI_PASS_W128
@@ -8565,13 +8528,15 @@ static void *tinyi_mem_take(tiny_ctx *ctx, size_t n, size_t bytes_each, int spar
     }
     if (ctx->desc.max_bytes &&
         (ctx->bytes_held > ctx->desc.max_bytes || bytes > ctx->desc.max_bytes - ctx->bytes_held)) {
-        tinyi_fail(ctx, TINY_E_MEMORY, "%zu bytes asked for, %zu held, and max_bytes is %zu", bytes, ctx->bytes_held,
+        tinyi_fail(ctx, TINY_E_MEMORY,
+                   "%zu bytes requested while %zu are held; max_bytes is %zu", bytes, ctx->bytes_held,
                    ctx->desc.max_bytes);
         return NULL;
     }
     raw = (unsigned char *)ctx->desc.allocator.realloc_fn(ctx->desc.allocator.user, NULL, 0, raw_bytes);
     if (!raw) {
-        tinyi_fail(ctx, TINY_E_MEMORY, "the allocator gave no %zu bytes (%zu held)", raw_bytes, ctx->bytes_held);
+        tinyi_fail(ctx, TINY_E_MEMORY,
+                   "the allocator could not provide %zu bytes (%zu are held)", raw_bytes, ctx->bytes_held);
         return NULL;
     }
     p = raw + sizeof head;
@@ -8614,7 +8579,7 @@ TINY_API void tiny_free(tiny_ctx *ctx, void *memory)
 
 TINY_API tiny_status tiny_arena_open(tiny_ctx *ctx, tiny_arena *arena, size_t bytes)
 {
-    if (!arena) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an arena wants a place for itself");
+    if (!arena) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the pointer to the arena is NULL");
     memset(arena, 0, sizeof *arena);
     arena->base = (unsigned char *)tiny_alloc(ctx, bytes);
     if (!arena->base) return ctx ? tiny_ctx_status(ctx) : TINY_E_ARGUMENT;
@@ -8633,7 +8598,7 @@ TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_
 {
     size_t bytes, at;
     if (!arena) {
-        tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no arena to take from");
+        tinyi_fail(ctx, TINY_E_ARGUMENT, "the arena is not open");
         return NULL;
     }
     at = (arena->used + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
@@ -8662,34 +8627,29 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
 
 #endif
 #if TINYI_SLICE(0)
-/* src/core/thread.c - the region: who runs, who waits, and how
+/* src/core/thread.c - parallel regions: starting threads, waiting, barriers
  *
- * Every thread of a region runs the same function. Waiting happens in one
- * place, tinyi_region_wait: some microseconds of spinning (the usual case, all
- * arrive together), then a condition variable. A thread that has lost its
- * processor to another program thus costs the others no processor time, and
- * the scheduler may move it to the processor that a sleeper left.
+ * Every thread of a region runs the same function. All waiting is in tinyi_region_wait: it spins for some microseconds
+ * (usually all threads arrive together), then sleeps on a condition variable. So a thread that has lost its processor
+ * to another program costs the others no processor time, and the scheduler may move it to the processor of a sleeper.
  *
- * With POSIX threads and OpenMP, or TINY_PTHREAD, a context keeps helpers, which sleep
- * between regions. OpenMP's cannot do what a shared machine needs: they spin on
- * processors that others want, and a region waits for each of them, even for
- * one that is not running and has no work. A loose region (what operations of
- * the table open: they share all work by tiny_take; one whose row comes with the
- * call is strict unless the row is TINY_OP_LOOSE) waits only for helpers who have
- * come in; who comes too late finds the door closed. With a busy neighbour on two
- * processors a product of 64 x 64 x 64 keeps more than half of its speed so,
- * with OpenMP's threads a sixth.
+ * With POSIX threads and OpenMP, or TINY_PTHREAD, a context keeps helper threads, which sleep between regions. Threads
+ * of OpenMP do not suit a shared machine: they spin on processors that other programs need, and a region waits for each
+ * of them, even for one that is descheduled and has no work. A loose region waits only for helpers that have joined; a
+ * late helper finds the gate closed. Operations of the table open loose regions, because they share all work by
+ * tiny_take. An operation whose row comes with the call is strict unless the row has TINY_OP_LOOSE. With a busy
+ * neighbour on two processors, a product of 64 x 64 x 64 keeps more than half of its speed; with OpenMP it keeps a
+ * sixth.
  *
- * A helper may come in up to the end of the second phase. What stands before the
- * first barrier outside of takes runs beside other threads' takes anyway, so it
- * depends on nothing but the operation; and what it has not taken, others have.
- * To be woken takes longer than many a first phase: clearing, gathering, tables.
+ * A helper may join until the end of the second phase. Waking it takes longer than many first phases: clearing,
+ * gathering, tables. Late joining is safe: code before the first barrier, outside of takes, runs concurrently with the
+ * takes of other threads anyway. So it depends only on the operation, and other threads take the work that a late
+ * helper misses.
  *
- * A helper who has come in and then has no processor keeps all others waiting,
- * for milliseconds where a region takes microseconds. The caller sees it by the
- * processor time of the one he slept for, and leaves him alone for a while, twice
- * as long as he has lost, and twice as long each time it soon happens again. The
- * same goes for one who runs where the caller runs.                          */
+ * A helper that has joined and then loses its processor keeps all others waiting: for milliseconds, where a region
+ * takes microseconds. The caller detects this by the processor time of the helper that it slept for. It then does not
+ * call that helper for twice the time that was lost, and doubles this whenever it soon happens again. It treats a
+ * helper that runs on the caller's processor the same way. */
 #include <stdio.h>
 #include <string.h>
 #if defined _OPENMP && !defined TINY_NO_OPENMP
@@ -8702,9 +8662,8 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
 #include <unistd.h>
 #endif
 
-/* About 20 microseconds (a pause takes 10 to 140 cycles): as long as a piece of work, since to fall asleep and be woken
- * costs 50 in a virtual machine; and little beside the milliseconds for which a neighbour may hold the processor of the
- * one who is waited for. */
+/* About 20 microseconds (a pause takes 10 to 140 cycles), the time of a piece of work. Sleeping and waking cost 50 in a
+ * virtual machine. Another program may hold the awaited thread's processor for milliseconds, which is much longer. */
 #define TINYI_SPINS 1000
 /* of a helper between two regions: the layers of a model follow each other faster than a thread can be woken */
 #define TINYI_HELPER_SPINS 2000
@@ -8715,8 +8674,8 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
 /* helpers whose processor time is asked for: half a microsecond each, before a sleep */
 #define TINYI_WATCHED 16
 
-/* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at
- * the barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
+/* The gate of a region is one word, so that each step is one exchange. It holds the number of threads that have joined,
+ * the number that have arrived at the barrier, a closed flag, a flag for sleepers, and the phase. */
 #define TINYI_GATE_IN ((size_t)1)
 #define TINYI_GATE_ARRIVED ((size_t)1 << 9)
 #define TINYI_GATE_CLOSED ((size_t)1 << 18)
@@ -8730,7 +8689,7 @@ typedef struct tiny_region tinyi_region;
 struct tiny_region {
     tiny_ctx *ctx;
     int n;
-    tiny_idx next[2];                       /* first piece of work that nobody took, of even and of odd phases */
+    tiny_idx next[2];                       /* first piece of work that is not taken, of even and of odd phases */
     char pad[TINYI_ALIGN];
     tiny_idx until;                         /* the last phase in which a helper may come in */
     tiny_idx failed, cancelled;
@@ -8779,7 +8738,7 @@ static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t 
         tinyi_pause();
     }
 #if TINYI_HAVE_PTHREAD
-    for (;;) {                              /* who changes the gate must see that somebody sleeps */
+    for (;;) {                              /* a thread that changes the gate must see the sleeper */
         g = tinyi_gate(ctx);
         if ((g & mask) != seen) return;
         if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) break;
@@ -8807,12 +8766,12 @@ static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t 
 #endif
 }
 
-/* after an exchange that took the sleep bit away; i: who has come at last */
+/* after an exchange that cleared the sleep bit; i: the thread that arrived last */
 static void tinyi_region_wake(tiny_ctx *ctx, int i)
 {
 #if TINYI_HAVE_PTHREAD
     tinyi_atomic_set(&ctx->waker, i);
-    /* under the lock, so that nobody falls asleep between his last look and our signal */
+    /* under the lock, so that no thread falls asleep between its last check and this signal */
     (void)pthread_mutex_lock(&ctx->lock);
     ctx->woke_at = tiny_now_ns();
     (void)pthread_cond_broadcast(&ctx->wake);
@@ -8838,8 +8797,8 @@ TINY_API void tiny_barrier(tiny_team *team)
         team->phase++;
         return;
     }
-    /* the counter of the next phase: nobody uses it before all have arrived, and nobody after the phase before this
-     * one */
+    /* the counter of the next phase: no thread uses it before all have arrived, and the phase before this one is
+     * over */
     tinyi_atomic_set(&r->next[(team->phase + 1) & 1], 0);
     team->phase++;
     for (;;) {
@@ -8866,7 +8825,7 @@ TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx
     if (!r || !i0 || !i1) return 0;
     if (grain < 1) grain = 1;
     if (team->n == 1) {
-        /* one thread: no pieces, unless somebody wants to be asked whether to go on */
+        /* one thread: no pieces, unless there is a cancel callback to poll */
         at = r->next[0];
         if (!r->ctx->desc.cancel) grain = TINYI_MAX(total - at, 1);
     } else {
@@ -8915,17 +8874,18 @@ TINYI_FORCE_INLINE tiny_idx tinyi_region_member(tinyi_region *r, int i, int n, t
 #if TINYI_HAVE_HELPERS
 /* ---- helpers: threads of the context, numbers 1 .. n_threads - 1 of every team
  *
- * A helper waits at his own word: the number of the call, whether all must come (the function shares its work by
- * team->i), and whether he sleeps. Only the caller writes calls; a helper that was not in time for one sees the next.
- * He may look at the region, which lies on the caller's stack, only between coming in through the gate and leaving. */
+ * Each helper waits on its own word: the number of the call, whether all helpers must join (the function shares its
+ * work by team->i), and whether the helper sleeps. Only the caller writes calls; a helper that misses one sees the
+ * next. The region is on the caller's stack, so a helper may read it only between joining through the gate and
+ * leaving. */
 struct tinyi_helper {
     tiny_ctx *ctx;
     int i;
     tiny_idx word;
-    tiny_idx cpu;                           /* on which he came in, or -1 */
+    tiny_idx cpu;                           /* on which it joined, or -1 */
     tiny_idx id;                            /* of the thread, as the system counts; 0: not known yet */
     int called;                             /* this and what follows are the caller's: for the region that runs */
-    /* his processor time before a wait; how long not to call him, and until when */
+    /* its processor time before a wait; how long it is not called, and until when */
     uint64_t used, rest, rest_until;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -8937,7 +8897,7 @@ struct tinyi_helper {
 #define TINYI_CALL_QUIT ((size_t)4)
 #define TINYI_CALL_NUMBER ((size_t)8)
 
-/* The caller is about to sleep for those who have come in. */
+/* The caller is about to sleep until the helpers that have joined are done. */
 static uint64_t tinyi_helpers_watch(tiny_ctx *ctx)
 {
     int i;
@@ -8956,8 +8916,8 @@ static void tinyi_helper_rest(tinyi_helper *h, uint64_t now, uint64_t lost)
     h->rest_until = now + h->rest;
 }
 
-/* The caller has slept, and the one who woke him was the last: had he work, or no processor? Who waits for a disk has
- * none either, and is not to blame. */
+/* The caller has slept, and the last helper woke it. Was that helper computing or descheduled? Time that it spent
+ * waiting for a disk is not counted against it. */
 static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at, uint64_t woke_at)
 {
     const uint64_t now = tiny_now_ns(), lost = woke_at - slept_at;
@@ -8970,7 +8930,7 @@ static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at, uint64_t woke_
     if (h->used && used && used - h->used < lost / 2) tinyi_helper_rest(h, now, lost);
 }
 
-/* 1: he is called again, after a while as if nothing had been */
+/* 1: the helper is called again; after a while its record is cleared */
 static int tinyi_helper_rested(tinyi_helper *h)
 {
     uint64_t now;
@@ -8989,15 +8949,15 @@ static void tinyi_helper_leave(tinyi_helper *h)
     do {
         g = tinyi_gate(ctx);
         v = g - TINYI_GATE_IN;
-        /* a helper that was called for an earlier, larger team goes before the first barrier: others may wait for
-         * nobody else */
+        /* a helper that was called for an earlier, larger team leaves before the first barrier: it may be the only one
+         * that the others wait for */
         if (TINYI_GATE_HERE(v) && TINYI_GATE_HERE(v) == (v & TINYI_GATE_COUNT)) v = tinyi_gate_next(ctx->region, v);
         v &= ~TINYI_GATE_SLEEP;
     } while (!tinyi_gate_swap(ctx, g, v));
     if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx, h->i);
 }
 
-/* 1 and the phase, or 0: the door is closed, or was never open to those who come as they like */
+/* 1 and the phase, or 0: the gate is closed, or the region is strict */
 static int tinyi_helper_enter(tiny_ctx *ctx, tiny_idx *phase)
 {
     size_t g;
@@ -9014,7 +8974,7 @@ static size_t tinyi_helper_listen(tinyi_helper *h, size_t seen)
     const tiny_idx here = tinyi_cpu_here();
     size_t w;
     int i;
-    /* where the caller runs, spinning would only keep him from calling */
+    /* on the caller's processor, spinning would only keep the caller from calling */
     i = h->ctx->n_threads <= h->ctx->n_cpus && !(here >= 0 && here == tinyi_atomic_get(&h->ctx->at_cpu))
             ? TINYI_HELPER_SPINS
             : 0;
@@ -9103,7 +9063,7 @@ static void tinyi_helpers_run(tinyi_region *r)
     for (i = 1; i < r->n; i++)
         called += ctx->helpers[i - 1].called = !r->loose || tinyi_helper_rested(&ctx->helpers[i - 1]);
     ctx->region = r;
-    /* closed where all rest: a team of n, of whom one is there, so that pieces and sums are cut as ever */
+    /* closed if no helper is called: the team still counts n, so that pieces and sums are cut the same way */
     tinyi_atomic_set(&ctx->gate, (tiny_idx)(!r->loose ? TINYI_GATE_CLOSED + (size_t)r->n * TINYI_GATE_IN
                                             : called  ? TINYI_GATE_IN
                                                       : TINYI_GATE_CLOSED + TINYI_GATE_IN));
@@ -9117,7 +9077,7 @@ static void tinyi_helpers_run(tinyi_region *r)
     (void)tinyi_region_member(r, 0, r->n, 0);
     do g = tinyi_gate(ctx);
     while (!(g & TINYI_GATE_CLOSED) && !tinyi_gate_swap(ctx, g, g | TINYI_GATE_CLOSED));
-    for (;;) {                              /* those who came in still look at r */
+    for (;;) {                              /* helpers that have joined still read r */
         g = tinyi_gate(ctx) & TINYI_GATE_COUNT;
         if (g == 1) break;
         tinyi_region_wait(r, 0, TINYI_GATE_COUNT, g);
@@ -9146,7 +9106,7 @@ void tinyi_helpers_close(tiny_ctx *ctx)
 }
 #endif
 
-/* by somebody else's threads: they wait for each other at the end, so that ours is the sleeping kind */
+/* on threads of OpenMP or of a pool: they wait for each other at the end, so this wait sleeps */
 static void tinyi_region_guest(tinyi_region *r, int i, int n)
 {
     tiny_team end;
@@ -9235,7 +9195,7 @@ static TINYI_NOINLINE tiny_status tinyi_region_equip(tinyi_region *r, size_t sha
     return TINY_OK;
 }
 
-/* first: after a cancel the pieces that nobody did can look like any other fault */
+/* checked first: after a cancel, the pieces that were not done can look like another fault */
 static TINYI_NOINLINE tiny_status tinyi_region_fault(const tinyi_region *r)
 {
     if (r->cancelled) return tinyi_fail(r->ctx, TINY_E_CANCELLED, "the cancel callback asked to stop");
@@ -9475,7 +9435,8 @@ static TINYI_NOINLINE tiny_status tinyi_op_check_all(tiny_ctx *ctx, const tiny_o
     }
     for (; i < TINY_OP_MAX_IN; i++)
         if (op->in[i])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i,
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: input %d is given, but the operation takes only %d", row->name, i,
                               row->n_in);
     for (i = 0; i < row->n_out; i++) {
         if (!op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is missing", row->name, i);
@@ -9485,7 +9446,8 @@ static TINYI_NOINLINE tiny_status tinyi_op_check_all(tiny_ctx *ctx, const tiny_o
     }
     for (; i < TINY_OP_MAX_OUT; i++)
         if (op->out[i])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is given, but it has only %d", row->name, i,
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: output %d is given, but the operation has only %d", row->name, i,
                               row->n_out);
     st = row->shape(ctx, op, want);
     if (st) return st;
@@ -9514,9 +9476,10 @@ static TINYI_NOINLINE tiny_status tinyi_op_check_all(tiny_ctx *ctx, const tiny_o
     return TINY_OK;
 }
 
-/* The usual call first: one output, every input given, all of one type, shape and layout. Then one reach holds for all,
- * they overlap where they begin less than that apart, and who may lie over the output lies on it. 0: something is not
- * so or is wrong, and tinyi_op_check_all looks at everything; 1: checked, with what the shape rule says. */
+/* Fast check of the usual call: one output, every input given, all of the same type, shape and layout. One reach then
+ * holds for all: two of them overlap if they begin less than that apart, and an input that may be overwritten must
+ * begin where the output does. 1: checked, with the result of the shape rule. 0: not such a call or invalid:
+ * tinyi_op_check_all checks everything. */
 TINYI_FORCE_INLINE int tinyi_op_plain(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row, tiny_status *st)
 {
     const tiny_tensor *y = op->out[0], *const *more;
@@ -9561,7 +9524,7 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     return tinyi_op_plain(ctx, op, row, &st) ? st : tinyi_op_check_all(ctx, op, row);
 }
 
-/* f64 for a row whose fast path is f32: nobody but the reference takes it, accelerators are not asked. */
+/* f64 for a row whose fast path is f32: only the reference takes it, and accelerators are not tried. */
 static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row)
 {
     /* in[0] may be offsets */
@@ -9592,8 +9555,8 @@ typedef struct tinyi_op_job {
     size_t n;
 } tinyi_op_job;
 
-/* A helper who comes late goes through what is over. He may, as long as that looks at shapes only; else what the next
- * operation writes would be what he reads. */
+/* A late thread runs through the finished operations. That is safe only if these read nothing but shapes: otherwise it
+ * would read data that the next operation is writing. */
 static void tinyi_op_member(tiny_team *team, void *arg)
 {
     const tinyi_op_job *job = (const tinyi_op_job *)arg;
@@ -9641,9 +9604,9 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, c
     return tinyi_region_open(ctx, n, shared, own, tinyi_op_only, &job, !tinyi_op_strict(op));
 }
 
-/* A row that came with the call was written by somebody else: what we index and copy by must hold. Accelerators and
- * shared references look at the kind: it must not say something else than the row. With a row of a wing it may say
- * nothing: no reference there looks at it, and accelerators and recordings are given the row's. */
+/* A row that comes with the call is not trusted: its counts and sizes are checked before use. Accelerators and shared
+ * references read op->kind, so it must match the row. For a row of llm or gnn it may be 0: no reference there reads it,
+ * and accelerators and recordings get the kind of the row. */
 static TINYI_NOINLINE tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *r = op->row;
@@ -9657,14 +9620,15 @@ static TINYI_NOINLINE tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op 
             "%.40s: a row has at most %d inputs, 1 to %d outputs and %d bytes of params, not %d, %d and %zu", r->name,
             TINY_OP_MAX_IN, TINY_OP_MAX_OUT, TINY_OP_MAX_PARAMS, r->n_in, r->n_out, r->params_size);
     if (op->kind != r->kind && (op->kind || r->kind < TINY_OP_BASE_LLM || r->kind >= TINY_OP_BASE_YOURS))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, the operation says kind %d", r->name,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, but the operation has kind %d", r->name,
                           r->kind, op->kind);
     return TINY_OK;
 }
 
 static tiny_status tinyi_op_left_out(tiny_ctx *ctx, const tiny_op_row *row)
 {
-    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program",
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                      "%s: single operations are not in this program: compile it with TINY_WITH_OPS",
                       row->name);
 }
 
@@ -9783,7 +9747,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
     return st;
 }
 
-/* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
+/* True if a recorder, an accelerator or the reference must see every operation. Cancel is polled in tiny_take. */
 int tinyi_op_watched(const tiny_ctx *ctx)
 {
     return TINYI_HAS(OPS) && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording);
@@ -9793,7 +9757,7 @@ tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = tinyi_op_row_in(ctx, op);
     if (!TINYI_HAS(OPS) && !row)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is not in this program", op->kind);
     return TINYI_HAS(OPS) && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op)
                                                                            : tinyi_op_fast(ctx, op, row);
 }
@@ -9816,7 +9780,7 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     row = op ? tinyi_op_row_in(ctx, op) : NULL;
     if (!row || !want)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "tiny_op_shape needs an operation of a known kind and a place for its shapes");
+                          "tiny_op_shape needs an operation of a known kind and an output");
     for (i = 0; i < row->n_in; i++) {
         if (!op->in[i] && i < row->n_in_needed)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
@@ -9892,8 +9856,9 @@ TINY_API tiny_status tiny_record_start(tiny_ctx *ctx, tiny_recording **out)
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_record_start needs a place for the recording");
-    if (!TINYI_HAS(OPS)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "recordings are left out of this program");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_record_start needs an output pointer");
+    if (!TINYI_HAS(OPS)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                                           "the recorder is not in this program: compile it with TINY_WITH_OPS");
     if (ctx->recording) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is recording already");
     rec = (tiny_recording *)tinyi_alloc(ctx, 1, sizeof *rec);
     if (!rec) return tiny_ctx_status(ctx);
@@ -9911,7 +9876,8 @@ TINY_API tiny_status tiny_record_stop(tiny_ctx *ctx)
     if (!rec) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is not recording");
     ctx->recording = NULL;
     if (rec->lost)
-        return tinyi_fail(ctx, TINY_E_MEMORY, "%d operations ran but found no memory to be recorded", rec->lost);
+        return tinyi_fail(ctx, TINY_E_MEMORY,
+                          "%d operations ran but could not be recorded for lack of memory", rec->lost);
     return TINY_OK;
 }
 
@@ -9967,15 +9933,15 @@ TINY_API void tiny_recording_free(tiny_ctx *ctx, tiny_recording *recording)
 
 #endif
 #if TINYI_SLICE(0)
-/* src/core/accel.c - the accelerator's part of the door, and what is away on a device
+/* src/core/accel.c - operations on the accelerator, and the list of outputs that are away on the device
  *
- * A back end of version 2 leaves outputs in its own memory. The context lists them, each as the tensor that it was: an
- * entry is away from the moment its operation was answered until it is fetched or given up. No two entries share a
- * byte.
- *   input    in one entry without gaps, or the same view as an entry (without gaps: the same numbers, in whatever
- *            axes): the device has it. Else what it touches is fetched.
- *   output   the same view as an entry: the entry stays. An entry that it covers, without gaps: given up. Else fetched.
- * A list that cannot grow costs nothing but time: the output is fetched at once. */
+ * A back end of version 2 leaves outputs in its own memory. The context lists them, each as the tensor that it was. An
+ * entry is away from the end of its operation until it is fetched or discarded. No two entries share a byte.
+ *   input    the device has it if it lies in one dense entry, or if it is the same view as an entry (for a dense one:
+ *            the same numbers, in any axes). Otherwise the entries that it touches are fetched.
+ *   output   the same view as an entry: the entry stays. An entry that a dense output covers is discarded. All others
+ *            that it touches are fetched.
+ * If the list cannot grow, the output is fetched at once. */
 #include <string.h>
 
 typedef struct tinyi_away { tiny_tensor t; uintptr_t first, end; } tinyi_away;
@@ -10422,8 +10388,8 @@ const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW])
 tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted)
 {
     if (j->at == j->end)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: %s ends where %s should stand", j->path, j->what, wanted);
-    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s is 0x%02x where %s should stand", j->path,
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: %s ends, expected %s", j->path, j->what, wanted);
+    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s is 0x%02x, expected %s", j->path,
                       (size_t)(j->at - j->start), j->what, *j->at, wanted);
 }
 
@@ -10463,9 +10429,9 @@ tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wan
     t->escapes = 0;
     for (;;) {
         size_t n;
-        if (j->at == j->end) return tinyi_json_fail(j, "the end of a text");
+        if (j->at == j->end) return tinyi_json_fail(j, "the end of the string");
         if (*j->at == '"') break;
-        if (*j->at < 0x20) return tinyi_json_fail(j, "a character of a text");
+        if (*j->at < 0x20) return tinyi_json_fail(j, "a printable character");
         if (*j->at == '\\') {
             t->escapes = 1;
             j->at++;
@@ -10474,18 +10440,18 @@ tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wan
                 unsigned v, low;
                 if (!tinyi_json_hex(j->at, j->end, &v)) return tinyi_json_fail(j, "four hexadecimal digits");
                 j->at += 4;
-                if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "a first half of a pair of surrogates");
+                if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "the first half of a surrogate pair");
                 if (v >= 0xd800 && v <= 0xdbff) {
                     if (j->end - j->at < 6 || j->at[0] != '\\' || j->at[1] != 'u' ||
                         !tinyi_json_hex(j->at + 2, j->end, &low) || low < 0xdc00 || low > 0xdfff)
-                        return tinyi_json_fail(j, "the second half of a pair of surrogates");
+                        return tinyi_json_fail(j, "the second half of a surrogate pair");
                     j->at += 6;
                 }
             }
             continue;
         }
         n = tinyi_utf8_char(j->at, (size_t)(j->end - j->at));
-        if (!n) return tinyi_json_fail(j, "a character in UTF-8");
+        if (!n) return tinyi_json_fail(j, "valid UTF-8");
         j->at += n;
     }
     t->n = (size_t)(j->at - t->at);
@@ -10695,11 +10661,11 @@ tiny_status tinyi_json_next(tinyi_json_walk *w, tinyi_json_item *item)
             w->state = TINYI_JSON_AFTER;
             return TINY_OK;
         }
-        if (w->state == TINYI_JSON_AFTER) return tinyi_json_fail(j, in_map ? ", or }" : ", or ]");
+        if (w->state == TINYI_JSON_AFTER) return tinyi_json_fail(j, in_map ? "',' or '}'" : "',' or ']'");
     }
     if (in_map) {
         st = tinyi_json_string(j, &item->key, "a key in quotes");
-        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, "':'");
     }
     return st ? st : tinyi_json_value(w, item);
 }
@@ -10740,7 +10706,7 @@ static tiny_status tinyi_st_counts(tinyi_json *j, uint64_t *v, int most, int *n)
 {
     tiny_status st;
     *n = 0;
-    if (!tinyi_json_is(j, '[')) return tinyi_json_fail(j, "[");
+    if (!tinyi_json_is(j, '[')) return tinyi_json_fail(j, "'['");
     if (tinyi_json_is(j, ']')) return TINY_OK;
     for (;;) {
         if (*n == most)
@@ -10750,7 +10716,7 @@ static tiny_status tinyi_st_counts(tinyi_json *j, uint64_t *v, int most, int *n)
         if (st) return st;
         ++*n;
         if (tinyi_json_is(j, ']')) return TINY_OK;
-        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or ]");
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, "',' or ']'");
     }
 }
 
@@ -10767,16 +10733,16 @@ static tiny_status tinyi_st_metadata(tinyi_st_state *w)
     tinyi_json *j = &w->j;
     tinyi_json_text key, text;
     tiny_status st;
-    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "'{'");
     if (tinyi_json_is(j, '}')) return TINY_OK;
     for (;;) {
         st = tinyi_json_string(j, &key, "a key in quotes");
-        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, "':'");
         if (!st) st = tinyi_json_string(j, &text, "a text in quotes (all values of __metadata__ are texts)");
         if (st) return st;
         if (w->sink->meta) w->sink->meta(w->sink->arg, key, text);
         if (tinyi_json_is(j, '}')) return TINY_OK;
-        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, "',' or '}'");
     }
 }
 
@@ -10821,7 +10787,7 @@ static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json
     tinyi_json_text word;
     tiny_status st;
     int seen = 0, n = 0;
-    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "'{'");
     for (;;) {
         int member;
         st = tinyi_json_string(j, &word, "dtype, shape or data_offsets in quotes");
@@ -10833,9 +10799,9 @@ static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json
         if (!member || (seen & member))
             return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown,
                               tinyi_show_bytes(word.at, word.n, shown_word),
-                              member ? "stands there twice" : "is no member of a tensor");
+                              member ? "occurs twice" : "is no member of a tensor");
         seen |= member;
-        if (!tinyi_json_is(j, ':')) return tinyi_json_fail(j, ":");
+        if (!tinyi_json_is(j, ':')) return tinyi_json_fail(j, "':'");
         if (member == DTYPE) st = tinyi_json_string(j, dtype, "the name of a type in quotes");
         else if (member == SHAPE) st = tinyi_st_counts(j, t->dim, TINYI_SAFETENSORS_MAX_RANK, &t->rank);
         else {
@@ -10846,7 +10812,7 @@ static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json
         }
         if (st) return st;
         if (tinyi_json_is(j, '}')) break;
-        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, "',' or '}'");
     }
     if (seen == (DTYPE | SHAPE | OFFSETS)) return TINY_OK;
     return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s", j->path, shown,
@@ -10875,7 +10841,7 @@ static tiny_status tinyi_st_one(tinyi_st_state *w, tinyi_json_text name)
     if (st) return st;
     for (i = 0; i < TINYI_COUNT(tinyi_st_row) && !tinyi_json_text_is(dtype, tinyi_st_row[i].name); i++) {}
     if (i == TINYI_COUNT(tinyi_st_row))
-        return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has dtype %s, which is not known here", j->path,
+        return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has dtype %s, which is unknown", j->path,
                           shown, tinyi_show_bytes(dtype.at, dtype.n, shown_type));
     t.type = (tinyi_st_type)i;
     st = tinyi_st_size(w, &t, shown);
@@ -10900,26 +10866,26 @@ static tiny_status tinyi_st_all(tinyi_st_state *w)
     tinyi_json_text name;
     tiny_status st;
     int metadata = 0;
-    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "'{'");
     if (!tinyi_json_is(j, '}')) {
         for (;;) {
             st = tinyi_json_string(j, &name, "the name of a tensor in quotes");
-            if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+            if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, "':'");
             if (st) return st;
             if (!tinyi_json_text_is(name, "__metadata__")) st = tinyi_st_one(w, name);
-            else if (metadata++) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: __metadata__ stands there twice", j->path);
+            else if (metadata++) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: __metadata__ occurs twice", j->path);
             else st = tinyi_st_metadata(w);
             if (st) return st;
             if (tinyi_json_is(j, '}')) break;
-            if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+            if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, "',' or '}'");
         }
     }
     tinyi_json_space(j);
-    if (j->at != j->end) return tinyi_json_fail(j, "nothing more");
+    if (j->at != j->end) return tinyi_json_fail(j, "the end");
     if (w->sum != w->data_bytes)
         return tinyi_fail(
             j->ctx, TINY_E_FORMAT,
-            "%s: the tensors are %llu bytes, the data behind the header %zu: every byte belongs to one tensor", j->path,
+            "%s: the tensors are %llu bytes, the data after the header %zu: they must be equal", j->path,
             (unsigned long long)w->sum, w->data_bytes);
     return TINY_OK;
 }
@@ -11154,12 +11120,11 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = tiny_file_memory(NULL, 0);
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file needs a path and a place for its bytes");
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file needs a path and an output pointer");
     return TINY_OK;
 }
 
-/* A file has an end, a device (/dev/zero) need not have one, and whoever fills a pipe may never stop: it gets half of
- * the memory. */
+/* A device (/dev/zero) or the writer of a pipe may never end, so both have a limit; a pipe gets half of the memory. */
 TINYI_FN uint64_t tinyi_file_most(const char *path)
 {
 #if TINYI_HAVE_MMAP
@@ -11209,7 +11174,7 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     struct stat info;
     int fd;
     if (st) return st;
-    /* who writes into a pipe is gone when it was closed once */
+    /* the writer of a pipe is gone after the pipe was closed once */
     if (tinyi_file_special(path)) return tiny_file_copy(ctx, path, out);
     fd = open(path, O_RDONLY);
     if (fd < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
@@ -11240,7 +11205,7 @@ static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int 
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);   /* children have no part in it */
 #ifdef LOCK_EX
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return tinyi_fail(ctx, TINY_E_IO, "%s: somebody else is writing it", part);
+        return tinyi_fail(ctx, TINY_E_IO, "%s: another program is writing it", part);
 #endif
     if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) *ours = 1;
     if (!*ours) *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
@@ -11287,7 +11252,7 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
         if (!*file && there >= 0) (void)close(there);
         if (!*file)
             return tinyi_fail(ctx, TINY_E_IO,
-                              "%s: is a symbolic link that leads to no device: what it leads to is not written over",
+                              "%s: is a symbolic link that does not lead to a device; its target is not overwritten",
                               part);
     }
 #else
@@ -11320,7 +11285,7 @@ int tinyi_part_close(void *file, int special)
 tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
     if (tinyi_file_special(part))
-        return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
+        return tinyi_fail(ctx, TINY_E_IO, "%s: is not a regular file, and does not replace %s", part, path);
 #ifdef _WIN32
     if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
 #else
@@ -11399,7 +11364,7 @@ tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at)
 {
     if (out->special)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: it is no plain file, and cannot be written in pieces that are not in order", out->part);
+                          "%s: it is not a regular file, so it cannot be written out of order", out->part);
     if (!tinyi_file_seek((FILE *)out->file, at, SEEK_SET))
         return tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", out->part, (unsigned long long)at);
     return TINY_OK;
@@ -11446,7 +11411,7 @@ void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
 {
     if (out->file) (void)fclose((FILE *)out->file);
     if (out->path && !out->special) (void)remove(out->part);
-    tinyi_part_unlock(&out->lock);          /* last: whoever writes the path next makes a part of his own */
+    tinyi_part_unlock(&out->lock);          /* last: the next writer of the path makes its own part */
     tiny_free(ctx, out->path);
     memset(out, 0, sizeof *out);
 }
@@ -11517,7 +11482,7 @@ TINYI_FN int tinyi_file_forget(const tiny_file *file, const unsigned char *at, s
 #endif
 /* src/core/hash_inside.h - a checksum of 64 bits over a stream of bytes
  *
- * Whether a file was cut or changed by accident, not by somebody who wants it to go unseen: it has no key. */
+ * It detects accidental damage of a file. It has no key, so it does not detect an attack. */
 #ifndef TINYI_HASH_H
 #define TINYI_HASH_H
 TINYI_C_BEGIN
@@ -11688,7 +11653,7 @@ static unsigned char *tinyi_ckpt_element(const tiny_tensor *t, size_t i)
     return (unsigned char *)t->data + at * (ptrdiff_t)tiny_dtype_bytes(t->dtype);
 }
 
-/* Shapes and dtypes as a caller gives them; data is looked at by nobody here. */
+/* Shapes and dtypes as a caller gives them; data is not read here. */
 static tiny_status tinyi_ckpt_shape(tiny_ctx *ctx, const char *path, const char *name, tiny_dtype dtype, int rank,
                                     const tiny_idx *dim, size_t *count)
 {
@@ -11701,7 +11666,7 @@ static tiny_status tinyi_ckpt_shape(tiny_ctx *ctx, const char *path, const char 
     t = tiny_tensor_nd(text, dtype, rank, dim);
     st = tiny_tensor_check(&t);
     if (st)
-        return tinyi_fail(ctx, st, "%s: tensor %s: %s is no shape of a tensor", path, name, tinyi_shape_text(&t, text));
+        return tinyi_fail(ctx, st, "%s: tensor %s: %s is not a valid shape", path, name, tinyi_shape_text(&t, text));
     *count = (size_t)tiny_tensor_count(&t);
     return TINY_OK;
 }
@@ -11728,9 +11693,9 @@ static tiny_status tinyi_ckpt_enter(tiny_ctx *ctx, const tiny_checkpoint_writer 
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no writer of a checkpoint");
+    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the writer of the checkpoint is NULL");
     if (w->status) return w->status;
-    if (w->finished) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the checkpoint is finished", w->box.path);
+    if (w->finished) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the checkpoint is already finished", w->box.path);
     return TINY_OK;
 }
 
@@ -11752,7 +11717,7 @@ TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint
     if (!desc || !out || !desc->path == !desc->write)
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "a writer of a checkpoint needs a path or a write callback, one of the two, and a place for it");
+            "a writer of a checkpoint needs an output pointer and either a path or a write callback");
     path = desc->path ? desc->path : "the checkpoint";
     n_path = strlen(path);
     w = (tiny_checkpoint_writer *)tinyi_alloc(ctx, sizeof *w + n_path + 1, 1);
@@ -11799,7 +11764,7 @@ static tiny_status tinyi_ckpt_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, co
                           "%s: entry %llu: its name has %zu bytes; 1 to %d without control characters are possible",
                           w->box.path, (unsigned long long)w->n_entries, n, TINY_CHECKPOINT_MAX_NAME);
     if (w->values_left)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s have not come yet", w->box.path,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s are still missing", w->box.path,
                           name, w->values_left, w->newest->text);
     st = tinyi_ckpt_new_name(ctx, w, name, n);
     if (st) return st;
@@ -11938,7 +11903,7 @@ TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_write
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     if (st) return st;
     if (w->values_left)
-        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come",
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s are missing",
                                              w->box.path, w->values_left, w->newest->text));
     st = tinyi_box_finish(ctx, &w->box, w->n_entries);
     w->finished = !st;
@@ -12020,7 +11985,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: %zu bytes are left, it needs %d", path, i, at,
                           c->left, TINYI_CKPT_LEAST);
     if (kind >= TINYI_COUNT(tinyi_ckpt_kind_name))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: entry %zu at byte %zu is of kind %lu, which is not known here",
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: entry %zu at byte %zu is of kind %lu, which is unknown",
                           path, i, at, (unsigned long)kind);
     if (!tinyi_rd_bytes(c, n_name, &name))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name has %lu bytes, and %zu are left",
@@ -12032,7 +11997,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
             i, at, (unsigned long)n_name, TINY_CHECKPOINT_MAX_NAME);
     if (!tinyi_ckpt_skip(c, base, 1, 8))
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: entry %zu at byte %zu: its name is not followed by the zeros that belong there", path, i,
+                          "%s: entry %zu at byte %zu: its name must be followed by zeros", path, i,
                           at);
     memset(e, 0, sizeof *e);
     e->name = (const char *)name;           /* the 0 behind it was seen */
@@ -12040,7 +12005,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
     if (kind == TINY_CHECKPOINT_TENSOR) {
         int empty = 0;
         if (!tiny_dtype_bytes((tiny_dtype)dtype))
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has data type %lu, which is not known here", path,
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has data type %lu, which is unknown", path,
                               e->name, (unsigned long)dtype);
         if (rank > TINY_MAX_RANK)
             return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has %lu dimensions; the most are %d", path, e->name,
@@ -12048,7 +12013,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
         e->dtype = (tiny_dtype)dtype;
         e->rank = (int)rank;
         want = tiny_dtype_bytes(e->dtype);
-        /* without the empty axes the product fits, so that any part of it fits for everybody who computes it */
+        /* without the empty axes the product fits, so that no part of it can overflow later */
         for (a = 0; a < rank; a++) {
             if (!dim[a]) empty = 1;
             else if (dim[a] > (uint64_t)TINY_IDX_MAX || want > (uint64_t)TINY_IDX_MAX / dim[a])
@@ -12060,17 +12025,19 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
         }
         if (empty) want = 0;
         if (!tinyi_ckpt_skip(c, base, 0, TINY_CHECKPOINT_ALIGN))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: no zeros up to a multiple of %d before its values",
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: tensor %s: the padding before its values, up to a multiple of %d, must be zeros",
                               path, e->name, TINY_CHECKPOINT_ALIGN);
     } else {
         if (dtype || rank)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s has a data type or a rank", path,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s must not have a data type or a rank", path,
                               tinyi_ckpt_kind_name[kind], e->name);
         want = kind == TINY_CHECKPOINT_U64 || kind == TINY_CHECKPOINT_F64 ? 8 : n_bytes;
     }
     for (a = rank; a < TINY_MAX_RANK; a++)
         if (dim[a])
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s: dimension %d of %lu is %llu, not 0", path,
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: %s %s: unused dimension %d (rank %lu) is %llu, it must be 0", path,
                               tinyi_ckpt_kind_name[kind], e->name, (int)a, (unsigned long)rank,
                               (unsigned long long)dim[a]);
     if (n_bytes != want)
@@ -12085,7 +12052,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
     if (kind == TINY_CHECKPOINT_TEXT && e->n_bytes && memchr(e->at, 0, e->n_bytes))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: text %s has a 0 among its %zu bytes", path, e->name, e->n_bytes);
     if (!tinyi_ckpt_skip(c, base, kind == TINY_CHECKPOINT_TEXT, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s is not followed by the zeros that belong there", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s must be followed by zeros", path,
                           tinyi_ckpt_kind_name[kind], e->name);
     return TINY_OK;
 }
@@ -12107,12 +12074,13 @@ static tiny_status tinyi_ckpt_read(tiny_ctx *ctx, tiny_checkpoint *c, int no_che
     for (i = 0; i < (size_t)n_entries && !st; i++) st = tinyi_ckpt_entry_read(ctx, c->path, &at, base, i, &c->entry[i]);
     if (st) return st;
     if (at.left)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes stand after its %zu entries", c->path, at.left, i);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes follow its %zu entries", c->path, at.left, i);
     c->n = i;
     tinyi_ckpt_sort(c->order, c->n, c->entry);
     for (i = 1; i < c->n; i++)
         if (!strcmp(c->entry[c->order[i - 1]].name, c->entry[c->order[i]].name))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: two entries are called %s", c->path, c->entry[c->order[i]].name);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: two entries have the name %s", c->path, c->entry[c->order[i]].name);
     return TINY_OK;
 }
 
@@ -12125,7 +12093,7 @@ TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_d
     if (out) *out = NULL;
     if (st) return st;
     if (!desc || !out || (!desc->path && !desc->bytes))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a checkpoint needs a path or its bytes, and a place for it");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a checkpoint needs a path or its bytes, and an output pointer");
     path = desc->path ? desc->path : "memory";
     n_path = strlen(path);
     c = (tiny_checkpoint *)tinyi_alloc(ctx, sizeof *c + n_path + 1, 1);
@@ -12176,12 +12144,12 @@ static tiny_status tinyi_ckpt_want(tiny_ctx *ctx, const tiny_checkpoint *c, cons
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!c || !name || !place)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "reading %s needs a checkpoint, a name and a place",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "reading %s needs a checkpoint, a name and an output",
                           name ? name : "an entry");
     *e = tiny_checkpoint_find(c, name);
     if (!*e) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no entry %s among its %zu", c->path, name, c->n);
     if ((*e)->kind != kind)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: entry %s is of kind %s, asked for was %s", c->path, name,
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: entry %s is of kind %s, but %s was requested", c->path, name,
                           tinyi_ckpt_kind_name[(*e)->kind], tinyi_ckpt_kind_name[kind]);
     return TINY_OK;
 }
@@ -12247,7 +12215,7 @@ static tiny_status tinyi_ckpt_want_tensor(tiny_ctx *ctx, const tiny_checkpoint *
         tiny_tensor is = tiny_tensor_nd(NULL, (*e)->dtype, (*e)->rank, (*e)->dim);
         char has[96], want[96];
         return tinyi_fail(ctx, (*e)->dtype != t->dtype ? TINY_E_DTYPE : TINY_E_SHAPE,
-                          "%s: tensor %s is %s, asked for was %s", c->path, name, tinyi_shape_text(&is, has),
+                          "%s: tensor %s is %s, but %s was requested", c->path, name, tinyi_shape_text(&is, has),
                           tinyi_shape_text(t, want));
     }
     return TINY_OK;
@@ -12269,7 +12237,7 @@ TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkp
     if (st) return st;
     st = tiny_tensor_check(into);
     if (st)
-        return tinyi_fail(ctx, st, "%s: tensor %s: the place for it cannot be written: %s", c->path, name,
+        return tinyi_fail(ctx, st, "%s: tensor %s: its output cannot be written: %s", c->path, name,
                           tiny_status_text(st));
     count = (size_t)tiny_tensor_count(into);
     size = tiny_dtype_bytes(into->dtype);
@@ -12317,8 +12285,8 @@ TINY_API uint64_t tiny_now_ns(void)
     if (clock_gettime(CLOCK_MONOTONIC, &t)) return 0;
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 #elif defined __unix__ || defined __APPLE__ || defined __EMSCRIPTEN__ || defined __wasi__
-    /* strict -std=c99 hides clock_gettime behind a feature macro that only the first include can set: on Linux the
-     * system is asked itself, elsewhere the time of day must do, which somebody may set back */
+    /* strict -std=c99 hides clock_gettime unless a feature macro is set before the first include: Linux has a system
+     * call, other systems use the time of day, which can be set back */
     struct timeval t;
 #ifdef SYS_clock_gettime
 #if defined __x86_64__ && defined __ILP32__
@@ -12344,8 +12312,8 @@ TINY_API uint64_t tiny_now_ns(void)
  *          is a head (tag, bytes, when it arrives) and its bytes; a full ring takes the rest later, as a socket would.
  * Delay    of a message of n bytes sent at t over a link of latency a and b seconds a byte: it leaves from max(t, link
  *          free) on, the link is free n b later, it arrives a after that. Each direction of each pair is a link.
- * Sleep    each rank has one place where its threads sleep, and a count of changes: a message came, there is room
- *          again, a rank has closed. Who looked before the change does not fall asleep after it. */
+ * Sleep    each rank has one condition variable for its threads, and a count of changes: a message came, there is room
+ *          again, a rank has closed. A thread that read the count before a change does not fall asleep after it. */
 #include <stdio.h>
 #include <string.h>
 #if TINYI_HAVE_PTHREAD
@@ -12559,13 +12527,13 @@ TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc,
     int i, j;
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_local_open needs a place for the transport");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_local_open needs an output pointer");
     if (world < 1 || world > TINY_NET_RANKS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks: 1 to %d are possible", world, TINY_NET_RANKS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks, there must be 1 to %d", world, TINY_NET_RANKS);
     if (bytes > TINYI_LINK_MOST)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes: %zu are the most", bytes, TINYI_LINK_MOST);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes, the most are %zu", bytes, TINYI_LINK_MOST);
     if (desc && !(desc->bits_per_second >= 0.0 && desc->bits_per_second <= 1e15))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links of %g bits a second: 0 (no limit) to 1e15",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links of %g bits per second, they must be 0 (no limit) to 1e15",
                           desc->bits_per_second);
     while (size < bytes || (size & (size - 1))) size += size & (~size + 1);     /* the next power of two */
     if (!tinyi_size_mul(size, (size_t)world * (size_t)world, &all))
@@ -12647,21 +12615,21 @@ TINY_API void tiny_local_close(tiny_ctx *ctx, tiny_local *l)
  *                    before
  *          ring      part c (of p) as ((x_c + x_(c+1)) + ...) modulo p, the same in all ranks because one rank computes
  *                    it
- * Engine   a sum is a list of steps, each a message to send, one to receive, or both, and what is done with the latter.
- *          progress() takes the oldest sum as far as the messages allow; those behind it may only send what direct sums
- *          send, which is in the order that the peer awaits. Whoever holds the lock may call it: the caller in start
- *          and wait, else the comm's thread.
- * Thread   it sleeps while somebody waits (who waits does the work), and while all in flight are short direct sums that
- *          have been sent: then nothing is gained before somebody waits.
- * Clock    on a virtual clock a sum has a time of its own, that of its start, which messages move on as they arrive; a
- *          wait moves the caller's. All of it follows from the program, not from who ran when. */
+ * Engine   a sum is a list of steps. Each step sends a message, receives one, or both, and says how to use the received
+ *          numbers. progress() advances the oldest sum as far as its messages allow. Later sums may only send the
+ *          messages of direct sums, in the order that the peer expects. progress() needs the lock: the caller takes it
+ *          in start and wait, the comm's thread otherwise.
+ * Thread   the comm's thread sleeps while the caller waits, because the caller then does the work. It also sleeps while
+ *          all sums in flight are short direct ones that have been sent: nothing can be gained until the caller waits.
+ * Clock    on a virtual clock a sum has its own time, which begins at its start and advances as messages arrive. A wait
+ *          advances the caller's clock. All of this follows from the program, not from the scheduling of threads. */
 #include <stdio.h>
 #include <string.h>
 
 #define TINYI_COMM_SHORT 8192
 #define TINYI_COMM_QUIET 16384              /* numbers in flight that a peer can send without our taking them out */
 #define TINYI_COMM_SPIN_NS \
-    60000u /* a sleep ends that much late; who waits for a moment looks at the clock for so long before it */
+    60000u /* a sleep may end this much late, so a wait for a time polls the clock for this long before it */
 
 typedef struct tinyi_sum {
     float *x;
@@ -12726,7 +12694,7 @@ static void tinyi_comm_give_up(tiny_comm *c, tiny_status st, const char *says)
     if (c->failed) return;
     c->failed = st;
     (void)snprintf(c->says, sizeof c->says, "%s", says);
-    c->first = c->next;                     /* nobody touches their memory any more */
+    c->first = c->next;                     /* their memory is not touched any more */
     c->net->close(c->net);
 }
 
@@ -12900,7 +12868,7 @@ static int tinyi_comm_progress(tiny_comm *c)
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 #if TINYI_HAVE_HELPERS
-/* nothing is gained before somebody waits: under the lock */
+/* there is nothing to gain until the caller waits: under the lock */
 static int tinyi_comm_quiet(const tiny_comm *c)
 {
     uint64_t i;
@@ -12961,14 +12929,14 @@ TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, t
     if (out) *out = NULL;
     if (st) return st;
     if (!out || !desc || !desc->net)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_comm_open needs the net of a rank and a place for the comm");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_comm_open needs the net of a rank and an output pointer");
     if (desc->net->world < 1 || desc->net->world > TINY_NET_RANKS || desc->net->rank < 0 ||
         desc->net->rank >= desc->net->world)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "rank %d of %d: ranks are 0 to one below their number, which is at most %d", desc->net->rank,
+                          "rank %d of %d: ranks count from 0, and there may be at most %d", desc->net->rank,
                           desc->net->world, TINY_NET_RANKS);
     if (desc->way < 0 || desc->way >= TINY_COMM_WAYS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "way %d of summing is not one of the %d", desc->way, TINY_COMM_WAYS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "way %d must be below %d", desc->way, TINY_COMM_WAYS);
     c = (tiny_comm *)tinyi_alloc(ctx, 1, sizeof *c);
     if (!c) return tiny_ctx_status(ctx);
     memset(c, 0, sizeof *c);
@@ -13050,15 +13018,16 @@ TINY_API tiny_status tiny_allreduce_start(tiny_comm *c, float *x, size_t n, unsi
     int i;
     if (!c) return TINY_E_ARGUMENT;
     if (!handle || (!x && n))
-        return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tiny_allreduce_start needs numbers and a place for the handle");
+        return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tiny_allreduce_start needs numbers and a pointer for the handle");
     if (n > c->n_most)
-        return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a sum of %zu numbers: this comm was opened for %zu", n, c->n_most);
-    if (tag > 255) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tag %u: 0 to 255 are possible", tag);
+        return tinyi_fail(c->ctx, TINY_E_ARGUMENT,
+                          "a sum of %zu numbers; this comm was opened for at most %zu", n, c->n_most);
+    if (tag > 255) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tag %u, it must be 0 to 255", tag);
     tinyi_comm_lock(c);
     s = &c->sum[c->next % TINY_COMM_FLIGHTS];
     if (c->failed) st = tinyi_fail(c->ctx, c->failed, "%s", c->says);
     else if (c->used[c->next % TINY_COMM_FLIGHTS])
-        st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "%d sums are in flight, as many as can be: wait for one",
+        st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "%d sums are in flight, the most that are possible: wait for one",
                         TINY_COMM_FLIGHTS);
     else {
         s->x = x;
@@ -13147,7 +13116,7 @@ TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t va
     if (!c || !what) return TINY_E_ARGUMENT;
     if (c->n_most < 16)
         return tinyi_fail(c->ctx, TINY_E_ARGUMENT,
-                          "a comm for sums of %zu numbers cannot compare anything: 16 are needed", c->n_most);
+                          "a comm for sums of %zu numbers cannot compare values: open it for at least 16", c->n_most);
     for (i = 0; i < 8; i++) {
         x[i] = (float)(value >> 8 * i & 0xff);
         x[8 + i] = x[i] * x[i];
@@ -13170,11 +13139,10 @@ TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t va
 #if TINYI_SLICE(1)
 /* src/core/conform.c - the conformance kit
  *
- * A case is a function of (operation name, seed, case number) and of nothing else: the row's cases function chooses
- * shapes and params, the kit fills the inputs, chooses how they lie in memory, computes the reference from dense
- * copies, lets the candidate work on the views, and compares. Every buffer the candidate sees stands between walls,
- * and bytes that belong to no element hold all ones: a NaN for each float type, so that a number read from outside a
- * view spoils the answer.                                                                                            */
+ * A case depends only on (operation name, seed, case number). The row's cases function chooses shapes and params. The
+ * kit fills the inputs and chooses their layout in memory. It computes the reference on dense copies, runs the
+ * candidate on the views, and compares. Every buffer of the candidate has guard bytes on both sides. Bytes that belong
+ * to no element are all ones, a NaN in each float type: so a read from outside a view spoils the result. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13798,7 +13766,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
         }
     }
     if (tiny_op_shape(t->ctx, &t->op, want)) {
-        tinyi_conform_refused(t, "the row refuses its own case: ");
+        tinyi_conform_refused(t, "the row rejects its own case: ");
         return TINY_OK;
     }
     ref_op = t->op;
@@ -13830,7 +13798,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
     got = (unsigned char *)tinyi_conform_take(t, most);
     if (!got) return tiny_ctx_status(t->ctx);
     if (tiny_run_reference(t->ctx, &ref_op)) {
-        tinyi_conform_refused(t, "the reference refuses the case: ");
+        tinyi_conform_refused(t, "the reference rejects the case: ");
         return TINY_OK;
     }
     if (desc->answer) desc->answer(desc->user, row, &ref_op);
@@ -13945,7 +13913,7 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
     if (d.op && !known) return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: there is no operation named %.64s", d.op);
     if (!n_failed || d.n_cases < 0 || d.only_case < 0)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "conformance: n_failed is needed, and numbers of cases are not negative");
+                          "conformance: n_failed must not be NULL, and numbers of cases must not be negative");
     if (d.only_case > 0 && d.n_cases < d.only_case) d.n_cases = d.only_case;
     t = (tinyi_conform *)tiny_alloc(ctx, sizeof *t);
     if (!t) return tiny_ctx_status(ctx);
@@ -14010,8 +13978,7 @@ TINYI_FN tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, 
 TINYI_FN tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y);
 TINYI_FN tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y);
 TINYI_FN tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d);
-/* The gradient of twisted weights for those who make such weights: d_a, and d_s under the shape of s where s is given
- * (math/twist.h). */
+/* The gradient of twisted weights (math/twist.h): d_a, and d_s in the shape of s if s is given. */
 TINYI_FN tiny_status tinyi_grad_twisted(tiny_grad *g, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s,
                                         const tiny_twist_params *params, tiny_tensor *d_a, tiny_tensor *d_s);
 /* For gradients that go part by part. view: any view of an input. */
@@ -16301,7 +16268,7 @@ static tiny_status tinyi_reduce_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
         for (i = 0; same && i < x->rank; i++) same = b->dim[i] == x->dim[i];
         if (!same) {
             char tx[96], tb[96];
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s; they must have one shape", name,
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s; they must have the same shape", name,
                               tinyi_shape_text(x, tx), tinyi_shape_text(b, tb));
         }
     }
@@ -16310,7 +16277,7 @@ static tiny_status tinyi_reduce_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
         if (!gone || p->keep) dim[n++] = gone ? 1 : x->dim[i];
     }
     if (op->kind == TINY_OP_ARGMAX && (p->all ? tiny_tensor_count(x) : x->dim[x->rank - 1 - p->axis]) > 0x7fffffff)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: more values than an i32 index can name", name);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: too many values for an i32 index", name);
     tinyi_want(&want[0], op->kind == TINY_OP_ARGMAX ? TINY_I32 : x->dtype, n, dim);
     return TINY_OK;
 }
@@ -17022,7 +16989,8 @@ static void tinyi_softmax_pass_over(tiny_team *team, const tinyi_softmax_job *j,
     if (pass != TINYI_SOFTMAX_WRITE) *all = sum;
 }
 
-/* parts: NULL, or room for two passes of segments, taken in turn: nobody writes what a slower thread still reads. */
+/* parts: NULL, or room for two passes of segments, used alternately: no thread overwrites data that a slower one reads.
+ */
 static void tinyi_softmax_one(tiny_team *team, const tinyi_softmax_job *j, float *y, const float *x, tiny_idx n,
                               tinyi_softmax_state *parts)
 {
@@ -17259,13 +17227,14 @@ static tiny_status tinyi_norm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
         }
     }
     if (grouped && (p->groups < 0 || n % (p->groups ? p->groups : 1)))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td channels do not make %d groups", name, n, p->groups);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: %td channels cannot be divided into %d groups", name, n, p->groups);
     if (a.r) {
         int same = a.r->rank == x->rank;
         for (i = 0; same && i < x->rank; i++) same = a.r->dim[i] == x->dim[i];
         if (!same) {
             char tx[96], tr[96];
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s and r is %s; they must have one shape", name,
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s and r is %s; they must have the same shape", name,
                               tinyi_shape_text(x, tx), tinyi_shape_text(a.r, tr));
         }
         tinyi_want(&want[1], x->dtype, x->rank, x->dim);
@@ -18381,7 +18350,7 @@ static tiny_status tinyi_permute_shape(tiny_ctx *ctx, const tiny_op *op, tiny_te
         int a = all_zero ? x->rank - 1 - i : p->axes[i];
         if (a < 0 || a >= x->rank)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "permute: axes[%d] is %d, x has %d axes", i, a, x->rank);
-        if (seen >> a & 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "permute: axis %d of x is named twice", a);
+        if (seen >> a & 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "permute: axis %d of x occurs twice", a);
         seen |= 1 << a;
         dim[i] = x->dim[a];
     }
@@ -19253,7 +19222,7 @@ static tiny_status tinyi_conv_reach(tiny_ctx *ctx, const char *name, const tiny_
              (960.0 + (double)((v.s - 1) * v.dw / v.sw));
     if (floats > (double)TINYI_CONV_REACH)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: %tdx%td taps with dilation %tdx%td reach over more than %d inputs", name, v.r, v.s, v.dh,
+                          "%s: %tdx%td taps with dilation %tdx%td span more than %d inputs", name, v.r, v.s, v.dh,
                           v.dw, TINYI_CONV_REACH);
     if ((double)v.c * (double)v.r * (double)v.s > 2147483647.0)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: an output is the sum of more than 2147483647 products", name);
@@ -19882,7 +19851,7 @@ static tiny_status tinyi_sort_begin(tiny_ctx *ctx, const char *what, const void 
     if (st) return st;
     if (flags & ~(unsigned)TINY_SORT_DESCENDING)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: flags 0x%x are not known", what, flags);
-    if (n && !key) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there are no keys", what);
+    if (n && !key) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the keys are missing", what);
     return TINY_OK;
 }
 
@@ -20020,9 +19989,9 @@ static tiny_status tinyi_argsort_begin(tiny_ctx *ctx, const char *what, const vo
 {
     tiny_status st = tinyi_sort_begin(ctx, what, key, n, flags);
     if (st) return st;
-    if (n && !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no place for the order", what);
+    if (n && !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the output is missing", what);
     if ((uint64_t)n > 0xffffffffu)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu keys, but a 32-bit index numbers at most 4294967295", what, n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu keys, the most are 4294967295", what, n);
     return TINY_OK;
 }
 
@@ -20185,7 +20154,7 @@ static tiny_status tinyi_topk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     if (k < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "topk: k is %td, it must be at least 1", k);
     if (k > n) return tinyi_fail(ctx, TINY_E_SHAPE, "topk: k is %td, the rows of x have only %td values", k, n);
     if (n > INT32_MAX)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "topk: rows of %td values, an i32 index reaches only 2147483647", n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "topk: rows of %td values, the most are 2147483647", n);
     memcpy(dim, x->dim, sizeof dim);
     dim[x->rank - 1] = k;
     tinyi_want(&want[0], TINY_F32, x->rank, dim);
@@ -20646,7 +20615,7 @@ TINYI_C_BEGIN
 
 /* A tensor that was checked, as a matrix: a vector counts as one column. */
 typedef struct tinyi_la_view {
-    const tiny_tensor *t;                   /* NULL: an output that nobody wants */
+    const tiny_tensor *t;                   /* NULL: an output that is not needed */
     const char *name;
     size_t rows, cols;
     tiny_idx at, si, sj;                    /* element (0, 0), strides of rows and columns */
@@ -21081,7 +21050,7 @@ static tiny_status tinyi_lu_go(tiny_ctx *ctx, const char *what, tinyi_lu_job *jo
     double n = (double)job->a.rows;
     job->n = job->r = job->a.rows;
     if (!st && job->n > 0x7fffffff)
-        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu rows are more than an i32 pivot can count", what, job->n);
+        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu rows are too many for an i32 pivot", what, job->n);
     if (!st && job->p.t) st = tinyi_la_want(ctx, what, &job->p, job->n, 1);
     if (!st && job->b.t) st = tinyi_la_want(ctx, what, &job->b, job->n, job->b.cols);
     if (job->b.t) job->r = job->b.cols;
@@ -21506,7 +21475,7 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
     job.n_b = job.b.cols;
     if (job.m < job.n)
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "lstsq: a is %zu x %zu, it must have as many rows as columns at least: use tiny_svd for a "
+                          "lstsq: a is %zu x %zu, it must have at least as many rows as columns: use tiny_svd for a "
                           "minimum-norm solution",
                           job.m, job.n);
     if (!(tolerance >= 0.0 && tolerance < 1.0))
@@ -21960,7 +21929,7 @@ void tinyi_la_eig_run(tiny_team *team, tinyi_la_run *run, tinyi_la_eig *g)
         } else if (team->i == 0) fine = tinyi_eig_ql_ref(g->d, g->e, n, NULL, 0, g->batch[0].cs);
     }
     if (team->i == 0) {
-        if (!fine) tinyi_la_fail(team, run, TINY_E_NUMERIC, "the eigenvalues did not settle");
+        if (!fine) tinyi_la_fail(team, run, TINY_E_NUMERIC, "the eigenvalues did not converge");
         tinyi_eig_sort(g);
     }
     tiny_barrier(team);
@@ -22804,7 +22773,7 @@ struct tiny_fft_plan {
 /* The first value of a row. */
 TINYI_FN float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row);
 TINYI_FN int tinyi_fft_smooth(size_t n);                                        /* no prime above 31 */
-/* Everything but the table. rows: how many there will be, 0 when nobody knows; columns: they lie side by side. */
+/* Everything but the table. rows: their number, 0 if unknown; columns: they are next to each other. */
 TINYI_FN void tinyi_fft_way_for(tinyi_fft_way *w, tiny_fft_kind kind, size_t n, size_t lanes, size_t rows, int columns);
 TINYI_FN void tinyi_fft_way_of_shape(tinyi_fft_way *w, const tinyi_fft_shape *f, size_t lanes);
 /* The table, w->floats of them. work: w->own floats; scratch: tinyi_fft_scratch bytes. One thread. */
@@ -23021,7 +22990,7 @@ static tiny_status tinyi_fft_check_n(tiny_ctx *ctx, const char *name, tiny_fft_k
                                      const tiny_fft_plan *plan)
 {
     static const char *const of[] = { "complex rows", "real rows", "half spectra" };
-    if (n < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a row has %td values, it must have one at least", name, n);
+    if (n < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a row has %td values, it must have at least one", name, n);
     if (n > TINYI_FFT_MAX_N)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: a row has %td values, more than %td are not supported", name, n,
                           TINYI_FFT_MAX_N);
@@ -23045,13 +23014,13 @@ static tiny_status tinyi_fft_check(tiny_ctx *ctx, const char *name, tiny_fft_kin
     if (x->dtype != TINY_F32)
         return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x is %s, it must be f32", name, tiny_dtype_name(x->dtype));
     if (x->rank < least)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must have rank %d at least", name,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must have at least rank %d", name,
                           tinyi_shape_text(x, text), least);
     if (kind != TINY_FFT_REAL && x->dim[x->rank - 1] != 2)
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the last axis of x (%s) must be 2, real and imaginary part", name,
                           tinyi_shape_text(x, text));
     if (kind == TINY_FFT_REAL && x->rank == TINY_MAX_RANK)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, and its spectrum would need one axis more than %d", name,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, and its spectrum would need more than %d axes", name,
                           tinyi_shape_text(x, text), TINY_MAX_RANK);
     return TINY_OK;
 }
@@ -23070,7 +23039,7 @@ static tiny_status tinyi_fft_shape_op(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     int i;
     if (st) return st;
     if (op->kind != TINY_OP_IRFFT && p->n)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: n is %td, only irfft takes it", name, p->n);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: n is %td, but only irfft uses it", name, p->n);
     for (i = 0; i < x->rank; i++) dim[i] = x->dim[i];
     if (op->kind == TINY_OP_FFT) {
         tinyi_want(want, TINY_F32, x->rank, dim);
@@ -23276,7 +23245,8 @@ TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind
     if (!out || rows < 0 || (int)kind < 0 || kind > TINY_FFT_REAL_INVERSE)
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "fft plan: there must be a place for it, a known kind (%d) and no negative number of rows (%td)", (int)kind,
+            "fft plan: it needs an output pointer, a valid kind (%d) and a number of rows that is not negative (%td)",
+            (int)kind,
             rows);
     st = tinyi_fft_check_n(ctx, "fft plan", kind, n, NULL);
     if (st) return st;
@@ -23494,7 +23464,7 @@ static tiny_status tinyi_fwht_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     tiny_idx length = tinyi_row_length(x), n;
     if (!tinyi_is_real(x))
         return tinyi_fail(ctx, TINY_E_DTYPE, "fwht: x is %s, it must be f32 or f64", tiny_dtype_name(x->dtype));
-    if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: x must have rank 1 at least");
+    if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: x must have at least rank 1");
     if (p && p->block < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the block %td is negative", p->block);
     n = p && p->block ? p->block : length;
     if (n > 0 && tiny_fwht_block(n) != n)
@@ -24317,7 +24287,8 @@ static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_
                 const double x = tinyi_real(a->g->data, a->type, tinyi_gla_at(a->g, t, h, d));
                 if (x != x)
                     return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                                      "%s: the gate of token %td, head %td, channel %td is no number", name, t, h, d);
+                                      "%s: the gate of token %td, head %td, channel %td is not a number",
+                                      name, t, h, d);
                 if (x > 0.0 && !clamp)
                     return tinyi_fail(ctx, TINY_E_ARGUMENT,
                                       "%s: the gate of token %td, head %td, channel %td is %g; gates are logarithms, "
@@ -24354,7 +24325,7 @@ TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny
             name, tinyi_shape_text(s, ts), tinyi_shape_text(q, tq), tinyi_shape_text(k, tk), tinyi_shape_text(v, tv));
     if (op->in[g] && (op->in[g]->rank != 3 || op->in[g]->dim[0] != q->dim[0] || op->in[g]->dim[1] != q->dim[1] ||
                       op->in[g]->dim[2] != q->dim[2]))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the gates are %s, they must be as q: %s", name,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the gates are %s, they must have the shape of q: %s", name,
                           tinyi_shape_text(op->in[g], tk), tinyi_shape_text(q, tq));
     if (q->dim[2] > TINY_GLA_KEYS)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: keys of %td numbers; %d at most", name, q->dim[2],
@@ -24372,7 +24343,7 @@ TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny
                           p->sub, TINYI_GLA_CHUNK_MOST);
     tinyi_gla_read(op, g, a);
     if (a->chunk % a->sub)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d do not divide into parts of %d", name, a->chunk,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d cannot be divided into parts of %d", name, a->chunk,
                           a->sub);
     if (a->form == TINY_GLA_PARALLEL && a->n > TINYI_GLA_TOKENS)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %td tokens in the parallel form; %d at most", name, a->n,
@@ -24842,13 +24813,13 @@ static tiny_status tinyi_gla_backward_shape(tiny_ctx *ctx, const tiny_op *op, ti
     tiny_status st = tinyi_gla_check(ctx, "gla_backward", op, TINYI_GLA_G, &a);
     if (st) return st;
     if (d_o->dtype != a.type || (ds && ds->dtype != a.type))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "gla_backward: d_o and d_state_out must be %s, as q",
+        return tinyi_fail(ctx, TINY_E_DTYPE, "gla_backward: d_o and d_state_out must be %s, like q",
                           tiny_dtype_name(a.type));
     if (d_o->rank != 3 || d_o->dim[0] != a.n || d_o->dim[1] != a.n_head || d_o->dim[2] != a.n_value)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_o is %s, it must be as v: %s",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_o is %s, it must have the shape of v: %s",
                           tinyi_shape_text(d_o, have), tinyi_shape_text(a.v, must));
     if (ds && (ds->rank != 3 || ds->dim[0] != a.n_head || ds->dim[1] != a.n_key || ds->dim[2] != a.n_value))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_state_out is %s, it must be as state: %s",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_state_out is %s, it must have the shape of state: %s",
                           tinyi_shape_text(ds, have), tinyi_shape_text(a.state, must));
     if (a.n_value > TINY_GLA_KEYS)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "gla_backward: values of %td numbers; %d at most", a.n_value,
@@ -25277,7 +25248,7 @@ static tiny_status tinyi_twist_backward_shape(tiny_ctx *ctx, const tiny_op *op, 
     same = dy->dtype == a->dtype && dy->rank == a->rank;
     for (i = 0; same && i < a->rank; i++) same = dy->dim[i] == a->dim[i];
     if (!same)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "twist_backward: dy is %s, it must be as the weights: %s",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "twist_backward: dy is %s, it must have the shape of the weights: %s",
                           tinyi_shape_text(dy, tg), tinyi_shape_text(a, ta));
     tinyi_want(&want[0], a->dtype, a->rank, a->dim);
     memcpy(dim, a->dim, sizeof dim);
@@ -25600,10 +25571,10 @@ static tiny_status tinyi_slope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
                           tiny_dtype_name(x->dtype), tiny_dtype_name(dy->dtype));
     for (i = 0; same && i < x->rank; i++) same = x->dim[i] == dy->dim[i];
     if (!same)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "slope: x is %s and dy is %s: they must have one shape",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "slope: x is %s and dy is %s: they must have the same shape",
                           tinyi_shape_text(x, tx), tinyi_shape_text(dy, ty));
     if (!p || ((p->of < TINY_OP_EXP || p->of > TINY_OP_GELU_TANH) && p->of != TINY_OP_ROUND))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "slope: operation %d is no function of one argument", p ? p->of : 0);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "slope: operation %d is not a function of one argument", p ? p->of : 0);
     tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
@@ -25828,7 +25799,7 @@ static tiny_status tinyi_loss_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
         return tinyi_fail(ctx, TINY_E_SHAPE, "cross_entropy: x is %s and the labels are %s; each row of x needs one",
                           tinyi_shape_text(x, tx), tinyi_shape_text(label, tl));
     if (!(p->smoothing >= 0.0f && p->smoothing < 1.0f))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cross_entropy: smoothing %g must be in 0..1, without 1",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cross_entropy: smoothing %g must be at least 0 and below 1",
                           (double)p->smoothing);
     n = x->dim[x->rank - 1];
     for (r = 0; op->out[0] && r < tiny_tensor_count(label); r++) {
@@ -25999,7 +25970,7 @@ static tiny_status tinyi_rope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
         return tinyi_fail(ctx, TINY_E_SHAPE, "rope: the positions are %s, there are %td tokens",
                           tinyi_shape_text(at, text), x->dim[0]);
     if (p->n_rot < 0 || p->n_rot > x->dim[2] || (p->n_rot ? p->n_rot : x->dim[2]) % 2)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: %td of %td numbers of a head cannot turn in pairs",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: %td of %td numbers of a head: n_rot must be even and at most d",
                           p->n_rot ? (tiny_idx)p->n_rot : x->dim[2], x->dim[2]);
     if (!(p->base >= 0.0f && p->base < INFINITY) || !(p->scale - p->scale == 0.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: base %g and scale %g must be finite, base not negative",
@@ -26137,8 +26108,9 @@ TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_t
  * Papers   K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural Networks for Document
  *          Processing", 2006: convolution by columns, which is how the gradients of math/conv.h are taken.
  * Formula  see math/patch.h.
- * Data     any strides. One piece of work is one plane (n, c), for im2col one (n, c, r, s): nobody else writes there,
- *          and each sum is taken in the order of r, s.
+ * Data     any strides. One piece of work is one plane (n, c), for im2col one (n, c, r, s). No other piece writes
+ * there,
+ *          and each sum is in the order of r, s.
  * Cost     im2col reads and writes each number size0 size1 times; col2im adds as often.
  * Error    im2col, max_pool exact. col2im, avg_pool: at most n = size0 size1 roundings of partial sums: LINEAR (n + 1)
  *          u. */
@@ -26204,7 +26176,7 @@ static tiny_status tinyi_patch_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
                 name, i, room, p->pad[i], p->pad[i + 2], p->size[i], (int)tinyi_patch_or(p->dilation[i], 1));
         if (!back && op->kind != TINY_OP_IM2COL && (p->pad[i] > reach || p->pad[i + 2] > reach))
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "%s: axis %d: padding %d and %d lets a window of %d stand outside of x", name, i,
+                              "%s: axis %d: padding %d and %d lets a window of %d lie outside of x", name, i,
                               p->pad[i], p->pad[i + 2], p->size[i]);
     }
     tinyi_patch_read(&q, op);
@@ -26214,7 +26186,7 @@ static tiny_status tinyi_patch_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
                           tinyi_shape_text(x, text), q.r * q.s, q.oh * q.ow);
     if (op->kind == TINY_OP_IM2COL) {
         if ((double)q.c * (double)q.r * (double)q.s > 9e15 || (double)q.n * (double)q.oh * (double)q.ow > 9e15)
-            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the columns are more than a machine can address", name);
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the columns are more than this machine can address", name);
         dim[0] = q.c * q.r * q.s;
         dim[1] = q.n * q.oh * q.ow;
         tinyi_want(&want[0], x->dtype, 2, dim);
@@ -26628,13 +26600,13 @@ static tiny_status tinyi_sparse_check_offsets(tiny_ctx *ctx, const tiny_sparse *
 {
     const char *form = tiny_sparse_form_name(a->form);
     tiny_idx i;
-    if (!a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse %s: there are no offsets", form);
+    if (!a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse %s: the offsets are missing", form);
     if (a->offset[0] != 0)
         return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: offset[0] is %lld, it must be 0", form,
                           (long long)a->offset[0]);
     for (i = 0; i < lines; i++)
         if (a->offset[i + 1] < a->offset[i])
-            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: offset[%td] is %lld, less than the %lld before", form,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: offset[%td] is %lld, less than the previous %lld", form,
                               i + 1, (long long)a->offset[i + 1], (long long)a->offset[i]);
     if (a->offset[lines] != a->n)
         return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: the last offset is %lld, but there are %lld entries", form,
@@ -26649,7 +26621,7 @@ static tiny_status tinyi_sparse_check_ell(tiny_ctx *ctx, const tiny_sparse *a)
     if (a->width < 0 || (a->width && a->n_rows > (TINY_IDX_MAX / 16) / a->width))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td", a->width);
     if (!a->col && a->n_rows > 0 && a->width > 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: there are no columns");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: the columns are missing");
     for (r = 0; a->width && r < a->n_rows; r++) {
         const int32_t *c = a->col + r * a->width;
         for (j = 0; j < a->width && c[j] != -1; j++, n++)
@@ -26659,7 +26631,7 @@ static tiny_status tinyi_sparse_check_ell(tiny_ctx *ctx, const tiny_sparse *a)
         for (; j < a->width; j++)
             if (c[j] != -1)
                 return tinyi_fail(ctx, TINY_E_FORMAT,
-                                  "sparse ell: row %td, slot %td: column %ld after the padding began", r, j,
+                                  "sparse ell: row %td, slot %td: column %ld after the padding", r, j,
                                   (long)c[j]);
     }
     if (n != a->n)
@@ -26681,7 +26653,7 @@ static tiny_status tinyi_sparse_check_bsr(tiny_ctx *ctx, const tiny_sparse *a)
     st = tinyi_sparse_check_offsets(ctx, a, lines);
     if (st) return st;
     if (a->n && (!a->col || !a->value))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: there are no %s", a->col ? "values" : "columns");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: the %s are missing", a->col ? "values" : "columns");
     bad = tinyi_sparse_outside(a->col, a->n, cols);
     if (bad < a->n)
         return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bsr: block %lld: column %ld, there are %td columns of blocks",
@@ -26701,7 +26673,7 @@ static tiny_status tinyi_sparse_check_bitmap(tiny_ctx *ctx, const tiny_sparse *a
     if (st) return st;
     if (!words && a->n)
         return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bitmap: %lld entries in no columns", (long long)a->n);
-    if (!a->bits && a->n_rows && words) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bitmap: there are no bits");
+    if (!a->bits && a->n_rows && words) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bitmap: the bits are missing");
     for (r = 0; words && r < a->n_rows; r++) {
         const uint64_t *b = a->bits + r * words;
         int64_t n = 0;
@@ -26722,7 +26694,7 @@ TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a)
     const char *form;
     int64_t bad;
     if (st) return st;
-    if (!a) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: there is no matrix");
+    if (!a) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the matrix is missing");
     if ((unsigned)a->form >= (unsigned)TINY_SPARSE_FORM_COUNT)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: form %d is unknown", (int)a->form);
     form = tiny_sparse_form_name(a->form);
@@ -26730,35 +26702,35 @@ TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a)
         return tinyi_fail(ctx, TINY_E_SHAPE, "sparse %s: %td rows and %td columns", form, a->n_rows, a->n_cols);
     if ((uint64_t)a->n_rows > 0x7fffffffu || (uint64_t)a->n_cols > 0x7fffffffu)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                          "sparse %s: %td rows and %td columns, a 32-bit number counts up to 2147483647", form,
+                          "sparse %s: %td rows and %td columns, the most are 2147483647", form,
                           a->n_rows, a->n_cols);
     if (a->n < 0 || (uint64_t)a->n > (uint64_t)TINY_IDX_MAX / 16)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse %s: %lld entries", form, (long long)a->n);
     switch (a->form) {
     case TINY_COO:
         if (a->n && (!a->row || !a->col))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse coo: there are no %s", a->row ? "columns" : "rows");
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse coo: the %s are missing", a->row ? "columns" : "rows");
         bad = TINYI_MIN(tinyi_sparse_outside(a->row, a->n, a->n_rows), tinyi_sparse_outside(a->col, a->n, a->n_cols));
         if (bad < a->n)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse coo: entry %lld stands at (%ld, %ld), the matrix is %tdx%td",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse coo: entry %lld is at (%ld, %ld), the matrix is %tdx%td",
                               (long long)bad, (long)a->row[bad], (long)a->col[bad], a->n_rows, a->n_cols);
         return TINY_OK;
     case TINY_CSR:
         st = tinyi_sparse_check_offsets(ctx, a, a->n_rows);
         if (st) return st;
-        if (a->n && !a->col) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse csr: there are no columns");
+        if (a->n && !a->col) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse csr: the columns are missing");
         bad = tinyi_sparse_outside(a->col, a->n, a->n_cols);
         if (bad < a->n)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse csr: entry %lld stands in column %ld, the matrix has %td",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse csr: entry %lld is in column %ld, the matrix has %td",
                               (long long)bad, (long)a->col[bad], a->n_cols);
         return TINY_OK;
     case TINY_CSC:
         st = tinyi_sparse_check_offsets(ctx, a, a->n_cols);
         if (st) return st;
-        if (a->n && !a->row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse csc: there are no rows");
+        if (a->n && !a->row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse csc: the rows are missing");
         bad = tinyi_sparse_outside(a->row, a->n, a->n_rows);
         if (bad < a->n)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse csc: entry %lld stands in row %ld, the matrix has %td",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse csc: entry %lld is in row %ld, the matrix has %td",
                               (long long)bad, (long)a->row[bad], a->n_rows);
         return TINY_OK;
     case TINY_ELL: return tinyi_sparse_check_ell(ctx, a);
@@ -26783,10 +26755,10 @@ static tiny_status tinyi_sparse_do(tiny_ctx *ctx, const tiny_sparse *a, const ti
     if ((unsigned)d.form >= (unsigned)TINY_SPARSE_FORM_COUNT)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: form %d is unknown", (int)d.form);
     if ((unsigned)d.duplicates > (unsigned)TINY_DUPLICATES_MAX)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: %d is no way to treat duplicates", (int)d.duplicates);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: %d is not a valid tiny_duplicates", (int)d.duplicates);
     if (d.keep_order && d.duplicates != TINY_DUPLICATES_KEEP)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "sparse: duplicates are merged in sorted rows only, not with keep_order");
+                          "sparse: duplicates cannot be merged with keep_order");
     if (d.form == TINY_BSR && (d.block_rows < 1 || d.block_cols < 1 || d.block_rows > 32767 || d.block_cols > 32767))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: blocks of %dx%d, each side must be 1 to 32767",
                           d.block_rows, d.block_cols);
@@ -26831,7 +26803,8 @@ TINY_API tiny_status tiny_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, co
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out || out == a) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the result needs a struct of its own");
+    if (!out || out == a) return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                            "sparse: the result must be another struct than the input");
     memset(out, 0, sizeof *out);
     st = tiny_sparse_check(ctx, a);
     return st ? st : tinyi_sparse_do(ctx, a, NULL, desc, NULL, NULL, out);
@@ -26842,7 +26815,7 @@ TINY_API tiny_status tiny_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!room) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: there is no place for the sizes");
+    if (!room) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the output for the sizes is missing");
     memset(room, 0, sizeof *room);
     st = tiny_sparse_check(ctx, a);
     if (st) return st;
@@ -26865,7 +26838,7 @@ TINY_API tiny_status tiny_sparse_convert_into(tiny_ctx *ctx, const tiny_sparse *
     if (st) return st;
     if (!out || out == a || !room)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "sparse: the result needs a struct of its own, with arrays and their sizes");
+                          "sparse: the result must be another struct, with arrays and their sizes");
     if (out->owned) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the arrays of the result belong to a context");
     st = tiny_sparse_check(ctx, a);
     return st ? st : tinyi_sparse_do(ctx, a, NULL, desc, room, NULL, out);
@@ -26875,13 +26848,13 @@ static tiny_status tinyi_sparse_dense_check(tiny_ctx *ctx, const tiny_tensor *x)
 {
     tiny_status st = tiny_tensor_check(x);
     char text[96];
-    if (st) return tinyi_fail(ctx, st, "sparse: the dense matrix is no tensor (%s)", tiny_status_text(st));
+    if (st) return tinyi_fail(ctx, st, "sparse: the dense matrix is not a valid tensor (%s)", tiny_status_text(st));
     if (x->dtype != TINY_F32 || x->rank != 2)
         return tinyi_fail(ctx, x->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE,
                           "sparse: the dense matrix is %s, it must be f32 of rank 2", tinyi_shape_text(x, text));
     if ((uint64_t)x->dim[0] > 0x7fffffffu || (uint64_t)x->dim[1] > 0x7fffffffu)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                          "sparse: %td rows and %td columns, a 32-bit number counts up to 2147483647", x->dim[0],
+                          "sparse: %td rows and %td columns, the most are 2147483647", x->dim[0],
                           x->dim[1]);
     return TINY_OK;
 }
@@ -26891,7 +26864,7 @@ TINY_API tiny_status tiny_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor *x,
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the result needs a struct");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the result pointer is missing");
     memset(out, 0, sizeof *out);
     st = tinyi_sparse_dense_check(ctx, x);
     return st ? st : tinyi_sparse_do(ctx, NULL, x, desc, NULL, NULL, out);
@@ -27072,14 +27045,14 @@ tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name
         return tinyi_fail(ctx, col->dtype != TINY_I32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: col must be i32 of rank 1",
                           name);
     if (n_x > 0x7fffffff && col)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, a column counts up to 2147483647", name, n_x);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, the most are 2147483647", name, n_x);
     if (!tiny_tensor_is_dense(offset) || (col && !tiny_tensor_is_dense(col)))
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: offset and col must be dense", name);
     for (i = 0; i < 3; i++) {
         char text[96];
         if (dense[i] && (dense[i]->dtype != type || !tiny_tensor_is_dense(dense[i])))
             return tinyi_fail(ctx, dense[i]->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE,
-                              "%s: what edges carry must be dense %s, not %s", name, tiny_dtype_name(type),
+                              "%s: weights and features of edges must be dense %s, not %s", name, tiny_dtype_name(type),
                               tinyi_shape_text(dense[i], text));
     }
     /* the reference has no way to refuse: where it, or an accelerator, shall answer, everything is looked at before */
@@ -27194,12 +27167,13 @@ static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     tiny_status st = tinyi_edge_float(ctx, "spmm", "x", x, x->dtype);
     if (st) return st;
     if ((unsigned)p->reduce >= (unsigned)TINY_EDGE_REDUCE_COUNT)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: %d is no reduction", p->reduce);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: %d is not a valid reduction", p->reduce);
     m = col ? col->rank == 1 ? col->dim[0] : 0 : x->dim[0];
     if (w && (w->rank < 1 || w->rank > 2 || w->dim[0] != m))
         return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: w must have a row for each of the %td edges", m);
     if (w && w->rank == 2 && (w->dim[1] < 1 || x->dim[1] % w->dim[1]))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: %td features do not make %td heads", x->dim[1], w->dim[1]);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "spmm: %td features cannot be divided into %td heads", x->dim[1], w->dim[1]);
     if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != x->dim[1]))
         return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: e must have %td rows of %td features", m, x->dim[1]);
     dense[0] = w;
@@ -27530,7 +27504,8 @@ static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const ch
     if (!st) st = tinyi_edge_float(ctx, name, "b", b, b->dtype);
     if (st) return st;
     if (p.heads < 0 || a->dim[1] % p.heads)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td features do not make %d heads", name, a->dim[1], p.heads);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: %td features cannot be divided into %d heads", name, a->dim[1], p.heads);
     if (!(p.slope - p.slope == 0.0f) || !(p.scale - p.scale == 0.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale or slope is not a finite number", name);
     if (a->dim[1] != b->dim[1] || a->dim[0] != op->in[0]->dim[0] - 1)
@@ -27539,7 +27514,8 @@ static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const ch
     if (att && (!p.add || att->rank != 1 || att->dim[0] != a->dim[1]))
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: att is for scores by addition, with %td numbers", name, a->dim[1]);
     if (p.add && !att && a->dim[1] != p.heads)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: without att there is one number a head, not %td for %d", name,
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "%s: without att there must be one number for each head, not %td for %d", name,
                           a->dim[1], p.heads);
     if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != a->dim[1]))
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: e must have %td rows of %td features", name, m, a->dim[1]);
@@ -28094,7 +28070,7 @@ TINYI_FN tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (!st) st = tiny_tensor_check(w);
-    if (st) return tinyi_fail(ctx, st, "initial values: there is no tensor to fill");
+    if (st) return tinyi_fail(ctx, st, "initial values: the tensor is missing");
     if ((w->dtype != TINY_F32 && w->dtype != TINY_F64) || !tiny_tensor_is_dense(w))
         return tinyi_fail(ctx, TINY_E_DTYPE, "initial values: the tensor must be dense f32 or f64, this one is %s%s",
                           tiny_dtype_name(w->dtype), tiny_tensor_is_dense(w) ? "" : " with gaps");
@@ -28129,7 +28105,7 @@ TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_t
     tiny_status st = tinyi_init_check(ctx, w);
     tiny_idx i;
     if (!st && (!rng || !(deviation >= 0.0)))
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: a generator is needed, and a deviation not below 0");
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: a generator and a deviation of at least 0 are required");
     for (i = 0; !st && i < tiny_tensor_count(w); i++) tinyi_init_put(w, i, deviation * (double)tiny_rng_normal(rng));
     return st;
 }
@@ -28145,7 +28121,7 @@ TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_t
     tiny_status st = tinyi_init_check(ctx, w);
     double reach;
     tiny_idx i;
-    if (!st && !rng) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: a generator is needed");
+    if (!st && !rng) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: a generator is required");
     if (st) return st;
     reach = tinyi_sqrt64(6.0 / (tinyi_init_fan(w, 0) + tinyi_init_fan(w, 1)));
     for (i = 0; i < tiny_tensor_count(w); i++) tinyi_init_put(w, i, reach * (2.0 * tiny_rng_uniform64(rng) - 1.0));
@@ -28221,7 +28197,7 @@ static tiny_status tinyi_optim_check(tiny_ctx *ctx, const tiny_param *p, size_t 
     char tv[96], tg[96];
     int k, same = p->value.rank == p->grad.rank;
     if (a || b)
-        return tinyi_fail(ctx, a ? a : b, "optimiser: parameter %zu, %.60s: its %s is no tensor", i, name,
+        return tinyi_fail(ctx, a ? a : b, "optimiser: parameter %zu, %.60s: its %s is not a valid tensor", i, name,
                           a ? "value" : "gradient");
     for (k = 0; same && k < p->value.rank; k++) same = p->value.dim[k] == p->grad.dim[k];
     if (!same)
@@ -28258,7 +28234,8 @@ static tiny_status tinyi_optim_check_desc(tiny_ctx *ctx, const tiny_optim_desc *
             !tinyi_optim_part(g->momentum) || !tinyi_optim_part(g->beta2) || !(g->beta1 < 1.0))
             return tinyi_fail(
                 ctx, TINY_E_ARGUMENT,
-                "optimiser: group %d: lr %g, decay %g, betas %g and %g, eps %g, momentum %g: one is out of its range",
+                "optimiser: group %d: lr %g, decay %g, betas %g and %g, eps %g, momentum %g: one of them is out of "
+                "range",
                 i, g->lr, g->decay, g->beta1, g->beta2, g->eps, g->momentum);
     }
     if (!(d->clip >= 0.0) || !tinyi_optim_part(d->ema))
@@ -28369,7 +28346,7 @@ TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, si
     size_t i, j;
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_optim_open needs a place for the optimiser");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_optim_open needs an output pointer");
     if (!params || !n_params) return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: there are no parameters");
     o = (tiny_optim *)tinyi_alloc(ctx, 1, sizeof *o);
     if (!o) return tiny_ctx_status(ctx);
@@ -28382,7 +28359,7 @@ TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, si
     for (i = 0; !st && i < n_params; i++)
         for (j = 0; !st && j < i; j++)
             if (params[i].value.data == params[j].value.data && tiny_tensor_count(&params[i].value))
-                st = tinyi_fail(ctx, TINY_E_ALIAS, "optimiser: parameters %zu and %zu are the same memory", j, i);
+                st = tinyi_fail(ctx, TINY_E_ALIAS, "optimiser: parameters %zu and %zu share memory", j, i);
     if (!st) {
         o->slot = (tinyi_optim_slot *)tinyi_alloc(ctx, n_params, sizeof *o->slot);
         if (!o->slot) st = tiny_ctx_status(ctx);
@@ -28742,7 +28719,7 @@ TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const ti
     tiny_tensor a, q;
     double *room;
     if (!st && (!rng || w->rank < 2))
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: orthogonal ones need a generator and a matrix");
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: orthogonal values need a generator and a matrix");
     if (st || !tiny_tensor_count(w)) return st;
     rows = w->dim[0];
     cols = tiny_tensor_count(w) / rows;
@@ -28847,7 +28824,7 @@ TINY_API tiny_status tiny_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, t
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_tape_open needs a place for the tape");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_tape_open needs an output pointer");
     t = (tiny_tape *)tinyi_alloc(ctx, 1, sizeof *t);
     if (!t) return tiny_ctx_status(ctx);
     memset(t, 0, sizeof *t);
@@ -28999,12 +28976,13 @@ TINY_API tiny_status tiny_tape_param(tiny_tape *t, const tiny_param *p)
     if (!t) return TINY_E_ARGUMENT;
     if (t->status) return t->status;
     if (!p || tiny_tensor_check(&p->value) || tiny_tensor_check(&p->grad))
-        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a parameter without value or gradient"));
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a parameter has no value or no gradient"));
     same = p->value.rank == p->grad.rank && tiny_tensor_is_dense(&p->value) && tiny_tensor_is_dense(&p->grad);
     for (k = 0; same && k < p->value.rank; k++) same = p->value.dim[k] == p->grad.dim[k];
     if (!same)
         return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE,
-                                             "tape: parameter %.60s: value and gradient must be dense and of one shape",
+                                             "tape: parameter %.60s: value and gradient must be dense and have the "
+                                             "same shape",
                                              p->name ? p->name : "?"));
     if (!tinyi_is_real(&p->grad) ||
         (p->value.dtype != p->grad.dtype &&
@@ -29110,7 +29088,7 @@ static tiny_status tinyi_tape_check_writes(tiny_tape *t, const tiny_op *op, cons
                               t->param[v->param].name ? t->param[v->param].name : "?");
         if (v->read)
             return tinyi_fail(t->ctx, TINY_E_ALIAS,
-                              "tape: %s writes into a tensor that an operation before it has read", row->name);
+                              "tape: %s writes into a tensor that an earlier operation has read", row->name);
         for (j = 0; j < row->n_in; j++)
             if (op->in[j] && tinyi_tape_find(t, op->in[j]) == v)
                 return tinyi_fail(t->ctx, TINY_E_ALIAS,
@@ -29118,7 +29096,7 @@ static tiny_status tinyi_tape_check_writes(tiny_tape *t, const tiny_op *op, cons
         if (row->flags & TINY_OP_ACCUMULATES) continue;
         v->written += tiny_tensor_count(op->out[i]);
         if (v->written > v->count)
-            return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s writes into a tensor that is written already", row->name);
+            return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s writes into a tensor that is already written", row->name);
     }
     return TINY_OK;
 }
@@ -29234,7 +29212,8 @@ static tiny_status tinyi_tape_room(tiny_tape *t, tinyi_tape_value *v)
     if (v->grad) return TINY_OK;
     if (v < t->value + t->below)
         return TINYI_TAPE_FAIL(
-            t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a segment reads a value of the tape that it was not given"));
+            t, tinyi_fail(t->ctx, TINY_E_ARGUMENT,
+                          "tape: a segment reads a value of the tape that is not one of its inputs"));
     for (i = 0; i < t->n_spare; i++)
         if (t->spare[i].bytes >= bytes && t->spare[i].bytes / 2 <= bytes &&
             (best == t->n_spare || t->spare[i].bytes < t->spare[best].bytes))
@@ -29562,7 +29541,7 @@ static tiny_status tinyi_tape_blame(tiny_tape *t, double y)
             if (!tinyi_tape_finite(&n->out[k]))
                 return tinyi_fail(
                     t->ctx, TINY_E_NUMERIC,
-                    "tape: the loss is %g: the first number that is not finite came out of %s (operation %zu, %s)", y,
+                    "tape: the loss is %g: the first number that is not finite comes from %s (operation %zu, %s)", y,
                     n->row ? n->row->name : "a segment", i, tinyi_shape_text(&n->out[k], text));
     }
     return tinyi_fail(t->ctx, TINY_E_NUMERIC, "tape: the loss is %g", y);
@@ -29582,10 +29561,10 @@ TINY_API tiny_status tiny_tape_backward(tiny_tape *t, const tiny_tensor *y, cons
     if (t->status) return t->status;
     if (t->walking || t->no_grad)
         return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT,
-                                             t->walking ? "tape: backward inside of a backward pass"
+                                             t->walking ? "tape: backward is called inside a backward pass"
                                                         : "tape: this one records nothing (no_grad)"));
     if (!y || tiny_tensor_check(y))
-        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: there is no result to go back from"));
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: the result is missing"));
     v = tinyi_tape_find(t, y);
     if (!v || !v->needs)
         return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: the result (%s) depends on no parameter",
@@ -29662,7 +29641,7 @@ TINY_API tiny_status tiny_tape_segment(tiny_tape *t, tiny_segment_fn fn, void *u
     if (!st) st = t->status;
     for (i = 0; !st && i < n_out; i++) {
         if (!inner[i].data || tiny_tensor_check(&inner[i]) || !tiny_tensor_is_dense(&inner[i]))
-            st = tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: output %d of a segment is missing, or has gaps", i);
+            st = tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: output %d of a segment is missing or not dense", i);
         else bytes += (size_t)tiny_tensor_count(&inner[i]) * tiny_dtype_bytes(inner[i].dtype);
     }
     if (!st && !t->dry) {                   /* the outputs lie among the values that go away */
@@ -30178,7 +30157,7 @@ TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny
     if (st) return st;
     if (!p || !n || !fn || !v || !h)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "hvp: parameters, directions, results and a gradient function are needed");
+                          "hvp: parameters, directions, results and a gradient function are required");
     for (k = 0; k < n; k++) {
         const tiny_tensor *t[4];
         int j;
@@ -30188,7 +30167,7 @@ TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny
                 tiny_tensor_count(t[j]) != tiny_tensor_count(t[0]))
                 return tinyi_fail(
                     ctx, TINY_E_DTYPE,
-                    "hvp: parameter %zu: value, gradient, direction and result must be dense f64 of one size", k);
+                    "hvp: parameter %zu: value, gradient, direction and result must be dense f64 of the same size", k);
         total += (size_t)tiny_tensor_count(t[0]);
         size += tinyi_hvp_squares(t[0]);
         length += tinyi_hvp_squares(t[2]);
@@ -30250,7 +30229,7 @@ TINY_API tiny_tensor tiny_tape_rows(tiny_tape *tape, const tiny_tensor *data, co
     row = (size_t)(tiny_tensor_count(&y) / n) * tiny_dtype_bytes(data->dtype);
     for (i = 0; i < n; i++) {
         if ((tiny_idx)sample[i] >= data->dim[0]) {
-            (void)tinyi_tape_refuse(tape, TINY_E_ARGUMENT, "tape: rows: a sample is beyond the data");
+            (void)tinyi_tape_refuse(tape, TINY_E_ARGUMENT, "tape: rows: a sample is out of range");
             memset(&y, 0, sizeof y);
             return y;
         }
@@ -30280,7 +30259,7 @@ TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tin
     tiny_status st = tinyi_ctx_check(ctx);
     size_t i;
     if (st) return st;
-    if (!path || (!params && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "save: a path and parameters are needed");
+    if (!path || (!params && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "save: a path and parameters are required");
     memset(&d, 0, sizeof d);
     d.path = path;
     st = tiny_checkpoint_create(ctx, &d, &w);
@@ -30307,7 +30286,7 @@ TINY_API tiny_status tiny_params_load(tiny_ctx *ctx, const char *path, const tin
     tiny_status st = tinyi_ctx_check(ctx);
     size_t i;
     if (st) return st;
-    if (!path || (!params && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "load: a path and parameters are needed");
+    if (!path || (!params && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "load: a path and parameters are required");
     memset(&d, 0, sizeof d);
     d.path = path;
     st = tiny_checkpoint_open(ctx, &d, &c);
@@ -30372,7 +30351,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
     if (last) *last = s;
     if (st) return st;
     if (!d || !d->params || !d->n_params || !d->model || !d->n_samples)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: parameters, a model and samples are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: parameters, a model and samples are required");
     if (d->batch < 0 || d->batch > (tiny_idx)d->n_samples || d->epochs < 0 || d->save_every < 0 ||
         ((d->resume || d->save_every) && !d->save))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: batch %td of %u samples, %lld epochs, save every %lld steps%s",
@@ -30381,7 +30360,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
     batch = d->batch ? d->batch : TINYI_MIN(32, (tiny_idx)d->n_samples);
     batches = (tiny_idx)d->n_samples / batch;
     if (d->epochs > INT64_MAX / (int64_t)batches)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "train: %lld epochs of %td batches are more than can be counted",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "train: %lld epochs of %td batches are too many steps",
                           (long long)d->epochs, batches);
     s.steps = (d->epochs ? d->epochs : 1) * (int64_t)batches;
     schedule = d->schedule;
@@ -30851,7 +30830,7 @@ static tiny_status tinyi_edge_grad_open(tinyi_edge_grad *t, tiny_grad *g, const 
     t->n_x = n_x;
     if (m <= 0x7fffffff && t->n <= 0x7fffffff) return TINY_OK;
     return tinyi_fail(tiny_grad_ctx(g), TINY_E_OVERFLOW,
-                      "the gradient along %td edges of %td rows: both are counted up to 2147483647", m, t->n);
+                      "the gradient along %td edges of %td rows: the most of both are 2147483647", m, t->n);
 }
 
 static tiny_status tinyi_edge_grad_rows(tinyi_edge_grad *t)
@@ -31872,17 +31851,18 @@ tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called,
     tinyi_cursor at = tinyi_cursor_make(bytes, n), end;
     uint32_t version = 0, align = 0;
     uint64_t n_bytes = 0, hash = 0, is;
-    if (!tinyi_box_is(bytes, n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no %s: its %zu bytes do not begin as one",
+    if (!tinyi_box_is(bytes, n)) return tinyi_fail(ctx, TINY_E_FORMAT,
+                                                   "%s: not a %s: its %zu bytes do not begin like one",
                                                    path, called, n);
     (void)tinyi_rd_bytes(&at, 8, &p);
     if (tinyi_rd_u32(&at, &version) && version != TINYI_BOX_VERSION)
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; version %d is read here", path,
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; this library reads version %d", path,
                           (unsigned long)version, TINYI_BOX_VERSION);
     if (tinyi_rd_u32(&at, &align) && align != TINYI_BOX_ALIGN)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", path, (unsigned long)align,
                           TINYI_BOX_VERSION, TINYI_BOX_ALIGN);
     if (at.left < TINYI_BOX_END)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: it has %zu bytes, an empty one %d", path, n,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated: it has %zu bytes, an empty one has %d", path, n,
                           TINYI_BOX_HEAD + TINYI_BOX_END);
     at.left -= TINYI_BOX_END;
     end = tinyi_cursor_make(at.at + at.left, TINYI_BOX_END);
@@ -31891,14 +31871,15 @@ tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called,
     (void)tinyi_rd_u64(&end, &n_bytes);
     (void)tinyi_rd_u64(&end, &hash);
     if (memcmp(p, tinyi_box_end_magic, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: its %zu bytes do not end as those of a box", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or truncated: its %zu bytes do not end like a box", path,
                           n);
     if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu",
                                                   path, (unsigned long long)n_bytes, n);
     is = no_checksum ? hash : tinyi_hash_of(bytes, n - 8);
     if (is != hash)
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: damaged or cut: the checksum of its %zu bytes is %016llx, and it says %016llx", path, n,
+                          "%s: damaged or truncated: the checksum of its %zu bytes is %016llx, but the file says "
+                          "%016llx", path, n,
                           (unsigned long long)is, (unsigned long long)hash);
     *inside = at;
     return TINY_OK;
@@ -31956,13 +31937,14 @@ static tiny_status tinyi_box_older(tiny_ctx *ctx, const char *where, const tinyi
 {
     const size_t n_sum = (size_t)kind->old_sum;
     uint64_t is;
-    if (n < 12 + n_sum) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s", where, n, kind->called);
+    if (n < 12 + n_sum) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: its %zu bytes are not a %s", where, n, kind->called);
     if (kind->old_version && tinyi_le32(bytes + 8) != (uint32_t)kind->old_version)
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the older form, version %d is read here", where,
+        return tinyi_fail(ctx, TINY_E_VERSION,
+                          "%s: version %lu of the older form; this library reads version %d", where,
                           (unsigned long)tinyi_le32(bytes + 8), kind->old_version);
     is = no_checksum || !n_sum ? 0 : n_sum == 4 ? tinyi_crc32(0, bytes, n - 4) : tinyi_hash_of(bytes, n - 8);
     if (n_sum && !no_checksum && is != tinyi_le(bytes + n - n_sum, n_sum))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the checksum of its %zu bytes does not agree",
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or truncated: the checksum of its %zu bytes does not agree",
                           where, n);
     *body = tinyi_cursor_make(bytes + kind->old_skip, n - n_sum - (size_t)kind->old_skip);
     return TINY_OK;
@@ -31986,13 +31968,13 @@ static tiny_status tinyi_box_other(tiny_ctx *ctx, const char *where, const tinyi
     size_t n_text = 0;
     while (n_text < 23 && text[n_text]) n_text++;
     if (tinyi_le(bytes + 16, 4) != TINY_CHECKPOINT_TEXT || memcmp(bytes + 72, "what", 5))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a box that does not say what it holds, and no %s", where,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a box without a kind, not a %s", where,
                           kind->called);
     (void)tinyi_show_bytes(text, n_text, shown);
     if (tinyi_box_says(kind, bytes, TINYI_BOX_FRONT + 1))
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: this is \"%s\", version %d is read here", where, shown,
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: this is \"%s\"; this library reads version %d", where, shown,
                           kind->version);
-    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is \"%s\" and no %s", where, shown, kind->called);
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is \"%s\", not a %s", where, shown, kind->called);
 }
 
 tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const void *bytes, size_t n,
@@ -32005,12 +31987,12 @@ tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kin
     tiny_status st;
     *old = bytes && n >= 8 && !memcmp(bytes, kind->magic, 8);
     if (*old) st = tinyi_box_older(ctx, where, kind, p, n, no_checksum, body);
-    else if (!bytes || !tinyi_box_is(bytes, n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s",
+    else if (!bytes || !tinyi_box_is(bytes, n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its %zu bytes are not a %s",
                                                                 where, bytes ? n : 0, kind->called);
     else st = tinyi_box_frame(ctx, where, kind->called, bytes, n, no_checksum, body, &n_sections);
     if (st) return st;
     if (!*old) {
-        if (n < TINYI_BOX_BYTES(1) || n % 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s",
+        if (n < TINYI_BOX_BYTES(1) || n % 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: its %zu bytes are not a %s",
                                                                where, n, kind->called);
         n_body = n - TINYI_BOX_FRONT - TINYI_BOX_END;           /* with the zeros after it */
         for (i = 0; i < 8; i++) {
@@ -32026,7 +32008,7 @@ tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kin
         *body = tinyi_cursor_make(p + TINYI_BOX_FRONT, n_body);
     }
     if (body->left < kind->least)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: a body of %zu bytes; the shortest has %zu", where,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated: a body of %zu bytes; the shortest has %zu", where,
                           body->left, kind->least);
     return TINY_OK;
 }
@@ -32881,20 +32863,20 @@ TINYI_C_END
 #endif
 
 #if TINYI_SLICE(10)
-/* src/math/gemm.c - the f32 product: blocks, panels, and who does what
+/* src/math/gemm.c - the f32 product: blocks, panels, and the work of each thread
  * Papers   K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008; F. Van Zee, R. van de
  *          Geijn, "BLIS: a framework for rapidly instantiating BLAS functionality", 2015: panels, tiles, five loops.
- * Work     y is cut into pieces that threads take as they come; a piece runs over all of k, so that pieces never wait
- *          for each other. In a piece k is cut into blocks of kc: kc x nc numbers of b lie in panels in the
- *          second-level cache; a few rows of a are packed into the first level and led past all panels of b.
- *          Where there is more to do, rows of a are packed for all first, at most 16 MB of them in a phase: all rows
- *          and a part of k, if they fit. Who takes columns of b packs them for himself; several threads may pack the
- *          same ones at the end of a phase, when pieces become parts of a column. What is packed or read next is
- *          fetched while tiles are computed.
+ * Work     y is cut into pieces, which threads take one by one. A piece covers all of k, so pieces never wait for each
+ *          other. In a piece k is cut into blocks of kc: kc x nc numbers of b lie in panels in the second-level cache.
+ *          A few rows of a are packed into the first-level cache and multiplied with all panels of b.
+ *          In larger products, rows of a are first packed for all threads, at most 16 MB in a phase: all rows and a
+ *          part of k, if they fit. The thread that takes a column block packs it into its own buffer. Several threads
+ *          may pack the same block at the end of a phase, when pieces are parts of a column. Data that are packed or
+ *          read next are prefetched while tiles are computed.
  * Forms    PANELS  as above.
- *          ROWS    b has at most 96 rows: it is packed once, and rows of a are read where they lie, as many streams as
- *                  a tile is high. Weights stored (n, k) times a small batch come here with the factors exchanged and
- *                  are read once, without packing.
+ *          ROWS    b has at most 96 rows: it is packed once. Rows of a are read in place, one stream for each row of a
+ *                  tile. Weights stored (n, k) times a small batch use this form with the factors exchanged: they are
+ *                  read once, without packing.
  *          SMALL   the same for many products, each done by one thread, b packed only where it must be.
  *          DOT, AXPY: see math/matvec.c.
  * Memory   own: a block of b and a panel of a, about half a MB; shared: the narrow factor of ROWS, 16 MB at most.
@@ -33278,15 +33260,15 @@ static void tinyi_gemm_phase_size(const tinyi_gemm *g, tiny_idx mr, tiny_idx kc,
     *panels = tinyi_gemm_even(all, high);
 }
 
-/* How many parts of columns who comes next takes: as many columns as his second-level cache likes, fewer later, and
- * parts of one at the end, so that all are done together. */
+/* The number of column parts that the next thread takes: as many columns as fit its second-level cache, fewer later,
+ * and parts of one column at the end, so that all threads finish together. */
 static tiny_idx tinyi_gemm_grain(const tinyi_gemm_shape *s, tiny_idx parts, tiny_idx left, int threads)
 {
     const tiny_idx n = TINYI_MIN(left / (2 * threads), s->nc / s->nr * parts);
     return n > parts ? n / parts * parts : n;
 }
 
-/* One product: a phase packs rows of a for all, then pieces of y over the columns of b, each packed by who takes it. */
+/* One product: a phase packs rows of a for all threads. Then each piece of y packs the columns of b that it covers. */
 static void tinyi_gemm_run_phases(tiny_team *team, const tinyi_gemm *g)
 {
     const tinyi_gemm_own o = tinyi_gemm_own_of(g);
@@ -33544,9 +33526,9 @@ TINYI_FN void tinyi_gemm_run_f32(tiny_team *team, const tinyi_gemm_plan *p)
 /* src/math/gemm_i8.c - the int8 product: dots for a few rows, else packed blocks
  *
  * Rows of a are packed once for all threads (at most 8 MB of them at a time, 16 as pairs). A piece of work is a block
- * of columns: who takes it packs its part of b into memory of his own, at most what half of a second-level cache holds,
- * and goes down the rows of a with it, 128 rows at a time and 1024 bytes deep, so that a pair of panels (as pairs: one
- * of twice the bytes) stays in the first-level cache. */
+ * of columns. The thread that takes it packs its part of b into its own buffer, at most half of a second-level cache.
+ * It multiplies that with 128 rows of a at a time, 1024 bytes deep: so a pair of panels (as pairs: one of twice the
+ * bytes) stays in the first-level cache. */
 #include <string.h>
 
 #define TINYI_I8_DEEP 1024                  /* bytes of k in one go */
@@ -33647,7 +33629,7 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
     int32_t sums[TINYI_I8_AT_ONCE];
     float row[TINYI_I8_AT_ONCE];
     while (tiny_take(team, g->n, grain, &j0, &j1)) {
-        /* behind the first take: who comes when all is over may not look at a any more */
+        /* after the first take: a late thread must not read a any more */
         if (rows && a != rows) {
             for (i = 0; i < g->m; i++)
                 for (j = 0; j < g->k; j++) rows[i * g->k + j] = g->a.data[i * g->a.row + j * g->a.k];
@@ -36195,7 +36177,7 @@ int tinyi_tv_read_json(tinyi_doc *m, const char *name, const char *text, size_t 
 #if TINYI_SLICE(11)
 /* src/math/matvec.c - a few vectors times a large matrix
  * Formula  y[c][r] = act(sum_k x[c][k] w[r][k] + bias), 1 to 8 vectors x.
- * Work     w is read once, as it lies, by whoever takes the next piece of about 256 KB; the vectors stay in the caches.
+ * Work     threads take pieces of w of about 256 KB and read each once, in place; the vectors stay in the caches.
  *          DOT: w is dense along k. Four rows at a time are summed lane by lane, four vectors at most; more vectors
  *          read the same rows again from the second-level cache.
  *          AXPY: w is dense along r. A piece is a range of r, and its sums lie in the first-level cache.
@@ -37281,7 +37263,7 @@ tiny_status tinyi_rows_changed(tiny_ctx *ctx, const char *where, const tiny_spar
 {
     return tinyi_fail(
         ctx, TINY_E_FORMAT,
-        "%s: the rows no longer hold the %lld edges among %td nodes that were there: the file of the graph changed",
+        "%s: the rows no longer hold the %lld edges among %td nodes that were there: the file of the graph has changed",
         where, (long long)a->n, a->n_cols);
 }
 
@@ -37373,9 +37355,9 @@ tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc *d)
 {
     if (d->n_nodes < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td nodes", d->n_nodes);
     if (d->bipartite && (d->symmetrize || d->add_loops || d->drop_loops))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: two sets of nodes have no loops and no other direction");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: a bipartite graph has no loops and cannot be symmetrized");
     if ((unsigned)d->duplicates > (unsigned)TINY_DUPLICATES_MAX)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %d is no way to treat duplicates", (int)d->duplicates);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %d is not a valid tiny_duplicates", (int)d->duplicates);
     return TINY_OK;
 }
 
@@ -37407,7 +37389,7 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the output pointer is missing");
     if (!edges || edges->n < 0 || (edges->n && (!edges->src || !edges->dst)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no edges");
     if ((uint64_t)edges->n > (uint64_t)TINY_IDX_MAX / 64)
@@ -37423,18 +37405,21 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     n_dst = edges->n_dst ? edges->n_dst : seen_dst;
     if (!d->bipartite) {
         if (edges->n_src && edges->n_dst && edges->n_src != edges->n_dst)
-            return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes",
+            return tinyi_fail(ctx, TINY_E_SHAPE,
+                              "graph: %td sources and %td destinations: the graph must not be bipartite",
                               edges->n_src, edges->n_dst);
         n_src = n_dst = edges->n_src ? edges->n_src : edges->n_dst ? edges->n_dst : TINYI_MAX(n_src, n_dst);
     }
     n_src = TINYI_MAX(n_src, d->n_nodes);
     n_dst = TINYI_MAX(n_dst, d->n_nodes);
     if (seen_src > n_src)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "graph: an edge comes from node %td, there are %td", seen_src - 1, n_src);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "graph: an edge comes from node %td, but there are %td nodes", seen_src - 1, n_src);
     if (seen_dst > n_dst)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "graph: an edge goes to node %td, there are %td", seen_dst - 1, n_dst);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "graph: an edge goes to node %td, but there are %td nodes", seen_dst - 1, n_dst);
     if ((uint64_t)n_src > 0x7fffffffu || (uint64_t)n_dst > 0x7fffffffu)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %td nodes, a 32-bit number counts up to 2147483647",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %td nodes, the most are 2147483647",
                           TINYI_MAX(n_src, n_dst));
     if (!d->symmetrize && !d->drop_loops && !d->add_loops)
         return tinyi_graph_rows(ctx, edges, n_src, n_dst, NULL, d->duplicates, out);
@@ -37473,7 +37458,7 @@ TINY_API tiny_status tgnn_graph_from_sparse(tiny_ctx *ctx, const tiny_sparse *a,
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the output pointer is missing");
     if (a && a->form > TINY_CSC) {          /* other forms keep no numbers of their entries */
         tiny_sparse lists;
         memset(&d, 0, sizeof d);
@@ -37516,7 +37501,7 @@ TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_spa
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its rows");
+    if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the graph or the output pointer is missing");
     if (!g->has_out) {
         tiny_sparse_desc d;
         tiny_sparse kept, rows = g->in;
@@ -37573,7 +37558,7 @@ TINY_API tiny_status tgnn_graph_degrees(tiny_ctx *ctx, tgnn_graph *g, int by_sou
     tiny_idx n, i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!g || !degree) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its degrees");
+    if (!g || !degree) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the graph or the array of degrees is missing");
     st = tinyi_graph_degrees64(ctx, g, by_source, counted, &d);
     if (st) return st;
     n = by_source ? g->in.n_cols : g->in.n_rows;
@@ -37647,11 +37632,11 @@ TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, co
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its norm");
+    if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the graph or the output pointer is missing");
     if ((unsigned)d->norm > (unsigned)TGNN_NORM_ROW)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: norm %d is unknown", (int)d->norm);
     if ((d->norm == TGNN_NORM_SYMMETRIC || d->add_loops) && g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     st = d->add_loops || d->drop_loops ? tinyi_graph_loops(ctx, g, d, &h)
                                        : tinyi_graph_copy(ctx, g, d->ignore_weights, &h);
@@ -37738,11 +37723,12 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     if (out) *out = NULL;
     if (st) return st;
     if (!g || !out || !order)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no order, or no place for the result");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the graph, the order or the output pointer is missing");
     a = &g->in;
     n = a->n_rows;
     if (n != a->n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order", a->n_cols,
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "graph: %td sources and %td destinations: the graph must not be bipartite", a->n_cols,
                           n);
     place = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *place);
     if (!place) return tiny_ctx_status(ctx);
@@ -37750,7 +37736,7 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     for (r = 0; r < n; r++) {
         if ((uint64_t)order[r] >= (uint64_t)n || place[order[r]] >= 0) {
             st = tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: order[%td] is %lu: %s", r, (unsigned long)order[r],
-                            (uint64_t)order[r] >= (uint64_t)n ? "there is no such node" : "it was there before");
+                            (uint64_t)order[r] >= (uint64_t)n ? "there is no such node" : "it occurs twice");
             tiny_free(ctx, place);
             return st;
         }
@@ -37773,16 +37759,18 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
         const int64_t from = a->offset[order[r]], d = a->offset[order[r] + 1] - from;
         if (from < 0 || d < 0 || d > a->n || from > a->n - d)
             st = tinyi_fail(ctx, TINY_E_FORMAT,
-                            "graph: the edges of node %lu are not among the %lld there are: its file changed",
+                            "graph: the edges of node %lu are not among its %lld edges: the file of the graph has "
+                            "changed",
                             (unsigned long)order[r], (long long)a->n);
         else if (d > 0x7fffffff)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, there may be 2147483647",
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, the most are 2147483647",
                             (unsigned long)order[r], (long long)d);
         b.offset[r + 1] = b.offset[r] + d;
         s.longest = TINYI_MAX(s.longest, d);
     }
     if (!st && b.offset[n] != a->n)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed",
+        st = tinyi_fail(ctx, TINY_E_FORMAT,
+                        "graph: its rows have %lld edges, not %lld: the file of the graph has changed",
                         (long long)b.offset[n], (long long)a->n);
     if (!st) st = tiny_parallel(ctx, 0, 0, 2 * (size_t)s.longest * sizeof(uint64_t), tinyi_permute_team, &s);
     tiny_free(ctx, place);
@@ -37804,10 +37792,10 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
     if (st) return st;
     if (!g || !out || n < 0 || (n && !node))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "graph: there is no graph, no list of nodes, or no place for the result");
+                          "graph: the graph, the list of nodes or the output pointer is missing");
     a = &g->in;
     if (a->n_rows != a->n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations: the graph must not be bipartite",
                           a->n_cols, a->n_rows);
     place = (int32_t *)tinyi_alloc(ctx, (size_t)a->n_rows, sizeof *place);
     if (!place) return tiny_ctx_status(ctx);
@@ -37815,7 +37803,7 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
     for (i = 0; !st && i < n; i++) {
         if (node[i] < 0 || node[i] >= a->n_rows || place[node[i]] >= 0)
             st = tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: node[%td] is %ld: %s", i, (long)node[i],
-                            node[i] < 0 || node[i] >= a->n_rows ? "there is no such node" : "it was there before");
+                            node[i] < 0 || node[i] >= a->n_rows ? "there is no such node" : "it occurs twice");
         else {
             place[node[i]] = (int32_t)i;
             tinyi_row_range(a, node[i], &p, &end);
@@ -37858,10 +37846,11 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g || !order || (unsigned)kind > (unsigned)TGNN_ORDER_RCM)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no place for its order, or no such order");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "graph: the graph or the output is missing, or the kind of order is invalid");
     n = g->in.n_rows;
     if (n != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, n);
     st = tgnn_graph_out(ctx, g, &unused);
     if (st) return st;
@@ -37930,7 +37919,7 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
     if (out) *out = NULL;
     if (st) return st;
     if (!out || !graph_at || n < 0 || (n && !graphs))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: there are no graphs, or no place for the result");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: the graphs or an output pointer is missing");
     for (i = 0; i < n; i++) {
         if (!graphs[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: graph %td is missing", i);
         if (graphs[i]->in.n_rows != graphs[i]->in.n_cols)
@@ -37982,7 +37971,7 @@ TINY_API tiny_status tgnn_planted(tiny_ctx *ctx, tiny_idx n, int k, double degre
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: there is no place for the graph");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: the output pointer is missing");
     if (n < 0 || (uint64_t)n > 0x7fffffffu || k < 1 || k > n || !(degree >= 0.0) || degree > (double)n ||
         !(inside >= 0.0 && inside <= 1.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: %td nodes in %d classes, %g edges a node, %g of them inside",
@@ -38020,7 +38009,7 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: there is no place for the graph");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: the output pointer is missing");
     if (scale < 0 || scale > 30 || n_edges < 0 || (uint64_t)n_edges > (uint64_t)TINY_IDX_MAX / 64)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: 2^%d nodes and %lld edges; the scale is 0 to 30", scale,
                           (long long)n_edges);
@@ -38070,10 +38059,10 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
  * Paper    U. Raghavan, R. Albert, S. Kumara, "Near linear time algorithm to detect community structures in large-scale
  *          networks", 2007; the limit of a community after H. Meyerhenke, P. Sanders, C. Schulz, "Partitioning Complex
  *          Networks via Size-constrained Clustering", 2014.
- * Method   Labels of the sources of a row are counted in a small table. A group of nodes writes its new labels beside
- *          the old ones; when all of the group are through, they become the labels, and the sizes of communities
- *          follow. Between equally frequent labels the smallest hash of (label, round, seed) decides.
- * Cost     one look at each edge a round; 8 bytes a node and 8 a label.
+ * Method   Labels of the sources of a row are counted in a small table. A group of nodes writes its new labels to a
+ *          second array. When the whole group is done, they replace the old ones and the sizes of communities are
+ *          updated. Between equally frequent labels the smallest hash of (label, round, seed) decides.
+ * Cost     each edge is read once a round; 8 bytes a node and 8 a label.
  * Left out weights: an edge counts 1. */
 #include <string.h>
 
@@ -38217,9 +38206,10 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g || !label || !n_label)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: there is no graph, or no place for its labels");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: the graph or an output is missing");
     if (g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "communities: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "communities: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     if (d->rounds < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: %d rounds", d->rounds);
     memset(&s, 0, sizeof s);
@@ -38228,14 +38218,14 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
     *n_label = 0;
     for (p = 0; p < g->in.n; p++)
         if ((uint64_t)g->in.col[p] >= (uint64_t)n)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "communities: edge %lld comes from node %ld, there are %td",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "communities: edge %lld comes from node %ld, but there are %td nodes",
                               (long long)p, (long)g->in.col[p], n);
     for (v = 0; v < n; v++) {
         tinyi_row_range(&g->in, v, &p, &end);
         longest = TINYI_MAX(longest, end - p);
     }
     if (longest > 0x3fffffff)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node of %lld edges, there may be 1073741823",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node has %lld edges, the most are 1073741823",
                           (long long)longest);
     s.label = label;
     s.most = d->most_nodes < 0 ? TINY_IDX_MAX : d->most_nodes ? d->most_nodes : 4096;
@@ -38277,7 +38267,7 @@ TINY_API tiny_status tgnn_order_by_part(tiny_ctx *ctx, tiny_idx n, tiny_idx k, c
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (n < 0 || (uint64_t)n > 0x7fffffffu || k < 0 || (uint64_t)k > 0x7fffffffu || (n && (!part || !order)))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "order: %td nodes in %td parts, or no place for their order", n, k);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "order: %td nodes in %td parts, or the output is missing", n, k);
     for (v = 0; v < n; v++)
         if (part[v] < 0 || part[v] >= k)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "order: node %td is in part %ld of %td", v, (long)part[v], k);
@@ -38406,10 +38396,11 @@ static tiny_status tinyi_partition_check(tiny_ctx *ctx, const tgnn_graph *g, int
                                          const int32_t *part)
 {
     tiny_idx n;
-    if (!g || !part) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: there is no graph, or no place for its parts");
+    if (!g || !part) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: the graph or the array of parts is missing");
     n = g->in.n_rows;
     if (n != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "partition: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "partition: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, n);
     if (k < 1 || ((tiny_idx)k > n && k > 1))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %td nodes in %d parts", n, k);
@@ -38434,7 +38425,8 @@ static tiny_status tinyi_partition_limit(tiny_ctx *ctx, tiny_idx n, int k, const
         heaviest = TINYI_MAX(heaviest, (int64_t)d->node_weight[v]);
     }
     if (sum > 0x7fffffff)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "partition: the nodes weigh %lld, together they may weigh 2147483647",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "partition: the nodes weigh %lld, together they may weigh at most 2147483647",
                           (long long)sum);
     *total = sum;
     *limit =
@@ -38455,7 +38447,7 @@ TINY_API tiny_status tgnn_partition_measure(tiny_ctx *ctx, const tgnn_graph *g, 
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     st = tinyi_partition_check(ctx, g, k, &d, part);
-    if (!st && !info) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: there is no place for what was measured");
+    if (!st && !info) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: the output pointer is missing");
     if (st) return st;
     a = &g->in;
     memset(info, 0, sizeof *info);
@@ -38856,12 +38848,12 @@ TINY_API tiny_status tgnn_halo_make(tiny_ctx *ctx, tgnn_graph *g, int k, const i
     if (st) return st;
     if (out) memset(out, 0, sizeof *out);
     if (!g || !part || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: there is no graph, no parts, or no place for the lists");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: the graph, the parts or the output pointer is missing");
     if (g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "halo: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "halo: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     if (k < 1 || k > TGNN_HALO_PARTS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: %d parts, there may be 1 to %d", k, TGNN_HALO_PARTS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: %d parts, there must be 1 to %d", k, TGNN_HALO_PARTS);
     for (v = 0; v < g->in.n_rows; v++)
         if (part[v] < 0 || part[v] >= k)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: node %td is in part %ld of %d", v, (long)part[v], k);
@@ -38907,7 +38899,7 @@ TINY_API tiny_status tgnn_halo_graph(tiny_ctx *ctx, const tgnn_graph *g, const t
     if (st) return st;
     if (!g || !h || !out || h->n != g->in.n_rows)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "halo: there is no graph, no place for the result, or the lists are of another graph");
+                          "halo: the graph or the output pointer is missing, or the lists belong to another graph");
     if (t < 0 || t >= h->k) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: part %d of %d", t, h->k);
     a = &g->in;
     n_own = (tiny_idx)(h->own_at[t + 1] - h->own_at[t]);
@@ -39178,7 +39170,8 @@ static tiny_status tinyi_sample_relabel(tgnn_sampler *s, int64_t n)
         const int32_t u = col[q];
         if (q + 24 < n) TINYI_PREFETCH(place + col[q + 24]);
         if ((uint64_t)u >= (uint64_t)n_nodes)
-            return tinyi_fail(s->ctx, TINY_E_FORMAT, "sample: an edge comes from node %ld, there are %td", (long)u,
+            return tinyi_fail(s->ctx, TINY_E_FORMAT,
+                              "sample: an edge comes from node %ld, but there are %td nodes", (long)u,
                               n_nodes);
         if (place[u] < 0) {
             place[u] = (int32_t)s->n_node;
@@ -39250,9 +39243,10 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
     if (out) *out = NULL;
     if (st) return st;
     if (!g || !desc || !desc->fanout || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: there is no graph, no fanout, or no place for the sampler");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: the graph, the fanout or the output pointer is missing");
     if (g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "sample: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "sample: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     if (desc->n_layers < 1 || desc->n_layers > TGNN_SAMPLE_LAYERS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: %d layers, there must be 1 to %d", desc->n_layers,
@@ -39262,7 +39256,7 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: fanout[%d] is %ld", l, (long)desc->fanout[l]);
         if (desc->fanout[l] < 0 && desc->replace)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "sample: fanout[%d] asks for all edges, but they are drawn with replacement", l);
+                              "sample: fanout[%d] is -1 (all edges), which replace does not allow", l);
         most = TINYI_MAX(most, desc->fanout[l]);
     }
     for (v = 0; v < g->in.n_rows; v++) {
@@ -39270,7 +39264,7 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
         longest = TINYI_MAX(longest, p1 - p);
     }
     if (longest > 0x7fffffff)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node of %lld edges, there may be 2147483647",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node has %lld edges, the most are 2147483647",
                           (long long)longest);
     s = (tgnn_sampler *)tinyi_alloc(ctx, 1, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);
@@ -39318,7 +39312,7 @@ TINY_API tiny_status tgnn_sampler_draw(tgnn_sampler *s, uint64_t seed, const int
     st = tinyi_ctx_check(s->ctx);
     if (st) return st;
     if (!out || n_seeds < 0 || (n_seeds && !seeds))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: there are no seeds, or no place for the sample");
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: the seeds or the output pointer is missing");
     memset(out, 0, sizeof *out);
     for (i = 0; i < s->n_node; i++) s->place[s->node[i]] = -1;
     s->n_node = 0;
@@ -39330,7 +39324,8 @@ TINY_API tiny_status tgnn_sampler_draw(tgnn_sampler *s, uint64_t seed, const int
     for (i = 0; !st && i < n_seeds; i++) {
         const int32_t v = seeds[i];
         if ((uint64_t)v >= (uint64_t)s->g->in.n_rows)
-            st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: seed %td is node %ld, there are %td", i, (long)v,
+            st = tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                            "sample: seed %td is node %ld, but there are %td nodes", i, (long)v,
                             s->g->in.n_rows);
         else if (s->place[v] >= 0)
             st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: node %ld is seed %ld and seed %td", (long)v,
@@ -39559,7 +39554,7 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
     *out = NULL;
     *n_out = 0;
     if (found < 0)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is broken or missing", path);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is damaged or missing", path);
     if (!found)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: there is no %s among its %llu members", path, name,
                           (unsigned long long)count);
@@ -39570,7 +39565,7 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
     if (!tinyi_rd_u32(&c, &magic) || magic != 0x04034b50u || !tinyi_rd_bytes(&c, 22, &skip) ||
         !tinyi_rd_u16(&c, &n_name) || !tinyi_rd_u16(&c, &n_extra) || !tinyi_rd_bytes(&c, n_name, &skip) ||
         !tinyi_rd_bytes(&c, n_extra, &skip))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s: its local head is broken", path, name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s: its local header is damaged", path, name);
     if (e.packed > c.left)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s has %llu bytes, the file holds %zu more", path, name,
                           (unsigned long long)e.packed, c.left);
@@ -39593,12 +39588,13 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
         if (st) return st;
     } else
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: %s is packed by method %u, only 0 (stored) and 8 (deflate) are read", path, name,
+                          "%s: %s is compressed by method %u; only 0 (stored) and 8 (deflate) are supported",
+                          path, name,
                           e.method);
     if (*n_out != e.plain || tinyi_crc32(0, *out, *n_out) != e.crc) {
         tiny_free(ctx, *out);
         *out = NULL;
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the size or the check sum of %s is wrong", path, name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the size or the checksum of %s does not match", path, name);
     }
     return TINY_OK;
 }
@@ -39717,19 +39713,21 @@ tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char 
     uint16_t n16;
     int a;
     if (!tinyi_rd_bytes(&c, 8, &p) || memcmp(p, "\x93NUMPY", 6))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it does not begin as a .npy file", name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it does not begin like a .npy file", name);
     if (p[6] < 1 || p[6] > 3)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: version %u of the .npy format, 1 to 3 are read", name, p[6]);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: version %u of the .npy format; 1 to 3 are supported", name, p[6]);
     if (p[6] == 1 ? !tinyi_rd_u16(&c, &n16) : !tinyi_rd_u32(&c, &n32))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends in its head", name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends inside its header", name);
     n_head = p[6] == 1 ? n16 : n32;
     if (!tinyi_rd_bytes(&c, n_head, &p))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a head of %zu bytes, the file holds %zu more", name, n_head, c.left);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: a header of %zu bytes, but the file has only %zu more", name, n_head, c.left);
     head = tinyi_cursor_make(p, n_head);
     wrong = tinyi_npy_dict(&head, h);
-    if (wrong) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the head has %s", name, wrong);
+    if (wrong) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the header has %s", name, wrong);
     if (!tinyi_npy_dtype(h, &as))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: numbers of type %c%d are not read", name,
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: numbers of type %c%d are not supported", name,
                           h->type > 0x20 && h->type < 0x7f ? h->type : '?', h->size);
     for (h->count = 1, a = 0; a < h->t.rank; a++) {
         if (h->t.dim[a] && h->count > (uint64_t)TINY_IDX_MAX / 16 / (uint64_t)h->t.dim[a])
@@ -39739,7 +39737,8 @@ tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char 
     h->at = n_bytes - c.left;
     left = n_file - h->at;
     if (h->count > left / (uint64_t)h->size || left != h->count * (uint64_t)h->size)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu numbers of %d bytes, the file holds %llu bytes for them", name,
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: %llu numbers of %d bytes, but the file has %llu bytes for them", name,
                           (unsigned long long)h->count, h->size, (unsigned long long)left);
     h->t = tiny_tensor_nd(NULL, as, h->t.rank, h->t.dim);
     return TINY_OK;
@@ -39805,7 +39804,7 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
     if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
     /* a value takes at least 6 bytes; what is not stored is 0, up to 4096 times the file and 16 MB */
     if ((uint64_t)size[2] > n_bytes / 5)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, a file of %zu bytes holds fewer", name,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values are too many for a file of %zu bytes", name,
                           (long long)size[2], n_bytes);
     if (size[0] && size[1] && (uint64_t)size[0] * (uint64_t)size[1] > ((uint64_t)n_bytes + 4096) * 1024)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld x %lld zeros out of %zu bytes", name, (long long)size[0],
@@ -39824,7 +39823,7 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
         if (!st && tinyi_word_next(&line, &word)) st = tinyi_text_fail(&f, word, "the end of the line");
         if (!st && ++n > size[2])
             st = tinyi_fail(ctx, TINY_E_FORMAT,
-                            "%s: line %lld is one value more than the %lld that the first line promised", name,
+                            "%s: line %lld has a value more than the %lld in the first line", name,
                             (long long)f.line, (long long)size[2]);
         if (st) {
             tiny_free(ctx, x);
@@ -39834,7 +39833,7 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
     }
     if (n != size[2]) {
         tiny_free(ctx, x);
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, the first line promised %lld", name, (long long)n,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, but the first line says %lld", name, (long long)n,
                           (long long)size[2]);
     }
     out->t = tiny_tensor_2d(x, TINY_F32, (tiny_idx)size[0], (tiny_idx)size[1]);
@@ -39857,9 +39856,9 @@ static tiny_status tinyi_npz_name(tiny_ctx *ctx, const char *name, const unsigne
         return TINY_OK;
     }
     if (!tinyi_zip_directory(bytes, n_bytes, &c, &count) || (count && !tinyi_zip_entry_next(&c, &e)))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is broken or missing", name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is damaged or missing", name);
     if (count != 1 || e.n_name > 290)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it has %llu members, one must be named", name,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it has %llu members: name one of them", name,
                           (unsigned long long)count);
     memcpy(text, e.name, e.n_name);
     text[e.n_name] = 0;
@@ -39876,7 +39875,7 @@ TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, con
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!out || (!bytes && n_bytes))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "array: there are no bytes, or no place for it");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "array: the bytes or the output pointer is missing");
     memset(out, 0, sizeof *out);
     if (!name) name = "array";
     if (n_bytes >= 4 && !memcmp(p, "PK\3\4", 4)) {
@@ -39919,7 +39918,7 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     st = t ? tiny_tensor_check(t) : TINY_E_ARGUMENT;
-    if (st) return tinyi_fail(ctx, st, "npy: what should be written is no tensor (%s)", tiny_status_text(st));
+    if (st) return tinyi_fail(ctx, st, "npy: the tensor is invalid (%s)", tiny_status_text(st));
     if (!types[t->dtype])
         return tinyi_fail(ctx, TINY_E_DTYPE, "npy: %s has no name in this format", tiny_dtype_name(t->dtype));
     n = snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': (", types[t->dtype]);
@@ -39975,7 +39974,7 @@ TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t
     tiny_idx at = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "integers: there is no place for them");
+    if (!out || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "integers: an output pointer is missing");
     *out = NULL;
     *n = 0;
     st = tiny_file_open(ctx, path, &f);
@@ -40147,7 +40146,7 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
          tinyi_word_next(&line, &word) && tinyi_word_is(word, "matrix");
     if (!ok) return tinyi_text_fail(&f, word, "%%MatrixMarket matrix");
     if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "coordinate"))
-        return tinyi_text_fail(&f, word, "coordinate (an array is no graph)");
+        return tinyi_text_fail(&f, word, "coordinate (an array is not a graph)");
     if (!tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "pattern, real or integer");
     pattern = tinyi_word_is(word, "pattern");
     if (!pattern && !tinyi_word_is(word, "real") && !tinyi_word_is(word, "integer"))
@@ -40157,14 +40156,14 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
     if (!r->both && !tinyi_word_is(word, "general")) return tinyi_text_fail(&f, word, "general or symmetric");
     memset(&word, 0, sizeof word);
     if (!tinyi_text_line(&f, "%", &line))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends before the line with its size", name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends before the line of its size", name);
     for (k = 0; k < 3; k++)
         if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &size[k]) || size[k] < 0 ||
             (k < 2 && size[k] > 0x7fffffff))
             return tinyi_text_fail(&f, word, "the number of rows, columns or entries");
     if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
     if ((uint64_t)size[2] > (uint64_t)(f.end - f.at) / 3 + 1)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries, the %td bytes behind hold fewer", name,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries are too many for the %td bytes after it", name,
                           (long long)size[2], f.end - f.at);
     /* an empty row has no byte in the file: what nodes may cost is bounded by what is there */
     for (k = 0; k < 2; k++)
@@ -40180,12 +40179,12 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
         for (k = 0; k < 2; k++)
             if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 1 || v[k] > size[k])
                 return tinyi_text_fail(
-                    &f, word, k ? "a column of the matrix, counted from 1," : "a row of the matrix, counted from 1,");
+                    &f, word, k ? "a column of the matrix, counted from 1" : "a row of the matrix, counted from 1");
         if (!pattern && (!tinyi_word_next(&line, &word) || !tinyi_word_float(word, &w)))
             return tinyi_text_fail(&f, word, "a number");
         if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
         if (r->e.n == size[2])
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld is one entry more than the %lld that were promised",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld has an entry more than the %lld in the header",
                               name, (long long)f.line, (long long)size[2]);
         r->src[r->e.n] = (int32_t)(v[0] - 1);
         r->dst[r->e.n] = (int32_t)(v[1] - 1);
@@ -40193,7 +40192,7 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
         r->e.n++;
     }
     if (r->e.n != size[2])
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries, %lld were promised", name, (long long)r->e.n,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries, but the header says %lld", name, (long long)r->e.n,
                           (long long)size[2]);
     return TINY_OK;
 }
@@ -40282,7 +40281,7 @@ static tiny_status tinyi_read_floats(tiny_ctx *ctx, const char *name, const tiny
         else if (t->dtype == TINY_F64) w[i] = (float)((const double *)t->data)[i];
         else if (tinyi_read_whole(t, i, &v)) w[i] = (float)v;
         else
-            return tinyi_fail(ctx, TINY_E_DTYPE, "%s: value %td of type %s is no weight", name, i,
+            return tinyi_fail(ctx, TINY_E_DTYPE, "%s: value %td of type %s is not a valid weight", name, i,
                               tiny_dtype_name(t->dtype));
     }
     return TINY_OK;
@@ -40318,7 +40317,7 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
     tiny_free(ctx, format);
     if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, "shape", 2, &shape);
     if (!st && (!tinyi_read_node(&shape.t, 0, &dim[0]) || !tinyi_read_node(&shape.t, 1, &dim[1])))
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its shape is no pair of sizes below 2147483647", name);
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its shape must be two sizes below 2147483647", name);
     for (i = 0; !st && i < 2; i++)
         if ((uint64_t)dim[i] > ((uint64_t)n_bytes + 4096) * 64)
             st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %ld rows or columns in a file of %zu bytes", name, (long)dim[i],
@@ -40441,7 +40440,7 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
                           (unsigned long long)n_dst, (unsigned long long)n_src, (unsigned long long)m);
     if (size != total || n_bytes != total)
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: %llu nodes and %llu edges need %zu bytes, its head says %llu, it has %zu", name,
+                          "%s: %llu nodes and %llu edges need %zu bytes, its header says %llu, it has %zu", name,
                           (unsigned long long)n_dst, (unsigned long long)m, total, (unsigned long long)size, n_bytes);
     if (n_src != n_dst && !(desc && desc->bipartite))
         return tinyi_fail(ctx, TINY_E_SHAPE,
@@ -40457,7 +40456,7 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
     a.n_cols = (tiny_idx)n_src;
     a.n = (int64_t)m;
     if (keep && tinyi_little_endian() && (uintptr_t)bytes % 8 == 0) {
-        union { const unsigned char *from; void *to; } at[4];  /* a mapping that nobody writes to */
+        union { const unsigned char *from; void *to; } at[4];  /* a read-only mapping */
         int k;
         for (k = 0; k < 4; k++) at[k].from = bytes + part[k];
         a.offset = (int64_t *)at[0].to;
@@ -40606,7 +40605,7 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
         size_t n, most = n_bytes < (SIZE_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES
                              ? n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA
                              : SIZE_MAX;
-        if (depth) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", name);
+        if (depth) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it is compressed by gzip twice", name);
         st = tinyi_gunzip(ctx, name, bytes, n_bytes, most, &plain, &n);
         if (st) return st;
         st = tinyi_graph_read(ctx, name, plain, n, desc, NULL, 1, out);
@@ -40657,7 +40656,7 @@ TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, con
     if (out) *out = NULL;
     if (st) return st;
     if (!out || (!bytes && n_bytes))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no bytes, or no place for it");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the bytes or the output pointer is missing");
     return tinyi_graph_read(ctx, name ? name : "graph", (const unsigned char *)bytes, n_bytes, desc, NULL, 0, out);
 }
 
@@ -40667,7 +40666,7 @@ TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the output pointer is missing");
     st = tiny_file_open(ctx, path, &f);
     if (st) return st;
     st = tinyi_graph_read(ctx, path, f.bytes, f.n_bytes, desc, &f, 0, out);
@@ -40688,7 +40687,7 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
     tiny_idx r;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is none to write");
+    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the graph to write is missing");
     a = &g->in;
     flags = (a->value ? TINYI_TGRAPH_WEIGHTS : 0) | (a->source ? TINYI_TGRAPH_NUMBERS : 0);
     if (!tinyi_tgraph_plan((uint64_t)a->n_rows, (uint64_t)a->n, flags, part, &total))
@@ -40722,7 +40721,7 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
     tiny_idx r;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is none to write");
+    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the graph to write is missing");
     a = &g->in;
     if (!tinyi_size_mul((size_t)a->n + 1, each, &room))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a text", (long long)a->n);
@@ -40735,7 +40734,8 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
             if (put++ == a->n || c < 0 || c >= a->n_cols) {
                 st = tinyi_fail(
                     ctx, TINY_E_FORMAT,
-                    "graph: edge %lld is not among the %lld there are, or comes from no node: its file changed",
+                    "graph: edge %lld is not among its %lld edges, or its source is invalid: the file of the graph "
+                    "has changed",
                     (long long)p, (long long)a->n);
                 break;
             }
@@ -40747,7 +40747,8 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
             text[n++] = '\n';
         }
     if (!st && put != a->n)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed",
+        st = tinyi_fail(ctx, TINY_E_FORMAT,
+                        "graph: its rows have %lld edges, not %lld: the file of the graph has changed",
                         (long long)put, (long long)a->n);
     n_head = 0;
     if (a->n_rows != a->n_cols && (last[0] + 1 < a->n_cols || last[1] + 1 < a->n_rows))
@@ -40790,7 +40791,7 @@ static tiny_status tinyi_data_integers(tiny_ctx *ctx, const char *folder, const 
     if (st || !tinyi_data_there(path)) return st;
     st = tgnn_integers_read(ctx, path, out, &have);
     if (st) return st;
-    if (n >= 0 && have != n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td lines, there should be %td", path, have, n);
+    if (n >= 0 && have != n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td lines, there must be %td", path, have, n);
     for (i = 0; i < have; i++) {
         if ((*out)[i] < -1)
             return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %td is %ld, the least is -1", path, i + 1, (long)(*out)[i]);
@@ -40840,7 +40841,7 @@ static tiny_status tinyi_data_splits(tiny_ctx *ctx, const char *folder, tgnn_dat
             st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld is one more than the %td nodes", path, (long long)t.line,
                             d->n_nodes);
         else if (words && d->n_split == 1) d->split[at] = (char)words;
-        else if ((tiny_idx)word.n != d->n_split) st = tinyi_text_fail(&t, word, "as many marks as in the first line");
+        else if ((tiny_idx)word.n != d->n_split) st = tinyi_text_fail(&t, word, "as many marks as the first line has");
         else {
             for (i = 0; i < word.n && strchr("rvt-", word.at[i]) && word.at[i]; i++)
                 d->split[at * d->n_split + (tiny_idx)i] = (char)word.at[i];
@@ -40919,7 +40920,7 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
     if (!st) st = tgnn_graph_read(ctx, path, &gd, &d->graph);
     if (st) return st;
     if (d->n_nodes && tgnn_graph_nodes(d->graph) != d->n_nodes)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it names node %td, meta.txt counts %td", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it has node %td, but meta.txt says %td nodes", path,
                           tgnn_graph_nodes(d->graph) - 1, d->n_nodes);
     d->n_nodes = tgnn_graph_nodes(d->graph);
     st = tinyi_data_path(ctx, path, folder, "features.coo");
@@ -40961,7 +40962,7 @@ TINY_API tiny_status tgnn_data_read(tiny_ctx *ctx, const char *folder, tgnn_data
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!folder || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there is no folder, or no place for what it holds");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: the folder or the output pointer is missing");
     memset(out, 0, sizeof *out);
     st = tinyi_data_fill(ctx, folder, out);
     if (st) tgnn_data_free(ctx, out);
@@ -41054,7 +41055,7 @@ static tiny_status tinyi_bulk_heard(tinyi_bulk *c, double done)
 /* the runs lie in files, and files have other writers */
 static tiny_status tinyi_bulk_changed(const tinyi_bulk *c)
 {
-    return tinyi_fail(c->ctx, TINY_E_IO, "%s: it was changed while it was read", c->look.path);
+    return tinyi_fail(c->ctx, TINY_E_IO, "%s: the file changed while it was being read", c->look.path);
 }
 
 /* ---- runs */
@@ -41178,7 +41179,7 @@ static tiny_status tinyi_bulk_lines(tinyi_bulk *c, int last)
     tiny_status st = TINY_OK;
     while (!last && n && c->line[n - 1] != '\n') n--;
     if (!n && c->n_line == c->room_line)
-        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: line %lld has more than the %zu bytes that are read at once",
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: line %lld is longer than %zu bytes, the limit",
                           c->name, (long long)c->lines + 1, c->room_line);
     f = tinyi_text_make(c->ctx, c->name, c->line, n);
     f.line = c->lines;
@@ -41240,10 +41241,10 @@ static tiny_status tinyi_bulk_take(void *arg, const unsigned char *bytes, size_t
         if (c->n_text < TINYI_FORM_BYTES && c->n_text + k >= TINYI_FORM_BYTES) {
             const tinyi_form form = tinyi_read_form(c->line, c->n_line);
             if (form == TINYI_FORM_GZIP)
-                return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", c->name);
+                return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: it is compressed by gzip twice", c->name);
             if (form != TINYI_FORM_EDGES)
                 return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED,
-                                  "%s: of what gzip packs only edge lists are read in pieces", c->name);
+                                  "%s: of gzip files, only edge lists can be read in pieces", c->name);
         }
         c->n_text += k;
         if (c->n_line == c->room_line) st = tinyi_bulk_lines(c, 0);
@@ -41333,7 +41334,8 @@ static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
                           : form == TINYI_FORM_ZIP  ? "an .npz file"
                                                     : "a Matrix Market file");
     if (form != TINYI_FORM_EDGES && !c->in.n_bytes)
-        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: arrays and packed texts are not read from a pipe", c->name);
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED,
+                          "%s: arrays and compressed texts cannot be read from a pipe", c->name);
     if (form == TINYI_FORM_GZIP) {
         tinyi_bulk_fill_room(c, 1);
         st = tinyi_bulk_gzip(c);
@@ -41372,7 +41374,7 @@ static tiny_status tinyi_bulk_next(tinyi_bulk *c, tinyi_bulk_run *r, size_t fit,
         if (!st) st = tinyi_in_seek(c->ctx, &c->look, (uint64_t)r->next * bytes);
         if (!st) st = tinyi_in_read(c->ctx, &c->look, r->block, r->n * bytes, &n);
         if (!st && n != r->n * bytes)
-            st = tinyi_fail(c->ctx, TINY_E_IO, "%s: it is shorter than what was written", c->look.path);
+            st = tinyi_fail(c->ctx, TINY_E_IO, "%s: it is shorter than the data that were written", c->look.path);
         if (st) return st;
         c->done += (uint64_t)r->n;
         r->next += (int64_t)r->n;
@@ -41695,7 +41697,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
     int k, n;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!in || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: there is no file to read, or none to write");
+    if (!in || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: the path to read or to write is missing");
     if (memory < TGNN_CONVERT_LEAST)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: a memory of %zu bytes; %zu are the least", memory,
                           TGNN_CONVERT_LEAST);
@@ -41715,7 +41717,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
         st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it would be overwritten on the way to %s", in, out);
     if (!st && tinyi_file_special(out))
         st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                        "%s: it is no plain file, and cannot be written in pieces that are not in order", out);
+                        "%s: it is not a regular file, so it cannot be written out of order", out);
     if (st) return st;
     c.weighted = -1;
     c.seen[0] = c.seen[1] = -1;
@@ -41735,7 +41737,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
         c.info.n_src = (tiny_idx)nodes[0];
         c.info.n_dst = (tiny_idx)nodes[1];
         if (nodes[0] > 0x7fffffff || nodes[1] > 0x7fffffff)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld nodes, a 32-bit number counts up to 2147483647", in,
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld nodes, the most are 2147483647", in,
                             (long long)TINYI_MAX(nodes[0], nodes[1]));
     }
     if (!st) st = tinyi_bulk_runs(&c, out, name);
@@ -41811,7 +41813,7 @@ static tiny_status tinyi_layer_take(tiny_ctx *ctx, const tgnn_layer *l, int i, i
                           tgnn_layer_weight(l->kind, i));
     }
     if (tiny_tensor_check(w) || w->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s is no f32 tensor", tgnn_layer_name(l->kind),
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s is not an f32 tensor", tgnn_layer_name(l->kind),
                           tgnn_layer_weight(l->kind, i));
     *room = *w;
     while (room->rank > rank && room->dim[0] == 1) {   /* att of PyG is (1, heads, c) */
@@ -41886,7 +41888,8 @@ static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, con
             const int32_t r = e >= 0 && e < n_relation ? relation[e] : -1;
             if (e < 0 || e >= n_relation)
                 st = tinyi_fail(ctx, TINY_E_FORMAT,
-                                "rgcn: an edge has the number %lld, relations are given for %lld edges", (long long)e,
+                                "rgcn: an edge has the number %lld, but there are relations for %lld edges",
+                                (long long)e,
                                 (long long)n_relation);
             else if (r < 0 || r >= n_rel)
                 st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: edge %lld has relation %ld, there are %td", (long long)e,
@@ -41913,7 +41916,7 @@ TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, co
     if (out) *out = NULL;
     if (st) return st;
     if (!layer || !g || !out || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, or no place for its graph");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: the layer, the graph or the output pointer is missing");
     if (layer->kind == TGNN_LAYER_RGCN) return tinyi_layer_relations(ctx, layer, g, relation, n_relation, out);
     memset(&d, 0, sizeof d);
     switch (layer->kind) {
@@ -42056,7 +42059,8 @@ static tiny_status tinyi_layer_split(tinyi_layer_run *r, tiny_idx width, int hea
 {
     return heads > 0 && width % heads == 0 && width > 0
                ? TINY_OK
-               : tinyi_fail(r->ctx, TINY_E_SHAPE, "%s: %td features do not make %d heads", tgnn_layer_name(r->l->kind),
+               : tinyi_fail(r->ctx, TINY_E_SHAPE,
+                            "%s: %td features cannot be divided into %d heads", tgnn_layer_name(r->l->kind),
                             width, heads);
 }
 
@@ -42127,7 +42131,7 @@ static tiny_status tinyi_layer_edge_rows(tinyi_layer_run *r, const tgnn_graph *g
     tiny_tensor index = tiny_tensor_1d(g->in.source, TINY_I64, (tiny_idx)g->in.n);
     tiny_status st;
     if (e->rank != 2 || e->dtype != TINY_F32 || !g->in.source)
-        return tinyi_fail(r->ctx, TINY_E_SHAPE, "%s: e must be f32 with a row for each edge that was given",
+        return tinyi_fail(r->ctx, TINY_E_SHAPE, "%s: e must be f32 with a row for each edge of the input",
                           tgnn_layer_name(r->l->kind));
     st = tinyi_layer_room(r, (tiny_idx)g->in.n, e->dim[1], out);
     return st ? st : tiny_gather(r->ctx, e, &index, out);
@@ -42257,7 +42261,7 @@ TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, cons
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!layer || !g || !x || !y || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, no x or no y");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: the layer, the graph, x or y is missing");
     name = tgnn_layer_name(layer->kind);
     if (tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || tiny_tensor_check(y) || y->dtype != TINY_F32 ||
         y->rank != 2 || !tiny_tensor_is_dense(y))
@@ -42315,7 +42319,7 @@ TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!path || !out || (unsigned)kind >= (unsigned)TGNN_LAYER_COUNT)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no path, no place for the weights, or no such kind");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: the path or the output is missing, or the kind is invalid");
     memset(out, 0, sizeof *out);
     out->kind = kind;
     st = tiny_file_open(ctx, path, &f);
@@ -42575,7 +42579,7 @@ static tiny_status tinyi_net_take(tinyi_net_read *r, const tinyi_json_item *it)
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: no layer has a member %s", r->path, number,
                           tinyi_show_bytes(it->key.at, it->key.n, shown));
     if (r->seen & TINYI_NET_B(k))
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s stands there twice", r->path, number, m[k].name);
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s occurs twice", r->path, number, m[k].name);
     r->seen |= TINYI_NET_B(k);
     if (it->type != m[k].type && !(m[k].type == TINYI_JSON_FLOAT && it->type == TINYI_JSON_INT))
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s must be %s", r->path, number, m[k].name,
@@ -42648,7 +42652,7 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     if (!tinyi_net_has(r, TINYI_NET_KIND))
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d has no kind", r->path, number);
     if (bit < 0)
-        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: the kind %s is not known here", r->path, number,
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: the kind %s is unknown", r->path, number,
                           tinyi_show_bytes(r->text[TINYI_NET_KIND].at, r->text[TINYI_NET_KIND].n, shown));
     for (k = 0; k < TINYI_NET_MEMBERS; k++)
         if (tinyi_net_has(r, k) && !(tinyi_net_member[k].kinds & TINYI_NET_B(bit)))
@@ -42702,10 +42706,11 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     if (!s->out && bit != TINYI_NET_READOUT && bit != TGNN_LAYER_APPNP)
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s) has no out", r->path, number, s->name);
     if (bit == TGNN_LAYER_GINE && !s->edge)
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s): gine wants edge, the features of an edge", r->path,
+        return tinyi_fail(r->ctx, TINY_E_FORMAT,
+                          "%s: layer %d (%s): gine needs edge, the number of features of an edge", r->path,
                           number, s->name);
     if (bit == TGNN_LAYER_RGCN && !s->relations)
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s): rgcn wants relations", r->path, number, s->name);
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s): rgcn needs relations", r->path, number, s->name);
     r->net->n_stages++;
     return TINY_OK;
 }
@@ -42748,14 +42753,15 @@ static tiny_status tinyi_net_chain(tinyi_net_read *r)
         if (!i) all = s->n_in;
         if (s->kind == TGNN_STAGE_READOUT && s->all) {
             if (width && s->n_in != width && s->n_in != all)
-                return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: in is %td, all layers before give %td", r->path,
+                return tinyi_fail(r->ctx, TINY_E_FORMAT,
+                                  "%s: layer %d: in is %td, all layers before it together give %td", r->path,
                                   i + 1, s->n_in, all);
             s->n_in = width ? width : s->n_in;
         } else if (width && s->n_in != width)
-            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: in is %td, the layer before gives %td", r->path,
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: in is %td, the layer before it gives %td", r->path,
                               i + 1, s->n_in, width);
         if (read_out && s->kind != TGNN_STAGE_LINEAR)
-            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: behind a readout there are only linear layers",
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: only linear layers can follow a readout",
                               r->path, i + 1);
         read_out |= s->kind == TGNN_STAGE_READOUT;
         if (s->kind == TGNN_STAGE_READOUT) s->n_out = s->all ? all : s->n_in;
@@ -42794,7 +42800,8 @@ tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json
         if (it.type == TINYI_JSON_CLOSE) {
             if (it.depth == 2) st = tinyi_net_stage(r);
         } else if (it.depth == 0) {
-            if (it.type != TINYI_JSON_MAP) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description is no map", path);
+            if (it.type != TINYI_JSON_MAP) st = tinyi_fail(ctx, TINY_E_FORMAT,
+                                                           "%s: the description must be a map", path);
         } else if (it.depth == 1) {
             if (tinyi_json_text_is(it.key, "format") && !format++) {
                 if (it.type != TINYI_JSON_TEXT || !tinyi_json_text_is(it.text, "tgnn-net 1"))
@@ -42816,11 +42823,11 @@ tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json
             } else if (tinyi_json_text_is(it.key, "layers") && !layers++) {
                 if (it.type != TINYI_JSON_LIST) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layers must be a list", path);
             } else
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is no member of a description, or stands there twice", path,
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is not a member of a description, or occurs twice", path,
                                 tinyi_show_bytes(it.key.at, it.key.n, shown));
         } else if (it.depth == 2) {
             if (it.type != TINYI_JSON_MAP)
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layer %d is no map", path, net->n_stages + 1);
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layer %d must be a map", path, net->n_stages + 1);
             else if (net->n_stages == TGNN_NET_MOST)
                 st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: more than %d layers", path, TGNN_NET_MOST);
             r->seen = 0;
@@ -42923,9 +42930,9 @@ static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, con
     if (by && s->kind != TGNN_STAGE_READOUT) st = by(arg, i, g, x, y);
     else if (s->kind == TGNN_STAGE_CONV) {
         if (s->edge && !in->e)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: layer %d (%s) wants features of the edges", i + 1, s->name);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: layer %d (%s) needs features of the edges", i + 1, s->name);
         if (s->edge && (in->e->rank != 2 || in->e->dim[1] != s->edge))
-            return tinyi_fail(ctx, TINY_E_SHAPE, "net: layer %d (%s) wants %td features of an edge", i + 1, s->name,
+            return tinyi_fail(ctx, TINY_E_SHAPE, "net: layer %d (%s) needs %td features of an edge", i + 1, s->name,
                               s->edge);
         st = tgnn_layer_run(ctx, &s->layer, g, x, s->edge ? in->e : NULL, y, NULL);
     } else if (s->kind == TGNN_STAGE_LINEAR) {
@@ -42969,7 +42976,7 @@ tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!net || !in || !in->graph || !in->x || !y || net->n_stages < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no net, no graph, no x or no y");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: the net, the graph, x or y is missing");
     n = tgnn_graph_nodes(in->graph);
     if (tiny_tensor_check(in->x) || in->x->dtype != TINY_F32 || in->x->rank != 2 || in->x->dim[0] != n ||
         in->x->dim[1] != net->n_in)
@@ -43083,7 +43090,7 @@ TINY_API tiny_status tgnn_pool_score(tiny_ctx *ctx, const tiny_tensor *x, const 
     column = tiny_tensor_2d(u, TINY_F32, x->dim[1], 1);
     y = tiny_tensor_2d(score->data, TINY_F32, x->dim[0], 1);
     if (!tinyi_pool_direction(p, u))
-        st = tinyi_fail(ctx, TINY_E_NUMERIC, "pool: p has no direction: its length is 0 or no number");
+        st = tinyi_fail(ctx, TINY_E_NUMERIC, "pool: p has no direction: its length is 0 or not finite");
     else st = tiny_matmul(ctx, x, &column, NULL, TINY_ACT_NONE, &y);
     tiny_free(ctx, u);
     return st;
@@ -43128,9 +43135,9 @@ TINY_API tiny_status tgnn_pool_make(tiny_ctx *ctx, const tgnn_graph *g, const in
     tiny_idx i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: there is no place for what is kept");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: the output pointer is missing");
     memset(out, 0, sizeof *out);
-    if (!g || !score) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: there is no graph, or no score");
+    if (!g || !score) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: the graph or the score is missing");
     if (!(ratio > 0.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: a ratio of %g; it is a share of the nodes, or how many", ratio);
     if (tiny_tensor_check(score) || score->dtype != TINY_F32 || !tiny_tensor_is_dense(score) ||
@@ -43146,7 +43153,7 @@ TINY_API tiny_status tgnn_pool_make(tiny_ctx *ctx, const tgnn_graph *g, const in
         return tinyi_fail(ctx, TINY_E_FORMAT, "pool: graph_at must begin with 0 and end with the %td nodes", n);
     for (i = 0; i < n_graphs; i++)
         if (graph_at[i + 1] < graph_at[i] || graph_at[i + 1] > (int64_t)n)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "pool: graph %td is of the nodes %lld to %lld", i,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "pool: graph %td has the nodes %lld to %lld", i,
                               (long long)graph_at[i], (long long)graph_at[i + 1]);
     for (i = 0; i < n; i++)
         if (((const float *)score->data)[i] != ((const float *)score->data)[i])
@@ -43169,7 +43176,7 @@ TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const t
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!pool || !pool->graph || !x || !score || !y)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: there is no choice of nodes, no x, no score or no y");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: the pool, x, the score or y is missing");
     if (tiny_tensor_check(score) || score->dtype != TINY_F32 || !tiny_tensor_is_dense(score) || tiny_tensor_check(x) ||
         x->rank != 2 || tiny_tensor_count(score) != x->dim[0])
         return tinyi_fail(ctx, TINY_E_SHAPE, "pool: the score must be f32, dense, a number for each row of x");
@@ -43758,7 +43765,7 @@ TINY_API tiny_status tgnn_nearest_make(tiny_ctx *ctx, const float *step, const f
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!out || !step || !bits)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are no steps, no bits, or no place for the groups");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: the steps, the bits or the output pointer is missing");
     memset(out, 0, sizeof *out);
     if (n < 1 || n > 0x7fffffff)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are %td; at least one is wanted", n);
@@ -43822,7 +43829,7 @@ TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *g, c
     if (st) return st;
     if (!g || g->m < 1 || !x || !group || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "groups: groups, x of two axes of f32, and a place for its groups are needed");
+                          "groups: the groups, x (f32, 2 axes) and an output are required");
     for (i = 0; i < x->dim[0]; i++) group[i] = tgnn_nearest_find(g, tinyi_nearest_largest(x, i));
     return TINY_OK;
 }
@@ -44094,7 +44101,7 @@ TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const
     if (!net || !x || !out || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || x->dim[1] != net->n_in ||
         net->n_in < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "a2q: a net, its features (nodes, %td) f32, and a place for the steps are needed",
+                          "a2q: a net, its features (nodes, %td) f32 and an output pointer are required",
                           net ? net->n_in : 0);
     if (!(desc->bits >= 0.0 && desc->bits <= 8.0) || !(desc->kilobytes >= 0.0 && desc->kilobytes < 1e12) ||
         !(desc->lambda > -1e12 && desc->lambda < 1e12) || !(desc->first_bits >= 0.0 && desc->first_bits <= 8.0) ||
@@ -44105,7 +44112,7 @@ TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const
                           desc->bits, desc->kilobytes, desc->lambda, desc->first_bits, desc->groups, desc->uniform);
     if (!(desc->lr_bits >= 0.0 && desc->lr_bits < 1e6 && desc->lr_step >= 0.0 && desc->lr_step < 1e6 &&
           desc->lr_weight >= 0.0 && desc->lr_weight < 1e6 && desc->lr_sum >= 0.0 && desc->lr_sum < 1e6))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: lr %g, %g, %g, %g: none may be below 0", desc->lr_bits,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: lr %g, %g, %g, %g: none may be negative", desc->lr_bits,
                           desc->lr_step, desc->lr_weight, desc->lr_sum);
     q = (tgnn_a2q_net *)tiny_alloc(ctx, sizeof *q);
     if (!q) return tiny_ctx_status(ctx);
@@ -44153,7 +44160,7 @@ tiny_status tinyi_a2q_fits(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_ne
         for (k = 0; k < 3; k += 2)
             used += k == 0 ? net->stage[i].kind != TGNN_STAGE_READOUT : tinyi_a2q_is(&net->stage[i], TGNN_LAYER_GIN);
     if (used != q->n_maps)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: the net has %d products, the steps were made for %d", used,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: the net has %d products, but the steps were made for %d", used,
                           q->n_maps);
     return TINY_OK;
 }
@@ -44286,7 +44293,7 @@ TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const 
     tinyi_a2q_run r;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!net || !q) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: there is no net, or there are no steps for it");
+    if (!net || !q) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: the net or its steps are missing");
     st = tinyi_a2q_fits(ctx, net, q);
     if (st) return st;
     r.ctx = ctx;
@@ -44494,7 +44501,7 @@ tiny_status tinyi_a2q_join(tgnn_a2q_net *q, tinyi_pass *p)
     for (i = 0; i < p->net->n_stages; i++)
         if (p->norm[i][0].g.data)
             return tinyi_fail(p->ctx, TINY_E_UNSUPPORTED,
-                              "a2q: layer %d (%s): batch norms are not trained with quantization", i + 1,
+                              "a2q: layer %d (%s): batch norms cannot be trained with quantization", i + 1,
                               p->net->stage[i].name);
     st = tinyi_a2q_fits(p->ctx, p->net, q);
     if (st) return st;
@@ -44653,7 +44660,7 @@ static void tinyi_packing_run(tiny_team *team, void *arg)
                                    g->p->positive ? 0 : limit) &
                     refused) {
                     tiny_team_fail(team, TINY_E_NUMERIC,
-                                   g->p->positive ? "packed: a feature is NaN or below 0, where none should be below 0"
+                                   g->p->positive ? "packed: a feature is NaN or negative"
                                                   : "packed: a feature is NaN");
                     return;
                 }
@@ -44673,7 +44680,7 @@ static tiny_status tinyi_packed_plan(tiny_ctx *ctx, const float *step, const flo
     for (i = 0; i < p->n; i++) {
         const tiny_idx k = group ? (tiny_idx)group[i] : i;
         if (k < 0 || k >= m)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "packed: row %td has the group %td, there are %td", i, k, m);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "packed: row %td has the group %td, but there are %td", i, k, m);
         p->bits[i] = (uint8_t)tgnn_a2q_round(bits[k]);
         p->step[i] = tinyi_a2q_step(step[k]);
         next[p->bits[i] + 1]++;
@@ -44704,7 +44711,7 @@ TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const
     if (st) return st;
     if (!x || !step || !bits || !out || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "packed: x of two axes of f32, steps, bits and a place for the rows are needed");
+                          "packed: x (f32, 2 axes), steps, bits and an output are required");
     if (x->dim[1] < 1 || x->dim[0] > 0x7fffffff || x->dim[1] > 1 << 21)
         return tinyi_fail(ctx, TINY_E_SHAPE,
                           "packed: %td rows of %td features; there must be 1 to 2^21, and below 2^31 rows", x->dim[0],
@@ -44883,7 +44890,7 @@ TINY_API tiny_status tgnn_nibbles_make(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tg
     size_t bytes;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!t) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nibbles: there is no place for them");
+    if (!t) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nibbles: the output pointer is missing");
     memset(t, 0, sizeof *t);
     if (n < 0 || f < 1 || f > 1 << 24)
         return tinyi_fail(ctx, TINY_E_SHAPE, "nibbles: %td rows of %td; a row has 1 to 2^24", n, f);
@@ -45016,7 +45023,7 @@ static void tinyi_nibble_sum_run(tiny_team *team, void *arg)
             tinyi_row_range(s->a, r, &p0, &p1);
             for (p = p0; p < p1; p++) bad |= s->a->col[p] < 0 || (tiny_idx)s->a->col[p] >= t->n;
             if (bad) {
-                tiny_team_fail(team, TINY_E_FORMAT, "nibbles: an edge comes from a row that is not there");
+                tiny_team_fail(team, TINY_E_FORMAT, "nibbles: the source of an edge is out of range");
                 return;
             }
             if (r + 1 < r1)                 /* what the next row will want */
@@ -45165,7 +45172,7 @@ TINY_API tiny_status tgnn_quant_make(tiny_ctx *ctx, const tgnn_net *net, const t
     if (st) return st;
     if (!net || !q || !out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "quant: a net, its steps, and a place for what becomes of them are needed");
+                          "quant: a net, its steps and an output pointer are required");
     n = (tgnn_quant *)tiny_alloc(ctx, sizeof *n);
     if (!n) return tiny_ctx_status(ctx);
     memset(n, 0, sizeof *n);
@@ -45361,7 +45368,7 @@ TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *n, const tg
     tiny_status st = tinyi_ctx_check(ctx);
     if (report) memset(report, 0, sizeof *report);
     if (st) return st;
-    if (!n || !in || !in->graph) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no net, or no graph");
+    if (!n || !in || !in->graph) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: the net or the graph is missing");
     if (n->q->n_nodes && n->q->n_nodes != tgnn_graph_nodes(in->graph))
         return tinyi_fail(
             ctx, TINY_E_SHAPE,
@@ -45381,16 +45388,16 @@ TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *n, const tg
  *          Random Projection", 2019 (arXiv 1908.11512), section 3; R after P. Li, T. Hastie, K. Church, "Very Sparse
  *          Random Projections", 2006.
  * Formula  in fastrp.h.
- * Method   Row j of R is drawn from a generator of its own, by geometric gaps, and kept as places and values: n d / s
- *          of them. U_1 adds the few entries of the neighbours' rows; the powers after it are spmm, one tile of columns
- *          after the other. Rows can only be brought to the length 1 when all their columns are known: with tiles, a
- *          first round finds the lengths, a second one adds up.
- *          Squares are summed in blocks of 16 columns, blocks in double, so that a tile changes no bit. Two powers at a
- *          time are added to y.
- * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float a node and power, R.
- * Factors  (degree / sum)^beta is taken as a logarithm in double. Rows of length 1 do not know a common factor, so the
- *          largest is made 1 there; squares of what is far from 1 are taken in double. A factor outside 1e-30 .. 1e30
- *          is refused, and any result that is not finite.
+ * Method   Row j of R is drawn from its own generator, by geometric gaps, and kept as positions and values: n d / s of
+ *          them. U_1 adds the few entries of the neighbours' rows. The further powers are spmm, one tile of columns
+ *          after the other. A row can be scaled to length 1 only when all its columns are known: with tiles, a first
+ *          round computes the lengths and a second one the sums.
+ *          Squares are summed in blocks of 16 columns, the blocks in double, so that the tile size changes no bit. Two
+ *          powers at a time are added to y.
+ * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float for each node and power, R.
+ * Factors  (degree / sum)^beta is computed as a logarithm in double. A common factor does not matter for rows of length
+ *          1, so the largest is made 1 there. Squares of numbers far from 1 are computed in double. A factor outside
+ *          1e-30 .. 1e30 is an error, and so is any result that is not finite.
  * Error    each power is a mean in float: relative (degree + 5) u a step.
  * Left out the Gaussian projection, concatenation of the powers, and updates for new nodes. */
 #include <string.h>
@@ -45452,19 +45459,20 @@ static tiny_status tinyi_fastrp_check(tiny_ctx *ctx, const tgnn_graph *g, const 
     int64_t p;
     int k;
     char text[96];
-    if (!g || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: there is no graph, or no place for the embedding");
+    if (!g || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: the graph or the output is missing");
     if (g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "fastrp: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     if (tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) ||
         y->dim[0] != g->in.n_rows)
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "fastrp: y is %s, it must be dense f32 with a row for each of the %td nodes",
+                          "fastrp: y is %s, it must be dense f32 with %td rows, one for each node",
                           y->rank >= 0 && y->rank <= 4 ? tinyi_shape_text(y, text) : "no tensor", g->in.n_rows);
     if (y->dim[1] < 1 || y->dim[1] > 1 << 20)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %td columns, there must be 1 to 1048576", y->dim[1]);
     if (d->n_weights < 0 || d->n_weights > TGNN_FASTRP_POWERS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %d powers, there may be 1 to %d", d->n_weights,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %d powers, there must be 1 to %d", d->n_weights,
                           TGNN_FASTRP_POWERS);
     for (k = 0; k < d->n_weights; k++)
         if (!(d->weight[k] - d->weight[k] == 0.0f))
@@ -45710,7 +45718,7 @@ static void tinyi_fastrp_first_team(tiny_team *team, void *arg)
         }
     if (bad)
         tiny_team_fail(team, TINY_E_FORMAT,
-                       "fastrp: an edge comes from a node that is not there: the file of the graph changed");
+                       "fastrp: the source of an edge is out of range: the file of the graph has changed");
 }
 
 static double tinyi_fastrp_square(const float *u, tiny_idx n)
@@ -45721,8 +45729,8 @@ static double tinyi_fastrp_square(const float *u, tiny_idx n)
     return ss;
 }
 
-/* Powers from .. k, two of them where there are: squares of a tile into f->square, and the tile into y, which the first
- * of all powers finds as the caller gave it. Whoever writes a row of y here is the first to write it. */
+/* Powers from .. k, two of them if there are: adds the squares of a tile to f->square, and the tile to y. The first
+ * write of a row of y overwrites what the caller left there. */
 static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
 {
     const tinyi_fastrp_job *job = (const tinyi_fastrp_job *)arg;
@@ -45963,7 +45971,7 @@ TINY_API tiny_status tgnn_data_planted(tiny_ctx *ctx, tiny_idx n, int k, double 
     tiny_idx i, f, wide;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there is no place for it");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: the output pointer is missing");
     memset(out, 0, sizeof *out);
     st = tgnn_planted(ctx, n, k, degree, inside, seed, &out->graph);
     if (st) return st;
@@ -46051,7 +46059,7 @@ TINY_API tiny_status tgnn_data_features(tiny_ctx *ctx, tgnn_data *d)
     for (i = 0; d->node_label && i < d->n_nodes; i++) most = TINYI_MAX(most, d->node_label[i]);
     if (most >= 4096)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "data: the label %ld of a node: one number each is made of up to 4096 labels", (long)most);
+                          "data: the label %ld of a node must be below 4096", (long)most);
     if (d->node_label) wide = (tiny_idx)most + 1;
     st = tinyi_data_x(ctx, d, wide);
     for (i = 0; !st && i < d->n_nodes; i++) {
@@ -46290,7 +46298,8 @@ TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_
             st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td weighs %ld", v, (long)l->node_weight[v]);
     }
     if (!st && total > 0x7fffffff)
-        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "partition: the nodes weigh %lld, together they may weigh 2147483647",
+        st = tinyi_fail(ctx, TINY_E_OVERFLOW,
+                        "partition: the nodes weigh %lld, together they may weigh at most 2147483647",
                         (long long)total);
     if (!st) {
         l->col = (int32_t *)tinyi_alloc(ctx, (size_t)l->offset[l->n], sizeof *l->col);
@@ -46302,13 +46311,13 @@ TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_
         st = tiny_parallel(ctx, 0, 0, 0, tinyi_level_rows_team, &job);
     }
     if (!st && job.outside)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "partition: an edge of node %td leads to a node that is not there",
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "partition: an edge of node %td leads to a node that does not exist",
                         job.outside - 1);
     if (st) tinyi_level_free(ctx, l);
     return st;
 }
 
-/* ---- who joins whom */
+/* ---- matching */
 
 #define TINYI_MATCH_CLASSES 64
 #define TINYI_TWO_HOP_DEGREE 3
@@ -47040,7 +47049,7 @@ static tiny_status tinyi_flate_room(tinyi_flate *f, size_t n)
     size_t room = f->room;
     unsigned char *p;
     if (f->total + f->n + n > f->most)
-        return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than the %llu bytes that are allowed",
+        return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than %llu bytes, the limit",
                           f->where, (unsigned long long)f->most);
     if (f->n + n <= f->room) return TINY_OK;
     if (f->pipe) {
@@ -47111,18 +47120,18 @@ static tiny_status tinyi_flate_block(tinyi_flate *f, const tinyi_flate_code *lit
         uint32_t more;
         size_t len, back;
         tiny_status st;
-        if (s < 0) return tinyi_flate_fail(f, "the stream ends, or has no such code");
+        if (s < 0) return tinyi_flate_fail(f, "the stream ends, or a code is invalid");
         if (s == 256) return TINY_OK;
         if (s < 256) {
             if ((st = tinyi_flate_room(f, 1)) != TINY_OK) return st;
             f->out[f->n++] = (unsigned char)s;
             continue;
         }
-        if (s > 285) return tinyi_flate_fail(f, "a length that does not exist");
+        if (s > 285) return tinyi_flate_fail(f, "an invalid length");
         if (!tinyi_flate_bits(f, length_bits[s - 257], &more)) return tinyi_flate_fail(f, "the stream ends");
         len = (size_t)length_base[s - 257] + more;
         s = tinyi_flate_symbol(f, dist);
-        if (s < 0 || s > 29) return tinyi_flate_fail(f, "the stream ends, or a distance does not exist");
+        if (s < 0 || s > 29) return tinyi_flate_fail(f, "the stream ends, or a distance is invalid");
         if (!tinyi_flate_bits(f, dist_bits[s], &more)) return tinyi_flate_fail(f, "the stream ends");
         back = (size_t)dist_base[s] + more;
         if (back > f->member + (f->n - f->told)) return tinyi_flate_fail(f, "a copy from before the start");
@@ -47171,16 +47180,16 @@ static tiny_status tinyi_flate_dynamic(tinyi_flate *f, tinyi_flate_code *lit, ti
         if (!tinyi_flate_bits(f, 3, &v)) return tinyi_flate_fail(f, "the stream ends");
         length[order[i]] = (unsigned char)v;
     }
-    if (!tinyi_flate_code_make(lit, length, 19)) return tinyi_flate_fail(f, "no code for the lengths");
+    if (!tinyi_flate_code_make(lit, length, 19)) return tinyi_flate_fail(f, "the lengths have no valid code");
     while (n < n_lit + n_dist) {
         int s = tinyi_flate_symbol(f, lit);
         unsigned char again = 0;
-        if (s < 0) return tinyi_flate_fail(f, "the stream ends, or has no such code");
+        if (s < 0) return tinyi_flate_fail(f, "the stream ends, or a code is invalid");
         if (s < 16) {
             length[n++] = (unsigned char)s;
             continue;
         }
-        if (s == 16 && n == 0) return tinyi_flate_fail(f, "a repeat of nothing");
+        if (s == 16 && n == 0) return tinyi_flate_fail(f, "a repeat without a previous length");
         if (s == 16) again = length[n - 1];
         if (!tinyi_flate_bits(f, s == 16 ? 2 : s == 17 ? 3 : 7, &v)) return tinyi_flate_fail(f, "the stream ends");
         v += s == 18 ? 11 : 3;
@@ -47188,9 +47197,9 @@ static tiny_status tinyi_flate_dynamic(tinyi_flate *f, tinyi_flate_code *lit, ti
         memset(length + n, again, v);
         n += v;
     }
-    if (!length[256]) return tinyi_flate_fail(f, "a block without an end");
+    if (!length[256]) return tinyi_flate_fail(f, "a block without an end code");
     if (!tinyi_flate_code_make(dist, length + n_lit, (int)n_dist) || !tinyi_flate_code_make(lit, length, (int)n_lit))
-        return tinyi_flate_fail(f, "lengths that make no code");
+        return tinyi_flate_fail(f, "lengths that are no valid code");
     return TINY_OK;
 }
 
@@ -47295,15 +47304,16 @@ static tiny_status tinyi_gzip_members(tinyi_flate *f)
         f->n_hold = 0;
         if (!tinyi_gzip_head(f))
             return f->st ? f->st
-                         : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: byte %llu is no head of gzip", f->where,
+                         : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: byte %llu does not begin a gzip header", f->where,
                                       (unsigned long long)at);
         st = tinyi_flate_stream(f);
         for (i = 0; !st && i < 4; i++)
             if (!tinyi_flate_bits(f, 16, &v[i]))
-                st = f->st ? f->st : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: gzip ends before its check sum", f->where);
+                st = f->st ? f->st : tinyi_fail(f->ctx, TINY_E_FORMAT,
+                                                "%s: the gzip data end before their checksum", f->where);
         if (!st && ((v[0] | v[1] << 16) != f->crc || (v[2] | v[3] << 16) != (uint32_t)(f->member & 0xffffffffu)))
             st = tinyi_fail(f->ctx, TINY_E_FORMAT,
-                            "%s: the check sum or the size of gzip does not fit the %llu bytes that were unpacked",
+                            "%s: the checksum or the size in the gzip data does not match the %llu unpacked bytes",
                             f->where, (unsigned long long)f->member);
         if (st) return st;
     } while (tinyi_flate_more(f));
@@ -47493,7 +47503,7 @@ static tiny_status tinyi_text_nodes(const tinyi_text_file *f, tinyi_word line, i
         n++;
     }
     if (!n || tinyi_word_next(&line, &word)) return TINY_OK;
-    if (large.n) return tinyi_text_fail(f, large, "a number of nodes, at most 2147483647,");
+    if (large.n) return tinyi_text_fail(f, large, "a number of nodes, at most 2147483647");
     for (k = 0; k < 2; k++) nodes[k] = TINYI_MAX(nodes[k], (int32_t)v[n > k ? k : 0]);
     return TINY_OK;
 }
@@ -47516,8 +47526,8 @@ TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, 
     for (k = 0; k < 2; k++)
         if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 0 || v[k] > 0x7ffffffe)
             return tinyi_text_fail(f, word,
-                                   k ? "the number of the destination, 0 to 2147483646,"
-                                     : "the number of the source, 0 to 2147483646,");
+                                   k ? "the number of the destination, 0 to 2147483646"
+                                     : "the number of the source, 0 to 2147483646");
     k = tinyi_word_next(&line, &word);
     if (*weighted < 0) *weighted = k;
     if (*weighted && (!k || !tinyi_word_float(word, w))) return tinyi_text_fail(f, word, "a weight");
@@ -47529,9 +47539,9 @@ TINYI_FN tiny_status tinyi_text_fail(const tinyi_text_file *f, tinyi_word word, 
 {
     char shown[TINYI_SHOW];
     if (!word.n)
-        return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld ends where %s should stand", f->path,
+        return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld ends, expected %s", f->path,
                           (long long)f->line, wanted);
-    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld: \"%s\" where %s should stand", f->path, (long long)f->line,
+    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld: \"%s\", expected %s", f->path, (long long)f->line,
                       tinyi_show_bytes(word.at, word.n, shown), wanted);
 }
 
@@ -47636,19 +47646,19 @@ static void tinyi_net_take_tensor(void *arg, const tinyi_st_tensor *t)
         f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", f->path,
                            shown);
     else if (f->net->stage[i].layer.w[k].data)
-        f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", f->path, shown);
+        f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s occurs twice", f->path, shown);
     else if (t->type != TINYI_ST_F32)
         f->st = tinyi_fail(f->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type F32", f->path, shown);
     else if (!tinyi_net_fits(&w, t)) {
         for (a = 0; a < w.rank; a++) dim[a] = (uint64_t)w.dim[a];
-        f->st = tinyi_fail(f->ctx, TINY_E_SHAPE, "%s: the tensor %s is %s, the description makes it %s", f->path, shown,
+        f->st = tinyi_fail(f->ctx, TINY_E_SHAPE, "%s: the tensor %s is %s, but the description says %s", f->path, shown,
                            tinyi_net_shape_text(t->rank, t->dim, has), tinyi_net_shape_text(w.rank, dim, wants));
     }
     for (a = 0; !f->st && a < TGNN_NET_MOST * TGNN_LAYER_WEIGHTS; a++) {
         const tgnn_layer *l = &f->net->stage[a / TGNN_LAYER_WEIGHTS].layer;
         const size_t bytes = f->from[a] ? (size_t)tiny_tensor_count(&l->w[a % TGNN_LAYER_WEIGHTS]) * sizeof(float) : 0;
         if (bytes && t->data < f->from[a] + bytes && f->from[a] < t->data + t->bytes)
-            f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", f->path, shown);
+            f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s overlaps another one", f->path, shown);
     }
     if (!f->st && !tinyi_net_wants(&f->net->stage[i], k, &w)) return;
     if (!f->st) f->st = tinyi_net_weight_room(f->ctx, &f->net->stage[i].layer, k, &w);
@@ -47682,13 +47692,13 @@ static tiny_status tinyi_net_begin(tiny_ctx *ctx, const char *name, const void *
     if (out) *out = NULL;
     if (st) return st;
     if (!name || !json || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no name, no description, or no place for the net");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: the name, the description or the output pointer is missing");
     net = (tgnn_net *)tiny_alloc(ctx, sizeof *net);
     if (!net) return tiny_ctx_status(ctx);
     memset(net, 0, sizeof *net);
     st = tinyi_net_describe(ctx, name, json, n_json, net);
     if (!st && net->quant)
-        st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the net is quantized: tgnn_quant_read reads it", name);
+        st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the net is quantized: read it with tgnn_quant_read", name);
     if (st) tgnn_net_free(ctx, net);
     else *out = net;
     return st;
@@ -47719,7 +47729,7 @@ TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const
     sink.meta = NULL;
     sink.tensor = tinyi_net_take_tensor;
     st = weights || !n_weights ? tinyi_st_walk(ctx, name, weights, n_weights, &sink)
-                               : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there are no bytes of weights", name);
+                               : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the bytes of the weights are missing", name);
     if (!st) st = f->st;
     for (i = 0; !st && i < net->n_stages; i++)
         for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++)
@@ -47759,7 +47769,7 @@ TINY_API tiny_status tgnn_net_read(tiny_ctx *ctx, const char *path, tgnn_net **o
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no path, or no place for the net");
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: the path or the output pointer is missing");
     memset(&a, 0, sizeof a);
     memset(&b, 0, sizeof b);
     json = tinyi_net_path(ctx, path, ".json");
@@ -47863,12 +47873,13 @@ TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *d, uint6
         !(d->dropout >= 0.0f && d->dropout <= 0.999f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "net: n_in and n_out are at least 1, hidden at most %td, heads 1024, depth %d, dropout 0 to "
-                          "0.999, and nothing is below 0",
+                          "0.999, and no value may be negative",
                           TGNN_NET_WIDTH, TGNN_NET_MOST - 2);
     elu = d->kind == TGNN_LAYER_GAT || d->kind == TGNN_LAYER_GATV2;
     attends = elu || d->kind == TGNN_LAYER_TRANSFORMER;
     if (!(attends || d->kind == TGNN_LAYER_GCN || d->kind == TGNN_LAYER_SAGE || d->kind == TGNN_LAYER_GIN))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "net: %s wants a description of its own", tgnn_layer_name(d->kind));
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "net: %s needs a description: use tgnn_net_make", tgnn_layer_name(d->kind));
     heads = attends ? d->heads ? d->heads : 8 : 1;
     hidden = d->hidden ? d->hidden : attends ? 8 : 16;
     depth = d->depth ? d->depth : d->readout ? 4 : 2;
@@ -48017,7 +48028,7 @@ TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_
     size_t n = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!path || !net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no path, or no net");
+    if (!path || !net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: the path or the net is missing");
     st = tinyi_net_pack(ctx, net, &bytes, &n);
     if (st) return st;
     name = tinyi_net_path(ctx, path, ".safetensors");
@@ -48064,7 +48075,7 @@ static tiny_status tinyi_pass_norms(tinyi_pass *p)
             n += 4 * (size_t)(p->net->stage[i].hidden + p->net->stage[i].out);
             if (!p->net->stage[i].layer.w[1].data || !p->net->stage[i].layer.w[3].data)
                 return tinyi_fail(p->ctx, TINY_E_ARGUMENT,
-                                  "train: layer %d (%s): a batch norm is folded into a bias, which is not there", i + 1,
+                                  "train: layer %d (%s): a batch norm needs a bias to be folded into", i + 1,
                                   p->net->stage[i].name);
         }
     at = p->norms = (float *)tinyi_alloc(p->ctx, n, sizeof *at);
@@ -48105,7 +48116,7 @@ tiny_status tinyi_pass_open(tiny_ctx *ctx, tgnn_net *net, int norms, uint64_t se
     p->rng = tiny_rng_make(seed, 0x64726f70);
     for (i = 0; !st && i < net->n_stages; i++) {
         if (net->stage[i].edge)
-            st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: layer %d (%s): features of edges are not trained", i + 1,
+            st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: layer %d (%s): features of edges cannot be trained", i + 1,
                             net->stage[i].name);
         for (j = 0; j < TGNN_LAYER_WEIGHTS; j++)
             if (tinyi_net_wants(&net->stage[i], j, &w) && net->stage[i].layer.w[j].data &&
@@ -48718,7 +48729,7 @@ tiny_status tinyi_kit_check(tiny_ctx *ctx, const tgnn_net *net, const tgnn_train
     if (d->epochs < 0 || d->patience < 0 || d->batch < 0 || d->halve_every < 0 || !(d->lr >= 0.0 && d->lr < 1e6) ||
         !(d->decay >= 0.0 && d->decay < 1e6))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "train: %d epochs, patience %d, batch %d, lr %g, decay %g: none may be below 0", d->epochs,
+                          "train: %d epochs, patience %d, batch %d, lr %g, decay %g: none may be negative", d->epochs,
                           d->patience, d->batch, d->lr, d->decay);
     return TINY_OK;
 }
@@ -48929,7 +48940,8 @@ static tiny_status tinyi_node_check(tiny_ctx *ctx, tinyi_node_task *t, const tgn
     int k;
     for (k = 0; k < net->n_stages; k++)
         if (net->stage[k].kind == TGNN_STAGE_READOUT)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "train: a net with a readout gives results for graphs, not for nodes");
     for (i = 0; i < t->n; i++) {
         const int32_t label = t->data->label[i];
         const char part = tinyi_node_part(t->data, i);
@@ -48944,12 +48956,14 @@ static tiny_status tinyi_node_check(tiny_ctx *ctx, tinyi_node_task *t, const tgn
     if (!train) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: no node of the training part has a label");
     if (desc->area && t->n_class != 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "train: the area under the ROC curve is that of two classes, the net has %td", t->n_class);
+                          "train: the area under the ROC curve needs two classes, the net has %td", t->n_class);
     if (desc->area && desc->patience && val && (!ones || ones == val))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d, and all nodes to validate on are of one class",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "train: patience %d, but all nodes of the validation part have the same class",
                           desc->patience);
     if (desc->patience && !val)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a node to validate on", desc->patience);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "train: patience %d, but no node is in the validation part", desc->patience);
     return TINY_OK;
 }
 
@@ -48964,7 +48978,7 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     memset(&none, 0, sizeof none);
     if (!desc) desc = &none;
     if (!data || !data->graph || !data->x || !data->label || !data->split)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a graph, x, labels and their parts are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a graph, x, labels and split are required");
     st = tinyi_kit_check(ctx, net, desc);
     if (st) return st;
     memset(&task, 0, sizeof task);
@@ -49199,7 +49213,8 @@ static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, c
     char text[96];
     for (k = 0; k < net->n_stages; k++) readout |= net->stage[k].kind == TGNN_STAGE_READOUT;
     if (!readout)
-        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: a net without a readout answers for nodes, not for graphs");
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT,
+                          "train: a net without a readout gives results for nodes, not for graphs");
     if (tiny_tensor_check(d->x) || d->x->dtype != TINY_F32 || d->x->rank != 2 || !tiny_tensor_is_dense(d->x) ||
         d->x->dim[0] != g->n_rows || d->x->dim[1] != net->n_in)
         return tinyi_fail(t->ctx, TINY_E_SHAPE, "train: x is %s, it must be %td x %td f32, dense",
@@ -49210,7 +49225,7 @@ static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, c
     for (i = 0; i < d->n_graphs; i++) {
         const int64_t first = d->graph_at[i], last = d->graph_at[i + 1], before = p1;
         if (last < first || last > (int64_t)g->n_rows)
-            return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td is of the nodes %lld to %lld", i,
+            return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td has the nodes %lld to %lld", i,
                               (long long)first, (long long)last);
         if (d->label[i] < -1 || (tiny_idx)d->label[i] >= t->n_class)
             return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td has the label %ld, the net has %td classes", i,
@@ -49231,7 +49246,8 @@ static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, c
     }
     if (!t->n_train) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: no graph of the training part has a label");
     if (desc->patience && !val)
-        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: patience %d without a graph to validate on", desc->patience);
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT,
+                          "train: patience %d, but no graph is in the validation part", desc->patience);
     for (i = 0; i < t->batch; i++) {
         nodes += top[i];
         edges += top[t->batch + i];
@@ -49263,7 +49279,7 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
     memset(&none, 0, sizeof none);
     if (!desc) desc = &none;
     if (!data || !data->graph || !data->x || !data->graph_at || !data->label || !data->split || data->n_graphs < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: graphs, x, graph_at, labels and their parts are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: graphs, x, graph_at, labels and split are required");
     st = tinyi_kit_check(ctx, net, desc);
     if (st) return st;
     memset(&t, 0, sizeof t);
@@ -49405,12 +49421,13 @@ TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double
     if (st) return st;
     if (!g || !out || !(val >= 0.0) || !(test >= 0.0) || !(val + test < 1.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "links: a graph, a place, and shares of validation and test below 1 (%g, %g) are needed", val,
+                          "links: a graph, an output pointer, and shares of validation and test below 1 (%g, %g) are "
+                          "required", val,
                           test);
     memset(out, 0, sizeof *out);
     a = tgnn_graph_in(g);
     if (a->n_rows != a->n_cols || a->n_rows < 2)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "links: a graph of at least two nodes, one set of them, is needed");
+        return tinyi_fail(ctx, TINY_E_SHAPE, "links: the graph must have at least two nodes and must not be bipartite");
     st = tinyi_links_pairs(ctx, a, NULL, &m);
     if (st) return st;
     if (m < 1 || m > 0x7fffffff)
@@ -49477,10 +49494,10 @@ TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const 
     if (st) return st;
     if (!z || tiny_tensor_check(z) || z->dtype != TINY_F32 || z->rank != 2 || !link || !none || n < 1 ||
         n > 0x3fffffff || !area)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: vectors of the nodes, and pairs of both kinds are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: vectors of the nodes and pairs of both kinds are required");
     for (i = 0; i < n * 2; i++)
         if (link[i] < 0 || link[i] >= z->dim[0] || none[i] < 0 || none[i] >= z->dim[0])
-            return tinyi_fail(ctx, TINY_E_FORMAT, "links: pair %td names a node that is not there (there are %td)",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "links: pair %td has a node that does not exist (there are %td)",
                               i % n, z->dim[0]);
     score = (float *)tinyi_alloc(ctx, (size_t)n * 2, sizeof *score);
     order = score ? (uint32_t *)tinyi_alloc(ctx, (size_t)n * 2, sizeof *order) : NULL;
@@ -49575,14 +49592,16 @@ TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_l
     memset(&none, 0, sizeof none);
     if (!desc) desc = &none;
     if (!data || !data->graph || !x || !data->link[0] || data->n[0] < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: links of tgnn_links_split and x are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: x and links of tgnn_links_split are required");
     st = tinyi_kit_check(ctx, net, desc);
-    if (!st && desc->a2q) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: nets that find links are not quantized");
+    if (!st && desc->a2q) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: nets for links cannot be quantized");
     for (k = 0; !st && k < net->n_stages; k++)
         if (net->stage[k].kind == TGNN_STAGE_READOUT)
-            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT,
+                            "train: a net with a readout gives results for graphs, not for nodes");
     if (!st && desc->patience && !data->n[1])
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a link to validate on", desc->patience);
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT,
+                        "train: patience %d, but no link is in the validation part", desc->patience);
     if (st) return st;
     memset(&t, 0, sizeof t);
     memset(&kit, 0, sizeof kit);
@@ -49737,7 +49756,7 @@ static void tinyi_quant_take(void *arg, const tinyi_st_tensor *t)
         p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", p->path,
                            shown);
     else if (at->data)
-        p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", p->path, shown);
+        p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s occurs twice", p->path, shown);
     else if (t->type != (at->byte ? TINYI_ST_U8 : TINYI_ST_F32))
         p->st = tinyi_fail(p->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type %s", p->path, shown,
                            at->byte ? "U8" : "F32");
@@ -49751,13 +49770,13 @@ static void tinyi_quant_take(void *arg, const tinyi_st_tensor *t)
     }
     if (!fits) {
         p->st = tinyi_fail(p->ctx, TINY_E_SHAPE,
-                           "%s: the tensor %s has not the shape that the description and the other steps make it",
+                           "%s: the tensor %s does not have the shape that the description and the other steps require",
                            p->path, shown);
         return;
     }
     for (i = 0; i < p->n; i++)
         if (p->at[i].data && t->data < p->at[i].data + p->at[i].bytes && p->at[i].data < t->data + t->bytes)
-            p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", p->path, shown);
+            p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s overlaps another one", p->path, shown);
     at->data = t->data;
     at->bytes = t->bytes;
 }
@@ -49831,7 +49850,7 @@ TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, con
     if (st) return st;
     if (!name || !json || !out || (!weights && n_weights))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "quant: there is no name, no description, no weights, or no place for the net");
+                          "quant: the name, the description, the weights or the output pointer is missing");
     memset(&p, 0, sizeof p);
     p.ctx = ctx;
     p.path = name;
@@ -49845,7 +49864,7 @@ TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, con
     p.at = n->q ? (tinyi_quant_place *)tinyi_alloc(ctx, TINYI_QUANT_PLACES, sizeof *p.at) : NULL;
     st = p.at ? tinyi_net_describe(ctx, name, json, n_json, n->net) : tiny_ctx_status(ctx);
     if (!st && !n->net->quant)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description has no \"quant\": this is no quantized net", name);
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description has no \"quant\": this is not a quantized net", name);
     if (!st) {
         input = (n->net->quant - 1) / 3;
         steps = (n->net->quant - 1) % 3;
@@ -49895,7 +49914,7 @@ TINY_API tiny_status tgnn_quant_read(tiny_ctx *ctx, const char *path, tgnn_quant
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no path, or no place for the net");
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: the path or the output pointer is missing");
     memset(&a, 0, sizeof a);
     memset(&b, 0, sizeof b);
     st = tinyi_quant_open(ctx, path, ".json", &a);
@@ -49913,7 +49932,7 @@ TINY_API tiny_status tgnn_quant_known(tiny_ctx *ctx, const char *path, int *is)
     tiny_status st = tinyi_ctx_check(ctx);
     if (is) *is = 0;
     if (st) return st;
-    if (!path || !is) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no path, or no place for the answer");
+    if (!path || !is) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: the path or the output pointer is missing");
     memset(&f, 0, sizeof f);
     net = (tgnn_net *)tiny_alloc(ctx, sizeof *net);
     if (!net) return tiny_ctx_status(ctx);
@@ -49979,7 +49998,7 @@ TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgn
     int i, k;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!path || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no path, or no net");
+    if (!path || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: the path or the net is missing");
     memset(&p, 0, sizeof p);
     p.at = (tinyi_quant_place *)tinyi_alloc(ctx, TINYI_QUANT_PLACES, sizeof *p.at);
     if (!p.at) return tiny_ctx_status(ctx);
@@ -50100,8 +50119,8 @@ TINYI_TARGET_END_AMX
 
 #undef TINYI_STITCH_PART
 #undef TINYI_PASS_SHARED
-#if TINYI_PARTED                          /* each part asks for all others, by name: one too few, or with other \
-    tiers, does not link */
+#if TINYI_PARTED                          /* each part names all others: a missing one, or one with other tiers, is a \
+    link error */
 TINYI_C_BEGIN
 #if TINYGNN_PARTS >= 1
 extern const char *const TINYI_PART_NAME(1)[];
@@ -50183,7 +50202,7 @@ TINYI_C_END
 #ifdef TINYI_FAST_MATH_OFF
 #undef TINYI_FAST_MATH_OFF
 #pragma GCC pop_options
-#ifndef __FAST_MATH__                      /* gcc 12 forgets it */
+#ifndef __FAST_MATH__                      /* gcc 12 does not restore it */
 #define __FAST_MATH__ 1
 #endif
 #endif

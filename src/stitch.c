@@ -1,34 +1,33 @@
-/* src/stitch.c - puts the files of src/ together into one header
+/* src/stitch.c - joins the files of src/ into one header
  *
  *     stitch SRCDIR tinyllm|tinygnn OUT
  *     stitch SRCDIR options OUT           the table of features, as docs/guide/options.md has it
  *     stitch SRCDIR features OUT          their names: wing, tier, name, needs, a line each
  *
- * Starts at llm/tinyllm.h (gnn/tinygnn.h) and follows #include "..." depth first, so that what a file needs stands
- * before it. A header with an include guard is emitted once; when x.c stands beside x.h it joins the bodies in the same
- * order. A file without a guard is text: it is put in the place of its include. The includes of llm/tinyllm.c come
- * last. The same src/ always gives the same bytes.
+ * It starts at llm/tinyllm.h (gnn/tinygnn.h) and follows #include "..." depth first, so that each file comes after
+ * those that it needs. A header with an include guard is emitted once. If there is an x.c for x.h, it joins the bodies
+ * in the same order. A file without a guard replaces its include. The includes of llm/tinyllm.c come last. The same
+ * src/ always gives the same bytes.
  *
- * From the top: manual, options, declarations, bodies, and last the kernels, which the header includes again for each
- * SIMD target. They are the files kernels.h that a #define TINYI_PASS_FILE names: of math, where this header has its
- * bodies, and its own.
- * A program that defines TINYLLM_PARTS n compiles the bodies in n units of its own, TINYLLM_PART 1 to n: what is static
- * otherwise is shared between them under names of this header.
+ * The header holds manual, options, declarations, bodies and, at the end, the kernels, which it includes again for each
+ * SIMD target. The kernels are the files kernels.h that a #define TINYI_PASS_FILE names: those of math, if this header
+ * has its bodies, and its own.
+ * A program that defines TINYLLM_PARTS n compiles the bodies in n units, TINYLLM_PART 1 to n. Functions that are
+ * otherwise static are then shared between them under names of this header.
  *
- * Both headers carry core and math. Types are declared once in a unit, whichever header comes first; functions are
- * exported as tinyllm_x and tinygnn_x, and a list of #defines gives tiny_x the name of the header included last. A unit
- * with both implementations holds one copy of the bodies; the second header forwards to it. What is declared TINY_API
+ * Both headers contain core and math. Types are declared once in a unit, by the first header. Functions are exported as
+ * tinyllm_x and tinygnn_x, and a list of #defines makes tiny_x the one of the header included last. A unit with both
+ * implementations holds one copy of the bodies, and the second header forwards to it. A function declared TINY_API
  * TINYI_EACH has a body in each header and is not forwarded.
  *
- * src/features.txt says to which feature a file belongs. The implementation of a file of a feature that can be left out
- * stands between #ifndef TINYI_NO_NAME and #endif; what the switches of the user come to is worked out where the
- * implementation begins.
- * Declarations are there whatever is chosen.
+ * src/features.txt assigns each file to a feature. The body of a file whose feature can be left out is emitted between
+ * #ifndef TINYI_NO_NAME and #endif. The switches of the user are evaluated where the implementation begins.
+ * Declarations are always there.
  *
- * Refused, with a sentence and exit status 1: an include that goes upward, a name with two definitions or one that
- * foreign headers define as a macro, a public function that this program could not rename or forward, two headers that
- * do not share the same core and math, a file of no feature, a use of what another feature brings that is neither
- * needed nor asked for by #ifndef TINYI_NO_NAME, and a guard in a public header. */
+ * These are errors, with a sentence and exit status 1: an upward include; a name with two definitions or one that
+ * foreign headers define as a macro; a public function that this program cannot rename or forward; two headers that do
+ * not share the same core and math; a file without a feature; a use of another feature that is neither needed nor
+ * tested by #ifndef TINYI_NO_NAME; a guard in a public header. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -1087,11 +1086,11 @@ static void emit_choice(text *t, int wing)
 {
     const char *mine = wing_macros[wing], *theirs = wing_macros[wing == 2 ? 3 : 2];
     int i, k, shared;
-    section(t, "what is chosen");
+    section(t, "the chosen features");
     if (wing == 2)
         put(t,
             "#if defined TINYLLM_ONLY_CHAT && (defined TINYLLM_ALL || defined TINYLLM_TOOLS || defined TINYLLM_LAB)\n"
-            "#error \"tinyllm.h: TINYLLM_ONLY_CHAT leaves out what TINYLLM_TOOLS, TINYLLM_LAB or TINYLLM_ALL bring: "
+            "#error \"tinyllm.h: TINYLLM_ONLY_CHAT excludes TINYLLM_TOOLS, TINYLLM_LAB and TINYLLM_ALL: "
             "choose one\"\n#endif\n");
     put(t, "#ifdef %s_ALL\n#undef %s_TOOLS\n#define %s_TOOLS 1\n#undef %s_LAB\n#define %s_LAB 1\n#endif\n", mine, mine,
         mine, mine, mine);
@@ -1102,8 +1101,8 @@ static void emit_choice(text *t, int wing)
         for (k = 0; f->tier == BASE && k < f->n_need; k++)
             if (optional(f->need[k]))
                 put(t,
-                    "#ifdef TINYI_CANT_%s\n#error \"%s.h cannot do without %s: leave %s_NO_%s and what it needs "
-                    "out\"\n#endif\n",
+                    "#ifdef TINYI_CANT_%s\n#error \"%s.h cannot do without %s: do not define %s_NO_%s, or the same for "
+                    "a feature that it needs\"\n#endif\n",
                     features[f->need[k]].name, low_of(wing), features[f->need[k]].name,
                     wing_macros[features[f->need[k]].wing], features[f->need[k]].name);
         if (f->tier == BASE) continue;
@@ -1116,7 +1115,7 @@ static void emit_choice(text *t, int wing)
             f->name, f->name, w, f->name, low_of(wing), w, f->name, w, f->name);
         for (k = 0; k < i; k++)
             if (optional(k) && needs_of(i, k)) put(t, " or %s_NO_%s", wing_macros[features[k].wing], features[k].name);
-        put(t, " leaves out what it needs: choose one\"\n#endif\n#endif\n");
+        put(t, " contradict each other: choose one\"\n#endif\n#endif\n");
     }
     for (shared = 0; shared < 2; shared++) {
         if (shared) put(t, "#ifndef TINYI_SHARED_IMPLEMENTED\n");
@@ -1150,7 +1149,7 @@ static void emit_choice(text *t, int wing)
                             else put(t, " || 1");
                         }
                 put(t,
-                    ")\n#error \"%s.h: %s is left out of the implementation that stands before it: define "
+                    ")\n#error \"%s.h: the implementation of the first header lacks %s: define "
                     "%s_IMPLEMENTATION and its switches before the first of the two headers is included\"\n#endif\n",
                     low_of(wing), features[i].name, mine);
             }
@@ -1240,25 +1239,26 @@ static text make_header(const char *dir, const char *name, const char *licence)
         mark = line_end(mark);
         put_n(&t, mark, (size_t)(f->raw + skip - mark));
     }
-    put(&t, "\n#ifndef TINYI_STITCH_PART      /* at its end, this header includes itself for the kernels of each SIMD "
-            "target */\n");
+    put(&t, "\n#ifndef TINYI_STITCH_PART      /* else: this header includes itself for the kernels of a SIMD target */"
+            "\n");
     section(&t, "options and names");
     put(&t, "#ifndef TINYI_STITCHED\n#define TINYI_STITCHED 1\n#endif\n");
     put(&t,
-        "/* The bodies come from another file or an archive, whatever this file asks for. */\n#ifdef %s_LINKED\n#undef "
+        "/* The bodies are linked from another file or an archive. */\n#ifdef %s_LINKED\n#undef "
         "%s_IMPLEMENTATION\n#endif\n",
         up, up);
     put(&t,
         "/* The name under which this file can include itself. */\n#ifndef %s_FILE\n#define %s_FILE \"%s.h\"\n#endif\n",
         up, up, name);
-    put(&t, "/* %s_PARTS n: the bodies come in n units of the program, %s_PART 1 to n. */\n", up, up);
+    put(&t, "/* %s_PARTS n: the bodies are split over n units of the program, %s_PART 1 to n. */\n", up, up);
     put(&t, "#if defined %s_PARTS && defined %s_IMPLEMENTATION && !defined TINYI_%s_DECLARED\n", up, up, base);
     put(&t, "#if !defined %s_PART || %s_PART < 1 || %s_PART > %s_PARTS || %s_PARTS > %d\n", up, up, up, up, up, SLICES);
-    put(&t, "#error \"%s.h: with %s_PARTS, 1 to %d, %s_PART says which of them this unit is, 1 to %s_PARTS\"\n#endif\n",
+    put(&t, "#error \"%s.h: %s_PARTS must be 1 to %d, and %s_PART the number of this unit, 1 to %s_PARTS\"\n#endif\n",
         name, up, SLICES, up, up);
     put(&t, "#if defined TINY_STATIC || defined TINYI_SHARED_DECLARED || defined %s_IMPLEMENTATION\n",
         strcmp(name, "tinyllm") ? "TINYLLM" : "TINYGNN");
-    put(&t, "#error \"%s.h: with %s_PARTS a unit has one of the two headers, and no TINY_STATIC\"\n#endif\n", name, up);
+    put(&t, "#error \"%s.h: with %s_PARTS a unit must include only this header, without TINY_STATIC\"\n#endif\n", name,
+        up);
     put(&t, "#define TINYI_PARTED 1\n#define TINYI_SLICE(i) ((i) * %s_PARTS / %d == %s_PART - 1)\n", up, SLICES, up);
     put(&t, "#define TINYI_PASS_HERE(pass) ((pass) %% %s_PARTS == %s_PART %% %s_PARTS)\n", up, up, up);
     put(&t,
@@ -1275,34 +1275,35 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "\n#if defined %s_IMPLEMENTATION && !defined TINYI_%s_IMPLEMENTED\n", up, base);
     emit_choice(&t, layer(root));
     put(&t, "#endif\n\n");
-    put(&t, "/* TINY_STATIC: static where the bodies are, so that a file with declarations only stays silent. "
-            "*/\n#undef TINY_API\n");
+    put(&t, "/* TINY_STATIC: functions are static only where the bodies are, so that other files compile without "
+            "warnings. */\n#undef TINY_API\n");
     put(&t, "#if defined TINY_STATIC && defined %s_IMPLEMENTATION\n#define TINY_API static TINYI_UNUSED\n", up);
     put(&t, "#if defined TINYI_%s_DECLARED && !defined TINYI_%s_IMPLEMENTED\n", base, base);
     put(&t, "#error \"with TINY_STATIC, define %s_IMPLEMENTATION before the first include of %s.h\"\n#endif\n", up,
         name);
     put(&t, "#else\n#define TINY_API\n#endif\n");
     put(&t, "#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x%08lx\n", hash_shared());
-    put(&t, "#error \"tinyllm.h and tinygnn.h come from different versions: take both from the same one\"\n#endif\n\n");
-    put(&t, "/* The shared functions have their own link names in each header; the header included last answers to "
-            "tiny_x. */\n#ifndef TINYI_OPEN\n");
+    put(&t, "#error \"tinyllm.h and tinygnn.h have different versions: use two of the same version\"\n#endif\n\n");
+    put(&t, "/* Shared functions have a link name of their own in each header. tiny_x is that of the header included "
+            "last. */\n#ifndef TINYI_OPEN\n");
     for (i = 0; i < n_funcs; i++)
         put(&t, "#undef %s\n#define %s %s_%s\n", funcs[i].name, funcs[i].name, name, funcs[i].name + 5);
     put(&t, "#endif\n");
     put(&t, "\n#ifndef TINYI_SHARED_DECLARED\n#define TINYI_SHARED_DECLARED 0x%08lx\n\n", hash_shared());
     emit_part(&t, SHARED_DECL, root, 0);
     put(&t, "#elif !defined TINYI_%s_DECLARED\n", base);
-    section(&t, "the shared functions again, where the other header came first");
+    section(&t, "declarations of the shared functions, if the other header came first");
     put(&t, "TINYI_C_BEGIN\n");
     for (i = 0; i < n_funcs; i++) emit_function(&t, &funcs[i], NULL);
     put(&t, "TINYI_C_END\n#endif\n\n#ifndef TINYI_%s_DECLARED\n#define TINYI_%s_DECLARED 1\n\n", base, base);
     emit_part(&t, OWN_DECL, root, skip);
     put(&t, "#endif\n\n#if defined %s_IMPLEMENTATION && !defined TINYI_%s_IMPLEMENTED\n", up, base);
-    put(&t, "/* gcc under -ffast-math: off for all bodies, and for the intrinsics that they include */\n");
+    put(&t, "/* turns -ffast-math of gcc off for all bodies and for the intrinsics that they include */\n");
     put(&t, "#if defined __GNUC__ && !defined __clang__ && defined __FAST_MATH__\n#define TINYI_FAST_MATH_OFF 1\n");
     put(&t, "#pragma GCC push_options\n#pragma GCC optimize(\"no-fast-math\")\n#endif\n");
-    put(&t, "/* gcc -Wall reports that it stops comparing indentations in a text of this length; after a #line it does "
-            "not */\n#if defined __GNUC__ && !defined __clang__\n" LINE_TO_COME "#endif\n");
+    put(&t, "/* The passes are more text than gcc can number columns for. gcc -Wall would then report that it stops\n"
+            " * checking indentation; a #line, although it changes nothing, prevents that. */\n#if defined __GNUC__ && "
+            "!defined __clang__\n" LINE_TO_COME "#endif\n");
     put(&t, "#if TINYI_PARTED\n");
     emit_part_names(&t);
     put(&t, "#endif\n");
@@ -1313,7 +1314,7 @@ static text make_header(const char *dir, const char *name, const char *licence)
     emit_inner(&t, 0);
     emit_part(&t, SHARED_BODY, root, 0);
     put(&t, "#else\n");
-    section(&t, "the shared functions forwarded, where the other header has their bodies");
+    section(&t, "the shared functions forward to the other header, if that has their bodies");
     for (i = 0; i < n_funcs; i++) emit_function(&t, &funcs[i], other);
     put(&t, "#endif\n\n");
     emit_inner(&t, 1);
@@ -1322,8 +1323,8 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "#define TINYI_STITCH_PART 1\n#define TINYI_PASS_FILE %s_FILE\n", up);
     emit(&t, load("core/each_target.h", "stitch.c"), 0);
     put(&t, "#undef TINYI_STITCH_PART\n#undef TINYI_PASS_SHARED\n");
-    put(&t, "#if TINYI_PARTED                          /* each part asks for all others, by name: one too few, or with "
-            "other tiers, does not link */\n");
+    put(&t, "#if TINYI_PARTED                          /* each part names all others: a missing one, or one with other "
+            "tiers, is a link error */\n");
     put(&t, "TINYI_C_BEGIN\n");
     for (i = 1; i <= SLICES; i++)
         put(&t, "#if %s_PARTS >= %d\nextern const char *const TINYI_PART_NAME(%d)[];\n#endif\n", up, i, i);
@@ -1333,7 +1334,7 @@ static text make_header(const char *dir, const char *name, const char *licence)
             i);
     put(&t, "    NULL\n};\nTINYI_C_END\n#endif\n");
     put(&t, "#ifdef TINYI_FAST_MATH_OFF\n#undef TINYI_FAST_MATH_OFF\n#pragma GCC pop_options\n");
-    put(&t, "#ifndef __FAST_MATH__                      /* gcc 12 forgets it */\n#define __FAST_MATH__ "
+    put(&t, "#ifndef __FAST_MATH__                      /* gcc 12 does not restore it */\n#define __FAST_MATH__ "
             "1\n#endif\n#endif\n");
     put(&t, "#endif /* %s_IMPLEMENTATION */\n\n#else /* TINYI_STITCH_PART */\n", up);
     emit_kernels(&t);
@@ -1346,7 +1347,7 @@ static text make_header(const char *dir, const char *name, const char *licence)
     }
 
     t = fold(&t);
-    put(&out, "/* %s.h %s - made from src/ by src/stitch.c: change src/ and run make stitch, never this file\n *\n",
+    put(&out, "/* %s.h %s - made from src/ by src/stitch.c. Do not edit it: change src/ and run make stitch\n *\n",
         name, version);
     line = 4 + (size_t)n_contents; /* these two lines, one for each entry, the end and an empty one */
     for (i = 0, at = 0; i < n_contents; i++) {

@@ -1,12 +1,12 @@
-/* src/core/accel.c - the accelerator's part of the door, and what is away on a device
+/* src/core/accel.c - operations on the accelerator, and the list of outputs that are away on the device
  *
- * A back end of version 2 leaves outputs in its own memory. The context lists them, each as the tensor that it was: an
- * entry is away from the moment its operation was answered until it is fetched or given up. No two entries share a
- * byte.
- *   input    in one entry without gaps, or the same view as an entry (without gaps: the same numbers, in whatever
- *            axes): the device has it. Else what it touches is fetched.
- *   output   the same view as an entry: the entry stays. An entry that it covers, without gaps: given up. Else fetched.
- * A list that cannot grow costs nothing but time: the output is fetched at once. */
+ * A back end of version 2 leaves outputs in its own memory. The context lists them, each as the tensor that it was. An
+ * entry is away from the end of its operation until it is fetched or discarded. No two entries share a byte.
+ *   input    the device has it if it lies in one dense entry, or if it is the same view as an entry (for a dense one:
+ *            the same numbers, in any axes). Otherwise the entries that it touches are fetched.
+ *   output   the same view as an entry: the entry stays. An entry that a dense output covers is discarded. All others
+ *            that it touches are fetched.
+ * If the list cannot grow, the output is fetched at once. */
 #include "core/state_inside.h"
 #include <string.h>
 

@@ -1,8 +1,7 @@
-/* src/core/bytes.h - bytes that come from outside, and bytes for them
+/* src/core/bytes.h - reads and writes bytes of files and messages
  *
- * A cursor knows how many bytes are left and never reads past them. Each
- * reader answers 1, or 0 and leaves the cursor as it was. Little endian on
- * every machine.                                                             */
+ * A cursor knows how many bytes are left and never reads past them. Each reader returns 1, or it returns 0 and does not
+ * move the cursor. Little endian on every machine. */
 #ifndef TINYI_BYTES_H
 #define TINYI_BYTES_H
 #include "core/status.h"

@@ -7,14 +7,14 @@
  *                    before
  *          ring      part c (of p) as ((x_c + x_(c+1)) + ...) modulo p, the same in all ranks because one rank computes
  *                    it
- * Engine   a sum is a list of steps, each a message to send, one to receive, or both, and what is done with the latter.
- *          progress() takes the oldest sum as far as the messages allow; those behind it may only send what direct sums
- *          send, which is in the order that the peer awaits. Whoever holds the lock may call it: the caller in start
- *          and wait, else the comm's thread.
- * Thread   it sleeps while somebody waits (who waits does the work), and while all in flight are short direct sums that
- *          have been sent: then nothing is gained before somebody waits.
- * Clock    on a virtual clock a sum has a time of its own, that of its start, which messages move on as they arrive; a
- *          wait moves the caller's. All of it follows from the program, not from who ran when. */
+ * Engine   a sum is a list of steps. Each step sends a message, receives one, or both, and says how to use the received
+ *          numbers. progress() advances the oldest sum as far as its messages allow. Later sums may only send the
+ *          messages of direct sums, in the order that the peer expects. progress() needs the lock: the caller takes it
+ *          in start and wait, the comm's thread otherwise.
+ * Thread   the comm's thread sleeps while the caller waits, because the caller then does the work. It also sleeps while
+ *          all sums in flight are short direct ones that have been sent: nothing can be gained until the caller waits.
+ * Clock    on a virtual clock a sum has its own time, which begins at its start and advances as messages arrive. A wait
+ *          advances the caller's clock. All of this follows from the program, not from the scheduling of threads. */
 #include "core/comm.h"
 #include "core/state_inside.h"
 #include "core/time.h"
@@ -24,7 +24,7 @@
 #define TINYI_COMM_SHORT 8192
 #define TINYI_COMM_QUIET 16384              /* numbers in flight that a peer can send without our taking them out */
 #define TINYI_COMM_SPIN_NS \
-    60000u /* a sleep ends that much late; who waits for a moment looks at the clock for so long before it */
+    60000u /* a sleep may end this much late, so a wait for a time polls the clock for this long before it */
 
 typedef struct tinyi_sum {
     float *x;
@@ -89,7 +89,7 @@ static void tinyi_comm_give_up(tiny_comm *c, tiny_status st, const char *says)
     if (c->failed) return;
     c->failed = st;
     (void)snprintf(c->says, sizeof c->says, "%s", says);
-    c->first = c->next;                     /* nobody touches their memory any more */
+    c->first = c->next;                     /* their memory is not touched any more */
     c->net->close(c->net);
 }
 
@@ -263,7 +263,7 @@ static int tinyi_comm_progress(tiny_comm *c)
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 #if TINYI_HAVE_HELPERS
-/* nothing is gained before somebody waits: under the lock */
+/* there is nothing to gain until the caller waits: under the lock */
 static int tinyi_comm_quiet(const tiny_comm *c)
 {
     uint64_t i;
@@ -324,14 +324,14 @@ TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, t
     if (out) *out = NULL;
     if (st) return st;
     if (!out || !desc || !desc->net)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_comm_open needs the net of a rank and a place for the comm");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_comm_open needs the net of a rank and an output pointer");
     if (desc->net->world < 1 || desc->net->world > TINY_NET_RANKS || desc->net->rank < 0 ||
         desc->net->rank >= desc->net->world)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "rank %d of %d: ranks are 0 to one below their number, which is at most %d", desc->net->rank,
+                          "rank %d of %d: ranks count from 0, and there may be at most %d", desc->net->rank,
                           desc->net->world, TINY_NET_RANKS);
     if (desc->way < 0 || desc->way >= TINY_COMM_WAYS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "way %d of summing is not one of the %d", desc->way, TINY_COMM_WAYS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "way %d must be below %d", desc->way, TINY_COMM_WAYS);
     c = (tiny_comm *)tinyi_alloc(ctx, 1, sizeof *c);
     if (!c) return tiny_ctx_status(ctx);
     memset(c, 0, sizeof *c);
@@ -413,15 +413,16 @@ TINY_API tiny_status tiny_allreduce_start(tiny_comm *c, float *x, size_t n, unsi
     int i;
     if (!c) return TINY_E_ARGUMENT;
     if (!handle || (!x && n))
-        return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tiny_allreduce_start needs numbers and a place for the handle");
+        return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tiny_allreduce_start needs numbers and a pointer for the handle");
     if (n > c->n_most)
-        return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a sum of %zu numbers: this comm was opened for %zu", n, c->n_most);
-    if (tag > 255) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tag %u: 0 to 255 are possible", tag);
+        return tinyi_fail(c->ctx, TINY_E_ARGUMENT,
+                          "a sum of %zu numbers; this comm was opened for at most %zu", n, c->n_most);
+    if (tag > 255) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tag %u, it must be 0 to 255", tag);
     tinyi_comm_lock(c);
     s = &c->sum[c->next % TINY_COMM_FLIGHTS];
     if (c->failed) st = tinyi_fail(c->ctx, c->failed, "%s", c->says);
     else if (c->used[c->next % TINY_COMM_FLIGHTS])
-        st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "%d sums are in flight, as many as can be: wait for one",
+        st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "%d sums are in flight, the most that are possible: wait for one",
                         TINY_COMM_FLIGHTS);
     else {
         s->x = x;
@@ -510,7 +511,7 @@ TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t va
     if (!c || !what) return TINY_E_ARGUMENT;
     if (c->n_most < 16)
         return tinyi_fail(c->ctx, TINY_E_ARGUMENT,
-                          "a comm for sums of %zu numbers cannot compare anything: 16 are needed", c->n_most);
+                          "a comm for sums of %zu numbers cannot compare values: open it for at least 16", c->n_most);
     for (i = 0; i < 8; i++) {
         x[i] = (float)(value >> 8 * i & 0xff);
         x[8 + i] = x[i] * x[i];

@@ -1,36 +1,34 @@
-/* src/core/comm.h - sums over all ranks that are computed while the caller computes something else
+/* src/core/comm.h - sums over all ranks, computed while the caller does other work
  *
  *   tiny_comm_desc d = { 0 };
- *   d.net = net; d.n_most = 4096;                                       each rank: the same numbers, its own net
+ *   d.net = net; d.n_most = 4096;                    the same values on each rank, except its own net
  *   tiny_comm_open(ctx, &d, &comm);
- *   tiny_allreduce_start(comm, x, n, tag, &handle);                     x (n) belongs to the sum from here on
- *   ...                                                                 other work
- *   tiny_allreduce_wait(comm, handle);                                  x holds the sum of all ranks, the same bits in
- *                                                                       each
+ *   tiny_allreduce_start(comm, x, n, tag, &handle);  leave x (n) alone from here on
+ *   ...                                              other work
+ *   tiny_allreduce_wait(comm, handle);               x holds the sum of all ranks, the same bits on each
  *
- * Every rank starts the same sums in the same order: the n-th of one meets the n-th of the others, and tag, a number
- * below 256 that the caller chooses, must agree (as must n). Sums are taken in an order that the ranks' numbers alone
- * decide, never in that of arrival.
+ * Every rank must start the same sums in the same order: the i-th sum of one rank is added to the i-th sum of the
+ * others. Their n must agree, and so must tag, a number below 256 that the caller chooses. The order of the additions
+ * depends only on the numbers of the ranks, never on the order of arrival.
  *
- * When a rank is gone, sends what is not awaited, or does not answer within the time-out of a wait, the whole group is
- * given up: this call and every later one answers that failure, with its sentence, on every rank. No partial sum is
+ * The whole group fails when a rank is gone, sends an unexpected message, or does not answer within the time-out of a
+ * wait. This call and every later one then returns that failure, with its sentence, on every rank. No partial sum is
  * ever handed out.
  *
- * One thread at a time calls these functions. A thread of the comm's own (where the library has threads at all: OpenMP
- * or TINY_PTHREAD) moves messages on while the caller computes; without it they move during the calls, and the sums are
- * the same. */
+ * Only one thread at a time may call these functions. A thread of the comm moves messages while the caller computes, if
+ * the library has threads (OpenMP or TINY_PTHREAD). Otherwise messages move during the calls. The sums are the same. */
 #ifndef TINYI_COMM_H
 #define TINYI_COMM_H
 #include "core/net.h"
 TINYI_C_BEGIN
 
-#define TINY_COMM_FLIGHTS 8                 /* sums started and not waited for, at most */
+#define TINY_COMM_FLIGHTS 8                 /* the most sums that may be started and not yet waited for */
 
 typedef enum tiny_comm_way {
     TINY_COMM_AUTO,                         /* 2 ranks: direct; more: doubling up to n_short numbers, else the ring */
-    /* each rank sends its numbers to each other one: a latency, (p - 1) n numbers */
+    /* each rank sends its numbers to every other rank: 1 latency, (p - 1) n numbers sent */
     TINY_COMM_DIRECT,
-    /* partners at distances 1, 2, 4 ...: log2 p latencies, as many times n numbers */
+    /* partners at distances 1, 2, 4 ...: log2 p latencies, n log2 p numbers */
     TINY_COMM_DOUBLING,
     TINY_COMM_RING,                         /* 2 (p - 1) latencies, 2 (p - 1) / p n numbers */
     TINY_COMM_WAYS
@@ -38,34 +36,35 @@ typedef enum tiny_comm_way {
 
 typedef struct tiny_comm tiny_comm;
 typedef struct tiny_comm_desc {             /* all zero but net: the sensible default */
-    /* this rank's; stays the caller's, but is closed by tiny_comm_close and by a failure */
+    /* of this rank; the caller owns it, but tiny_comm_close and a failure close it */
     tiny_net *net;
-    size_t n_most;                          /* numbers of the longest sum; 0: 65536 */
+    size_t n_most;                          /* length of the longest sum; 0: 65536 */
     int way;                                /* tiny_comm_way */
     size_t n_short;                         /* 0: 8192 */
     uint64_t timeout_ns;                    /* of a wait; 0: 10 s */
-    int no_thread;                          /* nonzero: messages move during the calls only */
+    int no_thread;                          /* nonzero: messages move only during the calls */
 } tiny_comm_desc;
 
 TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out);
-/* takes NULL; before its context. What is in flight is given up. */
+/* Drops unfinished sums. Takes NULL. Call it before you close its context. */
 TINY_API void tiny_comm_close(tiny_comm *comm);
 TINY_API int tiny_comm_rank(const tiny_comm *comm);         /* 0 for NULL */
-TINY_API int tiny_comm_world(const tiny_comm *comm);        /* 1 for NULL */
-TINY_API size_t tiny_comm_most(const tiny_comm *comm);      /* numbers of the longest sum */
-TINY_API const tiny_net *tiny_comm_net(const tiny_comm *comm);      /* its counts, once nothing is in flight */
+TINY_API int tiny_comm_world(const tiny_comm *comm);        /* number of ranks; 1 for NULL */
+TINY_API size_t tiny_comm_most(const tiny_comm *comm);      /* length of the longest sum */
+TINY_API const tiny_net *tiny_comm_net(const tiny_comm *comm);      /* read its counts when no sum is in flight */
 
 TINY_API tiny_status tiny_allreduce_start(tiny_comm *comm, float *x, size_t n, unsigned tag, uint64_t *handle);
 TINY_API tiny_status tiny_allreduce_wait(tiny_comm *comm, uint64_t handle);     /* in any order, each once */
 TINY_API tiny_status tiny_allreduce(tiny_comm *comm, float *x, size_t n, unsigned tag);     /* start and wait */
-/* A number that must be the same on all ranks: what names it, "model". Refused on every rank where it is not. */
+/* Fails on every rank unless value is the same on all of them. what names it in the sentence, e.g. "model". */
 TINY_API tiny_status tiny_comm_agree(tiny_comm *comm, const char *what, uint64_t value);
-/* This rank cannot go on: nothing of the caller's is touched any more, the others are told. NULL: nothing to do. */
+/* Ends the group because this rank cannot go on. The caller's arrays are not touched after it, and the other ranks are
+ * notified. Takes NULL. */
 TINY_API void tiny_comm_abort(tiny_comm *comm);
 
-/* Nanoseconds that this rank has spent in waits; of real time. */
+/* Nanoseconds of real time that this rank has spent in waits. */
 TINY_API uint64_t tiny_comm_waited(const tiny_comm *comm);
-/* On a virtual clock: this rank has computed for ns; what its clock says. 0 on a real one. */
+/* For a virtual clock: adds ns of computing to the clock of this rank, and reads that clock (0 for a real one). */
 TINY_API void tiny_comm_spend(tiny_comm *comm, uint64_t ns);
 TINY_API uint64_t tiny_comm_clock(const tiny_comm *comm);
 

@@ -1,35 +1,34 @@
-/* src/core/config.h - what the compiler is, and what the user may switch
+/* src/core/config.h - the options of the user, and the differences between compilers
  *
- * Options, each defined by the user before the include:
- *   TINY_STATIC        every function static: a private copy in one unit
- *   TINY_NO_OPENMP     no OpenMP even where the compiler offers it
- *   TINY_PTHREAD       threads where the compiler has no OpenMP but the system POSIX threads: link with -pthread
- *   TINY_NO_SIMD       the scalar target only
+ * Options. Define them before the include:
+ *   TINY_STATIC        every function is static: a private copy in one unit
+ *   TINY_NO_OPENMP     no OpenMP, even if the compiler offers it
+ *   TINY_PTHREAD       POSIX threads where the compiler has no OpenMP: link with -pthread
+ *   TINY_NO_SIMD       only the scalar target
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
- *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
+ *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, although its vectors flush denormal numbers to zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                      these targets, and those that stand on them; see docs/guide/limits.md for what each costs
- *   TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; nothing is
- *                      chosen when the program runs, and a processor without it is refused by tiny_ctx_open;
- *                      TINY_NO_CONFORM goes with it
+ *                      without these targets and those that build on them; docs/guide/limits.md has the cost of each
+ *   TINY_ONLY_TARGET   only this target (scalar, w128, neon, avx2, avx512): -DTINY_ONLY_TARGET=avx2. Nothing is chosen
+ *                      at run time, and tiny_ctx_open fails on a processor without it. Implies TINY_NO_CONFORM
  *   TINY_NO_VNNI       no second form of the avx2 target for processors with VNNI but without AVX-512
  *   TINY_NO_STDIO      no files: bytes come from memory only
- *   TINY_NO_MALLOC     no default allocator: the context must be given one
- *   TINY_NO_HUGE_PAGES large blocks of the default allocator are not asked for in pages of 2 MB (Linux; see core/mem.h)
- *   TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
- *   TINYLLM_ONLY_CHAT  (tinyllm.h) leaves what continues a text: see the manual of tinyllm.h
- *   TINY_ASSERT(x)     the check of our own promises; empty unless defined   */
+ *   TINY_NO_MALLOC     no default allocator: every context needs one from the program
+ *   TINY_NO_HUGE_PAGES no pages of 2 MB for large blocks of the default allocator (Linux; see core/mem.h)
+ *   TINY_NO_MESSAGES   no specific error sentences: the message of a context is the text of its status
+ *   TINYLLM_ONLY_CHAT  (tinyllm.h) only the functions that continue a text: see the manual of tinyllm.h
+ *   TINY_ASSERT(x)     checks the library's own invariants; empty unless defined */
 #ifndef TINYI_CONFIG_H
 #define TINYI_CONFIG_H
 
 #ifdef TINY_ONLY_MODELS
-#error "tiny: TINY_ONLY_MODELS is the default now, leave it out; TINYLLM_TOOLS, TINYLLM_LAB and TINYLLM_ALL bring more"
+#error "tiny: TINY_ONLY_MODELS is the default: do not define it; TINYLLM_TOOLS, TINYLLM_LAB, TINYLLM_ALL add features"
 #endif
 #if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
-#define TINY_NO_CONFORM                     /* the kit wants the scalar kernels beside those that it tests */
+#define TINY_NO_CONFORM                     /* the kit also needs the scalar kernels */
 #endif
-/* Is the feature X of src/features.txt in this program? 1 or 0, also for the preprocessor. A feature that is left out
- * has TINYI_NO_X, which is 1. */
+/* 1 if the feature X of src/features.txt is in this program, else 0; also for #if. A feature that is left out has
+ * TINYI_NO_X, which is 1. */
 #define TINYI_HAS(X) TINYI_HAS_1(TINYI_NO_##X)
 #define TINYI_HAS_1(no) TINYI_HAS_2(no)
 #define TINYI_HAS_2(no) TINYI_HAS_3(TINYI_LEFT_OUT_##no)
@@ -72,9 +71,8 @@
 #define TINYI_FORCE_INLINE TINYI_INLINE
 #endif
 
-/* Internal functions shared by our files. In the stitched headers they are
- * private to the unit; in src/ each file is compiled alone and linked.
- * TINYI_OPEN: for tests of internal functions, which link with one unit. */
+/* Internal functions that several files share. In the stitched headers they are private to the unit; in src/ each file
+ * is compiled alone and linked. TINYI_OPEN makes them visible to tests of internal functions. */
 #ifndef TINYI_PARTED                        /* one unit has all bodies; see stitch.c */
 #define TINYI_PARTED 0
 #define TINYI_SLICE(i) 1
@@ -107,8 +105,8 @@
 #define TINYI_C_END
 #endif
 
-/* A public function is declared with TINY_API at the start of its line: the
- * stitcher reads these declarations and gives each header its own link name. */
+/* The declaration of a public function begins its line with TINY_API: src/stitch.c reads these declarations and gives
+ * the function a link name for each header. */
 #ifndef TINY_API
 #ifdef TINY_STATIC
 #define TINY_API static TINYI_UNUSED
@@ -117,17 +115,16 @@
 #endif
 #endif
 
-/* Stands behind TINY_API where each header has its own body of a shared function, for its answer depends on the
- * operations of that header: such a function is not forwarded. TINYI_DOORS (core/state_inside.h) makes the bodies. */
+/* Marks, after TINY_API, a shared function whose result depends on the operations of the header. Each header has its
+ * own body of it, made by TINYI_DOORS (core/state_inside.h), and does not forward it. */
 #define TINYI_EACH
 
 #ifndef TINY_ASSERT
 #define TINY_ASSERT(x) ((void)0)
 #endif
 
-/* The reference gives the same bits everywhere: no contraction to fma, no
- * reassociation, no excess precision. gcc takes the order for a function,
- * clang for a file scope region; what neither can obey is refused. */
+/* The reference gives the same bits everywhere: no contraction to fma, no reassociation, no excess precision. Compiler
+ * modes that cannot guarantee this are errors. */
 #if defined __FLT_EVAL_METHOD__ && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16 && \
     !defined TINY_ALLOW_EXCESS_PRECISION
 #error \
@@ -152,7 +149,7 @@ on s390x -fexcess-precision=fast or -std=gnu99"
 #define TINY_REF_END
 #endif
 
-typedef ptrdiff_t tiny_idx;                 /* a size or an index; a negative one is refused */
+typedef ptrdiff_t tiny_idx;                 /* a size or an index; negative values are errors */
 #define TINY_IDX_MAX PTRDIFF_MAX
 
 #define TINYI_COUNT(a) (sizeof(a) / sizeof((a)[0]))

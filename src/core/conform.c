@@ -1,10 +1,9 @@
 /* src/core/conform.c - the conformance kit
  *
- * A case is a function of (operation name, seed, case number) and of nothing else: the row's cases function chooses
- * shapes and params, the kit fills the inputs, chooses how they lie in memory, computes the reference from dense
- * copies, lets the candidate work on the views, and compares. Every buffer the candidate sees stands between walls,
- * and bytes that belong to no element hold all ones: a NaN for each float type, so that a number read from outside a
- * view spoils the answer.                                                                                            */
+ * A case depends only on (operation name, seed, case number). The row's cases function chooses shapes and params. The
+ * kit fills the inputs and chooses their layout in memory. It computes the reference on dense copies, runs the
+ * candidate on the views, and compares. Every buffer of the candidate has guard bytes on both sides. Bytes that belong
+ * to no element are all ones, a NaN in each float type: so a read from outside a view spoils the result. */
 #include "core/conform.h"
 #include "core/state_inside.h"
 #include "core/half_inside.h"
@@ -631,7 +630,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
         }
     }
     if (tiny_op_shape(t->ctx, &t->op, want)) {
-        tinyi_conform_refused(t, "the row refuses its own case: ");
+        tinyi_conform_refused(t, "the row rejects its own case: ");
         return TINY_OK;
     }
     ref_op = t->op;
@@ -663,7 +662,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
     got = (unsigned char *)tinyi_conform_take(t, most);
     if (!got) return tiny_ctx_status(t->ctx);
     if (tiny_run_reference(t->ctx, &ref_op)) {
-        tinyi_conform_refused(t, "the reference refuses the case: ");
+        tinyi_conform_refused(t, "the reference rejects the case: ");
         return TINY_OK;
     }
     if (desc->answer) desc->answer(desc->user, row, &ref_op);
@@ -778,7 +777,7 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
     if (d.op && !known) return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: there is no operation named %.64s", d.op);
     if (!n_failed || d.n_cases < 0 || d.only_case < 0)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "conformance: n_failed is needed, and numbers of cases are not negative");
+                          "conformance: n_failed must not be NULL, and numbers of cases must not be negative");
     if (d.only_case > 0 && d.n_cases < d.only_case) d.n_cases = d.only_case;
     t = (tinyi_conform *)tiny_alloc(ctx, sizeof *t);
     if (!t) return tiny_ctx_status(ctx);

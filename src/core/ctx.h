@@ -1,8 +1,7 @@
-/* src/core/ctx.h - the context: the only carrier of policy
+/* src/core/ctx.h - the context: every choice that the library leaves to the program
  *
- * A context holds the allocator, the threads, the SIMD target, the accelerator
- * and the callbacks. Two contexts share nothing and may run on different
- * targets in one process. One context serves one caller at a time.           */
+ * A context holds the allocator, the threads, the SIMD target, the accelerator and the callbacks. Two contexts share
+ * nothing and may run on different targets in one process. Only one thread at a time may call with a context. */
 #ifndef TINYI_CTX_H
 #define TINYI_CTX_H
 #include "core/tensor.h"
@@ -12,8 +11,7 @@ typedef struct tiny_ctx tiny_ctx;
 typedef struct tiny_accel tiny_accel;       /* core/accel.h */
 typedef struct tiny_recording tiny_recording; /* core/record.h */
 
-/* From the plainest to the most special. AUTO takes the best that runs here;
- * REFERENCE runs the reference of every operation. */
+/* AUTO takes the fastest target that runs on this processor. REFERENCE runs the reference of every operation. */
 #define TINYI_TARGETS(T) \
     T(REFERENCE, "reference") T(SCALAR, "scalar") T(W128, "w128") T(NEON, "neon") T(AVX2, "avx2") T(AVX512, "avx512") \
     T(AMX, "amx")
@@ -21,16 +19,16 @@ typedef struct tiny_recording tiny_recording; /* core/record.h */
 typedef enum tiny_target { TINY_TARGET_AUTO, TINYI_TARGETS(TINYI_TARGET_ENUM) TINY_TARGET_COUNT } tiny_target;
 #undef TINYI_TARGET_ENUM
 
-/* All three are called by one thread at a time. realloc_fn follows realloc: old NULL allocates, n_bytes 0
- * frees and returns NULL; old_bytes is what was asked for before. Memory must suit any scalar type; larger
- * alignments are made by us. */
+/* One thread at a time calls realloc_fn. It works like realloc: with old NULL it allocates; with n_bytes 0 it frees and
+ * returns NULL. old_bytes is the size that was requested for old. Memory must be aligned for any scalar type; the
+ * library makes larger alignments itself. */
 typedef struct tiny_allocator {
     void *(*realloc_fn)(void *user, void *old, size_t old_bytes, size_t n_bytes);
     void *user;
 } tiny_allocator;
 
-/* Runs task(arg, 0) ... task(arg, n - 1) on n threads AT THE SAME TIME (they wait for each other) and
- * returns when all have returned. Nonzero: it could not, and nothing was run; the work is then done by one thread. */
+/* run calls task(arg, 0) ... task(arg, n - 1) on n threads AT THE SAME TIME (they wait for each other) and returns when
+ * all have returned. It returns nonzero if it could not start them and ran none; one thread then does the work. */
 typedef struct tiny_pool {
     int (*run)(void *user, int n, void (*task)(void *arg, int i), void *arg);
     void *user;
@@ -45,34 +43,33 @@ typedef struct tiny_ctx_desc {              /* all zero: the sensible default */
     tiny_pool pool;
     int n_threads;                          /* 0: one per processor */
     tiny_target target;                     /* AUTO also reads TINY_TARGET from the environment */
-    const tiny_accel *accel;                /* asked first for every operation; may be NULL */
-    size_t max_bytes;                       /* most memory the context may hold; 0: no limit */
+    const tiny_accel *accel;                /* tried first for every operation; may be NULL */
+    size_t max_bytes;                       /* the most memory that the context may hold; 0: no limit */
     void (*log)(void *user, tiny_log_level level, const char *sentence);
-    void (*progress)(void *user, const char *what, double done);    /* done in 0..1 */
-    int (*cancel)(void *user);              /* nonzero stops; asked often, by one thread */
+    void (*progress)(void *user, const char *what, double done);    /* done: 0..1 */
+    int (*cancel)(void *user);              /* nonzero stops the call; one thread polls it often */
     void *user;
 } tiny_ctx_desc;
 
-/* desc may be NULL. On failure *out is NULL and, since there is no context to
- * keep the sentence, desc->log hears it. */
+/* desc may be NULL. On failure *out is NULL, and desc->log gets the sentence because no context exists to keep it. */
 TINY_API TINYI_EACH tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
 TINY_API void tiny_ctx_close(tiny_ctx *ctx);                /* takes NULL */
 
 TINY_API tiny_status tiny_ctx_status(const tiny_ctx *ctx);  /* of the last call that failed */
-TINY_API const char *tiny_ctx_message(const tiny_ctx *ctx); /* its sentence; "" when none failed */
+TINY_API const char *tiny_ctx_message(const tiny_ctx *ctx); /* its sentence; "" if no call has failed */
 TINY_API int tiny_ctx_threads(const tiny_ctx *ctx);
 TINY_API tiny_target tiny_ctx_target(const tiny_ctx *ctx);
-/* target of the kernel that ran last; REFERENCE for a reference */
+/* the target of the kernel that ran last; REFERENCE for a reference */
 TINY_API tiny_target tiny_ctx_ran_on(const tiny_ctx *ctx);
-TINY_API size_t tiny_ctx_bytes(const tiny_ctx *ctx);        /* held at this moment */
+TINY_API size_t tiny_ctx_bytes(const tiny_ctx *ctx);        /* memory that it holds at this moment */
 
 TINY_API const char *tiny_target_name(tiny_target target);
-TINY_API tiny_target tiny_target_by_name(const char *name); /* TINY_TARGET_COUNT when there is none */
-TINY_API int tiny_target_runs_here(tiny_target target);     /* compiled in, and the processor has it */
+TINY_API tiny_target tiny_target_by_name(const char *name); /* TINY_TARGET_COUNT for an unknown name */
+TINY_API int tiny_target_runs_here(tiny_target target);     /* compiled in, and supported by the processor */
 
-/* Which kernel of which target each operation uses, and which slower target
- * lends it where the chosen one has none of its own: a table as text. Returns
- * the bytes it needs with the final 0; writes at most n_bytes, always ended. */
+/* A table as text: the kernel and target that each operation uses, and the slower target that lends the kernel where
+ * the chosen one has none of its own. Returns the size of the whole text with its final 0. Writes at most n_bytes,
+ * always terminated. */
 TINY_API size_t tiny_ctx_report(const tiny_ctx *ctx, char *text, size_t n_bytes);
 
 TINYI_C_END

@@ -173,12 +173,11 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = tiny_file_memory(NULL, 0);
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file needs a path and a place for its bytes");
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file needs a path and an output pointer");
     return TINY_OK;
 }
 
-/* A file has an end, a device (/dev/zero) need not have one, and whoever fills a pipe may never stop: it gets half of
- * the memory. */
+/* A device (/dev/zero) or the writer of a pipe may never end, so both have a limit; a pipe gets half of the memory. */
 TINYI_FN uint64_t tinyi_file_most(const char *path)
 {
 #if TINYI_HAVE_MMAP
@@ -228,7 +227,7 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     struct stat info;
     int fd;
     if (st) return st;
-    /* who writes into a pipe is gone when it was closed once */
+    /* the writer of a pipe is gone after the pipe was closed once */
     if (tinyi_file_special(path)) return tiny_file_copy(ctx, path, out);
     fd = open(path, O_RDONLY);
     if (fd < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
@@ -259,7 +258,7 @@ static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int 
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);   /* children have no part in it */
 #ifdef LOCK_EX
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return tinyi_fail(ctx, TINY_E_IO, "%s: somebody else is writing it", part);
+        return tinyi_fail(ctx, TINY_E_IO, "%s: another program is writing it", part);
 #endif
     if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) *ours = 1;
     if (!*ours) *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
@@ -306,7 +305,7 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
         if (!*file && there >= 0) (void)close(there);
         if (!*file)
             return tinyi_fail(ctx, TINY_E_IO,
-                              "%s: is a symbolic link that leads to no device: what it leads to is not written over",
+                              "%s: is a symbolic link that does not lead to a device; its target is not overwritten",
                               part);
     }
 #else
@@ -339,7 +338,7 @@ int tinyi_part_close(void *file, int special)
 tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
     if (tinyi_file_special(part))
-        return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
+        return tinyi_fail(ctx, TINY_E_IO, "%s: is not a regular file, and does not replace %s", part, path);
 #ifdef _WIN32
     if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
 #else
@@ -418,7 +417,7 @@ tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at)
 {
     if (out->special)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: it is no plain file, and cannot be written in pieces that are not in order", out->part);
+                          "%s: it is not a regular file, so it cannot be written out of order", out->part);
     if (!tinyi_file_seek((FILE *)out->file, at, SEEK_SET))
         return tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", out->part, (unsigned long long)at);
     return TINY_OK;
@@ -465,7 +464,7 @@ void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
 {
     if (out->file) (void)fclose((FILE *)out->file);
     if (out->path && !out->special) (void)remove(out->part);
-    tinyi_part_unlock(&out->lock);          /* last: whoever writes the path next makes a part of his own */
+    tinyi_part_unlock(&out->lock);          /* last: the next writer of the path makes its own part */
     tiny_free(ctx, out->path);
     memset(out, 0, sizeof *out);
 }

@@ -1,14 +1,13 @@
-/* src/core/file.h - whole files as bytes, and files that are never half written
+/* src/core/file.h - reads whole files, and writes files that are never half written
  *
  *   tiny_file f;
  *   if (tiny_file_open(ctx, "model.gguf", &f)) ... the sentence names the file ...
  *   ... f.bytes, f.n_bytes ...
  *   tiny_file_close(ctx, &f);
  *
- * The bytes are mapped where the system can, else read into the context's
- * memory. A mapped file that another program shortens would stop this one
- * with a signal when its lost pages are read: where files are not under your
- * own control, ask for a copy.                                               */
+ * tiny_file_open maps the file where the system can, and reads it into the context's memory elsewhere. If another
+ * program shortens a mapped file, reading its lost pages stops this program with a signal. Use tiny_file_copy for files
+ * that other programs may change. */
 #ifndef TINYI_FILE_H
 #define TINYI_FILE_H
 #include "core/ctx.h"
@@ -17,24 +16,23 @@ TINYI_C_BEGIN
 typedef struct tiny_file {
     const unsigned char *bytes;
     size_t n_bytes;
-    void *mapped, *owned;                   /* ours: one of them, or neither for memory of the caller */
+    void *mapped, *owned;                   /* private: one of them, or neither for memory of the caller */
     size_t mapped_bytes;
 } tiny_file;
 
-/* Bytes that are there already: no copy, nothing to free. */
+/* A file whose bytes are already in memory: no copy, nothing to free. */
 TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes);
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out);
-/* Anything but a regular file may never end. At most this many bytes are read from a device (a terminal, /dev/zero) and
- * from a pipe, from a pipe no more than half of the machine's memory either; a longer one is refused. */
+/* The largest input from a device (a terminal, /dev/zero) and from a pipe, which may never end. A pipe may also fill at
+ * most half of the machine's memory. A longer input fails. */
 #define TINY_FILE_MOST_DEVICE ((uint64_t)64 << 20)
 #define TINY_FILE_MOST_PIPE   ((uint64_t)16 << 30)
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);   /* read, never mapped */
-TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one that failed to open */
+TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* also takes one that failed to open */
 
-/* Writes path.part, then renames it over path: readers see the old file or the
- * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
- * replaced. A symbolic link at path.part is not followed, unless it leads to a character device; a part that somebody
- * else is writing is refused (where the system has flock). */
+/* Writes path.part, then renames it over path. Readers see the old file or the new one, even after a full disk or a
+ * kill. A device or a pipe at path is written to, not replaced. A symbolic link at path.part is not followed unless it
+ * leads to a character device. Fails if another program is writing path.part (where the system has flock). */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
 
 /* ---- inside: what the bodies share ---- */
@@ -50,9 +48,9 @@ typedef struct tinyi_out {
 } tinyi_out;
 TINYI_FN uint64_t tinyi_file_most(const char *path);   /* bytes that are read of it */
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
-/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes
- * arrived. Nobody else may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it
- * was renamed or removed. */
+/* The steps of a write, for a writer of several files. *file is a FILE. close returns 0, with errno set, if not all
+ * bytes were written. The part stays locked until its file is closed and *lock (may be NULL; 0: none) is given back,
+ * after it was renamed or removed. */
 TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock);
 TINYI_FN int tinyi_part_close(void *file, int special);
 TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);

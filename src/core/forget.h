@@ -1,16 +1,13 @@
-/* src/core/forget.h - pages of a mapped file that are not needed for now */
+/* src/core/forget.h - drops pages of a mapped file that are not needed for now */
 #ifndef TINYI_FORGET_H
 #define TINYI_FORGET_H
 #include "core/file.h"
 TINYI_C_BEGIN
 
-
-
 /* ---- inside: what the bodies share ---- */
 
-/* The whole pages of n bytes from `at` on, which lie in the file, leave the memory of this process; who reads them
- * again gets them from the file again. Nothing happens where the file is not mapped, or the system cannot. 1: they are
- * gone. */
+/* Drops the whole pages among the n bytes of the file at `at` from memory; a later read loads them again. Returns 1 if
+ * they were dropped. Does nothing if the file is not mapped or the system cannot drop pages. */
 TINYI_FN int tinyi_file_forget(const tiny_file *file, const unsigned char *at, size_t n);
 
 TINYI_C_END

@@ -1,6 +1,6 @@
 /* src/core/hash_inside.h - a checksum of 64 bits over a stream of bytes
  *
- * Whether a file was cut or changed by accident, not by somebody who wants it to go unseen: it has no key. */
+ * It detects accidental damage of a file. It has no key, so it does not detect an attack. */
 #ifndef TINYI_HASH_H
 #define TINYI_HASH_H
 #include "core/status.h"

@@ -47,13 +47,15 @@ static void *tinyi_mem_take(tiny_ctx *ctx, size_t n, size_t bytes_each, int spar
     }
     if (ctx->desc.max_bytes &&
         (ctx->bytes_held > ctx->desc.max_bytes || bytes > ctx->desc.max_bytes - ctx->bytes_held)) {
-        tinyi_fail(ctx, TINY_E_MEMORY, "%zu bytes asked for, %zu held, and max_bytes is %zu", bytes, ctx->bytes_held,
+        tinyi_fail(ctx, TINY_E_MEMORY,
+                   "%zu bytes requested while %zu are held; max_bytes is %zu", bytes, ctx->bytes_held,
                    ctx->desc.max_bytes);
         return NULL;
     }
     raw = (unsigned char *)ctx->desc.allocator.realloc_fn(ctx->desc.allocator.user, NULL, 0, raw_bytes);
     if (!raw) {
-        tinyi_fail(ctx, TINY_E_MEMORY, "the allocator gave no %zu bytes (%zu held)", raw_bytes, ctx->bytes_held);
+        tinyi_fail(ctx, TINY_E_MEMORY,
+                   "the allocator could not provide %zu bytes (%zu are held)", raw_bytes, ctx->bytes_held);
         return NULL;
     }
     p = raw + sizeof head;
@@ -96,7 +98,7 @@ TINY_API void tiny_free(tiny_ctx *ctx, void *memory)
 
 TINY_API tiny_status tiny_arena_open(tiny_ctx *ctx, tiny_arena *arena, size_t bytes)
 {
-    if (!arena) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an arena wants a place for itself");
+    if (!arena) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the pointer to the arena is NULL");
     memset(arena, 0, sizeof *arena);
     arena->base = (unsigned char *)tiny_alloc(ctx, bytes);
     if (!arena->base) return ctx ? tiny_ctx_status(ctx) : TINY_E_ARGUMENT;
@@ -115,7 +117,7 @@ TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_
 {
     size_t bytes, at;
     if (!arena) {
-        tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no arena to take from");
+        tinyi_fail(ctx, TINY_E_ARGUMENT, "the arena is not open");
         return NULL;
     }
     at = (arena->used + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);

@@ -4,8 +4,8 @@
  *          is a head (tag, bytes, when it arrives) and its bytes; a full ring takes the rest later, as a socket would.
  * Delay    of a message of n bytes sent at t over a link of latency a and b seconds a byte: it leaves from max(t, link
  *          free) on, the link is free n b later, it arrives a after that. Each direction of each pair is a link.
- * Sleep    each rank has one place where its threads sleep, and a count of changes: a message came, there is room
- *          again, a rank has closed. Who looked before the change does not fall asleep after it. */
+ * Sleep    each rank has one condition variable for its threads, and a count of changes: a message came, there is room
+ *          again, a rank has closed. A thread that read the count before a change does not fall asleep after it. */
 #include "core/net.h"
 #include "core/state_inside.h"
 #include "core/time.h"
@@ -222,13 +222,13 @@ TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc,
     int i, j;
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_local_open needs a place for the transport");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_local_open needs an output pointer");
     if (world < 1 || world > TINY_NET_RANKS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks: 1 to %d are possible", world, TINY_NET_RANKS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks, there must be 1 to %d", world, TINY_NET_RANKS);
     if (bytes > TINYI_LINK_MOST)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes: %zu are the most", bytes, TINYI_LINK_MOST);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes, the most are %zu", bytes, TINYI_LINK_MOST);
     if (desc && !(desc->bits_per_second >= 0.0 && desc->bits_per_second <= 1e15))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links of %g bits a second: 0 (no limit) to 1e15",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links of %g bits per second, they must be 0 (no limit) to 1e15",
                           desc->bits_per_second);
     while (size < bytes || (size & (size - 1))) size += size & (~size + 1);     /* the next power of two */
     if (!tinyi_size_mul(size, (size_t)world * (size_t)world, &all))

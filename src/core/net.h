@@ -1,20 +1,19 @@
-/* src/core/net.h - messages between ranks: one table of functions, whoever carries them
+/* src/core/net.h - messages between ranks: the interface of a transport, and one for threads
  *
- * A rank is one of `world` equal workers, each with a tiny_net of its own. A message has a tag and bytes; those from
- * one rank to another arrive in the order in which they were sent. The functions of the table never wait: each call
- * goes on with a message as far as it can, and pause sleeps until it can go further. So one thread can send and receive
- * at the same time, and no two ranks block each other by both sending first. tiny_comm (core/comm.h) is the caller; a
- * program rarely needs to be.
+ * A rank is one of `world` equal workers, each with its own tiny_net. A message has a tag and bytes. Messages from one
+ * rank to another arrive in the order in which they were sent. send and recv never wait: each call moves a message as
+ * far as it can, and pause sleeps until more is possible. So one thread can send and receive at the same time, and two
+ * ranks that both send first do not block each other. tiny_comm (core/comm.h) calls these functions; programs rarely
+ * need to.
  *
- * The transport that stands here carries messages between the threads of one process:
+ * tiny_local carries messages between the threads of one process:
  *
  *   tiny_local_desc d = { 0 };
- *   d.world = 2; d.latency_ns = 1000000; d.bits_per_second = 1e8;       a delay line: each link as slow as a network
+ *   d.world = 2; d.latency_ns = 1000000; d.bits_per_second = 1e8;       delays each link like a network
  *   tiny_local_open(ctx, &d, &local);
  *   tiny_net *net = tiny_local_net(local, rank);                        for the thread of that rank
  *
- * On a virtual clock nothing is delayed; what the delay line would have made of it is counted, the same in every
- * run. */
+ * With a virtual clock nothing is delayed. The delays are only counted, and the counts are the same in every run. */
 #ifndef TINYI_NET_H
 #define TINYI_NET_H
 #include "core/ctx.h"
@@ -22,13 +21,13 @@ TINYI_C_BEGIN
 
 #define TINY_NET_RANKS 64                   /* at most */
 
-typedef struct tiny_message {               /* one on its way; all zero but for what the caller sets */
-    uint64_t tag;                           /* sent; awaited: another one is a failure, and stands here then */
+typedef struct tiny_message {               /* one in flight; the caller sets tag, data and n, the rest is zero */
+    uint64_t tag;                           /* recv fails if another tag arrives, and stores that one here */
     void *data;
-    size_t n;                               /* bytes; awaited: exactly so many */
-    size_t done;                            /* of them, so far */
-    int begun, whole;                       /* whole: nothing is left to do */
-    /* nanoseconds. To send on a virtual clock: when it leaves. Awaited: when it arrives, 0 while that is not known */
+    size_t n;                               /* bytes; recv expects exactly this many */
+    size_t done;                            /* bytes moved so far */
+    int begun, whole;                       /* whole: the message is complete */
+    /* nanoseconds. send with a virtual clock: when it leaves. recv: when it arrives, 0 while that is not known */
     uint64_t at;
 } tiny_message;
 
@@ -38,36 +37,36 @@ typedef struct tiny_net tiny_net;
 struct tiny_net {
     int rank, world;
     int virtual_clock;
-    /* One thread at a time calls send, recv and close. A failure leaves its sentence in says; after it nothing but
+    /* One thread at a time calls send, recv and close. A failure leaves its sentence in says. After a failure only
      * close is called. */
     tiny_status (*send)(tiny_net *net, int to, tiny_message *m);
     tiny_status (*recv)(tiny_net *net, int from, tiny_message *m);
-    /* From here on peers that wait for this rank are told so, once they have what was sent before. */
+    /* Peers that wait for this rank then fail, after they have received everything that was sent before. */
     void (*close)(tiny_net *net);
-    /* Any threads: how often something has changed, and the sleep until it is no longer `seen`, or the clock
-     * (tiny_now_ns) says until. */
+    /* Any thread may call these. changes counts events. pause sleeps until that count differs from seen, or until the
+     * clock (tiny_now_ns) reaches until. */
     uint64_t (*changes)(tiny_net *net);
     void (*pause)(tiny_net *net, uint64_t seen, uint64_t until);
-    void (*wake)(tiny_net *net);            /* counts as a change */
-    tiny_net_count *count;                  /* (world): with each peer */
+    void (*wake)(tiny_net *net);            /* counts as an event */
+    tiny_net_count *count;                  /* (world): the traffic with each peer */
     char says[200];
 };
 
 typedef struct tiny_local tiny_local;
 typedef struct tiny_local_desc {            /* all zero: one rank */
     int world;                              /* 0: 1 */
-    /* that may be on their way from one rank to another before the sender must wait; 0: 1 MiB */
+    /* the bytes that fit in flight from one rank to another before the sender must wait; 0: 1 MiB */
     size_t queue_bytes;
-    uint64_t latency_ns;                    /* of each link, in each direction by itself */
+    uint64_t latency_ns;                    /* of each link and direction */
     double bits_per_second;                 /* 0: no limit */
     int virtual_clock;
 } tiny_local_desc;
 
 TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out);
-TINY_API tiny_net *tiny_local_net(tiny_local *local, int rank);    /* NULL: there is none */
-/* Another delay for what is sent from here on; while nobody sends. */
+TINY_API tiny_net *tiny_local_net(tiny_local *local, int rank);    /* NULL for an unknown rank */
+/* Changes the delay of later messages. Call it while no rank is sending. */
 TINY_API void tiny_local_delay(tiny_local *local, uint64_t latency_ns, double bits_per_second);
-/* takes NULL; after all its ranks have come to an end */
+/* Call it after all ranks are done. Takes NULL. */
 TINY_API void tiny_local_close(tiny_ctx *ctx, tiny_local *local);
 
 TINYI_C_END

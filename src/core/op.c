@@ -90,7 +90,8 @@ static TINYI_NOINLINE tiny_status tinyi_op_check_all(tiny_ctx *ctx, const tiny_o
     }
     for (; i < TINY_OP_MAX_IN; i++)
         if (op->in[i])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i,
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: input %d is given, but the operation takes only %d", row->name, i,
                               row->n_in);
     for (i = 0; i < row->n_out; i++) {
         if (!op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is missing", row->name, i);
@@ -100,7 +101,8 @@ static TINYI_NOINLINE tiny_status tinyi_op_check_all(tiny_ctx *ctx, const tiny_o
     }
     for (; i < TINY_OP_MAX_OUT; i++)
         if (op->out[i])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is given, but it has only %d", row->name, i,
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: output %d is given, but the operation has only %d", row->name, i,
                               row->n_out);
     st = row->shape(ctx, op, want);
     if (st) return st;
@@ -129,9 +131,10 @@ static TINYI_NOINLINE tiny_status tinyi_op_check_all(tiny_ctx *ctx, const tiny_o
     return TINY_OK;
 }
 
-/* The usual call first: one output, every input given, all of one type, shape and layout. Then one reach holds for all,
- * they overlap where they begin less than that apart, and who may lie over the output lies on it. 0: something is not
- * so or is wrong, and tinyi_op_check_all looks at everything; 1: checked, with what the shape rule says. */
+/* Fast check of the usual call: one output, every input given, all of the same type, shape and layout. One reach then
+ * holds for all: two of them overlap if they begin less than that apart, and an input that may be overwritten must
+ * begin where the output does. 1: checked, with the result of the shape rule. 0: not such a call or invalid:
+ * tinyi_op_check_all checks everything. */
 TINYI_FORCE_INLINE int tinyi_op_plain(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row, tiny_status *st)
 {
     const tiny_tensor *y = op->out[0], *const *more;
@@ -176,7 +179,7 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     return tinyi_op_plain(ctx, op, row, &st) ? st : tinyi_op_check_all(ctx, op, row);
 }
 
-/* f64 for a row whose fast path is f32: nobody but the reference takes it, accelerators are not asked. */
+/* f64 for a row whose fast path is f32: only the reference takes it, and accelerators are not tried. */
 static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row)
 {
     /* in[0] may be offsets */
@@ -207,8 +210,8 @@ typedef struct tinyi_op_job {
     size_t n;
 } tinyi_op_job;
 
-/* A helper who comes late goes through what is over. He may, as long as that looks at shapes only; else what the next
- * operation writes would be what he reads. */
+/* A late thread runs through the finished operations. That is safe only if these read nothing but shapes: otherwise it
+ * would read data that the next operation is writing. */
 static void tinyi_op_member(tiny_team *team, void *arg)
 {
     const tinyi_op_job *job = (const tinyi_op_job *)arg;
@@ -256,9 +259,9 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, c
     return tinyi_region_open(ctx, n, shared, own, tinyi_op_only, &job, !tinyi_op_strict(op));
 }
 
-/* A row that came with the call was written by somebody else: what we index and copy by must hold. Accelerators and
- * shared references look at the kind: it must not say something else than the row. With a row of a wing it may say
- * nothing: no reference there looks at it, and accelerators and recordings are given the row's. */
+/* A row that comes with the call is not trusted: its counts and sizes are checked before use. Accelerators and shared
+ * references read op->kind, so it must match the row. For a row of llm or gnn it may be 0: no reference there reads it,
+ * and accelerators and recordings get the kind of the row. */
 static TINYI_NOINLINE tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *r = op->row;
@@ -272,14 +275,15 @@ static TINYI_NOINLINE tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op 
             "%.40s: a row has at most %d inputs, 1 to %d outputs and %d bytes of params, not %d, %d and %zu", r->name,
             TINY_OP_MAX_IN, TINY_OP_MAX_OUT, TINY_OP_MAX_PARAMS, r->n_in, r->n_out, r->params_size);
     if (op->kind != r->kind && (op->kind || r->kind < TINY_OP_BASE_LLM || r->kind >= TINY_OP_BASE_YOURS))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, the operation says kind %d", r->name,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, but the operation has kind %d", r->name,
                           r->kind, op->kind);
     return TINY_OK;
 }
 
 static tiny_status tinyi_op_left_out(tiny_ctx *ctx, const tiny_op_row *row)
 {
-    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program",
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                      "%s: single operations are not in this program: compile it with TINY_WITH_OPS",
                       row->name);
 }
 
@@ -398,7 +402,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
     return st;
 }
 
-/* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
+/* True if a recorder, an accelerator or the reference must see every operation. Cancel is polled in tiny_take. */
 int tinyi_op_watched(const tiny_ctx *ctx)
 {
     return TINYI_HAS(OPS) && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording);
@@ -408,7 +412,7 @@ tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = tinyi_op_row_in(ctx, op);
     if (!TINYI_HAS(OPS) && !row)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is not in this program", op->kind);
     return TINYI_HAS(OPS) && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op)
                                                                            : tinyi_op_fast(ctx, op, row);
 }
@@ -431,7 +435,7 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     row = op ? tinyi_op_row_in(ctx, op) : NULL;
     if (!row || !want)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "tiny_op_shape needs an operation of a known kind and a place for its shapes");
+                          "tiny_op_shape needs an operation of a known kind and an output");
     for (i = 0; i < row->n_in; i++) {
         if (!op->in[i] && i < row->n_in_needed)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);

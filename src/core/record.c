@@ -28,8 +28,9 @@ TINY_API tiny_status tiny_record_start(tiny_ctx *ctx, tiny_recording **out)
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_record_start needs a place for the recording");
-    if (!TINYI_HAS(OPS)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "recordings are left out of this program");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_record_start needs an output pointer");
+    if (!TINYI_HAS(OPS)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                                           "the recorder is not in this program: compile it with TINY_WITH_OPS");
     if (ctx->recording) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is recording already");
     rec = (tiny_recording *)tinyi_alloc(ctx, 1, sizeof *rec);
     if (!rec) return tiny_ctx_status(ctx);
@@ -47,7 +48,8 @@ TINY_API tiny_status tiny_record_stop(tiny_ctx *ctx)
     if (!rec) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is not recording");
     ctx->recording = NULL;
     if (rec->lost)
-        return tinyi_fail(ctx, TINY_E_MEMORY, "%d operations ran but found no memory to be recorded", rec->lost);
+        return tinyi_fail(ctx, TINY_E_MEMORY,
+                          "%d operations ran but could not be recorded for lack of memory", rec->lost);
     return TINY_OK;
 }
 

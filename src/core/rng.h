@@ -1,8 +1,8 @@
 /* src/core/rng.h - counter-based random numbers: Philox 4x32-10
  *
  * Paper   J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
- * Number i of a stream is a function of (seed, stream, i) only: any thread may
- * draw any of them, in any order, and every machine draws the same bits.     */
+ * Number i of a stream depends only on (seed, stream, i). So any thread may draw any number, in any order, and every
+ * machine draws the same bits. */
 #ifndef TINYI_RNG_H
 #define TINYI_RNG_H
 #include "core/status.h"
@@ -17,7 +17,7 @@ TINY_API uint64_t tiny_rng_u64(tiny_rng *r);
 TINY_API uint32_t tiny_rng_below(tiny_rng *r, uint32_t n);  /* 0..n-1 without bias; 0 for n = 0 */
 TINY_API float tiny_rng_uniform(tiny_rng *r);               /* [0, 1), 24 bits */
 TINY_API double tiny_rng_uniform64(tiny_rng *r);            /* [0, 1), 53 bits */
-TINY_API float tiny_rng_normal(tiny_rng *r);                /* Box-Muller on our own log, sin, cos; draws two numbers */
+TINY_API float tiny_rng_normal(tiny_rng *r);                /* Box-Muller, uses up two numbers */
 TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n);
 TINY_API void tiny_rng_fill_uniform(tiny_rng *r, float *x, size_t n, float low, float high);
 TINY_API void tiny_rng_permutation(tiny_rng *r, uint32_t *p, uint32_t n);   /* Fisher-Yates */

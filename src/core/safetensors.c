@@ -35,7 +35,7 @@ static tiny_status tinyi_st_counts(tinyi_json *j, uint64_t *v, int most, int *n)
 {
     tiny_status st;
     *n = 0;
-    if (!tinyi_json_is(j, '[')) return tinyi_json_fail(j, "[");
+    if (!tinyi_json_is(j, '[')) return tinyi_json_fail(j, "'['");
     if (tinyi_json_is(j, ']')) return TINY_OK;
     for (;;) {
         if (*n == most)
@@ -45,7 +45,7 @@ static tiny_status tinyi_st_counts(tinyi_json *j, uint64_t *v, int most, int *n)
         if (st) return st;
         ++*n;
         if (tinyi_json_is(j, ']')) return TINY_OK;
-        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or ]");
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, "',' or ']'");
     }
 }
 
@@ -62,16 +62,16 @@ static tiny_status tinyi_st_metadata(tinyi_st_state *w)
     tinyi_json *j = &w->j;
     tinyi_json_text key, text;
     tiny_status st;
-    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "'{'");
     if (tinyi_json_is(j, '}')) return TINY_OK;
     for (;;) {
         st = tinyi_json_string(j, &key, "a key in quotes");
-        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, "':'");
         if (!st) st = tinyi_json_string(j, &text, "a text in quotes (all values of __metadata__ are texts)");
         if (st) return st;
         if (w->sink->meta) w->sink->meta(w->sink->arg, key, text);
         if (tinyi_json_is(j, '}')) return TINY_OK;
-        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, "',' or '}'");
     }
 }
 
@@ -116,7 +116,7 @@ static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json
     tinyi_json_text word;
     tiny_status st;
     int seen = 0, n = 0;
-    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "'{'");
     for (;;) {
         int member;
         st = tinyi_json_string(j, &word, "dtype, shape or data_offsets in quotes");
@@ -128,9 +128,9 @@ static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json
         if (!member || (seen & member))
             return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown,
                               tinyi_show_bytes(word.at, word.n, shown_word),
-                              member ? "stands there twice" : "is no member of a tensor");
+                              member ? "occurs twice" : "is no member of a tensor");
         seen |= member;
-        if (!tinyi_json_is(j, ':')) return tinyi_json_fail(j, ":");
+        if (!tinyi_json_is(j, ':')) return tinyi_json_fail(j, "':'");
         if (member == DTYPE) st = tinyi_json_string(j, dtype, "the name of a type in quotes");
         else if (member == SHAPE) st = tinyi_st_counts(j, t->dim, TINYI_SAFETENSORS_MAX_RANK, &t->rank);
         else {
@@ -141,7 +141,7 @@ static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json
         }
         if (st) return st;
         if (tinyi_json_is(j, '}')) break;
-        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, "',' or '}'");
     }
     if (seen == (DTYPE | SHAPE | OFFSETS)) return TINY_OK;
     return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s", j->path, shown,
@@ -170,7 +170,7 @@ static tiny_status tinyi_st_one(tinyi_st_state *w, tinyi_json_text name)
     if (st) return st;
     for (i = 0; i < TINYI_COUNT(tinyi_st_row) && !tinyi_json_text_is(dtype, tinyi_st_row[i].name); i++) {}
     if (i == TINYI_COUNT(tinyi_st_row))
-        return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has dtype %s, which is not known here", j->path,
+        return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has dtype %s, which is unknown", j->path,
                           shown, tinyi_show_bytes(dtype.at, dtype.n, shown_type));
     t.type = (tinyi_st_type)i;
     st = tinyi_st_size(w, &t, shown);
@@ -195,26 +195,26 @@ static tiny_status tinyi_st_all(tinyi_st_state *w)
     tinyi_json_text name;
     tiny_status st;
     int metadata = 0;
-    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "'{'");
     if (!tinyi_json_is(j, '}')) {
         for (;;) {
             st = tinyi_json_string(j, &name, "the name of a tensor in quotes");
-            if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+            if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, "':'");
             if (st) return st;
             if (!tinyi_json_text_is(name, "__metadata__")) st = tinyi_st_one(w, name);
-            else if (metadata++) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: __metadata__ stands there twice", j->path);
+            else if (metadata++) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: __metadata__ occurs twice", j->path);
             else st = tinyi_st_metadata(w);
             if (st) return st;
             if (tinyi_json_is(j, '}')) break;
-            if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+            if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, "',' or '}'");
         }
     }
     tinyi_json_space(j);
-    if (j->at != j->end) return tinyi_json_fail(j, "nothing more");
+    if (j->at != j->end) return tinyi_json_fail(j, "the end");
     if (w->sum != w->data_bytes)
         return tinyi_fail(
             j->ctx, TINY_E_FORMAT,
-            "%s: the tensors are %llu bytes, the data behind the header %zu: every byte belongs to one tensor", j->path,
+            "%s: the tensors are %llu bytes, the data after the header %zu: they must be equal", j->path,
             (unsigned long long)w->sum, w->data_bytes);
     return TINY_OK;
 }

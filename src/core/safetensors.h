@@ -1,13 +1,13 @@
-/* src/core/safetensors.h - safetensors files: their header, read strictly, and where each tensor lies
+/* src/core/safetensors.h - safetensors files: reads and writes their header
  *
  *   u64 n   n bytes of JSON   data
  *   { "__metadata__": { "key": "text", ... },
  *     "name": { "dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24] }, ... }
  *
- * A walk over the header tells a sink what stands there, in its order, and takes no memory: who wants tables walks
- * twice, to count and to fill. Everything is checked before it is told: types, shapes, sizes, offsets, and at the end
- * that the tensors are as many bytes as there are. Whether two names are the same, or two tensors overlap, is the
- * matter of who has a table. */
+ * A walk over the header reports each entry to a sink, in file order, and takes no memory. A reader that needs a table
+ * walks twice: to count and to fill. Types, shapes, sizes and offsets are checked before an entry is reported. At the
+ * end the walk checks that the sizes of all tensors add up to the size of the data. It does not check for equal names
+ * or overlapping tensors: that needs a table. */
 #ifndef TINYI_CORE_SAFETENSORS_H
 #define TINYI_CORE_SAFETENSORS_H
 #include "core/doc/json.h"

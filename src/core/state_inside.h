@@ -70,9 +70,9 @@ TINYI_C_BEGIN
 
 typedef struct tinyi_helper tinyi_helper;   /* core/thread.c */
 
-/* The operations that a header brings beside those of core and math: kinds from first to before end, each with its row
- * or NULL when it is left out. Core cannot name them, so whoever is asked for a row gets the wings, a list ended by
- * NULL: the functions of TINYI_DOORS from their header, all others from the context. */
+/* The operations that a header adds to those of core and math: kinds from first to end - 1, each with its row, or NULL
+ * if it is left out. Core cannot name them. So a function that looks up rows gets a list of wings, ended by NULL: the
+ * functions of TINYI_DOORS from their header, all others from the context. */
 typedef struct tinyi_wing { int first, end; const tiny_op_row *(*row)(int kind); } tinyi_wing;
 
 struct tiny_ctx {
@@ -104,7 +104,7 @@ struct tiny_ctx {
     pthread_mutex_t lock;                   /* sleeping place of the barriers */
     pthread_cond_t wake;
 #endif
-    tiny_idx at_cpu, waker; /* where the caller of the region runs; the member who woke the last sleeper */
+    tiny_idx at_cpu, waker; /* processor of the region's caller; the thread that woke the last sleeper */
     /* when, under the lock; pages that this process had read from disk before the caller slept */
     uint64_t woke_at, faults;
 };
@@ -175,7 +175,7 @@ TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);
 TINYI_FN tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op);
 /* in one region, as tiny_run_list */
 TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);
-/* Somebody wants to see each operation as it is: the reference, an accelerator or a recording. */
+/* True if the reference, an accelerator or a recorder must see every operation. */
 TINYI_FN int tinyi_op_watched(const tiny_ctx *ctx);
 /* how many threads a cost keeps busy */
 TINYI_FN int tinyi_cost_threads(const tiny_ctx *ctx, const tiny_cost *c);
@@ -196,9 +196,9 @@ TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
  * sure by thread 0 only, which asks it. */
 TINYI_FN int tinyi_team_stopped(const tiny_team *team);
 
-/* By thread 0, before the barrier that the phase begins with: the last phase in which a helper may come into a loose
- * region (1, where nobody says otherwise). He goes through the phases that are over without work, so he must find his
- * way by the operation alone. */
+/* Called by thread 0 before the barrier that begins the phase: sets the last phase in which a helper may join a loose
+ * region (default 1). A late helper runs through the finished phases without work, so its path must depend only on the
+ * operation. */
 TINYI_FN void tinyi_team_until(tiny_team *team, tiny_idx phase);
 /* tiny_parallel, and with loose tiny_parallel_loose, for a context that was checked */
 TINYI_FN tiny_status tinyi_region_open(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes,

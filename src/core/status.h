@@ -1,4 +1,4 @@
-/* src/core/status.h - what a call answers */
+/* src/core/status.h - the status that a call returns */
 #ifndef TINYI_STATUS_H
 #define TINYI_STATUS_H
 #include "core/config.h"
@@ -23,20 +23,20 @@ TINYI_C_BEGIN
     S(E_VERSION, "the object was made by another version of this library")                  \
     S(E_TIMEOUT, "another rank did not answer in time")                                     \
     S(E_PEER, "another rank is gone")                                                       \
-    S(E_PROTOCOL, "another rank sent what was not awaited")
+    S(E_PROTOCOL, "another rank sent an unexpected message")
 
 #define TINYI_STATUS_ENUM(name, text) TINY_##name,
 typedef enum tiny_status { TINYI_STATUSES(TINYI_STATUS_ENUM) TINY_STATUS_COUNT } tiny_status;
 #undef TINYI_STATUS_ENUM
 
-/* One sentence for a status; never NULL. The context has the longer one. */
+/* One general sentence for a status, never NULL. tiny_ctx_message has the specific one. */
 TINY_API const char *tiny_status_text(tiny_status status);
 
-/* A text from outside, fit for a terminal or a log: its n bytes in one line of UTF-8. Control characters (those of
- * ASCII, U+0080 to U+009F, line separators, marks of the direction of writing, spaces without width) and bytes that are
- * no UTF-8 are written as \xNN. Returns the bytes that the whole text takes, with the final 0. Writes at most room
- * bytes, always terminated, with "..." where the text is cut. Every message of a context has passed through this
- * function; a program that prints a name or a value of a file should call it. */
+/* Makes n bytes of untrusted text safe for a terminal or a log: one line of UTF-8. Control characters (ASCII, U+0080 to
+ * U+009F, line separators, direction marks, zero-width spaces) and bytes that are not UTF-8 are written as \xNN.
+ * Returns the size of the whole text with its final 0. Writes at most room bytes, always terminated; a text that is cut
+ * ends with "...". Every message of a context has passed through this function. A program that prints names or values
+ * from a file should call it too. */
 TINY_API size_t tiny_plain(char *to, size_t room, const void *text, size_t n);
 
 TINYI_C_END

@@ -1,13 +1,13 @@
-/* src/core/target.h - which targets this compiler can make, and how to switch them on
+/* src/core/target.h - the targets that this compiler can make, and how they are switched on
  *
- * One binary holds every target of its architecture. A pass compiles a file of kernels for one target;
+ * One binary holds every target of its architecture. A pass compiles a file of kernels for one target.
  * core/each_target.h makes the passes of this program:
  *
  *     #define TINYI_PASS_FILE "math/kernels.h"             core/simd.h first, core/simd_unname.h last
  *     #include "core/each_target.h"
  *
- * math, llm and gnn each have one such file, kernels.h, and one targets.c that compiles it. In a stitched header they
- * are one text, which stands at its end and is read once for each pass.
+ * math, llm and gnn each have one such file, kernels.h, and one targets.c that compiles it. A stitched header holds all
+ * of them at its end and includes itself once for each pass.
  *
  *   pass       lanes  needs                                        target in reports
  *   SCALAR     1      nothing                                      scalar
@@ -21,11 +21,10 @@
  *   AVX512HALF 8      the same                                     avx512
  *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
  *
- * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and
- * AVX2VNNI compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows, AVX512HALF
- * those that are fastest in vectors of half the width: their text is that of AVX2VNNI.
- * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same
- * bits. */
+ * A processor with AVX-512 but without its VNNI (Skylake-X) uses avx2. NEONDOT and AVX2VNNI compile only the kernels
+ * that gain from a faster v_dot, NEONMM those that multiply pairs of rows, AVX512HALF those that are fastest in vectors
+ * of half the width (their text is that of AVX2VNNI). In a pass the compiler may not fuse v_mul with v_add, and
+ * -ffast-math is off: so all compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
 #include "core/half_inside.h"
@@ -52,8 +51,8 @@
 #define TINYI_ARM64 0
 #endif
 
-/* the major version of a compiler whose intrinsics and target switches are known, else 0; Apple counts its clang
- * otherwise, but each of its versions that is still in use has all that is asked for here */
+/* The major version of a compiler with known intrinsics and target switches, else 0. Apple numbers its clang
+ * differently, but every version in use is new enough for the tests below. */
 #if defined __clang__
 #define TINYI_CLANG __clang_major__
 #define TINYI_GCC 0
@@ -147,8 +146,8 @@
 #define TINYI_HAVE_NEONMM 0
 #endif
 
-/* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with
- * it */
+/* Targets that the user leaves out for a faster compile and a smaller program. Targets that build on one of them go
+ * too. */
 #ifdef TINY_NO_W128
 #undef TINYI_HAVE_W128
 #define TINYI_HAVE_W128 0
@@ -172,8 +171,7 @@
 #define TINYI_HAVE_AMX 0
 #endif
 
-/* TINY_ONLY_TARGET: one target, known when the file is compiled. Its kernels are then called by their names, so that
- * those that nothing calls are not there. */
+/* TINY_ONLY_TARGET: one target, known at compile time. Its kernels are called by name, so unused ones are dropped. */
 #ifdef TINY_ONLY_TARGET
 #define TINYI_ONLY_scalar TINYI_PASS_SCALAR
 #define TINYI_ONLY_w128 TINYI_PASS_W128

@@ -106,8 +106,8 @@ tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t
         if (t->dim[i] == 0) empty = 1;
     }
     for (i = 0; i < t->rank; i++) {
-        /* An empty axis counts as one of length 1: then any product of dims, and of strides and bytes, fits for
-         * everybody who computes it. 0 - x instead of -x: the least value has no positive twin. */
+        /* An empty axis counts as one of length 1: then no product of dims, or of strides and bytes, can overflow
+         * later. 0 - x instead of -x: the least value has no positive twin. */
         size_t step = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i],
                dim = t->dim[i] ? (size_t)t->dim[i] : 1, reach;
         if (!tinyi_size_mul(step, bytes, &step) || step > (size_t)TINY_IDX_MAX) return TINY_E_OVERFLOW;

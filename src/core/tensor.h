@@ -1,7 +1,7 @@
-/* src/core/tensor.h - a view of numbers that somebody else owns
+/* src/core/tensor.h - a view of an array of numbers
  *
- * Rank 0 to 4, dim[0] outermost. Strides count elements and may be 0 (one
- * value for a whole axis) or negative. A view owns nothing.                  */
+ * Rank 0 to 4, dim[0] outermost. Strides count elements. They may be 0 (one value for the whole axis) or negative.
+ * A view owns nothing: the data stay with the caller. */
 #ifndef TINYI_TENSOR_H
 #define TINYI_TENSOR_H
 #include "core/status.h"
@@ -35,18 +35,18 @@ TINY_API tiny_tensor tiny_tensor_3d(void *data, tiny_dtype dtype, tiny_idx a, ti
 TINY_API tiny_tensor tiny_tensor_4d(void *data, tiny_dtype dtype, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d);
 TINY_API tiny_tensor tiny_tensor_nd(void *data, tiny_dtype dtype, int rank, const tiny_idx *dim);
 
-/* Axes a and b exchanged: no data moves. */
+/* The same data with axes a and b exchanged. */
 TINY_API tiny_tensor tiny_tensor_swap(tiny_tensor t, int a, int b);
 
 TINY_API tiny_idx tiny_tensor_count(const tiny_tensor *t);  /* product of the dims; 1 for rank 0 */
 TINY_API int tiny_tensor_is_dense(const tiny_tensor *t);    /* row-major without gaps */
 
-/* Dims not negative, rank and dtype known, every byte addressable, data there
- * unless empty. */
+/* Checks that rank and dtype are valid, that no dimension is negative, that every byte can be addressed, and that data
+ * is not NULL unless the tensor is empty. */
 TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t);
 
-/* The bytes from the lowest to one past the highest that the view can touch,
- * as offsets from data. Only for a view that passed tiny_tensor_check. */
+/* The range of bytes that the view can touch, as offsets from data: the lowest, and one past the highest. The view must
+ * have passed tiny_tensor_check. */
 TINY_API void tiny_tensor_span(const tiny_tensor *t, ptrdiff_t *lowest, ptrdiff_t *end);
 
 TINYI_C_END

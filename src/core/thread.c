@@ -1,31 +1,26 @@
-/* src/core/thread.c - the region: who runs, who waits, and how
+/* src/core/thread.c - parallel regions: starting threads, waiting, barriers
  *
- * Every thread of a region runs the same function. Waiting happens in one
- * place, tinyi_region_wait: some microseconds of spinning (the usual case, all
- * arrive together), then a condition variable. A thread that has lost its
- * processor to another program thus costs the others no processor time, and
- * the scheduler may move it to the processor that a sleeper left.
+ * Every thread of a region runs the same function. All waiting is in tinyi_region_wait: it spins for some microseconds
+ * (usually all threads arrive together), then sleeps on a condition variable. So a thread that has lost its processor
+ * to another program costs the others no processor time, and the scheduler may move it to the processor of a sleeper.
  *
- * With POSIX threads and OpenMP, or TINY_PTHREAD, a context keeps helpers, which sleep
- * between regions. OpenMP's cannot do what a shared machine needs: they spin on
- * processors that others want, and a region waits for each of them, even for
- * one that is not running and has no work. A loose region (what operations of
- * the table open: they share all work by tiny_take; one whose row comes with the
- * call is strict unless the row is TINY_OP_LOOSE) waits only for helpers who have
- * come in; who comes too late finds the door closed. With a busy neighbour on two
- * processors a product of 64 x 64 x 64 keeps more than half of its speed so,
- * with OpenMP's threads a sixth.
+ * With POSIX threads and OpenMP, or TINY_PTHREAD, a context keeps helper threads, which sleep between regions. Threads
+ * of OpenMP do not suit a shared machine: they spin on processors that other programs need, and a region waits for each
+ * of them, even for one that is descheduled and has no work. A loose region waits only for helpers that have joined; a
+ * late helper finds the gate closed. Operations of the table open loose regions, because they share all work by
+ * tiny_take. An operation whose row comes with the call is strict unless the row has TINY_OP_LOOSE. With a busy
+ * neighbour on two processors, a product of 64 x 64 x 64 keeps more than half of its speed; with OpenMP it keeps a
+ * sixth.
  *
- * A helper may come in up to the end of the second phase. What stands before the
- * first barrier outside of takes runs beside other threads' takes anyway, so it
- * depends on nothing but the operation; and what it has not taken, others have.
- * To be woken takes longer than many a first phase: clearing, gathering, tables.
+ * A helper may join until the end of the second phase. Waking it takes longer than many first phases: clearing,
+ * gathering, tables. Late joining is safe: code before the first barrier, outside of takes, runs concurrently with the
+ * takes of other threads anyway. So it depends only on the operation, and other threads take the work that a late
+ * helper misses.
  *
- * A helper who has come in and then has no processor keeps all others waiting,
- * for milliseconds where a region takes microseconds. The caller sees it by the
- * processor time of the one he slept for, and leaves him alone for a while, twice
- * as long as he has lost, and twice as long each time it soon happens again. The
- * same goes for one who runs where the caller runs.                          */
+ * A helper that has joined and then loses its processor keeps all others waiting: for milliseconds, where a region
+ * takes microseconds. The caller detects this by the processor time of the helper that it slept for. It then does not
+ * call that helper for twice the time that was lost, and doubles this whenever it soon happens again. It treats a
+ * helper that runs on the caller's processor the same way. */
 #include "core/state_inside.h"
 #include "core/time.h"
 #include <stdio.h>
@@ -41,9 +36,8 @@
 #include <unistd.h>
 #endif
 
-/* About 20 microseconds (a pause takes 10 to 140 cycles): as long as a piece of work, since to fall asleep and be woken
- * costs 50 in a virtual machine; and little beside the milliseconds for which a neighbour may hold the processor of the
- * one who is waited for. */
+/* About 20 microseconds (a pause takes 10 to 140 cycles), the time of a piece of work. Sleeping and waking cost 50 in a
+ * virtual machine. Another program may hold the awaited thread's processor for milliseconds, which is much longer. */
 #define TINYI_SPINS 1000
 /* of a helper between two regions: the layers of a model follow each other faster than a thread can be woken */
 #define TINYI_HELPER_SPINS 2000
@@ -54,8 +48,8 @@
 /* helpers whose processor time is asked for: half a microsecond each, before a sleep */
 #define TINYI_WATCHED 16
 
-/* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at
- * the barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
+/* The gate of a region is one word, so that each step is one exchange. It holds the number of threads that have joined,
+ * the number that have arrived at the barrier, a closed flag, a flag for sleepers, and the phase. */
 #define TINYI_GATE_IN ((size_t)1)
 #define TINYI_GATE_ARRIVED ((size_t)1 << 9)
 #define TINYI_GATE_CLOSED ((size_t)1 << 18)
@@ -69,7 +63,7 @@ typedef struct tiny_region tinyi_region;
 struct tiny_region {
     tiny_ctx *ctx;
     int n;
-    tiny_idx next[2];                       /* first piece of work that nobody took, of even and of odd phases */
+    tiny_idx next[2];                       /* first piece of work that is not taken, of even and of odd phases */
     char pad[TINYI_ALIGN];
     tiny_idx until;                         /* the last phase in which a helper may come in */
     tiny_idx failed, cancelled;
@@ -118,7 +112,7 @@ static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t 
         tinyi_pause();
     }
 #if TINYI_HAVE_PTHREAD
-    for (;;) {                              /* who changes the gate must see that somebody sleeps */
+    for (;;) {                              /* a thread that changes the gate must see the sleeper */
         g = tinyi_gate(ctx);
         if ((g & mask) != seen) return;
         if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) break;
@@ -146,12 +140,12 @@ static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t 
 #endif
 }
 
-/* after an exchange that took the sleep bit away; i: who has come at last */
+/* after an exchange that cleared the sleep bit; i: the thread that arrived last */
 static void tinyi_region_wake(tiny_ctx *ctx, int i)
 {
 #if TINYI_HAVE_PTHREAD
     tinyi_atomic_set(&ctx->waker, i);
-    /* under the lock, so that nobody falls asleep between his last look and our signal */
+    /* under the lock, so that no thread falls asleep between its last check and this signal */
     (void)pthread_mutex_lock(&ctx->lock);
     ctx->woke_at = tiny_now_ns();
     (void)pthread_cond_broadcast(&ctx->wake);
@@ -177,8 +171,8 @@ TINY_API void tiny_barrier(tiny_team *team)
         team->phase++;
         return;
     }
-    /* the counter of the next phase: nobody uses it before all have arrived, and nobody after the phase before this
-     * one */
+    /* the counter of the next phase: no thread uses it before all have arrived, and the phase before this one is
+     * over */
     tinyi_atomic_set(&r->next[(team->phase + 1) & 1], 0);
     team->phase++;
     for (;;) {
@@ -205,7 +199,7 @@ TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx
     if (!r || !i0 || !i1) return 0;
     if (grain < 1) grain = 1;
     if (team->n == 1) {
-        /* one thread: no pieces, unless somebody wants to be asked whether to go on */
+        /* one thread: no pieces, unless there is a cancel callback to poll */
         at = r->next[0];
         if (!r->ctx->desc.cancel) grain = TINYI_MAX(total - at, 1);
     } else {
@@ -254,17 +248,18 @@ TINYI_FORCE_INLINE tiny_idx tinyi_region_member(tinyi_region *r, int i, int n, t
 #if TINYI_HAVE_HELPERS
 /* ---- helpers: threads of the context, numbers 1 .. n_threads - 1 of every team
  *
- * A helper waits at his own word: the number of the call, whether all must come (the function shares its work by
- * team->i), and whether he sleeps. Only the caller writes calls; a helper that was not in time for one sees the next.
- * He may look at the region, which lies on the caller's stack, only between coming in through the gate and leaving. */
+ * Each helper waits on its own word: the number of the call, whether all helpers must join (the function shares its
+ * work by team->i), and whether the helper sleeps. Only the caller writes calls; a helper that misses one sees the
+ * next. The region is on the caller's stack, so a helper may read it only between joining through the gate and
+ * leaving. */
 struct tinyi_helper {
     tiny_ctx *ctx;
     int i;
     tiny_idx word;
-    tiny_idx cpu;                           /* on which he came in, or -1 */
+    tiny_idx cpu;                           /* on which it joined, or -1 */
     tiny_idx id;                            /* of the thread, as the system counts; 0: not known yet */
     int called;                             /* this and what follows are the caller's: for the region that runs */
-    /* his processor time before a wait; how long not to call him, and until when */
+    /* its processor time before a wait; how long it is not called, and until when */
     uint64_t used, rest, rest_until;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -276,7 +271,7 @@ struct tinyi_helper {
 #define TINYI_CALL_QUIT ((size_t)4)
 #define TINYI_CALL_NUMBER ((size_t)8)
 
-/* The caller is about to sleep for those who have come in. */
+/* The caller is about to sleep until the helpers that have joined are done. */
 static uint64_t tinyi_helpers_watch(tiny_ctx *ctx)
 {
     int i;
@@ -295,8 +290,8 @@ static void tinyi_helper_rest(tinyi_helper *h, uint64_t now, uint64_t lost)
     h->rest_until = now + h->rest;
 }
 
-/* The caller has slept, and the one who woke him was the last: had he work, or no processor? Who waits for a disk has
- * none either, and is not to blame. */
+/* The caller has slept, and the last helper woke it. Was that helper computing or descheduled? Time that it spent
+ * waiting for a disk is not counted against it. */
 static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at, uint64_t woke_at)
 {
     const uint64_t now = tiny_now_ns(), lost = woke_at - slept_at;
@@ -309,7 +304,7 @@ static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at, uint64_t woke_
     if (h->used && used && used - h->used < lost / 2) tinyi_helper_rest(h, now, lost);
 }
 
-/* 1: he is called again, after a while as if nothing had been */
+/* 1: the helper is called again; after a while its record is cleared */
 static int tinyi_helper_rested(tinyi_helper *h)
 {
     uint64_t now;
@@ -328,15 +323,15 @@ static void tinyi_helper_leave(tinyi_helper *h)
     do {
         g = tinyi_gate(ctx);
         v = g - TINYI_GATE_IN;
-        /* a helper that was called for an earlier, larger team goes before the first barrier: others may wait for
-         * nobody else */
+        /* a helper that was called for an earlier, larger team leaves before the first barrier: it may be the only one
+         * that the others wait for */
         if (TINYI_GATE_HERE(v) && TINYI_GATE_HERE(v) == (v & TINYI_GATE_COUNT)) v = tinyi_gate_next(ctx->region, v);
         v &= ~TINYI_GATE_SLEEP;
     } while (!tinyi_gate_swap(ctx, g, v));
     if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx, h->i);
 }
 
-/* 1 and the phase, or 0: the door is closed, or was never open to those who come as they like */
+/* 1 and the phase, or 0: the gate is closed, or the region is strict */
 static int tinyi_helper_enter(tiny_ctx *ctx, tiny_idx *phase)
 {
     size_t g;
@@ -353,7 +348,7 @@ static size_t tinyi_helper_listen(tinyi_helper *h, size_t seen)
     const tiny_idx here = tinyi_cpu_here();
     size_t w;
     int i;
-    /* where the caller runs, spinning would only keep him from calling */
+    /* on the caller's processor, spinning would only keep the caller from calling */
     i = h->ctx->n_threads <= h->ctx->n_cpus && !(here >= 0 && here == tinyi_atomic_get(&h->ctx->at_cpu))
             ? TINYI_HELPER_SPINS
             : 0;
@@ -442,7 +437,7 @@ static void tinyi_helpers_run(tinyi_region *r)
     for (i = 1; i < r->n; i++)
         called += ctx->helpers[i - 1].called = !r->loose || tinyi_helper_rested(&ctx->helpers[i - 1]);
     ctx->region = r;
-    /* closed where all rest: a team of n, of whom one is there, so that pieces and sums are cut as ever */
+    /* closed if no helper is called: the team still counts n, so that pieces and sums are cut the same way */
     tinyi_atomic_set(&ctx->gate, (tiny_idx)(!r->loose ? TINYI_GATE_CLOSED + (size_t)r->n * TINYI_GATE_IN
                                             : called  ? TINYI_GATE_IN
                                                       : TINYI_GATE_CLOSED + TINYI_GATE_IN));
@@ -456,7 +451,7 @@ static void tinyi_helpers_run(tinyi_region *r)
     (void)tinyi_region_member(r, 0, r->n, 0);
     do g = tinyi_gate(ctx);
     while (!(g & TINYI_GATE_CLOSED) && !tinyi_gate_swap(ctx, g, g | TINYI_GATE_CLOSED));
-    for (;;) {                              /* those who came in still look at r */
+    for (;;) {                              /* helpers that have joined still read r */
         g = tinyi_gate(ctx) & TINYI_GATE_COUNT;
         if (g == 1) break;
         tinyi_region_wait(r, 0, TINYI_GATE_COUNT, g);
@@ -485,7 +480,7 @@ void tinyi_helpers_close(tiny_ctx *ctx)
 }
 #endif
 
-/* by somebody else's threads: they wait for each other at the end, so that ours is the sleeping kind */
+/* on threads of OpenMP or of a pool: they wait for each other at the end, so this wait sleeps */
 static void tinyi_region_guest(tinyi_region *r, int i, int n)
 {
     tiny_team end;
@@ -574,7 +569,7 @@ static TINYI_NOINLINE tiny_status tinyi_region_equip(tinyi_region *r, size_t sha
     return TINY_OK;
 }
 
-/* first: after a cancel the pieces that nobody did can look like any other fault */
+/* checked first: after a cancel, the pieces that were not done can look like another fault */
 static TINYI_NOINLINE tiny_status tinyi_region_fault(const tinyi_region *r)
 {
     if (r->cancelled) return tinyi_fail(r->ctx, TINY_E_CANCELLED, "the cancel callback asked to stop");

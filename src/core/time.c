@@ -32,8 +32,8 @@ TINY_API uint64_t tiny_now_ns(void)
     if (clock_gettime(CLOCK_MONOTONIC, &t)) return 0;
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 #elif defined __unix__ || defined __APPLE__ || defined __EMSCRIPTEN__ || defined __wasi__
-    /* strict -std=c99 hides clock_gettime behind a feature macro that only the first include can set: on Linux the
-     * system is asked itself, elsewhere the time of day must do, which somebody may set back */
+    /* strict -std=c99 hides clock_gettime unless a feature macro is set before the first include: Linux has a system
+     * call, other systems use the time of day, which can be set back */
     struct timeval t;
 #ifdef SYS_clock_gettime
 #if defined __x86_64__ && defined __ILP32__

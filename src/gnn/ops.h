@@ -1,10 +1,10 @@
-/* src/gnn/ops.h - the kinds of operations that tinygnn.h has beside those of core and math: see llm/ops.h */
+/* src/gnn/ops.h - the kinds of operations that tinygnn.h adds to those of core and math: see llm/ops.h */
 #ifndef TINYI_GNN_OPS_H
 #define TINYI_GNN_OPS_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
-/* ROW(kind, function that gives its row, 1 or 0: it is in this program); a new operation goes to the end */
+/* ROW(kind, function that returns its row, 1 if it is in this program, else 0); add new operations at the end */
 #define TINYI_OPS_GNN(ROW)                                                  \
     ROW(TGNN_OP_A2Q, tgnn_a2q_row, TINYI_HAS(QUANT))                                 \
     ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, TINYI_HAS(QUANT))

@@ -1,5 +1,4 @@
-/* tinygnn.h - graph networks in one C header, version @version: every algorithm as a readable reference and as a fast
- * form
+/* tinygnn.h - graph networks in one C header, version @version
  *
  * The shortest program that works
  *
@@ -33,63 +32,61 @@
  *     }
  *
  * How to include it
- *     Define TINYGNN_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program; include it without
- *     in all others. C99 and later, C++11 and later. No library to link; -fopenmp gives threads without a pool of your
- *     own, and SIMDe on the include path gives vector code where there is no native form.
- *     tinyllm.h may stand beside it, in the same file or in another, before or after: the types are shared, and tiny_x
- *     calls the x of the header that was included last. Both must come from the same version.
- *     Under another file name, define TINYGNN_FILE to that name in quotes: the header includes itself.
+ *     Define TINYGNN_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program. Include the header
+ *     without it in all other files. C99 and later, C++11 and later. There is no library to link. -fopenmp gives
+ *     threads, and SIMDe on the include path gives vector code on processors without a native form.
+ *     A program may also include tinyllm.h, in the same file or in another, in any order. The types are shared, and
+ *     tiny_x calls the function of the header that was included last. Both headers must have the same version.
+ *     If you rename the header, define TINYGNN_FILE to the new name in quotes: the header includes itself.
  *
- * Options (each defined before the include, the same in all files of a program)
- *     TINY_STATIC        every function static: a private copy in each file that defines TINYGNN_IMPLEMENTATION
- *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION asks for nothing: the bodies are linked from elsewhere
- *     TINYGNN_PARTS      the bodies come in this many files of the program, 1 to 12, each with TINYGNN_IMPLEMENTATION
- *                        and its TINYGNN_PART, from 1 on, and the same other options: make -j compiles them side by
- *                        side
- *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
- *     TINY_NO_SIMD       the scalar target only
+ * Options (define them before the include, the same in all files of a program)
+ *     TINY_STATIC        every function is static: a private copy in each file that defines TINYGNN_IMPLEMENTATION
+ *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION has no effect: the bodies are linked from elsewhere
+ *     TINYGNN_PARTS      splits the bodies over this many files, 1 to 12, which make -j compiles in parallel. Each one
+ *                        defines TINYGNN_IMPLEMENTATION, its TINYGNN_PART from 1 on, and the same other options
+ *     TINY_NO_OPENMP     no OpenMP, even if the compiler offers it
+ *     TINY_NO_SIMD       only the scalar target
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
- *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
+ *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, although its vectors flush denormal numbers to zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                        these targets, and those that stand on them; see docs/guide/limits.md for what each costs
+ *                        without these targets and those that build on them; docs/guide/limits.md has the cost of each
  *     TINY_NO_STDIO      no files: bytes come from memory only
- *     TINY_NO_MALLOC     no default allocator: the context must be given one
- *     TINY_NO_HUGE_PAGES  large blocks of the default allocator are not asked for in pages of 2 MB (Linux)
- *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
- *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
+ *     TINY_NO_MALLOC     no default allocator: every context needs one from the program
+ *     TINY_NO_HUGE_PAGES  no pages of 2 MB for large blocks of the default allocator (Linux)
+ *     TINY_NO_MESSAGES   no specific error sentences: the message of a context is the text of its status
+ *     TINY_ASSERT(x)     checks the library's own invariants; empty unless defined
  *
  * Features (docs/guide/options.md)
- *     What reads graphs and runs layers and nets over them is on by default. TINYGNN_TOOLS adds what trains, cuts and
- *     converts, TINYGNN_LAB the published systems, TINYGNN_ALL both. One by one: TINYGNN_WITH_X adds X and what it
- *     needs, TINYGNN_NO_X leaves X out and what needs it. Everything is declared whatever is chosen; a call of what is
- *     left out does not link. Only the file with TINYGNN_IMPLEMENTATION reads these switches. A unit with both
+ *     The default is to read graphs and to run layers and nets. TINYGNN_TOOLS adds training, partitioning and
+ *     conversion, TINYGNN_LAB the published systems, TINYGNN_ALL both. TINYGNN_WITH_X adds feature X and those that it
+ *     needs. TINYGNN_NO_X removes X and the features that need it. All functions are always declared, but a call of a
+ *     removed one does not link. Only the file with TINYGNN_IMPLEMENTATION reads these switches. A file with both
  *     implementations defines both before the first include.
 @features
  *
  * Memory
- *     All memory comes from the allocator of the context: realloc and free, unless you give one. Kernels never
- *     allocate.
- *     What you opened or read, you close or free before tiny_ctx_close.
+ *     All memory comes from the allocator of the context, by default realloc and free. Kernels never allocate. Close or
+ *     free every object before tiny_ctx_close.
  *
  * Threads
- *     One context serves one caller at a time. Two contexts share nothing. A context uses as many threads as its
- *     description says: its own where the system has POSIX threads, those of OpenMP elsewhere, or your pool. Compile
- *     with -fopenmp or define TINY_PTHREAD. Threads of the context sleep between calls and end in tiny_ctx_close.
+ *     Only one thread at a time may call with a context. Two contexts share nothing. A context uses as many threads as
+ *     its description says: its own POSIX threads, those of OpenMP on other systems, or your pool. Compile with
+ *     -fopenmp or define TINY_PTHREAD. The threads of a context sleep between calls and end in tiny_ctx_close.
  *
  * Errors
- *     Every call that can fail returns a tiny_status, 0 for success; tiny_ctx_message has the sentence. Nothing prints,
- *     exits or aborts. A call that failed leaves nothing behind.
+ *     Every call that can fail returns a tiny_status, 0 for success. tiny_ctx_message has the sentence. The library
+ *     never prints, exits or aborts. A call that fails frees everything that it allocated.
  *
  * Formats and limits
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
- *     Graphs come from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h), with up to 2^31 - 1
- *     nodes and more edges than that; edge lists larger than memory become .tgraph files in pieces
- *     (gnn/graph/stream.h); networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one
- *     layer from .npz.
+ *     Graphs are read from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h). They have up to
+ *     2^31 - 1 nodes, and may have more edges than that. Edge lists larger than memory are converted to .tgraph in
+ *     pieces (gnn/graph/stream.h). Networks are read from safetensors with a description in JSON (gnn/layer/net.h),
+ *     weights of one layer from .npz.
  *
  * What is not there
- *     Training and sampling of graphs that do not fit into the address space, training of features of edges,
+ *     Training on, and sampling of, graphs that do not fit into the address space; training of edge features;
  *     quantization of attention.
  *
  * Changes

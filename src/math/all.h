@@ -1,4 +1,4 @@
-/* src/math/all.h - what both headers share: every public header of core and math */
+/* src/math/all.h - every public header of core and math: both stitched headers contain them */
 #ifndef TINYI_ALL_H
 #define TINYI_ALL_H
 #include "core/config.h"

@@ -1,4 +1,4 @@
-/* src/math/attention.h - plain attention: the operation that every other form is compared with */
+/* src/math/attention.h - plain attention, the operation that every other form is compared with */
 #ifndef TINYI_ATTENTION_H
 #define TINYI_ATTENTION_H
 #include "core/op.h"
@@ -7,16 +7,16 @@ TINYI_C_BEGIN
 typedef struct tiny_attention_params {
     float scale;                            /* 0: 1 / sqrt(d_head) */
     float softcap;                          /* > 0: s = softcap * tanh(s / softcap) */
-    int causal;                             /* the last query sees all keys, each one before it one key less */
-    /* twist_s not 0: weights of at most twist_t times their row's largest are suppressed (math/twist.h) */
+    int causal;                             /* the last query sees all keys, each earlier one sees one key less */
+    /* twist_s not 0: weights of at most twist_t times the largest of their row are suppressed (math/twist.h) */
     float twist_t, twist_s;
 } tiny_attention_params;
 
 /* q (n_query, n_head, d), k (n_key, n_head_kv, d), v (n_key, n_head_kv, d_v), o (n_query, n_head, d_v), all f32.
  * n_head is a multiple of n_head_kv: query head h reads key head h / (n_head / n_head_kv).
  * bias: NULL, or (n_query, n_key) or (n_head, n_query, n_key), added to the scores; -inf hides a key.
- * A fifth input of the operation, one number, stands for twist_s and takes a gradient: op.in[4], for those who train it
- * on a tape. */
+ * To train twist_s on a tape, give the operation a fifth input of one number: op.in[4] replaces twist_s and gets a
+ * gradient. */
 TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v,
                                     const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o);
 
@@ -60,7 +60,7 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
 enum { TINYI_ATT_F32, TINYI_ATT_F16, TINYI_ATT_Q8 };
 
 typedef struct tinyi_att_span {             /* n rows that follow each other */
-    const void *at, *ahead;                 /* ahead: where n rows lie that are wanted next; NULL: nobody knows */
+    const void *at, *ahead;                 /* ahead: the n rows that are needed next; NULL: unknown */
     tiny_idx n;
 } tinyi_att_span;
 

@@ -1,11 +1,11 @@
-/* src/math/binary.h - element by element: two tensors to one, a line through one, one added to another */
+/* src/math/binary.h - element-wise arithmetic: add, sub, mul, div, minimum, maximum, scale, axpy */
 #ifndef TINYI_BINARY_H
 #define TINYI_BINARY_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
-/* y = a op b, all f32. Shapes are aligned at the last axis; a dimension of 1, or one that is not there, is repeated. y
- * may be exactly a or b. Without b (NULL) the number `value` of the params stands for it.
+/* y = a op b, all f32. Shapes are aligned at the last axis; a dimension that is 1 or missing is repeated. y may be
+ * exactly a or b. If the operation gets no b (NULL), `value` of the params replaces it.
  * minimum and maximum: NaN where a or b is NaN; of two zeros the second. */
 typedef struct tiny_binary_params { float value; } tiny_binary_params;
 
@@ -16,8 +16,8 @@ TINY_API tiny_status tiny_div(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
 TINY_API tiny_status tiny_minimum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 TINY_API tiny_status tiny_maximum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 
-/* scale: y = alpha * x + beta, y may be exactly x; axpy: y += alpha * x, x and y of one shape. Product and sum are
- * rounded one after the other. Both numbers are taken as they are: all zero makes zeros. */
+/* scale: y = alpha * x + beta, y may be exactly x. axpy: y += alpha * x, x and y of the same shape. Product and sum are
+ * rounded separately. Zeros in the params are not defaults: alpha = beta = 0 gives zeros. */
 typedef struct tiny_scale_params { float alpha, beta; } tiny_scale_params;
 
 TINY_API tiny_status tiny_scale(tiny_ctx *ctx, const tiny_tensor *x, float alpha, float beta, const tiny_tensor *y);

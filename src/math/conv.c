@@ -151,7 +151,7 @@ static tiny_status tinyi_conv_reach(tiny_ctx *ctx, const char *name, const tiny_
              (960.0 + (double)((v.s - 1) * v.dw / v.sw));
     if (floats > (double)TINYI_CONV_REACH)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: %tdx%td taps with dilation %tdx%td reach over more than %d inputs", name, v.r, v.s, v.dh,
+                          "%s: %tdx%td taps with dilation %tdx%td span more than %d inputs", name, v.r, v.s, v.dh,
                           v.dw, TINYI_CONV_REACH);
     if ((double)v.c * (double)v.r * (double)v.s > 2147483647.0)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: an output is the sum of more than 2147483647 products", name);

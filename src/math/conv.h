@@ -3,9 +3,9 @@
  *     y[n, k, i, j] = act(bias[k] + sum over c, r, s of w[k, c, r, s] * x[n, c', i * stride - pad + r * dilation, ...])
  *
  * x (N, C, H, W), w (K, C / groups, R, S), bias (K) or NULL, y (N, K, OH, OW), all f32, any strides. Group g of output
- * channels reads group g of input channels; groups == C is the depthwise form. Outside of x stand zeros, and they take
- * part: an infinite weight times such a zero is NaN. OH = (H + pad top + pad bottom - dilation * (R - 1) - 1) / stride
- * + 1.
+ * channels reads group g of input channels; groups == C is the depthwise form. Numbers outside x are zeros, and they
+ * are multiplied too: an infinite weight times such a zero is NaN.
+ * OH = (H + pad top + pad bottom - dilation * (R - 1) - 1) / stride + 1.
  * In one dimension: x (N, C, L), w (K, C / groups, S), y (N, K, OL); pad_left = dilation * (S - 1) alone makes it
  * causal. */
 #ifndef TINYI_CONV_H

@@ -1,15 +1,14 @@
-/* src/math/convert.h - one data type to another, and int8 with a scale
+/* src/math/convert.h - conversions between data types, and int8 with a scale
  *
- * convert        Any of the nine types to any other, each value as if it were known exactly and rounded once:
- *                to a float type to the nearest, ties to even, too large becomes infinite, NaN stays NaN;
- *                to an integer type to the nearest, ties to even, too large or small becomes the largest or smallest,
- *                NaN becomes 0.
- * quantize_i8    y = round(x / scale) to the nearest, ties to even, held within -128 .. 127; NaN (so 0/0 too) gives 0
+ * convert        Any of the nine types to any other. Each value is rounded once, to the nearest, ties to even.
+ *                To a float type: a value that is too large becomes infinite, NaN stays NaN.
+ *                To an integer type: a value out of range becomes the largest or smallest integer, NaN becomes 0.
+ * quantize_i8    y = round(x / scale) to the nearest, ties to even, clamped to -128 .. 127; NaN (so 0/0 too) gives 0
  * dequantize_i8  y = x * scale
- *                scale: f32, either one value for all, or one for each row: the dims of x without the last axis.
+ *                scale: f32, one value for all, or one for each row: the dims of x without the last axis.
  *
- * Every result has the same bits on every target: each is one correctly rounded step.
- * Left out: stochastic rounding, and a zero point: symmetric int8 is what the int8 matrix product takes. */
+ * Every result has the same bits on every target, because it is one correctly rounded step.
+ * There is no stochastic rounding and no zero point: the int8 matrix product takes symmetric int8. */
 #ifndef TINYI_CONVERT_H
 #define TINYI_CONVERT_H
 #include "core/op.h"
@@ -19,7 +18,7 @@ typedef struct tiny_convert_params {
     tiny_dtype to;                          /* type of the output; 0 is TINY_F32 */
 } tiny_convert_params;
 
-/* to the type of y; same shape, any strides, no overlap */
+/* Converts to the type of y. Same shape, any strides, no overlap. */
 TINY_API tiny_status tiny_convert(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 /* x f32, y i8 of the same shape */
 TINY_API tiny_status tiny_quantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale,

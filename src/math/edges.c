@@ -89,14 +89,14 @@ tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name
         return tinyi_fail(ctx, col->dtype != TINY_I32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: col must be i32 of rank 1",
                           name);
     if (n_x > 0x7fffffff && col)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, a column counts up to 2147483647", name, n_x);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, the most are 2147483647", name, n_x);
     if (!tiny_tensor_is_dense(offset) || (col && !tiny_tensor_is_dense(col)))
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: offset and col must be dense", name);
     for (i = 0; i < 3; i++) {
         char text[96];
         if (dense[i] && (dense[i]->dtype != type || !tiny_tensor_is_dense(dense[i])))
             return tinyi_fail(ctx, dense[i]->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE,
-                              "%s: what edges carry must be dense %s, not %s", name, tiny_dtype_name(type),
+                              "%s: weights and features of edges must be dense %s, not %s", name, tiny_dtype_name(type),
                               tinyi_shape_text(dense[i], text));
     }
     /* the reference has no way to refuse: where it, or an accelerator, shall answer, everything is looked at before */
@@ -211,12 +211,13 @@ static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     tiny_status st = tinyi_edge_float(ctx, "spmm", "x", x, x->dtype);
     if (st) return st;
     if ((unsigned)p->reduce >= (unsigned)TINY_EDGE_REDUCE_COUNT)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: %d is no reduction", p->reduce);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: %d is not a valid reduction", p->reduce);
     m = col ? col->rank == 1 ? col->dim[0] : 0 : x->dim[0];
     if (w && (w->rank < 1 || w->rank > 2 || w->dim[0] != m))
         return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: w must have a row for each of the %td edges", m);
     if (w && w->rank == 2 && (w->dim[1] < 1 || x->dim[1] % w->dim[1]))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: %td features do not make %td heads", x->dim[1], w->dim[1]);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "spmm: %td features cannot be divided into %td heads", x->dim[1], w->dim[1]);
     if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != x->dim[1]))
         return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: e must have %td rows of %td features", m, x->dim[1]);
     dense[0] = w;

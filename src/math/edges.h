@@ -1,14 +1,13 @@
-/* src/math/edges.h - what graphs compute: sums over the edges of a row; products along edges and attention are
- * edges_score.h's
+/* src/math/edges.h - sums over the edges of a graph; math/edges_score.h has products along edges and attention
  *
- * Rows are those of a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32); edge p of row r is one of
- * offset[r] <= p < offset[r + 1] and comes from row col[p] of a table. What edges carry stands in the same order, one
- * row of heads or features an edge. offset, col, w, e and att are dense; the other tensors have any strides. Where all
- * tensors of numbers are f64 instead of f32, the reference answers.
- * Numbers of edges and rows are data: one that is out of range, or an offset that falls, is found while the operation
- * runs, which then fails with a sentence; the row is zeros.
+ * A graph is a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32). The edges of row r are
+ * offset[r] <= p < offset[r + 1], and edge p comes from row col[p] of a table. Weights and features of edges are in the
+ * same order, one row for each edge. offset, col, w, e and att are dense; the other tensors have any strides. If all
+ * tensors of numbers are f64 instead of f32, the reference runs.
+ * Offsets and columns are checked while the operation runs. If a column is out of range or an offset decreases, the
+ * call fails with a sentence and that row is zeros.
  *
- * heads: a row of h * c features is h heads of c; an edge has a number for each head. */
+ * heads: a row of h * c features is h heads of c; an edge has one number for each head. */
 #ifndef TINYI_EDGES_H
 #define TINYI_EDGES_H
 #include "core/op.h"
@@ -23,22 +22,22 @@ typedef enum tiny_edge_reduce {
     TINY_EDGE_REDUCE_COUNT
 } tiny_edge_reduce;
 
-/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]);  of no edges: 0. Mean: divided by the number
- *   of edges. x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments, x (m, f)).
- *   w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act is max(0, v), else nothing.
+/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]); 0 for a row without edges. The mean is divided
+ *   by the number of edges. x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments,
+ *   x (m, f)). w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act(v) is max(0, v), else v.
  *   max and min are NaN where one value is. */
 typedef struct tiny_spmm_params { int reduce, relu; } tiny_spmm_params;
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col,
                                const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params,
                                const tiny_tensor *y);
-/* The same for a matrix: a in CSR form; its values are the weights. */
+/* The same for a matrix a in CSR form. Its values are the weights. */
 TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce,
                                    const tiny_tensor *y);
 
 #define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm)
 
 #define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
-#define TINYI_EDGE_LANES 16                 /* of the widest target: buffers have so much room behind their ends */
+#define TINYI_EDGE_LANES 16                 /* of the widest target: the room that buffers have after their ends */
 
 /* ---- inside: what the bodies share ---- */
 

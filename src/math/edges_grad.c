@@ -45,7 +45,7 @@ static tiny_status tinyi_edge_grad_open(tinyi_edge_grad *t, tiny_grad *g, const 
     t->n_x = n_x;
     if (m <= 0x7fffffff && t->n <= 0x7fffffff) return TINY_OK;
     return tinyi_fail(tiny_grad_ctx(g), TINY_E_OVERFLOW,
-                      "the gradient along %td edges of %td rows: both are counted up to 2147483647", m, t->n);
+                      "the gradient along %td edges of %td rows: the most of both are 2147483647", m, t->n);
 }
 
 static tiny_status tinyi_edge_grad_rows(tinyi_edge_grad *t)

@@ -37,7 +37,8 @@ static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const ch
     if (!st) st = tinyi_edge_float(ctx, name, "b", b, b->dtype);
     if (st) return st;
     if (p.heads < 0 || a->dim[1] % p.heads)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td features do not make %d heads", name, a->dim[1], p.heads);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: %td features cannot be divided into %d heads", name, a->dim[1], p.heads);
     if (!(p.slope - p.slope == 0.0f) || !(p.scale - p.scale == 0.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale or slope is not a finite number", name);
     if (a->dim[1] != b->dim[1] || a->dim[0] != op->in[0]->dim[0] - 1)
@@ -46,7 +47,8 @@ static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const ch
     if (att && (!p.add || att->rank != 1 || att->dim[0] != a->dim[1]))
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: att is for scores by addition, with %td numbers", name, a->dim[1]);
     if (p.add && !att && a->dim[1] != p.heads)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: without att there is one number a head, not %td for %d", name,
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "%s: without att there must be one number for each head, not %td for %d", name,
                           a->dim[1], p.heads);
     if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != a->dim[1]))
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: e must have %td rows of %td features", name, m, a->dim[1]);

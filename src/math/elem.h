@@ -22,7 +22,7 @@ TINY_API tiny_status tiny_relu2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
 TINY_API tiny_status tiny_silu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 TINY_API tiny_status tiny_gelu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 TINY_API tiny_status tiny_gelu_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
-/* y = f(a) b, the gated forms: a, b, y of one shape; y may be a or b. */
+/* Gated forms, y = f(a) b: a, b and y of the same shape; y may be a or b. */
 TINY_API tiny_status tiny_swiglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 TINY_API tiny_status tiny_geglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 TINY_API tiny_status tiny_geglu_tanh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
@@ -72,8 +72,8 @@ TINYI_FN double tinyi_sqrt64(double x);         /* tinyi_sqrt */
 /* cos and sin of 2 pi k / n, 0 < n <= 2^60: exact zeros and ones, exact symmetries, 2e-16 off. */
 TINYI_FN void tinyi_cis64(uint64_t k, uint64_t n, double *c, double *s);
 
-/* The kernels below store pieces of at least so many elements past the caches, unless y is an input: results that large
- * are not found there by whoever reads them next. Shorter pieces are stored as usual. */
+/* The kernels below store pieces of at least this many elements past the caches, unless y is an input: results that
+ * large would be evicted before they are read. Shorter pieces are stored as usual. */
 #define TINYI_ELEM_LONG 65536
 
 #define TINYI_KERNELS_ELEM(K) \

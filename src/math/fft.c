@@ -200,7 +200,7 @@ static tiny_status tinyi_fft_check_n(tiny_ctx *ctx, const char *name, tiny_fft_k
                                      const tiny_fft_plan *plan)
 {
     static const char *const of[] = { "complex rows", "real rows", "half spectra" };
-    if (n < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a row has %td values, it must have one at least", name, n);
+    if (n < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a row has %td values, it must have at least one", name, n);
     if (n > TINYI_FFT_MAX_N)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: a row has %td values, more than %td are not supported", name, n,
                           TINYI_FFT_MAX_N);
@@ -224,13 +224,13 @@ static tiny_status tinyi_fft_check(tiny_ctx *ctx, const char *name, tiny_fft_kin
     if (x->dtype != TINY_F32)
         return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x is %s, it must be f32", name, tiny_dtype_name(x->dtype));
     if (x->rank < least)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must have rank %d at least", name,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must have at least rank %d", name,
                           tinyi_shape_text(x, text), least);
     if (kind != TINY_FFT_REAL && x->dim[x->rank - 1] != 2)
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the last axis of x (%s) must be 2, real and imaginary part", name,
                           tinyi_shape_text(x, text));
     if (kind == TINY_FFT_REAL && x->rank == TINY_MAX_RANK)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, and its spectrum would need one axis more than %d", name,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, and its spectrum would need more than %d axes", name,
                           tinyi_shape_text(x, text), TINY_MAX_RANK);
     return TINY_OK;
 }
@@ -249,7 +249,7 @@ static tiny_status tinyi_fft_shape_op(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     int i;
     if (st) return st;
     if (op->kind != TINY_OP_IRFFT && p->n)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: n is %td, only irfft takes it", name, p->n);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: n is %td, but only irfft uses it", name, p->n);
     for (i = 0; i < x->rank; i++) dim[i] = x->dim[i];
     if (op->kind == TINY_OP_FFT) {
         tinyi_want(want, TINY_F32, x->rank, dim);
@@ -455,7 +455,8 @@ TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind
     if (!out || rows < 0 || (int)kind < 0 || kind > TINY_FFT_REAL_INVERSE)
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "fft plan: there must be a place for it, a known kind (%d) and no negative number of rows (%td)", (int)kind,
+            "fft plan: it needs an output pointer, a valid kind (%d) and a number of rows that is not negative (%td)",
+            (int)kind,
             rows);
     st = tinyi_fft_check_n(ctx, "fft plan", kind, n, NULL);
     if (st) return st;

@@ -6,12 +6,12 @@ TINYI_C_BEGIN
 
 typedef enum tiny_fft_kind { TINY_FFT_COMPLEX, TINY_FFT_REAL, TINY_FFT_REAL_INVERSE } tiny_fft_kind;
 
-/* Which way is multiplied by what. After both ways the values are back, with NONE n times as large. */
+/* The scale of each direction. Forward and then inverse gives the input again, with NONE n times as large. */
 typedef enum tiny_fft_norm {
-    TINY_FFT_NORM_INVERSE,                  /* the inverse by 1 / n */
-    TINY_FFT_NORM_BOTH,                     /* both by 1 / sqrt(n) */
+    TINY_FFT_NORM_INVERSE,                  /* inverse: 1 / n */
+    TINY_FFT_NORM_BOTH,                     /* both: 1 / sqrt(n) */
     TINY_FFT_NORM_NONE,
-    TINY_FFT_NORM_FORWARD,                  /* the forward one by 1 / n */
+    TINY_FFT_NORM_FORWARD,                  /* forward: 1 / n */
     TINY_FFT_NORM_COUNT
 } tiny_fft_norm;
 
@@ -20,16 +20,15 @@ typedef struct tiny_fft_plan tiny_fft_plan;
 typedef struct tiny_fft_params {
     int inverse;                            /* fft: nonzero for exp(+2 pi i j k / n) */
     tiny_fft_norm norm;
-    tiny_idx n;                             /* irfft: values of a row; 0: the even number, 2 (bins - 1) */
-    const tiny_fft_plan *plan;              /* NULL: the tables are made for this call, which costs more than one row */
+    tiny_idx n;                             /* irfft: length of a row; 0: the even one, 2 (bins - 1) */
+    const tiny_fft_plan *plan;              /* NULL: each call makes its tables, which costs more than one row */
 } tiny_fft_params;
 
-/* All f32, any strides and leading axes; complex values are a last axis of 2, real part first. params may be NULL; y
- * must not overlap x.
+/* All f32, any strides and leading axes. Complex values are a last axis of 2, real part first. params may be NULL. y
+ * must not overlap x. For another axis, swap it with tiny_tensor_swap: no data moves.
  *   fft     (..., n, 2) -> (..., n, 2)
- *   rfft    (..., n) -> (..., n/2 + 1, 2)      of real rows; bin n - k would be the conjugate of bin k
- *   irfft   (..., n/2 + 1, 2) -> (..., n)      imaginary parts of bin 0 and, n even, of bin n/2 count as 0
- * Another axis: bring it to its place with tiny_tensor_swap, no data moves. */
+ *   rfft    (..., n) -> (..., n/2 + 1, 2)      bins 0 .. n/2; bin n - k is the conjugate of bin k
+ *   irfft   (..., n/2 + 1, 2) -> (..., n)      ignores the imaginary part of bin 0 and, for even n, of bin n/2 */
 TINY_API tiny_status tiny_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
                                const tiny_tensor *y);
@@ -37,7 +36,7 @@ TINY_API tiny_status tiny_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
                                 const tiny_tensor *y);
 
 /* Over the last two axes, m rows of n: (..., m, n, 2), with (..., m, n) and (..., m, n/2 + 1, 2) for the real forms.
- * Each takes memory for one spectrum from the context and gives it back. A plan serves the axes that it fits. */
+ * Each call takes memory for one spectrum from the context and frees it. A plan is used for each axis that it fits. */
 TINY_API tiny_status tiny_fft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
                                const tiny_tensor *y);
 TINY_API tiny_status tiny_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
@@ -45,16 +44,16 @@ TINY_API tiny_status tiny_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
 TINY_API tiny_status tiny_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params,
                                  const tiny_tensor *y);
 
-/* The tables for rows of n values, in memory of the context and for its target. rows: how many a call will have, 0 when
- * that is not known. Nothing writes to a plan: threads may share it, and contexts of the same target. The context must
- * outlive it. On failure *out is NULL. */
+/* Makes the tables for rows of n values, in memory of the context and for its target. rows: the number of rows in a
+ * call, 0 if that is not known. A plan never changes: threads may share it, and so may contexts of the same target.
+ * Close it before its context. On failure *out is NULL. */
 TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows,
                                         tiny_fft_plan **out);
 TINY_API void tiny_fft_plan_close(tiny_ctx *ctx, tiny_fft_plan *plan);      /* takes NULL */
 TINY_API size_t tiny_fft_plan_bytes(const tiny_fft_plan *plan);            /* of workspace for one tiny_fft_plan_run */
-/* The rows of x into y on the calling thread, without a context. For a complex plan y may be exactly x. work: bytes as
- * told, aligned to 4, better to 64; each thread its own. Answers E_ARGUMENT, E_SHAPE or E_DTYPE when x, y and the plan
- * do not fit. */
+/* Transforms the rows of x into y on the calling thread, without a context. For a complex plan y may be exactly x.
+ * work: tiny_fft_plan_bytes, aligned to 4, better to 64; one for each thread. Returns E_ARGUMENT, E_SHAPE or E_DTYPE if
+ * x, y and the plan do not fit together. */
 TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm,
                                        const tiny_tensor *y, void *work);
 

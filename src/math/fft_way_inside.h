@@ -53,7 +53,7 @@ struct tiny_fft_plan {
 /* The first value of a row. */
 TINYI_FN float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row);
 TINYI_FN int tinyi_fft_smooth(size_t n);                                        /* no prime above 31 */
-/* Everything but the table. rows: how many there will be, 0 when nobody knows; columns: they lie side by side. */
+/* Everything but the table. rows: their number, 0 if unknown; columns: they are next to each other. */
 TINYI_FN void tinyi_fft_way_for(tinyi_fft_way *w, tiny_fft_kind kind, size_t n, size_t lanes, size_t rows, int columns);
 TINYI_FN void tinyi_fft_way_of_shape(tinyi_fft_way *w, const tinyi_fft_shape *f, size_t lanes);
 /* The table, w->floats of them. work: w->own floats; scratch: tinyi_fft_scratch bytes. One thread. */

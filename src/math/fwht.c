@@ -124,7 +124,7 @@ static tiny_status tinyi_fwht_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     tiny_idx length = tinyi_row_length(x), n;
     if (!tinyi_is_real(x))
         return tinyi_fail(ctx, TINY_E_DTYPE, "fwht: x is %s, it must be f32 or f64", tiny_dtype_name(x->dtype));
-    if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: x must have rank 1 at least");
+    if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: x must have at least rank 1");
     if (p && p->block < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the block %td is negative", p->block);
     n = p && p->block ? p->block : length;
     if (n > 0 && tiny_fwht_block(n) != n)

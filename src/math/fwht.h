@@ -2,23 +2,23 @@
  *
  *   y[i] = scale * sum over j of (-1)^(number of bits that i and j share) x[j],  i, j < block
  *
- * The order of Sylvester's matrices (1 1; 1 -1) x (1 1; 1 -1) x ... A block that is no power of two is r times one, and
- * y = scale (H_r x H) x with a Hadamard matrix of order r before it: r is 4, 8, ... times its odd part, 256 at most,
- * and one of those that src/math/hadamard_inside.h makes. */
+ * The matrix is Sylvester's: (1 1; 1 -1) x (1 1; 1 -1) x ... For a block that is not a power of two but r times one,
+ * y = scale (H_r x H) x with a Hadamard matrix H_r: r is 4, 8, ... times the odd part of the block and at most 256, one
+ * of the orders that src/math/hadamard_inside.h makes. */
 #ifndef TINYI_FWHT_H
 #define TINYI_FWHT_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
-typedef struct tiny_fwht_params {           /* all zero: whole rows, orthonormal; of powers of two its own inverse */
-    /* rows are cut in blocks of so many, see tiny_fwht_block; 0: the whole row */
+typedef struct tiny_fwht_params {           /* all zero: whole rows, orthonormal; for powers of two its own inverse */
+    /* rows are cut into blocks of this length, see tiny_fwht_block; 0: the whole row */
     tiny_idx block;
     float scale;                            /* 0: 1 / sqrt(block) */
-    int transposed;                         /* the inverse, where it is orthonormal; of powers of two the same */
+    int transposed;                         /* the inverse, if orthonormal; for powers of two the same */
 } tiny_fwht_params;
 
-/* The largest block that rows of n can be cut in: n itself where there is a matrix of that order, else the largest
- * power of two in n. */
+/* The largest block for rows of n: n itself if there is a matrix of that order, else the largest power of two that
+ * divides n. */
 TINY_API tiny_idx tiny_fwht_block(tiny_idx n);
 
 /* x and y (..., n), f32, n a multiple of the block; y must not overlap x. params may be NULL. */

@@ -1,17 +1,17 @@
-/* src/math/gemm.c - the f32 product: blocks, panels, and who does what
+/* src/math/gemm.c - the f32 product: blocks, panels, and the work of each thread
  * Papers   K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008; F. Van Zee, R. van de
  *          Geijn, "BLIS: a framework for rapidly instantiating BLAS functionality", 2015: panels, tiles, five loops.
- * Work     y is cut into pieces that threads take as they come; a piece runs over all of k, so that pieces never wait
- *          for each other. In a piece k is cut into blocks of kc: kc x nc numbers of b lie in panels in the
- *          second-level cache; a few rows of a are packed into the first level and led past all panels of b.
- *          Where there is more to do, rows of a are packed for all first, at most 16 MB of them in a phase: all rows
- *          and a part of k, if they fit. Who takes columns of b packs them for himself; several threads may pack the
- *          same ones at the end of a phase, when pieces become parts of a column. What is packed or read next is
- *          fetched while tiles are computed.
+ * Work     y is cut into pieces, which threads take one by one. A piece covers all of k, so pieces never wait for each
+ *          other. In a piece k is cut into blocks of kc: kc x nc numbers of b lie in panels in the second-level cache.
+ *          A few rows of a are packed into the first-level cache and multiplied with all panels of b.
+ *          In larger products, rows of a are first packed for all threads, at most 16 MB in a phase: all rows and a
+ *          part of k, if they fit. The thread that takes a column block packs it into its own buffer. Several threads
+ *          may pack the same block at the end of a phase, when pieces are parts of a column. Data that are packed or
+ *          read next are prefetched while tiles are computed.
  * Forms    PANELS  as above.
- *          ROWS    b has at most 96 rows: it is packed once, and rows of a are read where they lie, as many streams as
- *                  a tile is high. Weights stored (n, k) times a small batch come here with the factors exchanged and
- *                  are read once, without packing.
+ *          ROWS    b has at most 96 rows: it is packed once. Rows of a are read in place, one stream for each row of a
+ *                  tile. Weights stored (n, k) times a small batch use this form with the factors exchanged: they are
+ *                  read once, without packing.
  *          SMALL   the same for many products, each done by one thread, b packed only where it must be.
  *          DOT, AXPY: see math/matvec.c.
  * Memory   own: a block of b and a panel of a, about half a MB; shared: the narrow factor of ROWS, 16 MB at most.
@@ -400,15 +400,15 @@ static void tinyi_gemm_phase_size(const tinyi_gemm *g, tiny_idx mr, tiny_idx kc,
     *panels = tinyi_gemm_even(all, high);
 }
 
-/* How many parts of columns who comes next takes: as many columns as his second-level cache likes, fewer later, and
- * parts of one at the end, so that all are done together. */
+/* The number of column parts that the next thread takes: as many columns as fit its second-level cache, fewer later,
+ * and parts of one column at the end, so that all threads finish together. */
 static tiny_idx tinyi_gemm_grain(const tinyi_gemm_shape *s, tiny_idx parts, tiny_idx left, int threads)
 {
     const tiny_idx n = TINYI_MIN(left / (2 * threads), s->nc / s->nr * parts);
     return n > parts ? n / parts * parts : n;
 }
 
-/* One product: a phase packs rows of a for all, then pieces of y over the columns of b, each packed by who takes it. */
+/* One product: a phase packs rows of a for all threads. Then each piece of y packs the columns of b that it covers. */
 static void tinyi_gemm_run_phases(tiny_team *team, const tinyi_gemm *g)
 {
     const tinyi_gemm_own o = tinyi_gemm_own_of(g);

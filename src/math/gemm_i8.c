@@ -1,9 +1,9 @@
 /* src/math/gemm_i8.c - the int8 product: dots for a few rows, else packed blocks
  *
  * Rows of a are packed once for all threads (at most 8 MB of them at a time, 16 as pairs). A piece of work is a block
- * of columns: who takes it packs its part of b into memory of his own, at most what half of a second-level cache holds,
- * and goes down the rows of a with it, 128 rows at a time and 1024 bytes deep, so that a pair of panels (as pairs: one
- * of twice the bytes) stays in the first-level cache. */
+ * of columns. The thread that takes it packs its part of b into its own buffer, at most half of a second-level cache.
+ * It multiplies that with 128 rows of a at a time, 1024 bytes deep: so a pair of panels (as pairs: one of twice the
+ * bytes) stays in the first-level cache. */
 #include <string.h>
 #include "core/target.h"
 #include "math/gemm_i8_inside.h"
@@ -106,7 +106,7 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
     int32_t sums[TINYI_I8_AT_ONCE];
     float row[TINYI_I8_AT_ONCE];
     while (tiny_take(team, g->n, grain, &j0, &j1)) {
-        /* behind the first take: who comes when all is over may not look at a any more */
+        /* after the first take: a late thread must not read a any more */
         if (rows && a != rows) {
             for (i = 0; i < g->m; i++)
                 for (j = 0; j < g->k; j++) rows[i * g->k + j] = g->a.data[i * g->a.row + j * g->a.k];

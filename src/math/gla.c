@@ -82,7 +82,8 @@ static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_
                 const double x = tinyi_real(a->g->data, a->type, tinyi_gla_at(a->g, t, h, d));
                 if (x != x)
                     return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                                      "%s: the gate of token %td, head %td, channel %td is no number", name, t, h, d);
+                                      "%s: the gate of token %td, head %td, channel %td is not a number",
+                                      name, t, h, d);
                 if (x > 0.0 && !clamp)
                     return tinyi_fail(ctx, TINY_E_ARGUMENT,
                                       "%s: the gate of token %td, head %td, channel %td is %g; gates are logarithms, "
@@ -119,7 +120,7 @@ TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny
             name, tinyi_shape_text(s, ts), tinyi_shape_text(q, tq), tinyi_shape_text(k, tk), tinyi_shape_text(v, tv));
     if (op->in[g] && (op->in[g]->rank != 3 || op->in[g]->dim[0] != q->dim[0] || op->in[g]->dim[1] != q->dim[1] ||
                       op->in[g]->dim[2] != q->dim[2]))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the gates are %s, they must be as q: %s", name,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the gates are %s, they must have the shape of q: %s", name,
                           tinyi_shape_text(op->in[g], tk), tinyi_shape_text(q, tq));
     if (q->dim[2] > TINY_GLA_KEYS)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: keys of %td numbers; %d at most", name, q->dim[2],
@@ -137,7 +138,7 @@ TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny
                           p->sub, TINYI_GLA_CHUNK_MOST);
     tinyi_gla_read(op, g, a);
     if (a->chunk % a->sub)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d do not divide into parts of %d", name, a->chunk,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d cannot be divided into parts of %d", name, a->chunk,
                           a->sub);
     if (a->form == TINY_GLA_PARALLEL && a->n > TINYI_GLA_TOKENS)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %td tokens in the parallel form; %d at most", name, a->n,

@@ -1,16 +1,16 @@
 /* src/math/gla.h - gated linear attention: a state instead of keys and values, in three forms
  *
- *     s = a K x V state a head, zero at the start
+ *     state: a K x V matrix for each head, zero at the start
  *     tiny_gla(ctx, &state, &q, &k, &v, &g, NULL, &state, &o);          a prompt
- *     tiny_gla(ctx, &state, &q1, &k1, &v1, &g1, NULL, &state, &o1);     and then a token, and another one ...
+ *     tiny_gla(ctx, &state, &q1, &k1, &v1, &g1, NULL, &state, &o1);     the next token, and so on
  *
  * S_t = diag(exp g_t) S_{t-1} + k_t v_t^T,  o_t = scale S_t^T q_t.  S. Yang et al., "Gated Linear Attention
  * Transformers with Hardware-Efficient Training", 2023 (arXiv 2312.06635).
  *
- * state (H, K, V), q and k (T, H, K), v (T, H, V), g (T, H, K), o (T, H, V); all f32. g holds logarithms, at most 0,
- * -inf drops what the channel held; NULL: nothing is forgotten (plain linear attention). What several heads share is a
- * view of stride 0: keys, values and gates of one head for all queries, or one gate for all channels of a head.
- * The states may be one tensor; else the first one stays. T may be 0. K is at most TINY_GLA_KEYS. */
+ * state (H, K, V), q and k (T, H, K), v (T, H, V), g (T, H, K), o (T, H, V); all f32. g holds logarithms, at most 0;
+ * -inf clears the channel. g NULL: nothing is forgotten (plain linear attention). Use a view of stride 0 to share keys,
+ * values and gates between heads, or one gate between the channels of a head.
+ * state_out may be state; otherwise state is not changed. T may be 0. K is at most TINY_GLA_KEYS. */
 #ifndef TINYI_GLA_H
 #define TINYI_GLA_H
 #include "core/op.h"
@@ -22,7 +22,7 @@ typedef enum tiny_gla_form {
     TINY_GLA_AUTO,                          /* RECURRENT up to 64 tokens, else CHUNKED */
     TINY_GLA_RECURRENT,                     /* token by token */
     TINY_GLA_CHUNKED,                       /* matrix products over pieces of the text */
-    /* the formula without a state, in double: to compare with. At most 256 tokens; refused where exp(-sum g) leaves
+    /* the formula without a state, in double, to compare with. At most 256 tokens; fails where exp(-sum g) exceeds
      * e^80 */
     TINY_GLA_PARALLEL
 } tiny_gla_form;
@@ -31,7 +31,7 @@ typedef struct tiny_gla_params {
     int form;                               /* tiny_gla_form */
     /* tokens of a piece and of its parts, 1..256 and 1..chunk, sub divides chunk; 0: 64 and 16 */
     int chunk, sub;
-    int clamp;                              /* nonzero: gates above 0 count as 0; else they are refused */
+    int clamp;                              /* nonzero: gates above 0 count as 0; else they are errors */
 } tiny_gla_params;
 
 TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k,

@@ -34,13 +34,13 @@ static tiny_status tinyi_gla_backward_shape(tiny_ctx *ctx, const tiny_op *op, ti
     tiny_status st = tinyi_gla_check(ctx, "gla_backward", op, TINYI_GLA_G, &a);
     if (st) return st;
     if (d_o->dtype != a.type || (ds && ds->dtype != a.type))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "gla_backward: d_o and d_state_out must be %s, as q",
+        return tinyi_fail(ctx, TINY_E_DTYPE, "gla_backward: d_o and d_state_out must be %s, like q",
                           tiny_dtype_name(a.type));
     if (d_o->rank != 3 || d_o->dim[0] != a.n || d_o->dim[1] != a.n_head || d_o->dim[2] != a.n_value)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_o is %s, it must be as v: %s",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_o is %s, it must have the shape of v: %s",
                           tinyi_shape_text(d_o, have), tinyi_shape_text(a.v, must));
     if (ds && (ds->rank != 3 || ds->dim[0] != a.n_head || ds->dim[1] != a.n_key || ds->dim[2] != a.n_value))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_state_out is %s, it must be as state: %s",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_state_out is %s, it must have the shape of state: %s",
                           tinyi_shape_text(ds, have), tinyi_shape_text(a.state, must));
     if (a.n_value > TINY_GLA_KEYS)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "gla_backward: values of %td numbers; %d at most", a.n_value,

@@ -41,8 +41,7 @@ TINYI_FN tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, 
 TINYI_FN tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y);
 TINYI_FN tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y);
 TINYI_FN tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d);
-/* The gradient of twisted weights for those who make such weights: d_a, and d_s under the shape of s where s is given
- * (math/twist.h). */
+/* The gradient of twisted weights (math/twist.h): d_a, and d_s in the shape of s if s is given. */
 TINYI_FN tiny_status tinyi_grad_twisted(tiny_grad *g, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s,
                                         const tiny_twist_params *params, tiny_tensor *d_a, tiny_tensor *d_s);
 /* For gradients that go part by part. view: any view of an input. */

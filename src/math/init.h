@@ -1,4 +1,4 @@
-/* src/math/init.h - what weights are before they learn; tiny_init_orthogonal stands in math/optim.h */
+/* src/math/init.h - initial values of weights; tiny_init_orthogonal is in math/optim.h */
 #ifndef TINYI_INIT_H
 #define TINYI_INIT_H
 #include "core/rng.h"

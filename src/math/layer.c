@@ -469,7 +469,7 @@ TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny
     if (st) return st;
     if (!p || !n || !fn || !v || !h)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "hvp: parameters, directions, results and a gradient function are needed");
+                          "hvp: parameters, directions, results and a gradient function are required");
     for (k = 0; k < n; k++) {
         const tiny_tensor *t[4];
         int j;
@@ -479,7 +479,7 @@ TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny
                 tiny_tensor_count(t[j]) != tiny_tensor_count(t[0]))
                 return tinyi_fail(
                     ctx, TINY_E_DTYPE,
-                    "hvp: parameter %zu: value, gradient, direction and result must be dense f64 of one size", k);
+                    "hvp: parameter %zu: value, gradient, direction and result must be dense f64 of the same size", k);
         total += (size_t)tiny_tensor_count(t[0]);
         size += tinyi_hvp_squares(t[0]);
         length += tinyi_hvp_squares(t[2]);

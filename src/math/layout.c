@@ -85,7 +85,7 @@ static tiny_status tinyi_permute_shape(tiny_ctx *ctx, const tiny_op *op, tiny_te
         int a = all_zero ? x->rank - 1 - i : p->axes[i];
         if (a < 0 || a >= x->rank)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "permute: axes[%d] is %d, x has %d axes", i, a, x->rank);
-        if (seen >> a & 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "permute: axis %d of x is named twice", a);
+        if (seen >> a & 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "permute: axis %d of x occurs twice", a);
         seen |= 1 << a;
         dim[i] = x->dim[a];
     }

@@ -1,14 +1,14 @@
-/* src/math/layout.h - moving numbers without changing them: copy, permute, gather; and scatter-add
+/* src/math/layout.h - copy, permute, gather and scatter-add
  *
- * Any data type of any strides; a type is only the size of its elements, except in scatter-add, which adds f32.
- * Indices are i32 or i64 and count from 0. They are data: one that is out of range is found when its row is due, and
- * the call fails with a sentence that names it; its row is zeros in y of a gather, and is left out of a scatter-add. */
+ * Any data type and any strides, except that scatter-add takes f32. Indices are i32 or i64 and count from 0. They are
+ * checked while the operation runs. If one is out of range, the call fails with a sentence that names it; gather then
+ * writes a row of zeros for it, and scatter-add skips its row. */
 #ifndef TINYI_LAYOUT_H
 #define TINYI_LAYOUT_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
-/* y = x, same dims and type, any strides on both sides: this also makes a transposed or cut view dense. */
+/* y = x, same dims and type, any strides on both sides. It also makes a dense copy of a transposed or sliced view. */
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 
 /* y.dim[i] = x.dim[axes[i]]; all zero reverses the axes (the transpose of a matrix). */
@@ -21,7 +21,7 @@ TINY_API tiny_status tiny_transpose(tiny_ctx *ctx, const tiny_tensor *x, const t
 TINY_API tiny_status tiny_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y);
 
 /* y[index[p...], :] += x[p..., :]; y (n_rows, ...), x (dims of index, dims of y but the first), f32. Each number of y
- * takes its addends one by one in the order of p, each sum rounded to f32: the same bits for any number of threads. */
+ * gets its addends in the order of p, and each sum is rounded to f32: the same bits for any number of threads. */
 typedef struct tiny_scatter_params { tiny_idx n_rows; } tiny_scatter_params;
 TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index,
                                       const tiny_tensor *y);

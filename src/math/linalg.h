@@ -7,14 +7,14 @@
  *   tiny_tensor a = tiny_tensor_2d(h, TINY_F32, n, n), l = tiny_tensor_2d(factor, TINY_F32, n, n);
  *   if (tiny_cholesky(ctx, &a, &l)) puts(tiny_ctx_message(ctx));
  *
- * Inputs are copied into workspace of the context's allocator and outputs are written at the end. So an output may
- * overlap any input (not another output: TINY_E_ALIAS), and after a failure other than a cancel every output is as it
- * was. A NaN or an infinity in an input gives TINY_E_NUMERIC with its place. One context, one call at a time.
+ * Inputs are copied into workspace of the context's allocator, and outputs are written at the end. So an output may
+ * overlap any input, but not another output (TINY_E_ALIAS). After a failure other than a cancel, outputs are unchanged.
+ * A NaN or an infinity in an input gives TINY_E_NUMERIC and a sentence with its position.
  *
- * A context on target REFERENCE runs the plain forms: + - * / and square roots of double in a stated order, the same
- * bits on every machine. The others run blocked forms on the context's threads, see math/linalg_block_inside.h; their
- * results differ in rounding only. Cholesky and triangles stand here, the rest in math/linalg_lu.h, math/linalg_qr.h
- * (least squares too), math/linalg_eig.h and math/linalg_svd.h.                                                      */
+ * A context on target REFERENCE runs the plain forms: + - * / and square roots of double in a fixed order, the same
+ * bits on every machine. Other targets run blocked forms on the context's threads; their results differ only in
+ * rounding. Cholesky and triangles are here, LU, QR, least squares, eigenvalues and singular values in
+ * math/linalg_lu.h, math/linalg_qr.h, math/linalg_eig.h and math/linalg_svd.h. */
 #ifndef TINYI_LINALG_H
 #define TINYI_LINALG_H
 #include "core/op.h"
@@ -26,7 +26,7 @@ TINYI_C_BEGIN
 
 /* ---- Cholesky: A = L L^T, L lower with a positive diagonal
  * a (n, n), only its lower triangle is read; l (n, n), zeros above the diagonal. A pivot that is not positive gives
- * TINY_E_NUMERIC and a sentence with its number and value. */
+ * TINY_E_NUMERIC and a sentence with its index and value. */
 TINY_API tiny_status tiny_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *l);
 /* L L^T X = B; b and x (n, r) or (n). Only the lower triangle of l is read. */
 TINY_API tiny_status tiny_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b,
@@ -35,7 +35,7 @@ TINY_API tiny_status tiny_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, co
 TINY_API tiny_status tiny_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse);
 
 /* ---- triangles; the other triangle is never read */
-typedef struct tiny_tri_params {            /* all zero: lower, as it stands, with its own diagonal */
+typedef struct tiny_tri_params {            /* all zero: lower, not transposed, with its own diagonal */
     int upper;                              /* t is upper */
     int transposed;                         /* solve T^T X = B, invert T^T */
     int unit;                               /* the diagonal counts as ones and is not read */

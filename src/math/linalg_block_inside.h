@@ -15,7 +15,7 @@ TINYI_C_BEGIN
 
 /* A tensor that was checked, as a matrix: a vector counts as one column. */
 typedef struct tinyi_la_view {
-    const tiny_tensor *t;                   /* NULL: an output that nobody wants */
+    const tiny_tensor *t;                   /* NULL: an output that is not needed */
     const char *name;
     size_t rows, cols;
     tiny_idx at, si, sj;                    /* element (0, 0), strides of rows and columns */

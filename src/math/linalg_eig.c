@@ -423,7 +423,7 @@ void tinyi_la_eig_run(tiny_team *team, tinyi_la_run *run, tinyi_la_eig *g)
         } else if (team->i == 0) fine = tinyi_eig_ql_ref(g->d, g->e, n, NULL, 0, g->batch[0].cs);
     }
     if (team->i == 0) {
-        if (!fine) tinyi_la_fail(team, run, TINY_E_NUMERIC, "the eigenvalues did not settle");
+        if (!fine) tinyi_la_fail(team, run, TINY_E_NUMERIC, "the eigenvalues did not converge");
         tinyi_eig_sort(g);
     }
     tiny_barrier(team);

@@ -287,7 +287,7 @@ static tiny_status tinyi_lu_go(tiny_ctx *ctx, const char *what, tinyi_lu_job *jo
     double n = (double)job->a.rows;
     job->n = job->r = job->a.rows;
     if (!st && job->n > 0x7fffffff)
-        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu rows are more than an i32 pivot can count", what, job->n);
+        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu rows are too many for an i32 pivot", what, job->n);
     if (!st && job->p.t) st = tinyi_la_want(ctx, what, &job->p, job->n, 1);
     if (!st && job->b.t) st = tinyi_la_want(ctx, what, &job->b, job->n, job->b.cols);
     if (job->b.t) job->r = job->b.cols;

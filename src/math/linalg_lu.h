@@ -1,12 +1,12 @@
-/* src/math/linalg_lu.h - LU with partial pivoting; see math/linalg.h for what holds for all */
+/* src/math/linalg_lu.h - LU with partial pivoting; math/linalg.h has the general rules */
 #ifndef TINYI_LINALG_LU_H
 #define TINYI_LINALG_LU_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
 /* LU with partial pivoting: P A = L U
- * a and lu (n, n): U with its diagonal, L below it without its ones. pivot: i32 (n); step k exchanged rows k and
- * pivot[k] >= k. A column without any pivot gives TINY_E_NUMERIC. */
+ * a and lu (n, n): lu holds U with its diagonal and, below it, L without its unit diagonal. pivot: i32 (n); step k
+ * exchanged rows k and pivot[k] >= k. A column without a pivot gives TINY_E_NUMERIC. */
 TINY_API tiny_status tiny_lu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *lu, const tiny_tensor *pivot);
 TINY_API tiny_status tiny_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const tiny_tensor *pivot, const tiny_tensor *b,
                                    const tiny_tensor *x);

@@ -344,7 +344,7 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
     job.n_b = job.b.cols;
     if (job.m < job.n)
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "lstsq: a is %zu x %zu, it must have as many rows as columns at least: use tiny_svd for a "
+                          "lstsq: a is %zu x %zu, it must have at least as many rows as columns: use tiny_svd for a "
                           "minimum-norm solution",
                           job.m, job.n);
     if (!(tolerance >= 0.0 && tolerance < 1.0))

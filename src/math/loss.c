@@ -46,7 +46,7 @@ static tiny_status tinyi_loss_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
         return tinyi_fail(ctx, TINY_E_SHAPE, "cross_entropy: x is %s and the labels are %s; each row of x needs one",
                           tinyi_shape_text(x, tx), tinyi_shape_text(label, tl));
     if (!(p->smoothing >= 0.0f && p->smoothing < 1.0f))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cross_entropy: smoothing %g must be in 0..1, without 1",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cross_entropy: smoothing %g must be at least 0 and below 1",
                           (double)p->smoothing);
     n = x->dim[x->rank - 1];
     for (r = 0; op->out[0] && r < tiny_tensor_count(label); r++) {

@@ -1,9 +1,9 @@
 /* src/math/matmul.h - products of matrices, with bias and activation
  *
- *   a (..., m, k), b (..., k, n), y (..., m, n), rank 2 to 4. Any strides: weights that lie as (n, k) are the view
- *   tiny_tensor_swap(w, 0, 1). Leading axes are batches; a side that lacks one, or has 1 there, is used for all of
- *   them. bias (n) may be NULL. m of 1 to 12 rows, or n of 1 to 12 columns, is done as matrix times vectors. Results do
- *   not depend on the number of threads. */
+ *   a (..., m, k), b (..., k, n), y (..., m, n), rank 2 to 4. Any strides: pass weights stored as (n, k) as the view
+ *   tiny_tensor_swap(w, 0, 1). Leading axes are batches; an axis that is 1 or missing is repeated. bias (n) may be
+ *   NULL. With at most 12 rows m or columns n, a matrix-vector kernel runs. Results do not depend on the number of
+ *   threads. */
 #ifndef TINYI_MATMUL_H
 #define TINYI_MATMUL_H
 #include "core/op.h"
@@ -25,7 +25,7 @@ typedef struct tiny_matmul_params { int act; } tiny_matmul_params;
 TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias,
                                  int act, const tiny_tensor *y);
 
-/* a i8 or u8, b i8. Without scales y is i32: the sum itself, modulo 2^32 (k below 65793 cannot reach 2^31).
+/* a i8 or u8, b i8. Without scales y is i32: the sum modulo 2^32 (with k below 65793 it does not overflow).
  * With scale_a (m), scale_b (n) or both, y is f32: act(scale_a[i] scale_b[j] sum + bias[j]). */
 TINY_API tiny_status tiny_matmul_i8(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b,
                                     const tiny_tensor *scale_a, const tiny_tensor *scale_b, const tiny_tensor *bias,

@@ -1,6 +1,6 @@
 /* src/math/matvec.c - a few vectors times a large matrix
  * Formula  y[c][r] = act(sum_k x[c][k] w[r][k] + bias), 1 to 8 vectors x.
- * Work     w is read once, as it lies, by whoever takes the next piece of about 256 KB; the vectors stay in the caches.
+ * Work     threads take pieces of w of about 256 KB and read each once, in place; the vectors stay in the caches.
  *          DOT: w is dense along k. Four rows at a time are summed lane by lane, four vectors at most; more vectors
  *          read the same rows again from the second-level cache.
  *          AXPY: w is dense along r. A piece is a range of r, and its sums lie in the first-level cache.

@@ -80,13 +80,14 @@ static tiny_status tinyi_norm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
         }
     }
     if (grouped && (p->groups < 0 || n % (p->groups ? p->groups : 1)))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td channels do not make %d groups", name, n, p->groups);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: %td channels cannot be divided into %d groups", name, n, p->groups);
     if (a.r) {
         int same = a.r->rank == x->rank;
         for (i = 0; same && i < x->rank; i++) same = a.r->dim[i] == x->dim[i];
         if (!same) {
             char tx[96], tr[96];
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s and r is %s; they must have one shape", name,
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s and r is %s; they must have the same shape", name,
                               tinyi_shape_text(x, tx), tinyi_shape_text(a.r, tr));
         }
         tinyi_want(&want[1], x->dtype, x->rank, x->dim);

@@ -1,4 +1,4 @@
-/* src/math/norm.h - rows, or groups of channels, brought to a common size */
+/* src/math/norm.h - normalisation of rows and of groups of channels */
 #ifndef TINYI_NORM_H
 #define TINYI_NORM_H
 #include "core/op.h"
@@ -9,13 +9,12 @@ typedef struct tiny_norm_params {
     int groups;                             /* groupnorm only; 0: 1 */
 } tiny_norm_params;
 
-/* Over the last axis of n values, all f32; g and b have n values each, or are NULL for ones and zeros; y may be exactly
- *   x.
+/* Over the last axis of n values, all f32. g and b have n values each; NULL means ones and zeros. y may be exactly x.
  *   rmsnorm     y = g x / sqrt(mean x^2 + eps)
  *   layernorm   y = g (x - mean) / sqrt(variance + eps) + b
  *   l2norm      y = x / max(sqrt(sum x^2), eps); zeros for a row of zeros
- *   groupnorm   as layernorm over each group of channels of each image of x (image, channel, ...): g and b have a value
- *               for each channel; the channels are a multiple of the groups
+ *   groupnorm   as layernorm over each group of channels of each image of x (image, channel, ...); g and b have one
+ *               value for each channel; the number of channels is a multiple of groups
  *   add_rmsnorm, add_layernorm   s = x + r, then the norm of s; s may be exactly x */
 TINY_API tiny_status tiny_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, float eps,
                                   const tiny_tensor *y);

@@ -1,4 +1,4 @@
-/* src/math/ops.h - the kinds of operations: every family of math, one after the other */
+/* src/math/ops.h - the kinds of operations of core and math */
 #ifndef TINYI_OPS_H
 #define TINYI_OPS_H
 #include "core/op.h"
@@ -27,8 +27,8 @@
 #include "math/edges_score.h"
 TINYI_C_BEGIN
 
-/* ROW(KIND, name) of what is always there; CONV, TRANSFORM, TRAIN, EDGES of what those features bring: a kind is the
- * same number with and without */
+/* ROW(KIND, name) for operations that are always there; CONV, TRANSFORM, TRAIN and EDGES for those of these features.
+ * The number of a kind does not depend on the features. */
 #define TINYI_OPS_OF(ROW, CONV, TRANSFORM, TRAIN, EDGES)                                                              \
     TINYI_OPS_BINARY(ROW)                                                                                             \
     TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW) TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW)       \
@@ -39,7 +39,7 @@ TINYI_C_BEGIN
 #define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW, ROW, ROW, ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
-/* COUNT: of core and math; all rows are those of tiny_op_at */
+/* COUNT is for core and math only; tiny_op_at gives the rows of all operations */
 enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
 #undef TINYI_ROW_KIND
 

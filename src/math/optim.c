@@ -69,7 +69,7 @@ static tiny_status tinyi_optim_check(tiny_ctx *ctx, const tiny_param *p, size_t 
     char tv[96], tg[96];
     int k, same = p->value.rank == p->grad.rank;
     if (a || b)
-        return tinyi_fail(ctx, a ? a : b, "optimiser: parameter %zu, %.60s: its %s is no tensor", i, name,
+        return tinyi_fail(ctx, a ? a : b, "optimiser: parameter %zu, %.60s: its %s is not a valid tensor", i, name,
                           a ? "value" : "gradient");
     for (k = 0; same && k < p->value.rank; k++) same = p->value.dim[k] == p->grad.dim[k];
     if (!same)
@@ -106,7 +106,8 @@ static tiny_status tinyi_optim_check_desc(tiny_ctx *ctx, const tiny_optim_desc *
             !tinyi_optim_part(g->momentum) || !tinyi_optim_part(g->beta2) || !(g->beta1 < 1.0))
             return tinyi_fail(
                 ctx, TINY_E_ARGUMENT,
-                "optimiser: group %d: lr %g, decay %g, betas %g and %g, eps %g, momentum %g: one is out of its range",
+                "optimiser: group %d: lr %g, decay %g, betas %g and %g, eps %g, momentum %g: one of them is out of "
+                "range",
                 i, g->lr, g->decay, g->beta1, g->beta2, g->eps, g->momentum);
     }
     if (!(d->clip >= 0.0) || !tinyi_optim_part(d->ema))
@@ -217,7 +218,7 @@ TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, si
     size_t i, j;
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_optim_open needs a place for the optimiser");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_optim_open needs an output pointer");
     if (!params || !n_params) return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: there are no parameters");
     o = (tiny_optim *)tinyi_alloc(ctx, 1, sizeof *o);
     if (!o) return tiny_ctx_status(ctx);
@@ -230,7 +231,7 @@ TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, si
     for (i = 0; !st && i < n_params; i++)
         for (j = 0; !st && j < i; j++)
             if (params[i].value.data == params[j].value.data && tiny_tensor_count(&params[i].value))
-                st = tinyi_fail(ctx, TINY_E_ALIAS, "optimiser: parameters %zu and %zu are the same memory", j, i);
+                st = tinyi_fail(ctx, TINY_E_ALIAS, "optimiser: parameters %zu and %zu share memory", j, i);
     if (!st) {
         o->slot = (tinyi_optim_slot *)tinyi_alloc(ctx, n_params, sizeof *o->slot);
         if (!o->slot) st = tiny_ctx_status(ctx);
@@ -590,7 +591,7 @@ TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const ti
     tiny_tensor a, q;
     double *room;
     if (!st && (!rng || w->rank < 2))
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: orthogonal ones need a generator and a matrix");
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: orthogonal values need a generator and a matrix");
     if (st || !tiny_tensor_count(w)) return st;
     rows = w->dim[0];
     cols = tiny_tensor_count(w) / rows;

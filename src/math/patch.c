@@ -2,8 +2,9 @@
  * Papers   K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural Networks for Document
  *          Processing", 2006: convolution by columns, which is how the gradients of math/conv.h are taken.
  * Formula  see math/patch.h.
- * Data     any strides. One piece of work is one plane (n, c), for im2col one (n, c, r, s): nobody else writes there,
- *          and each sum is taken in the order of r, s.
+ * Data     any strides. One piece of work is one plane (n, c), for im2col one (n, c, r, s). No other piece writes
+ * there,
+ *          and each sum is in the order of r, s.
  * Cost     im2col reads and writes each number size0 size1 times; col2im adds as often.
  * Error    im2col, max_pool exact. col2im, avg_pool: at most n = size0 size1 roundings of partial sums: LINEAR (n + 1)
  *          u. */
@@ -73,7 +74,7 @@ static tiny_status tinyi_patch_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
                 name, i, room, p->pad[i], p->pad[i + 2], p->size[i], (int)tinyi_patch_or(p->dilation[i], 1));
         if (!back && op->kind != TINY_OP_IM2COL && (p->pad[i] > reach || p->pad[i + 2] > reach))
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "%s: axis %d: padding %d and %d lets a window of %d stand outside of x", name, i,
+                              "%s: axis %d: padding %d and %d lets a window of %d lie outside of x", name, i,
                               p->pad[i], p->pad[i + 2], p->size[i]);
     }
     tinyi_patch_read(&q, op);
@@ -83,7 +84,7 @@ static tiny_status tinyi_patch_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
                           tinyi_shape_text(x, text), q.r * q.s, q.oh * q.ow);
     if (op->kind == TINY_OP_IM2COL) {
         if ((double)q.c * (double)q.r * (double)q.s > 9e15 || (double)q.n * (double)q.oh * (double)q.ow > 9e15)
-            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the columns are more than a machine can address", name);
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the columns are more than this machine can address", name);
         dim[0] = q.c * q.r * q.s;
         dim[1] = q.n * q.oh * q.ow;
         tinyi_want(&want[0], x->dtype, 2, dim);

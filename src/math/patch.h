@@ -1,11 +1,11 @@
-/* src/math/patch.h - windows over images: as columns, back from columns, and pooled
+/* src/math/patch.h - windows over images: im2col, col2im, pooling
  *
- * x (N, C, H, W); windows of size[0] x size[1] taps; OH = (H + pad top + bottom - dilation (size - 1) - 1) / stride +
- *   1.
+ * x (N, C, H, W); windows of size[0] x size[1] taps.
+ *   OH = (H + pad top + pad bottom - dilation (size - 1) - 1) / stride + 1
  *   im2col   y (C size0 size1, N OH OW): y[(c, r, s)][(n, i, j)] = x[n, c, i stride - top + r dilation, ...], 0 outside
- *   col2im   the adjoint: y (N, C, H, W) is the sum of all numbers of the columns that stand for a pixel; image says H
- *            and W
- *   max_pool, avg_pool   y (N, C, OH, OW): the largest number of each window; the mean, zeros outside included */
+ *   col2im   the adjoint: y (N, C, H, W), each pixel is the sum of the numbers that im2col would copy from it; the
+ *            params give H and W as image
+ *   max_pool, avg_pool   y (N, C, OH, OW): the largest number of each window; the mean, with zeros outside */
 #ifndef TINYI_PATCH_H
 #define TINYI_PATCH_H
 #include "core/op.h"

@@ -137,7 +137,7 @@ static tiny_status tinyi_reduce_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
         for (i = 0; same && i < x->rank; i++) same = b->dim[i] == x->dim[i];
         if (!same) {
             char tx[96], tb[96];
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s; they must have one shape", name,
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s; they must have the same shape", name,
                               tinyi_shape_text(x, tx), tinyi_shape_text(b, tb));
         }
     }
@@ -146,7 +146,7 @@ static tiny_status tinyi_reduce_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
         if (!gone || p->keep) dim[n++] = gone ? 1 : x->dim[i];
     }
     if (op->kind == TINY_OP_ARGMAX && (p->all ? tiny_tensor_count(x) : x->dim[x->rank - 1 - p->axis]) > 0x7fffffff)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: more values than an i32 index can name", name);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: too many values for an i32 index", name);
     tinyi_want(&want[0], op->kind == TINY_OP_ARGMAX ? TINY_I32 : x->dtype, n, dim);
     return TINY_OK;
 }

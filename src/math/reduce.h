@@ -1,4 +1,4 @@
-/* src/math/reduce.h - many numbers to one: along an axis, or all of them */
+/* src/math/reduce.h - reductions over one axis or over all: sum, mean, norm2, max, min, argmax, logsumexp, dot */
 #ifndef TINYI_REDUCE_H
 #define TINYI_REDUCE_H
 #include "core/op.h"
@@ -7,15 +7,15 @@ TINYI_C_BEGIN
 typedef struct tiny_reduce_params {
     int axis;                               /* counted from the last: 0 is the last axis, 1 the one before */
     int all;                                /* nonzero: over all axes */
-    int keep;                               /* nonzero: y keeps a reduced axis with the length 1; else it is left out */
+    int keep;                               /* nonzero: y keeps a reduced axis with the length 1; else no such axis */
 } tiny_reduce_params;
 
-/* x f32, y f32 (argmax: i32); params may be NULL: over the last axis. Of nothing: sum and norm2 0, mean NaN, max -inf,
+/* x f32, y f32 (argmax: i32). params NULL: over the last axis. Over an empty axis: sum and norm2 0, mean NaN, max -inf,
  * min +inf, argmax -1, logsumexp -inf.
  *   norm2       sum of squares
  *   max, min    NaN where one value is NaN
- *   argmax      the first of the largest values; the first NaN where there is one
- *   logsumexp   log sum exp(x); -inf of nothing but -inf, NaN where a value is NaN or +inf */
+ *   argmax      index of the first of the largest values; of the first NaN, if there is one
+ *   logsumexp   log sum exp(x); -inf where all values are -inf, NaN where a value is NaN or +inf */
 TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
                               const tiny_tensor *y);
 TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
@@ -30,7 +30,7 @@ TINY_API tiny_status tiny_argmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny
                                  const tiny_tensor *y);
 TINY_API tiny_status tiny_logsumexp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params,
                                     const tiny_tensor *y);
-/* sum a b along an axis; a and b of one shape */
+/* sum a b along an axis; a and b of the same shape */
 TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b,
                               const tiny_reduce_params *params, const tiny_tensor *y);
 

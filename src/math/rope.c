@@ -34,7 +34,7 @@ static tiny_status tinyi_rope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
         return tinyi_fail(ctx, TINY_E_SHAPE, "rope: the positions are %s, there are %td tokens",
                           tinyi_shape_text(at, text), x->dim[0]);
     if (p->n_rot < 0 || p->n_rot > x->dim[2] || (p->n_rot ? p->n_rot : x->dim[2]) % 2)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: %td of %td numbers of a head cannot turn in pairs",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: %td of %td numbers of a head: n_rot must be even and at most d",
                           p->n_rot ? (tiny_idx)p->n_rot : x->dim[2], x->dim[2]);
     if (!(p->base >= 0.0f && p->base < INFINITY) || !(p->scale - p->scale == 0.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: base %g and scale %g must be finite, base not negative",

@@ -25,10 +25,10 @@ static tiny_status tinyi_slope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
                           tiny_dtype_name(x->dtype), tiny_dtype_name(dy->dtype));
     for (i = 0; same && i < x->rank; i++) same = x->dim[i] == dy->dim[i];
     if (!same)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "slope: x is %s and dy is %s: they must have one shape",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "slope: x is %s and dy is %s: they must have the same shape",
                           tinyi_shape_text(x, tx), tinyi_shape_text(dy, ty));
     if (!p || ((p->of < TINY_OP_EXP || p->of > TINY_OP_GELU_TANH) && p->of != TINY_OP_ROUND))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "slope: operation %d is no function of one argument", p ? p->of : 0);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "slope: operation %d is not a function of one argument", p ? p->of : 0);
     tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }

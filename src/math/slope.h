@@ -6,8 +6,8 @@ TINYI_C_BEGIN
 
 typedef struct tiny_slope_params { int of; } tiny_slope_params;     /* TINY_OP_EXP ... TINY_OP_GELU_TANH */
 
-/* dx = dy f'(x), x, dy, dx of one shape; dx may be dy. f' of relu and relu2 at 0 is 0, of abs too. round passes dy on
- * as it is (the straight-through estimate of Y. Bengio et al., 2013, arXiv 1308.3432). */
+/* dx = dy f'(x); x, dy and dx of the same shape; dx may be dy. f'(0) is 0 for relu, relu2 and abs. For round dx is dy
+ * (the straight-through estimate of Y. Bengio et al., 2013, arXiv 1308.3432). */
 TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy,
                                 const tiny_tensor *dx);
 /* y = x to the nearest integer, ties to even. */

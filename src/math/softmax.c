@@ -253,7 +253,8 @@ static void tinyi_softmax_pass_over(tiny_team *team, const tinyi_softmax_job *j,
     if (pass != TINYI_SOFTMAX_WRITE) *all = sum;
 }
 
-/* parts: NULL, or room for two passes of segments, taken in turn: nobody writes what a slower thread still reads. */
+/* parts: NULL, or room for two passes of segments, used alternately: no thread overwrites data that a slower one reads.
+ */
 static void tinyi_softmax_one(tiny_team *team, const tinyi_softmax_job *j, float *y, const float *x, tiny_idx n,
                               tinyi_softmax_state *parts)
 {

@@ -1,8 +1,9 @@
 /* src/math/softmax.h - softmax over the last axis, in four forms, and its logarithm
  *
- *   y = exp(scale x - max) / sum exp(scale x - max), f32; y may be exactly x. -inf gives 0; a row of nothing but -inf
- *   gives zeros (logarithm: -inf); +inf or NaN anywhere in a row makes the whole row NaN.
- *   log_softmax: y = scale x - log sum exp(scale x). */
+ *   y = exp(scale x - max) / sum exp(scale x - max), f32; y may be exactly x.
+ *   log_softmax: y = scale x - log sum exp(scale x).
+ *   -inf gives 0. A row in which all values are -inf gives zeros (log_softmax: -inf). +inf or NaN in a row makes the
+ *   whole row NaN. */
 #ifndef TINYI_SOFTMAX_H
 #define TINYI_SOFTMAX_H
 #include "core/op.h"
@@ -10,7 +11,7 @@ TINYI_C_BEGIN
 
 typedef enum tiny_softmax_form {
     TINY_SOFTMAX_AUTO,                      /* the fastest for the length, the target and the caches */
-    /* max; store exp and sum; scale what was stored: reads 3n, writes 2n, n exp */
+    /* max; store exp and sum; scale the stored values: reads 3n, writes 2n, n exp */
     TINY_SOFTMAX_RELOAD,
     TINY_SOFTMAX_RECOMPUTE,                 /* max; sum of exp; exp again and scale: reads 3n, writes n, 2n exp */
     TINY_SOFTMAX_ONLINE,                    /* max and sum in one pass; exp and scale: reads 2n, writes n, 2n exp */
@@ -19,8 +20,8 @@ typedef enum tiny_softmax_form {
 
 typedef struct tiny_softmax_params {
     float scale;                            /* 0: 1 */
-    int form;                               /* tiny_softmax_form; log_softmax takes RELOAD as RECOMPUTE */
-    /* AUTO takes two passes where a row of x and y is larger; 0: the cache of this processor */
+    int form;                               /* tiny_softmax_form; log_softmax treats RELOAD as RECOMPUTE */
+    /* AUTO uses TWO_PASS if a row of x and y takes more bytes than this; 0: the cache size of this processor */
     size_t cache_bytes;
 } tiny_softmax_params;
 

@@ -187,7 +187,7 @@ static tiny_status tinyi_sort_begin(tiny_ctx *ctx, const char *what, const void 
     if (st) return st;
     if (flags & ~(unsigned)TINY_SORT_DESCENDING)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: flags 0x%x are not known", what, flags);
-    if (n && !key) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there are no keys", what);
+    if (n && !key) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the keys are missing", what);
     return TINY_OK;
 }
 
@@ -325,9 +325,9 @@ static tiny_status tinyi_argsort_begin(tiny_ctx *ctx, const char *what, const vo
 {
     tiny_status st = tinyi_sort_begin(ctx, what, key, n, flags);
     if (st) return st;
-    if (n && !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no place for the order", what);
+    if (n && !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the output is missing", what);
     if ((uint64_t)n > 0xffffffffu)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu keys, but a 32-bit index numbers at most 4294967295", what, n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu keys, the most are 4294967295", what, n);
     return TINY_OK;
 }
 
@@ -490,7 +490,7 @@ static tiny_status tinyi_topk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     if (k < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "topk: k is %td, it must be at least 1", k);
     if (k > n) return tinyi_fail(ctx, TINY_E_SHAPE, "topk: k is %td, the rows of x have only %td values", k, n);
     if (n > INT32_MAX)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "topk: rows of %td values, an i32 index reaches only 2147483647", n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "topk: rows of %td values, the most are 2147483647", n);
     memcpy(dim, x->dim, sizeof dim);
     dim[x->rank - 1] = k;
     tinyi_want(&want[0], TINY_F32, x->rank, dim);

@@ -1,9 +1,9 @@
 /* src/math/sort.h - sorting, the k largest, prefix sums
  *
  * Operations   tiny_topk, tiny_cumsum.
- * Procedures   tiny_sort_*, tiny_argsort_*, tiny_prefix_*: arrays in, arrays out; they take scratch memory from the
- *              context and give it back. Nothing is changed when one of them fails.
- * Order of floats: ascending numbers with -0 equal to +0, then every NaN, also when the numbers descend. */
+ * Functions    tiny_sort_*, tiny_argsort_*, tiny_prefix_* work on arrays. They take scratch memory from the context and
+ *              free it. A function that fails changes nothing.
+ * Floats are sorted with -0 equal to +0. NaNs come last, in both directions. */
 #ifndef TINYI_SORT_H
 #define TINYI_SORT_H
 #include "core/op.h"
@@ -15,19 +15,19 @@ enum { TINY_SORT_DESCENDING = 1 };          /* flags; equal keys keep their orde
 TINY_API tiny_status tiny_sort_u32(tiny_ctx *ctx, uint32_t *key, uint32_t *payload, size_t n, unsigned flags);
 TINY_API tiny_status tiny_sort_u64(tiny_ctx *ctx, uint64_t *key, uint32_t *payload, size_t n, unsigned flags);
 TINY_API tiny_status tiny_sort_f32(tiny_ctx *ctx, float *key, uint32_t *payload, size_t n, unsigned flags);
-/* order[i] is the number of the key that belongs at place i; n below 2^32. The keys stay as they are. */
+/* order[i] is the index of the key that belongs at place i; n below 2^32. The keys are not changed. */
 TINY_API tiny_status tiny_argsort_u32(tiny_ctx *ctx, const uint32_t *key, uint32_t *order, size_t n, unsigned flags);
 TINY_API tiny_status tiny_argsort_u64(tiny_ctx *ctx, const uint64_t *key, uint32_t *order, size_t n, unsigned flags);
 TINY_API tiny_status tiny_argsort_f32(tiny_ctx *ctx, const float *key, uint32_t *order, size_t n, unsigned flags);
 
 /* offset[i] = count[0] + ... + count[i-1] for i = 0..n: n + 1 values, offset[n] is the total. offset may be count.
- * A total that does not fit, or a negative count, is refused before anything is written. */
+ * A negative count, or a total that does not fit, fails before anything is written. */
 TINY_API tiny_status tiny_prefix_u32(tiny_ctx *ctx, const uint32_t *count, size_t n, uint32_t *offset);
 TINY_API tiny_status tiny_prefix_i64(tiny_ctx *ctx, const int64_t *count, size_t n, int64_t *offset);
 
-/* The k largest of each row (last axis), largest first; ties: the lower index first. -0 ties with +0; a NaN is
- * taken only when the row has fewer than k numbers, in order of index. x f32 (..., n); value f32 and index i32
- * (..., k); 1 <= k <= n < 2^31. Values are the bits of x. */
+/* The k largest of each row (last axis), largest first; of equal ones the lower index first. -0 equals +0. NaNs are
+ * used only if the row has fewer than k numbers, in order of index. x f32 (..., n); value f32 and index i32 (..., k);
+ * 1 <= k <= n < 2^31. Values have exactly the bits of x. */
 typedef struct tiny_topk_params { tiny_idx k; } tiny_topk_params;
 TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value,
                                const tiny_tensor *index);

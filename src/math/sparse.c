@@ -47,13 +47,13 @@ static tiny_status tinyi_sparse_check_offsets(tiny_ctx *ctx, const tiny_sparse *
 {
     const char *form = tiny_sparse_form_name(a->form);
     tiny_idx i;
-    if (!a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse %s: there are no offsets", form);
+    if (!a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse %s: the offsets are missing", form);
     if (a->offset[0] != 0)
         return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: offset[0] is %lld, it must be 0", form,
                           (long long)a->offset[0]);
     for (i = 0; i < lines; i++)
         if (a->offset[i + 1] < a->offset[i])
-            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: offset[%td] is %lld, less than the %lld before", form,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: offset[%td] is %lld, less than the previous %lld", form,
                               i + 1, (long long)a->offset[i + 1], (long long)a->offset[i]);
     if (a->offset[lines] != a->n)
         return tinyi_fail(ctx, TINY_E_FORMAT, "sparse %s: the last offset is %lld, but there are %lld entries", form,
@@ -68,7 +68,7 @@ static tiny_status tinyi_sparse_check_ell(tiny_ctx *ctx, const tiny_sparse *a)
     if (a->width < 0 || (a->width && a->n_rows > (TINY_IDX_MAX / 16) / a->width))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td", a->width);
     if (!a->col && a->n_rows > 0 && a->width > 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: there are no columns");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: the columns are missing");
     for (r = 0; a->width && r < a->n_rows; r++) {
         const int32_t *c = a->col + r * a->width;
         for (j = 0; j < a->width && c[j] != -1; j++, n++)
@@ -78,7 +78,7 @@ static tiny_status tinyi_sparse_check_ell(tiny_ctx *ctx, const tiny_sparse *a)
         for (; j < a->width; j++)
             if (c[j] != -1)
                 return tinyi_fail(ctx, TINY_E_FORMAT,
-                                  "sparse ell: row %td, slot %td: column %ld after the padding began", r, j,
+                                  "sparse ell: row %td, slot %td: column %ld after the padding", r, j,
                                   (long)c[j]);
     }
     if (n != a->n)
@@ -100,7 +100,7 @@ static tiny_status tinyi_sparse_check_bsr(tiny_ctx *ctx, const tiny_sparse *a)
     st = tinyi_sparse_check_offsets(ctx, a, lines);
     if (st) return st;
     if (a->n && (!a->col || !a->value))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: there are no %s", a->col ? "values" : "columns");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: the %s are missing", a->col ? "values" : "columns");
     bad = tinyi_sparse_outside(a->col, a->n, cols);
     if (bad < a->n)
         return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bsr: block %lld: column %ld, there are %td columns of blocks",
@@ -120,7 +120,7 @@ static tiny_status tinyi_sparse_check_bitmap(tiny_ctx *ctx, const tiny_sparse *a
     if (st) return st;
     if (!words && a->n)
         return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bitmap: %lld entries in no columns", (long long)a->n);
-    if (!a->bits && a->n_rows && words) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bitmap: there are no bits");
+    if (!a->bits && a->n_rows && words) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bitmap: the bits are missing");
     for (r = 0; words && r < a->n_rows; r++) {
         const uint64_t *b = a->bits + r * words;
         int64_t n = 0;
@@ -141,7 +141,7 @@ TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a)
     const char *form;
     int64_t bad;
     if (st) return st;
-    if (!a) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: there is no matrix");
+    if (!a) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the matrix is missing");
     if ((unsigned)a->form >= (unsigned)TINY_SPARSE_FORM_COUNT)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: form %d is unknown", (int)a->form);
     form = tiny_sparse_form_name(a->form);
@@ -149,35 +149,35 @@ TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a)
         return tinyi_fail(ctx, TINY_E_SHAPE, "sparse %s: %td rows and %td columns", form, a->n_rows, a->n_cols);
     if ((uint64_t)a->n_rows > 0x7fffffffu || (uint64_t)a->n_cols > 0x7fffffffu)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                          "sparse %s: %td rows and %td columns, a 32-bit number counts up to 2147483647", form,
+                          "sparse %s: %td rows and %td columns, the most are 2147483647", form,
                           a->n_rows, a->n_cols);
     if (a->n < 0 || (uint64_t)a->n > (uint64_t)TINY_IDX_MAX / 16)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse %s: %lld entries", form, (long long)a->n);
     switch (a->form) {
     case TINY_COO:
         if (a->n && (!a->row || !a->col))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse coo: there are no %s", a->row ? "columns" : "rows");
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse coo: the %s are missing", a->row ? "columns" : "rows");
         bad = TINYI_MIN(tinyi_sparse_outside(a->row, a->n, a->n_rows), tinyi_sparse_outside(a->col, a->n, a->n_cols));
         if (bad < a->n)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse coo: entry %lld stands at (%ld, %ld), the matrix is %tdx%td",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse coo: entry %lld is at (%ld, %ld), the matrix is %tdx%td",
                               (long long)bad, (long)a->row[bad], (long)a->col[bad], a->n_rows, a->n_cols);
         return TINY_OK;
     case TINY_CSR:
         st = tinyi_sparse_check_offsets(ctx, a, a->n_rows);
         if (st) return st;
-        if (a->n && !a->col) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse csr: there are no columns");
+        if (a->n && !a->col) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse csr: the columns are missing");
         bad = tinyi_sparse_outside(a->col, a->n, a->n_cols);
         if (bad < a->n)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse csr: entry %lld stands in column %ld, the matrix has %td",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse csr: entry %lld is in column %ld, the matrix has %td",
                               (long long)bad, (long)a->col[bad], a->n_cols);
         return TINY_OK;
     case TINY_CSC:
         st = tinyi_sparse_check_offsets(ctx, a, a->n_cols);
         if (st) return st;
-        if (a->n && !a->row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse csc: there are no rows");
+        if (a->n && !a->row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse csc: the rows are missing");
         bad = tinyi_sparse_outside(a->row, a->n, a->n_rows);
         if (bad < a->n)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse csc: entry %lld stands in row %ld, the matrix has %td",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "sparse csc: entry %lld is in row %ld, the matrix has %td",
                               (long long)bad, (long)a->row[bad], a->n_rows);
         return TINY_OK;
     case TINY_ELL: return tinyi_sparse_check_ell(ctx, a);
@@ -202,10 +202,10 @@ static tiny_status tinyi_sparse_do(tiny_ctx *ctx, const tiny_sparse *a, const ti
     if ((unsigned)d.form >= (unsigned)TINY_SPARSE_FORM_COUNT)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: form %d is unknown", (int)d.form);
     if ((unsigned)d.duplicates > (unsigned)TINY_DUPLICATES_MAX)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: %d is no way to treat duplicates", (int)d.duplicates);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: %d is not a valid tiny_duplicates", (int)d.duplicates);
     if (d.keep_order && d.duplicates != TINY_DUPLICATES_KEEP)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "sparse: duplicates are merged in sorted rows only, not with keep_order");
+                          "sparse: duplicates cannot be merged with keep_order");
     if (d.form == TINY_BSR && (d.block_rows < 1 || d.block_cols < 1 || d.block_rows > 32767 || d.block_cols > 32767))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: blocks of %dx%d, each side must be 1 to 32767",
                           d.block_rows, d.block_cols);
@@ -250,7 +250,8 @@ TINY_API tiny_status tiny_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, co
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out || out == a) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the result needs a struct of its own");
+    if (!out || out == a) return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                            "sparse: the result must be another struct than the input");
     memset(out, 0, sizeof *out);
     st = tiny_sparse_check(ctx, a);
     return st ? st : tinyi_sparse_do(ctx, a, NULL, desc, NULL, NULL, out);
@@ -261,7 +262,7 @@ TINY_API tiny_status tiny_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!room) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: there is no place for the sizes");
+    if (!room) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the output for the sizes is missing");
     memset(room, 0, sizeof *room);
     st = tiny_sparse_check(ctx, a);
     if (st) return st;
@@ -284,7 +285,7 @@ TINY_API tiny_status tiny_sparse_convert_into(tiny_ctx *ctx, const tiny_sparse *
     if (st) return st;
     if (!out || out == a || !room)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "sparse: the result needs a struct of its own, with arrays and their sizes");
+                          "sparse: the result must be another struct, with arrays and their sizes");
     if (out->owned) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the arrays of the result belong to a context");
     st = tiny_sparse_check(ctx, a);
     return st ? st : tinyi_sparse_do(ctx, a, NULL, desc, room, NULL, out);
@@ -294,13 +295,13 @@ static tiny_status tinyi_sparse_dense_check(tiny_ctx *ctx, const tiny_tensor *x)
 {
     tiny_status st = tiny_tensor_check(x);
     char text[96];
-    if (st) return tinyi_fail(ctx, st, "sparse: the dense matrix is no tensor (%s)", tiny_status_text(st));
+    if (st) return tinyi_fail(ctx, st, "sparse: the dense matrix is not a valid tensor (%s)", tiny_status_text(st));
     if (x->dtype != TINY_F32 || x->rank != 2)
         return tinyi_fail(ctx, x->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE,
                           "sparse: the dense matrix is %s, it must be f32 of rank 2", tinyi_shape_text(x, text));
     if ((uint64_t)x->dim[0] > 0x7fffffffu || (uint64_t)x->dim[1] > 0x7fffffffu)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                          "sparse: %td rows and %td columns, a 32-bit number counts up to 2147483647", x->dim[0],
+                          "sparse: %td rows and %td columns, the most are 2147483647", x->dim[0],
                           x->dim[1]);
     return TINY_OK;
 }
@@ -310,7 +311,7 @@ TINY_API tiny_status tiny_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor *x,
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the result needs a struct");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: the result pointer is missing");
     memset(out, 0, sizeof *out);
     st = tinyi_sparse_dense_check(ctx, x);
     return st ? st : tinyi_sparse_do(ctx, NULL, x, desc, NULL, NULL, out);

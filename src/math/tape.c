@@ -86,7 +86,7 @@ TINY_API tiny_status tiny_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, t
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_tape_open needs a place for the tape");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_tape_open needs an output pointer");
     t = (tiny_tape *)tinyi_alloc(ctx, 1, sizeof *t);
     if (!t) return tiny_ctx_status(ctx);
     memset(t, 0, sizeof *t);
@@ -238,12 +238,13 @@ TINY_API tiny_status tiny_tape_param(tiny_tape *t, const tiny_param *p)
     if (!t) return TINY_E_ARGUMENT;
     if (t->status) return t->status;
     if (!p || tiny_tensor_check(&p->value) || tiny_tensor_check(&p->grad))
-        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a parameter without value or gradient"));
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a parameter has no value or no gradient"));
     same = p->value.rank == p->grad.rank && tiny_tensor_is_dense(&p->value) && tiny_tensor_is_dense(&p->grad);
     for (k = 0; same && k < p->value.rank; k++) same = p->value.dim[k] == p->grad.dim[k];
     if (!same)
         return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE,
-                                             "tape: parameter %.60s: value and gradient must be dense and of one shape",
+                                             "tape: parameter %.60s: value and gradient must be dense and have the "
+                                             "same shape",
                                              p->name ? p->name : "?"));
     if (!tinyi_is_real(&p->grad) ||
         (p->value.dtype != p->grad.dtype &&
@@ -349,7 +350,7 @@ static tiny_status tinyi_tape_check_writes(tiny_tape *t, const tiny_op *op, cons
                               t->param[v->param].name ? t->param[v->param].name : "?");
         if (v->read)
             return tinyi_fail(t->ctx, TINY_E_ALIAS,
-                              "tape: %s writes into a tensor that an operation before it has read", row->name);
+                              "tape: %s writes into a tensor that an earlier operation has read", row->name);
         for (j = 0; j < row->n_in; j++)
             if (op->in[j] && tinyi_tape_find(t, op->in[j]) == v)
                 return tinyi_fail(t->ctx, TINY_E_ALIAS,
@@ -357,7 +358,7 @@ static tiny_status tinyi_tape_check_writes(tiny_tape *t, const tiny_op *op, cons
         if (row->flags & TINY_OP_ACCUMULATES) continue;
         v->written += tiny_tensor_count(op->out[i]);
         if (v->written > v->count)
-            return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s writes into a tensor that is written already", row->name);
+            return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s writes into a tensor that is already written", row->name);
     }
     return TINY_OK;
 }
@@ -473,7 +474,8 @@ static tiny_status tinyi_tape_room(tiny_tape *t, tinyi_tape_value *v)
     if (v->grad) return TINY_OK;
     if (v < t->value + t->below)
         return TINYI_TAPE_FAIL(
-            t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a segment reads a value of the tape that it was not given"));
+            t, tinyi_fail(t->ctx, TINY_E_ARGUMENT,
+                          "tape: a segment reads a value of the tape that is not one of its inputs"));
     for (i = 0; i < t->n_spare; i++)
         if (t->spare[i].bytes >= bytes && t->spare[i].bytes / 2 <= bytes &&
             (best == t->n_spare || t->spare[i].bytes < t->spare[best].bytes))
@@ -801,7 +803,7 @@ static tiny_status tinyi_tape_blame(tiny_tape *t, double y)
             if (!tinyi_tape_finite(&n->out[k]))
                 return tinyi_fail(
                     t->ctx, TINY_E_NUMERIC,
-                    "tape: the loss is %g: the first number that is not finite came out of %s (operation %zu, %s)", y,
+                    "tape: the loss is %g: the first number that is not finite comes from %s (operation %zu, %s)", y,
                     n->row ? n->row->name : "a segment", i, tinyi_shape_text(&n->out[k], text));
     }
     return tinyi_fail(t->ctx, TINY_E_NUMERIC, "tape: the loss is %g", y);
@@ -821,10 +823,10 @@ TINY_API tiny_status tiny_tape_backward(tiny_tape *t, const tiny_tensor *y, cons
     if (t->status) return t->status;
     if (t->walking || t->no_grad)
         return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT,
-                                             t->walking ? "tape: backward inside of a backward pass"
+                                             t->walking ? "tape: backward is called inside a backward pass"
                                                         : "tape: this one records nothing (no_grad)"));
     if (!y || tiny_tensor_check(y))
-        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: there is no result to go back from"));
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: the result is missing"));
     v = tinyi_tape_find(t, y);
     if (!v || !v->needs)
         return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: the result (%s) depends on no parameter",
@@ -901,7 +903,7 @@ TINY_API tiny_status tiny_tape_segment(tiny_tape *t, tiny_segment_fn fn, void *u
     if (!st) st = t->status;
     for (i = 0; !st && i < n_out; i++) {
         if (!inner[i].data || tiny_tensor_check(&inner[i]) || !tiny_tensor_is_dense(&inner[i]))
-            st = tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: output %d of a segment is missing, or has gaps", i);
+            st = tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: output %d of a segment is missing or not dense", i);
         else bytes += (size_t)tiny_tensor_count(&inner[i]) * tiny_dtype_bytes(inner[i].dtype);
     }
     if (!st && !t->dry) {                   /* the outputs lie among the values that go away */

@@ -26,7 +26,7 @@ TINY_API tiny_tensor tiny_tape_rows(tiny_tape *tape, const tiny_tensor *data, co
     row = (size_t)(tiny_tensor_count(&y) / n) * tiny_dtype_bytes(data->dtype);
     for (i = 0; i < n; i++) {
         if ((tiny_idx)sample[i] >= data->dim[0]) {
-            (void)tinyi_tape_refuse(tape, TINY_E_ARGUMENT, "tape: rows: a sample is beyond the data");
+            (void)tinyi_tape_refuse(tape, TINY_E_ARGUMENT, "tape: rows: a sample is out of range");
             memset(&y, 0, sizeof y);
             return y;
         }
@@ -56,7 +56,7 @@ TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tin
     tiny_status st = tinyi_ctx_check(ctx);
     size_t i;
     if (st) return st;
-    if (!path || (!params && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "save: a path and parameters are needed");
+    if (!path || (!params && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "save: a path and parameters are required");
     memset(&d, 0, sizeof d);
     d.path = path;
     st = tiny_checkpoint_create(ctx, &d, &w);
@@ -83,7 +83,7 @@ TINY_API tiny_status tiny_params_load(tiny_ctx *ctx, const char *path, const tin
     tiny_status st = tinyi_ctx_check(ctx);
     size_t i;
     if (st) return st;
-    if (!path || (!params && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "load: a path and parameters are needed");
+    if (!path || (!params && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "load: a path and parameters are required");
     memset(&d, 0, sizeof d);
     d.path = path;
     st = tiny_checkpoint_open(ctx, &d, &c);
@@ -148,7 +148,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
     if (last) *last = s;
     if (st) return st;
     if (!d || !d->params || !d->n_params || !d->model || !d->n_samples)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: parameters, a model and samples are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: parameters, a model and samples are required");
     if (d->batch < 0 || d->batch > (tiny_idx)d->n_samples || d->epochs < 0 || d->save_every < 0 ||
         ((d->resume || d->save_every) && !d->save))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: batch %td of %u samples, %lld epochs, save every %lld steps%s",
@@ -157,7 +157,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
     batch = d->batch ? d->batch : TINYI_MIN(32, (tiny_idx)d->n_samples);
     batches = (tiny_idx)d->n_samples / batch;
     if (d->epochs > INT64_MAX / (int64_t)batches)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "train: %lld epochs of %td batches are more than can be counted",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "train: %lld epochs of %td batches are too many steps",
                           (long long)d->epochs, batches);
     s.steps = (d->epochs ? d->epochs : 1) * (int64_t)batches;
     schedule = d->schedule;

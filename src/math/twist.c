@@ -67,7 +67,7 @@ static tiny_status tinyi_twist_backward_shape(tiny_ctx *ctx, const tiny_op *op, 
     same = dy->dtype == a->dtype && dy->rank == a->rank;
     for (i = 0; same && i < a->rank; i++) same = dy->dim[i] == a->dim[i];
     if (!same)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "twist_backward: dy is %s, it must be as the weights: %s",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "twist_backward: dy is %s, it must have the shape of the weights: %s",
                           tinyi_shape_text(dy, tg), tinyi_shape_text(a, ta));
     tinyi_want(&want[0], a->dtype, a->rank, a->dim);
     memcpy(dim, a->dim, sizeof dim);

@@ -1,36 +1,33 @@
-/* src/math/twist.h - suppressing what many small attention weights add up to: TWIST, behind the softmax
+/* src/math/twist.h - TWIST: suppresses the sum of many small attention weights, after the softmax
  *
  *     tiny_twist_params p;
- *     p.t = 0.1f;                                          what is at most a tenth of its row's largest weight is
- *                                                          trivial
+ *     p.t = 0.1f;                             weights of at most a tenth of the largest in their row are trivial
  *     p.s = 0.5f;
  *     tiny_softmax(ctx, &scores, NULL, &a);
- *     tiny_twist(ctx, &a, NULL, &p, &a);                   a trivial weight becomes s a^2 / (sum of the trivial ones +
- *                                                          1e-6)
+ *     tiny_twist(ctx, &a, NULL, &p, &a);      a trivial weight becomes s a^2 / (sum of the trivial ones + 1e-6)
  *
- * The others stay, and a row is not divided by its new sum: it is less than 1. n equal trivial weights are divided by n
- * / s.
- * "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333). s = 0
- * switches it off: y = a.
+ * The other weights do not change. The row is not normalised again: its sum is less than 1. n equal trivial weights are
+ * divided by n / s. s = 0 switches it off: y = a.
+ * "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333).
  *
- * a (..., n) holds weights, at least 0. A row with a number that is not finite is NaN throughout. tiny_attention does
- * the same without a matrix of weights: its params twist_t and twist_s. */
+ * a (..., n) holds weights of at least 0. A number that is not finite makes its whole row NaN. tiny_attention does the
+ * same without a matrix of weights: see twist_t and twist_s of its params. */
 #ifndef TINYI_TWIST_H
 #define TINYI_TWIST_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
 typedef struct tiny_twist_params {
-    float t;                                /* at least 0; the authors took 0.1 (ViT) and 0.05 (PiT) */
-    /* they began with 0.5 and trained it, one a layer, with a rate of its own (1e-3 to 7e-5) */
+    float t;                                /* at least 0; the authors used 0.1 (ViT) and 0.05 (PiT) */
+    /* the authors started with 0.5 and trained one s for each layer, with its own learning rate (1e-3 to 7e-5) */
     float s;
 } tiny_twist_params;
 
-/* s: a tensor of one number that stands for params.s and takes a gradient, or NULL. y may be exactly a. */
+/* s: NULL, or a tensor of one number that replaces params.s and gets a gradient. y may be exactly a. */
 TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s,
                                 const tiny_twist_params *params, const tiny_tensor *y);
-/* The gradient, for those who have no tape: d_a as a; d_s (..., 1), a number for each row: dL/ds is their sum. Which
- * weights are trivial counts as constant. Switched off, d_a is dy and d_s is 0. */
+/* The gradient without a tape: d_a has the shape of a. d_s (..., 1) has one number for each row; dL/ds is their sum.
+ * The choice of trivial weights counts as constant. With s = 0, d_a is dy and d_s is 0. */
 TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy,
                                          const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *d_a,
                                          const tiny_tensor *d_s);

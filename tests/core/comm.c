@@ -219,7 +219,7 @@ static void flight_rank(int rank, void *arg)
     if (tiny_allreduce_wait(c, h[3]) != TINY_E_ARGUMENT || !strstr(tiny_ctx_message(ctx), "no sum with the handle"))
         g->later[rank] = TINY_E_NUMERIC;
     if (tiny_allreduce_start(c, g->x[rank], 65, 0, &more) != TINY_E_ARGUMENT ||
-        !strstr(tiny_ctx_message(ctx), "opened for 64"))
+        !strstr(tiny_ctx_message(ctx), "opened for at most 64"))
         g->later[rank] = TINY_E_NUMERIC;
     if (tiny_allreduce_start(c, g->x[rank], 1, 256, &more) != TINY_E_ARGUMENT ||
         !strstr(tiny_ctx_message(ctx), "tag 256"))
@@ -495,7 +495,7 @@ static void test_descriptions(void)
     T_STATUS(tiny_local_open(ctx, &d, &l), TINY_E_ARGUMENT, "bits a second");
     d.bits_per_second = NAN;
     T_STATUS(tiny_local_open(ctx, &d, &l), TINY_E_ARGUMENT, "bits a second");
-    T_STATUS(tiny_local_open(ctx, NULL, NULL), TINY_E_ARGUMENT, "a place");
+    T_STATUS(tiny_local_open(ctx, NULL, NULL), TINY_E_ARGUMENT, "an output pointer");
     T_TRUE(l == NULL);
     T_OK(tiny_local_open(ctx, NULL, &l));   /* one rank: sums of one */
     T_TRUE(tiny_local_net(l, 0) && !tiny_local_net(l, 1) && !tiny_local_net(l, -1) && !tiny_local_net(NULL, 0));
@@ -521,7 +521,7 @@ static void test_descriptions(void)
            tiny_comm_rank(NULL) == 0);
     T_OK(tiny_allreduce(c, x, 3, 9));
     T_CLOSE(x[2], 3.0, 0.0);
-    T_STATUS(tiny_comm_agree(c, "x", 1), TINY_E_ARGUMENT, "16 are needed");
+    T_STATUS(tiny_comm_agree(c, "x", 1), TINY_E_ARGUMENT, "open it for at least 16");
     T_EQ_INT(tiny_allreduce(NULL, x, 1, 0), TINY_E_ARGUMENT);
     T_EQ_INT(tiny_allreduce_wait(NULL, 0), TINY_E_ARGUMENT);
     tiny_comm_close(c);

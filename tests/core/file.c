@@ -181,7 +181,7 @@ static void test_two_writers(void)
         T_OK(tinyi_out_open(ctx, "tiny-two", &out));
         T_OK(tinyi_out_add(ctx, &out, half, sizeof half - 1));
         T_STATUS(tiny_file_write(other, "tiny-two", "mine", 4), TINY_E_IO,
-                 "tiny-two.part: somebody else is writing it");
+                 "tiny-two.part: another program is writing it");
         T_OK(tinyi_out_add(ctx, &out, rest, sizeof rest - 1));
         T_OK(tinyi_out_finish(ctx, &out));
         T_OK(tiny_file_open(other, "tiny-two", &f));
@@ -265,7 +265,7 @@ static void exchange(const char *other)
     T_OK(tinyi_out_add(ctx, &out, "new", 3));
     T_EQ_INT(rename(other, "tiny-exchanged.part"), 0);
     T_STATUS(tinyi_out_finish(ctx, &out), TINY_E_IO,
-             "tiny-exchanged.part: is no plain file, and does not take the place of tiny-exchanged");
+             "tiny-exchanged.part: is not a regular file, and does not replace tiny-exchanged");
     if (T_TRUE(!tinyi_file_special("tiny-exchanged"))) {    /* otherwise no reader waits for the writer of a pipe */
         T_OK(tiny_file_open(ctx, "tiny-exchanged", &f));
         T_TRUE(f.n_bytes == 3 && !memcmp(f.bytes, "old", 3));

@@ -86,8 +86,8 @@ static void test_run_and_record(void)
     T_OK(tiny_run_reference(ctx, &next));
     T_OK(tiny_op_shape(ctx, &op, &want));
     T_TRUE(want.dim[1] == 3 && tiny_op_cost(&op).flops == 6.0);
-    op.kind = TINY_OP_RELU;                 /* a back end that has relu would run it instead */
-    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "triple: its row is of kind 0, the operation says kind");
+    op.kind = TINY_OP_RELU;                 /* a back end that knows relu would answer with it */
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "triple: its row is of kind 0, but the operation has kind");
     op.kind = row.kind;
     op.out[0] = &small;
     T_STATUS(tiny_run(ctx, &op), TINY_E_SHAPE, "triple: output 0 is 1x3 f32, it must be 2x3 f32");

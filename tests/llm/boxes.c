@@ -310,8 +310,8 @@ static void test_matrices(void)
         tllm_csl_free(ctx, &a);
         tllm_csl_free(ctx, &b);
     }
-    T_STATUS(tllm_vptq_load(ctx, temp, &r), TINY_E_FORMAT, "this is \"csl 2\" and no matrix of vectors");
-    T_STATUS(tllm_csl_load(ctx, OLD("matrix.vptq"), &b), TINY_E_FORMAT, "that are no matrix of tiles");
+    T_STATUS(tllm_vptq_load(ctx, temp, &r), TINY_E_FORMAT, "this is \"csl 2\", not a matrix of vectors");
+    T_STATUS(tllm_csl_load(ctx, OLD("matrix.vptq"), &b), TINY_E_FORMAT, "are not a matrix of tiles");
     tllm_vptq_close(ctx, &q);
     t_close(ctx);
 }

@@ -120,7 +120,7 @@ static void test_by_kind(tiny_target target)
         T_OK(tiny_run_reference(ctx, &op));
     }
     op.kind = TLLM_OP_MIX_ROWS;
-    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "its row is of kind 1001, the operation says kind 1004");
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "its row is of kind 1001, but the operation has kind 1004");
     op.kind = TLLM_OP_END;
     op.row = NULL;
     T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "operation kind 1012 is unknown");

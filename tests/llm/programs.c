@@ -976,7 +976,7 @@ static void test_cache(void)
     T_EQ_INT(run("", "cache load examples/models/story-latent.gguf %s/kept --tables %s/tables", folder, folder), 1);
     COMPLAINS("another model");
     T_EQ_INT(run("", "cache load %s %s/texts", model, folder), 1);
-    COMPLAINS("bytes that are no kept cache");
+    COMPLAINS("are not a kept cache");
     T_EQ_INT(run("", "cache profile %s %s/nothing -o %s/tables", model, folder, folder), 1);
     COMPLAINS("nothing");
     T_EQ_INT(run("", "cache stream --deadline 2 --traces 5"), 0);

@@ -335,7 +335,7 @@ static void test_refuses(void)
     T_STATUS(tiny_conv2d(ctx, &x, &t, NULL, &p, &y), TINY_E_SHAPE, "w has 0 taps along the height");
     p.pad[0] = p.pad[1] = p.pad[2] = p.pad[3] = 32767;
     p.dilation[0] = p.dilation[1] = 32767;
-    T_STATUS(tiny_conv2d(ctx, &x, &w, NULL, &p, &y), TINY_E_UNSUPPORTED, "reach over more than 67108864 inputs");
+    T_STATUS(tiny_conv2d(ctx, &x, &w, NULL, &p, &y), TINY_E_UNSUPPORTED, "span more than 67108864 inputs");
     memset(&p, 0, sizeof p);
     p.stride[0] = 2;
     T_STATUS(tiny_conv2d(ctx, &x, &w, NULL, &p, &y), TINY_E_SHAPE, "output 0 is 1x2x3x3 f32, it must be 1x2x2x3 f32");

@@ -572,16 +572,16 @@ static void test_bad(tiny_target target)
                  "w must have a row for each of the 3 edges");
         heads = tiny_tensor_2d(w, TINY_F32, 3, 2);
         T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, &heads, NULL, NULL, &ty), TINY_E_SHAPE,
-                 "3 features do not make 2 heads");
+                 "3 features cannot be divided into 2 heads");
         sp.reduce = 4;
-        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, &sp, &ty), TINY_E_ARGUMENT, "4 is no reduction");
+        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, &sp, &ty), TINY_E_ARGUMENT, "4 is not a valid");
         p.heads = 2;
         T_STATUS(tiny_sddmm(ctx, &offset, &col, &ta, &tx, NULL, NULL, &p, &ts), TINY_E_ARGUMENT,
-                 "3 features do not make 2 heads");
+                 "3 features cannot be divided into 2 heads");
         p.heads = 1;
         p.add = 1;
         T_STATUS(tiny_sddmm(ctx, &offset, &col, &ta, &tx, NULL, NULL, &p, &ts), TINY_E_SHAPE,
-                 "without att there is one number a head");
+                 "without att there must be one number for each head");
         p.slope = NAN;
         T_STATUS(tiny_sddmm(ctx, &offset, &col, &ta, &tx, NULL, NULL, &p, &ts), TINY_E_ARGUMENT,
                  "slope is not a finite number");

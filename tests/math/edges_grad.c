@@ -546,7 +546,7 @@ static void test_bad(void)
     T_OK(tiny_spmm(ctx, &p.in[0], &p.in[1], &p.in[2], &p.in[3], NULL, NULL, &y));
     p.in[3].dtype = TINY_F32;
     T_STATUS(tiny_spmm(ctx, &p.in[0], &p.in[1], &p.in[2], &p.in[3], NULL, NULL, &y), TINY_E_DTYPE,
-             "spmm: what edges carry must be dense f64");
+             "spmm: weights and features of edges must be dense f64");
     make_scores(&p, &g, TINY_OP_SDDMM, 0, 0, 1, 3, 0);
     p.in[2].dtype = TINY_F32;
     y = numbers(TINY_F64, 2, 11, 1);

@@ -383,8 +383,10 @@ static void test_bad(void)
     t = list_of(x, 4);
     T_STATUS(tiny_groupnorm(ctx, &t, NULL, NULL, 2, 0.0f, &ty), TINY_E_SHAPE,
              "needs an axis of images and one of channels");
-    T_STATUS(tiny_groupnorm(ctx, &tx, NULL, NULL, 3, 0.0f, &ty), TINY_E_ARGUMENT, "4 channels do not make 3 groups");
-    T_STATUS(tiny_groupnorm(ctx, &tx, NULL, NULL, -2, 0.0f, &ty), TINY_E_ARGUMENT, "4 channels do not make -2 groups");
+    T_STATUS(tiny_groupnorm(ctx, &tx, NULL, NULL, 3, 0.0f, &ty), TINY_E_ARGUMENT,
+             "4 channels cannot be divided into 3 groups");
+    T_STATUS(tiny_groupnorm(ctx, &tx, NULL, NULL, -2, 0.0f, &ty), TINY_E_ARGUMENT,
+             "4 channels cannot be divided into -2 groups");
     t = list_of(g, 3);
     T_STATUS(tiny_groupnorm(ctx, &tx, &t, NULL, 2, 0.0f, &ty), TINY_E_SHAPE, "one for each channel of x");
     tx = rows_of(NULL, 3, 0);

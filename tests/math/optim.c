@@ -409,7 +409,7 @@ static void test_initial_values(void)
     }
     T_OK(tiny_init_constant(ctx, &t, 0.5));
     T_CLOSE(w[39999], 0.5, 0);
-    T_STATUS(tiny_init_he(ctx, NULL, &t, 0), TINY_E_ARGUMENT, "a generator is needed");
+    T_STATUS(tiny_init_he(ctx, NULL, &t, 0), TINY_E_ARGUMENT, "a generator is required");
     m = tiny_tensor_swap(m, 0, 1);
     T_STATUS(tiny_init_xavier(ctx, &rng, &m), TINY_E_DTYPE, "with gaps");
     m = tiny_tensor_1d(w, TINY_F32, 5);
@@ -430,7 +430,7 @@ static void test_bad_input(void)
     T_STATUS(tiny_optim_open(ctx, &p, 1, &d, &o), TINY_E_ARGUMENT, "group 0: kind 9 is unknown");
     d = desc_of(TINY_OPTIM_SGD, 0.1);
     d.group[0].momentum = 1.0;
-    T_STATUS(tiny_optim_open(ctx, &p, 1, &d, &o), TINY_E_ARGUMENT, "momentum 1: one is out of its range");
+    T_STATUS(tiny_optim_open(ctx, &p, 1, &d, &o), TINY_E_ARGUMENT, "momentum 1: one of them is out of range");
     d = desc_of(TINY_OPTIM_SGD, NAN);
     T_STATUS(tiny_optim_open(ctx, &p, 1, &d, &o), TINY_E_ARGUMENT, "lr nan");
     d = desc_of(TINY_OPTIM_MUON, 0.1);
@@ -446,7 +446,7 @@ static void test_bad_input(void)
     T_STATUS(tiny_optim_open(ctx, &p, 1, &d, &o), TINY_E_ARGUMENT, "group 8; 0 to 7");
     p.group = 0;
     q[0] = q[1] = p;
-    T_STATUS(tiny_optim_open(ctx, q, 2, &d, &o), TINY_E_ALIAS, "parameters 0 and 1 are the same memory");
+    T_STATUS(tiny_optim_open(ctx, q, 2, &d, &o), TINY_E_ALIAS, "parameters 0 and 1 share memory");
     T_OK(tiny_optim_open(ctx, &p, 1, &d, &o));
     T_OK(tiny_optim_step(o, 0.0));
     g[2] = NAN;

@@ -171,12 +171,12 @@ static void test_sort_refuses(void)
     uint32_t key[2] = { 2, 1 }, order[2];
     float f[2] = { 2.0f, 1.0f };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    T_STATUS(tiny_sort_u32(ctx, NULL, NULL, 2, 0), TINY_E_ARGUMENT, "sort_u32: there are no keys");
+    T_STATUS(tiny_sort_u32(ctx, NULL, NULL, 2, 0), TINY_E_ARGUMENT, "sort_u32: the keys are missing");
     T_STATUS(tiny_sort_u32(ctx, key, NULL, 2, 6), TINY_E_ARGUMENT, "flags 0x6 are not known");
-    T_STATUS(tiny_argsort_f32(ctx, f, NULL, 2, 0), TINY_E_ARGUMENT, "there is no place for the order");
+    T_STATUS(tiny_argsort_f32(ctx, f, NULL, 2, 0), TINY_E_ARGUMENT, "the output is missing");
     if (sizeof(size_t) > 4)
         T_STATUS(tiny_argsort_u32(ctx, key, order, (size_t)((uint64_t)1 << 32), 0), TINY_E_OVERFLOW,
-                 "4294967296 keys, but a 32-bit index numbers at most 4294967295");
+                 "4294967296 keys, the most are 4294967295");
     T_TRUE(tiny_sort_f32(NULL, f, NULL, 2, 0) == TINY_E_ARGUMENT);
     T_TRUE(key[0] == 2 && f[0] == 2.0f);
     t_close(ctx);

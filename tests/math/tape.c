@@ -716,10 +716,10 @@ static void test_bad_input(void)
     op.in[0] = &c;
     op.out[0] = &y;
     (void)tiny_tape_op(t, &op, NULL);
-    AGAIN(TINY_E_ALIAS, "an operation before it has read");
+    AGAIN(TINY_E_ALIAS, "an earlier operation has read");
     y = tiny_tape_mul(t, &c, &c);
     (void)tiny_tape_op(t, &op, NULL);
-    AGAIN(TINY_E_ALIAS, "written already");
+    AGAIN(TINY_E_ALIAS, "already written");
     op.out[0] = &p.value;
     (void)tiny_tape_op(t, &op, NULL);
     AGAIN(TINY_E_ALIAS, "relu writes into the parameter w");
@@ -732,7 +732,7 @@ static void test_bad_input(void)
     T_OK(tiny_tape_segment(t, reads_behind, &y, 1, &s, 1, &z));
     z = tiny_tape_mean(t, &z);
     (void)tiny_tape_backward(t, &z, NULL);
-    T_STATUS(tiny_tape_status(t), TINY_E_ARGUMENT, "a segment reads a value of the tape that it was not given");
+    T_STATUS(tiny_tape_status(t), TINY_E_ARGUMENT, "a segment reads a value of the tape that is not one of its inputs");
     tiny_tape_release(t, m);
     (void)tiny_tape_segment(t, NULL, NULL, 1, &s, 1, &z);
     AGAIN(TINY_E_ARGUMENT, "a segment has up to 4 inputs");
@@ -757,7 +757,7 @@ static void test_bad_input(void)
     z = tiny_tape_sub(t, &z, &z);
     z = tiny_tape_mean(t, &z);
     T_STATUS(tiny_tape_backward(t, &z, NULL), TINY_E_NUMERIC,
-             "the first number that is not finite came out of div (operation 1, 2x2 f32)");
+             "the first number that is not finite comes from div (operation 1, 2x2 f32)");
     AGAIN(TINY_E_NUMERIC, NULL);
     w[2] = NAN;
     z = tiny_tape_mean(t, &p.value);

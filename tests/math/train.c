@@ -145,7 +145,7 @@ static void test_bad_input(void)
     make(&t);
     d = desc_of(&t);
     d.model = NULL;
-    T_STATUS(tiny_train(ctx, &d, &s), TINY_E_ARGUMENT, "a model and samples are needed");
+    T_STATUS(tiny_train(ctx, &d, &s), TINY_E_ARGUMENT, "a model and samples are required");
     d = desc_of(&t);
     d.batch = 61;
     T_STATUS(tiny_train(ctx, &d, &s), TINY_E_ARGUMENT, "batch 61 of 60 samples");

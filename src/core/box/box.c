@@ -95,17 +95,18 @@ tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called,
     tinyi_cursor at = tinyi_cursor_make(bytes, n), end;
     uint32_t version = 0, align = 0;
     uint64_t n_bytes = 0, hash = 0, is;
-    if (!tinyi_box_is(bytes, n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no %s: its %zu bytes do not begin as one",
+    if (!tinyi_box_is(bytes, n)) return tinyi_fail(ctx, TINY_E_FORMAT,
+                                                   "%s: not a %s: its %zu bytes do not begin like one",
                                                    path, called, n);
     (void)tinyi_rd_bytes(&at, 8, &p);
     if (tinyi_rd_u32(&at, &version) && version != TINYI_BOX_VERSION)
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; version %d is read here", path,
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; this library reads version %d", path,
                           (unsigned long)version, TINYI_BOX_VERSION);
     if (tinyi_rd_u32(&at, &align) && align != TINYI_BOX_ALIGN)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", path, (unsigned long)align,
                           TINYI_BOX_VERSION, TINYI_BOX_ALIGN);
     if (at.left < TINYI_BOX_END)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: it has %zu bytes, an empty one %d", path, n,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated: it has %zu bytes, an empty one has %d", path, n,
                           TINYI_BOX_HEAD + TINYI_BOX_END);
     at.left -= TINYI_BOX_END;
     end = tinyi_cursor_make(at.at + at.left, TINYI_BOX_END);
@@ -114,14 +115,15 @@ tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called,
     (void)tinyi_rd_u64(&end, &n_bytes);
     (void)tinyi_rd_u64(&end, &hash);
     if (memcmp(p, tinyi_box_end_magic, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: its %zu bytes do not end as those of a box", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or truncated: its %zu bytes do not end like a box", path,
                           n);
     if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu",
                                                   path, (unsigned long long)n_bytes, n);
     is = no_checksum ? hash : tinyi_hash_of(bytes, n - 8);
     if (is != hash)
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: damaged or cut: the checksum of its %zu bytes is %016llx, and it says %016llx", path, n,
+                          "%s: damaged or truncated: the checksum of its %zu bytes is %016llx, but the file says "
+                          "%016llx", path, n,
                           (unsigned long long)is, (unsigned long long)hash);
     *inside = at;
     return TINY_OK;
@@ -179,13 +181,14 @@ static tiny_status tinyi_box_older(tiny_ctx *ctx, const char *where, const tinyi
 {
     const size_t n_sum = (size_t)kind->old_sum;
     uint64_t is;
-    if (n < 12 + n_sum) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s", where, n, kind->called);
+    if (n < 12 + n_sum) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: its %zu bytes are not a %s", where, n, kind->called);
     if (kind->old_version && tinyi_le32(bytes + 8) != (uint32_t)kind->old_version)
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the older form, version %d is read here", where,
+        return tinyi_fail(ctx, TINY_E_VERSION,
+                          "%s: version %lu of the older form; this library reads version %d", where,
                           (unsigned long)tinyi_le32(bytes + 8), kind->old_version);
     is = no_checksum || !n_sum ? 0 : n_sum == 4 ? tinyi_crc32(0, bytes, n - 4) : tinyi_hash_of(bytes, n - 8);
     if (n_sum && !no_checksum && is != tinyi_le(bytes + n - n_sum, n_sum))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the checksum of its %zu bytes does not agree",
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or truncated: the checksum of its %zu bytes does not agree",
                           where, n);
     *body = tinyi_cursor_make(bytes + kind->old_skip, n - n_sum - (size_t)kind->old_skip);
     return TINY_OK;
@@ -209,13 +212,13 @@ static tiny_status tinyi_box_other(tiny_ctx *ctx, const char *where, const tinyi
     size_t n_text = 0;
     while (n_text < 23 && text[n_text]) n_text++;
     if (tinyi_le(bytes + 16, 4) != TINY_CHECKPOINT_TEXT || memcmp(bytes + 72, "what", 5))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a box that does not say what it holds, and no %s", where,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a box without a kind, not a %s", where,
                           kind->called);
     (void)tinyi_show_bytes(text, n_text, shown);
     if (tinyi_box_says(kind, bytes, TINYI_BOX_FRONT + 1))
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: this is \"%s\", version %d is read here", where, shown,
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: this is \"%s\"; this library reads version %d", where, shown,
                           kind->version);
-    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is \"%s\" and no %s", where, shown, kind->called);
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is \"%s\", not a %s", where, shown, kind->called);
 }
 
 tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const void *bytes, size_t n,
@@ -228,12 +231,12 @@ tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kin
     tiny_status st;
     *old = bytes && n >= 8 && !memcmp(bytes, kind->magic, 8);
     if (*old) st = tinyi_box_older(ctx, where, kind, p, n, no_checksum, body);
-    else if (!bytes || !tinyi_box_is(bytes, n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s",
+    else if (!bytes || !tinyi_box_is(bytes, n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its %zu bytes are not a %s",
                                                                 where, bytes ? n : 0, kind->called);
     else st = tinyi_box_frame(ctx, where, kind->called, bytes, n, no_checksum, body, &n_sections);
     if (st) return st;
     if (!*old) {
-        if (n < TINYI_BOX_BYTES(1) || n % 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s",
+        if (n < TINYI_BOX_BYTES(1) || n % 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: its %zu bytes are not a %s",
                                                                where, n, kind->called);
         n_body = n - TINYI_BOX_FRONT - TINYI_BOX_END;           /* with the zeros after it */
         for (i = 0; i < 8; i++) {
@@ -249,7 +252,7 @@ tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kin
         *body = tinyi_cursor_make(p + TINYI_BOX_FRONT, n_body);
     }
     if (body->left < kind->least)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: a body of %zu bytes; the shortest has %zu", where,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated: a body of %zu bytes; the shortest has %zu", where,
                           body->left, kind->least);
     return TINY_OK;
 }

@@ -54,7 +54,7 @@ static unsigned char *tinyi_ckpt_element(const tiny_tensor *t, size_t i)
     return (unsigned char *)t->data + at * (ptrdiff_t)tiny_dtype_bytes(t->dtype);
 }
 
-/* Shapes and dtypes as a caller gives them; data is looked at by nobody here. */
+/* Shapes and dtypes as a caller gives them; data is not read here. */
 static tiny_status tinyi_ckpt_shape(tiny_ctx *ctx, const char *path, const char *name, tiny_dtype dtype, int rank,
                                     const tiny_idx *dim, size_t *count)
 {
@@ -67,7 +67,7 @@ static tiny_status tinyi_ckpt_shape(tiny_ctx *ctx, const char *path, const char 
     t = tiny_tensor_nd(text, dtype, rank, dim);
     st = tiny_tensor_check(&t);
     if (st)
-        return tinyi_fail(ctx, st, "%s: tensor %s: %s is no shape of a tensor", path, name, tinyi_shape_text(&t, text));
+        return tinyi_fail(ctx, st, "%s: tensor %s: %s is not a valid shape", path, name, tinyi_shape_text(&t, text));
     *count = (size_t)tiny_tensor_count(&t);
     return TINY_OK;
 }
@@ -94,9 +94,9 @@ static tiny_status tinyi_ckpt_enter(tiny_ctx *ctx, const tiny_checkpoint_writer 
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no writer of a checkpoint");
+    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the writer of the checkpoint is NULL");
     if (w->status) return w->status;
-    if (w->finished) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the checkpoint is finished", w->box.path);
+    if (w->finished) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the checkpoint is already finished", w->box.path);
     return TINY_OK;
 }
 
@@ -118,7 +118,7 @@ TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint
     if (!desc || !out || !desc->path == !desc->write)
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "a writer of a checkpoint needs a path or a write callback, one of the two, and a place for it");
+            "a writer of a checkpoint needs an output pointer and either a path or a write callback");
     path = desc->path ? desc->path : "the checkpoint";
     n_path = strlen(path);
     w = (tiny_checkpoint_writer *)tinyi_alloc(ctx, sizeof *w + n_path + 1, 1);
@@ -165,7 +165,7 @@ static tiny_status tinyi_ckpt_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, co
                           "%s: entry %llu: its name has %zu bytes; 1 to %d without control characters are possible",
                           w->box.path, (unsigned long long)w->n_entries, n, TINY_CHECKPOINT_MAX_NAME);
     if (w->values_left)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s have not come yet", w->box.path,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s are still missing", w->box.path,
                           name, w->values_left, w->newest->text);
     st = tinyi_ckpt_new_name(ctx, w, name, n);
     if (st) return st;
@@ -304,7 +304,7 @@ TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_write
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     if (st) return st;
     if (w->values_left)
-        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come",
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s are missing",
                                              w->box.path, w->values_left, w->newest->text));
     st = tinyi_box_finish(ctx, &w->box, w->n_entries);
     w->finished = !st;
@@ -386,7 +386,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: %zu bytes are left, it needs %d", path, i, at,
                           c->left, TINYI_CKPT_LEAST);
     if (kind >= TINYI_COUNT(tinyi_ckpt_kind_name))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: entry %zu at byte %zu is of kind %lu, which is not known here",
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: entry %zu at byte %zu is of kind %lu, which is unknown",
                           path, i, at, (unsigned long)kind);
     if (!tinyi_rd_bytes(c, n_name, &name))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name has %lu bytes, and %zu are left",
@@ -398,7 +398,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
             i, at, (unsigned long)n_name, TINY_CHECKPOINT_MAX_NAME);
     if (!tinyi_ckpt_skip(c, base, 1, 8))
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: entry %zu at byte %zu: its name is not followed by the zeros that belong there", path, i,
+                          "%s: entry %zu at byte %zu: its name must be followed by zeros", path, i,
                           at);
     memset(e, 0, sizeof *e);
     e->name = (const char *)name;           /* the 0 behind it was seen */
@@ -406,7 +406,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
     if (kind == TINY_CHECKPOINT_TENSOR) {
         int empty = 0;
         if (!tiny_dtype_bytes((tiny_dtype)dtype))
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has data type %lu, which is not known here", path,
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has data type %lu, which is unknown", path,
                               e->name, (unsigned long)dtype);
         if (rank > TINY_MAX_RANK)
             return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has %lu dimensions; the most are %d", path, e->name,
@@ -414,7 +414,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
         e->dtype = (tiny_dtype)dtype;
         e->rank = (int)rank;
         want = tiny_dtype_bytes(e->dtype);
-        /* without the empty axes the product fits, so that any part of it fits for everybody who computes it */
+        /* without the empty axes the product fits, so that no part of it can overflow later */
         for (a = 0; a < rank; a++) {
             if (!dim[a]) empty = 1;
             else if (dim[a] > (uint64_t)TINY_IDX_MAX || want > (uint64_t)TINY_IDX_MAX / dim[a])
@@ -426,17 +426,19 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
         }
         if (empty) want = 0;
         if (!tinyi_ckpt_skip(c, base, 0, TINY_CHECKPOINT_ALIGN))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: no zeros up to a multiple of %d before its values",
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: tensor %s: the padding before its values, up to a multiple of %d, must be zeros",
                               path, e->name, TINY_CHECKPOINT_ALIGN);
     } else {
         if (dtype || rank)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s has a data type or a rank", path,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s must not have a data type or a rank", path,
                               tinyi_ckpt_kind_name[kind], e->name);
         want = kind == TINY_CHECKPOINT_U64 || kind == TINY_CHECKPOINT_F64 ? 8 : n_bytes;
     }
     for (a = rank; a < TINY_MAX_RANK; a++)
         if (dim[a])
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s: dimension %d of %lu is %llu, not 0", path,
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: %s %s: unused dimension %d (rank %lu) is %llu, it must be 0", path,
                               tinyi_ckpt_kind_name[kind], e->name, (int)a, (unsigned long)rank,
                               (unsigned long long)dim[a]);
     if (n_bytes != want)
@@ -451,7 +453,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
     if (kind == TINY_CHECKPOINT_TEXT && e->n_bytes && memchr(e->at, 0, e->n_bytes))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: text %s has a 0 among its %zu bytes", path, e->name, e->n_bytes);
     if (!tinyi_ckpt_skip(c, base, kind == TINY_CHECKPOINT_TEXT, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s is not followed by the zeros that belong there", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s must be followed by zeros", path,
                           tinyi_ckpt_kind_name[kind], e->name);
     return TINY_OK;
 }
@@ -473,12 +475,13 @@ static tiny_status tinyi_ckpt_read(tiny_ctx *ctx, tiny_checkpoint *c, int no_che
     for (i = 0; i < (size_t)n_entries && !st; i++) st = tinyi_ckpt_entry_read(ctx, c->path, &at, base, i, &c->entry[i]);
     if (st) return st;
     if (at.left)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes stand after its %zu entries", c->path, at.left, i);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes follow its %zu entries", c->path, at.left, i);
     c->n = i;
     tinyi_ckpt_sort(c->order, c->n, c->entry);
     for (i = 1; i < c->n; i++)
         if (!strcmp(c->entry[c->order[i - 1]].name, c->entry[c->order[i]].name))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: two entries are called %s", c->path, c->entry[c->order[i]].name);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: two entries have the name %s", c->path, c->entry[c->order[i]].name);
     return TINY_OK;
 }
 
@@ -491,7 +494,7 @@ TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_d
     if (out) *out = NULL;
     if (st) return st;
     if (!desc || !out || (!desc->path && !desc->bytes))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a checkpoint needs a path or its bytes, and a place for it");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a checkpoint needs a path or its bytes, and an output pointer");
     path = desc->path ? desc->path : "memory";
     n_path = strlen(path);
     c = (tiny_checkpoint *)tinyi_alloc(ctx, sizeof *c + n_path + 1, 1);
@@ -542,12 +545,12 @@ static tiny_status tinyi_ckpt_want(tiny_ctx *ctx, const tiny_checkpoint *c, cons
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!c || !name || !place)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "reading %s needs a checkpoint, a name and a place",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "reading %s needs a checkpoint, a name and an output",
                           name ? name : "an entry");
     *e = tiny_checkpoint_find(c, name);
     if (!*e) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no entry %s among its %zu", c->path, name, c->n);
     if ((*e)->kind != kind)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: entry %s is of kind %s, asked for was %s", c->path, name,
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: entry %s is of kind %s, but %s was requested", c->path, name,
                           tinyi_ckpt_kind_name[(*e)->kind], tinyi_ckpt_kind_name[kind]);
     return TINY_OK;
 }
@@ -613,7 +616,7 @@ static tiny_status tinyi_ckpt_want_tensor(tiny_ctx *ctx, const tiny_checkpoint *
         tiny_tensor is = tiny_tensor_nd(NULL, (*e)->dtype, (*e)->rank, (*e)->dim);
         char has[96], want[96];
         return tinyi_fail(ctx, (*e)->dtype != t->dtype ? TINY_E_DTYPE : TINY_E_SHAPE,
-                          "%s: tensor %s is %s, asked for was %s", c->path, name, tinyi_shape_text(&is, has),
+                          "%s: tensor %s is %s, but %s was requested", c->path, name, tinyi_shape_text(&is, has),
                           tinyi_shape_text(t, want));
     }
     return TINY_OK;
@@ -635,7 +638,7 @@ TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkp
     if (st) return st;
     st = tiny_tensor_check(into);
     if (st)
-        return tinyi_fail(ctx, st, "%s: tensor %s: the place for it cannot be written: %s", c->path, name,
+        return tinyi_fail(ctx, st, "%s: tensor %s: its output cannot be written: %s", c->path, name,
                           tiny_status_text(st));
     count = (size_t)tiny_tensor_count(into);
     size = tiny_dtype_bytes(into->dtype);

@@ -1,4 +1,4 @@
-/* src/core/box/checkpoint.h - named tensors, numbers and texts in one file: what a trainer must find again
+/* src/core/box/checkpoint.h - checkpoints: named tensors, numbers and texts in one file
  *
  *   tiny_checkpoint_writer_desc wd = { 0 };
  *   wd.path = "run.ckpt";
@@ -15,37 +15,37 @@
  *   if (!st) st = tiny_checkpoint_get_tensor(ctx, c, "adam.m/w1", &m1);     dtype and shape must be those of m1
  *   tiny_checkpoint_close(ctx, c);
  *
- * Writing is a stream: the writer keeps names, no values. The file grows as path.part and takes its place when it is
- * whole; after a full disk or a kill the old file is what it was. The same entries in the same order make the same
- * bytes on every machine. Opening checks the checksum and every entry before anything is handed out.
+ * The writer streams: it keeps names, not values. It writes path.part and renames it to path when the file is complete.
+ * After a full disk or a kill the old file is unchanged. The same entries in the same order give the same bytes on
+ * every machine. Opening a file checks its checksum and every entry before anything is handed out.
  *
- * Generators: a tiny_rng is three u64. Numbers of other kinds are tensors: a step counter for each of n threads is an
- * i64 of n.
+ * Save a tiny_rng as three u64. Save other numbers as tensors: for example n step counters as an i64 tensor of n.
  *
- * One writer or reader serves one caller at a time; any number of threads may read one tiny_checkpoint, each with a
- * context of its own. docs/guide/checkpoints.md has the bytes. */
+ * Only one thread at a time may use a writer. Any number of threads may read one tiny_checkpoint, each with its own
+ * context. docs/guide/checkpoints.md describes the format. */
 #ifndef TINYI_CHECKPOINT_H
 #define TINYI_CHECKPOINT_H
 #include "core/ctx.h"
 TINYI_C_BEGIN
 
 #define TINY_CHECKPOINT_VERSION 1           /* of the format */
-#define TINY_CHECKPOINT_MAX_NAME 1023       /* bytes of a name; at least 1, no 0 among them */
-#define TINY_CHECKPOINT_ALIGN 64            /* the values of a tensor begin at a multiple of it */
+#define TINY_CHECKPOINT_MAX_NAME 1023       /* bytes of a name; at least 1, none of them 0 */
+#define TINY_CHECKPOINT_ALIGN 64            /* the values of a tensor begin at a multiple of this */
 
 /* ---- writing -------------------------------------------------------------------------------------------------- */
 
 typedef struct tiny_checkpoint_writer tiny_checkpoint_writer;
 
 typedef struct tiny_checkpoint_writer_desc {
-    const char *path;                       /* of the file; or NULL, and */
-    int (*write)(void *user, const void *bytes, size_t n_bytes);   /* takes the next bytes; nonzero: it could not */
+    const char *path;                       /* of the file; NULL: write gets the bytes */
+    int (*write)(void *user, const void *bytes, size_t n_bytes);   /* nonzero: it failed */
     void *user;
 } tiny_checkpoint_writer_desc;
 
 TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc,
                                             tiny_checkpoint_writer **out);
-/* Names stand once. After a failure every further call answers it, so that only the last status must be looked at. */
+/* Each name may be used once. After a failure every later call returns that failure, so checking the last status is
+ * enough. */
 TINY_API tiny_status tiny_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v);
 TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v);
 TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
@@ -55,14 +55,14 @@ TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_wr
 /* any strides */
 TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
                                                 const tiny_tensor *t);
-/* A tensor whose values come later, in index order, in pieces of any size: all of them before the next entry. */
+/* A tensor whose values follow in index order, in pieces of any size. Put all of them before the next entry. */
 TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name,
                                                tiny_dtype dtype, int rank, const tiny_idx *dim);
 TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values,
                                                 size_t n_values);
-/* Writes the end, and the file takes its place. */
+/* Completes the file and renames it to path. */
 TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w);
-/* takes NULL; what is not finished is abandoned */
+/* Removes an unfinished file. Takes NULL. */
 TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w);
 
 /* ---- reading -------------------------------------------------------------------------------------------------- */
@@ -70,11 +70,11 @@ TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer
 typedef struct tiny_checkpoint tiny_checkpoint;
 
 typedef struct tiny_checkpoint_desc {
-    const char *path;                       /* of the file; or NULL, and */
-    const void *bytes;                      /* the whole of it in memory, which stays until the close */
+    const char *path;                       /* of the file; NULL: it is in memory */
+    const void *bytes;                      /* the whole file; must stay until the close */
     size_t n_bytes;
-    int copy;                               /* read the file into memory instead of mapping it */
-    /* open without reading every byte: changed values go unseen, the rest is checked as ever */
+    int copy;                               /* nonzero: read the file into memory instead of mapping it */
+    /* nonzero: do not read every byte. Damaged values are not detected; everything else is still checked. */
     int no_checksum;
 } tiny_checkpoint_desc;
 
@@ -102,14 +102,13 @@ TINY_API void tiny_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c);         
 TINY_API size_t tiny_checkpoint_count(const tiny_checkpoint *c);
 /* in the order of the file; NULL past the end */
 TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i);
-/* NULL: not there */
+/* NULL for an unknown name */
 TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint *c, const char *name);
 
-/* An entry that is not there, or is another than was asked for, is a failure, and nothing of the caller's is
- * changed. */
+/* These fail if there is no such entry or if it is of another kind, type or shape. The output is then unchanged. */
 TINY_API tiny_status tiny_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v);
 TINY_API tiny_status tiny_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v);
-/* until the close */
+/* *text and *bytes stay valid until the close. */
 TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
                                               const char **text);
 TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
@@ -117,7 +116,8 @@ TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpo
 /* any strides */
 TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
                                                 const tiny_tensor *into);
-/* The check of get_tensor alone (data may be NULL): ask for all, then read all, and nothing is half restored. */
+/* Only the check of get_tensor; data may be NULL. Check all tensors before you read the first: then a mismatch leaves
+ * nothing half restored. */
 TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name,
                                             const tiny_tensor *t);
 

@@ -11,8 +11,8 @@
 tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted)
 {
     if (j->at == j->end)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: %s ends where %s should stand", j->path, j->what, wanted);
-    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s is 0x%02x where %s should stand", j->path,
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: %s ends, expected %s", j->path, j->what, wanted);
+    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s is 0x%02x, expected %s", j->path,
                       (size_t)(j->at - j->start), j->what, *j->at, wanted);
 }
 
@@ -52,9 +52,9 @@ tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wan
     t->escapes = 0;
     for (;;) {
         size_t n;
-        if (j->at == j->end) return tinyi_json_fail(j, "the end of a text");
+        if (j->at == j->end) return tinyi_json_fail(j, "the end of the string");
         if (*j->at == '"') break;
-        if (*j->at < 0x20) return tinyi_json_fail(j, "a character of a text");
+        if (*j->at < 0x20) return tinyi_json_fail(j, "a printable character");
         if (*j->at == '\\') {
             t->escapes = 1;
             j->at++;
@@ -63,18 +63,18 @@ tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wan
                 unsigned v, low;
                 if (!tinyi_json_hex(j->at, j->end, &v)) return tinyi_json_fail(j, "four hexadecimal digits");
                 j->at += 4;
-                if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "a first half of a pair of surrogates");
+                if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "the first half of a surrogate pair");
                 if (v >= 0xd800 && v <= 0xdbff) {
                     if (j->end - j->at < 6 || j->at[0] != '\\' || j->at[1] != 'u' ||
                         !tinyi_json_hex(j->at + 2, j->end, &low) || low < 0xdc00 || low > 0xdfff)
-                        return tinyi_json_fail(j, "the second half of a pair of surrogates");
+                        return tinyi_json_fail(j, "the second half of a surrogate pair");
                     j->at += 6;
                 }
             }
             continue;
         }
         n = tinyi_utf8_char(j->at, (size_t)(j->end - j->at));
-        if (!n) return tinyi_json_fail(j, "a character in UTF-8");
+        if (!n) return tinyi_json_fail(j, "valid UTF-8");
         j->at += n;
     }
     t->n = (size_t)(j->at - t->at);
@@ -284,11 +284,11 @@ tiny_status tinyi_json_next(tinyi_json_walk *w, tinyi_json_item *item)
             w->state = TINYI_JSON_AFTER;
             return TINY_OK;
         }
-        if (w->state == TINYI_JSON_AFTER) return tinyi_json_fail(j, in_map ? ", or }" : ", or ]");
+        if (w->state == TINYI_JSON_AFTER) return tinyi_json_fail(j, in_map ? "',' or '}'" : "',' or ']'");
     }
     if (in_map) {
         st = tinyi_json_string(j, &item->key, "a key in quotes");
-        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, "':'");
     }
     return st ? st : tinyi_json_value(w, item);
 }

@@ -1,8 +1,8 @@
-/* src/core/doc/json.h - JSON from outside: its words for readers of one fixed form, and any document item by item
+/* src/core/doc/json.h - reads JSON: the tokens of a fixed form, or any document item by item
  *
- * Nothing here takes memory or calls itself: texts stay views of the bytes, and a walk keeps one byte for each of at
- * most TINYI_JSON_NEST open lists and maps. Texts are checked when they are taken (UTF-8, escapes, pairs of
- * surrogates), so that tinyi_json_plain cannot fail.
+ * It takes no memory and does not recurse: texts stay views of the bytes, and a walk keeps one byte for each of at most
+ * TINYI_JSON_NEST open lists and maps. UTF-8, escapes and surrogate pairs of a text are checked when it is read, so
+ * that tinyi_json_plain cannot fail.
  *
  *   tinyi_json_walk w;
  *   tinyi_json_item it;

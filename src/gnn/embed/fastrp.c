@@ -3,16 +3,16 @@
  *          Random Projection", 2019 (arXiv 1908.11512), section 3; R after P. Li, T. Hastie, K. Church, "Very Sparse
  *          Random Projections", 2006.
  * Formula  in fastrp.h.
- * Method   Row j of R is drawn from a generator of its own, by geometric gaps, and kept as places and values: n d / s
- *          of them. U_1 adds the few entries of the neighbours' rows; the powers after it are spmm, one tile of columns
- *          after the other. Rows can only be brought to the length 1 when all their columns are known: with tiles, a
- *          first round finds the lengths, a second one adds up.
- *          Squares are summed in blocks of 16 columns, blocks in double, so that a tile changes no bit. Two powers at a
- *          time are added to y.
- * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float a node and power, R.
- * Factors  (degree / sum)^beta is taken as a logarithm in double. Rows of length 1 do not know a common factor, so the
- *          largest is made 1 there; squares of what is far from 1 are taken in double. A factor outside 1e-30 .. 1e30
- *          is refused, and any result that is not finite.
+ * Method   Row j of R is drawn from its own generator, by geometric gaps, and kept as positions and values: n d / s of
+ *          them. U_1 adds the few entries of the neighbours' rows. The further powers are spmm, one tile of columns
+ *          after the other. A row can be scaled to length 1 only when all its columns are known: with tiles, a first
+ *          round computes the lengths and a second one the sums.
+ *          Squares are summed in blocks of 16 columns, the blocks in double, so that the tile size changes no bit. Two
+ *          powers at a time are added to y.
+ * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float for each node and power, R.
+ * Factors  (degree / sum)^beta is computed as a logarithm in double. A common factor does not matter for rows of length
+ *          1, so the largest is made 1 there. Squares of numbers far from 1 are computed in double. A factor outside
+ *          1e-30 .. 1e30 is an error, and so is any result that is not finite.
  * Error    each power is a mean in float: relative (degree + 5) u a step.
  * Left out the Gaussian projection, concatenation of the powers, and updates for new nodes. */
 #include <string.h>
@@ -79,19 +79,20 @@ static tiny_status tinyi_fastrp_check(tiny_ctx *ctx, const tgnn_graph *g, const 
     int64_t p;
     int k;
     char text[96];
-    if (!g || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: there is no graph, or no place for the embedding");
+    if (!g || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: the graph or the output is missing");
     if (g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "fastrp: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     if (tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) ||
         y->dim[0] != g->in.n_rows)
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "fastrp: y is %s, it must be dense f32 with a row for each of the %td nodes",
+                          "fastrp: y is %s, it must be dense f32 with %td rows, one for each node",
                           y->rank >= 0 && y->rank <= 4 ? tinyi_shape_text(y, text) : "no tensor", g->in.n_rows);
     if (y->dim[1] < 1 || y->dim[1] > 1 << 20)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %td columns, there must be 1 to 1048576", y->dim[1]);
     if (d->n_weights < 0 || d->n_weights > TGNN_FASTRP_POWERS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %d powers, there may be 1 to %d", d->n_weights,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %d powers, there must be 1 to %d", d->n_weights,
                           TGNN_FASTRP_POWERS);
     for (k = 0; k < d->n_weights; k++)
         if (!(d->weight[k] - d->weight[k] == 0.0f))
@@ -337,7 +338,7 @@ static void tinyi_fastrp_first_team(tiny_team *team, void *arg)
         }
     if (bad)
         tiny_team_fail(team, TINY_E_FORMAT,
-                       "fastrp: an edge comes from a node that is not there: the file of the graph changed");
+                       "fastrp: the source of an edge is out of range: the file of the graph has changed");
 }
 
 static double tinyi_fastrp_square(const float *u, tiny_idx n)
@@ -348,8 +349,8 @@ static double tinyi_fastrp_square(const float *u, tiny_idx n)
     return ss;
 }
 
-/* Powers from .. k, two of them where there are: squares of a tile into f->square, and the tile into y, which the first
- * of all powers finds as the caller gave it. Whoever writes a row of y here is the first to write it. */
+/* Powers from .. k, two of them if there are: adds the squares of a tile to f->square, and the tile to y. The first
+ * write of a row of y overwrites what the caller left there. */
 static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
 {
     const tinyi_fastrp_job *job = (const tinyi_fastrp_job *)arg;

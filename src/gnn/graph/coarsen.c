@@ -139,7 +139,8 @@ TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_
             st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td weighs %ld", v, (long)l->node_weight[v]);
     }
     if (!st && total > 0x7fffffff)
-        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "partition: the nodes weigh %lld, together they may weigh 2147483647",
+        st = tinyi_fail(ctx, TINY_E_OVERFLOW,
+                        "partition: the nodes weigh %lld, together they may weigh at most 2147483647",
                         (long long)total);
     if (!st) {
         l->col = (int32_t *)tinyi_alloc(ctx, (size_t)l->offset[l->n], sizeof *l->col);
@@ -151,13 +152,13 @@ TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_
         st = tiny_parallel(ctx, 0, 0, 0, tinyi_level_rows_team, &job);
     }
     if (!st && job.outside)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "partition: an edge of node %td leads to a node that is not there",
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "partition: an edge of node %td leads to a node that does not exist",
                         job.outside - 1);
     if (st) tinyi_level_free(ctx, l);
     return st;
 }
 
-/* ---- who joins whom */
+/* ---- matching */
 
 #define TINYI_MATCH_CLASSES 64
 #define TINYI_TWO_HOP_DEGREE 3

@@ -3,10 +3,10 @@
  * Paper    U. Raghavan, R. Albert, S. Kumara, "Near linear time algorithm to detect community structures in large-scale
  *          networks", 2007; the limit of a community after H. Meyerhenke, P. Sanders, C. Schulz, "Partitioning Complex
  *          Networks via Size-constrained Clustering", 2014.
- * Method   Labels of the sources of a row are counted in a small table. A group of nodes writes its new labels beside
- *          the old ones; when all of the group are through, they become the labels, and the sizes of communities
- *          follow. Between equally frequent labels the smallest hash of (label, round, seed) decides.
- * Cost     one look at each edge a round; 8 bytes a node and 8 a label.
+ * Method   Labels of the sources of a row are counted in a small table. A group of nodes writes its new labels to a
+ *          second array. When the whole group is done, they replace the old ones and the sizes of communities are
+ *          updated. Between equally frequent labels the smallest hash of (label, round, seed) decides.
+ * Cost     each edge is read once a round; 8 bytes a node and 8 a label.
  * Left out weights: an edge counts 1. */
 #include <string.h>
 #include "gnn/graph/community.h"
@@ -153,9 +153,10 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g || !label || !n_label)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: there is no graph, or no place for its labels");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: the graph or an output is missing");
     if (g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "communities: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "communities: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     if (d->rounds < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: %d rounds", d->rounds);
     memset(&s, 0, sizeof s);
@@ -164,14 +165,14 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
     *n_label = 0;
     for (p = 0; p < g->in.n; p++)
         if ((uint64_t)g->in.col[p] >= (uint64_t)n)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "communities: edge %lld comes from node %ld, there are %td",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "communities: edge %lld comes from node %ld, but there are %td nodes",
                               (long long)p, (long)g->in.col[p], n);
     for (v = 0; v < n; v++) {
         tinyi_row_range(&g->in, v, &p, &end);
         longest = TINYI_MAX(longest, end - p);
     }
     if (longest > 0x3fffffff)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node of %lld edges, there may be 1073741823",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node has %lld edges, the most are 1073741823",
                           (long long)longest);
     s.label = label;
     s.most = d->most_nodes < 0 ? TINY_IDX_MAX : d->most_nodes ? d->most_nodes : 4096;
@@ -213,7 +214,7 @@ TINY_API tiny_status tgnn_order_by_part(tiny_ctx *ctx, tiny_idx n, tiny_idx k, c
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (n < 0 || (uint64_t)n > 0x7fffffffu || k < 0 || (uint64_t)k > 0x7fffffffu || (n && (!part || !order)))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "order: %td nodes in %td parts, or no place for their order", n, k);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "order: %td nodes in %td parts, or the output is missing", n, k);
     for (v = 0; v < n; v++)
         if (part[v] < 0 || part[v] >= k)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "order: node %td is in part %ld of %td", v, (long)part[v], k);

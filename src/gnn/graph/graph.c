@@ -45,7 +45,7 @@ tiny_status tinyi_rows_changed(tiny_ctx *ctx, const char *where, const tiny_spar
 {
     return tinyi_fail(
         ctx, TINY_E_FORMAT,
-        "%s: the rows no longer hold the %lld edges among %td nodes that were there: the file of the graph changed",
+        "%s: the rows no longer hold the %lld edges among %td nodes that were there: the file of the graph has changed",
         where, (long long)a->n, a->n_cols);
 }
 
@@ -137,9 +137,9 @@ tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc *d)
 {
     if (d->n_nodes < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td nodes", d->n_nodes);
     if (d->bipartite && (d->symmetrize || d->add_loops || d->drop_loops))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: two sets of nodes have no loops and no other direction");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: a bipartite graph has no loops and cannot be symmetrized");
     if ((unsigned)d->duplicates > (unsigned)TINY_DUPLICATES_MAX)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %d is no way to treat duplicates", (int)d->duplicates);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %d is not a valid tiny_duplicates", (int)d->duplicates);
     return TINY_OK;
 }
 
@@ -171,7 +171,7 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the output pointer is missing");
     if (!edges || edges->n < 0 || (edges->n && (!edges->src || !edges->dst)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no edges");
     if ((uint64_t)edges->n > (uint64_t)TINY_IDX_MAX / 64)
@@ -187,18 +187,21 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     n_dst = edges->n_dst ? edges->n_dst : seen_dst;
     if (!d->bipartite) {
         if (edges->n_src && edges->n_dst && edges->n_src != edges->n_dst)
-            return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes",
+            return tinyi_fail(ctx, TINY_E_SHAPE,
+                              "graph: %td sources and %td destinations: the graph must not be bipartite",
                               edges->n_src, edges->n_dst);
         n_src = n_dst = edges->n_src ? edges->n_src : edges->n_dst ? edges->n_dst : TINYI_MAX(n_src, n_dst);
     }
     n_src = TINYI_MAX(n_src, d->n_nodes);
     n_dst = TINYI_MAX(n_dst, d->n_nodes);
     if (seen_src > n_src)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "graph: an edge comes from node %td, there are %td", seen_src - 1, n_src);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "graph: an edge comes from node %td, but there are %td nodes", seen_src - 1, n_src);
     if (seen_dst > n_dst)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "graph: an edge goes to node %td, there are %td", seen_dst - 1, n_dst);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "graph: an edge goes to node %td, but there are %td nodes", seen_dst - 1, n_dst);
     if ((uint64_t)n_src > 0x7fffffffu || (uint64_t)n_dst > 0x7fffffffu)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %td nodes, a 32-bit number counts up to 2147483647",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %td nodes, the most are 2147483647",
                           TINYI_MAX(n_src, n_dst));
     if (!d->symmetrize && !d->drop_loops && !d->add_loops)
         return tinyi_graph_rows(ctx, edges, n_src, n_dst, NULL, d->duplicates, out);
@@ -237,7 +240,7 @@ TINY_API tiny_status tgnn_graph_from_sparse(tiny_ctx *ctx, const tiny_sparse *a,
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the output pointer is missing");
     if (a && a->form > TINY_CSC) {          /* other forms keep no numbers of their entries */
         tiny_sparse lists;
         memset(&d, 0, sizeof d);
@@ -280,7 +283,7 @@ TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_spa
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its rows");
+    if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the graph or the output pointer is missing");
     if (!g->has_out) {
         tiny_sparse_desc d;
         tiny_sparse kept, rows = g->in;
@@ -337,7 +340,7 @@ TINY_API tiny_status tgnn_graph_degrees(tiny_ctx *ctx, tgnn_graph *g, int by_sou
     tiny_idx n, i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!g || !degree) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its degrees");
+    if (!g || !degree) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the graph or the array of degrees is missing");
     st = tinyi_graph_degrees64(ctx, g, by_source, counted, &d);
     if (st) return st;
     n = by_source ? g->in.n_cols : g->in.n_rows;
@@ -411,11 +414,11 @@ TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, co
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its norm");
+    if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the graph or the output pointer is missing");
     if ((unsigned)d->norm > (unsigned)TGNN_NORM_ROW)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: norm %d is unknown", (int)d->norm);
     if ((d->norm == TGNN_NORM_SYMMETRIC || d->add_loops) && g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     st = d->add_loops || d->drop_loops ? tinyi_graph_loops(ctx, g, d, &h)
                                        : tinyi_graph_copy(ctx, g, d->ignore_weights, &h);
@@ -502,11 +505,12 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     if (out) *out = NULL;
     if (st) return st;
     if (!g || !out || !order)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no order, or no place for the result");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the graph, the order or the output pointer is missing");
     a = &g->in;
     n = a->n_rows;
     if (n != a->n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order", a->n_cols,
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "graph: %td sources and %td destinations: the graph must not be bipartite", a->n_cols,
                           n);
     place = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *place);
     if (!place) return tiny_ctx_status(ctx);
@@ -514,7 +518,7 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     for (r = 0; r < n; r++) {
         if ((uint64_t)order[r] >= (uint64_t)n || place[order[r]] >= 0) {
             st = tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: order[%td] is %lu: %s", r, (unsigned long)order[r],
-                            (uint64_t)order[r] >= (uint64_t)n ? "there is no such node" : "it was there before");
+                            (uint64_t)order[r] >= (uint64_t)n ? "there is no such node" : "it occurs twice");
             tiny_free(ctx, place);
             return st;
         }
@@ -537,16 +541,18 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
         const int64_t from = a->offset[order[r]], d = a->offset[order[r] + 1] - from;
         if (from < 0 || d < 0 || d > a->n || from > a->n - d)
             st = tinyi_fail(ctx, TINY_E_FORMAT,
-                            "graph: the edges of node %lu are not among the %lld there are: its file changed",
+                            "graph: the edges of node %lu are not among its %lld edges: the file of the graph has "
+                            "changed",
                             (unsigned long)order[r], (long long)a->n);
         else if (d > 0x7fffffff)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, there may be 2147483647",
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, the most are 2147483647",
                             (unsigned long)order[r], (long long)d);
         b.offset[r + 1] = b.offset[r] + d;
         s.longest = TINYI_MAX(s.longest, d);
     }
     if (!st && b.offset[n] != a->n)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed",
+        st = tinyi_fail(ctx, TINY_E_FORMAT,
+                        "graph: its rows have %lld edges, not %lld: the file of the graph has changed",
                         (long long)b.offset[n], (long long)a->n);
     if (!st) st = tiny_parallel(ctx, 0, 0, 2 * (size_t)s.longest * sizeof(uint64_t), tinyi_permute_team, &s);
     tiny_free(ctx, place);
@@ -568,10 +574,10 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
     if (st) return st;
     if (!g || !out || n < 0 || (n && !node))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "graph: there is no graph, no list of nodes, or no place for the result");
+                          "graph: the graph, the list of nodes or the output pointer is missing");
     a = &g->in;
     if (a->n_rows != a->n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations: the graph must not be bipartite",
                           a->n_cols, a->n_rows);
     place = (int32_t *)tinyi_alloc(ctx, (size_t)a->n_rows, sizeof *place);
     if (!place) return tiny_ctx_status(ctx);
@@ -579,7 +585,7 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
     for (i = 0; !st && i < n; i++) {
         if (node[i] < 0 || node[i] >= a->n_rows || place[node[i]] >= 0)
             st = tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: node[%td] is %ld: %s", i, (long)node[i],
-                            node[i] < 0 || node[i] >= a->n_rows ? "there is no such node" : "it was there before");
+                            node[i] < 0 || node[i] >= a->n_rows ? "there is no such node" : "it occurs twice");
         else {
             place[node[i]] = (int32_t)i;
             tinyi_row_range(a, node[i], &p, &end);
@@ -622,10 +628,11 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g || !order || (unsigned)kind > (unsigned)TGNN_ORDER_RCM)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no place for its order, or no such order");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "graph: the graph or the output is missing, or the kind of order is invalid");
     n = g->in.n_rows;
     if (n != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, n);
     st = tgnn_graph_out(ctx, g, &unused);
     if (st) return st;
@@ -694,7 +701,7 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
     if (out) *out = NULL;
     if (st) return st;
     if (!out || !graph_at || n < 0 || (n && !graphs))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: there are no graphs, or no place for the result");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: the graphs or an output pointer is missing");
     for (i = 0; i < n; i++) {
         if (!graphs[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: graph %td is missing", i);
         if (graphs[i]->in.n_rows != graphs[i]->in.n_cols)
@@ -746,7 +753,7 @@ TINY_API tiny_status tgnn_planted(tiny_ctx *ctx, tiny_idx n, int k, double degre
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: there is no place for the graph");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: the output pointer is missing");
     if (n < 0 || (uint64_t)n > 0x7fffffffu || k < 1 || k > n || !(degree >= 0.0) || degree > (double)n ||
         !(inside >= 0.0 && inside <= 1.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: %td nodes in %d classes, %g edges a node, %g of them inside",
@@ -784,7 +791,7 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: there is no place for the graph");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: the output pointer is missing");
     if (scale < 0 || scale > 30 || n_edges < 0 || (uint64_t)n_edges > (uint64_t)TINY_IDX_MAX / 64)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: 2^%d nodes and %lld edges; the scale is 0 to 30", scale,
                           (long long)n_edges);

@@ -69,12 +69,12 @@ TINY_API tiny_status tgnn_halo_make(tiny_ctx *ctx, tgnn_graph *g, int k, const i
     if (st) return st;
     if (out) memset(out, 0, sizeof *out);
     if (!g || !part || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: there is no graph, no parts, or no place for the lists");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: the graph, the parts or the output pointer is missing");
     if (g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "halo: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "halo: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     if (k < 1 || k > TGNN_HALO_PARTS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: %d parts, there may be 1 to %d", k, TGNN_HALO_PARTS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: %d parts, there must be 1 to %d", k, TGNN_HALO_PARTS);
     for (v = 0; v < g->in.n_rows; v++)
         if (part[v] < 0 || part[v] >= k)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: node %td is in part %ld of %d", v, (long)part[v], k);
@@ -120,7 +120,7 @@ TINY_API tiny_status tgnn_halo_graph(tiny_ctx *ctx, const tgnn_graph *g, const t
     if (st) return st;
     if (!g || !h || !out || h->n != g->in.n_rows)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "halo: there is no graph, no place for the result, or the lists are of another graph");
+                          "halo: the graph or the output pointer is missing, or the lists belong to another graph");
     if (t < 0 || t >= h->k) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: part %d of %d", t, h->k);
     a = &g->in;
     n_own = (tiny_idx)(h->own_at[t + 1] - h->own_at[t]);

@@ -82,7 +82,7 @@ static tiny_status tinyi_flate_room(tinyi_flate *f, size_t n)
     size_t room = f->room;
     unsigned char *p;
     if (f->total + f->n + n > f->most)
-        return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than the %llu bytes that are allowed",
+        return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than %llu bytes, the limit",
                           f->where, (unsigned long long)f->most);
     if (f->n + n <= f->room) return TINY_OK;
     if (f->pipe) {
@@ -153,18 +153,18 @@ static tiny_status tinyi_flate_block(tinyi_flate *f, const tinyi_flate_code *lit
         uint32_t more;
         size_t len, back;
         tiny_status st;
-        if (s < 0) return tinyi_flate_fail(f, "the stream ends, or has no such code");
+        if (s < 0) return tinyi_flate_fail(f, "the stream ends, or a code is invalid");
         if (s == 256) return TINY_OK;
         if (s < 256) {
             if ((st = tinyi_flate_room(f, 1)) != TINY_OK) return st;
             f->out[f->n++] = (unsigned char)s;
             continue;
         }
-        if (s > 285) return tinyi_flate_fail(f, "a length that does not exist");
+        if (s > 285) return tinyi_flate_fail(f, "an invalid length");
         if (!tinyi_flate_bits(f, length_bits[s - 257], &more)) return tinyi_flate_fail(f, "the stream ends");
         len = (size_t)length_base[s - 257] + more;
         s = tinyi_flate_symbol(f, dist);
-        if (s < 0 || s > 29) return tinyi_flate_fail(f, "the stream ends, or a distance does not exist");
+        if (s < 0 || s > 29) return tinyi_flate_fail(f, "the stream ends, or a distance is invalid");
         if (!tinyi_flate_bits(f, dist_bits[s], &more)) return tinyi_flate_fail(f, "the stream ends");
         back = (size_t)dist_base[s] + more;
         if (back > f->member + (f->n - f->told)) return tinyi_flate_fail(f, "a copy from before the start");
@@ -213,16 +213,16 @@ static tiny_status tinyi_flate_dynamic(tinyi_flate *f, tinyi_flate_code *lit, ti
         if (!tinyi_flate_bits(f, 3, &v)) return tinyi_flate_fail(f, "the stream ends");
         length[order[i]] = (unsigned char)v;
     }
-    if (!tinyi_flate_code_make(lit, length, 19)) return tinyi_flate_fail(f, "no code for the lengths");
+    if (!tinyi_flate_code_make(lit, length, 19)) return tinyi_flate_fail(f, "the lengths have no valid code");
     while (n < n_lit + n_dist) {
         int s = tinyi_flate_symbol(f, lit);
         unsigned char again = 0;
-        if (s < 0) return tinyi_flate_fail(f, "the stream ends, or has no such code");
+        if (s < 0) return tinyi_flate_fail(f, "the stream ends, or a code is invalid");
         if (s < 16) {
             length[n++] = (unsigned char)s;
             continue;
         }
-        if (s == 16 && n == 0) return tinyi_flate_fail(f, "a repeat of nothing");
+        if (s == 16 && n == 0) return tinyi_flate_fail(f, "a repeat without a previous length");
         if (s == 16) again = length[n - 1];
         if (!tinyi_flate_bits(f, s == 16 ? 2 : s == 17 ? 3 : 7, &v)) return tinyi_flate_fail(f, "the stream ends");
         v += s == 18 ? 11 : 3;
@@ -230,9 +230,9 @@ static tiny_status tinyi_flate_dynamic(tinyi_flate *f, tinyi_flate_code *lit, ti
         memset(length + n, again, v);
         n += v;
     }
-    if (!length[256]) return tinyi_flate_fail(f, "a block without an end");
+    if (!length[256]) return tinyi_flate_fail(f, "a block without an end code");
     if (!tinyi_flate_code_make(dist, length + n_lit, (int)n_dist) || !tinyi_flate_code_make(lit, length, (int)n_lit))
-        return tinyi_flate_fail(f, "lengths that make no code");
+        return tinyi_flate_fail(f, "lengths that are no valid code");
     return TINY_OK;
 }
 
@@ -337,15 +337,16 @@ static tiny_status tinyi_gzip_members(tinyi_flate *f)
         f->n_hold = 0;
         if (!tinyi_gzip_head(f))
             return f->st ? f->st
-                         : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: byte %llu is no head of gzip", f->where,
+                         : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: byte %llu does not begin a gzip header", f->where,
                                       (unsigned long long)at);
         st = tinyi_flate_stream(f);
         for (i = 0; !st && i < 4; i++)
             if (!tinyi_flate_bits(f, 16, &v[i]))
-                st = f->st ? f->st : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: gzip ends before its check sum", f->where);
+                st = f->st ? f->st : tinyi_fail(f->ctx, TINY_E_FORMAT,
+                                                "%s: the gzip data end before their checksum", f->where);
         if (!st && ((v[0] | v[1] << 16) != f->crc || (v[2] | v[3] << 16) != (uint32_t)(f->member & 0xffffffffu)))
             st = tinyi_fail(f->ctx, TINY_E_FORMAT,
-                            "%s: the check sum or the size of gzip does not fit the %llu bytes that were unpacked",
+                            "%s: the checksum or the size in the gzip data does not match the %llu unpacked bytes",
                             f->where, (unsigned long long)f->member);
         if (st) return st;
     } while (tinyi_flate_more(f));

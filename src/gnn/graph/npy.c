@@ -130,7 +130,7 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
     *out = NULL;
     *n_out = 0;
     if (found < 0)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is broken or missing", path);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is damaged or missing", path);
     if (!found)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: there is no %s among its %llu members", path, name,
                           (unsigned long long)count);
@@ -141,7 +141,7 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
     if (!tinyi_rd_u32(&c, &magic) || magic != 0x04034b50u || !tinyi_rd_bytes(&c, 22, &skip) ||
         !tinyi_rd_u16(&c, &n_name) || !tinyi_rd_u16(&c, &n_extra) || !tinyi_rd_bytes(&c, n_name, &skip) ||
         !tinyi_rd_bytes(&c, n_extra, &skip))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s: its local head is broken", path, name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s: its local header is damaged", path, name);
     if (e.packed > c.left)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s has %llu bytes, the file holds %zu more", path, name,
                           (unsigned long long)e.packed, c.left);
@@ -164,12 +164,13 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
         if (st) return st;
     } else
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: %s is packed by method %u, only 0 (stored) and 8 (deflate) are read", path, name,
+                          "%s: %s is compressed by method %u; only 0 (stored) and 8 (deflate) are supported",
+                          path, name,
                           e.method);
     if (*n_out != e.plain || tinyi_crc32(0, *out, *n_out) != e.crc) {
         tiny_free(ctx, *out);
         *out = NULL;
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the size or the check sum of %s is wrong", path, name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the size or the checksum of %s does not match", path, name);
     }
     return TINY_OK;
 }
@@ -288,19 +289,21 @@ tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char 
     uint16_t n16;
     int a;
     if (!tinyi_rd_bytes(&c, 8, &p) || memcmp(p, "\x93NUMPY", 6))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it does not begin as a .npy file", name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it does not begin like a .npy file", name);
     if (p[6] < 1 || p[6] > 3)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: version %u of the .npy format, 1 to 3 are read", name, p[6]);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: version %u of the .npy format; 1 to 3 are supported", name, p[6]);
     if (p[6] == 1 ? !tinyi_rd_u16(&c, &n16) : !tinyi_rd_u32(&c, &n32))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends in its head", name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends inside its header", name);
     n_head = p[6] == 1 ? n16 : n32;
     if (!tinyi_rd_bytes(&c, n_head, &p))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a head of %zu bytes, the file holds %zu more", name, n_head, c.left);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: a header of %zu bytes, but the file has only %zu more", name, n_head, c.left);
     head = tinyi_cursor_make(p, n_head);
     wrong = tinyi_npy_dict(&head, h);
-    if (wrong) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the head has %s", name, wrong);
+    if (wrong) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the header has %s", name, wrong);
     if (!tinyi_npy_dtype(h, &as))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: numbers of type %c%d are not read", name,
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: numbers of type %c%d are not supported", name,
                           h->type > 0x20 && h->type < 0x7f ? h->type : '?', h->size);
     for (h->count = 1, a = 0; a < h->t.rank; a++) {
         if (h->t.dim[a] && h->count > (uint64_t)TINY_IDX_MAX / 16 / (uint64_t)h->t.dim[a])
@@ -310,7 +313,8 @@ tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char 
     h->at = n_bytes - c.left;
     left = n_file - h->at;
     if (h->count > left / (uint64_t)h->size || left != h->count * (uint64_t)h->size)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu numbers of %d bytes, the file holds %llu bytes for them", name,
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: %llu numbers of %d bytes, but the file has %llu bytes for them", name,
                           (unsigned long long)h->count, h->size, (unsigned long long)left);
     h->t = tiny_tensor_nd(NULL, as, h->t.rank, h->t.dim);
     return TINY_OK;
@@ -376,7 +380,7 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
     if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
     /* a value takes at least 6 bytes; what is not stored is 0, up to 4096 times the file and 16 MB */
     if ((uint64_t)size[2] > n_bytes / 5)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, a file of %zu bytes holds fewer", name,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values are too many for a file of %zu bytes", name,
                           (long long)size[2], n_bytes);
     if (size[0] && size[1] && (uint64_t)size[0] * (uint64_t)size[1] > ((uint64_t)n_bytes + 4096) * 1024)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld x %lld zeros out of %zu bytes", name, (long long)size[0],
@@ -395,7 +399,7 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
         if (!st && tinyi_word_next(&line, &word)) st = tinyi_text_fail(&f, word, "the end of the line");
         if (!st && ++n > size[2])
             st = tinyi_fail(ctx, TINY_E_FORMAT,
-                            "%s: line %lld is one value more than the %lld that the first line promised", name,
+                            "%s: line %lld has a value more than the %lld in the first line", name,
                             (long long)f.line, (long long)size[2]);
         if (st) {
             tiny_free(ctx, x);
@@ -405,7 +409,7 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
     }
     if (n != size[2]) {
         tiny_free(ctx, x);
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, the first line promised %lld", name, (long long)n,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, but the first line says %lld", name, (long long)n,
                           (long long)size[2]);
     }
     out->t = tiny_tensor_2d(x, TINY_F32, (tiny_idx)size[0], (tiny_idx)size[1]);
@@ -428,9 +432,9 @@ static tiny_status tinyi_npz_name(tiny_ctx *ctx, const char *name, const unsigne
         return TINY_OK;
     }
     if (!tinyi_zip_directory(bytes, n_bytes, &c, &count) || (count && !tinyi_zip_entry_next(&c, &e)))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is broken or missing", name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is damaged or missing", name);
     if (count != 1 || e.n_name > 290)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it has %llu members, one must be named", name,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it has %llu members: name one of them", name,
                           (unsigned long long)count);
     memcpy(text, e.name, e.n_name);
     text[e.n_name] = 0;
@@ -447,7 +451,7 @@ TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, con
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!out || (!bytes && n_bytes))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "array: there are no bytes, or no place for it");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "array: the bytes or the output pointer is missing");
     memset(out, 0, sizeof *out);
     if (!name) name = "array";
     if (n_bytes >= 4 && !memcmp(p, "PK\3\4", 4)) {
@@ -490,7 +494,7 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     st = t ? tiny_tensor_check(t) : TINY_E_ARGUMENT;
-    if (st) return tinyi_fail(ctx, st, "npy: what should be written is no tensor (%s)", tiny_status_text(st));
+    if (st) return tinyi_fail(ctx, st, "npy: the tensor is invalid (%s)", tiny_status_text(st));
     if (!types[t->dtype])
         return tinyi_fail(ctx, TINY_E_DTYPE, "npy: %s has no name in this format", tiny_dtype_name(t->dtype));
     n = snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': (", types[t->dtype]);
@@ -546,7 +550,7 @@ TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t
     tiny_idx at = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "integers: there is no place for them");
+    if (!out || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "integers: an output pointer is missing");
     *out = NULL;
     *n = 0;
     st = tiny_file_open(ctx, path, &f);

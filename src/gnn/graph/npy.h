@@ -1,13 +1,13 @@
-/* src/gnn/graph/npy.h - arrays in files: .npy and .npz of NumPy, and the features.coo of our data folders
+/* src/gnn/graph/npy.h - arrays in files: .npy and .npz of NumPy, and features.coo of a data folder
  *
  *   tgnn_array a;
  *   if (tgnn_array_read(ctx, "features.npy", NULL, &a)) ... the sentence names the file ...
  *   ... a.t is a tensor of the type and shape of the file ...
  *   tgnn_array_free(ctx, &a);
  *
- * Types: <f4 <f8 <f2 <i1 <i2 <i4 <i8 |u1 |b1, also in big-endian order; unsigned numbers of 2, 4 and 8 bytes become
- * i32, i64 and i64 (refused above 2^63). Rank 0 to 4; both C and Fortran order. Zip members may be stored or deflated,
- * in Zip64 too. */
+ * Types: <f4 <f8 <f2 <i1 <i2 <i4 <i8 |u1 |b1, also big-endian. Unsigned numbers of 2, 4 and 8 bytes become i32, i64 and
+ * i64; values above 2^63 are errors. Rank 0 to 4, C and Fortran order. Zip members may be stored or deflated, also in
+ * Zip64. */
 #ifndef TINYI_NPY_H
 #define TINYI_NPY_H
 #include "core/tensor.h"
@@ -16,19 +16,19 @@ TINYI_C_BEGIN
 
 typedef struct tgnn_array { tiny_tensor t; } tgnn_array;   /* dense; its data belongs to the context */
 
-/* member: the name inside a .npz, without .npy; NULL takes the only one. A file whose first line is "rows cols stored",
- * then "row col value" (features.coo), gives f32 with zeros where nothing stands. */
+/* member: the name inside a .npz, without .npy; NULL takes the only one. A features.coo file gives a dense f32 array:
+ * its first line is "rows cols stored", each further line "row col value"; all other numbers are 0. */
 TINY_API tiny_status tgnn_array_read(tiny_ctx *ctx, const char *path, const char *member, tgnn_array *out);
 TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes,
                                             const char *member, tgnn_array *out);
 TINY_API void tgnn_array_free(tiny_ctx *ctx, tgnn_array *a);       /* takes NULL */
-/* A .npy file of any dense or strided tensor but bf16, written as a whole or not at all. */
+/* Writes a .npy file of any dense or strided tensor but bf16, completely or not at all. */
 TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tiny_tensor *t);
-/* One integer a line (labels, graph numbers, orders); "-" and an empty list stand for -1. */
-/* tiny_free gives it back */
+/* Reads one integer from each line (labels, graph numbers, orders); "-" and an empty list mean -1. Free *out with
+ * tiny_free. */
 TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t **out, tiny_idx *n);
 
-/* A file may unpack to so many times its size, and this. */
+/* A file may unpack to at most TIMES its size plus EXTRA bytes. */
 #define TGNN_UNPACK_TIMES 64
 #define TGNN_UNPACK_EXTRA ((size_t)1 << 20)
 

@@ -34,10 +34,11 @@ static tiny_status tinyi_partition_check(tiny_ctx *ctx, const tgnn_graph *g, int
                                          const int32_t *part)
 {
     tiny_idx n;
-    if (!g || !part) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: there is no graph, or no place for its parts");
+    if (!g || !part) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: the graph or the array of parts is missing");
     n = g->in.n_rows;
     if (n != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "partition: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "partition: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, n);
     if (k < 1 || ((tiny_idx)k > n && k > 1))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %td nodes in %d parts", n, k);
@@ -62,7 +63,8 @@ static tiny_status tinyi_partition_limit(tiny_ctx *ctx, tiny_idx n, int k, const
         heaviest = TINYI_MAX(heaviest, (int64_t)d->node_weight[v]);
     }
     if (sum > 0x7fffffff)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "partition: the nodes weigh %lld, together they may weigh 2147483647",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "partition: the nodes weigh %lld, together they may weigh at most 2147483647",
                           (long long)sum);
     *total = sum;
     *limit =
@@ -83,7 +85,7 @@ TINY_API tiny_status tgnn_partition_measure(tiny_ctx *ctx, const tgnn_graph *g, 
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     st = tinyi_partition_check(ctx, g, k, &d, part);
-    if (!st && !info) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: there is no place for what was measured");
+    if (!st && !info) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: the output pointer is missing");
     if (st) return st;
     a = &g->in;
     memset(info, 0, sizeof *info);

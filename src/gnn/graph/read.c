@@ -108,7 +108,7 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
          tinyi_word_next(&line, &word) && tinyi_word_is(word, "matrix");
     if (!ok) return tinyi_text_fail(&f, word, "%%MatrixMarket matrix");
     if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "coordinate"))
-        return tinyi_text_fail(&f, word, "coordinate (an array is no graph)");
+        return tinyi_text_fail(&f, word, "coordinate (an array is not a graph)");
     if (!tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "pattern, real or integer");
     pattern = tinyi_word_is(word, "pattern");
     if (!pattern && !tinyi_word_is(word, "real") && !tinyi_word_is(word, "integer"))
@@ -118,14 +118,14 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
     if (!r->both && !tinyi_word_is(word, "general")) return tinyi_text_fail(&f, word, "general or symmetric");
     memset(&word, 0, sizeof word);
     if (!tinyi_text_line(&f, "%", &line))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends before the line with its size", name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends before the line of its size", name);
     for (k = 0; k < 3; k++)
         if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &size[k]) || size[k] < 0 ||
             (k < 2 && size[k] > 0x7fffffff))
             return tinyi_text_fail(&f, word, "the number of rows, columns or entries");
     if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
     if ((uint64_t)size[2] > (uint64_t)(f.end - f.at) / 3 + 1)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries, the %td bytes behind hold fewer", name,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries are too many for the %td bytes after it", name,
                           (long long)size[2], f.end - f.at);
     /* an empty row has no byte in the file: what nodes may cost is bounded by what is there */
     for (k = 0; k < 2; k++)
@@ -141,12 +141,12 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
         for (k = 0; k < 2; k++)
             if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 1 || v[k] > size[k])
                 return tinyi_text_fail(
-                    &f, word, k ? "a column of the matrix, counted from 1," : "a row of the matrix, counted from 1,");
+                    &f, word, k ? "a column of the matrix, counted from 1" : "a row of the matrix, counted from 1");
         if (!pattern && (!tinyi_word_next(&line, &word) || !tinyi_word_float(word, &w)))
             return tinyi_text_fail(&f, word, "a number");
         if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
         if (r->e.n == size[2])
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld is one entry more than the %lld that were promised",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld has an entry more than the %lld in the header",
                               name, (long long)f.line, (long long)size[2]);
         r->src[r->e.n] = (int32_t)(v[0] - 1);
         r->dst[r->e.n] = (int32_t)(v[1] - 1);
@@ -154,7 +154,7 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
         r->e.n++;
     }
     if (r->e.n != size[2])
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries, %lld were promised", name, (long long)r->e.n,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries, but the header says %lld", name, (long long)r->e.n,
                           (long long)size[2]);
     return TINY_OK;
 }
@@ -243,7 +243,7 @@ static tiny_status tinyi_read_floats(tiny_ctx *ctx, const char *name, const tiny
         else if (t->dtype == TINY_F64) w[i] = (float)((const double *)t->data)[i];
         else if (tinyi_read_whole(t, i, &v)) w[i] = (float)v;
         else
-            return tinyi_fail(ctx, TINY_E_DTYPE, "%s: value %td of type %s is no weight", name, i,
+            return tinyi_fail(ctx, TINY_E_DTYPE, "%s: value %td of type %s is not a valid weight", name, i,
                               tiny_dtype_name(t->dtype));
     }
     return TINY_OK;
@@ -279,7 +279,7 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
     tiny_free(ctx, format);
     if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, "shape", 2, &shape);
     if (!st && (!tinyi_read_node(&shape.t, 0, &dim[0]) || !tinyi_read_node(&shape.t, 1, &dim[1])))
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its shape is no pair of sizes below 2147483647", name);
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its shape must be two sizes below 2147483647", name);
     for (i = 0; !st && i < 2; i++)
         if ((uint64_t)dim[i] > ((uint64_t)n_bytes + 4096) * 64)
             st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %ld rows or columns in a file of %zu bytes", name, (long)dim[i],
@@ -402,7 +402,7 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
                           (unsigned long long)n_dst, (unsigned long long)n_src, (unsigned long long)m);
     if (size != total || n_bytes != total)
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: %llu nodes and %llu edges need %zu bytes, its head says %llu, it has %zu", name,
+                          "%s: %llu nodes and %llu edges need %zu bytes, its header says %llu, it has %zu", name,
                           (unsigned long long)n_dst, (unsigned long long)m, total, (unsigned long long)size, n_bytes);
     if (n_src != n_dst && !(desc && desc->bipartite))
         return tinyi_fail(ctx, TINY_E_SHAPE,
@@ -418,7 +418,7 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
     a.n_cols = (tiny_idx)n_src;
     a.n = (int64_t)m;
     if (keep && tinyi_little_endian() && (uintptr_t)bytes % 8 == 0) {
-        union { const unsigned char *from; void *to; } at[4];  /* a mapping that nobody writes to */
+        union { const unsigned char *from; void *to; } at[4];  /* a read-only mapping */
         int k;
         for (k = 0; k < 4; k++) at[k].from = bytes + part[k];
         a.offset = (int64_t *)at[0].to;
@@ -567,7 +567,7 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
         size_t n, most = n_bytes < (SIZE_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES
                              ? n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA
                              : SIZE_MAX;
-        if (depth) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", name);
+        if (depth) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it is compressed by gzip twice", name);
         st = tinyi_gunzip(ctx, name, bytes, n_bytes, most, &plain, &n);
         if (st) return st;
         st = tinyi_graph_read(ctx, name, plain, n, desc, NULL, 1, out);
@@ -618,7 +618,7 @@ TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, con
     if (out) *out = NULL;
     if (st) return st;
     if (!out || (!bytes && n_bytes))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no bytes, or no place for it");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the bytes or the output pointer is missing");
     return tinyi_graph_read(ctx, name ? name : "graph", (const unsigned char *)bytes, n_bytes, desc, NULL, 0, out);
 }
 
@@ -628,7 +628,7 @@ TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the output pointer is missing");
     st = tiny_file_open(ctx, path, &f);
     if (st) return st;
     st = tinyi_graph_read(ctx, path, f.bytes, f.n_bytes, desc, &f, 0, out);
@@ -649,7 +649,7 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
     tiny_idx r;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is none to write");
+    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the graph to write is missing");
     a = &g->in;
     flags = (a->value ? TINYI_TGRAPH_WEIGHTS : 0) | (a->source ? TINYI_TGRAPH_NUMBERS : 0);
     if (!tinyi_tgraph_plan((uint64_t)a->n_rows, (uint64_t)a->n, flags, part, &total))
@@ -683,7 +683,7 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
     tiny_idx r;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is none to write");
+    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: the graph to write is missing");
     a = &g->in;
     if (!tinyi_size_mul((size_t)a->n + 1, each, &room))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a text", (long long)a->n);
@@ -696,7 +696,8 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
             if (put++ == a->n || c < 0 || c >= a->n_cols) {
                 st = tinyi_fail(
                     ctx, TINY_E_FORMAT,
-                    "graph: edge %lld is not among the %lld there are, or comes from no node: its file changed",
+                    "graph: edge %lld is not among its %lld edges, or its source is invalid: the file of the graph "
+                    "has changed",
                     (long long)p, (long long)a->n);
                 break;
             }
@@ -708,7 +709,8 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
             text[n++] = '\n';
         }
     if (!st && put != a->n)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed",
+        st = tinyi_fail(ctx, TINY_E_FORMAT,
+                        "graph: its rows have %lld edges, not %lld: the file of the graph has changed",
                         (long long)put, (long long)a->n);
     n_head = 0;
     if (a->n_rows != a->n_cols && (last[0] + 1 < a->n_cols || last[1] + 1 < a->n_rows))
@@ -751,7 +753,7 @@ static tiny_status tinyi_data_integers(tiny_ctx *ctx, const char *folder, const 
     if (st || !tinyi_data_there(path)) return st;
     st = tgnn_integers_read(ctx, path, out, &have);
     if (st) return st;
-    if (n >= 0 && have != n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td lines, there should be %td", path, have, n);
+    if (n >= 0 && have != n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td lines, there must be %td", path, have, n);
     for (i = 0; i < have; i++) {
         if ((*out)[i] < -1)
             return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %td is %ld, the least is -1", path, i + 1, (long)(*out)[i]);
@@ -801,7 +803,7 @@ static tiny_status tinyi_data_splits(tiny_ctx *ctx, const char *folder, tgnn_dat
             st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld is one more than the %td nodes", path, (long long)t.line,
                             d->n_nodes);
         else if (words && d->n_split == 1) d->split[at] = (char)words;
-        else if ((tiny_idx)word.n != d->n_split) st = tinyi_text_fail(&t, word, "as many marks as in the first line");
+        else if ((tiny_idx)word.n != d->n_split) st = tinyi_text_fail(&t, word, "as many marks as the first line has");
         else {
             for (i = 0; i < word.n && strchr("rvt-", word.at[i]) && word.at[i]; i++)
                 d->split[at * d->n_split + (tiny_idx)i] = (char)word.at[i];
@@ -880,7 +882,7 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
     if (!st) st = tgnn_graph_read(ctx, path, &gd, &d->graph);
     if (st) return st;
     if (d->n_nodes && tgnn_graph_nodes(d->graph) != d->n_nodes)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it names node %td, meta.txt counts %td", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it has node %td, but meta.txt says %td nodes", path,
                           tgnn_graph_nodes(d->graph) - 1, d->n_nodes);
     d->n_nodes = tgnn_graph_nodes(d->graph);
     st = tinyi_data_path(ctx, path, folder, "features.coo");
@@ -922,7 +924,7 @@ TINY_API tiny_status tgnn_data_read(tiny_ctx *ctx, const char *folder, tgnn_data
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!folder || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there is no folder, or no place for what it holds");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: the folder or the output pointer is missing");
     memset(out, 0, sizeof *out);
     st = tinyi_data_fill(ctx, folder, out);
     if (st) tgnn_data_free(ctx, out);

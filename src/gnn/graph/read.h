@@ -1,43 +1,42 @@
-/* src/gnn/graph/read.h - graphs from files, and into them
+/* src/gnn/graph/read.h - reads and writes files of graphs
  *
- *   edge list       "source destination [weight]" a line, numbers from 0, separated by spaces, tabs or commas; # and %
- *                   begin remarks, "# nodes N" says that there are N nodes at least, "# nodes N M" only where desc is
- *                   bipartite: N sources, M destinations
+ *   edge list       lines "source destination [weight]", numbers from 0, separated by spaces, tabs or commas. # and %
+ *                   begin comments. "# nodes N" means at least N nodes; if desc is bipartite, "# nodes N M" means N
+ *                   sources and M destinations
  *   Matrix Market   "%%MatrixMarket matrix coordinate pattern|real|integer general|symmetric", numbers from 1
  *   .npz            scipy.sparse.save_npz (csr, csc, coo), or an archive with an array `edges` (m, 2) or `edge_index`
  *                   (2, m)
  *   .npy            an integer array (2, m) or (m, 2)
- *   .tgraph         ours: little-endian, mapped and used in place (tgnn_graph_write)
- * each of the text forms also packed by gzip. Which one it is, the first bytes say, never the name.
+ *   .tgraph         the format of tgnn_graph_write: little-endian, mapped and used in place
+ * The text forms may be compressed by gzip. The first bytes decide which form a file has, not its name.
  *
- * Entry (i, j) of a matrix is an edge i -> j, as in scipy and SuiteSparse; a symmetric matrix gives both directions. */
+ * Entry (i, j) of a matrix is an edge i -> j, as in scipy and SuiteSparse. A symmetric matrix gives both directions. */
 #ifndef TINYI_GRAPH_READ_H
 #define TINYI_GRAPH_READ_H
 #include "gnn/graph/graph.h"
 TINYI_C_BEGIN
 
-/* desc: what becomes of the edges; NULL: as they are. A .tgraph file is taken as it is where desc asks for nothing; one
- * of two sets of nodes is refused where desc is not bipartite. Its edges keep their numbers in either case. A file may
- * make the context take at most 512 times its size and 16 megabytes (dense features: 4096 times) (a packed one 64 times
- * that); weights must be finite. */
+/* desc NULL: the edges as they are. A .tgraph file is used as it is if desc is NULL or all zero. A bipartite file fails
+ * unless desc is bipartite. The edges of a .tgraph file always keep their numbers. Weights must be finite. Reading a
+ * file takes at most 512 times its size and 16 megabytes of memory (dense features: 4096 times; a compressed file: 64
+ * times that). */
 TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn_graph_desc *desc, tgnn_graph **out);
-/* name stands in the sentences. The bytes may go afterwards. */
+/* name is used in error sentences. The bytes are not needed after the call. */
 TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes,
                                             const tgnn_graph_desc *desc, tgnn_graph **out);
 
-/* Our binary form. */
+/* Writes a .tgraph file. */
 TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgnn_graph *g);
-/* An edge list, in the order of the destinations; weights with 9 digits, where there are any. Where the last nodes have
- * no edges, the first line is "# nodes N", of two sets "# nodes SOURCES DESTINATIONS": a remark to others, a least
- * number of nodes to tgnn_graph_read. */
+/* Writes an edge list in the order of the destinations; weights with 9 digits. If the last nodes have no edges, the
+ * first line is "# nodes N", for a bipartite graph "# nodes SOURCES DESTINATIONS". */
 TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, const tgnn_graph *g);
 
-/* ---- a folder with edges.tsv, and as much as there is of features.coo (or .npy), labels.txt, splits.txt, meta.txt,
- * graph_of_node.txt, graph_labels.txt, node_labels.txt, folds.txt */
+/* ---- a folder with edges.tsv and any of features.coo (or .npy), labels.txt, splits.txt, meta.txt, graph_of_node.txt,
+ * graph_labels.txt, node_labels.txt, folds.txt */
 typedef struct tgnn_data {
-    tgnn_graph *graph;                      /* "directed 0" in meta.txt, or no such line: both directions, no doubles */
+    tgnn_graph *graph;                      /* unless meta.txt has "directed 1": both directions, no duplicates */
     int directed;
-    /* n_graphs 0: node data. meta.txt may count at most 32 for each byte of the folder's files, and 262144 */
+    /* n_graphs 0: node data. The counts in meta.txt are at most 262144 and 32 for each byte of the folder's files */
     tiny_idx n_nodes, n_graphs;
     tiny_tensor x;                          /* (n_nodes, features) f32; data NULL: none */
     int32_t *label, n_class;                /* of each node; -1: none. NULL: no labels */

@@ -223,7 +223,8 @@ static tiny_status tinyi_sample_relabel(tgnn_sampler *s, int64_t n)
         const int32_t u = col[q];
         if (q + 24 < n) TINYI_PREFETCH(place + col[q + 24]);
         if ((uint64_t)u >= (uint64_t)n_nodes)
-            return tinyi_fail(s->ctx, TINY_E_FORMAT, "sample: an edge comes from node %ld, there are %td", (long)u,
+            return tinyi_fail(s->ctx, TINY_E_FORMAT,
+                              "sample: an edge comes from node %ld, but there are %td nodes", (long)u,
                               n_nodes);
         if (place[u] < 0) {
             place[u] = (int32_t)s->n_node;
@@ -295,9 +296,10 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
     if (out) *out = NULL;
     if (st) return st;
     if (!g || !desc || !desc->fanout || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: there is no graph, no fanout, or no place for the sampler");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: the graph, the fanout or the output pointer is missing");
     if (g->in.n_rows != g->in.n_cols)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "sample: %td sources and %td destinations are not one set of nodes",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "sample: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
     if (desc->n_layers < 1 || desc->n_layers > TGNN_SAMPLE_LAYERS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: %d layers, there must be 1 to %d", desc->n_layers,
@@ -307,7 +309,7 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: fanout[%d] is %ld", l, (long)desc->fanout[l]);
         if (desc->fanout[l] < 0 && desc->replace)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "sample: fanout[%d] asks for all edges, but they are drawn with replacement", l);
+                              "sample: fanout[%d] is -1 (all edges), which replace does not allow", l);
         most = TINYI_MAX(most, desc->fanout[l]);
     }
     for (v = 0; v < g->in.n_rows; v++) {
@@ -315,7 +317,7 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
         longest = TINYI_MAX(longest, p1 - p);
     }
     if (longest > 0x7fffffff)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node of %lld edges, there may be 2147483647",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node has %lld edges, the most are 2147483647",
                           (long long)longest);
     s = (tgnn_sampler *)tinyi_alloc(ctx, 1, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);
@@ -363,7 +365,7 @@ TINY_API tiny_status tgnn_sampler_draw(tgnn_sampler *s, uint64_t seed, const int
     st = tinyi_ctx_check(s->ctx);
     if (st) return st;
     if (!out || n_seeds < 0 || (n_seeds && !seeds))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: there are no seeds, or no place for the sample");
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: the seeds or the output pointer is missing");
     memset(out, 0, sizeof *out);
     for (i = 0; i < s->n_node; i++) s->place[s->node[i]] = -1;
     s->n_node = 0;
@@ -375,7 +377,8 @@ TINY_API tiny_status tgnn_sampler_draw(tgnn_sampler *s, uint64_t seed, const int
     for (i = 0; !st && i < n_seeds; i++) {
         const int32_t v = seeds[i];
         if ((uint64_t)v >= (uint64_t)s->g->in.n_rows)
-            st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: seed %td is node %ld, there are %td", i, (long)v,
+            st = tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                            "sample: seed %td is node %ld, but there are %td nodes", i, (long)v,
                             s->g->in.n_rows);
         else if (s->place[v] >= 0)
             st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: node %ld is seed %ld and seed %td", (long)v,

@@ -76,7 +76,7 @@ static tiny_status tinyi_bulk_heard(tinyi_bulk *c, double done)
 /* the runs lie in files, and files have other writers */
 static tiny_status tinyi_bulk_changed(const tinyi_bulk *c)
 {
-    return tinyi_fail(c->ctx, TINY_E_IO, "%s: it was changed while it was read", c->look.path);
+    return tinyi_fail(c->ctx, TINY_E_IO, "%s: the file changed while it was being read", c->look.path);
 }
 
 /* ---- runs */
@@ -200,7 +200,7 @@ static tiny_status tinyi_bulk_lines(tinyi_bulk *c, int last)
     tiny_status st = TINY_OK;
     while (!last && n && c->line[n - 1] != '\n') n--;
     if (!n && c->n_line == c->room_line)
-        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: line %lld has more than the %zu bytes that are read at once",
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: line %lld is longer than %zu bytes, the limit",
                           c->name, (long long)c->lines + 1, c->room_line);
     f = tinyi_text_make(c->ctx, c->name, c->line, n);
     f.line = c->lines;
@@ -262,10 +262,10 @@ static tiny_status tinyi_bulk_take(void *arg, const unsigned char *bytes, size_t
         if (c->n_text < TINYI_FORM_BYTES && c->n_text + k >= TINYI_FORM_BYTES) {
             const tinyi_form form = tinyi_read_form(c->line, c->n_line);
             if (form == TINYI_FORM_GZIP)
-                return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", c->name);
+                return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: it is compressed by gzip twice", c->name);
             if (form != TINYI_FORM_EDGES)
                 return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED,
-                                  "%s: of what gzip packs only edge lists are read in pieces", c->name);
+                                  "%s: of gzip files, only edge lists can be read in pieces", c->name);
         }
         c->n_text += k;
         if (c->n_line == c->room_line) st = tinyi_bulk_lines(c, 0);
@@ -355,7 +355,8 @@ static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
                           : form == TINYI_FORM_ZIP  ? "an .npz file"
                                                     : "a Matrix Market file");
     if (form != TINYI_FORM_EDGES && !c->in.n_bytes)
-        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: arrays and packed texts are not read from a pipe", c->name);
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED,
+                          "%s: arrays and compressed texts cannot be read from a pipe", c->name);
     if (form == TINYI_FORM_GZIP) {
         tinyi_bulk_fill_room(c, 1);
         st = tinyi_bulk_gzip(c);
@@ -394,7 +395,7 @@ static tiny_status tinyi_bulk_next(tinyi_bulk *c, tinyi_bulk_run *r, size_t fit,
         if (!st) st = tinyi_in_seek(c->ctx, &c->look, (uint64_t)r->next * bytes);
         if (!st) st = tinyi_in_read(c->ctx, &c->look, r->block, r->n * bytes, &n);
         if (!st && n != r->n * bytes)
-            st = tinyi_fail(c->ctx, TINY_E_IO, "%s: it is shorter than what was written", c->look.path);
+            st = tinyi_fail(c->ctx, TINY_E_IO, "%s: it is shorter than the data that were written", c->look.path);
         if (st) return st;
         c->done += (uint64_t)r->n;
         r->next += (int64_t)r->n;
@@ -717,7 +718,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
     int k, n;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!in || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: there is no file to read, or none to write");
+    if (!in || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: the path to read or to write is missing");
     if (memory < TGNN_CONVERT_LEAST)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: a memory of %zu bytes; %zu are the least", memory,
                           TGNN_CONVERT_LEAST);
@@ -737,7 +738,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
         st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it would be overwritten on the way to %s", in, out);
     if (!st && tinyi_file_special(out))
         st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                        "%s: it is no plain file, and cannot be written in pieces that are not in order", out);
+                        "%s: it is not a regular file, so it cannot be written out of order", out);
     if (st) return st;
     c.weighted = -1;
     c.seen[0] = c.seen[1] = -1;
@@ -757,7 +758,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
         c.info.n_src = (tiny_idx)nodes[0];
         c.info.n_dst = (tiny_idx)nodes[1];
         if (nodes[0] > 0x7fffffff || nodes[1] > 0x7fffffff)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld nodes, a 32-bit number counts up to 2147483647", in,
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld nodes, the most are 2147483647", in,
                             (long long)TINYI_MAX(nodes[0], nodes[1]));
     }
     if (!st) st = tinyi_bulk_runs(&c, out, name);

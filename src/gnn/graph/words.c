@@ -164,7 +164,7 @@ static tiny_status tinyi_text_nodes(const tinyi_text_file *f, tinyi_word line, i
         n++;
     }
     if (!n || tinyi_word_next(&line, &word)) return TINY_OK;
-    if (large.n) return tinyi_text_fail(f, large, "a number of nodes, at most 2147483647,");
+    if (large.n) return tinyi_text_fail(f, large, "a number of nodes, at most 2147483647");
     for (k = 0; k < 2; k++) nodes[k] = TINYI_MAX(nodes[k], (int32_t)v[n > k ? k : 0]);
     return TINY_OK;
 }
@@ -187,8 +187,8 @@ TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, 
     for (k = 0; k < 2; k++)
         if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 0 || v[k] > 0x7ffffffe)
             return tinyi_text_fail(f, word,
-                                   k ? "the number of the destination, 0 to 2147483646,"
-                                     : "the number of the source, 0 to 2147483646,");
+                                   k ? "the number of the destination, 0 to 2147483646"
+                                     : "the number of the source, 0 to 2147483646");
     k = tinyi_word_next(&line, &word);
     if (*weighted < 0) *weighted = k;
     if (*weighted && (!k || !tinyi_word_float(word, w))) return tinyi_text_fail(f, word, "a weight");
@@ -200,9 +200,9 @@ TINYI_FN tiny_status tinyi_text_fail(const tinyi_text_file *f, tinyi_word word, 
 {
     char shown[TINYI_SHOW];
     if (!word.n)
-        return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld ends where %s should stand", f->path,
+        return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld ends, expected %s", f->path,
                           (long long)f->line, wanted);
-    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld: \"%s\" where %s should stand", f->path, (long long)f->line,
+    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld: \"%s\", expected %s", f->path, (long long)f->line,
                       tinyi_show_bytes(word.at, word.n, shown), wanted);
 }
 

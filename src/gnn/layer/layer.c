@@ -64,7 +64,7 @@ static tiny_status tinyi_layer_take(tiny_ctx *ctx, const tgnn_layer *l, int i, i
                           tgnn_layer_weight(l->kind, i));
     }
     if (tiny_tensor_check(w) || w->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s is no f32 tensor", tgnn_layer_name(l->kind),
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s is not an f32 tensor", tgnn_layer_name(l->kind),
                           tgnn_layer_weight(l->kind, i));
     *room = *w;
     while (room->rank > rank && room->dim[0] == 1) {   /* att of PyG is (1, heads, c) */
@@ -139,7 +139,8 @@ static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, con
             const int32_t r = e >= 0 && e < n_relation ? relation[e] : -1;
             if (e < 0 || e >= n_relation)
                 st = tinyi_fail(ctx, TINY_E_FORMAT,
-                                "rgcn: an edge has the number %lld, relations are given for %lld edges", (long long)e,
+                                "rgcn: an edge has the number %lld, but there are relations for %lld edges",
+                                (long long)e,
                                 (long long)n_relation);
             else if (r < 0 || r >= n_rel)
                 st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: edge %lld has relation %ld, there are %td", (long long)e,
@@ -166,7 +167,7 @@ TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, co
     if (out) *out = NULL;
     if (st) return st;
     if (!layer || !g || !out || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, or no place for its graph");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: the layer, the graph or the output pointer is missing");
     if (layer->kind == TGNN_LAYER_RGCN) return tinyi_layer_relations(ctx, layer, g, relation, n_relation, out);
     memset(&d, 0, sizeof d);
     switch (layer->kind) {
@@ -309,7 +310,8 @@ static tiny_status tinyi_layer_split(tinyi_layer_run *r, tiny_idx width, int hea
 {
     return heads > 0 && width % heads == 0 && width > 0
                ? TINY_OK
-               : tinyi_fail(r->ctx, TINY_E_SHAPE, "%s: %td features do not make %d heads", tgnn_layer_name(r->l->kind),
+               : tinyi_fail(r->ctx, TINY_E_SHAPE,
+                            "%s: %td features cannot be divided into %d heads", tgnn_layer_name(r->l->kind),
                             width, heads);
 }
 
@@ -380,7 +382,7 @@ static tiny_status tinyi_layer_edge_rows(tinyi_layer_run *r, const tgnn_graph *g
     tiny_tensor index = tiny_tensor_1d(g->in.source, TINY_I64, (tiny_idx)g->in.n);
     tiny_status st;
     if (e->rank != 2 || e->dtype != TINY_F32 || !g->in.source)
-        return tinyi_fail(r->ctx, TINY_E_SHAPE, "%s: e must be f32 with a row for each edge that was given",
+        return tinyi_fail(r->ctx, TINY_E_SHAPE, "%s: e must be f32 with a row for each edge of the input",
                           tgnn_layer_name(r->l->kind));
     st = tinyi_layer_room(r, (tiny_idx)g->in.n, e->dim[1], out);
     return st ? st : tiny_gather(r->ctx, e, &index, out);
@@ -510,7 +512,7 @@ TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, cons
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!layer || !g || !x || !y || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, no x or no y");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: the layer, the graph, x or y is missing");
     name = tgnn_layer_name(layer->kind);
     if (tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || tiny_tensor_check(y) || y->dtype != TINY_F32 ||
         y->rank != 2 || !tiny_tensor_is_dense(y))
@@ -568,7 +570,7 @@ TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!path || !out || (unsigned)kind >= (unsigned)TGNN_LAYER_COUNT)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no path, no place for the weights, or no such kind");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: the path or the output is missing, or the kind is invalid");
     memset(out, 0, sizeof *out);
     out->kind = kind;
     st = tiny_file_open(ctx, path, &f);

@@ -1,15 +1,13 @@
-/* src/gnn/layer/layer.h - the convolutions people train, run with the weights that PyTorch Geometric gives them
+/* src/gnn/layer/layer.h - graph convolutions, with weights from PyTorch Geometric
  *
  *   tgnn_layer conv1;
  *   tgnn_layer_read(ctx, "model.npz", "conv1.", TGNN_LAYER_GCN, &conv1);          weights by their names
- *   tgnn_layer_graph(ctx, &conv1, g, NULL, 0, &s);                                once for a graph: loops, norms,
- *                                                                                 relations
+ *   tgnn_layer_graph(ctx, &conv1, g, NULL, 0, &s);                                once for each graph
  *   tgnn_layer_run(ctx, &conv1, s, &x, NULL, &y, NULL);
  *
- * Weight matrices are (out, in), as torch.nn.Linear keeps them, and bring y = x W' + b; those of R-GCN are (relations,
- * in, out).
- * Names are those of the state_dict of the layer; (1, heads, c) counts as (heads, c). What is not named has data NULL
- * and is left out of the sum. x_j: features of a source, x_i: of the destination; sums go over the edges j -> i.
+ * Weight matrices are (out, in), as in torch.nn.Linear: y = x W' + b. Those of R-GCN are (relations, in, out).
+ * Names are those of the state_dict of the layer; (1, heads, c) counts as (heads, c). A missing weight has data NULL
+ * and its term is skipped. x_j: features of a source, x_i: of the destination; sums go over the edges j -> i.
  *
  *   GCN          sum norm_ij x_j W' + b                                  lin.weight bias
  *   SAGE         aggr_j(x_j) W_l' + b_l + x_i W_r'                       lin_l.weight lin_l.bias lin_r.weight
@@ -44,44 +42,43 @@ typedef enum tgnn_layer_kind { TGNN_LAYERS(TGNN_LAYER_ENUM) TGNN_LAYER_COUNT } t
 #define TGNN_LAYER_WEIGHTS 9
 typedef struct tgnn_layer {
     tgnn_layer_kind kind;
-    int heads;                              /* attention: 0 is 1, or what att says */
-    int average;                            /* attention: the heads are averaged instead of standing side by side */
-    /* SAGE: a tiny_edge_reduce; all zero is the SUM, PyG's default is TINY_EDGE_MEAN */
+    int heads;                              /* attention: 0 means 1, or the number in the weight att */
+    int average;                            /* attention: average the heads; else concatenate them */
+    /* SAGE: a tiny_edge_reduce; 0 is TINY_EDGE_SUM; PyG's default is TINY_EDGE_MEAN */
     int aggr;
-    int normalize;                          /* SAGE: rows of y get the length 1 */
-    int no_loops;                           /* GCN, SGC, APPNP, GAT, GATV2: the graph gets no loops */
-    /* GCN, SGC, APPNP: with the weights of the graph; else every edge weighs 1 */
+    int normalize;                          /* SAGE: scale the rows of y to length 1 */
+    int no_loops;                           /* GCN, SGC, APPNP, GAT, GATV2: add no loops to the graph */
+    /* GCN, SGC, APPNP: use the weights of the graph; else every edge weighs 1 */
     int weighted;
-    int steps;                              /* SGC: 0 is 2; APPNP: 0 is 10 */
-    float alpha;                            /* APPNP: 0 is 0.1 */
-    float slope;                            /* GAT, GATV2: 0 is 0.2 */
-    float eps;                              /* GIN, GINE: used when there is no tensor eps */
+    int steps;                              /* SGC: 0 means 2; APPNP: 0 means 10 */
+    float alpha;                            /* APPNP: 0 means 0.1 */
+    float slope;                            /* GAT, GATV2: 0 means 0.2 */
+    float eps;                              /* GIN, GINE: used if there is no weight eps */
     tiny_tensor w[TGNN_LAYER_WEIGHTS];      /* f32, in the order of the names above; views */
-    void *owned[TGNN_LAYER_WEIGHTS];        /* what tgnn_layer_read took */
+    void *owned[TGNN_LAYER_WEIGHTS];        /* memory of tgnn_layer_read */
 } tgnn_layer;
 
 TINY_API const char *tgnn_layer_name(tgnn_layer_kind kind);        /* "gcn"; "?" for an unknown one */
-/* "lin.weight"; NULL: the kind has no such weight */
+/* the name of weight i, such as "lin.weight"; NULL: the kind has no such weight */
 TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i);
 
-/* The graph that the layer sums over, made once. relation: for RGCN the number of each edge's relation, in the order in
- * which the edges were given, 0 .. relations - 1 of the layer's weights; n_relation: of how many edges. Others pass
- * NULL, 0. */
+/* Makes the graph that the layer sums over: adds loops, normalises, splits relations. relation: for RGCN the relation
+ * of each edge in the order of the input, 0 .. relations - 1 of the layer's weights; n_relation: the number of edges.
+ * Other kinds pass NULL, 0. */
 TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g,
                                       const int32_t *relation, int64_t n_relation, tgnn_graph **out);
 
-/* y (nodes, out) from x (nodes, in); e (edges as they were given, features) for GINE and TRANSFORMER, which may go
- * without. alpha (edges of the layer's graph in its order, heads) receives the attention of GAT, GATV2 and TRANSFORMER,
- * or is NULL.
- * Memory for what lies between is taken from the context and given back. */
+/* y (nodes, out) from x (nodes, in). e (edges in the order of the input, features) is for GINE and TRANSFORMER, and may
+ * be NULL. alpha (edges of the layer's graph, heads) receives the attention of GAT, GATV2 and TRANSFORMER, or is NULL.
+ * Memory for intermediate results is taken from the context and freed. */
 TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const tiny_tensor *x,
                                     const tiny_tensor *e, const tiny_tensor *y, const tiny_tensor *alpha);
-/* How wide y is; 0: the weights do not fit together. */
+/* The width of y; 0: the weights do not fit together. */
 TINY_API tiny_idx tgnn_layer_width(const tgnn_layer *layer, tiny_idx n_in);
 
-/* Weights from a .npz file with the names prefix + name of the table above; numpy.savez(path, **{k: v.numpy() for k, v
- * in model.state_dict().items()}) writes it. Those that are not there stay out; kind and heads are set, the rest is
- * 0. */
+/* Reads weights with the names prefix + name of the table above from a .npz file. Python writes one with
+ * numpy.savez(path, **{k: v.numpy() for k, v in model.state_dict().items()}). Weights that the file does not have get
+ * data NULL. kind and heads are set, all other members are 0. */
 TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char *prefix, tgnn_layer_kind kind,
                                      tgnn_layer *out);
 TINY_API void tgnn_layer_free(tiny_ctx *ctx, tgnn_layer *layer);   /* takes NULL */

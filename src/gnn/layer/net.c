@@ -205,7 +205,7 @@ static tiny_status tinyi_net_take(tinyi_net_read *r, const tinyi_json_item *it)
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: no layer has a member %s", r->path, number,
                           tinyi_show_bytes(it->key.at, it->key.n, shown));
     if (r->seen & TINYI_NET_B(k))
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s stands there twice", r->path, number, m[k].name);
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s occurs twice", r->path, number, m[k].name);
     r->seen |= TINYI_NET_B(k);
     if (it->type != m[k].type && !(m[k].type == TINYI_JSON_FLOAT && it->type == TINYI_JSON_INT))
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s must be %s", r->path, number, m[k].name,
@@ -278,7 +278,7 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     if (!tinyi_net_has(r, TINYI_NET_KIND))
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d has no kind", r->path, number);
     if (bit < 0)
-        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: the kind %s is not known here", r->path, number,
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: the kind %s is unknown", r->path, number,
                           tinyi_show_bytes(r->text[TINYI_NET_KIND].at, r->text[TINYI_NET_KIND].n, shown));
     for (k = 0; k < TINYI_NET_MEMBERS; k++)
         if (tinyi_net_has(r, k) && !(tinyi_net_member[k].kinds & TINYI_NET_B(bit)))
@@ -332,10 +332,11 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     if (!s->out && bit != TINYI_NET_READOUT && bit != TGNN_LAYER_APPNP)
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s) has no out", r->path, number, s->name);
     if (bit == TGNN_LAYER_GINE && !s->edge)
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s): gine wants edge, the features of an edge", r->path,
+        return tinyi_fail(r->ctx, TINY_E_FORMAT,
+                          "%s: layer %d (%s): gine needs edge, the number of features of an edge", r->path,
                           number, s->name);
     if (bit == TGNN_LAYER_RGCN && !s->relations)
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s): rgcn wants relations", r->path, number, s->name);
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s): rgcn needs relations", r->path, number, s->name);
     r->net->n_stages++;
     return TINY_OK;
 }
@@ -378,14 +379,15 @@ static tiny_status tinyi_net_chain(tinyi_net_read *r)
         if (!i) all = s->n_in;
         if (s->kind == TGNN_STAGE_READOUT && s->all) {
             if (width && s->n_in != width && s->n_in != all)
-                return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: in is %td, all layers before give %td", r->path,
+                return tinyi_fail(r->ctx, TINY_E_FORMAT,
+                                  "%s: layer %d: in is %td, all layers before it together give %td", r->path,
                                   i + 1, s->n_in, all);
             s->n_in = width ? width : s->n_in;
         } else if (width && s->n_in != width)
-            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: in is %td, the layer before gives %td", r->path,
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: in is %td, the layer before it gives %td", r->path,
                               i + 1, s->n_in, width);
         if (read_out && s->kind != TGNN_STAGE_LINEAR)
-            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: behind a readout there are only linear layers",
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: only linear layers can follow a readout",
                               r->path, i + 1);
         read_out |= s->kind == TGNN_STAGE_READOUT;
         if (s->kind == TGNN_STAGE_READOUT) s->n_out = s->all ? all : s->n_in;
@@ -424,7 +426,8 @@ tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json
         if (it.type == TINYI_JSON_CLOSE) {
             if (it.depth == 2) st = tinyi_net_stage(r);
         } else if (it.depth == 0) {
-            if (it.type != TINYI_JSON_MAP) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description is no map", path);
+            if (it.type != TINYI_JSON_MAP) st = tinyi_fail(ctx, TINY_E_FORMAT,
+                                                           "%s: the description must be a map", path);
         } else if (it.depth == 1) {
             if (tinyi_json_text_is(it.key, "format") && !format++) {
                 if (it.type != TINYI_JSON_TEXT || !tinyi_json_text_is(it.text, "tgnn-net 1"))
@@ -446,11 +449,11 @@ tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json
             } else if (tinyi_json_text_is(it.key, "layers") && !layers++) {
                 if (it.type != TINYI_JSON_LIST) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layers must be a list", path);
             } else
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is no member of a description, or stands there twice", path,
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is not a member of a description, or occurs twice", path,
                                 tinyi_show_bytes(it.key.at, it.key.n, shown));
         } else if (it.depth == 2) {
             if (it.type != TINYI_JSON_MAP)
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layer %d is no map", path, net->n_stages + 1);
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layer %d must be a map", path, net->n_stages + 1);
             else if (net->n_stages == TGNN_NET_MOST)
                 st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: more than %d layers", path, TGNN_NET_MOST);
             r->seen = 0;
@@ -553,9 +556,9 @@ static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, con
     if (by && s->kind != TGNN_STAGE_READOUT) st = by(arg, i, g, x, y);
     else if (s->kind == TGNN_STAGE_CONV) {
         if (s->edge && !in->e)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: layer %d (%s) wants features of the edges", i + 1, s->name);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: layer %d (%s) needs features of the edges", i + 1, s->name);
         if (s->edge && (in->e->rank != 2 || in->e->dim[1] != s->edge))
-            return tinyi_fail(ctx, TINY_E_SHAPE, "net: layer %d (%s) wants %td features of an edge", i + 1, s->name,
+            return tinyi_fail(ctx, TINY_E_SHAPE, "net: layer %d (%s) needs %td features of an edge", i + 1, s->name,
                               s->edge);
         st = tgnn_layer_run(ctx, &s->layer, g, x, s->edge ? in->e : NULL, y, NULL);
     } else if (s->kind == TGNN_STAGE_LINEAR) {
@@ -599,7 +602,7 @@ tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!net || !in || !in->graph || !in->x || !y || net->n_stages < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no net, no graph, no x or no y");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: the net, the graph, x or y is missing");
     n = tgnn_graph_nodes(in->graph);
     if (tiny_tensor_check(in->x) || in->x->dtype != TINY_F32 || in->x->rank != 2 || in->x->dim[0] != n ||
         in->x->dim[1] != net->n_in)

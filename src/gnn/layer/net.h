@@ -1,39 +1,37 @@
 /* src/gnn/layer/net.h - a network of graph layers: a description in JSON, weights in safetensors
  *
  *   tgnn_net *net;
- *   tgnn_net_read(ctx, "model.safetensors", &net);         and model.json beside it
+ *   tgnn_net_read(ctx, "model.safetensors", &net);         also reads model.json next to it
  *   in.graph = g; in.x = &x;
  *   tgnn_net_run(ctx, net, &in, &y, NULL);
  *   tgnn_net_free(ctx, net);
  *
- * The weights are a state_dict as torch gives it, each tensor under the name of its layer, a point, and the name of the
- * table in gnn/layer/layer.h. The description says what a state_dict does not: which layers, in which order, how wide.
+ * The weights are a state_dict of torch. A tensor has the name of its layer, a point, and the name from the table in
+ * gnn/layer/layer.h. The description has the kinds, the order and the widths of the layers.
  *
  *   { "format": "tgnn-net 1",
- *     "rows": true,                         each row of x is divided by its sum first (a row that sums to 0 stays)
+ *     "rows": true,                         first divides each row of x by its sum (unless that is 0)
  *     "layers": [
  *       { "kind": "gat", "name": "conv1", "in": 1433, "out": 8, "heads": 8, "act": "elu" },
  *       { "kind": "gat", "name": "conv2", "out": 7, "concat": false } ] }
  *
  * The members of a layer are the arguments of its class in PyTorch Geometric, with their defaults:
- *   all          kind, name, act (none, relu, elu, tanh; what becomes of y), dropout (of x; only for training)
- *   all but appnp, readout: in (the first layer must have it; else what came before), out
- *   gcn, sgc, appnp: add_self_loops (true), edge_weight (false; true: the weights of the graph count); K (sgc: 1,
+ *   all          kind, name, act (none, relu, elu, tanh: the activation of y), dropout (of x; only for training)
+ *   all but appnp, readout: in (required for the first layer; default: the width of the layer before), out
+ *   gcn, sgc, appnp: add_self_loops (true), edge_weight (false; true: use the weights of the graph); K (sgc: 1,
  *   appnp: 10), alpha (appnp: 0.1)
  *   sage         aggr (mean; sum, add, max, min), normalize (false)
- *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha, and
- *                dropout once more of what it sums, as the authors' program has it; only for training)
- *   gin, gine    hidden (out: how many numbers lie between the two Linear), eps (0, where there is no tensor eps);
- *                gine: edge
+ *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha, only
+ *                for training; dropout then applies to the summed rows too, as in the authors' program)
+ *   gin, gine    hidden (out: the width between the two Linear), eps (0; used if there is no tensor eps); gine: edge
  *   rgcn         relations, bases (none)
- *   transformer  heads (1), concat (true), edge (features of an edge, none), root_weight (true; false: lin_skip, which
- *                the class saves all the same and does not use, may stand in the file and is left out)
+ *   transformer  heads (1), concat (true), edge (features of an edge, none), root_weight (true; false: ignores
+ *                lin_skip, which the class saves but does not use)
  *   linear       torch.nn.Linear: weight, bias
- *   readout      one row for each graph: aggr (sum), all (false; true: x and what each layer before has given stand
- *                side by side)
- * Biases, the second weight of sage, root, lin_skip and eps may be missing from the file; a tensor that no layer
- * claims, a shape that is another, a number that is not finite and a member that the kind does not have are refused,
- * each with its sentence. */
+ *   readout      one row for each graph: aggr (sum), all (false; true: concatenates x and the outputs of all layers
+ *                before)
+ * The file need not have biases, the second weight of sage, root, lin_skip and eps. It is an error if a tensor belongs
+ * to no layer, a shape does not match, a number is not finite, or a kind does not have a member. */
 #ifndef TINYI_GNN_NET_H
 #define TINYI_GNN_NET_H
 #include "gnn/layer/layer.h"
@@ -41,7 +39,7 @@ TINYI_C_BEGIN
 
 #define TGNN_NET_MOST 32                    /* layers */
 #define TGNN_NET_NAME 64                    /* bytes of a name, with the 0 */
-#define TGNN_NET_WIDTH ((tiny_idx)1 << 20)  /* of a row */
+#define TGNN_NET_WIDTH ((tiny_idx)1 << 20)  /* the longest row */
 
 typedef enum tgnn_stage_kind { TGNN_STAGE_CONV, TGNN_STAGE_LINEAR, TGNN_STAGE_READOUT } tgnn_stage_kind;
 typedef enum tgnn_act { TGNN_ACT_NONE, TGNN_ACT_RELU, TGNN_ACT_ELU, TGNN_ACT_TANH, TGNN_ACT_COUNT } tgnn_act;
@@ -51,7 +49,7 @@ typedef struct tgnn_stage {
     tgnn_layer layer;                       /* CONV; the weights of a LINEAR are w[0] and w[1] */
     char name[TGNN_NET_NAME];
     int act;
-    tiny_idx n_in, out, n_out;              /* out: as described; n_out: how wide its rows are */
+    tiny_idx n_in, out, n_out;              /* out: from the description; n_out: width of its rows */
     tiny_idx hidden, edge, relations, bases;
     int aggr, all;                          /* READOUT */
     int no_root;                            /* TRANSFORMER: no lin_skip */
@@ -62,53 +60,54 @@ typedef struct tgnn_net {
     int n_stages;
     tgnn_stage stage[TGNN_NET_MOST];
     int rows;                               /* rows of x are divided by their sums */
-    /* the description is that of a net of whole numbers: see gnn/quant/quant.h */
+    /* the description is one of a quantized net: see gnn/quant/quant.h */
     int quant;
     tiny_idx n_in, n_out;
 } tgnn_net;
 
-/* path: "model.safetensors", and the description in model.json beside it (or "model.json": the other way round). */
+/* path: "model.safetensors" with the description in model.json next to it, or "model.json" with the weights next to
+ * it. */
 TINY_API tiny_status tgnn_net_read(tiny_ctx *ctx, const char *path, tgnn_net **out);
-/* name stands in the sentences; the bytes may go afterwards. */
+/* name is used in error sentences. The bytes are not needed after the call. */
 TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json,
                                           const void *weights, size_t n_weights, tgnn_net **out);
-/* From the description alone: every weight there is, drawn as layers are before training (Glorot's uniform numbers for
- * matrices, 0 for biases and eps). The same for a seed on every machine. */
+/* Makes a net from a description and draws initial weights (Glorot's uniform distribution for matrices, 0 for biases
+ * and eps). The same seed gives the same weights on every machine. */
 TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed,
                                    tgnn_net **out);
-/* the same again, into the weights that are there */
+/* draws the weights of an existing net anew */
 TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed);
-/* The networks of the papers, without a description: depth layers of one kind (conv1, conv2 ...) with an activation
- * between them (elu behind gat and gatv2, else relu), the last without. readout: gin or another kind, the sums of x and
- * of what each layer gives, one linear layer ("lin") behind them. */
+/* The usual networks of the papers, without a description: depth layers of one kind (conv1, conv2 ...). Each but the
+ * last has an activation: elu for gat and gatv2, else relu. With readout, the sums of x and of the outputs of all
+ * layers go into one linear layer ("lin"). */
 typedef struct tgnn_net_desc {
     tgnn_layer_kind kind;                   /* gcn, sage, gat, gatv2, gin, transformer */
     tiny_idx n_in, n_out;
     tiny_idx hidden;                        /* of a head; 0: 16, with heads 8 */
-    int heads;                              /* gat, gatv2, transformer: 0 is 8; the last layer has one */
+    int heads;                              /* gat, gatv2, transformer: 0 means 8; the last layer has one */
     int depth;                              /* 0: 2, with a readout 4 */
     int readout, rows;
-    /* before each layer and of alpha; with a readout before the linear layer only */
+    /* before each layer and of alpha; with a readout only before the linear layer */
     float dropout;
 } tgnn_net_desc;
 TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *desc, uint64_t seed, tgnn_net **out);
-/* Both files, each written as a whole or not at all; PyTorch reads the weights by safetensors.torch.load_file. */
+/* Writes both files, each completely or not at all. PyTorch reads the weights with safetensors.torch.load_file. */
 TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_net *net);
 TINY_API void tgnn_net_free(tiny_ctx *ctx, tgnn_net *net);         /* takes NULL */
 
 typedef struct tgnn_net_input {
     const tgnn_graph *graph;
     const tiny_tensor *x;                   /* (nodes, n_in) */
-    const tiny_tensor *e;                   /* (edges as they were given, features): gine, transformer; NULL: none */
-    const int32_t *relation;                /* of each edge as it was given: rgcn */
-    int64_t n_relation;                     /* so many edges were given */
+    const tiny_tensor *e;                   /* (edges in input order, features): gine, transformer; NULL: none */
+    const int32_t *relation;                /* rgcn: of each edge in input order */
+    int64_t n_relation;                     /* number of edges in the input */
     /* readout: where the nodes of each graph begin, n_graphs + 1; NULL: all are one graph */
     const int64_t *graph_at;
     tiny_idx n_graphs;
 } tgnn_net_input;
 
-/* y (nodes, n_out), behind a readout (graphs, n_out). before: what the last layer is given (its n_in columns), or NULL:
- * a picture of the nodes is drawn from it. Two threads may run one net in two contexts. */
+/* y (nodes, n_out), with a readout (graphs, n_out). before: receives the input of the last layer (its n_in columns),
+ * for example to plot the nodes; may be NULL. Two threads may run one net in two contexts. */
 TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y,
                                   const tiny_tensor *before);
 

@@ -94,19 +94,19 @@ static void tinyi_net_take_tensor(void *arg, const tinyi_st_tensor *t)
         f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", f->path,
                            shown);
     else if (f->net->stage[i].layer.w[k].data)
-        f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", f->path, shown);
+        f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s occurs twice", f->path, shown);
     else if (t->type != TINYI_ST_F32)
         f->st = tinyi_fail(f->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type F32", f->path, shown);
     else if (!tinyi_net_fits(&w, t)) {
         for (a = 0; a < w.rank; a++) dim[a] = (uint64_t)w.dim[a];
-        f->st = tinyi_fail(f->ctx, TINY_E_SHAPE, "%s: the tensor %s is %s, the description makes it %s", f->path, shown,
+        f->st = tinyi_fail(f->ctx, TINY_E_SHAPE, "%s: the tensor %s is %s, but the description says %s", f->path, shown,
                            tinyi_net_shape_text(t->rank, t->dim, has), tinyi_net_shape_text(w.rank, dim, wants));
     }
     for (a = 0; !f->st && a < TGNN_NET_MOST * TGNN_LAYER_WEIGHTS; a++) {
         const tgnn_layer *l = &f->net->stage[a / TGNN_LAYER_WEIGHTS].layer;
         const size_t bytes = f->from[a] ? (size_t)tiny_tensor_count(&l->w[a % TGNN_LAYER_WEIGHTS]) * sizeof(float) : 0;
         if (bytes && t->data < f->from[a] + bytes && f->from[a] < t->data + t->bytes)
-            f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", f->path, shown);
+            f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s overlaps another one", f->path, shown);
     }
     if (!f->st && !tinyi_net_wants(&f->net->stage[i], k, &w)) return;
     if (!f->st) f->st = tinyi_net_weight_room(f->ctx, &f->net->stage[i].layer, k, &w);
@@ -140,13 +140,13 @@ static tiny_status tinyi_net_begin(tiny_ctx *ctx, const char *name, const void *
     if (out) *out = NULL;
     if (st) return st;
     if (!name || !json || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no name, no description, or no place for the net");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: the name, the description or the output pointer is missing");
     net = (tgnn_net *)tiny_alloc(ctx, sizeof *net);
     if (!net) return tiny_ctx_status(ctx);
     memset(net, 0, sizeof *net);
     st = tinyi_net_describe(ctx, name, json, n_json, net);
     if (!st && net->quant)
-        st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the net is quantized: tgnn_quant_read reads it", name);
+        st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the net is quantized: read it with tgnn_quant_read", name);
     if (st) tgnn_net_free(ctx, net);
     else *out = net;
     return st;
@@ -177,7 +177,7 @@ TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const
     sink.meta = NULL;
     sink.tensor = tinyi_net_take_tensor;
     st = weights || !n_weights ? tinyi_st_walk(ctx, name, weights, n_weights, &sink)
-                               : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there are no bytes of weights", name);
+                               : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the bytes of the weights are missing", name);
     if (!st) st = f->st;
     for (i = 0; !st && i < net->n_stages; i++)
         for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++)
@@ -217,7 +217,7 @@ TINY_API tiny_status tgnn_net_read(tiny_ctx *ctx, const char *path, tgnn_net **o
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no path, or no place for the net");
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: the path or the output pointer is missing");
     memset(&a, 0, sizeof a);
     memset(&b, 0, sizeof b);
     json = tinyi_net_path(ctx, path, ".json");
@@ -321,12 +321,13 @@ TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *d, uint6
         !(d->dropout >= 0.0f && d->dropout <= 0.999f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "net: n_in and n_out are at least 1, hidden at most %td, heads 1024, depth %d, dropout 0 to "
-                          "0.999, and nothing is below 0",
+                          "0.999, and no value may be negative",
                           TGNN_NET_WIDTH, TGNN_NET_MOST - 2);
     elu = d->kind == TGNN_LAYER_GAT || d->kind == TGNN_LAYER_GATV2;
     attends = elu || d->kind == TGNN_LAYER_TRANSFORMER;
     if (!(attends || d->kind == TGNN_LAYER_GCN || d->kind == TGNN_LAYER_SAGE || d->kind == TGNN_LAYER_GIN))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "net: %s wants a description of its own", tgnn_layer_name(d->kind));
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "net: %s needs a description: use tgnn_net_make", tgnn_layer_name(d->kind));
     heads = attends ? d->heads ? d->heads : 8 : 1;
     hidden = d->hidden ? d->hidden : attends ? 8 : 16;
     depth = d->depth ? d->depth : d->readout ? 4 : 2;
@@ -475,7 +476,7 @@ TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_
     size_t n = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!path || !net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no path, or no net");
+    if (!path || !net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: the path or the net is missing");
     st = tinyi_net_pack(ctx, net, &bytes, &n);
     if (st) return st;
     name = tinyi_net_path(ctx, path, ".safetensors");

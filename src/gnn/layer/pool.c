@@ -58,7 +58,7 @@ TINY_API tiny_status tgnn_pool_score(tiny_ctx *ctx, const tiny_tensor *x, const 
     column = tiny_tensor_2d(u, TINY_F32, x->dim[1], 1);
     y = tiny_tensor_2d(score->data, TINY_F32, x->dim[0], 1);
     if (!tinyi_pool_direction(p, u))
-        st = tinyi_fail(ctx, TINY_E_NUMERIC, "pool: p has no direction: its length is 0 or no number");
+        st = tinyi_fail(ctx, TINY_E_NUMERIC, "pool: p has no direction: its length is 0 or not finite");
     else st = tiny_matmul(ctx, x, &column, NULL, TINY_ACT_NONE, &y);
     tiny_free(ctx, u);
     return st;
@@ -103,9 +103,9 @@ TINY_API tiny_status tgnn_pool_make(tiny_ctx *ctx, const tgnn_graph *g, const in
     tiny_idx i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: there is no place for what is kept");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: the output pointer is missing");
     memset(out, 0, sizeof *out);
-    if (!g || !score) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: there is no graph, or no score");
+    if (!g || !score) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: the graph or the score is missing");
     if (!(ratio > 0.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: a ratio of %g; it is a share of the nodes, or how many", ratio);
     if (tiny_tensor_check(score) || score->dtype != TINY_F32 || !tiny_tensor_is_dense(score) ||
@@ -121,7 +121,7 @@ TINY_API tiny_status tgnn_pool_make(tiny_ctx *ctx, const tgnn_graph *g, const in
         return tinyi_fail(ctx, TINY_E_FORMAT, "pool: graph_at must begin with 0 and end with the %td nodes", n);
     for (i = 0; i < n_graphs; i++)
         if (graph_at[i + 1] < graph_at[i] || graph_at[i + 1] > (int64_t)n)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "pool: graph %td is of the nodes %lld to %lld", i,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "pool: graph %td has the nodes %lld to %lld", i,
                               (long long)graph_at[i], (long long)graph_at[i + 1]);
     for (i = 0; i < n; i++)
         if (((const float *)score->data)[i] != ((const float *)score->data)[i])
@@ -144,7 +144,7 @@ TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const t
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!pool || !pool->graph || !x || !score || !y)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: there is no choice of nodes, no x, no score or no y");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: the pool, x, the score or y is missing");
     if (tiny_tensor_check(score) || score->dtype != TINY_F32 || !tiny_tensor_is_dense(score) || tiny_tensor_check(x) ||
         x->rank != 2 || tiny_tensor_count(score) != x->dim[0])
         return tinyi_fail(ctx, TINY_E_SHAPE, "pool: the score must be f32, dense, a number for each row of x");

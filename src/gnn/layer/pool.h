@@ -2,35 +2,35 @@
  *
  *   tiny_tensor s = tiny_tensor_1d(room, TINY_F32, n);
  *   tgnn_pool top;
- *   tgnn_pool_score(ctx, &x, &p, &s);                              s = x p / |p|, with p what TopKPooling learns
- *   tgnn_pool_make(ctx, g, graph_at, n_graphs, &s, 0.5, &top);     half of each graph, and the edges among what is left
- *   tgnn_pool_run(ctx, &top, &x, &s, &y);                          y (top.n, features): rows that are kept, times tanh
- *                                                                  of their score
+ *   tgnn_pool_score(ctx, &x, &p, &s);                              s = x p / |p|, p: the weight of TopKPooling
+ *   tgnn_pool_make(ctx, g, graph_at, n_graphs, &s, 0.5, &top);     keeps half of each graph and the edges inside it
+ *   tgnn_pool_run(ctx, &top, &x, &s, &y);                          y (top.n, features): kept rows times tanh of their
+ *                                                                  score
  *   ... layers on top.graph with top.graph_at ...
  *   tgnn_pool_free(ctx, &top);
  *
- * Graph U-Nets (H. Gao, S. Ji, 2019, arXiv 1905.05178, eq. 2); the numbers are those of TopKPooling in PyTorch
- * Geometric with its defaults, p is its select.weight. Unpooling puts rows back: tiny_scatter_add with top.node. On a
- * tape the same with gradients for x and p: scores by tgnn_tape_pool_score, then tgnn_pool_make, then tgnn_tape_pool;
- * which nodes are kept has no gradient. */
+ * Graph U-Nets (H. Gao, S. Ji, 2019, arXiv 1905.05178, eq. 2). The results are those of TopKPooling in PyTorch
+ * Geometric with its defaults; p is its select.weight. To unpool, call tiny_scatter_add with top.node. On a tape use
+ * tgnn_tape_pool_score, tgnn_pool_make and tgnn_tape_pool: x and p get gradients, the choice of nodes has none. */
 #ifndef TINYI_GNN_POOL_H
 #define TINYI_GNN_POOL_H
 #include "gnn/graph/graph.h"
 TINYI_C_BEGIN
 
 typedef struct tgnn_pool {
-    tiny_idx n, n_graphs;                   /* nodes that are kept */
-    /* their numbers before; of each graph the best first, of equal scores the lower number */
+    tiny_idx n, n_graphs;                   /* n: number of nodes that are kept */
+    /* their numbers in the old graph; for each graph the best first, of equal scores the lower number */
     int32_t *node;
     int64_t *graph_at;                      /* where each graph begins among them, n_graphs + 1 */
-    tgnn_graph *graph;                      /* node[i] is i; edge numbers stay those of the old graph */
+    tgnn_graph *graph;                      /* node[i] becomes node i; edges keep their numbers */
 } tgnn_pool;
 
 /* score (nodes) f32, x (nodes, f), p of f numbers, not all 0. */
 TINY_API tiny_status tgnn_pool_score(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *p,
                                      const tiny_tensor *score);
-/* ratio: 0 < ratio < 1 keeps ceil(ratio * nodes) of each graph, in floats as PyTorch does; from 1 on that many nodes,
- * or all there are. graph_at NULL: all are one graph. score: n numbers in any shape, none a NaN. */
+/* ratio: 0 < ratio < 1 keeps ceil(ratio * nodes) of each graph, computed in float as PyTorch does. A ratio of 1 or more
+ * keeps that many nodes, or all if there are fewer. graph_at NULL: all are one graph. score: n numbers in any shape, no
+ * NaN. */
 TINY_API tiny_status tgnn_pool_make(tiny_ctx *ctx, const tgnn_graph *g, const int64_t *graph_at, tiny_idx n_graphs,
                                     const tiny_tensor *score, double ratio, tgnn_pool *out);
 TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score,

@@ -446,7 +446,7 @@ TINY_API tiny_status tgnn_nearest_make(tiny_ctx *ctx, const float *step, const f
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!out || !step || !bits)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are no steps, no bits, or no place for the groups");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: the steps, the bits or the output pointer is missing");
     memset(out, 0, sizeof *out);
     if (n < 1 || n > 0x7fffffff)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are %td; at least one is wanted", n);
@@ -510,7 +510,7 @@ TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *g, c
     if (st) return st;
     if (!g || g->m < 1 || !x || !group || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "groups: groups, x of two axes of f32, and a place for its groups are needed");
+                          "groups: the groups, x (f32, 2 axes) and an output are required");
     for (i = 0; i < x->dim[0]; i++) group[i] = tgnn_nearest_find(g, tinyi_nearest_largest(x, i));
     return TINY_OK;
 }

@@ -166,7 +166,7 @@ TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const
     if (!net || !x || !out || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || x->dim[1] != net->n_in ||
         net->n_in < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "a2q: a net, its features (nodes, %td) f32, and a place for the steps are needed",
+                          "a2q: a net, its features (nodes, %td) f32 and an output pointer are required",
                           net ? net->n_in : 0);
     if (!(desc->bits >= 0.0 && desc->bits <= 8.0) || !(desc->kilobytes >= 0.0 && desc->kilobytes < 1e12) ||
         !(desc->lambda > -1e12 && desc->lambda < 1e12) || !(desc->first_bits >= 0.0 && desc->first_bits <= 8.0) ||
@@ -177,7 +177,7 @@ TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const
                           desc->bits, desc->kilobytes, desc->lambda, desc->first_bits, desc->groups, desc->uniform);
     if (!(desc->lr_bits >= 0.0 && desc->lr_bits < 1e6 && desc->lr_step >= 0.0 && desc->lr_step < 1e6 &&
           desc->lr_weight >= 0.0 && desc->lr_weight < 1e6 && desc->lr_sum >= 0.0 && desc->lr_sum < 1e6))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: lr %g, %g, %g, %g: none may be below 0", desc->lr_bits,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: lr %g, %g, %g, %g: none may be negative", desc->lr_bits,
                           desc->lr_step, desc->lr_weight, desc->lr_sum);
     q = (tgnn_a2q_net *)tiny_alloc(ctx, sizeof *q);
     if (!q) return tiny_ctx_status(ctx);
@@ -225,7 +225,7 @@ tiny_status tinyi_a2q_fits(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_ne
         for (k = 0; k < 3; k += 2)
             used += k == 0 ? net->stage[i].kind != TGNN_STAGE_READOUT : tinyi_a2q_is(&net->stage[i], TGNN_LAYER_GIN);
     if (used != q->n_maps)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: the net has %d products, the steps were made for %d", used,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: the net has %d products, but the steps were made for %d", used,
                           q->n_maps);
     return TINY_OK;
 }
@@ -358,7 +358,7 @@ TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const 
     tinyi_a2q_run r;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!net || !q) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: there is no net, or there are no steps for it");
+    if (!net || !q) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: the net or its steps are missing");
     st = tinyi_a2q_fits(ctx, net, q);
     if (st) return st;
     r.ctx = ctx;
@@ -566,7 +566,7 @@ tiny_status tinyi_a2q_join(tgnn_a2q_net *q, tinyi_pass *p)
     for (i = 0; i < p->net->n_stages; i++)
         if (p->norm[i][0].g.data)
             return tinyi_fail(p->ctx, TINY_E_UNSUPPORTED,
-                              "a2q: layer %d (%s): batch norms are not trained with quantization", i + 1,
+                              "a2q: layer %d (%s): batch norms cannot be trained with quantization", i + 1,
                               p->net->stage[i].name);
     st = tinyi_a2q_fits(p->ctx, p->net, q);
     if (st) return st;

@@ -1,19 +1,21 @@
-/* src/gnn/quant/a2q_net.h - steps and bits for a net, learnt with its weights
+/* src/gnn/quant/a2q_net.h - steps and bits of a net, learnt with its weights
  *
  *   tgnn_a2q_desc d = { 0 };
- *   d.bits = 2.0;                                          of a feature, on average
+ *   d.bits = 2.0;                                          average bits of a feature
  *   tgnn_a2q_net_open(ctx, net, &d, &x, &q);
  *   how.a2q = q;
  *   tgnn_train_nodes(ctx, net, &data, &how, &last);        gnn/train/train.h; last.test: of the quantized net
- *   tgnn_quant_make(ctx, net, q, &small);                  gnn/quant/quant.h: whole numbers only
+ *   tgnn_quant_make(ctx, net, q, &small);                  gnn/quant/quant.h: integers only
  *   tgnn_a2q_net_close(ctx, q);
  *
- * What is quantized: the features that go into each product with weights, with a step and bits for each node or group
- * (features of the input that are 0 or one number a row are left alone: they are whole numbers already); the weights, 4
- * bits, a step for each output; and what is summed along edges, 4 bits, a step for each column. gcn layers multiply row
- * j by 1 / sqrt(degree) before that, and row i after the sum, so that the sum is one of whole numbers; gin layers
- * multiply before they sum, which is the same. Dropout comes after quantization. Kinds of layers: gcn, gin, linear,
- * readout; weights of edges count 1. */
+ * These are quantized:
+ *   features   the input of each product with weights: a step and bits for each node or group. Input features are not
+ *              quantized if they are 0 or one positive number a row: they are integers times that number.
+ *   weights    4 bits, a step for each output
+ *   sums       the rows that are summed along edges: 4 bits, a step for each column
+ * gcn layers multiply row j by 1 / sqrt(degree) before they quantize it, and row i after the sum: so the sum is one of
+ * integers. gin layers apply the weights before they sum, which gives the same. Dropout comes after quantization.
+ * Layers may be gcn, gin, linear and readout. Every edge counts 1. */
 #ifndef TINYI_GNN_A2Q_NET_H
 #define TINYI_GNN_A2Q_NET_H
 #include "gnn/layer/net.h"
@@ -25,19 +27,19 @@ TINYI_C_BEGIN
 
 /* all zero: the paper's settings for a GCN on Cora, but for the target and the steps of weights */
 typedef struct tgnn_a2q_desc {
-    double bits;                            /* the target: of a stored feature on average, over all products; 0: 2 */
-    double kilobytes;                       /* the target by memory instead; 0: by bits */
+    double bits;                            /* target: average stored bits of a feature, over all products; 0: 2 */
+    double kilobytes;                       /* target as memory; 0: use bits */
     /* of the penalty lambda max(0, M - target)^2, M in kilobytes; 0: 2.5; below 0: none */
     double lambda;
-    double first_bits;                      /* at the start; 0: 4, and 5 where features are not below 0 */
-    /* steps for so many groups of rows, for graphs that come later; 0: for each node */
+    double first_bits;                      /* at the start; 0: 4, and 5 for features that are never negative */
+    /* number of groups of rows that have steps, so that other graphs can use them; 0: each node has a step */
     tiny_idx groups;
-    int published;                          /* groups are found as the authors' program finds them: see tgnn_nearest */
-    /* one step and this many stored bits for all rows, which is what others do; 0: not */
+    int published;                          /* choose groups as the authors' program does: see tgnn_nearest */
+    /* for comparison: one step and this many stored bits for all rows; 0: no */
     int uniform;
-    /* steps of weights start at |N(0.1, 0.2)| as the authors' do, not by the weights */
+    /* steps of weights start at |N(0.1, 0.2)|, as in the authors' program, instead of values that fit the weights */
     int drawn;
-    /* steps and bits of features learn from the loss, as classes of graphs want it */
+    /* steps and bits of features learn from the loss, which classes of graphs need */
     int task;
     /* 0: 0.1, 0.04 (features), 0.002 (weights; drawn: 0.02), 0.008 (sums) */
     double lr_bits, lr_step, lr_weight, lr_sum;
@@ -46,8 +48,8 @@ typedef struct tgnn_a2q_desc {
 
 typedef struct tgnn_a2q_map {               /* a product of features and weights */
     int stage, weight;                      /* w[weight] of that stage of the net */
-    int raw;                                /* features are left alone */
-    int positive;                           /* they are never below 0: a bit less is stored */
+    int raw;                                /* features are not quantized */
+    int positive;                           /* they are never negative: one bit less is stored */
     tiny_idx n_in, n_out, n_steps;          /* steps: nodes or groups; raw: none */
     float *step, *bits;                     /* of features, n_steps each */
     float *weight_step, *sum_step;          /* n_out each; sum_step NULL: the product is not summed along edges */
@@ -62,13 +64,13 @@ typedef struct tgnn_a2q_net {
     size_t n_values;
 } tgnn_a2q_net;
 
-/* x (nodes, n_in): what the net will be trained on. */
+/* x (nodes, n_in): the features that the net will be trained on. */
 TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_desc *desc,
                                        const tiny_tensor *x, tgnn_a2q_net **out);
 TINY_API void tgnn_a2q_net_close(tiny_ctx *ctx, tgnn_a2q_net *q);      /* takes NULL */
 
-/* The net with everything quantized, in floats: what training judges, and what gnn/quant/quant.h must give in whole
- * numbers. As tgnn_net_run. */
+/* Runs the quantized net in floats, like tgnn_net_run. Training evaluates this form; gnn/quant/quant.h gives the same
+ * results with integers. */
 TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q,
                                       const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
 

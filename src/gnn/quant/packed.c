@@ -89,7 +89,7 @@ static void tinyi_packing_run(tiny_team *team, void *arg)
                                    g->p->positive ? 0 : limit) &
                     refused) {
                     tiny_team_fail(team, TINY_E_NUMERIC,
-                                   g->p->positive ? "packed: a feature is NaN or below 0, where none should be below 0"
+                                   g->p->positive ? "packed: a feature is NaN or negative"
                                                   : "packed: a feature is NaN");
                     return;
                 }
@@ -109,7 +109,7 @@ static tiny_status tinyi_packed_plan(tiny_ctx *ctx, const float *step, const flo
     for (i = 0; i < p->n; i++) {
         const tiny_idx k = group ? (tiny_idx)group[i] : i;
         if (k < 0 || k >= m)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "packed: row %td has the group %td, there are %td", i, k, m);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "packed: row %td has the group %td, but there are %td", i, k, m);
         p->bits[i] = (uint8_t)tgnn_a2q_round(bits[k]);
         p->step[i] = tinyi_a2q_step(step[k]);
         next[p->bits[i] + 1]++;
@@ -140,7 +140,7 @@ TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const
     if (st) return st;
     if (!x || !step || !bits || !out || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "packed: x of two axes of f32, steps, bits and a place for the rows are needed");
+                          "packed: x (f32, 2 axes), steps, bits and an output are required");
     if (x->dim[1] < 1 || x->dim[0] > 0x7fffffff || x->dim[1] > 1 << 21)
         return tinyi_fail(ctx, TINY_E_SHAPE,
                           "packed: %td rows of %td features; there must be 1 to 2^21, and below 2^31 rows", x->dim[0],
@@ -319,7 +319,7 @@ TINY_API tiny_status tgnn_nibbles_make(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tg
     size_t bytes;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!t) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nibbles: there is no place for them");
+    if (!t) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nibbles: the output pointer is missing");
     memset(t, 0, sizeof *t);
     if (n < 0 || f < 1 || f > 1 << 24)
         return tinyi_fail(ctx, TINY_E_SHAPE, "nibbles: %td rows of %td; a row has 1 to 2^24", n, f);
@@ -452,7 +452,7 @@ static void tinyi_nibble_sum_run(tiny_team *team, void *arg)
             tinyi_row_range(s->a, r, &p0, &p1);
             for (p = p0; p < p1; p++) bad |= s->a->col[p] < 0 || (tiny_idx)s->a->col[p] >= t->n;
             if (bad) {
-                tiny_team_fail(team, TINY_E_FORMAT, "nibbles: an edge comes from a row that is not there");
+                tiny_team_fail(team, TINY_E_FORMAT, "nibbles: the source of an edge is out of range");
                 return;
             }
             if (r + 1 < r1)                 /* what the next row will want */

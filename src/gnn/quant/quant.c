@@ -107,7 +107,7 @@ TINY_API tiny_status tgnn_quant_make(tiny_ctx *ctx, const tgnn_net *net, const t
     if (st) return st;
     if (!net || !q || !out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "quant: a net, its steps, and a place for what becomes of them are needed");
+                          "quant: a net, its steps and an output pointer are required");
     n = (tgnn_quant *)tiny_alloc(ctx, sizeof *n);
     if (!n) return tiny_ctx_status(ctx);
     memset(n, 0, sizeof *n);
@@ -303,7 +303,7 @@ TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *n, const tg
     tiny_status st = tinyi_ctx_check(ctx);
     if (report) memset(report, 0, sizeof *report);
     if (st) return st;
-    if (!n || !in || !in->graph) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no net, or no graph");
+    if (!n || !in || !in->graph) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: the net or the graph is missing");
     if (n->q->n_nodes && n->q->n_nodes != tgnn_graph_nodes(in->graph))
         return tinyi_fail(
             ctx, TINY_E_SHAPE,

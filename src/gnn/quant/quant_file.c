@@ -94,7 +94,7 @@ static void tinyi_quant_take(void *arg, const tinyi_st_tensor *t)
         p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", p->path,
                            shown);
     else if (at->data)
-        p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", p->path, shown);
+        p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s occurs twice", p->path, shown);
     else if (t->type != (at->byte ? TINYI_ST_U8 : TINYI_ST_F32))
         p->st = tinyi_fail(p->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type %s", p->path, shown,
                            at->byte ? "U8" : "F32");
@@ -108,13 +108,13 @@ static void tinyi_quant_take(void *arg, const tinyi_st_tensor *t)
     }
     if (!fits) {
         p->st = tinyi_fail(p->ctx, TINY_E_SHAPE,
-                           "%s: the tensor %s has not the shape that the description and the other steps make it",
+                           "%s: the tensor %s does not have the shape that the description and the other steps require",
                            p->path, shown);
         return;
     }
     for (i = 0; i < p->n; i++)
         if (p->at[i].data && t->data < p->at[i].data + p->at[i].bytes && p->at[i].data < t->data + t->bytes)
-            p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", p->path, shown);
+            p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s overlaps another one", p->path, shown);
     at->data = t->data;
     at->bytes = t->bytes;
 }
@@ -188,7 +188,7 @@ TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, con
     if (st) return st;
     if (!name || !json || !out || (!weights && n_weights))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "quant: there is no name, no description, no weights, or no place for the net");
+                          "quant: the name, the description, the weights or the output pointer is missing");
     memset(&p, 0, sizeof p);
     p.ctx = ctx;
     p.path = name;
@@ -202,7 +202,7 @@ TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, con
     p.at = n->q ? (tinyi_quant_place *)tinyi_alloc(ctx, TINYI_QUANT_PLACES, sizeof *p.at) : NULL;
     st = p.at ? tinyi_net_describe(ctx, name, json, n_json, n->net) : tiny_ctx_status(ctx);
     if (!st && !n->net->quant)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description has no \"quant\": this is no quantized net", name);
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description has no \"quant\": this is not a quantized net", name);
     if (!st) {
         input = (n->net->quant - 1) / 3;
         steps = (n->net->quant - 1) % 3;
@@ -252,7 +252,7 @@ TINY_API tiny_status tgnn_quant_read(tiny_ctx *ctx, const char *path, tgnn_quant
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no path, or no place for the net");
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: the path or the output pointer is missing");
     memset(&a, 0, sizeof a);
     memset(&b, 0, sizeof b);
     st = tinyi_quant_open(ctx, path, ".json", &a);
@@ -270,7 +270,7 @@ TINY_API tiny_status tgnn_quant_known(tiny_ctx *ctx, const char *path, int *is)
     tiny_status st = tinyi_ctx_check(ctx);
     if (is) *is = 0;
     if (st) return st;
-    if (!path || !is) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no path, or no place for the answer");
+    if (!path || !is) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: the path or the output pointer is missing");
     memset(&f, 0, sizeof f);
     net = (tgnn_net *)tiny_alloc(ctx, sizeof *net);
     if (!net) return tiny_ctx_status(ctx);
@@ -336,7 +336,7 @@ TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgn
     int i, k;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!path || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no path, or no net");
+    if (!path || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: the path or the net is missing");
     memset(&p, 0, sizeof p);
     p.at = (tinyi_quant_place *)tinyi_alloc(ctx, TINYI_QUANT_PLACES, sizeof *p.at);
     if (!p.at) return tiny_ctx_status(ctx);

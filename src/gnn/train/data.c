@@ -26,7 +26,7 @@ TINY_API tiny_status tgnn_data_planted(tiny_ctx *ctx, tiny_idx n, int k, double 
     tiny_idx i, f, wide;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there is no place for it");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: the output pointer is missing");
     memset(out, 0, sizeof *out);
     st = tgnn_planted(ctx, n, k, degree, inside, seed, &out->graph);
     if (st) return st;
@@ -114,7 +114,7 @@ TINY_API tiny_status tgnn_data_features(tiny_ctx *ctx, tgnn_data *d)
     for (i = 0; d->node_label && i < d->n_nodes; i++) most = TINYI_MAX(most, d->node_label[i]);
     if (most >= 4096)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "data: the label %ld of a node: one number each is made of up to 4096 labels", (long)most);
+                          "data: the label %ld of a node must be below 4096", (long)most);
     if (d->node_label) wide = (tiny_idx)most + 1;
     st = tinyi_data_x(ctx, d, wide);
     for (i = 0; !st && i < d->n_nodes; i++) {

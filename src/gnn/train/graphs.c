@@ -192,7 +192,8 @@ static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, c
     char text[96];
     for (k = 0; k < net->n_stages; k++) readout |= net->stage[k].kind == TGNN_STAGE_READOUT;
     if (!readout)
-        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: a net without a readout answers for nodes, not for graphs");
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT,
+                          "train: a net without a readout gives results for nodes, not for graphs");
     if (tiny_tensor_check(d->x) || d->x->dtype != TINY_F32 || d->x->rank != 2 || !tiny_tensor_is_dense(d->x) ||
         d->x->dim[0] != g->n_rows || d->x->dim[1] != net->n_in)
         return tinyi_fail(t->ctx, TINY_E_SHAPE, "train: x is %s, it must be %td x %td f32, dense",
@@ -203,7 +204,7 @@ static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, c
     for (i = 0; i < d->n_graphs; i++) {
         const int64_t first = d->graph_at[i], last = d->graph_at[i + 1], before = p1;
         if (last < first || last > (int64_t)g->n_rows)
-            return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td is of the nodes %lld to %lld", i,
+            return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td has the nodes %lld to %lld", i,
                               (long long)first, (long long)last);
         if (d->label[i] < -1 || (tiny_idx)d->label[i] >= t->n_class)
             return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td has the label %ld, the net has %td classes", i,
@@ -224,7 +225,8 @@ static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, c
     }
     if (!t->n_train) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: no graph of the training part has a label");
     if (desc->patience && !val)
-        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: patience %d without a graph to validate on", desc->patience);
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT,
+                          "train: patience %d, but no graph is in the validation part", desc->patience);
     for (i = 0; i < t->batch; i++) {
         nodes += top[i];
         edges += top[t->batch + i];
@@ -256,7 +258,7 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
     memset(&none, 0, sizeof none);
     if (!desc) desc = &none;
     if (!data || !data->graph || !data->x || !data->graph_at || !data->label || !data->split || data->n_graphs < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: graphs, x, graph_at, labels and their parts are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: graphs, x, graph_at, labels and split are required");
     st = tinyi_kit_check(ctx, net, desc);
     if (st) return st;
     memset(&t, 0, sizeof t);

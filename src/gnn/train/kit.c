@@ -11,7 +11,7 @@ tiny_status tinyi_kit_check(tiny_ctx *ctx, const tgnn_net *net, const tgnn_train
     if (d->epochs < 0 || d->patience < 0 || d->batch < 0 || d->halve_every < 0 || !(d->lr >= 0.0 && d->lr < 1e6) ||
         !(d->decay >= 0.0 && d->decay < 1e6))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "train: %d epochs, patience %d, batch %d, lr %g, decay %g: none may be below 0", d->epochs,
+                          "train: %d epochs, patience %d, batch %d, lr %g, decay %g: none may be negative", d->epochs,
                           d->patience, d->batch, d->lr, d->decay);
     return TINY_OK;
 }

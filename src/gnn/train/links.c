@@ -95,12 +95,13 @@ TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double
     if (st) return st;
     if (!g || !out || !(val >= 0.0) || !(test >= 0.0) || !(val + test < 1.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "links: a graph, a place, and shares of validation and test below 1 (%g, %g) are needed", val,
+                          "links: a graph, an output pointer, and shares of validation and test below 1 (%g, %g) are "
+                          "required", val,
                           test);
     memset(out, 0, sizeof *out);
     a = tgnn_graph_in(g);
     if (a->n_rows != a->n_cols || a->n_rows < 2)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "links: a graph of at least two nodes, one set of them, is needed");
+        return tinyi_fail(ctx, TINY_E_SHAPE, "links: the graph must have at least two nodes and must not be bipartite");
     st = tinyi_links_pairs(ctx, a, NULL, &m);
     if (st) return st;
     if (m < 1 || m > 0x7fffffff)
@@ -167,10 +168,10 @@ TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const 
     if (st) return st;
     if (!z || tiny_tensor_check(z) || z->dtype != TINY_F32 || z->rank != 2 || !link || !none || n < 1 ||
         n > 0x3fffffff || !area)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: vectors of the nodes, and pairs of both kinds are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: vectors of the nodes and pairs of both kinds are required");
     for (i = 0; i < n * 2; i++)
         if (link[i] < 0 || link[i] >= z->dim[0] || none[i] < 0 || none[i] >= z->dim[0])
-            return tinyi_fail(ctx, TINY_E_FORMAT, "links: pair %td names a node that is not there (there are %td)",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "links: pair %td has a node that does not exist (there are %td)",
                               i % n, z->dim[0]);
     score = (float *)tinyi_alloc(ctx, (size_t)n * 2, sizeof *score);
     order = score ? (uint32_t *)tinyi_alloc(ctx, (size_t)n * 2, sizeof *order) : NULL;
@@ -265,14 +266,16 @@ TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_l
     memset(&none, 0, sizeof none);
     if (!desc) desc = &none;
     if (!data || !data->graph || !x || !data->link[0] || data->n[0] < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: links of tgnn_links_split and x are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: x and links of tgnn_links_split are required");
     st = tinyi_kit_check(ctx, net, desc);
-    if (!st && desc->a2q) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: nets that find links are not quantized");
+    if (!st && desc->a2q) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: nets for links cannot be quantized");
     for (k = 0; !st && k < net->n_stages; k++)
         if (net->stage[k].kind == TGNN_STAGE_READOUT)
-            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT,
+                            "train: a net with a readout gives results for graphs, not for nodes");
     if (!st && desc->patience && !data->n[1])
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a link to validate on", desc->patience);
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT,
+                        "train: patience %d, but no link is in the validation part", desc->patience);
     if (st) return st;
     memset(&t, 0, sizeof t);
     memset(&kit, 0, sizeof kit);

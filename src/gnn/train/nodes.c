@@ -97,7 +97,8 @@ static tiny_status tinyi_node_check(tiny_ctx *ctx, tinyi_node_task *t, const tgn
     int k;
     for (k = 0; k < net->n_stages; k++)
         if (net->stage[k].kind == TGNN_STAGE_READOUT)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "train: a net with a readout gives results for graphs, not for nodes");
     for (i = 0; i < t->n; i++) {
         const int32_t label = t->data->label[i];
         const char part = tinyi_node_part(t->data, i);
@@ -112,12 +113,14 @@ static tiny_status tinyi_node_check(tiny_ctx *ctx, tinyi_node_task *t, const tgn
     if (!train) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: no node of the training part has a label");
     if (desc->area && t->n_class != 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "train: the area under the ROC curve is that of two classes, the net has %td", t->n_class);
+                          "train: the area under the ROC curve needs two classes, the net has %td", t->n_class);
     if (desc->area && desc->patience && val && (!ones || ones == val))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d, and all nodes to validate on are of one class",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "train: patience %d, but all nodes of the validation part have the same class",
                           desc->patience);
     if (desc->patience && !val)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a node to validate on", desc->patience);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "train: patience %d, but no node is in the validation part", desc->patience);
     return TINY_OK;
 }
 
@@ -132,7 +135,7 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     memset(&none, 0, sizeof none);
     if (!desc) desc = &none;
     if (!data || !data->graph || !data->x || !data->label || !data->split)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a graph, x, labels and their parts are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a graph, x, labels and split are required");
     st = tinyi_kit_check(ctx, net, desc);
     if (st) return st;
     memset(&task, 0, sizeof task);

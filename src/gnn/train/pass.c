@@ -35,7 +35,7 @@ static tiny_status tinyi_pass_norms(tinyi_pass *p)
             n += 4 * (size_t)(p->net->stage[i].hidden + p->net->stage[i].out);
             if (!p->net->stage[i].layer.w[1].data || !p->net->stage[i].layer.w[3].data)
                 return tinyi_fail(p->ctx, TINY_E_ARGUMENT,
-                                  "train: layer %d (%s): a batch norm is folded into a bias, which is not there", i + 1,
+                                  "train: layer %d (%s): a batch norm needs a bias to be folded into", i + 1,
                                   p->net->stage[i].name);
         }
     at = p->norms = (float *)tinyi_alloc(p->ctx, n, sizeof *at);
@@ -76,7 +76,7 @@ tiny_status tinyi_pass_open(tiny_ctx *ctx, tgnn_net *net, int norms, uint64_t se
     p->rng = tiny_rng_make(seed, 0x64726f70);
     for (i = 0; !st && i < net->n_stages; i++) {
         if (net->stage[i].edge)
-            st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: layer %d (%s): features of edges are not trained", i + 1,
+            st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: layer %d (%s): features of edges cannot be trained", i + 1,
                             net->stage[i].name);
         for (j = 0; j < TGNN_LAYER_WEIGHTS; j++)
             if (tinyi_net_wants(&net->stage[i], j, &w) && net->stage[i].layer.w[j].data &&

@@ -135,9 +135,9 @@ static void test_bad(void)
         unsigned char *p = (unsigned char *)t_guarded_bytes(i);
         memcpy(p, good, i);
         T_STATUS(tinyi_box_body(ctx, "here", &kind, p, i, 0, &body, &old), TINY_E_FORMAT,
-                 i < 8    ? "that are no thing of tests"
-                 : i < 48 ? "cut off"
-                          : "damaged or cut");
+                 i < 8    ? "are not a thing of tests"
+                 : i < 48 ? "truncated"
+                          : "damaged or truncated");
         if (i < 48) continue;
         memcpy(p + i - 32, "tinyend\n\2\0\0\0\0\0\0\0", 16);        /* by a forger of the format */
         le(p + i - 16, i, 8);
@@ -162,18 +162,18 @@ static void test_bad(void)
     change; \
     reseal(bad, N); \
     T_STATUS(tinyi_box_body(ctx, "here", &kind, bad, N, 0, &body, &old), status, part)
-    BAD(bad[86] = '8', TINY_E_VERSION, "here: this is \"thing 8\", version 7 is read here");
-    BAD(bad[81] = 'x', TINY_E_FORMAT, "this is \"txing 7\" and no thing of tests");
-    BAD(bad[80] = 27, TINY_E_FORMAT, "and no thing of tests");
-    BAD(bad[72] = 'W', TINY_E_FORMAT, "a box that does not say what it holds, and no thing of tests");
+    BAD(bad[86] = '8', TINY_E_VERSION, "here: this is \"thing 8\"; this library reads version 7");
+    BAD(bad[81] = 'x', TINY_E_FORMAT, "this is \"txing 7\", not a thing of tests");
+    BAD(bad[80] = 27, TINY_E_FORMAT, "not a thing of tests");
+    BAD(bad[72] = 'W', TINY_E_FORMAT, "a box without a kind, not a thing of tests");
     BAD(bad[208] = 3, TINY_E_FORMAT, "it says 3 sections; there are 2");
     BAD(bad[199] = 1, TINY_E_FORMAT, "the bytes after the body are not 0");
-    BAD(bad[8] = 2, TINY_E_VERSION, "version 2 of the format; version 1 is read here");
+    BAD(bad[8] = 2, TINY_E_VERSION, "version 2 of the format; this library reads version 1");
     other.least = 6;
     T_STATUS(tinyi_box_body(ctx, "here", &other, good, N, 0, &body, &old), TINY_E_FORMAT,
-             "cut off: a body of 5 bytes; the shortest has 6");
+             "truncated: a body of 5 bytes; the shortest has 6");
     T_STATUS(tinyi_box_body(ctx, "here", &kind, NULL, 0, 0, &body, &old), TINY_E_FORMAT,
-             "here: 0 bytes that are no thing of tests");
+             "here: its 0 bytes are not a thing of tests");
     memcpy(bad, good, N);                   /* a checksum that is not required */
     bad[192] = 'x';
     T_OK(tinyi_box_body(ctx, "here", &kind, bad, N, 1, &body, &old));
@@ -199,7 +199,7 @@ static void test_older_form(void)
         unsigned char *cut = (unsigned char *)t_guarded_bytes(i);
         memcpy(cut, b, i);
         T_STATUS(tinyi_box_body(ctx, "here", &kind, cut, i, 0, &body, &old), TINY_E_FORMAT,
-                 i < 20 ? "no thing of tests" : "damaged or cut");
+                 i < 20 ? "not a thing of tests" : "damaged or truncated");
         b[i] ^= 4;
         T_STATUS(tinyi_box_body(ctx, "here", &kind, b, 25, 0, &body, &old),
                  i >= 8 && i < 12 ? TINY_E_VERSION : TINY_E_FORMAT, NULL);
@@ -210,10 +210,10 @@ static void test_older_form(void)
     T_TRUE(old && body.left == 5);
     b[14] ^= 1;
     T_STATUS(tinyi_box_body(ctx, "here", &crc, b, 21, 0, &body, &old), TINY_E_FORMAT,
-             "here: damaged or cut: the checksum of its 21 bytes does not agree");
+             "here: damaged or truncated: the checksum of its 21 bytes does not agree");
     b[8] = 4;
     T_STATUS(tinyi_box_body(ctx, "here", &crc, b, 21, 0, &body, &old), TINY_E_VERSION,
-             "here: version 4 of the older form, version 3 is read here");
+             "here: version 4 of the older form; this library reads version 3");
     t_close(ctx);
 }
 

@@ -168,20 +168,20 @@ static void test_by_hand(void)
         T_STATUS(tiny_checkpoint_get_u64(ctx, c, "steps", &u), TINY_E_ARGUMENT,
                  "memory: there is no entry steps among its 5");
         T_STATUS(tiny_checkpoint_get_u64(ctx, c, "rate", &u), TINY_E_DTYPE,
-                 "entry rate is of kind f64, asked for was u64");
+                 "entry rate is of kind f64, but u64 was requested");
         T_STATUS(tiny_checkpoint_get_tensor(ctx, c, "step", &t), TINY_E_DTYPE,
-                 "entry step is of kind u64, asked for was tensor");
+                 "entry step is of kind u64, but tensor was requested");
         t = tiny_tensor_2d(x, TINY_F32, 3, 2);
         T_STATUS(tiny_checkpoint_get_tensor(ctx, c, "w", &t), TINY_E_SHAPE,
-                 "tensor w is 2x3 f32, asked for was 3x2 f32");
+                 "tensor w is 2x3 f32, but 3x2 f32 was requested");
         t = tiny_tensor_1d(x, TINY_F32, 6);
-        T_STATUS(tiny_checkpoint_expect(ctx, c, "w", &t), TINY_E_SHAPE, "asked for was 6 f32");
+        T_STATUS(tiny_checkpoint_expect(ctx, c, "w", &t), TINY_E_SHAPE, "but 6 f32 was requested");
         t = tiny_tensor_2d(x, TINY_I32, 2, 3);
         T_STATUS(tiny_checkpoint_get_tensor(ctx, c, "w", &t), TINY_E_DTYPE,
-                 "tensor w is 2x3 f32, asked for was 2x3 i32");
+                 "tensor w is 2x3 f32, but 2x3 i32 was requested");
         t = tiny_tensor_2d(NULL, TINY_F32, 2, 3);
         T_OK(tiny_checkpoint_expect(ctx, c, "w", &t));
-        T_STATUS(tiny_checkpoint_get_tensor(ctx, c, "w", &t), TINY_E_ARGUMENT, "the place for it cannot be written");
+        T_STATUS(tiny_checkpoint_get_tensor(ctx, c, "w", &t), TINY_E_ARGUMENT, "its output cannot be written");
         t.rank = 9;
         T_STATUS(tiny_checkpoint_expect(ctx, c, "w", &t), TINY_E_ARGUMENT, "rank 9; 0 to 4");
         T_STATUS(tiny_checkpoint_get_u64(ctx, c, "step", NULL), TINY_E_ARGUMENT, "reading step needs");
@@ -200,7 +200,7 @@ static void test_by_hand(void)
         t = tiny_tensor_2d(x, TINY_F32, 2, 3);
         T_OK(tiny_checkpoint_put_tensor(ctx, w, "w", &t));
         T_OK(tiny_checkpoint_finish(ctx, w));
-        T_STATUS(tiny_checkpoint_put_u64(ctx, w, "late", 1), TINY_E_ARGUMENT, "is finished");
+        T_STATUS(tiny_checkpoint_put_u64(ctx, w, "late", 1), TINY_E_ARGUMENT, "is already finished");
         tiny_checkpoint_writer_close(ctx, w);
         T_EQ_INT(got->n, m->n);
         T_SAME(got->b, m->b, m->n);
@@ -358,7 +358,7 @@ static void test_writer_refuses(void)
     tiny_checkpoint_writer *w;
     T_STATUS(tiny_checkpoint_create(ctx, NULL, &w), TINY_E_ARGUMENT, "needs a path or a write callback");
     T_STATUS(tiny_checkpoint_create(ctx, &d, &w), TINY_E_ARGUMENT, "one of the two");
-    T_STATUS(tiny_checkpoint_create(ctx, &d, NULL), TINY_E_ARGUMENT, "a place for it");
+    T_STATUS(tiny_checkpoint_create(ctx, &d, NULL), TINY_E_ARGUMENT, "an output pointer");
     d.path = "there/is/no/such/folder.ckpt";
     T_STATUS(tiny_checkpoint_create(ctx, &d, &w), TINY_E_IO,
              "there/is/no/such/folder.ckpt.part: cannot be opened for writing");
@@ -367,7 +367,7 @@ static void test_writer_refuses(void)
     d.write = image_write;
     d.user = m;
     memset(name, 'n', 1024);
-    T_STATUS(tiny_checkpoint_put_u64(ctx, NULL, "a", 1), TINY_E_ARGUMENT, "there is no writer");
+    T_STATUS(tiny_checkpoint_put_u64(ctx, NULL, "a", 1), TINY_E_ARGUMENT, "the writer of the checkpoint is NULL");
 #define REFUSES(call, status, part)                                 \
     m->n = 0;                                                       \
     if (T_OK(tiny_checkpoint_create(ctx, &d, &w))) {                \
@@ -392,9 +392,9 @@ static void test_writer_refuses(void)
             TINY_E_ARGUMENT, "5 values come where 4 are left of tensor a")
     REFUSES((tiny_checkpoint_put_begin(ctx, w, "a", TINY_F32, 1, &four), tiny_checkpoint_put_values(ctx, w, x, 3),
              tiny_checkpoint_put_u64(ctx, w, "b", 1)),
-            TINY_E_ARGUMENT, "entry b: 1 values of tensor a have not come yet")
+            TINY_E_ARGUMENT, "entry b: 1 values of tensor a are still missing")
     REFUSES((tiny_checkpoint_put_begin(ctx, w, "a", TINY_F32, 1, &four), tiny_checkpoint_finish(ctx, w)),
-            TINY_E_ARGUMENT, "4 values of tensor a have not come")
+            TINY_E_ARGUMENT, "4 values of tensor a are missing")
     m->most = 50;
     m->n = 0;
     if (T_OK(tiny_checkpoint_create(ctx, &d, &w))) {
@@ -428,8 +428,8 @@ static void test_every_cut(void)
             d.no_checksum = fast;
             T_STATUS(tiny_checkpoint_open(ctx, &d, &c), TINY_E_FORMAT,
                      n < 8    ? "memory: no checkpoint"
-                     : n < 48 ? "memory: cut off"
-                              : "memory: damaged or cut");
+                     : n < 48 ? "memory: truncated"
+                              : "memory: damaged or truncated");
             T_TRUE(c == NULL);
         }
         if (n % 64 == 0) t_free_blocks(), m = (image *)t_keep(sizeof *m), by_hand(m);
@@ -459,39 +459,39 @@ static const struct { const char *file; tiny_status status; const char *says; } 
     { "empty", TINY_E_FORMAT, "no checkpoint: its 0 bytes" },
     { "foreign", TINY_E_FORMAT, "no checkpoint" },
     { "text-transfer", TINY_E_FORMAT, "no checkpoint" },
-    { "version-2", TINY_E_VERSION, "version 2 of the format; version 1 is read here" },
+    { "version-2", TINY_E_VERSION, "version 2 of the format; this library reads version 1" },
     { "alignment-0", TINY_E_FORMAT, "alignment 0; version 1 has 64" },
-    { "end-missing", TINY_E_FORMAT, "do not end as those of a box" },
+    { "end-missing", TINY_E_FORMAT, "do not end like a box" },
     { "size-2e63", TINY_E_FORMAT, "says it has 9223372036854775808 bytes" },
-    { "checksum", TINY_E_FORMAT, "damaged or cut: the checksum of its" },
+    { "checksum", TINY_E_FORMAT, "damaged or truncated: the checksum of its" },
     { "count-2e63", TINY_E_FORMAT, "says it has 9223372036854775808 entries; 392 bytes can hold 6" },
     { "count-9", TINY_E_FORMAT, "says it has 9 entries" },
     { "count-6", TINY_E_FORMAT, "entry 5 at byte 408: 0 bytes are left" },
-    { "count-4", TINY_E_FORMAT, "bytes stand after its 4 entries" },
+    { "count-4", TINY_E_FORMAT, "bytes follow its 4 entries" },
     { "kind-5", TINY_E_UNSUPPORTED, "entry 0 at byte 16 is of kind 5" },
     { "name-empty", TINY_E_FORMAT, "entry 0 at byte 16: its name has 0 bytes; 1 to 1023" },
     { "name-2e32", TINY_E_FORMAT, "its name has 4294967295 bytes, and" },
     { "name-with-0", TINY_E_FORMAT, "without control characters" },
     { "name-with-escape", TINY_E_FORMAT, "without control characters" },
-    { "name-not-ended", TINY_E_FORMAT, "its name is not followed by the zeros" },
-    { "name-twice", TINY_E_FORMAT, "two entries are called step" },
+    { "name-not-ended", TINY_E_FORMAT, "its name must be followed by zeros" },
+    { "name-twice", TINY_E_FORMAT, "two entries have the name step" },
     { "number-of-9-bytes", TINY_E_FORMAT, "u64 step says it has 9 bytes; they are 8" },
     { "number-with-rank", TINY_E_FORMAT, "u64 step has a data type or a rank" },
-    { "number-with-dim", TINY_E_FORMAT, "u64 step: dimension 0 of 0 is 3, not 0" },
+    { "number-with-dim", TINY_E_FORMAT, "u64 step: unused dimension 0 (rank 0) is 3, it must be 0" },
     { "text-2e63", TINY_E_FORMAT, "text what needs 9223372036854775808 bytes" },
     { "text-with-0", TINY_E_FORMAT, "text what has a 0 among its 5 bytes" },
-    { "text-not-ended", TINY_E_FORMAT, "text what is not followed by the zeros" },
+    { "text-not-ended", TINY_E_FORMAT, "text what must be followed by zeros" },
     { "tensor-dtype-9", TINY_E_UNSUPPORTED, "tensor w has data type 9" },
     { "tensor-dtype-2e32", TINY_E_UNSUPPORTED, "tensor w has data type 4294967295" },
     { "tensor-rank-5", TINY_E_FORMAT, "tensor w has 5 dimensions; the most are 4" },
-    { "tensor-dim-past-rank", TINY_E_FORMAT, "tensor w: dimension 2 of 2 is 1, not 0" },
+    { "tensor-dim-past-rank", TINY_E_FORMAT, "tensor w: unused dimension 2 (rank 2) is 1, it must be 0" },
     { "tensor-dims-wrap", TINY_E_OVERFLOW, "tensor w: with 4611686018427387904 at dimension 1" },
     { "tensor-dims-wrap-empty", TINY_E_OVERFLOW, "tensor w: with " },
     { "tensor-dim-negative", TINY_E_OVERFLOW, "tensor w: with 18446744073709551615 at dimension 0" },
     { "tensor-bytes", TINY_E_FORMAT, "tensor w says it has 20 bytes; they are 24" },
     { "tensor-past-end", TINY_E_FORMAT, "tensor w needs 48 bytes at byte 384, and 24 are left" },
-    { "tensor-pad-not-0", TINY_E_FORMAT, "tensor w: no zeros up to a multiple of 64" },
-    { "tail-not-0", TINY_E_FORMAT, "bytes raw is not followed by the zeros" }
+    { "tensor-pad-not-0", TINY_E_FORMAT, "tensor w: the padding before its values, up to a multiple of 64," },
+    { "tail-not-0", TINY_E_FORMAT, "bytes raw must be followed by zeros" }
 };
 
 static void lie(image *m, const char *file)

@@ -126,7 +126,7 @@ static void test_limits(void)
     tinyi_doc_end(&m);
     begin(&m, ctx);
     T_TRUE(!tinyi_tv_read_json(&m, "it", "[1, 2", 5, &v) &&
-           strstr(tiny_ctx_message(ctx), "it: the JSON ends where") != NULL);
+           strstr(tiny_ctx_message(ctx), "it: the JSON ends, expected") != NULL);
     tinyi_doc_end(&m);
     begin(&m, ctx);
     m.max_steps = 3;

@@ -297,7 +297,8 @@ static void test_sentence(void)
     rewrite(COLUMNS, m);
     (void)snprintf(
         want, sizeof want,
-        "graph: the rows no longer hold the %lld edges among 3000 nodes that were there: the file of the graph changed",
+        "graph: the rows no longer hold the %lld edges among 3000 nodes that were there: the file of the graph has "
+        "changed",
         (long long)m);
     T_STATUS(tgnn_graph_normalize(ctx, g, NULL, &h), TINY_E_FORMAT, want);
     tgnn_graph_close(ctx, g);

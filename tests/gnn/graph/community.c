@@ -188,11 +188,11 @@ static void test_bad(void)
     T_OK(tgnn_graph_make(ctx, &e, NULL, &none));
     T_OK(tgnn_communities(ctx, none, NULL, label, &k));
     T_EQ_INT(k, 0);
-    T_STATUS(tgnn_communities(ctx, none, NULL, NULL, &k), TINY_E_ARGUMENT, "no place for its labels");
+    T_STATUS(tgnn_communities(ctx, none, NULL, NULL, &k), TINY_E_ARGUMENT, "the graph or an output is missing");
     how.rounds = -1;
     T_STATUS(tgnn_communities(ctx, none, &how, label, &k), TINY_E_ARGUMENT, "-1 rounds");
     T_STATUS(tgnn_order_by_part(ctx, 3, 2, part, order), TINY_E_ARGUMENT, "node 1 is in part 2 of 2");
-    T_STATUS(tgnn_order_by_part(ctx, 3, 2, NULL, order), TINY_E_ARGUMENT, "no place for their order");
+    T_STATUS(tgnn_order_by_part(ctx, 3, 2, NULL, order), TINY_E_ARGUMENT, "or the output is missing");
     T_OK(tgnn_order_by_part(ctx, 0, 0, NULL, NULL));
     tgnn_graph_close(ctx, none);
     t_close(ctx);

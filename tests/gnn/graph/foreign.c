@@ -213,7 +213,7 @@ static void test_text_keeps_its_nodes(void)
             tgnn_graph_close(ctx, g);
         }
     T_STATUS(tgnn_graph_read_memory(ctx, "many", "# nodes 2147483648\n0 1\n", 23, NULL, &g), TINY_E_FORMAT,
-             "many: line 1: \"2147483648\" where a number of nodes");
+             "many: line 1: \"2147483648\", expected a number of nodes");
     T_STATUS(tgnn_graph_read_memory(ctx, "lies", "# nodes 2147483647\n0 1\n", 23, NULL, &g), TINY_E_OVERFLOW,
              "lies: it names node 2147483646, in 23 bytes; say n_nodes");
     memset(&d, 0, sizeof d);
@@ -248,7 +248,7 @@ static void test_text_of_a_file_that_changes(void)
         for (k = 0; k < 5; k++) {
             const int64_t old = offset[k];
             offset[k] = bad[i];
-            T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT, "its file changed");
+            T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT, "graph has changed");
             offset[k] = old;
         }
     {                                       /* every row begins at 0 and has all of the edges */
@@ -256,14 +256,14 @@ static void test_text_of_a_file_that_changes(void)
         memcpy(old, offset, sizeof old);
         for (k = 0; k < 5; k += 2) offset[k] = 0;
         for (k = 1; k < 5; k += 2) offset[k] = 6;
-        T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT, "its file changed");
+        T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT, "the file of the graph has changed");
         memcpy(offset, old, sizeof old);
     }
     for (i = 0; i < 2; i++) {
         const int32_t old = col[3];
         col[3] = i ? -1 : 4;
         T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT,
-                 "edge 3 is not among the 6 there are, or comes from no node: its file changed");
+                 "edge 3 is not among its 6 edges, or its source is invalid: the file of the graph has changed");
         col[3] = old;
     }
     T_OK(tgnn_graph_write_text(ctx, "t-foreign.tsv", g));
@@ -409,7 +409,7 @@ static void test_byte_order_mark(void)
     for (i = 1; i < 3; i++)
         T_TRUE(tgnn_graph_read_memory(ctx, "cut", edges + i, sizeof edges - 1 - i, NULL, &g) != TINY_OK);
     T_STATUS(tgnn_graph_read_memory(ctx, "later", later, sizeof later - 1, NULL, &g), TINY_E_FORMAT,
-             "later: line 2: \"\\xef\\xbb\\xbf1\" where the number of the source");
+             "later: line 2: \"\\xef\\xbb\\xbf1\", expected the number of the source");
     (void)remove("t-foreign.tsv");
     (void)remove("t-foreign.tgraph");
     t_close(ctx);

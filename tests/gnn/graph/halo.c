@@ -157,9 +157,9 @@ static void test_bad(void)
     e.dst = t;
     T_OK(tgnn_graph_make(ctx, &e, NULL, &g));
     T_STATUS(tgnn_halo_make(ctx, g, 3, part, &h), TINY_E_ARGUMENT, "node 1 is in part 3 of 3");
-    T_STATUS(tgnn_halo_make(ctx, g, 5000, part, &h), TINY_E_ARGUMENT, "5000 parts, there may be 1 to 4096");
+    T_STATUS(tgnn_halo_make(ctx, g, 5000, part, &h), TINY_E_ARGUMENT, "5000 parts, there must be 1 to 4096");
     T_STATUS(tgnn_halo_make(ctx, g, 0, part, &h), TINY_E_ARGUMENT, "0 parts");
-    T_STATUS(tgnn_halo_make(ctx, g, 1, NULL, &h), TINY_E_ARGUMENT, "no parts");
+    T_STATUS(tgnn_halo_make(ctx, g, 1, NULL, &h), TINY_E_ARGUMENT, "the parts");
     T_OK(tgnn_halo_make(ctx, none, 2, part, &h));
     T_TRUE(h.halo_at[2] == 0);
     T_STATUS(tgnn_halo_graph(ctx, g, &h, 0, &local), TINY_E_ARGUMENT, "another graph");

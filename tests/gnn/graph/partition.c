@@ -349,7 +349,7 @@ static void test_bad(tiny_target target)
     memset(&d, 0, sizeof d);
     T_STATUS(tgnn_partition(ctx, g, 4, NULL, part, &info), TINY_E_ARGUMENT, "3 nodes in 4 parts");
     T_STATUS(tgnn_partition(ctx, g, 0, NULL, part, &info), TINY_E_ARGUMENT, "3 nodes in 0 parts");
-    T_STATUS(tgnn_partition(ctx, g, 2, NULL, NULL, &info), TINY_E_ARGUMENT, "no place for its parts");
+    T_STATUS(tgnn_partition(ctx, g, 2, NULL, NULL, &info), TINY_E_ARGUMENT, "the array of parts is missing");
     T_STATUS(tgnn_partition_stream(ctx, g, 4, NULL, part, &info), TINY_E_ARGUMENT, "3 nodes in 4 parts");
     d.imbalance = -1;
     T_STATUS(tgnn_partition(ctx, g, 2, &d, part, &info), TINY_E_ARGUMENT, "an imbalance of -1");

@@ -257,7 +257,7 @@ static void test_bad(void)
              "no/such/file: cannot be opened");
     T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", "no/such/folder/out", NULL, NULL), TINY_E_IO,
              "no/such/folder/out.runs0.part: cannot be opened for writing");
-    T_STATUS(tgnn_graph_convert(ctx, NULL, out_path, NULL, NULL), TINY_E_ARGUMENT, "there is no file to read");
+    T_STATUS(tgnn_graph_convert(ctx, NULL, out_path, NULL, NULL), TINY_E_ARGUMENT, "the path to read or to write");
     T_STATUS(tgnn_graph_convert(ctx, "x.runs0.part", "x", NULL, NULL), TINY_E_ARGUMENT,
              "it would be overwritten by the sorted runs of x");
     T_STATUS(tgnn_graph_convert(ctx, "x.runs1.part", "x", NULL, NULL), TINY_E_ARGUMENT,
@@ -266,7 +266,7 @@ static void test_bad(void)
              "it would be overwritten on the way to x");
 #ifdef __unix__
     T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", "/dev/null", NULL, NULL), TINY_E_UNSUPPORTED,
-             "/dev/null: it is no plain file");
+             "/dev/null: it is not a regular file");
 #endif
     how.memory = 1000;
     T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT,
@@ -274,11 +274,11 @@ static void test_bad(void)
     how.memory = 0;
     how.graph.bipartite = how.graph.add_loops = 1;
     T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT,
-             "two sets of nodes have no loops");
+             "a bipartite graph has no loops");
     how.graph.bipartite = how.graph.add_loops = 0;
     how.graph.duplicates = (tiny_duplicates)9;
     T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT,
-             "9 is no way to treat duplicates");
+             "9 is not a valid tiny_duplicates");
     {
         FILE *f = fopen(in_path, "wb");
         for (i = 0; f && i < 100000; i++) fputc(i == 3 ? '\n' : '#', f);

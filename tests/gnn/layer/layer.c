@@ -372,17 +372,17 @@ static void test_bad(void)
         int64_t *number = (int64_t *)(uintptr_t)tgnn_graph_in(g)->source;
         few[0] = few[1] = 0;
         T_STATUS(tgnn_layer_graph(ctx, &l, g, few, 2, &h), TINY_E_FORMAT,
-                 "rgcn: an edge has the number 2, relations are given for 2 edges");
+                 "rgcn: an edge has the number 2, but there are relations for 2 edges");
         T_TRUE(h == NULL);
-        T_STATUS(tgnn_layer_graph(ctx, &l, g, few, 0, &h), TINY_E_FORMAT, "relations are given for 0 edges");
+        T_STATUS(tgnn_layer_graph(ctx, &l, g, few, 0, &h), TINY_E_FORMAT, "there are relations for 0 edges");
         T_STATUS(tgnn_layer_graph(ctx, &l, g, few, -1, &h), TINY_E_ARGUMENT,
                  "rgcn: the relations of the edges are missing");
         number[0] = (int64_t)1 << 50;
         T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, 6, &h), TINY_E_FORMAT,
-                 "rgcn: an edge has the number 1125899906842624, relations are given for 6 edges");
+                 "rgcn: an edge has the number 1125899906842624, but there are relations for 6 edges");
         number[0] = -7;
         T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, 6, &h), TINY_E_FORMAT,
-                 "rgcn: an edge has the number -7, relations are given for 6 edges");
+                 "rgcn: an edge has the number -7, but there are relations for 6 edges");
     }
     T_STATUS(tgnn_layer_read(ctx, "tests/fuzz/corpus/graph/good-csr.npz", "conv1.", TGNN_LAYER_GCN, &l), TINY_E_FORMAT,
              "there is no weight conv1.lin.weight");

@@ -310,7 +310,7 @@ static void test_chain(tiny_target target)
         T_EQ_INT(net->stage[6].n_out, 5 + 6 + 4 + 4 + 2 + 2 + 3);
         T_CLOSE(*(float *)net->stage[1].layer.w[4].data, 0.3, 1e-7);
         chain_given = 5;                    /* the graph has more edges: they have no relation */
-        T_STATUS(chain_run(ctx, net, y), TINY_E_FORMAT, "relations are given for 5 edges");
+        T_STATUS(chain_run(ctx, net, y), TINY_E_FORMAT, "there are relations for 5 edges");
         chain_given = 4000;
         T_OK(chain_run(ctx, net, y));
         T_OK(chain_run(ctx, other, z));
@@ -405,7 +405,7 @@ static void test_root_weight(void)
     pack_add(p, "t.lin_skip.weight", x, 2, F, C, 1);
     pack_end(p);
     T_STATUS(tgnn_net_read_memory(ctx, "root", none, sizeof none - 1, p->file, p->n_file, &net), TINY_E_SHAPE,
-             "the tensor t.lin_skip.weight is 5 x 3, the description makes it 3 x 5");
+             "the tensor t.lin_skip.weight is 5 x 3, but the description says 3 x 5");
     T_STATUS(tgnn_net_read_memory(ctx, "root", number, sizeof number - 1, p->file, p->n_file, &net), TINY_E_FORMAT,
              "layer 1: root_weight must be true or false");
     T_STATUS(tgnn_net_read_memory(ctx, "root", other, sizeof other - 1, p->file, p->n_file, &net), TINY_E_FORMAT,
@@ -628,7 +628,7 @@ static void test_default_networks(void)
         tgnn_net_free(ctx, net);
     }
     d.kind = TGNN_LAYER_RGCN;
-    T_STATUS(tgnn_net_usual(ctx, &d, 1, &net), TINY_E_UNSUPPORTED, "rgcn wants a description of its own");
+    T_STATUS(tgnn_net_usual(ctx, &d, 1, &net), TINY_E_UNSUPPORTED, "rgcn needs a description");
     d.kind = TGNN_LAYER_GCN;
     d.n_out = 0;
     T_STATUS(tgnn_net_usual(ctx, &d, 1, &net), TINY_E_ARGUMENT, "n_in and n_out are at least 1");
@@ -719,17 +719,17 @@ static void test_bad_description(void)
 {
     static const struct { const char *json; tiny_status st; const char *says;
     } bad[] = {
-        { "[]", TINY_E_FORMAT, "try: the description is no map" },
+        { "[]", TINY_E_FORMAT, "try: the description must be a map" },
         { "{\"layers\":[]}", TINY_E_FORMAT, "there is no \"format\"" },
         { "{\"format\":\"tgnn-net 2\",\"layers\":[]}", TINY_E_UNSUPPORTED, "format must be" },
         { NET(""), TINY_E_FORMAT, "try: there are no layers" },
         { "{\"format\":\"tgnn-net 1\",\"layers\":{}}", TINY_E_FORMAT, "layers must be a list" },
         { "{\"format\":\"tgnn-net 1\",\"rows\":1,\"layers\":[]}", TINY_E_FORMAT, "rows must be true or false" },
         { "{\"format\":\"tgnn-net 1\",\"layers\":[],\"layers\":[]}", TINY_E_FORMAT,
-          "layers is no member of a description, or stands there twice" },
-        { NET("1"), TINY_E_FORMAT, "layer 1 is no map" },
+          "layers is not a member of a description, or occurs twice" },
+        { NET("1"), TINY_E_FORMAT, "layer 1 must be a map" },
         { NET("{\"name\":\"c\"}"), TINY_E_FORMAT, "layer 1 has no kind" },
-        { NET("{\"kind\":\"gnc\"}"), TINY_E_UNSUPPORTED, "the kind gnc is not known here" },
+        { NET("{\"kind\":\"gnc\"}"), TINY_E_UNSUPPORTED, "the kind gnc is unknown" },
         { NET("{\"kind\":\"gcn\",\"in\":2,\"out\":2}"), TINY_E_FORMAT, "layer 1 has no name" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"out\":2}"), TINY_E_FORMAT, "layer 1 has no in" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2}"), TINY_E_FORMAT, "layer 1 (c) has no out" },
@@ -738,7 +738,7 @@ static void test_bad_description(void)
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2,\"width\":2}"), TINY_E_FORMAT,
           "no layer has a member width" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"in\":2,\"out\":2}"), TINY_E_FORMAT,
-          "in stands there twice" },
+          "in occurs twice" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":0,\"out\":2}"), TINY_E_FORMAT, "in is 0, it must be 1 to" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":4294967296,\"out\":2}"), TINY_E_FORMAT, "in is 4.29497e+09" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":\"2\",\"out\":2}"), TINY_E_FORMAT, "in must be a whole number" },
@@ -762,11 +762,11 @@ static void test_bad_description(void)
           "dropout is 1e+300" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2},{\"kind\":\"gcn\",\"name\":\"d\",\"in\":3,\"out\":"
               "2}"),
-          TINY_E_FORMAT, "layer 2: in is 3, the layer before gives 2" },
+          TINY_E_FORMAT, "layer 2: in is 3, the layer before it gives 2" },
         { NET("{\"kind\":\"readout\",\"in\":2},{\"kind\":\"gcn\",\"name\":\"d\",\"out\":2}"), TINY_E_FORMAT,
-          "behind a readout there are only linear layers" },
-        { NET("{\"kind\":\"rgcn\",\"name\":\"c\",\"in\":2,\"out\":2}"), TINY_E_FORMAT, "rgcn wants relations" },
-        { NET("{\"kind\":\"gine\",\"name\":\"c\",\"in\":2,\"out\":2}"), TINY_E_FORMAT, "gine wants edge" },
+          "only linear layers can follow a readout" },
+        { NET("{\"kind\":\"rgcn\",\"name\":\"c\",\"in\":2,\"out\":2}"), TINY_E_FORMAT, "rgcn needs relations" },
+        { NET("{\"kind\":\"gine\",\"name\":\"c\",\"in\":2,\"out\":2}"), TINY_E_FORMAT, "gine needs edge" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":[2],\"out\":2}"), TINY_E_FORMAT, "in must be a whole number" }
     };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -782,7 +782,7 @@ static void test_bad_description(void)
     n += snprintf(many + n, (size_t)(4000 - n), "]}");
     T_STATUS(tgnn_net_make(ctx, "try", many, (size_t)n, 1, &net), TINY_E_UNSUPPORTED, "more than 32 layers");
     T_STATUS(tgnn_net_read(ctx, "build/there-is-no-such-net", &net), TINY_E_IO, "there-is-no-such-net.json");
-    T_STATUS(tgnn_net_make(ctx, "try", NULL, 0, 1, &net), TINY_E_ARGUMENT, "no description");
+    T_STATUS(tgnn_net_make(ctx, "try", NULL, 0, 1, &net), TINY_E_ARGUMENT, "the description");
     t_close(ctx);
 }
 
@@ -847,7 +847,7 @@ static void test_bad_weights(void)
     pack_add(p, "c.lin.weight", w, 2, 2, 4, 0);
     pack_end(p);
     T_STATUS(tgnn_net_read_memory(ctx, "try", json, sizeof json - 1, p->file, p->n_file, &net), TINY_E_SHAPE,
-             "the tensor c.lin.weight is 2 x 4, the description makes it 2 x 2");
+             "the tensor c.lin.weight is 2 x 4, but the description says 2 x 2");
     memset(p, 0, sizeof *p);
     pack_add(p, "c.bias", w, 1, 2, 0, 0);
     pack_end(p);
@@ -869,7 +869,7 @@ static void test_bad_weights(void)
     pack_add(p, "c.lin.weight", w, 2, 2, 2, 0);
     pack_end(p);
     T_STATUS(tgnn_net_read_memory(ctx, "try", json, sizeof json - 1, p->file, p->n_file, &net), TINY_E_FORMAT,
-             "the tensor c.lin.weight stands there twice");
+             "the tensor c.lin.weight occurs twice");
     memset(p, 0, sizeof *p);
     pack_add(p, "c.lin.weight", w, 2, 2, 2, 0);
     /* c.bias from byte 8 on, inside of the matrix; the sum of all is the file */
@@ -878,7 +878,7 @@ static void test_bad_weights(void)
     p->n_data = 24;
     pack_end(p);
     T_STATUS(tgnn_net_read_memory(ctx, "try", json, sizeof json - 1, p->file, p->n_file, &net), TINY_E_FORMAT,
-             "the tensor c.bias lies over another one");
+             "the tensor c.bias overlaps another one");
     memset(p, 0, sizeof *p);
     pack_add(p, "c.lin.weight", w, 2, 2, 2, 0);
     memcpy(strstr(p->head, "F32"), "I32", 3);

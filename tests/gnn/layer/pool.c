@@ -334,7 +334,7 @@ static void test_bad(void)
     T_STATUS(tgnn_pool_make(ctx, g, NULL, 0, &three, 0.5, &top), TINY_E_SHAPE, "the score must be 4 numbers");
     T_STATUS(tgnn_pool_make(ctx, g, falls, 3, &s, 0.5, &top), TINY_E_FORMAT, "graph 1 is of the nodes 3 to 2");
     T_STATUS(tgnn_pool_make(ctx, g, shorter, 1, &s, 0.5, &top), TINY_E_FORMAT, "begin with 0 and end with the 4 nodes");
-    T_STATUS(tgnn_pool_make(ctx, NULL, NULL, 0, &s, 0.5, &top), TINY_E_ARGUMENT, "there is no graph");
+    T_STATUS(tgnn_pool_make(ctx, NULL, NULL, 0, &s, 0.5, &top), TINY_E_ARGUMENT, "the graph or the score is missing");
     ss[2] = NAN;
     T_STATUS(tgnn_pool_make(ctx, g, NULL, 0, &s, 0.5, &top), TINY_E_NUMERIC, "the score of node 2 is not a number");
     T_TRUE(!top.node && !top.graph);
@@ -344,7 +344,7 @@ static void test_bad(void)
         T_TRUE(tgnn_pool_run(ctx, &top, &x, &s, &y) != TINY_OK);
         tgnn_pool_free(ctx, &top);
     }
-    T_STATUS(tgnn_graph_induced(ctx, g, twice, 2, &h), TINY_E_ARGUMENT, "node[1] is 1: it was there before");
+    T_STATUS(tgnn_graph_induced(ctx, g, twice, 2, &h), TINY_E_ARGUMENT, "node[1] is 1: it occurs twice");
     T_STATUS(tgnn_graph_induced(ctx, g, outside, 1, &h), TINY_E_ARGUMENT, "node[0] is 4: there is no such node");
     T_OK(tgnn_graph_induced(ctx, g, NULL, 0, &h));
     tgnn_graph_close(ctx, h);

@@ -202,7 +202,7 @@ static void test_bad(void)
     T_STATUS(tgnn_packed_make(ctx, &none, step, bits, 2, NULL, 0, &p), TINY_E_SHAPE, "2 rows of 0 features");
     T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, group, 0, &p), TINY_E_ARGUMENT,
              "row 1 has the group 2, there are 2");
-    T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 1, &p), TINY_E_NUMERIC, "NaN or below 0");
+    T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 1, &p), TINY_E_NUMERIC, "NaN or negative");
     step[1] = 0;
     T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 0, &p), TINY_E_NUMERIC,
              "step 1 is 0; it must be finite and not 0");
@@ -232,7 +232,7 @@ static void test_bad(void)
     a.offset = offset;
     a.col = col;
     ty = tiny_tensor_2d(y, TINY_F32, 2, 3);
-    T_STATUS(tgnn_nibbles_sum(ctx, &a, &t, 0, NULL, x, NULL, &ty), TINY_E_FORMAT, "a row that is not there");
+    T_STATUS(tgnn_nibbles_sum(ctx, &a, &t, 0, NULL, x, NULL, &ty), TINY_E_FORMAT, "an edge is out of range");
     a.n_cols = 3;
     T_STATUS(tgnn_nibbles_sum(ctx, &a, &t, 0, NULL, x, NULL, &ty), TINY_E_SHAPE, "have a row for each");
     tgnn_nibbles_free(ctx, &t);

@@ -320,7 +320,7 @@ static void test_graphs(void)
     how.a2q = q;
     how.batch_norm = 1;
     T_STATUS(tgnn_train_graphs(ctx, net, &graphs, &how, &e), TINY_E_UNSUPPORTED,
-             "batch norms are not trained with quantization");
+             "batch norms cannot be trained with quantization");
     how.batch_norm = 0;
     T_OK(tgnn_train_graphs(ctx, net, &graphs, &how, &e));
     T_TRUE(e.train > 0.7);
@@ -548,7 +548,7 @@ static void test_bad(void)
     T_STATUS(tgnn_a2q_net_open(ctx, net, &d, &b->x, &q), TINY_E_ARGUMENT, "-1 groups");
     d.groups = 0;
     d.lr_step = -1;
-    T_STATUS(tgnn_a2q_net_open(ctx, net, &d, &b->x, &q), TINY_E_ARGUMENT, "none may be below 0");
+    T_STATUS(tgnn_a2q_net_open(ctx, net, &d, &b->x, &q), TINY_E_ARGUMENT, "none may be negative");
     d.lr_step = 0;
     T_OK(tgnn_a2q_net_open(ctx, net, &d, &b->x, &q));
     how.a2q = q;
@@ -567,10 +567,10 @@ static void test_bad(void)
     T_STATUS(tgnn_quant_make(ctx, net, q, &n), TINY_E_NUMERIC, "layer 1 (a): weight 2 is NaN");
     T_STATUS(with(ctx, &w, "a2q signed groups", "a2q signed", 1, &n), TINY_E_UNSUPPORTED, "quant must be");
     T_STATUS(with(ctx, &w, "a2q signed groups", "a2q raw groups", 1, &n), TINY_E_FORMAT, "belongs to no layer");
-    T_STATUS(with(ctx, &w, "\"quant\": \"a2q signed groups\",", "", 1, &n), TINY_E_FORMAT, "this is no quantized net");
+    T_STATUS(with(ctx, &w, "\"quant\": \"a2q signed groups\",", "", 1, &n), TINY_E_FORMAT, "not a quantized net");
     T_STATUS(with(ctx, &w, "\"in\": 6", "\"in\": 8", 1, &n), TINY_E_SHAPE, "has not the shape");
     T_STATUS(with(ctx, &w, "a.lin.weight.bits", "a.lin.weight.bots", 0, &n), TINY_E_FORMAT, "belongs to no layer");
-    T_STATUS(with(ctx, &w, "b.lin.weight.step", "a.lin.weight.step", 0, &n), TINY_E_FORMAT, "stands there twice");
+    T_STATUS(with(ctx, &w, "b.lin.weight.step", "a.lin.weight.step", 0, &n), TINY_E_FORMAT, "occurs twice");
     T_STATUS(with(ctx, &w, "\"a.lin.weight\":{\"dtype\":\"U8\"", "\"a.lin.weight\":{\"dtype\":\"I8\"", 0, &n),
              TINY_E_DTYPE, "is not of type U8");
     {

@@ -293,11 +293,11 @@ static void test_bad(void)
     memset(&how, 0, sizeof how);
     T_OK(tgnn_net_make(ctx, "rings", json, sizeof json - 1, 1, &net));
     T_OK(tgnn_net_make(ctx, "nodes", nodes_json, sizeof nodes_json - 1, 1, &nodes));
-    T_STATUS(tgnn_train_graphs(ctx, nodes, &r.all, NULL, NULL), TINY_E_ARGUMENT, "without a readout answers for nodes");
+    T_STATUS(tgnn_train_graphs(ctx, nodes, &r.all, NULL, NULL), TINY_E_ARGUMENT, "gives results for nodes");
     all = r.all;
     all.graph_at = NULL;
     T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_ARGUMENT,
-             "graph_at, labels and their parts are needed");
+             "graph_at, labels and split are required");
     all.graph_at = at;
     at[4]++;                                /* a ring is cut in two */
     T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_FORMAT, "leads from node");
@@ -313,7 +313,7 @@ static void test_bad(void)
     r.d.graph_label[2] = 0;
     how.patience = 2;
     T_STATUS(tgnn_train_graphs(ctx, net, &all, &how, NULL), TINY_E_ARGUMENT,
-             "patience 2 without a graph to validate on");
+             "patience 2, but no graph is in the validation part");
     memset(r.part, 't', 10);
     T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_ARGUMENT,
              "no graph of the training part has a label");

@@ -206,11 +206,11 @@ static void test_bad(void)
         T_OK(tgnn_net_make(ctx, "links", json, sizeof json - 1, 1, &net));
         T_STATUS(tgnn_train_links(ctx, net, &l, &tx, NULL, NULL), TINY_E_SHAPE, "x is 1x8 f32, it must be 20 x 8");
         how.patience = 1;
-        T_STATUS(tgnn_train_links(ctx, net, &l, &tx, &how, NULL), TINY_E_ARGUMENT, "without a link to validate on");
+        T_STATUS(tgnn_train_links(ctx, net, &l, &tx, &how, NULL), TINY_E_ARGUMENT, "no link is in the validation part");
         T_STATUS(tgnn_train_links(ctx, net, NULL, &tx, NULL, NULL), TINY_E_ARGUMENT, "links of tgnn_links_split");
         tgnn_net_free(ctx, net);
         T_OK(tgnn_net_make(ctx, "links", readout, sizeof readout - 1, 1, &net));
-        T_STATUS(tgnn_train_links(ctx, net, &l, &tx, NULL, NULL), TINY_E_ARGUMENT, "answers for graphs");
+        T_STATUS(tgnn_train_links(ctx, net, &l, &tx, NULL, NULL), TINY_E_ARGUMENT, "gives results for graphs");
         tgnn_links_free(ctx, &l);
     }
     tgnn_net_free(ctx, net);

@@ -369,7 +369,7 @@ static void test_area(void)
     for (i = 0; i < N; i++) if (b->split[i] == 'v') b->label[i] = 1;
     how.patience = 3;
     T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, &how, NULL), TINY_E_ARGUMENT,
-             "all nodes to validate on are of one class");
+             "all nodes of the validation part have the same class");
     tgnn_net_free(ctx, net);
     tgnn_net_free(ctx, three);
     tgnn_graph_close(ctx, b->g);
@@ -422,13 +422,13 @@ static void test_bad(void)
     tgnn_nodes none = b->nodes;
     memset(&how, 0, sizeof how);
     none.n_relation = 1;
-    T_STATUS(tgnn_train_nodes(ctx, related, &none, NULL, NULL), TINY_E_FORMAT, "relations are given for 1 edges");
+    T_STATUS(tgnn_train_nodes(ctx, related, &none, NULL, NULL), TINY_E_FORMAT, "there are relations for 1 edges");
     T_STATUS(tgnn_train_nodes(ctx, NULL, &b->nodes, NULL, NULL), TINY_E_ARGUMENT, "there is no net");
-    T_STATUS(tgnn_train_nodes(ctx, out, &b->nodes, NULL, NULL), TINY_E_ARGUMENT, "answers for graphs");
+    T_STATUS(tgnn_train_nodes(ctx, out, &b->nodes, NULL, NULL), TINY_E_ARGUMENT, "gives results for graphs");
     T_STATUS(tgnn_train_nodes(ctx, edge, &b->nodes, NULL, NULL), TINY_E_UNSUPPORTED,
-             "features of edges are not trained");
+             "features of edges cannot be trained");
     none.label = NULL;
-    T_STATUS(tgnn_train_nodes(ctx, net, &none, NULL, NULL), TINY_E_ARGUMENT, "labels and their parts are needed");
+    T_STATUS(tgnn_train_nodes(ctx, net, &none, NULL, NULL), TINY_E_ARGUMENT, "labels and split are required");
     how.patience = -1;
     T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, &how, NULL), TINY_E_ARGUMENT, "patience -1");
     how.patience = 0;
@@ -449,7 +449,7 @@ static void test_bad(void)
     b->split[0] = 'r';
     how.patience = 3;
     T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, &how, NULL), TINY_E_ARGUMENT,
-             "patience 3 without a node to validate on");
+             "patience 3, but no node is in the validation part");
     tgnn_net_free(ctx, net);
     tgnn_net_free(ctx, out);
     tgnn_net_free(ctx, edge);

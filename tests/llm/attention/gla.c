@@ -539,7 +539,7 @@ static void test_proof_4_bad_input(tiny_target target)
     T_OK(run_back(&a, &x, 0));
     T_TRUE(get(&x.dqkg, 2 * 700 + 3 * 10 + 5 + 2) == 0);
     put(&a.g, 9, (double)NAN);
-    T_STATUS(run(&a), TINY_E_ARGUMENT, "the gate of token 0, head 1, channel 4 is no number");
+    T_STATUS(run(&a), TINY_E_ARGUMENT, "the gate of token 0, head 1, channel 4 is not a number");
     put(&a.g, 9, -1);
     a.p.chunk = 30;
     a.p.sub = 16;

@@ -388,7 +388,7 @@ static void test_proof_0_rotation(tiny_target target)
             }
     }
     p.n_rot = D + 2;
-    T_STATUS(tiny_rope(ctx, &tx, NULL, &p, &tx), TINY_E_ARGUMENT, "34 of 32 numbers of a head cannot turn in pairs");
+    T_STATUS(tiny_rope(ctx, &tx, NULL, &p, &tx), TINY_E_ARGUMENT, "34 of 32 numbers of a head: n_rot must be even");
     p.n_rot = 7;
     T_STATUS(tiny_rope(ctx, &tx, NULL, &p, &tx), TINY_E_ARGUMENT, "7 of 32 numbers");
     p.n_rot = 0;

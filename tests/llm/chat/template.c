@@ -255,21 +255,21 @@ static void test_hostile(void)
 static void test_values_refused(void)
 {
     static const struct { const char *json, *says;
-    } row[] = { { "{", "messages: the JSON ends where a key in quotes should stand" },
-                { "", "messages: the JSON ends where a value should stand" },
-                { "[1,]", "byte 3 of the JSON is 0x5d where a value should stand" },
-                { "{\"a\" 1}", "where : should stand" },
-                { "[1 2]", "where , or ] should stand" },
-                { "{\"a\": 1 2}", "where , or } should stand" },
-                { "[] []", "where the end should stand" },
-                { "[01]", "where a value should stand" },
-                { "[1.]", "where a digit should stand" },
-                { "[\"\\ud800\"]", "second half of a pair" },
-                { "[\"\xff\"]", "a character in UTF-8" },
+    } row[] = { { "{", "messages: the JSON ends, expected a key in quotes" },
+                { "", "messages: the JSON ends, expected a value" },
+                { "[1,]", "byte 3 of the JSON is 0x5d, expected a value" },
+                { "{\"a\" 1}", "expected ':'" },
+                { "[1 2]", "expected ',' or ']'" },
+                { "{\"a\": 1 2}", "expected ',' or '}'" },
+                { "[] []", "expected the end" },
+                { "[01]", "expected a value" },
+                { "[1.]", "expected a digit" },
+                { "[\"\\ud800\"]", "second half of a surrogate pair" },
+                { "[\"\xff\"]", "valid UTF-8" },
                 { "[99999999999999999999]", "a whole number of 64 bits" },
                 { "[nul]", "a value" },
                 { "{}", "messages: the JSON is a map; it must be a list" },
-                { "[\"\n\"]", "a character of a text" } };
+                { "[\"\n\"]", "a printable character" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_template_values v;
     tllm_template *t;

@@ -297,12 +297,12 @@ static void test_file(void)
     put(kept, bad, size); \
     T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_FORMAT, says); \
     T_EQ_INT(about.n, 0);
-    BAD(0, "0 bytes that are no repacked model", )
-    BAD(7, "7 bytes that are no repacked model", )
-    BAD(20, "cut off: it has 20 bytes", )
-    BAD(100, "damaged or cut", )
-    BAD(n - 1, "damaged or cut", )
-    BAD(n, "that are no repacked model", bad[0] ^= 1;)
+    BAD(0, "its 0 bytes are not a repacked model", )
+    BAD(7, "its 7 bytes are not a repacked model", )
+    BAD(20, "truncated: it has 20 bytes", )
+    BAD(100, "damaged or truncated", )
+    BAD(n - 1, "damaged or truncated", )
+    BAD(n, "are not a repacked model", bad[0] ^= 1;)
     BAD(n, "matrices, the model has", bad[BODY + 4] ^= 1;)
     BAD(n, "and says", bad[BODY + 12] ^= 1;)
     BAD(n, "the checksum of its first",
@@ -320,7 +320,7 @@ static void test_file(void)
     bad[91] = '3';                          /* "eight-rows 3" */
     put(kept, bad, n);
     T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_VERSION,
-             "this is \"eight-rows 3\", version 2 is read here");
+             "this is \"eight-rows 3\"; this library reads version 2");
     memcpy(bad, good, n);
     bad[BODY] = 16;
     put(kept, bad, n);
@@ -345,7 +345,7 @@ static void test_file(void)
     d.refuse = 0;
     memset(bad, 'x', n);
     put(kept, bad, n);
-    T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_FORMAT, "that are no repacked model");
+    T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_FORMAT, "are not a repacked model");
     bad = bytes_of(kept, &m);
     T_TRUE(m == n && bad && bad[0] == 'x' && bad[n - 1] == 'x');
     d.path = "/dev/zero";

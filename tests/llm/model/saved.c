@@ -127,7 +127,7 @@ static void test_refused(void)
 {
     static const struct { size_t at; unsigned char value; int seal; tiny_status st; const char *says;
     } fault[] = { { 0, 'x', 1, TINY_E_FORMAT, "no saved state" },
-                  { 8, 1, 1, TINY_E_VERSION, "version 1 of the older form, version 2 is read here" },
+                  { 8, 1, 1, TINY_E_VERSION, "version 1 of the older form; this library reads version 2" },
                   { 12, 1, 1, TINY_E_FORMAT, "holds all sequences, asked for is one" },
                   { 12, 7, 1, TINY_E_FORMAT, "holds all sequences" },
                   { 16, 99, 1, TINY_E_FORMAT, "another model" },
@@ -143,7 +143,7 @@ static void test_refused(void)
                   { 64, 4, 1, TINY_E_FORMAT, "bytes behind its cells, not 0" },
                   { 76, 0, 1, TINY_E_FORMAT, "cell 1 of sequence 0 of the saved state has position 0, behind 0" },
                   { 79, 255, 1, TINY_E_FORMAT, "cell 1 of sequence 0" },
-                  { 300, 77, 0, TINY_E_FORMAT, "damaged or cut" } };
+                  { 300, 77, 0, TINY_E_FORMAT, "damaged or truncated" } };
     opened o;
     unsigned char *good, *bad;
     void *bytes = NULL;
@@ -155,7 +155,7 @@ static void test_refused(void)
     T_OK(tllm_seq_fork(o.s, 0, 2));
     feed(&o, 2, 1, 60, want);
     T_OK(tllm_state_pack(o.s, 1, NULL, 0, &bytes, &n));
-    T_STATUS(tllm_state_unpack(o.s, 0, bytes, n - 1, NULL, 0, NULL), TINY_E_FORMAT, "damaged or cut");
+    T_STATUS(tllm_state_unpack(o.s, 0, bytes, n - 1, NULL, 0, NULL), TINY_E_FORMAT, "damaged or truncated");
     good = older(bytes, "tinystat", 2, 8, &n);      /* all else in the older form, whose body is the same */
     reseal(good, n);
     bad = (unsigned char *)t_guarded_bytes(n);

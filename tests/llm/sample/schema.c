@@ -115,8 +115,8 @@ static void test_refused(void)
                 { "{\"prefixItems\": 1}", "a list is wanted for prefixItems" },
                 { "{\"items\": false, \"minItems\": 1}", "no item is allowed, and one is wanted by minItems" },
                 { "{\"prefixItems\": [], \"minItems\": 1}", "no item is allowed, and one is wanted by minItems" },
-                { "{", "JSON schema: the JSON ends where" },
-                { "", "the JSON ends where a value should stand" } };
+                { "{", "JSON schema: the JSON ends, expected" },
+                { "", "the JSON ends, expected a value" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     char *text, *deep = (char *)t_keep(100001);
     size_t i;

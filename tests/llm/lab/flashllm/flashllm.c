@@ -667,7 +667,7 @@ static void test_bad_bytes(void)
     BAD(48 + 4 * 6 + 2, 4096, 2, TINY_E_FORMAT, "is at place 4096 of 4096");
     BAD(12, 1, 4, TINY_E_FORMAT, NULL);     /* as the other profile it has other tiles */
 #undef BAD
-    T_STATUS(tllm_csl_open(ctx, NULL, 0, &b), TINY_E_FORMAT, "0 bytes that are no matrix");
+    T_STATUS(tllm_csl_open(ctx, NULL, 0, &b), TINY_E_FORMAT, "its 0 bytes are not a matrix");
     T_STATUS(tllm_csl_open(ctx, bytes, n, NULL), TINY_E_ARGUMENT, "a place for the matrix");
     memcpy(work, bytes, n);
     put(work + n, crc(work, n), 4);
