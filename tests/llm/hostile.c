@@ -213,7 +213,7 @@ static void test_texts(void)
                       { "{% macro \x1b() %}{% endmacro %}", "" },
                       { "{{ lipsum['\x1b'].a.b }}", "" } };
     static const struct { const char *text, *shown;
-    } schemas[] = { { "{\"\\u001b[31m\": 1}", "this keyword is not taken: \\x1b[31m" },
+    } schemas[] = { { "{\"\\u001b[31m\": 1}", "unsupported keyword: \\x1b[31m" },
                     { "{\"type\": \"\\u009b31m\"}", "there is no type \\xc2\\x9b31m" },
                     { "{\"$ref\": \"\\u0007\"}", "\\x07" },
                     { "{\"$ref\": \"#/\\u001b\"}", "\\x1b" },

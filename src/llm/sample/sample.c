@@ -1,11 +1,12 @@
 /* src/llm/sample/sample.c - the steps, one function each, over arrays of candidates
  *
- * All probabilities are computed in double by our own exp, in the order of the candidates, so that a draw is the same
- * everywhere. Kernels of the target only compare floats: they give the same answers on every one.
- * Candidates stand in the order of their numbers until a step sorts them, so that the lower place wins a tie.
- * Cost: no step sorts the vocabulary. top_k finds its limit while it reads; cuts at a logit (min_p, top_n_sigma,
- * mirostat 2) read once for the limit and once for those above; top_p and typical put the weights into buckets by their
- * distance and sort the one bucket in which the sum is reached; penalties, dry and bias touch the tokens they name. */
+ * Probabilities are computed in double with the library's own exp, in the order of the candidates, so a draw is the
+ * same on every machine. The kernels only compare floats, which gives the same result on every target.
+ * Candidates are in the order of their token numbers until a step sorts them; ties go to the lower index.
+ * Cost: no step sorts the vocabulary. top_k finds its limit while reading. Cuts at a logit (min_p, top_n_sigma,
+ * mirostat 2) read once for the limit and once for the tokens above it. top_p and typical sort weights into buckets by
+ * distance, and sort only the bucket in which the sum is reached. penalties, dry and bias touch only the tokens that
+ * they name. */
 #include "llm/sample/sample.h"
 #include "core/rng.h"
 #include "core/state_inside.h"
@@ -138,20 +139,20 @@ static tiny_status tinyi_step_check(tiny_ctx *ctx, const tllm_step *s, int32_t n
     if ((s->kind == TLLM_STEP_MIROSTAT_1 || s->kind == TLLM_STEP_MIROSTAT_2) && !last)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: %s must be the last step: it draws", l->name);
     if (s->kind == TLLM_STEP_FILTER && !s->allow)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: filter: there is no callback");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: filter: the callback is NULL");
     if (s->kind == TLLM_STEP_BIAS) {
-        if (s->n && !s->bias) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: there is no list");
+        if (s->n && !s->bias) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: the list is NULL");
         for (i = 0; i < s->n; i++) {
             if (s->bias[i].token < 0 || s->bias[i].token >= n_vocab)
-                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: token %d is not one of the %d",
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: token %d is outside the vocabulary of %d",
                                   (int)s->bias[i].token, (int)n_vocab);
             if (!(s->bias[i].add < TINYI_HUGE))
-                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: %g for token %d", (double)s->bias[i].add,
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: %g is invalid for token %d", (double)s->bias[i].add,
                                   (int)s->bias[i].token);
         }
     }
     if (s->kind == TLLM_STEP_DRY && s->x[2] > 0 && !s->breakers)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: dry: there is no list of breakers");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: dry: the list of breakers is NULL");
     return TINY_OK;
 }
 
@@ -165,8 +166,8 @@ TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, si
     if (out) *out = NULL;
     if (st) return st;
     if (!out || (n_steps && !chain))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: the chain or the place for the result is missing");
-    if (n_vocab < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: a vocabulary of %d tokens", (int)n_vocab);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: the chain or the result pointer is NULL");
+    if (n_vocab < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: a vocabulary cannot have %d tokens", (int)n_vocab);
     for (i = 0; i < n_steps; i++) {
         st = tinyi_step_check(ctx, &chain[i], n_vocab, i + 1 == n_steps);
         if (st) return st;
@@ -233,7 +234,7 @@ TINY_API tiny_status tllm_sampler_accept(tllm_sampler *s, int32_t token)
 {
     if (!s) return TINY_E_ARGUMENT;
     if (token < 0 || token >= s->n_vocab)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: token %d is not one of the %d", (int)token,
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: token %d is outside the vocabulary of %d", (int)token,
                           (int)s->n_vocab);
     if (!s->text_room) return TINY_OK;
     if (s->n_text == s->text_room) {
@@ -683,7 +684,7 @@ TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *
     size_t i;
     if (!s) return TINY_E_ARGUMENT;
     if (!logits || !token)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: the logits or the place for the token are missing");
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: the logits or the token pointer is NULL");
     if (TINYI_OF(s->ctx->k, topk_scan_f32)((uint32_t *)(void *)s->scratch, logits, (size_t)s->n_vocab,
                                            3.40282347e38f)) {
         i = *(const uint32_t *)(const void *)s->scratch;
@@ -765,7 +766,7 @@ static tiny_status tinyi_logprob_check(tiny_ctx *ctx, const float *logits, int32
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!logits || !out || n < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: %d logits, or the place for the result is missing",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: %d logits, or a pointer is NULL",
                           (int)n);
     for (i = 0; i < n; i++) {
         if (!(logits[i] <= 3.40282347e38f))
@@ -781,7 +782,7 @@ TINY_API tiny_status tllm_logprob(tiny_ctx *ctx, const float *logits, int32_t n_
     tiny_status st = tinyi_logprob_check(ctx, logits, n_vocab, logprob);
     if (st) return st;
     if (token < 0 || token >= n_vocab)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: token %d is not one of the %d", (int)token,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: token %d is outside the vocabulary of %d", (int)token,
                           (int)n_vocab);
     *logprob = (double)logits[token] - tinyi_logsumexp(logits, n_vocab);
     return TINY_OK;
@@ -796,7 +797,7 @@ TINY_API tiny_status tllm_logprobs(tiny_ctx *ctx, const float *logits, int32_t n
     tiny_status st = tinyi_logprob_check(ctx, logits, n_vocab, tokens);
     if (st) return st;
     if (!logprobs || k < 1 || k > n_vocab)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: the %d largest of %d", (int)k, (int)n_vocab);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: %d tokens are wanted of %d", (int)k, (int)n_vocab);
     for (i = 0; i < n_vocab; i++) {
         if (n == k && logits[i] <= logits[tokens[n - 1]]) continue;
         for (j = n < k ? n++ : n - 1; j > 0 && logits[i] > logits[tokens[j - 1]]; j--) tokens[j] = tokens[j - 1];
