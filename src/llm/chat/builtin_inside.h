@@ -11,23 +11,23 @@ typedef struct tinyi_targs {
 } tinyi_targs;
 
 /* numbers of names, -1: there is none */
-TINYI_FN int tinyi_tm_function(const char *s, size_t n);
-TINYI_FN int tinyi_tm_filter(const char *s, size_t n);
-TINYI_FN int tinyi_tm_test(const char *s, size_t n);
+TINYI_FN int tinyi_template_function(const char *s, size_t n);
+TINYI_FN int tinyi_template_filter(const char *s, size_t n);
+TINYI_FN int tinyi_template_test(const char *s, size_t n);
 
-TINYI_FN tinyi_tv tinyi_tm_call_function(tinyi_doc *m, int id, tinyi_targs *args);
-TINYI_FN tinyi_tv tinyi_tm_call_filter(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_targs *args);
-TINYI_FN int tinyi_tm_call_test(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_targs *args);
-TINYI_FN tinyi_tv tinyi_tm_call_method(tinyi_doc *m, int id, tinyi_tv *self, tinyi_targs *args);
+TINYI_FN tinyi_tv tinyi_template_call_function(tinyi_doc *m, int id, tinyi_targs *args);
+TINYI_FN tinyi_tv tinyi_template_call_filter(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_targs *args);
+TINYI_FN int tinyi_template_call_test(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_targs *args);
+TINYI_FN tinyi_tv tinyi_template_call_method(tinyi_doc *m, int id, tinyi_tv *self, tinyi_targs *args);
 
 /* x.name and x[key]; what is not there is undefined, and what an undefined value has fails */
-TINYI_FN tinyi_tv tinyi_tm_attr(tinyi_doc *m, const tinyi_tv *v, const char *s, size_t n);
-TINYI_FN tinyi_tv tinyi_tm_index(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *key);
-TINYI_FN tinyi_tv tinyi_tm_slice(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *from, const tinyi_tv *to,
-                                 const tinyi_tv *step);
-TINYI_FN tinyi_tv tinyi_tm_format(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *arg, size_t n);   /* "%s" */
-TINYI_FN tinyi_tv tinyi_tm_repeat(tinyi_doc *m, const tinyi_tv *v, int64_t times);
-TINYI_FN int tinyi_tm_undefined(tinyi_doc *m, const tinyi_tv *v);                /* fails, with its name */
+TINYI_FN tinyi_tv tinyi_template_attr(tinyi_doc *m, const tinyi_tv *v, const char *s, size_t n);
+TINYI_FN tinyi_tv tinyi_template_index(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *key);
+TINYI_FN tinyi_tv tinyi_template_slice(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *from, const tinyi_tv *to,
+                                       const tinyi_tv *step);
+TINYI_FN tinyi_tv tinyi_template_format(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *arg, size_t n); /* "%s" */
+TINYI_FN tinyi_tv tinyi_template_repeat(tinyi_doc *m, const tinyi_tv *v, int64_t times);
+TINYI_FN int tinyi_template_undefined(tinyi_doc *m, const tinyi_tv *v);          /* fails, with its name */
 
 TINYI_C_END
 #endif

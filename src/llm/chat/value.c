@@ -5,19 +5,19 @@
 
 /* ---- as text, as Python writes it ---- */
 
-static int tinyi_tm_unprintable(uint32_t c)
+static int tinyi_template_unprintable(uint32_t c)
 {
     unsigned kind = tinyi_unicode_class(c) & (TINYI_UC_SPACE - 1u);
     return kind == TINYI_UC_OTHER || kind == TINYI_UC_Z || kind == TINYI_UC_C;
 }
 
-static int tinyi_tm_put_python(tinyi_doc *m, const tinyi_tv *v)
+static int tinyi_template_put_python(tinyi_doc *m, const tinyi_tv *v)
 {
     const char *text;
     switch (v->type) {
     case TINYI_DOC_INT: return tinyi_doc_put_int(m, v->u.i);
     case TINYI_DOC_FLOAT: return tinyi_doc_put_float(m, v->u.f, 0);
-    case TINYI_DOC_STRING: return tinyi_doc_put_quoted(m, v->u.s, v->n, 0, tinyi_tm_unprintable);
+    case TINYI_DOC_STRING: return tinyi_doc_put_quoted(m, v->u.s, v->n, 0, tinyi_template_unprintable);
     case TINYI_DOC_NONE: text = "None"; break;
     case TINYI_DOC_BOOL: text = v->u.i ? "True" : "False"; break;
     case TINYI_DOC_UNDEFINED: text = "Undefined"; break;
@@ -35,7 +35,7 @@ int tinyi_tv_put_repr(tinyi_doc *m, const tinyi_tv *v)
     form.indent = -1;
     form.item_mark = tinyi_tv_view(", ", 2);
     form.key_mark = tinyi_tv_view(": ", 2);
-    form.leaf = tinyi_tm_put_python;
+    form.leaf = tinyi_template_put_python;
     return tinyi_tv_put_json(m, v, &form);
 }
 

@@ -147,8 +147,8 @@ static tiny_status tinyi_step_check(tiny_ctx *ctx, const tllm_step *s, int32_t n
                 return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: token %d is outside the vocabulary of %d",
                                   (int)s->bias[i].token, (int)n_vocab);
             if (!(s->bias[i].add < TINYI_HUGE))
-                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: %g is invalid for token %d", (double)s->bias[i].add,
-                                  (int)s->bias[i].token);
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: %g is invalid for token %d",
+                                  (double)s->bias[i].add, (int)s->bias[i].token);
         }
     }
     if (s->kind == TLLM_STEP_DRY && s->x[2] > 0 && !s->breakers)
@@ -167,7 +167,8 @@ TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, si
     if (st) return st;
     if (!out || (n_steps && !chain))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: the chain or the result pointer is NULL");
-    if (n_vocab < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: a vocabulary cannot have %d tokens", (int)n_vocab);
+    if (n_vocab < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: a vocabulary cannot have %d tokens", (int)n_vocab);
     for (i = 0; i < n_steps; i++) {
         st = tinyi_step_check(ctx, &chain[i], n_vocab, i + 1 == n_steps);
         if (st) return st;
@@ -782,8 +783,8 @@ TINY_API tiny_status tllm_logprob(tiny_ctx *ctx, const float *logits, int32_t n_
     tiny_status st = tinyi_logprob_check(ctx, logits, n_vocab, logprob);
     if (st) return st;
     if (token < 0 || token >= n_vocab)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: token %d is outside the vocabulary of %d", (int)token,
-                          (int)n_vocab);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: token %d is outside the vocabulary of %d",
+                          (int)token, (int)n_vocab);
     *logprob = (double)logits[token] - tinyi_logsumexp(logits, n_vocab);
     return TINY_OK;
 }

@@ -157,9 +157,9 @@ static void tinyi_sc_object(tinyi_sc *c, size_t self, const tinyi_tv *v, const t
     for (i = 0; required && i < required->u.list->n && !c->m.status; i++) {
         const tinyi_tv *name = &required->u.list->item[i];
         if (name->type != TINYI_DOC_STRING || !props || !tinyi_map_find(&c->m, props->u.map, name)) {
-            (void)tinyi_sc_fail(
-                c, path, "required has a name that is not in properties:", name->type == TINYI_DOC_STRING ? name->u.s : "",
-                name->type == TINYI_DOC_STRING ? name->n : 0);
+            (void)tinyi_sc_fail(c, path, "required has a name that is not in properties:",
+                                name->type == TINYI_DOC_STRING ? name->u.s : "",
+                                name->type == TINYI_DOC_STRING ? name->n : 0);
             return;
         }
         (void)tinyi_map_set(&c->m, must.u.map, *name, tinyi_tv_bool(1));
@@ -249,8 +249,8 @@ static void tinyi_sc_array(tinyi_sc *c, size_t self, const tinyi_tv *v, const ti
             tinyi_sc_child(c, &prefix->u.list->item[i], &under, "", 0);
         }
         if (lo > (int64_t)n || (hi >= 0 && hi < (int64_t)n))
-            (void)tinyi_sc_fail(c, path,
-                                "all of prefixItems are required, but their number is outside minItems and maxItems", "", 0);
+            (void)tinyi_sc_fail(
+                c, path, "all of prefixItems are required, but their number is outside minItems and maxItems", "", 0);
         if (!none && items) {
             tinyi_sc_put(c, " (ws \",\" ws ");
             tinyi_sc_name(c, self, "i", 0);

@@ -44,8 +44,9 @@ static tiny_status tinyi_beam_begin(tllm_session *s, const char *call, const int
     if (st) return st;
     if (!n || !prompt) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the prompt has no tokens", call);
     if (width > (size_t)tllm_state_sequences(s->state))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %zu texts at once, but the session was opened for %td sequences",
-                          call, width, tllm_state_sequences(s->state));
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                          "%s: %zu texts at once, but the session was opened for %td sequences", call, width,
+                          tllm_state_sequences(s->state));
     if (n_most > (size_t)s->n_ctx || (s->about.has_decoder ? 1 : n) > (size_t)s->n_ctx - n_most)
         return tinyi_fail(s->ctx, TINY_E_WORKSPACE,
                           "%s: a prompt of %zu tokens and %zu more do not fit into a context of %td", call, n, n_most,

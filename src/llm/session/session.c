@@ -87,7 +87,8 @@ TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const 
     if (st) return st;
     if (bytes) *bytes = 0;
     if (!path || !bytes)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_memory: the %s is NULL", path ? "result pointer" : "path");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_memory: the %s is NULL",
+                          path ? "result pointer" : "path");
     memset(&s, 0, sizeof s);
     s.ctx = ctx;
     before = tiny_ctx_bytes(ctx);
@@ -222,7 +223,8 @@ TINY_API tiny_status tllm_session_trim(tllm_session *s, size_t n)
 {
     tiny_status st;
     if (!s) return TINY_E_ARGUMENT;
-    if (n > s->n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%zu tokens cannot be kept: the session holds %zu", n, s->n);
+    if (n > s->n)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%zu tokens cannot be kept: the session holds %zu", n, s->n);
     st = tllm_seq_trim(s->state, 0, (tiny_idx)n);
     if (!st) s->n = n;
     return st;
