@@ -214,7 +214,7 @@ static void test_texts(void)
                       { "{{ lipsum['\x1b'].a.b }}", "" } };
     static const struct { const char *text, *shown;
     } schemas[] = { { "{\"\\u001b[31m\": 1}", "unsupported keyword: \\x1b[31m" },
-                    { "{\"type\": \"\\u009b31m\"}", "there is no type \\xc2\\x9b31m" },
+                    { "{\"type\": \"\\u009b31m\"}", "unknown type \\xc2\\x9b31m" },
                     { "{\"$ref\": \"\\u0007\"}", "\\x07" },
                     { "{\"$ref\": \"#/\\u001b\"}", "\\x1b" },
                     { "{\"properties\": {\"\\u001b[2J\": 5}}", "\\x1b[2J" },

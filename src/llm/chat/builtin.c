@@ -1,9 +1,9 @@
-/* src/llm/chat/builtin.c - which filters, tests, functions and methods there are; members; tests
+/* src/llm/chat/builtin.c - the table of filters, tests, functions and methods; members; tests
  *
- * They do what Jinja's of the same name do; strings are counted in characters.
+ * Each one behaves like the one of the same name in Jinja; lengths and indices of strings count characters.
  *
- * Left out: groupby, batch, slice, wordwrap, truncate, urlize, xmlattr, striptags, pprint, random: no template of a
- * model was seen to use them. */
+ * Left out  groupby, batch, slice, wordwrap, truncate, urlize, xmlattr, striptags, pprint, random: no model template
+ *           that was seen uses them. */
 #include "llm/chat/rows_inside.h"
 #include "llm/chat/text_inside.h"
 #include "llm/chat/template.h"
@@ -219,7 +219,7 @@ TINYI_FN int tinyi_targ_want(tinyi_doc *m, const tinyi_template_builtin *row, ti
 {
     if (tinyi_targ(a, i, name, v)) return 1;
     *v = tinyi_tv_of(TINYI_DOC_UNDEFINED);
-    return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants the argument %s", row->name, name);
+    return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s needs the argument %s", row->name, name);
 }
 
 int tinyi_template_undefined(tinyi_doc *m, const tinyi_tv *v)
@@ -333,7 +333,8 @@ static int tinyi_template_bound(tinyi_doc *m, const tinyi_tv *v, int64_t *i)
 {
     if (v->type == TINYI_DOC_NONE) return 0;
     if (v->type != TINYI_DOC_INT && v->type != TINYI_DOC_BOOL)
-        return tinyi_doc_fail(m, TINY_E_ARGUMENT, "a side of a slice is %s, not a whole number", tinyi_tv_type_name(v));
+        return tinyi_doc_fail(m, TINY_E_ARGUMENT, "a bound of a slice is %s, not a whole number",
+                              tinyi_tv_type_name(v));
     *i = v->u.i;
     return 1;
 }
@@ -346,13 +347,13 @@ tinyi_tv tinyi_template_slice(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *f
     tinyi_tv list, items = *v;
     if (v->type == TINYI_DOC_UNDEFINED) { (void)tinyi_template_undefined(m, v); return *v; }
     if (v->type != TINYI_DOC_LIST && v->type != TINYI_DOC_STRING) {
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a slice of %s", tinyi_tv_type_name(v));
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s cannot be sliced", tinyi_tv_type_name(v));
         return *v;
     }
     (void)tinyi_template_bound(m, step, &by);
     has_a = tinyi_template_bound(m, from, &a);
     has_b = tinyi_template_bound(m, to, &b);
-    if (!by) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a slice in steps of 0");
+    if (!by) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a slice with a step of 0");
     n = (int64_t)(v->type == TINYI_DOC_LIST ? v->u.list->n : tinyi_string_length(m, v));
     if (m->status) return *v;
     if (a < 0) a = a < -n ? -1 : a + n;     /* below the first: -1 for the while, 0 forward */
@@ -393,7 +394,8 @@ TINYI_FN tinyi_tv tinyi_template_path(tinyi_doc *m, const tinyi_tv *v, const tin
     size_t i = 0, k, d;
     if (path->type == TINYI_DOC_INT) return tinyi_template_index(m, v, path);
     if (path->type != TINYI_DOC_STRING) {
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the name of an attribute is %s", tinyi_tv_type_name(path));
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the name of an attribute is %s, not a string",
+                             tinyi_tv_type_name(path));
         return at;
     }
     for (;;) {
@@ -501,9 +503,9 @@ int tinyi_template_call_test(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi_
             !(tinyi_template_whole(v) && (!row->args || tinyi_template_whole(&x))) && g != 0)
             return f - g * tinyi_template_floor(f / g) == (row->id == TINYI_BUILTIN_IS_ODD);
         if (!tinyi_template_whole(v) || (row->args && !tinyi_template_whole(&x)))
-            return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s asks whole numbers, not %s", row->name,
+            return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s takes whole numbers, not %s", row->name,
                                   tinyi_tv_type_name(tinyi_template_whole(v) ? &x : v));
-        if (!by) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "a division by 0");
+        if (!by) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "division by 0");
         return by == -1 || (v->u.i % by != 0) == (row->id == TINYI_BUILTIN_IS_ODD);
     }
     default:

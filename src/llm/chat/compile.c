@@ -1,9 +1,8 @@
 /* src/llm/chat/compile.c - statements, and the text between tags
  *
- * Text outside of tags follows trim_blocks and lstrip_blocks, as the files' templates expect: the newline after a block
- * tag goes, and so do the blanks before one that stands first in its line. A - in a tag takes all white space on its
- * side, a
- * + keeps it. */
+ * Text outside tags follows trim_blocks and lstrip_blocks, as the templates of model files expect. The newline after a
+ * block tag is removed, and so are blanks before a block tag that comes first in its line. A - in a tag removes all
+ * white space on its side, a + keeps it. */
 #include "llm/chat/parse_inside.h"
 #include "llm/chat/builtin_inside.h"
 #include <string.h>
@@ -31,7 +30,7 @@ static tinyi_tblock *tinyi_parse_block(tinyi_tparse *p, int kind, size_t pos)
     return b;
 }
 
-/* a, b or (a, b): the names' numbers behind one another in t->param, so that they can be stored into twice */
+/* a, b or (a, b): appends the numbers of the names to t->param, so that they can be stored into twice */
 static int32_t tinyi_parse_targets(tinyi_tparse *p, int32_t *first, int *tuple)
 {
     tllm_template *t = p->t;
@@ -192,7 +191,7 @@ static int tinyi_parse_macro(tinyi_tparse *p, size_t pos, int caller)
                  t->code[i].a == (int32_t)t->n_code))
                 break;
         if (i < t->n_code || t->code[t->n_code - 1].op != TINYI_CODE_CALL)
-            return tinyi_parse_fail_at(p, pos, "a call block wants the call of a macro");
+            return tinyi_parse_fail_at(p, pos, "a call block needs the call of a macro");
         a = t->code[t->n_code - 1].a;
         named = t->code[t->n_code - 1].b;
         t->n_code--;
@@ -244,7 +243,7 @@ static int tinyi_parse_filters(tinyi_tparse *p)
                     (void)tinyi_parse_next(p);
                 } else if (e->named) {
                     return tinyi_parse_fail_at(p, p->tok.pos,
-                                               "an argument without a name stands after one with a name");
+                                               "a positional argument after a named one");
                 } else {
                     e->count++;
                 }
@@ -334,8 +333,8 @@ static int tinyi_parse_close_block(tinyi_tparse *p, size_t pos, const char *s, s
         char shown[80];
         p->m->pos = pos;
         tinyi_doc_show(s, n, shown);
-        if (!b) return tinyi_doc_fail(p->m, TINY_E_FORMAT, "%s ends nothing", shown);
-        return tinyi_doc_fail(p->m, TINY_E_FORMAT, "%s stands where end%s should", shown, name);
+        if (!b) return tinyi_doc_fail(p->m, TINY_E_FORMAT, "%s has no block to end", shown);
+        return tinyi_doc_fail(p->m, TINY_E_FORMAT, "expected end%s, not %s", name, shown);
     }
     if (!tinyi_parse_next(p)) return 0;
     /* endmacro may say which */
@@ -394,8 +393,8 @@ static int tinyi_parse_else(tinyi_tparse *p, size_t pos, int elif)
     tinyi_tblock *b = p->n_blocks ? &p->block[p->n_blocks - 1] : NULL;
     if (!b || b->has_else || (b->kind != TINYI_TAG_IF && (elif || b->kind != TINYI_TAG_FOR)))
         return tinyi_parse_fail_at(p, pos,
-                                   elif ? "elif stands outside of an if, or behind its else"
-                                     : "else stands outside of an if or a for, or a second time");
+                                   elif ? "elif outside an if, or after its else"
+                                     : "else outside an if or a for, or a second else");
     if (!tinyi_parse_next(p)) return 0;
     if (b->kind == TINYI_TAG_FOR) {
         (void)tinyi_parse_emit(p, TINYI_CODE_FOR_BACK, b->start);
@@ -427,7 +426,7 @@ static int tinyi_parse_leave(tinyi_tparse *p, size_t pos, int is_break)
     }
     if (i < 0)
         return tinyi_parse_fail_at(p, pos,
-                                   is_break ? "break stands outside of a for" : "continue stands outside of a for");
+                                   is_break ? "break outside a for" : "continue outside a for");
     if (is_break) p->block[i].ends = tinyi_parse_emit(p, TINYI_CODE_JUMP, p->block[i].ends);
     else (void)tinyi_parse_emit(p, TINYI_CODE_JUMP, p->block[i].start);
     return tinyi_parse_next(p) && tinyi_parse_end_of_tag(p);
@@ -482,7 +481,7 @@ static int tinyi_parse_raw(tinyi_tparse *p, size_t pos)
         const char *b = i < p->n ? (const char *)memchr(p->s + i, '{', p->n - i) : NULL;
         size_t k;
         int sign = 0;
-        if (!b) return tinyi_parse_fail_at(p, pos, "raw is never ended by endraw");
+        if (!b) return tinyi_parse_fail_at(p, pos, "raw without its endraw");
         i = (size_t)(b - p->s);
         if (tinyi_parse_peek(p, i + 1) != '%') continue;
         k = i + 2;
@@ -551,8 +550,8 @@ static int tinyi_parse_statement(tinyi_tparse *p)
     for (i = 0; i < TINYI_COUNT(files); i++)
         if (tinyi_parse_is(p, files[i]))
             return tinyi_doc_fail(p->m, TINY_E_UNSUPPORTED,
-                                  "the statement %s reads other files, which a chat template has not", shown);
-    return tinyi_doc_fail(p->m, TINY_E_FORMAT, "there is no statement '%s'", shown);
+                                  "the statement %s reads other files, which a chat template cannot", shown);
+    return tinyi_doc_fail(p->m, TINY_E_FORMAT, "unknown statement '%s'", shown);
 }
 
 tiny_status tinyi_template_compile(tllm_template *t)
@@ -630,7 +629,7 @@ tiny_status tinyi_template_compile(tllm_template *t)
     if (!m->status && p->n_blocks) {
         const tinyi_tblock *b = &p->block[p->n_blocks - 1];
         m->pos = b->pos;
-        (void)tinyi_doc_fail(m, TINY_E_FORMAT, "%s is never ended by end%s", tinyi_parse_block_name(b->kind),
+        (void)tinyi_doc_fail(m, TINY_E_FORMAT, "%s without its end%s", tinyi_parse_block_name(b->kind),
                              tinyi_parse_block_name(b->kind));
     }
     p->tok.pos = p->n;

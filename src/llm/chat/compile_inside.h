@@ -1,14 +1,14 @@
-/* src/llm/chat/compile_inside.h - a chat template as a list of operations for a machine with a stack
+/* src/llm/chat/compile_inside.h - a chat template compiled to operations of a stack machine
  *
- * Names become numbers, texts and literals constants, blocks and conditions jumps. What stands open (blocks, brackets,
- * operators) stands in two lists of bounded length: nothing recurses. */
+ * Names become numbers, texts and literals become constants, blocks and conditions become jumps. Open blocks, brackets
+ * and operators are kept in two lists of bounded length; nothing recurses. */
 #ifndef TINYI_CHAT_COMPILE_H
 #define TINYI_CHAT_COMPILE_H
 #include "llm/chat/template.h"
 #include "llm/chat/value_inside.h"
 TINYI_C_BEGIN
 
-enum { /* s: what the operation takes from the stack and leaves on it */
+enum { /* "v ->": the operation pops v; "-> v": it pushes v */
        TINYI_CODE_NOP,
        TINYI_CODE_TEXT, /* a: constant */
        TINYI_CODE_OUT,
@@ -73,7 +73,7 @@ typedef struct tinyi_template_op { uint8_t op, c; uint16_t b; int32_t a; uint32_
 typedef struct tinyi_tname { const char *s; size_t n; uint32_t hash; int function; } tinyi_tname;
 typedef struct tinyi_tmacro_def {
     int32_t name, start, end, first_param, n_params;
-    int varargs, kwargs;                    /* the body speaks of them */
+    int varargs, kwargs;                    /* nonzero: the body uses them */
 } tinyi_tmacro_def;
 
 enum { TINYI_NAME_LOOP, TINYI_NAME_CALLER, TINYI_NAME_VARARGS, TINYI_NAME_KWARGS }; /* names with fixed numbers */
@@ -90,7 +90,7 @@ struct tllm_template {
         param_room;
 };
 
-/* t->mem.source is the text, lines ended by \n. */
+/* Compiles t->mem.source, whose lines end with \n. */
 TINYI_FN tiny_status tinyi_template_compile(tllm_template *t);
 
 TINYI_C_END

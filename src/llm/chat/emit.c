@@ -14,9 +14,9 @@ TINYI_FN int tinyi_parse_unexpected(tinyi_tparse *p, const char *wanted)
     char shown[80];
     p->m->pos = p->tok.pos;
     if (p->tok.pos >= p->n)
-        return tinyi_doc_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
+        return tinyi_doc_fail(p->m, TINY_E_FORMAT, "expected %s, but the template ends", wanted);
     tinyi_doc_show(p->tok.s, p->tok.n, shown);
-    return tinyi_doc_fail(p->m, TINY_E_FORMAT, "'%s' stands where %s should", shown, wanted);
+    return tinyi_doc_fail(p->m, TINY_E_FORMAT, "expected %s, not '%s'", wanted, shown);
 }
 
 /* ---- what the code is made of ------------------------------------------------------------------------------------ */

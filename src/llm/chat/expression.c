@@ -1,7 +1,7 @@
 /* src/llm/chat/expression.c - expressions of templates
  *
- * Two states alternate, an operand is wanted or there is one, and a list holds what is open. Each part that may become
- * "a if c else b" starts with a NOP, which turns into the jump to c. */
+ * The parser alternates between two states: it expects an operand, or it has one. A list holds the open brackets and
+ * operators. Each part that may become "a if c else b" starts with a NOP, which then becomes the jump to c. */
 #include "llm/chat/parse_inside.h"
 #include "llm/chat/builtin_inside.h"
 #include <string.h>
@@ -138,7 +138,7 @@ static int tinyi_parse_filter_id(tinyi_tparse *p, int test, size_t pos, const ch
     if (id >= 0) return id;
     tinyi_doc_show(s, n, shown);
     p->m->pos = pos;
-    (void)tinyi_doc_fail(p->m, TINY_E_FORMAT, test ? "there is no test '%s'" : "there is no filter '%s'", shown);
+    (void)tinyi_doc_fail(p->m, TINY_E_FORMAT, test ? "unknown test '%s'" : "unknown filter '%s'", shown);
     return -1;
 }
 
@@ -269,7 +269,7 @@ static int tinyi_parse_operand(tinyi_tparse *p)
         else if (c == '(' || c == '[' || c == '{')
             (void)tinyi_parse_open(p, c == '(' ? TINYI_OPEN_PAREN : c == '[' ? TINYI_OPEN_LIST : TINYI_OPEN_MAP, 0, 0);
         else if (tinyi_parse_is_call(e) && (c == '*' || c == TINYI_MARK2('*', '*')))
-            return tinyi_parse_fail_at(p, p->tok.pos, "arguments by * and ** are not taken");
+            return tinyi_parse_fail_at(p, p->tok.pos, "* and ** arguments are not supported");
         else return tinyi_parse_unexpected(p, "a value");
         (void)tinyi_parse_next(p);
         return 0;
@@ -292,7 +292,7 @@ TINYI_FN int tinyi_parse_close(tinyi_tparse *p, int item)
     if (tinyi_parse_is_call(e) && item) {
         if (!(e->negated & 4)) {
             if (e->named)
-                return tinyi_parse_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
+                return tinyi_parse_fail_at(p, p->tok.pos, "a positional argument after a named one");
             e->count++;
         }
         e->negated &= 1;
@@ -402,7 +402,7 @@ TINYI_FN int tinyi_parse_expression(tinyi_tparse *p, int flags)
                 } else if (tinyi_parse_is_call(e)) {
                     if (e->named)
                         return tinyi_parse_fail_at(p, p->tok.pos,
-                                                   "an argument without a name stands after one with a name");
+                                                   "a positional argument after a named one");
                     e->count++;
                 } else if (e->kind == TINYI_OPEN_MAP) {
                     if (!e->named) return tinyi_parse_unexpected(p, ":");
@@ -440,7 +440,7 @@ TINYI_FN int tinyi_parse_expression(tinyi_tparse *p, int flags)
             e = &p->open[p->n_open - 1];
             if (e->kind == TINYI_OPEN_BASE && (e->op & TINYI_EXPR_NO_IF)) break;
             if (e->kind == TINYI_OPEN_IF)
-                return tinyi_parse_fail_at(p, p->tok.pos, "an if after an if without else wants parentheses");
+                return tinyi_parse_fail_at(p, p->tok.pos, "an if after an if without else needs parentheses");
             {
                 int32_t start = e->start, jump = tinyi_parse_emit(p, TINYI_CODE_JUMP, 0);
                 if (p->m->status) return 0;

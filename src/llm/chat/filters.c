@@ -138,7 +138,7 @@ static tinyi_tv tinyi_filter_choose(tinyi_doc *m, const tinyi_template_builtin *
         name = rest.arg[0];
         test = name.type == TINYI_DOC_STRING ? tinyi_template_test(name.u.s, name.n) : -1;
         if (test < 0) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name);
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s has an unknown test", row->name);
             return made;
         }
         rest.arg++;
@@ -165,7 +165,7 @@ static tinyi_tv tinyi_filter_map(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a
     if (!tinyi_tv_items(m, v, &list)) return made;
     if (!a->n) {
         if (!tinyi_targ(a, 0, "attribute", &attribute)) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute=");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map needs a filter or attribute=");
             return made;
         }
         has_default = tinyi_targ(a, 1, "default", &other);
@@ -177,11 +177,11 @@ static tinyi_tv tinyi_filter_map(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a
     }
     if (a->arg[0].type == TINYI_DOC_STRING) filter = tinyi_template_filter(a->arg[0].u.s, a->arg[0].n);
     if (filter < 0) {
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not");
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map has an unknown filter");
         return made;
     }
     if (tinyi_template_row_at(filter)->id == TINYI_BUILTIN_MAP) {
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map is not applied by map");
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map cannot apply map");
         return made;
     }
     rest.arg++;
@@ -271,7 +271,8 @@ static tinyi_tv tinyi_filter_indent(tinyi_doc *m, const tinyi_tv *s, tinyi_targs
     (void)tinyi_targ(a, 0, "width", &width);
     if (width.type == TINYI_DOC_INT) width = tinyi_template_repeat(m, &blank, width.u.i);
     if (m->status || width.type != TINYI_DOC_STRING) {
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width));
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the width of indent is %s, not a whole number",
+                             tinyi_tv_type_name(&width));
         return *s;
     }
     for (i = 0; i <= s->n && !m->status; i++) {
@@ -303,7 +304,7 @@ static tinyi_tv tinyi_filter_tojson(tinyi_doc *m, const tinyi_tv *v, tinyi_targs
     if (tinyi_targ(a, 2, "separators", &x) && x.type != TINYI_DOC_NONE) {
         if (x.type != TINYI_DOC_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_DOC_STRING ||
             x.u.list->item[1].type != TINYI_DOC_STRING)
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "separators of tojson are two strings");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the separators of tojson must be two strings");
         else {
             form.item_mark = x.u.list->item[0];
             form.key_mark = x.u.list->item[1];

@@ -14,10 +14,10 @@ static tinyi_tv tinyi_template_range(tinyi_doc *m, tinyi_targs *a)
     tinyi_tv list = tinyi_tv_list(m, 0);
     double count;
     if (!tinyi_targ_int(m, a, a->n > 1 ? 1 : 0, "stop", &to))
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "range wants whole numbers");
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "range needs whole numbers");
     if (a->n > 1) (void)tinyi_targ_int(m, a, 0, "start", &from);
     (void)tinyi_targ_int(m, a, 2, "step", &by);
-    if (!by) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "range in steps of 0");
+    if (!by) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "range with a step of 0");
     if (m->status) return list;
     count = ((double)to - (double)from) / (double)by;
     if (count > TLLM_TEMPLATE_MAX_RANGE) {
@@ -41,13 +41,13 @@ static tinyi_tv tinyi_template_made_map(tinyi_doc *m, tinyi_targs *a)
     if (a->n) {
         from = a->arg[0];
         if (from.type != TINYI_DOC_MAP && from.type != TINYI_DOC_LIST)
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a map is made of a map or of pairs, not of %s",
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a map can be made of a map or of pairs, not of %s",
                                  tinyi_tv_type_name(&from));
         for (i = 0; !m->status && i < (from.type == TINYI_DOC_MAP ? from.u.map->n : from.u.list->n); i++) {
             if (from.type == TINYI_DOC_MAP)
                 (void)tinyi_map_set(m, map.u.map, from.u.map->pair[i].key, from.u.map->pair[i].value);
             else if (from.u.list->item[i].type != TINYI_DOC_LIST || from.u.list->item[i].u.list->n != 2)
-                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a map is made of pairs");
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a map can be made of pairs only");
             else
                 (void)tinyi_map_set(m, map.u.map, from.u.list->item[i].u.list->item[0],
                                     from.u.list->item[i].u.list->item[1]);
@@ -99,7 +99,7 @@ static tinyi_tv tinyi_template_now(tinyi_doc *m, const tinyi_tv *form)
             if (c == 'M') v = minute;
             if (c == 'S') v = second;
             if (c == 'j') v = yday;
-            if (v < 0) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%-%c", c); break; }
+            if (v < 0) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "strftime_now does not support %%-%c", c); break; }
             (void)snprintf(text, sizeof text, "%d", v);
         } else switch (c) {
             case 'd': (void)snprintf(text, sizeof text, "%02d", d); break;
@@ -121,7 +121,7 @@ static tinyi_tv tinyi_template_now(tinyi_doc *m, const tinyi_tv *form)
             case 'A': put = day[wday]; break;
             case 'a': (void)snprintf(text, sizeof text, "%.3s", day[wday]); break;
             case '%': put = "%"; break;
-            default: (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%%c", c); put = ""; break;
+            default: (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "strftime_now does not support %%%c", c); put = ""; break;
         }
         (void)tinyi_doc_put(m, put, strlen(put));
     }
@@ -219,7 +219,7 @@ static tinyi_tv tinyi_method_string(tinyi_doc *m, const tinyi_template_builtin *
     case TINYI_METHOD_CAPITALIZE: return tinyi_string_case(m, v, TINYI_CASE_CAPITALIZE);
     case TINYI_METHOD_REPLACE:
         if (!tinyi_targ_text(m, a, 0, "old", &x) || !tinyi_targ_text(m, a, 1, "new", &y)) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "replace wants two strings");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "replace needs two strings");
             return out;
         }
         (void)tinyi_targ_int(m, a, 2, "count", &i);
@@ -230,7 +230,7 @@ static tinyi_tv tinyi_method_string(tinyi_doc *m, const tinyi_template_builtin *
     case TINYI_METHOD_COUNT:
     case TINYI_METHOD_PARTITION:
         if (!tinyi_targ_text(m, a, 0, "sub", &x)) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name);
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s needs a string", row->name);
             return out;
         }
         if (a->n > 1) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s takes one argument here", row->name); return out; }
@@ -255,7 +255,7 @@ static tinyi_tv tinyi_method_string(tinyi_doc *m, const tinyi_template_builtin *
         }
         if (at > v->n) {
             if (row->id == TINYI_METHOD_INDEX)
-                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "index: the string is not in there");
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "index: the string is not found");
             return tinyi_tv_int(-1);
         }
         y = tinyi_string_part(v, 0, at);
@@ -264,7 +264,8 @@ static tinyi_tv tinyi_method_string(tinyi_doc *m, const tinyi_template_builtin *
         if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return out;
         for (at = 0; at < y.u.list->n; at++)
             if (y.u.list->item[at].type != TINYI_DOC_STRING) {
-                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "join of %s", tinyi_tv_type_name(&y.u.list->item[at]));
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "join cannot join %s",
+                                     tinyi_tv_type_name(&y.u.list->item[at]));
                 return out;
             }
         return tinyi_string_join(m, v, y.u.list);
@@ -276,7 +277,7 @@ static tinyi_tv tinyi_method_string(tinyi_doc *m, const tinyi_template_builtin *
     case TINYI_METHOD_ISLOWER: return tinyi_tv_bool(tinyi_template_test_case(v, -1));
     case TINYI_METHOD_REMOVEPREFIX: case TINYI_METHOD_REMOVESUFFIX:
         if (!tinyi_targ_text(m, a, 0, "prefix", &x)) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name);
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s needs a string", row->name);
             return out;
         }
         if (!tinyi_method_ends(m, v, &x, row->id == TINYI_METHOD_REMOVESUFFIX)) return out;
@@ -284,7 +285,7 @@ static tinyi_tv tinyi_method_string(tinyi_doc *m, const tinyi_template_builtin *
                                                     : tinyi_string_part(v, 0, v->n - x.n);
     case TINYI_METHOD_ZFILL: case TINYI_METHOD_LJUST: case TINYI_METHOD_RJUST: case TINYI_METHOD_CENTER:
         if (!tinyi_targ_int(m, a, 0, "width", &i)) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants a width", row->name);
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s needs a width", row->name);
             return out;
         }
         if (row->id == TINYI_METHOD_ZFILL) return tinyi_string_pad(m, v, i, "0", 1, 3);
@@ -305,7 +306,7 @@ static tinyi_tv tinyi_method_list(tinyi_doc *m, const tinyi_template_builtin *ro
     int64_t i = -1;
     size_t k, n;
     if (v->id && row->id != TINYI_METHOD_COUNT && row->id != TINYI_METHOD_INDEX && row->id != TINYI_METHOD_COPY) {
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s changes a tuple", row->name);
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s cannot change a tuple", row->name);
         return none;
     }
     switch (row->id) {
@@ -318,7 +319,7 @@ static tinyi_tv tinyi_method_list(tinyi_doc *m, const tinyi_template_builtin *ro
         return none;
     case TINYI_METHOD_INSERT:
         if (!tinyi_targ_int(m, a, 0, "index", &i) || !tinyi_targ_want(m, row, a, 1, "object", &x)) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "insert wants a place and a value");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "insert needs an index and a value");
             return none;
         }
         if (i < 0) i = i < -(int64_t)l->n ? 0 : i + (int64_t)l->n;
@@ -331,7 +332,7 @@ static tinyi_tv tinyi_method_list(tinyi_doc *m, const tinyi_template_builtin *ro
         (void)tinyi_targ_int(m, a, 0, "index", &i);
         if (i < 0) i = i < -(int64_t)l->n ? -1 : i + (int64_t)l->n;
         if (m->status || i < 0 || i >= (int64_t)l->n) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "pop from a place that the list has not");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "pop: the index is outside the list");
             return none;
         }
         x = l->item[i];
@@ -380,7 +381,7 @@ static tinyi_tv tinyi_method_map(tinyi_doc *m, const tinyi_template_builtin *row
         found = tinyi_map_find(m, map, &x);
         if (found) y = *found;
         else if (row->id == TINYI_METHOD_POP && !given)
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "pop of a key that the map has not");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "pop: the key is not in the map");
         else if (row->id == TINYI_METHOD_SETDEFAULT) (void)tinyi_map_set(m, map, x, y);
         if (found && row->id == TINYI_METHOD_POP) (void)tinyi_map_drop(m, map, &x);
         return y;
@@ -407,7 +408,7 @@ tinyi_tv tinyi_template_call_method(tinyi_doc *m, int row_id, tinyi_tv *self, ti
     else if (self->type == TINYI_DOC_LIST) out = tinyi_method_list(m, row, self, a);
     else if (self->type == TINYI_DOC_MAP) out = tinyi_method_map(m, row, self, a);
     else if (row->id == TINYI_METHOD_CYCLE) {
-        if (!a->n) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "cycle wants values");
+        if (!a->n) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "cycle needs values");
         else out = a->arg[self->u.loop->i % (size_t)a->n];
     } else {                                /* changed */
         tinyi_tv list = tinyi_tv_list(m, (size_t)a->n);

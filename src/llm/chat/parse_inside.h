@@ -1,8 +1,7 @@
-/* src/llm/chat/parse_inside.h - what the files of the template compiler share: the state of a parse, and their
- * functions
+/* src/llm/chat/parse_inside.h - shared by the files of the template compiler: the parser state and their functions
  *
- * emit.c writes operations, words.c cuts the inside of tags into words, expression.c and compile.c (statements and the
- * text between tags) turn them into operations. */
+ * emit.c writes operations. words.c splits the text of a tag into words. expression.c compiles expressions; compile.c
+ * compiles statements and the text between tags. */
 #ifndef TINYI_CHAT_PARSE_H
 #define TINYI_CHAT_PARSE_H
 #include "llm/chat/compile_inside.h"
@@ -70,7 +69,7 @@ typedef struct tinyi_tparse {
 /* a mark of two characters */
 #define TINYI_MARK2(a, b) ((a) | (b) << 8)
 
-/* emit.c. After a failure they do nothing. */
+/* emit.c. After a failure these functions do nothing. */
 TINYI_FN int tinyi_parse_fail_at(tinyi_tparse *p, size_t pos, const char *what);
 TINYI_FN int tinyi_parse_unexpected(tinyi_tparse *p, const char *wanted);
 TINYI_FN int32_t tinyi_parse_emit(tinyi_tparse *p, int op, int32_t a);
@@ -81,7 +80,7 @@ TINYI_FN int32_t tinyi_parse_konst(tinyi_tparse *p, tinyi_tv v);
 TINYI_FN void tinyi_parse_push(tinyi_tparse *p, tinyi_tv v);
 TINYI_FN int32_t tinyi_parse_name(tinyi_tparse *p, const char *s, size_t n);
 
-/* words.c: the next word becomes p->tok; 0 at a failure */
+/* words.c: the next word becomes p->tok; 0: failed */
 TINYI_FN int tinyi_parse_blank(int c);
 TINYI_FN int tinyi_parse_peek(const tinyi_tparse *p, size_t i);
 TINYI_FN int tinyi_parse_next(tinyi_tparse *p);
@@ -89,7 +88,7 @@ TINYI_FN int tinyi_parse_is(const tinyi_tparse *p, const char *word);
 TINYI_FN int tinyi_parse_mark(const tinyi_tparse *p, int mark);
 TINYI_FN int tinyi_parse_take(tinyi_tparse *p, int mark, const char *wanted);
 
-/* expression.c: the expression that starts with the word at hand; afterwards the word behind it is at hand */
+/* expression.c: compiles the expression that starts at p->tok; afterwards p->tok is the word after it */
 TINYI_FN tinyi_topen *tinyi_parse_open(tinyi_tparse *p, int kind, int prec, int op);
 TINYI_FN int tinyi_parse_apply(tinyi_tparse *p, int test);
 TINYI_FN int tinyi_parse_named_argument(const tinyi_tparse *p);

@@ -1,6 +1,6 @@
-/* src/llm/chat/rows_inside.h - the rows of filters, tests, functions and methods, and how their arguments are asked for
+/* src/llm/chat/rows_inside.h - the table of filters, tests, functions and methods, and access to their arguments
  *
- * builtin.c has the rows, members and tests, filters.c the filters, methods.c functions and methods. */
+ * builtin.c has the table, members and tests, filters.c the filters, methods.c the functions and methods. */
 #ifndef TINYI_CHAT_ROWS_H
 #define TINYI_CHAT_ROWS_H
 #include "llm/chat/builtin_inside.h"
@@ -137,7 +137,7 @@ enum {
     TINYI_METHOD_CHANGED
 };
 
-/* args: the most besides the value */
+/* args: the most arguments, without the value itself */
 typedef struct tinyi_template_builtin { const char *name; unsigned char kinds, id, args; } tinyi_template_builtin;
 TINYI_FN const tinyi_template_builtin *tinyi_template_row_at(int id);
 

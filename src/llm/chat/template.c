@@ -1,8 +1,8 @@
-/* src/llm/chat/template.c - the machine that runs what compile.c made
+/* src/llm/chat/template.c - the stack machine that runs the operations of compile.c
  *
- * Variables: names have numbers; global[] holds what was set at the top, and local variables lie on one list, where
- * top[] finds the innermost of each name. A macro sees its own variables, those that stood around its definition, and
- * the global ones: what its caller has lies below its base and is passed over. */
+ * Variables: names have numbers. global[] holds the variables set at the top level. Local variables are in one list;
+ * top[] finds the innermost one of each name. A macro sees its own variables, those around its definition, and the
+ * global ones. The variables of its caller are below its base and are skipped. */
 #include "llm/chat/template.h"
 #include "llm/chat/compile_inside.h"
 #include "llm/chat/builtin_inside.h"
@@ -163,7 +163,7 @@ static int tinyi_render_enter(tinyi_trun *r, const tinyi_tmacro *macro, const ti
     int k, p;
     tinyi_doc_show(r->t->name[def->name].s, r->t->name[def->name].n, name);
     if (r->n_frames == TLLM_TEMPLATE_MAX_CALLS)
-        return tinyi_doc_fail(&r->m, TINY_E_WORKSPACE, "macro %s: macros call one another more than %d deep", name,
+        return tinyi_doc_fail(&r->m, TINY_E_WORKSPACE, "macro %s: macro calls are nested more than %d deep", name,
                               TLLM_TEMPLATE_MAX_CALLS);
     f = &r->frame[r->n_frames];
     f->back = back;
@@ -191,7 +191,7 @@ static int tinyi_render_enter(tinyi_trun *r, const tinyi_tmacro *macro, const ti
         }
         tinyi_doc_show(key->u.s, key->n, shown);
         if (p < def->n_params) {
-            if (p < a->n) return tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "macro %s is given %s twice", name, shown);
+            if (p < a->n) return tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "macro %s gets %s twice", name, shown);
             r->local[r->n_locals - (size_t)(def->n_params - p)].v = a->named[2 * k + 1];
         } else if (tinyi_tv_is(key, "caller")) {
             continue;
@@ -259,7 +259,7 @@ static void tinyi_render_call(tinyi_trun *r, const tinyi_template_op *o, int32_t
     case TINYI_DOC_UNDEFINED: (void)tinyi_template_undefined(&r->m, &f); return;
     default:
         tinyi_doc_show(tinyi_tv_type_name(&f), strlen(tinyi_tv_type_name(&f)), shown);
-        (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "%s is called like a function", shown);
+        (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "%s is not a function and cannot be called", shown);
         return;
     }
     r->n_stack -= n + 1;
@@ -304,14 +304,14 @@ static tinyi_tv tinyi_render_number(tinyi_trun *r, int op, const tinyi_tv *a, co
             else for (; y > 0 && fits; y--) fits = tinyi_render_mul(z, x, &z);
             break;
         default:
-            if (!y) { (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); return tinyi_tv_int(0); }
+            if (!y) { (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "division by 0"); return tinyi_tv_int(0); }
             fits = !(x == INT64_MIN && y == -1);
             if (!fits) break;
             z = x / y;
             if (x % y != 0 && (x % y < 0) != (y < 0)) z--;
             if (op == TINYI_CODE_MOD) z = x - z * y;
         }
-        if (!fits) (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a whole number grows past 64 bits");
+        if (!fits) (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a whole number of more than 64 bits");
         return tinyi_tv_int(z);
     }
     (void)tinyi_tv_number(a, &f);
@@ -323,15 +323,15 @@ static tinyi_tv tinyi_render_number(tinyi_trun *r, int op, const tinyi_tv *a, co
     case TINYI_CODE_POW: {
         double p = 1;
         if (g != tinyi_render_floor(g) || g > 1100 || g < -1100) {
-            (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a power that is not a whole number of at most 1100");
+            (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "an exponent that is not a whole number of at most 1100");
             break;
         }
         for (i = (int)(g < 0 ? -g : g); i > 0; i--) p *= f;
-        if (g < 0 && p == 0) { (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); break; }
+        if (g < 0 && p == 0) { (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "division by 0"); break; }
         return tinyi_tv_float(g < 0 ? 1 / p : p);
     }
     default:
-        if (g == 0) { (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); break; }
+        if (g == 0) { (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "division by 0"); break; }
         if (op == TINYI_CODE_DIV) return tinyi_tv_float(f / g);
         if (op == TINYI_CODE_FLOOR_DIV) return tinyi_tv_float(tinyi_render_floor(f / g));
         return tinyi_tv_float(f - tinyi_render_floor(f / g) * g);
@@ -372,7 +372,7 @@ static tinyi_tv tinyi_render_arithmetic(tinyi_trun *r, int op, const tinyi_tv *a
         if (b->type == TINYI_DOC_LIST && b->id) return tinyi_template_format(&r->m, a, b->u.list->item, b->u.list->n);
         return tinyi_template_format(&r->m, a, b, 1);
     }
-    (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "%s does not go between %s and %s", tinyi_render_sign(op),
+    (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "%s cannot combine %s and %s", tinyi_render_sign(op),
                          tinyi_tv_type_name(a), tinyi_tv_type_name(b));
     return *a;
 }
@@ -544,7 +544,7 @@ static void tinyi_render_go(tinyi_trun *r)
                 tinyi_render_push(r, tinyi_tv_float(o->op == TINYI_CODE_NEG ? -a.u.f : a.u.f));
             else if (tinyi_render_whole(&a)) tinyi_render_push(r, tinyi_render_number(r, TINYI_CODE_MUL, &a, &b));
             else if (a.type == TINYI_DOC_UNDEFINED) (void)tinyi_template_undefined(m, &a);
-            else (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a sign before %s", tinyi_tv_type_name(&a));
+            else (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s cannot have a sign", tinyi_tv_type_name(&a));
             break;
         case TINYI_CODE_NOT: a = tinyi_render_pop(r); tinyi_render_push(r, tinyi_tv_bool(!tinyi_tv_true(&a))); break;
         case TINYI_CODE_ADD:
@@ -717,11 +717,11 @@ TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t 
     size_t i, k = 0;
 #endif
     tiny_status st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template: there is no place for the result");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "chat template: the result pointer is NULL");
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!text && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template without its text");
+    if (!text && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "chat template: the text is NULL");
     if (n > TLLM_TEMPLATE_MAX_BYTES)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has %zu bytes; the longest has %zu", n,
                           TLLM_TEMPLATE_MAX_BYTES);
@@ -772,7 +772,8 @@ TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, co
     if (n) *n = 0;
     if (st) return st;
     if (!t || !values || !text || (values->n_messages && !values->message && !values->messages_json))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template runs with values, and with a place for its text");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "chat template: the template, the values or the result pointer is NULL");
 #ifdef TINYI_NO_TEMPLATES
     return tinyi_chatform_run(ctx, t, values, text, n);
 #else

@@ -1,7 +1,7 @@
 /* src/llm/chat/text.c
  *
- * upper, lower, title and capitalize know the letters of Unicode that have exactly one partner, and the German sharp s.
- * Searching is plain, and charges its work to the run. */
+ * upper, lower, title and capitalize handle the Unicode letters with exactly one counterpart, and the German sharp s.
+ * Searches compare byte by byte; their work counts against the step limit. */
 #include "llm/chat/text_inside.h"
 #include "llm/token/unicode.h"
 #include <stdio.h>
@@ -285,7 +285,7 @@ tinyi_tv tinyi_template_repeat(tinyi_doc *m, const tinyi_tv *v, int64_t times)
     if (times < 0) times = 0;
     if (n && (uint64_t)times > (v->type == TINYI_DOC_STRING ? m->max_out : m->max_held / sizeof *v) / n) {
         (void)tinyi_doc_fail(
-            m, TINY_E_WORKSPACE, "%s of %zu items is repeated %lld times, more than the limit of %zu bytes holds",
+            m, TINY_E_WORKSPACE, "%s of %zu items repeated %lld times exceeds the limit of %zu bytes",
             tinyi_tv_type_name(v), n, (long long)times, v->type == TINYI_DOC_STRING ? m->max_out : m->max_held);
         return *v;
     }
@@ -321,10 +321,10 @@ tinyi_tv tinyi_template_format(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *
                 digits = digits * 10 + (v->u.s[i] - '0');
         if (i < v->n && v->u.s[i] == '%') { (void)tinyi_doc_put(m, "%", 1); continue; }
         if (i >= v->n || !strchr("sdirfx", v->u.s[i])) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "after %% stands none of s d i r f x %%");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%% must be followed by one of s d i r f x %%");
             break;
         }
-        if (k >= n) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with more places than values"); break; }
+        if (k >= n) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with more fields than values"); break; }
         mark = m->n_out;
         if (v->u.s[i] == 's') (void)tinyi_tv_put(m, &arg[k]);
         else if (v->u.s[i] == 'r') (void)tinyi_tv_put_repr(m, &arg[k]);
@@ -381,7 +381,7 @@ tinyi_tv tinyi_string_braces(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
             for (d = 0; d < name.n && at < 1000 && name.u.s[d] >= '0' && name.u.s[d] <= '9'; d++)
                 at = at * 10 + (name.u.s[d] - '0');
             if ((name.n && d < name.n) || at >= a->n) {
-                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with more places than values");
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with more fields than values");
                 break;
             }
             x = a->arg[at];

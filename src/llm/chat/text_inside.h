@@ -1,4 +1,4 @@
-/* src/llm/chat/text_inside.h - what chat templates do with strings, counted in characters */
+/* src/llm/chat/text_inside.h - string functions of chat templates; lengths and indices count characters */
 #ifndef TINYI_CHAT_TEXT_H
 #define TINYI_CHAT_TEXT_H
 #include "llm/chat/builtin_inside.h"
@@ -17,9 +17,9 @@ TINYI_FN tinyi_tv tinyi_string_strip(tinyi_doc *m, tinyi_tv v, const tinyi_tv *s
 TINYI_FN size_t tinyi_string_length(tinyi_doc *m, const tinyi_tv *v);
 /* runs of letters, digits and _ */
 TINYI_FN size_t tinyi_string_words(tinyi_doc *m, const tinyi_tv *v);
-/* where character number k starts */
+/* the byte offset of character k */
 TINYI_FN size_t tinyi_string_place(const tinyi_tv *v, size_t k);
-/* the place of b in a from there on, or a->n + 1 */
+/* the byte offset of b in a at or after from, or a->n + 1 */
 TINYI_FN size_t tinyi_string_find(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, size_t from);
 TINYI_FN size_t tinyi_string_find_last(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, size_t end);
 TINYI_FN tinyi_tv tinyi_string_part(const tinyi_tv *v, size_t from, size_t to);
@@ -29,7 +29,7 @@ TINYI_FN tinyi_tv tinyi_string_rsplit(tinyi_doc *m, const tinyi_tv *v, const tin
 TINYI_FN tinyi_tv tinyi_string_replace(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *old, const tinyi_tv *with,
                                        int64_t most);
 TINYI_FN tinyi_tv tinyi_string_join(tinyi_doc *m, const tinyi_tv *mark, const tinyi_tlist *list);
-/* side: 0 behind, 1 before, 2 both, 3 zeros behind the sign */
+/* side: 0 after, 1 before, 2 both, 3 zeros after the sign */
 TINYI_FN tinyi_tv tinyi_string_pad(tinyi_doc *m, const tinyi_tv *v, int64_t width, const char *fill, size_t n_fill,
                                    int side);
 /* "{} {0} {name}".format(...) */

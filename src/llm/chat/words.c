@@ -1,4 +1,4 @@
-/* src/llm/chat/words.c - words inside of tags: names, strings, numbers, marks */
+/* src/llm/chat/words.c - words inside tags: names, strings, numbers, marks */
 #include "llm/chat/parse_inside.h"
 #include "llm/chat/builtin_inside.h"
 #include "core/doc/json.h"
@@ -67,7 +67,7 @@ static int tinyi_parse_string(tinyi_tparse *p)
                 from += k - 1;
             }
             if (!ok || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
-                return tinyi_parse_fail_at(p, p->tok.pos, "a string with a broken escape");
+                return tinyi_parse_fail_at(p, p->tok.pos, "a string with an invalid escape");
             (void)tinyi_doc_put(p->m, (const char *)utf8, tinyi_utf8_put(code, utf8));
         } else {
             (void)tinyi_doc_put(p->m, "\\", 1);
@@ -139,7 +139,7 @@ TINYI_FN int tinyi_parse_next(tinyi_tparse *p)
     p->m->pos = p->at;
     if (p->at >= p->n)
         return tinyi_parse_fail_at(
-            p, p->n, p->variable ? "the template ends inside of {{ }}" : "the template ends inside of {% %}");
+            p, p->n, p->variable ? "the template ends inside {{ }}" : "the template ends inside {% %}");
     c = (unsigned char)p->s[p->at];
     c2 = tinyi_parse_peek(p, p->at + 1);
     if (!p->brackets) {
