@@ -11,8 +11,8 @@
  *   X  [^\r\n L N]? ( u* l+ or u+ l* ), u = L but a-z, l = L but A-Z        Y  X C?      Z  Y with L or M for L
  *   J  [^\r\n L N]? L+ C?, no Han letter        k  Han+
  *   1  N     3  N, 1 to 3     N  N+     9  three digits 0-9
- *   z  up to a place with 3, 6, 9 ... digits 0-9 after it     a  N in threes from the end of the number, with what
- *                                                             stands before
+ *   z  up to a position with 3, 6, 9 ... digits 0-9 after it     a  N in threes from the end of the number, with the
+ *                                                                rest before
  *   O  blank? [^W L N]+ [\r\n]*   S  ... [\r\n/]*   T  ... [\r\n/]?   Q  blank? [^W L M N]+ [\r\n]*
  *   P  blank? [P S]+ [\r\n]*      p  blank? [P S]+  A  one of ASCII's punctuation, then [A-Za-z]+
  *   l  W* [\r\n]+     b  [\r\n]    L  lines, or line ends    $  W+ at the end    R  W, the most of 512 256 ... 4, 1 to
@@ -23,10 +23,9 @@
  *                                                                                                 marks, Bopomofo
  *   i  <sentinel:0>     I  IMGIMGABCZ     v  tab, line feed, 4 or 2 blanks     q  one mark of P or of ASCII
  *
- * Engines that run these rules through a regular expression library over letters that stand for categories do not count
- * '~' as a symbol, and give Lu and Ll the meaning L; files are made to be read by them, so the same is done here.
- * Cost: linear. Each place is looked at once by each letter of each step; runs that a failing letter measured are
- * remembered. */
+ * Some engines map categories to letters and run a regular expression library over them. They do not count '~' as a
+ * symbol and treat Lu and Ll as L. Model files are made for those engines, so this code does the same.
+ * Cost: linear. Each letter of each step looks at each position once; runs measured by a failing letter are kept. */
 #include "llm/token/split.h"
 #include <string.h>
 

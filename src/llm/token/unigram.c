@@ -1,11 +1,11 @@
 /* src/llm/token/unigram.c - unigram language models (T5), their character map, and the suffix form of PLaMo 2
  *
  * Source   T. Kudo, "Subword regularization", ACL 2018 (arXiv 1804.10959): the segmentation with the greatest sum of
- *          scores, found by the Viterbi algorithm, forwards, with double sums. A character that is no token costs the
- *          least score less 10; it is written in byte tokens where the vocabulary has all 256 (mT5), else neighbours of
- *          that kind give one unknown token.
- *          The character map is a double array trie, XOR-compressed (S. Kanda, 2018), over byte strings, with their
- *          replacements after it; the longest match at each place counts.
+ *          scores, found by the Viterbi algorithm, forwards, with double sums. A character that is not a token has the
+ *          lowest score minus 10. It is written in byte tokens if the vocabulary has all 256 (mT5); otherwise a run of
+ *          such characters becomes one unknown token.
+ *          The character map is a double array trie, XOR-compressed (S. Kanda, 2018), over byte strings, followed by
+ *          their replacements; the longest match at each position is used.
  * Cost     linear in the text times the longest token. */
 #include "llm/token/parts_inside.h"
 #include <string.h>
@@ -52,7 +52,7 @@ static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned c
         size_t from = 4 + 4 * v->n_charsmap_units;
         if (value >= v->n_charsmap - from)
             return tinyi_fail(e->ctx, TINY_E_FORMAT,
-                              "precompiled_charsmap: a replacement at %lu, there are %lu bytes of them",
+                              "precompiled_charsmap: a replacement at %lu, but there are %lu bytes of them",
                               (unsigned long)value, (unsigned long)(v->n_charsmap - from));
         *t = v->charsmap + from + value;
         *n_t = strlen((const char *)*t);    /* the last byte of the map is 0: the open made sure */
