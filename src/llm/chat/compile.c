@@ -98,7 +98,7 @@ static int tinyi_parse_for(tinyi_tparse *p, size_t pos)
     }
     if (tinyi_parse_is(p, "recursive"))
         return tinyi_parse_fail_at(p, p->tok.pos,
-                                   "loops that call themselves (recursive) are not taken; a macro can do it");
+                                   "recursive loops are not supported; use a macro");
     b = tinyi_parse_block(p, TINYI_TAG_FOR, pos);
     if (!b) return 0;
     b->start = tinyi_parse_here(p);

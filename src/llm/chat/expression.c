@@ -321,7 +321,7 @@ TINYI_FN int tinyi_parse_close(tinyi_tparse *p, int item)
     default:
         if (e->count + e->named > TLLM_TEMPLATE_MAX_ARGS) {
             p->m->pos = e->pos;
-            return tinyi_doc_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the most are %d",
+            return tinyi_doc_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the limit is %d",
                                   (int)(e->count + e->named), TLLM_TEMPLATE_MAX_ARGS);
         }
         tinyi_parse_call(p, e);

@@ -238,7 +238,7 @@ static tinyi_tv tinyi_filter_round(tinyi_doc *m, const tinyi_tv *v, tinyi_targs 
     (void)tinyi_targ_int(m, a, 0, "precision", &digits);
     (void)tinyi_targ_text(m, a, 1, "method", &how);
     if (digits < -20 || digits > 20) {
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits);
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "round to %lld digits; the limits are -20 and 20", (long long)digits);
         return *v;
     }
     for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
@@ -296,7 +296,7 @@ static tinyi_tv tinyi_filter_tojson(tinyi_doc *m, const tinyi_tv *v, tinyi_targs
     form.ascii = tinyi_targ_true(a, 0, "ensure_ascii");
     (void)tinyi_targ_int(m, a, 1, "indent", &indent);
     if (indent > 64)
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; the limit is 64", (long long)indent);
     form.indent = indent < 0 ? -1 : (int)indent;
     form.sort = tinyi_targ_true(a, 3, "sort_keys");
     form.item_mark = form.indent < 0 ? tinyi_tv_view(", ", 2) : tinyi_tv_view(",", 1);

@@ -495,7 +495,7 @@ static void tinyi_render_store_attr(tinyi_trun *r, int32_t name)
     tinyi_tv to = tinyi_render_pop(r), v = tinyi_render_pop(r);
     const tinyi_tname *n = &r->t->name[name];
     if (to.type != TINYI_DOC_NAMESPACE)
-        (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a member is set in %s; only a namespace takes it",
+        (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a member of %s is set; only members of a namespace can be set",
                              tinyi_tv_type_name(&to));
     else (void)tinyi_map_set(&r->m, to.u.map, tinyi_tv_view(n->s, n->n), v);
 }
@@ -723,7 +723,7 @@ TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t 
     if (st) return st;
     if (!text && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "chat template: the text is NULL");
     if (n > TLLM_TEMPLATE_MAX_BYTES)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has %zu bytes; the longest has %zu", n,
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has %zu bytes; the limit is %zu", n,
                           TLLM_TEMPLATE_MAX_BYTES);
 #ifdef TINYI_NO_TEMPLATES
     return tinyi_chatform_open(ctx, text, n, out);

@@ -74,7 +74,7 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
     size_t n_path;
     if (out) *out = NULL;
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its path, and a place for the view");
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "model file: the path or the result pointer is NULL");
     st = tiny_file_open(ctx, path, &file);
     if (st) return st;
     kind = tllm_file_looks(file.bytes, file.n_bytes);
@@ -92,11 +92,11 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
     if (st) return st;
 #ifdef TINYI_NO_IMPORT
     return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                      "%s: this program reads GGUF files, other model files are left out of it", path);
+                      "%s: only GGUF files can be read: other model files are left out of this program", path);
 #else
 #ifndef TINY_NO_STDIO
     if (tinyi_file_special(path))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a pipe; of model files only GGUF is read from one", path);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a pipe; only GGUF files are read from a pipe", path);
 #endif
     if (kind == TLLM_FILE_SAFETENSORS) return tllm_safetensors_open(ctx, path, out);
 #ifndef TINY_NO_STDIO
@@ -113,7 +113,7 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
     if (out) *out = NULL;
     if (st) return st;
     if (!bytes || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its bytes, and a place for the view");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "model file: the bytes or the result pointer is NULL");
     switch (tllm_file_looks(bytes, n_bytes)) {
     case TLLM_FILE_GGUF: return tllm_gguf_open_memory(ctx, bytes, n_bytes, out);
 #ifndef TINYI_NO_IMPORT
@@ -123,7 +123,7 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
     case TLLM_FILE_SAFETENSORS:
     case TLLM_FILE_LLAMA2C:
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "this program reads GGUF files, other model files are left out of it");
+                          "only GGUF files can be read: other model files are left out of this program");
 #endif
     default: return tinyi_open_unknown(ctx, "memory", (const unsigned char *)bytes, n_bytes);
     }

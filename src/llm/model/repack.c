@@ -268,7 +268,7 @@ static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, 
         if (!tinyi_rd_u32(&c, &format) || !tinyi_rd_u32(&c, &n_mat) || !tinyi_rd_u64(&c, &n_in) ||
             !tinyi_rd_u64(&c, &n_out) || !tinyi_rd_u64(&c, &at) || !tinyi_rd_u64(&c, &size) ||
             !tinyi_rd_u64(&c, &made_of) || !tinyi_rd_u64(&c, &own))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in matrix %zu of %zu", path, i, e->n);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in matrix %zu of %zu", path, i, e->n);
         if (format != (uint32_t)w->format->id || n_mat != (uint32_t)w->n_mat || n_in != (uint64_t)w->n_in ||
             n_out != (uint64_t)w->n_out || at != (uint64_t)(data + k->at) || size != k->bytes)
             return tinyi_fail(ctx, TINY_E_FORMAT,

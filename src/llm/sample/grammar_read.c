@@ -603,7 +603,7 @@ TINY_API tiny_status tllm_grammar_open(tiny_ctx *ctx, const char *text, size_t n
     if ((!text && n) || !root)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "grammar: the text or the name of its root rule is NULL");
     if (n > TLLM_GRAMMAR_MAX_BYTES)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the grammar has %zu bytes; the longest has %zu", n,
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the grammar has %zu bytes; the limit is %zu", n,
                           TLLM_GRAMMAR_MAX_BYTES);
     g = (tllm_grammar *)tinyi_alloc(ctx, 1, sizeof *g);
     if (!g) return tiny_ctx_status(ctx);

@@ -508,7 +508,7 @@ TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size
     if (st) return st;
     if (!schema) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a JSON schema without its text");
     if (n > TLLM_SCHEMA_MAX_BYTES)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the JSON schema has %zu bytes; the longest has %zu", n,
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the JSON schema has %zu bytes; the limit is %zu", n,
                           TLLM_SCHEMA_MAX_BYTES);
     c = (tinyi_sc *)tinyi_alloc(ctx, 1, sizeof *c);
     if (!c) return tiny_ctx_status(ctx);

@@ -619,8 +619,7 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
         if (!v->pre)
             return tinyi_fail(
                 s->ctx, TINY_E_UNSUPPORTED,
-                "%s: tokenizer.ggml.pre is \"%.*s\", a rule that is not known here; docs/guide/tokenizers.md "
-                "lists those that are",
+                "%s: tokenizer.ggml.pre is \"%.*s\", an unknown rule; docs/guide/tokenizers.md lists the known ones",
                 s->name, (int)TINYI_MIN(pre.n, (size_t)100), pre.at);
         v->pre_flags = v->pre->flags;
         if (v->pre_flags & TLLM_PRE_BOS) v->add_bos = 1;

@@ -225,10 +225,10 @@ static void test_hostile(void)
     refuse(ctx, many("{{ ", "1 if 1 else ", 20000, "1 }}"), "an expression nested more than 200 deep");
     refuse(ctx, many("{{ s", "|replace(s", 20000, "1 }}"), "an expression nested more than 200 deep");
     refuse(ctx, many("", "{% if 1 %}", 20000, ""), "blocks nested more than 200 deep");
-    refuse(ctx, many("{{ f(", "1,", 1000, ") }}"), "a call with 1000 arguments; the most are 100");
+    refuse(ctx, many("{{ f(", "1,", 1000, ") }}"), "a call with 1000 arguments; the limit is 100");
     refuse(ctx, many("{% macro m(a", ",a", 5, ") %}"), "a parameter of another name");
     refuse(ctx, many("{{ 1.", "0", 500, " }}"), "a number of more than 400 characters");
-    refuse(ctx, many("x", "y", 300000, ""), "the longest has 262144");
+    refuse(ctx, many("x", "y", 300000, ""), "the limit is 262144");
     {                                       /* long, but not deep: taken, and in time that follows the length */
         tllm_template_values v;
         tllm_template *t;

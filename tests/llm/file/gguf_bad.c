@@ -242,34 +242,34 @@ static const struct {
 } hostile[] = {
     /* CVE-2024-23605 */
     { "kv-count-2e63", h_kv_count, TINY_E_FORMAT,
-      "says it has 9223372036854775808 keys; the 17 bytes left hold at most 1" },
+      "claims 9223372036854775808 keys; the 17 bytes left hold at most 1" },
     { "kv-count-times-record-wraps", h_kv_count_wraps, TINY_E_FORMAT, "keys; the 17 bytes left hold at most 1" },
     /* CVE-2024-21836 */
     { "tensor-count-2e61", h_tensor_count, TINY_E_FORMAT,
-      "says it has 2305843009213693952 tensors; the 64 bytes left hold at most 2" },
+      "claims 2305843009213693952 tensors; the 64 bytes left hold at most 2" },
     /* CVE-2026-27940 */
     { "tensor-count-times-record-wraps", h_tensor_count_wraps, TINY_E_FORMAT,
       "tensors; the 64 bytes left hold at most 2" },
     { "tensor-count-2e27-in-43-bytes", h_tensors_43, TINY_E_FORMAT,
-      "says it has 134217728 tensors; the 19 bytes left hold at most 0" },
+      "claims 134217728 tensors; the 19 bytes left hold at most 0" },
     /* CVE-2024-41130 */
-    { "tensor-table-missing", h_no_table, TINY_E_FORMAT, "says it has 1 tensors; the 17 bytes left hold at most 0" },
+    { "tensor-table-missing", h_no_table, TINY_E_FORMAT, "claims 1 tensors; the 17 bytes left hold at most 0" },
     { "tensor-table-cut-off", h_no_table_left, TINY_E_FORMAT,
-      "says it has 1 tensors; the 0 bytes behind the keys hold at most 0" },
+      "claims 1 tensors; the 0 bytes after the keys hold at most 0" },
     /* CVE-2024-23496 */
     { "key-length-2e64", h_key_length, TINY_E_FORMAT,
-      "key 0 of 1 says it has 18446744073709551615 bytes; the longest has 65535" },
-    { "key-past-end", h_key_long, TINY_E_FORMAT, "key 0 of 1 says it has 60 bytes, 30 are left" },
+      "key 0 of 1 has 18446744073709551615 bytes; the limit is 65535" },
+    { "key-past-end", h_key_long, TINY_E_FORMAT, "key 0 of 1 has 60 bytes, but only 30 are left" },
     { "key-empty", h_key_empty, TINY_E_FORMAT, "key 0 of 1 is empty" },
     { "text-length-2e64", h_text_length, TINY_E_FORMAT,
-      "text 0 of 1 of key general.name says it has 18446744073709551615 bytes, 30 are left" },
-    { "text-one-byte-past-end", h_text_past_end, TINY_E_FORMAT, "says it has 31 bytes, 30 are left" },
+      "text 0 of 1 of key general.name has 18446744073709551615 bytes, but only 30 are left" },
+    { "text-one-byte-past-end", h_text_past_end, TINY_E_FORMAT, "has 31 bytes, but only 30 are left" },
     /* CVE-2025-49847 */
     { "token-longer-than-2e31", h_token_length, TINY_E_FORMAT,
-      "text 1 of 2 of key tokenizer.ggml.tokens says it has 2147483653 bytes, 40 are left" },
+      "text 1 of 2 of key tokenizer.ggml.tokens has 2147483653 bytes, but only 40 are left" },
     /* CVE-2024-21825 */
     { "array-2e62-u32", h_array_2e62, TINY_E_FORMAT,
-      "key a says it is an array of 4611686018427387905 items of type u32; the 40 bytes left hold at most 10" },
+      "key a claims an array of 4611686018427387905 items of type u32; the 40 bytes left hold at most 10" },
     { "array-2e63-u8", h_array_2e63, TINY_E_FORMAT,
       "array of 9223372036854775808 items of type u8; the 40 bytes left hold at most 40" },
     { "array-2e61-texts", h_array_texts, TINY_E_FORMAT,
@@ -277,13 +277,13 @@ static const struct {
     { "array-nested", h_array_nested, TINY_E_UNSUPPORTED, "key a is an array of arrays" },
     { "array-item-type-13", h_array_type, TINY_E_FORMAT, "key a is an array with items of type 13" },
     /* CVE-2024-32878 */
-    { "value-type-13", h_value_type, TINY_E_FORMAT, "key a has a value of type 13; the last one known is 12" },
+    { "value-type-13", h_value_type, TINY_E_FORMAT, "key a has a value of type 13; the last known type is 12" },
     { "value-type-2e32", h_value_type_max, TINY_E_FORMAT, "key a has a value of type 4294967295" },
     { "bool-2", h_bool, TINY_E_FORMAT, "key a: a bool is 2, neither 0 nor 1" },
-    { "key-twice", h_key_twice, TINY_E_FORMAT, "key a stands there twice" },
+    { "key-twice", h_key_twice, TINY_E_FORMAT, "key a occurs twice" },
     /* CVE-2024-21802 */
-    { "rank-5", h_rank, TINY_E_FORMAT, "tensor t says it has 5 dimensions; the most is 4" },
-    { "rank-2e32", h_rank_max, TINY_E_FORMAT, "tensor t says it has 4294967295 dimensions" },
+    { "rank-5", h_rank, TINY_E_FORMAT, "tensor t has 5 dimensions; the limit is 4" },
+    { "rank-2e32", h_rank_max, TINY_E_FORMAT, "tensor t has 4294967295 dimensions" },
     /* CVE-2026-33298 */
     { "dims-product-wraps-to-0", h_dims_wrap, TINY_E_FORMAT,
       "tensor t: the product of its dimensions 0 to 1 is above 2^63" },
@@ -301,10 +301,10 @@ static const struct {
     { "tensor-offset-2e63", h_offset, TINY_E_FORMAT, "tensor t: 16 bytes of F32 at 9223372036854775808" },
     { "tensor-offset-wraps", h_offset_wraps, TINY_E_FORMAT, "tensor t: 256 bytes of F32 at 18446744073709551584" },
     { "tensor-offset-misaligned", h_offset_odd, TINY_E_FORMAT,
-      "tensor t starts at 4, which is no multiple of the alignment 32" },
-    { "tensor-type-200", h_type, TINY_E_UNSUPPORTED, "tensor t has type 200, which is not known here" },
-    { "tensor-type-2e32", h_type_max, TINY_E_UNSUPPORTED, "tensor t has type 4294967295, which is not known here" },
-    { "tensor-type-given-up", h_type_gone, TINY_E_UNSUPPORTED, "tensor t has type 4, which is not known here" },
+      "tensor t starts at 4, which is not a multiple of the alignment 32" },
+    { "tensor-type-200", h_type, TINY_E_UNSUPPORTED, "tensor t has the unknown type 200" },
+    { "tensor-type-2e32", h_type_max, TINY_E_UNSUPPORTED, "tensor t has the unknown type 4294967295" },
+    { "tensor-type-given-up", h_type_gone, TINY_E_UNSUPPORTED, "tensor t has the unknown type 4" },
 #if SIZE_MAX > 0xffffffffu
     { "tensor-sizes-sum-wraps", h_sum_wraps, TINY_E_FORMAT,
       "tensor t0: 2305843009213693952 bytes of I8 at 0" }, /* CVE-2025-53630 */
@@ -315,26 +315,26 @@ static const struct {
     { "tensors-overlap", h_overlap, TINY_E_FORMAT, "tensors t0 and t1 overlap: 48 bytes at 160, 48 bytes at 192" },
     { "tensors-overlap-backwards", h_overlap_back, TINY_E_FORMAT, "tensors t1 and t0 overlap" },
     { "tensors-same-place", h_overlap_same, TINY_E_FORMAT, "overlap" },
-    { "tensor-twice", h_tensor_twice, TINY_E_FORMAT, "tensor t stands there twice" },
+    { "tensor-twice", h_tensor_twice, TINY_E_FORMAT, "tensor t occurs twice" },
     { "tensor-name-length-2e64", h_name_length, TINY_E_FORMAT,
-      "the name of tensor 0 of 1 says it has 18446744073709551615 bytes; 1 to 65535" },
-    { "tensor-name-empty", h_name_empty, TINY_E_FORMAT, "the name of tensor 0 of 1 says it has 0 bytes" },
+      "the name of tensor 0 of 1 has 18446744073709551615 bytes; the limits are 1 and 65535" },
+    { "tensor-name-empty", h_name_empty, TINY_E_FORMAT, "the name of tensor 0 of 1 has 0 bytes" },
     { "alignment-0", h_alignment_0, TINY_E_FORMAT, "general.alignment is 0" },
     { "alignment-13", h_alignment_13, TINY_E_FORMAT, "general.alignment is 13; it must be a power of two" },
     { "alignment-is-u64", h_alignment_u64, TINY_E_FORMAT, "general.alignment has type u64, not u32" },
     { "alignment-is-text", h_alignment_text, TINY_E_FORMAT, "general.alignment has type text, not u32" },
     { "alignment-2e31", h_alignment_2e31, TINY_E_FORMAT,
-      "the data of 1 tensors starts at 2147483648, the file ends at" },
-    { "data-missing", h_no_data, TINY_E_FORMAT, "the data of 1 tensors starts at 64, the file ends at 57" },
+      "the data of 1 tensors starts at 2147483648, but the file ends at" },
+    { "data-missing", h_no_data, TINY_E_FORMAT, "the data of 1 tensors starts at 64, but the file ends at 57" },
     { "empty", h_empty, TINY_E_FORMAT, "has 0 bytes, too few" },
     { "magic-ggml", h_magic, TINY_E_FORMAT, "is no GGUF file: it begins with the bytes 67 67 6d 6c" },
     { "version-0", h_version_0, TINY_E_UNSUPPORTED, "is GGUF version 0" },
-    { "version-1", h_version_1, TINY_E_UNSUPPORTED, "is GGUF version 1, which was given up" },
+    { "version-1", h_version_1, TINY_E_UNSUPPORTED, "is GGUF version 1, abandoned" },
     { "version-4", h_version_4, TINY_E_UNSUPPORTED, "is GGUF version 4; versions 2 and 3 are read" },
     { "big-endian", h_big_endian, TINY_E_UNSUPPORTED, "is a big-endian GGUF file" },
     { "split-no-and-count-2e32", h_split, TINY_E_FORMAT,
-      "says it is part 4294967296 of 4294967295; the most parts of a file are 1000" },
-    { "split-count-negative", h_split_type, TINY_E_FORMAT, "split.count is no count (its type is i32)" }
+      "claims to be part 4294967296 of 4294967295; the limit is 1000 parts" },
+    { "split-count-negative", h_split_type, TINY_E_FORMAT, "split.count is not a count (its type is i32)" }
 };
 
 static void test_hostile(void)

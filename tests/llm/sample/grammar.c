@@ -263,7 +263,7 @@ static void test_refused(void)
                 { "root ::= root \"a\" | \"b\"",
                   "rule root calls itself before it reads a character (left recursion)" },
                 { "root ::= a\na ::= b \"x\"\nb ::= c a\nc ::= \"\" | \"q\"", "calls itself before" },
-                { "root ::= (\"x\"? root)", "rule root comes back" },
+                { "root ::= (\"x\"? root)", "rule root calls itself" },
                 { "root ::= \"a\nb\"", "the line ends inside a literal" },
                 { "root ::= \"a", "without its closing quote" },
                 { "root ::= [a", "a class without its ]" },
