@@ -1,9 +1,8 @@
 /* src/llm/model/ffn.c - feed-forward networks, dense and of experts, and their routers
  * Formula  dense    y = down(act(gate h) * up h), or down(act(up h)); gate and up may be one matrix, gate first
  *          router   z = W h + b; p = softmax(z), sigmoid(z), or the softmax of the chosen z; the experts with the
- *                   largest p + bias are taken, of the best groups only where experts stand in groups (a group counts
- *                   by the sum of its two largest); weights p, divided by their sum where the model asks, times a
- *                   constant
+ *                   largest p + bias are chosen, from the best groups if experts are grouped (a group is ranked by the
+ *                   sum of its two largest); weights p, divided by their sum if the model asks for it, times a constant
  *          experts  y = sum_e w_e ffn_e(h) [+ sigmoid(g . h)] shared(h), or up(norm(sum_e w_e ffn_e(down h))) +
  *                   shared(h)
  * The tokens of one expert are gathered, so that its weights are read once for all of them. */

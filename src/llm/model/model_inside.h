@@ -1,4 +1,4 @@
-/* src/llm/model/model_inside.h - what a model and a state are inside, and the steps that a forward pass is made of */
+/* src/llm/model/model_inside.h - the structs of a model and a state, and the steps of a forward pass */
 #ifndef TINYI_INSIDE_H
 #define TINYI_INSIDE_H
 #include "math/table_inside.h"

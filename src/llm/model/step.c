@@ -1,9 +1,9 @@
-/* src/llm/model/step.c - the steps that a forward pass is made of
+/* src/llm/model/step.c - the steps of a forward pass
  *
- * Each step works on dense rows of floats. Where the house has an operation, the step is that operation, run through
- * the door on the context's target; what is written out here is plain scalar code that gives the same bits on every
- * machine, and stands for both paths.
- * In a dry pass nothing is computed, only scratch memory is counted. */
+ * Each step works on dense rows of floats. If the library has an operation for a step, the step dispatches it on the
+ * context's target. The other steps are plain scalar code that gives the same bits on every machine and serves both
+ * paths.
+ * A dry run computes nothing and only counts scratch memory. */
 #include "llm/model/model_inside.h"
 #include "llm/block/matmul.h"
 #include "llm/block/sparse.h"

@@ -1,5 +1,5 @@
-/* src/llm/model/streams.c - per-layer inputs (gemma3n, gemma4), the four streams of gemma3n, and streams that kimi-k3
- * puts by
+/* src/llm/model/streams.c - per-layer inputs (gemma3n, gemma4), the four streams of gemma3n, the saved streams of
+ * kimi-k3
  * Papers   C. Baykal et al., "Alternating Updates for Efficient Transformers", 2023 (arXiv 2301.13310), alg. 1;
  *          G. Menghani et al., "LAuReL", 2024 (arXiv 2411.07501), 2; the rest after the published models.
  * Formula  per-layer input of a token: e_l = (rms(P x0 / sqrt(D)) + sqrt(p) E[token, l]) / sqrt(2), p numbers for layer
@@ -8,9 +8,8 @@
  *          b = a + rms(attention(h)); c = (b + laurel) / sqrt(2); y = c + rms(ffn(rms(c)));
  *          X_i = pred_i + (1 + correct m(y))_i (y - a); s = rms(proj(gelu(gate (X_0 scale)) e_l)) joins X_1, X_2, X_3
  *          end: mean of X_0 and B_i X_i at the length of X_0
- *          put by: mix(x) = sum_k p_k X_k, p = softmax(w . rms(X_k)), X the streams that were put by and x itself. A
- *          half reads rms(mix(x)); before every bank-th layer x is put by, and begins anew as what the mixer of that
- *          layer gives */
+ *          saved: mix(x) = sum_k p_k X_k, p = softmax(w . rms(X_k)), X the saved streams and x itself. A half reads
+ *          rms(mix(x)). Before every bank-th layer x is saved and then restarts as the output of that layer's mixer */
 #include "llm/model/model_inside.h"
 #include <string.h>
 

@@ -578,7 +578,7 @@ static void test_refused(void)
     memset(&sd, 0, sizeof sd);
     T_OK(tllm_state_open(ctx, model, &sd, &state));
     T_OK(tllm_forward(state, token, 6, 0, 0, NULL));
-    T_STATUS(tllm_seq_shift(state, 0, 1, 2), TINY_E_UNSUPPORTED, "keys are turned behind their rotation");
+    T_STATUS(tllm_seq_shift(state, 0, 1, 2), TINY_E_UNSUPPORTED, "keys are rotated once more");
     T_OK(tllm_state_pack(state, 0, NULL, 0, &bytes, &n_bytes));
     T_OK(tllm_model_open(ctx, plain.file, &other));
     T_OK(tllm_state_open(ctx, other, &sd, &from));
