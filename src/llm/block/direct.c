@@ -5,10 +5,10 @@
  *          TQ1_0, TQ2_0: 256 of -1, 0, 1; MXFP4: 32 E2M1 numbers under a power of two; NVFP4: 16 each under an E4M3
  *          number; Q1_0: 128 signs; Q2_0: 64 of -1, 0, 1. Byte j of a block of 32 nibbles holds value j (low) and j +
  *          16.
- * Rounding half away from zero where a code has a sign, floor(v + 1/2) where it has an offset, as the writers of these
- *          formats do; a scale so small that its inverse is infinite gives code 0 before the offset is taken off
- * Search   Q4_0 to Q5_1 with importance only (kformats.c); without it the formula, whose bytes programs compare
- * Left out importance for the other formats: nobody who reads them expects it */
+ * Rounding half away from zero for signed codes, floor(v + 1/2) for codes with an offset, as the writers of these
+ *          formats do. A scale so small that its inverse is infinite gives code 0 before the offset is subtracted
+ * Search   Q4_0 to Q5_1 with importance only (kformats.c); without importance the formula, whose bytes programs compare
+ * Left out importance for the other formats: no reader expects it */
 #include "llm/block/direct_inside.h"
 
 TINY_REF_BEGIN

@@ -1,19 +1,18 @@
 /* src/llm/block/lattice.c - IQ1, IQ2 and IQ3: code books of points of a lattice
  *
  * Data     256 values; 8 (IQ3: 4) values together are one entry of a code book times the scale of their group of 32 or
- *          16, D (2 k + 1) times a constant. IQ2 and IQ3: entries are magnitudes, signs stand apart (XXS, XS: 7 bits
- *          for 8 values, the eighth makes the number of minus signs even). IQ1: entries are -1, 0, 1, all shifted by
- *          1/8 or -1/8.
+ *          16, D (2 k + 1) times a constant. IQ2 and IQ3: entries are magnitudes, signs are stored separately (XXS, XS:
+ *          7 bits for 8 values, the eighth makes the number of minus signs even). IQ1: entries are -1, 0, 1, all
+ *          shifted by 1/8 or -1/8.
  * Books    an entry is two characters: its lower and its upper half, each a number in base 3 (four values) or base 8
- *          (two values), first value lowest, plus 35. They are sorted, so that entries with the same upper half stand
- *          together.
- * Search   sum of w (x - s g)^2 = const + s (s N - 2 P), N and P sums over the values, hence over the two halves: two
- *          tables of at most 81 numbers give every entry by one addition, and an upper half is skipped when even the
- *          best lower half could not win. Groups, D and k as in kformats.c: trial scales, D by curvature, neighbouring
- *          k, least squares.
- *          Where the number of minus signs must be even and is not, the value with the least w |x| takes the wrong
- *          sign.
- * Cost     about 400 additions a value
+ *          (two values), first value lowest, plus 35. Entries are sorted, so those with the same upper half are
+ *          adjacent.
+ * Search   sum of w (x - s g)^2 = const + s (s N - 2 P). N and P are sums over the values, hence over the two halves:
+ *          two tables of at most 81 numbers give every entry by one addition. An upper half is skipped if even the best
+ *          lower half could not win. Groups, D and k as in kformats.c: trial scales, D by curvature, neighbouring k,
+ *          least squares.
+ *          If the number of minus signs must be even and is not, the value with the least w |x| gets the opposite sign.
+ * Cost     about 400 additions per value
  * Left out finding the entry that is nearest for all trial scales at once */
 #include "llm/block/lattice_inside.h"
 #include "core/target.h"

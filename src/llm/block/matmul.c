@@ -1,33 +1,29 @@
 /* src/llm/block/matmul.c - products with matrices in block formats
  * Formula  y[i][r] = sum_k x[i][k] w[r][k] + bias[r], w[r][k] as the format's unpack gives it
- * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers;
- *          integer products
- *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of
- *                   16 (formats of code books: up to 8 rows, each block taken apart once for all of them)
- *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as
- *                   floats
- *          INTEGERS 8 (codes with a sign: 13) or more rows of x, avx2: quantized as for VECTORS and laid side by side;
- *                   rows of w are expanded to bytes, and both are multiplied as integers, several times as fast as
- *                   float32 there
+ * Forms    VECTORS  few rows of x: quantized once to x' = d code, with a scale d = max |x| / 127 for each 32 numbers;
+ *                   integer products directly with the codes of w, s d (sum of code code') + m d (sum of code') for
+ *                   each group of 16 (formats with code books: up to 8 rows, each block decoded once for all of them)
+ *          FLOATS   few rows of x with an infinite number, or a format without integer kernels: rows of w as floats
+ *          INTEGERS 8 (signed codes: 13) or more rows of x, avx2: quantized as for VECTORS and interleaved; rows of w
+ *                   are expanded to bytes, and both are multiplied as integers, several times as fast as float32
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
- *                   cache, a block of 256 of k at a time, and led past all columns. With AMX both are rounded to
- *                   bfloat16.
- *                   What is left of x beyond whole columns is done as VECTORS.
+ *                   cache, a block of 256 of k at a time, and multiplied with all columns. With AMX both are rounded to
+ *                   bfloat16. Rows of x beyond whole columns use VECTORS.
  * Cost     VECTORS reads w once, at the speed of memory; PANELS unpacks each number of w once for up to 512 rows of x.
- * Error    u = 2^-24; w = s c + m; top(k): the largest |x| of the 32 numbers that k is one of. The bound is
- *          k u M, M = sum_k top(k) (|w[k]| + 2^-6 (|s c| + |m|)), what the reference adds up when params ask for the
- *          magnitude.
+ * Error    u = 2^-24; w = s c + m; top(k): the largest |x| of the 32 numbers around k. The bound is
+ *          k u M, M = sum_k top(k) (|w[k]| + 2^-6 (|s c| + |m|)), which the reference computes if params.magnitude is
+ *          set.
  *          VECTORS  |x - x'| <= d / 2 (1 + 2^-13) <= top / 254 (1 + 2^-13), 2^24 / 254 = 66053: less than 66100 u. Sums
- *                   of a group are exact integers below 2^24. What floats round: s, m, d and their products, 4 u (|s c|
- *                   + |m|) top, and sums of n / 64 + 8 terms, which 2^-6 of 66100 u + n u are enough for.
+ *                   of a group are exact integers below 2^24. Rounded are s, m, d and their products, 4 u (|s c| +
+ *                   |m|) top, and sums of n / 64 + 8 terms; 2^-6 of 66100 u + n u covers them.
  *          INTEGERS the same.
  *          FLOATS   a sum of n products: n u |x w|.
  *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|,
  *                   less than 131400 u, which is k of the row. Tiles take denormal numbers for 0.
  *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and
  *                   gives NaN.
- * Together  up to three products of one x (queries, keys and values; gate and up) are one region of threads: x is
- *           quantized once, and there is no barrier between them. Results have the same bits as one by one. */
+ * Together  up to three products of one x (queries, keys and values; gate and up) share one parallel region: x is
+ *           quantized once, and there is no barrier between them. Results have the same bits as separate calls. */
 #include <string.h>
 #include "llm/ops.h"
 #include "llm/block/matmul.h"
@@ -79,16 +75,16 @@ static tiny_status tinyi_blk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
                           x->dim[1], f->name);
     if (w->dim[1] > 1 && w->stride[1] != 1)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "matmul_blocks: the bytes of a row of w must lie side by side, not %td apart", w->stride[1]);
+                          "matmul_blocks: the bytes of a row of w must be contiguous, not %td apart", w->stride[1]);
     if (bias && (bias->dtype != TINY_F32 || bias->rank != 1 || bias->dim[0] != w->dim[0]))
         return tinyi_fail(ctx, TINY_E_SHAPE, "matmul_blocks: bias must be %td numbers of f32", w->dim[0]);
     if (tinyi_blk_repacked(op)) {
         if (tinyi_eight_of(f->id) < 0)
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: %s has no form of eight rows side by side",
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: %s has no form with eight interleaved rows",
                               f->name);
         if (w->dim[0] > 1 && w->stride[0] != w->dim[1])
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                              "matmul_blocks: a repacked w must be whole, and its rows of %td bytes not %td apart",
+                              "matmul_blocks: a repacked w must be dense, but its rows of %td bytes are %td apart",
                               w->dim[1], w->stride[0]);
     }
     if (x->dim[1] > TINY_IDX_MAX / 65536)
@@ -932,7 +928,7 @@ TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, i
     if (st) return st;
     if (n < 1 || n > TINYI_BLK_TOGETHER || !format || !w || !y)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "matmul_blocks: 1 to %d matrices together, with their formats and outputs, not %d",
+                          "matmul_blocks: 1 to %d matrices with formats and outputs are needed, not %d",
                           TINYI_BLK_TOGETHER, n);
     for (i = 0; i < n; i++) {
         tinyi_blk_op(&op[i], &p[i], x, format[i], w[i], bias ? bias[i] : NULL, y[i]);
@@ -942,7 +938,7 @@ TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, i
         (void)tinyi_tensor_reach(y[i], &first[i], &end[i]);
         for (j = 0; j < i; j++)
             if (first[i] < end[j] && first[j] < end[i])
-                return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: outputs %d and %d of products together overlap", j,
+                return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: outputs %d and %d of joint products overlap", j,
                                   i);
     }
     for (i = 0; i < n; i++)
@@ -951,7 +947,7 @@ TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, i
             uintptr_t t0, t1;
             if (t && !tinyi_tensor_reach(t, &t0, &t1) && first[i] < t1 && t0 < end[i])
                 return tinyi_fail(ctx, TINY_E_ALIAS,
-                                  "matmul_blocks: output %d of products together overlaps what product %d reads", i,
+                                  "matmul_blocks: output %d of joint products overlaps an input of product %d", i,
                                   j / 2);
         }
     return tinyi_blk_products(ctx, ops, (size_t)n);

@@ -502,7 +502,7 @@ TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size
     tiny_status st;
     size_t i;
     if (n_text) *n_text = 0;
-    if (!text) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a JSON schema: there is no place for the result");
+    if (!text) return tinyi_fail(ctx, TINY_E_ARGUMENT, "JSON schema: the result pointer is NULL");
     *text = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;

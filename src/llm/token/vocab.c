@@ -549,8 +549,7 @@ static tiny_status tinyi_vocab_map(tllm_vocab *v, const tinyi_vocab_source *s)
     if (blob + 4 >= n || blob % 4)
         return tinyi_fail(
             s->ctx, TINY_E_FORMAT,
-            "%s: the trie of precompiled_charsmap has %lu bytes, but with its header and the texts after it "
-            "there are only %lu",
+            "%s: precompiled_charsmap: its trie has %lu bytes, but header, trie and texts together have %lu",
             s->name, (unsigned long)blob, (unsigned long)n);
     if (p[n - 1])
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap is truncated: its last text does not end",

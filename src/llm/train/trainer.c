@@ -236,7 +236,7 @@ TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *des
     tllm_train_desc d;
     tiny_status st;
     if (out) *out = NULL;
-    if (!ctx || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a trainer: there is no place for the result");
+    if (!ctx || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "trainer: the result pointer is NULL");
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     tinyi_train_defaults(&d);

@@ -117,7 +117,7 @@ static void test_by_hand(void)
         T_TRUE(kit_walk(g) == NULL);
         tllm_gguf_close(ctx, g);
     }
-    T_STATUS(tllm_gguf_open_memory(ctx, NULL, 3, &g), TINY_E_ARGUMENT, "its bytes");
+    T_STATUS(tllm_gguf_open_memory(ctx, NULL, 3, &g), TINY_E_ARGUMENT, "the bytes or the result pointer is NULL");
     T_STATUS(tllm_gguf_open(ctx, NULL, &g), TINY_E_ARGUMENT, "the path, the bytes or the result");
     T_STATUS(tllm_gguf_open(ctx, "there/is/none.gguf", &g), TINY_E_IO, "there/is/none.gguf: cannot be opened");
     T_TRUE(tllm_gguf_open(NULL, "x", &g) == TINY_E_ARGUMENT && !g);
@@ -381,14 +381,14 @@ static void test_writer_refuses(void)
             break;
         case 1:
             T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 99, 1, dim, NULL), TINY_E_UNSUPPORTED,
-                     "has type 99");
+                     "has the unknown type 99");
             break;
         case 2:
             T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 8, 1, dim, NULL), TINY_E_FORMAT,
                      "rows of 4 values; Q8_0 needs a multiple of 32");
             break;
         case 3:
-            T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 0, 2, huge, NULL), TINY_E_FORMAT, "more than 2^63");
+            T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 0, 2, huge, NULL), TINY_E_FORMAT, "above 2^63");
             break;
         case 4:
             T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), TLLM_TYPE_BOOL, 1, dim, NULL), TINY_E_UNSUPPORTED,
@@ -488,7 +488,7 @@ static void test_split(void)
     }
     if (T_OK(tiny_file_copy(ctx, "tiny-split-00002-of-00003.gguf", &f))) {
         T_STATUS(tllm_gguf_open_memory(ctx, f.bytes, f.n_bytes, &g), TINY_E_UNSUPPORTED,
-                 "memory: is part 2 of 3 of a split file; only a path");
+                 "memory: is part 2 of 3 of a split file; open it by its path");
         T_OK(tiny_file_write(ctx, "tiny-renamed.gguf", f.bytes, f.n_bytes));
         T_STATUS(tllm_gguf_open(ctx, "tiny-renamed.gguf", &g), TINY_E_FORMAT, "must end in -00002-of-00003.gguf");
         T_OK(tiny_file_write(ctx, "tiny-split-00003-of-00003.gguf", f.bytes, f.n_bytes));
@@ -543,7 +543,7 @@ static void test_descriptor(void)
         T_STATUS(tllm_gguf_open_fd(ctx, fd, 5001, m.n, "x", &g), TINY_E_ARGUMENT, "the file ends at");
         T_STATUS(tllm_gguf_open_fd(ctx, fd, UINT64_MAX, 1, "x", &g), TINY_E_ARGUMENT, "the file ends at");
         T_STATUS(tllm_gguf_open_fd(ctx, fd, m.n, 0, "x", &g), TINY_E_FORMAT, "x: has 0 bytes");
-        T_STATUS(tllm_gguf_open_fd(ctx, -1, 0, 0, "x", &g), TINY_E_IO, "x: the descriptor cannot be asked");
+        T_STATUS(tllm_gguf_open_fd(ctx, -1, 0, 0, "x", &g), TINY_E_IO, "x: the size of the file cannot be read");
         if (T_OK(tllm_gguf_open_fd(ctx, fd, 5001, 0, "model", &g))) {
             (void)CLOSE_FD(fd);                /* the mapping stays */
             check_much(g);

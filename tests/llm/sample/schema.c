@@ -128,7 +128,7 @@ static void test_refused(void)
     memset(deep, '[', 100000);
     T_STATUS(tllm_schema_grammar(ctx, deep, 100000, &text, NULL), TINY_E_FORMAT, "nested more than 100 deep");
     T_STATUS(tllm_schema_grammar(ctx, deep, TLLM_SCHEMA_MAX_BYTES + 1, &text, NULL), TINY_E_UNSUPPORTED,
-             "the longest has 1048576");
+             "the limit is 1048576");
     T_STATUS(tllm_schema_grammar(ctx, NULL, 1, &text, NULL), TINY_E_ARGUMENT, "without its text");
     t_close(ctx);
 }

@@ -879,7 +879,7 @@ static void test_bad_calls(void)
     if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
         T_STATUS(tllm_encode(ctx, v, NULL, 1, 0, &t), TINY_E_ARGUMENT, "the text is missing");
         T_OK(tllm_encode(ctx, v, NULL, 0, 0, &t));
-        T_STATUS(tllm_encode(ctx, v, "a", (size_t)INT32_MAX + 1, 0, &t), TINY_E_OVERFLOW, "at most 2147483647");
+        T_STATUS(tllm_encode(ctx, v, "a", (size_t)INT32_MAX + 1, 0, &t), TINY_E_OVERFLOW, "one call is 2147483647");
         T_STATUS(tllm_decode(ctx, v, &id, 1, 0, &b), TINY_E_ARGUMENT, "token 5 at index 0, but the vocabulary has 1");
         s = tllm_stream_start(v, 0);
         T_STATUS(tllm_stream_next(ctx, &s, -1, &b), TINY_E_ARGUMENT, "token -1");

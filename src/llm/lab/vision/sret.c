@@ -290,7 +290,7 @@ TINY_API tiny_status tllm_sret_open(tiny_ctx *ctx, const tllm_sret_desc *desc, t
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: there is no place for the result");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: the result pointer is NULL");
     s = (tllm_sret *)tiny_alloc(ctx, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);
     memset(s, 0, sizeof *s);

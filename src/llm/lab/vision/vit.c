@@ -125,7 +125,7 @@ TINY_API tiny_status tllm_vit_open(tiny_ctx *ctx, const tllm_vit_desc *desc, tll
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: there is no place for the result");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: the result pointer is NULL");
     st = tinyi_vit_read(ctx, desc, &is);
     if (st) return st;
     v = (tllm_vit *)tiny_alloc(ctx, sizeof *v);
