@@ -400,7 +400,7 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
                 "the indexer has a head for each key head: attention.indexer.head_count and attention.head_count_kv",
                 m->index_heads, l->n_kv);
         if (l->rope >= 0 && m->rope[l->rope].n_rot > m->index_d)
-            tinyi_lm_disagree(ld, l, "keys of the indexer, and the their rotated numbers", m->index_d,
+            tinyi_lm_disagree(ld, l, "keys of the indexer, and their rotated numbers", m->index_d,
                               m->rope[l->rope].n_rot);
         if (!tinyi_lm_small(ld, l, m->index_heads, m->index_d)) return;
         tinyi_lm_need(ld, l, TINYI_T_INDEX_BLOCK_Q, D, m->index_heads * m->index_d, 0);

@@ -89,7 +89,7 @@ TINYI_FN void tinyi_lm_comp_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     if (l->d_v != d || l->n_kv != 1) tinyi_lm_disagree(ld, l,
         "one row is key and value, but their lengths differ", d, l->d_v);
     if (m->rope[l->rope].n_rot > m->index_d) tinyi_lm_disagree(ld, l,
-        "keys of the indexer, and the their rotated numbers", m->index_d, m->rope[l->rope].n_rot);
+        "keys of the indexer, and their rotated numbers", m->index_d, m->rope[l->rope].n_rot);
     tinyi_lm_need(ld, l, TINYI_T_ATTN_Q_A, D, m->r_q, 0);
     tinyi_lm_vec(ld, l, TINYI_T_ATTN_Q_A_NORM, m->r_q);
     tinyi_lm_need(ld, l, TINYI_T_ATTN_Q_B, m->r_q, H * d, 0);

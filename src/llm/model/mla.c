@@ -33,7 +33,7 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         tinyi_lm_need(ld, l, TINYI_T_ATTN_V_B, r, m->d_vm, H);
     } else {
         if (r + m->d_rope > TLLM_LATENT_MOST || m->d_rope % 2)
-            tinyi_lm_disagree(ld, l, "latent rows and the their rotated numbers, in pairs", r + m->d_rope,
+            tinyi_lm_disagree(ld, l, "latent rows and their rotated numbers, in pairs", r + m->d_rope,
                               m->d_rope);
         tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_B, r, H * (m->d_nope + m->d_vm), 0);
     }

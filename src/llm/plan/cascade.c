@@ -387,7 +387,7 @@ static tiny_status tinyi_cascade_check(tiny_ctx *ctx, const tllm_cascade *c)
         }
         if (inside && (!(e->ranks >> rank & 1) || e->over >> rank & 1))
             return tinyi_fail(ctx, TINY_E_FORMAT,
-                              "cascade, line %d: %s wants all of %s inside of the loop along it: the description is "
+                              "cascade, line %d: %s needs all of %s inside the loop along it: the description is "
                               "cyclic, or out of order",
                               e->line, c->tensor[e->out].name, c->rank[rank]);
     }
@@ -399,7 +399,7 @@ TINY_API tiny_status tllm_cascade_parse(tiny_ctx *ctx, const char *text, tllm_ca
     tinyi_cascade_reader r;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!text || !c) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no text, or no place for what it says");
+    if (!text || !c) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the text or the result pointer is NULL");
     memset(c, 0, sizeof *c);
     c->split[0] = -1;
     r.ctx = ctx;
@@ -424,7 +424,7 @@ TINY_API tiny_status tllm_cascade_size(tiny_ctx *ctx, tllm_cascade *c, const cha
     tiny_status st = tinyi_ctx_check(ctx);
     int i;
     if (st) return st;
-    if (!c || !rank) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no cascade, or no name of a rank");
+    if (!c || !rank) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the cascade or the name of a rank is NULL");
     i = tinyi_cascade_rank_of(c, rank);
     if (i < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no rank %.15s", rank);
     if (size < 1)
@@ -443,7 +443,7 @@ static tiny_status tinyi_cascade_sized(tiny_ctx *ctx, const tllm_cascade *c)
     tiny_status st = tinyi_ctx_check(ctx);
     int i;
     if (st) return st;
-    if (!c || !c->n_einsum) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is none");
+    if (!c || !c->n_einsum) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the cascade is NULL");
     for (i = 0; i < c->n_rank; i++)
         if (c->size[i] < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "cascade: rank %s has no size", c->rank[i]);
     return TINY_OK;
@@ -531,7 +531,7 @@ TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, 
     int traversal, round, i, j, l;
     if (st) return st;
     if (!fiber || !a)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no fiber, or no place for the analysis");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the fiber or the result pointer is NULL");
     st = tinyi_cascade_fiber(ctx, c, fiber, &traversal, &ranks);
     if (st) return st;
     memset(a, 0, sizeof *a);
@@ -665,7 +665,7 @@ TINY_API tiny_status tllm_cascade_run(tiny_ctx *ctx, const tllm_cascade *c, doub
     tiny_idx step;
     size_t k;
     if (st) return st;
-    if (!data) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there are no tensors");
+    if (!data) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the tensors are NULL");
     memset(&job, 0, sizeof job);
     job.c = c;
     for (i = 0; i < c->n_tensor && !st; i++) {

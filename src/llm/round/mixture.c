@@ -1,4 +1,4 @@
-/* src/llm/round/mixture.c - the table of mixtures, and the tensors that each of its columns is about */
+/* src/llm/round/mixture.c - the table of mixtures, and the tensors that its columns apply to */
 #include "llm/round/mixture.h"
 #include <string.h>
 
@@ -57,7 +57,7 @@ static const tllm_mixture tinyi_mixtures[] = {
     { "TQ2_0", 37, FMT(TQ2_0), FMT(Q6_K), FMT(Q4_K), PLAIN, PLAIN, PLAIN }
 };
 
-/* Where a row is no whole number of blocks of 256: the format of 32 that loses least more. */
+/* For rows that are not whole blocks of 256: the closest format with blocks of 32. */
 static const struct { int from, to;
 } tinyi_mixture_smaller[] = { { FMT(Q2_K), FMT(IQ4_NL) },   { FMT(Q3_K), FMT(IQ4_NL) },    { FMT(Q4_K), FMT(Q5_0) },
                               { FMT(Q5_K), FMT(Q5_1) },     { FMT(Q6_K), FMT(Q8_0) },      { FMT(IQ1_S), FMT(IQ4_NL) },

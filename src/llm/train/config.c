@@ -130,7 +130,7 @@ TINYI_FN tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
                           "training: heads of %d numbers (embedding %d, heads %d) cannot be turned in pairs",
                           d->embedding / d->heads, d->embedding, d->heads);
     if (d->heads % d->kv_heads)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d heads are no multiple of kv_heads, %d", d->heads,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d heads are not a multiple of kv_heads, %d", d->heads,
                           d->kv_heads);
     if (d->sequences % TLLM_TRAIN_LANES)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d sequences cannot be cut into %d lanes of one size",

@@ -816,13 +816,13 @@ static void test_bad_calls(void)
     T_OK(tllm_model_open(file.ctx, g, &m));
     T_STATUS(tllm_model_cut(file.ctx, m, 2, 2), TINY_E_ARGUMENT, "rank 2 of 2");
     T_STATUS(tllm_model_cut(file.ctx, m, 0, 65), TINY_E_ARGUMENT, "at most 64");
-    T_STATUS(tllm_model_cut(file.ctx, NULL, 0, 1), TINY_E_ARGUMENT, "there is none");
+    T_STATUS(tllm_model_cut(file.ctx, NULL, 0, 1), TINY_E_ARGUMENT, "the model is NULL");
     T_STATUS(tllm_model_cut(file.ctx, m, 0, 8), TINY_E_SHAPE, "4 key heads cannot be divided by 8 ranks");
-    T_STATUS(tllm_model_routes(file.ctx, m, parted, 2 * L), TINY_E_ARGUMENT, "a join comes first");
+    T_STATUS(tllm_model_routes(file.ctx, m, parted, 2 * L), TINY_E_ARGUMENT, "a join is needed first");
     T_STATUS(tllm_model_routes(file.ctx, m, open_end, 2 * L), TINY_E_ARGUMENT, "without a join");
     T_STATUS(tllm_model_routes(file.ctx, m, unknown, 2 * L), TINY_E_ARGUMENT, "route 9 of layer 0");
     T_STATUS(tllm_model_routes(file.ctx, m, joined, 3), TINY_E_ARGUMENT, "3 routes for the two halves of 4 layers");
-    T_STATUS(tllm_model_routes(file.ctx, m, NULL, 2 * L), TINY_E_ARGUMENT, "no routes");
+    T_STATUS(tllm_model_routes(file.ctx, m, NULL, 2 * L), TINY_E_ARGUMENT, "the routes are NULL");
     T_OK(tllm_model_routes(file.ctx, m, joined, 2 * L));
     T_OK(tllm_model_cut(file.ctx, m, 0, 1));
     T_OK(tllm_state_open(file.ctx, m, NULL, &s));       /* the failures before changed nothing */
@@ -841,14 +841,14 @@ static void test_bad_calls(void)
     a.ctx = file.ctx;
     a.n = 1;
     T_EQ_INT(tllm_ladder_enter(NULL, 0, 0, &x), TINY_E_ARGUMENT);
-    T_STATUS(tllm_ladder_enter(&a, 0, 0, &x), TINY_E_ARGUMENT, "both y must be there");
+    T_STATUS(tllm_ladder_enter(&a, 0, 0, &x), TINY_E_ARGUMENT, "both y are needed");
     a.y[0] = &y[0];
     a.y[1] = &y[1];
     T_STATUS(tllm_ladder_enter(&a, TLLM_ROUTES, 0, &x), TINY_E_ARGUMENT, "on route 4");
     T_STATUS(tllm_ladder_enter(&a, 0, 2, &x), TINY_E_ARGUMENT, "half 2");
     T_OK(tllm_ladder_enter(&a, TLLM_ROUTE_LADDER, 1, &x));
     T_OK(tllm_ladder_leave(&a, TLLM_ROUTE_LADDER, 1, 0, &x));
-    T_STATUS(tllm_ladder_leave(&a, TLLM_ROUTE_LADDER, 1, 0, &x), TINY_E_ARGUMENT, "left before it was entered");
+    T_STATUS(tllm_ladder_leave(&a, TLLM_ROUTE_LADDER, 1, 0, &x), TINY_E_ARGUMENT, "without tllm_ladder_enter");
     unmake(&file);
     if (!make(&file, w, TLLM_FORMAT_F32, short_flags, 2)) return;
     T_OK(tllm_gguf_open_memory(file.ctx, file.at, file.n, &g));

@@ -594,7 +594,7 @@ static void test_pipe(void)
         (void)alarm(60);                        /* a pipe that is opened twice waits for ever */
         if (kind)
             T_STATUS(tllm_file_open(ctx, "tiny-pipe", &g), TINY_E_UNSUPPORTED,
-                     "tiny-pipe: is a pipe; of model files only GGUF");
+                     "tiny-pipe: is a pipe; only GGUF");
         else if (T_OK(tllm_file_open(ctx, "tiny-pipe", &g))) {
             check_much(g);
             tllm_gguf_close(ctx, g);

@@ -698,7 +698,7 @@ static void vector_as_bias(tiny_target target)
                 }
                 tiny_free(ctx, saved);
                 tllm_state_close(ctx, s);
-                T_STATUS(tllm_adapter_layers(ctx, a, 0, 1), TINY_E_ARGUMENT, "layers 0 to 1: 1 to");
+                T_STATUS(tllm_adapter_layers(ctx, a, 0, 1), TINY_E_ARGUMENT, "layers 0 to 1: the limits are 1");
                 T_STATUS(tllm_adapter_layers(ctx, a, 1, about.n_layer), TINY_E_ARGUMENT, "the limits are 1 and");
                 T_STATUS(tllm_adapter_merge(ctx, k->model, a, 1.0f, TINY_F32), TINY_E_UNSUPPORTED, "cannot be merged");
             }
@@ -723,7 +723,7 @@ static const lie lies[] = {
     { "type", TINY_E_FORMAT, "memory: neither an adapter nor a control vector: its general.type is model" },
     { "no type", TINY_E_FORMAT, "its general.type is missing" },
     { "kind", TINY_E_UNSUPPORTED, "adapter.type is not lora" },
-    { "arch", TINY_E_ARGUMENT, "made for the architecture qwen3, and the model" },
+    { "arch", TINY_E_ARGUMENT, "made for architecture qwen3, but the model" },
     { "alpha nan", TINY_E_FORMAT, "adapter.lora.alpha is not a finite number" },
     { "alpha inf", TINY_E_FORMAT, "adapter.lora.alpha is not a finite number" },
     { "alpha text", TINY_E_FORMAT, "adapter.lora.alpha is not a finite number" },
@@ -733,7 +733,7 @@ static const lie lies[] = {
     { "unknown", TINY_E_FORMAT, "tensor blk.7.attn_q.weight.lora_a: the model" },
     { "alone a", TINY_E_FORMAT, "tensor blk.0.attn_q.weight.lora_a has no matching lora_b" },
     { "alone b", TINY_E_FORMAT, "tensor blk.0.attn_q.weight.lora_b has no matching lora_a" },
-    { "norm", TINY_E_UNSUPPORTED, "tensor blk.0.attn_norm.weight of the model is no matrix" },
+    { "norm", TINY_E_UNSUPPORTED, "tensor blk.0.attn_norm.weight of the model is not a matrix" },
     { "rank", TINY_E_SHAPE,
       "tensor blk.0.attn_q.weight: lora_a is 64x4 and lora_b 3x64; 64 x rank and rank x 64 are needed" },
     { "width", TINY_E_SHAPE, "lora_a is 32x4 and lora_b 4x64" },

@@ -111,7 +111,7 @@ static void test_again(tiny_target target)
         tllm_model_close(ctx, model);
     }
     T_STATUS(tllm_folds_open(ctx, g, &folds), TINY_E_UNSUPPORTED,
-             "run several times with the same weights; its folds are not known");
+             "run several times with the same weights; folds are not supported");
     /* 7 matrices in each of the two layers: each is repacked once, and both times are as before */
     if (packed(ctx, g, TLLM_FORMAT_Q8_0, &q)) {
         size_t n = 0;

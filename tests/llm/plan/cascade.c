@@ -143,7 +143,7 @@ static void test_bad_descriptions(tiny_target target)
         { "input X[m]\nstate R[m] = 0\nA[m] = R[m+1] * X[m]\nR[m+1] = R[m] + A[m]\n", TINY_E_FORMAT,
           "made by line 4: the description is cyclic" },
         { "input X[m]\nstate R[m] = 0\nG[] = sum m: R[m]\nR[m+1] = X[m] * G[]\n", TINY_E_FORMAT,
-          "wants all of m inside of the loop" },
+          "needs all of m inside the loop" },
         { "input X[m]\nstate R[m] = 0\nA[] = R[last] * R[last]\nR[m+1] = R[m] + X[m]\n", TINY_E_FORMAT,
           "cyclic, or out of order" },
         { "input X[m]\nstate R[m] = 0\nA[m] = X[m]\n", TINY_E_FORMAT, "no line makes R[m+1" },
@@ -165,7 +165,7 @@ static void test_bad_descriptions(tiny_target target)
         T_STATUS(tllm_cascade_parse(ctx, bad[i].text, &c), bad[i].st, bad[i].says);
         T_EQ_INT(c.n_einsum, 0);
     }
-    T_STATUS(tllm_cascade_parse(ctx, NULL, &c), TINY_E_ARGUMENT, "no text");
+    T_STATUS(tllm_cascade_parse(ctx, NULL, &c), TINY_E_ARGUMENT, "the text or the result pointer is NULL");
     T_OK(tllm_cascade_parse(ctx, tllm_fusemax_text(TLLM_FUSEMAX_1_PASS), &c));
     T_STATUS(tllm_cascade_size(ctx, &c, "z", 4), TINY_E_ARGUMENT, "no rank z");
     T_STATUS(tllm_cascade_size(ctx, &c, "m", 0), TINY_E_SHAPE, "rank m has the size 0");

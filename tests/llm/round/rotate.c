@@ -63,13 +63,13 @@ static void one_model(tiny_ctx *ctx, const tllm_gguf *g, const char *name, void 
     static const struct { const char *name, *why;
     } refused[] = { { "bert", "gives no logits" },
                     { "gpt2", "layer norms" },
-                    { "gemma2", "a norm stands behind a half" },
-                    { "olmo2", "a norm stands behind a half" },
+                    { "gemma2", "a norm comes after a half" },
+                    { "olmo2", "a norm comes after a half" },
                     { "bloom", "layer norms" },
-                    { "deepseek2", "more than attention" },
-                    { "t5", "its folds are not known" },
+                    { "deepseek2", "is not plain attention" },
+                    { "t5", "folds are not supported" },
                     { "phi2", "layer norms" },
-                    { "gemma4-moe", "dense network and experts stand side by side" } };
+                    { "gemma4-moe", "dense network and experts run in parallel" } };
     tally *t = (tally *)arg;
     tllm_rotated *r = NULL;
     size_t i;
@@ -200,9 +200,9 @@ static void test_round(tiny_target target)
     T_STATUS(tllm_round_rows(ctx, y, 1, 4, 3, 8, 1.0f), TINY_E_ARGUMENT, "1 rows of 4 numbers, 3 apart");
     T_STATUS(tllm_round_rows(ctx, y, 1, 4, 4, 1, 1.0f), TINY_E_ARGUMENT, "1 bits");
     T_STATUS(tllm_round_rows(ctx, y, 1, 4, 4, 9, 1.0f), TINY_E_ARGUMENT, "9 bits");
-    T_STATUS(tllm_round_rows(ctx, y, 1, 4, 4, 4, 1.5f), TINY_E_ARGUMENT, "of 1.5 of the largest");
-    T_STATUS(tllm_round_rows(ctx, y, 1, 4, 4, 4, NAN), TINY_E_ARGUMENT, "of nan of the largest");
-    T_STATUS(tllm_round_rows(ctx, NULL, 1, 4, 4, 4, 1.0f), TINY_E_ARGUMENT, "no matrix");
+    T_STATUS(tllm_round_rows(ctx, y, 1, 4, 4, 4, 1.5f), TINY_E_ARGUMENT, "a clip of 1.5");
+    T_STATUS(tllm_round_rows(ctx, y, 1, 4, 4, 4, NAN), TINY_E_ARGUMENT, "a clip of nan");
+    T_STATUS(tllm_round_rows(ctx, NULL, 1, 4, 4, 4, 1.0f), TINY_E_ARGUMENT, "not a matrix");
     T_STATUS(tllm_round_rows(NULL, y, 1, 4, 4, 4, 1.0f), TINY_E_ARGUMENT, NULL);
     t_close(ctx);
 }
@@ -490,7 +490,7 @@ static void test_folds_behind(void)
         if (!rotated(ctx, g, &d, &m)) break;
         if (T_OK(tllm_folds_open(ctx, m.file, &f))) {
             const char *why = tllm_fold_why(f, 1, TLLM_FOLD_VALUE);
-            T_TRUE(online ? why && strstr(why, "heads are turned between values and output") : !why);
+            T_TRUE(online ? why && strstr(why, "heads are rotated between values and output") : !why);
             T_TRUE(tllm_fold_why(f, 1, TLLM_FOLD_DOWN) == NULL);
         }
         tllm_folds_close(ctx, f);
@@ -542,11 +542,11 @@ static void test_refused(void)
     memset(&d, 0, sizeof d);
     memset(&sd, 0, sizeof sd);
     T_STATUS(tllm_rotated_open(NULL, g, &d, &r), TINY_E_ARGUMENT, NULL);
-    T_STATUS(tllm_rotated_open(ctx, NULL, &d, &r), TINY_E_ARGUMENT, "a file and a place");
-    T_STATUS(tllm_rotated_open(ctx, g, &d, NULL), TINY_E_ARGUMENT, "a file and a place");
+    T_STATUS(tllm_rotated_open(ctx, NULL, &d, &r), TINY_E_ARGUMENT, "a file and a result pointer");
+    T_STATUS(tllm_rotated_open(ctx, g, &d, NULL), TINY_E_ARGUMENT, "a file and a result pointer");
     d.q = (const float *)(const void *)token;
     d.axes = 1;
-    T_STATUS(tllm_rotated_open(ctx, g, &d, &r), TINY_E_ARGUMENT, "one of them can be");
+    T_STATUS(tllm_rotated_open(ctx, g, &d, &r), TINY_E_ARGUMENT, "use one of them");
     d.q = NULL;
     d.axes = 0;
     d.online = 8;
@@ -562,10 +562,10 @@ static void test_refused(void)
     d.online = TLLM_ROTATE_FEED | TLLM_ROTATE_HEADS;         /* the same tensors, and other keys */
     if (!rotated(ctx, g, &d, &plain)) return;
     T_OK(tllm_folds_open(ctx, m.file, &folds));     /* what is turned in between lets no factor through */
-    T_TRUE(strstr(tllm_fold_why(folds, 0, TLLM_FOLD_DOWN), "networks are turned between") != NULL);
+    T_TRUE(strstr(tllm_fold_why(folds, 0, TLLM_FOLD_DOWN), "networks are rotated between") != NULL);
     T_TRUE(tllm_fold_why(folds, 0, TLLM_FOLD_MIX) == NULL);
     tllm_folds_close(ctx, folds);
-    T_STATUS(tllm_rotated_open(ctx, m.file, &d, &r), TINY_E_UNSUPPORTED, "it is turned while it runs already");
+    T_STATUS(tllm_rotated_open(ctx, m.file, &d, &r), TINY_E_UNSUPPORTED, "it already has rotations while it runs");
     d.online = 0;
     T_OK(tllm_model_open(ctx, m.file, &model));
     T_STATUS(tllm_model_cut(ctx, model, 0, 2), TINY_E_UNSUPPORTED, "it is not cut");

@@ -297,7 +297,7 @@ static void test_refused(void)
     memcpy(deep, "root ::= ", 9);
     T_STATUS(tllm_grammar_open(ctx, deep, 100000, "root", &g), TINY_E_FORMAT, "groups nested more than 200 deep");
     T_STATUS(tllm_grammar_open(ctx, deep, TLLM_GRAMMAR_MAX_BYTES + 1, "root", &g), TINY_E_UNSUPPORTED,
-             "the longest has 1048576");
+             "the limit is 1048576");
     T_STATUS(tllm_grammar_open(ctx, NULL, 3, "root", &g), TINY_E_ARGUMENT, "name of its root rule is NULL");
     T_STATUS(tllm_grammar_begin(ctx, NULL, &s), TINY_E_ARGUMENT, "the grammar is NULL");
     T_STATUS(tllm_grammar_accepts(ctx, NULL, "a", 1, &yes), TINY_E_ARGUMENT, "the piece or the result is NULL");

@@ -263,7 +263,7 @@ static void test_refused(void)
     } while (0)
     REFUSED(d.heads = 3, "an embedding of 16 numbers cannot be shared by 3 heads");
     REFUSED((d.heads = d.kv_heads = 16), "heads of 1 numbers (embedding 16, heads 16) cannot be turned in pairs");
-    REFUSED(d.kv_heads = 3, "4 heads are no multiple of kv_heads, 3");
+    REFUSED(d.kv_heads = 3, "4 heads are not a multiple of kv_heads, 3");
     REFUSED(d.sequences = 6, "6 sequences cannot be cut into 4 lanes");
     REFUSED(d.warmup = 41, "a warmup of 41 steps is longer than the run of 40");
     REFUSED(d.layers = -1, "layers is -1, it must be from 1 to 64");

@@ -229,7 +229,7 @@ static tiny_status tinyi_bip_check(tiny_ctx *ctx, const tiny_tensor *w, int bits
                           TLLM_BIPOLAR_BITS);
     if (group < 0 || group % 64)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bipolar: groups of %td numbers; a multiple of 64 is wanted, or 0 for whole rows", group);
+                          "bipolar: groups of %td numbers; a multiple of 64 is needed, or 0 for whole rows", group);
     if (w->dim[1] < 1)
         return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: rows of %td numbers: there is nothing to sum", w->dim[1]);
     if (tllm_bipolar_bytes(w->dim[0], w->dim[1], bits) == SIZE_MAX || w->dim[1] > TINY_IDX_MAX / 64)
@@ -319,7 +319,7 @@ TINY_API tiny_status tllm_bipolar_make(tiny_ctx *ctx, const tiny_tensor *w, cons
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: a place for the weights is needed");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: the result pointer is NULL");
     st = tinyi_bip_check(ctx, w, bits, group, &b);
     if (st) return st;
     if (w->dtype != TINY_F32 && w->dtype != TINY_U8 && w->dtype != TINY_I8)
@@ -334,7 +334,7 @@ TINY_API tiny_status tllm_bipolar_make(tiny_ctx *ctx, const tiny_tensor *w, cons
     if (w->dtype == TINY_I8 && b.group > INT32_MAX / tinyi_bip_top(bits))
         return tinyi_fail(
             ctx, TINY_E_OVERFLOW,
-            "bipolar: %td signed integers of %d bits have a sum beyond 32 bits: smaller groups are wanted", b.group,
+            "bipolar: %td signed integers of %d bits have a sum beyond 32 bits: smaller groups are needed", b.group,
             bits);
     if (w->dtype != TINY_F32) st = tinyi_bip_fit(ctx, w, bits);
     if (st) return st;
@@ -413,7 +413,7 @@ static tiny_status tinyi_bip_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
                           p->wbits, p->abits, TLLM_BIPOLAR_BITS);
     if (p->group < 0 || p->group % 64)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bipolar: groups of %td numbers; a multiple of 64 is wanted, or 0 for whole rows", p->group);
+                          "bipolar: groups of %td numbers; a multiple of 64 is needed, or 0 for whole rows", p->group);
     if (x->dim[1] < 1)
         return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: rows of %td numbers: there is nothing to sum", x->dim[1]);
     if (p->n < 0 || x->dim[1] > TINY_IDX_MAX / 1024 || x->dim[0] > TINY_IDX_MAX / 64 / tinyi_bip_units(x->dim[1]))
@@ -826,8 +826,8 @@ TINY_API tiny_status tllm_bipolar_matmul(tiny_ctx *ctx, const tllm_bipolar *w, c
     tiny_op op;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!w || !w->planes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: there are no weights");
-    if (!x) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: there is no x");
+    if (!w || !w->planes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: the weights are NULL");
+    if (!x) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: x is NULL");
     if (x->rank != 2 || x->dim[1] != w->k)
         return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: x must have rows of %td numbers, as the weights have", w->k);
     memset(&p, 0, sizeof p);

@@ -192,7 +192,7 @@ TINY_API tiny_status tllm_bw_count(tiny_ctx *ctx, const int8_t *w, size_t n, uin
     tinyi_bw_counting j;
     if (st) return st;
     if ((!w && n) || !count)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: there are no weights, or no place for the counts");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: the weights or the result pointer is NULL");
     if (n > (size_t)TINY_IDX_MAX)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "bit weights: %zu weights are more than this machine can address", n);
     memset(&j, 0, sizeof j);
@@ -211,14 +211,14 @@ TINY_API tiny_status tllm_bw_count_rows(tiny_ctx *ctx, int format, const void *w
     memset(&j, 0, sizeof j);
     j.format = tllm_format_of(format);
     if (!w || !count)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: there are no weights, or no place for the counts");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: the weights or the result pointer is NULL");
     if (!j.format) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "bit weights: there is no format %d", format);
     if (rows < 1 || k < 1)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "bit weights: %td rows of %td weights: at least 1 of each is wanted", rows,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "bit weights: %td rows of %td weights: at least 1 of each is needed", rows,
                           k);
     j.row_bytes = tllm_format_bytes(j.format, (uint64_t)k);
     if (!j.row_bytes)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "bit weights: %td weights are no whole blocks of %s, which hold %d", k,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "bit weights: %td weights are not whole blocks of %s, which hold %d", k,
                           j.format->name, j.format->values);
     if (!tinyi_size_mul((size_t)rows, j.row_bytes, &all) || !tinyi_size_mul((size_t)rows, (size_t)k, &all) ||
         all > (size_t)TINY_IDX_MAX || !tinyi_size_mul((size_t)k, 5, &all))
@@ -239,7 +239,7 @@ TINY_API tiny_status tllm_bw_digits_of(tiny_ctx *ctx, int encoder, const uint64_
     int v, i;
     if (st) return st;
     if (!count || !digits)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: there are no counts, or no place for the digits");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: the counts or the result pointer is NULL");
     if (!tllm_bw_encoder_name(encoder))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: there is no encoder %d", encoder);
     memset(digits, 0, sizeof *digits);
@@ -343,45 +343,45 @@ static tiny_status tinyi_bw_check_places(tiny_ctx *ctx, const tllm_bw_design *d)
     int i;
     for (i = 0; i < TLLM_BW_PRIMITIVES; i++)
         if (at[i] < (i == TLLM_BW_SYNC ? -1 : 0) || at[i] > n)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: %s stands inside of %d loops of %d",
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: %s stands inside %d loops of %d",
                               tinyi_bw_primitive[i], at[i], n);
     if (first >= 0 && first < out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "bit weights: the loops over m and n in time stand outside of all parallel ones");
     if (at[TLLM_BW_MAP] != n)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bit weights: map needs m, n, k and bw: it stands inside of all %d loops, not of %d", n,
+                          "bit weights: map needs m, n, k and bw: it stands inside all %d loops, not of %d", n,
                           at[TLLM_BW_MAP]);
     if (at[TLLM_BW_ENCODE] > bw)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "bit weights: encode makes all digits at once: it stands outside of the loop over bw");
     if (at[TLLM_BW_ADD] <= out || at[TLLM_BW_ACCUMULATE] <= out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bit weights: add and accumulate stand inside of the loops over m and n in time");
+                          "bit weights: add and accumulate stand inside the loops over m and n in time");
     if (at[TLLM_BW_SHIFT] == n) {
         if (bw != n - 1)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "bit weights: shift before the sum wants the loop over bw innermost");
+                              "bit weights: shift before the sum needs the loop over bw innermost");
         if (at[TLLM_BW_HALF_REDUCE] != (d->loop[bw].parallel ? bw : n) || at[TLLM_BW_ADD] > bw ||
             at[TLLM_BW_ACCUMULATE] > bw)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
                               "bit weights: with shift before the sum, half_reduce takes %s, and add and accumulate "
                               "stand outside of the loop over bw",
                               d->loop[bw].parallel ? "all four products at once, outside of the loop over bw"
-                                                   : "one product at a time, inside of all loops");
+                                                   : "one product at a time, inside all loops");
     } else if (!d->loop[bw].parallel || at[TLLM_BW_SHIFT] != bw + 1 || at[TLLM_BW_HALF_REDUCE] != n ||
                at[TLLM_BW_ADD] != bw || at[TLLM_BW_ACCUMULATE] != bw + 1 || !tinyi_bw_inside(d, TLLM_BW_K, bw))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bit weights: shift behind the sum stands inside of a parallel loop over bw with accumulate, "
-                          "add outside of it, half_reduce inside of all loops, and k inside of bw");
+                          "bit weights: shift behind the sum stands inside a parallel loop over bw with accumulate, "
+                          "add outside of it, half_reduce inside all loops, and k inside bw");
     if (at[TLLM_BW_SYNC] >= 0 && at[TLLM_BW_SYNC] != first)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bit weights: sync stands inside of %d loops; lanes that part at loop %d meet there",
+                          "bit weights: sync stands inside %d loops; lanes that part at loop %d meet there",
                           at[TLLM_BW_SYNC], first);
     if (d->loop[bw].sparse && (k_time < out || (first >= 0 && at[TLLM_BW_SYNC] < 0)))
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "bit weights: a sparse loop wants the time of k inside of that of m and n, and parallel lanes a sync");
+            "bit weights: a sparse loop needs the time of k inside that of m and n, and parallel lanes a sync");
     return TINY_OK;
 }
 
@@ -455,7 +455,7 @@ TINY_API tiny_status tllm_bw_transform(tiny_ctx *ctx, tllm_bw_design *design, in
         break;
     case TLLM_BW_OPT3:
         if (!d.loop[bw].parallel || bw != n - 1) not_here = "OPT3: the loop over bw must be innermost and parallel";
-        else if (k_time < out) not_here = "OPT3: the loop over k in time must stand inside of those over m and n";
+        else if (k_time < out) not_here = "OPT3: the loop over k in time must stand inside those over m and n";
         else {
             d.loop[bw].parallel = 0;
             d.loop[bw].sparse = 1;
@@ -653,7 +653,7 @@ TINY_API tiny_status tllm_bw_design_of(tiny_ctx *ctx, const char *name, tllm_bw_
     int i, form;
     if (st) return st;
     if (!name || !design)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: there is no name, or no place for the design");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: the name or the result pointer is NULL");
     for (u = 0; u < TINYI_BW_UNITS && strcmp(tinyi_bw_units[u].unit.name, name); u++) {}
     if (u == TINYI_BW_UNITS)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,

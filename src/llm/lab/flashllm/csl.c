@@ -411,7 +411,7 @@ static tiny_status tinyi_csl_from(tiny_ctx *ctx, const char *call, const tiny_te
     if (!w || tiny_tensor_check(w) || w->rank != 2 ||
         (w->dtype != TINY_F32 && w->dtype != TINY_F16 && w->dtype != TINY_BF16))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "%s: a matrix of f32, f16 or bf16 and a place for the result are needed", call);
+                          "%s: a matrix of f32, f16 or bf16 and a result pointer are needed", call);
     if (d.profile < 0 || d.profile >= TLLM_CSL_PROFILES)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no profile %d", call, d.profile);
     st = tinyi_csl_tiles(ctx, call, d.profile, (uint64_t)w->dim[0], (uint64_t)w->dim[1], out);
@@ -430,7 +430,7 @@ TINY_API tiny_status tllm_csl_build(tiny_ctx *ctx, const tiny_tensor *w, const t
     if (st) return st;
     if (!out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "csl_build: a matrix of f32, f16 or bf16 and a place for the result are needed");
+                          "csl_build: a matrix of f32, f16 or bf16 and a result pointer are needed");
     st = tinyi_csl_from(ctx, "csl_build", w, desc, out, 0);
     if (st) tllm_csl_free(ctx, out);
     return st;
@@ -461,7 +461,7 @@ TINY_API tiny_status tllm_csl_convert(tiny_ctx *ctx, const tllm_csl *a, int prof
     if (st) return st;
     if (!out || out == a)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "csl_convert: a place for the result, other than the matrix itself, is needed");
+                          "csl_convert: a result pointer other than the matrix itself is needed");
     st = tinyi_csl_check(ctx, "csl_convert", a);
     if (st) return st;
     if (profile < 0 || profile >= TLLM_CSL_PROFILES)
@@ -533,7 +533,7 @@ TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **byte
     if (!st) st = tinyi_csl_check(ctx, "csl_pack", a);
     if (st) return st;
     if (!bytes || !n)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_pack: a place for the bytes and one for their number are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_pack: two result pointers are needed");
     box = (unsigned char *)tinyi_alloc(ctx, TINYI_BOX_BYTES(TINYI_CSL_HEAD + tllm_csl_bytes(a)), 1);
     if (!box) return tiny_ctx_status(ctx);
     w.at = box + TINYI_BOX_FRONT;
@@ -612,7 +612,7 @@ TINY_API tiny_status tllm_csl_open(tiny_ctx *ctx, const void *bytes, size_t n, t
     const tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_open: a place for the matrix is needed");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_open: the result pointer is NULL");
     return tinyi_csl_read(ctx, "csl_open", bytes, n, out);
 }
 
@@ -637,7 +637,7 @@ TINY_API tiny_status tllm_csl_load(tiny_ctx *ctx, const char *path, tllm_csl *ou
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
     if (!path || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_load: a path and a place for the matrix are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_load: a path and a result pointer are needed");
     st = tiny_file_open(ctx, path, &f);     /* all of it is copied, and what was copied is checked */
     if (!st) st = tinyi_csl_read(ctx, path, f.bytes, f.n_bytes, out);
     tiny_file_close(ctx, &f);

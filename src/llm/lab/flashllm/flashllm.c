@@ -490,7 +490,7 @@ TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, c
     tiny_op op;
     const tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!a || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: there is no matrix");
+    if (!a || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: the matrix is NULL");
     if (a->profile != TLLM_CSL_ORDERED && a->profile != TLLM_CSL_WOVEN)
         return tinyi_fail(
             ctx, TINY_E_UNSUPPORTED,

@@ -178,7 +178,7 @@ static tiny_status tinyi_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc 
     int i;
     if (st) return st;
     if (!shape || !counts)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the counts");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: the shape or the result pointer is NULL");
     s = *shape;
     if (!s.heads) s.heads = 1;
     if (heads_kv < 1 || s.heads % heads_kv)
@@ -731,7 +731,7 @@ TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machi
     int i;
     if (st) return st;
     if (!shape || !plan)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the plan");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: the shape or the result pointer is NULL");
     if (m.edge < 1 || !(m.pe2d > 0.0) || !(m.pe1d > 0.0) || !(m.buffer_bytes > 0.0 && m.buffer_bytes < 9e15) ||
         !(m.hertz > 0.0) || !(m.bytes_per_s >= 0.0) || m.element_bytes < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: the machine must have arrays, a buffer and a clock above 0");
@@ -780,7 +780,7 @@ TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machin
     int cascade, found = 0;
     if (st) return st;
     if (!shape || !plan)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the plan");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: the shape or the result pointer is NULL");
     for (cascade = 0; cascade < TLLM_FUSEMAX_CASCADES; cascade++)
         for (p0 = 4096; p0 >= 4; p0 /= 2)
             for (m0 = 4096; m0 >= 16; m0 /= 2) {

@@ -438,7 +438,7 @@ TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_table
     if (st) return st;
     if (!bytes || !n || !desc)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "cache codec: a description, a place for the bytes and their count are needed");
+                          "cache codec: a description and two result pointers are needed");
     *n = 0;
     level = desc->level ? desc->level : 2;
     st = tinyi_kvc_kv_check(ctx, kv);
@@ -603,7 +603,7 @@ TINY_API tiny_status tllm_kvcodec_tell(tiny_ctx *ctx, const void *bytes, size_t 
     tinyi_kvc_open o;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!about) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no place for what a chunk tells");
+    if (!about) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the result pointer is NULL");
     st = tinyi_kvc_look(ctx, bytes, n, &o);
     *about = o.about;
     return st;

@@ -274,7 +274,7 @@ static tiny_status tinyi_kvs_accept(tllm_session *s, const tllm_kvcodec_tables *
         return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache has %zu tokens, this session has room for %td",
                           path, o->n_token, s->n_ctx);
     if (blocks > tinyi_lm_seq_room(state, 0))
-        return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache wants %td pages of %td tokens, there are %td",
+        return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache needs %td pages of %td tokens, there are %td",
                           path, blocks, state->pages.block, tinyi_lm_seq_room(state, 0));
     for (i = 0; i < o->n_token; i++) {
         uint32_t v = 0;
@@ -348,7 +348,7 @@ TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tll
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
     if (!path || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path and a place for what stands there are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path and a result pointer are needed");
     st = tiny_file_copy(ctx, path, &f);
     if (!st) st = tinyi_kvs_look(ctx, path, &f, &o);
     if (!st) {

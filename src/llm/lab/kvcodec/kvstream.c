@@ -88,7 +88,7 @@ TINY_API tiny_status tllm_kvstream_choose(tiny_ctx *ctx, const tllm_kvstream_des
     if (!choice || i < 0 || i >= d->n_chunk || !(elapsed >= 0) || !(bits_per_second >= 0))
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "cache stream: chunk %td of %td after %g s over a link of %g bit/s, and a place for the choice", i,
+            "cache stream: chunk %td of %td after %g s over a link of %g bit/s, and a result pointer", i,
             d->n_chunk, elapsed, bits_per_second);
     *choice = tinyi_kvstream_next(d, i, elapsed, bits_per_second, n_level);
     return TINY_OK;
@@ -105,7 +105,7 @@ TINY_API tiny_status tllm_kvstream_run(tiny_ctx *ctx, const tllm_kvstream_desc *
     if (st) return st;
     if (!transport || !transport->send || !d->choice)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "cache stream: a function that sends and a place for the choices are needed");
+                          "cache stream: a function that sends and a result pointer are needed");
     memset(&r, 0, sizeof r);
     speed = d->bits_per_second;
     for (i = 0; i < d->n_chunk; i++) {

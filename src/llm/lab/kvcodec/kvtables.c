@@ -142,7 +142,7 @@ TINY_API tiny_status tllm_kvcodec_profile_open(tiny_ctx *ctx, const tllm_kv *kv,
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no place for the profile");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the result pointer is NULL");
     st = tinyi_kvc_kv_check(ctx, kv);
     if (st) return st;
     p = (tllm_kvcodec_profile *)tiny_alloc(ctx, sizeof *p);
@@ -214,7 +214,7 @@ TINY_API tiny_status tllm_kvcodec_profile_tables(const tllm_kvcodec_profile *p, 
 {
     if (out) *out = NULL;
     if (!p) return TINY_E_ARGUMENT;
-    if (!out) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "cache codec: there is no place for the tables");
+    if (!out) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "cache codec: the result pointer is NULL");
     if (!p->n_token)
         return tinyi_fail(p->ctx, TINY_E_ARGUMENT,
                           "cache codec: no token was counted: there is nothing to make tables of");
@@ -287,7 +287,7 @@ TINY_API tiny_status tllm_kvcodec_tables_pack(tiny_ctx *ctx, const tllm_kvcodec_
     if (st) return st;
     if (!bytes || !n || !t)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "cache codec: tables, a place for their bytes and their count are needed");
+                          "cache codec: tables and two result pointers are needed");
     *bytes = NULL;
     *n = 0;
     memset(&w, 0, sizeof w);
@@ -365,7 +365,7 @@ TINYI_FN tiny_status tinyi_kvc_tables_read(tiny_ctx *ctx, const char *where, tin
     tiny_status st;
     *out = NULL;
     if (body.left < TINYI_KVT_HEAD + 4 || !tinyi_rd_bytes(&body, 8, &magic) || memcmp(magic, tinyi_kvt_magic, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: these are no tables of a cache codec", where);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: these are not the tables of a cache codec", where);
     (void)(tinyi_rd_u32(&body, &version) && tinyi_rd_u32(&body, &n_layer) && tinyi_rd_u32(&body, &levels));
     if (version != TINYI_KVT_VERSION)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of version %u, this header knows version %d", where,
@@ -453,7 +453,7 @@ TINY_API tiny_status tllm_kvcodec_tables_open(tiny_ctx *ctx, const void *bytes, 
     if (out) *out = NULL;
     if (st) return st;
     if (!bytes || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: bytes of tables and a place for them are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: bytes of tables and a result pointer are needed");
     return tinyi_kvt_read(ctx, "cache codec", bytes, n, out);
 }
 
@@ -464,7 +464,7 @@ TINY_API tiny_status tllm_kvcodec_tables_load(tiny_ctx *ctx, const char *path, t
     if (out) *out = NULL;
     if (st) return st;
     if (!path || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path of tables and a place for them are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path of tables and a result pointer are needed");
     st = tiny_file_copy(ctx, path, &f);
     if (!st) st = tinyi_kvt_read(ctx, path, f.bytes, f.n_bytes, out);
     tiny_file_close(ctx, &f);

@@ -128,7 +128,7 @@ TINY_API tiny_status tllm_pyra_open(tiny_ctx *ctx, const tllm_vit *vit, const tl
     if (st) return st;
     if (!out || !is || !desc || !desc->r)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "pyra: a network, how many merge in each block, and a place for the result are needed");
+                          "pyra: a network, how many merge in each block, and a result pointer are needed");
     if (desc->n_block != is->n_block)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: numbers for %td blocks, the network has %td", desc->n_block,
                           is->n_block);

@@ -338,7 +338,8 @@ TINY_API tiny_status tllm_tome_unmerge(tiny_ctx *ctx, const tiny_tensor *y, cons
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!y || !to || !x || tiny_tensor_check(y) || tiny_tensor_check(to) || tiny_tensor_check(x))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: merged tokens, where each went, and a place for all are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "tome: merged tokens, the target of each, and a result pointer are needed");
     if (y->rank != 3 || x->rank != 3 || to->rank != 2 || to->dtype != TINY_I32 || x->dtype != y->dtype ||
         x->dim[0] != to->dim[0] || x->dim[1] != to->dim[1] || y->dim[1] != x->dim[1] || x->dim[2] != y->dim[2] ||
         !tiny_tensor_is_dense(x) || !tiny_tensor_is_dense(y) || !tiny_tensor_is_dense(to))

@@ -382,7 +382,7 @@ TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, ti
     if (right) *right = 0;
     if (st) return st;
     if (!task || (!task->vit && !task->other) || !task->images || !task->labels || !right)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: a network, images, labels and a place for the result are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: a network, images, labels and a result pointer are needed");
     if (tiny_tensor_check(task->images) || task->images->rank != 4 || tiny_tensor_check(task->labels) ||
         task->labels->rank != 1 || task->labels->dtype != TINY_I32 || task->labels->dim[0] != task->images->dim[0])
         return tinyi_fail(ctx, TINY_E_SHAPE,

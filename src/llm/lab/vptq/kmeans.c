@@ -218,7 +218,7 @@ static tiny_status tinyi_kmeans_check(tiny_ctx *ctx, const tllm_kmeans_desc *des
     if (d->tol == 0.0) d->tol = 1e-5;
     if (!d->sample) d->sample = 256;
     if (!x || !centre)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: vectors, and a place for the centres, are wanted");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: vectors and a result pointer are needed");
     if (v < 1 || v > TLLM_KMEANS_MOST_V)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: vectors of %td numbers; 1 to %d", v, TLLM_KMEANS_MOST_V);
     if (n < 1 || (uint64_t)n >= UINT32_MAX || n > TINY_IDX_MAX / (tiny_idx)sizeof(float) / v)

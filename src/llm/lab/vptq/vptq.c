@@ -146,7 +146,7 @@ static tiny_status tinyi_vptq_shape(tiny_ctx *ctx, const char *where, tiny_statu
     if (q->outliers && tinyi_vptq_unit(q) > 64)
         return tinyi_fail(
             ctx, as,
-            "%s: vectors of %td and of %td outputs meet at every %td-th row only; every 64th at least is wanted", where,
+            "%s: vectors of %td and of %td outputs meet at every %td-th row only; every 64th at least is needed", where,
             q->v, q->v0, tinyi_vptq_unit(q));
     if (!q->outliers && (q->v0 || q->k0))
         return tinyi_fail(ctx, as,
@@ -314,7 +314,7 @@ TINY_API tiny_status tllm_vptq_random(tiny_ctx *ctx, const tllm_vptq_desc *desc,
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_random: a place for the matrix is wanted");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_random: a result pointer is needed");
     st = tinyi_vptq_sizes(ctx, "vptq_random", desc, &d, rows, n, &q);
     if (st) return st;
     if (!tinyi_vptq_begin(ctx, &q)) return tiny_ctx_status(ctx);
@@ -344,7 +344,7 @@ TINYI_FN tiny_status tinyi_vptq_head(tiny_ctx *ctx, const char *where, const uns
     memset(q, 0, sizeof *q);
     if (!bytes || n_bytes < TINYI_VPTQ_HEAD + TINYI_VPTQ_TAIL || !tinyi_rd_bytes(&c, 8, &p) ||
         memcmp(p, tinyi_vptq_magic, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no matrix of vectors", where,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are not a matrix of vectors", where,
                           bytes ? n_bytes : 0);
     (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &rows) && tinyi_rd_u64(&c, &n) &&
            tinyi_rd_u32(&c, &v) && tinyi_rd_u32(&c, &k) && tinyi_rd_u32(&c, &k2) && tinyi_rd_u32(&c, &groups) &&
@@ -479,7 +479,7 @@ TINY_API tiny_status tllm_vptq_open(tiny_ctx *ctx, const void *bytes, size_t n_b
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_open: a place for the matrix is wanted");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_open: a result pointer is needed");
     st = tinyi_vptq_read(ctx, "vptq_open", (const unsigned char *)bytes, n_bytes, &q);
     if (!st) *out = q;
     return st;
@@ -494,7 +494,7 @@ TINY_API tiny_status tllm_vptq_load(tiny_ctx *ctx, const char *path, tllm_vptq *
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
     if (!path || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_load: a path and a place for the matrix are wanted");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_load: a path and a result pointer are needed");
     st = tiny_file_open(ctx, path, &f);     /* all of it is copied, and what was copied is checked */
     if (!st && !(block = tinyi_alloc(ctx, f.n_bytes, 1))) st = tiny_ctx_status(ctx);
     if (!st && f.n_bytes) memcpy(block, f.bytes, f.n_bytes);
@@ -512,7 +512,7 @@ TINY_API tiny_status tllm_vptq_load(tiny_ctx *ctx, const char *path, tllm_vptq *
 static tiny_status tinyi_vptq_given(tiny_ctx *ctx, const char *where, const tllm_vptq *q)
 {
     tiny_status st;
-    if (!q || !q->bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no matrix", where);
+    if (!q || !q->bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the matrix is NULL", where);
     st = tinyi_vptq_shape(ctx, where, TINY_E_ARGUMENT, q);
     if (!st && tinyi_vptq_bytes(q) != q->n_bytes)
         st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td rows of %td inputs are %zu bytes, not %zu", where, q->rows, q->n,
@@ -524,7 +524,7 @@ TINY_API tiny_status tllm_vptq_save(tiny_ctx *ctx, const tllm_vptq *q, const cha
 {
     tinyi_box box;
     tiny_status st = tinyi_ctx_check(ctx);
-    if (!st && !path) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_save: a path is wanted");
+    if (!st && !path) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_save: a path is needed");
     if (!st) st = tinyi_vptq_given(ctx, "vptq_save", q);
     if (st) return st;
     st = tinyi_box_open(ctx, &box, path, &tinyi_vptq_box, q->n_bytes);

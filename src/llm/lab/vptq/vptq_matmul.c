@@ -582,7 +582,7 @@ TINY_API tiny_status tllm_vptq_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, co
     const tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!q || !q->bytes || q->n_bytes > (size_t)TINY_IDX_MAX)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_matmul: there is no matrix");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_matmul: the matrix is NULL");
     memset(&op, 0, sizeof op);
     memset(&p, 0, sizeof p);
     p.rows = q->rows;

@@ -370,7 +370,7 @@ TINY_API tiny_status tllm_vptq_quantize(tiny_ctx *ctx, const tllm_vptq_desc *des
     if (st) return st;
     memset(&p, 0, sizeof p);
     if (!w || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: weights, and a place for what they become, are wanted");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: weights and a result pointer are needed");
     st = tinyi_vptq_sizes(ctx, "vptq", desc, &p.d, rows, n, &p.q);
     if (st) return st;
     if (!(p.d.damp > 0.0f && p.d.damp <= 1000.0f))

@@ -58,7 +58,7 @@ TINYI_FN tiny_status tinyi_weave_check(tiny_ctx *ctx, const tllm_weave *data, co
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!data || !data->lines || !data->low || !data->high)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no store: it was not opened, or is closed", what);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the store is NULL or closed", what);
     need = tllm_weave_bytes(data->n, data->n_feature);
     if (!need)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
@@ -86,9 +86,9 @@ static tiny_status tinyi_weave_check_rows(tiny_ctx *ctx, const tllm_weave *data,
 static tiny_status tinyi_weave_check_rows_of(tiny_ctx *ctx, const tiny_tensor *x, const char *what, tiny_idx n_feature)
 {
     char shape[96];
-    if (!x || tiny_tensor_check(x)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the rows are no tensor", what);
+    if (!x || tiny_tensor_check(x)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the rows are not a tensor", what);
     if (x->rank != 2 || (n_feature && x->dim[1] != n_feature))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: rows of %s are given, (samples, %td) are wanted", what,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: rows of %s are given, (samples, %td) are needed", what,
                           tinyi_shape_text(x, shape), n_feature);
     return TINY_OK;
 }
@@ -160,7 +160,7 @@ TINY_API tiny_status tllm_weave_range(tiny_ctx *ctx, const tiny_tensor *x, int m
     if (!low || !high || x->dim[1] < 1 || (!more && x->dim[0] < 1))
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "weave: %td samples of %td features have no least and largest numbers, or there is no place for them",
+            "weave: %td samples of %td features have no least and largest numbers, or the result pointer is NULL",
             x->dim[0], x->dim[1]);
     for (i = 0; i < x->dim[0]; i++) {
         const float *row = (const float *)x->data + i * x->stride[0];
@@ -216,7 +216,7 @@ static tiny_status tinyi_weave_check_range(tiny_ctx *ctx, const char *what, cons
     tiny_idx j;
     for (j = 0; j < n_feature; j++)
         if (!tinyi_weave_finite(low[j]) || !tinyi_weave_finite(high[j]) || low[j] > high[j])
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: feature %td goes from %g to %g, which is no range", what, j,
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: feature %td goes from %g to %g, which is not a range", what, j,
                               (double)low[j], (double)high[j]);
     return TINY_OK;
 }
@@ -230,7 +230,7 @@ TINY_API tiny_status tllm_weave_open(tiny_ctx *ctx, tiny_idx n, tiny_idx n_featu
     if (st) return st;
     if (!out || !low || !high)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave: ranges and a place for the store are wanted, and one is missing");
+                          "weave: ranges and a result pointer are needed, but one is NULL");
     if (!tllm_weave_bytes(n, n_feature))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "weave: a store of %td samples of %td features is none that this machine can hold", n,
@@ -541,7 +541,7 @@ TINY_API tiny_status tllm_weave_dot(tiny_ctx *ctx, const tllm_weave *data, tiny_
     if (!m) return TINY_OK;
     if (!v || !y)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave dot: numbers and a place for the products are wanted, and one is missing");
+                          "weave dot: numbers and a result pointer are needed, but one is NULL");
     if (ctx->target == TINY_TARGET_REFERENCE) {
         for (i = 0; i < m; i++) y[i] = tinyi_weave_dot_ref(data, first + i, bits, v);
         ctx->ran_on = TINY_TARGET_REFERENCE;
@@ -666,7 +666,7 @@ TINY_API tiny_status tllm_weave_load(tiny_ctx *ctx, const char *path, tllm_weave
     if (st) return st;
     if (!path || !out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave load: the name of a file and a place for the store are wanted, and one is missing");
+                          "weave load: the name of a file and a result pointer are needed, but one is NULL");
     memset(&desc, 0, sizeof desc);
     desc.path = path;
     return tinyi_weave_load(ctx, &desc, out);
@@ -679,7 +679,7 @@ TINY_API tiny_status tllm_weave_load_bytes(tiny_ctx *ctx, const void *bytes, siz
     if (st) return st;
     if (!bytes || !out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave load: the bytes of a file and a place for the store are wanted, and one is missing");
+                          "weave load: the bytes of a file and a result pointer are needed, but one is NULL");
     memset(&desc, 0, sizeof desc);
     desc.bytes = bytes;
     desc.n_bytes = n_bytes;

@@ -63,7 +63,7 @@ static tiny_status tinyi_sgd_check(tiny_ctx *ctx, const tllm_weave *data, const 
     tiny_status st = tinyi_weave_check(ctx, data, what);
     if (st) return st;
     if (!label || !d || !model)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: labels, a description and a model are wanted, and one is missing",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: labels, a description and a model are needed, but one is NULL",
                           what);
     if (d->task < TLLM_WEAVE_LINEAR || d->task > TLLM_WEAVE_SVM)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no task %d", what, d->task);
@@ -89,7 +89,7 @@ static tiny_status tinyi_sgd_check_epoch(tiny_ctx *ctx, const tllm_weave *data, 
 {
     const int first = d->bits_first ? d->bits_first : 2, most = d->bits_most ? d->bits_most : 8;
     if (!s || s->epoch < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a state is wanted, all zero at the start");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a state is needed, all zero at the start");
     if (d->bits < 0 || d->bits > 32)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a code has 1 to 32 bits, not %d", d->bits);
     if (!d->bits && (first < 1 || most > 32 || first > most || (s->epoch && (s->bits < 1 || s->bits > 32))))
@@ -550,7 +550,7 @@ TINY_API tiny_status tllm_weave_loss(tiny_ctx *ctx, const tllm_weave *data, cons
     double l;
     tiny_status st = tinyi_sgd_check(ctx, data, label, desc, model, "weave loss");
     if (st) return st;
-    if (!loss) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave loss: there is no place for it");
+    if (!loss) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave loss: the result pointer is NULL");
     st = tinyi_sgd_measure(ctx, data, label, desc, model, &l);
     if (!st) *loss = l;
     return st;
@@ -627,7 +627,7 @@ TINY_API tiny_status tllm_weave_plain_model(tiny_ctx *ctx, const tllm_weave *dat
     if (st) return st;
     if (!model || !weight || !bias)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave model: a model and places for weights and bias are wanted, and one is missing");
+                          "weave model: a model and result pointers are needed, but one is NULL");
     for (j = 0; j < data->n_feature; j++) {
         const double range = (double)data->high[j] - (double)data->low[j],
                      w = range > 0.0 ? (double)model[j] / range : 0.0;

@@ -497,7 +497,7 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tllm_bipolar_make(ctx, &tf, &tsc, 4, 64, &w), TINY_E_SHAPE, "scales belong to codes");
     T_STATUS(tllm_bipolar_make(ctx, &tc, &tsc, 3, 0, &w), TINY_E_SHAPE, "must be 20 x 1 f32");
     T_STATUS(tllm_bipolar_make(ctx, NULL, NULL, 4, 0, &w), TINY_E_ARGUMENT, "weights of two axes");
-    T_STATUS(tllm_bipolar_make(ctx, &tf, NULL, 4, 0, NULL), TINY_E_ARGUMENT, "a place for the weights");
+    T_STATUS(tllm_bipolar_make(ctx, &tf, NULL, 4, 0, NULL), TINY_E_ARGUMENT, "the result pointer is NULL");
     b = tf;
     b.dim[1] = 0;
     T_STATUS(tllm_bipolar_make(ctx, &b, NULL, 4, 0, &w), TINY_E_SHAPE, "rows of 0 numbers: there is nothing to sum");
@@ -534,8 +534,8 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 0, NULL, &ty), TINY_E_ARGUMENT, "activations of 0");
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 9, NULL, &ty), TINY_E_ARGUMENT,
              "weights of 3 bits and activations of 9");
-    T_STATUS(tllm_bipolar_matmul(ctx, NULL, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there are no weights");
-    T_STATUS(tllm_bipolar_matmul(ctx, &w, NULL, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there is no x");
+    T_STATUS(tllm_bipolar_matmul(ctx, NULL, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: the weights are NULL");
+    T_STATUS(tllm_bipolar_matmul(ctx, &w, NULL, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: x is NULL");
     T_TRUE(tllm_bipolar_code(NULL, 0, 0) == -1);
     b = tx;
     b.dim[1] = K - 1;
@@ -572,7 +572,7 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tiny_run(ctx, &op), TINY_E_OVERFLOW, "-1 rows");
     tllm_bipolar_free(ctx, &w);
     tllm_bipolar_free(ctx, &v);
-    T_STATUS(tllm_bipolar_matmul(ctx, &v, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there are no weights");
+    T_STATUS(tllm_bipolar_matmul(ctx, &v, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: the weights are NULL");
     T_TRUE(tllm_bipolar_code(&v, 0, 0) == -1);
     tllm_bipolar_free(ctx, &v);
     tllm_bipolar_free(ctx, NULL);

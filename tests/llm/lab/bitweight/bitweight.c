@@ -226,15 +226,15 @@ static void test_rows(tiny_target target)
         T_OK(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 2, 2, count, codes));
         T_TRUE(codes[0] == 64 && codes[1] == 127 && codes[2] == 1 && codes[3] == 0);
         T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_Q8_0, bytes, 1, 33, count, NULL), TINY_E_SHAPE,
-                 "33 weights are no whole blocks of Q8_0");
+                 "33 weights are not whole blocks of Q8_0");
         T_STATUS(tllm_bw_count_rows(ctx, 63, bytes, 1, 1, count, NULL), TINY_E_UNSUPPORTED, "there is no format 63");
         T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 0, 4, count, NULL), TINY_E_SHAPE,
                  "0 rows of 4 weights");
         T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, TINY_IDX_MAX / 2, 1 << 20, count, NULL),
                  TINY_E_OVERFLOW, "more than this machine can address");
         T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, NULL, 1, 4, count, NULL), TINY_E_ARGUMENT,
-                 "there are no weights");
-        T_STATUS(tllm_bw_count(ctx, NULL, 3, count), TINY_E_ARGUMENT, "there are no weights");
+                 "the weights are NULL");
+        T_STATUS(tllm_bw_count(ctx, NULL, 3, count), TINY_E_ARGUMENT, "the weights are NULL");
         t_close(ctx);
     }
 }
@@ -741,15 +741,15 @@ static void test_refused(void)
     BAD(d.loop[3].sparse = 1, TINY_E_ARGUMENT, "loop 3 is sparse");
     BAD(d.loop[5].sparse = 1, TINY_E_ARGUMENT, "loop 5 is sparse");
     BAD(d.place[TLLM_BW_MAP] = 5, TINY_E_ARGUMENT, "map needs m, n, k and bw");
-    BAD(d.place[TLLM_BW_MAP] = 7, TINY_E_ARGUMENT, "map stands inside of 7 loops of 6");
-    BAD(d.place[TLLM_BW_ADD] = -1, TINY_E_ARGUMENT, "add stands inside of -1 loops");
+    BAD(d.place[TLLM_BW_MAP] = 7, TINY_E_ARGUMENT, "map stands inside 7 loops of 6");
+    BAD(d.place[TLLM_BW_ADD] = -1, TINY_E_ARGUMENT, "add stands inside -1 loops");
     BAD(d.place[TLLM_BW_ENCODE] = 6, TINY_E_ARGUMENT, "encode makes all digits at once");
-    BAD(d.place[TLLM_BW_ADD] = 1, TINY_E_ARGUMENT, "add and accumulate stand inside of the loops over m and n in time");
+    BAD(d.place[TLLM_BW_ADD] = 1, TINY_E_ARGUMENT, "add and accumulate stand inside the loops over m and n in time");
     BAD(d.place[TLLM_BW_ADD] = 6, TINY_E_ARGUMENT, "add and accumulate stand outside of the loop over bw");
     BAD(d.place[TLLM_BW_HALF_REDUCE] = 6, TINY_E_ARGUMENT, "half_reduce takes all four products at once");
-    BAD(d.place[TLLM_BW_SHIFT] = 5, TINY_E_ARGUMENT, "shift behind the sum stands inside of a parallel loop over bw");
+    BAD(d.place[TLLM_BW_SHIFT] = 5, TINY_E_ARGUMENT, "shift behind the sum stands inside a parallel loop over bw");
     BAD(d.place[TLLM_BW_SYNC] = 4, TINY_E_ARGUMENT,
-        "sync stands inside of 4 loops; lanes that part at loop 2 meet there");
+        "sync stands inside 4 loops; lanes that part at loop 2 meet there");
     BAD(d.encoder = 2, TINY_E_ARGUMENT, "there is no encoder 2 that makes four digits");
     BAD(d.width = 15, TINY_E_ARGUMENT, "an accumulator of 15 bits");
     BAD(d.width = 33, TINY_E_ARGUMENT, "an accumulator of 33 bits");
@@ -758,7 +758,7 @@ static void test_refused(void)
     BAD(d.loop[2] = good.loop[1];
         d.loop[1] = good.loop[2], TINY_E_ARGUMENT, "m and n in time stand outside of all parallel ones");
     BAD(d.loop[4] = good.loop[5]; d.loop[5] = good.loop[4];
-        d.place[TLLM_BW_ENCODE] = 4, TINY_E_ARGUMENT, "wants the loop over bw innermost");
+        d.place[TLLM_BW_ENCODE] = 4, TINY_E_ARGUMENT, "needs the loop over bw innermost");
 #undef BAD
     T_OK(tllm_bw_design_of(ctx, "opt3", &d));
     d.place[TLLM_BW_SYNC] = -1;
@@ -794,7 +794,7 @@ static void test_refused(void)
              "GROUP: there is a parallel loop over k already");
     T_OK(tllm_bw_design_of(ctx, "mac-ws", &d));
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT3, 0), TINY_E_UNSUPPORTED,
-             "OPT3: the loop over k in time must stand inside of those over m and n");
+             "OPT3: the loop over k in time must stand inside those over m and n");
     T_OK(tllm_bw_design_of(ctx, "mac-pe", &d));
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT4, 0), TINY_E_UNSUPPORTED, "OPT4: there is no parallel loop over n");
     none = tiny_tensor_2d(x.a, TINY_I8, 4, 0);
@@ -813,7 +813,7 @@ static void test_refused(void)
     one = tiny_tensor_2d(x.c, TINY_I8, 4, 4);
     T_STATUS(tllm_bw_gemm(ctx, &good, &one, &x.tb, &x.tc, NULL), TINY_E_ALIAS, "c overlaps a or b");
     T_STATUS(tllm_bw_digits_of(ctx, 3, count, &digits), TINY_E_ARGUMENT, "there is no encoder 3");
-    T_STATUS(tllm_bw_digits_of(ctx, 0, NULL, &digits), TINY_E_ARGUMENT, "there are no counts");
+    T_STATUS(tllm_bw_digits_of(ctx, 0, NULL, &digits), TINY_E_ARGUMENT, "the counts or the result");
     T_OK(tllm_bw_digits_of(ctx, 0, count, &digits));
     T_TRUE(digits.n == 0 && digits.mean == 0);
     T_TRUE(tllm_bw_encoder_name(-1) == NULL && tllm_bw_encoder_name(3) == NULL && tllm_bw_unit_at(1000) == NULL);

@@ -564,7 +564,7 @@ static void test_bad_matrices(void)
     t.dtype = TINY_I32;
     T_STATUS(tllm_csl_build(ctx, &t, NULL, &p), TINY_E_ARGUMENT, "f32, f16 or bf16");
     T_STATUS(tllm_csl_build(ctx, NULL, NULL, &p), TINY_E_ARGUMENT, "f32, f16 or bf16");
-    T_STATUS(tllm_csl_build(ctx, &tw, NULL, NULL), TINY_E_ARGUMENT, "a place for the result");
+    T_STATUS(tllm_csl_build(ctx, &tw, NULL, NULL), TINY_E_ARGUMENT, "a result pointer");
     t = tw;
     t.dim[1] = 0;
     T_STATUS(tllm_csl_build(ctx, &t, NULL, &p), TINY_E_SHAPE, "130 rows of 0 numbers");
@@ -582,7 +582,7 @@ static void test_bad_matrices(void)
     tx.dim[1] = 69;
     T_STATUS(tllm_flash_matmul(ctx, &tx, &a, &ty), TINY_E_SHAPE, "rows of x have 69 numbers, those of the matrix 70");
     T_STATUS(tllm_flash_matmul(ctx, NULL, &a, &ty), TINY_E_ARGUMENT, "input 0 is missing");
-    T_STATUS(tllm_flash_matmul(ctx, &tx, NULL, &ty), TINY_E_ARGUMENT, "there is no matrix");
+    T_STATUS(tllm_flash_matmul(ctx, &tx, NULL, &ty), TINY_E_ARGUMENT, "the matrix is NULL");
     tx.dim[1] = 70;
     for (i = 0; i < 5; i++) {               /* sizes that somebody changed: nothing is counted beyond what can be */
         static const tiny_idx down[] = { TINY_IDX_MAX, TINY_IDX_MAX / 2, 0, -1, 3 },
@@ -668,8 +668,8 @@ static void test_bad_bytes(void)
     BAD(48 + 4 * 6 + 2, 4096, 2, TINY_E_FORMAT, "is at place 4096 of 4096");
     BAD(12, 1, 4, TINY_E_FORMAT, NULL);     /* as the other profile it has other tiles */
 #undef BAD
-    T_STATUS(tllm_csl_open(ctx, NULL, 0, &b), TINY_E_FORMAT, "0 bytes that are no matrix");
-    T_STATUS(tllm_csl_open(ctx, bytes, n, NULL), TINY_E_ARGUMENT, "a place for the matrix");
+    T_STATUS(tllm_csl_open(ctx, NULL, 0, &b), TINY_E_FORMAT, "0 bytes that are not a matrix");
+    T_STATUS(tllm_csl_open(ctx, bytes, n, NULL), TINY_E_ARGUMENT, "the result pointer is NULL");
     memcpy(work, bytes, n);
     put(work + n, crc(work, n), 4);
     T_STATUS(tllm_csl_open(ctx, work, n + 4, &b), TINY_E_FORMAT, "bytes that follow");

@@ -711,7 +711,7 @@ static void test_tables_bad(tiny_target target)
     put(copy + (at), v, size);     \
     seal(copy, n);                 \
     T_STATUS(tllm_kvcodec_tables_open(ctx, copy, n, &u), TINY_E_FORMAT, part)
-    CHANGED(0, 'x', 1, "no tables");
+    CHANGED(0, 'x', 1, "not the tables");
     CHANGED(8, 2, 4, "version 2");
     CHANGED(12, 0, 4, "0 layers");
     CHANGED(12, 0x80000000u, 4, "layers");

@@ -374,7 +374,7 @@ static void test_bad(void)
     BAD(bytes[5], 0, "chunk 1 has 0 bytes at level 2");
     BAD(bytes[5], NAN, "chunk 1 has");
     BAD(recompute[2], -1, "chunk 2 takes -1 s");
-    BAD(d.choice, NULL, "place for the choices");
+    BAD(d.choice, NULL, "a result pointer");
 #undef BAD
     by_hand(&s, 8, TLLM_KVSTREAM_REST);
     T_STATUS(tllm_kvstream_plan(ctx, &s.d, NULL, &r), TINY_E_ARGUMENT, "no trace");

@@ -281,7 +281,7 @@ static void test_hostile(void)
     b[at] = (unsigned char)(value);                                 \
     seal(b, n);                                                     \
     T_STATUS(tllm_vptq_open(ctx, b, n, &got), TINY_E_FORMAT, part)
-    SPOILT(0, 't', "are no matrix of vectors");
+    SPOILT(0, 't', "are not a matrix of vectors");
     SPOILT(8, 2, "version 2 with flags 3");
     SPOILT(12, 7, "flags 7");
     SPOILT(72, 1, "version 1 with flags 3");

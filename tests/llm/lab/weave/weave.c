@@ -305,9 +305,9 @@ static void test_bad_files(void)
     put_file(ctx, path, "weave 1", 9, 0, 3, 4096, 1.0f);
     T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_FORMAT, "0 features");
     put_file(ctx, path, "weave 1", 9, 3, 3, 4096, -1.0f);
-    T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_NUMERIC, "no range");
+    T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_NUMERIC, "not a range");
     put_file(ctx, path, "weave 1", 9, 3, 3, 4096, NAN);
-    T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_NUMERIC, "no range");
+    T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_NUMERIC, "not a range");
     T_TRUE(!b.block && !b.file);
     (void)remove(path);
     t_close(ctx);
@@ -341,12 +341,12 @@ static void test_bad_input(void)
     T_STATUS(tllm_weave_make(ctx, &bad, &w), TINY_E_SHAPE, "wanted");
     bad = tiny_tensor_2d(wide, TINY_F64, 2, 3);
     T_STATUS(tllm_weave_make(ctx, &bad, &w), TINY_E_DTYPE, "f64");
-    T_STATUS(tllm_weave_make(ctx, NULL, &w), TINY_E_ARGUMENT, "no tensor");
+    T_STATUS(tllm_weave_make(ctx, NULL, &w), TINY_E_ARGUMENT, "not a tensor");
     T_TRUE(tllm_weave_make(NULL, &t, &w) != TINY_OK);
     T_STATUS(tllm_weave_open(ctx, 2, 3, high, low, &w), TINY_E_NUMERIC, "from 1 to 0");
     T_STATUS(tllm_weave_open(ctx, 2, 0, low, high, &w), TINY_E_ARGUMENT, "0 features");
     T_STATUS(tllm_weave_open(ctx, 2, 3, NULL, high, &w), TINY_E_ARGUMENT, "missing");
-    T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 3, 0, v, y), TINY_E_ARGUMENT, "not opened");
+    T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 3, 0, v, y), TINY_E_ARGUMENT, "the store is NULL or closed");
     T_OK(tllm_weave_open(ctx, 2, 3, low, high, &w));
     x[0] = NAN;
     T_STATUS(tllm_weave_put(ctx, &w, 0, &t), TINY_E_NUMERIC, "no code");

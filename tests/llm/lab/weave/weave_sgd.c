@@ -445,9 +445,9 @@ static void test_bad_input(void)
              "is -1, the task logistic takes 0 and 1");
     T_STATUS(tllm_weave_loss(ctx, &s.w, s.y[2], &d, model, &loss), TINY_E_ARGUMENT, "the task logistic takes 0 and 1");
     T_CLOSE(loss, 3.0, 0);
-    T_STATUS(tllm_weave_epoch(ctx, &s.w, NULL, &good, &st, model), TINY_E_ARGUMENT, "one is missing");
-    T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[0], &good, NULL, model), TINY_E_ARGUMENT, "a state is wanted");
-    T_STATUS(tllm_weave_epoch(ctx, NULL, s.y[0], &good, &st, model), TINY_E_ARGUMENT, "not opened");
+    T_STATUS(tllm_weave_epoch(ctx, &s.w, NULL, &good, &st, model), TINY_E_ARGUMENT, "but one is NULL");
+    T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[0], &good, NULL, model), TINY_E_ARGUMENT, "a state is needed");
+    T_STATUS(tllm_weave_epoch(ctx, NULL, s.y[0], &good, &st, model), TINY_E_ARGUMENT, "the store is NULL or closed");
     s.y[0][7] = NAN;
     T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[0], &good, &st, model), TINY_E_NUMERIC, "the label of sample 7 is");
     s.y[0][7] = 1e30f;
