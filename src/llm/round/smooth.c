@@ -4,7 +4,7 @@
  *          quantization for large language models", 2022 (arXiv 2211.10438), eq. 4; granularities O1 (a scale for each
  *          token) and O3 (one for all, calibrated), weights by rows
  * Formula  s_j = max|x_j|^alpha / max|w_j|^(1 - alpha), in double, at least 1e-5, max|w_j| at least 1e-5; (W diag(s))
- *          (x / s) = W x int8: scale = max / 127, code = clamp(rint(v / scale), -128, 127), rint to even; y =
+ *          (x / s) = W x. int8: scale = max / 127, code = clamp(rint(v / scale), -128, 127), rint to even; y =
  *          (float)(sum of codes) s_x s_w + bias
  * Fast     two passes over a row in the first-level cache, maximum and codes, by the kernels of reductions and
  *          conversions; the product is tiny_matmul_i8. Codes, scales and sums have the same bits on every target

@@ -327,7 +327,7 @@ static const struct {
       "the data of 1 tensors starts at 2147483648, but the file ends at" },
     { "data-missing", h_no_data, TINY_E_FORMAT, "the data of 1 tensors starts at 64, but the file ends at 57" },
     { "empty", h_empty, TINY_E_FORMAT, "has 0 bytes, too few" },
-    { "magic-ggml", h_magic, TINY_E_FORMAT, "is no GGUF file: it begins with the bytes 67 67 6d 6c" },
+    { "magic-ggml", h_magic, TINY_E_FORMAT, "not a GGUF file: it begins with the bytes 67 67 6d 6c" },
     { "version-0", h_version_0, TINY_E_UNSUPPORTED, "is GGUF version 0" },
     { "version-1", h_version_1, TINY_E_UNSUPPORTED, "is GGUF version 1, abandoned" },
     { "version-4", h_version_4, TINY_E_UNSUPPORTED, "is GGUF version 4; versions 2 and 3 are read" },

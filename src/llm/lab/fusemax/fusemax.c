@@ -1,13 +1,13 @@
-/* src/llm/lab/fusemax/fusemax.c - attention by 3, 2 and 1 passes over the keys
+/* src/llm/lab/fusemax/fusemax.c - attention in 3, 2 or 1 passes over the keys
  * Paper    N. Nayak et al., "FuseMax", 2024 (arXiv 2406.10491), cascades 4 to 6 and section 5; the 1-pass one is that
  *          of T. Dao et al., 2022 (arXiv 2205.14135).
- * Method   One task is p0 queries of one head. Four drivers on the same steps (product, maximum, exp and sum, scaling),
- *          one a cascade; they differ in what they keep and when they correct. The one that users want, 1-pass without
- *          a tile of their own, is tiny_attention.
+ * Method   One task is p0 queries of one head. Four drivers, one per cascade, use the same steps (product, maximum, exp
+ *          and sum, scaling); they differ in what they keep and when they correct. 1-pass without an explicit tile, the
+ *          usual case, is tiny_attention.
  * Cost     as tllm_fusemax_predict says; a task keeps p0 x m floats (1-pass: p0 x m0).
  * Error    scores by (e + 3) u sum|q||k| scale, sums by m u: 2e-5 max|v| for unit variance and e <= 128, as
  *          tiny_attention.
- * Model    cycles = sum over Einsums of points * cost / PEs. One pass, arrays side by side:
+ * Model    cycles = sum over Einsums of points * cost / PEs. One pass, arrays in parallel:
  *          max(QK + LM, RD + RNV + AV) + RM + max(SLN + SLD, PRM + SPD) + max(SLNV, SPNV). Other cascades: the sum.
  * Left out masks, bias and soft-cap (tiny_attention has them); the array itself: there is no such machine. */
 #include <string.h>
@@ -129,7 +129,7 @@ static tiny_status tinyi_fusemax_fit(tiny_ctx *ctx, const tllm_fusemax_desc *d, 
             s->m, s->heads, s->e, s->f);
     if (d->p0 < 0 || d->m0 < 0)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "fusemax: a tile of %td queries and %td keys, there must be at least 1 of each", d->p0,
+                          "fusemax: a tile of %td queries and %td keys; at least 1 of each is needed", d->p0,
                           d->m0);
     if (s->e > TINYI_FUSEMAX_MOST || s->f > TINYI_FUSEMAX_MOST || s->m > TINYI_FUSEMAX_MOST ||
         s->p > TINYI_FUSEMAX_MOST || s->heads > TINYI_FUSEMAX_MOST)
@@ -142,7 +142,7 @@ static tiny_status tinyi_fusemax_fit(tiny_ctx *ctx, const tllm_fusemax_desc *d, 
         else if (!d->p0 && t->p0 > 1) t->p0 /= 2;
         else
             return tinyi_fail(ctx, TINY_E_WORKSPACE,
-                              "fusemax: a tile of %td queries and %td keys needs %.0f bytes, the buffer has %.0f",
+                              "fusemax: a tile of %td queries and %td keys needs %.0f bytes, but the buffer has %.0f",
                               t->p0, t->m0, 4.0 * tinyi_fusemax_near(s, t->p0, t->m0), (double)t->buffer);
     }
     t->m1 = (s->m - 1) / t->m0 + 1;
@@ -560,12 +560,12 @@ static tiny_status tinyi_fusemax_look(tiny_ctx *ctx, const tiny_tensor *q, const
     all[0] = q; all[1] = k; all[2] = v; all[3] = o;
     for (i = 0; i < 4; i++) {
         tiny_status st = all[i] ? tiny_tensor_check(all[i]) : TINY_E_ARGUMENT;
-        if (st) return tinyi_fail(ctx, st, "fusemax: %s is missing, or no tensor that can be addressed", name[i]);
+        if (st) return tinyi_fail(ctx, st, "fusemax: %s is missing, or its size overflows", name[i]);
         if (all[i]->dtype != TINY_F32)
             return tinyi_fail(ctx, TINY_E_DTYPE, "fusemax: %s is %s, it must be f32", name[i],
                               tiny_dtype_name(all[i]->dtype));
         if (all[i]->rank != 3 || (all[i]->dim[2] > 1 && all[i]->stride[2] != 1))
-            return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %s must have three axes, the last one without gaps",
+            return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %s must have three axes, the last one contiguous",
                               name[i]);
         tiny_tensor_span(all[i], &low[i], &end[i]);
     }
@@ -746,7 +746,7 @@ TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machi
         if (!d.p0)
             return tinyi_fail(
                 ctx, TINY_E_WORKSPACE,
-                "fusemax: a buffer of %.0f bytes does not hold one tile of %d queries with %td and %td numbers",
+                "fusemax: a buffer of %.0f bytes is too small for a tile of %d queries with %td and %td numbers",
                 m.buffer_bytes, m.edge, s.e, s.f);
     }
     /* as many floats in the buffer as the machine has elements in its own */

@@ -496,7 +496,7 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tllm_bipolar_make(ctx, &tf, NULL, 4, -64, &w), TINY_E_ARGUMENT, "groups of -64 numbers");
     T_STATUS(tllm_bipolar_make(ctx, &tf, &tsc, 4, 64, &w), TINY_E_SHAPE, "scales belong to codes");
     T_STATUS(tllm_bipolar_make(ctx, &tc, &tsc, 3, 0, &w), TINY_E_SHAPE, "must be 20 x 1 f32");
-    T_STATUS(tllm_bipolar_make(ctx, NULL, NULL, 4, 0, &w), TINY_E_ARGUMENT, "weights of two axes");
+    T_STATUS(tllm_bipolar_make(ctx, NULL, NULL, 4, 0, &w), TINY_E_ARGUMENT, "weights with two axes");
     T_STATUS(tllm_bipolar_make(ctx, &tf, NULL, 4, 0, NULL), TINY_E_ARGUMENT, "the result pointer is NULL");
     b = tf;
     b.dim[1] = 0;
@@ -542,9 +542,9 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &b, 4, NULL, &ty), TINY_E_SHAPE, "x must have rows of 130 numbers");
     b = tsc;
     b.dim[0] = 4;
-    T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 4, &b, &ty), TINY_E_ARGUMENT, "none are taken");
+    T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 4, &b, &ty), TINY_E_ARGUMENT, "its scales are computed");
     b = table(s, TINY_I8, 4, K);
-    T_STATUS(tllm_bipolar_matmul(ctx, &w, &b, 4, NULL, &ty), TINY_E_ARGUMENT, "signed activations want signed weights");
+    T_STATUS(tllm_bipolar_matmul(ctx, &w, &b, 4, NULL, &ty), TINY_E_ARGUMENT, "signed activations need signed weights");
     b = table(c, TINY_U8, 4, K);
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &b, 3, &tsc, &ty), TINY_E_SHAPE, "scale_x is 20x3 f32, it must be 4 x 3 f32");
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &b, 3, NULL, &ty), TINY_E_DTYPE, "output 0 is 4x20 f32, it must be 4x20 i32");

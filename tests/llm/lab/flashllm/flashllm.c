@@ -528,7 +528,7 @@ static void test_bad_matrices(void)
     BAD(&b, offset[3] += 2000, offset[3] = a.offset[3], TINY_E_FORMAT, "there are 4096 places");
     BAD(&b, offset[7] = 0x7fffffff, offset[7] = a.offset[7], TINY_E_FORMAT, "it must repeat");
     BAD(&b, b.n_item -= 4, b.n_item += 4, TINY_E_FORMAT, "offsets end at");
-    BAD(&b, b.n_nonzero++, b.n_nonzero--, TINY_E_FORMAT, "values are not 0, the head says");
+    BAD(&b, b.n_nonzero++, b.n_nonzero--, TINY_E_FORMAT, "values are not 0, but the header says");
     BAD(&b, b.k = 66, b.k = 70, TINY_E_FORMAT, "holds a value and is outside of 130 by 66");
     BAD(&b, b.across = 3, b.across = 2, TINY_E_FORMAT, "by 3 tiles for 130 by 70");
     BAD(&b, b.n_out = -5, b.n_out = 130, TINY_E_SHAPE, "-5 rows");
@@ -545,10 +545,10 @@ static void test_bad_matrices(void)
     T_TRUE(item[0] >> 28 > 0);
     fours = item[0] >> 28 | item[1] >> 28 << 4 | item[2] >> 28 << 8;
     for (i = 0; i < 3; i++) item[i] = (item[i] & 0x0fffffffu) | ((fours + 1) >> 4 * i & 15u) << 28;
-    T_STATUS(tllm_csl_check(ctx, &b), TINY_E_FORMAT, " is in another row than the one before");
+    T_STATUS(tllm_csl_check(ctx, &b), TINY_E_FORMAT, " is not in the row of the item before");
     item[0] = p.item[0];
     item[2] |= 0xf0000000u;
-    T_STATUS(tllm_csl_check(ctx, &b), TINY_E_FORMAT, " fours of ");
+    T_STATUS(tllm_csl_check(ctx, &b), TINY_E_FORMAT, " groups of four in ");
     item[1] = p.item[1];
     item[2] = p.item[2];
     item[3] |= 0x10000000u;
@@ -572,7 +572,7 @@ static void test_bad_matrices(void)
     t.dim[0] = 0x7fffffff;
     t.dim[1] = 1 << 21;
     t.stride[0] = t.stride[1] = 0;          /* one number, again and again: 2^40 tiles */
-    T_STATUS(tllm_csl_build(ctx, &t, NULL, &p), TINY_E_OVERFLOW, "more than offsets can name");
+    T_STATUS(tllm_csl_build(ctx, &t, NULL, &p), TINY_E_OVERFLOW, "more than offsets can index");
     d.profile = -1;
     T_STATUS(tllm_csl_build(ctx, &tw, &d, &p), TINY_E_ARGUMENT, "no profile -1");
     T_STATUS(tllm_csl_decode(ctx, &a, &ty), TINY_E_SHAPE, "y must be 130 by 70");
@@ -580,7 +580,7 @@ static void test_bad_matrices(void)
     T_OK(tllm_csl_convert(ctx, &a, TLLM_CSL_PUBLISHED, &p));
     T_STATUS(tllm_flash_matmul(ctx, &tx, &p, &ty), TINY_E_UNSUPPORTED, "tllm_csl_convert makes it ordered");
     tx.dim[1] = 69;
-    T_STATUS(tllm_flash_matmul(ctx, &tx, &a, &ty), TINY_E_SHAPE, "rows of x have 69 numbers, those of the matrix 70");
+    T_STATUS(tllm_flash_matmul(ctx, &tx, &a, &ty), TINY_E_SHAPE, "69 numbers, but those of the matrix 70");
     T_STATUS(tllm_flash_matmul(ctx, NULL, &a, &ty), TINY_E_ARGUMENT, "input 0 is missing");
     T_STATUS(tllm_flash_matmul(ctx, &tx, NULL, &ty), TINY_E_ARGUMENT, "the matrix is NULL");
     tx.dim[1] = 70;
@@ -590,7 +590,7 @@ static void test_bad_matrices(void)
         e = a;
         e.down = down[i];
         e.across = across[i];
-        T_STATUS(tllm_flash_matmul(ctx, &tx, &e, &ty), TINY_E_SHAPE, "tiles; there must be some");
+        T_STATUS(tllm_flash_matmul(ctx, &tx, &e, &ty), TINY_E_SHAPE, "tiles; the counts must be above 0");
         T_TRUE(tllm_flash_form_of(ctx, &e, 1) == TLLM_FLASH_AUTO);
         if (i != 2) T_TRUE(tllm_csl_bytes(&e) == SIZE_MAX);
     }

@@ -231,7 +231,7 @@ static void test_bad_input(tiny_target target)
     t = d.k; t.dtype = TINY_F16;
     T_STATUS(tllm_fusemax(ctx, NULL, &d.q, &t, &d.v, &d.o, NULL), TINY_E_DTYPE, "k is f16");
     t = d.k; t.stride[2] = 2; t.dim[2] = 2;
-    T_STATUS(tllm_fusemax(ctx, NULL, &d.q, &t, &d.v, &d.o, NULL), TINY_E_SHAPE, "without gaps");
+    T_STATUS(tllm_fusemax(ctx, NULL, &d.q, &t, &d.v, &d.o, NULL), TINY_E_SHAPE, "contiguous");
     t = d.k; t.dim[0] = 7;
     T_STATUS(tllm_fusemax(ctx, NULL, &d.q, &t, &d.v, &d.o, NULL), TINY_E_SHAPE, "(queries, heads, e)");
     t = d.k; t.dim[0] = 0;
