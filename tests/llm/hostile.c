@@ -230,7 +230,7 @@ static void test_texts(void)
                      { "root \x1b", "" } };
     static const struct { const char *text, *shown;
     } configs[] = { { "no such thing \x1b[31m", "\\x1b[31m" },
-                    { "\x1b[31m = 5", "there is no key \"\\x1b[31m\"" },
+                    { "\x1b[31m = 5", "unknown key \"\\x1b[31m\"" },
                     { "seed = \x1b[2J", "seed is \"\\x1b[2J\"" },
                     { "context = \x9b", "\\x9b" } };
     tiny_ctx *ctx = listening();

@@ -293,7 +293,7 @@ static void test_refused(void)
              "16 rows of 63 numbers are not a matrix of Q4_0");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, -1, 64, e), TINY_E_ARGUMENT, "-1 rows of 64 numbers");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, TINY_IDX_MAX / 2, 64, e), TINY_E_ARGUMENT,
-             "no matrix of Q4_0 that this machine can hold");
+             "not a matrix of Q4_0 that this machine can hold");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, NULL, 16, 64, e), TINY_E_ARGUMENT, "the matrix or the result");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, 16, 64, NULL), TINY_E_ARGUMENT, "the matrix or the result");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, 16, 64, w + 36), TINY_E_ALIAS, "overlaps");

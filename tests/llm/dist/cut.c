@@ -833,7 +833,7 @@ static void test_bad_calls(void)
     T_STATUS(tllm_model_cut(file.ctx, m, 0, 2), TINY_E_ARGUMENT, "cut already, for rank 1 of 2");
     memset(&d, 0, sizeof d);
     T_STATUS(tllm_state_open(file.ctx, m, &d, &s), TINY_E_ARGUMENT,
-             "cut for rank 1 of 2, the comm is that of rank 0 of 1");
+             "cut for rank 1 of 2, but the comm is rank 0 of 1");
     T_STATUS(tllm_state_memory(file.ctx, m, &d, &n), TINY_E_ARGUMENT, "cut for rank 1 of 2");
     tllm_model_close(file.ctx, m);
     tllm_gguf_close(file.ctx, g);
@@ -852,7 +852,7 @@ static void test_bad_calls(void)
     unmake(&file);
     if (!make(&file, w, TLLM_FORMAT_F32, short_flags, 2)) return;
     T_OK(tllm_gguf_open_memory(file.ctx, file.at, file.n, &g));
-    T_STATUS(tllm_model_open(file.ctx, g, &m), TINY_E_FORMAT, "llama.ladder has no truth value for layer 2");
+    T_STATUS(tllm_model_open(file.ctx, g, &m), TINY_E_FORMAT, "llama.ladder has no bool for layer 2");
     tllm_gguf_close(file.ctx, g);
     unmake(&file);
 }

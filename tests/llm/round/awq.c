@@ -303,7 +303,7 @@ static void test_refused(void)
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 0, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT, "at least one matrix");
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, NULL, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT, "the mean magnitudes");
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, NULL, TOKENS, s, NULL), TINY_E_ARGUMENT, "the inputs are NULL");
-    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, 0, s, NULL), TINY_E_ARGUMENT, "0 inputs; at least one");
+    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, 0, s, NULL), TINY_E_ARGUMENT, "0 inputs; at least 1");
     d.steps = -1;
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT, "-1 powers to try");
     d.steps = 0;

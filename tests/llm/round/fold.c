@@ -302,7 +302,7 @@ static void test_refused(void)
     x = t_guarded((size_t)tllm_fold_at(f, 0)->n);
     norm = tllm_fold_at(f, 0)->from[0].t;
     T_STATUS(tllm_fold_scale(ctx, NULL, 0, s), TINY_E_ARGUMENT, "the folds are NULL or closed");
-    T_STATUS(tllm_fold_scale(ctx, f, 999, s), TINY_E_ARGUMENT, "number 999 of");
+    T_STATUS(tllm_fold_scale(ctx, f, 999, s), TINY_E_ARGUMENT, "index 999 is outside the list of");
     T_STATUS(tllm_fold_scale(ctx, f, 0, NULL), TINY_E_ARGUMENT, "the factors are NULL");
     s[3] = 0.0f;
     T_STATUS(tllm_fold_scale(ctx, f, 0, s), TINY_E_NUMERIC,
@@ -320,10 +320,10 @@ static void test_refused(void)
     s[3] = 1e-10f;
     T_OK(tllm_fold_scale(ctx, f, 0, s));
     T_STATUS(tllm_folds_floats(ctx, f, norm, 0, (tiny_idx)norm->dim[0], x), TINY_E_NUMERIC,
-             "row 3 of blk.0.attn_norm.weight has numbers that are too large");
-    T_STATUS(tllm_folds_floats(ctx, f, norm, 1, 3, x), TINY_E_ARGUMENT, "is needed as a whole");
+             "row 3 of blk.0.attn_norm.weight has numbers that overflow large");
+    T_STATUS(tllm_folds_floats(ctx, f, norm, 1, 3, x), TINY_E_ARGUMENT, "only be read as a whole");
     T_STATUS(tllm_folds_floats(ctx, f, norm, 0, 1000, x), TINY_E_ARGUMENT,
-             "1000 rows from row 0 on: blk.0.attn_norm.weight has");
+             "1000 rows from row 0 on, but blk.0.attn_norm.weight has");
     T_STATUS(tllm_folds_floats(ctx, f, NULL, 0, 1, x), TINY_E_ARGUMENT, "a tensor of the file");
     T_OK(tllm_writer_open(ctx, NULL, &w));
     T_STATUS(tllm_folds_put(ctx, f, w, NULL), TINY_E_NUMERIC, "overflow with their factors");

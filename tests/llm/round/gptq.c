@@ -700,7 +700,7 @@ static void test_indefinite(tiny_target target)
     q.code = plain;
     T_OK(tllm_plain_round(ctx, &d.grid, w, 2, 3, NULL, &q));
     T_SAME(code, plain, 6);
-    T_STATUS(tllm_gptq_triangle(ctx, &th, 0, u), TINY_E_NUMERIC, "not positive definite, not even with 10.24");
+    T_STATUS(tllm_gptq_triangle(ctx, &th, 0, u), TINY_E_NUMERIC, "not positive definite, even with 10.24");
     t_close(ctx);
 }
 
@@ -747,7 +747,7 @@ static void test_refused(void)
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &none, NULL), TINY_E_ARGUMENT, "but one is NULL");
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, NULL, &q, NULL), TINY_E_ARGUMENT, "the products of the inputs, is NULL");
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &narrow, &q, NULL), TINY_E_SHAPE,
-             "h is f64 of rank 2, 63 x 63; of 64 inputs it must be f32 or f64, 64 x 64");
+             "h is f64 of rank 2, 63 x 63; for 64 inputs it must be f32 or f64, 64 x 64");
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &whole, &q, NULL), TINY_E_SHAPE, "h is i32");
     T_STATUS(tllm_gptq(ctx, &d, l.w, 0, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "0 rows of 64 inputs");
     d.grid.bits = 9;

@@ -305,7 +305,7 @@ static void test_refused(void)
     d.group = 16;
     d.clip = 100;
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT,
-             "100 ranges of a hundredth less each; 0 to 99");
+             "clip is 100; the limits are 0 and 99");
     d.clip = 0;
     T_STATUS(tllm_plain_round(ctx, &d, w, 0, 32, NULL, &q.q), TINY_E_ARGUMENT, "a layer of 0 rows of 32 inputs");
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 0, NULL, &q.q), TINY_E_ARGUMENT, "a layer of 2 rows of 0 inputs");

@@ -514,7 +514,7 @@ static void test_bits_refused(void)
     d.x_bits = 4;
     if (path && T_OK(tllm_gguf_open(ctx, path, &g)) && T_OK(tllm_model_open(ctx, g, &model)))
         T_STATUS(tllm_state_open(ctx, model, &d, &state), TINY_E_UNSUPPORTED,
-                 "layer 0 is no attention and network behind norms");
+                 "layer 0 is not attention and network behind norms");
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, g);
     t_close(ctx);
@@ -568,13 +568,13 @@ static void test_refused(void)
     T_STATUS(tllm_rotated_open(ctx, m.file, &d, &r), TINY_E_UNSUPPORTED, "it already has rotations while it runs");
     d.online = 0;
     T_OK(tllm_model_open(ctx, m.file, &model));
-    T_STATUS(tllm_model_cut(ctx, model, 0, 2), TINY_E_UNSUPPORTED, "it is not cut");
+    T_STATUS(tllm_model_cut(ctx, model, 0, 2), TINY_E_UNSUPPORTED, "cannot be cut");
     T_STATUS(tllm_model_sparse(ctx, model, -1, NULL), TINY_E_UNSUPPORTED, "its networks are rotated");
     sd.x_bits = 1;
     T_STATUS(tllm_state_open(ctx, model, &sd, &state), TINY_E_ARGUMENT, "inputs of 1 bits");
     sd.x_bits = 4;
     sd.x_clip = 2.0f;
-    T_STATUS(tllm_state_open(ctx, model, &sd, &state), TINY_E_ARGUMENT, "of 2 of the largest");
+    T_STATUS(tllm_state_open(ctx, model, &sd, &state), TINY_E_ARGUMENT, "a clip of 2");
     memset(&sd, 0, sizeof sd);
     T_OK(tllm_state_open(ctx, model, &sd, &state));
     T_OK(tllm_forward(state, token, 6, 0, 0, NULL));

@@ -295,7 +295,7 @@ static void test_refused(void)
     d.awq.steps = 0;
     d.kinds = 1u << TLLM_FOLD_OUTPUT;
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_UNSUPPORTED,
-             "nowhere to be scaled; of its first layer: its folds are of other kinds");
+             "no fold to scale; the reason for its first layer: its folds are of other kinds");
     d.kinds = 0;
     token[30] = 70000;
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT,
@@ -305,7 +305,7 @@ static void test_refused(void)
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT,
              "has rows of 128 numbers, which are not whole blocks of Q4_K");
     list[1].format = TLLM_FORMAT_IQ2_XS;
-    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "no whole blocks of IQ2_XS");
+    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "not whole blocks of IQ2_XS");
     list[1].format = TLLM_FORMAT_F16;
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_UNSUPPORTED,
              "F16 (format 1) is not a block format");

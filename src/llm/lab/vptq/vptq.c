@@ -1,14 +1,15 @@
-/* src/llm/lab/vptq/vptq.c - VPTQ: the bytes of a matrix, made, read and believed of nothing
+/* src/llm/lab/vptq/vptq.c - VPTQ: the bytes of a matrix: made, read and fully checked
  *
  * Paper    Y. Liu et al., "VPTQ: extreme low-bit vector post-training quantization for large language models", 2024
  *          (arXiv 2409.17066)
- * Format   see tllm_vptq_open in vptq.h. Codes run along the inputs of one row of vectors, so that a product reads them
- *          from the first byte to the last.
- *          With one group and no inputs set apart the order of coding is undone in the codes; else it is stored.
- * Rate     bits = b(k)/v + b(k2)/v over the inputs of groups, b(k0)/v0 over those set apart, b = log2 rounded up; 16
- *          bits for each number of a book, each input that is permuted (32 from 65537 inputs on), and twice for each
- *          that is normalized; over rows n
- * Left out books as bf16: their numbers are rounded to 11 bits as halves and to 8 as bf16, in the same room */
+ * Format   see tllm_vptq_open in vptq.h. Codes run along the inputs of one row of vectors, so a product reads them
+ *          sequentially.
+ *          With one group and no outliers the codes are stored in the original order of inputs; otherwise the order is
+ *          stored.
+ * Rate     bits = b(k)/v + b(k2)/v over the inputs of groups, b(k0)/v0 over the outliers, b = log2 rounded up; 16 bits
+ *          for each number of a book and each permuted input (32 from 65537 inputs on), and 32 for each normalized
+ *          input; over rows n
+ * Left out books as bf16: halves have 11 bits of precision, bf16 has 8, in the same space */
 #include <string.h>
 #include "core/box/box_inside.h"
 #include "core/state_inside.h"
@@ -373,8 +374,8 @@ TINYI_FN tiny_status tinyi_vptq_head(tiny_ctx *ctx, const char *where, const uns
     if (st) return st;
     if (all != n_bytes || tinyi_vptq_bytes(q) != n_bytes)
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: %td rows of %td inputs are %zu bytes, the head says %llu, there are %zu", where, q->rows,
-                          q->n, tinyi_vptq_bytes(q), (unsigned long long)all, n_bytes);
+                          "%s: %td rows of %td inputs are %zu bytes, but the header says %llu, and there are %zu",
+                          where, q->rows, q->n, tinyi_vptq_bytes(q), (unsigned long long)all, n_bytes);
     q->bytes = bytes;
     q->n_bytes = n_bytes;
     for (i = 0; q->permuted && i < q->n; i++)
@@ -399,7 +400,7 @@ static tiny_status tinyi_vptq_order(tiny_ctx *ctx, const char *where, const tllm
     }
     tiny_free(ctx, seen);
     if (twice >= 0)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: place %td is input %td, which stands before", where, twice,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: place %td is input %td, which occurs before", where, twice,
                           tinyi_vptq_input(q, twice));
     return TINY_OK;
 }
@@ -415,7 +416,7 @@ static tiny_status tinyi_vptq_codes(tiny_ctx *ctx, const char *where, const tllm
     for (r = 0; r < part->rows; r++) {
         const unsigned char *row = q->bytes + part->index + (size_t)r * part->row_bytes;
         if (spare && tinyi_le32(row + part->row_bytes - 4) >> (32 - spare))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: bits are set behind the codes of row %td of vectors", where, r);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: bits are set after the codes of row %td of vectors", where, r);
         for (i = 0; i < part->n && !all; i++) {
             const uint32_t word = tinyi_vptq_word(row, (size_t)i, width, tinyi_vptq_mask((int)width)), c1 = word & low,
                            c2 = part->k2 ? word >> part->bits : 0;
@@ -452,7 +453,7 @@ static tiny_status tinyi_vptq_read(tiny_ctx *ctx, const char *where, const unsig
     st = tinyi_vptq_head(ctx, where, bytes, n_bytes, q);
     if (st) return st;
     if (tinyi_crc32(0, bytes, n_bytes - 4) != tinyi_le32(bytes + n_bytes - 4))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the CRC-32 does not agree", where);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or truncated: the CRC-32 does not match", where);
     st = tinyi_vptq_order(ctx, where, q);
     for (i = 0; !st && q->normalized && i < 2 * q->n; i++)
         if ((bytes[tinyi_vptq_scales(q) + 2 * (size_t)i + 1] & 0x7cu) == 0x7cu)

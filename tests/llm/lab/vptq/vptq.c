@@ -552,10 +552,10 @@ static void test_refused(void)
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 0, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "0 rows of 64 inputs");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, -1, &l.h, &q, NULL), TINY_E_ARGUMENT, "8 rows of -1 inputs");
     d.k = 129;
-    REFUSED(TINY_E_ARGUMENT, "a book of 129 vectors for the 128 that there are in 64 inputs");
+    REFUSED(TINY_E_ARGUMENT, "a book of 129 vectors for only 128 vectors in 64 inputs");
     d.k = 16;
     d.k2 = 129;
-    REFUSED(TINY_E_ARGUMENT, "a book of 129 vectors for the 128 that there are in 64 inputs");
+    REFUSED(TINY_E_ARGUMENT, "a book of 129 vectors for only 128 vectors in 64 inputs");
     d.k2 = 1;
     REFUSED(TINY_E_ARGUMENT, "a second book of 1 vectors; none, or 2 to 1048576");
     d.k2 = 0;
@@ -647,7 +647,7 @@ static void test_refused(void)
     T_STATUS(tllm_vptq_matmul(ctx, &x, &odd, &y), TINY_E_SHAPE, NULL);
     odd = q;
     odd.n_bytes--;
-    T_STATUS(tllm_vptq_matmul(ctx, &x, &odd, &y), TINY_E_FORMAT, "the head says");
+    T_STATUS(tllm_vptq_matmul(ctx, &x, &odd, &y), TINY_E_FORMAT, "but the header says");
     T_STATUS(tllm_vptq_open(ctx, NULL, 100, &odd), TINY_E_FORMAT, "0 bytes that are not a matrix");
     T_STATUS(tllm_vptq_open(ctx, q.bytes, q.n_bytes, NULL), TINY_E_ARGUMENT, "a result pointer is needed");
     T_STATUS(tllm_vptq_load(ctx, "/nowhere/at/all", &odd), TINY_E_IO, "/nowhere/at/all");

@@ -442,7 +442,7 @@ static void test_bad_input(void)
     d = good;
     d.task = TLLM_WEAVE_LOGISTIC;
     T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[2], &d, &st, model), TINY_E_ARGUMENT,
-             "is -1, the task logistic takes 0 and 1");
+             "is -1, but the task logistic takes 0 and 1");
     T_STATUS(tllm_weave_loss(ctx, &s.w, s.y[2], &d, model, &loss), TINY_E_ARGUMENT, "the task logistic takes 0 and 1");
     T_CLOSE(loss, 3.0, 0);
     T_STATUS(tllm_weave_epoch(ctx, &s.w, NULL, &good, &st, model), TINY_E_ARGUMENT, "but one is NULL");
