@@ -525,7 +525,7 @@ static int tinyi_latent_expands(const tinyi_latent *a)
 static void tinyi_latent_fast(tiny_team *team, const tiny_op *op)
 {
     tinyi_latent a;
-    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
+    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 reports the pass that ran, with or without a task */
     tinyi_latent_read(op, &a);
     if (tinyi_latent_expands(&a)) tinyi_latent_expanded(team, &a);
     else tinyi_latent_absorbed(team, op, &a);

@@ -453,7 +453,7 @@ static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, tinyi_paged_
         tinyi_att_tile tile;
         tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r->n);
         if (k) tinyi_att_tile_scores(team, &tile, k + g * a->d, a->k.d_part, n_c, j0, j1);
-        else {                              /* the first head asks for the rows of all */
+        else {                              /* the first head prefetches the rows of all */
             tinyi_paged_spans(span, &a->k, r->part, g * a->d, piece, n_piece, next, g ? 0 : n_next);
             tinyi_att_tile_dots(team, &tile, span, n_piece, type_k, (tiny_idx)a->k.row_bytes);
         }
@@ -639,7 +639,7 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
     tiny_idx task, end, g, state, row_max;
     float *shared = (float *)team->shared;
     int j;
-    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
+    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 reports the pass that ran, with or without a task */
     tinyi_paged_read(op, &a);
     if (!op->in[4]) a.v.type = NULL;
     tinyi_paged_memory_at(&x, &a, tree, team->own);

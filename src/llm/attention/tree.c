@@ -82,7 +82,7 @@ TINY_API const tllm_tree_item *tllm_tree_plan_items(const tllm_tree_plan *p, tin
     return p ? p->item : NULL;
 }
 
-/* room for n things in all: at least doubled when it grows, so that a text that goes on seldom asks */
+/* room for n items in total: at least doubled when it grows, so that a growing text seldom reallocates */
 static tiny_status tinyi_tree_room(tiny_ctx *ctx, void *array, tiny_idx *most, tiny_idx n, size_t each)
 {
     tiny_idx want = TINYI_MAX(n, 2 * *most);
@@ -235,7 +235,7 @@ static void tinyi_tree_masks(tinyi_tree_cut *c, const tllm_tree_item *item)
 static tiny_status tinyi_tree_close(tinyi_tree_cut *c)
 {
     tllm_tree_plan *p = c->w.p;
-    int32_t *found = c->w.rest;             /* those who see a cell of it, then all of them ascending */
+    int32_t *found = c->w.rest;             /* the queries that see a cell of it, then all of them ascending */
     tiny_idx k, j, n = 0, g, head = p->n_item;
     tiny_status st = TINY_OK;
     if (!c->n_cell) return TINY_OK;
@@ -495,7 +495,7 @@ static tiny_status tinyi_tree_leaf(const tllm_tree *t, int32_t node)
     return TINY_OK;
 }
 
-/* a number that nobody has; there is room for it */
+/* an unused number; there is room for it */
 static int32_t tinyi_tree_new(tllm_tree *t, int32_t parent, int32_t seq)
 {
     tinyi_tree_node *x;

@@ -104,7 +104,7 @@ struct tllm_tree_plan {
     tiny_ctx *ctx;
     tiny_idx block_len;
     int max_q, mode;
-    tiny_idx n_query, block;                /* what it was set with; n_query 0: nothing */
+    tiny_idx n_query, block;                /* the rows and table it was set with; n_query 0: none */
     tllm_tree_counts counts;
     tllm_tree_item *item;
     tllm_tree_piece *piece;

@@ -122,7 +122,7 @@ typedef struct tinyi_lattice {
     int group, k_top;                       /* values under one scale; k from 0 */
     float unit;                             /* y = D (2 k + 1) unit level */
     int even;                               /* the number of minus signs of 8 values */
-    int shifts;                             /* 0: none, 8 or 32: so many values share one */
+    int shifts;                             /* 0: none; 8 or 32: that many values share one */
     int trials;
     float trial[12];                        /* trial scales, where 1 gives the largest value the largest level */
 } tinyi_lattice;

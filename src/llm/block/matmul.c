@@ -359,7 +359,7 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
     tiny_idx i;
     for (i = q0; i < q1; i++) {
         const tiny_idx low = twins ? i & 1 : 0, at = (i - low) * p->blocks;
-        if (twins && low == 0 && i + 1 == rows) {       /* nobody is beside it */
+        if (twins && low == 0 && i + 1 == rows) {       /* it has no neighbour */
             memset(codes + 256 * at, 0, (size_t)p->blocks * 512);
             memset(d + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *d);
             memset(sum + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *sum);
@@ -598,7 +598,7 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
                 if (tiles)
                     for (j = 0; j < rows; j += 32)
                         for (r = r0; r < r1; r += 32) {
-                            /* rows of the panel that are not there give rows of sums that nobody reads */
+                            /* missing rows of the panel give sums that are never read */
                             const unsigned char *b = shared + j / 16 * kp * 32 + at * 32;
                             tiles->tile(sums + (r - r0) * step + j, step, panel + (r - r0) * panel_row, panel_row, b,
                                         kp * 32, (size_t)tinyi_gemm_up(n, 32), at > 0, r + 16 < r1, j + 16 < rows,
@@ -942,7 +942,7 @@ TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, i
                                   i);
     }
     for (i = 0; i < n; i++)
-        for (j = 0; j < 2 * n; j++) {       /* w and bias of all of them: nobody waits between the products */
+        for (j = 0; j < 2 * n; j++) {       /* w and bias of all of them: there is no barrier between the products */
             const tiny_tensor *t = op[j / 2].in[1 + j % 2];
             uintptr_t t0, t1;
             if (t && !tinyi_tensor_reach(t, &t0, &t1) && first[i] < t1 && t0 < end[i])

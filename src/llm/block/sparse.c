@@ -155,7 +155,7 @@ static void tinyi_mix_fast(tiny_team *team, const tiny_op *op)
     tinyi_mix p;
     float *acc = (float *)team->own, *factor, *room;
     tiny_idx columns, pieces, q, q0, q1, t0, t, j;
-    (void)TINYI_K(team, gemv_axpy);         /* thread 0 tells where it ran, with a piece or without */
+    (void)TINYI_K(team, gemv_axpy);         /* thread 0 reports the pass that ran, with or without a piece */
     tinyi_mix_read(op, &p);
     columns = tinyi_mix_columns(p.d, team->n);
     pieces = (p.d + columns - 1) / columns;

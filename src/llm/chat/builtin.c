@@ -199,7 +199,7 @@ TINYI_FN int tinyi_targ_true(tinyi_targs *a, int i, const char *name)
     tinyi_tv x;
     return tinyi_targ(a, i, name, &x) && tinyi_tv_true(&x);
 }
-/* Asked before the call for too many, and after it for names that nobody asked for. */
+/* Checked before the call for too many arguments, and after it for names that were not read. */
 TINYI_FN int tinyi_targ_fit(tinyi_doc *m, const tinyi_template_builtin *row, const tinyi_targs *a, int after)
 {
     int k;

@@ -31,7 +31,7 @@ TINY_API tiny_status tllm_csl_prune(tiny_ctx *ctx, const tiny_tensor *w, const f
         float *x = (float *)w->data + r * w->stride[0];
         for (c = 0; c < w->dim[1]; c++) {
             const float v = x[c * w->stride[1]];
-            /* NaN comes last: it is kept, for somebody to see */
+            /* NaN comes last: it is kept, so that it stays visible */
             score[c] = (v < 0.0f ? -v : v) * (norm ? norm[c] : 1.0f);
         }
         st = tiny_argsort_f32(ctx, score, order, (size_t)w->dim[1], 0);

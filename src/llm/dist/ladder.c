@@ -35,7 +35,7 @@ static tiny_status tinyi_ladder_start(tllm_ladder *a, int half, tiny_idx layer)
 {
     a->flies[half] = 1;
     a->layer[half] = layer;
-    /* tags of neighbours differ; that sums do not change places is told by their numbers */
+    /* tags of neighbours differ; their numbers show the order of sums */
     return a->comm ? tiny_allreduce_start(a->comm, a->y[half], (size_t)a->n, (unsigned)(2 * layer + half) & 127,
                                           &a->handle[half])
                    : TINY_OK;

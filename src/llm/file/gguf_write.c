@@ -32,7 +32,7 @@ struct tllm_writer {
     uint64_t written;                       /* of the part at work */
 #ifndef TINY_NO_STDIO
     void *file;                             /* a FILE */
-    /* on the first file, until all are renamed: nobody else writes the same model */
+    /* on the first file, until all are renamed: no other process writes the same model */
     int lock;
 #endif
 };
@@ -587,7 +587,7 @@ TINY_API tiny_status tllm_writer_data(tiny_ctx *ctx, tllm_writer *w, const void 
 static tiny_status tinyi_writer_rename(tiny_ctx *ctx, tllm_writer *w)
 {
 #ifndef TINY_NO_STDIO
-    while (w->n_renamed < w->n_parts) {     /* the first part last: whoever finds it finds all */
+    while (w->n_renamed < w->n_parts) {     /* the first part is renamed last: if it exists, all parts exist */
         size_t part = w->n_parts - 1 - w->n_renamed, n;
         char *from;
         tiny_status st;

@@ -476,7 +476,7 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
     }
     if (!st) tinyi_lm_weights_up(ctx, model, 0);
     for (i = 0; i < n && !st; i++) {
-        /* memory of the model, which is ours to change here */
+        /* memory of the model, which may be changed here */
         tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)(i < a->n ? a->pair[i].w : a->embd.w);
         if (i == a->n) {                    /* an output that is the embedding stays what it was */
             *fresh = *model->top.w[TINYI_T_TOKEN_EMBD];

@@ -101,7 +101,7 @@ static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const t
 static const tllm_gguf_tensor *tinyi_adapter_find(const tllm_gguf *g, tllm_text name, const char *suffix)
 {
     char full[200];
-    if (name.n > 180) return NULL;          /* no name of ours is so long */
+    if (name.n > 180) return NULL;          /* no name in the table is that long */
     (void)snprintf(full, sizeof full, "%.*s%s", (int)name.n, name.at, suffix);
     return tllm_gguf_tensor_find(g, full);
 }

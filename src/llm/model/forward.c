@@ -528,7 +528,7 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     s = (tllm_state *)tinyi_reserve(ctx, bytes);
     st = s ? tinyi_work_reserve(ctx, plan.work) : tiny_ctx_status(ctx);
     if (st) {
-        /* nobody waits for a rank that does not come */
+        /* no rank waits for one that failed */
         if (TINYI_HAS(RANKS) && plan.comm) tiny_comm_abort(plan.comm);
         tiny_free(ctx, s);
         return st;
@@ -731,7 +731,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
             f.n_key = TINYI_MAX(f.n_key, at + 1);
         }
         f.tree = tinyi_lm_tree(&f);
-        if (s->stays) {                     /* nobody reads what the last pass left in scratch memory */
+        if (s->stays) {                     /* the contents that the last pass left in scratch memory are not read */
             tinyi_accel_drop(s->ctx, s->scratch, s->scratch_bytes);
             tiny_stay(s->ctx, 1);
         }
@@ -748,7 +748,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
         return st;
     }
     for (i = 0; i < s->n_seq; i++) s->mark[i].done = 0;
-    /* what was told in order from position 0 on can be shared */
+    /* tokens recorded in order from position 0 on can be shared */
     for (i = 0; i < q->n && !s->m->recurrent; i++) {
         const tllm_item x = tinyi_lm_item(q, i);
         tinyi_lm_mark *m = &s->mark[x.seq];

@@ -195,20 +195,20 @@ struct tllm_model {
     float expert_scale;
     tiny_idx r_q, r_kv, d_rope, d_nope, d_vm;   /* latent attention: ranks, and sizes of a head */
     tiny_idx index_heads, index_d, index_top;
-    /* index_top blocks of so many keys, the last index_local of them always; 0: index_top keys */
+    /* index_top blocks of that many keys, the last index_local of them always; 0: index_top keys */
     tiny_idx index_block, index_local;
     float temp_scale, temp_offset;          /* queries grow with the position */
     tiny_idx temp_length;
     tiny_idx ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_group;
     tiny_idx head_size;                     /* rwkv, kda */
-    tiny_idx rescale;                       /* rwkv6: every so many layers the stream is halved; 0: never */
+    tiny_idx rescale;                       /* rwkv6: the stream is halved every n layers; 0: never */
     float decay;                            /* kda: the decay's exponent is above this, below 0; 0: it has no bound */
     float situ[2];                          /* bounds of gate and up; the second 0: up has none */
     /* deepseek4: streams, rounds that even their matrices out, layers whose experts go by the token */
     tiny_idx n_hyper, hyper_turns, n_hash;
     float hyper_eps;
-    tiny_idx out_groups, out_rank;          /* its output matrix: groups of heads, each to so many numbers first */
-    tiny_idx bank;                          /* the stream is put by before every so many layers; 0: never */
+    tiny_idx out_groups, out_rank;          /* its output matrix: groups of heads, each first reduced to out_rank */
+    tiny_idx bank;                          /* the stream is saved before every n-th layer; 0: never */
     tiny_idx n_latent;                      /* what routed experts read and write; 0: n_embd */
     tiny_idx n_bucket;
     tiny_idx n_ple;                         /* per-layer inputs */
@@ -350,7 +350,7 @@ typedef struct tinyi_lm_fwd {
     tiny_idx n_bank;
     const float *layer_in;                  /* the stream before the layer */
     tllm_ladder ladder;                     /* y NULL: one rank, and all routes standard */
-    /* of this piece, where its sequences share so many pages that reading them once pays; or NULL */
+    /* of this piece, if its sequences share enough pages that reading them once is faster; or NULL */
     const tllm_tree_plan *tree;
 } tinyi_lm_fwd;
 
@@ -358,7 +358,7 @@ typedef struct tinyi_lm_fwd {
 TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b);
 /* fn(arg, i0, i1) on the threads of the context for pieces of 0..n */
 typedef void (*tinyi_lm_fn)(const void *arg, tiny_idx i0, tiny_idx i1);
-/* An operation through the door; in a dry pass, what it would take of the workspace. */
+/* Dispatches an operation; in a dry run, counts its workspace. */
 TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op);
 /* no inputs, no outputs yet */
 TINYI_FN void tinyi_lm_op_start(tiny_op *op, int kind, const tiny_op_row *row, const void *params);

@@ -74,7 +74,7 @@ static void tinyi_lm_eight_layer(tinyi_lm_eights *e, const tinyi_lm_layer *l, in
 {
     int t;
     for (t = 0; t < TINYI_T_COUNT; t++) {
-        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)l->w[t];       /* memory of the model, which is ours to change here */
+        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)l->w[t];       /* memory of the model, which may be changed here */
         tinyi_lm_eight *k;
         size_t rows, bytes;
         if (!w || w->v || !w->format || w->dtype >= 0) continue;
@@ -115,7 +115,7 @@ static void tinyi_lm_eight_forget(const tinyi_lm_eights *e, const tinyi_lm_eight
     for (i = 0; i < g->n_parts; i++) (void)tinyi_file_forget(&g->part[i].file, k->w->t->data, k->bytes);
 }
 
-/* told between matrices, which also asks whether to go on */
+/* progress is reported and cancel checked between matrices */
 static tiny_status tinyi_lm_eight_told(const tinyi_lm_eights *e, size_t done)
 {
     const tiny_ctx_desc *d = &e->ctx->desc;

@@ -40,7 +40,7 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format,
     ld.g = m->file;
     ld.m = m;
     for (i = 0; i < m->n_layer && !ld.st && !st; i++) {
-        /* memory of the model, which is ours to change here */
+        /* memory of the model, which may be changed here */
         tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)m->layer[i].w[TINYI_T_FFN_DOWN];
         const tllm_format *to;
         void *turned;

@@ -114,7 +114,7 @@ TINY_API int tllm_cascade_find(const tllm_cascade *c, const char *tensor)
     return -1;
 }
 
-/* X[ranks]; fresh: a tensor that nobody has named yet, else one that is known with the same ranks */
+/* X[ranks]; fresh: a new tensor, else a known one with the same ranks */
 static tiny_status tinyi_cascade_tensor(tinyi_cascade_reader *r, int fresh, int *tensor, tllm_einsum_when *when)
 {
     tllm_cascade_tensor t, *old = NULL;

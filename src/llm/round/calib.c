@@ -147,7 +147,7 @@ TINY_API void tllm_calib_mean(const tllm_calib *c, float *mean)
     for (i = 0; c && mean && i < c->n; i++) mean[i] = c->tokens ? (float)(c->size[i] / (double)c->tokens) : 0.0f;
 }
 
-/* squares, sizes and largest of inputs i0 to i1: in order of the tokens, whoever has them */
+/* squares, sizes and largest of inputs i0 to i1: in the order of the tokens, for any thread */
 static void tinyi_calib_sums(tllm_calib *c, const float *x, tiny_idx rows, tiny_idx ld, tiny_idx i0, tiny_idx i1)
 {
     tiny_idx t, i;

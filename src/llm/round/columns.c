@@ -37,7 +37,7 @@ typedef struct tinyi_columns_job {
 /* ---- reference --------------------------------------------------------------------------------------------------- */
 
 TINY_REF_BEGIN
-/* w: unit rows of n doubles; t: unit columns or rows of floats for who codes */
+/* w: unit rows of n doubles; t: unit columns or rows of floats for the coder */
 static double tinyi_columns_ref(const tinyi_columns *c, tiny_idx row0, tiny_idx rows, double *w, float *t)
 {
     double loss = 0.0;

@@ -171,7 +171,7 @@ static void tinyi_fold_value(tinyi_fold_list *l, const tinyi_lm_layer *a)
     const char *why = tinyi_fold_mixes(a);
     tllm_fold *fold;
     tiny_idx i;
-    /* whatever else stands beside it: nobody but the output reads it */
+    /* only the output may read it */
     if (a->mix == TINYI_LM_ATTN && a->w[TINYI_T_ATTN_SUB_NORM] && !(m->rotated & TLLM_ROTATE_HEADS)) {
         fold = tinyi_fold_of_norm(l, a, TLLM_FOLD_VALUE, a->w[TINYI_T_ATTN_SUB_NORM]);
         if (fold) tinyi_fold_to(fold, a->w[TINYI_T_ATTN_OUT], 0, 1);

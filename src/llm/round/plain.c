@@ -166,7 +166,7 @@ TINYI_INLINE size_t tinyi_plain_at(const tinyi_plain_job *j, tiny_idx row, tiny_
     return j->d.group == TLLM_PLAIN_TENSOR ? 0 : (size_t)row * (size_t)j->size.groups + (size_t)group;
 }
 
-/* the least of what is told, whoever tells it when; 0: nothing was told */
+/* the lowest reported value, in any order of threads; 0: none was reported */
 TINYI_FN void tinyi_plain_first(tiny_idx *first, tiny_idx at)
 {
     tiny_idx seen = tinyi_atomic_get(first);

@@ -139,7 +139,7 @@ static tiny_status tinyi_scaled_fold(tllm_scaled *s, size_t at)
     size_t room = 0;
     int k, n_m = 0, taken = 1;
     tiny_status st = TINY_OK;
-    for (k = 0; k < f->n_to; k++)           /* whom it is done for: those that will be rounded */
+    for (k = 0; k < f->n_to; k++)           /* the matrices that will be rounded */
         if (!f->to[k].vector && tinyi_scaled_find(s, f->to[k].t)) room += (size_t)f->to[k].n_mat;
     if (!room) return TINY_OK;
     c = tinyi_scaled_seen(s, f, &end, &mat);

@@ -29,7 +29,7 @@ struct tllm_watch {
     tinyi_watched *item;                    /* by address of the data */
     size_t n;
     tiny_status status;
-    /* of the product before: where it lies, how large it is, its checksum, who has seen it */
+    /* of the last product: address, size, checksum, and the calibrator that saw it */
     const void *x;
     tiny_idx rows, width;
     uint64_t sum;
@@ -129,7 +129,7 @@ static tiny_status tinyi_watch_run(void *user, const tiny_op *op, const tiny_op_
                                          TINY_U8, (tiny_idx)i->t->dim[1], (tiny_idx)row_bytes);
     const tiny_status st = tllm_matmul(w->ctx, op->in[0], i->format->id, &m, op->in[2], op->out[0]);
     says[0] = 0;
-    if (st && !w->status) w->status = st;   /* the original was multiplied: who comes after has seen something else */
+    if (st && !w->status) w->status = st;   /* the original was multiplied: later layers saw other inputs */
     return st;
 }
 

@@ -282,7 +282,7 @@ static int tinyi_gs_char(tiny_ctx *ctx, tllm_grammar_state *s, uint32_t c)
     return s->n_threads || s->may_end;
 }
 
-static const uint32_t tinyi_gs_least[5] = { 0, 0, 0x80, 0x800, 0x10000 };     /* code of a character of so many bytes */
+static const uint32_t tinyi_gs_least[5] = { 0, 0, 0x80, 0x800, 0x10000 };     /* least code of a character, by bytes */
 
 static int tinyi_gs_byte(tiny_ctx *ctx, tllm_grammar_state *s, unsigned b)
 {
@@ -521,8 +521,8 @@ static int tinyi_gs_try(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece,
     return ok;
 }
 
-/* From piece to piece in the order of their bytes: back to what it shares with the one before, then on. Marks stand at
- * the bytes behind which a walk goes on; refused: so many bytes of the piece before are the beginning of nothing. 0:
+/* Walks the pieces in the order of their bytes: back to the prefix shared with the piece before, then on. Marks are
+ * kept at the bytes from which a walk continues. refused: length of the refused prefix of the piece before. 0:
  * failed. */
 static int tinyi_gs_walk(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces *pieces, unsigned char *may)
 {

@@ -33,7 +33,7 @@ struct tllm_sampler {
     uint64_t *item, *scratch;
     /* of each token in the window, a length for dry, or bits of a bias; zeros between steps */
     int32_t *count;
-    size_t n, sorted;                       /* candidates left; so many at the front are the largest, in order */
+    size_t n, sorted;                       /* candidates left; the first `sorted` are the largest, in order */
     int whole;                              /* candidate i is token i: nothing was taken away */
     int have;                               /* TINYI_SAMPLER_NOTHING ... */
     /* what was accepted, oldest first; the last `window` of it when there is one */

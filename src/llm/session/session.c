@@ -466,7 +466,7 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
         st = TINY_OK;
     }
     if (!st) st = tllm_stream_end(s->ctx, &stream, &g->bytes);
-    /* who asked to stop is not called again */
+    /* a callback that asked to stop is not called again */
     if (!st && !ended) st = tinyi_generate_say(s, g, d, 1, &r->end, &ended);
     r->made_seconds = tinyi_session_clock() - start;
     return st;

@@ -672,7 +672,7 @@ static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float shar
             const int32_t next = tokens[s * (r->m->context + 1) + t + 1];
             const double x = (double)p[next] - (double)TINYI_OF(r->kernel, max_f32)(p, n);
             TINYI_OF(r->kernel, softmax_row_f32)(p, p, n, 1.0f);
-            /* what is too small for a float is told by its distance from the largest */
+            /* a number too small for a float is given by its distance from the largest */
             sum -= p[next] > 1e-30f || !(p[next] >= 0.0f) ? tinyi_log64((double)p[next]) : x;
             if (r->g) tinyi_dec_target(r, &story, &is_story, next, share, p);
         }

@@ -128,7 +128,7 @@ static int32_t tinyi_judge_draw(const float *x, double u)
     return last;
 }
 
-/* The model tells a story, after the first n tokens that are in j->token; drawn, or by its best guess. */
+/* The model generates a story after the first n tokens in j->token, by sampling or greedily. */
 static tiny_status tinyi_judge_tell(tinyi_judge *j, tllm_story *s, tiny_idx n, tiny_rng *rng, tllm_told *out)
 {
     tiny_status st;
@@ -156,7 +156,7 @@ static tiny_status tinyi_judge_tell(tinyi_judge *j, tllm_story *s, tiny_idx n, t
     return st;
 }
 
-/* From the token before the first sentence that the model may choose itself: so many stories, so many openings. */
+/* From the token before the first sentence that the model chooses: one opening per story. */
 static tiny_status tinyi_judge_opening(tinyi_judge *j, tllm_story *stream, tllm_told *out)
 {
     tllm_story s = *stream, told;
@@ -164,7 +164,7 @@ static tiny_status tinyi_judge_opening(tinyi_judge *j, tllm_story *stream, tllm_
     int dots = 0;
     j->token[0] = TLLM_STORY_END;
     told = s;
-    /* where he was, what he had, what his friend had; "named Max . he was" is one more */
+    /* three sentences: place, own things, things of the friend; "named Max . he was" is one more */
     while (dots < 3) {
         const int32_t t = tllm_story_draw(&s, NULL, NULL);
         j->token[n++] = t;

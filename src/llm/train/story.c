@@ -289,7 +289,7 @@ static void tinyi_story_choice(const tllm_story *s, tllm_story_items *q)
     case TINYI_SC_LANDMARK:
         for (i = 0; i < 10; i++) tinyi_story_item(q, tinyi_story_landmarks[i][0], 1u);
         break;
-    case TINYI_SC_GIVEN:                    /* as many ways as there are types of which so many can be given */
+    case TINYI_SC_GIVEN:                    /* one option per type of which that many can be given */
         for (k = 1; k <= 5; k++) {
             unsigned ways = 0;
             for (t = 0; t < 2; t++) ways += tinyi_story_can(s, s->verb, t) && s->count[s->a][t] >= k;

@@ -727,7 +727,7 @@ static void test_mismatch(tiny_target target)
     if (!run_model(&r, NULL)) { unmake(&file); return; }
     for (i = 0; i < 2; i++) {
         char says[100];
-        (void)snprintf(says, sizeof says, "the model is cut for rank %d of 2, the comm is that of rank %d of 2", 1 - i,
+        (void)snprintf(says, sizeof says, "the model is cut for rank %d of 2, but the comm is rank %d of 2", 1 - i,
                        i);
         T_EQ_INT(r.st[i], TINY_E_ARGUMENT);
         T_TRUE(strstr(r.says[i], says) != NULL);

@@ -320,7 +320,7 @@ static void test_refused(void)
     s[3] = 1e-10f;
     T_OK(tllm_fold_scale(ctx, f, 0, s));
     T_STATUS(tllm_folds_floats(ctx, f, norm, 0, (tiny_idx)norm->dim[0], x), TINY_E_NUMERIC,
-             "row 3 of blk.0.attn_norm.weight has numbers that overflow large");
+             "row 3 of blk.0.attn_norm.weight has numbers that overflow");
     T_STATUS(tllm_folds_floats(ctx, f, norm, 1, 3, x), TINY_E_ARGUMENT, "only be read as a whole");
     T_STATUS(tllm_folds_floats(ctx, f, norm, 0, 1000, x), TINY_E_ARGUMENT,
              "1000 rows from row 0 on, but blk.0.attn_norm.weight has");

@@ -514,7 +514,7 @@ static void test_bits_refused(void)
     d.x_bits = 4;
     if (path && T_OK(tllm_gguf_open(ctx, path, &g)) && T_OK(tllm_model_open(ctx, g, &model)))
         T_STATUS(tllm_state_open(ctx, model, &d, &state), TINY_E_UNSUPPORTED,
-                 "layer 0 is not attention and network behind norms");
+                 "layer 0 is not attention and network after norms");
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, g);
     t_close(ctx);

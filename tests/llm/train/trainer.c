@@ -220,7 +220,7 @@ static void test_refused(void)
         { "embedding 256", "story.cfg: line 1: \"embedding 256\" is not key = value" },
         { "# a\n\nwidth = 3", "line 3: unknown key \"width\"" },
         { "layers = 2\nlayers = 2", "line 2: layers occurs twice" },
-        { "layers = 0", "layers is \"0\", it must be a whole number from 1 to 64" },
+        { "layers = 0", "layers is \"0\"; it must be a whole number from 1 to 64" },
         { "layers = 65", "whole number from 1 to 64" },
         { "layers = 2.5", "whole number" },
         { "layers = -1", "whole number" },
@@ -235,7 +235,7 @@ static void test_refused(void)
         { "optimizer = sgd", "optimizer is \"sgd\"; use muon or adamw" },
         { "form = linear", "form is \"linear\"; use grouped, latent or gated" },
         { "latent = -1", "latent is \"-1\", it must be a whole number from 0 to 4096" },
-        { "seed = 0", "seed is \"0\", it must be a whole number" },
+        { "seed = 0", "seed is \"0\"; it must be a whole number" },
         { "seed = 1.5", "seed is \"1.5\"" }
     };
     static const char good[] =
@@ -294,7 +294,7 @@ static void test_refused(void)
         tokens[5] = -1;
         T_STATUS(tllm_trainer_gradient(t, tokens, NULL), TINY_E_ARGUMENT, "token 5 is -1");
         T_STATUS(tllm_trainer_load(t, "no-such-file"), TINY_E_IO, "no-such-file");
-        T_STATUS(tllm_trainer_model(t, model_path, "Q5_9"), TINY_E_ARGUMENT, "no format \"Q5_9\"");
+        T_STATUS(tllm_trainer_model(t, model_path, "Q5_9"), TINY_E_ARGUMENT, "unknown format \"Q5_9\"");
         T_STATUS(tllm_trainer_model(t, model_path, "Q4_K"), TINY_E_SHAPE,
                  "rows of token_embd.weight have 16 numbers, not whole blocks of Q4_K, which have 256");
         T_STATUS(tllm_trainer_model(t, "no-such-folder/x.gguf", "F32"), TINY_E_IO, "no-such-folder/x.gguf");
@@ -563,7 +563,7 @@ static void test_held_out(void)
         T_OK(tllm_trainer_step(t, &r));
         T_TRUE(r.step == 1 && r.factor == 1.0 / 5 && r.tokens == 80 && r.length > 0 && r.floor > 0.5 &&
                fabs(r.bits - log2(544.0)) < 2);
-        T_STATUS(tllm_trainer_heldout(t, 999, 0, &bits, &floor), TINY_E_ARGUMENT, "0 batches");
+        T_STATUS(tllm_trainer_heldout(t, 999, 0, &bits, &floor), TINY_E_ARGUMENT, "0 held-out batches");
     }
     tllm_trainer_close(t);
     t_close(ctx);

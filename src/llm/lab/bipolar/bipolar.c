@@ -180,7 +180,7 @@ static void tinyi_bip_quantize_team(tiny_team *team, void *arg)
         }
 }
 
-/* codes, or integers of so many bits; bits above them do not count */
+/* codes, or integers of that many bits; higher bits are ignored */
 static void tinyi_bip_take(uint8_t *code, const tiny_tensor *x, tiny_idx r, int bits)
 {
     const unsigned char *at = (const unsigned char *)x->data + r * x->stride[0];

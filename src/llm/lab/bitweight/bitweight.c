@@ -285,7 +285,7 @@ static int tinyi_bw_first_parallel(const tllm_bw_design *d)
     return -1;
 }
 
-/* a loop over dim inside of so many loops */
+/* a loop over dim inside that many loops */
 static int tinyi_bw_inside(const tllm_bw_design *d, int dim, int from)
 {
     int i;

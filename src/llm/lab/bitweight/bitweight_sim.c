@@ -408,7 +408,7 @@ static void tinyi_bw_order(const tinyi_bw_plan *p, int order[3])
     for (; n < 3; n++) order[n] = -1;
 }
 
-/* steps of A[m][k], and what is counted of its digits whoever computes: for n PEs */
+/* steps of A[m][k], and the counts of its digits, which every form shares: for n PEs */
 TINYI_INLINE unsigned tinyi_bw_steps(const tinyi_bw_run *r, unsigned value, uint64_t n, tllm_bw_stats *st,
                                      uint64_t *busy)
 {

@@ -393,7 +393,7 @@ static tiny_idx tinyi_flash_case_tile(const tiny_case *c, tiny_idx t, uint32_t *
         if (to) to[n] = (uint32_t)at << 16 | (p.bf16 ? tinyi_f32_to_bf16(v) : tinyi_f32_to_f16(v));
         n++;
     }
-    /* behind all others, or where there is none: the order of items is nobody's business */
+    /* after all others, or if there is none: the order of items does not matter */
     for (at = TINYI_FLASH_PLACES - 1; n % 4; at--) {
         tiny_idx i;
         for (i = 0; to && i < n && (to[i] >> 16) != (uint32_t)at; i++) {}
@@ -404,7 +404,7 @@ static tiny_idx tinyi_flash_case_tile(const tiny_case *c, tiny_idx t, uint32_t *
     return n;
 }
 
-/* fours of one row to the front, told in the first three items: enough of woven for the kit */
+/* groups of four of one row first, counted in the first three items: enough of woven for the kit */
 static void tinyi_flash_case_weave(uint32_t *item, tiny_idx n)
 {
     tiny_idx i, j, fours = 0;

@@ -3,7 +3,7 @@
  *
  * A model of n symbols is a table of n + 1 cumulative values of 16 bits, strictly increasing from 0 to 65535: symbol s
  * has the slot from cdf[s] up to cdf[s + 1], the last one up to 65536. A stream may change its model from symbol to
- * symbol; who reads it must know when. */
+ * symbol; the reader must know when. */
 #ifndef TINYI_ARITH_H
 #define TINYI_ARITH_H
 #include "core/status.h"

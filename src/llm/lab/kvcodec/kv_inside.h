@@ -8,7 +8,7 @@
 #include "llm/lab/kvcodec/kvcodec.h"
 TINYI_C_BEGIN
 
-#define TINYI_KVC_GROUP 10 /* tokens of a group: an anchor, and those that are told by their difference to it */
+#define TINYI_KVC_GROUP 10 /* tokens of a group: an anchor, and those coded by their difference to it */
 #define TINYI_KVC_CHUNK 1500
 #define TINYI_KVC_ANCHOR 256                /* steps of anchors */
 #define TINYI_KVC_PLAIN 4                   /* the level without differences */

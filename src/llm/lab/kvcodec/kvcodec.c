@@ -108,7 +108,7 @@ static void tinyi_kvc_dequantize(tiny_team *team, float *y, const int8_t *q, tin
     else TINYI_K(team, dequantize_i8)(y, q, (size_t)n, step);
 }
 
-/* 0: the row cannot be told */
+/* 0: the row cannot be coded */
 static int tinyi_kvc_quantize(tiny_team *team, int8_t *q, const float *x, tiny_idx n, uint16_t *scale, int bins,
                               int plain)
 {
@@ -228,7 +228,7 @@ static void tinyi_kvc_group_out(tiny_team *team, const tinyi_kvc_job *j, tiny_id
         tinyi_kvc_dequantize(team, y, q, j->width, j->scale[t], j->bins[rest], j->plain);
         if (rest) {
             tinyi_kvc_combine(team, x, x, anchor, j->width, 0, j->plain);
-            /* so was every number that was told; a half holds no more */
+            /* so was every number that was coded; a half holds no more */
             for (c = 0; c < j->width; c++) x[c] = TINYI_MIN(TINYI_MAX(x[c], -65504.0f), 65504.0f);
         }
         j->kv->write(j->kv->user, j->layer, j->part, j->first + t, y);

@@ -37,7 +37,7 @@ TINY_API const tiny_op_row *tllm_tome_merge_backward_row(void);
 
 /* ---- inside: what the bodies share ---- */
 
-/* inputs of the first row; backward: dy in the place of pa, and the weights behind it */
+/* inputs of the first row; backward: dy instead of pa, and the weights after it */
 enum { TINYI_TMERGE_X, TINYI_TMERGE_SIZE, TINYI_TMERGE_MATCH, TINYI_TMERGE_W };
 TINYI_FN void tinyi_tmerge_op(tiny_op *op, int back, const tiny_tensor *x, const tiny_tensor *size,
                               const tiny_tensor *match, const tllm_pyra_weights *w);

@@ -221,7 +221,7 @@ static void tinyi_tome_team(tiny_team *team, void *arg)
     tinyi_tome_job *j = (tinyi_tome_job *)arg;
     tiny_idx i, end;
     if (!j->plain) {
-        (void)TINYI_K(team, dot_f32);       /* thread 0 tells where it ran, with a task or without */
+        (void)TINYI_K(team, dot_f32);       /* thread 0 reports the pass that ran, with or without a task */
         while (tiny_take(team, j->batch * j->t, 32, &i, &end))
             for (; i < end; i++) tinyi_tome_unit(team, j, i / j->t, i % j->t);
         tiny_barrier(team);

@@ -117,7 +117,7 @@ TINYI_FN size_t tinyi_vptq_bytes(const tllm_vptq *q)
     return (size_t)((sum + 3) / 4 * 4 + TINYI_VPTQ_TAIL);
 }
 
-/* sizes that a matrix may have, whoever says so */
+/* sizes that a matrix may have, from any source */
 static tiny_status tinyi_vptq_shape(tiny_ctx *ctx, const char *where, tiny_status as, const tllm_vptq *q)
 {
     if (q->rows < 1 || q->n < 1 || q->rows > INT32_MAX || q->n > INT32_MAX)

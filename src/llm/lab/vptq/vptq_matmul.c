@@ -441,7 +441,7 @@ static void tinyi_vptq_fast(tiny_team *team, const tiny_op *op)
 
 /* ---- the row ----------------------------------------------------------------------------------------------------- */
 
-/* bytes that the product takes, at most: books of bytes that nobody made can be laid out 64 times as large */
+/* the most bytes that the product takes: laid-out books of hostile bytes can be 64 times as large */
 static double tinyi_vptq_room(const tllm_vptq *q)
 {
     tinyi_vptq_part last;

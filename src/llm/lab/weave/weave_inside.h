@@ -1,9 +1,9 @@
-/* src/llm/lab/weave/weave_inside.h - what the store of bits, its kernels and the trainer know of each other
+/* src/llm/lab/weave/weave_inside.h - shared by the store of bits, its kernels and the trainer
  *
  * A word is 32 features of one sample and one bit. V words, V the lanes of the target, are a part: 32 V features.
- * Within a part the numbers of a vector are those at one bit of its words, so a model that the kernels read lies part
- * by part, bit by bit: number p V + l of a part is feature 32 l + p of it. Kernels make number c 2^t of a code c, t
- * being where it stood in its word; what they multiply it with holds 2^-t. */
+ * Within a part the numbers of a vector are those at one bit of its words. A model for the kernels is therefore stored
+ * part by part, bit by bit: number p V + l of a part is its feature 32 l + p. Kernels make the number c 2^t of a code
+ * c, with t its position in the word; the other factor contains 2^-t. */
 #ifndef TINYI_WEAVE_INSIDE_H
 #define TINYI_WEAVE_INSIDE_H
 #include "core/bytes.h"

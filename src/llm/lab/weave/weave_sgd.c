@@ -335,7 +335,7 @@ static void tinyi_sgd_pass(tinyi_sgd *s, tiny_team *team, tinyi_sgd_model *m, in
                 k->expand(&r, w, s->bits);
             }
             if (mid && first) k->products(sum + (size_t)s->slice * r.n * lanes, w, mid, r.n);
-            if (team && team->i == 0) {     /* who asks is always the same thread */
+            if (team && team->i == 0) {     /* it is always called by the same thread */
                 if (n > 1) s->stop[turn] = 0;
                 if (asked++ % 256 == 0) {
                     if (s->ctx->desc.cancel && s->ctx->desc.cancel(s->ctx->desc.user)) s->stop[n > 1 ? turn : 0] = 1;
