@@ -186,7 +186,7 @@ TINY_REF_END
 
 /* ---- fast: what both forms take ------------------------------------------------------------------------------- */
 
-/* n <= TINYI_ATT_KEYS rows of w as floats: where they lie, or in room */
+/* n <= TINYI_ATT_KEYS rows of w as floats: where they are, or in room */
 static const float *tinyi_latent_floats(tiny_team *team, const tinyi_latent *a, tiny_idx row, tiny_idx n, float *room)
 {
     const unsigned char *at = a->w + (size_t)row * a->w_bytes;
@@ -429,7 +429,7 @@ static void tinyi_latent_meet(tiny_team *team, const tinyi_latent *a, const floa
     }
 }
 
-/* queries of one sequence behind each other */
+/* queries of one sequence, in order */
 static tiny_idx tinyi_latent_run(const tinyi_latent *a, tiny_idx t)
 {
     tiny_idx n = 1;

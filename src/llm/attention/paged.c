@@ -304,7 +304,7 @@ static void tinyi_paged_memory_at(tinyi_paged_memory *x, const tinyi_paged *a, c
     x->n_load = 0;
 }
 
-/* the rows of a tile: query heads of a group, and queries behind each other */
+/* the rows of a tile: query heads of a group, and queries one after the other */
 typedef struct tinyi_paged_rows {
     tiny_idx part;
     int n;
@@ -371,7 +371,7 @@ static int tinyi_paged_type(const tinyi_pool *p, int n_row, tiny_idx d)
     if (p->type->id == TLLM_FORMAT_F16) return TINYI_ATT_F16;
     return p->type->id == TLLM_FORMAT_Q8_0 && d % 32 == 0 && d <= 32 * TINYI_ATT_BLOCKS ? TINYI_ATT_Q8 : -1;
 }
-/* the rows of some pieces where they lie, from number d0 on, and where the rows of those lie that come next */
+/* the rows of some pieces where they are, from number d0 on, and where the rows of those lie that come next */
 static void tinyi_paged_spans(tinyi_att_span *s, const tinyi_pool *p, tiny_idx part, tiny_idx d0,
                               const tllm_tree_piece *piece, int n_piece, const tllm_tree_piece *next, int n_next)
 {
@@ -440,7 +440,7 @@ static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, tinyi_paged_
             if (i < TINYI_ATT_STEP) break;
         }
         if (j0 >= j1) return;
-        /* the weights of a whole vector of rows are made at once: rows beside it that see none of these keys hide
+        /* the weights of a whole vector of rows are made at once: rows next to it that see none of these keys hide
          * them */
         j1 = TINYI_MIN((j1 + TINYI_ATT_STEP - 1) / TINYI_ATT_STEP * TINYI_ATT_STEP, r->n);
     }
@@ -514,7 +514,7 @@ static void tinyi_paged_end(const tinyi_paged *a, tiny_idx t, tiny_idx h, float 
     for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = acc[i] * inv;
 }
 
-/* n cells of a tree, from number `from` of a piece on, as pieces; both go on to the cell behind them */
+/* n cells of a tree, from number `from` of a piece on, as pieces; both go on to the cell after them */
 static int tinyi_paged_next(const tllm_tree_piece **at, tiny_idx *from, tiny_idx n, tllm_tree_piece *piece)
 {
     int i;

@@ -163,7 +163,7 @@ static void tinyi_pages_hide(tllm_pages *p, int32_t b)
     p->hash[b] = 0;
 }
 
-/* the findable block of these tokens behind block last; hashes may meet by chance, so the tokens are compared, back to
+/* the findable block of these tokens after block last; hashes may meet by chance, so the tokens are compared, back to
  * the first */
 static int32_t tinyi_pages_find(const tllm_pages *p, uint64_t hash, const int32_t *tokens, int32_t last)
 {

@@ -111,7 +111,7 @@ typedef struct tinyi_tree_walk {
     int32_t *perm, *rest, *stack;
 } tinyi_tree_walk;
 
-/* Those of perm[s .. s + n) whose page i is that of the first go to the front, the others behind them, in their
+/* Those of perm[s .. s + n) whose page i is that of the first go to the front, the others after them, in their
  * order. */
 static tiny_idx tinyi_tree_part(const tinyi_tree_walk *w, tiny_idx s, tiny_idx n, tiny_idx i)
 {

@@ -149,7 +149,7 @@ static void tinyi_eight_block(const tinyi_eight_form *f, unsigned char *e, unsig
         e += 96;
     }
     if (f->fifth) {
-        if (back) memset(b + f->fifth, 0, f->wide == 1 ? 20 : 160);     /* codes stand behind them */
+        if (back) memset(b + f->fifth, 0, f->wide == 1 ? 20 : 160);     /* codes follow them */
         for (g = 0; g < f->wide; g++) tinyi_eight_five(f, e + 160 * g + 4 * i, b, g, back);
     } else
         for (v = 0; v < (f->wide == 8 ? 32 : f->format == TLLM_FORMAT_Q8_0 ? 8 : 4); v++)

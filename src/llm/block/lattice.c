@@ -445,7 +445,7 @@ static float tinyi_lattice_find(const tinyi_lattice *f, const tinyi_lattice_inde
     return best;
 }
 
-#define TINYI_LATTICE_MINUS 0x4000          /* beside an entry: the shift is -1/8 */
+#define TINYI_LATTICE_MINUS 0x4000          /* next to an entry: the shift is -1/8 */
 
 /* All entries of a group at the scale s: returns the cost, and P and N of all. */
 static double tinyi_lattice_group(const tinyi_lattice *f, const tinyi_lattice_index *index,

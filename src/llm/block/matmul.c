@@ -279,7 +279,7 @@ static tiny_idx tinyi_blk_units_all(const tinyi_blk_set *set, int unit)
     for (i = 0; i < set->n; i++) n += tinyi_blk_units(&set->p[i], unit);
     return n;
 }
-/* The matrix that unit *t belongs to, and its units *q0 .. *q1, as many as lie before `end`; *t goes on behind them. */
+/* The matrix that unit *t belongs to, and its units *q0 .. *q1, as many as lie before `end`; *t goes on after them. */
 static const tinyi_blk_plan *tinyi_blk_next(const tinyi_blk_set *set, int unit, tiny_idx *t, tiny_idx end, tiny_idx *q0,
                                             tiny_idx *q1)
 {
@@ -453,7 +453,7 @@ static void tinyi_blk_eights(const tinyi_blk_plan *p, const tinyi_blk_piece *v, 
     }
 }
 
-/* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
+/* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags after them. */
 static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn,
                               unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
@@ -709,7 +709,7 @@ static int tinyi_blk_is_integers(const tinyi_blk_plan *p, const tinyi_blk_kernel
 }
 static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const tinyi_blk_plan *p)
 {
-    /* bfloat16 only beside weights that were rounded more */
+    /* bfloat16 only with weights that were rounded more */
     return p->f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(k);
 }
 static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)

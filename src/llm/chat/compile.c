@@ -219,7 +219,7 @@ static int tinyi_parse_macro(tinyi_tparse *p, size_t pos, int caller)
     return tinyi_parse_end_of_tag(p);
 }
 
-/* |name(args)... with the value to come; the code is put behind the body, so that the text is read there again */
+/* |name(args)... with the value to come; the code is put after the body, so that the text is read there again */
 static int tinyi_parse_filters(tinyi_tparse *p)
 {
     int bottom = p->n_open;
@@ -286,7 +286,7 @@ static int tinyi_parse_set(tinyi_tparse *p, size_t pos)
     if (!b) return 0;
     b->start = p->t->param[first];
     b->first = attr;
-    b->tail_a = (int32_t)p->tok.pos;        /* the filters are read again behind the body */
+    b->tail_a = (int32_t)p->tok.pos;        /* the filters are read again after the body */
     if (p->tok.kind != TINYI_TOKEN_END) {
         size_t n_code = p->t->n_code;
         if (!tinyi_parse_mark(p, '|')) return tinyi_parse_unexpected(p, "=");
@@ -618,7 +618,7 @@ tiny_status tinyi_template_compile(tllm_template *t)
         } else if (tinyi_parse_is(p, "raw")) {
             size_t pos = p->tok.pos;
             if (tinyi_parse_next(p) && tinyi_parse_end_of_tag(p)) {
-                if (!p->tok.trim && p->line_start) p->at--;     /* the newline behind raw stays */
+                if (!p->tok.trim && p->line_start) p->at--;     /* the newline after raw stays */
                 p->line_start = p->tok.trim ? p->line_start : 0;
                 (void)tinyi_parse_raw(p, pos);
             }

@@ -57,12 +57,12 @@ enum { /* "v ->": the operation pops v; "-> v": it pushes v */
        TINYI_CODE_FOR_KEEP, /* v ->, and back to a */
        TINYI_CODE_FOR_KEPT, /* -> list */
        TINYI_CODE_FOR_BACK, /* the end of the body: to a */
-       TINYI_CODE_FOR_END, /* a: behind the else */
+       TINYI_CODE_FOR_END, /* a: after the else */
        TINYI_CODE_SCOPE,
        TINYI_CODE_SCOPE_END,
        TINYI_CODE_CAPTURE,
        TINYI_CODE_CAPTURE_END, /* -> string */
-       TINYI_CODE_MACRO,     /* a: which; -> macro, and on behind its body */
+       TINYI_CODE_MACRO,     /* a: which; -> macro, then goes on after its body */
        TINYI_CODE_DEFAULT,   /* b: parameter; to a when it was given */
        TINYI_CODE_RETURN,
        TINYI_CODE_END

@@ -115,7 +115,7 @@ static int tinyi_parse_binary(const tinyi_tparse *p, int *prec, int *op, int *ki
     return 0;
 }
 
-/* name.name... as filters and tests are called; the word behind it is taken */
+/* name.name... as filters and tests are called; takes the word after it */
 static int tinyi_parse_dotted(tinyi_tparse *p, const char *what, const char **s, size_t *n)
 {
     if (p->m->status || p->tok.kind != TINYI_TOKEN_NAME) return tinyi_parse_unexpected(p, what);
@@ -330,7 +330,7 @@ TINYI_FN int tinyi_parse_close(tinyi_tparse *p, int item)
     return tinyi_parse_next(p);
 }
 
-/* The expression that starts with the word at hand; afterwards the word behind it is at hand. */
+/* The expression that starts with the word at hand; then the word after it is at hand. */
 TINYI_FN int tinyi_parse_expression(tinyi_tparse *p, int flags)
 {
     int bottom = p->n_open, have = 0;

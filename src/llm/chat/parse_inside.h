@@ -46,7 +46,7 @@ typedef struct tinyi_topen {
 
 typedef struct tinyi_tblock {
     int kind, has_else, n_filters;
-    int32_t next, ends, start, first, macro;        /* next: jump to patch; ends: chain of jumps to behind the block */
+    int32_t next, ends, start, first, macro;        /* next: jump to patch; ends: chain of jumps to after the block */
     int32_t tail_a, tail_b;                         /* the call of a call block */
     size_t pos;
 } tinyi_tblock;

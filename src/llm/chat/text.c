@@ -265,7 +265,7 @@ tinyi_tv tinyi_string_pad(tinyi_doc *m, const tinyi_tv *v, int64_t width, const 
     }
     more = (size_t)width - n;
     left = side == 0 ? 0 : side == 1 ? more : more / 2 + (more & (size_t)width & 1);
-    if (side == 3) {                        /* zfill: behind the sign */
+    if (side == 3) {                        /* zfill: after the sign */
         size_t sign = v->n && (v->u.s[0] == '-' || v->u.s[0] == '+');
         (void)tinyi_doc_put(m, v->u.s, sign);
         for (i = 0; i < more && !m->status; i++) (void)tinyi_doc_put(m, "0", 1);
@@ -355,7 +355,7 @@ tinyi_tv tinyi_template_format(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *
     return tinyi_doc_take(m, start);
 }
 
-/* "{} {0} {name}".format(...) without forms behind a colon */
+/* "{} {0} {name}".format(...) without forms after a colon */
 tinyi_tv tinyi_string_braces(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
 {
     size_t start = m->n_out, i, from = 0;

@@ -125,7 +125,7 @@ static int tinyi_parse_number(tinyi_tparse *p)
     return 1;
 }
 
-/* Takes the next word; the end of the tag is one, after which p->at stands behind it and behind what its sign takes. */
+/* Takes the next word; the end of the tag is one, after which p->at is after it and after what its sign takes. */
 TINYI_FN int tinyi_parse_next(tinyi_tparse *p)
 {
     int c, c2;

@@ -33,7 +33,7 @@ static tiny_status tinyi_open_unknown(tiny_ctx *ctx, const char *path, const uns
 }
 
 #if !defined TINY_NO_STDIO && TINYI_HAS(IMPORT)
-/* With the tokenizer that lies beside a .bin and fits it, or without one. */
+/* With the tokenizer that lies next to a .bin and fits it, or without one. */
 static tiny_status tinyi_open_bin(tiny_ctx *ctx, const char *path, tllm_gguf **out)
 {
     tiny_status st = tllm_llama2c_open(ctx, path, NULL, out);

@@ -304,7 +304,7 @@ TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, flo
     return TINY_OK;
 }
 
-/* What keys and values depend on beside the tokens, as a number that is another one after each change. */
+/* What keys and values depend on besides the tokens, as a number that is another one after each change. */
 static uint64_t tinyi_lm_weights_now(const tllm_state *s)
 {
     uint64_t v[2 + 2 * TLLM_MAX_ATTACHED];

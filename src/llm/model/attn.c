@@ -289,7 +289,7 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     for (i = 0; row && i < f->n && !f->dry; i++) {
         const int32_t *r = f->row + 4 * i, *at = s->pos + r[0] * s->n_ctx;
         const int64_t first = a->chunked ? r[3] / a->window * a->window : (int64_t)r[3] - a->window + 1;
-        int32_t lo = 0, hi = r[2] - 1, mid;         /* the first cell at or behind that position: positions go up */
+        int32_t lo = 0, hi = r[2] - 1, mid;         /* the first cell at or after that position: positions go up */
         while (lo < hi) {
             mid = lo + (hi - lo) / 2;
             if (at[mid] < first) lo = mid + 1;

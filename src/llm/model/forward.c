@@ -595,7 +595,7 @@ TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
     f->run = s->run;
 }
 
-/* where the items of a call come from: a list, or the tokens of sequence 0 one behind the other */
+/* where the items of a call come from: a list, or the tokens of sequence 0 one after the other */
 typedef struct tinyi_lm_source {
     const tllm_item *item;
     const int32_t *token;

@@ -143,11 +143,11 @@ typedef struct tinyi_lm_rope {
 
 typedef struct tinyi_lm_layer {
     tiny_idx i;
-    int mix, mix2;                          /* kinds; mix2: beside the first, or TINYI_LM_NO_MIX */
+    int mix, mix2;                          /* kinds; mix2: next to the first, or TINYI_LM_NO_MIX */
     int ffn, moe;                           /* a feed-forward network is there; it has experts */
     int local;                              /* has a window */
     int rope;                               /* number of the rotation, or -1 */
-    int cross;                              /* a decoder beside an encoder */
+    int cross;                              /* a decoder with an encoder */
     unsigned char route[2];                 /* tllm_route of both halves: mixer, network */
     tiny_idx n_head, n_kv, d_k, d_v, n_ff;
     tiny_idx ratio;                         /* deepseek4: tokens of a block of keys; 0: there are none */
@@ -176,7 +176,7 @@ struct tllm_model {
     tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
     /* layers of the file; n_layer is a multiple of them where they are run several times */
     tiny_idx n_once;
-    int loop_norm;                          /* the last norm stands behind each of those times */
+    int loop_norm;                          /* the last norm follows each of those times */
     int output, pooling, first_token, recurrent;
     int rank, world;                        /* which part of the heads and networks is here; world 1: all */
     int routes;                             /* some half is not standard */
@@ -223,7 +223,7 @@ struct tllm_model {
     const tinyi_lm_w *output_w;             /* of the logits */
     const tinyi_lm_w *enc_norm;
     size_t eights;                          /* matrices that are repacked */
-    unsigned char *eight_memory;            /* where they lie: here, */
+    unsigned char *eight_memory;            /* where they are: here, */
     tiny_file *eight_file;                  /* or in this file */
 };
 
@@ -544,7 +544,7 @@ TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
 TINYI_FN void tinyi_lm_channel_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_channel_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
 
-/* y = w g behind an activation that may leave most of g zero (sparse.c) */
+/* y = w g after an activation that may leave most of g zero (sparse.c) */
 TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_w *w, float *y, float *g);
 TINYI_FN int tinyi_lm_in_place(const tllm_format *t);      /* F32, F16, BF16 on a machine that has the bytes of files */
 TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
@@ -563,7 +563,7 @@ TINYI_FN void tinyi_lm_hyper_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_hyper_start(tinyi_lm_fwd *f, float *x);
 TINYI_FN void tinyi_lm_hyper_layer(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x);
 TINYI_FN void tinyi_lm_hyper_end(tinyi_lm_fwd *f, float *x);
-/* floats of a cell beside its key; 0: none */
+/* floats of a cell in addition to its key; 0: none */
 TINYI_FN tiny_idx tinyi_lm_comp_width(const tllm_model *m, const tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_comp_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_comp_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);

@@ -184,7 +184,7 @@ static size_t tinyi_lm_eight_data(const tinyi_lm_eights *e, int old)
                         64);
 }
 
-/* head and records, without the checksum behind them */
+/* head and records, without the checksum after them */
 static void tinyi_lm_eight_head(const tinyi_lm_eights *e, tinyi_writer *o)
 {
     const size_t data = tinyi_lm_eight_data(e, 0);
@@ -283,7 +283,7 @@ static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, 
         return tinyi_fail(ctx, TINY_E_FORMAT,
                           "%s: the checksum of its first %llu bytes differs: the file was changed", path,
                           (unsigned long long)at);
-    {                                       /* all checksums anew, beside those that were read */
+    {                                       /* all checksums anew, next to those that were read */
         tinyi_lm_eight *list = e->list;
         e->list = (tinyi_lm_eight *)tinyi_alloc(ctx, e->n, sizeof *e->list);
         if (!e->list) { e->list = list; return tiny_ctx_status(ctx); }

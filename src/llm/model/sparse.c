@@ -4,7 +4,7 @@
  * Rule     for each layer and step the active neurons of all its tokens are counted. The list is used if at most half
  *          of the neurons are active, and their columns have at most half of the bytes of W_down in the file.
  *          Otherwise, and for more than TINYI_LM_FIRED tokens, the full product is used. docs/papers/attention.md has
- *          the times behind these limits. */
+ *          the measurements that gave these limits. */
 #include "llm/model/model_inside.h"
 #include "llm/block/sparse.h"
 #include <string.h>

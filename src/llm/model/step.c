@@ -332,7 +332,7 @@ TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const
     for (i = 0; i < n_w; i++)
         ops[i] = tinyi_lm_product_of(&p[i], w[i], mat, w[i]->bias ? w[i]->bias + mat * w[i]->n_out : NULL, y[i],
                                      w[i]->n_out, x, w[i]->n_in, n);
-    /* a list takes the most shared memory of one product beside the most own memory of another */
+    /* a list takes the most shared memory of one product plus the most own memory of another */
     if (f->dry) {
         for (i = 0; i < n_w; i++) tinyi_lm_wants(f, ops[i], &shared, &own);
         tinyi_lm_own(f, shared, own);

@@ -573,7 +573,7 @@ TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, 
 
 typedef struct tinyi_cascade_place { tiny_idx stride[TLLM_CASCADE_RANKS]; size_t count; } tinyi_cascade_place;
 
-/* Row-major as the brackets say. Chunks and their inside, one behind the other, lie as the whole rank does. */
+/* Row-major as the brackets say. Chunks and their inside, one after the other, lie as the whole rank does. */
 static int tinyi_cascade_lay(const tllm_cascade *c, const tllm_cascade_tensor *t, tinyi_cascade_place *p)
 {
     size_t step = 1;

@@ -32,7 +32,7 @@ typedef struct tinyi_gptq {
     const uint32_t *order;                  /* or NULL */
     float *importance;                      /* (n): the diagonal over its mean, in the order of the inputs */
     float *copy, *u;
-    /* (groups, rows): of a row, beside each other; base: zero, or the m of a block */
+    /* (groups, rows): of a row, side by side; base: zero, or the m of a block */
     float *scale, *base;
     uint8_t *code;                          /* (rows, n), in the order of the inputs */
     unsigned char *block;                   /* rows of blocks */

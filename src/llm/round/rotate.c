@@ -146,7 +146,7 @@ static void tinyi_rotate_layer(tinyi_rotate_list *l, const tinyi_lm_layer *a)
     for (k = 0; k < sizeof last / sizeof last[0]; k++) tinyi_rotate_w(l, a->w[last[k]], TINYI_ROTATE_WRITES | feed, 0);
 }
 
-/* gains into the matrices behind them, all tensors marked */
+/* gains into the matrices after them, all tensors marked */
 static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_model *m)
 {
     static const int top[] = { TINYI_T_TOKEN_EMBD, TINYI_T_OUTPUT,    TINYI_T_OUTPUT_NORM,
@@ -382,7 +382,7 @@ static tiny_status tinyi_rotate_transpose(tiny_ctx *ctx, const float *x, float *
     return tiny_transpose(ctx, &tx, &ty);
 }
 
-/* A matrix (rows, n), or a vector as one row, from x: x and y are both as large, and *at is where it lies
+/* A matrix (rows, n), or a vector as one row, from x: x and y are both as large, and *at is where it is
  * afterwards. */
 static tiny_status tinyi_rotate_matrix(tiny_ctx *ctx, const tllm_rotated *r, const tinyi_rotate_item *it, float *x,
                                        float *y, tiny_idx rows, tiny_idx n, float **at)

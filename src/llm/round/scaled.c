@@ -94,7 +94,7 @@ static tiny_status tinyi_scaled_awq(tllm_scaled *s, const tllm_fold *f, tllm_awq
         st = tllm_awq_scale(s->ctx, &s->d.awq, m, n_m, f->n, mean, x, tokens, factor, &about);
     }
     if (!st) {
-        if (about.plain >= 0.0) {           /* else there is nothing to set it beside */
+        if (about.plain >= 0.0) {           /* else there is nothing to compare it with */
             s->about.loss += about.loss;
             s->about.plain += about.plain;
         }

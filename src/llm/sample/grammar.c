@@ -15,7 +15,7 @@
 #include "core/state_inside.h"
 #include <string.h>
 
-/* go on at back in frame; frame -1: behind the root */
+/* go on at back in frame; frame -1: after the root */
 typedef struct tinyi_gedge { int32_t back, frame, next; } tinyi_gedge;
 /* heirs: frames that get its edges too; returned: at this character */
 typedef struct tinyi_gframe { int32_t edges, heirs, returned; } tinyi_gframe;

@@ -23,7 +23,7 @@ int tinyi_grammar_grow(tiny_ctx *ctx, void **p, size_t n, size_t *room, size_t w
     return 1;
 }
 
-/* ends: chain of jumps behind the group */
+/* ends: chain of jumps after the group */
 typedef struct tinyi_gopen { size_t alternative, pos; int32_t ends; } tinyi_gopen;
 typedef struct tinyi_gparse {
     tiny_ctx *ctx;
@@ -249,7 +249,7 @@ static int tinyi_gp_number(tinyi_gparse *p, long *v)
     return 1;
 }
 
-/* n copies of the n_ops operations at from, at the end; optional: each may be left out, and those behind it with it */
+/* n copies of the n_ops operations at from, at the end; optional: each may be skipped, together with those after it */
 static void tinyi_gp_copies(tinyi_gparse *p, size_t from, size_t n_ops, long n, int optional)
 {
     long k;
@@ -264,7 +264,7 @@ static void tinyi_gp_copies(tinyi_gparse *p, size_t from, size_t n_ops, long n, 
     }
 }
 
-/* what stands behind the item from there on: * + ? {..}; item moves behind itself as often as needed */
+/* reads the operators after the item: * + ? {..}; item is copied after itself as often as needed */
 static int tinyi_gp_repeat(tinyi_gparse *p, size_t from)
 {
     tllm_grammar *g = p->g;

@@ -29,7 +29,7 @@ struct tllm_sampler {
     int32_t *token;                         /* their numbers; not written while whole */
     double *w;                              /* exp(x - the largest) */
     double total;                           /* sum of w, in their order */
-    /* n_vocab each, one behind the other, and a little more: for sorting, lists of places, the k largest */
+    /* n_vocab each, one after the other, and a little more: for sorting, lists of places, the k largest */
     uint64_t *item, *scratch;
     /* of each token in the window, a length for dry, or bits of a bias; zeros between steps */
     int32_t *count;
@@ -293,7 +293,7 @@ static void tinyi_sampler_gather(tllm_sampler *s, const uint32_t *hit, size_t n)
 
 /* The candidates in the order of the first n items, whose low halves (turned over where flip is ~0) are their places; n
  * <= s->n.
- * The scratch memory behind the items is used. */
+ * The scratch memory after the items is used. */
 static void tinyi_sampler_order(tllm_sampler *s, const uint64_t *item, size_t n, uint32_t flip)
 {
     float *x = (float *)(void *)s->scratch;

@@ -10,7 +10,7 @@
 #include "llm/token/parts_inside.h"
 #include <string.h>
 
-/* Bytes of the symbol at t: as many as its first byte promises, whatever they are, but none of a blank behind it: one
+/* Bytes of the symbol at t: as many as its first byte promises, whatever they are, but none of a blank after it: one
  * token a byte would give that back as U+2581. */
 static size_t tinyi_spm_symbol(const unsigned char *t, size_t n)
 {

@@ -190,7 +190,7 @@ static void tinyi_vocab_find_special(tllm_vocab *v)
     tinyi_vocab_mark_end(v, v->special[TLLM_EOS]);
     tinyi_vocab_mark_end(v, v->special[TLLM_EOT]);
     tinyi_vocab_mark_end(v, v->special[TLLM_EOM]);
-    /* where a call ends the answer, <|end|> ends only a part of it, and beside a tool's response </s> is plain text */
+    /* where a call ends the answer, <|end|> ends only a part of it, and next to a tool's response </s> is plain text */
     {
         int call = tinyi_vocab_end_named(v, "<|call|>") >= 0 || tinyi_vocab_end_named(v, "<|calls|>") >= 0;
         int last = tinyi_vocab_end_named(v, "<|return|>") >= 0 || tinyi_vocab_end_named(v, "<|flush|>") >= 0;
@@ -218,7 +218,7 @@ static int tinyi_vocab_holds(tllm_text t, const char *part)
     return 0;
 }
 
-/* some models' special tokens swallow the white space beside them; files say so only by the name of the model */
+/* some models' special tokens swallow the white space next to them; files say so only by the name of the model */
 static void tinyi_vocab_strips(tllm_vocab *v, tllm_text name, tllm_text arch)
 {
     static const char *const bare[] = { "<unk>", "<s>", "<|endoftext|>", NULL };

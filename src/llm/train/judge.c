@@ -177,7 +177,7 @@ static tiny_status tinyi_judge_opening(tinyi_judge *j, tllm_story *stream, tllm_
     return tinyi_judge_tell(j, &told, n, NULL, out);
 }
 
-/* Every sum of the lessons behind the same opening. */
+/* Every sum of the lessons after the same opening. */
 static tiny_status tinyi_judge_sums(tinyi_judge *j, tllm_judgement *out)
 {
     static const char *const number[21] = { "zero",     "one",      "two",      "three",   "four",    "five",

@@ -630,7 +630,7 @@ TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path)
 
 /* ---- the model file ---------------------------------------------------------------------------------------------- */
 
-/* keys of the architecture stand behind its name */
+/* keys of the architecture start with its name */
 static const char *tinyi_train_arch(const tllm_trainer *t)
 {
     return t->desc.form == TLLM_TRAIN_LATENT ? "plm" : t->desc.form == TLLM_TRAIN_GATED ? "rwkv6qwen2" : "llama";

@@ -34,7 +34,7 @@ typedef struct tinyi_bip_kernels {
     void (*floats)(float *y, const int32_t *v, const float *scale, float factor, int add);
 } tinyi_bip_kernels;
 
-/* 32 codes to `bits` words of four bytes, step apart; apart: the lower nibbles, and the upper ones behind them */
+/* 32 codes to `bits` words of four bytes, step apart; apart: the lower nibbles, and the upper ones after them */
 TINYI_FORCE_INLINE void tinyi_bip_lay(unsigned char *to, size_t step, const uint8_t *code, int bits, int apart)
 {
     int i, j, e;

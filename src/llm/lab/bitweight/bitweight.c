@@ -144,7 +144,7 @@ static void tinyi_bw_rows_team(tiny_team *team, void *arg)
     while (tiny_take(team, j->rows, 4, &r, &r1))
         for (; r < r1; r++) {
             int8_t *q = j->codes ? j->codes + r * j->k : room;
-            /* the bits of magnitudes have the order of their numbers, infinity and NaN behind all */
+            /* the bits of magnitudes have the order of their numbers, with infinity and NaN last */
             uint32_t top = 0;
             float most;
             j->format->unpack(j->w + (size_t)r * j->row_bytes, row, (size_t)j->k);
@@ -518,7 +518,7 @@ static void tinyi_bw_write(tinyi_bw_writer *w, const char *format, ...)
     if (n > 0) w->n += (size_t)n;
 }
 
-/* one line, " for all k" behind it where loops that its operands depend on stand further inside */
+/* one line, " for all k" after it where loops that its operands depend on stand further inside */
 static void tinyi_bw_line(tinyi_bw_writer *w, const tllm_bw_design *d, int depth, const char *what, unsigned dims)
 {
     const char *sep = " for all ";

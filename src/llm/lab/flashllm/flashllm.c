@@ -221,7 +221,7 @@ static void tinyi_flash_piece(const tinyi_flash *f, const tinyi_flash_job *b, ti
     for (j = j0; j < j1; j++) {
         const int32_t *o = f->offset + i * f->across + j;
         const uint32_t *item = f->item + 4 * (tiny_idx)o[0], *next = f->item + 4 * (tiny_idx)o[1];
-        /* o[2] of the last tile: the offset behind all */
+        /* o[2] of the last tile: the end of all */
         const tiny_idx n = 4 * (tiny_idx)(o[1] - o[0]), n_next = 4 * (tiny_idx)(o[2] - o[1]);
         if (b->plain) tinyi_flash_plain(f, b, i, j);
         else if (!n) continue;

@@ -107,7 +107,7 @@ static tiny_idx tinyi_fusemax_up(tiny_idx n)
     return (n + TINYI_FUSEMAX_PAD - 1) / TINYI_FUSEMAX_PAD * TINYI_FUSEMAX_PAD;
 }
 
-/* floats of one chunk's tile: queries, scores, sums and rows of the running state; keys turned round, values */
+/* floats of one chunk's tile: queries, scores, sums and rows of the running state; keys transposed, values */
 static double tinyi_fusemax_near(const tllm_fusemax_shape *s, tiny_idx p0, tiny_idx m0)
 {
     return (double)p0 * (double)(s->e + s->f + tinyi_fusemax_up(m0) + 4) +
@@ -240,7 +240,7 @@ typedef struct tinyi_fusemax_task {
     tllm_fusemax_counts *c;
 } tinyi_fusemax_task;
 
-/* y (m, n) = or += s (m, k) v (k, n), all rows where they lie */
+/* y (m, n) = or += s (m, k) v (k, n), all rows where they are */
 static void tinyi_fusemax_product(const tinyi_fusemax_task *t, float *y, tiny_idx y_row, const float *s, tiny_idx s_row,
                                   const float *v, tiny_idx v_row, tiny_idx m, tiny_idx n, tiny_idx k, int add)
 {
@@ -678,7 +678,7 @@ static tllm_machine tinyi_fusemax_machine(const tllm_machine *given)
 }
 
 /* Queries of a tile: P1 * edge, P1 the largest factor of P / edge for which queries, running maxima and sums, and
- * outputs fit beside one chunk of keys and values. 0: not even one. */
+ * outputs fit together with one chunk of keys and values. 0: not even one. */
 static tiny_idx tinyi_fusemax_queries(const tllm_machine *m, const tllm_fusemax_shape *s)
 {
     const tiny_idx all = (s->p - 1) / m->edge + 1;
@@ -757,7 +757,7 @@ TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machi
     heads = (double)s.heads;
     if (!m.serial && d.cascade == TLLM_FUSEMAX_1_PASS) cycles = tinyi_fusemax_side_by_side(&m, &c, &on_2d);
     else for (i = 0; i < c.n_tensor; i++) cycles += tinyi_fusemax_cycles(&m, &c, c.tensor[i].name, &on_2d);
-    /* keys turned round, once a tile of queries */
+    /* keys transposed, once a tile of queries */
     if (m.serial) cycles += (double)((s.p - 1) / TINYI_MIN(d.p0, s.p) + 1) * (double)s.m * (double)s.e / m.pe1d;
     plan->p0 = TINYI_MIN(d.p0, s.p);
     plan->m0 = TINYI_MIN(d.m0, s.m);

@@ -413,7 +413,7 @@ static int tinyi_tmerge_fast_open(tiny_team *team, const tiny_op *op, int back, 
     return 1;
 }
 
-/* a row of x where it lies, or copied to room */
+/* a row of x where it is, or copied to room */
 static const float *tinyi_tmerge_row(const tiny_tensor *x, tiny_idx t, tiny_idx b, float *room)
 {
     const float *at = (const float *)x->data + t * x->stride[0] + b * x->stride[1];

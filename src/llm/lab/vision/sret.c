@@ -22,7 +22,7 @@
 typedef struct tinyi_sret_stage {
     tiny_idx d, side;
     tllm_vit_block *block, *nll;            /* (distinct), (depth) */
-    tiny_tensor pool_w, pool_b;             /* behind it; data NULL: the last one */
+    tiny_tensor pool_w, pool_b;             /* after it; data NULL: the last one */
 } tinyi_sret_stage;
 
 struct tllm_sret {

@@ -564,7 +564,7 @@ TINY_API size_t tllm_vptq_book(const tllm_vptq *q, tiny_idx group, int second, f
 typedef struct tinyi_vptq_out {
     const tllm_vptq *q;
     float *to;
-    const float *book;                      /* all of them, as they lie */
+    const float *book;                      /* all of them, as they are */
     size_t first;                           /* where in the bytes */
     tiny_idx row0, rows, ld;
 } tinyi_vptq_out;

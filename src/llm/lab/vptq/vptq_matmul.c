@@ -340,7 +340,7 @@ static void tinyi_vptq_tiles(const tinyi_vptq_call *f, const tinyi_vptq_job *b, 
             /* blocks begin at whole bytes */
             run.at = f->q.bytes + part.index + (size_t)s * part.row_bytes +
                      (size_t)((at - part.at) / 8 * (part.bits + part.bits2));
-            if (off + pad <= nr) {          /* what it writes behind its v rows, the next one writes again */
+            if (off + pad <= nr) {          /* what it writes after its v rows, the next one writes again */
                 b->k->expand(b->image + row / nr * nr * TINYI_VPTQ_WIDE + off, (size_t)nr, &run, pad);
                 continue;
             }

@@ -37,7 +37,7 @@ typedef struct tinyi_vptq {
     float *importance, *weight;
     float *copy, *u;                        /* (rows, n) in the order of coding; (n, n) */
     float *scale, *bias;                    /* (n), of places; NULL where not normalized */
-    float *book;                            /* all books as floats, as they lie in the bytes; */
+    float *book;                            /* all books as floats, as they are in the bytes; */
     /* and laid for the search, each at 16 / v of its place, see tinyi_vptq_laid */
     float *laid;
     size_t book_floats, laid_floats;

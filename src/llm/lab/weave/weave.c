@@ -179,7 +179,7 @@ TINY_API tiny_status tllm_weave_range(tiny_ctx *ctx, const tiny_tensor *x, int m
     return TINY_OK;
 }
 
-/* low and high, room for label where there is some, behind each other in one block */
+/* low and high, room for label where there is some, one after the other in one block */
 static tiny_status tinyi_weave_begin(tiny_ctx *ctx, tiny_idx n, tiny_idx n_feature, int lines, int label,
                                      tllm_weave *out, float **low, float **high, float **labels)
 {

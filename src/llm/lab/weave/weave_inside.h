@@ -42,7 +42,7 @@ typedef struct tinyi_weave_kernels {
     void (*add)(float *g, const float *const *x, const float *d, int m, size_t n, int first);
     /* scale[32]: of each bit, as tinyi_weave_scale */
     void (*step)(float *w, const float *g, const float *scale, size_t n, const tinyi_weave_step *s);
-    /* w: 64 chunks features in their order, zeros behind the last */
+    /* w: 64 chunks features in their order, zeros after the last */
     float (*masked)(const unsigned char *group, size_t sample, size_t chunks, int bits, const float *w);
 } tinyi_weave_kernels;
 TINYI_TABLES(tinyi_weave_kernels, tinyi_weave_kernels)

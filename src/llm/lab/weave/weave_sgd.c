@@ -50,7 +50,7 @@ typedef struct tinyi_sgd {
     double lr;                              /* of this epoch */
     float shrink, scale[32], *mid;          /* mid: what a cut number misses, in the kernels' units; or NULL */
     tinyi_sgd_model *model;
-    int stop[2];                            /* written before a barrier, read behind it, in turns */
+    int stop[2];                            /* written before a barrier, read after it, in turns */
 } tinyi_sgd;
 
 /* ---- checks and settings ----------------------------------------------------------------------------------------- */
@@ -286,7 +286,7 @@ static int tinyi_sgd_slopes(const tinyi_sgd *s, const tinyi_kernels *k, float *z
     return m;
 }
 
-/* Lines of a caller or a file may have bits behind the last feature: they are no feature's, so their numbers of the
+/* Lines of a caller or a file may have bits after the last feature: they are no feature's, so their numbers of the
  * model stay 0. Of parts v0 .. v1. */
 static void tinyi_sgd_only_features(float *g, tiny_idx n_feature, size_t lanes, size_t v0, size_t v1)
 {

@@ -525,11 +525,11 @@ static void test_bad_matrices(void)
         "comes after place");
     BAD(&b, offset[2] = offset[1] - 1, offset[2] = a.offset[2], TINY_E_FORMAT, "offset 2 falls from");
     BAD(&b, offset[0] = 1, offset[0] = 0, TINY_E_FORMAT, "the first offset is 1, not 0");
-    BAD(&b, offset[3] += 2000, offset[3] = a.offset[3], TINY_E_FORMAT, "there are 4096 places");
+    BAD(&b, offset[3] += 2000, offset[3] = a.offset[3], TINY_E_FORMAT, "but only 4096 places");
     BAD(&b, offset[7] = 0x7fffffff, offset[7] = a.offset[7], TINY_E_FORMAT, "it must repeat");
     BAD(&b, b.n_item -= 4, b.n_item += 4, TINY_E_FORMAT, "offsets end at");
     BAD(&b, b.n_nonzero++, b.n_nonzero--, TINY_E_FORMAT, "values are not 0, but the header says");
-    BAD(&b, b.k = 66, b.k = 70, TINY_E_FORMAT, "holds a value and is outside of 130 by 66");
+    BAD(&b, b.k = 66, b.k = 70, TINY_E_FORMAT, "holds a value outside the 130 by 66 numbers");
     BAD(&b, b.across = 3, b.across = 2, TINY_E_FORMAT, "by 3 tiles for 130 by 70");
     BAD(&b, b.n_out = -5, b.n_out = 130, TINY_E_SHAPE, "-5 rows");
     BAD(&b, b.n_out = 0, b.n_out = 130, TINY_E_SHAPE, "0 rows of 70 numbers");
@@ -657,7 +657,7 @@ static void test_bad_bytes(void)
     BAD(24, (uint64_t)1 << 63, 8, TINY_E_SHAPE, "rows of 9223372036854775808 numbers");
     BAD(24, 129, 8, TINY_E_FORMAT, "6 tiles");
     BAD(32, UINT64_MAX, 8, TINY_E_FORMAT, "18446744073709551615 of them values");
-    BAD(32, 1, 8, TINY_E_FORMAT, "the head says 1");
+    BAD(32, 1, 8, TINY_E_FORMAT, "the header says 1");
     BAD(40, (uint64_t)1 << 62, 8, TINY_E_FORMAT, "4611686018427387904 items");
     BAD(40, UINT64_MAX - 3, 8, TINY_E_FORMAT, "items");
     BAD(40, a.n_item + 4, 8, TINY_E_FORMAT, "are not the");
@@ -668,7 +668,7 @@ static void test_bad_bytes(void)
     BAD(48 + 4 * 6 + 2, 4096, 2, TINY_E_FORMAT, "is at place 4096 of 4096");
     BAD(12, 1, 4, TINY_E_FORMAT, NULL);     /* as the other profile it has other tiles */
 #undef BAD
-    T_STATUS(tllm_csl_open(ctx, NULL, 0, &b), TINY_E_FORMAT, "0 bytes that are not a matrix");
+    T_STATUS(tllm_csl_open(ctx, NULL, 0, &b), TINY_E_FORMAT, "csl_open: 0 bytes");
     T_STATUS(tllm_csl_open(ctx, bytes, n, NULL), TINY_E_ARGUMENT, "the result pointer is NULL");
     memcpy(work, bytes, n);
     put(work + n, crc(work, n), 4);

@@ -547,7 +547,7 @@ static void test_refused(void)
     T_STATUS(tllm_vptq_quantize(ctx, &d, NULL, 8, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "weights and a result pointer");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &l.h, NULL, NULL), TINY_E_ARGUMENT, "weights and a result");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, NULL, &q, NULL), TINY_E_ARGUMENT,
-             "the products of the inputs, is missing");
+             "the products of the inputs, is NULL");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &narrow, &q, NULL), TINY_E_SHAPE, "of 64 inputs it must be");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 0, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "0 rows of 64 inputs");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, -1, &l.h, &q, NULL), TINY_E_ARGUMENT, "8 rows of -1 inputs");

@@ -367,7 +367,7 @@ static void test_bad_input(void)
     short_one = w;
     short_one.n_bytes--;                    /* a buffer that ends before the last line does */
     T_STATUS(tllm_weave_dot(ctx, &short_one, 0, 2, 8, 0, v, y), TINY_E_ARGUMENT,
-             "the lines have 2047 bytes, 2 samples of 3 features have 2048");
+             "the lines have 2047 bytes, but 2 samples of 3 features have 2048");
     T_STATUS(tllm_weave_save(ctx, &short_one, NULL, "x.weave"), TINY_E_ARGUMENT, "2047");
     tllm_weave_close(ctx, &w);
     tllm_weave_close(ctx, &w);

@@ -381,7 +381,7 @@ static void test_schedule(void)
     d.user = seen;
     for (e = 0; e < 4; e++) T_OK(tllm_weave_epoch(ctx, &s.w, s.y[0], &d, &st, model));
     memcpy(before, model, sizeof model);
-    T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[0], &d, &st, model), TINY_E_ARGUMENT, "the schedule asks for 99 bits");
+    T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[0], &d, &st, model), TINY_E_ARGUMENT, "the schedule returned 99 bits");
     T_SAME(before, model, 40);              /* as if nothing had happened */
     T_EQ_INT(st.epoch, 4);
     T_EQ_INT(seen[1], 2);
