@@ -36,7 +36,7 @@ TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_
     while (heads * d % type->values && heads < type->values) heads *= 2;
     return heads * d % type->values || n_kv % heads ? 0 : n_kv / heads;
 }
-/* plain types stand as this machine has them, for the kernels that read them in place; blocks are bytes everywhere */
+/* plain types have the byte order of this machine, for kernels that read them in place; blocks are bytes everywhere */
 static void tinyi_pool_unpack(const tinyi_pool *p, const unsigned char *row, float *x, tiny_idx n)
 {
     tiny_idx i;
@@ -371,7 +371,7 @@ static int tinyi_paged_type(const tinyi_pool *p, int n_row, tiny_idx d)
     if (p->type->id == TLLM_FORMAT_F16) return TINYI_ATT_F16;
     return p->type->id == TLLM_FORMAT_Q8_0 && d % 32 == 0 && d <= 32 * TINYI_ATT_BLOCKS ? TINYI_ATT_Q8 : -1;
 }
-/* the rows of some pieces where they are, from number d0 on, and where the rows of those lie that come next */
+/* the rows of some pieces where they are, from number d0 on, and where the rows of the next pieces are */
 static void tinyi_paged_spans(tinyi_att_span *s, const tinyi_pool *p, tiny_idx part, tiny_idx d0,
                               const tllm_tree_piece *piece, int n_piece, const tllm_tree_piece *next, int n_next)
 {
@@ -654,7 +654,7 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
     while (tiny_take(team, cut.n_task * cut.n_split, 1, &task, &end)) for (; task < end; task++) {
         const tiny_idx split = task % cut.n_split, part = task / cut.n_split % a.n_part;
         tiny_idx tile_i = task / cut.n_split / a.n_part, t0 = 0, r0, lo = INT32_MAX, hi = 0, n_run, tiles, cells;
-        for (;; t0 += n_run, tile_i -= tiles) {             /* the run in which the tile lies */
+        for (;; t0 += n_run, tile_i -= tiles) {             /* the run that has the tile */
             n_run = tinyi_paged_run(a.rows, a.n_query, t0, &cells);
             tiles = (n_run * a.group + cut.rows - 1) / cut.rows;
             if (tile_i < tiles) break;

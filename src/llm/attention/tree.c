@@ -156,7 +156,7 @@ static tiny_status tinyi_tree_runs(tinyi_tree_walk *w, tiny_idx n)
             n = live;
             if (!n) break;
             k = tinyi_tree_part(w, s, n, i);
-            if (k < n) {                    /* they part: the first way is gone first, so it lies on top */
+            if (k < n) {                    /* they part: the first branch is on top, to be taken first */
                 tiny_idx n_way = 1, at = k;
                 while (at < n) {
                     at += tinyi_tree_part(w, s + at, n - at, i);

@@ -92,9 +92,9 @@ typedef struct tinyi_eight_kernels {
      * row i of 1 to TINYI_BLK_FEW rows of x; x in order, made `ready` */
     void (*dot[TINYI_EIGHT_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,
                                    ptrdiff_t group_step, size_t groups, const tinyi_q8 *x, size_t k, size_t n);
-    /* n numbers, at most 256, of eight rows to expanded rows as `panel` wants them */
+    /* n numbers, at most 256, of eight rows to expanded rows as `panel` needs them */
     void (*expand[TINYI_EIGHT_COUNT])(unsigned char *to, const unsigned char *w, size_t n, ptrdiff_t ahead);
-    /* of rows quantized in order: what stands after scales and in the place of sums of 16 codes. 0: a scale is so
+    /* of rows quantized in order: the contents after the scales and in the place of sums of 16 codes. 0: a scale is so
      * large that it, times a sum of integers, may be infinite where the result is not */
     int (*ready)(const int8_t *code, float *d, float *sum, size_t blocks);
 } tinyi_eight_kernels;

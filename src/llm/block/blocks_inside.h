@@ -59,7 +59,7 @@ TINYI_FN float tinyi_q_search_even(const float *x, const float *importance, int 
 TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int bits, float *d, float *m,
                                   unsigned char *code);
 
-/* Codes into a block whose scales stand there already: 32 or 256 of them, those of Q3_K and Q6_K with their sign; and
+/* Codes into a block whose scales are there already: 32 or 256 of them, those of Q3_K and Q6_K with their sign; and
  * what a scale is there. */
 /* Q4_0, Q5_0; shifted: Q4_1, Q5_1 */
 TINYI_FN void tinyi_q_put45(unsigned char *b, const unsigned char *code, int bits, int shifted);

@@ -381,7 +381,7 @@ TINYI_FN void tinyi_pack_TQ1_0(const float *x, void *q, size_t n, const float *i
 /* twice the number */
 static const signed char tinyi_direct_e2m1[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
 
-/* The code with the nearest value; of two at the same distance the one that stands first. */
+/* The code with the nearest value; of two at the same distance the first one. */
 static int tinyi_direct_nearest(float x, float d)
 {
     int i, best = 0;
@@ -464,7 +464,7 @@ static int tinyi_direct_to_e4m3(float x)    /* half up */
     e = (int)(u >> 23) - 120;
     if (e <= 0) return tinyi_q_min((int)(x * 512.0f + 0.5f), 7);
     m = 8 * e + (int)((u >> 20 & 7) + (u >> 19 & 1));
-    return m < 8 * 15 ? m : 0x7e;           /* the writer of the format makes no use of what lies from 256 to 416 */
+    return m < 8 * 15 ? m : 0x7e;           /* the writer of the format uses nothing from 256 to 416 */
 }
 TINYI_FN void tinyi_unpack_NVFP4(const void *q, float *x, size_t n)
 {

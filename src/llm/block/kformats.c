@@ -352,7 +352,7 @@ static const tinyi_k_uneven tinyi_k_q2 = { 16, 16, 3, 15 };
 static const tinyi_k_uneven tinyi_k_q4 = { 8, 32, 15, 63 };
 static const tinyi_k_uneven tinyi_k_q5 = { 8, 32, 31, 63 };
 
-/* What a group wants: scale s, minimum m, and the sums that tell what other ones cost. */
+/* The best scale s and minimum m of a group, and the sums that give the cost of other ones. */
 typedef struct tinyi_k_wish { double s, m, w, q, qq; } tinyi_k_wish;
 
 static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const float *w, tinyi_k_wish *wish)

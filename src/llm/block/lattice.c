@@ -118,7 +118,7 @@ static const char tinyi_lattice_iq1[2][2049] = {   /* 2 x 1024: no string may be
 typedef struct tinyi_lattice {
     const char *book;
     int entries, size, half, base;          /* values of an entry and of its half; base of a half's number */
-    float level[8];                         /* what a digit stands for */
+    float level[8];                         /* the value of a digit */
     int group, k_top;                       /* values under one scale; k from 0 */
     float unit;                             /* y = D (2 k + 1) unit level */
     int even;                               /* the number of minus signs of 8 values */
@@ -753,7 +753,7 @@ static const unsigned char tinyi_book_halves1[2][81 * 4] = { TINYI_B3(249, 1, 9)
 static const unsigned char tinyi_book_halves3xxs[64 * 2] = TINYI_B8(4, 12, 20, 28, 36, 44, 52, 62);
 static const unsigned char tinyi_book_halves3s[64 * 2] = TINYI_B8(1, 3, 5, 7, 9, 11, 13, 15);
 
-/* where the half of a character stands; unsigned, so that a load adds up all of it */
+/* where the half of a character is; unsigned, so that a load adds up all of it */
 #define TINYI_BOOK_HALF(halves, size, c) (&(halves)[(size_t)(size) * (unsigned char)(c) - 35 * (size_t)(size)])
 TINYI_FORCE_INLINE void tinyi_book_eight(unsigned char *to, const unsigned char *halves, const char *entry)
 {

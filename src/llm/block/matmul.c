@@ -38,9 +38,9 @@
 #define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel`, */
 #define TINYI_BLK_SIGNS 13                  /* of codes with a sign, which take three instructions a product there */
 #define TINYI_BLK_HIGH 256 /* most rows of w in a panel: columns come from the third level once for all of them */
-#define TINYI_BLK_DEEP 256 /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
+#define TINYI_BLK_DEEP 256 /* most numbers of a row in a panel: 32 rows and as many columns fit the first level */
 #define TINYI_BLK_GROUPS \
-    16 /* times 8 rows of x that an expanded block of INTEGERS meets: their sums lie in the first level */
+    16 /* times 8 rows of x that an expanded block of INTEGERS is multiplied with: their sums fit the first level */
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
 #define TINYI_BLK_MOST 131072               /* bytes of w that a thread takes at once, */
 #define TINYI_BLK_LEAST 4096                /* at most and at least */
@@ -385,7 +385,7 @@ static tiny_idx tinyi_blk_grain(const tinyi_blk_plan *p, tiny_idx left, int thre
     return (n + step) & ~(step - 1);        /* rows go in fours, and repacked ones in four eights */
 }
 
-/* where rows of x lie quantized, and what else a piece of VECTORS needs */
+/* where the quantized rows of x are, and what else a piece of VECTORS needs */
 typedef struct tinyi_blk_piece {
     const tinyi_blk_kernels *kn;
     tinyi_q8 x;
@@ -395,7 +395,7 @@ typedef struct tinyi_blk_piece {
     float *s, *m;
 } tinyi_blk_piece;
 
-/* rows q0..q1, of which the first lies at w, the next ones w_row further on */
+/* rows q0..q1, of which the first is at w, the next ones w_row further on */
 static void tinyi_blk_rows(const tinyi_blk_plan *p, const tinyi_blk_piece *v, const unsigned char *w, tiny_idx w_row,
                            tiny_idx q0, tiny_idx q1)
 {
@@ -880,7 +880,7 @@ static void tinyi_blk_cases(tiny_case *c)
     c->no_denormals = 1;
 }
 
-/* of the plain products that unpacked blocks go through; the kernels of formats stand in no slots of the table */
+/* of the plain products that unpacked blocks go through; the kernels of formats are in no slot of the table */
 static const short tinyi_blk_slots[] = { TINYI_K_gemv_dot,      TINYI_K_transpose_b4,  TINYI_K_gemm_f32_shape,
                                          TINYI_K_gemm_f32_turn, TINYI_K_gemm_f32_rows, -1 };
 static const tiny_op_row tinyi_blk_row = TINYI_ROW_OF("matmul_blocks", TLLM_OP_MATMUL_BLOCKS, TAKES(3, 2), GIVES(1),

@@ -271,7 +271,7 @@ static void tinyi_mix_cases(tiny_case *c)
     c->fill[2] = TINY_FILL_TABLE;
     c->dense[1] = c->dense[2] = 1;
     c->fill_table = tinyi_mix_fill;
-    c->no_specials = 1;                     /* what the list leaves out is not there: the magnitude would see it */
+    c->no_specials = 1;                     /* the magnitude would read inputs that the list skips */
     memcpy(c->params.bytes, &params, sizeof params);
     params.magnitude = 1;
     c->has_magnitude_params = 1;

@@ -229,7 +229,7 @@ static int tinyi_parse_filters(tinyi_tparse *p)
         if (!e) return 0;
         if (!tinyi_parse_apply(p, 0)) {
             if (p->m->status) return 0;
-            /* arguments: an expression inside of the bracket that stands open */
+            /* arguments: an expression inside the open bracket */
             while (!p->m->status && p->n_open > bottom + 1) {
                 e = &p->open[p->n_open - 1];
                 if (tinyi_parse_mark(p, ')')) {

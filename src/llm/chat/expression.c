@@ -201,7 +201,7 @@ static int tinyi_parse_is_call(const tinyi_topen *e)
     return e->kind == TINYI_OPEN_CALL || e->kind == TINYI_OPEN_FILTER || e->kind == TINYI_OPEN_TEST;
 }
 
-/* An operand is wanted. 1: there is one. */
+/* Expects an operand. 1: there is one. */
 static int tinyi_parse_operand(tinyi_tparse *p)
 {
     tinyi_topen *e = &p->open[p->n_open - 1];

@@ -213,7 +213,7 @@ static size_t tinyi_gguf_stem(const char *path, uint64_t no, uint64_t count)
     return n > k && !memcmp(path + n - k, tail, k) ? n - k : 0;
 }
 
-/* Opens part i of the file whose first skimmed part stands in *first; takes *first over when it is that part. */
+/* Opens part i of the file whose first skimmed part is in *first; takes *first over when it is that part. */
 static tiny_status tinyi_gguf_part(tiny_ctx *ctx, tinyi_store_part *p, tinyi_store_part *first, size_t stem, size_t i)
 {
     size_t n_path = strlen(first->path) + 1;

@@ -79,7 +79,7 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
     if (st) return st;
     kind = tllm_file_looks(file.bytes, file.n_bytes);
     n_path = strlen(path);
-    /* the name may say what it was meant to be; its reader says what is wrong */
+    /* then its name decides, and that format's reader reports the error */
     if (kind < 0) {
         if (n_path > 5 && !strcmp(path + n_path - 5, ".gguf")) kind = TLLM_FILE_GGUF;
         else if (n_path > 12 && !strcmp(path + n_path - 12, ".safetensors")) kind = TLLM_FILE_SAFETENSORS;

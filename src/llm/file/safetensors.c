@@ -103,7 +103,7 @@ static tiny_status tinyi_st_build(tiny_ctx *ctx, const char *path, tiny_file *fi
     }
     if (!st) {
         size_t key_bytes = w.keys.n;
-        /* The keys must stand before the tables are read from them, the tables before the tensors: the second walk
+        /* The keys must be there before the tables are read from them, the tables before the tensors: the second walk
          * writes keys and tensors, and the tables of keys are filled after it. */
         g->n_tensors = w.n_tensors;
         g->n_meta = w.keys.n_keys;

@@ -310,7 +310,7 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
         } else (void)tinyi_adapter_readable(ld, t);
     }
     if (ld->st) return;
-    /* names stand once in a file, so that there are fewer of them than layers */
+    /* names are unique in a file, so there are fewer of them than layers */
     a->direction = (const float **)tinyi_alloc(ld->ctx, (size_t)m->n_layer, sizeof *a->direction);
     floats = n * (size_t)m->n_embd;
     at = a->data = a->direction ? (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data) : NULL;

@@ -68,7 +68,7 @@ enum {
 #define TINYI_LM_A_LOCAL_UNSCALED    TINYI_LM_BIT(11)
 #define TINYI_LM_A_CHUNKED           TINYI_LM_BIT(12) /* layers with a window see the keys of their own chunk */
 #define TINYI_LM_A_64_LAYERS         TINYI_LM_BIT(13) /* windows only with 64 layers */
-#define TINYI_LM_A_WINDOW_KEY        TINYI_LM_BIT(14) /* windows only where attention.sliding_window stands */
+#define TINYI_LM_A_WINDOW_KEY        TINYI_LM_BIT(14) /* windows only if attention.sliding_window is present */
 #define TINYI_LM_A_RELATIVE          TINYI_LM_BIT(15) /* bias by the bucket of the distance */
 #define TINYI_LM_A_NO_NORM           TINYI_LM_BIT(16) /* no norm before the mixer */
 #define TINYI_LM_A_FIRST_NO_NORM     TINYI_LM_BIT(17) /* none before the mixer of the first layer */
@@ -104,7 +104,7 @@ enum {
     TINYI_LM_BIT(39) /* models of 4 layers, and those whose file has no window, rotate every layer */
 #define TINYI_LM_A_OWN_PATTERN \
     TINYI_LM_BIT(40) /* attention.sliding_window_pattern is not looked at: the period of the row holds */
-#define TINYI_LM_A_WINDOW_4096       TINYI_LM_BIT(41) /* the window where attention.sliding_window does not stand */
+#define TINYI_LM_A_WINDOW_4096       TINYI_LM_BIT(41) /* the window if attention.sliding_window is absent */
 #define TINYI_LM_A_WINDOW_128        TINYI_LM_BIT(42) /* the same */
 #define TINYI_LM_A_WINDOW_FIXED \
     TINYI_LM_BIT(43) /* with one of these two: it is the window, whatever attention.sliding_window says */
@@ -158,10 +158,10 @@ enum {
 #define TINYI_LM_K_VALUE_SCALE      0x1000u /* attention.value_scale */
 #define TINYI_LM_K_LOOPS 0x2000u /* num_loops, skip_loop_final_norm: the layers of the file are run several times */
 #define TINYI_LM_K_ROPE_LIST        0x4000u /* attention.rope_pattern: which layers are rotated */
-#define TINYI_LM_K_WINDOW_LIST 0x8000u /* attention.sliding_window_pattern must stand there, for no period is known */
+#define TINYI_LM_K_WINDOW_LIST 0x8000u /* attention.sliding_window_pattern is required: no period is known */
 
 #define TINYI_LM_K_DECAY            0x10000u /* kda.gate_lower_bound: a decay between that and none */
-#define TINYI_LM_K_DECAY_PLUS       0x20000u /* the same, always there, and ssm_a stands with the other sign */
+#define TINYI_LM_K_DECAY_PLUS       0x20000u /* the same, always there, and ssm_a has the other sign */
 #define TINYI_LM_K_BANK 0x40000u /* attn_res.block_size: what a layer reads is mixed from streams that were put by */
 #define TINYI_LM_K_LATENT           0x80000u /* expert_latent_length: the experts work on a narrower row */
 

@@ -26,7 +26,7 @@ static void tinyi_lm_dense_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int gate, 
     tinyi_lm_need(ld, l, down, n_ff, D, 0);
 }
 
-/* deepseek4: the experts of each token of the vocabulary, as they stand in the file */
+/* deepseek4: the experts of each token of the vocabulary, as in the file */
 static void tinyi_lm_token_experts(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
@@ -255,7 +255,7 @@ static void tinyi_lm_route_fn(const void *arg, tiny_idx t0, tiny_idx t1)
         else for (e = 0; e < E; e++) p[e] = m->gating == 2 ? tinyi_sigmoid_ref(z[e]) : z[e];
         for (e = 0; e < E; e++) pick[e] = q->bias ? p[e] + q->bias[e] : p[e];
         if (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_WEIGHT_FIRST) for (e = 0; e < E; e++) pick[e] = z[e];
-        /* NaN stands for taken from here on */
+        /* from here on NaN means taken */
         for (e = 0; e < E; e++) if (pick[e] != pick[e]) pick[e] = -INFINITY;
         if (m->n_group > 1) tinyi_lm_route_groups(m, pick, q->group + t * m->n_group);
         for (i = 0; i < K && q->table; i++) {

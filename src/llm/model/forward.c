@@ -216,7 +216,7 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
     }
 }
 
-/* want: the rows of which results are wanted, in order */
+/* want: the rows with results, in order */
 static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, float *out)
 {
     const tllm_model *m = f->m;

@@ -467,7 +467,7 @@ typedef struct tinyi_lm_attend {
     tinyi_lm_heads q;
     tiny_idx n;
     const int32_t *row;                     /* (n, 4): positions of the queries; NULL where they do not matter */
-    const int32_t *key_pos;                 /* NULL: key j stands at j */
+    const int32_t *key_pos;                 /* NULL: key j is at j */
     const float *k, *v;                     /* (n_key, n_kv, d): steps below */
     tiny_idx n_key, n_kv, d_k, d_v, ld_k, ld_v, head_k, head_v;
     float *o;                               /* (n, n_head, d_v) dense */

@@ -78,7 +78,7 @@ static void tinyi_lm_eight_layer(tinyi_lm_eights *e, const tinyi_lm_layer *l, in
         tinyi_lm_eight *k;
         size_t rows, bytes;
         if (!w || w->v || !w->format || w->dtype >= 0) continue;
-        rows = (size_t)w->n_out * (size_t)w->n_mat;             /* load.c has checked that all of it lies in the file */
+        rows = (size_t)w->n_out * (size_t)w->n_mat;             /* load.c has checked that all of it is in the file */
         bytes = rows * w->row_bytes;
         if (w->repacked || w->row_step != w->row_bytes || tinyi_lm_eight_stays(e->m, w, t) ||
             tllm_repack_has(e->ctx, w->format->id) < 2 || (w->n_mat > 1 && w->n_out % 8) || w->n_out < 8) {

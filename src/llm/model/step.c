@@ -116,7 +116,7 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
     f->st = tiny_parallel_loose(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
 }
 
-/* of a dry pass: raises *shared and *own to what the operation wants */
+/* of a dry pass: raises *shared and *own to what the operation needs */
 static void tinyi_lm_wants(const tinyi_lm_fwd *f, const tiny_op *op, size_t *shared, size_t *own)
 {
     const tiny_op_row *row = tinyi_op_row_in(f->ctx, op);

@@ -22,7 +22,7 @@ TINYI_FN void tinyi_lm_ple_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     if (ld->st) return;
     if (l->i < 0) {
         if (p > INT32_MAX / L) {
-            tinyi_lm_disagree(ld, l, "per-layer inputs of so many numbers and layers do not fit", p, L);
+            tinyi_lm_disagree(ld, l, "width times layers of the per-layer inputs is too large", p, L);
             return;
         }
         tinyi_lm_need(ld, l, TINYI_T_PLE_EMBD, p * L, m->n_vocab, 0);
@@ -298,7 +298,7 @@ static double tinyi_lm_bank_score(const float *x, const float *w, tiny_idx d, do
     }
     return s / tinyi_sqrt64(ss / (double)d + eps);
 }
-/* The softmax is taken as it goes: a larger score shrinks what stands there. y and x may be the same row. */
+/* The softmax is taken as it goes: a larger score scales down the sums so far. y and x may be the same row. */
 static void tinyi_lm_bank_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 {
     const tinyi_lm_bank *q = (const tinyi_lm_bank *)arg;

@@ -195,7 +195,7 @@ static void tinyi_calib_sums_team(tiny_team *team, void *arg)
     tiny_idx i0, i1;
     while (tiny_take(team, j->c->n, 64, &i0, &i1)) tinyi_calib_sums(j->c, j->x, j->rows, j->ld, i0, i1);
 }
-/* a strip of products, whose first row is row i0 of S, from column i0 on; what lies below the diagonal is not wanted */
+/* a strip of products, whose first row is row i0 of S, from column i0 on; numbers below the diagonal are not needed */
 static void tinyi_calib_strip_team(tiny_team *team, void *arg)
 {
     const tinyi_calib_job *j = (const tinyi_calib_job *)arg;

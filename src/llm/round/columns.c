@@ -81,7 +81,7 @@ static tiny_status tinyi_columns_plain(tiny_ctx *ctx, const tinyi_columns *c, do
 
 /* ---- fast -------------------------------------------------------------------------------------------------------- */
 
-/* -U of the block, so that what column j takes from those before it lies in a row */
+/* -U of the block, so that what column j takes from those before it is in a row */
 static void tinyi_columns_turn(float *to, const tinyi_columns *c, tiny_idx j0, tiny_idx wide)
 {
     tiny_idx i, j;

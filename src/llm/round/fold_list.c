@@ -116,7 +116,7 @@ static void tinyi_fold_reads_feed(tllm_fold *fold, const tllm_model *m, const ti
     for (k = 0; k < 3; k++) tinyi_fold_to(fold, a->w[shared[k]], 0, 1);
 }
 
-/* does nothing but the attention stand in the first half? */
+/* is the attention alone in the first half? */
 static const char *tinyi_fold_mixes(const tinyi_lm_layer *a)
 {
     if (a->mix == TINYI_LM_NO_MIX) return "the layer has no attention";
@@ -133,7 +133,7 @@ static void tinyi_fold_norms(tinyi_fold_list *l, const tinyi_lm_layer *a, int ki
     const char *mixes = tinyi_fold_mixes(a);
     const int side = a->moe && (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_SIDE_BY_SIDE);
     const int parallel = m->block == TINYI_LM_PARALLEL;
-    /* the norm that the network reads, if it is not its own, is that of the attention: both then stand in one fold */
+    /* the norm that the network reads, if it is not its own, is that of the attention: both are then in one fold */
     const int both = a->ffn && a->norm1 && a->mix != TINYI_LM_NO_MIX && !a->norm2 &&
                      (parallel || !(TINYI_LM_ARCH(m)->attn & TINYI_LM_A_NO_FFN_NORM));
     const tinyi_lm_w *own = parallel ? a->w[TINYI_T_ATTN_NORM_2] : NULL;

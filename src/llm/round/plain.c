@@ -160,7 +160,7 @@ typedef struct tinyi_plain_job {
     tiny_idx strange;                       /* 1 + the first scale that could not be had, the first code that is none */
 } tinyi_plain_job;
 
-/* Where scale i of a row stands. */
+/* Where scale i of a row is. */
 TINYI_INLINE size_t tinyi_plain_at(const tinyi_plain_job *j, tiny_idx row, tiny_idx group)
 {
     return j->d.group == TLLM_PLAIN_TENSOR ? 0 : (size_t)row * (size_t)j->size.groups + (size_t)group;

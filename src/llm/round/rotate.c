@@ -75,7 +75,7 @@ static void tinyi_rotate_mark(tinyi_rotate_list *l, const tllm_gguf_tensor *t, u
     if (how & TINYI_ROTATE_VALUES) mine->row0 = row0;
 }
 
-/* a matrix and what happens to it; its bias lies where its rows go */
+/* a matrix and what happens to it; its bias is where its rows go */
 static void tinyi_rotate_w(tinyi_rotate_list *l, const tinyi_lm_w *w, unsigned how, tiny_idx row0)
 {
     if (!w) return;
@@ -85,7 +85,7 @@ static void tinyi_rotate_w(tinyi_rotate_list *l, const tinyi_lm_w *w, unsigned h
     if (how & TINYI_ROTATE_VALUES) tinyi_rotate_mark(l, tinyi_fold_bias(l->r->file, w->t), TINYI_ROTATE_VALUES, row0);
 }
 
-/* why the heads of values stay as they are; NULL: nothing stands between them and the output */
+/* why the heads of values stay as they are; NULL: nothing is between them and the output */
 static const char *tinyi_rotate_heads(const tllm_model *m)
 {
     tiny_idx i;

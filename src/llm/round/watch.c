@@ -19,7 +19,7 @@ typedef struct tinyi_watched {
     /* (n_mat), of its own or of the one it shares with; NULL: not picked, nothing seen */
     tllm_calib **calib;
     unsigned char *shares;                  /* (n_mat) */
-    const tllm_format *format;              /* of what stands in its place */
+    const tllm_format *format;              /* of its replacement */
     const unsigned char *bytes;
 } tinyi_watched;
 

@@ -130,7 +130,7 @@ static int tinyi_gs_edge(tiny_ctx *ctx, tllm_grammar_state *s, int32_t frame, in
 {
     size_t bottom = s->n_next, h;
     int seen;
-    /* the list of heirs to visit lies above the threads of the next character */
+    /* the list of heirs to visit is above the threads of the next character */
     for (;;) {
         seen = tinyi_gs_step(ctx, s, 1) ? tinyi_gs_seen(ctx, s, frame, back, to >= 0 ? to : INT32_MAX) : -1;
         if (seen < 0) return 0;
@@ -165,7 +165,7 @@ static int32_t tinyi_gs_called(tiny_ctx *ctx, tllm_grammar_state *s, int32_t rul
     return (int32_t)s->n_frames++;
 }
 
-/* From work to threads that want a character: s->next. */
+/* From work to threads that need a character: s->next. */
 static int tinyi_gs_close(tiny_ctx *ctx, tllm_grammar_state *s)
 {
     int32_t e, frame;

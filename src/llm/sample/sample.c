@@ -576,7 +576,7 @@ static void tinyi_sampler_dry(tllm_sampler *s, const tllm_step *step)
     tinyi_sampler_touch(s, step, tinyi_sampler_dry_penalty, s->text + (s->n_text - all), 1, all);
 }
 
-/* a token may stand in the list more than once: its entries are summed as floats in count */
+/* a token may be in the list more than once: its entries are summed as floats in count */
 static void tinyi_sampler_add(float *x, int32_t bits, const tllm_step *step)
 {
     float add;

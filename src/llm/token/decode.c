@@ -126,7 +126,7 @@ TINY_API tllm_stream tllm_stream_start(const tllm_vocab *v, unsigned flags)
     return s;
 }
 
-/* is what stands at p a whole character by the standard? its bytes, or 0 */
+/* bytes of the whole, valid character at p, or 0 */
 static size_t tinyi_stream_valid(const unsigned char *p, size_t n)
 {
     uint32_t c;

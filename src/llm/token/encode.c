@@ -139,7 +139,7 @@ static tiny_status tinyi_finder_run(tinyi_finder *f)
 
 /* ---- text to tokens -------------------------------------------------------------------------------------------- */
 
-/* begins: nothing, not even a special token, stands before */
+/* begins: nothing, not even a special token, comes before */
 static tiny_status tinyi_vocab_piece_of(tinyi_encoder *e, const unsigned char *s, size_t n, int after_special,
                                         int begins)
 {

@@ -292,7 +292,7 @@ static size_t tinyi_split_cased_word(const unsigned char *s, size_t p, size_t en
     return r > q ? r : both_end;
 }
 
-/* what may stand before a word: its end, or p */
+/* characters allowed before a word: their end, or p */
 static size_t tinyi_split_prefix(const unsigned char *s, size_t p, size_t end, unsigned not_mask)
 {
     size_t k;
@@ -326,7 +326,7 @@ static size_t tinyi_split_skip(const unsigned char *s, size_t p, size_t end, siz
     return p;
 }
 
-/* how many digits stand at p, measured once for a run; mask 0: ASCII digits */
+/* how many digits are at p, measured once for a run; mask 0: ASCII digits */
 static size_t tinyi_split_digits(const unsigned char *s, size_t p, size_t end, unsigned mask, tinyi_split_memo *memo)
 {
     size_t q = p, k, n = 0;
@@ -577,7 +577,7 @@ TINYI_FN void tinyi_split_start(tinyi_split *sp, const char *rule, const unsigne
     }
 }
 
-/* the end of the piece of step i that begins at p: a match, or what lies before the next one */
+/* the end of the piece of step i that begins at p: a match, or the text before the next one */
 static size_t tinyi_split_piece(tinyi_split *sp, int i, size_t p, size_t end)
 {
     const unsigned char *s = sp->s;

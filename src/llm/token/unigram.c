@@ -68,7 +68,7 @@ static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned c
     return TINY_OK;
 }
 
-/* begins: no special token stands before s. Blanks that merge mark the word after them; where a text begins, only the
+/* begins: no special token is before s. Blanks that merge mark the word after them; where a text begins, only the
  * blank that the vocabulary puts there itself counts. */
 static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char *s, size_t n, int begins,
                                            size_t *n_out)
@@ -186,7 +186,7 @@ TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char 
         first = e->out->n;
         e->out->n += count;
         (void)tinyi_unigram_back(v, s, best, m, e->out->id + e->out->n);
-        if (unk < 0 && !v->byte_fallback) { /* no unknown token: nothing stands in its place */
+        if (unk < 0 && !v->byte_fallback) { /* no unknown token: nothing replaces it */
             for (i = k = first; i < e->out->n; i++) if (e->out->id[i] >= 0) e->out->id[k++] = e->out->id[i];
             e->out->n = k;
         }

@@ -374,7 +374,7 @@ static void tinyi_dec_latent_join(tinyi_dec_run *r)
             tinyi_dec_turn(m, to + m->n_head * key + m->latent, shared, 1, t, 1);
         }
 }
-/* what lies in the columns of a1 of all rows, from or to dense rows */
+/* the columns of a1 of all rows, from or to dense rows */
 static void tinyi_dec_latent_columns(tinyi_dec_run *r, float *dense, int to_rows)
 {
     const tinyi_dec *m = r->m;
@@ -658,7 +658,7 @@ static void tinyi_dec_target(const tinyi_dec_run *r, tllm_story *story, int *is_
     TINYI_OF(r->kernel, scale_f32)(p, p, (size_t)r->m->vocab, weight, 0.0f);
 }
 
-/* The sum of -log p of what came, and where the gradient is wanted, that of the logits in their place. */
+/* The sum of -log p of what came, and, if asked for, the gradient of the logits in their place. */
 static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float share)
 {
     const size_t n = (size_t)r->m->vocab;

@@ -35,7 +35,7 @@ typedef struct tinyi_dec {
     float stress;
 } tinyi_dec;
 
-/* Where a tensor lies among the weights: rows (out) of cols (in), or one row. */
+/* Where a tensor is among the weights: rows (out) of cols (in), or one row. */
 typedef enum tinyi_dec_what {
     TINYI_DEC_EMBD,
     TINYI_DEC_NORM1,

@@ -382,7 +382,7 @@ static tiny_status tinyi_train_blame(tllm_trainer *t, double bits)
                       (long long)t->steps + 1, bits);
 }
 
-/* loss, and gradient where it is wanted */
+/* loss, and gradient if asked for */
 static tiny_status tinyi_train_run(tllm_trainer *t, const int32_t *tokens, int want_gradient, double *bits,
                                    double *length)
 {

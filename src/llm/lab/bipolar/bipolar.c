@@ -31,7 +31,7 @@
 #include "core/target.h"
 
 #define TINYI_BIP_TILE 4                    /* rows of x whose sums are made at once */
-#define TINYI_BIP_SLICE 16384               /* bytes of a panel that all blocks of planes meet before the next */
+#define TINYI_BIP_SLICE 16384               /* bytes of a panel: used by all blocks of planes before the next one */
 
 TINYI_TABLE_CHOICE(tinyi_bip_kernels, tinyi_bip_kernels)
 
@@ -454,7 +454,7 @@ static tiny_status tinyi_bip_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
 }
 
 TINY_REF_BEGIN
-/* what code c stands for */
+/* the value of code c */
 static int64_t tinyi_bip_value(int c, int bits, int is_signed)
 {
     int64_t v = 0;
@@ -533,7 +533,7 @@ TINY_REF_END
 
 /* ---- fast ------------------------------------------------------------------------------------------------------- */
 
-/* where things lie in the memory of the team, and of a thread */
+/* offsets in the memory of the team, and of a thread */
 typedef struct tinyi_bip_room {
     size_t x_unit, x_row, scale, sum, all, own_scale, own_less, own_room, own;
 } tinyi_bip_room;

@@ -518,7 +518,7 @@ static void tinyi_bw_write(tinyi_bw_writer *w, const char *format, ...)
     if (n > 0) w->n += (size_t)n;
 }
 
-/* one line, " for all k" after it where loops that its operands depend on stand further inside */
+/* one line, " for all k" after it where loops that its operands depend on are further inside */
 static void tinyi_bw_line(tinyi_bw_writer *w, const tllm_bw_design *d, int depth, const char *what, unsigned dims)
 {
     const char *sep = " for all ";

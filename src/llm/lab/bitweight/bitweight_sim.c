@@ -185,7 +185,7 @@ static void tinyi_bw_walk_add(tinyi_bw_walk *w, tiny_idx mn)
     w->st->adds++;
 }
 
-/* shift after the sum, or add, of all outputs that stand further inside */
+/* shift after the sum, or add, of all outputs that are further inside */
 static void tinyi_bw_walk_outputs(tinyi_bw_walk *w, int depth, void (*what)(tinyi_bw_walk *, tiny_idx))
 {
     const tiny_idx m1 = tinyi_bw_walk_end(w, TLLM_BW_M, depth), n1 = tinyi_bw_walk_end(w, TLLM_BW_N, depth);

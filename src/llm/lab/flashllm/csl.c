@@ -30,7 +30,7 @@ static unsigned tinyi_csl_turned(int profile, unsigned row, unsigned column)
     return profile == TLLM_CSL_PUBLISHED ? column ^ (row % 8) << 3 : column;
 }
 
-/* where an item stands in its tile; those of woven ones carry something else above */
+/* the place of an item in its tile; in woven tiles the bits above hold something else */
 static unsigned tinyi_csl_place(int profile, uint32_t item)
 {
     return item >> 16 & (profile == TLLM_CSL_WOVEN ? 0xfffu : 0xffffu);
@@ -209,7 +209,7 @@ static int tinyi_csl_number(const tinyi_csl_job *j, tiny_idx r, tiny_idx c, uint
     return 1;
 }
 
-/* the places of tile (i, t) as they stand in the matrix, whatever is read */
+/* the places of tile (i, t) as they are in the matrix, whatever is read */
 static void tinyi_csl_fill(const tinyi_csl_job *j, uint16_t *tile, tiny_idx i, tiny_idx t)
 {
     const tiny_idx high = tinyi_csl_high(j->to->profile), r0 = i * high, c0 = t * TLLM_CSL_WIDE,

@@ -63,7 +63,7 @@ typedef struct tinyi_kvc_job {
     tiny_idx width;
     size_t period;                          /* tokens of a group; 1: every token is an anchor */
     int bins[2];                            /* of anchors, of differences */
-    const uint16_t *cdf[2];                 /* of the first channel of both; writing: NULL: no streams are wanted */
+    const uint16_t *cdf[2];                 /* of the first channel of both; writing, NULL: no streams */
     uint32_t *count[2];                     /* writing: the same, to be counted; or NULL */
     /* (width / TINYI_ARITH_LANES, n, TINYI_ARITH_LANES): what a thread writes shares no cache line with others */
     unsigned char *symbol;

@@ -155,7 +155,7 @@ typedef struct tinyi_vptq_job {             /* of one thread, for up to 64 rows 
     tiny_idx t0, tokens, wide;              /* wide: heights of all tiles of x */
     unsigned char *table;                   /* shared: books, a number every b->number bytes; */
     size_t number;
-    float *x, *bias;                        /* x as the form wants it; x times the biases (tokens), */
+    float *x, *bias;                        /* x as the form needs it; x times the biases (tokens), */
     /* and 1 for each row of x with an infinity, a NaN, or a number from 2^100 on */
     float *strange;
     float *acc, *image, *vector, *bucket;   /* own */

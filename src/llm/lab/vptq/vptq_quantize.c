@@ -49,7 +49,7 @@ typedef struct tinyi_vptq {
     tiny_idx clamped;
 } tinyi_vptq;
 
-/* where the books of a part lie */
+/* where the books of a part are */
 typedef struct tinyi_vptq_books {
     tinyi_vptq_part part;
     float *book, *book2, *laid, *laid2, *left;

@@ -11,7 +11,7 @@
 #include "math/table_inside.h"
 TINYI_C_BEGIN
 
-#define TINYI_WEAVE_GROUP 8                 /* samples whose bits stand side by side */
+#define TINYI_WEAVE_GROUP 8                 /* samples whose bits are side by side */
 #define TINYI_WEAVE_BLOCK 2048              /* bytes of 64 features of a group: 32 lines of 64 */
 
 /* parts first, first + 1, ... first + n of a group; chunks: of 64 features that there are; planes: of each sample (n,
@@ -68,7 +68,7 @@ TINYI_INLINE uint32_t tinyi_weave_word(const unsigned char *group, size_t word, 
 {
     return tinyi_le32(group + word / 2 * TINYI_WEAVE_BLOCK + 64 * (size_t)k + 8 * i + word % 2 * 4);
 }
-/* bits of a field that a code of so many has in a word: a power of two; codes of more than eight are made of pieces of
+/* width of the field in a word for a code of that many bits: a power of two; longer codes are made of pieces of
  * eight */
 TINYI_INLINE int tinyi_weave_field(int bits) { return bits > 4 ? 8 : bits > 2 ? 4 : bits; }
 /* scale[p]: what a number of bit p of a word is to be multiplied with */
@@ -78,7 +78,7 @@ TINYI_FN void tinyi_weave_spread(float *part, const float *x, tiny_idx n_feature
 TINYI_FN void tinyi_weave_gather(float *x, const float *part, tiny_idx n_feature, int lanes, const float *factor);
 
 #define TINYI_WEAVE_LANES 16                /* the most that a target has */
-/* scratch of a thread for a group whose products alone are wanted: its numbers take turns in one row */
+/* scratch of a thread for a group that needs products only: its numbers take turns in one row */
 TINYI_INLINE size_t tinyi_weave_rows_bytes(size_t parts, int lanes, int bits)
 {
     return (parts * 32 + 8 * parts + 8 * parts * (size_t)bits) * (size_t)lanes * 4;
