@@ -231,7 +231,7 @@ TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const ch
             ok = ok && x >= 1.0 && x < 9007199254740992.0 && x == (double)(uint64_t)x;
             if (!ok)
                 return tinyi_fail(ctx, TINY_E_FORMAT,
-                                  "%s: line %zu: seed is \"%.*s\"; it must be a whole number from 1 to 2^53", name,
+                                  "%s: line %zu: seed is \"%.*s\", it must be a whole number from 1 to 2^53", name,
                                   line, (int)TINYI_MIN(v_len, (size_t)60), v);
             d.seed = (uint64_t)x;
             continue;

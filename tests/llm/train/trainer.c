@@ -220,7 +220,7 @@ static void test_refused(void)
         { "embedding 256", "story.cfg: line 1: \"embedding 256\" is not key = value" },
         { "# a\n\nwidth = 3", "line 3: unknown key \"width\"" },
         { "layers = 2\nlayers = 2", "line 2: layers occurs twice" },
-        { "layers = 0", "layers is \"0\"; it must be a whole number from 1 to 64" },
+        { "layers = 0", "layers is \"0\", it must be a whole number from 1 to 64" },
         { "layers = 65", "whole number from 1 to 64" },
         { "layers = 2.5", "whole number" },
         { "layers = -1", "whole number" },
@@ -235,7 +235,7 @@ static void test_refused(void)
         { "optimizer = sgd", "optimizer is \"sgd\"; use muon or adamw" },
         { "form = linear", "form is \"linear\"; use grouped, latent or gated" },
         { "latent = -1", "latent is \"-1\", it must be a whole number from 0 to 4096" },
-        { "seed = 0", "seed is \"0\"; it must be a whole number" },
+        { "seed = 0", "seed is \"0\", it must be a whole number" },
         { "seed = 1.5", "seed is \"1.5\"" }
     };
     static const char good[] =
