@@ -1,4 +1,4 @@
-/* src/llm/kernels.h - every kernel of tinyllm.h's own for one target (included once per pass, see core/target.h) */
+/* src/llm/kernels.h - every kernel of tinyllm.h for one target (included once per pass, see core/target.h) */
 #include "core/simd.h"
 #if V_AMX
 #include "llm/block/tile.simd.h"

@@ -1,4 +1,4 @@
-/* src/llm/ops.c - the rows of language models beside those of core and math, and the functions that know both */
+/* src/llm/ops.c - the rows of language models next to those of core and math, and the functions that use both */
 #include "core/state_inside.h"
 #include "llm/ops.h"
 #include "llm/model/model_inside.h"

@@ -1,14 +1,14 @@
-/* src/llm/ops.h - the kinds of operations that tinyllm.h has beside those of core and math
+/* src/llm/ops.h - the kinds of operations that tinyllm.h adds to those of core and math
  *
- * The one list: kinds, the table (tiny_op_at, tiny_op_find, tiny_op_row_of) and with it the conformance kit, the
- * checksums, the catalogue and tiny_run by the kind alone are made from it. A new operation goes to its end: kinds stay
- * what they are. */
+ * This one list gives the kinds and the table (tiny_op_at, tiny_op_find, tiny_op_row_of). The conformance kit, the
+ * checksums, the catalogue, and tiny_run by kind are made from it. Add a new operation at the end: kinds never
+ * change. */
 #ifndef TINYI_LLM_OPS_H
 #define TINYI_LLM_OPS_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
-/* ROW(kind, function that gives its row, 1 or 0: it is in this program) */
+/* ROW(kind, function that returns its row, 1 if this program contains it, else 0) */
 #define TINYI_OPS_LLM(ROW)                                                  \
     ROW(TLLM_OP_MATMUL_BLOCKS, tllm_matmul_row, 1)                          \
     ROW(TLLM_OP_PAGED_ATTENTION, tllm_paged_attention_row, 1)               \

@@ -1,4 +1,4 @@
-/* src/llm/targets.c - compiles the kernels of tinyllm.h's own once for each target */
+/* src/llm/targets.c - compiles the kernels of tinyllm.h once for each target */
 #include "llm/block/block_inside.h"
 #include "llm/lab/bipolar/bipolar_inside.h"
 #include "llm/lab/flashllm/flash_inside.h"

@@ -1,4 +1,4 @@
-/* src/llm/tinyllm.c - for the stitched form, the bodies of src/llm that have no header of their own */
+/* src/llm/tinyllm.c - for the stitched form: the bodies of src/llm without a header of their own */
 #include "llm/tinyllm.h"
 #ifdef TINYI_STITCHED
 #include "llm/lab/bitweight/bitweight_sim.c"

@@ -28,73 +28,72 @@
  *     }
  *
  * How to include it
- *     Define TINYLLM_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program; include it without
- *     in all others. C99 and later, C++11 and later. No library to link; -fopenmp gives threads without a pool of your
- *     own, and SIMDe on the include path gives vector code where there is no native form.
- *     tinygnn.h may stand beside it, in the same file or in another, before or after: the types are shared, and tiny_x
- *     calls the x of the header that was included last. Both must come from the same version.
- *     Under another file name, define TINYLLM_FILE to that name in quotes: the header includes itself.
+ *     Define TINYLLM_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program, and include the
+ *     header without it in all others. C99 and later, C++11 and later. No library has to be linked. -fopenmp gives
+ *     threads without your own pool. SIMDe on the include path gives vector code on targets without a native form.
+ *     tinygnn.h may be included in the same program, also in the same file, before or after: the types are shared, and
+ *     tiny_x calls the function of the header included last. Both must have the same version.
+ *     If you rename the file, define TINYLLM_FILE to its name in quotes: the header includes itself.
  *
- * Options (each defined before the include, the same in all files of a program)
- *     TINY_STATIC        every function static: a private copy in each file that defines TINYLLM_IMPLEMENTATION
- *     TINYLLM_LINKED     TINYLLM_IMPLEMENTATION asks for nothing: the bodies are linked from elsewhere
- *     TINYLLM_PARTS      the bodies come in this many files of the program, 1 to 12, each with TINYLLM_IMPLEMENTATION
- *                        and its TINYLLM_PART, from 1 on, and the same other options: make -j compiles them side by
- *                        side
- *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
+ * Options (define each before the include, with the same value in all files of a program)
+ *     TINY_STATIC        all functions are static: a private copy in each file that defines TINYLLM_IMPLEMENTATION
+ *     TINYLLM_LINKED     TINYLLM_IMPLEMENTATION has no effect: the bodies are linked from elsewhere
+ *     TINYLLM_PARTS      splits the bodies over this many files of the program, 1 to 12, for parallel compilation. Each
+ *                        file defines TINYLLM_IMPLEMENTATION, its TINYLLM_PART (from 1 on), and the same other options
+ *     TINY_NO_OPENMP     no OpenMP even if the compiler supports it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
- *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
+ *     TINY_ARM_FLUSH     enables the w128 target on 32-bit ARM, whose vectors flush denormal numbers to zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                        these targets, and those that stand on them; see docs/guide/limits.md for what each costs
- *     TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2;
- *                        TINY_NO_CONFORM goes with it
+ *                        disables this target and those based on it; docs/guide/limits.md has the cost of each
+ *     TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; implies
+ *                        TINY_NO_CONFORM
  *     TINY_NO_VNNI       no second form of avx2 for processors with VNNI but without AVX-512
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
- *     TINY_NO_HUGE_PAGES  large blocks of the default allocator are not asked for in pages of 2 MB (Linux)
- *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
- *     TINYLLM_FEW_FORMATS  the block formats Q8_0, Q4_0, Q4_K and Q6_K only, beside plain numbers
+ *     TINY_NO_HUGE_PAGES  the default allocator does not request pages of 2 MB for large blocks (Linux)
+ *     TINY_NO_MESSAGES   no detailed error messages: the message of a context is the text of its status
+ *     TINYLLM_FEW_FORMATS  only the block formats Q8_0, Q4_0, Q4_K and Q6_K, and plain numbers
  *     TINYLLM_ONLY_ARCH  models of this architecture and no other: -DTINYLLM_ONLY_ARCH=llama, a name of
  *                        docs/guide/architectures.md with _ for - and .
  *     TINYLLM_ONLY_TOKENIZER  vocabularies of this kind and no other: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
- *     TINYLLM_ONLY_CHAT  what continues a text: sessions, sampling, GGUF files. Grammars, adapters, encoders, repacked
- *                        weights, other ranks, other files of models and tiny_run of operations by their kind are
- *                        refused; nothing of TINYLLM_TOOLS and TINYLLM_LAB goes with it
- *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
+ *     TINYLLM_ONLY_CHAT  only text generation: sessions, sampling, GGUF files. Calls for grammars, adapters, encoders,
+ *                        repacked weights, other ranks, other model files, and tiny_run of operations by kind are
+ *                        refused. Excludes TINYLLM_TOOLS and TINYLLM_LAB
+ *     TINY_ASSERT(x)     checks the library's own invariants; empty unless defined
  *
  * Features (docs/guide/options.md)
- *     What runs a model file is on by default. TINYLLM_TOOLS adds what makes or changes models, TINYLLM_LAB the
- *     published systems, TINYLLM_ALL both. One by one: TINYLLM_WITH_X adds X and what it needs, TINYLLM_NO_X leaves X
- *     out and what needs it. Everything is declared whatever is chosen; a call of what is left out does not link. Only
- *     the file with TINYLLM_IMPLEMENTATION reads these switches. A unit with both implementations defines both before
- *     the first include.
+ *     Everything needed to run a model file is on by default. TINYLLM_TOOLS adds tools that make or change models,
+ *     TINYLLM_LAB the published systems, TINYLLM_ALL both. TINYLLM_WITH_X adds the feature X and those that it needs;
+ *     TINYLLM_NO_X removes X and those that need it. All functions are declared in any case; a call to a removed
+ *     function does not link. Only the file with TINYLLM_IMPLEMENTATION reads these switches. A file with both
+ *     implementations defines the switches of both before the first include.
 @features
  *
  * Memory
  *     All memory comes from the allocator of the context: realloc and free, unless you give one. Kernels never
- *     allocate.
- *     A session takes what it needs when it is opened; tllm_session_memory reports how much that will be.
- *     What you opened or read, you close or free before tiny_ctx_close.
+ *     allocate. A session allocates its memory when it is opened; tllm_session_memory reports the size in advance.
+ *     Close or free everything that you opened or read before tiny_ctx_close.
  *
  * Threads
- *     One context serves one caller at a time. Two contexts share nothing. A context uses as many threads as its
- *     description says: its own where the system has POSIX threads, those of OpenMP elsewhere, or your pool. Compile
- *     with -fopenmp or define TINY_PTHREAD. Threads of the context sleep between calls and end in tiny_ctx_close.
+ *     One context serves one caller at a time. Two contexts share nothing. The description of a context sets its number
+ *     of threads. They are its own POSIX threads if the system has them, otherwise those of OpenMP, or your pool.
+ *     Compile with -fopenmp or define TINY_PTHREAD. The threads of a context sleep between calls and end in
+ *     tiny_ctx_close.
  *
  * Errors
- *     Every call that can fail returns a tiny_status, 0 for success; tiny_ctx_message has the sentence. Nothing prints,
- *     exits or aborts. A call that failed leaves nothing behind.
+ *     Every call that can fail returns a tiny_status, 0 for success; tiny_ctx_message has the message. The library
+ *     never prints, exits or aborts. A failed call leaves nothing to clean up.
  *
  * Formats and limits
- *     Model files: GGUF 2 and 3, also split; safetensors are read by tensor; the .bin files of llama2.c. Architectures
+ *     Model files: GGUF 2 and 3, also split; safetensors, tensor by tensor; the .bin files of llama2.c. Architectures
  *     and tokenizers are listed in docs/guide/architectures.md and docs/guide/tokenizers.md, block formats in
  *     docs/guide/formats.md.
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Integer kernels for NVFP4, Q1_0 and Q2_0: their rows are unpacked to floats. Images and sound as input of models.
- *     A server: see examples/ for programs. docs/guide/limits.md has the rest.
+ *     Integer kernels for NVFP4, Q1_0 and Q2_0: their rows are unpacked to floats. Images and sound as model input. A
+ *     server; examples/ has programs. docs/guide/limits.md lists the rest.
  *
  * Changes
  *     0.2.0  a program chooses its features; packages; see CHANGELOG.md

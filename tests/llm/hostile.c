@@ -213,8 +213,8 @@ static void test_texts(void)
                       { "{% macro \x1b() %}{% endmacro %}", "" },
                       { "{{ lipsum['\x1b'].a.b }}", "" } };
     static const struct { const char *text, *shown;
-    } schemas[] = { { "{\"\\u001b[31m\": 1}", "this keyword is not taken: \\x1b[31m" },
-                    { "{\"type\": \"\\u009b31m\"}", "there is no type \\xc2\\x9b31m" },
+    } schemas[] = { { "{\"\\u001b[31m\": 1}", "unsupported keyword: \\x1b[31m" },
+                    { "{\"type\": \"\\u009b31m\"}", "unknown type \\xc2\\x9b31m" },
                     { "{\"$ref\": \"\\u0007\"}", "\\x07" },
                     { "{\"$ref\": \"#/\\u001b\"}", "\\x1b" },
                     { "{\"properties\": {\"\\u001b[2J\": 5}}", "\\x1b[2J" },
@@ -230,7 +230,7 @@ static void test_texts(void)
                      { "root \x1b", "" } };
     static const struct { const char *text, *shown;
     } configs[] = { { "no such thing \x1b[31m", "\\x1b[31m" },
-                    { "\x1b[31m = 5", "there is no key \"\\x1b[31m\"" },
+                    { "\x1b[31m = 5", "unknown key \"\\x1b[31m\"" },
                     { "seed = \x1b[2J", "seed is \"\\x1b[2J\"" },
                     { "context = \x9b", "\\x9b" } };
     tiny_ctx *ctx = listening();

@@ -543,7 +543,7 @@ static void test_adapters(void)
         T_EQ_INT(run("", "logits %s --tokens 1,5,9 --ref --control-vector %s/turn.gguf=-1.5", m, folder), 0);
         T_TRUE(memcmp(said, plain, n) != 0);
         T_EQ_INT(run("", "logits %s --tokens 1 --control-vector %s/turn.gguf --control-layers 1-2", m, folder), 1);
-        COMPLAINS("layers 1 to 2: 1 to 1 are possible");
+        COMPLAINS("layers 1 to 2: the limits are 1 and 1");
         T_EQ_INT(run("", "logits %s --tokens 1 --lora %s/none.gguf", m, folder), 1);
         COMPLAINS("none.gguf: cannot be opened");
         T_EQ_INT(run("", "logits %s --tokens 1 --lora %s", m, m), 1);

@@ -4,13 +4,13 @@
  * Formula  k_h = [K_h c, r], v_h = V_h c for the row [c, r] of a token; o_h = sum_j softmax_j(scale q_h . k_h) v_h.
  *          absorbed: q_h . k_h = (K_h^T q_n) . c + q_r . r, and sum_j p_j V_h c_j = V_h (sum_j p_j c_j): one key head
  *          with keys [c, r] of d_c + d_rope numbers, whose first d_c are the value.
- * Fast     absorbed: heads are taken for K_h^T q; then tllm_paged_attention with one key head, so that up to 96 heads
- *          of a token are rows of the same tile; then heads again for V_h. One region.
- *          expanded: for TINYI_LATENT_CHUNK cells of a sequence, (head, 64 cells) are taken to make rows [r, K c, V c],
- *          then (head, rows of queries) to meet them; softmax states wait in between.
- * Cost     of a cached token, in multiply-adds: absorbed n_head (2 d_c + d_rope) a query; expanded n_head (d_nope +
- *          d_rope + d_v) a query and n_head d_c (d_nope + d_v) once a call; absorbed that much once a query. Bytes: d_c
- *          + d_rope numbers, whatever the number of heads.
+ * Fast     absorbed: threads take heads for K_h^T q; then tllm_paged_attention with one key head, so that up to 96
+ *          heads of a token are rows of one tile; then heads again for V_h. One parallel region.
+ *          expanded: for each TINYI_LATENT_CHUNK cells of a sequence, threads take (head, 64 cells) to compute rows
+ *          [r, K c, V c], then (head, rows of queries) to use them; softmax states are stored in between.
+ * Cost     per cached token, in multiply-adds: absorbed n_head (2 d_c + d_rope) per query; expanded n_head (d_nope +
+ *          d_rope + d_v) per query and n_head d_c (d_nope + d_v) once per call; absorbed needs that once per query.
+ *          Bytes: d_c + d_rope numbers, independent of the number of heads.
  * Error    the keys are sums of d_c products before they are summed over d: k = 200 units of the largest output, where
  *          scores are of the size of a few units */
 #include "llm/ops.h"
@@ -186,7 +186,7 @@ TINY_REF_END
 
 /* ---- fast: what both forms take ------------------------------------------------------------------------------- */
 
-/* n <= TINYI_ATT_KEYS rows of w as floats: where they lie, or in room */
+/* n <= TINYI_ATT_KEYS rows of w as floats: where they are, or in room */
 static const float *tinyi_latent_floats(tiny_team *team, const tinyi_latent *a, tiny_idx row, tiny_idx n, float *room)
 {
     const unsigned char *at = a->w + (size_t)row * a->w_bytes;
@@ -429,7 +429,7 @@ static void tinyi_latent_meet(tiny_team *team, const tinyi_latent *a, const floa
     }
 }
 
-/* queries of one sequence behind each other */
+/* queries of one sequence, in order */
 static tiny_idx tinyi_latent_run(const tinyi_latent *a, tiny_idx t)
 {
     tiny_idx n = 1;
@@ -490,10 +490,10 @@ static void tinyi_latent_expanded(tiny_team *team, const tinyi_latent *a)
 /* Queries of a sequence that AUTO may expand for: fewer meet their weights as vectors when absorbed. */
 static int tinyi_latent_many(const tinyi_latent *a, tiny_idx runs) { return a->n_query > TINYI_ATT_FEW * runs; }
 
-/* Only rows whose cells lie without a gap are expanded: pages in a gap were not looked at. AUTO compares multiply-adds
- * of a head for the rows of this call, so what stands before a prompt counts, and not only its length. Those with w
- * weigh more than those with keys, twice for queries and by a half for keys: w is unpacked, and one side turned, for
- * every 64 rows. Within a tenth of the times measured in PLM's shape. */
+/* Only rows whose cells have no gap are expanded, because pages in a gap were not checked. AUTO compares the
+ * multiply-adds of a head for the rows of this call, so the cells before a prompt count too. Multiply-adds with w get a
+ * higher weight than those with keys, 2 for queries and 1.5 for keys: w is unpacked, and one side transposed, for every
+ * 64 rows. The estimate is within a tenth of the times measured with PLM's shape. */
 static int tinyi_latent_expands(const tinyi_latent *a)
 {
     const int32_t *r = a->rows;
@@ -525,7 +525,7 @@ static int tinyi_latent_expands(const tinyi_latent *a)
 static void tinyi_latent_fast(tiny_team *team, const tiny_op *op)
 {
     tinyi_latent a;
-    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
+    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 reports the pass that ran, with or without a task */
     tinyi_latent_read(op, &a);
     if (tinyi_latent_expands(&a)) tinyi_latent_expanded(team, &a);
     else tinyi_latent_absorbed(team, op, &a);
@@ -574,7 +574,7 @@ static tiny_status tinyi_latent_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
         return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: %td numbers of a query are rotated, in pairs",
                           q->dim[2] - p->d_nope);
     if (p->form < TLLM_LATENT_AUTO || p->form > TLLM_LATENT_EXPANDED)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "latent attention: form %d is none of 0 to 2", p->form);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "latent attention: form %d is not 0, 1 or 2", p->form);
     if (c->rank != 4 || c->dim[1] != 1)
         return tinyi_fail(ctx, TINY_E_SHAPE,
                           "latent attention: latents are %s, they must be (blocks, 1, tokens, numbers)",

@@ -1,28 +1,27 @@
-/* src/llm/attention/latent.h - latent attention: one short row a token stands for the keys and values of all heads
+/* src/llm/attention/latent.h - latent attention: one short row per token replaces the keys and values of all heads
  *
  *   tllm_latent_params p = { 0 };
  *   p.d_nope = 128; p.d_v = 128;
  *   tllm_latent_attention(ctx, &q, &latents, &table, &rows, &w, &p, &o);
  *
- *   q        (n_query, n_head, d_nope + d_rope) f32: for each head what has no position, then what was rotated
- *   latents  (n_block, 1, block, d_c + d_rope): pages, as tllm_paged_attention has them with one part. Of each token
- *            its latent row c, normed, then its one rotated key, shared by all heads: rotated before it is kept. f32,
- *            f16, or bytes of a format.
+ *   q        (n_query, n_head, d_nope + d_rope) f32: for each head the part without position, then the rotated part
+ *   latents  (n_block, 1, block, d_c + d_rope): pages as in tllm_paged_attention, with one part. A row holds the normed
+ *            latent row c of a token, then its rotated key, which all heads share. f32, f16, or bytes of a format.
  *   table    (n_seq, n_table), rows (n_query, 4), i32: as in tllm_paged_attention
  *   w        (n_head (d_nope + d_v), d_c): for each head d_nope rows K_h, then d_v rows V_h. f32, f16, bf16, or u8:
  *            rows of a format
  *   o        (n_query, n_head, d_v) f32
  *
- * It is what attention with the keys [K_h c, rotated key] and the values V_h c would give, which are kept nowhere:
+ * The result equals attention with keys [K_h c, rotated key] and values V_h c, which are never stored:
  *
- *   absorbed   the query goes to the latents: K_h^T q meets c itself, and V_h comes after the mixing. Keys of d_c +
- *              d_rope numbers, once for all heads: for few queries, which wait for memory. Up to 96 heads of a token
- *              stand in one tile, which reads a page once.
- *   expanded   keys and values of 256 cells at a time are made of their latents, met, and dropped: for many queries of
- *              one sequence, which share the making.
+ *   absorbed   K_h^T q is multiplied with c itself, and V_h is applied after the sum. One key of d_c + d_rope numbers
+ *              serves all heads. For few queries, which are limited by memory. Up to 96 heads of a token form one tile,
+ *              which reads a page once.
+ *   expanded   keys and values of 256 cells at a time are computed from their latents, used, and dropped. For many
+ *              queries of one sequence, which share that work.
  *
- * AUTO takes the second where it costs less for the rows of the call: a prompt with little before it from a few queries
- * on, one with much before it from about 3/2 tllm_latent_turn on. */
+ * AUTO chooses the expanded form if it costs less for the rows of the call: from a few queries on for a prompt with
+ * little before it, from about 3/2 tllm_latent_turn on for a prompt with much before it. */
 #ifndef TINYI_LATENT_H
 #define TINYI_LATENT_H
 #include "llm/attention/paged.h"
@@ -32,18 +31,18 @@ typedef enum tllm_latent_form { TLLM_LATENT_AUTO, TLLM_LATENT_ABSORBED, TLLM_LAT
 typedef struct tllm_latent_params {
     float scale;                            /* 0: 1 / sqrt(d_nope + d_rope) */
     int form;                               /* tllm_latent_form */
-    int format_k, format_w;                 /* tllm_format ids of latents and w, where these are bytes */
+    int format_k, format_w;                 /* tllm_format ids of latents and w, if these are bytes */
     tiny_idx d_nope, d_v;                   /* numbers of a head: its key without the rotated part, its value */
-    const tllm_tree_plan *tree;             /* as in tllm_paged_params; the absorbed form takes it */
+    const tllm_tree_plan *tree;             /* as in tllm_paged_params; used by the absorbed form */
 } tllm_latent_params;
 
-#define TLLM_LATENT_MOST 4096               /* numbers of a latent row at most */
+#define TLLM_LATENT_MOST 4096               /* most numbers of a latent row */
 
 TINY_API tiny_status tllm_latent_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *latents,
                                            const tiny_tensor *table, const tiny_tensor *rows, const tiny_tensor *w,
                                            const tllm_latent_params *params, const tiny_tensor *o);
-/* queries of a sequence from which on expanding costs fewer multiply-adds, however many cells stand before them;
- * TINY_IDX_MAX: never */
+/* the number of queries of a sequence from which on expanding needs fewer multiply-adds, for any number of cells before
+ * them; TINY_IDX_MAX: never */
 TINY_API tiny_idx tllm_latent_turn(tiny_idx d_nope, tiny_idx d_v, tiny_idx d_c);
 /* the row of the operation: for conformance tests, recorders and accelerators */
 TINY_API const tiny_op_row *tllm_latent_attention_row(void);

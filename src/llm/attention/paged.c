@@ -4,18 +4,17 @@
  *          2108.12409).
  * Formula  s[j] = scale q . k[j]; s = softcap tanh(s / softcap); s -= slope (pos_q - pos_j); p = softmax(s and the
  *          sink); o = sum_j p[j] v[j] over the cells first <= j < last of the row
- * Fast     a task is a tile of rows of one sequence and one part: query heads of a group, and queries behind each
- *          other, read a page once. 64 keys at a time: few rows take keys and values out of the pages as they lie, as
- *          f32, f16 or q8_0, each number once, and ask for those of the next 64 (math/attention_few.simd.h); many rows,
- *          and other formats, meet floats that were unpacked into the thread's own memory. Where there are fewer tasks
- *          than threads (one token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are
- *          merged in order.
- *          With a plan (llm/attention/tree.h) a task is a block of the tree and one part; queries of all sequences that
- *          share it are rows of the same tiles, masks hide what lies beside their paths. A block of several tiles is
- *          unpacked once for all of them.
- * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile of up to 96 rows (32, where several
- *          threads would have nothing to do), with a plan once a block; where there are fewer than two blocks, times
- *          parts, a thread, once a group of max_q queries
+ * Fast     a task is a tile of rows of one sequence and one part: the query heads of a group, and consecutive queries,
+ *          read a page once. Keys are processed 64 at a time. Few rows read keys and values directly from the pages, as
+ *          f32, f16 or q8_0, each number once, and prefetch the next 64 (math/attention_few.simd.h). Many rows, and
+ *          other formats, use floats unpacked into the thread's own memory. If there are fewer tasks than threads (one
+ *          token, few heads), the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
+ *          With a plan (llm/attention/tree.h) a task is a block of the tree and one part. Queries of all sequences that
+ *          share the block are rows of the same tiles; masks hide cells outside their paths. A block with several tiles
+ *          is unpacked once for all of them.
+ * Cost     2 n_head (d + d_v) flops per key and row. Each page is read once per tile of up to 96 rows (32 if threads
+ *          would be idle). With a plan it is read once per block, or once per group of max_q queries if there are fewer
+ *          than two blocks times parts per thread.
  * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths */
 #include "llm/ops.h"
 #include "llm/attention/paged.h"
@@ -37,7 +36,7 @@ TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_
     while (heads * d % type->values && heads < type->values) heads *= 2;
     return heads * d % type->values || n_kv % heads ? 0 : n_kv / heads;
 }
-/* plain types stand as this machine has them, for the kernels that read them in place; blocks are bytes everywhere */
+/* plain types have the byte order of this machine, for kernels that read them in place; blocks are bytes everywhere */
 static void tinyi_pool_unpack(const tinyi_pool *p, const unsigned char *row, float *x, tiny_idx n)
 {
     tiny_idx i;
@@ -305,7 +304,7 @@ static void tinyi_paged_memory_at(tinyi_paged_memory *x, const tinyi_paged *a, c
     x->n_load = 0;
 }
 
-/* the rows of a tile: query heads of a group, and queries behind each other */
+/* the rows of a tile: query heads of a group, and queries one after the other */
 typedef struct tinyi_paged_rows {
     tiny_idx part;
     int n;
@@ -362,9 +361,9 @@ static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, tin
     return room;
 }
 
-/* As which type few rows take heads of d numbers from the pages as they lie; -1: as floats, by tinyi_paged_floats. So
- * it is with formats that the kernels do not know, and with heads that share a block or are longer than the kernels'
- * room for factors. Many rows want floats: each number is used so often that unpacking it once is cheaper. */
+/* The type as which few rows read heads of d numbers directly from pages; -1: unpacked by tinyi_paged_floats. That is
+ * needed for formats without kernels, and for heads that share a block or are too long for the kernels. Many rows
+ * always use floats: each number is used so often that unpacking it once is cheaper. */
 static int tinyi_paged_type(const tinyi_pool *p, int n_row, tiny_idx d)
 {
     if (n_row > TINYI_ATT_FEW) return -1;
@@ -372,7 +371,7 @@ static int tinyi_paged_type(const tinyi_pool *p, int n_row, tiny_idx d)
     if (p->type->id == TLLM_FORMAT_F16) return TINYI_ATT_F16;
     return p->type->id == TLLM_FORMAT_Q8_0 && d % 32 == 0 && d <= 32 * TINYI_ATT_BLOCKS ? TINYI_ATT_Q8 : -1;
 }
-/* the rows of some pieces where they lie, from number d0 on, and where the rows of those lie that come next */
+/* the rows of some pieces where they are, from number d0 on, and where the rows of the next pieces are */
 static void tinyi_paged_spans(tinyi_att_span *s, const tinyi_pool *p, tiny_idx part, tiny_idx d0,
                               const tllm_tree_piece *piece, int n_piece, const tllm_tree_piece *next, int n_next)
 {
@@ -419,9 +418,8 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
     return hides;
 }
 
-/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all; next: pieces that it meets afterwards, if it is
- * known. k, v: the cells as floats, where an earlier tile had them taken out of the pages; NULL: they still lie
- * there. */
+/* Applies the tile to the keys of some pieces, n_c <= TINYI_ATT_KEYS in all. next: the pieces after them, if known. k,
+ * v: the cells as floats if an earlier tile unpacked them; NULL: they are read from the pages. */
 static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tinyi_paged_rows *r,
                              const tllm_tree_piece *piece, int n_piece, const tllm_tree_piece *next, int n_next,
                              const uint64_t *mask, const float *k, const float *v)
@@ -442,7 +440,7 @@ static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, tinyi_paged_
             if (i < TINYI_ATT_STEP) break;
         }
         if (j0 >= j1) return;
-        /* the weights of a whole vector of rows are made at once: rows beside it that see none of these keys hide
+        /* the weights of a whole vector of rows are made at once: rows next to it that see none of these keys hide
          * them */
         j1 = TINYI_MIN((j1 + TINYI_ATT_STEP - 1) / TINYI_ATT_STEP * TINYI_ATT_STEP, r->n);
     }
@@ -455,7 +453,7 @@ static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, tinyi_paged_
         tinyi_att_tile tile;
         tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r->n);
         if (k) tinyi_att_tile_scores(team, &tile, k + g * a->d, a->k.d_part, n_c, j0, j1);
-        else {                              /* the first head asks for the rows of all */
+        else {                              /* the first head prefetches the rows of all */
             tinyi_paged_spans(span, &a->k, r->part, g * a->d, piece, n_piece, next, g ? 0 : n_next);
             tinyi_att_tile_dots(team, &tile, span, n_piece, type_k, (tiny_idx)a->k.row_bytes);
         }
@@ -516,7 +514,7 @@ static void tinyi_paged_end(const tinyi_paged *a, tiny_idx t, tiny_idx h, float 
     for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = acc[i] * inv;
 }
 
-/* n cells of a tree, from number `from` of a piece on, as pieces; both go on to the cell behind them */
+/* n cells of a tree, from number `from` of a piece on, as pieces; both go on to the cell after them */
 static int tinyi_paged_next(const tllm_tree_piece **at, tiny_idx *from, tiny_idx n, tllm_tree_piece *piece)
 {
     int i;
@@ -558,9 +556,9 @@ static void tinyi_paged_states(tiny_team *team, const tinyi_paged *a, const tiny
     }
 }
 
-/* Some items of one block of a tree, which read the same cells, in one part. Where a block has several tiles its cells
- * become floats once, x->kept of them at a time, and all tiles meet those; between two such portions the states wait
- * among the partial results. */
+/* Computes items of one block of a tree, which read the same cells, in one part. If a block has several tiles, its
+ * cells are unpacked once, x->kept at a time, for all tiles. Between two portions the states are stored among the
+ * partial results. */
 static void tinyi_paged_block(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tllm_tree_plan *p,
                               const tllm_tree_item *item, tiny_idx n_item, tiny_idx part, int several)
 {
@@ -641,7 +639,7 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
     tiny_idx task, end, g, state, row_max;
     float *shared = (float *)team->shared;
     int j;
-    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
+    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 reports the pass that ran, with or without a task */
     tinyi_paged_read(op, &a);
     if (!op->in[4]) a.v.type = NULL;
     tinyi_paged_memory_at(&x, &a, tree, team->own);
@@ -656,7 +654,7 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
     while (tiny_take(team, cut.n_task * cut.n_split, 1, &task, &end)) for (; task < end; task++) {
         const tiny_idx split = task % cut.n_split, part = task / cut.n_split % a.n_part;
         tiny_idx tile_i = task / cut.n_split / a.n_part, t0 = 0, r0, lo = INT32_MAX, hi = 0, n_run, tiles, cells;
-        for (;; t0 += n_run, tile_i -= tiles) {             /* the run in which the tile lies */
+        for (;; t0 += n_run, tile_i -= tiles) {             /* the run that has the tile */
             n_run = tinyi_paged_run(a.rows, a.n_query, t0, &cells);
             tiles = (n_run * a.group + cut.rows - 1) / cut.rows;
             if (tile_i < tiles) break;
@@ -731,11 +729,11 @@ static tiny_status tinyi_paged_pages_check(tiny_ctx *ctx, const char *what, cons
     if (!p.type || (t->dtype == TINY_U8 && p.type->values == 1) || p.row_bytes % (size_t)p.type->bytes)
         return tinyi_fail(
             ctx, TINY_E_DTYPE,
-            "paged attention: pages of %s are bytes, format %d is no block format of which a row of %zu bytes is made",
+            "paged attention: pages of %s are bytes, but format %d has no rows of %zu bytes",
             what, format, p.row_bytes);
     if (p.d_part != want)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: a row of %s holds %td numbers, its heads have %td", what,
-                          p.d_part, want);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: a row of %s holds %td numbers, but its heads have %td",
+                          what, p.d_part, want);
     return TINY_OK;
 }
 
@@ -794,7 +792,7 @@ static tiny_status tinyi_paged_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
                           tinyi_shape_text(rows, text), q->dim[0]);
     if (op->in[6] && (op->in[6]->dim[0] != q->dim[1] || !op->in[5] || op->in[5]->dim[0] != table->dim[0]))
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "paged attention: slopes want a number for each of %td heads, and the positions of the cells "
+                          "paged attention: slopes need a number for each of %td heads, and the positions of the cells "
                           "of %td sequences",
                           q->dim[1], table->dim[0]);
     if (op->in[7] && op->in[7]->dim[0] != q->dim[1])
@@ -820,21 +818,21 @@ static tiny_status tinyi_paged_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
             const int32_t page = ((const int32_t *)table->data)[r[0] * table->dim[1] + j];
             if (page < 0 || page >= k->dim[0])
                 return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                                  "paged attention: page %td of sequence %d is block %d, there are %td", j, (int)r[0],
-                                  (int)page, k->dim[0]);
+                                  "paged attention: page %td of sequence %d is block %d, but there are %td", j,
+                                  (int)r[0], (int)page, k->dim[0]);
         }
     }
     if (p && p->tree) {
         if (p->tree->n_query != q->dim[0] || p->tree->block != k->dim[2])
             return tinyi_fail(
                 ctx, TINY_E_ARGUMENT,
-                "paged attention: the plan was set for %td queries over pages of %td, here are %td over pages of %td",
+                "paged attention: the plan was set for %td queries over pages of %td, not for %td over pages of %td",
                 p->tree->n_query, p->tree->block, q->dim[0], k->dim[2]);
         for (j = 0; j < p->tree->n_piece; j++) {
             const tllm_tree_piece *x = &p->tree->piece[j];
             if (x->page < 0 || x->page >= k->dim[0] || (op->in[6] && x->cell + x->n > op->in[5]->dim[1]))
                 return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                                  "paged attention: the plan reads block %d from cell %d on, there are %td blocks",
+                                  "paged attention: the plan reads block %d from cell %d on, but there are %td blocks",
                                   (int)x->page, (int)x->cell, k->dim[0]);
         }
     }

@@ -1,20 +1,20 @@
-/* src/llm/attention/paged.h - attention of queries over keys and values that lie in pages
+/* src/llm/attention/paged.h - attention over keys and values in pages
  *
  *   tllm_paged_attention(ctx, &q, &k, &v, &table, &rows, NULL, NULL, NULL, NULL, &o);
  *
  *   q      (n_query, n_head, d) f32
- *   k, v   (n_block, n_part, block, x): the pages. A part is n_kv / n_part neighbouring heads; a row of it holds their
- *          numbers of one token, one head after the other. f32 or f16: x numbers; u8: x bytes, blocks of a format
- *          (params). v NULL: the first d_v numbers of each key are its value.
- *   table  (n_seq, n_table) i32: the pages of each sequence; cell j stands in page table[j / block], row j % block
- *   rows   (n_query, 4) i32: sequence, first cell, one past the last cell, position. No cell: zeros.
- *   pos    (n_seq, n_cell) i32: the positions of the cells; needed with slopes only
+ *   k, v   (n_block, n_part, block, x): the pages. A part is n_kv / n_part neighbouring heads. A row of a part holds
+ *          their numbers for one token, one head after the other. f32 or f16: x numbers; u8: x bytes, blocks of a
+ *          format (params). v NULL: the first d_v numbers of each key are its value.
+ *   table  (n_seq, n_table) i32: the pages of each sequence; cell j is row j % block of page table[j / block]
+ *   rows   (n_query, 4) i32: sequence, first cell, one past the last cell, position. If there is no cell, o is 0.
+ *   pos    (n_seq, n_cell) i32: the positions of the cells; needed only with slopes
  *   slopes (n_head): ALiBi, -slope (position of the query - position of the key) is added to a score
- *   sinks  (n_head): a logit that takes part in the sum of the weights and has no value
+ *   sinks  (n_head): a logit that counts in the sum of the weights and has no value
  *   o      (n_query, n_head, d_v) f32
  *
- * Numbers of table and rows that lead outside are refused. Queries of one sequence stand side by side: then they are
- * computed together. */
+ * Entries of table and rows outside their range are errors. Put queries of one sequence next to each other: then they
+ * are computed together. */
 #ifndef TINYI_PAGED_H
 #define TINYI_PAGED_H
 #include "core/op.h"
@@ -25,13 +25,12 @@ TINYI_C_BEGIN
 typedef struct tllm_paged_params {
     float scale;                            /* 0: 1 / sqrt(d) */
     float softcap;                          /* > 0: s = softcap tanh(s / softcap) */
-    int format_k, format_v;                 /* tllm_format ids of pages of bytes; for f32 and f16 not read */
+    int format_k, format_v;                 /* tllm_format ids of pages of bytes; ignored for f32 and f16 */
     tiny_idx n_kv;                          /* heads of keys and values; 0: n_part */
     tiny_idx d_v;                           /* numbers of a value; 0: d */
-    /* set with these rows and this table: pages that sequences share are read once; NULL: read for each */
+    /* a plan set with these rows and this table: pages that sequences share are read once; NULL: read for each */
     const tllm_tree_plan *tree;
-    /* NULL, or a number for each thread of the context: the fast form adds the cells, times parts, that it took out of
-     * pages */
+    /* NULL, or a counter for each thread of the context: the fast form adds the cells, times parts, that it read */
     tiny_idx *n_load;
 } tllm_paged_params;
 
@@ -44,8 +43,8 @@ TINY_API const tiny_op_row *tllm_paged_attention_row(void);
 
 /* ---- inside: what the bodies share ---- */
 
-/* How many queries from t on are computed together without a plan: of one sequence, next to each other, their windows
- * without a gap between them. cells: those of all their windows, which lie together. */
+/* The number of queries from t on that are computed together without a plan: neighbours of one sequence whose windows
+ * have no gap between them. *cells: the cells of all their windows together. */
 TINYI_FN tiny_idx tinyi_paged_run(const int32_t *rows, tiny_idx n_query, tiny_idx t, tiny_idx *cells);
 
 /* ---- pages as models keep them ---- */
@@ -56,7 +55,7 @@ typedef struct tinyi_pool {                 /* keys or values of one layer */
     size_t row_bytes;
 } tinyi_pool;
 
-/* Parts for n_kv heads of d numbers in a format: as small as whole blocks allow. 0: no parts are. */
+/* The number of parts for n_kv heads of d numbers in a format; parts are as small as whole blocks allow. 0: none. */
 TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d);
 TINYI_INLINE unsigned char *tinyi_pool_row(const tinyi_pool *p, int32_t page, tiny_idx part, tiny_idx i)
 {

@@ -1,9 +1,9 @@
 /* src/llm/attention/pages.c - blocks, tables, holders
  *
- * Invariants  a block is free, or its holders are as many as tables name it (each names it once)
- *             a block that stands at place i of one table stands at place i of every table that names it, behind the
- *             same blocks: so whoever holds a block holds what lies before it
- *             only the last block of a sequence may be part full; one with several holders is never written
+ * Invariants  a block is free, or its holders are the number of tables that name it (each names it once)
+ *             a block at index i of one table is at index i of every table that names it, after the same blocks: a
+ *             sequence that holds a block also holds all blocks before it
+ *             only the last block of a sequence may be partly full; one with several holders is never written
  *             a hash that is not 0 is that of all tokens from the start of the sequence to the end of a full block */
 #include "llm/attention/pages.h"
 #include "core/state_inside.h"
@@ -91,7 +91,7 @@ TINY_API tiny_status tllm_pages_open(tiny_ctx *ctx, const tllm_pages_desc *desc,
     if (out) *out = NULL;
     if (st) return st;
     if (!out || !desc)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pages: a description and a place for the result are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pages: the description or the result pointer is NULL");
     st = tinyi_pages_plan(ctx, desc, &plan);
     if (st) return st;
     if (!tinyi_pages_layout(&plan, NULL, &bytes) || !tinyi_size_add(bytes, head, &bytes))
@@ -112,13 +112,13 @@ static tiny_status tinyi_pages_seq_check(const tllm_pages *p, tiny_idx seq)
 {
     if (!p) return TINY_E_ARGUMENT;
     if (seq >= 0 && seq < p->n_seq) return TINY_OK;
-    return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: there is no sequence %td, they go from 0 to %td", seq,
+    return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: there is no sequence %td: the last is %td", seq,
                       p->n_seq - 1);
 }
 
 static tiny_status tinyi_pages_no_copy(const tllm_pages *p)
 {
-    return tinyi_fail(p ? p->ctx : NULL, TINY_E_ARGUMENT, "pages: there is no place for what is to be copied");
+    return tinyi_fail(p ? p->ctx : NULL, TINY_E_ARGUMENT, "pages: the pointer to the copy is NULL");
 }
 
 TINY_API tiny_idx tllm_pages_length(const tllm_pages *p, tiny_idx seq)
@@ -163,7 +163,7 @@ static void tinyi_pages_hide(tllm_pages *p, int32_t b)
     p->hash[b] = 0;
 }
 
-/* the findable block of these tokens behind block last; hashes may meet by chance, so the tokens are compared, back to
+/* the findable block of these tokens after block last; hashes may meet by chance, so the tokens are compared, back to
  * the first */
 static int32_t tinyi_pages_find(const tllm_pages *p, uint64_t hash, const int32_t *tokens, int32_t last)
 {
@@ -211,9 +211,9 @@ TINY_API tiny_status tllm_pages_share(tllm_pages *p, tiny_idx seq, const int32_t
     if (st) return st;
     if (p->seq[seq].length)
         return tinyi_fail(p->ctx, TINY_E_ARGUMENT,
-                          "pages: sequence %td holds %td cells: only an empty one can begin with what others hold", seq,
+                          "pages: sequence %td holds %td cells: only an empty one can share blocks of others", seq,
                           p->seq[seq].length);
-    if (!tokens && n > 0) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: there are no tokens to look for");
+    if (!tokens && n > 0) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: the tokens are NULL");
     for (; (i + 1) * p->block <= TINYI_MIN(n, p->n_most); i++, last = b) {
         h = tinyi_pages_roll(h, tokens + i * p->block, p->block);
         b = tinyi_pages_find(p, h, tokens + i * p->block, last);
@@ -275,7 +275,7 @@ TINY_API tiny_status tllm_pages_append(tllm_pages *p, tiny_idx seq, tiny_idx n, 
     length = p->seq[seq].length;
     if (n < 0 || n > p->n_most - length)
         return tinyi_fail(p->ctx, TINY_E_ARGUMENT,
-                          "pages: sequence %td holds %td cells and may have %td: there is no room for %td more", seq,
+                          "pages: sequence %td holds %td cells of at most %td: there is no room for %td more", seq,
                           length, p->n_most, n);
     if (!n) return TINY_OK;
     have = tinyi_pages_blocks(p, length);
@@ -283,7 +283,7 @@ TINY_API tiny_status tllm_pages_append(tllm_pages *p, tiny_idx seq, tiny_idx n, 
     copies = length % p->block && p->holders[p->table[seq * p->n_table + have - 1]] > 1;
     if (want - have + copies > p->n_free)
         return tinyi_fail(p->ctx, TINY_E_WORKSPACE,
-                          "pages: sequence %td wants %td blocks of %td tokens more, %td of %td are free", seq,
+                          "pages: sequence %td needs %td more blocks of %td tokens, but %td of %td are free", seq,
                           want - have + copies, p->block, p->n_free, p->n_block);
     if (length % p->block) tinyi_pages_write(p, seq, have - 1, length % p->block, copy);
     for (i = have; i < want; i++) p->table[seq * p->n_table + i] = tinyi_pages_take(p);
@@ -297,7 +297,7 @@ TINY_API tiny_status tllm_pages_trim(tllm_pages *p, tiny_idx seq, tiny_idx n)
     tiny_idx i, keep;
     if (st) return st;
     if (n < 0 || n > p->seq[seq].length)
-        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: of the %td cells of sequence %td %td cannot be kept",
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: there are %td cells in sequence %td: %td cannot be kept",
                           p->seq[seq].length, seq, n);
     keep = tinyi_pages_blocks(p, n);
     for (i = tinyi_pages_blocks(p, p->seq[seq].length); i-- > keep;)
@@ -329,11 +329,11 @@ TINY_API tiny_status tllm_pages_own(tllm_pages *p, tiny_idx seq, tiny_idx i, tll
     copy->n = 0;
     if (st) return st;
     if (i < 0 || i >= tinyi_pages_blocks(p, p->seq[seq].length))
-        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: sequence %td has %td blocks, block %td is none of them", seq,
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: sequence %td has %td blocks, but no block %td", seq,
                           tinyi_pages_blocks(p, p->seq[seq].length), i);
     if (p->holders[p->table[seq * p->n_table + i]] > 1 && !p->n_free)
-        return tinyi_fail(p->ctx, TINY_E_WORKSPACE, "pages: sequence %td wants a block of its own, none of %td is free",
-                          seq, p->n_block);
+        return tinyi_fail(p->ctx, TINY_E_WORKSPACE,
+                          "pages: sequence %td needs a block of its own, but none of %td is free", seq, p->n_block);
     tinyi_pages_write(p, seq, i, TINYI_MIN(p->seq[seq].length - i * p->block, p->block), copy);
     if (p->seq[seq].noted > i * p->block) p->seq[seq].noted = i * p->block;
     return TINY_OK;

@@ -3,9 +3,10 @@
  *          eq. 34
  * Formula  turn_pairs  (a, b) -> (a c - b s, a s + b c)
  *          put_rows    out = pages; out[page, part, row, .] = x[t, part, .] in the format of the pages
- * Cost     6 operations a pair; put_rows moves its numbers once, and all pages where it is not in place.
- * Error    turn_pairs: of a pair of length L = |(a, b)| |(c, s)| an answer has at most 2 u L, the reference too, and
- *          one number of the turned pair is at least L / sqrt(2): together 4 sqrt(2) < 6 u of the largest of its row.
+ * Cost     6 operations per pair; put_rows moves its numbers once, and all pages if it is not in place.
+ * Error    turn_pairs: for a pair of length L = |(a, b)| |(c, s)| a result is off by at most 2 u L, and so is the
+ *          reference. One number of the rotated pair is at least L / sqrt(2): together 4 sqrt(2) < 6 u of the largest
+ *          number of the row.
  *          put_rows: the same bits. */
 #include "core/state_inside.h"
 #include "core/conform.h"
@@ -197,7 +198,7 @@ static tiny_status tinyi_put_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
                           f ? f->name : "an unknown format");
     each = f->bytes / (tiny_idx)tiny_dtype_bytes(pages->dtype);
     if (pages->dim[3] % each)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "put rows: rows of %td bytes are no whole blocks of %s", pages->dim[3],
+        return tinyi_fail(ctx, TINY_E_SHAPE, "put rows: rows of %td bytes are not whole blocks of %s", pages->dim[3],
                           f->name);
     if (x->dtype != TINY_F32 || x->rank != 2 || x->dim[1] != pages->dim[1] * (pages->dim[3] / each) * f->values)
         return tinyi_fail(ctx, TINY_E_SHAPE, "put rows: x is %s, it must be (rows, %td) of f32",
@@ -210,8 +211,8 @@ static tiny_status tinyi_put_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
         const int32_t *at = (const int32_t *)place->data + 2 * t;
         if (at[0] < 0 || at[0] >= pages->dim[0] || at[1] < 0 || at[1] >= pages->dim[2])
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "put rows: row %td goes to row %d of page %d; there are %td pages of %td", t, (int)at[1],
-                              (int)at[0], pages->dim[0], pages->dim[2]);
+                              "put rows: row %td is for row %d of page %d, but there are %td pages of %td", t,
+                              (int)at[1], (int)at[0], pages->dim[0], pages->dim[2]);
     }
     tinyi_want(&want[0], pages->dtype, 4, pages->dim);
     return TINY_OK;

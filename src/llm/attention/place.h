@@ -1,15 +1,15 @@
-/* src/llm/attention/place.h - what stands between the products of a layer and its attention, as operations
+/* src/llm/attention/place.h - the operations between the products of a layer and its attention
  *
- *   turn_pairs   y = x with pairs of numbers of each head turned by the angles of its row: rotary positions
+ *   turn_pairs   rotary positions: y = x with pairs of numbers of each head rotated by the angles of the row
  *                x, y (n, n_head, d) f32; c, s (n, n_pair) f32, cosines and sines, 2 n_pair <= d; the numbers after
- *                the pairs stay
- *   put_rows     out = pages with rows of numbers put into them: keys and values of new tokens
+ *                the pairs are unchanged
+ *   put_rows     writes keys and values of new tokens into pages: out = pages with some rows replaced
  *                pages, out (n_block, n_part, block, x), as paged attention reads them: F32 or F16 numbers, or blocks
  *                of Q8_0 or Q4_0 (u8)
- *                x (n, n_part * numbers of a row of a part) f32; place (n, 2) i32: page and row of each; of two for
- *                one place the later stays
+ *                x (n, n_part * numbers of a row of a part) f32; place (n, 2) i32: page and row of each; of two rows
+ *                for one place the later is kept
  *
- * Both may be in place. A model runs them as operations where an accelerator, a recording or the reference sees each.
+ * Both may be in place. A model runs them as operations if an accelerator, a recording or the reference must see each.
  */
 #ifndef TINYI_PLACE_H
 #define TINYI_PLACE_H

@@ -1,10 +1,9 @@
 /* src/llm/attention/position.c - frequencies of rotations, slopes of ALiBi
  * Papers   rotation: J. Su et al., 2021 (arXiv 2104.09864); linear: S. Chen et al., 2023 (arXiv 2306.15595); NTK-aware
- *          and dynamic:
- *          "bloc97" and "emozilla", 2023; YaRN: B. Peng et al., 2023 (arXiv 2309.00071), 3.2 and 3.4; Llama 3: as
- *          Meta's code of the 3.1 models; ALiBi: O. Press et al., 2021 (arXiv 2108.12409)
- * Formula  in the header; slope of head h of H: 2^(-8 (h + 1) / H) for a power of two; else the first c = the power
- *          below from c, the others every second one of those of 2c */
+ *          and dynamic: "bloc97" and "emozilla", 2023; YaRN: B. Peng et al., 2023 (arXiv 2309.00071), 3.2 and 3.4;
+ *          Llama 3: as Meta's code of the 3.1 models; ALiBi: O. Press et al., 2021 (arXiv 2108.12409)
+ * Formula  in the header. Slope of head h of H: 2^(-8 (h + 1) / H) if H is a power of two. Otherwise, with c the power
+ *          of two below H, the first c heads have the slopes of c heads, the others every second slope of 2c heads */
 #include "llm/attention/position.h"
 #include "core/state_inside.h"
 #include "math/elem.h"
@@ -45,7 +44,7 @@ TINY_API tiny_status tllm_rope_frequencies(tiny_ctx *ctx, const tllm_rope_desc *
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!d || !freq)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: a description and room for the frequencies are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: the description or the pointer to the frequencies is NULL");
     base = d->base != 0.0 ? d->base : 10000.0;
     factor = d->factor != 0.0 ? d->factor : 1.0;
     fast = d->beta_fast != 0.0 ? d->beta_fast : 32.0;
@@ -55,13 +54,13 @@ TINY_API tiny_status tllm_rope_frequencies(tiny_ctx *ctx, const tllm_rope_desc *
     n = (double)d->n_rot;
     if (d->n_rot < 2 || d->n_rot % 2 || d->kind < TLLM_ROPE_PLAIN || d->kind > TLLM_ROPE_LLAMA3)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "rope: %td numbers turn in pairs, by kind %d: an even number from 2 on, kinds 0 to %d",
+                          "rope: %td rotated numbers of kind %d: an even number from 2 on and kinds 0 to %d are needed",
                           d->n_rot, d->kind, (int)TLLM_ROPE_LLAMA3);
     if (!(base > 1.0 && base < 1e30) || !(factor > 0.0 && factor < 1e30))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: base %g must be above 1, factor %g above 0, both finite", base,
                           factor);
     if ((d->kind == TLLM_ROPE_NTK || d->kind == TLLM_ROPE_DYNAMIC) && d->n_rot < 4)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: a changed base needs two pairs at least, not %td numbers",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: a changed base needs at least two pairs, not %td numbers",
                           d->n_rot);
     if (d->kind >= TLLM_ROPE_DYNAMIC && !(d->trained > 0.0 && d->trained < 1e30 && d->length >= 0.0 &&
                                           d->length < 1e30 && fast > 0.0 && slow > 0.0 && low > 0.0 && high > low))

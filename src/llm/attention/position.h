@@ -1,11 +1,10 @@
-/* src/llm/attention/position.h - how positions enter attention: frequencies of rotations in all their scalings, slopes
- * of ALiBi
+/* src/llm/attention/position.h - positions in attention: rotation frequencies with all scalings, slopes of ALiBi
  *
  *   tllm_rope_desc d = { 0 };  d.n_rot = 128;  d.kind = TLLM_ROPE_YARN;  d.factor = 16;  d.trained = 4096;
  *   tllm_rope_frequencies(ctx, &d, freq, &size);        angle = position * freq[i]; cos and sin are multiplied by size
  *
- * Keys that are cached turned keep the frequencies of their step: under TLLM_ROPE_DYNAMIC, whose frequencies follow the
- * length, they must be cached as they were before the turn, or be turned again. */
+ * A key cached after rotation keeps the frequencies of its step. The frequencies of TLLM_ROPE_DYNAMIC depend on the
+ * length: there keys must be cached before rotation, or be rotated again. */
 #ifndef TINYI_POSITION_H
 #define TINYI_POSITION_H
 #include "core/ctx.h"
@@ -15,15 +14,15 @@ typedef enum tllm_rope_kind {
     TLLM_ROPE_PLAIN,                        /* base^(-2i / n_rot) */
     TLLM_ROPE_LINEAR,                       /* divided by factor: positions are interpolated */
     TLLM_ROPE_NTK,                          /* base' = base factor^(n / (n - 2)) */
-    /* base' = base (factor length / trained - (factor - 1))^(n / (n - 2)) behind `trained` tokens */
+    /* base' = base (factor length / trained - (factor - 1))^(n / (n - 2)) after `trained` tokens */
     TLLM_ROPE_DYNAMIC,
-    /* low pairs kept, high ones divided, a ramp between; size 1 + 0.1 ln factor */
+    /* low pairs are kept, high ones divided, with a ramp between; size 1 + 0.1 ln factor */
     TLLM_ROPE_YARN,
-    TLLM_ROPE_LLAMA3                        /* by wavelength: short ones kept, long ones divided, a blend between */
+    TLLM_ROPE_LLAMA3                        /* short wavelengths are kept, long ones divided, with a blend between */
 } tllm_rope_kind;
 
 typedef struct tllm_rope_desc {
-    tiny_idx n_rot;                         /* numbers of a head that turn: even, at least 2 */
+    tiny_idx n_rot;                         /* rotated numbers of a head: even, at least 2 */
     int kind;
     double base;                            /* 0: 10000 */
     double factor;                          /* 0: 1 */
@@ -33,7 +32,7 @@ typedef struct tllm_rope_desc {
     double low, high;                       /* LLAMA3; 0: 1 and 4 */
 } tllm_rope_desc;
 
-/* freq: n_rot / 2 numbers; size: NULL, or what cos and sin are multiplied by */
+/* freq: n_rot / 2 numbers; *size: the factor of cos and sin; size may be NULL */
 TINY_API tiny_status tllm_rope_frequencies(tiny_ctx *ctx, const tllm_rope_desc *desc, double *freq, double *size);
 /* slope (n_head): ALiBi, -slope[h] (position of the query - position of the key) is added to a score; most: 8 in the
  * paper */
@@ -42,7 +41,7 @@ TINY_API tiny_status tllm_alibi_slopes(tiny_ctx *ctx, tiny_idx n_head, float mos
 /* ---- inside: what the bodies share ---- */
 
 TINYI_FN float tinyi_alibi_slope(float most, tiny_idx n_head, tiny_idx h);
-/* the numbers of the pairs between which YaRN fades from what is kept to what is divided */
+/* the pairs between which YaRN blends from kept to divided frequencies */
 TINYI_FN void tinyi_yarn_range(double beta_fast, double beta_slow, tiny_idx n_rot, double trained, double base,
                                double *low, double *high);
 

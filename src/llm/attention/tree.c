@@ -4,14 +4,14 @@
  * Formula  stream: the cells of the tree, depth first, children in the order of their first query; block b: cells
  *          b block_len .. of it; its queries U: those that see a cell of it, ascending, in groups of at most max_q;
  *          mask[cell]: bit i: query i of the group sees the cell. Depth first, a parent's queries contain its
- *          children's: what lies side by side is read by much the same queries, and few pairs are computed to be
- *          hidden.
- * Sharing  two cells are one if their tables name the same page at the same place, behind the same pages (the invariant
- *          of pages.c): so the tables are a trie, walked here page by page with the queries that go the same way.
- * Cost     n_query comparisons a page of the tree, and a mask a cell. Keys and values: n_tree cells are read instead of
- *          n_path (tree.h says which).
- * Left out changing a plan by one token instead of setting it anew: the walk is a few microseconds a step, once for all
- * layers. */
+ *          children's. Neighbouring cells thus have nearly the same queries, and few hidden pairs are computed.
+ * Sharing  two cells are the same if their tables name the same page at the same index, after the same pages (the
+ *          invariant of pages.c). The tables are thus a trie, which is walked page by page with the queries of each
+ *          branch.
+ * Cost     n_query comparisons per page of the tree, and a mask per cell. Keys and values: n_tree cells are read
+ *          instead of n_path (see tree.h).
+ * Left out changing a plan by one token instead of setting it again: the walk takes a few microseconds per step, once
+ *          for all layers. */
 #include "llm/attention/tree.h"
 #include "llm/attention/paged.h"
 #include "core/state_inside.h"
@@ -32,7 +32,7 @@ TINY_API tiny_status tllm_tree_plan_open(tiny_ctx *ctx, const tllm_tree_plan_des
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: a place for the plan is needed");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: the pointer to the plan is NULL");
     if (!desc) desc = &zero;
     if (desc->block_len < 0 || desc->block_len > TINYI_TREE_MOST || desc->max_q < 0 || desc->max_q > 64 ||
         desc->mode < TLLM_TREE_FLAT || desc->mode > TLLM_TREE_BREADTH)
@@ -82,7 +82,7 @@ TINY_API const tllm_tree_item *tllm_tree_plan_items(const tllm_tree_plan *p, tin
     return p ? p->item : NULL;
 }
 
-/* room for n things in all: at least doubled when it grows, so that a text that goes on seldom asks */
+/* room for n items in total: at least doubled when it grows, so that a growing text seldom reallocates */
 static tiny_status tinyi_tree_room(tiny_ctx *ctx, void *array, tiny_idx *most, tiny_idx n, size_t each)
 {
     tiny_idx want = TINYI_MAX(n, 2 * *most);
@@ -111,7 +111,7 @@ typedef struct tinyi_tree_walk {
     int32_t *perm, *rest, *stack;
 } tinyi_tree_walk;
 
-/* Those of perm[s .. s + n) whose page i is that of the first go to the front, the others behind them, in their
+/* Those of perm[s .. s + n) whose page i is that of the first go to the front, the others after them, in their
  * order. */
 static tiny_idx tinyi_tree_part(const tinyi_tree_walk *w, tiny_idx s, tiny_idx n, tiny_idx i)
 {
@@ -156,7 +156,7 @@ static tiny_status tinyi_tree_runs(tinyi_tree_walk *w, tiny_idx n)
             n = live;
             if (!n) break;
             k = tinyi_tree_part(w, s, n, i);
-            if (k < n) {                    /* they part: the first way is gone first, so it lies on top */
+            if (k < n) {                    /* they part: the first branch is on top, to be taken first */
                 tiny_idx n_way = 1, at = k;
                 while (at < n) {
                     at += tinyi_tree_part(w, s + at, n - at, i);
@@ -235,7 +235,7 @@ static void tinyi_tree_masks(tinyi_tree_cut *c, const tllm_tree_item *item)
 static tiny_status tinyi_tree_close(tinyi_tree_cut *c)
 {
     tllm_tree_plan *p = c->w.p;
-    int32_t *found = c->w.rest;             /* those who see a cell of it, then all of them ascending */
+    int32_t *found = c->w.rest;             /* the queries that see a cell of it, then all of them ascending */
     tiny_idx k, j, n = 0, g, head = p->n_item;
     tiny_status st = TINY_OK;
     if (!c->n_cell) return TINY_OK;
@@ -432,7 +432,7 @@ TINY_API tiny_status tllm_tree_open(tiny_ctx *ctx, tllm_pages *pages, tllm_tree 
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out || !pages) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: pages and a place for the result are needed");
+    if (!out || !pages) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: the pages or the result pointer is NULL");
     for (i = 0; i < pages->n_seq; i++)
         if (tllm_pages_length(pages, i))
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: sequence %td holds %td cells: all must be empty", i,
@@ -486,7 +486,7 @@ static tiny_status tinyi_tree_leaf(const tllm_tree *t, int32_t node)
 {
     if (!t) return TINY_E_ARGUMENT;
     if (!tinyi_tree_lives(t, node))
-        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d is not alive, there have been %td", (int)node,
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d is not alive; %td nodes have been made", (int)node,
                           t->n_node);
     if (t->node[node].seq < 0)
         return tinyi_fail(t->ctx, TINY_E_ARGUMENT,
@@ -495,7 +495,7 @@ static tiny_status tinyi_tree_leaf(const tllm_tree *t, int32_t node)
     return TINY_OK;
 }
 
-/* a number that nobody has; there is room for it */
+/* an unused number; there is room for it */
 static int32_t tinyi_tree_new(tllm_tree *t, int32_t parent, int32_t seq)
 {
     tinyi_tree_node *x;
@@ -517,10 +517,10 @@ TINY_API tiny_status tllm_tree_prompt(tllm_tree *t, tiny_idx n, int32_t *leaf)
     tllm_page_copy copy;
     tiny_idx i;
     tiny_status st;
-    if (!t || !leaf) return tinyi_fail(t ? t->ctx : NULL, TINY_E_ARGUMENT, "tree: there is no place for the result");
+    if (!t || !leaf) return tinyi_fail(t ? t->ctx : NULL, TINY_E_ARGUMENT, "tree: the result pointer is NULL");
     for (i = 0; i < t->n_node; i++)
         if (t->node[i].leaves)
-            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: it has a prompt, and node %td lives", i);
+            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: it already has a prompt: node %td is alive", i);
     st = tinyi_tree_room(t->ctx, &t->node, &t->most_node, 1, sizeof *t->node);
     if (!st) st = tllm_pages_append(t->pages, 0, n, &copy);
     if (st) return st;
@@ -535,12 +535,12 @@ TINY_API tiny_status tllm_tree_branch(tllm_tree *t, int32_t leaf, tiny_idx n, in
     int32_t up;
     tiny_status st = tinyi_tree_leaf(t, leaf);
     if (st) return st;
-    if (!leaves) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: there is no place for the result");
+    if (!leaves) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: the result pointer is NULL");
     for (i = 0; i < t->pages->n_seq; i++) n_free += t->taken[i] < 0;
     if (n < 1 || n - 1 > n_free)
         return tinyi_fail(t->ctx, TINY_E_ARGUMENT,
-                          "tree: %td children of node %d: at least one, and %td sequences are left", n, (int)leaf,
-                          n_free);
+                          "tree: %td children of node %d: at least one is needed, and %td sequences are left", n,
+                          (int)leaf, n_free);
     st = tinyi_tree_room(t->ctx, &t->node, &t->most_node, t->n_node + n, sizeof *t->node);
     if (st) return st;
     for (i = 0; i < n; i++) {
@@ -562,7 +562,7 @@ TINY_API tiny_status tllm_tree_append(tllm_tree *t, int32_t leaf, tiny_idx n, tl
 {
     tiny_status st = tinyi_tree_leaf(t, leaf);
     if (!copy)
-        return tinyi_fail(t ? t->ctx : NULL, TINY_E_ARGUMENT, "tree: there is no place for what is to be copied");
+        return tinyi_fail(t ? t->ctx : NULL, TINY_E_ARGUMENT, "tree: the pointer to the copy is NULL");
     copy->from = copy->to = -1;
     copy->n = 0;
     if (!st) st = tllm_pages_append(t->pages, t->node[leaf].seq, n, copy);

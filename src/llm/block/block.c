@@ -1,4 +1,4 @@
-/* src/llm/block/block.c - chooses among the kernels of block formats of each target */
+/* src/llm/block/block.c - chooses the kernels of block formats for a target */
 #include "llm/block/block_inside.h"
 #include "llm/block/format.h"
 #include "llm/block/matmul.h"

@@ -1,17 +1,17 @@
-/* src/llm/block/block_inside.h - inside the products with block formats: what every target fills
+/* src/llm/block/block_inside.h - the kernel table of products with block formats, filled by every target
  *
- * All formats are seen as super-blocks of 256 numbers in 16 groups: number i of group g is s[g] code[i] + m[g]. A code
- * is a byte, without sign where tinyi_blk_kernels.traits has no HAS_SIGN. Formats with blocks of 32 come eight at a
- * time; the last of a row are copied and followed by zeros. */
+ * Every format is treated as super-blocks of 256 numbers in 16 groups: number i of group g is s[g] code[i] + m[g]. A
+ * code is a byte; it is unsigned unless tinyi_blk_kernels.traits has HAS_SIGN. Blocks of 32 are processed eight at a
+ * time; the last blocks of a row are copied and padded with zeros. */
 #ifndef TINYI_BLOCK_H
 #define TINYI_BLOCK_H
 #include "math/table_inside.h"
 #include "llm/block/lattice_inside.h"
 TINYI_C_BEGIN
 
-/* what is true of the codes of a format; the rest of the number, divided by FITS: how many pairs of products with 7
- * bits a number of 16 bits can sum. Groups are of 32 numbers, of 16 where they are FINE; PAIRED: low halves of bytes
- * come first, then high ones. */
+/* traits of the codes of a format. The upper bits, divided by FITS: how many pairs of products with 7 bits fit into a
+ * sum of 16 bits. Groups have 32 numbers, or 16 if FINE. PAIRED: the low halves of bytes come first, then the high
+ * halves. */
 enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_BLK_MINIMA = 8, TINYI_BLK_FITS = 16 };
 
 /* name, numbers in a block, bytes of a block, traits */
@@ -92,9 +92,9 @@ typedef struct tinyi_eight_kernels {
      * row i of 1 to TINYI_BLK_FEW rows of x; x in order, made `ready` */
     void (*dot[TINYI_EIGHT_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,
                                    ptrdiff_t group_step, size_t groups, const tinyi_q8 *x, size_t k, size_t n);
-    /* n numbers, at most 256, of eight rows to expanded rows as `panel` wants them */
+    /* n numbers, at most 256, of eight rows to expanded rows as `panel` needs them */
     void (*expand[TINYI_EIGHT_COUNT])(unsigned char *to, const unsigned char *w, size_t n, ptrdiff_t ahead);
-    /* of rows quantized in order: what stands behind scales and in the place of sums of 16 codes. 0: a scale is so
+    /* of rows quantized in order: the contents after the scales and in the place of sums of 16 codes. 0: a scale is so
      * large that it, times a sum of integers, may be infinite where the result is not */
     int (*ready)(const int8_t *code, float *d, float *sum, size_t blocks);
 } tinyi_eight_kernels;
@@ -140,9 +140,9 @@ typedef struct tinyi_blk_kernels {
     const tinyi_eight_kernels *eight;           /* or NULL */
 } tinyi_blk_kernels;
 
-/* What only AMX has: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels
- * of 16 columns, [k / 2][16][2]. low, wide: the second 16 rows, columns are wanted too. ahead: what is asked from
- * memory meanwhile, two lines for each 32 of k. */
+/* AMX only: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels of 16
+ * columns, [k / 2][16][2]. low, wide: the second 16 rows or columns are needed too. ahead: memory to prefetch, two
+ * lines for each 32 of k. */
 typedef struct tinyi_blk_tiles {
     void (*begin)(void);
     void (*end)(void);

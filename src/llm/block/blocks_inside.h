@@ -1,4 +1,4 @@
-/* src/llm/block/blocks_inside.h - what the packers of all formats share: bytes, roundings, and numbers made harmless */
+/* src/llm/block/blocks_inside.h - shared by the packers of all formats: bytes, rounding, clamping of special values */
 #ifndef TINYI_BLOCKS_H
 #define TINYI_BLOCKS_H
 #include "core/bytes.h"
@@ -37,7 +37,7 @@ TINYI_INLINE int tinyi_q_away(float v)
     if (a - (float)i >= 0.5f) i++;          /* exact: the difference of a float and its integer part */
     return v < 0.0f ? -i : i;
 }
-/* Towards zero; what no int32 can hold becomes 0. */
+/* Rounds towards zero; a value outside int32 becomes 0. */
 TINYI_INLINE int tinyi_q_cut(float v) { return v > -2147483648.0f && v < 2147483648.0f ? (int)v : 0; }
 TINYI_INLINE float tinyi_q_abs(float x) { return x < 0.0f ? -x : x; }
 TINYI_INLINE int tinyi_q_min(int a, int b) { return a < b ? a : b; }
@@ -45,21 +45,21 @@ TINYI_INLINE int tinyi_q_clamp(int v, int lo, int hi) { return v < lo ? lo : v >
 TINYI_INLINE float tinyi_q_nearest(float v) { return (v + 12582912.0f) - 12582912.0f; }    /* |v| < 2^22 */
 TINY_REF_END
 
-/* What both families with a search share (kformats.c). */
-/* n values made harmless, and their weights: importance with its largest as 1, or ones. 0: the values are so small that
- * any code is as good as none, and y and w are not set. */
+/* Shared by both families with a search (kformats.c). */
+/* Copies n values to y with special values clamped, and their weights to w: importance scaled to a maximum of 1, or
+ * ones. Returns 0, and does not set y and w, if the values are so small that every code gives 0. */
 TINYI_FN int tinyi_q_weigh(const float *x, const float *importance, int n, float *y, float *w);
-/* A half D for n groups that want the scales s and lose c[g] (s[g] - D m)^2 at another one, where m is a multiple from
- * lo to hi (odd: 2 k + 1 for k from lo to hi). Writes the best few to out, best first, and returns how many. */
+/* Finds a half D for n groups with wanted scales s. The error of group g is c[g] (s[g] - D m)^2 with an integer m from
+ * lo to hi (odd: m = 2 k + 1 for k from lo to hi). Writes the best few to out, best first, and returns their number. */
 #define TINYI_Q_KEEP 6
 TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int hi, int odd, float *out);
 
-/* 32 values as D (code - 2^(bits - 1)), and as d code + m, with the least weighted error that is found. */
+/* Fit 32 values as D (code - 2^(bits - 1)), or as d code + m, with the least weighted error found. */
 TINYI_FN float tinyi_q_search_even(const float *x, const float *importance, int bits, unsigned char *code);
 TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int bits, float *d, float *m,
                                   unsigned char *code);
 
-/* Codes into a block whose scales stand there already: 32 or 256 of them, those of Q3_K and Q6_K with their sign; and
+/* Codes into a block whose scales are there already: 32 or 256 of them, those of Q3_K and Q6_K with their sign; and
  * what a scale is there. */
 /* Q4_0, Q5_0; shifted: Q4_1, Q5_1 */
 TINYI_FN void tinyi_q_put45(unsigned char *b, const unsigned char *code, int bits, int shifted);

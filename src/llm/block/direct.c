@@ -5,10 +5,10 @@
  *          TQ1_0, TQ2_0: 256 of -1, 0, 1; MXFP4: 32 E2M1 numbers under a power of two; NVFP4: 16 each under an E4M3
  *          number; Q1_0: 128 signs; Q2_0: 64 of -1, 0, 1. Byte j of a block of 32 nibbles holds value j (low) and j +
  *          16.
- * Rounding half away from zero where a code has a sign, floor(v + 1/2) where it has an offset, as the writers of these
- *          formats do; a scale so small that its inverse is infinite gives code 0 before the offset is taken off
- * Search   Q4_0 to Q5_1 with importance only (kformats.c); without it the formula, whose bytes programs compare
- * Left out importance for the other formats: nobody who reads them expects it */
+ * Rounding half away from zero for signed codes, floor(v + 1/2) for codes with an offset, as the writers of these
+ *          formats do. A scale so small that its inverse is infinite gives code 0 before the offset is subtracted
+ * Search   Q4_0 to Q5_1 with importance only (kformats.c); without importance the formula, whose bytes programs compare
+ * Left out importance for the other formats: no reader expects it */
 #include "llm/block/direct_inside.h"
 
 TINY_REF_BEGIN
@@ -381,7 +381,7 @@ TINYI_FN void tinyi_pack_TQ1_0(const float *x, void *q, size_t n, const float *i
 /* twice the number */
 static const signed char tinyi_direct_e2m1[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
 
-/* The code with the nearest value; of two at the same distance the one that stands first. */
+/* The code with the nearest value; of two at the same distance the first one. */
 static int tinyi_direct_nearest(float x, float d)
 {
     int i, best = 0;
@@ -464,7 +464,7 @@ static int tinyi_direct_to_e4m3(float x)    /* half up */
     e = (int)(u >> 23) - 120;
     if (e <= 0) return tinyi_q_min((int)(x * 512.0f + 0.5f), 7);
     m = 8 * e + (int)((u >> 20 & 7) + (u >> 19 & 1));
-    return m < 8 * 15 ? m : 0x7e;           /* the writer of the format makes no use of what lies from 256 to 416 */
+    return m < 8 * 15 ? m : 0x7e;           /* the writer of the format uses nothing from 256 to 416 */
 }
 TINYI_FN void tinyi_unpack_NVFP4(const void *q, float *x, size_t n)
 {

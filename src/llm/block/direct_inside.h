@@ -1,4 +1,4 @@
-/* src/llm/block/direct_inside.h - formats whose bytes follow from the floats by a formula */
+/* src/llm/block/direct_inside.h - formats whose bytes are given by a formula */
 #ifndef TINYI_DIRECT_H
 #define TINYI_DIRECT_H
 #include "llm/block/blocks_inside.h"

@@ -1,6 +1,6 @@
-/* src/llm/block/eight.c - matrices in block formats, repacked: eight rows side by side
+/* src/llm/block/eight.c - repacked matrices in block formats: eight rows interleaved
  * Layout   of a block of eight rows, lane i is row i:
- *          8 halves, the scales; where a format has minima 8 halves more
+ *          8 halves, the scales; 8 more halves if the format has minima
  *          Q4_K, Q5_K: 96 bytes, four times 32 numbers of six bits (scales of groups 0-3 and 4-7, minima of 0-3 and
  *          4-7; number 8 g + i is that of group g % 4 and row i). Byte j holds number j of the first, second, third
  *          quarter in vectors 0, 1, 2; the fourth has two bits in each of them, above.
@@ -10,7 +10,7 @@
  *          the first 32 below and the others above. Five bits: for 32 numbers five, vectors 0-4 below, and above them
  *          three bits each: 0-2 of vector 5; 3, 4 of 5, 4 of 7; 0-2 of 6; 3, 4 of 6, 3 of 7; 0-2 of 7. Q6_K: for each
  *          16 numbers three, vectors 0-2 below, and above them two bits each of vector 3.
- * Cost     one pass over the bytes, row by row; at the speed of plain C.
+ * Cost     one pass over the bytes, row by row, at the speed of plain C.
  * Error    none: a permutation of bits. */
 #include <string.h>
 #include "core/state_inside.h"
@@ -149,7 +149,7 @@ static void tinyi_eight_block(const tinyi_eight_form *f, unsigned char *e, unsig
         e += 96;
     }
     if (f->fifth) {
-        if (back) memset(b + f->fifth, 0, f->wide == 1 ? 20 : 160);     /* codes stand behind them */
+        if (back) memset(b + f->fifth, 0, f->wide == 1 ? 20 : 160);     /* codes follow them */
         for (g = 0; g < f->wide; g++) tinyi_eight_five(f, e + 160 * g + 4 * i, b, g, back);
     } else
         for (v = 0; v < (f->wide == 8 ? 32 : f->format == TLLM_FORMAT_Q8_0 ? 8 : 4); v++)
@@ -220,20 +220,20 @@ static tiny_status tinyi_eight_run(tiny_ctx *ctx, int format, const void *from, 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!f || tinyi_eight_of(format) < 0)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "repack: %s (format %d) has no form of eight rows side by side",
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "repack: %s (format %d) has no form with eight interleaved rows",
                           f ? f->name : "no such format", format);
     row = k > 0 ? tllm_format_bytes(f, (uint64_t)k) : 0;
     if (n_out < 0 || !row || !tinyi_size_mul(row, (size_t)n_out, &bytes) || bytes > (size_t)TINY_IDX_MAX)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "repack: %td rows of %td numbers are no matrix of %s that this machine can hold", n_out, k,
+                          "repack: %td rows of %td numbers are not a matrix of %s that this machine can hold", n_out, k,
                           f->name);
     if (!n_out) return TINY_OK;
     if (!from || !to)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "repack: a matrix and a place for it are wanted, and one is missing");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "repack: the matrix or the result pointer is NULL");
     a = (uintptr_t)from;
     b = (uintptr_t)to;
     if (a < b + bytes && b < a + bytes)
-        return tinyi_fail(ctx, TINY_E_ALIAS, "repack: the place for the matrix overlaps it");
+        return tinyi_fail(ctx, TINY_E_ALIAS, "repack: the result overlaps the matrix");
     j.format = format;
     j.back = back;
     j.from = (const unsigned char *)from;

@@ -1,4 +1,4 @@
-/* src/llm/block/format.c - the table of block formats and what is asked of it */
+/* src/llm/block/format.c - the table of block formats and its look-ups */
 #include "llm/block/format.h"
 #include "llm/block/direct_inside.h"
 #include "llm/block/kformats_inside.h"

@@ -5,22 +5,22 @@
  *   f->pack(x, q, n, NULL);                        floats to blocks
  *   f->unpack(q, y, n);                            and back
  *
- * A block holds `values` numbers in `bytes` bytes. All fields are little endian, at any address, on every machine; the
- * same input gives the same bits everywhere. Both functions take whole blocks only (n a multiple of values; 0 is
- * nothing to do), keep no state, allocate nothing, and may run in any number of threads.
+ * A block holds `values` numbers in `bytes` bytes. All fields are little endian, at any address. The same input gives
+ * the same bits on every machine. Both functions take whole blocks only (n a multiple of values, or 0), keep no state,
+ * allocate nothing, and may run in any number of threads.
  *
- * pack with weights: importance[i] >= 0 is how much an error of value i counts, sum of importance (x - y)^2 is what the
- * search makes small. Not a number, negative: 0. Formats without TLLM_FORMAT_IMPORTANCE do not look at it.
- * pack of strange numbers (block formats): not a number becomes 0; magnitudes are cut to what the scale can hold. F16,
- * BF16, F32 and F64 keep them. */
+ * Importance: pack minimises the sum of importance[i] (x[i] - y[i])^2. A NaN or negative importance counts as 0.
+ * Formats without TLLM_FORMAT_IMPORTANCE ignore it.
+ * Special values: block formats pack NaN as 0 and clamp magnitudes to the range of the scale. F16, BF16, F32 and F64
+ * keep them. */
 #ifndef TINYI_FORMAT_H
 #define TINYI_FORMAT_H
 #include "core/ctx.h"
 TINYI_C_BEGIN
 
-/* name, GGUF type id, values in a block, bytes in a block, type of the activations in a product, packs (1) or not (0),
- * what is true of it */
-/* FEW: those that TINYLLM_FEW_FORMATS leaves, MORE: the others */
+/* name, GGUF type id, values in a block, bytes in a block, type of the activations in a product, 1 if it can be packed,
+ * flags */
+/* FEW: the formats that TINYLLM_FEW_FORMATS keeps, MORE: the others */
 #define TINYI_FORMATS_OF(FEW, MORE) \
     FEW(F32, 0, 1, 4, 0, 1, TLLM_FORMAT_PLAIN) \
     FEW(F16, 1, 1, 2, 1, 1, TLLM_FORMAT_PLAIN) \
@@ -64,28 +64,28 @@ typedef enum tllm_format_id { TINYI_FORMATS(TINYI_FORMAT_ENUM) TLLM_FORMAT_ID_EN
 #undef TINYI_FORMAT_ENUM
 
 enum {
-    TLLM_FORMAT_PLAIN = 1,                  /* a number by itself, no blocks */
+    TLLM_FORMAT_PLAIN = 1,                  /* single numbers, no blocks */
     TLLM_FORMAT_IMPORTANCE = 2,             /* pack with importance minimises the weighted error */
-    TLLM_FORMAT_WANTS_IMPORTANCE = 4,       /* so few bits that models suffer much without it */
-    TLLM_FORMAT_ACTIVATIONS = 8,            /* for the other factor of a product; not found in files */
-    TLLM_FORMAT_DIRECT = 16                 /* blocks whose bytes, without importance, follow from a formula */
+    TLLM_FORMAT_WANTS_IMPORTANCE = 4,       /* so few bits that models lose much without importance */
+    TLLM_FORMAT_ACTIVATIONS = 8,            /* for the other factor of a product; not used in files */
+    TLLM_FORMAT_DIRECT = 16                 /* without importance, a formula gives the bytes of a block */
 };
 
 typedef struct tllm_format {
     const char *name;                       /* "Q4_K", as files and users write it */
     int id;                                 /* type id in a GGUF file */
     int values, bytes;                      /* of a block */
-    int dot;                                /* id of the format that activations take beside it in a product */
+    int dot;                                /* id of the format of the activations in a product */
     unsigned flags;
     void (*unpack)(const void *q, float *x, size_t n);      /* n values, whole blocks */
-    /* NULL: only read; importance: n or NULL */
+    /* NULL: the format can only be read; importance: n numbers or NULL */
     void (*pack)(const float *x, void *q, size_t n, const float *importance);
 } tllm_format;
 
-TINY_API const tllm_format *tllm_format_of(int id);                 /* NULL: there is none */
-TINY_API const tllm_format *tllm_format_by_name(const char *name);  /* any case; NULL: there is none */
-TINY_API const tllm_format *tllm_format_at(size_t i);               /* all of them in turn; NULL after the last */
-/* 0: f is NULL, n_values are no whole blocks, or the size does not fit. */
+TINY_API const tllm_format *tllm_format_of(int id);                 /* NULL: unknown */
+TINY_API const tllm_format *tllm_format_by_name(const char *name);  /* upper or lower case; NULL: unknown */
+TINY_API const tllm_format *tllm_format_at(size_t i);               /* row i of the table; NULL after the last */
+/* 0: f is NULL, n_values are not whole blocks, or the size overflows. */
 TINY_API size_t tllm_format_bytes(const tllm_format *f, uint64_t n_values);
 
 TINYI_C_END

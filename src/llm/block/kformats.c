@@ -4,14 +4,14 @@
  *          Q2_K, Q4_K, Q5_K also a small integer minimum m under the half M: y = D k q, or y = D k q - M m. IQ4: q goes
  *          through a table of 16 unequal steps. IQ4_NL is one group of 32 without k.
  * Search   minimises sum of w (x - y)^2, w the importance or 1, in three steps:
- *          1. each group by itself: codes for a row of trial scales, for each the scale (and minimum) of least squares
- *             given the codes; the best gives the wanted scale s and the curvature c = sum of w q^2;
- *          2. D as the half for which sum of c (s - D k)^2 is least, tried around (largest s) / k; M likewise;
- *          3. each group again: codes for the neighbouring integers k (and m), true errors, the least wins; D from
- *             least squares given all codes is tried as well.
- * Cost     about 25 trials a value in step 1, 10 in step 3
- * Left out weights made of the values themselves, which some writers use where no importance is given: the error asked
- *          for is then no longer the one that is made small */
+ *          1. each group by itself: codes for a series of trial scales; for each the scale (and minimum) of least
+ *             squares given the codes. The best gives the wanted scale s and the curvature c = sum of w q^2.
+ *          2. D is the half with the least sum of c (s - D k)^2, tried around (largest s) / k; M likewise.
+ *          3. each group again: codes for the neighbouring integers k (and m) with their true errors; the least is
+ *             kept. D from least squares given all codes is tried as well.
+ * Cost     about 25 trials per value in step 1, 10 in step 3
+ * Left out weights derived from the values, which some writers use without importance: the search would then not
+ *          minimise the requested error */
 #include "llm/block/kformats_inside.h"
 
 TINY_REF_BEGIN
@@ -352,7 +352,7 @@ static const tinyi_k_uneven tinyi_k_q2 = { 16, 16, 3, 15 };
 static const tinyi_k_uneven tinyi_k_q4 = { 8, 32, 15, 63 };
 static const tinyi_k_uneven tinyi_k_q5 = { 8, 32, 31, 63 };
 
-/* What a group wants: scale s, minimum m, and the sums that tell what other ones cost. */
+/* The best scale s and minimum m of a group, and the sums that give the cost of other ones. */
 typedef struct tinyi_k_wish { double s, m, w, q, qq; } tinyi_k_wish;
 
 static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const float *w, tinyi_k_wish *wish)

@@ -1,19 +1,18 @@
 /* src/llm/block/lattice.c - IQ1, IQ2 and IQ3: code books of points of a lattice
  *
  * Data     256 values; 8 (IQ3: 4) values together are one entry of a code book times the scale of their group of 32 or
- *          16, D (2 k + 1) times a constant. IQ2 and IQ3: entries are magnitudes, signs stand apart (XXS, XS: 7 bits
- *          for 8 values, the eighth makes the number of minus signs even). IQ1: entries are -1, 0, 1, all shifted by
- *          1/8 or -1/8.
+ *          16, D (2 k + 1) times a constant. IQ2 and IQ3: entries are magnitudes, signs are stored separately (XXS, XS:
+ *          7 bits for 8 values, the eighth makes the number of minus signs even). IQ1: entries are -1, 0, 1, all
+ *          shifted by 1/8 or -1/8.
  * Books    an entry is two characters: its lower and its upper half, each a number in base 3 (four values) or base 8
- *          (two values), first value lowest, plus 35. They are sorted, so that entries with the same upper half stand
- *          together.
- * Search   sum of w (x - s g)^2 = const + s (s N - 2 P), N and P sums over the values, hence over the two halves: two
- *          tables of at most 81 numbers give every entry by one addition, and an upper half is skipped when even the
- *          best lower half could not win. Groups, D and k as in kformats.c: trial scales, D by curvature, neighbouring
- *          k, least squares.
- *          Where the number of minus signs must be even and is not, the value with the least w |x| takes the wrong
- *          sign.
- * Cost     about 400 additions a value
+ *          (two values), first value lowest, plus 35. Entries are sorted, so those with the same upper half are
+ *          adjacent.
+ * Search   sum of w (x - s g)^2 = const + s (s N - 2 P). N and P are sums over the values, hence over the two halves:
+ *          two tables of at most 81 numbers give every entry by one addition. An upper half is skipped if even the best
+ *          lower half could not win. Groups, D and k as in kformats.c: trial scales, D by curvature, neighbouring k,
+ *          least squares.
+ *          If the number of minus signs must be even and is not, the value with the least w |x| gets the opposite sign.
+ * Cost     about 400 additions per value
  * Left out finding the entry that is nearest for all trial scales at once */
 #include "llm/block/lattice_inside.h"
 #include "core/target.h"
@@ -119,11 +118,11 @@ static const char tinyi_lattice_iq1[2][2049] = {   /* 2 x 1024: no string may be
 typedef struct tinyi_lattice {
     const char *book;
     int entries, size, half, base;          /* values of an entry and of its half; base of a half's number */
-    float level[8];                         /* what a digit stands for */
+    float level[8];                         /* the value of a digit */
     int group, k_top;                       /* values under one scale; k from 0 */
     float unit;                             /* y = D (2 k + 1) unit level */
     int even;                               /* the number of minus signs of 8 values */
-    int shifts;                             /* 0: none, 8 or 32: so many values share one */
+    int shifts;                             /* 0: none; 8 or 32: that many values share one */
     int trials;
     float trial[12];                        /* trial scales, where 1 gives the largest value the largest level */
 } tinyi_lattice;
@@ -446,7 +445,7 @@ static float tinyi_lattice_find(const tinyi_lattice *f, const tinyi_lattice_inde
     return best;
 }
 
-#define TINYI_LATTICE_MINUS 0x4000          /* beside an entry: the shift is -1/8 */
+#define TINYI_LATTICE_MINUS 0x4000          /* next to an entry: the shift is -1/8 */
 
 /* All entries of a group at the scale s: returns the cost, and P and N of all. */
 static double tinyi_lattice_group(const tinyi_lattice *f, const tinyi_lattice_index *index,
@@ -754,7 +753,7 @@ static const unsigned char tinyi_book_halves1[2][81 * 4] = { TINYI_B3(249, 1, 9)
 static const unsigned char tinyi_book_halves3xxs[64 * 2] = TINYI_B8(4, 12, 20, 28, 36, 44, 52, 62);
 static const unsigned char tinyi_book_halves3s[64 * 2] = TINYI_B8(1, 3, 5, 7, 9, 11, 13, 15);
 
-/* where the half of a character stands; unsigned, so that a load adds up all of it */
+/* where the half of a character is; unsigned, so that a load adds up all of it */
 #define TINYI_BOOK_HALF(halves, size, c) (&(halves)[(size_t)(size) * (unsigned char)(c) - 35 * (size_t)(size)])
 TINYI_FORCE_INLINE void tinyi_book_eight(unsigned char *to, const unsigned char *halves, const char *entry)
 {

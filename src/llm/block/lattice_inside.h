@@ -1,4 +1,4 @@
-/* src/llm/block/lattice_inside.h - super-blocks of 256 values out of code books: 8 or 4 values are one entry */
+/* src/llm/block/lattice_inside.h - super-blocks of 256 values from code books: 8 or 4 values are one entry */
 #ifndef TINYI_LATTICE_H
 #define TINYI_LATTICE_H
 #include "llm/block/blocks_inside.h"

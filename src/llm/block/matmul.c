@@ -1,33 +1,30 @@
 /* src/llm/block/matmul.c - products with matrices in block formats
  * Formula  y[i][r] = sum_k x[i][k] w[r][k] + bias[r], w[r][k] as the format's unpack gives it
- * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers;
- *          integer products
- *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of
- *                   16 (formats of code books: up to 8 rows, each block taken apart once for all of them)
- *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as
- *                   floats
- *          INTEGERS 8 (codes with a sign: 13) or more rows of x, avx2 and avx512: quantized as for VECTORS and laid
- *                   side by side; rows of w are expanded to bytes, and both are multiplied as integers, several times
- *                   as fast as float32 there
+ * Forms    VECTORS  few rows of x: quantized once to x' = d code, with a scale d = max |x| / 127 for each 32 numbers;
+ *                   integer products directly with the codes of w, s d (sum of code code') + m d (sum of code') for
+ *                   each group of 16 (formats with code books: up to 8 rows, each block decoded once for all of them)
+ *          FLOATS   few rows of x with an infinite number, or a format without integer kernels: rows of w as floats
+ *          INTEGERS 8 (signed codes: 13) or more rows of x, avx2 and avx512: quantized as for VECTORS and
+ *                   interleaved; rows of w are expanded to bytes, and both are multiplied as integers, several times as
+ *                   fast as float32
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
- *                   cache, a block of 256 of k at a time, and led past all columns. With AMX both are rounded to
- *                   bfloat16.
- *                   What is left of x beyond whole columns is done as VECTORS.
+ *                   cache, a block of 256 of k at a time, and multiplied with all columns. With AMX both are rounded to
+ *                   bfloat16. Rows of x beyond whole columns use VECTORS.
  * Cost     VECTORS reads w once, at the speed of memory; PANELS unpacks each number of w once for up to 512 rows of x.
- * Error    u = 2^-24; w = s c + m; top(k): the largest |x| of the 32 numbers that k is one of. The bound is
- *          k u M, M = sum_k top(k) (|w[k]| + 2^-6 (|s c| + |m|)), what the reference adds up when params ask for the
- *          magnitude.
+ * Error    u = 2^-24; w = s c + m; top(k): the largest |x| of the 32 numbers around k. The bound is
+ *          k u M, M = sum_k top(k) (|w[k]| + 2^-6 (|s c| + |m|)), which the reference computes if params.magnitude is
+ *          set.
  *          VECTORS  |x - x'| <= d / 2 (1 + 2^-13) <= top / 254 (1 + 2^-13), 2^24 / 254 = 66053: less than 66100 u. Sums
- *                   of a group are exact integers below 2^24. What floats round: s, m, d and their products, 4 u (|s c|
- *                   + |m|) top, and sums of n / 64 + 8 terms, which 2^-6 of 66100 u + n u are enough for.
+ *                   of a group are exact integers below 2^24. Rounded are s, m, d and their products, 4 u (|s c| +
+ *                   |m|) top, and sums of n / 64 + 8 terms; 2^-6 of 66100 u + n u covers them.
  *          INTEGERS the same.
  *          FLOATS   a sum of n products: n u |x w|.
  *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|,
  *                   less than 131400 u, which is k of the row. Tiles take denormal numbers for 0.
  *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and
  *                   gives NaN.
- * Together  up to three products of one x (queries, keys and values; gate and up) are one region of threads: x is
- *           quantized once, and there is no barrier between them. Results have the same bits as one by one. */
+ * Together  up to three products of one x (queries, keys and values; gate and up) share one parallel region: x is
+ *           quantized once, and there is no barrier between them. Results have the same bits as separate calls. */
 #include <string.h>
 #include "llm/ops.h"
 #include "llm/block/matmul.h"
@@ -42,9 +39,9 @@
 #define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel`, */
 #define TINYI_BLK_SIGNS 13                  /* of codes with a sign, which take three instructions a product there */
 #define TINYI_BLK_HIGH 256 /* most rows of w in a panel: columns come from the third level once for all of them */
-#define TINYI_BLK_DEEP 256 /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
-/* groups of rows of x that an expanded block of INTEGERS meets: their sums lie in the first level, or (16 rows in a
- * group) in the second */
+#define TINYI_BLK_DEEP 256 /* most numbers of a row in a panel: 32 rows and as many columns fit the first level */
+/* groups of rows of x that an expanded block of INTEGERS is multiplied with: their sums fit the first level, or (16
+ * rows in a group) the second */
 #define TINYI_BLK_GROUPS 16
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
 #define TINYI_BLK_MOST 131072               /* bytes of w that a thread takes at once, */
@@ -80,16 +77,16 @@ static tiny_status tinyi_blk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
                           x->dim[1], f->name);
     if (w->dim[1] > 1 && w->stride[1] != 1)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "matmul_blocks: the bytes of a row of w must lie side by side, not %td apart", w->stride[1]);
+                          "matmul_blocks: the bytes of a row of w must be contiguous, not %td apart", w->stride[1]);
     if (bias && (bias->dtype != TINY_F32 || bias->rank != 1 || bias->dim[0] != w->dim[0]))
         return tinyi_fail(ctx, TINY_E_SHAPE, "matmul_blocks: bias must be %td numbers of f32", w->dim[0]);
     if (tinyi_blk_repacked(op)) {
         if (tinyi_eight_of(f->id) < 0)
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: %s has no form of eight rows side by side",
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: %s has no form with eight interleaved rows",
                               f->name);
         if (w->dim[0] > 1 && w->stride[0] != w->dim[1])
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                              "matmul_blocks: a repacked w must be whole, and its rows of %td bytes not %td apart",
+                              "matmul_blocks: a repacked w must be dense, but its rows of %td bytes are %td apart",
                               w->dim[1], w->stride[0]);
     }
     if (x->dim[1] > TINY_IDX_MAX / 65536)
@@ -284,7 +281,7 @@ static tiny_idx tinyi_blk_units_all(const tinyi_blk_set *set, int unit)
     for (i = 0; i < set->n; i++) n += tinyi_blk_units(&set->p[i], unit);
     return n;
 }
-/* The matrix that unit *t belongs to, and its units *q0 .. *q1, as many as lie before `end`; *t goes on behind them. */
+/* The matrix that unit *t belongs to, and its units *q0 .. *q1, as many as lie before `end`; *t goes on after them. */
 static const tinyi_blk_plan *tinyi_blk_next(const tinyi_blk_set *set, int unit, tiny_idx *t, tiny_idx end, tiny_idx *q0,
                                             tiny_idx *q1)
 {
@@ -364,7 +361,7 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
     tiny_idx i;
     for (i = q0; i < q1; i++) {
         const tiny_idx low = twins ? i & 1 : 0, at = (i - low) * p->blocks;
-        if (twins && low == 0 && i + 1 == rows) {       /* nobody is beside it */
+        if (twins && low == 0 && i + 1 == rows) {       /* it has no neighbour */
             memset(codes + 256 * at, 0, (size_t)p->blocks * 512);
             memset(d + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *d);
             memset(sum + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *sum);
@@ -390,7 +387,7 @@ static tiny_idx tinyi_blk_grain(const tinyi_blk_plan *p, tiny_idx left, int thre
     return (n + step) & ~(step - 1);        /* rows go in fours, and repacked ones in four eights */
 }
 
-/* where rows of x lie quantized, and what else a piece of VECTORS needs */
+/* where the quantized rows of x are, and what else a piece of VECTORS needs */
 typedef struct tinyi_blk_piece {
     const tinyi_blk_kernels *kn;
     tinyi_q8 x;
@@ -400,7 +397,7 @@ typedef struct tinyi_blk_piece {
     float *s, *m;
 } tinyi_blk_piece;
 
-/* rows q0..q1, of which the first lies at w, the next ones w_row further on */
+/* rows q0..q1, of which the first is at w, the next ones w_row further on */
 static void tinyi_blk_rows(const tinyi_blk_plan *p, const tinyi_blk_piece *v, const unsigned char *w, tiny_idx w_row,
                            tiny_idx q0, tiny_idx q1)
 {
@@ -458,7 +455,7 @@ static void tinyi_blk_eights(const tinyi_blk_plan *p, const tinyi_blk_piece *v, 
     }
 }
 
-/* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
+/* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags after them. */
 static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn,
                               unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
@@ -603,7 +600,7 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
                 if (tiles)
                     for (j = 0; j < rows; j += 32)
                         for (r = r0; r < r1; r += 32) {
-                            /* rows of the panel that are not there give rows of sums that nobody reads */
+                            /* missing rows of the panel give sums that are never read */
                             const unsigned char *b = shared + j / 16 * kp * 32 + at * 32;
                             tiles->tile(sums + (r - r0) * step + j, step, panel + (r - r0) * panel_row, panel_row, b,
                                         kp * 32, (size_t)tinyi_gemm_up(n, 32), at > 0, r + 16 < r1, j + 16 < rows,
@@ -715,7 +712,7 @@ static int tinyi_blk_is_integers(const tinyi_blk_plan *p, const tinyi_blk_kernel
 }
 static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const tinyi_blk_plan *p)
 {
-    /* bfloat16 only beside weights that were rounded more */
+    /* bfloat16 only with weights that were rounded more */
     return p->f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(k);
 }
 static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
@@ -889,7 +886,7 @@ static void tinyi_blk_cases(tiny_case *c)
     c->no_denormals = 1;
 }
 
-/* of the plain products that unpacked blocks go through; the kernels of formats stand in no slots of the table */
+/* of the plain products that unpacked blocks go through; the kernels of formats are in no slot of the table */
 static const short tinyi_blk_slots[] = { TINYI_K_gemv_dot,      TINYI_K_transpose_b4,  TINYI_K_gemm_f32_shape,
                                          TINYI_K_gemm_f32_turn, TINYI_K_gemm_f32_rows, -1 };
 static const tiny_op_row tinyi_blk_row = TINYI_ROW_OF("matmul_blocks", TLLM_OP_MATMUL_BLOCKS, TAKES(3, 2), GIVES(1),
@@ -937,7 +934,7 @@ TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, i
     if (st) return st;
     if (n < 1 || n > TINYI_BLK_TOGETHER || !format || !w || !y)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "matmul_blocks: 1 to %d matrices together, with their formats and outputs, not %d",
+                          "matmul_blocks: 1 to %d matrices with formats and outputs are needed, not %d",
                           TINYI_BLK_TOGETHER, n);
     for (i = 0; i < n; i++) {
         tinyi_blk_op(&op[i], &p[i], x, format[i], w[i], bias ? bias[i] : NULL, y[i]);
@@ -947,16 +944,16 @@ TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, i
         (void)tinyi_tensor_reach(y[i], &first[i], &end[i]);
         for (j = 0; j < i; j++)
             if (first[i] < end[j] && first[j] < end[i])
-                return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: outputs %d and %d of products together overlap", j,
+                return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: outputs %d and %d of joint products overlap", j,
                                   i);
     }
     for (i = 0; i < n; i++)
-        for (j = 0; j < 2 * n; j++) {       /* w and bias of all of them: nobody waits between the products */
+        for (j = 0; j < 2 * n; j++) {       /* w and bias of all of them: there is no barrier between the products */
             const tiny_tensor *t = op[j / 2].in[1 + j % 2];
             uintptr_t t0, t1;
             if (t && !tinyi_tensor_reach(t, &t0, &t1) && first[i] < t1 && t0 < end[i])
                 return tinyi_fail(ctx, TINY_E_ALIAS,
-                                  "matmul_blocks: output %d of products together overlaps what product %d reads", i,
+                                  "matmul_blocks: output %d of joint products overlaps an input of product %d", i,
                                   j / 2);
         }
     return tinyi_blk_products(ctx, ops, (size_t)n);

@@ -1,10 +1,9 @@
 /* src/llm/block/sparse.c - products with some rows of a matrix; the squared-ReLU feed-forward network
  * Papers   D. So et al., "Primer", 2021 (arXiv 2109.08668): squared ReLU; C. Deng et al., "PLM", 2025 (arXiv
  *          2503.12167): sparse in decode.
- * Formula  h = max(W_up x, 0)^2; y = sum over h[i] != 0 of h[i] W_down[i], W_down[i] what neuron i writes
- * Fast     threads take ranges of columns of y, so that the sum of a number is that of one thread, in the order of the
- *          list. Four rows at a time are added, the next four are asked for meanwhile; rows of blocks are unpacked
- *          first, 64 at a time.
+ * Formula  h = max(W_up x, 0)^2; y = sum over h[i] != 0 of h[i] W_down[i], W_down[i] the output weights of neuron i
+ * Fast     threads take ranges of columns of y, so one thread computes each sum, in the order of the list. Four rows at
+ *          a time are added while the next four are prefetched; rows of blocks are unpacked first, 64 at a time.
  * Cost     the bytes of the rows in the list
  * Error    a sum of m products in the order of the list: LINEAR, m + 2 units */
 #include "llm/ops.h"
@@ -156,7 +155,7 @@ static void tinyi_mix_fast(tiny_team *team, const tiny_op *op)
     tinyi_mix p;
     float *acc = (float *)team->own, *factor, *room;
     tiny_idx columns, pieces, q, q0, q1, t0, t, j;
-    (void)TINYI_K(team, gemv_axpy);         /* thread 0 tells where it ran, with a piece or without */
+    (void)TINYI_K(team, gemv_axpy);         /* thread 0 reports the pass that ran, with or without a piece */
     tinyi_mix_read(op, &p);
     columns = tinyi_mix_columns(p.d, team->n);
     pieces = (p.d + columns - 1) / columns;
@@ -197,7 +196,7 @@ static tiny_status tinyi_mix_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
                           w->dim[1], op->params ? ((const tllm_mix_params *)op->params)->format : 0);
     if ((w->dim[1] > 1 && w->stride[1] != 1) || (w->dim[0] > 1 && w->stride[0] < w->dim[1]))
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "mix_rows: the numbers of a row of w must lie side by side and rows behind each other, not "
+                          "mix_rows: the numbers of a row of w must be contiguous and rows in order, not "
                           "%td and %td apart",
                           w->stride[1], w->stride[0]);
     if (w->dim[1] > TINY_IDX_MAX / 4096)
@@ -209,7 +208,7 @@ static tiny_status tinyi_mix_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     for (i = 0; list && list->data && i < list->dim[0]; i++) {         /* data, but it leads to memory */
         const int32_t at = ((const int32_t *)list->data)[i];
         if (at < 0 || at >= w->dim[0])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "mix_rows: entry %td of the list is row %d, there are %td", i,
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "mix_rows: entry %td of the list is row %d, but there are %td", i,
                               (int)at, w->dim[0]);
     }
     dim[0] = x->dim[0];
@@ -272,7 +271,7 @@ static void tinyi_mix_cases(tiny_case *c)
     c->fill[2] = TINY_FILL_TABLE;
     c->dense[1] = c->dense[2] = 1;
     c->fill_table = tinyi_mix_fill;
-    c->no_specials = 1;                     /* what the list leaves out is not there: the magnitude would see it */
+    c->no_specials = 1;                     /* the magnitude would read inputs that the list skips */
     memcpy(c->params.bytes, &params, sizeof params);
     params.magnitude = 1;
     c->has_magnitude_params = 1;
@@ -328,13 +327,13 @@ static tiny_status tinyi_turn_check(tiny_ctx *ctx, const char *call, int format,
     const tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!w || !turned || n_out < 1 || n_in < 1 || n_in > INT32_MAX)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td rows of %td numbers, or no memory for them", call, n_out,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td rows of %td numbers, or a pointer is NULL", call, n_out,
                           n_in);
     if (!f || !f->unpack || !g || !g->pack || !g->unpack || !tllm_format_bytes(f, (uint64_t)n_in) ||
         !tllm_format_bytes(g, (uint64_t)n_out))
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
                           "%s: rows of %td numbers as %s, and of %td as %s: both must be whole blocks, the second of a "
-                          "format that is written",
+                          "format that can be packed",
                           call, n_in, f ? f->name : "?", n_out, g ? g->name : "?");
     return TINY_OK;
 }
@@ -477,7 +476,7 @@ TINY_API tiny_status tllm_relu2_ffn(tiny_ctx *ctx, const tllm_relu2_ffn_desc *f,
     if (!up || !down || !up->unpack || !down->unpack || !tllm_format_bytes(up, (uint64_t)f->d) ||
         !tllm_format_bytes(down, (uint64_t)d_out))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "relu2_ffn: rows of %td numbers as format %d and of %td as format %d are no whole blocks",
+                          "relu2_ffn: rows of %td numbers as format %d and of %td as format %d are not whole blocks",
                           f->d, f->format_up, d_out, f->format_down);
     if (!(f->most >= 0.0f && f->most <= 1.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "relu2_ffn: a share of %g of the neurons is not in 0..1",

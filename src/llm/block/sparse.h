@@ -1,10 +1,10 @@
-/* src/llm/block/sparse.h - products with some rows of a matrix, and the feed-forward network that lives of them
+/* src/llm/block/sparse.h - products with some rows of a matrix, and a feed-forward network that uses them
  *
  *   y (n, d) = sum over i in list of x[., i] w[i, .]
  *
- * w lies row by row (k rows of d numbers), x says how much of each row is wanted, and rows that the list does not name
- * are not read. A layer y = W_down h whose h is mostly zero, as after a squared ReLU, reads so only the neurons that
- * fired; for that W_down must lie neuron by neuron: files have it the other way round, tllm_turn_rows makes the copy.
+ * w has k rows of d numbers, x the weight of each row. Rows that are not in the list are not read. In a layer
+ * y = W_down h, h is mostly zero after a squared ReLU; with this product only the active neurons are read. W_down must
+ * then be stored neuron by neuron. Files store it transposed; tllm_turn_rows makes the copy.
  *
  *   tllm_relu2_ffn_desc f = { 0 };
  *   f.d = 2048; f.n_ff = 8192; f.up = w_up; f.down = turned; f.format_up = f.format_down = TLLM_FORMAT_F16;
@@ -16,28 +16,28 @@
 TINYI_C_BEGIN
 
 typedef struct tllm_mix_params {
-    int format;                             /* tllm_format id of w where it is bytes; for f32, f16, bf16 not read */
-    /* nonzero: the reference adds up absolute values, which its bound is made of */
+    int format;                             /* tllm_format id of w if it is bytes; ignored for f32, f16, bf16 */
+    /* nonzero: the reference adds absolute values, for its error bound */
     int magnitude;
 } tllm_mix_params;
 
-/* x (n, k) f32; w (k, d) f32, f16, bf16, or u8 (k, bytes of a row), rows dense in themselves; list (m) i32, any rows in
- * any order, NULL: all in theirs; y (n, d) f32. */
+/* x (n, k) f32; w (k, d) f32, f16, bf16, or u8 (k, bytes of a row), each row contiguous; list (m) i32, any rows in any
+ * order, NULL: all rows; y (n, d) f32. */
 TINY_API tiny_status tllm_mix_rows(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w,
                                    const tiny_tensor *list, const tiny_tensor *y);
 /* the row of the operation: for conformance tests, recorders and accelerators */
 TINY_API const tiny_op_row *tllm_mix_rows_row(void);
 
-/* The columns of h (n, k) that are not zero in some row, ascending, NaN among them; list has room for k. How many there
- * are. */
+/* Writes the columns of h (n, k) with a number that is not 0 (NaN counts) to list, ascending; list has room for k.
+ * Returns their number. */
 TINY_API tiny_idx tllm_active_list(const float *h, tiny_idx n, tiny_idx k, int32_t *list);
 
-/* The n_in columns of w (n_out rows of n_in numbers in a format) as rows of n_out numbers in another format, n_in rows
- * one behind the other. importance-weighted formats are packed without importance. */
+/* Transposes w (n_out rows of n_in numbers in a format) into n_in contiguous rows of n_out numbers in the format `to`.
+ * Packs without importance. */
 TINY_API tiny_status tllm_turn_rows(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx n_in, int to,
                                     void *turned);
-/* Are rows the columns of w? One product is made both ways and compared, within what the formats round: for copies that
- * come from elsewhere. */
+/* Checks that the rows of turned are the columns of w, for copies from elsewhere. Compares one product computed both
+ * ways, within the rounding of the formats. */
 TINY_API tiny_status tllm_turned_check(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx n_in, int to,
                                        const void *turned);
 
@@ -45,13 +45,13 @@ typedef struct tllm_relu2_ffn_desc {
     tiny_idx d, n_ff, d_out;                /* d_out 0: d */
     const void *up, *down;                  /* n_ff rows of d numbers; n_ff rows of d_out numbers, neuron by neuron */
     int format_up, format_down;
-    float most;                             /* active share of the neurons up to which the list is used; 0: 0.5 */
+    float most;                             /* largest share of active neurons for which the list is used; 0: 0.5 */
 } tllm_relu2_ffn_desc;
 typedef struct tllm_relu2_stats {
-    tiny_idx n_active;                      /* neurons that fired for some row of x */
-    int sparse;                             /* only their rows were read */
+    tiny_idx n_active;                      /* neurons active for some row of x */
+    int sparse;                             /* nonzero: only their rows were read */
 } tllm_relu2_stats;
-TINY_API size_t tllm_relu2_ffn_work(const tllm_relu2_ffn_desc *desc, tiny_idx n);      /* bytes of work; 0: too many */
+TINY_API size_t tllm_relu2_ffn_work(const tllm_relu2_ffn_desc *desc, tiny_idx n);      /* bytes of work; 0: overflow */
 /* x (n, d), y (n, d_out), dense f32; work: 64-byte aligned; stats may be NULL */
 TINY_API tiny_status tllm_relu2_ffn(tiny_ctx *ctx, const tllm_relu2_ffn_desc *desc, const float *x, tiny_idx n,
                                     void *work, float *y, tllm_relu2_stats *stats);

@@ -3,32 +3,32 @@
 #include "llm/chat/builtin_inside.h"
 #include <string.h>
 
-TINYI_FN int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what)
+TINYI_FN int tinyi_parse_fail_at(tinyi_tparse *p, size_t pos, const char *what)
 {
     p->m->pos = pos;
     return tinyi_doc_fail(p->m, TINY_E_FORMAT, "%s", what);
 }
 
-TINYI_FN int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted)
+TINYI_FN int tinyi_parse_unexpected(tinyi_tparse *p, const char *wanted)
 {
     char shown[80];
     p->m->pos = p->tok.pos;
     if (p->tok.pos >= p->n)
-        return tinyi_doc_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
+        return tinyi_doc_fail(p->m, TINY_E_FORMAT, "expected %s, but the template ends", wanted);
     tinyi_doc_show(p->tok.s, p->tok.n, shown);
-    return tinyi_doc_fail(p->m, TINY_E_FORMAT, "'%s' stands where %s should", shown, wanted);
+    return tinyi_doc_fail(p->m, TINY_E_FORMAT, "expected %s, not '%s'", wanted, shown);
 }
 
 /* ---- what the code is made of ------------------------------------------------------------------------------------ */
 
-TINYI_FN int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a)
+TINYI_FN int32_t tinyi_parse_emit(tinyi_tparse *p, int op, int32_t a)
 {
     tllm_template *t = p->t;
     void *code = t->code;
-    tinyi_top *o;
+    tinyi_template_op *o;
     if (p->m->status || !tinyi_doc_grow(p->m, &code, t->n_code, &t->code_room, t->n_code + 1, sizeof *t->code))
         return 0;
-    t->code = (tinyi_top *)code;
+    t->code = (tinyi_template_op *)code;
     o = &t->code[t->n_code];
     memset(o, 0, sizeof *o);
     o->op = (uint8_t)op;
@@ -37,22 +37,22 @@ TINYI_FN int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a)
     return (int32_t)t->n_code++;
 }
 
-TINYI_FN int32_t tinyi_tp_here(const tinyi_tparse *p) { return (int32_t)p->t->n_code; }
-TINYI_FN void tinyi_tp_patch(tinyi_tparse *p, int32_t at)
+TINYI_FN int32_t tinyi_parse_here(const tinyi_tparse *p) { return (int32_t)p->t->n_code; }
+TINYI_FN void tinyi_parse_patch(tinyi_tparse *p, int32_t at)
 {
-    if (!p->m->status && at >= 0) p->t->code[at].a = tinyi_tp_here(p);
+    if (!p->m->status && at >= 0) p->t->code[at].a = tinyi_parse_here(p);
 }
 /* a chain of jumps with one aim: each holds the one before it, -1 ends */
-TINYI_FN void tinyi_tp_patch_all(tinyi_tparse *p, int32_t at)
+TINYI_FN void tinyi_parse_patch_all(tinyi_tparse *p, int32_t at)
 {
     while (!p->m->status && at >= 0) {
         int32_t next = p->t->code[at].a;
-        tinyi_tp_patch(p, at);
+        tinyi_parse_patch(p, at);
         at = next;
     }
 }
 
-TINYI_FN int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v)
+TINYI_FN int32_t tinyi_parse_konst(tinyi_tparse *p, tinyi_tv v)
 {
     tllm_template *t = p->t;
     void *konst = t->konst;
@@ -61,12 +61,12 @@ TINYI_FN int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v)
     t->konst[t->n_konst] = v;
     return (int32_t)t->n_konst++;
 }
-TINYI_FN void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v)
+TINYI_FN void tinyi_parse_push(tinyi_tparse *p, tinyi_tv v)
 {
-    (void)tinyi_tp_emit(p, TINYI_TO_CONST, tinyi_tp_konst(p, v));
+    (void)tinyi_parse_emit(p, TINYI_CODE_CONST, tinyi_parse_konst(p, v));
 }
 
-TINYI_FN int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n)
+TINYI_FN int32_t tinyi_parse_name(tinyi_tparse *p, const char *s, size_t n)
 {
     tllm_template *t = p->t;
     uint32_t h = 2166136261u;
@@ -96,7 +96,7 @@ TINYI_FN int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n)
     t->name[t->n_names].s = s;
     t->name[t->n_names].n = n;
     t->name[t->n_names].hash = h;
-    t->name[t->n_names].function = 1 + tinyi_tm_function(s, n);
+    t->name[t->n_names].function = 1 + tinyi_template_function(s, n);
     t->name_slot[k] = (uint32_t)++t->n_names;
     return (int32_t)t->n_names - 1;
 }

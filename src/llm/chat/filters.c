@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* n items in order, by their keys: a merge sort from below, so that equals keep their order */
-static int tinyi_tm_sort(tinyi_doc *m, tinyi_tv *item, tinyi_tv *key, size_t n, int fold, int reverse)
+static int tinyi_template_sort(tinyi_doc *m, tinyi_tv *item, tinyi_tv *key, size_t n, int fold, int reverse)
 {
     tinyi_tv *from[2], *to[2], *spare = (tinyi_tv *)tinyi_doc_alloc(m, n, 2 * sizeof *spare);
     size_t width, i;
@@ -42,7 +42,7 @@ static int tinyi_tm_sort(tinyi_doc *m, tinyi_tv *item, tinyi_tv *key, size_t n, 
     return 1;
 }
 
-static tinyi_tv tinyi_tm_pair(tinyi_doc *m, const tinyi_tpair *p)
+static tinyi_tv tinyi_template_pair(tinyi_doc *m, const tinyi_tpair *p)
 {
     tinyi_tv v = tinyi_tv_list(m, 2);
     if (m->status) return v;
@@ -52,7 +52,7 @@ static tinyi_tv tinyi_tm_pair(tinyi_doc *m, const tinyi_tpair *p)
     return v;
 }
 /* what: 0 pairs, 1 keys, 2 values */
-TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_doc *m, const tinyi_tmap *map, int what)
+TINYI_FN tinyi_tv tinyi_template_pairs(tinyi_doc *m, const tinyi_tmap *map, int what)
 {
     tinyi_tv list = tinyi_tv_list(m, map->n);
     size_t i;
@@ -60,18 +60,18 @@ TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_doc *m, const tinyi_tmap *map, int what)
         (void)tinyi_list_add(m, list.u.list,
                              what == 1   ? map->pair[i].key
                              : what == 2 ? map->pair[i].value
-                                         : tinyi_tm_pair(m, &map->pair[i]));
+                                         : tinyi_template_pair(m, &map->pair[i]));
     return list;
 }
 
 /* sort, unique, min and max, dictsort */
-static tinyi_tv tinyi_tf_sorted(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_filter_sorted(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_targs *a)
 {
     tinyi_tv list = tinyi_tv_of(TINYI_DOC_UNDEFINED), keys, attribute, made;
-    int extreme = id == TINYI_TF_MIN || id == TINYI_TF_MAX, base = id == TINYI_TF_SORT ? 1 : 0;
+    int extreme = id == TINYI_BUILTIN_MIN || id == TINYI_BUILTIN_MAX, base = id == TINYI_BUILTIN_SORT ? 1 : 0;
     int reverse = 0, fold, has_attribute = 0;
     size_t i, n;
-    if (id == TINYI_TF_DICTSORT) {
+    if (id == TINYI_BUILTIN_DICTSORT) {
         if (v->type != TINYI_DOC_MAP) {
             (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "dictsort sorts maps, not %s", tinyi_tv_type_name(v));
             return list;
@@ -80,9 +80,9 @@ static tinyi_tv tinyi_tf_sorted(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_t
         attribute = tinyi_tv_int(tinyi_targ(a, 1, "by", &made) && tinyi_tv_is(&made, "value"));
         has_attribute = 1;
         reverse = tinyi_targ_true(a, 2, "reverse");
-        list = tinyi_tm_pairs(m, v->u.map, 0);
+        list = tinyi_template_pairs(m, v->u.map, 0);
     } else {
-        if (id == TINYI_TF_SORT) reverse = tinyi_targ_true(a, 0, "reverse");
+        if (id == TINYI_BUILTIN_SORT) reverse = tinyi_targ_true(a, 0, "reverse");
         fold = !tinyi_targ_true(a, base, "case_sensitive");
         has_attribute = tinyi_targ(a, base + 1, "attribute", &attribute) && attribute.type != TINYI_DOC_NONE;
         if (!tinyi_tv_items(m, v, &list)) return list;
@@ -93,15 +93,16 @@ static tinyi_tv tinyi_tf_sorted(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_t
     keys = tinyi_tv_list(m, n);
     for (i = 0; i < n && !m->status; i++) {
         (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
-        (void)tinyi_list_add(
-            m, keys.u.list, has_attribute ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i]);
+        (void)tinyi_list_add(m, keys.u.list,
+                             has_attribute ? tinyi_template_path(m, &list.u.list->item[i], &attribute)
+                                           : list.u.list->item[i]);
     }
     if (m->status) return made;
-    if (id == TINYI_TF_UNIQUE) {
+    if (id == TINYI_BUILTIN_UNIQUE) {
         tinyi_tv seen = tinyi_tv_map(m), first = tinyi_tv_list(m, 0);
         for (i = 0; i < n && !m->status; i++) {
             tinyi_tv key = keys.u.list->item[i];
-            if (key.type == TINYI_DOC_STRING && fold) key = tinyi_ts_case(m, &key, TINYI_TS_LOWER);
+            if (key.type == TINYI_DOC_STRING && fold) key = tinyi_string_case(m, &key, TINYI_CASE_LOWER);
             if (tinyi_map_find(m, seen.u.map, &key)) continue;
             (void)tinyi_map_set(m, seen.u.map, key, tinyi_tv_int(1));
             (void)tinyi_list_add(m, first.u.list, made.u.list->item[i]);
@@ -110,22 +111,22 @@ static tinyi_tv tinyi_tf_sorted(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_t
     }
     if (extreme) {
         size_t best = 0;
-        if (!n) return tinyi_tm_no("", 0);
+        if (!n) return tinyi_template_no("", 0);
         for (i = 1; i < n && !m->status; i++) {
             int c =
                 tinyi_tv_compare(m, &keys.u.list->item[i], &keys.u.list->item[best], fold ? tinyi_unicode_lower : NULL);
-            if (id == TINYI_TF_MIN ? c < 0 : c == 1) best = i;
+            if (id == TINYI_BUILTIN_MIN ? c < 0 : c == 1) best = i;
         }
         return made.u.list->item[best];
     }
-    (void)tinyi_tm_sort(m, made.u.list->item, keys.u.list->item, n, fold, reverse);
+    (void)tinyi_template_sort(m, made.u.list->item, keys.u.list->item, n, fold, reverse);
     return made;
 }
 
-static tinyi_tv tinyi_tf_choose(tinyi_doc *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_filter_choose(tinyi_doc *m, const tinyi_template_builtin *row, const tinyi_tv *v, tinyi_targs *a)
 {
-    int attr = row->id == TINYI_TF_SELECTATTR || row->id == TINYI_TF_REJECTATTR,
-        keep = row->id == TINYI_TF_SELECT || row->id == TINYI_TF_SELECTATTR, test = -1;
+    int attr = row->id == TINYI_BUILTIN_SELECTATTR || row->id == TINYI_BUILTIN_REJECTATTR,
+        keep = row->id == TINYI_BUILTIN_SELECT || row->id == TINYI_BUILTIN_SELECTATTR, test = -1;
     tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_DOC_UNDEFINED), name;
     tinyi_targs rest = *a;
     size_t i;
@@ -135,23 +136,23 @@ static tinyi_tv tinyi_tf_choose(tinyi_doc *m, const tinyi_tm_builtin *row, const
     if (attr) { rest.arg++; rest.n--; }
     if (rest.n > 0) {
         name = rest.arg[0];
-        test = name.type == TINYI_DOC_STRING ? tinyi_tm_test(name.u.s, name.n) : -1;
+        test = name.type == TINYI_DOC_STRING ? tinyi_template_test(name.u.s, name.n) : -1;
         if (test < 0) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name);
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s has an unknown test", row->name);
             return made;
         }
         rest.arg++;
         rest.n--;
     }
     for (i = 0; i < list.u.list->n && tinyi_doc_work(m, 1); i++) {
-        tinyi_tv x = attr ? tinyi_tm_path(m, &list.u.list->item[i], &path) : list.u.list->item[i];
-        int yes = m->status ? 0 : test < 0 ? tinyi_tv_true(&x) : tinyi_tm_call_test(m, test, &x, &rest);
+        tinyi_tv x = attr ? tinyi_template_path(m, &list.u.list->item[i], &path) : list.u.list->item[i];
+        int yes = m->status ? 0 : test < 0 ? tinyi_tv_true(&x) : tinyi_template_call_test(m, test, &x, &rest);
         if (yes == keep) (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
     }
     return made;
 }
 
-static tinyi_tv tinyi_tf_map(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_filter_map(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
 {
     tinyi_tv list, made = tinyi_tv_list(m, 0), attribute, other = tinyi_tv_of(TINYI_DOC_UNDEFINED);
     tinyi_targs rest = *a;
@@ -164,36 +165,36 @@ static tinyi_tv tinyi_tf_map(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     if (!tinyi_tv_items(m, v, &list)) return made;
     if (!a->n) {
         if (!tinyi_targ(a, 0, "attribute", &attribute)) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute=");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map needs a filter or attribute=");
             return made;
         }
         has_default = tinyi_targ(a, 1, "default", &other);
         for (i = 0; i < list.u.list->n && tinyi_doc_work(m, 1); i++) {
-            tinyi_tv x = tinyi_tm_path(m, &list.u.list->item[i], &attribute);
+            tinyi_tv x = tinyi_template_path(m, &list.u.list->item[i], &attribute);
             (void)tinyi_list_add(m, made.u.list, x.type == TINYI_DOC_UNDEFINED && has_default ? other : x);
         }
         return made;
     }
-    if (a->arg[0].type == TINYI_DOC_STRING) filter = tinyi_tm_filter(a->arg[0].u.s, a->arg[0].n);
+    if (a->arg[0].type == TINYI_DOC_STRING) filter = tinyi_template_filter(a->arg[0].u.s, a->arg[0].n);
     if (filter < 0) {
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not");
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map has an unknown filter");
         return made;
     }
-    if (tinyi_tm_row_at(filter)->id == TINYI_TF_MAP) {
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map is not applied by map");
+    if (tinyi_template_row_at(filter)->id == TINYI_BUILTIN_MAP) {
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map cannot apply map");
         return made;
     }
     rest.arg++;
     rest.n--;
     for (i = 0; i < list.u.list->n && tinyi_doc_work(m, 1); i++) {
         memset(rest.used, 0, sizeof rest.used);
-        (void)tinyi_list_add(m, made.u.list, tinyi_tm_call_filter(m, filter, &list.u.list->item[i], &rest));
+        (void)tinyi_list_add(m, made.u.list, tinyi_template_call_filter(m, filter, &list.u.list->item[i], &rest));
     }
     memset(a->used, 0xff, sizeof a->used);
     return made;
 }
 
-static tinyi_tv tinyi_tf_int(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_filter_int(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
 {
     tinyi_tv other = tinyi_tv_int(0), s;
     int64_t base = 10, i = 0;
@@ -202,10 +203,10 @@ static tinyi_tv tinyi_tf_int(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     int negative = 0, digits = 0;
     (void)tinyi_targ(a, 0, "default", &other);
     (void)tinyi_targ_int(m, a, 1, "base", &base);
-    if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
+    if (tinyi_template_whole(v)) return tinyi_tv_int(v->u.i);
     if (v->type == TINYI_DOC_FLOAT) return v->u.f > -9.2e18 && v->u.f < 9.2e18 ? tinyi_tv_int((int64_t)v->u.f) : other;
     if (v->type != TINYI_DOC_STRING || base < 2 || base > 36) return other;
-    s = tinyi_ts_strip(m, *v, NULL, 3);
+    s = tinyi_string_strip(m, *v, NULL, 3);
     if (k < s.n && (s.u.s[k] == '-' || s.u.s[k] == '+')) negative = s.u.s[k++] == '-';
     if (k + 1 < s.n && s.u.s[k] == '0' &&
         ((base == 16 && (s.u.s[k + 1] | 32) == 'x') || (base == 8 && (s.u.s[k + 1] | 32) == 'o') ||
@@ -224,7 +225,7 @@ static tinyi_tv tinyi_tf_int(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     return other;
 }
 
-static tinyi_tv tinyi_tf_round(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_filter_round(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
 {
     int64_t digits = 0, i;
     double x, ten = 1;
@@ -237,18 +238,18 @@ static tinyi_tv tinyi_tf_round(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     (void)tinyi_targ_int(m, a, 0, "precision", &digits);
     (void)tinyi_targ_text(m, a, 1, "method", &how);
     if (digits < -20 || digits > 20) {
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits);
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "round to %lld digits; the limits are -20 and 20", (long long)digits);
         return *v;
     }
     for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
     if (tinyi_tv_is(&how, "common") && digits >= 0) {
-        if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
+        if (tinyi_template_whole(v)) return tinyi_tv_int(v->u.i);
         (void)snprintf(text, sizeof text, "%.*f", (int)digits, x);
         return tinyi_tv_float(strtod(text, &p));
     }
     x = digits < 0 ? x / ten : x * ten;
-    if (tinyi_tv_is(&how, "ceil")) x = 0.0 - tinyi_tm_floor(-x);     /* never -0: an int in Python */
-    else if (tinyi_tv_is(&how, "floor")) x = tinyi_tm_floor(x) + 0.0;
+    if (tinyi_tv_is(&how, "ceil")) x = 0.0 - tinyi_template_floor(-x); /* never -0: an int in Python */
+    else if (tinyi_tv_is(&how, "floor")) x = tinyi_template_floor(x) + 0.0;
     else if (!tinyi_tv_is(&how, "common")) {
         (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "round takes the methods common, ceil and floor");
         return *v;
@@ -257,19 +258,21 @@ static tinyi_tv tinyi_tf_round(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
         x = strtod(text, &p);
     }
     x = digits < 0 ? x * ten : x / ten;
-    if (tinyi_tm_whole(v) && tinyi_tv_is(&how, "common") && x > -9.2e18 && x < 9.2e18) return tinyi_tv_int((int64_t)x);
+    if (tinyi_template_whole(v) && tinyi_tv_is(&how, "common") && x > -9.2e18 && x < 9.2e18)
+        return tinyi_tv_int((int64_t)x);
     return tinyi_tv_float(x);
 }
 
-static tinyi_tv tinyi_tf_indent(tinyi_doc *m, const tinyi_tv *s, tinyi_targs *a)
+static tinyi_tv tinyi_filter_indent(tinyi_doc *m, const tinyi_tv *s, tinyi_targs *a)
 {
     size_t start = m->n_out, i, from = 0;
     tinyi_tv width = tinyi_tv_int(4), blank = tinyi_tv_view(" ", 1);
     int first = tinyi_targ_true(a, 1, "first"), blanks = tinyi_targ_true(a, 2, "blank"), line = 0;
     (void)tinyi_targ(a, 0, "width", &width);
-    if (width.type == TINYI_DOC_INT) width = tinyi_tm_repeat(m, &blank, width.u.i);
+    if (width.type == TINYI_DOC_INT) width = tinyi_template_repeat(m, &blank, width.u.i);
     if (m->status || width.type != TINYI_DOC_STRING) {
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width));
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the width of indent is %s, not a whole number",
+                             tinyi_tv_type_name(&width));
         return *s;
     }
     for (i = 0; i <= s->n && !m->status; i++) {
@@ -283,7 +286,7 @@ static tinyi_tv tinyi_tf_indent(tinyi_doc *m, const tinyi_tv *s, tinyi_targs *a)
     return tinyi_doc_take(m, start);
 }
 
-static tinyi_tv tinyi_tf_tojson(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_filter_tojson(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
 {
     tinyi_doc_form form;
     tinyi_tv x;
@@ -293,7 +296,7 @@ static tinyi_tv tinyi_tf_tojson(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     form.ascii = tinyi_targ_true(a, 0, "ensure_ascii");
     (void)tinyi_targ_int(m, a, 1, "indent", &indent);
     if (indent > 64)
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; the limit is 64", (long long)indent);
     form.indent = indent < 0 ? -1 : (int)indent;
     form.sort = tinyi_targ_true(a, 3, "sort_keys");
     form.item_mark = form.indent < 0 ? tinyi_tv_view(", ", 2) : tinyi_tv_view(",", 1);
@@ -301,7 +304,7 @@ static tinyi_tv tinyi_tf_tojson(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     if (tinyi_targ(a, 2, "separators", &x) && x.type != TINYI_DOC_NONE) {
         if (x.type != TINYI_DOC_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_DOC_STRING ||
             x.u.list->item[1].type != TINYI_DOC_STRING)
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "separators of tojson are two strings");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the separators of tojson must be two strings");
         else {
             form.item_mark = x.u.list->item[0];
             form.key_mark = x.u.list->item[1];
@@ -311,7 +314,7 @@ static tinyi_tv tinyi_tf_tojson(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     return tinyi_doc_take(m, start);
 }
 
-static tinyi_tv tinyi_tf_sum(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_filter_sum(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
 {
     tinyi_tv list, attribute, x, start = tinyi_tv_int(0);
     int has = tinyi_targ(a, 0, "attribute", &attribute) && attribute.type != TINYI_DOC_NONE, whole = 1;
@@ -322,13 +325,13 @@ static tinyi_tv tinyi_tf_sum(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     if (!tinyi_tv_items(m, v, &list)) return start;
     for (i = 0; i <= list.u.list->n && tinyi_doc_work(m, 1); i++) {
         x = i == list.u.list->n ? start
-            : has               ? tinyi_tm_path(m, &list.u.list->item[i], &attribute)
+            : has               ? tinyi_template_path(m, &list.u.list->item[i], &attribute)
                                 : list.u.list->item[i];
         if (!tinyi_tv_number(&x, &y)) {
             (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "sum adds numbers, not %s", tinyi_tv_type_name(&x));
             break;
         }
-        if (!tinyi_tm_whole(&x)) whole = 0;
+        if (!tinyi_template_whole(&x)) whole = 0;
         else if (x.u.i > 0 ? n > INT64_MAX - x.u.i : n < INT64_MIN - x.u.i) {
             (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a sum of 2^63 or more");
             break;
@@ -338,7 +341,7 @@ static tinyi_tv tinyi_tf_sum(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
     return whole ? tinyi_tv_int(n) : tinyi_tv_float(f);
 }
 
-static tinyi_tv tinyi_tf_escape(tinyi_doc *m, const tinyi_tv *s)
+static tinyi_tv tinyi_filter_escape(tinyi_doc *m, const tinyi_tv *s)
 {
     size_t start = m->n_out, i;
     for (i = 0; i < s->n && !m->status; i++) {
@@ -354,76 +357,80 @@ static tinyi_tv tinyi_tf_escape(tinyi_doc *m, const tinyi_tv *s)
     return tinyi_doc_take(m, start);
 }
 
-static tinyi_tv tinyi_tm_reversed(tinyi_doc *m, const tinyi_tv *v)
+static tinyi_tv tinyi_template_reversed(tinyi_doc *m, const tinyi_tv *v)
 {
     tinyi_tv none = tinyi_tv_of(TINYI_DOC_NONE), back = tinyi_tv_int(-1), list;
-    if (v->type == TINYI_DOC_STRING) return tinyi_tm_slice(m, v, &none, &none, &back);
+    if (v->type == TINYI_DOC_STRING) return tinyi_template_slice(m, v, &none, &none, &back);
     if (!tinyi_tv_items(m, v, &list)) return *v;
     list.id = 0;
-    return tinyi_tm_slice(m, &list, &none, &none, &back);
+    return tinyi_template_slice(m, &list, &none, &none, &back);
 }
 
-tinyi_tv tinyi_tm_call_filter(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
+tinyi_tv tinyi_template_call_filter(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
 {
-    const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
+    const tinyi_template_builtin *row = tinyi_template_row_at(row_id);
     tinyi_tv out = *v, s, x, y;
     int64_t most = -1;
     double f = 0;
     if (!tinyi_targ_fit(m, row, a, 0)) return out;
     switch (row->id) {
-    case TINYI_TF_ABS:
+    case TINYI_BUILTIN_ABS:
         if (v->type == TINYI_DOC_FLOAT) out.u.f = v->u.f < 0 ? -v->u.f : v->u.f;
-        else if (!tinyi_tm_whole(v) || v->u.i == INT64_MIN)
+        else if (!tinyi_template_whole(v) || v->u.i == INT64_MIN)
             (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "abs takes numbers above -2^63, not %s", tinyi_tv_type_name(v));
         else out = tinyi_tv_int(v->u.i < 0 ? -v->u.i : v->u.i);
         break;
-    case TINYI_TF_ATTR:
-        if (tinyi_targ_want(m, row, a, 0, "name", &x)) out = tinyi_tm_path(m, v, &x);
+    case TINYI_BUILTIN_ATTR:
+        if (tinyi_targ_want(m, row, a, 0, "name", &x)) out = tinyi_template_path(m, v, &x);
         break;
-    case TINYI_TF_DEFAULT: {
+    case TINYI_BUILTIN_DEFAULT: {
         int all = tinyi_targ_true(a, 1, "boolean"), given = tinyi_targ(a, 0, "default_value", &x);
         if (v->type == TINYI_DOC_UNDEFINED || (all && !tinyi_tv_true(v))) out = given ? x : tinyi_tv_view("", 0);
         break;
     }
-    case TINYI_TF_CAPITALIZE: case TINYI_TF_LOWER: case TINYI_TF_UPPER: case TINYI_TF_TITLE:
+    case TINYI_BUILTIN_CAPITALIZE: case TINYI_BUILTIN_LOWER: case TINYI_BUILTIN_UPPER: case TINYI_BUILTIN_TITLE:
         s = tinyi_tv_string(m, v);
-        out = tinyi_ts_case(m, &s,
-                            row->id == TINYI_TF_CAPITALIZE ? TINYI_TS_CAPITALIZE
-                            : row->id == TINYI_TF_LOWER    ? TINYI_TS_LOWER
-                            : row->id == TINYI_TF_UPPER    ? TINYI_TS_UPPER
-                                                           : TINYI_TS_TITLE_JINJA);
+        out = tinyi_string_case(m, &s,
+                                row->id == TINYI_BUILTIN_CAPITALIZE ? TINYI_CASE_CAPITALIZE
+                                : row->id == TINYI_BUILTIN_LOWER    ? TINYI_CASE_LOWER
+                                : row->id == TINYI_BUILTIN_UPPER    ? TINYI_CASE_UPPER
+                                                           : TINYI_CASE_TITLE_JINJA);
         break;
-    case TINYI_TF_LENGTH:
-        if (v->type == TINYI_DOC_STRING) out = tinyi_tv_int((int64_t)tinyi_ts_length(m, v));
+    case TINYI_BUILTIN_LENGTH:
+        if (v->type == TINYI_DOC_STRING) out = tinyi_tv_int((int64_t)tinyi_string_length(m, v));
         else if (v->type == TINYI_DOC_LIST) out = tinyi_tv_int((int64_t)v->u.list->n);
         else if (v->type == TINYI_DOC_MAP) out = tinyi_tv_int((int64_t)v->u.map->n);
         else if (v->type == TINYI_DOC_UNDEFINED) out = tinyi_tv_int(0);
         else (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s has no length", tinyi_tv_type_name(v));
         break;
-    case TINYI_TF_ESCAPE: s = tinyi_tv_string(m, v); out = tinyi_tf_escape(m, &s); break;
-    case TINYI_TF_SAFE: case TINYI_TF_STRING: out = tinyi_tv_string(m, v); break;
-    case TINYI_TF_FIRST: case TINYI_TF_LAST:
+    case TINYI_BUILTIN_ESCAPE: s = tinyi_tv_string(m, v); out = tinyi_filter_escape(m, &s); break;
+    case TINYI_BUILTIN_SAFE: case TINYI_BUILTIN_STRING: out = tinyi_tv_string(m, v); break;
+    case TINYI_BUILTIN_FIRST: case TINYI_BUILTIN_LAST:
         if (!tinyi_tv_items(m, v, &x)) break;
-        out = x.u.list->n ? x.u.list->item[row->id == TINYI_TF_FIRST ? 0 : x.u.list->n - 1] : tinyi_tm_no("", 0);
+        out = x.u.list->n ? x.u.list->item[row->id == TINYI_BUILTIN_FIRST ? 0 : x.u.list->n - 1]
+                          : tinyi_template_no("", 0);
         break;
-    case TINYI_TF_FLOAT:
+    case TINYI_BUILTIN_FLOAT:
         if (tinyi_tv_number(v, &f)) { out = tinyi_tv_float(f); break; }
         out = tinyi_targ(a, 0, "default", &x) ? x : tinyi_tv_float(0);
         if (v->type == TINYI_DOC_STRING) {
-            s = tinyi_ts_strip(m, *v, NULL, 3);
+            s = tinyi_string_strip(m, *v, NULL, 3);
             if (tinyi_json_f64(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
         }
         break;
-    case TINYI_TF_FORMAT: s = tinyi_tv_string(m, v); out = tinyi_tm_format(m, &s, a->arg, (size_t)a->n); break;
-    case TINYI_TF_INDENT: s = tinyi_tv_string(m, v); out = tinyi_tf_indent(m, &s, a); break;
-    case TINYI_TF_INT: out = tinyi_tf_int(m, v, a); break;
-    case TINYI_TF_ITEMS:
+    case TINYI_BUILTIN_FORMAT:
+        s = tinyi_tv_string(m, v);
+        out = tinyi_template_format(m, &s, a->arg, (size_t)a->n);
+        break;
+    case TINYI_BUILTIN_INDENT: s = tinyi_tv_string(m, v); out = tinyi_filter_indent(m, &s, a); break;
+    case TINYI_BUILTIN_INT: out = tinyi_filter_int(m, v, a); break;
+    case TINYI_BUILTIN_ITEMS:
         if (v->type == TINYI_DOC_UNDEFINED) out = tinyi_tv_list(m, 0);
         else if (v->type != TINYI_DOC_MAP)
             (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "items takes maps, not %s", tinyi_tv_type_name(v));
-        else out = tinyi_tm_pairs(m, v->u.map, 0);
+        else out = tinyi_template_pairs(m, v->u.map, 0);
         break;
-    case TINYI_TF_JOIN: {
+    case TINYI_BUILTIN_JOIN: {
         tinyi_tv mark = tinyi_tv_view("", 0), list;
         if (tinyi_targ(a, 0, "d", &x)) mark = tinyi_tv_string(m, &x);
         if (!tinyi_tv_items(m, v, &list)) break;
@@ -431,48 +438,48 @@ tinyi_tv tinyi_tm_call_filter(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi
             size_t i;
             y = tinyi_tv_list(m, 0);
             for (i = 0; i < list.u.list->n && !m->status; i++)
-                (void)tinyi_list_add(m, y.u.list, tinyi_tm_path(m, &list.u.list->item[i], &x));
+                (void)tinyi_list_add(m, y.u.list, tinyi_template_path(m, &list.u.list->item[i], &x));
             list = y;
         }
-        if (!m->status) out = tinyi_ts_join(m, &mark, list.u.list);
+        if (!m->status) out = tinyi_string_join(m, &mark, list.u.list);
         break;
     }
-    case TINYI_TF_LIST: {
+    case TINYI_BUILTIN_LIST: {
         tinyi_tv list;
         if (!tinyi_tv_items(m, v, &list)) break;
-        out = tinyi_tm_repeat(m, &list, 1);
+        out = tinyi_template_repeat(m, &list, 1);
         out.id = 0;
         break;
     }
-    case TINYI_TF_MAP: out = tinyi_tf_map(m, v, a); break;
-    case TINYI_TF_SELECT:
-    case TINYI_TF_REJECT:
-    case TINYI_TF_SELECTATTR:
-    case TINYI_TF_REJECTATTR: out = tinyi_tf_choose(m, row, v, a); break;
-    case TINYI_TF_MAX:
-    case TINYI_TF_MIN:
-    case TINYI_TF_SORT:
-    case TINYI_TF_UNIQUE:
-    case TINYI_TF_DICTSORT: out = tinyi_tf_sorted(m, row->id, v, a); break;
-    case TINYI_TF_REPLACE:
+    case TINYI_BUILTIN_MAP: out = tinyi_filter_map(m, v, a); break;
+    case TINYI_BUILTIN_SELECT:
+    case TINYI_BUILTIN_REJECT:
+    case TINYI_BUILTIN_SELECTATTR:
+    case TINYI_BUILTIN_REJECTATTR: out = tinyi_filter_choose(m, row, v, a); break;
+    case TINYI_BUILTIN_MAX:
+    case TINYI_BUILTIN_MIN:
+    case TINYI_BUILTIN_SORT:
+    case TINYI_BUILTIN_UNIQUE:
+    case TINYI_BUILTIN_DICTSORT: out = tinyi_filter_sorted(m, row->id, v, a); break;
+    case TINYI_BUILTIN_REPLACE:
         s = tinyi_tv_string(m, v);
         if (!tinyi_targ_want(m, row, a, 0, "old", &x) || !tinyi_targ_want(m, row, a, 1, "new", &y)) break;
         (void)tinyi_targ_int(m, a, 2, "count", &most);
         x = tinyi_tv_string(m, &x);
         y = tinyi_tv_string(m, &y);
-        out = tinyi_ts_replace(m, &s, &x, &y, most);
+        out = tinyi_string_replace(m, &s, &x, &y, most);
         break;
-    case TINYI_TF_REVERSE: out = tinyi_tm_reversed(m, v); break;
-    case TINYI_TF_ROUND: out = tinyi_tf_round(m, v, a); break;
-    case TINYI_TF_SUM: out = tinyi_tf_sum(m, v, a); break;
-    case TINYI_TF_TOJSON: out = tinyi_tf_tojson(m, v, a); break;
-    case TINYI_TF_TRIM:
+    case TINYI_BUILTIN_REVERSE: out = tinyi_template_reversed(m, v); break;
+    case TINYI_BUILTIN_ROUND: out = tinyi_filter_round(m, v, a); break;
+    case TINYI_BUILTIN_SUM: out = tinyi_filter_sum(m, v, a); break;
+    case TINYI_BUILTIN_TOJSON: out = tinyi_filter_tojson(m, v, a); break;
+    case TINYI_BUILTIN_TRIM:
         s = tinyi_tv_string(m, v);
-        out = tinyi_ts_strip(m, s, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, 3);
+        out = tinyi_string_strip(m, s, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, 3);
         break;
-    case TINYI_TF_WORDCOUNT:
+    case TINYI_BUILTIN_WORDCOUNT:
         s = tinyi_tv_string(m, v);
-        out = tinyi_tv_int((int64_t)tinyi_ts_words(m, &s));
+        out = tinyi_tv_int((int64_t)tinyi_string_words(m, &s));
         break;
     default: break;
     }

@@ -1,18 +1,18 @@
-/* src/llm/chat/forms.c - chat forms that are known by their marks, for programs without the language of templates
+/* src/llm/chat/forms.c - chat forms recognised by their marks, for programs without the language of templates
  * (TINYLLM_NO_TEMPLATES)
  *
  *   marks in the template        form
  *   <|im_start|>, no <|im_sep|>  ChatML: <|im_start|>role\ntext<|im_end|>\n
  *   <|start_header_id|>          Llama 3: <|start_header_id|>role<|end_header_id|>\n\ntext<|eot_id|>
- *   <start_of_turn>              Gemma: <start_of_turn>role\ntext<end_of_turn>\n; the system message stands in front of
- *                                the first question
- *   <|assistant|>, <|end|>\n     Phi 3: <|role|>\ntext<|end|>\n, an eos where no answer is asked for
- *   <|user|>, an eos behind it   Zephyr: <|role|>\ntext</s>\n
+ *   <start_of_turn>              Gemma: <start_of_turn>role\ntext<end_of_turn>\n; the system message precedes the
+ *                                first question
+ *   <|assistant|>, <|end|>\n     Phi 3: <|role|>\ntext<|end|>\n, and an eos if no answer is requested
+ *   <|user|>, an eos after it    Zephyr: <|role|>\ntext</s>\n
  *   [INST], <<SYS>>              Llama 2: <s>[INST] <<SYS>>\nsystem\n<</SYS>>\n\ntext [/INST] answer </s>
  *   m.role }}: {{ m.content      names before lines
  *
- * A template with other marks is refused: a model that is spoken to in a wrong form answers badly, and nobody sees why.
- * So is one that is asked for what only its own language can say: tools, messages as JSON, further values. */
+ * A template with other marks is refused: a model answers badly in an invalid form, and the cause is hard to see.
+ * Tools, messages as JSON and further values are refused too: only the language of templates can express them. */
 #include "llm/chat/forms_inside.h"
 #include "core/state_inside.h"
 #include <string.h>
@@ -61,8 +61,8 @@ TINYI_FN tiny_status tinyi_chatform_open(tiny_ctx *ctx, const char *text, size_t
             break;
     if (i == TINYI_COUNT(marks))
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "the chat template has none of the forms that this program knows, and the language of "
-                          "templates is left out of it");
+                          "the chat template has none of the known forms, and the language of templates is left out "
+                          "of this program");
     f = (tinyi_chatform *)tinyi_alloc(ctx, 1, sizeof *f);
     if (!f) return tiny_ctx_status(ctx);
     f->form = marks[i].form;
@@ -177,17 +177,17 @@ TINYI_FN tiny_status tinyi_chatform_run(tiny_ctx *ctx, const tllm_template *know
     if (v->messages_json || v->tools_json || v->more_json)
         return tinyi_fail(
             ctx, TINY_E_UNSUPPORTED,
-            "tools, messages and values as JSON want the language of templates, which is left out of this program");
+            "tools, messages and values as JSON need the language of templates, which is left out of this program");
     for (i = 0; i < v->n_messages; i++)
         if (!v->message[i].role) return tinyi_fail(ctx, TINY_E_ARGUMENT, "message %zu has no role", i);
     if ((f->form == TINYI_FORM_GEMMA || f->form == TINYI_FORM_LLAMA2) && v->n_messages &&
         !strcmp(v->message[0].role, "system") && (v->n_messages < 2 || !strcmp(v->message[1].role, "assistant")))
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "a system message stands in front of a question in this chat form, and no question follows it");
+            "this chat form puts a system message before a question, but no question follows");
     tinyi_chatform_write(&t, f, v);
     if (t.n > most)
-        return tinyi_fail(ctx, TINY_E_WORKSPACE, "the text of the talk has %zu bytes, the most is %zu", t.n, most);
+        return tinyi_fail(ctx, TINY_E_WORKSPACE, "the chat text has %zu bytes, the limit is %zu", t.n, most);
     t.to = (char *)tiny_alloc(ctx, t.n + 1);
     if (!t.to) return tiny_ctx_status(ctx);
     t.n = 0;

@@ -1,5 +1,4 @@
-/* src/llm/chat/forms_inside.h - inside the templates of programs without their language: the forms that are known by
- * their marks */
+/* src/llm/chat/forms_inside.h - chat templates without their language: forms that are recognised by their marks */
 #ifndef TINYI_CHAT_FORMS_H
 #define TINYI_CHAT_FORMS_H
 #include "llm/chat/template.h"

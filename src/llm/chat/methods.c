@@ -8,16 +8,16 @@
 #include <string.h>
 #include <time.h>
 
-static tinyi_tv tinyi_tm_range(tinyi_doc *m, tinyi_targs *a)
+static tinyi_tv tinyi_template_range(tinyi_doc *m, tinyi_targs *a)
 {
     int64_t from = 0, to = 0, by = 1, i;
     tinyi_tv list = tinyi_tv_list(m, 0);
     double count;
     if (!tinyi_targ_int(m, a, a->n > 1 ? 1 : 0, "stop", &to))
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "range wants whole numbers");
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "range needs whole numbers");
     if (a->n > 1) (void)tinyi_targ_int(m, a, 0, "start", &from);
     (void)tinyi_targ_int(m, a, 2, "step", &by);
-    if (!by) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "range in steps of 0");
+    if (!by) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "range with a step of 0");
     if (m->status) return list;
     count = ((double)to - (double)from) / (double)by;
     if (count > TLLM_TEMPLATE_MAX_RANGE) {
@@ -33,7 +33,7 @@ static tinyi_tv tinyi_tm_range(tinyi_doc *m, tinyi_targs *a)
     return list;
 }
 
-static tinyi_tv tinyi_tm_made_map(tinyi_doc *m, tinyi_targs *a)
+static tinyi_tv tinyi_template_made_map(tinyi_doc *m, tinyi_targs *a)
 {
     tinyi_tv map = tinyi_tv_map(m), from;
     size_t i;
@@ -41,13 +41,13 @@ static tinyi_tv tinyi_tm_made_map(tinyi_doc *m, tinyi_targs *a)
     if (a->n) {
         from = a->arg[0];
         if (from.type != TINYI_DOC_MAP && from.type != TINYI_DOC_LIST)
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a map is made of a map or of pairs, not of %s",
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a map can be made of a map or of pairs, not of %s",
                                  tinyi_tv_type_name(&from));
         for (i = 0; !m->status && i < (from.type == TINYI_DOC_MAP ? from.u.map->n : from.u.list->n); i++) {
             if (from.type == TINYI_DOC_MAP)
                 (void)tinyi_map_set(m, map.u.map, from.u.map->pair[i].key, from.u.map->pair[i].value);
             else if (from.u.list->item[i].type != TINYI_DOC_LIST || from.u.list->item[i].u.list->n != 2)
-                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a map is made of pairs");
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a map can be made of pairs only");
             else
                 (void)tinyi_map_set(m, map.u.map, from.u.list->item[i].u.list->item[0],
                                     from.u.list->item[i].u.list->item[1]);
@@ -60,7 +60,7 @@ static tinyi_tv tinyi_tm_made_map(tinyi_doc *m, tinyi_targs *a)
 }
 
 /* The calendar by H. Hinnant's days_from_civil, backwards. */
-static tinyi_tv tinyi_tm_now(tinyi_doc *m, const tinyi_tv *form)
+static tinyi_tv tinyi_template_now(tinyi_doc *m, const tinyi_tv *form)
 {
     static const char *const month[] = { "January", "February", "March",     "April",   "May",      "June",
                                          "July",    "August",   "September", "October", "November", "December" };
@@ -99,7 +99,7 @@ static tinyi_tv tinyi_tm_now(tinyi_doc *m, const tinyi_tv *form)
             if (c == 'M') v = minute;
             if (c == 'S') v = second;
             if (c == 'j') v = yday;
-            if (v < 0) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%-%c", c); break; }
+            if (v < 0) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "strftime_now does not support %%-%c", c); break; }
             (void)snprintf(text, sizeof text, "%d", v);
         } else switch (c) {
             case 'd': (void)snprintf(text, sizeof text, "%02d", d); break;
@@ -121,24 +121,27 @@ static tinyi_tv tinyi_tm_now(tinyi_doc *m, const tinyi_tv *form)
             case 'A': put = day[wday]; break;
             case 'a': (void)snprintf(text, sizeof text, "%.3s", day[wday]); break;
             case '%': put = "%"; break;
-            default: (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%%c", c); put = ""; break;
+            default: (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "strftime_now does not support %%%c", c); put = ""; break;
         }
         (void)tinyi_doc_put(m, put, strlen(put));
     }
     return tinyi_doc_take(m, start);
 }
 
-tinyi_tv tinyi_tm_call_function(tinyi_doc *m, int row_id, tinyi_targs *a)
+tinyi_tv tinyi_template_call_function(tinyi_doc *m, int row_id, tinyi_targs *a)
 {
-    const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
+    const tinyi_template_builtin *row = tinyi_template_row_at(row_id);
     tinyi_tv out = tinyi_tv_of(TINYI_DOC_UNDEFINED), x;
     char shown[300];
     if (!tinyi_targ_fit(m, row, a, 0)) return out;
     switch (row->id) {
-    case TINYI_TF_FN_RANGE: out = tinyi_tm_range(m, a); break;
-    case TINYI_TF_FN_DICT: out = tinyi_tm_made_map(m, a); break;
-    case TINYI_TF_FN_NAMESPACE: out = tinyi_tm_made_map(m, a); if (!m->status) out.type = TINYI_DOC_NAMESPACE; break;
-    case TINYI_TF_FN_RAISE:
+    case TINYI_BUILTIN_FN_RANGE: out = tinyi_template_range(m, a); break;
+    case TINYI_BUILTIN_FN_DICT: out = tinyi_template_made_map(m, a); break;
+    case TINYI_BUILTIN_FN_NAMESPACE:
+        out = tinyi_template_made_map(m, a);
+        if (!m->status) out.type = TINYI_DOC_NAMESPACE;
+        break;
+    case TINYI_BUILTIN_FN_RAISE:
         if (!tinyi_targ_want(m, row, a, 0, "message", &x)) break;
         x = tinyi_tv_string(m, &x);
         (void)snprintf(shown, sizeof shown, "%.*s", (int)TINYI_MIN(x.n, sizeof shown - 1), x.u.s);
@@ -148,7 +151,7 @@ tinyi_tv tinyi_tm_call_function(tinyi_doc *m, int row_id, tinyi_targs *a)
         if (!tinyi_targ_want(m, row, a, 0, "format", &x)) break;
         if (x.type != TINYI_DOC_STRING)
             (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "strftime_now takes a string, not %s", tinyi_tv_type_name(&x));
-        else out = tinyi_tm_now(m, &x);
+        else out = tinyi_template_now(m, &x);
     }
     (void)tinyi_targ_fit(m, row, a, 1);
     return out;
@@ -156,7 +159,7 @@ tinyi_tv tinyi_tm_call_function(tinyi_doc *m, int row_id, tinyi_targs *a)
 
 /* ---- methods ----------------------------------------------------------------------------------------------------- */
 
-static int tinyi_tn_ends(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *x, int at_end)
+static int tinyi_method_ends(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *x, int at_end)
 {
     size_t i;
     if (x->type == TINYI_DOC_STRING) return x->n <= v->n && !memcmp(v->u.s + (at_end ? v->n - x->n : 0), x->u.s, x->n);
@@ -164,146 +167,159 @@ static int tinyi_tn_ends(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *x, int
         return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s takes strings, not %s", at_end ? "endswith" : "startswith",
                               tinyi_tv_type_name(x));
     for (i = 0; i < x->u.list->n && tinyi_doc_work(m, 1); i++)
-        if (x->u.list->item[i].type == TINYI_DOC_STRING && tinyi_tn_ends(m, v, &x->u.list->item[i], at_end)) return 1;
+        if (x->u.list->item[i].type == TINYI_DOC_STRING && tinyi_method_ends(m, v, &x->u.list->item[i], at_end))
+            return 1;
     return 0;
 }
 
-static tinyi_tv tinyi_tn_string(tinyi_doc *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_method_string(tinyi_doc *m, const tinyi_template_builtin *row, const tinyi_tv *v, tinyi_targs *a)
 {
     tinyi_tv out = *v, x, y, none = tinyi_tv_of(TINYI_DOC_NONE), one;
     int64_t i = -1, k;
     size_t at, end;
     switch (row->id) {
-    case TINYI_TN_STRIP: case TINYI_TN_LSTRIP: case TINYI_TN_RSTRIP:
-        return tinyi_ts_strip(m, *v, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL,
-                              row->id == TINYI_TN_STRIP    ? 3
-                              : row->id == TINYI_TN_LSTRIP ? 1
+    case TINYI_METHOD_STRIP: case TINYI_METHOD_LSTRIP: case TINYI_METHOD_RSTRIP:
+        return tinyi_string_strip(m, *v, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL,
+                                  row->id == TINYI_METHOD_STRIP    ? 3
+                                  : row->id == TINYI_METHOD_LSTRIP ? 1
                                                            : 2);
-    case TINYI_TN_SPLIT: case TINYI_TN_RSPLIT: {
+    case TINYI_METHOD_SPLIT: case TINYI_METHOD_RSPLIT: {
         int has = tinyi_targ_text(m, a, 0, "sep", &x);
         (void)tinyi_targ_int(m, a, 1, "maxsplit", &i);
-        return row->id == TINYI_TN_SPLIT ? tinyi_ts_split(m, v, has ? &x : NULL, i)
-                                         : tinyi_ts_rsplit(m, v, has ? &x : NULL, i);
+        return row->id == TINYI_METHOD_SPLIT ? tinyi_string_split(m, v, has ? &x : NULL, i)
+                                         : tinyi_string_rsplit(m, v, has ? &x : NULL, i);
     }
-    case TINYI_TN_SPLITLINES: {
+    case TINYI_METHOD_SPLITLINES: {
         int ends = tinyi_targ_true(a, 0, "keepends");
         out = tinyi_tv_list(m, 0);
         for (at = end = 0; end < v->n && !m->status; end++) {
             size_t next = end + 1;
             if (v->u.s[end] != '\n' && v->u.s[end] != '\r') {
-                if (next == v->n) (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, next));
+                if (next == v->n) (void)tinyi_list_add(m, out.u.list, tinyi_string_part(v, at, next));
                 continue;
             }
             if (v->u.s[end] == '\r' && next < v->n && v->u.s[next] == '\n') next++;
-            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, ends ? next : end));
+            (void)tinyi_list_add(m, out.u.list, tinyi_string_part(v, at, ends ? next : end));
             at = next;
             end = next - 1;
         }
         return out;
     }
-    case TINYI_TN_STARTSWITH: case TINYI_TN_ENDSWITH:
+    case TINYI_METHOD_STARTSWITH: case TINYI_METHOD_ENDSWITH:
         if (!tinyi_targ_want(m, row, a, 0, "prefix", &x)) return out;
         if (a->n > 1) {
             one = tinyi_tv_int(1);
-            y = tinyi_tm_slice(m, v, &a->arg[1], a->n > 2 ? &a->arg[2] : &none, &one);
-            return tinyi_tv_bool(!m->status && tinyi_tn_ends(m, &y, &x, row->id == TINYI_TN_ENDSWITH));
+            y = tinyi_template_slice(m, v, &a->arg[1], a->n > 2 ? &a->arg[2] : &none, &one);
+            return tinyi_tv_bool(!m->status && tinyi_method_ends(m, &y, &x, row->id == TINYI_METHOD_ENDSWITH));
         }
-        return tinyi_tv_bool(tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_ENDSWITH));
-    case TINYI_TN_UPPER: return tinyi_ts_case(m, v, TINYI_TS_UPPER);
-    case TINYI_TN_LOWER: return tinyi_ts_case(m, v, TINYI_TS_LOWER);
-    case TINYI_TN_TITLE: return tinyi_ts_case(m, v, TINYI_TS_TITLE);
-    case TINYI_TN_CAPITALIZE: return tinyi_ts_case(m, v, TINYI_TS_CAPITALIZE);
-    case TINYI_TN_REPLACE:
+        return tinyi_tv_bool(tinyi_method_ends(m, v, &x, row->id == TINYI_METHOD_ENDSWITH));
+    case TINYI_METHOD_UPPER: return tinyi_string_case(m, v, TINYI_CASE_UPPER);
+    case TINYI_METHOD_LOWER: return tinyi_string_case(m, v, TINYI_CASE_LOWER);
+    case TINYI_METHOD_TITLE: return tinyi_string_case(m, v, TINYI_CASE_TITLE);
+    case TINYI_METHOD_CAPITALIZE: return tinyi_string_case(m, v, TINYI_CASE_CAPITALIZE);
+    case TINYI_METHOD_REPLACE:
         if (!tinyi_targ_text(m, a, 0, "old", &x) || !tinyi_targ_text(m, a, 1, "new", &y)) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "replace wants two strings");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "replace needs two strings");
             return out;
         }
         (void)tinyi_targ_int(m, a, 2, "count", &i);
-        return tinyi_ts_replace(m, v, &x, &y, i);
-    case TINYI_TN_FIND: case TINYI_TN_RFIND: case TINYI_TN_INDEX: case TINYI_TN_COUNT: case TINYI_TN_PARTITION:
+        return tinyi_string_replace(m, v, &x, &y, i);
+    case TINYI_METHOD_FIND:
+    case TINYI_METHOD_RFIND:
+    case TINYI_METHOD_INDEX:
+    case TINYI_METHOD_COUNT:
+    case TINYI_METHOD_PARTITION:
         if (!tinyi_targ_text(m, a, 0, "sub", &x)) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name);
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s needs a string", row->name);
             return out;
         }
         if (a->n > 1) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s takes one argument here", row->name); return out; }
-        if (row->id == TINYI_TN_COUNT) {
+        if (row->id == TINYI_METHOD_COUNT) {
             for (k = 0, at = 0; !m->status; k++) {
-                at = tinyi_ts_find(m, v, &x, at);
+                at = tinyi_string_find(m, v, &x, at);
                 if (at > v->n) break;
                 at += x.n ? x.n : 1;
             }
-            return tinyi_tv_int(x.n ? k : (int64_t)tinyi_ts_length(m, v) + 1);
+            return tinyi_tv_int(x.n ? k : (int64_t)tinyi_string_length(m, v) + 1);
         }
-        at = row->id == TINYI_TN_RFIND ? tinyi_ts_find_last(m, v, &x, v->n) : tinyi_ts_find(m, v, &x, 0);
-        if (row->id == TINYI_TN_PARTITION) {
+        at = row->id == TINYI_METHOD_RFIND ? tinyi_string_find_last(m, v, &x, v->n) : tinyi_string_find(m, v, &x, 0);
+        if (row->id == TINYI_METHOD_PARTITION) {
             out = tinyi_tv_list(m, 3);
             if (m->status) return out;
             out.id = 1;
-            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, 0, TINYI_MIN(at, v->n)));
+            (void)tinyi_list_add(m, out.u.list, tinyi_string_part(v, 0, TINYI_MIN(at, v->n)));
             (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : x);
-            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : tinyi_ts_part(v, at + x.n, v->n));
+            (void)tinyi_list_add(m, out.u.list,
+                                 at > v->n ? tinyi_tv_view("", 0) : tinyi_string_part(v, at + x.n, v->n));
             return out;
         }
         if (at > v->n) {
-            if (row->id == TINYI_TN_INDEX)
-                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "index: the string is not in there");
+            if (row->id == TINYI_METHOD_INDEX)
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "index: the string is not found");
             return tinyi_tv_int(-1);
         }
-        y = tinyi_ts_part(v, 0, at);
-        return tinyi_tv_int((int64_t)tinyi_ts_length(m, &y));
-    case TINYI_TN_JOIN:
+        y = tinyi_string_part(v, 0, at);
+        return tinyi_tv_int((int64_t)tinyi_string_length(m, &y));
+    case TINYI_METHOD_JOIN:
         if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return out;
         for (at = 0; at < y.u.list->n; at++)
             if (y.u.list->item[at].type != TINYI_DOC_STRING) {
-                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "join of %s", tinyi_tv_type_name(&y.u.list->item[at]));
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "join cannot join %s",
+                                     tinyi_tv_type_name(&y.u.list->item[at]));
                 return out;
             }
-        return tinyi_ts_join(m, v, y.u.list);
-    case TINYI_TN_ISDIGIT:
-    case TINYI_TN_ISALPHA:
-    case TINYI_TN_ISALNUM:
-    case TINYI_TN_ISSPACE: return tinyi_tv_bool(tinyi_tt_all(m, v, row->id));
-    case TINYI_TN_ISUPPER: return tinyi_tv_bool(tinyi_tt_case(v, 1));
-    case TINYI_TN_ISLOWER: return tinyi_tv_bool(tinyi_tt_case(v, -1));
-    case TINYI_TN_REMOVEPREFIX: case TINYI_TN_REMOVESUFFIX:
+        return tinyi_string_join(m, v, y.u.list);
+    case TINYI_METHOD_ISDIGIT:
+    case TINYI_METHOD_ISALPHA:
+    case TINYI_METHOD_ISALNUM:
+    case TINYI_METHOD_ISSPACE: return tinyi_tv_bool(tinyi_template_test_all(m, v, row->id));
+    case TINYI_METHOD_ISUPPER: return tinyi_tv_bool(tinyi_template_test_case(v, 1));
+    case TINYI_METHOD_ISLOWER: return tinyi_tv_bool(tinyi_template_test_case(v, -1));
+    case TINYI_METHOD_REMOVEPREFIX: case TINYI_METHOD_REMOVESUFFIX:
         if (!tinyi_targ_text(m, a, 0, "prefix", &x)) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name);
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s needs a string", row->name);
             return out;
         }
-        if (!tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_REMOVESUFFIX)) return out;
-        return row->id == TINYI_TN_REMOVEPREFIX ? tinyi_ts_part(v, x.n, v->n) : tinyi_ts_part(v, 0, v->n - x.n);
-    case TINYI_TN_ZFILL: case TINYI_TN_LJUST: case TINYI_TN_RJUST: case TINYI_TN_CENTER:
+        if (!tinyi_method_ends(m, v, &x, row->id == TINYI_METHOD_REMOVESUFFIX)) return out;
+        return row->id == TINYI_METHOD_REMOVEPREFIX ? tinyi_string_part(v, x.n, v->n)
+                                                    : tinyi_string_part(v, 0, v->n - x.n);
+    case TINYI_METHOD_ZFILL: case TINYI_METHOD_LJUST: case TINYI_METHOD_RJUST: case TINYI_METHOD_CENTER:
         if (!tinyi_targ_int(m, a, 0, "width", &i)) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants a width", row->name);
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s needs a width", row->name);
             return out;
         }
-        if (row->id == TINYI_TN_ZFILL) return tinyi_ts_pad(m, v, i, "0", 1, 3);
+        if (row->id == TINYI_METHOD_ZFILL) return tinyi_string_pad(m, v, i, "0", 1, 3);
         if (!tinyi_targ_text(m, a, 1, "fillchar", &x)) x = tinyi_tv_view(" ", 1);
-        return tinyi_ts_pad(m, v, i, x.u.s, x.n, row->id == TINYI_TN_LJUST ? 0 : row->id == TINYI_TN_RJUST ? 1 : 2);
-    case TINYI_TN_FORMAT: return tinyi_ts_braces(m, v, a);
+        return tinyi_string_pad(m, v, i, x.u.s, x.n,
+                                row->id == TINYI_METHOD_LJUST   ? 0
+                                : row->id == TINYI_METHOD_RJUST ? 1
+                                                                : 2);
+    case TINYI_METHOD_FORMAT: return tinyi_string_braces(m, v, a);
     default: return out;
     }
 }
 
-static tinyi_tv tinyi_tn_list(tinyi_doc *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_method_list(tinyi_doc *m, const tinyi_template_builtin *row, const tinyi_tv *v, tinyi_targs *a)
 {
     tinyi_tlist *l = v->u.list;
     tinyi_tv none = tinyi_tv_of(TINYI_DOC_NONE), x, y;
     int64_t i = -1;
     size_t k, n;
-    if (v->id && row->id != TINYI_TN_COUNT && row->id != TINYI_TN_INDEX && row->id != TINYI_TN_COPY) {
-        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s changes a tuple", row->name);
+    if (v->id && row->id != TINYI_METHOD_COUNT && row->id != TINYI_METHOD_INDEX && row->id != TINYI_METHOD_COPY) {
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s cannot change a tuple", row->name);
         return none;
     }
     switch (row->id) {
-    case TINYI_TN_APPEND: if (tinyi_targ_want(m, row, a, 0, "object", &x)) (void)tinyi_list_add(m, l, x); return none;
-    case TINYI_TN_EXTEND:
+    case TINYI_METHOD_APPEND:
+        if (tinyi_targ_want(m, row, a, 0, "object", &x)) (void)tinyi_list_add(m, l, x);
+        return none;
+    case TINYI_METHOD_EXTEND:
         if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return none;
         for (k = 0, n = y.u.list->n; k < n && !m->status; k++) (void)tinyi_list_add(m, l, y.u.list->item[k]);
         return none;
-    case TINYI_TN_INSERT:
+    case TINYI_METHOD_INSERT:
         if (!tinyi_targ_int(m, a, 0, "index", &i) || !tinyi_targ_want(m, row, a, 1, "object", &x)) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "insert wants a place and a value");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "insert needs an index and a value");
             return none;
         }
         if (i < 0) i = i < -(int64_t)l->n ? 0 : i + (int64_t)l->n;
@@ -312,11 +328,11 @@ static tinyi_tv tinyi_tn_list(tinyi_doc *m, const tinyi_tm_builtin *row, const t
         memmove(l->item + i + 1, l->item + i, (l->n - 1 - (size_t)i) * sizeof *l->item);
         l->item[i] = x;
         return none;
-    case TINYI_TN_POP:
+    case TINYI_METHOD_POP:
         (void)tinyi_targ_int(m, a, 0, "index", &i);
         if (i < 0) i = i < -(int64_t)l->n ? -1 : i + (int64_t)l->n;
         if (m->status || i < 0 || i >= (int64_t)l->n) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "pop from a place that the list has not");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "pop: the index is outside the list");
             return none;
         }
         x = l->item[i];
@@ -324,7 +340,7 @@ static tinyi_tv tinyi_tn_list(tinyi_doc *m, const tinyi_tm_builtin *row, const t
         l->n--;
         (void)tinyi_doc_work(m, l->n - (size_t)i);
         return x;
-    case TINYI_TN_REVERSE:
+    case TINYI_METHOD_REVERSE:
         for (k = 0; k < l->n / 2; k++) {
             x = l->item[k];
             l->item[k] = l->item[l->n - 1 - k];
@@ -332,66 +348,67 @@ static tinyi_tv tinyi_tn_list(tinyi_doc *m, const tinyi_tm_builtin *row, const t
         }
         (void)tinyi_doc_work(m, l->n);
         return none;
-    case TINYI_TN_COPY: return tinyi_tm_repeat(m, v, 1);
-    case TINYI_TN_CLEAR: l->n = 0; return none;
+    case TINYI_METHOD_COPY: return tinyi_template_repeat(m, v, 1);
+    case TINYI_METHOD_CLEAR: l->n = 0; return none;
     default:                                /* count, index */
         if (!tinyi_targ_want(m, row, a, 0, "value", &x)) return none;
         for (k = n = 0; k < l->n && tinyi_doc_work(m, 1); k++)
             if (tinyi_tv_equal(m, &l->item[k], &x)) {
                 n++;
-                if (row->id == TINYI_TN_INDEX) return tinyi_tv_int((int64_t)k);
+                if (row->id == TINYI_METHOD_INDEX) return tinyi_tv_int((int64_t)k);
             }
-        if (row->id == TINYI_TN_INDEX) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "index: the value is not in the list");
+        if (row->id == TINYI_METHOD_INDEX)
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "index: the value is not in the list");
         return tinyi_tv_int((int64_t)n);
     }
 }
 
-static tinyi_tv tinyi_tn_map(tinyi_doc *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_method_map(tinyi_doc *m, const tinyi_template_builtin *row, const tinyi_tv *v, tinyi_targs *a)
 {
     tinyi_tmap *map = v->u.map;
     tinyi_tv none = tinyi_tv_of(TINYI_DOC_NONE), x, y = none, *found, copy;
     tinyi_targs one;
     size_t i;
     switch (row->id) {
-    case TINYI_TN_ITEMS: return tinyi_tm_pairs(m, map, 0);
-    case TINYI_TN_KEYS: return tinyi_tm_pairs(m, map, 1);
-    case TINYI_TN_VALUES: return tinyi_tm_pairs(m, map, 2);
-    case TINYI_TN_CLEAR: map->n = 0; map->slot = NULL; map->n_slots = 0; return none;
-    case TINYI_TN_GET: case TINYI_TN_POP: case TINYI_TN_SETDEFAULT: {
+    case TINYI_METHOD_ITEMS: return tinyi_template_pairs(m, map, 0);
+    case TINYI_METHOD_KEYS: return tinyi_template_pairs(m, map, 1);
+    case TINYI_METHOD_VALUES: return tinyi_template_pairs(m, map, 2);
+    case TINYI_METHOD_CLEAR: map->n = 0; map->slot = NULL; map->n_slots = 0; return none;
+    case TINYI_METHOD_GET: case TINYI_METHOD_POP: case TINYI_METHOD_SETDEFAULT: {
         int given;
         if (!tinyi_targ_want(m, row, a, 0, "key", &x)) return none;
         given = tinyi_targ(a, 1, "default", &y);
         found = tinyi_map_find(m, map, &x);
         if (found) y = *found;
-        else if (row->id == TINYI_TN_POP && !given)
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "pop of a key that the map has not");
-        else if (row->id == TINYI_TN_SETDEFAULT) (void)tinyi_map_set(m, map, x, y);
-        if (found && row->id == TINYI_TN_POP) (void)tinyi_map_drop(m, map, &x);
+        else if (row->id == TINYI_METHOD_POP && !given)
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "pop: the key is not in the map");
+        else if (row->id == TINYI_METHOD_SETDEFAULT) (void)tinyi_map_set(m, map, x, y);
+        if (found && row->id == TINYI_METHOD_POP) (void)tinyi_map_drop(m, map, &x);
         return y;
     }
     default:                                /* update, copy */
         one = *a;
-        if (row->id == TINYI_TN_COPY) { one.arg = v; one.n = 1; one.n_named = 0; }
-        copy = tinyi_tm_made_map(m, &one);
+        if (row->id == TINYI_METHOD_COPY) { one.arg = v; one.n = 1; one.n_named = 0; }
+        copy = tinyi_template_made_map(m, &one);
         memcpy(a->used, one.used, sizeof one.used);
-        if (m->status || row->id == TINYI_TN_COPY) return copy;
+        if (m->status || row->id == TINYI_METHOD_COPY) return copy;
         for (i = 0; i < copy.u.map->n && !m->status; i++)
             (void)tinyi_map_set(m, map, copy.u.map->pair[i].key, copy.u.map->pair[i].value);
         return none;
     }
 }
 
-tinyi_tv tinyi_tm_call_method(tinyi_doc *m, int row_id, tinyi_tv *self, tinyi_targs *a)
+tinyi_tv tinyi_template_call_method(tinyi_doc *m, int row_id, tinyi_tv *self, tinyi_targs *a)
 {
-    const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
+    const tinyi_template_builtin *row = tinyi_template_row_at(row_id);
     tinyi_tv out = tinyi_tv_of(TINYI_DOC_NONE);
     int k;
     if (!tinyi_targ_fit(m, row, a, 0)) return out;
-    if (self->type == TINYI_DOC_STRING) out = tinyi_tn_string(m, row, self, a);
-    else if (self->type == TINYI_DOC_LIST) out = tinyi_tn_list(m, row, self, a);
-    else if (self->type == TINYI_DOC_MAP) out = tinyi_tn_map(m, row, self, a);
-    else if (row->id == TINYI_TN_CYCLE) {
-        if (!a->n) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "cycle wants values");
+    if (self->type == TINYI_DOC_STRING) out = tinyi_method_string(m, row, self, a);
+    else if (self->type == TINYI_DOC_LIST) out = tinyi_method_list(m, row, self, a);
+    else if (self->type == TINYI_DOC_MAP) out = tinyi_method_map(m, row, self, a);
+    else if (row->id == TINYI_METHOD_CYCLE) {
+        if (!a->n) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "cycle needs values");
         else out = a->arg[self->u.loop->i % (size_t)a->n];
     } else {                                /* changed */
         tinyi_tv list = tinyi_tv_list(m, (size_t)a->n);

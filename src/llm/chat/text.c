@@ -1,21 +1,21 @@
 /* src/llm/chat/text.c
  *
- * upper, lower, title and capitalize know the letters of Unicode that have exactly one partner, and the German sharp s.
- * Searching is plain, and charges its work to the run. */
+ * upper, lower, title and capitalize handle the Unicode letters with exactly one counterpart, and the German sharp s.
+ * Searches compare byte by byte; their work counts against the step limit. */
 #include "llm/chat/text_inside.h"
 #include "llm/token/unicode.h"
 #include <stdio.h>
 #include <string.h>
 
-size_t tinyi_ts_char(const tinyi_tv *v, size_t i, uint32_t *c)
+size_t tinyi_string_char(const tinyi_tv *v, size_t i, uint32_t *c)
 {
     return tinyi_utf8_get((const unsigned char *)v->u.s + i, v->n - i, c);
 }
-int tinyi_ts_space(uint32_t c)
+int tinyi_string_space(uint32_t c)
 {
     return (c >= 0x1c && c <= 0x1f) || c == 0x85 || (tinyi_unicode_class(c) & TINYI_UC_SPACE) != 0;
 }
-static uint32_t tinyi_ts_upper(uint32_t c)
+static uint32_t tinyi_string_upper(uint32_t c)
 {
     static const short off[] = { 32, 1, 80, 48, 26, 16, -8, 8, 37, 38, 63, 64, -121, 743 };
     size_t i;
@@ -28,76 +28,82 @@ static uint32_t tinyi_ts_upper(uint32_t c)
     }
     return c;
 }
-static void tinyi_ts_put(tinyi_doc *m, uint32_t c, const char *as_it_is, size_t n, int up)
+static void tinyi_string_put(tinyi_doc *m, uint32_t c, const char *as_it_is, size_t n, int up)
 {
     unsigned char utf8[4];
-    uint32_t to = up > 0 ? tinyi_ts_upper(c) : up < 0 ? tinyi_unicode_lower(c) : c;
+    uint32_t to = up > 0 ? tinyi_string_upper(c) : up < 0 ? tinyi_unicode_lower(c) : c;
     if (up > 0 && c == 0xdf) (void)tinyi_doc_put(m, "SS", 2);
     else if (to == c) (void)tinyi_doc_put(m, as_it_is, n);
     else (void)tinyi_doc_put(m, (const char *)utf8, tinyi_utf8_put(to, utf8));
 }
-int tinyi_ts_cased(uint32_t c)
+int tinyi_string_cased(uint32_t c)
 {
-    return tinyi_unicode_lower(c) != c ? 1 : tinyi_ts_upper(c) != c || c == 0xdf ? -1 : 0;
+    return tinyi_unicode_lower(c) != c ? 1 : tinyi_string_upper(c) != c || c == 0xdf ? -1 : 0;
 }
 
-tinyi_tv tinyi_ts_case(tinyi_doc *m, const tinyi_tv *v, int how)
+tinyi_tv tinyi_string_case(tinyi_doc *m, const tinyi_tv *v, int how)
 {
     size_t i, n, start = m->n_out;
     int first = 1;
     if (!tinyi_doc_work(m, v->n)) return tinyi_tv_view("", 0);
     for (i = 0; i < v->n && !m->status; i += n) {
         uint32_t c;
-        n = tinyi_ts_char(v, i, &c);
-        tinyi_ts_put(m, c, v->u.s + i, n, how == TINYI_TS_UPPER ? 1 : how == TINYI_TS_LOWER ? -1 : first ? 1 : -1);
-        if (how == TINYI_TS_CAPITALIZE) first = 0;
-        else if (how == TINYI_TS_TITLE) first = !tinyi_ts_cased(c);
-        else first = c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || tinyi_ts_space(c);
+        n = tinyi_string_char(v, i, &c);
+        tinyi_string_put(m, c, v->u.s + i, n,
+                         how == TINYI_CASE_UPPER   ? 1
+                         : how == TINYI_CASE_LOWER ? -1
+                         : first                   ? 1
+                                                   : -1);
+        if (how == TINYI_CASE_CAPITALIZE) first = 0;
+        else if (how == TINYI_CASE_TITLE) first = !tinyi_string_cased(c);
+        else first = c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || tinyi_string_space(c);
     }
     return tinyi_doc_take(m, start);
 }
 
-static int tinyi_ts_has(const tinyi_tv *set, uint32_t c)
+static int tinyi_string_has(const tinyi_tv *set, uint32_t c)
 {
     size_t i, n;
     for (i = 0; i < set->n; i += n) {
         uint32_t x;
-        n = tinyi_ts_char(set, i, &x);
+        n = tinyi_string_char(set, i, &x);
         if (x == c) return 1;
     }
     return 0;
 }
 /* side: 1 left, 2 right, 3 both; set NULL: white space */
-tinyi_tv tinyi_ts_strip(tinyi_doc *m, tinyi_tv v, const tinyi_tv *set, int side)
+tinyi_tv tinyi_string_strip(tinyi_doc *m, tinyi_tv v, const tinyi_tv *set, int side)
 {
     uint32_t c;
     size_t n;
     while ((side & 1) && v.n) {
-        n = tinyi_ts_char(&v, 0, &c);
-        if (!(set ? tinyi_ts_has(set, c) : tinyi_ts_space(c)) || !tinyi_doc_work(m, 1 + (set ? set->n : 0))) break;
+        n = tinyi_string_char(&v, 0, &c);
+        if (!(set ? tinyi_string_has(set, c) : tinyi_string_space(c)) || !tinyi_doc_work(m, 1 + (set ? set->n : 0)))
+            break;
         v.u.s += n;
         v.n -= n;
     }
     while ((side & 2) && v.n) {
         size_t at = v.n - 1;
         while (at && v.n - at < 4 && ((unsigned char)v.u.s[at] & 0xc0) == 0x80) at--;
-        n = tinyi_ts_char(&v, at, &c);
+        n = tinyi_string_char(&v, at, &c);
         if (at + n != v.n) { at = v.n - 1; c = TINYI_REPLACEMENT; }
-        if (!(set ? tinyi_ts_has(set, c) : tinyi_ts_space(c)) || !tinyi_doc_work(m, 1 + (set ? set->n : 0))) break;
+        if (!(set ? tinyi_string_has(set, c) : tinyi_string_space(c)) || !tinyi_doc_work(m, 1 + (set ? set->n : 0)))
+            break;
         v.n = at;
     }
     return v;
 }
 
-size_t tinyi_ts_length(tinyi_doc *m, const tinyi_tv *v)
+size_t tinyi_string_length(tinyi_doc *m, const tinyi_tv *v)
 {
     size_t i, count = 0;
     uint32_t c;
     (void)tinyi_doc_work(m, v->n / 8);
-    for (i = 0; i < v->n; count++) i += (unsigned char)v->u.s[i] < 0x80 ? 1 : tinyi_ts_char(v, i, &c);
+    for (i = 0; i < v->n; count++) i += (unsigned char)v->u.s[i] < 0x80 ? 1 : tinyi_string_char(v, i, &c);
     return count;
 }
-size_t tinyi_ts_words(tinyi_doc *m, const tinyi_tv *v)
+size_t tinyi_string_words(tinyi_doc *m, const tinyi_tv *v)
 {
     size_t i, n, words = 0;
     int inside = 0;
@@ -106,7 +112,7 @@ size_t tinyi_ts_words(tinyi_doc *m, const tinyi_tv *v)
         uint32_t c;
         unsigned kind;
         int word;
-        n = tinyi_ts_char(v, i, &c);
+        n = tinyi_string_char(v, i, &c);
         kind = tinyi_unicode_class(c) & (TINYI_UC_SPACE - 1u);
         word = kind == TINYI_UC_L || kind == TINYI_UC_N || c == '_';
         words += word && !inside;
@@ -115,16 +121,16 @@ size_t tinyi_ts_words(tinyi_doc *m, const tinyi_tv *v)
     return words;
 }
 /* where character number k starts */
-size_t tinyi_ts_place(const tinyi_tv *v, size_t k)
+size_t tinyi_string_place(const tinyi_tv *v, size_t k)
 {
     size_t i;
     uint32_t c;
-    for (i = 0; i < v->n && k; k--) i += (unsigned char)v->u.s[i] < 0x80 ? 1 : tinyi_ts_char(v, i, &c);
+    for (i = 0; i < v->n && k; k--) i += (unsigned char)v->u.s[i] < 0x80 ? 1 : tinyi_string_char(v, i, &c);
     return i;
 }
 
 /* the place of b in a from there on, or a->n + 1 */
-size_t tinyi_ts_find(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, size_t from)
+size_t tinyi_string_find(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, size_t from)
 {
     size_t i = from;
     if (!b->n) return from <= a->n ? from : a->n + 1;
@@ -138,7 +144,7 @@ size_t tinyi_ts_find(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, size_t 
     }
     return a->n + 1;
 }
-size_t tinyi_ts_find_last(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, size_t end)
+size_t tinyi_string_find_last(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, size_t end)
 {
     size_t i;
     if (b->n > end) return a->n + 1;
@@ -148,9 +154,12 @@ size_t tinyi_ts_find_last(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, si
     return a->n + 1;
 }
 
-tinyi_tv tinyi_ts_part(const tinyi_tv *v, size_t from, size_t to) { return tinyi_tv_view(v->u.s + from, to - from); }
+tinyi_tv tinyi_string_part(const tinyi_tv *v, size_t from, size_t to)
+{
+    return tinyi_tv_view(v->u.s + from, to - from);
+}
 
-tinyi_tv tinyi_ts_split(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most)
+tinyi_tv tinyi_string_split(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most)
 {
     tinyi_tv list = tinyi_tv_list(m, 0);
     size_t i = 0, n, from;
@@ -159,43 +168,43 @@ tinyi_tv tinyi_ts_split(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *sep, in
     if (sep) {
         if (!sep->n) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "split by an empty string"); return list; }
         for (from = 0; !m->status && most != 0; most -= most > 0) {
-            i = tinyi_ts_find(m, v, sep, from);
+            i = tinyi_string_find(m, v, sep, from);
             if (i > v->n) break;
-            (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, from, i));
+            (void)tinyi_list_add(m, list.u.list, tinyi_string_part(v, from, i));
             from = i + sep->n;
         }
-        (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, from, v->n));
+        (void)tinyi_list_add(m, list.u.list, tinyi_string_part(v, from, v->n));
         return list;
     }
     while (!m->status) {
-        while (i < v->n && (n = tinyi_ts_char(v, i, &c), tinyi_ts_space(c))) i += n;
+        while (i < v->n && (n = tinyi_string_char(v, i, &c), tinyi_string_space(c))) i += n;
         if (i >= v->n) break;
         if (most == 0) {
-            tinyi_tv rest = tinyi_ts_part(v, i, v->n);
+            tinyi_tv rest = tinyi_string_part(v, i, v->n);
             (void)tinyi_list_add(m, list.u.list, rest);
             break;
         }
         most -= most > 0;
         from = i;
-        while (i < v->n && (n = tinyi_ts_char(v, i, &c), !tinyi_ts_space(c))) i += n;
-        (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, from, i));
+        while (i < v->n && (n = tinyi_string_char(v, i, &c), !tinyi_string_space(c))) i += n;
+        (void)tinyi_list_add(m, list.u.list, tinyi_string_part(v, from, i));
     }
     return list;
 }
-tinyi_tv tinyi_ts_rsplit(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most)
+tinyi_tv tinyi_string_rsplit(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most)
 {
     tinyi_tv list = tinyi_tv_list(m, 0);
     size_t end = v->n, i;
     if (m->status) return list;
-    if (!sep || most < 0) return tinyi_ts_split(m, v, sep, sep ? most : -1);
+    if (!sep || most < 0) return tinyi_string_split(m, v, sep, sep ? most : -1);
     if (!sep->n) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "split by an empty string"); return list; }
     for (; most > 0 && !m->status; most--) {
-        i = tinyi_ts_find_last(m, v, sep, end);
+        i = tinyi_string_find_last(m, v, sep, end);
         if (i > v->n) break;
-        (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, i + sep->n, end));
+        (void)tinyi_list_add(m, list.u.list, tinyi_string_part(v, i + sep->n, end));
         end = i;
     }
-    (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, 0, end));
+    (void)tinyi_list_add(m, list.u.list, tinyi_string_part(v, 0, end));
     for (i = 0; !m->status && i < list.u.list->n / 2; i++) {
         tinyi_tv t = list.u.list->item[i];
         list.u.list->item[i] = list.u.list->item[list.u.list->n - 1 - i];
@@ -204,7 +213,7 @@ tinyi_tv tinyi_ts_rsplit(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *sep, i
     return list;
 }
 
-tinyi_tv tinyi_ts_replace(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *old, const tinyi_tv *with, int64_t most)
+tinyi_tv tinyi_string_replace(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *old, const tinyi_tv *with, int64_t most)
 {
     size_t start = m->n_out, from = 0, i;
     uint32_t c;
@@ -214,7 +223,7 @@ tinyi_tv tinyi_ts_replace(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *old, 
             size_t n;
             if (most) (void)tinyi_doc_put(m, with->u.s, with->n);
             if (i >= v->n || !tinyi_doc_work(m, 1)) break;
-            n = tinyi_ts_char(v, i, &c);
+            n = tinyi_string_char(v, i, &c);
             if (!most) n = v->n - i;
             (void)tinyi_doc_put(m, v->u.s + i, n);
             i += n;
@@ -223,7 +232,7 @@ tinyi_tv tinyi_ts_replace(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *old, 
         return tinyi_doc_take(m, start);
     }
     for (; !m->status && most != 0; most -= most > 0) {
-        i = tinyi_ts_find(m, v, old, from);
+        i = tinyi_string_find(m, v, old, from);
         if (i > v->n) break;
         (void)tinyi_doc_put(m, v->u.s + from, i - from);
         (void)tinyi_doc_put(m, with->u.s, with->n);
@@ -234,7 +243,7 @@ tinyi_tv tinyi_ts_replace(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *old, 
     return tinyi_doc_take(m, start);
 }
 
-tinyi_tv tinyi_ts_join(tinyi_doc *m, const tinyi_tv *mark, const tinyi_tlist *list)
+tinyi_tv tinyi_string_join(tinyi_doc *m, const tinyi_tv *mark, const tinyi_tlist *list)
 {
     size_t start = m->n_out, i;
     for (i = 0; i < list->n && !m->status; i++) {
@@ -245,9 +254,9 @@ tinyi_tv tinyi_ts_join(tinyi_doc *m, const tinyi_tv *mark, const tinyi_tlist *li
     return tinyi_doc_take(m, start);
 }
 
-tinyi_tv tinyi_ts_pad(tinyi_doc *m, const tinyi_tv *v, int64_t width, const char *fill, size_t n_fill, int side)
+tinyi_tv tinyi_string_pad(tinyi_doc *m, const tinyi_tv *v, int64_t width, const char *fill, size_t n_fill, int side)
 {
-    size_t start = m->n_out, n = tinyi_ts_length(m, v), more, left, i;
+    size_t start = m->n_out, n = tinyi_string_length(m, v), more, left, i;
     if (width <= 0 || (uint64_t)width <= n) return *v;
     if ((uint64_t)width > m->max_out) {
         (void)tinyi_doc_fail(m, TINY_E_WORKSPACE, "a string of %lld characters; the limit is %zu bytes",
@@ -256,7 +265,7 @@ tinyi_tv tinyi_ts_pad(tinyi_doc *m, const tinyi_tv *v, int64_t width, const char
     }
     more = (size_t)width - n;
     left = side == 0 ? 0 : side == 1 ? more : more / 2 + (more & (size_t)width & 1);
-    if (side == 3) {                        /* zfill: behind the sign */
+    if (side == 3) {                        /* zfill: after the sign */
         size_t sign = v->n && (v->u.s[0] == '-' || v->u.s[0] == '+');
         (void)tinyi_doc_put(m, v->u.s, sign);
         for (i = 0; i < more && !m->status; i++) (void)tinyi_doc_put(m, "0", 1);
@@ -269,14 +278,14 @@ tinyi_tv tinyi_ts_pad(tinyi_doc *m, const tinyi_tv *v, int64_t width, const char
     return tinyi_doc_take(m, start);
 }
 
-tinyi_tv tinyi_tm_repeat(tinyi_doc *m, const tinyi_tv *v, int64_t times)
+tinyi_tv tinyi_template_repeat(tinyi_doc *m, const tinyi_tv *v, int64_t times)
 {
     size_t start = m->n_out, n = v->type == TINYI_DOC_STRING ? v->n : v->u.list->n, i;
     tinyi_tv list;
     if (times < 0) times = 0;
     if (n && (uint64_t)times > (v->type == TINYI_DOC_STRING ? m->max_out : m->max_held / sizeof *v) / n) {
         (void)tinyi_doc_fail(
-            m, TINY_E_WORKSPACE, "%s of %zu items is repeated %lld times, more than the limit of %zu bytes holds",
+            m, TINY_E_WORKSPACE, "%s of %zu items repeated %lld times exceeds the limit of %zu bytes",
             tinyi_tv_type_name(v), n, (long long)times, v->type == TINYI_DOC_STRING ? m->max_out : m->max_held);
         return *v;
     }
@@ -292,7 +301,7 @@ tinyi_tv tinyi_tm_repeat(tinyi_doc *m, const tinyi_tv *v, int64_t times)
 }
 
 /* %s %d %i %r %f %x %%, with -, 0, a width and a precision */
-tinyi_tv tinyi_tm_format(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *arg, size_t n)
+tinyi_tv tinyi_template_format(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *arg, size_t n)
 {
     size_t start = m->n_out, i = 0, k = 0, mark;
     tinyi_tv made;
@@ -312,10 +321,10 @@ tinyi_tv tinyi_tm_format(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *arg, s
                 digits = digits * 10 + (v->u.s[i] - '0');
         if (i < v->n && v->u.s[i] == '%') { (void)tinyi_doc_put(m, "%", 1); continue; }
         if (i >= v->n || !strchr("sdirfx", v->u.s[i])) {
-            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "after %% stands none of s d i r f x %%");
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%% must be followed by one of s d i r f x %%");
             break;
         }
-        if (k >= n) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with more places than values"); break; }
+        if (k >= n) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with more fields than values"); break; }
         mark = m->n_out;
         if (v->u.s[i] == 's') (void)tinyi_tv_put(m, &arg[k]);
         else if (v->u.s[i] == 'r') (void)tinyi_tv_put_repr(m, &arg[k]);
@@ -336,15 +345,18 @@ tinyi_tv tinyi_tm_format(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *arg, s
             (void)tinyi_doc_put(m, text, strlen(text));
         }
         made = tinyi_doc_take(m, mark);
-        made = tinyi_ts_pad(m, &made, width, " ", 1, left ? 0 : zero && v->u.s[i] != 's' && v->u.s[i] != 'r' ? 3 : 1);
+        made = tinyi_string_pad(m, &made, width, " ", 1,
+                                left                                           ? 0
+                                : zero && v->u.s[i] != 's' && v->u.s[i] != 'r' ? 3
+                                                                               : 1);
         (void)tinyi_doc_put(m, made.u.s, made.n);
         k++;
     }
     return tinyi_doc_take(m, start);
 }
 
-/* "{} {0} {name}".format(...) without forms behind a colon */
-tinyi_tv tinyi_ts_braces(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
+/* "{} {0} {name}".format(...) without forms after a colon */
+tinyi_tv tinyi_string_braces(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
 {
     size_t start = m->n_out, i, from = 0;
     int turn = 0, k;
@@ -357,7 +369,7 @@ tinyi_tv tinyi_ts_braces(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
         if (i + 1 < v->n && v->u.s[i + 1] == c) { (void)tinyi_doc_put(m, &c, 1); from = ++i + 1; continue; }
         end = i + 1;
         while (end < v->n && v->u.s[end] != '}') end++;
-        name = tinyi_ts_part(v, i + 1, end < v->n ? end : i + 1);
+        name = tinyi_string_part(v, i + 1, end < v->n ? end : i + 1);
         if (c == '}' || end >= v->n || memchr(name.u.s, ':', name.n) || memchr(name.u.s, '!', name.n) ||
             memchr(name.u.s, '.', name.n) || memchr(name.u.s, '[', name.n)) {
             (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "format takes {}, {0} and {name} only");
@@ -369,7 +381,7 @@ tinyi_tv tinyi_ts_braces(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
             for (d = 0; d < name.n && at < 1000 && name.u.s[d] >= '0' && name.u.s[d] <= '9'; d++)
                 at = at * 10 + (name.u.s[d] - '0');
             if ((name.n && d < name.n) || at >= a->n) {
-                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with more places than values");
+                (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a format with more fields than values");
                 break;
             }
             x = a->arg[at];

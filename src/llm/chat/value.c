@@ -5,19 +5,19 @@
 
 /* ---- as text, as Python writes it ---- */
 
-static int tinyi_tm_unprintable(uint32_t c)
+static int tinyi_template_unprintable(uint32_t c)
 {
     unsigned kind = tinyi_unicode_class(c) & (TINYI_UC_SPACE - 1u);
     return kind == TINYI_UC_OTHER || kind == TINYI_UC_Z || kind == TINYI_UC_C;
 }
 
-static int tinyi_tm_put_python(tinyi_doc *m, const tinyi_tv *v)
+static int tinyi_template_put_python(tinyi_doc *m, const tinyi_tv *v)
 {
     const char *text;
     switch (v->type) {
     case TINYI_DOC_INT: return tinyi_doc_put_int(m, v->u.i);
     case TINYI_DOC_FLOAT: return tinyi_doc_put_float(m, v->u.f, 0);
-    case TINYI_DOC_STRING: return tinyi_doc_put_quoted(m, v->u.s, v->n, 0, tinyi_tm_unprintable);
+    case TINYI_DOC_STRING: return tinyi_doc_put_quoted(m, v->u.s, v->n, 0, tinyi_template_unprintable);
     case TINYI_DOC_NONE: text = "None"; break;
     case TINYI_DOC_BOOL: text = v->u.i ? "True" : "False"; break;
     case TINYI_DOC_UNDEFINED: text = "Undefined"; break;
@@ -35,7 +35,7 @@ int tinyi_tv_put_repr(tinyi_doc *m, const tinyi_tv *v)
     form.indent = -1;
     form.item_mark = tinyi_tv_view(", ", 2);
     form.key_mark = tinyi_tv_view(": ", 2);
-    form.leaf = tinyi_tm_put_python;
+    form.leaf = tinyi_template_put_python;
     return tinyi_tv_put_json(m, v, &form);
 }
 
@@ -63,7 +63,7 @@ int tinyi_tv_in(tinyi_doc *m, const tinyi_tv *item, const tinyi_tv *where)
     case TINYI_DOC_UNDEFINED: return 0;
     case TINYI_DOC_STRING:
         if (item->type != TINYI_DOC_STRING)
-            return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s cannot stand in a string", tinyi_tv_type_name(item));
+            return tinyi_doc_fail(m, TINY_E_ARGUMENT, "a string cannot contain %s", tinyi_tv_type_name(item));
         if (!item->n) return 1;
         for (i = 0; i + item->n <= where->n; i++) {
             const char *p = (const char *)memchr(where->u.s + i, item->u.s[0], where->n - item->n + 1 - i);
@@ -80,7 +80,7 @@ int tinyi_tv_in(tinyi_doc *m, const tinyi_tv *item, const tinyi_tv *where)
         return 0;
     case TINYI_DOC_MAP: return tinyi_map_find(m, where->u.map, item) != NULL;
     default:
-        return tinyi_doc_fail(m, TINY_E_ARGUMENT, "'in' looks into strings, lists and maps, not into %s",
+        return tinyi_doc_fail(m, TINY_E_ARGUMENT, "'in' searches strings, lists and maps, not %s",
                               tinyi_tv_type_name(where));
     }
 }
@@ -103,6 +103,6 @@ int tinyi_tv_items(tinyi_doc *m, const tinyi_tv *v, tinyi_tv *list)
             (void)tinyi_list_add(m, list->u.list, tinyi_tv_view(v->u.s + i, n));
         }
         return !m->status;
-    default: return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s has no items to go through", tinyi_tv_type_name(v));
+    default: return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s cannot be iterated", tinyi_tv_type_name(v));
     }
 }

@@ -1,16 +1,16 @@
-/* src/llm/chat/words.c - words inside of tags: names, strings, numbers, marks */
+/* src/llm/chat/words.c - words inside tags: names, strings, numbers, marks */
 #include "llm/chat/parse_inside.h"
 #include "llm/chat/builtin_inside.h"
 #include "core/doc/json.h"
 #include "llm/token/unicode.h"
 #include <string.h>
 
-static int tinyi_tp_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static int tinyi_tp_digit(int c) { return c >= '0' && c <= '9'; }
-TINYI_FN int tinyi_tp_blank(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-TINYI_FN int tinyi_tp_peek(const tinyi_tparse *p, size_t i) { return i < p->n ? (unsigned char)p->s[i] : -1; }
+static int tinyi_parse_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static int tinyi_parse_digit(int c) { return c >= '0' && c <= '9'; }
+TINYI_FN int tinyi_parse_blank(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+TINYI_FN int tinyi_parse_peek(const tinyi_tparse *p, size_t i) { return i < p->n ? (unsigned char)p->s[i] : -1; }
 
-static unsigned tinyi_tp_hex(const char *s, size_t n, int *ok)
+static unsigned tinyi_parse_hex(const char *s, size_t n, int *ok)
 {
     unsigned v = 0, d;
     for (; n; n--, s++) {
@@ -25,7 +25,7 @@ static unsigned tinyi_tp_hex(const char *s, size_t n, int *ok)
     return v;
 }
 
-static int tinyi_tp_string(tinyi_tparse *p)
+static int tinyi_parse_string(tinyi_tparse *p)
 {
     char quote = p->s[p->at];
     size_t from = p->at + 1, i = from, start = p->m->n_out;
@@ -34,8 +34,8 @@ static int tinyi_tp_string(tinyi_tparse *p)
         if (p->s[i] == '\\') { escapes = 1; i++; }
         i++;
     }
-    if (i >= p->n) return tinyi_tp_fail_at(p, p->at, "a string without its closing quote");
-    p->tok.kind = TINYI_TT_STRING;
+    if (i >= p->n) return tinyi_parse_fail_at(p, p->at, "a string without its closing quote");
+    p->tok.kind = TINYI_TOKEN_STRING;
     p->tok.n = i + 1 - p->at;
     p->at = i + 1;
     p->tok.v = tinyi_tv_view(p->s + from, i - from);
@@ -58,7 +58,7 @@ static int tinyi_tp_string(tinyi_tparse *p)
             uint32_t code = 0;
             if (hex) {
                 if (i - from - 1 < hex) ok = 0;
-                else code = tinyi_tp_hex(p->s + from + 1, hex, &ok);
+                else code = tinyi_parse_hex(p->s + from + 1, hex, &ok);
                 from += ok ? hex : 0;
             } else {
                 size_t k;
@@ -67,7 +67,7 @@ static int tinyi_tp_string(tinyi_tparse *p)
                 from += k - 1;
             }
             if (!ok || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
-                return tinyi_tp_fail_at(p, p->tok.pos, "a string with a broken escape");
+                return tinyi_parse_fail_at(p, p->tok.pos, "a string with an invalid escape");
             (void)tinyi_doc_put(p->m, (const char *)utf8, tinyi_utf8_put(code, utf8));
         } else {
             (void)tinyi_doc_put(p->m, "\\", 1);
@@ -78,14 +78,14 @@ static int tinyi_tp_string(tinyi_tparse *p)
     return !p->m->status;
 }
 
-static int tinyi_tp_number(tinyi_tparse *p)
+static int tinyi_parse_number(tinyi_tparse *p)
 {
     size_t i = p->at, k = 0;
     char text[420];
     int whole = 1, base = 10;
-    int c = tinyi_tp_peek(p, i + 1);
+    int c = tinyi_parse_peek(p, i + 1);
     uint64_t v = 0;
-    p->tok.kind = TINYI_TT_NUMBER;
+    p->tok.kind = TINYI_TOKEN_NUMBER;
     if (p->s[i] == '0' && (c == 'x' || c == 'X' || c == 'b' || c == 'B' || c == 'o' || c == 'O')) {
         base = c == 'x' || c == 'X' ? 16 : c == 'o' || c == 'O' ? 8 : 2;
         i += 2;
@@ -93,15 +93,15 @@ static int tinyi_tp_number(tinyi_tparse *p)
     for (; i < p->n && k < sizeof text - 1; i++) {
         c = (unsigned char)p->s[i];
         if (c == '_' && i > p->at) continue;
-        if (base == 10 && whole && c == '.' && tinyi_tp_digit(tinyi_tp_peek(p, i + 1))) whole = 0;
+        if (base == 10 && whole && c == '.' && tinyi_parse_digit(tinyi_parse_peek(p, i + 1))) whole = 0;
         else if (base == 10 && (c == 'e' || c == 'E') && !memchr(text, 'e', k)) {
-            int next = tinyi_tp_peek(p, i + 1), sign = next == '+' || next == '-';
-            if (!tinyi_tp_digit(sign ? tinyi_tp_peek(p, i + 2) : next)) break;
+            int next = tinyi_parse_peek(p, i + 1), sign = next == '+' || next == '-';
+            if (!tinyi_parse_digit(sign ? tinyi_parse_peek(p, i + 2) : next)) break;
             whole = 0;
             text[k++] = 'e';
             if (sign && k < sizeof text - 1) text[k++] = (char)p->s[++i];
             continue;
-        } else if (!(base == 16 ? tinyi_tp_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f')
+        } else if (!(base == 16 ? tinyi_parse_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f')
                                 : c >= '0' && c < '0' + base))
             break;
         text[k++] = (char)c;
@@ -111,84 +111,84 @@ static int tinyi_tp_number(tinyi_tparse *p)
     if (!whole) {
         double f = 0;
         if (!tinyi_json_f64(text, k, &f))
-            return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
+            return tinyi_parse_fail_at(p, p->tok.pos, "a number of more than 400 characters");
         p->tok.v = tinyi_tv_float(f);
         return 1;
     }
     for (i = 0; i < k; i++) {
-        unsigned d = tinyi_tp_digit(text[i]) ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a' + 10);
+        unsigned d = tinyi_parse_digit(text[i]) ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a' + 10);
         if (v > ((uint64_t)INT64_MAX - d) / (unsigned)base)
-            return tinyi_tp_fail_at(p, p->tok.pos, "a whole number of 2^63 or more");
+            return tinyi_parse_fail_at(p, p->tok.pos, "a whole number of 2^63 or more");
         v = v * (unsigned)base + d;
     }
     p->tok.v = tinyi_tv_int((int64_t)v);
     return 1;
 }
 
-/* Takes the next word; the end of the tag is one, after which p->at stands behind it and behind what its sign takes. */
-TINYI_FN int tinyi_tp_next(tinyi_tparse *p)
+/* Takes the next word; the end of the tag is one, after which p->at is after it and after what its sign takes. */
+TINYI_FN int tinyi_parse_next(tinyi_tparse *p)
 {
     int c, c2;
     char closing = p->variable ? '}' : '%';
     if (p->m->status) return 0;
-    while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
+    while (p->at < p->n && tinyi_parse_blank((unsigned char)p->s[p->at])) p->at++;
     p->tok.pos = p->at;
     p->tok.s = p->s + p->at;
     p->tok.n = 0;
     p->tok.mark = p->tok.trim = 0;
     p->m->pos = p->at;
     if (p->at >= p->n)
-        return tinyi_tp_fail_at(
-            p, p->n, p->variable ? "the template ends inside of {{ }}" : "the template ends inside of {% %}");
+        return tinyi_parse_fail_at(
+            p, p->n, p->variable ? "the template ends inside {{ }}" : "the template ends inside {% %}");
     c = (unsigned char)p->s[p->at];
-    c2 = tinyi_tp_peek(p, p->at + 1);
+    c2 = tinyi_parse_peek(p, p->at + 1);
     if (!p->brackets) {
         size_t i = p->at + ((c == '-' || (c == '+' && !p->variable)) ? 1 : 0);
-        if (tinyi_tp_peek(p, i) == closing && tinyi_tp_peek(p, i + 1) == '}') {
-            p->tok.kind = TINYI_TT_END;
+        if (tinyi_parse_peek(p, i) == closing && tinyi_parse_peek(p, i + 1) == '}') {
+            p->tok.kind = TINYI_TOKEN_END;
             p->tok.trim = i > p->at ? c : 0;
             p->tok.n = i + 2 - p->at;
             p->at = i + 2;
-            if (p->tok.trim == '-') while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
-            else if (!p->tok.trim && !p->variable && tinyi_tp_peek(p, p->at) == '\n') p->at++;
+            if (p->tok.trim == '-') while (p->at < p->n && tinyi_parse_blank((unsigned char)p->s[p->at])) p->at++;
+            else if (!p->tok.trim && !p->variable && tinyi_parse_peek(p, p->at) == '\n') p->at++;
             p->line_start = p->s[p->at - 1] == '\n';
             return 1;
         }
     }
-    if (tinyi_tp_letter(c) || c >= 0x80) {
-        while (p->at < p->n && (tinyi_tp_letter((unsigned char)p->s[p->at]) || tinyi_tp_digit(p->s[p->at]) ||
+    if (tinyi_parse_letter(c) || c >= 0x80) {
+        while (p->at < p->n && (tinyi_parse_letter((unsigned char)p->s[p->at]) || tinyi_parse_digit(p->s[p->at]) ||
                                 (unsigned char)p->s[p->at] >= 0x80))
             p->at++;
-        p->tok.kind = TINYI_TT_NAME;
+        p->tok.kind = TINYI_TOKEN_NAME;
         p->tok.n = p->at - p->tok.pos;
         return tinyi_doc_work(p->m, 1);
     }
-    if (tinyi_tp_digit(c)) return tinyi_tp_number(p);
-    if (c == '"' || c == '\'') return tinyi_tp_string(p);
-    p->tok.kind = TINYI_TT_MARK;
+    if (tinyi_parse_digit(c)) return tinyi_parse_number(p);
+    if (c == '"' || c == '\'') return tinyi_parse_string(p);
+    p->tok.kind = TINYI_TOKEN_MARK;
     p->tok.n = 1;
     p->tok.mark = c;
     if ((c == '/' || c == '*') && c2 == c) p->tok.n = 2;
     if ((c == '=' || c == '!' || c == '<' || c == '>') && c2 == '=') p->tok.n = 2;
     if (p->tok.n == 2) p->tok.mark = c | c2 << 8;
-    else if (!c || !strchr("+-*/%~<>=.:|,()[]{}", c)) return tinyi_tp_unexpected(p, "a word of the language");
+    else if (!c || !strchr("+-*/%~<>=.:|,()[]{}", c)) return tinyi_parse_unexpected(p, "a word of the language");
     if (c == '(' || c == '[' || c == '{') p->brackets++;
     if ((c == ')' || c == ']' || c == '}') && p->brackets) p->brackets--;
     p->at += p->tok.n;
     return 1;
 }
 
-TINYI_FN int tinyi_tp_is(const tinyi_tparse *p, const char *word)
+TINYI_FN int tinyi_parse_is(const tinyi_tparse *p, const char *word)
 {
-    return !p->m->status && p->tok.kind == TINYI_TT_NAME && strlen(word) == p->tok.n &&
+    return !p->m->status && p->tok.kind == TINYI_TOKEN_NAME && strlen(word) == p->tok.n &&
            !memcmp(p->tok.s, word, p->tok.n);
 }
-TINYI_FN int tinyi_tp_mark(const tinyi_tparse *p, int mark)
+TINYI_FN int tinyi_parse_mark(const tinyi_tparse *p, int mark)
 {
-    return !p->m->status && p->tok.kind == TINYI_TT_MARK && p->tok.mark == mark;
+    return !p->m->status && p->tok.kind == TINYI_TOKEN_MARK && p->tok.mark == mark;
 }
-TINYI_FN int tinyi_tp_take(tinyi_tparse *p, int mark, const char *wanted)
+TINYI_FN int tinyi_parse_take(tinyi_tparse *p, int mark, const char *wanted)
 {
-    if (!tinyi_tp_mark(p, mark)) return tinyi_tp_unexpected(p, wanted);
-    return tinyi_tp_next(p);
+    if (!tinyi_parse_mark(p, mark)) return tinyi_parse_unexpected(p, wanted);
+    return tinyi_parse_next(p);
 }

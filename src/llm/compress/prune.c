@@ -1,4 +1,4 @@
-/* src/llm/compress/prune.c - one-shot pruning by the row
+/* src/llm/compress/prune.c - one-shot pruning row by row
  * Paper    M. Sun et al., "A Simple and Effective Pruning Approach for Large Language Models", 2024 (arXiv 2306.11695):
  *          |w| times the norm of the column's inputs, compared within a row; without norms it is the magnitude.
  * Formula  the share of a row with the smallest |w[r][c]| norm[c] becomes 0, of equal ones those further left
@@ -21,7 +21,7 @@ TINY_API tiny_status tllm_csl_prune(tiny_ctx *ctx, const tiny_tensor *w, const f
     for (c = 0; norm && c < w->dim[1]; c++)
         if (!(norm[c] >= 0.0f && norm[c] - norm[c] == 0.0f))
             return tinyi_fail(ctx, TINY_E_NUMERIC,
-                              "csl_prune: the size of column %td is %g; it must be finite and not below 0", c,
+                              "csl_prune: the norm of column %td is %g; it must be finite and not below 0", c,
                               (double)norm[c]);
     score = (float *)tinyi_alloc(ctx, (size_t)w->dim[1], sizeof *score);
     order = score ? (uint32_t *)tinyi_alloc(ctx, (size_t)w->dim[1], sizeof *order) : NULL;
@@ -31,7 +31,7 @@ TINY_API tiny_status tllm_csl_prune(tiny_ctx *ctx, const tiny_tensor *w, const f
         float *x = (float *)w->data + r * w->stride[0];
         for (c = 0; c < w->dim[1]; c++) {
             const float v = x[c * w->stride[1]];
-            /* NaN comes last: it is kept, for somebody to see */
+            /* NaN comes last: it is kept, so that it stays visible */
             score[c] = (v < 0.0f ? -v : v) * (norm ? norm[c] : 1.0f);
         }
         st = tiny_argsort_f32(ctx, score, order, (size_t)w->dim[1], 0);

@@ -1,10 +1,10 @@
-/* src/llm/dist/cut.c - a rank's part of a model: rows and columns of the matrices that the file holds
- * Method   M. Shoeybi et al., "Megatron-LM", 2019 (arXiv 1909.08053), 3: of W_q, W_k, W_v, gate and up the rows of the
- *          rank's heads and neurons, of W_o and down the columns that meet them. So each half of a layer ends in one
- *          sum over ranks, and in none before.
- * Views    rows lie together; columns are the same part of each row, which is whole blocks or refused. A bias behind
- *          the sum is added by rank 0 alone. Fused matrices (q, k, v; gate and up) become views of their parts.
- * Nothing is changed before everything was checked. */
+/* src/llm/dist/cut.c - a rank's part of a model: rows and columns of the matrices in the file
+ * Method   M. Shoeybi et al., "Megatron-LM", 2019 (arXiv 1909.08053), 3: the rows of W_q, W_k, W_v, gate and up for the
+ *          rank's heads and neurons, and the matching columns of W_o and down. Each half of a layer needs one sum over
+ *          ranks, at its end.
+ * Views    rows are contiguous; columns are the same part of each row, which must be whole blocks. Rank 0 alone adds a
+ *          bias after the sum. Fused matrices (q, k, v; gate and up) become views of their parts.
+ * Everything is checked before anything is changed. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -23,7 +23,7 @@ static tiny_status tinyi_lm_cut_columns(const tinyi_lm_cut *c, const tinyi_lm_la
 {
     const tinyi_lm_w *w = l->w[t];
     const tiny_idx n = w->n_in / c->world;
-    if (w->turned) return tinyi_lm_cut_not(c, l, "a network that is kept by columns too");
+    if (w->turned) return tinyi_lm_cut_not(c, l, "a network that is also stored by columns");
     if (n % w->format->values)
         return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED,
                           "%s: layer %td: %s in %d parts of %td columns: %s has blocks of %d", c->m->path, l->i, name,
@@ -38,7 +38,7 @@ static tiny_status tinyi_lm_cut_check(const tinyi_lm_cut *c, const tinyi_lm_laye
     if (l->mix != TINYI_LM_ATTN || l->mix2 != TINYI_LM_NO_MIX)
         return tinyi_lm_cut_not(c, l, "a mixer other than attention");
     if (m->encoder || !tinyi_lm_can_ladder(m, l))
-        return tinyi_lm_cut_not(c, l, "another order than norm, attention, norm, network");
+        return tinyi_lm_cut_not(c, l, "an order other than norm, attention, norm, network");
     if (l->moe || !l->ffn || l->i < m->n_sparse) return tinyi_lm_cut_not(c, l, "no dense network");
     if (l->w[TINYI_T_ATTN_SUB_NORM] || l->w[TINYI_T_FFN_SUB_NORM] ||
         (l->w[TINYI_T_ATTN_Q_NORM] && l->w[TINYI_T_ATTN_Q_NORM]->n_in != l->d_k) ||
@@ -46,7 +46,7 @@ static tiny_status tinyi_lm_cut_check(const tinyi_lm_cut *c, const tinyi_lm_laye
         return tinyi_lm_cut_not(c, l, "a norm over several heads or the whole network");
     if (l->w[TINYI_T_INDEX_BLOCK_Q]) return tinyi_lm_cut_not(c, l, "an indexer");
     if (m->alibi > 0.0f || l->w[TINYI_T_ATTN_REL_B])
-        return tinyi_lm_cut_not(c, l, "a bias that each head has by itself");
+        return tinyi_lm_cut_not(c, l, "a bias for each head");
     if (l->n_kv % c->world || l->n_head % c->world)
         return tinyi_fail(c->ctx, TINY_E_SHAPE,
                           "%s: layer %td: %td heads and %td key heads cannot be divided by %d ranks", m->path, l->i,
@@ -131,26 +131,27 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
     tiny_idx i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model is cut over ranks, and there is none");
+    if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_model_cut: the model is NULL");
     if (!TINYI_HAS(RANKS) && world > 1)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: ranks are left out of this program", m->path);
     if (world < 1 || world > TINY_NET_RANKS || rank < 0 || rank >= world)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "%s: rank %d of %d: ranks are 0 to one below their number, which is at most %d", m->path,
+                          "%s: rank %d of %d: ranks are numbered from 0, and there are at most %d", m->path,
                           rank, world, TINY_NET_RANKS);
     if (m->world > 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut already, for rank %d of %d", m->path, m->rank,
                           m->world);
     if (world == 1) return TINY_OK;
     if (m->eights)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model is repacked: it is cut before that", m->path);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model is repacked: cut it before that", m->path);
     if (TINYI_LM_ROTATED(m))
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: what is turned while the model runs mixes the shares of all ranks: it is not cut",
+                          "%s: a model with rotations while it runs cannot be cut: they mix the shares of all ranks",
                           m->path);
-    if (m->n_merged) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model with merged adapters is not cut", m->path);
+    if (m->n_merged)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model with merged adapters cannot be cut", m->path);
     if (m->n_enc || !m->n_layer)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models with an encoder are not cut over ranks", m->path);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models with an encoder cannot be cut over ranks", m->path);
     memset(&c, 0, sizeof c);
     c.ctx = ctx;
     c.m = m;
@@ -178,7 +179,7 @@ TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *m, const unsig
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!m || !route)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "routes are those of a model, and there is none, or no routes");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_model_routes: the model or the routes are NULL");
     if (!TINYI_HAS(RANKS))
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: routes of ladder layers are left out of this program", m->path);
     if (n != 2 * m->n_layer)
@@ -188,12 +189,12 @@ TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *m, const unsig
         const tinyi_lm_layer *l = &m->layer[i / 2];
         const int apart = route[i] == TLLM_ROUTE_LOCAL || route[i] == TLLM_ROUTE_JOIN;
         if (route[i] >= TLLM_ROUTES)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: route %d of layer %td: 0 to %d are possible", m->path,
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: route %d of layer %td: the limits are 0 and %d", m->path,
                               route[i], l->i, TLLM_ROUTES - 1);
         if (route[i] && (m->n_enc || m->n_once < m->n_layer || !tinyi_lm_can_ladder(m, l)))
             return tinyi_fail(
                 ctx, TINY_E_UNSUPPORTED,
-                "%s: layer %td has another order than norm, attention, norm, network: standard is its only route",
+                "%s: layer %td does not have the order norm, attention, norm, network: its only route is standard",
                 m->path, l->i);
         if (apart && ((i % 2 ? l->post2 : l->post1) || m->residual_scale != 1.0f))
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
@@ -201,13 +202,13 @@ TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *m, const unsig
                               l->i);
         if (parted && !apart)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "%s: layer %td is reached by ranks that have parted: a join comes first", m->path, l->i);
+                              "%s: layer %td follows a local layer: a join is needed first", m->path, l->i);
         parted = route[i] == TLLM_ROUTE_JOIN ? 0 : parted | (route[i] == TLLM_ROUTE_LOCAL);
         some |= route[i];
     }
     if (parted)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "%s: the last halves are local: without a join the ranks end with different numbers",
+                          "%s: the last halves are local: without a join the ranks have different results",
                           m->path);
     for (i = 0; i < n; i++) m->layer[i / 2].route[i % 2] = route[i];
     m->routes = some != 0;

@@ -1,14 +1,14 @@
-/* src/llm/dist/ladder.c - which sums a half of a layer waits for
+/* src/llm/dist/ladder.c - the sums that a half of a layer waits for
  * Paper    M. Zhang et al., "Ladder-Residual: Parallelism-Aware Architecture for Accelerating Large Model Inference
  *          with Communication Overlapping", ICML 2025 (arXiv 2501.06589); "local" and "join" are its desynchronised
  *          residual.
  * Formula  standard  x += R(A_l(x)); x += R(M_l(x)), R the sum over ranks
- *          ladder    a, b of layer l - 1 travel:  x += a; start a' = R(A_l(x)); x += b; start b' = R(M_l(x)); (a, b) =
- *                    (a', b')
- *          at the end, or in front of another route: x += a; x += b
- * Cost     of a half, t the time of its arithmetic and c of its sum: standard t + c. Ladder max(t, c) where sums follow
- *          each other on the line; sums that are in the air together (latency, direct way) max(t, (t + c) / 2).
- * Left out nothing of the order; how models are trained for it is the trainer's. */
+ *          ladder    a, b of layer l - 1 are in flight:  x += a; start a' = R(A_l(x)); x += b; start b' = R(M_l(x));
+ *                    (a, b) = (a', b')
+ *          at the end, or before another route: x += a; x += b
+ * Cost     of a half, with t the time of its arithmetic and c of its sum: standard t + c. Ladder max(t, c) if sums use
+ *          the line one after the other; max(t, (t + c) / 2) if two sums overlap (latency, direct way).
+ * Left out nothing of the order; training a model for it is up to the trainer. */
 #include "llm/dist/ladder.h"
 #include "core/state_inside.h"
 #include "math/ops.h"
@@ -35,7 +35,7 @@ static tiny_status tinyi_ladder_start(tllm_ladder *a, int half, tiny_idx layer)
 {
     a->flies[half] = 1;
     a->layer[half] = layer;
-    /* tags of neighbours differ; that sums do not change places is told by their numbers */
+    /* tags of neighbours differ; their numbers show the order of sums */
     return a->comm ? tiny_allreduce_start(a->comm, a->y[half], (size_t)a->n, (unsigned)(2 * layer + half) & 127,
                                           &a->handle[half])
                    : TINY_OK;
@@ -50,7 +50,7 @@ TINY_API tiny_status tllm_ladder_enter(tllm_ladder *a, int route, int half, floa
     if (!x || !a->y[0] || !a->y[1] || a->n < 0 || half < 0 || half > 1 || route < 0 || route >= TLLM_ROUTES)
         return tinyi_fail(
             a->ctx, TINY_E_ARGUMENT,
-            "half %d of a layer on route %d: halves are 0 and 1, routes 0 to %d, and x and both y must be there", half,
+            "half %d of a layer on route %d: halves are 0 and 1, routes 0 to %d, and x and both y are needed", half,
             route, TLLM_ROUTES - 1);
     if (route == TLLM_ROUTE_LADDER) return tinyi_ladder_land(a, half, x);
     return tllm_ladder_end(a, x);
@@ -62,7 +62,8 @@ TINY_API tiny_status tllm_ladder_leave(tllm_ladder *a, int route, int half, tiny
     tiny_idx i;
     if (!a) return TINY_E_ARGUMENT;
     if (half < 0 || half > 1 || a->flies[half])
-        return tinyi_fail(a->ctx, TINY_E_ARGUMENT, "half %d of layer %td is left before it was entered", half, layer);
+        return tinyi_fail(a->ctx, TINY_E_ARGUMENT, "half %d of layer %td: tllm_ladder_leave without tllm_ladder_enter",
+                          half, layer);
     if (route == TLLM_ROUTE_LOCAL) return tinyi_ladder_add(a, x, a->y[half]);
     if (route == TLLM_ROUTE_JOIN) {
         const float part = 1.0f / (float)tiny_comm_world(a->comm);

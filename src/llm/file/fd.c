@@ -75,18 +75,18 @@ TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, u
     if (out) *out = tiny_file_memory(NULL, 0);
     if (st) return st;
     if (!out || !name)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file from a descriptor needs a name and a place for its bytes");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "file descriptor: the name or the result pointer is NULL");
 #if TINYI_FD_READS
     {
         long long all = tinyi_fd_size(fd);
         uint64_t size = (uint64_t)all;
         unsigned char *p;
-        if (all == -2) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the descriptor is no regular file", name);
+        if (all == -2) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the descriptor is not a regular file", name);
         if (all < 0)
-            return tinyi_fail(ctx, TINY_E_IO, "%s: the descriptor cannot be asked for its size: %s", name,
+            return tinyi_fail(ctx, TINY_E_IO, "%s: the size of the file cannot be read: %s", name,
                               strerror(errno));
         if (offset > size || n_bytes > size - offset)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %llu bytes at %llu were asked for, the file ends at %llu",
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %llu bytes at %llu were requested, but the file ends at %llu",
                               name, (unsigned long long)n_bytes, (unsigned long long)offset, (unsigned long long)size);
         if (!n_bytes) n_bytes = size - offset;
         if (!n_bytes) return TINY_OK;
@@ -122,6 +122,6 @@ TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, u
     (void)fd;
     (void)offset;
     (void)n_bytes;
-    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this build has no descriptors", name);
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this build does not support descriptors", name);
 #endif
 }

@@ -5,11 +5,11 @@
  *   n_tensors times  text name, u32 rank, rank times u64 dim (innermost first), u32 type, u64 offset
  *   padding to general.alignment (32 when there is none); offsets count from here and are multiples of it
  *
- * Two walks: the first checks keys and structure and counts, the second fills tables of exactly that size. Nothing
- * recurses, and nothing is allocated for a count before the bytes that it stands for are seen.
+ * Two passes: the first checks keys and structure and counts, the second fills tables of exactly that size. Nothing
+ * recurses. Memory for a count is allocated only after the bytes of its items have been checked.
  *
- * Left out: version 1 (32-bit counts, 2023 only), big-endian files, arrays of arrays: refused, each with its
- * sentence. */
+ * Left out: version 1 (32-bit counts, 2023 only), big-endian files, arrays of arrays; each has its own error
+ * message. */
 #include "llm/file/gguf.h"
 #include "llm/file/store_inside.h"
 #include "llm/file/fd.h"
@@ -31,26 +31,26 @@ static tiny_status tinyi_gguf_head(tiny_ctx *ctx, tinyi_store_part *p, tinyi_cur
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for any model file", p->path,
                           p->file.n_bytes);
     if (memcmp(magic, "GGUF", 4))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: is no GGUF file: it begins with the bytes %02x %02x %02x %02x",
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: not a GGUF file: it begins with the bytes %02x %02x %02x %02x",
                           p->path, magic[0], magic[1], magic[2], magic[3]);
-    if (!tinyi_rd_u32(c, &p->version)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the version", p->path);
+    if (!tinyi_rd_u32(c, &p->version)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in the version", p->path);
     if (!(p->version & 0xffffu) && p->version)
         return tinyi_fail(
             ctx, TINY_E_UNSUPPORTED,
-            "%s: is a big-endian GGUF file; only little-endian ones are read: convert it where it was made", p->path);
+            "%s: is a big-endian GGUF file; only little-endian files are read: convert it", p->path);
     if (p->version == 1)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: is GGUF version 1, which was given up in 2023; versions 2 and 3 are read", p->path);
+                          "%s: is GGUF version 1, abandoned in 2023; versions 2 and 3 are read", p->path);
     if (p->version != 2 && p->version != 3)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is GGUF version %lu; versions 2 and 3 are read", p->path,
                           (unsigned long)p->version);
     if (!tinyi_rd_u64(c, &n_tensors) || !tinyi_rd_u64(c, &n_meta))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the counts of keys and tensors", p->path);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in the counts of keys and tensors", p->path);
     if (!tinyi_count_fits(c, n_meta, TINYI_GGUF_LEAST_KEY))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu keys; the %zu bytes left hold at most %zu", p->path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: claims %llu keys; the %zu bytes left hold at most %zu", p->path,
                           (unsigned long long)n_meta, c->left, c->left / TINYI_GGUF_LEAST_KEY);
     if (!tinyi_count_fits(c, n_tensors, TINYI_GGUF_LEAST_TENSOR))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu tensors; the %zu bytes left hold at most %zu",
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: claims %llu tensors; the %zu bytes left hold at most %zu",
                           p->path, (unsigned long long)n_tensors, c->left, c->left / TINYI_GGUF_LEAST_TENSOR);
     p->n_meta = (size_t)n_meta;
     p->n_tensors = (size_t)n_tensors;
@@ -74,7 +74,7 @@ static tiny_status tinyi_gguf_special(tiny_ctx *ctx, tinyi_store_part *p, const 
                tllm_text_is(m->key, "split.tensors.count")) {
         if (m->type == TLLM_ARRAY || !tllm_meta_u64(m, 0, &v)) {
             char key[TINYI_SHOW];
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is no count (its type is %s)", p->path,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is not a count (its type is %s)", p->path,
                               tinyi_show(m->key, key), tllm_value_name(m->type));
         }
         if (m->key.n == 8) p->split_no = v;
@@ -94,42 +94,42 @@ static tiny_status tinyi_gguf_record(tiny_ctx *ctx, const tinyi_store_part *p, t
     uint32_t rank, type;
     uint32_t a;
     if (!tinyi_rd_u64(c, &n))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the name length of tensor %zu of %zu", p->path, i,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in the name length of tensor %zu of %zu", p->path, i,
                           p->n_tensors);
     if (n > TLLM_MAX_KEY || !n)
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: the name of tensor %zu of %zu says it has %llu bytes; 1 to %d are possible", p->path, i,
+                          "%s: the name of tensor %zu of %zu has %llu bytes; the limits are 1 and %d", p->path, i,
                           p->n_tensors, (unsigned long long)n, TLLM_MAX_KEY);
     if (!tinyi_rd_bytes(c, (size_t)n, &at))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the name of tensor %zu of %zu says it has %llu bytes, %zu are left",
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the name of tensor %zu of %zu has %llu bytes, but only %zu are left",
                           p->path, i, p->n_tensors, (unsigned long long)n, c->left);
     memset(t, 0, sizeof *t);
     t->name.at = (const char *)at;
     t->name.n = (size_t)n;
     (void)tinyi_show(t->name, name);
     if (!tinyi_rd_u32(c, &rank))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the rank of tensor %s", p->path, name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in the rank of tensor %s", p->path, name);
     if (rank > TINYI_GGUF_MAX_RANK)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s says it has %lu dimensions; the most is %d", p->path, name,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has %lu dimensions; the limit is %d", p->path, name,
                           (unsigned long)rank, TINYI_GGUF_MAX_RANK);
     t->rank = (int)rank;
     for (a = 0; a < TLLM_MAX_RANK; a++) t->dim[a] = 1;
     for (a = 0; a < rank; a++) {
         if (!tinyi_rd_u64(c, &t->dim[a]))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in dimension %lu of tensor %s", p->path, (unsigned long)a,
-                              name);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in dimension %lu of tensor %s", p->path,
+                              (unsigned long)a, name);
         if (!t->dim[a] || t->dim[a] > (uint64_t)INT64_MAX)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: dimension %lu is %llu; 1 to 2^63-1 are possible",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: dimension %lu is %llu; the limits are 1 and 2^63-1",
                               p->path, name, (unsigned long)a, (unsigned long long)t->dim[a]);
     }
     if (!tinyi_rd_u32(c, &type))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the type of tensor %s", p->path, name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in the type of tensor %s", p->path, name);
     if (type > 0xffffu)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has type %lu, which is not known here", p->path, name,
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has the unknown type %lu", p->path, name,
                           (unsigned long)type);
     t->type = (int)type;
     if (!tinyi_rd_u64(c, offset))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the offset of tensor %s", p->path, name);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in the offset of tensor %s", p->path, name);
     return TINY_OK;
 }
 
@@ -153,7 +153,7 @@ static tiny_status tinyi_gguf_skim(tiny_ctx *ctx, tinyi_store_part *p)
     p->info_at = p->file.n_bytes - c.left;
     if (!tinyi_count_fits(&c, p->n_tensors, TINYI_GGUF_LEAST_TENSOR))
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: says it has %zu tensors; the %zu bytes behind the keys hold at most %zu", p->path,
+                          "%s: claims %zu tensors; the %zu bytes after the keys hold at most %zu", p->path,
                           p->n_tensors, c.left, c.left / TINYI_GGUF_LEAST_TENSOR);
     for (i = 0; i < p->n_tensors && !st; i++) st = tinyi_gguf_record(ctx, p, &c, i, &t, &offset);
     if (st) return st;
@@ -161,8 +161,9 @@ static tiny_status tinyi_gguf_skim(tiny_ctx *ctx, tinyi_store_part *p)
     end += (p->alignment - end % p->alignment) % p->alignment;      /* the file is in memory: no wrap in 64 bits */
     if (end > p->file.n_bytes) {
         if (p->n_tensors)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the data of %zu tensors starts at %llu, the file ends at %zu",
-                              p->path, p->n_tensors, (unsigned long long)end, p->file.n_bytes);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: the data of %zu tensors starts at %llu, but the file ends at %zu", p->path,
+                              p->n_tensors, (unsigned long long)end, p->file.n_bytes);
         end = p->file.n_bytes;
     }
     p->data_at = (size_t)end;
@@ -188,7 +189,7 @@ static tiny_status tinyi_gguf_fill(tiny_ctx *ctx, tllm_gguf *g, size_t i_part, s
         if (st) return st;
         if (offset % p->alignment)
             return tinyi_fail(ctx, TINY_E_FORMAT,
-                              "%s: tensor %s starts at %llu, which is no multiple of the alignment %lu", p->path,
+                              "%s: tensor %s starts at %llu, which is not a multiple of the alignment %lu", p->path,
                               tinyi_show(t->name, name), (unsigned long long)offset, (unsigned long)p->alignment);
         if (offset > room || t->bytes > room - offset)
             return tinyi_fail(
@@ -212,7 +213,7 @@ static size_t tinyi_gguf_stem(const char *path, uint64_t no, uint64_t count)
     return n > k && !memcmp(path + n - k, tail, k) ? n - k : 0;
 }
 
-/* Opens part i of the file whose first skimmed part stands in *first; takes *first over when it is that part. */
+/* Opens part i of the file whose first skimmed part is in *first; takes *first over when it is that part. */
 static tiny_status tinyi_gguf_part(tiny_ctx *ctx, tinyi_store_part *p, tinyi_store_part *first, size_t stem, size_t i)
 {
     size_t n_path = strlen(first->path) + 1;
@@ -231,7 +232,7 @@ static tiny_status tinyi_gguf_part(tiny_ctx *ctx, tinyi_store_part *p, tinyi_sto
     if (!st) st = tinyi_gguf_skim(ctx, p);
     if (st) return st;
     if (p->split_no != i || p->split_count != first->split_count)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it is part %llu of %llu, not part %zu of %llu", p->path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the file is part %llu of %llu, not part %zu of %llu", p->path,
                           (unsigned long long)p->split_no + 1, (unsigned long long)p->split_count, i + 1,
                           (unsigned long long)first->split_count);
     return TINY_OK;
@@ -249,12 +250,12 @@ TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_pa
     if (!st) st = tinyi_gguf_skim(ctx, &first);
     if (!st && first.split_count > 1) {
         if (first.split_count > TLLM_MAX_PARTS || first.split_no >= first.split_count)
-            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it is part %llu of %llu; the most parts of a file are %d",
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: claims to be part %llu of %llu; the limit is %d parts",
                             path, (unsigned long long)first.split_no + 1, (unsigned long long)first.split_count,
                             TLLM_MAX_PARTS);
         else if (!is_path)
             st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                            "%s: is part %llu of %llu of a split file; only a path leads to the others", path,
+                            "%s: is part %llu of %llu of a split file; open it by its path to find the others", path,
                             (unsigned long long)first.split_no + 1, (unsigned long long)first.split_count);
         else if (!(stem = tinyi_gguf_stem(path, first.split_no, first.split_count)))
             st = tinyi_fail(ctx, TINY_E_FORMAT,
@@ -271,7 +272,7 @@ TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_pa
         bytes += g->part[i].file.n_bytes;
     }
     if (!st && first.split_count > 1 && g->part[0].split_tensors && g->part[0].split_tensors != g->n_tensors)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: split.tensors.count is %llu, the %zu parts hold %zu tensors",
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: split.tensors.count is %llu, but the %zu parts hold %zu tensors",
                         g->part[0].path, (unsigned long long)g->part[0].split_tensors, n_parts, g->n_tensors);
     if (!st) {
         g->n_meta = g->part[0].n_meta;
@@ -296,7 +297,7 @@ static tiny_status tinyi_gguf_enter(tiny_ctx *ctx, const void *what, tllm_gguf *
     if (out) *out = NULL;
     if (st) return st;
     if (!what || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its path or its bytes, and a place for the view");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "model file: the path, the bytes or the result pointer is NULL");
     return TINY_OK;
 }
 

@@ -32,7 +32,7 @@ struct tllm_writer {
     uint64_t written;                       /* of the part at work */
 #ifndef TINY_NO_STDIO
     void *file;                             /* a FILE */
-    /* on the first file, until all are renamed: nobody else writes the same model */
+    /* on the first file, until all are renamed: no other process writes the same model */
     int lock;
 #endif
 };
@@ -96,11 +96,11 @@ static tiny_status tinyi_writer_enter(tiny_ctx *ctx, const tllm_writer *w, int s
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no writer");
+    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the writer is NULL");
     if (w->status) return w->status;
     if (w->finished || (still_open && w->begun))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: keys and tensors are put before the first data and before the end",
-                          w->path);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: keys and tensors must be put before the first data and before finish", w->path);
     return TINY_OK;
 }
 
@@ -121,9 +121,9 @@ TINY_API tiny_status tllm_writer_open(tiny_ctx *ctx, const tllm_writer_desc *des
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     path = d.path ? d.path : "memory";
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a writer needs a place for it", path);
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the result pointer is NULL", path);
     if (d.version != 0 && d.version != 2 && d.version != 3)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: GGUF version %lu cannot be written; 2 and 3 can", path,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: GGUF version %lu cannot be written; use 2 or 3", path,
                           (unsigned long)d.version);
     if (d.alignment && (d.alignment < 8 || (d.alignment & (d.alignment - 1))))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: alignment %lu: it must be a power of two and at least 8", path,
@@ -168,10 +168,10 @@ static tiny_status tinyi_writer_put_key(tiny_ctx *ctx, tllm_writer *w, tllm_text
     tiny_status st;
     char name[TINYI_SHOW];
     if (!key.n || key.n > TLLM_MAX_KEY)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s has %zu bytes; 1 to %d are possible", w->path,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s has %zu bytes; the limits are 1 and %d", w->path,
                           tinyi_show(key, name), key.n, TLLM_MAX_KEY);
     if (item_type < 0 || item_type >= TLLM_VALUE_TYPES || item_type == TLLM_ARRAY)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s: no value can be written with type %d", w->path,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s: type %d cannot be written", w->path,
                           tinyi_show(key, name), item_type);
     if (!items && !m && count)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s has no value", w->path, tinyi_show(key, name));
@@ -278,11 +278,11 @@ static tiny_status tinyi_writer_put_one(tiny_ctx *ctx, tllm_writer *w, tllm_text
     tiny_status st;
     int a;
     if (!name.at || !name.n || name.n > TLLM_MAX_KEY)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the name of tensor %zu has %zu bytes; 1 to %d are possible",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the name of tensor %zu has %zu bytes; the limits are 1 and %d",
                           w->path, w->n_tensors, name.n, TLLM_MAX_KEY);
     (void)tinyi_show(name, shown);
     if (rank < 0 || rank > 4 || (rank && !dim))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s has %d dimensions; GGUF has 0 to 4", w->path, shown,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s has %d dimensions; GGUF allows 0 to 4", w->path, shown,
                           rank);
     if (type < 0 || type > 0xffff)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s: GGUF has no type %s", w->path, shown,
@@ -391,13 +391,13 @@ static tiny_status tinyi_writer_plan(tiny_ctx *ctx, tllm_writer *w)
         t->part = (uint32_t)(w->n_parts - 1);
         t->offset = end;
         if (end > (uint64_t)INT64_MAX - t->bytes - w->alignment)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the tensors together are above 2^63 bytes", w->path);
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the tensors have more than 2^63 bytes in total", w->path);
         end += t->bytes;
         end += tinyi_writer_pad(end, w->alignment);
         used += t->bytes;
     }
     if (!st && w->n_parts > TLLM_MAX_PARTS)
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: parts of %llu bytes would make %zu of them; the most are %d",
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: parts of %llu bytes would give %zu parts; the limit is %d",
                         w->path, (unsigned long long)w->part_bytes, w->n_parts, TLLM_MAX_PARTS);
     return st;
 }
@@ -410,7 +410,7 @@ static tiny_status tinyi_writer_out(tiny_ctx *ctx, tllm_writer *w, const void *b
     if (w->in_memory) return tinyi_writer_add(ctx, &w->memory, bytes, n);
 #ifndef TINY_NO_STDIO
     if (n && fwrite(bytes, 1, n, (FILE *)w->file) != n)
-        return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be written on from byte %llu: %s", w->name,
+        return tinyi_fail(ctx, TINY_E_IO, "%s: writing failed at byte %llu: %s", w->name,
                           (unsigned long long)(w->written - n), strerror(errno));
 #endif
     return TINY_OK;
@@ -513,7 +513,7 @@ static tiny_status tinyi_writer_shut(tiny_ctx *ctx, tllm_writer *w)
     arrived = tinyi_part_close(w->file, w->special);
     w->file = NULL;
     if (!arrived)
-        return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", w->name,
+        return tinyi_fail(ctx, TINY_E_IO, "%s: writing %llu bytes failed: %s", w->name,
                           (unsigned long long)w->written, strerror(errno));
 #else
     (void)ctx;
@@ -563,13 +563,14 @@ TINY_API tiny_status tllm_writer_data(tiny_ctx *ctx, tllm_writer *w, const void 
     tiny_status st = tinyi_writer_enter(ctx, w, 0);
     if (st) return st;
     if (!p && n_bytes)
-        return tinyi_writer_keep(
-            w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu bytes of data are nowhere", w->path, n_bytes));
+        return tinyi_writer_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                               "%s: %zu bytes of data are missing: the pointer is NULL", w->path,
+                                               n_bytes));
     st = tinyi_writer_begin(ctx, w);
     while (n_bytes && !st) {
         size_t n;
         if (w->at_tensor == w->n_tensors) {
-            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu bytes of data come after the last tensor", w->path, n_bytes);
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu bytes of data after the last tensor", w->path, n_bytes);
             break;
         }
         n = tinyi_writer_tensors(w)[w->at_tensor].bytes - w->at_byte;
@@ -586,7 +587,7 @@ TINY_API tiny_status tllm_writer_data(tiny_ctx *ctx, tllm_writer *w, const void 
 static tiny_status tinyi_writer_rename(tiny_ctx *ctx, tllm_writer *w)
 {
 #ifndef TINY_NO_STDIO
-    while (w->n_renamed < w->n_parts) {     /* the first part last: whoever finds it finds all */
+    while (w->n_renamed < w->n_parts) {     /* the first part is renamed last: if it exists, all parts exist */
         size_t part = w->n_parts - 1 - w->n_renamed, n;
         char *from;
         tiny_status st;
@@ -619,7 +620,7 @@ TINY_API tiny_status tllm_writer_finish(tiny_ctx *ctx, tllm_writer *w)
         char shown[TINYI_SHOW];
         name.at = (const char *)w->names.at + t->name_at;
         name.n = t->n_name;
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s has %zu bytes, %zu have come", w->path,
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s has %zu bytes, but only %zu were written", w->path,
                         tinyi_show(name, shown), t->bytes, w->at_byte);
     }
     if (!st) st = tinyi_writer_shut(ctx, w);

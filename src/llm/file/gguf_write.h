@@ -3,20 +3,18 @@
  *   tllm_writer_desc d = { 0 };
  *   d.path = "out.gguf";
  *   tllm_writer_open(ctx, &d, &w);
- *   for (i = 0; i < tllm_gguf_n_meta(g); i++) tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(g, i));    all of another
- *                                                                                                       file
- *   tllm_writer_put_u32(ctx, w, "general.file_type", 7);                                                replaces it
- *   for (i = 0; i < n; i++) tllm_writer_put_tensor(ctx, w, name, type, rank, dim, NULL);               first all of
- *                                                                                                      them
- *   for (i = 0; i < n; i++) tllm_writer_data(ctx, w, bytes, n_bytes);                                   then their
- *                                                                                                       bytes, in that
- *                                                                                                       order
+ *   for (i = 0; i < tllm_gguf_n_meta(g); i++)              copy the keys of another file
+ *       tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(g, i));
+ *   tllm_writer_put_u32(ctx, w, "general.file_type", 7);   replace one of them
+ *   for (i = 0; i < n; i++)                                first declare all tensors
+ *       tllm_writer_put_tensor(ctx, w, name, type, rank, dim, NULL);
+ *   for (i = 0; i < n; i++)                                then write their bytes in the same order
+ *       tllm_writer_data(ctx, w, bytes, n_bytes);
  *   st = tllm_writer_finish(ctx, w);
  *   tllm_writer_close(ctx, w);
  *
- * The file grows beside its place, as path.part, and takes it when all is written: readers see the old file or the new
- * one.
- * After a failure every further call answers that failure, so that only the last status must be looked at. */
+ * The file is written as path.part and renamed to path when it is complete: readers see the old file or the new one.
+ * After a failure every further call returns the same failure, so it is enough to check the last status. */
 #ifndef TINYI_GGUF_WRITE_H
 #define TINYI_GGUF_WRITE_H
 #include "llm/file/gguf.h"
@@ -27,18 +25,18 @@ typedef struct tllm_writer tllm_writer;
 typedef struct tllm_writer_desc {           /* all zero: version 3, alignment 32, one file, into memory */
     const char *path;                       /* NULL: into memory */
     uint32_t version;                       /* 2 or 3; 0: 3 */
-    uint32_t alignment;                     /* 0: what general.alignment says, else 32 */
-    uint64_t
-        part_bytes; /* not 0: where the tensors are more bytes than this, NAME.gguf becomes NAME-00001-of-0000N.gguf
-                       ..., each with no more of them than this (but at least one tensor) */
+    uint32_t alignment;                     /* 0: the value of general.alignment, or 32 */
+    /* not 0: if the tensors have more bytes than this, NAME.gguf becomes NAME-00001-of-0000N.gguf ..., each with at
+     * most this many bytes of tensors, but at least one tensor */
+    uint64_t part_bytes;
 } tllm_writer_desc;
 
 TINY_API tiny_status tllm_writer_open(tiny_ctx *ctx, const tllm_writer_desc *desc, tllm_writer **out);
-TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w);        /* takes NULL; removes what is not finished */
+TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w);        /* w may be NULL; deletes an unfinished file */
 
-/* A key that was put before gets the new value in the old place. split.no, split.count and split.tensors.count are the
- * writer's own: putting them does nothing. value points to the C type of the value: uint8_t for TLLM_U8 and TLLM_BOOL,
- * float for TLLM_F32, tllm_text for TLLM_STRING ...; items to count of them. */
+/* A key that was put before keeps its position and gets the new value. split.no, split.count and split.tensors.count
+ * belong to the writer; putting them does nothing. value points to the C type of the value: uint8_t for TLLM_U8 and
+ * TLLM_BOOL, float for TLLM_F32, tllm_text for TLLM_STRING ...; items points to count of them. */
 TINY_API tiny_status tllm_writer_put(tiny_ctx *ctx, tllm_writer *w, const char *key, int type, const void *value);
 TINY_API tiny_status tllm_writer_put_array(tiny_ctx *ctx, tllm_writer *w, const char *key, int item_type,
                                            const void *items, size_t count);
@@ -50,17 +48,16 @@ TINY_API tiny_status tllm_writer_put_f32(tiny_ctx *ctx, tllm_writer *w, const ch
 TINY_API tiny_status tllm_writer_put_bool(tiny_ctx *ctx, tllm_writer *w, const char *key, int v);
 TINY_API tiny_status tllm_writer_put_text(tiny_ctx *ctx, tllm_writer *w, const char *key, const char *text);
 
-/* dim[0] innermost. data: its bytes, which must stay until tllm_writer_finish; NULL: they come through
- * tllm_writer_data. */
+/* dim[0] innermost. data: the bytes of the tensor, which must stay valid until tllm_writer_finish; NULL: the bytes
+ * follow through tllm_writer_data. */
 TINY_API tiny_status tllm_writer_put_tensor(tiny_ctx *ctx, tllm_writer *w, tllm_text name, int type, int rank,
                                             const uint64_t *dim, const void *data);
-/* The next bytes of the tensors that have none, in pieces of any size; the first call closes the lists of keys and
- * tensors. */
+/* The next bytes of the tensors put without data, in pieces of any size. After the first call no key and no tensor can
+ * be put. */
 TINY_API tiny_status tllm_writer_data(tiny_ctx *ctx, tllm_writer *w, const void *bytes, size_t n_bytes);
-/* Writes what is left, and the file takes its place. Bytes that never came are refused with the name of their
- * tensor. */
+/* Writes the rest and renames the file to its path. Fails with the name of the first tensor whose bytes are missing. */
 TINY_API tiny_status tllm_writer_finish(tiny_ctx *ctx, tllm_writer *w);
-/* After finish of a writer into memory: the file, until the close. */
+/* The file of a writer into memory, after finish; valid until the close. */
 TINY_API const void *tllm_writer_memory(const tllm_writer *w, size_t *n_bytes);
 
 TINYI_C_END

@@ -1,19 +1,18 @@
 /* src/llm/file/llama2c.c
  *
- *   int32 dim, hidden, n_layer, n_head, n_head_kv, n_vocab, n_ctx     n_vocab negative: a separate output matrix at the
- *                                                                     end
+ *   int32 dim, hidden, n_layer, n_head, n_head_kv, n_vocab, n_ctx     n_vocab negative: an output matrix at the end
  *   float32 embedding[n_vocab][dim]
  *     attention norm[n_layer][dim], q[n_layer][dim][dim], k, v[n_layer][kv_dim][dim], output[n_layer][dim][dim]
- *     ffn norm[n_layer][dim], gate (w1)[n_layer][hidden][dim], down (w2)[n_layer][dim][hidden], up
- *     (w3)[n_layer][hidden][dim] last norm[dim], two tables of n_ctx * head/2 rotations (not used), output
- *     matrix[n_vocab][dim]
+ *     ffn norm[n_layer][dim], gate (w1)[n_layer][hidden][dim], down (w2)[n_layer][dim][hidden],
+ *     up (w3)[n_layer][hidden][dim]
+ *     last norm[dim], two tables of n_ctx * head/2 rotations (not used), output matrix[n_vocab][dim]
  *
  *   tokenizer.bin:  int32 longest, then for each token: float32 score, int32 n, n bytes
  *
- * The rotation is of neighbours, as in GGUF files of llama: the matrices need no turning. The file must have exactly
- * the size that its header asks for: the layout has no magic number, and this is as good as one.
+ * Rotation works on neighbouring pairs, as in GGUF files of llama, so no matrix is permuted. The layout has no magic
+ * number; the file size must match the header exactly, which is as reliable.
  *
- * Left out: versions 1 and 2 of the layout (they begin with "ak42"): refused with a sentence. */
+ * Left out: versions 1 and 2 of the layout (they begin with "ak42"); refused with an error message. */
 #include "llm/file/llama2c.h"
 #include "llm/file/store_inside.h"
 #include "llm/file/open.h"
@@ -76,7 +75,7 @@ static tiny_status tinyi_l2c_head(tiny_ctx *ctx, const char *path, tinyi_cursor 
     memset(h, 0, sizeof *h);
     for (i = 0; i < 7; i++) {
         if (!tinyi_rd_u32(c, &v))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in %s of the .bin header", path, names[i]);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in %s of the .bin header", path, names[i]);
         if (!i && v == TINYI_L2C_MAGIC)
             return tinyi_fail(
                 ctx, TINY_E_UNSUPPORTED,
@@ -92,10 +91,10 @@ static tiny_status tinyi_l2c_head(tiny_ctx *ctx, const char *path, tinyi_cursor 
     }
     if (h->dim % h->n_head || (h->dim / h->n_head) % 2)
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: dim %lu and n_heads %lu of the .bin header make no heads of an even size", path,
+                          "%s: dim %lu and n_heads %lu of the .bin header do not give heads of an even size", path,
                           (unsigned long)h->dim, (unsigned long)h->n_head);
     if (h->n_head % h->n_head_kv)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: n_heads %lu of the .bin header is no multiple of n_kv_heads %lu",
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: n_heads %lu of the .bin header is not a multiple of n_kv_heads %lu",
                           path, (unsigned long)h->n_head, (unsigned long)h->n_head_kv);
     kv = h->dim / h->n_head * h->n_head_kv;
     for (i = 0; i < TINYI_L2C_BLOCKS; i++) h->cols[i] = h->dim;
@@ -135,7 +134,7 @@ static tiny_status tinyi_l2c_tokens(tiny_ctx *ctx, const char *path, const tiny_
     uint32_t longest, score, n;
     uint64_t i;
     if (!tinyi_rd_u32(&c, &longest))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of the longest token", path);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in the length of the longest token", path);
     if (!tinyi_count_fits(&c, n_vocab, 8))
         return tinyi_fail(ctx, TINY_E_FORMAT,
                           "%s: the model has %llu tokens; the %zu bytes of this tokenizer hold at most %zu", path,
@@ -144,11 +143,11 @@ static tiny_status tinyi_l2c_tokens(tiny_ctx *ctx, const char *path, const tiny_
         const unsigned char *p;
         size_t k, from = 0, all;
         if (!tinyi_rd_u32(&c, &score) || !tinyi_rd_u32(&c, &n))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in token %llu of %llu", path, (unsigned long long)i,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in token %llu of %llu", path, (unsigned long long)i,
                               (unsigned long long)n_vocab);
         if (n > longest || !tinyi_rd_bytes(&c, n, &p))
             return tinyi_fail(ctx, TINY_E_FORMAT,
-                              "%s: token %llu of %llu says it has %lu bytes; %zu are left, the longest has %lu", path,
+                              "%s: token %llu of %llu has %lu bytes; %zu are left, the limit is %lu", path,
                               (unsigned long long)i, (unsigned long long)n_vocab, (unsigned long)n, c.left,
                               (unsigned long)longest);
         all = n;
@@ -171,7 +170,7 @@ static tiny_status tinyi_l2c_tokens(tiny_ctx *ctx, const char *path, const tiny_
         }
     }
     if (c.left)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes are left behind the %llu tokens of the model", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes are left after the %llu tokens of the model", path,
                           c.left, (unsigned long long)n_vocab);
     return TINY_OK;
 }
@@ -237,7 +236,7 @@ static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *f
     if (!st) st = tinyi_l2c_head(ctx, path, &c, &h);
     want = st ? 0 : tinyi_l2c_size(&h);
     if (!st && want != file->n_bytes)
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the .bin header asks for %llu bytes, the file has %zu", path,
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the .bin header implies %llu bytes, but the file has %zu", path,
                         (unsigned long long)want, file->n_bytes);
     if (!st && !tinyi_size_add(file->n_bytes, tok_file ? tok_file->n_bytes : 0, &file_bytes)) file_bytes = SIZE_MAX;
     for (fill = 0; fill < 2 && !st; fill++) {           /* counted, then written */
@@ -300,7 +299,7 @@ static tiny_status tinyi_l2c_enter(tiny_ctx *ctx, const void *what, tllm_gguf **
     if (out) *out = NULL;
     if (st) return st;
     if (!what || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a .bin file needs its path or its bytes, and a place for the view");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, ".bin file: the path, the bytes or the result pointer is NULL");
     return TINY_OK;
 }
 

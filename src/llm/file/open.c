@@ -33,7 +33,7 @@ static tiny_status tinyi_open_unknown(tiny_ctx *ctx, const char *path, const uns
 }
 
 #if !defined TINY_NO_STDIO && TINYI_HAS(IMPORT)
-/* With the tokenizer that lies beside a .bin and fits it, or without one. */
+/* With the tokenizer that lies next to a .bin and fits it, or without one. */
 static tiny_status tinyi_open_bin(tiny_ctx *ctx, const char *path, tllm_gguf **out)
 {
     tiny_status st = tllm_llama2c_open(ctx, path, NULL, out);
@@ -74,12 +74,12 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
     size_t n_path;
     if (out) *out = NULL;
     if (st) return st;
-    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its path, and a place for the view");
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "model file: the path or the result pointer is NULL");
     st = tiny_file_open(ctx, path, &file);
     if (st) return st;
     kind = tllm_file_looks(file.bytes, file.n_bytes);
     n_path = strlen(path);
-    /* the name may say what it was meant to be; its reader says what is wrong */
+    /* then its name decides, and that format's reader reports the error */
     if (kind < 0) {
         if (n_path > 5 && !strcmp(path + n_path - 5, ".gguf")) kind = TLLM_FILE_GGUF;
         else if (n_path > 12 && !strcmp(path + n_path - 12, ".safetensors")) kind = TLLM_FILE_SAFETENSORS;
@@ -92,11 +92,11 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
     if (st) return st;
 #ifdef TINYI_NO_IMPORT
     return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                      "%s: this program reads GGUF files, other model files are left out of it", path);
+                      "%s: only GGUF files can be read: other model files are left out of this program", path);
 #else
 #ifndef TINY_NO_STDIO
     if (tinyi_file_special(path))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a pipe; of model files only GGUF is read from one", path);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a pipe; only GGUF files are read from a pipe", path);
 #endif
     if (kind == TLLM_FILE_SAFETENSORS) return tllm_safetensors_open(ctx, path, out);
 #ifndef TINY_NO_STDIO
@@ -113,7 +113,7 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
     if (out) *out = NULL;
     if (st) return st;
     if (!bytes || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its bytes, and a place for the view");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "model file: the bytes or the result pointer is NULL");
     switch (tllm_file_looks(bytes, n_bytes)) {
     case TLLM_FILE_GGUF: return tllm_gguf_open_memory(ctx, bytes, n_bytes, out);
 #ifndef TINYI_NO_IMPORT
@@ -123,7 +123,7 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
     case TLLM_FILE_SAFETENSORS:
     case TLLM_FILE_LLAMA2C:
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "this program reads GGUF files, other model files are left out of it");
+                          "only GGUF files can be read: other model files are left out of this program");
 #endif
     default: return tinyi_open_unknown(ctx, "memory", (const unsigned char *)bytes, n_bytes);
     }

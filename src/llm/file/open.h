@@ -1,6 +1,6 @@
-/* src/llm/file/open.h - a model file of whatever kind: GGUF, safetensors, .bin of llama2.c
+/* src/llm/file/open.h - a model file of any kind: GGUF, safetensors, .bin of llama2.c
  *
- * The kind is told from the bytes, not from the name. What is given back is the same view for all of them. */
+ * The kind is detected from the bytes, not from the name. All kinds are opened as a tllm_gguf. */
 #ifndef TINYI_OPEN_H
 #define TINYI_OPEN_H
 #include "llm/file/gguf.h"
@@ -10,14 +10,14 @@ TINYI_C_BEGIN
 
 enum { TLLM_FILE_GGUF, TLLM_FILE_SAFETENSORS, TLLM_FILE_LLAMA2C };
 
-/* Beside a .bin of n tokens a tokenizer is looked for: tokN.bin, tokenizerN.bin, tokenizer.bin. One that does not fit
- * the model is left alone, and the log hears why. */
+/* Next to a .bin of N tokens, a tokenizer is looked for: tokN.bin, tokenizerN.bin, tokenizer.bin. One that does not fit
+ * the model is skipped, and the reason is logged. Close the result with tllm_gguf_close. */
 TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf **out);
-/* no copy */
+/* the bytes are not copied and must stay valid until the close */
 TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_gguf **out);
 TINY_API int tllm_file_kind(const tllm_gguf *g);
 TINY_API const char *tllm_file_kind_name(const tllm_gguf *g);      /* "GGUF" */
-/* what the bytes look like; -1: like none of them */
+/* the TLLM_FILE_ that the bytes look like, or -1 */
 TINY_API int tllm_file_looks(const void *bytes, size_t n_bytes);
 
 TINYI_C_END

@@ -1,8 +1,7 @@
 /* src/llm/file/safetensors.c - the tables of a tllm_gguf, filled from a header that core/safetensors.h walks twice
  *
- * The first walk counts, the second fills tables of that size, and no more than that: a mapped file may be another one
- * by then.
- * Names without escapes stay views of the file. */
+ * The first pass counts. The second fills tables of that size and never more, because a mapped file may have changed by
+ * then. Names without escapes stay views of the file. */
 #include "llm/file/safetensors.h"
 #include "llm/file/store_inside.h"
 #include "llm/file/open.h"
@@ -104,8 +103,8 @@ static tiny_status tinyi_st_build(tiny_ctx *ctx, const char *path, tiny_file *fi
     }
     if (!st) {
         size_t key_bytes = w.keys.n;
-        /* The keys must stand before the tables are read from them, the tables before the tensors: the second walk
-         * writes keys and tensors, and the tables of keys are filled behind it. */
+        /* The keys must be there before the tables are read from them, the tables before the tensors: the second walk
+         * writes keys and tensors, and the tables of keys are filled after it. */
         g->n_tensors = w.n_tensors;
         g->n_meta = w.keys.n_keys;
         st = tinyi_store_tables(ctx, g, 0, file->n_bytes);
@@ -136,7 +135,7 @@ static tiny_status tinyi_st_enter(tiny_ctx *ctx, const void *what, tllm_gguf **o
     if (st) return st;
     if (!what || !out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "a safetensors file needs its path or its bytes, and a place for the view");
+                          "safetensors file: the path, the bytes or the result pointer is NULL");
     return TINY_OK;
 }
 

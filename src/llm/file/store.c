@@ -174,7 +174,7 @@ tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size
     }
     if (g->made_bytes > most || all > most - g->made_bytes)
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: tables of %zu keys, %zu tensors and %zu text marks would take %zu bytes, and a file of "
+                          "%s: tables of %zu keys, %zu tensors and %zu text marks would take %zu bytes, but a file of "
                           "%zu bytes may take %zu",
                           g->part[0].path, g->n_meta, g->n_tensors, n_steps, all, file_bytes, most);
     p = (unsigned char *)tinyi_alloc(ctx, all, 1);
@@ -198,7 +198,7 @@ tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g)
     tinyi_store_sort(g->meta_order, g->n_meta, g, tinyi_store_less_key);
     for (i = 1; i < g->n_meta; i++)
         if (!tinyi_store_less_key(g, g->meta_order[i - 1], g->meta_order[i]))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s stands there twice", g->part[0].path,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s occurs twice", g->part[0].path,
                               tinyi_show(g->meta[g->meta_order[i]].key, a));
 
     for (i = 1; i < g->n_tensors && sorted; i++) {
@@ -221,7 +221,7 @@ tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g)
     tinyi_store_sort(g->tensor_order, g->n_tensors, g, tinyi_store_less_name);
     for (i = 1; i < g->n_tensors; i++)
         if (!tinyi_store_less_name(g, g->tensor_order[i - 1], g->tensor_order[i]))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s stands there twice",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s occurs twice",
                               g->part[g->tensor[g->tensor_order[i]].part].path,
                               tinyi_show(g->tensor[g->tensor_order[i]].name, a));
     return TINY_OK;
@@ -230,7 +230,7 @@ tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g)
 tiny_status tinyi_store_changed(tiny_ctx *ctx, const char *path)
 {
     return tinyi_fail(ctx, TINY_E_FORMAT,
-                      "%s: was changed while it was read: a second look met other keys, names or tensors", path);
+                      "%s: changed while it was read: the second pass found other keys, names or tensors", path);
 }
 
 tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta, tllm_meta *m,
@@ -242,42 +242,43 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     uint32_t type, item;
     size_t k;
     if (!tinyi_rd_u64(c, &n))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of key %zu of %zu", path, i, n_meta);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in the length of key %zu of %zu", path, i, n_meta);
     if (n > TLLM_MAX_KEY)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes; the longest has %d", path, i,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu has %llu bytes; the limit is %d", path, i,
                           n_meta, (unsigned long long)n, TLLM_MAX_KEY);
     if (!n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu is empty", path, i, n_meta);
     if (!tinyi_rd_bytes(c, (size_t)n, &p))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes, %zu are left", path, i,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu has %llu bytes, but only %zu are left", path, i,
                           n_meta, (unsigned long long)n, c->left);
     m->key.at = (const char *)p;
     m->key.n = (size_t)n;
     m->hash = 0;
     m->count = 1;
     (void)tinyi_show(m->key, name);
-    if (!tinyi_rd_u32(c, &type)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the type of key %s", path, name);
+    if (!tinyi_rd_u32(c, &type))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in the type of key %s", path, name);
     if (type >= TLLM_VALUE_TYPES)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s has a value of type %lu; the last one known is %d", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s has a value of type %lu; the last known type is %d", path,
                           name, (unsigned long)type, TLLM_VALUE_TYPES - 1);
     item = type;
     if (type == TLLM_ARRAY) {
         size_t least;
         if (!tinyi_rd_u32(c, &item))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the item type of key %s", path, name);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in the item type of key %s", path, name);
         if (item >= TLLM_VALUE_TYPES)
             return tinyi_fail(ctx, TINY_E_FORMAT,
-                              "%s: key %s is an array with items of type %lu; the last one known is %d", path, name,
+                              "%s: key %s is an array with items of type %lu; the last known type is %d", path, name,
                               (unsigned long)item, TLLM_VALUE_TYPES - 1);
         if (item == TLLM_ARRAY)
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: key %s is an array of arrays, which no model has", path,
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: key %s is an array of arrays, which is not supported", path,
                               name);
         if (!tinyi_rd_u64(c, &n))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of the array of key %s", path, name);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in the length of the array of key %s", path, name);
         least = item == TLLM_STRING ? 8 : tllm_value_bytes((int)item);
         if (!tinyi_count_fits(c, n, least))
             return tinyi_fail(
                 ctx, TINY_E_FORMAT,
-                "%s: key %s says it is an array of %llu items of type %s; the %zu bytes left hold at most %zu", path,
+                "%s: key %s claims an array of %llu items of type %s; the %zu bytes left hold at most %zu", path,
                 name, (unsigned long long)n, tllm_value_name((int)item), c->left, c->left / least);
         m->count = (size_t)n;
     }
@@ -287,7 +288,8 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     if (item != TLLM_STRING) {
         size_t each = tllm_value_bytes((int)item);
         if (!tinyi_rd_bytes(c, m->count * each, &p))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the value of key %s: %zu bytes wanted, %zu left", path,
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: truncated in the value of key %s: it has %zu bytes, but only %zu are left", path,
                               name, each, c->left);
         for (k = 0; item == TLLM_BOOL && k < m->count; k++)
             if (p[k] > 1)
@@ -302,9 +304,10 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
             ++*n_steps;
         }
         if (!tinyi_rd_u64(c, &n))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in text %zu of %zu of key %s", path, k, m->count, name);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in text %zu of %zu of key %s", path, k, m->count,
+                              name);
         if (n > c->left || !tinyi_rd_bytes(c, (size_t)n, &p))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: text %zu of %zu of key %s says it has %llu bytes, %zu are left",
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: text %zu of %zu of key %s has %llu bytes, but only %zu are left",
                               path, k, m->count, name, (unsigned long long)n, c->left);
     }
     return TINY_OK;
@@ -358,7 +361,7 @@ tiny_status tinyi_store_make(tiny_ctx *ctx, tllm_gguf *g, const tinyi_made *coun
 {
     if (counted->n > tinyi_store_most(file_bytes))
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: its keys and names would take %zu bytes, and a file of %zu bytes may take %zu",
+                          "%s: its keys and names would take %zu bytes, but a file of %zu bytes may take %zu",
                           g->part[0].path, counted->n, file_bytes, tinyi_store_most(file_bytes));
     g->made = (unsigned char *)tinyi_alloc(ctx, counted->n, 1);
     if (!g->made) return tiny_ctx_status(ctx);
@@ -410,7 +413,7 @@ tiny_status tinyi_store_size(tiny_ctx *ctx, const char *path, const tllm_gguf_te
     *bytes = 0;
     (void)tinyi_show(t->name, name);
     if (!f)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has type %d, which is not known here", path, name,
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has the unknown type %d", path, name,
                           t->type);
     for (a = 0; a < t->rank; a++) zero |= !t->dim[a];
     if (zero) return TINY_OK;

@@ -1,8 +1,8 @@
-/* src/llm/file/store_inside.h - the tables behind tllm_gguf, filled by the readers of GGUF, safetensors and .bin files
+/* src/llm/file/store_inside.h - the tables of tllm_gguf, filled by the readers of GGUF, safetensors and .bin files
  *
- * A reader counts first and fills afterwards, so that everything it takes is known, and compared with the size of the
- * file, before it is allocated. Keys and names are found by their hash: the tables are sorted by (hash, name), which
- * finds in log(n) steps also where somebody has chosen names with one hash, and brings doubles together. */
+ * A reader counts first and fills later. The memory it needs is thus known, and compared with the size of the file,
+ * before it is allocated. Keys and names are found by their hash. The tables are sorted by (hash, name). A look-up
+ * takes log(n) steps even if a hostile file has many names with one hash, and duplicates are adjacent. */
 #ifndef TINYI_STORE_H
 #define TINYI_STORE_H
 #include "core/state_inside.h"
@@ -12,7 +12,7 @@ TINYI_C_BEGIN
 
 typedef struct tinyi_store_part {
     tiny_file file;
-    char *path;                             /* ours */
+    char *path;                             /* owned */
     size_t kv_at, info_at, data_at;         /* offsets in the file; GGUF only */
     size_t n_meta, n_tensors, n_steps;
     uint32_t version, alignment;
@@ -25,24 +25,25 @@ struct tllm_gguf {
     tllm_meta *meta;
     tllm_gguf_tensor *tensor;
     uint32_t *meta_order, *tensor_order;    /* by hash, then length, then bytes */
-    /* (n_steps) of arrays of texts: where every TINYI_TEXT_STEP-th item starts */
+    /* (n_steps) starts of every TINYI_TEXT_STEP-th item of arrays of texts */
     const unsigned char **step;
     size_t n_steps;
     void *tables;
-    unsigned char *made;                    /* keys of a file that has none in GGUF form, then names; ours */
+    unsigned char *made;                    /* owned: keys and names of a file that is not GGUF, in GGUF form */
     size_t made_bytes;
     int kind;                               /* TLLM_FILE_ of llm/file/open.h */
 };
 
-/* Keys in GGUF form and names, written twice: with at NULL only n and n_keys grow. The second time the file may be
- * another one, when somebody writes into it: nothing is written past the room, and n tells that it was not what was
- * counted. */
+/* Keys in GGUF form and names, written in two passes. In the first, at is NULL and only n and n_keys grow. The file may
+ * be changed by another program before the second pass: nothing is written past room, and n then differs from the
+ * count. */
 typedef struct tinyi_made { unsigned char *at; size_t n, n_keys, room; } tinyi_made;
 
-/* An array of more texts than this has a table of where every so many start; tllm_meta.at is that table. */
+/* An array of more texts than this has a table with the start of every TINYI_TEXT_STEP-th text; tllm_meta.at is that
+ * table. */
 #define TINYI_TEXT_STEP 8
 
-#define TINYI_STORE_EXTRA ((size_t)1 << 20) /* a file may make us allocate twice its size, and this */
+#define TINYI_STORE_EXTRA ((size_t)1 << 20) /* allocations of a file are limited to twice its size plus this */
 
 TINYI_FN const char *tinyi_show(tllm_text text, char shown[TINYI_SHOW]);
 TINYI_FN tllm_text tinyi_text(const char *s);
@@ -50,18 +51,18 @@ TINYI_FN tllm_text tinyi_text(const char *s);
 /* g with room for n_parts, all zero. */
 TINYI_FN tiny_status tinyi_store_open(tiny_ctx *ctx, size_t n_parts, tllm_gguf **out);
 TINYI_FN tiny_status tinyi_store_path(tiny_ctx *ctx, tinyi_store_part *part, const char *path);
-/* what a file of so many bytes may take */
+/* the memory that a file of this size may take */
 TINYI_FN size_t tinyi_store_most(size_t file_bytes);
-/* The tables for the counts in g and n_steps; refuses what is above that. */
+/* Allocates the tables for the counts in g and n_steps; fails above that limit. */
 TINYI_FN tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size_t file_bytes);
-/* When all keys and tensors stand: hashes, order, doubles, overlaps. */
+/* After all keys and tensors are stored: hashes, order, duplicates, overlaps. */
 TINYI_FN tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g);
 
-/* Key i of n_meta at the cursor: its value is checked, *m filled, the cursor behind it. step may be NULL: then only
- * *n_steps grows; else it has room for most_steps. path stands in the sentences. */
+/* Reads key i of n_meta at the cursor: checks its value, fills *m and moves the cursor past it. step may be NULL: then
+ * only *n_steps grows; else it has room for most_steps. path: for error messages. */
 TINYI_FN tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta,
                                      tllm_meta *m, const unsigned char **step, size_t most_steps, size_t *n_steps);
-/* the sentence for a second walk that did not meet what the first one counted */
+/* the error of a second pass that did not find what the first one counted */
 TINYI_FN tiny_status tinyi_store_changed(tiny_ctx *ctx, const char *path);
 TINYI_FN void tinyi_made_bytes(tinyi_made *m, const void *bytes, size_t n);
 TINYI_FN void tinyi_made_le(tinyi_made *m, uint64_t v, size_t n);              /* n bytes, little endian */
@@ -72,16 +73,17 @@ TINYI_FN void tinyi_made_f32(tinyi_made *m, const char *key, float v);
 TINYI_FN void tinyi_made_text(tinyi_made *m, const char *key, const char *text);
 /* g->made with room for what was counted. */
 TINYI_FN tiny_status tinyi_store_make(tiny_ctx *ctx, tllm_gguf *g, const tinyi_made *counted, size_t file_bytes);
-/* Fills g->meta from g->made, which holds g->n_meta keys; the tables stand, with room for its text marks. */
+/* Fills g->meta from g->made, which holds g->n_meta keys. The tables are allocated, with room for its text marks. */
 TINYI_FN tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g);
 
-/* GGUF from a file that is open; takes it over, also on failure. is_path: its path leads to its other parts. */
+/* Builds a GGUF view of an open file and takes ownership of the file, also on failure. is_path: the other parts are
+ * found by path. */
 TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, tllm_gguf **out);
 
 /* the bytes of a value as in the file: the number, the text with its length, or the items */
 TINYI_FN void tinyi_store_value(const tllm_meta *m, const unsigned char **at, size_t *n_bytes);
 
-/* bytes of the tensor t by its type, rank and dims; a dimension of 0 makes them 0 */
+/* bytes of the tensor t from its type, rank and dims; 0 if a dimension is 0 */
 TINYI_FN tiny_status tinyi_store_size(tiny_ctx *ctx, const char *path, const tllm_gguf_tensor *t, size_t *bytes);
 
 TINYI_C_END

@@ -1,14 +1,13 @@
-/* src/llm/model/adapter.c - adapters at work: what they add to products and to the stream, attached or merged
+/* src/llm/model/adapter.c - applying adapters to products and to the residual stream, attached or merged
  * Papers   E. J. Hu et al., "LoRA: low-rank adaptation of large language models", 2021 (arXiv 2106.09685), section 4.1:
  *          h = W x + (alpha / r) B A x.
  *          A. Zou et al., "Representation engineering", 2023 (arXiv 2310.01405): x + weight * direction after a layer.
  * File     see adapter_read.c.
  * Cost     a token: r (n_in + n_out) products for each weight; merging: r n_in n_out once.
- * Error    the reference sums in double in index order and rounds once for A x and once for the sum with y; the fast
+ * Error    the reference sums in double in index order and rounds once for A x and once for the sum with y. The fast
  *          form uses the float products of the target: the bound of matmul for sums of n_in and of r.
- * Left out activated LoRA (invocation tokens), DoRA, adapters of norms, and weights that a scale beside them
- *          multiplies.
- *          A control vector is not added to models with four streams or with an encoder beside the decoder. */
+ * Left out activated LoRA (invocation tokens), DoRA, adapters of norms, adapters of weights with a separate scale.
+ *          Models with four streams and encoder-decoder models take no control vector. */
 #include "core/bytes.h"
 #include "llm/model/model_inside.h"
 #include "llm/model/adapter.h"
@@ -252,12 +251,12 @@ TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x)
 static tiny_status tinyi_adapter_enter(tiny_ctx *ctx, const tllm_model *m, const tllm_adapter *a, float weight)
 {
     if (!a || a->magic != TINYI_ADAPTER_MAGIC)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no adapter", m->path);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the adapter is NULL", m->path);
     if (a->m != m)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the adapter was opened for another model (%s)", m->path,
                           a->m->path);
     if (m->world > 1)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model that is cut over %d ranks takes no adapter", m->path,
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model cut over %d ranks takes no adapter", m->path,
                           m->world);
     if (!(weight - weight == 0.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the weight of an adapter must be a finite number", m->path);
@@ -289,7 +288,7 @@ TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, flo
     }
     if (i < at->n && at->list[i].weight == weight) return TINY_OK;
     if (i == TLLM_MAX_ATTACHED)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %d adapters are attached, and that is the most", s->m->path,
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %d adapters are attached, which is the limit", s->m->path,
                           TLLM_MAX_ATTACHED);
     if (a->rank > at->rank) {
         float *ax = (float *)tinyi_alloc(s->ctx, (size_t)a->rank, TINYI_ADAPTER_ROWS * sizeof *ax);
@@ -305,7 +304,7 @@ TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, flo
     return TINY_OK;
 }
 
-/* What keys and values depend on beside the tokens, as a number that is another one after each change. */
+/* What keys and values depend on besides the tokens, as a number that is another one after each change. */
 static uint64_t tinyi_lm_weights_now(const tllm_state *s)
 {
     uint64_t v[2 + 2 * TLLM_MAX_ATTACHED];
@@ -421,16 +420,16 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
     int ok = 1;
     memcpy(&little, &one, 1);
     if (st) return st;
-    if (!model) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter is merged with a model, and there is none");
+    if (!model) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_adapter_merge: the model is NULL");
     st = tinyi_adapter_enter(ctx, model, a, weight);
     if (st) return st;
     if (model->eights)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: the model is repacked: adapters are merged before that, or attached", model->path);
+                          "%s: the model is repacked: merge adapters before that, or attach them", model->path);
     if (a->kind != TLLM_ADAPTER_LORA)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a control vector cannot be merged, only attached", model->path);
     if (dtype != TINY_F32 && dtype != TINY_F16)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: merged weights are f32 or f16, not %s", model->path,
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: merged weights must be f32 or f16, not %s", model->path,
                           tiny_dtype_name(dtype));
     for (i = 0; i < n && ok; i++) {
         const tinyi_lm_w *w = i < a->n ? a->pair[i].w : a->embd.w;
@@ -477,7 +476,7 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
     }
     if (!st) tinyi_lm_weights_up(ctx, model, 0);
     for (i = 0; i < n && !st; i++) {
-        /* memory of the model, which is ours to change here */
+        /* memory of the model, which may be changed here */
         tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)(i < a->n ? a->pair[i].w : a->embd.w);
         if (i == a->n) {                    /* an output that is the embedding stays what it was */
             *fresh = *model->top.w[TINYI_T_TOKEN_EMBD];

@@ -2,7 +2,7 @@
  * File     LoRA: general.type "adapter", adapter.type "lora", general.architecture that of the model,
  *          adapter.lora.alpha; for a tensor NAME of n_in x n_out values NAME.lora_a of n_in x r and NAME.lora_b of r x
  *          n_out, experts as third axis; for token_embd.weight (n_embd x n_vocab) a row of r for each token in lora_a,
- *          r x n_embd in lora_b. An alpha of 0, or none: the scale is 1, as other readers have it.
+ *          r x n_embd in lora_b. Without alpha, or with 0, the scale is 1, as in other readers.
  *          Vector: general.architecture "controlvector", tensors direction.N of n_embd values, N from 1. */
 #include "llm/model/model_inside.h"
 #include "llm/model/adapter.h"
@@ -46,8 +46,8 @@ static int tinyi_adapter_readable(tinyi_adapter_load *ld, const tllm_gguf_tensor
     for (i = 1; i < t->rank; i++) n *= t->dim[i];           /* the reader has checked that this fits */
     if (row && format->unpack && !(format->flags & TLLM_FORMAT_ACTIVATIONS) && row <= t->bytes / n) return 1;
     ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT,
-                        "%s: tensor %s has type %s, which holds no numbers of an adapter, or rows of %llu values are "
-                        "no whole blocks of it",
+                        "%s: tensor %s has type %s, which adapters do not support, or its rows of %llu values are not "
+                        "whole blocks",
                         ld->path, tinyi_show(t->name, name), tllm_type_name(t->type), (unsigned long long)t->dim[0]);
     return 0;
 }
@@ -64,13 +64,13 @@ static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const t
     (void)tinyi_show(w->t->name, name);
     if (!w->format || w->v) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
-                            "%s: tensor %s of the model is no matrix that products are made with: it takes no adapter",
+                            "%s: tensor %s of the model is not a matrix of a product: it takes no adapter",
                             ld->path, name);
         return;
     }
     if (w->scale) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
-                            "%s: tensor %s of the model has a scale beside it: it takes no adapter", ld->path, name);
+                            "%s: tensor %s of the model has a separate scale: it takes no adapter", ld->path, name);
         return;
     }
     rank = r >= 1 && r <= (uint64_t)TINYI_LM_MOST ? (tiny_idx)r : 0;
@@ -81,12 +81,12 @@ static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const t
         tinyi_adapter_dims(tb, has_b);
         if (embd)
             ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE,
-                                "%s: tensor %s: lora_a is %s and lora_b %s; rank x %td and rank x %td are wanted",
+                                "%s: tensor %s: lora_a is %s and lora_b %s; rank x %td and rank x %td are needed",
                                 ld->path, name, has_a, has_b, w->n_out, w->n_in);
         else
             ld->st =
                 tinyi_fail(ld->ctx, TINY_E_SHAPE,
-                           "%s: tensor %s: lora_a is %s and lora_b %s; %td x rank and rank x %td are wanted%s",
+                           "%s: tensor %s: lora_a is %s and lora_b %s; %td x rank and rank x %td are needed%s",
                            ld->path, name, has_a, has_b, w->n_in, w->n_out, w->n_mat > 1 ? ", for each expert" : "");
         return;
     }
@@ -101,7 +101,7 @@ static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const t
 static const tllm_gguf_tensor *tinyi_adapter_find(const tllm_gguf *g, tllm_text name, const char *suffix)
 {
     char full[200];
-    if (name.n > 180) return NULL;          /* no name of ours is so long */
+    if (name.n > 180) return NULL;          /* no name in the table is that long */
     (void)snprintf(full, sizeof full, "%.*s%s", (int)name.n, name.at, suffix);
     return tllm_gguf_tensor_find(g, full);
 }
@@ -162,15 +162,15 @@ static void tinyi_adapter_rest(tinyi_adapter_load *ld)
             ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s: the model %s has no tensor %s", ld->path, name,
                                 ld->a->m->path, base);
         else if (!tinyi_adapter_find(ld->g, whole, is_a ? ".lora_b" : ".lora_a"))
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s beside it", ld->path, name,
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has no matching %s", ld->path, name,
                                 is_a ? "lora_b" : "lora_a");
         else {
             if (t == ld->a->embd.from_a || t == ld->a->embd.from_b) continue;
             for (k = 0; k < ld->a->n && t != ld->a->pair[k].from_a && t != ld->a->pair[k].from_b; k++) {}
             if (k == ld->a->n)
                 ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
-                                    "%s: tensor %s: the model makes no products with %s: it takes no adapter", ld->path,
-                                    name, base);
+                                    "%s: tensor %s: the model computes no product with %s: it takes no adapter",
+                                    ld->path, name, base);
         }
     }
 }
@@ -204,13 +204,13 @@ static void tinyi_adapter_lora(tinyi_adapter_load *ld)
     double alpha = 0.0;
     const tllm_meta *m = tllm_gguf_find(ld->g, "adapter.lora.alpha");
     if (m && (!tllm_meta_f64(m, 0, &alpha) || !(alpha - alpha == 0.0) || alpha > 1e30 || alpha < -1e30)) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: adapter.lora.alpha is no finite number", ld->path);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: adapter.lora.alpha is not a finite number", ld->path);
         return;
     }
     if (tllm_gguf_find(ld->g, "adapter.alora.invocation_tokens")) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
-                            "%s: adapter.alora.invocation_tokens: adapters that begin at some token are not supported",
-                            ld->path);
+        ld->st = tinyi_fail(
+            ld->ctx, TINY_E_UNSUPPORTED,
+            "%s: adapter.alora.invocation_tokens: adapters that start at a given token are not supported", ld->path);
         return;
     }
     a->scale_of = (float)alpha;
@@ -284,7 +284,7 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
     size_t i, floats;
     float *at;
     if (m->n_enc || TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of the architecture %s take no control vector",
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of architecture %s take no control vector",
                             ld->path, TINYI_LM_ARCH(m)->name);
         return;
     }
@@ -298,19 +298,19 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
         (void)tinyi_show(t->name, name);
         if (layer < 1)
             ld->st =
-                tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is no direction.N with N from 1", ld->path, name);
+                tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is not a direction.N with N from 1", ld->path, name);
         else if (layer >= m->n_layer)
             ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE,
                                 "%s: tensor %s is for a layer that the model does not have: its last is %td", ld->path,
                                 name, m->n_layer - 1);
         else if (!tinyi_adapter_is(t, m->n_embd, 1, 1)) {
             tinyi_adapter_dims(t, dims);
-            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is %s, the model is %td wide", ld->path, name,
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is %s, but the model is %td wide", ld->path, name,
                                 dims, m->n_embd);
         } else (void)tinyi_adapter_readable(ld, t);
     }
     if (ld->st) return;
-    /* names stand once in a file, so that there are fewer of them than layers */
+    /* names are unique in a file, so there are fewer of them than layers */
     a->direction = (const float **)tinyi_alloc(ld->ctx, (size_t)m->n_layer, sizeof *a->direction);
     floats = n * (size_t)m->n_embd;
     at = a->data = a->direction ? (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data) : NULL;
@@ -330,7 +330,7 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
     a->n_floats = floats;
     if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) &&
         !tllm_text_is(hint, TINYI_LM_ARCH(m)->name))
-        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name),
+        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, but the model is %s", ld->path, tinyi_show(hint, name),
                   TINYI_LM_ARCH(m)->name);
 }
 
@@ -346,7 +346,7 @@ TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, c
     if (out) *out = NULL;
     if (st) return st;
     if (!model || !file || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter needs a model, a file and a place for it");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "adapter: the model, the file or the result pointer is NULL");
     memset(&ld, 0, sizeof ld);
     ld.ctx = ctx;
     ld.g = file;
@@ -368,11 +368,11 @@ TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, c
         ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: adapter.type is not lora", ld.path);
     else if (model->rotated || tllm_gguf_find(model->file, "rotation.stream"))
         ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                           "%s: the model %s was rotated, which no adapter of the model before knows: merge it first, "
+                           "%s: the model %s was rotated after this adapter was made: merge it before the rotation, "
                            "and rotate what comes out",
                            ld.path, model->path);
     else if (!has_arch || !tllm_text_is(arch, model->arch->name))
-        ld.st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: made for the architecture %s, and the model %s is %s", ld.path,
+        ld.st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: made for architecture %s, but the model %s is %s", ld.path,
                            has_arch ? tinyi_show(arch, shown) : "(none)", model->path, model->arch->name);
     else tinyi_adapter_lora(&ld);
     if (ld.st) tllm_adapter_close(ctx, ld.a);
@@ -420,9 +420,9 @@ TINY_API tiny_status tllm_adapter_layers(tiny_ctx *ctx, tllm_adapter *a, tiny_id
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!a || a->kind != TLLM_ADAPTER_VECTOR)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers are chosen for a control vector only");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers can be chosen only for a control vector");
     if (first < 1 || last < first || last >= a->m->n_layer)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers %td to %td: 1 to %td are possible", first, last,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers %td to %td: the limits are 1 and %td", first, last,
                           a->m->n_layer - 1);
     a->first = first;
     a->last = last;

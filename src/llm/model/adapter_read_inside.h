@@ -1,4 +1,4 @@
-/* src/llm/model/adapter_read_inside.h - what adapter_read.c makes of a file and adapter.c works with */
+/* src/llm/model/adapter_read_inside.h - the struct of an adapter, filled by adapter_read.c and used by adapter.c */
 #ifndef TINYI_ADAPTER_READ_H
 #define TINYI_ADAPTER_READ_H
 #include "llm/model/adapter.h"

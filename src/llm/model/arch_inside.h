@@ -1,9 +1,9 @@
 /* src/llm/model/arch_inside.h - the architectures: one row each
  *
- * A row says which norm stands where, which mixer is in which layer, how positions are rotated, what the feed-forward
- * network and its router do, what is scaled, and what is special about embedding and output. Everything else (biases,
- * norms of q and k, fused or separate projections, experts in a layer) follows from the tensors that a file holds. A
- * new relative is a row; a new kind of mixer is a row of TINYI_LM_KINDS and a file beside this one. */
+ * A row describes the norms, the mixer of each layer, the rotation of positions, the feed-forward network and its
+ * router, scalings, and special rules of embedding and output. Everything else follows from the tensors of the file:
+ * biases, norms of q and k, fused or separate projections, experts in a layer. A variant of a known architecture is a
+ * new row. A new kind of mixer is a row of TINYI_LM_KINDS and a new file in this folder. */
 #ifndef TINYI_ARCH_H
 #define TINYI_ARCH_H
 #include "core/ctx.h"
@@ -68,7 +68,7 @@ enum {
 #define TINYI_LM_A_LOCAL_UNSCALED    TINYI_LM_BIT(11)
 #define TINYI_LM_A_CHUNKED           TINYI_LM_BIT(12) /* layers with a window see the keys of their own chunk */
 #define TINYI_LM_A_64_LAYERS         TINYI_LM_BIT(13) /* windows only with 64 layers */
-#define TINYI_LM_A_WINDOW_KEY        TINYI_LM_BIT(14) /* windows only where attention.sliding_window stands */
+#define TINYI_LM_A_WINDOW_KEY        TINYI_LM_BIT(14) /* windows only if attention.sliding_window is present */
 #define TINYI_LM_A_RELATIVE          TINYI_LM_BIT(15) /* bias by the bucket of the distance */
 #define TINYI_LM_A_NO_NORM           TINYI_LM_BIT(16) /* no norm before the mixer */
 #define TINYI_LM_A_FIRST_NO_NORM     TINYI_LM_BIT(17) /* none before the mixer of the first layer */
@@ -104,7 +104,7 @@ enum {
     TINYI_LM_BIT(39) /* models of 4 layers, and those whose file has no window, rotate every layer */
 #define TINYI_LM_A_OWN_PATTERN \
     TINYI_LM_BIT(40) /* attention.sliding_window_pattern is not looked at: the period of the row holds */
-#define TINYI_LM_A_WINDOW_4096       TINYI_LM_BIT(41) /* the window where attention.sliding_window does not stand */
+#define TINYI_LM_A_WINDOW_4096       TINYI_LM_BIT(41) /* the window if attention.sliding_window is absent */
 #define TINYI_LM_A_WINDOW_128        TINYI_LM_BIT(42) /* the same */
 #define TINYI_LM_A_WINDOW_FIXED \
     TINYI_LM_BIT(43) /* with one of these two: it is the window, whatever attention.sliding_window says */
@@ -158,10 +158,10 @@ enum {
 #define TINYI_LM_K_VALUE_SCALE      0x1000u /* attention.value_scale */
 #define TINYI_LM_K_LOOPS 0x2000u /* num_loops, skip_loop_final_norm: the layers of the file are run several times */
 #define TINYI_LM_K_ROPE_LIST        0x4000u /* attention.rope_pattern: which layers are rotated */
-#define TINYI_LM_K_WINDOW_LIST 0x8000u /* attention.sliding_window_pattern must stand there, for no period is known */
+#define TINYI_LM_K_WINDOW_LIST 0x8000u /* attention.sliding_window_pattern is required: no period is known */
 
 #define TINYI_LM_K_DECAY            0x10000u /* kda.gate_lower_bound: a decay between that and none */
-#define TINYI_LM_K_DECAY_PLUS       0x20000u /* the same, always there, and ssm_a stands with the other sign */
+#define TINYI_LM_K_DECAY_PLUS       0x20000u /* the same, always there, and ssm_a has the other sign */
 #define TINYI_LM_K_BANK 0x40000u /* attn_res.block_size: what a layer reads is mixed from streams that were put by */
 #define TINYI_LM_K_LATENT           0x80000u /* expert_latent_length: the experts work on a narrower row */
 
@@ -181,11 +181,11 @@ typedef struct tinyi_lm_arch {
 #define NONE TINYI_LM_NO_ROPE
 #define PAIRS TINYI_LM_PAIRS
 #define HALVES TINYI_LM_HALVES
-#define A(x) TINYI_LM_A_##x
-#define F(x) TINYI_LM_F_##x
-#define T(x) TINYI_LM_T_##x
-#define K(x) TINYI_LM_K_##x
-#define M(x) TINYI_LM_##x
+#define ATT(x) TINYI_LM_A_##x
+#define FFN(x) TINYI_LM_F_##x
+#define TOP(x) TINYI_LM_T_##x
+#define KEY(x) TINYI_LM_K_##x
+#define LM(x) TINYI_LM_##x
 #define ATTN TINYI_LM_ATTN, 0, TINYI_LM_NEVER
 #define MLA TINYI_LM_MLA, 0, TINYI_LM_NEVER
 
@@ -201,160 +201,164 @@ static const tinyi_lm_arch
     /* name           norm  rope    act          block        mixers                              period attention;
      *                                                                                            feed-forward; top;
      *                                                                                            keys */
-ROW(llama, "llama", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW), F(RENORM), 0, 0)
-ROW(llama4, "llama4", RMS, PAIRS, M(SILU), M(PRE), ATTN, 4, A(QK_PLAIN) | A(NOPE_GLOBAL) | A(CHUNKED),
-    F(SIGMOID) | F(WEIGHT_FIRST), 0, K(GROWTH) | K(LOCAL_BASE))
-ROW(llama_embed, "llama-embed", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW) | A(ENCODER), F(RENORM), T(HIDDEN),
-    0)
-ROW(mistral3, "mistral3", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW) | A(YARN_PLAIN) | A(YARN_BETAS), F(RENORM),
-    0, K(GROWTH))
-ROW(qwen2, "qwen2", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW), 0, 0, 0)
-ROW(qwen2vl, "qwen2vl", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW), 0, 0, 0)
-ROW(qwen2moe, "qwen2moe", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW), 0, 0, 0)
-ROW(qwen3, "qwen3", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW), 0, 0, 0)
-ROW(qwen3vl, "qwen3vl", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW), 0, 0, 0)
-ROW(qwen3moe, "qwen3moe", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW), F(RENORM), 0, 0)
-ROW(qwen3vlmoe, "qwen3vlmoe", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW), F(RENORM), 0, 0)
-ROW(qwen3next, "qwen3next", RMS, HALVES, M(SILU), M(PRE), M(ATTN), M(DELTA), M(INTERVAL), 0,
-    A(NORM2_IS_POST) | A(GATED) | A(KEY_BLOCKS), F(RENORM), 0, 0)
-ROW(qwen35, "qwen35", RMS, HALVES, M(SILU), M(PRE), M(ATTN), M(DELTA), M(INTERVAL), 0, A(NORM2_IS_POST) | A(GATED), 0,
+ROW(llama, "llama", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW), FFN(RENORM), 0, 0)
+ROW(llama4, "llama4", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 4, ATT(QK_PLAIN) | ATT(NOPE_GLOBAL) | ATT(CHUNKED),
+    FFN(SIGMOID) | FFN(WEIGHT_FIRST), 0, KEY(GROWTH) | KEY(LOCAL_BASE))
+ROW(llama_embed, "llama-embed", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW) | ATT(ENCODER), FFN(RENORM),
+    TOP(HIDDEN), 0)
+ROW(mistral3, "mistral3", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW) | ATT(YARN_PLAIN) | ATT(YARN_BETAS),
+    FFN(RENORM), 0, KEY(GROWTH))
+ROW(qwen2, "qwen2", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW), 0, 0, 0)
+ROW(qwen2vl, "qwen2vl", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW), 0, 0, 0)
+ROW(qwen2moe, "qwen2moe", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW), 0, 0, 0)
+ROW(qwen3, "qwen3", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW), 0, 0, 0)
+ROW(qwen3vl, "qwen3vl", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW), 0, 0, 0)
+ROW(qwen3moe, "qwen3moe", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW), FFN(RENORM), 0, 0)
+ROW(qwen3vlmoe, "qwen3vlmoe", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW), FFN(RENORM), 0, 0)
+ROW(qwen3next, "qwen3next", RMS, HALVES, LM(SILU), LM(PRE), LM(ATTN), LM(DELTA), LM(INTERVAL), 0,
+    ATT(NORM2_IS_POST) | ATT(GATED) | ATT(KEY_BLOCKS), FFN(RENORM), 0, 0)
+ROW(qwen35, "qwen35", RMS, HALVES, LM(SILU), LM(PRE), LM(ATTN), LM(DELTA), LM(INTERVAL), 0,
+    ATT(NORM2_IS_POST) | ATT(GATED), 0, 0, 0)
+ROW(qwen35moe, "qwen35moe", RMS, HALVES, LM(SILU), LM(PRE), LM(ATTN), LM(DELTA), LM(INTERVAL), 0,
+    ATT(NORM2_IS_POST) | ATT(GATED), FFN(RENORM), 0, 0)
+ROW(gemma, "gemma", RMS, HALVES, LM(GELU), LM(PRE), ATTN, 0, 0, 0, TOP(SQRT), 0)
+ROW(gemma2, "gemma2", RMS, HALVES, LM(GELU), LM(PRE), ATTN, 2, ATT(46_LAYERS) | ATT(WINDOW_4096) | ATT(CAP_50), 0,
+    TOP(SQRT) | TOP(CAP_30), KEY(LOGIT_CAP) | KEY(ATTN_CAP) | KEY(LOCAL_BASE))
+ROW(gemma3, "gemma3", RMS, HALVES, LM(GELU), LM(PRE), ATTN, 6, ATT(LOCAL_10000) | ATT(62_LAYERS), 0, TOP(SQRT),
+    KEY(LOGIT_CAP) | KEY(LOCAL_BASE))
+ROW(gemma3n, "gemma3n", RMS, HALVES, LM(GELU), LM(ALTUP), ATTN, 5, ATT(LOCAL_10000) | ATT(SCALE_ONE) | ATT(V_PLAIN), 0,
+    TOP(SQRT) | TOP(CAP_30), KEY(LOGIT_CAP) | KEY(LOCAL_BASE))
+ROW(gemma4, "gemma4", RMS, HALVES, LM(GELU), LM(PRE), ATTN, 6, ATT(SCALE_ONE) | ATT(V_PLAIN),
+    FFN(RENORM) | FFN(SIDE_BY_SIDE), TOP(SQRT), KEY(LOGIT_CAP) | KEY(LOCAL_BASE))
+ROW(gemma_embedding, "gemma-embedding", RMS, HALVES, LM(GELU), LM(PRE), ATTN, 6, ATT(LOCAL_10000) | ATT(ENCODER), 0,
+    TOP(SQRT) | TOP(HIDDEN), KEY(LOCAL_BASE))
+ROW(phi2, "phi2", LN, HALVES, LM(GELU), LM(PARALLEL), ATTN, 0, 0, FFN(PLAIN), 0, 0)
+ROW(phi3, "phi3", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW), 0, 0, 0)
+ROW(phimoe, "phimoe", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW), FFN(RENORM), 0, 0)
+ROW(gpt2, "gpt2", LN, NONE, LM(GELU), LM(PRE), ATTN, 0, 0, FFN(PLAIN), TOP(POSITIONS), 0)
+ROW(gptneox, "gptneox", LN, HALVES, LM(GELU), LM(PARALLEL), ATTN, 0, 0, FFN(PLAIN), 0, 0)
+ROW(falcon, "falcon", LN, HALVES, LM(GELU), LM(PARALLEL), ATTN, 0, ATT(FALCON), FFN(PLAIN), 0, 0)
+ROW(bloom, "bloom", LN, NONE, LM(GELU), LM(PRE), ATTN, 0, ATT(ALIBI), FFN(PLAIN), TOP(EMBD_NORM), 0)
+ROW(mpt, "mpt", LN, NONE, LM(GELU), LM(PRE), ATTN, 0, ATT(ALIBI) | ATT(ALIBI_KEY), FFN(PLAIN), TOP(MAY_POSITIONS),
+    KEY(CLAMP))
+ROW(starcoder, "starcoder", LN, NONE, LM(GELU), LM(PRE), ATTN, 0, 0, FFN(PLAIN), TOP(POSITIONS), 0)
+ROW(starcoder2, "starcoder2", LN, HALVES, LM(GELU), LM(PRE), ATTN, 0, ATT(NO_WINDOW), FFN(PLAIN), 0, 0)
+ROW(stablelm, "stablelm", LN, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(MAY_FFN_NORM), 0, 0, 0)
+ROW(xverse, "xverse", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, 0)
+ROW(openelm, "openelm", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, 0)
+ROW(codeshell, "codeshell", LN, HALVES, LM(GELU), LM(PRE), ATTN, 0, 0, FFN(PLAIN), 0, 0)
+ROW(deepseek, "deepseek", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, KEY(WEIGHT))
+ROW(olmo2, "olmo2", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 4,
+    ATT(NO_NORM) | ATT(NO_FFN_NORM) | ATT(WINDOW_KEY) | ATT(LOCAL_UNSCALED), 0, 0, 0)
+ROW(olmoe, "olmoe", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, 0)
+ROW(granite, "granite", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, ATT(ROPE_SWITCH), FFN(RENORM), TOP(LOGIT_DIVIDE),
+    KEY(SCALES) | KEY(ATTN_SCALE) | KEY(LOGIT_SCALE))
+ROW(granitemoe, "granitemoe", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, 0, FFN(RENORM), TOP(LOGIT_DIVIDE),
+    KEY(SCALES) | KEY(ATTN_SCALE) | KEY(LOGIT_SCALE))
+ROW(granitehybrid, "granitehybrid", RMS, PAIRS, LM(SILU), LM(PRE), LM(ATTN), LM(MAMBA2), LM(WHERE_NO_KV), 0,
+    ATT(ROPE_SWITCH), FFN(RENORM), TOP(LOGIT_DIVIDE), KEY(SCALES) | KEY(ATTN_SCALE) | KEY(LOGIT_SCALE))
+ROW(granite_swa, "granite_swa", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, LM(EVERY), 0, FFN(RENORM), TOP(LOGIT_DIVIDE),
+    KEY(SCALES) | KEY(ATTN_SCALE) | KEY(LOGIT_SCALE) | KEY(WINDOW_LIST) | KEY(ROPE_LIST))
+ROW(minicpm, "minicpm", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, 0, FFN(RENORM), TOP(LOGIT_DIVIDE) | TOP(MINICPM),
+    KEY(SCALES) | KEY(LOGIT_SCALE))
+ROW(deepseek2, "deepseek2", RMS, PAIRS, LM(SILU), LM(PRE), MLA, 0, ATT(YARN_MSCALE) | ATT(YARN_GROWS), 0, 0,
+    KEY(GROWTH) | KEY(ROUTER))
+ROW(deepseek32, "deepseek32", RMS, PAIRS, LM(SILU), LM(PRE), MLA, 0, ATT(YARN_MSCALE) | ATT(INDEXER), FFN(SIGMOID), 0,
+    KEY(GROWTH) | KEY(ROUTER))
+ROW(glm_dsa, "glm-dsa", RMS, PAIRS, LM(SILU), LM(PRE), MLA, 0, ATT(YARN_MSCALE) | ATT(INDEXER) | ATT(INDEX_PAIRS),
+    FFN(SIGMOID), 0, KEY(GROWTH) | KEY(ROUTER))
+ROW(deepseek4, "deepseek4", RMS, PAIRS, LM(SILU), LM(HYPER), LM(COMPRESSED), 0, LM(NEVER), 0, 0, 0, 0,
+    KEY(ROUTER) | KEY(SWIGLU_CLAMP))
+ROW(mistral4, "mistral4", RMS, PAIRS, LM(SILU), LM(PRE), MLA, 0, ATT(YARN_MSCALE) | ATT(YARN_BETAS), 0, 0,
+    KEY(GROWTH) | KEY(ROUTER))
+ROW(plm, "plm", RMS, PAIRS, LM(RELU2), LM(PRE), MLA, 0, 0, FFN(PLAIN), 0, 0)
+ROW(minicpm3, "minicpm3", RMS, HALVES, LM(SILU), LM(PRE), MLA, 0, 0, 0, TOP(MINICPM) | TOP(LOGIT_DIVIDE), 0)
+ROW(kimi_linear, "kimi-linear", RMS, NONE, LM(SILU), LM(PRE), LM(MLA), LM(KDA), LM(WHERE_NO_KV), 0, 0,
+    FFN(SIGMOID) | FFN(RENORM), 0, KEY(GATING) | KEY(WEIGHT))
+ROW(kimi_k3, "kimi-k3", RMS, NONE, LM(SITU), LM(PRE), LM(MLA), LM(KDA), LM(WHERE_NO_KV), 0, 0, FFN(SIGMOID), 0,
+    KEY(ROUTER) | KEY(DECAY) | KEY(BANK) | KEY(LATENT))
+ROW(bitnet, "bitnet", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, 0)
+ROW(smollm3, "smollm3", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, ATT(NOPE_4TH), 0, 0, 0)
+ROW(nanbeige, "nanbeige", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, ATT(NO_WINDOW), 0, 0, KEY(LOOPS))
+ROW(command_r, "command-r", LN, PAIRS, LM(SILU), LM(PARALLEL), ATTN, 0, 0, 0, 0, KEY(LOGIT_SCALE))
+ROW(cohere2, "cohere2", LN, PAIRS, LM(SILU), LM(PARALLEL), ATTN, 4, ATT(NOPE_GLOBAL), 0, 0, KEY(LOGIT_SCALE))
+ROW(cohere2moe, "cohere2moe", LN, PAIRS, LM(SILU), LM(PARALLEL), ATTN, -4,
+    ATT(NOPE_GLOBAL) | ATT(DENSE_ROPE) | ATT(EPS_SAYS), FFN(SIGMOID) | FFN(HALF), 0, KEY(LOGIT_SCALE) | KEY(ROUTER))
+ROW(internlm2, "internlm2", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, 0)
+ROW(chatglm, "chatglm", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, 0)
+ROW(glm4, "glm4", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, 0)
+ROW(glm4moe, "glm4moe", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(NORM2_IS_POST), FFN(SIGMOID), 0, KEY(ROUTER))
+ROW(exaone, "exaone", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, 0)
+ROW(exaone4, "exaone4", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 4,
+    ATT(NO_NORM) | ATT(NO_FFN_NORM) | ATT(64_LAYERS) | ATT(NOPE_GLOBAL), 0, 0, 0)
+ROW(exaone_moe, "exaone-moe", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 4, ATT(NOPE_GLOBAL) | ATT(WINDOW_128), FFN(SIGMOID),
+    0, KEY(ROUTER))
+ROW(arcee, "arcee", RMS, PAIRS, LM(RELU2), LM(PRE), ATTN, 0, 0, FFN(PLAIN), 0, 0)
+ROW(nemotron, "nemotron", LN, HALVES, LM(RELU2), LM(PRE), ATTN, 0, 0, FFN(PLAIN), 0, 0)
+ROW(gpt_oss, "gpt-oss", RMS, HALVES, LM(CLAMPED), LM(PRE), ATTN, 2, ATT(NORM2_IS_POST), FFN(OF_CHOSEN), 0,
+    KEY(LOCAL_BASE))
+ROW(minimax_m2, "minimax-m2", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, 0, FFN(SIGMOID) | FFN(RENORM), 0, KEY(GATING))
+ROW(minimax_m3, "minimax-m3", RMS, HALVES, LM(CLAMPED), LM(PRE), ATTN, 0, ATT(INDEXER), FFN(SIGMOID), 0, KEY(ROUTER))
+ROW(hunyuan_dense, "hunyuan-dense", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(QK_AFTER), 0, 0, 0)
+ROW(hunyuan_moe, "hunyuan-moe", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(QK_AFTER), FFN(RENORM), 0, 0)
+ROW(hy_v3, "hy_v3", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, 0, FFN(SIGMOID), 0, KEY(ROUTER))
+ROW(ernie4_5, "ernie4_5", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, 0)
+ROW(ernie4_5_moe, "ernie4_5-moe", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, 0, FFN(RENORM), 0, 0)
+ROW(seed_oss, "seed_oss", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(NORM2_IS_POST), 0, 0, 0)
+ROW(apertus, "apertus", RMS, HALVES, LM(XIELU), LM(PRE), ATTN, 0, 0, FFN(PLAIN), 0, 0)
+ROW(smallthinker, "smallthinker", RMS, HALVES, LM(RELU), LM(PRE), ATTN, -4,
+    ATT(NOPE_GLOBAL) | ATT(WINDOW_KEY) | ATT(OWN_PATTERN) | ATT(WINDOW_4096) | ATT(WINDOW_FIXED) | ATT(SHORT_ROPE),
+    FFN(RENORM) | FFN(ROUTER_EARLY), 0, KEY(GATING) | KEY(LOCAL_BASE))
+ROW(mellum, "mellum", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 4, ATT(WINDOW_KEY) | ATT(LOCAL_UNSCALED), FFN(RENORM), 0, 0)
+ROW(afmoe, "afmoe", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 4,
+    ATT(WINDOW_KEY) | ATT(NOPE_4TH) | ATT(GATE) | ATT(GATE_ALWAYS), FFN(SIGMOID), TOP(SQRT),
+    KEY(ROUTER) | KEY(LOCAL_BASE))
+ROW(laguna, "laguna", RMS, HALVES, LM(SILU), LM(PRE), ATTN, -4,
+    ATT(WINDOW_KEY) | ATT(LOCAL_UNSCALED) | ATT(GATE) | ATT(GATE_ALWAYS) | ATT(GATE_SOFTPLUS), FFN(SIGMOID), 0,
+    KEY(ROUTER) | KEY(LOCAL_BASE))
+ROW(mimo2, "mimo2", RMS, HALVES, LM(SILU), LM(PRE), ATTN, LM(EVERY), ATT(LOCAL_10000) | ATT(ONE_WIDTH),
+    FFN(SIGMOID) | FFN(RENORM), 0, KEY(LOCAL_BASE) | KEY(WINDOW_LIST) | KEY(VALUE_SCALE))
+ROW(step35, "step35", RMS, HALVES, LM(SILU), LM(PRE), ATTN, LM(EVERY), ATT(LOCAL_10000) | ATT(GATE) | ATT(HALF_ROPE),
+    FFN(SIGMOID), 0, KEY(ROUTER) | KEY(LOCAL_BASE) | KEY(WINDOW_LIST) | KEY(SWIGLU_CLAMP))
+ROW(dots1, "dots1", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, KEY(ROUTER))
+ROW(bailingmoe, "bailingmoe", RMS, PAIRS, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, KEY(NORM) | KEY(WEIGHT))
+ROW(bailingmoe2, "bailingmoe2", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, 0, 0, 0, KEY(ROUTER))
+ROW(bailingmoe3, "bailingmoe3", RMS, PAIRS, LM(SILU), LM(PRE), LM(MLA), LM(KDA), LM(WHERE_NO_KV), 0, ATT(GATE_HEADS),
+    FFN(SIGMOID), 0, KEY(ROUTER) | KEY(SWIGLU_CLAMP) | KEY(DECAY) | KEY(DECAY_PLUS))
+ROW(lfm2, "lfm2", RMS, HALVES, LM(SILU), LM(PRE), LM(ATTN), LM(SHORTCONV), LM(WHERE_NO_KV), LM(EVERY),
+    ATT(WINDOW_KEY) | ATT(OWN_PATTERN), 0, TOP(OUTPUT_IS_EMBD), 0)
+ROW(lfm2moe, "lfm2moe", RMS, HALVES, LM(SILU), LM(PRE), LM(ATTN), LM(SHORTCONV), LM(WHERE_NO_KV), 0, 0,
+    FFN(SIGMOID) | FFN(RENORM), TOP(OUTPUT_IS_EMBD), KEY(GATING))
+ROW(falcon_h1, "falcon-h1", RMS, HALVES, LM(SILU), LM(PRE), LM(ATTN), LM(MAMBA2), LM(BOTH), 0, 0, 0, 0, 0)
+ROW(nemotron_h, "nemotron_h", RMS, NONE, LM(RELU2), LM(SINGLE), LM(ATTN), LM(MAMBA2), LM(WHERE_NO_KV), 0, 0, FFN(PLAIN),
     0, 0)
-ROW(qwen35moe, "qwen35moe", RMS, HALVES, M(SILU), M(PRE), M(ATTN), M(DELTA), M(INTERVAL), 0,
-    A(NORM2_IS_POST) | A(GATED), F(RENORM), 0, 0)
-ROW(gemma, "gemma", RMS, HALVES, M(GELU), M(PRE), ATTN, 0, 0, 0, T(SQRT), 0)
-ROW(gemma2, "gemma2", RMS, HALVES, M(GELU), M(PRE), ATTN, 2, A(46_LAYERS) | A(WINDOW_4096) | A(CAP_50), 0,
-    T(SQRT) | T(CAP_30), K(LOGIT_CAP) | K(ATTN_CAP) | K(LOCAL_BASE))
-ROW(gemma3, "gemma3", RMS, HALVES, M(GELU), M(PRE), ATTN, 6, A(LOCAL_10000) | A(62_LAYERS), 0, T(SQRT),
-    K(LOGIT_CAP) | K(LOCAL_BASE))
-ROW(gemma3n, "gemma3n", RMS, HALVES, M(GELU), M(ALTUP), ATTN, 5, A(LOCAL_10000) | A(SCALE_ONE) | A(V_PLAIN), 0,
-    T(SQRT) | T(CAP_30), K(LOGIT_CAP) | K(LOCAL_BASE))
-ROW(gemma4, "gemma4", RMS, HALVES, M(GELU), M(PRE), ATTN, 6, A(SCALE_ONE) | A(V_PLAIN), F(RENORM) | F(SIDE_BY_SIDE),
-    T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE))
-ROW(gemma_embedding, "gemma-embedding", RMS, HALVES, M(GELU), M(PRE), ATTN, 6, A(LOCAL_10000) | A(ENCODER), 0,
-    T(SQRT) | T(HIDDEN), K(LOCAL_BASE))
-ROW(phi2, "phi2", LN, HALVES, M(GELU), M(PARALLEL), ATTN, 0, 0, F(PLAIN), 0, 0)
-ROW(phi3, "phi3", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW), 0, 0, 0)
-ROW(phimoe, "phimoe", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW), F(RENORM), 0, 0)
-ROW(gpt2, "gpt2", LN, NONE, M(GELU), M(PRE), ATTN, 0, 0, F(PLAIN), T(POSITIONS), 0)
-ROW(gptneox, "gptneox", LN, HALVES, M(GELU), M(PARALLEL), ATTN, 0, 0, F(PLAIN), 0, 0)
-ROW(falcon, "falcon", LN, HALVES, M(GELU), M(PARALLEL), ATTN, 0, A(FALCON), F(PLAIN), 0, 0)
-ROW(bloom, "bloom", LN, NONE, M(GELU), M(PRE), ATTN, 0, A(ALIBI), F(PLAIN), T(EMBD_NORM), 0)
-ROW(mpt, "mpt", LN, NONE, M(GELU), M(PRE), ATTN, 0, A(ALIBI) | A(ALIBI_KEY), F(PLAIN), T(MAY_POSITIONS), K(CLAMP))
-ROW(starcoder, "starcoder", LN, NONE, M(GELU), M(PRE), ATTN, 0, 0, F(PLAIN), T(POSITIONS), 0)
-ROW(starcoder2, "starcoder2", LN, HALVES, M(GELU), M(PRE), ATTN, 0, A(NO_WINDOW), F(PLAIN), 0, 0)
-ROW(stablelm, "stablelm", LN, HALVES, M(SILU), M(PRE), ATTN, 0, A(MAY_FFN_NORM), 0, 0, 0)
-ROW(xverse, "xverse", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, 0)
-ROW(openelm, "openelm", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, 0)
-ROW(codeshell, "codeshell", LN, HALVES, M(GELU), M(PRE), ATTN, 0, 0, F(PLAIN), 0, 0)
-ROW(deepseek, "deepseek", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, K(WEIGHT))
-ROW(olmo2, "olmo2", RMS, HALVES, M(SILU), M(PRE), ATTN, 4,
-    A(NO_NORM) | A(NO_FFN_NORM) | A(WINDOW_KEY) | A(LOCAL_UNSCALED), 0, 0, 0)
-ROW(olmoe, "olmoe", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, 0)
-ROW(granite, "granite", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE),
-    K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE))
-ROW(granitemoe, "granitemoe", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, 0, F(RENORM), T(LOGIT_DIVIDE),
-    K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE))
-ROW(granitehybrid, "granitehybrid", RMS, PAIRS, M(SILU), M(PRE), M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, A(ROPE_SWITCH),
-    F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE))
-ROW(granite_swa, "granite_swa", RMS, PAIRS, M(SILU), M(PRE), ATTN, M(EVERY), 0, F(RENORM), T(LOGIT_DIVIDE),
-    K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) | K(WINDOW_LIST) | K(ROPE_LIST))
-ROW(minicpm, "minicpm", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, 0, F(RENORM), T(LOGIT_DIVIDE) | T(MINICPM),
-    K(SCALES) | K(LOGIT_SCALE))
-ROW(deepseek2, "deepseek2", RMS, PAIRS, M(SILU), M(PRE), MLA, 0, A(YARN_MSCALE) | A(YARN_GROWS), 0, 0,
-    K(GROWTH) | K(ROUTER))
-ROW(deepseek32, "deepseek32", RMS, PAIRS, M(SILU), M(PRE), MLA, 0, A(YARN_MSCALE) | A(INDEXER), F(SIGMOID), 0,
-    K(GROWTH) | K(ROUTER))
-ROW(glm_dsa, "glm-dsa", RMS, PAIRS, M(SILU), M(PRE), MLA, 0, A(YARN_MSCALE) | A(INDEXER) | A(INDEX_PAIRS), F(SIGMOID),
-    0, K(GROWTH) | K(ROUTER))
-ROW(deepseek4, "deepseek4", RMS, PAIRS, M(SILU), M(HYPER), M(COMPRESSED), 0, M(NEVER), 0, 0, 0, 0,
-    K(ROUTER) | K(SWIGLU_CLAMP))
-ROW(mistral4, "mistral4", RMS, PAIRS, M(SILU), M(PRE), MLA, 0, A(YARN_MSCALE) | A(YARN_BETAS), 0, 0,
-    K(GROWTH) | K(ROUTER))
-ROW(plm, "plm", RMS, PAIRS, M(RELU2), M(PRE), MLA, 0, 0, F(PLAIN), 0, 0)
-ROW(minicpm3, "minicpm3", RMS, HALVES, M(SILU), M(PRE), MLA, 0, 0, 0, T(MINICPM) | T(LOGIT_DIVIDE), 0)
-ROW(kimi_linear, "kimi-linear", RMS, NONE, M(SILU), M(PRE), M(MLA), M(KDA), M(WHERE_NO_KV), 0, 0,
-    F(SIGMOID) | F(RENORM), 0, K(GATING) | K(WEIGHT))
-ROW(kimi_k3, "kimi-k3", RMS, NONE, M(SITU), M(PRE), M(MLA), M(KDA), M(WHERE_NO_KV), 0, 0, F(SIGMOID), 0,
-    K(ROUTER) | K(DECAY) | K(BANK) | K(LATENT))
-ROW(bitnet, "bitnet", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, 0)
-ROW(smollm3, "smollm3", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, A(NOPE_4TH), 0, 0, 0)
-ROW(nanbeige, "nanbeige", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, A(NO_WINDOW), 0, 0, K(LOOPS))
-ROW(command_r, "command-r", LN, PAIRS, M(SILU), M(PARALLEL), ATTN, 0, 0, 0, 0, K(LOGIT_SCALE))
-ROW(cohere2, "cohere2", LN, PAIRS, M(SILU), M(PARALLEL), ATTN, 4, A(NOPE_GLOBAL), 0, 0, K(LOGIT_SCALE))
-ROW(cohere2moe, "cohere2moe", LN, PAIRS, M(SILU), M(PARALLEL), ATTN, -4, A(NOPE_GLOBAL) | A(DENSE_ROPE) | A(EPS_SAYS),
-    F(SIGMOID) | F(HALF), 0, K(LOGIT_SCALE) | K(ROUTER))
-ROW(internlm2, "internlm2", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, 0)
-ROW(chatglm, "chatglm", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, 0)
-ROW(glm4, "glm4", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, 0)
-ROW(glm4moe, "glm4moe", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(NORM2_IS_POST), F(SIGMOID), 0, K(ROUTER))
-ROW(exaone, "exaone", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, 0)
-ROW(exaone4, "exaone4", RMS, HALVES, M(SILU), M(PRE), ATTN, 4,
-    A(NO_NORM) | A(NO_FFN_NORM) | A(64_LAYERS) | A(NOPE_GLOBAL), 0, 0, 0)
-ROW(exaone_moe, "exaone-moe", RMS, HALVES, M(SILU), M(PRE), ATTN, 4, A(NOPE_GLOBAL) | A(WINDOW_128), F(SIGMOID), 0,
-    K(ROUTER))
-ROW(arcee, "arcee", RMS, PAIRS, M(RELU2), M(PRE), ATTN, 0, 0, F(PLAIN), 0, 0)
-ROW(nemotron, "nemotron", LN, HALVES, M(RELU2), M(PRE), ATTN, 0, 0, F(PLAIN), 0, 0)
-ROW(gpt_oss, "gpt-oss", RMS, HALVES, M(CLAMPED), M(PRE), ATTN, 2, A(NORM2_IS_POST), F(OF_CHOSEN), 0, K(LOCAL_BASE))
-ROW(minimax_m2, "minimax-m2", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, 0, F(SIGMOID) | F(RENORM), 0, K(GATING))
-ROW(minimax_m3, "minimax-m3", RMS, HALVES, M(CLAMPED), M(PRE), ATTN, 0, A(INDEXER), F(SIGMOID), 0, K(ROUTER))
-ROW(hunyuan_dense, "hunyuan-dense", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(QK_AFTER), 0, 0, 0)
-ROW(hunyuan_moe, "hunyuan-moe", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(QK_AFTER), F(RENORM), 0, 0)
-ROW(hy_v3, "hy_v3", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, 0, F(SIGMOID), 0, K(ROUTER))
-ROW(ernie4_5, "ernie4_5", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, 0)
-ROW(ernie4_5_moe, "ernie4_5-moe", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, 0, F(RENORM), 0, 0)
-ROW(seed_oss, "seed_oss", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(NORM2_IS_POST), 0, 0, 0)
-ROW(apertus, "apertus", RMS, HALVES, M(XIELU), M(PRE), ATTN, 0, 0, F(PLAIN), 0, 0)
-ROW(smallthinker, "smallthinker", RMS, HALVES, M(RELU), M(PRE), ATTN, -4,
-    A(NOPE_GLOBAL) | A(WINDOW_KEY) | A(OWN_PATTERN) | A(WINDOW_4096) | A(WINDOW_FIXED) | A(SHORT_ROPE),
-    F(RENORM) | F(ROUTER_EARLY), 0, K(GATING) | K(LOCAL_BASE))
-ROW(mellum, "mellum", RMS, HALVES, M(SILU), M(PRE), ATTN, 4, A(WINDOW_KEY) | A(LOCAL_UNSCALED), F(RENORM), 0, 0)
-ROW(afmoe, "afmoe", RMS, HALVES, M(SILU), M(PRE), ATTN, 4, A(WINDOW_KEY) | A(NOPE_4TH) | A(GATE) | A(GATE_ALWAYS),
-    F(SIGMOID), T(SQRT), K(ROUTER) | K(LOCAL_BASE))
-ROW(laguna, "laguna", RMS, HALVES, M(SILU), M(PRE), ATTN, -4,
-    A(WINDOW_KEY) | A(LOCAL_UNSCALED) | A(GATE) | A(GATE_ALWAYS) | A(GATE_SOFTPLUS), F(SIGMOID), 0,
-    K(ROUTER) | K(LOCAL_BASE))
-ROW(mimo2, "mimo2", RMS, HALVES, M(SILU), M(PRE), ATTN, M(EVERY), A(LOCAL_10000) | A(ONE_WIDTH), F(SIGMOID) | F(RENORM),
-    0, K(LOCAL_BASE) | K(WINDOW_LIST) | K(VALUE_SCALE))
-ROW(step35, "step35", RMS, HALVES, M(SILU), M(PRE), ATTN, M(EVERY), A(LOCAL_10000) | A(GATE) | A(HALF_ROPE), F(SIGMOID),
-    0, K(ROUTER) | K(LOCAL_BASE) | K(WINDOW_LIST) | K(SWIGLU_CLAMP))
-ROW(dots1, "dots1", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, K(ROUTER))
-ROW(bailingmoe, "bailingmoe", RMS, PAIRS, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, K(NORM) | K(WEIGHT))
-ROW(bailingmoe2, "bailingmoe2", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, 0, 0, 0, K(ROUTER))
-ROW(bailingmoe3, "bailingmoe3", RMS, PAIRS, M(SILU), M(PRE), M(MLA), M(KDA), M(WHERE_NO_KV), 0, A(GATE_HEADS),
-    F(SIGMOID), 0, K(ROUTER) | K(SWIGLU_CLAMP) | K(DECAY) | K(DECAY_PLUS))
-ROW(lfm2, "lfm2", RMS, HALVES, M(SILU), M(PRE), M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), M(EVERY),
-    A(WINDOW_KEY) | A(OWN_PATTERN), 0, T(OUTPUT_IS_EMBD), 0)
-ROW(lfm2moe, "lfm2moe", RMS, HALVES, M(SILU), M(PRE), M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), 0, 0,
-    F(SIGMOID) | F(RENORM), T(OUTPUT_IS_EMBD), K(GATING))
-ROW(falcon_h1, "falcon-h1", RMS, HALVES, M(SILU), M(PRE), M(ATTN), M(MAMBA2), M(BOTH), 0, 0, 0, 0, 0)
-ROW(nemotron_h, "nemotron_h", RMS, NONE, M(RELU2), M(SINGLE), M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN), 0, 0)
-ROW(nemotron_h_moe, "nemotron_h_moe", RMS, NONE, M(RELU2), M(SINGLE), M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0,
-    F(PLAIN) | F(SIGMOID), 0, K(NORM) | K(WEIGHT))
-ROW(jamba, "jamba", RMS, NONE, M(SILU), M(PRE), M(ATTN), M(MAMBA), M(WHERE_NO_KV), 0, 0, 0, 0, 0)
-ROW(plamo2, "plamo2", RMS, HALVES, M(SILU), M(PRE), M(ATTN), M(PLAMO), M(WHERE_NO_KV), 0, 0, 0, 0, 0)
-ROW(plamo3, "plamo3", RMS, HALVES, M(SILU), M(PRE), ATTN, 8, A(WINDOW_KEY) | A(LOCAL_10000) | A(ONE_WIDTH), 0, 0,
-    K(LOCAL_BASE))
-ROW(mamba, "mamba", RMS, NONE, M(SILU), M(PRE), M(MAMBA), 0, M(NEVER), 0, 0, F(NONE), 0, 0)
-ROW(mamba2, "mamba2", RMS, NONE, M(SILU), M(PRE), M(MAMBA2), 0, M(NEVER), 0, 0, F(NONE), 0, 0)
-ROW(rwkv6, "rwkv6", LN, NONE, M(RELU2), M(PRE), M(RWKV6), 0, M(NEVER), 0, 0, F(CHANNEL), T(EMBD_NORM), 0)
-ROW(rwkv6qwen2, "rwkv6qwen2", RMS, NONE, M(SILU), M(PRE), M(RWKV6), 0, M(NEVER), 0, 0, 0, 0, 0)
-ROW(rwkv7, "rwkv7", LN, NONE, M(RELU2), M(PRE), M(RWKV7), 0, M(NEVER), 0, 0, F(CHANNEL), T(EMBD_NORM), 0)
-ROW(bert, "bert", LN, NONE, M(GELU), M(POST), ATTN, 0, A(ENCODER), F(PLAIN),
-    T(EMBD_NORM) | T(POSITIONS) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(TYPES), 0)
-ROW(nomic_bert, "nomic-bert", LN, HALVES, M(SILU), M(POST), ATTN, 0, A(ENCODER), 0,
-    T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0)
-ROW(nomic_bert_moe, "nomic-bert-moe", LN, HALVES, M(GELU), M(POST), ATTN, 0, A(ENCODER), F(PLAIN),
-    T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(MASK_STRIPS), 0)
-ROW(jina_bert_v2, "jina-bert-v2", LN, NONE, M(GELU), M(POST), ATTN, 0, A(ENCODER) | A(ALIBI), 0,
-    T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0)
-ROW(jina_bert_v3, "jina-bert-v3", LN, HALVES, M(GELU), M(POST), ATTN, 0, A(ENCODER), F(PLAIN),
-    T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(MASK_STRIPS), 0)
-ROW(eurobert, "eurobert", RMS, HALVES, M(SILU), M(PRE), ATTN, 0, A(ENCODER), 0, T(HIDDEN), 0)
-ROW(modern_bert, "modern-bert", LN, HALVES, M(GELU), M(PRE), ATTN, -3, A(ENCODER) | A(FIRST_NO_NORM) | A(LOCAL_10000),
-    0, T(EMBD_NORM) | T(HIDDEN), K(LOCAL_BASE))
-ROW(t5, "t5", RMS, NONE, M(GELU), M(PRE), ATTN, 0, A(SCALE_ONE) | A(RELATIVE), F(PLAIN), T(T5), 0)
-ROW(t5encoder, "t5encoder", RMS, NONE, M(GELU), M(PRE), ATTN, 0, A(SCALE_ONE) | A(RELATIVE) | A(ENCODER), F(PLAIN),
-    T(T5) | T(HIDDEN), 0)
+ROW(nemotron_h_moe, "nemotron_h_moe", RMS, NONE, LM(RELU2), LM(SINGLE), LM(ATTN), LM(MAMBA2), LM(WHERE_NO_KV), 0, 0,
+    FFN(PLAIN) | FFN(SIGMOID), 0, KEY(NORM) | KEY(WEIGHT))
+ROW(jamba, "jamba", RMS, NONE, LM(SILU), LM(PRE), LM(ATTN), LM(MAMBA), LM(WHERE_NO_KV), 0, 0, 0, 0, 0)
+ROW(plamo2, "plamo2", RMS, HALVES, LM(SILU), LM(PRE), LM(ATTN), LM(PLAMO), LM(WHERE_NO_KV), 0, 0, 0, 0, 0)
+ROW(plamo3, "plamo3", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 8, ATT(WINDOW_KEY) | ATT(LOCAL_10000) | ATT(ONE_WIDTH), 0,
+    0, KEY(LOCAL_BASE))
+ROW(mamba, "mamba", RMS, NONE, LM(SILU), LM(PRE), LM(MAMBA), 0, LM(NEVER), 0, 0, FFN(NONE), 0, 0)
+ROW(mamba2, "mamba2", RMS, NONE, LM(SILU), LM(PRE), LM(MAMBA2), 0, LM(NEVER), 0, 0, FFN(NONE), 0, 0)
+ROW(rwkv6, "rwkv6", LN, NONE, LM(RELU2), LM(PRE), LM(RWKV6), 0, LM(NEVER), 0, 0, FFN(CHANNEL), TOP(EMBD_NORM), 0)
+ROW(rwkv6qwen2, "rwkv6qwen2", RMS, NONE, LM(SILU), LM(PRE), LM(RWKV6), 0, LM(NEVER), 0, 0, 0, 0, 0)
+ROW(rwkv7, "rwkv7", LN, NONE, LM(RELU2), LM(PRE), LM(RWKV7), 0, LM(NEVER), 0, 0, FFN(CHANNEL), TOP(EMBD_NORM), 0)
+ROW(bert, "bert", LN, NONE, LM(GELU), LM(POST), ATTN, 0, ATT(ENCODER), FFN(PLAIN),
+    TOP(EMBD_NORM) | TOP(POSITIONS) | TOP(HIDDEN) | TOP(NO_OUTPUT_NORM) | TOP(TYPES), 0)
+ROW(nomic_bert, "nomic-bert", LN, HALVES, LM(SILU), LM(POST), ATTN, 0, ATT(ENCODER), 0,
+    TOP(EMBD_NORM) | TOP(HIDDEN) | TOP(NO_OUTPUT_NORM), 0)
+ROW(nomic_bert_moe, "nomic-bert-moe", LN, HALVES, LM(GELU), LM(POST), ATTN, 0, ATT(ENCODER), FFN(PLAIN),
+    TOP(EMBD_NORM) | TOP(HIDDEN) | TOP(NO_OUTPUT_NORM) | TOP(MASK_STRIPS), 0)
+ROW(jina_bert_v2, "jina-bert-v2", LN, NONE, LM(GELU), LM(POST), ATTN, 0, ATT(ENCODER) | ATT(ALIBI), 0,
+    TOP(EMBD_NORM) | TOP(HIDDEN) | TOP(NO_OUTPUT_NORM), 0)
+ROW(jina_bert_v3, "jina-bert-v3", LN, HALVES, LM(GELU), LM(POST), ATTN, 0, ATT(ENCODER), FFN(PLAIN),
+    TOP(EMBD_NORM) | TOP(HIDDEN) | TOP(NO_OUTPUT_NORM) | TOP(MASK_STRIPS), 0)
+ROW(eurobert, "eurobert", RMS, HALVES, LM(SILU), LM(PRE), ATTN, 0, ATT(ENCODER), 0, TOP(HIDDEN), 0)
+ROW(modern_bert, "modern-bert", LN, HALVES, LM(GELU), LM(PRE), ATTN, -3,
+    ATT(ENCODER) | ATT(FIRST_NO_NORM) | ATT(LOCAL_10000), 0, TOP(EMBD_NORM) | TOP(HIDDEN), KEY(LOCAL_BASE))
+ROW(t5, "t5", RMS, NONE, LM(GELU), LM(PRE), ATTN, 0, ATT(SCALE_ONE) | ATT(RELATIVE), FFN(PLAIN), TOP(T5), 0)
+ROW(t5encoder, "t5encoder", RMS, NONE, LM(GELU), LM(PRE), ATTN, 0, ATT(SCALE_ONE) | ATT(RELATIVE) | ATT(ENCODER),
+    FFN(PLAIN), TOP(T5) | TOP(HIDDEN), 0)
 #ifndef TINYLLM_ONLY_ARCH
 };
 #define TINYI_LM_ARCHS tinyi_lm_archs
@@ -370,11 +374,11 @@ ROW(t5encoder, "t5encoder", RMS, NONE, M(GELU), M(PRE), ATTN, 0, A(SCALE_ONE) | 
 #undef NONE
 #undef PAIRS
 #undef HALVES
-#undef A
-#undef F
-#undef T
-#undef K
-#undef M
+#undef ATT
+#undef FFN
+#undef TOP
+#undef KEY
+#undef LM
 #undef ATTN
 #undef MLA
 

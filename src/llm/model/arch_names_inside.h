@@ -1,5 +1,5 @@
-/* src/llm/model/arch_names_inside.h - what TINYLLM_ONLY_ARCH may be: a line for each row of arch_inside.h, since the
- * preprocessor knows no other way to tell a name from a misspelt one (tests/units/run.sh compares both) */
+/* src/llm/model/arch_names_inside.h - the values of TINYLLM_ONLY_ARCH: a line for each row of arch_inside.h. The
+ * preprocessor has no other way to detect a misspelt name (tests/units/run.sh compares both lists) */
 #ifndef TINYI_ARCH_NAMES_H
 #define TINYI_ARCH_NAMES_H
 

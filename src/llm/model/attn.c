@@ -1,14 +1,13 @@
-/* src/llm/model/attn.c - attention in its plain forms: grouped heads, windows, sinks, biases by distance, shared keys,
- * gates
- * Formula  q, k, v = W h + b, each split into heads, normed where weights for it stand, rotated by position;
+/* src/llm/model/attn.c - plain attention: grouped heads, windows, sinks, biases by distance, shared keys, gates
+ * Formula  q, k, v = W h + b, each split into heads, normed if the file has weights for it, rotated by position;
  *          s = scale q . k; cap tanh(s / cap); + bias; hidden keys -inf; p = softmax(s), with the sink's logit in its
  *          sum; o = sum p v; y = W_o norm(o gate)
- *          blocks   score of a block of keys for key head g = max of iq_g . ik_j over its keys that are seen, iq and ik
+ *          blocks   score of a block of keys for key head g = max of iq_g . ik_j over its visible keys, iq and ik
  *                   normed and rotated; the query sees the index_top best blocks, its last index_local ones first
  *                   (minimax-m3)
- * The middle part is an operation: tllm_paged_attention for what is held in pages, where the keys that a query sees are
- * a range of cells; tiny_attention for encoders, and for what that operation does not know: there distances of an
- * encoder, windows to both sides and choices of an indexer are told by its bias, a matrix of numbers and -inf. */
+ * The middle part is an operation. tllm_paged_attention takes keys in pages, where a query sees a range of cells.
+ * tiny_attention takes encoders and all other cases: its bias, a matrix of numbers and -inf, holds the distances of an
+ * encoder, windows to both sides, and the choices of an indexer. */
 #include "llm/model/model_inside.h"
 #include "llm/attention/place.h"
 #include <string.h>
@@ -246,9 +245,8 @@ static void tinyi_lm_attention_laid(tinyi_lm_fwd *f, const tinyi_lm_attend *a, c
     f->used = used;
 }
 
-/* Continuations of one prompt hold its pages together. Reading those once is worth a plan when it saves a third of the
- * cells, and not only a few. What is said of the tree holds for all layers of the step; without memory for it the step
- * goes on without. */
+/* Continuations of one prompt share its pages. A plan that reads shared pages once is used if it saves at least a third
+ * of the cells. The tree is the same for all layers of the step. Without memory for it the step runs without a tree. */
 #define TINYI_LM_TREE_SAVES 512             /* cells */
 TINYI_FN const tllm_tree_plan *tinyi_lm_tree(tinyi_lm_fwd *f)
 {
@@ -291,7 +289,7 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     for (i = 0; row && i < f->n && !f->dry; i++) {
         const int32_t *r = f->row + 4 * i, *at = s->pos + r[0] * s->n_ctx;
         const int64_t first = a->chunked ? r[3] / a->window * a->window : (int64_t)r[3] - a->window + 1;
-        int32_t lo = 0, hi = r[2] - 1, mid;         /* the first cell at or behind that position: positions go up */
+        int32_t lo = 0, hi = r[2] - 1, mid;         /* the first cell at or after that position: positions go up */
         while (lo < hi) {
             mid = lo + (hi - lo) / 2;
             if (at[mid] < first) lo = mid + 1;
@@ -364,7 +362,7 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         return;
     }
     if (l->n_head % l->n_kv) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads, no multiple of its %td key heads",
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads, not a multiple of its %td key heads",
                             m->path, l->i, l->n_head, l->n_kv);
         return;
     }
@@ -402,7 +400,7 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
                 "the indexer has a head for each key head: attention.indexer.head_count and attention.head_count_kv",
                 m->index_heads, l->n_kv);
         if (l->rope >= 0 && m->rope[l->rope].n_rot > m->index_d)
-            tinyi_lm_disagree(ld, l, "keys of the indexer, and the numbers of them that are rotated", m->index_d,
+            tinyi_lm_disagree(ld, l, "keys of the indexer, and their rotated numbers", m->index_d,
                               m->rope[l->rope].n_rot);
         if (!tinyi_lm_small(ld, l, m->index_heads, m->index_d)) return;
         tinyi_lm_need(ld, l, TINYI_T_INDEX_BLOCK_Q, D, m->index_heads * m->index_d, 0);

@@ -1,5 +1,5 @@
-/* src/llm/model/compressed.c - deepseek4: streams that are mixed by matrices of their own, and attention over a window
- * and compressed keys
+/* src/llm/model/compressed.c - deepseek4: streams mixed by learned matrices, and attention over a window and compressed
+ * keys
  * After    the published model; Z. Xie et al., "mHC: Manifold-Constrained Hyper-Connections", 2025 (arXiv 2512.24880).
  * Streams  of a token: X_1 .. X_S. Before a half m = F rms(X), X as one row; a_s = sigmoid(u_0 m_s + b_s) + eps; the
  *          half reads sum_s a_s X_s. p_s = 2 sigmoid(u_1 m_(S+s) + b_(S+s)); C = softmax of u_2 m + b over the stream
@@ -7,14 +7,14 @@
  *          last;
  *          X_t = p_t y + sum_s C_st X_s. The output reads sum_s a_s X_s.
  * Keys     one row of d numbers serves as key and value of all heads: k = rms(W_kv h), its last numbers rotated; q =
- *          rms of each head of W_b rms(W_a h), rotated there too. A query sees its window, and in a layer with ratio R
- *          those blocks of R tokens that are whole: c_b = rms(sum over rows of softmax(W_g h + e) * (W_c h)), each
- *          number by itself, rotated to where the block begins. With R = 4 rows have two halves: a block takes the
- *          first halves of the block before it and its own second halves; and an indexer picks the best blocks by
- *          sum_i w_i max(0, iq_i . ic_b), ic made as c is. Sinks are in the sum of the softmax. o is rotated back;
+ *          rms of each head of W_b rms(W_a h), rotated there too. A query sees its window. In a layer with ratio R it
+ *          also sees complete blocks of R tokens: c_b = rms(sum over rows of softmax(W_g h + e) * (W_c h)), each number
+ *          by itself, rotated to the start of the block. With R = 4, rows have two halves: a block uses the first
+ *          halves of the block before it and its own second halves. An indexer then picks the best blocks by
+ *          sum_i w_i max(0, iq_i . ic_b); ic is computed like c. The softmax sum includes the sinks. o is rotated back;
  *          y = W_o2 (W_o1g o_g), o_g the heads of a group.
- * Kept     pages of k, and pages of what blocks are made of; the cell that ends a block holds the block as well. Blocks
- *          are counted by cells.                                                                                     */
+ * Kept     pages of k, and pages of the inputs of the blocks; the last cell of a block also holds the block. Blocks are
+ *          counted by cells.                                                                                         */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -39,8 +39,8 @@ TINYI_FN void tinyi_lm_hyper_numbers(tinyi_lm_load *ld)
             m->path, name);
     if (!ld->st && m->gating != 4)
         ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
-            "%s: %s.expert_gating_func is %d: only 4, the root of softplus, is known of %s", m->path, name, m->gating,
-            name);
+                            "%s: %s.expert_gating_func is %d: only 4, the root of softplus, is supported for %s",
+                            m->path, name, m->gating, name);
 }
 
 TINYI_FN void tinyi_lm_hyper_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
@@ -85,11 +85,11 @@ TINYI_FN void tinyi_lm_comp_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     const tllm_gguf_tensor *found;
     if (ld->st || !tinyi_lm_small(ld, l, H, d) || !tinyi_lm_small(ld, l, G, m->out_rank) || !tinyi_lm_small(ld, l,
         m->index_heads, m->index_d) || !tinyi_lm_small(ld, l, wide, l->ratio + 1)) return;
-    if (H % G) tinyi_lm_disagree(ld, l, "attention.head_count is no multiple of attention.output_group_count", H, G);
+    if (H % G) tinyi_lm_disagree(ld, l, "attention.head_count is not a multiple of attention.output_group_count", H, G);
     if (l->d_v != d || l->n_kv != 1) tinyi_lm_disagree(ld, l,
-        "one key of so many numbers serves as a value of so many", d, l->d_v);
+        "one row is key and value, but their lengths differ", d, l->d_v);
     if (m->rope[l->rope].n_rot > m->index_d) tinyi_lm_disagree(ld, l,
-        "keys of the indexer, and the numbers of them that are rotated", m->index_d, m->rope[l->rope].n_rot);
+        "keys of the indexer, and their rotated numbers", m->index_d, m->rope[l->rope].n_rot);
     tinyi_lm_need(ld, l, TINYI_T_ATTN_Q_A, D, m->r_q, 0);
     tinyi_lm_vec(ld, l, TINYI_T_ATTN_Q_A_NORM, m->r_q);
     tinyi_lm_need(ld, l, TINYI_T_ATTN_Q_B, m->r_q, H * d, 0);

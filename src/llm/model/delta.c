@@ -4,7 +4,7 @@
  * Formula  per value head, state M (key by value), zero at the start:
  *            M <- diag(e_t) M;  d = b_t (v_t - M^T k_t);  M <- M + k_t d^T;  o_t = M^T q_t
  *          q and k of length 1, q / sqrt(S); b = sigmoid; e = exp(a softplus(x + bias)), one number for a head, or one
- *          for each of its key dimensions (Kimi), or exp(bound sigmoid(-a (x + bias))) where the file names a bound.
+ *          for each of its key dimensions (Kimi), or exp(bound sigmoid(-a (x + bias))) if the file names a bound.
  *          y = W rms(o) act(z), act = silu, or sigmoid (Kimi).
  * Kept     the last rows before the convolutions, and M of each head. */
 #include "llm/model/model_inside.h"
@@ -137,7 +137,7 @@ TINYI_FN void tinyi_lm_delta_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     }
     if (!tinyi_lm_small(ld, l, S, Hk) || !tinyi_lm_small(ld, l, S, H) || !tinyi_lm_small(ld, l, K, 2 * Hk * S + H * S))
         return;
-    if (H % Hk) tinyi_lm_disagree(ld, l, "ssm.time_step_rank is no multiple of ssm.group_count", H, Hk);
+    if (H % Hk) tinyi_lm_disagree(ld, l, "ssm.time_step_rank is not a multiple of ssm.group_count", H, Hk);
     if (m->ssm_inner / S != H || m->ssm_inner % S)
         tinyi_lm_disagree(ld, l, "ssm.inner_size is not ssm.time_step_rank heads of ssm.state_size", m->ssm_inner, S);
     if (ld->st) return;

@@ -1,10 +1,10 @@
-/* src/llm/model/device.c - models on an accelerator with memory of its own
+/* src/llm/model/device.c - models on an accelerator with its own memory
  *
- * Weights are uploaded when the model is opened, and forgotten when it is closed. In a pass of a model that stays,
- * outputs of operations are left on the device: keys and values from call to call, scratch memory until its place is
- * taken again. Code of ours that touches such memory asks before: tinyi_lm_each for the scratch memory of the pass,
- * tinyi_lm_copy, tinyi_lm_zero and the few steps written out for what they touch, tinyi_lm_pages_home for pages. Models
- * whose steps touch it in further places do not stay: their outputs come back after each operation. */
+ * Weights are uploaded when the model is opened and released when it is closed. If a model is resident, the outputs of
+ * operations stay on the device: keys and values from call to call, scratch memory until it is reused. Host code that
+ * touches such memory must fetch it first: tinyi_lm_each for the scratch memory of the pass; tinyi_lm_copy,
+ * tinyi_lm_zero and the few inline steps for their operands; tinyi_lm_pages_home for pages. A model whose steps touch
+ * the memory in other places is not resident: its outputs come back after each operation. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -50,7 +50,7 @@ TINYI_FN void tinyi_lm_weights_up(tiny_ctx *ctx, const tllm_model *m, int up)
         st = tinyi_lm_weights_of(ctx, m, &m->layer[i], up);
     if (st && up)
         tinyi_log(ctx, TINY_LOG_WARNING,
-                  "%s: not all weights fit on the accelerator: the others are sent for each operation", m->path);
+                  "%s: not all weights fit on the accelerator: the others are uploaded for each operation", m->path);
 }
 
 /* Its passes touch scratch memory only where this file's head says so. */

@@ -1,9 +1,8 @@
 /* src/llm/model/ffn.c - feed-forward networks, dense and of experts, and their routers
  * Formula  dense    y = down(act(gate h) * up h), or down(act(up h)); gate and up may be one matrix, gate first
  *          router   z = W h + b; p = softmax(z), sigmoid(z), or the softmax of the chosen z; the experts with the
- *                   largest p + bias are taken, of the best groups only where experts stand in groups (a group counts
- *                   by the sum of its two largest); weights p, divided by their sum where the model asks, times a
- *                   constant
+ *                   largest p + bias are chosen, from the best groups if experts are grouped (a group is ranked by the
+ *                   sum of its two largest); weights p, divided by their sum if the model asks for it, times a constant
  *          experts  y = sum_e w_e ffn_e(h) [+ sigmoid(g . h)] shared(h), or up(norm(sum_e w_e ffn_e(down h))) +
  *                   shared(h)
  * The tokens of one expert are gathered, so that its weights are read once for all of them. */
@@ -27,7 +26,7 @@ static void tinyi_lm_dense_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int gate, 
     tinyi_lm_need(ld, l, down, n_ff, D, 0);
 }
 
-/* deepseek4: the experts of each token of the vocabulary, as they stand in the file */
+/* deepseek4: the experts of each token of the vocabulary, as in the file */
 static void tinyi_lm_token_experts(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
@@ -256,7 +255,7 @@ static void tinyi_lm_route_fn(const void *arg, tiny_idx t0, tiny_idx t1)
         else for (e = 0; e < E; e++) p[e] = m->gating == 2 ? tinyi_sigmoid_ref(z[e]) : z[e];
         for (e = 0; e < E; e++) pick[e] = q->bias ? p[e] + q->bias[e] : p[e];
         if (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_WEIGHT_FIRST) for (e = 0; e < E; e++) pick[e] = z[e];
-        /* NaN stands for taken from here on */
+        /* from here on NaN means taken */
         for (e = 0; e < E; e++) if (pick[e] != pick[e]) pick[e] = -INFINITY;
         if (m->n_group > 1) tinyi_lm_route_groups(m, pick, q->group + t * m->n_group);
         for (i = 0; i < K && q->table; i++) {

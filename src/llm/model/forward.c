@@ -1,7 +1,7 @@
 /* src/llm/model/forward.c - states, and the forward pass: embedding, layers, output
  *
- * The pass is written once. Run dry, it only counts the scratch memory that it would take: so the size of a state is
- * known before anything is computed, and cannot disagree with it. */
+ * The pass is written once. A dry run only counts the scratch memory that the pass needs. The size of a state is thus
+ * known before anything is computed, and cannot differ from the real need. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -216,7 +216,7 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
     }
 }
 
-/* want: the rows of which results are wanted, in order */
+/* want: the rows with results, in order */
 static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, float *out)
 {
     const tllm_model *m = f->m;
@@ -294,7 +294,7 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     if (TINYI_HAS(RANKS) &&
         (tiny_comm_world(TINYI_LM_COMM(s)) != m->world || tiny_comm_rank(TINYI_LM_COMM(s)) != m->rank))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "%s: the model is cut for rank %d of %d, the comm is that of rank %d of %d", m->path, m->rank,
+                          "%s: the model is cut for rank %d of %d, but the comm is rank %d of %d", m->path, m->rank,
                           m->world, tiny_comm_rank(TINYI_LM_COMM(s)), tiny_comm_world(TINYI_LM_COMM(s)));
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
     s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : TINYI_LM_BATCH;
@@ -310,7 +310,7 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->n_batch = TINYI_MIN(s->n_batch, s->n_seq * s->n_ctx);
     if (TINYI_LM_COMM(s) && (size_t)s->n_batch > tiny_comm_most(TINYI_LM_COMM(s)) / (size_t)m->n_embd)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "%s: pieces of %td tokens are sums of %td numbers each, the comm was opened for %zu", m->path,
+                          "%s: pieces of %td tokens need sums of %td numbers, but the comm was opened for %zu", m->path,
                           s->n_batch, m->n_embd, tiny_comm_most(TINYI_LM_COMM(s)));
     d.block = desc && desc->n_page ? desc->n_page : 16;
     d.n_seq = s->n_seq;
@@ -339,15 +339,15 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     if (s->x_bits && (s->x_bits < 2 || s->x_bits > 8 || !(s->x_clip > 0.0f && s->x_clip <= 1.0f)))
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "%s: inputs of %d bits, of %g of the largest: 2 to 8 bits and a share above 0, at most 1, can be", m->path,
-            s->x_bits, (double)s->x_clip);
+            "%s: inputs of %d bits with a clip of %g: the limits are 2 to 8 bits, and a clip above 0 and at most 1",
+            m->path, s->x_bits, (double)s->x_clip);
     for (i = 0; i < m->n_layer && s->x_bits; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
         if (m->block > TINYI_LM_PARALLEL || l->mix != TINYI_LM_ATTN || l->mix2 != TINYI_LM_NO_MIX || !l->norm1 ||
             l->cross || (l->moe && TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_SIDE_BY_SIDE))
             return tinyi_fail(
                 ctx, TINY_E_UNSUPPORTED,
-                "%s: layer %td is no attention and network behind norms: its inputs are not rounded to few bits",
+                "%s: layer %td is not attention and network after norms: its inputs cannot be rounded to few bits",
                 m->path, i);
     }
 #endif
@@ -356,7 +356,7 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
         if (l->kv_from == i && (l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA || l->mix == TINYI_LM_COMPRESSED) &&
             !tinyi_lm_pools(s, l, &h))
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                              "%s: layer %td: keys as %s and values as %s: its heads are no whole blocks", m->path, i,
+                              "%s: layer %td: keys as %s and values as %s: its heads are not whole blocks", m->path, i,
                               s->type_k->name, s->type_v->name);
     }
     return TINY_OK;
@@ -485,7 +485,7 @@ static tiny_status tinyi_lm_size(tiny_ctx *ctx, const tllm_model *model, const t
     tiny_status st = tinyi_ctx_check(ctx);
     size_t fixed = 0;
     if (st) return st;
-    if (!model) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a state needs a model");
+    if (!model) return tinyi_fail(ctx, TINY_E_ARGUMENT, "state: the model is NULL");
     memset(s, 0, sizeof *s);
     st = tinyi_lm_desc(ctx, model, desc, s);
     if (st) return st;
@@ -521,14 +521,14 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     tllm_state plan, *s;
     size_t bytes = 0, fixed = 0;
     tiny_status st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a state: there is no place for the result");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "state: the result pointer is NULL");
     *out = NULL;
     st = tinyi_lm_size(ctx, model, desc, &plan, &bytes);
     if (st) return st;
     s = (tllm_state *)tinyi_reserve(ctx, bytes);
     st = s ? tinyi_work_reserve(ctx, plan.work) : tiny_ctx_status(ctx);
     if (st) {
-        /* nobody waits for a rank that does not come */
+        /* no rank waits for one that failed */
         if (TINYI_HAS(RANKS) && plan.comm) tiny_comm_abort(plan.comm);
         tiny_free(ctx, s);
         return st;
@@ -578,8 +578,8 @@ TINY_API tiny_status tllm_state_trim(tllm_state *s, tiny_idx n) { return tllm_se
 static tiny_status tinyi_lm_token(const tllm_state *s, tiny_idx i, int32_t token)
 {
     if (token >= 0 && token < s->m->n_vocab) return TINY_OK;
-    return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td is %d, the vocabulary has %td", s->m->path, i, (int)token,
-                      s->m->n_vocab);
+    return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td is %d, but the vocabulary has %td", s->m->path, i,
+                      (int)token, s->m->n_vocab);
 }
 
 TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
@@ -595,7 +595,7 @@ TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
     f->run = s->run;
 }
 
-/* where the items of a call come from: a list, or the tokens of sequence 0 one behind the other */
+/* where the items of a call come from: a list, or the tokens of sequence 0 one after the other */
 typedef struct tinyi_lm_source {
     const tllm_item *item;
     const int32_t *token;
@@ -631,17 +631,18 @@ static tiny_status tinyi_lm_check_items(tllm_state *s, const tinyi_lm_source *q)
         int64_t at;
         if ((st = tinyi_lm_token(s, i, x.token)) != TINY_OK) return st;
         if (x.seq < 0 || x.seq >= s->n_seq)
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td goes to sequence %d, this state has %td",
-                              s->m->path, i, (int)x.seq, s->n_seq);
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                              "%s: token %td is for sequence %d, but this state has %td sequences", s->m->path, i,
+                              (int)x.seq, s->n_seq);
         m = &s->mark[x.seq];
         at = x.pos < 0 && q->item ? m->next : x.pos;
         if (at < m->next || at > INT32_MAX - 1)
             return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
-                              "%s: position %lld does not come after those that are held by sequence %d", s->m->path,
+                              "%s: position %lld does not come after the positions held by sequence %d", s->m->path,
                               (long long)at, (int)x.seq);
         if (table && at >= table->n_out)
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld is past the last of %td", s->m->path,
-                              (long long)at, table->n_out);
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld is past the last of %td positions",
+                              s->m->path, (long long)at, table->n_out);
         if (m->length + m->more >= s->n_ctx)
             return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
                               "%s: %td tokens after %td of sequence %d are more than the %td of this state", s->m->path,
@@ -730,7 +731,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
             f.n_key = TINYI_MAX(f.n_key, at + 1);
         }
         f.tree = tinyi_lm_tree(&f);
-        if (s->stays) {                     /* nobody reads what the last pass left in scratch memory */
+        if (s->stays) {                     /* the contents that the last pass left in scratch memory are not read */
             tinyi_accel_drop(s->ctx, s->scratch, s->scratch_bytes);
             tiny_stay(s->ctx, 1);
         }
@@ -747,7 +748,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
         return st;
     }
     for (i = 0; i < s->n_seq; i++) s->mark[i].done = 0;
-    /* what was told in order from position 0 on can be shared */
+    /* tokens recorded in order from position 0 on can be shared */
     for (i = 0; i < q->n && !s->m->recurrent; i++) {
         const tllm_item x = tinyi_lm_item(q, i);
         tinyi_lm_mark *m = &s->mark[x.seq];
@@ -769,11 +770,11 @@ static tiny_status tinyi_lm_enter(tllm_state *s, const char *call, const void *t
 static tiny_status tinyi_lm_decodes(tllm_state *s, const char *call)
 {
     if (TINYI_LM_ENCODER(s->m) || !s->m->n_layer)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences, not %s",
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: use tllm_forward_all, not %s",
                           s->m->path, TINYI_LM_ARCH(s->m)->name, call);
     if (TINYI_LM_N_ENC(s->m) && !s->n_encoded)
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
-                          "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
+                          "%s: the decoder has no encoder output: call tllm_forward_all first", s->m->path);
     return TINY_OK;
 }
 
@@ -789,7 +790,7 @@ TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx
                           out ? "" : ", and no room for them");
     if (pos0 < 0 || pos0 > INT32_MAX - n)
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
-                          "%s: position %lld does not come after those that are held by sequence 0", s->m->path,
+                          "%s: position %lld does not come after the positions held by sequence 0", s->m->path,
                           (long long)pos0);
     memset(&q, 0, sizeof q);
     q.token = tokens;
@@ -809,7 +810,7 @@ TINY_API tiny_status tllm_forward_batch(tllm_state *s, const tllm_item *items, t
     for (i = 0; i < n && !out; i++)
         if (items[i].want)
             return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
-                              "%s: results are wanted of token %td, and there is no room for them", s->m->path, i);
+                              "%s: results are wanted for token %td, but out is NULL", s->m->path, i);
     memset(&q, 0, sizeof q);
     q.item = items;
     q.n = n;
@@ -826,7 +827,7 @@ TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny
     if (st) return st;
     if (!(TINYI_LM_ENCODER(s->m)) && !TINYI_LM_N_ENC(s->m)) {    /* a decoder that gives hidden states or ranks */
         if (TINYI_LM_OUTPUT(s->m) == TLLM_LOGITS)
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens",
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is not an encoder: use tllm_forward",
                               s->m->path, TINYI_LM_ARCH(s->m)->name);
         tllm_state_clear(s);
         return tllm_forward(s, tokens, n, 0, out ? (TINYI_LM_OUTPUT(s->m) == TLLM_RANK ? 1 : n) : 0, out);

@@ -1,4 +1,4 @@
-/* src/llm/model/load.c - what a model reads from its file: numbers with their limits, tensors with their shapes */
+/* src/llm/model/load.c - reading a model file: numbers with their limits, tensors with their shapes */
 #include "llm/model/model_inside.h"
 #include <stdio.h>
 #include <string.h>
@@ -105,7 +105,7 @@ TINYI_FN float tinyi_lm_real_at(tinyi_lm_load *ld, const char *key, tiny_idx i, 
         return missing;
     }
     if (!tllm_meta_f64(m, (size_t)i, &v) || !(v - v == 0.0) || v > 1e30 || v < -1e30) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is no finite number", ld->m->path,
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is not a finite number", ld->m->path,
                             TINYI_LM_ARCH(ld->m)->name, key);
         return missing;
     }
@@ -122,7 +122,7 @@ TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int m
     int v = missing;
     if (ld->st || !m) return missing;
     if (!tllm_meta_bool(m, m->type == TLLM_ARRAY && i > 0 ? (size_t)i : 0, &v))
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has no truth value for layer %td", ld->m->path,
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has no bool for layer %td", ld->m->path,
                             TINYI_LM_ARCH(ld->m)->name, key, i < 0 ? 0 : i);
     return v;
 }
@@ -189,7 +189,7 @@ static const float *tinyi_lm_floats(tinyi_lm_load *ld, const tllm_gguf_tensor *t
         return NULL;
     }
     if (!format || tllm_format_bytes(format, n) != t->bytes || (format->flags & TLLM_FORMAT_ACTIVATIONS)) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s has type %s, which holds no numbers of a model",
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s has type %s, which models do not support",
                             ld->m->path, (int)TINYI_MIN(t->name.n, 80), t->name.at, tllm_type_name(t->type));
         return NULL;
     }
@@ -314,14 +314,14 @@ static const tinyi_lm_w *tinyi_lm_matrix(tinyi_lm_load *ld, tinyi_lm_layer *l, i
     if (!w->format || !row || !w->format->unpack || (w->format->flags & TLLM_FORMAT_ACTIVATIONS)) {
         ld->st = tinyi_fail(
             ld->ctx, TINY_E_FORMAT,
-            "%s: tensor %.*s has type %s, and rows of %td values are no whole blocks of it or it is for other things",
+            "%s: tensor %.*s has type %s, which matrices cannot have, or its rows of %td values are not whole blocks",
             ld->m->path, (int)TINYI_MIN(found->name.n, 80), found->name.at, tllm_type_name(found->type), n_in);
         return NULL;
     }
     if (row > found->bytes / (size_t)w->n_mat / (size_t)n_out) {
-        ld->st =
-            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s has %zu bytes, its %td rows want %zu each", ld->m->path,
-                       (int)TINYI_MIN(found->name.n, 80), found->name.at, found->bytes, n_out * w->n_mat, row);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s has %zu bytes, but its %td rows need %zu each",
+                            ld->m->path, (int)TINYI_MIN(found->name.n, 80), found->name.at, found->bytes,
+                            n_out * w->n_mat, row);
         return NULL;
     }
     w->row_bytes = w->row_step = row;

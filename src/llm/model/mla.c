@@ -1,14 +1,15 @@
 /* src/llm/model/mla.c - latent attention, and the indexer that makes it sparse
  * Papers   DeepSeek-AI, "DeepSeek-V2", 2024 (arXiv 2405.04434), 2.1; "DeepSeek-V3.2", 2025 (arXiv 2512.02556), 2.1.
  * Formula  c = rms(first r of W_kv h), k_rope the rest; key of head i = [K_i c, k_rope], value = V_i c.
- *          kept is one row [c, k_rope] of r + rope numbers for each position, whatever the number of heads.
- *          Files with attn_k_b and attn_v_b: q_i' = [K_i^T q_i, q_rope] meets the rows, and V_i comes after the mixing.
- *          Files with attn_kv_b (rows K_i, V_i of each head): tllm_latent_attention, which does the same, or expands
- *          the rows of long prompts piece by piece. Its value has a bias or an adapter of its own: the steps of the
- *          absorbed form one by one.
- *          A gate sigmoid(W_g h), a number for each head or for each of its values, is multiplied to what the output
- *          matrix reads. indexer: score(t, j) = sum_i w_i max(0, iq_i . ik_j); the index_top best keys are seen, the
- *          earlier of equals. */
+ *          Each position keeps one row [c, k_rope] of r + rope numbers, independent of the number of heads.
+ *          Files with attn_k_b and attn_v_b: q_i' = [K_i^T q_i, q_rope] is multiplied with the rows, and V_i is applied
+ *          after the sum.
+ *          Files with attn_kv_b (rows K_i, V_i of each head): tllm_latent_attention does the same, or expands the rows
+ *          of long prompts piece by piece. If attn_kv_b has a bias or an adapter, the steps of the absorbed form run
+ *          one by one.
+ *          A gate sigmoid(W_g h), one number per head or per value, multiplies the input of the output matrix.
+ *          indexer: score(t, j) = sum_i w_i max(0, iq_i . ik_j); the index_top best keys are seen, the earlier of
+ *          equals. */
 #include "llm/model/model_inside.h"
 #include "core/half_inside.h"
 #include <string.h>
@@ -32,7 +33,7 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         tinyi_lm_need(ld, l, TINYI_T_ATTN_V_B, r, m->d_vm, H);
     } else {
         if (r + m->d_rope > TLLM_LATENT_MOST || m->d_rope % 2)
-            tinyi_lm_disagree(ld, l, "latent rows and the numbers of them that are rotated, in pairs", r + m->d_rope,
+            tinyi_lm_disagree(ld, l, "latent rows and their rotated numbers, in pairs", r + m->d_rope,
                               m->d_rope);
         tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_B, r, H * (m->d_nope + m->d_vm), 0);
     }

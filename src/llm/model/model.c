@@ -1,8 +1,7 @@
-/* src/llm/model/model.c - opening a model: the numbers that describe it, then its layers, each by the table and its
- * tensors
+/* src/llm/model/model.c - opening a model: its numbers, then its layers, each from the table and its tensors
  *
- * Nothing that the forward pass reads is taken on trust: every number has limits, every tensor the shape that the
- * numbers ask for. Sizes are bounded by the file, since each of them is a dimension of some tensor in it. */
+ * Everything that the forward pass reads is checked: every number against its limits, every tensor against the shape
+ * that the numbers imply. Sizes are bounded by the file, because each is a dimension of some tensor in it. */
 #include "llm/model/model_inside.h"
 #include <stdio.h>
 #include <string.h>
@@ -143,8 +142,9 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     m->n_group_used = tinyi_lm_count(ld, "expert_group_used_count", -1, 0, 0, m->n_group);
     if (!ld->st && m->n_group > 1 &&
         (m->n_expert % m->n_group || m->n_group_used < 1 || m->n_expert / m->n_group * m->n_group_used < m->n_used))
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td experts in %td groups, of which %td stay, cannot give %td",
-                            m->path, m->n_expert, m->n_group, m->n_group_used, m->n_used);
+        ld->st =
+            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td experts in %td groups, of which %td are kept, cannot give %td",
+                       m->path, m->n_expert, m->n_group, m->n_group_used, m->n_used);
     m->gating = a->ffn & TINYI_LM_F_OF_CHOSEN ? 3 : a->ffn & TINYI_LM_F_SIGMOID ? 2 : 1;
     if (a->keys & TINYI_LM_K_GATING)
         m->gating = (int)tinyi_lm_count(ld, "expert_gating_func", -1, m->gating, 0, a->block == TINYI_LM_HYPER ? 4 : 3);
@@ -182,8 +182,8 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
                            m->path, a->name, (double)m->decay);
         if (!ld->st && a->keys & TINYI_LM_K_DECAY_PLUS && !tinyi_lm_bool(ld, "kda.safe_gate", -1, 1))
             ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
-                                "%s: %s.kda.safe_gate is false: decays without a bound are not known of %s", m->path,
-                                a->name, a->name);
+                                "%s: %s.kda.safe_gate is false: decays without a bound are not supported for %s",
+                                m->path, a->name, a->name);
     }
     if (a->block == TINYI_LM_HYPER) tinyi_lm_hyper_numbers(ld);
     if (a->keys & TINYI_LM_K_BANK) m->bank = tinyi_lm_count(ld, "attn_res.block_size", -1, -1, 0, TINYI_LM_MAX_LAYERS);
@@ -237,7 +237,7 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
         m->encoder = 1;
         if (!ld->st && (a->mixer != TINYI_LM_ATTN || a->other || a->attn & (TINYI_LM_A_CHUNKED | TINYI_LM_A_INDEXER)))
             ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
-                                "%s: %s.attention.causal is false, and not all layers of %s can look ahead", m->path,
+                                "%s: %s.attention.causal is false, but not all layers of %s can look ahead", m->path,
                                 a->name, a->name);
     }
     if (a->block == TINYI_LM_PARALLEL && !tinyi_lm_bool(ld, "use_parallel_residual", -1, 1)) m->block = TINYI_LM_PRE;
@@ -274,7 +274,7 @@ static int tinyi_lm_list_says(tinyi_lm_load *ld, const char *key, const tllm_met
     if (list->type == TLLM_ARRAY && tllm_meta_bool(list, (size_t)i, &v)) return v;
     if (list->type == TLLM_ARRAY && tllm_meta_i64(list, (size_t)i, &n)) return n != 0;
     if (!ld->st && list->type != TLLM_ARRAY)
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is no list with a value for each layer", ld->m->path,
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is not a list with a value for each layer", ld->m->path,
                             TINYI_LM_ARCH(ld->m)->name, key);
     if (!ld->st)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path,
@@ -325,7 +325,7 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     /* before the tables: such heads have wider matrices than the file has bytes */
     if (!ld->st && (size_t)half > (bytes + 1000000) / 64)
         ld->st =
-            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: heads that rotate %td numbers cannot lie in a file of %zu bytes",
+            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: heads that rotate %td numbers cannot be in a file of %zu bytes",
                        m->path, n_rot, bytes);
     r->n_rot = n_rot;
     r->size = tinyi_lm_real(ld, "rope.scaling.attn_factor", 1.0f);
@@ -341,7 +341,7 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     if (ld->st) return;
     if (yarn && !(beta_fast > 0.0 && beta_slow > 0.0 && base > 1.0)) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT,
-                            "%s: YaRN wants a rope base above 1 and betas above 0, not %g, %g and %g", m->path, base,
+                            "%s: YaRN needs a rope base above 1 and betas above 0, not %g, %g and %g", m->path, base,
                             beta_fast, beta_slow);
         return;
     }
@@ -382,16 +382,17 @@ static const float *tinyi_lm_rope_factors(tinyi_lm_load *ld, int t, tiny_idx hal
     if (!w || ld->st) return NULL;
     for (i = 0; i < half; i++)
         if (!(w->v[i] > 0.0f)) {
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s: value %td is %g, a divisor must be above 0",
-                                ld->m->path, (int)TINYI_MIN(w->t->name.n, 80), w->t->name.at, i, (double)w->v[i]);
+            ld->st =
+                tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s: value %td is %g, but a divisor must be above 0",
+                           ld->m->path, (int)TINYI_MIN(w->t->name.n, 80), w->t->name.at, i, (double)w->v[i]);
             return NULL;
         }
     return w->v;
 }
 
-/* In latent attention only a part of a key is rotated, so the size of YaRN goes into the scores. In deepseek2 they also
- * grow by YaRN's own size where the file names no multiplier of it, and for a rotation that is only stretched, as in
- * llama.cpp. */
+/* In latent attention only a part of a key is rotated, so the YaRN factor goes into the scores. In deepseek2 the scores
+ * also grow by YaRN's own factor if the file names no multiplier for it, and for a rotation that is only stretched, as
+ * in llama.cpp. */
 static float tinyi_lm_yarn_scores(tinyi_lm_load *ld, double factor, int yarn)
 {
     const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f);
@@ -420,8 +421,8 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     int yarn, scaled;
     if (ld->st || TINYI_LM_ARCH(m)->rope == TINYI_LM_NO_ROPE) return 1.0f;
     if (type && !tllm_meta_text(type, 0, &text)) {
-        ld->st =
-            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.scaling.type is no text", m->path, TINYI_LM_ARCH(m)->name);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.scaling.type is not a text", m->path,
+                            TINYI_LM_ARCH(m)->name);
         return 1.0f;
     }
     n_rot = tinyi_lm_count(ld, "rope.dimension_count", -1, d_k, 0, d_k);
@@ -520,7 +521,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     l->d_v = tinyi_lm_count(ld, "attention.value_length", i, l->d_k, 1, TINYI_LM_MOST);
     if (!tinyi_lm_meta(ld, "attention.key_length") && !ld->st && m->n_embd % l->n_head)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT,
-                            "%s: %s.embedding_length %td is no multiple of the %td heads of layer %td", m->path,
+                            "%s: %s.embedding_length %td is not a multiple of the %td heads of layer %td", m->path,
                             a->name, m->n_embd, l->n_head, i);
     if (l->local) {
         const tiny_idx own = a->attn & TINYI_LM_A_WINDOW_4096 ? 4096 : a->attn & TINYI_LM_A_WINDOW_128 ? 128 : 0;
@@ -544,7 +545,8 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
         l->ratio = tinyi_lm_count(ld, "attention.compress_ratios", i, -1, 0, 128);
         if (!ld->st && l->ratio != 0 && l->ratio != 4 && l->ratio != 128)
             ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
-                                "%s: layer %td makes one key of %td: 4, 128 and none are known", m->path, i, l->ratio);
+                                "%s: layer %td compresses %td tokens to one key: only 4, 128 and none are supported",
+                                m->path, i, l->ratio);
         if (!ld->st && m->rope[0].n_rot < 2)
             ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.dimension_count is %td, it must be at least 2",
                                 m->path, a->name, m->rope[0].n_rot);
@@ -578,9 +580,9 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
         if (TINYI_LM_ENCODER(m) || l->mix != TINYI_LM_ATTN || j < 0 || all[j].mix != TINYI_LM_ATTN ||
             all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
             if (!ld->st)
-                ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT,
-                                    "%s: layer %td has no keys of its own, and no layer before it keeps the same",
-                                    m->path, i);
+                ld->st = tinyi_fail(
+                    ld->ctx, TINY_E_FORMAT,
+                    "%s: layer %td has no keys of its own, and no earlier layer has the same kind of keys", m->path, i);
             return;
         }
         l->kv_from = j;
@@ -643,7 +645,7 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
     for (k = 0; k < tllm_gguf_n_parts(m->file); k++) least += tllm_gguf_bytes(m->file, k);
     if ((size_t)n > (least + 1000000) / sizeof **out) {     /* no layer is smaller than what we keep of it */
         ld->st =
-            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td layers cannot lie in a file of %zu bytes", m->path, n, least);
+            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td layers cannot be in a file of %zu bytes", m->path, n, least);
         return;
     }
     all = (tinyi_lm_layer *)tinyi_lm_keep(ld, (size_t)n, sizeof *all);
@@ -684,7 +686,7 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
             m->routes = 1;
             if (!ld->st && (TINYI_LM_N_ENC(m) || once < n || !tinyi_lm_can_ladder(m, &all[i])))
                 ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED,
-                                    "%s: layer %td is a ladder layer, which those of %s with its tensors cannot be",
+                                    "%s: layer %td is a ladder layer, which %s layers with these tensors cannot be",
                                     m->path, i, TINYI_LM_ARCH(m)->name);
         }
     }
@@ -710,10 +712,10 @@ static void tinyi_lm_top(tinyi_lm_load *ld)
     m->n_vocab = (tiny_idx)t->dim[1];
     n = tinyi_lm_count(ld, "vocab_size", -1, m->n_vocab, 1, TINYI_LM_MOST);
     if (!ld->st && n != m->n_vocab)
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.vocab_size is %td, token_embd.weight has %td rows", m->path,
-                            TINYI_LM_ARCH(m)->name, n, m->n_vocab);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.vocab_size is %td, but token_embd.weight has %td rows",
+                            m->path, TINYI_LM_ARCH(m)->name, n, m->n_vocab);
     if (!ld->st && tokens && tokens->type == TLLM_ARRAY && tokens->count != (size_t)m->n_vocab)
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the vocabulary has %zu tokens, token_embd.weight %td rows",
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the vocabulary has %zu tokens, but token_embd.weight %td rows",
                             m->path, tokens->count, m->n_vocab);
     tinyi_lm_need(ld, &m->top, TINYI_T_TOKEN_EMBD, D, m->n_vocab, 0);
     if (how & (TINYI_LM_T_EMBD_NORM | TINYI_LM_T_OUTPUT_IS_EMBD)) tinyi_lm_vec(ld, &m->top, TINYI_T_TOKEN_EMBD_NORM, D);
@@ -767,10 +769,10 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     if (out) *out = NULL;
     if (st) return st;
     if (!file || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_model_open needs a file and a place for the model");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_model_open: the file or the result pointer is NULL");
     path = tllm_gguf_path(file, 0) ? tllm_gguf_path(file, 0) : "model";
     if (!tllm_meta_text(tllm_gguf_find(file, "general.architecture"), 0, &name))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: general.architecture is missing or no text", path);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: general.architecture is missing or not a text", path);
 #ifndef TINYI_NO_TURNS
     if (name.n > sizeof TINYI_ROTATED_PREFIX - 1 &&
         !memcmp(name.at, TINYI_ROTATED_PREFIX, sizeof TINYI_ROTATED_PREFIX - 1)) {
@@ -784,7 +786,7 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
         char nearest[160];
         tinyi_lm_arch_nearest(name.at, name.n, nearest);
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: the architecture \"%.*s\" is not known; the nearest that are: %s", path,
+                          "%s: the architecture \"%.*s\" is unknown; similar known names: %s", path,
                           (int)TINYI_MIN(name.n, 40), name.at, nearest);
     }
     memset(&ld, 0, sizeof ld);
@@ -811,7 +813,7 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     if (!TINYI_HAS(ENCODERS) && !ld.st && (ld.m->encoder || ld.m->n_enc || ld.m->output != TLLM_LOGITS))
         ld.st =
             tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                       "%s: this program continues texts; encoders and models without logits are left out of it", path);
+                       "%s: encoders and models without logits are left out of this program", path);
     tinyi_lm_xielu_load(&ld);
     if (arch->top & TINYI_LM_T_T5) tinyi_lm_stack(&ld, &ld.m->enc, ld.m->n_enc, "enc.", 0);
     tinyi_lm_stack(&ld, &ld.m->layer, ld.m->n_layer, arch->top & TINYI_LM_T_T5 ? "dec." : "",

@@ -3,18 +3,18 @@
  *   tllm_gguf *file;  tllm_model *model;  tllm_state *state;
  *   tllm_gguf_open(ctx, "model.gguf", &file);
  *   tllm_model_open(ctx, file, &model);
- *   tllm_model_about(model, &about);               widths of a row, what the rows are
+ *   tllm_model_about(model, &about);               the width and the kind of a result row
  *   tllm_state_open(ctx, model, NULL, &state);
  *   tllm_forward(state, tokens, n, 0, 1, logits);  the prompt; logits after its last token
- *   tllm_forward(state, &next, 1, n, 1, logits);   and on, token by token
+ *   tllm_forward(state, &next, 1, n, 1, logits);   then token by token
  *
- * A model is read only: weights stay where the file has them, in whatever block format; any number of states may use
- * it, on different contexts too. A state is one sequence or many: their keys and values in pages that sequences may
- * share, their recurrent states, and the scratch memory of a piece of a prompt; all of it is one block, whose size
- * tllm_state_memory tells beforehand.
+ * A model is read-only. Its weights stay in the file, in any block format. Any number of states may use it, also on
+ * different contexts. A state holds one or more sequences: their keys and values in pages that sequences may share,
+ * their recurrent states, and scratch memory for a piece of a prompt. It is one block of memory; tllm_state_memory
+ * reports its size in advance.
  *
  * The reference target of the context (TINY_TARGET_REFERENCE) computes with plain scalar code that gives the same bits
- * on every machine; other targets are as exact as float allows. */
+ * on every machine. Other targets are as exact as float allows. */
 #ifndef TINYI_MODEL_H
 #define TINYI_MODEL_H
 #include "core/mem.h"
@@ -25,11 +25,11 @@ TINYI_C_BEGIN
 typedef struct tllm_model tllm_model;
 typedef struct tllm_state tllm_state;
 
-/* what a row of results is */
+/* the kind of a result row */
 typedef enum tllm_output {
     TLLM_LOGITS,                            /* a value for each token of the vocabulary */
-    TLLM_HIDDEN,                            /* the state of a token before pooling */
-    /* probabilities of the labels (of encoders: their scores); one row for the whole sequence */
+    TLLM_HIDDEN,                            /* the hidden state of a token, before pooling */
+    /* probabilities of the labels (encoders: their scores); one row for the whole sequence */
     TLLM_RANK
 } tllm_output;
 
@@ -47,160 +47,158 @@ typedef struct tllm_about {
     tllm_output output;
     tllm_pooling pooling;
     tiny_idx n_vocab, n_embd, n_layer;
-    tiny_idx n_out;                         /* floats of a row of results */
-    tiny_idx n_context;                     /* that the model was made for */
-    int is_encoder;                         /* all tokens are seen at once: tllm_forward_all instead of tllm_forward */
+    tiny_idx n_out;                         /* floats of a result row */
+    tiny_idx n_context;                     /* tokens that the model was trained for */
+    int is_encoder;                         /* sees all tokens at once: tllm_forward_all instead of tllm_forward */
     int has_decoder;                        /* encoder and decoder: tllm_forward_all first, then tllm_forward */
-    int is_recurrent;                       /* some layers keep a state that cannot be cut back */
-    int first_token;                        /* of a decoder beside an encoder; -1: none is named */
+    int is_recurrent;                       /* some layers keep a state that cannot be trimmed */
+    int first_token;                        /* of the decoder of an encoder-decoder model; -1: the file names none */
     double n_params;
-    int rank, world;                        /* of a model that is cut; 0 of 1: all of it is here */
+    int rank, world;                        /* of a model that is cut; 0 of 1: the whole model */
 } tllm_about;
 
-/* file must stay open. Everything that the forward pass will read is checked here. On failure *out is NULL. */
+/* file must stay open. The call checks everything that the forward pass will read. On failure *out is NULL. */
 TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_model **out);
-TINY_API void tllm_model_close(tiny_ctx *ctx, tllm_model *model);   /* takes NULL; after its states */
+TINY_API void tllm_model_close(tiny_ctx *ctx, tllm_model *model);   /* model may be NULL; close its states first */
 TINY_API void tllm_model_about(const tllm_model *model, tllm_about *about);
-/* "llama", "qwen3", ...: the architectures that are known; NULL past the last */
+/* The known architectures: "llama", "qwen3", ...; NULL past the last */
 TINY_API const char *tllm_arch_name(size_t i);
 
-/* Networks with squared ReLU write with few of their neurons at a time. Their last matrices are kept a second time,
- * column by column, in memory of the model: *bytes of it (bytes may be NULL). format: TLLM_FORMAT_..., -1: as the file
- * has them where it is F32, F16 or BF16, and F16 for blocks. From then on steps of up to 8 tokens read the columns of
- * the neurons that fired, wherever these are few enough (the rule is in docs/papers/plm.md). No state may be
- * computing meanwhile. TINY_E_UNSUPPORTED: there is no such network in this model. */
+/* In networks with squared ReLU, few neurons are active at a time. This call stores a second copy of their last
+ * matrices, column by column, in memory of the model; *bytes (bytes may be NULL) is its size. format: TLLM_FORMAT_...;
+ * -1: the file's format if it is F32, F16 or BF16, else F16. Steps of up to 8 tokens then read only the columns of the
+ * active neurons, if these are few enough (docs/papers/plm.md has the rule). No state may be computing during the
+ * call. TINY_E_UNSUPPORTED: the model has no such network. */
 TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *model, int format, size_t *bytes);
 
-/* Matrices in block formats with eight rows side by side, as the processor likes them for decoding (llm/block/eight.h):
- * the same numbers in another order, and logits within the same bound. What the kernels of the context gain nothing by,
- * or what is read by the row, stays where the file has it. The pages of the file that were read are given back, so that
- * there is about one copy in memory. No state may be computing meanwhile. progress and cancel of the context are asked
- * between matrices; after a failure the model is as it was. Adapters are merged, ranks are cut and networks kept by
- * columns before this. ctx: the one that closes the model. A file of something else is refused and left alone;
- * checksums find damage, not malice: who may write the file may change the weights, and like a model it must not be
- * shortened while it is mapped. */
+/* Repacks matrices in block formats for faster decoding, with eight rows interleaved (llm/block/eight.h). The numbers
+ * are the same in another order; the logits stay within the same bound. Matrices that are read by row, or whose kernels
+ * would not get faster, stay in the file. File pages that were read are released, so memory holds about one copy. No
+ * state may be computing during the call. progress and cancel of the context are called between matrices. After a
+ * failure the model is unchanged. Merge adapters, cut ranks and store networks by columns before this call. ctx: the
+ * context that will close the model. A file of another kind is refused and not changed. Checksums detect damage, not
+ * malice: write access to the file allows changing the weights. It must not be truncated while it is mapped. */
 typedef struct tllm_repack_desc {           /* all zero: in memory */
-    /* a file that keeps the form: read (mapped) where it is right, else made, written beside and renamed; its checksums
-     * cover what it was made of and what it holds */
+    /* a file that keeps the repacked form. A valid one is mapped. Otherwise it is made, written to a temporary file and
+     * renamed. Its checksums cover the original and the repacked matrices */
     const char *path;
-    /* nonzero: a file that is wrong, or cannot be written, is a failure; 0: it is made again, or the form is in memory
-     * alone, and the context has the sentence */
+    /* nonzero: an invalid or unwritable file is a failure. 0: the file is made again, or the form stays in memory only
+     * and the context has the message */
     int refuse;
 } tllm_repack_desc;
 typedef struct tllm_repacked {
-    tiny_idx n;                             /* matrices that were repacked */
-    size_t bytes, left;                     /* theirs; and of those in blocks that stay where they are */
-    int from_file, written;                 /* nothing was made: the file had it; the file was made */
+    tiny_idx n;                             /* repacked matrices */
+    size_t bytes, left;                     /* bytes of the repacked matrices, and of block matrices left in the file */
+    int from_file, written;                 /* nonzero: a valid file was read; a file was written */
 } tllm_repacked;
-/* desc and about may be NULL. Nothing to repack is no failure: n is 0. */
+/* desc and about may be NULL. If there is nothing to repack, the call succeeds and n is 0. */
 TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *model, const tllm_repack_desc *desc,
                                        tllm_repacked *about);
 
 /* ---- one model over several ranks (docs/papers/ladder.md) ----
- * Rank r of `world` keeps its share of the heads and of the columns of each network, as views of the file: nothing is
- * copied, other ranks' weights are never read. Embedding, norms and output are everywhere. Attention of grouped heads
- * with dense networks, the norm in front; everything else, and what does not divide (key heads, network, blocks of the
- * format), is refused, and the model is as it was. No state may be open. Then tllm_state_desc.comm, and all ranks make
- * the same calls with the same tokens: results are the same bits in each. */
+ * Rank r of `world` keeps its share of the heads and of the columns of each network, as views of the file. Nothing is
+ * copied, and the weights of other ranks are never read. Embedding, norms and output are on every rank. Supported:
+ * grouped attention with dense networks and the norm first. Other models are refused, and so are sizes that do not
+ * divide by `world` (key heads, network, blocks of the format); the model is then unchanged. No state may be open.
+ * Then open the states with tllm_state_desc.comm. All ranks must make the same calls with the same tokens; the results
+ * have the same bits on each. */
 TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *model, int rank, int world);
-/* Other routes than the file says, a tllm_route for both halves of each layer: route (n_layer, 2), n = 2 n_layer. It
- * gives another function of the same weights: see llm/dist/ladder.h. No state may be open. */
+/* Replaces the routes of the file: a tllm_route for both halves of each layer, route (n_layer, 2), n = 2 n_layer. This
+ * is another function of the same weights: see llm/dist/ladder.h. No state may be open. */
 TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *model, const unsigned char *route, tiny_idx n);
 
-typedef struct tllm_state_desc {            /* all zero: the sensible default */
-    tiny_idx n_ctx;                         /* tokens that a sequence may have; 0: as the file says, at most 4096 */
+typedef struct tllm_state_desc {            /* all zero: sensible defaults */
+    tiny_idx n_ctx;                         /* most tokens of a sequence; 0: from the file, at most 4096 */
     tiny_idx n_batch;                       /* tokens computed at once; 0: 128, for encoders n_ctx */
     tiny_idx n_seq;                         /* sequences, numbered from 0; 0: 1 */
     tiny_idx n_page;                        /* tokens of a page; 0: 16 */
     /* tokens of all sequences together, shared ones counted once; 0: n_ctx for each */
     tiny_idx n_cells;
-    int type_k, type_v;                     /* how keys and values are kept: TLLM_FORMAT_F32 (0), F16, Q8_0 or Q4_0 */
-    /* what matrices of layers read is rounded to so many bits, one scale a token (llm/model/rotated.h): 2 to 8; 0: as
-     * it is. To try it out: products are as before */
+    int type_k, type_v;                     /* format of keys and values: TLLM_FORMAT_F32 (0), F16, Q8_0 or Q4_0 */
+    /* rounds the inputs of the layers' matrices to this many bits, 2 to 8, with one scale per token
+     * (llm/model/rotated.h); 0: no rounding. For experiments: the products themselves do not get cheaper */
     int x_bits;
-    float x_clip;                           /* the scale is that of this share of the largest number; 0: 0.9 */
-    /* of a cut model: n_most at least n_batch * n_embd. Opening then waits for all ranks. A call that fails while it
-     * computes gives the group up */
+    float x_clip;                           /* the scale covers this share of the largest number; 0: 0.9 */
+    /* for a cut model: n_most at least n_batch * n_embd. Opening then waits for all ranks. If a call fails while it
+     * computes, the group cannot be used any more */
     tiny_comm *comm;
 } tllm_state_desc;
 
-/* desc may be NULL. What tllm_state_open takes: the block of the state, and the workspace of the context as far as it
- * was smaller. */
+/* *bytes: the memory that tllm_state_open will allocate: the block of the state, and the growth of the context's
+ * workspace. desc may be NULL. */
 TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc,
                                        size_t *bytes);
 TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc,
                                      tllm_state **out);
-TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state);   /* takes NULL; the context that opened it */
+TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state);   /* state may be NULL; ctx: the one that opened it */
 TINY_API void tllm_state_clear(tllm_state *state);                  /* all sequences */
 TINY_API tiny_idx tllm_state_length(const tllm_state *state);       /* tokens held by sequence 0 */
 TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);        /* tllm_seq_trim of sequence 0 */
 
-/* Tokens of sequence 0 at the positions pos0, pos0 + 1, ..., which must lie after those that are held. rows: results
- * are wanted for the last rows tokens, out has rows * n_out floats; 0 and NULL: none. After a failure the state holds
- * what it held before the call, unless layers are recurrent: then it is empty. */
+/* Computes tokens of sequence 0 at positions pos0, pos0 + 1, ..., which must come after the positions already held.
+ * out receives the results of the last rows tokens: rows * n_out floats; 0 and NULL: none. After a failure the state is
+ * unchanged, except that with recurrent layers sequence 0 is empty. */
 TINY_API tiny_status tllm_forward(tllm_state *state, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows,
                                   float *out);
-/* Tokens of any sequences, each in the order of its positions, in one pass over the weights. out: n_out floats for each
- * wanted one, in their order; NULL where none is. After a failure every sequence is as it was, but those that the call
- * names are empty where layers are recurrent. */
+/* Computes tokens of any sequences in one pass over the weights. The items of a sequence must be in the order of their
+ * positions. out: n_out floats for each item with want set, in their order; NULL if there is none. After a failure all
+ * sequences are unchanged, except that with recurrent layers the sequences of the call are empty. */
 typedef struct tllm_item {
     int32_t token, seq;
-    int64_t pos;                            /* behind those that are held; -1: right behind */
+    int64_t pos;                            /* after the positions held; -1: the next one */
     int want;                               /* nonzero: results after this token */
 } tllm_item;
 TINY_API tiny_status tllm_forward_batch(tllm_state *state, const tllm_item *items, tiny_idx n, float *out);
-/* A whole sequence. Encoders: out has n * n_out floats (hidden states), or NULL. Rerankers: out has n_out floats.
- * Models with a decoder keep what it will look at, all sequences the same, and start them anew. */
+/* Computes a whole sequence. Encoders: out has n * n_out floats (hidden states), or NULL. Rerankers: out has n_out
+ * floats. Models with a decoder keep the encoder's keys and values for all sequences, and clear these. */
 TINY_API tiny_status tllm_forward_all(tllm_state *state, const int32_t *tokens, tiny_idx n, float *out);
 
-/* What networks with squared ReLU did in steps of up to 8 tokens, with tllm_model_sparse and without: zeros for models
- * without them. */
+/* Statistics of networks with squared ReLU in steps of up to 8 tokens, with or without tllm_model_sparse. All zero for
+ * models without them. */
 typedef struct tllm_sparsity {
-    double fired;                           /* share of the neurons, on average; of several tokens: for any of them */
+    double fired;                           /* average share of active neurons; several tokens: active for any token */
     uint64_t n_products, n_sparse;          /* products with a last matrix; those that read a list of columns */
 } tllm_sparsity;
 TINY_API void tllm_state_sparsity(const tllm_state *state, tllm_sparsity *out);
 
 /* ---- sequences of a state ---- */
 TINY_API tiny_idx tllm_state_sequences(const tllm_state *state);
-TINY_API tiny_idx tllm_state_free_cells(const tllm_state *state);   /* tokens that whole free pages can take */
-/* tokens held; 0 for one that is not there */
+TINY_API tiny_idx tllm_state_free_cells(const tllm_state *state);   /* tokens that fit into whole free pages */
+/* the number of tokens held; 0 if there is no such sequence */
 TINY_API tiny_idx tllm_seq_length(const tllm_state *state, tiny_idx seq);
-TINY_API int64_t tllm_seq_next(const tllm_state *state, tiny_idx seq);      /* the position right behind them */
+TINY_API int64_t tllm_seq_next(const tllm_state *state, tiny_idx seq);      /* the position after the last token */
 TINY_API void tllm_seq_clear(tllm_state *state, tiny_idx seq);
-/* Keeps the first n tokens. Layers with a recurrent state refuse, unless n is 0 or all. */
+/* Keeps the first n tokens. Models with recurrent layers refuse unless n is 0 or all. */
 TINY_API tiny_status tllm_seq_trim(tllm_state *state, tiny_idx seq, tiny_idx n);
-/* to holds what from holds, and nothing else: the same pages, each copied when one of them writes into it; recurrent
+/* Makes sequence `to` equal to `from`. Both share pages; a page is copied when one of them writes into it. Recurrent
  * states are copied at once. */
 TINY_API tiny_status tllm_seq_fork(tllm_state *state, tiny_idx from, tiny_idx to);
-/* The n tokens from number first on are held by to as well, behind its own, at the positions that they have. From the
- * start into an empty sequence this is a fork of a part; else keys and values are copied as they are: they know what
- * stood before them in from.
- * Recurrent layers: only the whole into an empty one. */
+/* Appends n tokens of `from`, from index first on, to `to`, at their positions. If first is 0 and `to` is empty, pages
+ * are shared as in a fork. Otherwise keys and values are copied unchanged: they still depend on the tokens before them
+ * in `from`. Recurrent layers allow only a whole sequence into an empty one. */
 TINY_API tiny_status tllm_seq_copy(tllm_state *state, tiny_idx from, tiny_idx to, tiny_idx first, tiny_idx n);
-/* Drops n tokens from number first on; those behind them move to lower positions. Nothing is computed again: keys are
- * turned back by the distance, which rotary and relative positions allow, and values stay as they are, so that the
- * tokens kept still know the dropped ones. Refused by learned positions, norms behind the rotation, chunks by position,
+/* Drops n tokens from index first on; later tokens move to lower positions. Nothing is recomputed. Keys are rotated
+ * back by the distance, which rotary and relative positions allow. Values are unchanged, so the kept tokens still
+ * depend on the dropped ones. Refused for learned positions, norms after the rotation, chunks by position, and
  * recurrent layers: recompute there. */
 TINY_API tiny_status tllm_seq_shift(tllm_state *state, tiny_idx seq, tiny_idx first, tiny_idx n);
-/* An empty sequence takes over the pages of whichever sequences begin with the same tokens at positions 0, 1, ...;
- * *n_held: how many tokens it holds then, whole pages, at most n - 1, so that there is one left to compute. 0 where
- * layers are recurrent.
- * What was computed before adapters were attached, taken away or merged is not found. */
+/* Gives an empty sequence the pages of any sequences that begin with the same tokens at positions 0, 1, ... *n_held:
+ * the number of tokens that it then holds: whole pages, at most n - 1, so that one token is left to compute. It is 0
+ * with recurrent layers. Pages computed before adapters were attached, detached or merged are not used. */
 TINY_API tiny_status tllm_seq_share(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n,
                                     tiny_idx *n_held);
 
 /* ---- kept in a file ----
- * One sequence (seq) or all (-1): keys and values in the formats of the state, recurrent states, positions. For the
- * same model, the same merged and attached adapters and the same formats only; what is there already is replaced. A
- * file that is cut, changed, or of another model is refused with its sentence, and the state is as it was. Written
- * beside and renamed. Saving takes memory of the size of the file for a moment. */
+ * Saves or loads one sequence (seq) or all (-1): keys and values in the formats of the state, recurrent states,
+ * positions. Loading needs the same model, the same merged and attached adapters, and the same formats; it replaces the
+ * present contents. A file that is truncated, changed or of another model is refused with an error message, and the
+ * state is unchanged. The file is written under a temporary name and renamed. Saving needs memory of that size. */
 TINY_API tiny_status tllm_state_save(tllm_state *state, tiny_idx seq, const char *path);
 TINY_API tiny_status tllm_state_load(tllm_state *state, tiny_idx seq, const char *path);
-/* The same as bytes, for tiny_free; n_tokens tokens are kept beside (the text that a session holds). */
+/* The same in memory; free *bytes with tiny_free. n_tokens tokens (the text of a session) are stored with the state. */
 TINY_API tiny_status tllm_state_pack(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens,
                                      void **bytes, size_t *n_bytes);
-/* tokens: room for those kept beside, or NULL; n_tokens: how many there are, or NULL */
+/* tokens: room for the stored tokens, or NULL; n_tokens: receives their number, or NULL */
 TINY_API tiny_status tllm_state_unpack(tllm_state *state, tiny_idx seq, const void *bytes, size_t n_bytes,
                                        int32_t *tokens, tiny_idx room, tiny_idx *n_tokens);
 

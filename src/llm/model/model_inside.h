@@ -1,4 +1,4 @@
-/* src/llm/model/model_inside.h - what a model and a state are inside, and the steps that a forward pass is made of */
+/* src/llm/model/model_inside.h - the structs of a model and a state, and the steps of a forward pass */
 #ifndef TINYI_INSIDE_H
 #define TINYI_INSIDE_H
 #include "math/table_inside.h"
@@ -143,11 +143,11 @@ typedef struct tinyi_lm_rope {
 
 typedef struct tinyi_lm_layer {
     tiny_idx i;
-    int mix, mix2;                          /* kinds; mix2: beside the first, or TINYI_LM_NO_MIX */
+    int mix, mix2;                          /* kinds; mix2: next to the first, or TINYI_LM_NO_MIX */
     int ffn, moe;                           /* a feed-forward network is there; it has experts */
     int local;                              /* has a window */
     int rope;                               /* number of the rotation, or -1 */
-    int cross;                              /* a decoder beside an encoder */
+    int cross;                              /* a decoder with an encoder */
     unsigned char route[2];                 /* tllm_route of both halves: mixer, network */
     tiny_idx n_head, n_kv, d_k, d_v, n_ff;
     tiny_idx ratio;                         /* deepseek4: tokens of a block of keys; 0: there are none */
@@ -176,7 +176,7 @@ struct tllm_model {
     tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
     /* layers of the file; n_layer is a multiple of them where they are run several times */
     tiny_idx n_once;
-    int loop_norm;                          /* the last norm stands behind each of those times */
+    int loop_norm;                          /* the last norm follows each of those times */
     int output, pooling, first_token, recurrent;
     int rank, world;                        /* which part of the heads and networks is here; world 1: all */
     int routes;                             /* some half is not standard */
@@ -195,20 +195,20 @@ struct tllm_model {
     float expert_scale;
     tiny_idx r_q, r_kv, d_rope, d_nope, d_vm;   /* latent attention: ranks, and sizes of a head */
     tiny_idx index_heads, index_d, index_top;
-    /* index_top blocks of so many keys, the last index_local of them always; 0: index_top keys */
+    /* index_top blocks of that many keys, the last index_local of them always; 0: index_top keys */
     tiny_idx index_block, index_local;
     float temp_scale, temp_offset;          /* queries grow with the position */
     tiny_idx temp_length;
     tiny_idx ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_group;
     tiny_idx head_size;                     /* rwkv, kda */
-    tiny_idx rescale;                       /* rwkv6: every so many layers the stream is halved; 0: never */
+    tiny_idx rescale;                       /* rwkv6: the stream is halved every n layers; 0: never */
     float decay;                            /* kda: the decay's exponent is above this, below 0; 0: it has no bound */
     float situ[2];                          /* bounds of gate and up; the second 0: up has none */
     /* deepseek4: streams, rounds that even their matrices out, layers whose experts go by the token */
     tiny_idx n_hyper, hyper_turns, n_hash;
     float hyper_eps;
-    tiny_idx out_groups, out_rank;          /* its output matrix: groups of heads, each to so many numbers first */
-    tiny_idx bank;                          /* the stream is put by before every so many layers; 0: never */
+    tiny_idx out_groups, out_rank;          /* its output matrix: groups of heads, each first reduced to out_rank */
+    tiny_idx bank;                          /* the stream is saved before every n-th layer; 0: never */
     tiny_idx n_latent;                      /* what routed experts read and write; 0: n_embd */
     tiny_idx n_bucket;
     tiny_idx n_ple;                         /* per-layer inputs */
@@ -223,7 +223,7 @@ struct tllm_model {
     const tinyi_lm_w *output_w;             /* of the logits */
     const tinyi_lm_w *enc_norm;
     size_t eights;                          /* matrices that are repacked */
-    unsigned char *eight_memory;            /* where they lie: here, */
+    unsigned char *eight_memory;            /* where they are: here, */
     tiny_file *eight_file;                  /* or in this file */
 };
 
@@ -350,7 +350,7 @@ typedef struct tinyi_lm_fwd {
     tiny_idx n_bank;
     const float *layer_in;                  /* the stream before the layer */
     tllm_ladder ladder;                     /* y NULL: one rank, and all routes standard */
-    /* of this piece, where its sequences share so many pages that reading them once pays; or NULL */
+    /* of this piece, if its sequences share enough pages that reading them once is faster; or NULL */
     const tllm_tree_plan *tree;
 } tinyi_lm_fwd;
 
@@ -358,7 +358,7 @@ typedef struct tinyi_lm_fwd {
 TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b);
 /* fn(arg, i0, i1) on the threads of the context for pieces of 0..n */
 typedef void (*tinyi_lm_fn)(const void *arg, tiny_idx i0, tiny_idx i1);
-/* An operation through the door; in a dry pass, what it would take of the workspace. */
+/* Dispatches an operation; in a dry run, counts its workspace. */
 TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op);
 /* no inputs, no outputs yet */
 TINYI_FN void tinyi_lm_op_start(tiny_op *op, int kind, const tiny_op_row *row, const void *params);
@@ -467,7 +467,7 @@ typedef struct tinyi_lm_attend {
     tinyi_lm_heads q;
     tiny_idx n;
     const int32_t *row;                     /* (n, 4): positions of the queries; NULL where they do not matter */
-    const int32_t *key_pos;                 /* NULL: key j stands at j */
+    const int32_t *key_pos;                 /* NULL: key j is at j */
     const float *k, *v;                     /* (n_key, n_kv, d): steps below */
     tiny_idx n_key, n_kv, d_k, d_v, ld_k, ld_v, head_k, head_v;
     float *o;                               /* (n, n_head, d_v) dense */
@@ -544,7 +544,7 @@ TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
 TINYI_FN void tinyi_lm_channel_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_channel_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
 
-/* y = w g behind an activation that may leave most of g zero (sparse.c) */
+/* y = w g after an activation that may leave most of g zero (sparse.c) */
 TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_w *w, float *y, float *g);
 TINYI_FN int tinyi_lm_in_place(const tllm_format *t);      /* F32, F16, BF16 on a machine that has the bytes of files */
 TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
@@ -563,7 +563,7 @@ TINYI_FN void tinyi_lm_hyper_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_hyper_start(tinyi_lm_fwd *f, float *x);
 TINYI_FN void tinyi_lm_hyper_layer(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x);
 TINYI_FN void tinyi_lm_hyper_end(tinyi_lm_fwd *f, float *x);
-/* floats of a cell beside its key; 0: none */
+/* floats of a cell in addition to its key; 0: none */
 TINYI_FN tiny_idx tinyi_lm_comp_width(const tllm_model *m, const tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_comp_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_comp_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);

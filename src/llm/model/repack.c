@@ -1,22 +1,20 @@
-/* src/llm/model/repack.c - the matrices of a model with eight rows side by side (llm/block/eight.h), in memory or in a
- * file beside the model
+/* src/llm/model/repack.c - matrices of a model with eight rows interleaved (llm/block/eight.h), in memory or in a
+ * separate file
  *
  * File     a box "eight-rows 2" (core/box/box_inside.h); its body, all little endian
- *          0   u32 rows side by side (8); u64 matrices; u64 bytes of the body
- *          20  for each matrix, in the order in which the model holds them: u32 format; u32 matrices in it (experts);
- *              u64 numbers of a row; u64 rows; u64 where its bytes begin, a multiple of 64; u64 how many; u64 checksum
- *              of the bytes that it was made of; u64 checksum of its own
+ *          0   u32 interleaved rows (8); u64 matrices; u64 bytes of the body
+ *          20  for each matrix, in the order of the model: u32 format; u32 matrices in it (experts); u64 numbers of a
+ *              row; u64 rows; u64 offset of its bytes, a multiple of 64; u64 number of bytes; u64 checksum of the
+ *              original bytes; u64 checksum of the repacked bytes
  *          then u64 checksum of all bytes of the body before it (core/hash_inside.h); zeros to a multiple of 64; the
- *          matrices Older: 8 bytes "tinyeigh", u32 1, the same, where places and the checksum count from the start of
- *          the file.
- *          The checksum of the box is left to whoever wants it: those of the matrices are computed by all threads.
- * It is compared with the model number by number, and both checksums of every matrix are computed anew, before any of
- * it is used: each open reads model and form once. A file that does not fit is made again, or refused; one that is not
- * empty and does not begin like ours is never written over. Which target wrote it does not matter: the layout is one
- * for all.
- * Order    everything is made first; then the matrices of the model change their place, all or none. Pages of the
- *          model's file that were read are given back matrix by matrix, so that there is about one copy in memory at
- *          any time. */
+ *          matrices
+ *          Older: 8 bytes "tinyeigh", u32 1, the same, with offsets and the checksum from the start of the file.
+ *          The checksum of the box is not checked here; all threads compute those of the matrices.
+ * Every number is compared with the model, and both checksums of every matrix are computed before the file is used: an
+ * open reads the model and the repacked form once. A file that does not fit is made again, or refused. A file that is
+ * not empty and does not begin like ours is never overwritten. The layout is the same for all targets.
+ * Order    all matrices are made first; then the model switches to them, all or none. Pages of the model's file are
+ *          released matrix by matrix after reading, so memory holds about one copy at any time. */
 #include "llm/model/model_inside.h"
 #include "llm/file/store_inside.h"
 #include "llm/block/eight.h"
@@ -76,11 +74,11 @@ static void tinyi_lm_eight_layer(tinyi_lm_eights *e, const tinyi_lm_layer *l, in
 {
     int t;
     for (t = 0; t < TINYI_T_COUNT; t++) {
-        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)l->w[t];       /* memory of the model, which is ours to change here */
+        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)l->w[t];       /* memory of the model, which may be changed here */
         tinyi_lm_eight *k;
         size_t rows, bytes;
         if (!w || w->v || !w->format || w->dtype >= 0) continue;
-        rows = (size_t)w->n_out * (size_t)w->n_mat;             /* load.c has checked that all of it lies in the file */
+        rows = (size_t)w->n_out * (size_t)w->n_mat;             /* load.c has checked that all of it is in the file */
         bytes = rows * w->row_bytes;
         if (w->repacked || w->row_step != w->row_bytes || tinyi_lm_eight_stays(e->m, w, t) ||
             tllm_repack_has(e->ctx, w->format->id) < 2 || (w->n_mat > 1 && w->n_out % 8) || w->n_out < 8) {
@@ -117,7 +115,7 @@ static void tinyi_lm_eight_forget(const tinyi_lm_eights *e, const tinyi_lm_eight
     for (i = 0; i < g->n_parts; i++) (void)tinyi_file_forget(&g->part[i].file, k->w->t->data, k->bytes);
 }
 
-/* told between matrices, which also asks whether to go on */
+/* progress is reported and cancel checked between matrices */
 static tiny_status tinyi_lm_eight_told(const tinyi_lm_eights *e, size_t done)
 {
     const tiny_ctx_desc *d = &e->ctx->desc;
@@ -186,7 +184,7 @@ static size_t tinyi_lm_eight_data(const tinyi_lm_eights *e, int old)
                         64);
 }
 
-/* head and records, without the checksum behind them */
+/* head and records, without the checksum after them */
 static void tinyi_lm_eight_head(const tinyi_lm_eights *e, tinyi_writer *o)
 {
     const size_t data = tinyi_lm_eight_data(e, 0);
@@ -254,13 +252,13 @@ static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, 
     /* the shortest body has them */
     (void)(tinyi_rd_u32(&c, &rows) && tinyi_rd_u64(&c, &n) && tinyi_rd_u64(&c, &bytes));
     if (rows != 8)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a layout of %lu rows; 8 rows are known here", path,
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a layout of %lu rows; only 8 rows are supported", path,
                           (unsigned long)rows);
     if (n != e->n)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %llu matrices, the model has %zu to repack", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %llu matrices, but the model has %zu to repack", path,
                           (unsigned long long)n, e->n);
     if (bytes != (uint64_t)data + e->bytes || n_base != data + e->bytes)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes and says %llu; this model would fill %zu", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes and claims %llu; this model needs %zu", path,
                           n_base, (unsigned long long)bytes, data + e->bytes);
     for (i = 0; i < e->n; i++) {
         tinyi_lm_eight *k = &e->list[i];
@@ -268,12 +266,12 @@ static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, 
         if (!tinyi_rd_u32(&c, &format) || !tinyi_rd_u32(&c, &n_mat) || !tinyi_rd_u64(&c, &n_in) ||
             !tinyi_rd_u64(&c, &n_out) || !tinyi_rd_u64(&c, &at) || !tinyi_rd_u64(&c, &size) ||
             !tinyi_rd_u64(&c, &made_of) || !tinyi_rd_u64(&c, &own))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in matrix %zu of %zu", path, i, e->n);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: truncated in matrix %zu of %zu", path, i, e->n);
         if (format != (uint32_t)w->format->id || n_mat != (uint32_t)w->n_mat || n_in != (uint64_t)w->n_in ||
             n_out != (uint64_t)w->n_out || at != (uint64_t)(data + k->at) || size != k->bytes)
             return tinyi_fail(ctx, TINY_E_FORMAT,
                               "%s: matrix %zu is %llux%llux%lu of format %lu at %llu, not %tdx%tdx%td of %s at %zu as "
-                              "tensor %s wants",
+                              "tensor %s needs",
                               path, i, (unsigned long long)n_in, (unsigned long long)n_out, (unsigned long)n_mat,
                               (unsigned long)format, (unsigned long long)at, w->n_in, w->n_out, w->n_mat,
                               w->format->name, data + k->at, tinyi_show(w->t->name, name));
@@ -283,9 +281,9 @@ static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, 
     at = (uint64_t)(c.at - base);
     if (!tinyi_rd_u64(&c, &sum) || sum != tinyi_hash_of(base, (size_t)at))
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: the checksum of its first %llu bytes is another: the file was changed", path,
+                          "%s: the checksum of its first %llu bytes differs: the file was changed", path,
                           (unsigned long long)at);
-    {                                       /* all checksums anew, beside those that were read */
+    {                                       /* all checksums anew, next to those that were read */
         tinyi_lm_eight *list = e->list;
         e->list = (tinyi_lm_eight *)tinyi_alloc(ctx, e->n, sizeof *e->list);
         if (!e->list) { e->list = list; return tiny_ctx_status(ctx); }
@@ -296,11 +294,12 @@ static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, 
         for (i = 0; i < e->n && !st; i++) {
             if (e->list[i].own != list[i].own)
                 st = tinyi_fail(ctx, TINY_E_FORMAT,
-                                "%s: the checksum of matrix %zu (tensor %s) is another: the file was changed", path, i,
+                                "%s: the checksum of matrix %zu (tensor %s) differs: the file was changed", path, i,
                                 tinyi_show(list[i].w->t->name, name));
             else if (e->list[i].made_of != list[i].made_of)
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: was made of another model: tensor %s of %s has other numbers",
-                                path, tinyi_show(list[i].w->t->name, name), e->m->path);
+                st =
+                    tinyi_fail(ctx, TINY_E_FORMAT, "%s: was made from another model: tensor %s of %s has other numbers",
+                               path, tinyi_show(list[i].w->t->name, name), e->m->path);
         }
         tiny_free(ctx, e->list);
         e->list = list;
@@ -335,10 +334,10 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
     tiny_status st = tinyi_ctx_check(ctx);
     if (about) memset(about, 0, sizeof *about);
     if (st) return st;
-    if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the matrices of a model are repacked, and there is none");
+    if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "repack: the model is NULL");
     if (m->eights) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is repacked already", m->path);
     if (path && tinyi_file_special(path))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: is no plain file and keeps no repacked model", path);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: is not a regular file and cannot hold a repacked model", path);
     memset(&e, 0, sizeof e);
     memset(&ld, 0, sizeof ld);
     e.ctx = ld.ctx = ctx;

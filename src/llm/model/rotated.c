@@ -1,11 +1,11 @@
-/* src/llm/model/rotated.c - a rotated model while it runs: see rotated.h
+/* src/llm/model/rotated.c - running a rotated model: see rotated.h
  *
  * Paper    S. Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", 2024 (arXiv 2404.00456)
- * Formula  FEED   y = (W H^T) (H g), H of math/fwht.h over the inputs of W, in blocks where there is no matrix of that
- *          order
+ * Formula  FEED   y = (W H^T) (H g), H of math/fwht.h over the inputs of W, in blocks if there is no matrix of that
+ *                 order
  *          HEADS  y = (W (H x I)^T) ((H x I) o), H over the heads
  *          KEYS   (H q) . (H k) = q . k
- * Cost     log2 n + r additions for each of n numbers, beside a product with a matrix of n columns */
+ * Cost     log2 n + r additions for each of n numbers, next to a product with a matrix of n columns */
 #include <string.h>
 #include "llm/model/model_inside.h"
 
@@ -120,12 +120,12 @@ TINY_API tiny_status tllm_round_rows(tiny_ctx *ctx, float *x, tiny_idx rows, tin
     const tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!x || rows < 0 || n < 0 || ld < n)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "round: %td rows of %td numbers, %td apart: that is no matrix", rows, n,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "round: %td rows of %td numbers, %td apart: not a matrix", rows, n,
                           ld);
     if (bits < 2 || bits > 8 || !(clip > 0.0f && clip <= 1.0f))
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "round: %d bits, of %g of the largest number: 2 to 8 bits and a share above 0, at most 1, can be", bits,
+            "round: %d bits with a clip of %g: the limits are 2 to 8 bits, and a clip above 0 and at most 1", bits,
             (double)clip);
     memset(&a, 0, sizeof a);
     a.q.x = x;

@@ -37,7 +37,7 @@ static int tinyi_lm_rwkv_sizes(tinyi_lm_load *ld)
     if (ld->st) return 0;
     if (m->head_size < 1 || m->n_embd % m->head_size) {
         ld->st =
-            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.embedding_length %td is no multiple of %s.wkv.head_size %td",
+            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.embedding_length %td is not a multiple of %s.wkv.head_size %td",
                        m->path, TINYI_LM_ARCH(m)->name, m->n_embd, TINYI_LM_ARCH(m)->name, m->head_size);
         return 0;
     }
@@ -267,7 +267,7 @@ TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
             tinyi_lm_disagree(ld, l, "heads of time_mix_key do not divide those of the embedding; numbers of each", kv,
                               D);
         if (!ld->st && m->head_size > TINY_GLA_KEYS)
-            tinyi_lm_disagree(ld, l, "wkv.head_size is more than gated linear attention takes", m->head_size,
+            tinyi_lm_disagree(ld, l, "wkv.head_size is above the limit of gated linear attention", m->head_size,
                               TINY_GLA_KEYS);
         if (ld->st) return;
     }
@@ -279,7 +279,7 @@ TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     if (gla) return;
     tinyi_lm_vec(ld, l, TINYI_T_TM_LN, D);
     if (!ld->st && !l->w[TINYI_T_TM_LN]->bias)
-        tinyi_lm_disagree(ld, l, "time_mix_ln has no bias; numbers of it and wanted", 0, D);
+        tinyi_lm_disagree(ld, l, "time_mix_ln has no bias; its numbers and those needed", 0, D);
 }
 
 TINY_REF_BEGIN
@@ -434,7 +434,7 @@ TINYI_FN void tinyi_lm_rwkv7_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tinyi_lm_need(ld, l, TINYI_T_TM_OUT, D, D, 0);
     tinyi_lm_vec(ld, l, TINYI_T_TM_LN, D);
     if (!ld->st && !l->w[TINYI_T_TM_LN]->bias)
-        tinyi_lm_disagree(ld, l, "time_mix_ln has no bias; numbers of it and wanted", 0, D);
+        tinyi_lm_disagree(ld, l, "time_mix_ln has no bias; its numbers and those needed", 0, D);
 }
 
 /* y = W2 act(W1 x), act an operation or 0 */

@@ -3,17 +3,16 @@
  * Body     of a box "state 3" (core/box/box_inside.h), all little endian
  *          0   u32 what: 0 one sequence, 1 all; u64 fingerprint of the model; u32 format of keys, u32 format of values;
  *              u32 n_layer; u32 rope of long contexts (0, 1)
- *          28  u64 floats of recurrent state; u32 sequences; u32 tokens of an encoder; u64 tokens kept beside
- *          52  i32 for each token kept beside
+ *          28  u64 floats of recurrent state; u32 sequences; u32 tokens of an encoder; u64 stored tokens
+ *          52  i32 for each stored token
  *          then for each sequence: u64 cells, i32 position for each, f32 recurrent state, and for each layer with pages
- *          the rows of its keys, values and indexer keys, cell by cell, in their format; then, where there is an
- *          encoder, for each layer the keys and values that the decoder looks at, f32
+ *          the rows of its keys, values and indexer keys, cell by cell, in their format; then, if the model has an
+ *          encoder, for each layer the keys and values that the decoder reads, f32
  * Older    8 bytes "tinystat", u32 2, the same body, u64 checksum of all bytes before it; version 1 had another
  *          checksum and fingerprint
- * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a
- * refused file changes nothing. The fingerprint covers the shape of the model, its routes and the rank of a cut one,
- * samples of its weights and of the adapters that are merged or attached when it is saved, with their strength; not
- * each number of them. */
+ * Counts are checked against the bytes left, and everything against the state, before anything is written: a refused
+ * file changes nothing. The fingerprint covers the shape of the model, its routes, the rank of a cut model, samples of
+ * its weights, and samples of the merged and attached adapters with their strength. It does not cover every number. */
 #include "llm/model/model_inside.h"
 #include "core/box/box_inside.h"
 #include "core/half_inside.h"
@@ -149,13 +148,13 @@ static tiny_status tinyi_lm_save_check(tllm_state *s, tiny_idx seq)
     if (!s) return TINY_E_ARGUMENT;
     if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK) return st;
     if (seq < -1 || seq >= s->n_seq)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td, this state has %td", s->m->path, seq,
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td: this state has %td", s->m->path, seq,
                           s->n_seq);
     if (s->m->encoder || !s->m->n_layer)
-        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: an encoder keeps nothing that could be saved", s->m->path);
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: an encoder has no state to save", s->m->path);
     if (seq >= 0 && s->m->n_enc && s->n_seq > 1)
         return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
-                          "%s: all sequences look at the same encoder: save or load all of them", s->m->path);
+                          "%s: all sequences share one encoder: save or load all of them", s->m->path);
     return TINY_OK;
 }
 
@@ -168,7 +167,7 @@ TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t 
     if (bytes) *bytes = NULL;
     if (st) return st;
     if (!bytes || !n_bytes || n_tokens < 0 || (n_tokens && !tokens))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: packing a state needs a place for the bytes and their count",
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the result pointer or the pointer to its size is NULL",
                           s->m->path);
     st = tinyi_lm_pages_home(s);
     if (st) return st;
@@ -278,30 +277,30 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const void
            tinyi_rd_u64(&c, &tokens));
     if (print != tinyi_lm_fingerprint(s) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
         return tinyi_fail(s->ctx, TINY_E_FORMAT,
-                          "%s: the saved state belongs to another model, or to other adapters than those of now",
+                          "%s: the saved state belongs to another model or to other adapters",
                           s->m->path);
     if (type_k != (uint32_t)s->type_k->id || type_v != (uint32_t)s->type_v->id)
         return tinyi_fail(s->ctx, TINY_E_FORMAT,
-                          "%s: the saved state has keys of format %u and values of format %u, this one %s and %s",
+                          "%s: the saved state has keys of format %u and values of format %u, but this one %s and %s",
                           s->m->path, (unsigned)type_k, (unsigned)type_v, s->type_k->name, s->type_v->name);
     if (rope != (uint32_t)tinyi_lm_long_rope(s))
         return tinyi_fail(s->ctx, TINY_E_FORMAT,
-                          "%s: the saved state turned its keys for %s contexts, this one has room for %td tokens",
+                          "%s: the saved state rotated its keys for %s contexts, but this one has room for %td tokens",
                           s->m->path, rope ? "long" : "short", s->n_ctx);
     if (what > 1 || what != (seq < 0))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state holds %s, asked for is %s", s->m->path,
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state holds %s, but this call loads %s", s->m->path,
                           what ? "all sequences" : "one sequence", what ? "one" : "all");
     if (n_seq > (uint32_t)s->n_seq || (seq >= 0 && n_seq != 1))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has %u sequences, this one has room for %td",
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has %u sequences, but this one has room for %td",
                           s->m->path, (unsigned)n_seq, seq < 0 ? s->n_seq : 1);
     if (encoded > (uint32_t)s->n_ctx || (encoded && !s->m->n_enc))
         return tinyi_fail(s->ctx, TINY_E_FORMAT,
-                          "%s: the saved state looks at %u tokens of an encoder, this one has room for %td", s->m->path,
+                          "%s: the saved state has %u encoder tokens, but this one has room for %td", s->m->path,
                           (unsigned)encoded, s->m->n_enc ? s->n_ctx : 0);
     o->tokens = c;
     if (tokens > (uint64_t)s->n_ctx * (uint64_t)s->n_seq || !tinyi_rd_bytes(&c, (size_t)tokens * 4, &skip))
         return tinyi_fail(s->ctx, TINY_E_FORMAT,
-                          "%s: the saved state keeps %llu tokens beside, more than its bytes or this state hold",
+                          "%s: the saved state has %llu stored tokens, more than its bytes or this state can hold",
                           s->m->path, (unsigned long long)tokens);
     o->after = c;
     for (i = 0; i < (tiny_idx)n_seq; i++) {
@@ -310,14 +309,14 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const void
             c.left - (size_t)n * cell < (size_t)s->n_kept * 4)
             return tinyi_fail(
                 s->ctx, TINY_E_FORMAT,
-                "%s: sequence %td of the saved state has more cells than its bytes or than the %td of this state",
+                "%s: sequence %td of the saved state has more cells than its bytes or the %td cells of this state",
                 s->m->path, i, s->n_ctx);
         for (j = 0; j < (tiny_idx)n; j++) {
             (void)tinyi_rd_u32(&c, &v);
             if ((int64_t)v <= before || v > INT32_MAX - 1 || (table && (tiny_idx)v >= table->n_out))
                 return tinyi_fail(s->ctx, TINY_E_FORMAT,
-                                  "%s: cell %td of sequence %td of the saved state has position %u, behind %lld and "
-                                  "within the model's it must be",
+                                  "%s: cell %td of sequence %td of the saved state has position %u; it must be above "
+                                  "%lld and within the model's limit",
                                   s->m->path, j, i, (unsigned)v, (long long)before);
             before = (int64_t)v;
         }
@@ -327,12 +326,13 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const void
     for (i = 0; i < s->m->n_layer && s->m->n_enc; i++)
         cross += (size_t)encoded * (size_t)(s->m->layer[i].n_kv * (s->m->layer[i].d_k + s->m->layer[i].d_v)) * 4;
     if (c.left != cross)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has %zu bytes behind its cells, not %zu",
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has %zu bytes after its cells, not %zu",
                           s->m->path, c.left, cross);
     room = seq < 0 ? s->pages.n_block : tinyi_lm_seq_room(s, seq);
     if (blocks > room)
-        return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: the saved state wants %td pages of %td tokens, there are %td",
-                          s->m->path, blocks, s->pages.block, room);
+        return tinyi_fail(s->ctx, TINY_E_WORKSPACE,
+                          "%s: the saved state needs %td pages of %td tokens, but there are %td", s->m->path, blocks,
+                          s->pages.block, room);
     o->n_tokens = (tiny_idx)tokens;
     o->n_encoded = (tiny_idx)encoded;
     o->n_seq = (tiny_idx)n_seq;
@@ -349,7 +349,7 @@ TINY_API tiny_status tllm_state_unpack(tllm_state *s, tiny_idx seq, const void *
     tiny_status st = tinyi_lm_save_check(s, seq);
     if (n_tokens) *n_tokens = 0;
     if (st) return st;
-    if (!bytes) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no bytes of a saved state", s->m->path);
+    if (!bytes) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the bytes of the saved state are NULL", s->m->path);
     st = tinyi_lm_pages_home(s);
     if (!st) st = tinyi_lm_unpack_check(s, seq, bytes, n_bytes, &o);
     if (st) return st;
@@ -357,12 +357,12 @@ TINY_API tiny_status tllm_state_unpack(tllm_state *s, tiny_idx seq, const void *
     c = o.after;
     if (tokens && n > room)
         return tinyi_fail(s->ctx, TINY_E_WORKSPACE,
-                          "%s: the saved state keeps %td tokens beside, there is room for %td", s->m->path, n, room);
+                          "%s: the saved state has %td stored tokens, but there is room for %td", s->m->path, n, room);
     for (i = 0, t = o.tokens; i < n; i++) {
         (void)tinyi_rd_u32(&t, &v);
         if (v >= (uint32_t)s->m->n_vocab)
             return tinyi_fail(s->ctx, TINY_E_FORMAT,
-                              "%s: token %td beside the saved state is %u, the vocabulary has %td", s->m->path, i,
+                              "%s: stored token %td is %u, but the vocabulary has %td", s->m->path, i,
                               (unsigned)v, s->m->n_vocab);
     }
     for (i = 0, t = o.tokens; i < n && tokens; i++) {

@@ -1,4 +1,4 @@
-/* src/llm/model/seq.c - the sequences of a state: fork, copy, cut, move, share */
+/* src/llm/model/seq.c - the sequences of a state: fork, copy, trim, shift, share */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -8,7 +8,7 @@ static tiny_status tinyi_lm_seq_check(const tllm_state *s, tiny_idx seq)
     if (!s) return TINY_E_ARGUMENT;
     st = tinyi_ctx_check(s->ctx);
     if (!st && (seq < 0 || seq >= s->n_seq))
-        st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td, this state has %td", s->m->path, seq,
+        st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td: this state has %td", s->m->path, seq,
                         s->n_seq);
     return st;
 }
@@ -41,12 +41,13 @@ TINY_API tiny_status tllm_seq_trim(tllm_state *s, tiny_idx seq, tiny_idx n)
     const tiny_idx held = st ? 0 : tllm_pages_length(&s->pages, seq);
     if (st) return st;
     if (n < 0 || n > held)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: of %td tokens %td cannot be kept", s->m->path, held, n);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the sequence has %td tokens: %td cannot be kept", s->m->path,
+                          held, n);
     if (n == held) return TINY_OK;
     if (n == 0) { tllm_seq_clear(s, seq); return TINY_OK; }
     if (s->m->recurrent)
-        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: a recurrent state cannot go back to %td tokens", s->m->path,
-                          n);
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: a recurrent state cannot be trimmed to %td tokens",
+                          s->m->path, n);
     return tllm_pages_trim(&s->pages, seq, n);
 }
 
@@ -85,18 +86,19 @@ TINY_API tiny_status tllm_seq_copy(tllm_state *s, tiny_idx from, tiny_idx to, ti
     there = tllm_pages_length(&s->pages, to);
     if (first < 0 || n < 0 || first > held || n > held - first)
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
-                          "%s: sequence %td holds %td tokens: %td from number %td on cannot be copied", s->m->path,
+                          "%s: sequence %td holds %td tokens: %td from index %td on cannot be copied", s->m->path,
                           from, held, n, first);
     if (from == to)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: sequence %td cannot be copied behind itself", s->m->path, from);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: sequence %td cannot be appended to itself", s->m->path, from);
     if (!n) return TINY_OK;
     if (s->m->recurrent && (there || n != held))
-        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: of a recurrent state no part of %td tokens can be copied",
-                          s->m->path, n);
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
+                          "%s: %td tokens of a recurrent state cannot be copied: only the whole sequence", s->m->path,
+                          n);
     if (TINYI_LM_ARCH(s->m)->mixer == TINYI_LM_COMPRESSED && (first || there))
         return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
-                          "%s: blocks of keys are made of what stands side by side: only the first tokens can be "
-                          "copied, to an empty sequence",
+                          "%s: blocks of keys are made of neighbouring tokens: only the first tokens can be copied, "
+                          "to an empty sequence",
                           s->m->path);
     if (!first && !there) {
         st = tllm_seq_fork(s, from, to);
@@ -104,7 +106,7 @@ TINY_API tiny_status tllm_seq_copy(tllm_state *s, tiny_idx from, tiny_idx to, ti
     }
     if (there && s->pos[from * s->n_ctx + first] < tllm_seq_next(s, to))
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
-                          "%s: position %d does not come after those that are held by sequence %td", s->m->path,
+                          "%s: position %d does not come after the positions held by sequence %td", s->m->path,
                           (int)s->pos[from * s->n_ctx + first], to);
     st = tllm_pages_append(&s->pages, to, n, &copy);
     if (st) return st;
@@ -133,17 +135,18 @@ static tiny_status tinyi_lm_may_move(const tllm_state *s)
     tiny_idx i;
     if (m->recurrent) why = "layers are recurrent";
     else if (m->top.w[TINYI_T_POSITION_EMBD]) why = "positions are learned";
-    else if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_KEYS) why = "keys are turned behind their rotation";
+    else if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_KEYS)
+        why = "keys are rotated once more after their rotation by position";
     else if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_COMPRESSED)
-        why = "blocks of keys are made of what stands side by side";
-    else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_CHUNKED) why = "the chunks of its windows go by position";
+        why = "blocks of keys are made of neighbouring tokens";
+    else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_CHUNKED) why = "the chunks of its windows depend on positions";
     else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_QK_AFTER)
         for (i = 0; i < m->n_layer; i++)
             if (m->layer[i].w[TINYI_T_ATTN_K_NORM] && m->layer[i].rope >= 0)
-                why = "keys are normed behind their rotation";
+                why = "keys are normed after their rotation";
     if (why)
         return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
-                          "%s: tokens cannot move to other positions, %s: they must be computed again", m->path, why);
+                          "%s: tokens cannot move to other positions, %s: compute them again", m->path, why);
     return TINY_OK;
 }
 
@@ -194,7 +197,7 @@ TINY_API tiny_status tllm_seq_shift(tllm_state *s, tiny_idx seq, tiny_idx first,
     held = tllm_pages_length(&s->pages, seq);
     if (first < 0 || n < 0 || first > held || n > held - first)
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
-                          "%s: sequence %td holds %td tokens: %td from number %td on cannot be dropped", s->m->path,
+                          "%s: sequence %td holds %td tokens: %td from index %td on cannot be dropped", s->m->path,
                           seq, held, n, first);
     if (first + n == held) return tllm_seq_trim(s, seq, first);
     if (!n) return TINY_OK;
@@ -239,7 +242,7 @@ TINY_API tiny_status tllm_seq_share(tllm_state *s, tiny_idx seq, const int32_t *
     if (n_held) *n_held = 0;
     if (st) return st;
     if (n < 0 || (n && !tokens))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no tokens to look for", s->m->path);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the tokens are NULL", s->m->path);
     tinyi_lm_pages_now(s);
     st = tllm_pages_share(&s->pages, seq, tokens, n > 0 ? n - 1 : 0, &held);
     for (i = 0; i < held; i++) s->pos[seq * s->n_ctx + i] = (int32_t)i;

@@ -1,10 +1,10 @@
-/* src/llm/model/sparse.c - networks with squared ReLU in decode: only what the neurons that fired write is read
- * Formula  y = W_down h = sum over h[i] != 0 of h[i] W_down[., i]; W_down is kept a second time, column by column
+/* src/llm/model/sparse.c - networks with squared ReLU in decode: reads only the columns of active neurons
+ * Formula  y = W_down h = sum over h[i] != 0 of h[i] W_down[., i]; W_down is stored a second time, column by column
  *          (llm/block/sparse.h)
- * Rule     for each layer and step the neurons that fired are counted, for all of its tokens together. The list is used
- *          if they are at most half, and their columns at most half of the bytes of W_down as the file has it; else,
- *          and for more than TINYI_LM_FIRED tokens, the product with the whole. docs/papers/plm.md has the times
- *          on which the halves stand. */
+ * Rule     for each layer and step the active neurons of all its tokens are counted. The list is used if at most half
+ *          of the neurons are active, and their columns have at most half of the bytes of W_down in the file.
+ *          Otherwise, and for more than TINYI_LM_FIRED tokens, the full product is used. docs/papers/plm.md has
+ *          the measurements that gave these limits. */
 #include "llm/model/model_inside.h"
 #include "llm/block/sparse.h"
 #include <string.h>
@@ -24,23 +24,23 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format,
     tiny_status st = tinyi_ctx_check(ctx);
     if (bytes) *bytes = 0;
     if (st) return st;
-    if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse networks are those of a model, and there is none");
+    if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse networks: the model is NULL");
     if (m->eights)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: the model is repacked: networks are kept by columns before that", m->path);
+                          "%s: the model is repacked: call tllm_model_sparse before that", m->path);
     if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: its networks are rotated: no neuron is silent behind that",
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: its networks are rotated: after that no neuron is inactive",
                           m->path);
     if (m->world > 1)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: the networks of a model that is cut over %d ranks are not read by columns", m->path,
+                          "%s: the networks of a model cut over %d ranks cannot be read by columns", m->path,
                           m->world);
     memset(&ld, 0, sizeof ld);
     ld.ctx = ctx;
     ld.g = m->file;
     ld.m = m;
     for (i = 0; i < m->n_layer && !ld.st && !st; i++) {
-        /* memory of the model, which is ours to change here */
+        /* memory of the model, which may be changed here */
         tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)m->layer[i].w[TINYI_T_FFN_DOWN];
         const tllm_format *to;
         void *turned;
@@ -54,7 +54,7 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format,
         if (!to || !to->pack || (to->flags & TLLM_FORMAT_ACTIVATIONS) || !tllm_format_bytes(to, (uint64_t)w->n_out) ||
             !tinyi_size_mul(tllm_format_bytes(to, (uint64_t)w->n_out), (size_t)w->n_in, &one))
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                              "%s: layer %td: columns of %td numbers cannot be kept as %s (format %d)", m->path, i,
+                              "%s: layer %td: columns of %td numbers cannot be stored as %s (format %d)", m->path, i,
                               w->n_out, to ? to->name : "?", format);
         if (w->turned && w->turned_format == to) { sum += one; continue; }
         turned = tinyi_lm_keep(&ld, one, 1);
@@ -68,8 +68,8 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format,
     if (!st) st = ld.st;
     if (!st && !found)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: %s has no plain network with squared ReLU, whose neurons are silent exactly", m->path,
-                          TINYI_LM_ARCH(m)->name);
+                          "%s: %s has no plain network with squared ReLU, whose inactive neurons are exactly 0",
+                          m->path, TINYI_LM_ARCH(m)->name);
     if (bytes && !st) *bytes = sum;
     return st;
 }

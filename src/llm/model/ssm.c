@@ -1,7 +1,7 @@
 /* src/llm/model/ssm.c - state space layers of the first and second kind, and the short convolution
  * Papers   A. Gu, T. Dao, "Mamba", 2023 (arXiv 2312.00752), alg. 2; T. Dao, A. Gu, "Transformers are SSMs", 2024
  *          (arXiv 2405.21060), 7; LFM2 and PLaMo 2 after their published models.
- * Formula  first   [x, z] = W h; x = silu(conv x); [dt, B, C] = W_x x, each normed where weights for it stand;
+ * Formula  first   [x, z] = W h; x = silu(conv x); [dt, B, C] = W_x x, each normed if the file has weights for it;
  *                  dt = softplus(W_dt dt + b); M[i][s] <- exp(dt_i a_is) M[i][s] + dt_i x_i B_s; y_i = sum_s M[i][s]
  *                  C_s + d_i x_i
  *          second  [z, x B C, dt] = W h; [x B C] = silu(conv); heads of i share dt and a number a; groups of heads
@@ -202,9 +202,9 @@ TINYI_FN void tinyi_lm_mamba2_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, G = m->ssm_group;
     if (!tinyi_lm_ssm_sizes(ld, l, H)) return;
     if (G < 1 || N % G || H % G)
-        tinyi_lm_disagree(ld, l, "channels and heads stand in no whole groups, ssm.time_step_rank and ssm.group_count",
+        tinyi_lm_disagree(ld, l, "channels and heads do not form whole groups, ssm.time_step_rank and ssm.group_count",
                           H, G);
-    if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", N, H);
+    if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is not a multiple of ssm.time_step_rank", N, H);
     if (!tinyi_lm_small(ld, l, G, S) || !tinyi_lm_small(ld, l, m->ssm_conv, N + 2 * G * S)) return;
     tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N + 2 * G * S + H, 0);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * (N + 2 * G * S));
@@ -291,7 +291,7 @@ TINYI_FN void tinyi_lm_plamo_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, R = tinyi_lm_plamo_rank(m);
     if (!tinyi_lm_ssm_sizes(ld, l, H)) return;
-    if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", N, H);
+    if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is not a multiple of ssm.time_step_rank", N, H);
     tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N, 0);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * N);
     tinyi_lm_need(ld, l, TINYI_T_SSM_X, N, 2 * S + R, 0);

@@ -1,9 +1,9 @@
-/* src/llm/model/step.c - the steps that a forward pass is made of
+/* src/llm/model/step.c - the steps of a forward pass
  *
- * Each step works on dense rows of floats. Where the house has an operation, the step is that operation, run through
- * the door on the context's target; what is written out here is plain scalar code that gives the same bits on every
- * machine, and stands for both paths.
- * In a dry pass nothing is computed, only scratch memory is counted. */
+ * Each step works on dense rows of floats. If the library has an operation for a step, the step dispatches it on the
+ * context's target. The other steps are plain scalar code that gives the same bits on every machine and serves both
+ * paths.
+ * A dry run computes nothing and only counts scratch memory. */
 #include "llm/model/model_inside.h"
 #include "llm/block/matmul.h"
 #include "llm/block/sparse.h"
@@ -116,7 +116,7 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
     f->st = tiny_parallel_loose(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
 }
 
-/* of a dry pass: raises *shared and *own to what the operation wants */
+/* of a dry pass: raises *shared and *own to what the operation needs */
 static void tinyi_lm_wants(const tinyi_lm_fwd *f, const tiny_op *op, size_t *shared, size_t *own)
 {
     const tiny_op_row *row = tinyi_op_row_in(f->ctx, op);
@@ -332,7 +332,7 @@ TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const
     for (i = 0; i < n_w; i++)
         ops[i] = tinyi_lm_product_of(&p[i], w[i], mat, w[i]->bias ? w[i]->bias + mat * w[i]->n_out : NULL, y[i],
                                      w[i]->n_out, x, w[i]->n_in, n);
-    /* a list takes the most shared memory of one product beside the most own memory of another */
+    /* a list takes the most shared memory of one product plus the most own memory of another */
     if (f->dry) {
         for (i = 0; i < n_w; i++) tinyi_lm_wants(f, ops[i], &shared, &own);
         tinyi_lm_own(f, shared, own);

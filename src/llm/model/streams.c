@@ -1,5 +1,5 @@
-/* src/llm/model/streams.c - per-layer inputs (gemma3n, gemma4), the four streams of gemma3n, and streams that kimi-k3
- * puts by
+/* src/llm/model/streams.c - per-layer inputs (gemma3n, gemma4), the four streams of gemma3n, the saved streams of
+ * kimi-k3
  * Papers   C. Baykal et al., "Alternating Updates for Efficient Transformers", 2023 (arXiv 2301.13310), alg. 1;
  *          G. Menghani et al., "LAuReL", 2024 (arXiv 2411.07501), 2; the rest after the published models.
  * Formula  per-layer input of a token: e_l = (rms(P x0 / sqrt(D)) + sqrt(p) E[token, l]) / sqrt(2), p numbers for layer
@@ -8,9 +8,8 @@
  *          b = a + rms(attention(h)); c = (b + laurel) / sqrt(2); y = c + rms(ffn(rms(c)));
  *          X_i = pred_i + (1 + correct m(y))_i (y - a); s = rms(proj(gelu(gate (X_0 scale)) e_l)) joins X_1, X_2, X_3
  *          end: mean of X_0 and B_i X_i at the length of X_0
- *          put by: mix(x) = sum_k p_k X_k, p = softmax(w . rms(X_k)), X the streams that were put by and x itself. A
- *          half reads rms(mix(x)); before every bank-th layer x is put by, and begins anew as what the mixer of that
- *          layer gives */
+ *          saved: mix(x) = sum_k p_k X_k, p = softmax(w . rms(X_k)), X the saved streams and x itself. A half reads
+ *          rms(mix(x)). Before every bank-th layer x is saved and then restarts as the output of that layer's mixer */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -23,7 +22,7 @@ TINYI_FN void tinyi_lm_ple_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     if (ld->st) return;
     if (l->i < 0) {
         if (p > INT32_MAX / L) {
-            tinyi_lm_disagree(ld, l, "per-layer inputs of so many numbers and layers do not fit", p, L);
+            tinyi_lm_disagree(ld, l, "width times layers of the per-layer inputs is too large", p, L);
             return;
         }
         tinyi_lm_need(ld, l, TINYI_T_PLE_EMBD, p * L, m->n_vocab, 0);
@@ -299,7 +298,7 @@ static double tinyi_lm_bank_score(const float *x, const float *w, tiny_idx d, do
     }
     return s / tinyi_sqrt64(ss / (double)d + eps);
 }
-/* The softmax is taken as it goes: a larger score shrinks what stands there. y and x may be the same row. */
+/* The softmax is taken as it goes: a larger score scales down the sums so far. y and x may be the same row. */
 static void tinyi_lm_bank_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 {
     const tinyi_lm_bank *q = (const tinyi_lm_bank *)arg;

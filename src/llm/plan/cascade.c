@@ -1,18 +1,17 @@
-/* src/llm/plan/cascade.c - cascades of Einsums: reading them, counting their passes, running them slowly
+/* src/llm/plan/cascade.c - cascades of Einsums: parsing, counting passes, and a slow run
  * Paper    N. Nayak, X. Wu, T. O. Odemuyiwa, M. Pellauer, J. S. Emer, C. W. Fletcher, "FuseMax: Leveraging Extended
  *          Einsums to Optimize Attention Accelerator Design", 2024 (arXiv 2406.10491), sections 3 and 4.
  * Levels   Over a fiber R with the traversal rank r (its first): an input has level 1 if it has r, else 0. An Einsum
- *          that involves r has the level max(1, l(x) for operands x that carry r, l(x) + 1 for those that do not and
- *          have l(x) > 0: these wait for the end of a traversal). Any other Einsum has the largest level of its
- *          operands. A state carries r. The number of passes is the number of different levels at which some operand
- *          carries every rank of R.
- * Live     a tensor that is made at one level and read at a later one is kept whole; of any other there is one step
- *          along r.
- * Run      Einsums in their order. Those from the first to the last that reads or writes a state before its end are run
- *          together, step by step along its rank; each of them must have that rank, and none may reduce over it: what
- *          wants the whole fiber inside the loop that makes it is a circle.
+ *          that involves r has the level max(1, l(x) for operands x with r, l(x) + 1 for operands without r and with
+ *          l(x) > 0, which need a complete traversal). Any other Einsum has the largest level of its operands. A state
+ *          has r. The number of passes is the number of different levels at which some operand has every rank of R.
+ * Live     a tensor that is made at one level and read at a later one is kept whole; for any other, one step along r
+ *          is live.
+ * Run      Einsums in their order. The Einsums from the first to the last that read or write a state before its end run
+ *          together, step by step along its rank. Each of them must have that rank, and none may reduce over it: that
+ *          would need the whole fiber inside the loop that makes it.
  * Error    double, in index order. Sizes and counts in double: exact below 2^53.
- * Left out ranks that are not cut evenly other than at the end, indices that are sums, more than two operands. */
+ * Left out ranks split unevenly other than at the end, indices that are sums, more than two operands. */
 #include <string.h>
 #include "llm/plan/cascade.h"
 #include "core/state_inside.h"
@@ -54,11 +53,11 @@ static tiny_status tinyi_cascade_odd(tinyi_cascade_reader *r, const char *wanted
     found[0] = *r->at;
     found[1] = 0;
     if ((unsigned char)found[0] < 32 || (unsigned char)found[0] > 126)
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: there must be %s before the %s", r->line, wanted,
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: expected %s before the %s", r->line, wanted,
                           found[0] == '\n' ? "end of the line"
                           : found[0]       ? "odd byte"
                                            : "end of the text");
-    return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: there must be %s before '%s'", r->line, wanted, found);
+    return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: expected %s before '%s'", r->line, wanted, found);
 }
 
 static tiny_status tinyi_cascade_name(tinyi_cascade_reader *r, char name[TLLM_CASCADE_NAME])
@@ -101,8 +100,8 @@ static tiny_status tinyi_cascade_rank(tinyi_cascade_reader *r, int *rank)
     *rank = tinyi_cascade_rank_of(r->c, name);
     if (*rank >= 0) return TINY_OK;
     if (r->c->n_rank == TLLM_CASCADE_RANKS)
-        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: rank %s is one more than %d", r->line, name,
-                          TLLM_CASCADE_RANKS);
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: rank %s exceeds the limit of %d ranks",
+                          r->line, name, TLLM_CASCADE_RANKS);
     *rank = r->c->n_rank++;
     memcpy(r->c->rank[*rank], name, sizeof name);
     return TINY_OK;
@@ -115,7 +114,7 @@ TINY_API int tllm_cascade_find(const tllm_cascade *c, const char *tensor)
     return -1;
 }
 
-/* X[ranks]; fresh: a tensor that nobody has named yet, else one that is known with the same ranks */
+/* X[ranks]; fresh: a new tensor, else a known one with the same ranks */
 static tiny_status tinyi_cascade_tensor(tinyi_cascade_reader *r, int fresh, int *tensor, tllm_einsum_when *when)
 {
     tllm_cascade_tensor t, *old = NULL;
@@ -131,10 +130,11 @@ static tiny_status tinyi_cascade_tensor(tinyi_cascade_reader *r, int fresh, int 
     if (fresh > 0 && old && !old->is_state)
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: there is already a tensor %s", r->line, t.name);
     if (!fresh && !old)
-        return tinyi_fail(r->ctx, TINY_E_FORMAT,
-                          "cascade, line %d: unknown tensor %s: no line before makes it, and it is no input; is the "
-                          "description cyclic, or out of order?",
-                          r->line, t.name);
+        return tinyi_fail(
+            r->ctx, TINY_E_FORMAT,
+            "cascade, line %d: unknown tensor %s: no earlier line makes it, and it is not an input; is the "
+            "description cyclic, or out of order?",
+            r->line, t.name);
     if (!tinyi_cascade_take(r, '[')) return tinyi_cascade_odd(r, "[ and the ranks");
     while (!tinyi_cascade_take(r, ']')) {
         if (t.n_rank && !tinyi_cascade_take(r, ',')) return tinyi_cascade_odd(r, ", or ]");
@@ -165,8 +165,8 @@ static tiny_status tinyi_cascade_tensor(tinyi_cascade_reader *r, int fresh, int 
                           r->line, t.name);
     if (old) return TINY_OK;
     if (r->c->n_tensor == TLLM_CASCADE_TENSORS)
-        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: tensor %s is one more than %d", r->line,
-                          t.name, TLLM_CASCADE_TENSORS);
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: tensor %s exceeds the limit of %d tensors",
+                          r->line, t.name, TLLM_CASCADE_TENSORS);
     *tensor = r->c->n_tensor++;
     r->c->tensor[*tensor] = t;
     return TINY_OK;
@@ -252,7 +252,7 @@ static tiny_status tinyi_cascade_einsum(tinyi_cascade_reader *r)
     memset(&e, 0, sizeof e);
     e.line = r->line;
     if (c->n_einsum == TLLM_CASCADE_EINSUMS)
-        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: one Einsum more than %d", r->line,
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: more than %d Einsums", r->line,
                           TLLM_CASCADE_EINSUMS);
     st = tinyi_cascade_tensor(r, 1, &e.out, &out_when);
     if (st) return st;
@@ -306,13 +306,13 @@ static tiny_status tinyi_cascade_statement(tinyi_cascade_reader *r)
     int i, t;
     if (tinyi_cascade_word(r, "split")) {
         if (r->c->split[0] >= 0)
-            return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: only one rank can be cut", r->line);
+            return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: only one rank can be split", r->line);
         for (i = 0; i < 3; i++) {
             st = tinyi_cascade_rank(r, &r->c->split[i]);
             if (st) return st;
         }
         if (r->c->split[0] == r->c->split[1] || r->c->split[0] == r->c->split[2] || r->c->split[1] == r->c->split[2])
-            return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: a rank is cut into itself", r->line);
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: a rank is split into itself", r->line);
         return TINY_OK;
     }
     if (tinyi_cascade_word(r, "input")) {
@@ -320,7 +320,7 @@ static tiny_status tinyi_cascade_statement(tinyi_cascade_reader *r)
             st = tinyi_cascade_tensor(r, 1, &t, &when);
             if (st) return st;
             if (r->c->tensor[t].is_state)
-                return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s is a state, it cannot be an input",
+                return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s is a state and cannot be an input",
                                   r->line, r->c->tensor[t].name);
             r->c->tensor[t].is_input = 1;
             tinyi_cascade_skip(r);
@@ -332,7 +332,7 @@ static tiny_status tinyi_cascade_statement(tinyi_cascade_reader *r)
         if (st) return st;
         if (!r->c->tensor[t].n_rank || r->c->tensor[t].is_state)
             return tinyi_fail(r->ctx, TINY_E_FORMAT,
-                              "cascade, line %d: a state needs a rank that it is carried along, and one line", r->line);
+                              "cascade, line %d: a state needs a rank along which it is passed, and one line", r->line);
         r->c->tensor[t].is_state = 1;
         if (!tinyi_cascade_take(r, '=')) return tinyi_cascade_odd(r, "= and the first value");
         return tinyi_cascade_number(r, &r->c->tensor[t].start);
@@ -362,14 +362,14 @@ static void tinyi_cascade_loop(const tllm_cascade *c, int *first, int *end, int 
 static tiny_status tinyi_cascade_check(tiny_ctx *ctx, const tllm_cascade *c)
 {
     int first, end, rank, i, j;
-    if (!c->n_einsum) return tinyi_fail(ctx, TINY_E_FORMAT, "cascade: there is no Einsum in it");
+    if (!c->n_einsum) return tinyi_fail(ctx, TINY_E_FORMAT, "cascade: it has no Einsum");
     tinyi_cascade_loop(c, &first, &end, &rank);
     for (i = 0; i < c->n_tensor; i++) {
         const tllm_cascade_tensor *t = &c->tensor[i];
         if (!t->is_state) continue;
         if (t->rank[0] != rank)
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                              "cascade: states are carried along %s and along %s, there can be one rank",
+                              "cascade: states are passed along %s and along %s, but only one rank is allowed",
                               c->rank[t->rank[0]], c->rank[rank]);
         if (t->made_by < 0)
             return tinyi_fail(ctx, TINY_E_FORMAT, "cascade: no line makes %s[%s+1, ...]", t->name, c->rank[rank]);
@@ -387,7 +387,7 @@ static tiny_status tinyi_cascade_check(tiny_ctx *ctx, const tllm_cascade *c)
         }
         if (inside && (!(e->ranks >> rank & 1) || e->over >> rank & 1))
             return tinyi_fail(ctx, TINY_E_FORMAT,
-                              "cascade, line %d: %s wants all of %s inside of the loop along it: the description is "
+                              "cascade, line %d: %s needs all of %s inside the loop along it: the description is "
                               "cyclic, or out of order",
                               e->line, c->tensor[e->out].name, c->rank[rank]);
     }
@@ -399,7 +399,7 @@ TINY_API tiny_status tllm_cascade_parse(tiny_ctx *ctx, const char *text, tllm_ca
     tinyi_cascade_reader r;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!text || !c) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no text, or no place for what it says");
+    if (!text || !c) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the text or the result pointer is NULL");
     memset(c, 0, sizeof *c);
     c->split[0] = -1;
     r.ctx = ctx;
@@ -424,11 +424,11 @@ TINY_API tiny_status tllm_cascade_size(tiny_ctx *ctx, tllm_cascade *c, const cha
     tiny_status st = tinyi_ctx_check(ctx);
     int i;
     if (st) return st;
-    if (!c || !rank) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no cascade, or no name of a rank");
+    if (!c || !rank) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the cascade or the name of a rank is NULL");
     i = tinyi_cascade_rank_of(c, rank);
     if (i < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no rank %.15s", rank);
     if (size < 1)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "cascade: rank %s has the size %td, it must be at least 1", rank, size);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "cascade: rank %s has size %td; it must be at least 1", rank, size);
     if (c->split[0] >= 0 && i == c->split[1])
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the size of %s follows from those of %s and %s", rank,
                           c->rank[c->split[0]], c->rank[c->split[2]]);
@@ -443,7 +443,7 @@ static tiny_status tinyi_cascade_sized(tiny_ctx *ctx, const tllm_cascade *c)
     tiny_status st = tinyi_ctx_check(ctx);
     int i;
     if (st) return st;
-    if (!c || !c->n_einsum) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is none");
+    if (!c || !c->n_einsum) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the cascade is NULL");
     for (i = 0; i < c->n_rank; i++)
         if (c->size[i] < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "cascade: rank %s has no size", c->rank[i]);
     return TINY_OK;
@@ -516,7 +516,7 @@ static tiny_status tinyi_cascade_fiber(tiny_ctx *ctx, const tllm_cascade *c, con
         name[n] = 0;
         rank = tinyi_cascade_rank_of(c, name);
         if (rank < 0)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the fiber names %s, there is no such rank", name);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the fiber names %s, but there is no such rank", name);
         if (*traversal < 0) *traversal = rank;
         *ranks |= 1u << rank;
     }
@@ -531,7 +531,7 @@ TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, 
     int traversal, round, i, j, l;
     if (st) return st;
     if (!fiber || !a)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no fiber, or no place for the analysis");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the fiber or the result pointer is NULL");
     st = tinyi_cascade_fiber(ctx, c, fiber, &traversal, &ranks);
     if (st) return st;
     memset(a, 0, sizeof *a);
@@ -573,7 +573,7 @@ TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, 
 
 typedef struct tinyi_cascade_place { tiny_idx stride[TLLM_CASCADE_RANKS]; size_t count; } tinyi_cascade_place;
 
-/* Row-major as the brackets say. Chunks and their inside, one behind the other, lie as the whole rank does. */
+/* Row-major as the brackets say. Chunks and their inside, one after the other, lie as the whole rank does. */
 static int tinyi_cascade_lay(const tllm_cascade *c, const tllm_cascade_tensor *t, tinyi_cascade_place *p)
 {
     size_t step = 1;
@@ -665,7 +665,7 @@ TINY_API tiny_status tllm_cascade_run(tiny_ctx *ctx, const tllm_cascade *c, doub
     tiny_idx step;
     size_t k;
     if (st) return st;
-    if (!data) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there are no tensors");
+    if (!data) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the tensors are NULL");
     memset(&job, 0, sizeof job);
     job.c = c;
     for (i = 0; i < c->n_tensor && !st; i++) {

@@ -1,5 +1,5 @@
-/* src/llm/plan/cascade.h - cascades of Einsums: what an algorithm reads, how often, and what it must keep, before it
- * runs
+/* src/llm/plan/cascade.h - cascades of Einsums: how often an algorithm reads its data and what it must keep, computed
+ * before it runs
  *
  *   static const char text[] =
  *       "input Q[p,e] K[m,e] V[m,f]\n"
@@ -13,15 +13,15 @@
  *   tllm_cascade_size(ctx, &c, "m", 1024); ...                       each rank
  *   tllm_cascade_analyse(ctx, &c, "m", &a);                          a.passes == 3
  *
- * One statement a line, # begins a comment:
- *   input X[ranks] ...         a tensor from outside; its last rank is contiguous, rows as the brackets say
- *   split m m1 m0              rank m is cut into m1 chunks of m0; the last one may be short. Sizes are given for m and
- *                              m0
- *   state X[m1,ranks] = -inf   a tensor that step m1 carries to step m1 + 1, with its first value (a number, inf, -inf)
+ * One statement per line, # begins a comment:
+ *   input X[ranks] ...         an input tensor with these ranks, outermost first; the last one is contiguous
+ *   split m m1 m0              splits rank m into m1 chunks of m0; the last chunk may be short. Give sizes for m and m0
+ *   state X[m1,ranks] = -inf   a tensor that step m1 passes to step m1 + 1, with its first value (a number, inf, -inf)
  *   X[ranks] = [sum ranks: | max ranks:] E      E is A, A * B, A / B, A + B, max(A, B) or exp(A - B)
  * A state is read as X[m1,...] (before this step), X[m1+1,...] (after it) or X[last,...] (after all), and written as
  * X[m1+1,...].
- * What is neither in the output nor reduced is refused, as is an Einsum that reads what only a later one makes. */
+ * An operand rank that is neither in the output nor reduced is an error, and so is reading a tensor before it is
+ * made. */
 #ifndef TINYI_CASCADE_H
 #define TINYI_CASCADE_H
 #include "core/ctx.h"
@@ -30,7 +30,7 @@ TINYI_C_BEGIN
 #define TLLM_CASCADE_RANKS 8
 #define TLLM_CASCADE_EINSUMS 32
 #define TLLM_CASCADE_TENSORS 48
-#define TLLM_CASCADE_NAME 16                /* bytes of a name with its end */
+#define TLLM_CASCADE_NAME 16                /* bytes of a name with its final 0 */
 
 typedef enum tllm_einsum_map {
     TLLM_EINSUM_COPY,
@@ -46,18 +46,18 @@ typedef enum tllm_einsum_when { TLLM_WHEN_ALWAYS, TLLM_WHEN_NOW, TLLM_WHEN_NEXT,
 typedef struct tllm_cascade_tensor {
     char name[TLLM_CASCADE_NAME];
     int n_rank;
-    signed char rank[TLLM_CASCADE_RANKS];   /* outermost first; of a state, rank[0] is the one it is carried along */
+    signed char rank[TLLM_CASCADE_RANKS];   /* outermost first; a state is passed along its rank[0] */
     unsigned ranks;                         /* the same as bits */
     int is_input, is_state, made_by;        /* made_by: its Einsum, -1 for an input */
-    double start;                           /* of a state */
+    double start;                           /* first value of a state */
 } tllm_cascade_tensor;
 
 typedef struct tllm_einsum {
     int out, n_in, in[2];
-    tllm_einsum_when when[2];               /* of states among the operands */
+    tllm_einsum_when when[2];               /* for operands that are states */
     tllm_einsum_map map;
     tllm_einsum_reduce reduce;
-    unsigned over, ranks;                   /* reduced; all that it runs over */
+    unsigned over, ranks;                   /* reduced ranks; all ranks of its space */
     int line;
 } tllm_einsum;
 
@@ -70,39 +70,39 @@ typedef struct tllm_cascade {
     tllm_einsum einsum[TLLM_CASCADE_EINSUMS];
 } tllm_cascade;
 
-/* Operations, one a point of the space that an Einsum runs over. rescales are the multiplications in which no operand
- * is an input: corrections of something that was computed too early. multiplies has them too. */
+/* Operations, one for each point of the space of an Einsum. rescales are multiplications without an input operand:
+ * corrections of values that were computed too early. They also count in multiplies. */
 typedef struct tllm_cascade_ops { double exps, multiplies, divides, adds, maxima, rescales; } tllm_cascade_ops;
 
 typedef struct tllm_cascade_analysis {
     int passes;                             /* over the whole fiber */
     int level[TLLM_CASCADE_EINSUMS];
-    int reads_fiber[TLLM_CASCADE_EINSUMS];  /* an operand of it carries every rank of the fiber */
+    int reads_fiber[TLLM_CASCADE_EINSUMS];  /* nonzero: an operand has every rank of the fiber */
     int tensor_level[TLLM_CASCADE_TENSORS];
     int reads[TLLM_CASCADE_TENSORS];        /* distinct levels at which a tensor is read */
-    /* of these the levels later than the one that makes it: all of it must be kept, or computed again */
+    /* those of these levels after the one that makes it: the whole tensor must be kept or computed again */
     int kept[TLLM_CASCADE_TENSORS];
-    /* elements alive: all of a kept tensor, else one step along the traversal rank */
+    /* live elements: the whole of a kept tensor, else one step along the traversal rank */
     double live[TLLM_CASCADE_TENSORS];
-    double live_all;                        /* of everything that is not an input */
+    double live_all;                        /* of all tensors that are not inputs */
     tllm_cascade_ops ops;
 } tllm_cascade_analysis;
 
-/* The text is not kept. A fault names its line. */
+/* The text is not needed after the call. An error message names the line. */
 TINY_API tiny_status tllm_cascade_parse(tiny_ctx *ctx, const char *text, tllm_cascade *c);
 TINY_API tiny_status tllm_cascade_size(tiny_ctx *ctx, tllm_cascade *c, const char *rank, tiny_idx size);
-TINY_API int tllm_cascade_find(const tllm_cascade *c, const char *tensor);    /* its number; -1 when there is none */
-/* fiber: names of ranks, the traversal rank first ("m", "m1 m0"). Every rank must have its size. */
+TINY_API int tllm_cascade_find(const tllm_cascade *c, const char *tensor);    /* its number, or -1 */
+/* fiber: names of ranks, the traversal rank first ("m", "m1 m0"). Every rank must have a size. */
 TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, const char *fiber,
                                           tllm_cascade_analysis *a);
-/* Runs the description, one Einsum after the other, in double: slow, for comparison. data[i] belongs to tensor i:
- * inputs must be there, of the others those that the caller wants (NULL: not wanted). A state has one more row than its
- * rank. ops, if not NULL, is what was done, counted as it was done. Parsed cascades only. */
+/* Runs the description, one Einsum after the other, in double; slow, for comparison. data[i] is tensor i: inputs are
+ * needed, results are written where data[i] is not NULL. A state has one more row than its rank. *ops, if given,
+ * receives the operations counted during the run. Parsed cascades only. */
 TINY_API tiny_status tllm_cascade_run(tiny_ctx *ctx, const tllm_cascade *c, double *const *data, tllm_cascade_ops *ops);
 
 /* ---- inside: what the bodies share ---- */
 
-/* points of the space that ranks (bits) span */
+/* number of points of the space of ranks (bits) */
 TINYI_FN double tinyi_cascade_points(const tllm_cascade *c, unsigned ranks);
 
 TINYI_C_END

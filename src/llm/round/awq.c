@@ -4,16 +4,16 @@
  *          activation-aware weight quantization for LLM compression and acceleration", 2023 (arXiv 2306.00978), eq. 4
  *          and 5; the clip search of the authors' program
  * Formula  a_j = mean |x_j|; alpha = i / steps: s_j = max(a_j^alpha, 1e-4), s /= sqrt(max s min s); W' = Q(W diag(s))
- *          diag(1 / s); the first alpha of least ||X (W - W')^T||^2. Clip, of one group g of a row: p = 1 - i / (2
- *          clips); Q(clamp(w, -p max|w|, p max|w|)); the first p of least sum over tokens of (x_g (w - w'))^2
- * Fast     the differences of 128 rows and the samples are a product of matrices in f32; its squares are added in
- *          double, row by row. The clip search is the same code on every target: d^T H_g d with H_g of the group's own
- *          inputs, in double; where a group is longer than there are samples, the samples themselves
- * Cost     scale: steps rows n tokens multiply-adds, and as many roundings of all weights; clip: clips rows n group,
- *          and as many roundings
+ *          diag(1 / s); the first alpha with the least ||X (W - W')^T||^2. Clip, of one group g of a row: p = 1 - i /
+ *          (2 clips); Q(clamp(w, -p max|w|, p max|w|)); the first p with the least sum over tokens of (x_g (w - w'))^2
+ * Fast     the differences of 128 rows are multiplied with the samples in f32; the squares are added in double, row by
+ *          row. The clip search is the same code on every target: d^T H_g d with H_g of the group's own inputs, in
+ *          double; if a group is longer than the number of samples, the samples themselves
+ * Cost     scale: steps rows n tokens multiply-adds, and `steps` roundings of all weights; clip: clips rows n group,
+ *          and `clips` roundings
  * Error    fast: that of a sum of n products in f32. The bits do not depend on the number of threads
- * Left out the outputs of a whole block (attention with its softmax) instead of those of its matrices: the authors'
- *          program compares those for queries, keys and values */
+ * Left out comparing the outputs of a whole block (attention with its softmax) instead of its matrices, as the
+ *          authors' program does for queries, keys and values */
 #include <string.h>
 #include "core/state_inside.h"
 #include "core/half_inside.h"
@@ -187,15 +187,15 @@ static tiny_status tinyi_awq_layer(tiny_ctx *ctx, tinyi_awq *a, int format, cons
     tiny_idx at, r;
     tiny_status st;
     memset(&whole, 0, sizeof whole);
-    if (!w || !x) return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: there are no %s", w ? "inputs" : "weights");
-    if (tokens < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: %td inputs; at least one is wanted", tokens);
+    if (!w || !x) return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: the %s are NULL", w ? "inputs" : "weights");
+    if (tokens < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: %td inputs; at least 1 is needed", tokens);
     st = tllm_plain_size(ctx, format ? &whole : &a->d.grid, rows, n, &size);
     if (!st) st = tllm_plain_size(ctx, &whole, tokens, n, &size);
     if (!st) st = tllm_plain_size(ctx, format ? &whole : &a->d.grid, rows, n, &size);
     if (st) return st;
     if (a->d.grid.group == TLLM_PLAIN_TENSOR && !format)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "awq: it wants a scale for a row or a group, not one for the tensor");
+                          "awq: a scale for a row or a group is needed, not one for the tensor");
     a->format = NULL;
     a->row_bytes = 0;
     a->group = size.group;
@@ -205,11 +205,11 @@ static tiny_status tinyi_awq_layer(tiny_ctx *ctx, tinyi_awq *a, int format, cons
         if (!a->format || !a->format->pack ||
             a->format->flags & (TLLM_FORMAT_ACTIVATIONS | TLLM_FORMAT_WANTS_IMPORTANCE | TLLM_FORMAT_PLAIN))
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                              "awq: %s (format %d) is no format of blocks that is packed without an importance",
+                              "awq: %s (format %d) is not a block format that is packed without an importance",
                               a->format ? a->format->name : "no such format", format);
         a->row_bytes = tllm_format_bytes(a->format, (uint64_t)n);
         if (!a->row_bytes)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: rows of %td numbers are no whole blocks of %s, which has %d",
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: rows of %td numbers are not whole blocks of %s, which has %d",
                               n, a->format->name, a->format->values);
         a->group = a->format->values;
         a->groups = n / a->group;
@@ -237,7 +237,7 @@ TINY_API tiny_status tllm_awq_loss(tiny_ctx *ctx, const float *w, const float *v
     tiny_idx r, at;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!loss) return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: there is no place for the loss");
+    if (!loss) return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: the result pointer is NULL");
     st = tinyi_awq_check(ctx, &a, NULL);
     if (!st) st = tinyi_awq_layer(ctx, &a, 0, w, rows, n, x, tokens);
     if (st) return st;
@@ -251,7 +251,7 @@ TINY_API tiny_status tllm_awq_loss(tiny_ctx *ctx, const float *w, const float *v
     tinyi_awq_close(ctx, &a);
     if (!st && !(sum - sum == 0.0))
         st = tinyi_fail(ctx, TINY_E_NUMERIC,
-                        "awq: weights and inputs are so large that their outputs are no finite floats");
+                        "awq: weights and inputs are so large that their outputs are not finite floats");
     if (!st) *loss = sum;
     return st;
 }
@@ -319,7 +319,7 @@ TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, co
     if (!m || n_m < 1 || !mean || !s || n < 1)
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "awq: at least one matrix, the mean magnitudes of its inputs and a place for the factors are wanted");
+            "awq: at least one matrix, the mean magnitudes of its inputs and a result pointer are needed");
     st = tinyi_awq_check(ctx, &a, desc);
     for (k = 0; !st && k < n_m; k++) st = tinyi_awq_layer(ctx, &a, m[k].format, m[k].w, m[k].rows, n, x, tokens);
     if (st) return st;
@@ -344,7 +344,8 @@ TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, co
         memcpy(s, f, (size_t)n * sizeof *s);
     }
     if (!st && !found)
-        st = tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the weights are so large that no factor leaves their scales finite");
+        st = tinyi_fail(ctx, TINY_E_NUMERIC,
+                        "awq: the weights are so large that their scales are infinite with every factor");
     tinyi_awq_close(ctx, &a);
     tiny_free(ctx, f);
     if (!st && about) *about = best;
@@ -458,10 +459,10 @@ static tiny_status tinyi_awq_clips(tiny_ctx *ctx, tinyi_awq *a, const tllm_awq_d
     tiny_status st = tinyi_ctx_check(ctx);
     if (!st) st = tinyi_awq_check(ctx, a, desc);
     if (!st) st = tinyi_awq_layer(ctx, a, format, w, rows, n, x, tokens);
-    if (!st && !step) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: there are no steps, or no place for them");
+    if (!st && !step) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: the steps or the result pointer is NULL");
     if (!st && !tllm_awq_groups(&a->d, format, n))
         st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                        "awq: blocks of %d numbers search their own scales; ranges are cut for those up to %d",
+                        "awq: blocks of %d numbers search their own scales; only blocks up to %d can be clipped",
                         a->format->values, TINYI_AWQ_LONGEST);
     return st;
 }
@@ -481,8 +482,8 @@ TINY_API tiny_status tllm_awq_clip(tiny_ctx *ctx, const tllm_awq_desc *desc, int
     if (!st)
         st = tiny_parallel_loose(ctx, 0, 0, 2 * (size_t)a.group * sizeof(float) + a.row_bytes, tinyi_awq_clip_team, &a);
     if (!st && a.strange)
-        st = tinyi_fail(ctx, TINY_E_NUMERIC, "awq: row %td: a group of its weights is so large that no scale is finite",
-                        a.strange - 1);
+        st = tinyi_fail(ctx, TINY_E_NUMERIC,
+                        "awq: row %td: a group of its weights is so large that its scale is infinite", a.strange - 1);
     tiny_free(ctx, a.h);
     return st;
 }
@@ -496,10 +497,10 @@ TINY_API tiny_status tllm_awq_cut(tiny_ctx *ctx, const tllm_awq_desc *desc, int 
     if (st) return st;
     st = tinyi_awq_check(ctx, &a, desc);
     if (!st && (!w || !step || rows < 0 || n < 1))
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: %td rows of %td weights and their steps are wanted", rows, n);
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: %td rows of %td weights and their steps are needed", rows, n);
     a.groups = st ? 0 : tllm_awq_groups(&a.d, format, n);
     if (!st && !a.groups)
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: weights of that format have no groups that are cut");
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: weights of that format have no groups that can be clipped");
     if (st) return st;
     a.group = format ? tllm_format_of(format)->values : a.d.grid.group < 0 || a.d.grid.group > n ? n : a.d.grid.group;
     for (r = 0; r < rows * a.groups; r++)

@@ -5,11 +5,11 @@
  *          G. Xiao et al., "SmoothQuant", 2022 (arXiv 2211.10438): max |x|
  * Formula  S[i][j] = sum over tokens of x[i] x[j] for i <= j; H = (2 / tokens) S; q[i], a[i] the sums of x^2, |x|; m[i]
  *          = max |x|
- * Data     S in double, rows n apart, zeros below the diagonal: what a Cholesky factorization of the house reads
- * Fast     S grows by products of matrices: TINYI_CALIB_TOKENS tokens at a time, a strip of TINYI_CALIB_STRIP inputs
- *          against all that do not stand before it, in f32; the strip is then added to S in double. So half of the
- *          square is never computed.
- * Cost     n^2 multiply-adds a token; S is read and written once for TINYI_CALIB_TOKENS tokens
+ * Data     S in double, rows n apart, zeros below the diagonal, as the Cholesky factorization of math/linalg reads it
+ * Fast     S grows by matrix products: TINYI_CALIB_TOKENS tokens at a time, a strip of TINYI_CALIB_STRIP inputs times
+ *          the strip itself and all later inputs, in f32; the strip is then added to S in double. Half of the square is
+ *          thus never computed.
+ * Cost     n^2 multiply-adds per token; S is read and written once for TINYI_CALIB_TOKENS tokens
  * Error    reference: a sum in double in order of the tokens. Fast: (TINYI_CALIB_TOKENS + 2) 2^-24 sum |x_i x_j|, from
  *          f32 sums
  * Left out weights of tokens; centred statistics */
@@ -62,10 +62,11 @@ TINY_API tiny_status tllm_calib_open(tiny_ctx *ctx, tiny_idx n, int flags, tllm_
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: there is no place for it");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: the result pointer is NULL");
     if (!tinyi_calib_bytes(n, flags, &all))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "calibrator: statistics of %td inputs: at least 1, and as many as this machine can count", n);
+                          "calibrator: statistics of %td inputs: at least 1 is needed, and they must fit into memory",
+                          n);
     c = (tllm_calib *)tinyi_alloc(ctx, 1, sizeof *c);
     if (!c) return tiny_ctx_status(ctx);
     memset(c, 0, sizeof *c);
@@ -146,7 +147,7 @@ TINY_API void tllm_calib_mean(const tllm_calib *c, float *mean)
     for (i = 0; c && mean && i < c->n; i++) mean[i] = c->tokens ? (float)(c->size[i] / (double)c->tokens) : 0.0f;
 }
 
-/* squares, sizes and largest of inputs i0 to i1: in order of the tokens, whoever has them */
+/* squares, sizes and largest of inputs i0 to i1: in the order of the tokens, for any thread */
 static void tinyi_calib_sums(tllm_calib *c, const float *x, tiny_idx rows, tiny_idx ld, tiny_idx i0, tiny_idx i1)
 {
     tiny_idx t, i;
@@ -194,7 +195,7 @@ static void tinyi_calib_sums_team(tiny_team *team, void *arg)
     tiny_idx i0, i1;
     while (tiny_take(team, j->c->n, 64, &i0, &i1)) tinyi_calib_sums(j->c, j->x, j->rows, j->ld, i0, i1);
 }
-/* a strip of products, whose first row is row i0 of S, from column i0 on; what lies below the diagonal is not wanted */
+/* a strip of products, whose first row is row i0 of S, from column i0 on; numbers below the diagonal are not needed */
 static void tinyi_calib_strip_team(tiny_team *team, void *arg)
 {
     const tinyi_calib_job *j = (const tinyi_calib_job *)arg;
@@ -234,10 +235,10 @@ TINY_API tiny_status tllm_calib_add(tiny_ctx *ctx, tllm_calib *c, const float *x
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!c || c->magic != TINYI_CALIB_MAGIC)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: there is none, or it was closed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: the calibrator is NULL or closed");
     if (c->torn)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "calibrator: a batch failed half way, its sums are no good; open another one");
+                          "calibrator: a batch failed and its sums are invalid; open another one");
     if (rows < 0 || (rows && (!x || ld < c->n)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: %td rows of %td inputs, %td apart%s", rows, c->n, ld,
                           x ? "" : ", and no numbers");
@@ -245,7 +246,7 @@ TINY_API tiny_status tllm_calib_add(tiny_ctx *ctx, tllm_calib *c, const float *x
         if ((at = tinyi_calib_strange(x + t * ld, c->n)) < c->n)
             return tinyi_fail(
                 ctx, TINY_E_NUMERIC,
-                "calibrator: input %td of token %llu is %g; a batch with one beyond 5e17 is refused as a whole", at,
+                "calibrator: input %td of token %llu is %g; the limit is 5e17, and the whole batch is refused", at,
                 (unsigned long long)c->tokens + (unsigned long long)t, (double)x[t * ld + at]);
     if (!rows) return TINY_OK;
     memset(&j, 0, sizeof j);

@@ -1,4 +1,4 @@
-/* src/llm/round/columns.c - errors of coded columns, carried on
+/* src/llm/round/columns.c - propagates the errors of coded columns
  *
  * Paper    E. Frantar et al., "GPTQ", 2022 (arXiv 2210.17323), algorithm 1
  * Formula  for i = 0 .. n - 1:  q_i = code(w_i);  e_i = (w_i - q_i) / U[i][i];  w_j -= e_i U[i][j] for j > i;  H^-1 =
@@ -6,17 +6,16 @@
  *          U: with J the reversal of all inputs, J H J = L L^T gives H = V V^T, V = J L J upper, and U = V^-1 = J L^-1
  *          J. That is the Cholesky factor of H^-1 (it is unique) by one factorization and one inverse of a triangle;
  *          the inverse of H is never formed.
- * Fast     what is subtracted from a block of columns is one product, (errors of all columns before it) times (their
- *          part of U): w is read and written once. Inside a block TINYI_COLUMNS_ROWS rows at a time lie turned, a
- *          column beside the other, and each column takes the errors before it in the block as a combination of rows
- *          (gemv_axpy), just before it is coded. Pieces of rows do not depend on the number of threads.
+ * Fast     the correction of a block of columns is one product, (errors of all columns before it) times (their part of
+ *          U): w is read and written once. Inside a block TINYI_COLUMNS_ROWS rows at a time are transposed. Each column
+ *          gets the errors of earlier columns of the block as a combination of rows (gemv_axpy) just before it is
+ *          coded. Pieces of rows do not depend on the number of threads.
  * Cost     rows n^2 / 2 multiply-adds in products, rows n block / 2 within blocks; U: 2 n^3 / 3 in double
- * Error    reference: w in double, rounded to float where code sees it. Fast: sums in float in another order, so a w
- *          that lies within them of the middle between two codes may take the other one
- *          A dead input (diagonal 0) has 1 there and stands alone; the mean that the damping is a share of leaves it
- *          out, so that nothing depends on the unit of the inputs
- * Left out orders that look at the errors made so far (OBQ): n times the cost for what GPTQ's authors show to be
- * little */
+ * Error    reference: w in double, rounded to float for code(). Fast: sums in float in another order, so a w close to
+ *          the middle between two codes may get the other code.
+ *          A dead input (diagonal 0) has 1 on the diagonal and no other entries. It is not part of the mean diagonal
+ *          used for damping, so the result does not depend on the unit of the inputs
+ * Left out orders that depend on the errors so far (OBQ): n times the cost for a small gain, as GPTQ's authors show */
 #include <string.h>
 #include "core/state_inside.h"
 #include "llm/round/columns_inside.h"
@@ -38,7 +37,7 @@ typedef struct tinyi_columns_job {
 /* ---- reference --------------------------------------------------------------------------------------------------- */
 
 TINY_REF_BEGIN
-/* w: unit rows of n doubles; t: unit columns or rows of floats for who codes */
+/* w: unit rows of n doubles; t: unit columns or rows of floats for the coder */
 static double tinyi_columns_ref(const tinyi_columns *c, tiny_idx row0, tiny_idx rows, double *w, float *t)
 {
     double loss = 0.0;
@@ -82,7 +81,7 @@ static tiny_status tinyi_columns_plain(tiny_ctx *ctx, const tinyi_columns *c, do
 
 /* ---- fast -------------------------------------------------------------------------------------------------------- */
 
-/* -U of the block, so that what column j takes from those before it lies in a row */
+/* -U of the block, so that what column j takes from those before it is in a row */
 static void tinyi_columns_turn(float *to, const tinyi_columns *c, tiny_idx j0, tiny_idx wide)
 {
     tiny_idx i, j;
@@ -281,16 +280,16 @@ TINYI_FN tiny_status tinyi_factor_diagonal(tiny_ctx *ctx, const tiny_tensor *h, 
     const tiny_status st = h ? tiny_tensor_check(h) : TINY_E_ARGUMENT;
     if (st || !h->data)
         return tinyi_fail(ctx, st ? st : TINY_E_ARGUMENT,
-                          "gptq: h, the products of the inputs, is missing or no tensor");
+                          "gptq: h, the products of the inputs, is NULL or not a tensor");
     if ((h->dtype != TINY_F32 && h->dtype != TINY_F64) || h->rank != 2 || h->dim[0] != n || h->dim[1] != n)
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "gptq: h is %s of rank %d, %td x %td; of %td inputs it must be f32 or f64, %td x %td",
+                          "gptq: h is %s of rank %d, %td x %td; for %td inputs it must be f32 or f64, %td x %td",
                           tiny_dtype_name(h->dtype), h->rank, h->dim[0], h->rank > 1 ? h->dim[1] : 1, n, n, n);
     for (i = 0; i < n; i++) {
         const double v = tinyi_factor_at(h, i, i);
         if (!(v >= 0.0 && v <= 1e300))
             return tinyi_fail(ctx, TINY_E_NUMERIC,
-                              "gptq: h has %g on its diagonal at input %td; a sum of squares is finite and not below 0",
+                              "gptq: h has %g on its diagonal at input %td; it must be finite and not below 0",
                               v, i);
         live += v > 0.0;
         mean += v;

@@ -1,9 +1,9 @@
-/* src/llm/round/columns_inside.h - inside GPTQ: weights are coded column by column, and each error is carried to the
- * columns that come after
+/* src/llm/round/columns_inside.h - inside GPTQ: weights are coded column by column, and each error is propagated to the
+ * later columns
  *
- * The metric is H, symmetric and positive definite; U is upper triangular with H^-1 = U^T U. Whoever codes tells how
- * one column becomes what stands for it (code), and may look at the columns of a group before the first of them is
- * coded (begin): scales of GPTQ are fitted there, vectors of VPTQ are several rows of one column. */
+ * The metric is H, symmetric and positive definite; U is upper triangular with H^-1 = U^T U. The caller gives two
+ * functions: code() codes one column, and begin() sees the columns of a group before the first of them is coded. GPTQ
+ * fits its scales in begin(); in VPTQ a vector is several rows of one column. */
 #ifndef TINYI_COLUMNS_H
 #define TINYI_COLUMNS_H
 #include "core/op.h"
@@ -14,14 +14,14 @@ typedef struct tinyi_columns {
     float *w;
     const float *u;                         /* (n, n) dense */
     tiny_idx rows, n;
-    tiny_idx block;                         /* columns whose errors are carried on together, at least 1 */
+    tiny_idx block;                         /* columns whose errors are propagated together, at least 1 */
     tiny_idx group;                         /* columns of a group; 0: none */
-    tiny_idx unit;                          /* rows come in multiples of it, but the last; at most 64 */
-    /* Columns i .. i + n - 1 of some rows as they are when column i is next: row r of column c at t[c * column + r *
-     * row]. NULL: nobody looks. */
+    tiny_idx unit;                          /* row counts are multiples of it, except the last; at most 64 */
+    /* Columns i .. i + n - 1 of some rows, when column i is next: row r of column c at t[c * column + r * row]. NULL:
+     * not called. */
     void (*begin)(void *user, tiny_idx i, tiny_idx n, tiny_idx row0, tiny_idx rows, const float *t, tiny_idx column,
                   tiny_idx row);
-    /* q[r] stands for x[r], row row0 + r of column i. Both are called by many threads, each for other rows. */
+    /* Sets q[r], the coded value of x[r], for row row0 + r of column i. Many threads call both, for different rows. */
     void (*code)(void *user, tiny_idx i, tiny_idx row0, tiny_idx rows, const float *x, float *q);
     void *user;
 } tinyi_columns;

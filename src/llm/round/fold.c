@@ -1,13 +1,13 @@
-/* src/llm/round/fold.c - where a model can be scaled inside and stay the same function
+/* src/llm/round/fold.c - folds: channels of a model that can be scaled without changing its function
  *
  * Papers   J. Lin et al., "AWQ", 2023 (arXiv 2306.00978), and G. Xiao et al., "SmoothQuant", 2022 (arXiv 2211.10438):
- *          what is folded where
- * Formula  W (x) = (W diag(c)) (x / c); x / c comes from a norm whose gain and bias, or from rows of a matrix and their
- *          bias, that were divided by c: a number is w times the factor of its column and that of its row, the products
- *          of all so far, in double, rounded once
- * Legal    which folds there are: see fold_list.c
- * Data     of each tensor that is touched: a double for each column of each matrix, a double for each row
- * Cost     a fold: its channels times its matrices; floats: two multiplications a number; writing: all bytes of the
+ *          the folds
+ * Formula  W (x) = (W diag(c)) (x / c); x / c comes from a norm whose gain and bias were divided by c, or from rows of
+ *          a matrix and their bias. A scaled number is w times the factors of its column and its row; each factor is
+ *          the product of all factors so far, in double, rounded once
+ * Legal    the list of folds: see fold_list.c
+ * Data     for each changed tensor: a double for each column of each matrix, a double for each row
+ * Cost     a fold: its channels times its matrices; floats: two multiplications per number; writing: all bytes of the
  *          file */
 #include <string.h>
 #include "core/state_inside.h"
@@ -23,7 +23,7 @@ TINY_API tiny_status tllm_folds_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: a file and a place for the folds are wanted");
+    if (!file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: a file and a result pointer are needed");
     f = (tllm_folds *)tinyi_alloc(ctx, 1, sizeof *f);
     if (!f) return tiny_ctx_status(ctx);
     memset(f, 0, sizeof *f);
@@ -117,8 +117,8 @@ static tiny_status tinyi_fold_which(tiny_ctx *ctx, const tllm_folds *f, size_t i
     const tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!f || f->magic != TINYI_FOLD_MAGIC)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: there are no folds, or they were closed");
-    if (i >= f->n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: number %zu of %zu", i, f->n);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: the folds are NULL or closed");
+    if (i >= f->n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: index %zu is outside the list of %zu", i, f->n);
     return TINY_OK;
 }
 
@@ -131,7 +131,7 @@ TINY_API tiny_status tllm_fold_scale(tiny_ctx *ctx, tllm_folds *f, size_t at, co
     tiny_status st = tinyi_fold_which(ctx, f, at);
     if (st) return st;
     fold = &f->fold[at];
-    if (!s) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: there are no factors");
+    if (!s) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: the factors are NULL");
     for (i = 0; i < fold->n; i++)
         if (!(s[i] > 0.0f && s[i] <= 3e38f))
             return tinyi_fail(ctx, TINY_E_NUMERIC,
@@ -163,11 +163,11 @@ TINY_API tiny_status tllm_fold_gain(tiny_ctx *ctx, tllm_folds *f, size_t at)
     if (st) return st;
     fold = &f->fold[at];
     if (!fold->from_norm)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: %.*s is no norm: it has no gain",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: %.*s is not a norm: it has no gain",
                           TINYI_FOLD_NAME(fold->from[0].t));
     if (fold->n_from > 1)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "fold: %.*s is added behind the gain, which cannot go into the matrices alone",
+                          "fold: %.*s is added after the gain, so the gain alone cannot move into the matrices",
                           TINYI_FOLD_NAME(fold->from[1].t));
     it = tinyi_fold_item_of(f, fold->from[0].t);
     d = (double *)tinyi_alloc(ctx, (size_t)fold->n, sizeof *d);
@@ -233,24 +233,25 @@ TINY_API tiny_status tllm_folds_floats(tiny_ctx *ctx, const tllm_folds *f, const
     if (st) return st;
     it = tinyi_fold_item_of(f, t);
     if (!it || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: a tensor of the file and a place for its numbers are wanted");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: a tensor of the file and a result pointer are needed");
     if (row < 0 || rows < 0 || row > it->rows - rows)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: %td rows from row %td on: %.*s has %td", rows, row,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: %td rows from row %td on, but %.*s has %td", rows, row,
                           TINYI_FOLD_NAME(t), it->rows);
     format = tllm_format_of(t->type);
     bytes = format && format->unpack ? tllm_format_bytes(format, (uint64_t)it->len) : 0;
     if (it->vector && format && format->unpack) {     /* a vector: its blocks hold many of its rows */
         if (row || rows != it->rows)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: a vector, %.*s, is wanted as a whole", TINYI_FOLD_NAME(t));
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: the vector %.*s can only be read as a whole",
+                              TINYI_FOLD_NAME(t));
         format->unpack(t->data, out, (size_t)rows);
     } else if (!bytes)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "fold: %.*s has type %s, which holds no numbers of a model",
+        return tinyi_fail(ctx, TINY_E_FORMAT, "fold: %.*s has type %s, which models do not support",
                           TINYI_FOLD_NAME(t), tllm_type_name(t->type));
     for (r = 0; r < rows; r++) {
         if (!it->vector) format->unpack(t->data + (size_t)(row + r) * bytes, out + r * it->len, (size_t)it->len);
         if (!tinyi_fold_row(it, row + r, out + r * it->len))
             return tinyi_fail(ctx, TINY_E_NUMERIC,
-                              "fold: row %td of %.*s has numbers that are too large once they are multiplied", row + r,
+                              "fold: row %td of %.*s has numbers that overflow with their factors", row + r,
                               TINYI_FOLD_NAME(t));
     }
     return TINY_OK;
@@ -290,7 +291,7 @@ TINY_API tiny_status tllm_folds_put(tiny_ctx *ctx, const tllm_folds *f, tllm_wri
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!f || f->magic != TINYI_FOLD_MAGIC || !w)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: folds and a writer are wanted");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: folds and a writer are needed");
     for (i = 0; !st && i < tllm_gguf_n_meta(f->file); i++)
         st = tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(f->file, i));
     for (i = 0; !st && i < f->n_item; i++) {

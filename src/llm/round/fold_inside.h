@@ -1,4 +1,4 @@
-/* src/llm/round/fold_inside.h - inside folds: what is known of each tensor, and how the list is made */
+/* src/llm/round/fold_inside.h - inside folds: the data of each tensor, and how the list is made */
 #ifndef TINYI_FOLD_INSIDE_H
 #define TINYI_FOLD_INSIDE_H
 #include "llm/round/fold.h"
@@ -10,7 +10,7 @@ typedef struct tinyi_fold_item {
     int vector;                             /* a norm, a bias: each of its numbers is a row */
     tiny_idx len, rows, n_mat;              /* of a row (a vector: 1), rows of all matrices, matrices */
     double *column, *row;                   /* (n_mat, len), (rows); NULL: ones */
-    int ones;                               /* a gain that went into its consumers: what it holds counts as 1 */
+    int ones;                               /* a gain that was moved into its consumers: its numbers count as 1 */
 } tinyi_fold_item;
 
 struct tllm_folds {
@@ -24,7 +24,7 @@ struct tllm_folds {
     tiny_idx n_layer;
 };
 
-/* the folds, the sentences and the items of a model */
+/* makes the folds, the reasons and the items of a model */
 TINYI_FN tiny_status tinyi_fold_make(tiny_ctx *ctx, tllm_folds *f, const tllm_model *m);
 /* "NAME.bias" of "NAME.weight" */
 TINYI_FN const tllm_gguf_tensor *tinyi_fold_bias(const tllm_gguf *file, const tllm_gguf_tensor *t);

@@ -1,11 +1,11 @@
-/* src/llm/round/fold_list.c - which folds a model has: see fold.c
- * Legal    what lies between producer and consumer must carry a positive factor of each channel through: nothing (a
- *          norm and its readers), a sum over tokens (attention), a product with something else (a gate), ReLU. All
- *          readers of the producer are consumers. That is read off the loaded model: which norm each half has, which
- *          matrices it holds, and the row of its architecture.
- * Left out grouped value heads (the factors of the heads that share one would have to be equal), squared ReLU (a root
- *          of the factor), latent attention, delta nets, state spaces and convolutions: their halves have a sentence
- *          instead of a fold */
+/* src/llm/round/fold_list.c - the list of folds of a model: see fold.c
+ * Legal    everything between producer and consumer must pass a positive factor of a channel through: nothing (a norm
+ *          and its readers), a sum over tokens (attention), a product with something else (a gate), ReLU. All readers
+ *          of the producer must be consumers. The loaded model tells this: the norm and the matrices of each half, and
+ *          the row of its architecture.
+ * Left out grouped value heads (heads that share one would need equal factors), squared ReLU (needs the root of the
+ *          factor), latent attention, delta nets, state spaces and convolutions: their halves have a reason instead of
+ *          a fold */
 #include <string.h>
 #include "core/state_inside.h"
 #include "llm/round/fold_inside.h"
@@ -116,13 +116,13 @@ static void tinyi_fold_reads_feed(tllm_fold *fold, const tllm_model *m, const ti
     for (k = 0; k < 3; k++) tinyi_fold_to(fold, a->w[shared[k]], 0, 1);
 }
 
-/* does nothing but the attention stand in the first half? */
+/* is the attention alone in the first half? */
 static const char *tinyi_fold_mixes(const tinyi_lm_layer *a)
 {
     if (a->mix == TINYI_LM_NO_MIX) return "the layer has no attention";
     if (a->mix2 != TINYI_LM_NO_MIX) return "the attention shares its input with a second mixer, which is not folded";
     if (a->mix == TINYI_LM_MLA) return "latent attention is not folded";
-    if (a->mix != TINYI_LM_ATTN) return "the mixer of the layer is no attention";
+    if (a->mix != TINYI_LM_ATTN) return "the mixer of the layer is not attention";
     return NULL;
 }
 
@@ -133,18 +133,18 @@ static void tinyi_fold_norms(tinyi_fold_list *l, const tinyi_lm_layer *a, int ki
     const char *mixes = tinyi_fold_mixes(a);
     const int side = a->moe && (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_SIDE_BY_SIDE);
     const int parallel = m->block == TINYI_LM_PARALLEL;
-    /* the norm that the network reads, if it is not its own, is that of the attention: both then stand in one fold */
+    /* the norm that the network reads, if it is not its own, is that of the attention: both are then in one fold */
     const int both = a->ffn && a->norm1 && a->mix != TINYI_LM_NO_MIX && !a->norm2 &&
                      (parallel || !(TINYI_LM_ARCH(m)->attn & TINYI_LM_A_NO_FFN_NORM));
     const tinyi_lm_w *own = parallel ? a->w[TINYI_T_ATTN_NORM_2] : NULL;
     tllm_fold *fold;
     if (m->block == TINYI_LM_POST) {
-        tinyi_fold_none(l, a->i, kind, "the norms stand behind the sums: what this half reads is the stream itself");
+        tinyi_fold_none(l, a->i, kind, "the norms come after the sums: this half reads the stream itself");
         return;
     }
     if (kind == TLLM_FOLD_MIX) {
         if (mixes) tinyi_fold_none(l, a->i, kind, mixes);
-        else if (!a->norm1) tinyi_fold_none(l, a->i, kind, "no norm stands before the attention");
+        else if (!a->norm1) tinyi_fold_none(l, a->i, kind, "there is no norm before the attention");
         else if ((fold = tinyi_fold_of_norm(l, a, kind, own ? own : a->norm1)) != NULL) {
             tinyi_fold_reads_mix(fold, a);
             if (both && !own) tinyi_fold_reads_feed(fold, m, a);
@@ -153,13 +153,13 @@ static void tinyi_fold_norms(tinyi_fold_list *l, const tinyi_lm_layer *a, int ki
     }
     if (!a->ffn) tinyi_fold_none(l, a->i, kind, "the layer has no network");
     else if (side)
-        tinyi_fold_none(l, a->i, kind, "dense network and experts stand side by side, with norms of their own");
+        tinyi_fold_none(l, a->i, kind, "dense network and experts run in parallel, with separate norms");
     else if (both && !own)
         tinyi_fold_none(l, a->i, kind,
                         mixes ? mixes : "the network reads the norm of the attention, and belongs to its fold");
     else {
         const tinyi_lm_w *norm = a->norm2 ? a->norm2 : both || a->mix == TINYI_LM_NO_MIX ? a->norm1 : NULL;
-        if (!norm) tinyi_fold_none(l, a->i, kind, "no norm stands before the network");
+        if (!norm) tinyi_fold_none(l, a->i, kind, "there is no norm before the network");
         else if ((fold = tinyi_fold_of_norm(l, a, kind, norm)) != NULL) tinyi_fold_reads_feed(fold, m, a);
     }
 }
@@ -171,7 +171,7 @@ static void tinyi_fold_value(tinyi_fold_list *l, const tinyi_lm_layer *a)
     const char *why = tinyi_fold_mixes(a);
     tllm_fold *fold;
     tiny_idx i;
-    /* whatever else stands beside it: nobody but the output reads it */
+    /* only the output may read it */
     if (a->mix == TINYI_LM_ATTN && a->w[TINYI_T_ATTN_SUB_NORM] && !(m->rotated & TLLM_ROTATE_HEADS)) {
         fold = tinyi_fold_of_norm(l, a, TLLM_FOLD_VALUE, a->w[TINYI_T_ATTN_SUB_NORM]);
         if (fold) tinyi_fold_to(fold, a->w[TINYI_T_ATTN_OUT], 0, 1);
@@ -184,7 +184,7 @@ static void tinyi_fold_value(tinyi_fold_list *l, const tinyi_lm_layer *a)
     if (!why && a->n_head != a->n_kv) why = "several heads share a value head: their factors would have to be equal";
     if (!why && TINYI_LM_ARCH(m)->attn & TINYI_LM_A_V_PLAIN) why = "values are normed, which takes a factor away";
     if (!why && m->clamp_kqv > 0.0f) why = "values are clamped";
-    if (!why && m->rotated & TLLM_ROTATE_HEADS) why = "heads are turned between values and output";
+    if (!why && m->rotated & TLLM_ROTATE_HEADS) why = "heads are rotated between values and output";
     if (!why && !a->w[TINYI_T_ATTN_QKV] && !a->w[TINYI_T_ATTN_V]) why = "keys serve as values";
     if (why) {
         tinyi_fold_none(l, a->i, TLLM_FOLD_VALUE, why);
@@ -210,7 +210,7 @@ static void tinyi_fold_network(tinyi_fold_list *l, const tinyi_lm_layer *a, cons
     if (act == TINYI_LM_CLAMPED || (down == a->w[TINYI_T_DOWN_EXPS] ? a->clamp_exp : a->clamp_shared) > 0.0f)
         why = "up is clamped before it is multiplied";
     else if (act == TINYI_LM_SITU && l->m->situ[1] > 0.0f) why = "up is bent before it is multiplied";
-    else if (!gate && !wide && act != TINYI_LM_RELU) why = "without a gate the activation stands between up and down";
+    else if (!gate && !wide && act != TINYI_LM_RELU) why = "without a gate, the activation is between up and down";
     if (why) {
         tinyi_fold_none(l, a->i, TLLM_FOLD_DOWN, why);
         return;
@@ -231,7 +231,7 @@ static void tinyi_fold_down(tinyi_fold_list *l, const tinyi_lm_layer *a)
         return;
     }
     if (l->m->rotated & TLLM_ROTATE_FEED) {
-        tinyi_fold_none(l, a->i, TLLM_FOLD_DOWN, "networks are turned between up and down");
+        tinyi_fold_none(l, a->i, TLLM_FOLD_DOWN, "networks are rotated between up and down");
         return;
     }
     if (w[TINYI_T_FFN_DOWN] && w[TINYI_T_FFN_SUB_NORM]) {
@@ -252,8 +252,8 @@ static void tinyi_fold_output(tinyi_fold_list *l)
     tllm_fold *fold;
     if (m->output != TLLM_LOGITS) tinyi_fold_none(l, -1, TLLM_FOLD_OUTPUT, "the model gives no logits");
     else if (m->output_w != m->top.w[TINYI_T_OUTPUT])
-        tinyi_fold_none(l, -1, TLLM_FOLD_OUTPUT, "the embedding gives the logits, and is read by the row too");
-    else if (!norm) tinyi_fold_none(l, -1, TLLM_FOLD_OUTPUT, "no norm stands before the logits");
+        tinyi_fold_none(l, -1, TLLM_FOLD_OUTPUT, "the embedding gives the logits, and is also read row by row");
+    else if (!norm) tinyi_fold_none(l, -1, TLLM_FOLD_OUTPUT, "there is no norm before the logits");
     else if ((fold = tinyi_fold_of_norm(l, &m->top, TLLM_FOLD_OUTPUT, norm)) != NULL)
         tinyi_fold_to(fold, m->output_w, 0, 1);
 }
@@ -270,20 +270,20 @@ TINYI_FN tiny_status tinyi_fold_make(tiny_ctx *ctx, tllm_folds *f, const tllm_mo
     l.m = m;
     if (arch->top & TINYI_LM_T_T5 || m->n_enc)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "fold: %s: in %s an encoder and a decoder share what they read; its folds are not known",
+                          "fold: %s: %s has an encoder and a decoder that share inputs; folds are not supported",
                           m->path, arch->name);
     if (arch->block == TINYI_LM_ALTUP)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "fold: %s: the four streams of %s read each other; its folds are not known", m->path,
+                          "fold: %s: the four streams of %s read each other; folds are not supported", m->path,
                           arch->name);
     if (arch->ffn & TINYI_LM_F_CHANNEL || arch->mixer == TINYI_LM_RWKV6 || arch->mixer == TINYI_LM_RWKV7)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "fold: %s: %s mixes its norms with the token before; its folds are not known", m->path,
+                          "fold: %s: %s mixes its norms with the previous token; folds are not supported", m->path,
                           arch->name);
     if (m->n_once < m->n_layer)
         return tinyi_fail(
             ctx, TINY_E_UNSUPPORTED,
-            "fold: %s: the layers of %s are run several times with the same weights; its folds are not known", m->path,
+            "fold: %s: the layers of %s run several times with the same weights; folds are not supported", m->path,
             arch->name);
     f->n_layer = m->n_layer;
     f->why = (const char **)tinyi_alloc(ctx, ((size_t)m->n_layer + 1) * TLLM_FOLD_KINDS, sizeof *f->why);

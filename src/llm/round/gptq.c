@@ -4,17 +4,15 @@
  *          pre-trained transformers", 2022 (arXiv 2210.17323), algorithm 1; act-order and static groups as in the
  *          authors' program
  * Formula  H_ii = 0: the input is dead, its weights become 0. H += damp mean(diag H) I; U and the loop over columns:
- *          llm/round/columns.c Scales of a group are fitted on the weights as they are when its first column is next;
- *          with act_order or static_groups beforehand.
- *          No Cholesky factor: damp doubles, ten times at most; then U = I, which is rounding to the nearest, and is
- *          told.
- * Fast     products of matrices carry the errors on, see columns.c; the codes of a column are a division and a rounding
- *          each
+ *          llm/round/columns.c. Scales of a group are fitted to the weights when its first column is next; with
+ *          act_order or static_groups they are fitted in advance.
+ *          No Cholesky factor: damp doubles, at most ten times; then U = I, which rounds to nearest and is reported.
+ * Fast     matrix products propagate the errors, see columns.c; a code of a column is a division and a rounding
  * Cost     rows n^2 / 2 multiply-adds in float, n^3 in double for U; a copy of w, n^2 floats and n^2 doubles of memory,
- *          for blocks a byte a weight
+ *          for blocks a byte per weight
  * Error    see columns.c
- * Left out the order of layers, which is that of llm/round/gptq_model.h; a stored permutation: with act_order scales
- * are fitted beforehand */
+ * Left out the order of layers, see llm/round/gptq_model.h; a stored permutation: with act_order scales are fitted in
+ *          advance */
 #include <string.h>
 #include "core/state_inside.h"
 #include "core/half_inside.h"
@@ -34,7 +32,7 @@ typedef struct tinyi_gptq {
     const uint32_t *order;                  /* or NULL */
     float *importance;                      /* (n): the diagonal over its mean, in the order of the inputs */
     float *copy, *u;
-    /* (groups, rows): of a row, beside each other; base: zero, or the m of a block */
+    /* (groups, rows): of a row, side by side; base: zero, or the m of a block */
     float *scale, *base;
     uint8_t *code;                          /* (rows, n), in the order of the inputs */
     unsigned char *block;                   /* rows of blocks */
@@ -178,8 +176,9 @@ static tiny_status tinyi_gptq_check(tiny_ctx *ctx, tinyi_gptq *p, const tllm_gpt
     if (!(p->d.damp > 0.0f && p->d.damp <= 1000.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: damping by %g of the mean diagonal; above 0 and at most 1000",
                           (double)p->d.damp);
-    if (p->d.block < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: blocks of %td columns; at least 1", p->d.block);
-    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: there are no weights");
+    if (p->d.block < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: blocks of %td columns; at least 1 is needed", p->d.block);
+    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: the weights are NULL");
     if ((size_t)n > (size_t)TINY_IDX_MAX / sizeof(double) / (size_t)n || n > INT32_MAX)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "gptq: products of %td inputs are more than this machine can address",
                           n);
@@ -243,7 +242,7 @@ static tiny_status tinyi_gptq_layer(tiny_ctx *ctx, tinyi_gptq *p, const tiny_ten
     if (!st && !p->strange) st = tinyi_columns_run(ctx, &c, &loss);
     if (!st && p->strange)
         st = tinyi_fail(ctx, TINY_E_NUMERIC,
-                        "gptq: row %td: a group of its weights wants a scale above 65504, the largest half, in %d bits",
+                        "gptq: row %td: a group of its weights needs a scale above 65504, the largest half, in %d bits",
                         p->strange - 1, p->d.grid.bits);
     if (!st && p->grid.format)
         st = tiny_parallel_loose(ctx, p->size.codes < 16384 ? 1 : 0, 0, 0, tinyi_gptq_put_team, p);
@@ -292,10 +291,10 @@ TINY_API tiny_status tllm_gptq(tiny_ctx *ctx, const tllm_gptq_desc *desc, const 
     if (st) return st;
     if (!q || !q->code || !q->scale || !q->zero)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "gptq: codes, scales and zeros are wanted, and a place for one is missing");
+                          "gptq: codes, scales and zeros are needed, but one is NULL");
     if (p.d.grid.group == TLLM_PLAIN_TENSOR && p.d.grid.clip)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "gptq: a search of ranges wants a scale for a row or a group, not one for the tensor");
+                          "gptq: a search of ranges needs a scale for a row or a group, not one for the tensor");
     p.group = p.size.group;
     p.groups = p.size.groups;
     p.top = (1 << p.d.grid.bits) - 1;
@@ -319,17 +318,18 @@ TINY_API tiny_status tllm_gptq_blocks(tiny_ctx *ctx, const tllm_gptq_desc *desc,
     if (st) return st;
     memset(&p, 0, sizeof p);
     if (!tinyi_grid_of(format, &p.grid))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "gptq: %s (format %d) is no grid of whole steps under a scale; Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 "
-                          "and Q2_K to Q6_K are",
-                          f ? f->name : "no such format", format);
+        return tinyi_fail(
+            ctx, TINY_E_UNSUPPORTED,
+            "gptq: %s (format %d) is not a grid of whole steps under a scale; Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 "
+            "and Q2_K to Q6_K are",
+            f ? f->name : "no such format", format);
     st = tinyi_gptq_check(ctx, &p, desc, w, rows, n);
     if (st) return st;
     p.row_bytes = tllm_format_bytes(f, (uint64_t)n);
     if (!p.row_bytes)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: rows of %td numbers are no whole blocks of %s, which has %d", n,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: rows of %td numbers are not whole blocks of %s, which has %d", n,
                           f->name, f->values);
-    if (!to) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: there is no place for the blocks");
+    if (!to) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: the result pointer is NULL");
     p.group = p.grid.size;
     p.groups = n / p.grid.size;
     p.block = (unsigned char *)to;
@@ -347,7 +347,7 @@ TINY_API tiny_status tllm_gptq_triangle(tiny_ctx *ctx, const tiny_tensor *h, flo
     n = h && h->rank == 2 ? h->dim[0] : 0;
     if (!u || n < 1 || n > TINY_IDX_MAX / (tiny_idx)sizeof(double) / n)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "gptq: products of %td inputs, and a place for the triangle, are wanted", n);
+                          "gptq: products of %td inputs and a result pointer are needed", n);
     if (damp == 0.0f) damp = 0.01f;
     if (!(damp > 0.0f && damp <= 1000.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: damping by %g of the mean diagonal; above 0 and at most 1000",
@@ -359,7 +359,7 @@ TINY_API tiny_status tllm_gptq_triangle(tiny_ctx *ctx, const tiny_tensor *h, flo
     if (!st) st = tinyi_factor_of(ctx, h, NULL, (double)damp, u, &f);
     if (!st && f.identity)
         st = tinyi_fail(ctx, TINY_E_NUMERIC,
-                        "gptq: h is not positive definite, not even with %g of its mean diagonal added", f.damp);
+                        "gptq: h is not positive definite, even with %g of its mean diagonal added", f.damp);
     for (i = 0; !st && i < n * n; i++) u[i] = (float)((double)u[i] / tinyi_sqrt64(f.mean));
     return st;
 }
@@ -447,7 +447,7 @@ TINY_API tiny_status tllm_gptq_loss(tiny_ctx *ctx, const float *w, const float *
     memset(&j, 0, sizeof j);
     if (!w || !loss || rows < 0 || n < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "gptq: the loss of %td rows of %td weights: weights, h and a place for it are wanted", rows,
+                          "gptq: the loss of %td rows of %td weights: weights, h and a result pointer are needed", rows,
                           n);
     st = tinyi_la_look(ctx, "gptq", "h", h, 0, &j.h);
     if (!st) st = tinyi_la_want(ctx, "gptq", &j.h, (size_t)n, (size_t)n);

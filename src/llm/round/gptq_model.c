@@ -1,6 +1,6 @@
-/* src/llm/round/gptq_model.c - the matrices of a model by GPTQ
- * Cost     a reading of the text for each part of the matrices, with the products of their inputs; then
- *          tllm_gptq_blocks of each */
+/* src/llm/round/gptq_model.c - GPTQ for the matrices of a model
+ * Cost     one reading of the text for each part of the matrices, with the products of their inputs; then
+ *          tllm_gptq_blocks for each matrix */
 #include <string.h>
 #include "core/state_inside.h"
 #include "llm/round/gptq_model.h"
@@ -105,13 +105,13 @@ static tiny_status tinyi_gptq_model_check(tinyi_gptq_model *m)
         const tllm_format *f = tllm_format_of(q->format);
         if (!t || !q->to)
             return tinyi_fail(m->ctx, TINY_E_ARGUMENT,
-                              "gptq: entry %zu of the list has no tensor, or no place for its blocks", i);
+                              "gptq: entry %zu of the list has no tensor or no result pointer", i);
         if (t->rank < 2 || !tinyi_reading_matrices(t) || t->dim[0] > INT32_MAX || t->dim[1] > INT32_MAX)
-            return tinyi_fail(m->ctx, TINY_E_ARGUMENT, "gptq: %.*s is no matrix that can be read",
+            return tinyi_fail(m->ctx, TINY_E_ARGUMENT, "gptq: %.*s is not a readable matrix",
                               (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at);
         if (!tllm_gptq_has(q->format) || !tllm_format_bytes(f, t->dim[0]))
             return tinyi_fail(m->ctx, TINY_E_UNSUPPORTED,
-                              "gptq: %.*s has rows of %llu numbers; %s cannot be made of them so",
+                              "gptq: %.*s has rows of %llu numbers; %s cannot be made of them",
                               (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at, (unsigned long long)t->dim[0],
                               f ? f->name : "that format");
         q->found = 0;
@@ -135,7 +135,7 @@ TINY_API tiny_status tllm_gptq_model(tiny_ctx *ctx, const tllm_gguf *file, const
     if (desc) m.d = *desc;
     if (!file || !token || n_token < 1 || !list || !n || n > UINT32_MAX)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "gptq: a file, at least one token of text and at least one tensor are wanted");
+                          "gptq: a file, at least one token of text and at least one tensor are needed");
     if (!m.d.room) m.d.room = (size_t)1 << 30;
     m.read.what = "gptq";
     m.read.ctx = ctx;

@@ -1,8 +1,8 @@
 /* src/llm/round/grid.c - block formats as grids
  * Data     Q8_0: codes -127 .. 127; Q4_0, Q5_0: from -8, -16 on under a scale with a sign; Q4_1, Q5_1: from 0 on, m the
  *          minimum; Q2_K, Q4_K, Q5_K: from 0 on, s = D k, m = -M k'; Q3_K, Q6_K: from -4, -32 on, s = D k
- * Left out IQ4_NL and IQ4_XS, whose steps are unequal, and the formats of code books: a vector of them is several
- * columns */
+ * Left out IQ4_NL and IQ4_XS, whose steps are unequal, and the formats with code books, whose vectors span several
+ *          columns */
 #include "llm/round/grid_inside.h"
 #include "llm/block/blocks_inside.h"
 

@@ -1,131 +1,70 @@
-/* src/llm/round/mixture.c - the table of mixtures, and the tensors that each of its columns is about */
+/* src/llm/round/mixture.c - the table of mixtures, and the tensors that its columns apply to */
 #include "llm/round/mixture.h"
 #include <string.h>
 
-#define T(name) TLLM_FORMAT_##name
-#define M(where) TLLM_MIX_##where
-#define PLAIN { M(NOWHERE), 0, 0 }
+#define FMT(name) TLLM_FORMAT_##name
+#define AT(where) TLLM_MIX_##where
+#define PLAIN { AT(NOWHERE), 0, 0 }
 static const tllm_mixture tinyi_mixtures[] = {
     /* name, file_type, base, output, embedding (0: base); value, down, mix */
-    { "F32", 0, T(F32), 0, 0, PLAIN, PLAIN, PLAIN },
-    { "F16", 1, T(F16), 0, 0, PLAIN, PLAIN, PLAIN },
-    { "BF16", 32, T(BF16), 0, 0, PLAIN, PLAIN, PLAIN },
-    { "Q8_0", 7, T(Q8_0), 0, 0, PLAIN, PLAIN, PLAIN },
-    { "Q4_0", 2, T(Q4_0), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q4_1", 3, T(Q4_1), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q5_0", 8, T(Q5_0), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q5_1", 9, T(Q5_1), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q2_K",
-      10,
-      T(Q2_K),
-      T(Q6_K),
-      0,
-      { M(EVERYWHERE), T(Q4_K), 0 },
-      { M(EVERYWHERE), T(Q3_K), 0 },
-      { M(EVERYWHERE), T(Q3_K), 0 } },
-    { "Q2_K_S", 21, T(Q2_K), T(Q6_K), 0, { M(EVERYWHERE), T(Q4_K), 0 }, { M(FIRST_EIGHTH), T(Q4_K), 0 }, PLAIN },
-    { "Q3_K_S", 11, T(Q3_K), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q3_K_M",
-      12,
-      T(Q3_K),
-      T(Q6_K),
-      0,
-      { M(FIRST_FOUR), T(Q5_K), T(Q4_K) },
-      { M(SOME), T(Q4_K), 0 },
-      { M(EVERYWHERE), T(Q4_K), 0 } },
-    { "Q3_K_L",
-      13,
-      T(Q3_K),
-      T(Q6_K),
-      0,
-      { M(EVERYWHERE), T(Q5_K), 0 },
-      { M(EVERYWHERE), T(Q5_K), 0 },
-      { M(EVERYWHERE), T(Q5_K), 0 } },
-    { "Q4_K_S", 14, T(Q4_K), T(Q6_K), 0, { M(FIRST_FOUR), T(Q5_K), 0 }, { M(FIRST_EIGHTH), T(Q5_K), 0 }, PLAIN },
-    { "Q4_K_M", 15, T(Q4_K), T(Q6_K), 0, { M(SOME), T(Q6_K), 0 }, { M(SOME), T(Q6_K), 0 }, PLAIN },
-    { "Q5_K_S", 16, T(Q5_K), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q5_K_M", 17, T(Q5_K), T(Q6_K), 0, { M(SOME), T(Q6_K), 0 }, { M(SOME), T(Q6_K), 0 }, PLAIN },
-    { "Q6_K", 18, T(Q6_K), 0, 0, PLAIN, PLAIN, PLAIN },
-    { "IQ1_S",
-      24,
-      T(IQ1_S),
-      T(Q5_K),
-      T(Q2_K),
-      { M(EVERYWHERE), T(Q4_K), 0 },
-      { M(FIRST_EIGHTH), T(Q2_K), 0 },
-      { M(EVERYWHERE), T(IQ2_XXS), 0 } },
-    { "IQ1_M",
-      31,
-      T(IQ1_M),
-      T(Q5_K),
-      T(Q2_K),
-      { M(EVERYWHERE), T(Q4_K), 0 },
-      { M(FIRST_EIGHTH), T(Q2_K), 0 },
-      { M(EVERYWHERE), T(IQ2_XXS), 0 } },
-    { "IQ2_XXS",
-      19,
-      T(IQ2_XXS),
-      T(Q5_K),
-      T(Q2_K),
-      { M(EVERYWHERE), T(Q4_K), 0 },
-      { M(FIRST_EIGHTH), T(Q2_K), 0 },
+    { "F32", 0, FMT(F32), 0, 0, PLAIN, PLAIN, PLAIN },
+    { "F16", 1, FMT(F16), 0, 0, PLAIN, PLAIN, PLAIN },
+    { "BF16", 32, FMT(BF16), 0, 0, PLAIN, PLAIN, PLAIN },
+    { "Q8_0", 7, FMT(Q8_0), 0, 0, PLAIN, PLAIN, PLAIN },
+    { "Q4_0", 2, FMT(Q4_0), FMT(Q6_K), 0, PLAIN, PLAIN, PLAIN },
+    { "Q4_1", 3, FMT(Q4_1), FMT(Q6_K), 0, PLAIN, PLAIN, PLAIN },
+    { "Q5_0", 8, FMT(Q5_0), FMT(Q6_K), 0, PLAIN, PLAIN, PLAIN },
+    { "Q5_1", 9, FMT(Q5_1), FMT(Q6_K), 0, PLAIN, PLAIN, PLAIN },
+    { "Q2_K", 10, FMT(Q2_K), FMT(Q6_K), 0, { AT(EVERYWHERE), FMT(Q4_K), 0 }, { AT(EVERYWHERE), FMT(Q3_K), 0 },
+      { AT(EVERYWHERE), FMT(Q3_K), 0 } },
+    { "Q2_K_S", 21, FMT(Q2_K), FMT(Q6_K), 0, { AT(EVERYWHERE), FMT(Q4_K), 0 }, { AT(FIRST_EIGHTH), FMT(Q4_K), 0 },
       PLAIN },
-    { "IQ2_XS",
-      20,
-      T(IQ2_XS),
-      T(Q5_K),
-      T(Q2_K),
-      { M(EVERYWHERE), T(Q4_K), 0 },
-      { M(FIRST_EIGHTH), T(Q2_K), 0 },
+    { "Q3_K_S", 11, FMT(Q3_K), FMT(Q6_K), 0, PLAIN, PLAIN, PLAIN },
+    { "Q3_K_M", 12, FMT(Q3_K), FMT(Q6_K), 0, { AT(FIRST_FOUR), FMT(Q5_K), FMT(Q4_K) }, { AT(SOME), FMT(Q4_K), 0 },
+      { AT(EVERYWHERE), FMT(Q4_K), 0 } },
+    { "Q3_K_L", 13, FMT(Q3_K), FMT(Q6_K), 0, { AT(EVERYWHERE), FMT(Q5_K), 0 }, { AT(EVERYWHERE), FMT(Q5_K), 0 },
+      { AT(EVERYWHERE), FMT(Q5_K), 0 } },
+    { "Q4_K_S", 14, FMT(Q4_K), FMT(Q6_K), 0, { AT(FIRST_FOUR), FMT(Q5_K), 0 }, { AT(FIRST_EIGHTH), FMT(Q5_K), 0 },
       PLAIN },
-    { "IQ2_S",
-      28,
-      T(IQ2_XS),
-      T(Q5_K),
-      T(IQ3_S),
-      { M(EVERYWHERE), T(Q4_K), 0 },
-      { M(FIRST_EIGHTH), T(IQ3_S), 0 },
-      { M(EVERYWHERE), T(IQ3_S), 0 } },
-    { "IQ2_M",
-      29,
-      T(IQ2_S),
-      T(Q5_K),
-      T(IQ3_S),
-      { M(EVERYWHERE), T(Q4_K), 0 },
-      { M(FIRST_EIGHTH), T(IQ3_S), 0 },
-      { M(EVERYWHERE), T(IQ3_S), 0 } },
-    { "IQ3_XXS",
-      23,
-      T(IQ3_XXS),
-      T(Q5_K),
-      T(IQ3_S),
-      { M(EVERYWHERE), T(Q4_K), 0 },
-      { M(FIRST_EIGHTH), T(Q4_K), T(Q3_K) },
+    { "Q4_K_M", 15, FMT(Q4_K), FMT(Q6_K), 0, { AT(SOME), FMT(Q6_K), 0 }, { AT(SOME), FMT(Q6_K), 0 }, PLAIN },
+    { "Q5_K_S", 16, FMT(Q5_K), FMT(Q6_K), 0, PLAIN, PLAIN, PLAIN },
+    { "Q5_K_M", 17, FMT(Q5_K), FMT(Q6_K), 0, { AT(SOME), FMT(Q6_K), 0 }, { AT(SOME), FMT(Q6_K), 0 }, PLAIN },
+    { "Q6_K", 18, FMT(Q6_K), 0, 0, PLAIN, PLAIN, PLAIN },
+    { "IQ1_S", 24, FMT(IQ1_S), FMT(Q5_K), FMT(Q2_K), { AT(EVERYWHERE), FMT(Q4_K), 0 },
+      { AT(FIRST_EIGHTH), FMT(Q2_K), 0 }, { AT(EVERYWHERE), FMT(IQ2_XXS), 0 } },
+    { "IQ1_M", 31, FMT(IQ1_M), FMT(Q5_K), FMT(Q2_K), { AT(EVERYWHERE), FMT(Q4_K), 0 },
+      { AT(FIRST_EIGHTH), FMT(Q2_K), 0 }, { AT(EVERYWHERE), FMT(IQ2_XXS), 0 } },
+    { "IQ2_XXS", 19, FMT(IQ2_XXS), FMT(Q5_K), FMT(Q2_K), { AT(EVERYWHERE), FMT(Q4_K), 0 },
+      { AT(FIRST_EIGHTH), FMT(Q2_K), 0 }, PLAIN },
+    { "IQ2_XS", 20, FMT(IQ2_XS), FMT(Q5_K), FMT(Q2_K), { AT(EVERYWHERE), FMT(Q4_K), 0 },
+      { AT(FIRST_EIGHTH), FMT(Q2_K), 0 }, PLAIN },
+    { "IQ2_S", 28, FMT(IQ2_XS), FMT(Q5_K), FMT(IQ3_S), { AT(EVERYWHERE), FMT(Q4_K), 0 },
+      { AT(FIRST_EIGHTH), FMT(IQ3_S), 0 }, { AT(EVERYWHERE), FMT(IQ3_S), 0 } },
+    { "IQ2_M", 29, FMT(IQ2_S), FMT(Q5_K), FMT(IQ3_S), { AT(EVERYWHERE), FMT(Q4_K), 0 },
+      { AT(FIRST_EIGHTH), FMT(IQ3_S), 0 }, { AT(EVERYWHERE), FMT(IQ3_S), 0 } },
+    { "IQ3_XXS", 23, FMT(IQ3_XXS), FMT(Q5_K), FMT(IQ3_S), { AT(EVERYWHERE), FMT(Q4_K), 0 },
+      { AT(FIRST_EIGHTH), FMT(Q4_K), FMT(Q3_K) }, PLAIN },
+    { "IQ3_XS", 22, FMT(IQ3_XXS), FMT(Q6_K), 0, { AT(EVERYWHERE), FMT(IQ3_S), 0 }, { AT(FIRST_EIGHTH), FMT(Q4_K), 0 },
       PLAIN },
-    { "IQ3_XS", 22, T(IQ3_XXS), T(Q6_K), 0, { M(EVERYWHERE), T(IQ3_S), 0 }, { M(FIRST_EIGHTH), T(Q4_K), 0 }, PLAIN },
-    { "IQ3_S", 26, T(IQ3_S), T(Q6_K), 0, { M(EVERYWHERE), T(Q4_K), 0 }, PLAIN, PLAIN },
-    { "IQ3_M",
-      27,
-      T(IQ3_S),
-      T(Q6_K),
-      0,
-      { M(EVERYWHERE), T(Q4_K), 0 },
-      { M(FIRST_EIGHTH), T(Q4_K), 0 },
-      { M(EVERYWHERE), T(Q4_K), 0 } },
-    { "IQ4_NL", 25, T(IQ4_NL), T(Q6_K), 0, { M(FIRST_FOUR), T(Q5_K), 0 }, { M(FIRST_EIGHTH), T(Q5_K), 0 }, PLAIN },
-    { "IQ4_XS", 30, T(IQ4_XS), T(Q6_K), 0, { M(FIRST_FOUR), T(Q5_K), 0 }, { M(FIRST_EIGHTH), T(Q5_K), 0 }, PLAIN },
-    { "TQ1_0", 36, T(TQ1_0), T(Q6_K), T(Q4_K), PLAIN, PLAIN, PLAIN },
-    { "TQ2_0", 37, T(TQ2_0), T(Q6_K), T(Q4_K), PLAIN, PLAIN, PLAIN }
+    { "IQ3_S", 26, FMT(IQ3_S), FMT(Q6_K), 0, { AT(EVERYWHERE), FMT(Q4_K), 0 }, PLAIN, PLAIN },
+    { "IQ3_M", 27, FMT(IQ3_S), FMT(Q6_K), 0, { AT(EVERYWHERE), FMT(Q4_K), 0 }, { AT(FIRST_EIGHTH), FMT(Q4_K), 0 },
+      { AT(EVERYWHERE), FMT(Q4_K), 0 } },
+    { "IQ4_NL", 25, FMT(IQ4_NL), FMT(Q6_K), 0, { AT(FIRST_FOUR), FMT(Q5_K), 0 }, { AT(FIRST_EIGHTH), FMT(Q5_K), 0 },
+      PLAIN },
+    { "IQ4_XS", 30, FMT(IQ4_XS), FMT(Q6_K), 0, { AT(FIRST_FOUR), FMT(Q5_K), 0 }, { AT(FIRST_EIGHTH), FMT(Q5_K), 0 },
+      PLAIN },
+    { "TQ1_0", 36, FMT(TQ1_0), FMT(Q6_K), FMT(Q4_K), PLAIN, PLAIN, PLAIN },
+    { "TQ2_0", 37, FMT(TQ2_0), FMT(Q6_K), FMT(Q4_K), PLAIN, PLAIN, PLAIN }
 };
 
-/* Where a row is no whole number of blocks of 256: the format of 32 that loses least more. */
+/* For rows that are not whole blocks of 256: the closest format with blocks of 32. */
 static const struct { int from, to;
-} tinyi_mixture_smaller[] = { { T(Q2_K), T(IQ4_NL) },   { T(Q3_K), T(IQ4_NL) },    { T(Q4_K), T(Q5_0) },
-                              { T(Q5_K), T(Q5_1) },     { T(Q6_K), T(Q8_0) },      { T(IQ1_S), T(IQ4_NL) },
-                              { T(IQ1_M), T(IQ4_NL) },  { T(IQ2_XXS), T(IQ4_NL) }, { T(IQ2_XS), T(IQ4_NL) },
-                              { T(IQ2_S), T(IQ4_NL) },  { T(IQ3_XXS), T(IQ4_NL) }, { T(IQ3_S), T(IQ4_NL) },
-                              { T(IQ4_XS), T(IQ4_NL) }, { T(TQ1_0), T(Q4_0) },     { T(TQ2_0), T(Q4_0) },
-                              { T(NVFP4), T(MXFP4) },   { T(Q1_0), T(Q4_0) },      { T(Q2_0), T(Q4_0) } };
+} tinyi_mixture_smaller[] = { { FMT(Q2_K), FMT(IQ4_NL) },   { FMT(Q3_K), FMT(IQ4_NL) },    { FMT(Q4_K), FMT(Q5_0) },
+                              { FMT(Q5_K), FMT(Q5_1) },     { FMT(Q6_K), FMT(Q8_0) },      { FMT(IQ1_S), FMT(IQ4_NL) },
+                              { FMT(IQ1_M), FMT(IQ4_NL) },  { FMT(IQ2_XXS), FMT(IQ4_NL) }, { FMT(IQ2_XS), FMT(IQ4_NL) },
+                              { FMT(IQ2_S), FMT(IQ4_NL) },  { FMT(IQ3_XXS), FMT(IQ4_NL) }, { FMT(IQ3_S), FMT(IQ4_NL) },
+                              { FMT(IQ4_XS), FMT(IQ4_NL) }, { FMT(TQ1_0), FMT(Q4_0) },     { FMT(TQ2_0), FMT(Q4_0) },
+                              { FMT(NVFP4), FMT(MXFP4) },   { FMT(Q1_0), FMT(Q4_0) },      { FMT(Q2_0), FMT(Q4_0) } };
 
 TINY_API const tllm_mixture *tllm_mixture_at(size_t i)
 {
@@ -171,7 +110,7 @@ TINY_API int tllm_mixture_takes(const tllm_gguf_tensor *t)
     };
     const tllm_format *f = t ? tllm_format_of(t->type) : NULL;
     size_t i;
-    if (!f || t->rank < 2 || t->dim[1] < 2 || (f->id >= T(I8) && f->id <= T(I64))) return 0;
+    if (!f || t->rank < 2 || t->dim[1] < 2 || (f->id >= FMT(I8) && f->id <= FMT(I64))) return 0;
     if (t->name.n < 6 || memcmp(t->name.at + t->name.n - 6, "weight", 6)) return 0;
     for (i = 0; i < TINYI_COUNT(left); i++)
         if (tinyi_mixture_has(t->name, left[i])) return 0;
@@ -194,10 +133,10 @@ static int tinyi_mixture_ruled(const tllm_mixture_rule *r, int layer, int n_laye
     const int first = n_layer / 8, last = n_layer - n_layer / 8 - (n_layer % 8 != 0);
     int here = 0;
     switch (r->where) {
-    case M(EVERYWHERE): here = 1; break;
-    case M(FIRST_EIGHTH): here = layer < first; break;
-    case M(FIRST_FOUR): here = layer < 4; break;
-    case M(SOME): here = layer < first || layer >= last || (layer - first) % 3 == 2; break;
+    case AT(EVERYWHERE): here = 1; break;
+    case AT(FIRST_EIGHTH): here = layer < first; break;
+    case AT(FIRST_FOUR): here = layer < 4; break;
+    case AT(SOME): here = layer < first || layer >= last || (layer - first) % 3 == 2; break;
     default: break;
     }
     return here ? r->there : r->elsewhere ? r->elsewhere : base;
@@ -229,8 +168,8 @@ TINY_API const tllm_format *tllm_format_for_rows(const tllm_format *f, uint64_t 
     if (!f || f->values < 1 || !(n % (unsigned)f->values)) return f;
     for (i = 0; i < TINYI_COUNT(tinyi_mixture_smaller); i++)
         if (tinyi_mixture_smaller[i].from == f->id) to = tllm_format_of(tinyi_mixture_smaller[i].to);
-    return !to || n % (unsigned)to->values ? tllm_format_of(T(F16)) : to;
+    return !to || n % (unsigned)to->values ? tllm_format_of(FMT(F16)) : to;
 }
-#undef T
-#undef M
+#undef FMT
+#undef AT
 #undef PLAIN

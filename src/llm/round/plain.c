@@ -8,10 +8,11 @@
  *          code the zero.
  *          Clip: for p = 1 - i/100, i = 0 .. clip, the same of p lo, p hi; the first p of least sum of h (w' - w)^2.
  * Data     a group of zeros under ASYM is lo = -1, hi = 1: a scale, and codes at the zero
- * Fast     rows on the threads of the context, each by the plain code, which divides: about 0.2 thousand million
- *          weights a second and thread, faster than a disk has them. The same bits as the reference on every target
+ * Fast     the threads of the context take rows, each with the plain code, which divides: about 0.2 thousand million
+ *          weights per second and thread, faster than a disk delivers them. The same bits as the reference on every
+ *          target
  * Cost     2 passes over w; with a clip search clip + 2
- * Left out a search in the metric of U^-1, which wants a triangle for each group; kernels for each target      */
+ * Left out a search in the metric of U^-1, which needs a triangle for each group; kernels for each target */
 #include <string.h>
 #include "core/state_inside.h"
 #include "core/half_inside.h"
@@ -123,23 +124,23 @@ TINY_API tiny_status tllm_plain_size(tiny_ctx *ctx, const tllm_plain_desc *desc,
     const tllm_plain_desc d = tinyi_plain_whole(desc);
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: there is no place for the sizes");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: the result pointer is NULL");
     if (d.kind < 0 || d.kind >= TLLM_PLAIN_KINDS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: convention %d; there are S2 (0), S1 (1) and ASYM (2)", d.kind);
     if (d.bits < 1 || d.bits > 8)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: codes of %d bits; 1 to 8 can be kept", d.bits);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: codes of %d bits; the limits are 1 and 8", d.bits);
     if (d.kind == TLLM_PLAIN_S1 && d.bits == 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "plain: S1 with 1 bit has no level beside 0 to take a scale from; S2 or ASYM has");
+                          "plain: S1 with 1 bit has no level other than 0; use S2 or ASYM");
     if (d.group < TLLM_PLAIN_TENSOR)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "plain: groups of %td inputs; at least 1, or TLLM_PLAIN_ROW, TLLM_PLAIN_TENSOR", d.group);
+                          "plain: groups of %td inputs; use at least 1, TLLM_PLAIN_ROW or TLLM_PLAIN_TENSOR", d.group);
     if (d.clip < 0 || d.clip > 99)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "plain: %d ranges of a hundredth less each; 0 to 99 leave something of the range", d.clip);
+                          "plain: clip is %d; the limits are 0 and 99", d.clip);
     if (rows < 1 || n < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "plain: a layer of %td rows of %td inputs; at least 1 of each", rows,
-                          n);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "plain: a layer of %td rows of %td inputs; at least 1 of each is needed", rows, n);
     if (!tinyi_size_mul((size_t)rows, (size_t)n, &out->codes) || out->codes > (size_t)TINY_IDX_MAX / 16)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "plain: %td rows of %td inputs are more than this machine can address",
                           rows, n);
@@ -159,13 +160,13 @@ typedef struct tinyi_plain_job {
     tiny_idx strange;                       /* 1 + the first scale that could not be had, the first code that is none */
 } tinyi_plain_job;
 
-/* Where scale i of a row stands. */
+/* Where scale i of a row is. */
 TINYI_INLINE size_t tinyi_plain_at(const tinyi_plain_job *j, tiny_idx row, tiny_idx group)
 {
     return j->d.group == TLLM_PLAIN_TENSOR ? 0 : (size_t)row * (size_t)j->size.groups + (size_t)group;
 }
 
-/* the least of what is told, whoever tells it when; 0: nothing was told */
+/* the lowest reported value, in any order of threads; 0: none was reported */
 TINYI_FN void tinyi_plain_first(tiny_idx *first, tiny_idx at)
 {
     tiny_idx seen = tinyi_atomic_get(first);
@@ -205,7 +206,7 @@ static tiny_status tinyi_plain_begin(tiny_ctx *ctx, tinyi_plain_job *j, const tl
     if (st) return st;
     if (!w || !q || !q->code || !q->scale || !q->zero)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "plain: weights, codes, scales and zeros are wanted, and one is missing");
+                          "plain: weights, codes, scales and zeros are needed, but one is NULL");
     j->d = tinyi_plain_whole(desc);
     j->rows = rows;
     j->n = n;
@@ -226,7 +227,7 @@ static tiny_status tinyi_plain_why(tiny_ctx *ctx, const tinyi_plain_job *j, tiny
     for (k = 0; k < n; k++)
         if ((w[k] < 0.0f ? -w[k] : w[k]) > most) most = w[k] < 0.0f ? -w[k] : w[k];
     return tinyi_fail(ctx, TINY_E_NUMERIC,
-                      "plain: row %td, inputs %td to %td: a magnitude of %g in %d bits (%s) wants a scale above 65504, "
+                      "plain: row %td, inputs %td to %td: a magnitude of %g in %d bits (%s) needs a scale above 65504, "
                       "the largest half",
                       row, k0, k0 + n - 1, (double)most, j->d.bits, tinyi_plain_names[j->d.kind]);
 }
@@ -248,7 +249,7 @@ TINY_API tiny_status tllm_plain_round(tiny_ctx *ctx, const tllm_plain_desc *desc
     if (j.d.group == TLLM_PLAIN_TENSOR && h && j.d.clip)
         return tinyi_fail(
             ctx, TINY_E_UNSUPPORTED,
-            "plain: a clip search with weights of errors wants a scale for a row or a group, not one for the tensor");
+            "plain: a clip search with weights of errors needs a scale for a row or a group, not one for the tensor");
     if (j.d.group == TLLM_PLAIN_TENSOR && !tllm_plain_fit(&j.d, w, rows * n, 1, NULL, q->scale, q->zero)) {
         for (i = 0; i + 1 < rows && tllm_plain_fit(&j.d, w + i * n, n, 1, NULL, q->scale, q->zero); i++) {}
         return tinyi_plain_why(ctx, &j, i, 0, n);

@@ -1,5 +1,5 @@
 /* src/llm/round/reading.c - a model that reads a text under a watch
- * Left out readings that stop behind the last layer that is wanted */
+ * Left out readings that stop after the last needed layer */
 #include <string.h>
 #include "core/state_inside.h"
 #include "llm/round/reading_inside.h"
@@ -50,7 +50,7 @@ TINYI_FN tiny_status tinyi_reading_open(tinyi_reading *r, const tllm_gguf *file)
     tiny_status st;
     memset(&sd, 0, sizeof sd);
     if (r->window < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: windows of %td tokens; at least 1", r->what, r->window);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: windows of %td tokens; at least 1 is needed", r->what, r->window);
     st = tllm_watch_open(ctx, file, &r->watch);
     if (st) return st;
     cd = ctx->desc;
@@ -64,7 +64,7 @@ TINYI_FN tiny_status tinyi_reading_open(tinyi_reading *r, const tllm_gguf *file)
     if (!st) tllm_model_about(r->model, &r->about);
     if (!st && r->about.has_decoder)
         st = tinyi_fail(r->run, TINY_E_UNSUPPORTED,
-                        "%s: %s has an encoder and a decoder; a text alone does not say what the second is asked",
+                        "%s: %s has an encoder and a decoder; a text alone gives no input for the decoder",
                         r->what, r->about.arch);
     if (!r->window) r->window = 512;
     r->window = TINYI_MIN(r->window, TINYI_MIN(r->about.n_context, r->n_token));
@@ -73,8 +73,8 @@ TINYI_FN tiny_status tinyi_reading_open(tinyi_reading *r, const tllm_gguf *file)
     if (st) return tinyi_fail(ctx, st, "%s", tiny_ctx_message(r->run));
     for (i = 0; i < r->n_token; i++)
         if (r->token[i] < 0 || r->token[i] >= r->about.n_vocab)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: token %td of the text is %d, the model has %td", r->what, i,
-                              (int)r->token[i], r->about.n_vocab);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: token %td of the text is %d, but the model has %td", r->what,
+                              i, (int)r->token[i], r->about.n_vocab);
     return TINY_OK;
 }
 

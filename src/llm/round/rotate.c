@@ -1,16 +1,17 @@
-/* src/llm/round/rotate.c - a model whose stream, heads and networks are rotated: the same function, easier to round
+/* src/llm/round/rotate.c - rotates the stream, heads and networks of a model: the same function, easier to round
  *
  * Paper    S. Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", 2024 (arXiv 2404.00456)
- * Formula  Q = n^-1/2 diag(s) H^T, s random signs; x becomes Q^T x all along the stream, which RMS norms without a gain
- *          let pass: gains go into the matrices behind them; E <- E Q, W_in <- W_in Q, W_out <- Q^T W_out, head <- head
- *          Q heads: values <- H_d values, a head at a time; W_o <- W_o (I x H_d^T)
- *          online: W_o <- W_o (H_heads^T x I), W_down <- W_down H^T, and the forward pass turns what they read
- *          (rotated.c) The signs come before H, as in the authors' program: behind it they would change neither what
- *          stands out nor how it is rounded.
- * Order    a tensor at a time, in the order of the file: read with the gains, turned, written
- * Memory   two copies of the largest matrix that changes, in floats
- * Left out layer norms (their mean would have to go into the matrices before them), norms behind a half, latent
- * attention, recurrent layers */
+ * Formula  Q = n^-1/2 diag(s) H^T, s random signs; x becomes Q^T x in the whole stream. RMS norms without a gain
+ *          commute with this; gains move into the following matrices. E <- E Q, W_in <- W_in Q, W_out <- Q^T W_out,
+ *          head <- head Q
+ *          heads: values <- H_d values, a head at a time; W_o <- W_o (I x H_d^T)
+ *          online: W_o <- W_o (H_heads^T x I), W_down <- W_down H^T, and the forward pass rotates their inputs
+ *          (rotated.c). The signs come before H, as in the authors' program: after it they would change neither the
+ *          outliers nor the rounding.
+ * Order    a tensor at a time, in the order of the file: read with the gains, rotated, written
+ * Memory   two copies of the largest changed matrix, in floats
+ * Left out layer norms (their mean would have to move into the matrices before them), norms after a half, latent
+ *          attention, recurrent layers */
 #include <stdio.h>
 #include <string.h>
 #include "core/rng.h"
@@ -74,7 +75,7 @@ static void tinyi_rotate_mark(tinyi_rotate_list *l, const tllm_gguf_tensor *t, u
     if (how & TINYI_ROTATE_VALUES) mine->row0 = row0;
 }
 
-/* a matrix and what happens to it; its bias lies where its rows go */
+/* a matrix and what happens to it; its bias is where its rows go */
 static void tinyi_rotate_w(tinyi_rotate_list *l, const tinyi_lm_w *w, unsigned how, tiny_idx row0)
 {
     if (!w) return;
@@ -84,7 +85,7 @@ static void tinyi_rotate_w(tinyi_rotate_list *l, const tinyi_lm_w *w, unsigned h
     if (how & TINYI_ROTATE_VALUES) tinyi_rotate_mark(l, tinyi_fold_bias(l->r->file, w->t), TINYI_ROTATE_VALUES, row0);
 }
 
-/* why the heads of values stay as they are; NULL: nothing stands between them and the output */
+/* why the heads of values stay as they are; NULL: nothing is between them and the output */
 static const char *tinyi_rotate_heads(const tllm_model *m)
 {
     tiny_idx i;
@@ -92,7 +93,7 @@ static const char *tinyi_rotate_heads(const tllm_model *m)
     if (m->clamp_kqv > 0.0f) return "values are clamped";
     for (i = 0; i < m->n_layer; i++) {
         const tinyi_lm_layer *a = &m->layer[i];
-        if (a->w[TINYI_T_ATTN_SUB_NORM]) return "a norm stands between values and output";
+        if (a->w[TINYI_T_ATTN_SUB_NORM]) return "there is a norm between values and output";
         if (a->kv_from == i && !a->w[TINYI_T_ATTN_QKV] && !a->w[TINYI_T_ATTN_V]) return "keys serve as values";
         if (a->d_v != m->layer[0].d_v || a->n_head != m->layer[0].n_head || a->n_kv != m->layer[0].n_kv)
             return "layers have heads of different sizes";
@@ -116,15 +117,15 @@ static void tinyi_rotate_layer(tinyi_rotate_list *l, const tinyi_lm_layer *a)
     unsigned char known[TINYI_T_COUNT];
     size_t k;
     if (a->mix != TINYI_LM_ATTN || a->mix2 != TINYI_LM_NO_MIX || a->cross)
-        tinyi_rotate_refuse(l, a->i, "its first half is more than attention, or something else");
+        tinyi_rotate_refuse(l, a->i, "its first half is not plain attention");
     if (a->ffn && a->norm2 && (why = tllm_fold_why(r->folds, a->i, TLLM_FOLD_FEED)) != NULL)
         tinyi_rotate_refuse(l, a->i, why);
     if (a->post1 || a->post2)
-        tinyi_rotate_refuse(l, a->i, "a norm stands behind a half: its gain would be in another basis");
+        tinyi_rotate_refuse(l, a->i, "a norm comes after a half: its gain would be in another basis");
     if (!a->norm1 || (a->ffn && !a->norm2 && l->m->block != TINYI_LM_PARALLEL))
         tinyi_rotate_refuse(l, a->i, "a half reads the stream without a norm");
     if (a->moe && TINYI_LM_ARCH(l->m)->ffn & TINYI_LM_F_ROUTER_EARLY)
-        tinyi_rotate_refuse(l, a->i, "its router reads something else than its experts");
+        tinyi_rotate_refuse(l, a->i, "its router does not read the same input as its experts");
     if ((why = tllm_fold_why(r->folds, a->i, TLLM_FOLD_MIX)) != NULL) tinyi_rotate_refuse(l, a->i, why);
     memset(known, 0, sizeof known);
     for (k = 0; k < sizeof reads / sizeof reads[0]; k++) known[reads[k]] = 1;
@@ -145,7 +146,7 @@ static void tinyi_rotate_layer(tinyi_rotate_list *l, const tinyi_lm_layer *a)
     for (k = 0; k < sizeof last / sizeof last[0]; k++) tinyi_rotate_w(l, a->w[last[k]], TINYI_ROTATE_WRITES | feed, 0);
 }
 
-/* gains into the matrices behind them, all tensors marked */
+/* gains into the matrices after them, all tensors marked */
 static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_model *m)
 {
     static const int top[] = { TINYI_T_TOKEN_EMBD, TINYI_T_OUTPUT,    TINYI_T_OUTPUT_NORM,
@@ -160,15 +161,15 @@ static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_
     l.st = TINY_OK;
     r->about.n_embd = m->n_embd;
     r->about.block = r->q ? m->n_embd : tiny_fwht_block(m->n_embd);
-    if (*m->prefix) tinyi_rotate_refuse(&l, -1, "it is turned while it runs already");
-    if (m->output != TLLM_LOGITS) tinyi_rotate_refuse(&l, -1, "it gives no logits: its hidden states would be others");
+    if (*m->prefix) tinyi_rotate_refuse(&l, -1, "it already has rotations while it runs");
+    if (m->output != TLLM_LOGITS) tinyi_rotate_refuse(&l, -1, "it gives no logits: its hidden states would change");
     if (m->norm != TINYI_LM_RMS)
         tinyi_rotate_refuse(&l, -1,
-                            "layer norms take the mean of all channels away, which a rotation does not let pass");
+                            "layer norms subtract the mean of all channels, which does not commute with a rotation");
     if (m->block != TINYI_LM_PRE && m->block != TINYI_LM_PARALLEL)
-        tinyi_rotate_refuse(&l, -1, "the norms of its layers do not stand before both halves");
+        tinyi_rotate_refuse(&l, -1, "its layers do not have a norm before both halves");
     if (!norm || norm->bias)
-        tinyi_rotate_refuse(&l, -1, norm ? "the last norm has a bias" : "no norm stands before the logits");
+        tinyi_rotate_refuse(&l, -1, norm ? "the last norm has a bias" : "there is no norm before the logits");
     if (m->n_layer < 1) tinyi_rotate_refuse(&l, -1, "it has no layers");
     if (m->n_ple > 0) tinyi_rotate_refuse(&l, -1, "layers have inputs of their own");
     for (i = 0; i < TINYI_T_COUNT && !l.st; i++) {
@@ -280,11 +281,11 @@ TINY_API tiny_status tllm_rotated_open(tiny_ctx *ctx, const tllm_gguf *file, con
     if (out) *out = NULL;
     if (st) return st;
     if (!file || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a file and a place for the rotated model are wanted");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a file and a result pointer are needed");
     if (desc && desc->q && desc->axes)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a q and axes of the embedding: one of them can be");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: both q and axes are set; use one of them");
     if (desc && desc->online & ~(unsigned)TLLM_ROTATE_ALL)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: online is %u; 1, 2 and 4 and their sums can be", desc->online);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: online is %u; the flags are 1, 2 and 4", desc->online);
     format = tllm_format_of(desc ? desc->format : TLLM_FORMAT_F32);
     if (!format || !format->pack)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: matrices cannot be written in format %d",
@@ -381,7 +382,7 @@ static tiny_status tinyi_rotate_transpose(tiny_ctx *ctx, const float *x, float *
     return tiny_transpose(ctx, &tx, &ty);
 }
 
-/* A matrix (rows, n), or a vector as one row, from x: x and y are both as large, and *at is where it lies
+/* A matrix (rows, n), or a vector as one row, from x: x and y are both as large, and *at is where it is
  * afterwards. */
 static tiny_status tinyi_rotate_matrix(tiny_ctx *ctx, const tllm_rotated *r, const tinyi_rotate_item *it, float *x,
                                        float *y, tiny_idx rows, tiny_idx n, float **at)
@@ -399,7 +400,7 @@ static tiny_status tinyi_rotate_matrix(tiny_ctx *ctx, const tllm_rotated *r, con
         ty = tiny_tensor_swap(ty, 1, 2);
         st = it->row0 + wide <= rows
                  ? tinyi_rotate_blocks(ctx, &tx, &ty, r->d_v)
-                 : tinyi_fail(ctx, TINY_E_FORMAT, "rotate: %td rows of values in a matrix of %td", wide, rows);
+                 : tinyi_fail(ctx, TINY_E_FORMAT, "rotate: %td rows of values are outside a matrix of %td", wide, rows);
         TINYI_ROTATE_SWAP;
     }
     if (!st && it->how & TINYI_ROTATE_READS) {
@@ -529,7 +530,7 @@ TINY_API tiny_status tllm_rotated_put(tiny_ctx *ctx, tllm_rotated *r, tllm_write
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!r || r->magic != TINYI_ROTATE_MAGIC || !w)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a rotated model and a writer are wanted");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a rotated model and a writer are needed");
     n = r->folds->n_item;
     embd = tinyi_fold_item_of(r->folds, r->embd);
     st = tinyi_rotate_keys(ctx, r, w);
@@ -538,7 +539,7 @@ TINY_API tiny_status tllm_rotated_put(tiny_ctx *ctx, tllm_rotated *r, tllm_write
         const int changes = r->item[i].how || tllm_folds_touch(r->folds, it->t);
         if (changes && !it->vector && !tllm_format_bytes(tinyi_rotate_format(r, it), (uint64_t)it->len))
             return tinyi_fail(
-                ctx, TINY_E_ARGUMENT, "rotate: %.*s has rows of %td numbers, which are no whole blocks of %s",
+                ctx, TINY_E_ARGUMENT, "rotate: %.*s has rows of %td numbers, which are not whole blocks of %s",
                 (int)TINYI_MIN(it->t->name.n, (size_t)200), it->t->name.at, it->len, tinyi_rotate_format(r, it)->name);
         st = tllm_writer_put_tensor(ctx, w, it->t->name, changes ? tinyi_rotate_format(r, it)->id : it->t->type,
                                     it->t->rank, it->t->dim, NULL);

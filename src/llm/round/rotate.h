@@ -1,16 +1,16 @@
-/* src/llm/round/rotate.h - a model whose stream, heads and networks are rotated so that no channel stands out: the same
- * function, easier to round
+/* src/llm/round/rotate.h - rotates the stream, heads and networks of a model so that it has no outlier channels: the
+ * same function, easier to round
  *
- *   tllm_rotated_desc d = { 0 };                            the file stays what it was: any engine runs it
- *   d.online = TLLM_ROTATE_FEED | TLLM_ROTATE_HEADS | TLLM_ROTATE_KEYS;      all of QuaRot: runs here only
+ *   tllm_rotated_desc d = { 0 };                            any engine can run the result
+ *   d.online = TLLM_ROTATE_FEED | TLLM_ROTATE_HEADS | TLLM_ROTATE_KEYS;      all of QuaRot: only this library runs it
  *   tllm_rotated *r;
  *   tllm_rotated_open(ctx, file, &d, &r);
  *   tllm_rotated_put(ctx, r, writer); tllm_writer_finish(ctx, writer);
  *   tllm_rotated_close(ctx, r);
  *
- * S. Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", 2024 (arXiv 2404.00456). What is written
- * is a model in floats, to be rounded plainly, packed, or given to GPTQ. Adapters and control vectors of the model
- * before it are not of the one behind it. */
+ * S. Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", 2024 (arXiv 2404.00456). The result is a
+ * model in floats, to be rounded, packed, or given to GPTQ. Adapters and control vectors of the original model do not
+ * fit the rotated one. */
 #ifndef TINYI_ROTATE_H
 #define TINYI_ROTATE_H
 #include "llm/file/gguf_write.h"
@@ -21,36 +21,36 @@ typedef struct tllm_rotated_desc {          /* all zero: the value in brackets *
     uint64_t seed;                          /* of the signs [0] */
     /* another rotation of the stream: (n_embd, n_embd) orthogonal, x becomes q^T x [random signs, then Hadamard] */
     const float *q;
-    /* or the principal axes of the embedding: a few channels far larger than the others, as large models have them, to
-     * try things on */
+    /* nonzero: rotate to the principal axes of the embedding. This makes a few channels far larger than the others, as
+     * in large models, for experiments */
     int axes;
-    unsigned online;                        /* what is rotated while the model runs: TLLM_ROTATE_... [nothing] */
-    /* values stay as they are [each head of them is rotated, where nothing stands between them and the output] */
+    unsigned online;                        /* rotations while the model runs: TLLM_ROTATE_... [none] */
+    /* nonzero: values are not rotated [each value head is rotated if nothing is between it and the output] */
     int no_heads;
-    int format;                             /* of the matrices that change [F32] */
+    int format;                             /* of the changed matrices [F32] */
 } tllm_rotated_desc;
 
 typedef struct tllm_rotated_about {
-    /* of the stream; what a Hadamard matrix mixes of it: all, or the largest power of two in it */
+    /* width of the stream; size of its Hadamard matrix: all of it, or its largest factor that is a power of two */
     tiny_idx n_embd, block;
-    /* the same of the first network and of a value head; 0: they are not rotated */
+    /* the same for the first network and for a value head; 0: not rotated */
     tiny_idx feed_block, head_block;
-    size_t tensors;                         /* that are others than in the file */
-    /* the embedding gave the logits, too: there is a matrix of its own for them now */
+    size_t tensors;                         /* tensors that differ from the file */
+    /* nonzero: the embedding also gave the logits; the result has a separate matrix for them */
     int untied;
-    const char *heads;                      /* why value heads are not rotated; NULL: they are, or were not to be */
+    const char *heads;                      /* why value heads are not rotated; NULL: they are, or no_heads is set */
 } tllm_rotated_about;
 
 typedef struct tllm_rotated tllm_rotated;
 
-/* file must stay open. Refused, with a sentence: what tllm_folds_open refuses; other norms than RMS norms, and norms
- * behind a half; halves that are no attention with a network; learned positions; tensors that are not known here; a
- * file that is turned while it runs already; a q that is not orthogonal. */
+/* file must stay open. Refused: files that tllm_folds_open refuses; norms other than RMS norms, and norms after a half;
+ * layers that are not attention and a network; learned positions; unknown tensors; a file with online rotations; a q
+ * that is not orthogonal. */
 TINY_API tiny_status tllm_rotated_open(tiny_ctx *ctx, const tllm_gguf *file, const tllm_rotated_desc *desc,
                                        tllm_rotated **out);
-TINY_API void tllm_rotated_close(tiny_ctx *ctx, tllm_rotated *r);       /* takes NULL; the context that opened it */
+TINY_API void tllm_rotated_close(tiny_ctx *ctx, tllm_rotated *r);       /* r may be NULL; ctx: the one that opened it */
 TINY_API tllm_rotated_about tllm_rotated_what(const tllm_rotated *r);
-/* into a writer that was just opened; progress and cancel of the context are asked between tensors */
+/* Writes to a writer that was just opened; calls progress and cancel of the context between tensors. */
 TINY_API tiny_status tllm_rotated_put(tiny_ctx *ctx, tllm_rotated *r, tllm_writer *w);
 
 TINYI_C_END

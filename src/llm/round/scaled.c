@@ -1,11 +1,11 @@
-/* src/llm/round/scaled.c - a model made easier to round: its folds scaled by AWQ or by SmoothQuant
- * Order    the text is read for as many layers as have room; then their folds, in the order of the list of folds, each
- *          seeing the matrices as the folds before left them; then the ranges of their matrices. Factors do not change
- *          what the layers behind see: the model is the same
- * Inputs   of a fold: of the first of its consumers that has some, of several matrices the one with the most tokens.
- *          Experts are judged by all tokens that came to their router, where it reads the same
- * Cost     a reading, and tllm_awq_scale and tllm_awq_clip of every matrix; in floats: one fold's matrices, and as many
- *          more as the samples of one
+/* src/llm/round/scaled.c - makes a model easier to round: scales its folds by AWQ or by SmoothQuant
+ * Order    the text is read for as many layers as fit into memory; then their folds in the order of the list, each with
+ *          the matrices that the earlier folds left; then the ranges of their matrices. Factors do not change the
+ *          inputs of later layers: the function is the same
+ * Inputs   of a fold: those of its first consumer that has any; of several matrices, the one with the most tokens.
+ *          Experts use all tokens of their router if it reads the same input
+ * Cost     a reading, and tllm_awq_scale and tllm_awq_clip for every matrix; memory in floats: the matrices of one
+ *          fold, and the samples of one
  * Left out outputs of whole blocks; ranges of embedding and output */
 #include <string.h>
 #include "core/state_inside.h"
@@ -94,7 +94,7 @@ static tiny_status tinyi_scaled_awq(tllm_scaled *s, const tllm_fold *f, tllm_awq
         st = tllm_awq_scale(s->ctx, &s->d.awq, m, n_m, f->n, mean, x, tokens, factor, &about);
     }
     if (!st) {
-        if (about.plain >= 0.0) {           /* else there is nothing to set it beside */
+        if (about.plain >= 0.0) {           /* else there is nothing to compare it with */
             s->about.loss += about.loss;
             s->about.plain += about.plain;
         }
@@ -139,7 +139,7 @@ static tiny_status tinyi_scaled_fold(tllm_scaled *s, size_t at)
     size_t room = 0;
     int k, n_m = 0, taken = 1;
     tiny_status st = TINY_OK;
-    for (k = 0; k < f->n_to; k++)           /* whom it is done for: those that will be rounded */
+    for (k = 0; k < f->n_to; k++)           /* the matrices that will be rounded */
         if (!f->to[k].vector && tinyi_scaled_find(s, f->to[k].t)) room += (size_t)f->to[k].n_mat;
     if (!room) return TINY_OK;
     c = tinyi_scaled_seen(s, f, &end, &mat);
@@ -241,7 +241,7 @@ TINY_API tiny_status tllm_scaled_put(tiny_ctx *ctx, tllm_scaled *s, tllm_writer 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!s || s->magic != TINYI_SCALED_MAGIC)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "scale: there is no model, or it was closed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "scale: the model is NULL or closed");
     e.user = s;
     e.wants = tinyi_scaled_wants;
     e.edit = tinyi_scaled_edit;
@@ -323,18 +323,18 @@ static tiny_status tinyi_scaled_check(tllm_scaled *s, const tllm_scaled_tensor *
         const tllm_gguf_tensor *t = list[i].t;
         const tllm_format *f = tllm_format_of(list[i].format);
         if (!t || t->rank < 2 || !tinyi_reading_matrices(t) || t->dim[0] > INT32_MAX || t->dim[1] > INT32_MAX)
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: entry %zu of the list is no matrix that can be read",
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: entry %zu of the list is not a readable matrix",
                               s->read.what, i);
         if (list[i].format && (!f || !tllm_format_bytes(f, t->dim[0])))
             return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
-                              "%s: %.*s has rows of %llu numbers, which are no whole blocks of %s", s->read.what,
+                              "%s: %.*s has rows of %llu numbers, which are not whole blocks of %s", s->read.what,
                               (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at, (unsigned long long)t->dim[0],
                               f ? f->name : "any format");
     }
     for (i = 0; i < tllm_folds_n(s->folds); i++) any |= (int)(s->d.kinds >> tllm_fold_at(s->folds, i)->kind & 1u);
     if (any) return TINY_OK;
     why = tllm_fold_why(s->folds, s->read.about.n_layer > 0 ? 0 : -1, TLLM_FOLD_MIX);
-    return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: %s has nowhere to be scaled; of its first layer: %s",
+    return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: %s has no fold to scale; the reason for its first layer: %s",
                       s->read.what, s->read.about.arch, why ? why : "its folds are of other kinds");
 }
 
@@ -351,11 +351,11 @@ TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, cons
     if (!file || !out || !token || n_token < 1 || !list || !n || n > UINT32_MAX)
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "scale: a file, at least one token of text, at least one matrix and a place for the result are wanted");
+            "scale: a file, at least one token of text, at least one matrix and a result pointer are needed");
     if (desc && (desc->way < TLLM_SCALE_AWQ || desc->way > TLLM_SCALE_SMOOTH))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "scale: way %d; there are AWQ (0) and SmoothQuant (1)", desc->way);
     if (desc && desc->way == TLLM_SCALE_SMOOTH && !(desc->alpha >= 0.0f && desc->alpha <= 1.0f))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "smooth: alpha is %g; it is a share, from 0 to 1", (double)desc->alpha);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "smooth: alpha is %g; the limits are 0 and 1", (double)desc->alpha);
     s = (tllm_scaled *)tinyi_alloc(ctx, 1, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);
     memset(s, 0, sizeof *s);

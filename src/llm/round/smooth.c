@@ -1,19 +1,18 @@
-/* src/llm/round/smooth.c - SmoothQuant, and linear layers of 8-bit weights and inputs
+/* src/llm/round/smooth.c - SmoothQuant, and linear layers with 8-bit weights and inputs
  *
  * Paper    G. Xiao, J. Lin, M. Seznec, H. Wu, J. Demouth, S. Han, "SmoothQuant: accurate and efficient post-training
  *          quantization for large language models", 2022 (arXiv 2211.10438), eq. 4; granularities O1 (a scale for each
  *          token) and O3 (one for all, calibrated), weights by rows
  * Formula  s_j = max|x_j|^alpha / max|w_j|^(1 - alpha), in double, at least 1e-5, max|w_j| at least 1e-5; (W diag(s))
- *          (x / s) = W x int8: scale = max / 127, code = clamp(rint(v / scale), -128, 127), rint to even; y =
+ *          (x / s) = W x. int8: scale = max / 127, code = clamp(rint(v / scale), -128, 127), rint to even; y =
  *          (float)(sum of codes) s_x s_w + bias
- * Fast     two passes over a row while it lies in the first-level cache, largest and codes, by the kernels of
- *          reductions and conversions; the product is tiny_matmul_i8. Codes, scales and sums have the same bits on
- *          every target
- * Cost     inputs: 5 bytes a number; product: rows n tokens multiply-adds of bytes, weights are a quarter of f32
- * Error    half a scale a number; the sums none (n is at most TLLM_W8A8_MOST); y is rounded by each of its steps, by
- *          the reference once
- * Left out scales of tensors for weights, which lose more and gain nothing here; scales that are halves: one float a
- * row costs nothing */
+ * Fast     two passes over a row in the first-level cache, maximum and codes, by the kernels of reductions and
+ *          conversions; the product is tiny_matmul_i8. Codes, scales and sums have the same bits on every target
+ * Cost     inputs: 5 bytes per number; product: rows n tokens multiply-adds of bytes; weights take a quarter of f32
+ * Error    half a scale per number; the sums are exact (n is at most TLLM_W8A8_MOST); y is rounded at each of its
+ *          steps, by the reference once
+ * Left out scales of whole tensors for weights, which lose more and gain nothing; scales as halves: one float per row
+ *          costs nothing */
 #include <string.h>
 #include "core/state_inside.h"
 #include "llm/round/smooth.h"
@@ -43,11 +42,11 @@ TINY_API tiny_status tllm_smooth_factors(tiny_ctx *ctx, float alpha, const float
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!x_most || !w_most || !s || n < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "smooth: factors of %td inputs: their largest, those of the weights and a place are wanted",
-                          n);
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "smooth: factors of %td inputs: their largest, those of the weights and a result pointer are needed", n);
     if (!(alpha >= 0.0f && alpha <= 1.0f))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "smooth: alpha is %g; it is a share, from 0 to 1", (double)alpha);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "smooth: alpha is %g; the limits are 0 and 1", (double)alpha);
     for (j = 0; j < n; j++)
         if (!(x_most[j] >= 0.0f && x_most[j] <= 3e38f && w_most[j] >= 0.0f && w_most[j] <= 3e38f))
             return tinyi_fail(ctx, TINY_E_NUMERIC,
@@ -64,8 +63,8 @@ TINY_API tiny_status tllm_smooth_largest(tiny_ctx *ctx, const float *w, tiny_idx
     if (st) return st;
     if (!w || !most || rows < 0 || n < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "smooth: the largest of %td rows of %td weights: both weights and a place are wanted", rows,
-                          n);
+                          "smooth: the largest of %td rows of %td weights: weights and a result pointer are needed",
+                          rows, n);
     for (r = 0; r < rows; r++)
         if ((j = tinyi_plain_strange(w + r * n, n)) < n)
             return tinyi_fail(ctx, TINY_E_NUMERIC, "smooth: the weight in row %td, input %td is %g", r, j,
@@ -84,7 +83,7 @@ TINY_API tiny_status tllm_smooth_columns(tiny_ctx *ctx, float *w, tiny_idx rows,
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!w || !s || rows < 0 || n < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "smooth: %td rows of %td weights and as many factors are wanted", rows,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "smooth: %td rows of %td weights and their factors are needed", rows,
                           n);
     for (r = 0; r < rows; r++)
         for (j = 0; j < n; j++) w[r * n + j] *= s[j];
@@ -159,12 +158,12 @@ static tiny_status tinyi_w8a8_run(tiny_ctx *ctx, const char *what, tinyi_w8a8_jo
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!j->x || !j->q || !j->q->code || !j->q->scale)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "w8a8: %s, codes and scales are wanted, and one is missing", what);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "w8a8: %s, codes and scales are needed, but one is NULL", what);
     if (j->rows < 0 || j->n < 1 || j->ld < j->n)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "w8a8: %td rows of %td %s, %td apart", j->rows, j->n, what, j->ld);
     if (j->n > TLLM_W8A8_MOST)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                          "w8a8: rows of %td %s; with more than %d a sum of products may not fit into 32 bits", j->n,
+                          "w8a8: rows of %td %s; with more than %d a sum of products may overflow 32 bits", j->n,
                           what, (int)TLLM_W8A8_MOST);
     j->plain = ctx->target == TINY_TARGET_REFERENCE;
     st = tiny_parallel_loose(ctx, j->rows * j->n < 16384 ? 1 : 0, 0, 0, tinyi_w8a8_team, j);
@@ -194,7 +193,7 @@ TINY_API tiny_status tllm_w8a8_inputs(tiny_ctx *ctx, const float *x, tiny_idx to
     if (st) return st;
     if (!(most >= 0.0f && most <= 3e38f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "w8a8: the calibrated maximum is %g; it must be finite, and 0 where every token has its own",
+                          "w8a8: the calibrated maximum is %g; it must be finite, or 0 for a maximum per token",
                           (double)most);
     memset(&j, 0, sizeof j);
     j.x = x;
@@ -214,13 +213,13 @@ TINY_API tiny_status tllm_w8a8_product(tiny_ctx *ctx, const tllm_w8a8 *x, tiny_i
     if (st) return st;
     if (!x || !x->code || !x->scale || !w || !w->code || !w->scale || !y)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "w8a8: inputs, weights and a place for the result are wanted, and one is missing");
+                          "w8a8: inputs, weights and a result pointer are needed, but one is NULL");
     if (tokens < 0 || rows < 1 || n < 1 || ld < rows)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "w8a8: %td tokens of %td inputs to %td outputs, %td apart", tokens, n,
                           rows, ld);
     if (n > TLLM_W8A8_MOST)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                          "w8a8: rows of %td inputs; with more than %d a sum of products may not fit into 32 bits", n,
+                          "w8a8: rows of %td inputs; with more than %d a sum of products may overflow 32 bits", n,
                           (int)TLLM_W8A8_MOST);
     a = tiny_tensor_2d(x->code, TINY_I8, tokens, n);
     b = tiny_tensor_swap(tiny_tensor_2d(w->code, TINY_I8, rows, n), 0, 1);

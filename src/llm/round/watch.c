@@ -1,8 +1,7 @@
-/* src/llm/round/watch.c - the inputs of linear layers, seen at the door of operations
- * Cost     a search among the tensors and a checksum of x for each product; for those that are picked what
- *          tllm_calib_add costs
- * Left out products that read a part of a matrix, or its columns (latent heads of MLA, squared-ReLU networks that are
- *          kept by columns): such a matrix has no statistics */
+/* src/llm/round/watch.c - the inputs of linear layers, observed at the dispatch of operations
+ * Cost     a search among the tensors and a checksum of x for each product, and tllm_calib_add for picked tensors
+ * Left out products that read a part of a matrix, or its columns (latent heads of MLA, squared-ReLU networks stored by
+ *          columns): such a matrix has no statistics */
 #include <string.h>
 #include "core/state_inside.h"
 #include "core/hash_inside.h"
@@ -20,7 +19,7 @@ typedef struct tinyi_watched {
     /* (n_mat), of its own or of the one it shares with; NULL: not picked, nothing seen */
     tllm_calib **calib;
     unsigned char *shares;                  /* (n_mat) */
-    const tllm_format *format;              /* of what stands in its place */
+    const tllm_format *format;              /* of its replacement */
     const unsigned char *bytes;
 } tinyi_watched;
 
@@ -30,7 +29,7 @@ struct tllm_watch {
     tinyi_watched *item;                    /* by address of the data */
     size_t n;
     tiny_status status;
-    /* of the product before: where it lies, how large it is, its checksum, who has seen it */
+    /* of the last product: address, size, checksum, and the calibrator that saw it */
     const void *x;
     tiny_idx rows, width;
     uint64_t sum;
@@ -130,7 +129,7 @@ static tiny_status tinyi_watch_run(void *user, const tiny_op *op, const tiny_op_
                                          TINY_U8, (tiny_idx)i->t->dim[1], (tiny_idx)row_bytes);
     const tiny_status st = tllm_matmul(w->ctx, op->in[0], i->format->id, &m, op->in[2], op->out[0]);
     says[0] = 0;
-    if (st && !w->status) w->status = st;   /* the original was multiplied: who comes after has seen something else */
+    if (st && !w->status) w->status = st;   /* the original was multiplied: later layers saw other inputs */
     return st;
 }
 
@@ -141,7 +140,7 @@ TINY_API tiny_status tllm_watch_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "watch: a file and a place for the watch are wanted");
+    if (!file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "watch: a file and a result pointer are needed");
     w = (tllm_watch *)tinyi_alloc(ctx, 1, sizeof *w);
     if (!w) return tiny_ctx_status(ctx);
     memset(w, 0, sizeof *w);
@@ -210,7 +209,7 @@ TINY_API tiny_status tllm_watch_pick(tllm_watch *w, const tllm_gguf_tensor *t, i
     tinyi_watched *i = tinyi_watch_find(w, t);
     if (!w) return TINY_E_ARGUMENT;
     if (!i || !i->n_mat)
-        return tinyi_fail(w->ctx, TINY_E_ARGUMENT, "watch: %.*s is no matrix of this file",
+        return tinyi_fail(w->ctx, TINY_E_ARGUMENT, "watch: %.*s is not a matrix of this file",
                           t ? (int)TINYI_MIN(t->name.n, (size_t)200) : 1, t ? t->name.at : "?");
     if (i->picked) return TINY_OK;
     i->calib = (tllm_calib **)tinyi_alloc(w->ctx, (size_t)i->n_mat, sizeof *i->calib);
@@ -239,10 +238,10 @@ TINY_API tiny_status tllm_watch_replace(tllm_watch *w, const tllm_gguf_tensor *t
     const tllm_format *f = tllm_format_of(format);
     if (!w) return TINY_E_ARGUMENT;
     if (!i || !i->n_mat)
-        return tinyi_fail(w->ctx, TINY_E_ARGUMENT, "watch: what is to be replaced is no matrix of this file");
+        return tinyi_fail(w->ctx, TINY_E_ARGUMENT, "watch: the tensor to replace is not a matrix of this file");
     if (bytes && (!f || f->flags & (TLLM_FORMAT_PLAIN | TLLM_FORMAT_ACTIVATIONS) || !tllm_format_bytes(f, t->dim[0])))
         return tinyi_fail(w->ctx, TINY_E_ARGUMENT,
-                          "watch: %.*s has rows of %llu numbers, which are no whole blocks of %s",
+                          "watch: %.*s has rows of %llu numbers, which are not whole blocks of %s",
                           (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at, (unsigned long long)t->dim[0],
                           f ? f->name : "any format");
     i->format = f;

@@ -1,23 +1,21 @@
 /* src/llm/sample/grammar.c
  *
  * Paper    E. Scott, A. Johnstone, "GLL Parsing", ENTCS 253 (2010), for the shared stacks; K. Thompson, "Regular
- *          Expression Search Algorithm", CACM 11 (1968), for what happens inside of a rule.
- * Form     Each rule is a small automaton: take a character, go on at two places, call a rule, return. Jumps are
- *          relative, so that a repetition copies what it repeats.
- * State    threads (place, frame). A frame is a rule that was called at one character; its edges say where to go on,
- *          and in which frame, when it returns: calls of one rule at one character share a frame, whoever made them.
- *          Only frames of the present character get edges, so that trying a piece leaves the older ones as they are:
- *          what was added is dropped by its number. A call at the end of a rule hands its own edges on instead of
- *          adding a frame to the chain.
- * Cost     of a character: threads and calls that are new; constant for grammars that one character of look-ahead
- *          decides.
- *          Frames that nothing reaches are swept out when their number has doubled. */
+ *          Expression Search Algorithm", CACM 11 (1968), for the automaton of a rule.
+ * Form     Each rule is a small automaton: read a character, split, call a rule, return. Jumps are relative, so a
+ *          repetition is a copy of its body.
+ * State    threads (position, frame). A frame is a rule called at one character; its edges are the return positions
+ *          and their frames. All calls of one rule at one character share a frame. Only frames of the current
+ *          character get edges, so trying a piece does not change older frames; the new ones are dropped by their
+ *          numbers. A call at the end of a rule passes its own edges on and adds no frame to the chain.
+ * Cost     of a character: its new threads and calls; constant for grammars that need one character of look-ahead.
+ *          Unreachable frames are freed when the number of frames has doubled. */
 #include "llm/sample/grammar.h"
 #include "llm/sample/grammar_read_inside.h"
 #include "core/state_inside.h"
 #include <string.h>
 
-/* go on at back in frame; frame -1: behind the root */
+/* go on at back in frame; frame -1: after the root */
 typedef struct tinyi_gedge { int32_t back, frame, next; } tinyi_gedge;
 /* heirs: frames that get its edges too; returned: at this character */
 typedef struct tinyi_gframe { int32_t edges, heirs, returned; } tinyi_gframe;
@@ -66,7 +64,7 @@ static int tinyi_gs_slow(tiny_ctx *ctx, const tllm_grammar_state *s)
     size_t i = 0;
     while (i + 1 < s->g->n_rules && !(s->at >= s->g->rule[i].start && s->at < s->g->rule[i].end)) i++;
     (void)tinyi_fail(ctx, TINY_E_WORKSPACE,
-                     "the grammar leaves too many ways: rule %.*s is reached after %llu steps, the limit is %llu",
+                     "the grammar is too ambiguous: rule %.*s is reached after %llu steps, the limit is %llu",
                      (int)TINYI_MIN(s->g->rule[i].n, (size_t)60), s->g->rule[i].name, (unsigned long long)s->steps,
                      (unsigned long long)TINYI_MIN(s->may_steps, (uint64_t)TLLM_GRAMMAR_MAX_STEPS));
     return 0;
@@ -121,7 +119,7 @@ static int tinyi_gs_push(tiny_ctx *ctx, tllm_grammar_state *s, int32_t at, int32
 
 static int tinyi_gs_limit(tiny_ctx *ctx)
 {
-    (void)tinyi_fail(ctx, TINY_E_WORKSPACE, "the grammar leaves too many ways: more than %d open rules",
+    (void)tinyi_fail(ctx, TINY_E_WORKSPACE, "the grammar is too ambiguous: more than %d open rules",
                      TLLM_GRAMMAR_MAX_WAYS);
     return 0;
 }
@@ -132,7 +130,7 @@ static int tinyi_gs_edge(tiny_ctx *ctx, tllm_grammar_state *s, int32_t frame, in
 {
     size_t bottom = s->n_next, h;
     int seen;
-    /* the list of heirs to visit lies above the threads of the next character */
+    /* the list of heirs to visit is above the threads of the next character */
     for (;;) {
         seen = tinyi_gs_step(ctx, s, 1) ? tinyi_gs_seen(ctx, s, frame, back, to >= 0 ? to : INT32_MAX) : -1;
         if (seen < 0) return 0;
@@ -167,7 +165,7 @@ static int32_t tinyi_gs_called(tiny_ctx *ctx, tllm_grammar_state *s, int32_t rul
     return (int32_t)s->n_frames++;
 }
 
-/* From work to threads that want a character: s->next. */
+/* From work to threads that need a character: s->next. */
 static int tinyi_gs_close(tiny_ctx *ctx, tllm_grammar_state *s)
 {
     int32_t e, frame;
@@ -284,7 +282,7 @@ static int tinyi_gs_char(tiny_ctx *ctx, tllm_grammar_state *s, uint32_t c)
     return s->n_threads || s->may_end;
 }
 
-static const uint32_t tinyi_gs_least[5] = { 0, 0, 0x80, 0x800, 0x10000 };     /* code of a character of so many bytes */
+static const uint32_t tinyi_gs_least[5] = { 0, 0, 0x80, 0x800, 0x10000 };     /* least code of a character, by bytes */
 
 static int tinyi_gs_byte(tiny_ctx *ctx, tllm_grammar_state *s, unsigned b)
 {
@@ -418,11 +416,11 @@ TINY_API tiny_status tllm_grammar_begin(tiny_ctx *ctx, const tllm_grammar *g, tl
     tllm_grammar_state *s;
     tiny_status st;
     int32_t frame;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a state of a grammar: there is no place for the result");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "grammar state: the result pointer is NULL");
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a state wants its grammar");
+    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "grammar state: the grammar is NULL");
     s = tinyi_gs_make(ctx, g);
     if (!s) return tiny_ctx_status(ctx);
     tinyi_gs_start(s);
@@ -441,11 +439,11 @@ TINY_API tiny_status tllm_grammar_clone(tiny_ctx *ctx, const tllm_grammar_state 
 {
     tllm_grammar_state *c;
     tiny_status st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a state of a grammar: there is no place for the result");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "grammar state: the result pointer is NULL");
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!s) return tinyi_fail(ctx, TINY_E_ARGUMENT, "no state is given to clone");
+    if (!s) return tinyi_fail(ctx, TINY_E_ARGUMENT, "grammar state: the state to clone is NULL");
     c = tinyi_gs_make(ctx, s->g);
     if (!c) return tiny_ctx_status(ctx);
     if (!TINYI_G_ROOM(c, ctx, frame, n_frames, frame_room, s->n_frames) ||
@@ -523,8 +521,8 @@ static int tinyi_gs_try(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece,
     return ok;
 }
 
-/* From piece to piece in the order of their bytes: back to what it shares with the one before, then on. Marks stand at
- * the bytes behind which a walk goes on; refused: so many bytes of the piece before are the beginning of nothing. 0:
+/* Walks the pieces in the order of their bytes: back to the prefix shared with the piece before, then on. Marks are
+ * kept at the bytes from which a walk continues. refused: length of the refused prefix of the piece before. 0:
  * failed. */
 static int tinyi_gs_walk(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces *pieces, unsigned char *may)
 {
@@ -554,7 +552,7 @@ TINY_API tiny_status tllm_grammar_mask(tiny_ctx *ctx, tllm_grammar_state *s, con
     int ok;
     if (st) return st;
     if (!s || !pieces || (!may && tllm_pieces_count(pieces)))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a mask wants a state, pieces and a place for the answers");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "grammar mask: the state, the pieces or the result is NULL");
     if (tllm_pieces_count(pieces)) memset(may, 0, tllm_pieces_count(pieces));
     if (!tinyi_gs_mark(ctx, s, 0)) return tiny_ctx_status(ctx);
     tinyi_gs_start(s);
@@ -570,7 +568,7 @@ TINY_API tiny_status tllm_grammar_accepts(tiny_ctx *ctx, tllm_grammar_state *s, 
     if (yes) *yes = 0;
     if (st) return st;
     if (!s || !yes || (!piece && n))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a piece is asked about without state, piece or place for the answer");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "grammar accepts: the state, the piece or the result is NULL");
     ok = tinyi_gs_try(ctx, s, piece, n, 0);
     if (ok < 0) return tiny_ctx_status(ctx);
     *yes = ok;
@@ -582,7 +580,7 @@ TINY_API tiny_status tllm_grammar_advance(tiny_ctx *ctx, tllm_grammar_state *s, 
     tiny_status st = tinyi_ctx_check(ctx);
     int ok;
     if (st) return st;
-    if (!s || (!piece && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a grammar goes on with a state and a piece");
+    if (!s || (!piece && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "grammar advance: the state or the piece is NULL");
     ok = tinyi_gs_try(ctx, s, piece, n, 1);
     if (ok < 0) return tiny_ctx_status(ctx);
     return ok ? TINY_OK : tinyi_fail(ctx, TINY_E_ARGUMENT, "the piece does not follow the grammar");

@@ -4,7 +4,7 @@
  *   tllm_grammar *g;
  *   tllm_grammar_state *s;
  *   int may;
- *   if (tllm_grammar_open(ctx, yes_no, sizeof yes_no - 1, "root", &g)) ... the sentence names the line ...
+ *   if (tllm_grammar_open(ctx, yes_no, sizeof yes_no - 1, "root", &g)) ... the message names the line ...
  *   if (tllm_grammar_begin(ctx, g, &s)) ...
  *   for each candidate: if (!tllm_grammar_accepts(ctx, s, piece, n, &may) && !may) ... its logit becomes -infinity ...
  *   or for a whole vocabulary: tllm_grammar_mask(ctx, s, pieces, may)
@@ -12,14 +12,14 @@
  *   if (tllm_grammar_may_end(s)) ... the end of the text may come ...
  *
  * A grammar is text in GBNF: rules "name ::= ..." with "literals", [classes], [^classes], . for any character, names of
- * rules, ( groups ), | between alternatives, and * + ? {m} {m,} {m,n} behind what they repeat. Escapes: \n \r \t \\ \"
- * \[ \] \^ \- \xHH \uHHHH \UHHHHHHHH. # starts a comment. A rule ends with its line, unless a group is open or | comes
- * last or next.
+ * rules, ( groups ), | between alternatives, and a suffix * + ? {m} {m,} {m,n} for repetition. Escapes: \n \r \t \\ \"
+ * \[ \] \^ \- \xHH \uHHHH \UHHHHHHHH. # starts a comment. A rule ends at the end of its line, unless a group is open,
+ * the line ends with | or the next line starts with |.
  *
- * Characters are those of UTF-8; a piece may end in the middle of one and the next goes on there. A state keeps all
- * ways through the grammar at once and shares what they have in common, so that a character costs what the grammar is
- * large and ambiguous, not how long the text has become; recursion at the end of a rule costs no memory. Rules that
- * call themselves before they take a character (left recursion) are refused by name. */
+ * Characters are UTF-8. A piece may end in the middle of a character; the next piece continues it. A state follows all
+ * paths through the grammar at once and shares their common parts. The cost of a character depends on the size and the
+ * ambiguity of the grammar, not on the length of the text. Recursion at the end of a rule costs no memory. A rule that
+ * calls itself before it reads a character (left recursion) is an error that names the rule. */
 #ifndef TINYI_GRAMMAR_H
 #define TINYI_GRAMMAR_H
 #include "core/ctx.h"
@@ -27,14 +27,14 @@
 TINYI_C_BEGIN
 
 #define TLLM_GRAMMAR_MAX_BYTES ((size_t)1 << 20)
-#define TLLM_GRAMMAR_MAX_DEPTH 200          /* groups inside one another */
-#define TLLM_GRAMMAR_MAX_SIZE 200000        /* operations after repetitions are written out */
-#define TLLM_GRAMMAR_MAX_WAYS 1000000       /* rules that stand open in a state, over all ways */
+#define TLLM_GRAMMAR_MAX_DEPTH 200          /* nested groups */
+#define TLLM_GRAMMAR_MAX_SIZE 200000        /* operations after repetitions are expanded */
+#define TLLM_GRAMMAR_MAX_WAYS 1000000       /* open rules of a state, over all paths */
 #define TLLM_GRAMMAR_MAX_COPIES \
-    12800000 /* operations that are written while the text is read, also those that a later {0} takes away */
-/* Steps of one call, each a place of the grammar that is looked at: FREE_STEPS, and for each byte that is tried
- * BYTE_STEPS and as many as the grammar has operations, but never more than MAX_STEPS. A grammar that is so ambiguous
- * that it takes more is refused. */
+    12800000 /* operations written while the text is read, including those that a later {0} removes */
+/* The most steps of one call; a step visits one position of the grammar. The limit is FREE_STEPS, plus BYTE_STEPS and
+ * the number of operations of the grammar for each byte tried, but at most MAX_STEPS. A grammar so ambiguous that it
+ * needs more is refused. */
 #define TLLM_GRAMMAR_FREE_STEPS 1000000
 #define TLLM_GRAMMAR_BYTE_STEPS 4096
 #define TLLM_GRAMMAR_MAX_STEPS 200000000
@@ -42,25 +42,25 @@ TINYI_C_BEGIN
 typedef struct tllm_grammar tllm_grammar;
 typedef struct tllm_grammar_state tllm_grammar_state;
 
-/* n bytes of text; root: the name of the rule that a whole text follows. On failure *out is NULL. Any number of threads
- * may read one grammar. */
+/* text: n bytes, copied. root: the name of the rule that a whole text follows. On failure *out is NULL. Any number of
+ * threads may read one grammar. */
 TINY_API tiny_status tllm_grammar_open(tiny_ctx *ctx, const char *text, size_t n, const char *root, tllm_grammar **out);
-/* takes NULL; its states are freed before */
+/* g may be NULL; free its states first */
 TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g);
 
 TINY_API tiny_status tllm_grammar_begin(tiny_ctx *ctx, const tllm_grammar *g, tllm_grammar_state **out);
 TINY_API tiny_status tllm_grammar_clone(tiny_ctx *ctx, const tllm_grammar_state *s, tllm_grammar_state **out);
-TINY_API void tllm_grammar_free(tiny_ctx *ctx, tllm_grammar_state *s);          /* takes NULL */
+TINY_API void tllm_grammar_free(tiny_ctx *ctx, tllm_grammar_state *s);          /* s may be NULL */
 
-/* *yes: the piece may come next. s works as scratch and is as before. */
+/* *yes: 1 if the piece may come next. Uses s as scratch and restores it. */
 TINY_API tiny_status tllm_grammar_accepts(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n, int *yes);
-/* may[i]: whether piece i may come next, for all of them at once: what pieces have in common at their start is tried
- * once, and what begins with a refused start not at all. s works as scratch and is as before. */
+/* may[i]: 1 if piece i may come next; may has one byte per piece. A common prefix of several pieces is tried once, and
+ * pieces that start with a refused prefix are skipped. Uses s as scratch and restores it. */
 TINY_API tiny_status tllm_grammar_mask(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces *pieces,
                                        unsigned char *may);
-/* Takes the piece; TINY_E_ARGUMENT and s as before when it may not come. */
+/* Appends the piece. If the piece may not come, returns TINY_E_ARGUMENT and leaves s unchanged. */
 TINY_API tiny_status tllm_grammar_advance(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n);
-/* 1: what was taken is a whole text of the grammar */
+/* 1: the text so far is a complete text of the grammar */
 TINY_API int tllm_grammar_may_end(const tllm_grammar_state *s);
 
 TINYI_C_END

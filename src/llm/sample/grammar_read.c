@@ -1,8 +1,8 @@
 /* src/llm/sample/grammar_read.c - from the text of a grammar to its automata
  *
- * Each rule becomes a small automaton in one go over the text: alternatives and repetitions are made by moving what
- * stands already and putting a split before it. Then tinyi_gp_check finds what is missing, and left recursion, with
- * lists of its own: nothing here calls itself, and the depth of groups has a limit. */
+ * Each rule becomes a small automaton in one pass over the text. For alternatives and repetitions the operations
+ * already written are moved and a split is put before them. Then tinyi_gp_check finds undefined rules and left
+ * recursion. No function here calls itself: the check uses explicit lists, and the depth of groups has a limit. */
 #include "llm/sample/grammar_read_inside.h"
 #include "core/state_inside.h"
 #include "llm/token/unicode.h"
@@ -23,7 +23,7 @@ int tinyi_grammar_grow(tiny_ctx *ctx, void **p, size_t n, size_t *room, size_t w
     return 1;
 }
 
-/* ends: chain of jumps behind the group */
+/* ends: chain of jumps after the group */
 typedef struct tinyi_gopen { size_t alternative, pos; int32_t ends; } tinyi_gopen;
 typedef struct tinyi_gparse {
     tiny_ctx *ctx;
@@ -70,10 +70,10 @@ static int tinyi_gp_emit(tinyi_gparse *p, int op, int32_t a, int32_t b)
     void *ops = g->op;
     if (p->st) return 0;
     if (g->n_ops >= TLLM_GRAMMAR_MAX_SIZE)
-        return tinyi_gp_fail(p, p->at, "with its repetitions written out, the grammar grows past 200000 operations",
+        return tinyi_gp_fail(p, p->at, "with its repetitions expanded, the grammar has more than 200000 operations",
                              NULL, 0);
     if (++p->work > TLLM_GRAMMAR_MAX_COPIES)
-        return tinyi_gp_fail(p, p->at, "repetitions of repetitions write more than 12800000 operations", NULL, 0);
+        return tinyi_gp_fail(p, p->at, "nested repetitions expand to more than 12800000 operations", NULL, 0);
     if (!tinyi_grammar_grow(p->ctx, &ops, g->n_ops, &g->op_room, g->n_ops + 1, sizeof *g->op)) {
         p->st = tiny_ctx_status(p->ctx);
         return 0;
@@ -159,10 +159,10 @@ static int tinyi_gp_char(tinyi_gparse *p, uint32_t *c)
 {
     size_t pos = p->at, i, n;
     if (p->at >= p->n || p->s[p->at] == '\n')
-        return tinyi_gp_fail(p, pos, "the line ends inside of a literal or a class", NULL, 0);
+        return tinyi_gp_fail(p, pos, "the line ends inside a literal or a class", NULL, 0);
     if (p->s[p->at] != '\\') {
         n = tinyi_utf8_get((const unsigned char *)p->s + p->at, p->n - p->at, c);
-        if (*c == TINYI_REPLACEMENT && n == 1) return tinyi_gp_fail(p, pos, "a byte that is no UTF-8", NULL, 0);
+        if (*c == TINYI_REPLACEMENT && n == 1) return tinyi_gp_fail(p, pos, "invalid UTF-8", NULL, 0);
         p->at += n;
         return 1;
     }
@@ -182,7 +182,7 @@ static int tinyi_gp_char(tinyi_gparse *p, uint32_t *c)
             *c = *c << 4 | (uint32_t)d;
         }
         if (*c > 0x10ffff || (*c >= 0xd800 && *c <= 0xdfff))
-            return tinyi_gp_fail(p, pos, "an escape of what is no character", NULL, 0);
+            return tinyi_gp_fail(p, pos, "an escape of an invalid character", NULL, 0);
         p->at += n;
         break;
     default: return tinyi_gp_fail(p, pos, "an unknown escape", NULL, 0);
@@ -232,7 +232,7 @@ static int tinyi_gp_class(tinyi_gparse *p)
         if (tinyi_gp_peek(p) == '-' && p->at + 1 < p->n && p->s[p->at + 1] != ']') {
             p->at++;
             if (!tinyi_gp_char(p, &hi)) return 0;
-            if (hi < lo) return tinyi_gp_fail(p, pos, "a range of a class runs backwards", NULL, 0);
+            if (hi < lo) return tinyi_gp_fail(p, pos, "a range of a class ends before it starts", NULL, 0);
         }
         (void)tinyi_gp_range(p, lo, hi);
     }
@@ -249,7 +249,7 @@ static int tinyi_gp_number(tinyi_gparse *p, long *v)
     return 1;
 }
 
-/* n copies of the n_ops operations at from, at the end; optional: each may be left out, and those behind it with it */
+/* n copies of the n_ops operations at from, at the end; optional: each may be skipped, together with those after it */
 static void tinyi_gp_copies(tinyi_gparse *p, size_t from, size_t n_ops, long n, int optional)
 {
     long k;
@@ -264,7 +264,7 @@ static void tinyi_gp_copies(tinyi_gparse *p, size_t from, size_t n_ops, long n, 
     }
 }
 
-/* what stands behind the item from there on: * + ? {..}; item moves behind itself as often as needed */
+/* reads the operators after the item: * + ? {..}; item is copied after itself as often as needed */
 static int tinyi_gp_repeat(tinyi_gparse *p, size_t from)
 {
     tllm_grammar *g = p->g;
@@ -395,7 +395,7 @@ static int tinyi_gp_body(tinyi_gparse *p)
             continue;
         } else if (c == '\n' || c == '\r' || c < 0) {
             size_t line = p->at;
-            if (p->depth) return tinyi_gp_fail(p, pos, "the grammar ends inside of a group", NULL, 0);
+            if (p->depth) return tinyi_gp_fail(p, pos, "the grammar ends inside a group", NULL, 0);
             tinyi_gp_space(p, 1);
             if (tinyi_gp_peek(p) == '|') continue;
             p->at = line;
@@ -489,7 +489,7 @@ static int tinyi_gp_check(tinyi_gparse *p)
             r = edge_to[e];
             if (mark[r] == 1) {
                 (void)tinyi_gp_fail(p, g->rule[r].pos,
-                                    "comes back to itself before it takes a character (left recursion)",
+                                    "calls itself before it reads a character (left recursion)",
                                     g->rule[r].name, g->rule[r].n);
                 break;
             }
@@ -559,13 +559,13 @@ static void tinyi_gp_all(tinyi_gparse *p, const char *root)
         if (p->st || p->at >= p->n) break;
         pos = end = p->at;
         while (end < p->n && tinyi_gp_word((unsigned char)p->s[end])) end++;
-        if (end == pos) { (void)tinyi_gp_fail(p, pos, "the name of a rule should stand here", NULL, 0); return; }
+        if (end == pos) { (void)tinyi_gp_fail(p, pos, "expected the name of a rule", NULL, 0); return; }
         rule = tinyi_gp_rule(p, p->s + pos, end - pos);
         if (p->st) return;
         p->at = end;
         tinyi_gp_space(p, 0);
         if (p->n - p->at < 3 || memcmp(p->s + p->at, "::=", 3)) {
-            (void)tinyi_gp_fail(p, p->at, "::= should stand here", NULL, 0);
+            (void)tinyi_gp_fail(p, p->at, "expected ::=", NULL, 0);
             return;
         }
         p->at += 3;
@@ -585,7 +585,7 @@ static void tinyi_gp_all(tinyi_gparse *p, const char *root)
         if (g->rule[i].n == strlen(root) && !memcmp(g->rule[i].name, root, g->rule[i].n) && g->rule[i].start >= 0)
             g->root = (int32_t)i;
     if (g->root < 0) {
-        p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "the grammar has no rule %.60s, where texts start", root);
+        p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "the grammar has no rule %.60s, which was named as its root", root);
         return;
     }
     if (tinyi_gp_check(p)) tinyi_gp_wants(p);
@@ -596,14 +596,14 @@ TINY_API tiny_status tllm_grammar_open(tiny_ctx *ctx, const char *text, size_t n
     tinyi_gparse *p;
     tllm_grammar *g;
     tiny_status st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a grammar: there is no place for the result");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "grammar: the result pointer is NULL");
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;
     if ((!text && n) || !root)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a grammar wants its text and the name of its first rule");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "grammar: the text or the name of its root rule is NULL");
     if (n > TLLM_GRAMMAR_MAX_BYTES)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the grammar has %zu bytes; the longest has %zu", n,
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the grammar has %zu bytes; the limit is %zu", n,
                           TLLM_GRAMMAR_MAX_BYTES);
     g = (tllm_grammar *)tinyi_alloc(ctx, 1, sizeof *g);
     if (!g) return tiny_ctx_status(ctx);

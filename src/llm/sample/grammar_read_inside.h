@@ -1,5 +1,4 @@
-/* src/llm/sample/grammar_read_inside.h - what a grammar is once its text is read: operations, ranges of characters,
- * rules */
+/* src/llm/sample/grammar_read_inside.h - a parsed grammar: operations, ranges of characters, rules */
 #ifndef TINYI_GRAMMAR_READ_H
 #define TINYI_GRAMMAR_READ_H
 #include "llm/sample/grammar.h"
@@ -16,8 +15,8 @@ enum {
     TINYI_GO_ACCEPT
 };
 
-/* CHAR, NOT: ranges a .. a + b - 1, and what wants the next character stands in wants[c + 1 .. c + wants[c]] where c is
- * not 0; JUMP: by a; SPLIT: to the next and by a; CALL, TAIL: rule a */
+/* CHAR, NOT: ranges a .. a + b - 1; if c is not 0, wants[c + 1 .. c + wants[c]] lists the operations that read the
+ * next character. JUMP: by a. SPLIT: to the next and by a. CALL, TAIL: rule a */
 typedef struct tinyi_gop { int32_t op, a, b, c; } tinyi_gop;
 typedef struct tinyi_grange { uint32_t lo, hi; } tinyi_grange;
 /* start -1: not defined */
@@ -30,13 +29,13 @@ struct tllm_grammar {
     tinyi_grange *range;
     tinyi_grule *rule;
     uint32_t *slot;
-    int32_t *wants;                          /* see tinyi_gop; place 0 is no list */
+    int32_t *wants;                          /* see tinyi_gop; index 0 means no list */
     size_t n_wants, wants_room;
     size_t n_ops, op_room, n_ranges, range_room, n_rules, rule_room, n_slots;
     int32_t root;
 };
 
-/* *p with room for want items; the first n stay */
+/* Grows *p to room for want items and keeps the first n */
 TINYI_FN int tinyi_grammar_grow(tiny_ctx *ctx, void **p, size_t n, size_t *room, size_t want, size_t each);
 
 TINYI_C_END

@@ -1,8 +1,8 @@
 /* src/llm/sample/pieces.c
  *
- * Form     order, by the first eight bytes as a number (a radix sort), then by heap sort among those whose first eight
- *          are the same: no recursion, n log n comparisons of what is behind them at worst.
- * Memory   the bytes, and 12 bytes a piece; 12 more while it is sorted. */
+ * Form     a radix sort by the first eight bytes as a number, then a heap sort among pieces with the same first eight:
+ *          no recursion, at most n log n comparisons of the remaining bytes.
+ * Memory   the bytes and 12 bytes per piece; 12 more per piece while sorting. */
 #include "llm/sample/pieces.h"
 #include "math/sort.h"
 #include "core/state_inside.h"
@@ -84,20 +84,20 @@ TINY_API tiny_status tllm_pieces_open(tiny_ctx *ctx, const char *bytes, const ui
     tllm_pieces *p;
     tiny_status st;
     size_t i, total;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pieces: there is no place for the result");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pieces: the result pointer is NULL");
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (n && !end) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pieces want the places where they end");
+    if (n && !end) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pieces: the list of their ends is NULL");
     if (n >= UINT32_MAX)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu pieces: there can be %lu", n, (unsigned long)UINT32_MAX - 1);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu pieces: the limit is %lu", n, (unsigned long)UINT32_MAX - 1);
     for (i = 1; i < n; i++)
         if (end[i] < end[i - 1])
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "piece %zu ends at %lu, before the one before it, which ends at %lu", i,
+                              "piece %zu ends at %lu, before the end %lu of the piece before it", i,
                               (unsigned long)end[i], (unsigned long)end[i - 1]);
     total = n ? end[n - 1] : 0;
-    if (total && !bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pieces of %zu bytes want these bytes", total);
+    if (total && !bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pieces of %zu bytes: the bytes are NULL", total);
     p = (tllm_pieces *)tinyi_alloc(ctx, 1, sizeof *p);
     if (!p) return tiny_ctx_status(ctx);
     memset(p, 0, sizeof *p);

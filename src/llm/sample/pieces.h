@@ -1,13 +1,13 @@
-/* src/llm/sample/pieces.h - the pieces of a vocabulary in the order of their bytes
+/* src/llm/sample/pieces.h - the pieces of a vocabulary, sorted by their bytes
  *
  *   tllm_pieces *p;
- *   tllm_pieces_open(ctx, bytes, end, n, &p);      piece i is bytes[end[i - 1]] to bytes[end[i] - 1]; an empty one
- *                                                  never may come
+ *   tllm_pieces_open(ctx, bytes, end, n, &p);      piece i is bytes[end[i - 1]] to bytes[end[i] - 1]; an empty piece
+ *                                                  is never allowed
  *   tllm_grammar_mask(ctx, state, p, may);         may[i]: piece i may come next
  *
- * Neighbours in this order begin alike, and each knows how many bytes it shares with the one before: a walk over the
- * pieces is a walk over the tree of their beginnings, which need not be built. Sorted once, read by any number of
- * threads. */
+ * Sorted pieces share prefixes with their neighbours. Each entry stores how many bytes it shares with the one before,
+ * so a walk over the list is a walk over the prefix tree, which is never built. The list is sorted once; any number of
+ * threads may read it. */
 #ifndef TINYI_PIECES_H
 #define TINYI_PIECES_H
 #include "core/ctx.h"
@@ -15,15 +15,15 @@ TINYI_C_BEGIN
 
 typedef struct tllm_pieces tllm_pieces;
 
-/* All is copied. On failure *out is NULL. */
+/* bytes and end are copied. On failure *out is NULL. */
 TINY_API tiny_status tllm_pieces_open(tiny_ctx *ctx, const char *bytes, const uint32_t *end, size_t n,
                                       tllm_pieces **out);
-TINY_API void tllm_pieces_close(tiny_ctx *ctx, tllm_pieces *p);     /* takes NULL */
+TINY_API void tllm_pieces_close(tiny_ctx *ctx, tllm_pieces *p);     /* p may be NULL */
 TINY_API size_t tllm_pieces_count(const tllm_pieces *p);
 
 /* ---- inside: what the bodies share ---- */
 
-/* Place i of those that are not empty: the piece, its bytes, and how many of them the one before has too. */
+/* Entry i of the pieces that are not empty: its bytes, how many of them it shares with entry i - 1, its number. */
 typedef struct tinyi_piece { const unsigned char *at; uint32_t n, same, id; } tinyi_piece;
 TINYI_FN size_t tinyi_pieces_filled(const tllm_pieces *p);
 TINYI_FN uint32_t tinyi_pieces_longest(const tllm_pieces *p);

@@ -1,11 +1,12 @@
 /* src/llm/sample/sample.c - the steps, one function each, over arrays of candidates
  *
- * All probabilities are computed in double by our own exp, in the order of the candidates, so that a draw is the same
- * everywhere. Kernels of the target only compare floats: they give the same answers on every one.
- * Candidates stand in the order of their numbers until a step sorts them, so that the lower place wins a tie.
- * Cost: no step sorts the vocabulary. top_k finds its limit while it reads; cuts at a logit (min_p, top_n_sigma,
- * mirostat 2) read once for the limit and once for those above; top_p and typical put the weights into buckets by their
- * distance and sort the one bucket in which the sum is reached; penalties, dry and bias touch the tokens they name. */
+ * Probabilities are computed in double with the library's own exp, in the order of the candidates, so a draw is the
+ * same on every machine. The kernels only compare floats, which gives the same result on every target.
+ * Candidates are in the order of their token numbers until a step sorts them; ties go to the lower index.
+ * Cost: no step sorts the vocabulary. top_k finds its limit while reading. Cuts at a logit (min_p, top_n_sigma,
+ * mirostat 2) read once for the limit and once for the tokens above it. top_p and typical sort weights into buckets by
+ * distance, and sort only the bucket in which the sum is reached. penalties, dry and bias touch only the tokens that
+ * they name. */
 #include "llm/sample/sample.h"
 #include "core/rng.h"
 #include "core/state_inside.h"
@@ -28,11 +29,11 @@ struct tllm_sampler {
     int32_t *token;                         /* their numbers; not written while whole */
     double *w;                              /* exp(x - the largest) */
     double total;                           /* sum of w, in their order */
-    /* n_vocab each, one behind the other, and a little more: for sorting, lists of places, the k largest */
+    /* n_vocab each, one after the other, and a little more: for sorting, lists of places, the k largest */
     uint64_t *item, *scratch;
     /* of each token in the window, a length for dry, or bits of a bias; zeros between steps */
     int32_t *count;
-    size_t n, sorted;                       /* candidates left; so many at the front are the largest, in order */
+    size_t n, sorted;                       /* candidates left; the first `sorted` are the largest, in order */
     int whole;                              /* candidate i is token i: nothing was taken away */
     int have;                               /* TINYI_SAMPLER_NOTHING ... */
     /* what was accepted, oldest first; the last `window` of it when there is one */
@@ -138,20 +139,20 @@ static tiny_status tinyi_step_check(tiny_ctx *ctx, const tllm_step *s, int32_t n
     if ((s->kind == TLLM_STEP_MIROSTAT_1 || s->kind == TLLM_STEP_MIROSTAT_2) && !last)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: %s must be the last step: it draws", l->name);
     if (s->kind == TLLM_STEP_FILTER && !s->allow)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: filter: there is no callback");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: filter: the callback is NULL");
     if (s->kind == TLLM_STEP_BIAS) {
-        if (s->n && !s->bias) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: there is no list");
+        if (s->n && !s->bias) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: the list is NULL");
         for (i = 0; i < s->n; i++) {
             if (s->bias[i].token < 0 || s->bias[i].token >= n_vocab)
-                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: token %d is not one of the %d",
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: token %d is outside the vocabulary of %d",
                                   (int)s->bias[i].token, (int)n_vocab);
             if (!(s->bias[i].add < TINYI_HUGE))
-                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: %g for token %d", (double)s->bias[i].add,
-                                  (int)s->bias[i].token);
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: %g is invalid for token %d",
+                                  (double)s->bias[i].add, (int)s->bias[i].token);
         }
     }
     if (s->kind == TLLM_STEP_DRY && s->x[2] > 0 && !s->breakers)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: dry: there is no list of breakers");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: dry: the list of breakers is NULL");
     return TINY_OK;
 }
 
@@ -165,8 +166,9 @@ TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, si
     if (out) *out = NULL;
     if (st) return st;
     if (!out || (n_steps && !chain))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: the chain or the place for the result is missing");
-    if (n_vocab < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: a vocabulary of %d tokens", (int)n_vocab);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: the chain or the result pointer is NULL");
+    if (n_vocab < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: a vocabulary cannot have %d tokens", (int)n_vocab);
     for (i = 0; i < n_steps; i++) {
         st = tinyi_step_check(ctx, &chain[i], n_vocab, i + 1 == n_steps);
         if (st) return st;
@@ -233,7 +235,7 @@ TINY_API tiny_status tllm_sampler_accept(tllm_sampler *s, int32_t token)
 {
     if (!s) return TINY_E_ARGUMENT;
     if (token < 0 || token >= s->n_vocab)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: token %d is not one of the %d", (int)token,
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: token %d is outside the vocabulary of %d", (int)token,
                           (int)s->n_vocab);
     if (!s->text_room) return TINY_OK;
     if (s->n_text == s->text_room) {
@@ -291,7 +293,7 @@ static void tinyi_sampler_gather(tllm_sampler *s, const uint32_t *hit, size_t n)
 
 /* The candidates in the order of the first n items, whose low halves (turned over where flip is ~0) are their places; n
  * <= s->n.
- * The scratch memory behind the items is used. */
+ * The scratch memory after the items is used. */
 static void tinyi_sampler_order(tllm_sampler *s, const uint64_t *item, size_t n, uint32_t flip)
 {
     float *x = (float *)(void *)s->scratch;
@@ -574,7 +576,7 @@ static void tinyi_sampler_dry(tllm_sampler *s, const tllm_step *step)
     tinyi_sampler_touch(s, step, tinyi_sampler_dry_penalty, s->text + (s->n_text - all), 1, all);
 }
 
-/* a token may stand in the list more than once: its entries are summed as floats in count */
+/* a token may be in the list more than once: its entries are summed as floats in count */
 static void tinyi_sampler_add(float *x, int32_t bits, const tllm_step *step)
 {
     float add;
@@ -683,7 +685,7 @@ TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *
     size_t i;
     if (!s) return TINY_E_ARGUMENT;
     if (!logits || !token)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: the logits or the place for the token are missing");
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: the logits or the token pointer is NULL");
     if (TINYI_OF(s->ctx->k, topk_scan_f32)((uint32_t *)(void *)s->scratch, logits, (size_t)s->n_vocab,
                                            3.40282347e38f)) {
         i = *(const uint32_t *)(const void *)s->scratch;
@@ -765,7 +767,7 @@ static tiny_status tinyi_logprob_check(tiny_ctx *ctx, const float *logits, int32
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!logits || !out || n < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: %d logits, or the place for the result is missing",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: %d logits, or a pointer is NULL",
                           (int)n);
     for (i = 0; i < n; i++) {
         if (!(logits[i] <= 3.40282347e38f))
@@ -781,8 +783,8 @@ TINY_API tiny_status tllm_logprob(tiny_ctx *ctx, const float *logits, int32_t n_
     tiny_status st = tinyi_logprob_check(ctx, logits, n_vocab, logprob);
     if (st) return st;
     if (token < 0 || token >= n_vocab)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: token %d is not one of the %d", (int)token,
-                          (int)n_vocab);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: token %d is outside the vocabulary of %d",
+                          (int)token, (int)n_vocab);
     *logprob = (double)logits[token] - tinyi_logsumexp(logits, n_vocab);
     return TINY_OK;
 }
@@ -796,7 +798,7 @@ TINY_API tiny_status tllm_logprobs(tiny_ctx *ctx, const float *logits, int32_t n
     tiny_status st = tinyi_logprob_check(ctx, logits, n_vocab, tokens);
     if (st) return st;
     if (!logprobs || k < 1 || k > n_vocab)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: the %d largest of %d", (int)k, (int)n_vocab);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: %d tokens are wanted of %d", (int)k, (int)n_vocab);
     for (i = 0; i < n_vocab; i++) {
         if (n == k && logits[i] <= logits[tokens[n - 1]]) continue;
         for (j = n < k ? n++ : n - 1; j > 0 && logits[i] > logits[tokens[j - 1]]; j--) tokens[j] = tokens[j - 1];

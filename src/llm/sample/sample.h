@@ -1,7 +1,7 @@
 /* src/llm/sample/sample.h - from logits to the next token
  *
- * A sampler is a chain of steps in the order that the caller gives. Each step takes candidates away or changes their
- * logits; what is left after the last one is drawn from, in proportion to exp(logit).
+ * A sampler is a chain of steps in the caller's order. Each step removes candidates or changes their logits. The token
+ * is drawn from the candidates left after the last step, in proportion to exp(logit).
  *
  *     tllm_step chain[3];
  *     chain[0] = tllm_step_penalties(64, 1.1f, 0.0f, 0.0f);
@@ -20,14 +20,14 @@
  *   top_k           the k largest                                                               0
  *   top_p           the fewest whose probabilities reach p                    (nucleus)         1
  *   min_p           those of at least p times the largest probability                           0
- *   typical         the fewest, nearest to the entropy, that reach p          (locally typical) 1
+ *   typical         the fewest closest to the entropy that reach p            (locally typical) 1
  *   top_n_sigma     logits within n standard deviations of the largest                          0
- *   xtc             with a chance, drops all but the last of those above a threshold            chance 0
- *   penalties       logit / repeat (times, where negative) - count * frequency - presence       1, 0, 0
- *   dry             - multiplier * base^(length - allowed) where a repetition would grow         0
+ *   xtc             with a chance, drops all but the least likely of those above a threshold    chance 0
+ *   penalties       logit / repeat (times if negative) - count * frequency - presence           1, 0, 0
+ *   dry             - multiplier * base^(length - allowed) for a token that extends a repetition 0
  *   bias            logit + b for listed tokens; -infinity bans one
- *   filter          tokens that a callback allows (grammars)
- *   mirostat        keeps the surprise of a text at tau bits; 1 by the Zipf estimate, 2 by a cut
+ *   filter          keeps the tokens that a callback allows (grammars)
+ *   mirostat        holds the surprise of a text at tau bits; 1: by the Zipf estimate, 2: by a cut
  *
  * Papers: nucleus, Holtzman et al., ICLR 2020; typical, Meister et al., TACL 2023; mirostat, Basu et al., ICLR 2021;
  * min-p, Nguyen et al., ICLR 2025; top-n-sigma, Tang et al., 2024; penalties, Keskar et al. (CTRL), 2019. */
@@ -49,7 +49,7 @@ typedef struct tllm_step {                  /* made by the functions below */
     float x[3];
     int32_t n;                              /* k, a window of the text, or the length of a list */
     int32_t allowed;
-    const tllm_bias *bias;                  /* stays the caller's */
+    const tllm_bias *bias;                  /* owned by the caller */
     const int32_t *breakers;
     int (*allow)(void *user, int32_t token);
     void *user;
@@ -63,7 +63,7 @@ TINY_API tllm_step tllm_step_min_p(float p);
 TINY_API tllm_step tllm_step_typical(float p);
 TINY_API tllm_step tllm_step_top_n_sigma(float n);
 TINY_API tllm_step tllm_step_xtc(float chance, float threshold);
-/* of the last n_last tokens; -1: of all that were accepted */
+/* counts the last n_last accepted tokens; -1: all of them */
 TINY_API tllm_step tllm_step_penalties(int32_t n_last, float repeat, float frequency, float presence);
 /* breakers: tokens at which a repetition ends (line ends, quotes ...) */
 TINY_API tllm_step tllm_step_dry(int32_t n_last, float multiplier, float base, int32_t allowed, const int32_t *breakers,
@@ -75,21 +75,22 @@ TINY_API tllm_step tllm_step_mirostat_2(float tau, float eta);
 
 typedef struct tllm_sampler tllm_sampler;
 
-/* The chain is copied. All memory is taken here, but for the text behind a window of -1, which grows by doubling. */
+/* Copies the chain and allocates all memory, except that with a window of -1 the stored text grows by doubling. The
+ * lists of bias and breakers are not copied: they must outlive the sampler. */
 TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, size_t n_steps, int32_t n_vocab,
                                        uint64_t seed, tllm_sampler **out);
-TINY_API void tllm_sampler_close(tllm_sampler *s);          /* takes NULL */
-/* Fails when a logit is NaN or +infinity, or when no candidate is left. Draws, but does not accept. */
+TINY_API void tllm_sampler_close(tllm_sampler *s);          /* s may be NULL */
+/* Draws a token but does not accept it. Fails if a logit is NaN or +infinity, or if no candidate is left. */
 TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *token);
-/* The token joins the text that penalties look at. Prompts are accepted too. */
+/* Appends the token to the text that penalties count. Accept the tokens of the prompt too. */
 TINY_API tiny_status tllm_sampler_accept(tllm_sampler *s, int32_t token);
-/* As after open: the text forgotten, the seed from its start. */
+/* Drops the text and restarts the seed: the state after open. */
 TINY_API void tllm_sampler_reset(tllm_sampler *s);
 
-/* What was left at the last tllm_sample, most probable first: the i-th, 0 past the end. */
+/* The i-th most probable candidate left by the last tllm_sample. Returns 0 if i is past the end. */
 TINY_API int tllm_sampler_left(tllm_sampler *s, size_t i, int32_t *token, double *probability);
 
-/* log(softmax(logits)) of the k most probable tokens, and of one token. */
+/* log(softmax(logits)): of the k most probable tokens (tokens, logprobs: room for k), and of one token. */
 TINY_API tiny_status tllm_logprobs(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t k, int32_t *tokens,
                                    double *logprobs);
 TINY_API tiny_status tllm_logprob(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t token, double *logprob);

@@ -1,16 +1,15 @@
 /* src/llm/sample/schema.c
  *
- * Each schema inside of the schema becomes a rule s0, s1, ... in the order in which they are met; a list of those that
- * wait takes the place of recursion. The members of an object are two chains of rules, sNfI before the first member
- * that stands and sNmI behind it, which is linear where writing out all choices of optional members would be
- * exponential. */
+ * Each nested schema becomes a rule s0, s1, ... in the order found; a worklist replaces recursion. The members of an
+ * object are two chains of rules: sNfI before the first member that is present, sNmI after it. Their size is linear in
+ * the number of optional members; writing out all choices would be exponential. */
 #include "llm/sample/schema.h"
 #include "core/doc/value_inside.h"
 #include <string.h>
 
 typedef struct tinyi_sc {
     tinyi_doc m;
-    tinyi_tv root, index;                   /* index: place of a schema in memory -> its number */
+    tinyi_tv root, index;                   /* index: address of a schema -> its number */
     const tinyi_tv **schema;
     tinyi_tv *path;
     size_t n, room, path_room;
@@ -119,12 +118,12 @@ static void tinyi_sc_bounds(tinyi_sc *c, const tinyi_tv *v, const tinyi_tv *path
     *lo = 0;
     *hi = -1;
     if (a && (a->type != TINYI_DOC_INT || a->u.i < 0 || a->u.i > TLLM_SCHEMA_MAX_REPEAT))
-        (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is wanted for", least, strlen(least));
+        (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is needed for", least, strlen(least));
     else if (a) *lo = a->u.i;
     if (b && (b->type != TINYI_DOC_INT || b->u.i < 0 || b->u.i > TLLM_SCHEMA_MAX_REPEAT))
-        (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is wanted for", most, strlen(most));
+        (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is needed for", most, strlen(most));
     else if (b) *hi = b->u.i;
-    if (*hi >= 0 && *hi < *lo) (void)tinyi_sc_fail(c, path, "the maximum lies below the minimum:", most, strlen(most));
+    if (*hi >= 0 && *hi < *lo) (void)tinyi_sc_fail(c, path, "the maximum is below the minimum:", most, strlen(most));
 }
 static void tinyi_sc_times(tinyi_sc *c, int64_t lo, int64_t hi)
 {
@@ -143,24 +142,24 @@ static void tinyi_sc_object(tinyi_sc *c, size_t self, const tinyi_tv *v, const t
     int others;
     tinyi_tv must = tinyi_tv_map(&c->m);
     if (props && props->type != TINYI_DOC_MAP) {
-        (void)tinyi_sc_fail(c, path, "an object is wanted for", "properties", 10);
+        (void)tinyi_sc_fail(c, path, "an object is needed for", "properties", 10);
         return;
     }
     if (more && more->type != TINYI_DOC_MAP && more->type != TINYI_DOC_BOOL) {
-        (void)tinyi_sc_fail(c, path, "true, false or an object is wanted for", "additionalProperties", 20);
+        (void)tinyi_sc_fail(c, path, "true, false or an object is needed for", "additionalProperties", 20);
         return;
     }
     if (props) n = props->u.map->n;
     if (required && required->type != TINYI_DOC_LIST) {
-        (void)tinyi_sc_fail(c, path, "a list is wanted for", "required", 8);
+        (void)tinyi_sc_fail(c, path, "a list is needed for", "required", 8);
         return;
     }
     for (i = 0; required && i < required->u.list->n && !c->m.status; i++) {
         const tinyi_tv *name = &required->u.list->item[i];
         if (name->type != TINYI_DOC_STRING || !props || !tinyi_map_find(&c->m, props->u.map, name)) {
-            (void)tinyi_sc_fail(
-                c, path, "required names what properties has not:", name->type == TINYI_DOC_STRING ? name->u.s : "",
-                name->type == TINYI_DOC_STRING ? name->n : 0);
+            (void)tinyi_sc_fail(c, path, "required has a name that is not in properties:",
+                                name->type == TINYI_DOC_STRING ? name->u.s : "",
+                                name->type == TINYI_DOC_STRING ? name->n : 0);
             return;
         }
         (void)tinyi_map_set(&c->m, must.u.map, *name, tinyi_tv_bool(1));
@@ -230,7 +229,7 @@ static void tinyi_sc_array(tinyi_sc *c, size_t self, const tinyi_tv *v, const ti
     int none = items && items->type == TINYI_DOC_BOOL && !items->u.i;
     tinyi_sc_bounds(c, v, path, "minItems", "maxItems", &lo, &hi);
     if (prefix && prefix->type != TINYI_DOC_LIST) {
-        (void)tinyi_sc_fail(c, path, "a list is wanted for", "prefixItems", 11);
+        (void)tinyi_sc_fail(c, path, "a list is needed for", "prefixItems", 11);
         return;
     }
     if (prefix && !prefix->u.list->n) {     /* only what items allows, and nothing without them */
@@ -238,7 +237,7 @@ static void tinyi_sc_array(tinyi_sc *c, size_t self, const tinyi_tv *v, const ti
         prefix = NULL;
     }
     if (none && lo > 0 && !prefix) {
-        (void)tinyi_sc_fail(c, path, "no item is allowed, and one is wanted by", "minItems", 8);
+        (void)tinyi_sc_fail(c, path, "no item is allowed, but one is required by", "minItems", 8);
         return;
     }
     if (prefix) {
@@ -250,8 +249,8 @@ static void tinyi_sc_array(tinyi_sc *c, size_t self, const tinyi_tv *v, const ti
             tinyi_sc_child(c, &prefix->u.list->item[i], &under, "", 0);
         }
         if (lo > (int64_t)n || (hi >= 0 && hi < (int64_t)n))
-            (void)tinyi_sc_fail(c, path,
-                                "prefixItems must all stand, and so many do not fit into minItems and maxItems", "", 0);
+            (void)tinyi_sc_fail(
+                c, path, "all of prefixItems are required, but their number is outside minItems and maxItems", "", 0);
         if (!none && items) {
             tinyi_sc_put(c, " (ws \",\" ws ");
             tinyi_sc_name(c, self, "i", 0);
@@ -286,7 +285,7 @@ static const tinyi_tv *tinyi_sc_refer(tinyi_sc *c, const tinyi_tv *ref, const ti
     const tinyi_tv *at = &c->root;
     size_t i = 1, start;
     if (ref->type != TINYI_DOC_STRING || !ref->n || ref->u.s[0] != '#' || (ref->n > 1 && ref->u.s[1] != '/')) {
-        (void)tinyi_sc_fail(c, path, "$ref leads out of the schema:", ref->type == TINYI_DOC_STRING ? ref->u.s : "",
+        (void)tinyi_sc_fail(c, path, "$ref points outside the schema:", ref->type == TINYI_DOC_STRING ? ref->u.s : "",
                             ref->type == TINYI_DOC_STRING ? ref->n : 0);
         return NULL;
     }
@@ -302,7 +301,7 @@ static const tinyi_tv *tinyi_sc_refer(tinyi_sc *c, const tinyi_tv *ref, const ti
         name = tinyi_doc_take(&c->m, start);
         at = at->type == TINYI_DOC_MAP ? tinyi_map_find(&c->m, at->u.map, &name) : NULL;
     }
-    if (!at) (void)tinyi_sc_fail(c, path, "$ref leads to nothing:", ref->u.s, ref->n);
+    if (!at) (void)tinyi_sc_fail(c, path, "$ref points to nothing:", ref->u.s, ref->n);
     return at;
 }
 
@@ -327,7 +326,7 @@ static void tinyi_sc_type(tinyi_sc *c, size_t self, const tinyi_tv *v, const tin
     } else if (tinyi_tv_is(type, "array")) {
         tinyi_sc_name(c, self, "l", 0);
     } else {
-        (void)tinyi_sc_fail(c, path, "there is no type", type->type == TINYI_DOC_STRING ? type->u.s : "",
+        (void)tinyi_sc_fail(c, path, "unknown type", type->type == TINYI_DOC_STRING ? type->u.s : "",
                             type->type == TINYI_DOC_STRING ? type->n : 0);
     }
 }
@@ -359,7 +358,7 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
     tinyi_sc_put(c, " ::= ");
     if (v->type == TINYI_DOC_BOOL && v->u.i) { tinyi_sc_put(c, "value\n"); return; }
     if (v->type != TINYI_DOC_MAP) {
-        (void)tinyi_sc_fail(c, &path, "a schema is an object or true, not", tinyi_tv_type_name(v),
+        (void)tinyi_sc_fail(c, &path, "a schema must be an object or true, not", tinyi_tv_type_name(v),
                             strlen(tinyi_tv_type_name(v)));
         return;
     }
@@ -367,7 +366,7 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
         const tinyi_tv *key = &v->u.map->pair[i].key;
         if (tinyi_sc_among(key, passed, TINYI_COUNT(passed))) continue;
         if (!tinyi_sc_among(key, known, TINYI_COUNT(known))) {
-            (void)tinyi_sc_fail(c, &path, "this keyword is not taken:", key->u.s, key->n);
+            (void)tinyi_sc_fail(c, &path, "unsupported keyword:", key->u.s, key->n);
             return;
         }
         n_constraints++;
@@ -375,19 +374,19 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
     type = tinyi_sc_get(c, v, "type");
     if ((x = tinyi_sc_get(c, v, "$ref")) != NULL) {
         const tinyi_tv *to = tinyi_sc_refer(c, x, &path);
-        if (n_constraints > 1) (void)tinyi_sc_fail(c, &path, "other keywords beside $ref are not taken", "", 0);
+        if (n_constraints > 1) (void)tinyi_sc_fail(c, &path, "other keywords next to $ref are not supported", "", 0);
         if (to) tinyi_sc_rule(c, tinyi_sc_number(c, to, *x));
         tinyi_sc_put(c, "\n");
     } else if ((x = tinyi_sc_get(c, v, "const")) != NULL) {
         if (n_constraints > 1 + (type != NULL))
-            (void)tinyi_sc_fail(c, &path, "other keywords than type beside const are not taken", "", 0);
+            (void)tinyi_sc_fail(c, &path, "keywords other than type next to const are not supported", "", 0);
         tinyi_sc_literal(c, x);
         tinyi_sc_put(c, "\n");
     } else if ((x = tinyi_sc_get(c, v, "enum")) != NULL) {
         if (n_constraints > 1 + (type != NULL))
-            (void)tinyi_sc_fail(c, &path, "other keywords than type beside enum are not taken", "", 0);
+            (void)tinyi_sc_fail(c, &path, "keywords other than type next to enum are not supported", "", 0);
         if (x->type != TINYI_DOC_LIST || !x->u.list->n) {
-            (void)tinyi_sc_fail(c, &path, "a list that is not empty is wanted for", "enum", 4);
+            (void)tinyi_sc_fail(c, &path, "a non-empty list is needed for", "enum", 4);
             return;
         }
         for (i = 0; i < x->u.list->n && !c->m.status; i++) {
@@ -397,9 +396,9 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
         tinyi_sc_put(c, "\n");
     } else if ((x = tinyi_sc_get(c, v, "anyOf")) != NULL || (x = tinyi_sc_get(c, v, "oneOf")) != NULL) {
         if (n_constraints > 1)
-            (void)tinyi_sc_fail(c, &path, "other keywords beside anyOf and oneOf are not taken", "", 0);
+            (void)tinyi_sc_fail(c, &path, "other keywords next to anyOf and oneOf are not supported", "", 0);
         if (x->type != TINYI_DOC_LIST || !x->u.list->n) {
-            (void)tinyi_sc_fail(c, &path, "a list that is not empty is wanted for", "anyOf", 5);
+            (void)tinyi_sc_fail(c, &path, "a non-empty list is needed for", "anyOf", 5);
             return;
         }
         for (i = 0; i < x->u.list->n && !c->m.status; i++) {
@@ -414,7 +413,7 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
             int a = tinyi_sc_get(c, v, "items") || tinyi_sc_get(c, v, "prefixItems") ||
                     tinyi_sc_get(c, v, "minItems") || tinyi_sc_get(c, v, "maxItems");
             int s = tinyi_sc_get(c, v, "minLength") || tinyi_sc_get(c, v, "maxLength");
-            if (o + a + s > 1) (void)tinyi_sc_fail(c, &path, "keywords of several types and no type", "", 0);
+            if (o + a + s > 1) (void)tinyi_sc_fail(c, &path, "keywords of several types, but no type", "", 0);
             if (o + a + s == 0) { tinyi_sc_put(c, "value\n"); return; }
             word = o ? tinyi_tv_view("object", 6) : a ? tinyi_tv_view("array", 5) : tinyi_tv_view("string", 6);
             type = &word;
@@ -488,7 +487,7 @@ static void tinyi_sc_cycles(tinyi_sc *c)
                 while (depth-- && !(ref = tinyi_sc_get(c, c->schema[stack[depth]], "$ref"))) {}
                 if (ref)
                     (void)tinyi_sc_fail(c, &c->path[stack[depth]],
-                                        "$ref comes back to itself before anything of a value stands:", ref->u.s,
+                                        "$ref leads back to itself without a value in between:", ref->u.s,
                                         ref->n);
                 break;
             }
@@ -503,13 +502,13 @@ TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size
     tiny_status st;
     size_t i;
     if (n_text) *n_text = 0;
-    if (!text) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a JSON schema: there is no place for the result");
+    if (!text) return tinyi_fail(ctx, TINY_E_ARGUMENT, "JSON schema: the result pointer is NULL");
     *text = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!schema) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a JSON schema without its text");
     if (n > TLLM_SCHEMA_MAX_BYTES)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the JSON schema has %zu bytes; the longest has %zu", n,
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the JSON schema has %zu bytes; the limit is %zu", n,
                           TLLM_SCHEMA_MAX_BYTES);
     c = (tinyi_sc *)tinyi_alloc(ctx, 1, sizeof *c);
     if (!c) return tiny_ctx_status(ctx);

@@ -26,7 +26,7 @@ TINY_API tiny_status tllm_stop_open(tiny_ctx *ctx, const char *const *strings, s
     if (out) *out = NULL;
     if (st) return st;
     if (!out || (n && !strings))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "stop strings: the list or the place for the result is missing");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "stop strings: the list or the result pointer is NULL");
     for (i = 0; i < n; i++) {
         size_t len = strings[i] ? strlen(strings[i]) : 0;
         if (!len) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stop string %zu is empty", i + 1);
@@ -36,7 +36,7 @@ TINY_API tiny_status tllm_stop_open(tiny_ctx *ctx, const char *const *strings, s
     }
     if (!tinyi_size_mul(n, sizeof(tinyi_stop_string) + 4, &bytes) ||
         !tinyi_size_add(bytes, sizeof *stop + 5 * total + longest, &bytes))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "stop strings: %zu are too many", n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "stop strings: %zu are too many for memory", n);
     stop = (tllm_stop *)tiny_alloc(ctx, bytes);
     if (!stop) return tiny_ctx_status(ctx);
     memset(stop, 0, bytes);

@@ -1,9 +1,9 @@
 /* src/llm/session/beam.c - beam search and parallel drawing over forks of a sequence
- * Formula  beam: of all texts one token longer than the width kept ones, those of highest log p live on; each kept text
- *          is also ended where it is, and ranked by log p / length^a (Y. Wu et al., 2016, arXiv 1609.08144, 7, in its
- *          plain form). The search stops when no living text can overtake the worst of the n_best finished ones: log p
- *          only falls, so log p / n_most^a (a > 0) bounds what it may become; at n_most tokens the living are ranked as
- *          they are. */
+ * Formula  beam: each of the width kept texts is extended by one token, and the width extensions with the highest log p
+ *          are kept. Each kept text is also ended where it is and ranked by log p / length^a (Y. Wu et al., 2016,
+ *          arXiv 1609.08144, section 7, plain form). The search stops when no open text can overtake the worst of the
+ *          n_best finished ones: log p only falls, so log p / n_most^a (a > 0) bounds its final score. At n_most
+ *          tokens the open texts are ranked as they are. */
 #include "llm/session/beam.h"
 #include "llm/session/session_inside.h"
 #include "core/state_inside.h"
@@ -44,8 +44,9 @@ static tiny_status tinyi_beam_begin(tllm_session *s, const char *call, const int
     if (st) return st;
     if (!n || !prompt) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the prompt has no tokens", call);
     if (width > (size_t)tllm_state_sequences(s->state))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %zu texts at once, the session was opened for %td sequences",
-                          call, width, tllm_state_sequences(s->state));
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                          "%s: %zu texts at once, but the session was opened for %td sequences", call, width,
+                          tllm_state_sequences(s->state));
     if (n_most > (size_t)s->n_ctx || (s->about.has_decoder ? 1 : n) > (size_t)s->n_ctx - n_most)
         return tinyi_fail(s->ctx, TINY_E_WORKSPACE,
                           "%s: a prompt of %zu tokens and %zu more do not fit into a context of %td", call, n, n_most,
@@ -107,7 +108,7 @@ static tiny_status tinyi_beam_rank(tllm_session *s, tinyi_beam *b, tllm_continua
         const float *x = b->logits + k * (size_t)V;
         const double norm = tinyi_beam_norm(x, V);
         if (!(norm - norm == 0.0))
-            return tinyi_fail(s->ctx, TINY_E_NUMERIC, "beam: the model gives logits that are no numbers");
+            return tinyi_fail(s->ctx, TINY_E_NUMERIC, "beam: the logits of the model are not finite");
         for (t = 0; t < V && !st; t++) {
             const double logp = b->live[k].logp + ((double)x[t] - norm);
             if (!(logp > -INFINITY)) continue;
@@ -220,8 +221,8 @@ TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n,
     b.penalty = desc ? desc->length_penalty : 0.0;
     if (!out || !n_found || b.n_best > b.width || b.width > 4096 || !(b.penalty >= -8.0 && b.penalty <= 8.0))
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
-                          "beam: width %zu, the best %zu, length penalty %g: at most 4096, at most the width, -8 to 8, "
-                          "and room for the result",
+                          "beam: width %zu, n_best %zu, length penalty %g: the limits are 4096, the width, -8 to 8; "
+                          "out and n_found must be given",
                           b.width, b.n_best, b.penalty);
     memset(out, 0, b.n_best * sizeof *out);
     st = tinyi_beam_begin(s, "beam", prompt, n, b.width, b.n_most, &logits);
@@ -324,7 +325,7 @@ TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_
     }
     if (!s) return TINY_E_ARGUMENT;
     if (!out || d.n_texts > 65536)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "parallel: %zu texts: at most 65536, and room for them", d.n_texts);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "parallel: %zu texts: at most 65536; out must be given", d.n_texts);
     memset(out, 0, d.n_texts * sizeof *out);
     st = tinyi_beam_begin(s, "parallel", prompt, n, d.n_texts, d.n_most, &logits);
     if (st) return st;

@@ -49,7 +49,7 @@ static tiny_status tinyi_session_open(tiny_ctx *ctx, const char *path, const voi
     tllm_session *s;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_open: there is no place for the result");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_open: the result pointer is NULL");
     *out = NULL;
     s = (tllm_session *)tiny_alloc(ctx, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);
@@ -67,7 +67,7 @@ TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tl
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_open: there is no path");
+    if (!path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_open: the path is NULL");
     return tinyi_session_open(ctx, path, NULL, 0, desc, out);
 }
 
@@ -87,8 +87,8 @@ TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const 
     if (st) return st;
     if (bytes) *bytes = 0;
     if (!path || !bytes)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_memory: there is no %s",
-                          path ? "place for the result" : "path");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_memory: the %s is NULL",
+                          path ? "result pointer" : "path");
     memset(&s, 0, sizeof s);
     s.ctx = ctx;
     before = tiny_ctx_bytes(ctx);
@@ -96,7 +96,7 @@ TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const 
     if (!st) st = tinyi_session_model(&s, desc, &d);
     if (!st) st = tllm_state_memory(ctx, s.model, &d, &state);
     if (!st) {
-        /* tllm_state_memory looked that the tokens are countable */
+        /* tllm_state_memory has checked that n_ctx tokens do not overflow a size */
         n = tiny_ctx_bytes(ctx) - before + sizeof s + 2 * (size_t)d.n_ctx * sizeof *s.token;
         if (s.about.output == TLLM_LOGITS) n += (size_t)s.about.n_vocab * sizeof *s.logits;
         if (!tinyi_size_add(n, state, bytes))
@@ -155,7 +155,7 @@ TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, s
     if (n > (size_t)s->n_ctx - s->n)
         return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%zu tokens are held and %zu more do not fit into a context of %td",
                           s->n, n, s->n_ctx);
-    if (n && !tokens) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "there are no tokens to feed");
+    if (n && !tokens) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the tokens to feed are NULL");
     for (at = 0; !st && at < n; at += step) {
         const int last = (step = TINYI_MIN(n - at, (size_t)s->n_batch)) == n - at;
         st = tllm_forward(s->state, tokens + at, (tiny_idx)step, (int64_t)s->n, last && logits ? 1 : 0,
@@ -179,7 +179,7 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
     if (reused) *reused = 0;
     if (logits) *logits = NULL;
     if (st) return st;
-    if (n && !tokens) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "there are no tokens to hold");
+    if (n && !tokens) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the tokens to hold are NULL");
     while (same < n && same < s->n && tokens[same] == s->token[same]) same++;
     if (logits && n && same == n) same--;
     if (same < s->n) {
@@ -223,7 +223,8 @@ TINY_API tiny_status tllm_session_trim(tllm_session *s, size_t n)
 {
     tiny_status st;
     if (!s) return TINY_E_ARGUMENT;
-    if (n > s->n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "of %zu tokens %zu cannot be kept", s->n, n);
+    if (n > s->n)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%zu tokens cannot be kept: the session holds %zu", n, s->n);
     st = tllm_seq_trim(s->state, 0, (tiny_idx)n);
     if (!st) s->n = n;
     return st;
@@ -234,8 +235,8 @@ TINY_API tiny_status tllm_session_drop(tllm_session *s, size_t first, size_t n)
     tiny_status st;
     if (!s) return TINY_E_ARGUMENT;
     if (first > s->n || n > s->n - first)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "of %zu tokens %zu from number %zu on cannot be dropped", s->n, n,
-                          first);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
+                          "%zu tokens from index %zu on cannot be dropped: the session holds %zu", n, first, s->n);
     st = tllm_seq_shift(s->state, 0, (tiny_idx)first, (tiny_idx)n);
     if (st) return st;
     memmove(s->token + first, s->token + first + n, (s->n - first - n) * sizeof *s->token);
@@ -263,7 +264,7 @@ TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path)
     tiny_status st = s ? tiny_file_open(s->ctx, path, &f) : TINY_E_ARGUMENT;
     if (st) return st;
     st = tinyi_lm_saved_body(s->ctx, path, f.bytes, f.n_bytes, 1, &c);
-    /* a text as long as its sequence, at positions 0, 1, ...: else nothing is touched */
+    /* the file must have as many tokens as its sequence, at positions 0, 1, ...; otherwise nothing is changed */
     if (!st && tinyi_rd_bytes(&c, 44, &skip)) {
         uint64_t kept = 0, cells = 0;
         uint32_t last = 0;
@@ -272,13 +273,13 @@ TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path)
             if (cells && tinyi_rd_bytes(&c, ((size_t)cells - 1) * 4, &skip)) (void)tinyi_rd_u32(&c, &last);
             if (kept != cells || (cells && last != cells - 1))
                 st = tinyi_fail(s->ctx, TINY_E_FORMAT,
-                                "%s: %llu tokens are kept beside a sequence of %llu up to position %lu", path,
+                                "%s: the file has %llu tokens, but a sequence of %llu up to position %lu", path,
                                 (unsigned long long)kept, (unsigned long long)cells, (unsigned long)last);
         }
     }
     if (!st) st = tllm_state_unpack(s->state, 0, f.bytes, f.n_bytes, s->spare, s->n_ctx, &n);
     if (!st && n != tllm_seq_length(s->state, 0)) {     /* a state that was saved without its text */
-        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %td tokens are kept beside a sequence of %td", path, n,
+        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the file has %td tokens, but a sequence of %td", path, n,
                         tllm_seq_length(s->state, 0));
         tllm_seq_clear(s->state, 0);
         s->n = 0;
@@ -300,7 +301,7 @@ TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const fl
     drop = (s->n - n_keep + 1) / 2;
     if (!drop)
         return tinyi_fail(s->ctx, TINY_E_WORKSPACE,
-                          "all %zu tokens of the context are to be kept: there is nothing to forget", s->n);
+                          "all %zu tokens of the context are to be kept: there is nothing to drop", s->n);
     memcpy(s->spare, s->token, n_keep * sizeof *s->token);
     memcpy(s->spare + n_keep, s->token + n_keep + drop, (s->n - n_keep - drop) * sizeof *s->token);
     return tllm_session_set(s, s->spare, s->n - drop, logits, NULL);
@@ -363,10 +364,10 @@ static tiny_status tinyi_generate_pieces(tllm_session *s, tinyi_generate *g)
     return st;
 }
 
-/* A token that the grammar allows: the free draw when it is one, else a draw among all that are. For a token t of
- * probability p and allowed ones of probability A together this gives p + (1 - A) p / A = p / A, the draw among the
- * allowed ones, and asks the grammar for the whole vocabulary only when the model leaves it. *token is -1: nothing may
- * follow. */
+/* Draws a token that the grammar allows. A free draw is tried first; if the grammar refuses it, a second draw is made
+ * among all allowed tokens. With A the probability of all allowed tokens, an allowed token of probability p is drawn
+ * with p + (1 - A) p / A = p / A, as in a draw among the allowed ones alone. The whole vocabulary is thus checked only
+ * when the model leaves the grammar. *token = -1: the grammar allows no further token. */
 static tiny_status tinyi_generate_guided(tllm_session *s, tinyi_generate *g, const float *logits, int32_t *token)
 {
     int32_t t;
@@ -465,7 +466,7 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
         st = TINY_OK;
     }
     if (!st) st = tllm_stream_end(s->ctx, &stream, &g->bytes);
-    /* who asked to stop is not called again */
+    /* a callback that asked to stop is not called again */
     if (!st && !ended) st = tinyi_generate_say(s, g, d, 1, &r->end, &ended);
     r->made_seconds = tinyi_session_clock() - start;
     return st;
@@ -583,9 +584,9 @@ TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int
     memset(&t, 0, sizeof t);
     if (!s) return TINY_E_ARGUMENT;
     if (!out || (n && !text))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: the text or the place for the result is missing");
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: the text or the result pointer is NULL");
     if (s->about.output != TLLM_HIDDEN)
-        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s gives no hidden states: it is no embedding model",
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s gives no hidden states: it is not an embedding model",
                           s->about.arch);
     if (pooling < 0) pooling = s->about.pooling == TLLM_POOL_NONE ? TLLM_POOL_MEAN : (int)s->about.pooling;
     if (pooling != TLLM_POOL_MEAN && pooling != TLLM_POOL_CLS && pooling != TLLM_POOL_LAST)
@@ -593,7 +594,7 @@ TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int
     st = tllm_encode(s->ctx, s->vocab, text, n, TLLM_ENCODE_ENDS, &t);
     if (!st && !t.n) st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: the text has no tokens");
     if (!st && t.n > (size_t)s->n_ctx)
-        st = tinyi_fail(s->ctx, TINY_E_WORKSPACE, "embed: the text has %zu tokens, the context has room for %td", t.n,
+        st = tinyi_fail(s->ctx, TINY_E_WORKSPACE, "embed: the text has %zu tokens, but the context holds %td", t.n,
                         s->n_ctx);
     if (!st) {
         rows = (float *)tinyi_alloc(s->ctx, t.n * (size_t)s->about.n_out, sizeof *rows);

@@ -1,4 +1,4 @@
-/* src/llm/session/session_inside.h - what a session is inside */
+/* src/llm/session/session_inside.h - the struct of a session */
 #ifndef TINYI_SESSION_INSIDE_H
 #define TINYI_SESSION_INSIDE_H
 #include "core/file.h"
@@ -10,16 +10,16 @@ struct tllm_session {
     tllm_gguf *file;
     tllm_model *model;
     tllm_vocab *vocab;
-    tllm_state *state;                      /* the text of the session is its sequence 0 */
+    tllm_state *state;                      /* sequence 0 is the text of the session */
     tllm_about about;
     tiny_idx n_ctx, n_batch;
-    int32_t *token, *spare;                 /* (n_ctx) held by the state; room for a shift */
+    int32_t *token, *spare;                 /* (n_ctx) tokens held by the state; scratch for a shift */
     size_t n;
     float *logits;                          /* (n_vocab); NULL: the model gives none */
-    tllm_pieces *pieces;                    /* what tokens write, for grammars; NULL: none has asked yet */
+    tllm_pieces *pieces;                    /* the bytes of all tokens, for grammars; NULL: not needed so far */
 };
 
-/* Refuses where there is no session, where its model is an encoder, and, for logits, where the model gives none. */
+/* Fails if s is NULL, if its model is an encoder, or if logits is set and the model gives none. */
 TINYI_FN tiny_status tinyi_session_text(const tllm_session *s, int logits);
 
 TINYI_C_END

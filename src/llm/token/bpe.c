@@ -1,11 +1,11 @@
 /* src/llm/token/bpe.c - byte-level byte pair encoding
  *
- * Source   A. Radford et al., "Language models are unsupervised multitask learners" (2019): the text is cut into words
- *          (split.c), each byte is written as a visible character, and neighbours merge in the order of the list of
- *          merges.
- * Data     a symbol is a token from the start, so a merge is found by two numbers and the disguise is only needed for
- *          the vocabularies that take whole words. Some (TLLM_PRE_RAW) merge characters instead, with <0xXX> for the
- *          rest.
+ * Source   A. Radford et al., "Language models are unsupervised multitask learners" (2019): the text is split into
+ *          words (split.c), each byte is written as a visible character, and neighbours merge in the order of the list
+ *          of merges.
+ * Data     a symbol is a token from the start, so a merge is found by two ids. Bytes are mapped to characters only for
+ *          vocabularies that use whole words. Some vocabularies (TLLM_PRE_RAW) merge characters instead, with <0xXX>
+ *          for the rest.
  * Cost     n log(longest word); each pair is one look-up. */
 #include "llm/token/parts_inside.h"
 #include <string.h>

@@ -100,8 +100,8 @@ TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32
     bare = tinyi_vocab_blank_first(v);
     for (i = 0; i < n && !st; i++) {
         if (!tinyi_vocab_has(v, id[i]))
-            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: token %ld at place %lu, the vocabulary has %lu", (long)id[i],
-                            (unsigned long)i, (unsigned long)v->n);
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: token %ld at index %lu, but the vocabulary has %lu",
+                            (long)id[i], (unsigned long)i, (unsigned long)v->n);
         else
             st = tinyi_decode_one(ctx, v, id[i], flags, &bare, out);
     }
@@ -126,7 +126,7 @@ TINY_API tllm_stream tllm_stream_start(const tllm_vocab *v, unsigned flags)
     return s;
 }
 
-/* is what stands at p a whole character by the standard? its bytes, or 0 */
+/* bytes of the whole, valid character at p, or 0 */
 static size_t tinyi_stream_valid(const unsigned char *p, size_t n)
 {
     uint32_t c;
@@ -146,7 +146,7 @@ TINY_API tiny_status tllm_stream_next(tiny_ctx *ctx, tllm_stream *s, int32_t id,
     if (!s || !s->v || !out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_next: %s is missing", !s || !s->v ? "the stream" : "out");
     if (!tinyi_vocab_has(s->v, id))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_next: token %ld, the vocabulary has %lu", (long)id,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_next: token %ld, but the vocabulary has %lu", (long)id,
                           (unsigned long)s->v->n);
     memset(&b, 0, sizeof b);
     if ((st = tinyi_bytes_reserve(ctx, &b, s->n_held + 1)) != TINY_OK) return st;

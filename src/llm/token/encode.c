@@ -1,9 +1,9 @@
-/* src/llm/token/encode.c - text to tokens: special tokens first, then each kind for what is left
+/* src/llm/token/encode.c - text to tokens: special tokens first, then the text between them by the kind of vocabulary
  *
- * Special tokens are looked for in the order of the engine that most files are made for: the longest first wherever it
- * stands, then the next longest in what is left. Each place is looked at once with a trie; a token that is in the way
- * of a longer one is tried again shorter, from a heap. Linear in the text where special tokens do not overlap, else n
- * log n. */
+ * Special tokens are found in the order of the engine that most files are made for: the longest one first, wherever it
+ * is, then the next longest in the remaining text. Each position is searched once with a trie. A match that overlaps a
+ * longer token is retried with a shorter one, from a heap. Time is linear in the text if special tokens do not overlap,
+ * else n log n. */
 #include "llm/token/parts_inside.h"
 #include <string.h>
 
@@ -139,7 +139,7 @@ static tiny_status tinyi_finder_run(tinyi_finder *f)
 
 /* ---- text to tokens -------------------------------------------------------------------------------------------- */
 
-/* begins: nothing, not even a special token, stands before */
+/* begins: nothing, not even a special token, comes before */
 static tiny_status tinyi_vocab_piece_of(tinyi_encoder *e, const unsigned char *s, size_t n, int after_special,
                                         int begins)
 {
@@ -209,7 +209,7 @@ TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char 
     if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "encode: the file of this model has no vocabulary");
     if (n > INT32_MAX)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: a text of %lu bytes, at most %ld in one call",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: a text of %lu bytes, but the limit of one call is %ld",
                           (unsigned long)n, (long)INT32_MAX);
     memset(&e, 0, sizeof e);
     memset(&f, 0, sizeof f);

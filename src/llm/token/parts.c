@@ -1,11 +1,11 @@
 /* src/llm/token/parts.c - hashes, growing arrays, the trie and the merging of symbols
  *
- * The hash is keyed by the clock and an address, so that no file can be made whose tokens all fall into one slot.
+ * The hash is keyed by the clock and an address, so a hostile file cannot put all its tokens into one slot.
  *
  * Merging follows R. Sennrich, B. Haddow, A. Birch, "Neural machine translation of rare words with subword units" (ACL
- * 2016): of all neighbours the pair with the lowest rank is joined, the leftmost of equals, until none is left. Short
- * words scan their few pairs; long ones keep a heap of (rank, place), where an entry whose pair has changed is skipped
- * when it comes up: n log n. */
+ * 2016): the neighbours with the lowest rank are joined, the leftmost of equals first, until no pair is left. Short
+ * words scan their few pairs. Long words use a heap of (rank, position) and skip entries whose pair has changed:
+ * n log n. */
 #include "llm/token/parts_inside.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* src/llm/token/parts_inside.h - what a vocabulary is inside, and the parts that the kinds share */
+/* src/llm/token/parts_inside.h - the struct of a vocabulary, and the parts that all kinds share */
 #ifndef TINYI_PARTS_H
 #define TINYI_PARTS_H
 #include "core/bytes.h"
@@ -6,7 +6,7 @@
 #include "llm/token/vocab.h"
 TINYI_C_BEGIN
 
-enum { /* what a token is: bits, since a control token may be several things */
+enum { /* attributes of a token, as bits: a control token may have several */
        TINYI_TOK_NORMAL = 1,
        TINYI_TOK_UNKNOWN = 2,
        TINYI_TOK_CONTROL = 4,
@@ -17,8 +17,7 @@ enum { /* what a token is: bits, since a control token may be several things */
        TINYI_TOK_RSTRIP = 128
 };
 
-/* Longer texts stay out of tries, so that a walk from each place of a text is linear in the text: they match
- * nothing. */
+/* Longer texts are not put into tries and match nothing. This keeps a walk from each position linear in the text. */
 enum { TINYI_TRIE_LONGEST = 1024 };
 
 /* a set of texts, compressed: an edge carries all bytes up to the next branch */
@@ -28,18 +27,18 @@ typedef struct tinyi_trie_node {
     int32_t value;                          /* -1: no text ends here */
 } tinyi_trie_node;
 typedef struct tinyi_trie {
-    /* node 0 is the root; children lie side by side, in the order of their first bytes */
+    /* node 0 is the root; the children of a node are contiguous, ordered by their first bytes */
     tinyi_trie_node *node;
     size_t n_nodes;
     int32_t root[256];                      /* child by first byte; -1: none */
 } tinyi_trie;
 
-/* a place in a trie: within a node's label */
+/* a position in a trie: used bytes of the label of a node */
 typedef struct tinyi_trie_at { int32_t node; uint32_t used; } tinyi_trie_at;
 
 typedef struct tinyi_merge { uint32_t left, right, to; } tinyi_merge;
 
-/* The kind of a vocabulary; TINYLLM_ONLY_TOKENIZER: a constant, vocabularies of other kinds are refused. */
+/* The kind of a vocabulary. With TINYLLM_ONLY_TOKENIZER it is a constant, and other kinds are refused. */
 #ifdef TINYLLM_ONLY_TOKENIZER
 #define TINYI_VOCAB_KNOWS_SPM 1
 #define TINYI_VOCAB_KNOWS_BPE 1
@@ -64,21 +63,21 @@ struct tllm_vocab {
     const tllm_pre *pre;
     unsigned pre_flags;
     size_t n;
-    uint32_t *at;                           /* (n + 1) where the texts begin in the blob */
+    uint32_t *at;                           /* (n + 1) offsets of the texts in the blob */
     unsigned char *blob;
     unsigned char *what;                    /* (n) TINYI_TOK_ */
     unsigned char *is_end;                  /* ((n + 7) / 8) bits */
     float *score;                           /* (n), NULL: all 0 */
-    /* (2 to the power) text to id: id + 1, the free upper bits of the hash above it */
+    /* (a power of 2) hash table from text to id: id + 1 in the low bits, the upper bits of the hash above */
     uint32_t *slot, slot_mask;
-    unsigned slot_bits;                     /* that an id + 1 takes */
+    unsigned slot_bits;                     /* bits of id + 1 */
     uint64_t key;                           /* of the hashes, different in each process */
     size_t longest;                         /* bytes of the longest text */
     tinyi_merge *merge;                     /* by rank */
     size_t n_merges;
     uint32_t *merge_slot, merge_mask;
     unsigned merge_bits;
-    /* bits: may these two characters stand side by side inside a token? By hash, and exactly for ASCII. */
+    /* bits: may these two characters be adjacent inside a token? By hash, and exact for ASCII. */
     uint32_t *joint, joint_mask, joint_ascii[128][4];
     int32_t byte_id[256];                   /* the token of a byte; -1: none */
     int32_t special[TLLM_SPECIAL_COUNT];
@@ -92,7 +91,7 @@ struct tllm_vocab {
     int has_strip;
 };
 
-/* short words that came before: texts repeat theirs */
+/* a cache of short words: texts repeat their words */
 enum { TINYI_KEPT_BYTES = 16, TINYI_KEPT_IDS = 6, TINYI_KEPT_WORDS = 4096 };
 typedef struct tinyi_kept { uint64_t word[2]; int32_t id[TINYI_KEPT_IDS]; unsigned char n, n_ids; } tinyi_kept;
 
@@ -102,13 +101,13 @@ typedef struct tinyi_encoder {
     const tllm_vocab *v;
     tllm_tokens *out;
     uint32_t *pos, *prev, *next;            /* (room) of symbols */
-    int32_t *id, *to;                       /* of symbols; what a symbol and its right neighbour become */
-    uint32_t *rank;                         /* how soon; UINT32_MAX: never */
+    int32_t *id, *to;                       /* of symbols; the merge of a symbol and its right neighbour */
+    uint32_t *rank;                         /* of that merge, lowest first; UINT32_MAX: never */
     size_t room;
     uint64_t *heap;
-    size_t heap_n;                          /* entries; after a word is merged, its symbols */
+    size_t heap_n;                          /* entries; after a word is merged, the number of its symbols */
     tinyi_kept *kept;                       /* (TINYI_KEPT_WORDS), NULL for short texts */
-    unsigned char *text;                    /* the text as the merges see it */
+    unsigned char *text;                    /* the normalised text that is merged */
     size_t text_room;
 } tinyi_encoder;
 
@@ -124,7 +123,7 @@ TINYI_INLINE int tinyi_vocab_has(const tllm_vocab *v, int32_t id) { return v && 
 /* the byte of <0xXX>; -1: another text */
 TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n);
 
-/* Grows *p, that holds used of *room items, to at least want. */
+/* Grows *p, which holds used of *room items, to at least want. */
 TINYI_FN tiny_status tinyi_token_grow(tiny_ctx *ctx, void **p, size_t used, size_t *room, size_t want,
                                       size_t bytes_each);
 TINYI_FN tiny_status tinyi_token_reserve(tiny_ctx *ctx, tllm_tokens *t, size_t more);
@@ -136,17 +135,16 @@ TINYI_FN void tinyi_encoder_free_symbols(tinyi_encoder *e);
 TINYI_FN tiny_status tinyi_encoder_symbols(tinyi_encoder *e, size_t count);
 TINYI_INLINE void tinyi_encoder_put(tinyi_encoder *e, int32_t id) { if (id >= 0) e->out->id[e->out->n++] = id; }
 
-/* The tokens of this word, when it came before: puts them and answers 1. Else *slot is where tinyi_kept_set may keep
- * what is put from now on; NULL: it cannot be kept. */
+/* Looks the word up in the cache. If found, appends its tokens and returns 1. Otherwise *slot is the cache entry for
+ * tinyi_kept_set, which stores the tokens appended from then on; NULL: the word cannot be cached. */
 TINYI_FN int tinyi_kept_get(tinyi_encoder *e, const unsigned char *s, size_t n, tinyi_kept **slot, tiny_status *st);
 TINYI_FN void tinyi_kept_set(const tinyi_encoder *e, const unsigned char *s, size_t n, tinyi_kept *slot, size_t from);
 
-/* The texts of the n tokens in ids (which is sorted by the call); of equal texts the first in ids counts. blob: label
- * bytes. */
+/* Builds a trie of the texts of n tokens; the call sorts ids. Of equal texts the first in ids is used. */
 TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32_t *ids, size_t n, tinyi_trie *trie);
 TINYI_FN void tinyi_trie_free(tiny_ctx *ctx, tinyi_trie *trie);
 TINYI_INLINE tinyi_trie_at tinyi_trie_start(void) { tinyi_trie_at at; at.node = 0; at.used = 0; return at; }
-/* one byte further; 0: nothing goes on so */
+/* one byte further; 0: no text continues with it */
 TINYI_FN int tinyi_trie_step(const tinyi_trie *trie, const unsigned char *blob, tinyi_trie_at *at, unsigned char byte);
 TINYI_INLINE int32_t tinyi_trie_value(const tinyi_trie *trie, const tinyi_trie_at *at)
 {
@@ -154,12 +152,12 @@ TINYI_INLINE int32_t tinyi_trie_value(const tinyi_trie *trie, const tinyi_trie_a
     return at->used == node->n_label ? node->value : -1;
 }
 
-/* a heap of four children, the least on top */
+/* a heap with four children per node, the smallest on top */
 TINYI_FN void tinyi_heap_down(uint64_t *heap, size_t n, size_t i);
 TINYI_FN void tinyi_heap_up(uint64_t *heap, size_t i);
 
 TINYI_FN uint64_t tinyi_merge_hash(uint64_t key, uint32_t left, uint32_t right);
-/* how soon two symbols merge that are the bytes [a, b) and have these ids; UINT32_MAX: never */
+/* the rank of the merge of two symbols; UINT32_MAX: they never merge. *to: the merged token */
 TINYI_FN uint32_t tinyi_merge_find(const tllm_vocab *v, int32_t left, int32_t right, int32_t *to);
 TINYI_FN int tinyi_joint_wide(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right,
                               size_t n_right);
@@ -171,11 +169,11 @@ TINYI_INLINE int tinyi_joint_may(const tllm_vocab *v, const unsigned char *left,
 }
 TINYI_FN void tinyi_joint_set(tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right,
                               size_t n_right);
-/* merges the symbols of one word; e->pos has n + 1 entries, e->id n; by_text: what stands side by side merges when it
- * is a token */
+/* merges the symbols of one word; e->pos has n + 1 entries, e->id n; by_text: neighbours merge if their joined text is
+ * a token */
 TINYI_FN tiny_status tinyi_merge_word(tinyi_encoder *e, const unsigned char *s, size_t n, int by_text);
 
-/* the bytes of a GPT-2 character: the byte it disguises, or -1 */
+/* the byte that a GPT-2 character stands for, or -1; and back */
 TINYI_FN int tinyi_bpe_byte(uint32_t c);
 TINYI_FN uint32_t tinyi_bpe_disguise(unsigned char byte);
 

@@ -1,7 +1,7 @@
-/* src/llm/token/rwkv.c - the vocabulary of RWKV: at each place the longest token
+/* src/llm/token/rwkv.c - the vocabulary of RWKV: the longest token at each position
  *
  * Source   B. Peng, RWKV "world" tokenizer: a trie over bytes, greedy. Files write its tokens with escapes (\n, \t, \r,
- *          \xHH, and a backslash before anything else), which the reader of the vocabulary has taken away.
+ *          \xHH, and a backslash before anything else); vocab.c has already resolved them.
  * Cost     linear in the text times the longest token. */
 #include "llm/token/parts_inside.h"
 

@@ -11,8 +11,8 @@
  *   X  [^\r\n L N]? ( u* l+ or u+ l* ), u = L but a-z, l = L but A-Z        Y  X C?      Z  Y with L or M for L
  *   J  [^\r\n L N]? L+ C?, no Han letter        k  Han+
  *   1  N     3  N, 1 to 3     N  N+     9  three digits 0-9
- *   z  up to a place with 3, 6, 9 ... digits 0-9 after it     a  N in threes from the end of the number, with what
- *                                                             stands before
+ *   z  up to a position with 3, 6, 9 ... digits 0-9 after it     a  N in threes from the end of the number, with the
+ *                                                                rest before
  *   O  blank? [^W L N]+ [\r\n]*   S  ... [\r\n/]*   T  ... [\r\n/]?   Q  blank? [^W L M N]+ [\r\n]*
  *   P  blank? [P S]+ [\r\n]*      p  blank? [P S]+  A  one of ASCII's punctuation, then [A-Za-z]+
  *   l  W* [\r\n]+     b  [\r\n]    L  lines, or line ends    $  W+ at the end    R  W, the most of 512 256 ... 4, 1 to
@@ -23,10 +23,9 @@
  *                                                                                                 marks, Bopomofo
  *   i  <sentinel:0>     I  IMGIMGABCZ     v  tab, line feed, 4 or 2 blanks     q  one mark of P or of ASCII
  *
- * Engines that run these rules through a regular expression library over letters that stand for categories do not count
- * '~' as a symbol, and give Lu and Ll the meaning L; files are made to be read by them, so the same is done here.
- * Cost: linear. Each place is looked at once by each letter of each step; runs that a failing letter measured are
- * remembered. */
+ * Some engines map categories to letters and run a regular expression library over them. They do not count '~' as a
+ * symbol and treat Lu and Ll as L. Model files are made for those engines, so this code does the same.
+ * Cost: linear. Each letter of each step looks at each position once; runs measured by a failing letter are kept. */
 #include "llm/token/split.h"
 #include <string.h>
 
@@ -167,7 +166,7 @@ static const uint32_t tinyi_split_cased[] = {
 };
 static const uint32_t tinyi_split_marks[] = { 0x21,   0x2f,   0x3a,   0x7e,   0x2018, 0x201f,
                                               0x3000, 0x3002, 0xff01, 0xff0f, 0xff1a, 0xff5e };
-static const uint32_t tinyi_split_bloom[] = {         /* what B leaves out beside white space */
+static const uint32_t tinyi_split_bloom[] = {         /* what B skips besides white space */
     0x21, 0x21, 0x28, 0x29, 0x2c, 0x2c, 0x2e, 0x2e, 0x3f, 0x3f, 0x7c, 0x7c, 0x60c, 0x60c, 0x6d4, 0x6d4, 0x964, 0x964,
     0x2026, 0x2026, 0x3001, 0x3002, 0xff0c, 0xff0c
 };
@@ -293,7 +292,7 @@ static size_t tinyi_split_cased_word(const unsigned char *s, size_t p, size_t en
     return r > q ? r : both_end;
 }
 
-/* what may stand before a word: its end, or p */
+/* characters allowed before a word: their end, or p */
 static size_t tinyi_split_prefix(const unsigned char *s, size_t p, size_t end, unsigned not_mask)
 {
     size_t k;
@@ -327,7 +326,7 @@ static size_t tinyi_split_skip(const unsigned char *s, size_t p, size_t end, siz
     return p;
 }
 
-/* how many digits stand at p, measured once for a run; mask 0: ASCII digits */
+/* how many digits are at p, measured once for a run; mask 0: ASCII digits */
 static size_t tinyi_split_digits(const unsigned char *s, size_t p, size_t end, unsigned mask, tinyi_split_memo *memo)
 {
     size_t q = p, k, n = 0;
@@ -578,7 +577,7 @@ TINYI_FN void tinyi_split_start(tinyi_split *sp, const char *rule, const unsigne
     }
 }
 
-/* the end of the piece of step i that begins at p: a match, or what lies before the next one */
+/* the end of the piece of step i that begins at p: a match, or the text before the next one */
 static size_t tinyi_split_piece(tinyi_split *sp, int i, size_t p, size_t end)
 {
     const unsigned char *s = sp->s;

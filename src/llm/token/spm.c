@@ -1,17 +1,16 @@
-/* src/llm/token/spm.c - SentencePiece vocabularies with scores: join the neighbours that make the token with the best
- * score
+/* src/llm/token/spm.c - SentencePiece vocabularies with scores: joins the neighbours whose token has the best score
  *
- * Source   T. Kudo, J. Richardson, "SentencePiece", EMNLP 2018 (arXiv 1808.06226), the BPE form; characters that are no
- *          token fall back to one token a byte; where the vocabulary has none for them, neighbours are one unknown
- *          token.
- * Data     blanks are written U+2581. Where no token holds two characters side by side, nothing can be joined across,
- *          so the text is cut there first: words, in almost all vocabularies. The result is the same and the heap stays
- *          small.
- * Cost     n log(longest piece between cuts); each look-up hashes at most the bytes of the longest token. */
+ * Source   T. Kudo, J. Richardson, "SentencePiece", EMNLP 2018 (arXiv 1808.06226), the BPE form. A character that is
+ *          not a token falls back to one token per byte. If the vocabulary has no byte tokens, a run of such characters
+ *          becomes one unknown token.
+ * Data     blanks are written U+2581. If no token has two given characters next to each other, no join can cross them.
+ *          The text is split there first: into words, in almost all vocabularies. The result is the same, and the heap
+ *          stays small.
+ * Cost     n log(longest piece between splits); each look-up hashes at most the bytes of the longest token. */
 #include "llm/token/parts_inside.h"
 #include <string.h>
 
-/* Bytes of the symbol at t: as many as its first byte promises, whatever they are, but none of a blank behind it: one
+/* Bytes of the symbol at t: as many as its first byte promises, whatever they are, but none of a blank after it: one
  * token a byte would give that back as U+2581. */
 static size_t tinyi_spm_symbol(const unsigned char *t, size_t n)
 {

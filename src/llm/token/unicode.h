@@ -1,14 +1,14 @@
 /* src/llm/token/unicode.h - classes, lower case and base letters of code points, and UTF-8 as tokenizers read it
  *
- * The tables stand in unicode.c and are written by unicode.py; their version is TINYI_UNICODE_VERSION.
- * Reading follows the well-known engines, not the letter of the standard: overlong forms and surrogates are read as the
- * number that their bits spell, and each byte that cannot start or finish a character counts as one U+FFFD. */
+ * unicode.py writes the tables in unicode.c; their version is TINYI_UNICODE_VERSION.
+ * UTF-8 is read as common tokenizers read it, which is not strictly the standard. Overlong forms and surrogates are
+ * read as the number that their bits encode. Each byte that cannot start or finish a character becomes one U+FFFD. */
 #ifndef TINYI_UNICODE_H
 #define TINYI_UNICODE_H
 #include "core/bytes.h"
 TINYI_C_BEGIN
 
-/* "15.1.0" */
+/* The version of the Unicode tables, such as "15.1.0". */
 TINY_API const char *tllm_unicode_version(void);
 
 /* ---- inside: what the bodies share ---- */
@@ -31,9 +31,9 @@ TINYI_FN uint32_t tinyi_unicode_lower(uint32_t c);
 /* first code point of the canonical decomposition: the letter without its accents */
 TINYI_FN uint32_t tinyi_unicode_base(uint32_t c);
 
-/* how many bytes at the end of p are the beginning of a character that more bytes could finish: 0..3 */
+/* the number of bytes at the end of p that start an unfinished character: 0..3 */
 TINYI_FN size_t tinyi_utf8_unfinished(const unsigned char *p, size_t n);
-/* how many bytes from the start of p tinyi_utf8_get and tinyi_utf8_put would give back unchanged */
+/* the number of bytes from the start of p that tinyi_utf8_get and tinyi_utf8_put reproduce unchanged */
 TINYI_FN size_t tinyi_utf8_plain(const unsigned char *p, size_t n);
 
 TINYI_C_END

@@ -1,11 +1,11 @@
 /* src/llm/token/unigram.c - unigram language models (T5), their character map, and the suffix form of PLaMo 2
  *
  * Source   T. Kudo, "Subword regularization", ACL 2018 (arXiv 1804.10959): the segmentation with the greatest sum of
- *          scores, found by the Viterbi algorithm, forwards, with double sums. A character that is no token costs the
- *          least score less 10; it is written in byte tokens where the vocabulary has all 256 (mT5), else neighbours of
- *          that kind give one unknown token.
- *          The character map is a double array trie, XOR-compressed (S. Kanda, 2018), over byte strings, with their
- *          replacements after it; the longest match at each place counts.
+ *          scores, found by the Viterbi algorithm, forwards, with double sums. A character that is not a token has the
+ *          lowest score minus 10. It is written in byte tokens if the vocabulary has all 256 (mT5); otherwise a run of
+ *          such characters becomes one unknown token.
+ *          The character map is a double array trie, XOR-compressed (S. Kanda, 2018), over byte strings, followed by
+ *          their replacements; the longest match at each position is used.
  * Cost     linear in the text times the longest token. */
 #include "llm/token/parts_inside.h"
 #include <string.h>
@@ -52,7 +52,7 @@ static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned c
         size_t from = 4 + 4 * v->n_charsmap_units;
         if (value >= v->n_charsmap - from)
             return tinyi_fail(e->ctx, TINY_E_FORMAT,
-                              "precompiled_charsmap: a replacement at %lu, there are %lu bytes of them",
+                              "precompiled_charsmap: a replacement at %lu, but there are %lu bytes of them",
                               (unsigned long)value, (unsigned long)(v->n_charsmap - from));
         *t = v->charsmap + from + value;
         *n_t = strlen((const char *)*t);    /* the last byte of the map is 0: the open made sure */
@@ -68,7 +68,7 @@ static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned c
     return TINY_OK;
 }
 
-/* begins: no special token stands before s. Blanks that merge mark the word after them; where a text begins, only the
+/* begins: no special token is before s. Blanks that merge mark the word after them; where a text begins, only the
  * blank that the vocabulary puts there itself counts. */
 static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char *s, size_t n, int begins,
                                            size_t *n_out)
@@ -186,7 +186,7 @@ TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char 
         first = e->out->n;
         e->out->n += count;
         (void)tinyi_unigram_back(v, s, best, m, e->out->id + e->out->n);
-        if (unk < 0 && !v->byte_fallback) { /* no unknown token: nothing stands in its place */
+        if (unk < 0 && !v->byte_fallback) { /* no unknown token: nothing replaces it */
             for (i = k = first; i < e->out->n; i++) if (e->out->id[i] >= 0) e->out->id[k++] = e->out->id[i];
             e->out->n = k;
         }

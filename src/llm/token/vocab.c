@@ -1,7 +1,7 @@
 /* src/llm/token/vocab.c - reading a vocabulary
  *
- * What files leave open follows the engine that most of them are made for: its defaults for special tokens, and the
- * texts by which it knows tokens that end an answer. */
+ * Settings that a file does not give follow the engine that most files are made for: its defaults for special tokens,
+ * and the texts by which it recognises tokens that end an answer. */
 #include "llm/token/parts_inside.h"
 #include "llm/model/arch_inside.h"
 #include "core/time.h"
@@ -190,7 +190,7 @@ static void tinyi_vocab_find_special(tllm_vocab *v)
     tinyi_vocab_mark_end(v, v->special[TLLM_EOS]);
     tinyi_vocab_mark_end(v, v->special[TLLM_EOT]);
     tinyi_vocab_mark_end(v, v->special[TLLM_EOM]);
-    /* where a call ends the answer, <|end|> ends only a part of it, and beside a tool's response </s> is plain text */
+    /* where a call ends the answer, <|end|> ends only a part of it, and next to a tool's response </s> is plain text */
     {
         int call = tinyi_vocab_end_named(v, "<|call|>") >= 0 || tinyi_vocab_end_named(v, "<|calls|>") >= 0;
         int last = tinyi_vocab_end_named(v, "<|return|>") >= 0 || tinyi_vocab_end_named(v, "<|flush|>") >= 0;
@@ -218,7 +218,7 @@ static int tinyi_vocab_holds(tllm_text t, const char *part)
     return 0;
 }
 
-/* some models' special tokens swallow the white space beside them; files say so only by the name of the model */
+/* some models' special tokens swallow the white space next to them; files say so only by the name of the model */
 static void tinyi_vocab_strips(tllm_vocab *v, tllm_text name, tllm_text arch)
 {
     static const char *const bare[] = { "<unk>", "<s>", "<|endoftext|>", NULL };
@@ -305,7 +305,7 @@ static tiny_status tinyi_vocab_texts(tllm_vocab *v, const tinyi_vocab_source *s)
             return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: token %lu has no text", s->name, (unsigned long)i);
         if (t.n > INT32_MAX || total + t.n > INT32_MAX)
             return tinyi_fail(s->ctx, TINY_E_FORMAT,
-                              "%s: with token %lu of %lu bytes the texts of the vocabulary are longer than %ld bytes",
+                              "%s: with token %lu of %lu bytes the texts of the vocabulary exceed %ld bytes",
                               s->name, (unsigned long)i, (unsigned long)t.n, (long)INT32_MAX);
         total += t.n;
     }
@@ -413,7 +413,7 @@ static tiny_status tinyi_vocab_merges(tllm_vocab *v, const tinyi_vocab_source *s
     tiny_status st = TINY_OK;
     if (!room) return tiny_ctx_status(s->ctx);
     if (s->n_merges > INT32_MAX)
-        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %lu merges, at most %ld", s->name, (unsigned long)s->n_merges,
+        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %lu merges, the limit is %ld", s->name, (unsigned long)s->n_merges,
                         (long)INT32_MAX);
     for (i = 0; !st && i < s->n_merges; i++) if (tinyi_source_merge(s, i, &t) && t.n > 2) good++;
     if (!st && (v->pre_flags & TLLM_PRE_RAW)) st = tinyi_vocab_joints(v, s->ctx);
@@ -543,16 +543,16 @@ static tiny_status tinyi_vocab_map(tllm_vocab *v, const tinyi_vocab_source *s)
     uint64_t blob;
     if (!n || !p) return TINY_OK;
     if (n < 4)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap has %lu bytes, its head alone has 4",
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap has %lu bytes, but its header needs 4",
                           s->name, (unsigned long)n);
     blob = tinyi_le32(p);
     if (blob + 4 >= n || blob % 4)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT,
-                          "%s: precompiled_charsmap says that its trie has %lu bytes, with its head and the texts "
-                          "after it there are %lu",
-                          s->name, (unsigned long)blob, (unsigned long)n);
+        return tinyi_fail(
+            s->ctx, TINY_E_FORMAT,
+            "%s: precompiled_charsmap: its trie has %lu bytes, but header, trie and texts together have %lu",
+            s->name, (unsigned long)blob, (unsigned long)n);
     if (p[n - 1])
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap is cut: its last text does not end",
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap is truncated: its last text does not end",
                           s->name);
     v->charsmap = (unsigned char *)tinyi_alloc(s->ctx, n, 1);
     if (!v->charsmap) return tiny_ctx_status(s->ctx);
@@ -618,8 +618,7 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
         if (!v->pre)
             return tinyi_fail(
                 s->ctx, TINY_E_UNSUPPORTED,
-                "%s: tokenizer.ggml.pre is \"%.*s\", a rule that is not known here; docs/guide/tokenizers.md "
-                "lists those that are",
+                "%s: tokenizer.ggml.pre is \"%.*s\", an unknown rule; docs/guide/tokenizers.md lists the known ones",
                 s->name, (int)TINYI_MIN(pre.n, (size_t)100), pre.at);
         v->pre_flags = v->pre->flags;
         if (v->pre_flags & TLLM_PRE_BOS) v->add_bos = 1;
@@ -724,7 +723,7 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
     s->name = tllm_gguf_path(s->g, 0);
     if (!s->name) s->name = "vocabulary";
     if (!tllm_meta_text(tllm_gguf_find(s->g, "tokenizer.ggml.model"), 0, &model))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.model is missing, or no text", s->name);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.model is missing or not a text", s->name);
     (void)tllm_meta_text(tllm_gguf_find(s->g, "tokenizer.ggml.pre"), 0, &pre);
     (void)tllm_meta_text(tllm_gguf_find(s->g, "general.name"), 0, &name);
     (void)tllm_meta_text(tllm_gguf_find(s->g, "general.architecture"), 0, &arch);
@@ -733,11 +732,11 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
     if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) return TINY_OK;
     if (!s->text) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens is missing", s->name);
     if (s->text->type != TLLM_ARRAY || s->text->item_type != TLLM_STRING)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens is no list of texts", s->name);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens is not a list of texts", s->name);
     v->n = s->text->count;
     if (!v->n || v->n > INT32_MAX)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens has %lu tokens, 1 to %ld can be", s->name,
-                          (unsigned long)v->n, (long)INT32_MAX);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens has %lu tokens, but 1 to %ld are allowed",
+                          s->name, (unsigned long)v->n, (long)INT32_MAX);
     s->score = tllm_gguf_find(s->g, "tokenizer.ggml.scores");
     s->type = tllm_gguf_find(s->g, "tokenizer.ggml.token_type");
     s->merge = tllm_gguf_find(s->g, "tokenizer.ggml.merges");
@@ -745,14 +744,15 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
     if (s->score &&
         (s->score->type != TLLM_ARRAY ||
          (s->score->item_type != TLLM_F32 && s->score->item_type != TLLM_F64 && s->score->item_type != TLLM_I32)))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores is no list of f32 or i32 numbers", s->name);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores is not a list of f32 or i32 numbers",
+                          s->name);
     if (s->score && s->score->count < v->n)
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores has %lu scores for %lu tokens", s->name,
                           (unsigned long)s->score->count, (unsigned long)v->n);
     if (s->type &&
         (s->type->type != TLLM_ARRAY || s->type->item_type == TLLM_STRING || s->type->item_type == TLLM_F32 ||
          s->type->item_type == TLLM_F64 || s->type->item_type == TLLM_ARRAY || s->type->item_type == TLLM_BOOL))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type is no list of integers", s->name);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type is not a list of integers", s->name);
     if (s->type && s->type->count < v->n)
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type has %lu types for %lu tokens", s->name,
                           (unsigned long)s->type->count, (unsigned long)v->n);
@@ -760,12 +760,12 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
         if (!s->merge && strcmp(v->pre->name, "kimi-k2"))
             return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.merges is missing", s->name);
         if (s->merge && (s->merge->type != TLLM_ARRAY || s->merge->item_type != TLLM_STRING))
-            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.merges is no list of texts", s->name);
+            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.merges is not a list of texts", s->name);
         s->n_merges = s->merge ? s->merge->count : 0;
     }
     if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM && s->map &&
         (s->map->type != TLLM_ARRAY || (s->map->item_type != TLLM_U8 && s->map->item_type != TLLM_I8)))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.precompiled_charsmap is no list of bytes",
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.precompiled_charsmap is not a list of bytes",
                           s->name);
     if ((st = tinyi_vocab_texts(v, s)) != TINY_OK || (st = tinyi_vocab_scores_types(v, s)) != TINY_OK) return st;
     for (i = 0; i < TLLM_SPECIAL_COUNT; i++) {
@@ -776,8 +776,8 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
             if (!key || !tllm_meta_i64(tllm_gguf_find(s->g, key), 0, &id)) continue;
             if (id >= 0 && (uint64_t)id < v->n) v->special[i] = (int32_t)id;
             else
-                tinyi_log(s->ctx, TINY_LOG_WARNING, "%s: %s is %ld, the vocabulary has %lu tokens: not used", s->name,
-                          key, (long)id, (unsigned long)v->n);
+                tinyi_log(s->ctx, TINY_LOG_WARNING, "%s: %s is %ld, but the vocabulary has %lu tokens: ignored",
+                          s->name, key, (long)id, (unsigned long)v->n);
         }
     }
     flag[0] = &v->add_bos;

@@ -3,7 +3,7 @@
  *   tllm_vocab *v;
  *   tllm_tokens t;
  *   memset(&t, 0, sizeof t);
- *   if (tllm_vocab_open(ctx, g, &v)) ... the sentence names the file, the key and the value ...
+ *   if (tllm_vocab_open(ctx, g, &v)) ... the message names the file, the key and the value ...
  *   if (tllm_encode(ctx, v, text, n_bytes, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, &t)) ...
  *   ... t.id[0] ... t.id[t.n - 1] ...
  *   tllm_tokens_free(ctx, &t);
@@ -12,16 +12,16 @@
  * Kinds: SentencePiece with scores and byte fallback ("llama"), byte-level BPE ("gpt2", and "gemma4" over characters),
  * WordPiece ("bert"), unigram ("t5"), the greedy longest match of RWKV ("rwkv"), the suffix form of PLaMo 2 ("plamo2").
  *
- * Invalid UTF-8 is never refused. BPE, WordPiece and PLaMo read each impossible byte as U+FFFD (WordPiece then drops
- * it), unigram too; SentencePiece and RWKV keep the bytes. Time is n log n in the text at most, and linear on ordinary
- * text; nothing recurses.
- * A vocabulary is read only after the open: any number of threads may use one, each with its own context.
+ * Invalid UTF-8 is never an error. BPE, WordPiece, unigram and PLaMo read each invalid byte as U+FFFD (WordPiece then
+ * drops it). SentencePiece and RWKV keep the bytes. Time is at most n log n in the text, and linear on ordinary text;
+ * nothing recurses.
+ * A vocabulary does not change after it is opened: any number of threads may use it, each with its own context.
  *
- * What files do wrong has an answer, not an end: of equal tokens the first id has the text; an empty token matches
- * nothing; an id past the end of the vocabulary counts as not given; a merge that names no token is left out; a byte
- * token that is not <0xXX> is plain text; where a vocabulary is a trie (WordPiece, unigram, RWKV, special tokens) a
- * token of more than 1024 bytes matches nothing. Lists of wrong type or length, a cut character map, and unknown models
- * or pre-tokenizers are errors. */
+ * Small faults of files are tolerated. Of equal tokens the first id has the text. An empty token matches nothing. An id
+ * past the end of the vocabulary counts as not given. A merge that names no token is skipped. A byte token that is not
+ * <0xXX> is plain text. In vocabularies with a trie (WordPiece, unigram, RWKV, special tokens) a token of more than
+ * 1024 bytes matches nothing. Lists of an invalid type or length, a truncated character map, and unknown models or
+ * pre-tokenizers are errors. */
 #ifndef TINYI_VOCAB_H
 #define TINYI_VOCAB_H
 #include "llm/file/gguf.h"
@@ -31,7 +31,7 @@ TINYI_C_BEGIN
 typedef struct tllm_vocab tllm_vocab;
 
 typedef enum tllm_vocab_kind {
-    TLLM_VOCAB_NONE,                        /* the file says that it has none: encode refuses */
+    TLLM_VOCAB_NONE,                        /* the file has no vocabulary: encode and decode refuse */
     TLLM_VOCAB_SPM, TLLM_VOCAB_BPE, TLLM_VOCAB_WORDPIECE, TLLM_VOCAB_UNIGRAM, TLLM_VOCAB_RWKV, TLLM_VOCAB_PLAMO2
 } tllm_vocab_kind;
 
@@ -51,7 +51,7 @@ typedef enum tllm_special {
     TLLM_FIM_PRE, TLLM_FIM_SUF, TLLM_FIM_MID, TLLM_FIM_PAD, TLLM_FIM_REP, TLLM_FIM_SEP, TLLM_SPECIAL_COUNT
 } tllm_special;
 
-/* A vocabulary from arrays of your own; nothing of it is kept. Zero or NULL: the default of the model. */
+/* A vocabulary from your own arrays. Zero or NULL: the default of the model. */
 typedef struct tllm_vocab_desc {
     /* "llama", "gpt2", "bert", "t5", "rwkv", "plamo2", "gemma4"; a row of tllm_pre_at */
     const char *model, *pre;
@@ -68,21 +68,22 @@ typedef struct tllm_vocab_desc {
     int add_bos, add_eos, add_space_prefix, merge_spaces, lowercase, strip_accents;
 } tllm_vocab_desc;
 
+/* Both copy what they need: g and the arrays of desc may be freed afterwards. On failure *out is NULL. */
 TINY_API tiny_status tllm_vocab_open(tiny_ctx *ctx, const tllm_gguf *g, tllm_vocab **out);
 TINY_API tiny_status tllm_vocab_make(tiny_ctx *ctx, const tllm_vocab_desc *desc, tllm_vocab **out);
-TINY_API void tllm_vocab_close(tiny_ctx *ctx, tllm_vocab *v);          /* takes NULL */
+TINY_API void tllm_vocab_close(tiny_ctx *ctx, tllm_vocab *v);          /* v may be NULL */
 
 TINY_API tllm_vocab_kind tllm_vocab_kind_of(const tllm_vocab *v);
 TINY_API const tllm_pre *tllm_vocab_pre(const tllm_vocab *v);          /* NULL: the kind has none */
 TINY_API size_t tllm_vocab_size(const tllm_vocab *v);
-/* Ids are checked: one past the end has an empty text, score 0, type UNDEFINED and is no end. */
+/* Ids are checked: an id outside the vocabulary has an empty text, score 0, type UNDEFINED and is not an end token. */
 TINY_API tllm_text tllm_vocab_text(const tllm_vocab *v, int32_t id);   /* as in the file (RWKV: without escapes) */
 TINY_API float tllm_vocab_score(const tllm_vocab *v, int32_t id);
 TINY_API int tllm_vocab_type(const tllm_vocab *v, int32_t id);
-/* one of those that end an answer: EOS, EOT and kin */
+/* 1 for tokens that end an answer: EOS, EOT and similar ones */
 TINY_API int tllm_vocab_is_end(const tllm_vocab *v, int32_t id);
 TINY_API int32_t tllm_vocab_special(const tllm_vocab *v, tllm_special which);  /* -1: none */
-/* what the file asks for; TLLM_ENCODE_ENDS puts neither for RWKV and PLaMo 2, whose files do not mean it so */
+/* the setting of the file. For RWKV and PLaMo 2, TLLM_ENCODE_ENDS ignores it and adds neither */
 TINY_API int tllm_vocab_adds_bos(const tllm_vocab *v);
 TINY_API int tllm_vocab_adds_eos(const tllm_vocab *v);
 TINY_API int32_t tllm_vocab_find(const tllm_vocab *v, const char *text, size_t n);     /* -1: no such token */
@@ -92,11 +93,11 @@ TINY_API int32_t tllm_vocab_find(const tllm_vocab *v, const char *text, size_t n
 typedef struct tllm_tokens { int32_t *id; size_t n, room; } tllm_tokens;       /* starts as all zero */
 
 enum {
-    TLLM_ENCODE_ENDS = 1,                   /* BOS and EOS (CLS and SEP) as the vocabulary asks */
+    TLLM_ENCODE_ENDS = 1,                   /* adds BOS and EOS (CLS and SEP) if the vocabulary asks for them */
     TLLM_ENCODE_SPECIAL = 2                 /* the text of a control token becomes that token */
 };
 
-/* Appends to *out. Text may hold any bytes, zeros too; at most 2^31 - 1 of them. On failure *out has what it had. */
+/* Appends to *out. The text may contain any bytes, zeros too, at most 2^31 - 1. On failure *out is unchanged. */
 TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags,
                                  tllm_tokens *out);
 TINY_API void tllm_tokens_free(tiny_ctx *ctx, tllm_tokens *t);
@@ -104,23 +105,22 @@ TINY_API void tllm_tokens_free(tiny_ctx *ctx, tllm_tokens *t);
 /* ---- tokens to text ------------------------------------------------------------------------------------------ */
 
 enum {
-    TLLM_DECODE_SPECIAL = 1                 /* control tokens are written, not left out */
+    TLLM_DECODE_SPECIAL = 1                 /* control tokens are written, not skipped */
 };
 
-/* The bytes of one token by itself, a leading blank kept: how many they are; at most room are written. */
+/* Writes the bytes of one token, including a leading blank, to out: at most room bytes. Returns its length. */
 TINY_API size_t tllm_piece(const tllm_vocab *v, int32_t id, unsigned flags, char *out, size_t room);
-TINY_API size_t tllm_piece_most(const tllm_vocab *v);                  /* no piece has more bytes */
+TINY_API size_t tllm_piece_most(const tllm_vocab *v);                  /* the length of the longest piece */
 
 typedef struct tllm_bytes { char *at; size_t n, room; } tllm_bytes;            /* starts as all zero */
 
-/* Appends the text of the tokens; bytes may be no valid UTF-8 where the tokens are not. On failure *out has what it
- * had. */
+/* Appends the text of the tokens. The bytes are invalid UTF-8 if the tokens are. On failure *out is unchanged. */
 TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32_t *id, size_t n, unsigned flags,
                                  tllm_bytes *out);
 TINY_API void tllm_bytes_free(tiny_ctx *ctx, tllm_bytes *b);
 
-/* The same token by token: what ends in the middle of a character is held back until the rest comes, and what can
- * become no character is given out as U+FFFD. */
+/* Decodes token by token. An unfinished character is held back until its other bytes come; bytes that cannot become a
+ * character are written as U+FFFD. */
 typedef struct tllm_stream {
     const tllm_vocab *v;
     unsigned flags;
@@ -130,9 +130,9 @@ typedef struct tllm_stream {
 } tllm_stream;
 
 TINY_API tllm_stream tllm_stream_start(const tllm_vocab *v, unsigned flags);
-/* Appends to *out whole characters only. */
+/* Appends whole characters to *out. */
 TINY_API tiny_status tllm_stream_next(tiny_ctx *ctx, tllm_stream *s, int32_t id, tllm_bytes *out);
-/* what is still held, as U+FFFD */
+/* Appends U+FFFD for the bytes still held back. */
 TINY_API tiny_status tllm_stream_end(tiny_ctx *ctx, tllm_stream *s, tllm_bytes *out);
 
 TINYI_C_END

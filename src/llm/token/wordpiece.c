@@ -1,9 +1,10 @@
 /* src/llm/token/wordpiece.c - WordPiece, as BERT has it
  *
  * Source   Y. Wu et al., "Google's neural machine translation system" (arXiv 1609.08144), and the normaliser of BERT
- *          (J. Devlin et al., arXiv 1810.04805): controls dropped, accents stripped, small letters, punctuation and Han
- *          characters words of their own. In a file the beginning of a word is written U+2581 and the ## are gone.
- * Formula  from the left, the longest token that is a prefix of the rest; a word that cannot be finished is unknown.
+ *          (J. Devlin et al., arXiv 1810.04805): control characters are dropped, accents stripped, letters lowered.
+ *          Each punctuation mark and each Han character is its own word. In a file the start of a word is written
+ *          U+2581, and there are no ##.
+ * Formula  from the left, the longest token that is a prefix of the rest; a word that cannot be completed is unknown.
  * Cost     linear in the text times the longest token. */
 #include "llm/token/parts_inside.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* src/llm/train/config.c
  *
- * One table of keys serves the file that a user writes, the limits of a description that a program filled, and the
- * comparison with a checkpoint. */
+ * One table of keys is used to read a user's file, to check the limits of a description, and to compare it with a
+ * checkpoint. */
 #include "llm/train/config_inside.h"
 #include "llm/train/decoder_inside.h"
 #include "core/state_inside.h"
@@ -109,10 +109,10 @@ TINYI_FN tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: rank %d must be at most the embedding, %d", d->rank,
                               d->embedding);
         if (d->embedding / d->heads > TINY_GLA_KEYS)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers; the gated form takes %d at most",
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers; the limit of the gated form is %d",
                               d->embedding / d->heads, TINY_GLA_KEYS);
     } else if (d->rank)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: rank is %d; only the form gated has one", d->rank);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: rank is %d; only the gated form has one", d->rank);
     if (d->form == TLLM_TRAIN_LATENT) {
         if (d->kv_heads != d->heads)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
@@ -123,17 +123,17 @@ TINYI_FN tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
                               "training: latent %d and rotary %d must be at most the embedding, %d, and rotary even",
                               d->latent, d->rotary, d->embedding);
     } else if (d->latent || d->rotary)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent is %d and rotary %d; only the form latent has them",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent is %d and rotary %d; only the latent form has them",
                           d->latent, d->rotary);
     else if (d->form == TLLM_TRAIN_GROUPED && d->embedding / d->heads % 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "training: heads of %d numbers (embedding %d, heads %d) cannot be turned in pairs",
+                          "training: heads of %d numbers (embedding %d, heads %d) cannot be rotated in pairs",
                           d->embedding / d->heads, d->embedding, d->heads);
     if (d->heads % d->kv_heads)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d heads are no multiple of kv_heads, %d", d->heads,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d heads are not a multiple of kv_heads, %d", d->heads,
                           d->kv_heads);
     if (d->sequences % TLLM_TRAIN_LANES)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d sequences cannot be cut into %d lanes of one size",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d sequences cannot be split into %d equal lanes",
                           d->sequences, TLLM_TRAIN_LANES);
     if (d->warmup > d->steps)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: a warmup of %d steps is longer than the run of %d",
@@ -177,7 +177,7 @@ TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const ch
     unsigned seen = 0;
     size_t at = 0, line = 0;
     if (!ctx || !desc || (!text && n))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a configuration needs its text and a place");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "configuration: the text or the result pointer is NULL");
     if (!name) name = "configuration";
     d = *desc;
     while (at < n) {
@@ -197,7 +197,7 @@ TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const ch
         if (!len) continue;
         for (k_len = 0; k_len < len && s[k_len] != '='; k_len++) {}
         if (k_len == len)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: \"%.*s\" is no key = value", name, line,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: \"%.*s\" is not key = value", name, line,
                               (int)TINYI_MIN(len, (size_t)60), s);
         v = s + k_len + 1;
         v_len = len - k_len - 1;
@@ -207,11 +207,11 @@ TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const ch
             if (strlen(tinyi_train_keys[k].name) == k_len && !memcmp(tinyi_train_keys[k].name, s, k_len))
                 key = &tinyi_train_keys[k];
         if (!key)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: there is no key \"%.*s\"", name, line,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: unknown key \"%.*s\"", name, line,
                               (int)TINYI_MIN(k_len, (size_t)60), s);
         k = (size_t)(key - tinyi_train_keys);
         if (seen >> k & 1)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s stands twice", name, line, key->name);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s occurs twice", name, line, key->name);
         seen |= 1u << k;
         to = (unsigned char *)&d + key->at;
         if (tinyi_train_word(key->kind, 0)) {
@@ -219,7 +219,7 @@ TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const ch
             for (i = 0; (word = tinyi_train_word(key->kind, i)) && (strlen(word) != v_len || memcmp(v, word, v_len));)
                 i++;
             if (!word)
-                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\"; %s%s%s and %s are there", name,
+                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\"; use %s%s%s or %s", name,
                                   line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
                                   i > 2 ? tinyi_train_word(key->kind, 0) : "", i > 2 ? ", " : "",
                                   tinyi_train_word(key->kind, i - 2), tinyi_train_word(key->kind, i - 1));

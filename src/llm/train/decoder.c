@@ -1,16 +1,13 @@
 /* src/llm/train/decoder.c
  *
  * Papers   A. Vaswani et al., "Attention is all you need", 2017; B. Zhang, R. Sennrich, 2019 (RMSNorm); J. Su et al.,
- *          2021 (RoPE);
- *          N. Shazeer, 2020 (gated SiLU); J. Ainslie et al., 2023 (grouped queries); O. Press, L. Wolf, 2017 (tied
- *          embedding);
- *          DeepSeek-AI, "DeepSeek-V2", 2024 (latent attention); C. Deng et al., "PLM", 2025 (the same with squared
- *          ReLU);
- *          S. Yang et al., 2023 (gated linear attention); B. Peng et al., "Eagle and Finch", 2024 (its inputs and gates
- *          here).
+ *          2021 (RoPE); N. Shazeer, 2020 (gated SiLU); J. Ainslie et al., 2023 (grouped queries); O. Press, L. Wolf,
+ *          2017 (tied embedding); DeepSeek-AI, "DeepSeek-V2", 2024 (latent attention); C. Deng et al., "PLM", 2025 (the
+ *          same with squared ReLU); S. Yang et al., 2023 (gated linear attention); B. Peng et al., "Eagle and Finch",
+ *          2024 (its inputs and gates here).
  * Formula  forward, x a row of d numbers for each token:
- *              x = E[token];  h = g1 x / rms(x);  q, k, v = h W';  q, k turned by their place;  o = softmax(q k' /
- *                             sqrt(d_head)) v
+ *              x = E[token];  h = g1 x / rms(x);  q, k, v = h W';  q, k rotated by position;
+ *              o = softmax(q k' / sqrt(d_head)) v
  *              x += o O';  h = g2 x / rms(x);  x += (silu(h G') * (h U')) D';  logits = (g x / rms(x)) E'
  *          latent: q, a = h W', a of latent + d_turn numbers;  c = gc a1 / rms(a1), a1 the first `latent` of them;  k1,
  *              v = c B' for
@@ -24,13 +21,13 @@
  *              y = silu(a) b:       db = dy silu(a),  da = dy b s (1 + a (1 - s)),  s = sigmoid(a)
  *              y = relu(a)^2:       da = 2 relu(a) dy
  *              p = softmax(s), o = p v:   dv = p' do,  dp = do v',  ds = p (dp - sum(p dp)),  dq = ds k,  dk = ds' q
- *              turned by an angle:  turned back
+ *              rotated by an angle: rotated back
  *              k = c (1 - e^g):     dc = dk (1 - e^g),  dg += -dk c e^g;  g = -e^z:  dz = dg g
  *              loss = -log softmax(logits)[t]:   dlogits = p - [t]
- * Form     Everything that the way back needs is kept, but for the weights of attention: those are computed again,
- *          block by block of 64 queries against the keys that they may see, so that scores stay in the second-level
- *          cache. q is kept as (sequence, key head, token, its query heads): one block is one dense matrix.
- * Cost     6 operations for each weight and token, 3.5 x 4 d context / 2 for each layer and token beside.
+ * Form     Everything that the backward pass needs is kept, except the attention weights. They are computed again, in
+ *          blocks of 64 queries with their visible keys, so that scores stay in the second-level cache. q is stored as
+ *          (sequence, key head, token, its query heads): one block is one dense matrix.
+ * Cost     6 operations for each weight and token, plus 3.5 x 4 d context / 2 for each layer and token.
  * Left out dropout, biases, untied heads: the recipe has none. */
 #include "llm/train/decoder_inside.h"
 #include "llm/train/story.h"
@@ -377,7 +374,7 @@ static void tinyi_dec_latent_join(tinyi_dec_run *r)
             tinyi_dec_turn(m, to + m->n_head * key + m->latent, shared, 1, t, 1);
         }
 }
-/* what lies in the columns of a1 of all rows, from or to dense rows */
+/* the columns of a1 of all rows, from or to dense rows */
 static void tinyi_dec_latent_columns(tinyi_dec_run *r, float *dense, int to_rows)
 {
     const tinyi_dec *m = r->m;
@@ -643,10 +640,9 @@ static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *
     }
 }
 
-/* The gradient of the logits, p - q, in the place of the probabilities p. q is what came, or with `exact` what could
- * have come: the mean of that gradient over all stories with this beginning, and with it the chance of the draw is out
- * of every step. A story that cannot go on as it does is no story of the grammar; what came is then all that is
- * known. */
+/* Replaces the probabilities p by the gradient of the logits, p - q. q is the token that came, or with `exact` the
+ * distribution of the grammar. The latter is the mean gradient over all stories with this beginning, so the randomness
+ * of the draw is not in the step. If the text does not follow the grammar, q is the token that came. */
 static void tinyi_dec_target(const tinyi_dec_run *r, tllm_story *story, int *is_story, int32_t next, float share,
                              float *p)
 {
@@ -662,7 +658,7 @@ static void tinyi_dec_target(const tinyi_dec_run *r, tllm_story *story, int *is_
     TINYI_OF(r->kernel, scale_f32)(p, p, (size_t)r->m->vocab, weight, 0.0f);
 }
 
-/* The sum of -log p of what came, and where the gradient is wanted, that of the logits in their place. */
+/* The sum of -log p of what came, and, if asked for, the gradient of the logits in their place. */
 static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float share)
 {
     const size_t n = (size_t)r->m->vocab;
@@ -676,7 +672,7 @@ static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float shar
             const int32_t next = tokens[s * (r->m->context + 1) + t + 1];
             const double x = (double)p[next] - (double)TINYI_OF(r->kernel, max_f32)(p, n);
             TINYI_OF(r->kernel, softmax_row_f32)(p, p, n, 1.0f);
-            /* what is too small for a float is told by its distance from the largest */
+            /* a number too small for a float is given by its distance from the largest */
             sum -= p[next] > 1e-30f || !(p[next] >= 0.0f) ? tinyi_log64((double)p[next]) : x;
             if (r->g) tinyi_dec_target(r, &story, &is_story, next, share, p);
         }

@@ -7,8 +7,8 @@
  *               ("plm")
  *     gated     a state instead of keys and values (gated linear attention), everything read from a token and the one
  *               before it; gated SiLU ("rwkv6qwen2")
- * A lane is a few sequences that one thread takes through the whole network, forward and back; lanes share the
- * weights and nothing else, so that who computed which does not matter. */
+ * A lane is a few sequences that one thread computes through the whole network, forward and backward. Lanes share only
+ * the weights, so the result does not depend on which thread computed which lane. */
 #ifndef TINYI_DECODER_H
 #define TINYI_DECODER_H
 #include "core/mem.h"
@@ -23,19 +23,19 @@ typedef struct tinyi_dec {
     int form;
     /* heads of d / n_head; latent: n_kv is n_head */
     tiny_idx d, n_layer, n_head, n_kv, d_head, hidden, context, vocab;
-    /* numbers of a key that are turned: all d_head; latent: so many more than d_head */
+    /* rotated numbers of a key: all d_head; latent: that many more than d_head */
     tiny_idx d_turn;
     tiny_idx latent;                        /* latent: numbers that keys and values are made from */
     tiny_idx rank;                          /* gated: numbers that the gates of all channels are made from */
     float theta, eps;
     const float *turn;                      /* (context, d_turn / 2, 2) cosine and sine */
-    /* the gradient asks for what may follow, as the grammar has it, not for what was drawn */
+    /* the target is the distribution of the grammar, not the drawn token */
     int exact;
     /* how many times a place, yes or no, comparison or colour weighs in the gradient */
     float stress;
 } tinyi_dec;
 
-/* Where a tensor lies among the weights: rows (out) of cols (in), or one row. */
+/* Where a tensor is among the weights: rows (out) of cols (in), or one row. */
 typedef enum tinyi_dec_what {
     TINYI_DEC_EMBD,
     TINYI_DEC_NORM1,
@@ -66,9 +66,9 @@ TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn);
 /* floats that a lane of n_seq sequences works in */
 TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats);
 
-/* tokens (n_seq, context + 1): each foresees the next. nats: sum of -log p of what was drawn. g NULL: the loss only;
- * else it is overwritten with the gradient of `share` times that sum, or of the sum that `exact` and `stress` make of
- * it. one: a context of one thread. */
+/* tokens (n_seq, context + 1): each predicts the next. nats: sum of -log p of the drawn tokens. g NULL: the loss only;
+ * else it receives the gradient of `share` times that sum, as changed by `exact` and `stress`. one: a context of one
+ * thread. */
 TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room,
                                     const int32_t *tokens, tiny_idx n_seq, float share, double *nats);
 

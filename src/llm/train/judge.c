@@ -1,9 +1,9 @@
 /* src/llm/train/judge.c
  *
  * Formula  excess = mean of -log2 q(t) + log2 p(t) over the tokens of held-out stories, q of the model, p of the
- *          grammar; its interval by resampling stories (B. Efron, "Bootstrap methods", 1979): tokens of one story
- *          depend on each other.
- *          KL = mean over places of sum_t b(t) log2(b(t) / q(t)), b of the base. */
+ *          grammar. Its interval comes from resampling whole stories (B. Efron, "Bootstrap methods", 1979), because
+ *          tokens of one story depend on each other.
+ *          KL = mean over positions of sum_t b(t) log2(b(t) / q(t)), b of the base. */
 #include "llm/train/judge.h"
 #include "core/state_inside.h"
 #include "math/elem.h"
@@ -128,7 +128,7 @@ static int32_t tinyi_judge_draw(const float *x, double u)
     return last;
 }
 
-/* The model tells a story, after the first n tokens that are in j->token; drawn, or by its best guess. */
+/* The model generates a story after the first n tokens in j->token, by sampling or greedily. */
 static tiny_status tinyi_judge_tell(tinyi_judge *j, tllm_story *s, tiny_idx n, tiny_rng *rng, tllm_told *out)
 {
     tiny_status st;
@@ -156,7 +156,7 @@ static tiny_status tinyi_judge_tell(tinyi_judge *j, tllm_story *s, tiny_idx n, t
     return st;
 }
 
-/* From the token before the first sentence that the model may choose itself: so many stories, so many openings. */
+/* From the token before the first sentence that the model chooses: one opening per story. */
 static tiny_status tinyi_judge_opening(tinyi_judge *j, tllm_story *stream, tllm_told *out)
 {
     tllm_story s = *stream, told;
@@ -164,7 +164,7 @@ static tiny_status tinyi_judge_opening(tinyi_judge *j, tllm_story *stream, tllm_
     int dots = 0;
     j->token[0] = TLLM_STORY_END;
     told = s;
-    /* where he was, what he had, what his friend had; "named Max . he was" is one more */
+    /* three sentences: place, own things, things of the friend; "named Max . he was" is one more */
     while (dots < 3) {
         const int32_t t = tllm_story_draw(&s, NULL, NULL);
         j->token[n++] = t;
@@ -177,7 +177,7 @@ static tiny_status tinyi_judge_opening(tinyi_judge *j, tllm_story *stream, tllm_
     return tinyi_judge_tell(j, &told, n, NULL, out);
 }
 
-/* Every sum of the lessons behind the same opening. */
+/* Every sum of the lessons after the same opening. */
 static tiny_status tinyi_judge_sums(tinyi_judge *j, tllm_judgement *out)
 {
     static const char *const number[21] = { "zero",     "one",      "two",      "three",   "four",    "five",
@@ -254,7 +254,7 @@ TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tl
     tiny_status st = TINY_OK;
     int i;
     if (!ctx || !model || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "judge: there is no %s", model ? "place for the result" : "model");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "judge: the %s is NULL", model ? "result pointer" : "model");
     memset(out, 0, sizeof *out);
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
@@ -263,12 +263,12 @@ TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tl
     if (!d.samples) d.samples = 1000;
     if (!d.greedy) d.greedy = 1000;
     if (d.stories < 1 || d.stories > 10000000)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "judge: %d stories; 1 to 10000000 can be read", d.stories);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "judge: %d stories; the limits are 1 and 10000000", d.stories);
     for (i = 0; i < 2; i++) {
         if (i && !base) continue;
         tllm_model_about(i ? base : model, &about);
         if (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder)
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "judge: this %s model does not foresee its text", about.arch);
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "judge: this %s model does not predict text", about.arch);
         if (about.n_vocab != TLLM_STORY_VOCAB)
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
                               "judge: a %s model of %lld tokens does not read stories, whose vocabulary has %d",

@@ -2,11 +2,11 @@
  *
  * Source   the grammar of our own "tiny language" (docs/dev/story-model.md prints it whole); S. Vigna's splitmix64 for
  *          the numbers.
- * Form     An automaton: a short list of tokens that are forced, and behind them one choice. Taking an item of the
- *          choice changes the state and writes the next list. A choice of weights w_0 .. w_n, W their sum, takes one
- *          number z: u = ((z >> 32) W) >> 32, the item at which the cumulative weights pass u. Three choices have two
- *          draws and one token (the sentence and who; the kind of a look and its first word; a noun and its number):
- *          their items have the products as weights.
+ * Form     An automaton: a short list of forced tokens, followed by one choice. Taking an option of the choice changes
+ *          the state and writes the next list. A choice with weights w_0 .. w_n, W their sum, uses one random number z:
+ *          u = ((z >> 32) W) >> 32 selects the option at which the cumulative weights pass u. Three choices combine two
+ *          draws into one token (the sentence and its actor; the kind of a look and its first word; a noun and its
+ *          number): their weights are products.
  * Checked  against the recorded story, its sums and CRC.                                              */
 #include "llm/train/story.h"
 #include "core/state_inside.h"
@@ -289,7 +289,7 @@ static void tinyi_story_choice(const tllm_story *s, tllm_story_items *q)
     case TINYI_SC_LANDMARK:
         for (i = 0; i < 10; i++) tinyi_story_item(q, tinyi_story_landmarks[i][0], 1u);
         break;
-    case TINYI_SC_GIVEN:                    /* as many ways as there are types of which so many can be given */
+    case TINYI_SC_GIVEN:                    /* one option per type of which that many can be given */
         for (k = 1; k <= 5; k++) {
             unsigned ways = 0;
             for (t = 0; t < 2; t++) ways += tinyi_story_can(s, s->verb, t) && s->count[s->a][t] >= k;

@@ -2,12 +2,12 @@
  *
  * Papers   K. Jordan et al., "Muon", 2024; I. Loshchilov, F. Hutter, 2019 (AdamW); S. Hu et al., "MiniCPM", 2024:
  *          warm-up, a constant rate, and a fall to zero at the end.
- * Form     A step: lanes (forward, back) by whoever is free; the sum of their gradients in the order of the lanes, and
- *          its length; then each thread's own optimiser for its own tensors. Threads meet twice a step.
- *          Each thread has a context of one thread for the operations inside of a lane; their memory comes from the
+ * Form     A step: free threads take lanes (forward, backward); the gradients are summed in the order of the lanes, and
+ *          their norm computed; then each thread runs the optimiser for its own tensors. There are two barriers per
+ *          step. Each thread has a context of one thread for the operations of a lane; their memory comes from the
  *          caller's context, one at a time.
- * Checked  gradients against central differences in double, a resumed run against an unbroken one, one thread against
- *          four. */
+ * Checked  gradients against central differences in double, a resumed run against an uninterrupted one, one thread
+ *          against four. */
 #include "llm/train/trainer.h"
 #include "llm/train/config_inside.h"
 #include "llm/train/decoder_inside.h"
@@ -92,9 +92,9 @@ static double tinyi_train_gate(const tllm_trainer *t, size_t channel)
     return -5.0 + 4.6 * (double)(channel % (size_t)t->m.d_head) / (double)TINYI_MAX(t->m.d_head - 1, 1);
 }
 
-/* The first weights: normal numbers; what goes into the stream of x is smaller by the number of its terms. The
- * embedding is wide enough not to drown in what the first layers add to it: with 0.02 the model learned names, but no
- * nouns, in 600 steps. The last norm takes that back for the logits. */
+/* The initial weights: normal numbers; matrices that write to the stream x are scaled down by the number of terms. The
+ * embedding must be large compared with the output of the first layers: with 0.02 the model learned names, but no
+ * nouns, in 600 steps. The last norm compensates that for the logits. */
 static void tinyi_train_start(tllm_trainer *t)
 {
     const tiny_idx n = tinyi_dec_tensors(&t->m);
@@ -236,7 +236,7 @@ TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *des
     tllm_train_desc d;
     tiny_status st;
     if (out) *out = NULL;
-    if (!ctx || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a trainer: there is no place for the result");
+    if (!ctx || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "trainer: the result pointer is NULL");
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     tinyi_train_defaults(&d);
@@ -377,12 +377,12 @@ static tiny_status tinyi_train_blame(tllm_trainer *t, double bits)
                 }
         }
     return tinyi_fail(t->ctx, TINY_E_NUMERIC,
-                      "training: step %lld: the loss is %g bits a token, or the length of the gradient is more than a "
+                      "training: step %lld: the loss is %g bits per token, or the norm of the gradient is more than a "
                       "double holds; nothing was changed",
                       (long long)t->steps + 1, bits);
 }
 
-/* loss, and gradient where it is wanted */
+/* loss, and gradient if asked for */
 static tiny_status tinyi_train_run(tllm_trainer *t, const int32_t *tokens, int want_gradient, double *bits,
                                    double *length)
 {
@@ -429,7 +429,7 @@ TINY_API tiny_status tllm_trainer_step_on(tllm_trainer *t, const int32_t *tokens
     if (!t || !tokens) return TINY_E_ARGUMENT;
     memset(&r, 0, sizeof r);
     if (t->steps >= t->desc.steps)
-        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: all %d steps are made", t->desc.steps);
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: all %d steps are done", t->desc.steps);
     st = tinyi_train_run(t, tokens, 1, &r.bits, &r.length);
     if (st) return st;
     t->factor = r.factor = tinyi_train_factor(t);
@@ -492,7 +492,8 @@ TINY_API tiny_status tllm_trainer_heldout(tllm_trainer *t, uint64_t seed, int n_
     tiny_status st = TINY_OK;
     int i;
     if (!t || !bits || !floor) return TINY_E_ARGUMENT;
-    if (n_batches < 1) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: %d batches to be held out", n_batches);
+    if (n_batches < 1)
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: %d held-out batches; at least 1 is needed", n_batches);
     for (i = 0; i < n_batches && !st; i++) {
         f += tinyi_train_draw(t, &seed, t->tokens);
         st = tinyi_train_run(t, t->tokens, 0, &x, &length);
@@ -580,12 +581,12 @@ static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c
             st = tiny_checkpoint_get_f64(t->ctx, c, k->name,
                                          &x); /* older checkpoints do not say these two: they were not there to set */
         if (!st && x != tinyi_train_get(&t->desc, k))
-            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with %s = %g, this run has %g",
+            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with %s = %g, but this run has %g",
                               path, k->name, x, tinyi_train_get(&t->desc, k));
     }
     if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "seed", &seed);
     if (!st && seed != t->desc.seed)
-        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with seed %llu, this run has %llu",
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with seed %llu, but this run has %llu",
                           path, (unsigned long long)seed, (unsigned long long)t->desc.seed);
     return st;
 }
@@ -629,7 +630,7 @@ TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path)
 
 /* ---- the model file ---------------------------------------------------------------------------------------------- */
 
-/* keys of the architecture stand behind its name */
+/* keys of the architecture start with its name */
 static const char *tinyi_train_arch(const tllm_trainer *t)
 {
     return t->desc.form == TLLM_TRAIN_LATENT ? "plm" : t->desc.form == TLLM_TRAIN_GATED ? "rwkv6qwen2" : "llama";
@@ -693,8 +694,8 @@ static tiny_status tinyi_train_keys_put(tllm_trainer *t, tllm_writer *w, const t
     return tllm_story_vocab_put(c, w);
 }
 
-/* Tensors that a gated file has beside what was trained: the shares of the five inputs could depend on the token, by
- * two small matrices, which are zero here, and so is what they would read; and other engines want the head beside the
+/* Tensors of a gated file that are not trained. In this architecture the shares of the five inputs can depend on the
+ * token by two small matrices; these and their input are zero here. Other engines also need the head next to the
  * embedding. Tensor i of them; 0: no more. */
 static int tinyi_train_extra(const tllm_trainer *t, int i, char name[64], uint64_t dim[3], int *rank)
 {
@@ -731,12 +732,12 @@ TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const
     int k, rank;
     if (!t || !path) return TINY_E_ARGUMENT;
     if (!f || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS))
-        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: there is no format \"%.40s\" for weights", path, format);
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: unknown format \"%.40s\" for weights", path, format);
     for (i = 0; tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
         const size_t n = (size_t)tiny_tensor_count(&x);
         if (x.dim[0] > 1 && x.dim[1] % f->values)
             return tinyi_fail(t->ctx, TINY_E_SHAPE,
-                              "%s: rows of %s have %lld numbers, no whole blocks of %s, which are %d", path, name,
+                              "%s: rows of %s have %lld numbers, not whole blocks of %s, which have %d", path, name,
                               (long long)x.dim[1], f->name, f->values);
         most = TINYI_MAX(most, n * 4);
         if (x.dim[0] > 1) most = TINYI_MAX(most, tllm_format_bytes(f, n));

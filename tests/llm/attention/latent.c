@@ -386,7 +386,7 @@ static void test_bad_input(tiny_target target)
     BAD(b.p.d_nope = 2, TINY_E_SHAPE, "3 numbers of a query are rotated, in pairs");
     BAD(b.p.d_nope = 0, TINY_E_ARGUMENT, "heads of 0 numbers without a position and values of 3");
     BAD(b.p.d_v = 0, TINY_E_ARGUMENT, "values of 0");
-    BAD(b.p.form = 3, TINY_E_ARGUMENT, "form 3 is none of 0 to 2");
+    BAD(b.p.form = 3, TINY_E_ARGUMENT, "form 3 is not 0, 1 or 2");
     BAD((b.q.dim[2] = 9, b.p.d_nope = 3), TINY_E_SHAPE, "rows of 6 numbers with 6 rotated ones: at least 1 more");
     BAD(b.k.dim[3] = 5000, TINY_E_SHAPE, "rows of 5000 numbers with 2 rotated ones: at least 1 more, and at most 4096");
     BAD(b.k.rank = 3, TINY_E_SHAPE, "they must be (blocks, 1, tokens, numbers)");
@@ -407,7 +407,7 @@ static void test_bad_input(tiny_target target)
     BAD((void)0, TINY_E_ARGUMENT, "cells 0 to 97 of sequence 0; there are 1 sequences of 32 pages of 3");
     m.row[2] = 1;
     ((int32_t *)m.table.data)[0] = 48;
-    BAD((void)0, TINY_E_ARGUMENT, "is block 48, there are 48");
+    BAD((void)0, TINY_E_ARGUMENT, "is block 48, but there are 48");
 #undef BAD
     T_TRUE(tllm_latent_turn(128, 128, 512) == 170 && tllm_latent_turn(64, 64, 64) == TINY_IDX_MAX);
     t_close(ctx);

@@ -431,7 +431,7 @@ static void test_bad_input(tiny_target target)
     m.row[2] = 1;
     ((int32_t *)m.table.data)[0] = BLOCKS;
     T_STATUS(tllm_paged_attention(ctx, &m.q, &m.k, &m.v, &m.table, &m.rows, NULL, NULL, NULL, &p, &m.o),
-             TINY_E_ARGUMENT, "page 0 of sequence 0 is block 64, there are 64");
+             TINY_E_ARGUMENT, "page 0 of sequence 0 is block 64, but there are 64");
     ((int32_t *)m.table.data)[0] = 1;
     p.n_kv = 3;
     T_STATUS(tllm_paged_attention(ctx, &m.q, &m.k, &m.v, &m.table, &m.rows, NULL, NULL, NULL, &p, &m.o), TINY_E_SHAPE,
@@ -439,7 +439,7 @@ static void test_bad_input(tiny_target target)
     p = m.p;
     p.d_v = 63;
     T_STATUS(tllm_paged_attention(ctx, &m.q, &m.k, &m.v, &m.table, &m.rows, NULL, NULL, NULL, &p, &m.o), TINY_E_SHAPE,
-             "a row of values holds 64 numbers, its heads have 63");
+             "a row of values holds 64 numbers, but its heads have 63");
     p.d_v = 65;
     T_STATUS(tllm_paged_attention(ctx, &m.q, &m.k, NULL, &m.table, &m.rows, NULL, NULL, NULL, &p, &m.o), TINY_E_SHAPE,
              "values of 65 numbers are not in keys of 64");
@@ -456,7 +456,7 @@ static void test_bad_input(tiny_target target)
     p = m.p;
     p.format_k = 0;
     T_STATUS(tllm_paged_attention(ctx, &m.q, &t, &m.v, &m.table, &m.rows, NULL, NULL, NULL, &p, &m.o), TINY_E_DTYPE,
-             "format 0 is no block format");
+             "format 0 has no rows");
     t = m.k;
     t.stride[0] += 3;
     T_STATUS(tllm_paged_attention(ctx, &m.q, &t, &m.v, &m.table, &m.rows, NULL, NULL, NULL, &m.p, &m.o), TINY_E_SHAPE,

@@ -217,20 +217,20 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tllm_pages_open(ctx, &d, &none), TINY_E_ARGUMENT, "blocks of -3 tokens");
     d.n_block = d.n_seq = d.block = (tiny_idx)1 << 26;
     T_TRUE(tllm_pages_open(ctx, &d, &none) != TINY_OK && none == NULL);
-    T_STATUS(tllm_pages_append(p, SEQS, 1, &c), TINY_E_ARGUMENT, "no sequence 7, they go from 0 to 6");
+    T_STATUS(tllm_pages_append(p, SEQS, 1, &c), TINY_E_ARGUMENT, "no sequence 7: the last is 6");
     T_STATUS(tllm_pages_append(p, -1, 1, &c), TINY_E_ARGUMENT, "no sequence -1");
     T_STATUS(tllm_pages_append(p, 0, -1, &c), TINY_E_ARGUMENT, "no room for -1 more");
-    T_STATUS(tllm_pages_append(p, 0, MOST + 1, &c), TINY_E_ARGUMENT, "holds 0 cells and may have 60");
+    T_STATUS(tllm_pages_append(p, 0, MOST + 1, &c), TINY_E_ARGUMENT, "holds 0 cells of at most 60");
     T_OK(tllm_pages_append(p, 0, MOST, &c));
     T_OK(tllm_pages_append(p, 1, MOST, &c));
     T_STATUS(tllm_pages_append(p, 2, MOST, &c), TINY_E_WORKSPACE,
-             "wants 15 blocks of 4 tokens more, 10 of 40 are free");
+             "needs 15 more blocks of 4 tokens, but 10 of 40 are free");
     T_EQ_INT(tllm_pages_length(p, 2), 0);
-    T_STATUS(tllm_pages_trim(p, 0, MOST + 1), TINY_E_ARGUMENT, "of the 60 cells of sequence 0 61 cannot be kept");
+    T_STATUS(tllm_pages_trim(p, 0, MOST + 1), TINY_E_ARGUMENT, "there are 60 cells in sequence 0: 61 cannot be kept");
     T_STATUS(tllm_pages_fork(p, 0, 9), TINY_E_ARGUMENT, "no sequence 9");
-    T_STATUS(tllm_pages_own(p, 0, 15, &c), TINY_E_ARGUMENT, "has 15 blocks, block 15");
+    T_STATUS(tllm_pages_own(p, 0, 15, &c), TINY_E_ARGUMENT, "has 15 blocks, but no block 15");
     T_STATUS(tllm_pages_share(p, 0, &token, 1, &n), TINY_E_ARGUMENT, "only an empty one");
-    T_STATUS(tllm_pages_share(p, 2, NULL, 1, &n), TINY_E_ARGUMENT, "no tokens");
+    T_STATUS(tllm_pages_share(p, 2, NULL, 1, &n), TINY_E_ARGUMENT, "the tokens are NULL");
     tllm_pages_close(ctx, p);
     tllm_pages_close(ctx, NULL);
     t_close(ctx);

@@ -76,10 +76,10 @@ static void test_put(tiny_target target)
         tx.dim[1] = 64;
         place[6] = 3;
         T_STATUS(tllm_put_rows(ctx, &t, &tx, &tp, &p, &t), TINY_E_ARGUMENT,
-                 "row 3 goes to row 0 of page 3; there are 3 pages of 4");
+                 "row 3 is for row 0 of page 3, but there are 3 pages of 4");
         place[6] = 1;
         place[7] = -1;
-        T_STATUS(tllm_put_rows(ctx, &t, &tx, &tp, &p, &t), TINY_E_ARGUMENT, "row 3 goes to row -1");
+        T_STATUS(tllm_put_rows(ctx, &t, &tx, &tp, &p, &t), TINY_E_ARGUMENT, "row 3 is for row -1");
         place[7] = 0;
         p.format = TLLM_FORMAT_Q6_K;
         if (k > 1)

@@ -337,7 +337,7 @@ static void test_proof_0_frequencies(tiny_target target)
     for (c = 0; c < T_COUNT(yarn); c++) T_CLOSE(w[yarn[c].i] / plain[yarn[c].i], yarn[c].ratio, 1e-6);
     T_CLOSE(size, 1.2772589, 1e-7);
     d.n_rot = 7;
-    T_STATUS(tllm_rope_frequencies(ctx, &d, w, NULL), TINY_E_ARGUMENT, "7 numbers turn in pairs");
+    T_STATUS(tllm_rope_frequencies(ctx, &d, w, NULL), TINY_E_ARGUMENT, "7 rotated numbers");
     d.n_rot = 8;
     d.base = 1;
     T_STATUS(tllm_rope_frequencies(ctx, &d, w, NULL), TINY_E_ARGUMENT, "base 1 must be above 1");
@@ -349,7 +349,7 @@ static void test_proof_0_frequencies(tiny_target target)
     T_STATUS(tllm_rope_frequencies(ctx, &d, w, NULL), TINY_E_ARGUMENT, "trained on 0 tokens");
     d.trained = NAN;
     T_STATUS(tllm_rope_frequencies(ctx, &d, w, NULL), TINY_E_ARGUMENT, "all above 0");
-    T_STATUS(tllm_rope_frequencies(ctx, NULL, w, NULL), TINY_E_ARGUMENT, "a description");
+    T_STATUS(tllm_rope_frequencies(ctx, NULL, w, NULL), TINY_E_ARGUMENT, "the description");
     t_close(ctx);
     T_PROOF("attention 0", "NTK: base and frequencies");
     T_PROOF("attention 0", "Llama-3: ratios of frequencies");

@@ -677,9 +677,9 @@ static void test_proof_3_bad_input(tiny_target target)
     T_OK(tllm_tree_open(ctx, pages, &tree));
     T_OK(tllm_tree_prompt(tree, 5, &root));
     T_STATUS(tllm_tree_open(ctx, pages, &other), TINY_E_ARGUMENT, "sequence 0 holds 5 cells");
-    T_STATUS(tllm_tree_prompt(tree, 5, &root), TINY_E_ARGUMENT, "it has a prompt, and node 0 lives");
+    T_STATUS(tllm_tree_prompt(tree, 5, &root), TINY_E_ARGUMENT, "it already has a prompt: node 0 is alive");
     T_STATUS(tllm_tree_branch(tree, root, 4, kids), TINY_E_ARGUMENT,
-             "4 children of node 0: at least one, and 2 sequences are left");
+             "4 children of node 0: at least one is needed, and 2 sequences are left");
     T_OK(tllm_tree_branch(tree, root, 2, kids));
     T_STATUS(tllm_tree_cut(tree, root), TINY_E_ARGUMENT, "node 0 has 2 children: only a leaf");
     T_STATUS(tllm_tree_merge(tree, root, kids[0]), TINY_E_ARGUMENT, "is not the only child of node 0");

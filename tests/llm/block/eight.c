@@ -285,16 +285,16 @@ static void test_refused(void)
                 ty = tiny_tensor_2d(y, TINY_F32, 1, 16), half = tiny_tensor_2d(e, TINY_U8, 8, 36);
     memset(x, 0, sizeof x);
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q2_K, w, 16, 256, e), TINY_E_UNSUPPORTED,
-             "Q2_K (format 10) has no form of eight rows side by side");
+             "Q2_K (format 10) has no form with eight interleaved rows");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_F16, w, 16, 64, e), TINY_E_UNSUPPORTED, "F16 (format 1) has no form");
     T_STATUS(tllm_repack(ctx, 999, w, 16, 64, e), TINY_E_UNSUPPORTED, "no such format (format 999)");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, 16, 63, e), TINY_E_ARGUMENT,
-             "16 rows of 63 numbers are no matrix of Q4_0");
+             "16 rows of 63 numbers are not a matrix of Q4_0");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, -1, 64, e), TINY_E_ARGUMENT, "-1 rows of 64 numbers");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, TINY_IDX_MAX / 2, 64, e), TINY_E_ARGUMENT,
-             "no matrix of Q4_0 that this machine can hold");
-    T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, NULL, 16, 64, e), TINY_E_ARGUMENT, "one is missing");
-    T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, 16, 64, NULL), TINY_E_ARGUMENT, "one is missing");
+             "not a matrix of Q4_0 that this machine can hold");
+    T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, NULL, 16, 64, e), TINY_E_ARGUMENT, "the matrix or the result");
+    T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, 16, 64, NULL), TINY_E_ARGUMENT, "the matrix or the result");
     T_STATUS(tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, 16, 64, w + 36), TINY_E_ALIAS, "overlaps");
     T_OK(tllm_repack(ctx, TLLM_FORMAT_Q4_0, NULL, 0, 64, NULL));
     T_STATUS(tllm_repack(NULL, TLLM_FORMAT_Q4_0, w, 16, 64, e), TINY_E_ARGUMENT, NULL);
@@ -303,11 +303,11 @@ static void test_refused(void)
     half.stride[0] = 72;
     ty.dim[1] = 8;
     T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0 | TLLM_REPACKED, &half, NULL, &ty), TINY_E_UNSUPPORTED,
-             "a repacked w must be whole");
+             "a repacked w must be dense");
     tx.dim[1] = 2;
     half = tiny_tensor_2d(e, TINY_U8, 8, 4);
     T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_F16 | TLLM_REPACKED, &half, NULL, &ty), TINY_E_UNSUPPORTED,
-             "F16 has no form of eight rows side by side");
+             "F16 has no form with eight interleaved rows");
     T_EQ_INT(tllm_repack_has(ctx, TLLM_FORMAT_Q3_K), 0);
     T_EQ_INT(tllm_repack_has(ctx, 999), 0);
     T_TRUE(tllm_repack_has(ctx, TLLM_FORMAT_Q4_0) >= 1);

@@ -417,7 +417,7 @@ static void test_refused_and_recorded(void)
     T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &bad, NULL, &ty), TINY_E_DTYPE, "w must be bytes");
     bad = tw;
     bad.stride[1] = 0;
-    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &bad, NULL, &ty), TINY_E_UNSUPPORTED, "side by side");
+    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &bad, NULL, &ty), TINY_E_UNSUPPORTED, "must be contiguous");
     bad = tiny_tensor_1d(y + 1, TINY_F32, 2);
     T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &tw, &bad, &ty), TINY_E_SHAPE, "bias must be 1 numbers");
     bad = tiny_tensor_2d(y, TINY_F32, 1, 2);
@@ -616,20 +616,20 @@ static void test_one_region(void)
     asked = 0;
     T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, NULL, py), TINY_E_ARGUMENT, "did not");
     T_EQ_INT(asked, 1);
-    T_STATUS(tllm_matmul_together(ctx, &tx, 0, format, pw, NULL, py), TINY_E_ARGUMENT, "1 to 3 matrices together");
-    T_STATUS(tllm_matmul_together(ctx, &tx, 4, format, pw, NULL, py), TINY_E_ARGUMENT, "1 to 3 matrices together");
-    T_STATUS(tllm_matmul_together(ctx, &tx, 3, NULL, pw, NULL, py), TINY_E_ARGUMENT, "1 to 3 matrices together");
+    T_STATUS(tllm_matmul_together(ctx, &tx, 0, format, pw, NULL, py), TINY_E_ARGUMENT, "1 to 3 matrices with formats");
+    T_STATUS(tllm_matmul_together(ctx, &tx, 4, format, pw, NULL, py), TINY_E_ARGUMENT, "1 to 3 matrices with formats");
+    T_STATUS(tllm_matmul_together(ctx, &tx, 3, NULL, pw, NULL, py), TINY_E_ARGUMENT, "1 to 3 matrices with formats");
     shared = tiny_tensor_2d(out[1], TINY_F32, 1, 3000);
     py[2] = &shared;
     T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, NULL, py), TINY_E_ALIAS,
-             "outputs 1 and 2 of products together overlap");
+             "outputs 1 and 2 of joint products overlap");
     shared = tiny_tensor_2d(w, TINY_F32, 1, 3000);
     T_STATUS(tllm_matmul_together(ctx, &tx, 1, format, pw + 2, NULL, py + 2), TINY_E_ALIAS, "overlaps input 1");
     shared = tiny_tensor_2d(out[2], TINY_F32, 1, 3000);
     bias = tiny_tensor_1d(out[0], TINY_F32, 3000);              /* one by one this is a sum of two products */
     pb[1] = &bias;
     T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, pb, py), TINY_E_ALIAS,
-             "output 0 of products together overlaps what product 1 reads");
+             "output 0 of joint products overlaps an input of product 1");
     shared = tiny_tensor_2d(outs, TINY_F32, 1, 2999);
     T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, NULL, py), TINY_E_SHAPE,
              "output 0 is 1x2999 f32, it must be 1x3000 f32");

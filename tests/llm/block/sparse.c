@@ -254,13 +254,13 @@ static void test_bad_input(tiny_target target)
     T_EQ_INT(tllm_active_list(NULL, 64, 3, list), 0);
     T_EQ_INT(tllm_active_list(x, 64, 3, NULL), 0);
     list[1] = 64;
-    T_STATUS(tllm_mix_rows(ctx, &tx, 0, &tw, &tl, &ty), TINY_E_ARGUMENT, "entry 1 of the list is row 64, there are 64");
+    T_STATUS(tllm_mix_rows(ctx, &tx, 0, &tw, &tl, &ty), TINY_E_ARGUMENT, "entry 1 of the list is row 64, but");
     list[1] = -1;
     T_STATUS(tllm_mix_rows(ctx, &tx, 0, &tw, &tl, &ty), TINY_E_ARGUMENT, "entry 1 of the list is row -1");
     list[1] = 5;
     b = tiny_tensor_swap(tw, 0, 1);
     b.dim[0] = 64;
-    T_STATUS(tllm_mix_rows(ctx, &tx, 0, &b, &tl, &ty), TINY_E_UNSUPPORTED, "must lie side by side");
+    T_STATUS(tllm_mix_rows(ctx, &tx, 0, &b, &tl, &ty), TINY_E_UNSUPPORTED, "must be contiguous");
     b = tw;
     b.dim[0] = 63;
     T_STATUS(tllm_mix_rows(ctx, &tx, 0, &b, &tl, &ty), TINY_E_SHAPE, "it must be 64 rows");
@@ -300,7 +300,7 @@ static void test_bad_input(tiny_target target)
     BAD(d.up = NULL, "weights, x, work and y are needed");
     BAD(d.most = 1.5f, "a share of 1.5");
     BAD(d.most = NAN, "a share of");
-    BAD(d.format_down = TLLM_FORMAT_Q4_K, "no whole blocks");
+    BAD(d.format_down = TLLM_FORMAT_Q4_K, "not whole blocks");
     BAD(d.format_up = -3, "as format -3");
 #undef BAD
     T_TRUE(tllm_relu2_ffn_work(&f, 1) <= sizeof work && tllm_relu2_ffn_work(NULL, 1) == 0);

@@ -13,7 +13,7 @@ static void test_prune(void)
     T_TRUE(w[0] == 3 && w[3] == 0 && w[5] == 0 && w[7] != w[7]);
     T_STATUS(tllm_csl_prune(ctx, &t, NULL, 1.5), TINY_E_ARGUMENT, "a share of 1.5");
     T_STATUS(tllm_csl_prune(ctx, &t, NULL, (double)NAN), TINY_E_ARGUMENT, "a share of");
-    T_STATUS(tllm_csl_prune(ctx, &t, none, 0.5), TINY_E_NUMERIC, "the size of column 1 is -1");
+    T_STATUS(tllm_csl_prune(ctx, &t, none, 0.5), TINY_E_NUMERIC, "the norm of column 1 is -1");
     T_STATUS(tllm_csl_prune(ctx, NULL, NULL, 0.5), TINY_E_ARGUMENT, "a matrix of f32");
     t_close(ctx);
 }

@@ -728,7 +728,7 @@ static void test_mismatch(tiny_target target)
     if (!run_model(&r, NULL)) { unmake(&file); return; }
     for (i = 0; i < 2; i++) {
         char says[100];
-        (void)snprintf(says, sizeof says, "the model is cut for rank %d of 2, the comm is that of rank %d of 2", 1 - i,
+        (void)snprintf(says, sizeof says, "the model is cut for rank %d of 2, but the comm is rank %d of 2", 1 - i,
                        i);
         T_EQ_INT(r.st[i], TINY_E_ARGUMENT);
         T_TRUE(strstr(r.says[i], says) != NULL);
@@ -817,13 +817,13 @@ static void test_bad_calls(void)
     T_OK(tllm_model_open(file.ctx, g, &m));
     T_STATUS(tllm_model_cut(file.ctx, m, 2, 2), TINY_E_ARGUMENT, "rank 2 of 2");
     T_STATUS(tllm_model_cut(file.ctx, m, 0, 65), TINY_E_ARGUMENT, "at most 64");
-    T_STATUS(tllm_model_cut(file.ctx, NULL, 0, 1), TINY_E_ARGUMENT, "there is none");
+    T_STATUS(tllm_model_cut(file.ctx, NULL, 0, 1), TINY_E_ARGUMENT, "the model is NULL");
     T_STATUS(tllm_model_cut(file.ctx, m, 0, 8), TINY_E_SHAPE, "4 key heads cannot be divided by 8 ranks");
-    T_STATUS(tllm_model_routes(file.ctx, m, parted, 2 * L), TINY_E_ARGUMENT, "a join comes first");
+    T_STATUS(tllm_model_routes(file.ctx, m, parted, 2 * L), TINY_E_ARGUMENT, "a join is needed first");
     T_STATUS(tllm_model_routes(file.ctx, m, open_end, 2 * L), TINY_E_ARGUMENT, "without a join");
     T_STATUS(tllm_model_routes(file.ctx, m, unknown, 2 * L), TINY_E_ARGUMENT, "route 9 of layer 0");
     T_STATUS(tllm_model_routes(file.ctx, m, joined, 3), TINY_E_ARGUMENT, "3 routes for the two halves of 4 layers");
-    T_STATUS(tllm_model_routes(file.ctx, m, NULL, 2 * L), TINY_E_ARGUMENT, "no routes");
+    T_STATUS(tllm_model_routes(file.ctx, m, NULL, 2 * L), TINY_E_ARGUMENT, "the routes are NULL");
     T_OK(tllm_model_routes(file.ctx, m, joined, 2 * L));
     T_OK(tllm_model_cut(file.ctx, m, 0, 1));
     T_OK(tllm_state_open(file.ctx, m, NULL, &s));       /* the failures before changed nothing */
@@ -834,7 +834,7 @@ static void test_bad_calls(void)
     T_STATUS(tllm_model_cut(file.ctx, m, 0, 2), TINY_E_ARGUMENT, "cut already, for rank 1 of 2");
     memset(&d, 0, sizeof d);
     T_STATUS(tllm_state_open(file.ctx, m, &d, &s), TINY_E_ARGUMENT,
-             "cut for rank 1 of 2, the comm is that of rank 0 of 1");
+             "cut for rank 1 of 2, but the comm is rank 0 of 1");
     T_STATUS(tllm_state_memory(file.ctx, m, &d, &n), TINY_E_ARGUMENT, "cut for rank 1 of 2");
     tllm_model_close(file.ctx, m);
     tllm_gguf_close(file.ctx, g);
@@ -842,18 +842,18 @@ static void test_bad_calls(void)
     a.ctx = file.ctx;
     a.n = 1;
     T_EQ_INT(tllm_ladder_enter(NULL, 0, 0, &x), TINY_E_ARGUMENT);
-    T_STATUS(tllm_ladder_enter(&a, 0, 0, &x), TINY_E_ARGUMENT, "both y must be there");
+    T_STATUS(tllm_ladder_enter(&a, 0, 0, &x), TINY_E_ARGUMENT, "both y are needed");
     a.y[0] = &y[0];
     a.y[1] = &y[1];
     T_STATUS(tllm_ladder_enter(&a, TLLM_ROUTES, 0, &x), TINY_E_ARGUMENT, "on route 4");
     T_STATUS(tllm_ladder_enter(&a, 0, 2, &x), TINY_E_ARGUMENT, "half 2");
     T_OK(tllm_ladder_enter(&a, TLLM_ROUTE_LADDER, 1, &x));
     T_OK(tllm_ladder_leave(&a, TLLM_ROUTE_LADDER, 1, 0, &x));
-    T_STATUS(tllm_ladder_leave(&a, TLLM_ROUTE_LADDER, 1, 0, &x), TINY_E_ARGUMENT, "left before it was entered");
+    T_STATUS(tllm_ladder_leave(&a, TLLM_ROUTE_LADDER, 1, 0, &x), TINY_E_ARGUMENT, "without tllm_ladder_enter");
     unmake(&file);
     if (!make(&file, w, TLLM_FORMAT_F32, short_flags, 2)) return;
     T_OK(tllm_gguf_open_memory(file.ctx, file.at, file.n, &g));
-    T_STATUS(tllm_model_open(file.ctx, g, &m), TINY_E_FORMAT, "llama.ladder has no truth value for layer 2");
+    T_STATUS(tllm_model_open(file.ctx, g, &m), TINY_E_FORMAT, "llama.ladder has no bool for layer 2");
     tllm_gguf_close(file.ctx, g);
     unmake(&file);
 }

@@ -48,7 +48,7 @@ static void one(const char *what, const kit_image *a, const kit_image *b, open_f
                 tllm_gguf_close(ctx, g);
                 ++*n_opened;
             } else {
-                T_STATUS(st, TINY_E_FORMAT, "was changed while it was read");
+                T_STATUS(st, TINY_E_FORMAT, "changed while it was read");
                 ++*n_refused;
             }
             t_use(NULL);

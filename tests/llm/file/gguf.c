@@ -117,8 +117,8 @@ static void test_by_hand(void)
         T_TRUE(kit_walk(g) == NULL);
         tllm_gguf_close(ctx, g);
     }
-    T_STATUS(tllm_gguf_open_memory(ctx, NULL, 3, &g), TINY_E_ARGUMENT, "its bytes");
-    T_STATUS(tllm_gguf_open(ctx, NULL, &g), TINY_E_ARGUMENT, "needs its path");
+    T_STATUS(tllm_gguf_open_memory(ctx, NULL, 3, &g), TINY_E_ARGUMENT, "the bytes or the result pointer is NULL");
+    T_STATUS(tllm_gguf_open(ctx, NULL, &g), TINY_E_ARGUMENT, "the path, the bytes or the result");
     T_STATUS(tllm_gguf_open(ctx, "there/is/none.gguf", &g), TINY_E_IO, "there/is/none.gguf: cannot be opened");
     T_TRUE(tllm_gguf_open(NULL, "x", &g) == TINY_E_ARGUMENT && !g);
     tllm_gguf_close(ctx, NULL);
@@ -343,7 +343,7 @@ static void test_replace(void)
     T_OK(tllm_writer_put_f32(ctx, w, "e", 0.5f));
     T_OK(tllm_writer_put_bool(ctx, w, "f", 1));
     T_OK(tllm_writer_finish(ctx, w));
-    T_STATUS(tllm_writer_put_u32(ctx, w, "g", 1), TINY_E_ARGUMENT, "before the end");
+    T_STATUS(tllm_writer_put_u32(ctx, w, "g", 1), TINY_E_ARGUMENT, "before finish");
     file = tllm_writer_memory(w, &n);
     if (T_OK(tllm_gguf_open_memory(ctx, file, n, &g))) {
         T_EQ_INT(tllm_gguf_n_meta(g), 6);
@@ -382,7 +382,7 @@ static void test_writer_refuses(void)
             break;
         case 1:
             T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 99, 1, dim, NULL), TINY_E_UNSUPPORTED,
-                     "has type 99");
+                     "has the unknown type 99");
             break;
         case 2:
             T_STATUS(tllm_writer_put_tensor(ctx, w, kit_name("t"), 8, 1, dim, NULL), TINY_E_FORMAT,
@@ -407,21 +407,21 @@ static void test_writer_refuses(void)
         case 7:
             T_OK(tllm_writer_put_tensor(ctx, w, kit_name("t"), 0, 1, dim, NULL));
             T_OK(tllm_writer_data(ctx, w, four, 15));
-            T_STATUS(tllm_writer_finish(ctx, w), TINY_E_ARGUMENT, "tensor t has 16 bytes, 15 have come");
+            T_STATUS(tllm_writer_finish(ctx, w), TINY_E_ARGUMENT, "tensor t has 16 bytes, but only 15 were written");
             break;
         case 8:
             T_OK(tllm_writer_put_tensor(ctx, w, kit_name("t"), 0, 1, dim, NULL));
             T_OK(tllm_writer_data(ctx, w, four, 16));
-            T_STATUS(tllm_writer_data(ctx, w, four, 1), TINY_E_ARGUMENT, "1 bytes of data come after the last tensor");
+            T_STATUS(tllm_writer_data(ctx, w, four, 1), TINY_E_ARGUMENT, "1 bytes of data after the last tensor");
             break;
         case 9:
             T_OK(tllm_writer_data(ctx, w, NULL, 0));
-            T_STATUS(tllm_writer_put_u32(ctx, w, "k", 1), TINY_E_ARGUMENT, "before the first data");
+            T_STATUS(tllm_writer_put_u32(ctx, w, "k", 1), TINY_E_ARGUMENT, "must be put before the first data");
             break;
         case 10: T_STATUS(tllm_writer_put(ctx, w, "", TLLM_U8, four), TINY_E_ARGUMENT, "has 0 bytes"); break;
         case 11:
             T_STATUS(tllm_writer_put(ctx, w, "k", TLLM_ARRAY, four), TINY_E_ARGUMENT,
-                     "key k: no value can be written with type 9");
+                     "key k: type 9 cannot be written");
             break;
         case 12:
             T_STATUS(tllm_writer_put_u32(ctx, w, "general.alignment", 24), TINY_E_ARGUMENT,
@@ -489,12 +489,12 @@ static void test_split(void)
     }
     if (T_OK(tiny_file_copy(ctx, "tiny-split-00002-of-00003.gguf", &f))) {
         T_STATUS(tllm_gguf_open_memory(ctx, f.bytes, f.n_bytes, &g), TINY_E_UNSUPPORTED,
-                 "memory: is part 2 of 3 of a split file; only a path");
+                 "memory: is part 2 of 3 of a split file; open it by its path");
         T_OK(tiny_file_write(ctx, "tiny-renamed.gguf", f.bytes, f.n_bytes));
         T_STATUS(tllm_gguf_open(ctx, "tiny-renamed.gguf", &g), TINY_E_FORMAT, "must end in -00002-of-00003.gguf");
         T_OK(tiny_file_write(ctx, "tiny-split-00003-of-00003.gguf", f.bytes, f.n_bytes));
         T_STATUS(tllm_gguf_open(ctx, "tiny-split-00001-of-00003.gguf", &g), TINY_E_FORMAT,
-                 "tiny-split-00003-of-00003.gguf: says it is part 2 of 3, not part 3 of 3");
+                 "tiny-split-00003-of-00003.gguf: the file is part 2 of 3, not part 3 of 3");
         tiny_file_close(ctx, &f);
     }
     (void)remove("tiny-split-00003-of-00003.gguf");
@@ -544,7 +544,7 @@ static void test_descriptor(void)
         T_STATUS(tllm_gguf_open_fd(ctx, fd, 5001, m.n, "x", &g), TINY_E_ARGUMENT, "the file ends at");
         T_STATUS(tllm_gguf_open_fd(ctx, fd, UINT64_MAX, 1, "x", &g), TINY_E_ARGUMENT, "the file ends at");
         T_STATUS(tllm_gguf_open_fd(ctx, fd, m.n, 0, "x", &g), TINY_E_FORMAT, "x: has 0 bytes");
-        T_STATUS(tllm_gguf_open_fd(ctx, -1, 0, 0, "x", &g), TINY_E_IO, "x: the descriptor cannot be asked");
+        T_STATUS(tllm_gguf_open_fd(ctx, -1, 0, 0, "x", &g), TINY_E_IO, "x: the size of the file cannot be read");
         if (T_OK(tllm_gguf_open_fd(ctx, fd, 5001, 0, "model", &g))) {
             (void)CLOSE_FD(fd);                /* the mapping stays */
             check_much(g);
@@ -595,7 +595,7 @@ static void test_pipe(void)
         (void)alarm(60);                        /* a pipe that is opened twice blocks for ever */
         if (kind)
             T_STATUS(tllm_file_open(ctx, "tiny-pipe", &g), TINY_E_UNSUPPORTED,
-                     "tiny-pipe: is a pipe; of model files only GGUF");
+                     "tiny-pipe: is a pipe; only GGUF");
         else if (T_OK(tllm_file_open(ctx, "tiny-pipe", &g))) {
             check_much(g);
             tllm_gguf_close(ctx, g);

@@ -133,9 +133,9 @@ static void test_tokenizer_beside_model(void)
         tllm_gguf_close(ctx, g);
     }
     T_STATUS(tllm_llama2c_open(ctx, "tiny-l2c.bin", "none.bin", &g), TINY_E_IO, "none.bin: cannot be opened");
-    T_STATUS(tllm_llama2c_open(ctx, NULL, NULL, &g), TINY_E_ARGUMENT, "needs its path");
+    T_STATUS(tllm_llama2c_open(ctx, NULL, NULL, &g), TINY_E_ARGUMENT, "the path");
     T_OK(tiny_file_write(ctx, "tiny-l2c.bin", m.b, m.n - 1));
-    T_STATUS(tllm_file_open(ctx, "tiny-l2c.bin", &g), TINY_E_FORMAT, "tiny-l2c.bin: the .bin header asks for");
+    T_STATUS(tllm_file_open(ctx, "tiny-l2c.bin", &g), TINY_E_FORMAT, "tiny-l2c.bin: the .bin header implies");
     T_OK(tiny_file_write(ctx, "tiny-l2c.xyz", m.b, m.n - 1));
     T_STATUS(tllm_file_open(ctx, "tiny-l2c.xyz", &g), TINY_E_FORMAT,
              "tiny-l2c.xyz: is neither GGUF nor safetensors nor a .bin of llama2.c: it begins with 08 00");
@@ -145,8 +145,8 @@ static void test_tokenizer_beside_model(void)
     T_STATUS(tllm_file_open(ctx, "tiny-l2c.xyz", &g), TINY_E_FORMAT, "has 0 bytes, too few for any model file");
     T_STATUS(tllm_file_open_memory(ctx, m.b, 0, &g), TINY_E_FORMAT, "memory: has 0 bytes, too few for any model file");
     T_STATUS(tllm_file_open_memory(ctx, m.b, 100, &g), TINY_E_FORMAT, "memory: is neither GGUF nor safetensors");
-    T_STATUS(tllm_file_open_memory(ctx, NULL, 0, &g), TINY_E_ARGUMENT, "needs its bytes");
-    T_STATUS(tllm_file_open(ctx, NULL, &g), TINY_E_ARGUMENT, "needs its path");
+    T_STATUS(tllm_file_open_memory(ctx, NULL, 0, &g), TINY_E_ARGUMENT, "the bytes or the result");
+    T_STATUS(tllm_file_open(ctx, NULL, &g), TINY_E_ARGUMENT, "the path");
     (void)remove("tiny-l2c.bin");
     (void)remove("tiny-l2c.xyz");
     (void)remove("tok5.bin");
@@ -170,19 +170,19 @@ static void test_hostile(void)
                 { "heads-odd",
                   { 8, 6, 2, 3, 1, 5, 3 },
                   TINY_E_FORMAT,
-                  "dim 8 and n_heads 3 of the .bin header make no heads of an even size" },
-                { "head-size-1", { 8, 6, 2, 8, 1, 5, 3 }, TINY_E_FORMAT, "make no heads of an even size" },
+                  "dim 8 and n_heads 3 of the .bin header do not give heads of an even size" },
+                { "head-size-1", { 8, 6, 2, 8, 1, 5, 3 }, TINY_E_FORMAT, "do not give heads of an even size" },
                 { "kv-heads-no-divisor",
                   { 16, 6, 2, 4, 3, 5, 3 },
                   TINY_E_FORMAT,
-                  "n_heads 4 of the .bin header is no multiple of n_kv_heads 3" },
-                { "layers-2e31", { 8, 6, 2147483647, 2, 1, 5, 3 }, TINY_E_FORMAT, "the .bin header asks for" },
+                  "n_heads 4 of the .bin header is not a multiple of n_kv_heads 3" },
+                { "layers-2e31", { 8, 6, 2147483647, 2, 1, 5, 3 }, TINY_E_FORMAT, "the .bin header implies" },
                 { "all-2e31",
                   { 2147483646, 2147483647, 2147483647, 1, 1, 2147483647, 2147483647 },
                   TINY_E_FORMAT,
-                  "the .bin header asks for 18446744073709551615 bytes" },
+                  "the .bin header implies 18446744073709551615 bytes" },
                 { "version-1", { 0x616b3432, 1, 2, 2, 1, 5, 3 }, TINY_E_UNSUPPORTED, "is a .bin of a later version" },
-                { "one-row-more", { 8, 6, 2, 2, 1, 6, 3 }, TINY_E_FORMAT, "the .bin header asks for" } };
+                { "one-row-more", { 8, 6, 2, 2, 1, 6, 3 }, TINY_E_FORMAT, "the .bin header implies" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     const char *corpus = getenv("T_CORPUS");
     unsigned n_refused = 0;
@@ -213,22 +213,22 @@ static void test_hostile(void)
         kit_free(&both);
     }
     T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, 3, &g), TINY_E_FORMAT,
-             "ends in the length of the longest token");
+             "truncated in the length of the longest token");
     T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, 20, &g), TINY_E_FORMAT,
              "the model has 5 tokens; the 20 bytes of this tokenizer hold at most 2");
     T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n - 1, &g), TINY_E_FORMAT,
-             "token 4 of 5 says it has 4 bytes; 3 are left");
+             "token 4 of 5 has 4 bytes; 3 are left");
     k.b[8] = 0xff;
     k.b[11] = 0xff;
     T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g), TINY_E_FORMAT,
-             "token 0 of 5 says it has 4278190335 bytes");
+             "token 0 of 5 has 4278190335 bytes");
     kit_free(&k);
     kit_llama2c_tokens(&k, 5, 5);
-    T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g), TINY_E_FORMAT, "the longest has 5");
+    T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g), TINY_E_FORMAT, "the limit is 5");
     kit_free(&k);
     kit_llama2c_tokens(&k, 6, 6);
     T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g), TINY_E_FORMAT,
-             "12 bytes are left behind the 5 tokens of the model");
+             "12 bytes are left after the 5 tokens of the model");
     kit_free(&k);
     kit_free(&m);
     t_close(ctx);

@@ -52,7 +52,7 @@ static void test_by_hand(void)
     T_OK(tiny_file_write(ctx, "tiny.safetensors", m.b, 20));
     T_STATUS(tllm_file_open(ctx, "tiny.safetensors", &g), TINY_E_FORMAT, "tiny.safetensors: says its header has");
     (void)remove("tiny.safetensors");
-    T_STATUS(tllm_safetensors_open(ctx, NULL, &g), TINY_E_ARGUMENT, "needs its path");
+    T_STATUS(tllm_safetensors_open(ctx, NULL, &g), TINY_E_ARGUMENT, "the path, the bytes or the result");
     T_STATUS(tllm_safetensors_open(ctx, "no/such", &g), TINY_E_IO, "no/such: cannot be opened");
     kit_free(&m);
     t_close(ctx);
@@ -161,10 +161,10 @@ static const struct { const char *file, *json; size_t n_data; tiny_status status
     { "tensors-overlap", "{\"t\":{" F32_8 "},\"u\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 16,
       TINY_E_FORMAT, "tensors t and u overlap" },
     { "tensor-twice", "{\"t\":{" F32_8 "},\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}", 16,
-      TINY_E_FORMAT, "tensor t stands there twice" },
+      TINY_E_FORMAT, "tensor t occurs twice" },
     { "tensor-twice-escaped",
       "{\"t\":{" F32_8 "},\"\\u0074\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}", 16, TINY_E_FORMAT,
-      "tensor t stands there twice" },
+      "tensor t occurs twice" },
     { "member-twice", T1("\"dtype\":\"F32\"," F32_8), 8, TINY_E_FORMAT, "tensor t: dtype occurs twice" },
     { "member-unknown", T1("\"stride\":[1]," F32_8), 8, TINY_E_FORMAT, "tensor t: stride is no member of a tensor" },
     { "dtype-missing", T1("\"shape\":[2],\"data_offsets\":[0,8]"), 8, TINY_E_FORMAT, "tensor t has no dtype" },
@@ -178,7 +178,7 @@ static const struct { const char *file, *json; size_t n_data; tiny_status status
     { "metadata-twice", "{\"__metadata__\":{},\"__metadata__\":{}}", 0, TINY_E_FORMAT,
       "__metadata__ occurs twice" },
     { "metadata-key-twice", "{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, TINY_E_FORMAT,
-      "key a stands there twice" },
+      "key a occurs twice" },
     { "no-object", "[]", 0, TINY_E_FORMAT, "byte 0 of the header is 0x5b, expected '{'" },
     { "object-not-closed", "{\"t\":{" F32_8 "}", 8, TINY_E_FORMAT, "the header ends, expected ',' or '}'" },
     { "comma-at-end", "{\"t\":{" F32_8 "},}", 8, TINY_E_FORMAT, "expected the name of a tensor in quotes" },

@@ -414,7 +414,7 @@ static void test_saved(void)
                 for (i = 0; i <= now && bytes[i]; i++) {
                     const tiny_status st = tllm_state_unpack(s, 0, bytes[i], n[i], NULL, 0, NULL);
                     if (i == now) T_OK(st);
-                    else T_STATUS(st, TINY_E_FORMAT, "another model, or to other adapters than those of now");
+                    else T_STATUS(st, TINY_E_FORMAT, "another model or to other adapters");
                 }
             }
         }
@@ -475,7 +475,7 @@ static void test_weights(tiny_target target)
             near_to(got, plain, 10 * row);
             T_TRUE(distance(got + 10 * row, plain + 10 * row, 10 * row) > 0.01);
             T_STATUS(tllm_state_attach(s, a[1], NAN), TINY_E_ARGUMENT, "must be a finite number");
-            T_STATUS(tllm_state_attach(s, NULL, 1.0f), TINY_E_ARGUMENT, "there is no adapter");
+            T_STATUS(tllm_state_attach(s, NULL, 1.0f), TINY_E_ARGUMENT, "the adapter is NULL");
             tllm_state_close(ctx, s);
             s = NULL;
             if (T_OK(tllm_state_open(ctx, merged, &d, &s)))
@@ -699,8 +699,8 @@ static void vector_as_bias(tiny_target target)
                 }
                 tiny_free(ctx, saved);
                 tllm_state_close(ctx, s);
-                T_STATUS(tllm_adapter_layers(ctx, a, 0, 1), TINY_E_ARGUMENT, "layers 0 to 1: 1 to");
-                T_STATUS(tllm_adapter_layers(ctx, a, 1, about.n_layer), TINY_E_ARGUMENT, "are possible");
+                T_STATUS(tllm_adapter_layers(ctx, a, 0, 1), TINY_E_ARGUMENT, "layers 0 to 1: the limits are 1");
+                T_STATUS(tllm_adapter_layers(ctx, a, 1, about.n_layer), TINY_E_ARGUMENT, "the limits are 1 and");
                 T_STATUS(tllm_adapter_merge(ctx, k->model, a, 1.0f, TINY_F32), TINY_E_UNSUPPORTED, "cannot be merged");
             }
             tllm_adapter_close(ctx, a);
@@ -724,29 +724,29 @@ static const lie lies[] = {
     { "type", TINY_E_FORMAT, "memory: neither an adapter nor a control vector: its general.type is model" },
     { "no type", TINY_E_FORMAT, "its general.type is missing" },
     { "kind", TINY_E_UNSUPPORTED, "adapter.type is not lora" },
-    { "arch", TINY_E_ARGUMENT, "made for the architecture qwen3, and the model" },
-    { "alpha nan", TINY_E_FORMAT, "adapter.lora.alpha is no finite number" },
-    { "alpha inf", TINY_E_FORMAT, "adapter.lora.alpha is no finite number" },
-    { "alpha text", TINY_E_FORMAT, "adapter.lora.alpha is no finite number" },
+    { "arch", TINY_E_ARGUMENT, "made for architecture qwen3, but the model" },
+    { "alpha nan", TINY_E_FORMAT, "adapter.lora.alpha is not a finite number" },
+    { "alpha inf", TINY_E_FORMAT, "adapter.lora.alpha is not a finite number" },
+    { "alpha text", TINY_E_FORMAT, "adapter.lora.alpha is not a finite number" },
     { "alora", TINY_E_UNSUPPORTED, "invocation_tokens" },
     { "empty", TINY_E_FORMAT, "the adapter has no tensors" },
     { "suffix", TINY_E_FORMAT, "tensor blk.0.attn_q.weight is neither the lora_a nor the lora_b" },
     { "unknown", TINY_E_FORMAT, "tensor blk.7.attn_q.weight.lora_a: the model" },
-    { "alone a", TINY_E_FORMAT, "tensor blk.0.attn_q.weight.lora_a has no lora_b beside it" },
-    { "alone b", TINY_E_FORMAT, "tensor blk.0.attn_q.weight.lora_b has no lora_a beside it" },
-    { "norm", TINY_E_UNSUPPORTED, "tensor blk.0.attn_norm.weight of the model is no matrix" },
+    { "alone a", TINY_E_FORMAT, "tensor blk.0.attn_q.weight.lora_a has no matching lora_b" },
+    { "alone b", TINY_E_FORMAT, "tensor blk.0.attn_q.weight.lora_b has no matching lora_a" },
+    { "norm", TINY_E_UNSUPPORTED, "tensor blk.0.attn_norm.weight of the model is not a matrix" },
     { "rank", TINY_E_SHAPE,
-      "tensor blk.0.attn_q.weight: lora_a is 64x4 and lora_b 3x64; 64 x rank and rank x 64 are wanted" },
+      "tensor blk.0.attn_q.weight: lora_a is 64x4 and lora_b 3x64; 64 x rank and rank x 64 are needed" },
     { "width", TINY_E_SHAPE, "lora_a is 32x4 and lora_b 4x64" },
     { "height", TINY_E_SHAPE, "lora_a is 64x4 and lora_b 4x32" },
     { "turned", TINY_E_SHAPE, "lora_a is 4x64 and lora_b 64x4" },
     { "embd", TINY_E_SHAPE,
-      "tensor token_embd.weight: lora_a is 64x4 and lora_b 4x320; rank x 320 and rank x 64 are wanted" },
-    { "direction 0", TINY_E_FORMAT, "tensor direction.0 is no direction.N with N from 1" },
-    { "direction x", TINY_E_FORMAT, "tensor direction.x is no direction.N" },
-    { "direction 01", TINY_E_FORMAT, "tensor direction.01 is no direction.N" },
+      "tensor token_embd.weight: lora_a is 64x4 and lora_b 4x320; rank x 320 and rank x 64 are needed" },
+    { "direction 0", TINY_E_FORMAT, "tensor direction.0 is not a direction.N with N from 1" },
+    { "direction x", TINY_E_FORMAT, "tensor direction.x is not a direction.N" },
+    { "direction 01", TINY_E_FORMAT, "tensor direction.01 is not a direction.N" },
     { "direction 2", TINY_E_SHAPE, "tensor direction.2 is for a layer that the model does not have: its last is 1" },
-    { "direction wide", TINY_E_SHAPE, "tensor direction.1 is 65, the model is 64 wide" },
+    { "direction wide", TINY_E_SHAPE, "tensor direction.1 is 65, but the model is 64 wide" },
     { "direction none", TINY_E_FORMAT, "the control vector has no tensors" }
 };
 
@@ -834,7 +834,7 @@ static void test_false_descriptions(void)
             tllm_gguf_close(ctx, g);
             tllm_writer_close(ctx, w);
         }
-    T_STATUS(tllm_adapter_open(ctx, k->model, NULL, NULL), TINY_E_ARGUMENT, "an adapter needs a model, a file");
+    T_STATUS(tllm_adapter_open(ctx, k->model, NULL, NULL), TINY_E_ARGUMENT, "the model, the file or the result");
     kit_close(k);
     t_close(ctx);
 }

@@ -74,7 +74,7 @@ static int tell(const lie *l, int kind)
             put(p + m + 12, a * c / l->v, 8);
         }
         if (!T_STATUS(open_bytes(ctx, b, n, &file, &model),
-                      kind == NAME && strstr(l->says, "not known") ? TINY_E_UNSUPPORTED : TINY_E_FORMAT, l->says))
+                      kind == NAME && strstr(l->says, "is unknown") ? TINY_E_UNSUPPORTED : TINY_E_FORMAT, l->says))
             printf("  %s: %s\n", l->model, l->what);
         T_TRUE(model == NULL);
     }
@@ -95,10 +95,10 @@ static void test_numbers(void)
 {
     static const lie lies[] = {
         { "llama", "llama.attention.head_count", 0, "head_count" },
-        { "llama", "llama.attention.head_count", 3, "no multiple" },
+        { "llama", "llama.attention.head_count", 3, "not a multiple" },
         { "llama", "llama.attention.head_count", 0xffffffffu, "not in" },
         { "llama", "llama.attention.head_count_kv", 0, "at least 1" },
-        { "llama", "llama.attention.head_count_kv", 3, "4 heads, no multiple of its 3 key heads" },
+        { "llama", "llama.attention.head_count_kv", 3, "4 heads, not a multiple of its 3 key heads" },
         { "llama", "llama.attention.head_count_kv", 4, "attn_k.weight is 64x32, not 64x64" },
         { "llama", "llama.block_count", 0, "block_count is 0" },
         { "llama", "llama.block_count", 3, "blk.2.attn_norm.weight is missing" },
@@ -117,7 +117,7 @@ static void test_numbers(void)
         { "llama", "llama.attention.layer_norm_rms_epsilon", 0x7f800000u, "finite" },
         { "llama", "llama.attention.layer_norm_rms_epsilon", 0xbf800000u, "not in 0..1" },
         { "qwen3", "qwen3.attention.key_length", 1 << 26,
-          "heads that rotate 67108864 numbers cannot lie in a file of" },
+          "heads that rotate 67108864 numbers cannot be in a file of" },
         { "rwkv7-b", "rwkv7.feed_forward_length", 1 << 27, "not in 1..67108864" },
         { "kimi-linear", "kimi-linear.kda.head_dim", 1 << 26, "more than a row may have" },
         { "mixtral", "llama.expert_count", 0, "not in 0..0" },
@@ -125,21 +125,21 @@ static void test_numbers(void)
         { "mixtral", "llama.expert_used_count", 5, "not in 0..4" },
         { "mixtral", "llama.expert_used_count", 0, "expert_used_count 0" },
         { "deepseek2-v3", "deepseek2.expert_group_count", 3, "in 3 groups" },
-        { "deepseek2-v3", "deepseek2.expert_group_used_count", 0, "of which 0 stay" },
+        { "deepseek2-v3", "deepseek2.expert_group_used_count", 0, "of which 0 are kept" },
         { "deepseek2", "deepseek2.attention.kv_lora_rank", 0, "kv_lora_rank is 0" },
         { "deepseek2", "deepseek2.attention.key_length_mla", 8, "leave none" },
         { "deepseek32", "deepseek32.attention.indexer.top_k", 0, "top_k is 0" },
         { "deepseek32", "deepseek32.attention.indexer.key_length", 4, "fewer than the 8" },
         { "qwen35", "qwen35.ssm.state_size", 0, "delta net of 0" },
-        { "qwen35", "qwen35.ssm.group_count", 3, "no multiple of ssm.group_count" },
+        { "qwen35", "qwen35.ssm.group_count", 3, "not a multiple of ssm.group_count" },
         { "qwen35", "qwen35.ssm.inner_size", 80, "ssm.inner_size" },
         { "qwen35", "qwen35.full_attention_interval", 0, "not in 1..65536" },
         { "mamba", "mamba.ssm.conv_kernel", 0, "kernel of 0" },
         { "mamba", "mamba.ssm.state_size", 17, "not 128x38" },
-        { "mamba2-b", "mamba2.ssm.group_count", 0, "no whole groups" },
-        { "mamba2-b", "mamba2.ssm.time_step_rank", 5, "no whole groups" },
+        { "mamba2-b", "mamba2.ssm.group_count", 0, "do not form whole groups" },
+        { "mamba2-b", "mamba2.ssm.time_step_rank", 5, "do not form whole groups" },
         { "rwkv7-b", "rwkv7.wkv.head_size", 0, "wkv.head_size 0" },
-        { "rwkv7-b", "rwkv7.wkv.head_size", 7, "no multiple" },
+        { "rwkv7-b", "rwkv7.wkv.head_size", 7, "not a multiple" },
         { "rwkv6", "rwkv6.time_mix_extra_dim", 9, "time_mix_w1" },
         { "lfm2", "lfm2.shortconv.l_cache", 1, "not in 2..4096" },
         { "gemma4", "gemma4.attention.shared_kv_layers", 6, "not in 0..5" },
@@ -151,7 +151,7 @@ static void test_numbers(void)
         { "t5", "t5.attention.relative_buckets_count", 2, "not in 4..65536" },
         { "t5", "t5.attention.relative_buckets_count", 16, "attn_rel_b.weight is 4x8" },
         { "minimax-m3", "minimax-m3.attention.indexer.head_count", 3, "a head for each key head" },
-        { "minimax-m3", "minimax-m3.attention.indexer.key_length", 2, "the numbers of them that are rotated: 2 and 4" },
+        { "minimax-m3", "minimax-m3.attention.indexer.key_length", 2, "their rotated numbers: 2 and 4" },
         { "minimax-m3", "minimax-m3.attention.indexer.key_length", 9, "indexer.q_proj.weight is 24x16, not 24x18" },
         { "minimax-m3", "minimax-m3.attention.indexer.top_k", 0, "top_k is 0" },
         { "minimax-m3", "minimax-m3.attention.indexer.block_size", 0, "block_size is 0" },
@@ -166,11 +166,11 @@ static void test_numbers(void)
         { "deepseek4", "deepseek4.hyper_connection.sinkhorn_iterations", 0, "sinkhorn_iterations is 0" },
         { "deepseek4", "deepseek4.hyper_connection.epsilon", 0xbf800000u, "missing or not in 0..1" },
         { "deepseek4", "deepseek4.attention.output_group_count", 3,
-          "no multiple of attention.output_group_count: 4 and 3" },
+          "not a multiple of attention.output_group_count: 4 and 3" },
         { "deepseek4", "deepseek4.attention.sliding_window", 0, "sliding_window is 0" },
         { "deepseek4", "deepseek4.attention.compress_rope_freq_base", 0, "missing or not above 0" },
-        { "deepseek4", "deepseek4.attention.indexer.key_length", 2, "the numbers of them that are rotated: 2 and 4" },
-        { "deepseek4", "deepseek4.attention.head_count_kv", 2, "one key" },
+        { "deepseek4", "deepseek4.attention.indexer.key_length", 2, "their rotated numbers: 2 and 4" },
+        { "deepseek4", "deepseek4.attention.head_count_kv", 2, "one row is key and value" },
         { "deepseek4", "deepseek4.hash_layer_count", 2, "blk.1.ffn_gate_tid2eid.weight is missing" },
         { "hy_v3", "hy_v3.attention.key_length", 10, "attn_q.weight is 24x48, not 24x40" }
     };
@@ -218,7 +218,7 @@ static void test_names(void)
         { "llama", "llama.feed_forward_length", 0, "llama.feed_forward_length is missing" },
         { "llama", "llama.attention.layer_norm_rms_epsilon", 0, "layer_norm_rms_epsilon is missing" },
         { "llama", "general.architecture", 0, "general.architecture is missing" },
-        { "llama", "llama", 0, "\"llam`\" is not known; the nearest that are: llama" },
+        { "llama", "llama", 0, "\"llam`\" is unknown; similar known names: llama" },
         { "llama", "token_embd.weight", 0, "token_embd.weight is missing" },
         { "llama", "output_norm.weight", 0, "output_norm.weight is missing" },
         { "llama", "blk.1.ffn_down.weight", 0, "blk.1.ffn_down.weight is missing" },
@@ -433,7 +433,7 @@ static void test_tables(void)
     static const struct { const char *tensor, *key; size_t at; uint32_t v; tiny_status st; const char *says; } all[] = {
         { "blk.0.ffn_gate_tid2eid.weight", NULL, 63, 4, TINY_E_FORMAT, "names expert 4 of 4" },
         { "blk.0.ffn_gate_tid2eid.weight", NULL, 0, 0xffffffffu, TINY_E_FORMAT, "names expert -1 of 4" },
-        { NULL, "deepseek4.attention.compress_ratios", 1, 8, TINY_E_UNSUPPORTED, "layer 1 makes one key of 8" },
+        { NULL, "deepseek4.attention.compress_ratios", 1, 8, TINY_E_UNSUPPORTED, "layer 1 compresses 8 tokens" },
         { NULL, "deepseek4.attention.compress_ratios", 2, 129, TINY_E_FORMAT, "not in 0..128" },
         { NULL, "deepseek4.expert_gating_func", 0, 2, TINY_E_UNSUPPORTED, "expert_gating_func is 2" } };
     size_t i, n;
@@ -473,9 +473,9 @@ static void test_calls(void)
         d.n_ctx = -1;
         T_STATUS(tllm_state_open(ctx, model, &d, &state), TINY_E_ARGUMENT, "-1 tokens");
         d.n_ctx = 3;
-        T_STATUS(tllm_state_open(ctx, NULL, &d, &state), TINY_E_ARGUMENT, "needs a model");
+        T_STATUS(tllm_state_open(ctx, NULL, &d, &state), TINY_E_ARGUMENT, "the model is NULL");
         T_OK(tllm_state_open(ctx, model, &d, &state));
-        T_STATUS(tllm_forward(state, bad, 2, 0, 2, out), TINY_E_ARGUMENT, "token 1 is 320, the vocabulary has 320");
+        T_STATUS(tllm_forward(state, bad, 2, 0, 2, out), TINY_E_ARGUMENT, "token 1 is 320, but the vocabulary has 320");
         T_STATUS(tllm_forward(state, low, 1, 0, 1, out), TINY_E_ARGUMENT, "token 0 is -1");
         T_STATUS(tllm_forward(state, good, 0, 0, 0, out), TINY_E_ARGUMENT, "at least one token");
         T_STATUS(tllm_forward(state, good, 2, 0, 3, out), TINY_E_ARGUMENT, "3 rows of 2 tokens");
@@ -487,7 +487,7 @@ static void test_calls(void)
         T_STATUS(tllm_state_trim(state, 3), TINY_E_ARGUMENT, "3 cannot be kept");
         T_OK(tllm_state_trim(state, 1));
         T_OK(tllm_forward(state, good + 1, 1, 1, 1, out + 320));
-        T_STATUS(tllm_forward_all(state, good, 2, out), TINY_E_ARGUMENT, "no encoder");
+        T_STATUS(tllm_forward_all(state, good, 2, out), TINY_E_ARGUMENT, "not an encoder");
     }
     tllm_state_close(ctx, state);
     tllm_model_close(ctx, model);

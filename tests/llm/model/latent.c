@@ -112,7 +112,7 @@ static void test_memory(void)
             d.n_ctx = 1024;
             if (kind[k].each == 0.0) {      /* rows of 80 are no whole blocks of 32 */
                 T_STATUS(tllm_state_memory(o.ctx, o.model, &d, &small), TINY_E_UNSUPPORTED,
-                         "its heads are no whole blocks");
+                         "its heads are not whole blocks");
                 continue;
             }
             T_OK(tllm_state_memory(o.ctx, o.model, &d, &small));
@@ -173,14 +173,14 @@ static void test_refused(void)
         T_EQ_INT(bytes, 0);
         (void)through(&o, 3, 1, 0, &seen);
         T_TRUE(seen.n_products == 0 && seen.fired == 0.0);
-        T_STATUS(tllm_model_sparse(o.ctx, NULL, -1, NULL), TINY_E_ARGUMENT, "there is none");
+        T_STATUS(tllm_model_sparse(o.ctx, NULL, -1, NULL), TINY_E_ARGUMENT, "the model is NULL");
         tllm_state_sparsity(NULL, &seen);
         tllm_state_sparsity(NULL, NULL);
     }
     close_at(&o);
     if (open_at(&o, TINY_TARGET_AUTO, t_shared("oracle/llm/plm.gguf"))) {
         T_STATUS(tllm_model_sparse(o.ctx, o.model, TLLM_FORMAT_Q4_K, NULL), TINY_E_UNSUPPORTED,
-                 "columns of 64 numbers cannot be kept as Q4_K");
+                 "columns of 64 numbers cannot be stored as Q4_K");
         T_STATUS(tllm_model_sparse(o.ctx, o.model, 999, NULL), TINY_E_UNSUPPORTED, "(format 999)");
     }
     close_at(&o);

@@ -107,11 +107,11 @@ static void test_again(tiny_target target)
         T_EQ_INT(about.n_layer, 4);         /* 2 in the file */
         /* each once */
         T_TRUE(about.n_params == 64 * 32 + 32 + 2 * (2 * 32 + 32 * 32 + 2 * 32 * 16 + 32 * 32 + 3 * 32 * 32));
-        T_STATUS(tllm_model_routes(ctx, model, route, 8), TINY_E_UNSUPPORTED, "standard is its only route");
+        T_STATUS(tllm_model_routes(ctx, model, route, 8), TINY_E_UNSUPPORTED, "its only route is standard");
         tllm_model_close(ctx, model);
     }
     T_STATUS(tllm_folds_open(ctx, g, &folds), TINY_E_UNSUPPORTED,
-             "run several times with the same weights; its folds are not known");
+             "run several times with the same weights; folds are not supported");
     /* 7 matrices in each of the two layers: each is repacked once, and both times are as before */
     if (packed(ctx, g, TLLM_FORMAT_Q8_0, &q)) {
         size_t n = 0;
@@ -241,9 +241,9 @@ static void test_invalid_files(void)
           "granite_swa.attention.sliding_window_pattern is missing" },
         { "granite_swa", "granite_swa.attention.sliding_window_pattern", 'l', 0,
           "sliding_window_pattern has 2 items, none for layer 2" },
-        { "granite_swa", "granite_swa.attention.sliding_window_pattern", 'n', 1, "sliding_window_pattern is no list" },
+        { "granite_swa", "granite_swa.attention.sliding_window_pattern", 'n', 1, "window_pattern is not a list" },
         { "granite_swa", "granite_swa.attention.rope_pattern", 'l', 0, "rope_pattern has 2 items, none for layer 2" },
-        { "granite_swa", "granite_swa.attention.rope_pattern", 'n', 1, "rope_pattern is no list" },
+        { "granite_swa", "granite_swa.attention.rope_pattern", 'n', 1, "rope_pattern is not a list" },
         { "granite_swa", "granite_swa.attention.sliding_window", 'g', 0,
           "granite_swa.attention.sliding_window is missing" },
         { "granite_swa", "granite_swa.attention.sliding_window", 'n', 0, "sliding_window is 0, not in 1" },

@@ -303,8 +303,8 @@ static void test_file(void)
     BAD(100, "damaged or truncated", )
     BAD(n - 1, "damaged or truncated", )
     BAD(n, "are not a repacked model", bad[0] ^= 1;)
-    BAD(n, "matrices, the model has", bad[BODY + 4] ^= 1;)
-    BAD(n, "and says", bad[BODY + 12] ^= 1;)
+    BAD(n, "matrices, but the model has", bad[BODY + 4] ^= 1;)
+    BAD(n, "and claims", bad[BODY + 12] ^= 1;)
     BAD(n, "the checksum of its first",
         bad[BODY + 20 + 40] ^= 1;) /* checksums are not compared with anything but the whole */
     BAD(n, "as tensor", bad[BODY + 20] ^= 1; seal(bad, matrices);)         /* format */
@@ -313,7 +313,7 @@ static void test_file(void)
     BAD(n, "as tensor", bad[BODY + 20 + 56 + 16] ^= 8; seal(bad, matrices);)
     BAD(n, "as tensor", bad[BODY + 20 + 56 + 31] ^= 0x80; seal(bad, matrices);)    /* an offset of 2^63 */
     BAD(n, "as tensor", bad[BODY + 20 + 56 + 39] ^= 0x80; seal(bad, matrices);)
-    BAD(n, "was made of another model", bad[BODY + 20 + 40] ^= 1; seal(bad, matrices);)
+    BAD(n, "was made from another model", bad[BODY + 20 + 40] ^= 1; seal(bad, matrices);)
     BAD(n, "the checksum of matrix 0", bad[BODY + 20 + 48] ^= 1; seal(bad, matrices);)
     BAD(n, "the checksum of matrix", bad[n - 102] ^= 4;)
     memcpy(bad, good, n);
@@ -404,7 +404,7 @@ static void test_refused(void)
     opened o;
     float *want, *x;
     if (!path || !open_one(&o, path, WITH_KERNELS, 1)) return;
-    T_STATUS(tllm_model_repack(o.ctx, NULL, NULL, NULL), TINY_E_ARGUMENT, "there is none");
+    T_STATUS(tllm_model_repack(o.ctx, NULL, NULL, NULL), TINY_E_ARGUMENT, "the model is NULL");
     T_STATUS(tllm_model_repack(NULL, o.model, NULL, &about), TINY_E_ARGUMENT, NULL);
     want = logits(&o);
     close_one(&o);
@@ -425,7 +425,7 @@ static void test_refused(void)
         T_OK(tllm_model_repack(o.ctx, o.model, NULL, &about));
         T_TRUE(told == (int)about.n && about.n > 3);
         T_TRUE(tllm_model_cut(o.ctx, o.model, 0, 2) == TINY_E_UNSUPPORTED &&
-               strstr(tiny_ctx_message(o.ctx), "it is cut before that") != NULL);
+               strstr(tiny_ctx_message(o.ctx), "cut it before that") != NULL);
         T_TRUE(tllm_model_sparse(o.ctx, o.model, -1, NULL) == TINY_E_UNSUPPORTED);
     }
     tllm_model_close(o.ctx, o.model);

@@ -109,7 +109,7 @@ static void test_same_logits(void)
                 feed(&b, 0, 1, 50, y + a.about.n_out);
                 T_SAME(x, y, a.about.n_out);
                 T_SAME(x, y + a.about.n_out, a.about.n_out);
-            } else T_STATUS(tllm_state_save(b.s, 2, temp_path()), TINY_E_UNSUPPORTED, "look at the same encoder");
+            } else T_STATUS(tllm_state_save(b.s, 2, temp_path()), TINY_E_UNSUPPORTED, "share one encoder");
         }
         close_one(&b);
         t_use(a.ctx);
@@ -128,20 +128,20 @@ static void test_refused(void)
     static const struct { size_t at; unsigned char value; int seal; tiny_status st; const char *says;
     } fault[] = { { 0, 'x', 1, TINY_E_FORMAT, "no saved state" },
                   { 8, 1, 1, TINY_E_VERSION, "version 1 of the older form; this library reads version 2" },
-                  { 12, 1, 1, TINY_E_FORMAT, "holds all sequences, asked for is one" },
+                  { 12, 1, 1, TINY_E_FORMAT, "holds all sequences, but this call loads one" },
                   { 12, 7, 1, TINY_E_FORMAT, "holds all sequences" },
                   { 16, 99, 1, TINY_E_FORMAT, "another model" },
-                  { 24, 8, 1, TINY_E_FORMAT, "keys of format 8 and values of format 0, this one F32 and F32" },
-                  { 36, 1, 1, TINY_E_FORMAT, "turned its keys for long contexts" },
+                  { 24, 8, 1, TINY_E_FORMAT, "keys of format 8 and values of format 0, but this one F32 and F32" },
+                  { 36, 1, 1, TINY_E_FORMAT, "rotated its keys for long contexts" },
                   { 40, 1, 1, TINY_E_FORMAT, "another model" },
-                  { 48, 2, 1, TINY_E_FORMAT, "has 2 sequences, this one has room for 1" },
-                  { 52, 1, 1, TINY_E_FORMAT, "looks at 1 tokens of an encoder" },
-                  { 63, 1, 1, TINY_E_FORMAT, "tokens beside, more than" },
-                  { 56, 250, 1, TINY_E_FORMAT, "tokens beside, more than" },
+                  { 48, 2, 1, TINY_E_FORMAT, "has 2 sequences, but this one has room for 1" },
+                  { 52, 1, 1, TINY_E_FORMAT, "has 1 encoder tokens" },
+                  { 63, 1, 1, TINY_E_FORMAT, "stored tokens, more than" },
+                  { 56, 250, 1, TINY_E_FORMAT, "stored tokens, more than" },
                   { 64, 200, 1, TINY_E_FORMAT, "more cells than its bytes" },
                   { 71, 255, 1, TINY_E_FORMAT, "more cells than its bytes" },
-                  { 64, 4, 1, TINY_E_FORMAT, "bytes behind its cells, not 0" },
-                  { 76, 0, 1, TINY_E_FORMAT, "cell 1 of sequence 0 of the saved state has position 0, behind 0" },
+                  { 64, 4, 1, TINY_E_FORMAT, "bytes after its cells, not 0" },
+                  { 76, 0, 1, TINY_E_FORMAT, "cell 1 of sequence 0 of the saved state has position 0; it must be" },
                   { 79, 255, 1, TINY_E_FORMAT, "cell 1 of sequence 0" },
                   { 300, 77, 0, TINY_E_FORMAT, "damaged or truncated" } };
     opened o;
@@ -175,9 +175,10 @@ static void test_refused(void)
             T_TRUE(tllm_state_unpack(o.s, 0, p, cut, NULL, 0, NULL) == TINY_E_FORMAT);
         }
     }
-    T_STATUS(tllm_state_unpack(o.s, -1, good, n, NULL, 0, NULL), TINY_E_FORMAT, "holds one sequence, asked for is all");
+    T_STATUS(tllm_state_unpack(o.s, -1, good, n, NULL, 0, NULL), TINY_E_FORMAT,
+             "holds one sequence, but this call loads all");
     T_STATUS(tllm_state_unpack(o.s, 3, good, n, NULL, 0, NULL), TINY_E_ARGUMENT, "no sequence 3");
-    T_STATUS(tllm_state_unpack(o.s, 0, NULL, n, NULL, 0, NULL), TINY_E_ARGUMENT, "no bytes");
+    T_STATUS(tllm_state_unpack(o.s, 0, NULL, n, NULL, 0, NULL), TINY_E_ARGUMENT, "bytes of the saved state are NULL");
     T_STATUS(tllm_state_load(o.s, 0, "no/such/state"), TINY_E_IO, "no/such/state");
     T_STATUS(tllm_state_save(o.s, 0, "no/such/folder/state"), TINY_E_IO, "no/such/folder/state");
     feed(&o, 0, 1, 60, got);
@@ -200,7 +201,7 @@ static void test_refused(void)
         T_OK(tllm_state_pack(a.s, -1, NULL, 0, &bytes, &n));
         T_OK(tllm_state_open(a.ctx, a.model, &d, &small));
         T_STATUS(tllm_state_unpack(small, -1, bytes, n, NULL, 0, NULL), TINY_E_WORKSPACE,
-                 "wants 16 pages of 4 tokens, there are 11");
+                 "needs 16 pages of 4 tokens, but there are 11");
         tiny_free(a.ctx, bytes);
         tllm_state_close(a.ctx, small);
         close_one(&a);

@@ -179,8 +179,8 @@ static void test_blocks(void)
         }
         if (k) {
             t_use(m.ctx);
-            T_STATUS(tllm_seq_copy(s, 0, 1, 3, 5), TINY_E_UNSUPPORTED, "side by side");
-            T_STATUS(tllm_seq_shift(s, 0, 4, 4), TINY_E_UNSUPPORTED, "side by side");
+            T_STATUS(tllm_seq_copy(s, 0, 1, 3, 5), TINY_E_UNSUPPORTED, "made of neighbouring tokens");
+            T_STATUS(tllm_seq_shift(s, 0, 4, 4), TINY_E_UNSUPPORTED, "made of neighbouring tokens");
             T_OK(tllm_seq_copy(s, 0, 1, 0, 17));
         }
         tllm_state_close(m.ctx, s);
@@ -673,14 +673,14 @@ static void test_bad_input(void)
     if (!T_OK(tllm_state_open(m.ctx, m.model, &d, &s))) return;
     for (i = 0; i < 64; i++) x[i] = item(3, i % 2, -1, 0);
     x[0].seq = 2;
-    T_STATUS(tllm_forward_batch(s, x, 2, NULL), TINY_E_ARGUMENT, "token 0 goes to sequence 2, this state has 2");
+    T_STATUS(tllm_forward_batch(s, x, 2, NULL), TINY_E_ARGUMENT, "token 0 is for sequence 2, but this state has 2");
     x[0] = item(STORY_VOCAB, 0, 0, 0);
     T_STATUS(tllm_forward_batch(s, x, 2, NULL), TINY_E_ARGUMENT, "token 0 is 544");
     x[0] = item(3, 0, 4, 1);
     x[2] = item(3, 0, 4, 0);
-    T_STATUS(tllm_forward_batch(s, x, 2, NULL), TINY_E_ARGUMENT, "no room for them");
+    T_STATUS(tllm_forward_batch(s, x, 2, NULL), TINY_E_ARGUMENT, "but out is NULL");
     T_STATUS(tllm_forward_batch(s, x, 3, out), TINY_E_ARGUMENT,
-             "position 4 does not come after those that are held by sequence 0");
+             "position 4 does not come after the positions held by sequence 0");
     T_STATUS(tllm_forward_batch(s, x, 0, out), TINY_E_ARGUMENT, "at least one token");
     x[0] = item(3, 0, 0, 1);
     x[2] = item(3, 0, -1, 0);
@@ -696,10 +696,10 @@ static void test_bad_input(void)
     x[0] = item(3, 0, 0, 1);
     T_OK(tllm_forward_batch(s, x, 1, again));
     T_SAME(out, again, STORY_VOCAB);
-    T_STATUS(tllm_seq_trim(s, 0, 2), TINY_E_ARGUMENT, "of 1 tokens 2 cannot be kept");
-    T_STATUS(tllm_seq_fork(s, 0, 2), TINY_E_ARGUMENT, "no sequence 2, this state has 2");
-    T_STATUS(tllm_seq_copy(s, 0, 1, 0, 2), TINY_E_ARGUMENT, "2 from number 0 on cannot be copied");
-    T_STATUS(tllm_seq_copy(s, 0, 0, 0, 1), TINY_E_ARGUMENT, "behind itself");
+    T_STATUS(tllm_seq_trim(s, 0, 2), TINY_E_ARGUMENT, "has 1 tokens: 2 cannot be kept");
+    T_STATUS(tllm_seq_fork(s, 0, 2), TINY_E_ARGUMENT, "no sequence 2: this state has 2");
+    T_STATUS(tllm_seq_copy(s, 0, 1, 0, 2), TINY_E_ARGUMENT, "2 from index 0 on cannot be copied");
+    T_STATUS(tllm_seq_copy(s, 0, 0, 0, 1), TINY_E_ARGUMENT, "appended to itself");
     T_STATUS(tllm_seq_shift(s, 0, 1, 1), TINY_E_ARGUMENT, "cannot be dropped");
     T_OK(tllm_seq_copy(s, 0, 1, 0, 1));
     T_STATUS(tllm_seq_copy(s, 0, 1, 0, 1), TINY_E_ARGUMENT, "position 0 does not come after");
@@ -712,8 +712,8 @@ static void test_bad_input(void)
         x[0] = item(3, 0, 0, 0);
         x[1] = item(3, 0, 1, 0);
         T_OK(tllm_forward_batch(s, x, 2, NULL));
-        T_STATUS(tllm_seq_trim(s, 0, 1), TINY_E_UNSUPPORTED, "cannot go back to 1");
-        T_STATUS(tllm_seq_copy(s, 0, 1, 0, 1), TINY_E_UNSUPPORTED, "no part of 1 tokens");
+        T_STATUS(tllm_seq_trim(s, 0, 1), TINY_E_UNSUPPORTED, "cannot be trimmed to 1");
+        T_STATUS(tllm_seq_copy(s, 0, 1, 0, 1), TINY_E_UNSUPPORTED, "1 tokens of a recurrent state cannot be copied");
         T_STATUS(tllm_seq_shift(s, 0, 0, 1), TINY_E_UNSUPPORTED, "recurrent");
         tllm_state_close(m.ctx, s);
         close_at(&m);

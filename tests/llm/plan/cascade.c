@@ -127,7 +127,7 @@ static void test_bad_descriptions(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 1);
     static const struct { const char *text; tiny_status st; const char *says;
     } bad[] = {
-        { "", TINY_E_FORMAT, "no Einsum" },
+        { "", TINY_E_FORMAT, "it has no Einsum" },
         { "A[m] = B[m]\n", TINY_E_FORMAT, "line 1: unknown tensor B" },
         { "input X[m]\nA[m] = X[m] * B[m]\nB[m] = A[m]\n", TINY_E_FORMAT, "line 2: unknown tensor B" },
         { "input X[m]\nA[m] = A[m] * X[m]\n", TINY_E_FORMAT, "cyclic" },
@@ -143,17 +143,17 @@ static void test_bad_descriptions(tiny_target target)
         { "input X[m]\nstate R[m] = 0\nA[m] = R[m+1] * X[m]\nR[m+1] = R[m] + A[m]\n", TINY_E_FORMAT,
           "made by line 4: the description is cyclic" },
         { "input X[m]\nstate R[m] = 0\nG[] = sum m: R[m]\nR[m+1] = X[m] * G[]\n", TINY_E_FORMAT,
-          "wants all of m inside of the loop" },
+          "needs all of m inside the loop" },
         { "input X[m]\nstate R[m] = 0\nA[] = R[last] * R[last]\nR[m+1] = R[m] + X[m]\n", TINY_E_FORMAT,
           "cyclic, or out of order" },
         { "input X[m]\nstate R[m] = 0\nA[m] = X[m]\n", TINY_E_FORMAT, "no line makes R[m+1" },
         { "input X[m]\nstate R[m] = zero\n", TINY_E_FORMAT, "a number before 'z'" },
         { "input X[m]\nA[m+1] = X[m]\n", TINY_E_FORMAT, "+1 after the first rank of a state" },
         { "input X[m]\nstate R[m] = 0\ninput R[m]\nA[m] = X[m]\n", TINY_E_FORMAT,
-          "R is a state, it cannot be an input" },
-        { "input X[a,b,c,d,e,f,g,h,i]\n", TINY_E_UNSUPPORTED, "rank i is one more than 8" },
+          "R is a state and cannot be an input" },
+        { "input X[a,b,c,d,e,f,g,h,i]\n", TINY_E_UNSUPPORTED, "rank i exceeds the limit of 8 ranks" },
         { "input AVeryLongNameIndeed[m]\n", TINY_E_FORMAT, "longer than 15 bytes" },
-        { "split m m m0\ninput X[m]\nA[m] = X[m]\n", TINY_E_FORMAT, "cut into itself" },
+        { "split m m m0\ninput X[m]\nA[m] = X[m]\n", TINY_E_FORMAT, "split into itself" },
         { "\x01", TINY_E_FORMAT, "odd byte" },
         { "input X[m", TINY_E_FORMAT, "before the end of the text" }
     };
@@ -165,10 +165,10 @@ static void test_bad_descriptions(tiny_target target)
         T_STATUS(tllm_cascade_parse(ctx, bad[i].text, &c), bad[i].st, bad[i].says);
         T_EQ_INT(c.n_einsum, 0);
     }
-    T_STATUS(tllm_cascade_parse(ctx, NULL, &c), TINY_E_ARGUMENT, "no text");
+    T_STATUS(tllm_cascade_parse(ctx, NULL, &c), TINY_E_ARGUMENT, "the text or the result pointer is NULL");
     T_OK(tllm_cascade_parse(ctx, tllm_fusemax_text(TLLM_FUSEMAX_1_PASS), &c));
     T_STATUS(tllm_cascade_size(ctx, &c, "z", 4), TINY_E_ARGUMENT, "no rank z");
-    T_STATUS(tllm_cascade_size(ctx, &c, "m", 0), TINY_E_SHAPE, "rank m has the size 0");
+    T_STATUS(tllm_cascade_size(ctx, &c, "m", 0), TINY_E_SHAPE, "rank m has size 0");
     T_STATUS(tllm_cascade_size(ctx, &c, "m1", 4), TINY_E_ARGUMENT, "follows from");
     T_STATUS(tllm_cascade_analyse(ctx, &c, "m1 m0", &a), TINY_E_SHAPE, "has no size");
     sized(ctx, TLLM_FUSEMAX_1_PASS, &c, 10, 4);

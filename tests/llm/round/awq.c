@@ -302,8 +302,8 @@ static void test_refused(void)
     T_STATUS(tllm_awq_scale(NULL, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT, NULL);
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 0, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT, "at least one matrix");
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, NULL, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT, "the mean magnitudes");
-    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, NULL, TOKENS, s, NULL), TINY_E_ARGUMENT, "there are no inputs");
-    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, 0, s, NULL), TINY_E_ARGUMENT, "0 inputs; at least one");
+    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, NULL, TOKENS, s, NULL), TINY_E_ARGUMENT, "the inputs are NULL");
+    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, 0, s, NULL), TINY_E_ARGUMENT, "0 inputs; at least 1");
     d.steps = -1;
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT, "-1 powers to try");
     d.steps = 0;
@@ -320,10 +320,10 @@ static void test_refused(void)
     d.grid.group = GROUP;
     m.format = TLLM_FORMAT_Q4_0;
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT,
-             "rows of 72 numbers are no whole blocks of Q4_0");
+             "rows of 72 numbers are not whole blocks of Q4_0");
     m.format = TLLM_FORMAT_IQ2_XS;
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_UNSUPPORTED,
-             "IQ2_XS (format 17) is no format of blocks that is packed without an importance");
+             "IQ2_XS (format 17) is not a block format that is packed without an importance");
     m.format = 999;
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_UNSUPPORTED,
              "no such format (format 999)");
@@ -345,16 +345,16 @@ static void test_refused(void)
              "the weight in row 5, input 1 is nan");
     l.w[5 * N + 1] = 1e30f;                 /* no half is its scale, whatever the factor */
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_NUMERIC,
-             "no factor leaves their scales finite");
+             "their scales are infinite");
     T_STATUS(tllm_awq_clip(ctx, &d, 0, l.w, ROWS, N, l.x, TOKENS, step), TINY_E_NUMERIC,
              "row 5: a group of its weights is so large");
     l.w[5 * N + 1] = 0.5f;
-    T_STATUS(tllm_awq_clip(ctx, &d, 0, l.w, ROWS, N, l.x, TOKENS, NULL), TINY_E_ARGUMENT, "no place for them");
-    T_STATUS(tllm_awq_cut(ctx, &d, 0, l.w, ROWS, N, NULL), TINY_E_ARGUMENT, "their steps are wanted");
-    T_STATUS(tllm_awq_cut(ctx, &d, TLLM_FORMAT_Q4_K, l.w, ROWS, N, step), TINY_E_ARGUMENT, "no groups that are cut");
+    T_STATUS(tllm_awq_clip(ctx, &d, 0, l.w, ROWS, N, l.x, TOKENS, NULL), TINY_E_ARGUMENT, "the result pointer is NULL");
+    T_STATUS(tllm_awq_cut(ctx, &d, 0, l.w, ROWS, N, NULL), TINY_E_ARGUMENT, "their steps are needed");
+    T_STATUS(tllm_awq_cut(ctx, &d, TLLM_FORMAT_Q4_K, l.w, ROWS, N, step), TINY_E_ARGUMENT, "no groups that can be");
     step[4] = 21;
     T_STATUS(tllm_awq_cut(ctx, &d, 0, l.w, ROWS, N, step), TINY_E_ARGUMENT, "step 21 of group 4; there are 20");
-    T_STATUS(tllm_awq_loss(ctx, l.w, NULL, ROWS, N, l.x, TOKENS, NULL), TINY_E_ARGUMENT, "no place for the loss");
+    T_STATUS(tllm_awq_loss(ctx, l.w, NULL, ROWS, N, l.x, TOKENS, NULL), TINY_E_ARGUMENT, "the result pointer is NULL");
     v[4 * N + 2] = NAN;
     T_STATUS(tllm_awq_loss(ctx, l.w, v, ROWS, N, l.x, TOKENS, &loss), TINY_E_NUMERIC,
              "the other weight in row 4, input 2 is nan");

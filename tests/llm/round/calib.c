@@ -166,9 +166,9 @@ static void test_refused(tiny_target target)
     T_STATUS(tllm_calib_open(ctx, 0, 0, &c), TINY_E_ARGUMENT, "statistics of 0 inputs");
     T_TRUE(c == NULL);
     T_STATUS(tllm_calib_open(ctx, TINY_IDX_MAX / 8, TLLM_CALIB_PRODUCTS, &c), TINY_E_ARGUMENT,
-             "as many as this machine can count");
+             "they must fit into memory");
     T_EQ_INT(tllm_calib_memory(TINY_IDX_MAX / 8, TLLM_CALIB_PRODUCTS), 0);
-    T_STATUS(tllm_calib_open(ctx, 3, 0, NULL), TINY_E_ARGUMENT, "no place");
+    T_STATUS(tllm_calib_open(ctx, 3, 0, NULL), TINY_E_ARGUMENT, "the result pointer is NULL");
     T_OK(tllm_calib_open(ctx, 3, TLLM_CALIB_PRODUCTS, &c));
     T_OK(tllm_calib_add(ctx, c, x, 4, 3));
     memcpy(before, tllm_calib_products(c).data, sizeof before);
@@ -177,13 +177,13 @@ static void test_refused(tiny_target target)
     x[7] = INFINITY;
     T_STATUS(tllm_calib_add(ctx, c, x, 4, 3), TINY_E_NUMERIC, "input 1 of token 6 is inf");
     x[7] = -6e17f;
-    T_STATUS(tllm_calib_add(ctx, c, x, 4, 3), TINY_E_NUMERIC, "refused as a whole");
+    T_STATUS(tllm_calib_add(ctx, c, x, 4, 3), TINY_E_NUMERIC, "the whole batch is refused");
     T_SAME(before, (const double *)tllm_calib_products(c).data, 9);
     T_EQ_INT(tllm_calib_tokens(c), 4);
     T_STATUS(tllm_calib_add(ctx, c, x, -1, 3), TINY_E_ARGUMENT, "-1 rows of 3 inputs");
     T_STATUS(tllm_calib_add(ctx, c, x, 1, 2), TINY_E_ARGUMENT, "2 apart");
     T_STATUS(tllm_calib_add(ctx, c, NULL, 1, 3), TINY_E_ARGUMENT, "no numbers");
-    T_STATUS(tllm_calib_add(ctx, NULL, x, 1, 3), TINY_E_ARGUMENT, "there is none, or it was closed");
+    T_STATUS(tllm_calib_add(ctx, NULL, x, 1, 3), TINY_E_ARGUMENT, "the calibrator is NULL or closed");
     T_OK(tllm_calib_add(ctx, c, NULL, 0, 3));
     tllm_calib_close(ctx, c);
     tllm_calib_close(ctx, NULL);

@@ -24,9 +24,9 @@ static void compare(tiny_ctx *ctx, tllm_folds *f, const char *name, int *gains)
                 tiny_idx k;
                 for (k = 0; k < fold->n; k++) s[k] = (float)exp2((double)s[k]);
                 T_OK(tllm_fold_scale(ctx, f, i, s));
-            } else if (!fold->from_norm) T_STATUS(tllm_fold_gain(ctx, f, i), TINY_E_ARGUMENT, "is no norm");
+            } else if (!fold->from_norm) T_STATUS(tllm_fold_gain(ctx, f, i), TINY_E_ARGUMENT, "is not a norm");
             else if (fold->n_from > 1)
-                T_STATUS(tllm_fold_gain(ctx, f, i), TINY_E_UNSUPPORTED, "is added behind the gain");
+                T_STATUS(tllm_fold_gain(ctx, f, i), TINY_E_UNSUPPORTED, "is added after the gain");
             else {
                 float *g = t_guarded((size_t)fold->n);
                 tiny_idx k;
@@ -54,7 +54,7 @@ static void one_model(tiny_ctx *ctx, const tllm_gguf *g, const char *name, void 
     const tiny_status st = tllm_folds_open(ctx, g, &f);
     if (st) {
         T_EQ_INT(st, TINY_E_UNSUPPORTED);
-        T_TRUE(f == NULL && strstr(tiny_ctx_message(ctx), "its folds are not known") != NULL);
+        T_TRUE(f == NULL && strstr(tiny_ctx_message(ctx), "folds are not supported") != NULL);
         T_TRUE(!strncmp(name, "t5", 2) || !strncmp(name, "rwkv", 4) || !strcmp(name, "gemma3n") ||
                !strncmp(name, "nanbeige", 8));
         t->refused++;
@@ -295,15 +295,15 @@ static void test_refused(void)
     if (!path) { t_close(ctx); return; }
     T_OK(tllm_gguf_open(ctx, path, &g));
     T_STATUS(tllm_folds_open(NULL, g, &f), TINY_E_ARGUMENT, NULL);
-    T_STATUS(tllm_folds_open(ctx, NULL, &f), TINY_E_ARGUMENT, "a file and a place");
-    T_STATUS(tllm_folds_open(ctx, g, NULL), TINY_E_ARGUMENT, "a file and a place");
+    T_STATUS(tllm_folds_open(ctx, NULL, &f), TINY_E_ARGUMENT, "a file and a result pointer");
+    T_STATUS(tllm_folds_open(ctx, g, NULL), TINY_E_ARGUMENT, "a file and a result pointer");
     T_OK(tllm_folds_open(ctx, g, &f));
     s = t_rand((size_t)tllm_fold_at(f, 0)->n, 1, 2);
     x = t_guarded((size_t)tllm_fold_at(f, 0)->n);
     norm = tllm_fold_at(f, 0)->from[0].t;
-    T_STATUS(tllm_fold_scale(ctx, NULL, 0, s), TINY_E_ARGUMENT, "there are no folds");
-    T_STATUS(tllm_fold_scale(ctx, f, 999, s), TINY_E_ARGUMENT, "number 999 of");
-    T_STATUS(tllm_fold_scale(ctx, f, 0, NULL), TINY_E_ARGUMENT, "there are no factors");
+    T_STATUS(tllm_fold_scale(ctx, NULL, 0, s), TINY_E_ARGUMENT, "the folds are NULL or closed");
+    T_STATUS(tllm_fold_scale(ctx, f, 999, s), TINY_E_ARGUMENT, "index 999 is outside the list of");
+    T_STATUS(tllm_fold_scale(ctx, f, 0, NULL), TINY_E_ARGUMENT, "the factors are NULL");
     s[3] = 0.0f;
     T_STATUS(tllm_fold_scale(ctx, f, 0, s), TINY_E_NUMERIC,
              "the factor of channel 3 of blk.0.attn_norm.weight is 0; it must be above 0");
@@ -320,13 +320,13 @@ static void test_refused(void)
     s[3] = 1e-10f;
     T_OK(tllm_fold_scale(ctx, f, 0, s));
     T_STATUS(tllm_folds_floats(ctx, f, norm, 0, (tiny_idx)norm->dim[0], x), TINY_E_NUMERIC,
-             "row 3 of blk.0.attn_norm.weight has numbers that are too large");
-    T_STATUS(tllm_folds_floats(ctx, f, norm, 1, 3, x), TINY_E_ARGUMENT, "is wanted as a whole");
+             "row 3 of blk.0.attn_norm.weight has numbers that overflow");
+    T_STATUS(tllm_folds_floats(ctx, f, norm, 1, 3, x), TINY_E_ARGUMENT, "only be read as a whole");
     T_STATUS(tllm_folds_floats(ctx, f, norm, 0, 1000, x), TINY_E_ARGUMENT,
-             "1000 rows from row 0 on: blk.0.attn_norm.weight has");
+             "1000 rows from row 0 on, but blk.0.attn_norm.weight has");
     T_STATUS(tllm_folds_floats(ctx, f, NULL, 0, 1, x), TINY_E_ARGUMENT, "a tensor of the file");
     T_OK(tllm_writer_open(ctx, NULL, &w));
-    T_STATUS(tllm_folds_put(ctx, f, w, NULL), TINY_E_NUMERIC, "too large once they are multiplied");
+    T_STATUS(tllm_folds_put(ctx, f, w, NULL), TINY_E_NUMERIC, "overflow with their factors");
     tllm_writer_close(ctx, w);
     T_STATUS(tllm_folds_put(ctx, f, NULL, NULL), TINY_E_ARGUMENT, "folds and a writer");
     tllm_folds_close(ctx, f);

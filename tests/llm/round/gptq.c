@@ -700,7 +700,7 @@ static void test_indefinite(tiny_target target)
     q.code = plain;
     T_OK(tllm_plain_round(ctx, &d.grid, w, 2, 3, NULL, &q));
     T_SAME(code, plain, 6);
-    T_STATUS(tllm_gptq_triangle(ctx, &th, 0, u), TINY_E_NUMERIC, "not positive definite, not even with 10.24");
+    T_STATUS(tllm_gptq_triangle(ctx, &th, 0, u), TINY_E_NUMERIC, "not positive definite, even with 10.24");
     t_close(ctx);
 }
 
@@ -742,12 +742,12 @@ static void test_refused(void)
     none = q;
     none.zero = NULL;
     T_STATUS(tllm_gptq(NULL, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, NULL);
-    T_STATUS(tllm_gptq(ctx, &d, NULL, 4, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "there are no weights");
-    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, NULL, NULL), TINY_E_ARGUMENT, "a place for one is missing");
-    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &none, NULL), TINY_E_ARGUMENT, "a place for one is missing");
-    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, NULL, &q, NULL), TINY_E_ARGUMENT, "the products of the inputs, is missing");
+    T_STATUS(tllm_gptq(ctx, &d, NULL, 4, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "the weights are NULL");
+    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, NULL, NULL), TINY_E_ARGUMENT, "but one is NULL");
+    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &none, NULL), TINY_E_ARGUMENT, "but one is NULL");
+    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, NULL, &q, NULL), TINY_E_ARGUMENT, "the products of the inputs, is NULL");
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &narrow, &q, NULL), TINY_E_SHAPE,
-             "h is f64 of rank 2, 63 x 63; of 64 inputs it must be f32 or f64, 64 x 64");
+             "h is f64 of rank 2, 63 x 63; for 64 inputs it must be f32 or f64, 64 x 64");
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &whole, &q, NULL), TINY_E_SHAPE, "h is i32");
     T_STATUS(tllm_gptq(ctx, &d, l.w, 0, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "0 rows of 64 inputs");
     d.grid.bits = 9;
@@ -764,13 +764,13 @@ static void test_refused(void)
     d.block = 0;
     d.grid.group = TLLM_PLAIN_TENSOR;
     d.grid.clip = 3;
-    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_UNSUPPORTED, "wants a scale for a row or a group");
+    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_UNSUPPORTED, "needs a scale for a row or a group");
     d.grid.group = d.grid.clip = 0;
     l.w[70] = NAN;
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "the weight in row 1, input 6 is nan");
     l.w[70] = 1e30f;
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC,
-             "row 1: a group of its weights wants a scale above 65504");
+             "row 1: a group of its weights needs a scale above 65504");
     l.w[200] = 1e30f;
     /* the first, not the last that was reported */
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "row 1: a group");
@@ -793,16 +793,16 @@ static void test_refused(void)
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "h has -1 on its diagonal at input 5");
     h[5 * 64 + 5] = 100.0;
     T_STATUS(tllm_gptq_loss(ctx, NULL, NULL, 4, 64, &l.h, &j), TINY_E_ARGUMENT,
-             "weights, h and a place for it are wanted");
+             "weights, h and a result pointer are needed");
     T_STATUS(tllm_gptq_loss(ctx, l.w, NULL, 4, 64, &narrow, &j), TINY_E_SHAPE, "h is 63 x 63, it must be 64 x 64");
     T_STATUS(tllm_gptq_blocks(ctx, &d, TLLM_FORMAT_IQ4_NL, l.w, 4, 64, &l.h, to, NULL), TINY_E_UNSUPPORTED,
-             "IQ4_NL (format 20) is no grid of whole steps");
+             "IQ4_NL (format 20) is not a grid of whole steps");
     T_STATUS(tllm_gptq_blocks(ctx, &d, 999, l.w, 4, 64, &l.h, to, NULL), TINY_E_UNSUPPORTED,
              "no such format (format 999)");
     T_STATUS(tllm_gptq_blocks(ctx, &d, TLLM_FORMAT_Q4_K, l.w, 4, 64, &l.h, to, NULL), TINY_E_ARGUMENT,
-             "rows of 64 numbers are no whole blocks of Q4_K, which has 256");
+             "rows of 64 numbers are not whole blocks of Q4_K, which has 256");
     T_STATUS(tllm_gptq_blocks(ctx, &d, TLLM_FORMAT_Q4_0, l.w, 4, 64, &l.h, NULL, NULL), TINY_E_ARGUMENT,
-             "no place for the blocks");
+             "the result pointer is NULL");
     T_OK(tllm_gptq_blocks(ctx, &d, TLLM_FORMAT_Q4_0, l.w, 4, 64, &l.h, to, NULL));
     tllm_calib_close(ctx, l.calib);
     t_close(ctx);

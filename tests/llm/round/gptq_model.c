@@ -230,15 +230,15 @@ static void test_replaced(tiny_target target)
     T_OK(tllm_watch_replace(o.watch, t, 0, NULL));
     read_text(&o, token, N, b);
     T_SAME(a, b, n);
-    T_STATUS(tllm_watch_replace(o.watch, t, TLLM_FORMAT_F16, other), TINY_E_ARGUMENT, "no whole blocks of F16");
-    T_STATUS(tllm_watch_replace(o.watch, t, 999, other), TINY_E_ARGUMENT, "no whole blocks of any format");
+    T_STATUS(tllm_watch_replace(o.watch, t, TLLM_FORMAT_F16, other), TINY_E_ARGUMENT, "not whole blocks of F16");
+    T_STATUS(tllm_watch_replace(o.watch, t, 999, other), TINY_E_ARGUMENT, "not whole blocks of any format");
     T_STATUS(tllm_watch_replace(o.watch, named(&p, "blk.1.ffn_down.weight"), TLLM_FORMAT_Q8_0, other), TINY_E_ARGUMENT,
-             "no matrix of this file");
-    T_STATUS(tllm_watch_pick(o.watch, NULL, 0), TINY_E_ARGUMENT, "no matrix of this file");
+             "not a matrix of this file");
+    T_STATUS(tllm_watch_pick(o.watch, NULL, 0), TINY_E_ARGUMENT, "not a matrix of this file");
     T_STATUS(tllm_watch_pick(o.watch, named(&o, "output_norm.weight"), 0), TINY_E_ARGUMENT,
-             "output_norm.weight is no matrix");
+             "output_norm.weight is not a matrix of this");
     T_TRUE(tllm_watch_open(NULL, o.file, &none) == TINY_E_ARGUMENT && none == NULL);
-    T_STATUS(tllm_watch_open(o.ctx, NULL, &none), TINY_E_ARGUMENT, "a file and a place for the watch");
+    T_STATUS(tllm_watch_open(o.ctx, NULL, &none), TINY_E_ARGUMENT, "a file and a result pointer");
     T_TRUE(tllm_watch_pick(NULL, t, 0) == TINY_E_ARGUMENT && tllm_watch_status(NULL) == TINY_E_ARGUMENT &&
            tllm_watch_hook(NULL) == NULL);
     close_it(&p);
@@ -336,22 +336,22 @@ static void test_refused(void)
     d.window = 0;
     token[33] = 100000;
     T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT,
-             "token 33 of the text is 100000, the model has");
+             "token 33 of the text is 100000, but the model has");
     token[33] = 3;
     list[0].format = TLLM_FORMAT_IQ4_NL;
     T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_UNSUPPORTED,
-             "blk.0.attn_q.weight has rows of 128 numbers; IQ4_NL cannot be made of them so");
+             "blk.0.attn_q.weight has rows of 128 numbers; IQ4_NL cannot be made of them");
     list[0].format = TLLM_FORMAT_Q4_K;
     T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_UNSUPPORTED,
-             "Q4_K cannot be made of them so");
+             "Q4_K cannot be made of them");
     list[0].format = TLLM_FORMAT_Q4_0;
     list[0].to = NULL;
     T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT,
-             "entry 0 of the list has no tensor, or no place");
+             "entry 0 of the list has no tensor or no result");
     list[0].to = to;
     list[0].t = named(&o, "output_norm.weight");
     T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT,
-             "output_norm.weight is no matrix that can be read");
+             "output_norm.weight is not a readable matrix");
     list[0].t = named(&o, "blk.0.attn_q.weight");
     d.gptq.damp = -1.0f;
     T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT, "damping by -1");

@@ -289,31 +289,31 @@ static void test_refused(void)
     d.group = 16;
     q = room(ctx, &d, 2, 32);
     d.bits = 9;
-    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "codes of 9 bits; 1 to 8 can be kept");
+    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "codes of 9 bits; the limits are 1");
     d.bits = -1;
-    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "codes of -1 bits; 1 to 8 can be kept");
+    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "codes of -1 bits; the limits are 1");
     d.bits = 1;
     d.kind = TLLM_PLAIN_S1;
-    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "S1 with 1 bit has no level beside 0");
+    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "S1 with 1 bit has no level other");
     d.kind = 3;
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT,
              "convention 3; there are S2 (0), S1 (1) and ASYM (2)");
     d.kind = TLLM_PLAIN_S2;
     d.bits = 4;
     d.group = -3;
-    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "groups of -3 inputs; at least 1");
+    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "groups of -3 inputs; use at least 1");
     d.group = 16;
     d.clip = 100;
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT,
-             "100 ranges of a hundredth less each; 0 to 99");
+             "clip is 100; the limits are 0 and 99");
     d.clip = 0;
     T_STATUS(tllm_plain_round(ctx, &d, w, 0, 32, NULL, &q.q), TINY_E_ARGUMENT, "a layer of 0 rows of 32 inputs");
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 0, NULL, &q.q), TINY_E_ARGUMENT, "a layer of 2 rows of 0 inputs");
     T_STATUS(tllm_plain_size(ctx, &d, TINY_IDX_MAX / 2, 4, &size), TINY_E_OVERFLOW,
              "more than this machine can address");
-    T_STATUS(tllm_plain_size(ctx, &d, 2, 4, NULL), TINY_E_ARGUMENT, "no place for the sizes");
-    T_STATUS(tllm_plain_round(ctx, &d, NULL, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "one is missing");
-    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, NULL), TINY_E_ARGUMENT, "one is missing");
+    T_STATUS(tllm_plain_size(ctx, &d, 2, 4, NULL), TINY_E_ARGUMENT, "the result pointer is NULL");
+    T_STATUS(tllm_plain_round(ctx, &d, NULL, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, "but one is NULL");
+    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, NULL), TINY_E_ARGUMENT, "but one is NULL");
     T_STATUS(tllm_plain_round(NULL, &d, w, 2, 32, NULL, &q.q), TINY_E_ARGUMENT, NULL);
     w[40] = NAN;
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_NUMERIC, "the weight in row 1, input 8 is nan");
@@ -321,12 +321,12 @@ static void test_refused(void)
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_NUMERIC, "the weight in row 1, input 8 is -inf");
     w[40] = 1e7f;
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_NUMERIC,
-             "row 1, inputs 0 to 15: a magnitude of 1e+07 in 4 bits (S2) wants a scale above 65504, the largest half");
+             "row 1, inputs 0 to 15: a magnitude of 1e+07 in 4 bits (S2) needs a scale above 65504, the largest half");
     d.group = TLLM_PLAIN_TENSOR;
     T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q), TINY_E_NUMERIC,
              "row 1, inputs 0 to 31: a magnitude of 1e+07");
     d.clip = 3;
-    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, h, &q.q), TINY_E_UNSUPPORTED, "wants a scale for a row or a group");
+    T_STATUS(tllm_plain_round(ctx, &d, w, 2, 32, h, &q.q), TINY_E_UNSUPPORTED, "needs a scale for a row or a group");
     w[40] = 40.0f;
     T_OK(tllm_plain_round(ctx, &d, w, 2, 32, NULL, &q.q));
     d.group = 16;

@@ -63,13 +63,13 @@ static void one_model(tiny_ctx *ctx, const tllm_gguf *g, const char *name, void 
     static const struct { const char *name, *why;
     } refused[] = { { "bert", "gives no logits" },
                     { "gpt2", "layer norms" },
-                    { "gemma2", "a norm stands behind a half" },
-                    { "olmo2", "a norm stands behind a half" },
+                    { "gemma2", "a norm comes after a half" },
+                    { "olmo2", "a norm comes after a half" },
                     { "bloom", "layer norms" },
-                    { "deepseek2", "more than attention" },
-                    { "t5", "its folds are not known" },
+                    { "deepseek2", "is not plain attention" },
+                    { "t5", "folds are not supported" },
                     { "phi2", "layer norms" },
-                    { "gemma4-moe", "dense network and experts stand side by side" } };
+                    { "gemma4-moe", "dense network and experts run in parallel" } };
     tally *t = (tally *)arg;
     tllm_rotated *r = NULL;
     size_t i;
@@ -200,9 +200,9 @@ static void test_round(tiny_target target)
     T_STATUS(tllm_round_rows(ctx, y, 1, 4, 3, 8, 1.0f), TINY_E_ARGUMENT, "1 rows of 4 numbers, 3 apart");
     T_STATUS(tllm_round_rows(ctx, y, 1, 4, 4, 1, 1.0f), TINY_E_ARGUMENT, "1 bits");
     T_STATUS(tllm_round_rows(ctx, y, 1, 4, 4, 9, 1.0f), TINY_E_ARGUMENT, "9 bits");
-    T_STATUS(tllm_round_rows(ctx, y, 1, 4, 4, 4, 1.5f), TINY_E_ARGUMENT, "of 1.5 of the largest");
-    T_STATUS(tllm_round_rows(ctx, y, 1, 4, 4, 4, NAN), TINY_E_ARGUMENT, "of nan of the largest");
-    T_STATUS(tllm_round_rows(ctx, NULL, 1, 4, 4, 4, 1.0f), TINY_E_ARGUMENT, "no matrix");
+    T_STATUS(tllm_round_rows(ctx, y, 1, 4, 4, 4, 1.5f), TINY_E_ARGUMENT, "a clip of 1.5");
+    T_STATUS(tllm_round_rows(ctx, y, 1, 4, 4, 4, NAN), TINY_E_ARGUMENT, "a clip of nan");
+    T_STATUS(tllm_round_rows(ctx, NULL, 1, 4, 4, 4, 1.0f), TINY_E_ARGUMENT, "not a matrix");
     T_STATUS(tllm_round_rows(NULL, y, 1, 4, 4, 4, 1.0f), TINY_E_ARGUMENT, NULL);
     t_close(ctx);
 }
@@ -490,7 +490,7 @@ static void test_folds_after_rotation(void)
         if (!rotated(ctx, g, &d, &m)) break;
         if (T_OK(tllm_folds_open(ctx, m.file, &f))) {
             const char *why = tllm_fold_why(f, 1, TLLM_FOLD_VALUE);
-            T_TRUE(online ? why && strstr(why, "heads are turned between values and output") : !why);
+            T_TRUE(online ? why && strstr(why, "heads are rotated between values and output") : !why);
             T_TRUE(tllm_fold_why(f, 1, TLLM_FOLD_DOWN) == NULL);
         }
         tllm_folds_close(ctx, f);
@@ -514,7 +514,7 @@ static void test_bits_refused(void)
     d.x_bits = 4;
     if (path && T_OK(tllm_gguf_open(ctx, path, &g)) && T_OK(tllm_model_open(ctx, g, &model)))
         T_STATUS(tllm_state_open(ctx, model, &d, &state), TINY_E_UNSUPPORTED,
-                 "layer 0 is no attention and network behind norms");
+                 "layer 0 is not attention and network after norms");
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, g);
     t_close(ctx);
@@ -542,11 +542,11 @@ static void test_refused(void)
     memset(&d, 0, sizeof d);
     memset(&sd, 0, sizeof sd);
     T_STATUS(tllm_rotated_open(NULL, g, &d, &r), TINY_E_ARGUMENT, NULL);
-    T_STATUS(tllm_rotated_open(ctx, NULL, &d, &r), TINY_E_ARGUMENT, "a file and a place");
-    T_STATUS(tllm_rotated_open(ctx, g, &d, NULL), TINY_E_ARGUMENT, "a file and a place");
+    T_STATUS(tllm_rotated_open(ctx, NULL, &d, &r), TINY_E_ARGUMENT, "a file and a result pointer");
+    T_STATUS(tllm_rotated_open(ctx, g, &d, NULL), TINY_E_ARGUMENT, "a file and a result pointer");
     d.q = (const float *)(const void *)token;
     d.axes = 1;
-    T_STATUS(tllm_rotated_open(ctx, g, &d, &r), TINY_E_ARGUMENT, "one of them can be");
+    T_STATUS(tllm_rotated_open(ctx, g, &d, &r), TINY_E_ARGUMENT, "use one of them");
     d.q = NULL;
     d.axes = 0;
     d.online = 8;
@@ -562,23 +562,23 @@ static void test_refused(void)
     d.online = TLLM_ROTATE_FEED | TLLM_ROTATE_HEADS;         /* the same tensors, and other keys */
     if (!rotated(ctx, g, &d, &plain)) return;
     T_OK(tllm_folds_open(ctx, m.file, &folds));     /* a rotation in between lets no factor through */
-    T_TRUE(strstr(tllm_fold_why(folds, 0, TLLM_FOLD_DOWN), "networks are turned between") != NULL);
+    T_TRUE(strstr(tllm_fold_why(folds, 0, TLLM_FOLD_DOWN), "networks are rotated between") != NULL);
     T_TRUE(tllm_fold_why(folds, 0, TLLM_FOLD_MIX) == NULL);
     tllm_folds_close(ctx, folds);
-    T_STATUS(tllm_rotated_open(ctx, m.file, &d, &r), TINY_E_UNSUPPORTED, "it is turned while it runs already");
+    T_STATUS(tllm_rotated_open(ctx, m.file, &d, &r), TINY_E_UNSUPPORTED, "it already has rotations while it runs");
     d.online = 0;
     T_OK(tllm_model_open(ctx, m.file, &model));
-    T_STATUS(tllm_model_cut(ctx, model, 0, 2), TINY_E_UNSUPPORTED, "it is not cut");
+    T_STATUS(tllm_model_cut(ctx, model, 0, 2), TINY_E_UNSUPPORTED, "cannot be cut");
     T_STATUS(tllm_model_sparse(ctx, model, -1, NULL), TINY_E_UNSUPPORTED, "its networks are rotated");
     sd.x_bits = 1;
     T_STATUS(tllm_state_open(ctx, model, &sd, &state), TINY_E_ARGUMENT, "inputs of 1 bits");
     sd.x_bits = 4;
     sd.x_clip = 2.0f;
-    T_STATUS(tllm_state_open(ctx, model, &sd, &state), TINY_E_ARGUMENT, "of 2 of the largest");
+    T_STATUS(tllm_state_open(ctx, model, &sd, &state), TINY_E_ARGUMENT, "a clip of 2");
     memset(&sd, 0, sizeof sd);
     T_OK(tllm_state_open(ctx, model, &sd, &state));
     T_OK(tllm_forward(state, token, 6, 0, 0, NULL));
-    T_STATUS(tllm_seq_shift(state, 0, 1, 2), TINY_E_UNSUPPORTED, "keys are turned behind their rotation");
+    T_STATUS(tllm_seq_shift(state, 0, 1, 2), TINY_E_UNSUPPORTED, "keys are rotated once more");
     T_OK(tllm_state_pack(state, 0, NULL, 0, &bytes, &n_bytes));
     T_OK(tllm_model_open(ctx, plain.file, &other));
     T_OK(tllm_state_open(ctx, other, &sd, &from));

@@ -277,7 +277,7 @@ static void test_refused(void)
     T_STATUS(tllm_scaled_open(ctx, NULL, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "a file, at least one token");
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 0, list, n, &s), TINY_E_ARGUMENT, "at least one token");
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, 0, &s), TINY_E_ARGUMENT, "at least one matrix");
-    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, NULL), TINY_E_ARGUMENT, "a place for the result");
+    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, NULL), TINY_E_ARGUMENT, "a result pointer");
     d.way = 2;
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "way 2; there are AWQ");
     d.way = TLLM_SCALE_SMOOTH;
@@ -295,7 +295,7 @@ static void test_refused(void)
     d.awq.steps = 0;
     d.kinds = 1u << TLLM_FOLD_OUTPUT;
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_UNSUPPORTED,
-             "nowhere to be scaled; of its first layer: its folds are of other kinds");
+             "no fold to scale; the reason for its first layer: its folds are of other kinds");
     d.kinds = 0;
     token[30] = 70000;
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT,
@@ -303,19 +303,21 @@ static void test_refused(void)
     token[30] = 3;
     list[1].format = TLLM_FORMAT_Q4_K;
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT,
-             "has rows of 128 numbers, which are no whole blocks of Q4_K");
+             "has rows of 128 numbers, which are not whole blocks of Q4_K");
     list[1].format = TLLM_FORMAT_IQ2_XS;
-    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "no whole blocks of IQ2_XS");
+    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "not whole blocks of IQ2_XS");
     list[1].format = TLLM_FORMAT_F16;
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_UNSUPPORTED,
-             "F16 (format 1) is no format of blocks");
+             "F16 (format 1) is not a block format");
     list[1].format = TLLM_FORMAT_Q4_0;
     list[2].t = tllm_gguf_tensor_find(g, "output_norm.weight");
-    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "entry 2 of the list is no matrix");
+    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT,
+             "entry 2 of the list is not a readable matrix");
     list[2].t = NULL;
-    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "entry 2 of the list is no matrix");
+    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT,
+             "entry 2 of the list is not a readable matrix");
     T_TRUE(s == NULL && tllm_scaled_what(NULL).folds == 0 && tllm_scaled_folds(NULL) == NULL);
-    T_STATUS(tllm_scaled_put(ctx, NULL, NULL), TINY_E_ARGUMENT, "there is no model");
+    T_STATUS(tllm_scaled_put(ctx, NULL, NULL), TINY_E_ARGUMENT, "the model is NULL or closed");
     tllm_scaled_close(ctx, NULL);
     mamba = t_shared("oracle/llm/mamba.gguf");
     if (mamba) {
@@ -323,7 +325,7 @@ static void test_refused(void)
         list[0].t = tllm_gguf_tensor_find(other, "blk.0.ssm_in.weight");
         token[0] = 1;
         T_STATUS(tllm_scaled_open(ctx, other, &d, token, 1, list, 1, &s), TINY_E_UNSUPPORTED,
-                 "awq: mamba has nowhere to be scaled; of its first layer: the mixer of the layer is no attention");
+                 "awq: mamba has no fold to scale; the reason for its first layer: the mixer of the layer");
         tllm_gguf_close(ctx, other);
         t_now.was_skipped = 0;
     }

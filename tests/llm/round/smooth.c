@@ -222,24 +222,24 @@ static void test_refused(void)
     none.scale = NULL;
     T_STATUS(tllm_smooth_factors(NULL, 0.5f, ones, ones, N, s), TINY_E_ARGUMENT, NULL);
     T_STATUS(tllm_smooth_factors(ctx, 1.01f, ones, ones, N, s), TINY_E_ARGUMENT,
-             "alpha is 1.01; it is a share, from 0 to 1");
+             "alpha is 1.01; the limits are 0 and 1");
     T_STATUS(tllm_smooth_factors(ctx, -0.1f, ones, ones, N, s), TINY_E_ARGUMENT, "alpha is -0.1");
     T_STATUS(tllm_smooth_factors(ctx, NAN, ones, ones, N, s), TINY_E_ARGUMENT, "alpha is nan");
     T_STATUS(tllm_smooth_factors(ctx, 0.5f, NULL, ones, N, s), TINY_E_ARGUMENT,
-             "their largest, those of the weights and a place");
+             "their largest, those of the weights and a result pointer");
     T_STATUS(tllm_smooth_factors(ctx, 0.5f, ones, ones, 0, s), TINY_E_ARGUMENT, "factors of 0 inputs");
     ones[5] = INFINITY;
     T_STATUS(tllm_smooth_factors(ctx, 0.5f, ones, most, N, s), TINY_E_NUMERIC, "input 5: the largest are inf and 0");
     ones[5] = -1;
     T_STATUS(tllm_smooth_factors(ctx, 0.5f, most, ones, N, s), TINY_E_NUMERIC, "input 5: the largest are 0 and -1");
-    T_STATUS(tllm_smooth_columns(ctx, NULL, ROWS, N, s), TINY_E_ARGUMENT, "as many factors");
-    T_STATUS(tllm_w8a8_weights(ctx, NULL, ROWS, N, &q), TINY_E_ARGUMENT, "weights, codes and scales are wanted");
-    T_STATUS(tllm_w8a8_weights(ctx, w, ROWS, N, &none), TINY_E_ARGUMENT, "one is missing");
+    T_STATUS(tllm_smooth_columns(ctx, NULL, ROWS, N, s), TINY_E_ARGUMENT, "their factors are needed");
+    T_STATUS(tllm_w8a8_weights(ctx, NULL, ROWS, N, &q), TINY_E_ARGUMENT, "weights, codes and scales are needed");
+    T_STATUS(tllm_w8a8_weights(ctx, w, ROWS, N, &none), TINY_E_ARGUMENT, "but one is NULL");
     T_STATUS(tllm_w8a8_weights(ctx, w, ROWS, 0, &q), TINY_E_ARGUMENT, "300 rows of 0 weights");
     T_STATUS(tllm_w8a8_inputs(ctx, w, 2, N, N - 1, 0, &q), TINY_E_ARGUMENT, "2 rows of 64 inputs, 63 apart");
     T_STATUS(tllm_w8a8_inputs(ctx, w, 2, N, N, -1, &q), TINY_E_ARGUMENT, "the calibrated maximum is -1");
     T_STATUS(tllm_w8a8_inputs(ctx, w, 2, N, N, NAN, &q), TINY_E_ARGUMENT, "the calibrated maximum is nan");
-    T_STATUS(tllm_w8a8_product(ctx, &q, 2, &none, 2, N, NULL, y, 2), TINY_E_ARGUMENT, "one is missing");
+    T_STATUS(tllm_w8a8_product(ctx, &q, 2, &none, 2, N, NULL, y, 2), TINY_E_ARGUMENT, "but one is NULL");
     T_STATUS(tllm_w8a8_product(ctx, &q, 2, &q, 2, N, NULL, y, 1), TINY_E_ARGUMENT,
              "2 tokens of 64 inputs to 2 outputs, 1 apart");
     w[290 * N + 3] = NAN;

@@ -259,29 +259,29 @@ static void test_refused(void)
     } row[] = { { "", "the grammar has no rule root" },
                 { "a ::= \"x\"", "the grammar has no rule root" },
                 { "root ::= b", "line 1, column 10: rule b is not defined" },
-                { "root = \"x\"", "::= should stand here" },
+                { "root = \"x\"", "expected ::=" },
                 { "root ::= root \"a\" | \"b\"",
-                  "rule root comes back to itself before it takes a character (left recursion)" },
-                { "root ::= a\na ::= b \"x\"\nb ::= c a\nc ::= \"\" | \"q\"", "comes back to itself" },
-                { "root ::= (\"x\"? root)", "rule root comes back" },
-                { "root ::= \"a\nb\"", "the line ends inside of a literal" },
+                  "rule root calls itself before it reads a character (left recursion)" },
+                { "root ::= a\na ::= b \"x\"\nb ::= c a\nc ::= \"\" | \"q\"", "calls itself before" },
+                { "root ::= (\"x\"? root)", "rule root calls itself" },
+                { "root ::= \"a\nb\"", "the line ends inside a literal" },
                 { "root ::= \"a", "without its closing quote" },
                 { "root ::= [a", "a class without its ]" },
-                { "root ::= [z-a]", "a range of a class runs backwards" },
-                { "root ::= (\"a\"", "the grammar ends inside of a group" },
+                { "root ::= [z-a]", "a range of a class ends before it starts" },
+                { "root ::= (\"a\"", "the grammar ends inside a group" },
                 { "root ::= \"a\")", "a ) without its (" },
                 { "root ::= *", "a repetition of nothing" },
                 { "root ::= \"a\"{2", "a repetition is {m}, {m,} or {m,n}" },
                 { "root ::= \"a\"{3,2}", "a maximum below its minimum" },
                 { "root ::= \"\\q\"", "an unknown escape" },
                 { "root ::= \"\\x4\"", "too few hexadecimal digits" },
-                { "root ::= \"\\ud800\"", "an escape of what is no character" },
+                { "root ::= \"\\ud800\"", "an escape of an invalid character" },
                 { "root ::= \"a\"\nroot ::= \"b\"", "rule root is defined a second time" },
                 { "root ::= \"a\" %", "a character that means nothing here" },
-                { "root ::= \"a\"{1000}{1000}", "grows past 200000 operations" },
-                { "root ::= \"a\"{99999999999999999999}", "grows past 200000 operations" },
-                { "root ::= \"\xff\"", "a byte that is no UTF-8" },
-                { "::= \"a\"", "the name of a rule should stand here" } };
+                { "root ::= \"a\"{1000}{1000}", "has more than 200000 operations" },
+                { "root ::= \"a\"{99999999999999999999}", "has more than 200000 operations" },
+                { "root ::= \"\xff\"", "invalid UTF-8" },
+                { "::= \"a\"", "expected the name of a rule" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_grammar *g;
     tllm_grammar_state *s;
@@ -297,10 +297,10 @@ static void test_refused(void)
     memcpy(deep, "root ::= ", 9);
     T_STATUS(tllm_grammar_open(ctx, deep, 100000, "root", &g), TINY_E_FORMAT, "groups nested more than 200 deep");
     T_STATUS(tllm_grammar_open(ctx, deep, TLLM_GRAMMAR_MAX_BYTES + 1, "root", &g), TINY_E_UNSUPPORTED,
-             "the longest has 1048576");
-    T_STATUS(tllm_grammar_open(ctx, NULL, 3, "root", &g), TINY_E_ARGUMENT, "wants its text");
-    T_STATUS(tllm_grammar_begin(ctx, NULL, &s), TINY_E_ARGUMENT, "wants its grammar");
-    T_STATUS(tllm_grammar_accepts(ctx, NULL, "a", 1, &yes), TINY_E_ARGUMENT, "without state");
+             "the limit is 1048576");
+    T_STATUS(tllm_grammar_open(ctx, NULL, 3, "root", &g), TINY_E_ARGUMENT, "name of its root rule is NULL");
+    T_STATUS(tllm_grammar_begin(ctx, NULL, &s), TINY_E_ARGUMENT, "the grammar is NULL");
+    T_STATUS(tllm_grammar_accepts(ctx, NULL, "a", 1, &yes), TINY_E_ARGUMENT, "the piece or the result is NULL");
     T_EQ_INT(tllm_grammar_may_end(NULL), 0);
     t_close(ctx);
 }
@@ -334,14 +334,14 @@ static void test_steps_are_counted(void)
         st = tllm_grammar_mask(ctx, s, p, may);
         if (!st) st = tllm_grammar_advance(ctx, s, "a", 1);
     }
-    T_STATUS(st, TINY_E_WORKSPACE, "the grammar leaves too many ways: rule r");
+    T_STATUS(st, TINY_E_WORKSPACE, "the grammar is too ambiguous: rule r");
     T_TRUE(n <= 20);
     tllm_grammar_free(ctx, s);
     tllm_grammar_close(ctx, g);
     /* written out and taken away again, over and over: nothing is left of it but the work */
     for (n = (size_t)sprintf(text, "root ::= "), i = 0; i < 200; i++, n += sizeof taken_away - 1)
         memcpy(text + n, taken_away, sizeof taken_away);
-    T_STATUS(tllm_grammar_open(ctx, text, n, "root", &g), TINY_E_FORMAT, "write more than 12800000 operations");
+    T_STATUS(tllm_grammar_open(ctx, text, n, "root", &g), TINY_E_FORMAT, "expand to more than 12800000 operations");
     for (n = (size_t)sprintf(text, "root ::= \"x\""), i = 0; i < 100000; i++) text[n++] = '*';
     T_STATUS(tllm_grammar_open(ctx, text, n, "root", &g), TINY_E_FORMAT, "operations");
     /* large, and harmless: 10000 words, and 2000 optional rules */

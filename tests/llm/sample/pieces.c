@@ -176,12 +176,12 @@ static void test_refused(void)
     tllm_pieces *p = NULL;
     unsigned char may[2];
     T_STATUS(tllm_pieces_open(ctx, "abc", falling, 2, &p), TINY_E_ARGUMENT,
-             "piece 1 ends at 1, before the one before it");
+             "piece 1 ends at 1, before the end 3");
     T_TRUE(!p);
-    T_STATUS(tllm_pieces_open(ctx, NULL, falling, 1, &p), TINY_E_ARGUMENT, "pieces of 3 bytes want these bytes");
-    T_STATUS(tllm_pieces_open(ctx, "abc", NULL, 2, &p), TINY_E_ARGUMENT, "the places where they end");
+    T_STATUS(tllm_pieces_open(ctx, NULL, falling, 1, &p), TINY_E_ARGUMENT, "pieces of 3 bytes: the bytes are NULL");
+    T_STATUS(tllm_pieces_open(ctx, "abc", NULL, 2, &p), TINY_E_ARGUMENT, "the list of their ends is NULL");
     T_OK(tllm_pieces_open(ctx, NULL, NULL, 0, &p));
-    T_STATUS(tllm_grammar_mask(ctx, NULL, p, may), TINY_E_ARGUMENT, "a mask wants a state");
+    T_STATUS(tllm_grammar_mask(ctx, NULL, p, may), TINY_E_ARGUMENT, "grammar mask: the state, the pieces");
     tllm_pieces_close(ctx, p);
     t_close(ctx);
     T_EACH_ALLOCATION(

@@ -564,8 +564,8 @@ static void test_filter_and_logprobs(void)
     for (i = 0; i < 3; i++) T_TRUE(fabs(lp[i] - log(exp((double)logits[top[i]]) / z)) < 1e-12);
     T_OK(tllm_logprob(ctx, logits, 5, 4, &lp[0]));
     T_TRUE(fabs(lp[0] - (2 - log(z))) < 1e-12);
-    T_STATUS(tllm_logprob(ctx, logits, 5, 5, &lp[0]), TINY_E_ARGUMENT, "token 5 is not one of the 5");
-    T_STATUS(tllm_logprobs(ctx, logits, 5, 6, top, lp), TINY_E_ARGUMENT, "the 6 largest of 5");
+    T_STATUS(tllm_logprob(ctx, logits, 5, 5, &lp[0]), TINY_E_ARGUMENT, "token 5 is outside the vocabulary of 5");
+    T_STATUS(tllm_logprobs(ctx, logits, 5, 6, top, lp), TINY_E_ARGUMENT, "6 tokens are wanted of 5");
     t_close(ctx);
 }
 
@@ -579,7 +579,7 @@ static void test_bad_input(void)
     tllm_bias bias[1];
     memset(chain, 0, sizeof chain);
     T_STATUS(tllm_sampler_open(ctx, NULL, 1, 3, 0, &s), TINY_E_ARGUMENT, "the chain");
-    T_STATUS(tllm_sampler_open(ctx, NULL, 0, 0, 0, &s), TINY_E_ARGUMENT, "a vocabulary of 0 tokens");
+    T_STATUS(tllm_sampler_open(ctx, NULL, 0, 0, 0, &s), TINY_E_ARGUMENT, "a vocabulary cannot have 0 tokens");
     chain[0].kind = (tllm_step_kind)99;
     T_STATUS(tllm_sampler_open(ctx, chain, 1, 3, 0, &s), TINY_E_ARGUMENT, "step kind 99 is unknown");
     chain[0] = tllm_step_temperature(-1.0f);
@@ -600,14 +600,14 @@ static void test_bad_input(void)
     bias[0].token = 3;
     bias[0].add = 1.0f;
     chain[0] = tllm_step_bias(bias, 1);
-    T_STATUS(tllm_sampler_open(ctx, chain, 1, 3, 0, &s), TINY_E_ARGUMENT, "token 3 is not one of the 3");
+    T_STATUS(tllm_sampler_open(ctx, chain, 1, 3, 0, &s), TINY_E_ARGUMENT, "token 3 is outside the vocabulary of 3");
     chain[0] = tllm_step_filter(NULL, NULL);
-    T_STATUS(tllm_sampler_open(ctx, chain, 1, 3, 0, &s), TINY_E_ARGUMENT, "no callback");
+    T_STATUS(tllm_sampler_open(ctx, chain, 1, 3, 0, &s), TINY_E_ARGUMENT, "the callback is NULL");
     T_TRUE(s == NULL);
     T_OK(tllm_sampler_open(ctx, NULL, 0, 3, 0, &s));
-    T_STATUS(tllm_sampler_accept(s, 3), TINY_E_ARGUMENT, "token 3 is not one of the 3");
+    T_STATUS(tllm_sampler_accept(s, 3), TINY_E_ARGUMENT, "token 3 is outside the vocabulary of 3");
     T_STATUS(tllm_sampler_accept(s, -1), TINY_E_ARGUMENT, "token -1");
-    T_STATUS(tllm_sample(s, NULL, &token), TINY_E_ARGUMENT, "missing");
+    T_STATUS(tllm_sample(s, NULL, &token), TINY_E_ARGUMENT, "the logits or the token pointer is NULL");
     logits[1] = NAN;
     T_STATUS(tllm_sample(s, logits, &token), TINY_E_NUMERIC, "the logit of token 1 is");
     logits[1] = INFINITY;

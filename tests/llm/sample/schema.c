@@ -95,26 +95,26 @@ static void test_values(void)
 static void test_refused(void)
 {
     static const struct { const char *schema, *says;
-    } row[] = { { "{\"type\": \"string\", \"pattern\": \"a+\"}", "JSON schema, #: this keyword is not taken: pattern" },
+    } row[] = { { "{\"type\": \"string\", \"pattern\": \"a+\"}", "JSON schema, #: unsupported keyword: pattern" },
                 { "{\"properties\": {\"x\": {\"type\": \"integer\", \"minimum\": 0}}}",
-                  "JSON schema, #/properties/x: this keyword is not taken: minimum" },
-                { "{\"type\": \"strange\"}", "there is no type strange" },
-                { "{\"$ref\": \"#/no\"}", "$ref leads to nothing: #/no" },
-                { "{\"$ref\": \"http://x\"}", "$ref leads out of the schema: http://x" },
-                { "false", "a schema is an object or true, not a bool" },
-                { "{\"enum\": []}", "a list that is not empty is wanted for enum" },
-                { "{\"anyOf\": 1}", "wanted for anyOf" },
-                { "{\"type\": \"string\", \"minLength\": -1}", "a number from 0 to 10000 is wanted for minLength" },
+                  "JSON schema, #/properties/x: unsupported keyword: minimum" },
+                { "{\"type\": \"strange\"}", "unknown type strange" },
+                { "{\"$ref\": \"#/no\"}", "$ref points to nothing: #/no" },
+                { "{\"$ref\": \"http://x\"}", "$ref points outside the schema: http://x" },
+                { "false", "a schema must be an object or true, not a bool" },
+                { "{\"enum\": []}", "a non-empty list is needed for enum" },
+                { "{\"anyOf\": 1}", "needed for anyOf" },
+                { "{\"type\": \"string\", \"minLength\": -1}", "a number from 0 to 10000 is needed for minLength" },
                 { "{\"type\": \"string\", \"minLength\": 3, \"maxLength\": 2}",
-                  "the maximum lies below the minimum: maxLength" },
-                { "{\"required\": [\"q\"], \"properties\": {}}", "required names what properties has not: q" },
-                { "{\"properties\": []}", "an object is wanted for properties" },
-                { "{\"properties\": {}, \"additionalProperties\": 1}", "wanted for additionalProperties" },
+                  "the maximum is below the minimum: maxLength" },
+                { "{\"required\": [\"q\"], \"properties\": {}}", "required has a name that is not in properties: q" },
+                { "{\"properties\": []}", "an object is needed for properties" },
+                { "{\"properties\": {}, \"additionalProperties\": 1}", "needed for additionalProperties" },
                 { "{\"items\": {}, \"minLength\": 1}", "keywords of several types" },
-                { "{\"$ref\": \"#\", \"type\": \"null\"}", "other keywords beside $ref" },
-                { "{\"prefixItems\": 1}", "a list is wanted for prefixItems" },
-                { "{\"items\": false, \"minItems\": 1}", "no item is allowed, and one is wanted by minItems" },
-                { "{\"prefixItems\": [], \"minItems\": 1}", "no item is allowed, and one is wanted by minItems" },
+                { "{\"$ref\": \"#\", \"type\": \"null\"}", "other keywords next to $ref" },
+                { "{\"prefixItems\": 1}", "a list is needed for prefixItems" },
+                { "{\"items\": false, \"minItems\": 1}", "no item is allowed, but one is required by minItems" },
+                { "{\"prefixItems\": [], \"minItems\": 1}", "no item is allowed, but one is required by minItems" },
                 { "{", "JSON schema: the JSON ends, expected" },
                 { "", "the JSON ends, expected a value" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -128,7 +128,7 @@ static void test_refused(void)
     memset(deep, '[', 100000);
     T_STATUS(tllm_schema_grammar(ctx, deep, 100000, &text, NULL), TINY_E_FORMAT, "nested more than 100 deep");
     T_STATUS(tllm_schema_grammar(ctx, deep, TLLM_SCHEMA_MAX_BYTES + 1, &text, NULL), TINY_E_UNSUPPORTED,
-             "the longest has 1048576");
+             "the limit is 1048576");
     T_STATUS(tllm_schema_grammar(ctx, NULL, 1, &text, NULL), TINY_E_ARGUMENT, "without its text");
     t_close(ctx);
 }
@@ -138,13 +138,13 @@ static void test_references_in_a_circle(void)
 {
     static const struct { const char *schema, *says;
     } row[] = { { "{\"$ref\": \"#\"}",
-                  "JSON schema, #: $ref comes back to itself before anything of a value stands: #" },
+                  "JSON schema, #: $ref leads back to itself without a value in between: #" },
                 { "{\"$ref\": \"#/$defs/a\", \"$defs\": {\"a\": {\"$ref\": \"#/$defs/b\"}, \"b\": {\"$ref\": "
                   "\"#/$defs/a\"}}}",
-                  "$ref comes back to itself before anything of a value stands: #/$defs/" },
-                { "{\"anyOf\": [{\"type\": \"null\"}, {\"$ref\": \"#\"}]}", "stands: #" },
+                  "$ref leads back to itself without a value in between: #/$defs/" },
+                { "{\"anyOf\": [{\"type\": \"null\"}, {\"$ref\": \"#\"}]}", "in between: #" },
                 { "{\"type\": \"array\", \"items\": {\"oneOf\": [{\"anyOf\": [{\"$ref\": \"#/items\"}]}, true]}}",
-                  "stands: #/items" } },
+                  "in between: #/items" } },
       fine[] = { { "{\"anyOf\": [{\"type\": \"null\"}, {\"type\": \"array\", \"items\": {\"$ref\": \"#\"}}]}",
                    "[null,[[]]]" },
                  { "{\"anyOf\": [{\"$ref\": \"#/$defs/n\"}, {\"$ref\": \"#/$defs/n\"}], \"$defs\": {\"n\": {\"type\": "

@@ -194,7 +194,7 @@ static void test_save_and_load(void)
     T_SAME(want, y, V);
     /* a file without the text, and one that is too long for this session: it continues unchanged */
     T_OK(tllm_state_save(tllm_session_state(a), 0, path));
-    T_STATUS(tllm_session_load(b, path), TINY_E_FORMAT, "0 tokens are kept beside a sequence of 23");
+    T_STATUS(tllm_session_load(b, path), TINY_E_FORMAT, "the file has 0 tokens, but a sequence of 23");
     for (i = 0; i < 2; i++) T_OK(tllm_session_feed(a, tokens, 18, NULL));
     T_OK(tllm_session_save(a, path));
     T_OK(tllm_session_set(b, tokens, 22, NULL, NULL));
@@ -208,8 +208,8 @@ static void test_save_and_load(void)
     T_OK(tllm_session_drop(b, 4, 6));
     held = tllm_session_tokens(b, &n);
     T_TRUE(n == 17 && held[3] == tokens[3] && held[4] == tokens[10] && tllm_seq_length(tllm_session_state(b), 0) == 17);
-    T_STATUS(tllm_session_trim(b, 18), TINY_E_ARGUMENT, "of 17 tokens 18");
-    T_STATUS(tllm_session_drop(b, 16, 2), TINY_E_ARGUMENT, "of 17 tokens 2 from number 16 on");
+    T_STATUS(tllm_session_trim(b, 18), TINY_E_ARGUMENT, "18 tokens cannot be kept: the session holds 17");
+    T_STATUS(tllm_session_drop(b, 16, 2), TINY_E_ARGUMENT, "2 tokens from index 16 on cannot be dropped");
     (void)remove(path);
     tllm_session_close(a);
     tllm_session_close(b);
@@ -320,10 +320,10 @@ static void test_bad_input(void)
     b.width = 3;
     b.n_most = 4;
     T_STATUS(tllm_beam(s, prompt, 3, &b, out, &n), TINY_E_ARGUMENT,
-             "3 texts at once, the session was opened for 2 sequences");
+             "3 texts at once, but the session was opened for 2 sequences");
     b.width = 2;
     b.n_best = 3;
-    T_STATUS(tllm_beam(s, prompt, 3, &b, out, &n), TINY_E_ARGUMENT, "width 2, the best 3");
+    T_STATUS(tllm_beam(s, prompt, 3, &b, out, &n), TINY_E_ARGUMENT, "width 2, n_best 3");
     b.n_best = 1;
     b.length_penalty = NAN;
     T_STATUS(tllm_beam(s, prompt, 3, &b, out, &n), TINY_E_ARGUMENT, "length penalty");
@@ -336,11 +336,11 @@ static void test_bad_input(void)
     prompt[1] = V;
     T_STATUS(tllm_beam(s, prompt, 3, &b, out, &n), TINY_E_ARGUMENT, "is 544");
     prompt[1] = 2;
-    T_STATUS(tllm_beam(s, prompt, 3, &b, NULL, &n), TINY_E_ARGUMENT, "room for the result");
+    T_STATUS(tllm_beam(s, prompt, 3, &b, NULL, &n), TINY_E_ARGUMENT, "must be given");
     p.n_texts = 3;
     p.n_most = 4;
     T_STATUS(tllm_parallel(s, prompt, 3, &p, out), TINY_E_ARGUMENT, "3 texts at once");
-    T_STATUS(tllm_parallel(s, prompt, 3, &p, NULL), TINY_E_ARGUMENT, "room for them");
+    T_STATUS(tllm_parallel(s, prompt, 3, &p, NULL), TINY_E_ARGUMENT, "out must be given");
     tllm_session_close(s);
     t_close(ctx);
     T_EACH_ALLOCATION(

@@ -220,9 +220,9 @@ static void test_refused(void)
     const char *path = story;
     size_t told = 7;
     memset(&d, 0, sizeof d);
-    T_STATUS(tllm_session_memory(ctx, NULL, NULL, &told), TINY_E_ARGUMENT, "there is no path");
+    T_STATUS(tllm_session_memory(ctx, NULL, NULL, &told), TINY_E_ARGUMENT, "the path is NULL");
     T_EQ_INT(told, 0);
-    T_STATUS(tllm_session_memory(ctx, "x", NULL, NULL), TINY_E_ARGUMENT, "there is no place for the result");
+    T_STATUS(tllm_session_memory(ctx, "x", NULL, NULL), TINY_E_ARGUMENT, "the result pointer is NULL");
     T_STATUS(tllm_session_memory(ctx, "no/such/file.gguf", NULL, &told), TINY_E_IO, "no/such/file.gguf");
     d.n_ctx = -1;
     T_STATUS(tllm_session_memory(ctx, path, &d, &told), TINY_E_ARGUMENT, "a state of -1 tokens");

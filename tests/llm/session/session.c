@@ -132,7 +132,7 @@ static void test_reuse(void)
     T_OK(tllm_session_shift(s, 7, &x));
     (void)tllm_session_tokens(s, &n);
     T_EQ_INT(n, 7);
-    T_STATUS(tllm_session_shift(s, 7, &x), TINY_E_WORKSPACE, "there is nothing to forget");
+    T_STATUS(tllm_session_shift(s, 7, &x), TINY_E_WORKSPACE, "there is nothing to drop");
     tllm_session_close(s);
     tllm_session_close(fresh);
     t_close(ctx);
@@ -271,20 +271,20 @@ static void test_bad_input(void)
     double square = 0.0;
     int i;
     T_STATUS(tllm_session_open(ctx, "no/such/file.gguf", NULL, &s), TINY_E_IO, "no/such/file.gguf");
-    T_STATUS(tllm_session_open(ctx, NULL, NULL, &s), TINY_E_ARGUMENT, "no path");
+    T_STATUS(tllm_session_open(ctx, NULL, NULL, &s), TINY_E_ARGUMENT, "path is NULL");
     T_STATUS(tllm_session_open_memory(ctx, "nonsense", 8, NULL, &s), TINY_E_FORMAT, NULL);
     T_TRUE(s == NULL);
     s = open_story(ctx, story, 32);
     if (!s) { t_close(ctx); return; }
     T_STATUS(tllm_session_feed(s, token, 40, &x), TINY_E_WORKSPACE,
              "0 tokens are held and 40 more do not fit into a context of 32");
-    T_STATUS(tllm_session_feed(s, NULL, 4, &x), TINY_E_ARGUMENT, "no tokens");
+    T_STATUS(tllm_session_feed(s, NULL, 4, &x), TINY_E_ARGUMENT, "the tokens to feed are NULL");
     token[1] = TLLM_STORY_VOCAB;
     T_STATUS(tllm_session_feed(s, token, 3, &x), TINY_E_ARGUMENT, "544");
     token[1] = 2;
     T_OK(tllm_session_feed(s, token, 3, &x));
     T_STATUS(tllm_generate_tokens(s, token, 0, NULL, NULL), TINY_E_ARGUMENT, "no tokens");
-    T_STATUS(tllm_embed(s, "a", 1, -1, out), TINY_E_UNSUPPORTED, "no embedding model");
+    T_STATUS(tllm_embed(s, "a", 1, -1, out), TINY_E_UNSUPPORTED, "not an embedding model");
     tllm_session_close(s);
     if (!path) { t_close(ctx); return; }
     T_OK(tllm_session_open(ctx, path, NULL, &encoder));
@@ -330,7 +330,7 @@ static void test_refused_load(void)
     if (s) {
         T_OK(tllm_session_set(s, token, 5, NULL, NULL));
         T_OK(tllm_state_save(tllm_session_state(s), 0, file));
-        T_STATUS(tllm_session_load(s, file), TINY_E_FORMAT, "0 tokens are kept beside a sequence of 5");
+        T_STATUS(tllm_session_load(s, file), TINY_E_FORMAT, "the file has 0 tokens, but a sequence of 5");
         (void)tllm_session_tokens(s, &n);
         T_EQ_INT(n, 5);
         T_EQ_INT(tllm_seq_length(tllm_session_state(s), 0), 5);

@@ -477,7 +477,7 @@ static void test_unigram_by_hand(void)
     if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
         tllm_tokens t;
         memset(&t, 0, sizeof t);
-        T_STATUS(tllm_encode(ctx, v, "aX", 2, 0, &t), TINY_E_FORMAT, "a replacement at 200, there are 3 bytes");
+        T_STATUS(tllm_encode(ctx, v, "aX", 2, 0, &t), TINY_E_FORMAT, "a replacement at 200, but there are 3 bytes");
         T_EQ_INT(t.n, 0);
         tllm_tokens_free(ctx, &t);
     }
@@ -830,19 +830,19 @@ static void test_bad_files(void)
         { BAD_NO_MODEL, "model-missing", TINY_E_FORMAT, "tokenizer.ggml.model is missing" },
         { BAD_PRE, "pre-unknown", TINY_E_UNSUPPORTED, "tokenizer.ggml.pre is \"lama-4711\"" },
         { BAD_NO_TOKENS, "tokens-missing", TINY_E_FORMAT, "tokenizer.ggml.tokens is missing" },
-        { BAD_TOKENS_TYPE, "tokens-i32", TINY_E_FORMAT, "tokenizer.ggml.tokens is no list of texts" },
+        { BAD_TOKENS_TYPE, "tokens-i32", TINY_E_FORMAT, "tokenizer.ggml.tokens is not a list of texts" },
         { BAD_ZERO_TOKENS, "tokens-none", TINY_E_FORMAT, "tokenizer.ggml.tokens has 0 tokens" },
         { BAD_SCORES_FEW, "scores-few", TINY_E_FORMAT, "tokenizer.ggml.scores has 11 scores for 12 tokens" },
-        { BAD_SCORES_TYPE, "scores-u8", TINY_E_FORMAT, "tokenizer.ggml.scores is no list of f32" },
+        { BAD_SCORES_TYPE, "scores-u8", TINY_E_FORMAT, "tokenizer.ggml.scores is not a list of f32" },
         { BAD_TYPES_FEW, "types-few", TINY_E_FORMAT, "tokenizer.ggml.token_type has 3 types for 12 tokens" },
-        { BAD_TYPES_TYPE, "types-f32", TINY_E_FORMAT, "tokenizer.ggml.token_type is no list of integers" },
+        { BAD_TYPES_TYPE, "types-f32", TINY_E_FORMAT, "tokenizer.ggml.token_type is not a list of integers" },
         { BAD_NO_MERGES, "merges-missing", TINY_E_FORMAT, "tokenizer.ggml.merges is missing" },
-        { BAD_MERGES_TYPE, "merges-i32", TINY_E_FORMAT, "tokenizer.ggml.merges is no list of texts" },
+        { BAD_MERGES_TYPE, "merges-i32", TINY_E_FORMAT, "tokenizer.ggml.merges is not a list of texts" },
         { BAD_MAP_1, "charsmap-1-byte", TINY_E_FORMAT, "precompiled_charsmap has 1 bytes" },
         { BAD_MAP_2, "charsmap-2-bytes", TINY_E_FORMAT, "precompiled_charsmap has 2 bytes" },
         { BAD_MAP_SHORT, "charsmap-3-bytes", TINY_E_FORMAT, "precompiled_charsmap has 3 bytes" },
         { BAD_WHITESPACE, "pre-whitespace", TINY_OK, NULL },            /* then a text with blanks is encoded */
-        { BAD_MAP_TYPE, "charsmap-f32", TINY_E_FORMAT, "precompiled_charsmap is no list of bytes" }
+        { BAD_MAP_TYPE, "charsmap-f32", TINY_E_FORMAT, "precompiled_charsmap is not a list of bytes" }
     };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     size_t i;
@@ -878,8 +878,8 @@ static void test_bad_calls(void)
     if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
         T_STATUS(tllm_encode(ctx, v, NULL, 1, 0, &t), TINY_E_ARGUMENT, "the text is missing");
         T_OK(tllm_encode(ctx, v, NULL, 0, 0, &t));
-        T_STATUS(tllm_encode(ctx, v, "a", (size_t)INT32_MAX + 1, 0, &t), TINY_E_OVERFLOW, "at most 2147483647");
-        T_STATUS(tllm_decode(ctx, v, &id, 1, 0, &b), TINY_E_ARGUMENT, "token 5 at place 0, the vocabulary has 1");
+        T_STATUS(tllm_encode(ctx, v, "a", (size_t)INT32_MAX + 1, 0, &t), TINY_E_OVERFLOW, "one call is 2147483647");
+        T_STATUS(tllm_decode(ctx, v, &id, 1, 0, &b), TINY_E_ARGUMENT, "token 5 at index 0, but the vocabulary has 1");
         s = tllm_stream_start(v, 0);
         T_STATUS(tllm_stream_next(ctx, &s, -1, &b), TINY_E_ARGUMENT, "token -1");
         T_STATUS(tllm_stream_next(ctx, NULL, 0, &b), TINY_E_ARGUMENT, "the stream is missing");

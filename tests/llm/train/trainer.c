@@ -39,7 +39,7 @@ static void test_overfit(void)
     T_EQ_INT(r.step, steps);
     T_TRUE(T_SLOW || r.bits < 0.05);
     T_STATUS(tllm_trainer_step_on(t, tokens, &r), TINY_E_ARGUMENT,
-             T_SLOW ? "all 40 steps are made" : "all 300 steps are made");
+             T_SLOW ? "all 40 steps are done" : "all 300 steps are done");
     tllm_trainer_close(t);
     t_close(ctx);
 }
@@ -217,9 +217,9 @@ static void test_not_a_number(void)
 static void test_refused(void)
 {
     static const struct { const char *text, *says; } bad[] = {
-        { "embedding 256", "story.cfg: line 1: \"embedding 256\" is no key = value" },
-        { "# a\n\nwidth = 3", "line 3: there is no key \"width\"" },
-        { "layers = 2\nlayers = 2", "line 2: layers stands twice" },
+        { "embedding 256", "story.cfg: line 1: \"embedding 256\" is not key = value" },
+        { "# a\n\nwidth = 3", "line 3: unknown key \"width\"" },
+        { "layers = 2\nlayers = 2", "line 2: layers occurs twice" },
         { "layers = 0", "layers is \"0\", it must be a whole number from 1 to 64" },
         { "layers = 65", "whole number from 1 to 64" },
         { "layers = 2.5", "whole number" },
@@ -232,8 +232,8 @@ static void test_refused(void)
         { "rate = 1e", "rate is \"1e\"" },
         { "rate = 1e999999999999999", "rate is" },
         { "clip = 0", "clip is \"0\"" },
-        { "optimizer = sgd", "optimizer is \"sgd\"; muon and adamw are there" },
-        { "form = linear", "form is \"linear\"; grouped, latent and gated are there" },
+        { "optimizer = sgd", "optimizer is \"sgd\"; use muon or adamw" },
+        { "form = linear", "form is \"linear\"; use grouped, latent or gated" },
         { "latent = -1", "latent is \"-1\", it must be a whole number from 0 to 4096" },
         { "seed = 0", "seed is \"0\", it must be a whole number" },
         { "seed = 1.5", "seed is \"1.5\"" }
@@ -262,9 +262,9 @@ static void test_refused(void)
         T_TRUE(!t);                                                      \
     } while (0)
     REFUSED(d.heads = 3, "an embedding of 16 numbers cannot be shared by 3 heads");
-    REFUSED((d.heads = d.kv_heads = 16), "heads of 1 numbers (embedding 16, heads 16) cannot be turned in pairs");
-    REFUSED(d.kv_heads = 3, "4 heads are no multiple of kv_heads, 3");
-    REFUSED(d.sequences = 6, "6 sequences cannot be cut into 4 lanes");
+    REFUSED((d.heads = d.kv_heads = 16), "heads of 1 numbers (embedding 16, heads 16) cannot be rotated in pairs");
+    REFUSED(d.kv_heads = 3, "4 heads are not a multiple of kv_heads, 3");
+    REFUSED(d.sequences = 6, "6 sequences cannot be split into 4 equal lanes");
     REFUSED(d.warmup = 41, "a warmup of 41 steps is longer than the run of 40");
     REFUSED(d.layers = -1, "layers is -1, it must be from 1 to 64");
     REFUSED(d.embedding = 1 << 20, "embedding is 1.04858e+06");
@@ -272,16 +272,16 @@ static void test_refused(void)
     REFUSED(d.clip = (double)NAN, "clip is");
     REFUSED(d.optimizer = 2, "optimizer is 2");
     REFUSED(d.form = 3, "form is 3");
-    REFUSED(d.latent = 8, "latent is 8 and rotary 0; only the form latent has them");
+    REFUSED(d.latent = 8, "latent is 8 and rotary 0; only the latent form has them");
     REFUSED(d.form = TLLM_TRAIN_LATENT, "the latent form makes keys for each of the 4 heads; kv_heads is 2");
     REFUSED((d = form_desc(TLLM_TRAIN_LATENT), d.latent = 17),
             "latent 17 and rotary 6 must be at most the embedding, 16, and rotary even");
     REFUSED((d = form_desc(TLLM_TRAIN_LATENT), d.rotary = 5), "latent 10 and rotary 5");
-    REFUSED(d.rank = 4, "rank is 4; only the form gated has one");
+    REFUSED(d.rank = 4, "rank is 4; only the gated form has one");
     REFUSED(d.form = TLLM_TRAIN_GATED, "the gated form makes keys for each of the 4 heads; kv_heads is 2");
     REFUSED((d = form_desc(TLLM_TRAIN_GATED), d.rank = 17), "rank 17 must be at most the embedding, 16");
     REFUSED((d = form_desc(TLLM_TRAIN_GATED), d.embedding = 2048, d.heads = 1),
-            "heads of 2048 numbers; the gated form takes 1024 at most");
+            "heads of 2048 numbers; the limit of the gated form is 1024");
 
     d = small_desc();
     remove_files();
@@ -294,9 +294,9 @@ static void test_refused(void)
         tokens[5] = -1;
         T_STATUS(tllm_trainer_gradient(t, tokens, NULL), TINY_E_ARGUMENT, "token 5 is -1");
         T_STATUS(tllm_trainer_load(t, "no-such-file"), TINY_E_IO, "no-such-file");
-        T_STATUS(tllm_trainer_model(t, model_path, "Q5_9"), TINY_E_ARGUMENT, "no format \"Q5_9\"");
+        T_STATUS(tllm_trainer_model(t, model_path, "Q5_9"), TINY_E_ARGUMENT, "unknown format \"Q5_9\"");
         T_STATUS(tllm_trainer_model(t, model_path, "Q4_K"), TINY_E_SHAPE,
-                 "rows of token_embd.weight have 16 numbers, no whole blocks of Q4_K, which are 256");
+                 "rows of token_embd.weight have 16 numbers, not whole blocks of Q4_K, which have 256");
         T_STATUS(tllm_trainer_model(t, "no-such-folder/x.gguf", "F32"), TINY_E_IO, "no-such-folder/x.gguf");
         T_STATUS(tllm_trainer_save(t, "no-such-folder/x"), TINY_E_IO, "no-such-folder/x");
         /* of another form, of another description */
@@ -308,12 +308,12 @@ static void test_refused(void)
         d = small_desc();
         d.hidden = 32;
         T_OK(tllm_trainer_open(ctx, &d, &u));
-        T_STATUS(tllm_trainer_load(u, path), TINY_E_ARGUMENT, "made with hidden = 24, this run has 32");
+        T_STATUS(tllm_trainer_load(u, path), TINY_E_ARGUMENT, "made with hidden = 24, but this run has 32");
         tllm_trainer_close(u);
         d = small_desc();
         d.seed = 2;
         T_OK(tllm_trainer_open(ctx, &d, &u));
-        T_STATUS(tllm_trainer_load(u, path), TINY_E_ARGUMENT, "made with seed 1, this run has 2");
+        T_STATUS(tllm_trainer_load(u, path), TINY_E_ARGUMENT, "made with seed 1, but this run has 2");
         tllm_trainer_close(u);
         f = fopen(path, "wb");
         if (f) { (void)fputs("no checkpoint", f); (void)fclose(f); }
@@ -378,12 +378,12 @@ static void test_older_checkpoint(void)
         copy_without(ctx, path, old, "exact", "stress");
         d.exact = 1;
         if (T_OK(tllm_trainer_open(ctx, &d, &u)))
-            T_STATUS(tllm_trainer_load(u, old), TINY_E_ARGUMENT, "made with exact = 0, this run has 1");
+            T_STATUS(tllm_trainer_load(u, old), TINY_E_ARGUMENT, "made with exact = 0, but this run has 1");
         tllm_trainer_close(u);
         d.exact = 0;
         d.stress = 2;
         if (T_OK(tllm_trainer_open(ctx, &d, &u)))
-            T_STATUS(tllm_trainer_load(u, old), TINY_E_ARGUMENT, "made with stress = 1, this run has 2");
+            T_STATUS(tllm_trainer_load(u, old), TINY_E_ARGUMENT, "made with stress = 1, but this run has 2");
         tllm_trainer_close(u);
     }
     tllm_trainer_close(t);
@@ -413,7 +413,7 @@ static void test_other_length(void)
         T_SAME(want, got, n);
         run_to(t, 15);
         T_OK(tllm_trainer_save(t, path));
-        T_STATUS(tllm_trainer_load(u, path), TINY_E_ARGUMENT, "made with steps = 40, this run has 24");
+        T_STATUS(tllm_trainer_load(u, path), TINY_E_ARGUMENT, "made with steps = 40, but this run has 24");
     }
     tllm_trainer_close(t);
     tllm_trainer_close(u);
@@ -563,7 +563,7 @@ static void test_held_out(void)
         T_OK(tllm_trainer_step(t, &r));
         T_TRUE(r.step == 1 && r.factor == 1.0 / 5 && r.tokens == 80 && r.length > 0 && r.floor > 0.5 &&
                fabs(r.bits - log2(544.0)) < 2);
-        T_STATUS(tllm_trainer_heldout(t, 999, 0, &bits, &floor), TINY_E_ARGUMENT, "0 batches");
+        T_STATUS(tllm_trainer_heldout(t, 999, 0, &bits, &floor), TINY_E_ARGUMENT, "0 held-out batches");
     }
     tllm_trainer_close(t);
     t_close(ctx);

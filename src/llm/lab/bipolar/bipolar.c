@@ -1,26 +1,26 @@
-/* src/llm/lab/bipolar/bipolar.c - Bipolar-INT: products of any number of bits from exclusive ors and counts
+/* src/llm/lab/bipolar/bipolar.c - Bipolar-INT: products of any number of bits by exclusive or and bit counts
  * Paper    S. Ma et al., "Efficient arbitrary precision acceleration for large language models on GPU tensor cores",
- *          2024 (arXiv 2409.17870); its successor (arXiv 2508.19087) chooses tiles by shape. Of both only what the
- *          abstracts and the format say: the tiling is our own.
+ *          2024 (arXiv 2409.17870); its successor (arXiv 2508.19087) chooses tiles by shape. Only the abstracts and the
+ *          format are followed: the tiling is our own.
  * Formula  v = sum_i (2 b_i - 1) 2^i = 2 c - (2^n - 1)
  *          s = max|x| / (2^n - 1), c = clamp(rint((x / s + 2^n - 1) / 2), 0, 2^n - 1)
  *          sum_k v_k u_k = sum_{i<p} sum_{j<q} 2^(i+j) D_ij, D_ij = K - 2 popcount(A_i xor B_j)
  *                        = K (2^p - 1)(2^q - 1) - 2 sum_ij 2^(i+j) popcount(A_i xor B_j)
  *          signed q = (v - 1) / 2: sum q_w q_x = (sum v_w v_x - sum v_w - sum v_x + K) / 4
- *          K is the true length: zeros that fill up both sides differ nowhere
- * Layout   [panel of 16 rows][32 numbers][plane][row], four bytes each: a line of 64 bytes is one plane of 16 rows, all
- *          planes of 32 numbers are adjacent, a panel streams, and a lane of a vector is a row, so that no sum over
- *          lanes is made. (Panels of 4 rows and blocks of 512 numbers, which the scheme of the paper suggests, want one
- *          accumulator for each output in place of one for 2 to 16.)
- * Fast     threads pack rows of x, then take panels. P x Q planes with P, Q <= 4 are one block with P + Q - 1
- *          accumulators in registers; more bits are several blocks. How many rows of x a tile has goes by p, q and how
- *          many there are: TINYI_BIP_SHAPES, which was measured. Sums of a piece of K that fits in 32 bits are 32 bits,
- *          and 64 over the pieces of longer rows.
- * Cost     for each 32 numbers and vector of 2 to 16 rows p q pairs of 3 operations where the processor counts bits, 6
- *          by look-up, 12 in plain C; p / 8 bytes a weight
+ *          K is the true length: padding is 0 on both sides and so does not differ
+ * Layout   [panel of 16 rows][32 numbers][plane][row], four bytes each: a line of 64 bytes is one plane of 16 rows, and
+ *          all planes of 32 numbers are adjacent. A panel is read sequentially, and a lane of a vector is a row, so no
+ *          sum over lanes is needed. (Panels of 4 rows and blocks of 512 numbers, as the paper suggests, would need one
+ *          accumulator per output instead of one for 2 to 16.)
+ * Fast     threads pack rows of x, then take panels. P x Q planes with P, Q <= 4 form one block with P + Q - 1
+ *          accumulators in registers; more bits need several blocks. The rows of x in a tile depend on p, q and the
+ *          number of rows: TINYI_BIP_SHAPES, from measurements. Sums use 32 bits within a piece of K that fits, and 64
+ *          bits over the pieces of longer rows.
+ * Cost     for each 32 numbers and vector of 2 to 16 rows: p q pairs of 3 operations if the processor counts bits, 6 by
+ *          look-up, 12 in plain C; p / 8 bytes per weight
  * Error    integers: none. f32: the sum of a group is exact, rounded once, scaled twice, by the smaller scale first,
  *          and added: LINEAR, groups + 3 units
- * Left out tables of sums of activations in place of counts (T-MAC): another algorithm. */
+ * Left out tables of sums of activations instead of counts (T-MAC): another algorithm. */
 #include <string.h>
 #include "llm/ops.h"
 #include "llm/lab/bipolar/bipolar_inside.h"
@@ -31,7 +31,7 @@
 #include "core/target.h"
 
 #define TINYI_BIP_TILE 4                    /* rows of x whose sums are made at once */
-#define TINYI_BIP_SLICE 16384               /* bytes of a panel that all blocks of planes meet before the next */
+#define TINYI_BIP_SLICE 16384               /* bytes of a panel: used by all blocks of planes before the next one */
 
 TINYI_TABLE_CHOICE(tinyi_bip_kernels, tinyi_bip_kernels)
 
@@ -180,7 +180,7 @@ static void tinyi_bip_quantize_team(tiny_team *team, void *arg)
         }
 }
 
-/* codes, or integers of so many bits; bits above them do not count */
+/* codes, or integers of that many bits; higher bits are ignored */
 static void tinyi_bip_take(uint8_t *code, const tiny_tensor *x, tiny_idx r, int bits)
 {
     const unsigned char *at = (const unsigned char *)x->data + r * x->stride[0];
@@ -223,13 +223,13 @@ static tiny_status tinyi_bip_check(tiny_ctx *ctx, const tiny_tensor *w, int bits
                           "bipolar: weights of %td rows of %td numbers are more than this machine can address",
                           w->dim[0], w->dim[1]);
     if (!w || w->rank != 2 || tiny_tensor_check(w))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: weights of two axes are needed, with data");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: weights with two axes and data are needed");
     if (bits < 1 || bits > TLLM_BIPOLAR_BITS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: weights of %d bits; there are 1 to %d", bits,
                           TLLM_BIPOLAR_BITS);
     if (group < 0 || group % 64)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bipolar: groups of %td numbers; a multiple of 64 is wanted, or 0 for whole rows", group);
+                          "bipolar: groups of %td numbers; a multiple of 64 is needed, or 0 for whole rows", group);
     if (w->dim[1] < 1)
         return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: rows of %td numbers: there is nothing to sum", w->dim[1]);
     if (tllm_bipolar_bytes(w->dim[0], w->dim[1], bits) == SIZE_MAX || w->dim[1] > TINY_IDX_MAX / 64)
@@ -319,7 +319,7 @@ TINY_API tiny_status tllm_bipolar_make(tiny_ctx *ctx, const tiny_tensor *w, cons
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: a place for the weights is needed");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: the result pointer is NULL");
     st = tinyi_bip_check(ctx, w, bits, group, &b);
     if (st) return st;
     if (w->dtype != TINY_F32 && w->dtype != TINY_U8 && w->dtype != TINY_I8)
@@ -334,7 +334,7 @@ TINY_API tiny_status tllm_bipolar_make(tiny_ctx *ctx, const tiny_tensor *w, cons
     if (w->dtype == TINY_I8 && b.group > INT32_MAX / tinyi_bip_top(bits))
         return tinyi_fail(
             ctx, TINY_E_OVERFLOW,
-            "bipolar: %td signed integers of %d bits have a sum beyond 32 bits: smaller groups are wanted", b.group,
+            "bipolar: %td signed integers of %d bits have a sum beyond 32 bits: smaller groups are needed", b.group,
             bits);
     if (w->dtype != TINY_F32) st = tinyi_bip_fit(ctx, w, bits);
     if (st) return st;
@@ -413,7 +413,7 @@ static tiny_status tinyi_bip_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
                           p->wbits, p->abits, TLLM_BIPOLAR_BITS);
     if (p->group < 0 || p->group % 64)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bipolar: groups of %td numbers; a multiple of 64 is wanted, or 0 for whole rows", p->group);
+                          "bipolar: groups of %td numbers; a multiple of 64 is needed, or 0 for whole rows", p->group);
     if (x->dim[1] < 1)
         return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: rows of %td numbers: there is nothing to sum", x->dim[1]);
     if (p->n < 0 || x->dim[1] > TINY_IDX_MAX / 1024 || x->dim[0] > TINY_IDX_MAX / 64 / tinyi_bip_units(x->dim[1]))
@@ -435,9 +435,9 @@ static tiny_status tinyi_bip_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
                               tinyi_shape_text(side[i], text), dim[0], groups, i == 2 ? "i32" : "f32");
     }
     if (side[1] && x->dtype == TINY_F32)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: scales of x are found where x is f32, and none are taken");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: scale_x must be NULL if x is f32: its scales are computed");
     if (x->dtype == TINY_I8 && (!p->signed_w || !side[2]))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: signed activations want signed weights and their sums");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: signed activations need signed weights and their sums");
     if (p->signed_w && TINYI_MIN(p->group ? p->group : x->dim[1], x->dim[1]) > INT32_MAX / 255)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
                           "bipolar: a group of %td signed integers: its sum may be beyond 32 bits",
@@ -454,7 +454,7 @@ static tiny_status tinyi_bip_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
 }
 
 TINY_REF_BEGIN
-/* what code c stands for */
+/* the value of code c */
 static int64_t tinyi_bip_value(int c, int bits, int is_signed)
 {
     int64_t v = 0;
@@ -533,7 +533,7 @@ TINY_REF_END
 
 /* ---- fast ------------------------------------------------------------------------------------------------------- */
 
-/* where things lie in the memory of the team, and of a thread */
+/* offsets in the memory of the team, and of a thread */
 typedef struct tinyi_bip_room {
     size_t x_unit, x_row, scale, sum, all, own_scale, own_less, own_room, own;
 } tinyi_bip_room;
@@ -826,8 +826,8 @@ TINY_API tiny_status tllm_bipolar_matmul(tiny_ctx *ctx, const tllm_bipolar *w, c
     tiny_op op;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!w || !w->planes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: there are no weights");
-    if (!x) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: there is no x");
+    if (!w || !w->planes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: the weights are NULL");
+    if (!x) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: x is NULL");
     if (x->rank != 2 || x->dim[1] != w->k)
         return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: x must have rows of %td numbers, as the weights have", w->k);
     memset(&p, 0, sizeof p);

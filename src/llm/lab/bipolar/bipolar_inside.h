@@ -6,7 +6,7 @@
 #include "math/table_inside.h"
 TINYI_C_BEGIN
 
-/* Shapes of a block, P Q M: planes of w, planes of x, rows of x that share what is loaded of w. Measured with avx2 on
+/* Shapes of a block, P Q M: planes of w, planes of x, rows of x that share the loads of w. Measured with avx2 on
  * Zen 3, nanoseconds for a pair of vectors with M = 1, 2, 4: 1 x 1 1.00, 0.8, 0.63; 2 x 2 0.73, 0.65, 0.59; 3 x 3 0.67,
  * 0.62, 0.58; 4 x 4 0.66, 0.61, 0.59, where four rows are twice the code and leave the registers. Scalars have nothing
  * to share. */
@@ -23,7 +23,7 @@ typedef void (*tinyi_bip_fn)(int32_t *sum, const unsigned char *w, size_t w_unit
                              size_t x_row, size_t units, int shift);
 typedef struct tinyi_bip_kernels {
     tiny_target from;
-    int parts;                              /* x has so many times four bytes for 32 bits: 2 as nibbles apart */
+    int parts;                              /* x has that many times four bytes for 32 bits: 2 as separate nibbles */
     const char *pass;
     unsigned char rows[16];                 /* of x in `few` */
     tinyi_bip_fn one[16], few[16];          /* by 4 (P - 1) + Q - 1 */
@@ -34,7 +34,7 @@ typedef struct tinyi_bip_kernels {
     void (*floats)(float *y, const int32_t *v, const float *scale, float factor, int add);
 } tinyi_bip_kernels;
 
-/* 32 codes to `bits` words of four bytes, step apart; apart: the lower nibbles, and the upper ones behind them */
+/* 32 codes to `bits` words of four bytes, step apart; apart: the lower nibbles, and the upper ones after them */
 TINYI_FORCE_INLINE void tinyi_bip_lay(unsigned char *to, size_t step, const uint8_t *code, int bits, int apart)
 {
     int i, j, e;

@@ -1,22 +1,21 @@
-/* src/llm/lab/bitweight/bitweight.c - digits of int8 numbers, how many a model's weights have, and loop nests of arrays
- * that multiply by digits
+/* src/llm/lab/bitweight/bitweight.c - digits of int8 numbers, digit statistics of weights, and loop nests of bit-serial
+ * multiplier arrays
  * Paper    Q. Wu et al., "Exploring the Performance Improvement of Tensor Processing Engines through Transformation in
  *          the Bit-weight Dimension of MACs", HPCA 2025 (arXiv 2503.06342), and the authors' synthesis tables; EN-T: Q.
  *          Wu et al., 2024 (arXiv 2404.11887).
  * Formula  Booth: d_i = b_2i + b_(2i-1) - 2 b_(2i+1), b_-1 = 0. EN-T: m = |v|, t = bits 2i+1 and 2i of m plus carry;
  *          for i < 3 from t = 3 on d_i = t - 4 with carry 1, else d_i = t; d_3 = t; all negated for v < 0. S1: s =
  *          max|w| / 127, q = round(w / s), ties to even.
- * Fast     statistics need the bytes once: 256 counters, eight sets of them, since a counter that was just raised
- *          cannot be raised again at once.
- *          Codes by the target's quantize_i8, row by row in the first-level cache, by all threads.
- * Cost     count: n bytes read. A table of digits is made anew in each call (256 encodings): nothing is kept between
- *          two of them.
- * Choices  Where the paper leaves the split of names open: OPT3 has an encoder in each PE, OPT4 (OPT4C) one for all PEs
- *          of a column, GROUP (OPT4E) lanes of k that share the registers of a PE; its lanes run ahead of each other
- *          and meet at the end of a tile. Adders of one weight's narrow sum are counted by themselves (OPT2 has four of
+ * Fast     statistics read the bytes once: eight sets of 256 counters, because two increments of one counter in a row
+ *          depend on each other. All threads make codes by the target's quantize_i8, row by row in the first-level
+ *          cache.
+ * Cost     count: n bytes read. Each call makes its table of digits (256 encodings); nothing is kept between calls.
+ * Choices  The paper leaves the split of names open. Here OPT3 has an encoder in each PE, OPT4 (OPT4C) one for all PEs
+ *          of a column, and GROUP (OPT4E) has lanes of k that share the registers of a PE; its lanes run independently
+ *          and meet at the end of a tile. Adders of one weight's narrow sum are counted separately (OPT2 has four of
  *          them for each wide one).
  * Left out tiles of a memory hierarchy (one loop in time and one parallel for each of m, n, k), and the floating-point
- * forms. */
+ *          forms. */
 #include "llm/lab/bitweight/bitweight_inside.h"
 #include "core/thread.h"
 #include "math/table_inside.h"
@@ -145,7 +144,7 @@ static void tinyi_bw_rows_team(tiny_team *team, void *arg)
     while (tiny_take(team, j->rows, 4, &r, &r1))
         for (; r < r1; r++) {
             int8_t *q = j->codes ? j->codes + r * j->k : room;
-            /* the bits of magnitudes have the order of their numbers, infinity and NaN behind all */
+            /* the bits of magnitudes have the order of their numbers, with infinity and NaN last */
             uint32_t top = 0;
             float most;
             j->format->unpack(j->w + (size_t)r * j->row_bytes, row, (size_t)j->k);
@@ -192,7 +191,7 @@ TINY_API tiny_status tllm_bw_count(tiny_ctx *ctx, const int8_t *w, size_t n, uin
     tinyi_bw_counting j;
     if (st) return st;
     if ((!w && n) || !count)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: there are no weights, or no place for the counts");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: the weights or the result pointer is NULL");
     if (n > (size_t)TINY_IDX_MAX)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "bit weights: %zu weights are more than this machine can address", n);
     memset(&j, 0, sizeof j);
@@ -211,14 +210,14 @@ TINY_API tiny_status tllm_bw_count_rows(tiny_ctx *ctx, int format, const void *w
     memset(&j, 0, sizeof j);
     j.format = tllm_format_of(format);
     if (!w || !count)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: there are no weights, or no place for the counts");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: the weights or the result pointer is NULL");
     if (!j.format) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "bit weights: there is no format %d", format);
     if (rows < 1 || k < 1)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "bit weights: %td rows of %td weights: at least 1 of each is wanted", rows,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "bit weights: %td rows of %td weights: at least 1 of each is needed", rows,
                           k);
     j.row_bytes = tllm_format_bytes(j.format, (uint64_t)k);
     if (!j.row_bytes)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "bit weights: %td weights are no whole blocks of %s, which hold %d", k,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "bit weights: %td weights are not whole blocks of %s, which hold %d", k,
                           j.format->name, j.format->values);
     if (!tinyi_size_mul((size_t)rows, j.row_bytes, &all) || !tinyi_size_mul((size_t)rows, (size_t)k, &all) ||
         all > (size_t)TINY_IDX_MAX || !tinyi_size_mul((size_t)k, 5, &all))
@@ -239,7 +238,7 @@ TINY_API tiny_status tllm_bw_digits_of(tiny_ctx *ctx, int encoder, const uint64_
     int v, i;
     if (st) return st;
     if (!count || !digits)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: there are no counts, or no place for the digits");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: the counts or the result pointer is NULL");
     if (!tllm_bw_encoder_name(encoder))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: there is no encoder %d", encoder);
     memset(digits, 0, sizeof *digits);
@@ -286,7 +285,7 @@ static int tinyi_bw_first_parallel(const tllm_bw_design *d)
     return -1;
 }
 
-/* a loop over dim inside of so many loops */
+/* a loop over dim inside that many loops */
 static int tinyi_bw_inside(const tllm_bw_design *d, int dim, int from)
 {
     int i;
@@ -305,13 +304,14 @@ static tiny_status tinyi_bw_check_loops(tiny_ctx *ctx, const tllm_bw_design *d)
 {
     int seen[TLLM_BW_DIMS][2] = { { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } }, i, dim;
     if (d->n_loops < 1 || d->n_loops > TLLM_BW_LOOPS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: a nest of %d loops; there are 1 to %d", d->n_loops,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: a nest of %d loops; the limits are 1 and %d", d->n_loops,
                           TLLM_BW_LOOPS);
     for (i = 0; i < d->n_loops; i++) {
         const tllm_bw_loop *l = &d->loop[i];
         if (l->dim < 0 || l->dim >= TLLM_BW_DIMS)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "bit weights: loop %d runs over dimension %d; there are m, n, k and bw", i, l->dim);
+                              "bit weights: loop %d runs over dimension %d; the dimensions are m, n, k and bw", i,
+                              l->dim);
         if (l->dim == TLLM_BW_BW ? l->size != TLLM_BW_DIGITS
             : l->parallel        ? l->size < 1 || l->size > TLLM_BW_WIDEST
                                  : l->size != 0)
@@ -321,11 +321,11 @@ static tiny_status tinyi_bw_check_loops(tiny_ctx *ctx, const tllm_bw_design *d)
                               : l->parallel        ? "it takes 1 to 65536"
                                                    : "in time there are as many turns as it takes: 0");
         if (seen[l->dim][l->dim != TLLM_BW_BW && l->parallel]++)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: loop %d is a second one over %s, %s", i,
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: loop %d is a second loop over %s, %s", i,
                               tinyi_bw_dim[l->dim], l->parallel ? "parallel" : "in time");
         if (l->sparse && (l->dim != TLLM_BW_BW || l->parallel || i != d->n_loops - 1))
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "bit weights: loop %d is sparse; only the innermost one may be, over bw and in time", i);
+                              "bit weights: loop %d is sparse; only the innermost loop may be, over bw and in time", i);
     }
     for (dim = 0; dim < TLLM_BW_DIMS; dim++)
         if (!seen[dim][0])
@@ -343,45 +343,45 @@ static tiny_status tinyi_bw_check_places(tiny_ctx *ctx, const tllm_bw_design *d)
     int i;
     for (i = 0; i < TLLM_BW_PRIMITIVES; i++)
         if (at[i] < (i == TLLM_BW_SYNC ? -1 : 0) || at[i] > n)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: %s stands inside of %d loops of %d",
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: %s is inside %d loops of %d",
                               tinyi_bw_primitive[i], at[i], n);
     if (first >= 0 && first < out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bit weights: the loops over m and n in time stand outside of all parallel ones");
+                          "bit weights: the loops over m and n in time must be outside all parallel loops");
     if (at[TLLM_BW_MAP] != n)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bit weights: map needs m, n, k and bw: it stands inside of all %d loops, not of %d", n,
+                          "bit weights: map needs m, n, k and bw: it must be inside all %d loops, not %d", n,
                           at[TLLM_BW_MAP]);
     if (at[TLLM_BW_ENCODE] > bw)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bit weights: encode makes all digits at once: it stands outside of the loop over bw");
+                          "bit weights: encode makes all digits at once: it must be outside the loop over bw");
     if (at[TLLM_BW_ADD] <= out || at[TLLM_BW_ACCUMULATE] <= out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bit weights: add and accumulate stand inside of the loops over m and n in time");
+                          "bit weights: add and accumulate must be inside the loops over m and n in time");
     if (at[TLLM_BW_SHIFT] == n) {
         if (bw != n - 1)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "bit weights: shift before the sum wants the loop over bw innermost");
+                              "bit weights: shift before the sum needs the loop over bw innermost");
         if (at[TLLM_BW_HALF_REDUCE] != (d->loop[bw].parallel ? bw : n) || at[TLLM_BW_ADD] > bw ||
             at[TLLM_BW_ACCUMULATE] > bw)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
                               "bit weights: with shift before the sum, half_reduce takes %s, and add and accumulate "
-                              "stand outside of the loop over bw",
+                              "must be outside the loop over bw",
                               d->loop[bw].parallel ? "all four products at once, outside of the loop over bw"
-                                                   : "one product at a time, inside of all loops");
+                                                   : "one product at a time, inside all loops");
     } else if (!d->loop[bw].parallel || at[TLLM_BW_SHIFT] != bw + 1 || at[TLLM_BW_HALF_REDUCE] != n ||
                at[TLLM_BW_ADD] != bw || at[TLLM_BW_ACCUMULATE] != bw + 1 || !tinyi_bw_inside(d, TLLM_BW_K, bw))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bit weights: shift behind the sum stands inside of a parallel loop over bw with accumulate, "
-                          "add outside of it, half_reduce inside of all loops, and k inside of bw");
+                          "bit weights: shift after the sum must be inside a parallel loop over bw with accumulate, "
+                          "add outside it, half_reduce inside all loops, and k inside bw");
     if (at[TLLM_BW_SYNC] >= 0 && at[TLLM_BW_SYNC] != first)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bit weights: sync stands inside of %d loops; lanes that part at loop %d meet there",
+                          "bit weights: sync is inside %d loops; lanes that separate at loop %d meet there",
                           at[TLLM_BW_SYNC], first);
     if (d->loop[bw].sparse && (k_time < out || (first >= 0 && at[TLLM_BW_SYNC] < 0)))
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "bit weights: a sparse loop wants the time of k inside of that of m and n, and parallel lanes a sync");
+            "bit weights: a sparse loop needs the time of k inside that of m and n, and parallel lanes a sync");
     return TINY_OK;
 }
 
@@ -395,7 +395,8 @@ TINY_API tiny_status tllm_bw_check(tiny_ctx *ctx, const tllm_bw_design *d, tiny_
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: there is no encoder %d that makes four digits",
                           d->encoder);
     if (width < 16 || width > 32)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: an accumulator of %d bits; there are 16 to 32", width);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: an accumulator of %d bits; the limits are 16 and 32",
+                          width);
     if (d->pipeline < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: a pipeline of %d cycles", d->pipeline);
     st = tinyi_bw_check_loops(ctx, d);
     if (!st) st = tinyi_bw_check_places(ctx, d);
@@ -403,8 +404,8 @@ TINY_API tiny_status tllm_bw_check(tiny_ctx *ctx, const tllm_bw_design *d, tiny_
     if (!st && k > (tiny_idx)((((uint32_t)1 << (width - 1)) - 1) >> 14))
         st = tinyi_fail(
             ctx, TINY_E_OVERFLOW,
-            "bit weights: sums of %td products reach %td * 2^14, an accumulator of %d bits holds those of %td", k, k,
-            width, (tiny_idx)((((uint32_t)1 << (width - 1)) - 1) >> 14));
+            "bit weights: sums of %td products reach %td * 2^14, but an accumulator of %d bits holds only %td products",
+            k, k, width, (tiny_idx)((((uint32_t)1 << (width - 1)) - 1) >> 14));
     return st;
 }
 
@@ -438,13 +439,13 @@ TINY_API tiny_status tllm_bw_transform(tiny_ctx *ctx, tllm_bw_design *design, in
     switch (transform) {
     case TLLM_BW_OPT1:
         if (k_first == n || at[TLLM_BW_ADD] <= k_first)
-            not_here = "OPT1: add stands outside of the loop over k already";
+            not_here = "OPT1: add is already outside the loop over k";
         else at[TLLM_BW_ADD] = k_first;
         break;
     case TLLM_BW_OPT2:
         if (!d.loop[bw].parallel || bw != n - 1) not_here = "OPT2: the loop over bw must be innermost and parallel";
         else if (!tinyi_bw_inside(&d, TLLM_BW_K, at[TLLM_BW_ADD]))
-            not_here = "OPT2: add must stand outside of the loop over k first (OPT1)";
+            not_here = "OPT2: add must first be outside the loop over k (OPT1)";
         else {
             const int to = at[TLLM_BW_ADD];
             tinyi_bw_move(&d, bw, to);
@@ -455,7 +456,7 @@ TINY_API tiny_status tllm_bw_transform(tiny_ctx *ctx, tllm_bw_design *design, in
         break;
     case TLLM_BW_OPT3:
         if (!d.loop[bw].parallel || bw != n - 1) not_here = "OPT3: the loop over bw must be innermost and parallel";
-        else if (k_time < out) not_here = "OPT3: the loop over k in time must stand inside of those over m and n";
+        else if (k_time < out) not_here = "OPT3: the loop over k in time must be inside those over m and n";
         else {
             d.loop[bw].parallel = 0;
             d.loop[bw].sparse = 1;
@@ -466,7 +467,7 @@ TINY_API tiny_status tllm_bw_transform(tiny_ctx *ctx, tllm_bw_design *design, in
     case TLLM_BW_OPT4:
         if (n_lanes < 0) not_here = "OPT4: there is no parallel loop over n whose PEs could share an encoder";
         else if (at[TLLM_BW_ENCODE] <= n_lanes)
-            not_here = "OPT4: the encoder stands outside of the loop over n already";
+            not_here = "OPT4: the encoder is already outside the loop over n";
         else at[TLLM_BW_ENCODE] = n_lanes;
         break;
     case TLLM_BW_GROUP:
@@ -517,7 +518,7 @@ static void tinyi_bw_write(tinyi_bw_writer *w, const char *format, ...)
     if (n > 0) w->n += (size_t)n;
 }
 
-/* one line, " for all k" behind it where loops that its operands depend on stand further inside */
+/* one line, " for all k" after it where loops that its operands depend on are further inside */
 static void tinyi_bw_line(tinyi_bw_writer *w, const tllm_bw_design *d, int depth, const char *what, unsigned dims)
 {
     const char *sep = " for all ";
@@ -653,7 +654,7 @@ TINY_API tiny_status tllm_bw_design_of(tiny_ctx *ctx, const char *name, tllm_bw_
     int i, form;
     if (st) return st;
     if (!name || !design)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: there is no name, or no place for the design");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: the name or the result pointer is NULL");
     for (u = 0; u < TINYI_BW_UNITS && strcmp(tinyi_bw_units[u].unit.name, name); u++) {}
     if (u == TINYI_BW_UNITS)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
@@ -703,7 +704,7 @@ TINYI_FN tiny_status tinyi_bw_plan_make(tiny_ctx *ctx, const tllm_bw_design *d, 
                           "bit weights: a product of %td x %td by %td x %td: each must be at least 1", m, k, k, n);
     if (work > 1e15)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                          "bit weights: %td x %td x %td products are more than the counters are made for: 10^15", m, n,
+                          "bit weights: %td x %td x %td products exceed the limit of the counters, 10^15", m, n,
                           k);
     memset(p, 0, sizeof *p);
     p->size[TLLM_BW_M] = m;

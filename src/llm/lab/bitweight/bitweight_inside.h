@@ -11,7 +11,7 @@ typedef struct tinyi_bw_plan {
     int time[3], par[3], bw;                /* places of the loops; -1: there is none */
     int late, sparse, bw_parallel;          /* shift after the sum over k */
     tiny_idx run;                           /* k that are summed before an add */
-    int carried;                            /* a loop over k stands around add: the sum so far goes in again */
+    int carried;                            /* a loop over k is around add: the sum so far goes in again */
     uint32_t mask, narrow_mask;
     int width, narrow;                      /* bits */
     uint64_t fills, registers;

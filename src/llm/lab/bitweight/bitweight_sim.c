@@ -1,18 +1,17 @@
-/* src/llm/lab/bitweight/bitweight_sim.c - int8 products through digits and carry-save adders, as the nest of a design
- * says, and the cycles they take
+/* src/llm/lab/bitweight/bitweight_sim.c - int8 products by digits and carry-save adders in the nest of a design, and
+ * their cycles
  * Paper    as src/llm/lab/bitweight/bitweight.c
  * Formula  map selects -2B .. 2B; compress(x, y, z): s = x ^ y ^ z, c = maj(x, y, z) << 1, all modulo 2^width; C = S +
- *          C at add. Time of a loop in time is the sum of its turns, of a parallel one that of the longest; a turn with
- *          all digits at once is one cycle.
- * Reference walks through the nest loop by loop, each primitive where it stands.
- * Fast     one row of A and the PEs of a tile of n at a time, 16 lanes of plain C that compilers turn into vectors;
- *          threads take tiles. No digit is skipped that the design does not skip, nothing is multiplied, and cycles are
- *          those of the steps that ran.
- * Cost     a digit of a product: about 12 operations of 32 bits in each of the lanes. Own memory: a tile of B as 32-bit
- *          words, and a byte for each step of a tile of A.
- * Counts   half_reduce of all four products with (S, C) is four 3:2 compressions; with S alone, where the sum is added
- *          up at every k, three; of one product one; of the four sums of OPT2 two, three where a sum so far is
- *          there. */
+ *          C at add. A loop in time takes the sum of its iterations, a parallel loop the longest; an iteration with all
+ *          digits at once is one cycle.
+ * Reference runs the nest loop by loop, each primitive in its place.
+ * Fast     one row of A and the PEs of a tile of n at a time, 16 lanes of plain C that compilers vectorise; threads
+ *          take tiles. Only digits that the design skips are skipped, nothing is multiplied, and cycles are those of
+ *          the steps that ran.
+ * Cost     a digit of a product: about 12 operations of 32 bits in each lane. Memory: a tile of B as 32-bit words, and
+ *          a byte for each step of a tile of A.
+ * Counts   half_reduce of all four products with (S, C) is four 3:2 compressions; with S alone, if the sum is completed
+ *          at every k, three; of one product one; of the four sums of OPT2 two, or three with an earlier sum. */
 #include "llm/lab/bitweight/bitweight_inside.h"
 #include "core/thread.h"
 #include "math/table_inside.h"
@@ -186,7 +185,7 @@ static void tinyi_bw_walk_add(tinyi_bw_walk *w, tiny_idx mn)
     w->st->adds++;
 }
 
-/* shift behind the sum, or add, of all outputs that stand further inside */
+/* shift after the sum, or add, of all outputs that are further inside */
 static void tinyi_bw_walk_outputs(tinyi_bw_walk *w, int depth, void (*what)(tinyi_bw_walk *, tiny_idx))
 {
     const tiny_idx m1 = tinyi_bw_walk_end(w, TLLM_BW_M, depth), n1 = tinyi_bw_walk_end(w, TLLM_BW_N, depth);
@@ -409,7 +408,7 @@ static void tinyi_bw_order(const tinyi_bw_plan *p, int order[3])
     for (; n < 3; n++) order[n] = -1;
 }
 
-/* steps of A[m][k], and what is counted of its digits whoever computes: for n PEs */
+/* steps of A[m][k], and the counts of its digits, which every form shares: for n PEs */
 TINYI_INLINE unsigned tinyi_bw_steps(const tinyi_bw_run *r, unsigned value, uint64_t n, tllm_bw_stats *st,
                                      uint64_t *busy)
 {

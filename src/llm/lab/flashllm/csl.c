@@ -3,11 +3,11 @@
  *          with Unstructured Sparsity", VLDB 2024 (arXiv 2309.10285), section 4.1 and the authors' program for the
  *          order of items.
  * Format   see the head of csl.h.
- * Published order: bank = (stored column / 2) % 32. For each block of 32 lanes times 4 items (the last with as many
- *          lanes as are left): for the first to the fourth item of a lane, lane by lane, the next one of the fullest
+ * Published order: bank = (stored column / 2) % 32. For each block of 32 lanes times 4 items (the last block has the
+ *          remaining lanes): for the first to the fourth item of a lane, lane by lane, the next item of the fullest
  *          bank (of equal ones the lowest).
- * Cost     making: two passes over the matrix, one that counts; reading: one over the items.
- * Left out i8 values with a scale for each tile: they halve nothing, since an item has 32 bits anyway. */
+ * Cost     making: two passes over the matrix, one of them counts; reading: one over the items.
+ * Left out i8 values with a scale for each tile: they save nothing, because an item has 32 bits anyway. */
 #include <string.h>
 #include "llm/lab/flashllm/csl.h"
 #include "llm/lab/flashllm/flash_inside.h"
@@ -30,7 +30,7 @@ static unsigned tinyi_csl_turned(int profile, unsigned row, unsigned column)
     return profile == TLLM_CSL_PUBLISHED ? column ^ (row % 8) << 3 : column;
 }
 
-/* where an item stands in its tile; those of woven ones carry something else above */
+/* the place of an item in its tile; in woven tiles the bits above hold something else */
 static unsigned tinyi_csl_place(int profile, uint32_t item)
 {
     return item >> 16 & (profile == TLLM_CSL_WOVEN ? 0xfffu : 0xffffu);
@@ -62,12 +62,12 @@ static tiny_status tinyi_csl_tiles(tiny_ctx *ctx, const char *where, int profile
     uint64_t down, across;
     if (!n_out || !k || n_out > INT32_MAX || k > INT32_MAX)
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "%s: %llu rows of %llu numbers; there must be some, and below 2^31 of each", where,
+                          "%s: %llu rows of %llu numbers; the limits are 1 and 2^31 - 1", where,
                           (unsigned long long)n_out, (unsigned long long)k);
     down = (n_out + (uint64_t)tinyi_csl_high(profile) - 1) / (uint64_t)tinyi_csl_high(profile);
     across = (k + TLLM_CSL_WIDE - 1) / TLLM_CSL_WIDE;
     if (down * across > (uint64_t)TINYI_MIN((size_t)INT32_MAX, SIZE_MAX / 16) - 2)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu by %llu tiles are more than offsets can name", where,
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu by %llu tiles are more than offsets can index", where,
                           (unsigned long long)down, (unsigned long long)across);
     a->profile = profile;
     a->n_out = (tiny_idx)n_out;
@@ -88,7 +88,7 @@ static tiny_status tinyi_csl_check_tile(tiny_ctx *ctx, const char *where, const 
         a->profile == TLLM_CSL_WOVEN && n ? (size_t)(item[0] >> 28 | item[1] >> 28 << 4 | item[2] >> 28 << 8) : 0;
     size_t i;
     if (fours > n / 4)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: %zu fours of %zu items", where, tile, fours, n);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: %zu groups of four in %zu items", where, tile, fours, n);
     memset(seen, 0, sizeof seen);
     for (i = 0; i < n; i++) {
         const unsigned at = tinyi_csl_place(a->profile, item[i]), row = at / TLLM_CSL_WIDE,
@@ -106,15 +106,15 @@ static tiny_status tinyi_csl_check_tile(tiny_ctx *ctx, const char *where, const 
                               (unsigned)(item[i] >> 16), places);
         if (i < 4 * fours && i % 4 && row != tinyi_csl_place(a->profile, item[i - 1]) / TLLM_CSL_WIDE)
             return tinyi_fail(ctx, TINY_E_FORMAT,
-                              "%s: tile %td: item %zu of %zu fours is in another row than the one before", where, tile,
-                              i, fours);
+                              "%s: tile %td: item %zu of %zu groups of four is not in the row of the item before",
+                              where, tile, i, fours);
         seen[at / 32] |= (uint32_t)1 << at % 32;
         if (!(item[i] & 0x7fffu)) continue;
         ++*n_nonzero;
         if (tile / a->across * tinyi_csl_high(a->profile) + (tiny_idx)row >= a->n_out ||
             tile % a->across * TLLM_CSL_WIDE + (tiny_idx)column >= a->k)
             return tinyi_fail(ctx, TINY_E_FORMAT,
-                              "%s: tile %td: place %u holds a value and is outside of %td by %td numbers", where, tile,
+                              "%s: tile %td: place %u holds a value outside the %td by %td numbers", where, tile,
                               at, a->n_out, a->k);
     }
     return TINY_OK;
@@ -129,8 +129,9 @@ static tiny_status tinyi_csl_check(tiny_ctx *ctx, const char *where, const tllm_
     if (!a || !a->offset || (!a->item && a->n_item))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a matrix with its offsets and items is needed", where);
     if (a->profile < 0 || a->profile >= TLLM_CSL_PROFILES || a->bf16 < 0 || a->bf16 > 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: profile %d, values %d; there are %d profiles, and values 0 and 1",
-                          where, a->profile, a->bf16, (int)TLLM_CSL_PROFILES);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: profile %d, values %d; there are %d profiles and the values 0 and 1", where, a->profile,
+                          a->bf16, (int)TLLM_CSL_PROFILES);
     if (a->n_out < 0 || a->k < 0)
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %td rows of %td numbers", where, a->n_out, a->k);
     memset(&sizes, 0, sizeof sizes);
@@ -147,19 +148,19 @@ static tiny_status tinyi_csl_check(tiny_ctx *ctx, const char *where, const tllm_
             return tinyi_fail(ctx, TINY_E_FORMAT, "%s: offset %td falls from %d to %d", where, t + 1, (int)a->offset[t],
                               (int)a->offset[t + 1]);
         if (a->offset[t + 1] - a->offset[t] > tinyi_csl_high(a->profile) * TLLM_CSL_WIDE / 4)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td has %lld items, there are %td places", where, t,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td has %lld items, but only %td places", where, t,
                               4LL * (a->offset[t + 1] - a->offset[t]), tinyi_csl_high(a->profile) * TLLM_CSL_WIDE);
     }
     if (a->offset[tiles + 1] != a->offset[tiles])
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the last offset is %d, it must repeat %d", where,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the last offset is %d; it must repeat %d", where,
                           (int)a->offset[tiles + 1], (int)a->offset[tiles]);
     if (a->n_item % 4 || a->n_item / 4 != (size_t)a->offset[tiles])
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: offsets end at %lld items, there are %zu", where,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: offsets end at %lld items, but there are %zu", where,
                           4LL * a->offset[tiles], a->n_item);
     for (t = 0; t < tiles; t++)
         if ((st = tinyi_csl_check_tile(ctx, where, a, t, &n_nonzero)) != TINY_OK) return st;
     if (n_nonzero != a->n_nonzero)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu values are not 0, the head says %llu", where,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu values are not 0, but the header says %llu", where,
                           (unsigned long long)n_nonzero, (unsigned long long)a->n_nonzero);
     return TINY_OK;
 }
@@ -208,7 +209,7 @@ static int tinyi_csl_number(const tinyi_csl_job *j, tiny_idx r, tiny_idx c, uint
     return 1;
 }
 
-/* the places of tile (i, t) as they stand in the matrix, whatever is read */
+/* the places of tile (i, t) as they are in the matrix, whatever is read */
 static void tinyi_csl_fill(const tinyi_csl_job *j, uint16_t *tile, tiny_idx i, tiny_idx t)
 {
     const tiny_idx high = tinyi_csl_high(j->to->profile), r0 = i * high, c0 = t * TLLM_CSL_WIDE,
@@ -380,7 +381,7 @@ static tiny_status tinyi_csl_make(tiny_ctx *ctx, const char *call, tinyi_csl_job
     }
     if (!st && !tinyi_csl_sum(offset, tiles))
         st = tinyi_fail(ctx, TINY_E_OVERFLOW,
-                        "%s: %llu numbers that are not 0 are more than offsets of 31 bits can name", call,
+                        "%s: %llu numbers that are not 0 are more than offsets of 31 bits can index", call,
                         (unsigned long long)a->n_nonzero);
     if (!st) a->n_item = 4 * (size_t)offset[tiles];
     if (!st && !only) {
@@ -411,7 +412,7 @@ static tiny_status tinyi_csl_from(tiny_ctx *ctx, const char *call, const tiny_te
     if (!w || tiny_tensor_check(w) || w->rank != 2 ||
         (w->dtype != TINY_F32 && w->dtype != TINY_F16 && w->dtype != TINY_BF16))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "%s: a matrix of f32, f16 or bf16 and a place for the result are needed", call);
+                          "%s: a matrix of f32, f16 or bf16 and a result pointer are needed", call);
     if (d.profile < 0 || d.profile >= TLLM_CSL_PROFILES)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no profile %d", call, d.profile);
     st = tinyi_csl_tiles(ctx, call, d.profile, (uint64_t)w->dim[0], (uint64_t)w->dim[1], out);
@@ -430,7 +431,7 @@ TINY_API tiny_status tllm_csl_build(tiny_ctx *ctx, const tiny_tensor *w, const t
     if (st) return st;
     if (!out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "csl_build: a matrix of f32, f16 or bf16 and a place for the result are needed");
+                          "csl_build: a matrix of f32, f16 or bf16 and a result pointer are needed");
     st = tinyi_csl_from(ctx, "csl_build", w, desc, out, 0);
     if (st) tllm_csl_free(ctx, out);
     return st;
@@ -461,7 +462,7 @@ TINY_API tiny_status tllm_csl_convert(tiny_ctx *ctx, const tllm_csl *a, int prof
     if (st) return st;
     if (!out || out == a)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "csl_convert: a place for the result, other than the matrix itself, is needed");
+                          "csl_convert: a result pointer other than the matrix itself is needed");
     st = tinyi_csl_check(ctx, "csl_convert", a);
     if (st) return st;
     if (profile < 0 || profile >= TLLM_CSL_PROFILES)
@@ -533,7 +534,7 @@ TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **byte
     if (!st) st = tinyi_csl_check(ctx, "csl_pack", a);
     if (st) return st;
     if (!bytes || !n)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_pack: a place for the bytes and one for their number are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_pack: two result pointers are needed");
     box = (unsigned char *)tinyi_alloc(ctx, TINYI_BOX_BYTES(TINYI_CSL_HEAD + tllm_csl_bytes(a)), 1);
     if (!box) return tiny_ctx_status(ctx);
     w.at = box + TINYI_BOX_FRONT;
@@ -571,7 +572,7 @@ static tiny_status tinyi_csl_read(tiny_ctx *ctx, const char *where, const void *
     (void)(tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &n_out) && tinyi_rd_u64(&c, &k) &&
            tinyi_rd_u64(&c, &n_nonzero) && tinyi_rd_u64(&c, &n_item));
     if (flags > 7 || (flags & 5) == 5)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: flags %u; those up to 7, and not both 1 and 4, are known", where,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: flags %u; the limit is 7, and 1 and 4 exclude each other", where,
                           (unsigned)flags);
     memset(&a, 0, sizeof a);
     st = tinyi_csl_tiles(ctx, where,
@@ -612,7 +613,7 @@ TINY_API tiny_status tllm_csl_open(tiny_ctx *ctx, const void *bytes, size_t n, t
     const tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_open: a place for the matrix is needed");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_open: the result pointer is NULL");
     return tinyi_csl_read(ctx, "csl_open", bytes, n, out);
 }
 
@@ -637,7 +638,7 @@ TINY_API tiny_status tllm_csl_load(tiny_ctx *ctx, const char *path, tllm_csl *ou
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
     if (!path || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_load: a path and a place for the matrix are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_load: a path and a result pointer are needed");
     st = tiny_file_open(ctx, path, &f);     /* all of it is copied, and what was copied is checked */
     if (!st) st = tinyi_csl_read(ctx, path, f.bytes, f.n_bytes, out);
     tiny_file_close(ctx, &f);

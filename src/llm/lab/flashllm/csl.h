@@ -1,26 +1,24 @@
-/* src/llm/lab/flashllm/csl.h - matrices with many zeros in tiles of compressed lists (Tiled-CSL, the format of
- * Flash-LLM)
+/* src/llm/lab/flashllm/csl.h - sparse matrices as tiles of compressed lists (Tiled-CSL, the format of Flash-LLM)
  *
  *   tllm_csl a;
- *   tllm_csl_build(ctx, &w, &desc, &a);                    w (n_out, k): f32, f16 or bf16; what is exactly 0 is left
- *                                                          out
+ *   tllm_csl_build(ctx, &w, &desc, &a);                    w (n_out, k): f32, f16 or bf16; zeros are dropped
  *   tllm_flash_matmul(ctx, &x, &a, &y);                    llm/lab/flashllm/flashllm.h
  *   tllm_csl_save(ctx, &a, "down.csl");                    and tllm_csl_load
  *   tllm_csl_free(ctx, &a);
  *
- * A number that is not 0 is an item of 32 bits: its value below, f16 or bf16, and above its position in its tile, row *
- * 64 + column.
- * Tiles stand row by row; each is padded with zeros, at places that are 0, to a multiple of 4 items, and offset[t] ..
- * offset[t + 1] are its items in units of 4. One more offset at the end repeats the last: a tile of nothing, for who
- * looks ahead.
+ * A number that is not 0 is an item of 32 bits: in the low half its value, f16 or bf16, in the high half its position
+ * in the tile, row * 64 + column.
+ * Tiles are stored row by row. Each is padded to a multiple of 4 items with zeros at positions that are 0; offset[t] ..
+ * offset[t + 1] are its items in units of 4. The last offset is repeated: an empty tile, for prefetching.
  *
  *   ORDERED    the default: tiles of 64 x 64, items by position
- *   WOVEN      the same tiles, for faster products: first fours of items of one row, the first four of each row, the
- *              second, and so on; then what is left, the first of each row, the second, the third. The number of fours
- *              stands in the highest 4 bits of the first three items, lowest bits first.
- *   PUBLISHED  the authors': tiles of 128 x 64, the column stored as column ^ (row % 8) * 8, items in the order in
- *              which 32 lanes take four each without meeting in one of 32 banks. To keep and to exchange; products do
- *              not take it.
+ *   WOVEN      the same tiles for faster products: first groups of four items of one row, in the order first four of
+ *              each row, second four of each row, and so on; then the remaining items, the first of each row, the
+ *              second, the third. The number of groups is in the highest 4 bits of the first three items, lowest bits
+ *              first.
+ *   PUBLISHED  the authors' format: tiles of 128 x 64, the column stored as column ^ (row % 8) * 8, items in the order
+ *              in which 32 lanes take four each without bank conflicts in 32 banks. For storage and exchange; products
+ *              do not support it.
  *
  * Memory: 4 bytes for each number that is not 0, and 4 for each tile: less than f16 from 50 % zeros on, and 5 times
  * less at 90 %. */
@@ -39,43 +37,42 @@ typedef enum tllm_csl_profile {
     TLLM_CSL_PROFILES
 } tllm_csl_profile;
 
-typedef struct tllm_csl_desc {              /* all zero: ordered, f16, a value beyond 65504 is refused */
+typedef struct tllm_csl_desc {              /* all zero: ordered, f16, a value beyond 65504 is an error */
     int profile;
-    int bf16;                               /* values are bf16 */
-    int clamp;                              /* finite values that are too large become the largest there is */
+    int bf16;                               /* nonzero: values are bf16 */
+    int clamp;                              /* nonzero: finite values that are too large become the largest value */
 } tllm_csl_desc;
 
 typedef struct tllm_csl {
     int profile, bf16;
-    tiny_idx n_out, k;                      /* as the matrix was */
+    tiny_idx n_out, k;                      /* of the matrix */
     tiny_idx down, across;                  /* tiles */
     uint64_t n_nonzero;
     size_t n_item;                          /* with padding */
     const uint32_t *item;
     const int32_t *offset;                  /* (down * across + 2) */
-    void *block;                            /* of the context that made it; NULL: item and offset are the caller's */
+    void *block;                            /* memory of the context; NULL: the caller owns item and offset */
 } tllm_csl;
 
-/* -0 counts as 0, and so does what rounds to 0 in 16 bits; NaN and infinities are kept. w: any strides. After a failure
- * out is all zero. */
+/* -0 and values that round to 0 in 16 bits count as 0; NaN and infinities are kept. w: any strides. After a failure out
+ * is all zero. */
 TINY_API tiny_status tllm_csl_build(tiny_ctx *ctx, const tiny_tensor *w, const tllm_csl_desc *desc, tllm_csl *out);
-/* what tllm_csl_build would take: items with padding, and bytes as tllm_csl_bytes */
+/* the size of the result of tllm_csl_build: items with padding, and bytes as in tllm_csl_bytes */
 TINY_API tiny_status tllm_csl_size(tiny_ctx *ctx, const tiny_tensor *w, const tllm_csl_desc *desc, size_t *n_item,
                                    size_t *bytes);
-TINY_API size_t tllm_csl_bytes(const tllm_csl *a);          /* of items and offsets; SIZE_MAX for sizes that none has */
+TINY_API size_t tllm_csl_bytes(const tllm_csl *a);          /* of items and offsets; SIZE_MAX: invalid sizes */
 TINY_API tiny_status tllm_csl_decode(tiny_ctx *ctx, const tllm_csl *a, const tiny_tensor *y);  /* y (n_out, k) f32 */
 TINY_API tiny_status tllm_csl_convert(tiny_ctx *ctx, const tllm_csl *a, int profile, tllm_csl *out);
-TINY_API void tllm_csl_free(tiny_ctx *ctx, tllm_csl *a);    /* takes NULL, and one that could not be made */
-/* Everything: sizes, offsets, every position, that no place is named twice, that values stand inside the matrix. The
- * calls above and below do it by themselves, a product does not: it never reads or writes elsewhere, whatever positions
- * say. */
+TINY_API void tllm_csl_free(tiny_ctx *ctx, tllm_csl *a);    /* a may be NULL, or zero after a failure */
+/* Checks sizes, offsets, every position, that no position occurs twice, and that values are inside the matrix. The
+ * other calls do this themselves. A product does not, but it never reads or writes out of bounds, for any positions. */
 TINY_API tiny_status tllm_csl_check(tiny_ctx *ctx, const tllm_csl *a);
 
 /* The same as bytes, little-endian:
  *   a box "csl 2" (core/box/checkpoint.h reads it too) whose body is u32 flags (1: published, 2: bf16, 4: woven), u64
- *   n_out, k, n_nonzero, n_item, then the offsets and the items; older: "TINYCSL\0", u32 version 1, the same, and a
- *   CRC-32 of everything before it, which is still read. */
-TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **bytes, size_t *n);     /* for tiny_free */
+ *   n_out, k, n_nonzero, n_item, then the offsets and the items. The older form is read too: "TINYCSL\0", u32 version
+ *   1, the same, and a CRC-32 of everything before it. */
+TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **bytes, size_t *n);     /* tiny_free them */
 TINY_API tiny_status tllm_csl_open(tiny_ctx *ctx, const void *bytes, size_t n, tllm_csl *out);     /* copies */
 TINY_API tiny_status tllm_csl_save(tiny_ctx *ctx, const tllm_csl *a, const char *path);
 TINY_API tiny_status tllm_csl_load(tiny_ctx *ctx, const char *path, tllm_csl *out);

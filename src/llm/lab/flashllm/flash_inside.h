@@ -7,7 +7,7 @@
 #include "llm/lab/flashllm/flashllm.h"
 TINYI_C_BEGIN
 
-/* the number of an item; what stands above it is where */
+/* the number of an item; the bits above it are its place */
 TINYI_INLINE float tinyi_flash_value(int bf16, uint32_t item)
 {
     return bf16 ? tinyi_bf16_to_f32((uint16_t)item) : tinyi_f16_to_f32((uint16_t)item);
@@ -18,7 +18,7 @@ TINYI_INLINE float tinyi_flash_value(int bf16, uint32_t item)
 typedef struct tinyi_csl_kernels {
     tiny_target from;
     int lanes;
-    /* values as floats, and where each stands: row * np << 16 | column * np */
+    /* values as floats, and the place of each: row * np << 16 | column * np */
     void (*list)(float *value, uint32_t *at, const uint32_t *item, size_t n, int bf16, int np);
     /* a tile as panels of nr = 2 lanes rows, [64 / nr][64][nr]; value and at: room */
     void (*expand)(float *image, float *value, uint32_t *at, const uint32_t *item, size_t n, int bf16);

@@ -2,23 +2,22 @@
  * Paper    H. Xia et al., "Flash-LLM", VLDB 2024 (arXiv 2309.10285): load as sparse, compute as dense.
  * Formula  y[t][r] = sum of x[t][c] a[r][c] over the stored numbers of row r; stored zeros (padding) count as not
  *          stored
- * Work     x is packed once, tile column by tile column; then threads take rows of 64 outputs and go along their tiles,
- *          items in the order of memory, the next tile's on their way while one is computed. 64 rows of x at a time.
- *          Where there are fewer than 32 rows of tiles, k is cut too, by the shape alone, and parts are added in their
- *          order.
- * IMAGE    zeros over 16 KB, then the items; the product of math/gemm_inside.h on panels of rows: 64 deep, 12 or 6 rows
- *          of x at a time.
- *          One image: what two of them would overlap here, the processor overlaps by itself. It is cleared whole: to
- *          undo the items of the tile before costs a store an item where 8 (avx2) zeros are one, no gain from 12 % on.
- * DIRECT   see flashllm.simd.h; fours of a row, which woven tiles begin with, read and write the sums of their row
+ * Work     x is packed once, tile column by tile column; then threads take rows of 64 outputs and process their tiles,
+ *          items in memory order, with the next tile prefetched. 64 rows of x at a time. With fewer than 32 rows of
+ *          tiles, k is split too, depending on the shape alone, and parts are added in order.
+ * IMAGE    clears 16 KB, then writes the items; the product of math/gemm_inside.h on panels of rows: 64 deep, 12 or 6
+ *          rows of x at a time. There is one image: the processor itself overlaps the work that two images would. The
+ *          image is cleared as a whole: undoing the items of the previous tile costs a store per item, while one store
+ *          clears 8 numbers (avx2); from 12 % of items on that is no gain.
+ * DIRECT   see flashllm.simd.h; the groups of four at the start of woven tiles read and write the sums of their row
  *          once. Its work falls with the items, that of IMAGE hardly does: a graphics processor multiplies dense tiles
- *          sixteen times faster than anything else, the vectors here do it twice as fast as item by item.
- * Not finite: a number of x that is infinite or NaN would meet zeros of an image and of the padding. While x is packed
- *          it is looked for; such products are made item by item by a plain loop.
- * Cost     4 bytes an item; n operations an item (DIRECT), or for each place of a tile (IMAGE).
+ *          sixteen times faster than anything else, but the vectors here only twice as fast as item by item.
+ * Not finite: an infinite or NaN number of x would be multiplied with zeros of an image and of the padding. Packing x
+ *          detects it; such products run item by item in a plain loop.
+ * Cost     4 bytes per item; n operations per item (DIRECT), or per place of a tile (IMAGE).
  * Error    a sum of at most k products in some order: LINEAR, k + 2 units.
- * Left out products with the published profile (convert once); tiles of AMX, where IMAGE would be what it is in the
- *          paper: no such machine was at hand. */
+ * Left out products with the published profile (convert once); AMX tiles, where IMAGE would have the advantage that it
+ *          has in the paper: no such machine was available. */
 #include <string.h>
 #include "llm/ops.h"
 #include "llm/lab/flashllm/flashllm.h"
@@ -222,7 +221,7 @@ static void tinyi_flash_piece(const tinyi_flash *f, const tinyi_flash_job *b, ti
     for (j = j0; j < j1; j++) {
         const int32_t *o = f->offset + i * f->across + j;
         const uint32_t *item = f->item + 4 * (tiny_idx)o[0], *next = f->item + 4 * (tiny_idx)o[1];
-        /* o[2] of the last tile: the offset behind all */
+        /* o[2] of the last tile: the end of all */
         const tiny_idx n = 4 * (tiny_idx)(o[1] - o[0]), n_next = 4 * (tiny_idx)(o[2] - o[1]);
         if (b->plain) tinyi_flash_plain(f, b, i, j);
         else if (!n) continue;
@@ -330,17 +329,18 @@ static tiny_status tinyi_flash_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
                           tinyi_shape_text(offset, text));
     if (!p || p->n_out < 1 || p->bf16 < 0 || p->bf16 > 1 || p->woven < 0 || p->woven > 1 || p->form < 0 ||
         p->form >= TLLM_FLASH_FORMS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "flash_matmul: %td outputs, values %d, form %d: there must be outputs, 2 kinds of values and "
-                          "%d forms are known",
-                          p ? p->n_out : 0, p ? p->bf16 : 0, p ? p->form : 0, (int)TLLM_FLASH_FORMS);
+        return tinyi_fail(
+            ctx, TINY_E_ARGUMENT,
+            "flash_matmul: %td outputs, values %d, form %d: at least 1 output is needed, and 2 kinds of values and "
+            "%d forms are known",
+            p ? p->n_out : 0, p ? p->bf16 : 0, p ? p->form : 0, (int)TLLM_FLASH_FORMS);
     if (x->dim[1] < 1 || x->dim[1] > TINY_IDX_MAX / 65536 || p->n_out > INT32_MAX)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "flash_matmul: %td outputs of %td numbers", p->n_out, x->dim[1]);
     down = (p->n_out + TLLM_CSL_WIDE - 1) / TLLM_CSL_WIDE;
     across = (x->dim[1] + TLLM_CSL_WIDE - 1) / TLLM_CSL_WIDE;
     if (offset->dim[0] < 2 || (offset->dim[0] - 2) % down || (offset->dim[0] - 2) / down != across)
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "flash_matmul: %td offsets for %td by %td tiles, there must be two more than tiles",
+                          "flash_matmul: %td offsets for %td by %td tiles; there must be two more than tiles",
                           offset->dim[0], down, across);
     tiles = down * across;
     for (t = 0; offset->data && t < tiles; t++) {       /* data, but it leads to memory */
@@ -393,7 +393,7 @@ static tiny_idx tinyi_flash_case_tile(const tiny_case *c, tiny_idx t, uint32_t *
         if (to) to[n] = (uint32_t)at << 16 | (p.bf16 ? tinyi_f32_to_bf16(v) : tinyi_f32_to_f16(v));
         n++;
     }
-    /* behind all others, or where there is none: the order of items is nobody's business */
+    /* after all others, or if there is none: the order of items does not matter */
     for (at = TINYI_FLASH_PLACES - 1; n % 4; at--) {
         tiny_idx i;
         for (i = 0; to && i < n && (to[i] >> 16) != (uint32_t)at; i++) {}
@@ -404,7 +404,7 @@ static tiny_idx tinyi_flash_case_tile(const tiny_case *c, tiny_idx t, uint32_t *
     return n;
 }
 
-/* fours of one row to the front, told in the first three items: enough of woven for the kit */
+/* groups of four of one row first, counted in the first three items: enough of woven for the kit */
 static void tinyi_flash_case_weave(uint32_t *item, tiny_idx n)
 {
     tiny_idx i, j, fours = 0;
@@ -490,7 +490,7 @@ TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, c
     tiny_op op;
     const tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!a || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: there is no matrix");
+    if (!a || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: the matrix is NULL");
     if (a->profile != TLLM_CSL_ORDERED && a->profile != TLLM_CSL_WOVEN)
         return tinyi_fail(
             ctx, TINY_E_UNSUPPORTED,
@@ -503,11 +503,11 @@ TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, c
     p.form = (int)form;
     p.woven = a->profile == TLLM_CSL_WOVEN;
     if (x && x->rank == 2 && x->dim[1] != a->k)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: rows of x have %td numbers, those of the matrix %td",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: rows of x have %td numbers, but those of the matrix %td",
                           x->dim[1], a->k);
     if (!tinyi_flash_counts(a))
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "flash_matmul: %td by %td tiles; there must be some, and as many as can be counted", a->down,
+                          "flash_matmul: %td by %td tiles; the counts must be above 0 and must not overflow", a->down,
                           a->across);
     if (a->n_item > (size_t)TINY_IDX_MAX / sizeof *a->item)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "flash_matmul: %zu items are more than memory can hold", a->n_item);

@@ -9,14 +9,14 @@
  *
  * Two forms with one result, within rounding:
  *
- *   IMAGE      that of the paper: a tile is expanded to 64 x 64 floats in the first-level cache, zeros and all, and
- *              multiplied there by the same tile kernel as any product ("load as sparse, compute as dense")
- *   DIRECT     each item is multiplied where it is: y[row] += value x[column] for all rows of x at once, y and x of the
- *              tile in that cache
+ *   IMAGE      the form of the paper: a tile is expanded to 64 x 64 floats in the first-level cache, with its zeros,
+ *              and multiplied by the usual tile kernel ("load as sparse, compute as dense")
+ *   DIRECT     each item is multiplied directly: y[row] += value x[column] for all rows of x at once, with y and x of
+ *              the tile in that cache
  *
- * AUTO takes what is expected to be faster, by the share of zeros, the rows of x and the vectors of the processor; from
- * about one half zeros on that is DIRECT. A number that is not stored is not multiplied: where x is infinite or NaN and
- * the matrix 0, y does not become NaN. Equal calls give equal bits, whatever the number of threads. */
+ * AUTO takes the form expected to be faster, by the share of zeros, the rows of x and the vector width; from about one
+ * half zeros on it is DIRECT. A number that is not stored is not multiplied: if x is infinite or NaN where the matrix
+ * is 0, y does not become NaN. Equal calls give equal bits for any number of threads. */
 #ifndef TINYI_FLASHLLM_H
 #define TINYI_FLASHLLM_H
 #include "core/op.h"
@@ -30,7 +30,7 @@ typedef struct tllm_flash_params {
     int bf16;
     int form;
     int woven;                              /* the profile; 0: ordered */
-    /* nonzero: the reference adds up absolute values, which its bound is made of */
+    /* nonzero: the reference adds absolute values, for its error bound */
     int magnitude;
 } tllm_flash_params;
 
@@ -38,12 +38,11 @@ typedef struct tllm_flash_params {
 TINY_API tiny_status tllm_flash_matmul(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, const tiny_tensor *y);
 TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, tllm_flash_form form,
                                           const tiny_tensor *y);
-/* what AUTO takes for n rows of x */
+/* the form that AUTO chooses for n rows of x */
 TINY_API tllm_flash_form tllm_flash_form_of(const tiny_ctx *ctx, const tllm_csl *a, tiny_idx n);
 /* The row of the operation. Inputs: x (n, k) f32; items (dense, i32, their 32 bits) and offsets (dense, i32) of an
- * ordered or woven matrix.
- * Offsets are checked with each call. Positions are not: of a matrix that tllm_csl_check refuses y is any numbers, and
- * nothing else happens. */
+ * ordered or woven matrix. Offsets are checked with each call, positions are not: for a matrix that tllm_csl_check
+ * refuses, y is undefined, but no memory is accessed out of bounds. */
 TINY_API const tiny_op_row *tllm_flash_row(void);
 
 TINYI_C_END

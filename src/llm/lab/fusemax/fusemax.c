@@ -1,13 +1,13 @@
-/* src/llm/lab/fusemax/fusemax.c - attention by 3, 2 and 1 passes over the keys
+/* src/llm/lab/fusemax/fusemax.c - attention in 3, 2 or 1 passes over the keys
  * Paper    N. Nayak et al., "FuseMax", 2024 (arXiv 2406.10491), cascades 4 to 6 and section 5; the 1-pass one is that
  *          of T. Dao et al., 2022 (arXiv 2205.14135).
- * Method   One task is p0 queries of one head. Four drivers on the same steps (product, maximum, exp and sum, scaling),
- *          one a cascade; they differ in what they keep and when they correct. The one that users want, 1-pass without
- *          a tile of their own, is tiny_attention.
+ * Method   One task is p0 queries of one head. Four drivers, one per cascade, use the same steps (product, maximum, exp
+ *          and sum, scaling); they differ in what they keep and when they correct. 1-pass without an explicit tile, the
+ *          usual case, is tiny_attention.
  * Cost     as tllm_fusemax_predict says; a task keeps p0 x m floats (1-pass: p0 x m0).
  * Error    scores by (e + 3) u sum|q||k| scale, sums by m u: 2e-5 max|v| for unit variance and e <= 128, as
  *          tiny_attention.
- * Model    cycles = sum over Einsums of points * cost / PEs. One pass, arrays side by side:
+ * Model    cycles = sum over Einsums of points * cost / PEs. One pass, arrays in parallel:
  *          max(QK + LM, RD + RNV + AV) + RM + max(SLN + SLD, PRM + SPD) + max(SLNV, SPNV). Other cascades: the sum.
  * Left out masks, bias and soft-cap (tiny_attention has them); the array itself: there is no such machine. */
 #include <string.h>
@@ -107,7 +107,7 @@ static tiny_idx tinyi_fusemax_up(tiny_idx n)
     return (n + TINYI_FUSEMAX_PAD - 1) / TINYI_FUSEMAX_PAD * TINYI_FUSEMAX_PAD;
 }
 
-/* floats of one chunk's tile: queries, scores, sums and rows of the running state; keys turned round, values */
+/* floats of one chunk's tile: queries, scores, sums and rows of the running state; keys transposed, values */
 static double tinyi_fusemax_near(const tllm_fusemax_shape *s, tiny_idx p0, tiny_idx m0)
 {
     return (double)p0 * (double)(s->e + s->f + tinyi_fusemax_up(m0) + 4) +
@@ -129,7 +129,7 @@ static tiny_status tinyi_fusemax_fit(tiny_ctx *ctx, const tllm_fusemax_desc *d, 
             s->m, s->heads, s->e, s->f);
     if (d->p0 < 0 || d->m0 < 0)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "fusemax: a tile of %td queries and %td keys, there must be at least 1 of each", d->p0,
+                          "fusemax: a tile of %td queries and %td keys; at least 1 of each is needed", d->p0,
                           d->m0);
     if (s->e > TINYI_FUSEMAX_MOST || s->f > TINYI_FUSEMAX_MOST || s->m > TINYI_FUSEMAX_MOST ||
         s->p > TINYI_FUSEMAX_MOST || s->heads > TINYI_FUSEMAX_MOST)
@@ -142,7 +142,7 @@ static tiny_status tinyi_fusemax_fit(tiny_ctx *ctx, const tllm_fusemax_desc *d, 
         else if (!d->p0 && t->p0 > 1) t->p0 /= 2;
         else
             return tinyi_fail(ctx, TINY_E_WORKSPACE,
-                              "fusemax: a tile of %td queries and %td keys needs %.0f bytes, the buffer has %.0f",
+                              "fusemax: a tile of %td queries and %td keys needs %.0f bytes, but the buffer has %.0f",
                               t->p0, t->m0, 4.0 * tinyi_fusemax_near(s, t->p0, t->m0), (double)t->buffer);
     }
     t->m1 = (s->m - 1) / t->m0 + 1;
@@ -178,7 +178,7 @@ static tiny_status tinyi_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc 
     int i;
     if (st) return st;
     if (!shape || !counts)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the counts");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: the shape or the result pointer is NULL");
     s = *shape;
     if (!s.heads) s.heads = 1;
     if (heads_kv < 1 || s.heads % heads_kv)
@@ -240,7 +240,7 @@ typedef struct tinyi_fusemax_task {
     tllm_fusemax_counts *c;
 } tinyi_fusemax_task;
 
-/* y (m, n) = or += s (m, k) v (k, n), all rows where they lie */
+/* y (m, n) = or += s (m, k) v (k, n), all rows where they are */
 static void tinyi_fusemax_product(const tinyi_fusemax_task *t, float *y, tiny_idx y_row, const float *s, tiny_idx s_row,
                                   const float *v, tiny_idx v_row, tiny_idx m, tiny_idx n, tiny_idx k, int add)
 {
@@ -560,12 +560,12 @@ static tiny_status tinyi_fusemax_look(tiny_ctx *ctx, const tiny_tensor *q, const
     all[0] = q; all[1] = k; all[2] = v; all[3] = o;
     for (i = 0; i < 4; i++) {
         tiny_status st = all[i] ? tiny_tensor_check(all[i]) : TINY_E_ARGUMENT;
-        if (st) return tinyi_fail(ctx, st, "fusemax: %s is missing, or no tensor that can be addressed", name[i]);
+        if (st) return tinyi_fail(ctx, st, "fusemax: %s is missing, or its size overflows", name[i]);
         if (all[i]->dtype != TINY_F32)
             return tinyi_fail(ctx, TINY_E_DTYPE, "fusemax: %s is %s, it must be f32", name[i],
                               tiny_dtype_name(all[i]->dtype));
         if (all[i]->rank != 3 || (all[i]->dim[2] > 1 && all[i]->stride[2] != 1))
-            return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %s must have three axes, the last one without gaps",
+            return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %s must have three axes, the last one contiguous",
                               name[i]);
         tiny_tensor_span(all[i], &low[i], &end[i]);
     }
@@ -678,7 +678,7 @@ static tllm_machine tinyi_fusemax_machine(const tllm_machine *given)
 }
 
 /* Queries of a tile: P1 * edge, P1 the largest factor of P / edge for which queries, running maxima and sums, and
- * outputs fit beside one chunk of keys and values. 0: not even one. */
+ * outputs fit together with one chunk of keys and values. 0: not even one. */
 static tiny_idx tinyi_fusemax_queries(const tllm_machine *m, const tllm_fusemax_shape *s)
 {
     const tiny_idx all = (s->p - 1) / m->edge + 1;
@@ -731,7 +731,7 @@ TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machi
     int i;
     if (st) return st;
     if (!shape || !plan)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the plan");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: the shape or the result pointer is NULL");
     if (m.edge < 1 || !(m.pe2d > 0.0) || !(m.pe1d > 0.0) || !(m.buffer_bytes > 0.0 && m.buffer_bytes < 9e15) ||
         !(m.hertz > 0.0) || !(m.bytes_per_s >= 0.0) || m.element_bytes < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: the machine must have arrays, a buffer and a clock above 0");
@@ -746,7 +746,7 @@ TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machi
         if (!d.p0)
             return tinyi_fail(
                 ctx, TINY_E_WORKSPACE,
-                "fusemax: a buffer of %.0f bytes does not hold one tile of %d queries with %td and %td numbers",
+                "fusemax: a buffer of %.0f bytes is too small for a tile of %d queries with %td and %td numbers",
                 m.buffer_bytes, m.edge, s.e, s.f);
     }
     /* as many floats in the buffer as the machine has elements in its own */
@@ -757,7 +757,7 @@ TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machi
     heads = (double)s.heads;
     if (!m.serial && d.cascade == TLLM_FUSEMAX_1_PASS) cycles = tinyi_fusemax_side_by_side(&m, &c, &on_2d);
     else for (i = 0; i < c.n_tensor; i++) cycles += tinyi_fusemax_cycles(&m, &c, c.tensor[i].name, &on_2d);
-    /* keys turned round, once a tile of queries */
+    /* keys transposed, once a tile of queries */
     if (m.serial) cycles += (double)((s.p - 1) / TINYI_MIN(d.p0, s.p) + 1) * (double)s.m * (double)s.e / m.pe1d;
     plan->p0 = TINYI_MIN(d.p0, s.p);
     plan->m0 = TINYI_MIN(d.m0, s.m);
@@ -780,7 +780,7 @@ TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machin
     int cascade, found = 0;
     if (st) return st;
     if (!shape || !plan)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the plan");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: the shape or the result pointer is NULL");
     for (cascade = 0; cascade < TLLM_FUSEMAX_CASCADES; cascade++)
         for (p0 = 4096; p0 >= 4; p0 /= 2)
             for (m0 = 4096; m0 >= 16; m0 /= 2) {

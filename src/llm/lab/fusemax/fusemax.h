@@ -1,16 +1,15 @@
-/* src/llm/lab/fusemax/fusemax.h - attention as four cascades of Einsums: what each costs, where it fits, and the run
+/* src/llm/lab/fusemax/fusemax.h - attention as four cascades of Einsums: their costs, their memory, and the run
  *
  *   tllm_fusemax_desc d = { 0 };
  *   d.cascade = TLLM_FUSEMAX_DEFERRED;
  *   tllm_fusemax(ctx, &d, &q, &k, &v, &o, &counts);
  *
  * 3_PASS      scores; their maximum; exp and its sum; division; times v        keeps scores and weights of all keys
- * DEFERRED    the division comes last: f divisions a query, not one a key      keeps the scores of all keys
- * 2_PASS      exp under the maximum of a chunk of keys, corrected afterwards   keeps the weights of all keys
- * 1_PASS      exp under a running maximum: what tiny_attention does            keeps one chunk, however many keys there
- *                                                                              are
+ * DEFERRED    the division comes last: f divisions per query, not one per key  keeps the scores of all keys
+ * 2_PASS      exp with the maximum of a chunk of keys, corrected afterwards    keeps the weights of all keys
+ * 1_PASS      exp with a running maximum, like tiny_attention                  keeps one chunk, for any number of keys
  *
- * The texts of tllm_fusemax_text define the passes: the reference runs them, the counts follow from them
+ * The texts of tllm_fusemax_text define the passes: the reference runs them, and the counts are derived from them
  * (llm/plan/cascade.h). */
 #ifndef TINYI_FUSEMAX_H
 #define TINYI_FUSEMAX_H
@@ -27,63 +26,63 @@ typedef enum tllm_fusemax_cascade {
 
 typedef struct tllm_fusemax_desc {          /* all zero: one pass, by tiny_attention */
     int cascade;
-    /* queries and keys of a tile; 0: 64 and 128, less where a tile does not fit in the buffer */
+    /* queries and keys of a tile; 0: 64 and 128, or less if a tile does not fit into the buffer */
     tiny_idx p0, m0;
     float scale;                            /* 0: 1 / sqrt(d) */
-    size_t buffer_bytes;                    /* what is larger counts as far memory; 0: the second-level cache */
+    size_t buffer_bytes;                    /* larger data counts as far memory; 0: the second-level cache */
 } tllm_fusemax_desc;
 
-/* key and value numbers, keys, queries; heads 0: 1 */
+/* numbers of a key and of a value, keys, queries; heads 0: 1 */
 typedef struct tllm_fusemax_shape { tiny_idx e, f, m, p, heads; } tllm_fusemax_shape;
 
 typedef struct tllm_fusemax_counts {
     tllm_cascade_ops ops;
     double read_q, read_k, read_v, read_kept, written_kept, written_o;     /* elements from and to far memory */
-    size_t live_bytes;                      /* workspace of one thread: what must be near */
+    size_t live_bytes;                      /* workspace of one thread, which must fit into the buffer */
 } tllm_fusemax_counts;
 
-TINY_API const char *tllm_fusemax_name(int cascade);       /* "1-pass"; NULL for an unknown one */
-TINY_API const char *tllm_fusemax_text(int cascade);       /* its description; NULL for an unknown one */
+TINY_API const char *tllm_fusemax_name(int cascade);       /* "1-pass"; NULL: unknown */
+TINY_API const char *tllm_fusemax_text(int cascade);       /* its description; NULL: unknown */
 
-/* q (p, heads, e), k (m, heads_kv, e), v (m, heads_kv, f), o (p, heads, f), f32, the last axis of each without gaps,
- * finite numbers, no mask. counts may be NULL. One pass without tiles and counts is tiny_attention; otherwise the tiles
- * run as asked. What a tile needs must fit in the buffer (TINY_E_WORKSPACE). A context whose target is REFERENCE runs
- * the text in double; of counts it fills ops only. */
+/* q (p, heads, e), k (m, heads_kv, e), v (m, heads_kv, f), o (p, heads, f), f32, the last axis of each contiguous,
+ * finite numbers, no mask. counts may be NULL. One pass without tiles and counts calls tiny_attention; otherwise the
+ * tiles run as requested. A tile must fit into the buffer (TINY_E_WORKSPACE). A context with the target REFERENCE runs
+ * the text in double and fills only ops of counts. */
 TINY_API tiny_status tllm_fusemax(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tiny_tensor *q,
                                   const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *o,
                                   tllm_fusemax_counts *counts);
-/* What tllm_fusemax will count, from the description alone. heads_kv divides heads. */
+/* The counts of tllm_fusemax, from the description alone. heads_kv divides heads. */
 TINY_API tiny_status tllm_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tllm_fusemax_shape *shape,
                                           tiny_idx heads_kv, tllm_fusemax_counts *counts);
 
-/* ---- where the Einsums of a cascade run, and how long they take
- * Einsums over single keys run on the 2-D array, the others on the 1-D one; exp takes 7 operations, everything else
+/* ---- a model of the time of a cascade on an accelerator
+ * Einsums over single keys run on the 2-D array, the others on the 1-D array; exp takes 7 operations, everything else
  * 1. */
 typedef struct tllm_machine {               /* all zero: the accelerator of the paper */
     int edge;                               /* the 2-D array is edge x edge; 0: 256 */
-    double pe2d, pe1d;                      /* operations a cycle; 0: edge^2, edge */
+    double pe2d, pe1d;                      /* operations per cycle; 0: edge^2, edge */
     double buffer_bytes;                    /* 0: 16 MiB */
     double bytes_per_s;                     /* of far memory; 0: no limit */
     double hertz;                           /* 0: 940 MHz */
     int element_bytes;                      /* 0: 2 */
-    /* the arrays are parts of one core: times add up, and keys are turned round by 1-D work */
+    /* nonzero: the arrays are parts of one core; times add up, and keys are transposed by 1-D work */
     int serial;
 } tllm_machine;
 
 typedef struct tllm_fusemax_plan {
     int cascade;
     tiny_idx p0, m0;                        /* queries and keys of a tile */
-    /* compute; share of it in which the 2-D array works; far memory; the larger of both */
+    /* of computing; share in which the 2-D array works; of far memory; the longer of both times */
     double cycles, use_2d, bytes, seconds;
 } tllm_fusemax_plan;
 
-/* a processor as such a machine: lanes x 2 x threads and 4 x threads; hertz as given, 0: 3 GHz */
+/* the processor of ctx as such a machine: lanes x 2 x threads and 4 x threads; hertz 0: 3 GHz */
 TINY_API tllm_machine tllm_machine_of(const tiny_ctx *ctx, double hertz, double bytes_per_s);
-/* Fills plan for the cascade and the tile in it; p0, m0 of 0: m0 is the edge, p0 the largest part of the queries that
+/* Fills plan for its cascade and tile; if p0 and m0 are 0, m0 is the edge and p0 the largest part of the queries that
  * fits. */
 TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape,
                                         tllm_fusemax_plan *plan);
-/* The fastest cascade and tile by the model; among equals the one that moves fewer bytes. */
+/* The fastest cascade and tile by the model; among equals the one with fewer bytes moved. */
 TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape,
                                        tllm_fusemax_plan *plan);
 

@@ -1,8 +1,8 @@
 /* src/llm/lab/gla/gla.c - the layer of gated linear attention
  * Paper    S. Yang et al., 2023 (arXiv 2312.06635), 4.4 and 5.1; the convolutions are those of later layers of the same
  *          authors.
- * Formula  see llm/lab/gla/gla.h. logsigmoid(z) = min(z, 0) - log(1 + e^-|z|): no z is too large for it.
- * Left out convolutions that go on from one piece of a text to the next: the tape sees whole texts. */
+ * Formula  see llm/lab/gla/gla.h. logsigmoid(z) = min(z, 0) - log(1 + e^-|z|), which never overflows.
+ * Left out convolutions that continue from one piece of a text to the next: the tape sees whole texts. */
 #include "llm/lab/gla/gla.h"
 #include "math/grad_inside.h"
 #include "math/layer.h"

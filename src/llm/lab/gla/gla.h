@@ -1,4 +1,4 @@
-/* src/llm/lab/gla/gla.h - the layer of gated linear attention, on a tape; the operation itself is math/gla.h
+/* src/llm/lab/gla/gla.h - a layer of gated linear attention on a tape; the operation itself is math/gla.h
  *
  *     tllm_gla_layer_weights w = { &wq, &wk, &wv, &wa, &wb, &bias, &wg, &gain, &wo, NULL, NULL, NULL };
  *     tllm_gla_layer_params p = { 4, 0, 0, 0, 0, 0 };              4 heads, all else as in the paper
@@ -6,9 +6,9 @@
  *
  * q = x Wq, k = x Wk, v = x Wv;  g = logsigmoid(x Wa Wb + bias) / 16;  o = gated linear attention of the heads;
  * y = (rms norm of each head of o, times silu(x Wg)) Wo. The paper has keys of d / 2 and values of d numbers, and gates
- * through 16.
- * The same tape trains it, and without gradients (tiny_tape_desc.no_grad) it computes. Sessions run this form of mixing
- * in files of architecture "rwkv6qwen2", whose gates and way out are others (docs/papers/gla.md). */
+ * of rank 16.
+ * The tape trains the layer, or only computes it (tiny_tape_desc.no_grad). Sessions run this kind of mixing in files of
+ * architecture "rwkv6qwen2", with other gates and another output (docs/papers/gla.md). */
 #ifndef TINYI_LLM_GLA_H
 #define TINYI_LLM_GLA_H
 #include "math/tape.h"
@@ -24,16 +24,16 @@ typedef struct tllm_gla_layer_weights {     /* matrices (out, in) */
 } tllm_gla_layer_weights;
 
 typedef struct tllm_gla_layer_params {      /* zero: the value in brackets */
-    /* query heads; those of keys, values and gates, of which it is a multiple [n_head] */
+    /* query heads; heads of keys, values and gates, a divisor of n_head [n_head] */
     int n_head, n_head_kv;
-    float divide;                           /* of the logarithm of a gate [16] */
+    float divide;                           /* divisor of the logarithm of a gate [16] */
     float floor;                            /* least logarithm, below 0 [none] */
     float eps;                              /* of the norm [1e-5] */
     int form;                               /* tiny_gla_form */
 } tllm_gla_layer_params;
 
-/* state (H, K, V), or NULL for zeros; state_out, where given, takes the state behind the last token. A failure stays in
- * the tape. */
+/* state (H, K, V), or NULL for zeros; state_out, if given, receives the state after the last token. A failure is
+ * recorded in the tape. */
 TINY_API tiny_tensor tllm_gla_layer(tiny_tape *tape, const tiny_tensor *x, const tllm_gla_layer_weights *w,
                                     const tllm_gla_layer_params *params, const tiny_tensor *state,
                                     tiny_tensor *state_out);

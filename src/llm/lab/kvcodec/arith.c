@@ -2,13 +2,13 @@
  * Paper    I. Witten, R. Neal, J. Cleary, "Arithmetic coding for data compression", CACM 30(6), 1987; as the KV codec
  *          of CacheGen (Y. Liu et al., 2024, arXiv 2310.07240) uses it: one static model a channel.
  * Formula  span = high - low + 1; high = low - 1 + floor(span c_hi / 2^16); low += floor(span c_lo / 2^16). Then, while
- *          it can: both below 2^31: a 0 comes out; both above: a 1; low in the second and high in the third quarter:
- *          the bit is not known yet, only that the next one will be its opposite (pending). Decoder: count =
- *          floor(((value - low + 1) 2^16 - 1) / span) lies in the slot of the symbol.
+ *          possible: both below 2^31: output a 0; both above: output a 1; low in the second and high in the third
+ *          quarter: the bit is not known yet, but the next one will be its opposite (pending). Decoder: count =
+ *          floor(((value - low + 1) 2^16 - 1) / span) is in the slot of the symbol.
  * Fast     The shifts come in two runs: n1 equal leading bits of low and high, then n3 places where low has 1 and high
- *          0. Both double (range, value - low) alike, so the decoder keeps these two, counts zeros twice and shifts
- *          once. The symbol is found from a table of the upper 8 bits of count; where slots end inside such a piece, by
- *          the next steps. Eight streams take turns.
+ *          0. Both double (range, value - low) in the same way, so the decoder keeps these two, counts zeros twice and
+ *          shifts once. A table of the upper 8 bits of count gives the symbol; if slots end inside its piece, the next
+ *          slots are searched. Eight streams are interleaved.
  * Cost     a symbol: one division 64/64 (decoder), three products, two counts of zeros; the plain form a loop over bits
  * Error    none: the same bits and symbols as the plain form */
 #include "llm/lab/kvcodec/arith_inside.h"

@@ -3,7 +3,7 @@
  *
  * A model of n symbols is a table of n + 1 cumulative values of 16 bits, strictly increasing from 0 to 65535: symbol s
  * has the slot from cdf[s] up to cdf[s + 1], the last one up to 65536. A stream may change its model from symbol to
- * symbol; who reads it must know when. */
+ * symbol; the reader must know when. */
 #ifndef TINYI_ARITH_H
 #define TINYI_ARITH_H
 #include "core/status.h"
@@ -47,7 +47,7 @@ typedef struct tinyi_arith_in {
     size_t bit;                             /* of the stream, the next one to come into value */
 } tinyi_arith_in;
 /* n symbols of each of n_in streams, n_in <= TINYI_ARITH_LANES: symbol[i * step + j] from in[j], whose bytes and models
- * are set. Bits behind the end of a stream are zeros. Any bytes give symbols of the models. */
+ * are set. Bits after the end of a stream are zeros. Any bytes give symbols of the models. */
 TINYI_FN void tinyi_arith_decode(tinyi_arith_in *in, int n_in, size_t period, unsigned char *symbol, size_t step,
                                  size_t n);
 

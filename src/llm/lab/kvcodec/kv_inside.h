@@ -8,7 +8,7 @@
 #include "llm/lab/kvcodec/kvcodec.h"
 TINYI_C_BEGIN
 
-#define TINYI_KVC_GROUP 10 /* tokens of a group: an anchor, and those that are told by their difference to it */
+#define TINYI_KVC_GROUP 10 /* tokens of a group: an anchor, and those coded by their difference to it */
 #define TINYI_KVC_CHUNK 1500
 #define TINYI_KVC_ANCHOR 256                /* steps of anchors */
 #define TINYI_KVC_PLAIN 4                   /* the level without differences */
@@ -43,12 +43,12 @@ struct tllm_kvcodec_profile {
     uint64_t n_token;
 };
 
-/* Checks widths and bins, takes one block for the shape and `each` bytes a value behind it; *values: that memory. */
+/* Checks widths and bins, takes one block for the shape and `each` bytes a value after it; *values: that memory. */
 TINYI_FN tiny_status tinyi_kvc_shape_open(tiny_ctx *ctx, tiny_idx n_layer, const int32_t *width, const int32_t *bins,
                                           unsigned levels, size_t each, tinyi_kvc_shape *s, void **values);
 TINYI_FN tiny_status tinyi_kvc_tables_of(tiny_ctx *ctx, const tinyi_kvc_shape *shape, const uint32_t *count,
                                          tllm_kvcodec_tables **out);
-/* What pack writes, from the start of c on; c stands behind it afterwards. */
+/* What pack writes, from the start of c on; c is after it at the end. */
 TINYI_FN tiny_status tinyi_kvc_tables_read(tiny_ctx *ctx, const char *where, tinyi_cursor *c,
                                            tllm_kvcodec_tables **out);
 TINYI_FN tiny_status tinyi_kvc_width_check(tiny_ctx *ctx, const tinyi_kvc_shape *s, tiny_idx n_layer,
@@ -63,7 +63,7 @@ typedef struct tinyi_kvc_job {
     tiny_idx width;
     size_t period;                          /* tokens of a group; 1: every token is an anchor */
     int bins[2];                            /* of anchors, of differences */
-    const uint16_t *cdf[2];                 /* of the first channel of both; writing: NULL: no streams are wanted */
+    const uint16_t *cdf[2];                 /* of the first channel of both; writing, NULL: no streams */
     uint32_t *count[2];                     /* writing: the same, to be counted; or NULL */
     /* (width / TINYI_ARITH_LANES, n, TINYI_ARITH_LANES): what a thread writes shares no cache line with others */
     unsigned char *symbol;
@@ -71,7 +71,7 @@ typedef struct tinyi_kvc_job {
     unsigned char *stream;                  /* writing: (width, room) */
     size_t room;
     size_t *length;                         /* writing: (width) bytes of each */
-    const unsigned char *bytes;             /* reading: the streams, one behind the other */
+    const unsigned char *bytes;             /* reading: the streams, one after the other */
     const size_t *place;                    /* reading: (width + 1) where each begins */
 } tinyi_kvc_job;
 TINYI_INLINE size_t tinyi_kvc_lanes(size_t width)

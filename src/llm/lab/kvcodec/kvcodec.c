@@ -3,22 +3,22 @@
  * Paper    Y. Liu et al., "CacheGen: KV cache compression and streaming for fast large language model serving", SIGCOMM
  *          2024 (arXiv 2310.07240), 5.1 and 5.2.
  * Formula  groups of 10 tokens, the first is the anchor. A row x (a token, a layer, keys or values) becomes q = round(x
- *          / s), s = mx / M, M = bins / 2 - 1, x^ = q s; mx is the largest |x| as a half rounded up, so that nothing is
- *          cut off. Anchors: 256 bins of the row itself; the others: bins of the level, of the difference to the
+ *          / s), s = mx / M, M = bins / 2 - 1, x^ = q s; mx is the largest |x| rounded up to a half, so that nothing is
+ *          clamped. Anchors: 256 bins of the row itself; other tokens: bins of the level, of the difference to the
  *          DECODED anchor. Symbols q + M of a channel, token by token, are one stream of llm/lab/kvcodec/arith_inside.h
- *          under the channel's own tables, one for anchors and one for differences.
+ *          with the channel's own tables, one for anchors and one for differences.
  * Layout   of a chunk, all little endian
  *          0   8 bytes "tinykvch"; u32 version (1); u32 flags: 1 lengths have 32 bits, 2 tables are inside
  *          16  u32 level; u32 number; u64 first token; u32 tokens; u32 layers
  *          40  u64 id of the tables; u64 bytes of the tables inside; u32 width of each part of each layer
  *          then the tables; a half for each part and token; the bytes of each stream, u16 or u32; the streams
  *          end u32 CRC-32 of all bytes before it
- * Cost     reading: a symbol one step of the coder, one product and one sum; threads take eight channels at a time,
- *          then tokens
- * Error    |x - x^| <= s / 2 and 4 units of x: anchors directly, others on top of the decoded anchor. Every step is one
- *          correctly rounded operation, so all targets write the same bytes and read the same numbers.
+ * Cost     reading: for each symbol one step of the coder, one product and one sum; threads take eight channels at a
+ *          time, then tokens
+ * Error    |x - x^| <= s / 2 and 4 units of x: anchors directly, others relative to the decoded anchor. Every step is
+ *          one correctly rounded operation, so all targets write the same bytes and read the same numbers.
  * Left out the choice of bins by width in the paper's units (0.5, 1, 1.5), which it does not define: bins are counts,
- * as in its code. */
+ *          as in its code. */
 #include "llm/lab/kvcodec/kv_inside.h"
 #include "core/half_inside.h"
 #include "math/table_inside.h"
@@ -108,7 +108,7 @@ static void tinyi_kvc_dequantize(tiny_team *team, float *y, const int8_t *q, tin
     else TINYI_K(team, dequantize_i8)(y, q, (size_t)n, step);
 }
 
-/* 0: the row cannot be told */
+/* 0: the row cannot be coded */
 static int tinyi_kvc_quantize(tiny_team *team, int8_t *q, const float *x, tiny_idx n, uint16_t *scale, int bins,
                               int plain)
 {
@@ -228,7 +228,7 @@ static void tinyi_kvc_group_out(tiny_team *team, const tinyi_kvc_job *j, tiny_id
         tinyi_kvc_dequantize(team, y, q, j->width, j->scale[t], j->bins[rest], j->plain);
         if (rest) {
             tinyi_kvc_combine(team, x, x, anchor, j->width, 0, j->plain);
-            /* so was every number that was told; a half holds no more */
+            /* so was every number that was coded; a half holds no more */
             for (c = 0; c < j->width; c++) x[c] = TINYI_MIN(TINYI_MAX(x[c], -65504.0f), 65504.0f);
         }
         j->kv->write(j->kv->user, j->layer, j->part, j->first + t, y);
@@ -438,27 +438,27 @@ TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_table
     if (st) return st;
     if (!bytes || !n || !desc)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "cache codec: a description, a place for the bytes and their count are needed");
+                          "cache codec: a description and two result pointers are needed");
     *n = 0;
     level = desc->level ? desc->level : 2;
     st = tinyi_kvc_kv_check(ctx, kv);
     if (st) return st;
     if (level < 1 || level > TLLM_KVCODEC_LEVELS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: level %d: they go from 1 to %d", desc->level,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: level %d: the limits are 1 and %d", desc->level,
                           TLLM_KVCODEC_LEVELS);
     if (desc->n_token < 1 || desc->n_token > TINYI_KVC_MOST_TOKENS || desc->first < 0 ||
         desc->first > TINY_IDX_MAX / 2 - TINYI_KVC_MOST_TOKENS || !kv->read)
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "cache codec: %td tokens from number %td on, and a function that reads them: a chunk has 1 to %d",
+            "cache codec: %td tokens from index %td on: a chunk needs 1 to %d tokens and a function that reads them",
             desc->n_token, desc->first, TINYI_KVC_MOST_TOKENS);
     if (!tables && !desc->alone)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a chunk that does not bring its tables along needs some");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a chunk without its own tables needs tables");
     if (tables) st = tinyi_kvc_width_check(ctx, &tables->shape, kv->n_layer, kv->width);
     if (!st && tables) st = tinyi_kvc_level_check(ctx, tables, level);
     if (st) return st;
     size = tinyi_kvc_size_of(kv->width, kv->n_layer);
-    if (!size.n_part) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: no layer keeps anything");
+    if (!size.n_part) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: no layer has keys or values");
     if (desc->alone) {
         st = tinyi_kvc_tables_alone(ctx, tables, kv, desc, level, &own);
         if (!st) st = tllm_kvcodec_tables_pack(ctx, own, &inside, &n_inside);
@@ -514,29 +514,31 @@ static tiny_status tinyi_kvc_look(tiny_ctx *ctx, const void *bytes, size_t n_byt
     uint64_t first = 0, inside = 0, channels = 0, parts = 0, total = 0, need, i;
     memset(o, 0, sizeof *o);
     if (!bytes || n_bytes < TINYI_KVC_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_kvc_magic, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %zu bytes that are no chunk", bytes ? n_bytes : 0);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %zu bytes that are not a chunk", bytes ? n_bytes : 0);
     (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u32(&c, &level) &&
            tinyi_rd_u32(&c, &a->chunk) && tinyi_rd_u64(&c, &first) && tinyi_rd_u32(&c, &tokens) &&
            tinyi_rd_u32(&c, &layers) && tinyi_rd_u64(&c, &a->tables) && tinyi_rd_u64(&c, &inside));
     if (version != TINYI_KVC_VERSION)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of version %u, this header knows version %d",
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of version %u; only version %d is supported",
                           (unsigned)version, TINYI_KVC_VERSION);
     end = tinyi_cursor_make((const unsigned char *)bytes + n_bytes - 4, 4);
     (void)tinyi_rd_u32(&end, &sum);
     if (sum != tinyi_crc32(0, (const unsigned char *)bytes, n_bytes - 4))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the chunk is damaged or cut: its CRC-32 does not agree");
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "cache codec: the chunk is damaged or truncated: its CRC-32 does not match");
     c.left -= 4;
     if (flags & ~(TINYI_KVC_WIDE | TINYI_KVC_ALONE))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk with flags %x", (unsigned)flags);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk with the unknown flags %x", (unsigned)flags);
     if (level < 1 || level > TLLM_KVCODEC_LEVELS)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of level %u: they go from 1 to %d", (unsigned)level,
-                          TLLM_KVCODEC_LEVELS);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of level %u: the limits are 1 and %d",
+                          (unsigned)level, TLLM_KVCODEC_LEVELS);
     if (tokens < 1 || tokens > TINYI_KVC_MOST_TOKENS || first > (uint64_t)(PTRDIFF_MAX / 2 - TINYI_KVC_MOST_TOKENS))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of %u tokens from number %llu on: it has 1 to %d",
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "cache codec: a chunk of %u tokens from index %llu on: the limits are 1 and %d",
                           (unsigned)tokens, (unsigned long long)first, TINYI_KVC_MOST_TOKENS);
     if (layers < 1 || layers > TINYI_KVC_MOST_LAYERS)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of %u layers: it has 1 to %d", (unsigned)layers,
-                          TINYI_KVC_MOST_LAYERS);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of %u layers: the limits are 1 and %d",
+                          (unsigned)layers, TINYI_KVC_MOST_LAYERS);
     o->width = c;
     if (!tinyi_rd_bytes(&c, (size_t)layers * TLLM_KV_PARTS * 4, &p))
         return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the chunk ends within its widths");
@@ -573,7 +575,7 @@ static tiny_status tinyi_kvc_look(tiny_ctx *ctx, const void *bytes, size_t n_byt
     at = o->length;
     for (i = 0; i < channels; i++) total += tinyi_kvc_length(&at, o->wide);
     if (total != c.left)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the streams of a chunk take %llu bytes, there are %zu",
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the streams of a chunk take %llu bytes, but there are %zu",
                           (unsigned long long)total, c.left);
     at = o->scale;
     for (i = 0; i < need / 2; i++) {
@@ -581,7 +583,7 @@ static tiny_status tinyi_kvc_look(tiny_ctx *ctx, const void *bytes, size_t n_byt
         (void)tinyi_rd_u16(&at, &u);
         if (u >= 0x7c00u)
             return tinyi_fail(ctx, TINY_E_FORMAT,
-                              "cache codec: scale %llu of the chunk is %04x: no finite number from zero on",
+                              "cache codec: scale %llu of the chunk is %04x: not a finite number of at least 0",
                               (unsigned long long)i, u);
     }
     a->level = (int)level;
@@ -603,7 +605,7 @@ TINY_API tiny_status tllm_kvcodec_tell(tiny_ctx *ctx, const void *bytes, size_t 
     tinyi_kvc_open o;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!about) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no place for what a chunk tells");
+    if (!about) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the result pointer is NULL");
     st = tinyi_kvc_look(ctx, bytes, n, &o);
     *about = o.about;
     return st;
@@ -625,12 +627,12 @@ static tiny_status tinyi_kvc_match(tiny_ctx *ctx, const tllm_kvcodec_tables *t, 
         (void)tinyi_rd_u32(&c, &v);
         if (v != (uint32_t)kv->width[i])
             return tinyi_fail(
-                ctx, TINY_E_SHAPE, "cache codec: layer %td of the chunk has a %s of %lu numbers, the cache %ld",
+                ctx, TINY_E_SHAPE, "cache codec: layer %td of the chunk has a %s of %lu numbers, but the cache %ld",
                 i / TLLM_KV_PARTS, tinyi_kvc_part_name[i % TLLM_KV_PARTS], (unsigned long)v, (long)kv->width[i]);
     }
     if (t->id != o->about.tables)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "cache codec: the chunk was coded with tables %016llx, these are %016llx",
+                          "cache codec: the chunk was coded with tables %016llx, but these are %016llx",
                           (unsigned long long)o->about.tables, (unsigned long long)t->id);
     return tinyi_kvc_level_check(ctx, t, o->about.level);
 }
@@ -641,11 +643,11 @@ static tiny_status tinyi_kvc_ready(tiny_ctx *ctx, const tllm_kvcodec_tables **ta
 {
     tiny_status st = tinyi_kvc_kv_check(ctx, kv);
     *own = NULL;
-    if (!st && !kv->write) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no function that writes rows");
+    if (!st && !kv->write) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the function that writes rows is NULL");
     if (!st) st = tinyi_kvc_look(ctx, bytes, n, o);
     if (!st && kv->n_token && (o->about.first > kv->n_token || o->about.n_token > kv->n_token - o->about.first))
         st = tinyi_fail(ctx, TINY_E_WORKSPACE,
-                        "cache codec: the chunk has %td tokens from number %td on, there is room for %td",
+                        "cache codec: the chunk has %td tokens from index %td on, but there is room for %td",
                         o->about.n_token, o->about.first, kv->n_token);
     if (st) return st;
     if (o->about.alone) {
@@ -654,9 +656,9 @@ static tiny_status tinyi_kvc_ready(tiny_ctx *ctx, const tllm_kvcodec_tables **ta
             st = tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %zu bytes follow the tables in a chunk", o->tables.left);
         *tables = *own;
     } else if (!*tables)
-        st =
-            tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the chunk was coded with tables %016llx, and there are none",
-                       (unsigned long long)o->about.tables);
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT,
+                        "cache codec: the chunk was coded with tables %016llx, but the tables are NULL",
+                        (unsigned long long)o->about.tables);
     return st ? st : tinyi_kvc_match(ctx, *tables, o, kv);
 }
 
@@ -739,7 +741,7 @@ TINY_API tiny_status tllm_kvcodec_code(tiny_ctx *ctx, const uint16_t *cdf, int n
     if (st) return st;
     for (i = 0; i < n; i++)
         if (symbol[i] >= n_symbol)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: symbol %zu is %d, the table has %d", i, symbol[i],
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: symbol %zu is %d, but the table has %d", i, symbol[i],
                               n_symbol);
     both[0] = both[1] = cdf;
     n_both[0] = n_both[1] = n_symbol;

@@ -1,11 +1,11 @@
-/* src/llm/lab/kvcodec/kvsession.c - a session's text and cache in a file, in chunks of llm/lab/kvcodec/kvcodec.c
+/* src/llm/lab/kvcodec/kvsession.c - the text and cache of a session in a file, in chunks of llm/lab/kvcodec/kvcodec.c
  *
  * Body     of a box "kept-cache 2" (core/box/box_inside.h), all little endian
  *          0   u32 chunks; u64 fingerprint of the model; u64 tokens; u32 rope of long contexts (0, 1); u32 zero
- *          28  i32 for each token; u64 bytes of each chunk; then the chunks, one behind the other, which cover the
+ *          28  i32 for each token; u64 bytes of each chunk; then the chunks, one after the other; they cover the
  *              tokens in order
- * Older    8 bytes "tinykvse", u32 1, the same body with a u32 CRC-32 of all before it in front of the chunks
- * Every chunk is looked through before the first is written. */
+ * Older    8 bytes "tinykvse", u32 1, the same body with a u32 CRC-32 of everything before it, before the chunks
+ * Every chunk is checked before the first is written. */
 #include "llm/lab/kvcodec/kv_inside.h"
 #include "llm/session/session_inside.h"
 #include "llm/model/model_inside.h"
@@ -41,7 +41,7 @@ static tiny_status tinyi_kvs_view_of(tllm_session *s, tinyi_kvs_view *v, tllm_kv
     if (s->about.is_encoder || s->about.has_decoder || state->m->recurrent || state->n_kept || n < 1)
         return tinyi_fail(
             s->ctx, TINY_E_UNSUPPORTED,
-            "%s: the cache codec takes keys and values of tokens; encoders and recurrent layers keep others",
+            "%s: the cache codec supports keys and values of tokens only, not encoders or recurrent layers",
             state->m->path);
     if (tinyi_lm_pages_home(state)) return tiny_ctx_status(s->ctx);
     *width = (int32_t *)tinyi_alloc(s->ctx, (size_t)n * TLLM_KV_PARTS, sizeof **width);
@@ -161,9 +161,9 @@ TINY_API tiny_status tllm_kvcodec_save(tllm_session *s, const tllm_kvcodec_table
     if (!path) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: there is no path");
     if (d.first)
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
-                          "cache codec: a session is kept from its first token on, not from number %td", d.first);
+                          "cache codec: a session is saved from its first token on, not from index %td", d.first);
     if (d.n_token < 0 || d.n_token > TINYI_KVC_MOST_TOKENS)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: chunks of %td tokens: 1 to %d they may have",
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: chunks of %td tokens: the limits are 1 and %d",
                           d.n_token, TINYI_KVC_MOST_TOKENS);
     each = d.n_token ? (size_t)d.n_token : TINYI_KVC_CHUNK;
     st = tinyi_kvs_held(s);
@@ -210,26 +210,26 @@ static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_fi
     (void)(tinyi_rd_u32(&c, &n_chunk) && tinyi_rd_u64(&c, &o->print) && tinyi_rd_u64(&c, &n_token) &&
            tinyi_rd_u32(&c, &o->rope) && tinyi_rd_u32(&c, &zero));
     if (!n_token || !tinyi_count_fits(&c, n_token, 4))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu tokens cannot stand in %zu bytes", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu tokens do not fit into %zu bytes", path,
                           (unsigned long long)n_token, c.left);
     o->token = c;
     (void)tinyi_rd_bytes(&c, (size_t)n_token * 4, &p);
     if (!n_chunk || n_chunk > n_token || !tinyi_count_fits(&c, n_chunk, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %u chunks of %llu tokens cannot stand in %zu bytes", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %u chunks of %llu tokens do not fit into %zu bytes", path,
                           (unsigned)n_chunk, (unsigned long long)n_token, c.left);
     o->size = at = c;
     (void)tinyi_rd_bytes(&c, (size_t)n_chunk * 8, &p);
     i = (size_t)(c.at - f->bytes);
     if (old && (!tinyi_rd_u32(&c, &sum) || sum != tinyi_crc32(0, f->bytes, i)))
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: the head of the kept cache is damaged or cut: its CRC-32 does not agree", path);
+                          "%s: the header of the saved cache is damaged or truncated: its CRC-32 does not match", path);
     if (zero || o->rope > 1)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a kept cache with %lx and %lx where 0, and 0 or 1, stand", path,
-                          (unsigned long)zero, (unsigned long)o->rope);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a saved cache with %lx and %lx where 0, and 0 or 1, are expected",
+                          path, (unsigned long)zero, (unsigned long)o->rope);
     for (i = 0, left = c.left; i < n_chunk; i++, left -= size) {
         (void)tinyi_rd_u64(&at, &size);
         if (size > left)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: chunk %zu has %llu bytes, %llu are left", path, i,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: chunk %zu has %llu bytes, but only %llu are left", path, i,
                               (unsigned long long)size, (unsigned long long)left);
     }
     if (left)
@@ -248,7 +248,7 @@ static tiny_status tinyi_kvs_next(tiny_ctx *ctx, const char *path, size_t i, siz
         return TINY_OK;
     return tinyi_fail(
         ctx, TINY_E_FORMAT,
-        "%s: chunk %zu has number %lu and %td tokens from number %td on, it should begin with number %zu of %zu", path,
+        "%s: chunk %zu has number %lu and %td tokens from index %td on, but should begin with index %zu of %zu", path,
         i, (unsigned long)a->chunk, a->n_token, a->first, first, o->n_token);
 }
 
@@ -265,22 +265,24 @@ static tiny_status tinyi_kvs_accept(tllm_session *s, const tllm_kvcodec_tables *
     size_t i, first = 0;
     if (o->print != tinyi_lm_fingerprint(state))
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: the kept cache belongs to another model, or to other adapters than those of now", path);
+                          "%s: the saved cache belongs to another model or to other adapters", path);
     if (o->rope != (uint32_t)tinyi_lm_long_rope(state))
-        return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: the kept cache turned its keys for %s contexts, this session has room for %td tokens",
-                          path, o->rope ? "long" : "short", s->n_ctx);
+        return tinyi_fail(
+            ctx, TINY_E_FORMAT,
+            "%s: the saved cache rotated its keys for %s contexts, but this session has room for %td tokens", path,
+            o->rope ? "long" : "short", s->n_ctx);
     if (o->n_token > (size_t)s->n_ctx)
-        return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache has %zu tokens, this session has room for %td",
-                          path, o->n_token, s->n_ctx);
+        return tinyi_fail(ctx, TINY_E_WORKSPACE,
+                          "%s: the saved cache has %zu tokens, but this session has room for %td", path, o->n_token,
+                          s->n_ctx);
     if (blocks > tinyi_lm_seq_room(state, 0))
-        return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache wants %td pages of %td tokens, there are %td",
+        return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the saved cache needs %td pages of %td tokens, but there are %td",
                           path, blocks, state->pages.block, tinyi_lm_seq_room(state, 0));
     for (i = 0; i < o->n_token; i++) {
         uint32_t v = 0;
         (void)tinyi_rd_u32(&token, &v);
         if (v >= (uint32_t)s->about.n_vocab)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %zu is %lu, the vocabulary has %td", path, i,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %zu is %lu, but the vocabulary has %td", path, i,
                               (unsigned long)v, s->about.n_vocab);
         s->spare[i] = (int32_t)v;
     }
@@ -348,7 +350,7 @@ TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tll
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
     if (!path || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path and a place for what stands there are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path and a result pointer are needed");
     st = tiny_file_copy(ctx, path, &f);
     if (!st) st = tinyi_kvs_look(ctx, path, &f, &o);
     if (!st) {
@@ -367,7 +369,7 @@ TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tll
             uint32_t v = 0;
             (void)tinyi_rd_u32(&o.token, &v);
             if (v > INT32_MAX && !st)
-                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %zu is %lu: no token", path, i, (unsigned long)v);
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %zu is %lu: not a token", path, i, (unsigned long)v);
             token[i] = (int32_t)(v & INT32_MAX);
         }
         for (i = 0; i < o.n_chunk && !st; i++) {

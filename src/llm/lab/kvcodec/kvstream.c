@@ -1,16 +1,16 @@
-/* src/llm/lab/kvcodec/kvstream.c - the controller of CacheGen, and a link that is only counted
+/* src/llm/lab/kvcodec/kvstream.c - the controller of CacheGen, and a simulated link
  * Paper    Y. Liu et al., 2024 (arXiv 2310.07240), 5.3 and algorithm 1; the budget policy is that of the released
  *          simulation.
- * Formula  REST, before chunk i, left = deadline - now, B the speed of the last chunk that was sent (first: believed,
- *          or the middle level): recompute(i..end) <= left: text; else the best L with sum_{j >= i} size[j][L] / B <=
- *          left; else the quicker of the lowest level and text. BUDGET: the best L with size[i][L] / B <= deadline / n,
+ * Formula  REST, before chunk i, left = deadline - now, B the speed of the last chunk sent (at first the estimate, or
+ *          the middle level): recompute(i..end) <= left: text; else the best L with sum_{j >= i} size[j][L] / B <=
+ *          left; else the faster of the lowest level and text. BUDGET: the best L with size[i][L] / B <= deadline / n,
  *          else text.
- * Model    one after the other: a chunk that is sent takes size / B; one that is computed begins when all before it are
- *          decoded and takes its seconds; a decode begins when its chunk is there and the one before is decoded, while
- *          the next is already sent.
- * Property with B constant and believed, and decodes that take no time, REST meets the deadline whenever any choice of
- *          levels and texts does: the quicker of both keeps the least time of the rest what it was, and the other two
- *          rules go on to fit. */
+ * Model    chunks come one after the other. Sending takes size / B. Computing a chunk starts when all earlier ones are
+ *          decoded and takes its seconds. Decoding starts when the chunk has arrived and the previous one is decoded,
+ *          while the next is already sent.
+ * Property if B is constant and known, and decoding takes no time, REST meets the deadline whenever any choice of
+ * levels
+ *          and texts does: the faster of both keeps the least time of the rest, and the other two rules still fit. */
 #include "llm/lab/kvcodec/kvstream.h"
 #include "core/state_inside.h"
 #include <math.h>                           /* INFINITY; no function of it is called */
@@ -27,8 +27,8 @@ static tiny_status tinyi_kvstream_check(tiny_ctx *ctx, const tllm_kvstream_desc 
                           "cache stream: chunks, their sizes and the time to compute each are needed");
     *n_level = d->n_level ? d->n_level : 3;
     if (*n_level < 1 || *n_level > TLLM_KVCODEC_LEVELS || d->level < 0 || d->level > *n_level)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: level %d of %d: there are 1 to %d", d->level, *n_level,
-                          TLLM_KVCODEC_LEVELS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: level %d of %d: the limits are 1 and %d", d->level,
+                          *n_level, TLLM_KVCODEC_LEVELS);
     if ((int)d->policy < 0 || d->policy > TLLM_KVSTREAM_FIXED)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: there is no policy %d", (int)d->policy);
     if (!(d->deadline > 0) || !(d->deadline < INFINITY) || !(d->bits_per_second >= 0) ||
@@ -88,7 +88,7 @@ TINY_API tiny_status tllm_kvstream_choose(tiny_ctx *ctx, const tllm_kvstream_des
     if (!choice || i < 0 || i >= d->n_chunk || !(elapsed >= 0) || !(bits_per_second >= 0))
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "cache stream: chunk %td of %td after %g s over a link of %g bit/s, and a place for the choice", i,
+            "cache stream: chunk %td of %td after %g s over a link of %g bit/s, and a result pointer", i,
             d->n_chunk, elapsed, bits_per_second);
     *choice = tinyi_kvstream_next(d, i, elapsed, bits_per_second, n_level);
     return TINY_OK;
@@ -105,14 +105,14 @@ TINY_API tiny_status tllm_kvstream_run(tiny_ctx *ctx, const tllm_kvstream_desc *
     if (st) return st;
     if (!transport || !transport->send || !d->choice)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "cache stream: a function that sends and a place for the choices are needed");
+                          "cache stream: a function that sends and a result pointer are needed");
     memset(&r, 0, sizeof r);
     speed = d->bits_per_second;
     for (i = 0; i < d->n_chunk; i++) {
         double bytes = 0, seconds = 0;
         d->choice[i] = tinyi_kvstream_next(d, i, now, speed, n_level);
         st = transport->send(transport->user, i, d->choice[i], &bytes, &seconds);
-        if (st) return tinyi_fail(ctx, st, "cache stream: chunk %td of %td could not be brought", i, d->n_chunk);
+        if (st) return tinyi_fail(ctx, st, "cache stream: chunk %td of %td could not be delivered", i, d->n_chunk);
         if (!(seconds >= 0) || !(bytes >= 0))
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td was %g bytes in %g s", i, bytes, seconds);
         if (d->choice[i] == TLLM_KVSTREAM_TEXT) {
@@ -154,7 +154,7 @@ TINY_API tiny_status tllm_kvstream_plan(tiny_ctx *ctx, const tllm_kvstream_desc 
     int n_level;
     tiny_status st = tinyi_kvstream_check(ctx, d, &n_level);
     if (st) return st;
-    if (!bits_per_second) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: there is no trace of the link");
+    if (!bits_per_second) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: the trace of the link is NULL");
     for (i = 0; i < d->n_chunk; i++)
         if (!(bits_per_second[i] > 0) || !(bits_per_second[i] < INFINITY))
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: the link has %g bit/s at chunk %td",

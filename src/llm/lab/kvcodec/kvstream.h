@@ -1,24 +1,24 @@
-/* src/llm/lab/kvcodec/kvstream.h - which level each chunk of a cache is sent at, so that the first token comes in time
+/* src/llm/lab/kvcodec/kvstream.h - chooses the level at which each chunk of a cache is sent, to meet a deadline
  *
  *   tllm_kvstream_desc d = { 0 };
  *   d.n_chunk = n; d.bytes = bytes;                 (n, TLLM_KVCODEC_LEVELS) of each chunk at the levels 1, 2, ...
  *   d.recompute = seconds;                          (n) to compute a chunk from its text
  *   d.deadline = 2.0;
- *   tllm_kvstream_run(ctx, &d, &transport, &result);        sends all, by a function of the caller
- *   tllm_kvstream_plan(ctx, &d, bits_per_second, &result);  the same over a link that is only counted
+ *   tllm_kvstream_run(ctx, &d, &transport, &result);        sends all chunks with a function of the caller
+ *   tllm_kvstream_plan(ctx, &d, bits_per_second, &result);  the same over a simulated link
  *
- * The controller knows the sizes, the time that went by, and how fast the last chunk came: nothing of what the link
- * will do. Y. Liu et al., 2024 (arXiv 2310.07240), 5.3. */
+ * The controller knows the sizes, the elapsed time and the speed of the last chunk. It does not know the future of the
+ * link. Y. Liu et al., 2024 (arXiv 2310.07240), 5.3. */
 #ifndef TINYI_KVSTREAM_H
 #define TINYI_KVSTREAM_H
 #include "core/rng.h"
 #include "llm/lab/kvcodec/kvcodec.h"
 TINYI_C_BEGIN
 
-#define TLLM_KVSTREAM_TEXT 0                /* a choice: a level, or the text, computed anew where it arrives */
+#define TLLM_KVSTREAM_TEXT 0                /* not a level: send the text and compute the chunk */
 
 typedef enum tllm_kvstream_policy {
-    /* looks at all that is left: text if that makes it, else the best level that does, else the quicker of both */
+    /* considers all remaining chunks: text if that is in time, else the best level that is, else the faster of both */
     TLLM_KVSTREAM_REST,
     /* deadline / n_chunk for each: the best level that fits, else text (the released simulation) */
     TLLM_KVSTREAM_BUDGET,
@@ -30,31 +30,31 @@ typedef struct tllm_kvstream_desc {
     int n_level;                            /* 1..TLLM_KVCODEC_LEVELS; 0: 3, the levels with differences */
     const double *bytes;                    /* (n_chunk, TLLM_KVCODEC_LEVELS); rising with the level */
     const double *recompute;                /* (n_chunk) seconds */
-    /* (n_chunk) seconds, hidden behind the transfer of the next one; NULL: none */
+    /* (n_chunk) seconds, overlapped with the transfer of the next chunk; NULL: none */
     const double *decode;
     double deadline;                        /* seconds to the end of the last chunk */
-    double bits_per_second;                 /* that the link is believed to have before the first chunk; 0: not known */
+    double bits_per_second;                 /* estimated speed of the link before the first chunk; 0: unknown */
     tllm_kvstream_policy policy;
-    /* of the first chunk where nothing is known (0: the middle one), and of the fixed policy */
+    /* level of the first chunk if the speed is unknown (0: the middle level), and of the fixed policy */
     int level;
     int *choice;                            /* (n_chunk) out */
-    double *done;                           /* (n_chunk) out: when each had arrived, or was computed; may be NULL */
+    double *done;                           /* (n_chunk) out: time when each arrived or was computed; may be NULL */
 } tllm_kvstream_desc;
 
 typedef struct tllm_kvstream_result {
     double seconds;                         /* to the end of the last chunk, decoded */
     double bytes;                           /* sent, without texts */
     tiny_idx n_text;
-    int missed;                             /* the deadline */
+    int missed;                             /* nonzero: the deadline was missed */
 } tllm_kvstream_result;
 
-/* What to send next: chunk i, seconds since the start, and the speed of the link as known (0: not). For callers with a
- * loop of their own. */
+/* Chooses what to send for chunk i, with the seconds since the start and the last known speed of the link (0: unknown).
+ * For callers with their own loop. */
 TINY_API tiny_status tllm_kvstream_choose(tiny_ctx *ctx, const tllm_kvstream_desc *d, tiny_idx i, double elapsed,
                                           double bits_per_second, int *choice);
 
-/* Brings chunk i at the choice to its place: sends its bytes, or has it computed from its text. *bytes, *seconds: of
- * the transfer; a text costs no bytes. Anything but TINY_OK ends the run. */
+/* Delivers chunk i as chosen: sends its bytes, or has it computed from its text. *bytes, *seconds: of the transfer; a
+ * text costs no bytes. A status other than TINY_OK ends the run. */
 typedef struct tllm_kvstream_transport {
     tiny_status (*send)(void *user, tiny_idx i, int choice, double *bytes, double *seconds);
     void *user;
@@ -62,11 +62,11 @@ typedef struct tllm_kvstream_transport {
 TINY_API tiny_status tllm_kvstream_run(tiny_ctx *ctx, const tllm_kvstream_desc *d,
                                        const tllm_kvstream_transport *transport, tllm_kvstream_result *result);
 
-/* bits_per_second: (n_chunk) what the link has while each chunk is sent */
+/* bits_per_second: (n_chunk) speed of the link while each chunk is sent */
 TINY_API tiny_status tllm_kvstream_plan(tiny_ctx *ctx, const tllm_kvstream_desc *d, const double *bits_per_second,
                                         tllm_kvstream_result *result);
 
-/* A trace for tllm_kvstream_plan: each uniform between two speeds; 0, 0: 0.1 to 10 Gbit/s */
+/* A random trace for tllm_kvstream_plan, uniform between two speeds; 0, 0: 0.1 to 10 Gbit/s */
 TINY_API void tllm_kvstream_trace(tiny_rng *rng, double low, double high, double *bits_per_second, tiny_idx n);
 
 TINYI_C_END

@@ -1,4 +1,4 @@
-/* src/llm/lab/kvcodec/kvtables.c - tables of a cache codec: counted, kept, read
+/* src/llm/lab/kvcodec/kvtables.c - tables of a cache codec: counting, writing, reading
  *
  * Layout   all little endian
  *          0   8 bytes "tinykvta"; u32 version (1); u32 layers; u32 levels, bit l: differences of level l (1..3) are
@@ -6,7 +6,7 @@
  *          20  u32 width of each part of each layer; u16 steps for each level that is there, layer and part
  *          then for each layer, part with a width, and channel: the anchors' table, and that of the differences for
  *          each level a table: u8 lo, u8 hi, the first and the last symbol that was counted; u16 cdf[lo + 1] ..
- *          cdf[hi]. What lies outside follows from the formula of llm/lab/kvcodec/arith_inside.h.
+ *          cdf[hi]. The formula of llm/lab/kvcodec/arith_inside.h gives the values outside.
  *          end u32 CRC-32 of all bytes before it
  * The name of tables (their id) is the XXH64 of these bytes. */
 #include "llm/lab/kvcodec/kv_inside.h"
@@ -38,18 +38,19 @@ static tiny_status tinyi_kvc_shape_check(tiny_ctx *ctx, tiny_idx n_layer, const 
 {
     tiny_idx i;
     if (n_layer < 1 || n_layer > TINYI_KVC_MOST_LAYERS || !width)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: %td layers: it takes 1 to %d, with their widths", n_layer,
-                          TINYI_KVC_MOST_LAYERS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: %td layers: 1 to %d with their widths are needed",
+                          n_layer, TINYI_KVC_MOST_LAYERS);
     for (i = 0; i < n_layer * TLLM_KV_PARTS; i++)
         if (width[i] < 0 || width[i] > TINYI_KVC_MOST_WIDTH)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: layer %td: a row of %ld numbers: 0 to %d it may have",
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "cache codec: layer %td: a row of %ld numbers: the limits are 0 and %d",
                               i / TLLM_KV_PARTS, (long)width[i], TINYI_KVC_MOST_WIDTH);
     return TINY_OK;
 }
 
 TINYI_FN tiny_status tinyi_kvc_kv_check(tiny_ctx *ctx, const tllm_kv *kv)
 {
-    if (!kv) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there are no keys and values");
+    if (!kv) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the keys and values are NULL");
     return tinyi_kvc_shape_check(ctx, kv->n_layer, kv->width);
 }
 
@@ -58,12 +59,12 @@ TINYI_FN tiny_status tinyi_kvc_width_check(tiny_ctx *ctx, const tinyi_kvc_shape 
 {
     tiny_idx i;
     if (s->n_layer != n_layer)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "cache codec: %td layers, the tables or the cache are for %td", n_layer,
-                          s->n_layer);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "cache codec: %td layers, but the tables or the cache are for %td",
+                          n_layer, s->n_layer);
     for (i = 0; i < n_layer * TLLM_KV_PARTS; i++)
         if (s->width[i] != width[i])
             return tinyi_fail(ctx, TINY_E_SHAPE,
-                              "cache codec: layer %td: a row of %ld numbers, the tables or the cache are for %ld",
+                              "cache codec: layer %td: a row of %ld numbers, but the tables or the cache are for %ld",
                               i / TLLM_KV_PARTS, (long)width[i], (long)s->width[i]);
     return TINY_OK;
 }
@@ -115,8 +116,8 @@ TINYI_FN tiny_status tinyi_kvc_shape_open(tiny_ctx *ctx, tiny_idx n_layer, const
             s->bins[kind * (tiny_idx)n + i] = b;
             if ((b < 4 || b > 256) && width[i] && (s->levels >> kind & 1))
                 st = tinyi_fail(ctx, TINY_E_ARGUMENT,
-                                "cache codec: layer %td, level %d: %ld steps: 4 to 256 there may be", i / TLLM_KV_PARTS,
-                                kind, (long)b);
+                                "cache codec: layer %td, level %d: %ld steps: the limits are 4 and 256",
+                                i / TLLM_KV_PARTS, kind, (long)b);
         }
     if (!st && (!tinyi_kvc_shape_places(s) || !tinyi_size_mul(s->n_value, each, &bytes)))
         st = tinyi_fail(ctx, TINY_E_OVERFLOW,
@@ -142,7 +143,7 @@ TINY_API tiny_status tllm_kvcodec_profile_open(tiny_ctx *ctx, const tllm_kv *kv,
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no place for the profile");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the result pointer is NULL");
     st = tinyi_kvc_kv_check(ctx, kv);
     if (st) return st;
     p = (tllm_kvcodec_profile *)tiny_alloc(ctx, sizeof *p);
@@ -175,11 +176,12 @@ TINYI_FN tiny_status tinyi_kvc_count(tllm_kvcodec_profile *p, const tllm_kv *kv,
     if (!st) st = tinyi_kvc_width_check(p->ctx, s, kv->n_layer, kv->width);
     if (st) return st;
     if (first < 0 || n < 1 || n > TINYI_KVC_MOST_TOKENS || !kv->read)
-        return tinyi_fail(p->ctx, TINY_E_ARGUMENT,
-                          "cache codec: %td tokens from number %td on, and a function that reads them: 1 to %d at once",
-                          n, first, TINYI_KVC_MOST_TOKENS);
+        return tinyi_fail(
+            p->ctx, TINY_E_ARGUMENT,
+            "cache codec: %td tokens from index %td on: 1 to %d at once and a function that reads them are needed", n,
+            first, TINYI_KVC_MOST_TOKENS);
     if (p->n_token + (uint64_t)n > UINT32_MAX)
-        return tinyi_fail(p->ctx, TINY_E_OVERFLOW, "cache codec: a profile counts %lu tokens, no more",
+        return tinyi_fail(p->ctx, TINY_E_OVERFLOW, "cache codec: a profile counts at most %lu tokens",
                           (unsigned long)UINT32_MAX);
     for (i = 0; i < s->n_layer * TLLM_KV_PARTS; i++) widest = TINYI_MAX(widest, (tiny_idx)s->width[i]);
     memset(&job, 0, sizeof job);
@@ -214,10 +216,10 @@ TINY_API tiny_status tllm_kvcodec_profile_tables(const tllm_kvcodec_profile *p, 
 {
     if (out) *out = NULL;
     if (!p) return TINY_E_ARGUMENT;
-    if (!out) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "cache codec: there is no place for the tables");
+    if (!out) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "cache codec: the result pointer is NULL");
     if (!p->n_token)
         return tinyi_fail(p->ctx, TINY_E_ARGUMENT,
-                          "cache codec: no token was counted: there is nothing to make tables of");
+                          "cache codec: no token was counted, so no tables can be made");
     return tinyi_kvc_tables_of(p->ctx, &p->shape, p->count, out);
 }
 
@@ -287,7 +289,7 @@ TINY_API tiny_status tllm_kvcodec_tables_pack(tiny_ctx *ctx, const tllm_kvcodec_
     if (st) return st;
     if (!bytes || !n || !t)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "cache codec: tables, a place for their bytes and their count are needed");
+                          "cache codec: tables and two result pointers are needed");
     *bytes = NULL;
     *n = 0;
     memset(&w, 0, sizeof w);
@@ -345,7 +347,7 @@ static tiny_status tinyi_kvt_read_table(tiny_ctx *ctx, const char *where, tinyi_
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a table from symbol %d to %d of %d", where, lo, hi, n);
     for (i = 0; i <= lo; i++) cdf[i] = (uint16_t)i;
     for (; i <= hi; i++)
-        if (!tinyi_rd_u16(c, &cdf[i])) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a table is cut", where);
+        if (!tinyi_rd_u16(c, &cdf[i])) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a table is truncated", where);
     for (; i <= n; i++) cdf[i] = (uint16_t)(65535 - n + i);
     if (tinyi_arith_valid(cdf, n)) return TINY_OK;
     for (i = lo; cdf[i] < cdf[i + 1]; i++) {}
@@ -365,14 +367,14 @@ TINYI_FN tiny_status tinyi_kvc_tables_read(tiny_ctx *ctx, const char *where, tin
     tiny_status st;
     *out = NULL;
     if (body.left < TINYI_KVT_HEAD + 4 || !tinyi_rd_bytes(&body, 8, &magic) || memcmp(magic, tinyi_kvt_magic, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: these are no tables of a cache codec", where);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: these are not the tables of a cache codec", where);
     (void)(tinyi_rd_u32(&body, &version) && tinyi_rd_u32(&body, &n_layer) && tinyi_rd_u32(&body, &levels));
     if (version != TINYI_KVT_VERSION)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of version %u, this header knows version %d", where,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of version %u; only version %d is supported", where,
                           (unsigned)version, TINYI_KVT_VERSION);
     if (n_layer < 1 || n_layer > TINYI_KVC_MOST_LAYERS || (levels & ~14u))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of %u layers and levels %x", where, (unsigned)n_layer,
-                          (unsigned)levels);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of %u layers and levels %x are invalid", where,
+                          (unsigned)n_layer, (unsigned)levels);
     n = (size_t)n_layer * TLLM_KV_PARTS;
     widths = body;
     for (k = 1; k < 4; k++) kinds += levels >> k & 1;
@@ -398,7 +400,7 @@ TINYI_FN tiny_status tinyi_kvc_tables_read(tiny_ctx *ctx, const char *where, tin
         }
     least = 2 * kinds;
     if (!tinyi_count_fits(&body, channels, least))
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of %llu channels cannot stand in %zu bytes", where,
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of %llu channels do not fit into %zu bytes", where,
                         (unsigned long long)channels, body.left);
     else st = tinyi_kvt_open(ctx, (tiny_idx)n_layer, dims, dims + n, levels, &t);
     if (st == TINY_E_ARGUMENT) st = TINY_E_FORMAT;     /* the sentence stays */
@@ -416,8 +418,8 @@ TINYI_FN tiny_status tinyi_kvc_tables_read(tiny_ctx *ctx, const char *where, tin
     if (!st) {
         n = (size_t)(body.at - start);
         if (!tinyi_rd_u32(&body, &sum) || sum != tinyi_crc32(0, start, n))
-            st =
-                tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tables are damaged or cut: their CRC-32 does not agree", where);
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tables are damaged or truncated: their CRC-32 does not match",
+                            where);
         else st = tinyi_kvt_name(ctx, t);   /* of what they say, not of how it was written */
     }
     if (st) tllm_kvcodec_tables_close(ctx, t);
@@ -453,7 +455,7 @@ TINY_API tiny_status tllm_kvcodec_tables_open(tiny_ctx *ctx, const void *bytes, 
     if (out) *out = NULL;
     if (st) return st;
     if (!bytes || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: bytes of tables and a place for them are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: bytes of tables and a result pointer are needed");
     return tinyi_kvt_read(ctx, "cache codec", bytes, n, out);
 }
 
@@ -464,7 +466,7 @@ TINY_API tiny_status tllm_kvcodec_tables_load(tiny_ctx *ctx, const char *path, t
     if (out) *out = NULL;
     if (st) return st;
     if (!path || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path of tables and a place for them are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path of tables and a result pointer are needed");
     st = tiny_file_copy(ctx, path, &f);
     if (!st) st = tinyi_kvt_read(ctx, path, f.bytes, f.n_bytes, out);
     tiny_file_close(ctx, &f);

@@ -1,4 +1,4 @@
-/* src/llm/lab/vision/merge.c - merging with re-activation, and its gradient: two rows of operations
+/* src/llm/lab/vision/merge.c - merging with re-activation, and its gradient: two operations
  * Paper    Y. Xiong et al., 2024 (arXiv 2403.09192), the authors' code; merging: D. Bolya et al., 2022 (arXiv
  *          2210.09461).
  * Formula  of one image, pairs i = 1 .. r with tokens src_i and dst_i, s the sizes:
@@ -10,10 +10,10 @@
  *            d_pa_i = Z_i . du;  d_pb = sum dv_i Z_i;  dZ_i = pa_i du + dv_i pb;  dg = sum dZ_i h_i, db = sum dZ_i
  *            dh = g dZ_i;  de_i = (dh - mean dh - h_i mean(dh h_i)) / sqrt(var + eps)
  *            dx[src_i] = s (G_i (1 + w1 w2_i) + de_i);  dx[dst_i] += s de_i;  dx[from_o] += s G
- *          The match has no gradient, sizes neither.
- * Threads  the weights of an image are one task, then each output is one; back an image is one task. Sums over images
- *          go in their order.
- * Cost     4 t d numbers moved, 10 r d flops for the weights, 30 r d back: thousandths of a block.
+ *          The match and the sizes have no gradient.
+ * Threads  forward: the weights of an image are one task, then each output is one; backward: an image is one task.
+ *          Images are summed in order.
+ * Cost     4 t d numbers moved, 10 r d flops for the weights, 30 r d backward: thousandths of a block.
  * Error    a sum of at most 20 terms of the cases is off by 20 u of its largest term. u_j, with |pa| <= 4 and |Z| <= 5,
  *          by (20 + 12) u sum |pa Z| < 1100 u in the worst case and 100 u where signs mix; w1 by half of that, and it
  *          is multiplied by a w2 below 1 and a share of y: SCALE 400 u.
@@ -413,7 +413,7 @@ static int tinyi_tmerge_fast_open(tiny_team *team, const tiny_op *op, int back, 
     return 1;
 }
 
-/* a row of x where it lies, or copied to room */
+/* a row of x where it is, or copied to room */
 static const float *tinyi_tmerge_row(const tiny_tensor *x, tiny_idx t, tiny_idx b, float *room)
 {
     const float *at = (const float *)x->data + t * x->stride[0] + b * x->stride[1];

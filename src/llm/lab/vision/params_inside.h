@@ -36,7 +36,7 @@ TINYI_FN void tinyi_params_add(tinyi_params *p, tiny_tensor *t, tinyi_first firs
 TINYI_FN tiny_status tinyi_params_place(tinyi_params *p, const char *who);
 TINYI_FN void tinyi_params_free(tinyi_params *p);
 
-/* What networks have in common (vit.c); prefix: what stands before the names. */
+/* What networks have in common (vit.c); prefix: put before the names. */
 TINYI_FN void tinyi_vit_vector(tinyi_params *p, tiny_tensor *t, tinyi_first first, tiny_idx n, const char *prefix,
                                const char *name);
 TINYI_FN void tinyi_vit_matrix(tinyi_params *p, tiny_tensor *t, tiny_idx rows, tiny_idx cols, const char *prefix,

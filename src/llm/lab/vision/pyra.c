@@ -1,11 +1,11 @@
-/* src/llm/lab/vision/pyra.c - the hooks of a vision transformer whose tokens merge
+/* src/llm/lab/vision/pyra.c - the hooks of a vision transformer that merges tokens
  * Paper    Y. Xiong et al., 2024 (arXiv 2403.09192), the authors' code; the logarithm of sizes: D. Bolya et al., 2022,
  *          eq. 1.
- * Formula  behind attention of block l: match of the keys, merge (llm/lab/vision/merge.c), sizes summed; attention of
- *          later blocks has ln size added to the scores of a key, once something has merged.
- * Data     sizes, matches and places lie on the tape of the run.
- * Left out LoRA on q, k and v, which the authors train beside it: what is frozen and what is not is the trainer's list
- * of parameters. */
+ * Formula  after attention of block l: match of the keys, merge (llm/lab/vision/merge.c), sizes summed; attention of
+ *          later blocks adds ln size to the scores of a key, once tokens have merged.
+ * Data     sizes, matches and places are on the tape of the run.
+ * Left out LoRA on q, k and v, which the authors train together with it: the trainer's list of parameters decides what
+ *          is frozen. */
 #include "llm/lab/vision/pyra.h"
 #include "llm/lab/vision/params_inside.h"
 #include "math/grad_inside.h"
@@ -77,7 +77,7 @@ static tiny_tensor tinyi_pyra_between(tiny_tape *tape, void *user, const tllm_vi
     const tiny_idx r = at->i_block < p->n_block ? p->r[at->i_block] : 0, t = x->dim[0];
     tiny_status st = TINY_OK;
     if (at->i_block >= p->n_block || t != tllm_pyra_tokens(p, at->i_block - 1))
-        return tinyi_pyra_bad(tape, TINY_E_SHAPE, "pyra: a block or a number of tokens that it was not opened for");
+        return tinyi_pyra_bad(tape, TINY_E_SHAPE, "pyra: an unexpected block or number of tokens");
     if (!at->i_block) {                     /* all stand for themselves */
         dim[0] = t; dim[1] = at->batch;
         p->size = tiny_tape_new(tape, x->dtype, 2, dim);
@@ -128,9 +128,9 @@ TINY_API tiny_status tllm_pyra_open(tiny_ctx *ctx, const tllm_vit *vit, const tl
     if (st) return st;
     if (!out || !is || !desc || !desc->r)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "pyra: a network, how many merge in each block, and a place for the result are needed");
+                          "pyra: a network, the merges of each block, and a result pointer are needed");
     if (desc->n_block != is->n_block)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: numbers for %td blocks, the network has %td", desc->n_block,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: numbers for %td blocks, but the network has %td", desc->n_block,
                           is->n_block);
     t = tllm_vit_tokens(vit);
     if (t > TLLM_TOME_TOKENS)

@@ -1,14 +1,14 @@
 /* src/llm/lab/vision/sret.c - a sliced recursive transformer
  * Paper    Z. Shen, Z. Liu, E. Xing, 2022 (arXiv 2111.05297), and the authors' code.
  * Formula  stage: for r < R, for l < L / R: x = c0 x + c1 GSA(norm x), x = c2 x + c3 W2 gelu(W1 norm x) with block r;
- *          then with layer r L / R + l, its own: x = c2 x + c3 W2 gelu(W1 norm x). All c are learnt and begin as 1.
+ *          then with its own layer r L / R + l: x = c2 x + c3 W2 gelu(W1 norm x). All c are learned and start as 1.
  *          GSA: attention inside slices of N / G tokens. network: stem of 3 x 3 convolutions of stride 2 with batch
  *          norm and ReLU, positions, stages, between them a depthwise 3 x 3 convolution of stride 2 to twice the
  *          channels; mean of all tokens, norm, head.
  * Data     tokens (N, B, d) as in llm/lab/vision/vit.h: a slice of all images and heads is a view, and writes into a
  *          part of the result.
  * Cost     of a run: (4 d^2 + 2 d hidden) N + 2 N^2 d / G multiply-adds an image, 2 d^2 nll_ratio N of the small layer.
- * Left out training by a teacher's probabilities: tiny_tape_kl_distill does that for any network. */
+ * Left out distillation from a teacher's probabilities: tiny_tape_kl_distill does that for any network. */
 #include "llm/lab/vision/sret.h"
 #include "llm/lab/vision/params_inside.h"
 #include "math/grad_inside.h"
@@ -22,7 +22,7 @@
 typedef struct tinyi_sret_stage {
     tiny_idx d, side;
     tllm_vit_block *block, *nll;            /* (distinct), (depth) */
-    tiny_tensor pool_w, pool_b;             /* behind it; data NULL: the last one */
+    tiny_tensor pool_w, pool_b;             /* after it; data NULL: the last one */
 } tinyi_sret_stage;
 
 struct tllm_sret {
@@ -106,7 +106,8 @@ TINY_API tiny_tensor tllm_sliced_attention(tiny_tape *tape, const tiny_tensor *q
         back = tiny_tape_new(tape, TINY_I32, 1, &n);
         if (!back.data) return o;
         if (!tiny_tape_dry(tape) && !tinyi_sret_turn((const int32_t *)order->data, n, (int32_t *)back.data))
-            return tinyi_sret_bad(tape, TINY_E_ARGUMENT, "sliced attention: the order does not name each token once");
+            return tinyi_sret_bad(tape, TINY_E_ARGUMENT,
+                                  "sliced attention: the order does not contain each token exactly once");
         for (j = 0; j < 3; j++) x[j] = tiny_tape_call(tape, TINY_OP_GATHER, &x[j], order, NULL, NULL, NULL);
         if (tiny_tape_status(tape)) return o;
     }
@@ -225,7 +226,7 @@ static tiny_status tinyi_sret_read(tiny_ctx *ctx, const tllm_sret_desc *desc, tl
             "sret: %td numbers of a token (even, at most 65536), wide layers %g and %g times that (at most 64), eps %g",
             is->d, is->ratio, is->nll_ratio, is->eps);
     if (is->n_stage < 1 || is->n_stage > TLLM_SRET_STAGES)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: %td stages, there may be 1 to %d", is->n_stage,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: %td stages; the limits are 1 and %d", is->n_stage,
                           TLLM_SRET_STAGES);
     if (is->dtype != TINY_F32 && is->dtype != TINY_F64)
         return tinyi_fail(ctx, TINY_E_DTYPE, "sret: weights must be f32 or f64");
@@ -290,7 +291,7 @@ TINY_API tiny_status tllm_sret_open(tiny_ctx *ctx, const tllm_sret_desc *desc, t
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: there is no place for the result");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: the result pointer is NULL");
     s = (tllm_sret *)tiny_alloc(ctx, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);
     memset(s, 0, sizeof *s);

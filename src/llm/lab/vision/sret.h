@@ -1,18 +1,17 @@
-/* src/llm/lab/vision/sret.h - a sliced recursive transformer: blocks that run more than once, attention inside slices
+/* src/llm/lab/vision/sret.h - a sliced recursive transformer: blocks that run more than once, attention within slices
  * of the tokens
  *
  *     tllm_sret_desc d = { 0 };                           images of 32 x 32 x 3: 64 tokens of 64 numbers, 2 blocks run
  *                                                         twice, 4 slices and then 2
  *     tllm_sret_open(ctx, &d, &sret);
- *     task.other = tllm_sret_logits;  task.net = sret;    tllm_vit_task: the loss and the count of right answers are
- *                                                         those of llm/lab/vision/vit.h
- *     tllm_sret_training(sret, 1);                        batch norms of the stem by the batch; 0 before it is judged
+ *     task.other = tllm_sret_logits;  task.net = sret;    tllm_vit_task: loss and count of correct answers as in
+ *                                                         llm/lab/vision/vit.h
+ *     tllm_sret_training(sret, 1);                        batch norms of the stem use the batch; 0 before evaluation
  *
- * A stage of depth L has R blocks, each of which runs L / R times in a row with the same weights; behind every run
- * stands a small layer of its own (norm and two matrices) that is not shared. Attention sees N / G tokens that follow
- * each other: G slices in the first run of a block, others in further ones, for which tokens are shuffled before and
- * brought back after. Shuffles are functions of the seed, the layer and the run, the same in every call; or new ones in
- * each call.
+ * A stage of depth L has R blocks. Each block runs L / R times in a row with the same weights, and every run is
+ * followed by a small layer (norm and two matrices) that is not shared. Attention sees slices of N / G consecutive
+ * tokens. The first run of a block has G slices. Further runs may have another number, and their tokens are shuffled
+ * before and restored after. Shuffles are a function of the seed, the layer and the run, or new in each call.
  * Z. Shen, Z. Liu, E. Xing, "Sliced Recursive Transformer", ECCV 2022 (arXiv 2111.05297). */
 #ifndef TINYI_LLM_SRET_H
 #define TINYI_LLM_SRET_H
@@ -20,11 +19,11 @@
 TINYI_C_BEGIN
 
 #define TLLM_SRET_STAGES 4
-#define TLLM_SRET_DEPTH 64                  /* of a stage at most */
+#define TLLM_SRET_DEPTH 64                  /* greatest depth of a stage */
 
 typedef struct tllm_sret_stage {
     tiny_idx n_head, depth, distinct;       /* depth is a multiple of distinct */
-    /* slices of the first run of a block, of further ones; they divide the tokens */
+    /* slices of the first run of a block, and of further runs; they divide the tokens */
     tiny_idx first, again;
 } tllm_sret_stage;
 
@@ -40,7 +39,7 @@ typedef struct tllm_sret_desc {             /* zero: the value in brackets */
     double eps;                             /* of the norms [1e-6] */
     uint64_t seed;
     tiny_dtype dtype;                       /* TINY_F64: to check gradients with [TINY_F32] */
-    int fresh;                              /* nonzero: another shuffle in each call, as the authors' code */
+    int fresh;                              /* nonzero: a new shuffle in each call, as in the authors' code */
 } tllm_sret_desc;
 
 typedef struct tllm_sret tllm_sret;
@@ -48,7 +47,7 @@ typedef struct tllm_sret tllm_sret;
 /* SReT-T of the paper: 224 x 224, 784, 196 and 49 tokens, 1000 classes */
 TINY_API void tllm_sret_tiny(tllm_sret_desc *desc);
 TINY_API tiny_status tllm_sret_open(tiny_ctx *ctx, const tllm_sret_desc *desc, tllm_sret **out);
-TINY_API void tllm_sret_close(tllm_sret *s);                /* takes NULL */
+TINY_API void tllm_sret_close(tllm_sret *s);                /* s may be NULL */
 TINY_API const tllm_sret_desc *tllm_sret_is(const tllm_sret *s);
 TINY_API const tiny_param *tllm_sret_params(const tllm_sret *s, size_t *n);
 TINY_API tiny_idx tllm_sret_tokens(const tllm_sret *s, tiny_idx i_stage);
@@ -56,12 +55,12 @@ TINY_API void tllm_sret_training(tllm_sret *s, int on);
 
 /* Logits (n, n_class) of images (n, channels, size, size); net is a tllm_sret. */
 TINY_API tiny_tensor tllm_sret_logits(tiny_tape *tape, void *net, const tiny_tensor *images);
-/* One stage; x and the result (tokens, batch, numbers of the stage), of any number of tokens that its slices divide. */
+/* One stage; x and the result (tokens, batch, numbers of the stage). Its slices must divide the number of tokens. */
 TINY_API tiny_tensor tllm_sret_stage_run(tiny_tape *tape, tllm_sret *s, tiny_idx i_stage, const tiny_tensor *x);
 
-/* Attention inside `slices` pieces of the tokens; q, k, v and the result (tokens, heads, numbers). order: NULL, or
- * (tokens) i32 dense, a permutation by which tokens are taken into the slices; the result is in the old order.
- * shuffled: it must be there, unless there is one slice. */
+/* Attention within `slices` pieces of the tokens; q, k, v and the result (tokens, heads, numbers). order: NULL, or
+ * (tokens) i32 dense, the permutation in which tokens are put into slices; the result is in the original order.
+ * shuffled: order is required unless there is one slice. */
 TINY_API tiny_tensor tllm_sliced_attention(tiny_tape *tape, const tiny_tensor *q, const tiny_tensor *k,
                                            const tiny_tensor *v, tiny_idx slices, int shuffled,
                                            const tiny_tensor *order);

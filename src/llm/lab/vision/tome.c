@@ -3,15 +3,13 @@
  *          the authors' code.
  * Formula  m[t] = sum over heads of the keys of t (their mean has the same direction), u[t] = m[t] / |m[t]|;
  *          score[a] = max over odd b of u[a] . u[b];  the r largest scores, the first of equals, are the pairs.
- * Data     a match is one block of i32: t places, t - r origins, r sources and r targets for each image, images side by
- *          side.
- * Cost     t^2 d / 4 multiply-adds an image, by dot products of rows: every pair by the same instructions, so that
- *          equal tokens are equal.
- * Error    a score of the fast form is off by at most (d + 8) u: pairs whose scores are that near may be taken in the
- *          other order.
- *          The order is a matter of these scores only: sorted stably as integers.
- * Left out random partition of A and B, and matching by other metrics: the authors compare them and stay with this
- * one. */
+ * Data     a match is one block of i32: t places, t - r origins, r sources and r targets for each image, images
+ *          interleaved.
+ * Cost     t^2 d / 4 multiply-adds per image, by dot products of rows: the same instructions for every pair, so that
+ *          equal tokens have equal scores.
+ * Error    a score of the fast form is off by at most (d + 8) u: pairs with scores that close may swap. The order
+ *          depends on these scores only; they are sorted stably as integers.
+ * Left out random partition of A and B, and matching by other metrics: the authors compare them and keep this one. */
 #include "llm/lab/vision/tome.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -47,7 +45,7 @@ TINYI_FN tiny_status tinyi_tome_check(tiny_ctx *ctx, const char *name, const tin
     for (i = 0; i < all; i++) {
         const tiny_idx most = i < m->t * m->batch ? left : m->t;
         if (m->to[i] < 0 || m->to[i] >= most)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: number %td of the match is %ld, it must be below %td", name, i,
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: number %td of the match is %ld; it must be below %td", name, i,
                               (long)m->to[i], most);
     }
     for (i = 0; i < left * m->batch; i++)
@@ -223,7 +221,7 @@ static void tinyi_tome_team(tiny_team *team, void *arg)
     tinyi_tome_job *j = (tinyi_tome_job *)arg;
     tiny_idx i, end;
     if (!j->plain) {
-        (void)TINYI_K(team, dot_f32);       /* thread 0 tells where it ran, with a task or without */
+        (void)TINYI_K(team, dot_f32);       /* thread 0 reports the pass that ran, with or without a task */
         while (tiny_take(team, j->batch * j->t, 32, &i, &end))
             for (; i < end; i++) tinyi_tome_unit(team, j, i / j->t, i % j->t);
         tiny_barrier(team);
@@ -255,7 +253,7 @@ TINY_API tiny_status tllm_tome_match(tiny_ctx *ctx, const tiny_tensor *keys, tin
     memset(&j, 0, sizeof j);
     j.t = keys->dim[0];
     if (j.t < 1 || j.t > TLLM_TOME_TOKENS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: %td tokens, there may be 1 to %d", j.t, TLLM_TOME_TOKENS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: %td tokens; the limits are 1 and %d", j.t, TLLM_TOME_TOKENS);
     if (!tinyi_tome_read(match, j.t, batch, &m) || m.r > tllm_tome_count(j.t, m.r, flags))
         return tinyi_fail(ctx, TINY_E_SHAPE,
                           "tome: the match is %s, it must be dense i32, %td x %td for r merges of at most %td",
@@ -338,7 +336,8 @@ TINY_API tiny_status tllm_tome_unmerge(tiny_ctx *ctx, const tiny_tensor *y, cons
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!y || !to || !x || tiny_tensor_check(y) || tiny_tensor_check(to) || tiny_tensor_check(x))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: merged tokens, where each went, and a place for all are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "tome: merged tokens, the target of each, and a result pointer are needed");
     if (y->rank != 3 || x->rank != 3 || to->rank != 2 || to->dtype != TINY_I32 || x->dtype != y->dtype ||
         x->dim[0] != to->dim[0] || x->dim[1] != to->dim[1] || y->dim[1] != x->dim[1] || x->dim[2] != y->dim[2] ||
         !tiny_tensor_is_dense(x) || !tiny_tensor_is_dense(y) || !tiny_tensor_is_dense(to))
@@ -349,7 +348,7 @@ TINY_API tiny_status tllm_tome_unmerge(tiny_ctx *ctx, const tiny_tensor *y, cons
     for (k = 0; k < x->dim[0] * x->dim[1]; k++) {
         const int32_t at = ((const int32_t *)to->data)[k];
         if (at < 0 || at >= y->dim[0])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td went to %ld, there are %td", k / x->dim[1],
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td went to %ld, but there are %td", k / x->dim[1],
                               (long)at, y->dim[0]);
     }
     for (k = 0; k < x->dim[0] && es; k++)
@@ -378,7 +377,7 @@ TINY_API tiny_status tllm_tome_track(tiny_ctx *ctx, const tiny_tensor *place, co
     n = tiny_tensor_count(place);
     for (i = 0; i < n && match; i++)
         if (at[i] < 0 || at[i] >= t)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td stands at %ld of %td", i / m.batch, (long)at[i],
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td is at %ld of %td", i / m.batch, (long)at[i],
                               t);
     for (i = 0; i < n; i++) at[i] = match ? m.to[at[i] * m.batch + i % m.batch] : (int32_t)(i / place->dim[1]);
     return TINY_OK;

@@ -1,17 +1,18 @@
-/* src/llm/lab/vision/tome.h - merging tokens: which pairs, where everything goes, and the way back
+/* src/llm/lab/vision/tome.h - merging tokens: matching pairs, sizes, tracking, unmerging
  *
- *     r = tllm_tome_count(t, 16, TLLM_TOME_CLASS);                        no more than there are pairs
+ *     r = tllm_tome_count(t, 16, TLLM_TOME_CLASS);                        at most the number of pairs
  *     tllm_tome_match(ctx, &keys, batch, TLLM_TOME_CLASS, &match);        match: i32 (2 t + r, batch), keys (t, batch
  *                                                                         heads, d)
  *     tllm_tome_merge(ctx, &x, &size, &match, NULL, &y);                  (llm/lab/vision/merge.h) y (t - r, batch, d)
- *     tllm_tome_sizes(ctx, &size, &match, &next);                         how many tokens each one stands for
+ *     tllm_tome_sizes(ctx, &size, &match, &next);                         the number of tokens in each output
  *     to = tllm_tome_part(&match, t, TLLM_TOME_TO);
- *     tllm_tome_unmerge(ctx, &y, &to, &x);                                the merged value back to all it was made of
+ *     tllm_tome_unmerge(ctx, &y, &to, &x);                                copies merged values back to all their tokens
  *
  * D. Bolya et al., "Token Merging: Your ViT But Faster", 2022 (arXiv 2210.09461), as used by Y. Xiong et al., "PYRA",
  * 2024 (arXiv 2403.09192).
- * Tokens with even numbers are A, those with odd ones B. Each of A finds the most alike of B; the r best pairs merge
- * into the one of B. Outputs are what is left of A, then all of B. */
+ * Tokens with even numbers are A, those with odd numbers are B. For each token of A the most similar token of B is
+ * found. The A tokens of the r best pairs merge into their B tokens. Outputs are the remaining tokens of A, then all of
+ * B. */
 #ifndef TINYI_LLM_TOME_H
 #define TINYI_LLM_TOME_H
 #include "core/op.h"
@@ -22,35 +23,34 @@ enum {
     TLLM_TOME_DISTILL = 2                   /* nothing merges into token 1; it stays the second */
 };
 
-#define TLLM_TOME_TOKENS 32768              /* of an image at most */
+#define TLLM_TOME_TOKENS 32768              /* most tokens of an image */
 
-/* min(r, (t - tokens that the flags name) / 2), at least 0 */
+/* min(r, (t - tokens named by the flags) / 2), at least 0 */
 TINY_API tiny_idx tllm_tome_count(tiny_idx t, tiny_idx r, unsigned flags);
 
-/* Parts of a match, all i32 of images side by side: where each of t tokens goes; the token that an output of t - r
- * comes from (others are merged into it); and the r pairs, the most alike first. */
+/* Parts of a match, all i32 with images interleaved: the output of each of t tokens; the original token of each of the
+ * t - r outputs (others are merged into it); and the r pairs, most similar first. */
 typedef enum tllm_tome_parts { TLLM_TOME_TO, TLLM_TOME_FROM, TLLM_TOME_SOURCE, TLLM_TOME_TARGET } tllm_tome_parts;
 /* data NULL: match is not (2 t + r, batch) */
 TINY_API tiny_tensor tllm_tome_part(const tiny_tensor *match, tiny_idx t, tllm_tome_parts part);
 
-/* keys (t, batch heads, d) f32 or f64: tokens are as alike as the angle between the sums of their heads is small. A sum
- * without a length, or whose length is no finite number, is alike to nothing: 0. Of equals the first. match must be
- * dense; its shape says r. */
+/* keys (t, batch heads, d) f32 or f64. The similarity of two tokens is the cosine between the sums of their heads; 0 if
+ * the length of a sum is 0 or not finite. Ties go to the first. match must be dense; its shape gives r. */
 TINY_API tiny_status tllm_tome_match(tiny_ctx *ctx, const tiny_tensor *keys, tiny_idx batch, unsigned flags,
                                      const tiny_tensor *match);
 
-/* next (t - r, batch): sums of size (t, batch); f32 or f64, dense; next may not lie on size */
+/* next (t - r, batch): sums of size (t, batch); f32 or f64, dense; next must not overlap size */
 TINY_API tiny_status tllm_tome_sizes(tiny_ctx *ctx, const tiny_tensor *size, const tiny_tensor *match,
                                      const tiny_tensor *next);
-/* x[k] = y[to[k]] for each image; x (t, batch, d), y (fewer, batch, d), to (t, batch) i32: a part TO, or what track has
- * joined; x may not lie on y */
+/* x[k] = y[to[k]] for each image; x (t, batch, d), y (fewer, batch, d), to (t, batch) i32: a part TO, or the places of
+ * tllm_tome_track; x must not overlap y */
 TINY_API tiny_status tllm_tome_unmerge(tiny_ctx *ctx, const tiny_tensor *y, const tiny_tensor *to,
                                        const tiny_tensor *x);
-/* Which output holds each token of the beginning: place (t at the beginning, batch) i32 dense; match NULL: each token
- * itself, else one merge more. */
+/* Tracks the output of each original token: place (original t, batch) i32 dense. match NULL: initialises place to the
+ * tokens themselves; otherwise applies one more merge. */
 TINY_API tiny_status tllm_tome_track(tiny_ctx *ctx, const tiny_tensor *place, const tiny_tensor *match, tiny_idx t);
 
-/* ---- how many in each block: the published schedules, for 197 tokens; and the one of a number r and an inflection f:
+/* ---- merges per block: the published schedules, for 197 tokens; and the schedule of a number r and an inflection f:
  * (int)(low + step i), low = (int)(r (1 - f)), step = (2 r - 2 low) / (blocks - 1): f = 0 merges r everywhere, f > 0
  * more at the end */
 typedef enum tllm_tome_schedule {
@@ -60,15 +60,15 @@ typedef enum tllm_tome_schedule {
     TLLM_TOME_LARGE_HIGH,
     TLLM_TOME_SCHEDULES
 } tllm_tome_schedule;
-/* NULL: there is none */
+/* NULL: unknown */
 TINY_API const tiny_idx *tllm_tome_scheduled(tllm_tome_schedule schedule, tiny_idx *n_block);
 TINY_API tiny_status tllm_tome_inflected(tiny_ctx *ctx, tiny_idx r, double f, tiny_idx n_block, tiny_idx *each);
 
 /* ---- inside: what the bodies share ---- */
 
-/* For merge and its gradient: the numbers of a match are looked at, fault has a sentence. */
+/* For merge and its gradient: a match in parts; check reports invalid numbers. */
 typedef struct tinyi_tome { tiny_idx t, r, batch; const int32_t *to, *from, *src, *dst; } tinyi_tome;
-/* 0: not of this shape */
+/* 0: another shape */
 TINYI_FN int tinyi_tome_read(const tiny_tensor *match, tiny_idx t, tiny_idx batch, tinyi_tome *m);
 TINYI_FN tiny_status tinyi_tome_check(tiny_ctx *ctx, const char *name, const tinyi_tome *m);
 

@@ -6,7 +6,7 @@
  * Data     tokens (T, B, d) dense: seen as (T, B n_head, d / n_head) they are the heads of one attention over the whole
  *          batch.
  * Cost     of a block and image, in multiply-adds: (4 d^2 + 2 d hidden) T + 2 T^2 d.
- * Left out dropout, stochastic depth, a distillation token: what small networks here were trained without. */
+ * Left out dropout, stochastic depth, a distillation token: small networks here were trained without them. */
 #include "llm/lab/vision/vit.h"
 #include "llm/lab/vision/params_inside.h"
 #include "math/grad_inside.h"
@@ -110,7 +110,8 @@ static tiny_status tinyi_vit_read(tiny_ctx *ctx, const tllm_vit_desc *desc, tllm
                           "vit: %td colours, %td hidden numbers, %td classes: each must be 1 to %td", is->channels,
                           is->hidden, is->n_class, most);
     if (is->n_block < 1 || is->n_block > TLLM_VIT_BLOCKS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: %td blocks, there may be 1 to %d", is->n_block, TLLM_VIT_BLOCKS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: %td blocks; the limits are 1 and %d", is->n_block,
+                          TLLM_VIT_BLOCKS);
     if (!(is->eps > 0.0 && is->eps < 1.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: eps %g of the norms is not between 0 and 1", is->eps);
     if (is->dtype != TINY_F32 && is->dtype != TINY_F64)
@@ -125,7 +126,7 @@ TINY_API tiny_status tllm_vit_open(tiny_ctx *ctx, const tllm_vit_desc *desc, tll
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: there is no place for the result");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: the result pointer is NULL");
     st = tinyi_vit_read(ctx, desc, &is);
     if (st) return st;
     v = (tllm_vit *)tiny_alloc(ctx, sizeof *v);
@@ -382,7 +383,7 @@ TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, ti
     if (right) *right = 0;
     if (st) return st;
     if (!task || (!task->vit && !task->other) || !task->images || !task->labels || !right)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: a network, images, labels and a place for the result are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: a network, images, labels and a result pointer are needed");
     if (tiny_tensor_check(task->images) || task->images->rank != 4 || tiny_tensor_check(task->labels) ||
         task->labels->rank != 1 || task->labels->dtype != TINY_I32 || task->labels->dim[0] != task->images->dim[0])
         return tinyi_fail(ctx, TINY_E_SHAPE,

@@ -3,15 +3,15 @@
  * Formula  each vector to its nearest centre, each centre to the weighted mean of its vectors, until the centres move
  *          by no more than tol times their length (both as the root of the sum of squares over all centres) or iters is
  *          reached
- * Begin    different vectors in the order of a permutation (Philox, stream 0 of the seed); fewer than k different ones:
- *          these, and copies of the last
- * Empty    a centre without vectors that have weight takes the vector with the largest weight |x - centre|^2, the next
- *          such centre the next one that differs from the one taken before; where no error is left it stays where it is
- * Order    distances are floats summed in the order of the numbers, means and errors doubles in the order of the
- *          vectors: threads share the search for the nearest only, so nothing depends on them
- * Cost     n k v times a difference, a product and a sum for each round
- * Left out k-means++: it reads all vectors for each centre, and random beginnings of 256 and more centres end as well
- * in the papers that use them */
+ * Begin    different vectors in the order of a permutation (Philox, stream 0 of the seed); with fewer than k different
+ *          vectors these, and copies of the last
+ * Empty    a centre without weighted vectors gets the vector with the largest weight |x - centre|^2, the next such
+ *          centre the next vector that differs from the last one; if no error is left, the centre stays
+ * Order    distances are floats summed in the order of the numbers, means and errors are doubles in the order of the
+ *          vectors. Threads share only the search for the nearest centre, so the result does not depend on them
+ * Cost     n k v times a difference, a product and a sum per iteration
+ * Left out k-means++: it reads all vectors for each centre, and random starts with 256 and more centres end equally
+ *          well in the papers that use them */
 #include <float.h>
 #include <string.h>
 #include "core/half_inside.h"
@@ -218,13 +218,15 @@ static tiny_status tinyi_kmeans_check(tiny_ctx *ctx, const tllm_kmeans_desc *des
     if (d->tol == 0.0) d->tol = 1e-5;
     if (!d->sample) d->sample = 256;
     if (!x || !centre)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: vectors, and a place for the centres, are wanted");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: vectors and a result pointer are needed");
     if (v < 1 || v > TLLM_KMEANS_MOST_V)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: vectors of %td numbers; 1 to %d", v, TLLM_KMEANS_MOST_V);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: vectors of %td numbers; the limits are 1 and %d", v,
+                          TLLM_KMEANS_MOST_V);
     if (n < 1 || (uint64_t)n >= UINT32_MAX || n > TINY_IDX_MAX / (tiny_idx)sizeof(float) / v)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "kmeans: %td vectors; 1 to 2^32 - 2, as memory can hold them", n);
     if (d->k < 1 || d->k > TLLM_KMEANS_MOST_K || d->k > n)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: %td centres of %td vectors; at most as many, and %td", d->k, n,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "kmeans: %td centres of %td vectors; the limits are the number of vectors and %td", d->k, n,
                           TLLM_KMEANS_MOST_K);
     if (d->iters < 1 || !(d->tol >= 0.0) || d->sample < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
@@ -237,7 +239,7 @@ static tiny_status tinyi_kmeans_check(tiny_ctx *ctx, const tllm_kmeans_desc *des
     for (i = 0; *weight && i < n; i++) {
         if (!((*weight)[i] >= 0.0f && (*weight)[i] <= FLT_MAX))
             return tinyi_fail(ctx, TINY_E_NUMERIC,
-                              "kmeans: vector %td has weight %g; a weight is finite and not below 0", i,
+                              "kmeans: vector %td has weight %g; it must be finite and not below 0", i,
                               (double)(*weight)[i]);
         heavy += (*weight)[i] > 0.0f;
     }

@@ -1,15 +1,15 @@
-/* src/llm/lab/vptq/kmeans.h - a few vectors that stand for many: weighted k-means
+/* src/llm/lab/vptq/kmeans.h - weighted k-means: a few vectors that represent many
  *
  *   tllm_kmeans_desc d = { 0 };
  *   d.k = 256;
  *   tllm_kmeans(ctx, &d, x, n, v, weight, centre, code, &about);       x (n, v), weight (n) or NULL, centre (256, v),
  *                                                                      code (n) or NULL
  *
- * What is made small is the sum of weight |x - centre|^2. Centres begin as different vectors of x, drawn without
- * putting back; a centre that nobody is nearest to, or nobody with weight, takes the vector of largest weighted error.
- * Of centres equally near the lowest counts. The answer is the same bits for every number of threads, on every target
- * and by the reference. Where x has fewer than k different vectors, the centres are these, in the order in which they
- * were drawn, and copies of the last. */
+ * It minimises the sum of weight |x - centre|^2. Centres start as different vectors of x, drawn without replacement. A
+ * centre without vectors, or without vectors with weight, is moved to the vector with the largest weighted error. Of
+ * equally near centres the lowest is used. The result has the same bits for any number of threads, on every target and
+ * on the reference. If x has fewer than k different vectors, the centres are these, in the order drawn, and copies of
+ * the last. */
 #ifndef TINYI_KMEANS_H
 #define TINYI_KMEANS_H
 #include "core/op.h"
@@ -24,18 +24,18 @@ typedef struct tllm_kmeans_desc {           /* all zero: the value in brackets *
     /* done when the centres move by no more than this share of their length [1e-5] */
     double tol;
     uint64_t seed;
-    /* vectors for each centre, at most: of more, so many are drawn [256]; error and codes are of all */
+    /* most vectors per centre; of more vectors, that many are drawn [256]. error and codes are for all vectors */
     tiny_idx sample;
 } tllm_kmeans_desc;
 
 typedef struct tllm_kmeans_about {
     double error;                           /* sum of weight |x - centre|^2 */
-    int iters;                              /* that were made; 0: there were fewer than k different vectors */
-    tiny_idx reseeded;                      /* centres that nobody was nearest to, over all of them */
+    int iters;                              /* iterations run; 0: there were fewer than k different vectors */
+    tiny_idx reseeded;                      /* centres moved because they had no vectors, over all iterations */
 } tllm_kmeans_about;
 
-/* Numbers and weights must be finite, weights not below 0. All weights 0: all are 1. After a failure the arrays hold
- * anything. */
+/* Numbers and weights must be finite, weights not below 0. If all weights are 0, all count as 1. After a failure the
+ * contents of the arrays are undefined. */
 TINY_API tiny_status tllm_kmeans(tiny_ctx *ctx, const tllm_kmeans_desc *desc, const float *x, tiny_idx n, tiny_idx v,
                                  const float *weight, float *centre, uint32_t *code, tllm_kmeans_about *about);
 

@@ -1,14 +1,15 @@
-/* src/llm/lab/vptq/vptq.c - VPTQ: the bytes of a matrix, made, read and believed of nothing
+/* src/llm/lab/vptq/vptq.c - VPTQ: the bytes of a matrix: made, read and fully checked
  *
  * Paper    Y. Liu et al., "VPTQ: extreme low-bit vector post-training quantization for large language models", 2024
  *          (arXiv 2409.17066)
- * Format   see tllm_vptq_open in vptq.h. Codes run along the inputs of one row of vectors, so that a product reads them
- *          from the first byte to the last.
- *          With one group and no inputs set apart the order of coding is undone in the codes; else it is stored.
- * Rate     bits = b(k)/v + b(k2)/v over the inputs of groups, b(k0)/v0 over those set apart, b = log2 rounded up; 16
- *          bits for each number of a book, each input that is permuted (32 from 65537 inputs on), and twice for each
- *          that is normalized; over rows n
- * Left out books as bf16: their numbers are rounded to 11 bits as halves and to 8 as bf16, in the same room */
+ * Format   see tllm_vptq_open in vptq.h. Codes run along the inputs of one row of vectors, so a product reads them
+ *          sequentially.
+ *          With one group and no outliers the codes are stored in the original order of inputs; otherwise the order is
+ *          stored.
+ * Rate     bits = b(k)/v + b(k2)/v over the inputs of groups, b(k0)/v0 over the outliers, b = log2 rounded up; 16 bits
+ *          for each number of a book and each permuted input (32 from 65537 inputs on), and 32 for each normalized
+ *          input; over rows n
+ * Left out books as bf16: halves have 11 bits of precision, bf16 has 8, in the same space */
 #include <string.h>
 #include "core/box/box_inside.h"
 #include "core/state_inside.h"
@@ -116,7 +117,7 @@ TINYI_FN size_t tinyi_vptq_bytes(const tllm_vptq *q)
     return (size_t)((sum + 3) / 4 * 4 + TINYI_VPTQ_TAIL);
 }
 
-/* sizes that a matrix may have, whoever says so */
+/* sizes that a matrix may have, from any source */
 static tiny_status tinyi_vptq_shape(tiny_ctx *ctx, const char *where, tiny_status as, const tllm_vptq *q)
 {
     if (q->rows < 1 || q->n < 1 || q->rows > INT32_MAX || q->n > INT32_MAX)
@@ -146,7 +147,7 @@ static tiny_status tinyi_vptq_shape(tiny_ctx *ctx, const char *where, tiny_statu
     if (q->outliers && tinyi_vptq_unit(q) > 64)
         return tinyi_fail(
             ctx, as,
-            "%s: vectors of %td and of %td outputs meet at every %td-th row only; every 64th at least is wanted", where,
+            "%s: vectors of %td and of %td outputs meet at every %td-th row only; every 64th at least is needed", where,
             q->v, q->v0, tinyi_vptq_unit(q));
     if (!q->outliers && (q->v0 || q->k0))
         return tinyi_fail(ctx, as,
@@ -314,7 +315,7 @@ TINY_API tiny_status tllm_vptq_random(tiny_ctx *ctx, const tllm_vptq_desc *desc,
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_random: a place for the matrix is wanted");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_random: a result pointer is needed");
     st = tinyi_vptq_sizes(ctx, "vptq_random", desc, &d, rows, n, &q);
     if (st) return st;
     if (!tinyi_vptq_begin(ctx, &q)) return tiny_ctx_status(ctx);
@@ -344,7 +345,7 @@ TINYI_FN tiny_status tinyi_vptq_head(tiny_ctx *ctx, const char *where, const uns
     memset(q, 0, sizeof *q);
     if (!bytes || n_bytes < TINYI_VPTQ_HEAD + TINYI_VPTQ_TAIL || !tinyi_rd_bytes(&c, 8, &p) ||
         memcmp(p, tinyi_vptq_magic, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no matrix of vectors", where,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are not a matrix of vectors", where,
                           bytes ? n_bytes : 0);
     (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &rows) && tinyi_rd_u64(&c, &n) &&
            tinyi_rd_u32(&c, &v) && tinyi_rd_u32(&c, &k) && tinyi_rd_u32(&c, &k2) && tinyi_rd_u32(&c, &groups) &&
@@ -373,8 +374,8 @@ TINYI_FN tiny_status tinyi_vptq_head(tiny_ctx *ctx, const char *where, const uns
     if (st) return st;
     if (all != n_bytes || tinyi_vptq_bytes(q) != n_bytes)
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "%s: %td rows of %td inputs are %zu bytes, the head says %llu, there are %zu", where, q->rows,
-                          q->n, tinyi_vptq_bytes(q), (unsigned long long)all, n_bytes);
+                          "%s: %td rows of %td inputs are %zu bytes, but the header says %llu, and there are %zu",
+                          where, q->rows, q->n, tinyi_vptq_bytes(q), (unsigned long long)all, n_bytes);
     q->bytes = bytes;
     q->n_bytes = n_bytes;
     for (i = 0; q->permuted && i < q->n; i++)
@@ -399,7 +400,7 @@ static tiny_status tinyi_vptq_order(tiny_ctx *ctx, const char *where, const tllm
     }
     tiny_free(ctx, seen);
     if (twice >= 0)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: place %td is input %td, which stands before", where, twice,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: place %td is input %td, which occurs before", where, twice,
                           tinyi_vptq_input(q, twice));
     return TINY_OK;
 }
@@ -415,7 +416,7 @@ static tiny_status tinyi_vptq_codes(tiny_ctx *ctx, const char *where, const tllm
     for (r = 0; r < part->rows; r++) {
         const unsigned char *row = q->bytes + part->index + (size_t)r * part->row_bytes;
         if (spare && tinyi_le32(row + part->row_bytes - 4) >> (32 - spare))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: bits are set behind the codes of row %td of vectors", where, r);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: bits are set after the codes of row %td of vectors", where, r);
         for (i = 0; i < part->n && !all; i++) {
             const uint32_t word = tinyi_vptq_word(row, (size_t)i, width, tinyi_vptq_mask((int)width)), c1 = word & low,
                            c2 = part->k2 ? word >> part->bits : 0;
@@ -452,7 +453,7 @@ static tiny_status tinyi_vptq_read(tiny_ctx *ctx, const char *where, const unsig
     st = tinyi_vptq_head(ctx, where, bytes, n_bytes, q);
     if (st) return st;
     if (tinyi_crc32(0, bytes, n_bytes - 4) != tinyi_le32(bytes + n_bytes - 4))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the CRC-32 does not agree", where);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or truncated: the CRC-32 does not match", where);
     st = tinyi_vptq_order(ctx, where, q);
     for (i = 0; !st && q->normalized && i < 2 * q->n; i++)
         if ((bytes[tinyi_vptq_scales(q) + 2 * (size_t)i + 1] & 0x7cu) == 0x7cu)
@@ -479,7 +480,7 @@ TINY_API tiny_status tllm_vptq_open(tiny_ctx *ctx, const void *bytes, size_t n_b
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
-    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_open: a place for the matrix is wanted");
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_open: a result pointer is needed");
     st = tinyi_vptq_read(ctx, "vptq_open", (const unsigned char *)bytes, n_bytes, &q);
     if (!st) *out = q;
     return st;
@@ -494,7 +495,7 @@ TINY_API tiny_status tllm_vptq_load(tiny_ctx *ctx, const char *path, tllm_vptq *
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
     if (!path || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_load: a path and a place for the matrix are wanted");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_load: a path and a result pointer are needed");
     st = tiny_file_open(ctx, path, &f);     /* all of it is copied, and what was copied is checked */
     if (!st && !(block = tinyi_alloc(ctx, f.n_bytes, 1))) st = tiny_ctx_status(ctx);
     if (!st && f.n_bytes) memcpy(block, f.bytes, f.n_bytes);
@@ -512,7 +513,7 @@ TINY_API tiny_status tllm_vptq_load(tiny_ctx *ctx, const char *path, tllm_vptq *
 static tiny_status tinyi_vptq_given(tiny_ctx *ctx, const char *where, const tllm_vptq *q)
 {
     tiny_status st;
-    if (!q || !q->bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no matrix", where);
+    if (!q || !q->bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the matrix is NULL", where);
     st = tinyi_vptq_shape(ctx, where, TINY_E_ARGUMENT, q);
     if (!st && tinyi_vptq_bytes(q) != q->n_bytes)
         st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td rows of %td inputs are %zu bytes, not %zu", where, q->rows, q->n,
@@ -524,7 +525,7 @@ TINY_API tiny_status tllm_vptq_save(tiny_ctx *ctx, const tllm_vptq *q, const cha
 {
     tinyi_box box;
     tiny_status st = tinyi_ctx_check(ctx);
-    if (!st && !path) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_save: a path is wanted");
+    if (!st && !path) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_save: a path is needed");
     if (!st) st = tinyi_vptq_given(ctx, "vptq_save", q);
     if (st) return st;
     st = tinyi_box_open(ctx, &box, path, &tinyi_vptq_box, q->n_bytes);
@@ -563,7 +564,7 @@ TINY_API size_t tllm_vptq_book(const tllm_vptq *q, tiny_idx group, int second, f
 typedef struct tinyi_vptq_out {
     const tllm_vptq *q;
     float *to;
-    const float *book;                      /* all of them, as they lie */
+    const float *book;                      /* all of them, as they are */
     size_t first;                           /* where in the bytes */
     tiny_idx row0, rows, ld;
 } tinyi_vptq_out;

@@ -8,7 +8,7 @@
 TINYI_C_BEGIN
 
 #define TINYI_VPTQ_HEAD 80                  /* bytes before all else */
-#define TINYI_VPTQ_TAIL 8                   /* and behind: codes are read by eight bytes */
+#define TINYI_VPTQ_TAIL 8                   /* and after: codes are read by eight bytes */
 
 /* Inputs with the same books: those set apart, and each group. */
 typedef struct tinyi_vptq_part {
@@ -67,7 +67,7 @@ TINYI_FORCE_INLINE uint32_t tinyi_vptq_word(const unsigned char *p, size_t j, un
 TINYI_INLINE uint32_t tinyi_vptq_mask(int bits) { return bits >= 32 ? 0xffffffffu : ((uint32_t)1 << bits) - 1u; }
 
 /* What a kernel gets of a row of vectors. Books: a vector every `pad` numbers, floats or halves as the kernels want
- * them, zeros behind its own, 2^bits of them. */
+ * them, zeros after its own, 2^bits of them. */
 typedef struct tinyi_vptq_run {
     const unsigned char *at;                /* its codes */
     const float *x;                         /* (n) */

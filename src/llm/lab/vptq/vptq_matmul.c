@@ -2,23 +2,23 @@
  *
  * Formula  y[t][r] = sum over inputs i of x[t][i] w'[r][i], w'[s v + j][i] = scale_i (C[c1][j] + D[c2][j]) + bias_i for
  *          the codes c1, c2 of row s of vectors
- * Work     first all books are laid out anew, a vector padded to whole vectors of the machine (as halves, where it
- *          takes halves; else as floats), and x stands in the order of the codes, times the scales; x times the biases
- *          is one number for each row of x. Then threads take rows of vectors. 64 rows of x at a time. Nothing depends
- *          on the number of threads.
- * GATHER   y[s] += x_i C[c]: v multiply-adds a code, in one to four vectors of the machine; a book of 4096 x 8 halves
- *          is 64 KB, of the second-level cache
- * BUCKET   a[c] += x_i, then y[s] = sum of a[c] C[c]: an addition a code and v multiply-adds a vector of the book
+ * Work     first all books are laid out again, with vectors padded to whole SIMD vectors (as halves if the processor
+ *          converts halves, else as floats). x is put into the order of the codes, times the scales; x times the biases
+ *          is one number for each row of x. Then threads take rows of vectors. 64 rows of x at a time. The result does
+ *          not depend on the number of threads.
+ * GATHER   y[s] += x_i C[c]: v multiply-adds per code, in one to four SIMD vectors; a book of 4096 x 8 halves is 64 KB,
+ *          in the second-level cache
+ * BUCKET   a[c] += x_i, then y[s] = sum of a[c] C[c]: an addition per code and v multiply-adds per vector of the book
  * EXPAND   64 inputs of up to 64 outputs become panels of floats, and the tile kernel of math/gemm_inside.h multiplies
  *          them with up to 64 rows of x
- * Not finite: an infinity times the sum of two vectors is not the sum of two infinities; rows of x with one are made by
- *          the plain loop. So are rows with a number from 2^100 on, which times a scale, or in a bucket, may become one
- *          where the sum is none.
- * Cost     bits / 8 bytes a weight and the books; the books are read and written once a call
+ * Not finite: an infinity times the sum of two vectors is not the sum of two infinities, so rows of x with an infinity
+ *          use the plain loop. So do rows with a number of 2^100 or more, which may overflow times a scale or in a
+ *          bucket although the sum is finite.
+ * Cost     bits / 8 bytes per weight and the books; the books are read and written once per call
  * Error    a sum of at most n products (in buckets n + k) in some order, each of three factors, with C + D rounded:
  *          LINEAR, n + k + 8 units
- * Left out books that stay laid out between two calls: 64 to 128 KB would come from memory where 48 KB do, for each
- * matrix of a model */
+ * Left out keeping the laid-out books between calls: each matrix of a model would then read 64 to 128 KB from memory
+ *          instead of 48 KB */
 #include <string.h>
 #include "core/conform.h"
 #include "core/state_inside.h"
@@ -132,10 +132,10 @@ TINY_REF_END
 
 /* ---- fast -------------------------------------------------------------------------------------------------------- */
 
-/* With vectors of the machine (avx2, 1024 and 4096 inputs) buckets took 0.9 to 1.3 times the time of gathering for 256
- * vectors, and 1.5 times for 16 and 64, where one addition waits for the one before it: they are left to who asks. One
- * number at a time they took a tenth to half of it wherever a row has as many codes as the book has vectors. From eight
- * rows of x on a tile made once is worth its making. docs/papers/vptq.md has the figures. */
+/* With SIMD (avx2, 1024 and 4096 inputs) buckets took 0.9 to 1.3 times the time of gathering for books of 256 vectors,
+ * and 1.5 times for 16 and 64, because each addition waits for the one before: AUTO does not choose them there. In
+ * scalar code they took a tenth to half of the time if a row has at least as many codes as the book has vectors. From
+ * eight rows of x on, expanding a tile once is faster. docs/papers/vptq.md has the figures. */
 static tllm_vptq_form tinyi_vptq_choose(const tllm_vptq *q, tiny_idx n, int lanes)
 {
     const tiny_idx wide = (q->n - q->outliers) / q->groups;
@@ -155,7 +155,7 @@ typedef struct tinyi_vptq_job {             /* of one thread, for up to 64 rows 
     tiny_idx t0, tokens, wide;              /* wide: heights of all tiles of x */
     unsigned char *table;                   /* shared: books, a number every b->number bytes; */
     size_t number;
-    float *x, *bias;                        /* x as the form wants it; x times the biases (tokens), */
+    float *x, *bias;                        /* x as the form needs it; x times the biases (tokens), */
     /* and 1 for each row of x with an infinity, a NaN, or a number from 2^100 on */
     float *strange;
     float *acc, *image, *vector, *bucket;   /* own */
@@ -340,7 +340,7 @@ static void tinyi_vptq_tiles(const tinyi_vptq_call *f, const tinyi_vptq_job *b, 
             /* blocks begin at whole bytes */
             run.at = f->q.bytes + part.index + (size_t)s * part.row_bytes +
                      (size_t)((at - part.at) / 8 * (part.bits + part.bits2));
-            if (off + pad <= nr) {          /* what it writes behind its v rows, the next one writes again */
+            if (off + pad <= nr) {          /* what it writes after its v rows, the next one writes again */
                 b->k->expand(b->image + row / nr * nr * TINYI_VPTQ_WIDE + off, (size_t)nr, &run, pad);
                 continue;
             }
@@ -441,7 +441,7 @@ static void tinyi_vptq_fast(tiny_team *team, const tiny_op *op)
 
 /* ---- the row ----------------------------------------------------------------------------------------------------- */
 
-/* bytes that the product takes, at most: books of bytes that nobody made can be laid out 64 times as large */
+/* the most bytes that the product takes: laid-out books of hostile bytes can be 64 times as large */
 static double tinyi_vptq_room(const tllm_vptq *q)
 {
     tinyi_vptq_part last;
@@ -582,7 +582,7 @@ TINY_API tiny_status tllm_vptq_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, co
     const tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!q || !q->bytes || q->n_bytes > (size_t)TINY_IDX_MAX)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_matmul: there is no matrix");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_matmul: the matrix is NULL");
     memset(&op, 0, sizeof op);
     memset(&p, 0, sizeof p);
     p.rows = q->rows;

@@ -1,24 +1,23 @@
-/* src/llm/lab/vptq/vptq_quantize.c - VPTQ: books by weighted k-means, inputs coded one after the other with their
- * errors carried on
+/* src/llm/lab/vptq/vptq_quantize.c - VPTQ: books by weighted k-means; inputs are coded one after the other and their
+ * errors propagated
  *
  * Paper    Y. Liu et al., "VPTQ", 2024 (arXiv 2409.17066), algorithm 1; residual and outlier books of sections 3.2 and
  *          3.3
  * Formula  H_ii = 0: the weights of input i become 0. H += damp mean(diag H) I, H^-1 = U^T U. Inputs by falling H_ii;
- *          the first ones are set apart, the others cut in groups.
- *          Books: k-means over the vectors of a group's inputs, a vector weighed by H_ii of its input; rounded to
- *          halves before anything is coded.
- *          Code of a vector x: argmin |x - C_c|. With a second book: the loop runs once with the first book alone and
- *          keeps what is left, x - C_c; k-means of that, weighed as before, is the second book; then the loop runs
- *          again from the weights as they came, c2 = argmin |x - C_c1 - D_c2|.
+ *          the first ones are outliers, the others are split into groups.
+ *          Books: k-means over the vectors of a group's inputs, a vector weighted by H_ii of its input; rounded to
+ *          halves before coding.
+ *          Code of a vector x: argmin |x - C_c|. With a second book the loop first runs with the first book alone and
+ *          keeps the residuals x - C_c. Their k-means, weighted as before, gives the second book. Then the loop runs
+ *          again from the original weights, c2 = argmin |x - C_c1 - D_c2|.
  *          The loop over inputs, q = code(w), e = (w - q) / U_ii, w_j -= e U_ij: llm/round/columns.c. One input has one
  *          factor 1 / U_ii^2 for all candidates, so the nearest vector is the best one.
  *          Normalized: the books are of (w - bias) / scale, with bias = min and scale = max - min of the input, as
- *          halves; vectors are weighed by H_ii scale^2, and errors are carried on as errors of w. (With H unchanged for
- *          scaled weights the loop would make another J small.)
- * Cost     rows n k times a difference, a product and a sum for a pass, and as much for a round of k-means of all
+ *          halves; vectors are weighted by H_ii scale^2, and errors are propagated as errors of w. (With H unchanged
+ *          for scaled weights the loop would minimise another J.)
+ * Cost     rows n k times a difference, a product and a sum for a pass, and the same for an iteration of k-means of all
  *          vectors; n^3 in double for U
- * Left out statistics with a mean taken off: tllm_calib keeps them whole. Training of books and norms after the
- * pass. */
+ * Left out centred statistics: tllm_calib does not subtract the mean. Training of books and norms after the pass. */
 #include <string.h>
 #include "core/half_inside.h"
 #include "core/state_inside.h"
@@ -38,7 +37,7 @@ typedef struct tinyi_vptq {
     float *importance, *weight;
     float *copy, *u;                        /* (rows, n) in the order of coding; (n, n) */
     float *scale, *bias;                    /* (n), of places; NULL where not normalized */
-    float *book;                            /* all books as floats, as they lie in the bytes; */
+    float *book;                            /* all books as floats, as they are in the bytes; */
     /* and laid for the search, each at 16 / v of its place, see tinyi_vptq_laid */
     float *laid;
     size_t book_floats, laid_floats;
@@ -50,7 +49,7 @@ typedef struct tinyi_vptq {
     tiny_idx clamped;
 } tinyi_vptq;
 
-/* where the books of a part lie */
+/* where the books of a part are */
 typedef struct tinyi_vptq_books {
     tinyi_vptq_part part;
     float *book, *book2, *laid, *laid2, *left;
@@ -204,7 +203,7 @@ static tiny_status tinyi_vptq_make(tiny_ctx *ctx, tinyi_vptq *p, tiny_idx i, int
         d.sample = p->d.sample;
         if (k > n)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "vptq: a book of %td vectors for the %td that there are in %td inputs", k, n, b.part.n);
+                              "vptq: a book of %td vectors for only %td vectors in %td inputs", k, n, b.part.n);
         weight = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *weight);
         if (weight && !x) x = mine = (float *)tinyi_alloc(ctx, (size_t)n * (size_t)b.part.v, sizeof *mine);
         if (!weight || !x) st = tiny_ctx_status(ctx);
@@ -370,13 +369,14 @@ TINY_API tiny_status tllm_vptq_quantize(tiny_ctx *ctx, const tllm_vptq_desc *des
     if (st) return st;
     memset(&p, 0, sizeof p);
     if (!w || !out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: weights, and a place for what they become, are wanted");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: weights and a result pointer are needed");
     st = tinyi_vptq_sizes(ctx, "vptq", desc, &p.d, rows, n, &p.q);
     if (st) return st;
     if (!(p.d.damp > 0.0f && p.d.damp <= 1000.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: damping by %g of the mean diagonal; above 0 and at most 1000",
                           (double)p.d.damp);
-    if (p.d.block < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: blocks of %td inputs; at least 1", p.d.block);
+    if (p.d.block < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: blocks of %td inputs; at least 1 is needed", p.d.block);
     if ((size_t)n > (size_t)TINY_IDX_MAX / sizeof(double) / (size_t)n ||
         n > TINY_IDX_MAX / (tiny_idx)sizeof(double) / (rows + TLLM_VPTQ_MOST_V))
         return tinyi_fail(ctx, TINY_E_OVERFLOW,

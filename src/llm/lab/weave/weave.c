@@ -1,9 +1,9 @@
-/* src/llm/lab/weave/weave.c - MLWeaving: a data set stored by the weight of its bits, and read at any precision
+/* src/llm/lab/weave/weave.c - MLWeaving: a data set stored by the weight of its bits and read at any precision
  * Paper    Z. Wang et al., "Accelerating generalized linear models with MLWeaving: a one-size-fits-all system for
  *          any-precision learning", VLDB 2019 (arXiv 1903.03404), section 3; the layout is that of the authors' code.
  * Formula  code = floor((2^32 - 1) (x - low) / (high - low)), 0 where high = low; x_s = sum over k < s of bit k of the
  *          code (0 the uppermost) times 2^-(k + 1).
- *          0.25 has the code 3fffffff, so its x_2 is 0: the cut is towards 0.
+ *          0.25 has the code 3fffffff, so its x_2 is 0: truncation is towards 0.
  * Layout   samples by 8, features by 64; a block of 8 x 64 codes is 32 lines of 64 bytes, line k has bit k of all of
  *          them:
  *
@@ -15,19 +15,19 @@
  *                                                                               block, 64 s bytes in a row
  *              line 31
  *
- *          As 32-bit words that is the formula of the paper. Short last groups and chunks are zeros. The same bytes on
- *          every machine.
- * Products w . x_s = sum over k < s of 2^-(k + 1) times the sum of the w_j whose bit is set, in three ways that
- *          TLLM_WEAVE_ names:
- *          masked   bits decide over lanes of w, s additions for 64 features, from the lowest bit up (Horner)
- *          turned   codes are rebuilt, eight or so bits at a time, by transposes of bits between registers
- *                   (weave.simd.h), then one product. It costs about the same for any s up to 8, and the numbers are
- *                   there for a second use: the gradient
+ *          As 32-bit words that is the formula of the paper. Short last groups and chunks are padded with zeros. The
+ *          bytes are the same on every machine.
+ * Products w . x_s = sum over k < s of 2^-(k + 1) times the sum of the w_j whose bit is set, in the three forms of
+ *          TLLM_WEAVE_:
+ *          masked   bits select lanes of w, s additions for 64 features, from the lowest bit up (Horner)
+ *          turned   codes are rebuilt, about eight bits at a time, by transposing bits between registers
+ *                   (weave.simd.h), then one product. It costs about the same for any s up to 8, and the numbers can
+ *                   be used again for the gradient
  *          shifted  code by code, plain C
  *          Measured with 512 features at 1, 4 and 8 bits, ns a sample: avx2 masked 110, 377, 728, turned 60, 73, 89,
  *          shifted 1560 and more; w128 213, 827, 1625 and 128, 218, 320; scalar 2270, 16500, 38300 and 437, 621, 682,
- *          shifted 1373, 2954, 3302. So turned everywhere, but for one bit on avx512, whose masks are the words
- *          themselves: counted, not measured.
+ *          shifted 1373, 2954, 3302. AUTO is therefore turned everywhere, except for one bit on avx512, where the words
+ *          are the masks; that case is estimated, not measured.
  * Cost     writing: a division and about 20 operations a number, once. Reading s bits: n C 64 s bytes.
  * Error    of products: |fast - ref| <= (n_feature / V + 40) 2^-24 sum |x_j w_j|; s > 24: x is rounded to 24 bits.
  * Left out reading 16 bits at once in turned products (pieces of 8: only epochs at more than 8 bits would gain). */
@@ -58,15 +58,16 @@ TINYI_FN tiny_status tinyi_weave_check(tiny_ctx *ctx, const tllm_weave *data, co
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!data || !data->lines || !data->low || !data->high)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no store: it was not opened, or is closed", what);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the store is NULL or closed", what);
     need = tllm_weave_bytes(data->n, data->n_feature);
     if (!need)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "%s: a store of %td samples of %td features is none that this machine can hold", what,
+                          "%s: a store of %td samples of %td features is invalid or too large for this machine", what,
                           data->n, data->n_feature);
     if (data->n_bytes < need)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the lines have %zu bytes, %td samples of %td features have %zu",
-                          what, data->n_bytes, data->n, data->n_feature, need);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: the lines have %zu bytes, but %td samples of %td features have %zu", what, data->n_bytes,
+                          data->n, data->n_feature, need);
     return TINY_OK;
 }
 TINYI_FN tiny_status tinyi_weave_check_bits(tiny_ctx *ctx, const char *what, int bits)
@@ -79,16 +80,16 @@ static tiny_status tinyi_weave_check_rows(tiny_ctx *ctx, const tllm_weave *data,
                                           tiny_idx m)
 {
     if (first >= 0 && m >= 0 && first <= data->n && m <= data->n - first) return TINY_OK;
-    return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td samples from number %td on are asked for, the store has %td", what,
-                      m, first, data->n);
+    return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td samples from index %td on are requested, but the store has %td",
+                      what, m, first, data->n);
 }
 /* x (m, n_feature) in memory, of one of these types */
 static tiny_status tinyi_weave_check_rows_of(tiny_ctx *ctx, const tiny_tensor *x, const char *what, tiny_idx n_feature)
 {
     char shape[96];
-    if (!x || tiny_tensor_check(x)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the rows are no tensor", what);
+    if (!x || tiny_tensor_check(x)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the rows are not a tensor", what);
     if (x->rank != 2 || (n_feature && x->dim[1] != n_feature))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: rows of %s are given, (samples, %td) are wanted", what,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: rows of %s are given, (samples, %td) are needed", what,
                           tinyi_shape_text(x, shape), n_feature);
     return TINY_OK;
 }
@@ -160,7 +161,7 @@ TINY_API tiny_status tllm_weave_range(tiny_ctx *ctx, const tiny_tensor *x, int m
     if (!low || !high || x->dim[1] < 1 || (!more && x->dim[0] < 1))
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "weave: %td samples of %td features have no least and largest numbers, or there is no place for them",
+            "weave: %td samples of %td features have no least and largest numbers, or the result pointer is NULL",
             x->dim[0], x->dim[1]);
     for (i = 0; i < x->dim[0]; i++) {
         const float *row = (const float *)x->data + i * x->stride[0];
@@ -178,7 +179,7 @@ TINY_API tiny_status tllm_weave_range(tiny_ctx *ctx, const tiny_tensor *x, int m
     return TINY_OK;
 }
 
-/* low and high, room for label where there is some, behind each other in one block */
+/* low and high, room for label where there is some, one after the other in one block */
 static tiny_status tinyi_weave_begin(tiny_ctx *ctx, tiny_idx n, tiny_idx n_feature, int lines, int label,
                                      tllm_weave *out, float **low, float **high, float **labels)
 {
@@ -216,7 +217,7 @@ static tiny_status tinyi_weave_check_range(tiny_ctx *ctx, const char *what, cons
     tiny_idx j;
     for (j = 0; j < n_feature; j++)
         if (!tinyi_weave_finite(low[j]) || !tinyi_weave_finite(high[j]) || low[j] > high[j])
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: feature %td goes from %g to %g, which is no range", what, j,
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: feature %td goes from %g to %g, which is not a range", what, j,
                               (double)low[j], (double)high[j]);
     return TINY_OK;
 }
@@ -230,7 +231,7 @@ TINY_API tiny_status tllm_weave_open(tiny_ctx *ctx, tiny_idx n, tiny_idx n_featu
     if (st) return st;
     if (!out || !low || !high)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave: ranges and a place for the store are wanted, and one is missing");
+                          "weave: ranges and a result pointer are needed, but one is NULL");
     if (!tllm_weave_bytes(n, n_feature))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "weave: a store of %td samples of %td features is none that this machine can hold", n,
@@ -316,7 +317,7 @@ TINY_API tiny_status tllm_weave_put(tiny_ctx *ctx, tllm_weave *data, tiny_idx fi
     if (st) return st;
     if (!data->block || data->file)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave: this store is read only: its lines are the caller's or a file's");
+                          "weave: this store is read-only: its lines belong to the caller or to a file");
     st = tinyi_weave_check_rows_of(ctx, x, "weave", data->n_feature);
     if (!st && x->dtype != TINY_F32)
         st = tinyi_fail(ctx, TINY_E_DTYPE, "weave: x is %s, it must be f32", tiny_dtype_name(x->dtype));
@@ -418,7 +419,7 @@ TINY_API tiny_status tllm_weave_read(tiny_ctx *ctx, const tllm_weave *data, tiny
            : out->dtype == TINY_U8                          ? 8
                                                             : 0;
     if (bits > fits)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "weave read: %d bits do not go into %s", bits,
+        return tinyi_fail(ctx, TINY_E_DTYPE, "weave read: %d bits do not fit into %s", bits,
                           tiny_dtype_name(out->dtype));
     st = tinyi_weave_check_rows(ctx, data, "weave read", first, out->dim[0]);
     if (st || !out->dim[0]) return st;
@@ -541,7 +542,7 @@ TINY_API tiny_status tllm_weave_dot(tiny_ctx *ctx, const tllm_weave *data, tiny_
     if (!m) return TINY_OK;
     if (!v || !y)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave dot: numbers and a place for the products are wanted, and one is missing");
+                          "weave dot: numbers and a result pointer are needed, but one is NULL");
     if (ctx->target == TINY_TARGET_REFERENCE) {
         for (i = 0; i < m; i++) y[i] = tinyi_weave_dot_ref(data, first + i, bits, v);
         ctx->ran_on = TINY_TARGET_REFERENCE;
@@ -583,7 +584,7 @@ TINY_API tiny_status tllm_weave_save(tiny_ctx *ctx, const tllm_weave *data, cons
     tiny_tensor t;
     tiny_status st = tinyi_weave_check(ctx, data, "weave save");
     if (st) return st;
-    if (!path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave save: no name of a file is given");
+    if (!path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave save: the file name is NULL");
     memset(&desc, 0, sizeof desc);
     desc.path = path;
     st = tiny_checkpoint_create(ctx, &desc, &w);
@@ -622,7 +623,7 @@ static tiny_status tinyi_weave_load(tiny_ctx *ctx, const tiny_checkpoint_desc *d
     if (st) return st;
     st = tiny_checkpoint_get_text(ctx, c, "what", &what);
     if (!st && strcmp(what, "weave 1"))
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is a checkpoint, but no store of bits that this version knows",
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is a checkpoint, but not a supported store of bits",
                         name);
     if (!st) st = tiny_checkpoint_get_u64(ctx, c, "samples", &n);
     if (!st) st = tiny_checkpoint_get_u64(ctx, c, "features", &n_feature);
@@ -666,7 +667,7 @@ TINY_API tiny_status tllm_weave_load(tiny_ctx *ctx, const char *path, tllm_weave
     if (st) return st;
     if (!path || !out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave load: the name of a file and a place for the store are wanted, and one is missing");
+                          "weave load: the name of a file and a result pointer are needed, but one is NULL");
     memset(&desc, 0, sizeof desc);
     desc.path = path;
     return tinyi_weave_load(ctx, &desc, out);
@@ -679,7 +680,7 @@ TINY_API tiny_status tllm_weave_load_bytes(tiny_ctx *ctx, const void *bytes, siz
     if (st) return st;
     if (!bytes || !out)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave load: the bytes of a file and a place for the store are wanted, and one is missing");
+                          "weave load: the bytes of a file and a result pointer are needed, but one is NULL");
     memset(&desc, 0, sizeof desc);
     desc.bytes = bytes;
     desc.n_bytes = n_bytes;

@@ -1,9 +1,9 @@
-/* src/llm/lab/weave/weave_inside.h - what the store of bits, its kernels and the trainer know of each other
+/* src/llm/lab/weave/weave_inside.h - shared by the store of bits, its kernels and the trainer
  *
  * A word is 32 features of one sample and one bit. V words, V the lanes of the target, are a part: 32 V features.
- * Within a part the numbers of a vector are those at one bit of its words, so a model that the kernels read lies part
- * by part, bit by bit: number p V + l of a part is feature 32 l + p of it. Kernels make number c 2^t of a code c, t
- * being where it stood in its word; what they multiply it with holds 2^-t. */
+ * Within a part the numbers of a vector are those at one bit of its words. A model for the kernels is therefore stored
+ * part by part, bit by bit: number p V + l of a part is its feature 32 l + p. Kernels make the number c 2^t of a code
+ * c, with t its position in the word; the other factor contains 2^-t. */
 #ifndef TINYI_WEAVE_INSIDE_H
 #define TINYI_WEAVE_INSIDE_H
 #include "core/bytes.h"
@@ -11,7 +11,7 @@
 #include "math/table_inside.h"
 TINYI_C_BEGIN
 
-#define TINYI_WEAVE_GROUP 8                 /* samples whose bits stand side by side */
+#define TINYI_WEAVE_GROUP 8                 /* samples whose bits are side by side */
 #define TINYI_WEAVE_BLOCK 2048              /* bytes of 64 features of a group: 32 lines of 64 */
 
 /* parts first, first + 1, ... first + n of a group; chunks: of 64 features that there are; planes: of each sample (n,
@@ -42,7 +42,7 @@ typedef struct tinyi_weave_kernels {
     void (*add)(float *g, const float *const *x, const float *d, int m, size_t n, int first);
     /* scale[32]: of each bit, as tinyi_weave_scale */
     void (*step)(float *w, const float *g, const float *scale, size_t n, const tinyi_weave_step *s);
-    /* w: 64 chunks features in their order, zeros behind the last */
+    /* w: 64 chunks features in their order, zeros after the last */
     float (*masked)(const unsigned char *group, size_t sample, size_t chunks, int bits, const float *w);
 } tinyi_weave_kernels;
 TINYI_TABLES(tinyi_weave_kernels, tinyi_weave_kernels)
@@ -68,7 +68,7 @@ TINYI_INLINE uint32_t tinyi_weave_word(const unsigned char *group, size_t word, 
 {
     return tinyi_le32(group + word / 2 * TINYI_WEAVE_BLOCK + 64 * (size_t)k + 8 * i + word % 2 * 4);
 }
-/* bits of a field that a code of so many has in a word: a power of two; codes of more than eight are made of pieces of
+/* width of the field in a word for a code of that many bits: a power of two; longer codes are made of pieces of
  * eight */
 TINYI_INLINE int tinyi_weave_field(int bits) { return bits > 4 ? 8 : bits > 2 ? 4 : bits; }
 /* scale[p]: what a number of bit p of a word is to be multiplied with */
@@ -78,7 +78,7 @@ TINYI_FN void tinyi_weave_spread(float *part, const float *x, tiny_idx n_feature
 TINYI_FN void tinyi_weave_gather(float *x, const float *part, tiny_idx n_feature, int lanes, const float *factor);
 
 #define TINYI_WEAVE_LANES 16                /* the most that a target has */
-/* scratch of a thread for a group whose products alone are wanted: its numbers take turns in one row */
+/* scratch of a thread for a group that needs products only: its numbers take turns in one row */
 TINYI_INLINE size_t tinyi_weave_rows_bytes(size_t parts, int lanes, int bits)
 {
     return (parts * 32 + 8 * parts + 8 * parts * (size_t)bits) * (size_t)lanes * 4;

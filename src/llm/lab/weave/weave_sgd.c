@@ -2,23 +2,23 @@
  * Paper    Z. Wang et al., "Accelerating generalized linear models with MLWeaving", VLDB 2019 (arXiv 1903.03404),
  *          section 4
  * Formula  for a batch of B samples, x of s bits in both places:  z_i = w . x_i;  d_i = z_i - y_i, sigmoid(z_i) - y_i,
- *          or -y_i where y_i z_i < 1, else 0; w -= lr_e (sum_i d_i x_i / B + l2 w),  lr_e = lr decay^sqrt(e + 1).
- *          Loss: always on 32 bits. midpoint: x_s + 2^-(s + 1) where a feature varies, that is z += 2^-(s + 1) sum w,
- *          gradient += 2^-(s + 1) sum d: once a batch, nothing a sample.
- * Order    batches in the order of the store. Eight samples at a time are rebuilt as numbers (16 KB for 512 features:
- *          they stay in the first cache), multiplied with w and added to the gradient.
- * Threads  one model: threads share its parts of 32 V features. Each multiplies its parts of up to 64 samples, all
- *          wait, all sum up all parts in their order and correct their own ones: one barrier for 64 samples, and the
- *          same bits for any number of threads. It pays from 64 x 512 numbers on. average: models of their own on
- *          samples of their own, no barrier; the mean after each epoch. It pays always, and is another algorithm.
+ *          or -y_i if y_i z_i < 1, else 0; w -= lr_e (sum_i d_i x_i / B + l2 w),  lr_e = lr decay^sqrt(e + 1).
+ *          Loss: always on 32 bits. midpoint: x_s + 2^-(s + 1) if a feature varies, that is z += 2^-(s + 1) sum w,
+ *          gradient += 2^-(s + 1) sum d: once per batch, no cost per sample.
+ * Order    batches in the order of the store. Eight samples at a time are rebuilt as numbers (16 KB for 512 features,
+ *          which stay in the first-level cache), multiplied with w and added to the gradient.
+ * Threads  one model: threads share its parts of 32 V features. Each thread multiplies its parts of up to 64 samples.
+ *          After a barrier each thread sums all parts in order and updates its own: one barrier for 64 samples, and the
+ *          same bits for any number of threads. This is faster from 64 x 512 numbers on. average: separate models on
+ *          separate samples, no barrier, the mean after each epoch. This is always faster, but another algorithm.
  * Fixed    shift: the model stays on multiples of 2^-23, as the authors' 32-bit words with 23 fraction bits; exact
  *          while |w| < 2, where a float has as many.
  * Cost     512 features on Zen 3: see docs/papers/weave.md
- * Error    fast against ref: each step rounds to float, relative 2^-24 and that of the products; descent forgets it.
+ * Error    fast against ref: each step rounds to float, relative 2^-24 and that of the products; descent corrects it.
  *          Measured after an epoch: below 1e-5.
- * Left out Hogwild (all threads write one model without locks): plain stores of floats that others read are races,
- *          which C does not define and the thread sanitizer names; the relaxed atomics that it would take move one
- *          float at a time, and the vectors that this is about are gone. */
+ * Left out Hogwild (all threads write one model without locks): plain float stores that other threads read are data
+ *          races, undefined in C and reported by the thread sanitizer. Relaxed atomics would move one float at a time
+ *          and lose the vectors. */
 #include <string.h>
 #include "llm/lab/weave/weave_sgd.h"
 #include "llm/lab/weave/weave_inside.h"
@@ -50,7 +50,7 @@ typedef struct tinyi_sgd {
     double lr;                              /* of this epoch */
     float shrink, scale[32], *mid;          /* mid: what a cut number misses, in the kernels' units; or NULL */
     tinyi_sgd_model *model;
-    int stop[2];                            /* written before a barrier, read behind it, in turns */
+    int stop[2];                            /* written before a barrier, read after it, in turns */
 } tinyi_sgd;
 
 /* ---- checks and settings ----------------------------------------------------------------------------------------- */
@@ -63,18 +63,18 @@ static tiny_status tinyi_sgd_check(tiny_ctx *ctx, const tllm_weave *data, const 
     tiny_status st = tinyi_weave_check(ctx, data, what);
     if (st) return st;
     if (!label || !d || !model)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: labels, a description and a model are wanted, and one is missing",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: labels, a description and a model are needed, but one is NULL",
                           what);
     if (d->task < TLLM_WEAVE_LINEAR || d->task > TLLM_WEAVE_SVM)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no task %d", what, d->task);
     if (!(d->l2 >= 0.0 && d->l2 <= 1e30))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: l2 is %g, it must be 0 or more", what, d->l2);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: l2 is %g; it must be at least 0", what, d->l2);
     for (i = 0; i < data->n; i++) {
         const float y = label[i];
         if (!(y - y == 0.0f))
             return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the label of sample %td is %g", what, i, (double)y);
         if (d->task && y != 1.0f && y != (d->task == TLLM_WEAVE_LOGISTIC ? 0.0f : -1.0f))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the label of sample %td is %g, the task %s takes %s and 1",
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the label of sample %td is %g, but the task %s takes %s and 1",
                               what, i, (double)y, task[d->task], d->task == TLLM_WEAVE_LOGISTIC ? "0" : "-1");
     }
     n = data->n_feature + (d->intercept != 0);
@@ -89,27 +89,28 @@ static tiny_status tinyi_sgd_check_epoch(tiny_ctx *ctx, const tllm_weave *data, 
 {
     const int first = d->bits_first ? d->bits_first : 2, most = d->bits_most ? d->bits_most : 8;
     if (!s || s->epoch < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a state is wanted, all zero at the start");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a state is needed, all zero at the start");
     if (d->bits < 0 || d->bits > 32)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a code has 1 to 32 bits, not %d", d->bits);
     if (!d->bits && (first < 1 || most > 32 || first > most || (s->epoch && (s->bits < 1 || s->bits > 32))))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave epoch: a schedule of %d to %d bits, now at %d: 1 to 32 are there", first, most,
+                          "weave epoch: a schedule of %d to %d bits, at %d: the limits are 1 and 32", first, most,
                           s->bits);
     if (!(d->gain >= 0.0 && d->gain <= 1.0))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: gain is %g, it is a share of 0 to 1", d->gain);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: gain is %g; the limits are 0 and 1", d->gain);
     if (!(d->lr >= 0.0 && d->lr <= 1e30))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: lr is %g, it must be above 0, or 0 for the default",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: lr is %g; it must be above 0, or 0 for the default",
                           d->lr);
     if (!(d->decay >= 0.0 && d->decay <= 1.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave epoch: decay is %g, it must be above 0 and not above 1, or 0 for none", d->decay);
+                          "weave epoch: decay is %g; it must be above 0 and at most 1, or 0 for none", d->decay);
     if (d->batch < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a batch of %td samples", d->batch);
     if (d->shift < 0 || d->shift > 60)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a shift by %d; 1 to 60 are there, 0 is none", d->shift);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: a shift by %d; the limits are 1 and 60, or 0 for none",
+                          d->shift);
     if (d->average < 0 || d->average > TINY_MAX_THREADS || (tiny_idx)d->average > (data->n + 7) / 8)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave epoch: the mean of %d models; up to %d are there, and one for each 8 of %td samples",
+                          "weave epoch: the mean of %d models; the limits are %d, and one for each 8 of %td samples",
                           d->average, TINY_MAX_THREADS, data->n);
     return TINY_OK;
 }
@@ -285,7 +286,7 @@ static int tinyi_sgd_slopes(const tinyi_sgd *s, const tinyi_kernels *k, float *z
     return m;
 }
 
-/* Lines of a caller or a file may have bits behind the last feature: they are no feature's, so their numbers of the
+/* Lines of a caller or a file may have bits after the last feature: they are no feature's, so their numbers of the
  * model stay 0. Of parts v0 .. v1. */
 static void tinyi_sgd_only_features(float *g, tiny_idx n_feature, size_t lanes, size_t v0, size_t v1)
 {
@@ -334,7 +335,7 @@ static void tinyi_sgd_pass(tinyi_sgd *s, tiny_team *team, tinyi_sgd_model *m, in
                 k->expand(&r, w, s->bits);
             }
             if (mid && first) k->products(sum + (size_t)s->slice * r.n * lanes, w, mid, r.n);
-            if (team && team->i == 0) {     /* who asks is always the same thread */
+            if (team && team->i == 0) {     /* it is always called by the same thread */
                 if (n > 1) s->stop[turn] = 0;
                 if (asked++ % 256 == 0) {
                     if (s->ctx->desc.cancel && s->ctx->desc.cancel(s->ctx->desc.user)) s->stop[n > 1 ? turn : 0] = 1;
@@ -550,7 +551,7 @@ TINY_API tiny_status tllm_weave_loss(tiny_ctx *ctx, const tllm_weave *data, cons
     double l;
     tiny_status st = tinyi_sgd_check(ctx, data, label, desc, model, "weave loss");
     if (st) return st;
-    if (!loss) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave loss: there is no place for it");
+    if (!loss) return tinyi_fail(ctx, TINY_E_ARGUMENT, "weave loss: the result pointer is NULL");
     st = tinyi_sgd_measure(ctx, data, label, desc, model, &l);
     if (!st) *loss = l;
     return st;
@@ -602,8 +603,8 @@ TINY_API tiny_status tllm_weave_epoch(tiny_ctx *ctx, const tllm_weave *data, con
         if (desc->schedule) {
             const int bits = desc->schedule(desc->user, &next);
             if (bits < 1 || bits > 32)
-                st = tinyi_fail(ctx, TINY_E_ARGUMENT, "weave epoch: the schedule asks for %d bits, 1 to 32 are there",
-                                bits);
+                st = tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                "weave epoch: the schedule returned %d bits; the limits are 1 and 32", bits);
             next.bits = bits;
         } else if (next.epoch > 1 &&
                    next.loss_before - next.loss < (desc->gain > 0.0 ? desc->gain : 0.01) * next.loss_before &&
@@ -627,7 +628,7 @@ TINY_API tiny_status tllm_weave_plain_model(tiny_ctx *ctx, const tllm_weave *dat
     if (st) return st;
     if (!model || !weight || !bias)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave model: a model and places for weights and bias are wanted, and one is missing");
+                          "weave model: a model and result pointers are needed, but one is NULL");
     for (j = 0; j < data->n_feature; j++) {
         const double range = (double)data->high[j] - (double)data->low[j],
                      w = range > 0.0 ? (double)model[j] / range : 0.0;

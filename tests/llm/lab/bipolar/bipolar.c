@@ -494,8 +494,8 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tllm_bipolar_make(ctx, &tf, NULL, 4, -64, &w), TINY_E_ARGUMENT, "groups of -64 numbers");
     T_STATUS(tllm_bipolar_make(ctx, &tf, &tsc, 4, 64, &w), TINY_E_SHAPE, "scales belong to codes");
     T_STATUS(tllm_bipolar_make(ctx, &tc, &tsc, 3, 0, &w), TINY_E_SHAPE, "must be 20 x 1 f32");
-    T_STATUS(tllm_bipolar_make(ctx, NULL, NULL, 4, 0, &w), TINY_E_ARGUMENT, "weights of two axes");
-    T_STATUS(tllm_bipolar_make(ctx, &tf, NULL, 4, 0, NULL), TINY_E_ARGUMENT, "a place for the weights");
+    T_STATUS(tllm_bipolar_make(ctx, NULL, NULL, 4, 0, &w), TINY_E_ARGUMENT, "weights with two axes");
+    T_STATUS(tllm_bipolar_make(ctx, &tf, NULL, 4, 0, NULL), TINY_E_ARGUMENT, "the result pointer is NULL");
     b = tf;
     b.dim[1] = 0;
     T_STATUS(tllm_bipolar_make(ctx, &b, NULL, 4, 0, &w), TINY_E_SHAPE, "rows of 0 numbers: there is nothing to sum");
@@ -532,17 +532,17 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 0, NULL, &ty), TINY_E_ARGUMENT, "activations of 0");
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 9, NULL, &ty), TINY_E_ARGUMENT,
              "weights of 3 bits and activations of 9");
-    T_STATUS(tllm_bipolar_matmul(ctx, NULL, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there are no weights");
-    T_STATUS(tllm_bipolar_matmul(ctx, &w, NULL, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there is no x");
+    T_STATUS(tllm_bipolar_matmul(ctx, NULL, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: the weights are NULL");
+    T_STATUS(tllm_bipolar_matmul(ctx, &w, NULL, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: x is NULL");
     T_TRUE(tllm_bipolar_code(NULL, 0, 0) == -1);
     b = tx;
     b.dim[1] = K - 1;
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &b, 4, NULL, &ty), TINY_E_SHAPE, "x must have rows of 130 numbers");
     b = tsc;
     b.dim[0] = 4;
-    T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 4, &b, &ty), TINY_E_ARGUMENT, "none are taken");
+    T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 4, &b, &ty), TINY_E_ARGUMENT, "its scales are computed");
     b = table(s, TINY_I8, 4, K);
-    T_STATUS(tllm_bipolar_matmul(ctx, &w, &b, 4, NULL, &ty), TINY_E_ARGUMENT, "signed activations want signed weights");
+    T_STATUS(tllm_bipolar_matmul(ctx, &w, &b, 4, NULL, &ty), TINY_E_ARGUMENT, "signed activations need signed weights");
     b = table(c, TINY_U8, 4, K);
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &b, 3, &tsc, &ty), TINY_E_SHAPE, "scale_x is 20x3 f32, it must be 4 x 3 f32");
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &b, 3, NULL, &ty), TINY_E_DTYPE, "output 0 is 4x20 f32, it must be 4x20 i32");
@@ -570,7 +570,7 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tiny_run(ctx, &op), TINY_E_OVERFLOW, "-1 rows");
     tllm_bipolar_free(ctx, &w);
     tllm_bipolar_free(ctx, &v);
-    T_STATUS(tllm_bipolar_matmul(ctx, &v, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there are no weights");
+    T_STATUS(tllm_bipolar_matmul(ctx, &v, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: the weights are NULL");
     T_TRUE(tllm_bipolar_code(&v, 0, 0) == -1);
     tllm_bipolar_free(ctx, &v);
     tllm_bipolar_free(ctx, NULL);

@@ -226,15 +226,15 @@ static void test_rows(tiny_target target)
         T_OK(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 2, 2, count, codes));
         T_TRUE(codes[0] == 64 && codes[1] == 127 && codes[2] == 1 && codes[3] == 0);
         T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_Q8_0, bytes, 1, 33, count, NULL), TINY_E_SHAPE,
-                 "33 weights are no whole blocks of Q8_0");
+                 "33 weights are not whole blocks of Q8_0");
         T_STATUS(tllm_bw_count_rows(ctx, 63, bytes, 1, 1, count, NULL), TINY_E_UNSUPPORTED, "there is no format 63");
         T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 0, 4, count, NULL), TINY_E_SHAPE,
                  "0 rows of 4 weights");
         T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, TINY_IDX_MAX / 2, 1 << 20, count, NULL),
                  TINY_E_OVERFLOW, "more than this machine can address");
         T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, NULL, 1, 4, count, NULL), TINY_E_ARGUMENT,
-                 "there are no weights");
-        T_STATUS(tllm_bw_count(ctx, NULL, 3, count), TINY_E_ARGUMENT, "there are no weights");
+                 "the weights or the result");
+        T_STATUS(tllm_bw_count(ctx, NULL, 3, count), TINY_E_ARGUMENT, "the weights or the result");
         t_close(ctx);
     }
 }
@@ -373,7 +373,7 @@ static void test_extremes(tiny_target target)
             if (widths[w] == 32) continue;
             x = make(1, 1, k + 1, 1);
             t_use(ctx);
-            T_STATUS(tllm_bw_gemm(ctx, &d, &x.ta, &x.tb, &x.tc, NULL), TINY_E_OVERFLOW, "* 2^14, an accumulator of");
+            T_STATUS(tllm_bw_gemm(ctx, &d, &x.ta, &x.tb, &x.tc, NULL), TINY_E_OVERFLOW, "* 2^14, but an accumulator");
             t_free_blocks();
         }
     t_close(ctx);
@@ -726,7 +726,7 @@ static void test_refused(void)
     change;                                                                 \
     T_STATUS(tllm_bw_gemm(ctx, &d, &x.ta, &x.tb, &x.tc, &s), status, says); \
     T_STATUS(tllm_bw_cycles(ctx, &d, &x.ta, 4, &s), status, says)
-    BAD(d.loop[2].dim = 4, TINY_E_ARGUMENT, "loop 2 runs over dimension 4; there are m, n, k and bw");
+    BAD(d.loop[2].dim = 4, TINY_E_ARGUMENT, "loop 2 runs over dimension 4; the dimensions are m, n, k and bw");
     BAD(d.loop[2].dim = -1, TINY_E_ARGUMENT, "loop 2 runs over dimension -1");
     BAD(d.loop[2].size = 0, TINY_E_ARGUMENT, "loop 2, parallel over m, has size 0; it takes 1 to 65536");
     BAD(d.loop[3].size = 65537, TINY_E_ARGUMENT, "has size 65537");
@@ -736,29 +736,29 @@ static void test_refused(void)
     BAD(d.n_loops = 0, TINY_E_ARGUMENT, "a nest of 0 loops");
     BAD(d.n_loops = 9, TINY_E_ARGUMENT, "a nest of 9 loops");
     BAD(d.n_loops = 5, TINY_E_ARGUMENT, "there is no loop over bw");
-    BAD(d.loop[4].dim = TLLM_BW_M, TINY_E_ARGUMENT, "loop 4 is a second one over m, in time");
+    BAD(d.loop[4].dim = TLLM_BW_M, TINY_E_ARGUMENT, "loop 4 is a second loop over m, in time");
     BAD(d.loop[4].parallel = 1; d.loop[4].size = 2, TINY_E_ARGUMENT, "there is no loop in time over k");
     BAD(d.loop[3].sparse = 1, TINY_E_ARGUMENT, "loop 3 is sparse");
     BAD(d.loop[5].sparse = 1, TINY_E_ARGUMENT, "loop 5 is sparse");
     BAD(d.place[TLLM_BW_MAP] = 5, TINY_E_ARGUMENT, "map needs m, n, k and bw");
-    BAD(d.place[TLLM_BW_MAP] = 7, TINY_E_ARGUMENT, "map stands inside of 7 loops of 6");
-    BAD(d.place[TLLM_BW_ADD] = -1, TINY_E_ARGUMENT, "add stands inside of -1 loops");
+    BAD(d.place[TLLM_BW_MAP] = 7, TINY_E_ARGUMENT, "map is inside 7 loops of 6");
+    BAD(d.place[TLLM_BW_ADD] = -1, TINY_E_ARGUMENT, "add is inside -1 loops");
     BAD(d.place[TLLM_BW_ENCODE] = 6, TINY_E_ARGUMENT, "encode makes all digits at once");
-    BAD(d.place[TLLM_BW_ADD] = 1, TINY_E_ARGUMENT, "add and accumulate stand inside of the loops over m and n in time");
-    BAD(d.place[TLLM_BW_ADD] = 6, TINY_E_ARGUMENT, "add and accumulate stand outside of the loop over bw");
+    BAD(d.place[TLLM_BW_ADD] = 1, TINY_E_ARGUMENT, "add and accumulate must be inside the loops over m and n in time");
+    BAD(d.place[TLLM_BW_ADD] = 6, TINY_E_ARGUMENT, "add and accumulate must be outside the loop over bw");
     BAD(d.place[TLLM_BW_HALF_REDUCE] = 6, TINY_E_ARGUMENT, "half_reduce takes all four products at once");
-    BAD(d.place[TLLM_BW_SHIFT] = 5, TINY_E_ARGUMENT, "shift behind the sum stands inside of a parallel loop over bw");
+    BAD(d.place[TLLM_BW_SHIFT] = 5, TINY_E_ARGUMENT, "shift after the sum must be inside a parallel loop over bw");
     BAD(d.place[TLLM_BW_SYNC] = 4, TINY_E_ARGUMENT,
-        "sync stands inside of 4 loops; lanes that part at loop 2 meet there");
+        "sync is inside 4 loops; lanes that separate at loop 2 meet there");
     BAD(d.encoder = 2, TINY_E_ARGUMENT, "there is no encoder 2 that makes four digits");
     BAD(d.width = 15, TINY_E_ARGUMENT, "an accumulator of 15 bits");
     BAD(d.width = 33, TINY_E_ARGUMENT, "an accumulator of 33 bits");
-    BAD(d.width = 16, TINY_E_OVERFLOW, "sums of 4 products reach 4 * 2^14, an accumulator of 16 bits holds those of 1");
+    BAD(d.width = 16, TINY_E_OVERFLOW, "sums of 4 products reach 4 * 2^14, but an accumulator of 16 bits holds only 1");
     BAD(d.pipeline = -1, TINY_E_ARGUMENT, "a pipeline of -1 cycles");
     BAD(d.loop[2] = good.loop[1];
-        d.loop[1] = good.loop[2], TINY_E_ARGUMENT, "m and n in time stand outside of all parallel ones");
+        d.loop[1] = good.loop[2], TINY_E_ARGUMENT, "m and n in time must be outside all parallel loops");
     BAD(d.loop[4] = good.loop[5]; d.loop[5] = good.loop[4];
-        d.place[TLLM_BW_ENCODE] = 4, TINY_E_ARGUMENT, "wants the loop over bw innermost");
+        d.place[TLLM_BW_ENCODE] = 4, TINY_E_ARGUMENT, "needs the loop over bw innermost");
 #undef BAD
     T_OK(tllm_bw_design_of(ctx, "opt3", &d));
     d.place[TLLM_BW_SYNC] = -1;
@@ -767,7 +767,7 @@ static void test_refused(void)
     T_STATUS(tllm_bw_design_of(ctx, "opt5", &d), TINY_E_UNSUPPORTED, "there is no design opt5");
     d = good;
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT2, 0), TINY_E_UNSUPPORTED,
-             "OPT2: add must stand outside of the loop over k first");
+             "OPT2: add must first be outside the loop over k");
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_GROUP, 4), TINY_E_UNSUPPORTED,
              "GROUP: the loop over bw must be sparse first");
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_SYNC_K, 4), TINY_E_UNSUPPORTED,
@@ -776,7 +776,7 @@ static void test_refused(void)
     T_TRUE(!memcmp(&d, &good, sizeof d));
     T_OK(tllm_bw_transform(ctx, &d, TLLM_BW_OPT1, 0));
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT1, 0), TINY_E_UNSUPPORTED,
-             "OPT1: add stands outside of the loop over k already");
+             "OPT1: add is already outside the loop over k");
     T_OK(tllm_bw_transform(ctx, &d, TLLM_BW_OPT3, 0));
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT3, 0), TINY_E_UNSUPPORTED,
              "OPT3: the loop over bw must be innermost and parallel");
@@ -785,7 +785,7 @@ static void test_refused(void)
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_GROUP, 1), TINY_E_UNSUPPORTED, "GROUP: it takes 2 to 65536 lanes");
     T_OK(tllm_bw_transform(ctx, &d, TLLM_BW_OPT4, 0));
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT4, 0), TINY_E_UNSUPPORTED,
-             "OPT4: the encoder stands outside of the loop over n already");
+             "OPT4: the encoder is already outside the loop over n");
     T_OK(tllm_bw_transform(ctx, &d, TLLM_BW_SYNC_K, 0));
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_SYNC_K, 0), TINY_E_UNSUPPORTED,
              "SYNC: the lanes wait at every k already");
@@ -794,7 +794,7 @@ static void test_refused(void)
              "GROUP: there is a parallel loop over k already");
     T_OK(tllm_bw_design_of(ctx, "mac-ws", &d));
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT3, 0), TINY_E_UNSUPPORTED,
-             "OPT3: the loop over k in time must stand inside of those over m and n");
+             "OPT3: the loop over k in time must be inside those over m and n");
     T_OK(tllm_bw_design_of(ctx, "mac-pe", &d));
     T_STATUS(tllm_bw_transform(ctx, &d, TLLM_BW_OPT4, 0), TINY_E_UNSUPPORTED, "OPT4: there is no parallel loop over n");
     none = tiny_tensor_2d(x.a, TINY_I8, 4, 0);
@@ -803,7 +803,7 @@ static void test_refused(void)
              "a product of 4 x 0 by 0 x 4: each must be at least 1");
     T_STATUS(tllm_bw_cycles(ctx, &good, &x.ta, 0, &s), TINY_E_SHAPE, "each must be at least 1");
     T_STATUS(tllm_bw_cycles(ctx, &good, &x.ta, TINY_IDX_MAX, &s), TINY_E_OVERFLOW,
-             "more than the counters are made for");
+             "exceed the limit of the counters");
     one = tiny_tensor_2d(x.b, TINY_I8, 3, 4);
     T_STATUS(tllm_bw_gemm(ctx, &good, &x.ta, &one, &x.tc, NULL), TINY_E_SHAPE, "4 x 4 times 3 x 4 is no 4 x 4");
     T_STATUS(tllm_bw_gemm(ctx, &good, &x.ta, &x.tc, &x.tc, NULL), TINY_E_DTYPE, "b is 4x4 i32, not a matrix of i8");
@@ -813,7 +813,7 @@ static void test_refused(void)
     one = tiny_tensor_2d(x.c, TINY_I8, 4, 4);
     T_STATUS(tllm_bw_gemm(ctx, &good, &one, &x.tb, &x.tc, NULL), TINY_E_ALIAS, "c overlaps a or b");
     T_STATUS(tllm_bw_digits_of(ctx, 3, count, &digits), TINY_E_ARGUMENT, "there is no encoder 3");
-    T_STATUS(tllm_bw_digits_of(ctx, 0, NULL, &digits), TINY_E_ARGUMENT, "there are no counts");
+    T_STATUS(tllm_bw_digits_of(ctx, 0, NULL, &digits), TINY_E_ARGUMENT, "the counts or the result");
     T_OK(tllm_bw_digits_of(ctx, 0, count, &digits));
     T_TRUE(digits.n == 0 && digits.mean == 0);
     T_TRUE(tllm_bw_encoder_name(-1) == NULL && tllm_bw_encoder_name(3) == NULL && tllm_bw_unit_at(1000) == NULL);

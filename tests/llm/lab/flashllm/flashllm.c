@@ -524,11 +524,11 @@ static void test_bad_matrices(void)
         "comes after place");
     BAD(&b, offset[2] = offset[1] - 1, offset[2] = a.offset[2], TINY_E_FORMAT, "offset 2 falls from");
     BAD(&b, offset[0] = 1, offset[0] = 0, TINY_E_FORMAT, "the first offset is 1, not 0");
-    BAD(&b, offset[3] += 2000, offset[3] = a.offset[3], TINY_E_FORMAT, "there are 4096 places");
+    BAD(&b, offset[3] += 2000, offset[3] = a.offset[3], TINY_E_FORMAT, "but only 4096 places");
     BAD(&b, offset[7] = 0x7fffffff, offset[7] = a.offset[7], TINY_E_FORMAT, "it must repeat");
     BAD(&b, b.n_item -= 4, b.n_item += 4, TINY_E_FORMAT, "offsets end at");
-    BAD(&b, b.n_nonzero++, b.n_nonzero--, TINY_E_FORMAT, "values are not 0, the head says");
-    BAD(&b, b.k = 66, b.k = 70, TINY_E_FORMAT, "holds a value and is outside of 130 by 66");
+    BAD(&b, b.n_nonzero++, b.n_nonzero--, TINY_E_FORMAT, "values are not 0, but the header says");
+    BAD(&b, b.k = 66, b.k = 70, TINY_E_FORMAT, "holds a value outside the 130 by 66 numbers");
     BAD(&b, b.across = 3, b.across = 2, TINY_E_FORMAT, "by 3 tiles for 130 by 70");
     BAD(&b, b.n_out = -5, b.n_out = 130, TINY_E_SHAPE, "-5 rows");
     BAD(&b, b.n_out = 0, b.n_out = 130, TINY_E_SHAPE, "0 rows of 70 numbers");
@@ -544,10 +544,10 @@ static void test_bad_matrices(void)
     T_TRUE(item[0] >> 28 > 0);
     fours = item[0] >> 28 | item[1] >> 28 << 4 | item[2] >> 28 << 8;
     for (i = 0; i < 3; i++) item[i] = (item[i] & 0x0fffffffu) | ((fours + 1) >> 4 * i & 15u) << 28;
-    T_STATUS(tllm_csl_check(ctx, &b), TINY_E_FORMAT, " is in another row than the one before");
+    T_STATUS(tllm_csl_check(ctx, &b), TINY_E_FORMAT, " is not in the row of the item before");
     item[0] = p.item[0];
     item[2] |= 0xf0000000u;
-    T_STATUS(tllm_csl_check(ctx, &b), TINY_E_FORMAT, " fours of ");
+    T_STATUS(tllm_csl_check(ctx, &b), TINY_E_FORMAT, " groups of four in ");
     item[1] = p.item[1];
     item[2] = p.item[2];
     item[3] |= 0x10000000u;
@@ -563,7 +563,7 @@ static void test_bad_matrices(void)
     t.dtype = TINY_I32;
     T_STATUS(tllm_csl_build(ctx, &t, NULL, &p), TINY_E_ARGUMENT, "f32, f16 or bf16");
     T_STATUS(tllm_csl_build(ctx, NULL, NULL, &p), TINY_E_ARGUMENT, "f32, f16 or bf16");
-    T_STATUS(tllm_csl_build(ctx, &tw, NULL, NULL), TINY_E_ARGUMENT, "a place for the result");
+    T_STATUS(tllm_csl_build(ctx, &tw, NULL, NULL), TINY_E_ARGUMENT, "a result pointer");
     t = tw;
     t.dim[1] = 0;
     T_STATUS(tllm_csl_build(ctx, &t, NULL, &p), TINY_E_SHAPE, "130 rows of 0 numbers");
@@ -571,7 +571,7 @@ static void test_bad_matrices(void)
     t.dim[0] = 0x7fffffff;
     t.dim[1] = 1 << 21;
     t.stride[0] = t.stride[1] = 0;          /* one number, again and again: 2^40 tiles */
-    T_STATUS(tllm_csl_build(ctx, &t, NULL, &p), TINY_E_OVERFLOW, "more than offsets can name");
+    T_STATUS(tllm_csl_build(ctx, &t, NULL, &p), TINY_E_OVERFLOW, "more than offsets can index");
     d.profile = -1;
     T_STATUS(tllm_csl_build(ctx, &tw, &d, &p), TINY_E_ARGUMENT, "no profile -1");
     T_STATUS(tllm_csl_decode(ctx, &a, &ty), TINY_E_SHAPE, "y must be 130 by 70");
@@ -579,9 +579,9 @@ static void test_bad_matrices(void)
     T_OK(tllm_csl_convert(ctx, &a, TLLM_CSL_PUBLISHED, &p));
     T_STATUS(tllm_flash_matmul(ctx, &tx, &p, &ty), TINY_E_UNSUPPORTED, "tllm_csl_convert makes it ordered");
     tx.dim[1] = 69;
-    T_STATUS(tllm_flash_matmul(ctx, &tx, &a, &ty), TINY_E_SHAPE, "rows of x have 69 numbers, those of the matrix 70");
+    T_STATUS(tllm_flash_matmul(ctx, &tx, &a, &ty), TINY_E_SHAPE, "69 numbers, but those of the matrix 70");
     T_STATUS(tllm_flash_matmul(ctx, NULL, &a, &ty), TINY_E_ARGUMENT, "input 0 is missing");
-    T_STATUS(tllm_flash_matmul(ctx, &tx, NULL, &ty), TINY_E_ARGUMENT, "there is no matrix");
+    T_STATUS(tllm_flash_matmul(ctx, &tx, NULL, &ty), TINY_E_ARGUMENT, "the matrix is NULL");
     tx.dim[1] = 70;
     for (i = 0; i < 5; i++) {               /* changed sizes: nothing is counted beyond the possible */
         static const tiny_idx down[] = { TINY_IDX_MAX, TINY_IDX_MAX / 2, 0, -1, 3 },
@@ -589,7 +589,7 @@ static void test_bad_matrices(void)
         e = a;
         e.down = down[i];
         e.across = across[i];
-        T_STATUS(tllm_flash_matmul(ctx, &tx, &e, &ty), TINY_E_SHAPE, "tiles; there must be some");
+        T_STATUS(tllm_flash_matmul(ctx, &tx, &e, &ty), TINY_E_SHAPE, "tiles; the counts must be above 0");
         T_TRUE(tllm_flash_form_of(ctx, &e, 1) == TLLM_FLASH_AUTO);
         if (i != 2) T_TRUE(tllm_csl_bytes(&e) == SIZE_MAX);
     }
@@ -656,7 +656,7 @@ static void test_bad_bytes(void)
     BAD(24, (uint64_t)1 << 63, 8, TINY_E_SHAPE, "rows of 9223372036854775808 numbers");
     BAD(24, 129, 8, TINY_E_FORMAT, "6 tiles");
     BAD(32, UINT64_MAX, 8, TINY_E_FORMAT, "18446744073709551615 of them values");
-    BAD(32, 1, 8, TINY_E_FORMAT, "the head says 1");
+    BAD(32, 1, 8, TINY_E_FORMAT, "the header says 1");
     BAD(40, (uint64_t)1 << 62, 8, TINY_E_FORMAT, "4611686018427387904 items");
     BAD(40, UINT64_MAX - 3, 8, TINY_E_FORMAT, "items");
     BAD(40, a.n_item + 4, 8, TINY_E_FORMAT, "are not the");
@@ -668,7 +668,7 @@ static void test_bad_bytes(void)
     BAD(12, 1, 4, TINY_E_FORMAT, NULL);     /* as the other profile it has other tiles */
 #undef BAD
     T_STATUS(tllm_csl_open(ctx, NULL, 0, &b), TINY_E_FORMAT, "its 0 bytes are not a matrix");
-    T_STATUS(tllm_csl_open(ctx, bytes, n, NULL), TINY_E_ARGUMENT, "a place for the matrix");
+    T_STATUS(tllm_csl_open(ctx, bytes, n, NULL), TINY_E_ARGUMENT, "the result pointer is NULL");
     memcpy(work, bytes, n);
     put(work + n, crc(work, n), 4);
     T_STATUS(tllm_csl_open(ctx, work, n + 4, &b), TINY_E_FORMAT, "bytes that follow");

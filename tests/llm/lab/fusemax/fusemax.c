@@ -198,7 +198,7 @@ static void test_mapping_model(tiny_target target)
     T_CLOSE(p.seconds, p.bytes / 1e9, 1e-12);
     cpu.buffer_bytes = 100000;
     p.p0 = 0;
-    T_STATUS(tllm_fusemax_model(ctx, &cpu, &s, &p), TINY_E_WORKSPACE, "does not hold one tile of 256 queries");
+    T_STATUS(tllm_fusemax_model(ctx, &cpu, &s, &p), TINY_E_WORKSPACE, "is too small for a tile of 256 queries");
     cpu = tllm_machine_of(ctx, 0, 20e9);
     T_OK(tllm_fusemax_best(ctx, &cpu, &s, &p));
     for (i = 0; i < TLLM_FUSEMAX_CASCADES; i++) {   /* none is faster than the best */
@@ -231,7 +231,7 @@ static void test_bad_input(tiny_target target)
     t = d.k; t.dtype = TINY_F16;
     T_STATUS(tllm_fusemax(ctx, NULL, &d.q, &t, &d.v, &d.o, NULL), TINY_E_DTYPE, "k is f16");
     t = d.k; t.stride[2] = 2; t.dim[2] = 2;
-    T_STATUS(tllm_fusemax(ctx, NULL, &d.q, &t, &d.v, &d.o, NULL), TINY_E_SHAPE, "without gaps");
+    T_STATUS(tllm_fusemax(ctx, NULL, &d.q, &t, &d.v, &d.o, NULL), TINY_E_SHAPE, "contiguous");
     t = d.k; t.dim[0] = 7;
     T_STATUS(tllm_fusemax(ctx, NULL, &d.q, &t, &d.v, &d.o, NULL), TINY_E_SHAPE, "(queries, heads, e)");
     t = d.k; t.dim[0] = 0;

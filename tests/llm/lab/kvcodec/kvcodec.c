@@ -711,7 +711,7 @@ static void test_tables_bad(tiny_target target)
     put(copy + (at), v, size);     \
     seal(copy, n);                 \
     T_STATUS(tllm_kvcodec_tables_open(ctx, copy, n, &u), TINY_E_FORMAT, part)
-    CHANGED(0, 'x', 1, "no tables");
+    CHANGED(0, 'x', 1, "tables of a cache codec");
     CHANGED(8, 2, 4, "version 2");
     CHANGED(12, 0, 4, "0 layers");
     CHANGED(12, 0x80000000u, 4, "layers");
@@ -789,7 +789,7 @@ static void test_chunks_bad(tiny_target target)
         memcpy(copy, bytes, n);
         copy[i / 8] ^= (unsigned char)(1 << i % 8);
         if (!T_STATUS(tllm_kvcodec_decode(ctx, t, copy, n, &b.kv), TINY_E_FORMAT,
-                      i < 64   ? "no chunk"
+                      i < 64   ? "not a chunk"
                       : i < 96 ? "version"
                                : "CRC-32"))
             break;
@@ -806,7 +806,7 @@ static void test_chunks_bad(tiny_target target)
     CHANGED(12, 2, 4, "bytes of tables");
     CHANGED(16, 0, 4, "level 0");
     CHANGED(16, 5, 4, "level 5");
-    CHANGED(24, UINT64_MAX, 8, "from number");
+    CHANGED(24, UINT64_MAX, 8, "from index");
     CHANGED(32, 0, 4, "0 tokens");
     CHANGED(32, 0xffffffffu, 4, "tokens");
     CHANGED(32, 1 << 20, 4, "scales");
@@ -826,9 +826,9 @@ static void test_chunks_bad(tiny_target target)
     T_STATUS(tllm_kvcodec_decode(ctx, u, bytes, n, &c.kv), TINY_E_SHAPE, "indexer key of 2");
     T_STATUS(tllm_kvcodec_decode(ctx, t, bytes, n, &d.kv), TINY_E_SHAPE, "3 layers");
     T_STATUS(tllm_kvcodec_decode(ctx, v, bytes, n, &b.kv), TINY_E_ARGUMENT, "was coded with tables");
-    T_STATUS(tllm_kvcodec_decode(ctx, NULL, bytes, n, &b.kv), TINY_E_ARGUMENT, "there are none");
-    T_STATUS(tllm_kvcodec_decode(ctx, t, NULL, n, &b.kv), TINY_E_FORMAT, "no chunk");
-    T_STATUS(tllm_kvcodec_decode(ctx, t, bytes, n, NULL), TINY_E_ARGUMENT, "no keys and values");
+    T_STATUS(tllm_kvcodec_decode(ctx, NULL, bytes, n, &b.kv), TINY_E_ARGUMENT, "the tables are NULL");
+    T_STATUS(tllm_kvcodec_decode(ctx, t, NULL, n, &b.kv), TINY_E_FORMAT, "not a chunk");
+    T_STATUS(tllm_kvcodec_decode(ctx, t, bytes, n, NULL), TINY_E_ARGUMENT, "the keys and values are NULL");
     T_STATUS(tllm_kvcodec_decode(NULL, t, bytes, n, &b.kv), TINY_E_ARGUMENT, NULL);
     /* nothing was written in all this */
     for (i = 0; i < 2 * TLLM_KV_PARTS; i++) T_CLOSE(largest(b.x[i], 25 * small[i]), 0, 0);
@@ -875,12 +875,12 @@ static void test_encode_bad(tiny_target target)
     d.level = 5;
     T_STATUS(tllm_kvcodec_encode(ctx, t, &a.kv, &d, &bytes, &n), TINY_E_ARGUMENT, "level 5");
     d.level = 2;
-    T_STATUS(tllm_kvcodec_encode(ctx, NULL, &a.kv, &d, &bytes, &n), TINY_E_ARGUMENT, "needs some");
+    T_STATUS(tllm_kvcodec_encode(ctx, NULL, &a.kv, &d, &bytes, &n), TINY_E_ARGUMENT, "needs tables");
     T_STATUS(tllm_kvcodec_encode(ctx, t, &e.kv, &d, &bytes, &n), TINY_E_SHAPE, "layer 0");
     d.alone = 1;
-    T_STATUS(tllm_kvcodec_encode(ctx, NULL, &e.kv, &d, &bytes, &n), TINY_E_ARGUMENT, "no layer keeps");
+    T_STATUS(tllm_kvcodec_encode(ctx, NULL, &e.kv, &d, &bytes, &n), TINY_E_ARGUMENT, "no layer has keys");
     d.alone = 0;
-    T_STATUS(tllm_kvcodec_encode(ctx, t, NULL, &d, &bytes, &n), TINY_E_ARGUMENT, "no keys and values");
+    T_STATUS(tllm_kvcodec_encode(ctx, t, NULL, &d, &bytes, &n), TINY_E_ARGUMENT, "the keys and values are NULL");
     for (i = 0; i < 4; i++) {
         const float was = a.x[1][3 * 17 + 2];
         a.x[1][3 * 17 + 2] = odd[i];
@@ -923,7 +923,7 @@ static void test_most_layers(void)
     T_EQ_INT(tllm_kvcodec_bins(4097, 4095, 0, 3), 0);
     kv.n_layer = 4097;
     T_STATUS(tllm_kvcodec_profile_open(ctx, &kv, NULL, &p), TINY_E_ARGUMENT,
-             "cache codec: 4097 layers: it takes 1 to 4096, with their widths");
+             "cache codec: 4097 layers: 1 to 4096 with their widths");
     T_TRUE(p == NULL);
     kv.n_layer = 0;
     T_STATUS(tllm_kvcodec_profile_open(ctx, &kv, NULL, &p), TINY_E_ARGUMENT, "cache codec: 0 layers");

@@ -303,7 +303,7 @@ static void test_refused(void)
     T_OK(tllm_session_set(recurrent, token, 4, NULL, NULL));
     T_STATUS(save(recurrent, t, 2, 0, 0), TINY_E_UNSUPPORTED, "recurrent");
     T_OK(tllm_session_set(a, token, N, NULL, NULL));
-    T_STATUS(save(a, NULL, 2, 0, 0), TINY_E_ARGUMENT, "needs some");
+    T_STATUS(save(a, NULL, 2, 0, 0), TINY_E_ARGUMENT, "needs tables");
     T_STATUS(save(a, t, 2, -1, 0), TINY_E_ARGUMENT, "-1 tokens");
     memset(&d, 0, sizeof d);
     d.first = 1;
@@ -319,8 +319,8 @@ static void test_refused(void)
     T_OK(tllm_kvcodec_load(a, t, path));
     bad = (unsigned char *)t_keep(n + 8);
     T_STATUS(tllm_kvcodec_load(b, u, path), TINY_E_ARGUMENT, "was coded with tables");
-    T_STATUS(tllm_kvcodec_load(b, NULL, path), TINY_E_ARGUMENT, "there are none");
-    T_STATUS(tllm_kvcodec_load(tight, t, path), TINY_E_WORKSPACE, "40 tokens, this session has room for 39");
+    T_STATUS(tllm_kvcodec_load(b, NULL, path), TINY_E_ARGUMENT, "the tables are NULL");
+    T_STATUS(tllm_kvcodec_load(tight, t, path), TINY_E_WORKSPACE, "40 tokens, but this session has room for 39");
     T_STATUS(tllm_kvcodec_load(other, t, path), TINY_E_FORMAT, "another model");
     T_STATUS(tllm_kvcodec_load(recurrent, t, path), TINY_E_UNSUPPORTED, "recurrent");
     T_STATUS(tllm_kvcodec_load(b, t, "/nowhere/at all"), TINY_E_IO, "/nowhere/at all");

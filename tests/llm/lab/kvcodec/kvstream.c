@@ -341,7 +341,7 @@ static void test_transport(tiny_target target)
     T_EQ_INT(s.choice[0], 2);
     for (k = 0; k < TOKENS * WIDTH; k++) if (!T_CLOSE(p.x[k], text[k], s.choice[k / (EACH * WIDTH)] ? 0.2 : 0)) break;
     p.fail_at = 1;
-    T_STATUS(tllm_kvstream_run(ctx, &s.d, &transport, &r), TINY_E_IO, "chunk 1 of 3 could not be brought");
+    T_STATUS(tllm_kvstream_run(ctx, &s.d, &transport, &r), TINY_E_IO, "chunk 1 of 3 could not be delivered");
     for (i = 0; i < 3; i++) for (l = 0; l < 3; l++) tiny_free(ctx, p.chunk[i][l]);
     tllm_kvcodec_profile_close(profile);
     tllm_kvcodec_tables_close(ctx, t);
@@ -374,10 +374,10 @@ static void test_bad(void)
     BAD(bytes[5], 0, "chunk 1 has 0 bytes at level 2");
     BAD(bytes[5], NAN, "chunk 1 has");
     BAD(recompute[2], -1, "chunk 2 takes -1 s");
-    BAD(d.choice, NULL, "place for the choices");
+    BAD(d.choice, NULL, "a result pointer");
 #undef BAD
     by_hand(&s, 8, TLLM_KVSTREAM_REST);
-    T_STATUS(tllm_kvstream_plan(ctx, &s.d, NULL, &r), TINY_E_ARGUMENT, "no trace");
+    T_STATUS(tllm_kvstream_plan(ctx, &s.d, NULL, &r), TINY_E_ARGUMENT, "the trace of the link is NULL");
     T_STATUS(tllm_kvstream_plan(ctx, &s.d, dead, &r), TINY_E_ARGUMENT, "0 bit/s at chunk 1");
     T_STATUS(tllm_kvstream_plan(ctx, &s.d, odd, &r), TINY_E_ARGUMENT, "at chunk 1");
     T_STATUS(tllm_kvstream_plan(ctx, NULL, steady, &r), TINY_E_ARGUMENT, "are needed");

@@ -248,11 +248,11 @@ static void test_bad(void)
     tllm_pyra *p;
     memset(&pd, 0, sizeof pd);
     pd.n_block = BLOCKS;
-    T_STATUS(tllm_pyra_open(ctx, v, &pd, &p), TINY_E_ARGUMENT, "how many merge");
+    T_STATUS(tllm_pyra_open(ctx, v, &pd, &p), TINY_E_ARGUMENT, "the merges of each block");
     pd.r = below;
     T_STATUS(tllm_pyra_open(ctx, v, &pd, &p), TINY_E_ARGUMENT, "-1 merges in block 1");
     pd.n_block = 2;
-    T_STATUS(tllm_pyra_open(ctx, v, &pd, &p), TINY_E_ARGUMENT, "2 blocks, the network has 3");
+    T_STATUS(tllm_pyra_open(ctx, v, &pd, &p), TINY_E_ARGUMENT, "2 blocks, but the network has 3");
     T_TRUE(!p);
     /* more than there can be: of an even number of tokens not half, since the class token stays */
     pd.n_block = BLOCKS;

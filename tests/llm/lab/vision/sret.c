@@ -458,9 +458,9 @@ static void test_bad(tiny_target target)
     refuse(&q, &q, 0, 0, NULL, TINY_E_SHAPE, "do not divide the tokens");
     refuse(&q, &fewer, 1, 0, NULL, TINY_E_SHAPE, "of the same tokens");
     refuse(&q, &q, 2, 1, NULL, TINY_E_ARGUMENT, "needs an order");
-    refuse(&q, &q, 2, 1, &p, TINY_E_ARGUMENT, "does not name each token once");
+    refuse(&q, &q, 2, 1, &p, TINY_E_ARGUMENT, "does not contain each token");
     order[11] = 12;
-    refuse(&q, &q, 2, 1, &p, TINY_E_ARGUMENT, "does not name each token once");
+    refuse(&q, &q, 2, 1, &p, TINY_E_ARGUMENT, "does not contain each token");
     p.dim[0] = 11;
     refuse(&q, &q, 2, 1, &p, TINY_E_SHAPE, "one number for each token");
     d = small_desc(TINY_F32); d.stage[0].first = 3; bad(&d, "3 and 4 slices do not divide 16 tokens");

@@ -302,7 +302,7 @@ static void test_bad(void)
         T_STATUS(tllm_vit_open(ctx, &bad[i].d, &v), bad[i].st, bad[i].says);
         T_TRUE(!v);
     }
-    T_STATUS(tllm_vit_open(ctx, NULL, NULL), TINY_E_ARGUMENT, "no place");
+    T_STATUS(tllm_vit_open(ctx, NULL, NULL), TINY_E_ARGUMENT, "the result pointer is NULL");
     d.n_head = 1; d.d = 1 << 20; d.hidden = 1 << 22; d.n_block = 256;
     T_TRUE(tllm_vit_open(ctx, &d, &v) == (sizeof(size_t) == 8 ? TINY_E_MEMORY : TINY_E_OVERFLOW));
     d = small_desc(TINY_F32);

@@ -544,18 +544,18 @@ static void test_refused(void)
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &l.h, &q, &about), status, part); \
     T_TRUE(!q.bytes && !q.block && !q.rows)
     T_STATUS(tllm_vptq_quantize(NULL, &d, l.w, 8, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, NULL);
-    T_STATUS(tllm_vptq_quantize(ctx, &d, NULL, 8, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "weights, and a place");
-    T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &l.h, NULL, NULL), TINY_E_ARGUMENT, "weights, and a place");
+    T_STATUS(tllm_vptq_quantize(ctx, &d, NULL, 8, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "weights and a result pointer");
+    T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &l.h, NULL, NULL), TINY_E_ARGUMENT, "weights and a result");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, NULL, &q, NULL), TINY_E_ARGUMENT,
-             "the products of the inputs, is missing");
+             "the products of the inputs, is NULL");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &narrow, &q, NULL), TINY_E_SHAPE, "of 64 inputs it must be");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 0, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "0 rows of 64 inputs");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, -1, &l.h, &q, NULL), TINY_E_ARGUMENT, "8 rows of -1 inputs");
     d.k = 129;
-    REFUSED(TINY_E_ARGUMENT, "a book of 129 vectors for the 128 that there are in 64 inputs");
+    REFUSED(TINY_E_ARGUMENT, "a book of 129 vectors for only 128 vectors in 64 inputs");
     d.k = 16;
     d.k2 = 129;
-    REFUSED(TINY_E_ARGUMENT, "a book of 129 vectors for the 128 that there are in 64 inputs");
+    REFUSED(TINY_E_ARGUMENT, "a book of 129 vectors for only 128 vectors in 64 inputs");
     d.k2 = 1;
     REFUSED(TINY_E_ARGUMENT, "a second book of 1 vectors; none, or 2 to 1048576");
     d.k2 = 0;
@@ -628,8 +628,8 @@ static void test_refused(void)
     T_STATUS(tllm_vptq_expand(ctx, &odd, 0, 1, book, 64), TINY_E_ARGUMENT, "bytes, not");
     odd.groups = 0;
     T_STATUS(tllm_vptq_expand(ctx, &odd, 0, 1, book, 64), TINY_E_ARGUMENT, "cannot be cut into 0 groups");
-    T_STATUS(tllm_vptq_expand(ctx, NULL, 0, 1, book, 64), TINY_E_ARGUMENT, "there is no matrix");
-    T_STATUS(tllm_vptq_matmul(ctx, &x, NULL, &y), TINY_E_ARGUMENT, "there is no matrix");
+    T_STATUS(tllm_vptq_expand(ctx, NULL, 0, 1, book, 64), TINY_E_ARGUMENT, "the matrix is NULL");
+    T_STATUS(tllm_vptq_matmul(ctx, &x, NULL, &y), TINY_E_ARGUMENT, "the matrix is NULL");
     bad = x;
     bad.dim[1] = 63;
     T_STATUS(tllm_vptq_matmul(ctx, &bad, &q, &y), TINY_E_SHAPE,
@@ -647,13 +647,13 @@ static void test_refused(void)
     T_STATUS(tllm_vptq_matmul(ctx, &x, &odd, &y), TINY_E_SHAPE, NULL);
     odd = q;
     odd.n_bytes--;
-    T_STATUS(tllm_vptq_matmul(ctx, &x, &odd, &y), TINY_E_FORMAT, "the head says");
-    T_STATUS(tllm_vptq_open(ctx, NULL, 100, &odd), TINY_E_FORMAT, "0 bytes that are no matrix");
-    T_STATUS(tllm_vptq_open(ctx, q.bytes, q.n_bytes, NULL), TINY_E_ARGUMENT, "a place for the matrix");
+    T_STATUS(tllm_vptq_matmul(ctx, &x, &odd, &y), TINY_E_FORMAT, "but the header says");
+    T_STATUS(tllm_vptq_open(ctx, NULL, 100, &odd), TINY_E_FORMAT, "0 bytes that are not a matrix");
+    T_STATUS(tllm_vptq_open(ctx, q.bytes, q.n_bytes, NULL), TINY_E_ARGUMENT, "a result pointer is needed");
     T_STATUS(tllm_vptq_load(ctx, "/nowhere/at/all", &odd), TINY_E_IO, "/nowhere/at/all");
-    T_STATUS(tllm_vptq_load(ctx, NULL, &odd), TINY_E_ARGUMENT, "a path and a place");
-    T_STATUS(tllm_vptq_save(ctx, &q, NULL), TINY_E_ARGUMENT, "a path is wanted");
-    T_STATUS(tllm_vptq_random(ctx, &d, 8, 64, 0, NULL), TINY_E_ARGUMENT, "a place for the matrix");
+    T_STATUS(tllm_vptq_load(ctx, NULL, &odd), TINY_E_ARGUMENT, "a path and a result pointer");
+    T_STATUS(tllm_vptq_save(ctx, &q, NULL), TINY_E_ARGUMENT, "a path is needed");
+    T_STATUS(tllm_vptq_random(ctx, &d, 8, 64, 0, NULL), TINY_E_ARGUMENT, "a result pointer is needed");
     T_STATUS(tllm_vptq_rate(ctx, &d, INT32_MAX, INT32_MAX, &bits, NULL),
              sizeof(void *) == 4 ? TINY_E_OVERFLOW : TINY_OK, NULL);
     tllm_vptq_close(ctx, &q);

@@ -244,7 +244,7 @@ static void test_hostile(void)
         memset(b + 64, 0, 8);
         for (i = 0; i < 4; i++) b[64 + i] = (unsigned char)(cut >> 8 * i);
         seal(b, cut);
-        T_STATUS(tllm_vptq_open(ctx, b, cut, &got), TINY_E_FORMAT, "bytes, the head says");
+        T_STATUS(tllm_vptq_open(ctx, b, cut, &got), TINY_E_FORMAT, "bytes, but the header says");
     }
     t_free_blocks();
     x = t_rand(64, -1, 1);
@@ -279,7 +279,7 @@ static void test_hostile(void)
     b[at] = (unsigned char)(value);                                 \
     seal(b, n);                                                     \
     T_STATUS(tllm_vptq_open(ctx, b, n, &got), TINY_E_FORMAT, part)
-    SPOILT(0, 't', "are no matrix of vectors");
+    SPOILT(0, 't', "are not a matrix of vectors");
     SPOILT(8, 2, "version 2 with flags 3");
     SPOILT(12, 7, "flags 7");
     SPOILT(72, 1, "version 1 with flags 3");
@@ -295,10 +295,10 @@ static void test_hostile(void)
     SPOILT(48, 11, "inputs set apart have a book");
     SPOILT(52, 1, "inputs set apart have a book of 1 vectors");
     SPOILT(56, 21, "21 are set apart");
-    SPOILT(64, n + 1, "the head says");
+    SPOILT(64, n + 1, "but the header says");
     SPOILT(24, 22, "cannot be cut");
     SPOILT(80, 21, "place 0 is input 21 of 21");
-    SPOILT(80, q.bytes[82], "which stands before");
+    SPOILT(80, q.bytes[82], "which occurs before");
     SPOILT(80 + 42 + 1, 0x7c, "the scale of place 0 is not finite");
     SPOILT(80 + 42 + 42 + 1, 0xff, "the bias of place 0 is not finite");
     SPOILT(r.index0 - 1, 1, "which fills up, is not 0");
@@ -319,9 +319,9 @@ static void test_hostile(void)
     SPOILT(12, 1, "stands in its own order, but another one is stored");
     SPOILT(48, 2, "no input is set apart, but there is a book");
     /* sizes that would be more than there is: nothing is taken for them */
-    SPOILT(18, 0x7f, "the head says");
-    SPOILT(26, 0x7f, "the head says");
-    SPOILT(38, 0x0f, "the head says");
+    SPOILT(18, 0x7f, "but the header says");
+    SPOILT(26, 0x7f, "but the header says");
+    SPOILT(38, 0x0f, "but the header says");
     tllm_vptq_close(ctx, &q);
     t_close(ctx);
     T_PROOF("quantization 1", "bad input: k not a power of two (round bits up), index out of range in a file");
@@ -388,7 +388,7 @@ static void test_file(void)
     f = fopen(path, "r+b");
     T_TRUE(f && !fseek(f, 200, SEEK_SET) && fputc(q.bytes[200] ^ 1, f) != EOF && !fclose(f));
     T_STATUS(tllm_vptq_load(ctx, path, &back), TINY_E_FORMAT, path);
-    T_TRUE(!back.block && strstr(tiny_ctx_message(ctx), "damaged or cut"));
+    T_TRUE(!back.block && strstr(tiny_ctx_message(ctx), "damaged or truncated"));
     (void)remove(path);
     T_STATUS(tllm_vptq_load(ctx, path, &back), TINY_E_IO, path);
     tllm_vptq_close(ctx, &q);

@@ -231,7 +231,7 @@ static void test_file(tiny_target target)
     T_SAME(a.low, b.low, f);
     T_SAME(a.high, b.high, f);
     T_SAME(label, b.label, n);
-    T_STATUS(tllm_weave_put(ctx, &b, 0, &t), TINY_E_ARGUMENT, "read only");
+    T_STATUS(tllm_weave_put(ctx, &b, 0, &t), TINY_E_ARGUMENT, "read-only");
     tllm_weave_close(ctx, &b);
     T_OK(tllm_weave_save(ctx, &a, NULL, path));
     T_OK(tllm_weave_load(ctx, path, &b));
@@ -293,7 +293,7 @@ static void test_bad_files(void)
     T_OK(tllm_weave_load(ctx, path, &b));
     tllm_weave_close(ctx, &b);
     put_file(ctx, path, "something", 9, 3, 3, 4096, 1.0f);
-    T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_FORMAT, "no store of bits");
+    T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_FORMAT, "not a supported store");
     put_file(ctx, path, "weave 1", 9, 3, 3, 2048, 1.0f);
     T_TRUE(tllm_weave_load(ctx, path, &b) != TINY_OK && strstr(tiny_ctx_message(ctx), "lines"));
     put_file(ctx, path, "weave 1", 9, 3, 2, 4096, 1.0f);
@@ -305,9 +305,9 @@ static void test_bad_files(void)
     put_file(ctx, path, "weave 1", 9, 0, 3, 4096, 1.0f);
     T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_FORMAT, "0 features");
     put_file(ctx, path, "weave 1", 9, 3, 3, 4096, -1.0f);
-    T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_NUMERIC, "no range");
+    T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_NUMERIC, "not a range");
     put_file(ctx, path, "weave 1", 9, 3, 3, 4096, NAN);
-    T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_NUMERIC, "no range");
+    T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_NUMERIC, "not a range");
     T_TRUE(!b.block && !b.file);
     (void)remove(path);
     t_close(ctx);
@@ -341,25 +341,25 @@ static void test_bad_input(void)
     T_STATUS(tllm_weave_make(ctx, &bad, &w), TINY_E_SHAPE, "wanted");
     bad = tiny_tensor_2d(wide, TINY_F64, 2, 3);
     T_STATUS(tllm_weave_make(ctx, &bad, &w), TINY_E_DTYPE, "f64");
-    T_STATUS(tllm_weave_make(ctx, NULL, &w), TINY_E_ARGUMENT, "no tensor");
+    T_STATUS(tllm_weave_make(ctx, NULL, &w), TINY_E_ARGUMENT, "not a tensor");
     T_TRUE(tllm_weave_make(NULL, &t, &w) != TINY_OK);
     T_STATUS(tllm_weave_open(ctx, 2, 3, high, low, &w), TINY_E_NUMERIC, "from 1 to 0");
     T_STATUS(tllm_weave_open(ctx, 2, 0, low, high, &w), TINY_E_ARGUMENT, "0 features");
     T_STATUS(tllm_weave_open(ctx, 2, 3, NULL, high, &w), TINY_E_ARGUMENT, "missing");
-    T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 3, 0, v, y), TINY_E_ARGUMENT, "not opened");
+    T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 3, 0, v, y), TINY_E_ARGUMENT, "the store is NULL or closed");
     T_OK(tllm_weave_open(ctx, 2, 3, low, high, &w));
     x[0] = NAN;
     T_STATUS(tllm_weave_put(ctx, &w, 0, &t), TINY_E_NUMERIC, "no code");
     x[0] = 1;
-    T_STATUS(tllm_weave_put(ctx, &w, 1, &t), TINY_E_ARGUMENT, "2 samples from number 1 on");
+    T_STATUS(tllm_weave_put(ctx, &w, 1, &t), TINY_E_ARGUMENT, "2 samples from index 1 on");
     T_STATUS(tllm_weave_put(ctx, &w, -1, &t), TINY_E_ARGUMENT, "the store has 2");
     T_OK(tllm_weave_put(ctx, &w, 0, &t));
     T_STATUS(tllm_weave_read(ctx, &w, 0, 0, &out), TINY_E_ARGUMENT, "not 0");
     T_STATUS(tllm_weave_read(ctx, &w, 0, 33, &out), TINY_E_ARGUMENT, "not 33");
-    T_STATUS(tllm_weave_read(ctx, &w, 0, 9, &out), TINY_E_DTYPE, "9 bits do not go into u8");
+    T_STATUS(tllm_weave_read(ctx, &w, 0, 9, &out), TINY_E_DTYPE, "9 bits do not fit into u8");
     T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 0, 0, v, y), TINY_E_ARGUMENT, "not 0");
     T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 33, 0, v, y), TINY_E_ARGUMENT, "not 33");
-    T_STATUS(tllm_weave_dot(ctx, &w, 0, 3, 8, 0, v, y), TINY_E_ARGUMENT, "3 samples from number 0 on");
+    T_STATUS(tllm_weave_dot(ctx, &w, 0, 3, 8, 0, v, y), TINY_E_ARGUMENT, "3 samples from index 0 on");
     T_STATUS(tllm_weave_dot(ctx, &w, TINY_IDX_MAX, 3, 8, 0, v, y), TINY_E_ARGUMENT, "the store has 2");
     T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 8, 7, v, y), TINY_E_ARGUMENT, "no form 7");
     T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 8, 0, NULL, y), TINY_E_ARGUMENT, "missing");
@@ -367,7 +367,7 @@ static void test_bad_input(void)
     short_one = w;
     short_one.n_bytes--;                    /* a buffer that ends before the last line does */
     T_STATUS(tllm_weave_dot(ctx, &short_one, 0, 2, 8, 0, v, y), TINY_E_ARGUMENT,
-             "the lines have 2047 bytes, 2 samples of 3 features have 2048");
+             "the lines have 2047 bytes, but 2 samples of 3 features have 2048");
     T_STATUS(tllm_weave_save(ctx, &short_one, NULL, "x.weave"), TINY_E_ARGUMENT, "2047");
     tllm_weave_close(ctx, &w);
     tllm_weave_close(ctx, &w);

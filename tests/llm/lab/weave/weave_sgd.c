@@ -381,7 +381,7 @@ static void test_schedule(void)
     d.user = seen;
     for (e = 0; e < 4; e++) T_OK(tllm_weave_epoch(ctx, &s.w, s.y[0], &d, &st, model));
     memcpy(before, model, sizeof model);
-    T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[0], &d, &st, model), TINY_E_ARGUMENT, "the schedule asks for 99 bits");
+    T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[0], &d, &st, model), TINY_E_ARGUMENT, "the schedule returned 99 bits");
     T_SAME(before, model, 40);              /* as if nothing had happened */
     T_EQ_INT(st.epoch, 4);
     T_EQ_INT(seen[1], 2);
@@ -442,12 +442,12 @@ static void test_bad_input(void)
     d = good;
     d.task = TLLM_WEAVE_LOGISTIC;
     T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[2], &d, &st, model), TINY_E_ARGUMENT,
-             "is -1, the task logistic takes 0 and 1");
+             "is -1, but the task logistic takes 0 and 1");
     T_STATUS(tllm_weave_loss(ctx, &s.w, s.y[2], &d, model, &loss), TINY_E_ARGUMENT, "the task logistic takes 0 and 1");
     T_CLOSE(loss, 3.0, 0);
-    T_STATUS(tllm_weave_epoch(ctx, &s.w, NULL, &good, &st, model), TINY_E_ARGUMENT, "one is missing");
-    T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[0], &good, NULL, model), TINY_E_ARGUMENT, "a state is wanted");
-    T_STATUS(tllm_weave_epoch(ctx, NULL, s.y[0], &good, &st, model), TINY_E_ARGUMENT, "not opened");
+    T_STATUS(tllm_weave_epoch(ctx, &s.w, NULL, &good, &st, model), TINY_E_ARGUMENT, "but one is NULL");
+    T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[0], &good, NULL, model), TINY_E_ARGUMENT, "a state is needed");
+    T_STATUS(tllm_weave_epoch(ctx, NULL, s.y[0], &good, &st, model), TINY_E_ARGUMENT, "the store is NULL or closed");
     s.y[0][7] = NAN;
     T_STATUS(tllm_weave_epoch(ctx, &s.w, s.y[0], &good, &st, model), TINY_E_NUMERIC, "the label of sample 7 is");
     s.y[0][7] = 1e30f;
