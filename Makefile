@@ -114,9 +114,11 @@ $(TRY)/%.o: src/%.c
 	$(CC) $(CFLAGS) $(OPENMP) -Isrc -MMD -c $< -o $@
 -include $(TRY_OBJECTS:.o=.d)
 $(TRY)/libtinyllm.a: $(filter-out $(TRY)/gnn/%,$(TRY_OBJECTS))
-	ar rcs $@ $?
+	@rm -f $@
+	ar qcs $@ $^
 $(TRY)/libtinygnn.a: $(filter-out $(TRY)/llm/%,$(TRY_OBJECTS))
-	ar rcs $@ $?
+	@rm -f $@
+	ar qcs $@ $^
 try:             ## the developer's loop: the tests named by ONLY=llm/sample/grammar, over each file of src by itself
 	@$(MAKE) -s --no-print-directory stitch INC=$(TRY)
 	@$(MAKE) -s --no-print-directory -j$(shell getconf _NPROCESSORS_ONLN || echo 1) \
