@@ -99,99 +99,99 @@
  *   10380  core/doc/json.c
  *   10674  core/safetensors.c
  *   10949  core/file.c
- *   11446  core/forget.c
- *   11483  core/hash_inside.h
- *   11507  core/box/box_inside.h
- *   11601  core/box/checkpoint.c
- *   12254  core/time.c
- *   12308  core/net.c
- *   12608  core/comm.c
- *   13138  core/conform.c
- *   13938  math/grad_inside.h
- *   13999  math/table_inside.h
- *   14173  math/rows_inside.h
- *   14244  math/walk_inside.h
- *   14368  math/binary.c
- *   14733  math/elem.c
- *   15614  math/convert.c
- *   16134  math/reduce.c
- *   16740  math/softmax.c
- *   17150  math/norm.c
- *   17720  math/gemm_inside.h
- *   17816  math/gemm_i8_inside.h
- *   17847  math/matmul.c
- *   18266  math/layout.c
- *   19072  math/conv.c
- *   19667  math/sort.c
- *   20602  math/linalg_block_inside.h
- *   20764  math/linalg_lu.c
- *   21132  math/linalg_qr.c
- *   21507  math/linalg_eig.c
- *   22029  math/linalg_svd.c
- *   22441  math/linalg.c
- *   22722  math/fft_way_inside.h
- *   22793  math/fft.c
- *   23314  math/hadamard_inside.h
- *   23343  math/fwht.c
- *   23543  math/attention.c
- *   24208  math/gla.c
- *   24781  math/gla_grad.c
- *   25182  math/twist.c
- *   25550  math/slope.c
- *   25757  math/loss.c
- *   25940  math/rope.c
- *   26105  math/patch.c
- *   26459  math/bits_inside.h
- *   26501  math/sparse_lines_inside.h
- *   26531  math/sparse_forms_inside.h
- *   26556  math/sparse.c
- *   26915  math/edges_inside.h
- *   26957  math/edges.c
- *   27470  math/edges_score.c
- *   27961  math/ops.c
- *   28066  math/init.c
- *   28132  math/optim.c
- *   28743  math/tape.c
- *   29692  math/layer.c
- *   30206  math/train.c
- *   30416  core/doc/value_inside.h
- *   30550  core/doc/value_text.c
- *   30787  math/edges_grad.c
- *   31287  math/normal.c
- *   31308  math/targets.c
- *   31376  math/all.c
- *   31383  core/cpu.c
- *   31648  core/hash.c
- *   31759  core/box/box.c
- *   32017  math/grad.c
- *   32854  math/matvec_inside.h
- *   32865  math/gemm.c
- *   33525  math/gemm_i8.c
- *   33816  math/linalg_block.c
- *   34374  math/fft_way.c
- *   34802  math/hadamard.c
- *   34892  math/bits.c
- *   34912  math/sparse_lines.c
- *   35403  math/sparse_forms.c
- *   35630  core/doc/value.c
- *   36177  math/matvec.c
- *   36238  the shared functions forward to the other header, if that has their bodies
- *   37042  internal functions of this header
- *   37145  gnn/ops.c
- *   37164  gnn/graph/graph_inside.h
- *   37222  gnn/graph/graph.c
- *   38055  gnn/graph/community.c
- *   38286  gnn/graph/coarsen_inside.h
- *   38317  gnn/graph/refine_inside.h
- *   38364  gnn/graph/partition.c
- *   38780  gnn/graph/halo.c
- *   38950  gnn/graph/sample.c
- *   39351  gnn/graph/inflate_inside.h
- *   39383  gnn/graph/words_inside.h
- *   39431  gnn/graph/npy.c
- *   40004  gnn/graph/form_inside.h
- *   40046  gnn/graph/read.c
- *   40987  gnn/graph/stream.c
+ *   11445  core/forget.c
+ *   11482  core/hash_inside.h
+ *   11506  core/box/box_inside.h
+ *   11600  core/box/checkpoint.c
+ *   12253  core/time.c
+ *   12307  core/net.c
+ *   12607  core/comm.c
+ *   13137  core/conform.c
+ *   13937  math/grad_inside.h
+ *   13998  math/table_inside.h
+ *   14172  math/rows_inside.h
+ *   14243  math/walk_inside.h
+ *   14367  math/binary.c
+ *   14732  math/elem.c
+ *   15613  math/convert.c
+ *   16133  math/reduce.c
+ *   16739  math/softmax.c
+ *   17149  math/norm.c
+ *   17719  math/gemm_inside.h
+ *   17815  math/gemm_i8_inside.h
+ *   17846  math/matmul.c
+ *   18265  math/layout.c
+ *   19071  math/conv.c
+ *   19666  math/sort.c
+ *   20601  math/linalg_block_inside.h
+ *   20763  math/linalg_lu.c
+ *   21131  math/linalg_qr.c
+ *   21506  math/linalg_eig.c
+ *   22028  math/linalg_svd.c
+ *   22440  math/linalg.c
+ *   22721  math/fft_way_inside.h
+ *   22792  math/fft.c
+ *   23313  math/hadamard_inside.h
+ *   23342  math/fwht.c
+ *   23542  math/attention.c
+ *   24207  math/gla.c
+ *   24780  math/gla_grad.c
+ *   25181  math/twist.c
+ *   25549  math/slope.c
+ *   25756  math/loss.c
+ *   25939  math/rope.c
+ *   26104  math/patch.c
+ *   26458  math/bits_inside.h
+ *   26500  math/sparse_lines_inside.h
+ *   26530  math/sparse_forms_inside.h
+ *   26555  math/sparse.c
+ *   26914  math/edges_inside.h
+ *   26956  math/edges.c
+ *   27469  math/edges_score.c
+ *   27960  math/ops.c
+ *   28065  math/init.c
+ *   28131  math/optim.c
+ *   28742  math/tape.c
+ *   29691  math/layer.c
+ *   30205  math/train.c
+ *   30415  core/doc/value_inside.h
+ *   30549  core/doc/value_text.c
+ *   30786  math/edges_grad.c
+ *   31286  math/normal.c
+ *   31307  math/targets.c
+ *   31375  math/all.c
+ *   31382  core/cpu.c
+ *   31647  core/hash.c
+ *   31758  core/box/box.c
+ *   32016  math/grad.c
+ *   32853  math/matvec_inside.h
+ *   32864  math/gemm.c
+ *   33524  math/gemm_i8.c
+ *   33815  math/linalg_block.c
+ *   34373  math/fft_way.c
+ *   34801  math/hadamard.c
+ *   34891  math/bits.c
+ *   34911  math/sparse_lines.c
+ *   35402  math/sparse_forms.c
+ *   35629  core/doc/value.c
+ *   36176  math/matvec.c
+ *   36237  the shared functions forward to the other header, if that has their bodies
+ *   37041  internal functions of this header
+ *   37144  gnn/ops.c
+ *   37163  gnn/graph/graph_inside.h
+ *   37221  gnn/graph/graph.c
+ *   38054  gnn/graph/community.c
+ *   38285  gnn/graph/coarsen_inside.h
+ *   38316  gnn/graph/refine_inside.h
+ *   38363  gnn/graph/partition.c
+ *   38779  gnn/graph/halo.c
+ *   38949  gnn/graph/sample.c
+ *   39350  gnn/graph/inflate_inside.h
+ *   39382  gnn/graph/words_inside.h
+ *   39430  gnn/graph/npy.c
+ *   40003  gnn/graph/form_inside.h
+ *   40045  gnn/graph/read.c
+ *   40986  gnn/graph/stream.c
  *   41754  gnn/layer/layer.c
  *   42355  gnn/layer/net_file_inside.h
  *   42381  gnn/layer/net.c
@@ -219,13 +219,13 @@
  *   49329  gnn/train/links.c
  *   49640  gnn/train/tape_pool.c
  *   49668  gnn/quant/quant_file.c
- *   50035  gnn/targets.c
- *   50039  gnn/tinygnn.c
- *   50045  the kernels of each target: this header again
- *   50212  core/simd.h, the vectors of one target
- *   51997  math/kernels.h
- *   58419  gnn/kernels.h
- *   58707  the licence
+ *   50034  gnn/targets.c
+ *   50038  gnn/tinygnn.c
+ *   50044  the kernels of each target: this header again
+ *   50211  core/simd.h, the vectors of one target
+ *   51996  math/kernels.h
+ *   58418  gnn/kernels.h
+ *   58706  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -11154,8 +11154,7 @@ TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *
     return st;
 }
 
-/* neither file nor folder: /dev/null must not become a file because somebody did not want the output, and a pipe is
- * opened once */
+/* neither file nor folder: output to /dev/null must not replace it by a file, and a pipe is opened once */
 TINYI_FN int tinyi_file_special(const char *path)
 {
 #if TINYI_HAVE_MMAP
@@ -11195,9 +11194,9 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
 }
 
 #ifdef TINYI_NOFOLLOW
-/* Two programs that write the same path would mix their bytes. The lock falls when the last descriptor is closed, also
- * by a kill; whoever opened the file in the moment between its renaming and that holds a part that is none any more (0:
- * to be opened anew). */
+/* Two programs that write the same path would mix their bytes. The lock is released when the last descriptor is closed,
+ * also by a kill. A program that opened the part just before it was renamed has a file that is no longer the part. It
+ * must open the part again (*ours 0). */
 static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int *ours)
 {
     struct stat mine, there;
@@ -11209,7 +11208,7 @@ static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int 
 #endif
     if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) *ours = 1;
     if (!*ours) *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
-    /* of somebody who was killed; strict C99 hides ftruncate */
+    /* left by a killed program; strict C99 hides ftruncate */
     if (*ours && S_ISREG(mine.st_mode) && mine.st_size > 0) {
         const int again = open(part, O_WRONLY | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW);
         if (again < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be emptied: %s", part, strerror(errno));
@@ -11219,7 +11218,7 @@ static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int 
 }
 #endif
 
-/* In a folder that others may write to, somebody else may have laid a link to one of our files under this name. */
+/* In a folder with other writers, one of them may have put a link to one of our files under this name. */
 tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock)
 {
 #ifdef TINYI_NOFOLLOW
@@ -37224,10 +37223,10 @@ TINYI_C_END
  *
  * Paper    T. Kipf, M. Welling, "Semi-Supervised Classification with Graph Convolutional Networks", 2017, eq. 2 (the
  *          norm).
- * Method   Edges are written out as they shall be (both directions, without loops, with new ones), then math/sparse.h
- *          makes rows of them by a stable counting sort.
- * Cost     linear in nodes + edges; at the most 40 bytes an edge while a graph is made, 16 (20 with weights) when it
- *          stands.
+ * Method   The final list of edges is written (both directions, loops dropped or added). math/sparse.h then makes rows
+ * of
+ *          it by a stable counting sort.
+ * Cost     linear in nodes + edges; at most 40 bytes an edge while a graph is made, 16 (20 with weights) afterwards.
  * Error    degrees and norms are computed in double, rounded once. */
 #include <string.h>
 
@@ -38363,14 +38362,14 @@ TINYI_C_END
 #endif
 #ifndef TINYI_NO_PARTITION
 #if TINYI_SLICE(7)
-/* src/gnn/graph/partition.c - multilevel partition, the streaming one, and what parts cut
+/* src/gnn/graph/partition.c - multilevel and streaming partition, and the measures of a partition
  *
  * Paper    G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
  * Method   The graph shrinks by heavy-edge matching until it has max(30 k, 200) nodes or loses less than a tenth
- *          (coarsen.c). There it is cut in two again and again: several first halves are grown by best gain, each is
- *          refined, the one with the least cut is kept. On the way back every level is refined by passes of best moves
- *          between all parts (refine.c). A move with a gain may take a part above the limit, in proportion: hubs can
- *          gather in one part, and what costs little to move leaves it later.
+ *          (coarsen.c). There it is bisected recursively: several first halves are grown by best gain, each is refined,
+ *          and the one with the least cut is kept. On the way back every level is refined by passes of best moves
+ *          between all parts (refine.c). A move with a gain may take a part above the limit, in proportion to the gain:
+ *          hubs can then gather in one part, and nodes that cost little to move leave it later.
  *          On the last level nodes move until every part keeps the limit.
  * Bound    limit = max(floor((1 + imbalance) W / k), ceil(W / k) + heaviest - 1). While a part is above it, the
  *          lightest part is below the mean, so it takes any node and ends below the limit: the last step can always be
@@ -39431,8 +39430,8 @@ TINYI_C_END
 #if TINYI_SLICE(7)
 /* src/gnn/graph/npy.c - .npy, .npz and features.coo
  * Papers   NEP 1 of NumPy (the .npy format, versions 1.0 to 3.0); PKWARE's APPNOTE 6.3 (zip).
- * Method   The head of a .npy file is a Python dict with three keys, read as exactly that. In a zip file the central
- *          directory says what is there; sizes are compared with the local head and the check sum with the bytes.
+ * Method   The header of a .npy file is a Python dict with three keys; nothing else is accepted. Members of a zip file
+ *          come from its central directory. Sizes are compared with the local header, checksums with the bytes.
  * Left out structured types, objects (they would need Python), complex numbers, encrypted members, and archives of
  * several disks. */
 #include <stdio.h>
@@ -40987,7 +40986,8 @@ TINY_API void tgnn_data_free(tiny_ctx *ctx, tgnn_data *d)
 #ifndef TINYI_NO_STREAM
 #if TINYI_SLICE(8)
 /* src/gnn/graph/stream.c - graphs larger than memory: sorted runs, and their merge
- * Method   Edges are read once. What symmetrize and drop_loops make of each goes into a run; a full run is sorted by
+ * Method   Edges are read once, and symmetrize and drop_loops are applied as they go into a run. A full run is sorted
+ * by
  *          destination, then source (two stable radix sorts of math/sort.h), and added to a file. Runs are merged by a
  *          heap of their first edges (D. Knuth, TAOCP 3, 5.4.1), as many at a time as 4 KB each leave room for; the
  *          last merge writes the rows. Runs are in the order of the input and equal edges take the earlier run, so
@@ -47561,7 +47561,7 @@ TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f)
 #if TINYI_SLICE(11)
 /* src/gnn/layer/net_file.c - the weights of a net: from safetensors, drawn, and into safetensors
  *
- * The walk of core/safetensors.h tells each tensor once. It is looked for among the weights that the description makes,
+ * The walk of core/safetensors.h reports each tensor once. It is looked up among the weights of the description,
  * so that memory is taken only for what the file really holds. Two tensors over the same bytes are refused: the format
  * has no such thing. */
 #include <stdio.h>
@@ -49669,9 +49669,8 @@ TINY_API tiny_tensor tgnn_tape_pool(tiny_tape *tape, const tgnn_pool *pool, cons
 #if TINYI_SLICE(11)
 /* src/gnn/quant/quant_file.c - nets of whole numbers from files, and into them
  *
- * The file is walked once to note where each tensor lies, then everything is looked at together: which are missing,
- * whether they say the same number of steps, whether two lie over one another. Only then memory is taken, for what the
- * file really holds. */
+ * A first walk notes where each tensor lies. Then all of them are checked together: missing ones, different numbers of
+ * steps, overlaps. Only after that memory is taken, for the tensors that the file really has. */
 #include <stdio.h>
 #include <string.h>
 

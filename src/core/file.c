@@ -207,8 +207,7 @@ TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *
     return st;
 }
 
-/* neither file nor folder: /dev/null must not become a file because somebody did not want the output, and a pipe is
- * opened once */
+/* neither file nor folder: output to /dev/null must not replace it by a file, and a pipe is opened once */
 TINYI_FN int tinyi_file_special(const char *path)
 {
 #if TINYI_HAVE_MMAP
@@ -248,9 +247,9 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
 }
 
 #ifdef TINYI_NOFOLLOW
-/* Two programs that write the same path would mix their bytes. The lock falls when the last descriptor is closed, also
- * by a kill; whoever opened the file in the moment between its renaming and that holds a part that is none any more (0:
- * to be opened anew). */
+/* Two programs that write the same path would mix their bytes. The lock is released when the last descriptor is closed,
+ * also by a kill. A program that opened the part just before it was renamed has a file that is no longer the part. It
+ * must open the part again (*ours 0). */
 static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int *ours)
 {
     struct stat mine, there;
@@ -262,7 +261,7 @@ static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int 
 #endif
     if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) *ours = 1;
     if (!*ours) *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
-    /* of somebody who was killed; strict C99 hides ftruncate */
+    /* left by a killed program; strict C99 hides ftruncate */
     if (*ours && S_ISREG(mine.st_mode) && mine.st_size > 0) {
         const int again = open(part, O_WRONLY | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW);
         if (again < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be emptied: %s", part, strerror(errno));
@@ -272,7 +271,7 @@ static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int 
 }
 #endif
 
-/* In a folder that others may write to, somebody else may have laid a link to one of our files under this name. */
+/* In a folder with other writers, one of them may have put a link to one of our files under this name. */
 tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock)
 {
 #ifdef TINYI_NOFOLLOW

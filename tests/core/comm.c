@@ -484,7 +484,7 @@ static void test_descriptions(void)
     memset(&d, 0, sizeof d);
     memset(&cd, 0, sizeof cd);
     d.world = -1;
-    T_STATUS(tiny_local_open(ctx, &d, &l), TINY_E_ARGUMENT, "-1 ranks: 1 to 64");
+    T_STATUS(tiny_local_open(ctx, &d, &l), TINY_E_ARGUMENT, "-1 ranks, there must be 1 to 64");
     d.world = 65;
     T_STATUS(tiny_local_open(ctx, &d, &l), TINY_E_ARGUMENT, "65 ranks");
     d.world = 2;
@@ -492,9 +492,9 @@ static void test_descriptions(void)
     T_STATUS(tiny_local_open(ctx, &d, &l), TINY_E_ARGUMENT, "queues of");
     d.queue_bytes = 1;
     d.bits_per_second = -1.0;
-    T_STATUS(tiny_local_open(ctx, &d, &l), TINY_E_ARGUMENT, "bits a second");
+    T_STATUS(tiny_local_open(ctx, &d, &l), TINY_E_ARGUMENT, "bits per second");
     d.bits_per_second = NAN;
-    T_STATUS(tiny_local_open(ctx, &d, &l), TINY_E_ARGUMENT, "bits a second");
+    T_STATUS(tiny_local_open(ctx, &d, &l), TINY_E_ARGUMENT, "bits per second");
     T_STATUS(tiny_local_open(ctx, NULL, NULL), TINY_E_ARGUMENT, "an output pointer");
     T_TRUE(l == NULL);
     T_OK(tiny_local_open(ctx, NULL, &l));   /* one rank: sums of one */

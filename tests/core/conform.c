@@ -280,7 +280,7 @@ static void test_bad_calls(void)
     T_STATUS(tiny_conform(ctx, &d, &n), TINY_E_ARGUMENT, "no operation named nag");
     d.op = "neg";
     d.n_cases = -1;
-    T_STATUS(tiny_conform(ctx, &d, &n), TINY_E_ARGUMENT, "not negative");
+    T_STATUS(tiny_conform(ctx, &d, &n), TINY_E_ARGUMENT, "must not be negative");
     t_close(ctx);
     desc.cancel = cancel_now;
     desc.user = &yes;

@@ -553,7 +553,7 @@ static void test_bad(void)
     t = tiny_tensor_2d(a, TINY_I32, 8, 2);
     T_STATUS(tiny_fft(ctx, &t, NULL, &y), TINY_E_DTYPE, "fft: x is i32, it must be f32");
     t = tiny_tensor_1d(a, TINY_F32, 2);
-    T_STATUS(tiny_fft(ctx, &t, NULL, &y), TINY_E_SHAPE, "it must have rank 2 at least");
+    T_STATUS(tiny_fft(ctx, &t, NULL, &y), TINY_E_SHAPE, "it must have at least rank 2");
     t = tiny_tensor_2d(a, TINY_F32, 0, 2);
     T_STATUS(tiny_fft(ctx, &t, NULL, &t), TINY_E_SHAPE, "fft: a row has 0 values, it must have at least one");
     t = tiny_tensor_1d(a, TINY_F32, 0);
@@ -576,7 +576,7 @@ static void test_bad(void)
     T_TRUE(plan == NULL);
     T_STATUS(tiny_fft_plan_open(ctx, -5, TINY_FFT_REAL, 0, &plan), TINY_E_SHAPE, "fft plan: a row has -5 values");
     T_STATUS(tiny_fft_plan_open(ctx, TINY_IDX_MAX, TINY_FFT_REAL, 0, &plan), TINY_E_OVERFLOW, "are not supported");
-    T_STATUS(tiny_fft_plan_open(ctx, 8, (tiny_fft_kind)3, 0, &plan), TINY_E_ARGUMENT, "a known kind (3)");
+    T_STATUS(tiny_fft_plan_open(ctx, 8, (tiny_fft_kind)3, 0, &plan), TINY_E_ARGUMENT, "a valid kind (3)");
     T_STATUS(tiny_fft_plan_open(ctx, 8, TINY_FFT_REAL, -1, &plan), TINY_E_ARGUMENT, "not negative (-1)");
     T_STATUS(tiny_fft_plan_open(ctx, 8, TINY_FFT_REAL, 0, NULL), TINY_E_ARGUMENT, NULL);
     T_TRUE(tiny_fft_plan_open(NULL, 8, TINY_FFT_REAL, 0, &plan) == TINY_E_ARGUMENT && plan == NULL);

@@ -409,7 +409,7 @@ static void test_initial_values(void)
     }
     T_OK(tiny_init_constant(ctx, &t, 0.5));
     T_CLOSE(w[39999], 0.5, 0);
-    T_STATUS(tiny_init_he(ctx, NULL, &t, 0), TINY_E_ARGUMENT, "a generator is required");
+    T_STATUS(tiny_init_he(ctx, NULL, &t, 0), TINY_E_ARGUMENT, "a generator and a deviation");
     m = tiny_tensor_swap(m, 0, 1);
     T_STATUS(tiny_init_xavier(ctx, &rng, &m), TINY_E_DTYPE, "with gaps");
     m = tiny_tensor_1d(w, TINY_F32, 5);

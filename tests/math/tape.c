@@ -688,7 +688,7 @@ static void test_bad_input(void)
     (void)tiny_tape_cross_entropy(t, &p.value, &l, 0.0);
     AGAIN(TINY_E_ARGUMENT, "label 1 is 5, but there are 2 classes");
     (void)tiny_tape_cross_entropy(t, &p.value, &l, 1.0);
-    AGAIN(TINY_E_ARGUMENT, "smoothing 1 must be in 0..1");
+    AGAIN(TINY_E_ARGUMENT, "smoothing 1 must be at least 0 and below 1");
     z = tiny_tensor_2d(other, TINY_F32, 1, 3);
     y = tiny_tape_add(t, &p.value, &z);
     T_TRUE(y.data == NULL);

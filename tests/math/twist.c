@@ -773,7 +773,7 @@ static void test_refused(tiny_target target)
     T_OK(tiny_twist(ctx, &a, NULL, NULL, &o));      /* all zero: off */
     T_SAME(x, y, 3);
     T_STATUS(tiny_twist_backward(ctx, &a, &short_, NULL, &w, &o, &ds), TINY_E_SHAPE,
-             "twist_backward: dy is 1x2 f32, it must be as the weights: 1x3 f32");
+             "twist_backward: dy is 1x2 f32, it must have the shape of the weights: 1x3 f32");
     T_STATUS(tiny_twist_backward(ctx, &a, &a, &sn, &w, &o, &ds), TINY_E_NUMERIC, "twist_backward: the factor s is");
     T_STATUS(tiny_twist_backward(ctx, &a, &a, NULL, &w, &o, &short_), TINY_E_SHAPE,
              "output 1 is 1x2 f32, it must be 1x1 f32");

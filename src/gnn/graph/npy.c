@@ -1,7 +1,7 @@
 /* src/gnn/graph/npy.c - .npy, .npz and features.coo
  * Papers   NEP 1 of NumPy (the .npy format, versions 1.0 to 3.0); PKWARE's APPNOTE 6.3 (zip).
- * Method   The head of a .npy file is a Python dict with three keys, read as exactly that. In a zip file the central
- *          directory says what is there; sizes are compared with the local head and the check sum with the bytes.
+ * Method   The header of a .npy file is a Python dict with three keys; nothing else is accepted. Members of a zip file
+ *          come from its central directory. Sizes are compared with the local header, checksums with the bytes.
  * Left out structured types, objects (they would need Python), complex numbers, encrypted members, and archives of
  * several disks. */
 #include <stdio.h>

@@ -1,11 +1,11 @@
-/* src/gnn/graph/partition.c - multilevel partition, the streaming one, and what parts cut
+/* src/gnn/graph/partition.c - multilevel and streaming partition, and the measures of a partition
  *
  * Paper    G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
  * Method   The graph shrinks by heavy-edge matching until it has max(30 k, 200) nodes or loses less than a tenth
- *          (coarsen.c). There it is cut in two again and again: several first halves are grown by best gain, each is
- *          refined, the one with the least cut is kept. On the way back every level is refined by passes of best moves
- *          between all parts (refine.c). A move with a gain may take a part above the limit, in proportion: hubs can
- *          gather in one part, and what costs little to move leaves it later.
+ *          (coarsen.c). There it is bisected recursively: several first halves are grown by best gain, each is refined,
+ *          and the one with the least cut is kept. On the way back every level is refined by passes of best moves
+ *          between all parts (refine.c). A move with a gain may take a part above the limit, in proportion to the gain:
+ *          hubs can then gather in one part, and nodes that cost little to move leave it later.
  *          On the last level nodes move until every part keeps the limit.
  * Bound    limit = max(floor((1 + imbalance) W / k), ceil(W / k) + heaviest - 1). While a part is above it, the
  *          lightest part is below the mean, so it takes any node and ends below the limit: the last step can always be

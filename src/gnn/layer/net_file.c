@@ -1,6 +1,6 @@
 /* src/gnn/layer/net_file.c - the weights of a net: from safetensors, drawn, and into safetensors
  *
- * The walk of core/safetensors.h tells each tensor once. It is looked for among the weights that the description makes,
+ * The walk of core/safetensors.h reports each tensor once. It is looked up among the weights of the description,
  * so that memory is taken only for what the file really holds. Two tensors over the same bytes are refused: the format
  * has no such thing. */
 #include <stdio.h>

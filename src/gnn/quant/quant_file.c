@@ -1,8 +1,7 @@
 /* src/gnn/quant/quant_file.c - nets of whole numbers from files, and into them
  *
- * The file is walked once to note where each tensor lies, then everything is looked at together: which are missing,
- * whether they say the same number of steps, whether two lie over one another. Only then memory is taken, for what the
- * file really holds. */
+ * A first walk notes where each tensor lies. Then all of them are checked together: missing ones, different numbers of
+ * steps, overlaps. Only after that memory is taken, for the tensors that the file really has. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/net_file_inside.h"

@@ -356,8 +356,8 @@ static void test_writer_refuses(void)
     tiny_tensor t = tiny_tensor_1d(x, TINY_F32, 4);
     tiny_checkpoint_writer_desc d = { 0 };
     tiny_checkpoint_writer *w;
-    T_STATUS(tiny_checkpoint_create(ctx, NULL, &w), TINY_E_ARGUMENT, "needs a path or a write callback");
-    T_STATUS(tiny_checkpoint_create(ctx, &d, &w), TINY_E_ARGUMENT, "one of the two");
+    T_STATUS(tiny_checkpoint_create(ctx, NULL, &w), TINY_E_ARGUMENT, "either a path or a write callback");
+    T_STATUS(tiny_checkpoint_create(ctx, &d, &w), TINY_E_ARGUMENT, "either a path or");
     T_STATUS(tiny_checkpoint_create(ctx, &d, NULL), TINY_E_ARGUMENT, "an output pointer");
     d.path = "there/is/no/such/folder.ckpt";
     T_STATUS(tiny_checkpoint_create(ctx, &d, &w), TINY_E_IO,
@@ -427,7 +427,7 @@ static void test_every_cut(void)
         for (fast = 0; fast < 2; fast++) {
             d.no_checksum = fast;
             T_STATUS(tiny_checkpoint_open(ctx, &d, &c), TINY_E_FORMAT,
-                     n < 8    ? "memory: no checkpoint"
+                     n < 8    ? "memory: not a checkpoint"
                      : n < 48 ? "memory: truncated"
                               : "memory: damaged or truncated");
             T_TRUE(c == NULL);
@@ -456,9 +456,9 @@ static void test_every_bit(void)
 
 /* With a valid checksum, so that each fault reaches its own check. */
 static const struct { const char *file; tiny_status status; const char *says; } lies[] = {
-    { "empty", TINY_E_FORMAT, "no checkpoint: its 0 bytes" },
-    { "foreign", TINY_E_FORMAT, "no checkpoint" },
-    { "text-transfer", TINY_E_FORMAT, "no checkpoint" },
+    { "empty", TINY_E_FORMAT, "not a checkpoint: its 0 bytes" },
+    { "foreign", TINY_E_FORMAT, "not a checkpoint" },
+    { "text-transfer", TINY_E_FORMAT, "not a checkpoint" },
     { "version-2", TINY_E_VERSION, "version 2 of the format; this library reads version 1" },
     { "alignment-0", TINY_E_FORMAT, "alignment 0; version 1 has 64" },
     { "end-missing", TINY_E_FORMAT, "do not end like a box" },
@@ -476,7 +476,7 @@ static const struct { const char *file; tiny_status status; const char *says; } 
     { "name-not-ended", TINY_E_FORMAT, "its name must be followed by zeros" },
     { "name-twice", TINY_E_FORMAT, "two entries have the name step" },
     { "number-of-9-bytes", TINY_E_FORMAT, "u64 step says it has 9 bytes; they are 8" },
-    { "number-with-rank", TINY_E_FORMAT, "u64 step has a data type or a rank" },
+    { "number-with-rank", TINY_E_FORMAT, "u64 step must not have a data type or a rank" },
     { "number-with-dim", TINY_E_FORMAT, "u64 step: unused dimension 0 (rank 0) is 3, it must be 0" },
     { "text-2e63", TINY_E_FORMAT, "text what needs 9223372036854775808 bytes" },
     { "text-with-0", TINY_E_FORMAT, "text what has a 0 among its 5 bytes" },
@@ -584,7 +584,7 @@ static void test_false_descriptions(void)
         T_OK(tiny_checkpoint_open(ctx, &d, &c));
         tiny_checkpoint_close(ctx, c);
         m->b[20] ^= 1;
-        T_STATUS(tiny_checkpoint_open(ctx, &d, &c), TINY_E_FORMAT, "has a data type or a rank");
+        T_STATUS(tiny_checkpoint_open(ctx, &d, &c), TINY_E_FORMAT, "must not have a data type or a rank");
     }
     T_STATUS(tiny_checkpoint_open(ctx, NULL, &c), TINY_E_ARGUMENT, "needs a path or its bytes");
     {

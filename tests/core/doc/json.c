@@ -83,12 +83,12 @@ static void test_refused(void)
                 { "9223372036854775808", "expected a whole number of 64 bits" },
                 { "-9223372036854775809", "expected a whole number of 64 bits" },
                 /* overlong */
-                { "\"\xc1\xbf\"", "where valid UTF-8" },
-                { "\"\xe0\x9f\xbf\"", "where valid UTF-8" },
-                { "\"\xf0\x8f\xbf\xbf\"", "where valid UTF-8" },
-                { "\"\xed\xa0\x80\"", "where valid UTF-8" },
-                { "\"\xf4\x90\x80\x80\"", "where valid UTF-8" },
-                { "\"\xf5\x80\x80\x80\"", "where valid UTF-8" },
+                { "\"\xc1\xbf\"", "expected valid UTF-8" },
+                { "\"\xe0\x9f\xbf\"", "expected valid UTF-8" },
+                { "\"\xf0\x8f\xbf\xbf\"", "expected valid UTF-8" },
+                { "\"\xed\xa0\x80\"", "expected valid UTF-8" },
+                { "\"\xf4\x90\x80\x80\"", "expected valid UTF-8" },
+                { "\"\xf5\x80\x80\x80\"", "expected valid UTF-8" },
                 { "\"\xff\"", "expected valid UTF-8" },
                 { "\"\\ud800\"", "second half of a surrogate pair" },
                 { "NaN", "expected a value" } };

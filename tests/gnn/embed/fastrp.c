@@ -343,7 +343,7 @@ static void test_bad(tiny_target target)
     T_OK(tgnn_fastrp(ctx, g, NULL, &ty));
     for (i = 8; i < 12; i++) T_TRUE(y[i] == 0);        /* an isolated node */
     T_STATUS(tgnn_fastrp(ctx, g, &f, &none), TINY_E_ARGUMENT, "0 columns");
-    T_STATUS(tgnn_fastrp(ctx, g, &f, &small), TINY_E_SHAPE, "a row for each of the 3 nodes");
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &small), TINY_E_SHAPE, "3 rows, one for each node");
     f.s = 0.5;
     T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_ARGUMENT, "s is 0.5, it must be at least 1");
     f.s = 0;

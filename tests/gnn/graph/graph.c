@@ -80,7 +80,7 @@ static void test_bad(tiny_target target)
     tgnn_graph *g;
     uint32_t order[5] = { 0, 1, 2, 2, 4 };
     memset(&d, 0, sizeof d);
-    T_STATUS(tgnn_graph_make(ctx, &e, NULL, &g), TINY_E_FORMAT, "an edge comes from node 3, there are 3");
+    T_STATUS(tgnn_graph_make(ctx, &e, NULL, &g), TINY_E_FORMAT, "an edge comes from node 3, but there are 3 nodes");
     e = edges_of(5, 6, negative, dst, NULL);
     T_STATUS(tgnn_graph_make(ctx, &e, NULL, &g), TINY_E_FORMAT, "the source of edge 3 is -2");
     e = edges_of(5, 6, NULL, dst, NULL);

@@ -312,7 +312,7 @@ static void test_bad(tiny_target target)
     d.fanout = &two;
     T_OK(tgnn_sampler_open(ctx, g, &d, &s));
     T_STATUS(tgnn_sampler_draw(s, 1, twice, 3, &o), TINY_E_ARGUMENT, "node 1 is seed 0 and seed 2");
-    T_STATUS(tgnn_sampler_draw(s, 1, outside, 2, &o), TINY_E_ARGUMENT, "seed 1 is node 4, there are 4");
+    T_STATUS(tgnn_sampler_draw(s, 1, outside, 2, &o), TINY_E_ARGUMENT, "seed 1 is node 4, but there are 4 nodes");
     T_STATUS(tgnn_sampler_draw(s, 1, negative, 1, &o), TINY_E_ARGUMENT, "seed 0 is node -1");
     T_STATUS(tgnn_sampler_draw(s, 1, ok, 5, &o), TINY_E_ARGUMENT, "5 seeds, but 4 nodes");
     T_STATUS(tgnn_sampler_draw(s, 1, NULL, 2, &o), TINY_E_ARGUMENT, "the seeds");

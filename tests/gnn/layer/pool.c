@@ -332,7 +332,7 @@ static void test_bad(void)
     T_STATUS(tgnn_pool_make(ctx, g, NULL, 0, &s, -1, &top), TINY_E_ARGUMENT, "a ratio of -1");
     T_STATUS(tgnn_pool_make(ctx, g, NULL, 0, &s, (double)NAN, &top), TINY_E_ARGUMENT, "a ratio of");
     T_STATUS(tgnn_pool_make(ctx, g, NULL, 0, &three, 0.5, &top), TINY_E_SHAPE, "the score must be 4 numbers");
-    T_STATUS(tgnn_pool_make(ctx, g, falls, 3, &s, 0.5, &top), TINY_E_FORMAT, "graph 1 is of the nodes 3 to 2");
+    T_STATUS(tgnn_pool_make(ctx, g, falls, 3, &s, 0.5, &top), TINY_E_FORMAT, "graph 1 has the nodes 3 to 2");
     T_STATUS(tgnn_pool_make(ctx, g, shorter, 1, &s, 0.5, &top), TINY_E_FORMAT, "begin with 0 and end with the 4 nodes");
     T_STATUS(tgnn_pool_make(ctx, NULL, NULL, 0, &s, 0.5, &top), TINY_E_ARGUMENT, "the graph or the score is missing");
     ss[2] = NAN;

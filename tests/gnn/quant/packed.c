@@ -201,7 +201,7 @@ static void test_bad(void)
     T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 3, NULL, 0, &p), TINY_E_SHAPE, "3 steps for 2 rows");
     T_STATUS(tgnn_packed_make(ctx, &none, step, bits, 2, NULL, 0, &p), TINY_E_SHAPE, "2 rows of 0 features");
     T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, group, 0, &p), TINY_E_ARGUMENT,
-             "row 1 has the group 2, there are 2");
+             "row 1 has the group 2, but there are 2");
     T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 1, &p), TINY_E_NUMERIC, "NaN or negative");
     step[1] = 0;
     T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 0, &p), TINY_E_NUMERIC,

@@ -568,7 +568,7 @@ static void test_bad(void)
     T_STATUS(with(ctx, &w, "a2q signed groups", "a2q signed", 1, &n), TINY_E_UNSUPPORTED, "quant must be");
     T_STATUS(with(ctx, &w, "a2q signed groups", "a2q raw groups", 1, &n), TINY_E_FORMAT, "belongs to no layer");
     T_STATUS(with(ctx, &w, "\"quant\": \"a2q signed groups\",", "", 1, &n), TINY_E_FORMAT, "not a quantized net");
-    T_STATUS(with(ctx, &w, "\"in\": 6", "\"in\": 8", 1, &n), TINY_E_SHAPE, "has not the shape");
+    T_STATUS(with(ctx, &w, "\"in\": 6", "\"in\": 8", 1, &n), TINY_E_SHAPE, "does not have the shape");
     T_STATUS(with(ctx, &w, "a.lin.weight.bits", "a.lin.weight.bots", 0, &n), TINY_E_FORMAT, "belongs to no layer");
     T_STATUS(with(ctx, &w, "b.lin.weight.step", "a.lin.weight.step", 0, &n), TINY_E_FORMAT, "occurs twice");
     T_STATUS(with(ctx, &w, "\"a.lin.weight\":{\"dtype\":\"U8\"", "\"a.lin.weight\":{\"dtype\":\"I8\"", 0, &n),

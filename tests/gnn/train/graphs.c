@@ -302,7 +302,7 @@ static void test_bad(void)
     at[4]++;                                /* a ring is cut in two */
     T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_FORMAT, "leads from node");
     at[4] = at[3] - 1;
-    T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_FORMAT, "train: graph 3 is of the nodes");
+    T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_FORMAT, "train: graph 3 has the nodes");
     at[4] = r.at[4];
     at[10]--;
     T_STATUS(tgnn_train_graphs(ctx, net, &all, NULL, NULL), TINY_E_FORMAT, "graph_at must begin with 0 and end with");

@@ -119,7 +119,7 @@ static void test_area(void)
         }
     T_CLOSE(area, want / (M * M), 1e-12);
     some[3] = N;
-    T_STATUS(tgnn_links_area(ctx, &tw, some, other, M, &area), TINY_E_FORMAT, "names a node that is not there");
+    T_STATUS(tgnn_links_area(ctx, &tw, some, other, M, &area), TINY_E_FORMAT, "has a node that does not exist");
     some[3] = 0;
     w[0] = NAN;
     T_STATUS(tgnn_links_area(ctx, &tw, some, other, M, &area), TINY_E_NUMERIC, "not a finite number");

@@ -351,7 +351,7 @@ static void test_area(void)
     how.callback = remember;
     how.user = &c;
     T_STATUS(tgnn_train_nodes(ctx, three, &b->nodes, &how, NULL), TINY_E_ARGUMENT,
-             "that of two classes, the net has 3");
+             "needs two classes, the net has 3");
     T_OK(tgnn_train_nodes(ctx, net, &b->nodes, &how, &e));
     T_EQ_INT(e.epoch, c.best);              /* the epoch with the largest area of the validation part */
     T_CLOSE(e.val_loss, c.least, 0);

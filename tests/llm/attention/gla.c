@@ -543,7 +543,7 @@ static void test_proof_4_bad_input(tiny_target target)
     put(&a.g, 9, -1);
     a.p.chunk = 30;
     a.p.sub = 16;
-    T_STATUS(run(&a), TINY_E_ARGUMENT, "chunks of 30 do not divide into parts of 16");
+    T_STATUS(run(&a), TINY_E_ARGUMENT, "chunks of 30 cannot be divided into parts of 16");
     a.p.chunk = 257;
     T_STATUS(run(&a), TINY_E_ARGUMENT, "chunks of 257 in parts of 16; they must be 1 to 256");
     a.p.chunk = a.p.sub = 0;
@@ -562,13 +562,13 @@ static void test_proof_4_bad_input(tiny_target target)
     T_STATUS(tiny_gla(ctx, &a.state, &a.q, &wrong, &a.v, &a.g, &a.p, &a.to, &a.o), TINY_E_SHAPE,
              "state is 2x5x6 f32, q is 70x2x5 f32, k is 70x2x4 f32, v is 70x2x6 f32");
     T_STATUS(tiny_gla(ctx, &a.state, &a.q, &a.k, &a.v, &wrong, &a.p, &a.to, &a.o), TINY_E_SHAPE,
-             "the gates are 70x2x4 f32, they must be as q: 70x2x5 f32");
+             "the gates are 70x2x4 f32, they must have the shape of q: 70x2x5 f32");
     wrong = a.state;
     wrong.dim[0] = 1;
     T_STATUS(tiny_gla(ctx, &wrong, &a.q, &a.k, &a.v, &a.g, &a.p, &wrong, &a.o), TINY_E_SHAPE,
              "they must be (H, K, V), (T, H, K), (T, H, K) and (T, H, V)");
     T_STATUS(tiny_gla_backward(ctx, &a.state, &a.q, &a.k, &a.v, &a.q, &a.g, NULL, &a.p, &x.dqkg, &x.dv, &x.ds),
-             TINY_E_SHAPE, "d_o is 70x2x5 f32, it must be as v: 70x2x6 f32");
+             TINY_E_SHAPE, "d_o is 70x2x5 f32, it must have the shape of v: 70x2x6 f32");
     T_STATUS(tiny_gla(ctx, &a.state, &a.q, &a.k, &a.v, &a.g, &a.p, &a.to, &a.v), TINY_E_ALIAS, "overlaps");
     b = make(ctx, TINY_F32, 300, 1, 1, 1, TINY_GLA_PARALLEL);
     fill(&b, 0.0);

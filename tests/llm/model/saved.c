@@ -126,7 +126,7 @@ static void reseal(unsigned char *p, size_t n) { kit_put_le(p + n - 8, kit_xxh64
 static void test_refused(void)
 {
     static const struct { size_t at; unsigned char value; int seal; tiny_status st; const char *says;
-    } fault[] = { { 0, 'x', 1, TINY_E_FORMAT, "no saved state" },
+    } fault[] = { { 0, 'x', 1, TINY_E_FORMAT, "not a saved state" },
                   { 8, 1, 1, TINY_E_VERSION, "version 1 of the older form; this library reads version 2" },
                   { 12, 1, 1, TINY_E_FORMAT, "holds all sequences, but this call loads one" },
                   { 12, 7, 1, TINY_E_FORMAT, "holds all sequences" },

@@ -646,7 +646,7 @@ static void test_bad_bytes(void)
 #define BAD(at, v, width, status, part)                                                          \
     (memcpy(work, bytes, n), put(work + (at), v, width), put(work + n - 4, crc(work, n - 4), 4), \
      T_STATUS(tllm_csl_open(ctx, work, n, &b), status, part))
-    BAD(0, 'X', 1, TINY_E_FORMAT, "no matrix of tiles");
+    BAD(0, 'X', 1, TINY_E_FORMAT, "not a matrix of tiles");
     BAD(8, 2, 4, TINY_E_VERSION, "version 2");
     BAD(12, 8, 4, TINY_E_FORMAT, "flags 8");
     BAD(12, 5, 4, TINY_E_FORMAT, "flags 5");
