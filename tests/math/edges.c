@@ -2,8 +2,8 @@
  * and each other */
 #include "t.h"
 
-/* ---- oracle/gnn of tests/golden: 17 nodes, 60 edges, 7 features; computed in double from the files. medium, of
- * ../shared: 120, 900, 33 */
+/* ---- oracle/gnn: 17 nodes, 60 edges, 7 features; computed in double from the files. medium: 120,
+ * 900, 33 */
 
 typedef struct net { int n, f; int64_t m; int64_t *offset; int32_t *col, *edge; float *x, *w; } net;
 

@@ -116,7 +116,7 @@ T_FN float *results(tiny_ctx *ctx, const tllm_gguf *file, size_t *n)
     return y;
 }
 
-/* fn for each model of ../shared/oracle/llm, in a context of its own; how many there were */
+/* fn for each model of oracle/llm, in a context of its own; how many there were */
 typedef void (*model_fn)(tiny_ctx *ctx, const tllm_gguf *g, const char *name, void *arg);
 T_FN int each_model(model_fn fn, void *arg)
 {
@@ -146,6 +146,7 @@ T_FN int each_model(model_fn fn, void *arg)
         }
         if (in) (void)fclose(in);
     }
+    t_all_models(n);
     return n;
 }
 
