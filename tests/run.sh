@@ -11,6 +11,27 @@
 # What a program with a failure claims is not shown, whichever of its tests failed.
 # AGAIN=1: these tests once more, after a run of all; the last lines count all, those that did not run again as they
 # were, and proofs are not listed again. MOST_SKIPPED=n: more skipped tests are a failure.
+# On a terminal one line, rewritten in place, reports progress. TIMES=1: processor time after each test.
+#   run.sh --build make ...   builds the programs, with such a line
+progress=
+if [ -n "$PROGRESS" ] || { [ -t 1 ] && [ "${TERM:-dumb}" != dumb ]; }; then progress=1; fi
+if [ "$1" = --build ]; then
+    shift
+    [ -n "$progress" ] || exec "$@" -s
+    start=$(date +%s)
+    of=$("$@" -n 2>/dev/null | grep -c ' -o ')
+    "$@" 2>&1 | awk -v of="$of" -v start="$start" '
+        /^(printf|up=|rm -f|ar |make)/ && !/ -o / { next }
+        / -o [^ ]/ && !/: / {
+            what = $0; sub(/.* -o /, "", what); sub(/ .*/, "", what)
+            "date +%s" | getline now; close("date +%s")
+            printf "\r\033[K%s", substr("compiling " (++n) " of " of ": " what ", " now - start " s", 1, 79)
+            fflush(); next
+        }
+        { printf "\r\033[K%s\n", $0; fflush() }
+        END { printf "\r\033[K" }'
+    exit
+fi
 claims() { sed -n 's/.*T_PROOF("\([^"]*\)", "\([^"]*\)").*/\1: \2/p' "$1"; }
 entries='attention 0 (plain family)
 attention 1 (Two-Pass Softmax)
@@ -37,7 +58,24 @@ if [ "$1" != --one ]; then
     [ -n "$AGAIN" ] || rm -rf "$results"
     mkdir -p "$results"
     export BUILD INC CC ONLY results
+    ticker=
+    if [ -n "$progress" ]; then
+        export PROGRESS=1
+        : >"$results/.start"
+        (
+            start=$(date +%s)
+            while sleep 1; do
+                cd "$results" || exit
+                ended=$(find . -type f -newer .start ! -name '.*' ! -name '*.log*' ! -name '*.tmp' | wc -l)
+                now=$(ls | sed -n 's/\.log$//p' | sed 's/^tests\.//; s/\.c$//' | tr '.\n' '/ ')
+                printf '\r\033[K%.79s' "$((ended)) of $# tests, $(($(date +%s) - start)) s: $now"
+                cd - >/dev/null || exit
+            done
+        ) &
+        ticker=$!
+    fi
     printf '%s\n' "$@" | xargs -P "${JOBS:-1}" -n 1 sh tests/run.sh --one
+    [ -z "$ticker" ] || { kill $ticker; printf '\r\033[K'; }
     [ -n "$AGAIN" ] || {   echo "$entries"
         for test in "$@"; do
             case $test in *"$ONLY"*.c) claims "$test" | sed 's/^/claimed: /' ;; esac
@@ -115,6 +153,10 @@ case $test in
 esac
 "$@" >"$log" 2>&1
 status=$?
+times >"$log.times"
+[ -z "$TIMES" ] || seconds=$(awk 'NR == 2 {
+    split($1, u, /[ms]/); split($2, s, /[ms]/); printf "%.1f s", 60 * u[1] + u[2] + 60 * s[1] + s[2] }' "$log.times")
+rm -f "$log.times"
 last=$(sed -n 's/^\([0-9]* passed, [0-9]* failed.*\)$/\1/p' "$log" | tail -n 1)
 if [ "$test" = stitch-check ]; then
     if [ $status -eq 0 ]; then last='1 passed, 0 failed'; else last='0 passed, 1 failed'; fi
@@ -128,9 +170,12 @@ if [ $status -ne 0 ] && [ "${f:-0}" -eq 0 ]; then
     last="$last; it ended with status $status"
 fi
 {   # in one piece, since others write too
-    printf '%-32s %s\n' "$name" "$last"
+    [ -z "$progress" ] || printf '\r\033[K'
+    printf '%-32s %s\n' "$name" "$last${seconds:+  $seconds}"
     if [ $status -ne 0 ] || [ "${f:-0}" -ne 0 ]; then sed '/^proof: /d; s/^/    /' "$log" | head -n 60; fi
     sed -n 's/^skipped: /    skipped: /p' "$log"
+    sed -n 's/^in part: //p' "$log" | sort -u |
+        awk '{ text = text (n++ ? ", " : "") $0 } END { if (n) print "    files that were here: " text }'
     sed -n 's/^without: //p' "$log" | sort -u | awk '{ n++; if (n <= 4) names = names " " $0 }
       END { if (n) print "    without:" names (n > 4 ? " and " n - 4 " more" : "") }'
 } >"$log.says"

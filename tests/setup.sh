@@ -78,9 +78,9 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "no package could be installed; what needs them is skipped"
     exit 0
 fi
-echo "Not installed, so what needs it is skipped. One of these lines brings it:"
-echo "  apt-get install$missing"
-echo "  $dnf"
-echo "  $pacman"
-echo "  $brew"
+line="apt-get install$missing"
+for tool in dnf pacman brew; do
+    if has $tool >/dev/null; then eval "line=\$$tool"; fi
+done
+echo "not installed, so what needs it is skipped:$missing (as root: $line)"
 exit 0

@@ -87,6 +87,7 @@ static struct {
     tiny_target target;                     /* 0 when it runs once */
     int passed, failed, skipped;            /* tests */
     int checks_failed, was_skipped;         /* in this one */
+    int n_cases, n_here;                    /* files that the test names, and those that are present */
     const char *proof[24];                  /* the proofs that it shows, if it passes */
     size_t n_proof;
     tiny_ctx *ctx;                          /* opened last */
@@ -575,7 +576,7 @@ T_FN void t_begin(const char *name, tiny_target target)
     (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     t_now.test = name;
     t_now.target = target;
-    t_now.checks_failed = t_now.was_skipped = 0;
+    t_now.checks_failed = t_now.was_skipped = t_now.n_cases = t_now.n_here = 0;
     t_now.n_proof = 0;
     t_now.rand_at = 0;
     memset(&t_alloc, 0, sizeof t_alloc);
@@ -586,6 +587,8 @@ T_FN void t_end(void)
     if (t_alloc.live_blocks)
         t_fail(__FILE__, __LINE__, "%ld blocks, %lu bytes were never given back", t_alloc.live_blocks,
                (unsigned long)t_alloc.live_bytes);
+    if (t_now.n_here < t_now.n_cases && !t_now.was_skipped)
+        printf("in part: %s %d of %d\n", t_now.test, t_now.n_here, t_now.n_cases);
     if (t_now.checks_failed > 8) printf("    and %d more\n", t_now.checks_failed - 8);
     if (t_now.checks_failed) t_now.failed++;
     else if (t_now.was_skipped) t_now.skipped++;
@@ -647,18 +650,37 @@ T_FN const char *t_shared(const char *path)
 {
     const char *full = t_find(path);
     char why[200];
-    (void)snprintf(why, sizeof why, "no large oracle file %.150s", path);
+    (void)snprintf(why, sizeof why, "%.150s is not in this repository", path);
     if (!full) t_skip(why);
     return full;
 }
 
-/* For a test that runs all files that are present: NULL and a line that tests/run.sh passes on. T_SOME(n) at its end:
- * the test is skipped when none of them ran. */
+/* For a test that runs all files that are present: a line for tests/run.sh for each missing file. At its end the test
+ * reports how many were present. T_SOME(n) at its end: the test is skipped when none of them ran. */
+T_FN void t_case(const char *path, int is_here)
+{
+    t_now.n_cases++;
+    if (is_here) t_now.n_here++;
+    else printf("without: %s\n", path);
+}
 T_FN const char *t_one_of(const char *path)
 {
     const char *full = t_find(path);
-    if (!full) printf("without: %s\n", path);
+    t_case(path, full != NULL);
     return full;
+}
+/* the same for a test of n models of an index: those that tests/golden leaves out */
+T_FN void t_all_models(int n)
+{
+    FILE *f = fopen("tests/golden/oracle/llm/left-out.tsv", "r");
+    char line[1000], path[120];
+    t_now.n_cases += n;
+    t_now.n_here += n;
+    while (f && fgets(line, sizeof line, f)) {
+        (void)snprintf(path, sizeof path, "oracle/llm/%.*s.gguf", (int)strcspn(line, "\t\n"), line);
+        if (strncmp(line, "name\t", 5) && !t_find(path)) t_case(path, 0);
+    }
+    if (f) (void)fclose(f);
 }
 #define T_SOME(n) do { if (!((n) > 0)) t_skip("none of its files is here"); } while (0)
 

@@ -78,11 +78,12 @@ static int is_in(const char *folder, const char *name)
     return f != NULL;
 }
 
-/* the models in the index of a folder, except those in `done`; how many, or -1 */
+/* the models in the index of a folder, except those in `done` and those with fewer numbers (15 columns), which have the
+ * name of another model; returns their number, or -1 */
 static int print_folder(tiny_ctx *ctx, const char *folder, const char *done)
 {
     static char line[65536];
-    char path[512], *field[12], *p;
+    char path[512], *field[15], *p;
     FILE *f;
     int n = 0, k, bad = 0;
     (void)snprintf(path, sizeof path, "%.300s/index.tsv", folder);
@@ -92,12 +93,12 @@ static int print_folder(tiny_ctx *ctx, const char *folder, const char *done)
         return -1;
     }
     while (fgets(line, (int)sizeof line, f)) {
-        for (k = 0, field[k++] = p = line; *p && k < 12; p++)
+        for (k = 0, field[k++] = p = line; *p && k < 15; p++)
             if (*p == '\t') {
                 *p = 0;
                 field[k++] = p + 1;
             }
-        if (k < 12 || !strcmp(field[0], "name") || (done && is_in(done, field[0]))) continue;
+        if (k < 12 || k == 15 || !strcmp(field[0], "name") || (done && is_in(done, field[0]))) continue;
         if (print_model(ctx, folder, field) > 0) n++;
         else bad = 1;
     }

@@ -182,8 +182,12 @@ compilers() {
     options="$options TINY_NO_W128 TINY_NO_AVX2 TINY_NO_AVX512 TINY_NO_AMX TINY_NO_VNNI TINYLLM_FEW_FORMATS"
     all=
     for o in $options; do all="$all -D$o"; done
+    light
     # shellcheck disable=SC2086
     unit $first opt_all LG -O0 -DMY_ALLOCATOR $all && program $first "all options" opt_all
+    quick=
+    # shellcheck disable=SC2086
+    reads opt_read LG -DMY_ALLOCATOR $all
     # shellcheck disable=SC2086
     if there g++; then unit g++ optpp_all LG -O0 -DMY_ALLOCATOR $all && program g++ "all options in C++" optpp_all; fi
     # parts that only tinyllm.h can omit, with the vector code of one target, as in a small program
@@ -195,8 +199,12 @@ compilers() {
     # shellcheck disable=SC2086
     unit $first opt_chat L -O1 $small -DTINYLLM_ONLY_ARCH=llama -DTINYLLM_ONLY_TOKENIZER=RWKV &&
         program $first "the smallest chat program" opt_chat
+    light
     # shellcheck disable=SC2086
     unit $first opt_archs L -O0 $small && program $first "a chat program for all architectures" opt_archs
+    quick=
+    # shellcheck disable=SC2086
+    reads opt_archs_read L $small
     unit $first opt_target L -O0 -DTINY_ONLY_TARGET=$one && program $first "option TINY_ONLY_TARGET" opt_target
     if [ "$(uname -m)" = x86_64 ]; then
         for o in avx2 avx512; do unit $first opt_$o LG -fsyntax-only -DUNIT_ALL -DTINY_ONLY_TARGET=$o && good; done
@@ -207,6 +215,16 @@ compilers() {
     fi
 }
 
+# With clang and tcc, the first compiler only has to accept a choice without a warning, clang reports unused parts, and
+# tcc's code runs. gcc's code runs in the shapes above, and at -O2 in all other tests.
+light() { if [ "$full" != all ] && there tcc && there clang; then quick=tcc; fi; }
+reads() { # object, shape, flags
+    there clang || return 0
+    object_of_reads=$1 shape_of_reads=$2
+    shift 2
+    unit clang "$object_of_reads" "$shape_of_reads" -fsyntax-only "$@" && good
+}
+
 # Features (src/features.txt). Each feature alone on top of the base, all but one, and the tiers: no warning, and no
 # call to a missing function. A compiler checks each choice; the tiers are linked as well.
 features() {
@@ -215,15 +233,21 @@ features() {
         return
     }
     for t in TOOLS LAB ALL; do
+        light
         unit $first tier_$t LG -O0 -DTINY_NO_SIMD -DUNIT_MORE -DTINYLLM_$t -DTINYGNN_$t &&
             program $first "tier $t" tier_$t
+        quick=
         for c in clang g++ clang++; do
             there $c || continue
             unit $c "tier_$(echo $c | tr + p)$t" L -fsyntax-only -DTINY_NO_SIMD -DTINYLLM_$t && good
         done
+        reads tier_both$t LG -DTINY_NO_SIMD -DUNIT_MORE -DTINYLLM_$t -DTINYGNN_$t
     done
+    light
     unit $first all_L L -O0 -DTINY_NO_SIMD -DUNIT_ALL && program $first "all of tinyllm.h" all_L
     unit $first all_G G -O0 -DTINY_NO_SIMD -DUNIT_ALL && program $first "all of tinygnn.h" all_G
+    quick=
+    reads all_readG G -DTINY_NO_SIMD -DUNIT_ALL
     refuses "a feature without the one it needs" 'TINYLLM_WITH_GPTQ, and' L -DTINYLLM_WITH_GPTQ -DTINY_NO_LINALG
     refuses "a graph without edges" 'cannot do without EDGES' G -DTINY_NO_EDGES
     refuses "chat and everything" 'choose one' L -DTINYLLM_ONLY_CHAT -DTINYLLM_ALL
@@ -259,7 +283,8 @@ refuses() {
     what=$1 sentence=$2 shape=$3
     shift 3
     # shellcheck disable=SC2046
-    if $(compiler $first) -I"$INC" -DUNIT=x -DSHAPE_$shape "$@" -fsyntax-only $here/unit.c >"$dir/log" 2>&1; then
+    if $(compiler $first) -I"$INC" -DUNIT=x -DSHAPE_$shape "$@" -Wfatal-errors -fsyntax-only \
+        $here/unit.c >"$dir/log" 2>&1; then
         bad "$what is accepted"
     elif grep -q "error.*$sentence" "$dir/log"; then
         good
@@ -275,13 +300,15 @@ manual_x() {
 }
 # a header under another file name in another folder, the programs of the manuals, sentences for invalid options
 manners() {
+    by=$first
+    if [ "$full" != all ] && there tcc; then by=tcc; fi
     mkdir -p "$dir/renamed"
     cp "$INC/tinyllm.h" "$dir/renamed/my_llm.h"
     printf '%s\n' '#define TINYLLM_FILE "my_llm.h"' '#define TINYLLM_IMPLEMENTATION' '#include "renamed/my_llm.h"' \
         'int renamed(void);' 'int renamed(void) { return tiny_op_find("add") == NULL; }' >"$dir/renamed.c"
     # shellcheck disable=SC2046
-    if $(compiler $first) -O0 -DTINY_NO_SIMD -I"$dir" -c "$dir/renamed.c" -o "$dir/renamed.o" >"$dir/log" 2>&1; then
-        program $first "under another file name" renamed
+    if $(compiler $by) -O0 -DTINY_NO_SIMD -I"$dir" -c "$dir/renamed.c" -o "$dir/renamed.o" >"$dir/log" 2>&1; then
+        program $by "under another file name" renamed
     else
         bad "under another file name" "$dir/log"
     fi
@@ -296,7 +323,7 @@ manners() {
              /^ \* How to include/ { exit }
              on { sub(/^ \*     ?/, ""); sub(/^ \*$/, ""); print }' "$INC/$h.h" >"$dir/manual/$h.c"
         # shellcheck disable=SC2046
-        $(compiler $first) -O0 -DTINY_NO_SIMD -I"$INC" "$dir/manual/$h.c" $pthread -o "$dir/manual/$h" \
+        $(compiler $by) -O0 -DTINY_NO_SIMD -I"$INC" "$dir/manual/$h.c" $pthread -o "$dir/manual/$h" \
             >"$dir/log" 2>&1 && (cd "$dir/manual" && ./$h) >"$dir/log" 2>&1
         status=$?
         case $h in

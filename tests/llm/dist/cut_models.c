@@ -137,13 +137,15 @@ static void test_models(void)
     }
     (void)fclose(f);
     for (k = 0; k < T_COUNT(must); k++) {
-        char name[80];
+        char name[80], path[120];
         (void)snprintf(name, sizeof name, " %s ", must[k]);
-        if (!strstr(listed, name)) { printf("without: oracle/llm/%s.gguf\n", must[k]); continue; }
+        (void)snprintf(path, sizeof path, "oracle/llm/%s.gguf", must[k]);
+        t_case(path, strstr(listed, name) != NULL);
+        if (!strstr(listed, name)) continue;
         n_must++;
         if (!strstr(cut[0], name)) t_fail(__FILE__, __LINE__, "%s is refused over 2 ranks", must[k]);
     }
-    T_TRUE(n_must >= 2);                    /* llama and gpt2 come with the repository */
+    T_TRUE(n_must >= 7);                    /* those that come with the repository */
     printf("  models: %d of %d over 2 ranks, %d over 4\n", n_cut[0], n_models, n_cut[1]);
 }
 

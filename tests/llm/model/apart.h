@@ -146,6 +146,7 @@ T_FN int each_model(model_fn fn, void *arg)
         }
         if (in) (void)fclose(in);
     }
+    t_all_models(n);
     return n;
 }
 

@@ -160,6 +160,7 @@ static void test_same_bits(tiny_target target)
     static const short types[] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
     const row *llama = row_of("llama");
     int k;
+    t_all_models(n_rows);
     for (k = 0; k < n_rows; k++)
         if (!T_SLOW || k % 8 == 0) same_bits(target, &rows[k], TLLM_FORMAT_F32, 0);
     for (k = 0; k < 4 && llama; k++) same_bits(target, llama, types[k], k == 1);

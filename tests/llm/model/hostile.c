@@ -53,6 +53,15 @@ static tiny_status open_bytes(tiny_ctx *ctx, const unsigned char *b, size_t n, t
     return st ? st : tllm_model_open(ctx, *file, model);
 }
 
+/* "A|B": A of the whole model, B of the one in tests/golden with fewer numbers; the half that the message has */
+static const char *either(const tiny_ctx *ctx, const char *says, char half[120])
+{
+    const char *bar = strchr(says, '|');
+    if (!bar) return says;
+    (void)snprintf(half, 120, "%.*s", (int)(bar - says), says);
+    return strstr(tiny_ctx_message(ctx), bar + 1) ? bar + 1 : half;
+}
+
 /* the number of faults that were tried, on the models that are present */
 static int tell(const lie *l, int kind)
 {
@@ -62,6 +71,8 @@ static int tell(const lie *l, int kind)
     const size_t m = strlen(l->what);
     tllm_gguf *file = NULL;
     tllm_model *model = NULL;
+    char half[120];
+    tiny_status st;
     if (!b) { t_close(ctx); return 0; }
     if (T_TRUE(p != NULL)) {
         if (kind == NAME) p[m - 1] ^= 1;
@@ -73,8 +84,9 @@ static int tell(const lie *l, int kind)
             put(p + m + 4, l->v, 8);
             put(p + m + 12, a * c / l->v, 8);
         }
-        if (!T_STATUS(open_bytes(ctx, b, n, &file, &model),
-                      kind == NAME && strstr(l->says, "is unknown") ? TINY_E_UNSUPPORTED : TINY_E_FORMAT, l->says))
+        st = open_bytes(ctx, b, n, &file, &model);
+        if (!T_STATUS(st, kind == NAME && strstr(l->says, "is unknown") ? TINY_E_UNSUPPORTED : TINY_E_FORMAT,
+                      either(ctx, l->says, half)))
             printf("  %s: %s\n", l->model, l->what);
         T_TRUE(model == NULL);
     }
@@ -121,7 +133,7 @@ static void test_numbers(void)
         { "rwkv7-b", "rwkv7.feed_forward_length", 1 << 27, "not in 1..67108864" },
         { "kimi-linear", "kimi-linear.kda.head_dim", 1 << 26, "more than a row may have" },
         { "mixtral", "llama.expert_count", 0, "not in 0..0" },
-        { "mixtral", "llama.expert_count", 5, "not 64x5" },
+        { "mixtral", "llama.expert_count", 5, "not 64x5|not 16x5" },
         { "mixtral", "llama.expert_used_count", 5, "not in 0..4" },
         { "mixtral", "llama.expert_used_count", 0, "expert_used_count 0" },
         { "deepseek2-v3", "deepseek2.expert_group_count", 3, "in 3 groups" },
@@ -260,9 +272,10 @@ static void test_shapes(void)
         { "llama", "output.weight", 320, "output.weight is 320x64, not 64x320" },
         { "llama", "token_embd.weight", 320, "token_embd.weight" },
         { "mamba", "blk.0.ssm_x.weight", 36, "blk.0.ssm_x.weight is 36x128, not 128x36" },
-        { "jamba", "blk.0.ssm_dt.weight", 128, "blk.0.ssm_dt.weight is 128x4, not 4x128" },
-        { "lfm2", "blk.0.shortconv.in_proj.weight", 192, "not 64x192" },
-        { "rwkv7-b", "blk.0.time_mix_w2.weight", 128, "not 8x128" },
+        { "jamba", "blk.0.ssm_dt.weight", 128,
+          "blk.0.ssm_dt.weight is 128x4, not 4x128|128x1, not 4x32" },
+        { "lfm2", "blk.0.shortconv.in_proj.weight", 192, "not 64x192|not 16x48" },
+        { "rwkv7-b", "blk.0.time_mix_w2.weight", 128, "not 8x128|not 8x64" },
         { "llama-q8_0", "blk.0.attn_q.weight", 32, "is 32x128, not 64x64" }
     };
     tell_all(lies, T_COUNT(lies), SHAPE);

@@ -67,7 +67,7 @@ class Peer:
         m = self.L.llama_model_load_from_file(path.encode(), p)
         return (m, '') if m else (None, ''.join(LOG[-20:]))
 
-    def run(self, model, tokens, n_ctx, emb=False, decoder=None, flash=0, single=False):
+    def run(self, model, tokens, n_ctx, emb=False, decoder=None, flash=0, single=False, encode=False):
         L, p, n = self.L, self.L.llama_context_default_params(), len(tokens)
         def i32(at, v): C.c_int32.from_buffer(p, at).value = v
         # cache F32, no flash attention
@@ -100,7 +100,7 @@ class Peer:
             L.llama_free(c)
             return np.concatenate(out)
         b = batch(tokens)
-        r = L.llama_encode(c, b) if decoder else L.llama_decode(c, b)
+        r = L.llama_encode(c, b) if decoder or encode else L.llama_decode(c, b)
         if decoder and not r:
             b, n = batch(decoder), len(decoder)
             r = L.llama_decode(c, b)
@@ -827,6 +827,135 @@ def golden(a):
                                    '-', '-', os.path.getsize(path), note))), flush=True)
     return 0
 
+# ---- larger models made small: for tests/golden/oracle/llm -----------------------------------------------------------
+
+def read_gguf(path):
+    """ metadata, and for each tensor of floats its numbers, rows of innermost first """
+    f, at = open(path, 'rb').read(), 24
+    n_tensors, n_meta = struct.unpack_from('<QQ', f, 8)
+    def take(form):
+        nonlocal at
+        r = struct.unpack_from('<' + form, f, at)
+        at += struct.calcsize('<' + form)
+        return r if len(r) > 1 else r[0]
+    def string():
+        nonlocal at
+        n = take('Q')
+        at += n
+        return f[at - n:at]
+    def item(t):
+        if t == 8: return string()
+        if t == 9:
+            t, n = take('IQ')
+            return [item(t) for _ in range(n)]
+        return take({0: 'B', 1: 'b', 2: 'H', 3: 'h', 4: 'I', 5: 'i', 6: 'f', 7: '?', 10: 'Q', 11: 'q', 12: 'd'}[t])
+    meta, where, tensors = {}, {}, {}
+    for _ in range(n_meta):
+        k = string().decode()
+        meta[k] = item(take('I'))
+    for _ in range(n_tensors):
+        k = string().decode()
+        n = take('I')
+        dims = [take('Q') for _ in range(n)]
+        where[k] = (dims,) + take('IQ')
+    start = (at + 31) // 32 * 32
+    for k, (dims, kind, off) in where.items():
+        x = np.frombuffer(f, '<f4' if kind == 0 else '<i4', int(np.prod(dims)), start + off)
+        tensors[k] = x.reshape(dims[::-1])
+    return meta, tensors
+
+# what does not follow the rule of cut_numbers; the epsilon is the one of published models: that engine adds it to
+# squared
+# lengths, we divide by no less
+DELTA = {'attention.layer_norm_rms_epsilon': 1e-6}
+BLOCKS = {'embedding_length': 32, 'feed_forward_length': 32, 'expert_feed_forward_length': 32}   # rows of whole blocks
+CUTS = {
+    'qwen35': DELTA, 'qwen35moe': DELTA, 'qwen35-long': DELTA, 'qwen3next': DELTA, 'kimi-linear': DELTA,
+    'olmoe': BLOCKS, 'qwen3moe': BLOCKS, 'mixtral': {'vocab_size': 320},
+    'rwkv7-b': {'embedding_length': 64}, 'bailingmoe2': {'embedding_length': 32},
+    'qwen3': {'attention.key_length': 32, 'attention.value_length': 32},
+    'deepseek32': {'attention.indexer.head_count': 8, 'rope.dimension_count': 8, 'attention.key_length': 16,
+                   'attention.key_length_mla': 20},
+    'phi3': {'embedding_length': 32, 'rope.dimension_count': 16, 'attention.head_count': 2,
+             'attention.head_count_kv': 2},
+    'nemotron_h_moe': {'feed_forward_length': [0, 16, 0, 16]},
+}
+CUT_TENSORS = {'jina-bert-v2': {'blk.%d.ffn_up.weight' % i: [16, 16] for i in range(2)}}
+AT_MOST = {
+    'embedding_length': 16, 'feed_forward_length': 16, 'expert_feed_forward_length': 8,
+    'expert_shared_feed_forward_length': 8, 'vocab_size': 64, 'context_length': 256, 'ssm.inner_size': 32,
+    'ssm.state_size': 8, 'kda.head_dim': 8, 'attention.q_lora_rank': 8, 'attention.kv_lora_rank': 8,
+    'attention.key_length': 8, 'attention.value_length': 8, 'attention.key_length_mla': 12,
+    'attention.value_length_mla': 8, 'attention.key_length_swa': 4, 'attention.value_length_swa': 4,
+    'rope.dimension_count_swa': 4, 'embedding_length_per_layer_input': 4,
+}
+
+def cut_numbers(meta, name):
+    arch = meta['general.architecture'].decode()
+    old = {k[len(arch) + 1:]: v for k, v in meta.items() if k.startswith(arch + '.')}
+    new = {k: min(v, AT_MOST[k]) if k in AT_MOST and not isinstance(v, list) else v for k, v in old.items()}
+    heads = old.get('attention.head_count', 0)
+    if 'attention.kv_lora_rank' in old:             # keys in latent rows: what is turned, and what is not
+        new['rope.dimension_count'] = 4
+        new['attention.value_length'] = new['attention.kv_lora_rank']
+        new['attention.key_length'] = new['attention.kv_lora_rank'] + 4
+    elif 'rope.dimension_count' in old:
+        was = old.get('attention.key_length') or old['embedding_length'] // heads
+        width = new.get('attention.key_length') or new['embedding_length'] // heads
+        new['rope.dimension_count'] = max(2, width * old['rope.dimension_count'] // was)
+    if 'rope.dimension_sections' in old:
+        new['rope.dimension_sections'] = [1, int(new['rope.dimension_count'] > 2), 0, 0]
+    new.update(CUTS.get(name, {}))
+    out = {'general.architecture': arch, 'general.name': 'tiny random ' + name, 'tokenizer.ggml.model': 'no_vocab',
+           'tokenizer.ggml.token_type_count': 2}
+    out.update({k: v for k, v in meta.items() if k.startswith('xielu.')})
+    out.update({arch + '.' + k: v for k, v in new.items()})
+    return arch, out
+
+def corner(x, dims, name):
+    """ of a tensor, as many numbers as dims says; sums of fewer products keep their size """
+    d = dims[::-1]
+    if x.ndim > len(d): x = x.reshape([n for n in x.shape if n > 1])
+    while x.ndim > len(d): x = x[0]
+    x = x.reshape((1,) * (len(d) - x.ndim) + x.shape)
+    x = np.tile(x, [-(-n // m) for n, m in zip(d, x.shape)])
+    y = x[tuple(slice(n) for n in d)].reshape(-1)
+    plain = (len(d) == 1 or x.dtype == np.int32 or 'embd' in name or 'conv1d' in name or
+             name.endswith(('ssm_a', 'ssm_d')))
+    return y if plain else y * (x.shape[-1] / d[-1]) ** 0.5
+
+def cut(a):
+    """ models of the folder --cut with fewer numbers, and the logits of the other engine """
+    os.makedirs(a.golden, exist_ok=True)
+    lines = [line.rstrip('\n').split('\t') for line in open(os.path.join(a.cut, 'index.tsv'))]
+    for row in [row for row in lines if row[0] in a.names]:
+        name, emb, decoder = row[0], row[2] == 'emb', row[2] == 't5'
+        meta, whole = read_gguf(os.path.join(a.cut, name + '.gguf'))
+        arch, own = cut_numbers(meta, name)
+        path = os.path.join(a.golden, name + '.gguf')
+        peer = Peer()
+        first = {**{t: [1] for t in whole}, **CUT_TENSORS.get(name, {})}
+        model = Model(peer, path, own, own[arch + '.block_count'], first, emb, decoder)
+        why = model.fit()
+        if why: sys.exit('%s: %s' % (name, ' '.join(why.split())[-300:]))
+        write(path, own, model.tensors, lambda t, dims: corner(whole[t], dims, t))
+        def draw(seed, n):
+            return [int(x) for x in np.random.default_rng(seed).integers(0, own[arch + '.vocab_size'], n)]
+        seed = sum(map(ord, name))
+        tokens = draw(seed, len(row[6].split(',')))
+        dec = draw(seed + 1, len(row[7].split(','))) if decoder else None
+        m, why = peer.load(path)
+        together = peer.run(m, tokens, 256, emb, dec, encode=arch == 't5encoder')
+        alone = together if emb or decoder else peer.run(m, tokens, 256, single=True)
+        alone.astype('<f4').tofile(os.path.join(a.golden, name + '.logits'))
+        by_table = arch in GELU | {'t5encoder', 'gemma4', 'gemma-embedding'}
+        print('\t'.join(map(str, (
+            name, arch, row[2], 'F32', len(alone), alone.shape[1], ','.join(map(str, tokens)),
+            ','.join(map(str, dec)) if dec else '-', '%.4g' % (alone.astype('f8') ** 2).mean() ** 0.5,
+            '%.2g' % np.abs(alone - together).max(), '-', '-', os.path.getsize(path), row[13],
+            '2e-3' if by_table else '-'))), flush=True)
+    return 0
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument('--logits', default='build/logits')
@@ -837,8 +966,10 @@ def main():
     ap.add_argument('names', nargs='*')
     ap.add_argument('--golden', metavar='F',
                     help='makes the files of GOLDEN in folder F and prints their lines of index.tsv')
+    ap.add_argument('--cut', metavar='F', help='with --golden: the named models of folder F, with fewer numbers')
     a = ap.parse_args()
     os.environ['GGML_NO_BACKTRACE'] = '1'
+    if a.cut: return cut(a)
     if a.golden: return golden(a)
     if a.vary: vary()
     wanted = [n for n in SPECS if not a.names or n in a.names or n.split('+')[0] in a.names]

@@ -143,6 +143,7 @@ static void test_every_architecture(void)
         if (f) (void)fclose(f);
     }
     if (path) {
+        t_all_models(0);
         T_TRUE(n >= 20);
         T_EQ_INT(n, give_text);
         T_EQ_INT(n + skipped, n_name);

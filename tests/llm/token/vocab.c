@@ -106,7 +106,7 @@ static void test_oracle(void)
     static char name[200][64];
     char path[6][160];
     int i, n;
-    if (!have_oracle()) { T_SKIP("no large oracle files of tokenizers"); return; }
+    if (!have_oracle()) { T_SKIP(ORACLE " is not in this repository"); return; }
     n = list(ORACLE, ".gguf.out", name, 200);
     T_TRUE(n > 0);
     for (i = 0; i < n; i++) {
