@@ -6,11 +6,11 @@
 
 #define T_FN TINYI_UNUSED static
 
-/* Oracles and data that are too large for this repository stand in a folder next to it, ../shared. T_SHARED in the
- * environment names another folder, and T_SHARED=none hides it: then tests see what a clone has, tests/golden and
- * examples/models. A model of tests/golden/oracle/llm may have fewer numbers than the one of that name in the other
- * folder: read its widths, or its line of the index next to it. The i-th folder to look into; NULL after the last.
- * TINY_SHARED is the older name of that variable. */
+/* The i-th folder that may have oracles and data; NULL after the last. Files that are too large for this repository are
+ * in a folder next to it; T_SHARED in the environment names another one. T_SHARED=none hides it: tests then see what a
+ * clone has, tests/golden and examples/models. A model of tests/golden/oracle/llm may be smaller than the one of that
+ * name in the other folder: read its widths from the file, or from its line of the index next to it. TINY_SHARED is the
+ * older name of the variable. */
 T_FN const char *t_place(int i)
 {
     static const char *const beside[] = { "../shared", "../../shared", "shared" };

@@ -1,6 +1,6 @@
 #!/bin/sh
-# place.sh FILE: the folder that FILE stands in, by the rules of tests/place.h: ../shared, the folder that T_SHARED
-# names, or none of them with T_SHARED=none; else tests/golden. Prints nothing where FILE is in neither.
+# place.sh FILE: the folder that has FILE, by the rules of tests/place.h: the folder next to this repository, or the one
+# that T_SHARED names, or neither with T_SHARED=none; else tests/golden. Prints nothing if FILE is in none of them.
 named=${T_SHARED:-$TINY_SHARED}
 case $named in
 '') set -- "$1" ../shared ../../shared shared tests/golden ;;
