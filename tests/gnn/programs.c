@@ -224,7 +224,7 @@ static void test_two_sets(void)
             char line[400];
             (void)snprintf(line, sizeof line, command[i], at("two.tgraph"));
             T_EQ_INT(run("graph %s", line), 1);
-            COMPLAINS(strstr(line, "--loops") ? "two sets of nodes have no loops" : "two.tgraph");
+            COMPLAINS(strstr(line, "--loops") ? "a bipartite graph has no loops" : "two.tgraph");
         }
         T_EQ_INT(run("graph convert %s %s --bipartite", at("two.tgraph"), at("two.tsv")), 0);
         SAYS("90001 sources, 5 destinations, 2 edges");
@@ -325,7 +325,7 @@ static void test_many_nodes(void)
                      line[i].nodes ? 0 : 1);
             if (!line[i].nodes) {
                 COMPLAINS("line 1: \"");
-                COMPLAINS("where a number of nodes, at most 2147483647, should stand");
+                COMPLAINS("expected a number of nodes, at most 2147483647");
                 continue;
             }
             (void)snprintf(text, sizeof text, ": %d nodes, 1 edges", line[i].nodes);
@@ -333,7 +333,7 @@ static void test_many_nodes(void)
         }
     spill("w.tsv", "# nodes 3 4294967296\n0\t1\n");
     T_EQ_INT(run("graph convert %s %s --bipartite", at("w.tsv"), at("w.tgraph")), 1);
-    COMPLAINS("\"4294967296\" where a number of nodes");
+    COMPLAINS("\"4294967296\", expected a number of nodes");
     (void)remove(at("w.tsv"));
     (void)remove(at("w.tgraph"));
 }
