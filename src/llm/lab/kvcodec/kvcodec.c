@@ -657,7 +657,7 @@ static tiny_status tinyi_kvc_ready(tiny_ctx *ctx, const tllm_kvcodec_tables **ta
         *tables = *own;
     } else if (!*tables)
         st = tinyi_fail(ctx, TINY_E_ARGUMENT,
-                        "cache codec: the chunk was coded with tables %016llx, but the tables are NULL",
+                        "cache codec: the chunk was coded with tables %016llx, but no tables are given",
                         (unsigned long long)o->about.tables);
     return st ? st : tinyi_kvc_match(ctx, *tables, o, kv);
 }

@@ -826,7 +826,7 @@ static void test_chunks_bad(tiny_target target)
     T_STATUS(tllm_kvcodec_decode(ctx, u, bytes, n, &c.kv), TINY_E_SHAPE, "indexer key of 2");
     T_STATUS(tllm_kvcodec_decode(ctx, t, bytes, n, &d.kv), TINY_E_SHAPE, "3 layers");
     T_STATUS(tllm_kvcodec_decode(ctx, v, bytes, n, &b.kv), TINY_E_ARGUMENT, "was coded with tables");
-    T_STATUS(tllm_kvcodec_decode(ctx, NULL, bytes, n, &b.kv), TINY_E_ARGUMENT, "the tables are NULL");
+    T_STATUS(tllm_kvcodec_decode(ctx, NULL, bytes, n, &b.kv), TINY_E_ARGUMENT, "no tables are given");
     T_STATUS(tllm_kvcodec_decode(ctx, t, NULL, n, &b.kv), TINY_E_FORMAT, "not a chunk");
     T_STATUS(tllm_kvcodec_decode(ctx, t, bytes, n, NULL), TINY_E_ARGUMENT, "the keys and values are NULL");
     T_STATUS(tllm_kvcodec_decode(NULL, t, bytes, n, &b.kv), TINY_E_ARGUMENT, NULL);

@@ -548,7 +548,7 @@ static void test_refused(void)
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &l.h, NULL, NULL), TINY_E_ARGUMENT, "weights and a result");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, NULL, &q, NULL), TINY_E_ARGUMENT,
              "the products of the inputs, is NULL");
-    T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &narrow, &q, NULL), TINY_E_SHAPE, "of 64 inputs it must be");
+    T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, 64, &narrow, &q, NULL), TINY_E_SHAPE, "for 64 inputs it must be");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 0, 64, &l.h, &q, NULL), TINY_E_ARGUMENT, "0 rows of 64 inputs");
     T_STATUS(tllm_vptq_quantize(ctx, &d, l.w, 8, -1, &l.h, &q, NULL), TINY_E_ARGUMENT, "8 rows of -1 inputs");
     d.k = 129;
@@ -648,7 +648,7 @@ static void test_refused(void)
     odd = q;
     odd.n_bytes--;
     T_STATUS(tllm_vptq_matmul(ctx, &x, &odd, &y), TINY_E_FORMAT, "but the header says");
-    T_STATUS(tllm_vptq_open(ctx, NULL, 100, &odd), TINY_E_FORMAT, "0 bytes that are not a matrix");
+    T_STATUS(tllm_vptq_open(ctx, NULL, 100, &odd), TINY_E_FORMAT, "its 0 bytes are not a matrix");
     T_STATUS(tllm_vptq_open(ctx, q.bytes, q.n_bytes, NULL), TINY_E_ARGUMENT, "a result pointer is needed");
     T_STATUS(tllm_vptq_load(ctx, "/nowhere/at/all", &odd), TINY_E_IO, "/nowhere/at/all");
     T_STATUS(tllm_vptq_load(ctx, NULL, &odd), TINY_E_ARGUMENT, "a path and a result pointer");

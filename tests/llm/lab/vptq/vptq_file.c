@@ -305,8 +305,8 @@ static void test_hostile(void)
     SPOILT(r.index0, 0xff, "the code in row 0 of vectors, place 0 is 7, 0 of books of 6 and 0");
     SPOILT(r.index, 0x06, "the code in row 0 of vectors, place 3 is 6");
     SPOILT(r.index, 0x18, "0, 3 of books of 5 and 3");
-    SPOILT(r.index0 + r.row0 - 1, 0x80, "bits are set behind the codes of row 0");
-    SPOILT(r.index + r.row - 1, 0x80, "bits are set behind the codes of row 0");
+    SPOILT(r.index0 + r.row0 - 1, 0x80, "bits are set after the codes of row 0");
+    SPOILT(r.index + r.row - 1, 0x80, "bits are set after the codes of row 0");
     SPOILT(r.book + 1, 0x7c, "number 0 of the books for place 0 on is not finite");
     SPOILT(n - 8, 1, "which fills up, is not 0");
     tllm_vptq_close(ctx, &q);

@@ -338,14 +338,14 @@ static void test_bad_input(void)
     bad = tiny_tensor_2d(x, TINY_F32, 0, 3);
     T_STATUS(tllm_weave_make(ctx, &bad, &w), TINY_E_ARGUMENT, "0 samples");
     bad = tiny_tensor_1d(x, TINY_F32, 6);
-    T_STATUS(tllm_weave_make(ctx, &bad, &w), TINY_E_SHAPE, "wanted");
+    T_STATUS(tllm_weave_make(ctx, &bad, &w), TINY_E_SHAPE, "rows of 6 f32 are given");
     bad = tiny_tensor_2d(wide, TINY_F64, 2, 3);
     T_STATUS(tllm_weave_make(ctx, &bad, &w), TINY_E_DTYPE, "f64");
     T_STATUS(tllm_weave_make(ctx, NULL, &w), TINY_E_ARGUMENT, "not a tensor");
     T_TRUE(tllm_weave_make(NULL, &t, &w) != TINY_OK);
     T_STATUS(tllm_weave_open(ctx, 2, 3, high, low, &w), TINY_E_NUMERIC, "from 1 to 0");
     T_STATUS(tllm_weave_open(ctx, 2, 0, low, high, &w), TINY_E_ARGUMENT, "0 features");
-    T_STATUS(tllm_weave_open(ctx, 2, 3, NULL, high, &w), TINY_E_ARGUMENT, "missing");
+    T_STATUS(tllm_weave_open(ctx, 2, 3, NULL, high, &w), TINY_E_ARGUMENT, "one is NULL");
     T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 3, 0, v, y), TINY_E_ARGUMENT, "the store is NULL or closed");
     T_OK(tllm_weave_open(ctx, 2, 3, low, high, &w));
     x[0] = NAN;
@@ -362,7 +362,7 @@ static void test_bad_input(void)
     T_STATUS(tllm_weave_dot(ctx, &w, 0, 3, 8, 0, v, y), TINY_E_ARGUMENT, "3 samples from index 0 on");
     T_STATUS(tllm_weave_dot(ctx, &w, TINY_IDX_MAX, 3, 8, 0, v, y), TINY_E_ARGUMENT, "the store has 2");
     T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 8, 7, v, y), TINY_E_ARGUMENT, "no form 7");
-    T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 8, 0, NULL, y), TINY_E_ARGUMENT, "missing");
+    T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 8, 0, NULL, y), TINY_E_ARGUMENT, "one is NULL");
     T_OK(tllm_weave_dot(ctx, &w, 2, 0, 8, 0, v, y));
     short_one = w;
     short_one.n_bytes--;                    /* a buffer that ends before the last line does */
